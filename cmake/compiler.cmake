@@ -1,0 +1,24 @@
+# Flags every target is compiled with.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+find_program(FK_CCACHE ccache)
+if(FK_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${FK_CCACHE}")
+endif()
+
+add_compile_options(-Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Werror)
+# `omp simd` marks the reductions the compiler may reorder; no OpenMP runtime is linked.
+add_compile_options(-fopenmp-simd -fno-math-errno -fno-trapping-math)
+# -O3 vectorises; asserts stay in every build through FK_CHECK, so NDEBUG changes nothing of ours.
+set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
+
+if(FK_SANITIZE)
+  add_compile_options(-fsanitize=${FK_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${FK_SANITIZE})
+endif()

@@ -1,0 +1,45 @@
+# fk_module(FOLDER): everything under src/FOLDER as one OBJECT library.
+#
+# OBJECT, not STATIC: operators and implementations register themselves from static initialisers, and a linker drops
+# objects of an archive that nobody names. Sources are globbed so that adding an operator touches no build file.
+set(FK_MODULES "" CACHE INTERNAL "")
+
+function(fk_sources out folder)
+  file(GLOB_RECURSE found CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${folder}/*.cpp")
+  # A file named *.x86.cpp or *.arm64.cpp holds instructions of that architecture only.
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    list(FILTER found EXCLUDE REGEX "\\.arm64\\.cpp$")
+  else()
+    list(FILTER found EXCLUDE REGEX "\\.x86\\.cpp$")
+  endif()
+  set(${out} ${found} PARENT_SCOPE)
+endfunction()
+
+function(fk_module folder)
+  fk_sources(sources ${folder})
+  if(NOT sources)
+    return()
+  endif()
+  string(REPLACE "/" "_" name "fk_${folder}")
+  add_library(${name} OBJECT ${sources})
+  target_include_directories(${name} PUBLIC "${CMAKE_SOURCE_DIR}/src")
+  target_link_libraries(${name} PUBLIC fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json yaml-cpp Threads::Threads)
+  set(FK_MODULES ${FK_MODULES} ${name} CACHE INTERNAL "")
+endfunction()
+
+# fk_link(TARGET): link every module into an executable. Objects are named one by one, so none is dropped.
+function(fk_link target)
+  target_include_directories(${target} PRIVATE "${CMAKE_SOURCE_DIR}/src")
+  foreach(module IN LISTS FK_MODULES)
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:${module}>)
+  endforeach()
+  target_link_libraries(${target} PRIVATE fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json yaml-cpp Threads::Threads
+                                          CLI11::CLI11 ${CMAKE_DL_LIBS})
+endfunction()
+
+function(fk_executable target folder)
+  fk_sources(sources ${folder})
+  add_executable(${target} ${sources})
+  fk_link(${target})
+  install(TARGETS ${target} RUNTIME DESTINATION bin)
+endfunction()

@@ -1,0 +1,15 @@
+// FK_CHECK: a condition only a bug of ours can break. Never reachable from user input; on in every build.
+#pragma once
+
+namespace fk {
+
+[[noreturn]] void check_failed(const char* file, int line, const char* expression, const char* reason = nullptr);
+
+}  // namespace fk
+
+#define FK_CHECK(condition, ...)                                                                        \
+  do {                                                                                                  \
+    if (!(condition)) [[unlikely]] {                                                                    \
+      ::fk::check_failed(__FILE__, __LINE__, #condition __VA_OPT__(, ) __VA_ARGS__);                    \
+    }                                                                                                   \
+  } while (false)

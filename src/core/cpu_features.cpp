@@ -1,0 +1,72 @@
+#include "core/cpu_features.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#if defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
+namespace fk {
+namespace {
+
+#if defined(__x86_64__)
+
+// Linux hands out the 8 KiB of tile state only on request, once per process; threads started later inherit it.
+bool request_amx() {
+  constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr long kTileData = 18;               // XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
+CpuFeatures detect() {
+  CpuFeatures f;
+  __builtin_cpu_init();
+  f.avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  f.avx512 = f.avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+             __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  f.avx512_bf16 = f.avx512 && __builtin_cpu_supports("avx512bf16");
+  unsigned a = 7, b = 0, c = 0, d = 0;
+  asm volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+  bool amx_tile = (d >> 24) & 1, amx_bf16 = (d >> 22) & 1;
+  f.amx_bf16 = f.avx512_bf16 && amx_tile && amx_bf16 && request_amx();
+  return f;
+}
+
+#elif defined(__aarch64__)
+
+CpuFeatures detect() {
+  CpuFeatures f;
+  f.neon = true;
+  f.neon_bf16 = (getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0;
+  return f;
+}
+
+#else
+CpuFeatures detect() { return {}; }
+#endif
+
+}  // namespace
+
+const CpuFeatures& cpu_features() {
+  static const CpuFeatures features = detect();
+  return features;
+}
+
+std::vector<std::string> cpu_feature_names() {
+  const CpuFeatures& f = cpu_features();
+  std::vector<std::string> names;
+  auto add = [&](bool present, const char* name) {
+    if (present) names.emplace_back(name);
+  };
+  add(f.avx2, "avx2");
+  add(f.avx512, "avx512");
+  add(f.avx512_bf16, "avx512_bf16");
+  add(f.amx_bf16, "amx_bf16");
+  add(f.neon, "neon");
+  add(f.neon_bf16, "neon_bf16");
+  return names;
+}
+
+}  // namespace fk

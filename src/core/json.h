@@ -1,0 +1,19 @@
+// Strict JSON in and out: no comments, no NaN or Infinity, no duplicate keys, bounded depth, floats that round-trip.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace fk {
+
+using Json = nlohmann::ordered_json;
+
+// `what` names the text in errors ("config.json of /models/x"). Throws Error with the position.
+Json parse_json(std::string_view text, std::string_view what);
+Json parse_json_file(const std::string& path);
+
+// Throws Error where a number is not finite: JSON has no word for it, and `null` would be a lie.
+std::string dump_json(const Json& value, int indent = 2);
+
+}  // namespace fk

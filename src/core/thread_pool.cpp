@@ -1,0 +1,87 @@
+#include "core/thread_pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include "core/check.h"
+
+namespace fk {
+namespace {
+
+// About 50 us of spinning covers the serial gaps of a token step; longer gaps let the core sleep.
+constexpr int kSpins = 20000;
+
+inline void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+std::vector<int> allowed_cores() {
+  cpu_set_t set;
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof set, &set) == 0)
+    for (int i = 0; i < CPU_SETSIZE; ++i)
+      if (CPU_ISSET(i, &set)) cores.push_back(i);
+  if (cores.empty()) cores.push_back(0);
+  return cores;
+}
+
+}  // namespace
+
+int usable_cores() { return static_cast<int>(allowed_cores().size()); }
+
+ThreadPool::ThreadPool(int threads) {
+  FK_CHECK(threads >= 1);
+  std::vector<int> cores = allowed_cores();
+  for (int i = 1; i < threads; ++i) {
+    workers_.emplace_back([this, i] { work(i); });
+    if (threads > static_cast<int>(cores.size())) continue;  // more threads than cores: pinning would only stack them
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cores[i], &set);
+    pthread_setaffinity_np(workers_.back().native_handle(), sizeof set, &set);
+  }
+}
+
+ThreadPool::~ThreadPool() {
+  stop_.store(true, std::memory_order_relaxed);
+  generation_.fetch_add(1, std::memory_order_release);
+  generation_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void ThreadPool::run(Task task) {
+  if (workers_.empty()) return task.call(task.context, 0);
+  task_ = task;
+  unfinished_.store(static_cast<int32_t>(workers_.size()), std::memory_order_relaxed);
+  generation_.fetch_add(1, std::memory_order_release);
+  generation_.notify_all();
+  task.call(task.context, 0);
+  for (int spin = 0;; ++spin) {
+    int32_t left = unfinished_.load(std::memory_order_acquire);
+    if (left == 0) return;
+    if (spin < kSpins) relax();
+    else unfinished_.wait(left, std::memory_order_acquire);
+  }
+}
+
+void ThreadPool::work(int thread) {
+  uint32_t seen = 0;
+  for (;;) {
+    uint32_t now = generation_.load(std::memory_order_acquire);
+    for (int spin = 0; now == seen; ++spin) {
+      if (spin < kSpins) relax();
+      else generation_.wait(seen, std::memory_order_acquire);
+      now = generation_.load(std::memory_order_acquire);
+    }
+    seen = now;
+    if (stop_.load(std::memory_order_relaxed)) return;
+    task_.call(task_.context, thread);
+    if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) unfinished_.notify_one();
+  }
+}
+
+}  // namespace fk

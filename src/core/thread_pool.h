@@ -1,0 +1,68 @@
+// ThreadPool: pinned workers that wait in a spin and then sleep; a parallel loop costs no allocation and takes no lock.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+namespace fk {
+
+class ThreadPool {
+ public:
+  // `threads` counts the caller: 1 starts no worker. Workers are pinned to the cores this process may use, one each;
+  // the caller is not pinned, since it is not ours.
+  explicit ThreadPool(int threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int threads() const { return static_cast<int>(workers_.size()) + 1; }
+
+  // Runs body(thread) once on each thread, thread = 0 .. threads()-1 (0 is the caller); returns when all are done.
+  // Calls from inside a body are not allowed. `body` must not throw.
+  template <class Body>
+  void on_all(Body&& body) {
+    using Plain = std::remove_reference_t<Body>;
+    run({[](void* context, int thread) { (*static_cast<Plain*>(context))(thread); }, &body});
+  }
+
+  // Splits 0 .. n-1 into chunks of at least `grain` and runs body(begin, end) on them; threads take chunks as they come
+  // free, so uneven chunks balance.
+  template <class Body>
+  void parallel_for(int64_t n, int64_t grain, Body&& body) {
+    if (n <= 0) return;
+    if (grain < 1) grain = 1;
+    if (threads() == 1 || n <= grain) return body(int64_t{0}, n);
+    std::atomic<int64_t> next{0};
+    on_all([&](int) {
+      for (;;) {
+        int64_t begin = next.fetch_add(grain, std::memory_order_relaxed);
+        if (begin >= n) return;
+        body(begin, begin + grain < n ? begin + grain : n);
+      }
+    });
+  }
+
+ private:
+  struct Task {
+    void (*call)(void*, int) = nullptr;
+    void* context = nullptr;
+  };
+
+  void run(Task task);
+  void work(int thread);
+
+  Task task_;
+  alignas(64) std::atomic<uint32_t> generation_{0};
+  alignas(64) std::atomic<int32_t> unfinished_{0};
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> workers_;
+};
+
+// Cores this process is allowed to run on.
+int usable_cores();
+
+}  // namespace fk
