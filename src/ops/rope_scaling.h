@@ -1,0 +1,30 @@
+// How rotary frequencies are stretched for contexts longer than the model was first trained on.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace fk {
+
+struct RopeScaling {
+  std::string type = "default";  // "default" (none), "linear", "llama3"
+  double factor = 1;
+  // llama3 only: wavelengths shorter than original/high_freq_factor stay, longer than original/low_freq_factor are
+  // divided by factor, and those between are blended.
+  double low_freq_factor = 1;
+  double high_freq_factor = 4;
+  int64_t original_max_position_embeddings = 8192;
+
+  friend bool operator==(const RopeScaling&, const RopeScaling&) = default;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    v("type", type);
+    v("factor", factor);
+    v("low_freq_factor", low_freq_factor);
+    v("high_freq_factor", high_freq_factor);
+    v("original_max_position_embeddings", original_max_position_embeddings);
+  }
+};
+
+}  // namespace fk
