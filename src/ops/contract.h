@@ -29,6 +29,12 @@ class Operator {
     prepare();
   }
 
+  // Operators without weights say nothing; those with some hide this with their own list.
+  template <class Init>
+  static std::vector<ParamSpec> params(const Init&) {
+    return {};
+  }
+
  protected:
   virtual void prepare() {}
   const View& param(size_t i) const { return params_[i]; }
@@ -54,9 +60,9 @@ concept HasSignature = requires {
   &T::forward;
 };
 
-// Parameters with names relative to the operator. Only L1 operators own any; the others' are those of their parts.
+// Parameters with names relative to the operator; those of its parts are not repeated.
 template <class T>
-concept HasParams = T::kLevel > 1 || requires(const typename T::Init& init) {
+concept HasParams = requires(const typename T::Init& init) {
   { T::params(init) } -> std::same_as<std::vector<ParamSpec>>;
 };
 

@@ -20,6 +20,7 @@ struct Workload {
   std::vector<Sequence> sequences = {{1, 0}};  // those with one new token first
   bool optional_inputs = false;                // give the optional inputs too
   DType dtype = DType::kBF16;                  // of activations
+  int64_t width = 0;                           // last dimension, where the constructor does not fix it
 
   int64_t num_tokens() const {
     int64_t n = 0;
@@ -28,7 +29,11 @@ struct Workload {
   }
   int64_t num_sequences() const { return static_cast<int64_t>(sequences.size()); }
 
-  static Workload tokens(int64_t n, bool optional_inputs = false) { return {{{n, 0}}, optional_inputs, DType::kBF16}; }
+  static Workload tokens(int64_t n, bool optional_inputs = false) { return {.sequences = {{n, 0}}, .optional_inputs = optional_inputs}; }
+  static Workload rows(int64_t n, int64_t width) { return {.sequences = {{n, 0}}, .width = width}; }
+  static Workload batch(std::vector<Sequence> sequences, bool optional_inputs = false) {
+    return {.sequences = std::move(sequences), .optional_inputs = optional_inputs};
+  }
 };
 
 // How a tensor is filled. Valid by construction: indices in range, tables without collisions, offsets that rise.
