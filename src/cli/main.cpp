@@ -1,1 +1,132 @@
-int main() { return 0; }
+// fastkernels <verb>: parses the command line, runs one verb, turns what went wrong into one sentence and an exit code.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <map>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/verb.h"
+#include "core/error.h"
+#include "core/thread_pool.h"
+
+namespace fk {
+namespace {
+
+enum ExitCode { kOk = 0, kFailure = 1, kBadFlags = 2, kInterrupted = 130 };
+
+int fail(ExitCode code, std::string_view sentence) {
+  fmt::print(stderr, "fastkernels: {}\n", sentence);
+  return code;
+}
+
+// Fewest insertions, deletions and replacements that turn one word into the other.
+size_t edit_distance(const std::string& a, const std::string& b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+UsageError unknown_verb(const std::string& word) {
+  std::vector<Verb*> verbs = all_verbs();
+  auto closest = std::min_element(verbs.begin(), verbs.end(), [&](Verb* a, Verb* b) {
+    return edit_distance(word, a->name()) < edit_distance(word, b->name());
+  });
+  return UsageError("there is no verb `{}`; did you mean `{}`? `fastkernels --help` lists all", word, (*closest)->name());
+}
+
+std::string footer(const std::vector<std::string>& examples) {
+  std::string text = "Examples:";
+  for (const std::string& example : examples) text += "\n  " + example;
+  return text;
+}
+
+// The verb on the command line, or "fastkernels" itself: whose help to point at.
+std::string spoken_to(const CLI::App& app) {
+  auto parsed = app.get_subcommands();
+  return parsed.empty() ? "fastkernels" : "fastkernels " + parsed.front()->get_name();
+}
+
+int run(int argc, char** argv) {
+  CommonOptions common;
+  common.threads = std::min(usable_cores(), kMaxThreads);
+  CLI::App app("Judges and times compute kernels inside real models.", "fastkernels");
+  app.set_version_flag("--version", "fastkernels " FK_VERSION, "Print the version");
+  app.footer("`fastkernels <verb> --help` shows the flags of a verb and examples.");
+  app.get_formatter()->label("SUBCOMMAND", "VERB");
+  app.require_subcommand(0, 1);
+  add_common_options(app, common);
+  std::map<const CLI::App*, Verb*> verbs;
+  for (Verb* verb : all_verbs()) {
+    CLI::App* sub = app.add_subcommand(verb->name(), verb->summary());
+    sub->group("Verbs");
+    sub->footer(footer(verb->examples()));
+    verb->add_flags(*sub);
+    add_common_options(*sub, common);
+    verbs[sub] = verb;
+  }
+  app.allow_extras();  // an unknown verb gets its sentence below; set last, since verbs would inherit it
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    print_out(app.help());  // of the verb, where one was named
+    return kOk;
+  } catch (const CLI::CallForVersion& version) {
+    print_out(std::string(version.what()) + "\n");
+    return kOk;
+  } catch (const CLI::ParseError& error) {
+    return fail(kBadFlags, fmt::format("{}; see `{} --help`", error.what(), spoken_to(app)));
+  }
+  auto parsed = app.get_subcommands();
+  std::vector<std::string> extras = app.remaining();
+  if (!extras.empty() && parsed.empty() && extras[0].substr(0, 1) != "-") throw unknown_verb(extras[0]);
+  if (!extras.empty()) throw UsageError("`{}` was not expected; see `{} --help`", extras[0], spoken_to(app));
+  check_common_options(common);
+  if (parsed.empty()) {
+    fmt::print(stderr, "{}", app.help());
+    return kBadFlags;
+  }
+  verbs.at(parsed.front())->run(common);
+  return kOk;
+}
+
+int run_guarded(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const OutputClosed&) {
+    return kOk;
+  } catch (const UsageError& error) {
+    return fail(kBadFlags, error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(kFailure, "out of memory; free some, or ask for a smaller model, prompt or buffer");
+  } catch (const std::exception& error) {
+    return fail(kFailure, error.what());
+  }
+}
+
+}  // namespace
+}  // namespace fk
+
+int main(int argc, char** argv) {
+  // A closed pipe is an error code of write(), handled in print_out; as a signal it would kill us in mid-verb.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGINT, [](int) { _exit(fk::kInterrupted); });
+  return fk::run_guarded(argc, argv);
+}
