@@ -24,7 +24,7 @@ namespace {
 enum ExitCode { kOk = 0, kFailure = 1, kBadFlags = 2, kInterrupted = 130 };
 
 int fail(ExitCode code, std::string_view sentence) {
-  fmt::print(stderr, "fastkernels: {}\n", sentence);
+  std::fputs(fmt::format("fastkernels: {}\n", sentence).c_str(), stderr);  // fmt::print would throw where stderr is closed
   return code;
 }
 
@@ -100,7 +100,7 @@ int run(int argc, char** argv) {
   if (!extras.empty()) throw UsageError("`{}` was not expected; see `{} --help`", extras[0], spoken_to(app));
   check_common_options(common);
   if (parsed.empty()) {
-    fmt::print(stderr, "{}", app.help());
+    std::fputs(app.help().c_str(), stderr);
     return kBadFlags;
   }
   verbs.at(parsed.front())->run(common);

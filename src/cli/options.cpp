@@ -4,6 +4,7 @@
 #include <charconv>
 #include <optional>
 
+#include "cli/missing_parts.h"
 #include "core/error.h"
 
 namespace fk {
@@ -27,10 +28,8 @@ Device parse_device(std::string_view text) {
     cuda = index && *index >= 0 && *index <= 127;
   }
   if (!cuda) throw UsageError("--device {} is not a device; use auto, cpu, cuda or cuda:0 to cuda:127", text);
-  throw UsageError(
-      "--device {} cannot be used because this build has no CUDA backend; build with `cmake --preset cuda-release` on a "
-      "machine with the CUDA toolkit, or use --device cpu",
-      text);
+  MissingPart missing = cuda_backend();
+  throw UsageError("--device {} cannot be used because {}; {}, or use --device cpu", text, missing.why, missing.how);
 }
 
 void add_common_options(CLI::App& app, CommonOptions& options) {
