@@ -86,8 +86,10 @@ class Doctor final : public Verb {
     if (common.json) return print_json(info, probe);
     Table table({{"part", "part"}, {"item", "item"}, {"value", "value"}});
     add_machine(table, info);
-    if (quick_) table.add_row({"measured", "nothing", "run without --quick to measure bandwidth and peak"});
-    else add_measured(table, probe);
+    if (quick_)
+      table.add_row({"measured", "nothing", "run without --quick to measure bandwidth and peak"});
+    else
+      add_measured(table, probe);
     for (const MissingPart& part : missing_parts())
       table.add_row({"switched off", part.name, part.why + "; " + part.how});
     table.print(common);

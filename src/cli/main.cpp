@@ -24,7 +24,8 @@ namespace {
 enum ExitCode { kOk = 0, kFailure = 1, kBadFlags = 2, kInterrupted = 130 };
 
 int fail(ExitCode code, std::string_view sentence) {
-  std::fputs(fmt::format("fastkernels: {}\n", sentence).c_str(), stderr);  // fmt::print would throw where stderr is closed
+  std::fputs(fmt::format("fastkernels: {}\n", sentence).c_str(),
+             stderr);  // fmt::print would throw where stderr is closed
   return code;
 }
 
@@ -49,7 +50,8 @@ UsageError unknown_verb(const std::string& word) {
   auto closest = std::min_element(verbs.begin(), verbs.end(), [&](Verb* a, Verb* b) {
     return edit_distance(word, a->name()) < edit_distance(word, b->name());
   });
-  return UsageError("there is no verb `{}`; did you mean `{}`? `fastkernels --help` lists all", word, (*closest)->name());
+  return UsageError("there is no verb `{}`; did you mean `{}`? `fastkernels --help` lists all", word,
+                    (*closest)->name());
 }
 
 std::string footer(const std::vector<std::string>& examples) {

@@ -23,7 +23,8 @@ struct CommonOptions {
   bool text() const { return !json && !csv; }
 };
 
-// Adds --device, --threads, --seed, --json, --csv and --quiet to `app`; they write into `options`, which must outlive it.
+// Adds --device, --threads, --seed, --json, --csv and --quiet to `app`; they write into `options`, which must outlive
+// it.
 void add_common_options(CLI::App& app, CommonOptions& options);
 
 // Throws UsageError where two flags contradict each other; CLI11 sees one app at a time and cannot.

@@ -28,7 +28,8 @@ int write_all(int file, std::string_view text) {
 void print_out(std::string_view text) {
   int error = write_all(STDOUT_FILENO, text);
   if (error == EPIPE) throw OutputClosed{};
-  if (error != 0) throw Error("cannot write to standard output ({}); free its disk or send it elsewhere", strerror(error));
+  if (error != 0)
+    throw Error("cannot write to standard output ({}); free its disk or send it elsewhere", strerror(error));
 }
 
 Progress::Progress(const CommonOptions& common) : visible_(!common.quiet && isatty(STDERR_FILENO)) {}

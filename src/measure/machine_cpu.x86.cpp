@@ -18,9 +18,9 @@ std::string hypervisor_name() {
   std::memcpy(signature + 4, &c, 4);
   std::memcpy(signature + 8, &d, 4);
   constexpr std::pair<std::string_view, const char*> kKnown[] = {
-      {"KVMKVMKVM", "KVM"},       {"Microsoft Hv", "Hyper-V"}, {"VMwareVMware", "VMware"}, {"XenVMMXenVMM", "Xen"},
-      {"TCGTCGTCGTCG", "QEMU"},   {"bhyve bhyve ", "bhyve"},   {"ACRNACRNACRN", "ACRN"},   {"VBoxVBoxVBox", "VirtualBox"},
-      {"AppleVirt", "Apple"}};
+      {"KVMKVMKVM", "KVM"},     {"Microsoft Hv", "Hyper-V"},    {"VMwareVMware", "VMware"},
+      {"XenVMMXenVMM", "Xen"},  {"TCGTCGTCGTCG", "QEMU"},       {"bhyve bhyve ", "bhyve"},
+      {"ACRNACRNACRN", "ACRN"}, {"VBoxVBoxVBox", "VirtualBox"}, {"AppleVirt", "Apple"}};
   for (const auto& [known, name] : kKnown)
     if (known == signature) return name;
   return signature[0] ? signature : "unknown";

@@ -66,7 +66,7 @@ MachineInfo machine_info() {
 Json to_json(const MachineInfo& info) {
   Json json;
   json["architecture"] = known(info.architecture);
-  json["cpu"] = {{"model", known(info.cpu.model)},       {"vendor", known(info.cpu.vendor)},
+  json["cpu"] = {{"model", known(info.cpu.model)},        {"vendor", known(info.cpu.vendor)},
                  {"sockets", known(info.layout.sockets)}, {"cores", known(info.layout.cores)},
                  {"threads", known(info.layout.logical)}, {"numa_nodes", known(info.layout.numa_nodes)},
                  {"usable_cores", info.usable_cores},     {"quota_cores", known(info.cpu_quota)},

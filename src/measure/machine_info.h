@@ -15,8 +15,8 @@ struct MachineInfo {
   std::string architecture;  // "x86_64", "aarch64"
   CpuName cpu;
   CpuLayout layout;
-  int usable_cores = 0;    // this process's affinity
-  double cpu_quota = 0;    // cores' worth of time; 0: no limit
+  int usable_cores = 0;  // this process's affinity
+  double cpu_quota = 0;  // cores' worth of time; 0: no limit
   std::vector<CpuCache> caches;
   std::vector<std::string> instructions;
   MemoryInfo memory;

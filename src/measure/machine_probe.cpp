@@ -1,5 +1,5 @@
-// Measures in slices of at most a few milliseconds and keeps the quickest run of each: a slice needs one quiet moment, a whole
-// pass would need a quiet tenth of a second.
+// Measures in slices of at most a few milliseconds and keeps the quickest run of each: a slice needs one quiet moment,
+// a whole pass would need a quiet tenth of a second.
 #include "measure/machine_probe.h"
 
 #include <fmt/format.h>
@@ -55,8 +55,8 @@ Slices cut(std::span<const std::byte> memory, int threads) {
   size_t usable = memory.size() - std::min(lost, memory.size());
   size_t share = usable / static_cast<size_t>(threads) / kReadBlock * kReadBlock;
   if (share < kMinBytesPerThread - kReadBlock)
-    throw Error("{} bytes are too few to measure read bandwidth with {} threads; give at least {}", memory.size(), threads,
-                static_cast<size_t>(threads) * kMinBytesPerThread);
+    throw Error("{} bytes are too few to measure read bandwidth with {} threads; give at least {}", memory.size(),
+                threads, static_cast<size_t>(threads) * kMinBytesPerThread);
   Slices slices{memory.data() + lost, std::min(share, kSliceBytesPerThread), 0, static_cast<size_t>(threads)};
   slices.count = usable / slices.slice_bytes();
   return slices;
@@ -123,7 +123,8 @@ Rate measure_peak(ThreadPool& pool, const PeakKernel& kernel, double deadline_s,
   int runs = static_cast<int>(std::clamp(kSliceS / once_s, 1.0, 1000.0));
   std::vector<double> slices_s;
   while (slices_s.size() < kMinSlices || watch.elapsed_s() < deadline_s) slices_s.push_back(time_slice(runs));
-  if (!right) throw Error("this CPU gives wrong sums with {}; do not trust results from this machine", kernel.instruction);
+  if (!right)
+    throw Error("this CPU gives wrong sums with {}; do not trust results from this machine", kernel.instruction);
   double teraflops = kernel.flops * runs * pool.threads() * 1e-12;
   return {teraflops / *std::min_element(slices_s.begin(), slices_s.end()), teraflops / median(slices_s),
           kernel.instruction};

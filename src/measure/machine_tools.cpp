@@ -68,9 +68,9 @@ std::vector<GpuInfo> parse_nvidia_smi(std::string_view csv) {
 
 std::vector<GpuInfo> nvidia_gpus() {
   if (!find_program("nvidia-smi")) return gpus_from_proc();
-  auto csv = output_of({"nvidia-smi", "--query-gpu=name,memory.total,driver_version,compute_cap",
-                        "--format=csv,noheader,nounits"},
-                       kLimitMs);
+  auto csv = output_of(
+      {"nvidia-smi", "--query-gpu=name,memory.total,driver_version,compute_cap", "--format=csv,noheader,nounits"},
+      kLimitMs);
   return csv ? parse_nvidia_smi(*csv) : gpus_from_proc();
 }
 

@@ -24,7 +24,8 @@ struct GpuInfo {
 std::vector<CompilerInfo> compilers_on_path();  // of g++, clang++ and nvcc
 std::vector<GpuInfo> nvidia_gpus();
 
-// One GPU per line of `nvidia-smi --query-gpu=name,memory.total,driver_version,compute_cap --format=csv,noheader,nounits`.
+// One GPU per line of `nvidia-smi --query-gpu=name,memory.total,driver_version,compute_cap
+// --format=csv,noheader,nounits`.
 std::vector<GpuInfo> parse_nvidia_smi(std::string_view csv);
 
 }  // namespace fk

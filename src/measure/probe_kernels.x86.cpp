@@ -99,33 +99,38 @@ template <size_t Sums, size_t Lanes>
 bool sums_are_right(const float (&sums)[Sums][Lanes], int products_per_round) {
   for (size_t r = 0; r < Sums; ++r)
     for (float sum : sums[r])
-      if (!(sum == static_cast<float>(products_per_round * kVectorRounds * peak_operand(r / 4) * peak_operand(4)))) return false;
+      if (!(sum == static_cast<float>(products_per_round * kVectorRounds * peak_operand(r / 4) * peak_operand(4))))
+        return false;
   return true;
 }
 
-#define FK_ZMM_LOOP(instruction)                                                                                \
-  alignas(64) float sums[16][16];                                                                               \
-  int64_t rounds = kVectorRounds;                                                                               \
-  asm volatile("vbroadcastss 0(%[operands]), %%zmm16\n\t"                                                       \
-               "vbroadcastss 4(%[operands]), %%zmm17\n\t"                                                       \
-               "vbroadcastss 8(%[operands]), %%zmm18\n\t"                                                       \
-               "vbroadcastss 12(%[operands]), %%zmm19\n\t"                                                      \
-               "vbroadcastss 16(%[operands]), %%zmm20\n\t"                                                      \
-               ".irp r,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n\tvpxord %%zmm\\r, %%zmm\\r, %%zmm\\r\n\t.endr\n" \
-               "1:\n\t"                                                                                         \
-               ".irp r,0,1,2,3\n\t" instruction " %%zmm16, %%zmm20, %%zmm\\r\n\t.endr\n\t"                      \
-               ".irp r,4,5,6,7\n\t" instruction " %%zmm17, %%zmm20, %%zmm\\r\n\t.endr\n\t"                      \
-               ".irp r,8,9,10,11\n\t" instruction " %%zmm18, %%zmm20, %%zmm\\r\n\t.endr\n\t"                    \
-               ".irp r,12,13,14,15\n\t" instruction " %%zmm19, %%zmm20, %%zmm\\r\n\t.endr\n\t"                  \
-               "dec %[rounds]\n\t"                                                                              \
-               "jnz 1b\n\t"                                                                                     \
-               ".irp r,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n\tvmovaps %%zmm\\r, 64*\\r(%[sums])\n\t.endr\n\t" \
-               "vzeroupper"                                                                                     \
-               : [rounds] "+r"(rounds)                                                                          \
-               : [operands] "r"(&operands), [sums] "r"(&sums)                                                   \
-               : "memory", "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8",        \
-                 "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", "xmm18",       \
-                 "xmm19", "xmm20")
+#define FK_ZMM_LOOP(instruction)                                                                                 \
+  alignas(64) float sums[16][16];                                                                                \
+  int64_t rounds = kVectorRounds;                                                                                \
+  asm volatile(                                                                                                  \
+      "vbroadcastss 0(%[operands]), %%zmm16\n\t"                                                                 \
+      "vbroadcastss 4(%[operands]), %%zmm17\n\t"                                                                 \
+      "vbroadcastss 8(%[operands]), %%zmm18\n\t"                                                                 \
+      "vbroadcastss 12(%[operands]), %%zmm19\n\t"                                                                \
+      "vbroadcastss 16(%[operands]), %%zmm20\n\t"                                                                \
+      ".irp r,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n\tvpxord %%zmm\\r, %%zmm\\r, %%zmm\\r\n\t.endr\n"           \
+      "1:\n\t"                                                                                                   \
+      ".irp r,0,1,2,3\n\t" instruction                                                                           \
+      " %%zmm16, %%zmm20, %%zmm\\r\n\t.endr\n\t"                                                                 \
+      ".irp r,4,5,6,7\n\t" instruction                                                                           \
+      " %%zmm17, %%zmm20, %%zmm\\r\n\t.endr\n\t"                                                                 \
+      ".irp r,8,9,10,11\n\t" instruction                                                                         \
+      " %%zmm18, %%zmm20, %%zmm\\r\n\t.endr\n\t"                                                                 \
+      ".irp r,12,13,14,15\n\t" instruction                                                                       \
+      " %%zmm19, %%zmm20, %%zmm\\r\n\t.endr\n\t"                                                                 \
+      "dec %[rounds]\n\t"                                                                                        \
+      "jnz 1b\n\t"                                                                                               \
+      ".irp r,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n\tvmovaps %%zmm\\r, 64*\\r(%[sums])\n\t.endr\n\t"           \
+      "vzeroupper"                                                                                               \
+      : [rounds] "+r"(rounds)                                                                                    \
+      : [operands] "r"(&operands), [sums] "r"(&sums)                                                             \
+      : "memory", "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", \
+        "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", "xmm18", "xmm19", "xmm20")
 
 __attribute__((target("avx512f"))) bool run_fma512() {
   static const Operands operands = f32_operands();
@@ -159,8 +164,8 @@ bool run_fma256() {
       "vzeroupper"
       : [rounds] "+r"(rounds)
       : [operands] "r"(&operands), [sums] "r"(&sums)
-      : "memory", "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
-        "xmm12", "xmm13");
+      : "memory", "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",
+        "xmm11", "xmm12", "xmm13");
   return sums_are_right(sums, 1);
 }
 

@@ -1,5 +1,5 @@
-// Summaries of samples. Every function throws Error on no samples and on a sample that is not finite: a summary of those
-// would be a number that means nothing.
+// Summaries of samples. Every function throws Error on no samples and on a sample that is not finite: a summary of
+// those would be a number that means nothing.
 #pragma once
 
 #include <cstddef>
