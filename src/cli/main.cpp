@@ -15,6 +15,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/verb.h"
+#include "core/closest.h"
 #include "core/error.h"
 #include "core/thread_pool.h"
 
@@ -24,34 +25,16 @@ namespace {
 enum ExitCode { kOk = 0, kFailure = 1, kBadFlags = 2, kInterrupted = 130 };
 
 int fail(ExitCode code, std::string_view sentence) {
-  std::fputs(fmt::format("fastkernels: {}\n", sentence).c_str(),
-             stderr);  // fmt::print would throw where stderr is closed
+  // Not fmt::print: it would throw where standard error is closed.
+  std::fputs(fmt::format("fastkernels: {}\n", sentence).c_str(), stderr);
   return code;
 }
 
-// Fewest insertions, deletions and replacements that turn one word into the other.
-size_t edit_distance(const std::string& a, const std::string& b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
-
 UsageError unknown_verb(const std::string& word) {
-  std::vector<Verb*> verbs = all_verbs();
-  auto closest = std::min_element(verbs.begin(), verbs.end(), [&](Verb* a, Verb* b) {
-    return edit_distance(word, a->name()) < edit_distance(word, b->name());
-  });
-  return UsageError("there is no verb `{}`; did you mean `{}`? `fastkernels --help` lists all", word,
-                    (*closest)->name());
+  std::vector<std::string> names;
+  for (const Verb* verb : all_verbs()) names.push_back(verb->name());
+  return UsageError("there is no verb `{}`{} `fastkernels --help` lists all", word,
+                    closest_names(word, names).empty() ? ";" : did_you_mean(word, names));
 }
 
 std::string footer(const std::vector<std::string>& examples) {

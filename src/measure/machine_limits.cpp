@@ -45,7 +45,8 @@ std::vector<std::string> group_folders(const std::string& root, std::string_view
   std::vector<std::string> folders;
   while (path.size() > 1) {
     folders.push_back(mount + path);
-    path.erase(path.rfind('/'));
+    size_t slash = path.rfind('/');
+    path.resize(slash == std::string::npos ? 0 : slash);
   }
   folders.push_back(mount);
   return folders;
