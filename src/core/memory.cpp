@@ -16,7 +16,10 @@ Buffer::Buffer(size_t size_bytes) {
   size_bytes = (size_bytes + kPage - 1) / kPage * kPage;
   // Over-reserve by one huge page so that large buffers can start on one; untouched pages cost nothing.
   size_t slack = size_bytes >= kHugePage ? kHugePage : 0;
-  void* raw = mmap(nullptr, size_bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* raw = MAP_FAILED;
+  if (requested <= PTRDIFF_MAX) {  // beyond, the sums above wrap around to something small
+    raw = mmap(nullptr, size_bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  }
   if (raw == MAP_FAILED) {
     throw Error("The system refused {:.1f} MiB of memory; use a smaller model, batch or context.",
                 static_cast<double>(requested) / 0x1p20);
@@ -43,15 +46,18 @@ View Arena::make(const TensorSpec& spec) {
   used_ += bytes;
   if (used_ > peak_) peak_ = used_;
   if (used_ <= buffer_.size()) return View(buffer_.data() + start, spec);
-  overflow_.emplace_back(bytes);
-  return View(overflow_.back().data(), spec);
+  overflow_.push_back({start, Buffer(bytes)});
+  return View(overflow_.back().buffer.data(), spec);
+}
+
+void Arena::release(size_t mark) {
+  used_ = mark;
+  while (!overflow_.empty() && overflow_.back().start >= mark) overflow_.pop_back();
 }
 
 void Arena::reset() {
-  used_ = 0;
-  if (overflow_.empty()) return;
-  overflow_.clear();
-  buffer_ = Buffer(peak_ + peak_ / 8);
+  release(0);
+  if (peak_ > buffer_.size()) buffer_ = Buffer(peak_ + peak_ / 8);
 }
 
 }  // namespace fk

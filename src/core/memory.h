@@ -59,17 +59,22 @@ class Arena {
 
   // Tensors made after mark() die at release(mark), the others live on: scratch inside an operator.
   size_t mark() const { return used_; }
-  void release(size_t mark) { used_ = mark; }
+  void release(size_t mark);
 
   size_t peak_bytes() const { return peak_; }
 
  private:
   static constexpr size_t kAlignment = 64;
 
+  struct Chunk {
+    size_t start;  // used_ when it was made
+    Buffer buffer;
+  };
+
   Buffer buffer_;
-  size_t used_ = 0;                // bytes handed out, overflow chunks included
+  size_t used_ = 0;  // bytes handed out, overflow chunks included
   size_t peak_ = 0;
-  std::vector<Buffer> overflow_;   // when a step outgrows the buffer; reset() then grows it to the peak
+  std::vector<Chunk> overflow_;  // when a step outgrows the buffer; reset() then grows it to the peak
 };
 
 }  // namespace fk
