@@ -69,9 +69,9 @@ TEST(Tensor, OwnsADenseZeroView) {
 }
 
 TEST(Arena, TensorsAreAlignedAndDoNotOverlap) {
-  Arena arena(1000);  // too small on purpose: the later tensors come from overflow chunks
+  Arena arena;
   std::vector<std::pair<std::byte*, std::byte*>> ranges;
-  for (int64_t n : {1, 3, 64, 65, 1000, 0, 7, 30000, 2}) {
+  for (int64_t n : {1, 3, 64, 65, 1000, 0, 7, 3000000, 2, 600000, 600000}) {  // several chunks, some left half used
     View v = arena.make({{n}, DType::kF16});
     auto* begin = static_cast<std::byte*>(v.data());
     EXPECT_TRUE(aligned(begin, 64)) << n;
@@ -86,19 +86,19 @@ TEST(Arena, EqualStepsGetEqualMemoryAfterTheFirst) {
   Arena arena;
   auto step = [&] {
     std::vector<void*> addresses;
-    for (int64_t n : {100, 5000, 17, 100000}) addresses.push_back(arena.make({{n}, DType::kF32}).data());
+    for (int64_t n : {100, 5000, 17, 1000000, 300000}) addresses.push_back(arena.make({{n}, DType::kF32}).data());
     return addresses;
   };
   step();
   arena.reset();
   std::vector<void*> settled = step();
-  size_t peak = arena.peak_bytes();
+  size_t capacity = arena.capacity_bytes();
   for (int i = 0; i < 100; ++i) {
     arena.reset();
     ASSERT_EQ(step(), settled);
   }
-  EXPECT_EQ(arena.peak_bytes(), peak);
-  EXPECT_GE(peak, size_t{4} * (100 + 5000 + 17 + 100000));
+  EXPECT_EQ(arena.capacity_bytes(), capacity);
+  EXPECT_GE(capacity, size_t{4} * (100 + 5000 + 17 + 1000000 + 300000));
 }
 
 // New memory shows as page faults: a settled loop that touches all it gets has none left to take.
@@ -124,10 +124,10 @@ TEST(Arena, SettledStepsTakeNoNewPages) {
 }
 
 TEST(Arena, ReleaseGivesBackWhatCameAfterTheMark) {
-  Arena arena(1 << 20);
+  Arena arena;
   View kept = arena.make({{1000}, DType::kF32});
   kept.ptr<float>()[999] = 42;
-  size_t mark = arena.mark();
+  Arena::Mark mark = arena.mark();
   View scratch = arena.make({{1000}, DType::kF32});
   arena.release(mark);
   View again = arena.make({{1000}, DType::kF32});
@@ -138,26 +138,19 @@ TEST(Arena, ReleaseGivesBackWhatCameAfterTheMark) {
 
 // The first step of a model runs on an arena that does not know its size yet; the scratch of one layer must not pile up
 // on that of the layer before.
-TEST(Arena, ReleasedScratchDoesNotPileUpInAStepThatOverflows) {
+TEST(Arena, ReleasedScratchDoesNotPileUpInAStepThatGrows) {
   Arena arena;
   View kept = arena.make({{16}, DType::kF32});
   kept.ptr<float>()[0] = 7;
-  auto resident_kb = [] {
-    rusage usage{};
-    getrusage(RUSAGE_SELF, &usage);
-    return usage.ru_maxrss;
-  };
   constexpr int64_t kScratchBytes = 8 << 20;
-  long before = resident_kb();
   for (int layer = 0; layer < 64; ++layer) {
-    size_t mark = arena.mark();
+    Arena::Mark mark = arena.mark();
     View scratch = arena.make({{kScratchBytes}, DType::kU8});
-    std::fill(scratch.ptr<uint8_t>(), scratch.ptr<uint8_t>() + kScratchBytes, uint8_t{1});
+    std::fill(scratch.ptr<uint8_t>(), scratch.ptr<uint8_t>() + 4096, uint8_t{1});
     arena.release(mark);
   }
-  EXPECT_LT(resident_kb() - before, 8 * (kScratchBytes >> 10));
+  EXPECT_LT(arena.capacity_bytes(), static_cast<size_t>(2 * kScratchBytes));
   EXPECT_EQ(kept.ptr<float>()[0], 7);
-  EXPECT_LT(arena.peak_bytes(), static_cast<size_t>(2 * kScratchBytes));
 }
 
 }  // namespace

@@ -1,0 +1,74 @@
+#include "ops/l1/rms_norm.h"
+
+#include <cmath>
+
+#include "ops/register.h"
+
+namespace fk {
+
+std::vector<ParamSpec> RMSNorm::params(const Init& init) { return {{"weight", {{init.hidden_size}, init.dtype}, {}}}; }
+
+OutputSpecs RMSNorm::outputs(const Init&, Args given) {
+  const OptView& residual = given[1];
+  return {given[0]->spec(), residual ? std::optional(residual->spec()) : std::nullopt};
+}
+
+Inputs RMSNorm::inputs(const Init& init, const Workload& w) {
+  TensorSpec x{{w.num_tokens(), init.hidden_size}, w.dtype};
+  InputSpec input{x, Generator::normal()};
+  return {input, w.optional_inputs ? std::optional(input) : std::nullopt};
+}
+
+Cost RMSNorm::cost(const Init& init, const Workload& w) {
+  auto n = static_cast<double>(w.num_tokens() * init.hidden_size);
+  double tensors = w.optional_inputs ? 4 : 2;
+  return {.bytes = (tensors * n + static_cast<double>(init.hidden_size)) * static_cast<double>(dtype_size(w.dtype)),
+          .vector_flops = (w.optional_inputs ? 5 : 4) * n};
+}
+
+Tolerance RMSNorm::tolerance(const Init& init, DType dtype) {
+  // The sum with the residual is rounded to dtype before it is normalised, which moves out by one more rounding.
+  Tolerance t = rounding_tolerance(dtype, static_cast<double>(init.hidden_size));
+  return {t.relative + dtype_epsilon(dtype), t.of_scale};
+}
+
+std::vector<Case<RMSNorm>> RMSNorm::cases() {
+  return {
+      {"one element", {.hidden_size = 1}, Workload::tokens(1)},
+      {"odd tail", {.hidden_size = 77, .eps = 1e-5}, Workload::tokens(3)},
+      {"odd tail with residual", {.hidden_size = 131}, Workload::tokens(5, true)},
+      {"wide", {.hidden_size = 2048}, Workload::tokens(4, true)},
+      {"many rows", {.hidden_size = 64}, Workload::tokens(67)},
+      {"large eps", {.hidden_size = 48, .eps = 0.5}, Workload::tokens(2, true)},
+      {"no tokens", {.hidden_size = 16}, Workload::tokens(0)},
+  };
+}
+
+namespace {
+
+class RMSNormOracle final : public RMSNorm {
+ public:
+  using RMSNorm::RMSNorm;
+
+  void forward(Context&, View x, OptView residual, View out, OptView residual_out) override {
+    int64_t D = init_.hidden_size;
+    for (int64_t t = 0; t < x.size(0); ++t) {
+      std::vector<double> sum(static_cast<size_t>(D));
+      double squares = 0;
+      for (int64_t i = 0; i < D; ++i) {
+        sum[i] = get(x, t, i) + (residual ? get(*residual, t, i) : 0);
+        squares += sum[i] * sum[i];
+      }
+      double scale = 1 / std::sqrt(squares / static_cast<double>(D) + init_.eps);
+      for (int64_t i = 0; i < D; ++i) {
+        set(out, sum[i] * scale * get(weight(), i), t, i);
+        if (residual_out) set(*residual_out, sum[i], t, i);
+      }
+    }
+  }
+};
+
+FK_OPERATOR(RMSNorm, RMSNormOracle);
+
+}  // namespace
+}  // namespace fk
