@@ -13,7 +13,8 @@ if(FK_CCACHE)
 endif()
 
 add_compile_options(-Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Werror)
-# GCC 12 sees uninitialised members in temporaries of std::variant and of initializer lists, where there are none.
+# GCC 12 reports members of temporaries in initialiser lists as uninitialised on their exception path; clang does not
+# know the warning.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   add_compile_options(-Wno-maybe-uninitialized)
 endif()

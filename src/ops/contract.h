@@ -60,7 +60,7 @@ concept HasSignature = requires {
   &T::forward;
 };
 
-// Parameters with names relative to the operator. Only L1 operators own any; the others' are those of their parts.
+// Parameters with names relative to the operator; those of its parts are not repeated.
 template <class T>
 concept HasParams = requires(const typename T::Init& init) {
   { T::params(init) } -> std::same_as<std::vector<ParamSpec>>;

@@ -73,10 +73,8 @@ class OpNode final : public Node {
         typed_init_(init),
         device_(builder.options_.device.kind) {
     if (builder.parent_ != nullptr) builder.parent_->adopt(*this);
-    if constexpr (T::kLevel == 1) {
-      params_ = T::params(init);
-      for (ParamSpec& p : params_) p.name = path_.empty() ? p.name : path_ + "." + p.name;
-    }
+    params_ = T::params(init);
+    for (ParamSpec& p : params_) p.name = path_.empty() ? p.name : path_ + "." + p.name;
     Node* outer = std::exchange(builder.parent_, this);
     for (const ImplementationInfo& candidate : info_.implementations) {
       if (!detail::usable(info_, candidate, builder.options_)) continue;

@@ -1,4 +1,4 @@
-// Embedding: one row of a table per token.
+// Embedding: one row of a table per token, optionally scaled.
 #pragma once
 
 #include "ops/contract.h"
@@ -14,12 +14,14 @@ class Embedding : public Operator {
   struct Init {
     int64_t num_embeddings = 0;
     int64_t embedding_dim = 0;
+    double scale = 1;  // rows are multiplied by it
     DType dtype = DType::kBF16;
 
     template <class Visitor>
     void visit(Visitor&& v) {
       v("num_embeddings", num_embeddings);
       v("embedding_dim", embedding_dim);
+      v("scale", scale);
       v("dtype", dtype);
     }
   };

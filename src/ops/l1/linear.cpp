@@ -5,8 +5,9 @@
 namespace fk {
 
 std::vector<ParamSpec> Linear::params(const Init& init) {
-  std::vector<ParamSpec> params{{"weight", {{init.out_features, init.in_features}, init.dtype}, {}}};
-  if (init.bias) params.push_back({"bias", {{init.out_features}, init.dtype}, {}});
+  std::vector<ParamSpec> params{{"weight", {{init.out_features, init.in_features}, init.dtype}}};
+  if (init.bias) params.push_back({"bias", {{init.out_features}, init.dtype}});
+  for (ParamSpec& p : params) p.part_rows = init.output_sizes;
   return params;
 }
 

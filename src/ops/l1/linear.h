@@ -16,6 +16,7 @@ class Linear : public Operator {
     int64_t out_features = 0;
     bool bias = false;
     bool float_output = false;  // logits: keep the f32 accumulators
+    std::vector<int64_t> output_sizes = {};  // rows of each matrix stacked in the weight; empty: it is one
     DType dtype = DType::kBF16;
 
     template <class Visitor>
@@ -24,6 +25,7 @@ class Linear : public Operator {
       v("out_features", out_features);
       v("bias", bias);
       v("float_output", float_output);
+      v("output_sizes", output_sizes);
       v("dtype", dtype);
     }
   };

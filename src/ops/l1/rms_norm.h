@@ -24,7 +24,8 @@ class RMSNorm : public Operator {
     }
   };
 
-  // x [..., D], rows contiguous. With a residual: residual_out = x + residual, and out is the norm of that sum.
+  // x [T, D] or, without a residual, [T, H, D]; rows contiguous. With a residual: residual_out = x + residual, and out
+  // is the norm of that sum.
   static constexpr std::array kArgs{in("x"), opt_in("residual"), out("out"), opt_out("residual_out")};
 
   explicit RMSNorm(const Init& init) : init_(init) {}
