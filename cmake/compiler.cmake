@@ -13,6 +13,8 @@ if(FK_CCACHE)
 endif()
 
 add_compile_options(-Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Werror)
+# GCC 12 reports members of temporaries in initialiser lists as uninitialised on their exception path.
+add_compile_options(-Wno-maybe-uninitialized)
 # `omp simd` marks the reductions the compiler may reorder; no OpenMP runtime is linked.
 add_compile_options(-fopenmp-simd -fno-math-errno -fno-trapping-math)
 # -O3 vectorises; asserts stay in every build through FK_CHECK, so NDEBUG changes nothing of ours.
