@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "backend/cpu/matmul/neon_driver.h"
+#include "backend/cpu/matmul/matmul_neon.arm64.h"
 
 // Attributes, not flags of the file: the inline functions of headers stay runnable on CPUs without these instructions.
 #define FK_TARGET_BF16 __attribute__((target("arch=armv8.2-a+bf16")))
@@ -39,16 +39,15 @@ inline uint16x8_t load_some(const Bits* p, int64_t count) {
 struct Bfmmla {
   using Element = bf16;
   using Packed = Bits;
-  static constexpr int kFewRows = 5;  // 20 sums, 4 rows of w, 1 of x and the loads ahead of them: 32 registers
 
   template <int M, int R>
-  FK_TARGET_BF16 static void dot(const bf16* x_rows, int64_t x_stride, const bf16* w_rows, int64_t w_stride, int64_t k,
-                                 float* sums) {
+  FK_TARGET_BF16 static void dot(const DotTask& task, int64_t row) {
     constexpr int kSets = M == 1 ? 2 : 1;  // a single row of x alone has too few sums to hide BFDOT's latency
     constexpr int kStep = 32;              // a cache line
     constexpr int kAhead = 16 * kStep;     // prefetch distance in each row: 1 KiB
-    auto* x = reinterpret_cast<const Bits*>(x_rows);
-    auto* w = reinterpret_cast<const Bits*>(w_rows);
+    const int64_t k = task.k, x_stride = task.x_stride, w_stride = task.w_stride;
+    auto* x = static_cast<const Bits*>(task.x);
+    auto* w = static_cast<const Bits*>(task.w) + row * w_stride;
     float32x4_t acc[kSets][R][M] = {};
     int64_t i = 0;
     for (; i + kStep <= k; i += kStep) {
@@ -69,7 +68,8 @@ struct Bfmmla {
     for (int m = 0; m < M; ++m) {
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r)
-        sums[m * R + r] = vaddvq_f32(kSets == 2 ? vaddq_f32(acc[0][r][m], acc[kSets - 1][r][m]) : acc[0][r][m]);
+        task.sums[m * kDotPiece + row + r] =
+            vaddvq_f32(kSets == 2 ? vaddq_f32(acc[0][r][m], acc[kSets - 1][r][m]) : acc[0][r][m]);
     }
   }
 

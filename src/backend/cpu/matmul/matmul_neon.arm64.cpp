@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "backend/cpu/matmul/neon_driver.h"
+#include "backend/cpu/matmul/matmul_neon.arm64.h"
 
 namespace fk {
 namespace {
@@ -27,7 +27,6 @@ struct Fmla {
   using Element = typename Source::Element;
   using Scalar = typename Source::Scalar;
   using Packed = float;
-  static constexpr int kFewRows = 5;  // 20 sums, 4 rows of w, 1 of x and the loads ahead of them: 32 registers
 
   // acc[r][m] += 4 elements of w's row r times those of x's row m
   template <int M, int R>
@@ -45,13 +44,13 @@ struct Fmla {
   }
 
   template <int M, int R>
-  static void dot(const Element* x_rows, int64_t x_stride, const Element* w_rows, int64_t w_stride, int64_t k,
-                  float* sums) {
+  static void dot(const DotTask& task, int64_t row) {
     constexpr int kSets = M == 1 ? 2 : 1;          // a single row of x alone has too few sums to hide FMLA's latency
     constexpr int kStep = 64 / sizeof(Scalar);     // a cache line
     constexpr int kAhead = 1024 / sizeof(Scalar);  // prefetch distance in each row
-    auto* x = reinterpret_cast<const Scalar*>(x_rows);
-    auto* w = reinterpret_cast<const Scalar*>(w_rows);
+    const int64_t k = task.k, x_stride = task.x_stride, w_stride = task.w_stride;
+    auto* x = static_cast<const Scalar*>(task.x);
+    auto* w = static_cast<const Scalar*>(task.w) + row * w_stride;
     float32x4_t acc[kSets][R][M] = {};
     int64_t i = 0;
     for (; i + kStep <= k; i += kStep) {
@@ -72,7 +71,8 @@ struct Fmla {
     for (int m = 0; m < M; ++m) {
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r)
-        sums[m * R + r] = vaddvq_f32(kSets == 2 ? vaddq_f32(acc[0][r][m], acc[kSets - 1][r][m]) : acc[0][r][m]);
+        task.sums[m * kDotPiece + row + r] =
+            vaddvq_f32(kSets == 2 ? vaddq_f32(acc[0][r][m], acc[kSets - 1][r][m]) : acc[0][r][m]);
     }
   }
 
