@@ -92,6 +92,8 @@ void require_finite(const Json& value) {
 }  // namespace
 
 Json parse_json(std::string_view text, std::string_view what) {
+  // The lexer below takes a zero byte for the end of the text and would ignore what follows.
+  if (text.find('\0') != std::string_view::npos) throw Error("{} is not valid JSON: it holds a zero byte.", what);
   Json root;
   StrictHandler handler(root);
   if (!Json::sax_parse(text.begin(), text.end(), &handler)) throw Error("{} is not valid JSON: {}.", what, handler.refused);
