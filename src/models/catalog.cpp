@@ -94,8 +94,12 @@ std::vector<CatalogEntry> parse_catalog(std::string_view text) {
         keys = base->second;
         keys.erase("hf");
       }
-      for (const auto& field : item.second)
-        if (auto key = field.first.as<std::string>(); key != "like") keys[key] = field.second;
+      for (const auto& field : item.second) {
+        auto key = field.first.as<std::string>();
+        if (key == "like") continue;
+        keys.erase(key);  // assigning to a node would write through it into the entry it came from
+        keys.emplace(key, field.second);
+      }
       if (!known.emplace(name, keys).second) throw Error("its name appears twice");
       result.push_back(make_entry(name, keys));
     }
