@@ -31,7 +31,9 @@ inline std::string safetensors_bytes(const std::vector<TensorBytes>& tensors) {
               std::to_string(data.size()) + "," + std::to_string(data.size() + t.data.size()) + "]}";
     data += t.data;
   }
-  return safetensors_bytes(header + "}", data);
+  header += "}";
+  header.resize((header.size() + 7) / 8 * 8, ' ');  // writers pad so that the data starts aligned
+  return safetensors_bytes(header, data);
 }
 
 inline std::string f32_bytes(const std::vector<float>& values) {
