@@ -119,11 +119,12 @@ Weights Weights::load(const std::vector<ParamSpec>& specs, Checkpoint checkpoint
   for (const ParamSpec& param : specs) {
     bool in_place = false;
     for (const Part& part : parts_of(param)) in_place = usable_in_place(param, checked_tensor(checkpoint, part));
-    if (!in_place) copied_bytes += param.spec.size_bytes();
+    if (!in_place) copied_bytes += padded_bytes(param);
   }
   require_memory(copied_bytes);
 
   Weights result;
+  result.memory_ = Buffer(copied_bytes);
   bool points_into_file = false;
   for (const ParamSpec& param : specs) {
     std::vector<Part> parts = parts_of(param);
@@ -144,9 +145,10 @@ Weights Weights::load(const std::vector<ParamSpec>& specs, Checkpoint checkpoint
 
 Weights Weights::dummy(const std::vector<ParamSpec>& specs, uint64_t seed, float norm_offset, ThreadPool& pool) {
   size_t total_bytes = 0;
-  for (const ParamSpec& param : specs) total_bytes += param.spec.size_bytes();
+  for (const ParamSpec& param : specs) total_bytes += padded_bytes(param);
   require_memory(total_bytes);
   Weights result;
+  result.memory_ = Buffer(total_bytes);
   for (const ParamSpec& param : specs) {
     View destination = result.allocate(param);
     for (const Part& part : parts_of(param)) {
@@ -157,10 +159,14 @@ Weights Weights::dummy(const std::vector<ParamSpec>& specs, uint64_t seed, float
   return result;
 }
 
+// Every parameter starts on a cache line.
+size_t Weights::padded_bytes(const ParamSpec& param) { return (param.spec.size_bytes() + 63) / 64 * 64; }
+
 View Weights::allocate(const ParamSpec& param) {
   FK_CHECK(dtype_is_weight(param.spec.dtype), "a parameter is f32, f16 or bf16");
-  buffers_.emplace_back(param.spec.size_bytes());
-  View view(buffers_.back().data(), param.spec);
+  View view(memory_.data() + used_bytes_, param.spec);
+  used_bytes_ += padded_bytes(param);
+  FK_CHECK(used_bytes_ <= memory_.size());
   add(param, view);
   return view;
 }

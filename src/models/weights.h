@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,13 +29,17 @@ class Weights {
 
   View get(std::string_view name) const;  // the name must be one of the specs'
   size_t size_bytes() const { return size_bytes_; }
+  // The memory the parameters were copied or generated into, in one piece; empty where all of them lie in the file.
+  std::span<const std::byte> memory() const { return {memory_.data(), used_bytes_}; }
 
  private:
+  static size_t padded_bytes(const ParamSpec& param);
   View allocate(const ParamSpec& param);
   void add(const ParamSpec& param, const View& view);
 
   std::optional<Checkpoint> checkpoint_;  // kept while a view points into it
-  std::vector<Buffer> buffers_;
+  Buffer memory_;
+  size_t used_bytes_ = 0;
   std::map<std::string, View, std::less<>> views_;
   size_t size_bytes_ = 0;
 };
