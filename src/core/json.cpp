@@ -55,6 +55,15 @@ class StrictHandler : public nlohmann::detail::json_sax_dom_parser<Json> {
   std::vector<std::set<std::string>> keys_;
 };
 
+// The library quotes what it last read, which may be megabytes; its first words hold the position and the cause.
+std::string first_words(std::string detail) {
+  constexpr size_t kLongest = 200;
+  if (detail.size() <= kLongest) return detail;
+  size_t end = kLongest;
+  while ((detail[end] & 0xc0) == 0x80) --end;  // not in the middle of a UTF-8 character
+  return detail.substr(0, end) + "...";
+}
+
 void require_finite(const Json& value) {
   if (value.is_number_float() && !std::isfinite(value.get<double>()))
     throw Error("a result holds a number that is not finite, which JSON cannot express.");
@@ -65,6 +74,9 @@ void require_finite(const Json& value) {
 }  // namespace
 
 Json parse_json(std::string_view text, std::string_view what) {
+  // The library takes a zero byte for the end of the text and would not look at what follows.
+  if (size_t zero = text.find('\0'); zero != std::string_view::npos)
+    throw Error("{} is not valid JSON: byte {} is zero.", what, zero);
   Json root;
   StrictHandler handler(root);
   try {
@@ -72,7 +84,7 @@ Json parse_json(std::string_view text, std::string_view what) {
   } catch (const nlohmann::json::exception& e) {
     std::string detail = e.what();
     if (auto end = detail.find("] "); end != std::string::npos) detail = detail.substr(end + 2);
-    throw Error("{} is not valid JSON: {}.", what, detail);
+    throw Error("{} is not valid JSON: {}.", what, first_words(detail));
   }
   throw Error("{} is not acceptable JSON: {}.", what, handler.refused);
 }
@@ -87,7 +99,11 @@ Json parse_json_file(const std::string& path) {
 
 std::string dump_json(const Json& value, int indent) {
   require_finite(value);
-  return value.dump(indent);
+  try {
+    return value.dump(indent);
+  } catch (const nlohmann::json::type_error&) {
+    throw Error("a result holds text that is not valid UTF-8, which JSON cannot express.");
+  }
 }
 
 }  // namespace fk
