@@ -25,10 +25,11 @@ FK_INLINE float load(const float& x) { return x; }
 FK_INLINE float load(const bf16& x) { return std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16); }
 
 FK_INLINE void store(float& to, float x) { to = x; }
-FK_INLINE void store(bf16& to, float x) {  // rounds as bf16's constructor does
+// Rounds to nearest even. A NaN stays one because its low 16 bits are zero, as in every NaN that arithmetic makes out of
+// bf16 operands or out of an invalid operation; others must not come here.
+FK_INLINE void store(bf16& to, float x) {
   auto u = std::bit_cast<uint32_t>(x);
-  uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
-  to.bits = static_cast<uint16_t>((u & 0x7fffffffu) > 0x7f800000u ? ((u >> 16) | 0x40u) : rounded);
+  to.bits = static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
 }
 
 // A float's place in the order of all floats, as an integer: maxima of integers vectorise, those of floats only under
