@@ -18,13 +18,14 @@ bool starts_with_word(std::string_view text) {
   return !text.empty() && unicode::is_word(unicode::decode_at(text, 0).c);
 }
 
-size_t before_spaces(std::string_view text, size_t end) {
-  while (end > 0) {
+// Where the white space that ends at `end` starts, but not before `from`.
+size_t before_spaces(std::string_view text, size_t end, size_t from) {
+  while (end > from) {
     size_t previous = unicode::previous(text, end);
     if (!unicode::is_space(unicode::decode_at(text, previous).c)) break;
     end = previous;
   }
-  return end;
+  return std::max(end, from);
 }
 
 size_t behind_spaces(std::string_view text, size_t at) {
@@ -90,7 +91,7 @@ const AddedToken* AddedTokenFinder::longest_prefix(std::string_view text) const 
 
 std::vector<AddedTokenFinder::Part> AddedTokenFinder::split(std::string_view text) const {
   std::vector<Part> parts;
-  size_t from = 0;
+  size_t from = 0, spaces_end = 0;
   for (size_t at = 0; !tokens_.empty() && at < text.size();) {
     const AddedToken* found = longest_prefix(text.substr(at));
     if (!found) {
@@ -101,8 +102,9 @@ std::vector<AddedTokenFinder::Part> AddedTokenFinder::split(std::string_view tex
     size_t begin = at, end = at + token.text.size();
     at = end;
     if (token.single_word && (ends_with_word(text.substr(0, begin)) || starts_with_word(text.substr(end)))) continue;
-    if (token.lstrip) begin = std::max(before_spaces(text, begin), from);
-    if (token.rstrip) end = behind_spaces(text, end);
+    if (token.lstrip) begin = before_spaces(text, begin, from);
+    // White space looked over before is not looked over again: tokens may themselves be white space.
+    if (token.rstrip) end = spaces_end = end < spaces_end ? spaces_end : behind_spaces(text, end);
     if (begin > from) parts.push_back({from, begin, -1});
     parts.push_back({begin, end, token.id});
     from = end;

@@ -66,6 +66,7 @@ void BpeModel::read_vocab(const JsonNode& model, TokenizerFile& file) {
     last = std::max(last, id);
   }
   tokens_.resize(static_cast<size_t>(last + 1));
+  low_characters_.assign(kLowCharacters, kNone);
   vocab_.reserve(file.vocab->size());
   for (auto& [token, id] : *file.vocab) {
     auto [it, added] = vocab_.emplace(std::move(token), static_cast<int32_t>(id));
@@ -74,16 +75,12 @@ void BpeModel::read_vocab(const JsonNode& model, TokenizerFile& file) {
     if (place.data())
       throw Error("{}.vocab gives the id {} to both '{}' and '{}'.", model.path(), id, place, it->first);
     place = it->first;
+    if (place.empty()) continue;
+    auto first = unicode::decode_at(place, 0);
+    if (first.size == place.size() && first.c < kLowCharacters) low_characters_[first.c] = it->second;
   }
   file.vocab->clear();
-
-  low_characters_.assign(kLowCharacters, kNone);
-  for (char32_t c = 0; c < kLowCharacters; ++c) {
-    std::string text;
-    unicode::append_utf8(text, c);
-    low_characters_[c] = id(text).value_or(kNone);
-  }
-  for (unsigned b = 0; b < 256; ++b) bytes_[b] = id(fmt::format("<0x{:02X}>", b)).value_or(kNone);
+  for (unsigned b = 0; byte_fallback_ && b < 256; ++b) bytes_[b] = id(fmt::format("<0x{:02X}>", b)).value_or(kNone);
 }
 
 void BpeModel::read_merges(const JsonNode& model, TokenizerFile& file) {
