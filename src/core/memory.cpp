@@ -18,7 +18,10 @@ Buffer::Buffer(size_t size_bytes) {
   size_bytes = (size_bytes + kPage - 1) / kPage * kPage;
   // Over-reserve by one huge page so that large buffers can start on one; untouched pages cost nothing.
   size_t slack = size_bytes >= kHugePage ? kHugePage : 0;
-  void* raw = mmap(nullptr, size_bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* raw = MAP_FAILED;
+  if (requested <= PTRDIFF_MAX) {  // beyond, the sums above wrap around to something small
+    raw = mmap(nullptr, size_bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  }
   if (raw == MAP_FAILED) {
     throw Error("The system refused {:.1f} MiB of memory; use a smaller model, batch or context.",
                 static_cast<double>(requested) / 0x1p20);

@@ -32,8 +32,7 @@ struct SequenceGroup {
 struct AttentionMetadata {
   SequenceGroup decode;
   SequenceGroup prefill;
-  View slot_mapping;    // i64 [T]: block * kBlockSize + offset where a token's key and value go
-  View logits_indices;  // i64 [L]: tokens whose logits are wanted
+  View slot_mapping;  // i64 [T]: block * kBlockSize + offset where a token's key and value go
 
   int64_t num_tokens() const { return decode.num_tokens + prefill.num_tokens; }
 };

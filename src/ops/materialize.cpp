@@ -74,7 +74,7 @@ BatchMetadata::BatchMetadata(const Workload& workload, uint64_t seed) {
   metadata_.prefill = make_group(owned_, all.subspan(decodes), std::span(tables).subspan(decodes), width);
   auto tokens = static_cast<int64_t>(positions.size());
   metadata_.slot_mapping = store(owned_, slots, {tokens});
-  metadata_.logits_indices = store(owned_, logits, {static_cast<int64_t>(logits.size())});
+  logits_indices_ = store(owned_, logits, {static_cast<int64_t>(logits.size())});
   positions_ = store(owned_, positions, {tokens});
 }
 
@@ -96,6 +96,7 @@ void fill(const View& view, const Generator& generator, uint64_t seed, std::stri
       });
     case Kind::kConstant: return each([&](uint64_t) { return generator.a; });
     case Kind::kPositions: return copy(batch.positions());
+    case Kind::kLogitsIndices: return copy(batch.logits_indices());
     case Kind::kCuSeqlensQ: return copy(batch.all().cu_seqlens_q);
     case Kind::kCuSeqlensK: return copy(batch.all().cu_seqlens_k);
     case Kind::kSeqLens: return copy(batch.all().seq_lens);

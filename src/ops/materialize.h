@@ -19,6 +19,7 @@ class BatchMetadata {
 
   const AttentionMetadata& attention() const { return metadata_; }
   View positions() const { return positions_; }
+  View logits_indices() const { return logits_indices_; }
   // Over all sequences, decoding or not, as operators that take them as arguments see them.
   const SequenceGroup& all() const { return all_; }
 
@@ -27,6 +28,7 @@ class BatchMetadata {
   AttentionMetadata metadata_;
   SequenceGroup all_;
   View positions_;
+  View logits_indices_;
 };
 
 // Fills `view` as the generator says; the same (seed, name) gives the same values whatever the dtype's width.

@@ -44,6 +44,7 @@ struct Generator {
     kIntegers,       // a .. b-1
     kConstant,       // a
     kPositions,      // the position of each token in its sequence
+    kLogitsIndices,  // the last token of each sequence
     kCuSeqlensQ, kCuSeqlensK, kSeqLens, kBlockTable, kSlotMapping,  // as in AttentionMetadata, over all sequences
   };
   Kind kind = Kind::kNormal;

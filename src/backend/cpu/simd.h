@@ -1,0 +1,48 @@
+// How plain loops become vector code: one source, compiled for several instruction sets, chosen when the program starts.
+//
+// A kernel is an inline template over the element type, called from non-template functions marked FK_SIMD_CLONES, one per
+// dtype. Everything it calls in its inner loop is FK_INLINE, so that it is compiled for the clone's instruction set.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "core/dtype.h"
+
+// aarch64 has NEON in its base set and needs no clones.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define FK_SIMD_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define FK_SIMD_CLONES
+#endif
+
+#define FK_INLINE inline __attribute__((always_inline))
+
+namespace fk {
+
+// Elements as float and back. A loop that copies a bf16 as an object does not vectorise; one that moves its bits does.
+FK_INLINE float load(const float& x) { return x; }
+FK_INLINE float load(const bf16& x) { return std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16); }
+
+FK_INLINE void store(float& to, float x) { to = x; }
+// Rounds to nearest even. A NaN stays one because its low 16 bits are zero, as in every NaN that arithmetic makes out of
+// bf16 operands or out of an invalid operation; others must not come here.
+FK_INLINE void store(bf16& to, float x) {
+  auto u = std::bit_cast<uint32_t>(x);
+  to.bits = static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+}
+
+// A float's place in the order of all floats, as an integer: maxima of integers vectorise, those of floats only under
+// rules that forget NaN. Zeros of either sign are equal; a NaN, whatever its bits, stands where the caller says.
+inline constexpr int32_t kAboveInfinity = INT32_MAX;
+inline constexpr int32_t kMinusInfinity = INT32_MIN + 0x7fffff;
+
+FK_INLINE int32_t order_key(float x, int32_t nan = kAboveInfinity) {
+  auto bits = std::bit_cast<int32_t>(x + 0.0f);  // -0 + 0 is +0
+  int32_t key = bits ^ ((bits >> 31) & 0x7fffffff);
+  return x != x ? nan : key;
+}
+
+FK_INLINE float from_order_key(int32_t key) { return std::bit_cast<float>(key ^ ((key >> 31) & 0x7fffffff)); }
+
+}  // namespace fk
