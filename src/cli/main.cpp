@@ -1,1 +1,117 @@
-int main() { return 0; }
+// fastkernels <verb>: parses the command line, runs one verb, turns what went wrong into one sentence and an exit code.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <map>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/verb.h"
+#include "core/closest.h"
+#include "core/error.h"
+#include "core/thread_pool.h"
+
+namespace fk {
+namespace {
+
+enum ExitCode { kOk = 0, kFailure = 1, kBadFlags = 2, kInterrupted = 130 };
+
+int fail(ExitCode code, std::string_view sentence) {
+  // Not fmt::print: it would throw where standard error is closed.
+  std::fputs(fmt::format("fastkernels: {}\n", sentence).c_str(), stderr);
+  return code;
+}
+
+UsageError unknown_verb(const std::string& word) {
+  std::vector<std::string> names;
+  for (const Verb* verb : all_verbs()) names.push_back(verb->name());
+  return UsageError("there is no verb `{}`{} `fastkernels --help` lists all", word,
+                    closest_names(word, names).empty() ? ";" : did_you_mean(word, names));
+}
+
+std::string footer(const std::vector<std::string>& examples) {
+  std::string text = "Examples:";
+  for (const std::string& example : examples) text += "\n  " + example;
+  return text;
+}
+
+// The verb on the command line, or "fastkernels" itself: whose help to point at.
+std::string spoken_to(const CLI::App& app) {
+  auto parsed = app.get_subcommands();
+  return parsed.empty() ? "fastkernels" : "fastkernels " + parsed.front()->get_name();
+}
+
+int run(int argc, char** argv) {
+  CommonOptions common;
+  common.threads = std::min(usable_cores(), kMaxThreads);
+  CLI::App app("Judges and times compute kernels inside real models.", "fastkernels");
+  app.set_version_flag("--version", "fastkernels " FK_VERSION, "Print the version");
+  app.footer("`fastkernels <verb> --help` shows the flags of a verb and examples.");
+  app.get_formatter()->label("SUBCOMMAND", "VERB");
+  app.require_subcommand(0, 1);
+  add_common_options(app, common);
+  std::map<const CLI::App*, Verb*> verbs;
+  for (Verb* verb : all_verbs()) {
+    CLI::App* sub = app.add_subcommand(verb->name(), verb->summary());
+    sub->group("Verbs");
+    sub->footer(footer(verb->examples()));
+    verb->add_flags(*sub);
+    add_common_options(*sub, common);
+    verbs[sub] = verb;
+  }
+  app.allow_extras();  // an unknown verb gets its sentence below; set last, since verbs would inherit it
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    print_out(app.help());  // of the verb, where one was named
+    return kOk;
+  } catch (const CLI::CallForVersion& version) {
+    print_out(std::string(version.what()) + "\n");
+    return kOk;
+  } catch (const CLI::ParseError& error) {
+    return fail(kBadFlags, fmt::format("{}; see `{} --help`", error.what(), spoken_to(app)));
+  }
+  auto parsed = app.get_subcommands();
+  std::vector<std::string> extras = app.remaining();
+  if (!extras.empty() && parsed.empty() && extras[0].substr(0, 1) != "-") throw unknown_verb(extras[0]);
+  if (!extras.empty()) throw UsageError("`{}` was not expected; see `{} --help`", extras[0], spoken_to(app));
+  check_common_options(common);
+  if (parsed.empty()) {
+    std::fputs(app.help().c_str(), stderr);
+    return kBadFlags;
+  }
+  verbs.at(parsed.front())->run(common);
+  return kOk;
+}
+
+int run_guarded(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const OutputClosed&) {
+    return kOk;
+  } catch (const UsageError& error) {
+    return fail(kBadFlags, error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(kFailure, "out of memory; free some, or ask for a smaller model, prompt or buffer");
+  } catch (const std::exception& error) {
+    return fail(kFailure, error.what());
+  }
+}
+
+}  // namespace
+}  // namespace fk
+
+int main(int argc, char** argv) {
+  // A closed pipe is an error code of write(), handled in print_out; as a signal it would kill us in mid-verb.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGINT, [](int) { _exit(fk::kInterrupted); });
+  return fk::run_guarded(argc, argv);
+}

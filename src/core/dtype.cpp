@@ -1,6 +1,6 @@
 #include "core/dtype.h"
 
-#include <array>
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -121,10 +121,19 @@ double load_as(const void* address) {
   else return static_cast<double>(x);
 }
 
+// Float by rounding to odd: a bit lost here stays visible to the narrower rounding that follows, which so rounds once.
+float round_to_odd(double value) {
+  auto nearest = static_cast<float>(value);
+  if (static_cast<double>(nearest) == value || std::isnan(value)) return nearest;
+  auto bits = std::bit_cast<uint32_t>(nearest);
+  if (std::fabs(static_cast<double>(nearest)) > std::fabs(value)) --bits;  // towards zero, which infinity leaves too
+  return std::bit_cast<float>(bits | 1u);
+}
+
 template <class T>
 void store_as(void* address, double value) {
   T x;
-  if constexpr (std::is_class_v<T>) x = T(static_cast<float>(value));
+  if constexpr (std::is_class_v<T>) x = T(round_to_odd(value));
   else x = static_cast<T>(value);
   std::memcpy(address, &x, sizeof x);
 }

@@ -14,6 +14,15 @@ namespace {
 
 constexpr size_t kMaxDepth = 128;  // far beyond any config or header; below what recursion over the value could not bear
 
+// The library quotes what it last read, which may be megabytes; its first words hold the position and the cause.
+std::string first_words(std::string detail) {
+  constexpr size_t kLongest = 200;
+  if (detail.size() <= kLongest) return detail;
+  size_t end = kLongest;
+  while ((detail[end] & 0xc0) == 0x80) --end;  // not in the middle of a UTF-8 character
+  return detail.substr(0, end) + "...";
+}
+
 // Builds the value, and refuses what strict JSON leaves undefined. Members are appended instead of looked up, since
 // a lookup in an ordered object is a linear search and headers of checkpoints have tens of thousands of members.
 class StrictHandler {
@@ -45,7 +54,7 @@ class StrictHandler {
   bool parse_error(size_t, const std::string&, const nlohmann::json::exception& e) {
     refused = e.what();
     if (auto end = refused.find("] "); end != std::string::npos) refused = refused.substr(end + 2);
-    if (refused.size() > 300) refused.resize(300);  // it quotes the last token, which may be the whole file
+    refused = first_words(refused);
     return false;
   }
 
@@ -92,8 +101,9 @@ void require_finite(const Json& value) {
 }  // namespace
 
 Json parse_json(std::string_view text, std::string_view what) {
-  // The lexer below takes a zero byte for the end of the text and would ignore what follows.
-  if (text.find('\0') != std::string_view::npos) throw Error("{} is not valid JSON: it holds a zero byte.", what);
+  // The library takes a zero byte for the end of the text and would not look at what follows.
+  if (size_t zero = text.find('\0'); zero != std::string_view::npos)
+    throw Error("{} is not valid JSON: byte {} is zero.", what, zero);
   Json root;
   StrictHandler handler(root);
   if (!Json::sax_parse(text.begin(), text.end(), &handler)) throw Error("{} is not valid JSON: {}.", what, handler.refused);
@@ -110,7 +120,11 @@ Json parse_json_file(const std::string& path) {
 
 std::string dump_json(const Json& value, int indent) {
   require_finite(value);
-  return value.dump(indent);
+  try {
+    return value.dump(indent);
+  } catch (const nlohmann::json::type_error&) {
+    throw Error("a result holds text that is not valid UTF-8, which JSON cannot express.");
+  }
 }
 
 }  // namespace fk

@@ -13,7 +13,7 @@ using Json = nlohmann::ordered_json;
 Json parse_json(std::string_view text, std::string_view what);
 Json parse_json_file(const std::string& path);
 
-// Throws Error where a number is not finite: JSON has no word for it, and `null` would be a lie.
+// Throws Error where a number is not finite (JSON has no word for it, and `null` would be a lie) or text is not UTF-8.
 std::string dump_json(const Json& value, int indent = 2);
 
 }  // namespace fk

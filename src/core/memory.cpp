@@ -2,6 +2,8 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+
 #include "core/error.h"
 
 namespace fk {
@@ -16,7 +18,10 @@ Buffer::Buffer(size_t size_bytes) {
   size_bytes = (size_bytes + kPage - 1) / kPage * kPage;
   // Over-reserve by one huge page so that large buffers can start on one; untouched pages cost nothing.
   size_t slack = size_bytes >= kHugePage ? kHugePage : 0;
-  void* raw = mmap(nullptr, size_bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* raw = MAP_FAILED;
+  if (requested <= PTRDIFF_MAX) {  // beyond, the sums above wrap around to something small
+    raw = mmap(nullptr, size_bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  }
   if (raw == MAP_FAILED) {
     throw Error("The system refused {:.1f} MiB of memory; use a smaller model, batch or context.",
                 static_cast<double>(requested) / 0x1p20);
@@ -38,20 +43,30 @@ Buffer::~Buffer() {
 }
 
 View Arena::make(const TensorSpec& spec) {
+  constexpr size_t kAlignment = 64;
   size_t bytes = (spec.size_bytes() + kAlignment - 1) / kAlignment * kAlignment;
-  size_t start = used_;
-  used_ += bytes;
-  if (used_ > peak_) peak_ = used_;
-  if (used_ <= buffer_.size()) return View(buffer_.data() + start, spec);
-  overflow_.emplace_back(bytes);
-  return View(overflow_.back().data(), spec);
+  while (at_.chunk < chunks_.size() && at_.used + bytes > chunks_[at_.chunk].size()) at_ = {at_.chunk + 1, 0};
+  if (at_.chunk == chunks_.size()) {
+    constexpr size_t kSmallest = size_t{1} << 20;
+    chunks_.emplace_back(std::max({bytes, capacity_bytes() / 2, kSmallest}));
+  }
+  View view(chunks_[at_.chunk].data() + at_.used, spec);
+  at_.used += bytes;
+  return view;
 }
 
 void Arena::reset() {
-  used_ = 0;
-  if (overflow_.empty()) return;
-  overflow_.clear();
-  buffer_ = Buffer(peak_ + peak_ / 8);
+  at_ = {};
+  if (chunks_.size() <= 1) return;
+  size_t all = capacity_bytes();
+  chunks_.clear();
+  chunks_.emplace_back(all);
+}
+
+size_t Arena::capacity_bytes() const {
+  size_t all = 0;
+  for (const Buffer& chunk : chunks_) all += chunk.size();
+  return all;
 }
 
 }  // namespace fk

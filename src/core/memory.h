@@ -48,28 +48,28 @@ class Tensor {
   View view_;
 };
 
-// Bump allocation for the tensors of one step. reset() frees all of them at once and keeps the memory, so a loop of
-// equal steps allocates in its first round only.
+// Bump allocation for the tensors of one step. Memory is kept when tensors are released, so a loop of equal steps
+// allocates in its first round only.
 class Arena {
  public:
-  explicit Arena(size_t size_bytes = 0) : buffer_(size_bytes) {}
+  struct Mark {
+    size_t chunk = 0;
+    size_t used = 0;
+  };
 
   View make(const TensorSpec& spec);
+
+  // Tensors made after mark() die at release(): scratch inside an operator.
+  Mark mark() const { return at_; }
+  void release(Mark mark) { at_ = mark; }
+  // Frees everything, and joins what an unexpectedly large step scattered into one chunk.
   void reset();
 
-  // Tensors made after mark() die at release(mark), the others live on: scratch inside an operator.
-  size_t mark() const { return used_; }
-  void release(size_t mark) { used_ = mark; }
-
-  size_t peak_bytes() const { return peak_; }
+  size_t capacity_bytes() const;
 
  private:
-  static constexpr size_t kAlignment = 64;
-
-  Buffer buffer_;
-  size_t used_ = 0;                // bytes handed out, overflow chunks included
-  size_t peak_ = 0;
-  std::vector<Buffer> overflow_;   // when a step outgrows the buffer; reset() then grows it to the peak
+  std::vector<Buffer> chunks_;
+  Mark at_;
 };
 
 }  // namespace fk

@@ -29,7 +29,7 @@ class [[nodiscard]] Result {
   explicit operator bool() const { return ok(); }
 
   const T& value() const& { return checked(); }
-  T&& value() && {
+  T value() && {
     FK_CHECK(ok());
     return std::get<T>(std::move(state_));
   }
@@ -41,8 +41,9 @@ class [[nodiscard]] Result {
     return std::get<Failure>(state_).sentence;
   }
 
-  // Turns an outcome into an exception where the caller cannot go on without the value.
-  T&& or_throw() && {
+  // Turns an outcome into an exception where the caller cannot go on without the value. By value, as value() of a
+  // temporary is: a reference would die with the temporary in `for (auto& x : load().or_throw())`.
+  T or_throw() && {
     if (!ok()) throw Error(error());
     return std::move(*this).value();
   }

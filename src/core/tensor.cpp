@@ -27,7 +27,7 @@ bool View::contiguous() const {
 
 View View::narrow(int dim, int64_t start, int64_t length) const {
   if (dim < 0) dim += rank();
-  FK_CHECK(dim < rank() && start >= 0 && length >= 0 && start + length <= size(dim));
+  FK_CHECK(dim >= 0 && dim < rank() && start >= 0 && length >= 0 && start + length <= size(dim));
   View v = *this;
   v.data_ = static_cast<std::byte*>(data_) + start * stride(dim) * static_cast<int64_t>(dtype_size(dtype_));
   v.shape_[dim] = length;

@@ -23,14 +23,15 @@ struct Part {
 };
 
 std::vector<Part> parts_of(const ParamSpec& param) {
-  if (param.parts.empty()) return {{param.name, param.spec.shape, 0}};
+  if (param.part_names.empty()) return {{param.name, param.spec.shape, 0}};
+  FK_CHECK(param.part_names.size() == param.part_rows.size());
   std::vector<Part> result;
   int64_t row = 0;
-  for (const auto& [name, rows] : param.parts) {
+  for (size_t i = 0; i < param.part_names.size(); ++i) {
     Shape shape = param.spec.shape;
-    shape[0] = rows;
-    result.push_back({name, shape, row});
-    row += rows;
+    shape[0] = param.part_rows[i];
+    result.push_back({param.part_names[i], shape, row});
+    row += param.part_rows[i];
   }
   FK_CHECK(row == param.spec.shape[0], "the parts of a parameter must add up to its rows");
   return result;
@@ -106,7 +107,7 @@ void require_memory(size_t needed_bytes) {
 // Whether the checkpoint's own memory can serve as the parameter.
 bool usable_in_place(const ParamSpec& param, const View& tensor) {
   auto address = reinterpret_cast<uintptr_t>(tensor.data());
-  return param.parts.size() <= 1 && tensor.dtype() == param.spec.dtype && address % dtype_size(tensor.dtype()) == 0;
+  return param.part_names.size() <= 1 && tensor.dtype() == param.spec.dtype && address % dtype_size(tensor.dtype()) == 0;
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "core/tensor.h"
@@ -10,11 +9,11 @@
 namespace fk {
 
 struct ParamSpec {
-  std::string name;  // full path once collected from a model: "model.layers.0.self_attn.qkv_proj.weight"
+  std::string name;  // relative to its operator, or the full path once collected: "model.layers.0.mlp.down_proj.weight"
   TensorSpec spec;
-  // How the checkpoint stores it: these tensors, stacked along dimension 0 in this order ("model...q_proj.weight", ...).
-  // Filled by the model, empty where the checkpoint holds the parameter under its own name.
-  std::vector<std::pair<std::string, int64_t>> parts;  // (checkpoint name, rows)
+  std::vector<int64_t> part_rows = {};  // rows of each matrix stacked in it; empty: it is one
+  // The checkpoint's names of those parts, in order, once the model has said how it packs them; empty: its own name.
+  std::vector<std::string> part_names = {};
 };
 
 }  // namespace fk

@@ -11,7 +11,7 @@
 namespace fk {
 
 struct CausalLMConfig {
-  std::string architecture;  // "LlamaForCausalLM"
+  std::string architecture = {};  // "LlamaForCausalLM"
   int64_t vocab_size = 0;
   int64_t hidden_size = 0;
   int64_t intermediate_size = 0;
@@ -22,7 +22,7 @@ struct CausalLMConfig {
   int64_t max_position_embeddings = 0;
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000;
-  RopeScaling rope_scaling;
+  RopeScaling rope_scaling = {};
   bool attention_bias = false;
   bool mlp_bias = false;
   bool tie_word_embeddings = false;
@@ -31,7 +31,7 @@ struct CausalLMConfig {
   double query_pre_attn_scalar = 0;      // attention scale is its inverse square root; 0: head_dim
   // Window of the sliding layers (keys a query sees, itself included); 0 where no layer slides.
   int64_t sliding_window = 0;
-  std::vector<uint8_t> layer_is_sliding;  // one per layer; empty: none
+  std::vector<uint8_t> layer_is_sliding = {};  // one per layer; empty: none
   DType dtype = DType::kBF16;             // of weights and activations
 
   friend bool operator==(const CausalLMConfig&, const CausalLMConfig&) = default;

@@ -1,0 +1,63 @@
+# The two commands: `make` builds and shows what this machine can do, `make test` runs every test. `make help` has more.
+PRESET ?= cpu-release
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc)
+
+build := build/$(PRESET)
+binary := $(build)/fastkernels
+
+.PHONY: all build test asan install format lint deps clean help
+.DEFAULT_GOAL := all
+
+all: build
+	$(binary) doctor
+	$(binary) ttft --model tiny-llama --load-format dummy
+
+build: $(build)/build.ninja
+	cmake --build $(build) --target fastkernels -j $(JOBS)
+
+# Only the first configure is ours; afterwards ninja runs cmake again when a CMake file or the set of sources changes.
+$(build)/build.ninja: CMakePresets.json | deps
+	cmake --preset $(PRESET)
+	@touch $@
+
+deps:
+	@tools/install_deps.sh build
+
+test: $(build)/build.ninja
+	cmake --build $(build) -j $(JOBS)
+	ctest --test-dir $(build) -j $(JOBS) --output-on-failure -L fast
+	ctest --test-dir $(build) -j $(JOBS) --output-on-failure -LE fast
+
+asan:
+	$(MAKE) PRESET=cpu-asan asan-fast
+
+.PHONY: asan-fast
+asan-fast: $(build)/build.ninja
+	cmake --build $(build) -j $(JOBS)
+	ctest --test-dir $(build) -j $(JOBS) --output-on-failure -L fast
+
+install: build
+	cmake --install $(build) --prefix $(PREFIX)
+	ln -sf fastkernels $(DESTDIR)$(PREFIX)/bin/kb_nano
+
+format:
+	@tools/install_deps.sh lint
+	git ls-files '*.h' '*.cpp' '*.cu' '*.cuh' | xargs clang-format -i
+
+# After a build, because sources include headers that the build makes.
+lint: build
+	@tools/install_deps.sh lint
+	run-clang-tidy -p $(build) -quiet -j $(JOBS) '^$(CURDIR)/src/'
+
+clean:
+	rm -rf build
+
+help:
+	@echo 'make            install what is missing, build, describe this machine, time a small model'
+	@echo 'make test       install what is missing, build, run every test'
+	@echo 'make asan       the fast tests under address and undefined-behaviour sanitizers'
+	@echo 'make install    put fastkernels and its alias kb_nano under PREFIX/bin ($(PREFIX))'
+	@echo 'make lint       clang-tidy over src/; make format: clang-format over every source'
+	@echo 'make clean      remove build/'
+	@echo 'Variables: PRESET ($(PRESET)), PREFIX, DESTDIR, JOBS ($(JOBS))'

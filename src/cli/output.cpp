@@ -1,0 +1,56 @@
+// Unbuffered writes that survive a closed pipe.
+#include "cli/output.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "core/error.h"
+
+namespace fk {
+namespace {
+
+// Returns 0, or the errno of the write that failed.
+int write_all(int file, std::string_view text) {
+  while (!text.empty()) {
+    ssize_t written = write(file, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno;
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+  return 0;
+}
+
+}  // namespace
+
+void print_out(std::string_view text) {
+  int error = write_all(STDOUT_FILENO, text);
+  if (error == EPIPE) throw OutputClosed{};
+  if (error != 0)
+    throw Error("cannot write to standard output ({}); free its disk or send it elsewhere", strerror(error));
+}
+
+Progress::Progress(const CommonOptions& common) : visible_(!common.quiet && isatty(STDERR_FILENO)) {}
+
+Progress::~Progress() {
+  if (shown_) write_all(STDERR_FILENO, "\r\033[K");
+}
+
+void Progress::show(std::string_view text) {
+  if (!visible_) return;
+  shown_ = true;
+  write_all(STDERR_FILENO, fmt::format("\r\033[K{}", text));
+}
+
+std::string human_bytes(uint64_t size_bytes) {
+  constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
+  if (size_bytes < 1024) return fmt::format("{} B", size_bytes);
+  double value = static_cast<double>(size_bytes) / 1024;
+  size_t unit = 0;
+  for (; value >= 1023.95 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
+  return fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+}  // namespace fk

@@ -1,0 +1,53 @@
+// Table: rows a verb prints as aligned text for people, or the same rows exactly as JSON or CSV for programs.
+#pragma once
+
+#include <concepts>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/options.h"
+#include "core/json.h"
+
+namespace fk {
+
+// What a program reads (`value`, exact) and what a person reads (`text`, rounded).
+struct Cell {
+  Json value;
+  std::string text;
+
+  Cell() : text("-") {}                                              // nothing known: null in JSON, empty in CSV
+  Cell(std::string_view words) : value(words), text(words) {}        // NOLINT: words are a cell
+  Cell(const std::string& words) : Cell(std::string_view(words)) {}  // NOLINT
+  Cell(const char* words) : Cell(std::string_view(words)) {}         // NOLINT
+  Cell(double number, int decimals);                                 // a number that is not finite is unknown
+  Cell(Json exact, std::string shown) : value(std::move(exact)), text(std::move(shown)) {}
+  template <std::integral Int>
+  Cell(Int number) : value(number), text(value.dump()) {}  // NOLINT: a number is a cell
+};
+
+class Table {
+ public:
+  struct Column {
+    std::string key;    // in JSON and CSV: snake_case with its unit, "time_ns"
+    std::string title;  // for people
+  };
+
+  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+
+  void add_row(std::vector<Cell> cells);  // one per column
+  size_t rows() const { return rows_.size(); }
+
+  std::string to_text() const;  // numbers to the right, words to the left, no trailing blanks
+  std::string to_csv() const;   // RFC 4180: CRLF line ends, a header row of keys
+  Json to_json() const;         // an array of one object per row
+
+  // In the format the flags ask for. JSON here is the bare array; a verb with more to say builds its own object.
+  void print(const CommonOptions& common) const;
+
+ private:
+  std::vector<Column> columns_;
+  std::vector<std::vector<Cell>> rows_;
+};
+
+}  // namespace fk

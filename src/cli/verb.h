@@ -1,0 +1,39 @@
+// Verb: one word of the command line. Deriving from it and defining one static object is all it takes to add one.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/options.h"
+
+namespace fk {
+
+class Verb {
+ public:
+  // `examples`: one command per line, shown at the end of the verb's help.
+  Verb(std::string name, std::string summary, std::vector<std::string> examples);
+  virtual ~Verb() = default;
+  Verb(const Verb&) = delete;
+  Verb& operator=(const Verb&) = delete;
+
+  // Adds the verb's own flags, bound to members of the object; the common ones are already there.
+  virtual void add_flags(CLI::App& app) = 0;
+
+  // Runs after all flags are parsed. Prints through cli/output.h; throws Error (exit 1) or UsageError (exit 2).
+  virtual void run(const CommonOptions& common) = 0;
+
+  const std::string& name() const { return name_; }
+  const std::string& summary() const { return summary_; }
+  const std::vector<std::string>& examples() const { return examples_; }
+
+ private:
+  std::string name_;
+  std::string summary_;
+  std::vector<std::string> examples_;
+};
+
+// Every verb of this executable, by name.
+std::vector<Verb*> all_verbs();
+
+}  // namespace fk

@@ -1,0 +1,18 @@
+// What another program prints, for asking tools about themselves.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fk {
+
+// Path of the program in the folders of PATH, or nothing.
+std::optional<std::string> find_program(std::string_view name);
+
+// Standard output of `command` (its first word looked up in PATH), run without a shell and with no standard input.
+// Nothing when it cannot start, fails, prints over 1 MiB, or takes longer than `limit_ms` (it is then killed).
+std::optional<std::string> output_of(const std::vector<std::string>& command, int limit_ms);
+
+}  // namespace fk

@@ -1,0 +1,14 @@
+// Aarch64 has no instruction that names the hypervisor; the firmware's product name often does.
+#include "measure/machine_cpu.h"
+#include "measure/small_file.h"
+
+namespace fk {
+
+std::string hypervisor_name() {
+  std::string vendor = small_file("/sys/class/dmi/id/sys_vendor").value_or("");
+  if (vendor == "QEMU") return "KVM or QEMU";
+  if (vendor == "Amazon EC2" || vendor == "Google" || vendor == "Microsoft Corporation") return vendor;
+  return small_file("/sys/hypervisor/type").value_or("");
+}
+
+}  // namespace fk

@@ -1,0 +1,46 @@
+// The processor: its name, how its cores are arranged, its caches.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fk {
+
+struct CpuName {
+  std::string model;   // "AMD EPYC 9654", "Neoverse-V2"; empty where the system does not say
+  std::string vendor;  // "GenuineIntel", "ARM"
+};
+
+struct CpuLayout {
+  int logical = 0;  // hardware threads that are online
+  int cores = 0;    // 0 where the system does not say, as below
+  int sockets = 0;
+  int numa_nodes = 0;
+};
+
+struct CpuCache {
+  int level = 0;
+  std::string kind;  // "data", "instruction", "unified"
+  uint64_t size_bytes = 0;
+  int shared_by = 0;  // hardware threads; 0 where the system does not say
+};
+
+// From the text of /proc/cpuinfo, of either architecture.
+CpuName cpu_name(std::string_view cpuinfo);
+
+// `root` is put before /sys: the tests bring their own.
+CpuLayout cpu_layout(const std::string& root = "");
+std::vector<CpuCache> cpu_caches(const std::string& root = "");
+
+// The largest cache, 0 when none is known.
+uint64_t last_level_cache_bytes(const std::vector<CpuCache>& caches);
+
+// "KVM", "VMware", ...; empty on bare metal and where the CPU does not tell.
+std::string hypervisor_name();
+
+// "0-3,8" -> 5. Text that is not such a list gives 0.
+int count_cpu_list(std::string_view list);
+
+}  // namespace fk

@@ -1,0 +1,47 @@
+// Absence is an answer here: none of these files is required to exist.
+#include "measure/small_file.h"
+
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+namespace fk {
+
+std::string_view trim(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  size_t begin = text.find_first_not_of(kBlanks);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
+}
+
+std::optional<std::string> small_file(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) return std::nullopt;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return std::nullopt;
+  std::string text(1 << 20, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad()) return std::nullopt;
+  text.resize(static_cast<size_t>(file.gcount()));
+  return std::string(trim(text));
+}
+
+std::vector<std::string> files_like(const std::string& folder, std::string_view prefix) {
+  std::map<int, std::string> found;
+  std::error_code failed;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, failed)) {
+    std::string name = entry.path().filename();
+    if (name.compare(0, prefix.size(), prefix) != 0) continue;
+    const char* begin = name.data() + prefix.size();
+    const char* end = name.data() + name.size();
+    int number = 0;
+    auto [stop, status] = std::from_chars(begin, end, number);
+    if (status == std::errc() && stop == end) found[number] = entry.path();
+  }
+  std::vector<std::string> paths;
+  for (auto& [number, path] : found) paths.push_back(std::move(path));
+  return paths;
+}
+
+}  // namespace fk

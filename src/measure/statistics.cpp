@@ -1,0 +1,66 @@
+// Order statistics and moments over a sorted copy.
+#include "measure/statistics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "core/check.h"
+#include "core/error.h"
+
+namespace fk {
+namespace {
+
+std::vector<double> sorted(std::span<const double> samples) {
+  if (samples.empty()) throw Error("there are no samples to summarize; take at least one");
+  for (double x : samples)
+    if (!std::isfinite(x)) throw Error("a sample is {}, which no statistic can use; find out why it was taken", x);
+  std::vector<double> ordered(samples.begin(), samples.end());
+  std::sort(ordered.begin(), ordered.end());
+  return ordered;
+}
+
+double quantile_of_sorted(const std::vector<double>& ordered, double q) {
+  FK_CHECK(q >= 0 && q <= 1);
+  size_t n = ordered.size();
+  double rank = q * static_cast<double>(n);
+  double whole = std::round(rank);
+  // q * n is computed in binary: 0.7 * 10 must count as 7.
+  bool exact = std::abs(rank - whole) <= 1e-9 * static_cast<double>(n);
+  if (!exact) return ordered[static_cast<size_t>(std::ceil(rank)) - 1];
+  size_t below = static_cast<size_t>(whole);
+  if (below == 0) return ordered.front();
+  if (below == n) return ordered.back();
+  return std::midpoint(ordered[below - 1], ordered[below]);
+}
+
+}  // namespace
+
+double quantile(std::span<const double> samples, double q) { return quantile_of_sorted(sorted(samples), q); }
+
+double median(std::span<const double> samples) { return quantile(samples, 0.5); }
+
+Summary summarize(std::span<const double> samples) {
+  std::vector<double> ordered = sorted(samples);
+  Summary s;
+  s.count = ordered.size();
+  double n = static_cast<double>(s.count);
+  for (double x : ordered) s.mean += x / n;
+  double squares = 0;
+  for (double x : ordered) squares += (x - s.mean) * (x - s.mean);
+  if (s.count > 1) s.deviation = std::sqrt(squares / (n - 1));
+  if (s.deviation > 0) {
+    s.variation = s.mean == 0 ? std::numeric_limits<double>::infinity() : s.deviation / std::abs(s.mean);
+  }
+  s.min = ordered.front();
+  s.q1 = quantile_of_sorted(ordered, 0.25);
+  s.median = quantile_of_sorted(ordered, 0.5);
+  s.q3 = quantile_of_sorted(ordered, 0.75);
+  s.p95 = quantile_of_sorted(ordered, 0.95);
+  s.max = ordered.back();
+  return s;
+}
+
+}  // namespace fk

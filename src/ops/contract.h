@@ -1,0 +1,103 @@
+// The contract: everything a class must state to be an operator. A part forgotten is a compile error that names it.
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <string_view>
+#include <vector>
+
+#include "ops/fields.h"
+#include "ops/forward_context.h"
+#include "ops/param.h"
+#include "ops/signature.h"
+#include "ops/workload.h"
+
+namespace fk {
+
+// What all implementations of all operators have in common.
+class Operator {
+ public:
+  virtual ~Operator() = default;
+
+  // Why this implementation cannot take such a call; empty when it can. Called before every dispatch: must be cheap.
+  virtual std::string_view refuse(Args) const { return {}; }
+
+  // The weights, in the order the contract lists them. Called again whenever they change; an implementation that
+  // derives something from them overrides prepare().
+  void bind(std::vector<View> params) {
+    params_ = std::move(params);
+    prepare();
+  }
+
+  // Operators without weights say nothing; those with some hide this with their own list.
+  template <class Init>
+  static std::vector<ParamSpec> params(const Init&) {
+    return {};
+  }
+
+ protected:
+  virtual void prepare() {}
+  const View& param(size_t i) const { return params_[i]; }
+  bool has_param(size_t i) const { return i < params_.size(); }
+
+ private:
+  std::vector<View> params_;
+};
+
+template <class T>
+concept NamesItself = requires {
+  { T::kName } -> std::convertible_to<std::string_view>;   // "rms_norm": of files, scenarios and results
+  { T::kClass } -> std::convertible_to<std::string_view>;  // "RMSNorm": vLLM's class
+  { T::kLevel } -> std::convertible_to<int>;
+};
+
+template <class T>
+concept HasInit = Visitable<typename T::Init> && std::constructible_from<typename T::Init>;
+
+template <class T>
+concept HasSignature = requires {
+  { std::span<const ArgSpec>(T::kArgs) };
+  &T::forward;
+};
+
+// Parameters with names relative to the operator; those of its parts are not repeated.
+template <class T>
+concept HasParams = requires(const typename T::Init& init) {
+  { T::params(init) } -> std::same_as<std::vector<ParamSpec>>;
+};
+
+template <class T>
+concept InfersOutputs = requires(const typename T::Init& init, Args given) {
+  { T::outputs(init, given) } -> std::same_as<OutputSpecs>;
+};
+
+template <class T>
+concept MakesInputs = requires(const typename T::Init& init, const Workload& workload) {
+  { T::inputs(init, workload) } -> std::same_as<Inputs>;
+};
+
+template <class T>
+concept KnowsCost = requires(const typename T::Init& init, const Workload& workload) {
+  { T::cost(init, workload) } -> std::same_as<Cost>;
+};
+
+template <class T>
+concept StatesTolerance = requires(const typename T::Init& init, DType dtype) {
+  { T::tolerance(init, dtype) } -> std::same_as<Tolerance>;
+};
+
+template <class T>
+concept ListsCases = requires {
+  { T::cases() } -> std::same_as<std::vector<Case<T>>>;
+};
+
+template <class T>
+concept Contract = std::derived_from<T, Operator> && NamesItself<T> && HasInit<T> && HasSignature<T> && HasParams<T> &&
+                   InfersOutputs<T> && MakesInputs<T> && KnowsCost<T> && StatesTolerance<T> && ListsCases<T>;
+
+// Tolerance of arithmetic done in float and rounded once to `dtype`, for sums of `terms` products.
+Tolerance rounding_tolerance(DType dtype, double terms = 1);
+// Tolerance of a composition that rounds to `dtype` between its parts.
+Tolerance composed_tolerance(DType dtype, double terms = 1);
+
+}  // namespace fk

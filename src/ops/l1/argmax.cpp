@@ -1,0 +1,51 @@
+#include "ops/l1/argmax.h"
+
+#include <cmath>
+
+#include "ops/register.h"
+
+namespace fk {
+
+OutputSpecs Argmax::outputs(const Init&, Args given) { return {TensorSpec{{given[0]->size(0)}, DType::kI64}}; }
+
+Inputs Argmax::inputs(const Init&, const Workload& w) {
+  // Few different values, so that ties occur and the first of equals is tested.
+  return {InputSpec{{{w.num_tokens(), w.width}, w.dtype}, Generator::integers(-20, 20)}};
+}
+
+Cost Argmax::cost(const Init&, const Workload& w) {
+  auto n = static_cast<double>(w.num_tokens() * w.width);
+  return {.bytes = n * static_cast<double>(dtype_size(w.dtype)) + 8 * static_cast<double>(w.num_tokens()), .vector_flops = n};
+}
+
+Tolerance Argmax::tolerance(const Init&, DType) { return {}; }  // an index is exact
+
+std::vector<Case<Argmax>> Argmax::cases() {
+  return {{"one element", {}, Workload::rows(1, 1)},
+          {"ties", {}, Workload::rows(9, 77)},
+          {"vocabulary", {}, Workload::rows(3, 5003)},
+          {"no rows", {}, Workload::rows(0, 4)}};
+}
+
+namespace {
+
+class ArgmaxOracle final : public Argmax {
+ public:
+  using Argmax::Argmax;
+
+  void forward(Context&, View x, View out) override {
+    for (int64_t t = 0; t < x.size(0); ++t) {
+      int64_t best = 0;
+      for (int64_t i = 0; i < x.size(1); ++i) {
+        if (std::isnan(get(x, t, best))) break;
+        if (!(get(x, t, i) <= get(x, t, best))) best = i;
+      }
+      set(out, static_cast<double>(best), t);
+    }
+  }
+};
+
+FK_OPERATOR(Argmax, ArgmaxOracle);
+
+}  // namespace
+}  // namespace fk

@@ -1,0 +1,80 @@
+#include "ops/l1/flash_attn_decode.h"
+
+#include <cmath>
+
+#include "ops/l1/attention_oracle.h"
+#include "ops/register.h"
+
+namespace fk {
+
+OutputSpecs FlashAttnDecode::outputs(const Init&, Args given) { return {given[0]->spec()}; }
+
+Inputs FlashAttnDecode::inputs(const Init& init, const Workload& w) {
+  using Kind = Generator::Kind;
+  int64_t S = w.num_sequences();
+  InputSpec q{{{S, init.num_heads, init.head_size}, w.dtype}, Generator::normal()};
+  InputSpec cache{{{cache_blocks(w), kBlockSize, init.num_kv_heads, init.head_size}, w.dtype}, Generator::normal()};
+  InputSpec lens{{{S}, DType::kI32}, Generator::metadata(Kind::kSeqLens)};
+  InputSpec table{{{S, blocks_per_sequence(w)}, DType::kI32}, Generator::metadata(Kind::kBlockTable)};
+  return {q, cache, cache, lens, table};
+}
+
+Cost FlashAttnDecode::cost(const Init& init, const Workload& w) {
+  double elements = 2 * static_cast<double>(w.num_sequences() * init.num_heads * init.head_size), pairs = 0;
+  for (const Sequence& s : w.sequences) {
+    int64_t keys = s.context_len + 1;
+    if (init.sliding_window > 0) keys = std::min(keys, init.sliding_window);
+    elements += 2 * static_cast<double>(keys * init.num_kv_heads * init.head_size);
+    pairs += static_cast<double>(keys);
+  }
+  double per_pair = static_cast<double>(init.num_heads * init.head_size);
+  return {.bytes = elements * static_cast<double>(dtype_size(w.dtype)),
+          .vector_flops = pairs * (4 * per_pair + 5 * static_cast<double>(init.num_heads))};
+}
+
+Tolerance FlashAttnDecode::tolerance(const Init& init, DType dtype) {
+  Tolerance t = rounding_tolerance(dtype, static_cast<double>(init.head_size) * 4);
+  return {t.relative, t.of_scale + dtype_epsilon(dtype) / 2};  // as in prefill: weights may be rounded to dtype
+}
+
+std::vector<Case<FlashAttnDecode>> FlashAttnDecode::cases() {
+  auto scale = [](int64_t head_size) { return 1 / std::sqrt(static_cast<double>(head_size)); };
+  return {
+      {"first key", {.num_heads = 1, .num_kv_heads = 1, .head_size = 2}, Workload::batch({{1, 0}})},
+      {"ragged", {.num_heads = 4, .num_kv_heads = 2, .head_size = 16, .softmax_scale = scale(16)}, Workload::batch({{1, 0}, {1, 15}, {1, 16}, {1, 77}})},
+      {"odd heads", {.num_heads = 6, .num_kv_heads = 3, .head_size = 24, .softmax_scale = scale(24)}, Workload::batch({{1, 33}})},
+      {"sliding window", {.num_heads = 2, .num_kv_heads = 1, .head_size = 32, .softmax_scale = scale(32), .sliding_window = 8}, Workload::batch({{1, 3}, {1, 8}, {1, 50}})},
+      {"soft cap", {.num_heads = 2, .num_kv_heads = 2, .head_size = 40, .softmax_scale = 0.5, .logits_soft_cap = 3}, Workload::batch({{1, 21}})},
+      {"long context", {.num_heads = 8, .num_kv_heads = 2, .head_size = 64, .softmax_scale = scale(64)}, Workload::batch({{1, 700}, {1, 12}})},
+      {"large heads", {.num_heads = 4, .num_kv_heads = 1, .head_size = 256, .softmax_scale = 1.0 / 16}, Workload::batch({{1, 60}})},
+  };
+}
+
+namespace {
+
+class FlashAttnDecodeOracle final : public FlashAttnDecode {
+ public:
+  using FlashAttnDecode::FlashAttnDecode;
+
+  void forward(Context&, View q, View k_cache, View v_cache, View cache_seqlens, View block_table, View out) override {
+    AttentionRule rule{init_.softmax_scale, init_.logits_soft_cap, init_.sliding_window, true};
+    int64_t group = init_.num_heads / init_.num_kv_heads;
+    for (int64_t s = 0; s < q.size(0); ++s) {
+      auto keys = static_cast<int64_t>(get(cache_seqlens, s));
+      auto element = [&](const View& cache, int64_t j, int64_t h, int64_t i) {
+        return get(cache, static_cast<int64_t>(get(block_table, s, j / kBlockSize)), j % kBlockSize, h, i);
+      };
+      for (int64_t h = 0; h < init_.num_heads; ++h)
+        attend(
+            rule, visible_keys(rule, keys - 1, keys), init_.head_size, [&](int64_t i) { return get(q, s, h, i); },
+            [&](int64_t j, int64_t i) { return element(k_cache, j, h / group, i); },
+            [&](int64_t j, int64_t i) { return element(v_cache, j, h / group, i); },
+            [&](int64_t i, double x) { set(out, x, s, h, i); });
+    }
+  }
+};
+
+FK_OPERATOR(FlashAttnDecode, FlashAttnDecodeOracle);
+
+}  // namespace
+}  // namespace fk

@@ -1,0 +1,49 @@
+// FlashAttnDecode: attention of one new token per sequence over its keys in the paged cache.
+#pragma once
+
+#include "ops/contract.h"
+
+namespace fk {
+
+class FlashAttnDecode : public Operator {
+ public:
+  static constexpr std::string_view kName = "flash_attn_decode";
+  static constexpr std::string_view kClass = "FlashAttnDecode";
+  static constexpr int kLevel = 1;
+
+  struct Init {
+    int64_t num_heads = 0;
+    int64_t num_kv_heads = 0;
+    int64_t head_size = 0;
+    double softmax_scale = 1;
+    int64_t sliding_window = 0;  // keys a query sees, itself included; 0: all before it
+    double logits_soft_cap = 0;  // cap * tanh(score / cap); 0: none
+
+    template <class Visitor>
+    void visit(Visitor&& v) {
+      v("num_heads", num_heads);
+      v("num_kv_heads", num_kv_heads);
+      v("head_size", head_size);
+      v("softmax_scale", softmax_scale);
+      v("sliding_window", sliding_window);
+      v("logits_soft_cap", logits_soft_cap);
+    }
+  };
+
+  // q, out [S, H, Dh]; caches [blocks, kBlockSize, K, Dh]; cache_seqlens i32 [S] counts the new token; block_table i32 [S, n].
+  static constexpr std::array kArgs{in("q"), in("k_cache"), in("v_cache"), in("cache_seqlens"), in("block_table"), out("out")};
+
+  explicit FlashAttnDecode(const Init& init) : init_(init) {}
+  virtual void forward(Context& ctx, View q, View k_cache, View v_cache, View cache_seqlens, View block_table, View out) = 0;
+
+  static OutputSpecs outputs(const Init& init, Args given);
+  static Inputs inputs(const Init& init, const Workload& workload);
+  static Cost cost(const Init& init, const Workload& workload);
+  static Tolerance tolerance(const Init& init, DType dtype);
+  static std::vector<Case<FlashAttnDecode>> cases();
+
+ protected:
+  const Init init_;
+};
+
+}  // namespace fk

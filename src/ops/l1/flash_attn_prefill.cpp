@@ -1,0 +1,96 @@
+#include "ops/l1/flash_attn_prefill.h"
+
+#include <cmath>
+
+#include "ops/l1/attention_oracle.h"
+#include "ops/register.h"
+
+namespace fk {
+
+OutputSpecs FlashAttnPrefill::outputs(const Init&, Args given) { return {given[0]->spec()}; }
+
+Inputs FlashAttnPrefill::inputs(const Init& init, const Workload& w) {
+  using Kind = Generator::Kind;
+  int64_t S = w.num_sequences(), keys = 0;
+  for (const Sequence& s : w.sequences) keys += s.query_len + s.context_len;
+  bool paged = w.optional_inputs;
+  Shape kv = paged ? Shape{cache_blocks(w), kBlockSize, init.num_kv_heads, init.head_size}
+                   : Shape{keys, init.num_kv_heads, init.head_size};
+  InputSpec q{{{w.num_tokens(), init.num_heads, init.head_size}, w.dtype}, Generator::normal()};
+  InputSpec cache{{kv, w.dtype}, Generator::normal()};
+  InputSpec cu_q{{{S + 1}, DType::kI32}, Generator::metadata(Kind::kCuSeqlensQ)};
+  InputSpec cu_k{{{S + 1}, DType::kI32}, Generator::metadata(Kind::kCuSeqlensK)};
+  InputSpec table{{{S, blocks_per_sequence(w)}, DType::kI32}, Generator::metadata(Kind::kBlockTable)};
+  return {q, cache, cache, cu_q, cu_k, paged ? std::optional(table) : std::nullopt};
+}
+
+Cost FlashAttnPrefill::cost(const Init& init, const Workload& w) {
+  double elements = 2 * static_cast<double>(w.num_tokens() * init.num_heads * init.head_size), pairs = 0;
+  for (const Sequence& s : w.sequences) {
+    int64_t keys = s.query_len + s.context_len;
+    if (init.sliding_window > 0) keys = std::min(keys, s.query_len + init.sliding_window - 1);
+    elements += 2 * static_cast<double>(keys * init.num_kv_heads * init.head_size);
+    pairs += attended_pairs(s.query_len, s.context_len, init.sliding_window, init.causal);
+  }
+  double per_pair = static_cast<double>(init.num_heads * init.head_size);
+  return {.bytes = elements * static_cast<double>(dtype_size(w.dtype)),
+          .matrix_flops = 4 * pairs * per_pair,
+          .vector_flops = 5 * pairs * static_cast<double>(init.num_heads)};
+}
+
+Tolerance FlashAttnPrefill::tolerance(const Init& init, DType dtype) {
+  // Weights are rounded to dtype before they meet the values, so each output carries a few roundings of its scale.
+  Tolerance t = rounding_tolerance(dtype, static_cast<double>(init.head_size) * 4);
+  return {t.relative, t.of_scale + dtype_epsilon(dtype) / 2};
+}
+
+std::vector<Case<FlashAttnPrefill>> FlashAttnPrefill::cases() {
+  auto scale = [](int64_t head_size) { return 1 / std::sqrt(static_cast<double>(head_size)); };
+  return {
+      {"one token", {.num_heads = 1, .num_kv_heads = 1, .head_size = 2}, Workload::tokens(1)},
+      {"dense, ragged", {.num_heads = 4, .num_kv_heads = 2, .head_size = 16, .softmax_scale = scale(16)}, Workload::batch({{1, 0}, {7, 0}, {33, 0}})},
+      {"paged, ragged, chunked", {.num_heads = 6, .num_kv_heads = 3, .head_size = 24, .softmax_scale = scale(24)}, Workload::batch({{5, 19}, {33, 0}, {2, 40}, {17, 16}}, true)},
+      {"one kv head", {.num_heads = 5, .num_kv_heads = 1, .head_size = 32, .softmax_scale = scale(32)}, Workload::batch({{20, 3}}, true)},
+      {"sliding window", {.num_heads = 2, .num_kv_heads = 1, .head_size = 32, .softmax_scale = scale(32), .sliding_window = 8}, Workload::batch({{40, 0}, {9, 30}}, true)},
+      {"window of one", {.num_heads = 2, .num_kv_heads = 2, .head_size = 8, .sliding_window = 1}, Workload::batch({{19, 2}}, true)},
+      {"soft cap", {.num_heads = 2, .num_kv_heads = 2, .head_size = 40, .softmax_scale = 0.5, .logits_soft_cap = 3}, Workload::batch({{21, 5}}, true)},
+      {"not causal", {.num_heads = 2, .num_kv_heads = 1, .head_size = 16, .softmax_scale = scale(16), .causal = false}, Workload::batch({{12, 0}, {3, 20}})},
+      {"several tiles", {.num_heads = 4, .num_kv_heads = 2, .head_size = 64, .softmax_scale = scale(64)}, Workload::batch({{150, 20}}, true)},
+      {"large heads", {.num_heads = 2, .num_kv_heads = 1, .head_size = 256, .softmax_scale = 1.0 / 16}, Workload::batch({{35, 10}}, true)},
+      {"no tokens", {.num_heads = 2, .num_kv_heads = 1, .head_size = 8}, Workload::tokens(0)},
+  };
+}
+
+namespace {
+
+class FlashAttnPrefillOracle final : public FlashAttnPrefill {
+ public:
+  using FlashAttnPrefill::FlashAttnPrefill;
+
+  void forward(Context&, View q, View k, View v, View cu_seqlens_q, View cu_seqlens_k, OptView block_table, View out) override {
+    AttentionRule rule{init_.softmax_scale, init_.logits_soft_cap, init_.sliding_window, init_.causal};
+    auto offset = [](const View& table, int64_t i) { return static_cast<int64_t>(get(table, i)); };
+    int64_t group = init_.num_heads / init_.num_kv_heads;
+    for (int64_t s = 0; s + 1 < cu_seqlens_q.size(0); ++s) {
+      int64_t first_q = offset(cu_seqlens_q, s), queries = offset(cu_seqlens_q, s + 1) - first_q;
+      int64_t first_k = offset(cu_seqlens_k, s), keys = offset(cu_seqlens_k, s + 1) - first_k;
+      auto element = [&](const View& kv, int64_t j, int64_t h, int64_t i) {
+        if (!block_table) return get(kv, first_k + j, h, i);
+        return get(kv, static_cast<int64_t>(get(*block_table, s, j / kBlockSize)), j % kBlockSize, h, i);
+      };
+      for (int64_t t = 0; t < queries; ++t)
+        for (int64_t h = 0; h < init_.num_heads; ++h)
+          attend(
+              rule, visible_keys(rule, keys - queries + t, keys), init_.head_size,
+              [&](int64_t i) { return get(q, first_q + t, h, i); },
+              [&](int64_t j, int64_t i) { return element(k, j, h / group, i); },
+              [&](int64_t j, int64_t i) { return element(v, j, h / group, i); },
+              [&](int64_t i, double x) { set(out, x, first_q + t, h, i); });
+    }
+  }
+};
+
+FK_OPERATOR(FlashAttnPrefill, FlashAttnPrefillOracle);
+
+}  // namespace
+}  // namespace fk

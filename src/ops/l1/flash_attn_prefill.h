@@ -1,0 +1,52 @@
+// FlashAttnPrefill: attention of several new tokens per sequence over keys that lie densely or in the paged cache.
+#pragma once
+
+#include "ops/contract.h"
+
+namespace fk {
+
+class FlashAttnPrefill : public Operator {
+ public:
+  static constexpr std::string_view kName = "flash_attn_prefill";
+  static constexpr std::string_view kClass = "FlashAttnPrefill";
+  static constexpr int kLevel = 1;
+
+  struct Init {
+    int64_t num_heads = 0;
+    int64_t num_kv_heads = 0;
+    int64_t head_size = 0;
+    double softmax_scale = 1;
+    bool causal = true;
+    int64_t sliding_window = 0;  // keys a query sees, itself included; 0: all before it
+    double logits_soft_cap = 0;  // cap * tanh(score / cap); 0: none
+
+    template <class Visitor>
+    void visit(Visitor&& v) {
+      v("num_heads", num_heads);
+      v("num_kv_heads", num_kv_heads);
+      v("head_size", head_size);
+      v("softmax_scale", softmax_scale);
+      v("causal", causal);
+      v("sliding_window", sliding_window);
+      v("logits_soft_cap", logits_soft_cap);
+    }
+  };
+
+  // q, out [T, H, Dh]. Without block_table: k, v [Tk, K, Dh], sequence s at cu_seqlens_k[s]. With it: k, v are caches
+  // [blocks, kBlockSize, K, Dh]. The last query of a sequence is aligned with its last key. Tables are i32.
+  static constexpr std::array kArgs{in("q"), in("k"), in("v"), in("cu_seqlens_q"), in("cu_seqlens_k"), opt_in("block_table"), out("out")};
+
+  explicit FlashAttnPrefill(const Init& init) : init_(init) {}
+  virtual void forward(Context& ctx, View q, View k, View v, View cu_seqlens_q, View cu_seqlens_k, OptView block_table, View out) = 0;
+
+  static OutputSpecs outputs(const Init& init, Args given);
+  static Inputs inputs(const Init& init, const Workload& workload);
+  static Cost cost(const Init& init, const Workload& workload);
+  static Tolerance tolerance(const Init& init, DType dtype);
+  static std::vector<Case<FlashAttnPrefill>> cases();
+
+ protected:
+  const Init init_;
+};
+
+}  // namespace fk

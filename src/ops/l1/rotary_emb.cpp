@@ -1,0 +1,102 @@
+#include "ops/l1/rotary_emb.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "core/error.h"
+#include "ops/register.h"
+
+namespace fk {
+
+std::vector<double> RotaryEmbedding::inverse_frequencies(const Init& init) {
+  const RopeScaling& scaling = init.rope_scaling;
+  std::vector<double> frequencies;
+  for (int64_t i = 0; i < init.rotary_dim; i += 2) {
+    double f = std::pow(init.base, -static_cast<double>(i) / static_cast<double>(init.rotary_dim));
+    if (scaling.type == "linear") {
+      f /= scaling.factor;
+    } else if (scaling.type == "llama3") {
+      double turns = static_cast<double>(scaling.original_max_position_embeddings) * f / (2 * std::numbers::pi);
+      // 1 above high_freq_factor turns (kept), 0 below low_freq_factor turns (divided), linear between.
+      double keep = (turns - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor);
+      keep = std::clamp(keep, 0.0, 1.0);
+      f = keep * f + (1 - keep) * f / scaling.factor;
+    } else if (scaling.type != "default") {
+      throw Error("Rotary scaling of type '{}' is not known; known are default, linear and llama3.", scaling.type);
+    }
+    frequencies.push_back(f);
+  }
+  return frequencies;
+}
+
+OutputSpecs RotaryEmbedding::outputs(const Init&, Args) { return {}; }
+
+Inputs RotaryEmbedding::inputs(const Init& init, const Workload& w) {
+  constexpr int64_t kHeads = 3, kKvHeads = 1;
+  auto heads = [&](int64_t n) { return InputSpec{{{w.num_tokens(), n * init.head_size}, w.dtype}, Generator::normal()}; };
+  return {InputSpec{{{w.num_tokens()}, DType::kI64}, Generator::metadata(Generator::Kind::kPositions)}, heads(kHeads),
+          w.optional_inputs ? std::optional(heads(kKvHeads)) : std::nullopt};
+}
+
+Cost RotaryEmbedding::cost(const Init& init, const Workload& w) {
+  double heads = w.optional_inputs ? 4 : 3;
+  double turned = static_cast<double>(w.num_tokens()) * heads * static_cast<double>(init.rotary_dim);
+  return {.bytes = 2 * turned * static_cast<double>(dtype_size(w.dtype)) + 8 * static_cast<double>(w.num_tokens()),
+          .vector_flops = 3 * turned};
+}
+
+Tolerance RotaryEmbedding::tolerance(const Init&, DType dtype) {
+  Tolerance t = rounding_tolerance(dtype);
+  return {t.relative, t.of_scale * 4};  // the difference of two products can cancel
+}
+
+std::vector<Case<RotaryEmbedding>> RotaryEmbedding::cases() {
+  RopeScaling linear{.type = "linear", .factor = 8};
+  RopeScaling llama3{.type = "llama3", .factor = 8, .low_freq_factor = 1, .high_freq_factor = 4, .original_max_position_embeddings = 64};
+  return {
+      {"smallest", {.head_size = 2, .rotary_dim = 2}, Workload::tokens(1)},
+      {"default", {.head_size = 64, .rotary_dim = 64, .base = 500000}, Workload::batch({{1, 40}, {1, 7}, {9, 0}}, true)},
+      {"odd half", {.head_size = 22, .rotary_dim = 22}, Workload::batch({{5, 100}}, true)},
+      {"partial", {.head_size = 40, .rotary_dim = 10}, Workload::batch({{4, 3}}, true)},
+      {"interleaved", {.head_size = 24, .rotary_dim = 24, .is_neox_style = false}, Workload::batch({{6, 11}}, true)},
+      {"linear scaling", {.head_size = 32, .rotary_dim = 32, .rope_scaling = linear}, Workload::batch({{7, 500}}, true)},
+      {"llama3 scaling", {.head_size = 128, .rotary_dim = 128, .rope_scaling = llama3}, Workload::batch({{3, 300}, {33, 0}}, true)},
+      {"far position", {.head_size = 64, .rotary_dim = 64}, Workload::batch({{2, 120000}}, true)},
+      {"no tokens", {.head_size = 8, .rotary_dim = 8}, Workload::tokens(0, true)},
+  };
+}
+
+namespace {
+
+class RotaryEmbeddingOracle final : public RotaryEmbedding {
+ public:
+  using RotaryEmbedding::RotaryEmbedding;
+
+  void forward(Context&, View positions, View query, OptView key) override {
+    std::vector<double> frequencies = inverse_frequencies(init_);
+    for (int64_t t = 0; t < positions.size(0); ++t) {
+      turn(query, t, get(positions, t), frequencies);
+      if (key) turn(*key, t, get(positions, t), frequencies);
+    }
+  }
+
+ private:
+  void turn(const View& x, int64_t t, double position, const std::vector<double>& frequencies) const {
+    int64_t half = init_.rotary_dim / 2;
+    for (int64_t head = 0; head < x.size(1); head += init_.head_size) {
+      for (int64_t i = 0; i < half; ++i) {
+        int64_t a = head + (init_.is_neox_style ? i : 2 * i);
+        int64_t b = head + (init_.is_neox_style ? i + half : 2 * i + 1);
+        double c = std::cos(position * frequencies[i]), s = std::sin(position * frequencies[i]);
+        double xa = get(x, t, a), xb = get(x, t, b);
+        set(x, xa * c - xb * s, t, a);
+        set(x, xb * c + xa * s, t, b);
+      }
+    }
+  }
+};
+
+FK_OPERATOR(RotaryEmbedding, RotaryEmbeddingOracle);
+
+}  // namespace
+}  // namespace fk

@@ -1,0 +1,50 @@
+#include "ops/l1/silu_and_mul.h"
+
+#include <cmath>
+
+#include "ops/register.h"
+
+namespace fk {
+
+OutputSpecs SiluAndMul::outputs(const Init&, Args given) {
+  return {TensorSpec{{given[0]->size(0), given[0]->size(1) / 2}, given[0]->dtype()}};
+}
+
+Inputs SiluAndMul::inputs(const Init&, const Workload& w) {
+  return {InputSpec{{{w.num_tokens(), 2 * w.width}, w.dtype}, Generator::normal(0, 2)}};
+}
+
+Cost SiluAndMul::cost(const Init&, const Workload& w) {
+  auto n = static_cast<double>(w.num_tokens() * w.width);
+  return {.bytes = 3 * n * static_cast<double>(dtype_size(w.dtype)), .vector_flops = 5 * n};
+}
+
+Tolerance SiluAndMul::tolerance(const Init&, DType dtype) { return rounding_tolerance(dtype); }
+
+std::vector<Case<SiluAndMul>> SiluAndMul::cases() {
+  return {{"one element", {}, Workload::rows(1, 1)},
+          {"odd tail", {}, Workload::rows(3, 77)},
+          {"wide", {}, Workload::rows(5, 1024)},
+          {"no tokens", {}, Workload::rows(0, 8)}};
+}
+
+namespace {
+
+class SiluAndMulOracle final : public SiluAndMul {
+ public:
+  using SiluAndMul::SiluAndMul;
+
+  void forward(Context&, View x, View out) override {
+    int64_t F = out.size(1);
+    for (int64_t t = 0; t < x.size(0); ++t)
+      for (int64_t i = 0; i < F; ++i) {
+        double gate = get(x, t, i), up = get(x, t, F + i);
+        set(out, gate / (1 + std::exp(-gate)) * up, t, i);
+      }
+  }
+};
+
+FK_OPERATOR(SiluAndMul, SiluAndMulOracle);
+
+}  // namespace
+}  // namespace fk

@@ -1,0 +1,36 @@
+#include "ops/l2/attention_block.h"
+
+namespace fk {
+
+Attention::Init AttentionBlock::core(const Init& init) {
+  return {.num_heads = init.num_heads,
+          .head_size = init.head_dim,
+          .scale = init.scale > 0 ? init.scale : 1 / std::sqrt(static_cast<double>(init.head_dim)),
+          .num_kv_heads = init.num_kv_heads,
+          .sliding_window = init.sliding_window,
+          .layer_index = init.layer_index};
+}
+
+OutputSpecs AttentionBlock::outputs(const Init&, Args given) { return {given[1]->spec()}; }
+
+Inputs AttentionBlock::inputs(const Init& init, const Workload& w) {
+  return {InputSpec{{{w.num_tokens()}, DType::kI64}, Generator::metadata(Generator::Kind::kPositions)},
+          InputSpec{{{w.num_tokens(), init.hidden_size}, w.dtype}, Generator::normal()}};
+}
+
+Cost AttentionBlock::cost(const Init& init, const Workload& w) {
+  auto T = static_cast<double>(w.num_tokens()), D = static_cast<double>(init.hidden_size);
+  auto q = static_cast<double>(init.num_heads * init.head_dim), kv = static_cast<double>(init.num_kv_heads * init.head_dim);
+  auto size = static_cast<double>(dtype_size(w.dtype));
+  Cost cost = Attention::cost(core(init), w);
+  cost.bytes += size * (D * (q + 2 * kv) + q * D + 2 * T * D);
+  cost.bytes -= size * 2 * T * q;  // queries and attention's output need not leave the chip
+  cost.matrix_flops += 2 * T * D * (2 * q + 2 * kv);
+  return cost;
+}
+
+Tolerance AttentionBlock::tolerance(const Init& init, DType dtype) {
+  return composed_tolerance(dtype, static_cast<double>(init.hidden_size));
+}
+
+}  // namespace fk

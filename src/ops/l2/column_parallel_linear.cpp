@@ -1,0 +1,24 @@
+#include "ops/l2/column_parallel_linear.h"
+
+#include "ops/register.h"
+
+namespace fk {
+
+Linear::Init ColumnParallelLinear::local(const Init& init) {
+  return {.in_features = init.input_size, .out_features = init.output_size / init.tp_size, .bias = init.bias, .dtype = init.dtype};
+}
+
+std::vector<Case<ColumnParallelLinear>> ColumnParallelLinear::cases() {
+  return {
+      {"plain", {.input_size = 48, .output_size = 80}, Workload::tokens(5)},
+      {"bias added", {.input_size = 33, .output_size = 21, .bias = true}, Workload::tokens(3)},
+      {"bias handed back", {.input_size = 33, .output_size = 21, .bias = true, .skip_bias_add = true}, Workload::tokens(3)},
+      {"a quarter", {.input_size = 48, .output_size = 80, .tp_size = 4, .tp_rank = 1}, Workload::tokens(5)},
+  };
+}
+
+namespace {
+using ComposedColumnParallelLinear = ComposedParallelLinear<ColumnParallelLinear>;
+FK_COMPOSITION(ColumnParallelLinear, ComposedColumnParallelLinear);
+}  // namespace
+}  // namespace fk

@@ -1,0 +1,25 @@
+#include "ops/l2/llama_mlp.h"
+
+#include "ops/l1/silu_and_mul.h"
+#include "ops/register.h"
+
+namespace fk {
+
+std::vector<Case<LlamaMLP>> LlamaMLP::cases() {
+  return {
+      {"one token", {.hidden_size = 64, .intermediate_size = 176}, Workload::tokens(1)},
+      {"odd, bias", {.hidden_size = 33, .intermediate_size = 77, .bias = true}, Workload::tokens(19)},
+  };
+}
+
+namespace {
+
+class ComposedLlamaMLP final : public ComposedMlpBlock<LlamaMLP, SiluAndMul> {
+ public:
+  ComposedLlamaMLP(const Init& init, Builder& builder) : ComposedMlpBlock(init, builder, {}) {}
+};
+
+FK_COMPOSITION(LlamaMLP, ComposedLlamaMLP);
+
+}  // namespace
+}  // namespace fk

@@ -1,0 +1,80 @@
+// What the feed-forward blocks of the families share: gate and up in one product, activation, down.
+#pragma once
+
+#include "ops/l2/merged_column_parallel_linear.h"
+#include "ops/l2/row_parallel_linear.h"
+#include "ops/op.h"
+
+namespace fk {
+
+struct MlpBlockInit {
+  int64_t hidden_size = 0;
+  int64_t intermediate_size = 0;
+  bool bias = false;
+  DType dtype = DType::kBF16;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    v("hidden_size", hidden_size);
+    v("intermediate_size", intermediate_size);
+    v("bias", bias);
+    v("dtype", dtype);
+  }
+};
+
+class MlpBlock : public Operator {
+ public:
+  static constexpr int kLevel = 2;
+  using Init = MlpBlockInit;
+
+  // x [T, D] -> out [T, D].
+  static constexpr std::array kArgs{in("x"), out("out")};
+
+  explicit MlpBlock(const Init& init) : init_(init) {}
+  virtual void forward(Context& ctx, View x, View out) = 0;
+
+  static OutputSpecs outputs(const Init&, Args given) { return {given[0]->spec()}; }
+  static Inputs inputs(const Init& init, const Workload& w) {
+    return {InputSpec{{{w.num_tokens(), init.hidden_size}, w.dtype}, Generator::normal()}};
+  }
+  static Cost cost(const Init& init, const Workload& w) {
+    auto T = static_cast<double>(w.num_tokens()), D = static_cast<double>(init.hidden_size), F = static_cast<double>(init.intermediate_size);
+    return {.bytes = static_cast<double>(dtype_size(w.dtype)) * (3 * D * F + 2 * T * D),
+            .matrix_flops = 6 * T * D * F,
+            .vector_flops = 5 * T * F};
+  }
+  static Tolerance tolerance(const Init& init, DType dtype) {
+    return composed_tolerance(dtype, static_cast<double>(init.intermediate_size));
+  }
+
+ protected:
+  const Init init_;
+};
+
+template <class T, class Activation>
+class ComposedMlpBlock : public T {
+ public:
+  ComposedMlpBlock(const MlpBlockInit& init, Builder& builder, const typename Activation::Init& activation)
+      : T(init),
+        gate_up_proj(builder.child<MergedColumnParallelLinear>("gate_up_proj", {.input_size = init.hidden_size,
+                                                                                .output_sizes = {init.intermediate_size, init.intermediate_size},
+                                                                                .bias = init.bias,
+                                                                                .dtype = init.dtype})),
+        down_proj(builder.child<RowParallelLinear>("down_proj", {.input_size = init.intermediate_size,
+                                                                 .output_size = init.hidden_size,
+                                                                 .bias = init.bias,
+                                                                 .dtype = init.dtype})),
+        act_fn(builder.child<Activation>("act_fn", activation)) {}
+
+  void forward(Context& ctx, View x, View out) override {
+    View gate_up = std::get<0>(gate_up_proj(ctx, x));
+    down_proj.into(ctx, act_fn(ctx, gate_up), out, OptView());
+  }
+
+ private:
+  Op<MergedColumnParallelLinear> gate_up_proj;
+  Op<RowParallelLinear> down_proj;
+  Op<Activation> act_fn;
+};
+
+}  // namespace fk

@@ -1,0 +1,68 @@
+// What the five parallel linear layers share: one matrix product on this rank's part, and an output and a bias returned.
+#pragma once
+
+#include "ops/l1/linear.h"
+#include "ops/op.h"
+
+namespace fk {
+
+// A derived contract gives Init, local(init) (the product this rank computes) and cases.
+template <class Derived>
+class ParallelLinear : public Operator {
+ public:
+  static constexpr int kLevel = 2;
+  // x [T, in] -> out [T, out / tp]; output_bias is the bias not added, where skip_bias_add asks for it.
+  static constexpr std::array kArgs{in("x"), out("out"), opt_out("output_bias")};
+
+  virtual void forward(Context& ctx, View x, View out, OptView output_bias) = 0;
+
+  template <class Init>
+  static std::vector<ParamSpec> params(const Init& init) {
+    if (!returns_bias(init)) return {};
+    Linear::Init local = Derived::local(init);
+    return {{"bias", {{local.out_features}, local.dtype}, local.output_sizes}};
+  }
+
+  template <class Init>
+  static OutputSpecs outputs(const Init& init, Args given) {
+    Linear::Init local = product(init);
+    std::optional<TensorSpec> bias;
+    if (returns_bias(init)) bias = TensorSpec{{local.out_features}, local.dtype};
+    return {Linear::outputs(local, given).specs[0], bias};
+  }
+
+  template <class Init>
+  static Inputs inputs(const Init& init, const Workload& w) { return Linear::inputs(product(init), w); }
+  template <class Init>
+  static Cost cost(const Init& init, const Workload& w) { return Linear::cost(Derived::local(init), w); }
+  template <class Init>
+  static Tolerance tolerance(const Init& init, DType dtype) { return Linear::tolerance(product(init), dtype); }
+
+  template <class Init>
+  static bool returns_bias(const Init& init) { return init.bias && init.skip_bias_add; }
+
+  // The product without the bias that is handed back instead of added.
+  template <class Init>
+  static Linear::Init product(const Init& init) {
+    Linear::Init local = Derived::local(init);
+    local.bias = local.bias && !init.skip_bias_add;
+    return local;
+  }
+};
+
+template <class T>
+class ComposedParallelLinear final : public T {
+ public:
+  ComposedParallelLinear(const typename T::Init& init, Builder& builder)
+      : T(init), linear_(builder.child<Linear>("", T::product(init))) {}
+
+  void forward(Context& ctx, View x, View out, OptView output_bias) override {
+    linear_.into(ctx, x, out);
+    if (output_bias) copy_elements(this->param(0), *output_bias);
+  }
+
+ private:
+  Op<Linear> linear_;
+};
+
+}  // namespace fk

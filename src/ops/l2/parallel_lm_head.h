@@ -1,0 +1,45 @@
+// ParallelLMHead: logits of the vocabulary, kept in the f32 they were summed in.
+#pragma once
+
+#include "ops/l1/linear.h"
+
+namespace fk {
+
+class ParallelLMHead : public Operator {
+ public:
+  static constexpr std::string_view kName = "parallel_lm_head";
+  static constexpr std::string_view kClass = "ParallelLMHead";
+  static constexpr int kLevel = 2;
+
+  struct Init {
+    int64_t num_embeddings = 0;
+    int64_t embedding_dim = 0;
+    bool bias = false;
+    DType dtype = DType::kBF16;
+
+    template <class Visitor>
+    void visit(Visitor&& v) {
+      v("num_embeddings", num_embeddings);
+      v("embedding_dim", embedding_dim);
+      v("bias", bias);
+      v("dtype", dtype);
+    }
+  };
+
+  // hidden_states [L, D] -> logits [L, V], f32 or wider.
+  static constexpr std::array kArgs{in("hidden_states"), out("logits")};
+
+  explicit ParallelLMHead(const Init&) {}
+  virtual void forward(Context& ctx, View hidden_states, View logits) = 0;
+
+  static Linear::Init product(const Init& init) {
+    return {.in_features = init.embedding_dim, .out_features = init.num_embeddings, .bias = init.bias, .float_output = true, .dtype = init.dtype};
+  }
+  static OutputSpecs outputs(const Init& init, Args given) { return Linear::outputs(product(init), given); }
+  static Inputs inputs(const Init& init, const Workload& w) { return Linear::inputs(product(init), w); }
+  static Cost cost(const Init& init, const Workload& w) { return Linear::cost(product(init), w); }
+  static Tolerance tolerance(const Init& init, DType dtype) { return Linear::tolerance(product(init), dtype); }
+  static std::vector<Case<ParallelLMHead>> cases();
+};
+
+}  // namespace fk

@@ -1,0 +1,49 @@
+#include "ops/l2/row_parallel_linear.h"
+
+#include "ops/l1/allreduce.h"
+#include "ops/register.h"
+
+namespace fk {
+
+Linear::Init RowParallelLinear::local(const Init& init) {
+  // Every rank adds to the same sum, so only the first may bring the bias.
+  return {.in_features = init.input_size / init.tp_size,
+          .out_features = init.output_size,
+          .bias = init.bias && init.tp_rank == 0,
+          .dtype = init.dtype};
+}
+
+std::vector<Case<RowParallelLinear>> RowParallelLinear::cases() {
+  return {
+      {"plain", {.input_size = 48, .output_size = 80}, Workload::tokens(5)},
+      {"bias added", {.input_size = 33, .output_size = 21, .bias = true}, Workload::tokens(3)},
+      {"bias handed back", {.input_size = 33, .output_size = 21, .bias = true, .skip_bias_add = true}, Workload::tokens(3)},
+      {"a partial sum", {.input_size = 48, .output_size = 80, .reduce_results = false, .tp_size = 2}, Workload::tokens(5)},
+  };
+}
+
+namespace {
+
+class ComposedRowParallelLinear final : public RowParallelLinear {
+ public:
+  ComposedRowParallelLinear(const Init& init, Builder& builder)
+      : RowParallelLinear(init), linear_(builder.child<Linear>("", product(init))) {
+    if (init.reduce_results && init.tp_size > 1)
+      all_reduce_.emplace(builder.child<AllReduce>("all_reduce", {.world_size = init.tp_size, .rank = init.tp_rank}));
+  }
+
+  void forward(Context& ctx, View x, View out, OptView output_bias) override {
+    if (all_reduce_) all_reduce_->into(ctx, linear_(ctx, x), out);
+    else linear_.into(ctx, x, out);
+    if (output_bias) copy_elements(param(0), *output_bias);
+  }
+
+ private:
+  Op<Linear> linear_;
+  std::optional<Op<AllReduce>> all_reduce_;
+};
+
+FK_COMPOSITION(RowParallelLinear, ComposedRowParallelLinear);
+
+}  // namespace
+}  // namespace fk

@@ -1,0 +1,46 @@
+// What the decoder layers of the families share: their constructor, their signature and their cost.
+#pragma once
+
+#include "ops/l2/attention_block.h"
+#include "ops/l2/mlp_block.h"
+#include "ops/l4/causal_lm_config.h"
+
+namespace fk {
+
+struct DecoderLayerInit {
+  CausalLMConfig config = {};
+  int64_t layer_index = 0;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    v("config", config);
+    v("layer_index", layer_index);
+  }
+};
+
+class DecoderLayer : public Operator {
+ public:
+  static constexpr int kLevel = 3;
+  using Init = DecoderLayerInit;
+
+  // The stream of a layer is a pair: what the last block put out, and the sum of all before it. The first layer has no
+  // residual yet. positions i64 [T]; the others [T, D].
+  static constexpr std::array kArgs{in("positions"), in("hidden_states"), opt_in("residual"), out("out"), out("residual_out")};
+
+  explicit DecoderLayer(const Init& init) : init_(init) {}
+  virtual void forward(Context& ctx, View positions, View hidden_states, OptView residual, View out, View residual_out) = 0;
+
+  static OutputSpecs outputs(const Init& init, Args given);
+  static Inputs inputs(const Init& init, const Workload& workload);
+  static Cost cost(const Init& init, const Workload& workload);
+  static Tolerance tolerance(const Init& init, DType dtype);
+
+  static bool slides(const Init& init);
+  static AttentionBlockInit attention(const Init& init);
+  static MlpBlockInit mlp(const Init& init);
+
+ protected:
+  const Init init_;
+};
+
+}  // namespace fk

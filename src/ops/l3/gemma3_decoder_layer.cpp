@@ -1,0 +1,69 @@
+#include "ops/l3/gemma3_decoder_layer.h"
+
+#include <cmath>
+
+#include "ops/l1/gemma_rms_norm.h"
+#include "ops/l2/gemma3_attention.h"
+#include "ops/l2/gemma_mlp.h"
+#include "ops/register.h"
+
+namespace fk {
+
+std::vector<Case<Gemma3DecoderLayer>> Gemma3DecoderLayer::cases() {
+  CausalLMConfig c{.hidden_size = 48, .intermediate_size = 96, .num_hidden_layers = 2, .num_attention_heads = 2, .num_key_value_heads = 1, .head_dim = 32, .max_position_embeddings = 512, .query_pre_attn_scalar = 32, .sliding_window = 8, .layer_is_sliding = {1, 0}};
+  return {
+      {"first layer, sliding", {c, 0}, Workload::batch({{1, 20}, {19, 0}})},
+      {"later layer, global", {c, 1}, Workload::batch({{1, 33}, {4, 17}}, true)},
+  };
+}
+
+namespace {
+
+class ComposedGemma3DecoderLayer final : public Gemma3DecoderLayer {
+ public:
+  ComposedGemma3DecoderLayer(const Init& init, Builder& builder)
+      : Gemma3DecoderLayer(init),
+        self_attn(builder.child<Gemma3Attention>("self_attn", gemma_attention(init))),
+        mlp(builder.child<GemmaMLP>("mlp", DecoderLayer::mlp(init))),
+        input_layernorm(builder.child<GemmaRMSNorm>("input_layernorm", norm(init))),
+        post_attention_layernorm(builder.child<GemmaRMSNorm>("post_attention_layernorm", norm(init))),
+        pre_feedforward_layernorm(builder.child<GemmaRMSNorm>("pre_feedforward_layernorm", norm(init))),
+        post_feedforward_layernorm(builder.child<GemmaRMSNorm>("post_feedforward_layernorm", norm(init))) {}
+
+  void forward(Context& ctx, View positions, View hidden_states, OptView residual, View out, View residual_out) override {
+    auto [normed, sum] = input_layernorm(ctx, hidden_states, residual);
+    View attended = std::get<0>(post_attention_layernorm(ctx, self_attn(ctx, positions, normed)));
+    View ready = ctx.arena.make(attended.spec());
+    pre_feedforward_layernorm.into(ctx, attended, sum ? *sum : hidden_states, ready, residual_out);
+    post_feedforward_layernorm.into(ctx, mlp(ctx, ready), OptView(), out, OptView());
+  }
+
+ private:
+  // Layers that slide turn with their own base and are never stretched.
+  static AttentionBlockInit gemma_attention(const Init& init) {
+    AttentionBlockInit a = attention(init);
+    double scalar = init.config.query_pre_attn_scalar;
+    a.scale = 1 / std::sqrt(scalar > 0 ? scalar : static_cast<double>(a.head_dim));
+    if (slides(init)) {
+      a.rope_theta = init.config.rope_local_base_freq;
+      a.rope_scaling = {};
+    }
+    return a;
+  }
+
+  static GemmaRMSNorm::Init norm(const Init& init) {
+    return {.hidden_size = init.config.hidden_size, .eps = init.config.rms_norm_eps, .dtype = init.config.dtype};
+  }
+
+  Op<Gemma3Attention> self_attn;
+  Op<GemmaMLP> mlp;
+  Op<GemmaRMSNorm> input_layernorm;
+  Op<GemmaRMSNorm> post_attention_layernorm;
+  Op<GemmaRMSNorm> pre_feedforward_layernorm;
+  Op<GemmaRMSNorm> post_feedforward_layernorm;
+};
+
+FK_COMPOSITION(Gemma3DecoderLayer, ComposedGemma3DecoderLayer);
+
+}  // namespace
+}  // namespace fk

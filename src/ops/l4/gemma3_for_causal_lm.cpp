@@ -1,0 +1,46 @@
+#include "ops/l4/gemma3_for_causal_lm.h"
+
+#include <cmath>
+
+#include "ops/l1/gemma_rms_norm.h"
+#include "ops/l3/gemma3_decoder_layer.h"
+#include "ops/register.h"
+
+namespace fk {
+
+std::vector<Case<Gemma3ForCausalLM>> Gemma3ForCausalLM::cases() {
+  CausalLMConfig c{.architecture = "Gemma3ForCausalLM",
+                   .vocab_size = 257,
+                   .hidden_size = 48,
+                   .intermediate_size = 96,
+                   .num_hidden_layers = 6,
+                   .num_attention_heads = 2,
+                   .num_key_value_heads = 1,
+                   .head_dim = 32,
+                   .max_position_embeddings = 512,
+                   .query_pre_attn_scalar = 32,
+                   .sliding_window = 8,
+                   .layer_is_sliding = {1, 1, 1, 1, 1, 0}};
+  std::vector<Case<Gemma3ForCausalLM>> cases;
+  for (const Workload& w : causal_lm_workloads()) cases.push_back({std::to_string(w.num_sequences()) + " sequences", c, w});
+  return cases;
+}
+
+namespace {
+
+class ComposedGemma3ForCausalLM final : public ComposedCausalLM<Gemma3ForCausalLM, Gemma3DecoderLayer, GemmaRMSNorm> {
+ public:
+  ComposedGemma3ForCausalLM(const CausalLMConfig& c, Builder& builder) : ComposedCausalLM(c, builder, scale(c)) {}
+
+ private:
+  // Checkpoints were trained with the square root rounded to the weights' dtype.
+  static double scale(const CausalLMConfig& c) {
+    double rounded = 0;
+    store_element(&rounded, c.dtype, std::sqrt(static_cast<double>(c.hidden_size)));
+    return load_element(&rounded, c.dtype);
+  }
+};
+
+FK_COMPOSITION(Gemma3ForCausalLM, ComposedGemma3ForCausalLM);
+}  // namespace
+}  // namespace fk

@@ -1,0 +1,28 @@
+#include "ops/l4/llama_for_causal_lm.h"
+
+#include "ops/l1/rms_norm.h"
+#include "ops/l3/llama_decoder_layer.h"
+#include "ops/register.h"
+
+namespace fk {
+
+std::vector<Case<LlamaForCausalLM>> LlamaForCausalLM::cases() {
+  CausalLMConfig c{.architecture = "LlamaForCausalLM",
+                   .vocab_size = 320,
+                   .hidden_size = 64,
+                   .intermediate_size = 176,
+                   .num_hidden_layers = 2,
+                   .num_attention_heads = 4,
+                   .num_key_value_heads = 2,
+                   .head_dim = 16,
+                   .max_position_embeddings = 512};
+  std::vector<Case<LlamaForCausalLM>> cases;
+  for (const Workload& w : causal_lm_workloads()) cases.push_back({std::to_string(w.num_sequences()) + " sequences", c, w});
+  return cases;
+}
+
+namespace {
+using ComposedLlamaForCausalLM = ComposedCausalLM<LlamaForCausalLM, LlamaDecoderLayer, RMSNorm>;
+FK_COMPOSITION(LlamaForCausalLM, ComposedLlamaForCausalLM);
+}  // namespace
+}  // namespace fk

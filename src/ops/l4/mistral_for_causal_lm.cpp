@@ -1,0 +1,30 @@
+#include "ops/l4/mistral_for_causal_lm.h"
+
+#include "ops/l1/rms_norm.h"
+#include "ops/l3/llama_decoder_layer.h"
+#include "ops/register.h"
+
+namespace fk {
+
+std::vector<Case<MistralForCausalLM>> MistralForCausalLM::cases() {
+  CausalLMConfig c{.architecture = "MistralForCausalLM",
+                   .vocab_size = 300,
+                   .hidden_size = 64,
+                   .intermediate_size = 144,
+                   .num_hidden_layers = 2,
+                   .num_attention_heads = 8,
+                   .num_key_value_heads = 2,
+                   .head_dim = 8,
+                   .max_position_embeddings = 512,
+                   .sliding_window = 6,
+                   .layer_is_sliding = {1, 1}};
+  std::vector<Case<MistralForCausalLM>> cases;
+  for (const Workload& w : causal_lm_workloads()) cases.push_back({std::to_string(w.num_sequences()) + " sequences", c, w});
+  return cases;
+}
+
+namespace {
+using ComposedMistralForCausalLM = ComposedCausalLM<MistralForCausalLM, LlamaDecoderLayer, RMSNorm>;
+FK_COMPOSITION(MistralForCausalLM, ComposedMistralForCausalLM);
+}  // namespace
+}  // namespace fk

@@ -1,0 +1,28 @@
+#include "ops/l4/qwen3_for_causal_lm.h"
+
+#include "ops/l1/rms_norm.h"
+#include "ops/l3/qwen3_decoder_layer.h"
+#include "ops/register.h"
+
+namespace fk {
+
+std::vector<Case<Qwen3ForCausalLM>> Qwen3ForCausalLM::cases() {
+  CausalLMConfig c{.architecture = "Qwen3ForCausalLM",
+                   .vocab_size = 331,
+                   .hidden_size = 72,
+                   .intermediate_size = 200,
+                   .num_hidden_layers = 3,
+                   .num_attention_heads = 6,
+                   .num_key_value_heads = 3,
+                   .head_dim = 24,
+                   .max_position_embeddings = 512};
+  std::vector<Case<Qwen3ForCausalLM>> cases;
+  for (const Workload& w : causal_lm_workloads()) cases.push_back({std::to_string(w.num_sequences()) + " sequences", c, w});
+  return cases;
+}
+
+namespace {
+using ComposedQwen3ForCausalLM = ComposedCausalLM<Qwen3ForCausalLM, Qwen3DecoderLayer, RMSNorm>;
+FK_COMPOSITION(Qwen3ForCausalLM, ComposedQwen3ForCausalLM);
+}  // namespace
+}  // namespace fk

@@ -1,0 +1,148 @@
+#include "ops/materialize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/rng.h"
+
+namespace fk {
+namespace {
+
+// 0 .. n-1 in an order drawn from the stream.
+std::vector<int64_t> shuffled(int64_t n, const Stream& stream) {
+  std::vector<int64_t> order(static_cast<size_t>(n));
+  std::iota(order.begin(), order.end(), int64_t{0});
+  for (int64_t i = n - 1; i > 0; --i)
+    std::swap(order[static_cast<size_t>(i)], order[stream.below(static_cast<uint64_t>(i), static_cast<uint64_t>(i + 1))]);
+  return order;
+}
+
+template <class T>
+View store(std::vector<Tensor>& owned, const std::vector<T>& values, const Shape& shape) {
+  owned.emplace_back(shape, dtype_of<T>);
+  std::copy(values.begin(), values.end(), owned.back().ptr<T>());
+  return owned.back();
+}
+
+SequenceGroup make_group(std::vector<Tensor>& owned, std::span<const Sequence> sequences, std::span<const std::vector<int32_t>> tables,
+                         int64_t width) {
+  std::vector<int32_t> cu_q{0}, cu_k{0}, lens, table;
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    auto len = static_cast<int32_t>(sequences[i].query_len + sequences[i].context_len);
+    cu_q.push_back(cu_q.back() + static_cast<int32_t>(sequences[i].query_len));
+    cu_k.push_back(cu_k.back() + len);
+    lens.push_back(len);
+    for (int64_t b = 0; b < width; ++b)
+      table.push_back(b < static_cast<int64_t>(tables[i].size()) ? tables[i][static_cast<size_t>(b)] : 0);
+  }
+  auto n = static_cast<int64_t>(sequences.size());
+  SequenceGroup g;
+  g.num_sequences = n;
+  g.num_tokens = cu_q.back();
+  g.cu_seqlens_q = store(owned, cu_q, {n + 1});
+  g.cu_seqlens_k = store(owned, cu_k, {n + 1});
+  g.seq_lens = store(owned, lens, {n});
+  g.block_table = store(owned, table, {n, width});
+  return g;
+}
+
+}  // namespace
+
+BatchMetadata::BatchMetadata(const Workload& workload, uint64_t seed) {
+  std::vector<int64_t> order = shuffled(cache_blocks(workload), Stream(seed, "block order"));
+  std::vector<std::vector<int32_t>> tables;
+  std::vector<int64_t> slots, positions, logits;
+  size_t next = 0;
+  for (const Sequence& s : workload.sequences) {
+    std::vector<int32_t> table;
+    int64_t len = s.query_len + s.context_len;
+    for (int64_t b = 0; b * kBlockSize < len; ++b) table.push_back(static_cast<int32_t>(order[next++]));
+    for (int64_t p = s.context_len; p < len; ++p) {
+      positions.push_back(p);
+      slots.push_back(table[static_cast<size_t>(p / kBlockSize)] * kBlockSize + p % kBlockSize);
+    }
+    if (s.query_len > 0) logits.push_back(static_cast<int64_t>(positions.size()) - 1);
+    tables.push_back(std::move(table));
+  }
+  std::span<const Sequence> all(workload.sequences);
+  size_t decodes = 0;
+  while (decodes < all.size() && all[decodes].query_len == 1 && all[decodes].context_len > 0) ++decodes;
+  int64_t width = blocks_per_sequence(workload);
+  all_ = make_group(owned_, all, tables, width);
+  metadata_.decode = make_group(owned_, all.first(decodes), std::span(tables).first(decodes), width);
+  metadata_.prefill = make_group(owned_, all.subspan(decodes), std::span(tables).subspan(decodes), width);
+  auto tokens = static_cast<int64_t>(positions.size());
+  metadata_.slot_mapping = store(owned_, slots, {tokens});
+  logits_indices_ = store(owned_, logits, {static_cast<int64_t>(logits.size())});
+  positions_ = store(owned_, positions, {tokens});
+}
+
+void fill(const View& view, const Generator& generator, uint64_t seed, std::string_view name, const BatchMetadata& batch) {
+  using Kind = Generator::Kind;
+  Stream stream(seed, name);
+  std::byte* address = static_cast<std::byte*>(view.data());
+  size_t step = dtype_size(view.dtype());
+  auto each = [&](auto value) {
+    for (int64_t i = 0; i < view.numel(); ++i) store_element(address + static_cast<size_t>(i) * step, view.dtype(), value(static_cast<uint64_t>(i)));
+  };
+  auto copy = [&](const View& from) { copy_elements(from, view); };
+  switch (generator.kind) {
+    case Kind::kNormal: return each([&](uint64_t i) { return generator.a + generator.b * stream.normal(i); });
+    case Kind::kUniform: return each([&](uint64_t i) { return generator.a + (generator.b - generator.a) * stream.uniform(i); });
+    case Kind::kIntegers:
+      return each([&](uint64_t i) {
+        return generator.a + static_cast<double>(stream.below(i, static_cast<uint64_t>(generator.b - generator.a)));
+      });
+    case Kind::kConstant: return each([&](uint64_t) { return generator.a; });
+    case Kind::kPositions: return copy(batch.positions());
+    case Kind::kLogitsIndices: return copy(batch.logits_indices());
+    case Kind::kCuSeqlensQ: return copy(batch.all().cu_seqlens_q);
+    case Kind::kCuSeqlensK: return copy(batch.all().cu_seqlens_k);
+    case Kind::kSeqLens: return copy(batch.all().seq_lens);
+    case Kind::kBlockTable: return copy(batch.all().block_table);
+    case Kind::kSlotMapping: return copy(batch.attention().slot_mapping);
+  }
+}
+
+CacheShape cache_shape(const Node& root) {
+  CacheShape shape;
+  walk(root, [&](const Node& node, int) {
+    if (node.info().name != "attention") return;
+    int64_t layer = 0;
+    for (const Field& f : node.init()) {
+      if (f.name == "layer_index") layer = std::get<int64_t>(f.value);
+      if (f.name == "num_kv_heads") shape.kv_heads = std::get<int64_t>(f.value);
+      if (f.name == "head_size") shape.head_size = std::get<int64_t>(f.value);
+    }
+    shape.layers = std::max(shape.layers, layer + 1);
+  });
+  return shape;
+}
+
+CallData make_call_data(const Node& root, const Workload& workload, uint64_t seed) {
+  CallData data;
+  data.batch = std::make_unique<BatchMetadata>(workload, seed);
+  Inputs inputs = root.info().inputs(root.init(), workload);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    data.given.emplace_back();
+    if (!inputs[i]) continue;
+    data.given.back().emplace(inputs[i]->spec);
+    fill(*data.given.back(), inputs[i]->generator, seed, root.info().args[i].name, *data.batch);
+  }
+  for (const ParamSpec& p : collect_params(root)) {
+    data.params.emplace_back(p.spec);
+    // Weights as training leaves them: rows that keep the size of their input, norms away from one and from zero.
+    bool matrix = p.spec.shape.rank() == 2;
+    double deviation = matrix ? 1.0 / std::sqrt(static_cast<double>(p.spec.shape[1])) : 0.25;
+    fill(data.params.back(), Generator::normal(matrix ? 0 : 0.75, deviation), seed, p.name, *data.batch);
+  }
+  CacheShape cache = cache_shape(root);
+  for (int64_t i = 0; i < 2 * cache.layers; ++i) {
+    data.kv_cache.emplace_back(Shape{cache_blocks(workload), kBlockSize, cache.kv_heads, cache.head_size}, workload.dtype);
+    fill(data.kv_cache.back(), Generator::normal(), seed, fmt::format("kv {}", i), *data.batch);
+  }
+  return data;
+}
+
+}  // namespace fk

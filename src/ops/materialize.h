@@ -1,0 +1,55 @@
+// Turns (operator, constructor arguments, workload, seed) into the tensors of a real call: inputs, weights, KV cache,
+// attention metadata. Tests, benchmarks and the validator make their data here and nowhere else.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/memory.h"
+#include "ops/registry.h"
+
+namespace fk {
+
+// The metadata of a batch, with the memory it points into. Block tables are scattered by the seed.
+class BatchMetadata {
+ public:
+  BatchMetadata(const Workload& workload, uint64_t seed);
+  BatchMetadata(const BatchMetadata&) = delete;
+  BatchMetadata& operator=(const BatchMetadata&) = delete;
+
+  const AttentionMetadata& attention() const { return metadata_; }
+  View positions() const { return positions_; }
+  View logits_indices() const { return logits_indices_; }
+  // Over all sequences, decoding or not, as operators that take them as arguments see them.
+  const SequenceGroup& all() const { return all_; }
+
+ private:
+  std::vector<Tensor> owned_;
+  AttentionMetadata metadata_;
+  SequenceGroup all_;
+  View positions_;
+  View logits_indices_;
+};
+
+// Fills `view` as the generator says; the same (seed, name) gives the same values whatever the dtype's width.
+void fill(const View& view, const Generator& generator, uint64_t seed, std::string_view name, const BatchMetadata& batch);
+
+// The tensors of one call, dense and owned.
+struct CallData {
+  std::vector<std::optional<Tensor>> given;  // inputs and states, in order
+  std::vector<Tensor> params;                // as collect_params lists them
+  std::vector<Tensor> kv_cache;              // key, value, key, value, ... by layer
+  std::unique_ptr<BatchMetadata> batch;
+};
+
+CallData make_call_data(const Node& root, const Workload& workload, uint64_t seed);
+
+// Layers, heads and head size of the KV cache a call of this tree needs, found from its attention operators.
+struct CacheShape {
+  int64_t layers = 0;
+  int64_t kv_heads = 0;
+  int64_t head_size = 0;
+};
+CacheShape cache_shape(const Node& root);
+
+}  // namespace fk

@@ -1,0 +1,99 @@
+#include "ops/node.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "ops/op.h"
+
+namespace fk {
+
+void Node::bind(const Lookup& weight) {
+  std::vector<View> views;
+  for (const ParamSpec& p : params_) {
+    View v = weight(p.name);
+    FK_CHECK(v.spec() == p.spec, "a weight was bound with another shape or dtype than its operator asked for");
+    views.push_back(v);
+  }
+  bind_own(views);
+  for (Node* child : children_) child->bind(weight);
+}
+
+void walk(const Node& root, const std::function<void(const Node&, int)>& visit) {
+  auto go = [&](auto&& self, const Node& node, int depth) -> void {
+    visit(node, depth);
+    for (const Node* child : node.children()) self(self, *child, depth + 1);
+  };
+  go(go, root, 0);
+}
+
+std::vector<ParamSpec> collect_params(const Node& root) {
+  std::vector<ParamSpec> all;
+  walk(root, [&](const Node& node, int) {
+    for (const ParamSpec& p : node.own_params()) all.push_back(p);
+  });
+  return all;
+}
+
+std::vector<DispatchCount> collect_dispatches(const Node& root) {
+  std::vector<DispatchCount> raw, sum;
+  walk(root, [&](const Node& node, int) { node.count_dispatches(raw); });
+  for (const DispatchCount& c : raw) {
+    auto same = std::find_if(sum.begin(), sum.end(), [&](const DispatchCount& s) {
+      return s.op == c.op && s.implementation == c.implementation && s.rows_up_to == c.rows_up_to;
+    });
+    if (same == sum.end()) sum.push_back(c);
+    else same->calls += c.calls;
+  }
+  return sum;
+}
+
+namespace detail {
+
+std::string child_path(const Node* parent, std::string_view name) {
+  if (parent == nullptr || parent->path().empty()) return std::string(name);
+  if (name.empty()) return parent->path();
+  return parent->path() + "." + std::string(name);
+}
+
+bool usable(const OperatorInfo& op, const ImplementationInfo& implementation, const BuildOptions& options) {
+  if (op.name == options.only_operator) return implementation.name == options.only_implementation;
+  if (options.oracle) return implementation.is_oracle || implementation.any_device;
+  if (implementation.any_device) return true;
+  if (implementation.device != options.device.kind) return false;
+  return implementation.unavailable == nullptr || implementation.unavailable().empty();
+}
+
+void throw_no_implementation(std::string_view op, const BuildOptions& options) {
+  throw Error("The operator {} has no implementation for device {}{}.", op, device_name(options.device),
+              options.only_operator == op ? fmt::format(" named '{}'", options.only_implementation) : "");
+}
+
+namespace {
+std::string call_text(const OperatorInfo& info, Args args) {
+  std::string text;
+  for (size_t i = 0; i < args.size(); ++i)
+    text += fmt::format("{}{}: {}", i == 0 ? "" : ", ", info.args[i].name, args[i] ? args[i]->str() : "none");
+  return text;
+}
+}  // namespace
+
+void throw_all_refused(const Node& node, Args args, const std::vector<std::pair<std::string, std::string>>& why) {
+  std::string reasons;
+  for (const auto& [name, reason] : why) reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", name, reason);
+  throw Error("No implementation of {} takes ({}): {}", node.info().name, call_text(node.info(), args), reasons);
+}
+
+void check_call(const OperatorInfo& info, const Node& node, Args args, DeviceKind device) {
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (!args[i]) {
+      if (!info.args[i].optional)
+        throw Error("{} ({}) was called without its argument '{}'.", info.name, node.path(), info.args[i].name);
+    } else if (args[i]->device().kind != device) {
+      throw Error("{} runs on {} but its argument '{}' lives on {}; nothing is copied silently.", info.name,
+                  device == DeviceKind::kCpu ? "cpu" : "cuda", info.args[i].name, device_name(args[i]->device()));
+    }
+  }
+}
+
+}  // namespace detail
+}  // namespace fk

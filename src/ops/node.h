@@ -1,0 +1,78 @@
+// Node: one operator object inside a model, with its place in the tree, its parameters and its ranked implementations.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/device.h"
+#include "ops/contract.h"
+
+namespace fk {
+
+struct OperatorInfo;
+struct ImplementationInfo;
+
+struct BuildOptions {
+  Device device = kCpu;
+  // Nothing but oracles and compositions: with tensors in f64 the tree computes the reference.
+  bool oracle = false;
+  // Only this implementation of this operator (by names); everything else is ranked as usual.
+  std::string only_operator;
+  std::string only_implementation;
+};
+
+// Calls of one implementation, by size: class i counts calls whose first argument has 2^(i-1) < rows <= 2^i.
+struct DispatchCount {
+  std::string_view op;
+  std::string_view implementation;
+  int64_t rows_up_to = 0;
+  int64_t calls = 0;
+};
+
+class Node {
+ public:
+  Node(const OperatorInfo& info, std::string path, Fields init) : info_(info), path_(std::move(path)), init_(std::move(init)) {}
+  virtual ~Node() = default;
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  const OperatorInfo& info() const { return info_; }
+  const std::string& path() const { return path_; }  // "model.layers.0.mlp"
+  const Fields& init() const { return init_; }
+  const std::vector<Node*>& children() const { return children_; }
+  const std::vector<ParamSpec>& own_params() const { return params_; }  // names are full paths
+
+  void adopt(Node& child) { children_.push_back(&child); }
+
+  // The ranked implementations that this node may dispatch to.
+  virtual std::vector<const ImplementationInfo*> implementations() const = 0;
+  // A whole call: every argument of forward, outputs included.
+  virtual void call(Context& ctx, Args args) = 0;
+  virtual OutputSpecs outputs(Args given) const = 0;
+  virtual void count_dispatches(std::vector<DispatchCount>& counts) const = 0;
+
+  using Lookup = std::function<View(const std::string& name)>;
+  // Binds this node and everything below it to their weights.
+  void bind(const Lookup& weight);
+
+ protected:
+  virtual void bind_own(const std::vector<View>& params) = 0;
+  const OperatorInfo& info_;
+  std::string path_;
+  Fields init_;
+  std::vector<Node*> children_;
+  std::vector<ParamSpec> params_;
+};
+
+// Parameters of the whole tree, in the order the model builds its parts.
+std::vector<ParamSpec> collect_params(const Node& root);
+// Dispatches of the whole tree, equal (operator, implementation, size) added up.
+std::vector<DispatchCount> collect_dispatches(const Node& root);
+void walk(const Node& root, const std::function<void(const Node&, int depth)>& visit);
+
+}  // namespace fk

@@ -1,0 +1,69 @@
+// The registry: every operator by name, and for each the ranked list of its implementations. Filled before main by
+// FK_OPERATOR and FK_IMPLEMENTATION; there is no central list to edit.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/device.h"
+#include "ops/contract.h"
+#include "ops/node.h"
+
+namespace fk {
+
+class Builder;
+
+struct ImplementationInfo {
+  std::string_view name;  // "cpu.warp_per_row": backend, then algorithm
+  DeviceKind device = DeviceKind::kCpu;
+  int rank = 0;              // higher is tried first; the oracle and compositions stand at the end
+  bool any_device = false;   // compositions: as good as the operators they call
+  bool is_oracle = false;
+  // Why this machine cannot run it at all (a missing instruction set); empty when it can.
+  std::string_view (*unavailable)() = nullptr;
+  // Makes a T of the operator it implements, owned by the caller, who knows the type.
+  Operator* (*create)(const void* init, Builder& builder) = nullptr;
+};
+
+struct OperatorInfo {
+  std::string_view name;
+  std::string_view class_name;
+  int level = 0;
+  std::vector<ArgSpec> args;
+  std::vector<ImplementationInfo> implementations;  // best first
+
+  struct ErasedCase {
+    std::string label;
+    Fields init;
+    Workload workload;
+  };
+  std::vector<ErasedCase> (*cases)() = nullptr;
+  Fields (*default_init)() = nullptr;
+  Inputs (*inputs)(const Fields& init, const Workload&) = nullptr;
+  Cost (*cost)(const Fields& init, const Workload&) = nullptr;
+  Tolerance (*tolerance)(const Fields& init, DType) = nullptr;
+  std::unique_ptr<Node> (*build)(const Fields& init, const BuildOptions&) = nullptr;
+  // Operators whose outputs are right without being near the oracle's (sampling) judge a call themselves: empty when
+  // right, else what is wrong. Args are the call's, in f64 for `reference`.
+  std::string (*judge)(const Fields& init, Args call, Args reference) = nullptr;
+};
+
+class Registry {
+ public:
+  static Registry& instance();
+
+  // Sorted by level, then name.
+  std::vector<const OperatorInfo*> operators() const;
+  const OperatorInfo* find(std::string_view name) const;
+  const OperatorInfo& at(std::string_view name) const;  // throws Error with the closest name
+
+  OperatorInfo& declare(std::string_view name);
+  void add(std::string_view op, const ImplementationInfo& implementation);
+
+ private:
+  std::vector<std::unique_ptr<OperatorInfo>> operators_;
+};
+
+}  // namespace fk

@@ -1,0 +1,38 @@
+#include "ops/workload.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/contract.h"
+#include "ops/forward_context.h"
+
+namespace fk {
+namespace {
+int64_t blocks_of(const Sequence& s) { return (s.query_len + s.context_len + kBlockSize - 1) / kBlockSize; }
+}  // namespace
+
+int64_t cache_blocks(const Workload& workload) {
+  int64_t n = 1;
+  for (const Sequence& s : workload.sequences) n += blocks_of(s) + 1;
+  return n;
+}
+
+int64_t blocks_per_sequence(const Workload& workload) {
+  int64_t most = 1;
+  for (const Sequence& s : workload.sequences) most = std::max(most, blocks_of(s));
+  return most;
+}
+
+Tolerance rounding_tolerance(DType dtype, double terms) {
+  // One rounding is off by at most half a step; a float sum of n terms by about sqrt(n) roundings of its largest part.
+  double sum = dtype == DType::kF64 ? 0x1p-52 : 0x1p-23;
+  return {0.51 * dtype_epsilon(dtype) + 4 * sum, 4 * sum * std::sqrt(std::max(terms, 1.0))};
+}
+
+Tolerance composed_tolerance(DType dtype, double terms) {
+  Tolerance once = rounding_tolerance(dtype, terms);
+  // Roundings between the parts are independent of the output's size, so they count against the largest output.
+  return {once.relative + dtype_epsilon(dtype), once.of_scale * 4 + 2 * dtype_epsilon(dtype)};
+}
+
+}  // namespace fk

@@ -1,0 +1,96 @@
+// Workload: how much of an operator's input varies from call to call, and how its tensors are to be filled.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/tensor.h"
+
+namespace fk {
+
+struct Sequence {
+  int64_t query_len = 1;    // new tokens
+  int64_t context_len = 0;  // tokens already in the KV cache
+};
+
+struct Workload {
+  std::vector<Sequence> sequences = {{1, 0}};  // those with one new token first
+  bool optional_inputs = false;                // give the optional inputs too
+  DType dtype = DType::kBF16;                  // of activations
+  int64_t width = 0;                           // last dimension, where the constructor does not fix it
+
+  int64_t num_tokens() const {
+    int64_t n = 0;
+    for (const Sequence& s : sequences) n += s.query_len;
+    return n;
+  }
+  int64_t num_sequences() const { return static_cast<int64_t>(sequences.size()); }
+
+  static Workload tokens(int64_t n, bool optional_inputs = false) { return {.sequences = {{n, 0}}, .optional_inputs = optional_inputs}; }
+  static Workload rows(int64_t n, int64_t width) { return {.sequences = {{n, 0}}, .width = width}; }
+  static Workload batch(std::vector<Sequence> sequences, bool optional_inputs = false) {
+    return {.sequences = std::move(sequences), .optional_inputs = optional_inputs};
+  }
+};
+
+// How a tensor is filled. Valid by construction: indices in range, tables without collisions, offsets that rise.
+struct Generator {
+  enum class Kind : uint8_t {
+    kNormal,         // mean a, standard deviation b
+    kUniform,        // [a, b)
+    kIntegers,       // a .. b-1
+    kConstant,       // a
+    kPositions,      // the position of each token in its sequence
+    kLogitsIndices,  // the last token of each sequence
+    kCuSeqlensQ, kCuSeqlensK, kSeqLens, kBlockTable, kSlotMapping,  // as in AttentionMetadata, over all sequences
+  };
+  Kind kind = Kind::kNormal;
+  double a = 0;
+  double b = 1;
+
+  static Generator normal(double mean = 0, double deviation = 1) { return {Kind::kNormal, mean, deviation}; }
+  static Generator uniform(double low, double high) { return {Kind::kUniform, low, high}; }
+  static Generator integers(int64_t begin, int64_t end) {
+    return {Kind::kIntegers, static_cast<double>(begin), static_cast<double>(end)};
+  }
+  static Generator constant(double value) { return {Kind::kConstant, value, 0}; }
+  static Generator metadata(Kind kind) { return {kind, 0, 0}; }
+};
+
+struct InputSpec {
+  TensorSpec spec;
+  Generator generator;
+};
+
+// Inputs and states in the order forward takes them; an optional one that is not given stays empty.
+using Inputs = std::vector<std::optional<InputSpec>>;
+
+// The least a call must do: bytes moved when everything is read and written once, operations by the unit that does them.
+struct Cost {
+  double bytes = 0;
+  double matrix_flops = 0;
+  double vector_flops = 0;
+};
+
+// |x - ref| <= relative * |ref| + of_scale * max|ref| for every element.
+struct Tolerance {
+  double relative = 0;
+  double of_scale = 0;
+};
+
+template <class T>
+struct Case {
+  std::string label;
+  typename T::Init init;
+  Workload workload;
+};
+
+// Blocks of the KV cache a workload needs when no two sequences share one, with one spare per sequence so that tables
+// can be scattered.
+int64_t cache_blocks(const Workload& workload);
+int64_t blocks_per_sequence(const Workload& workload);  // of the longest
+
+}  // namespace fk

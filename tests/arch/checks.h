@@ -1,0 +1,39 @@
+// The rules of the house as functions of a source tree, so that each can be shown to catch a planted violation.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace fk::arch {
+
+struct Violation {
+  std::string file;  // relative to the root
+  int line = 0;      // 0: the file as a whole
+  std::string what;
+};
+
+using Violations = std::vector<Violation>;
+
+// Folders of src/ include only lower layers and themselves; backend/ and CUDA's headers stay where they belong.
+Violations check_layers(const std::filesystem::path& root);
+// No hand-written file of src, tests, tools or cmake is longer than 600 lines.
+Violations check_file_lengths(const std::filesystem::path& root);
+// Headers say on line 1 what they are for and carry #pragma once.
+Violations check_headers(const std::filesystem::path& root);
+// x.cpp includes its x.h first: with that, compiling x.cpp proves that x.h stands alone. cmake/header_check.cmake
+// compiles the headers that have no such .cpp.
+Violations check_own_header_first(const std::filesystem::path& root);
+// Nothing in src/ is marked as unfinished.
+Violations check_words(const std::filesystem::path& root);
+// Paths named in .md files, in backticks, links or code blocks, exist. Placeholders (`{op}`, `<name>`, `*`) are matched
+// up to the folder before them.
+Violations check_documented_paths(const std::filesystem::path& root);
+// No built or binary file among `files`, which are relative to the root.
+Violations check_binaries(const std::filesystem::path& root, const std::vector<std::string>& files);
+// What git tracks under `root`; empty where root is no git checkout.
+std::vector<std::string> tracked_files(const std::filesystem::path& root);
+
+std::string to_string(const Violations& violations);  // one per line, as file:line: what
+
+}  // namespace fk::arch

@@ -1,0 +1,124 @@
+"""Checks the stored golden data: it comes out again by another path, and it would notice each mistake worth naming.
+
+The other path: the model is built from the stored config alone, batches are padded, decoding uses the KV cache and SDPA.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+from transformers.utils import logging
+
+from dummy import dummy_tensor
+from export import DEFAULT_OUT
+
+Config = dict[str, Any]
+TOLERANCE = 1e-4  # what the C++ tests allow in float32, relative to the largest logit
+
+
+def load(config: Config, seed: int) -> PreTrainedModel:
+    config = copy.deepcopy(config)
+    model = AutoModelForCausalLM.from_config(
+        AutoConfig.for_model(config.pop("model_type"), **config), attn_implementation="sdpa"
+    )
+    model.eval().requires_grad_(False)
+    for name, parameter in model.named_parameters():
+        values = dummy_tensor(seed, name, tuple(parameter.shape), config["architectures"] == ["Gemma3ForCausalLM"])
+        parameter.copy_(torch.from_numpy(values))
+    return model
+
+
+def last_logits(model: PreTrainedModel, prompts: list[list[int]]) -> np.ndarray:
+    """Padded on the left, as a batch."""
+    longest = max(map(len, prompts))
+    ids = torch.tensor([[0] * (longest - len(p)) + p for p in prompts])
+    mask = torch.tensor([[0] * (longest - len(p)) + [1] * len(p) for p in prompts])
+    positions = (mask.cumsum(-1) - 1).clamp(min=0)
+    return model(ids, attention_mask=mask, position_ids=positions, logits_to_keep=1).logits[:, 0].numpy()
+
+
+def cached_greedy(model: PreTrainedModel, case: dict[str, Any]) -> tuple[list[int], np.ndarray]:
+    out = model(torch.tensor(case["prompts"]), use_cache=True)
+    tokens = [int(out.logits[0, -1].argmax())]
+    while len(tokens) < len(case["tokens"][0]):
+        out = model(torch.tensor([tokens[-1:]]), past_key_values=out.past_key_values, use_cache=True)
+        tokens.append(int(out.logits[0, -1].argmax()))
+    return tokens, out.logits[:, -1].numpy()
+
+
+def error(got: np.ndarray, case: dict[str, Any]) -> float:
+    expected = np.array(case["logits"])
+    return float(np.abs(got - expected).max() / np.abs(expected).max())
+
+
+def largest_error(model: PreTrainedModel, data: dict[str, Any]) -> float:
+    *cases, greedy = data["cases"]
+    tokens, logits = cached_greedy(model, greedy)
+    if tokens != greedy["tokens"][0]:
+        return float("inf")
+    return max(error(logits, greedy), *(error(last_logits(model, case["prompts"]), case) for case in cases))
+
+
+def mistakes(config: Config) -> Iterator[tuple[str, Callable[[Config], None]]]:
+    """Ways an implementation of this config could be wrong, as changes of the config."""
+    gemma = config["model_type"] == "gemma3_text"
+
+    def full(c: Config) -> Config:
+        return c["rope_parameters"]["full_attention"] if gemma else c["rope_parameters"]
+
+    yield "another rope theta", lambda c: full(c).update(rope_theta=full(c)["rope_theta"] * 1.5)
+    if full(config)["rope_type"] != "default":
+        yield "no rope scaling", lambda c: full(c).update(rope_type="default")
+    if full(config)["rope_type"] == "llama3":
+        yield "linear instead of llama3", lambda c: full(c).update(rope_type="linear")
+    if gemma:
+        yield "one theta for all layers", lambda c: c["rope_parameters"].update(sliding_attention=full(c))
+        yield "exact gelu", lambda c: c.update(hidden_activation="gelu")
+        yield "another scale", lambda c: c.update(query_pre_attn_scalar=c["query_pre_attn_scalar"] + 1)
+        yield "no sliding layer", lambda c: c.update(layer_types=["full_attention"] * c["num_hidden_layers"])
+    if config.get("sliding_window"):
+        yield "window one longer", lambda c: c.update(sliding_window=c["sliding_window"] + 1)
+        yield "window one shorter", lambda c: c.update(sliding_window=c["sliding_window"] - 1)
+    if config["rms_norm_eps"] >= 1e-5:  # 1e-6 moves logits by less than float32 tests can see
+        yield "eps ten times", lambda c: c.update(rms_norm_eps=c["rms_norm_eps"] * 10)
+        yield "eps zero", lambda c: c.update(rms_norm_eps=0.0)
+    if config.get("attention_bias"):
+        yield "no attention bias", lambda c: c.update(attention_bias=False)
+        yield "no mlp bias", lambda c: c.update(mlp_bias=False)
+    yield "tied the other way", lambda c: c.update(tie_word_embeddings=not c["tie_word_embeddings"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Check the golden data by another path and by deliberate mistakes.")
+    parser.add_argument("--data", type=Path, default=DEFAULT_OUT)
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    logging.set_verbosity_error()  # the mistakes below make Hugging Face warn, rightly
+    failed = False
+    for path in sorted(args.data.glob("tiny-*.json")):
+        data = json.loads(path.read_text())
+        agreement = largest_error(load(data["config"], data["seed"]), data)
+        failed |= not agreement <= TOLERANCE
+        print(f"{data['name']}: by the other path within {agreement:.1e}")
+        for what, change in mistakes(data["config"]):
+            config = copy.deepcopy(data["config"])
+            change(config)
+            difference = largest_error(load(config, data["seed"]), data)
+            seen = difference > TOLERANCE
+            failed |= not seen
+            verdict = "greedy tokens differ" if math.isinf(difference) else f"{difference:.1e}"
+            print(f"  {what:28s} {verdict} {'' if seen else 'NOT SEEN'}".rstrip())
+    raise SystemExit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

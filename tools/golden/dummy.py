@@ -1,0 +1,40 @@
+"""Dummy weights: each element is a function of (seed, tensor name, index), so C++ regenerates them and none is stored.
+
+Element i (row-major) reads 16 bits of Philox block i / 8 of the stream (seed, name): with h those bits,
+u = (2h + 1 - 65536) / 65536 is uniform in (-1, 1), symmetric, and exact in float32. The value is
+float32(offset + float32(scale * u)), then rounded to nearest even where the model's dtype is narrower.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from philox import Stream
+
+
+def offset_and_scale(name: str, shape: tuple[int, ...], gemma: bool) -> tuple[np.float32, np.float32]:
+    """Norm weights sit near 1 (Gemma stores weight - 1); a matrix has variance 1 / in, so products keep their size."""
+    if len(shape) == 1:
+        offset = 1.0 if "norm" in name and not gemma else 0.0
+        return np.float32(offset), np.float32(0.1)
+    if len(shape) == 2:
+        return np.float32(0.0), np.float32(math.sqrt(3.0 / shape[1]))
+    raise ValueError(f"{name} has shape {shape}; dummy weights are defined for 1 and 2 dimensions")
+
+
+def dummy_tensor(seed: int, name: str, shape: tuple[int, ...], gemma: bool = False) -> NDArray[np.float32]:
+    count = math.prod(shape)
+    words = Stream(seed, name).blocks(0, (count + 7) // 8).reshape(-1)
+    halves = np.stack([words & np.uint32(0xFFFF), words >> np.uint32(16)], axis=1).reshape(-1)[:count]
+    u = ((2 * halves.astype(np.int32) + 1 - 65536).astype(np.float32)) / np.float32(65536)
+    offset, scale = offset_and_scale(name, shape, gemma)
+    return (offset + scale * u).astype(np.float32).reshape(shape)
+
+
+def to_bf16_bits(values: NDArray[np.float32]) -> NDArray[np.uint16]:
+    """Round to nearest even; finite values only."""
+    bits = values.view(np.uint32)
+    return ((bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)).astype(np.uint16)

@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# Installs from the distribution what is missing to build (`build`) or to lint and format (`lint`), and nothing else.
+#
+# Presence is judged by the thing itself (a command on the PATH, a CMake package file), not by the package manager: it is
+# quick, holds on systems without apt, and leaves alone what was installed by other means.
+set -euo pipefail
+
+has_command() { command -v "$1" >/dev/null; }
+
+# Where find_package(NAME) looks first: the prefixes of the environment and of the system.
+has_cmake_package() {
+  local prefix
+  for prefix in ${CMAKE_PREFIX_PATH//[:;]/ } /usr/local /usr; do
+    if compgen -G "$prefix/lib*/cmake/$1*/$1*onfig.cmake" >/dev/null ||
+       compgen -G "$prefix/lib/*/cmake/$1*/$1*onfig.cmake" >/dev/null ||
+       compgen -G "$prefix/share/cmake/$1*/$1*onfig.cmake" >/dev/null; then
+      return 0
+    fi
+  done
+  return 1
+}
+
+missing=()        # what is not there
+packages=()       # the Debian and Ubuntu packages that hold it
+need() {          # need KIND NAME PACKAGE
+  if ! "has_$1" "$2"; then
+    missing+=("$2")
+    packages+=("$3")
+  fi
+}
+
+CMAKE_PREFIX_PATH=${CMAKE_PREFIX_PATH:-}
+case "${1:-build}" in
+  build)
+    need command "${CXX:-g++}" g++
+    need command cmake cmake
+    need command ninja ninja-build
+    need command python3 python3  # makes the Unicode tables at build time
+    need cmake_package CLI11 libcli11-dev
+    need cmake_package fmt libfmt-dev
+    need cmake_package spdlog libspdlog-dev
+    need cmake_package nlohmann_json nlohmann-json3-dev
+    need cmake_package yaml-cpp libyaml-cpp-dev
+    need cmake_package GTest libgtest-dev
+    ;;
+  lint)
+    need command clang-tidy clang-tidy
+    need command clang-format clang-format
+    ;;
+  *)
+    echo "install_deps.sh: unknown set '$1'; use build or lint." >&2
+    exit 2
+    ;;
+esac
+
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+if ! has_command apt-get; then
+  echo "Missing: ${missing[*]}. There is no apt-get here; install them with this system's package manager." >&2
+  exit 1
+fi
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  # Without a terminal sudo cannot ask for a password, so it must not need one.
+  if has_command sudo && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then
+    as_root=(sudo)
+  else
+    echo "Missing: ${missing[*]}. Run as root: apt-get update && apt-get install ${packages[*]}" >&2
+    exit 1
+  fi
+fi
+
+echo "Installing: ${packages[*]}"
+apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0)
+if ! { "${apt[@]}" update && "${apt[@]}" install --yes --no-install-recommends "${packages[@]}" >/dev/null; }; then
+  echo "apt-get could not install ${packages[*]}; its message above says why." >&2
+  exit 1
+fi
