@@ -86,12 +86,16 @@ ModelSource from_directory(std::string_view name, const fs::path& directory) {
 // Names of the catalog near to the text, which may also be near to a model's Hugging Face id.
 std::vector<std::string> near_names(std::string_view model) {
   std::vector<std::string> spellings, result;
-  for (const CatalogEntry& entry : catalog()) spellings.insert(spellings.end(), {entry.name, entry.hf_id});
-  for (const std::string& near : closest_names(model, spellings)) {
-    for (const CatalogEntry& entry : catalog())
-      if (near == entry.name || near == entry.hf_id) result.push_back(entry.name);
+  for (const CatalogEntry& entry : catalog()) {
+    spellings.push_back(entry.name);
+    if (!entry.hf_id.empty()) spellings.push_back(entry.hf_id);
   }
-  result.erase(std::unique(result.begin(), result.end()), result.end());
+  for (const std::string& near : closest_names(model, spellings)) {
+    for (const CatalogEntry& entry : catalog()) {
+      bool listed = std::find(result.begin(), result.end(), entry.name) != result.end();
+      if (!listed && (near == entry.name || near == entry.hf_id)) result.push_back(entry.name);
+    }
+  }
   return result;
 }
 
