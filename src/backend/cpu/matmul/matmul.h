@@ -1,0 +1,43 @@
+// Matrix products y = x w^T + bias, one function per instruction set; weights are read in the checkpoint's layout.
+#pragma once
+
+#include <cstdint>
+
+#include "core/dtype.h"
+#include "core/thread_pool.h"
+
+namespace fk {
+
+// y[m, n] = x[m, k] * w[n, k]^T (+ bias[n]), accumulated in f32 and rounded once at the end. Every matrix is row-major
+// with dense rows; strides count elements between rows and are at least the row's length. Pointers need only the
+// alignment of their element. Nothing is read past the k (or n) elements of a row, nothing is written past row ends.
+// y overlaps none of the others. Any of m, n, k may be 0; with k = 0 the result is the bias, or zero.
+struct MatmulArgs {
+  int64_t m = 0, n = 0, k = 0;
+  const void* x = nullptr;
+  int64_t x_stride = 0;
+  const void* w = nullptr;
+  int64_t w_stride = 0;
+  const void* bias = nullptr;  // or null; dtype of w
+  void* y = nullptr;
+  int64_t y_stride = 0;
+  DType dtype = DType::kF32;    // of x and w: kBF16 or kF32, the one in the function's name
+  DType y_dtype = DType::kF32;  // kBF16 or kF32
+};
+
+// Call only what cpu_features() reports; the caller asked it once before any thread of `pool` started (the right to use
+// AMX is inherited by threads). None of them allocates once it has seen the largest sizes of a loop.
+void matmul_portable(const MatmulArgs& args, ThreadPool& pool);  // either dtype, any CPU
+
+// x86-64
+void matmul_avx2_f32(const MatmulArgs& args, ThreadPool& pool);
+void matmul_avx2_bf16(const MatmulArgs& args, ThreadPool& pool);
+void matmul_avx512_f32(const MatmulArgs& args, ThreadPool& pool);
+void matmul_avx512_bf16(const MatmulArgs& args, ThreadPool& pool);
+void matmul_amx_bf16(const MatmulArgs& args, ThreadPool& pool);
+
+// aarch64
+void matmul_neon_f32(const MatmulArgs& args, ThreadPool& pool);
+void matmul_neon_bf16(const MatmulArgs& args, ThreadPool& pool);
+
+}  // namespace fk

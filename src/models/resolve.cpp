@@ -1,0 +1,133 @@
+#include "models/resolve.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+#include "core/error.h"
+#include "models/catalog.h"
+#include "models/config.h"
+#include "models/in_quotes.h"
+
+namespace fk {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+std::optional<std::string> environment(const char* name) {
+  const char* value = std::getenv(name);
+  if (value == nullptr || *value == '\0') return std::nullopt;
+  return value;
+}
+
+// As huggingface_hub finds it. Empty where not even a home directory is known.
+fs::path hub_cache() {
+  if (auto cache = environment("HF_HUB_CACHE")) return *cache;
+  if (auto home = environment("HF_HOME")) return fs::path(*home) / "hub";
+  if (auto cache = environment("XDG_CACHE_HOME")) return fs::path(*cache) / "huggingface" / "hub";
+  if (auto home = environment("HOME")) return fs::path(*home) / ".cache" / "huggingface" / "hub";
+  return {};
+}
+
+// A word that is safe as one component of a path.
+bool is_plain(std::string_view word) {
+  return !word.empty() && word.front() != '.' && std::all_of(word.begin(), word.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
+  });
+}
+
+// "org/name" -> "models--org--name"; empty where the text is no such id.
+std::string cache_folder(std::string_view id) {
+  size_t slash = id.find('/');
+  if (slash == std::string_view::npos) return is_plain(id) ? fmt::format("models--{}", id) : "";
+  std::string_view org = id.substr(0, slash), name = id.substr(slash + 1);
+  return is_plain(org) && is_plain(name) ? fmt::format("models--{}--{}", org, name) : "";
+}
+
+// The directory of the revision `main`, as the hub's client left it.
+std::optional<fs::path> cached_snapshot(std::string_view id) {
+  std::string folder = cache_folder(id);
+  fs::path cache = hub_cache();
+  if (folder.empty() || cache.empty()) return std::nullopt;
+  fs::path ref = cache / folder / "refs" / "main";
+  std::ifstream file(ref);
+  std::string revision;
+  if (!(file >> revision)) return std::nullopt;
+  if (!is_plain(revision)) throw Error("{} does not hold the name of a revision.", in_quotes(ref.string()));
+  fs::path snapshot = cache / folder / "snapshots" / revision;
+  if (!is_there(snapshot / "config.json")) {
+    throw Error("{} is in the Hugging Face cache, but {} has no config.json; download the model again.", in_quotes(id),
+                in_quotes(snapshot.string()));
+  }
+  return snapshot;
+}
+
+ModelSource from_directory(std::string_view name, const fs::path& directory) {
+  ModelSource source;
+  source.name = name;
+  source.config = read_config(directory);
+  source.directory = directory;
+  if (is_there(directory / "tokenizer.json")) source.tokenizer = directory / "tokenizer.json";
+  return source;
+}
+
+// Least number of letters to insert, delete or replace, case aside.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i + 1);
+    for (size_t j = 0; j < b.size(); ++j) {
+      bool same = std::tolower(static_cast<unsigned char>(a[i])) == std::tolower(static_cast<unsigned char>(b[j]));
+      size_t best = std::min({row[j] + 1, row[j + 1] + 1, diagonal + (same ? 0 : 1)});
+      diagonal = std::exchange(row[j + 1], best);
+    }
+  }
+  return row[b.size()];
+}
+
+// The three names of the catalog nearest to the text, by their own name or by their Hugging Face id.
+std::vector<std::string> nearest_names(std::string_view model) {
+  std::vector<std::pair<size_t, std::string>> ranked;
+  for (const CatalogEntry& entry : catalog()) {
+    size_t distance = edit_distance(model, entry.name);
+    if (!entry.hf_id.empty()) distance = std::min(distance, edit_distance(model, entry.hf_id));
+    ranked.emplace_back(distance, entry.name);
+  }
+  std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<std::string> result;
+  for (size_t i = 0; i < std::min<size_t>(3, ranked.size()); ++i) result.push_back(ranked[i].second);
+  return result;
+}
+
+}  // namespace
+
+ModelSource resolve_model(std::string_view model) {
+  if (model.empty()) throw Error("The model is empty; give a directory, a name from `fastkernels list`, or an id.");
+  if (model.size() > 4096) throw Error("The model {} is too long for a path or a name.", in_quotes(model));
+  fs::path path(model);
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) {
+    if (is_there(path / "config.json")) return from_directory(model, path);
+    throw Error("The directory {} holds no config.json; give the directory of a Hugging Face model.", in_quotes(model));
+  }
+  if (const CatalogEntry* entry = find_catalog(model)) return {entry->name, entry->config, "", ""};
+  if (auto snapshot = cached_snapshot(model)) return from_directory(model, *snapshot);
+  throw Error("There is no model {}: it is not a directory, not a name of the catalog (the nearest are {}), and not a "
+              "Hugging Face id in {}.",
+              in_quotes(model), fmt::join(nearest_names(model), ", "), in_quotes(hub_cache().string()));
+}
+
+}  // namespace fk
