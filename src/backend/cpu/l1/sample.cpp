@@ -14,7 +14,7 @@ namespace fk {
 namespace {
 
 // Tokens whose largest probability is kept, so that searches skip most of the vocabulary.
-constexpr int64_t kBlock = 64;
+constexpr int64_t kBlock = 256;
 
 struct Token {
   float p;
