@@ -42,6 +42,7 @@ class Generate final : public Verb {
     check_sampling_params(sampling_);
     if (prompt_.empty() && prompt_ids_.empty()) throw UsageError("Give a --prompt or --prompt-token-ids.");
     ModelSource source = resolve_model(model_.model);
+    check_loadable(source, load_options(model_, source, common));
     std::optional<Tokenizer> tokenizer;
     if (!source.tokenizer.empty()) tokenizer = Tokenizer::from_file(source.tokenizer);
     GenerateRequest request{.prompt = encode(tokenizer, source), .max_tokens = max_tokens_, .sampling = sampling_, .stop_tokens = {}};
