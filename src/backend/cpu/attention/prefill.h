@@ -1,0 +1,61 @@
+// Attention of many queries: keys and values are packed once into blocks, then tiles of queries walk over the blocks with
+// an online softmax. What a block looks like inside and the arithmetic on it are a kernel's; everything else is here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/cpu/attention/scores.h"
+#include "ops/forward_context.h"
+#include "ops/l1/flash_attn_prefill.h"
+
+namespace fk {
+
+inline constexpr int64_t kMaxTileRows = 32;
+inline constexpr int64_t kKeysPerBlock = 64;
+
+struct PackBlockTask {
+  const void* const* k;  // addresses of `keys` rows
+  const void* const* v;
+  int64_t keys;  // at most kKeysPerBlock; what the block has more is filled with zeros
+  int64_t head_size;
+  DType dtype;
+  std::byte* block;  // of kernel.block_bytes, 64-byte aligned
+};
+
+// Rows of a tile are queries of the heads that share one kv head. Row r sees keys first[r] .. last[r]-1.
+struct AttendTask {
+  const void* const* q;  // kernel.tile_rows addresses; rows past `rows` repeat the last one
+  void* const* out;      // `rows` addresses
+  const int32_t* first;  // kernel.tile_rows
+  const int32_t* last;
+  int64_t rows;
+  int64_t head_size;
+  DType dtype;
+  ScoreRule rule;
+  const std::byte* blocks;  // blocks first_block .. last_block-1: those in which some row sees some key
+  int64_t first_block, last_block;
+  std::byte* scratch;  // of kernel.scratch_bytes, 64-byte aligned
+};
+
+struct PrefillKernel {
+  int64_t tile_rows;  // at most kMaxTileRows
+  size_t (*block_bytes)(int64_t head_size);
+  size_t (*scratch_bytes)(int64_t head_size);
+  void (*pack)(const PackBlockTask&);
+  void (*attend)(const AttendTask&);
+};
+
+struct PrefillArgs {
+  View q, k, v, cu_seqlens_q, cu_seqlens_k;
+  OptView block_table;
+  View out;
+};
+
+void prefill_attention(Context& ctx, const PrefillKernel& kernel, const FlashAttnPrefill::Init& init, const PrefillArgs& args);
+std::string_view refuse_prefill(const FlashAttnPrefill::Init& init, Args args);
+
+extern const PrefillKernel kPrefillTiles;    // any CPU, bf16 and f32, computes in f32
+extern const PrefillKernel kPrefillAmxBf16;  // x86-64 with AMX, bf16
+
+}  // namespace fk

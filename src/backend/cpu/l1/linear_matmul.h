@@ -1,0 +1,45 @@
+// LinearMatmul: `linear` by one of the matrix products of backend/cpu/matmul.
+#pragma once
+
+#include "backend/cpu/matmul/matmul.h"
+#include "ops/l1/linear.h"
+
+namespace fk {
+
+using MatmulFunction = void (*)(const MatmulArgs&, ThreadPool&);
+
+// kMinRows: fewer rows of x than this are left to an implementation that streams the weights with less ado.
+template <MatmulFunction product, DType kDType, int64_t kMinRows = 0>
+class LinearMatmul : public Linear {
+ public:
+  using Linear::Linear;
+
+  std::string_view refuse(Args args) const override {
+    const View &x = *args[0], &y = *args[1];
+    if (x.dtype() != kDType || init_.dtype != kDType)
+      return kDType == DType::kBF16 ? "x and the weight are not both bf16" : "x and the weight are not both f32";
+    if (y.dtype() != DType::kF32 && y.dtype() != DType::kBF16) return "the output is neither f32 nor bf16";
+    if (!x.rows_contiguous() || !y.rows_contiguous()) return "rows of x or of the output are not contiguous";
+    if (x.size(0) < kMinRows) return "so few rows are faster with plain vector instructions";
+    return {};
+  }
+
+  void forward(Context& ctx, View x, View out) override {
+    const View& w = weight();
+    product({.m = x.size(0),
+             .n = init_.out_features,
+             .k = init_.in_features,
+             .x = x.data(),
+             .x_stride = x.stride(0),
+             .w = w.data(),
+             .w_stride = w.stride(0),
+             .bias = bias_data(),
+             .y = out.data(),
+             .y_stride = out.stride(0),
+             .dtype = kDType,
+             .y_dtype = out.dtype()},
+            ctx.pool);
+  }
+};
+
+}  // namespace fk

@@ -1,0 +1,24 @@
+// RMSNorm on CPU.
+#include "ops/l1/rms_norm.h"
+
+#include "backend/cpu/l1/norm_rows.h"
+#include "ops/register.h"
+
+namespace fk {
+namespace {
+
+class RMSNormRowPerThread final : public RMSNorm {
+ public:
+  using RMSNorm::RMSNorm;
+
+  std::string_view refuse(Args args) const override { return refuse_norm(args); }
+
+  void forward(Context& ctx, View x, OptView residual, View out, OptView residual_out) override {
+    norm_rows(ctx.pool, {x, residual, weight(), out, residual_out, init_.eps, 0});
+  }
+};
+
+FK_IMPLEMENTATION(RMSNorm, RMSNormRowPerThread, "cpu.row_per_thread", DeviceKind::kCpu, 0, nullptr);
+
+}  // namespace
+}  // namespace fk

@@ -1,0 +1,23 @@
+// The largest element of a row, and where it is: what arg-max, softmax and sampling begin with.
+#pragma once
+
+#include <cstdint>
+
+#include "core/dtype.h"
+
+namespace fk {
+
+struct RowMax {
+  int32_t key;    // order_key of the largest element; every NaN counts as largest
+  int64_t index;  // the first element with that key
+};
+
+// Of a row that is not empty.
+RowMax row_max(const bf16* x, int64_t n);
+RowMax row_max(const float* x, int64_t n);
+
+// The largest number of a row, NaN left out; -infinity where there is none.
+float row_max_number(const bf16* x, int64_t n);
+float row_max_number(const float* x, int64_t n);
+
+}  // namespace fk

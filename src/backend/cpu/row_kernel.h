@@ -1,0 +1,65 @@
+// What kernels that work on rows of tokens share: which calls they take, where a row is, how work is split.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+
+#include "core/tensor.h"
+#include "core/thread_pool.h"
+#include "ops/signature.h"
+
+namespace fk {
+
+// Elements a thread should get at least: fewer take less time than waking it.
+inline constexpr int64_t kElementsPerTask = 16384;
+
+// Runs body(begin, end) over rows of `width` elements.
+template <class Body>
+void for_rows(ThreadPool& pool, int64_t rows, int64_t width, Body&& body) {
+  pool.parallel_for(rows, std::max<int64_t>(1, kElementsPerTask / std::max<int64_t>(width, 1)), body);
+}
+
+// Wide rows are cut into this many pieces, so that one row can keep several threads busy. The cut depends on the width
+// alone: sums over pieces come out the same whatever the number of rows or threads.
+inline int64_t pieces_per_row(int64_t width) { return std::max<int64_t>(1, width / kElementsPerTask); }
+inline int64_t piece_length(int64_t width) { return (width + pieces_per_row(width) - 1) / pieces_per_row(width); }
+
+// Runs body(row, piece, begin, end) over pieces of rows.
+template <class Body>
+void for_row_pieces(ThreadPool& pool, int64_t rows, int64_t width, Body&& body) {
+  int64_t pieces = pieces_per_row(width), length = piece_length(width);
+  for_rows(pool, rows * pieces, length, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      int64_t piece = i % pieces, begin = piece * length;
+      body(i / pieces, piece, begin, std::min(begin + length, width));
+    }
+  });
+}
+
+// Row `r` of the outermost dimension.
+template <class T>
+T* row_of(const View& v, int64_t r) {
+  return v.ptr<T>() + r * v.stride(0);
+}
+
+// Calls body(T{}) with the element type of a dtype that refuse_floats lets through.
+template <class Body>
+void with_float(DType dtype, Body&& body) {
+  if (dtype == DType::kBF16) body(bf16{});
+  else body(float{});
+}
+
+// The refusal of kernels that compute in f32 on tensors of bf16 or f32, all of one dtype, their rows without gaps.
+inline std::string_view refuse_floats(std::initializer_list<const OptView*> tensors) {
+  DType dtype = (**tensors.begin())->dtype();
+  if (dtype != DType::kBF16 && dtype != DType::kF32) return "it computes in bf16 and f32 only";
+  for (const OptView* v : tensors) {
+    if (!*v) continue;
+    if ((*v)->dtype() != dtype) return "its tensors must all have one dtype";
+    if (!(*v)->rows_contiguous()) return "the last dimension of its tensors must be contiguous";
+  }
+  return {};
+}
+
+}  // namespace fk

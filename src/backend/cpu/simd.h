@@ -1,0 +1,62 @@
+// How plain loops become vector code: one source, compiled for several instruction sets, chosen when the program starts.
+//
+// A kernel is an inline template over the element type, called from non-template functions marked FK_SIMD_CLONES, one per
+// dtype. Everything it calls in its inner loop is FK_INLINE, so that it is compiled for the clone's instruction set.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "core/dtype.h"
+#include "core/simd_clones.h"
+
+#define FK_INLINE inline __attribute__((always_inline))
+
+namespace fk {
+
+// Elements as float and back. A loop that copies a bf16 as an object does not vectorise; one that moves its bits does.
+FK_INLINE float load(const float& x) { return x; }
+FK_INLINE float load(const bf16& x) { return std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16); }
+
+FK_INLINE void store(float& to, float x) { to = x; }
+// Rounds to nearest even. A NaN stays one because its low 16 bits are zero, as in every NaN that arithmetic makes out of
+// bf16 operands or out of an invalid operation; others must not come here.
+FK_INLINE void store(bf16& to, float x) {
+  auto u = std::bit_cast<uint32_t>(x);
+  to.bits = static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+}
+
+// A float's place in the order of all floats, as an integer: maxima of integers vectorise, those of floats only under
+// rules that forget NaN. Zeros of either sign are equal; a NaN, whatever its bits, stands where the caller says.
+inline constexpr int32_t kAboveInfinity = INT32_MAX;
+inline constexpr int32_t kMinusInfinity = INT32_MIN + 0x7fffff;
+
+FK_INLINE int32_t order_key(float x, int32_t nan = kAboveInfinity) {
+  auto bits = std::bit_cast<int32_t>(x + 0.0f);  // -0 + 0 is +0
+  int32_t key = bits ^ ((bits >> 31) & 0x7fffffff);
+  return x != x ? nan : key;
+}
+
+FK_INLINE float from_order_key(int32_t key) { return std::bit_cast<float>(key ^ ((key >> 31) & 0x7fffffff)); }
+
+// term(0) + ... + term(n-1), in 32 running sums that are added up in pairs: the same order on every machine, and less
+// work at the end of a short row than a compiler's own reduction.
+template <class Term>
+FK_INLINE float lane_sum(int64_t n, Term term) {
+  constexpr int kLanes = 32;
+  float lanes[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+#pragma GCC unroll 32
+    for (int j = 0; j < kLanes; ++j) lanes[j] += term(i + j);
+  }
+  for (int j = 0; i + j < n; ++j) lanes[j] += term(i + j);
+#pragma GCC unroll 5
+  for (int half = kLanes / 2; half > 0; half /= 2) {
+#pragma GCC unroll 16
+    for (int j = 0; j < half; ++j) lanes[j] += lanes[j + half];
+  }
+  return lanes[0];
+}
+
+}  // namespace fk

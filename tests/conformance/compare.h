@@ -1,0 +1,15 @@
+// Compares a result with its reference, element by element, so that nothing slips through: a NaN is never near anything.
+#pragma once
+
+#include <string>
+
+#include "core/tensor.h"
+#include "ops/workload.h"
+
+namespace fk::conformance {
+
+// Empty when |result - reference| <= relative * |reference| + of_scale * max|reference| everywhere, up to the rounding of
+// numbers too small for the dtype; else the element that is furthest out, with both values.
+std::string difference(const View& result, const View& reference, const Tolerance& tolerance);
+
+}  // namespace fk::conformance

@@ -1,0 +1,140 @@
+// Every operator x implementation x dtype x case x placement against the float64 oracle. Nothing here names an operator:
+// one that enters the registry is tested from that moment on.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/conformance/trial.h"
+
+namespace fk::conformance {
+namespace {
+
+constexpr Placement kPlacements[] = {Placement::kAligned, Placement::kMisaligned, Placement::kStridedRows};
+constexpr DType kModelDTypes[] = {DType::kBF16, DType::kF32};
+constexpr DType kAllFloats[] = {DType::kBF16, DType::kF32, DType::kF16, DType::kF64};
+
+// References are made once for all implementations that run in this process.
+const Problem& problem_of(const OperatorInfo& info, size_t which, DType dtype) {
+  static std::map<std::tuple<std::string, size_t, DType>, Problem> made;
+  auto key = std::tuple(std::string(info.name), which, dtype);
+  auto at = made.find(key);
+  if (at == made.end()) at = made.emplace(key, make_problem(info, info.cases()[which], dtype)).first;
+  return at->second;
+}
+
+ThreadPool& pool_of(int threads) {
+  static std::map<int, ThreadPool> pools;
+  return pools.try_emplace(threads, threads).first->second;
+}
+
+std::string test_name(std::string text) {
+  for (char& c : text)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  return text;
+}
+
+struct Entry {
+  const OperatorInfo* info;
+  const ImplementationInfo* implementation;
+};
+void PrintTo(const Entry& e, std::ostream* os) { *os << e.info->name << " by " << e.implementation->name; }
+
+std::vector<Entry> entries(bool oracles) {
+  std::vector<Entry> list;
+  for (const OperatorInfo* info : Registry::instance().operators())
+    for (const ImplementationInfo& implementation : info->implementations)
+      if (implementation.device == DeviceKind::kCpu && (oracles || !implementation.is_oracle)) list.push_back({info, &implementation});
+  return list;
+}
+
+class Implementations : public testing::TestWithParam<Entry> {
+ protected:
+  void SetUp() override {
+    const ImplementationInfo& implementation = *GetParam().implementation;
+    if (implementation.unavailable == nullptr) return;
+    if (std::string why(implementation.unavailable()); !why.empty()) GTEST_SKIP() << why;
+  }
+
+  void sweep(std::span<const DType> dtypes, std::span<const Placement> placements, int threads) {
+    const auto& [info, implementation] = GetParam();
+    BuildOptions options;
+    options.only_operator = info->name;
+    options.only_implementation = implementation->name;
+    ThreadPool& pool = pool_of(threads);
+    std::map<std::string, int> refusals;
+    size_t cases = info->cases().size();
+    for (DType dtype : dtypes) {
+      for (size_t i = 0; i < cases; ++i) {
+        const Problem& problem = problem_of(*info, i, dtype);
+        std::unique_ptr<Node> node = info->build(problem.init, options);
+        for (Placement placement : placements) {
+          if (placement == Placement::kStridedRows && !problem.has_rows()) continue;
+          Verdict verdict = examine(problem, subject_of(*node), placement, pool);
+          if (!verdict.refusal.empty()) ++refusals[verdict.refusal];
+          for (const std::string& fault : verdict.faults)
+            ADD_FAILURE() << fmt::format("{} by {}, {}, case '{}' ({}), {}, {} threads: {}", info->name, implementation->name,
+                                         dtype_name(dtype), problem.label, fields_text(problem.init), placement_name(placement),
+                                         threads, fault);
+        }
+      }
+    }
+    for (const auto& [why, times] : refusals) RecordProperty("refused", fmt::format("{} times: {}", times, why));
+  }
+};
+
+TEST_P(Implementations, AgreeWithTheOracle) {
+  // In f64 an oracle would be compared with itself and a composition too; in f16 a composition is oracles all the way
+  // down. Oracles are slow and know one way to read memory, so they need no sweep of placements by dtypes.
+  if (GetParam().implementation->is_oracle) {
+    sweep(std::span(kAllFloats).subspan(1, 2), std::span(kPlacements).first(1), 2);
+    sweep(std::span(kAllFloats).first(1), std::span(kPlacements).last(2), 2);
+  } else {
+    sweep(GetParam().info->level > 1 ? std::span(kModelDTypes) : std::span<const DType>(kAllFloats), kPlacements, 2);
+  }
+}
+
+// Oracles use no threads.
+class ThreadedImplementations : public Implementations {};
+
+TEST_P(ThreadedImplementations, AgreeWithTheOracleOnOneAndThreeThreads) {
+  for (int threads : {1, 3}) sweep(kModelDTypes, std::span(kPlacements).first(1), threads);
+}
+
+std::string entry_name(const testing::TestParamInfo<Entry>& entry) {
+  return test_name(fmt::format("{}_by_{}", entry.param.info->name, entry.param.implementation->name));
+}
+INSTANTIATE_TEST_SUITE_P(Registry, Implementations, testing::ValuesIn(entries(true)), entry_name);
+INSTANTIATE_TEST_SUITE_P(Registry, ThreadedImplementations, testing::ValuesIn(entries(false)), entry_name);
+
+class Operators : public testing::TestWithParam<const OperatorInfo*> {};
+
+// The oracle stands last in every list, so a call nobody else takes still works, only a thousand times slower. No call in
+// a dtype models are run in may end there, on any level of the tree.
+TEST_P(Operators, NeedNoOracleInBf16AndF32) {
+  const OperatorInfo& info = *GetParam();
+  size_t cases = info.cases().size();
+  for (DType dtype : kModelDTypes) {
+    for (size_t i = 0; i < cases; ++i) {
+      const Problem& problem = problem_of(info, i, dtype);
+      for (Placement placement : kPlacements) {
+        if (placement == Placement::kStridedRows && !problem.has_rows()) continue;
+        std::unique_ptr<Node> node = info.build(problem.init, {});
+        Verdict verdict = examine(problem, subject_of(*node), placement, pool_of(2));
+        EXPECT_EQ(verdict.refusal, "");
+        for (const DispatchCount& count : collect_dispatches(*node))
+          ASSERT_NE(count.implementation, "oracle")
+              << fmt::format("{}, {}, case '{}', {}: {} was left to its oracle", info.name, dtype_name(dtype), problem.label,
+                             placement_name(placement), count.op);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, Operators, testing::ValuesIn(Registry::instance().operators()),
+                         [](const auto& p) { return test_name(std::string(p.param->name)); });
+
+TEST(Registry, IsNotEmpty) { EXPECT_GE(Registry::instance().operators().size(), 14u); }
+
+}  // namespace
+}  // namespace fk::conformance

@@ -1,0 +1,96 @@
+#include "tests/conformance/guarded_tensor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace fk::conformance {
+namespace {
+
+constexpr size_t kLine = 64;
+constexpr size_t kFence = 4 * kLine;
+// Odd, so that in rows of any width most rows start at an odd element.
+constexpr int64_t kRowGap = 5;
+
+}  // namespace
+
+std::string_view placement_name(Placement placement) {
+  switch (placement) {
+    case Placement::kAligned: return "aligned";
+    case Placement::kMisaligned: return "misaligned";
+    default: return "strided rows";
+  }
+}
+
+bool may_have_strided_rows(const TensorSpec& spec) {
+  return dtype_is_float(spec.dtype) && (spec.shape.rank() == 2 || spec.shape.rank() == 3);
+}
+
+GuardedTensor::GuardedTensor(const View& content, Placement placement) {
+  place(content.spec(), placement);
+  copy_elements(content, view_);
+  std::copy_n(start_, image_.size(), image_.begin());
+}
+
+GuardedTensor::GuardedTensor(const TensorSpec& spec, Placement placement) { place(spec, placement); }
+
+void GuardedTensor::place(const TensorSpec& spec, Placement placement) {
+  size_t element = dtype_size(spec.dtype);
+  bool strided = placement == Placement::kStridedRows && may_have_strided_rows(spec);
+  int64_t rows = strided ? spec.shape[0] : 1, width = 1;
+  for (int d = strided ? 1 : 0; d < spec.shape.rank(); ++d) width *= spec.shape[d];
+  int64_t pitch = width + (strided ? kRowGap : 0);
+
+  before_ = kFence + (placement == Placement::kAligned ? 0 : element);
+  size_t size = before_ + static_cast<size_t>(rows * pitch) * element + kFence;
+  memory_ = std::make_unique<std::byte[]>(size + kLine);
+  start_ = memory_.get() + (kLine - reinterpret_cast<uintptr_t>(memory_.get()) % kLine) % kLine;
+
+  image_.assign(size, std::byte{0xff});
+  is_fence_.assign(size, 1);
+  for (int64_t r = 0; r < rows; ++r)
+    std::fill_n(is_fence_.begin() + static_cast<int64_t>(before_ + static_cast<size_t>(r * pitch) * element),
+                static_cast<size_t>(width) * element, uint8_t{0});
+  restore();
+
+  std::byte* first = start_ + before_;
+  if (!strided) {
+    view_ = View(first, spec);
+  } else {
+    view_ = View(first, {rows, pitch}, spec.dtype).narrow(1, 0, width);
+    if (spec.shape.rank() == 3) view_ = view_.split_last(spec.shape[1], spec.shape[2]);
+  }
+}
+
+void GuardedTensor::restore() { std::copy(image_.begin(), image_.end(), start_); }
+
+void GuardedTensor::poison(std::byte pattern) {
+  for (size_t i = 0; i < is_fence_.size(); ++i) start_[i] = is_fence_[i] ? std::byte{0xff} : pattern;
+}
+
+std::string GuardedTensor::describe(size_t byte) const {
+  auto element = static_cast<int64_t>(dtype_size(view_.dtype()));
+  int64_t offset = static_cast<int64_t>(byte) - static_cast<int64_t>(before_);
+  return fmt::format("element {} from the first, byte {}", offset >= 0 ? offset / element : -((element - 1 - offset) / element), offset);
+}
+
+std::string GuardedTensor::fence_damage() const {
+  for (size_t i = 0; i < is_fence_.size(); ++i)
+    if (is_fence_[i] && start_[i] != std::byte{0xff}) return describe(i);
+  return {};
+}
+
+std::string GuardedTensor::change() const {
+  auto [now, then] = std::mismatch(start_, start_ + image_.size(), image_.begin());
+  return then == image_.end() ? std::string() : describe(static_cast<size_t>(now - start_));
+}
+
+std::vector<std::byte> GuardedTensor::bytes() const {
+  std::vector<std::byte> elements;
+  elements.reserve(view_.size_bytes());
+  for (size_t i = 0; i < is_fence_.size(); ++i)
+    if (!is_fence_[i]) elements.push_back(start_[i]);
+  return elements;
+}
+
+}  // namespace fk::conformance

@@ -1,0 +1,56 @@
+// GuardedTensor: a tensor whose memory is fenced by canaries, placed so that careless kernels trip.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/tensor.h"
+
+namespace fk::conformance {
+
+enum class Placement : uint8_t {
+  kAligned,      // starts on a cache line, dense
+  kMisaligned,   // one element past a cache line, dense
+  kStridedRows,  // rows of tokens further apart than they are long, the gaps guarded too
+};
+
+std::string_view placement_name(Placement placement);
+
+// Tensors that hold one row per token may have gaps between rows; tables, caches and weights are dense.
+bool may_have_strided_rows(const TensorSpec& spec);
+
+// The fence is made of 0xff bytes: a NaN in every float format, so reading it by accident shows in the result as well.
+class GuardedTensor {
+ public:
+  // With the elements of `content`.
+  GuardedTensor(const View& content, Placement placement);
+  // To be poisoned before each call.
+  GuardedTensor(const TensorSpec& spec, Placement placement);
+
+  const View& view() const { return view_; }
+
+  void restore();                  // the content as it was at first
+  void poison(std::byte pattern);  // every element; the fence stays
+  // Empty, or where the memory differs from what it should hold.
+  std::string fence_damage() const;
+  std::string change() const;  // of fence or content
+
+  std::vector<std::byte> bytes() const;  // the elements, dense
+
+ private:
+  void place(const TensorSpec& spec, Placement placement);
+  std::string describe(size_t byte) const;
+
+  std::unique_ptr<std::byte[]> memory_;
+  std::byte* start_ = nullptr;        // of the fenced region
+  size_t before_ = 0;                 // bytes from start_ to the first element
+  std::vector<std::byte> image_;      // what the region holds when nothing touched it
+  std::vector<uint8_t> is_fence_;     // by byte
+  View view_;
+};
+
+}  // namespace fk::conformance

@@ -1,0 +1,245 @@
+#include "tests/conformance/trial.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/error.h"
+#include "tests/conformance/compare.h"
+
+namespace fk::conformance {
+namespace {
+
+constexpr uint64_t kSeed = 20;
+
+// NaN, a large number and a small one in every float format; different in every bit pattern a stale value could have.
+constexpr std::byte kPoison[] = {std::byte{0xff}, std::byte{0x5b}, std::byte{0xa5}};
+constexpr int kCalls = static_cast<int>(std::size(kPoison));
+
+BuildOptions oracle_options() {
+  BuildOptions options;
+  options.oracle = true;
+  return options;
+}
+
+std::vector<OptView> views_of(const std::vector<std::optional<Tensor>>& tensors) {
+  std::vector<OptView> views;
+  for (const auto& t : tensors) views.push_back(t ? OptView(t->view()) : std::nullopt);
+  return views;
+}
+
+std::vector<KvLayer> layers_of(const std::vector<View>& caches) {
+  std::vector<KvLayer> layers;
+  for (size_t i = 0; i + 1 < caches.size(); i += 2) layers.push_back({caches[i], caches[i + 1]});
+  return layers;
+}
+
+Tensor converted(const View& from, const TensorSpec& to) {
+  Tensor t(to);
+  copy_elements(from, t);
+  return t;
+}
+
+Node::Lookup lookup_in(const std::vector<ParamSpec>& specs, const std::vector<View>& views) {
+  return [&specs, &views](const std::string& name) {
+    for (size_t i = 0; i < specs.size(); ++i)
+      if (specs[i].name == name) return views[i];
+    throw Error("The reference tree has no parameter '{}'.", name);
+  };
+}
+
+// Runs the oracles in f64 on the problem's numbers.
+void compute_expected(Problem& problem) {
+  Workload wide = problem.workload;
+  wide.dtype = DType::kF64;
+  Fields init = with_dtype(problem.init, DType::kF64);
+  std::unique_ptr<Node> tree = problem.info->build(init, oracle_options());
+
+  std::vector<ParamSpec> specs = collect_params(*tree), given_specs = collect_params(*problem.oracles);
+  std::vector<Tensor> params;
+  std::vector<View> param_views, given_params(problem.data.params.begin(), problem.data.params.end());
+  for (const ParamSpec& p : specs) {
+    params.push_back(converted(lookup_in(given_specs, given_params)(p.name), p.spec));
+    param_views.push_back(params.back());
+  }
+  tree->bind(lookup_in(specs, param_views));
+
+  Inputs inputs = problem.info->inputs(init, wide);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    problem.expected.emplace_back();
+    if (inputs[i]) problem.expected.back() = converted(*problem.data.given[i], inputs[i]->spec);
+  }
+  std::vector<View> caches;
+  for (const Tensor& cache : problem.data.kv_cache) {
+    problem.expected_kv_cache.push_back(converted(cache, {cache.view().shape(), DType::kF64}));
+    caches.push_back(problem.expected_kv_cache.back());
+  }
+  OutputSpecs outputs = tree->outputs(views_of(problem.expected));
+  for (size_t i = 0; problem.expected.size() < problem.info->args.size(); ++i) {
+    problem.expected.emplace_back();
+    if (outputs.specs[i]) problem.expected.back().emplace(*outputs.specs[i]);
+  }
+
+  ThreadPool pool(1);
+  Arena arena;
+  std::vector<KvLayer> layers = layers_of(caches);
+  Context ctx{.pool = pool, .arena = arena, .attention = &problem.data.batch->attention(), .kv_cache = layers};
+  tree->call(ctx, views_of(problem.expected));
+}
+
+// Scratch memory that holds what the last call left is a bug's best friend; every call finds other rubbish there.
+void poison_scratch(Arena& arena, std::byte pattern) {
+  constexpr int64_t kScratch = 256 << 10;
+  Arena::Mark mark = arena.mark();
+  View v = arena.make({{kScratch}, DType::kU8});
+  std::memset(v.data(), static_cast<int>(pattern), v.size_bytes());
+  arena.release(mark);
+}
+
+// The fenced memory of one examination, and what must hold for it after a call.
+class Scene {
+ public:
+  Scene(const Problem& problem, Placement placement) : problem_(problem) {
+    // Weights and caches have no token rows: only their start moves.
+    Placement dense = placement == Placement::kStridedRows ? Placement::kMisaligned : placement;
+    const auto& args = problem.info->args;
+    for (size_t i = 0; i < problem.data.given.size(); ++i) {
+      if (const auto& tensor = problem.data.given[i]) add(args[i].name, args[i].role, i).emplace(tensor->view(), placement);
+      args_.push_back(problem.data.given[i] ? OptView(items_.back().tensor->view()) : std::nullopt);
+    }
+    OutputSpecs outputs = problem.oracles->outputs(args_);
+    for (size_t i = args_.size(), k = 0; i < args.size(); ++i, ++k) {
+      if (outputs.specs[k]) add(args[i].name, Role::kOutput, i).emplace(*outputs.specs[k], dense);
+      args_.push_back(outputs.specs[k] ? OptView(items_.back().tensor->view()) : std::nullopt);
+    }
+    specs_ = collect_params(*problem.oracles);
+    for (size_t i = 0; i < specs_.size(); ++i) {
+      add(specs_[i].name, Role::kInput, kNoArg).emplace(problem.data.params[i].view(), dense);
+      params_.push_back(items_.back().tensor->view());
+    }
+    for (size_t i = 0; i < problem.data.kv_cache.size(); ++i) {
+      std::string name = fmt::format("{} cache of layer {}", i % 2 == 0 ? "key" : "value", i / 2);
+      add(name, Role::kState, kNoArg).emplace(problem.data.kv_cache[i].view(), dense);
+      items_.back().reference = problem.expected_kv_cache[i].view();
+      caches_.push_back(items_.back().tensor->view());
+    }
+  }
+
+  Args args() const { return args_; }
+  const std::vector<View>& caches() const { return caches_; }
+  Node::Lookup weights() const { return lookup_in(specs_, params_); }
+
+  void prepare(std::byte poison) {
+    for (Item& item : items_) {
+      if (item.role == Role::kState) item.tensor->restore();
+      if (item.role == Role::kOutput) item.tensor->poison(poison);
+    }
+  }
+
+  void check(int call, std::vector<std::string>& faults) {
+    auto fault = [&](const std::string& what) { faults.push_back(fmt::format("call {}: {}", call + 1, what)); };
+    for (Item& item : items_) {
+      if (std::string where = item.tensor->fence_damage(); !where.empty()) {
+        fault(fmt::format("wrote outside '{}' ({})", item.name, where));
+        continue;
+      }
+      if (item.role == Role::kInput) {
+        if (std::string where = item.tensor->change(); !where.empty()) fault(fmt::format("changed the input '{}' ({})", item.name, where));
+        continue;
+      }
+      if (problem_.info->judge == nullptr || item.role == Role::kState) {
+        std::string wrong = difference(item.tensor->view(), *item.reference, problem_.tolerance);
+        if (!wrong.empty()) fault(fmt::format("'{}': {}", item.name, wrong));
+      }
+      std::vector<std::byte> now = item.tensor->bytes();
+      if (call == 0) item.first = std::move(now);
+      else if (now != item.first) fault(fmt::format("'{}' differs in its bits from the first call's", item.name));
+    }
+    if (problem_.info->judge != nullptr) {
+      std::vector<OptView> reference = views_of(problem_.expected);
+      std::string wrong = problem_.info->judge(problem_.init, args_, reference);
+      if (!wrong.empty()) fault(wrong);
+    }
+  }
+
+ private:
+  static constexpr size_t kNoArg = ~size_t{0};
+  struct Item {
+    std::string name;
+    Role role;
+    OptView reference;
+    std::optional<GuardedTensor> tensor;
+    std::vector<std::byte> first;  // after the first call
+  };
+
+  std::optional<GuardedTensor>& add(std::string_view name, Role role, size_t arg) {
+    items_.push_back({std::string(name), role, arg == kNoArg ? OptView() : OptView(problem_.expected[arg]->view()), {}, {}});
+    return items_.back().tensor;
+  }
+
+  const Problem& problem_;
+  std::vector<Item> items_;
+  std::vector<OptView> args_;
+  std::vector<ParamSpec> specs_;
+  std::vector<View> params_;
+  std::vector<View> caches_;
+};
+
+}  // namespace
+
+Fields with_dtype(Fields init, DType dtype) {
+  for (Field& f : init) {
+    if (auto* nested = std::get_if<Fields>(&f.value)) *nested = with_dtype(std::move(*nested), dtype);
+    else if (f.name == "dtype") f.value = std::string(dtype_name(dtype));
+  }
+  return init;
+}
+
+bool Problem::has_rows() const {
+  return std::any_of(data.given.begin(), data.given.end(), [](const auto& t) { return t && may_have_strided_rows(t->view().spec()); });
+}
+
+Problem make_problem(const OperatorInfo& info, const OperatorInfo::ErasedCase& which, DType dtype) {
+  Problem problem;
+  problem.info = &info;
+  problem.label = which.label;
+  problem.init = with_dtype(which.init, dtype);
+  problem.workload = which.workload;
+  problem.workload.dtype = dtype;
+  problem.tolerance = info.tolerance(problem.init, dtype);
+  problem.oracles = info.build(problem.init, oracle_options());
+  problem.data = make_call_data(*problem.oracles, problem.workload, kSeed);
+  compute_expected(problem);
+  return problem;
+}
+
+Subject subject_of(Node& node) {
+  return {[&node](const Node::Lookup& weights) { node.bind(weights); }, [&node](Context& ctx, Args args) { node.call(ctx, args); }};
+}
+
+Verdict examine(const Problem& problem, const Subject& subject, Placement placement, ThreadPool& pool) {
+  Verdict verdict;
+  Scene scene(problem, placement);
+  subject.bind(scene.weights());
+  Arena arena;
+  std::vector<KvLayer> layers = layers_of(scene.caches());
+  for (int call = 0; call < kCalls && verdict.faults.empty(); ++call) {
+    arena.reset();
+    poison_scratch(arena, kPoison[call]);
+    scene.prepare(kPoison[call]);
+    Context ctx{.pool = pool, .arena = arena, .attention = &problem.data.batch->attention(), .kv_cache = layers};
+    try {
+      subject.call(ctx, scene.args());
+    } catch (const Error& error) {
+      std::string_view text = error.what();
+      if (text.starts_with("No implementation of ")) verdict.refusal = text;
+      else verdict.faults.push_back(fmt::format("call {}: threw: {}", call + 1, text));
+      return verdict;
+    }
+    scene.check(call, verdict.faults);
+  }
+  return verdict;
+}
+
+}  // namespace fk::conformance

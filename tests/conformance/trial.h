@@ -1,0 +1,53 @@
+// A trial: one case of an operator made concrete, and the examination every implementation of it has to pass.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ops/materialize.h"
+#include "ops/registry.h"
+#include "tests/conformance/guarded_tensor.h"
+
+namespace fk::conformance {
+
+// Tensors of one case in one dtype, and what the oracles make of the same numbers in f64.
+struct Problem {
+  const OperatorInfo* info = nullptr;
+  std::string label;
+  Fields init;        // of the dtype tested
+  Workload workload;  // of the dtype tested
+  Tolerance tolerance;
+  std::unique_ptr<Node> oracles;  // in the dtype tested: knows parameters and outputs
+  CallData data;
+
+  std::vector<std::optional<Tensor>> expected;  // the whole reference call, states and outputs after it
+  std::vector<Tensor> expected_kv_cache;
+
+  // True when some argument has rows that may be strided, so that this placement differs from the misaligned one.
+  bool has_rows() const;
+};
+
+Problem make_problem(const OperatorInfo& info, const OperatorInfo::ErasedCase& which, DType dtype);
+
+// What is examined. A test may plant errors by wrapping an honest one.
+struct Subject {
+  std::function<void(const Node::Lookup&)> bind;
+  std::function<void(Context&, Args)> call;
+};
+Subject subject_of(Node& node);
+
+struct Verdict {
+  std::string refusal;              // the implementation said it does not take such calls
+  std::vector<std::string> faults;  // empty: everything is right
+};
+
+// Calls three times with poisoned outputs and restored states, all memory fenced. After each call: outputs, states and KV
+// cache near the reference; inputs, weights and fences untouched; the bits the same as after the first.
+Verdict examine(const Problem& problem, const Subject& subject, Placement placement, ThreadPool& pool);
+
+// The same fields, with every constructor argument named "dtype" set.
+Fields with_dtype(Fields init, DType dtype);
+
+}  // namespace fk::conformance
