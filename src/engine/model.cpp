@@ -20,12 +20,16 @@ std::unique_ptr<Node> build_model(const CausalLMConfig& config, const BuildOptio
   throw Error("The architecture '{}' is not known; known are {}.", config.architecture, fmt::join(known, ", "));
 }
 
-Model load_model(const ModelSource& source, const LoadOptions& options, ThreadPool& pool) {
+void check_loadable(const ModelSource& source, const LoadOptions& options) {
   if (options.dtype != DType::kBF16 && options.dtype != DType::kF32)
     throw UsageError("Models run in bf16 or f32, not in {}.", dtype_name(options.dtype));
   if (options.format == LoadFormat::kAuto && source.directory.empty())
     throw Error("'{}' is a name of the catalog and has no weights here; add --load-format dummy, or give a directory with a checkpoint.",
                 source.name);
+}
+
+Model load_model(const ModelSource& source, const LoadOptions& options, ThreadPool& pool) {
+  check_loadable(source, options);
   Model model;
   model.name = source.name;
   model.config = source.config;

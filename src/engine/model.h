@@ -34,6 +34,9 @@ struct Model {
 // The tree alone, without weights: what `list` shows, in no time and little memory.
 std::unique_ptr<Node> build_model(const CausalLMConfig& config, const BuildOptions& options);
 
+// Throws Error where load_model would, as far as that can be told without reading weights.
+void check_loadable(const ModelSource& source, const LoadOptions& options);
+
 Model load_model(const ModelSource& source, const LoadOptions& options, ThreadPool& pool);
 
 }  // namespace fk

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "core/check.h"
-#include "models/multiversion.h"
+#include "core/simd_clones.h"
 
 namespace fk {
 namespace {
@@ -38,7 +38,7 @@ inline uint16_t float_to_f16(float x) {
 
 // Elements are read and written through memcpy because a file's tensors are not aligned.
 
-FK_MULTIVERSION void widen_f16(const std::byte* from, float* to, int64_t n) {
+FK_SIMD_CLONES void widen_f16(const std::byte* from, float* to, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     uint16_t h;
     std::memcpy(&h, from + 2 * i, sizeof h);
@@ -46,7 +46,7 @@ FK_MULTIVERSION void widen_f16(const std::byte* from, float* to, int64_t n) {
   }
 }
 
-FK_MULTIVERSION void widen_bf16(const std::byte* from, float* to, int64_t n) {
+FK_SIMD_CLONES void widen_bf16(const std::byte* from, float* to, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     uint16_t h;
     std::memcpy(&h, from + 2 * i, sizeof h);
@@ -54,14 +54,14 @@ FK_MULTIVERSION void widen_bf16(const std::byte* from, float* to, int64_t n) {
   }
 }
 
-FK_MULTIVERSION void narrow_f16(const float* from, std::byte* to, int64_t n) {
+FK_SIMD_CLONES void narrow_f16(const float* from, std::byte* to, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     uint16_t h = float_to_f16(from[i]);
     std::memcpy(to + 2 * i, &h, sizeof h);
   }
 }
 
-FK_MULTIVERSION void narrow_bf16(const float* from, std::byte* to, int64_t n) {
+FK_SIMD_CLONES void narrow_bf16(const float* from, std::byte* to, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     uint16_t h = bf16(from[i]).bits;
     std::memcpy(to + 2 * i, &h, sizeof h);

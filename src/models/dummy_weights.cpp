@@ -8,7 +8,7 @@
 #include "core/check.h"
 #include "core/rng.h"
 #include "models/convert.h"
-#include "models/multiversion.h"
+#include "core/simd_clones.h"
 
 namespace fk {
 namespace {
@@ -18,7 +18,7 @@ constexpr int64_t kBlocks = 256;                   // of one tile; all state of 
 constexpr int64_t kTile = kBlocks * kPerBlock;     // elements
 
 // philox4x32 of core/rng.h on kBlocks counters at once, round by round, so that a round is one vector loop.
-FK_MULTIVERSION void philox_tile(uint64_t key, uint64_t first_block, uint32_t* words) {
+FK_SIMD_CLONES void philox_tile(uint64_t key, uint64_t first_block, uint32_t* words) {
   uint32_t c0[kBlocks], c1[kBlocks], c2[kBlocks], c3[kBlocks];
   for (int64_t i = 0; i < kBlocks; ++i) {
     uint64_t counter = first_block + static_cast<uint64_t>(i);
@@ -51,7 +51,7 @@ FK_MULTIVERSION void philox_tile(uint64_t key, uint64_t first_block, uint32_t* w
 
 // The halves of the words in element order are the words' bytes, on the little-endian machines we build for.
 // scale * u = (scale * 2^-16) * (2h - 65535) to the bit, because scaling by a power of two rounds nothing.
-FK_MULTIVERSION void scale_tile(const uint16_t* halves, DummyRange range, float* values) {
+FK_SIMD_CLONES void scale_tile(const uint16_t* halves, DummyRange range, float* values) {
   float step = range.scale * 0x1p-16f;
   for (int64_t i = 0; i < kTile; ++i) {
     float odd = static_cast<float>(2 * static_cast<int32_t>(halves[i]) - 65535);

@@ -7,10 +7,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <numeric>
 #include <optional>
 #include <vector>
 
+#include "core/closest.h"
 #include "core/error.h"
 #include "models/catalog.h"
 #include "models/config.h"
@@ -83,32 +83,19 @@ ModelSource from_directory(std::string_view name, const fs::path& directory) {
   return source;
 }
 
-// Least number of letters to insert, delete or replace, case aside.
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i + 1);
-    for (size_t j = 0; j < b.size(); ++j) {
-      bool same = std::tolower(static_cast<unsigned char>(a[i])) == std::tolower(static_cast<unsigned char>(b[j]));
-      size_t best = std::min({row[j] + 1, row[j + 1] + 1, diagonal + (same ? 0 : 1)});
-      diagonal = std::exchange(row[j + 1], best);
+// Names of the catalog near to the text, which may also be near to a model's Hugging Face id.
+std::vector<std::string> near_names(std::string_view model) {
+  std::vector<std::string> spellings, result;
+  for (const CatalogEntry& entry : catalog()) {
+    spellings.push_back(entry.name);
+    if (!entry.hf_id.empty()) spellings.push_back(entry.hf_id);
+  }
+  for (const std::string& near : closest_names(model, spellings)) {
+    for (const CatalogEntry& entry : catalog()) {
+      bool listed = std::find(result.begin(), result.end(), entry.name) != result.end();
+      if (!listed && (near == entry.name || near == entry.hf_id)) result.push_back(entry.name);
     }
   }
-  return row[b.size()];
-}
-
-// The three names of the catalog nearest to the text, by their own name or by their Hugging Face id.
-std::vector<std::string> nearest_names(std::string_view model) {
-  std::vector<std::pair<size_t, std::string>> ranked;
-  for (const CatalogEntry& entry : catalog()) {
-    size_t distance = edit_distance(model, entry.name);
-    if (!entry.hf_id.empty()) distance = std::min(distance, edit_distance(model, entry.hf_id));
-    ranked.emplace_back(distance, entry.name);
-  }
-  std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<std::string> result;
-  for (size_t i = 0; i < std::min<size_t>(3, ranked.size()); ++i) result.push_back(ranked[i].second);
   return result;
 }
 
@@ -125,9 +112,11 @@ ModelSource resolve_model(std::string_view model) {
   }
   if (const CatalogEntry* entry = find_catalog(model)) return {entry->name, entry->config, "", ""};
   if (auto snapshot = cached_snapshot(model)) return from_directory(model, *snapshot);
-  throw Error("There is no model {}: it is not a directory, not a name of the catalog (the nearest are {}), and not a "
-              "Hugging Face id in {}.",
-              in_quotes(model), fmt::join(nearest_names(model), ", "), in_quotes(hub_cache().string()));
+  std::vector<std::string> near = near_names(model);
+  throw Error("There is no model {}: it is not a directory, not a name of the catalog ({}), and not a Hugging Face id in "
+              "{}.",
+              in_quotes(model), near.empty() ? "see fastkernels list" : fmt::format("near are {}", fmt::join(near, ", ")),
+              in_quotes(hub_cache().string()));
 }
 
 }  // namespace fk

@@ -17,7 +17,7 @@ struct Composition {
   char32_t first, second, c;
 };
 
-#include "unicode_tables.inc"
+#include <unicode_tables.inc>  // written by the build
 
 static_assert(std::size(kCategoryNames) == 30 && std::size(kPageOf) == 0x1100);
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "models/catalog.h"
 #include "models/family.h"
@@ -37,6 +38,20 @@ TEST(Config, ReadsThePublishedFilesOfTheCatalogsModels) {
   EXPECT_EQ(read(parsed(kQwen3Config)), find_catalog("qwen3-0.6b")->config);
   EXPECT_EQ(read(parsed(kGemma3Config)), find_catalog("gemma3-1b")->config);
   EXPECT_EQ(read(parsed(kGemma3Version5Config)), find_catalog("tiny-gemma3-linear")->config);
+}
+
+// Written by transformers 5 itself, for every test-sized model there is golden data of.
+TEST(Config, ReadsTheConfigsOfTheGoldenData) {
+  int compared = 0;
+  for (const auto& file : std::filesystem::directory_iterator(FK_SOURCE_DIR "/tests/golden/data")) {
+    const CatalogEntry* entry = find_catalog(file.path().stem().string());
+    if (entry == nullptr) continue;
+    CausalLMConfig expected = entry->config;
+    expected.dtype = DType::kF32;
+    EXPECT_EQ(read(parse_json_file(file.path()).at("config")), expected) << file.path();
+    ++compared;
+  }
+  EXPECT_GE(compared, 13);
 }
 
 TEST(Config, ReadsBothSpellingsOfTheRotaryEmbedding) {

@@ -80,8 +80,8 @@ TEST_F(ResolveTest, FindsAnIdInEveryPlaceOfTheCache) {
 TEST_F(ResolveTest, SuggestsWhatIsNearAndSaysWhereItLooked) {
   expect_sentence(error_of([] { resolve_model("lama-3.2-1b"); }),
                   {"'lama-3.2-1b'", "llama-3.2-1b", "not a directory", "catalog", ".cache/huggingface/hub"});
-  expect_sentence(error_of([] { resolve_model("meta-llama/Llama-3.2-1B-Instruct"); }), {"nearest are llama-3.2-1b"});
-  expect_sentence(error_of([] { resolve_model("tiny_qwen3"); }), {"nearest are tiny-qwen3"});
+  expect_sentence(error_of([] { resolve_model("meta-llama/Llama-3.2-1B-Instruct"); }), {"near are llama-3.2-1b"});
+  expect_sentence(error_of([] { resolve_model("tiny_qwen3"); }), {"near are tiny-qwen3"});
 }
 
 TEST_F(ResolveTest, RefusesBrokenPlaces) {

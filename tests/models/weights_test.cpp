@@ -14,9 +14,12 @@ namespace fk {
 namespace {
 
 std::vector<ParamSpec> specs(DType dtype) {
-  return {{"embed.weight", {{3, 2}, dtype}},
-          {"attn.qkv_proj.weight", {{4, 2}, dtype}, {2, 1, 1}, {"attn.q_proj.weight", "attn.k_proj.weight", "attn.v_proj.weight"}},
-          {"norm.weight", {{2}, dtype}}};
+  return {{.name = "embed.weight", .spec = {{3, 2}, dtype}},
+          {.name = "attn.qkv_proj.weight",
+           .spec = {{4, 2}, dtype},
+           .part_rows = {2, 1, 1},
+           .part_names = {"attn.q_proj.weight", "attn.k_proj.weight", "attn.v_proj.weight"}},
+          {.name = "norm.weight", .spec = {{2}, dtype}}};
 }
 
 std::vector<TensorBytes> good_tensors() {
@@ -127,7 +130,7 @@ TEST_F(WeightsTest, DummyWeightsAreThoseOfTheCheckpointsTensors) {
 }
 
 TEST_F(WeightsTest, RefusesModelsLargerThanTheMemory) {
-  std::vector<ParamSpec> huge = {{"w", {{int64_t{1} << 30, int64_t{1} << 20}, DType::kBF16}, {}}};
+  std::vector<ParamSpec> huge = {{.name = "w", .spec = {{int64_t{1} << 30, int64_t{1} << 20}, DType::kBF16}}};
   expect_sentence(error_of([&] { Weights::dummy(huge, 1, 1, pool_); }), {"GiB", "smaller model"});
 }
 

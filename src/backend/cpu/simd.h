@@ -8,13 +8,7 @@
 #include <cstdint>
 
 #include "core/dtype.h"
-
-// aarch64 has NEON in its base set and needs no clones.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define FK_SIMD_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define FK_SIMD_CLONES
-#endif
+#include "core/simd_clones.h"
 
 #define FK_INLINE inline __attribute__((always_inline))
 

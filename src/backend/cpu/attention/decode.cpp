@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/cpu/attention/decode_block.h"
+#include "backend/cpu/attention/for_items.h"
 #include "backend/cpu/attention/kv_rows.h"
 #include "backend/cpu/row_kernel.h"
 #include "backend/cpu/simd.h"
@@ -38,6 +39,8 @@ class Decode {
     state_stride_ = quads * QuadState::width(Dh_);
     states_ = floats(splits_ * state_stride_);
     queries_ = floats(sequences_ * quads * kQuad * Dh_);
+    scratch_stride_ = kDecodeKeys * (kQuad + padded_head(Dh_));
+    scratch_ = floats(scratch_stride_ * ctx_.pool.threads());
     ctx_.pool.parallel_for(sequences_, 8, [&](int64_t begin, int64_t end) {
       for (int64_t s = begin; s < end; ++s) widen_query(s);
     });
@@ -45,15 +48,11 @@ class Decode {
     int64_t heads = init_.num_kv_heads, per_task = heads;
     while (per_task > 1 && splits_ * ((heads + per_task - 1) / per_task) < kTasksPerThread * ctx_.pool.threads()) per_task /= 2;
     int64_t parts = (heads + per_task - 1) / per_task;
-    ctx_.pool.parallel_for(splits_ * parts, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        int64_t head = i % parts * per_task;
-        attend(i / parts, head, std::min(head + per_task, heads));
-      }
+    for_items(ctx_.pool, splits_ * parts, [&](int thread, int64_t i) {
+      int64_t head = i % parts * per_task;
+      attend(thread, i / parts, head, std::min(head + per_task, heads));
     });
-    ctx_.pool.parallel_for(sequences_, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t s = begin; s < end; ++s) finish(s);
-    });
+    for_items(ctx_.pool, sequences_, [&](int, int64_t s) { finish(s); });
   }
 
  private:
@@ -99,7 +98,7 @@ class Decode {
     });
   }
 
-  void attend(int64_t split, int64_t first_head, int64_t last_head) const {
+  void attend(int thread, int64_t split, int64_t first_head, int64_t last_head) const {
     int64_t s = std::upper_bound(plans_, plans_ + sequences_, split, [](int64_t i, const SequencePlan& p) { return i < p.split_start; }) - plans_ - 1;
     const SequencePlan& plan = plans_[s];
     int64_t begin = plan.begin + (split - plan.split_start) * kSplitKeys;
@@ -107,7 +106,7 @@ class Decode {
     KvRows k = KvRows::paged(args_.k_cache, args_.block_table, s), v = KvRows::paged(args_.v_cache, args_.block_table, s);
     ScoreRule rule{static_cast<float>(init_.softmax_scale), static_cast<float>(init_.logits_soft_cap)};
 
-    alignas(64) float scores[kDecodeKeys * kQuad];
+    float *scores = scratch_ + thread * scratch_stride_, *values = scores + kDecodeKeys * kQuad;
     const void *k_rows[kDecodeKeys], *v_rows[kDecodeKeys];
     for (int64_t q = first_head * quads_per_head_; q < last_head * quads_per_head_; ++q) clear_state(state(split, q), Dh_);
     for (int64_t block = begin; block < end; block += kDecodeKeys) {
@@ -118,7 +117,7 @@ class Decode {
           v_rows[j] = v.row(key + j, head);
         }
         for (int64_t q = head * quads_per_head_; q < (head + 1) * quads_per_head_; ++q)
-          decode_block({query(s, q), k_rows, v_rows, keys, Dh_, args_.k_cache.dtype(), rule, scores}, state(split, q));
+          decode_block({query(s, q), k_rows, v_rows, keys, Dh_, args_.k_cache.dtype(), rule, scores, values}, state(split, q));
       }
     }
   }
@@ -139,7 +138,7 @@ class Decode {
         }
         QuadState whole = state(plan.split_start, quad);
         float factor = 1 / whole.weights[i];
-        for (int64_t d = 0; d < Dh_; ++d) store(out[d], whole.sums[i * Dh_ + d] * factor);
+        for (int64_t d = 0; d < Dh_; ++d) store(out[d], whole.sum(i, d) * factor);
       });
     });
   }
@@ -150,8 +149,8 @@ class Decode {
   const int64_t Dh_, group_, quads_per_head_, sequences_;
 
   SequencePlan* plans_ = nullptr;
-  int64_t splits_ = 0, state_stride_ = 0;
-  float *states_ = nullptr, *queries_ = nullptr;
+  int64_t splits_ = 0, state_stride_ = 0, scratch_stride_ = 0;
+  float *states_ = nullptr, *queries_ = nullptr, *scratch_ = nullptr;
 };
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace fk {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr int64_t kLanes = 16;  // a vector of AVX-512; of scores, four keys by four heads
+constexpr int64_t kLanes = kSumLanes;  // of scores, four keys by four heads
 
 // scores[key][head] = q[head] . k[key]; a key is read and widened once.
 template <class T>
@@ -33,31 +33,21 @@ FK_INLINE void multiply_keys(const float* __restrict q, const void* const* k, in
   }
 }
 
-// Columns d .. d+lanes-1 of the sums, kept in registers over all keys; keys > 0.
+// Values in f32 as panels [padded Dh / kLanes][keys][kLanes], zero from Dh on.
 template <class T>
-FK_INLINE void add_columns(const float* __restrict weights, const void* const* v, int64_t keys, int64_t Dh, int64_t d, int64_t lanes,
-                           const float* __restrict rescale, float* __restrict sums) {
+FK_INLINE void widen_rows(const void* const* v, int64_t keys, int64_t Dh, float* __restrict panels) {
+  for (int64_t d = 0; d < Dh; d += kLanes) {
+    int64_t whole = std::min(Dh - d, kLanes);
+    for (int64_t j = 0; j < keys; ++j, panels += kLanes) {
+      auto* row = static_cast<const T*>(v[j]) + d;
+      if (whole == kLanes) {
 #pragma omp simd
-  for (int64_t l = 0; l < lanes; ++l) {
-    float sum[kQuad];
-#pragma GCC unroll 4
-    for (int64_t h = 0; h < kQuad; ++h) sum[h] = sums[h * Dh + d + l] * rescale[h];
-    int64_t j = 0;
-    do {  // tested at its end, since GCC vectorises the loop around it only when this one always runs
-      float x = load(static_cast<const T*>(v[j])[d + l]);
-#pragma GCC unroll 4
-      for (int64_t h = 0; h < kQuad; ++h) sum[h] += weights[j * kQuad + h] * x;
-    } while (++j < keys);
-#pragma GCC unroll 4
-    for (int64_t h = 0; h < kQuad; ++h) sums[h * Dh + d + l] = sum[h];
+        for (int64_t l = 0; l < kLanes; ++l) panels[l] = load(row[l]);
+      } else {
+        for (int64_t l = 0; l < kLanes; ++l) panels[l] = l < whole ? load(row[l]) : 0.0f;
+      }
+    }
   }
-}
-
-template <class T>
-FK_INLINE void add_values(const float* weights, const void* const* v, int64_t keys, int64_t Dh, const float* rescale, float* sums) {
-  int64_t d = 0;
-  for (; d + kLanes <= Dh; d += kLanes) add_columns<T>(weights, v, keys, Dh, d, kLanes, rescale, sums);
-  if (d < Dh) add_columns<T>(weights, v, keys, Dh, d, Dh - d, rescale, sums);
 }
 
 FK_SIMD_CLONES void scores_bf16(const float* q, const void* const* k, int64_t keys, int64_t Dh, float* scores) {
@@ -66,11 +56,25 @@ FK_SIMD_CLONES void scores_bf16(const float* q, const void* const* k, int64_t ke
 FK_SIMD_CLONES void scores_f32(const float* q, const void* const* k, int64_t keys, int64_t Dh, float* scores) {
   multiply_keys<float>(q, k, keys, Dh, scores);
 }
-FK_SIMD_CLONES void sums_bf16(const float* weights, const void* const* v, int64_t keys, int64_t Dh, const float* rescale, float* sums) {
-  add_values<bf16>(weights, v, keys, Dh, rescale, sums);
-}
-FK_SIMD_CLONES void sums_f32(const float* weights, const void* const* v, int64_t keys, int64_t Dh, const float* rescale, float* sums) {
-  add_values<float>(weights, v, keys, Dh, rescale, sums);
+FK_SIMD_CLONES void widen_bf16(const void* const* v, int64_t keys, int64_t Dh, float* panels) { widen_rows<bf16>(v, keys, Dh, panels); }
+FK_SIMD_CLONES void widen_f32(const void* const* v, int64_t keys, int64_t Dh, float* panels) { widen_rows<float>(v, keys, Dh, panels); }
+
+// sums[kQuad][kLanes] = sums * rescale + weights[keys][kQuad] * panel[keys][kLanes]; keys > 0.
+FK_SIMD_CLONES void add_values(const float* __restrict weights, const float* __restrict panel, int64_t keys,
+                               const float* __restrict rescale, float* __restrict sums) {
+#pragma omp simd
+  for (int64_t l = 0; l < kLanes; ++l) {
+    float sum[kQuad];
+#pragma GCC unroll 4
+    for (int64_t h = 0; h < kQuad; ++h) sum[h] = sums[h * kLanes + l] * rescale[h];
+    int64_t j = 0;
+    do {  // tested at its end, since GCC vectorises the loop around it only when this one always runs
+#pragma GCC unroll 4
+      for (int64_t h = 0; h < kQuad; ++h) sum[h] += weights[j * kQuad + h] * panel[j * kLanes + l];
+    } while (++j < keys);
+#pragma GCC unroll 4
+    for (int64_t h = 0; h < kQuad; ++h) sums[h * kLanes + l] = sum[h];
+  }
 }
 
 FK_INLINE float shift_of(float largest) { return largest == -kInfinity ? 0.0f : largest; }
@@ -105,7 +109,7 @@ FK_SIMD_CLONES void weigh(float* __restrict scores, int64_t keys, const QuadStat
 }  // namespace
 
 void clear_state(const QuadState& state, int64_t head_size) {
-  std::fill_n(state.sums, kQuad * head_size, 0.0f);
+  std::fill_n(state.sums, kQuad * padded_head(head_size), 0.0f);
   std::fill_n(state.largest, kQuad, -kInfinity);
   std::fill_n(state.weights, kQuad, 0.0f);
 }
@@ -116,18 +120,23 @@ void decode_block(const DecodeBlockTask& t, const QuadState& state) {
   finish_scores(t.scores, t.keys * kQuad, t.rule);
   float rescale[kQuad];
   weigh(t.scores, t.keys, state, rescale);
-  (narrow ? sums_bf16 : sums_f32)(t.scores, t.v, t.keys, t.head_size, rescale, state.sums);
+  (narrow ? widen_bf16 : widen_f32)(t.v, t.keys, t.head_size, t.values);
+  for (int64_t d = 0; d < t.head_size; d += kLanes) add_values(t.scores, t.values + d * t.keys, t.keys, rescale, state.sums + d * kQuad);
 }
 
 void merge_state(const QuadState& from, const QuadState& into, int64_t head_size) {
+  float keep[kQuad], add[kQuad];
   for (int64_t h = 0; h < kQuad; ++h) {
     float largest = std::max(into.largest[h], from.largest[h]), shift = shift_of(largest);
-    float a = vexp(into.largest[h] - shift), b = vexp(from.largest[h] - shift);
-    float *to = into.sums + h * head_size, *add = from.sums + h * head_size;
-    for (int64_t d = 0; d < head_size; ++d) to[d] = to[d] * a + add[d] * b;
-    into.weights[h] = into.weights[h] * a + from.weights[h] * b;
+    keep[h] = vexp(into.largest[h] - shift);
+    add[h] = vexp(from.largest[h] - shift);
+    into.weights[h] = into.weights[h] * keep[h] + from.weights[h] * add[h];
     into.largest[h] = largest;
   }
+  for (int64_t d = 0; d < head_size; d += kLanes)
+    for (int64_t h = 0; h < kQuad; ++h)
+      for (int64_t i = d * kQuad + h * kLanes, end = i + kLanes; i < end; ++i)
+        into.sums[i] = into.sums[i] * keep[h] + from.sums[i] * add[h];
 }
 
 }  // namespace fk

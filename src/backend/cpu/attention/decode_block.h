@@ -8,18 +8,24 @@
 
 namespace fk {
 
-inline constexpr int64_t kDecodeKeys = 64;  // at most, of a block
+inline constexpr int64_t kDecodeKeys = 32;  // at most, of a block
 inline constexpr int64_t kQuad = 4;         // query heads treated together
 
-// What a quad of heads has gathered from some keys: sums [kQuad][Dh] of values weighted with e^(score - largest), then the
-// largest score of each head, then the sum of its weights.
+// Head sizes are padded to whole vectors.
+inline constexpr int64_t kSumLanes = 16;
+inline int64_t padded_head(int64_t head_size) { return (head_size + kSumLanes - 1) / kSumLanes * kSumLanes; }
+
+// What a quad of heads has gathered from some keys: the values weighted with e^(score - largest), summed up, as panels
+// [padded Dh / kSumLanes][kQuad][kSumLanes]; the largest score of each head; the sum of its weights.
 struct QuadState {
   float* sums;
   float* largest;
   float* weights;
 
-  static int64_t width(int64_t head_size) { return kQuad * (head_size + 2); }
-  QuadState(float* at, int64_t head_size) : sums(at), largest(at + kQuad * head_size), weights(largest + kQuad) {}
+  static int64_t width(int64_t head_size) { return kQuad * (padded_head(head_size) + 2); }
+  QuadState(float* at, int64_t head_size) : sums(at), largest(at + kQuad * padded_head(head_size)), weights(largest + kQuad) {}
+
+  float sum(int64_t head, int64_t d) const { return sums[d / kSumLanes * kSumLanes * kQuad + head * kSumLanes + d % kSumLanes]; }
 };
 
 void clear_state(const QuadState& state, int64_t head_size);
@@ -33,6 +39,7 @@ struct DecodeBlockTask {
   DType dtype;
   ScoreRule rule;
   float* scores;  // scratch, [kDecodeKeys][kQuad]
+  float* values;  // scratch, [kDecodeKeys][padded Dh]
 };
 
 void decode_block(const DecodeBlockTask& task, const QuadState& state);

@@ -1,8 +1,8 @@
 #include "backend/cpu/attention/prefill.h"
 
 #include <algorithm>
-#include <atomic>
 
+#include "backend/cpu/attention/for_items.h"
 #include "backend/cpu/attention/kv_rows.h"
 #include "backend/cpu/row_kernel.h"
 #include "ops/l1/attention_oracle.h"
@@ -23,19 +23,6 @@ struct SequencePlan {
   int64_t pack_start;           // (sequence, kv head, block) items before this sequence
   int64_t tile_start;           // (sequence, kv head, tile) items before it
 };
-
-// Runs body(thread, i) for 0 .. n-1; threads take items as they come free.
-template <class Body>
-void for_items(ThreadPool& pool, int64_t n, Body&& body) {
-  if (n <= 1) {
-    if (n == 1) body(0, int64_t{0});
-    return;
-  }
-  std::atomic<int64_t> next{0};
-  pool.on_all([&](int thread) {
-    for (int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < n;) body(thread, i);
-  });
-}
 
 class Prefill {
  public:
