@@ -1,4 +1,4 @@
-// Times the attention operators of this CPU at the shapes of real models: attention_bench [threads] [implementation]
+// Times the attention operators of this CPU at the shapes of real models: attention_bench [threads] [implementation] [line]
 //
 // The quickest of many short calls counts: a call needs one quiet moment of the machine. On a busy one, look at the CPU
 // time with one thread (with more, it counts those that wait too).
@@ -122,10 +122,13 @@ int main(int argc, char** argv) {
   cpu_features();
   ThreadPool pool(argc > 1 ? std::max(1, std::atoi(argv[1])) : usable_cores());
   std::string wanted = argc > 2 ? argv[2] : "";
-  for (const Scenario& scenario : kScenarios)
+  int line = argc > 3 ? std::atoi(argv[3]) : 0;
+  for (const Scenario& scenario : kScenarios) {
+    if (line > 0 && &scenario != &kScenarios[line - 1]) continue;
     for (const ImplementationInfo& implementation : Registry::instance().at(scenario.op).implementations) {
       if (implementation.is_oracle || (implementation.unavailable != nullptr && !implementation.unavailable().empty())) continue;
       if (!wanted.empty() && wanted != implementation.name) continue;
       measure(scenario, implementation, DType::kBF16, pool);
     }
+  }
 }

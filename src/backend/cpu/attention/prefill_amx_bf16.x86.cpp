@@ -75,52 +75,44 @@ FK_AMX_INLINE __m512 exp2_lanes(__m512 x) {
   return _mm512_scalef_ps(p, x);
 }
 
-// Where the parts of a tile's work lie in the thread's scratch memory.
-struct Scratch {
-  std::byte* q;      // [step][2] tiles, pairs of elements by 16 queries
-  float* scores;     // [kKeysPerBlock][kRows]
-  std::byte* pairs;  // weights, [kKeysPerBlock / 32][2] tiles, pairs of keys by 16 queries
-  float* sums;       // [Dh in whole steps][kRows]
-
-  Scratch(std::byte* at, int64_t steps)
-      : q(at), scores(reinterpret_cast<float*>(q + steps * 2 * kTileBytes)), pairs(q + steps * 2 * kTileBytes + kKeysPerBlock * kRows * 4),
-        sums(reinterpret_cast<float*>(pairs + kKeysPerBlock * kRows * 2)) {}
-};
-
-size_t scratch_bytes(int64_t head_size) {
-  int64_t steps = steps_of(head_size);
-  return static_cast<size_t>(steps * 2 * kTileBytes + kKeysPerBlock * kRows * 6 + steps * kTileColumns * kRows * 4);
+// Rounded to bf16, lanes of the two side by side.
+FK_AMX_INLINE __m512i pair_up(__m512 even, __m512 odd) {
+  const __m512i interleave = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4,
+                                              19, 3, 18, 2, 17, 1, 16, 0);
+  return _mm512_permutexvar_epi16(interleave, (__m512i)_mm512_cvtne2ps_pbh(odd, even));
 }
 
+// Sums of 32 rows by kRows queries in four tile registers.
 constexpr int64_t kRowBytes = kRows * 4;
 
-// to[32][kRows] (+)= the product of two rows of tiles a, `a_next` bytes apart, with b [steps][2], over all steps.
-FK_AMX_INLINE void multiply(const std::byte* a, int64_t a_next, int64_t a_step, const std::byte* b, int64_t steps, float* to, bool add) {
-  if (add) {
-    _tile_loadd(0, to, kRowBytes);
-    _tile_loadd(1, to + 16, kRowBytes);
-    _tile_loadd(2, to + 16 * kRows, kRowBytes);
-    _tile_loadd(3, to + 16 * kRows + 16, kRowBytes);
-  } else {
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-  }
-  for (int64_t s = 0; s < steps; ++s, a += a_step, b += 2 * kTileBytes) {
-    _tile_loadd(4, a, 64);
-    _tile_loadd(6, b, 64);
-    _tile_loadd(7, b + kTileBytes, 64);
-    _tile_loadd(5, a + a_next, 64);
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_dpbf16ps(1, 4, 7);
-    _tile_dpbf16ps(2, 5, 6);
-    _tile_dpbf16ps(3, 5, 7);
-  }
+FK_AMX_INLINE void zero_sums() {
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+}
+FK_AMX_INLINE void load_sums(const float* from) {
+  _tile_loadd(0, from, kRowBytes);
+  _tile_loadd(1, from + 16, kRowBytes);
+  _tile_loadd(2, from + 16 * kRows, kRowBytes);
+  _tile_loadd(3, from + 16 * kRows + 16, kRowBytes);
+}
+FK_AMX_INLINE void store_sums(float* to) {
   _tile_stored(0, to, kRowBytes);
   _tile_stored(1, to + 16, kRowBytes);
   _tile_stored(2, to + 16 * kRows, kRowBytes);
   _tile_stored(3, to + 16 * kRows + 16, kRowBytes);
+}
+// sums += two tiles, one below the other, times two tiles side by side.
+FK_AMX_INLINE void add_product(const std::byte* a0, const std::byte* a1, const std::byte* b0, const std::byte* b1, int64_t b_stride) {
+  _tile_loadd(6, b0, b_stride);
+  _tile_loadd(7, b1, b_stride);
+  _tile_stream_loadd(4, a0, 64);
+  _tile_stream_loadd(5, a1, 64);
+  _tile_dpbf16ps(0, 4, 6);
+  _tile_dpbf16ps(1, 4, 7);
+  _tile_dpbf16ps(2, 5, 6);
+  _tile_dpbf16ps(3, 5, 7);
 }
 
 // The running maximum (of scores not yet multiplied with `factor`) and sum of weights of sixteen queries.
@@ -128,34 +120,31 @@ struct Lanes {
   __m512 largest, sum;
 };
 
-// Scores of sixteen queries become pairs of weights; the sums so far are multiplied by what is returned.
-FK_AMX_INLINE __m512 weigh(const float* scores, float factor, Lanes& state, std::byte* pairs) {
+// Scores [keys][kRows] of sixteen queries become weights, rounded to bf16. Those of keys 2i and 2i+1 lie side by side where
+// the score of key 2i was. The sums so far are to be multiplied by what is returned.
+FK_AMX_INLINE __m512 weigh(float* scores, int64_t keys, float factor, Lanes& state) {
   __m512 largest = state.largest, other = largest;
-#pragma GCC unroll 8
-  for (int64_t j = 0; j < kKeysPerBlock; j += 2) {
+#pragma GCC unroll 4
+  for (int64_t j = 0; j < keys; j += 2) {
     largest = _mm512_max_ps(largest, _mm512_load_ps(scores + j * kRows));
     other = _mm512_max_ps(other, _mm512_load_ps(scores + (j + 1) * kRows));
   }
   largest = _mm512_max_ps(largest, other);
   __m512 scale = _mm512_set1_ps(factor);
   // A query that has seen no key yet has -infinity here; its weights are to be 0, not NaN.
-  __mmask16 none = _mm512_cmp_ps_mask(largest, _mm512_set1_ps(-kInfinity), _CMP_EQ_OQ);
-  __m512 shift = _mm512_maskz_mul_ps(static_cast<__mmask16>(~none), largest, scale);
+  __mmask16 some = _mm512_cmp_ps_mask(largest, _mm512_set1_ps(-kInfinity), _CMP_NEQ_UQ);
+  __m512 shift = _mm512_maskz_mul_ps(some, largest, scale);
   __m512 rescale = exp2_lanes(_mm512_fmsub_ps(state.largest, scale, shift));
 
-  // Words of two vectors of sixteen side by side.
-  const __m512i interleave = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4,
-                                              19, 3, 18, 2, 17, 1, 16, 0);
   __m512 sum = _mm512_setzero_ps(), other_sum = sum;
 #pragma GCC unroll 4
-  for (int64_t j = 0; j < kKeysPerBlock; j += 2) {
-    __m512 even = exp2_lanes(_mm512_fmsub_ps(_mm512_load_ps(scores + j * kRows), scale, shift));
-    __m512 odd = exp2_lanes(_mm512_fmsub_ps(_mm512_load_ps(scores + (j + 1) * kRows), scale, shift));
+  for (int64_t j = 0; j < keys; j += 2) {
+    float* at = scores + j * kRows;
+    __m512 even = exp2_lanes(_mm512_fmsub_ps(_mm512_load_ps(at), scale, shift));
+    __m512 odd = exp2_lanes(_mm512_fmsub_ps(_mm512_load_ps(at + kRows), scale, shift));
     sum = _mm512_add_ps(sum, even);
     other_sum = _mm512_add_ps(other_sum, odd);
-    auto both = (__m512i)_mm512_cvtne2ps_pbh(odd, even);
-    std::byte* tile = pairs + j / kTileColumns * 2 * kTileBytes;
-    _mm512_store_si512(tile + j % kTileColumns * 32, _mm512_permutexvar_epi16(interleave, both));
+    _mm512_store_si512(at, pair_up(even, odd));
   }
   state.sum = _mm512_fmadd_ps(state.sum, rescale, _mm512_add_ps(sum, other_sum));
   state.largest = largest;
@@ -176,60 +165,118 @@ FK_AMX_INLINE void store_outputs(const AttendTask& t, int64_t row, const float* 
   __m512i first = _mm512_loadu_si512(t.first + row), last = _mm512_loadu_si512(t.last + row);
   __mmask16 sees = _mm512_cmplt_epi32_mask(first, last);  // a query without keys yields zero
   __m512 factor = _mm512_maskz_div_ps(sees, _mm512_set1_ps(1.0f), weights);
-  for (int64_t d = 0; d < t.head_size; d += 16) {
+  for (int64_t d = 0; d < t.head_size; d += kTileColumns) {
     __m512i r[16];
 #pragma GCC unroll 16
-    for (int i = 0; i < 16; ++i) r[i] = _mm512_castps_si512(_mm512_mul_ps(_mm512_load_ps(sums + (d + i) * kRows), factor));
+    for (int i = 0; i < 16; ++i) {
+      const float* at = sums + (d + 2 * i) * kRows;
+      r[i] = pair_up(_mm512_mul_ps(_mm512_load_ps(at), factor), _mm512_mul_ps(_mm512_load_ps(at + kRows), factor));
+    }
     avx512::transpose16(r);
-    __mmask16 mask = avx512::first16(t.head_size - d);
+    __mmask32 mask = avx512::first32(t.head_size - d);
 #pragma GCC unroll 16
     for (int i = 0; i < 16; ++i)
-      if (row + i < t.rows)
-        _mm256_mask_storeu_epi16(static_cast<uint16_t*>(t.out[row + i]) + d, mask, avx512::round_to_bf16(_mm512_castsi512_ps(r[i])));
+      if (row + i < t.rows) _mm512_mask_storeu_epi16(static_cast<uint16_t*>(t.out[row + i]) + d, mask, r[i]);
   }
 }
 
-FK_AMX void attend(const AttendTask& t) {
-  int64_t steps = steps_of(t.head_size), columns = steps * kTileColumns;
-  Scratch scratch(t.scratch, steps);
-  amx::use_whole_tiles();
-  for (int64_t s = 0; s < steps; ++s)
-    for (int64_t half = 0; half < 2; ++half)
-      amx::pack_pairs(t.q + half * 16, s * kTileColumns, t.head_size, scratch.q + (s * 2 + half) * kTileBytes);
+// Blocks whose scores are held at a time. After a tile product this CPU runs 512-bit arithmetic at half its rate for some
+// 1500 cycles, so the two had better take turns seldom; but the scores should stay in the first-level cache.
+constexpr int64_t kBatch = 4;
 
-  // Where scores need a function of their own, the scale is part of it; else it goes into the exponent.
-  bool finish = t.rule.soft_cap > 0 || !(t.rule.scale > 0);
-  float factor = finish ? kLog2e : t.rule.scale * kLog2e;
-  // Between these every row sees every key.
-  int32_t all_from = *std::max_element(t.first, t.first + kRows), all_to = *std::min_element(t.last, t.last + kRows);
-  Lanes low{_mm512_set1_ps(-kInfinity), _mm512_setzero_ps()}, high = low;
-  const std::byte* block = t.blocks;
-  for (int64_t b = t.first_block; b < t.last_block; ++b, block += block_bytes(t.head_size)) {
-    amx::memory_barrier();
-    for (int64_t j = 0; j < kKeysPerBlock; j += 2 * kTileRows)
-      multiply(block + j / kTileRows * steps * kTileBytes, steps * kTileBytes, kTileBytes, scratch.q, steps, scratch.scores + j * kRows, false);
-    amx::memory_barrier();
-
-    int64_t key = b * kKeysPerBlock;
-    if (finish) finish_scores(scratch.scores, kKeysPerBlock * kRows, t.rule);
-    if (key < all_from || key + kKeysPerBlock > all_to) mask_scores(scratch.scores, kKeysPerBlock, kRows, key, t.first, t.last);
-    __m512 rescale_low = weigh(scratch.scores, factor, low, scratch.pairs);
-    __m512 rescale_high = weigh(scratch.scores + 16, factor, high, scratch.pairs + kTileBytes);
-    bool first = b == t.first_block;
-    if (!first && !(all_ones(rescale_low) && all_ones(rescale_high))) rescale_sums(scratch.sums, columns, rescale_low, rescale_high);
-
-    amx::memory_barrier();
-    const std::byte* values = block + key_bytes(t.head_size);
-    for (int64_t s = 0; s < steps; ++s)
-      multiply(values + s * 2 * kTileBytes, kTileBytes, steps * 2 * kTileBytes, scratch.pairs, kKeysPerBlock / kTileColumns,
-               scratch.sums + s * kTileColumns * kRows, !first);
-    amx::memory_barrier();
-  }
-  _tile_release();
-  if (t.first_block == t.last_block) std::fill_n(scratch.sums, columns * kRows, 0.0f);
-  store_outputs(t, 0, scratch.sums, low.sum);
-  store_outputs(t, 16, scratch.sums + 16, high.sum);
+size_t scratch_bytes(int64_t head_size) {
+  int64_t steps = steps_of(head_size);
+  return static_cast<size_t>(steps * 2 * kTileBytes + (kBatch * kKeysPerBlock + steps * kTileColumns) * kRows * 4);
 }
+
+// A tile of queries on its way through the blocks of keys.
+class Tile {
+ public:
+  explicit Tile(const AttendTask& task)
+      : t_(task), steps_(steps_of(task.head_size)), columns_(steps_ * kTileColumns), block_bytes_(2 * key_bytes(task.head_size)),
+        q_(task.scratch), scores_(reinterpret_cast<float*>(q_ + steps_ * 2 * kTileBytes)), sums_(scores_ + kBatch * kKeysPerBlock * kRows),
+        // Where scores need a function of their own, the scale is part of it; else it goes into the exponent.
+        finish_(task.rule.soft_cap > 0 || !(task.rule.scale > 0)), factor_(finish_ ? kLog2e : task.rule.scale * kLog2e),
+        all_from_(*std::max_element(task.first, task.first + kRows)), all_to_(*std::min_element(task.last, task.last + kRows)) {}
+
+  FK_AMX void run() {
+    amx::use_whole_tiles();
+    for (int64_t s = 0; s < steps_; ++s)
+      for (int64_t half = 0; half < 2; ++half)
+        amx::pack_pairs(t_.q + half * 16, s * kTileColumns, t_.head_size, q_ + (s * 2 + half) * kTileBytes);
+    Lanes low{_mm512_set1_ps(-kInfinity), _mm512_setzero_ps()}, high = low;
+    for (int64_t b = t_.first_block; b < t_.last_block; b += kBatch) {
+      const std::byte* blocks = t_.blocks + (b - t_.first_block) * block_bytes_;
+      int64_t count = std::min(kBatch, t_.last_block - b);
+      amx::memory_barrier();
+      multiply_keys(blocks, count);
+      amx::memory_barrier();
+      finish_and_mask(b, count);
+      __m512 rescale_low = weigh(scores_, count * kKeysPerBlock, factor_, low);
+      __m512 rescale_high = weigh(scores_ + 16, count * kKeysPerBlock, factor_, high);
+      bool first = b == t_.first_block;
+      if (!first && !(all_ones(rescale_low) && all_ones(rescale_high))) rescale_sums(sums_, columns_, rescale_low, rescale_high);
+      amx::memory_barrier();
+      multiply_values(blocks, count, first);
+      amx::memory_barrier();
+    }
+    _tile_release();
+    if (t_.first_block == t_.last_block) std::fill_n(sums_, columns_ * kRows, 0.0f);
+    store_outputs(t_, 0, sums_, low.sum);
+    store_outputs(t_, 16, sums_ + 16, high.sum);
+  }
+
+ private:
+  FK_AMX_INLINE void multiply_keys(const std::byte* blocks, int64_t count) const {
+    float* to = scores_;
+    for (int64_t i = 0; i < count; ++i, blocks += block_bytes_) {
+      const std::byte* keys = blocks;
+      for (int64_t j = 0; j < kKeysPerBlock; j += 2 * kTileRows, to += 2 * kTileRows * kRows, keys += 2 * steps_ * kTileBytes) {
+        zero_sums();
+        for (int64_t s = 0; s < steps_; ++s) {
+          const std::byte *a = keys + s * kTileBytes, *q = q_ + s * 2 * kTileBytes;
+          add_product(a, a + steps_ * kTileBytes, q, q + kTileBytes, 64);
+        }
+        store_sums(to);
+      }
+    }
+  }
+
+  void finish_and_mask(int64_t b, int64_t count) const {
+    if (finish_) finish_scores(scores_, count * kKeysPerBlock * kRows, t_.rule);
+    for (int64_t i = 0; i < count; ++i) {
+      int64_t key = (b + i) * kKeysPerBlock;
+      if (key < all_from_ || key + kKeysPerBlock > all_to_)
+        mask_scores(scores_ + i * kKeysPerBlock * kRows, kKeysPerBlock, kRows, key, t_.first, t_.last);
+    }
+  }
+
+  FK_AMX_INLINE void multiply_values(const std::byte* blocks, int64_t count, bool first) const {
+    for (int64_t s = 0; s < steps_; ++s) {
+      float* to = sums_ + s * kTileColumns * kRows;
+      if (first) zero_sums();
+      else load_sums(to);
+      const auto* weights = reinterpret_cast<const std::byte*>(scores_);
+      for (int64_t i = 0; i < count; ++i) {
+        const std::byte* values = blocks + i * block_bytes_ + block_bytes_ / 2 + s * 2 * kTileBytes;
+        for (int64_t j = 0; j < kKeysPerBlock; j += kTileColumns, values += steps_ * 2 * kTileBytes, weights += kTileColumns * kRowBytes)
+          add_product(values, values + kTileBytes, weights, weights + 64, 2 * kRowBytes);
+      }
+      store_sums(to);
+    }
+  }
+
+  const AttendTask& t_;
+  const int64_t steps_, columns_, block_bytes_;
+  std::byte* const q_;   // [step][2] tiles, pairs of elements by 16 queries
+  float* const scores_;  // [kBatch * kKeysPerBlock][kRows]
+  float* const sums_;    // [columns][kRows]
+  const bool finish_;
+  const float factor_;               // from scores to exponents of 2
+  const int32_t all_from_, all_to_;  // between these every row sees every key
+};
+
+FK_AMX void attend(const AttendTask& task) { Tile(task).run(); }
 
 }  // namespace
 
