@@ -88,6 +88,7 @@ void convert_elements(const void* from, DType from_type, void* to, DType to_type
   auto* target = static_cast<std::byte*>(to);
   auto source_size = static_cast<int64_t>(dtype_size(from_type));
   auto target_size = static_cast<int64_t>(dtype_size(to_type));
+  if (n == 0) return;
   if (from_type == to_type) {
     std::memcpy(target, source, static_cast<size_t>(n * target_size));
     return;
