@@ -11,7 +11,7 @@
 namespace fk {
 namespace {
 
-Json samples(const TimedWork& work) { return {{"median_ms", work.median_ms()}, {"floor_ms", work.floor_ms}, {"bytes", work.bytes}, {"flops", work.flops}, {"samples_ms", work.samples_ms}}; }
+Json samples(const TimedWork& work) { return {{"median_ms", work.median_ms()}, {"floor_share", work.floor_share()}, {"bytes", work.bytes}, {"flops", work.flops}, {"samples_ms", work.samples_ms}, {"floors_ms", work.floors_ms}}; }
 
 class Ttft final : public Verb {
  public:
@@ -84,13 +84,13 @@ class Ttft final : public Verb {
     Table table({{"what", "what"}, {"tokens", "tokens"}, {"ms", "ms"}, {"tok_s", "tok/s"}, {"gbps", "GB/s"}, {"tflops", "TFLOP/s"}, {"floor", "floor ms"}, {"share", "of floor"}});
     auto row = [&](const char* what, const TimedWork& w, int64_t tokens) {
       table.add_row({what, tokens, Cell(w.median_ms(), 3), Cell(1e3 * static_cast<double>(tokens) / w.median_ms(), 1), Cell(w.gbps(), 2),
-                     Cell(w.tflops(), 3), Cell(w.floor_ms, 3), fmt::format("{:.1f} %", 100 * w.floor_share())});
+                     Cell(w.tflops(), 3), Cell(w.floor_ms(), 3), fmt::format("{:.1f} %", 100 * w.floor_share())});
     };
     if (r.sequential) row("TTFT, token by token", *r.sequential, options_.prompt_tokens);
     row("TTFT, one prefill", r.prefill, options_.prompt_tokens);
     row("TPOT", r.decode, 1);
     print_out(table.to_text());
-    print_out(fmt::format("\nfloor: {:.1f} GB/s read, {:.3f} TFLOP/s {}, measured in this run; medians of {} iteration{}\n",
+    print_out(fmt::format("\nfloors from speeds measured around each iteration; best seen: {:.1f} GB/s read, {:.3f} TFLOP/s {}; medians of {} iteration{}\n",
                           r.machine.read_gbps.best, model.config.dtype == DType::kBF16 ? r.machine.bf16_tflops.best : r.machine.f32_tflops.best,
                           dtype_name(model.config.dtype), options_.iters, options_.iters == 1 ? "" : "s"));
   }

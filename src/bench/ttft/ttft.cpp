@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
-#include <numeric>
+#include <algorithm>
 
 #include "core/error.h"
 #include "core/rng.h"
-#include "measure/roofline.h"
 #include "measure/statistics.h"
 #include "measure/timer.h"
 #include "ops/registry.h"
@@ -15,10 +14,17 @@
 namespace fk {
 
 double TimedWork::median_ms() const { return median(samples_ms); }
+double TimedWork::floor_ms() const { return median(floors_ms); }
+
+double TimedWork::floor_share() const {
+  std::vector<double> shares;
+  for (size_t i = 0; i < samples_ms.size(); ++i) shares.push_back(floors_ms[i] / samples_ms[i]);
+  return median(shares);
+}
 
 namespace {
 
-constexpr double kNsPerMs = 1e6;
+constexpr double kNsPerMs = 1e6, kMsPerS = 1e3;
 
 std::vector<int64_t> random_tokens(uint64_t seed, int64_t iteration, int64_t count, int64_t vocab_size) {
   Stream stream(seed, fmt::format("prompt {}", iteration));
@@ -72,13 +78,27 @@ class Iteration {
   std::vector<int64_t> tokens_;
 };
 
-void set_floor(TimedWork& work, const Model& model, const std::vector<Workload>& passes, const MachineProbe& machine) {
+// Speeds of the machine around one iteration, in bytes and operations a second.
+struct Speeds {
+  double read = 0;
+  double matrix = 0;
+};
+
+// The larger of what was typical before and after: what the iteration could have had.
+Speeds speeds_between(const MachineProbe& before, const MachineProbe& after, DType dtype) {
+  auto peak = [&](const MachineProbe& p) { return (dtype == DType::kBF16 ? p.bf16_tflops : p.f32_tflops).median * 1e12; };
+  return {std::max(before.read_gbps.median, after.read_gbps.median) * 1e9, std::max(peak(before), peak(after))};
+}
+
+void set_floors(TimedWork& work, const Model& model, const std::vector<Workload>& passes, const std::vector<Speeds>& speeds) {
   const OperatorInfo& op = model.root->info();
+  work.floors_ms.assign(speeds.size(), 0);
   for (const Workload& w : passes) {
     Cost cost = op.cost(model.root->init(), w);
     work.bytes += cost.bytes;
     work.flops += cost.matrix_flops;
-    work.floor_ms += floor_ns(cost.bytes, cost.matrix_flops, model.config.dtype, machine) / kNsPerMs;
+    for (size_t i = 0; i < speeds.size(); ++i)
+      work.floors_ms[i] += std::max(cost.bytes / speeds[i].read, cost.matrix_flops / speeds[i].matrix) * kMsPerS;
   }
 }
 
@@ -92,12 +112,14 @@ uint64_t peak_memory_bytes() {
   return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
 }
 
-// Another program may have had the machine during one of the two.
-MachineProbe better(MachineProbe a, const MachineProbe& b) {
-  if (b.read_gbps.best > a.read_gbps.best) a.read_gbps = b.read_gbps;
-  if (b.bf16_tflops.best > a.bf16_tflops.best) a.bf16_tflops = b.bf16_tflops;
-  if (b.f32_tflops.best > a.f32_tflops.best) a.f32_tflops = b.f32_tflops;
-  return a;
+MachineProbe best_of(const std::vector<MachineProbe>& probes) {
+  MachineProbe best = probes.front();
+  for (const MachineProbe& p : probes) {
+    if (p.read_gbps.best > best.read_gbps.best) best.read_gbps = p.read_gbps;
+    if (p.bf16_tflops.best > best.bf16_tflops.best) best.bf16_tflops = p.bf16_tflops;
+    if (p.f32_tflops.best > best.f32_tflops.best) best.f32_tflops = p.f32_tflops;
+  }
+  return best;
 }
 
 }  // namespace
@@ -110,21 +132,22 @@ TtftResult run_ttft(const Model& model, ThreadPool& pool, const TtftOptions& opt
   auto progress = [&](const std::string& text) {
     if (options.progress) options.progress(text);
   };
-  ProbeOptions probe_options{.budget_s = 1, .memory = model.weights.memory(), .progress = {}};
-  constexpr size_t kLeastMemory = size_t{512} << 20;  // a smaller model fits caches; the probe then takes its own memory
-  if (probe_options.memory.size() < kLeastMemory) probe_options.memory = {};
+  // Streaming the weights that are there anyway costs no memory and can be done around every iteration. A model that
+  // caches could hold has too few; the probe then brings its own, once, after the peak of memory is read.
+  constexpr size_t kLeastMemory = size_t{512} << 20, kMostMemory = size_t{1} << 30;
+  std::span<const std::byte> weights = model.weights.memory();
+  bool probe_weights = weights.size() >= kLeastMemory;
+  ProbeOptions probe_options{.budget_s = probe_weights ? 0.3 : 1.5, .memory = {}, .progress = {}};
+  if (probe_weights) probe_options.memory = weights.first(std::min(weights.size(), kMostMemory));
 
   int64_t total = options.prompt_tokens + options.decode_tokens;
   Runner runner(model, pool, {.max_sequences = 1, .max_context = total, .max_step_tokens = options.prompt_tokens});
   TtftResult result;
   if (options.sequential) result.sequential.emplace();
-  // Probing weights costs no memory. A small model's run has to bring memory of its own, so it comes after the peak is read.
-  if (!probe_options.memory.empty()) {
-    progress("measuring this machine");
-    result.machine = probe_machine(pool, probe_options);
-  }
+  std::vector<MachineProbe> probes;
   for (int64_t i = -options.warmups; i < options.iters; ++i) {
     progress(i < 0 ? "warming up" : fmt::format("iteration {} of {}", i + 1, options.iters));
+    if (probe_weights && i >= 0) probes.push_back(probe_machine(pool, probe_options));
     Sample sample = Iteration(runner, options, random_tokens(options.seed, i, total, model.config.vocab_size)).run();
     if (i < 0) continue;
     result.prefill.samples_ms.push_back(sample.prefill);
@@ -133,16 +156,22 @@ TtftResult run_ttft(const Model& model, ThreadPool& pool, const TtftOptions& opt
   }
   result.peak_memory_bytes = peak_memory_bytes();
   progress("measuring this machine");
-  result.machine = better(probe_machine(pool, probe_options), result.machine);
+  probes.push_back(probe_machine(pool, probe_options));
+  result.machine = best_of(probes);
   result.dispatches = collect_dispatches(*model.root);
 
-  set_floor(result.prefill, model, {one_pass(model, options.prompt_tokens, 0)}, result.machine);
+  std::vector<Speeds> speeds;
+  for (int64_t i = 0; i < options.iters; ++i) {
+    size_t before = probe_weights ? static_cast<size_t>(i) : 0;
+    speeds.push_back(speeds_between(probes[before], probes[probe_weights ? before + 1 : 0], model.config.dtype));
+  }
+  set_floors(result.prefill, model, {one_pass(model, options.prompt_tokens, 0)}, speeds);
   // Every decode step reads one more key; the middle one stands for their mean.
-  set_floor(result.decode, model, {one_pass(model, 1, options.prompt_tokens + options.decode_tokens / 2)}, result.machine);
+  set_floors(result.decode, model, {one_pass(model, 1, options.prompt_tokens + options.decode_tokens / 2)}, speeds);
   if (result.sequential) {
     std::vector<Workload> passes;
     for (int64_t t = 0; t < options.prompt_tokens; ++t) passes.push_back(one_pass(model, 1, t));
-    set_floor(*result.sequential, model, passes, result.machine);
+    set_floors(*result.sequential, model, passes, speeds);
   }
   return result;
 }

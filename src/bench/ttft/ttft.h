@@ -23,24 +23,26 @@ struct TtftOptions {
   std::function<void(std::string_view)> progress = {};
 };
 
-// A time beside the work behind it. Rates and shares follow from these.
+// Times beside the work behind them. A floor is the slower of bytes and operations at the speeds this machine had around
+// that iteration: on a shared machine they move by a factor of two within a second, so only the pair means something.
 struct TimedWork {
   std::vector<double> samples_ms;  // one per iteration
+  std::vector<double> floors_ms;   // likewise
   double bytes = 0;                // least that must be read and written
   double flops = 0;                // of the matrix products
-  double floor_ms = 0;             // the slower of bytes and flops at this machine's measured peaks
 
   double median_ms() const;
+  double floor_ms() const;     // median
+  double floor_share() const;  // median of floor / time over the iterations
   double gbps() const { return bytes / median_ms() * 1e-6; }
   double tflops() const { return flops / median_ms() * 1e-9; }
-  double floor_share() const { return floor_ms / median_ms(); }
 };
 
 struct TtftResult {
   TimedWork prefill;                    // the prompt in one pass
   std::optional<TimedWork> sequential;  // the prompt token by token: the sum of its passes
   TimedWork decode;                     // per token: mean over the steps after one warm one
-  MachineProbe machine;                 // the better of a probe before and one after
+  MachineProbe machine;                 // the best seen in any probe of the run
   uint64_t peak_memory_bytes = 0;       // of this process, weights and all, until the last iteration
   std::vector<DispatchCount> dispatches;
 };
