@@ -3,3 +3,5 @@ fk_embed_text(fk_models "${CMAKE_CURRENT_LIST_DIR}/catalog.yaml" kCatalogText)
 
 # Dummy weights are defined to the bit: multiply, round, add, round. A fused multiply-add would round once.
 set_source_files_properties("${CMAKE_CURRENT_LIST_DIR}/dummy_weights.cpp" PROPERTIES COMPILE_OPTIONS "-ffp-contract=off")
+
+include(unicode)  # the tables of unicode.cpp

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "models/in_quotes.h"
 #include "models/tokenizer_added.h"
 #include "models/tokenizer_bpe.h"
 #include "models/tokenizer_file.h"
@@ -87,11 +88,11 @@ void Tokenizer::Parts::index_added(const JsonNode& root) {
     auto at = static_cast<size_t>(token.id);
     if (at >= tokens.size()) tokens.resize(at + 1);
     if (tokens[at].data() && tokens[at] != token.content)
-      throw Error("{}.added_tokens gives '{}' the id {}, which '{}' has.", root.path(), token.content, token.id,
-                  tokens[at]);
+      throw Error("{}.added_tokens gives {} the id {}, which {} has.", root.path(), in_quotes(token.content), token.id,
+                  in_quotes(tokens[at]));
     auto in_model = bpe.id(token.content);
     if (!added_ids.emplace(token.content, token.id).second || in_model.value_or(token.id) != token.id)
-      throw Error("{}.added_tokens gives '{}' a second id, {}.", root.path(), token.content, token.id);
+      throw Error("{}.added_tokens gives {} a second id, {}.", root.path(), in_quotes(token.content), token.id);
     tokens[at] = token.text;
   }
   special.resize(tokens.size());

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "core/error.h"
+#include "models/in_quotes.h"
 #include "models/unicode.h"
 
 namespace fk {
@@ -61,7 +62,7 @@ void BpeModel::read_vocab(const JsonNode& model, TokenizerFile& file) {
   int64_t last = -1;
   for (const auto& [token, id] : *file.vocab) {
     if (id < 0 || id >= kMaxTokenIds)
-      throw Error("{}.vocab gives the token '{}' the id {}; ids run from 0 to {}.", model.path(), token, id,
+      throw Error("{}.vocab gives the token {} the id {}; ids run from 0 to {}.", model.path(), in_quotes(token), id,
                   kMaxTokenIds - 1);
     last = std::max(last, id);
   }
@@ -70,10 +71,11 @@ void BpeModel::read_vocab(const JsonNode& model, TokenizerFile& file) {
   vocab_.reserve(file.vocab->size());
   for (auto& [token, id] : *file.vocab) {
     auto [it, added] = vocab_.emplace(std::move(token), static_cast<int32_t>(id));
-    if (!added) throw Error("{}.vocab holds the token '{}' twice.", model.path(), it->first);
+    if (!added) throw Error("{}.vocab holds the token {} twice.", model.path(), in_quotes(it->first));
     std::string_view& place = tokens_[static_cast<size_t>(id)];
     if (place.data())
-      throw Error("{}.vocab gives the id {} to both '{}' and '{}'.", model.path(), id, place, it->first);
+      throw Error("{}.vocab gives the id {} to both {} and {}.", model.path(), id, in_quotes(place),
+                  in_quotes(it->first));
     place = it->first;
     if (place.empty()) continue;
     auto first = unicode::decode_at(place, 0);
@@ -88,7 +90,8 @@ void BpeModel::read_merges(const JsonNode& model, TokenizerFile& file) {
   merges_.reserve(file.merges->size());
   auto need = [&](const std::string& token, size_t rank) {
     if (auto found = id(token)) return *found;
-    throw Error("{}.merges[{}] needs the token '{}', which is not in the vocabulary.", model.path(), rank, token);
+    throw Error("{}.merges[{}] needs the token {}, which is not in the vocabulary.", model.path(), rank,
+                in_quotes(token));
   };
   for (size_t rank = 0; rank < file.merges->size(); ++rank) {
     const auto& [left, right] = (*file.merges)[rank];
@@ -140,8 +143,8 @@ void BpeModel::split_into_characters(std::string_view word, Scratch& scratch) co
     if (unknown != kNone) add(unknown);
     unknown = id(*unk_token_).value_or(kNone);
     if (unknown == kNone)
-      throw Error("The text holds '{}', which the vocabulary lacks, as it lacks the unk_token '{}'.", character,
-                  *unk_token_);
+      throw Error("The text holds {}, which the vocabulary lacks, as it lacks the unk_token {}.", in_quotes(character),
+                  in_quotes(*unk_token_));
   }
   if (unknown != kNone) add(unknown);
   for (uint32_t i = 0; i < symbols.size(); ++i) {

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "models/in_quotes.h"
 #include "models/unicode.h"
 
 namespace fk {
@@ -84,7 +85,7 @@ class Handler : public nlohmann::detail::json_sax_dom_parser<Json> {
     }
     frames_.back().key = k;
     if (frames_.back().seen.insert(k).second) return Base::key(k);
-    refused = fmt::format("the key '{}' appears twice in one object", k.substr(0, 80));
+    refused = fmt::format("the key {} appears twice in one object", in_quotes(k));
     return false;
   }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "models/in_quotes.h"
 
 namespace fk {
 
@@ -32,7 +33,7 @@ std::vector<std::pair<std::string, JsonNode>> JsonNode::members() const {
   if (!value_->is_object()) fail("an object");
   std::vector<std::pair<std::string, JsonNode>> out;
   for (auto it = value_->begin(); it != value_->end(); ++it)
-    out.emplace_back(it.key(), JsonNode(it.value(), fmt::format("{}.{}", path_, it.key())));
+    out.emplace_back(it.key(), JsonNode(it.value(), fmt::format("{}[{}]", path_, in_quotes(it.key()))));
   return out;
 }
 
@@ -75,7 +76,7 @@ std::vector<JsonNode> JsonNode::parts(std::string_view list_key) const {
 void JsonNode::fail(std::string_view what_it_must_be) const { throw Error("{} must be {}.", path_, what_it_must_be); }
 
 void JsonNode::unsupported(std::string_view role, std::string_view known) const {
-  throw Error("{} is the {} '{}', which is not supported; supported are {}.", path_, role, type(), known);
+  throw Error("{} is the {} {}, which is not supported; supported are {}.", path_, role, in_quotes(type()), known);
 }
 
 }  // namespace fk

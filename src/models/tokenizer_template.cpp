@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "models/in_quotes.h"
 #include "models/tokenizer_bpe.h"
 
 namespace fk {
@@ -40,7 +41,8 @@ void SpecialTemplate::read_template(const JsonNode& node) {
     }
     JsonNode name = item.at("SpecialToken").at("id");
     auto it = special.find(name.string());
-    if (it == special.end()) throw Error("{} names '{}', which special_tokens lacks.", name.path(), name.string());
+    if (it == special.end())
+      throw Error("{} names {}, which special_tokens lacks.", name.path(), in_quotes(name.string()));
     parts_.push_back({.text = false, .ids = it->second});
   }
 }
