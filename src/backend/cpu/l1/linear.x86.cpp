@@ -13,7 +13,7 @@ std::string_view without_amx() {
   return cpu_features().amx_bf16 ? "" : "this CPU has no AMX for bf16, or the system does not grant it";
 }
 
-using LinearAmxBf16 = LinearMatmul<matmul_amx_bf16, DType::kBF16, 2>;
+using LinearAmxBf16 = LinearMatmul<matmul_amx_bf16, DType::kBF16, 3>;
 using LinearAvx512Bf16 = LinearMatmul<matmul_avx512_bf16, DType::kBF16>;
 using LinearAvx512F32 = LinearMatmul<matmul_avx512_f32, DType::kF32>;
 using LinearAvx2Bf16 = LinearMatmul<matmul_avx2_bf16, DType::kBF16>;

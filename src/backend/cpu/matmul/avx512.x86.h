@@ -112,10 +112,10 @@ FK_AVX512_INLINE void store16(const float* c, int64_t c_stride, __m512 bias, __m
 
 // The same for 32 columns at once, c[n][m] in two tiles of 16 columns, to bf16: a row of y is written in one piece.
 // Sums are rounded in pairs of columns first, which halves what has to be transposed.
-FK_AVX512_INLINE void store32_bf16(const float* low, const float* high, const float* bias, __mmask32 columns, int64_t rows,
-                                   uint16_t* y, int64_t y_stride) {
-  const __m512i interleave = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
-                                              21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+FK_AVX512_INLINE void store32_bf16(const float* low, const float* high, const float* bias, __mmask32 columns,
+                                   int64_t rows, uint16_t* y, int64_t y_stride) {
+  const __m512i interleave = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22,
+                                              6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
   __m512i r[16];
 #pragma GCC unroll 16
   for (int i = 0; i < 16; ++i) {

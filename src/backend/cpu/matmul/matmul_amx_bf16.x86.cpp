@@ -1,8 +1,9 @@
 // Matrix products with AMX tiles. Tiles of w come as they lie in memory (16 rows of 32 elements), x is packed once into
 // the pairwise layout the instruction wants of its second operand, so a tile of sums is y transposed: [16 n][16 m].
 //
-// A block of w, 32 rows by 512, is copied into the first-level cache and multiplied with every 32 rows of x, which stream
-// from the second level (TILELOADDT1 leaves the first level alone). While that runs the next block of w is prefetched.
+// A block of w, 32 rows by 512, is copied into the first-level cache and multiplied with every 32 rows of x, which
+// stream from the second level (TILELOADDT1 leaves the first level alone). While that runs the next block of w is
+// prefetched.
 #include "backend/cpu/matmul/avx512.x86.h"
 #include "backend/cpu/matmul/matmul.h"
 #include "backend/cpu/matmul/scratch.h"
@@ -13,13 +14,13 @@
 namespace fk {
 namespace {
 
-constexpr int64_t kPanel = 32;                   // rows of w, and rows of x, multiplied at a time: two tiles each
-constexpr int64_t kStepElements = 32;            // of k in a tile
-constexpr int64_t kStepBytes = 2048;             // two tiles
-constexpr int64_t kBlockSteps = 16;              // k-steps of a block of w: 32 KiB of the 48 KiB first level
+constexpr int64_t kPanel = 32;         // rows of w, and rows of x, multiplied at a time: two tiles each
+constexpr int64_t kStepElements = 32;  // of k in a tile
+constexpr int64_t kStepBytes = 2048;   // two tiles
+constexpr int64_t kBlockSteps = 16;    // k-steps of a block of w: 32 KiB of the 48 KiB first level
 constexpr int64_t kBlock = kBlockSteps * kStepElements;
-constexpr int64_t kSumsBytes = 4096;             // four tiles of f32
-constexpr int64_t kChunkRows = 1024;             // of x packed at a time, to bound the scratch memory
+constexpr int64_t kSumsBytes = 4096;  // four tiles of f32
+constexpr int64_t kChunkRows = 1024;  // of x packed at a time, to bound the scratch memory
 
 struct alignas(64) TileConfig {
   uint8_t palette = 1;
@@ -53,7 +54,11 @@ Blocking choose_blocking(int64_t m, int64_t k, int64_t threads) {
 class Pass {
  public:
   Pass(const MatmulArgs& args, int64_t row, int64_t rows, int64_t threads)
-      : a_(args), row_(row), rows_(rows), panels_((rows + kPanel - 1) / kPanel), blocking_(choose_blocking(rows, args.k, threads)) {
+      : a_(args),
+        row_(row),
+        rows_(rows),
+        panels_((rows + kPanel - 1) / kPanel),
+        blocking_(choose_blocking(rows, args.k, threads)) {
     int64_t steps = (a_.k + kStepElements - 1) / kStepElements;
     packed_ = shared_scratch().at_least(static_cast<size_t>(steps * panels_ * kStepBytes));
   }
@@ -101,7 +106,8 @@ class Pass {
     __mmask32 mask = avx512::first32(bytes / 2);
     __m512i r[16];
 #pragma GCC unroll 16
-    for (int i = 0; i < 16; ++i) r[i] = i < rows ? _mm512_maskz_loadu_epi16(mask, x + i * stride) : _mm512_setzero_si512();
+    for (int i = 0; i < 16; ++i)
+      r[i] = i < rows ? _mm512_maskz_loadu_epi16(mask, x + i * stride) : _mm512_setzero_si512();
     avx512::transpose16(r);
 #pragma GCC unroll 16
     for (int i = 0; i < 16; ++i) _mm512_store_si512(tile + i * 64, r[i]);
@@ -111,20 +117,30 @@ class Pass {
   FK_AMX void multiply_columns(Range panels, Range columns, int64_t end) const {
     int64_t count = panels.end - panels.begin;
     size_t block_bytes = kBlockSteps * kStepBytes;
-    std::byte* block = panel_scratch().at_least(block_bytes + static_cast<size_t>(blocking_.columns / kPanel * count * kSumsBytes));
+    std::byte* block =
+        panel_scratch().at_least(block_bytes + static_cast<size_t>(blocking_.columns / kPanel * count * kSumsBytes));
     for (int64_t k = 0; k < a_.k; k += kBlock) {
       bool last = k + kBlock >= a_.k;
+      int64_t steps = (k_size(k) + kStepElements - 1) / kStepElements;
       for (int64_t n = columns.begin; n < columns.end; n += kPanel) {
-        copy_block(n, columns.end, k, block);
+        bool whole = n + kPanel <= columns.end && k + kBlock <= a_.k;
+        if (!whole) copy_edge(n, columns.end, k, block);
         std::byte* sums = block + block_bytes + (n - columns.begin) / kPanel * count * kSumsBytes;
         Prefetch next = after(columns, end, n, k, count);
         for (int64_t p = 0; p < count; ++p) {
-          if (last) prefetch_output((panels.begin + p) * kPanel, n);
-          multiply_panel(block, panel(k, panels.begin + p), (k_size(k) + kStepElements - 1) / kStepElements, sums + p * kSumsBytes,
-                         k == 0, next);
+          int64_t m = (panels.begin + p) * kPanel;
+          const std::byte* x = panel(k, panels.begin + p);
+          if (last) prefetch_output(m, n);
+          if (p == 0 && whole)
+            multiply_panel<true>(block, x, steps, sums, k == 0, next, w_at(n, k), a_.w_stride * 2);
+          else
+            multiply_panel<false>(block, x, steps, sums + p * kSumsBytes, k == 0, next, nullptr, 0);
           next.w += next.rows * next.stride_bytes;
-          if (last) store(sums + p * kSumsBytes, (panels.begin + p) * kPanel, n, columns.end);
+          // One panel late: the tiles of this one are still being summed, and waiting for them would idle the tile
+          // unit.
+          if (last && p > 0) store(sums + (p - 1) * kSumsBytes, m - kPanel, n, columns.end);
         }
+        if (last) store(sums + (count - 1) * kSumsBytes, (panels.end - 1) * kPanel, n, columns.end);
       }
     }
   }
@@ -144,36 +160,22 @@ class Pass {
     return {w_at(n, k), a_.w_stride * 2, (kPanel + panels - 1) / panels};
   }
 
-  // [k-step][two tiles]; rows past `end` and elements past k are zero.
-  FK_AMX void copy_block(int64_t n, int64_t end, int64_t k, std::byte* block) const {
+  // A block at the end of n or k: [k-step][two tiles], rows past `end` and elements past k are zero.
+  FK_AMX void copy_edge(int64_t n, int64_t end, int64_t k, std::byte* block) const {
     const std::byte* w = w_at(n, k);
-    int64_t stride = a_.w_stride * 2;
-    if (n + kPanel <= end && k + kBlock <= a_.k) {
-      // One row's 16 lines are a tile to load; storing it with a stride puts each line in its step. Tiles, because plain
-      // loads would drag the rows through the first level and push the block out of it.
-      for (int64_t r = 0; r < kPanel; r += 4) {
-        _tile_stream_loadd(4, w + r * stride, 64);
-        _tile_stream_loadd(5, w + (r + 1) * stride, 64);
-        _tile_stream_loadd(6, w + (r + 2) * stride, 64);
-        _tile_stream_loadd(7, w + (r + 3) * stride, 64);
-        _tile_stored(4, block + r * 64, kStepBytes);
-        _tile_stored(5, block + (r + 1) * 64, kStepBytes);
-        _tile_stored(6, block + (r + 2) * 64, kStepBytes);
-        _tile_stored(7, block + (r + 3) * 64, kStepBytes);
-      }
-      return;
-    }
-    int64_t elements = k_size(k);
+    int64_t stride = a_.w_stride * 2, elements = k_size(k);
     for (int64_t r = 0; r < kPanel; ++r)
       for (int64_t i = 0; i < elements; i += kStepElements) {
         __mmask32 mask = n + r < end ? avx512::first32(elements - i) : 0;
-        _mm512_store_si512(block + i / kStepElements * kStepBytes + r * 64, _mm512_maskz_loadu_epi16(mask, w + r * stride + i * 2));
+        _mm512_store_si512(block + i / kStepElements * kStepBytes + r * 64,
+                           _mm512_maskz_loadu_epi16(mask, w + r * stride + i * 2));
       }
   }
 
-  // sums += block * panel, both [step][two tiles].
-  FK_AMX static void multiply_panel(const std::byte* w, const std::byte* x, int64_t steps, std::byte* sums, bool first,
-                                    const Prefetch& next) {
+  // sums += block * panel, both [step][two tiles]. With kCopy the block is taken from the rows of w and left behind.
+  template <bool kCopy>
+  FK_AMX static void multiply_panel(std::byte* block, const std::byte* x, int64_t steps, std::byte* sums, bool first,
+                                    Prefetch next, const std::byte* w, int64_t w_stride) {
     asm volatile("" ::: "memory");  // tile loads do not tell the compiler that they read what was stored before
     if (first) {
       _tile_zero(0);
@@ -189,8 +191,16 @@ class Pass {
     for (int64_t s = 0; s < steps; ++s) {
       _tile_stream_loadd(6, x, 64);
       _tile_stream_loadd(7, x + 1024, 64);
-      _tile_loadd(4, w, 64);
-      _tile_loadd(5, w + 1024, 64);
+      if constexpr (kCopy) {
+        _tile_stream_loadd(4, w, w_stride);
+        _tile_stored(4, block, 64);
+        _tile_stream_loadd(5, w + 16 * w_stride, w_stride);
+        _tile_stored(5, block + 1024, 64);
+        w += 64;
+      } else {
+        _tile_stream_loadd(4, block, 64);
+        _tile_stream_loadd(5, block + 1024, 64);
+      }
       for (int i = 0; i < 4; ++i) _mm_prefetch(sums + kSumsBytes + (s * 4 + i) * 64, _MM_HINT_T0);
       for (int64_t r = 0; r < next.rows; ++r) _mm_prefetch(next.w + r * next.stride_bytes + s * 64, _MM_HINT_T1);
       _tile_dpbf16ps(0, 4, 6);
@@ -198,7 +208,7 @@ class Pass {
       _tile_dpbf16ps(2, 5, 6);
       _tile_dpbf16ps(3, 5, 7);
       x += kStepBytes;
-      w += kStepBytes;
+      block += kStepBytes;
     }
     _tile_stored(0, sums, 64);
     _tile_stored(1, sums + 1024, 64);
@@ -211,7 +221,8 @@ class Pass {
     auto bytes = static_cast<int64_t>(dtype_size(a_.y_dtype));
     auto* y = static_cast<const std::byte*>(a_.y) + ((row_ + m) * a_.y_stride + n) * bytes;
     for (int64_t i = 0; i < at_most(kPanel, rows_ - m); ++i)
-      for (int64_t line = 0; line < bytes / 2; ++line) _mm_prefetch(y + i * a_.y_stride * bytes + line * 64, _MM_HINT_T1);
+      for (int64_t line = 0; line < bytes / 2; ++line)
+        _mm_prefetch(y + i * a_.y_stride * bytes + line * 64, _MM_HINT_T1);
   }
 
   // Tiles of sums are [n half][m half][16 n][16 m].
@@ -226,8 +237,8 @@ class Pass {
     for (int64_t half = 0; half < 2; ++half, tile += 256) {
       int64_t row = m + half * 16, at = (row_ + row) * a_.y_stride + n;
       if (a_.y_dtype == DType::kBF16) {
-        avx512::store32_bf16(tile, tile + 512, bias, avx512::first32(end - n), rows_ - row, static_cast<uint16_t*>(a_.y) + at,
-                             a_.y_stride);
+        avx512::store32_bf16(tile, tile + 512, bias, avx512::first32(end - n), rows_ - row,
+                             static_cast<uint16_t*>(a_.y) + at, a_.y_stride);
         continue;
       }
       for (int64_t i = 0; i < kPanel && n + i < end; i += 16)

@@ -31,7 +31,9 @@ FK_AVX2_INLINE __m256 load8(const bf16* p) {
   __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
 }
-FK_AVX2_INLINE __m256 load_first8(const float* p, int64_t n) { return n >= 8 ? load8(p) : _mm256_maskload_ps(p, first8(n)); }
+FK_AVX2_INLINE __m256 load_first8(const float* p, int64_t n) {
+  return n >= 8 ? load8(p) : _mm256_maskload_ps(p, first8(n));
+}
 FK_AVX2_INLINE __m256 load_first8(const bf16* p, int64_t n) {
   if (n >= 8) return load8(p);
   bf16 whole[8] = {};
@@ -71,21 +73,27 @@ FK_AVX2 void dot_group(const DotTask& task, int64_t row) {
   int64_t m = 0;
   for (; m + 3 < task.m; m += 2) dot_rows<T, 2, R>(task, row, m);
   switch (task.m - m) {
-    case 1: return dot_rows<T, 1, R>(task, row, m);
-    case 2: return dot_rows<T, 2, R>(task, row, m);
-    default: return dot_rows<T, 3, R>(task, row, m);
+    case 1:
+      return dot_rows<T, 1, R>(task, row, m);
+    case 2:
+      return dot_rows<T, 2, R>(task, row, m);
+    default:
+      return dot_rows<T, 3, R>(task, row, m);
   }
 }
 
 template <class T>
 FK_AVX2 void dot(const DotTask& task) {
   int64_t row = 0;
+  // Eight rows side by side keep as many hardware prefetchers busy; sums of more rows of x would not fit the registers.
+  if (task.m == 1)
+    for (; row + 8 <= task.rows; row += 8) dot_rows<T, 1, 8>(task, row, 0);
   for (; row + 4 <= task.rows; row += 4) dot_group<T, 4>(task, row);
   for (; row < task.rows; ++row) dot_group<T, 1>(task, row);
 }
 
 // 4 rows of w by 3 vectors of x: 12 of the 16 registers are sums.
-constexpr int64_t kGroup = 4, kVectors = 3;
+constexpr int64_t kGroup = 4, kVectors = 3, kSteps = 256;
 
 FK_AVX2_INLINE void transpose8(__m256 (&r)[8]) {
   __m256 t[8];
@@ -154,9 +162,12 @@ FK_AVX2 void multiply_panel(const PanelTask& task) {
 
 FK_AVX2 void multiply(const PanelTask& task) {
   switch (task.width / kLanes) {
-    case 1: return multiply_panel<1>(task);
-    case 2: return multiply_panel<2>(task);
-    default: return multiply_panel<3>(task);
+    case 1:
+      return multiply_panel<1>(task);
+    case 2:
+      return multiply_panel<2>(task);
+    default:
+      return multiply_panel<3>(task);
   }
 }
 
@@ -190,14 +201,16 @@ constexpr int64_t kDotRows = 8;
 }  // namespace
 
 void matmul_avx2_f32(const MatmulArgs& args, ThreadPool& pool) {
-  static constexpr BlockedKernel kernel{kLanes, kVectors, kGroup, 1, pack<float>, nullptr, multiply, store<float>};
+  static constexpr BlockedKernel kernel{kLanes,      kVectors, kGroup,   1,           kSteps,
+                                        pack<float>, nullptr,  multiply, store<float>};
   if (args.m == 0 || args.n == 0 || args.k == 0) return matmul_portable(args, pool);
   if (args.m <= kDotRows) return matmul_dot(args, pool, dot<float>);
   matmul_blocked(args, pool, kernel);
 }
 
 void matmul_avx2_bf16(const MatmulArgs& args, ThreadPool& pool) {
-  static constexpr BlockedKernel kernel{kLanes, kVectors, kGroup, 1, pack<bf16>, widen_bf16, multiply, store<bf16>};
+  static constexpr BlockedKernel kernel{kLanes,     kVectors,   kGroup,   1,          kSteps,
+                                        pack<bf16>, widen_bf16, multiply, store<bf16>};
   if (args.m == 0 || args.n == 0 || args.k == 0) return matmul_portable(args, pool);
   if (args.m <= kDotRows) return matmul_dot(args, pool, dot<bf16>);
   matmul_blocked(args, pool, kernel);

@@ -15,7 +15,9 @@ struct F32 {
   using Vector = __m512;
   static constexpr int64_t kPerVector = 16, kPerStep = 1;
   FK_AVX512_INLINE static Vector load(const Element* p) { return _mm512_loadu_ps(p); }
-  FK_AVX512_INLINE static Vector load_first(const Element* p, int64_t n) { return _mm512_maskz_loadu_ps(first16(n), p); }
+  FK_AVX512_INLINE static Vector load_first(const Element* p, int64_t n) {
+    return _mm512_maskz_loadu_ps(first16(n), p);
+  }
   FK_AVX512_INLINE static Vector load_step(const void* p) { return _mm512_loadu_ps(p); }
   FK_AVX512_INLINE static Vector broadcast(const Element* p) { return _mm512_set1_ps(*p); }
   FK_AVX512_INLINE static Vector broadcast_first(const Element* p) { return _mm512_set1_ps(*p); }
@@ -75,29 +77,41 @@ FK_AVX512 void dot_group(const DotTask& task, int64_t row) {
   int64_t m = 0;
   for (; m + 6 < task.m; m += 4) dot_rows<T, 4, R>(task, row, m);
   switch (task.m - m) {
-    case 1: return dot_rows<T, 1, R>(task, row, m);
-    case 2: return dot_rows<T, 2, R>(task, row, m);
-    case 3: return dot_rows<T, 3, R>(task, row, m);
-    case 4: return dot_rows<T, 4, R>(task, row, m);
-    case 5: return dot_rows<T, 5, R>(task, row, m);
-    default: return dot_rows<T, 6, R>(task, row, m);
+    case 1:
+      return dot_rows<T, 1, R>(task, row, m);
+    case 2:
+      return dot_rows<T, 2, R>(task, row, m);
+    case 3:
+      return dot_rows<T, 3, R>(task, row, m);
+    case 4:
+      return dot_rows<T, 4, R>(task, row, m);
+    case 5:
+      return dot_rows<T, 5, R>(task, row, m);
+    default:
+      return dot_rows<T, 6, R>(task, row, m);
   }
 }
 
 template <class T>
 FK_AVX512 void dot(const DotTask& task) {
   int64_t row = 0;
+  // Eight rows side by side: hardware prefetchers follow one stream per page, and a single one does not fill the memory
+  // bus. With more than two rows of x the sums take the registers that would need.
+  if (task.m <= 2)
+    for (; row + 8 <= task.rows; row += 8)
+      task.m == 1 ? dot_rows<T, 1, 8>(task, row, 0) : dot_rows<T, 2, 8>(task, row, 0);
   for (; row + 4 <= task.rows; row += 4) dot_group<T, 4>(task, row);
   for (; row < task.rows; ++row) dot_group<T, 1>(task, row);
 }
 
 // 8 rows of w by 3 vectors of x: 24 of the 32 registers are sums.
-constexpr int64_t kGroup = 8, kLanes = 16, kVectors = 3;
+constexpr int64_t kGroup = 8, kLanes = 16, kVectors = 3, kSteps = 128;
 
 FK_AVX512 void pack(const PackTask& task, int64_t element_bytes) {
   for (int64_t i = 0; i < task.width; i += kLanes)
-    avx512::pack16(static_cast<const std::byte*>(task.x) + i * task.x_stride * element_bytes, task.x_stride * element_bytes,
-                   task.rows - i, task.k * element_bytes, static_cast<uint32_t*>(task.panel) + i, task.width);
+    avx512::pack16(static_cast<const std::byte*>(task.x) + i * task.x_stride * element_bytes,
+                   task.x_stride * element_bytes, task.rows - i, task.k * element_bytes,
+                   static_cast<uint32_t*>(task.panel) + i, task.width);
 }
 
 template <class T, int V>
@@ -131,14 +145,18 @@ FK_AVX512 void multiply_panel(const PanelTask& task) {
 template <class T>
 FK_AVX512 void multiply(const PanelTask& task) {
   switch (task.width / kLanes) {
-    case 1: return multiply_panel<T, 1>(task);
-    case 2: return multiply_panel<T, 2>(task);
-    default: return multiply_panel<T, 3>(task);
+    case 1:
+      return multiply_panel<T, 1>(task);
+    case 2:
+      return multiply_panel<T, 2>(task);
+    default:
+      return multiply_panel<T, 3>(task);
   }
 }
 
 FK_AVX512 void store(const StoreTask& task) {
-  auto y_bytes = static_cast<int64_t>(dtype_size(task.y_dtype)), bias_bytes = static_cast<int64_t>(dtype_size(task.bias_dtype));
+  auto y_bytes = static_cast<int64_t>(dtype_size(task.y_dtype)),
+       bias_bytes = static_cast<int64_t>(dtype_size(task.bias_dtype));
   for (int64_t n = 0; n < task.n; n += 16) {
     __mmask16 columns = first16(task.n - n);
     const void* at = task.bias == nullptr ? nullptr : static_cast<const std::byte*>(task.bias) + n * bias_bytes;
@@ -157,8 +175,9 @@ void run(const MatmulArgs& args, ThreadPool& pool) {
   if (args.m == 0 || args.n == 0 || args.k == 0) return matmul_portable(args, pool);
   if (args.m <= kDotRows) return matmul_dot(args, pool, dot<T>);
   static constexpr BlockedKernel kernel{
-      kLanes,  kVectors,       kGroup, T::kPerStep, [](const PackTask& task) { pack(task, sizeof(typename T::Element)); },
-      nullptr, multiply<T>, store};
+      kLanes,      kVectors,    kGroup,
+      T::kPerStep, kSteps,      [](const PackTask& task) { pack(task, sizeof(typename T::Element)); },
+      nullptr,     multiply<T>, store};
   matmul_blocked(args, pool, kernel);
 }
 

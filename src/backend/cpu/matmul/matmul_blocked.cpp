@@ -9,10 +9,9 @@
 namespace fk {
 namespace {
 
-constexpr int64_t kSteps = 256;      // of a k-block: a group of 8 weight rows is 8 KiB, well inside the first-level cache
-constexpr int64_t kRows = 512;       // of x per pass: a k-block of them is 512 KiB, half of a second-level cache
-constexpr int64_t kColumns = 128;    // of y per block: their sums are 256 KiB, the rest of it
-constexpr int64_t kPadding = 16;     // floats between rows of sums, so that they do not share cache sets
+constexpr int64_t kRows = 512;     // of x per pass over the weights
+constexpr int64_t kColumns = 128;  // of y per block: with kRows, 256 KiB of sums
+constexpr int64_t kPadding = 16;   // floats between rows of sums, so that they do not share cache sets
 
 int64_t round_up(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
 
@@ -20,11 +19,17 @@ int64_t round_up(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit;
 class Pass {
  public:
   Pass(const MatmulArgs& args, const BlockedKernel& kernel, int64_t row, int64_t rows)
-      : a_(args), kernel_(kernel), row_(row), rows_(rows), padded_(round_up(rows, kernel.lanes)),
-        width_(kernel.lanes * kernel.vectors), k_block_(kSteps * kernel.k_per_step),
+      : a_(args),
+        kernel_(kernel),
+        row_(row),
+        rows_(rows),
+        padded_(round_up(rows, kernel.lanes)),
+        width_(kernel.lanes * kernel.vectors),
+        k_block_(kernel.steps * kernel.k_per_step),
         element_(static_cast<int64_t>(dtype_size(args.dtype))) {
     int64_t blocks = (a_.k + k_block_ - 1) / k_block_;
-    packed_ = reinterpret_cast<float*>(shared_scratch().at_least(static_cast<size_t>(blocks * kSteps * padded_) * 4));
+    packed_ =
+        reinterpret_cast<float*>(shared_scratch().at_least(static_cast<size_t>(blocks * kernel.steps * padded_) * 4));
   }
 
   void pack(int64_t thread, int64_t threads) const {
@@ -32,42 +37,44 @@ class Pass {
     Range mine = split_range(panels * blocks, 1, thread, threads);
     for (int64_t i = mine.begin; i < mine.end; ++i) {
       int64_t k = i / panels * k_block_, p = i % panels * width_;
-      kernel_.pack({at(a_.x, (row_ + p) * a_.x_stride + k), a_.x_stride, std::min(rows_ - p, width_), k_size(k), panel_width(p),
-                    panel(k, p)});
+      kernel_.pack({at(a_.x, (row_ + p) * a_.x_stride + k), a_.x_stride, std::min(rows_ - p, width_), k_size(k),
+                    panel_width(p), panel(k, p)});
     }
   }
 
   void multiply(int64_t thread, int64_t threads) const {
     int64_t c_stride = padded_ + kPadding;
-    size_t wide_bytes = static_cast<size_t>(kernel_.widen != nullptr ? kMaxGroup * k_block_ : 0) * 4;
-    std::byte* scratch = panel_scratch().at_least(wide_bytes + static_cast<size_t>((kColumns + kMaxGroup) * c_stride) * 4);
-    auto* c = reinterpret_cast<float*>(scratch + wide_bytes);
+    int64_t wide_floats = kernel_.widen != nullptr ? kColumns * k_block_ : 0,
+            c_floats = (kColumns + kMaxGroup) * c_stride;
+    auto* wide = reinterpret_cast<float*>(panel_scratch().at_least(static_cast<size_t>(wide_floats + c_floats) * 4));
+    float* c = wide + wide_floats;
     Range mine = split_range(a_.n, kernel_.group, thread, threads);
     for (int64_t n = mine.begin; n < mine.end; n += kColumns) {
       int64_t columns = std::min(kColumns, mine.end - n);
-      for (int64_t k = 0; k < a_.k; k += k_block_)
-        for (int64_t g = 0; g < columns; g += kernel_.group)
-          multiply_group(n + g, mine.end, k, c + g * c_stride, c_stride, reinterpret_cast<float*>(scratch));
-      kernel_.store({c, c_stride, rows_, columns, a_.bias == nullptr ? nullptr : at(a_.bias, n),
-                     static_cast<std::byte*>(a_.y) + (row_ * a_.y_stride + n) * static_cast<int64_t>(dtype_size(a_.y_dtype)),
-                     a_.y_stride, a_.dtype, a_.y_dtype});
+      for (int64_t k = 0; k < a_.k; k += k_block_) {
+        const void* w[kColumns + kMaxGroup];
+        for (int64_t i = 0; i < columns + kMaxGroup; ++i) w[i] = weights(n, std::min(i, columns - 1), k, wide);
+        for (int64_t i = 0; kernel_.widen != nullptr && i < columns; ++i)
+          kernel_.widen({at(a_.w, (n + i) * a_.w_stride + k), k_size(k), wide + i * k_block_});
+        for (int64_t p = 0; p < padded_; p += width_)
+          for (int64_t g = 0; g < columns; g += kernel_.group)
+            kernel_.multiply({panel(k, p), panel_width(p), w + g, k_size(k), c + g * c_stride + p, c_stride, k == 0});
+      }
+      kernel_.store(
+          {c, c_stride, rows_, columns, a_.bias == nullptr ? nullptr : at(a_.bias, n),
+           static_cast<std::byte*>(a_.y) + (row_ * a_.y_stride + n) * static_cast<int64_t>(dtype_size(a_.y_dtype)),
+           a_.y_stride, a_.dtype, a_.y_dtype});
     }
   }
 
  private:
-  void multiply_group(int64_t n, int64_t end, int64_t k, float* c, int64_t c_stride, float* wide) const {
-    const void* w[kMaxGroup];
-    for (int64_t i = 0; i < kernel_.group; ++i) {
-      w[i] = at(a_.w, std::min(n + i, end - 1) * a_.w_stride + k);
-      if (kernel_.widen == nullptr) continue;
-      kernel_.widen({w[i], k_size(k), wide + i * k_block_});
-      w[i] = wide + i * k_block_;
-    }
-    for (int64_t p = 0; p < padded_; p += width_)
-      kernel_.multiply({panel(k, p), panel_width(p), w, k_size(k), c + p, c_stride, k == 0});
+  // Where the kernel finds row n + i of w from k on.
+  const void* weights(int64_t n, int64_t i, int64_t k, const float* wide) const {
+    return kernel_.widen == nullptr ? at(a_.w, (n + i) * a_.w_stride + k) : wide + i * k_block_;
   }
-
-  const void* at(const void* base, int64_t element) const { return static_cast<const std::byte*>(base) + element * element_; }
+  const void* at(const void* base, int64_t element) const {
+    return static_cast<const std::byte*>(base) + element * element_;
+  }
   int64_t k_size(int64_t k) const { return std::min(k_block_, a_.k - k); }
   int64_t panel_width(int64_t p) const { return std::min(width_, padded_ - p); }
   // Blocks of k one after the other, in each the panels.

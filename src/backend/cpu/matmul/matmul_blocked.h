@@ -1,5 +1,6 @@
-// Products of many rows with vector instructions: x is packed once so that a vector holds one k of several rows, weights
-// are broadcast straight from the checkpoint's layout, sums of a block of weights stay in the second-level cache.
+// Products of many rows with vector instructions: x is packed once so that a vector holds one k of several rows, and
+// weights are broadcast straight from the checkpoint's layout. A panel of x stays in the first-level cache while a
+// block of weights passes by; that block and its sums stay in the second level.
 #pragma once
 
 #include <cstdint>
@@ -49,13 +50,14 @@ struct BlockedKernel {
   int64_t vectors;  // vectors in the widest panel
   int64_t group;    // rows of w multiplied at a time
   int64_t k_per_step;
+  int64_t steps;  // of a block of k: its widest panel is 24 KiB, half of a first-level cache
   void (*pack)(const PackTask&);
   void (*widen)(const WidenTask&);  // w to f32 before use; null when weights are multiplied as they are
   void (*multiply)(const PanelTask&);
   void (*store)(const StoreTask&);
 };
 
-inline constexpr int64_t kMaxGroup = 16;
+inline constexpr int64_t kMaxGroup = 8;
 
 void matmul_blocked(const MatmulArgs& args, ThreadPool& pool, const BlockedKernel& kernel);
 
