@@ -25,6 +25,25 @@ function(fk_module folder)
   target_include_directories(${name} PUBLIC "${CMAKE_SOURCE_DIR}/src")
   target_link_libraries(${name} PUBLIC fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json yaml-cpp Threads::Threads)
   set(FK_MODULES ${FK_MODULES} ${name} CACHE INTERNAL "")
+  include("${CMAKE_SOURCE_DIR}/src/${folder}/module.cmake" OPTIONAL)  # where a folder needs more than its sources
+endfunction()
+
+# fk_embed_text(TARGET PATH SYMBOL): the text of a file as `extern const std::string_view fk::SYMBOL`, so that the binary
+# needs no path to the source tree.
+function(fk_embed_text target path symbol)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${path}")
+  file(READ "${path}" text)
+  set(generated "${CMAKE_BINARY_DIR}/embedded/${symbol}.cpp")
+  file(CONFIGURE OUTPUT "${generated}" @ONLY CONTENT [[
+// @symbol@, from a text file of the source tree.
+#include <string_view>
+
+namespace fk {
+extern const std::string_view @symbol@;
+constinit const std::string_view @symbol@ = R"fk_text(@text@)fk_text";
+}  // namespace fk
+]])
+  target_sources(${target} PRIVATE "${generated}")
 endfunction()
 
 # fk_link(TARGET): link every module into an executable. Objects are named one by one, so none is dropped.

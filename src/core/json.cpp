@@ -2,8 +2,9 @@
 
 #include <cmath>
 #include <fstream>
-#include <set>
 #include <sstream>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -11,49 +12,7 @@
 namespace fk {
 namespace {
 
-constexpr int kMaxDepth = 128;  // far beyond any config or header; below what recursion over the value could not bear
-
-// Builds the value through nlohmann's own handler and refuses what strict JSON leaves undefined.
-class StrictHandler : public nlohmann::detail::json_sax_dom_parser<Json> {
-  using Base = nlohmann::detail::json_sax_dom_parser<Json>;
-
- public:
-  explicit StrictHandler(Json& value) : Base(value, true) {}
-
-  std::string refused;
-
-  bool start_object(std::size_t n) {
-    keys_.emplace_back();
-    return deeper() && Base::start_object(n);
-  }
-  bool end_object() {
-    keys_.pop_back();
-    --depth_;
-    return Base::end_object();
-  }
-  bool start_array(std::size_t n) { return deeper() && Base::start_array(n); }
-  bool end_array() {
-    --depth_;
-    return Base::end_array();
-  }
-  bool key(string_t& k) {
-    if (!keys_.back().insert(k).second) {
-      refused = fmt::format("the key '{}' appears twice in one object", k.substr(0, 80));
-      return false;
-    }
-    return Base::key(k);
-  }
-
- private:
-  bool deeper() {
-    if (++depth_ <= kMaxDepth) return true;
-    refused = fmt::format("it is nested deeper than {} levels", kMaxDepth);
-    return false;
-  }
-
-  int depth_ = 0;
-  std::vector<std::set<std::string>> keys_;
-};
+constexpr size_t kMaxDepth = 128;  // far beyond any config or header; below what recursion over the value could not bear
 
 // The library quotes what it last read, which may be megabytes; its first words hold the position and the cause.
 std::string first_words(std::string detail) {
@@ -63,6 +22,74 @@ std::string first_words(std::string detail) {
   while ((detail[end] & 0xc0) == 0x80) --end;  // not in the middle of a UTF-8 character
   return detail.substr(0, end) + "...";
 }
+
+// Builds the value, and refuses what strict JSON leaves undefined. Members are appended instead of looked up, since
+// a lookup in an ordered object is a linear search and headers of checkpoints have tens of thousands of members.
+class StrictHandler {
+ public:
+  explicit StrictHandler(Json& root) : root_(root) {}
+
+  std::string refused;
+
+  bool null() { return add(nullptr); }
+  bool boolean(bool value) { return add(value); }
+  bool number_integer(int64_t value) { return add(value); }
+  bool number_unsigned(uint64_t value) { return add(value); }
+  bool number_float(double value, const std::string&) { return add(value); }
+  bool string(std::string& value) { return add(std::move(value)); }
+  bool binary(Json::binary_t&) { return false; }  // not in JSON text
+
+  bool start_object(size_t) { return open(Json::object()); }
+  bool end_object() { return close(); }
+  bool start_array(size_t) { return open(Json::array()); }
+  bool end_array() { return close(); }
+  bool key(std::string& name) {
+    if (!open_.back().keys.insert(name).second) {
+      refused = fmt::format("the key '{}' appears twice in one object", name.substr(0, 80));
+      return false;
+    }
+    key_ = std::move(name);
+    return true;
+  }
+  bool parse_error(size_t, const std::string&, const nlohmann::json::exception& e) {
+    refused = e.what();
+    if (auto end = refused.find("] "); end != std::string::npos) refused = refused.substr(end + 2);
+    refused = first_words(refused);
+    return false;
+  }
+
+ private:
+  struct Open {
+    Json* value;
+    std::unordered_set<std::string> keys;  // of an object
+  };
+
+  // A container moves only when a sibling is added after it, and by then it is closed: pointers in open_ stay good.
+  Json* place(Json value) {
+    if (open_.empty()) return &(root_ = std::move(value));
+    Json& parent = *open_.back().value;
+    if (parent.is_array()) return &parent.get_ref<Json::array_t&>().emplace_back(std::move(value));
+    auto& members = parent.get_ref<Json::object_t&>();
+    return &static_cast<Json::object_t::Container&>(members).emplace_back(std::move(key_), std::move(value)).second;
+  }
+  bool add(Json value) { return place(std::move(value)) != nullptr; }
+  bool open(Json value) {
+    if (open_.size() == kMaxDepth) {
+      refused = fmt::format("it is nested deeper than {} levels", kMaxDepth);
+      return false;
+    }
+    open_.push_back({place(std::move(value)), {}});
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  Json& root_;
+  std::string key_;
+  std::vector<Open> open_;
+};
 
 void require_finite(const Json& value) {
   if (value.is_number_float() && !std::isfinite(value.get<double>()))
@@ -74,19 +101,13 @@ void require_finite(const Json& value) {
 }  // namespace
 
 Json parse_json(std::string_view text, std::string_view what) {
-  // The library takes a zero byte for the end of the text and would not look at what follows.
+  // The lexer takes a zero byte for the end of the text and would not look at what follows.
   if (size_t zero = text.find('\0'); zero != std::string_view::npos)
     throw Error("{} is not valid JSON: byte {} is zero.", what, zero);
   Json root;
   StrictHandler handler(root);
-  try {
-    if (Json::sax_parse(text.begin(), text.end(), &handler)) return root;
-  } catch (const nlohmann::json::exception& e) {
-    std::string detail = e.what();
-    if (auto end = detail.find("] "); end != std::string::npos) detail = detail.substr(end + 2);
-    throw Error("{} is not valid JSON: {}.", what, first_words(detail));
-  }
-  throw Error("{} is not acceptable JSON: {}.", what, handler.refused);
+  if (!Json::sax_parse(text.begin(), text.end(), &handler)) throw Error("{} is not valid JSON: {}.", what, handler.refused);
+  return root;
 }
 
 Json parse_json_file(const std::string& path) {

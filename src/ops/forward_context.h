@@ -41,7 +41,7 @@ struct Context {
   ThreadPool& pool;
   Arena& arena;
   const AttentionMetadata* attention = nullptr;
-  std::span<const KvLayer> kv_cache;  // by layer index
+  std::span<const KvLayer> kv_cache = {};  // by layer index
 };
 
 }  // namespace fk

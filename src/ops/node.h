@@ -22,8 +22,8 @@ struct BuildOptions {
   // Nothing but oracles and compositions: with tensors in f64 the tree computes the reference.
   bool oracle = false;
   // Only this implementation of this operator (by names); everything else is ranked as usual.
-  std::string only_operator;
-  std::string only_implementation;
+  std::string only_operator = {};
+  std::string only_implementation = {};
 };
 
 // Calls of one implementation, by size: class i counts calls whose first argument has 2^(i-1) < rows <= 2^i.

@@ -18,6 +18,19 @@ void each_index(const Shape& shape, Visit&& visit) {
   }
 }
 
+// Half of the smallest number a dtype has: what rounding may add to any error, however small the value.
+double half_smallest(DType dtype) {
+  switch (dtype) {
+    case DType::kF64: return 0x1p-1074;  // half of it is no double any more
+    case DType::kF32: return 0x1p-150;
+    case DType::kBF16: return 0x1p-134;
+    case DType::kF16: return 0x1p-25;
+    case DType::kF8E4M3: return 0x1p-10;
+    case DType::kF8E5M2: return 0x1p-17;
+    default: return 0;
+  }
+}
+
 double element(const View& v, const Shape& index) { return load_element(v.at(index.extents()), v.dtype()); }
 
 }  // namespace
@@ -32,13 +45,15 @@ std::string difference(const View& result, const View& reference, const Toleranc
     if (std::isfinite(ref)) scale = std::max(scale, ref);
   });
 
+  double least = tolerance.of_scale * scale + half_smallest(result.dtype());
+  auto allowed = [&](double ref) { return tolerance.relative * std::abs(ref) + least; };
   int64_t wrong = 0;
   double worst = 0;
   Shape where;
   each_index(reference.shape(), [&](const Shape& at) {
     double got = element(result, at), ref = element(reference, at);
     if (got == ref) return;  // equal infinities
-    double error = std::abs(got - ref), bound = tolerance.relative * std::abs(ref) + tolerance.of_scale * scale;
+    double error = std::abs(got - ref), bound = allowed(ref);
     if (std::isfinite(got) && std::isfinite(ref) && error <= bound) return;
     double excess = std::isfinite(error) ? error - bound : INFINITY;
     if (wrong++ == 0 || excess > worst) {
@@ -49,7 +64,7 @@ std::string difference(const View& result, const View& reference, const Toleranc
   if (wrong == 0) return {};
   double got = element(result, where), ref = element(reference, where);
   return fmt::format("{} of {} elements are off, worst at {}: {} instead of {} (allowed {:.3g})", wrong, reference.numel(), where.str(), got,
-                     ref, tolerance.relative * std::abs(ref) + tolerance.of_scale * scale);
+                     ref, allowed(ref));
 }
 
 }  // namespace fk::conformance

@@ -3,12 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
 
 namespace fk::conformance {
 namespace {
 
 constexpr size_t kLine = 64;
 constexpr size_t kFence = 4 * kLine;
+constexpr std::byte kFenceByte{0xff};
 // Odd, so that in rows of any width most rows start at an odd element.
 constexpr int64_t kRowGap = 5;
 
@@ -42,15 +46,12 @@ void GuardedTensor::place(const TensorSpec& spec, Placement placement) {
   int64_t pitch = width + (strided ? kRowGap : 0);
 
   before_ = kFence + (placement == Placement::kAligned ? 0 : element);
-  size_t size = before_ + static_cast<size_t>(rows * pitch) * element + kFence;
-  memory_ = std::make_unique<std::byte[]>(size + kLine);
+  rows_ = static_cast<size_t>(rows);
+  width_ = static_cast<size_t>(width) * element;
+  pitch_ = static_cast<size_t>(pitch) * element;
+  image_.assign(before_ + rows_ * pitch_ + kFence, kFenceByte);
+  memory_ = std::make_unique<std::byte[]>(image_.size() + kLine);
   start_ = memory_.get() + (kLine - reinterpret_cast<uintptr_t>(memory_.get()) % kLine) % kLine;
-
-  image_.assign(size, std::byte{0xff});
-  is_fence_.assign(size, 1);
-  for (int64_t r = 0; r < rows; ++r)
-    std::fill_n(is_fence_.begin() + static_cast<int64_t>(before_ + static_cast<size_t>(r * pitch) * element),
-                static_cast<size_t>(width) * element, uint8_t{0});
   restore();
 
   std::byte* first = start_ + before_;
@@ -62,10 +63,22 @@ void GuardedTensor::place(const TensorSpec& spec, Placement placement) {
   }
 }
 
+#if defined(__SANITIZE_ADDRESS__)
+void GuardedTensor::arm() const {
+  __asan_poison_memory_region(start_, image_.size());
+  each_row([&](size_t offset, size_t length) { __asan_unpoison_memory_region(start_ + offset, length); });
+}
+void GuardedTensor::disarm() const { __asan_unpoison_memory_region(start_, image_.size()); }
+#else
+void GuardedTensor::arm() const {}
+void GuardedTensor::disarm() const {}
+#endif
+
 void GuardedTensor::restore() { std::copy(image_.begin(), image_.end(), start_); }
 
 void GuardedTensor::poison(std::byte pattern) {
-  for (size_t i = 0; i < is_fence_.size(); ++i) start_[i] = is_fence_[i] ? std::byte{0xff} : pattern;
+  restore();
+  each_row([&](size_t offset, size_t length) { std::fill_n(start_ + offset, length, pattern); });
 }
 
 std::string GuardedTensor::describe(size_t byte) const {
@@ -75,9 +88,18 @@ std::string GuardedTensor::describe(size_t byte) const {
 }
 
 std::string GuardedTensor::fence_damage() const {
-  for (size_t i = 0; i < is_fence_.size(); ++i)
-    if (is_fence_[i] && start_[i] != std::byte{0xff}) return describe(i);
-  return {};
+  std::string damage;
+  size_t checked = 0;
+  auto check_up_to = [&](size_t end) {
+    for (; checked < end; ++checked)
+      if (damage.empty() && start_[checked] != kFenceByte) damage = describe(checked);
+  };
+  each_row([&](size_t offset, size_t length) {
+    check_up_to(offset);
+    checked += length;
+  });
+  check_up_to(image_.size());
+  return damage;
 }
 
 std::string GuardedTensor::change() const {
@@ -87,9 +109,8 @@ std::string GuardedTensor::change() const {
 
 std::vector<std::byte> GuardedTensor::bytes() const {
   std::vector<std::byte> elements;
-  elements.reserve(view_.size_bytes());
-  for (size_t i = 0; i < is_fence_.size(); ++i)
-    if (!is_fence_[i]) elements.push_back(start_[i]);
+  elements.reserve(rows_ * width_);
+  each_row([&](size_t offset, size_t length) { elements.insert(elements.end(), start_ + offset, start_ + offset + length); });
   return elements;
 }
 

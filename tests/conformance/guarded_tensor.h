@@ -33,6 +33,10 @@ class GuardedTensor {
 
   const View& view() const { return view_; }
 
+  // While armed, the address sanitizer (where the build has it) stops at any touch of the fence, reads included.
+  void arm() const;
+  void disarm() const;
+
   void restore();                  // the content as it was at first
   void poison(std::byte pattern);  // every element; the fence stays
   // Empty, or where the memory differs from what it should hold.
@@ -44,12 +48,17 @@ class GuardedTensor {
  private:
   void place(const TensorSpec& spec, Placement placement);
   std::string describe(size_t byte) const;
+  // Calls visit(offset, length) for every row of elements; what lies between them is fence.
+  template <class Visit>
+  void each_row(Visit&& visit) const {
+    for (size_t r = 0; r < rows_; ++r) visit(before_ + r * pitch_, width_);
+  }
 
   std::unique_ptr<std::byte[]> memory_;
-  std::byte* start_ = nullptr;        // of the fenced region
-  size_t before_ = 0;                 // bytes from start_ to the first element
-  std::vector<std::byte> image_;      // what the region holds when nothing touched it
-  std::vector<uint8_t> is_fence_;     // by byte
+  std::byte* start_ = nullptr;    // of the fenced region
+  std::vector<std::byte> image_;  // what the region holds when nothing touched it
+  // In bytes: from start_ to the first row, length of a row, from row to row.
+  size_t before_ = 0, width_ = 0, pitch_ = 0, rows_ = 0;
   View view_;
 };
 

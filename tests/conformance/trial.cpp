@@ -130,6 +130,13 @@ class Scene {
   const std::vector<View>& caches() const { return caches_; }
   Node::Lookup weights() const { return lookup_in(specs_, params_); }
 
+  void arm() const {
+    for (const Item& item : items_) item.tensor->arm();
+  }
+  void disarm() const {
+    for (const Item& item : items_) item.tensor->disarm();
+  }
+
   void prepare(std::byte poison) {
     for (Item& item : items_) {
       if (item.role == Role::kState) item.tensor->restore();
@@ -230,8 +237,11 @@ Verdict examine(const Problem& problem, const Subject& subject, Placement placem
     scene.prepare(kPoison[call]);
     Context ctx{.pool = pool, .arena = arena, .attention = &problem.data.batch->attention(), .kv_cache = layers};
     try {
+      scene.arm();
       subject.call(ctx, scene.args());
+      scene.disarm();
     } catch (const Error& error) {
+      scene.disarm();
       std::string_view text = error.what();
       if (text.starts_with("No implementation of ")) verdict.refusal = text;
       else verdict.faults.push_back(fmt::format("call {}: threw: {}", call + 1, text));

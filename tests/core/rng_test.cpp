@@ -1,4 +1,5 @@
-// Philox4x32-10 against the known-answer vectors of Random123, and the distributions built on it.
+// Philox4x32-10 against the known-answer vectors of Random123, its streams against those the Python tool exported
+// (tests/golden/data/philox.json), and the distributions built on it.
 #include "core/rng.h"
 
 #include <gtest/gtest.h>
@@ -6,6 +7,8 @@
 #include <algorithm>
 #include <cmath>
 #include <vector>
+
+#include "core/json.h"
 
 namespace fk {
 namespace {
@@ -31,6 +34,23 @@ TEST(Stream, KeyIsFnv1aOfTheName) {
   EXPECT_NE(stream_key(1, "a"), stream_key(2, "a"));
   EXPECT_NE(stream_key(1, "a"), stream_key(1, "b"));
   EXPECT_EQ(Stream(5, "x").u32(9), Stream(stream_key(5, "x")).u32(9));
+}
+
+TEST(Stream, IsTheStreamOfThePythonTool) {
+  Json exported = parse_json_file(FK_SOURCE_DIR "/tests/golden/data/philox.json");
+  ASSERT_FALSE(exported["streams"].empty());
+  for (const Json& e : exported["streams"]) {
+    Stream s(std::stoull(e["seed"].get<std::string>(), nullptr, 16), e["name"].get<std::string>());
+    EXPECT_EQ(s.key(), std::stoull(e["key"].get<std::string>(), nullptr, 16)) << e["name"];
+    for (size_t i = 0; i < e["blocks"].size(); ++i)
+      EXPECT_EQ(s.block(e["block_index"][i].get<uint64_t>()), e["blocks"][i].get<PhiloxBlock>()) << e["name"];
+    for (size_t i = 0; i < e["uniform"].size(); ++i) {
+      EXPECT_EQ(s.uniform(i), e["uniform"][i].get<double>());
+      EXPECT_EQ(s.below(i, 1000), e["below_1000"][i].get<uint64_t>());
+      // log and cos may differ in the last bit between libraries.
+      EXPECT_NEAR(s.normal(i), e["normal"][i].get<double>(), 1e-14);
+    }
+  }
 }
 
 // Bounds are five standard errors of the estimate for n samples.

@@ -33,7 +33,8 @@ TEST(MachineCpu, CpuLists) {
   EXPECT_EQ(count_cpu_list("0"), 1);
   EXPECT_EQ(count_cpu_list("0-3,8"), 5);
   EXPECT_EQ(count_cpu_list("0-1,64-65"), 4);
-  for (const char* bad : {"", "a", "3-1", "-1", "0-", "0,,1", "99999999999999"}) EXPECT_EQ(count_cpu_list(bad), 0) << bad;
+  for (const char* bad : {"", "a", "3-1", "-1", "0-", "0,,1", "99999999999999"})
+    EXPECT_EQ(count_cpu_list(bad), 0) << bad;
 }
 
 TEST(MachineCpu, TwoSocketsWithTwoThreadsACore) {

@@ -37,11 +37,10 @@ void for_row_pieces(ThreadPool& pool, int64_t rows, int64_t width, Body&& body) 
   });
 }
 
-// Row `r` of a [T, N] view, or of a [T, H, N] view read as T * H rows.
+// Row `r` of the outermost dimension.
 template <class T>
 T* row_of(const View& v, int64_t r) {
-  if (v.rank() == 2) return v.ptr<T>() + r * v.stride(0);
-  return v.ptr<T>() + r / v.size(1) * v.stride(0) + r % v.size(1) * v.stride(1);
+  return v.ptr<T>() + r * v.stride(0);
 }
 
 // Calls body(T{}) with the element type of a dtype that refuse_floats lets through.

@@ -8,13 +8,7 @@
 #include <cstdint>
 
 #include "core/dtype.h"
-
-// aarch64 has NEON in its base set and needs no clones.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define FK_SIMD_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define FK_SIMD_CLONES
-#endif
+#include "core/simd_clones.h"
 
 #define FK_INLINE inline __attribute__((always_inline))
 
@@ -25,10 +19,11 @@ FK_INLINE float load(const float& x) { return x; }
 FK_INLINE float load(const bf16& x) { return std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16); }
 
 FK_INLINE void store(float& to, float x) { to = x; }
-FK_INLINE void store(bf16& to, float x) {  // rounds as bf16's constructor does
+// Rounds to nearest even. A NaN stays one because its low 16 bits are zero, as in every NaN that arithmetic makes out of
+// bf16 operands or out of an invalid operation; others must not come here.
+FK_INLINE void store(bf16& to, float x) {
   auto u = std::bit_cast<uint32_t>(x);
-  uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
-  to.bits = static_cast<uint16_t>((u & 0x7fffffffu) > 0x7f800000u ? ((u >> 16) | 0x40u) : rounded);
+  to.bits = static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
 }
 
 // A float's place in the order of all floats, as an integer: maxima of integers vectorise, those of floats only under
@@ -43,5 +38,25 @@ FK_INLINE int32_t order_key(float x, int32_t nan = kAboveInfinity) {
 }
 
 FK_INLINE float from_order_key(int32_t key) { return std::bit_cast<float>(key ^ ((key >> 31) & 0x7fffffff)); }
+
+// term(0) + ... + term(n-1), in 32 running sums that are added up in pairs: the same order on every machine, and less
+// work at the end of a short row than a compiler's own reduction.
+template <class Term>
+FK_INLINE float lane_sum(int64_t n, Term term) {
+  constexpr int kLanes = 32;
+  float lanes[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+#pragma GCC unroll 32
+    for (int j = 0; j < kLanes; ++j) lanes[j] += term(i + j);
+  }
+  for (int j = 0; i + j < n; ++j) lanes[j] += term(i + j);
+#pragma GCC unroll 5
+  for (int half = kLanes / 2; half > 0; half /= 2) {
+#pragma GCC unroll 16
+    for (int j = 0; j < half; ++j) lanes[j] += lanes[j + half];
+  }
+  return lanes[0];
+}
 
 }  // namespace fk

@@ -24,6 +24,7 @@ std::vector<Case<Argmax>> Argmax::cases() {
   return {{"one element", {}, Workload::rows(1, 1)},
           {"ties", {}, Workload::rows(9, 77)},
           {"vocabulary", {}, Workload::rows(3, 5003)},
+          {"wide rows", {}, Workload::rows(2, 70001)},
           {"no rows", {}, Workload::rows(0, 4)}};
 }
 

@@ -61,15 +61,16 @@ std::vector<double> filtered(Args call, int64_t row) {
     for (int64_t i = top_k; i < V; ++i) p[order[i]] = 0;
   double total = std::accumulate(p.begin(), p.end(), 0.0), running = 0;
   for (int64_t i : order) {
-    if (top_p < 1 && running >= top_p * total) p[i] = 0;
+    if (top_p < 1 && running > 0 && running >= top_p * total) p[i] = 0;  // the largest always stays
     running += p[i];
   }
   return p;
 }
 
 double drawn(Args call, int64_t row) {
-  Stream stream(static_cast<uint64_t>(get(*call[5], row)));
-  return stream.uniform(static_cast<uint64_t>(get(*call[6], row)));
+  // All 64 bits of a seed count; a double would lose some.
+  auto integer = [&](size_t arg) { return static_cast<uint64_t>(call[arg]->ptr<int64_t>()[row * call[arg]->stride(0)]); };
+  return Stream(integer(5)).uniform(integer(6));
 }
 
 class SampleOracle final : public Sample {

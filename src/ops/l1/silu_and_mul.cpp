@@ -25,6 +25,7 @@ std::vector<Case<SiluAndMul>> SiluAndMul::cases() {
   return {{"one element", {}, Workload::rows(1, 1)},
           {"odd tail", {}, Workload::rows(3, 77)},
           {"wide", {}, Workload::rows(5, 1024)},
+          {"one wide row", {}, Workload::rows(1, 40001)},
           {"no tokens", {}, Workload::rows(0, 8)}};
 }
 

@@ -27,6 +27,7 @@ std::vector<Case<Softmax>> Softmax::cases() {
   return {{"one element", {}, Workload::rows(1, 1)},
           {"odd tail", {}, Workload::rows(3, 77)},
           {"vocabulary", {}, Workload::rows(2, 5003)},
+          {"one wide row", {}, Workload::rows(1, 70001)},
           {"no rows", {}, Workload::rows(0, 4)}};
 }
 

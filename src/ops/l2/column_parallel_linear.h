@@ -33,6 +33,7 @@ class ColumnParallelLinear : public ParallelLinear<ColumnParallelLinear> {
 
   explicit ColumnParallelLinear(const Init&) {}
 
+  static int64_t out_features(const Init& init) { return init.output_size / init.tp_size; }
   static Linear::Init local(const Init& init);
   static std::vector<Case<ColumnParallelLinear>> cases();
 };

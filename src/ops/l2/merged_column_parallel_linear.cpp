@@ -4,12 +4,15 @@
 
 namespace fk {
 
+int64_t MergedColumnParallelLinear::out_features(const Init& init) {
+  int64_t sum = 0;
+  for (int64_t size : init.output_sizes) sum += size / init.tp_size;
+  return sum;
+}
+
 Linear::Init MergedColumnParallelLinear::local(const Init& init) {
-  Linear::Init local{.in_features = init.input_size, .bias = init.bias, .dtype = init.dtype};
-  for (int64_t size : init.output_sizes) {
-    local.output_sizes.push_back(size / init.tp_size);
-    local.out_features += size / init.tp_size;
-  }
+  Linear::Init local{.in_features = init.input_size, .out_features = out_features(init), .bias = init.bias, .dtype = init.dtype};
+  for (int64_t size : init.output_sizes) local.output_sizes.push_back(size / init.tp_size);
   return local;
 }
 

@@ -33,6 +33,7 @@ class MergedColumnParallelLinear : public ParallelLinear<MergedColumnParallelLin
 
   explicit MergedColumnParallelLinear(const Init&) {}
 
+  static int64_t out_features(const Init& init);
   static Linear::Init local(const Init& init);
   static std::vector<Case<MergedColumnParallelLinear>> cases();
 };

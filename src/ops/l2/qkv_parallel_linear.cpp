@@ -6,14 +6,24 @@
 
 namespace fk {
 
+namespace {
+
+int64_t q_rows(const QKVParallelLinear::Init& init) { return init.total_num_heads / init.tp_size * init.head_size; }
+
+// With more ranks than kv heads, ranks share one: each still holds at least one.
+int64_t kv_rows(const QKVParallelLinear::Init& init) {
+  return std::max<int64_t>(1, init.total_num_kv_heads / init.tp_size) * init.head_size;
+}
+
+}  // namespace
+
+int64_t QKVParallelLinear::out_features(const Init& init) { return q_rows(init) + 2 * kv_rows(init); }
+
 Linear::Init QKVParallelLinear::local(const Init& init) {
-  // With more ranks than kv heads, ranks share one: each still holds at least one.
-  int64_t q = init.total_num_heads / init.tp_size * init.head_size;
-  int64_t kv = std::max<int64_t>(1, init.total_num_kv_heads / init.tp_size) * init.head_size;
   return {.in_features = init.hidden_size,
-          .out_features = q + 2 * kv,
+          .out_features = out_features(init),
           .bias = init.bias,
-          .output_sizes = {q, kv, kv},
+          .output_sizes = {q_rows(init), kv_rows(init), kv_rows(init)},
           .dtype = init.dtype};
 }
 

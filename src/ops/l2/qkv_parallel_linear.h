@@ -37,6 +37,7 @@ class QKVParallelLinear : public ParallelLinear<QKVParallelLinear> {
 
   explicit QKVParallelLinear(const Init&) {}
 
+  static int64_t out_features(const Init& init);
   static Linear::Init local(const Init& init);
   static std::vector<Case<QKVParallelLinear>> cases();
 };

@@ -5,7 +5,7 @@
 namespace fk {
 
 Linear::Init ReplicatedLinear::local(const Init& init) {
-  return {.in_features = init.input_size, .out_features = init.output_size, .bias = init.bias, .dtype = init.dtype};
+  return {.in_features = init.input_size, .out_features = out_features(init), .bias = init.bias, .dtype = init.dtype};
 }
 
 std::vector<Case<ReplicatedLinear>> ReplicatedLinear::cases() {

@@ -33,6 +33,7 @@ class ReplicatedLinear : public ParallelLinear<ReplicatedLinear> {
 
   explicit ReplicatedLinear(const Init&) {}
 
+  static int64_t out_features(const Init& init) { return init.output_size; }
   static Linear::Init local(const Init& init);
   static std::vector<Case<ReplicatedLinear>> cases();
 };

@@ -8,7 +8,7 @@ namespace fk {
 Linear::Init RowParallelLinear::local(const Init& init) {
   // Every rank adds to the same sum, so only the first may bring the bias.
   return {.in_features = init.input_size / init.tp_size,
-          .out_features = init.output_size,
+          .out_features = out_features(init),
           .bias = init.bias && init.tp_rank == 0,
           .dtype = init.dtype};
 }

@@ -35,6 +35,7 @@ class RowParallelLinear : public ParallelLinear<RowParallelLinear> {
 
   explicit RowParallelLinear(const Init& init) : init_(init) {}
 
+  static int64_t out_features(const Init& init) { return init.output_size; }
   static Linear::Init local(const Init& init);
   static std::vector<Case<RowParallelLinear>> cases();
 

@@ -36,6 +36,7 @@ std::vector<Product> products_of_this_cpu() {
   if (cpu.amx_bf16) all.push_back({"amx_bf16", DType::kBF16, matmul_amx_bf16});
 #elif defined(__aarch64__)
   if (cpu.neon) all.push_back({"neon_f32", DType::kF32, matmul_neon_f32});
+  if (cpu.neon) all.push_back({"neon_widen_bf16", DType::kBF16, matmul_neon_widen_bf16});
   if (cpu.neon_bf16) all.push_back({"neon_bf16", DType::kBF16, matmul_neon_bf16});
 #endif
   return all;

@@ -14,7 +14,7 @@ FK_INLINE float gelu_exact(float x) { return x * normal_cdf(x); }
 // (1 + tanh z) / 2 is the logistic function of 2 z, which does not cancel for negative z.
 FK_INLINE float gelu_tanh(float x) {
   constexpr float k2Sqrt2OverPi = 1.5957691216f;
-  return x / (1.0f + vexp(-k2Sqrt2OverPi * (x + 0.044715f * x * x * x)));
+  return x / (1.0f + vexp_bounded(-k2Sqrt2OverPi * (x + 0.044715f * x * x * x)));
 }
 
 template <auto kGelu, class T>

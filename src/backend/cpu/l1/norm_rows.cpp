@@ -8,26 +8,16 @@
 namespace fk {
 namespace {
 
-// One row, read from memory once: the second loop finds it in the first-level cache.
+// One row, read from memory once: the later loops find it in the first-level cache.
 template <class T>
 FK_INLINE void norm_row(const T* x, const T* residual, const T* weight, T* out, T* residual_out, int64_t n, float eps, float weight_offset) {
-  float squares = 0;
   if (residual != nullptr) {
     // The sum is rounded to T before it is normalised, so that out belongs to the residual_out the next layer reads.
-#pragma omp simd reduction(+ : squares)
-    for (int64_t i = 0; i < n; ++i) {
-      store(residual_out[i], load(x[i]) + load(residual[i]));
-      float s = load(residual_out[i]);
-      squares += s * s;
-    }
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) store(residual_out[i], load(x[i]) + load(residual[i]));
     x = residual_out;
-  } else {
-#pragma omp simd reduction(+ : squares)
-    for (int64_t i = 0; i < n; ++i) {
-      float s = load(x[i]);
-      squares += s * s;
-    }
   }
+  float squares = lane_sum(n, [&](int64_t i) { return load(x[i]) * load(x[i]); });
   float scale = 1.0f / std::sqrt(squares / static_cast<float>(n) + eps);
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) store(out[i], load(x[i]) * scale * (load(weight[i]) + weight_offset));
@@ -46,17 +36,25 @@ FK_SIMD_CLONES void normalise(const float* x, const float* residual, const float
 
 std::string_view refuse_norm(Args args) {
   if (args[1].has_value() != args[3].has_value()) return "residual and residual_out come together";
+  if (args[1] && args[0]->rank() != 2) return "a residual is added to rows of tokens only, not of heads";
   return refuse_floats({&args[0], &args[1], &args[2], &args[3]});
 }
 
 void norm_rows(ThreadPool& pool, const NormRows& call) {
-  int64_t n = call.x.size(-1), rows = n == 0 ? 0 : call.x.numel() / n;
-  with_float(call.x.dtype(), [&]<class T>(T) {
-    const T* weight = call.weight.ptr<T>();
-    for_rows(pool, rows, n, [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r)
-        normalise(row_of<T>(call.x, r), call.residual ? row_of<T>(*call.residual, r) : nullptr, weight, row_of<T>(call.out, r),
-                  call.residual_out ? row_of<T>(*call.residual_out, r) : nullptr, n, static_cast<float>(call.eps), call.weight_offset);
+  const View &x = call.x, &out = call.out;
+  bool heads = x.rank() == 3;
+  int64_t T = x.size(0), H = heads ? x.size(1) : 1, D = x.size(-1);
+  int64_t x_head = heads ? x.stride(1) : 0, out_head = heads ? out.stride(1) : 0;
+  auto eps = static_cast<float>(call.eps);
+  with_float(x.dtype(), [&]<class E>(E) {
+    const E* weight = call.weight.ptr<E>();
+    for_rows(pool, T, H * D, [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t) {
+        const E* residual = call.residual ? row_of<E>(*call.residual, t) : nullptr;
+        E* residual_out = call.residual_out ? row_of<E>(*call.residual_out, t) : nullptr;
+        for (int64_t h = 0; h < H; ++h)
+          normalise(row_of<E>(x, t) + h * x_head, residual, weight, row_of<E>(out, t) + h * out_head, residual_out, D, eps, call.weight_offset);
+      }
     });
   });
 }

@@ -14,7 +14,7 @@ namespace fk {
 namespace {
 
 // Tokens whose largest probability is kept, so that searches skip most of the vocabulary.
-constexpr int64_t kBlock = 64;
+constexpr int64_t kBlock = 256;
 
 struct Token {
   float p;
@@ -160,20 +160,23 @@ class Row {
       total += static_cast<double>(block_scratch_[b]);
     }
     double left = u * total;
-    int64_t token = 0;
-    for (int64_t b = 0; b < blocks_; ++b) {
+    int64_t block = -1;
+    bool passed = false;
+    for (int64_t b = 0; b < blocks_ && !passed; ++b) {
       auto sum = static_cast<double>(block_scratch_[b]);
       if (sum == 0) continue;
-      // Rounding can leave a little after the last token of a block whose sum was not passed; that token then stands.
-      bool here = left < sum;
-      for (int64_t i = b * kBlock, last = std::min(i + kBlock, n_); i < last; ++i) {
-        if (!kept(p_[i], static_cast<int32_t>(i), cut)) continue;
-        token = i;
-        if (here && left < static_cast<double>(p_[i])) return token;
-        if (here) left -= static_cast<double>(p_[i]);
-      }
-      if (here) return token;
-      left -= sum;
+      block = b;
+      passed = left < sum;
+      if (!passed) left -= sum;
+    }
+    if (block < 0) return 0;  // a row without a single possible token
+    // Where rounding leaves a little after the last token, that token stands.
+    int64_t token = 0;
+    for (int64_t i = block * kBlock, last = std::min(i + kBlock, n_); i < last; ++i) {
+      if (!kept(p_[i], static_cast<int32_t>(i), cut)) continue;
+      token = i;
+      if (passed && left < static_cast<double>(p_[i])) break;
+      left -= static_cast<double>(p_[i]);
     }
     return token;
   }

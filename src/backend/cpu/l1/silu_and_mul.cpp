@@ -13,7 +13,7 @@ FK_INLINE void silu_and_mul_body(const T* gate, const T* up, T* out, int64_t n) 
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
     float g = load(gate[i]);
-    store(out[i], g / (1.0f + vexp(-g)) * load(up[i]));
+    store(out[i], g / (1.0f + vexp_bounded(-g)) * load(up[i]));
   }
 }
 

@@ -110,4 +110,26 @@ FK_AVX512_INLINE void store16(const float* c, int64_t c_stride, __m512 bias, __m
   }
 }
 
+// The same for 32 columns at once, c[n][m] in two tiles of 16 columns, to bf16: a row of y is written in one piece.
+// Sums are rounded in pairs of columns first, which halves what has to be transposed.
+FK_AVX512_INLINE void store32_bf16(const float* low, const float* high, const float* bias, __mmask32 columns, int64_t rows,
+                                   uint16_t* y, int64_t y_stride) {
+  const __m512i interleave = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                                              21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+  __m512i r[16];
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) {
+    const float* c = (i < 8 ? low : high) + i % 8 * 32;
+    __m512 even = _mm512_add_ps(_mm512_loadu_ps(c), _mm512_set1_ps(bias[2 * i]));
+    __m512 odd = _mm512_add_ps(_mm512_loadu_ps(c + 16), _mm512_set1_ps(bias[2 * i + 1]));
+    r[i] = _mm512_permutexvar_epi16(interleave, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(odd, even)));
+  }
+  transpose16(r);
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) {
+    if (i >= rows) return;
+    _mm512_mask_storeu_epi16(y + i * y_stride, columns, r[i]);
+  }
+}
+
 }  // namespace fk::avx512

@@ -38,6 +38,7 @@ void matmul_amx_bf16(const MatmulArgs& args, ThreadPool& pool);
 
 // aarch64
 void matmul_neon_f32(const MatmulArgs& args, ThreadPool& pool);
-void matmul_neon_bf16(const MatmulArgs& args, ThreadPool& pool);
+void matmul_neon_bf16(const MatmulArgs& args, ThreadPool& pool);        // needs neon_bf16
+void matmul_neon_widen_bf16(const MatmulArgs& args, ThreadPool& pool);  // needs neon
 
 }  // namespace fk

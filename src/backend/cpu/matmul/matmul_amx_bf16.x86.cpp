@@ -119,6 +119,7 @@ class Pass {
         std::byte* sums = block + block_bytes + (n - columns.begin) / kPanel * count * kSumsBytes;
         Prefetch next = after(columns, end, n, k, count);
         for (int64_t p = 0; p < count; ++p) {
+          if (last) prefetch_output((panels.begin + p) * kPanel, n);
           multiply_panel(block, panel(k, panels.begin + p), (k_size(k) + kStepElements - 1) / kStepElements, sums + p * kSumsBytes,
                          k == 0, next);
           next.w += next.rows * next.stride_bytes;
@@ -205,18 +206,33 @@ class Pass {
     _tile_stored(3, sums + 3072, 64);
   }
 
+  // Writing lines of y that are in no cache would hold up the stores behind them for longer than a panel takes.
+  FK_AMX void prefetch_output(int64_t m, int64_t n) const {
+    auto bytes = static_cast<int64_t>(dtype_size(a_.y_dtype));
+    auto* y = static_cast<const std::byte*>(a_.y) + ((row_ + m) * a_.y_stride + n) * bytes;
+    for (int64_t i = 0; i < at_most(kPanel, rows_ - m); ++i)
+      for (int64_t line = 0; line < bytes / 2; ++line) _mm_prefetch(y + i * a_.y_stride * bytes + line * 64, _MM_HINT_T1);
+  }
+
   // Tiles of sums are [n half][m half][16 n][16 m].
   FK_AMX void store(const std::byte* sums, int64_t m, int64_t n, int64_t end) const {
-    auto y_bytes = static_cast<int64_t>(dtype_size(a_.y_dtype));
-    for (int64_t half = 0; half < 2 && n + half * 16 < end; ++half) {
-      int64_t column = n + half * 16;
-      __mmask16 mask = avx512::first16(end - column);
-      const void* at = a_.bias == nullptr ? nullptr : static_cast<const std::byte*>(a_.bias) + column * 2;
-      __m512 bias = avx512::load_bias(at, DType::kBF16, mask);
-      for (int64_t part = 0; part < 2; ++part)
-        avx512::store16(reinterpret_cast<const float*>(sums + (half * 2 + part) * 1024), 16, bias, mask, rows_ - m - part * 16,
-                        static_cast<std::byte*>(a_.y) + ((row_ + m + part * 16) * a_.y_stride + column) * y_bytes, a_.y_stride,
-                        a_.y_dtype);
+    auto* tile = reinterpret_cast<const float*>(sums);
+    auto* bias_at = static_cast<const uint16_t*>(a_.bias);
+    alignas(64) float bias[kPanel];
+    for (int64_t i = 0; i < kPanel; i += 16) {
+      __mmask16 mask = avx512::first16(end - n - i < 0 ? 0 : end - n - i);
+      _mm512_store_ps(bias + i, avx512::load_bias(bias_at == nullptr ? nullptr : bias_at + n + i, DType::kBF16, mask));
+    }
+    for (int64_t half = 0; half < 2; ++half, tile += 256) {
+      int64_t row = m + half * 16, at = (row_ + row) * a_.y_stride + n;
+      if (a_.y_dtype == DType::kBF16) {
+        avx512::store32_bf16(tile, tile + 512, bias, avx512::first32(end - n), rows_ - row, static_cast<uint16_t*>(a_.y) + at,
+                             a_.y_stride);
+        continue;
+      }
+      for (int64_t i = 0; i < kPanel && n + i < end; i += 16)
+        avx512::store16(tile + i * 32, 16, _mm512_load_ps(bias + i), avx512::first16(end - n - i), rows_ - row,
+                        static_cast<float*>(a_.y) + at + i, a_.y_stride, DType::kF32);
     }
   }
 

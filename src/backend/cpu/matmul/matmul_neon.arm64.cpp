@@ -1,0 +1,150 @@
+// Products with FMLA, for f32 and, on CPUs without bf16 instructions, for bf16 widened to f32 as it is loaded.
+#include <arm_neon.h>
+
+#include <cstring>
+#include <utility>
+
+#include "backend/cpu/matmul/matmul_neon.arm64.h"
+
+namespace fk {
+namespace {
+
+struct Plain {
+  using Element = float;
+  using Scalar = float;
+  static float32x4_t load4(const float* p) { return vld1q_f32(p); }
+};
+
+// A bf16 is the upper half of the f32 with the same value.
+struct Widened {
+  using Element = bf16;
+  using Scalar = uint16_t;
+  static float32x4_t load4(const uint16_t* p) { return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16)); }
+};
+
+template <class Source>
+struct Fmla {
+  using Element = typename Source::Element;
+  using Scalar = typename Source::Scalar;
+  using Packed = float;
+
+  // acc[r][m] += 4 elements of w's row r times those of x's row m
+  template <int M, int R>
+  static inline void dot_step(float32x4_t (&acc)[R][M], const Scalar* x, int64_t x_stride, const Scalar* w,
+                              int64_t w_stride) {
+    float32x4_t rows[R];
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) rows[r] = Source::load4(w + r * w_stride);
+#pragma GCC unroll 8
+    for (int m = 0; m < M; ++m) {
+      float32x4_t token = Source::load4(x + m * x_stride);
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) acc[r][m] = vfmaq_f32(acc[r][m], rows[r], token);
+    }
+  }
+
+  template <int M, int R>
+  static void dot(const DotTask& task, int64_t row) {
+    constexpr int kSets = M == 1 ? 2 : 1;          // a single row of x alone has too few sums to hide FMLA's latency
+    constexpr int kStep = 64 / sizeof(Scalar);     // a cache line
+    constexpr int kAhead = 1024 / sizeof(Scalar);  // prefetch distance in each row
+    const int64_t k = task.k, x_stride = task.x_stride, w_stride = task.w_stride;
+    auto* x = static_cast<const Scalar*>(task.x);
+    auto* w = static_cast<const Scalar*>(task.w) + row * w_stride;
+    float32x4_t acc[kSets][R][M] = {};
+    int64_t i = 0;
+    for (; i + kStep <= k; i += kStep) {
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) __builtin_prefetch(w + r * w_stride + i + kAhead, 0, 0);
+#pragma GCC unroll 8
+      for (int part = 0; part < kStep / 4; ++part)
+        dot_step<M, R>(acc[part % kSets], x + i + part * 4, x_stride, w + i + part * 4, w_stride);
+    }
+    for (; i + 4 <= k; i += 4) dot_step<M, R>(acc[0], x + i, x_stride, w + i, w_stride);
+    if (i < k) {
+      Scalar x_end[M][4] = {}, w_end[R][4] = {};
+      for (int m = 0; m < M; ++m) copy(x_end[m], x + m * x_stride + i, k - i);
+      for (int r = 0; r < R; ++r) copy(w_end[r], w + r * w_stride + i, k - i);
+      dot_step<M, R>(acc[0], x_end[0], 4, w_end[0], 4);
+    }
+#pragma GCC unroll 8
+    for (int m = 0; m < M; ++m) {
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r)
+        task.sums[m * kDotPiece + row + r] =
+            vaddvq_f32(kSets == 2 ? vaddq_f32(acc[0][r][m], acc[kSets - 1][r][m]) : acc[0][r][m]);
+    }
+  }
+
+  // out[k][8]: the 8 rows' elements side by side.
+  static void pack(const Element* rows, int64_t stride, int64_t count, int64_t k, float* out) {
+    for (int64_t half = 0; half < 8; half += 4) {
+      const Scalar* row[4];
+      bool present[4];
+      for (int r = 0; r < 4; ++r) {
+        row[r] = reinterpret_cast<const Scalar*>(rows) + (half + r) * stride;
+        present[r] = half + r < count;
+      }
+      int64_t i = 0;
+      float32x4_t v[4];
+      for (; i + 4 <= k; i += 4) {
+        for (int r = 0; r < 4; ++r) v[r] = present[r] ? Source::load4(row[r] + i) : vdupq_n_f32(0);
+        store_transposed(v, out + i * 8 + half);
+      }
+      if (i == k) continue;
+      for (int r = 0; r < 4; ++r) {
+        Scalar end[4] = {};
+        if (present[r]) copy(end, row[r] + i, k - i);
+        v[r] = Source::load4(end);
+      }
+      store_transposed(v, out + i * 8 + half);
+    }
+  }
+
+  static void tile(const float* x, const float* w, int64_t k, bool first, float* c) {
+    float32x4_t left[8] = {}, right[8] = {};  // columns 0-3 and 4-7 of each row of c
+    if (!first) {
+#pragma GCC unroll 8
+      for (int i = 0; i < 8; ++i) {
+        left[i] = vld1q_f32(c + 8 * i);
+        right[i] = vld1q_f32(c + 8 * i + 4);
+      }
+    }
+    for (int64_t i = 0; i < k; ++i, x += 8, w += 8) {
+      float32x4_t x_low = vld1q_f32(x), x_high = vld1q_f32(x + 4), w_low = vld1q_f32(w), w_high = vld1q_f32(w + 4);
+      [&]<int... r>(std::integer_sequence<int, r...>) {
+        ((left[r] = vfmaq_laneq_f32(left[r], w_low, r < 4 ? x_low : x_high, r % 4)), ...);
+        ((right[r] = vfmaq_laneq_f32(right[r], w_high, r < 4 ? x_low : x_high, r % 4)), ...);
+      }
+      (std::make_integer_sequence<int, 8>{});
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) {
+      vst1q_f32(c + 8 * i, left[i]);
+      vst1q_f32(c + 8 * i + 4, right[i]);
+    }
+  }
+
+ private:
+  static void copy(Scalar* to, const Scalar* from, int64_t count) {
+    std::memcpy(to, from, static_cast<size_t>(count) * sizeof(Scalar));
+  }
+
+  // Row j of the 4x4 block's transpose goes to out + 8 j.
+  static void store_transposed(const float32x4_t (&v)[4], float* out) {
+    float64x2_t a = vreinterpretq_f64_f32(vtrn1q_f32(v[0], v[1])), b = vreinterpretq_f64_f32(vtrn2q_f32(v[0], v[1]));
+    float64x2_t c = vreinterpretq_f64_f32(vtrn1q_f32(v[2], v[3])), d = vreinterpretq_f64_f32(vtrn2q_f32(v[2], v[3]));
+    vst1q_f32(out, vreinterpretq_f32_f64(vtrn1q_f64(a, c)));
+    vst1q_f32(out + 8, vreinterpretq_f32_f64(vtrn1q_f64(b, d)));
+    vst1q_f32(out + 16, vreinterpretq_f32_f64(vtrn2q_f64(a, c)));
+    vst1q_f32(out + 24, vreinterpretq_f32_f64(vtrn2q_f64(b, d)));
+  }
+};
+
+}  // namespace
+
+void matmul_neon_f32(const MatmulArgs& args, ThreadPool& pool) { matmul_neon<Fmla<Plain>>(args, pool); }
+
+void matmul_neon_widen_bf16(const MatmulArgs& args, ThreadPool& pool) { matmul_neon<Fmla<Widened>>(args, pool); }
+
+}  // namespace fk

@@ -1,0 +1,132 @@
+// bf16 products with BFDOT (few rows: reads w in place) and BFMMLA (many rows: 2x4 by 4x2 blocks, packed).
+#include <arm_neon.h>
+
+#include <cstring>
+
+#include "backend/cpu/matmul/matmul_neon.arm64.h"
+
+// Attributes, not flags of the file: the inline functions of headers stay runnable on CPUs without these instructions.
+#define FK_TARGET_BF16 __attribute__((target("arch=armv8.2-a+bf16")))
+
+namespace fk {
+namespace {
+
+using Bits = uint16_t;  // NEON loads know no struct bf16; its one member is this
+
+FK_TARGET_BF16 inline bfloat16x8_t load(const Bits* p) { return vreinterpretq_bf16_u16(vld1q_u16(p)); }
+
+// acc[r][m] += 8 elements of w's row r times those of x's row m
+template <int M, int R>
+FK_TARGET_BF16 inline void dot_step(float32x4_t (&acc)[R][M], const Bits* x, int64_t x_stride, const Bits* w,
+                                    int64_t w_stride) {
+  bfloat16x8_t rows[R];
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) rows[r] = load(w + r * w_stride);
+#pragma GCC unroll 8
+  for (int m = 0; m < M; ++m) {
+    bfloat16x8_t token = load(x + m * x_stride);
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) acc[r][m] = vbfdotq_f32(acc[r][m], rows[r], token);
+  }
+}
+
+inline uint16x8_t load_some(const Bits* p, int64_t count) {
+  Bits padded[8] = {};
+  std::memcpy(padded, p, static_cast<size_t>(count) * sizeof(Bits));
+  return vld1q_u16(padded);
+}
+
+struct Bfmmla {
+  using Element = bf16;
+  using Packed = Bits;
+
+  template <int M, int R>
+  FK_TARGET_BF16 static void dot(const DotTask& task, int64_t row) {
+    constexpr int kSets = M == 1 ? 2 : 1;  // a single row of x alone has too few sums to hide BFDOT's latency
+    constexpr int kStep = 32;              // a cache line
+    constexpr int kAhead = 16 * kStep;     // prefetch distance in each row: 1 KiB
+    const int64_t k = task.k, x_stride = task.x_stride, w_stride = task.w_stride;
+    auto* x = static_cast<const Bits*>(task.x);
+    auto* w = static_cast<const Bits*>(task.w) + row * w_stride;
+    float32x4_t acc[kSets][R][M] = {};
+    int64_t i = 0;
+    for (; i + kStep <= k; i += kStep) {
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) __builtin_prefetch(w + r * w_stride + i + kAhead, 0, 0);
+#pragma GCC unroll 8
+      for (int part = 0; part < kStep / 8; ++part)
+        dot_step<M, R>(acc[part % kSets], x + i + part * 8, x_stride, w + i + part * 8, w_stride);
+    }
+    for (; i + 8 <= k; i += 8) dot_step<M, R>(acc[0], x + i, x_stride, w + i, w_stride);
+    if (i < k) {
+      Bits x_end[M][8], w_end[R][8];
+      for (int m = 0; m < M; ++m) vst1q_u16(x_end[m], load_some(x + m * x_stride + i, k - i));
+      for (int r = 0; r < R; ++r) vst1q_u16(w_end[r], load_some(w + r * w_stride + i, k - i));
+      dot_step<M, R>(acc[0], x_end[0], 8, w_end[0], 8);
+    }
+#pragma GCC unroll 8
+    for (int m = 0; m < M; ++m) {
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r)
+        task.sums[m * kDotPiece + row + r] =
+            vaddvq_f32(kSets == 2 ? vaddq_f32(acc[0][r][m], acc[kSets - 1][r][m]) : acc[0][r][m]);
+    }
+  }
+
+  // For every 4 elements of k: 4 pairs of rows, each pair as one register of BFMMLA (4 of the one, 4 of the other).
+  static void pack(const bf16* rows, int64_t stride, int64_t count, int64_t k, Bits* out) {
+    for (int64_t pair = 0; pair < 4; ++pair) {
+      auto* a = reinterpret_cast<const Bits*>(rows) + 2 * pair * stride;
+      const Bits* b = a + stride;
+      bool has_a = 2 * pair < count, has_b = 2 * pair + 1 < count;
+      Bits* to = out + pair * 8;
+      auto interleave = [&to](uint16x8_t upper, uint16x8_t lower) {
+        uint64x2_t u = vreinterpretq_u64_u16(upper), l = vreinterpretq_u64_u16(lower);
+        vst1q_u16(to, vreinterpretq_u16_u64(vzip1q_u64(u, l)));
+        vst1q_u16(to + 32, vreinterpretq_u16_u64(vzip2q_u64(u, l)));
+        to += 64;
+      };
+      uint16x8_t zero = vdupq_n_u16(0);
+      int64_t i = 0;
+      for (; i + 8 <= k; i += 8) interleave(has_a ? vld1q_u16(a + i) : zero, has_b ? vld1q_u16(b + i) : zero);
+      if (i < k) interleave(has_a ? load_some(a + i, k - i) : zero, has_b ? load_some(b + i, k - i) : zero);
+    }
+  }
+
+  // sums[i][j] holds rows 2i, 2i+1 and columns 2j, 2j+1 of c.
+  FK_TARGET_BF16 static void tile(const Bits* x, const Bits* w, int64_t k, bool first, float* c) {
+    float32x4_t sums[4][4] = {};
+    if (!first) {
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i)
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; ++j)
+          sums[i][j] = vcombine_f32(vld1_f32(c + 16 * i + 2 * j), vld1_f32(c + 16 * i + 8 + 2 * j));
+    }
+    for (int64_t i = 0; i < k; i += 4, x += 32, w += 32) {
+      bfloat16x8_t b[4];
+#pragma GCC unroll 4
+      for (int j = 0; j < 4; ++j) b[j] = load(w + 8 * j);
+#pragma GCC unroll 4
+      for (int p = 0; p < 4; ++p) {
+        bfloat16x8_t a = load(x + 8 * p);
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; ++j) sums[p][j] = vbfmmlaq_f32(sums[p][j], a, b[j]);
+      }
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+#pragma GCC unroll 4
+      for (int j = 0; j < 4; ++j) {
+        vst1_f32(c + 16 * i + 2 * j, vget_low_f32(sums[i][j]));
+        vst1_f32(c + 16 * i + 8 + 2 * j, vget_high_f32(sums[i][j]));
+      }
+    }
+  }
+};
+
+}  // namespace
+
+void matmul_neon_bf16(const MatmulArgs& args, ThreadPool& pool) { matmul_neon<Bfmmla>(args, pool); }
+
+}  // namespace fk

@@ -1,0 +1,50 @@
+// ttft: how long a model takes to its first token and from token to token, beside what this machine allows.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "engine/runner.h"
+#include "measure/machine_probe.h"
+#include "ops/node.h"
+
+namespace fk {
+
+struct TtftOptions {
+  int64_t prompt_tokens = 64;
+  int64_t decode_tokens = 32;
+  int64_t iters = 3;
+  int64_t warmups = 1;
+  bool sequential = true;  // also feed the prompt one token at a time
+  uint64_t seed = 0;       // of the prompts; every iteration has its own
+  std::function<void(std::string_view)> progress = {};
+};
+
+// A time beside the work behind it. Rates and shares follow from these.
+struct TimedWork {
+  std::vector<double> samples_ms;  // one per iteration
+  double bytes = 0;                // least that must be read and written
+  double flops = 0;                // of the matrix products
+  double floor_ms = 0;             // the slower of bytes and flops at this machine's measured peaks
+
+  double median_ms() const;
+  double gbps() const { return bytes / median_ms() * 1e-6; }
+  double tflops() const { return flops / median_ms() * 1e-9; }
+  double floor_share() const { return floor_ms / median_ms(); }
+};
+
+struct TtftResult {
+  TimedWork prefill;                    // the prompt in one pass
+  std::optional<TimedWork> sequential;  // the prompt token by token: the sum of its passes
+  TimedWork decode;                     // per token: mean over the steps after one warm one
+  MachineProbe machine;                 // the better of a probe before and one after
+  uint64_t peak_memory_bytes = 0;       // of this process, weights and all, until the last iteration
+  std::vector<DispatchCount> dispatches;
+};
+
+TtftResult run_ttft(const Model& model, ThreadPool& pool, const TtftOptions& options);
+
+}  // namespace fk

@@ -1,0 +1,122 @@
+// list: the families, models and operators there are, and which model is made of which. Needs no weights and no GPU.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+#include <set>
+
+#include "cli/output.h"
+#include "cli/table.h"
+#include "cli/verb.h"
+#include "core/error.h"
+#include "engine/model.h"
+#include "models/catalog.h"
+#include "ops/registry.h"
+
+namespace fk {
+namespace {
+
+// Operator name -> how many of it a model builds.
+using Uses = std::map<std::string, int64_t, std::less<>>;
+
+Uses uses_of(const CausalLMConfig& config) {
+  Uses uses;
+  std::unique_ptr<Node> root = build_model(config, {});
+  walk(*root, [&](const Node& node, int) { ++uses[std::string(node.info().name)]; });
+  return uses;
+}
+
+// One small model per family stands for it: the tree differs in counts only.
+std::map<std::string, std::set<std::string, std::less<>>> families_by_operator() {
+  std::map<std::string, std::set<std::string, std::less<>>> families;
+  std::set<std::string> seen;
+  for (const CatalogEntry& entry : catalog()) {
+    if (!entry.hf_id.empty() || !seen.insert(entry.family).second) continue;
+    for (const auto& [op, count] : uses_of(entry.config)) families[op].insert(entry.family);
+  }
+  return families;
+}
+
+class List final : public Verb {
+ public:
+  List()
+      : Verb("list", "List families, models and operators",
+             {"fastkernels list", "fastkernels list --level 1", "fastkernels list --map --json"}) {}
+
+  void add_flags(CLI::App& app) override {
+    app.add_flag("--map", map_, "Which operators each model is made of, and how many of each");
+    app.add_option("--level", level_, "Only operators of this level: 1 kernels, 2 blocks, 3 layers, 4 models")->check(CLI::Range(1, 4));
+  }
+
+  void run(const CommonOptions& common) override {
+    if (map_) return show({{"map", operator_map()}}, common);
+    if (level_ != 0) return show({{"operators", operators()}}, common);
+    show({{"models", models()}, {"operators", operators()}}, common);
+  }
+
+ private:
+  using Section = std::pair<std::string, Table>;
+
+  void show(const std::vector<Section>& sections, const CommonOptions& common) const {
+    if (common.csv && sections.size() > 1) throw UsageError("CSV holds one table; add --level N for operators or --map.");
+    if (common.csv) return print_out(sections[0].second.to_csv());
+    Json json = Json::object();
+    for (const auto& [name, table] : sections) {
+      if (common.json) json[name] = table.to_json();
+      else print_out(fmt::format("{}{}\n", &name == &sections[0].first ? "" : "\n", table.to_text()));
+    }
+    if (common.json) print_out(dump_json(json) + "\n");
+  }
+
+  static Table models() {
+    Table table({{"model", "MODEL"}, {"family", "FAMILY"}, {"architecture", "ARCHITECTURE"}, {"hf_id", "HF ID"}, {"parameters", "PARAMETERS"}, {"layers", "LAYERS"}, {"hidden_size", "HIDDEN"}});
+    for (const CatalogEntry& e : catalog()) {
+      int64_t count = 0;
+      std::unique_ptr<Node> root = build_model(e.config, {});
+      for (const ParamSpec& p : collect_params(*root))
+        if (!(e.config.tie_word_embeddings && p.name == "lm_head.weight")) count += p.spec.shape.numel();
+      table.add_row({e.name, e.family, e.config.architecture, e.hf_id.empty() ? Cell() : Cell(e.hf_id),
+                     Cell(Json(count), count < 1'000'000 ? fmt::format("{:.1f} K", static_cast<double>(count) * 1e-3)
+                                                          : fmt::format("{:.2f} B", static_cast<double>(count) * 1e-9)),
+                     e.config.num_hidden_layers, e.config.hidden_size});
+    }
+    return table;
+  }
+
+  Table operators() const {
+    auto families = families_by_operator();
+    Table table({{"level", "LEVEL"}, {"operator", "OPERATOR"}, {"class", "CLASS"}, {"families", "FAMILIES"}, {"implementations", "IMPLEMENTATIONS, BEST FIRST"}});
+    for (const OperatorInfo* op : Registry::instance().operators()) {
+      if (level_ != 0 && op->level != level_) continue;
+      std::vector<std::string> implementations;
+      for (const ImplementationInfo& i : op->implementations) {
+        bool here = i.unavailable == nullptr || i.unavailable().empty();
+        implementations.push_back(here ? std::string(i.name) : fmt::format("({})", i.name));
+      }
+      table.add_row({op->level, std::string(op->name), std::string(op->class_name),
+                     fmt::format("{}", fmt::join(families[std::string(op->name)], " ")), fmt::format("{}", fmt::join(implementations, " "))});
+    }
+    return table;
+  }
+
+  Table operator_map() const {
+    Table table({{"model", "MODEL"}, {"level", "LEVEL"}, {"operator", "OPERATOR"}, {"count", "COUNT"}});
+    for (const CatalogEntry& e : catalog()) {
+      Uses uses = uses_of(e.config);
+      for (const OperatorInfo* op : Registry::instance().operators()) {
+        auto use = uses.find(op->name);
+        if (use == uses.end() || (level_ != 0 && op->level != level_)) continue;
+        table.add_row({e.name, op->level, std::string(op->name), use->second});
+      }
+    }
+    return table;
+  }
+
+  bool map_ = false;
+  int level_ = 0;
+};
+
+List list;
+
+}  // namespace
+}  // namespace fk

@@ -1,0 +1,40 @@
+#include "cli/model_options.h"
+
+#include "cli/output.h"
+#include "core/error.h"
+#include "measure/timer.h"
+
+namespace fk {
+
+void add_model_options(CLI::App& app, ModelOptions& options) {
+  app.add_option("--model", options.model, "Directory with a checkpoint, name of the catalog, or Hugging Face id in the local cache")
+      ->required()
+      ->type_name("MODEL");
+  app.add_option("--load-format", options.load_format, "auto: the checkpoint; dummy: made-up weights, the same every time")
+      ->check(CLI::IsMember({"auto", "dummy"}))
+      ->capture_default_str();
+  app.add_option("--dtype", options.dtype, "Weights and activations; auto: f32 for f32 checkpoints, else bf16")
+      ->check(CLI::IsMember({"auto", "bf16", "f32"}))
+      ->capture_default_str();
+  app.add_option("--weight-seed", options.weight_seed, "Seed of dummy weights")->capture_default_str();
+}
+
+LoadOptions load_options(const ModelOptions& options, const ModelSource& source, const CommonOptions& common) {
+  LoadOptions load;
+  load.format = options.load_format == "dummy" ? LoadFormat::kDummy : LoadFormat::kAuto;
+  load.seed = options.weight_seed;
+  load.device = common.device;
+  if (options.dtype == "auto") load.dtype = source.config.dtype == DType::kF32 && !source.directory.empty() ? DType::kF32 : DType::kBF16;
+  else load.dtype = dtype_from_name(options.dtype).value();
+  return load;
+}
+
+TimedModel load_timed(const ModelOptions& options, const ModelSource& source, const CommonOptions& common, ThreadPool& pool) {
+  Progress progress(common);
+  progress.show("loading " + source.name);
+  Stopwatch watch;
+  Model model = load_model(source, load_options(options, source, common), pool);
+  return {std::move(model), static_cast<double>(watch.elapsed_ns()) * 1e-6};
+}
+
+}  // namespace fk

@@ -1,0 +1,30 @@
+// The flags of every verb that runs a model, and the model they ask for.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "cli/options.h"
+#include "engine/model.h"
+
+namespace fk {
+
+struct ModelOptions {
+  std::string model;
+  std::string load_format = "auto";
+  std::string dtype = "auto";
+  uint64_t weight_seed = 0;
+};
+
+void add_model_options(CLI::App& app, ModelOptions& options);
+
+LoadOptions load_options(const ModelOptions& options, const ModelSource& source, const CommonOptions& common);
+
+// A loaded model and how long it took.
+struct TimedModel {
+  Model model;
+  double load_ms = 0;
+};
+TimedModel load_timed(const ModelOptions& options, const ModelSource& source, const CommonOptions& common, ThreadPool& pool);
+
+}  // namespace fk

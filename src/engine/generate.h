@@ -1,0 +1,27 @@
+// generate: a prompt's continuation, token by token.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "engine/runner.h"
+#include "engine/sampler.h"
+
+namespace fk {
+
+struct GenerateRequest {
+  std::vector<int64_t> prompt;
+  int64_t max_tokens = 16;
+  SamplingParams sampling;
+  std::vector<int64_t> stop_tokens;  // ends the text; the stop token itself is not part of it
+};
+
+// Called with each token as it comes; false ends the generation.
+using TokenSink = std::function<bool(int64_t token)>;
+
+// The tokens after the prompt. Room for prompt and max_tokens must have been given to the runner.
+std::vector<int64_t> generate(Runner& runner, Sampler& sampler, const GenerateRequest& request, const TokenSink& sink = {});
+
+}  // namespace fk

@@ -1,0 +1,36 @@
+// KvCachePaged: keys and values of all layers in blocks of 16 tokens, handed out to sequences and taken back.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/memory.h"
+#include "ops/forward_context.h"
+#include "ops/materialize.h"
+
+namespace fk {
+
+class KvCachePaged {
+ public:
+  // Room for `tokens` tokens, rounded up to whole blocks; pages are only touched when used.
+  KvCachePaged(const CacheShape& shape, DType dtype, int64_t tokens);
+
+  std::span<const KvLayer> layers() const { return views_; }
+  int64_t blocks() const { return blocks_; }
+  int64_t free_blocks() const { return static_cast<int64_t>(free_.size()); }
+
+  // Throws Error with the numbers when none is left.
+  int32_t take();
+  void give_back(int32_t block);
+
+  static int64_t bytes_per_token(const CacheShape& shape, DType dtype);
+
+ private:
+  int64_t blocks_;
+  std::vector<Tensor> tensors_;
+  std::vector<KvLayer> views_;
+  std::vector<int32_t> free_;  // last in, first out
+};
+
+}  // namespace fk

@@ -1,0 +1,50 @@
+#include "engine/model.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+
+#include "core/error.h"
+#include "ops/l4/causal_lm.h"
+#include "ops/registry.h"
+
+namespace fk {
+
+std::unique_ptr<Node> build_model(const CausalLMConfig& config, const BuildOptions& options) {
+  std::vector<std::string_view> known;
+  for (const OperatorInfo* op : Registry::instance().operators()) {
+    if (op->level != 4) continue;
+    if (op->class_name == config.architecture) return op->build(to_fields(config), options);
+    known.push_back(op->class_name);
+  }
+  throw Error("The architecture '{}' is not known; known are {}.", config.architecture, fmt::join(known, ", "));
+}
+
+void check_loadable(const ModelSource& source, const LoadOptions& options) {
+  if (options.dtype != DType::kBF16 && options.dtype != DType::kF32)
+    throw UsageError("Models run in bf16 or f32, not in {}.", dtype_name(options.dtype));
+  if (options.format == LoadFormat::kAuto && source.directory.empty())
+    throw Error("'{}' is a name of the catalog and has no weights here; add --load-format dummy, or give a directory with a checkpoint.",
+                source.name);
+}
+
+Model load_model(const ModelSource& source, const LoadOptions& options, ThreadPool& pool) {
+  check_loadable(source, options);
+  Model model;
+  model.name = source.name;
+  model.config = source.config;
+  model.config.dtype = options.dtype;
+  model.root = build_model(model.config, {.device = options.device});
+  std::vector<ParamSpec> params = checkpoint_params(*model.root, model.config);
+  if (options.format == LoadFormat::kDummy) {
+    // Norms that multiply by 1 + weight have weights around 0.
+    float norm_offset = model.config.architecture.starts_with("Gemma") ? 0 : 1;
+    model.weights = Weights::dummy(params, options.seed, norm_offset, pool);
+  } else {
+    model.weights = Weights::load(params, Checkpoint::open(source.directory), pool);
+  }
+  model.root->bind([&](const std::string& name) { return model.weights.get(loaded_name(name, model.config)); });
+  return model;
+}
+
+}  // namespace fk

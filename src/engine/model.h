@@ -1,0 +1,42 @@
+// Model: a tree of operators bound to its weights, ready to be called.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/thread_pool.h"
+#include "models/resolve.h"
+#include "models/weights.h"
+#include "ops/node.h"
+
+namespace fk {
+
+enum class LoadFormat : uint8_t {
+  kAuto,   // the checkpoint in the model's directory
+  kDummy,  // made from (seed, tensor name, index)
+};
+
+struct LoadOptions {
+  LoadFormat format = LoadFormat::kAuto;
+  DType dtype = DType::kBF16;  // of weights and activations: bf16 or f32
+  uint64_t seed = 0;           // of dummy weights
+  Device device = kCpu;
+};
+
+struct Model {
+  std::string name;
+  CausalLMConfig config;  // with the dtype it was loaded in
+  std::unique_ptr<Node> root;
+  Weights weights;
+};
+
+// The tree alone, without weights: what `list` shows, in no time and little memory.
+std::unique_ptr<Node> build_model(const CausalLMConfig& config, const BuildOptions& options);
+
+// Throws Error where load_model would, as far as that can be told without reading weights.
+void check_loadable(const ModelSource& source, const LoadOptions& options);
+
+Model load_model(const ModelSource& source, const LoadOptions& options, ThreadPool& pool);
+
+}  // namespace fk

@@ -1,0 +1,88 @@
+#include "engine/runner.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace fk {
+namespace {
+
+const RunnerOptions& checked(const Model& model, const RunnerOptions& options) {
+  if (options.max_context > model.config.max_position_embeddings)
+    throw Error("{} has a context of {} tokens, and prompt and output together need {}; ask for fewer.", model.name,
+                model.config.max_position_embeddings, options.max_context);
+  FK_CHECK(options.max_sequences > 0 && options.max_context > 0 && options.max_step_tokens > 0);
+  return options;
+}
+
+int64_t blocks_for(int64_t tokens) { return (tokens + kBlockSize - 1) / kBlockSize; }
+
+}  // namespace
+
+Runner::Runner(const Model& model, ThreadPool& pool, const RunnerOptions& options)
+    : model_(model),
+      pool_(pool),
+      options_(checked(model, options)),
+      cache_shape_(cache_shape(*model.root)),
+      cache_(cache_shape_, model.config.dtype, options.max_sequences * blocks_for(options.max_context) * kBlockSize),
+      batch_(std::max(options.max_step_tokens, options.max_sequences), options.max_sequences, blocks_for(options.max_context)),
+      logits_({options.max_sequences, model.config.vocab_size}, DType::kF32) {
+  items_.reserve(static_cast<size_t>(options.max_sequences));
+}
+
+RunningSequence Runner::start() const {
+  RunningSequence sequence;
+  sequence.blocks.reserve(static_cast<size_t>(blocks_for(options_.max_context)));
+  return sequence;
+}
+
+void Runner::finish(RunningSequence& sequence) {
+  for (int32_t block : sequence.blocks) cache_.give_back(block);
+  sequence = {};
+}
+
+void Runner::grow(RunningSequence& sequence, int64_t new_tokens) {
+  int64_t length = sequence.length + new_tokens;
+  if (length > options_.max_context)
+    throw Error("A sequence of {} tokens does not fit the {} this run was set up for.", length, options_.max_context);
+  while (static_cast<int64_t>(sequence.blocks.size()) < blocks_for(length)) sequence.blocks.push_back(cache_.take());
+}
+
+Context Runner::context() { return {pool_, arena_, &batch_.attention(), cache_.layers()}; }
+
+View Runner::forward(std::span<const NewTokens> items) {
+  items_.clear();
+  for (const NewTokens& item : items) {
+    for (int64_t token : item.tokens)
+      if (token < 0 || token >= model_.config.vocab_size)
+        throw Error("Token id {} is outside the vocabulary of {}, which has {} tokens.", token, model_.name, model_.config.vocab_size);
+    grow(*item.sequence, static_cast<int64_t>(item.tokens.size()));
+    items_.push_back({item.tokens, item.sequence->length, item.sequence->blocks});
+  }
+  batch_.assemble(items_);
+  arena_.reset();
+  Context ctx = context();
+  View logits = logits_.view().narrow(0, 0, static_cast<int64_t>(items.size()));
+  const std::array<OptView, 4> args{batch_.input_ids(), batch_.positions(), batch_.logits_indices(), logits};
+  model_.root->call(ctx, args);
+  for (const NewTokens& item : items) item.sequence->length += static_cast<int64_t>(item.tokens.size());
+  return logits;
+}
+
+View Runner::prefill(RunningSequence& sequence, std::span<const int64_t> prompt) {
+  if (prompt.empty()) throw Error("The prompt has no tokens; give at least one.");
+  auto chunk = static_cast<size_t>(options_.max_step_tokens);
+  View logits;
+  for (size_t at = 0; at < prompt.size(); at += chunk) {
+    const NewTokens item{&sequence, prompt.subspan(at, std::min(chunk, prompt.size() - at))};
+    logits = forward({&item, 1});
+  }
+  return logits;
+}
+
+size_t Runner::memory_bytes() const {
+  int64_t per_token = KvCachePaged::bytes_per_token(cache_shape_, model_.config.dtype);
+  return static_cast<size_t>(per_token * cache_.blocks() * kBlockSize) + arena_.capacity_bytes() + logits_.view().size_bytes();
+}
+
+}  // namespace fk

@@ -1,0 +1,64 @@
+// Runner: owns the KV cache and the step's memory, and runs forward passes over sequences that keep their place in it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/memory.h"
+#include "engine/kv_cache_paged.h"
+#include "engine/model.h"
+#include "engine/step_batch.h"
+
+namespace fk {
+
+struct RunnerOptions {
+  int64_t max_sequences = 1;
+  int64_t max_context = 2048;     // tokens a sequence may reach, prompt and output together
+  int64_t max_step_tokens = 2048;  // tokens of one forward pass; longer prompts are taken in chunks
+};
+
+// A text in the making. Made by Runner::start, ended by Runner::finish.
+struct RunningSequence {
+  int64_t length = 0;  // tokens whose keys and values are in the cache
+  std::vector<int32_t> blocks;
+};
+
+// New tokens of one sequence in a step.
+struct NewTokens {
+  RunningSequence* sequence = nullptr;
+  std::span<const int64_t> tokens;
+};
+
+class Runner {
+ public:
+  // Throws Error with the numbers where the options ask for more than the model's context or the machine's memory.
+  Runner(const Model& model, ThreadPool& pool, const RunnerOptions& options);
+
+  RunningSequence start() const;
+  void finish(RunningSequence& sequence);
+
+  // One forward pass; row i of the logits belongs to the last new token of item i. Valid until the next pass.
+  View forward(std::span<const NewTokens> items);
+  // A prompt, in as many passes as max_step_tokens asks for; the logits of its last token, [1, V].
+  View prefill(RunningSequence& sequence, std::span<const int64_t> prompt);
+
+  const RunnerOptions& options() const { return options_; }
+  Context context();
+  size_t memory_bytes() const;  // of the cache and of the step's arena, as far as reserved
+
+ private:
+  void grow(RunningSequence& sequence, int64_t new_tokens);
+
+  const Model& model_;
+  ThreadPool& pool_;
+  RunnerOptions options_;
+  CacheShape cache_shape_;
+  KvCachePaged cache_;
+  StepBatch batch_;
+  Tensor logits_;
+  Arena arena_;
+  std::vector<StepItem> items_;
+};
+
+}  // namespace fk

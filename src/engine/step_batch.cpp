@@ -1,0 +1,78 @@
+#include "engine/step_batch.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+
+namespace fk {
+
+StepBatch::Group::Group(int64_t max_sequences, int64_t blocks)
+    : cu_q({max_sequences + 1}, DType::kI32),
+      cu_k({max_sequences + 1}, DType::kI32),
+      lens({max_sequences}, DType::kI32),
+      table({max_sequences, blocks}, DType::kI32),
+      width(blocks) {}
+
+void StepBatch::Group::clear() { sequences = tokens = keys = 0; }
+
+void StepBatch::Group::add(const StepItem& item) {
+  auto len = static_cast<int32_t>(item.context_len) + static_cast<int32_t>(item.tokens.size());
+  FK_CHECK(static_cast<int64_t>(item.blocks.size()) * kBlockSize >= len && static_cast<int64_t>(item.blocks.size()) <= width);
+  lens.ptr<int32_t>()[sequences] = len;
+  std::copy(item.blocks.begin(), item.blocks.end(), table.ptr<int32_t>() + sequences * width);
+  ++sequences;
+  tokens += static_cast<int64_t>(item.tokens.size());
+  keys += len;
+  cu_q.ptr<int32_t>()[sequences] = static_cast<int32_t>(tokens);
+  cu_k.ptr<int32_t>()[sequences] = static_cast<int32_t>(keys);
+}
+
+SequenceGroup StepBatch::Group::view() const {
+  return {.num_sequences = sequences,
+          .num_tokens = tokens,
+          .cu_seqlens_q = cu_q.view().narrow(0, 0, sequences + 1),
+          .cu_seqlens_k = cu_k.view().narrow(0, 0, sequences + 1),
+          .seq_lens = lens.view().narrow(0, 0, sequences),
+          .block_table = table.view().narrow(0, 0, sequences)};
+}
+
+StepBatch::StepBatch(int64_t max_tokens, int64_t max_sequences, int64_t max_blocks_per_sequence)
+    : max_tokens_(max_tokens),
+      max_sequences_(max_sequences),
+      ids_({max_tokens}, DType::kI64),
+      positions_({max_tokens}, DType::kI64),
+      slots_({max_tokens}, DType::kI64),
+      logits_({max_sequences}, DType::kI64),
+      decode_(max_sequences, max_blocks_per_sequence),
+      prefill_(max_sequences, max_blocks_per_sequence) {}
+
+void StepBatch::assemble(std::span<const StepItem> items) {
+  auto decodes = [](const StepItem& item) { return item.tokens.size() == 1 && item.context_len > 0; };
+  FK_CHECK(static_cast<int64_t>(items.size()) <= max_sequences_);
+  decode_.clear();
+  prefill_.clear();
+  int64_t decoding = std::count_if(items.begin(), items.end(), decodes);
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (decodes(items[i])) place(items[i], static_cast<int64_t>(i), decode_, 0);
+    else place(items[i], static_cast<int64_t>(i), prefill_, decoding);
+  }
+  num_items_ = static_cast<int64_t>(items.size());
+  metadata_.decode = decode_.view();
+  metadata_.prefill = prefill_.view();
+  metadata_.slot_mapping = slots_.view().narrow(0, 0, metadata_.num_tokens());
+}
+
+void StepBatch::place(const StepItem& item, int64_t row, Group& group, int64_t first_token) {
+  int64_t at = first_token + group.tokens;
+  group.add(item);
+  FK_CHECK(!item.tokens.empty() && first_token + group.tokens <= max_tokens_);
+  for (size_t i = 0; i < item.tokens.size(); ++i, ++at) {
+    int64_t position = item.context_len + static_cast<int64_t>(i);
+    ids_.ptr<int64_t>()[at] = item.tokens[i];
+    positions_.ptr<int64_t>()[at] = position;
+    slots_.ptr<int64_t>()[at] = item.blocks[static_cast<size_t>(position / kBlockSize)] * kBlockSize + position % kBlockSize;
+  }
+  logits_.ptr<int64_t>()[row] = at - 1;
+}
+
+}  // namespace fk

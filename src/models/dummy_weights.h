@@ -1,0 +1,29 @@
+// Dummy weights: every element a function of (seed, tensor name, index), so any tool can make the same ones.
+//
+// Element i of a tensor (row-major) takes 16 bits of Philox block i / 8 of the stream (seed, name): half i % 2 (0: low)
+// of word i % 8 / 2. With h those bits, u = (2h + 1 - 65536) / 65536 is in (-1, 1), and the value is offset + scale * u,
+// each step rounded to float, then rounded to the tensor's type. tools/golden/dummy.py makes the same numbers.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "core/tensor.h"
+#include "core/thread_pool.h"
+
+namespace fk {
+
+struct DummyRange {
+  float offset = 0;
+  float scale = 1;
+};
+
+// Norm weights lie around norm_offset (1, or 0 where the norm adds 1 itself), biases around 0, and a matrix [out, in]
+// has variance 1 / in, so that activations keep their size from layer to layer. Tensors have one or two dimensions.
+DummyRange dummy_range(std::string_view name, const Shape& shape, float norm_offset);
+
+// Fills a contiguous f32, f16 or bf16 view with elements first .. first + numel - 1 of the tensor `name`.
+void fill_dummy(const View& destination, uint64_t seed, std::string_view name, DummyRange range, ThreadPool& pool,
+                int64_t first = 0);
+
+}  // namespace fk

@@ -1,0 +1,68 @@
+#include "models/json_fields.h"
+
+#include <utility>
+
+#include "core/error.h"
+#include "models/in_quotes.h"
+
+namespace fk {
+
+JsonFields::JsonFields(const Json& object, std::string what) : object_(&object), what_(std::move(what)) {
+  if (!object.is_object()) throw Error("{} is not a JSON object.", what_);
+}
+
+const Json* JsonFields::find(std::string_view key) const {
+  auto found = object_->find(key);
+  return found == object_->end() || found->is_null() ? nullptr : &*found;
+}
+
+bool JsonFields::is_null(std::string_view key) const {
+  auto found = object_->find(key);
+  return found != object_->end() && found->is_null();
+}
+
+void JsonFields::refuse(std::string_view key, const std::string& wanted, const Json& found) const {
+  std::string text = found.is_structured() ? (found.is_array() ? "a list" : "an object") : in_quotes(found.dump());
+  throw Error("{}: {} must be {}, and is {}.", what_, key, wanted, text);
+}
+
+std::optional<int64_t> JsonFields::integer(std::string_view key, int64_t least, int64_t most) const {
+  const Json* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  // An unsigned number beyond int64 would turn negative.
+  bool fits = value->is_number_integer() && !(value->is_number_unsigned() && value->get<uint64_t>() > INT64_MAX);
+  if (!fits || value->get<int64_t>() < least || value->get<int64_t>() > most)
+    refuse(key, fmt::format("a whole number from {} to {}", least, most), *value);
+  return value->get<int64_t>();
+}
+
+std::optional<double> JsonFields::real(std::string_view key, double least, double most) const {
+  const Json* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_number() || !(value->get<double>() >= least && value->get<double>() <= most))
+    refuse(key, fmt::format("a number from {} to {}", least, most), *value);
+  return value->get<double>();
+}
+
+std::optional<bool> JsonFields::boolean(std::string_view key) const {
+  const Json* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_boolean()) refuse(key, "true or false", *value);
+  return value->get<bool>();
+}
+
+std::optional<std::string> JsonFields::string(std::string_view key) const {
+  const Json* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_string()) refuse(key, "a string", *value);
+  return value->get<std::string>();
+}
+
+std::optional<JsonFields> JsonFields::object(std::string_view key) const {
+  const Json* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_object()) refuse(key, "an object", *value);
+  return JsonFields(*value, fmt::format("{} in {}", key, what_));
+}
+
+}  // namespace fk

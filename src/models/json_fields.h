@@ -1,0 +1,37 @@
+// Typed reading of a JSON object's members, with the sentence for each way a member can be wrong.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/json.h"
+
+namespace fk {
+
+// `null` counts as absent: transformers writes it for "use the default". `object` must outlive this.
+class JsonFields {
+ public:
+  // `what` starts every error: "config.json of /models/x", "rope_scaling in config.json of /models/x".
+  JsonFields(const Json& object, std::string what);
+
+  const std::string& what() const { return what_; }
+  const Json* find(std::string_view key) const;  // nullptr where absent
+  bool has(std::string_view key) const { return find(key) != nullptr; }
+  bool is_null(std::string_view key) const;  // written out, as null
+
+  std::optional<int64_t> integer(std::string_view key, int64_t least, int64_t most) const;
+  std::optional<double> real(std::string_view key, double least, double most) const;
+  std::optional<bool> boolean(std::string_view key) const;
+  std::optional<std::string> string(std::string_view key) const;
+  std::optional<JsonFields> object(std::string_view key) const;
+
+ private:
+  [[noreturn]] void refuse(std::string_view key, const std::string& wanted, const Json& found) const;
+
+  const Json* object_;
+  std::string what_;
+};
+
+}  // namespace fk

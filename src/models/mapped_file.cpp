@@ -1,0 +1,48 @@
+#include "models/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+
+#include "core/check.h"
+#include "core/error.h"
+#include "models/in_quotes.h"
+
+namespace fk {
+
+MappedFile::MappedFile(const std::string& path) {
+  // O_NONBLOCK: a pipe under this name is refused below instead of waited for.
+  int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) throw Error("Cannot open {}: {}.", in_quotes(path), std::strerror(errno));
+  struct stat info {};
+  bool plain = fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode);
+  void* mapped = nullptr;
+  if (plain && info.st_size > 0)
+    mapped = mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, descriptor, 0);
+  int reason = errno;
+  ::close(descriptor);
+  if (!plain) throw Error("{} is not a plain file.", in_quotes(path));
+  if (mapped == MAP_FAILED) throw Error("Cannot map {} into memory: {}.", in_quotes(path), std::strerror(reason));
+  data_ = static_cast<std::byte*>(mapped);
+  size_ = static_cast<size_t>(info.st_size);
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) munmap(data_, size_);
+}
+
+void MappedFile::release(std::span<const std::byte> part) const {
+  if (part.empty()) return;
+  FK_CHECK(part.data() >= data_ && part.data() + part.size() <= data_ + size_);
+  auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  size_t begin = (static_cast<size_t>(part.data() - data_) + page - 1) / page * page;
+  size_t end = static_cast<size_t>(part.data() + part.size() - data_) / page * page;
+  if (begin < end) madvise(data_ + begin, end - begin, MADV_DONTNEED);
+}
+
+}  // namespace fk

@@ -1,0 +1,5 @@
+# What the sources of this folder need beyond the flags of every module.
+fk_embed_text(fk_models "${CMAKE_CURRENT_LIST_DIR}/catalog.yaml" kCatalogText)
+
+# Dummy weights are defined to the bit: multiply, round, add, round. A fused multiply-add would round once.
+set_source_files_properties("${CMAKE_CURRENT_LIST_DIR}/dummy_weights.cpp" PROPERTIES COMPILE_OPTIONS "-ffp-contract=off")

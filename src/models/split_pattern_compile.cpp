@@ -1,0 +1,150 @@
+// Turns the tree of a split pattern into instructions for the matcher.
+#include <algorithm>
+
+#include "core/error.h"
+#include "models/split_pattern_tree.h"
+
+namespace fk {
+namespace {
+
+using Node = PatternNode;
+
+constexpr size_t kMaxInstructions = 100'000;  // counted groups are unrolled, and counts multiply when nested
+
+bool may_be_empty(const Node& node) {
+  switch (node.kind) {
+    case Node::kSet:
+      return false;
+    case Node::kConcat:
+      return std::ranges::all_of(node.children, may_be_empty);
+    case Node::kAlternate:
+      return std::ranges::any_of(node.children, may_be_empty);
+    case Node::kRepeat:
+      return node.min == 0 || may_be_empty(node.children[0]);
+    case Node::kLook:
+      return true;
+  }
+  return true;
+}
+
+class Compiler {
+ public:
+  explicit Compiler(PatternProgram& program) : program_(program) {}
+
+  void compile(const Node& node) {
+    switch (node.kind) {
+      case Node::kSet:
+        emit({.op = PatternOp::kSet, .x = node.set});
+        break;
+      case Node::kConcat:
+        for (const Node& child : node.children) compile(child);
+        break;
+      case Node::kAlternate:
+        alternate(node);
+        break;
+      case Node::kRepeat:
+        repeat(node);
+        break;
+      case Node::kLook: {
+        uint32_t look = emit({.op = PatternOp::kLook, .negated = node.negated});
+        code()[look].x = here();
+        compile(node.children[0]);
+        emit({.op = PatternOp::kAccept});
+        code()[look].y = here();
+        break;
+      }
+    }
+  }
+
+  uint32_t emit(PatternInstruction instruction) {
+    if (code().size() >= kMaxInstructions)
+      throw Error("The split pattern unrolls into more than {} steps; lower its counts.", kMaxInstructions);
+    code().push_back(instruction);
+    return here() - 1;
+  }
+
+ private:
+  std::vector<PatternInstruction>& code() { return program_.code; }
+  uint32_t here() { return static_cast<uint32_t>(program_.code.size()); }
+
+  void alternate(const Node& node) {
+    std::vector<uint32_t> jumps;
+    for (size_t i = 0; i + 1 < node.children.size(); ++i) {
+      uint32_t split = emit({.op = PatternOp::kSplit});
+      code()[split].x = here();
+      compile(node.children[i]);
+      jumps.push_back(emit({.op = PatternOp::kJump}));
+      code()[split].y = here();
+    }
+    compile(node.children.back());
+    for (uint32_t jump : jumps) code()[jump].x = here();
+  }
+
+  void repeat(const Node& node) {
+    const Node& body = node.children[0];
+    if (body.kind == Node::kSet && !node.lazy) {
+      emit({.op = PatternOp::kRepeat, .x = body.set, .min = node.min, .max = node.max});
+      return;
+    }
+    for (uint32_t i = 0; i < node.min; ++i) {
+      uint32_t before = here();
+      compile(body);
+      if (here() == before) return;  // an empty body stays empty however often it is repeated
+    }
+    if (node.max == kNoLimit) {
+      unbounded(body, node.lazy);
+      return;
+    }
+    std::vector<uint32_t> splits;
+    for (uint32_t i = node.min; i < node.max; ++i) {
+      splits.push_back(emit({.op = PatternOp::kSplit}));
+      body_after(splits.back(), node.lazy);
+      compile(body);
+    }
+    for (uint32_t split : splits) exit_to(split, node.lazy, here());
+  }
+
+  void unbounded(const Node& body, bool lazy) {
+    uint32_t split = emit({.op = PatternOp::kSplit});
+    body_after(split, lazy);
+    if (may_be_empty(body)) {
+      uint32_t slot = program_.slots++;
+      emit({.op = PatternOp::kMark, .x = slot});
+      compile(body);
+      emit({.op = PatternOp::kLoop, .x = slot, .y = split});
+    } else {
+      compile(body);
+      emit({.op = PatternOp::kJump, .x = split});
+    }
+    exit_to(split, lazy, here());
+  }
+
+  // A greedy loop tries its body first, a lazy one its exit.
+  void body_after(uint32_t split, bool lazy) { (lazy ? code()[split].y : code()[split].x) = here(); }
+  void exit_to(uint32_t split, bool lazy, uint32_t target) { (lazy ? code()[split].x : code()[split].y) = target; }
+
+  PatternProgram& program_;
+};
+
+}  // namespace
+
+bool CharSet::evaluate(char32_t c) const {
+  bool in = categories & unicode::category_bit(c);
+  if (space || not_space) in = in || (unicode::is_space(c) ? space : not_space);
+  if (!in && !ranges.empty()) {
+    auto it = std::ranges::lower_bound(ranges, c, {}, &Range::last);
+    in = it != ranges.end() && it->first <= c;
+  }
+  return in != negated;
+}
+
+PatternProgram compile_split_pattern(std::string_view pattern) {
+  PatternProgram program;
+  Node tree = parse_split_pattern(unicode::repair_utf8(pattern), program.sets);
+  Compiler compiler(program);
+  compiler.compile(tree);
+  compiler.emit({.op = PatternOp::kAccept});
+  return program;
+}
+
+}  // namespace fk

@@ -1,0 +1,317 @@
+// Reads a split pattern into a tree, or says which of its constructs is beyond this engine.
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "core/error.h"
+#include "models/split_pattern_tree.h"
+
+namespace fk {
+namespace {
+
+using Node = PatternNode;
+
+constexpr int kMaxNesting = 64;
+constexpr uint32_t kMaxCount = 100'000;  // of {m,n}; the limit of the engine tokenizer files are written for
+
+void sort_and_join(std::vector<CharSet::Range>& ranges) {
+  std::ranges::sort(ranges, {}, &CharSet::Range::first);
+  size_t kept = 0;
+  for (auto range : ranges) {
+    if (kept > 0 && range.first <= ranges[kept - 1].last + 1)
+      ranges[kept - 1].last = std::max(ranges[kept - 1].last, range.last);
+    else
+      ranges[kept++] = range;
+  }
+  ranges.resize(kept);
+}
+
+// Adds every character that differs only by case from one in the set.
+void fold_case(CharSet& set) {
+  CharSet plain = set;
+  plain.negated = false;
+  auto folds = unicode::folds();
+  for (size_t begin = 0, end; begin < folds.size(); begin = end) {
+    for (end = begin; end < folds.size() && folds[end].folded == folds[begin].folded;) ++end;
+    std::u32string group{folds[begin].folded};
+    for (size_t i = begin; i < end; ++i) group += folds[i].c;
+    if (std::ranges::none_of(group, [&](char32_t c) { return plain.evaluate(c); })) continue;
+    for (char32_t c : group)
+      if (!plain.evaluate(c)) set.ranges.push_back({c, c});
+  }
+}
+
+class Parser {
+ public:
+  Parser(std::string_view pattern, std::vector<CharSet>& sets) : pattern_(pattern), sets_(sets) {}
+
+  Node parse() {
+    Node node = alternation();
+    if (!at_end()) unsupported("the unmatched parenthesis ')'");
+    return node;
+  }
+
+ private:
+  [[noreturn]] void unsupported(std::string_view construct) const {
+    throw Error("The split pattern uses {} at byte {}, which this tokenizer does not handle.",
+                unicode::repair_utf8(construct), at_);
+  }
+  bool at_end() const { return at_ >= pattern_.size(); }
+  bool next_is(std::string_view text) const {
+    return pattern_.substr(std::min(at_, pattern_.size())).starts_with(text);
+  }
+  bool take(std::string_view text) {
+    if (!next_is(text)) return false;
+    at_ += text.size();
+    return true;
+  }
+  char32_t take_char() {
+    auto d = unicode::decode_at(pattern_, at_);
+    at_ += d.size;
+    return d.c;
+  }
+
+  Node alternation() {
+    if (++nesting_ > kMaxNesting) unsupported(fmt::format("more than {} nested groups", kMaxNesting));
+    Node node{.kind = Node::kAlternate};
+    do node.children.push_back(concatenation());
+    while (take("|"));
+    --nesting_;
+    if (node.children.size() > 1) return node;
+    return Node(std::move(node.children[0]));
+  }
+
+  Node concatenation() {
+    Node node{.kind = Node::kConcat};
+    while (!at_end() && !next_is("|") && !next_is(")")) node.children.push_back(quantified());
+    if (node.children.size() != 1) return node;
+    return Node(std::move(node.children[0]));
+  }
+
+  Node quantified() {
+    Node body = atom();
+    auto count = quantifier();
+    if (!count) return body;
+    if (body.kind == Node::kLook) unsupported("a repeated lookahead");
+    Node node{.kind = Node::kRepeat, .min = count->first, .max = count->second};
+    bool fixed = pattern_[at_ - 1] == '}' && node.min == node.max;
+    node.children.push_back(std::move(body));
+    if (next_is("+")) unsupported("a possessive quantifier");
+    if (next_is("?")) {
+      if (fixed) unsupported("the quantifier {n}?");
+      ++at_;
+      node.lazy = true;
+    }
+    if (next_is("*") || next_is("+") || next_is("?")) unsupported("a quantifier of a quantifier");
+    return node;
+  }
+
+  std::optional<std::pair<uint32_t, uint32_t>> quantifier() {
+    if (take("*")) return std::pair(0u, kNoLimit);
+    if (take("+")) return std::pair(1u, kNoLimit);
+    if (take("?")) return std::pair(0u, 1u);
+    if (!next_is("{")) return std::nullopt;
+    size_t start = at_++;
+    auto low = number();
+    auto high = take(",") ? number() : low;
+    if (!take("}") || (!low && !high)) {
+      at_ = start;
+      unsupported("a '{' that starts no count");
+    }
+    std::pair range(low.value_or(0), high.value_or(kNoLimit));
+    if (range.first > range.second || range.first > kMaxCount || (high && *high > kMaxCount)) {
+      at_ = start;
+      unsupported(fmt::format("a count out of order or above {}", kMaxCount));
+    }
+    return range;
+  }
+
+  std::optional<uint32_t> number() {
+    uint32_t value = 0;
+    size_t start = at_;
+    for (; !at_end() && pattern_[at_] >= '0' && pattern_[at_] <= '9'; ++at_)
+      value = std::min(value * 10 + static_cast<uint32_t>(pattern_[at_] - '0'), kMaxCount + 1);
+    if (at_ == start) return std::nullopt;
+    return value;
+  }
+
+  Node atom() {
+    if (next_is("(")) return group();
+    if (next_is("[")) return set_node(char_class());
+    CharSet set;
+    for (std::string_view c : {"*", "+", "?", "{"})
+      if (next_is(c)) unsupported(fmt::format("the quantifier '{}' with nothing to repeat", c));
+    for (std::string_view c : {"^", "$"})
+      if (next_is(c)) unsupported(fmt::format("the anchor '{}'", c));
+    if (take(".")) {
+      set.ranges.push_back({'\n', '\n'});
+      set.negated = true;
+    } else if (next_is("\\")) {
+      if (auto c = escape(set)) set.ranges.push_back({*c, *c});
+    } else {
+      char32_t c = take_char();
+      set.ranges.push_back({c, c});
+    }
+    return set_node(std::move(set));
+  }
+
+  Node set_node(CharSet set) {
+    sort_and_join(set.ranges);
+    if (ignore_case_) fold_case(set);
+    sort_and_join(set.ranges);
+    for (char32_t c = 0; c < 128; ++c)
+      if (set.evaluate(c)) set.ascii[c >> 6] |= uint64_t{1} << (c & 63);
+    sets_.push_back(std::move(set));
+    return Node{.kind = Node::kSet, .set = static_cast<uint32_t>(sets_.size() - 1)};
+  }
+
+  Node group() {
+    size_t start = at_;
+    bool outer_case = ignore_case_;
+    std::optional<Node> look;
+    if (take("(?=") || take("(?!")) {
+      look = Node{.kind = Node::kLook, .negated = pattern_[at_ - 1] == '!'};
+    } else if (take("(?i:")) {
+      ignore_case_ = true;
+    } else if (take("(?-i:")) {
+      ignore_case_ = false;
+    } else if (!take("(?:")) {
+      if (next_is("(?")) unsupported(fmt::format("the group '{}'", pattern_.substr(at_, 4)));
+      if (next_is("(*")) unsupported("the group '(*'");
+      ++at_;
+    }
+    Node body = alternation();
+    if (!take(")")) {
+      at_ = start;
+      unsupported("the unmatched parenthesis '('");
+    }
+    ignore_case_ = outer_case;
+    if (!look) return body;
+    look->children.push_back(std::move(body));
+    return std::move(*look);
+  }
+
+  CharSet char_class() {
+    size_t start = at_++;
+    CharSet set;
+    set.negated = take("^");
+    if (next_is("]")) unsupported("an empty class");
+    while (!take("]")) {
+      if (at_end()) {
+        at_ = start;
+        unsupported("the unmatched bracket '['");
+      }
+      if (next_is("[")) unsupported("a class inside a class");
+      if (next_is("&&")) unsupported("the intersection '&&'");
+      auto first = class_member(set);
+      bool range = next_is("-") && !next_is("-]");
+      if (!range) {
+        if (first) set.ranges.push_back({*first, *first});
+        continue;
+      }
+      ++at_;
+      if (at_end() || next_is("[") || !first) unsupported("a range without two ends");
+      auto last = class_member(set);
+      if (!last || *last < *first) unsupported("a range without two ends in order");
+      set.ranges.push_back({*first, *last});
+    }
+    return set;
+  }
+
+  std::optional<char32_t> class_member(CharSet& set) { return next_is("\\") ? escape(set) : take_char(); }
+
+  // A character, or nothing where the escape stood for a set, which it has then added to `set`.
+  std::optional<char32_t> escape(CharSet& set) {
+    size_t start = at_++;
+    if (at_end()) unsupported("a '\\' at its end");
+    char32_t c = take_char();
+    switch (c) {
+      case 'r':
+        return U'\r';
+      case 'n':
+        return U'\n';
+      case 't':
+        return U'\t';
+      case 'f':
+        return U'\f';
+      case 'v':
+        return U'\v';
+      case 's':
+        set.space = true;
+        return std::nullopt;
+      case 'S':
+        set.not_space = true;
+        return std::nullopt;
+      case 'd':
+        set.categories |= unicode::category_mask("Nd");
+        return std::nullopt;
+      case 'D':
+        set.categories |= unicode::kAllCategories & ~unicode::category_mask("Nd");
+        return std::nullopt;
+      case 'p':
+      case 'P':
+        property(set, c == 'P', start);
+        return std::nullopt;
+      case 'x':
+      case 'u':
+        return code_point(c == 'x', start);
+      default:
+        break;
+    }
+    bool letter_or_digit = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+    if (letter_or_digit) {
+      at_ = start;
+      unsupported(fmt::format("the escape '\\{}'", static_cast<char>(c)));
+    }
+    return c;
+  }
+
+  void property(CharSet& set, bool negated, size_t start) {
+    size_t end = pattern_.find('}', at_);
+    uint32_t mask = 0;
+    if (take("{") && end != std::string_view::npos) {
+      if (take("^")) negated = !negated;
+      mask = unicode::category_mask(pattern_.substr(at_, end - at_));
+    }
+    if (!mask) {
+      at_ = start;
+      unsupported(fmt::format("the property '{}'", pattern_.substr(start, std::min(end - start + 1, size_t{32}))));
+    }
+    at_ = end + 1;
+    set.categories |= negated ? unicode::kAllCategories & ~mask : mask;
+  }
+
+  // \x{H..}, or \uHHHH.
+  char32_t code_point(bool braces, size_t start) {
+    char32_t value = 0;
+    size_t digits = 0;
+    bool open = !braces || take("{");
+    for (; open && !at_end() && digits < (braces ? 6u : 4u); ++digits, ++at_) {
+      char h = pattern_[at_];
+      int digit = h >= '0' && h <= '9' ? h - '0' : (h | 32) >= 'a' && (h | 32) <= 'f' ? (h | 32) - 'a' + 10 : -1;
+      if (digit < 0) break;
+      value = value * 16 + static_cast<char32_t>(digit);
+    }
+    bool complete = braces ? digits > 0 && take("}") : digits == 4;
+    if (!open || !complete || value > 0x10FFFF) {
+      at_ = start;
+      unsupported(fmt::format("the escape '{}'", pattern_.substr(start, 2)));
+    }
+    return value;
+  }
+
+  std::string_view pattern_;
+  std::vector<CharSet>& sets_;
+  size_t at_ = 0;
+  int nesting_ = 0;
+  bool ignore_case_ = false;
+};
+
+}  // namespace
+
+PatternNode parse_split_pattern(std::string_view pattern, std::vector<CharSet>& sets) {
+  return Parser(pattern, sets).parse();
+}
+
+}  // namespace fk

@@ -1,0 +1,59 @@
+// Text to token ids and back, by a Hugging Face tokenizer.json: byte-level BPE and BPE with byte fallback.
+//
+// Gives the ids and the text the `tokenizers` library gives. What that library cannot be asked, text that is not UTF-8,
+// is read as Python reads it with errors='replace'.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/detokenizer.h"
+
+namespace fk {
+
+class Tokenizer {
+ public:
+  // Throw Error where the file is broken or asks for something unsupported; `what` names the text in errors.
+  static Tokenizer from_file(const std::string& path);
+  static Tokenizer from_json(std::string_view text, std::string_view what);
+
+  std::vector<int32_t> encode(std::string_view text, bool add_special_tokens) const;
+  // Ids without a token are left out.
+  std::string decode(std::span<const int32_t> ids, bool skip_special_tokens) const;
+
+  // One more than the largest id.
+  int64_t vocab_size() const;
+  std::optional<int32_t> token_id(std::string_view token) const;
+  bool is_special(int32_t id) const;
+
+ private:
+  friend class StreamDecoder;
+  struct Parts;
+
+  explicit Tokenizer(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
+
+  std::shared_ptr<const Parts> parts_;  // never changes, so that copies and threads may share it
+};
+
+// Decodes ids as they come. The texts of all steps and of finish(), joined, are decode() of all ids.
+class StreamDecoder {
+ public:
+  StreamDecoder(const Tokenizer& tokenizer, bool skip_special_tokens);
+
+  // The text that is certain now and was not before. Never cuts a UTF-8 character.
+  std::string step(int32_t id);
+  // What is left at the end; a character of which bytes are missing comes out as U+FFFD.
+  std::string finish();
+
+ private:
+  std::shared_ptr<const Tokenizer::Parts> parts_;
+  bool skip_special_tokens_;
+  Detokenizer detokenizer_;
+};
+
+}  // namespace fk

@@ -1,0 +1,48 @@
+// Added tokens: texts such as <|eot_id|> that become one id wherever they stand, before any other step.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/tokenizer_json.h"
+#include "models/tokenizer_normalizer.h"
+
+namespace fk {
+
+struct AddedToken {
+  int32_t id = 0;
+  std::string content;
+  std::string text;          // what it is found by and decoded to: the content, normalized where `normalized` says so
+  bool special = false;      // left out by decode(skip_special_tokens)
+  bool normalized = false;   // looked for in the normalized text instead of the raw one
+  bool single_word = false;  // only where no word character touches it
+  bool lstrip = false;       // takes the whitespace before it along
+  bool rstrip = false;       // takes the whitespace behind it along
+};
+
+std::vector<AddedToken> read_added_tokens(const JsonNode& root, const Normalizer& normalizer);
+
+// Finds added tokens in text: leftmost first, the longest of those that start together.
+class AddedTokenFinder {
+ public:
+  // Looks for those tokens that are to be found in normalized text, or for the others.
+  AddedTokenFinder(const std::vector<AddedToken>& tokens, bool normalized);
+
+  struct Part {
+    size_t begin, end;
+    int32_t id;  // -1 for text between tokens
+  };
+  std::vector<Part> split(std::string_view text) const;
+
+ private:
+  // The longest token that `text` starts with, or null.
+  const AddedToken* longest_prefix(std::string_view text) const;
+
+  std::vector<AddedToken> tokens_;          // sorted by text, each text once
+  std::array<uint32_t, 257> first_byte_{};  // tokens_[first_byte_[b] .. first_byte_[b + 1]) start with byte b
+};
+
+}  // namespace fk

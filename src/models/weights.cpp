@@ -1,0 +1,185 @@
+#include "models/weights.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+
+#include "core/check.h"
+#include "core/error.h"
+#include "models/convert.h"
+#include "models/dummy_weights.h"
+#include "models/in_quotes.h"
+
+namespace fk {
+namespace {
+
+// A tensor as the checkpoint stores it, and the rows of the parameter it fills.
+struct Part {
+  std::string name;
+  Shape shape;
+  int64_t row = 0;
+};
+
+std::vector<Part> parts_of(const ParamSpec& param) {
+  if (param.part_names.empty()) return {{param.name, param.spec.shape, 0}};
+  FK_CHECK(param.part_names.size() == param.part_rows.size());
+  std::vector<Part> result;
+  int64_t row = 0;
+  for (size_t i = 0; i < param.part_names.size(); ++i) {
+    Shape shape = param.spec.shape;
+    shape[0] = param.part_rows[i];
+    result.push_back({param.part_names[i], shape, row});
+    row += param.part_rows[i];
+  }
+  FK_CHECK(row == param.spec.shape[0], "the parts of a parameter must add up to its rows");
+  return result;
+}
+
+// Old checkpoints store the rotary frequencies, and some store a head that is tied to the embedding.
+bool may_stay_unused(std::string_view name) {
+  return name.ends_with(".rotary_emb.inv_freq") || name == "lm_head.weight";
+}
+
+std::string some_of(const std::vector<std::string>& names) {
+  constexpr size_t kShown = 5;
+  std::vector<std::string> shown;
+  for (size_t i = 0; i < std::min(kShown, names.size()); ++i) shown.push_back(in_quotes(names[i]));
+  if (names.size() > kShown) shown.push_back(fmt::format("and {} more", names.size() - kShown));
+  return fmt::format("{}", fmt::join(shown, ", "));
+}
+
+void check_names(const std::vector<ParamSpec>& specs, const Checkpoint& checkpoint) {
+  std::vector<std::string> missing, unused;
+  std::set<std::string> wanted;
+  for (const ParamSpec& param : specs) {
+    for (const Part& part : parts_of(param)) {
+      wanted.insert(part.name);
+      if (!checkpoint.find(part.name)) missing.push_back(part.name);
+    }
+  }
+  for (const std::string& name : checkpoint.names())
+    if (!wanted.contains(name) && !may_stay_unused(name)) unused.push_back(name);
+  std::vector<std::string> reasons;
+  if (!missing.empty()) reasons.push_back("it lacks " + some_of(missing));
+  if (!unused.empty()) reasons.push_back("the model has no place for " + some_of(unused));
+  if (reasons.empty()) return;
+  throw Error("The checkpoint in {} does not fit its config.json: {}.", in_quotes(checkpoint.directory()),
+              fmt::join(reasons, "; "));
+}
+
+View checked_tensor(const Checkpoint& checkpoint, const Part& part) {
+  View tensor = checkpoint.find(part.name).value();
+  if (tensor.shape() != part.shape) {
+    throw Error("Tensor {} of the checkpoint in {} has shape {}, but config.json makes it {}.", in_quotes(part.name),
+                in_quotes(checkpoint.directory()), tensor.shape().str(), part.shape.str());
+  }
+  if (!dtype_is_weight(tensor.dtype())) {
+    throw Error("Tensor {} of the checkpoint in {} is stored as {}; weights must be f32, f16 or bf16.",
+                in_quotes(part.name), in_quotes(checkpoint.directory()), dtype_name(tensor.dtype()));
+  }
+  return tensor;
+}
+
+void copy_converted(const View& from, const View& to, ThreadPool& pool) {
+  const auto* source = static_cast<const std::byte*>(from.data());
+  auto* target = static_cast<std::byte*>(to.data());
+  auto source_size = static_cast<int64_t>(dtype_size(from.dtype()));
+  auto target_size = static_cast<int64_t>(dtype_size(to.dtype()));
+  int64_t grain = (int64_t{2} << 20) / target_size;  // whole huge pages, as in fill_dummy
+  pool.parallel_for(from.numel(), grain, [&](int64_t begin, int64_t end) {
+    convert_elements(source + begin * source_size, from.dtype(), target + begin * target_size, to.dtype(), end - begin);
+  });
+}
+
+// Memory is promised freely and taken when touched: a model too large would be killed half way, without a word.
+void require_memory(size_t needed_bytes) {
+  std::ifstream file("/proc/meminfo");
+  std::string key, unit;
+  for (uint64_t kib = 0; file >> key >> kib; std::getline(file, unit)) {
+    if (key != "MemAvailable:" || needed_bytes / 1024 <= kib) continue;
+    throw Error("The weights take {:.1f} GiB and this machine has {:.1f} GiB of memory free; use a smaller model.",
+                static_cast<double>(needed_bytes) * 0x1p-30, static_cast<double>(kib) * 0x1p-20);
+  }
+}
+
+// Whether the checkpoint's own memory can serve as the parameter.
+bool usable_in_place(const ParamSpec& param, const View& tensor) {
+  auto address = reinterpret_cast<uintptr_t>(tensor.data());
+  return param.part_names.size() <= 1 && tensor.dtype() == param.spec.dtype && address % dtype_size(tensor.dtype()) == 0;
+}
+
+}  // namespace
+
+Weights Weights::load(const std::vector<ParamSpec>& specs, Checkpoint checkpoint, ThreadPool& pool) {
+  check_names(specs, checkpoint);
+  // All shapes before the first copy: a misfit is reported at once, not after minutes of reading.
+  size_t copied_bytes = 0;
+  for (const ParamSpec& param : specs) {
+    bool in_place = false;
+    for (const Part& part : parts_of(param)) in_place = usable_in_place(param, checked_tensor(checkpoint, part));
+    if (!in_place) copied_bytes += padded_bytes(param);
+  }
+  require_memory(copied_bytes);
+
+  Weights result;
+  result.memory_ = Buffer(copied_bytes);
+  bool points_into_file = false;
+  for (const ParamSpec& param : specs) {
+    std::vector<Part> parts = parts_of(param);
+    if (View tensor = checked_tensor(checkpoint, parts.front()); usable_in_place(param, tensor)) {
+      result.add(param, tensor);
+      points_into_file = true;
+      continue;
+    }
+    View destination = result.allocate(param);
+    for (const Part& part : parts) {
+      copy_converted(checked_tensor(checkpoint, part), destination.narrow(0, part.row, part.shape[0]), pool);
+      checkpoint.release(part.name);
+    }
+  }
+  if (points_into_file) result.checkpoint_ = std::move(checkpoint);
+  return result;
+}
+
+Weights Weights::dummy(const std::vector<ParamSpec>& specs, uint64_t seed, float norm_offset, ThreadPool& pool) {
+  size_t total_bytes = 0;
+  for (const ParamSpec& param : specs) total_bytes += padded_bytes(param);
+  require_memory(total_bytes);
+  Weights result;
+  result.memory_ = Buffer(total_bytes);
+  for (const ParamSpec& param : specs) {
+    View destination = result.allocate(param);
+    for (const Part& part : parts_of(param)) {
+      View rows = destination.narrow(0, part.row, part.shape[0]);
+      fill_dummy(rows, seed, part.name, dummy_range(part.name, part.shape, norm_offset), pool);
+    }
+  }
+  return result;
+}
+
+// Every parameter starts on a cache line.
+size_t Weights::padded_bytes(const ParamSpec& param) { return (param.spec.size_bytes() + 63) / 64 * 64; }
+
+View Weights::allocate(const ParamSpec& param) {
+  FK_CHECK(dtype_is_weight(param.spec.dtype), "a parameter is f32, f16 or bf16");
+  View view(memory_.data() + used_bytes_, param.spec);
+  used_bytes_ += padded_bytes(param);
+  FK_CHECK(used_bytes_ <= memory_.size());
+  add(param, view);
+  return view;
+}
+
+void Weights::add(const ParamSpec& param, const View& view) {
+  FK_CHECK(views_.emplace(param.name, view).second, "two parameters share a name");
+  size_bytes_ += view.size_bytes();
+}
+
+View Weights::get(std::string_view name) const {
+  auto found = views_.find(name);
+  FK_CHECK(found != views_.end(), "a parameter was asked for that no spec named");
+  return found->second;
+}
+
+}  // namespace fk

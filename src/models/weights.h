@@ -1,0 +1,47 @@
+// The parameters of a model, filled from a checkpoint or with dummy weights.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/memory.h"
+#include "core/thread_pool.h"
+#include "models/checkpoint.h"
+#include "ops/param.h"
+
+namespace fk {
+
+class Weights {
+ public:
+  // Every parameter must be found in the checkpoint and every tensor of the checkpoint used, with the shape expected;
+  // values are converted to the parameter's dtype (f32, f16 or bf16). A parameter that the checkpoint holds whole and in
+  // its dtype stays where it is, in the mapped file; such memory is read only.
+  static Weights load(const std::vector<ParamSpec>& specs, Checkpoint checkpoint, ThreadPool& pool);
+
+  // norm_offset: see dummy_range(). Tensors are those the checkpoint would hold, so packing changes no value.
+  static Weights dummy(const std::vector<ParamSpec>& specs, uint64_t seed, float norm_offset, ThreadPool& pool);
+
+  View get(std::string_view name) const;  // the name must be one of the specs'
+  size_t size_bytes() const { return size_bytes_; }
+  // The memory the parameters were copied or generated into, in one piece; empty where all of them lie in the file.
+  std::span<const std::byte> memory() const { return {memory_.data(), used_bytes_}; }
+
+ private:
+  static size_t padded_bytes(const ParamSpec& param);
+  View allocate(const ParamSpec& param);
+  void add(const ParamSpec& param, const View& view);
+
+  std::optional<Checkpoint> checkpoint_;  // kept while a view points into it
+  Buffer memory_;
+  size_t used_bytes_ = 0;
+  std::map<std::string, View, std::less<>> views_;
+  size_t size_bytes_ = 0;
+};
+
+}  // namespace fk

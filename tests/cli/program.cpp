@@ -1,0 +1,95 @@
+#include "tests/cli/program.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <stdexcept>
+
+namespace fk {
+namespace {
+
+constexpr const char* kProgram = FK_BINARY_DIR "/fastkernels";
+
+// An unnamed file: the child can print any amount without anyone reading at the same time.
+class Sink {
+ public:
+  Sink() : file_(std::tmpfile(), &std::fclose) {
+    if (!file_) throw std::runtime_error("no temporary file");
+  }
+  int number() const { return fileno(file_.get()); }
+  std::string text() const {
+    std::string all;
+    std::rewind(file_.get());
+    char block[4096];
+    while (size_t got = std::fread(block, 1, sizeof block, file_.get())) all.append(block, got);
+    return all;
+  }
+
+ private:
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
+};
+
+pid_t start(const std::vector<std::string>& arguments, int out, int err) {
+  std::vector<char*> words = {const_cast<char*>(kProgram)};
+  for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
+  words.push_back(nullptr);
+  pid_t child = fork();
+  if (child < 0) throw std::runtime_error("no fork");
+  if (child > 0) return child;
+  dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
+  dup2(out, STDOUT_FILENO);
+  dup2(err, STDERR_FILENO);
+  execv(kProgram, words.data());
+  _exit(127);
+}
+
+int wait_for(pid_t child) {
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+// Linux shows the signals a process handles as a mask in hexadecimal.
+bool handles(pid_t child, int signal_number) {
+  std::ifstream status("/proc/" + std::to_string(child) + "/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.rfind("SigCgt:", 0) == 0) return (std::stoull(line.substr(7), nullptr, 16) >> (signal_number - 1)) & 1;
+  return false;
+}
+
+}  // namespace
+
+Outcome run_program(const std::vector<std::string>& arguments, int out_file, bool interrupt) {
+  Sink out, err;
+  pid_t child = start(arguments, out_file >= 0 ? out_file : out.number(), err.number());
+  if (interrupt) {
+    for (int i = 0; i < 20'000 && !handles(child, SIGINT); ++i) usleep(1000);
+    kill(child, SIGINT);
+  }
+  int code = wait_for(child);
+  return {code, out.text(), err.text()};
+}
+
+Outcome run_program_on_terminal(const std::vector<std::string>& arguments) {
+  Sink out;
+  int master = posix_openpt(O_RDWR | O_NOCTTY);
+  if (master < 0 || grantpt(master) != 0 || unlockpt(master) != 0) throw std::runtime_error("no terminal");
+  int terminal = open(ptsname(master), O_RDWR | O_NOCTTY);
+  if (terminal < 0) throw std::runtime_error("no terminal");
+  pid_t child = start(arguments, out.number(), terminal);
+  close(terminal);
+  std::string err;
+  char block[4096];
+  for (ssize_t got; (got = read(master, block, sizeof block)) > 0;) err.append(block, static_cast<size_t>(got));
+  close(master);
+  int code = wait_for(child);
+  return {code, out.text(), err};
+}
+
+}  // namespace fk

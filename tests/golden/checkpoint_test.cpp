@@ -1,0 +1,97 @@
+// A checkpoint on disk, as transformers lays it out, gives the logits transformers computes: names, packing, tying,
+// shards and dtypes all take part.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "core/memory.h"
+#include "models/dummy_weights.h"
+#include "tests/golden/golden_model.h"
+
+namespace fk::golden {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Directory {
+ public:
+  explicit Directory(const std::string& name) : path_(fs::path(testing::TempDir()) / ("fk_checkpoint_" + name)) {
+    fs::remove_all(path_);
+    fs::create_directories(path_);
+  }
+  ~Directory() { fs::remove_all(path_); }
+  std::string file(const std::string& name) const { return path_ / name; }
+  std::string path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+void write_safetensors(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& tensors) {
+  Json header = Json::object();
+  size_t at = 0;
+  for (const auto& [name, tensor] : tensors) {
+    const View& v = tensor.view();
+    header[name] = {{"dtype", v.dtype() == DType::kF32 ? "F32" : "BF16"},
+                    {"shape", std::vector<int64_t>(v.shape().extents().begin(), v.shape().extents().end())},
+                    {"data_offsets", {at, at + v.size_bytes()}}};
+    at += v.size_bytes();
+  }
+  std::string text = header.dump();
+  uint64_t length = text.size();
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(&length), sizeof length);
+  file << text;
+  for (const auto& [name, tensor] : tensors)
+    file.write(static_cast<const char*>(tensor.view().data()), static_cast<std::streamsize>(tensor.view().size_bytes()));
+}
+
+// The golden model as a directory of config.json, two shards and their index.
+void write_checkpoint(const Directory& directory, const std::string& name, DType dtype, ThreadPool& pool) {
+  Json golden = parse_json_file(FK_SOURCE_DIR "/tests/golden/data/" + name + ".json");
+  std::ofstream(directory.file("config.json")) << golden.at("config").dump();
+  float norm_offset = name.find("gemma") == std::string::npos ? 1 : 0;
+  std::vector<std::pair<std::string, Tensor>> shards[2];
+  Json index = {{"metadata", Json::object()}, {"weight_map", Json::object()}};
+  size_t count = 0;
+  for (const auto& [tensor_name, extents] : golden.at("tensors").items()) {
+    Shape shape(extents.get<std::vector<int64_t>>());
+    Tensor tensor(shape, dtype);
+    fill_dummy(tensor, golden.at("seed"), tensor_name, dummy_range(tensor_name, shape, norm_offset), pool);
+    size_t shard = count++ % 2;
+    index["weight_map"][tensor_name] = shard == 0 ? "model-00001-of-00002.safetensors" : "model-00002-of-00002.safetensors";
+    shards[shard].emplace_back(tensor_name, std::move(tensor));
+  }
+  write_safetensors(directory.file("model-00001-of-00002.safetensors"), shards[0]);
+  write_safetensors(directory.file("model-00002-of-00002.safetensors"), shards[1]);
+  std::ofstream(directory.file("model.safetensors.index.json")) << index.dump();
+}
+
+class CheckpointOnDisk : public testing::TestWithParam<std::string> {};
+
+TEST_P(CheckpointOnDisk, GivesTransformersLogits) {
+  ThreadPool pool(2);
+  Golden golden(GetParam());
+  const Case* one = golden.find("one_prompt");
+  for (DType stored : {DType::kF32, DType::kBF16}) {
+    Directory directory(GetParam());
+    write_checkpoint(directory, GetParam(), stored, pool);
+    Model model = load_model(resolve_model(directory.path()), {.format = LoadFormat::kAuto, .dtype = DType::kF32}, pool);
+    Runner runner(model, pool, {.max_sequences = 1, .max_context = 64});
+    // Weights stored in bf16 and computed in f32 are what the float64 reference with rounded weights has.
+    const auto& expected = stored == DType::kF32 ? one->logits[0] : one->logits_bf16_weights[0];
+    EXPECT_LE(relative_error(expected, run_alone(runner, one->prompts[0]).data()), 1e-4) << dtype_name(stored);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, CheckpointOnDisk, testing::Values("tiny-llama-bias", "tiny-mistral", "tiny-qwen3", "tiny-gemma3"),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace fk::golden
