@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "backend/cpu/attention/decode_block.h"
 #include "backend/cpu/attention/for_items.h"
 #include "backend/cpu/attention/kv_rows.h"
 #include "backend/cpu/row_kernel.h"
@@ -20,6 +19,8 @@ static_assert(kSplitKeys % kDecodeKeys == 0 && kDecodeKeys % kBlockSize == 0);
 // Tasks per thread below which the kv heads of a split are divided too.
 constexpr int64_t kTasksPerThread = 4;
 
+constexpr int64_t kMaxGroup = 256;  // query heads that may share a kv head
+
 struct SequencePlan {
   int64_t first, last;  // keys seen
   int64_t begin;        // where the first split starts: `first`, rounded down to a block
@@ -29,38 +30,40 @@ struct SequencePlan {
 
 class Decode {
  public:
-  Decode(Context& ctx, const FlashAttnDecode::Init& init, const DecodeArgs& args)
-      : ctx_(ctx), init_(init), args_(args), Dh_(init.head_size), group_(init.num_heads / init.num_kv_heads),
-        quads_per_head_((group_ + kQuad - 1) / kQuad), sequences_(args.q.size(0)) {}
+  Decode(Context& ctx, const DecodeKernel& kernel, const FlashAttnDecode::Init& init, const DecodeArgs& args)
+      : ctx_(ctx), kernel_(kernel), init_(init), args_(args), Dh_(init.head_size), kv_heads_(init.num_kv_heads),
+        group_(init.num_heads / init.num_kv_heads), quads_(quads_of(group_)), sequences_(args.q.size(0)),
+        query_bytes_(round_up(kernel.query_bytes(group_, Dh_))), state_width_(QuadState::width(Dh_)) {}
 
   void run() {
     plan();
-    int64_t quads = init_.num_kv_heads * quads_per_head_;
-    state_stride_ = quads * QuadState::width(Dh_);
-    states_ = floats(splits_ * state_stride_);
-    queries_ = floats(sequences_ * quads * kQuad * Dh_);
-    scratch_stride_ = kDecodeKeys * (kQuad + padded_head(Dh_));
-    scratch_ = floats(scratch_stride_ * ctx_.pool.threads());
-    ctx_.pool.parallel_for(sequences_, 8, [&](int64_t begin, int64_t end) {
-      for (int64_t s = begin; s < end; ++s) widen_query(s);
+    states_ = reinterpret_cast<float*>(bytes(splits_ * kv_heads_ * quads_ * state_width_ * 4));
+    queries_ = bytes(sequences_ * kv_heads_ * query_bytes_);
+    ctx_.pool.parallel_for(sequences_ * kv_heads_, 64, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) prepare(i / kv_heads_, i % kv_heads_);
     });
 
-    int64_t heads = init_.num_kv_heads, per_task = heads;
-    while (per_task > 1 && splits_ * ((heads + per_task - 1) / per_task) < kTasksPerThread * ctx_.pool.threads()) per_task /= 2;
-    int64_t parts = (heads + per_task - 1) / per_task;
+    int64_t per_task = kv_heads_;
+    while (per_task > 1 && splits_ * ((kv_heads_ + per_task - 1) / per_task) < kTasksPerThread * ctx_.pool.threads()) per_task /= 2;
+    int64_t parts = (kv_heads_ + per_task - 1) / per_task;
+    scratch_bytes_ = round_up((per_task * quads_ * kDecodeKeys * kQuad + kDecodeKeys * padded_head(Dh_)) * 4);
+    scratch_ = bytes(scratch_bytes_ * ctx_.pool.threads());
     for_items(ctx_.pool, splits_ * parts, [&](int thread, int64_t i) {
       int64_t head = i % parts * per_task;
-      attend(thread, i / parts, head, std::min(head + per_task, heads));
+      attend(thread, i / parts, head, std::min(head + per_task, kv_heads_));
     });
-    for_items(ctx_.pool, sequences_, [&](int, int64_t s) { finish(s); });
+    ctx_.pool.parallel_for(sequences_ * kv_heads_, 16, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) finish(i / kv_heads_, i % kv_heads_);
+    });
   }
 
  private:
-  float* floats(int64_t n) const { return ctx_.arena.make({{n}, DType::kF32}).ptr<float>(); }
+  static int64_t round_up(int64_t n) { return (n + 63) / 64 * 64; }
+  static int64_t round_up(size_t n) { return round_up(static_cast<int64_t>(n)); }
+  std::byte* bytes(int64_t n) const { return static_cast<std::byte*>(ctx_.arena.make({{n}, DType::kU8}).data()); }
 
   void plan() {
-    plans_ = reinterpret_cast<SequencePlan*>(
-        ctx_.arena.make({{sequences_ * static_cast<int64_t>(sizeof(SequencePlan))}, DType::kU8}).data());
+    plans_ = reinterpret_cast<SequencePlan*>(bytes(sequences_ * static_cast<int64_t>(sizeof(SequencePlan))));
     AttentionRule rule{.sliding_window = init_.sliding_window};
     const auto* lengths = args_.cache_seqlens.ptr<int32_t>();
     for (int64_t s = 0; s < sequences_; ++s) {
@@ -72,93 +75,94 @@ class Decode {
     }
   }
 
-  float* query(int64_t s, int64_t quad) const { return queries_ + (s * init_.num_kv_heads * quads_per_head_ + quad) * kQuad * Dh_; }
-  QuadState state(int64_t split, int64_t quad) const {
-    return {states_ + split * state_stride_ + quad * QuadState::width(Dh_), Dh_};
+  std::byte* query(int64_t s, int64_t kv_head) const { return queries_ + (s * kv_heads_ + kv_head) * query_bytes_; }
+  QuadState state(int64_t split, int64_t kv_head, int64_t quad) const {
+    return {states_ + ((split * kv_heads_ + kv_head) * quads_ + quad) * state_width_, Dh_};
+  }
+  static std::byte* row(const View& v, int64_t s, int64_t head) {
+    return static_cast<std::byte*>(v.data()) + (s * v.stride(0) + head * v.stride(1)) * static_cast<int64_t>(dtype_size(v.dtype()));
   }
 
-  // Runs body(quad, i, head) for the query heads of all quads; places of a quad that no head fills are left out.
-  template <class Body>
-  void for_heads(Body&& body) const {
-    for (int64_t h = 0; h < init_.num_heads; ++h) {
-      int64_t in_group = h % group_;
-      body(h / group_ * quads_per_head_ + in_group / kQuad, in_group % kQuad, h);
-    }
-  }
-
-  void widen_query(int64_t s) const {
-    std::fill_n(query(s, 0), init_.num_kv_heads * quads_per_head_ * kQuad * Dh_, 0.0f);
-    with_float(args_.q.dtype(), [&]<class T>(T) {
-      const T* rows = args_.q.ptr<T>() + s * args_.q.stride(0);
-      for_heads([&](int64_t quad, int64_t i, int64_t head) {
-        const T* from = rows + head * args_.q.stride(1);
-        float* to = query(s, quad) + i * Dh_;
-        for (int64_t d = 0; d < Dh_; ++d) to[d] = load(from[d]);
-      });
-    });
+  void prepare(int64_t s, int64_t kv_head) const {
+    const void* q[kMaxGroup];
+    for (int64_t i = 0; i < group_; ++i) q[i] = row(args_.q, s, kv_head * group_ + i);
+    kernel_.prepare({q, group_, Dh_, args_.q.dtype(), query(s, kv_head)});
   }
 
   void attend(int thread, int64_t split, int64_t first_head, int64_t last_head) const {
-    int64_t s = std::upper_bound(plans_, plans_ + sequences_, split, [](int64_t i, const SequencePlan& p) { return i < p.split_start; }) - plans_ - 1;
-    const SequencePlan& plan = plans_[s];
+    const SequencePlan* after =
+        std::upper_bound(plans_, plans_ + sequences_, split, [](int64_t i, const SequencePlan& p) { return i < p.split_start; });
+    const SequencePlan& plan = after[-1];
+    int64_t s = &plan - plans_;
     int64_t begin = plan.begin + (split - plan.split_start) * kSplitKeys;
     int64_t end = std::min(begin + kSplitKeys, plan.last);
     KvRows k = KvRows::paged(args_.k_cache, args_.block_table, s), v = KvRows::paged(args_.v_cache, args_.block_table, s);
+    DType dtype = args_.k_cache.dtype();
     ScoreRule rule{static_cast<float>(init_.softmax_scale), static_cast<float>(init_.logits_soft_cap)};
 
-    float *scores = scratch_ + thread * scratch_stride_, *values = scores + kDecodeKeys * kQuad;
-    const void *k_rows[kDecodeKeys], *v_rows[kDecodeKeys];
-    for (int64_t q = first_head * quads_per_head_; q < last_head * quads_per_head_; ++q) clear_state(state(split, q), Dh_);
-    for (int64_t block = begin; block < end; block += kDecodeKeys) {
-      int64_t key = std::max(block, plan.first), keys = std::min(block + kDecodeKeys, end) - key;
+    auto* panels = reinterpret_cast<float*>(scratch_ + thread * scratch_bytes_);
+    float* scores = panels + kDecodeKeys * padded_head(Dh_);
+    int64_t scores_per_head = quads_ * kDecodeKeys * kQuad;
+    const void* rows[kDecodeKeys];
+    for (int64_t head = first_head; head < last_head; ++head)
+      for (int64_t quad = 0; quad < quads_; ++quad) clear_state(state(split, head, quad), Dh_);
+    for (int64_t key = begin; key < end; key += kDecodeKeys) {
+      int64_t keys = std::min(kDecodeKeys, end - key), unseen = std::max<int64_t>(plan.first - key, 0);
       for (int64_t head = first_head; head < last_head; ++head) {
-        for (int64_t j = 0; j < keys; ++j) {
-          k_rows[j] = k.row(key + j, head);
-          v_rows[j] = v.row(key + j, head);
+        for (int64_t j = 0; j < keys; ++j) rows[j] = k.row(key + j, head);
+        kernel_.multiply({query(s, head), rows, k.token_stride_bytes(), keys, group_, Dh_, dtype, scores + (head - first_head) * scores_per_head});
+      }
+      for (int64_t head = first_head; head < last_head; ++head) {
+        for (int64_t j = unseen; j < keys; ++j) rows[j] = v.row(key + j, head);
+        for (int64_t quad = 0; quad < quads_; ++quad) {
+          float* from = scores + (head - first_head) * scores_per_head + (quad * kDecodeKeys + unseen) * kQuad;
+          add_block({from, rows + unseen, keys - unseen, Dh_, dtype, rule, panels}, state(split, head, quad));
         }
-        for (int64_t q = head * quads_per_head_; q < (head + 1) * quads_per_head_; ++q)
-          decode_block({query(s, q), k_rows, v_rows, keys, Dh_, args_.k_cache.dtype(), rule, scores, values}, state(split, q));
       }
     }
   }
 
   // Joins the splits of a sequence, always in the same order, in the place of the first.
-  void finish(int64_t s) const {
+  void finish(int64_t s, int64_t kv_head) const {
     const SequencePlan& plan = plans_[s];
     for (int64_t i = 1; i < plan.splits; ++i)
-      for (int64_t q = 0; q < init_.num_kv_heads * quads_per_head_; ++q)
-        merge_state(state(plan.split_start + i, q), state(plan.split_start, q), Dh_);
+      for (int64_t quad = 0; quad < quads_; ++quad)
+        merge_state(state(plan.split_start + i, kv_head, quad), state(plan.split_start, kv_head, quad), Dh_);
     with_float(args_.out.dtype(), [&]<class T>(T) {
-      T* rows = args_.out.ptr<T>() + s * args_.out.stride(0);
-      for_heads([&](int64_t quad, int64_t i, int64_t head) {
-        T* out = rows + head * args_.out.stride(1);
+      for (int64_t i = 0; i < group_; ++i) {
+        T* out = reinterpret_cast<T*>(row(args_.out, s, kv_head * group_ + i));
         if (plan.splits == 0) {  // no keys: zero
           for (int64_t d = 0; d < Dh_; ++d) store(out[d], 0.0f);
-          return;
+          continue;
         }
-        QuadState whole = state(plan.split_start, quad);
-        float factor = 1 / whole.weights[i];
-        for (int64_t d = 0; d < Dh_; ++d) store(out[d], whole.sum(i, d) * factor);
-      });
+        QuadState whole = state(plan.split_start, kv_head, i / kQuad);
+        float factor = 1 / whole.weights[i % kQuad];
+        for (int64_t d = 0; d < Dh_; ++d) store(out[d], whole.sum(i % kQuad, d) * factor);
+      }
     });
   }
 
   Context& ctx_;
+  const DecodeKernel& kernel_;
   const FlashAttnDecode::Init& init_;
   const DecodeArgs& args_;
-  const int64_t Dh_, group_, quads_per_head_, sequences_;
+  const int64_t Dh_, kv_heads_, group_, quads_, sequences_, query_bytes_, state_width_;
 
   SequencePlan* plans_ = nullptr;
-  int64_t splits_ = 0, state_stride_ = 0, scratch_stride_ = 0;
-  float *states_ = nullptr, *queries_ = nullptr, *scratch_ = nullptr;
+  int64_t splits_ = 0, scratch_bytes_ = 0;
+  float* states_ = nullptr;
+  std::byte *queries_ = nullptr, *scratch_ = nullptr;
 };
 
 }  // namespace
 
-void decode_attention(Context& ctx, const FlashAttnDecode::Init& init, const DecodeArgs& args) { Decode(ctx, init, args).run(); }
+void decode_attention(Context& ctx, const DecodeKernel& kernel, const FlashAttnDecode::Init& init, const DecodeArgs& args) {
+  Decode(ctx, kernel, init, args).run();
+}
 
 std::string_view refuse_decode(const FlashAttnDecode::Init& init, Args args) {
   if (init.num_kv_heads <= 0 || init.num_heads % init.num_kv_heads != 0) return "it wants the same number of query heads for each kv head";
+  if (init.num_heads / init.num_kv_heads > kMaxGroup) return "it takes at most 256 query heads per kv head";
   for (size_t i : {3u, 4u})
     if (args[i]->dtype() != DType::kI32 || !args[i]->rows_contiguous()) return "its tables must be i32 with contiguous rows";
   return refuse_floats({&args[0], &args[1], &args[2], &args[5]});

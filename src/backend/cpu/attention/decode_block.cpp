@@ -11,28 +11,6 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr int64_t kLanes = kSumLanes;  // of scores, four keys by four heads
 
-// scores[key][head] = q[head] . k[key]; a key is read and widened once.
-template <class T>
-FK_INLINE void multiply_keys(const float* __restrict q, const void* const* k, int64_t keys, int64_t Dh, float* __restrict scores) {
-  const float *q1 = q + Dh, *q2 = q1 + Dh, *q3 = q2 + Dh;
-  for (int64_t j = 0; j < keys; ++j) {
-    auto* row = static_cast<const T*>(k[j]);
-    float s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-#pragma omp simd reduction(+ : s0, s1, s2, s3)
-    for (int64_t d = 0; d < Dh; ++d) {
-      float x = load(row[d]);
-      s0 += q[d] * x;
-      s1 += q1[d] * x;
-      s2 += q2[d] * x;
-      s3 += q3[d] * x;
-    }
-    scores[j * kQuad] = s0;
-    scores[j * kQuad + 1] = s1;
-    scores[j * kQuad + 2] = s2;
-    scores[j * kQuad + 3] = s3;
-  }
-}
-
 // Values in f32 as panels [padded Dh / kLanes][keys][kLanes], zero from Dh on.
 template <class T>
 FK_INLINE void widen_rows(const void* const* v, int64_t keys, int64_t Dh, float* __restrict panels) {
@@ -50,12 +28,6 @@ FK_INLINE void widen_rows(const void* const* v, int64_t keys, int64_t Dh, float*
   }
 }
 
-FK_SIMD_CLONES void scores_bf16(const float* q, const void* const* k, int64_t keys, int64_t Dh, float* scores) {
-  multiply_keys<bf16>(q, k, keys, Dh, scores);
-}
-FK_SIMD_CLONES void scores_f32(const float* q, const void* const* k, int64_t keys, int64_t Dh, float* scores) {
-  multiply_keys<float>(q, k, keys, Dh, scores);
-}
 FK_SIMD_CLONES void widen_bf16(const void* const* v, int64_t keys, int64_t Dh, float* panels) { widen_rows<bf16>(v, keys, Dh, panels); }
 FK_SIMD_CLONES void widen_f32(const void* const* v, int64_t keys, int64_t Dh, float* panels) { widen_rows<float>(v, keys, Dh, panels); }
 
@@ -114,14 +86,12 @@ void clear_state(const QuadState& state, int64_t head_size) {
   std::fill_n(state.weights, kQuad, 0.0f);
 }
 
-void decode_block(const DecodeBlockTask& t, const QuadState& state) {
-  bool narrow = t.dtype == DType::kBF16;
-  (narrow ? scores_bf16 : scores_f32)(t.q, t.k, t.keys, t.head_size, t.scores);
+void add_block(const DecodeBlockTask& t, const QuadState& state) {
   finish_scores(t.scores, t.keys * kQuad, t.rule);
   float rescale[kQuad];
   weigh(t.scores, t.keys, state, rescale);
-  (narrow ? widen_bf16 : widen_f32)(t.v, t.keys, t.head_size, t.values);
-  for (int64_t d = 0; d < t.head_size; d += kLanes) add_values(t.scores, t.values + d * t.keys, t.keys, rescale, state.sums + d * kQuad);
+  (t.dtype == DType::kBF16 ? widen_bf16 : widen_f32)(t.v, t.keys, t.head_size, t.panels);
+  for (int64_t d = 0; d < t.head_size; d += kLanes) add_values(t.scores, t.panels + d * t.keys, t.keys, rescale, state.sums + d * kQuad);
 }
 
 void merge_state(const QuadState& from, const QuadState& into, int64_t head_size) {

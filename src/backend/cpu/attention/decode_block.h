@@ -1,4 +1,5 @@
-// The arithmetic of decoding: some keys and values of one kv head against four of the query heads that share it.
+// What decoding does with the products of queries and keys: an online softmax and the weighted sum of values, for four query
+// heads that share a kv head.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,7 @@
 
 namespace fk {
 
-inline constexpr int64_t kDecodeKeys = 32;  // at most, of a block
+inline constexpr int64_t kDecodeKeys = 64;  // at most, of a block
 inline constexpr int64_t kQuad = 4;         // query heads treated together
 
 // Head sizes are padded to whole vectors.
@@ -30,19 +31,19 @@ struct QuadState {
 
 void clear_state(const QuadState& state, int64_t head_size);
 
+// Weighs the values of 1 .. kDecodeKeys keys: scores [kDecodeKeys][kQuad] are products q . k at first and weights
+// afterwards, from the first one on; v holds the addresses of the values, `panels` is scratch for
+// kDecodeKeys * padded_head(Dh) floats.
 struct DecodeBlockTask {
-  const float* q;        // [kQuad][head_size]
-  const void* const* k;  // addresses of `keys` rows
+  float* scores;
   const void* const* v;
-  int64_t keys;  // 1 .. kDecodeKeys
+  int64_t keys;
   int64_t head_size;
   DType dtype;
   ScoreRule rule;
-  float* scores;  // scratch, [kDecodeKeys][kQuad]
-  float* values;  // scratch, [kDecodeKeys][padded Dh]
+  float* panels;
 };
-
-void decode_block(const DecodeBlockTask& task, const QuadState& state);
+void add_block(const DecodeBlockTask& task, const QuadState& state);
 
 // Joins what another set of keys gave.
 void merge_state(const QuadState& from, const QuadState& into, int64_t head_size);

@@ -32,6 +32,8 @@ class KvRows {
     return in_head + blocks_[token / kBlockSize] * block_stride_ + token % kBlockSize * token_stride_;
   }
 
+  int64_t token_stride_bytes() const { return token_stride_; }  // between neighbours in a block
+
  private:
   static int64_t bytes(const View& v, int dim) { return v.stride(dim) * static_cast<int64_t>(dtype_size(v.dtype())); }
   KvRows(const View& kv, int token_dim)

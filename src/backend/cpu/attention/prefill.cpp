@@ -11,7 +11,7 @@ namespace fk {
 namespace {
 
 // Packed keys and values of the sequences treated together stay below this, unless one sequence alone needs more.
-constexpr size_t kPackedBytes = size_t{32} << 20;
+constexpr size_t kPackedBytes = size_t{4} << 20;
 
 // One sequence of a round, and where its work starts among that of all.
 struct SequencePlan {

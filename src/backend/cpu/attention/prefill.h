@@ -1,5 +1,8 @@
 // Attention of many queries: keys and values are packed once into blocks, then tiles of queries walk over the blocks with
 // an online softmax. What a block looks like inside and the arithmetic on it are a kernel's; everything else is here.
+//
+// A tile weighs keys of a block that some of its queries do not see with zero. So a NaN or infinity among the values
+// reaches all queries of a tile that has its key in a block, never only those that see it; no other number does.
 #pragma once
 
 #include <cstddef>

@@ -203,7 +203,7 @@ class Tile {
     amx::use_whole_tiles();
     for (int64_t s = 0; s < steps_; ++s)
       for (int64_t half = 0; half < 2; ++half)
-        amx::pack_pairs(t_.q + half * 16, s * kTileColumns, t_.head_size, q_ + (s * 2 + half) * kTileBytes);
+        amx::pack_pairs(t_.q + half * 16, 16, s * kTileColumns, t_.head_size, q_ + (s * 2 + half) * kTileBytes);
     Lanes low{_mm512_set1_ps(-kInfinity), _mm512_setzero_ps()}, high = low;
     for (int64_t b = t_.first_block; b < t_.last_block; b += kBatch) {
       const std::byte* blocks = t_.blocks + (b - t_.first_block) * block_bytes_;
