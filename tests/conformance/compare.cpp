@@ -21,13 +21,20 @@ void each_index(const Shape& shape, Visit&& visit) {
 // Half of the smallest number a dtype has: what rounding may add to any error, however small the value.
 double half_smallest(DType dtype) {
   switch (dtype) {
-    case DType::kF64: return 0x1p-1074;  // half of it is no double any more
-    case DType::kF32: return 0x1p-150;
-    case DType::kBF16: return 0x1p-134;
-    case DType::kF16: return 0x1p-25;
-    case DType::kF8E4M3: return 0x1p-10;
-    case DType::kF8E5M2: return 0x1p-17;
-    default: return 0;
+    case DType::kF64:
+      return 0x1p-1074;  // half of it is no double any more
+    case DType::kF32:
+      return 0x1p-150;
+    case DType::kBF16:
+      return 0x1p-134;
+    case DType::kF16:
+      return 0x1p-25;
+    case DType::kF8E4M3:
+      return 0x1p-10;
+    case DType::kF8E5M2:
+      return 0x1p-17;
+    default:
+      return 0;
   }
 }
 
@@ -63,8 +70,8 @@ std::string difference(const View& result, const View& reference, const Toleranc
   });
   if (wrong == 0) return {};
   double got = element(result, where), ref = element(reference, where);
-  return fmt::format("{} of {} elements are off, worst at {}: {} instead of {} (allowed {:.3g})", wrong, reference.numel(), where.str(), got,
-                     ref, allowed(ref));
+  return fmt::format("{} of {} elements are off, worst at {}: {} instead of {} (allowed {:.3g})", wrong,
+                     reference.numel(), where.str(), got, ref, allowed(ref));
 }
 
 }  // namespace fk::conformance

@@ -1,4 +1,5 @@
-// Compares a result with its reference, element by element, so that nothing slips through: a NaN is never near anything.
+// Compares a result with its reference, element by element, so that nothing slips through: a NaN is never near
+// anything.
 #pragma once
 
 #include <string>
@@ -8,8 +9,8 @@
 
 namespace fk::conformance {
 
-// Empty when |result - reference| <= relative * |reference| + of_scale * max|reference| everywhere, up to the rounding of
-// numbers too small for the dtype; else the element that is furthest out, with both values.
+// Empty when |result - reference| <= relative * |reference| + of_scale * max|reference| everywhere, up to the rounding
+// of numbers too small for the dtype; else the element that is furthest out, with both values.
 std::string difference(const View& result, const View& reference, const Tolerance& tolerance);
 
 }  // namespace fk::conformance

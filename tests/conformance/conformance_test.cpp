@@ -1,5 +1,5 @@
-// Every operator x implementation x dtype x case x placement against the float64 oracle. Nothing here names an operator:
-// one that enters the registry is tested from that moment on.
+// Every operator x implementation x dtype x case x placement against the float64 oracle. Nothing here names an
+// operator: one that enters the registry is tested from that moment on.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -44,7 +44,8 @@ std::vector<Entry> entries(bool oracles) {
   std::vector<Entry> list;
   for (const OperatorInfo* info : Registry::instance().operators())
     for (const ImplementationInfo& implementation : info->implementations)
-      if (implementation.device == DeviceKind::kCpu && (oracles || !implementation.is_oracle)) list.push_back({info, &implementation});
+      if (implementation.device == DeviceKind::kCpu && (oracles || !implementation.is_oracle))
+        list.push_back({info, &implementation});
   return list;
 }
 
@@ -73,9 +74,9 @@ class Implementations : public testing::TestWithParam<Entry> {
           Verdict verdict = examine(problem, subject_of(*node), placement, pool);
           if (!verdict.refusal.empty()) ++refusals[verdict.refusal];
           for (const std::string& fault : verdict.faults)
-            ADD_FAILURE() << fmt::format("{} by {}, {}, case '{}' ({}), {}, {} threads: {}", info->name, implementation->name,
-                                         dtype_name(dtype), problem.label, fields_text(problem.init), placement_name(placement),
-                                         threads, fault);
+            ADD_FAILURE() << fmt::format("{} by {}, {}, case '{}' ({}), {}, {} threads: {}", info->name,
+                                         implementation->name, dtype_name(dtype), problem.label,
+                                         fields_text(problem.init), placement_name(placement), threads, fault);
         }
       }
     }
@@ -109,8 +110,8 @@ INSTANTIATE_TEST_SUITE_P(Registry, ThreadedImplementations, testing::ValuesIn(en
 
 class Operators : public testing::TestWithParam<const OperatorInfo*> {};
 
-// The oracle stands last in every list, so a call nobody else takes still works, only a thousand times slower. No call in
-// a dtype models are run in may end there, on any level of the tree.
+// The oracle stands last in every list, so a call nobody else takes still works, only a thousand times slower. No call
+// in a dtype models are run in may end there, on any level of the tree.
 TEST_P(Operators, NeedNoOracleInBf16AndF32) {
   const OperatorInfo& info = *GetParam();
   size_t cases = info.cases().size();
@@ -124,8 +125,8 @@ TEST_P(Operators, NeedNoOracleInBf16AndF32) {
         EXPECT_EQ(verdict.refusal, "");
         for (const DispatchCount& count : collect_dispatches(*node))
           ASSERT_NE(count.implementation, "oracle")
-              << fmt::format("{}, {}, case '{}', {}: {} was left to its oracle", info.name, dtype_name(dtype), problem.label,
-                             placement_name(placement), count.op);
+              << fmt::format("{}, {}, case '{}', {}: {} was left to its oracle", info.name, dtype_name(dtype),
+                             problem.label, placement_name(placement), count.op);
       }
     }
   }

@@ -11,7 +11,8 @@ namespace {
 
 testing::AssertionResult says(const std::string& text, std::initializer_list<std::string> parts) {
   for (const std::string& part : parts)
-    if (text.find(part) == text.npos) return testing::AssertionFailure() << '"' << text << "\" does not say \"" << part << '"';
+    if (text.find(part) == text.npos)
+      return testing::AssertionFailure() << '"' << text << "\" does not say \"" << part << '"';
   return testing::AssertionSuccess();
 }
 
@@ -80,7 +81,8 @@ TEST_F(Dispatch, ATensorOnAnotherDeviceIsAnErrorThatNamesIt) {
 
 TEST_F(Dispatch, AMissingArgumentIsAnErrorThatNamesIt) {
   Op<RMSNorm> op = norm("model.norm");
-  EXPECT_TRUE(says(sentence(op.node(), {std::nullopt, {}, out_.view(), {}}), {"rms_norm (model.norm)", "without its argument 'x'"}));
+  EXPECT_TRUE(says(sentence(op.node(), {std::nullopt, {}, out_.view(), {}}),
+                   {"rms_norm (model.norm)", "without its argument 'x'"}));
   EXPECT_EQ(sentence(op.node(), {x_.view(), {}, out_.view(), {}}), "no error");
 }
 
@@ -91,7 +93,8 @@ TEST_F(Dispatch, ACallEverybodyRefusesIsAnErrorThatSaysWhyEachDid) {
     if (f.name == "world_size") f.value = int64_t{2};
   std::unique_ptr<Node> node = info.build(init, {});
   std::string text = sentence(*node, {x_.view(), out_.view()});
-  EXPECT_TRUE(says(text, {"No implementation of allreduce takes (x: f32[3, 8], out: f32[3, 8])", "oracle: this build has no process group"}));
+  EXPECT_TRUE(says(text, {"No implementation of allreduce takes (x: f32[3, 8], out: f32[3, 8])",
+                          "oracle: this build has no process group"}));
   for (const ImplementationInfo* implementation : node->implementations())
     EXPECT_TRUE(says(text, {std::string(implementation->name) + ": "}));
 }

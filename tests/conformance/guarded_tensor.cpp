@@ -20,9 +20,12 @@ constexpr int64_t kRowGap = 5;
 
 std::string_view placement_name(Placement placement) {
   switch (placement) {
-    case Placement::kAligned: return "aligned";
-    case Placement::kMisaligned: return "misaligned";
-    default: return "strided rows";
+    case Placement::kAligned:
+      return "aligned";
+    case Placement::kMisaligned:
+      return "misaligned";
+    default:
+      return "strided rows";
   }
 }
 
@@ -84,7 +87,8 @@ void GuardedTensor::poison(std::byte pattern) {
 std::string GuardedTensor::describe(size_t byte) const {
   auto element = static_cast<int64_t>(dtype_size(view_.dtype()));
   int64_t offset = static_cast<int64_t>(byte) - static_cast<int64_t>(before_);
-  return fmt::format("element {} from the first, byte {}", offset >= 0 ? offset / element : -((element - 1 - offset) / element), offset);
+  return fmt::format("element {} from the first, byte {}",
+                     offset >= 0 ? offset / element : -((element - 1 - offset) / element), offset);
 }
 
 std::string GuardedTensor::fence_damage() const {
@@ -110,7 +114,9 @@ std::string GuardedTensor::change() const {
 std::vector<std::byte> GuardedTensor::bytes() const {
   std::vector<std::byte> elements;
   elements.reserve(rows_ * width_);
-  each_row([&](size_t offset, size_t length) { elements.insert(elements.end(), start_ + offset, start_ + offset + length); });
+  each_row([&](size_t offset, size_t length) {
+    elements.insert(elements.end(), start_ + offset, start_ + offset + length);
+  });
   return elements;
 }
 

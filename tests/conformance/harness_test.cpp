@@ -122,7 +122,8 @@ TEST_F(PlantedErrors, WriteOutsideABuffer) {
       EXPECT_NE(faults.find("wrote outside"), faults.npos) << faults;
     }
   }
-  std::string gap = faults_after([](int, Args args) { args[kX]->ptr<float>()[args[kX]->size(1)] = 0; }, Placement::kStridedRows);
+  std::string gap =
+      faults_after([](int, Args args) { args[kX]->ptr<float>()[args[kX]->size(1)] = 0; }, Placement::kStridedRows);
   EXPECT_NE(gap.find("wrote outside 'x'"), gap.npos) << gap;
 }
 #endif
@@ -157,7 +158,8 @@ TEST(JudgedOperator, ReportsATokenNobodyDrew) {
   const OperatorInfo& info = Registry::instance().at("sample");
   Problem problem = make_problem(info, case_named(info, "odd vocabulary"), DType::kF32);
   ThreadPool pool(1);
-  Subject wrong{[](const Node::Lookup&) {}, [](Context&, Args args) {
+  Subject wrong{[](const Node::Lookup&) {},
+                [](Context&, Args args) {
                   for (int64_t s = 0; s < args[7]->size(0); ++s) set(*args[7], 330, s);
                 }};
   EXPECT_FALSE(examine(problem, wrong, Placement::kAligned, pool).faults.empty());

@@ -105,7 +105,8 @@ class Scene {
     Placement dense = placement == Placement::kStridedRows ? Placement::kMisaligned : placement;
     const auto& args = problem.info->args;
     for (size_t i = 0; i < problem.data.given.size(); ++i) {
-      if (const auto& tensor = problem.data.given[i]) add(args[i].name, args[i].role, i).emplace(tensor->view(), placement);
+      if (const auto& tensor = problem.data.given[i])
+        add(args[i].name, args[i].role, i).emplace(tensor->view(), placement);
       args_.push_back(problem.data.given[i] ? OptView(items_.back().tensor->view()) : std::nullopt);
     }
     OutputSpecs outputs = problem.oracles->outputs(args_);
@@ -152,7 +153,8 @@ class Scene {
         continue;
       }
       if (item.role == Role::kInput) {
-        if (std::string where = item.tensor->change(); !where.empty()) fault(fmt::format("changed the input '{}' ({})", item.name, where));
+        if (std::string where = item.tensor->change(); !where.empty())
+          fault(fmt::format("changed the input '{}' ({})", item.name, where));
         continue;
       }
       if (problem_.info->judge == nullptr || item.role == Role::kState) {
@@ -160,8 +162,10 @@ class Scene {
         if (!wrong.empty()) fault(fmt::format("'{}': {}", item.name, wrong));
       }
       std::vector<std::byte> now = item.tensor->bytes();
-      if (call == 0) item.first = std::move(now);
-      else if (now != item.first) fault(fmt::format("'{}' differs in its bits from the first call's", item.name));
+      if (call == 0)
+        item.first = std::move(now);
+      else if (now != item.first)
+        fault(fmt::format("'{}' differs in its bits from the first call's", item.name));
     }
     if (problem_.info->judge != nullptr) {
       std::vector<OptView> reference = views_of(problem_.expected);
@@ -181,7 +185,8 @@ class Scene {
   };
 
   std::optional<GuardedTensor>& add(std::string_view name, Role role, size_t arg) {
-    items_.push_back({std::string(name), role, arg == kNoArg ? OptView() : OptView(problem_.expected[arg]->view()), {}, {}});
+    items_.push_back(
+        {std::string(name), role, arg == kNoArg ? OptView() : OptView(problem_.expected[arg]->view()), {}, {}});
     return items_.back().tensor;
   }
 
@@ -197,14 +202,17 @@ class Scene {
 
 Fields with_dtype(Fields init, DType dtype) {
   for (Field& f : init) {
-    if (auto* nested = std::get_if<Fields>(&f.value)) *nested = with_dtype(std::move(*nested), dtype);
-    else if (f.name == "dtype") f.value = std::string(dtype_name(dtype));
+    if (auto* nested = std::get_if<Fields>(&f.value))
+      *nested = with_dtype(std::move(*nested), dtype);
+    else if (f.name == "dtype")
+      f.value = std::string(dtype_name(dtype));
   }
   return init;
 }
 
 bool Problem::has_rows() const {
-  return std::any_of(data.given.begin(), data.given.end(), [](const auto& t) { return t && may_have_strided_rows(t->view().spec()); });
+  return std::any_of(data.given.begin(), data.given.end(),
+                     [](const auto& t) { return t && may_have_strided_rows(t->view().spec()); });
 }
 
 Problem make_problem(const OperatorInfo& info, const OperatorInfo::ErasedCase& which, DType dtype) {
@@ -222,7 +230,8 @@ Problem make_problem(const OperatorInfo& info, const OperatorInfo::ErasedCase& w
 }
 
 Subject subject_of(Node& node) {
-  return {[&node](const Node::Lookup& weights) { node.bind(weights); }, [&node](Context& ctx, Args args) { node.call(ctx, args); }};
+  return {[&node](const Node::Lookup& weights) { node.bind(weights); },
+          [&node](Context& ctx, Args args) { node.call(ctx, args); }};
 }
 
 Verdict examine(const Problem& problem, const Subject& subject, Placement placement, ThreadPool& pool) {
@@ -243,8 +252,10 @@ Verdict examine(const Problem& problem, const Subject& subject, Placement placem
     } catch (const Error& error) {
       scene.disarm();
       std::string_view text = error.what();
-      if (text.starts_with("No implementation of ")) verdict.refusal = text;
-      else verdict.faults.push_back(fmt::format("call {}: threw: {}", call + 1, text));
+      if (text.starts_with("No implementation of "))
+        verdict.refusal = text;
+      else
+        verdict.faults.push_back(fmt::format("call {}: threw: {}", call + 1, text));
       return verdict;
     }
     scene.check(call, verdict.faults);

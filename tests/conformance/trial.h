@@ -43,8 +43,8 @@ struct Verdict {
   std::vector<std::string> faults;  // empty: everything is right
 };
 
-// Calls three times with poisoned outputs and restored states, all memory fenced. After each call: outputs, states and KV
-// cache near the reference; inputs, weights and fences untouched; the bits the same as after the first.
+// Calls three times with poisoned outputs and restored states, all memory fenced. After each call: outputs, states and
+// KV cache near the reference; inputs, weights and fences untouched; the bits the same as after the first.
 Verdict examine(const Problem& problem, const Subject& subject, Placement placement, ThreadPool& pool);
 
 // The same fields, with every constructor argument named "dtype" set.

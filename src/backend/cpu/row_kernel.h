@@ -46,8 +46,10 @@ T* row_of(const View& v, int64_t r) {
 // Calls body(T{}) with the element type of a dtype that refuse_floats lets through.
 template <class Body>
 void with_float(DType dtype, Body&& body) {
-  if (dtype == DType::kBF16) body(bf16{});
-  else body(float{});
+  if (dtype == DType::kBF16)
+    body(bf16{});
+  else
+    body(float{});
 }
 
 // The refusal of kernels that compute in f32 on tensors of bf16 or f32, all of one dtype, their rows without gaps.

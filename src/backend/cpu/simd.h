@@ -1,7 +1,9 @@
-// How plain loops become vector code: one source, compiled for several instruction sets, chosen when the program starts.
+// How plain loops become vector code: one source, compiled for several instruction sets, chosen when the program
+// starts.
 //
-// A kernel is an inline template over the element type, called from non-template functions marked FK_SIMD_CLONES, one per
-// dtype. Everything it calls in its inner loop is FK_INLINE, so that it is compiled for the clone's instruction set.
+// A kernel is an inline template over the element type, called from non-template functions marked FK_SIMD_CLONES, one
+// per dtype. Everything it calls in its inner loop is FK_INLINE, so that it is compiled for the clone's instruction
+// set.
 #pragma once
 
 #include <bit>
@@ -19,8 +21,8 @@ FK_INLINE float load(const float& x) { return x; }
 FK_INLINE float load(const bf16& x) { return std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16); }
 
 FK_INLINE void store(float& to, float x) { to = x; }
-// Rounds to nearest even. A NaN stays one because its low 16 bits are zero, as in every NaN that arithmetic makes out of
-// bf16 operands or out of an invalid operation; others must not come here.
+// Rounds to nearest even. A NaN stays one because its low 16 bits are zero, as in every NaN that arithmetic makes out
+// of bf16 operands or out of an invalid operation; others must not come here.
 FK_INLINE void store(bf16& to, float x) {
   auto u = std::bit_cast<uint32_t>(x);
   to.bits = static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);

@@ -11,8 +11,8 @@ namespace fk {
 inline constexpr float kLargestExp = 0x1.62e42ep6f;    // the last float with a finite e^x
 inline constexpr float kSmallestExp = -0x1.5d589ep6f;  // the last float with a normal e^x
 
-// e^x within 1.2 ulp, x first brought into [kSmallestExp, kLargestExp]: for formulas that need neither 0 nor infinity and
-// get their NaN from somewhere else, since a NaN here gives any number.
+// e^x within 1.2 ulp, x first brought into [kSmallestExp, kLargestExp]: for formulas that need neither 0 nor infinity
+// and get their NaN from somewhere else, since a NaN here gives any number.
 //
 // x = n ln 2 + r with |r| <= ln(2)/2, and e^r = 1 + r + r^2 q(r), q fitted for the least largest relative error (3e-9).
 FK_INLINE float vexp_bounded(float x) {
@@ -44,7 +44,8 @@ FK_INLINE float vexp(float x) {
   return x != x ? x : y;
 }
 
-// The share of a normal distribution below x, (1 + erf(x / sqrt 2)) / 2, within 3.5 ulp and x^2/4 more in the lower tail.
+// The share of a normal distribution below x, (1 + erf(x / sqrt 2)) / 2, within 3.5 ulp and x^2/4 more in the lower
+// tail.
 //
 // The tail beyond |x| is e^(-x^2/2) p(t) with t = 1 / (1 + 0.35 |x|), p fitted for the least relative error (4e-8) over
 // |x| <= 14, where the tail leaves the range of float; beyond, it stays around 1e-39.

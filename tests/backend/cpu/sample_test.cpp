@@ -34,11 +34,12 @@ class SampleCpu : public testing::Test {
     oracle_ = info_.build(info_.default_init(), only);
   }
 
-  std::vector<int64_t> draw(const std::vector<float>& logits, const Settings& settings, int64_t rows, bool judge = true) {
+  std::vector<int64_t> draw(const std::vector<float>& logits, const Settings& settings, int64_t rows,
+                            bool judge = true) {
     auto V = static_cast<int64_t>(logits.size());
-    Tensor x({rows, V}, DType::kF32), temperature({rows}, DType::kF32), top_k({rows}, DType::kI32), top_p({rows}, DType::kF32),
-        min_p({rows}, DType::kF32), seeds({rows}, DType::kI64), steps({rows}, DType::kI64), out({rows}, DType::kI64),
-        expected({rows}, DType::kI64);
+    Tensor x({rows, V}, DType::kF32), temperature({rows}, DType::kF32), top_k({rows}, DType::kI32),
+        top_p({rows}, DType::kF32), min_p({rows}, DType::kF32), seeds({rows}, DType::kI64), steps({rows}, DType::kI64),
+        out({rows}, DType::kI64), expected({rows}, DType::kI64);
     for (int64_t r = 0; r < rows; ++r) {
       std::copy(logits.begin(), logits.end(), x.ptr<float>() + r * V);
       temperature.ptr<float>()[r] = settings.temperature;
@@ -51,7 +52,8 @@ class SampleCpu : public testing::Test {
     ThreadPool pool(2);
     Arena arena;
     Context ctx{.pool = pool, .arena = arena, .attention = nullptr, .kv_cache = {}};
-    std::vector<OptView> args{x.view(), temperature.view(), top_k.view(), top_p.view(), min_p.view(), seeds.view(), steps.view(), out.view()};
+    std::vector<OptView> args{x.view(),     temperature.view(), top_k.view(), top_p.view(),
+                              min_p.view(), seeds.view(),       steps.view(), out.view()};
     tested_->call(ctx, args);
     std::vector<OptView> reference = args;
     reference.back() = expected.view();
@@ -69,7 +71,8 @@ class SampleCpu : public testing::Test {
   static std::vector<float> random_logits(int64_t V, double spread) {
     Stream stream(7, "logits");
     std::vector<float> logits;
-    for (int64_t i = 0; i < V; ++i) logits.push_back(static_cast<float>(spread * stream.normal(static_cast<uint64_t>(i))));
+    for (int64_t i = 0; i < V; ++i)
+      logits.push_back(static_cast<float>(spread * stream.normal(static_cast<uint64_t>(i))));
     return logits;
   }
 
@@ -101,7 +104,8 @@ TEST_F(SampleCpu, FiltersAtTheEndsOfTheirRanges) {
   EXPECT_EQ(distinct(draw(logits, {.min_p = 1}, 30)), std::set<int64_t>{largest});
   EXPECT_EQ(distinct(draw(logits, {.top_p = 1e-6f}, 30)), std::set<int64_t>{largest});
   EXPECT_EQ(distinct(draw(logits, {.top_p = 0}, 30)), std::set<int64_t>{largest});
-  for (int32_t top_k : {24, 25, 1499, 1500, 1501}) draw(logits, {.top_k = top_k}, 60);  // around the number of blocks and of tokens
+  for (int32_t top_k : {24, 25, 1499, 1500, 1501})
+    draw(logits, {.top_k = top_k}, 60);  // around the number of blocks and of tokens
   draw(logits, {.top_p = 0.999999f}, 60);
 }
 
@@ -109,7 +113,8 @@ TEST_F(SampleCpu, FiltersTogetherApplyInTheOrderOfTheContract) {
   std::vector<float> logits = random_logits(5000, 3);
   for (float min_p : {0.0f, 0.01f, 0.3f})
     for (int32_t top_k : {0, 3, 40, 2000})
-      for (float top_p : {0.3f, 0.9f, 1.0f}) draw(logits, {.temperature = 1.3f, .top_k = top_k, .top_p = top_p, .min_p = min_p}, 24);
+      for (float top_p : {0.3f, 0.9f, 1.0f})
+        draw(logits, {.temperature = 1.3f, .top_k = top_k, .top_p = top_p, .min_p = min_p}, 24);
 }
 
 TEST_F(SampleCpu, OfEqualTokensTheFirstAreKept) {
@@ -129,11 +134,12 @@ TEST_F(SampleCpu, ImpossibleTokensAreNeverDrawn) {
 }
 
 TEST_F(SampleCpu, RowsThatAreNoDistributionStillGiveATokenThatExists) {
-  for (const std::vector<float>& logits : {std::vector<float>(70, kNaN), std::vector<float>(70, -kInf), std::vector<float>(70, kInf),
-                                           std::vector<float>{kNaN, 1, kInf, -kInf, 2}})
-    for (const Settings& settings : {Settings{}, Settings{.temperature = 0}, Settings{.top_k = 3}, Settings{.top_p = 0.5f},
-                                     Settings{.temperature = -1}, Settings{.temperature = kNaN, .top_k = 2, .top_p = kNaN, .min_p = kNaN},
-                                     Settings{.top_k = -4, .top_p = -1, .min_p = 7}})
+  for (const std::vector<float>& logits : {std::vector<float>(70, kNaN), std::vector<float>(70, -kInf),
+                                           std::vector<float>(70, kInf), std::vector<float>{kNaN, 1, kInf, -kInf, 2}})
+    for (const Settings& settings :
+         {Settings{}, Settings{.temperature = 0}, Settings{.top_k = 3}, Settings{.top_p = 0.5f},
+          Settings{.temperature = -1}, Settings{.temperature = kNaN, .top_k = 2, .top_p = kNaN, .min_p = kNaN},
+          Settings{.top_k = -4, .top_p = -1, .min_p = 7}})
       draw(logits, settings, 4, false);
 }
 

@@ -1,5 +1,5 @@
-// The vectorisable elementary functions against double, over the whole range of float, compiled both ways they are used:
-// for the base instruction set and as the clone this machine picks.
+// The vectorisable elementary functions against double, over the whole range of float, compiled both ways they are
+// used: for the base instruction set and as the clone this machine picks.
 #include "backend/cpu/vector_math.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,8 @@ FK_SIMD_CLONES void sin_cos_cloned(const double* x, SinCos* y, int64_t n) {
 // One float in a thousand, of all bit patterns; a prime step meets every mantissa pattern.
 std::vector<float> floats_of_all_sizes() {
   std::vector<float> x;
-  for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 1009) x.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+  for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 1009)
+    x.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
   return x;
 }
 

@@ -30,7 +30,8 @@ class ArgmaxBlockMax final : public Argmax {
     });
     for (int64_t r = 0; r < rows; ++r) {
       const RowMax* first = best + r * pieces;
-      const RowMax* largest = std::max_element(first, first + pieces, [](const RowMax& a, const RowMax& b) { return a.key < b.key; });
+      const RowMax* largest =
+          std::max_element(first, first + pieces, [](const RowMax& a, const RowMax& b) { return a.key < b.key; });
       out.ptr<int64_t>()[r * out.stride(0)] = largest->index;
     }
   }

@@ -35,11 +35,14 @@ class EmbeddingRowCopy final : public Embedding {
     for_rows(ctx.pool, input_ids.size(0), D, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
         int64_t id = ids[t * stride];
-        if (id < 0 || id >= init_.num_embeddings) std::memset(row_bytes(out, t), 0, bytes);
-        else if (init_.scale == 1) std::memcpy(row_bytes(out, t), row_bytes(weight(), id), bytes);
-        else with_float(init_.dtype, [&]<class T>(T) {
-          scale_row(row_of<T>(weight(), id), static_cast<float>(init_.scale), row_of<T>(out, t), D);
-        });
+        if (id < 0 || id >= init_.num_embeddings)
+          std::memset(row_bytes(out, t), 0, bytes);
+        else if (init_.scale == 1)
+          std::memcpy(row_bytes(out, t), row_bytes(weight(), id), bytes);
+        else
+          with_float(init_.dtype, [&]<class T>(T) {
+            scale_row(row_of<T>(weight(), id), static_cast<float>(init_.scale), row_of<T>(out, t), D);
+          });
       }
     });
   }

@@ -23,10 +23,18 @@ FK_INLINE void gelu_and_mul_body(const T* gate, const T* up, T* out, int64_t n) 
   for (int64_t i = 0; i < n; ++i) store(out[i], kGelu(load(gate[i])) * load(up[i]));
 }
 
-FK_SIMD_CLONES void exact_row(const bf16* gate, const bf16* up, bf16* out, int64_t n) { gelu_and_mul_body<gelu_exact>(gate, up, out, n); }
-FK_SIMD_CLONES void exact_row(const float* gate, const float* up, float* out, int64_t n) { gelu_and_mul_body<gelu_exact>(gate, up, out, n); }
-FK_SIMD_CLONES void tanh_row(const bf16* gate, const bf16* up, bf16* out, int64_t n) { gelu_and_mul_body<gelu_tanh>(gate, up, out, n); }
-FK_SIMD_CLONES void tanh_row(const float* gate, const float* up, float* out, int64_t n) { gelu_and_mul_body<gelu_tanh>(gate, up, out, n); }
+FK_SIMD_CLONES void exact_row(const bf16* gate, const bf16* up, bf16* out, int64_t n) {
+  gelu_and_mul_body<gelu_exact>(gate, up, out, n);
+}
+FK_SIMD_CLONES void exact_row(const float* gate, const float* up, float* out, int64_t n) {
+  gelu_and_mul_body<gelu_exact>(gate, up, out, n);
+}
+FK_SIMD_CLONES void tanh_row(const bf16* gate, const bf16* up, bf16* out, int64_t n) {
+  gelu_and_mul_body<gelu_tanh>(gate, up, out, n);
+}
+FK_SIMD_CLONES void tanh_row(const float* gate, const float* up, float* out, int64_t n) {
+  gelu_and_mul_body<gelu_tanh>(gate, up, out, n);
+}
 
 class GeluAndMulFused final : public GeluAndMul {
  public:
@@ -43,8 +51,10 @@ class GeluAndMulFused final : public GeluAndMul {
       for_row_pieces(ctx.pool, out.size(0), F, [&](int64_t r, int64_t, int64_t begin, int64_t end) {
         const T* gate = row_of<T>(x, r) + begin;
         T* result = row_of<T>(out, r) + begin;
-        if (tanh_) tanh_row(gate, gate + F, result, end - begin);
-        else exact_row(gate, gate + F, result, end - begin);
+        if (tanh_)
+          tanh_row(gate, gate + F, result, end - begin);
+        else
+          exact_row(gate, gate + F, result, end - begin);
       });
     });
   }

@@ -10,7 +10,8 @@ namespace {
 
 // One row, read from memory once: the later loops find it in the first-level cache.
 template <class T>
-FK_INLINE void norm_row(const T* x, const T* residual, const T* weight, T* out, T* residual_out, int64_t n, float eps, float weight_offset) {
+FK_INLINE void norm_row(const T* x, const T* residual, const T* weight, T* out, T* residual_out, int64_t n, float eps,
+                        float weight_offset) {
   if (residual != nullptr) {
     // The sum is rounded to T before it is normalised, so that out belongs to the residual_out the next layer reads.
 #pragma omp simd
@@ -23,12 +24,12 @@ FK_INLINE void norm_row(const T* x, const T* residual, const T* weight, T* out, 
   for (int64_t i = 0; i < n; ++i) store(out[i], load(x[i]) * scale * (load(weight[i]) + weight_offset));
 }
 
-FK_SIMD_CLONES void normalise(const bf16* x, const bf16* residual, const bf16* weight, bf16* out, bf16* residual_out, int64_t n,
-                              float eps, float weight_offset) {
+FK_SIMD_CLONES void normalise(const bf16* x, const bf16* residual, const bf16* weight, bf16* out, bf16* residual_out,
+                              int64_t n, float eps, float weight_offset) {
   norm_row(x, residual, weight, out, residual_out, n, eps, weight_offset);
 }
-FK_SIMD_CLONES void normalise(const float* x, const float* residual, const float* weight, float* out, float* residual_out, int64_t n,
-                              float eps, float weight_offset) {
+FK_SIMD_CLONES void normalise(const float* x, const float* residual, const float* weight, float* out,
+                              float* residual_out, int64_t n, float eps, float weight_offset) {
   norm_row(x, residual, weight, out, residual_out, n, eps, weight_offset);
 }
 
@@ -53,7 +54,8 @@ void norm_rows(ThreadPool& pool, const NormRows& call) {
         const E* residual = call.residual ? row_of<E>(*call.residual, t) : nullptr;
         E* residual_out = call.residual_out ? row_of<E>(*call.residual_out, t) : nullptr;
         for (int64_t h = 0; h < H; ++h)
-          normalise(row_of<E>(x, t) + h * x_head, residual, weight, row_of<E>(out, t) + h * out_head, residual_out, D, eps, call.weight_offset);
+          normalise(row_of<E>(x, t) + h * x_head, residual, weight, row_of<E>(out, t) + h * out_head, residual_out, D,
+                    eps, call.weight_offset);
       }
     });
   });

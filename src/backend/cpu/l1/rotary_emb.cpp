@@ -43,7 +43,8 @@ FK_SIMD_CLONES void turn_neighbours(float* a, int64_t n, const Angles& angles) {
 
 class RotaryEmbeddingTokenPerThread final : public RotaryEmbedding {
  public:
-  explicit RotaryEmbeddingTokenPerThread(const Init& init) : RotaryEmbedding(init), frequencies_(inverse_frequencies(init)) {}
+  explicit RotaryEmbeddingTokenPerThread(const Init& init)
+      : RotaryEmbedding(init), frequencies_(inverse_frequencies(init)) {}
 
   std::string_view refuse(Args args) const override {
     if (args[0]->dtype() != DType::kI64) return "positions must be i64";
@@ -59,7 +60,8 @@ class RotaryEmbeddingTokenPerThread final : public RotaryEmbedding {
         for (int64_t t = begin; t < end; ++t) {
           for (int64_t first = 0; first < half; first += kPairs) {
             int64_t n = std::min(kPairs, half - first);
-            compute_angles(static_cast<double>(position[t * positions.stride(0)]), frequencies_.data() + first, n, angles);
+            compute_angles(static_cast<double>(position[t * positions.stride(0)]), frequencies_.data() + first, n,
+                           angles);
             turn_heads(row_of<T>(query, t), query.size(1), first, n, angles);
             if (key) turn_heads(row_of<T>(*key, t), key->size(1), first, n, angles);
           }
@@ -73,8 +75,10 @@ class RotaryEmbeddingTokenPerThread final : public RotaryEmbedding {
   void turn_heads(T* row, int64_t width, int64_t first, int64_t n, const Angles& angles) const {
     int64_t half = init_.rotary_dim / 2;
     for (T* head = row; head < row + width; head += init_.head_size) {
-      if (init_.is_neox_style) turn_halves(head + first, head + half + first, n, angles);
-      else turn_neighbours(head + 2 * first, n, angles);
+      if (init_.is_neox_style)
+        turn_halves(head + first, head + half + first, n, angles);
+      else
+        turn_neighbours(head + 2 * first, n, angles);
     }
   }
 

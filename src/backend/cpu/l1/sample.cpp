@@ -1,5 +1,5 @@
-// Sample on CPU: no sort of the vocabulary. Filters become a cut in the order of probabilities, found by selection among
-// the few tokens that can matter.
+// Sample on CPU: no sort of the vocabulary. Filters become a cut in the order of probabilities, found by selection
+// among the few tokens that can matter.
 #include "ops/l1/sample.h"
 
 #include <atomic>
@@ -30,7 +30,8 @@ FK_INLINE bool kept(float p, int32_t index, Cut cut) { return (p > cut.p) | ((p 
 
 // Probabilities relative to the largest, and the largest of every block. A NaN counts as impossible.
 template <class T>
-FK_INLINE void relative_body(const T* logits, float largest, float inverse_temperature, int64_t n, float* p, float* block_max) {
+FK_INLINE void relative_body(const T* logits, float largest, float inverse_temperature, int64_t n, float* p,
+                             float* block_max) {
   for (int64_t first = 0; first < n; first += kBlock) {
     int64_t last = std::min(first + kBlock, n);
     int32_t best = 0;  // numbers that are not negative are ordered as their bits
@@ -44,10 +45,12 @@ FK_INLINE void relative_body(const T* logits, float largest, float inverse_tempe
   }
 }
 
-FK_SIMD_CLONES void relative_probabilities(const bf16* logits, float largest, float inverse_temperature, int64_t n, float* p, float* block_max) {
+FK_SIMD_CLONES void relative_probabilities(const bf16* logits, float largest, float inverse_temperature, int64_t n,
+                                           float* p, float* block_max) {
   relative_body(logits, largest, inverse_temperature, n, p, block_max);
 }
-FK_SIMD_CLONES void relative_probabilities(const float* logits, float largest, float inverse_temperature, int64_t n, float* p, float* block_max) {
+FK_SIMD_CLONES void relative_probabilities(const float* logits, float largest, float inverse_temperature, int64_t n,
+                                           float* p, float* block_max) {
   relative_body(logits, largest, inverse_temperature, n, p, block_max);
 }
 
@@ -62,7 +65,8 @@ FK_SIMD_CLONES float kept_sum(const float* p, int64_t first, int64_t last, Cut c
 class Row {
  public:
   static int64_t scratch_bytes(int64_t n) {
-    return n * static_cast<int64_t>(sizeof(float) + sizeof(Token)) + 2 * blocks_of(n) * static_cast<int64_t>(sizeof(float));
+    return n * static_cast<int64_t>(sizeof(float) + sizeof(Token)) +
+           2 * blocks_of(n) * static_cast<int64_t>(sizeof(float));
   }
 
   Row(std::byte* scratch, int64_t n)
@@ -95,7 +99,8 @@ class Row {
     for (int64_t b = 0; b < blocks_; ++b) {
       if (block_max_[b] < least || block_max_[b] < cut.p) continue;
       for (int64_t i = b * kBlock, last = std::min(i + kBlock, n_); i < last; ++i)
-        if (p_[i] >= least && kept(p_[i], static_cast<int32_t>(i), cut)) tokens_[found_++] = {p_[i], static_cast<int32_t>(i)};
+        if (p_[i] >= least && kept(p_[i], static_cast<int32_t>(i), cut))
+          tokens_[found_++] = {p_[i], static_cast<int32_t>(i)};
     }
   }
 
@@ -196,14 +201,16 @@ class SampleSelection final : public Sample {
 
   std::string_view refuse(Args args) const override {
     auto is = [&](size_t i, DType dtype) { return args[i]->dtype() == dtype; };
-    if (!is(1, DType::kF32) || !is(3, DType::kF32) || !is(4, DType::kF32)) return "temperature, top_p and min_p must be f32";
+    if (!is(1, DType::kF32) || !is(3, DType::kF32) || !is(4, DType::kF32))
+      return "temperature, top_p and min_p must be f32";
     if (!is(2, DType::kI32)) return "top_k must be i32";
     if (!is(5, DType::kI64) || !is(6, DType::kI64) || !is(7, DType::kI64)) return "seeds, steps and out must be i64";
     if (args[0]->size(1) < 1 || args[0]->size(1) > INT32_MAX) return "a row must have between 1 and 2^31 - 1 logits";
     return refuse_floats({&args[0]});
   }
 
-  void forward(Context& ctx, View logits, View temperature, View top_k, View top_p, View min_p, View seeds, View steps, View out) override {
+  void forward(Context& ctx, View logits, View temperature, View top_k, View top_p, View min_p, View seeds, View steps,
+               View out) override {
     int64_t rows = logits.size(0), V = logits.size(1), bytes = Row::scratch_bytes(V);
     int64_t workers = std::min<int64_t>(rows, ctx.pool.threads());
     auto* scratch = static_cast<std::byte*>(ctx.arena.make({{workers, bytes}, DType::kU8}).data());
@@ -215,14 +222,18 @@ class SampleSelection final : public Sample {
         with_float(logits.dtype(), [&]<class T>(T) {
           const T* x = row_of<T>(logits, r);
           float heat = at<float>(temperature, r);
-          double u = Stream(static_cast<uint64_t>(at<int64_t>(seeds, r))).uniform(static_cast<uint64_t>(at<int64_t>(steps, r)));
-          at<int64_t>(out, r) = heat == 0 ? row_max(x, V).index
-                                          : row.draw(x, heat, at<int32_t>(top_k, r), at<float>(top_p, r), at<float>(min_p, r), u);
+          double u = Stream(static_cast<uint64_t>(at<int64_t>(seeds, r)))
+                         .uniform(static_cast<uint64_t>(at<int64_t>(steps, r)));
+          at<int64_t>(out, r) =
+              heat == 0 ? row_max(x, V).index
+                        : row.draw(x, heat, at<int32_t>(top_k, r), at<float>(top_p, r), at<float>(min_p, r), u);
         });
       }
     };
-    if (workers <= 1) work(0);
-    else ctx.pool.on_all(work);
+    if (workers <= 1)
+      work(0);
+    else
+      ctx.pool.on_all(work);
   }
 
  private:

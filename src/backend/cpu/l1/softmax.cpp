@@ -31,8 +31,12 @@ FK_INLINE void scaled_exp_body(const T* x, float largest, float scale, T* out, i
 
 FK_SIMD_CLONES double exp_sum(const bf16* x, float largest, int64_t n) { return exp_sum_body(x, largest, n); }
 FK_SIMD_CLONES double exp_sum(const float* x, float largest, int64_t n) { return exp_sum_body(x, largest, n); }
-FK_SIMD_CLONES void scaled_exp(const bf16* x, float largest, float scale, bf16* out, int64_t n) { scaled_exp_body(x, largest, scale, out, n); }
-FK_SIMD_CLONES void scaled_exp(const float* x, float largest, float scale, float* out, int64_t n) { scaled_exp_body(x, largest, scale, out, n); }
+FK_SIMD_CLONES void scaled_exp(const bf16* x, float largest, float scale, bf16* out, int64_t n) {
+  scaled_exp_body(x, largest, scale, out, n);
+}
+FK_SIMD_CLONES void scaled_exp(const float* x, float largest, float scale, float* out, int64_t n) {
+  scaled_exp_body(x, largest, scale, out, n);
+}
 
 class SoftmaxThreePass final : public Softmax {
  public:
@@ -42,8 +46,10 @@ class SoftmaxThreePass final : public Softmax {
 
   void forward(Context& ctx, View x, View out) override {
     with_float(x.dtype(), [&]<class T>(T) {
-      if (x.size(0) >= ctx.pool.threads() || pieces_per_row(x.size(1)) == 1) whole_rows<T>(ctx, x, out);
-      else spread_rows<T>(ctx, x, out);
+      if (x.size(0) >= ctx.pool.threads() || pieces_per_row(x.size(1)) == 1)
+        whole_rows<T>(ctx, x, out);
+      else
+        spread_rows<T>(ctx, x, out);
     });
   }
 
@@ -57,7 +63,8 @@ class SoftmaxThreePass final : public Softmax {
         const T* row = row_of<T>(x, r);
         float largest = row_max_number(row, N);
         double total = 0;
-        for (int64_t first = 0; first < N; first += length) total += exp_sum(row + first, largest, std::min(length, N - first));
+        for (int64_t first = 0; first < N; first += length)
+          total += exp_sum(row + first, largest, std::min(length, N - first));
         scaled_exp(row, largest, static_cast<float>(1 / total), row_of<T>(out, r), N);
       }
     });
@@ -79,7 +86,8 @@ class SoftmaxThreePass final : public Softmax {
     for_row_pieces(ctx.pool, rows, N, [&](int64_t r, int64_t, int64_t begin, int64_t end) {
       double total = 0;
       for (int64_t piece = 0; piece < pieces; ++piece) total += sums[r * pieces + piece];
-      scaled_exp(row_of<T>(x, r) + begin, row_largest(r), static_cast<float>(1 / total), row_of<T>(out, r) + begin, end - begin);
+      scaled_exp(row_of<T>(x, r) + begin, row_largest(r), static_cast<float>(1 / total), row_of<T>(out, r) + begin,
+                 end - begin);
     });
   }
 };

@@ -41,7 +41,8 @@ class StoreKVCacheTokenCopy final : public StoreKVCache {
       std::memcpy(target, source, heads * head);
       return;
     }
-    for (size_t h = 0; h < heads; ++h) std::memcpy(target + h * head, source + h * static_cast<size_t>(from.stride(1)) * element, head);
+    for (size_t h = 0; h < heads; ++h)
+      std::memcpy(target + h * head, source + h * static_cast<size_t>(from.stride(1)) * element, head);
   }
 };
 
