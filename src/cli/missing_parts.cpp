@@ -4,8 +4,7 @@
 namespace fk {
 
 MissingPart cuda_backend() {
-  return {"cuda", "this build has no CUDA backend",
-          "build with `cmake --preset cuda-release` on a machine with the CUDA toolkit"};
+  return {"cuda", "this version has no CUDA backend", "run on the CPU with `--device cpu`, the default"};
 }
 
 std::vector<MissingPart> missing_parts() { return {cuda_backend()}; }

@@ -165,7 +165,7 @@ def torch_row(work: Work, dtype: str, mode: str) -> Row:
 
 def ours_row(binary: Path, work: Work, dtype: str) -> Row:
     row = Row("fastkernels", dtype, "ttft")
-    command = [str(binary), "ttft", "--load-format", "dummy", "--dtype", dtype, "--json"]
+    command = [str(binary), "ttft", "--no-sequential", "--load-format", "dummy", "--dtype", dtype, "--json"]
     for flag, value in asdict(work).items():
         command += [f"--{flag.replace('_', '-')}", str(value)]
     try:

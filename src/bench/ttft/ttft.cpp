@@ -84,10 +84,14 @@ struct Speeds {
   double matrix = 0;
 };
 
+double matrix_rate(const MachineProbe& probe, DType dtype, double Rate::*which) {
+  return (dtype == DType::kBF16 ? probe.bf16_tflops : probe.f32_tflops).*which * 1e12;
+}
+
 // The larger of what was typical before and after: what the iteration could have had.
 Speeds speeds_between(const MachineProbe& before, const MachineProbe& after, DType dtype) {
-  auto peak = [&](const MachineProbe& p) { return (dtype == DType::kBF16 ? p.bf16_tflops : p.f32_tflops).median * 1e12; };
-  return {std::max(before.read_gbps.median, after.read_gbps.median) * 1e9, std::max(peak(before), peak(after))};
+  return {std::max(before.read_gbps.median, after.read_gbps.median) * 1e9,
+          std::max(matrix_rate(before, dtype, &Rate::median), matrix_rate(after, dtype, &Rate::median))};
 }
 
 void set_floors(TimedWork& work, const Model& model, const std::vector<Workload>& passes, const std::vector<Speeds>& speeds) {
@@ -161,9 +165,9 @@ TtftResult run_ttft(const Model& model, ThreadPool& pool, const TtftOptions& opt
   result.dispatches = collect_dispatches(*model.root);
 
   std::vector<Speeds> speeds;
-  for (int64_t i = 0; i < options.iters; ++i) {
-    size_t before = probe_weights ? static_cast<size_t>(i) : 0;
-    speeds.push_back(speeds_between(probes[before], probes[probe_weights ? before + 1 : 0], model.config.dtype));
+  for (size_t i = 0; i < static_cast<size_t>(options.iters); ++i) {
+    if (probe_weights) speeds.push_back(speeds_between(probes[i], probes[i + 1], model.config.dtype));
+    else speeds.push_back({result.machine.read_gbps.best * 1e9, matrix_rate(result.machine, model.config.dtype, &Rate::best)});
   }
   set_floors(result.prefill, model, {one_pass(model, options.prompt_tokens, 0)}, speeds);
   // Every decode step reads one more key; the middle one stands for their mean.

@@ -1,10 +1,10 @@
 // Products with FMLA, for f32 and, on CPUs without bf16 instructions, for bf16 widened to f32 as it is loaded.
+#include "backend/cpu/matmul/matmul_neon.arm64.h"
+
 #include <arm_neon.h>
 
 #include <cstring>
 #include <utility>
-
-#include "backend/cpu/matmul/matmul_neon.arm64.h"
 
 namespace fk {
 namespace {
