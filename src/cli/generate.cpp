@@ -28,12 +28,18 @@ class Generate final : public Verb {
   void add_flags(CLI::App& app) override {
     add_model_options(app, model_);
     auto* text = app.add_option("--prompt", prompt_, "Text to continue");
-    app.add_option("--prompt-token-ids", prompt_ids_, "Token ids to continue, separated by commas")->delimiter(',')->excludes(text);
-    app.add_option("--max-tokens", max_tokens_, "Tokens to generate at most")->check(CLI::Range(int64_t{1}, int64_t{1} << 24))->capture_default_str();
+    app.add_option("--prompt-token-ids", prompt_ids_, "Token ids to continue, separated by commas")
+        ->delimiter(',')
+        ->excludes(text);
+    app.add_option("--max-tokens", max_tokens_, "Tokens to generate at most")
+        ->check(CLI::Range(int64_t{1}, int64_t{1} << 24))
+        ->capture_default_str();
     app.add_option("--temperature", sampling_.temperature, "0 picks the most likely token")->capture_default_str();
     app.add_option("--top-k", sampling_.top_k, "Draw from the k most likely; 0: all")->capture_default_str();
-    app.add_option("--top-p", sampling_.top_p, "Draw from the fewest tokens that hold this probability")->capture_default_str();
-    app.add_option("--min-p", sampling_.min_p, "Drop tokens less likely than this share of the likeliest")->capture_default_str();
+    app.add_option("--top-p", sampling_.top_p, "Draw from the fewest tokens that hold this probability")
+        ->capture_default_str();
+    app.add_option("--min-p", sampling_.min_p, "Drop tokens less likely than this share of the likeliest")
+        ->capture_default_str();
     app.add_flag("--ignore-eos", ignore_eos_, "Go on after the end of the text");
   }
 
@@ -45,14 +51,17 @@ class Generate final : public Verb {
     check_loadable(source, load_options(model_, source, common));
     std::optional<Tokenizer> tokenizer;
     if (!source.tokenizer.empty()) tokenizer = Tokenizer::from_file(source.tokenizer);
-    GenerateRequest request{.prompt = encode(tokenizer, source), .max_tokens = max_tokens_, .sampling = sampling_, .stop_tokens = {}};
+    GenerateRequest request{
+        .prompt = encode(tokenizer, source), .max_tokens = max_tokens_, .sampling = sampling_, .stop_tokens = {}};
     if (!ignore_eos_ && !source.directory.empty()) request.stop_tokens = read_generation_defaults(source.directory).eos;
 
     ThreadPool pool(common.threads);
     int64_t context = static_cast<int64_t>(request.prompt.size()) + max_tokens_;
     if (context > source.config.max_position_embeddings)
-      throw Error("{} has a context of {} tokens, but the prompt has {} and --max-tokens asks for {} more; shorten one of them.",
-                  source.name, source.config.max_position_embeddings, request.prompt.size(), max_tokens_);
+      throw Error(
+          "{} has a context of {} tokens, but the prompt has {} and --max-tokens asks for {} more; shorten one of "
+          "them.",
+          source.name, source.config.max_position_embeddings, request.prompt.size(), max_tokens_);
     TimedModel loaded = load_timed(model_, source, common, pool);
     Runner runner(loaded.model, pool, {.max_sequences = 1, .max_context = context});
     Sampler sampler(1, {.device = common.device});
@@ -82,26 +91,35 @@ class Generate final : public Verb {
       return {ids.begin(), ids.end()};
     }
     if (model_.load_format != "dummy")
-      throw Error("There is no tokenizer.json in {}; add one, or give --prompt-token-ids.", source.directory.empty() ? source.name : source.directory);
+      throw Error("There is no tokenizer.json in {}; add one, or give --prompt-token-ids.",
+                  source.directory.empty() ? source.name : source.directory);
     // Dummy weights have no language: any ids will do, and the bytes of the text are as good as any.
     std::vector<int64_t> ids;
     for (unsigned char byte : prompt_) ids.push_back(byte % source.config.vocab_size);
     return ids;
   }
 
-  void report(const CommonOptions& common, const TimedModel& loaded, const GenerateRequest& request, const std::vector<int64_t>& tokens,
-              const std::string& text, double first_s, double total_s) const {
+  void report(const CommonOptions& common, const TimedModel& loaded, const GenerateRequest& request,
+              const std::vector<int64_t>& tokens, const std::string& text, double first_s, double total_s) const {
     auto count = static_cast<double>(tokens.size());
     double rate = tokens.size() > 1 ? (count - 1) / (total_s - first_s) : 0;
     if (common.text()) {
       print_out("\n");
       if (!common.quiet)
-        std::fputs(fmt::format("[{} prompt tokens, {} generated; first after {:.0f} ms, then {:.1f} tok/s; loaded in {:.1f} s]\n",
-                               request.prompt.size(), tokens.size(), first_s * 1e3, rate, loaded.load_ms * 1e-3).c_str(), stderr);
+        std::fputs(
+            fmt::format(
+                "[{} prompt tokens, {} generated; first after {:.0f} ms, then {:.1f} tok/s; loaded in {:.1f} s]\n",
+                request.prompt.size(), tokens.size(), first_s * 1e3, rate, loaded.load_ms * 1e-3)
+                .c_str(),
+            stderr);
       return;
     }
     if (common.json) {
-      Json json = {{"model", loaded.model.name}, {"dtype", dtype_name(loaded.model.config.dtype)}, {"prompt_token_ids", request.prompt}, {"token_ids", tokens}, {"text", text}};
+      Json json = {{"model", loaded.model.name},
+                   {"dtype", dtype_name(loaded.model.config.dtype)},
+                   {"prompt_token_ids", request.prompt},
+                   {"token_ids", tokens},
+                   {"text", text}};
       json["ttft_ms"] = first_s * 1e3;
       json["tokens_per_second"] = rate;
       json["load_ms"] = loaded.load_ms;

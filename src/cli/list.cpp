@@ -45,7 +45,8 @@ class List final : public Verb {
 
   void add_flags(CLI::App& app) override {
     app.add_flag("--map", map_, "Which operators each model is made of, and how many of each");
-    app.add_option("--level", level_, "Only operators of this level: 1 kernels, 2 blocks, 3 layers, 4 models")->check(CLI::Range(1, 4));
+    app.add_option("--level", level_, "Only operators of this level: 1 kernels, 2 blocks, 3 layers, 4 models")
+        ->check(CLI::Range(1, 4));
   }
 
   void run(const CommonOptions& common) override {
@@ -58,18 +59,27 @@ class List final : public Verb {
   using Section = std::pair<std::string, Table>;
 
   void show(const std::vector<Section>& sections, const CommonOptions& common) const {
-    if (common.csv && sections.size() > 1) throw UsageError("CSV holds one table; add --level N for operators or --map.");
+    if (common.csv && sections.size() > 1)
+      throw UsageError("CSV holds one table; add --level N for operators or --map.");
     if (common.csv) return print_out(sections[0].second.to_csv());
     Json json = Json::object();
     for (const auto& [name, table] : sections) {
-      if (common.json) json[name] = table.to_json();
-      else print_out(fmt::format("{}{}\n", &name == &sections[0].first ? "" : "\n", table.to_text()));
+      if (common.json)
+        json[name] = table.to_json();
+      else
+        print_out(fmt::format("{}{}\n", &name == &sections[0].first ? "" : "\n", table.to_text()));
     }
     if (common.json) print_out(dump_json(json) + "\n");
   }
 
   static Table models() {
-    Table table({{"model", "MODEL"}, {"family", "FAMILY"}, {"architecture", "ARCHITECTURE"}, {"hf_id", "HF ID"}, {"parameters", "PARAMETERS"}, {"layers", "LAYERS"}, {"hidden_size", "HIDDEN"}});
+    Table table({{"model", "MODEL"},
+                 {"family", "FAMILY"},
+                 {"architecture", "ARCHITECTURE"},
+                 {"hf_id", "HF ID"},
+                 {"parameters", "PARAMETERS"},
+                 {"layers", "LAYERS"},
+                 {"hidden_size", "HIDDEN"}});
     for (const CatalogEntry& e : catalog()) {
       int64_t count = 0;
       std::unique_ptr<Node> root = build_model(e.config, {});
@@ -77,7 +87,7 @@ class List final : public Verb {
         if (!(e.config.tie_word_embeddings && p.name == "lm_head.weight")) count += p.spec.shape.numel();
       table.add_row({e.name, e.family, e.config.architecture, e.hf_id.empty() ? Cell() : Cell(e.hf_id),
                      Cell(Json(count), count < 1'000'000 ? fmt::format("{:.1f} K", static_cast<double>(count) * 1e-3)
-                                                          : fmt::format("{:.2f} B", static_cast<double>(count) * 1e-9)),
+                                                         : fmt::format("{:.2f} B", static_cast<double>(count) * 1e-9)),
                      e.config.num_hidden_layers, e.config.hidden_size});
     }
     return table;
@@ -85,7 +95,11 @@ class List final : public Verb {
 
   Table operators() const {
     auto families = families_by_operator();
-    Table table({{"level", "LEVEL"}, {"operator", "OPERATOR"}, {"class", "CLASS"}, {"families", "FAMILIES"}, {"implementations", "IMPLEMENTATIONS, BEST FIRST"}});
+    Table table({{"level", "LEVEL"},
+                 {"operator", "OPERATOR"},
+                 {"class", "CLASS"},
+                 {"families", "FAMILIES"},
+                 {"implementations", "IMPLEMENTATIONS, BEST FIRST"}});
     for (const OperatorInfo* op : Registry::instance().operators()) {
       if (level_ != 0 && op->level != level_) continue;
       std::vector<std::string> implementations;
@@ -94,7 +108,8 @@ class List final : public Verb {
         implementations.push_back(here ? std::string(i.name) : fmt::format("({})", i.name));
       }
       table.add_row({op->level, std::string(op->name), std::string(op->class_name),
-                     fmt::format("{}", fmt::join(families[std::string(op->name)], " ")), fmt::format("{}", fmt::join(implementations, " "))});
+                     fmt::format("{}", fmt::join(families[std::string(op->name)], " ")),
+                     fmt::format("{}", fmt::join(implementations, " "))});
     }
     return table;
   }

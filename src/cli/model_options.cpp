@@ -7,10 +7,12 @@
 namespace fk {
 
 void add_model_options(CLI::App& app, ModelOptions& options) {
-  app.add_option("--model", options.model, "Directory with a checkpoint, name of the catalog, or Hugging Face id in the local cache")
+  app.add_option("--model", options.model,
+                 "Directory with a checkpoint, name of the catalog, or Hugging Face id in the local cache")
       ->required()
       ->type_name("MODEL");
-  app.add_option("--load-format", options.load_format, "auto: the checkpoint; dummy: made-up weights, the same every time")
+  app.add_option("--load-format", options.load_format,
+                 "auto: the checkpoint; dummy: made-up weights, the same every time")
       ->check(CLI::IsMember({"auto", "dummy"}))
       ->capture_default_str();
   app.add_option("--dtype", options.dtype, "Weights and activations; auto: f32 for f32 checkpoints, else bf16")
@@ -24,12 +26,15 @@ LoadOptions load_options(const ModelOptions& options, const ModelSource& source,
   load.format = options.load_format == "dummy" ? LoadFormat::kDummy : LoadFormat::kAuto;
   load.seed = options.weight_seed;
   load.device = common.device;
-  if (options.dtype == "auto") load.dtype = source.config.dtype == DType::kF32 && !source.directory.empty() ? DType::kF32 : DType::kBF16;
-  else load.dtype = dtype_from_name(options.dtype).value();
+  if (options.dtype == "auto")
+    load.dtype = source.config.dtype == DType::kF32 && !source.directory.empty() ? DType::kF32 : DType::kBF16;
+  else
+    load.dtype = dtype_from_name(options.dtype).value();
   return load;
 }
 
-TimedModel load_timed(const ModelOptions& options, const ModelSource& source, const CommonOptions& common, ThreadPool& pool) {
+TimedModel load_timed(const ModelOptions& options, const ModelSource& source, const CommonOptions& common,
+                      ThreadPool& pool) {
   Progress progress(common);
   progress.show("loading " + source.name);
   Stopwatch watch;

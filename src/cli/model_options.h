@@ -25,6 +25,7 @@ struct TimedModel {
   Model model;
   double load_ms = 0;
 };
-TimedModel load_timed(const ModelOptions& options, const ModelSource& source, const CommonOptions& common, ThreadPool& pool);
+TimedModel load_timed(const ModelOptions& options, const ModelSource& source, const CommonOptions& common,
+                      ThreadPool& pool);
 
 }  // namespace fk

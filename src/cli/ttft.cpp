@@ -11,7 +11,10 @@
 namespace fk {
 namespace {
 
-Json samples(const TimedWork& work) { return {{"median_ms", work.median_ms()}, {"floor_share", work.floor_share()}, {"bytes", work.bytes}, {"flops", work.flops}, {"samples_ms", work.samples_ms}, {"floors_ms", work.floors_ms}}; }
+Json samples(const TimedWork& work) {
+  return {{"median_ms", work.median_ms()}, {"floor_share", work.floor_share()}, {"bytes", work.bytes},
+          {"flops", work.flops},           {"samples_ms", work.samples_ms},     {"floors_ms", work.floors_ms}};
+}
 
 class Ttft final : public Verb {
  public:
@@ -24,8 +27,10 @@ class Ttft final : public Verb {
   void add_flags(CLI::App& app) override {
     add_model_options(app, model_);
     app.add_option("--prompt-tokens", options_.prompt_tokens, "Tokens of the prompt")->capture_default_str();
-    app.add_option("--decode-tokens", options_.decode_tokens, "Tokens after it; the first is not timed")->capture_default_str();
-    app.add_option("--iters", options_.iters, "Iterations, each with a prompt of its own; medians are reported")->capture_default_str();
+    app.add_option("--decode-tokens", options_.decode_tokens, "Tokens after it; the first is not timed")
+        ->capture_default_str();
+    app.add_option("--iters", options_.iters, "Iterations, each with a prompt of its own; medians are reported")
+        ->capture_default_str();
     app.add_option("--warmups", options_.warmups, "Iterations before them that are not timed")->capture_default_str();
     app.add_flag("!--no-sequential", options_.sequential, "Do not also feed the prompt token by token");
   }
@@ -39,25 +44,41 @@ class Ttft final : public Verb {
     options_.progress = [&](std::string_view what) { progress.show(what); };
     TtftResult result = run_ttft(loaded.model, pool, options_);
     options_.progress = {};
-    if (common.json) print_json(loaded, result, common);
-    else if (common.csv) row_table(loaded, result, common).print(common);
-    else print_text(loaded, result, common);
+    if (common.json)
+      print_json(loaded, result, common);
+    else if (common.csv)
+      row_table(loaded, result, common).print(common);
+    else
+      print_text(loaded, result, common);
   }
 
  private:
   Table row_table(const TimedModel& loaded, const TtftResult& r, const CommonOptions& common) const {
-    Table table({{"model", "model"}, {"device", "device"}, {"dtype", "dtype"}, {"threads", "threads"},
-                 {"prompt_tokens", "prompt tokens"}, {"decode_tokens", "decode tokens"}, {"iters", "iterations"},
-                 {"ttft_sequential_ms", "TTFT sequential ms"}, {"ttft_prefill_ms", "TTFT prefill ms"}, {"tpot_ms", "TPOT ms"},
-                 {"tokens_per_second", "tok/s"}, {"decode_gbps", "decode GB/s"}, {"decode_floor_share", "share of floor"},
-                 {"prefill_tokens_per_second", "prefill tok/s"}, {"prefill_tflops", "prefill TFLOP/s"},
-                 {"prefill_floor_share", "share of floor"}, {"load_ms", "load ms"}, {"weights_bytes", "weights"},
+    Table table({{"model", "model"},
+                 {"device", "device"},
+                 {"dtype", "dtype"},
+                 {"threads", "threads"},
+                 {"prompt_tokens", "prompt tokens"},
+                 {"decode_tokens", "decode tokens"},
+                 {"iters", "iterations"},
+                 {"ttft_sequential_ms", "TTFT sequential ms"},
+                 {"ttft_prefill_ms", "TTFT prefill ms"},
+                 {"tpot_ms", "TPOT ms"},
+                 {"tokens_per_second", "tok/s"},
+                 {"decode_gbps", "decode GB/s"},
+                 {"decode_floor_share", "share of floor"},
+                 {"prefill_tokens_per_second", "prefill tok/s"},
+                 {"prefill_tflops", "prefill TFLOP/s"},
+                 {"prefill_floor_share", "share of floor"},
+                 {"load_ms", "load ms"},
+                 {"weights_bytes", "weights"},
                  {"peak_memory_bytes", "peak memory"}});
-    table.add_row({loaded.model.name, device_name(common.device), std::string(dtype_name(loaded.model.config.dtype)), common.threads,
-                   options_.prompt_tokens, options_.decode_tokens, options_.iters,
+    table.add_row({loaded.model.name, device_name(common.device), std::string(dtype_name(loaded.model.config.dtype)),
+                   common.threads, options_.prompt_tokens, options_.decode_tokens, options_.iters,
                    r.sequential ? Cell(r.sequential->median_ms(), 3) : Cell(), Cell(r.prefill.median_ms(), 3),
                    Cell(r.decode.median_ms(), 3), Cell(1e3 / r.decode.median_ms(), 2), Cell(r.decode.gbps(), 2),
-                   Cell(r.decode.floor_share(), 3), Cell(1e3 * static_cast<double>(options_.prompt_tokens) / r.prefill.median_ms(), 1),
+                   Cell(r.decode.floor_share(), 3),
+                   Cell(1e3 * static_cast<double>(options_.prompt_tokens) / r.prefill.median_ms(), 1),
                    Cell(r.prefill.tflops(), 3), Cell(r.prefill.floor_share(), 3), Cell(loaded.load_ms, 1),
                    loaded.model.weights.size_bytes(), r.peak_memory_bytes});
     return table;
@@ -71,28 +92,41 @@ class Ttft final : public Verb {
     json["machine"] = to_json(machine_info());
     json["dispatches"] = Json::array();
     for (const DispatchCount& d : r.dispatches)
-      json["dispatches"].push_back({{"operator", d.op}, {"implementation", d.implementation}, {"rows_up_to", d.rows_up_to}, {"calls", d.calls}});
+      json["dispatches"].push_back(
+          {{"operator", d.op}, {"implementation", d.implementation}, {"rows_up_to", d.rows_up_to}, {"calls", d.calls}});
     print_out(dump_json(json) + "\n");
   }
 
   void print_text(const TimedModel& loaded, const TtftResult& r, const CommonOptions& common) const {
     const Model& model = loaded.model;
-    print_out(fmt::format("{}, {}, {} on {} with {} thread{}: {} of weights ready in {:.1f} s, peak memory {}\n\n", model.name,
-                          model.config.architecture, dtype_name(model.config.dtype), device_name(common.device), common.threads,
-                          common.threads == 1 ? "" : "s", human_bytes(model.weights.size_bytes()), loaded.load_ms * 1e-3,
+    print_out(fmt::format("{}, {}, {} on {} with {} thread{}: {} of weights ready in {:.1f} s, peak memory {}\n\n",
+                          model.name, model.config.architecture, dtype_name(model.config.dtype),
+                          device_name(common.device), common.threads, common.threads == 1 ? "" : "s",
+                          human_bytes(model.weights.size_bytes()), loaded.load_ms * 1e-3,
                           human_bytes(r.peak_memory_bytes)));
-    Table table({{"what", "what"}, {"tokens", "tokens"}, {"ms", "ms"}, {"tok_s", "tok/s"}, {"gbps", "GB/s"}, {"tflops", "TFLOP/s"}, {"floor", "floor ms"}, {"share", "of floor"}});
+    Table table({{"what", "what"},
+                 {"tokens", "tokens"},
+                 {"ms", "ms"},
+                 {"tok_s", "tok/s"},
+                 {"gbps", "GB/s"},
+                 {"tflops", "TFLOP/s"},
+                 {"floor", "floor ms"},
+                 {"share", "of floor"}});
     auto row = [&](const char* what, const TimedWork& w, int64_t tokens) {
-      table.add_row({what, tokens, Cell(w.median_ms(), 3), Cell(1e3 * static_cast<double>(tokens) / w.median_ms(), 1), Cell(w.gbps(), 2),
-                     Cell(w.tflops(), 3), Cell(w.floor_ms(), 3), fmt::format("{:.1f} %", 100 * w.floor_share())});
+      table.add_row({what, tokens, Cell(w.median_ms(), 3), Cell(1e3 * static_cast<double>(tokens) / w.median_ms(), 1),
+                     Cell(w.gbps(), 2), Cell(w.tflops(), 3), Cell(w.floor_ms(), 3),
+                     fmt::format("{:.1f} %", 100 * w.floor_share())});
     };
     if (r.sequential) row("TTFT, token by token", *r.sequential, options_.prompt_tokens);
     row("TTFT, one prefill", r.prefill, options_.prompt_tokens);
     row("TPOT", r.decode, 1);
     print_out(table.to_text());
-    print_out(fmt::format("\nfloors from speeds measured around each iteration; best seen: {:.1f} GB/s read, {:.3f} TFLOP/s {}; medians of {} iteration{}\n",
-                          r.machine.read_gbps.best, model.config.dtype == DType::kBF16 ? r.machine.bf16_tflops.best : r.machine.f32_tflops.best,
-                          dtype_name(model.config.dtype), options_.iters, options_.iters == 1 ? "" : "s"));
+    print_out(
+        fmt::format("\nfloors from speeds measured around each iteration; best seen: {:.1f} GB/s read, {:.3f} TFLOP/s "
+                    "{}; medians of {} iteration{}\n",
+                    r.machine.read_gbps.best,
+                    model.config.dtype == DType::kBF16 ? r.machine.bf16_tflops.best : r.machine.f32_tflops.best,
+                    dtype_name(model.config.dtype), options_.iters, options_.iters == 1 ? "" : "s"));
   }
 
   ModelOptions model_;

@@ -7,9 +7,9 @@ namespace fk {
 
 }  // namespace fk
 
-#define FK_CHECK(condition, ...)                                                                        \
-  do {                                                                                                  \
-    if (!(condition)) [[unlikely]] {                                                                    \
-      ::fk::check_failed(__FILE__, __LINE__, #condition __VA_OPT__(, ) __VA_ARGS__);                    \
-    }                                                                                                   \
+#define FK_CHECK(condition, ...)                                                     \
+  do {                                                                               \
+    if (!(condition)) [[unlikely]] {                                                 \
+      ::fk::check_failed(__FILE__, __LINE__, #condition __VA_OPT__(, ) __VA_ARGS__); \
+    }                                                                                \
   } while (false)

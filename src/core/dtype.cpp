@@ -16,17 +16,41 @@ struct Name {
 
 // The first spelling of a dtype is ours; the rest are those of torch, numpy and safetensors.
 constexpr Name kNames[] = {
-    {"f64", DType::kF64},      {"float64", DType::kF64},        {"F64", DType::kF64},          {"double", DType::kF64},
-    {"f32", DType::kF32},      {"float32", DType::kF32},        {"F32", DType::kF32},          {"float", DType::kF32},
-    {"f16", DType::kF16},      {"float16", DType::kF16},        {"F16", DType::kF16},          {"half", DType::kF16},
-    {"bf16", DType::kBF16},    {"bfloat16", DType::kBF16},      {"BF16", DType::kBF16},
-    {"f8e4m3", DType::kF8E4M3}, {"float8_e4m3fn", DType::kF8E4M3}, {"F8_E4M3", DType::kF8E4M3},
-    {"f8e5m2", DType::kF8E5M2}, {"float8_e5m2", DType::kF8E5M2},   {"F8_E5M2", DType::kF8E5M2},
-    {"i8", DType::kI8},        {"int8", DType::kI8},            {"I8", DType::kI8},
-    {"u8", DType::kU8},        {"uint8", DType::kU8},           {"U8", DType::kU8},
-    {"i32", DType::kI32},      {"int32", DType::kI32},          {"I32", DType::kI32},
-    {"i64", DType::kI64},      {"int64", DType::kI64},          {"I64", DType::kI64},
-    {"bool", DType::kBool},    {"BOOL", DType::kBool},
+    {"f64", DType::kF64},
+    {"float64", DType::kF64},
+    {"F64", DType::kF64},
+    {"double", DType::kF64},
+    {"f32", DType::kF32},
+    {"float32", DType::kF32},
+    {"F32", DType::kF32},
+    {"float", DType::kF32},
+    {"f16", DType::kF16},
+    {"float16", DType::kF16},
+    {"F16", DType::kF16},
+    {"half", DType::kF16},
+    {"bf16", DType::kBF16},
+    {"bfloat16", DType::kBF16},
+    {"BF16", DType::kBF16},
+    {"f8e4m3", DType::kF8E4M3},
+    {"float8_e4m3fn", DType::kF8E4M3},
+    {"F8_E4M3", DType::kF8E4M3},
+    {"f8e5m2", DType::kF8E5M2},
+    {"float8_e5m2", DType::kF8E5M2},
+    {"F8_E5M2", DType::kF8E5M2},
+    {"i8", DType::kI8},
+    {"int8", DType::kI8},
+    {"I8", DType::kI8},
+    {"u8", DType::kU8},
+    {"uint8", DType::kU8},
+    {"U8", DType::kU8},
+    {"i32", DType::kI32},
+    {"int32", DType::kI32},
+    {"I32", DType::kI32},
+    {"i64", DType::kI64},
+    {"int64", DType::kI64},
+    {"I64", DType::kI64},
+    {"bool", DType::kBool},
+    {"BOOL", DType::kBool},
 };
 
 // Rounds to a float with `mantissa` bits and smallest normal exponent `min_exp`, to nearest even; exact otherwise.
@@ -45,7 +69,8 @@ float magnitude_value(uint32_t magnitude, int mantissa, int min_exp) {
   uint32_t exponent = magnitude >> mantissa;
   uint32_t fraction = magnitude & ((1u << mantissa) - 1);
   if (exponent == 0) return std::ldexp(static_cast<float>(fraction), min_exp - mantissa);
-  return std::ldexp(static_cast<float>(fraction | (1u << mantissa)), min_exp + static_cast<int>(exponent) - 1 - mantissa);
+  return std::ldexp(static_cast<float>(fraction | (1u << mantissa)),
+                    min_exp + static_cast<int>(exponent) - 1 - mantissa);
 }
 
 }  // namespace
@@ -117,8 +142,10 @@ template <class T>
 double load_as(const void* address) {
   T x;
   std::memcpy(&x, address, sizeof x);
-  if constexpr (sizeof(T) < 4 && !std::is_integral_v<T>) return static_cast<double>(static_cast<float>(x));
-  else return static_cast<double>(x);
+  if constexpr (sizeof(T) < 4 && !std::is_integral_v<T>)
+    return static_cast<double>(static_cast<float>(x));
+  else
+    return static_cast<double>(x);
 }
 
 // Float by rounding to odd: a bit lost here stays visible to the narrower rounding that follows, which so rounds once.
@@ -133,8 +160,10 @@ float round_to_odd(double value) {
 template <class T>
 void store_as(void* address, double value) {
   T x;
-  if constexpr (std::is_class_v<T>) x = T(round_to_odd(value));
-  else x = static_cast<T>(value);
+  if constexpr (std::is_class_v<T>)
+    x = T(round_to_odd(value));
+  else
+    x = static_cast<T>(value);
   std::memcpy(address, &x, sizeof x);
 }
 
@@ -142,34 +171,56 @@ void store_as(void* address, double value) {
 
 double load_element(const void* address, DType t) {
   switch (t) {
-    case DType::kF64: return load_as<double>(address);
-    case DType::kF32: return load_as<float>(address);
-    case DType::kF16: return load_as<f16>(address);
-    case DType::kBF16: return load_as<bf16>(address);
-    case DType::kF8E4M3: return load_as<f8e4m3>(address);
-    case DType::kF8E5M2: return load_as<f8e5m2>(address);
-    case DType::kI8: return load_as<int8_t>(address);
-    case DType::kU8: return load_as<uint8_t>(address);
-    case DType::kI32: return load_as<int32_t>(address);
-    case DType::kI64: return load_as<int64_t>(address);
-    case DType::kBool: return load_as<uint8_t>(address) != 0;
+    case DType::kF64:
+      return load_as<double>(address);
+    case DType::kF32:
+      return load_as<float>(address);
+    case DType::kF16:
+      return load_as<f16>(address);
+    case DType::kBF16:
+      return load_as<bf16>(address);
+    case DType::kF8E4M3:
+      return load_as<f8e4m3>(address);
+    case DType::kF8E5M2:
+      return load_as<f8e5m2>(address);
+    case DType::kI8:
+      return load_as<int8_t>(address);
+    case DType::kU8:
+      return load_as<uint8_t>(address);
+    case DType::kI32:
+      return load_as<int32_t>(address);
+    case DType::kI64:
+      return load_as<int64_t>(address);
+    case DType::kBool:
+      return load_as<uint8_t>(address) != 0;
   }
   FK_CHECK(false, "unknown dtype");
 }
 
 void store_element(void* address, DType t, double value) {
   switch (t) {
-    case DType::kF64: return store_as<double>(address, value);
-    case DType::kF32: return store_as<float>(address, value);
-    case DType::kF16: return store_as<f16>(address, value);
-    case DType::kBF16: return store_as<bf16>(address, value);
-    case DType::kF8E4M3: return store_as<f8e4m3>(address, value);
-    case DType::kF8E5M2: return store_as<f8e5m2>(address, value);
-    case DType::kI8: return store_as<int8_t>(address, value);
-    case DType::kU8: return store_as<uint8_t>(address, value);
-    case DType::kI32: return store_as<int32_t>(address, value);
-    case DType::kI64: return store_as<int64_t>(address, value);
-    case DType::kBool: return store_as<uint8_t>(address, value != 0);
+    case DType::kF64:
+      return store_as<double>(address, value);
+    case DType::kF32:
+      return store_as<float>(address, value);
+    case DType::kF16:
+      return store_as<f16>(address, value);
+    case DType::kBF16:
+      return store_as<bf16>(address, value);
+    case DType::kF8E4M3:
+      return store_as<f8e4m3>(address, value);
+    case DType::kF8E5M2:
+      return store_as<f8e5m2>(address, value);
+    case DType::kI8:
+      return store_as<int8_t>(address, value);
+    case DType::kU8:
+      return store_as<uint8_t>(address, value);
+    case DType::kI32:
+      return store_as<int32_t>(address, value);
+    case DType::kI64:
+      return store_as<int64_t>(address, value);
+    case DType::kBool:
+      return store_as<uint8_t>(address, value != 0);
   }
   FK_CHECK(false, "unknown dtype");
 }

@@ -19,12 +19,16 @@ inline constexpr DType kAllDTypes[] = {DType::kF64,    DType::kF32,    DType::kF
 constexpr size_t dtype_size(DType t) {
   switch (t) {
     case DType::kF64:
-    case DType::kI64: return 8;
+    case DType::kI64:
+      return 8;
     case DType::kF32:
-    case DType::kI32: return 4;
+    case DType::kI32:
+      return 4;
     case DType::kF16:
-    case DType::kBF16: return 2;
-    default: return 1;
+    case DType::kBF16:
+      return 2;
+    default:
+      return 1;
   }
 }
 
@@ -33,18 +37,26 @@ constexpr bool dtype_is_float(DType t) { return t <= DType::kF8E5M2; }
 // Distance from 1 to the next representable number; 0 for integers, which are exact.
 constexpr double dtype_epsilon(DType t) {
   switch (t) {
-    case DType::kF64: return 0x1p-52;
-    case DType::kF32: return 0x1p-23;
-    case DType::kF16: return 0x1p-10;
-    case DType::kBF16: return 0x1p-7;
-    case DType::kF8E4M3: return 0x1p-3;
-    case DType::kF8E5M2: return 0x1p-2;
-    default: return 0;
+    case DType::kF64:
+      return 0x1p-52;
+    case DType::kF32:
+      return 0x1p-23;
+    case DType::kF16:
+      return 0x1p-10;
+    case DType::kBF16:
+      return 0x1p-7;
+    case DType::kF8E4M3:
+      return 0x1p-3;
+    case DType::kF8E5M2:
+      return 0x1p-2;
+    default:
+      return 0;
   }
 }
 
-std::string_view dtype_name(DType t);                         // "bf16"
-std::optional<DType> dtype_from_name(std::string_view name);  // also "bfloat16", "float32", ... as HF and torch spell them
+std::string_view dtype_name(DType t);  // "bf16"
+std::optional<DType> dtype_from_name(
+    std::string_view name);  // also "bfloat16", "float32", ... as HF and torch spell them
 
 struct bf16 {
   uint16_t bits;
@@ -85,17 +97,50 @@ struct f8e5m2 {  // a half with the low byte cut off: has infinities
 
 template <class T>
 struct DTypeOf;
-template <> struct DTypeOf<double> { static constexpr DType value = DType::kF64; };
-template <> struct DTypeOf<float> { static constexpr DType value = DType::kF32; };
-template <> struct DTypeOf<f16> { static constexpr DType value = DType::kF16; };
-template <> struct DTypeOf<bf16> { static constexpr DType value = DType::kBF16; };
-template <> struct DTypeOf<f8e4m3> { static constexpr DType value = DType::kF8E4M3; };
-template <> struct DTypeOf<f8e5m2> { static constexpr DType value = DType::kF8E5M2; };
-template <> struct DTypeOf<int8_t> { static constexpr DType value = DType::kI8; };
-template <> struct DTypeOf<uint8_t> { static constexpr DType value = DType::kU8; };
-template <> struct DTypeOf<int32_t> { static constexpr DType value = DType::kI32; };
-template <> struct DTypeOf<int64_t> { static constexpr DType value = DType::kI64; };
-template <> struct DTypeOf<bool> { static constexpr DType value = DType::kBool; };
+template <>
+struct DTypeOf<double> {
+  static constexpr DType value = DType::kF64;
+};
+template <>
+struct DTypeOf<float> {
+  static constexpr DType value = DType::kF32;
+};
+template <>
+struct DTypeOf<f16> {
+  static constexpr DType value = DType::kF16;
+};
+template <>
+struct DTypeOf<bf16> {
+  static constexpr DType value = DType::kBF16;
+};
+template <>
+struct DTypeOf<f8e4m3> {
+  static constexpr DType value = DType::kF8E4M3;
+};
+template <>
+struct DTypeOf<f8e5m2> {
+  static constexpr DType value = DType::kF8E5M2;
+};
+template <>
+struct DTypeOf<int8_t> {
+  static constexpr DType value = DType::kI8;
+};
+template <>
+struct DTypeOf<uint8_t> {
+  static constexpr DType value = DType::kU8;
+};
+template <>
+struct DTypeOf<int32_t> {
+  static constexpr DType value = DType::kI32;
+};
+template <>
+struct DTypeOf<int64_t> {
+  static constexpr DType value = DType::kI64;
+};
+template <>
+struct DTypeOf<bool> {
+  static constexpr DType value = DType::kBool;
+};
 
 template <class T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;

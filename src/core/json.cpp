@@ -12,7 +12,8 @@
 namespace fk {
 namespace {
 
-constexpr size_t kMaxDepth = 128;  // far beyond any config or header; below what recursion over the value could not bear
+constexpr size_t kMaxDepth =
+    128;  // far beyond any config or header; below what recursion over the value could not bear
 
 // The library quotes what it last read, which may be megabytes; its first words hold the position and the cause.
 std::string first_words(std::string detail) {
@@ -106,7 +107,8 @@ Json parse_json(std::string_view text, std::string_view what) {
     throw Error("{} is not valid JSON: byte {} is zero.", what, zero);
   Json root;
   StrictHandler handler(root);
-  if (!Json::sax_parse(text.begin(), text.end(), &handler)) throw Error("{} is not valid JSON: {}.", what, handler.refused);
+  if (!Json::sax_parse(text.begin(), text.end(), &handler))
+    throw Error("{} is not valid JSON: {}.", what, handler.refused);
   return root;
 }
 

@@ -10,7 +10,7 @@ namespace fk {
 namespace {
 constexpr size_t kPage = size_t{64} << 10;  // the largest base page in use (aarch64 kernels with 64 KiB pages)
 constexpr size_t kHugePage = size_t{2} << 20;
-}
+}  // namespace
 
 Buffer::Buffer(size_t size_bytes) {
   if (size_bytes == 0) return;

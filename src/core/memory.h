@@ -41,7 +41,9 @@ class Tensor {
   const View& view() const { return view_; }
   operator View() const { return view_; }  // NOLINT: a tensor is where a view is wanted
   template <class T>
-  T* ptr() const { return view_.ptr<T>(); }
+  T* ptr() const {
+    return view_.ptr<T>();
+  }
 
  private:
   Buffer buffer_;

@@ -22,8 +22,8 @@ Failure failure(fmt::format_string<Args...> format, Args&&... args) {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::move(value)) {}             // NOLINT: a value is a result
-  Result(Failure failed) : state_(std::move(failed)) {}     // NOLINT: so is a failure
+  Result(T value) : state_(std::move(value)) {}          // NOLINT: a value is a result
+  Result(Failure failed) : state_(std::move(failed)) {}  // NOLINT: so is a failure
 
   bool ok() const { return std::holds_alternative<T>(state_); }
   explicit operator bool() const { return ok(); }

@@ -1,4 +1,5 @@
-// Philox4x32-10, a counter-based generator: any element of any stream can be computed alone, in any order, by any thread.
+// Philox4x32-10, a counter-based generator: any element of any stream can be computed alone, in any order, by any
+// thread.
 //
 // tools/golden/philox.py computes the same streams; tests/core/rng_test.cpp holds both to the published test vectors.
 #pragma once
@@ -26,7 +27,8 @@ constexpr PhiloxBlock philox4x32(PhiloxBlock counter, uint64_t key) {
   return counter;
 }
 
-// The key of a named stream: FNV-1a of the name, started from the seed. Equal names under equal seeds are equal streams.
+// The key of a named stream: FNV-1a of the name, started from the seed. Equal names under equal seeds are equal
+// streams.
 constexpr uint64_t stream_key(uint64_t seed, std::string_view name) {
   uint64_t h = 0xcbf29ce484222325u ^ (seed * 0x9E3779B97F4A7C15u);
   for (char c : name) h = (h ^ static_cast<uint8_t>(c)) * 0x100000001b3u;

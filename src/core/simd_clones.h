@@ -1,4 +1,5 @@
-// FK_SIMD_CLONES before a function: compiled once per x86-64 level, and the best one this CPU has is chosen at load time.
+// FK_SIMD_CLONES before a function: compiled once per x86-64 level, and the best one this CPU has is chosen at load
+// time.
 //
 // For plain loops the compiler vectorises. On aarch64 the base instruction set already has the vectors it needs.
 #pragma once

@@ -90,10 +90,10 @@ class View {
 
   // The same memory under another window.
   View narrow(int dim, int64_t start, int64_t length) const;
-  View select(int dim, int64_t index) const;           // drops `dim`
-  View reshape(const Shape& shape) const;              // contiguous views only
-  View split_last(int64_t outer, int64_t inner) const; // [.., outer*inner] -> [.., outer, inner], keeps strides
-  View flatten_last() const;                           // [.., a, b] -> [.., a*b] where b is dense
+  View select(int dim, int64_t index) const;            // drops `dim`
+  View reshape(const Shape& shape) const;               // contiguous views only
+  View split_last(int64_t outer, int64_t inner) const;  // [.., outer*inner] -> [.., outer, inner], keeps strides
+  View flatten_last() const;                            // [.., a, b] -> [.., a*b] where b is dense
 
   // Address of one element given by its index in every dimension.
   std::byte* at(std::span<const int64_t> index) const {

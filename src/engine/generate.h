@@ -22,6 +22,7 @@ struct GenerateRequest {
 using TokenSink = std::function<bool(int64_t token)>;
 
 // The tokens after the prompt. Room for prompt and max_tokens must have been given to the runner.
-std::vector<int64_t> generate(Runner& runner, Sampler& sampler, const GenerateRequest& request, const TokenSink& sink = {});
+std::vector<int64_t> generate(Runner& runner, Sampler& sampler, const GenerateRequest& request,
+                              const TokenSink& sink = {});
 
 }  // namespace fk

@@ -19,8 +19,9 @@ KvCachePaged::KvCachePaged(const CacheShape& shape, DType dtype, int64_t tokens)
 
 int32_t KvCachePaged::take() {
   if (free_.empty())
-    throw Error("The KV cache is full: all {} blocks of {} tokens are in use; allow a longer context or run fewer sequences.",
-                blocks_, kBlockSize);
+    throw Error(
+        "The KV cache is full: all {} blocks of {} tokens are in use; allow a longer context or run fewer sequences.",
+        blocks_, kBlockSize);
   int32_t block = free_.back();
   free_.pop_back();
   return block;

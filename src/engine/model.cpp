@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-
 #include "core/error.h"
 #include "ops/l4/causal_lm.h"
 #include "ops/registry.h"
@@ -24,8 +23,10 @@ void check_loadable(const ModelSource& source, const LoadOptions& options) {
   if (options.dtype != DType::kBF16 && options.dtype != DType::kF32)
     throw UsageError("Models run in bf16 or f32, not in {}.", dtype_name(options.dtype));
   if (options.format == LoadFormat::kAuto && source.directory.empty())
-    throw Error("'{}' is a name of the catalog and has no weights here; add --load-format dummy, or give a directory with a checkpoint.",
-                source.name);
+    throw Error(
+        "'{}' is a name of the catalog and has no weights here; add --load-format dummy, or give a directory with a "
+        "checkpoint.",
+        source.name);
 }
 
 Model load_model(const ModelSource& source, const LoadOptions& options, ThreadPool& pool) {

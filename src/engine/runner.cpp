@@ -25,7 +25,8 @@ Runner::Runner(const Model& model, ThreadPool& pool, const RunnerOptions& option
       options_(checked(model, options)),
       cache_shape_(cache_shape(*model.root)),
       cache_(cache_shape_, model.config.dtype, options.max_sequences * blocks_for(options.max_context) * kBlockSize),
-      batch_(std::max(options.max_step_tokens, options.max_sequences), options.max_sequences, blocks_for(options.max_context)),
+      batch_(std::max(options.max_step_tokens, options.max_sequences), options.max_sequences,
+             blocks_for(options.max_context)),
       logits_({options.max_sequences, model.config.vocab_size}, DType::kF32) {
   items_.reserve(static_cast<size_t>(options.max_sequences));
 }
@@ -55,7 +56,8 @@ View Runner::forward(std::span<const NewTokens> items) {
   for (const NewTokens& item : items) {
     for (int64_t token : item.tokens)
       if (token < 0 || token >= model_.config.vocab_size)
-        throw Error("Token id {} is outside the vocabulary of {}, which has {} tokens.", token, model_.name, model_.config.vocab_size);
+        throw Error("Token id {} is outside the vocabulary of {}, which has {} tokens.", token, model_.name,
+                    model_.config.vocab_size);
     grow(*item.sequence, static_cast<int64_t>(item.tokens.size()));
     items_.push_back({item.tokens, item.sequence->length, item.sequence->blocks});
   }
@@ -82,7 +84,8 @@ View Runner::prefill(RunningSequence& sequence, std::span<const int64_t> prompt)
 
 size_t Runner::memory_bytes() const {
   int64_t per_token = KvCachePaged::bytes_per_token(cache_shape_, model_.config.dtype);
-  return static_cast<size_t>(per_token * cache_.blocks() * kBlockSize) + arena_.capacity_bytes() + logits_.view().size_bytes();
+  return static_cast<size_t>(per_token * cache_.blocks() * kBlockSize) + arena_.capacity_bytes() +
+         logits_.view().size_bytes();
 }
 
 }  // namespace fk

@@ -14,7 +14,7 @@ namespace fk {
 
 struct RunnerOptions {
   int64_t max_sequences = 1;
-  int64_t max_context = 2048;     // tokens a sequence may reach, prompt and output together
+  int64_t max_context = 2048;      // tokens a sequence may reach, prompt and output together
   int64_t max_step_tokens = 2048;  // tokens of one forward pass; longer prompts are taken in chunks
 };
 

@@ -8,7 +8,8 @@
 namespace fk {
 
 void check_sampling_params(const SamplingParams& p) {
-  if (!(p.temperature >= 0) || !std::isfinite(p.temperature)) throw UsageError("The temperature must be 0 or more, not {}.", p.temperature);
+  if (!(p.temperature >= 0) || !std::isfinite(p.temperature))
+    throw UsageError("The temperature must be 0 or more, not {}.", p.temperature);
   if (p.top_k < 0) throw UsageError("top-k must be 0 (all tokens) or more, not {}.", p.top_k);
   if (!(p.top_p > 0 && p.top_p <= 1)) throw UsageError("top-p must be above 0 and at most 1, not {}.", p.top_p);
   if (!(p.min_p >= 0 && p.min_p <= 1)) throw UsageError("min-p must lie between 0 and 1, not {}.", p.min_p);
@@ -26,7 +27,8 @@ Sampler::Sampler(int64_t max_sequences, const BuildOptions& options)
       steps_({max_sequences}, DType::kI64),
       tokens_({max_sequences}, DType::kI64) {}
 
-std::span<const int64_t> Sampler::pick(Context& ctx, const View& logits, std::span<const SamplingParams> params, std::span<const int64_t> steps) {
+std::span<const int64_t> Sampler::pick(Context& ctx, const View& logits, std::span<const SamplingParams> params,
+                                       std::span<const int64_t> steps) {
   auto rows = static_cast<int64_t>(params.size());
   FK_CHECK(logits.size(0) == rows && params.size() == steps.size());
   auto first = [&](const Tensor& t) { return t.view().narrow(0, 0, rows); };
@@ -42,7 +44,8 @@ std::span<const int64_t> Sampler::pick(Context& ctx, const View& logits, std::sp
       seeds_.ptr<int64_t>()[i] = static_cast<int64_t>(p.seed);
       steps_.ptr<int64_t>()[i] = steps[static_cast<size_t>(i)];
     }
-    sample_.into(ctx, logits, first(temperature_), first(top_k_), first(top_p_), first(min_p_), first(seeds_), first(steps_), first(tokens_));
+    sample_.into(ctx, logits, first(temperature_), first(top_k_), first(top_p_), first(min_p_), first(seeds_),
+                 first(steps_), first(tokens_));
   }
   return {tokens_.ptr<int64_t>(), params.size()};
 }

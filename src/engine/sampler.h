@@ -29,7 +29,8 @@ class Sampler {
 
   // logits [S, V]; params and steps (how many tokens a sequence has drawn before) one per row. Allocates nothing; the
   // tokens are valid until the next call.
-  std::span<const int64_t> pick(Context& ctx, const View& logits, std::span<const SamplingParams> params, std::span<const int64_t> steps);
+  std::span<const int64_t> pick(Context& ctx, const View& logits, std::span<const SamplingParams> params,
+                                std::span<const int64_t> steps);
 
  private:
   Builder builder_;

@@ -17,7 +17,8 @@ void StepBatch::Group::clear() { sequences = tokens = keys = 0; }
 
 void StepBatch::Group::add(const StepItem& item) {
   auto len = static_cast<int32_t>(item.context_len) + static_cast<int32_t>(item.tokens.size());
-  FK_CHECK(static_cast<int64_t>(item.blocks.size()) * kBlockSize >= len && static_cast<int64_t>(item.blocks.size()) <= width);
+  FK_CHECK(static_cast<int64_t>(item.blocks.size()) * kBlockSize >= len &&
+           static_cast<int64_t>(item.blocks.size()) <= width);
   lens.ptr<int32_t>()[sequences] = len;
   std::copy(item.blocks.begin(), item.blocks.end(), table.ptr<int32_t>() + sequences * width);
   ++sequences;
@@ -53,8 +54,10 @@ void StepBatch::assemble(std::span<const StepItem> items) {
   prefill_.clear();
   int64_t decoding = std::count_if(items.begin(), items.end(), decodes);
   for (size_t i = 0; i < items.size(); ++i) {
-    if (decodes(items[i])) place(items[i], static_cast<int64_t>(i), decode_, 0);
-    else place(items[i], static_cast<int64_t>(i), prefill_, decoding);
+    if (decodes(items[i]))
+      place(items[i], static_cast<int64_t>(i), decode_, 0);
+    else
+      place(items[i], static_cast<int64_t>(i), prefill_, decoding);
   }
   num_items_ = static_cast<int64_t>(items.size());
   metadata_.decode = decode_.view();
@@ -70,7 +73,8 @@ void StepBatch::place(const StepItem& item, int64_t row, Group& group, int64_t f
     int64_t position = item.context_len + static_cast<int64_t>(i);
     ids_.ptr<int64_t>()[at] = item.tokens[i];
     positions_.ptr<int64_t>()[at] = position;
-    slots_.ptr<int64_t>()[at] = item.blocks[static_cast<size_t>(position / kBlockSize)] * kBlockSize + position % kBlockSize;
+    slots_.ptr<int64_t>()[at] =
+        item.blocks[static_cast<size_t>(position / kBlockSize)] * kBlockSize + position % kBlockSize;
   }
   logits_.ptr<int64_t>()[row] = at - 1;
 }

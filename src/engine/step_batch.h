@@ -13,8 +13,8 @@ namespace fk {
 // New tokens of one sequence, and where it stands.
 struct StepItem {
   std::span<const int64_t> tokens;
-  int64_t context_len = 0;           // tokens already in the cache
-  std::span<const int32_t> blocks;   // enough for context and new tokens
+  int64_t context_len = 0;          // tokens already in the cache
+  std::span<const int32_t> blocks;  // enough for context and new tokens
 };
 
 class StepBatch {

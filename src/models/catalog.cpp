@@ -34,12 +34,18 @@ RopeScaling rope_scaling(const YAML::Node& node) {
   RopeScaling result;
   for (const auto& item : node) {
     auto key = item.first.as<std::string>();
-    if (key == "type") result.type = item.second.as<std::string>();
-    else if (key == "factor") result.factor = item.second.as<double>();
-    else if (key == "low_freq_factor") result.low_freq_factor = item.second.as<double>();
-    else if (key == "high_freq_factor") result.high_freq_factor = item.second.as<double>();
-    else if (key == "original_max_pos") result.original_max_position_embeddings = item.second.as<int64_t>();
-    else throw Error("rope_scaling has the unknown key {}", in_quotes(key));
+    if (key == "type")
+      result.type = item.second.as<std::string>();
+    else if (key == "factor")
+      result.factor = item.second.as<double>();
+    else if (key == "low_freq_factor")
+      result.low_freq_factor = item.second.as<double>();
+    else if (key == "high_freq_factor")
+      result.high_freq_factor = item.second.as<double>();
+    else if (key == "original_max_pos")
+      result.original_max_position_embeddings = item.second.as<int64_t>();
+    else
+      throw Error("rope_scaling has the unknown key {}", in_quotes(key));
   }
   return result;
 }
@@ -48,12 +54,15 @@ CatalogEntry make_entry(const std::string& name, const Keys& keys) {
   CatalogEntry entry;
   entry.name = name;
   CausalLMConfig& c = entry.config;
-  const std::map<std::string, int64_t*> integers = {
-      {"D", &c.hidden_size},         {"F", &c.intermediate_size},
-      {"L", &c.num_hidden_layers},   {"H", &c.num_attention_heads},
-      {"K", &c.num_key_value_heads}, {"Dh", &c.head_dim},
-      {"V", &c.vocab_size},          {"max_pos", &c.max_position_embeddings},
-      {"sliding_window", &c.sliding_window}};
+  const std::map<std::string, int64_t*> integers = {{"D", &c.hidden_size},
+                                                    {"F", &c.intermediate_size},
+                                                    {"L", &c.num_hidden_layers},
+                                                    {"H", &c.num_attention_heads},
+                                                    {"K", &c.num_key_value_heads},
+                                                    {"Dh", &c.head_dim},
+                                                    {"V", &c.vocab_size},
+                                                    {"max_pos", &c.max_position_embeddings},
+                                                    {"sliding_window", &c.sliding_window}};
   const std::map<std::string, double*> reals = {{"eps", &c.rms_norm_eps},
                                                 {"rope_theta", &c.rope_theta},
                                                 {"rope_local_theta", &c.rope_local_base_freq},
@@ -62,17 +71,27 @@ CatalogEntry make_entry(const std::string& name, const Keys& keys) {
       {"tie", &c.tie_word_embeddings}, {"attention_bias", &c.attention_bias}, {"mlp_bias", &c.mlp_bias}};
   std::string pattern;
   for (const auto& [key, value] : keys) {
-    if (auto integer = integers.find(key); integer != integers.end()) *integer->second = value.as<int64_t>();
-    else if (auto real = reals.find(key); real != reals.end()) *real->second = value.as<double>();
-    else if (auto flag = flags.find(key); flag != flags.end()) *flag->second = value.as<bool>();
-    else if (key == "hf") entry.hf_id = value.as<std::string>();
-    else if (key == "arch") c.architecture = value.as<std::string>();
-    else if (key == "pattern") pattern = value.as<std::string>();
-    else if (key == "rope_scaling") c.rope_scaling = rope_scaling(value);
-    else throw Error("{} is not a key of an entry", in_quotes(key));
+    if (auto integer = integers.find(key); integer != integers.end())
+      *integer->second = value.as<int64_t>();
+    else if (auto real = reals.find(key); real != reals.end())
+      *real->second = value.as<double>();
+    else if (auto flag = flags.find(key); flag != flags.end())
+      *flag->second = value.as<bool>();
+    else if (key == "hf")
+      entry.hf_id = value.as<std::string>();
+    else if (key == "arch")
+      c.architecture = value.as<std::string>();
+    else if (key == "pattern")
+      pattern = value.as<std::string>();
+    else if (key == "rope_scaling")
+      c.rope_scaling = rope_scaling(value);
+    else
+      throw Error("{} is not a key of an entry", in_quotes(key));
   }
-  if (!pattern.empty()) c.layer_is_sliding = layer_flags(pattern, c.num_hidden_layers);
-  else if (c.sliding_window != 0) c.layer_is_sliding.assign(static_cast<size_t>(c.num_hidden_layers), 1);
+  if (!pattern.empty())
+    c.layer_is_sliding = layer_flags(pattern, c.num_hidden_layers);
+  else if (c.sliding_window != 0)
+    c.layer_is_sliding.assign(static_cast<size_t>(c.num_hidden_layers), 1);
   check_config(c, in_quotes(name));
   entry.family = find_family(c.architecture)->name;
   return entry;

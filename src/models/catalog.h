@@ -16,7 +16,7 @@ struct CatalogEntry {
   CausalLMConfig config;
 };
 
-const std::vector<CatalogEntry>& catalog();              // in the file's order
+const std::vector<CatalogEntry>& catalog();               // in the file's order
 const CatalogEntry* find_catalog(std::string_view name);  // nullptr where unknown
 
 // Reads a text like catalog.yaml; throws Error where an entry is unusable.

@@ -15,7 +15,8 @@ using WeightMap = std::map<std::string, std::string>;  // tensor -> shard
 WeightMap read_index(const std::string& path) {
   Json index = parse_json_file(path);
   auto map = index.is_object() ? index.find("weight_map") : index.end();
-  if (map == index.end() || !map->is_object()) throw Error("{} has no weight_map of tensors to files.", in_quotes(path));
+  if (map == index.end() || !map->is_object())
+    throw Error("{} has no weight_map of tensors to files.", in_quotes(path));
   WeightMap result;
   for (const auto& [tensor, shard] : map->items()) {
     if (!shard.is_string()) throw Error("{} gives no file name for tensor {}.", in_quotes(path), in_quotes(tensor));
@@ -24,8 +25,8 @@ WeightMap read_index(const std::string& path) {
     bool plain = !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
                  name.find('\\') == std::string::npos && name.find('\0') == std::string::npos;
     if (!plain) {
-      throw Error("{} places tensor {} in {}, which is not the name of a file beside it.", in_quotes(path), in_quotes(tensor),
-                  in_quotes(name));
+      throw Error("{} places tensor {} in {}, which is not the name of a file beside it.", in_quotes(path),
+                  in_quotes(tensor), in_quotes(name));
     }
     result.emplace(tensor, name);
   }
@@ -52,9 +53,10 @@ Checkpoint Checkpoint::open(const std::string& directory) {
     return result;
   }
   if (!fs::exists(index, ignored)) {
-    throw Error("{} holds neither model.safetensors nor model.safetensors.index.json; download the weights there, or use "
-                "--load-format dummy.",
-                in_quotes(directory));
+    throw Error(
+        "{} holds neither model.safetensors nor model.safetensors.index.json; download the weights there, or use "
+        "--load-format dummy.",
+        in_quotes(directory));
   }
   WeightMap weight_map = read_index(index);
   std::map<std::string, size_t> claimed;  // shard -> tensors the index places there
@@ -71,8 +73,8 @@ Checkpoint Checkpoint::open(const std::string& directory) {
     if (file.entries().size() != tensors) {
       for (const auto& [tensor, where] : weight_map) {
         if (where == shard && !file.entries().contains(tensor)) {
-          throw Error("{} places tensor {} in {}, which does not hold it.", in_quotes(index.string()), in_quotes(tensor),
-                      in_quotes(shard));
+          throw Error("{} places tensor {} in {}, which does not hold it.", in_quotes(index.string()),
+                      in_quotes(tensor), in_quotes(shard));
         }
       }
     }

@@ -8,8 +8,8 @@
 #include "core/error.h"
 #include "models/config_rope.h"
 #include "models/family.h"
-#include "models/json_fields.h"
 #include "models/in_quotes.h"
+#include "models/json_fields.h"
 
 namespace fk {
 namespace {
@@ -43,9 +43,10 @@ const Family& read_family(const JsonFields& fields) {
   const auto& name = list->front().get_ref<const std::string&>();
   if (const Family* family = find_family(name)) return *family;
   if (name == "Gemma3ForConditionalGeneration") {
-    throw Error("{} describes Gemma 3 with its vision part, which is not supported; save its language model as "
-                "Gemma3ForCausalLM.",
-                fields.what());
+    throw Error(
+        "{} describes Gemma 3 with its vision part, which is not supported; save its language model as "
+        "Gemma3ForCausalLM.",
+        fields.what());
   }
   throw Error("{} asks for architecture {}; known are {}.", fields.what(), in_quotes(name), known_architectures());
 }
@@ -54,7 +55,8 @@ void read_dimensions(const JsonFields& fields, const Family& family, CausalLMCon
   config.max_position_embeddings = family.max_position_embeddings;
   for (const Dimension& d : kDimensions)
     config.*d.member = fields.integer(d.name, d.least, d.most).value_or(config.*d.member);
-  for (const char* name : {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"})
+  for (const char* name :
+       {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"})
     if (!fields.has(name)) throw Error("{} has no {}.", fields.what(), name);
   if (config.num_key_value_heads == 0) config.num_key_value_heads = config.num_attention_heads;
   if (config.head_dim == 0) config.head_dim = family.head_dim;
@@ -110,8 +112,7 @@ void read_sliding(const JsonFields& fields, const Family& family, CausalLMConfig
   }
   if (std::count(sliding.begin(), sliding.end(), 1) == 0) return;
   if (window == 0) {
-    if (family.sliding == Sliding::kPattern)
-      throw Error("{} has sliding layers but no sliding_window.", fields.what());
+    if (family.sliding == Sliding::kPattern) throw Error("{} has sliding layers but no sliding_window.", fields.what());
     return;
   }
   config.sliding_window = window;

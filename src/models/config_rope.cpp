@@ -32,8 +32,8 @@ RopeScaling read_scaling(const JsonFields& fields) {
   if (result.type == "linear") return result;
   result.low_freq_factor = require(fields.real("low_freq_factor", 1e-6, kMaxRopeFactor), "low_freq_factor", fields);
   result.high_freq_factor = require(fields.real("high_freq_factor", 1e-6, kMaxRopeFactor), "high_freq_factor", fields);
-  result.original_max_position_embeddings =
-      require(fields.integer("original_max_position_embeddings", 1, INT32_MAX), "original_max_position_embeddings", fields);
+  result.original_max_position_embeddings = require(fields.integer("original_max_position_embeddings", 1, INT32_MAX),
+                                                    "original_max_position_embeddings", fields);
   return result;
 }
 

@@ -7,7 +7,7 @@
 
 namespace fk {
 
-inline constexpr double kMaxRopeTheta = 1e12;    // far beyond any in use (1e7), far below what loses precision
+inline constexpr double kMaxRopeTheta = 1e12;  // far beyond any in use (1e7), far below what loses precision
 inline constexpr double kMaxRopeFactor = 1e6;
 
 // Sets rope_theta, rope_scaling and, for Gemma 3, rope_local_base_freq.

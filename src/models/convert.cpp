@@ -15,8 +15,8 @@ namespace {
 inline float f16_to_float(uint16_t h) {
   uint32_t magnitude = (h & 0x7fffu) << 13;  // the fraction where float has it
   uint32_t exponent = magnitude & 0x0f800000u;
-  uint32_t bits = magnitude + (112u << 23);              // rebias from 15 to 127
-  bits += exponent == 0x0f800000u ? 112u << 23 : 0;      // infinity and NaN: all exponent bits
+  uint32_t bits = magnitude + (112u << 23);          // rebias from 15 to 127
+  bits += exponent == 0x0f800000u ? 112u << 23 : 0;  // infinity and NaN: all exponent bits
   float normal = std::bit_cast<float>(bits);
   // A subnormal is fraction * 2^-24: give it the exponent of 2^-14 and take 2^-14 away again.
   float subnormal = std::bit_cast<float>(bits + (1u << 23)) - 0x1p-14f;
@@ -69,15 +69,21 @@ FK_SIMD_CLONES void narrow_bf16(const float* from, std::byte* to, int64_t n) {
 }
 
 void widen(const std::byte* from, DType type, float* to, int64_t n) {
-  if (type == DType::kF16) widen_f16(from, to, n);
-  else if (type == DType::kBF16) widen_bf16(from, to, n);
-  else std::memcpy(to, from, static_cast<size_t>(n) * sizeof(float));
+  if (type == DType::kF16)
+    widen_f16(from, to, n);
+  else if (type == DType::kBF16)
+    widen_bf16(from, to, n);
+  else
+    std::memcpy(to, from, static_cast<size_t>(n) * sizeof(float));
 }
 
 void narrow(const float* from, std::byte* to, DType type, int64_t n) {
-  if (type == DType::kF16) narrow_f16(from, to, n);
-  else if (type == DType::kBF16) narrow_bf16(from, to, n);
-  else std::memcpy(to, from, static_cast<size_t>(n) * sizeof(float));
+  if (type == DType::kF16)
+    narrow_f16(from, to, n);
+  else if (type == DType::kBF16)
+    narrow_bf16(from, to, n);
+  else
+    std::memcpy(to, from, static_cast<size_t>(n) * sizeof(float));
 }
 
 }  // namespace

@@ -7,15 +7,15 @@
 
 #include "core/check.h"
 #include "core/rng.h"
-#include "models/convert.h"
 #include "core/simd_clones.h"
+#include "models/convert.h"
 
 namespace fk {
 namespace {
 
 constexpr int64_t kPerBlock = 8;
-constexpr int64_t kBlocks = 256;                   // of one tile; all state of a tile stays in the first-level cache
-constexpr int64_t kTile = kBlocks * kPerBlock;     // elements
+constexpr int64_t kBlocks = 256;                // of one tile; all state of a tile stays in the first-level cache
+constexpr int64_t kTile = kBlocks * kPerBlock;  // elements
 
 // philox4x32 of core/rng.h on kBlocks counters at once, round by round, so that a round is one vector loop.
 FK_SIMD_CLONES void philox_tile(uint64_t key, uint64_t first_block, uint32_t* words) {

@@ -1,8 +1,8 @@
 // Dummy weights: every element a function of (seed, tensor name, index), so any tool can make the same ones.
 //
 // Element i of a tensor (row-major) takes 16 bits of Philox block i / 8 of the stream (seed, name): half i % 2 (0: low)
-// of word i % 8 / 2. With h those bits, u = (2h + 1 - 65536) / 65536 is in (-1, 1), and the value is offset + scale * u,
-// each step rounded to float, then rounded to the tensor's type. tools/golden/dummy.py makes the same numbers.
+// of word i % 8 / 2. With h those bits, u = (2h + 1 - 65536) / 65536 is in (-1, 1), and the value is offset + scale *
+// u, each step rounded to float, then rounded to the tensor's type. tools/golden/dummy.py makes the same numbers.
 #pragma once
 
 #include <cstdint>

@@ -3,8 +3,8 @@
 #include <filesystem>
 
 #include "core/error.h"
-#include "models/json_fields.h"
 #include "models/in_quotes.h"
+#include "models/json_fields.h"
 
 namespace fk {
 

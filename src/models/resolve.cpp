@@ -113,10 +113,11 @@ ModelSource resolve_model(std::string_view model) {
   if (const CatalogEntry* entry = find_catalog(model)) return {entry->name, entry->config, "", ""};
   if (auto snapshot = cached_snapshot(model)) return from_directory(model, *snapshot);
   std::vector<std::string> near = near_names(model);
-  throw Error("There is no model {}: it is not a directory, not a name of the catalog ({}), and not a Hugging Face id in "
-              "{}.",
-              in_quotes(model), near.empty() ? "see fastkernels list" : fmt::format("near are {}", fmt::join(near, ", ")),
-              in_quotes(hub_cache().string()));
+  throw Error(
+      "There is no model {}: it is not a directory, not a name of the catalog ({}), and not a Hugging Face id in "
+      "{}.",
+      in_quotes(model), near.empty() ? "see fastkernels list" : fmt::format("near are {}", fmt::join(near, ", ")),
+      in_quotes(hub_cache().string()));
 }
 
 }  // namespace fk

@@ -21,9 +21,9 @@ struct Spelling {
   DType dtype;
 };
 constexpr Spelling kDTypes[] = {
-    {"F64", DType::kF64},         {"F32", DType::kF32},         {"F16", DType::kF16}, {"BF16", DType::kBF16},
-    {"F8_E4M3", DType::kF8E4M3}, {"F8_E5M2", DType::kF8E5M2}, {"I8", DType::kI8},   {"U8", DType::kU8},
-    {"I32", DType::kI32},         {"I64", DType::kI64},         {"BOOL", DType::kBool},
+    {"F64", DType::kF64},        {"F32", DType::kF32},        {"F16", DType::kF16},   {"BF16", DType::kBF16},
+    {"F8_E4M3", DType::kF8E4M3}, {"F8_E5M2", DType::kF8E5M2}, {"I8", DType::kI8},     {"U8", DType::kU8},
+    {"I32", DType::kI32},        {"I64", DType::kI64},        {"BOOL", DType::kBool},
 };
 
 // One tensor's line of the header, with the words for what may be wrong with it.
@@ -131,8 +131,8 @@ void check_tiling(const SafetensorsEntries& entries, size_t data_start, size_t f
   for (const auto* place : by_place) {
     const auto& [name, entry] = *place;
     if (entry.begin < covered) {
-      throw Error("{} is broken: tensors {} and {} overlap; fetch the file again.", in_quotes(path), in_quotes(*previous),
-                  in_quotes(name));
+      throw Error("{} is broken: tensors {} and {} overlap; fetch the file again.", in_quotes(path),
+                  in_quotes(*previous), in_quotes(name));
     }
     if (entry.begin > covered) {
       throw Error("{} is broken: {} bytes before tensor {} belong to no tensor; fetch the file again.", in_quotes(path),
@@ -160,8 +160,8 @@ SafetensorsEntries parse_safetensors(std::span<const std::byte> file, std::strin
                 header_bytes, kMaxHeaderBytes);
   }
   if (header_bytes > file.size() - kLengthBytes) {
-    throw Error("{} is truncated: its header claims {} bytes but only {} follow; fetch the file again.", in_quotes(path),
-                header_bytes, file.size() - kLengthBytes);
+    throw Error("{} is truncated: its header claims {} bytes but only {} follow; fetch the file again.",
+                in_quotes(path), header_bytes, file.size() - kLengthBytes);
   }
   size_t data_start = kLengthBytes + static_cast<size_t>(header_bytes);
   std::string_view text(reinterpret_cast<const char*>(file.data()) + kLengthBytes, static_cast<size_t>(header_bytes));
@@ -170,8 +170,10 @@ SafetensorsEntries parse_safetensors(std::span<const std::byte> file, std::strin
 
   SafetensorsEntries entries;
   for (const auto& [name, value] : header.items()) {
-    if (name == "__metadata__") check_metadata(value, path);
-    else entries.emplace(name, EntryReader(path, name, value).read(data_start, file.size() - data_start));
+    if (name == "__metadata__")
+      check_metadata(value, path);
+    else
+      entries.emplace(name, EntryReader(path, name, value).read(data_start, file.size() - data_start));
   }
   check_tiling(entries, data_start, file.size(), path);
   return entries;

@@ -107,7 +107,8 @@ void require_memory(size_t needed_bytes) {
 // Whether the checkpoint's own memory can serve as the parameter.
 bool usable_in_place(const ParamSpec& param, const View& tensor) {
   auto address = reinterpret_cast<uintptr_t>(tensor.data());
-  return param.part_names.size() <= 1 && tensor.dtype() == param.spec.dtype && address % dtype_size(tensor.dtype()) == 0;
+  return param.part_names.size() <= 1 && tensor.dtype() == param.spec.dtype &&
+         address % dtype_size(tensor.dtype()) == 0;
 }
 
 }  // namespace

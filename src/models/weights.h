@@ -20,8 +20,8 @@ namespace fk {
 class Weights {
  public:
   // Every parameter must be found in the checkpoint and every tensor of the checkpoint used, with the shape expected;
-  // values are converted to the parameter's dtype (f32, f16 or bf16). A parameter that the checkpoint holds whole and in
-  // its dtype stays where it is, in the mapped file; such memory is read only.
+  // values are converted to the parameter's dtype (f32, f16 or bf16). A parameter that the checkpoint holds whole and
+  // in its dtype stays where it is, in the mapped file; such memory is read only.
   static Weights load(const std::vector<ParamSpec>& specs, Checkpoint checkpoint, ThreadPool& pool);
 
   // norm_offset: see dummy_range(). Tensors are those the checkpoint would hold, so packing changes no value.

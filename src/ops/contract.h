@@ -56,7 +56,7 @@ concept HasInit = Visitable<typename T::Init> && std::constructible_from<typenam
 
 template <class T>
 concept HasSignature = requires {
-  { std::span<const ArgSpec>(T::kArgs) };
+  {std::span<const ArgSpec>(T::kArgs)};
   &T::forward;
 };
 
@@ -93,7 +93,7 @@ concept ListsCases = requires {
 
 template <class T>
 concept Contract = std::derived_from<T, Operator> && NamesItself<T> && HasInit<T> && HasSignature<T> && HasParams<T> &&
-                   InfersOutputs<T> && MakesInputs<T> && KnowsCost<T> && StatesTolerance<T> && ListsCases<T>;
+    InfersOutputs<T> && MakesInputs<T> && KnowsCost<T> && StatesTolerance<T> && ListsCases<T>;
 
 // Tolerance of arithmetic done in float and rounded once to `dtype`, for sums of `terms` products.
 Tolerance rounding_tolerance(DType dtype, double terms = 1);

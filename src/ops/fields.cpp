@@ -10,9 +10,12 @@ std::string value_text(const FieldValue& value) {
   return std::visit(
       [](const auto& v) -> std::string {
         using V = std::remove_cvref_t<decltype(v)>;
-        if constexpr (std::is_same_v<V, Fields>) return fmt::format("{{{}}}", fields_text(v));
-        else if constexpr (std::is_same_v<V, std::vector<int64_t>>) return fmt::format("[{}]", fmt::join(v, ", "));
-        else return fmt::format("{}", v);
+        if constexpr (std::is_same_v<V, Fields>)
+          return fmt::format("{{{}}}", fields_text(v));
+        else if constexpr (std::is_same_v<V, std::vector<int64_t>>)
+          return fmt::format("[{}]", fmt::join(v, ", "));
+        else
+          return fmt::format("{}", v);
       },
       value);
 }
@@ -27,7 +30,9 @@ std::string fields_text(const Fields& fields) {
 
 namespace detail {
 
-void throw_field_type(std::string_view name) { throw Error("The constructor argument '{}' has a value of the wrong type.", name); }
+void throw_field_type(std::string_view name) {
+  throw Error("The constructor argument '{}' has a value of the wrong type.", name);
+}
 
 void throw_unknown_field(std::string_view name, const Fields& known) {
   std::vector<std::string> names;

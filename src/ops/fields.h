@@ -28,7 +28,9 @@ struct Field {
 std::string fields_text(const Fields& fields);  // "hidden_size=64, eps=1e-05"
 
 template <class T>
-concept Visitable = requires(T& x) { x.visit([](std::string_view, auto&) {}); };
+concept Visitable = requires(T& x) {
+  x.visit([](std::string_view, auto&) {});
+};
 
 template <Visitable T>
 Fields to_fields(T init) {
@@ -36,10 +38,14 @@ Fields to_fields(T init) {
   init.visit([&](std::string_view name, auto& member) {
     using M = std::remove_cvref_t<decltype(member)>;
     FieldValue value;
-    if constexpr (std::is_same_v<M, DType>) value = std::string(dtype_name(member));
-    else if constexpr (std::is_same_v<M, std::vector<uint8_t>>) value = std::vector<int64_t>(member.begin(), member.end());
-    else if constexpr (Visitable<M>) value = to_fields(member);
-    else value = member;
+    if constexpr (std::is_same_v<M, DType>)
+      value = std::string(dtype_name(member));
+    else if constexpr (std::is_same_v<M, std::vector<uint8_t>>)
+      value = std::vector<int64_t>(member.begin(), member.end());
+    else if constexpr (Visitable<M>)
+      value = to_fields(member);
+    else
+      value = member;
     fields.push_back({std::string(name), std::move(value)});
   });
   return fields;
@@ -71,9 +77,12 @@ T from_fields(const Fields& fields) {
         const auto& list = std::get<std::vector<int64_t>>(f.value);
         member.assign(list.begin(), list.end());
       } else if constexpr (std::is_same_v<M, double>) {
-        if (const auto* integer = std::get_if<int64_t>(&f.value)) member = static_cast<double>(*integer);
-        else if (const auto* real = std::get_if<double>(&f.value)) member = *real;
-        else detail::throw_field_type(name);
+        if (const auto* integer = std::get_if<int64_t>(&f.value))
+          member = static_cast<double>(*integer);
+        else if (const auto* real = std::get_if<double>(&f.value))
+          member = *real;
+        else
+          detail::throw_field_type(name);
       } else {
         if (!std::holds_alternative<M>(f.value)) detail::throw_field_type(name);
         member = std::get<M>(f.value);

@@ -1,4 +1,5 @@
-// What a forward pass carries beside its arguments: threads, scratch memory, the paged KV cache and who attends to what.
+// What a forward pass carries beside its arguments: threads, scratch memory, the paged KV cache and who attends to
+// what.
 #pragma once
 
 #include <cstdint>

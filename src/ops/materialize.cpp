@@ -14,7 +14,8 @@ std::vector<int64_t> shuffled(int64_t n, const Stream& stream) {
   std::vector<int64_t> order(static_cast<size_t>(n));
   std::iota(order.begin(), order.end(), int64_t{0});
   for (int64_t i = n - 1; i > 0; --i)
-    std::swap(order[static_cast<size_t>(i)], order[stream.below(static_cast<uint64_t>(i), static_cast<uint64_t>(i + 1))]);
+    std::swap(order[static_cast<size_t>(i)],
+              order[stream.below(static_cast<uint64_t>(i), static_cast<uint64_t>(i + 1))]);
   return order;
 }
 
@@ -25,8 +26,8 @@ View store(std::vector<Tensor>& owned, const std::vector<T>& values, const Shape
   return owned.back();
 }
 
-SequenceGroup make_group(std::vector<Tensor>& owned, std::span<const Sequence> sequences, std::span<const std::vector<int32_t>> tables,
-                         int64_t width) {
+SequenceGroup make_group(std::vector<Tensor>& owned, std::span<const Sequence> sequences,
+                         std::span<const std::vector<int32_t>> tables, int64_t width) {
   std::vector<int32_t> cu_q{0}, cu_k{0}, lens, table;
   for (size_t i = 0; i < sequences.size(); ++i) {
     auto len = static_cast<int32_t>(sequences[i].query_len + sequences[i].context_len);
@@ -78,30 +79,42 @@ BatchMetadata::BatchMetadata(const Workload& workload, uint64_t seed) {
   positions_ = store(owned_, positions, {tokens});
 }
 
-void fill(const View& view, const Generator& generator, uint64_t seed, std::string_view name, const BatchMetadata& batch) {
+void fill(const View& view, const Generator& generator, uint64_t seed, std::string_view name,
+          const BatchMetadata& batch) {
   using Kind = Generator::Kind;
   Stream stream(seed, name);
   std::byte* address = static_cast<std::byte*>(view.data());
   size_t step = dtype_size(view.dtype());
   auto each = [&](auto value) {
-    for (int64_t i = 0; i < view.numel(); ++i) store_element(address + static_cast<size_t>(i) * step, view.dtype(), value(static_cast<uint64_t>(i)));
+    for (int64_t i = 0; i < view.numel(); ++i)
+      store_element(address + static_cast<size_t>(i) * step, view.dtype(), value(static_cast<uint64_t>(i)));
   };
   auto copy = [&](const View& from) { copy_elements(from, view); };
   switch (generator.kind) {
-    case Kind::kNormal: return each([&](uint64_t i) { return generator.a + generator.b * stream.normal(i); });
-    case Kind::kUniform: return each([&](uint64_t i) { return generator.a + (generator.b - generator.a) * stream.uniform(i); });
+    case Kind::kNormal:
+      return each([&](uint64_t i) { return generator.a + generator.b * stream.normal(i); });
+    case Kind::kUniform:
+      return each([&](uint64_t i) { return generator.a + (generator.b - generator.a) * stream.uniform(i); });
     case Kind::kIntegers:
       return each([&](uint64_t i) {
         return generator.a + static_cast<double>(stream.below(i, static_cast<uint64_t>(generator.b - generator.a)));
       });
-    case Kind::kConstant: return each([&](uint64_t) { return generator.a; });
-    case Kind::kPositions: return copy(batch.positions());
-    case Kind::kLogitsIndices: return copy(batch.logits_indices());
-    case Kind::kCuSeqlensQ: return copy(batch.all().cu_seqlens_q);
-    case Kind::kCuSeqlensK: return copy(batch.all().cu_seqlens_k);
-    case Kind::kSeqLens: return copy(batch.all().seq_lens);
-    case Kind::kBlockTable: return copy(batch.all().block_table);
-    case Kind::kSlotMapping: return copy(batch.attention().slot_mapping);
+    case Kind::kConstant:
+      return each([&](uint64_t) { return generator.a; });
+    case Kind::kPositions:
+      return copy(batch.positions());
+    case Kind::kLogitsIndices:
+      return copy(batch.logits_indices());
+    case Kind::kCuSeqlensQ:
+      return copy(batch.all().cu_seqlens_q);
+    case Kind::kCuSeqlensK:
+      return copy(batch.all().cu_seqlens_k);
+    case Kind::kSeqLens:
+      return copy(batch.all().seq_lens);
+    case Kind::kBlockTable:
+      return copy(batch.all().block_table);
+    case Kind::kSlotMapping:
+      return copy(batch.attention().slot_mapping);
   }
 }
 
@@ -139,7 +152,8 @@ CallData make_call_data(const Node& root, const Workload& workload, uint64_t see
   }
   CacheShape cache = cache_shape(root);
   for (int64_t i = 0; i < 2 * cache.layers; ++i) {
-    data.kv_cache.emplace_back(Shape{cache_blocks(workload), kBlockSize, cache.kv_heads, cache.head_size}, workload.dtype);
+    data.kv_cache.emplace_back(Shape{cache_blocks(workload), kBlockSize, cache.kv_heads, cache.head_size},
+                               workload.dtype);
     fill(data.kv_cache.back(), Generator::normal(), seed, fmt::format("kv {}", i), *data.batch);
   }
   return data;

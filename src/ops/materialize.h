@@ -32,7 +32,8 @@ class BatchMetadata {
 };
 
 // Fills `view` as the generator says; the same (seed, name) gives the same values whatever the dtype's width.
-void fill(const View& view, const Generator& generator, uint64_t seed, std::string_view name, const BatchMetadata& batch);
+void fill(const View& view, const Generator& generator, uint64_t seed, std::string_view name,
+          const BatchMetadata& batch);
 
 // The tensors of one call, dense and owned.
 struct CallData {

@@ -41,8 +41,10 @@ std::vector<DispatchCount> collect_dispatches(const Node& root) {
     auto same = std::find_if(sum.begin(), sum.end(), [&](const DispatchCount& s) {
       return s.op == c.op && s.implementation == c.implementation && s.rows_up_to == c.rows_up_to;
     });
-    if (same == sum.end()) sum.push_back(c);
-    else same->calls += c.calls;
+    if (same == sum.end())
+      sum.push_back(c);
+    else
+      same->calls += c.calls;
   }
   return sum;
 }

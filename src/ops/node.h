@@ -36,7 +36,8 @@ struct DispatchCount {
 
 class Node {
  public:
-  Node(const OperatorInfo& info, std::string path, Fields init) : info_(info), path_(std::move(path)), init_(std::move(init)) {}
+  Node(const OperatorInfo& info, std::string path, Fields init)
+      : info_(info), path_(std::move(path)), init_(std::move(init)) {}
   virtual ~Node() = default;
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;

@@ -43,7 +43,8 @@ class Builder {
 
 namespace detail {
 
-[[noreturn]] void throw_all_refused(const Node& node, Args args, const std::vector<std::pair<std::string, std::string>>& why);
+[[noreturn]] void throw_all_refused(const Node& node, Args args,
+                                    const std::vector<std::pair<std::string, std::string>>& why);
 [[noreturn]] void throw_no_implementation(std::string_view op, const BuildOptions& options);
 void check_call(const OperatorInfo& info, const Node& node, Args args, DeviceKind device);
 std::string child_path(const Node* parent, std::string_view name);
@@ -53,8 +54,10 @@ bool usable(const OperatorInfo& op, const ImplementationInfo& implementation, co
 template <class T, size_t... I>
 void invoke_forward(T& implementation, Context& ctx, Args args, std::index_sequence<I...>) {
   auto pass = [&]<size_t K>(std::integral_constant<size_t, K>) -> decltype(auto) {
-    if constexpr (T::kArgs[K].optional) return (args[K]);
-    else return (*args[K]);
+    if constexpr (T::kArgs[K].optional)
+      return (args[K]);
+    else
+      return (*args[K]);
   };
   implementation.forward(ctx, pass(std::integral_constant<size_t, I>{})...);
 }
@@ -97,7 +100,8 @@ class OpNode final : public Node {
     for (Slot& slot : slots_) {
       if (!slot.implementation->refuse(args).empty()) continue;
       int64_t rows = args[0] && args[0]->rank() > 0 ? args[0]->size(0) : 1;
-      ++slot.calls[std::min<size_t>(kSizeClasses - 1, static_cast<size_t>(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(rows, 1) - 1))))];
+      ++slot.calls[std::min<size_t>(kSizeClasses - 1, static_cast<size_t>(std::bit_width(
+                                                          static_cast<uint64_t>(std::max<int64_t>(rows, 1) - 1))))];
       return detail::invoke_forward(*slot.implementation, ctx, args, std::make_index_sequence<kNumArgs>{});
     }
     std::vector<std::pair<std::string, std::string>> why;
@@ -175,11 +179,15 @@ class Op {
   template <size_t... I>
   static auto take(const std::array<OptView, N::kNumArgs>& args, std::index_sequence<I...>) {
     auto one = [&]<size_t K>(std::integral_constant<size_t, K>) -> Output<K> {
-      if constexpr (T::kArgs[N::kNumGiven + K].optional) return args[N::kNumGiven + K];
-      else return *args[N::kNumGiven + K];
+      if constexpr (T::kArgs[N::kNumGiven + K].optional)
+        return args[N::kNumGiven + K];
+      else
+        return *args[N::kNumGiven + K];
     };
-    if constexpr (sizeof...(I) == 1) return one(std::integral_constant<size_t, 0>{});
-    else return std::tuple<Output<I>...>(one(std::integral_constant<size_t, I>{})...);
+    if constexpr (sizeof...(I) == 1)
+      return one(std::integral_constant<size_t, 0>{});
+    else
+      return std::tuple<Output<I>...>(one(std::integral_constant<size_t, I>{})...);
   }
 
   std::unique_ptr<N> node_;

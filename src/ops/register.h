@@ -24,7 +24,9 @@ OperatorInfo& declare_operator() {
     Builder builder(options);
     return std::make_unique<OpNode<T>>(builder, "", from_fields<typename T::Init>(init));
   };
-  if constexpr (requires(const typename T::Init& init, Args args) { { T::judge(init, args, args) } -> std::same_as<std::string>; })
+  if constexpr (requires(const typename T::Init& init, Args args) {
+                  { T::judge(init, args, args) } -> std::same_as<std::string>;
+                })
     info.judge = [](const Fields& init, Args call, Args reference) {
       return T::judge(from_fields<typename T::Init>(init), call, reference);
     };
@@ -47,20 +49,24 @@ inline constexpr int kCompositionRank = -500;
 template <Contract T, class Oracle>
 bool register_operator() {
   declare_operator<T>();
-  Registry::instance().add(T::kName, {.name = "oracle", .rank = kOracleRank, .is_oracle = true, .create = &create<T, Oracle>});
+  Registry::instance().add(T::kName,
+                           {.name = "oracle", .rank = kOracleRank, .is_oracle = true, .create = &create<T, Oracle>});
   return true;
 }
 
 template <Contract T, class Composition>
 bool register_composition() {
   declare_operator<T>();
-  Registry::instance().add(T::kName, {.name = "composed", .rank = kCompositionRank, .any_device = true, .create = &create<T, Composition>});
+  Registry::instance().add(
+      T::kName, {.name = "composed", .rank = kCompositionRank, .any_device = true, .create = &create<T, Composition>});
   return true;
 }
 
 template <Contract T, class Implementation>
 bool register_implementation(std::string_view name, DeviceKind device, int rank, std::string_view (*unavailable)()) {
-  Registry::instance().add(T::kName, {.name = name, .device = device, .rank = rank, .unavailable = unavailable, .create = &create<T, Implementation>});
+  Registry::instance().add(
+      T::kName,
+      {.name = name, .device = device, .rank = rank, .unavailable = unavailable, .create = &create<T, Implementation>});
   return true;
 }
 

@@ -18,8 +18,8 @@ class Builder;
 struct ImplementationInfo {
   std::string_view name;  // "cpu.warp_per_row": backend, then algorithm
   DeviceKind device = DeviceKind::kCpu;
-  int rank = 0;              // higher is tried first; the oracle and compositions stand at the end
-  bool any_device = false;   // compositions: as good as the operators they call
+  int rank = 0;             // higher is tried first; the oracle and compositions stand at the end
+  bool any_device = false;  // compositions: as good as the operators they call
   bool is_oracle = false;
   // Why this machine cannot run it at all (a missing instruction set); empty when it can.
   std::string_view (*unavailable)() = nullptr;

@@ -29,7 +29,9 @@ struct Workload {
   }
   int64_t num_sequences() const { return static_cast<int64_t>(sequences.size()); }
 
-  static Workload tokens(int64_t n, bool optional_inputs = false) { return {.sequences = {{n, 0}}, .optional_inputs = optional_inputs}; }
+  static Workload tokens(int64_t n, bool optional_inputs = false) {
+    return {.sequences = {{n, 0}}, .optional_inputs = optional_inputs};
+  }
   static Workload rows(int64_t n, int64_t width) { return {.sequences = {{n, 0}}, .width = width}; }
   static Workload batch(std::vector<Sequence> sequences, bool optional_inputs = false) {
     return {.sequences = std::move(sequences), .optional_inputs = optional_inputs};
@@ -45,7 +47,11 @@ struct Generator {
     kConstant,       // a
     kPositions,      // the position of each token in its sequence
     kLogitsIndices,  // the last token of each sequence
-    kCuSeqlensQ, kCuSeqlensK, kSeqLens, kBlockTable, kSlotMapping,  // as in AttentionMetadata, over all sequences
+    kCuSeqlensQ,
+    kCuSeqlensK,
+    kSeqLens,
+    kBlockTable,
+    kSlotMapping,  // as in AttentionMetadata, over all sequences
   };
   Kind kind = Kind::kNormal;
   double a = 0;
@@ -68,7 +74,8 @@ struct InputSpec {
 // Inputs and states in the order forward takes them; an optional one that is not given stays empty.
 using Inputs = std::vector<std::optional<InputSpec>>;
 
-// The least a call must do: bytes moved when everything is read and written once, operations by the unit that does them.
+// The least a call must do: bytes moved when everything is read and written once, operations by the unit that does
+// them.
 struct Cost {
   double bytes = 0;
   double matrix_flops = 0;

@@ -27,8 +27,10 @@ TEST(ListVerb, NamesModelsAndOperators) {
   auto named = [](const Json& rows, const char* key, const char* name) {
     return std::count_if(rows.begin(), rows.end(), [&](const Json& row) { return row.at(key) == name; });
   };
-  for (const char* model : {"llama-3.2-1b", "mistral-7b", "qwen3-4b", "gemma3-4b", "tiny-llama"}) EXPECT_EQ(named(json["models"], "model", model), 1) << model;
-  for (const char* op : {"linear", "rms_norm", "flash_attn_decode", "llama_mlp", "gemma3_decoder_layer", "qwen3_for_causal_lm"})
+  for (const char* model : {"llama-3.2-1b", "mistral-7b", "qwen3-4b", "gemma3-4b", "tiny-llama"})
+    EXPECT_EQ(named(json["models"], "model", model), 1) << model;
+  for (const char* op :
+       {"linear", "rms_norm", "flash_attn_decode", "llama_mlp", "gemma3_decoder_layer", "qwen3_for_causal_lm"})
     EXPECT_EQ(named(json["operators"], "operator", op), 1) << op;
 }
 
@@ -59,27 +61,32 @@ TEST(ListVerb, MapCountsWhatAModelBuilds) {
 TEST(GenerateVerb, PrintsTransformersGreedyTokens) {
   for (const char* name : {"tiny-llama", "tiny-mistral", "tiny-qwen3", "tiny-gemma3"}) {
     Json golden = parse_json_file(std::string(FK_SOURCE_DIR "/tests/golden/data/") + name + ".json");
-    const Json& greedy = *std::find_if(golden["cases"].begin(), golden["cases"].end(), [](const Json& c) { return c["name"] == "greedy"; });
+    const Json& greedy = *std::find_if(golden["cases"].begin(), golden["cases"].end(),
+                                       [](const Json& c) { return c["name"] == "greedy"; });
     std::string ids = greedy["prompts"][0].dump();
     ids = ids.substr(1, ids.size() - 2);  // without the brackets
-    Json json = run_json({"generate", "--model", name, "--load-format", "dummy", "--dtype", "f32", "--prompt-token-ids", ids, "--max-tokens", "20"});
+    Json json = run_json({"generate", "--model", name, "--load-format", "dummy", "--dtype", "f32", "--prompt-token-ids",
+                          ids, "--max-tokens", "20"});
     EXPECT_EQ(json["token_ids"], greedy["tokens"][0]) << name;
   }
 }
 
 TEST(GenerateVerb, TheSameSeedDrawsTheSameText) {
   auto draw = [](const char* seed, const char* threads) {
-    return run_json({"generate", "--model", "tiny-llama", "--load-format", "dummy", "--prompt", "Hello", "--temperature", "1.5", "--seed", seed, "--threads", threads})["token_ids"];
+    return run_json({"generate", "--model", "tiny-llama", "--load-format", "dummy", "--prompt", "Hello",
+                     "--temperature", "1.5", "--seed", seed, "--threads", threads})["token_ids"];
   };
   EXPECT_EQ(draw("1", "1"), draw("1", "2"));
   EXPECT_NE(draw("1", "1"), draw("2", "1"));
 }
 
 TEST(TtftVerb, ReportsTimesRatesAndWhatRan) {
-  Arguments arguments{"ttft", "--model", "tiny-gemma3", "--load-format", "dummy", "--prompt-tokens", "20", "--decode-tokens", "4", "--iters", "2"};
+  Arguments arguments{"ttft", "--model",         "tiny-gemma3", "--load-format", "dummy", "--prompt-tokens",
+                      "20",   "--decode-tokens", "4",           "--iters",       "2"};
   Json json = run_json(arguments);
   const Json& row = json["results"][0];
-  for (const char* key : {"ttft_sequential_ms", "ttft_prefill_ms", "tpot_ms", "tokens_per_second", "decode_gbps", "decode_floor_share", "prefill_tflops", "peak_memory_bytes"})
+  for (const char* key : {"ttft_sequential_ms", "ttft_prefill_ms", "tpot_ms", "tokens_per_second", "decode_gbps",
+                          "decode_floor_share", "prefill_tflops", "peak_memory_bytes"})
     EXPECT_GT(row.at(key).get<double>(), 0) << key;
   EXPECT_NEAR(row["tokens_per_second"].get<double>() * row["tpot_ms"].get<double>(), 1000, 1e-6);
   EXPECT_EQ(json["samples"]["decode"]["samples_ms"].size(), 2u);
@@ -111,7 +118,8 @@ TEST(BadInputs, OneSentenceAndTheRightExitCode) {
     if (!tokenizer.empty()) std::ofstream(folder / name / "tokenizer.json") << tokenizer;
     return (folder / name).string();
   };
-  std::string tiny = R"({"architectures":["LlamaForCausalLM"],"model_type":"llama","hidden_size":64,"intermediate_size":176,
+  std::string tiny =
+      R"({"architectures":["LlamaForCausalLM"],"model_type":"llama","hidden_size":64,"intermediate_size":176,
     "num_hidden_layers":2,"num_attention_heads":4,"num_key_value_heads":2,"vocab_size":320,"hidden_act":"silu","rms_norm_eps":1e-5,"max_position_embeddings":512})";
   std::string unknown = directory("unknown", R"({"architectures":["MambaForCausalLM"]})");
   std::string malformed = directory("malformed", "{\"architectures\": [");

@@ -1,5 +1,5 @@
-// Replaces the global operator new by one that counts. In a file of its own, so that no caller sees through it; in all its
-// forms, so that none meets another library's delete.
+// Replaces the global operator new by one that counts. In a file of its own, so that no caller sees through it; in all
+// its forms, so that none meets another library's delete.
 #include "tests/engine/allocation_count.h"
 
 #include <atomic>

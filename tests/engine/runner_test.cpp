@@ -15,7 +15,9 @@ namespace {
 
 class RunnerTest : public testing::TestWithParam<const char*> {
  protected:
-  RunnerTest() : pool_(2), model_(load_model(resolve_model(GetParam()), {.format = LoadFormat::kDummy, .dtype = DType::kBF16}, pool_)) {}
+  RunnerTest()
+      : pool_(2),
+        model_(load_model(resolve_model(GetParam()), {.format = LoadFormat::kDummy, .dtype = DType::kBF16}, pool_)) {}
 
   std::vector<int64_t> tokens(int64_t n) const {
     std::vector<int64_t> ids;
@@ -90,12 +92,21 @@ TEST_P(RunnerTest, RefusesWithNumbers) {
     return "";
   };
   std::string beyond = std::to_string(model_.config.vocab_size);
-  EXPECT_NE(message([&] { std::vector<int64_t> bad{model_.config.vocab_size}; runner.prefill(sequence, bad); }).find(beyond), std::string::npos);
-  EXPECT_NE(message([&] { std::vector<int64_t> bad{-1}; runner.prefill(sequence, bad); }).find("-1"), std::string::npos);
+  EXPECT_NE(message([&] {
+              std::vector<int64_t> bad{model_.config.vocab_size};
+              runner.prefill(sequence, bad);
+            }).find(beyond),
+            std::string::npos);
+  EXPECT_NE(message([&] {
+              std::vector<int64_t> bad{-1};
+              runner.prefill(sequence, bad);
+            }).find("-1"),
+            std::string::npos);
   EXPECT_NE(message([&] { runner.prefill(sequence, {}); }).find("no tokens"), std::string::npos);
   EXPECT_NE(message([&] { runner.prefill(sequence, tokens(17)); }).find("17"), std::string::npos);
   int64_t context = model_.config.max_position_embeddings;
-  EXPECT_NE(message([&] { Runner(model_, pool_, {.max_context = context + 1}); }).find(std::to_string(context)), std::string::npos);
+  EXPECT_NE(message([&] { Runner(model_, pool_, {.max_context = context + 1}); }).find(std::to_string(context)),
+            std::string::npos);
 }
 
 TEST_P(RunnerTest, EveryModelDispatchesToItsBestKernels) {
@@ -113,7 +124,8 @@ TEST(GenerateTest, StopsAtAStopTokenAndAtTheSinksWord) {
   Model model = load_model(resolve_model("tiny-llama"), {.format = LoadFormat::kDummy, .dtype = DType::kF32}, pool);
   Runner runner(model, pool, {.max_sequences = 1, .max_context = 64});
   Sampler sampler(1, {});
-  GenerateRequest request{.prompt = {5, 6, 7}, .max_tokens = 12, .sampling = {.temperature = 1, .seed = 4}, .stop_tokens = {}};
+  GenerateRequest request{
+      .prompt = {5, 6, 7}, .max_tokens = 12, .sampling = {.temperature = 1, .seed = 4}, .stop_tokens = {}};
   std::vector<int64_t> all = generate(runner, sampler, request);
   ASSERT_EQ(all.size(), 12u);
   EXPECT_EQ(generate(runner, sampler, request), all) << "the same seed draws the same text";
@@ -156,8 +168,9 @@ TEST(SamplerTest, EachRowHasItsOwnParameters) {
 }
 
 TEST(SamplerTest, ParametersOutOfRangeAreUsageErrors) {
-  for (const SamplingParams& bad : {SamplingParams{.temperature = -1}, SamplingParams{.top_k = -1}, SamplingParams{.top_p = 0},
-                                    SamplingParams{.top_p = 1.5}, SamplingParams{.min_p = -0.1}, SamplingParams{.temperature = NAN}})
+  for (const SamplingParams& bad :
+       {SamplingParams{.temperature = -1}, SamplingParams{.top_k = -1}, SamplingParams{.top_p = 0},
+        SamplingParams{.top_p = 1.5}, SamplingParams{.min_p = -0.1}, SamplingParams{.temperature = NAN}})
     EXPECT_THROW(check_sampling_params(bad), UsageError);
 }
 

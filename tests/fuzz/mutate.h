@@ -17,8 +17,8 @@ class Mutator {
 
   uint64_t below(uint64_t n) { return n == 0 ? 0 : stream_.below(next_++, n); }
 
-  // One to four wounds of the kinds that have broken parsers: flipped bits, cuts, copies, numbers at the edges of types,
-  // brackets, and bytes that mean something to JSON.
+  // One to four wounds of the kinds that have broken parsers: flipped bits, cuts, copies, numbers at the edges of
+  // types, brackets, and bytes that mean something to JSON.
   std::string mutate(std::string text) {
     for (uint64_t wounds = 1 + below(4); wounds != 0; --wounds) wound(text);
     return text;
@@ -28,12 +28,39 @@ class Mutator {
   size_t place(const std::string& text) { return static_cast<size_t>(below(text.size() + 1)); }
 
   void wound(std::string& text) {
-    static constexpr std::string_view kNumbers[] = {
-        "0", "-0", "-1", "1", "2", "7", "127", "65536", "2147483647", "2147483648", "4294967295", "4294967296",
-        "9223372036854775807", "9223372036854775808", "18446744073709551615", "18446744073709551616", "1e308", "1e-320",
-        "1e999", "0.5", "-1.5e3", "1E5", "00", "1.", "NaN", "null", "true", "\"1\"", "[]", "{}"};
-    static constexpr std::string_view kPieces[] = {"\"", "{", "}", "[", "]", ",", ":", "\\", "\\u0000", "\\ud800", "//",
-                                                   "\xef\xbb\xbf", "\xff", "\xc0\x80", "\n", "null", "{\"a\":"};
+    static constexpr std::string_view kNumbers[] = {"0",
+                                                    "-0",
+                                                    "-1",
+                                                    "1",
+                                                    "2",
+                                                    "7",
+                                                    "127",
+                                                    "65536",
+                                                    "2147483647",
+                                                    "2147483648",
+                                                    "4294967295",
+                                                    "4294967296",
+                                                    "9223372036854775807",
+                                                    "9223372036854775808",
+                                                    "18446744073709551615",
+                                                    "18446744073709551616",
+                                                    "1e308",
+                                                    "1e-320",
+                                                    "1e999",
+                                                    "0.5",
+                                                    "-1.5e3",
+                                                    "1E5",
+                                                    "00",
+                                                    "1.",
+                                                    "NaN",
+                                                    "null",
+                                                    "true",
+                                                    "\"1\"",
+                                                    "[]",
+                                                    "{}"};
+    static constexpr std::string_view kPieces[] = {"\"",   "{",        "}",       "[",       "]",      ",",
+                                                   ":",    "\\",       "\\u0000", "\\ud800", "//",     "\xef\xbb\xbf",
+                                                   "\xff", "\xc0\x80", "\n",      "null",    "{\"a\":"};
     size_t at = place(text);
     switch (below(9)) {
       case 0:
@@ -42,16 +69,25 @@ class Mutator {
       case 1:
         if (at < text.size()) text[at] = static_cast<char>(below(256));
         break;
-      case 2: text.erase(at, below(16)); break;
-      case 3: text.resize(at); break;
+      case 2:
+        text.erase(at, below(16));
+        break;
+      case 3:
+        text.resize(at);
+        break;
       case 4: {  // a piece of the text again, somewhere else
         std::string copy = text.substr(at, below(64));
         text.insert(place(text), copy);
         break;
       }
-      case 5: text.insert(at, kPieces[below(std::size(kPieces))]); break;
-      case 6: text.insert(at, std::string(below(300), below(2) == 0 ? '[' : '\0')); break;
-      default: replace_number(text, at, kNumbers[below(std::size(kNumbers))]);
+      case 5:
+        text.insert(at, kPieces[below(std::size(kPieces))]);
+        break;
+      case 6:
+        text.insert(at, std::string(below(300), below(2) == 0 ? '[' : '\0'));
+        break;
+      default:
+        replace_number(text, at, kNumbers[below(std::size(kNumbers))]);
     }
   }
 

@@ -40,7 +40,8 @@ void expect_inside(const SafetensorsEntries& entries, std::span<const std::byte>
     ASSERT_LE(entry.end, file.size());
     ASSERT_EQ(entry.end - entry.begin, entry.spec.size_bytes());
     data += entry.end - entry.begin;
-    for (size_t i = entry.begin; i < entry.end; ++i) sum += static_cast<unsigned>(file[i]);  // faults where it is not ours
+    for (size_t i = entry.begin; i < entry.end; ++i)
+      sum += static_cast<unsigned>(file[i]);  // faults where it is not ours
   }
   ASSERT_LE(data + 8, file.size());
   volatile unsigned used = sum;

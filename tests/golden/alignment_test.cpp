@@ -75,7 +75,11 @@ TEST_P(Alignment, GreedyTokens) {
   Model model = golden_.load(DType::kF32, pool_);
   Runner runner(model, pool_, {.max_sequences = 1, .max_context = 256});
   Sampler sampler(1, {});
-  auto tokens = generate(runner, sampler, {.prompt = greedy->prompts[0], .max_tokens = static_cast<int64_t>(greedy->tokens[0].size()), .sampling = {}, .stop_tokens = {}});
+  auto tokens = generate(runner, sampler,
+                         {.prompt = greedy->prompts[0],
+                          .max_tokens = static_cast<int64_t>(greedy->tokens[0].size()),
+                          .sampling = {},
+                          .stop_tokens = {}});
   EXPECT_EQ(tokens, greedy->tokens[0]);
 }
 
@@ -102,7 +106,8 @@ TEST_P(Alignment, Bf16StaysWithinTransformersOwnError) {
   for (const Case& c : golden_.cases) {
     for (size_t i = 0; i < c.logits_bf16_weights.size(); ++i) {
       double error = relative_error(c.logits_bf16_weights[i], run_alone(runner, c.prompts[i]).data());
-      EXPECT_TRUE(error <= 1.5 * golden_.largest_bf16_error) << c.name << ": off by " << error << ", transformers by " << golden_.largest_bf16_error;
+      EXPECT_TRUE(error <= 1.5 * golden_.largest_bf16_error)
+          << c.name << ": off by " << error << ", transformers by " << golden_.largest_bf16_error;
     }
   }
 }

@@ -45,7 +45,8 @@ void write_safetensors(const std::string& path, const std::vector<std::pair<std:
   file.write(reinterpret_cast<const char*>(&length), sizeof length);
   file << text;
   for (const auto& [name, tensor] : tensors)
-    file.write(static_cast<const char*>(tensor.view().data()), static_cast<std::streamsize>(tensor.view().size_bytes()));
+    file.write(static_cast<const char*>(tensor.view().data()),
+               static_cast<std::streamsize>(tensor.view().size_bytes()));
 }
 
 // The golden model as a directory of config.json, two shards and their index.
@@ -61,7 +62,8 @@ void write_checkpoint(const Directory& directory, const std::string& name, DType
     Tensor tensor(shape, dtype);
     fill_dummy(tensor, golden.at("seed"), tensor_name, dummy_range(tensor_name, shape, norm_offset), pool);
     size_t shard = count++ % 2;
-    index["weight_map"][tensor_name] = shard == 0 ? "model-00001-of-00002.safetensors" : "model-00002-of-00002.safetensors";
+    index["weight_map"][tensor_name] =
+        shard == 0 ? "model-00001-of-00002.safetensors" : "model-00002-of-00002.safetensors";
     shards[shard].emplace_back(tensor_name, std::move(tensor));
   }
   write_safetensors(directory.file("model-00001-of-00002.safetensors"), shards[0]);
@@ -78,7 +80,8 @@ TEST_P(CheckpointOnDisk, GivesTransformersLogits) {
   for (DType stored : {DType::kF32, DType::kBF16}) {
     Directory directory(GetParam());
     write_checkpoint(directory, GetParam(), stored, pool);
-    Model model = load_model(resolve_model(directory.path()), {.format = LoadFormat::kAuto, .dtype = DType::kF32}, pool);
+    Model model =
+        load_model(resolve_model(directory.path()), {.format = LoadFormat::kAuto, .dtype = DType::kF32}, pool);
     Runner runner(model, pool, {.max_sequences = 1, .max_context = 64});
     // Weights stored in bf16 and computed in f32 are what the float64 reference with rounded weights has.
     const auto& expected = stored == DType::kF32 ? one->logits[0] : one->logits_bf16_weights[0];
@@ -86,7 +89,8 @@ TEST_P(CheckpointOnDisk, GivesTransformersLogits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, CheckpointOnDisk, testing::Values("tiny-llama-bias", "tiny-mistral", "tiny-qwen3", "tiny-gemma3"),
+INSTANTIATE_TEST_SUITE_P(Models, CheckpointOnDisk,
+                         testing::Values("tiny-llama-bias", "tiny-mistral", "tiny-qwen3", "tiny-gemma3"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::replace(name.begin(), name.end(), '-', '_');

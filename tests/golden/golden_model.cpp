@@ -34,7 +34,8 @@ Golden::Golden(const std::string& name) {
   seed = json.at("seed");
   largest_bf16_error = json.at("bf16").at("largest_error");
   for (const Json& c : json.at("cases"))
-    cases.push_back({c.at("name"), c.at("prompts"), c.at("logits"), member<std::vector<std::vector<int64_t>>>(c, "argmax"),
+    cases.push_back({c.at("name"), c.at("prompts"), c.at("logits"),
+                     member<std::vector<std::vector<int64_t>>>(c, "argmax"),
                      member<std::vector<std::vector<double>>>(c, "max_logit"),
                      member<std::vector<std::vector<double>>>(c, "logits_bf16_weights"),
                      member<std::vector<std::vector<int64_t>>>(c, "tokens")});

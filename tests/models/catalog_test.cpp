@@ -17,7 +17,8 @@ namespace {
 int64_t parameter_count(const CausalLMConfig& c) {
   int64_t q = c.num_attention_heads * c.head_dim, kv = c.num_key_value_heads * c.head_dim, d = c.hidden_size;
   bool gemma = c.architecture == "Gemma3ForCausalLM", qk_norm = gemma || c.architecture == "Qwen3ForCausalLM";
-  int64_t layer = d * (q + 2 * kv) + q * d + 3 * d * c.intermediate_size + (gemma ? 4 : 2) * d + (qk_norm ? 2 * c.head_dim : 0);
+  int64_t layer =
+      d * (q + 2 * kv) + q * d + 3 * d * c.intermediate_size + (gemma ? 4 : 2) * d + (qk_norm ? 2 * c.head_dim : 0);
   return c.num_hidden_layers * layer + d + c.vocab_size * d * (c.tie_word_embeddings ? 1 : 2);
 }
 
@@ -78,7 +79,8 @@ TEST(Catalog, NamesWhatIsWrong) {
        {good + ", DD: 3", good + ", K: 3", good + ", Dh: 3", good + ", like: b", good + ", pattern: \"5 local\"",
         good + ", D: many", good + ", rope_scaling: {type: yarn}", good + ", rope_scaling: {kind: linear}",
         std::string("arch: GPT2, D: 8"), std::string("D: 8")}) {
-    EXPECT_NE(refusal("a: {" + wrong + "}").find("'a'"), std::string::npos) << wrong << ": " << refusal("a: {" + wrong + "}");
+    EXPECT_NE(refusal("a: {" + wrong + "}").find("'a'"), std::string::npos)
+        << wrong << ": " << refusal("a: {" + wrong + "}");
   }
 }
 

@@ -51,9 +51,11 @@ TEST(Checkpoint, RefusesAnIndexAndShardsThatDisagree) {
   };
   expect_sentence(open_with(R"({"a":"one.safetensors","b":"two.safetensors","c":"two.safetensors"})"),
                   {"index.json", "'c'", "'two.safetensors'"});
-  expect_sentence(open_with(R"({"a":"one.safetensors","x":"two.safetensors"})"), {"two.safetensors", "'b'", "index.json"});
+  expect_sentence(open_with(R"({"a":"one.safetensors","x":"two.safetensors"})"),
+                  {"two.safetensors", "'b'", "index.json"});
   expect_sentence(open_with(R"({"a":"two.safetensors","b":"one.safetensors"})"), {"one.safetensors", "'a'"});
-  expect_sentence(open_with(R"({"a":"one.safetensors","b":"three.safetensors"})"), {"three.safetensors", "No such file"});
+  expect_sentence(open_with(R"({"a":"one.safetensors","b":"three.safetensors"})"),
+                  {"three.safetensors", "No such file"});
 }
 
 TEST(Checkpoint, RefusesShardNamesThatLeaveTheDirectory) {

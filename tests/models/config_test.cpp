@@ -112,12 +112,13 @@ TEST(Config, ReadsTheDTypeUnderBothNames) {
 TEST(Config, FindsTheLayersThatSlide) {
   auto sliding = [](const Json& json) {
     CausalLMConfig config = read(json);
-    return std::pair(config.sliding_window, std::count(config.layer_is_sliding.begin(), config.layer_is_sliding.end(), 1));
+    return std::pair(config.sliding_window,
+                     std::count(config.layer_is_sliding.begin(), config.layer_is_sliding.end(), 1));
   };
   using Found = std::pair<int64_t, std::ptrdiff_t>;
   EXPECT_EQ(sliding(parsed(kMistralConfig)), Found(0, 0));
   EXPECT_EQ(sliding(with(kMistralConfig, "sliding_window", "4096")), Found(4096, 32));
-  EXPECT_EQ(sliding(without(kMistralConfig, "sliding_window")), Found(4096, 32));  // the default of its class
+  EXPECT_EQ(sliding(without(kMistralConfig, "sliding_window")), Found(4096, 32));   // the default of its class
   EXPECT_EQ(sliding(with(kLlama32Config, "sliding_window", "4096")), Found(0, 0));  // llama has no such field
   EXPECT_EQ(sliding(with(kQwen3Config, "sliding_window", "4096")), Found(0, 0));
   Json qwen = with(kQwen3Config, "sliding_window", "100");
@@ -233,7 +234,8 @@ TEST(Config, RefusesWhatItsArithmeticDoesNotDo) {
 }
 
 TEST(Config, RefusesFilesThatAreNoObjects) {
-  for (const char* text : {"[]", "1", "null", "\"x\""}) expect_sentence(refusal(parsed(text)), {"config.json", "object"});
+  for (const char* text : {"[]", "1", "null", "\"x\""})
+    expect_sentence(refusal(parsed(text)), {"config.json", "object"});
   TempDirectory dir;
   expect_sentence(error_of([&] { read_config(dir.path()); }), {"config.json"});
   dir.write("config.json", "{\"architectures\":");

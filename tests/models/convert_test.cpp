@@ -50,7 +50,8 @@ TEST(Convert, WidensEveryHalf) {
 // Around every half and exactly between neighbours, where rounding decides; and floats of all exponents.
 TEST(Convert, NarrowsToNearestEven) {
   std::vector<float> values;
-  for (const auto& halves : {converted<f16, float>(every_pattern<f16>()), converted<bf16, float>(every_pattern<bf16>())}) {
+  for (const auto& halves :
+       {converted<f16, float>(every_pattern<f16>()), converted<bf16, float>(every_pattern<bf16>())}) {
     for (float half : halves) {
       auto bits = std::bit_cast<uint32_t>(half);
       for (uint32_t step : {0u, 1u, 0xfffu, 0x1000u, 0x1001u, 0x7fffu, 0x8000u, 0x8001u, 0xffffffffu})
@@ -75,7 +76,8 @@ TEST(Convert, GoesBetweenTheTwoHalves) {
   auto bf16s = every_pattern<bf16>();
   auto to_f16 = converted<bf16, f16>(bf16s);
   for (size_t i = 0; i < 65536; ++i) {
-    expect_same(static_cast<float>(to_bf16[i]), static_cast<float>(bf16(static_cast<float>(f16s[i]))), static_cast<uint32_t>(i));
+    expect_same(static_cast<float>(to_bf16[i]), static_cast<float>(bf16(static_cast<float>(f16s[i]))),
+                static_cast<uint32_t>(i));
     ASSERT_EQ(to_f16[i].bits, f16(static_cast<float>(bf16s[i])).bits) << i;
   }
 }

@@ -20,7 +20,8 @@ uint64_t fnv1a(const View& view) {
   return h;
 }
 
-Tensor dummy(uint64_t seed, const std::string& name, const Shape& shape, float norm_offset, DType dtype, int threads = 1) {
+Tensor dummy(uint64_t seed, const std::string& name, const Shape& shape, float norm_offset, DType dtype,
+             int threads = 1) {
   ThreadPool pool(threads);
   Tensor tensor(shape, dtype);
   fill_dummy(tensor, seed, name, dummy_range(name, shape, norm_offset), pool);
@@ -37,10 +38,22 @@ TEST(DummyWeights, EqualThoseOfTheNumPyTool) {
     uint64_t f32, bf16, f16;
   };
   const Case cases[] = {
-      {7, "model.layers.0.mlp.gate_proj.weight", {37, 149}, 1, 0x14bec0de66080158, 0xa6dbff07cdb88de1, 0x3a4b6de56cdea2db},
+      {7,
+       "model.layers.0.mlp.gate_proj.weight",
+       {37, 149},
+       1,
+       0x14bec0de66080158,
+       0xa6dbff07cdb88de1,
+       0x3a4b6de56cdea2db},
       {0, "model.norm.weight", {100}, 1, 0x4a0f8ba855d760da, 0x6765d979985063f, 0x66b4ff64dc7fc2a1},
       {0, "model.norm.weight", {100}, 0, 0xe525bba19fe27eba, 0x32d6287be439f7a4, 0xe589aad88b72eb20},
-      {UINT64_MAX, "model.layers.3.self_attn.q_proj.bias", {4099}, 1, 0x2796c2e04c33c8, 0xe6f73419756a92c1, 0xd2f0c29f3ed8045e},
+      {UINT64_MAX,
+       "model.layers.3.self_attn.q_proj.bias",
+       {4099},
+       1,
+       0x2796c2e04c33c8,
+       0xe6f73419756a92c1,
+       0xd2f0c29f3ed8045e},
   };
   for (const Case& c : cases) {
     EXPECT_EQ(fnv1a(dummy(c.seed, c.name, c.shape, c.norm_offset, DType::kF32)), c.f32) << c.name;

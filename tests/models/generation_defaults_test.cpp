@@ -26,11 +26,14 @@ TEST(GenerationDefaults, ComeFromEitherFile) {
 TEST(GenerationDefaults, RefuseWhatIsNoTokenId) {
   for (const char* value : {"-1", "1.5", "\"</s>\"", "{}", "[1, -1]", "[1, \"2\"]", "[[1]]", "4294967296", "true"}) {
     Json json = parse_json(std::string("{\"eos_token_id\":") + value + "}", "test");
-    expect_sentence(error_of([&] { generation_defaults_from_json(json, "config.json"); }), {"config.json", "eos_token_id"});
+    expect_sentence(error_of([&] { generation_defaults_from_json(json, "config.json"); }),
+                    {"config.json", "eos_token_id"});
   }
   Json bos = parse_json("{\"bos_token_id\":[1]}", "test");
-  expect_sentence(error_of([&] { generation_defaults_from_json(bos, "config.json"); }), {"config.json", "bos_token_id"});
-  expect_sentence(error_of([] { generation_defaults_from_json(Json::array(), "config.json"); }), {"config.json", "object"});
+  expect_sentence(error_of([&] { generation_defaults_from_json(bos, "config.json"); }),
+                  {"config.json", "bos_token_id"});
+  expect_sentence(error_of([] { generation_defaults_from_json(Json::array(), "config.json"); }),
+                  {"config.json", "object"});
 }
 
 }  // namespace

@@ -65,8 +65,9 @@ TEST_F(ResolveTest, FindsAnIdInEveryPlaceOfTheCache) {
     const char* variable;
     std::string value, hub;
   };
-  for (const Case& c : {Case{"HOME", "", ".cache/huggingface/hub"}, Case{"XDG_CACHE_HOME", "/xdg", "xdg/huggingface/hub"},
-                        Case{"HF_HOME", "/hf", "hf/hub"}, Case{"HF_HUB_CACHE", "/hub", "hub"}}) {
+  for (const Case& c :
+       {Case{"HOME", "", ".cache/huggingface/hub"}, Case{"XDG_CACHE_HOME", "/xdg", "xdg/huggingface/hub"},
+        Case{"HF_HOME", "/hf", "hf/hub"}, Case{"HF_HUB_CACHE", "/hub", "hub"}}) {
     setenv(c.variable, (dir_.path() + c.value).c_str(), 1);
     EXPECT_THROW(resolve_model("org/model-1B"), Error) << "the variables before it must not matter: " << c.variable;
     cache_model(c.hub);
@@ -88,7 +89,8 @@ TEST_F(ResolveTest, RefusesBrokenPlaces) {
   expect_sentence(error_of([] { resolve_model(""); }), {"empty"});
   EXPECT_THROW(resolve_model(std::string(100000, 'x')), Error);
   expect_sentence(error_of([&] { resolve_model(dir_.path()); }), {"config.json"});
-  for (const char* id : {"../x", "a/../b", "a/b/c", "/etc", "a/.hidden", "..", "a b"}) EXPECT_THROW(resolve_model(id), Error) << id;
+  for (const char* id : {"../x", "a/../b", "a/b/c", "/etc", "a/.hidden", "..", "a b"})
+    EXPECT_THROW(resolve_model(id), Error) << id;
   cache_model(".cache/huggingface/hub");
   std::string model = ".cache/huggingface/hub/models--org--model-1B";
   dir_.write(model + "/refs/main", "../../../elsewhere");

@@ -24,12 +24,12 @@ std::string one_tensor(const std::string& entry, size_t data_bytes) {
 
 TEST(Safetensors, GivesTheTensorsOfAFile) {
   TempDirectory dir;
-  std::string path = dir.write("m.safetensors",
-                               safetensors_bytes({{"b", "F32", "[2,3]", f32_bytes({1, 2, 3, 4, 5, -6})},
-                                                  {"a", "BF16", "[2]", u16_bytes({0x3f80, 0xc000})},
-                                                  {"scalar", "F16", "[]", u16_bytes({0x3c00})},
-                                                  {"empty", "I64", "[0,7]", ""},
-                                                  {"flags", "BOOL", "[3]", std::string("\1\0\1", 3)}}));
+  std::string path =
+      dir.write("m.safetensors", safetensors_bytes({{"b", "F32", "[2,3]", f32_bytes({1, 2, 3, 4, 5, -6})},
+                                                    {"a", "BF16", "[2]", u16_bytes({0x3f80, 0xc000})},
+                                                    {"scalar", "F16", "[]", u16_bytes({0x3c00})},
+                                                    {"empty", "I64", "[0,7]", ""},
+                                                    {"flags", "BOOL", "[3]", std::string("\1\0\1", 3)}}));
   SafetensorsFile file = SafetensorsFile::open(path);
   ASSERT_EQ(file.entries().size(), 5u);
   View b = file.view(file.entries().at("b"));
@@ -50,8 +50,8 @@ TEST(Safetensors, ReadsTheSameAfterItsPagesWereReleased) {
   TempDirectory dir;
   std::vector<float> values(10000);
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
-  SafetensorsFile file =
-      SafetensorsFile::open(dir.write("m.safetensors", safetensors_bytes({{"a", "F32", "[10000]", f32_bytes(values)}})));
+  SafetensorsFile file = SafetensorsFile::open(
+      dir.write("m.safetensors", safetensors_bytes({{"a", "F32", "[10000]", f32_bytes(values)}})));
   const SafetensorsEntry& entry = file.entries().at("a");
   file.release(entry);
   View a = file.view(entry);
@@ -61,7 +61,8 @@ TEST(Safetensors, ReadsTheSameAfterItsPagesWereReleased) {
 TEST(Safetensors, TakesMetadataPaddingAndAnEmptyFile) {
   EXPECT_EQ(parse(safetensors_bytes("{\"__metadata__\":{\"format\":\"pt\"}}     ", "")).size(), 0u);
   EXPECT_EQ(parse(safetensors_bytes("{}", "")).size(), 0u);
-  EXPECT_EQ(parse(safetensors_bytes("{\"a\":{\"data_offsets\":[0,1],\"shape\":[1],\"dtype\":\"U8\"}}", "x")).size(), 1u);
+  EXPECT_EQ(parse(safetensors_bytes("{\"a\":{\"data_offsets\":[0,1],\"shape\":[1],\"dtype\":\"U8\"}}", "x")).size(),
+            1u);
 }
 
 TEST(Safetensors, KnowsEveryDTypeItCanHold) {
@@ -112,9 +113,10 @@ TEST(Safetensors, RefusesHeadersThatAreNotStrictJson) {
     EXPECT_THROW(parse(safetensors_bytes(header, "")), Error) << header.substr(0, 40);
   }
   expect_sentence(error_of([] {
-                    parse(safetensors_bytes("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
-                                            "\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
-                                            "xy"));
+                    parse(
+                        safetensors_bytes("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+                                          "\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
+                                          "xy"));
                   }),
                   {"'x.safetensors'", "'a'", "twice"});
 }
@@ -134,23 +136,31 @@ TEST(Safetensors, RefusesUnknownDTypes) {
 }
 
 TEST(Safetensors, RefusesEntriesThatAreIncompleteOrOfWrongTypes) {
-  for (const char* entry :
-       {"1", "[]", "null", "\"F32\"", "{}", "{\"shape\":[1],\"data_offsets\":[0,4]}",
-        "{\"dtype\":\"F32\",\"data_offsets\":[0,4]}", "{\"dtype\":\"F32\",\"shape\":[1]}",
-        "{\"dtype\":4,\"shape\":[1],\"data_offsets\":[0,4]}", "{\"dtype\":\"F32\",\"shape\":1,\"data_offsets\":[0,4]}",
-        "{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":4}", "{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0]}",
-        "{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4,4]}",
-        "{\"dtype\":\"F32\",\"shape\":[1.0],\"data_offsets\":[0,4]}",
-        "{\"dtype\":\"F32\",\"shape\":[\"1\"],\"data_offsets\":[0,4]}",
-        "{\"dtype\":\"F32\",\"shape\":[true],\"data_offsets\":[0,4]}",
-        "{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}",
-        "{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[-4,0]}",
-        "{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"stride\":[1]}",
-        "{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}", "{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[1,5]}",
-        "{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,18446744073709551616]}",
-        "{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,18446744073709551615]}",
-        "{\"dtype\":\"F32\",\"shape\":[18446744073709551615],\"data_offsets\":[0,4]}",
-        "{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1],\"data_offsets\":[0,4]}"}) {
+  for (const char* entry : {"1",
+                            "[]",
+                            "null",
+                            "\"F32\"",
+                            "{}",
+                            "{\"shape\":[1],\"data_offsets\":[0,4]}",
+                            "{\"dtype\":\"F32\",\"data_offsets\":[0,4]}",
+                            "{\"dtype\":\"F32\",\"shape\":[1]}",
+                            "{\"dtype\":4,\"shape\":[1],\"data_offsets\":[0,4]}",
+                            "{\"dtype\":\"F32\",\"shape\":1,\"data_offsets\":[0,4]}",
+                            "{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":4}",
+                            "{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0]}",
+                            "{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4,4]}",
+                            "{\"dtype\":\"F32\",\"shape\":[1.0],\"data_offsets\":[0,4]}",
+                            "{\"dtype\":\"F32\",\"shape\":[\"1\"],\"data_offsets\":[0,4]}",
+                            "{\"dtype\":\"F32\",\"shape\":[true],\"data_offsets\":[0,4]}",
+                            "{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}",
+                            "{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[-4,0]}",
+                            "{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"stride\":[1]}",
+                            "{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}",
+                            "{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[1,5]}",
+                            "{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,18446744073709551616]}",
+                            "{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,18446744073709551615]}",
+                            "{\"dtype\":\"F32\",\"shape\":[18446744073709551615],\"data_offsets\":[0,4]}",
+                            "{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1],\"data_offsets\":[0,4]}"}) {
     expect_sentence(error_of([&] { parse(one_tensor(entry, 4)); }), {"'x.safetensors'", "'a'"});
   }
 }

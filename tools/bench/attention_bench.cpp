@@ -1,4 +1,5 @@
-// Times the attention operators of this CPU at the shapes of real models: attention_bench [threads] [implementation] [line]
+// Times the attention operators of this CPU at the shapes of real models: attention_bench [threads] [implementation]
+// [line]
 //
 // The quickest of many short calls counts: a call needs one quiet moment of the machine. On a busy one, look at the CPU
 // time with one thread (with more, it counts those that wait too).
@@ -38,19 +39,19 @@ struct Scenario {
 };
 
 const Scenario kScenarios[] = {
-    {"flash_attn_prefill", 32, 8, 64, {{512, 0}}},          // Llama 3.2 1B
-    {"flash_attn_prefill", 32, 8, 64, {{2048, 0}}},         //
-    {"flash_attn_prefill", 32, 8, 64, {{64, 4032}}},        // a chunk of a long prompt
-    {"flash_attn_prefill", 16, 8, 128, {{512, 0}}},         // Qwen3 0.6B
-    {"flash_attn_prefill", 4, 1, 256, {{512, 0}}},          // Gemma 3 1B
-    {"flash_attn_prefill", 4, 1, 256, {{2048, 0}}, 512},    // its layers with a window
-    {"flash_attn_prefill", 8, 4, 256, {{512, 0}}, 0, 50},   // Gemma 2 2B
+    {"flash_attn_prefill", 32, 8, 64, {{512, 0}}},         // Llama 3.2 1B
+    {"flash_attn_prefill", 32, 8, 64, {{2048, 0}}},        //
+    {"flash_attn_prefill", 32, 8, 64, {{64, 4032}}},       // a chunk of a long prompt
+    {"flash_attn_prefill", 16, 8, 128, {{512, 0}}},        // Qwen3 0.6B
+    {"flash_attn_prefill", 4, 1, 256, {{512, 0}}},         // Gemma 3 1B
+    {"flash_attn_prefill", 4, 1, 256, {{2048, 0}}, 512},   // its layers with a window
+    {"flash_attn_prefill", 8, 4, 256, {{512, 0}}, 0, 50},  // Gemma 2 2B
     {"flash_attn_decode", 32, 8, 64, {{1, 511}}},
     {"flash_attn_decode", 32, 8, 64, {{1, 8191}}},
     {"flash_attn_decode", 32, 8, 64, {{1, 65535}}},
     {"flash_attn_decode", 16, 8, 128, {{1, 8191}}},
     {"flash_attn_decode", 4, 1, 256, {{1, 8191}}},
-    {"flash_attn_decode", 32, 32, 128, {{1, 8191}}},        // no groups
+    {"flash_attn_decode", 32, 32, 128, {{1, 8191}}},  // no groups
     {"flash_attn_decode", 32, 8, 64, std::vector<Sequence>(32, Sequence{1, 1023})},
 };
 
@@ -74,7 +75,8 @@ void fill_quickly(const View& view, const Generator& generator, const BatchMetad
   fill(drawn < n ? View(view.data(), {drawn}, view.dtype()) : view, generator, 1, "", batch);
   auto* bytes = static_cast<std::byte*>(view.data());
   auto size = static_cast<int64_t>(dtype_size(view.dtype()));
-  for (int64_t i = drawn; i < n; i += drawn) std::memcpy(bytes + i * size, bytes, static_cast<size_t>(std::min(drawn, n - i) * size));
+  for (int64_t i = drawn; i < n; i += drawn)
+    std::memcpy(bytes + i * size, bytes, static_cast<size_t>(std::min(drawn, n - i) * size));
 }
 
 void measure(const Scenario& scenario, const ImplementationInfo& implementation, DType dtype, ThreadPool& pool) {
@@ -110,10 +112,15 @@ void measure(const Scenario& scenario, const ImplementationInfo& implementation,
   }
   Cost cost = info.cost(init, workload);
   const Sequence& s = scenario.sequences[0];
-  fmt::print("{:<19}{:<14}{:<5} H={:<3} K={:<3} Dh={:<4} {:>2} x ({:>4} new, {:>5} before){:<12} {:9.3f} ms ({:.3f} CPU) {:6.1f} GFLOP/s {:6.1f} GB/s\n", info.name,
-             implementation.name, dtype_name(dtype), scenario.num_heads, scenario.num_kv_heads, scenario.head_size, scenario.sequences.size(),
-             s.query_len, s.context_len, scenario.sliding_window > 0 ? fmt::format(" window {}", scenario.sliding_window) : scenario.logits_soft_cap > 0 ? " soft cap" : "",
-             best * 1e3, best_cpu * 1e3, (cost.matrix_flops + cost.vector_flops) / best * 1e-9, cost.bytes / best * 1e-9);
+  fmt::print(
+      "{:<19}{:<14}{:<5} H={:<3} K={:<3} Dh={:<4} {:>2} x ({:>4} new, {:>5} before){:<12} {:9.3f} ms ({:.3f} CPU) "
+      "{:6.1f} GFLOP/s {:6.1f} GB/s\n",
+      info.name, implementation.name, dtype_name(dtype), scenario.num_heads, scenario.num_kv_heads, scenario.head_size,
+      scenario.sequences.size(), s.query_len, s.context_len,
+      scenario.sliding_window > 0    ? fmt::format(" window {}", scenario.sliding_window)
+      : scenario.logits_soft_cap > 0 ? " soft cap"
+                                     : "",
+      best * 1e3, best_cpu * 1e3, (cost.matrix_flops + cost.vector_flops) / best * 1e-9, cost.bytes / best * 1e-9);
 }
 
 }  // namespace
@@ -126,7 +133,8 @@ int main(int argc, char** argv) {
   for (const Scenario& scenario : kScenarios) {
     if (line > 0 && &scenario != &kScenarios[line - 1]) continue;
     for (const ImplementationInfo& implementation : Registry::instance().at(scenario.op).implementations) {
-      if (implementation.is_oracle || (implementation.unavailable != nullptr && !implementation.unavailable().empty())) continue;
+      if (implementation.is_oracle || (implementation.unavailable != nullptr && !implementation.unavailable().empty()))
+        continue;
       if (!wanted.empty() && wanted != implementation.name) continue;
       measure(scenario, implementation, DType::kBF16, pool);
     }

@@ -94,7 +94,8 @@ Speeds speeds_between(const MachineProbe& before, const MachineProbe& after, DTy
           std::max(matrix_rate(before, dtype, &Rate::median), matrix_rate(after, dtype, &Rate::median))};
 }
 
-void set_floors(TimedWork& work, const Model& model, const std::vector<Workload>& passes, const std::vector<Speeds>& speeds) {
+void set_floors(TimedWork& work, const Model& model, const std::vector<Workload>& passes,
+                const std::vector<Speeds>& speeds) {
   const OperatorInfo& op = model.root->info();
   work.floors_ms.assign(speeds.size(), 0);
   for (const Workload& w : passes) {
@@ -130,7 +131,8 @@ MachineProbe best_of(const std::vector<MachineProbe>& probes) {
 
 TtftResult run_ttft(const Model& model, ThreadPool& pool, const TtftOptions& options) {
   if (options.prompt_tokens < 1) throw UsageError("--prompt-tokens must be at least 1.");
-  if (options.decode_tokens < 2) throw UsageError("--decode-tokens must be at least 2: one warms up, the rest are timed.");
+  if (options.decode_tokens < 2)
+    throw UsageError("--decode-tokens must be at least 2: one warms up, the rest are timed.");
   if (options.iters < 1) throw UsageError("--iters must be at least 1.");
   if (options.warmups < 0) throw UsageError("--warmups cannot be negative.");
   auto progress = [&](const std::string& text) {
@@ -166,8 +168,11 @@ TtftResult run_ttft(const Model& model, ThreadPool& pool, const TtftOptions& opt
 
   std::vector<Speeds> speeds;
   for (size_t i = 0; i < static_cast<size_t>(options.iters); ++i) {
-    if (probe_weights) speeds.push_back(speeds_between(probes[i], probes[i + 1], model.config.dtype));
-    else speeds.push_back({result.machine.read_gbps.best * 1e9, matrix_rate(result.machine, model.config.dtype, &Rate::best)});
+    if (probe_weights)
+      speeds.push_back(speeds_between(probes[i], probes[i + 1], model.config.dtype));
+    else
+      speeds.push_back(
+          {result.machine.read_gbps.best * 1e9, matrix_rate(result.machine, model.config.dtype, &Rate::best)});
   }
   set_floors(result.prefill, model, {one_pass(model, options.prompt_tokens, 0)}, speeds);
   // Every decode step reads one more key; the middle one stands for their mean.

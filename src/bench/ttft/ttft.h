@@ -23,8 +23,9 @@ struct TtftOptions {
   std::function<void(std::string_view)> progress = {};
 };
 
-// Times beside the work behind them. A floor is the slower of bytes and operations at the speeds this machine had around
-// that iteration: on a shared machine they move by a factor of two within a second, so only the pair means something.
+// Times beside the work behind them. A floor is the slower of bytes and operations at the speeds this machine had
+// around that iteration: on a shared machine they move by a factor of two within a second, so only the pair means
+// something.
 struct TimedWork {
   std::vector<double> samples_ms;  // one per iteration
   std::vector<double> floors_ms;   // likewise

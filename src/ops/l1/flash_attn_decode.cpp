@@ -41,12 +41,24 @@ std::vector<Case<FlashAttnDecode>> FlashAttnDecode::cases() {
   auto scale = [](int64_t head_size) { return 1 / std::sqrt(static_cast<double>(head_size)); };
   return {
       {"first key", {.num_heads = 1, .num_kv_heads = 1, .head_size = 2}, Workload::batch({{1, 0}})},
-      {"ragged", {.num_heads = 4, .num_kv_heads = 2, .head_size = 16, .softmax_scale = scale(16)}, Workload::batch({{1, 0}, {1, 15}, {1, 16}, {1, 77}})},
-      {"odd heads", {.num_heads = 6, .num_kv_heads = 3, .head_size = 24, .softmax_scale = scale(24)}, Workload::batch({{1, 33}})},
-      {"sliding window", {.num_heads = 2, .num_kv_heads = 1, .head_size = 32, .softmax_scale = scale(32), .sliding_window = 8}, Workload::batch({{1, 3}, {1, 8}, {1, 50}})},
-      {"soft cap", {.num_heads = 2, .num_kv_heads = 2, .head_size = 40, .softmax_scale = 0.5, .logits_soft_cap = 3}, Workload::batch({{1, 21}})},
-      {"long context", {.num_heads = 8, .num_kv_heads = 2, .head_size = 64, .softmax_scale = scale(64)}, Workload::batch({{1, 700}, {1, 12}})},
-      {"large heads", {.num_heads = 4, .num_kv_heads = 1, .head_size = 256, .softmax_scale = 1.0 / 16}, Workload::batch({{1, 60}})},
+      {"ragged",
+       {.num_heads = 4, .num_kv_heads = 2, .head_size = 16, .softmax_scale = scale(16)},
+       Workload::batch({{1, 0}, {1, 15}, {1, 16}, {1, 77}})},
+      {"odd heads",
+       {.num_heads = 6, .num_kv_heads = 3, .head_size = 24, .softmax_scale = scale(24)},
+       Workload::batch({{1, 33}})},
+      {"sliding window",
+       {.num_heads = 2, .num_kv_heads = 1, .head_size = 32, .softmax_scale = scale(32), .sliding_window = 8},
+       Workload::batch({{1, 3}, {1, 8}, {1, 50}})},
+      {"soft cap",
+       {.num_heads = 2, .num_kv_heads = 2, .head_size = 40, .softmax_scale = 0.5, .logits_soft_cap = 3},
+       Workload::batch({{1, 21}})},
+      {"long context",
+       {.num_heads = 8, .num_kv_heads = 2, .head_size = 64, .softmax_scale = scale(64)},
+       Workload::batch({{1, 700}, {1, 12}})},
+      {"large heads",
+       {.num_heads = 4, .num_kv_heads = 1, .head_size = 256, .softmax_scale = 1.0 / 16},
+       Workload::batch({{1, 60}})},
   };
 }
 

@@ -30,11 +30,14 @@ class FlashAttnDecode : public Operator {
     }
   };
 
-  // q, out [S, H, Dh]; caches [blocks, kBlockSize, K, Dh]; cache_seqlens i32 [S] counts the new token; block_table i32 [S, n].
-  static constexpr std::array kArgs{in("q"), in("k_cache"), in("v_cache"), in("cache_seqlens"), in("block_table"), out("out")};
+  // q, out [S, H, Dh]; caches [blocks, kBlockSize, K, Dh]; cache_seqlens i32 [S] counts the new token; block_table i32
+  // [S, n].
+  static constexpr std::array kArgs{in("q"),           in("k_cache"), in("v_cache"), in("cache_seqlens"),
+                                    in("block_table"), out("out")};
 
   explicit FlashAttnDecode(const Init& init) : init_(init) {}
-  virtual void forward(Context& ctx, View q, View k_cache, View v_cache, View cache_seqlens, View block_table, View out) = 0;
+  virtual void forward(Context& ctx, View q, View k_cache, View v_cache, View cache_seqlens, View block_table,
+                       View out) = 0;
 
   static OutputSpecs outputs(const Init& init, Args given);
   static Inputs inputs(const Init& init, const Workload& workload);

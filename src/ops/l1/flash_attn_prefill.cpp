@@ -48,15 +48,33 @@ std::vector<Case<FlashAttnPrefill>> FlashAttnPrefill::cases() {
   auto scale = [](int64_t head_size) { return 1 / std::sqrt(static_cast<double>(head_size)); };
   return {
       {"one token", {.num_heads = 1, .num_kv_heads = 1, .head_size = 2}, Workload::tokens(1)},
-      {"dense, ragged", {.num_heads = 4, .num_kv_heads = 2, .head_size = 16, .softmax_scale = scale(16)}, Workload::batch({{1, 0}, {7, 0}, {33, 0}})},
-      {"paged, ragged, chunked", {.num_heads = 6, .num_kv_heads = 3, .head_size = 24, .softmax_scale = scale(24)}, Workload::batch({{5, 19}, {33, 0}, {2, 40}, {17, 16}}, true)},
-      {"one kv head", {.num_heads = 5, .num_kv_heads = 1, .head_size = 32, .softmax_scale = scale(32)}, Workload::batch({{20, 3}}, true)},
-      {"sliding window", {.num_heads = 2, .num_kv_heads = 1, .head_size = 32, .softmax_scale = scale(32), .sliding_window = 8}, Workload::batch({{40, 0}, {9, 30}}, true)},
-      {"window of one", {.num_heads = 2, .num_kv_heads = 2, .head_size = 8, .sliding_window = 1}, Workload::batch({{19, 2}}, true)},
-      {"soft cap", {.num_heads = 2, .num_kv_heads = 2, .head_size = 40, .softmax_scale = 0.5, .logits_soft_cap = 3}, Workload::batch({{21, 5}}, true)},
-      {"not causal", {.num_heads = 2, .num_kv_heads = 1, .head_size = 16, .softmax_scale = scale(16), .causal = false}, Workload::batch({{12, 0}, {3, 20}})},
-      {"several tiles", {.num_heads = 4, .num_kv_heads = 2, .head_size = 64, .softmax_scale = scale(64)}, Workload::batch({{150, 20}}, true)},
-      {"large heads", {.num_heads = 2, .num_kv_heads = 1, .head_size = 256, .softmax_scale = 1.0 / 16}, Workload::batch({{35, 10}}, true)},
+      {"dense, ragged",
+       {.num_heads = 4, .num_kv_heads = 2, .head_size = 16, .softmax_scale = scale(16)},
+       Workload::batch({{1, 0}, {7, 0}, {33, 0}})},
+      {"paged, ragged, chunked",
+       {.num_heads = 6, .num_kv_heads = 3, .head_size = 24, .softmax_scale = scale(24)},
+       Workload::batch({{5, 19}, {33, 0}, {2, 40}, {17, 16}}, true)},
+      {"one kv head",
+       {.num_heads = 5, .num_kv_heads = 1, .head_size = 32, .softmax_scale = scale(32)},
+       Workload::batch({{20, 3}}, true)},
+      {"sliding window",
+       {.num_heads = 2, .num_kv_heads = 1, .head_size = 32, .softmax_scale = scale(32), .sliding_window = 8},
+       Workload::batch({{40, 0}, {9, 30}}, true)},
+      {"window of one",
+       {.num_heads = 2, .num_kv_heads = 2, .head_size = 8, .sliding_window = 1},
+       Workload::batch({{19, 2}}, true)},
+      {"soft cap",
+       {.num_heads = 2, .num_kv_heads = 2, .head_size = 40, .softmax_scale = 0.5, .logits_soft_cap = 3},
+       Workload::batch({{21, 5}}, true)},
+      {"not causal",
+       {.num_heads = 2, .num_kv_heads = 1, .head_size = 16, .softmax_scale = scale(16), .causal = false},
+       Workload::batch({{12, 0}, {3, 20}})},
+      {"several tiles",
+       {.num_heads = 4, .num_kv_heads = 2, .head_size = 64, .softmax_scale = scale(64)},
+       Workload::batch({{150, 20}}, true)},
+      {"large heads",
+       {.num_heads = 2, .num_kv_heads = 1, .head_size = 256, .softmax_scale = 1.0 / 16},
+       Workload::batch({{35, 10}}, true)},
       {"no tokens", {.num_heads = 2, .num_kv_heads = 1, .head_size = 8}, Workload::tokens(0)},
   };
 }
@@ -67,7 +85,8 @@ class FlashAttnPrefillOracle final : public FlashAttnPrefill {
  public:
   using FlashAttnPrefill::FlashAttnPrefill;
 
-  void forward(Context&, View q, View k, View v, View cu_seqlens_q, View cu_seqlens_k, OptView block_table, View out) override {
+  void forward(Context&, View q, View k, View v, View cu_seqlens_q, View cu_seqlens_k, OptView block_table,
+               View out) override {
     AttentionRule rule{init_.softmax_scale, init_.logits_soft_cap, init_.sliding_window, init_.causal};
     auto offset = [](const View& table, int64_t i) { return static_cast<int64_t>(get(table, i)); };
     int64_t group = init_.num_heads / init_.num_kv_heads;

@@ -34,10 +34,12 @@ class FlashAttnPrefill : public Operator {
 
   // q, out [T, H, Dh]. Without block_table: k, v [Tk, K, Dh], sequence s at cu_seqlens_k[s]. With it: k, v are caches
   // [blocks, kBlockSize, K, Dh]. The last query of a sequence is aligned with its last key. Tables are i32.
-  static constexpr std::array kArgs{in("q"), in("k"), in("v"), in("cu_seqlens_q"), in("cu_seqlens_k"), opt_in("block_table"), out("out")};
+  static constexpr std::array kArgs{
+      in("q"), in("k"), in("v"), in("cu_seqlens_q"), in("cu_seqlens_k"), opt_in("block_table"), out("out")};
 
   explicit FlashAttnPrefill(const Init& init) : init_(init) {}
-  virtual void forward(Context& ctx, View q, View k, View v, View cu_seqlens_q, View cu_seqlens_k, OptView block_table, View out) = 0;
+  virtual void forward(Context& ctx, View q, View k, View v, View cu_seqlens_q, View cu_seqlens_k, OptView block_table,
+                       View out) = 0;
 
   static OutputSpecs outputs(const Init& init, Args given);
   static Inputs inputs(const Init& init, const Workload& workload);

@@ -22,7 +22,9 @@ Cost IndexSelect::cost(const Init&, const Workload& w) {
 Tolerance IndexSelect::tolerance(const Init&, DType) { return {}; }  // a copy is exact
 
 std::vector<Case<IndexSelect>> IndexSelect::cases() {
-  return {{"one element", {}, Workload::rows(1, 1)}, {"odd", {}, Workload::rows(9, 77)}, {"wide", {}, Workload::rows(33, 512)}};
+  return {{"one element", {}, Workload::rows(1, 1)},
+          {"odd", {}, Workload::rows(9, 77)},
+          {"wide", {}, Workload::rows(33, 512)}};
 }
 
 namespace {

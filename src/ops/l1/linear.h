@@ -15,7 +15,7 @@ class Linear : public Operator {
     int64_t in_features = 0;
     int64_t out_features = 0;
     bool bias = false;
-    bool float_output = false;  // logits: keep the f32 accumulators
+    bool float_output = false;               // logits: keep the f32 accumulators
     std::vector<int64_t> output_sizes = {};  // rows of each matrix stacked in the weight; empty: it is one
     DType dtype = DType::kBF16;
 

@@ -56,7 +56,8 @@ class RMSNormOracle final : public RMSNorm {
       if (x.rank() == 2) {
         normalise(x.select(0, t), select(residual, t), out.select(0, t), select(residual_out, t));
       } else {
-        for (int64_t h = 0; h < x.size(1); ++h) normalise(x.select(0, t).select(0, h), {}, out.select(0, t).select(0, h), {});
+        for (int64_t h = 0; h < x.size(1); ++h)
+          normalise(x.select(0, t).select(0, h), {}, out.select(0, t).select(0, h), {});
       }
     }
   }

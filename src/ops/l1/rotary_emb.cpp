@@ -33,7 +33,9 @@ OutputSpecs RotaryEmbedding::outputs(const Init&, Args) { return {}; }
 
 Inputs RotaryEmbedding::inputs(const Init& init, const Workload& w) {
   constexpr int64_t kHeads = 3, kKvHeads = 1;
-  auto heads = [&](int64_t n) { return InputSpec{{{w.num_tokens(), n * init.head_size}, w.dtype}, Generator::normal()}; };
+  auto heads = [&](int64_t n) {
+    return InputSpec{{{w.num_tokens(), n * init.head_size}, w.dtype}, Generator::normal()};
+  };
   return {InputSpec{{{w.num_tokens()}, DType::kI64}, Generator::metadata(Generator::Kind::kPositions)}, heads(kHeads),
           w.optional_inputs ? std::optional(heads(kKvHeads)) : std::nullopt};
 }
@@ -52,15 +54,25 @@ Tolerance RotaryEmbedding::tolerance(const Init&, DType dtype) {
 
 std::vector<Case<RotaryEmbedding>> RotaryEmbedding::cases() {
   RopeScaling linear{.type = "linear", .factor = 8};
-  RopeScaling llama3{.type = "llama3", .factor = 8, .low_freq_factor = 1, .high_freq_factor = 4, .original_max_position_embeddings = 64};
+  RopeScaling llama3{.type = "llama3",
+                     .factor = 8,
+                     .low_freq_factor = 1,
+                     .high_freq_factor = 4,
+                     .original_max_position_embeddings = 64};
   return {
       {"smallest", {.head_size = 2, .rotary_dim = 2}, Workload::tokens(1)},
-      {"default", {.head_size = 64, .rotary_dim = 64, .base = 500000}, Workload::batch({{1, 40}, {1, 7}, {9, 0}}, true)},
+      {"default",
+       {.head_size = 64, .rotary_dim = 64, .base = 500000},
+       Workload::batch({{1, 40}, {1, 7}, {9, 0}}, true)},
       {"odd half", {.head_size = 22, .rotary_dim = 22}, Workload::batch({{5, 100}}, true)},
       {"partial", {.head_size = 40, .rotary_dim = 10}, Workload::batch({{4, 3}}, true)},
       {"interleaved", {.head_size = 24, .rotary_dim = 24, .is_neox_style = false}, Workload::batch({{6, 11}}, true)},
-      {"linear scaling", {.head_size = 32, .rotary_dim = 32, .rope_scaling = linear}, Workload::batch({{7, 500}}, true)},
-      {"llama3 scaling", {.head_size = 128, .rotary_dim = 128, .rope_scaling = llama3}, Workload::batch({{3, 300}, {33, 0}}, true)},
+      {"linear scaling",
+       {.head_size = 32, .rotary_dim = 32, .rope_scaling = linear},
+       Workload::batch({{7, 500}}, true)},
+      {"llama3 scaling",
+       {.head_size = 128, .rotary_dim = 128, .rope_scaling = llama3},
+       Workload::batch({{3, 300}, {33, 0}}, true)},
       {"far position", {.head_size = 64, .rotary_dim = 64}, Workload::batch({{2, 120000}}, true)},
       {"no tokens", {.head_size = 8, .rotary_dim = 8}, Workload::tokens(0, true)},
   };

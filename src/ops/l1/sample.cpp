@@ -19,8 +19,7 @@ Inputs Sample::inputs(const Init&, const Workload& w) {
           // One row in a few is greedy, one in a few keeps every token: the generators reach both ends of each range.
           per_row(DType::kF32, Generator::uniform(0.3, 1.7)),
           per_row(DType::kI32, Generator::integers(0, std::min<int64_t>(w.width, 12) + 1)),
-          per_row(DType::kF32, Generator::uniform(0.4, 1.0)),
-          per_row(DType::kF32, Generator::uniform(0.0, 0.2)),
+          per_row(DType::kF32, Generator::uniform(0.4, 1.0)), per_row(DType::kF32, Generator::uniform(0.0, 0.2)),
           per_row(DType::kI64, Generator::integers(0, int64_t{1} << 40)),
           per_row(DType::kI64, Generator::integers(0, 1000))};
 }
@@ -69,7 +68,9 @@ std::vector<double> filtered(Args call, int64_t row) {
 
 double drawn(Args call, int64_t row) {
   // All 64 bits of a seed count; a double would lose some.
-  auto integer = [&](size_t arg) { return static_cast<uint64_t>(call[arg]->ptr<int64_t>()[row * call[arg]->stride(0)]); };
+  auto integer = [&](size_t arg) {
+    return static_cast<uint64_t>(call[arg]->ptr<int64_t>()[row * call[arg]->stride(0)]);
+  };
   return Stream(integer(5)).uniform(integer(6));
 }
 
@@ -77,7 +78,8 @@ class SampleOracle final : public Sample {
  public:
   using Sample::Sample;
 
-  void forward(Context&, View logits, View temperature, View top_k, View top_p, View min_p, View seeds, View steps, View out) override {
+  void forward(Context&, View logits, View temperature, View top_k, View top_p, View min_p, View seeds, View steps,
+               View out) override {
     const OptView call[] = {logits, temperature, top_k, top_p, min_p, seeds, steps};
     for (int64_t row = 0; row < logits.size(0); ++row) {
       int64_t token = 0;
@@ -110,7 +112,8 @@ std::string Sample::judge(const Init&, Args call, Args reference) {
   const View& out = *call[7];
   for (int64_t row = 0; row < out.size(0); ++row) {
     auto token = static_cast<int64_t>(get(out, row));
-    if (token < 0 || token >= reference[0]->size(1)) return fmt::format("row {} drew token {}, which does not exist", row, token);
+    if (token < 0 || token >= reference[0]->size(1))
+      return fmt::format("row {} drew token {}, which does not exist", row, token);
     if (token == static_cast<int64_t>(get(*reference[7], row))) continue;
     if (get(*reference[1], row) == 0) return fmt::format("row {} is greedy and drew {}", row, token);
     std::vector<double> p = filtered(reference, row);
@@ -118,7 +121,8 @@ std::string Sample::judge(const Init&, Args call, Args reference) {
     double before = std::accumulate(p.begin(), p.begin() + token, 0.0) / total, u = drawn(reference, row);
     // A token on the edge of a filter may be in one set and not in the other; its interval is then empty here.
     if (!(u >= before - kSlack && u <= before + p[token] / total + kSlack))
-      return fmt::format("row {} drew token {} for u = {}, whose interval is [{}, {}]", row, token, u, before, before + p[token] / total);
+      return fmt::format("row {} drew token {} for u = {}, whose interval is [{}, {}]", row, token, u, before,
+                         before + p[token] / total);
   }
   return {};
 }

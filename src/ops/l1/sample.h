@@ -20,10 +20,12 @@ class Sample : public Operator {
   // temperature 0 is arg-max. Else p = softmax(logits / temperature), then in this order: keep p >= min_p * max p; keep
   // the top_k largest (0: all); renormalise and keep the smallest set of the largest whose sum reaches top_p (1: all).
   // The token is where the running sum over kept tokens, in index order, passes u * total, u from stream (seed, step).
-  static constexpr std::array kArgs{in("logits"), in("temperature"), in("top_k"), in("top_p"), in("min_p"), in("seeds"), in("steps"), out("out")};
+  static constexpr std::array kArgs{in("logits"), in("temperature"), in("top_k"), in("top_p"),
+                                    in("min_p"),  in("seeds"),       in("steps"), out("out")};
 
   explicit Sample(const Init& init) : init_(init) {}
-  virtual void forward(Context& ctx, View logits, View temperature, View top_k, View top_p, View min_p, View seeds, View steps, View out) = 0;
+  virtual void forward(Context& ctx, View logits, View temperature, View top_k, View top_p, View min_p, View seeds,
+                       View steps, View out) = 0;
 
   static OutputSpecs outputs(const Init& init, Args given);
   static Inputs inputs(const Init& init, const Workload& workload);

@@ -23,7 +23,8 @@ class StoreKVCache : public Operator {
   };
 
   // key, value [T, K, Dh]; caches [blocks, kBlockSize, K, Dh]; slot_mapping i64 [T], negative: do not store.
-  static constexpr std::array kArgs{in("key"), in("value"), state("key_cache"), state("value_cache"), in("slot_mapping")};
+  static constexpr std::array kArgs{in("key"), in("value"), state("key_cache"), state("value_cache"),
+                                    in("slot_mapping")};
 
   explicit StoreKVCache(const Init& init) : init_(init) {}
   virtual void forward(Context& ctx, View key, View value, View key_cache, View value_cache, View slot_mapping) = 0;

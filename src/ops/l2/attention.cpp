@@ -31,26 +31,41 @@ FlashAttnDecode::Init decode_init(const Attention::Init& init) {
 OutputSpecs Attention::outputs(const Init&, Args given) { return {TensorSpec{given[0]->shape(), given[0]->dtype()}}; }
 
 Inputs Attention::inputs(const Init& init, const Workload& w) {
-  auto heads = [&](int64_t n) { return InputSpec{{{w.num_tokens(), n * init.head_size}, w.dtype}, Generator::normal()}; };
+  auto heads = [&](int64_t n) {
+    return InputSpec{{{w.num_tokens(), n * init.head_size}, w.dtype}, Generator::normal()};
+  };
   return {heads(init.num_heads), heads(init.num_kv_heads), heads(init.num_kv_heads)};
 }
 
 Cost Attention::cost(const Init& init, const Workload& w) {
   // Reading keys and values counts the new ones too, which were just written.
   Cost cost = FlashAttnPrefill::cost(prefill_init(init), w);
-  cost.bytes += 2 * static_cast<double>(w.num_tokens() * init.num_kv_heads * init.head_size) * static_cast<double>(dtype_size(w.dtype));
+  cost.bytes += 2 * static_cast<double>(w.num_tokens() * init.num_kv_heads * init.head_size) *
+                static_cast<double>(dtype_size(w.dtype));
   return cost;
 }
 
-Tolerance Attention::tolerance(const Init& init, DType dtype) { return FlashAttnPrefill::tolerance(prefill_init(init), dtype); }
+Tolerance Attention::tolerance(const Init& init, DType dtype) {
+  return FlashAttnPrefill::tolerance(prefill_init(init), dtype);
+}
 
 std::vector<Case<Attention>> Attention::cases() {
   return {
-      {"decode", {.num_heads = 4, .head_size = 16, .scale = 0.25, .num_kv_heads = 2}, Workload::batch({{1, 5}, {1, 40}})},
-      {"prefill", {.num_heads = 4, .head_size = 16, .scale = 0.25, .num_kv_heads = 2}, Workload::batch({{20, 0}, {3, 0}})},
-      {"mixed, chunked", {.num_heads = 6, .head_size = 24, .scale = 0.2, .num_kv_heads = 3}, Workload::batch({{1, 30}, {1, 1}, {17, 0}, {5, 33}})},
-      {"window", {.num_heads = 2, .head_size = 32, .scale = 0.17, .num_kv_heads = 1, .sliding_window = 8}, Workload::batch({{1, 30}, {25, 4}})},
-      {"soft cap", {.num_heads = 2, .head_size = 32, .scale = 0.5, .num_kv_heads = 1, .logits_soft_cap = 4}, Workload::batch({{1, 30}, {9, 4}})},
+      {"decode",
+       {.num_heads = 4, .head_size = 16, .scale = 0.25, .num_kv_heads = 2},
+       Workload::batch({{1, 5}, {1, 40}})},
+      {"prefill",
+       {.num_heads = 4, .head_size = 16, .scale = 0.25, .num_kv_heads = 2},
+       Workload::batch({{20, 0}, {3, 0}})},
+      {"mixed, chunked",
+       {.num_heads = 6, .head_size = 24, .scale = 0.2, .num_kv_heads = 3},
+       Workload::batch({{1, 30}, {1, 1}, {17, 0}, {5, 33}})},
+      {"window",
+       {.num_heads = 2, .head_size = 32, .scale = 0.17, .num_kv_heads = 1, .sliding_window = 8},
+       Workload::batch({{1, 30}, {25, 4}})},
+      {"soft cap",
+       {.num_heads = 2, .head_size = 32, .scale = 0.5, .num_kv_heads = 1, .logits_soft_cap = 4},
+       Workload::batch({{1, 30}, {9, 4}})},
   };
 }
 
@@ -60,7 +75,8 @@ class ComposedAttention final : public Attention {
  public:
   ComposedAttention(const Init& init, Builder& builder)
       : Attention(init),
-        store_kvcache(builder.child<StoreKVCache>("store_kvcache", {.num_kv_heads = init.num_kv_heads, .head_size = init.head_size})),
+        store_kvcache(builder.child<StoreKVCache>("store_kvcache",
+                                                  {.num_kv_heads = init.num_kv_heads, .head_size = init.head_size})),
         decode(builder.child<FlashAttnDecode>("decode", decode_init(init))),
         prefill(builder.child<FlashAttnPrefill>("prefill", prefill_init(init))) {}
 
@@ -75,8 +91,8 @@ class ComposedAttention final : public Attention {
     store_kvcache(ctx, k, v, cache.key, cache.value, batch.slot_mapping);
     int64_t decoding = batch.decode.num_tokens, prefilling = batch.prefill.num_tokens;
     if (decoding > 0)
-      decode.into(ctx, q.narrow(0, 0, decoding), cache.key, cache.value, batch.decode.seq_lens, batch.decode.block_table,
-                  o.narrow(0, 0, decoding));
+      decode.into(ctx, q.narrow(0, 0, decoding), cache.key, cache.value, batch.decode.seq_lens,
+                  batch.decode.block_table, o.narrow(0, 0, decoding));
     if (prefilling > 0)
       prefill.into(ctx, q.narrow(0, decoding, prefilling), cache.key, cache.value, batch.prefill.cu_seqlens_q,
                    batch.prefill.cu_seqlens_k, batch.prefill.block_table, o.narrow(0, decoding, prefilling));

@@ -1,4 +1,5 @@
-// Attention: the cache-aware core. Stores the new keys and values, then attends: decoding sequences, then prefilling ones.
+// Attention: the cache-aware core. Stores the new keys and values, then attends: decoding sequences, then prefilling
+// ones.
 #pragma once
 
 #include "ops/contract.h"
@@ -32,7 +33,8 @@ class Attention : public Operator {
     }
   };
 
-  // query [T, H * Dh], key and value [T, K * Dh], rows contiguous -> out [T, H * Dh]. Batch and cache are the context's.
+  // query [T, H * Dh], key and value [T, K * Dh], rows contiguous -> out [T, H * Dh]. Batch and cache are the
+  // context's.
   static constexpr std::array kArgs{in("query"), in("key"), in("value"), out("out")};
 
   explicit Attention(const Init& init) : init_(init) {}

@@ -20,7 +20,8 @@ Inputs AttentionBlock::inputs(const Init& init, const Workload& w) {
 
 Cost AttentionBlock::cost(const Init& init, const Workload& w) {
   auto T = static_cast<double>(w.num_tokens()), D = static_cast<double>(init.hidden_size);
-  auto q = static_cast<double>(init.num_heads * init.head_dim), kv = static_cast<double>(init.num_kv_heads * init.head_dim);
+  auto q = static_cast<double>(init.num_heads * init.head_dim),
+       kv = static_cast<double>(init.num_kv_heads * init.head_dim);
   auto size = static_cast<double>(dtype_size(w.dtype));
   Cost cost = Attention::cost(core(init), w);
   cost.bytes += size * (D * (q + 2 * kv) + q * D + 2 * T * D);

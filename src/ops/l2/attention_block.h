@@ -91,8 +91,10 @@ class ComposedAttentionBlock final : public T {
                                                                  .dtype = init.dtype})),
         attn(builder.child<Attention>("attn", AttentionBlock::core(init))) {
     if constexpr (kNormed) {
-      q_norm.emplace(builder.child<Norm>("q_norm", {.hidden_size = init.head_dim, .eps = init.rms_norm_eps, .dtype = init.dtype}));
-      k_norm.emplace(builder.child<Norm>("k_norm", {.hidden_size = init.head_dim, .eps = init.rms_norm_eps, .dtype = init.dtype}));
+      q_norm.emplace(
+          builder.child<Norm>("q_norm", {.hidden_size = init.head_dim, .eps = init.rms_norm_eps, .dtype = init.dtype}));
+      k_norm.emplace(
+          builder.child<Norm>("k_norm", {.hidden_size = init.head_dim, .eps = init.rms_norm_eps, .dtype = init.dtype}));
     }
   }
 

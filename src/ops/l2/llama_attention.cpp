@@ -7,9 +7,20 @@ namespace fk {
 
 std::vector<Case<LlamaAttention>> LlamaAttention::cases() {
   return {
-      {"mixed", {.hidden_size = 64, .num_heads = 4, .num_kv_heads = 2, .head_dim = 16}, Workload::batch({{1, 20}, {9, 0}, {4, 17}})},
-      {"bias, window", {.hidden_size = 40, .num_heads = 4, .num_kv_heads = 1, .head_dim = 10, .bias = true, .sliding_window = 5}, Workload::batch({{1, 20}, {18, 0}})},
-      {"llama3 rope", {.hidden_size = 32, .num_heads = 2, .num_kv_heads = 2, .head_dim = 16, .rope_theta = 500000, .rope_scaling = {.type = "llama3", .factor = 8, .original_max_position_embeddings = 32}}, Workload::batch({{3, 90}})},
+      {"mixed",
+       {.hidden_size = 64, .num_heads = 4, .num_kv_heads = 2, .head_dim = 16},
+       Workload::batch({{1, 20}, {9, 0}, {4, 17}})},
+      {"bias, window",
+       {.hidden_size = 40, .num_heads = 4, .num_kv_heads = 1, .head_dim = 10, .bias = true, .sliding_window = 5},
+       Workload::batch({{1, 20}, {18, 0}})},
+      {"llama3 rope",
+       {.hidden_size = 32,
+        .num_heads = 2,
+        .num_kv_heads = 2,
+        .head_dim = 16,
+        .rope_theta = 500000,
+        .rope_scaling = {.type = "llama3", .factor = 8, .original_max_position_embeddings = 32}},
+       Workload::batch({{3, 90}})},
   };
 }
 

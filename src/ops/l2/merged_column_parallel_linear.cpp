@@ -11,7 +11,8 @@ int64_t MergedColumnParallelLinear::out_features(const Init& init) {
 }
 
 Linear::Init MergedColumnParallelLinear::local(const Init& init) {
-  Linear::Init local{.in_features = init.input_size, .out_features = out_features(init), .bias = init.bias, .dtype = init.dtype};
+  Linear::Init local{
+      .in_features = init.input_size, .out_features = out_features(init), .bias = init.bias, .dtype = init.dtype};
   for (int64_t size : init.output_sizes) local.output_sizes.push_back(size / init.tp_size);
   return local;
 }

@@ -38,7 +38,8 @@ class MlpBlock : public Operator {
     return {InputSpec{{{w.num_tokens(), init.hidden_size}, w.dtype}, Generator::normal()}};
   }
   static Cost cost(const Init& init, const Workload& w) {
-    auto T = static_cast<double>(w.num_tokens()), D = static_cast<double>(init.hidden_size), F = static_cast<double>(init.intermediate_size);
+    auto T = static_cast<double>(w.num_tokens()), D = static_cast<double>(init.hidden_size),
+         F = static_cast<double>(init.intermediate_size);
     return {.bytes = static_cast<double>(dtype_size(w.dtype)) * (3 * D * F + 2 * T * D),
             .matrix_flops = 6 * T * D * F,
             .vector_flops = 5 * T * F};
@@ -56,10 +57,11 @@ class ComposedMlpBlock : public T {
  public:
   ComposedMlpBlock(const MlpBlockInit& init, Builder& builder, const typename Activation::Init& activation)
       : T(init),
-        gate_up_proj(builder.child<MergedColumnParallelLinear>("gate_up_proj", {.input_size = init.hidden_size,
-                                                                                .output_sizes = {init.intermediate_size, init.intermediate_size},
-                                                                                .bias = init.bias,
-                                                                                .dtype = init.dtype})),
+        gate_up_proj(builder.child<MergedColumnParallelLinear>(
+            "gate_up_proj", {.input_size = init.hidden_size,
+                             .output_sizes = {init.intermediate_size, init.intermediate_size},
+                             .bias = init.bias,
+                             .dtype = init.dtype})),
         down_proj(builder.child<RowParallelLinear>("down_proj", {.input_size = init.intermediate_size,
                                                                  .output_size = init.hidden_size,
                                                                  .bias = init.bias,

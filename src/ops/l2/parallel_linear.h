@@ -1,4 +1,5 @@
-// What the five parallel linear layers share: one matrix product on this rank's part, and an output and a bias returned.
+// What the five parallel linear layers share: one matrix product on this rank's part, and an output and a bias
+// returned.
 #pragma once
 
 #include "ops/l1/linear.h"
@@ -33,14 +34,22 @@ class ParallelLinear : public Operator {
   }
 
   template <class Init>
-  static Inputs inputs(const Init& init, const Workload& w) { return Linear::inputs(product(init), w); }
+  static Inputs inputs(const Init& init, const Workload& w) {
+    return Linear::inputs(product(init), w);
+  }
   template <class Init>
-  static Cost cost(const Init& init, const Workload& w) { return Linear::cost(Derived::local(init), w); }
+  static Cost cost(const Init& init, const Workload& w) {
+    return Linear::cost(Derived::local(init), w);
+  }
   template <class Init>
-  static Tolerance tolerance(const Init& init, DType dtype) { return Linear::tolerance(product(init), dtype); }
+  static Tolerance tolerance(const Init& init, DType dtype) {
+    return Linear::tolerance(product(init), dtype);
+  }
 
   template <class Init>
-  static bool returns_bias(const Init& init) { return init.bias && init.skip_bias_add; }
+  static bool returns_bias(const Init& init) {
+    return init.bias && init.skip_bias_add;
+  }
 
   // The product without the bias that is handed back instead of added.
   template <class Init>

@@ -33,7 +33,11 @@ class ParallelLMHead : public Operator {
   virtual void forward(Context& ctx, View hidden_states, View logits) = 0;
 
   static Linear::Init product(const Init& init) {
-    return {.in_features = init.embedding_dim, .out_features = init.num_embeddings, .bias = init.bias, .float_output = true, .dtype = init.dtype};
+    return {.in_features = init.embedding_dim,
+            .out_features = init.num_embeddings,
+            .bias = init.bias,
+            .float_output = true,
+            .dtype = init.dtype};
   }
   static OutputSpecs outputs(const Init& init, Args given) { return Linear::outputs(product(init), given); }
   static Inputs inputs(const Init& init, const Workload& w) { return Linear::inputs(product(init), w); }

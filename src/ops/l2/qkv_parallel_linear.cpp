@@ -29,9 +29,15 @@ Linear::Init QKVParallelLinear::local(const Init& init) {
 
 std::vector<Case<QKVParallelLinear>> QKVParallelLinear::cases() {
   return {
-      {"grouped", {.hidden_size = 64, .head_size = 16, .total_num_heads = 4, .total_num_kv_heads = 2}, Workload::tokens(5)},
-      {"one kv head, bias", {.hidden_size = 40, .head_size = 10, .total_num_heads = 3, .total_num_kv_heads = 1, .bias = true}, Workload::tokens(2)},
-      {"more ranks than kv heads", {.hidden_size = 64, .head_size = 16, .total_num_heads = 8, .total_num_kv_heads = 2, .tp_size = 4}, Workload::tokens(2)},
+      {"grouped",
+       {.hidden_size = 64, .head_size = 16, .total_num_heads = 4, .total_num_kv_heads = 2},
+       Workload::tokens(5)},
+      {"one kv head, bias",
+       {.hidden_size = 40, .head_size = 10, .total_num_heads = 3, .total_num_kv_heads = 1, .bias = true},
+       Workload::tokens(2)},
+      {"more ranks than kv heads",
+       {.hidden_size = 64, .head_size = 16, .total_num_heads = 8, .total_num_kv_heads = 2, .tp_size = 4},
+       Workload::tokens(2)},
   };
 }
 

@@ -7,8 +7,12 @@ namespace fk {
 
 std::vector<Case<Qwen3Attention>> Qwen3Attention::cases() {
   return {
-      {"mixed", {.hidden_size = 72, .num_heads = 6, .num_kv_heads = 3, .head_dim = 24}, Workload::batch({{1, 20}, {9, 0}, {4, 17}})},
-      {"heads wider than the model", {.hidden_size = 32, .num_heads = 4, .num_kv_heads = 2, .head_dim = 32}, Workload::batch({{5, 3}})},
+      {"mixed",
+       {.hidden_size = 72, .num_heads = 6, .num_kv_heads = 3, .head_dim = 24},
+       Workload::batch({{1, 20}, {9, 0}, {4, 17}})},
+      {"heads wider than the model",
+       {.hidden_size = 32, .num_heads = 4, .num_kv_heads = 2, .head_dim = 32},
+       Workload::batch({{5, 3}})},
   };
 }
 

@@ -12,7 +12,9 @@ std::vector<Case<ReplicatedLinear>> ReplicatedLinear::cases() {
   return {
       {"plain", {.input_size = 48, .output_size = 80}, Workload::tokens(5)},
       {"bias added", {.input_size = 33, .output_size = 21, .bias = true}, Workload::tokens(3)},
-      {"bias handed back", {.input_size = 33, .output_size = 21, .bias = true, .skip_bias_add = true}, Workload::tokens(3)},
+      {"bias handed back",
+       {.input_size = 33, .output_size = 21, .bias = true, .skip_bias_add = true},
+       Workload::tokens(3)},
   };
 }
 

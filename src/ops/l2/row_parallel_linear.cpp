@@ -17,8 +17,12 @@ std::vector<Case<RowParallelLinear>> RowParallelLinear::cases() {
   return {
       {"plain", {.input_size = 48, .output_size = 80}, Workload::tokens(5)},
       {"bias added", {.input_size = 33, .output_size = 21, .bias = true}, Workload::tokens(3)},
-      {"bias handed back", {.input_size = 33, .output_size = 21, .bias = true, .skip_bias_add = true}, Workload::tokens(3)},
-      {"a partial sum", {.input_size = 48, .output_size = 80, .reduce_results = false, .tp_size = 2}, Workload::tokens(5)},
+      {"bias handed back",
+       {.input_size = 33, .output_size = 21, .bias = true, .skip_bias_add = true},
+       Workload::tokens(3)},
+      {"a partial sum",
+       {.input_size = 48, .output_size = 80, .reduce_results = false, .tp_size = 2},
+       Workload::tokens(5)},
   };
 }
 
@@ -33,8 +37,10 @@ class ComposedRowParallelLinear final : public RowParallelLinear {
   }
 
   void forward(Context& ctx, View x, View out, OptView output_bias) override {
-    if (all_reduce_) all_reduce_->into(ctx, linear_(ctx, x), out);
-    else linear_.into(ctx, x, out);
+    if (all_reduce_)
+      all_reduce_->into(ctx, linear_(ctx, x), out);
+    else
+      linear_.into(ctx, x, out);
     if (output_bias) copy_elements(param(0), *output_bias);
   }
 

@@ -39,9 +39,11 @@ Inputs DecoderLayer::inputs(const Init& init, const Workload& w) {
 
 Cost DecoderLayer::cost(const Init& init, const Workload& w) {
   Cost a = AttentionBlock::cost(attention(init), w), m = MlpBlock::cost(mlp(init), w);
-  double stream = static_cast<double>(w.num_tokens() * init.config.hidden_size) * static_cast<double>(dtype_size(w.dtype));
+  double stream =
+      static_cast<double>(w.num_tokens() * init.config.hidden_size) * static_cast<double>(dtype_size(w.dtype));
   // Each part counts its input and output; of those four only two and the residual's two cross the layer's border.
-  return {a.bytes + m.bytes + (w.optional_inputs ? 0 : -1) * stream, a.matrix_flops + m.matrix_flops, a.vector_flops + m.vector_flops};
+  return {a.bytes + m.bytes + (w.optional_inputs ? 0 : -1) * stream, a.matrix_flops + m.matrix_flops,
+          a.vector_flops + m.vector_flops};
 }
 
 Tolerance DecoderLayer::tolerance(const Init& init, DType dtype) {

@@ -25,10 +25,12 @@ class DecoderLayer : public Operator {
 
   // The stream of a layer is a pair: what the last block put out, and the sum of all before it. The first layer has no
   // residual yet. positions i64 [T]; the others [T, D].
-  static constexpr std::array kArgs{in("positions"), in("hidden_states"), opt_in("residual"), out("out"), out("residual_out")};
+  static constexpr std::array kArgs{in("positions"), in("hidden_states"), opt_in("residual"), out("out"),
+                                    out("residual_out")};
 
   explicit DecoderLayer(const Init& init) : init_(init) {}
-  virtual void forward(Context& ctx, View positions, View hidden_states, OptView residual, View out, View residual_out) = 0;
+  virtual void forward(Context& ctx, View positions, View hidden_states, OptView residual, View out,
+                       View residual_out) = 0;
 
   static OutputSpecs outputs(const Init& init, Args given);
   static Inputs inputs(const Init& init, const Workload& workload);

@@ -10,7 +10,16 @@
 namespace fk {
 
 std::vector<Case<Gemma3DecoderLayer>> Gemma3DecoderLayer::cases() {
-  CausalLMConfig c{.hidden_size = 48, .intermediate_size = 96, .num_hidden_layers = 2, .num_attention_heads = 2, .num_key_value_heads = 1, .head_dim = 32, .max_position_embeddings = 512, .query_pre_attn_scalar = 32, .sliding_window = 8, .layer_is_sliding = {1, 0}};
+  CausalLMConfig c{.hidden_size = 48,
+                   .intermediate_size = 96,
+                   .num_hidden_layers = 2,
+                   .num_attention_heads = 2,
+                   .num_key_value_heads = 1,
+                   .head_dim = 32,
+                   .max_position_embeddings = 512,
+                   .query_pre_attn_scalar = 32,
+                   .sliding_window = 8,
+                   .layer_is_sliding = {1, 0}};
   return {
       {"first layer, sliding", {c, 0}, Workload::batch({{1, 20}, {19, 0}})},
       {"later layer, global", {c, 1}, Workload::batch({{1, 33}, {4, 17}}, true)},
@@ -30,7 +39,8 @@ class ComposedGemma3DecoderLayer final : public Gemma3DecoderLayer {
         pre_feedforward_layernorm(builder.child<GemmaRMSNorm>("pre_feedforward_layernorm", norm(init))),
         post_feedforward_layernorm(builder.child<GemmaRMSNorm>("post_feedforward_layernorm", norm(init))) {}
 
-  void forward(Context& ctx, View positions, View hidden_states, OptView residual, View out, View residual_out) override {
+  void forward(Context& ctx, View positions, View hidden_states, OptView residual, View out,
+               View residual_out) override {
     auto [normed, sum] = input_layernorm(ctx, hidden_states, residual);
     View attended = std::get<0>(post_attention_layernorm(ctx, self_attn(ctx, positions, normed)));
     View ready = ctx.arena.make(attended.spec());

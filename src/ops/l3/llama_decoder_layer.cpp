@@ -1,14 +1,20 @@
 #include "ops/l3/llama_decoder_layer.h"
 
 #include "ops/l1/rms_norm.h"
-#include "ops/l2/llama_mlp.h"
 #include "ops/l2/llama_attention.h"
+#include "ops/l2/llama_mlp.h"
 #include "ops/register.h"
 
 namespace fk {
 
 std::vector<Case<LlamaDecoderLayer>> LlamaDecoderLayer::cases() {
-  CausalLMConfig c{.hidden_size = 64, .intermediate_size = 176, .num_hidden_layers = 2, .num_attention_heads = 4, .num_key_value_heads = 2, .head_dim = 16, .max_position_embeddings = 512};
+  CausalLMConfig c{.hidden_size = 64,
+                   .intermediate_size = 176,
+                   .num_hidden_layers = 2,
+                   .num_attention_heads = 4,
+                   .num_key_value_heads = 2,
+                   .head_dim = 16,
+                   .max_position_embeddings = 512};
   return {
       {"first layer", {c, 0}, Workload::batch({{1, 20}, {9, 0}})},
       {"later layer", {c, 1}, Workload::batch({{1, 33}, {4, 17}}, true)},
@@ -26,7 +32,8 @@ class ComposedLlamaDecoderLayer final : public LlamaDecoderLayer {
         input_layernorm(builder.child<RMSNorm>("input_layernorm", norm(init))),
         post_attention_layernorm(builder.child<RMSNorm>("post_attention_layernorm", norm(init))) {}
 
-  void forward(Context& ctx, View positions, View hidden_states, OptView residual, View out, View residual_out) override {
+  void forward(Context& ctx, View positions, View hidden_states, OptView residual, View out,
+               View residual_out) override {
     auto [normed, sum] = input_layernorm(ctx, hidden_states, residual);
     View attended = self_attn(ctx, positions, normed);
     View ready = ctx.arena.make(attended.spec());

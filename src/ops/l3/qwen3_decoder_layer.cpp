@@ -8,7 +8,13 @@
 namespace fk {
 
 std::vector<Case<Qwen3DecoderLayer>> Qwen3DecoderLayer::cases() {
-  CausalLMConfig c{.hidden_size = 72, .intermediate_size = 200, .num_hidden_layers = 2, .num_attention_heads = 6, .num_key_value_heads = 3, .head_dim = 24, .max_position_embeddings = 512};
+  CausalLMConfig c{.hidden_size = 72,
+                   .intermediate_size = 200,
+                   .num_hidden_layers = 2,
+                   .num_attention_heads = 6,
+                   .num_key_value_heads = 3,
+                   .head_dim = 24,
+                   .max_position_embeddings = 512};
   return {
       {"first layer", {c, 0}, Workload::batch({{1, 20}, {9, 0}})},
       {"later layer", {c, 1}, Workload::batch({{1, 33}, {4, 17}}, true)},
@@ -26,7 +32,8 @@ class ComposedQwen3DecoderLayer final : public Qwen3DecoderLayer {
         input_layernorm(builder.child<RMSNorm>("input_layernorm", norm(init))),
         post_attention_layernorm(builder.child<RMSNorm>("post_attention_layernorm", norm(init))) {}
 
-  void forward(Context& ctx, View positions, View hidden_states, OptView residual, View out, View residual_out) override {
+  void forward(Context& ctx, View positions, View hidden_states, OptView residual, View out,
+               View residual_out) override {
     auto [normed, sum] = input_layernorm(ctx, hidden_states, residual);
     View attended = self_attn(ctx, positions, normed);
     View ready = ctx.arena.make(attended.spec());

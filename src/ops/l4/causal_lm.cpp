@@ -80,7 +80,8 @@ std::string loaded_name(const std::string& param, const CausalLMConfig& config) 
 }
 
 std::vector<Workload> causal_lm_workloads() {
-  return {Workload::batch({{7, 0}}), Workload::batch({{5, 0}, {12, 0}, {1, 0}}), Workload::batch({{1, 18}, {1, 3}, {6, 0}, {4, 21}})};
+  return {Workload::batch({{7, 0}}), Workload::batch({{5, 0}, {12, 0}, {1, 0}}),
+          Workload::batch({{1, 18}, {1, 3}, {6, 0}, {4, 21}})};
 }
 
 }  // namespace fk

@@ -45,10 +45,12 @@ class ComposedCausalLM : public T {
  public:
   ComposedCausalLM(const CausalLMConfig& c, Builder& builder, double embedding_scale = 1)
       : T(c),
-        embed_tokens(builder.child<VocabParallelEmbedding>(
-            "model.embed_tokens",
-            {.num_embeddings = c.vocab_size, .embedding_dim = c.hidden_size, .scale = embedding_scale, .dtype = c.dtype})),
-        norm(builder.child<Norm>("model.norm", {.hidden_size = c.hidden_size, .eps = c.rms_norm_eps, .dtype = c.dtype})),
+        embed_tokens(builder.child<VocabParallelEmbedding>("model.embed_tokens", {.num_embeddings = c.vocab_size,
+                                                                                  .embedding_dim = c.hidden_size,
+                                                                                  .scale = embedding_scale,
+                                                                                  .dtype = c.dtype})),
+        norm(
+            builder.child<Norm>("model.norm", {.hidden_size = c.hidden_size, .eps = c.rms_norm_eps, .dtype = c.dtype})),
         lm_head(builder.child<ParallelLMHead>(
             "lm_head", {.num_embeddings = c.vocab_size, .embedding_dim = c.hidden_size, .dtype = c.dtype})),
         select(builder.child<IndexSelect>("index_select", {})) {
@@ -59,7 +61,8 @@ class ComposedCausalLM : public T {
   void forward(Context& ctx, View input_ids, View positions, View logits_indices, View logits) override {
     View hidden = embed_tokens(ctx, input_ids);
     OptView residual;
-    // Layers read one pair of buffers and write the other, so that no implementation has to bear inputs that alias outputs.
+    // Layers read one pair of buffers and write the other, so that no implementation has to bear inputs that alias
+    // outputs.
     View spare_hidden = ctx.arena.make(hidden.spec());
     std::array<View, 2> residuals = {ctx.arena.make(hidden.spec()), ctx.arena.make(hidden.spec())};
     for (size_t i = 0; i < layers.size(); ++i) {

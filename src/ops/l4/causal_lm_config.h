@@ -27,12 +27,12 @@ struct CausalLMConfig {
   bool mlp_bias = false;
   bool tie_word_embeddings = false;
   // Gemma 3 only.
-  double rope_local_base_freq = 10000;   // theta of the sliding-window layers
-  double query_pre_attn_scalar = 0;      // attention scale is its inverse square root; 0: head_dim
+  double rope_local_base_freq = 10000;  // theta of the sliding-window layers
+  double query_pre_attn_scalar = 0;     // attention scale is its inverse square root; 0: head_dim
   // Window of the sliding layers (keys a query sees, itself included); 0 where no layer slides.
   int64_t sliding_window = 0;
   std::vector<uint8_t> layer_is_sliding = {};  // one per layer; empty: none
-  DType dtype = DType::kBF16;             // of weights and activations
+  DType dtype = DType::kBF16;                  // of weights and activations
 
   friend bool operator==(const CausalLMConfig&, const CausalLMConfig&) = default;
 

@@ -22,7 +22,8 @@ std::vector<Case<Gemma3ForCausalLM>> Gemma3ForCausalLM::cases() {
                    .sliding_window = 8,
                    .layer_is_sliding = {1, 1, 1, 1, 1, 0}};
   std::vector<Case<Gemma3ForCausalLM>> cases;
-  for (const Workload& w : causal_lm_workloads()) cases.push_back({std::to_string(w.num_sequences()) + " sequences", c, w});
+  for (const Workload& w : causal_lm_workloads())
+    cases.push_back({std::to_string(w.num_sequences()) + " sequences", c, w});
   return cases;
 }
 

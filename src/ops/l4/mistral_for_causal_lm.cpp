@@ -19,7 +19,8 @@ std::vector<Case<MistralForCausalLM>> MistralForCausalLM::cases() {
                    .sliding_window = 6,
                    .layer_is_sliding = {1, 1}};
   std::vector<Case<MistralForCausalLM>> cases;
-  for (const Workload& w : causal_lm_workloads()) cases.push_back({std::to_string(w.num_sequences()) + " sequences", c, w});
+  for (const Workload& w : causal_lm_workloads())
+    cases.push_back({std::to_string(w.num_sequences()) + " sequences", c, w});
   return cases;
 }
 

@@ -17,7 +17,8 @@ std::vector<Case<Qwen3ForCausalLM>> Qwen3ForCausalLM::cases() {
                    .head_dim = 24,
                    .max_position_embeddings = 512};
   std::vector<Case<Qwen3ForCausalLM>> cases;
-  for (const Workload& w : causal_lm_workloads()) cases.push_back({std::to_string(w.num_sequences()) + " sequences", c, w});
+  for (const Workload& w : causal_lm_workloads())
+    cases.push_back({std::to_string(w.num_sequences()) + " sequences", c, w});
   return cases;
 }
 

@@ -1,5 +1,5 @@
-// Properties of the attention implementations beyond being near the oracle on the contract's small cases: sizes that cross
-// every boundary inside them, independence of threads and neighbours, NaN, queries without keys.
+// Properties of the attention implementations beyond being near the oracle on the contract's small cases: sizes that
+// cross every boundary inside them, independence of threads and neighbours, NaN, queries without keys.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -26,9 +26,12 @@ Call make_call(std::string_view op, std::map<std::string, double> init, std::vec
   for (Field& f : call.init) {
     auto at = init.find(std::string(f.name));
     if (at == init.end()) continue;
-    if (std::holds_alternative<int64_t>(f.value)) f.value = static_cast<int64_t>(at->second);
-    else if (std::holds_alternative<bool>(f.value)) f.value = at->second != 0;
-    else f.value = at->second;
+    if (std::holds_alternative<int64_t>(f.value))
+      f.value = static_cast<int64_t>(at->second);
+    else if (std::holds_alternative<bool>(f.value))
+      f.value = at->second != 0;
+    else
+      f.value = at->second;
   }
   return call;
 }
@@ -77,7 +80,8 @@ std::optional<Tensor> run(const Call& call, std::string_view implementation, int
 std::vector<std::string_view> implementations(std::string_view op) {
   std::vector<std::string_view> names;
   for (const ImplementationInfo& i : Registry::instance().at(op).implementations)
-    if (!i.is_oracle && i.device == DeviceKind::kCpu && (i.unavailable == nullptr || i.unavailable().empty())) names.push_back(i.name);
+    if (!i.is_oracle && i.device == DeviceKind::kCpu && (i.unavailable == nullptr || i.unavailable().empty()))
+      names.push_back(i.name);
   return names;
 }
 
@@ -93,7 +97,8 @@ void expect_near_oracle(const Call& call, const Change& change = {}) {
     if (!out) continue;
     const View& v = out->view();
     for (int64_t i = 0; i < v.numel(); ++i) {
-      double x = load_element(static_cast<std::byte*>(v.data()) + static_cast<size_t>(i) * dtype_size(v.dtype()), v.dtype());
+      double x =
+          load_element(static_cast<std::byte*>(v.data()) + static_cast<size_t>(i) * dtype_size(v.dtype()), v.dtype());
       double ref = expected.ptr<double>()[i], bound = t.relative * std::abs(ref) + t.of_scale * scale;
       ASSERT_TRUE(std::abs(x - ref) <= bound) << name << ", element " << i << ": " << x << " instead of " << ref;
     }
@@ -105,59 +110,102 @@ constexpr DType kDTypes[] = {DType::kBF16, DType::kF32};
 TEST(PrefillAttention, CrossesEveryBoundary) {
   for (DType dtype : kDTypes) {
     // More keys than are weighed at a time; rows of a tile from several queries, with and without a rest.
-    expect_near_oracle(make_call("flash_attn_prefill", {{"num_heads", 6}, {"num_kv_heads", 2}, {"head_size", 64}, {"softmax_scale", 0.125}}, {{13, 600}, {40, 0}}, dtype));
+    expect_near_oracle(make_call("flash_attn_prefill",
+                                 {{"num_heads", 6}, {"num_kv_heads", 2}, {"head_size", 64}, {"softmax_scale", 0.125}},
+                                 {{13, 600}, {40, 0}}, dtype));
     // Head sizes between whole tiles, groups larger than one.
-    expect_near_oracle(make_call("flash_attn_prefill", {{"num_heads", 40}, {"num_kv_heads", 1}, {"head_size", 80}, {"softmax_scale", 0.1}}, {{3, 70}}, dtype));
-    expect_near_oracle(make_call("flash_attn_prefill", {{"num_heads", 1}, {"num_kv_heads", 1}, {"head_size", 1}}, {{70, 0}}, dtype));
-    expect_near_oracle(make_call("flash_attn_prefill", {{"num_heads", 2}, {"num_kv_heads", 2}, {"head_size", 512}, {"softmax_scale", 0.05}}, {{34, 31}}, dtype));
+    expect_near_oracle(make_call("flash_attn_prefill",
+                                 {{"num_heads", 40}, {"num_kv_heads", 1}, {"head_size", 80}, {"softmax_scale", 0.1}},
+                                 {{3, 70}}, dtype));
+    expect_near_oracle(
+        make_call("flash_attn_prefill", {{"num_heads", 1}, {"num_kv_heads", 1}, {"head_size", 1}}, {{70, 0}}, dtype));
+    expect_near_oracle(make_call("flash_attn_prefill",
+                                 {{"num_heads", 2}, {"num_kv_heads", 2}, {"head_size", 512}, {"softmax_scale", 0.05}},
+                                 {{34, 31}}, dtype));
     // A window that starts inside a block, far from the first one.
-    expect_near_oracle(make_call("flash_attn_prefill", {{"num_heads", 2}, {"num_kv_heads", 1}, {"head_size", 32}, {"softmax_scale", 0.2}, {"sliding_window", 100}}, {{70, 500}}, dtype));
-    expect_near_oracle(make_call("flash_attn_prefill", {{"num_heads", 2}, {"num_kv_heads", 1}, {"head_size", 32}, {"softmax_scale", 0.2}, {"sliding_window", 30}, {"causal", 0}}, {{70, 80}}, dtype));
+    expect_near_oracle(make_call(
+        "flash_attn_prefill",
+        {{"num_heads", 2}, {"num_kv_heads", 1}, {"head_size", 32}, {"softmax_scale", 0.2}, {"sliding_window", 100}},
+        {{70, 500}}, dtype));
+    expect_near_oracle(make_call("flash_attn_prefill",
+                                 {{"num_heads", 2},
+                                  {"num_kv_heads", 1},
+                                  {"head_size", 32},
+                                  {"softmax_scale", 0.2},
+                                  {"sliding_window", 30},
+                                  {"causal", 0}},
+                                 {{70, 80}}, dtype));
     // Scales that turn the order of scores around, or make them all one.
-    expect_near_oracle(make_call("flash_attn_prefill", {{"num_heads", 2}, {"num_kv_heads", 1}, {"head_size", 32}, {"softmax_scale", -0.2}}, {{20, 50}}, dtype));
-    expect_near_oracle(make_call("flash_attn_prefill", {{"num_heads", 2}, {"num_kv_heads", 1}, {"head_size", 32}, {"softmax_scale", 0}}, {{20, 50}}, dtype));
+    expect_near_oracle(make_call("flash_attn_prefill",
+                                 {{"num_heads", 2}, {"num_kv_heads", 1}, {"head_size", 32}, {"softmax_scale", -0.2}},
+                                 {{20, 50}}, dtype));
+    expect_near_oracle(make_call("flash_attn_prefill",
+                                 {{"num_heads", 2}, {"num_kv_heads", 1}, {"head_size", 32}, {"softmax_scale", 0}},
+                                 {{20, 50}}, dtype));
     // Scores so far apart that almost every weight vanishes.
-    expect_near_oracle(make_call("flash_attn_prefill", {{"num_heads", 2}, {"num_kv_heads", 1}, {"head_size", 64}, {"softmax_scale", 20}}, {{20, 300}}, dtype));
+    expect_near_oracle(make_call("flash_attn_prefill",
+                                 {{"num_heads", 2}, {"num_kv_heads", 1}, {"head_size", 64}, {"softmax_scale", 20}},
+                                 {{20, 300}}, dtype));
   }
 }
 
 TEST(PrefillAttention, TreatsMoreSequencesThanArePackedAtOnce) {
-  expect_near_oracle(make_call("flash_attn_prefill", {{"num_heads", 8}, {"num_kv_heads", 8}, {"head_size", 64}, {"softmax_scale", 0.125}},
+  expect_near_oracle(make_call("flash_attn_prefill",
+                               {{"num_heads", 8}, {"num_kv_heads", 8}, {"head_size", 64}, {"softmax_scale", 0.125}},
                                {{2, 2046}, {1, 2047}, {5, 0}, {1, 2047}}, DType::kBF16));
 }
 
 TEST(DecodeAttention, CrossesEveryBoundary) {
   for (DType dtype : kDTypes) {
-    expect_near_oracle(make_call("flash_attn_decode", {{"num_heads", 20}, {"num_kv_heads", 1}, {"head_size", 64}, {"softmax_scale", 0.125}}, {{1, 255}, {1, 256}, {1, 900}}, dtype));
-    expect_near_oracle(make_call("flash_attn_decode", {{"num_heads", 5}, {"num_kv_heads", 5}, {"head_size", 96}, {"softmax_scale", 0.1}}, {{1, 63}, {1, 64}, {1, 65}}, dtype));
-    expect_near_oracle(make_call("flash_attn_decode", {{"num_heads", 3}, {"num_kv_heads", 1}, {"head_size", 512}, {"softmax_scale", 0.05}}, {{1, 130}}, dtype));
-    expect_near_oracle(make_call("flash_attn_decode", {{"num_heads", 4}, {"num_kv_heads", 2}, {"head_size", 32}, {"softmax_scale", 0.2}, {"sliding_window", 300}}, {{1, 1000}, {1, 20}}, dtype));
-    expect_near_oracle(make_call("flash_attn_decode", {{"num_heads", 4}, {"num_kv_heads", 2}, {"head_size", 32}, {"softmax_scale", -20}}, {{1, 400}}, dtype));
+    expect_near_oracle(make_call("flash_attn_decode",
+                                 {{"num_heads", 20}, {"num_kv_heads", 1}, {"head_size", 64}, {"softmax_scale", 0.125}},
+                                 {{1, 255}, {1, 256}, {1, 900}}, dtype));
+    expect_near_oracle(make_call("flash_attn_decode",
+                                 {{"num_heads", 5}, {"num_kv_heads", 5}, {"head_size", 96}, {"softmax_scale", 0.1}},
+                                 {{1, 63}, {1, 64}, {1, 65}}, dtype));
+    expect_near_oracle(make_call("flash_attn_decode",
+                                 {{"num_heads", 3}, {"num_kv_heads", 1}, {"head_size", 512}, {"softmax_scale", 0.05}},
+                                 {{1, 130}}, dtype));
+    expect_near_oracle(make_call(
+        "flash_attn_decode",
+        {{"num_heads", 4}, {"num_kv_heads", 2}, {"head_size", 32}, {"softmax_scale", 0.2}, {"sliding_window", 300}},
+        {{1, 1000}, {1, 20}}, dtype));
+    expect_near_oracle(make_call("flash_attn_decode",
+                                 {{"num_heads", 4}, {"num_kv_heads", 2}, {"head_size", 32}, {"softmax_scale", -20}},
+                                 {{1, 400}}, dtype));
   }
 }
 
 TEST(DecodeAttention, OfASequenceWithoutKeysIsZero) {
   for (DType dtype : kDTypes)
-    expect_near_oracle(make_call("flash_attn_decode", {{"num_heads", 4}, {"num_kv_heads", 2}, {"head_size", 32}}, {{1, 20}, {1, 3}}, dtype),
+    expect_near_oracle(make_call("flash_attn_decode", {{"num_heads", 4}, {"num_kv_heads", 2}, {"head_size", 32}},
+                                 {{1, 20}, {1, 3}}, dtype),
                        [](std::vector<Tensor>& given) { given[3].ptr<int32_t>()[0] = 0; });
 }
 
 // More queries than keys: the first ones stand before the first key.
 TEST(PrefillAttention, OfAQueryWithoutKeysIsZero) {
   for (DType dtype : kDTypes)
-    expect_near_oracle(make_call("flash_attn_prefill", {{"num_heads", 2}, {"num_kv_heads", 1}, {"head_size", 32}}, {{45, 0}}, dtype),
-                       [](std::vector<Tensor>& given) { given[4].ptr<int32_t>()[1] = 7; });
+    expect_near_oracle(
+        make_call("flash_attn_prefill", {{"num_heads", 2}, {"num_kv_heads", 1}, {"head_size", 32}}, {{45, 0}}, dtype),
+        [](std::vector<Tensor>& given) { given[4].ptr<int32_t>()[1] = 7; });
 }
 
 TEST(Attention, HasTheSameBitsWithAnyNumberOfThreads) {
   for (DType dtype : kDTypes)
-    for (const Call& call : {make_call("flash_attn_prefill", {{"num_heads", 4}, {"num_kv_heads", 2}, {"head_size", 64}, {"softmax_scale", 0.1}}, {{100, 20}, {3, 300}}, dtype),
-                             make_call("flash_attn_decode", {{"num_heads", 4}, {"num_kv_heads", 2}, {"head_size", 64}, {"softmax_scale", 0.1}}, {{1, 700}, {1, 3}}, dtype)})
+    for (const Call& call :
+         {make_call("flash_attn_prefill",
+                    {{"num_heads", 4}, {"num_kv_heads", 2}, {"head_size", 64}, {"softmax_scale", 0.1}},
+                    {{100, 20}, {3, 300}}, dtype),
+          make_call("flash_attn_decode",
+                    {{"num_heads", 4}, {"num_kv_heads", 2}, {"head_size", 64}, {"softmax_scale", 0.1}},
+                    {{1, 700}, {1, 3}}, dtype)})
       for (std::string_view name : implementations(call.op)) {
         std::optional<Tensor> one = run(call, name, 1);
         if (!one) continue;
         for (int threads : {2, 5})
-          EXPECT_TRUE(same_bits(*one, *run(call, name, threads))) << call.op << " by " << name << ", " << threads << " threads";
+          EXPECT_TRUE(same_bits(*one, *run(call, name, threads)))
+              << call.op << " by " << name << ", " << threads << " threads";
       }
 }
 
@@ -168,7 +216,9 @@ TEST_P(NaNs, ReachEveryQueryThatSeesThem) {
   int argument = GetParam();
   constexpr int64_t kTokens = 130, kKey = 40, kDh = 32;
   for (DType dtype : kDTypes) {
-    Call call = make_call("flash_attn_prefill", {{"num_heads", 4}, {"num_kv_heads", 2}, {"head_size", kDh}, {"softmax_scale", 0.1}}, {{kTokens, 0}}, dtype);
+    Call call = make_call("flash_attn_prefill",
+                          {{"num_heads", 4}, {"num_kv_heads", 2}, {"head_size", kDh}, {"softmax_scale", 0.1}},
+                          {{kTokens, 0}}, dtype);
     auto poison = [&](std::vector<Tensor>& given) {
       if (argument == 0) return set(given[0].view(), NAN, kKey, 0, 3);
       int64_t block = given[5].ptr<int32_t>()[kKey / kBlockSize];
@@ -184,7 +234,8 @@ TEST_P(NaNs, ReachEveryQueryThatSeesThem) {
             // A tile multiplies the values of keys its queries do not see with zero, which leaves a NaN a NaN: earlier
             // queries may have it too.
             if (argument == 2 && t < kKey && h < 2 && d == 3) continue;
-            ASSERT_EQ(std::isnan(get(out->view(), t, h, d)), reached) << name << ' ' << dtype_name(dtype) << ", token " << t << ", head " << h << ", " << d;
+            ASSERT_EQ(std::isnan(get(out->view(), t, h, d)), reached)
+                << name << ' ' << dtype_name(dtype) << ", token " << t << ", head " << h << ", " << d;
           }
     }
   }
@@ -194,7 +245,9 @@ TEST_P(NaNs, ReachTheirSequenceInDecoding) {
   int argument = GetParam();
   constexpr int64_t kDh = 32;
   for (DType dtype : kDTypes) {
-    Call call = make_call("flash_attn_decode", {{"num_heads", 4}, {"num_kv_heads", 2}, {"head_size", kDh}, {"softmax_scale", 0.1}}, {{1, 300}, {1, 300}}, dtype);
+    Call call = make_call("flash_attn_decode",
+                          {{"num_heads", 4}, {"num_kv_heads", 2}, {"head_size", kDh}, {"softmax_scale", 0.1}},
+                          {{1, 300}, {1, 300}}, dtype);
     auto poison = [&](std::vector<Tensor>& given) {
       if (argument == 0) return set(given[0].view(), NAN, 1, 0, 3);
       int64_t block = given[4].ptr<int32_t>()[given[4].view().stride(0) + 2];
@@ -207,13 +260,15 @@ TEST_P(NaNs, ReachTheirSequenceInDecoding) {
         for (int64_t h = 0; h < 4; ++h)
           for (int64_t d = 0; d < kDh; ++d) {
             bool reached = s == 1 && (argument == 0 ? h == 0 : h < 2 && (argument == 1 || d == 3));
-            ASSERT_EQ(std::isnan(get(out->view(), s, h, d)), reached) << name << ' ' << dtype_name(dtype) << ", sequence " << s << ", head " << h << ", " << d;
+            ASSERT_EQ(std::isnan(get(out->view(), s, h, d)), reached)
+                << name << ' ' << dtype_name(dtype) << ", sequence " << s << ", head " << h << ", " << d;
           }
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(InEachOf, NaNs, testing::Values(0, 1, 2), [](const auto& p) { return std::string(1, "qkv"[p.param]); });
+INSTANTIATE_TEST_SUITE_P(InEachOf, NaNs, testing::Values(0, 1, 2),
+                         [](const auto& p) { return std::string(1, "qkv"[p.param]); });
 
 // What a cache holds beyond the last key of a sequence is nobody's business, whatever it is.
 TEST(Attention, DoesNotLookAtUnusedSlots) {

@@ -46,7 +46,8 @@ class SampleCpu : public testing::Test {
       top_k.ptr<int32_t>()[r] = settings.top_k;
       top_p.ptr<float>()[r] = settings.top_p;
       min_p.ptr<float>()[r] = settings.min_p;
-      seeds.ptr<int64_t>()[r] = (r % 2 == 0 ? 1 : -1) * (r + 0x123456789abcdef);  // beyond what a double holds, of either sign
+      seeds.ptr<int64_t>()[r] =
+          (r % 2 == 0 ? 1 : -1) * (r + 0x123456789abcdef);  // beyond what a double holds, of either sign
       steps.ptr<int64_t>()[r] = r % 3;
     }
     ThreadPool pool(2);

@@ -30,14 +30,15 @@ FK_AMX_INLINE void use_whole_tiles() {
 // Tile intrinsics do not tell the compiler which memory they read and write.
 FK_AMX_INLINE void memory_barrier() { asm volatile("" ::: "memory"); }
 
-// Elements element .. element+31 of up to sixteen rows become the second operand of a product, row i of which holds elements
-// 2i and 2i+1 of all rows; zero where there is no row or no element.
+// Elements element .. element+31 of up to sixteen rows become the second operand of a product, row i of which holds
+// elements 2i and 2i+1 of all rows; zero where there is no row or no element.
 FK_AMX_INLINE void pack_pairs(const void* const* rows, int64_t count, int64_t element, int64_t head_size, void* tile) {
   __mmask32 mask = avx512::first32(head_size - element);
   __m512i r[16];
 #pragma GCC unroll 16
   for (int i = 0; i < 16; ++i)
-    r[i] = i < count ? _mm512_maskz_loadu_epi16(mask, static_cast<const uint16_t*>(rows[i]) + element) : _mm512_setzero_si512();
+    r[i] = i < count ? _mm512_maskz_loadu_epi16(mask, static_cast<const uint16_t*>(rows[i]) + element)
+                     : _mm512_setzero_si512();
   avx512::transpose16(r);
 #pragma GCC unroll 16
   for (int i = 0; i < 16; ++i) _mm512_store_si512(static_cast<std::byte*>(tile) + i * 64, r[i]);

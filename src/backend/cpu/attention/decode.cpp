@@ -31,9 +31,17 @@ struct SequencePlan {
 class Decode {
  public:
   Decode(Context& ctx, const DecodeKernel& kernel, const FlashAttnDecode::Init& init, const DecodeArgs& args)
-      : ctx_(ctx), kernel_(kernel), init_(init), args_(args), Dh_(init.head_size), kv_heads_(init.num_kv_heads),
-        group_(init.num_heads / init.num_kv_heads), quads_(quads_of(group_)), sequences_(args.q.size(0)),
-        query_bytes_(round_up(kernel.query_bytes(group_, Dh_))), state_width_(QuadState::width(Dh_)) {}
+      : ctx_(ctx),
+        kernel_(kernel),
+        init_(init),
+        args_(args),
+        Dh_(init.head_size),
+        kv_heads_(init.num_kv_heads),
+        group_(init.num_heads / init.num_kv_heads),
+        quads_(quads_of(group_)),
+        sequences_(args.q.size(0)),
+        query_bytes_(round_up(kernel.query_bytes(group_, Dh_))),
+        state_width_(QuadState::width(Dh_)) {}
 
   void run() {
     plan();
@@ -44,7 +52,8 @@ class Decode {
     });
 
     int64_t per_task = kv_heads_;
-    while (per_task > 1 && splits_ * ((kv_heads_ + per_task - 1) / per_task) < kTasksPerThread * ctx_.pool.threads()) per_task /= 2;
+    while (per_task > 1 && splits_ * ((kv_heads_ + per_task - 1) / per_task) < kTasksPerThread * ctx_.pool.threads())
+      per_task /= 2;
     int64_t parts = (kv_heads_ + per_task - 1) / per_task;
     scratch_bytes_ = round_up((per_task * quads_ * kDecodeKeys * kQuad + kDecodeKeys * padded_head(Dh_)) * 4);
     scratch_ = bytes(scratch_bytes_ * ctx_.pool.threads());
@@ -80,7 +89,8 @@ class Decode {
     return {states_ + ((split * kv_heads_ + kv_head) * quads_ + quad) * state_width_, Dh_};
   }
   static std::byte* row(const View& v, int64_t s, int64_t head) {
-    return static_cast<std::byte*>(v.data()) + (s * v.stride(0) + head * v.stride(1)) * static_cast<int64_t>(dtype_size(v.dtype()));
+    return static_cast<std::byte*>(v.data()) +
+           (s * v.stride(0) + head * v.stride(1)) * static_cast<int64_t>(dtype_size(v.dtype()));
   }
 
   void prepare(int64_t s, int64_t kv_head) const {
@@ -90,13 +100,14 @@ class Decode {
   }
 
   void attend(int thread, int64_t split, int64_t first_head, int64_t last_head) const {
-    const SequencePlan* after =
-        std::upper_bound(plans_, plans_ + sequences_, split, [](int64_t i, const SequencePlan& p) { return i < p.split_start; });
+    const SequencePlan* after = std::upper_bound(plans_, plans_ + sequences_, split,
+                                                 [](int64_t i, const SequencePlan& p) { return i < p.split_start; });
     const SequencePlan& plan = after[-1];
     int64_t s = &plan - plans_;
     int64_t begin = plan.begin + (split - plan.split_start) * kSplitKeys;
     int64_t end = std::min(begin + kSplitKeys, plan.last);
-    KvRows k = KvRows::paged(args_.k_cache, args_.block_table, s), v = KvRows::paged(args_.v_cache, args_.block_table, s);
+    KvRows k = KvRows::paged(args_.k_cache, args_.block_table, s),
+           v = KvRows::paged(args_.v_cache, args_.block_table, s);
     DType dtype = args_.k_cache.dtype();
     ScoreRule rule{static_cast<float>(init_.softmax_scale), static_cast<float>(init_.logits_soft_cap)};
 
@@ -110,7 +121,8 @@ class Decode {
       int64_t keys = std::min(kDecodeKeys, end - key), unseen = std::max<int64_t>(plan.first - key, 0);
       for (int64_t head = first_head; head < last_head; ++head) {
         for (int64_t j = 0; j < keys; ++j) rows[j] = k.row(key + j, head);
-        kernel_.multiply({query(s, head), rows, k.token_stride_bytes(), keys, group_, Dh_, dtype, scores + (head - first_head) * scores_per_head});
+        kernel_.multiply({query(s, head), rows, k.token_stride_bytes(), keys, group_, Dh_, dtype,
+                          scores + (head - first_head) * scores_per_head});
       }
       for (int64_t head = first_head; head < last_head; ++head) {
         for (int64_t j = unseen; j < keys; ++j) rows[j] = v.row(key + j, head);
@@ -156,15 +168,18 @@ class Decode {
 
 }  // namespace
 
-void decode_attention(Context& ctx, const DecodeKernel& kernel, const FlashAttnDecode::Init& init, const DecodeArgs& args) {
+void decode_attention(Context& ctx, const DecodeKernel& kernel, const FlashAttnDecode::Init& init,
+                      const DecodeArgs& args) {
   Decode(ctx, kernel, init, args).run();
 }
 
 std::string_view refuse_decode(const FlashAttnDecode::Init& init, Args args) {
-  if (init.num_kv_heads <= 0 || init.num_heads % init.num_kv_heads != 0) return "it wants the same number of query heads for each kv head";
+  if (init.num_kv_heads <= 0 || init.num_heads % init.num_kv_heads != 0)
+    return "it wants the same number of query heads for each kv head";
   if (init.num_heads / init.num_kv_heads > kMaxGroup) return "it takes at most 256 query heads per kv head";
   for (size_t i : {3u, 4u})
-    if (args[i]->dtype() != DType::kI32 || !args[i]->rows_contiguous()) return "its tables must be i32 with contiguous rows";
+    if (args[i]->dtype() != DType::kI32 || !args[i]->rows_contiguous())
+      return "its tables must be i32 with contiguous rows";
   return refuse_floats({&args[0], &args[1], &args[2], &args[5]});
 }
 

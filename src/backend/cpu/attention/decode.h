@@ -1,5 +1,5 @@
-// Attention of one query per sequence over the paged cache, which is read once for all query heads that share a kv head. A
-// kernel multiplies queries and keys; everything else is here.
+// Attention of one query per sequence over the paged cache, which is read once for all query heads that share a kv
+// head. A kernel multiplies queries and keys; everything else is here.
 #pragma once
 
 #include <cstddef>
@@ -43,7 +43,8 @@ struct DecodeArgs {
   View q, k_cache, v_cache, cache_seqlens, block_table, out;
 };
 
-void decode_attention(Context& ctx, const DecodeKernel& kernel, const FlashAttnDecode::Init& init, const DecodeArgs& args);
+void decode_attention(Context& ctx, const DecodeKernel& kernel, const FlashAttnDecode::Init& init,
+                      const DecodeArgs& args);
 std::string_view refuse_decode(const FlashAttnDecode::Init& init, Args args);
 
 extern const DecodeKernel kDecodeDot;      // any CPU, bf16 and f32

@@ -1,5 +1,5 @@
-// Products of queries and keys with AMX tiles: sixteen keys of a block of the cache are a tile as they lie there, the query
-// heads of a group are the columns of the other operand.
+// Products of queries and keys with AMX tiles: sixteen keys of a block of the cache are a tile as they lie there, the
+// query heads of a group are the columns of the other operand.
 #include "backend/cpu/attention/amx_tiles.x86.h"
 #include "backend/cpu/attention/decode.h"
 
@@ -15,7 +15,9 @@ static_assert(kBlockSize == kTileRows && kDecodeKeys == 4 * kTileRows);
 int64_t tiles_of(int64_t group) { return (group + kTileRows - 1) / kTileRows; }
 
 // [tiles of the group][step] tiles of pairs of elements by sixteen heads.
-size_t query_bytes(int64_t group, int64_t head_size) { return static_cast<size_t>(tiles_of(group) * (head_size / kTileColumns) * kTileBytes); }
+size_t query_bytes(int64_t group, int64_t head_size) {
+  return static_cast<size_t>(tiles_of(group) * (head_size / kTileColumns) * kTileBytes);
+}
 
 FK_AMX void prepare(const QueryTask& t) {
   std::byte* tile = t.query;

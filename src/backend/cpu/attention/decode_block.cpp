@@ -28,8 +28,12 @@ FK_INLINE void widen_rows(const void* const* v, int64_t keys, int64_t Dh, float*
   }
 }
 
-FK_SIMD_CLONES void widen_bf16(const void* const* v, int64_t keys, int64_t Dh, float* panels) { widen_rows<bf16>(v, keys, Dh, panels); }
-FK_SIMD_CLONES void widen_f32(const void* const* v, int64_t keys, int64_t Dh, float* panels) { widen_rows<float>(v, keys, Dh, panels); }
+FK_SIMD_CLONES void widen_bf16(const void* const* v, int64_t keys, int64_t Dh, float* panels) {
+  widen_rows<bf16>(v, keys, Dh, panels);
+}
+FK_SIMD_CLONES void widen_f32(const void* const* v, int64_t keys, int64_t Dh, float* panels) {
+  widen_rows<float>(v, keys, Dh, panels);
+}
 
 // sums[kQuad][kLanes] = sums * rescale + weights[keys][kQuad] * panel[keys][kLanes]; keys > 0.
 FK_SIMD_CLONES void add_values(const float* __restrict weights, const float* __restrict panel, int64_t keys,
@@ -91,7 +95,8 @@ void add_block(const DecodeBlockTask& t, const QuadState& state) {
   float rescale[kQuad];
   weigh(t.scores, t.keys, state, rescale);
   (t.dtype == DType::kBF16 ? widen_bf16 : widen_f32)(t.v, t.keys, t.head_size, t.panels);
-  for (int64_t d = 0; d < t.head_size; d += kLanes) add_values(t.scores, t.panels + d * t.keys, t.keys, rescale, state.sums + d * kQuad);
+  for (int64_t d = 0; d < t.head_size; d += kLanes)
+    add_values(t.scores, t.panels + d * t.keys, t.keys, rescale, state.sums + d * kQuad);
 }
 
 void merge_state(const QuadState& from, const QuadState& into, int64_t head_size) {

@@ -1,5 +1,5 @@
-// What decoding does with the products of queries and keys: an online softmax and the weighted sum of values, for four query
-// heads that share a kv head.
+// What decoding does with the products of queries and keys: an online softmax and the weighted sum of values, for four
+// query heads that share a kv head.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +24,12 @@ struct QuadState {
   float* weights;
 
   static int64_t width(int64_t head_size) { return kQuad * (padded_head(head_size) + 2); }
-  QuadState(float* at, int64_t head_size) : sums(at), largest(at + kQuad * padded_head(head_size)), weights(largest + kQuad) {}
+  QuadState(float* at, int64_t head_size)
+      : sums(at), largest(at + kQuad * padded_head(head_size)), weights(largest + kQuad) {}
 
-  float sum(int64_t head, int64_t d) const { return sums[d / kSumLanes * kSumLanes * kQuad + head * kSumLanes + d % kSumLanes]; }
+  float sum(int64_t head, int64_t d) const {
+    return sums[d / kSumLanes * kSumLanes * kQuad + head * kSumLanes + d % kSumLanes];
+  }
 };
 
 void clear_state(const QuadState& state, int64_t head_size);

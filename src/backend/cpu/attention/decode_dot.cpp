@@ -9,7 +9,8 @@ namespace {
 
 // scores[key][head] = q[head] . k[key]; a key is read and widened once.
 template <class T>
-FK_INLINE void multiply_keys(const float* __restrict q, const void* const* k, int64_t keys, int64_t Dh, float* __restrict scores) {
+FK_INLINE void multiply_keys(const float* __restrict q, const void* const* k, int64_t keys, int64_t Dh,
+                             float* __restrict scores) {
   const float *q1 = q + Dh, *q2 = q1 + Dh, *q3 = q2 + Dh;
   for (int64_t j = 0; j < keys; ++j) {
     auto* row = static_cast<const T*>(k[j]);
@@ -36,7 +37,9 @@ FK_SIMD_CLONES void scores_f32(const float* q, const void* const* k, int64_t key
   multiply_keys<float>(q, k, keys, Dh, scores);
 }
 // Queries in f32, [quads of the group][kQuad][Dh], zero where the group has no head.
-size_t query_bytes(int64_t group, int64_t head_size) { return static_cast<size_t>(quads_of(group) * kQuad * head_size) * sizeof(float); }
+size_t query_bytes(int64_t group, int64_t head_size) {
+  return static_cast<size_t>(quads_of(group) * kQuad * head_size) * sizeof(float);
+}
 
 template <class T>
 void widen(const QueryTask& t) {
@@ -47,14 +50,17 @@ void widen(const QueryTask& t) {
 }
 
 void prepare(const QueryTask& task) {
-  if (task.dtype == DType::kBF16) widen<bf16>(task);
-  else widen<float>(task);
+  if (task.dtype == DType::kBF16)
+    widen<bf16>(task);
+  else
+    widen<float>(task);
 }
 
 void multiply(const KeyTask& t) {
   for (int64_t quad = 0; quad < quads_of(t.group); ++quad) {
     const float* q = reinterpret_cast<const float*>(t.query) + quad * kQuad * t.head_size;
-    (t.dtype == DType::kBF16 ? scores_bf16 : scores_f32)(q, t.k, t.keys, t.head_size, t.scores + quad * kDecodeKeys * kQuad);
+    (t.dtype == DType::kBF16 ? scores_bf16 : scores_f32)(q, t.k, t.keys, t.head_size,
+                                                         t.scores + quad * kDecodeKeys * kQuad);
   }
 }
 

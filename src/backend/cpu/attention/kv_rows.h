@@ -37,7 +37,9 @@ class KvRows {
  private:
   static int64_t bytes(const View& v, int dim) { return v.stride(dim) * static_cast<int64_t>(dtype_size(v.dtype())); }
   KvRows(const View& kv, int token_dim)
-      : base_(static_cast<const std::byte*>(kv.data())), token_stride_(bytes(kv, token_dim)), head_stride_(bytes(kv, token_dim + 1)) {}
+      : base_(static_cast<const std::byte*>(kv.data())),
+        token_stride_(bytes(kv, token_dim)),
+        head_stride_(bytes(kv, token_dim + 1)) {}
 
   const std::byte* base_;
   int64_t token_stride_, head_stride_, block_stride_ = 0;

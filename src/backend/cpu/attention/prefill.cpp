@@ -27,9 +27,14 @@ struct SequencePlan {
 class Prefill {
  public:
   Prefill(Context& ctx, const PrefillKernel& kernel, const FlashAttnPrefill::Init& init, const PrefillArgs& args)
-      : ctx_(ctx), kernel_(kernel), init_(init), args_(args), group_(init.num_heads / init.num_kv_heads),
+      : ctx_(ctx),
+        kernel_(kernel),
+        init_(init),
+        args_(args),
+        group_(init.num_heads / init.num_kv_heads),
         rule_{init.softmax_scale, init.logits_soft_cap, init.sliding_window, init.causal},
-        block_bytes_(kernel.block_bytes(init.head_size)), scratch_bytes_(round_up(kernel.scratch_bytes(init.head_size))) {}
+        block_bytes_(kernel.block_bytes(init.head_size)),
+        scratch_bytes_(round_up(kernel.scratch_bytes(init.head_size))) {}
 
   void run() {
     int64_t sequences = args_.cu_seqlens_q.size(0) - 1;
@@ -86,8 +91,8 @@ class Prefill {
 
   // The sequence an item belongs to: the last one that starts at or before it.
   const SequencePlan& find(int64_t item, int64_t SequencePlan::*start) const {
-    const SequencePlan* after =
-        std::upper_bound(plans_, plans_ + num_plans_, item, [&](int64_t i, const SequencePlan& p) { return i < p.*start; });
+    const SequencePlan* after = std::upper_bound(plans_, plans_ + num_plans_, item,
+                                                 [&](int64_t i, const SequencePlan& p) { return i < p.*start; });
     return after[-1];
   }
 
@@ -106,7 +111,8 @@ class Prefill {
       k_rows[j] = k.row(key + j, head);
       v_rows[j] = v.row(key + j, head);
     }
-    kernel_.pack({k_rows, v_rows, keys, init_.head_size, args_.k.dtype(), packed_ + static_cast<size_t>(item) * block_bytes_});
+    kernel_.pack(
+        {k_rows, v_rows, keys, init_.head_size, args_.k.dtype(), packed_ + static_cast<size_t>(item) * block_bytes_});
   }
 
   void attend(int thread, int64_t item) const {
@@ -131,11 +137,18 @@ class Prefill {
     int64_t first_block = std::max(first[0] / kKeysPerBlock, plan.first_block);
     int64_t last_block = (last[kernel_.tile_rows - 1] + kKeysPerBlock - 1) / kKeysPerBlock;
     int64_t packed_block = plan.pack_start + head * plan.blocks + first_block - plan.first_block;
-    kernel_.attend({.q = q, .out = out, .first = first, .last = last, .rows = rows, .head_size = init_.head_size,
+    kernel_.attend({.q = q,
+                    .out = out,
+                    .first = first,
+                    .last = last,
+                    .rows = rows,
+                    .head_size = init_.head_size,
                     .dtype = args_.q.dtype(),
                     .rule = {static_cast<float>(init_.softmax_scale), static_cast<float>(init_.logits_soft_cap)},
-                    .blocks = packed_ + static_cast<size_t>(packed_block) * block_bytes_, .first_block = first_block,
-                    .last_block = std::max(first_block, last_block), .scratch = scratch_ + static_cast<size_t>(thread) * scratch_bytes_});
+                    .blocks = packed_ + static_cast<size_t>(packed_block) * block_bytes_,
+                    .first_block = first_block,
+                    .last_block = std::max(first_block, last_block),
+                    .scratch = scratch_ + static_cast<size_t>(thread) * scratch_bytes_});
   }
 
   static void* address(const View& v, int64_t token, int64_t head) {
@@ -158,14 +171,17 @@ class Prefill {
 
 }  // namespace
 
-void prefill_attention(Context& ctx, const PrefillKernel& kernel, const FlashAttnPrefill::Init& init, const PrefillArgs& args) {
+void prefill_attention(Context& ctx, const PrefillKernel& kernel, const FlashAttnPrefill::Init& init,
+                       const PrefillArgs& args) {
   Prefill(ctx, kernel, init, args).run();
 }
 
 std::string_view refuse_prefill(const FlashAttnPrefill::Init& init, Args args) {
-  if (init.num_kv_heads <= 0 || init.num_heads % init.num_kv_heads != 0) return "it wants the same number of query heads for each kv head";
+  if (init.num_kv_heads <= 0 || init.num_heads % init.num_kv_heads != 0)
+    return "it wants the same number of query heads for each kv head";
   for (size_t i : {3u, 4u, 5u})
-    if (args[i] && (args[i]->dtype() != DType::kI32 || !args[i]->rows_contiguous())) return "its tables must be i32 with contiguous rows";
+    if (args[i] && (args[i]->dtype() != DType::kI32 || !args[i]->rows_contiguous()))
+      return "its tables must be i32 with contiguous rows";
   return refuse_floats({&args[0], &args[1], &args[2], &args[6]});
 }
 

@@ -1,5 +1,6 @@
-// Attention of many queries: keys and values are packed once into blocks, then tiles of queries walk over the blocks with
-// an online softmax. What a block looks like inside and the arithmetic on it are a kernel's; everything else is here.
+// Attention of many queries: keys and values are packed once into blocks, then tiles of queries walk over the blocks
+// with an online softmax. What a block looks like inside and the arithmetic on it are a kernel's; everything else is
+// here.
 //
 // A tile weighs keys of a block that some of its queries do not see with zero. So a NaN or infinity among the values
 // reaches all queries of a tile that has its key in a block, never only those that see it; no other number does.
@@ -55,7 +56,8 @@ struct PrefillArgs {
   View out;
 };
 
-void prefill_attention(Context& ctx, const PrefillKernel& kernel, const FlashAttnPrefill::Init& init, const PrefillArgs& args);
+void prefill_attention(Context& ctx, const PrefillKernel& kernel, const FlashAttnPrefill::Init& init,
+                       const PrefillArgs& args);
 std::string_view refuse_prefill(const FlashAttnPrefill::Init& init, Args args);
 
 extern const PrefillKernel kPrefillTiles;    // any CPU, bf16 and f32, computes in f32

@@ -1,6 +1,6 @@
-// The prefill kernel with AMX tiles. Both products are computed transposed, so that a query is a lane of a vector from the
-// scores to the output: S^T [key][query] = K Q^T, then O^T [Dh][query] += V^T P^T. The softmax needs no sums across a
-// vector, and weights in pairs of keys are already what a tile product wants as its second operand.
+// The prefill kernel with AMX tiles. Both products are computed transposed, so that a query is a lane of a vector from
+// the scores to the output: S^T [key][query] = K Q^T, then O^T [Dh][query] += V^T P^T. The softmax needs no sums across
+// a vector, and weights in pairs of keys are already what a tile product wants as its second operand.
 //
 // Weights are rounded to bf16 before they meet the values; their sum is taken before that, in f32.
 #include <algorithm>
@@ -22,9 +22,11 @@ constexpr float kInfinity = __builtin_inff();
 // Dh in whole pairs of tiles, for either product.
 int64_t steps_of(int64_t head_size) { return (head_size + kTileColumns - 1) / kTileColumns; }
 
-// A block: keys [kKeysPerBlock / 16][step] tiles of 16 keys by 32 elements; values [kKeysPerBlock / 32][step][2] tiles of
-// 16 elements by 32 keys.
-size_t block_bytes(int64_t head_size) { return static_cast<size_t>(2 * kKeysPerBlock * steps_of(head_size) * kTileColumns * 2); }
+// A block: keys [kKeysPerBlock / 16][step] tiles of 16 keys by 32 elements; values [kKeysPerBlock / 32][step][2] tiles
+// of 16 elements by 32 keys.
+size_t block_bytes(int64_t head_size) {
+  return static_cast<size_t>(2 * kKeysPerBlock * steps_of(head_size) * kTileColumns * 2);
+}
 int64_t key_bytes(int64_t head_size) { return static_cast<int64_t>(block_bytes(head_size)) / 2; }
 
 FK_AMX void pack_keys(const PackBlockTask& t) {
@@ -48,8 +50,10 @@ FK_AMX void pack_values(const PackBlockTask& t) {
 #pragma GCC unroll 16
       for (int i = 0; i < 16; ++i) {
         int64_t even = key + 2 * i, odd = even + 1;
-        __m256i low = even < t.keys ? _mm256_maskz_loadu_epi16(mask, static_cast<const uint16_t*>(t.v[even]) + d) : _mm256_setzero_si256();
-        __m256i high = odd < t.keys ? _mm256_maskz_loadu_epi16(mask, static_cast<const uint16_t*>(t.v[odd]) + d) : _mm256_setzero_si256();
+        __m256i low = even < t.keys ? _mm256_maskz_loadu_epi16(mask, static_cast<const uint16_t*>(t.v[even]) + d)
+                                    : _mm256_setzero_si256();
+        __m256i high = odd < t.keys ? _mm256_maskz_loadu_epi16(mask, static_cast<const uint16_t*>(t.v[odd]) + d)
+                                    : _mm256_setzero_si256();
         r[i] = _mm512_or_si512(_mm512_cvtepu16_epi32(low), _mm512_slli_epi32(_mm512_cvtepu16_epi32(high), 16));
       }
       avx512::transpose16(r);
@@ -63,8 +67,8 @@ void pack(const PackBlockTask& task) {
   pack_values(task);
 }
 
-// 2^x for x <= 0 within 3e-6, far below the rounding of weights to bf16: 2^floor(x) times a polynomial in the rest, fitted
-// for the least largest relative error. -infinity yields 0, a NaN stays one.
+// 2^x for x <= 0 within 3e-6, far below the rounding of weights to bf16: 2^floor(x) times a polynomial in the rest,
+// fitted for the least largest relative error. -infinity yields 0, a NaN stays one.
 FK_AMX_INLINE __m512 exp2_lanes(__m512 x) {
   __m512 f = _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
   __m512 p = _mm512_set1_ps(1.35341678e-2f);
@@ -77,8 +81,8 @@ FK_AMX_INLINE __m512 exp2_lanes(__m512 x) {
 
 // Rounded to bf16, lanes of the two side by side.
 FK_AMX_INLINE __m512i pair_up(__m512 even, __m512 odd) {
-  const __m512i interleave = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4,
-                                              19, 3, 18, 2, 17, 1, 16, 0);
+  const __m512i interleave = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22,
+                                              6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
   return _mm512_permutexvar_epi16(interleave, (__m512i)_mm512_cvtne2ps_pbh(odd, even));
 }
 
@@ -104,7 +108,8 @@ FK_AMX_INLINE void store_sums(float* to) {
   _tile_stored(3, to + 16 * kRows + 16, kRowBytes);
 }
 // sums += two tiles, one below the other, times two tiles side by side.
-FK_AMX_INLINE void add_product(const std::byte* a0, const std::byte* a1, const std::byte* b0, const std::byte* b1, int64_t b_stride) {
+FK_AMX_INLINE void add_product(const std::byte* a0, const std::byte* a1, const std::byte* b0, const std::byte* b1,
+                               int64_t b_stride) {
   _tile_loadd(6, b0, b_stride);
   _tile_loadd(7, b1, b_stride);
   _tile_stream_loadd(4, a0, 64);
@@ -120,8 +125,8 @@ struct Lanes {
   __m512 largest, sum;
 };
 
-// Scores [keys][kRows] of sixteen queries become weights, rounded to bf16. Those of keys 2i and 2i+1 lie side by side where
-// the score of key 2i was. The sums so far are to be multiplied by what is returned.
+// Scores [keys][kRows] of sixteen queries become weights, rounded to bf16. Those of keys 2i and 2i+1 lie side by side
+// where the score of key 2i was. The sums so far are to be multiplied by what is returned.
 FK_AMX_INLINE __m512 weigh(float* scores, int64_t keys, float factor, Lanes& state) {
   __m512 largest = state.largest, other = largest;
 #pragma GCC unroll 4
@@ -180,8 +185,8 @@ FK_AMX_INLINE void store_outputs(const AttendTask& t, int64_t row, const float* 
   }
 }
 
-// Blocks whose scores are held at a time. After a tile product this CPU runs 512-bit arithmetic at half its rate for some
-// 1500 cycles, so the two had better take turns seldom; but the scores should stay in the first-level cache.
+// Blocks whose scores are held at a time. After a tile product this CPU runs 512-bit arithmetic at half its rate for
+// some 1500 cycles, so the two had better take turns seldom; but the scores should stay in the first-level cache.
 constexpr int64_t kBatch = 4;
 
 size_t scratch_bytes(int64_t head_size) {
@@ -193,11 +198,18 @@ size_t scratch_bytes(int64_t head_size) {
 class Tile {
  public:
   explicit Tile(const AttendTask& task)
-      : t_(task), steps_(steps_of(task.head_size)), columns_(steps_ * kTileColumns), block_bytes_(2 * key_bytes(task.head_size)),
-        q_(task.scratch), scores_(reinterpret_cast<float*>(q_ + steps_ * 2 * kTileBytes)), sums_(scores_ + kBatch * kKeysPerBlock * kRows),
+      : t_(task),
+        steps_(steps_of(task.head_size)),
+        columns_(steps_ * kTileColumns),
+        block_bytes_(2 * key_bytes(task.head_size)),
+        q_(task.scratch),
+        scores_(reinterpret_cast<float*>(q_ + steps_ * 2 * kTileBytes)),
+        sums_(scores_ + kBatch * kKeysPerBlock * kRows),
         // Where scores need a function of their own, the scale is part of it; else it goes into the exponent.
-        finish_(task.rule.soft_cap > 0 || !(task.rule.scale > 0)), factor_(finish_ ? kLog2e : task.rule.scale * kLog2e),
-        all_from_(*std::max_element(task.first, task.first + kRows)), all_to_(*std::min_element(task.last, task.last + kRows)) {}
+        finish_(task.rule.soft_cap > 0 || !(task.rule.scale > 0)),
+        factor_(finish_ ? kLog2e : task.rule.scale * kLog2e),
+        all_from_(*std::max_element(task.first, task.first + kRows)),
+        all_to_(*std::min_element(task.last, task.last + kRows)) {}
 
   FK_AMX void run() {
     amx::use_whole_tiles();
@@ -215,7 +227,8 @@ class Tile {
       __m512 rescale_low = weigh(scores_, count * kKeysPerBlock, factor_, low);
       __m512 rescale_high = weigh(scores_ + 16, count * kKeysPerBlock, factor_, high);
       bool first = b == t_.first_block;
-      if (!first && !(all_ones(rescale_low) && all_ones(rescale_high))) rescale_sums(sums_, columns_, rescale_low, rescale_high);
+      if (!first && !(all_ones(rescale_low) && all_ones(rescale_high)))
+        rescale_sums(sums_, columns_, rescale_low, rescale_high);
       amx::memory_barrier();
       multiply_values(blocks, count, first);
       amx::memory_barrier();
@@ -231,7 +244,8 @@ class Tile {
     float* to = scores_;
     for (int64_t i = 0; i < count; ++i, blocks += block_bytes_) {
       const std::byte* keys = blocks;
-      for (int64_t j = 0; j < kKeysPerBlock; j += 2 * kTileRows, to += 2 * kTileRows * kRows, keys += 2 * steps_ * kTileBytes) {
+      for (int64_t j = 0; j < kKeysPerBlock;
+           j += 2 * kTileRows, to += 2 * kTileRows * kRows, keys += 2 * steps_ * kTileBytes) {
         zero_sums();
         for (int64_t s = 0; s < steps_; ++s) {
           const std::byte *a = keys + s * kTileBytes, *q = q_ + s * 2 * kTileBytes;
@@ -254,12 +268,15 @@ class Tile {
   FK_AMX_INLINE void multiply_values(const std::byte* blocks, int64_t count, bool first) const {
     for (int64_t s = 0; s < steps_; ++s) {
       float* to = sums_ + s * kTileColumns * kRows;
-      if (first) zero_sums();
-      else load_sums(to);
+      if (first)
+        zero_sums();
+      else
+        load_sums(to);
       const auto* weights = reinterpret_cast<const std::byte*>(scores_);
       for (int64_t i = 0; i < count; ++i) {
         const std::byte* values = blocks + i * block_bytes_ + block_bytes_ / 2 + s * 2 * kTileBytes;
-        for (int64_t j = 0; j < kKeysPerBlock; j += kTileColumns, values += steps_ * 2 * kTileBytes, weights += kTileColumns * kRowBytes)
+        for (int64_t j = 0; j < kKeysPerBlock;
+             j += kTileColumns, values += steps_ * 2 * kTileBytes, weights += kTileColumns * kRowBytes)
           add_product(values, values + kTileBytes, weights, weights + 64, 2 * kRowBytes);
       }
       store_sums(to);

@@ -1,7 +1,7 @@
 // The prefill kernel for every CPU: f32 arithmetic in loops the compiler vectorises, sixteen queries side by side.
 //
-// Both products have one form: eight rows of sums, a step of the reduction adds eight numbers of a packed panel times one
-// vector of lanes. Keys are packed [key / 8][Dh][8] for the scores, values [Dh / 8][key][8] for the output.
+// Both products have one form: eight rows of sums, a step of the reduction adds eight numbers of a packed panel times
+// one vector of lanes. Keys are packed [key / 8][Dh][8] for the scores, values [Dh / 8][key][8] for the output.
 #include <algorithm>
 #include <limits>
 
@@ -18,7 +18,8 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 int64_t padded(int64_t head_size) { return (head_size + kPanel - 1) / kPanel * kPanel; }
 
 // sums[kPanel][kLanes] += panel[steps][kPanel] * lanes[steps][kLanes]; steps > 0.
-FK_SIMD_CLONES void add_product(const float* __restrict panel, const float* __restrict lanes, int64_t steps, float* __restrict sums) {
+FK_SIMD_CLONES void add_product(const float* __restrict panel, const float* __restrict lanes, int64_t steps,
+                                float* __restrict sums) {
 #pragma omp simd
   for (int64_t l = 0; l < kLanes; ++l) {
     float sum[kPanel];
@@ -91,8 +92,10 @@ void pack_rows(const PackBlockTask& t) {
 }
 
 void pack(const PackBlockTask& task) {
-  if (task.dtype == DType::kBF16) pack_rows<bf16>(task);
-  else pack_rows<float>(task);
+  if (task.dtype == DType::kBF16)
+    pack_rows<bf16>(task);
+  else
+    pack_rows<float>(task);
 }
 
 template <class T>
@@ -109,7 +112,9 @@ void store_outputs(const AttendTask& t, const float* sums, const Softmax& state)
   }
 }
 
-size_t block_bytes(int64_t head_size) { return static_cast<size_t>(kKeysPerBlock * (head_size + padded(head_size))) * sizeof(float); }
+size_t block_bytes(int64_t head_size) {
+  return static_cast<size_t>(kKeysPerBlock * (head_size + padded(head_size))) * sizeof(float);
+}
 
 size_t scratch_bytes(int64_t head_size) {
   return static_cast<size_t>((head_size + kKeysPerBlock + padded(head_size)) * kLanes) * sizeof(float);
@@ -128,16 +133,19 @@ void attend(const AttendTask& t) {
   // Between these every row sees every key.
   int32_t all_from = *std::max_element(t.first, t.first + kLanes), all_to = *std::min_element(t.last, t.last + kLanes);
   for (int64_t b = t.first_block; b < t.last_block; ++b) {
-    const auto* keys = reinterpret_cast<const float*>(t.blocks + static_cast<size_t>(b - t.first_block) * block_bytes(Dh));
+    const auto* keys =
+        reinterpret_cast<const float*>(t.blocks + static_cast<size_t>(b - t.first_block) * block_bytes(Dh));
     const float* values = keys + kKeysPerBlock * Dh;
     int64_t key = b * kKeysPerBlock;
     std::fill_n(scores, kKeysPerBlock * kLanes, 0.0f);
     for (int64_t j = 0; j < kKeysPerBlock; j += kPanel) add_product(keys + j * Dh, q, Dh, scores + j * kLanes);
     finish_scores(scores, kKeysPerBlock * kLanes, t.rule);
-    if (key < all_from || key + kKeysPerBlock > all_to) mask_scores(scores, kKeysPerBlock, kLanes, key, t.first, t.last);
+    if (key < all_from || key + kKeysPerBlock > all_to)
+      mask_scores(scores, kKeysPerBlock, kLanes, key, t.first, t.last);
     online_softmax(scores, kKeysPerBlock, state);
     rescale_rows(sums, columns, state.rescale);
-    for (int64_t d = 0; d < columns; d += kPanel) add_product(values + d * kKeysPerBlock, scores, kKeysPerBlock, sums + d * kLanes);
+    for (int64_t d = 0; d < columns; d += kPanel)
+      add_product(values + d * kKeysPerBlock, scores, kKeysPerBlock, sums + d * kLanes);
   }
   t.dtype == DType::kBF16 ? store_outputs<bf16>(t, sums, state) : store_outputs<float>(t, sums, state);
 }

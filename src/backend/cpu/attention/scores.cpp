@@ -34,7 +34,8 @@ FK_SIMD_CLONES void finish_scores(float* scores, int64_t n, const ScoreRule& rul
   for (int64_t i = 0; i < n; ++i) scores[i] = cap * vtanh(scores[i] * inner);
 }
 
-FK_SIMD_CLONES void mask_scores(float* scores, int64_t keys, int64_t lanes, int64_t key, const int32_t* first, const int32_t* last) {
+FK_SIMD_CLONES void mask_scores(float* scores, int64_t keys, int64_t lanes, int64_t key, const int32_t* first,
+                                const int32_t* last) {
   for (int64_t j = 0; j < keys; ++j) {
     auto at = static_cast<int32_t>(key + j);
     float* row = scores + j * lanes;

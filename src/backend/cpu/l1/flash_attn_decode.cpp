@@ -13,7 +13,8 @@ class FlashAttnDecodeSplitKv final : public FlashAttnDecode {
 
   std::string_view refuse(Args args) const override { return refuse_decode(init_, args); }
 
-  void forward(Context& ctx, View q, View k_cache, View v_cache, View cache_seqlens, View block_table, View out) override {
+  void forward(Context& ctx, View q, View k_cache, View v_cache, View cache_seqlens, View block_table,
+               View out) override {
     decode_attention(ctx, kDecodeDot, init_, {q, k_cache, v_cache, cache_seqlens, block_table, out});
   }
 };

@@ -13,7 +13,8 @@ class FlashAttnPrefillTiles final : public FlashAttnPrefill {
 
   std::string_view refuse(Args args) const override { return refuse_prefill(init_, args); }
 
-  void forward(Context& ctx, View q, View k, View v, View cu_seqlens_q, View cu_seqlens_k, OptView block_table, View out) override {
+  void forward(Context& ctx, View q, View k, View v, View cu_seqlens_q, View cu_seqlens_k, OptView block_table,
+               View out) override {
     prefill_attention(ctx, kPrefillTiles, init_, {q, k, v, cu_seqlens_q, cu_seqlens_k, block_table, out});
   }
 };

@@ -19,7 +19,8 @@ class FlashAttnPrefillAmxBf16 final : public FlashAttnPrefill {
     return refuse_prefill(init_, args);
   }
 
-  void forward(Context& ctx, View q, View k, View v, View cu_seqlens_q, View cu_seqlens_k, OptView block_table, View out) override {
+  void forward(Context& ctx, View q, View k, View v, View cu_seqlens_q, View cu_seqlens_k, OptView block_table,
+               View out) override {
     prefill_attention(ctx, kPrefillAmxBf16, init_, {q, k, v, cu_seqlens_q, cu_seqlens_k, block_table, out});
   }
 };
