@@ -55,7 +55,9 @@ class Decode {
     while (per_task > 1 && splits_ * ((kv_heads_ + per_task - 1) / per_task) < kTasksPerThread * ctx_.pool.threads())
       per_task /= 2;
     int64_t parts = (kv_heads_ + per_task - 1) / per_task;
-    scratch_bytes_ = round_up((per_task * quads_ * kDecodeKeys * kQuad + kDecodeKeys * padded_head(Dh_)) * 4);
+    // Where a window starts inside a block, weighing rounds up beyond the last score: kSumLanes more.
+    scratch_bytes_ =
+        round_up((kDecodeKeys * padded_head(Dh_) + per_task * quads_ * kDecodeKeys * kQuad + kSumLanes) * 4);
     scratch_ = bytes(scratch_bytes_ * ctx_.pool.threads());
     for_items(ctx_.pool, splits_ * parts, [&](int thread, int64_t i) {
       int64_t head = i % parts * per_task;

@@ -34,9 +34,9 @@ struct QuadState {
 
 void clear_state(const QuadState& state, int64_t head_size);
 
-// Weighs the values of 1 .. kDecodeKeys keys: scores [kDecodeKeys][kQuad] are products q . k at first and weights
-// afterwards, from the first one on; v holds the addresses of the values, `panels` is scratch for
-// kDecodeKeys * padded_head(Dh) floats.
+// Weighs the values of 1 .. kDecodeKeys keys: scores [keys][kQuad] are products q . k at first and weights afterwards,
+// and what lies behind them up to the next multiple of kSumLanes floats is overwritten; v holds the addresses of the
+// values, `panels` is scratch for keys * padded_head(Dh) floats.
 struct DecodeBlockTask {
   float* scores;
   const void* const* v;
