@@ -22,7 +22,7 @@ function(fk_module folder)
   endif()
   string(REPLACE "/" "_" name "fk_${folder}")
   add_library(${name} OBJECT ${sources})
-  target_include_directories(${name} PUBLIC "${CMAKE_SOURCE_DIR}/src")
+  target_include_directories(${name} PUBLIC "${CMAKE_SOURCE_DIR}/src" "${CMAKE_SOURCE_DIR}/include")
   target_link_libraries(${name} PUBLIC fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json yaml-cpp Threads::Threads)
   set(FK_MODULES ${FK_MODULES} ${name} CACHE INTERNAL "")
   include("${CMAKE_SOURCE_DIR}/src/${folder}/module.cmake" OPTIONAL)  # where a folder needs more than its sources
@@ -48,7 +48,7 @@ endfunction()
 
 # fk_link(TARGET): link every module into an executable. Objects are named one by one, so none is dropped.
 function(fk_link target)
-  target_include_directories(${target} PRIVATE "${CMAKE_SOURCE_DIR}/src")
+  target_include_directories(${target} PRIVATE "${CMAKE_SOURCE_DIR}/src" "${CMAKE_SOURCE_DIR}/include")
   foreach(module IN LISTS FK_MODULES)
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:${module}>)
   endforeach()

@@ -14,8 +14,17 @@ void Node::bind(const Lookup& weight) {
     FK_CHECK(v.spec() == p.spec, "a weight was bound with another shape or dtype than its operator asked for");
     views.push_back(v);
   }
-  bind_own(views);
+  bind_own(views, weight);
   for (Node* child : children_) child->bind(weight);
+}
+
+std::pair<std::vector<std::string>, std::vector<View>> Node::subtree_params(const Lookup& weight) const {
+  std::pair<std::vector<std::string>, std::vector<View>> found;
+  for (const ParamSpec& p : collect_params(*this)) {
+    found.first.push_back(path_.empty() ? p.name : p.name.substr(path_.size() + 1));
+    found.second.push_back(weight(p.name));
+  }
+  return found;
 }
 
 void walk(const Node& root, const std::function<void(const Node&, int)>& visit) {

@@ -62,7 +62,9 @@ class Node {
   void bind(const Lookup& weight);
 
  protected:
-  virtual void bind_own(const std::vector<View>& params) = 0;
+  virtual void bind_own(const std::vector<View>& params, const Lookup& weight) = 0;
+  // Weights of this node and all below it, by names relative to this node.
+  std::pair<std::vector<std::string>, std::vector<View>> subtree_params(const Lookup& weight) const;
   const OperatorInfo& info_;
   std::string path_;
   Fields init_;

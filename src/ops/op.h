@@ -81,7 +81,7 @@ class OpNode final : public Node {
     Node* outer = std::exchange(builder.parent_, this);
     for (const ImplementationInfo& candidate : info_.implementations) {
       if (!detail::usable(info_, candidate, builder.options_)) continue;
-      slots_.push_back({std::unique_ptr<T>(static_cast<T*>(candidate.create(&typed_init_, builder))), &candidate, {}});
+      slots_.push_back({create(candidate, builder), &candidate, {}});
     }
     builder.parent_ = outer;
     if (slots_.empty()) detail::throw_no_implementation(T::kName, builder.options_);
@@ -116,8 +116,15 @@ class OpNode final : public Node {
   }
 
  protected:
-  void bind_own(const std::vector<View>& params) override {
-    for (Slot& slot : slots_) slot.implementation->bind(params);
+  void bind_own(const std::vector<View>& params, const Lookup& weight) override {
+    for (Slot& slot : slots_) {
+      if (slot.info->foreign == nullptr) {
+        slot.implementation->bind(params);
+      } else {
+        auto [names, views] = subtree_params(weight);
+        static_cast<ForeignAdapter<T>&>(*slot.implementation).foreign().bind(names, views);
+      }
+    }
   }
 
  private:
@@ -127,6 +134,12 @@ class OpNode final : public Node {
     const ImplementationInfo* info;
     std::array<int64_t, kSizeClasses> calls;
   };
+
+  std::unique_ptr<T> create(const ImplementationInfo& from, Builder& builder) const {
+    if (from.foreign != nullptr)
+      return std::make_unique<ForeignAdapter<T>>(typed_init_, from.foreign->create(this->init_));
+    return std::unique_ptr<T>(static_cast<T*>(from.create(&typed_init_, builder)));
+  }
 
   typename T::Init typed_init_;
   DeviceKind device_;

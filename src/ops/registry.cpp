@@ -50,4 +50,13 @@ void Registry::add(std::string_view op, const ImplementationInfo& implementation
   list.insert(std::upper_bound(list.begin(), list.end(), implementation, worse), implementation);
 }
 
+void Registry::add_foreign(std::string_view op, std::string_view name, DeviceKind device,
+                           std::shared_ptr<const ForeignKernel> kernel) {
+  constexpr int kBeforeEverything = 1 << 20;
+  at(op);  // an error that names the closest operator, rather than a new one
+  auto& list = declare(op).implementations;
+  std::erase_if(list, [&](const ImplementationInfo& i) { return i.name == name && i.foreign != nullptr; });
+  add(op, {.name = name, .device = device, .rank = kBeforeEverything, .foreign = std::move(kernel)});
+}
+
 }  // namespace fk

@@ -9,6 +9,7 @@
 
 #include "core/device.h"
 #include "ops/contract.h"
+#include "ops/foreign.h"
 #include "ops/node.h"
 
 namespace fk {
@@ -25,6 +26,8 @@ struct ImplementationInfo {
   std::string_view (*unavailable)() = nullptr;
   // Makes a T of the operator it implements, owned by the caller, who knows the type.
   Operator* (*create)(const void* init, Builder& builder) = nullptr;
+  // Instead of `create`, for what comes from outside this program.
+  std::shared_ptr<const ForeignKernel> foreign = nullptr;
 };
 
 struct OperatorInfo {
@@ -61,6 +64,10 @@ class Registry {
 
   OperatorInfo& declare(std::string_view name);
   void add(std::string_view op, const ImplementationInfo& implementation);
+  // Puts a foreign kernel before everything else the operator has, in the place of an earlier one of that name (whose
+  // text must outlive the registry). Only while no tree exists: nodes point into the list.
+  void add_foreign(std::string_view op, std::string_view name, DeviceKind device,
+                   std::shared_ptr<const ForeignKernel> kernel);
 
  private:
   std::vector<std::unique_ptr<OperatorInfo>> operators_;

@@ -1,0 +1,295 @@
+// fastkernels/candidate.h: everything a candidate needs, in one header.
+//
+//   #include <fastkernels/candidate.h>
+//
+//   class RMSNorm : public fk::RMSNorm {
+//    public:
+//     using fk::RMSNorm::RMSNorm;
+//     void forward(fk::Context& ctx, fk::View x, fk::OptView residual, fk::View out, fk::OptView residual_out)
+//     override;
+//   };
+//   FK_CANDIDATE(RMSNorm)
+//
+// fk::RMSNorm and its siblings stand in fastkernels/operators.h, which fastkernels writes from its own contracts. No
+// standard library header is included here: they cost more compile time than most kernels.
+#pragma once
+
+#include <fastkernels/kernel_abi.h>
+
+extern "C" int snprintf(char*, size_t, const char*, ...) noexcept;
+
+namespace fk {
+
+enum class DType : int32_t { kF64, kF32, kF16, kBF16, kF8E4M3, kF8E5M2, kI8, kU8, kI32, kI64, kBool };
+
+// The upper half of a float; conversion to it rounds to nearest, ties to even, and keeps NaN.
+struct bf16 {
+  uint16_t bits;
+
+  bf16() = default;
+  bf16(float x) {
+    uint32_t u;
+    __builtin_memcpy(&u, &x, 4);
+    uint32_t rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
+    bits = static_cast<uint16_t>(x != x ? (u >> 16) | 0x40 : rounded);
+  }
+  operator float() const {
+    uint32_t u = static_cast<uint32_t>(bits) << 16;
+    float x;
+    __builtin_memcpy(&x, &u, 4);
+    return x;
+  }
+};
+
+using f16 = _Float16;
+
+template <class T>
+inline constexpr int kDTypeOf = -1;
+template <>
+inline constexpr int kDTypeOf<double> = 0;
+template <>
+inline constexpr int kDTypeOf<float> = 1;
+template <>
+inline constexpr int kDTypeOf<f16> = 2;
+template <>
+inline constexpr int kDTypeOf<bf16> = 3;
+template <>
+inline constexpr int kDTypeOf<int8_t> = 6;
+template <>
+inline constexpr int kDTypeOf<uint8_t> = 7;
+template <>
+inline constexpr int kDTypeOf<int32_t> = 8;
+template <>
+inline constexpr int kDTypeOf<int64_t> = 9;
+template <>
+inline constexpr int kDTypeOf<bool> = 10;
+
+// What a candidate throws to say in a sentence what is wrong; anything else thrown is reported without its words.
+struct Error {
+  char text[240];
+  template <class... A>
+  explicit Error(const char* format, A... args) {
+    if constexpr (sizeof...(A) == 0)
+      snprintf(text, sizeof text, "%s", format);
+    else
+      snprintf(text, sizeof text, format, args...);
+  }
+};
+
+// A strided window on memory the host owns.
+class View {
+ public:
+  View() = default;
+  explicit View(const fk_view& v) : v_(v) {}
+
+  void* data() const { return v_.data; }
+  DType dtype() const { return static_cast<DType>(v_.dtype); }
+  int rank() const { return v_.rank; }
+  int64_t size(int dim) const { return v_.shape[dim < 0 ? dim + v_.rank : dim]; }
+  int64_t stride(int dim) const { return v_.stride[dim < 0 ? dim + v_.rank : dim]; }  // in elements
+  int64_t numel() const {
+    int64_t n = 1;
+    for (int i = 0; i < v_.rank; ++i) n *= v_.shape[i];
+    return n;
+  }
+  bool contiguous() const {
+    int64_t expected = 1;
+    for (int i = v_.rank - 1; i >= 0; --i) {
+      if (v_.shape[i] > 1 && v_.stride[i] != expected) return false;
+      expected *= v_.shape[i];
+    }
+    return true;
+  }
+
+  template <class T>
+  T* ptr() const {
+    if (kDTypeOf<T> != v_.dtype) throw Error("a view of dtype %d was read as another type", v_.dtype);
+    return static_cast<T*>(v_.data);
+  }
+  // Row t of the first dimension.
+  template <class T>
+  T* row(int64_t t) const {
+    return ptr<T>() + t * v_.stride[0];
+  }
+
+ private:
+  fk_view v_{};
+};
+
+// A View that may be absent.
+class OptView {
+ public:
+  OptView() = default;
+  explicit OptView(const fk_view& v) : view_(v), present_(v.present != 0) {}
+  explicit operator bool() const { return present_; }
+  const View& operator*() const { return view_; }
+  const View* operator->() const { return &view_; }
+
+ private:
+  View view_;
+  bool present_ = false;
+};
+
+struct SequenceGroup {
+  int64_t num_sequences, num_tokens;
+  View cu_seqlens_q, cu_seqlens_k, seq_lens, block_table;
+  explicit SequenceGroup(const fk_sequence_group& g)
+      : num_sequences(g.num_sequences),
+        num_tokens(g.num_tokens),
+        cu_seqlens_q(g.cu_seqlens_q),
+        cu_seqlens_k(g.cu_seqlens_k),
+        seq_lens(g.seq_lens),
+        block_table(g.block_table) {}
+};
+
+class Context {
+ public:
+  explicit Context(const fk_context& c) : c_(c) {}
+
+  int threads() const { return c_.threads; }
+  // body(begin, end) over 0 .. n-1, in chunks of `grain`, on the host's threads.
+  template <class Body>
+  void parallel_for(int64_t n, int64_t grain, const Body& body) {
+    c_.parallel_for(
+        c_.host, n, grain,
+        [](void* user, int64_t begin, int64_t end) { (*static_cast<const Body*>(user))(begin, end); },
+        const_cast<Body*>(&body));
+  }
+  // 64-byte aligned, until forward returns.
+  template <class T>
+  T* scratch(int64_t elements) {
+    return static_cast<T*>(c_.scratch(c_.host, static_cast<size_t>(elements) * sizeof(T)));
+  }
+
+  bool has_attention() const { return c_.attention != nullptr; }
+  SequenceGroup decode() const { return SequenceGroup(c_.attention->decode); }
+  SequenceGroup prefill() const { return SequenceGroup(c_.attention->prefill); }
+  View slot_mapping() const { return View(c_.attention->slot_mapping); }
+  View key_cache(int64_t layer) const { return View(c_.kv_cache[2 * layer]); }
+  View value_cache(int64_t layer) const { return View(c_.kv_cache[2 * layer + 1]); }
+
+ private:
+  const fk_context& c_;
+};
+
+namespace detail {
+inline bool same_text(const char* a, const char* b) {
+  while (*a != 0 && *a == *b) ++a, ++b;
+  return *a == *b;
+}
+}  // namespace detail
+
+// Constructor arguments by name; operators.h reads them into each operator's Init.
+class Fields {
+ public:
+  Fields(const fk_field* fields, size_t n) : fields_(fields), n_(n) {}
+  int64_t integer(const char* name) const { return at(name).integer; }
+  bool boolean(const char* name) const { return at(name).integer != 0; }
+  double real(const char* name) const { return at(name).real; }
+  const char* text(const char* name) const { return at(name).text; }
+  Fields fields(const char* name) const { return {at(name).fields, static_cast<size_t>(at(name).integer)}; }
+  const fk_field& at(const char* name) const {
+    for (size_t i = 0; i < n_; ++i)
+      if (detail::same_text(fields_[i].name, name)) return fields_[i];
+    throw Error("there is no constructor argument '%s'", name);
+  }
+
+ private:
+  const fk_field* fields_;
+  size_t n_;
+};
+
+struct Integers {
+  const int64_t* data;
+  int64_t size;
+  int64_t operator[](int64_t i) const { return data[i]; }
+};
+
+// What all operators have in common.
+class Operator {
+ public:
+  virtual ~Operator() = default;
+
+  // Why this candidate cannot take a call with such arguments; null when it can. The baseline takes it then.
+  virtual const char* refuse(const fk_view* /*args*/) const { return nullptr; }
+
+  // Weights are bound: repack them here if you like. Called again whenever they change.
+  virtual void prepare() {}
+
+  void bind(const char* const* names, const fk_view* params, size_t n) {
+    names_ = names, params_ = params, count_ = n;
+    prepare();
+  }
+
+ protected:
+  // A weight by its name in the checkpoint, relative to the operator: "weight", "gate_up_proj.weight".
+  OptView find_weight(const char* name) const {
+    for (size_t i = 0; i < count_; ++i)
+      if (detail::same_text(names_[i], name)) return OptView(params_[i]);
+    return {};
+  }
+  View weight(const char* name) const {
+    OptView found = find_weight(name);
+    if (!found) throw Error("there is no weight '%s'", name);
+    return *found;
+  }
+
+ private:
+  const char* const* names_ = nullptr;
+  const fk_view* params_ = nullptr;
+  size_t count_ = 0;
+};
+
+}  // namespace fk
+
+#include <fastkernels/operators.h>
+
+namespace fk::detail {
+
+template <class Body>
+int guarded(char* error, size_t error_size, const Body& body) {
+  try {
+    body();
+    return 0;
+  } catch (const Error& e) {
+    snprintf(error, error_size, "%s", e.text);
+  } catch (...) {
+    snprintf(error, error_size, "it threw an exception");
+  }
+  return 1;
+}
+
+template <class T>
+constexpr fk_candidate candidate_table() {
+  using Contract = typename T::Contract;
+  return {FK_ABI_VERSION,
+          sizeof(fk_candidate),
+          Contract::kName,
+          Contract::kSignature,
+          [](const fk_field* init, size_t n, void** object, char* error, size_t size) {
+            return guarded(error, size, [&] {
+              // Stored as the contract's class, which is what the other functions cast back to.
+              *object = static_cast<Contract*>(new T(typename Contract::Init(Fields(init, n))));
+            });
+          },
+          [](void* object) { delete static_cast<Contract*>(object); },
+          [](void* object, const char* const* names, const fk_view* params, size_t n, char* error, size_t size) {
+            return guarded(error, size, [&] { static_cast<Contract*>(object)->bind(names, params, n); });
+          },
+          [](void* object, const fk_view* args, size_t) { return static_cast<Contract*>(object)->refuse(args); },
+          [](void* object, const fk_context* context, const fk_view* args, size_t, char* error, size_t size) {
+            return guarded(error, size, [&] {
+              Context ctx(*context);
+              Contract::call(*static_cast<Contract*>(object), ctx, args);
+            });
+          }};
+}
+
+}  // namespace fk::detail
+
+// Once, at the end of the file, with the name of the class.
+#define FK_CANDIDATE(T)                                                                            \
+  extern "C" __attribute__((visibility("default"))) const fk_candidate* fk_candidate_entry(void) { \
+    static constexpr fk_candidate table = ::fk::detail::candidate_table<T>();                      \
+    return &table;                                                                                 \
+  }

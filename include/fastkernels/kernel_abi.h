@@ -1,0 +1,92 @@
+/* The boundary between fastkernels and a candidate's shared object: plain C, versioned, checked at load.
+ *
+ * Candidates never see this file directly; fastkernels/candidate.h puts classes around it. It includes nothing but
+ * fixed-width integers, so that a candidate compiles in a moment. */
+#ifndef FASTKERNELS_KERNEL_ABI_H
+#define FASTKERNELS_KERNEL_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define FK_ABI_VERSION 1
+#define FK_ABI_MAX_RANK 5
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A strided window on memory the host owns; `data` is null where an optional argument is absent. Strides count
+ * elements. dtype numbers are those of fk::DType. */
+typedef struct {
+  void* data;
+  int32_t dtype;
+  int32_t rank;
+  int64_t shape[FK_ABI_MAX_RANK];
+  int64_t stride[FK_ABI_MAX_RANK];
+  int32_t present;
+} fk_view;
+
+typedef enum { FK_BOOL = 0, FK_INTEGER = 1, FK_REAL = 2, FK_TEXT = 3, FK_INTEGERS = 4, FK_FIELDS = 5 } fk_field_kind;
+
+/* A constructor argument by name. */
+typedef struct fk_field {
+  const char* name;
+  int32_t kind;
+  int64_t integer; /* FK_BOOL, FK_INTEGER; the count of FK_INTEGERS and FK_FIELDS */
+  double real;
+  const char* text;
+  const int64_t* integers;
+  const struct fk_field* fields;
+} fk_field;
+
+/* One kind of sequences of a batch, decoding or prefilling. */
+typedef struct {
+  int64_t num_sequences;
+  int64_t num_tokens;
+  fk_view cu_seqlens_q; /* i32 [S+1] */
+  fk_view cu_seqlens_k; /* i32 [S+1] */
+  fk_view seq_lens;     /* i32 [S] */
+  fk_view block_table;  /* i32 [S, blocks] */
+} fk_sequence_group;
+
+typedef struct {
+  fk_sequence_group decode;
+  fk_sequence_group prefill;
+  fk_view slot_mapping; /* i64 [T] */
+} fk_attention_metadata;
+
+/* What a call carries beside its arguments. `host` is the host's, handed back to its functions. */
+typedef struct {
+  void* host;
+  int32_t threads;
+  /* Runs body(user, begin, end) over 0 .. n-1 in chunks of `grain` on the host's threads; returns when all are done. */
+  void (*parallel_for)(void* host, int64_t n, int64_t grain, void (*body)(void* user, int64_t begin, int64_t end),
+                       void* user);
+  /* 64-byte aligned memory that lives until forward returns. */
+  void* (*scratch)(void* host, size_t bytes);
+  const fk_attention_metadata* attention; /* null where the call has none */
+  const fk_view* kv_cache;                /* key, value, key, value, ... by layer */
+  int64_t num_layers;
+} fk_context;
+
+/* Functions return 0, or 1 after writing a sentence to `error`. Nothing may be thrown through them. */
+typedef struct {
+  uint32_t abi_version;
+  uint32_t size; /* of this struct */
+  const char* operator_name;
+  const char* signature; /* of forward, as the header this candidate was compiled against had it */
+  int (*create)(const fk_field* init, size_t fields, void** object, char* error, size_t error_size);
+  void (*destroy)(void* object);
+  int (*bind)(void* object, const char* const* names, const fk_view* params, size_t n, char* error, size_t error_size);
+  const char* (*refuse)(void* object, const fk_view* args, size_t n); /* null or a sentence */
+  int (*forward)(void* object, const fk_context* context, const fk_view* args, size_t n, char* error,
+                 size_t error_size);
+} fk_candidate;
+
+/* The one symbol a candidate exports. */
+const fk_candidate* fk_candidate_entry(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

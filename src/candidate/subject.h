@@ -1,0 +1,39 @@
+// Subject: one operator that somebody else runs (a sandboxed process, in tests a fake), as the judge sees it: weights
+// and call data go in, written tensors or a failure come out.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "candidate/verdict.h"
+#include "core/memory.h"
+#include "ops/materialize.h"
+
+namespace fk {
+
+// Where the tensors of a call lie, compared with the call before: for probes of kernels that replay by address.
+enum class Placement : uint8_t { kSame, kNew };
+
+struct CallOutcome {
+  // After the call, in the order of forward: states and outputs; inputs stay empty, they are the caller's own.
+  std::vector<std::optional<Tensor>> written;
+  std::vector<Tensor> kv_cache;
+  std::optional<Failure> failure;  // then nothing else counts
+  int64_t runner_ns = 0;           // forward alone, by the runner's clock
+  int64_t wall_ns = 0;             // the whole exchange, by the parent's
+};
+
+class Subject {
+ public:
+  virtual ~Subject() = default;
+
+  // Weights as collect_params lists them. Called again with others: what was derived from the first must follow.
+  virtual std::optional<Failure> bind(std::span<const Tensor> params) = 0;
+
+  // Runs forward once on `data` (whose weights are ignored: those bound count). Outputs hold poison before the call.
+  virtual CallOutcome call(const CallData& data, Placement placement) = 0;
+};
+
+}  // namespace fk

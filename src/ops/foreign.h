@@ -1,0 +1,54 @@
+// ForeignKernel: an implementation of an operator that was not compiled into this program (a user's candidate), seen
+// without its types. Registry::add_foreign puts one into an operator's ranked list like any other.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "ops/contract.h"
+
+namespace fk {
+
+// One object of a foreign class, made for one node of a tree.
+class ForeignOperator {
+ public:
+  virtual ~ForeignOperator() = default;
+
+  // Why it cannot take such a call; empty when it can.
+  virtual std::string_view refuse(Args args) const = 0;
+  // The weights of the node and of everything below it, since a foreign operator replaces its parts too. Names are
+  // relative to the node. Called again whenever weights change.
+  virtual void bind(std::span<const std::string> names, std::span<const View> params) = 0;
+  virtual void forward(Context& ctx, Args args) = 0;
+};
+
+class ForeignKernel {
+ public:
+  virtual ~ForeignKernel() = default;
+  virtual std::unique_ptr<ForeignOperator> create(const Fields& init) const = 0;
+};
+
+// Gives a ForeignOperator the typed face of T.
+template <class T, class Forward = decltype(&T::forward)>
+class ForeignAdapter;
+
+template <class T, class Base, class... A>
+class ForeignAdapter<T, void (Base::*)(Context&, A...)> final : public T {
+ public:
+  ForeignAdapter(const typename T::Init& init, std::unique_ptr<ForeignOperator> foreign)
+      : T(init), foreign_(std::move(foreign)) {}
+
+  std::string_view refuse(Args args) const override { return foreign_->refuse(args); }
+  void forward(Context& ctx, A... args) override {
+    const OptView list[] = {OptView(args)...};
+    foreign_->forward(ctx, list);
+  }
+  ForeignOperator& foreign() { return *foreign_; }
+
+ private:
+  std::unique_ptr<ForeignOperator> foreign_;
+};
+
+}  // namespace fk
