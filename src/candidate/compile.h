@@ -1,0 +1,42 @@
+// Compiles a candidate's source file into a shared object, once: the result is kept in a cache folder, keyed by
+// everything that can change it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "candidate/folder.h"
+#include "candidate/verdict.h"
+
+namespace fk {
+
+struct CompileOptions {
+  std::vector<std::string> cxxflags = {};  // after our own, so that they win
+  std::string compiler = {};               // empty: find_compiler()
+  std::string cache_folder = {};           // empty: default_cache_folder()
+  int limit_ms = 60'000;                   // a compiler that takes longer is killed
+};
+
+struct CompileResult {
+  std::string so_path;                // empty where it failed
+  std::optional<Failure> failure;     // kBuildError or kSignatureMismatch
+  std::string log;                    // all the compiler said; cut where it is gigantic
+  std::vector<std::string> command;   // for records: program and flags, without the files
+  bool from_cache = false;            // then no compiler ran
+  double seconds = 0;
+};
+
+// Never throws for what is wrong with the candidate, the compiler or the cache folder: that is a Failure.
+CompileResult compile_candidate(const CandidateFile& file, const CompileOptions& options = {});
+
+// $CXX, g++ or clang++, as words; empty where none is installed.
+std::vector<std::string> find_compiler();
+
+// $FASTKERNELS_HOME/cache, $XDG_CACHE_HOME/fastkernels or ~/.cache/fastkernels.
+std::string default_cache_folder();
+
+// "-O2 -funroll-loops" as words; blanks inside quotes do not split.
+std::vector<std::string> split_flags(std::string_view text);
+
+}  // namespace fk
