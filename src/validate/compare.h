@@ -73,8 +73,10 @@ struct Calibration {
   bool usable = true;         // false where the baseline breaks its own contract: these inputs judge nobody
 };
 
-// Bounds for candidates on the inputs that `baseline` and `reference` were computed from.
-Calibration calibrate(const View& baseline, const View& reference, const Tolerance& contract);
+// Bounds for candidates on the inputs that `baseline` and `reference` were computed from. `contract` is the operator's
+// tolerance in the dtype it computes in; `least` that in the dtype of this output, which is stricter where results are
+// kept in a wider one (logits).
+Calibration calibrate(const View& baseline, const View& reference, const Tolerance& contract, const Tolerance& least);
 
 // Whether every value is an integer that float holds exactly. Sums and products that end there were exact in any order,
 // so nothing but the rounding of the output is left to allow.
