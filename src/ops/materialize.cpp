@@ -48,6 +48,14 @@ SequenceGroup make_group(std::vector<Tensor>& owned, std::span<const Sequence> s
   return g;
 }
 
+void fill_normal(const View& view, double mean, double deviation, const Stream& stream) {
+  auto* address = static_cast<std::byte*>(view.data());
+  size_t step = dtype_size(view.dtype());
+  for (int64_t i = 0; i < view.numel(); ++i)
+    store_element(address + static_cast<size_t>(i) * step, view.dtype(),
+                  mean + deviation * stream.normal(static_cast<uint64_t>(i)));
+}
+
 }  // namespace
 
 BatchMetadata::BatchMetadata(const Workload& workload, uint64_t seed) {
@@ -92,7 +100,7 @@ void fill(const View& view, const Generator& generator, uint64_t seed, std::stri
   auto copy = [&](const View& from) { copy_elements(from, view); };
   switch (generator.kind) {
     case Kind::kNormal:
-      return each([&](uint64_t i) { return generator.a + generator.b * stream.normal(i); });
+      return fill_normal(view, generator.a, generator.b, stream);
     case Kind::kUniform:
       return each([&](uint64_t i) { return generator.a + (generator.b - generator.a) * stream.uniform(i); });
     case Kind::kIntegers:
@@ -134,6 +142,24 @@ CacheShape cache_shape(const Node& root) {
 }
 
 CallData make_call_data(const Node& root, const Workload& workload, uint64_t seed) {
+  CallData data = make_call_inputs(root, workload, seed);
+  data.params = make_params(root, seed);
+  return data;
+}
+
+std::vector<Tensor> make_params(const Node& root, uint64_t seed) {
+  std::vector<Tensor> params;
+  for (const ParamSpec& p : collect_params(root)) {
+    params.emplace_back(p.spec);
+    // Weights as training leaves them: rows that keep the size of their input, norms away from one and from zero.
+    bool matrix = p.spec.shape.rank() == 2;
+    double deviation = matrix ? 1.0 / std::sqrt(static_cast<double>(p.spec.shape[1])) : 0.25;
+    fill_normal(params.back(), matrix ? 0 : 0.75, deviation, Stream(seed, p.name));
+  }
+  return params;
+}
+
+CallData make_call_inputs(const Node& root, const Workload& workload, uint64_t seed) {
   CallData data;
   data.batch = std::make_unique<BatchMetadata>(workload, seed);
   Inputs inputs = root.info().inputs(root.init(), workload);
@@ -142,13 +168,6 @@ CallData make_call_data(const Node& root, const Workload& workload, uint64_t see
     if (!inputs[i]) continue;
     data.given.back().emplace(inputs[i]->spec);
     fill(*data.given.back(), inputs[i]->generator, seed, root.info().args[i].name, *data.batch);
-  }
-  for (const ParamSpec& p : collect_params(root)) {
-    data.params.emplace_back(p.spec);
-    // Weights as training leaves them: rows that keep the size of their input, norms away from one and from zero.
-    bool matrix = p.spec.shape.rank() == 2;
-    double deviation = matrix ? 1.0 / std::sqrt(static_cast<double>(p.spec.shape[1])) : 0.25;
-    fill(data.params.back(), Generator::normal(matrix ? 0 : 0.75, deviation), seed, p.name, *data.batch);
   }
   CacheShape cache = cache_shape(root);
   for (int64_t i = 0; i < 2 * cache.layers; ++i) {
