@@ -61,26 +61,40 @@ void fill_normal(const View& view, double mean, double deviation, const Stream& 
 BatchMetadata::BatchMetadata(const Workload& workload, uint64_t seed) {
   std::vector<int64_t> order = shuffled(cache_blocks(workload), Stream(seed, "block order"));
   std::vector<std::vector<int32_t>> tables;
-  std::vector<int64_t> slots, positions, logits;
   size_t next = 0;
   for (const Sequence& s : workload.sequences) {
-    std::vector<int32_t> table;
+    tables.emplace_back();
+    for (int64_t b = 0; b * kBlockSize < s.query_len + s.context_len; ++b)
+      tables.back().push_back(static_cast<int32_t>(order[next++]));
+  }
+  lay_out(workload, tables);
+}
+
+BatchMetadata::BatchMetadata(const Workload& workload, const std::vector<std::vector<int32_t>>& tables) {
+  FK_CHECK(tables.size() == workload.sequences.size());
+  lay_out(workload, tables);
+}
+
+void BatchMetadata::lay_out(const Workload& workload, std::span<const std::vector<int32_t>> tables) {
+  std::vector<int64_t> slots, positions, logits;
+  for (size_t i = 0; i < tables.size(); ++i) {
+    const Sequence& s = workload.sequences[i];
+    const std::vector<int32_t>& table = tables[i];
     int64_t len = s.query_len + s.context_len;
-    for (int64_t b = 0; b * kBlockSize < len; ++b) table.push_back(static_cast<int32_t>(order[next++]));
+    FK_CHECK(static_cast<int64_t>(table.size()) * kBlockSize >= len);
     for (int64_t p = s.context_len; p < len; ++p) {
       positions.push_back(p);
       slots.push_back(table[static_cast<size_t>(p / kBlockSize)] * kBlockSize + p % kBlockSize);
     }
     if (s.query_len > 0) logits.push_back(static_cast<int64_t>(positions.size()) - 1);
-    tables.push_back(std::move(table));
   }
   std::span<const Sequence> all(workload.sequences);
   size_t decodes = 0;
   while (decodes < all.size() && all[decodes].query_len == 1 && all[decodes].context_len > 0) ++decodes;
   int64_t width = blocks_per_sequence(workload);
   all_ = make_group(owned_, all, tables, width);
-  metadata_.decode = make_group(owned_, all.first(decodes), std::span(tables).first(decodes), width);
-  metadata_.prefill = make_group(owned_, all.subspan(decodes), std::span(tables).subspan(decodes), width);
+  metadata_.decode = make_group(owned_, all.first(decodes), tables.first(decodes), width);
+  metadata_.prefill = make_group(owned_, all.subspan(decodes), tables.subspan(decodes), width);
   auto tokens = static_cast<int64_t>(positions.size());
   metadata_.slot_mapping = store(owned_, slots, {tokens});
   logits_indices_ = store(owned_, logits, {static_cast<int64_t>(logits.size())});

@@ -14,6 +14,8 @@ namespace fk {
 class BatchMetadata {
  public:
   BatchMetadata(const Workload& workload, uint64_t seed);
+  // With the blocks of each sequence as given: at least as many as its tokens fill.
+  BatchMetadata(const Workload& workload, const std::vector<std::vector<int32_t>>& tables);
   BatchMetadata(const BatchMetadata&) = delete;
   BatchMetadata& operator=(const BatchMetadata&) = delete;
 
@@ -24,6 +26,8 @@ class BatchMetadata {
   const SequenceGroup& all() const { return all_; }
 
  private:
+  void lay_out(const Workload& workload, std::span<const std::vector<int32_t>> tables);
+
   std::vector<Tensor> owned_;
   AttentionMetadata metadata_;
   SequenceGroup all_;

@@ -97,6 +97,7 @@ class OpNode final : public Node {
 
   void call(Context& ctx, Args args) override {
     detail::check_call(info_, *this, args, device_);
+    if (ctx.observer != nullptr && !ctx.observer->before_call(*this, ctx, args)) return;
     for (Slot& slot : slots_) {
       if (!slot.implementation->refuse(args).empty()) continue;
       int64_t rows = args[0] && args[0]->rank() > 0 ? args[0]->size(0) : 1;
