@@ -46,6 +46,36 @@ constinit const std::string_view @symbol@ = R"fk_text(@text@)fk_text";
   target_sources(${target} PRIVATE "${generated}")
 endfunction()
 
+# fk_embed_texts(TARGET GLOB SYMBOL): the files a pattern finds as `extern const std::span<const std::pair<...>>
+# fk::SYMBOL`, pairs of file name and text.
+function(fk_embed_texts target pattern symbol)
+  file(GLOB paths CONFIGURE_DEPENDS "${pattern}")
+  set(entries "")
+  foreach(path IN LISTS paths)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${path}")
+    file(READ "${path}" text)
+    get_filename_component(name "${path}" NAME)
+    string(APPEND entries "    {\"${name}\", R\"fk_text(${text})fk_text\"},\n")
+  endforeach()
+  set(generated "${CMAKE_BINARY_DIR}/embedded/${symbol}.cpp")
+  file(CONFIGURE OUTPUT "${generated}" @ONLY CONTENT [[
+// @symbol@, from text files of the source tree.
+#include <span>
+#include <string_view>
+#include <utility>
+
+namespace fk {
+namespace {
+constexpr std::pair<std::string_view, std::string_view> kTexts[] = {
+@entries@};
+}  // namespace
+extern const std::span<const std::pair<std::string_view, std::string_view>> @symbol@;
+constinit const std::span<const std::pair<std::string_view, std::string_view>> @symbol@ = kTexts;
+}  // namespace fk
+]])
+  target_sources(${target} PRIVATE "${generated}")
+endfunction()
+
 # fk_link(TARGET): link every module into an executable. Objects are named one by one, so none is dropped.
 function(fk_link target)
   target_include_directories(${target} PRIVATE "${CMAKE_SOURCE_DIR}/src" "${CMAKE_SOURCE_DIR}/include")

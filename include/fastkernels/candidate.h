@@ -147,18 +147,35 @@ class Context {
   explicit Context(const fk_context& c) : c_(c) {}
 
   int threads() const { return c_.threads; }
-  // body(begin, end) over 0 .. n-1, in chunks of `grain`, on the host's threads.
+  // body(begin, end) over 0 .. n-1, in chunks of `grain`, on the host's threads. What a body throws arrives here.
   template <class Body>
   void parallel_for(int64_t n, int64_t grain, const Body& body) {
+    struct Loop {
+      const Body& body;
+      Error error{"it threw an exception in a parallel loop"};
+      int failures = 0;
+    } loop{body};
     c_.parallel_for(
         c_.host, n, grain,
-        [](void* user, int64_t begin, int64_t end) { (*static_cast<const Body*>(user))(begin, end); },
-        const_cast<Body*>(&body));
+        [](void* user, int64_t begin, int64_t end) {
+          Loop& of = *static_cast<Loop*>(user);
+          try {
+            of.body(begin, end);
+          } catch (const Error& error) {
+            if (__atomic_fetch_add(&of.failures, 1, __ATOMIC_RELAXED) == 0) of.error = error;
+          } catch (...) {
+            __atomic_fetch_add(&of.failures, 1, __ATOMIC_RELAXED);
+          }
+        },
+        &loop);
+    if (loop.failures != 0) throw loop.error;
   }
-  // 64-byte aligned, until forward returns.
+  // 64-byte aligned, until forward returns. Not inside parallel_for: take it before, a part for each thread.
   template <class T>
   T* scratch(int64_t elements) {
-    return static_cast<T*>(c_.scratch(c_.host, static_cast<size_t>(elements) * sizeof(T)));
+    void* memory = c_.scratch(c_.host, static_cast<size_t>(elements) * sizeof(T));
+    if (memory == nullptr) throw Error("there is no scratch memory: inside parallel_for, or out of memory");
+    return static_cast<T*>(memory);
   }
 
   bool has_attention() const { return c_.attention != nullptr; }
@@ -173,11 +190,17 @@ class Context {
 };
 
 namespace detail {
-inline bool same_text(const char* a, const char* b) {
+constexpr bool same_text(const char* a, const char* b) {
   while (*a != 0 && *a == *b) ++a, ++b;
   return *a == *b;
 }
 }  // namespace detail
+
+struct Integers {
+  const int64_t* data;
+  int64_t size;
+  int64_t operator[](int64_t i) const { return data[i]; }
+};
 
 // Constructor arguments by name; operators.h reads them into each operator's Init.
 class Fields {
@@ -187,6 +210,7 @@ class Fields {
   bool boolean(const char* name) const { return at(name).integer != 0; }
   double real(const char* name) const { return at(name).real; }
   const char* text(const char* name) const { return at(name).text; }
+  Integers integers(const char* name) const { return {at(name).integers, at(name).integer}; }
   Fields fields(const char* name) const { return {at(name).fields, static_cast<size_t>(at(name).integer)}; }
   const fk_field& at(const char* name) const {
     for (size_t i = 0; i < n_; ++i)
@@ -199,11 +223,27 @@ class Fields {
   size_t n_;
 };
 
-struct Integers {
-  const int64_t* data;
-  int64_t size;
-  int64_t operator[](int64_t i) const { return data[i]; }
+// The arguments of a call by their place in forward, before they are unpacked.
+class Args {
+ public:
+  explicit Args(const fk_view* list) : list_(list) {}
+  bool has(int i) const { return list_[i].present != 0; }
+  View operator[](int i) const { return View(list_[i]); }
+
+ private:
+  const fk_view* list_;
 };
+
+// Calls body(T{}) with the element type of a dtype that models are run in.
+template <class Body>
+void with_float(DType dtype, const Body& body) {
+  if (dtype == DType::kBF16)
+    body(bf16{});
+  else if (dtype == DType::kF32)
+    body(float{});
+  else
+    throw Error("it computes in bf16 and f32 only, not in dtype %d", static_cast<int>(dtype));
+}
 
 // What all operators have in common.
 class Operator {
@@ -211,7 +251,7 @@ class Operator {
   virtual ~Operator() = default;
 
   // Why this candidate cannot take a call with such arguments; null when it can. The baseline takes it then.
-  virtual const char* refuse(const fk_view* /*args*/) const { return nullptr; }
+  virtual const char* refuse(Args) const { return nullptr; }
 
   // Weights are bound: repack them here if you like. Called again whenever they change.
   virtual void prepare() {}
@@ -259,6 +299,14 @@ int guarded(char* error, size_t error_size, const Body& body) {
   return 1;
 }
 
+// "mine::RMSNorm" names the class RMSNorm.
+constexpr bool names_class(const char* text, const char* name) {
+  const char* last = text;
+  for (const char* c = text; *c != 0; ++c)
+    if (*c == ':') last = c + 1;
+  return same_text(last, name);
+}
+
 template <class T>
 constexpr fk_candidate candidate_table() {
   using Contract = typename T::Contract;
@@ -276,7 +324,13 @@ constexpr fk_candidate candidate_table() {
           [](void* object, const char* const* names, const fk_view* params, size_t n, char* error, size_t size) {
             return guarded(error, size, [&] { static_cast<Contract*>(object)->bind(names, params, n); });
           },
-          [](void* object, const fk_view* args, size_t) { return static_cast<Contract*>(object)->refuse(args); },
+          [](void* object, const fk_view* args, size_t) -> const char* {
+            try {
+              return static_cast<Contract*>(object)->refuse(Args(args));
+            } catch (...) {
+              return "its refuse threw an exception";
+            }
+          },
           [](void* object, const fk_context* context, const fk_view* args, size_t, char* error, size_t size) {
             return guarded(error, size, [&] {
               Context ctx(*context);
@@ -287,8 +341,22 @@ constexpr fk_candidate candidate_table() {
 
 }  // namespace fk::detail
 
+// FK_CANDIDATE_OF is the operator the file is named after; fastkernels passes it when it compiles.
+#ifdef FK_CANDIDATE_OF
+#define FK_DETAIL_TEXT_OF(x) #x
+#define FK_DETAIL_TEXT(x) FK_DETAIL_TEXT_OF(x)
+#define FK_DETAIL_CHECK_OPERATOR(T)                                                           \
+  static_assert(::fk::detail::same_text(T::Contract::kName, FK_DETAIL_TEXT(FK_CANDIDATE_OF)), \
+                "fastkernels: this file is named after another operator than the one its class derives from");
+#else
+#define FK_DETAIL_CHECK_OPERATOR(T)
+#endif
+
 // Once, at the end of the file, with the name of the class.
 #define FK_CANDIDATE(T)                                                                            \
+  FK_DETAIL_CHECK_OPERATOR(T)                                                                      \
+  static_assert(::fk::detail::names_class(#T, T::Contract::kClass),                                \
+                "fastkernels: the class must have the name of the operator's class");              \
   extern "C" __attribute__((visibility("default"))) const fk_candidate* fk_candidate_entry(void) { \
     static constexpr fk_candidate table = ::fk::detail::candidate_table<T>();                      \
     return &table;                                                                                 \

@@ -32,7 +32,7 @@ typedef enum { FK_BOOL = 0, FK_INTEGER = 1, FK_REAL = 2, FK_TEXT = 3, FK_INTEGER
 typedef struct fk_field {
   const char* name;
   int32_t kind;
-  int64_t integer; /* FK_BOOL, FK_INTEGER; the count of FK_INTEGERS and FK_FIELDS */
+  int64_t integer; /* FK_BOOL, FK_INTEGER; the count of FK_INTEGERS and FK_FIELDS; the number of a dtype in FK_TEXT */
   double real;
   const char* text;
   const int64_t* integers;
@@ -62,10 +62,11 @@ typedef struct {
   /* Runs body(user, begin, end) over 0 .. n-1 in chunks of `grain` on the host's threads; returns when all are done. */
   void (*parallel_for)(void* host, int64_t n, int64_t grain, void (*body)(void* user, int64_t begin, int64_t end),
                        void* user);
-  /* 64-byte aligned memory that lives until forward returns. */
+  /* 64-byte aligned memory that lives until forward returns; null inside parallel_for and where there is none left. */
   void* (*scratch)(void* host, size_t bytes);
-  const fk_attention_metadata* attention; /* null where the call has none */
-  const fk_view* kv_cache;                /* key, value, key, value, ... by layer */
+  /* Batch and cache, for operators of level 2 and above; null and empty where the call has none. */
+  const fk_attention_metadata* attention;
+  const fk_view* kv_cache; /* key, value, key, value, ... by layer */
   int64_t num_layers;
 } fk_context;
 
@@ -84,7 +85,7 @@ typedef struct {
 } fk_candidate;
 
 /* The one symbol a candidate exports. */
-const fk_candidate* fk_candidate_entry(void);
+__attribute__((visibility("default"))) const fk_candidate* fk_candidate_entry(void);
 
 #ifdef __cplusplus
 }

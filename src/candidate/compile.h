@@ -19,11 +19,11 @@ struct CompileOptions {
 };
 
 struct CompileResult {
-  std::string so_path;                // empty where it failed
-  std::optional<Failure> failure;     // kBuildError or kSignatureMismatch
-  std::string log;                    // all the compiler said; cut where it is gigantic
-  std::vector<std::string> command;   // for records: program and flags, without the files
-  bool from_cache = false;            // then no compiler ran
+  std::string so_path;               // empty where it failed
+  std::optional<Failure> failure;    // kBuildError or kSignatureMismatch
+  std::string log;                   // all the compiler said; cut where it is gigantic
+  std::vector<std::string> command;  // for records: program and flags, without the files
+  bool from_cache = false;           // then no compiler ran
   double seconds = 0;
 };
 

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "cli/candidate_options.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
 #include "cli/table.h"
@@ -27,6 +28,7 @@ class Generate final : public Verb {
 
   void add_flags(CLI::App& app) override {
     add_model_options(app, model_);
+    add_candidate_options(app, candidates_);
     auto* text = app.add_option("--prompt", prompt_, "Text to continue");
     app.add_option("--prompt-token-ids", prompt_ids_, "Token ids to continue, separated by commas")
         ->delimiter(',')
@@ -62,7 +64,12 @@ class Generate final : public Verb {
           "{} has a context of {} tokens, but the prompt has {} and --max-tokens asks for {} more; shorten one of "
           "them.",
           source.name, source.config.max_position_embeddings, request.prompt.size(), max_tokens_);
+    activate_candidates(candidates_, common);
     TimedModel loaded = load_timed(model_, source, common, pool);
+    uses_ = candidate_uses(*loaded.model.root);
+    // To standard error: standard output is the text.
+    if (std::string line = describe_uses(uses_); common.text() && !common.quiet && !line.empty())
+      std::fputs(("[" + line + "]\n").c_str(), stderr);
     Runner runner(loaded.model, pool, {.max_sequences = 1, .max_context = context});
     Sampler sampler(1, {.device = common.device});
     std::optional<StreamDecoder> decoder;
@@ -123,6 +130,7 @@ class Generate final : public Verb {
       json["ttft_ms"] = first_s * 1e3;
       json["tokens_per_second"] = rate;
       json["load_ms"] = loaded.load_ms;
+      json["candidates"] = to_json(uses_);
       return print_out(dump_json(json) + "\n");
     }
     Table table({{"step", "step"}, {"token_id", "token"}});
@@ -131,6 +139,8 @@ class Generate final : public Verb {
   }
 
   ModelOptions model_;
+  CandidateOptions candidates_;
+  std::vector<CandidateUse> uses_;
   SamplingParams sampling_;
   std::string prompt_;
   std::vector<int64_t> prompt_ids_;

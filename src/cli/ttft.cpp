@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "bench/ttft/ttft.h"
+#include "cli/candidate_options.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
 #include "cli/table.h"
@@ -26,6 +27,7 @@ class Ttft final : public Verb {
 
   void add_flags(CLI::App& app) override {
     add_model_options(app, model_);
+    add_candidate_options(app, candidates_);
     app.add_option("--prompt-tokens", options_.prompt_tokens, "Tokens of the prompt")->capture_default_str();
     app.add_option("--decode-tokens", options_.decode_tokens, "Tokens after it; the first is not timed")
         ->capture_default_str();
@@ -38,7 +40,9 @@ class Ttft final : public Verb {
   void run(const CommonOptions& common) override {
     ModelSource source = resolve_model(model_.model);
     ThreadPool pool(common.threads);
+    activate_candidates(candidates_, common);
     TimedModel loaded = load_timed(model_, source, common, pool);
+    uses_ = candidate_uses(*loaded.model.root);
     Progress progress(common);
     options_.seed = common.seed;
     options_.progress = [&](std::string_view what) { progress.show(what); };
@@ -90,6 +94,8 @@ class Ttft final : public Verb {
     if (r.sequential) json["samples"]["sequential"] = samples(*r.sequential);
     json["measured"] = to_json(r.machine);
     json["machine"] = to_json(machine_info());
+    json["candidates"] = to_json(uses_);
+    json["cxxflags"] = candidates_.cxxflags;
     json["dispatches"] = Json::array();
     for (const DispatchCount& d : r.dispatches)
       json["dispatches"].push_back(
@@ -104,6 +110,7 @@ class Ttft final : public Verb {
                           device_name(common.device), common.threads, common.threads == 1 ? "" : "s",
                           human_bytes(model.weights.size_bytes()), loaded.load_ms * 1e-3,
                           human_bytes(r.peak_memory_bytes)));
+    if (std::string line = describe_uses(uses_); !line.empty()) print_out(line + "\n\n");
     Table table({{"what", "what"},
                  {"tokens", "tokens"},
                  {"ms", "ms"},
@@ -130,6 +137,8 @@ class Ttft final : public Verb {
   }
 
   ModelOptions model_;
+  CandidateOptions candidates_;
+  std::vector<CandidateUse> uses_;
   TtftOptions options_;
 };
 

@@ -1,0 +1,177 @@
+#include "candidate/bridge.h"
+
+#include <algorithm>
+#include <array>
+
+#include "candidate/field_list.h"
+#include "core/error.h"
+
+namespace fk {
+namespace {
+
+static_assert(FK_ABI_MAX_RANK == kMaxRank);
+
+fk_view to_abi(const OptView& view) { return view ? fk::to_abi(*view) : fk_view{}; }
+
+// Not to be confused with a thread of a candidate's own: those may not call the host.
+thread_local bool inside_parallel_for = false;
+
+struct HostCall {
+  Context& ctx;
+};
+
+void host_parallel_for(void* host, int64_t n, int64_t grain, void (*body)(void*, int64_t, int64_t), void* user) {
+  // The pool runs one loop at a time; a loop inside a loop has all threads busy anyway.
+  if (inside_parallel_for) {
+    if (n > 0) body(user, 0, n);
+    return;
+  }
+  static_cast<HostCall*>(host)->ctx.pool.parallel_for(n, grain, [&](int64_t begin, int64_t end) {
+    inside_parallel_for = true;
+    body(user, begin, end);
+    inside_parallel_for = false;
+  });
+}
+
+// Null where there is none: inside a parallel loop, whose threads would take it from each other, and out of memory.
+void* host_scratch(void* host, size_t bytes) {
+  if (inside_parallel_for || bytes > PTRDIFF_MAX) return nullptr;
+  try {
+    return static_cast<HostCall*>(host)->ctx.arena.make({{static_cast<int64_t>(bytes)}, DType::kU8}).data();
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
+fk_sequence_group to_abi(const SequenceGroup& group) {
+  return {group.num_sequences,
+          group.num_tokens,
+          fk::to_abi(group.cu_seqlens_q),
+          fk::to_abi(group.cu_seqlens_k),
+          fk::to_abi(group.seq_lens),
+          fk::to_abi(group.block_table)};
+}
+
+class BridgedOperator final : public ForeignOperator {
+ public:
+  BridgedOperator(const fk_candidate& table, const OperatorInfo& op, const Fields& init)
+      : table_(table), op_(op), init_(init) {
+    Sentence sentence{};
+    check(table_.create(init_.data(), init_.size(), &object_, sentence.data(), sentence.size()), sentence,
+          "could not be constructed");
+  }
+  ~BridgedOperator() override {
+    if (object_ != nullptr) table_.destroy(object_);
+  }
+  BridgedOperator(const BridgedOperator&) = delete;
+  BridgedOperator& operator=(const BridgedOperator&) = delete;
+
+  std::string_view refuse(Args args) const override {
+    std::array<fk_view, kMaxArgs> list;
+    const char* why = table_.refuse(object_, fill(list, args), args.size());
+    return why == nullptr ? std::string_view() : std::string_view(why);
+  }
+
+  void bind(std::span<const std::string> names, std::span<const View> params) override {
+    names_.assign(names.begin(), names.end());
+    name_texts_.clear();
+    params_.clear();
+    for (const std::string& name : names_) name_texts_.push_back(name.c_str());
+    for (const View& view : params) params_.push_back(fk::to_abi(view));
+    Sentence sentence{};
+    check(table_.bind(object_, name_texts_.data(), params_.data(), params_.size(), sentence.data(), sentence.size()),
+          sentence, "failed to take its weights");
+  }
+
+  void forward(Context& ctx, Args args) override {
+    std::array<fk_view, kMaxArgs> list;
+    HostCall host{ctx};
+    fk_attention_metadata attention;
+    fk_context context{.host = &host,
+                       .threads = ctx.pool.threads(),
+                       .parallel_for = &host_parallel_for,
+                       .scratch = &host_scratch,
+                       .attention = nullptr,
+                       .kv_cache = nullptr,
+                       .num_layers = 0};
+    // Kernels of one operation get everything as arguments; only blocks reach into the batch and the cache.
+    if (op_.level > 1) {
+      if (ctx.attention != nullptr) {
+        attention = {to_abi(ctx.attention->decode), to_abi(ctx.attention->prefill),
+                     fk::to_abi(ctx.attention->slot_mapping)};
+        context.attention = &attention;
+      }
+      kv_cache_.clear();
+      for (const KvLayer& layer : ctx.kv_cache) {
+        kv_cache_.push_back(fk::to_abi(layer.key));
+        kv_cache_.push_back(fk::to_abi(layer.value));
+      }
+      context.kv_cache = kv_cache_.data();
+      context.num_layers = static_cast<int64_t>(ctx.kv_cache.size());
+    }
+    Sentence sentence;
+    sentence[0] = 0;
+    Arena::Mark scratch = ctx.arena.mark();
+    int failed = table_.forward(object_, &context, fill(list, args), args.size(), sentence.data(), sentence.size());
+    ctx.arena.release(scratch);
+    check(failed, sentence, "failed");
+  }
+
+ private:
+  using Sentence = std::array<char, 256>;
+
+  static const fk_view* fill(std::array<fk_view, kMaxArgs>& list, Args args) {
+    for (size_t i = 0; i < args.size(); ++i) list[i] = to_abi(args[i]);
+    return list.data();
+  }
+
+  void check(int failed, Sentence& sentence, std::string_view what) const {
+    if (failed == 0) return;
+    sentence.back() = 0;
+    throw Error("The candidate for {} {}: {}", op_.name, what,
+                sentence[0] == 0 ? "it gave no reason" : std::string_view(sentence.data()));
+  }
+
+  const fk_candidate& table_;
+  const OperatorInfo& op_;
+  FieldList init_;
+  void* object_ = nullptr;
+  std::vector<std::string> names_;
+  std::vector<const char*> name_texts_;
+  std::vector<fk_view> params_;
+  std::vector<fk_view> kv_cache_;  // kept from call to call for its memory
+};
+
+class BridgedKernel final : public ForeignKernel {
+ public:
+  BridgedKernel(const fk_candidate& table, const OperatorInfo& op) : table_(table), op_(op) {}
+
+  std::unique_ptr<ForeignOperator> create(const Fields& init) const override {
+    return std::make_unique<BridgedOperator>(table_, op_, init);
+  }
+
+ private:
+  const fk_candidate& table_;
+  const OperatorInfo& op_;
+};
+
+}  // namespace
+
+fk_view to_abi(const View& view) {
+  fk_view v{};
+  v.data = view.data();
+  v.dtype = static_cast<int32_t>(view.dtype());
+  v.rank = view.rank();
+  v.present = 1;
+  for (int i = 0; i < view.rank(); ++i) {
+    v.shape[i] = view.size(i);
+    v.stride[i] = view.stride(i);
+  }
+  return v;
+}
+
+std::shared_ptr<const ForeignKernel> bridge_to(const fk_candidate& table, const OperatorInfo& op) {
+  return std::make_shared<BridgedKernel>(table, op);
+}
+
+}  // namespace fk

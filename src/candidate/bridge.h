@@ -1,0 +1,17 @@
+// The bridge over the C boundary: a candidate's table of functions as a ForeignKernel the registry can hold.
+#pragma once
+
+#include <memory>
+
+#include "fastkernels/kernel_abi.h"
+#include "ops/foreign.h"
+#include "ops/registry.h"
+
+namespace fk {
+
+// `table` must stay valid as long as the kernel and every operator made by it.
+std::shared_ptr<const ForeignKernel> bridge_to(const fk_candidate& table, const OperatorInfo& op);
+
+fk_view to_abi(const View& view);
+
+}  // namespace fk

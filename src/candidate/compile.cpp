@@ -1,0 +1,207 @@
+#include "candidate/compile.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "candidate/compile_cache.h"
+#include "candidate/compile_errors.h"
+#include "candidate/operators_header.h"
+#include "fastkernels/kernel_abi.h"
+#include "measure/child_output.h"
+#include "measure/small_file.h"
+#include "measure/timer.h"
+
+namespace fk {
+
+extern const std::string_view kKernelAbiHeader;
+extern const std::string_view kCandidateHeader;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// As the baselines are compiled (cmake/compiler.cmake), but for this very CPU.
+constexpr std::string_view kFlags[] = {
+    "-std=c++20",         "-O3",   "-march=native", "-ffp-contract=fast", "-fopenmp-simd", "-fno-math-errno",
+    "-fno-trapping-math", "-fPIC", "-shared",       "-fvisibility=hidden"};
+// Errors at build time rather than at load, in words that can be searched.
+constexpr std::string_view kStrictness[] = {"-fmax-errors=20", "-fdiagnostics-color=never", "-Wl,-z,defs",
+                                            "-Wl,--require-defined=fk_candidate_entry"};
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// What -march=native means here.
+std::string cpu_identity() {
+  std::string identity;
+  std::string all = small_file("/proc/cpuinfo").value_or("");
+  std::string_view rest(all);
+  rest = rest.substr(0, rest.find("\n\n"));  // the first core stands for all
+  while (!rest.empty()) {
+    std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    for (std::string_view key : {"vendor_id", "cpu family", "model", "flags", "Features", "CPU "})
+      if (line.starts_with(key)) identity += std::string(line) + "\n";
+  }
+  return identity;
+}
+
+// Which program a word of the compiler's command is: another version has another size or date.
+std::string program_identity(const std::string& word) {
+  std::string path = word.find('/') == std::string::npos ? find_program(word).value_or(word) : word;
+  std::error_code error;
+  fs::path real = fs::canonical(path, error);
+  struct stat info;
+  if (error || stat(real.c_str(), &info) != 0) return word;
+  return fmt::format("{} {} {}.{}", real.string(), info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
+}
+
+std::string key_of(const std::string& source, const std::string& text, const std::string& headers,
+                   const std::vector<std::string>& compiler, const CompileResult& result,
+                   const CompileOptions& options) {
+  Fingerprint key;
+  key.add(source).add(text).add(headers).add(fmt::format("{}", FK_ABI_VERSION)).add(cpu_identity());
+  for (const std::string& word : compiler) key.add(program_identity(word));
+  for (const std::string& word : result.command) key.add(word);
+  if (!options.cxxflags.empty()) key.add(fs::current_path().string());  // they may name files relative to it
+  for (const char* name : {"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH"})
+    key.add(environment(name));
+  return key.hex();
+}
+
+// The headers a candidate includes, in a folder named after their text, so that versions do not mix.
+std::string headers_folder(const std::string& cache_folder, const std::string& operators) {
+  std::string version = Fingerprint().add(kKernelAbiHeader).add(kCandidateHeader).add(operators).hex();
+  std::string folder = fmt::format("{}/include-{}", cache_folder, version), inner = folder + "/fastkernels";
+  if (access((inner + "/operators.h").c_str(), R_OK) == 0) return folder;  // written last
+  std::error_code error;
+  fs::create_directories(inner, error);
+  bool written = !error && write_whole(inner + "/kernel_abi.h", kKernelAbiHeader) &&
+                 write_whole(inner + "/candidate.h", kCandidateHeader) &&
+                 write_whole(inner + "/operators.h", operators);
+  return written ? folder : "";
+}
+
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
+}
+
+Failure cache_failure(const std::string& folder) {
+  return {Verdict::kBuildError,
+          fmt::format("The cache folder {} cannot be written; set FASTKERNELS_HOME to a folder that can.", folder)};
+}
+
+}  // namespace
+
+std::vector<std::string> find_compiler() {
+  if (std::vector<std::string> words = split_flags(environment("CXX")); !words.empty()) return words;
+  for (const char* name : {"g++", "clang++"})
+    if (find_program(name)) return {name};
+  return {};
+}
+
+std::string default_cache_folder() {
+  if (std::string home = environment("FASTKERNELS_HOME"); !home.empty()) return home + "/cache";
+  if (std::string xdg = environment("XDG_CACHE_HOME"); !xdg.empty()) return xdg + "/fastkernels";
+  std::string home = environment("HOME");
+  return (home.empty() ? fmt::format("/tmp/fastkernels-{}", getuid()) : home) + "/.cache/fastkernels";
+}
+
+std::vector<std::string> split_flags(std::string_view text) {
+  std::vector<std::string> words;
+  std::string word;
+  bool inside = false;
+  char quote = '\0';
+  for (char c : text) {
+    if (quote != '\0') {
+      if (c == quote)
+        quote = '\0';
+      else
+        word += c;
+    } else if (c == '\'' || c == '"') {
+      quote = c;
+      inside = true;
+    } else if (std::isspace(static_cast<unsigned char>(c)) != 0) {
+      if (inside) words.push_back(std::exchange(word, {}));
+      inside = false;
+    } else {
+      word += c;
+      inside = true;
+    }
+  }
+  if (inside) words.push_back(word);
+  return words;
+}
+
+CompileResult compile_candidate(const CandidateFile& file, const CompileOptions& options) {
+  Stopwatch watch;
+  CompileResult result;
+  auto fail = [&](Failure failure) {
+    result.failure = std::move(failure);
+    result.seconds = watch.elapsed_s();
+    return result;
+  };
+  std::optional<std::string> text = file_text(file.path);
+  if (!text) return fail({Verdict::kBuildError, fmt::format("{} cannot be read.", file.path)});
+  std::vector<std::string> compiler = options.compiler.empty() ? find_compiler() : split_flags(options.compiler);
+  if (compiler.empty())
+    return fail({Verdict::kBuildError, "There is no C++ compiler; install g++, or set CXX to a C++20 compiler."});
+
+  result.command = compiler;
+  result.command.insert(result.command.end(), std::begin(kFlags), std::end(kFlags));
+  result.command.push_back(fmt::format("-DFK_CANDIDATE_OF={}", file.op->name));
+  result.command.insert(result.command.end(), options.cxxflags.begin(), options.cxxflags.end());
+
+  std::string source = fs::absolute(file.path).lexically_normal().string();
+  std::string root = options.cache_folder.empty() ? default_cache_folder() : options.cache_folder;
+  CompileCache cache(root + "/candidates");
+  std::string operators = operators_header();
+  std::string headers = fmt::format("{}{}{}", kKernelAbiHeader, kCandidateHeader, operators);
+  std::string key = key_of(source, *text, headers, compiler, result, options);
+  if (std::optional<std::string> known = cache.find(key)) {
+    result.so_path = *known;
+    result.from_cache = true;
+    result.seconds = watch.elapsed_s();
+    return result;
+  }
+
+  std::error_code error;
+  fs::create_directories(cache.folder(), error);
+  std::string include = error ? "" : headers_folder(root, operators);
+  if (include.empty()) return fail(cache_failure(root));
+  std::string built = temporary_name(cache.folder() + "/" + key), rule = built + ".d";
+  std::vector<std::string> command = result.command;
+  command.insert(command.end(), std::begin(kStrictness), std::end(kStrictness));
+  for (const std::string& word : {std::string("-I"), include, std::string("-MD"), std::string("-MF"), rule,
+                                  std::string("-MT"), std::string("built"), std::string("-o"), built, source})
+    command.push_back(word);
+  CompilerRun run = run_compiler(command, options.limit_ms);
+  replace_all(run.log, source, file.path);
+  result.log = run.log;
+  std::vector<std::string> inputs = files_in_rule(file_text(rule).value_or(""));
+  fs::remove(rule, error);
+  if (!run.succeeded()) {
+    fs::remove(built, error);
+    return fail(explain_failure(run, file, options.limit_ms));
+  }
+  if (file_text(source) != text) {
+    fs::remove(built, error);
+    return fail({Verdict::kBuildError, fmt::format("{} changed while it was compiled; run it again.", file.path)});
+  }
+  result.so_path = cache.store(key, built, inputs);
+  if (result.so_path.empty()) {
+    fs::remove(built, error);
+    return fail(cache_failure(root));
+  }
+  result.seconds = watch.elapsed_s();
+  return result;
+}
+
+}  // namespace fk

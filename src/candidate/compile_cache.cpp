@@ -1,0 +1,135 @@
+#include "candidate/compile_cache.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+
+namespace fk {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string list_name(const std::string& folder, const std::string& key) { return folder + "/" + key + ".inputs"; }
+
+// Of the files' names and contents; nothing where one cannot be read.
+std::optional<std::string> fingerprint_of(const std::string& key, const std::vector<std::string>& inputs) {
+  Fingerprint all;
+  all.add(key);
+  for (const std::string& path : inputs) {
+    std::optional<std::string> text = file_text(path);
+    if (!text) return std::nullopt;
+    all.add(path).add(*text);
+  }
+  return all.hex();
+}
+
+}  // namespace
+
+Fingerprint& Fingerprint::add(std::string_view text) {
+  constexpr unsigned __int128 kPrime = (static_cast<unsigned __int128>(1) << 88) + 0x13b;
+  unsigned __int128 hash = (static_cast<unsigned __int128>(high_) << 64) | low_;
+  for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * kPrime;
+  for (size_t n = text.size(), i = 0; i < sizeof n; ++i, n >>= 8) hash = (hash ^ (n & 0xff)) * kPrime;
+  high_ = static_cast<uint64_t>(hash >> 64);
+  low_ = static_cast<uint64_t>(hash);
+  return *this;
+}
+
+std::string Fingerprint::hex() const { return fmt::format("{:016x}{:016x}", high_, low_); }
+
+std::optional<std::string> file_text(const std::string& path) {
+  constexpr size_t kLimit = size_t{64} << 20;
+  // Not blocking: a name may be a pipe that nobody writes to.
+  int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return std::nullopt;
+  struct stat info;
+  std::optional<std::string> text;
+  if (fstat(file, &info) == 0 && S_ISREG(info.st_mode) && static_cast<size_t>(info.st_size) <= kLimit) {
+    text.emplace();
+    char block[16384];
+    ssize_t got = 0;
+    while ((got = read(file, block, sizeof block)) > 0) text->append(block, static_cast<size_t>(got));
+    if (got < 0) text.reset();
+  }
+  close(file);
+  return text;
+}
+
+std::string temporary_name(const std::string& path) {
+  static std::atomic<int> number{0};
+  return fmt::format("{}.{}-{}.tmp", path, getpid(), number.fetch_add(1));
+}
+
+bool write_whole(const std::string& path, std::string_view text) {
+  std::string temporary = temporary_name(path);
+  int file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (file < 0) return false;
+  bool whole = true;
+  while (whole && !text.empty()) {
+    ssize_t wrote = write(file, text.data(), text.size());
+    whole = wrote > 0;
+    if (whole) text.remove_prefix(static_cast<size_t>(wrote));
+  }
+  whole = close(file) == 0 && whole && rename(temporary.c_str(), path.c_str()) == 0;
+  if (!whole) unlink(temporary.c_str());
+  return whole;
+}
+
+std::optional<std::string> CompileCache::find(const std::string& key) const {
+  std::optional<std::string> list = file_text(list_name(folder_, key));
+  if (!list) return std::nullopt;
+  std::vector<std::string> inputs;
+  for (size_t begin = 0; begin < list->size();) {
+    size_t end = std::min(list->find('\n', begin), list->size());
+    inputs.push_back(list->substr(begin, end - begin));
+    begin = end + 1;
+  }
+  std::optional<std::string> name = fingerprint_of(key, inputs);
+  if (!name) return std::nullopt;
+  std::string path = fmt::format("{}/{}.so", folder_, *name);
+  return access(path.c_str(), R_OK) == 0 ? std::optional(path) : std::nullopt;
+}
+
+std::string CompileCache::store(const std::string& key, const std::string& built,
+                                const std::vector<std::string>& inputs) const {
+  std::optional<std::string> name = fingerprint_of(key, inputs);
+  if (!name) return {};
+  std::string path = fmt::format("{}/{}.so", folder_, *name), list;
+  for (const std::string& input : inputs) list += input + "\n";
+  // The result first: a list without its result is a build done again, nothing worse.
+  if (rename(built.c_str(), path.c_str()) != 0 || !write_whole(list_name(folder_, key), list)) return {};
+  return path;
+}
+
+std::vector<std::string> files_in_rule(std::string_view rule) {
+  std::vector<std::string> files;
+  size_t colon = rule.find(": ");
+  rule.remove_prefix(colon == std::string_view::npos ? rule.size() : colon + 2);
+  std::string word;
+  auto finish = [&] {
+    if (!word.empty()) files.push_back(fs::absolute(word).lexically_normal().string());
+    word.clear();
+  };
+  for (size_t i = 0; i < rule.size(); ++i) {
+    char c = rule[i], next = i + 1 < rule.size() ? rule[i + 1] : '\0';
+    if (c == '\\' && next == '\n') {
+      finish();
+      ++i;
+    } else if ((c == '\\' && (next == ' ' || next == '#')) || (c == '$' && next == '$')) {
+      word += next;
+      ++i;
+    } else if (c == ' ' || c == '\n') {
+      finish();
+    } else {
+      word += c;
+    }
+  }
+  finish();
+  return files;
+}
+
+}  // namespace fk

@@ -1,0 +1,120 @@
+#include "candidate/compile_errors.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <vector>
+
+#include "candidate/operators_header.h"
+#include "measure/small_file.h"
+
+namespace fk {
+namespace {
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  size_t begin = 0;
+  while (begin < text.size()) {
+    size_t end = std::min(text.find('\n', begin), text.size());
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+std::string shortened(std::string text) {
+  constexpr size_t kLongest = 300;
+  if (text.size() > kLongest) text = text.substr(0, kLongest) + " ...";
+  return text;
+}
+
+struct FirstError {
+  std::string place;  // "rms_norm.cpp:12:5", or empty
+  std::string message;
+  int errors = 0;
+};
+
+std::optional<FirstError> first_error(const std::vector<std::string>& lines) {
+  std::optional<FirstError> first;
+  for (const std::string& line : lines) {
+    // By hand: std::regex recurses per character, and lines may be gigantic.
+    size_t at = line.find("error: ");
+    if (at == std::string::npos) continue;
+    if (first) {
+      ++first->errors;
+      continue;
+    }
+    size_t start = line.starts_with("error: ") ? 0 : line.rfind(": ", at == 0 ? 0 : at - 1);
+    std::string place = start == std::string::npos || start == 0 ? "" : line.substr(0, start);
+    first = FirstError{std::move(place), line.substr(at + 7), 1};
+  }
+  return first;
+}
+
+bool contains_any(const std::string& text, std::initializer_list<std::string_view> parts) {
+  for (std::string_view part : parts)
+    if (text.find(part) != std::string::npos) return true;
+  return false;
+}
+
+// What GCC and Clang say when a class is not a candidate's class.
+bool is_wrong_class(const std::string& message, const OperatorInfo& op) {
+  return contains_any(message, {"marked 'override'", "abstract class type", "conflicting return type",
+                                "has a different return type", "expected class-name", "expected class name",
+                                "no class named", "fastkernels:", "'Contract'"}) ||
+         contains_any(message, {fmt::format("no matching function for call to '{0}::{0}(", op.class_name),
+                                fmt::format("no matching constructor for initialization of '{}'", op.class_name)});
+}
+
+// The text between the quotes that linkers put around a symbol.
+std::string symbol_in(const std::string& line, size_t from) {
+  size_t begin = line.find_first_of("`'", from);
+  if (begin == std::string::npos) return line.substr(from);
+  return line.substr(begin + 1, line.rfind('\'') - begin - 1);
+}
+
+std::optional<std::string> linker_error(const std::vector<std::string>& lines, const CandidateFile& file) {
+  for (const std::string& line : lines) {
+    if (line.find("fk_candidate_entry") != std::string::npos &&
+        contains_any(line, {"not defined", "undefined symbol", "required symbol"}))
+      return fmt::format("{} has no FK_CANDIDATE({}); add it as the last line.", file.path, file.op->class_name);
+    for (std::string_view words : {"undefined reference to ", "undefined symbol: "}) {
+      if (size_t at = line.find(words); at != std::string::npos)
+        return fmt::format("{} uses {}, which is declared but defined nowhere.", file.path,
+                           shortened(symbol_in(line, at + words.size())));
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Failure explain_failure(const CompilerRun& run, const CandidateFile& file, int limit_ms) {
+  auto build_error = [](std::string sentence) { return Failure{Verdict::kBuildError, std::move(sentence)}; };
+  if (!run.started)
+    return build_error("The compiler could not be started; install g++, or set CXX to a C++20 compiler.");
+  if (run.timed_out)
+    return build_error(fmt::format("{} did not compile within {} s.", file.path, (limit_ms + 999) / 1000));
+  std::vector<std::string> lines = lines_of(run.log);
+  // A linker's complaint has "error:" lines too, with less to say.
+  if (std::optional<std::string> sentence = linker_error(lines, file)) return build_error(std::move(*sentence));
+  if (std::optional<FirstError> error = first_error(lines)) {
+    bool own_file = error->place.starts_with(file.path);
+    if (is_wrong_class(error->message, *file.op))
+      return {Verdict::kSignatureMismatch,
+              fmt::format("{}: the class is not what {} asks for; expected is\n{}", own_file ? error->place : file.path,
+                          file.op->name, expected_class(*file.op))};
+    std::string more = error->errors > 1 ? fmt::format(" (and {} more)", error->errors - 1) : "";
+    return build_error(
+        fmt::format("{}: {}{}", error->place.empty() ? file.path : error->place, shortened(error->message), more));
+  }
+  for (const std::string& line : lines)
+    if (!trim(line).empty())
+      return build_error(fmt::format("{} does not compile: {}", file.path, shortened(std::string(trim(line)))));
+  if (run.signal != 0)
+    return build_error(fmt::format("{} does not compile: signal {} ended the compiler.", file.path, run.signal));
+  return build_error(
+      fmt::format("{} does not compile: the compiler ended with code {} and said nothing.", file.path, run.exit_code));
+}
+
+}  // namespace fk

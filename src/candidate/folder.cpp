@@ -1,0 +1,77 @@
+#include "candidate/folder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "core/closest.h"
+#include "core/error.h"
+
+namespace fk {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string level_folder(const std::string& folder, int level) { return fmt::format("{}/L{}", folder, level); }
+
+CandidateFile checked(const fs::path& path, int level) {
+  std::string name = path.stem().string();
+  const OperatorInfo* op = Registry::instance().find(name);
+  if (op == nullptr) {
+    std::vector<std::string> names;
+    for (const OperatorInfo* known : Registry::instance().operators()) names.emplace_back(known->name);
+    throw Error("{} is named after no operator{}; `fastkernels list` shows them all.", path.string(),
+                did_you_mean(name, names));
+  }
+  if (op->level != level)
+    throw Error("{} is in the folder of level {}, but {} is an operator of level {}; move it to L{}.", path.string(),
+                level, name, op->level, op->level);
+  if (path.extension() == ".cu")
+    throw Error("{} is a CUDA candidate, and this build drives CPUs only; write {}.cpp, or move it out of the folder.",
+                path.string(), name);
+  return {op, path.string()};
+}
+
+}  // namespace
+
+std::string candidate_folder() {
+  const char* folder = std::getenv("FASTKERNELS_CANDIDATE_DIR");
+  return folder != nullptr && *folder != '\0' ? folder : "tasks/candidate";
+}
+
+std::vector<CandidateFile> find_candidates(const std::string& folder) {
+  std::vector<CandidateFile> found;
+  for (int level = 1; level <= 4; ++level) {
+    std::vector<fs::path> sources;
+    std::error_code error;
+    for (const fs::directory_entry& entry : fs::directory_iterator(level_folder(folder, level), error)) {
+      // Headers and notes may lie beside the sources, and editors leave hidden files.
+      const fs::path& path = entry.path();
+      bool source = path.extension() == ".cpp" || path.extension() == ".cu";
+      if (source && !path.filename().string().starts_with(".") && !entry.is_directory(error)) sources.push_back(path);
+    }
+    std::sort(sources.begin(), sources.end());
+    for (const fs::path& path : sources) found.push_back(checked(path, level));
+  }
+  return found;
+}
+
+CandidateFile find_candidate(const std::string& folder, const OperatorInfo& op) {
+  fs::path path = fs::path(level_folder(folder, op.level)) / fmt::format("{}.cpp", op.name);
+  std::error_code error;
+  if (fs::exists(path, error)) return {&op, path.string()};
+  path.replace_extension(".cu");
+  if (fs::exists(path, error)) return checked(path, op.level);
+  throw Error(
+      "There is no candidate for {} ({}/L{}/{}.cpp); `fastkernels create-stubs --target {}` writes one to start from.",
+      op.name, folder, op.level, op.name, op.name);
+}
+
+std::string no_candidates_sentence(const std::string& folder) {
+  return fmt::format(
+      "There is no candidate under {}; `fastkernels create-stubs --target rms_norm` writes one to start from.", folder);
+}
+
+}  // namespace fk

@@ -1,0 +1,26 @@
+// Stubs: candidates to start from, one per operator, with a body that is correct and slow. The bodies are the files of
+// src/candidate/stubs/, found by the operator's name.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ops/registry.h"
+
+namespace fk {
+
+// The text of an operator's stub, ready to compile; nothing where there is no body for it.
+std::optional<std::string> stub_text(const OperatorInfo& op);
+
+struct WrittenStub {
+  const OperatorInfo* op = nullptr;
+  std::string path;
+  bool unchanged = false;     // the very same file was there already
+  std::string moved_to = {};  // where a file that stood in its place went; empty: there was none
+};
+
+// Writes the stubs of operators that have one under folder/L{level}/. What was there is moved aside, never overwritten.
+std::vector<WrittenStub> write_stubs(const std::vector<const OperatorInfo*>& ops, const std::string& folder);
+
+}  // namespace fk

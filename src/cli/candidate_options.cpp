@@ -1,0 +1,31 @@
+#include "cli/candidate_options.h"
+
+#include "cli/output.h"
+
+namespace fk {
+
+void add_candidate_options(CLI::App& app, CandidateOptions& options) {
+  app.add_flag("--no-candidate-kernels", options.disabled, "Run the baselines, whatever candidates there are");
+  app.add_option("--cxxflags", options.cxxflags, "More flags to compile candidates with")->type_name("FLAGS");
+}
+
+void activate_candidates(const CandidateOptions& options, const CommonOptions& common) {
+  if (options.disabled) return;
+  std::vector<CandidateFile> files = find_candidates(candidate_folder());
+  if (files.empty()) return;
+  Progress progress(common);
+  progress.show("compiling candidates");
+  swap_in(files, {.cxxflags = split_flags(options.cxxflags)});
+}
+
+Json to_json(const std::vector<CandidateUse>& uses) {
+  Json list = Json::array();
+  for (const CandidateUse& use : uses) {
+    Json hidden = Json::array();
+    for (const CandidateUse::Hidden& h : use.hidden) hidden.push_back({{"by", h.by}, {"places", h.places}});
+    list.push_back({{"operator", use.op}, {"active_places", use.active}, {"hidden", hidden}});
+  }
+  return list;
+}
+
+}  // namespace fk

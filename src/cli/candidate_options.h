@@ -1,0 +1,26 @@
+// The flags of verbs that run a model with the user's candidates in it.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "candidate/swap.h"
+#include "cli/options.h"
+#include "core/json.h"
+
+namespace fk {
+
+struct CandidateOptions {
+  bool disabled = false;
+  std::string cxxflags;
+};
+
+void add_candidate_options(CLI::App& app, CandidateOptions& options);
+
+// Compiles the candidates of the folder and puts them before the baselines. To be called before a model is built.
+void activate_candidates(const CandidateOptions& options, const CommonOptions& common);
+
+// One object per candidate: where it is asked first, and where another hides it.
+Json to_json(const std::vector<CandidateUse>& uses);
+
+}  // namespace fk
