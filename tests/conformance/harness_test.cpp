@@ -143,6 +143,15 @@ TEST_F(PlantedErrors, AnExceptionIsAFaultAndNotARefusal) {
   EXPECT_NE(faults.find("threw: out of luck"), faults.npos) << faults;
 }
 
+TEST_F(PlantedErrors, ARefusalIsNoFaultAndTheCallIsNotMade) {
+  ThreadPool pool(1);
+  Subject choosy{[](const Node::Lookup&) {}, [](Context&, Args) { ADD_FAILURE() << "called"; },
+                 [](Args) { return std::string("not today"); }};
+  Verdict verdict = examine(problem_, choosy, Placement::kAligned, pool);
+  EXPECT_EQ(verdict.refusal, "not today");
+  EXPECT_TRUE(verdict.faults.empty());
+}
+
 TEST(StateOfACall, LeftAloneIsReported) {
   const OperatorInfo& info = Registry::instance().at("rotary_emb");
   Problem problem = make_problem(info, case_named(info, "default"), DType::kF32);
