@@ -82,7 +82,8 @@ struct Cost {
   double vector_flops = 0;
 };
 
-// |x - ref| <= relative * |ref| + of_scale * max|ref| for every element.
+// |x - ref| <= relative * |ref| + of_scale * max|ref| for every element; where this is applied, what is too small for
+// the dtype's normal numbers is let go.
 struct Tolerance {
   double relative = 0;
   double of_scale = 0;

@@ -190,6 +190,20 @@ TEST_F(Difference, IsNoneUpToTheTolerance) {
   EXPECT_EQ(of({}, {}, {}), "");
 }
 
+TEST_F(Difference, SubnormalNumbersMayBeFlushedToZero) {
+  auto flushed = [](DType dtype, double reference) {
+    Tensor result({1}, dtype);
+    return difference(result, View(&reference, {1}, DType::kF64), {});
+  };
+  for (DType dtype : {DType::kF32, DType::kBF16}) {
+    EXPECT_EQ(flushed(dtype, 0x1p-127), "");
+    EXPECT_EQ(flushed(dtype, -0x1.fp-127), "");
+    EXPECT_NE(flushed(dtype, 0x1.1p-126), "");
+  }
+  EXPECT_EQ(flushed(DType::kF16, 0x1p-25), "");  // rounds to zero
+  EXPECT_NE(flushed(DType::kF16, 0x1p-24), "");  // the smallest subnormal number counts
+}
+
 TEST_F(Difference, NeverAcceptsANaNOrAWrongInfinity) {
   Tolerance wide{.relative = 1e300, .of_scale = 1e300};
   EXPECT_NE(of({kNaN, 1}, {1, 1}, wide), "");
