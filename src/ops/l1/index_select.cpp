@@ -15,8 +15,9 @@ Inputs IndexSelect::inputs(const Init&, const Workload& w) {
 }
 
 Cost IndexSelect::cost(const Init&, const Workload& w) {
-  auto rows = static_cast<double>((w.num_tokens() + 1) / 2);
-  return {.bytes = rows * (8 + 2 * static_cast<double>(w.width) * static_cast<double>(dtype_size(w.dtype)))};
+  int64_t rows = (w.num_tokens() + 1) / 2;
+  return {.bytes = static_cast<double>(rows) *
+                   (8 + 2 * static_cast<double>(w.width) * static_cast<double>(dtype_size(w.dtype)))};
 }
 
 Tolerance IndexSelect::tolerance(const Init&, DType) { return {}; }  // a copy is exact
