@@ -117,6 +117,11 @@ void fill(const View& view, const Generator& generator, uint64_t seed, std::stri
       return fill_normal(view, generator.a, generator.b, stream);
     case Kind::kUniform:
       return each([&](uint64_t i) { return generator.a + (generator.b - generator.a) * stream.uniform(i); });
+    case Kind::kUniformOr:
+      return each([&](uint64_t i) {
+        double u = 4 * stream.uniform(i);
+        return u < 1 ? generator.c : generator.a + (generator.b - generator.a) * (u - 1) / 3;
+      });
     case Kind::kIntegers:
       return each([&](uint64_t i) {
         return generator.a + static_cast<double>(stream.below(i, static_cast<uint64_t>(generator.b - generator.a)));

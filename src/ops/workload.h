@@ -49,6 +49,7 @@ struct Generator {
   enum class Kind : uint8_t {
     kNormal,         // mean a, standard deviation b
     kUniform,        // [a, b)
+    kUniformOr,      // one in four is c, the others as kUniform
     kIntegers,       // a .. b-1
     kConstant,       // a
     kPositions,      // the position of each token in its sequence
@@ -62,6 +63,7 @@ struct Generator {
   Kind kind = Kind::kNormal;
   double a = 0;
   double b = 1;
+  double c = 0;
 
   friend bool operator==(const Generator&, const Generator&) = default;
   // Filled from the sequences of the workload, not from a random stream.
@@ -69,6 +71,10 @@ struct Generator {
 
   static Generator normal(double mean = 0, double deviation = 1) { return {Kind::kNormal, mean, deviation}; }
   static Generator uniform(double low, double high) { return {Kind::kUniform, low, high}; }
+  // For parameters whose special value switches something off.
+  static Generator uniform_or(double low, double high, double special) {
+    return {Kind::kUniformOr, low, high, special};
+  }
   static Generator integers(int64_t begin, int64_t end) {
     return {Kind::kIntegers, static_cast<double>(begin), static_cast<double>(end)};
   }
@@ -92,7 +98,8 @@ struct Cost {
   double vector_flops = 0;
 };
 
-// |x - ref| <= relative * |ref| + of_scale * max|ref| for every element.
+// |x - ref| <= relative * |ref| + of_scale * max|ref| for every element; where this is applied, what is too small for
+// the dtype's normal numbers is let go.
 struct Tolerance {
   double relative = 0;
   double of_scale = 0;
