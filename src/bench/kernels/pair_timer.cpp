@@ -169,14 +169,10 @@ class PairTimer {
       evict(memory_->written(side));
       evict(*params_);
     }
-    // Work of an earlier call that goes on would show here: between calls a runner has nothing to do.
-    int64_t idle = r.process->cpu_time_ns() - busy_until_[static_cast<size_t>(side)];
-    if (busy_until_[static_cast<size_t>(side)] > 0 && idle > kRestNs + options_.threads * kSpinNs)
-      r.process->fail(
-          {Verdict::kRewardHack, fmt::format("It went on working between its calls ({:.1f} ms of CPU time).",
-                                             static_cast<double>(idle) * 1e-6)});
     RunTimes t = r.process->run(calls);
-    busy_until_[static_cast<size_t>(side)] = r.process->cpu_time_ns();
+    int64_t cpu = r.process->cpu_time_ns();
+    if (!r.process->failure())
+      if (std::optional<Failure> late = r.process->wait_for_rest(cpu)) r.process->fail(*late);
     (side == kCandidate ? result_.candidate_peak_kib : result_.baseline_peak_kib) = t.peak_kib;
     auto n = static_cast<double>(calls.size());
     return {static_cast<double>(t.runner_ns) / n, static_cast<double>(t.wall_ns) / n, t.switches > 0};
@@ -212,7 +208,6 @@ class PairTimer {
       note_failure(side);
     }
     for (Runner& r : runners_) r.process.reset();
-    busy_until_ = {};
   }
 
   void conclude() {
@@ -234,9 +229,6 @@ class PairTimer {
                       result_.paired.candidate.median * 1e-3, result_.candidate_wall_ns * 1e-3, more_baseline * 1e-3)};
   }
 
-  // A runner at rest answers messages, and its threads spin for a while before they sleep.
-  static constexpr int64_t kRestNs = 200000, kSpinNs = 100000;
-
   const Fields init_;
   std::string library_;
   TimingOptions options_;
@@ -249,7 +241,6 @@ class PairTimer {
   std::unique_ptr<CallMemory> memory_;
   bool sized_ = false;
   std::array<Runner, kSides> runners_;
-  std::array<int64_t, kSides> busy_until_{};
   std::array<std::vector<double>, kSides> walls_;
   TimingResult result_;
 };

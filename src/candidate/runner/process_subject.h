@@ -7,6 +7,7 @@
 #include "candidate/runner/call_memory.h"
 #include "candidate/runner/runner_process.h"
 #include "candidate/subject.h"
+#include "core/rng.h"
 
 namespace fk {
 
@@ -36,6 +37,8 @@ class ProcessSubject final : public Subject {
   int params_segment_ = -1;
   // All mappings stay until the next bind, so that a new place is really new.
   std::vector<Mapped> mapped_;
+  Stream watch_;  // which calls are watched for longer; no candidate can know
+  uint64_t calls_ = 0;
   uint8_t pattern_;
   int64_t prepare_ns_ = 0;
 };

@@ -13,6 +13,8 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <thread>
 
 #include "core/error.h"
 #include "measure/timer.h"
@@ -198,7 +200,7 @@ void RunnerProcess::explain_end() {
                              "another process's memory.",
                              doing_)});
   auto limit = static_cast<double>(options_.private_memory_bytes);
-  if (number == SIGKILL || static_cast<double>(report[1]) * 1024 > 0.9 * limit)
+  if (number == SIGKILL || static_cast<double>(report[1]) * 1024 > 0.7 * limit)
     return fail({Verdict::kOutOfMemory, fmt::format("It used {:.1f} GiB of memory {} and was ended.",
                                                     static_cast<double>(report[1]) / 0x1p20, doing_)});
   if (fault_.is_object()) {
@@ -269,6 +271,34 @@ int64_t RunnerProcess::cpu_time_ns() const {
   timespec t{};
   if (worker_pid_ <= 0 || clock_getcpuclockid(worker_pid_, &clock) != 0 || clock_gettime(clock, &t) != 0) return 0;
   return int64_t{t.tv_sec} * 1000000000 + t.tv_nsec;
+}
+
+bool RunnerProcess::at_work() const {
+  std::error_code error;
+  for (const auto& task : fs::directory_iterator(fmt::format("/proc/{}/task", worker_pid_), error)) {
+    std::ifstream in(task.path() / "stat");
+    std::string text((std::istreambuf_iterator<char>(in)), {});
+    size_t name_end = text.rfind(')');  // the name may hold anything
+    if (name_end != std::string::npos && text.size() > name_end + 2 && text[name_end + 2] == 'R') return true;
+  }
+  return false;
+}
+
+std::optional<Failure> RunnerProcess::wait_for_rest(int64_t cpu_before_ns) const {
+  // Our own threads spin for 50 us before they sleep; on a crowded machine they need a while to get there.
+  const int64_t allowed = 200'000 + options_.threads * int64_t{100'000};
+  Stopwatch watch;
+  for (;;) {
+    int64_t used = cpu_time_ns() - cpu_before_ns;
+    bool busy = at_work();
+    if (used > allowed || (busy && watch.elapsed_s() > 2))
+      return Failure{Verdict::kRewardHack,
+                     fmt::format("It went on working after the call had returned ({:.2f} ms of CPU "
+                                 "time).",
+                                 static_cast<double>(used) * 1e-6)};
+    if (!busy) return std::nullopt;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
 }
 
 void RunnerProcess::finish() {

@@ -71,6 +71,10 @@ class RunnerProcess {
   // CPU time all threads of the worker have used, by the kernel's account.
   int64_t cpu_time_ns() const;
 
+  // Waits until no thread of the worker runs. A failure where they go on, having used more CPU time since
+  // `cpu_before_ns` than falling asleep takes.
+  std::optional<Failure> wait_for_rest(int64_t cpu_before_ns) const;
+
   // Lets the worker end by itself; a crash on the way out is a failure too.
   void finish();
 
@@ -78,6 +82,7 @@ class RunnerProcess {
 
  private:
   Json ask(Json request, int fd = -1);
+  bool at_work() const;  // some thread runs, or would if it had a core
   void start(const RunnerOptions& options);
   void explain_end();
   void stop();
