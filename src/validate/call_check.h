@@ -15,9 +15,9 @@ namespace fk {
 // A tensor that a call left wrong.
 struct CallFault {
   Verdict verdict = Verdict::kPassed;
-  std::string sentence;  // begins with the tensor's name
-  std::string tensor;
-  std::optional<Shape> worst;
+  std::string sentence = {};  // begins with the tensor's name
+  std::string tensor = {};
+  std::optional<Shape> worst = {};
   double got = 0;
   double want = 0;
 };
@@ -38,7 +38,7 @@ class CallTruth {
 
   // Empty when these data can judge a candidate; else why not: the baseline failed, or breaks its own contract on them.
   const std::string& unusable() const { return unusable_; }
-  // Whether the reference itself cannot be compared with (NaN): no candidate is to blame, nor the baseline.
+  // The baseline's largest error / the contract's tolerance.
   double baseline_ratio() const { return baseline_ratio_; }
 
   CallCheckResult check(const CallOutcome& outcome) const;
@@ -55,7 +55,7 @@ class CallTruth {
     TensorSpec spec;
     View reference;
     const View* before = nullptr;  // its content before the call, states only
-    Bounds bounds;
+    Bounds bounds = {};
   };
   const std::vector<Item>& items() const { return items_; }
 

@@ -20,8 +20,19 @@ BuildOptions oracles_only() {
 }
 
 Tensor widened(const View& from) {
+  FK_CHECK(from.contiguous());
   Tensor t(from.shape(), dtype_is_float(from.dtype()) ? DType::kF64 : from.dtype());
-  copy_elements(from, t);
+  auto n = static_cast<size_t>(from.numel());
+  auto copy = [&](const auto* values, auto&& wide) {
+    for (size_t i = 0; i < n; ++i) t.ptr<double>()[i] = wide(values[i]);
+  };
+  // Weights can be many: the two dtypes that models have are read without a switch per element.
+  if (from.dtype() == DType::kBF16)
+    copy(from.ptr<bf16>(), [](bf16 x) { return static_cast<double>(static_cast<float>(x)); });
+  else if (from.dtype() == DType::kF32)
+    copy(from.ptr<float>(), [](float x) { return static_cast<double>(x); });
+  else
+    copy_elements(from, t);
   return t;
 }
 
@@ -73,9 +84,11 @@ Reference::~Reference() = default;
 void Reference::bind(std::span<const Tensor> params) {
   std::vector<ParamSpec> specs = collect_params(*tree_);
   FK_CHECK(specs.size() == params.size());
+  params_.clear();
+  for (const Tensor& p : params) params_.push_back(widened(p));
   tree_->bind([&](const std::string& name) -> View {
     for (size_t i = 0; i < specs.size(); ++i)
-      if (specs[i].name == name) return params[i];
+      if (specs[i].name == name) return params_[i];
     throw Error("The reference of {} has no parameter '{}'.", info_.name, name);
   });
 }

@@ -24,8 +24,8 @@ class Reference {
   Reference(const OperatorInfo& info, const Fields& init);
   ~Reference();
 
-  // Weights as collect_params lists them, in the dtype judged: oracles read any dtype as double, so the rounded values
-  // count and nothing is copied. They must live until the last compute().
+  // Weights as collect_params lists them, in the dtype judged. Widened from their rounded values into memory of its
+  // own.
   void bind(std::span<const Tensor> params);
 
   // Inputs, states and KV cache are widened from the rounded values in `data`.
@@ -34,6 +34,7 @@ class Reference {
  private:
   const OperatorInfo& info_;
   std::unique_ptr<Node> tree_;
+  std::vector<Tensor> params_;
 };
 
 // Seconds the oracle will take, from the operator's cost. Right to a factor of three or so.

@@ -1,4 +1,4 @@
-#include "validate/families.h"
+#include "validate/input_families.h"
 
 #include <fmt/format.h>
 
@@ -92,7 +92,7 @@ void flip_one(const View& v, const Stream& stream) {
   if (v.numel() > 0) flip(v, static_cast<int64_t>(stream.below(0, static_cast<uint64_t>(v.numel()))));
 }
 
-constexpr Family kFamilies[] = {
+constexpr InputFamily kFamilies[] = {
     {"standard"},
     {"scaled x0.001", scaled_down},
     {"scaled x10", scaled_up<10>},
@@ -106,8 +106,8 @@ constexpr Family kFamilies[] = {
     {"outliers in the weights", nullptr, outliers},
     {"exact integers", small_integers, smaller_integers, true},
 };
-constexpr Family kFlipLast = {"last element flipped", flip_last};
-constexpr Family kFlipOne = {"one element flipped", flip_one};
+constexpr InputFamily kFlipLast = {"last element flipped", flip_last};
+constexpr InputFamily kFlipOne = {"one element flipped", flip_one};
 
 bool is_free(const InputSpec& spec) {
   using Kind = Generator::Kind;
@@ -127,20 +127,21 @@ void order(std::vector<Sequence>& sequences) {
 
 }  // namespace
 
-std::span<const Family> families() { return kFamilies; }
-const Family& standard_family() { return kFamilies[0]; }
-const Family& flip_last_family() { return kFlipLast; }
-const Family& flip_one_family() { return kFlipOne; }
+std::span<const InputFamily> input_families() { return kFamilies; }
+const InputFamily& standard_family() { return kFamilies[0]; }
+const InputFamily& flip_last_family() { return kFlipLast; }
+const InputFamily& flip_one_family() { return kFlipOne; }
 
-const Family& family_named(std::string_view name) {
-  for (const Family& f : kFamilies)
+const InputFamily& family_named(std::string_view name) {
+  for (const InputFamily& f : kFamilies)
     if (f.name == name) return f;
   std::string known;
-  for (const Family& f : kFamilies) known += fmt::format("{}'{}'", known.empty() ? "" : ", ", f.name);
+  for (const InputFamily& f : kFamilies) known += fmt::format("{}'{}'", known.empty() ? "" : ", ", f.name);
   throw Error("There is no input family '{}'; there are {}.", name, known);
 }
 
-void apply_to_inputs(const Family& family, const Node& root, const Workload& workload, CallData& data, uint64_t seed) {
+void apply_to_inputs(const InputFamily& family, const Node& root, const Workload& workload, CallData& data,
+                     uint64_t seed) {
   if (family.inputs == nullptr) return;
   Inputs specs = root.info().inputs(root.init(), workload);
   for (size_t i = 0; i < specs.size(); ++i)
@@ -150,7 +151,7 @@ void apply_to_inputs(const Family& family, const Node& root, const Workload& wor
     family.inputs(data.kv_cache[i], Stream(seed, fmt::format("{} kv {}", family.name, i)));
 }
 
-void apply_to_weights(const Family& family, std::span<const Tensor> params, uint64_t seed) {
+void apply_to_weights(const InputFamily& family, std::span<const Tensor> params, uint64_t seed) {
   if (family.weights == nullptr) return;
   for (size_t i = 0; i < params.size(); ++i)
     if (dtype_is_float(params[i].view().dtype()))
