@@ -148,9 +148,14 @@ CacheShape cache_shape(const Node& root) {
 }
 
 CallData make_call_data(const Node& root, const Workload& workload, uint64_t seed) {
+  return make_call_data(root, root.info().inputs(root.init(), workload), workload,
+                        std::make_unique<BatchMetadata>(workload, seed), seed);
+}
+
+CallData make_call_data(const Node& root, const Inputs& inputs, const Workload& workload,
+                        std::unique_ptr<BatchMetadata> batch, uint64_t seed) {
   CallData data;
-  data.batch = std::make_unique<BatchMetadata>(workload, seed);
-  Inputs inputs = root.info().inputs(root.init(), workload);
+  data.batch = std::move(batch);
   for (size_t i = 0; i < inputs.size(); ++i) {
     data.given.emplace_back();
     if (!inputs[i]) continue;
