@@ -139,6 +139,7 @@ class PairTimer {
     std::iota(order.begin(), order.end(), 0);
     for (size_t i = kSides - 1; i > 0; --i) std::swap(order[i], order[random_.below(draws_++, i + 1)]);
     auto pattern = static_cast<uint8_t>(draws_ % 2 == 0 ? 0xFF : 0x7F);
+    checked_ = random_.below(draws_++, 4) == 0;
     std::array<Sample, kSides> samples;
     for (int side : order) {
       samples[static_cast<size_t>(side)] = time_side(side, pattern);
@@ -173,9 +174,12 @@ class PairTimer {
       evict(*params_);
     }
     RunTimes t = r.process->run(calls);
-    int64_t cpu = r.process->cpu_time_ns();
+    uint64_t at_return = side == kCandidate && checked_ ? fingerprint(side) : 0;
     if (!r.process->failure())
-      if (std::optional<Failure> late = r.process->wait_for_rest(cpu)) r.process->fail(*late);
+      if (std::optional<Failure> late = r.process->wait_for_rest()) r.process->fail(*late);
+    if (side == kCandidate && checked_ && fingerprint(side) != at_return)
+      r.process->fail(
+          {Verdict::kRewardHack, "Its outputs changed after a timed call had returned: the work is done late."});
     (side == kCandidate ? result_.candidate_peak_kib : result_.baseline_peak_kib) = t.peak_kib;
     auto n = static_cast<double>(calls.size());
     return {static_cast<double>(t.runner_ns) / n, static_cast<double>(t.wall_ns) / n, t.switches > 0};
@@ -184,16 +188,21 @@ class PairTimer {
   // Outputs of the candidate beside the baseline's: always that something was written and nothing else was, and in a
   // quarter of the rounds, chosen in secret, every element.
   void check_round(uint8_t pattern) {
-    bool compare = random_.below(draws_++, 4) == 0;
     for (int slot = 0; slot < memory_->slots() && !result_.failure; ++slot) {
       std::optional<Failure> found = memory_->check_margins(slot, kCandidate, pattern);
       if (!found) found = memory_->check_inputs(slot, inputs_.current(slot));
-      if (!found && compare) {
+      if (!found && checked_) {
         found = check_.compare(*memory_, slot, kCandidate, kBaseline);
         ++result_.outputs_checked;
       }
       if (found) result_.failure = found;
     }
+  }
+
+  uint64_t fingerprint(int side) const {
+    uint64_t hash = 0;
+    for (int slot = 0; slot < memory_->slots(); ++slot) hash = hash * 31 + memory_->fingerprint(slot, side);
+    return hash;
   }
 
   bool note_failure(int side) {
@@ -243,6 +252,7 @@ class PairTimer {
   std::unique_ptr<SharedTensors> params_;
   std::unique_ptr<CallMemory> memory_;
   bool sized_ = false;
+  bool checked_ = false;  // this round's outputs are compared whole
   std::array<Runner, kSides> runners_;
   std::array<std::vector<double>, kSides> walls_, exchanges_;
   TimingResult result_;
