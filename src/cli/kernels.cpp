@@ -126,13 +126,13 @@ class Kernels final : public Verb {
     }
     progress.show("");
     Json document = make_document(targets, rows, common, g_interrupted != 0);
-    file.write(document);
+    file.write(document, g_interrupted == 0);
     print_rows(rows, document, file.path(), common, explain_);
-    bool failed = rows.empty();
-    for (const KernelRow& r : rows) failed = failed || !r.passed();
     if (g_interrupted != 0)
-      throw Error("Interrupted after {} of {} scenarios; what was measured is in {}.", done, total, file.path());
-    if (failed) throw Error("{}", failure_sentence(rows));
+      throw Error(
+          "Interrupted after {} of {} scenarios; what was measured is in {}, and --output-json {} --resume goes on.",
+          done, total, file.path(), file.path());
+    if (std::string failed = failure_sentence(rows); !failed.empty()) throw Error("{}", failed);
   }
 
  private:

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -149,6 +150,9 @@ void print_rows(const std::vector<KernelRow>& rows, const Json& document, const 
     const Json& a = document["aggregate"]["operators"][op];
     print_out(fmt::format("{}\n", op) + result_table(rows, op, false).to_text());
     std::string footer = fmt::format("{}/{} passed", a["passed"].get<size_t>(), a["scenarios"].get<size_t>());
+    auto refused = std::count_if(rows.begin(), rows.end(),
+                                 [&](const KernelRow& r) { return r.refused() && r.json.value("operator", "") == op; });
+    if (refused > 0) footer += fmt::format(", {} refused by the candidate", refused);
     if (a["passed"].get<size_t>() > 0)
       footer += fmt::format(", geometric mean {:.3f}x ({:.3f} .. {:.3f}), worst {:.3f}x in {}",
                             a["geometric_mean"].get<double>(), a["low"].get<double>(), a["high"].get<double>(),
@@ -178,10 +182,14 @@ void print_rows(const std::vector<KernelRow>& rows, const Json& document, const 
 }
 
 std::string failure_sentence(const std::vector<KernelRow>& rows) {
-  if (rows.empty()) return "Nothing ran.";
-  size_t failed = 0;
-  for (const KernelRow& r : rows) failed += r.passed() ? 0 : 1;
-  return fmt::format("{} of {} scenarios did not pass.", failed, rows.size());
+  size_t passed = 0, refused = 0;
+  for (const KernelRow& r : rows) {
+    passed += r.passed() ? 1 : 0;
+    refused += r.refused() ? 1 : 0;
+  }
+  if (passed + refused < rows.size())
+    return fmt::format("{} of {} scenarios did not pass.", rows.size() - passed - refused, rows.size());
+  return passed == 0 ? "No scenario was measured." : "";
 }
 
 }  // namespace fk

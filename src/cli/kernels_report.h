@@ -28,6 +28,7 @@ struct KernelTarget {
 struct KernelRow {
   Json json;
   bool passed() const { return json.value("verdict", "") == "PASSED"; }
+  bool refused() const { return json.value("verdict", "") == "REFUSED"; }  // earns nothing, but is no error
 };
 
 void print_scenario_list(const std::vector<KernelTarget>& targets, const CommonOptions& common);
@@ -37,6 +38,6 @@ void print_rows(const std::vector<KernelRow>& rows, const Json& document, const 
                 const CommonOptions& common, bool explain);
 
 Json aggregate_json(const std::vector<KernelRow>& rows);
-std::string failure_sentence(const std::vector<KernelRow>& rows);
+std::string failure_sentence(const std::vector<KernelRow>& rows);  // empty where nothing failed
 
 }  // namespace fk

@@ -97,7 +97,12 @@ void RunnerProcess::start(const RunnerOptions&) {
   std::string tmp = "TMPDIR=" + private_tmp_;
   char* argv[] = {name.data(), nullptr};
   char* env[] = {search.data(), language.data(), tmp.data(), nullptr};
-  int error = posix_spawn(&pid_, path.c_str(), &files, nullptr, argv, env);
+  // A process group of its own: Ctrl-C on the terminal is for the judge to handle.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  int error = posix_spawn(&pid_, path.c_str(), &files, &attributes, argv, env);
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&files);
   close(channel[1]);
   close(status[1]);
@@ -178,7 +183,8 @@ Json RunnerProcess::ask(Json request, int fd) {
     else if (body.contains("error"))
       fail({Verdict::kCrashed, fmt::format("It threw, {}: {}", doing_, body["error"].get<std::string>())});
     else if (body.contains("refused"))
-      fail({Verdict::kRefused, "The candidate refuses such a call, so a model would use the baseline for it."});
+      fail({Verdict::kRefused, fmt::format("The candidate takes no such call: {}. A model would use the baseline.",
+                                           body["refused"].get<std::string>())});
     return failure_ ? Json() : body;
   }
 }
