@@ -25,8 +25,7 @@ constexpr int64_t kPassRows = 512;     // of x per pass; its packed block of k i
 constexpr int64_t kPassColumns = 512;  // of y per pass: 1 MiB of sums, half of a second-level cache
 constexpr int64_t kSmallBytes = int64_t{512} << 10;
 constexpr int64_t kSumPanels = kPassRows / kPanel * (kPassColumns / kPanel);
-// With a spare panel of sums. Twice that, because memory below 2 MiB is not given huge pages.
-constexpr size_t kScratchBytes = 2 * (kBlockBytes + (kSumPanels + 1) * kSumsBytes);
+constexpr size_t kScratchBytes = kBlockBytes + (kSumPanels + 1) * kSumsBytes;  // with a spare panel of sums
 
 struct alignas(64) TileConfig {
   uint8_t palette = 1;

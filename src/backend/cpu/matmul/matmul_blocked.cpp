@@ -44,18 +44,18 @@ class Pass {
 
   void multiply(int64_t thread, int64_t threads) const {
     int64_t c_stride = padded_ + kPadding;
-    int64_t wide_floats = kernel_.widen != nullptr ? kColumns * k_block_ : 0,
+    int64_t copy_floats = kernel_.copy != nullptr ? kColumns * k_block_ : 0,
             c_floats = (kColumns + kMaxGroup) * c_stride;
-    auto* wide = reinterpret_cast<float*>(panel_scratch().at_least(static_cast<size_t>(wide_floats + c_floats) * 4));
-    float* c = wide + wide_floats;
+    auto* copies = reinterpret_cast<float*>(panel_scratch().at_least(static_cast<size_t>(copy_floats + c_floats) * 4));
+    float* c = copies + copy_floats;
     Range mine = split_range(a_.n, kernel_.group, thread, threads);
     for (int64_t n = mine.begin; n < mine.end; n += kColumns) {
       int64_t columns = std::min(kColumns, mine.end - n);
       for (int64_t k = 0; k < a_.k; k += k_block_) {
         const void* w[kColumns + kMaxGroup];
-        for (int64_t i = 0; i < columns + kMaxGroup; ++i) w[i] = weights(n, std::min(i, columns - 1), k, wide);
-        for (int64_t i = 0; kernel_.widen != nullptr && i < columns; ++i)
-          kernel_.widen({at(a_.w, (n + i) * a_.w_stride + k), k_size(k), wide + i * k_block_});
+        for (int64_t i = 0; i < columns + kMaxGroup; ++i) w[i] = weights(n, std::min(i, columns - 1), k, copies);
+        for (int64_t i = 0; kernel_.copy != nullptr && i < columns; ++i)
+          kernel_.copy({at(a_.w, (n + i) * a_.w_stride + k), k_size(k), copies + i * k_block_});
         for (int64_t p = 0; p < padded_; p += width_)
           for (int64_t g = 0; g < columns; g += kernel_.group)
             kernel_.multiply({panel(k, p), panel_width(p), w + g, k_size(k), c + g * c_stride + p, c_stride, k == 0});
@@ -69,8 +69,8 @@ class Pass {
 
  private:
   // Where the kernel finds row n + i of w from k on.
-  const void* weights(int64_t n, int64_t i, int64_t k, const float* wide) const {
-    return kernel_.widen == nullptr ? at(a_.w, (n + i) * a_.w_stride + k) : wide + i * k_block_;
+  const void* weights(int64_t n, int64_t i, int64_t k, const float* copies) const {
+    return kernel_.copy == nullptr ? at(a_.w, (n + i) * a_.w_stride + k) : copies + i * k_block_;
   }
   const void* at(const void* base, int64_t element) const {
     return static_cast<const std::byte*>(base) + element * element_;

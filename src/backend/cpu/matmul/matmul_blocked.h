@@ -19,10 +19,10 @@ struct PackTask {
   void* panel;    // [steps][width]
 };
 
-struct WidenTask {
+struct CopyTask {
   const void* w;  // one row of k elements
   int64_t k;
-  void* wide;
+  void* copy;  // room for k floats
 };
 
 struct PanelTask {
@@ -52,7 +52,7 @@ struct BlockedKernel {
   int64_t k_per_step;
   int64_t steps;  // of a block of k: its widest panel is 24 KiB, half of a first-level cache
   void (*pack)(const PackTask&);
-  void (*widen)(const WidenTask&);  // w to f32 before use; null when weights are multiplied as they are
+  void (*copy)(const CopyTask&);  // a row of w into what multiply() reads; null when that is w itself
   void (*multiply)(const PanelTask&);
   void (*store)(const StoreTask&);
 };
