@@ -57,9 +57,8 @@ class RMSNorm : public fk::RMSNorm {
     float squares = 0;
 #pragma omp simd reduction(+ : squares)
     for (int64_t i = 0; i < n; ++i) {
-      T sum = T(float(x[i]) + float(residual[i]));
-      residual_out[i] = sum;
-      row[i] = sum;  // rounded: out belongs to the residual_out the next layer reads
+      residual_out[i] = float(x[i]) + float(residual[i]);
+      row[i] = residual_out[i];  // rounded: out belongs to the residual_out the next layer reads
       squares += row[i] * row[i];
     }
     scale_into(row, squares, out, n);
@@ -70,7 +69,7 @@ class RMSNorm : public fk::RMSNorm {
     float scale = 1 / sqrtf(squares / float(n) + float(init_.eps));
     const float* w = weight_.data();
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) out[i] = T(row[i] * scale * w[i]);
+    for (int64_t i = 0; i < n; ++i) out[i] = row[i] * scale * w[i];
   }
 
   std::vector<float> weight_;

@@ -81,8 +81,8 @@ class RotaryEmbedding : public fk::RotaryEmbedding {
 #pragma omp simd
     for (int64_t i = 0; i < half; ++i) {
       float x = a[i * kStep], y = b[i * kStep];
-      a[i * kStep] = T(x * c[i] - y * s[i]);
-      b[i * kStep] = T(y * c[i] + x * s[i]);
+      a[i * kStep] = x * c[i] - y * s[i];
+      b[i * kStep] = y * c[i] + x * s[i];
     }
   }
 

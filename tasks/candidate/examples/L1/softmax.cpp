@@ -45,7 +45,7 @@ class Softmax : public fk::Softmax {
     }
     float scale = float(1 / sum);
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) out[i] = T(exps[i] * scale);
+    for (int64_t i = 0; i < n; ++i) out[i] = exps[i] * scale;
   }
 };
 

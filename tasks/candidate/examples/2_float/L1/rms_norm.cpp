@@ -33,7 +33,7 @@ class RMSNorm : public fk::RMSNorm {
   template <class T>
   static void add(const T* a, const T* b, T* sum, int64_t n) {
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) sum[i] = T(float(a[i]) + float(b[i]));
+    for (int64_t i = 0; i < n; ++i) sum[i] = float(a[i]) + float(b[i]);
   }
 
   template <class T>
@@ -43,7 +43,7 @@ class RMSNorm : public fk::RMSNorm {
     for (int64_t i = 0; i < n; ++i) squares += float(row[i]) * float(row[i]);
     float scale = 1 / sqrtf(squares / float(n) + float(init_.eps));
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) out[i] = T(float(row[i]) * scale * float(w[i]));
+    for (int64_t i = 0; i < n; ++i) out[i] = float(row[i]) * scale * float(w[i]);
   }
 };
 

@@ -32,8 +32,8 @@ class RotaryEmbedding : public fk::RotaryEmbedding {
     for (T* head = row; head < row + width; head += init_.head_size) {
       for (int64_t i = 0; i < half; ++i) {
         float x = head[i * step], y = head[i * step + other];
-        head[i * step] = T(x * c[i] - y * s[i]);
-        head[i * step + other] = T(y * c[i] + x * s[i]);
+        head[i * step] = x * c[i] - y * s[i];
+        head[i * step + other] = y * c[i] + x * s[i];
       }
     }
   }

@@ -15,7 +15,7 @@ class SiluAndMul : public fk::SiluAndMul {
           const T* gate = x.row<T>(k / pieces) + first;
           const T* up = gate + F;
           T* result = out.row<T>(k / pieces) + first;
-          for (int64_t i = 0; i < n; ++i) result[i] = T(float(gate[i]) / (1 + expf(-float(gate[i]))) * float(up[i]));
+          for (int64_t i = 0; i < n; ++i) result[i] = float(gate[i]) / (1 + expf(-float(gate[i]))) * float(up[i]);
         }
       });
     });

@@ -18,7 +18,7 @@ class Softmax : public fk::Softmax {
           for (int64_t i = 0; i < N; ++i) largest = fmaxf(largest, row[i]);
           for (int64_t i = 0; i < N; ++i) sum += expf(float(row[i]) - largest);
           float scale = float(1 / sum);
-          for (int64_t i = 0; i < N; ++i) result[i] = T(expf(float(row[i]) - largest) * scale);
+          for (int64_t i = 0; i < N; ++i) result[i] = expf(float(row[i]) - largest) * scale;
         }
       });
     });
