@@ -114,8 +114,10 @@ Tally tally_floats(const T* got, const double* want, const T* before, int64_t n,
     if (before != nullptr && i % row == 0) untouched = row_unchanged(want + i, before + i, row);
     if (untouched) allowed = 0;
     if (!std::isfinite(error)) {
-      // Equal infinities, or a reference too large for the dtype, whose right answer is an infinity.
+      // Equal infinities, or a reference too large for the dtype, whose right answer is an infinity. The bound of an
+      // infinite reference would be infinite too and allow anything.
       error = x == rounded<T>(ref) ? 0 : kInfinity;
+      allowed = 0;
     }
     bool right = error <= allowed;
     double ratio = error == 0 ? 0 : error / allowed;
