@@ -37,7 +37,7 @@ int64_t calls(const std::vector<Scenario>& scenarios, std::string_view op) {
 class CaptureTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(CaptureTest, EveryRecordedScenarioRuns) {
-  ThreadPool pool(2);
+  ThreadPool pool(1);
   Model model = dummy(GetParam(), pool);
   TempDirectory folder;
   std::string path = folder.path() + "/run.yaml";
@@ -64,7 +64,7 @@ TEST_P(CaptureTest, EveryRecordedScenarioRuns) {
 }
 
 TEST_P(CaptureTest, GoldenValuesAreThoseOfTheRun) {
-  ThreadPool pool(2);
+  ThreadPool pool(1);
   Model model = dummy(GetParam(), pool);
   TempDirectory folder;
   std::string path = folder.path() + "/run.yaml";

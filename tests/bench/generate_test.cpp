@@ -59,14 +59,14 @@ TEST(GenerateScenarios, SmallOnesRun) {
   ScenarioSelection tiny{.models = {"tiny-llama", "tiny-mistral", "tiny-qwen3", "tiny-gemma3"}, .tp = {1, 2, 4}};
   std::vector<Scenario> scenarios = generate_scenarios(tiny).scenarios;
   for (const Scenario& s : all_published().scenarios) scenarios.push_back(s);
-  ThreadPool pool(2);
+  ThreadPool pool(1);
   std::vector<Tensor> outputs;
   std::map<std::string, int> ran;
   Stopwatch watch;
   for (const Scenario& s : scenarios) {
     Cost cost = s.info().cost(s.init, s.workload);
     if (cost.bytes > 2e6 || cost.matrix_flops + cost.vector_flops > 2e7) continue;
-    if (ran[s.op] >= 3 && watch.elapsed_s() > 20) continue;  // time-boxed, but never an operator left out
+    if (ran[s.op] > 0 && watch.elapsed_s() > 20) continue;  // time-boxed, but no operator is left out
     if (plan_memory(s).total_bytes() > (64u << 20)) continue;
     ++ran[s.op];
     ASSERT_NO_THROW(run_scenario_once(s, 7, pool, outputs)) << s.op << " " << s.name;
@@ -94,11 +94,11 @@ TEST(GenerateScenarios, ShapesAreThoseOfOneRank) {
   EXPECT_NE(attention.workload.sequences.front().context_len, attention.workload.sequences.back().context_len);
   // Queries come out of one product with keys and values, so their rows lie apart.
   EXPECT_EQ(attention.override_of("query")->strides, (std::vector<int64_t>{10 * 128, 1}));
-  EXPECT_EQ(shape(one("silu_and_mul", "llama-3.1-70b/tp4/prefill-512"), 0), (Shape{512, 2 * 28672 / 4}));
+  EXPECT_EQ(shape(one("silu_and_mul", "llama-3-8b/tp4/decode-512"), 0), (Shape{512, 2 * 14336 / 4}));
   EXPECT_EQ(shape(one("linear", "llama-3.1-70b/tp2/decode-8/down_proj"), 0), (Shape{8, 28672 / 2}));
   // gemma3-1b has four heads and one of keys and values, which every rank holds.
-  EXPECT_EQ(shape(one("rotary_emb", "gemma3-1b/tp4/decode-8"), 1), (Shape{8, 256}));
-  EXPECT_EQ(shape(one("rotary_emb", "gemma3-1b/tp4/decode-8"), 2), (Shape{8, 256}));
+  EXPECT_EQ(shape(one("rotary_emb", "gemma3-1b/tp4/decode-8/rotary_emb"), 1), (Shape{8, 256}));
+  EXPECT_EQ(shape(one("rotary_emb", "gemma3-1b/tp4/decode-8/rotary_emb"), 2), (Shape{8, 256}));
   EXPECT_EQ(shape(one("argmax", "llama-3-8b/tp1/decode-32"), 0), (Shape{32, 128256}));
 }
 

@@ -1,5 +1,7 @@
 #include "bench/scenarios/dry_run.h"
 
+#include <map>
+
 #include "ops/registry.h"
 
 namespace fk {
@@ -18,6 +20,21 @@ class LeaveKernelsOut final : public CallObserver {
   CallObserver* next_;
 };
 
+// Compositions that hand back a bias copy it themselves. Vectors are small enough to exist for that; matrices are not,
+// and only kernels read them.
+View vector_or_shape(const TensorSpec& spec, Arena& memory) {
+  return spec.shape.rank() <= 1 ? memory.make(spec) : shape_only(spec);
+}
+
+void bind_vectors(Node& root, Arena& memory) {
+  bool needed = false;
+  walk(root, [&](const Node& node, int) { needed = needed || (node.info().level > 1 && !node.own_params().empty()); });
+  if (!needed) return;
+  std::map<std::string, TensorSpec> specs;
+  for (const ParamSpec& p : collect_params(root)) specs.emplace(p.name, p.spec);
+  root.bind([&](const std::string& name) { return vector_or_shape(specs.at(name), memory); });
+}
+
 }  // namespace
 
 BuildOptions dry_build_options() { return {.oracle = true}; }
@@ -28,12 +45,14 @@ View shape_only(const TensorSpec& spec) {
 }
 
 size_t dry_run(Node& root, const Workload& workload, CallObserver* observer) {
+  Arena memory;
+  bind_vectors(root, memory);
   std::vector<OptView> args;
   for (const auto& input : root.info().inputs(root.init(), workload))
     args.push_back(input ? OptView(shape_only(input->spec)) : std::nullopt);
   OutputSpecs outputs = root.outputs(args);
   for (size_t i = 0; args.size() < root.info().args.size(); ++i)
-    args.push_back(outputs.specs[i] ? OptView(shape_only(*outputs.specs[i])) : std::nullopt);
+    args.push_back(outputs.specs[i] ? OptView(vector_or_shape(*outputs.specs[i], memory)) : std::nullopt);
 
   BatchMetadata batch(workload, 0);
   CacheShape cache = cache_shape(root);

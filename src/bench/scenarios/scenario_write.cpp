@@ -18,7 +18,7 @@ std::string word(std::string_view text) {
   bool plain = !text.empty() && std::isalpha(static_cast<unsigned char>(text[0])) != 0;
   for (char c : text)
     plain = plain && (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.' || c == '/');
-  if (plain) return std::string(text);
+  if (plain && text != "null" && text != "Null" && text != "NULL") return std::string(text);
   std::string quoted = "\"";
   for (char c : text) {
     if (static_cast<unsigned char>(c) < 0x20)
