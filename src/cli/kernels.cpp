@@ -97,7 +97,7 @@ class Kernels final : public Verb {
     if (resume_) earlier = file.journal();
 
     ThreadPool pool(common.threads);
-    KernelFloor floors(pool);
+    KernelBench bench(pool);
     InterruptGuard guard;
     Progress progress(common);
     std::vector<KernelRow> rows;
@@ -117,7 +117,7 @@ class Kernels final : public Verb {
         };
         KernelRow row = earlier_row(earlier, target, scenario);
         if (row.json.is_null()) {
-          row = measure(target, scenario, options, floors, show);
+          row = measure(target, scenario, options, bench, show);
           file.append(row.json);
         }
         rows.push_back(std::move(row));
@@ -201,7 +201,7 @@ class Kernels final : public Verb {
   }
 
   KernelRow measure(const KernelTarget& target, const Scenario& scenario, const KernelOptions& options,
-                    KernelFloor& floors, const std::function<void(std::string_view)>& show) const {
+                    KernelBench& bench, const std::function<void(std::string_view)>& show) const {
     KernelResult result;
     if (target.compiled && target.compiled->failure) {
       result = failed_kernel(scenario, *target.compiled->failure);
@@ -209,7 +209,7 @@ class Kernels final : public Verb {
                !too_big.empty()) {
       result = failed_kernel(scenario, {Verdict::kInvalidTask, too_big});
     } else {
-      result = bench_kernel(scenario, target.compiled ? target.compiled->so_path : "", options, floors, show);
+      result = bench.run(scenario, target.compiled ? target.compiled->so_path : "", options, show);
     }
     KernelRow row{to_json(result)};
     row.json["candidate"] = target.identity();

@@ -174,6 +174,7 @@ class PairTimer {
       evict(*params_);
     }
     RunTimes t = r.process->run(calls);
+    if (t.refused) r.process->fail(*t.refused);
     uint64_t at_return = side == kCandidate && checked_ ? fingerprint(side) : 0;
     if (!r.process->failure())
       if (std::optional<Failure> late = r.process->wait_for_rest()) r.process->fail(*late);

@@ -182,9 +182,6 @@ Json RunnerProcess::ask(Json request, int fd) {
                                                static_cast<double>(options_.private_memory_bytes) / 0x1p30, doing_)});
     else if (body.contains("error"))
       fail({Verdict::kCrashed, fmt::format("It threw, {}: {}", doing_, body["error"].get<std::string>())});
-    else if (body.contains("refused"))
-      fail({Verdict::kRefused, fmt::format("The candidate takes no such call: {}. A model would use the baseline.",
-                                           body["refused"].get<std::string>())});
     return failure_ ? Json() : body;
   }
 }
@@ -268,8 +265,14 @@ RunTimes RunnerProcess::run(std::span<const int> calls) {
   Json answer = ask({{"do", "run"}, {"calls", ids}});
   int64_t wall = now_ns() - start;
   if (failure_) return {};
-  return {answer.value("ns", int64_t{0}), wall, answer.value("switches", int64_t{0}),
-          answer.value("peak_kib", int64_t{0})};
+  RunTimes times{answer.value("ns", int64_t{0}), wall, answer.value("switches", int64_t{0}),
+                 answer.value("peak_kib", int64_t{0}), std::nullopt};
+  if (answer.contains("refused"))
+    times.refused =
+        Failure{Verdict::kRefused, fmt::format("The candidate takes no such call: {}; a model would use the "
+                                               "baseline.",
+                                               answer["refused"].get<std::string>())};
+  return times;
 }
 
 int64_t RunnerProcess::cpu_time_ns() const {
