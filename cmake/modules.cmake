@@ -76,10 +76,15 @@ constinit const std::span<const std::pair<std::string_view, std::string_view>> @
   target_sources(${target} PRIVATE "${generated}")
 endfunction()
 
-# fk_link(TARGET): link every module into an executable. Objects are named one by one, so none is dropped.
+# fk_link(TARGET [MODULE...]): link these modules, or every one, into an executable. Objects are named one by one, so
+# none is dropped.
 function(fk_link target)
+  set(modules ${ARGN})
+  if(NOT modules)
+    set(modules ${FK_MODULES})
+  endif()
   target_include_directories(${target} PRIVATE "${CMAKE_SOURCE_DIR}/src" "${CMAKE_SOURCE_DIR}/include")
-  foreach(module IN LISTS FK_MODULES)
+  foreach(module IN LISTS modules)
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:${module}>)
   endforeach()
   target_link_libraries(${target} PRIVATE fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json yaml-cpp Threads::Threads
@@ -90,6 +95,6 @@ function(fk_executable target folder)
   fk_sources(sources ${folder})
   add_executable(${target} ${sources})
   target_compile_definitions(${target} PRIVATE FK_VERSION="${PROJECT_VERSION}")
-  fk_link(${target})
+  fk_link(${target} ${ARGN})
   install(TARGETS ${target} RUNTIME DESTINATION bin)
 endfunction()

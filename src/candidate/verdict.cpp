@@ -5,7 +5,7 @@
 
 namespace fk {
 namespace {
-constexpr std::array<std::string_view, 18> kNames = {"PASSED",
+constexpr std::array<std::string_view, 19> kNames = {"PASSED",
                                                      "INCORRECT_SHAPE",
                                                      "INCORRECT_DTYPE",
                                                      "INCORRECT_NUMERICAL",
@@ -22,8 +22,9 @@ constexpr std::array<std::string_view, 18> kNames = {"PASSED",
                                                      "OUT_OF_MEMORY",
                                                      "BUILD_ERROR",
                                                      "SIGNATURE_MISMATCH",
-                                                     "INVALID_TASK"};
-static_assert(kNames.size() == static_cast<size_t>(Verdict::kInvalidTask) + 1);
+                                                     "INVALID_TASK",
+    "REFUSED"};
+static_assert(kNames.size() == static_cast<size_t>(Verdict::kRefused) + 1);
 }  // namespace
 
 std::string_view verdict_name(Verdict v) { return kNames[static_cast<size_t>(v)]; }

@@ -28,6 +28,7 @@ enum class Verdict : uint8_t {
   kBuildError,
   kSignatureMismatch,
   kInvalidTask,
+  kRefused,  // by the candidate itself: it does not take such a call
 };
 
 std::string_view verdict_name(Verdict v);  // "INCORRECT_NUMERICAL"

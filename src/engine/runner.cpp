@@ -49,7 +49,7 @@ void Runner::grow(RunningSequence& sequence, int64_t new_tokens) {
   while (static_cast<int64_t>(sequence.blocks.size()) < blocks_for(length)) sequence.blocks.push_back(cache_.take());
 }
 
-Context Runner::context() { return {pool_, arena_, &batch_.attention(), cache_.layers()}; }
+Context Runner::context() { return {pool_, arena_, &batch_.attention(), cache_.layers(), observer_}; }
 
 View Runner::forward(std::span<const NewTokens> items) {
   items_.clear();

@@ -45,6 +45,8 @@ class Runner {
 
   const RunnerOptions& options() const { return options_; }
   Context context();
+  // Sees every operator call from now on; nullptr: nobody does.
+  void observe(CallObserver* observer) { observer_ = observer; }
   size_t memory_bytes() const;  // of the cache and of the step's arena, as far as reserved
 
  private:
@@ -59,6 +61,7 @@ class Runner {
   Tensor logits_;
   Arena arena_;
   std::vector<StepItem> items_;
+  CallObserver* observer_ = nullptr;
 };
 
 }  // namespace fk

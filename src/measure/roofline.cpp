@@ -6,25 +6,25 @@
 #include "core/error.h"
 
 namespace fk {
+namespace {
 
-double peak_flops(const MachineProbe& probe, DType dtype) {
-  return (dtype == DType::kBF16 ? probe.bf16_tflops.best : probe.f32_tflops.best) * 1e12;
+Speeds speeds_of(const MachineProbe& probe, DType dtype, double Rate::*which) {
+  const Rate& compute = dtype == DType::kBF16 ? probe.bf16_tflops : probe.f32_tflops;
+  return {probe.read_gbps.*which * 1e9, compute.*which * 1e12};
 }
 
-// 10^9 bytes a second is one byte a nanosecond.
-double memory_floor_ns(double bytes, const MachineProbe& probe) { return bytes / probe.read_gbps.best; }
+}  // namespace
 
-double compute_floor_ns(double flops, DType dtype, const MachineProbe& probe) {
-  return flops / peak_flops(probe, dtype) * 1e9;
+Speeds best_speeds(const MachineProbe& probe, DType dtype) { return speeds_of(probe, dtype, &Rate::best); }
+Speeds median_speeds(const MachineProbe& probe, DType dtype) { return speeds_of(probe, dtype, &Rate::median); }
+
+double floor_s(double bytes, double flops, const Speeds& speeds) {
+  return std::max(bytes / speeds.read, flops / speeds.compute);
 }
 
-double floor_ns(double bytes, double flops, DType dtype, const MachineProbe& probe) {
-  return std::max(memory_floor_ns(bytes, probe), compute_floor_ns(flops, dtype, probe));
-}
-
-double floor_share(double floor_time_ns, double time_ns) {
-  if (!(time_ns > 0)) throw Error("a time of {} ns cannot be compared with its floor; measure a longer piece", time_ns);
-  return floor_time_ns / time_ns;
+double floor_share(double floor, double time) {
+  if (!(time > 0)) throw Error("a time of {} cannot be compared with its floor; measure a longer piece", time);
+  return floor / time;
 }
 
 }  // namespace fk

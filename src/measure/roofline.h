@@ -6,17 +6,21 @@
 
 namespace fk {
 
-// Measured ceiling of arithmetic in `dtype`, in operations a second. bf16 has its own; everything else runs in f32.
-double peak_flops(const MachineProbe& probe, DType dtype);
+struct Speeds {
+  double read = 0;     // bytes a second
+  double compute = 0;  // operations a second
+};
 
-double memory_floor_ns(double bytes, const MachineProbe& probe);
-double compute_floor_ns(double flops, DType dtype, const MachineProbe& probe);
+// For arithmetic in `dtype`: bf16 has its own speed, everything else runs in f32.
+Speeds best_speeds(const MachineProbe& probe, DType dtype);
+// What the machine gave most of the time: for work timed right beside the probe.
+Speeds median_speeds(const MachineProbe& probe, DType dtype);
 
 // Reading and computing overlap at best, so the slower of the two bounds the whole.
-double floor_ns(double bytes, double flops, DType dtype, const MachineProbe& probe);
+double floor_s(double bytes, double flops, const Speeds& speeds);
 
-// floor / time: 1 is the limit; above 1 the time (or the count of bytes and operations) is wrong. Throws Error for a
-// time that is not positive.
-double floor_share(double floor_time_ns, double time_ns);
+// floor / time, both in one unit: 1 is the limit; above 1 the time (or the count of bytes and operations) is wrong.
+// Throws Error for a time that is not positive.
+double floor_share(double floor, double time);
 
 }  // namespace fk

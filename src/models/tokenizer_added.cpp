@@ -67,8 +67,8 @@ AddedTokenFinder::AddedTokenFinder(const std::vector<AddedToken>& tokens, bool n
   std::ranges::stable_sort(tokens_, [](const AddedToken& a, const AddedToken& b) {
     return std::pair(std::string_view(a.text), !a.special) < std::pair(std::string_view(b.text), !b.special);
   });
-  auto repeated = std::ranges::unique(tokens_, {}, &AddedToken::text);
-  tokens_.erase(repeated.begin(), repeated.end());
+  auto same_text = [](const AddedToken& a, const AddedToken& b) { return a.text == b.text; };
+  tokens_.erase(std::unique(tokens_.begin(), tokens_.end(), same_text), tokens_.end());
   for (const AddedToken& token : tokens_) ++first_byte_[static_cast<unsigned char>(token.text[0]) + 1u];
   for (size_t b = 0; b < 256; ++b) first_byte_[b + 1] += first_byte_[b];
 }
@@ -82,9 +82,9 @@ const AddedToken* AddedTokenFinder::longest_prefix(std::string_view text) const 
     if (low->text.size() == size) longest = &*low++;
     if (low == high || size == text.size()) break;
     auto byte_at = [&](const AddedToken& token) { return static_cast<unsigned char>(token.text[size]); };
-    auto same = std::ranges::equal_range(low, high, static_cast<unsigned char>(text[size]), {}, byte_at);
-    low = same.begin();
-    high = same.end();
+    auto next = static_cast<unsigned char>(text[size]);
+    low = std::ranges::lower_bound(low, high, next, {}, byte_at);
+    high = std::ranges::upper_bound(low, high, next, {}, byte_at);
   }
   return longest;
 }

@@ -116,13 +116,13 @@ void BpeModel::encode(std::string_view word, Scratch& scratch, std::vector<int32
   }
   split_into_characters(word, scratch);
   merge_all(scratch);
-  for (const auto& symbol : scratch.symbols)
+  for (const auto& symbol : scratch.symbols_)
     if (!symbol.merged_away) out.push_back(symbol.id);
 }
 
 // The order in which a pending unknown token and byte tokens come out is the tokenizers library's.
 void BpeModel::split_into_characters(std::string_view word, Scratch& scratch) const {
-  auto& symbols = scratch.symbols;
+  auto& symbols = scratch.symbols_;
   symbols.clear();
   auto add = [&](int32_t id) { symbols.push_back({id, kEnd, kEnd, false}); };
   int32_t unknown = kNone;
@@ -156,14 +156,14 @@ void BpeModel::split_into_characters(std::string_view word, Scratch& scratch) co
 bool BpeModel::fall_back_to_bytes(std::string_view character, Scratch& scratch) const {
   auto id_of = [&](char byte) { return bytes_[static_cast<unsigned char>(byte)]; };
   if (std::ranges::any_of(character, [&](char byte) { return id_of(byte) == kNone; })) return false;
-  for (char byte : character) scratch.symbols.push_back({id_of(byte), kEnd, kEnd, false});
+  for (char byte : character) scratch.symbols_.push_back({id_of(byte), kEnd, kEnd, false});
   return true;
 }
 
 // Always the merge of lowest rank, the leftmost of equals: O(n log n) in the length of the word.
 void BpeModel::merge_all(Scratch& scratch) const {
-  auto& symbols = scratch.symbols;
-  auto& queue = scratch.queue;
+  auto& symbols = scratch.symbols_;
+  auto& queue = scratch.queue_;
   auto later = [](const Scratch::Candidate& a, const Scratch::Candidate& b) {
     return std::pair(a.rank, a.at) > std::pair(b.rank, b.at);
   };

@@ -86,8 +86,8 @@ class BpeModel::Scratch {
     uint32_t rank, at;
     int32_t id;
   };
-  std::vector<Symbol> symbols;
-  std::vector<Candidate> queue;
+  std::vector<Symbol> symbols_;
+  std::vector<Candidate> queue_;
 };
 
 }  // namespace fk

@@ -38,11 +38,23 @@ struct AttentionMetadata {
   int64_t num_tokens() const { return decode.num_tokens + prefill.num_tokens; }
 };
 
+class Node;
+struct Context;
+
+// Sees every call of an operator before it runs: how real runs are recorded and how shapes are found without running.
+class CallObserver {
+ public:
+  virtual ~CallObserver() = default;
+  // False: leave the call out, with its outputs as they are.
+  virtual bool before_call(const Node& node, const Context& ctx, std::span<const OptView> args) = 0;
+};
+
 struct Context {
   ThreadPool& pool;
   Arena& arena;
   const AttentionMetadata* attention = nullptr;
   std::span<const KvLayer> kv_cache = {};  // by layer index
+  CallObserver* observer = nullptr;
 };
 
 }  // namespace fk

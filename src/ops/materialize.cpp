@@ -48,31 +48,53 @@ SequenceGroup make_group(std::vector<Tensor>& owned, std::span<const Sequence> s
   return g;
 }
 
+void fill_normal(const View& view, double mean, double deviation, const Stream& stream) {
+  auto* address = static_cast<std::byte*>(view.data());
+  size_t step = dtype_size(view.dtype());
+  for (int64_t i = 0; i < view.numel(); ++i)
+    store_element(address + static_cast<size_t>(i) * step, view.dtype(),
+                  mean + deviation * stream.normal(static_cast<uint64_t>(i)));
+}
+
 }  // namespace
 
 BatchMetadata::BatchMetadata(const Workload& workload, uint64_t seed) {
   std::vector<int64_t> order = shuffled(cache_blocks(workload), Stream(seed, "block order"));
   std::vector<std::vector<int32_t>> tables;
-  std::vector<int64_t> slots, positions, logits;
   size_t next = 0;
   for (const Sequence& s : workload.sequences) {
-    std::vector<int32_t> table;
+    tables.emplace_back();
+    for (int64_t b = 0; b * kBlockSize < s.query_len + s.context_len; ++b)
+      tables.back().push_back(static_cast<int32_t>(order[next++]));
+  }
+  lay_out(workload, tables);
+}
+
+BatchMetadata::BatchMetadata(const Workload& workload, const std::vector<std::vector<int32_t>>& tables) {
+  FK_CHECK(tables.size() == workload.sequences.size());
+  lay_out(workload, tables);
+}
+
+void BatchMetadata::lay_out(const Workload& workload, std::span<const std::vector<int32_t>> tables) {
+  std::vector<int64_t> slots, positions, logits;
+  for (size_t i = 0; i < tables.size(); ++i) {
+    const Sequence& s = workload.sequences[i];
+    const std::vector<int32_t>& table = tables[i];
     int64_t len = s.query_len + s.context_len;
-    for (int64_t b = 0; b * kBlockSize < len; ++b) table.push_back(static_cast<int32_t>(order[next++]));
+    FK_CHECK(static_cast<int64_t>(table.size()) * kBlockSize >= len);
     for (int64_t p = s.context_len; p < len; ++p) {
       positions.push_back(p);
       slots.push_back(table[static_cast<size_t>(p / kBlockSize)] * kBlockSize + p % kBlockSize);
     }
     if (s.query_len > 0) logits.push_back(static_cast<int64_t>(positions.size()) - 1);
-    tables.push_back(std::move(table));
   }
   std::span<const Sequence> all(workload.sequences);
   size_t decodes = 0;
   while (decodes < all.size() && all[decodes].query_len == 1 && all[decodes].context_len > 0) ++decodes;
   int64_t width = blocks_per_sequence(workload);
   all_ = make_group(owned_, all, tables, width);
-  metadata_.decode = make_group(owned_, all.first(decodes), std::span(tables).first(decodes), width);
-  metadata_.prefill = make_group(owned_, all.subspan(decodes), std::span(tables).subspan(decodes), width);
+  metadata_.decode = make_group(owned_, all.first(decodes), tables.first(decodes), width);
+  metadata_.prefill = make_group(owned_, all.subspan(decodes), tables.subspan(decodes), width);
   auto tokens = static_cast<int64_t>(positions.size());
   metadata_.slot_mapping = store(owned_, slots, {tokens});
   logits_indices_ = store(owned_, logits, {static_cast<int64_t>(logits.size())});
@@ -92,9 +114,14 @@ void fill(const View& view, const Generator& generator, uint64_t seed, std::stri
   auto copy = [&](const View& from) { copy_elements(from, view); };
   switch (generator.kind) {
     case Kind::kNormal:
-      return each([&](uint64_t i) { return generator.a + generator.b * stream.normal(i); });
+      return fill_normal(view, generator.a, generator.b, stream);
     case Kind::kUniform:
       return each([&](uint64_t i) { return generator.a + (generator.b - generator.a) * stream.uniform(i); });
+    case Kind::kUniformOr:
+      return each([&](uint64_t i) {
+        double u = 4 * stream.uniform(i);
+        return u < 1 ? generator.c : generator.a + (generator.b - generator.a) * (u - 1) / 3;
+      });
     case Kind::kIntegers:
       return each([&](uint64_t i) {
         return generator.a + static_cast<double>(stream.below(i, static_cast<uint64_t>(generator.b - generator.a)));
@@ -134,21 +161,44 @@ CacheShape cache_shape(const Node& root) {
 }
 
 CallData make_call_data(const Node& root, const Workload& workload, uint64_t seed) {
+  CallData data = make_call_inputs(root, workload, seed);
+  data.params = make_params(root, seed);
+  return data;
+}
+
+CallData make_call_data(const Node& root, const Inputs& inputs, const Workload& workload,
+                        std::unique_ptr<BatchMetadata> batch, uint64_t seed) {
+  CallData data = make_call_inputs(root, inputs, workload, std::move(batch), seed);
+  data.params = make_params(root, seed);
+  return data;
+}
+
+std::vector<Tensor> make_params(const Node& root, uint64_t seed) {
+  std::vector<Tensor> params;
+  for (const ParamSpec& p : collect_params(root)) {
+    params.emplace_back(p.spec);
+    // Weights as training leaves them: rows that keep the size of their input, norms away from one and from zero.
+    bool matrix = p.spec.shape.rank() == 2;
+    double deviation = matrix ? 1.0 / std::sqrt(static_cast<double>(p.spec.shape[1])) : 0.25;
+    fill_normal(params.back(), matrix ? 0 : 0.75, deviation, Stream(seed, p.name));
+  }
+  return params;
+}
+
+CallData make_call_inputs(const Node& root, const Workload& workload, uint64_t seed) {
+  return make_call_inputs(root, root.info().inputs(root.init(), workload), workload,
+                          std::make_unique<BatchMetadata>(workload, seed), seed);
+}
+
+CallData make_call_inputs(const Node& root, const Inputs& inputs, const Workload& workload,
+                          std::unique_ptr<BatchMetadata> batch, uint64_t seed) {
   CallData data;
-  data.batch = std::make_unique<BatchMetadata>(workload, seed);
-  Inputs inputs = root.info().inputs(root.init(), workload);
+  data.batch = std::move(batch);
   for (size_t i = 0; i < inputs.size(); ++i) {
     data.given.emplace_back();
     if (!inputs[i]) continue;
     data.given.back().emplace(inputs[i]->spec);
     fill(*data.given.back(), inputs[i]->generator, seed, root.info().args[i].name, *data.batch);
-  }
-  for (const ParamSpec& p : collect_params(root)) {
-    data.params.emplace_back(p.spec);
-    // Weights as training leaves them: rows that keep the size of their input, norms away from one and from zero.
-    bool matrix = p.spec.shape.rank() == 2;
-    double deviation = matrix ? 1.0 / std::sqrt(static_cast<double>(p.spec.shape[1])) : 0.25;
-    fill(data.params.back(), Generator::normal(matrix ? 0 : 0.75, deviation), seed, p.name, *data.batch);
   }
   CacheShape cache = cache_shape(root);
   for (int64_t i = 0; i < 2 * cache.layers; ++i) {

@@ -14,6 +14,8 @@ namespace fk {
 class BatchMetadata {
  public:
   BatchMetadata(const Workload& workload, uint64_t seed);
+  // With the blocks of each sequence as given: at least as many as its tokens fill.
+  BatchMetadata(const Workload& workload, const std::vector<std::vector<int32_t>>& tables);
   BatchMetadata(const BatchMetadata&) = delete;
   BatchMetadata& operator=(const BatchMetadata&) = delete;
 
@@ -24,6 +26,8 @@ class BatchMetadata {
   const SequenceGroup& all() const { return all_; }
 
  private:
+  void lay_out(const Workload& workload, std::span<const std::vector<int32_t>> tables);
+
   std::vector<Tensor> owned_;
   AttentionMetadata metadata_;
   SequenceGroup all_;
@@ -44,6 +48,15 @@ struct CallData {
 };
 
 CallData make_call_data(const Node& root, const Workload& workload, uint64_t seed);
+// The same with inputs and metadata the caller has chosen, which must fit the workload.
+CallData make_call_data(const Node& root, const Inputs& inputs, const Workload& workload,
+                        std::unique_ptr<BatchMetadata> batch, uint64_t seed);
+
+// The two halves of it: weights, which outlive a call and can be large, and everything else.
+std::vector<Tensor> make_params(const Node& root, uint64_t seed);
+CallData make_call_inputs(const Node& root, const Workload& workload, uint64_t seed);
+CallData make_call_inputs(const Node& root, const Inputs& inputs, const Workload& workload,
+                          std::unique_ptr<BatchMetadata> batch, uint64_t seed);
 
 // Layers, heads and head size of the KV cache a call of this tree needs, found from its attention operators.
 struct CacheShape {

@@ -88,10 +88,9 @@ std::string call_text(const OperatorInfo& info, Args args) {
 }
 }  // namespace
 
-void throw_all_refused(const Node& node, Args args, const std::vector<std::pair<std::string, std::string>>& why) {
-  std::string reasons;
-  for (const auto& [name, reason] : why) reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", name, reason);
-  throw Error("No implementation of {} takes ({}): {}", node.info().name, call_text(node.info(), args), reasons);
+void throw_all_refused(const Node& node, Args args) {
+  throw Error("No implementation of {} takes ({}): {}", node.info().name, call_text(node.info(), args),
+              node.refusal(args));
 }
 
 void check_call(const OperatorInfo& info, const Node& node, Args args, DeviceKind device) {

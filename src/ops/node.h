@@ -54,6 +54,8 @@ class Node {
   virtual std::vector<const ImplementationInfo*> implementations() const = 0;
   // A whole call: every argument of forward, outputs included.
   virtual void call(Context& ctx, Args args) = 0;
+  // Why each implementation refuses such a call; empty when one takes it.
+  virtual std::string refusal(Args args) const = 0;
   virtual OutputSpecs outputs(Args given) const = 0;
   virtual void count_dispatches(std::vector<DispatchCount>& counts) const = 0;
 

@@ -6,6 +6,8 @@
 // A call infers the outputs, takes them from the step's arena, asks the ranked implementations in order, and counts.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <memory>
@@ -43,8 +45,7 @@ class Builder {
 
 namespace detail {
 
-[[noreturn]] void throw_all_refused(const Node& node, Args args,
-                                    const std::vector<std::pair<std::string, std::string>>& why);
+[[noreturn]] void throw_all_refused(const Node& node, Args args);
 [[noreturn]] void throw_no_implementation(std::string_view op, const BuildOptions& options);
 void check_call(const OperatorInfo& info, const Node& node, Args args, DeviceKind device);
 std::string child_path(const Node* parent, std::string_view name);
@@ -97,6 +98,7 @@ class OpNode final : public Node {
 
   void call(Context& ctx, Args args) override {
     detail::check_call(info_, *this, args, device_);
+    if (ctx.observer != nullptr && !ctx.observer->before_call(*this, ctx, args)) return;
     for (Slot& slot : slots_) {
       if (!slot.implementation->refuse(args).empty()) continue;
       int64_t rows = args[0] && args[0]->rank() > 0 ? args[0]->size(0) : 1;
@@ -104,9 +106,17 @@ class OpNode final : public Node {
                                                           static_cast<uint64_t>(std::max<int64_t>(rows, 1) - 1))))];
       return detail::invoke_forward(*slot.implementation, ctx, args, std::make_index_sequence<kNumArgs>{});
     }
-    std::vector<std::pair<std::string, std::string>> why;
-    for (Slot& slot : slots_) why.emplace_back(slot.info->name, slot.implementation->refuse(args));
-    detail::throw_all_refused(*this, args, why);
+    detail::throw_all_refused(*this, args);
+  }
+
+  std::string refusal(Args args) const override {
+    std::string all;
+    for (const Slot& slot : slots_) {
+      std::string_view why = slot.implementation->refuse(args);
+      if (why.empty()) return {};
+      all += fmt::format("{}{}: {}", all.empty() ? "" : "; ", slot.info->name, why);
+    }
+    return all;
   }
 
   void count_dispatches(std::vector<DispatchCount>& counts) const override {

@@ -14,7 +14,7 @@ int64_t blocks_of(const Sequence& s) { return (s.query_len + s.context_len + kBl
 int64_t cache_blocks(const Workload& workload) {
   int64_t n = 1;
   for (const Sequence& s : workload.sequences) n += blocks_of(s) + 1;
-  return n;
+  return std::max(n, workload.blocks);
 }
 
 int64_t blocks_per_sequence(const Workload& workload) {

@@ -14,13 +14,18 @@ namespace fk {
 struct Sequence {
   int64_t query_len = 1;    // new tokens
   int64_t context_len = 0;  // tokens already in the KV cache
+
+  friend bool operator==(const Sequence&, const Sequence&) = default;
 };
 
 struct Workload {
   std::vector<Sequence> sequences = {{1, 0}};  // those with one new token first
   bool optional_inputs = false;                // give the optional inputs too
   DType dtype = DType::kBF16;                  // of activations
-  int64_t width = 0;                           // last dimension, where the constructor does not fix it
+  int64_t width = 0;                           // last dimension or heads, where the constructor does not fix them
+  int64_t kv_heads = 0;                        // of keys given beside queries, likewise
+  int64_t picks = 0;                           // rows an operator picks out of those it is given; 0: half of them
+  int64_t blocks = 0;                          // the KV cache has at least; 0: what the sequences need
 
   int64_t num_tokens() const {
     int64_t n = 0;
@@ -28,6 +33,7 @@ struct Workload {
     return n;
   }
   int64_t num_sequences() const { return static_cast<int64_t>(sequences.size()); }
+  friend bool operator==(const Workload&, const Workload&) = default;
 
   static Workload tokens(int64_t n, bool optional_inputs = false) {
     return {.sequences = {{n, 0}}, .optional_inputs = optional_inputs};
@@ -43,6 +49,7 @@ struct Generator {
   enum class Kind : uint8_t {
     kNormal,         // mean a, standard deviation b
     kUniform,        // [a, b)
+    kUniformOr,      // one in four is c, the others as kUniform
     kIntegers,       // a .. b-1
     kConstant,       // a
     kPositions,      // the position of each token in its sequence
@@ -56,9 +63,18 @@ struct Generator {
   Kind kind = Kind::kNormal;
   double a = 0;
   double b = 1;
+  double c = 0;
+
+  friend bool operator==(const Generator&, const Generator&) = default;
+  // Filled from the sequences of the workload, not from a random stream.
+  bool is_metadata() const { return kind >= Kind::kPositions; }
 
   static Generator normal(double mean = 0, double deviation = 1) { return {Kind::kNormal, mean, deviation}; }
   static Generator uniform(double low, double high) { return {Kind::kUniform, low, high}; }
+  // For parameters whose special value switches something off.
+  static Generator uniform_or(double low, double high, double special) {
+    return {Kind::kUniformOr, low, high, special};
+  }
   static Generator integers(int64_t begin, int64_t end) {
     return {Kind::kIntegers, static_cast<double>(begin), static_cast<double>(end)};
   }
@@ -82,7 +98,8 @@ struct Cost {
   double vector_flops = 0;
 };
 
-// |x - ref| <= relative * |ref| + of_scale * max|ref| for every element.
+// |x - ref| <= relative * |ref| + of_scale * max|ref| for every element; where this is applied, what is too small for
+// the dtype's normal numbers is let go.
 struct Tolerance {
   double relative = 0;
   double of_scale = 0;
@@ -95,8 +112,8 @@ struct Case {
   Workload workload;
 };
 
-// Blocks of the KV cache a workload needs when no two sequences share one, with one spare per sequence so that tables
-// can be scattered.
+// Blocks of the KV cache of a workload: what it needs when no two sequences share one, with one spare per sequence so
+// that tables can be scattered, or more where it says so.
 int64_t cache_blocks(const Workload& workload);
 int64_t blocks_per_sequence(const Workload& workload);  // of the longest
 

@@ -9,8 +9,8 @@
 
 namespace fk::conformance {
 
-// Empty when |result - reference| <= relative * |reference| + of_scale * max|reference| everywhere, up to the rounding
-// of numbers too small for the dtype; else the element that is furthest out, with both values.
+// Empty when |result - reference| <= relative * |reference| + of_scale * max|reference| everywhere, up to numbers too
+// small for the dtype (subnormal ones may be flushed to zero); else the element that is furthest out, with both values.
 std::string difference(const View& result, const View& reference, const Tolerance& tolerance);
 
 }  // namespace fk::conformance

@@ -69,6 +69,8 @@ TEST_F(Dispatch, ARefusedCallGoesToTheNextAndIsCountedThere) {
   std::vector<DispatchCount> counts = collect_dispatches(wide.node());
   ASSERT_EQ(counts.size(), 1u);
   EXPECT_EQ(counts[0].implementation, "oracle");  // nobody else does arithmetic in f64
+  Tensor out({2, 8}, DType::kF64);
+  EXPECT_EQ(wide.node().refusal(std::vector<OptView>{x.view(), {}, out.view(), {}}), "");
 }
 
 TEST_F(Dispatch, ATensorOnAnotherDeviceIsAnErrorThatNamesIt) {
@@ -92,7 +94,9 @@ TEST_F(Dispatch, ACallEverybodyRefusesIsAnErrorThatSaysWhyEachDid) {
   for (Field& f : init)
     if (f.name == "world_size") f.value = int64_t{2};
   std::unique_ptr<Node> node = info.build(init, {});
-  std::string text = sentence(*node, {x_.view(), out_.view()});
+  std::vector<OptView> args{x_.view(), out_.view()};
+  std::string text = sentence(*node, args);
+  EXPECT_TRUE(text.ends_with(": " + node->refusal(args))) << text;
   EXPECT_TRUE(says(text, {"No implementation of allreduce takes (x: f32[3, 8], out: f32[3, 8])",
                           "oracle: this build has no process group"}));
   for (const ImplementationInfo* implementation : node->implementations())

@@ -143,6 +143,15 @@ TEST_F(PlantedErrors, AnExceptionIsAFaultAndNotARefusal) {
   EXPECT_NE(faults.find("threw: out of luck"), faults.npos) << faults;
 }
 
+TEST_F(PlantedErrors, ARefusalIsNoFaultAndTheCallIsNotMade) {
+  ThreadPool pool(1);
+  Subject choosy{[](const Node::Lookup&) {}, [](Context&, Args) { ADD_FAILURE() << "called"; },
+                 [](Args) { return std::string("not today"); }};
+  Verdict verdict = examine(problem_, choosy, Placement::kAligned, pool);
+  EXPECT_EQ(verdict.refusal, "not today");
+  EXPECT_TRUE(verdict.faults.empty());
+}
+
 TEST(StateOfACall, LeftAloneIsReported) {
   const OperatorInfo& info = Registry::instance().at("rotary_emb");
   Problem problem = make_problem(info, case_named(info, "default"), DType::kF32);
@@ -165,6 +174,37 @@ TEST(JudgedOperator, ReportsATokenNobodyDrew) {
   EXPECT_FALSE(examine(problem, wrong, Placement::kAligned, pool).faults.empty());
 }
 
+// The inputs hold every kind of row: greedy, and with each filter off; and a wrong token in a greedy row is seen.
+TEST(JudgedOperator, CoversGreedyRowsAndRowsWithoutFilters) {
+  const OperatorInfo& info = Registry::instance().at("sample");
+  enum Arg : size_t { kTemperature = 1, kTopK, kTopP, kMinP, kOut = 7 };
+  for (std::string_view label : {"small vocabulary", "odd vocabulary"}) {
+    Problem problem = make_problem(info, case_named(info, label), DType::kF32);
+    auto rows_with = [&](Arg arg, double value) {
+      int64_t count = 0;
+      const View& v = problem.data.given[arg]->view();
+      for (int64_t s = 0; s < v.size(0); ++s) count += get(v, s) == value ? 1 : 0;
+      return count;
+    };
+    EXPECT_GE(rows_with(kTemperature, 0), 4);
+    EXPECT_GE(rows_with(kTopK, 0), 1);
+    EXPECT_GE(rows_with(kTopP, 1), 4);
+    EXPECT_GE(rows_with(kMinP, 0), 4);
+    ThreadPool pool(1);
+    std::unique_ptr<Node> node = info.build(problem.init, {});
+    Subject honest = subject_of(*node);
+    Subject liar{honest.bind, [&](Context& ctx, Args args) {
+                   honest.call(ctx, args);
+                   for (int64_t s = 0; s < args[kOut]->size(0); ++s)
+                     if (get(*args[kTemperature], s) == 0) set(*args[kOut], get(*args[kOut], s) == 0 ? 1 : 0, s);
+                 }};
+    EXPECT_TRUE(examine(problem, honest, Placement::kAligned, pool).faults.empty());
+    Verdict verdict = examine(problem, liar, Placement::kAligned, pool);
+    ASSERT_FALSE(verdict.faults.empty());
+    EXPECT_NE(verdict.faults[0].find("is greedy"), std::string::npos) << verdict.faults[0];
+  }
+}
+
 class Difference : public testing::Test {
  protected:
   std::string of(std::vector<double> result, std::vector<double> reference, Tolerance tolerance) {
@@ -179,6 +219,20 @@ TEST_F(Difference, IsNoneUpToTheTolerance) {
   EXPECT_NE(of({1.02, -2, 0}, {1, -2, 0}, {.relative = 0.0101}), "");
   EXPECT_NE(of({1, 1, 1e-300}, {1, 1, 0}, {}), "");
   EXPECT_EQ(of({}, {}, {}), "");
+}
+
+TEST_F(Difference, SubnormalNumbersMayBeFlushedToZero) {
+  auto flushed = [](DType dtype, double reference) {
+    Tensor result({1}, dtype);
+    return difference(result, View(&reference, {1}, DType::kF64), {});
+  };
+  for (DType dtype : {DType::kF32, DType::kBF16}) {
+    EXPECT_EQ(flushed(dtype, 0x1p-127), "");
+    EXPECT_EQ(flushed(dtype, -0x1.fp-127), "");
+    EXPECT_NE(flushed(dtype, 0x1.1p-126), "");
+  }
+  EXPECT_EQ(flushed(DType::kF16, 0x1p-25), "");  // rounds to zero
+  EXPECT_NE(flushed(DType::kF16, 0x1p-24), "");  // the smallest subnormal number counts
 }
 
 TEST_F(Difference, NeverAcceptsANaNOrAWrongInfinity) {

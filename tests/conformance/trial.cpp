@@ -231,12 +231,15 @@ Problem make_problem(const OperatorInfo& info, const OperatorInfo::ErasedCase& w
 
 Subject subject_of(Node& node) {
   return {[&node](const Node::Lookup& weights) { node.bind(weights); },
-          [&node](Context& ctx, Args args) { node.call(ctx, args); }};
+          [&node](Context& ctx, Args args) { node.call(ctx, args); },
+          [&node](Args args) { return node.refusal(args); }};
 }
 
 Verdict examine(const Problem& problem, const Subject& subject, Placement placement, ThreadPool& pool) {
   Verdict verdict;
   Scene scene(problem, placement);
+  verdict.refusal = subject.refusal(scene.args());
+  if (!verdict.refusal.empty()) return verdict;
   subject.bind(scene.weights());
   Arena arena;
   std::vector<KvLayer> layers = layers_of(scene.caches());
@@ -251,11 +254,7 @@ Verdict examine(const Problem& problem, const Subject& subject, Placement placem
       scene.disarm();
     } catch (const Error& error) {
       scene.disarm();
-      std::string_view text = error.what();
-      if (text.starts_with("No implementation of "))
-        verdict.refusal = text;
-      else
-        verdict.faults.push_back(fmt::format("call {}: threw: {}", call + 1, text));
+      verdict.faults.push_back(fmt::format("call {}: threw: {}", call + 1, error.what()));
       return verdict;
     }
     scene.check(call, verdict.faults);

@@ -35,11 +35,12 @@ Problem make_problem(const OperatorInfo& info, const OperatorInfo::ErasedCase& w
 struct Subject {
   std::function<void(const Node::Lookup&)> bind;
   std::function<void(Context&, Args)> call;
+  std::function<std::string(Args)> refusal = [](Args) { return std::string(); };  // why it does not take such calls
 };
 Subject subject_of(Node& node);
 
 struct Verdict {
-  std::string refusal;              // the implementation said it does not take such calls
+  std::string refusal;              // why the subject does not take such calls; then nothing was called
   std::vector<std::string> faults;  // empty: everything is right
 };
 

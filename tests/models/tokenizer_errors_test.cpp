@@ -34,6 +34,7 @@ struct Patch {
   const char* patch;  // RFC 7386
   const char* fragment;
 };
+void PrintTo(const Patch& p, std::ostream* os) { *os << p.base << " with " << p.patch; }
 
 class BrokenTokenizer : public testing::TestWithParam<Patch> {};
 

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/rng.h"
+#include "measure/roofline.h"
 #include "measure/statistics.h"
 #include "measure/timer.h"
 #include "ops/registry.h"
@@ -18,7 +19,7 @@ double TimedWork::floor_ms() const { return median(floors_ms); }
 
 double TimedWork::floor_share() const {
   std::vector<double> shares;
-  for (size_t i = 0; i < samples_ms.size(); ++i) shares.push_back(floors_ms[i] / samples_ms[i]);
+  for (size_t i = 0; i < samples_ms.size(); ++i) shares.push_back(fk::floor_share(floors_ms[i], samples_ms[i]));
   return median(shares);
 }
 
@@ -78,20 +79,10 @@ class Iteration {
   std::vector<int64_t> tokens_;
 };
 
-// Speeds of the machine around one iteration, in bytes and operations a second.
-struct Speeds {
-  double read = 0;
-  double matrix = 0;
-};
-
-double matrix_rate(const MachineProbe& probe, DType dtype, double Rate::*which) {
-  return (dtype == DType::kBF16 ? probe.bf16_tflops : probe.f32_tflops).*which * 1e12;
-}
-
 // The larger of what was typical before and after: what the iteration could have had.
 Speeds speeds_between(const MachineProbe& before, const MachineProbe& after, DType dtype) {
-  return {std::max(before.read_gbps.median, after.read_gbps.median) * 1e9,
-          std::max(matrix_rate(before, dtype, &Rate::median), matrix_rate(after, dtype, &Rate::median))};
+  Speeds b = median_speeds(before, dtype), a = median_speeds(after, dtype);
+  return {std::max(b.read, a.read), std::max(b.compute, a.compute)};
 }
 
 void set_floors(TimedWork& work, const Model& model, const std::vector<Workload>& passes,
@@ -103,7 +94,7 @@ void set_floors(TimedWork& work, const Model& model, const std::vector<Workload>
     work.bytes += cost.bytes;
     work.flops += cost.matrix_flops;
     for (size_t i = 0; i < speeds.size(); ++i)
-      work.floors_ms[i] += std::max(cost.bytes / speeds[i].read, cost.matrix_flops / speeds[i].matrix) * kMsPerS;
+      work.floors_ms[i] += floor_s(cost.bytes, cost.matrix_flops, speeds[i]) * kMsPerS;
   }
 }
 
@@ -168,11 +159,8 @@ TtftResult run_ttft(const Model& model, ThreadPool& pool, const TtftOptions& opt
 
   std::vector<Speeds> speeds;
   for (size_t i = 0; i < static_cast<size_t>(options.iters); ++i) {
-    if (probe_weights)
-      speeds.push_back(speeds_between(probes[i], probes[i + 1], model.config.dtype));
-    else
-      speeds.push_back(
-          {result.machine.read_gbps.best * 1e9, matrix_rate(result.machine, model.config.dtype, &Rate::best)});
+    speeds.push_back(probe_weights ? speeds_between(probes[i], probes[i + 1], model.config.dtype)
+                                   : best_speeds(result.machine, model.config.dtype));
   }
   set_floors(result.prefill, model, {one_pass(model, options.prompt_tokens, 0)}, speeds);
   // Every decode step reads one more key; the middle one stands for their mean.

@@ -1,45 +1,19 @@
-// GemmaRMSNorm: x / rms(x) * (1 + weight) over the last dimension, optionally adding a residual first.
+// GemmaRMSNorm: x / rms(x) * (1 + weight); RMSNorm, but for weights that are stored less one.
 #pragma once
 
-#include "ops/contract.h"
+#include "ops/l1/rms_norm.h"
 
 namespace fk {
 
-class GemmaRMSNorm : public Operator {
+class GemmaRMSNorm : public RMSNorm {
  public:
   static constexpr std::string_view kName = "gemma_rms_norm";
   static constexpr std::string_view kClass = "GemmaRMSNorm";
-  static constexpr int kLevel = 1;
+  static constexpr double kWeightOffset = 1;
 
-  struct Init {
-    int64_t hidden_size = 0;
-    double eps = 1e-6;
-    DType dtype = DType::kBF16;
+  using RMSNorm::RMSNorm;
 
-    template <class Visitor>
-    void visit(Visitor&& v) {
-      v("hidden_size", hidden_size);
-      v("eps", eps);
-      v("dtype", dtype);
-    }
-  };
-
-  // As RMSNorm, but weights are stored less one.
-  static constexpr std::array kArgs{in("x"), opt_in("residual"), out("out"), opt_out("residual_out")};
-
-  explicit GemmaRMSNorm(const Init& init) : init_(init) {}
-  virtual void forward(Context& ctx, View x, OptView residual, View out, OptView residual_out) = 0;
-
-  static std::vector<ParamSpec> params(const Init& init);
-  static OutputSpecs outputs(const Init& init, Args given);
-  static Inputs inputs(const Init& init, const Workload& workload);
-  static Cost cost(const Init& init, const Workload& workload);
-  static Tolerance tolerance(const Init& init, DType dtype);
   static std::vector<Case<GemmaRMSNorm>> cases();
-
- protected:
-  const View& weight() const { return param(0); }
-  const Init init_;
 };
 
 }  // namespace fk

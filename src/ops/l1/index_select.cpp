@@ -8,14 +8,18 @@ OutputSpecs IndexSelect::outputs(const Init&, Args given) {
   return {TensorSpec{{given[1]->size(0), given[0]->size(1)}, given[0]->dtype()}};
 }
 
+namespace {
+int64_t rows_picked(const Workload& w) { return w.picks > 0 ? w.picks : (w.num_tokens() + 1) / 2; }
+}  // namespace
+
 Inputs IndexSelect::inputs(const Init&, const Workload& w) {
   int64_t T = w.num_tokens();
   return {InputSpec{{{T, w.width}, w.dtype}, Generator::normal()},
-          InputSpec{{{(T + 1) / 2}, DType::kI64}, Generator::integers(0, T)}};
+          InputSpec{{{rows_picked(w)}, DType::kI64}, Generator::integers(0, T)}};
 }
 
 Cost IndexSelect::cost(const Init&, const Workload& w) {
-  auto rows = static_cast<double>((w.num_tokens() + 1) / 2);
+  auto rows = static_cast<double>(rows_picked(w));
   return {.bytes = rows * (8 + 2 * static_cast<double>(w.width) * static_cast<double>(dtype_size(w.dtype)))};
 }
 

@@ -1,7 +1,8 @@
 #include "ops/l1/rms_norm.h"
 
-#include <cmath>
+#include <algorithm>
 
+#include "ops/l1/rms_norm_oracle.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -46,42 +47,7 @@ std::vector<Case<RMSNorm>> RMSNorm::cases() {
 }
 
 namespace {
-
-class RMSNormOracle final : public RMSNorm {
- public:
-  using RMSNorm::RMSNorm;
-
-  void forward(Context&, View x, OptView residual, View out, OptView residual_out) override {
-    for (int64_t t = 0; t < x.size(0); ++t) {
-      if (x.rank() == 2) {
-        normalise(x.select(0, t), select(residual, t), out.select(0, t), select(residual_out, t));
-      } else {
-        for (int64_t h = 0; h < x.size(1); ++h)
-          normalise(x.select(0, t).select(0, h), {}, out.select(0, t).select(0, h), {});
-      }
-    }
-  }
-
- private:
-  static OptView select(const OptView& v, int64_t t) { return v ? OptView(v->select(0, t)) : std::nullopt; }
-
-  void normalise(const View& x, const OptView& residual, const View& out, const OptView& residual_out) const {
-    int64_t D = init_.hidden_size;
-    std::vector<double> sum(static_cast<size_t>(D));
-    double squares = 0;
-    for (int64_t i = 0; i < D; ++i) {
-      sum[i] = get(x, i) + (residual ? get(*residual, i) : 0);
-      squares += sum[i] * sum[i];
-    }
-    double scale = 1 / std::sqrt(squares / static_cast<double>(D) + init_.eps);
-    for (int64_t i = 0; i < D; ++i) {
-      set(out, sum[i] * scale * get(weight(), i), i);
-      if (residual_out) set(*residual_out, sum[i], i);
-    }
-  }
-};
-
+using RMSNormOracle = NormOracle<RMSNorm>;
 FK_OPERATOR(RMSNorm, RMSNormOracle);
-
 }  // namespace
 }  // namespace fk

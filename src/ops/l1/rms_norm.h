@@ -10,6 +10,7 @@ class RMSNorm : public Operator {
   static constexpr std::string_view kName = "rms_norm";
   static constexpr std::string_view kClass = "RMSNorm";
   static constexpr int kLevel = 1;
+  static constexpr double kWeightOffset = 0;  // added to every weight
 
   struct Init {
     int64_t hidden_size = 0;

@@ -31,17 +31,21 @@ std::vector<double> RotaryEmbedding::inverse_frequencies(const Init& init) {
 
 OutputSpecs RotaryEmbedding::outputs(const Init&, Args) { return {}; }
 
+namespace {
+int64_t query_heads(const Workload& w) { return w.width > 0 ? w.width : 3; }
+int64_t key_heads(const Workload& w) { return w.kv_heads > 0 ? w.kv_heads : 1; }
+}  // namespace
+
 Inputs RotaryEmbedding::inputs(const Init& init, const Workload& w) {
-  constexpr int64_t kHeads = 3, kKvHeads = 1;
   auto heads = [&](int64_t n) {
     return InputSpec{{{w.num_tokens(), n * init.head_size}, w.dtype}, Generator::normal()};
   };
-  return {InputSpec{{{w.num_tokens()}, DType::kI64}, Generator::metadata(Generator::Kind::kPositions)}, heads(kHeads),
-          w.optional_inputs ? std::optional(heads(kKvHeads)) : std::nullopt};
+  return {InputSpec{{{w.num_tokens()}, DType::kI64}, Generator::metadata(Generator::Kind::kPositions)},
+          heads(query_heads(w)), w.optional_inputs ? std::optional(heads(key_heads(w))) : std::nullopt};
 }
 
 Cost RotaryEmbedding::cost(const Init& init, const Workload& w) {
-  double heads = w.optional_inputs ? 4 : 3;
+  auto heads = static_cast<double>(query_heads(w) + (w.optional_inputs ? key_heads(w) : 0));
   double turned = static_cast<double>(w.num_tokens()) * heads * static_cast<double>(init.rotary_dim);
   return {.bytes = 2 * turned * static_cast<double>(dtype_size(w.dtype)) + 8 * static_cast<double>(w.num_tokens()),
           .vector_flops = 3 * turned};

@@ -16,10 +16,10 @@ Inputs Sample::inputs(const Init&, const Workload& w) {
   int64_t S = w.num_tokens();
   auto per_row = [&](DType dtype, Generator g) { return InputSpec{{{S}, dtype}, g}; };
   return {InputSpec{{{S, w.width}, w.dtype}, Generator::normal(0, 3)},
-          // The ends of these ranges (greedy rows, every token kept) have tests of their own beside the kernel.
-          per_row(DType::kF32, Generator::uniform(0.3, 1.7)),
+          per_row(DType::kF32, Generator::uniform_or(0.3, 1.7, 0)),
           per_row(DType::kI32, Generator::integers(0, std::min<int64_t>(w.width, 12) + 1)),
-          per_row(DType::kF32, Generator::uniform(0.4, 1.0)), per_row(DType::kF32, Generator::uniform(0.0, 0.2)),
+          per_row(DType::kF32, Generator::uniform_or(0.4, 1.0, 1)),
+          per_row(DType::kF32, Generator::uniform_or(0.0, 0.2, 0)),
           per_row(DType::kI64, Generator::integers(0, int64_t{1} << 40)),
           per_row(DType::kI64, Generator::integers(0, 1000))};
 }

@@ -3,10 +3,10 @@
 namespace fk {
 
 Attention::Init AttentionBlock::core(const Init& init) {
-  return {.num_heads = init.num_heads,
+  return {.num_heads = rank_share(init.num_heads, init.tp_size, "attention heads"),
           .head_size = init.head_dim,
           .scale = init.scale > 0 ? init.scale : 1 / std::sqrt(static_cast<double>(init.head_dim)),
-          .num_kv_heads = init.num_kv_heads,
+          .num_kv_heads = rank_kv_heads(init.num_kv_heads, init.tp_size),
           .sliding_window = init.sliding_window,
           .layer_index = init.layer_index};
 }
@@ -20,10 +20,11 @@ Inputs AttentionBlock::inputs(const Init& init, const Workload& w) {
 
 Cost AttentionBlock::cost(const Init& init, const Workload& w) {
   auto T = static_cast<double>(w.num_tokens()), D = static_cast<double>(init.hidden_size);
-  auto q = static_cast<double>(init.num_heads * init.head_dim),
-       kv = static_cast<double>(init.num_kv_heads * init.head_dim);
+  Attention::Init rank = core(init);
+  auto q = static_cast<double>(rank.num_heads * init.head_dim),
+       kv = static_cast<double>(rank.num_kv_heads * init.head_dim);
   auto size = static_cast<double>(dtype_size(w.dtype));
-  Cost cost = Attention::cost(core(init), w);
+  Cost cost = Attention::cost(rank, w);
   cost.bytes += size * (D * (q + 2 * kv) + q * D + 2 * T * D);
   cost.bytes -= size * 2 * T * q;  // queries and attention's output need not leave the chip
   cost.matrix_flops += 2 * T * D * (2 * q + 2 * kv);

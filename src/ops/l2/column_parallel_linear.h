@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ops/l2/parallel_linear.h"
+#include "ops/l2/tensor_parallel.h"
 
 namespace fk {
 
@@ -33,7 +34,9 @@ class ColumnParallelLinear : public ParallelLinear<ColumnParallelLinear> {
 
   explicit ColumnParallelLinear(const Init&) {}
 
-  static int64_t out_features(const Init& init) { return init.output_size / init.tp_size; }
+  static int64_t out_features(const Init& init) {
+    return rank_share(init.output_size, init.tp_size, "output features");
+  }
   static Linear::Init local(const Init& init);
   static std::vector<Case<ColumnParallelLinear>> cases();
 };

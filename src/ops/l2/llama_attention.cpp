@@ -21,6 +21,9 @@ std::vector<Case<LlamaAttention>> LlamaAttention::cases() {
         .rope_theta = 500000,
         .rope_scaling = {.type = "llama3", .factor = 8, .original_max_position_embeddings = 32}},
        Workload::batch({{3, 90}})},
+      {"one of four ranks, kv heads shared",
+       {.hidden_size = 64, .num_heads = 8, .num_kv_heads = 2, .head_dim = 16, .tp_size = 4, .reduce_results = false},
+       Workload::batch({{1, 20}, {9, 0}})},
   };
 }
 

@@ -9,6 +9,9 @@ std::vector<Case<LlamaMLP>> LlamaMLP::cases() {
   return {
       {"one token", {.hidden_size = 64, .intermediate_size = 176}, Workload::tokens(1)},
       {"odd, bias", {.hidden_size = 33, .intermediate_size = 77, .bias = true}, Workload::tokens(19)},
+      {"one of two ranks",
+       {.hidden_size = 48, .intermediate_size = 96, .tp_size = 2, .reduce_results = false},
+       Workload::tokens(3)},
   };
 }
 

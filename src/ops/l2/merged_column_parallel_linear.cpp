@@ -1,19 +1,21 @@
 #include "ops/l2/merged_column_parallel_linear.h"
 
+#include "ops/l2/tensor_parallel.h"
 #include "ops/register.h"
 
 namespace fk {
 
 int64_t MergedColumnParallelLinear::out_features(const Init& init) {
   int64_t sum = 0;
-  for (int64_t size : init.output_sizes) sum += size / init.tp_size;
+  for (int64_t size : init.output_sizes) sum += rank_share(size, init.tp_size, "output features");
   return sum;
 }
 
 Linear::Init MergedColumnParallelLinear::local(const Init& init) {
   Linear::Init local{
       .in_features = init.input_size, .out_features = out_features(init), .bias = init.bias, .dtype = init.dtype};
-  for (int64_t size : init.output_sizes) local.output_sizes.push_back(size / init.tp_size);
+  for (int64_t size : init.output_sizes)
+    local.output_sizes.push_back(rank_share(size, init.tp_size, "output features"));
   return local;
 }
 

@@ -3,6 +3,7 @@
 
 #include "ops/l2/merged_column_parallel_linear.h"
 #include "ops/l2/row_parallel_linear.h"
+#include "ops/l2/tensor_parallel.h"
 #include "ops/op.h"
 
 namespace fk {
@@ -11,6 +12,8 @@ struct MlpBlockInit {
   int64_t hidden_size = 0;
   int64_t intermediate_size = 0;
   bool bias = false;
+  int64_t tp_size = 1;         // ranks the intermediate size is divided over; this is the first of them
+  bool reduce_results = true;  // add up the ranks' outputs; else each keeps its part
   DType dtype = DType::kBF16;
 
   template <class Visitor>
@@ -18,6 +21,8 @@ struct MlpBlockInit {
     v("hidden_size", hidden_size);
     v("intermediate_size", intermediate_size);
     v("bias", bias);
+    v("tp_size", tp_size);
+    v("reduce_results", reduce_results);
     v("dtype", dtype);
   }
 };
@@ -39,7 +44,7 @@ class MlpBlock : public Operator {
   }
   static Cost cost(const Init& init, const Workload& w) {
     auto T = static_cast<double>(w.num_tokens()), D = static_cast<double>(init.hidden_size),
-         F = static_cast<double>(init.intermediate_size);
+         F = static_cast<double>(rank_share(init.intermediate_size, init.tp_size, "intermediate features"));
     return {.bytes = static_cast<double>(dtype_size(w.dtype)) * (3 * D * F + 2 * T * D),
             .matrix_flops = 6 * T * D * F,
             .vector_flops = 5 * T * F};
@@ -61,10 +66,13 @@ class ComposedMlpBlock : public T {
             "gate_up_proj", {.input_size = init.hidden_size,
                              .output_sizes = {init.intermediate_size, init.intermediate_size},
                              .bias = init.bias,
+                             .tp_size = init.tp_size,
                              .dtype = init.dtype})),
         down_proj(builder.child<RowParallelLinear>("down_proj", {.input_size = init.intermediate_size,
                                                                  .output_size = init.hidden_size,
                                                                  .bias = init.bias,
+                                                                 .reduce_results = init.reduce_results,
+                                                                 .tp_size = init.tp_size,
                                                                  .dtype = init.dtype})),
         act_fn(builder.child<Activation>("act_fn", activation)) {}
 

@@ -8,6 +8,7 @@ std::vector<Case<ParallelLMHead>> ParallelLMHead::cases() {
   return {
       {"one row", {.num_embeddings = 331, .embedding_dim = 72}, Workload::tokens(1)},
       {"rows, bias", {.num_embeddings = 257, .embedding_dim = 48, .bias = true}, Workload::tokens(6)},
+      {"a quarter", {.num_embeddings = 257, .embedding_dim = 48, .tp_size = 4}, Workload::tokens(3)},
   };
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ops/l1/linear.h"
+#include "ops/l2/tensor_parallel.h"
 
 namespace fk {
 
@@ -15,6 +16,7 @@ class ParallelLMHead : public Operator {
     int64_t num_embeddings = 0;
     int64_t embedding_dim = 0;
     bool bias = false;
+    int64_t tp_size = 1;  // ranks the vocabulary is divided over; this is the first of them
     DType dtype = DType::kBF16;
 
     template <class Visitor>
@@ -22,11 +24,12 @@ class ParallelLMHead : public Operator {
       v("num_embeddings", num_embeddings);
       v("embedding_dim", embedding_dim);
       v("bias", bias);
+      v("tp_size", tp_size);
       v("dtype", dtype);
     }
   };
 
-  // hidden_states [L, D] -> logits [L, V], f32 or wider.
+  // hidden_states [L, D] -> logits [L, V] of this rank's part of the vocabulary, f32 or wider.
   static constexpr std::array kArgs{in("hidden_states"), out("logits")};
 
   explicit ParallelLMHead(const Init&) {}
@@ -34,7 +37,7 @@ class ParallelLMHead : public Operator {
 
   static Linear::Init product(const Init& init) {
     return {.in_features = init.embedding_dim,
-            .out_features = init.num_embeddings,
+            .out_features = rank_vocab(init.num_embeddings, init.tp_size),
             .bias = init.bias,
             .float_output = true,
             .dtype = init.dtype};

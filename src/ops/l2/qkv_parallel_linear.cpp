@@ -1,18 +1,18 @@
 #include "ops/l2/qkv_parallel_linear.h"
 
-#include <algorithm>
-
+#include "ops/l2/tensor_parallel.h"
 #include "ops/register.h"
 
 namespace fk {
 
 namespace {
 
-int64_t q_rows(const QKVParallelLinear::Init& init) { return init.total_num_heads / init.tp_size * init.head_size; }
+int64_t q_rows(const QKVParallelLinear::Init& init) {
+  return rank_share(init.total_num_heads, init.tp_size, "attention heads") * init.head_size;
+}
 
-// With more ranks than kv heads, ranks share one: each still holds at least one.
 int64_t kv_rows(const QKVParallelLinear::Init& init) {
-  return std::max<int64_t>(1, init.total_num_kv_heads / init.tp_size) * init.head_size;
+  return rank_kv_heads(init.total_num_kv_heads, init.tp_size) * init.head_size;
 }
 
 }  // namespace

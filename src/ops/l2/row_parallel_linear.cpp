@@ -1,13 +1,14 @@
 #include "ops/l2/row_parallel_linear.h"
 
 #include "ops/l1/allreduce.h"
+#include "ops/l2/tensor_parallel.h"
 #include "ops/register.h"
 
 namespace fk {
 
 Linear::Init RowParallelLinear::local(const Init& init) {
   // Every rank adds to the same sum, so only the first may bring the bias.
-  return {.in_features = init.input_size / init.tp_size,
+  return {.in_features = rank_share(init.input_size, init.tp_size, "input features"),
           .out_features = out_features(init),
           .bias = init.bias && init.tp_rank == 0,
           .dtype = init.dtype};

@@ -1,5 +1,6 @@
 #include "ops/l2/vocab_parallel_embedding.h"
 
+#include "ops/l1/allreduce.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -8,6 +9,9 @@ std::vector<Case<VocabParallelEmbedding>> VocabParallelEmbedding::cases() {
   return {
       {"plain", {.num_embeddings = 320, .embedding_dim = 64}, Workload::tokens(9)},
       {"scaled", {.num_embeddings = 257, .embedding_dim = 48, .scale = 6.9375}, Workload::tokens(5)},
+      {"half",
+       {.num_embeddings = 257, .embedding_dim = 48, .tp_size = 2, .reduce_results = false},
+       Workload::tokens(9)},
   };
 }
 
@@ -16,12 +20,21 @@ namespace {
 class ComposedVocabParallelEmbedding final : public VocabParallelEmbedding {
  public:
   ComposedVocabParallelEmbedding(const Init& init, Builder& builder)
-      : VocabParallelEmbedding(init), embedding_(builder.child<Embedding>("", init)) {}
+      : VocabParallelEmbedding(init), embedding_(builder.child<Embedding>("", local(init))) {
+    if (init.reduce_results && init.tp_size > 1)
+      all_reduce_.emplace(builder.child<AllReduce>("all_reduce", {.world_size = init.tp_size}));
+  }
 
-  void forward(Context& ctx, View input_ids, View out) override { embedding_.into(ctx, input_ids, out); }
+  void forward(Context& ctx, View input_ids, View out) override {
+    if (all_reduce_)
+      all_reduce_->into(ctx, embedding_(ctx, input_ids), out);
+    else
+      embedding_.into(ctx, input_ids, out);
+  }
 
  private:
   Op<Embedding> embedding_;
+  std::optional<Op<AllReduce>> all_reduce_;
 };
 
 FK_COMPOSITION(VocabParallelEmbedding, ComposedVocabParallelEmbedding);

@@ -1,7 +1,9 @@
-// VocabParallelEmbedding: the token embedding; one rank holds the whole vocabulary here.
+// VocabParallelEmbedding: the token embedding, its rows divided over the ranks. A rank gives zeros for tokens it does
+// not hold, and the sum over the ranks is the embedding.
 #pragma once
 
 #include "ops/l1/embedding.h"
+#include "ops/l2/tensor_parallel.h"
 
 namespace fk {
 
@@ -11,7 +13,24 @@ class VocabParallelEmbedding : public Operator {
   static constexpr std::string_view kClass = "VocabParallelEmbedding";
   static constexpr int kLevel = 2;
 
-  using Init = Embedding::Init;
+  struct Init {
+    int64_t num_embeddings = 0;
+    int64_t embedding_dim = 0;
+    double scale = 1;            // rows are multiplied by it
+    int64_t tp_size = 1;         // ranks the vocabulary is divided over; this is the first of them
+    bool reduce_results = true;  // add up the ranks' outputs; else each keeps its part
+    DType dtype = DType::kBF16;
+
+    template <class Visitor>
+    void visit(Visitor&& v) {
+      v("num_embeddings", num_embeddings);
+      v("embedding_dim", embedding_dim);
+      v("scale", scale);
+      v("tp_size", tp_size);
+      v("reduce_results", reduce_results);
+      v("dtype", dtype);
+    }
+  };
 
   // input_ids i64 [T] -> out [T, D].
   static constexpr std::array kArgs{in("input_ids"), out("out")};
@@ -19,10 +38,19 @@ class VocabParallelEmbedding : public Operator {
   explicit VocabParallelEmbedding(const Init&) {}
   virtual void forward(Context& ctx, View input_ids, View out) = 0;
 
-  static OutputSpecs outputs(const Init& init, Args given) { return Embedding::outputs(init, given); }
-  static Inputs inputs(const Init& init, const Workload& w) { return Embedding::inputs(init, w); }
-  static Cost cost(const Init& init, const Workload& w) { return Embedding::cost(init, w); }
-  static Tolerance tolerance(const Init& init, DType dtype) { return Embedding::tolerance(init, dtype); }
+  static Embedding::Init local(const Init& init) {
+    return {.num_embeddings = rank_vocab(init.num_embeddings, init.tp_size),
+            .embedding_dim = init.embedding_dim,
+            .scale = init.scale,
+            .dtype = init.dtype};
+  }
+  static OutputSpecs outputs(const Init& init, Args given) { return Embedding::outputs(local(init), given); }
+  // Tokens of the whole vocabulary, most of which another rank holds.
+  static Inputs inputs(const Init& init, const Workload& w) {
+    return {InputSpec{{{w.num_tokens()}, DType::kI64}, Generator::integers(0, init.num_embeddings)}};
+  }
+  static Cost cost(const Init& init, const Workload& w) { return Embedding::cost(local(init), w); }
+  static Tolerance tolerance(const Init& init, DType dtype) { return Embedding::tolerance(local(init), dtype); }
   static std::vector<Case<VocabParallelEmbedding>> cases();
 };
 

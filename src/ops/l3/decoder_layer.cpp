@@ -21,12 +21,19 @@ AttentionBlockInit DecoderLayer::attention(const Init& init) {
           .rms_norm_eps = c.rms_norm_eps,
           .sliding_window = slides(init) ? c.sliding_window : 0,
           .layer_index = init.layer_index,
+          .tp_size = c.tp_size,
+          .reduce_results = c.tp_reduce,
           .dtype = c.dtype};
 }
 
 MlpBlockInit DecoderLayer::mlp(const Init& init) {
   const CausalLMConfig& c = init.config;
-  return {.hidden_size = c.hidden_size, .intermediate_size = c.intermediate_size, .bias = c.mlp_bias, .dtype = c.dtype};
+  return {.hidden_size = c.hidden_size,
+          .intermediate_size = c.intermediate_size,
+          .bias = c.mlp_bias,
+          .tp_size = c.tp_size,
+          .reduce_results = c.tp_reduce,
+          .dtype = c.dtype};
 }
 
 OutputSpecs DecoderLayer::outputs(const Init&, Args given) { return {given[1]->spec(), given[1]->spec()}; }

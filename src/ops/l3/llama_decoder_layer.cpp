@@ -1,8 +1,7 @@
 #include "ops/l3/llama_decoder_layer.h"
 
-#include "ops/l1/rms_norm.h"
 #include "ops/l2/llama_attention.h"
-#include "ops/l2/llama_mlp.h"
+#include "ops/l3/pre_norm_decoder_layer.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -22,37 +21,7 @@ std::vector<Case<LlamaDecoderLayer>> LlamaDecoderLayer::cases() {
 }
 
 namespace {
-
-class ComposedLlamaDecoderLayer final : public LlamaDecoderLayer {
- public:
-  ComposedLlamaDecoderLayer(const Init& init, Builder& builder)
-      : LlamaDecoderLayer(init),
-        self_attn(builder.child<LlamaAttention>("self_attn", attention(init))),
-        mlp(builder.child<LlamaMLP>("mlp", DecoderLayer::mlp(init))),
-        input_layernorm(builder.child<RMSNorm>("input_layernorm", norm(init))),
-        post_attention_layernorm(builder.child<RMSNorm>("post_attention_layernorm", norm(init))) {}
-
-  void forward(Context& ctx, View positions, View hidden_states, OptView residual, View out,
-               View residual_out) override {
-    auto [normed, sum] = input_layernorm(ctx, hidden_states, residual);
-    View attended = self_attn(ctx, positions, normed);
-    View ready = ctx.arena.make(attended.spec());
-    post_attention_layernorm.into(ctx, attended, sum ? *sum : hidden_states, ready, residual_out);
-    mlp.into(ctx, ready, out);
-  }
-
- private:
-  static RMSNorm::Init norm(const Init& init) {
-    return {.hidden_size = init.config.hidden_size, .eps = init.config.rms_norm_eps, .dtype = init.config.dtype};
-  }
-
-  Op<LlamaAttention> self_attn;
-  Op<LlamaMLP> mlp;
-  Op<RMSNorm> input_layernorm;
-  Op<RMSNorm> post_attention_layernorm;
-};
-
+using ComposedLlamaDecoderLayer = PreNormDecoderLayer<LlamaDecoderLayer, LlamaAttention>;
 FK_COMPOSITION(LlamaDecoderLayer, ComposedLlamaDecoderLayer);
-
 }  // namespace
 }  // namespace fk

@@ -8,7 +8,7 @@ namespace fk {
 
 OutputSpecs CausalLM::outputs(const Init& init, Args given) {
   DType dtype = init.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
-  return {TensorSpec{{given[2]->size(0), init.vocab_size}, dtype}};
+  return {TensorSpec{{given[2]->size(0), rank_vocab(init.vocab_size, init.tp_size)}, dtype}};
 }
 
 Inputs CausalLM::inputs(const Init& init, const Workload& w) {
@@ -20,7 +20,7 @@ Inputs CausalLM::inputs(const Init& init, const Workload& w) {
 
 Cost CausalLM::cost(const Init& init, const Workload& w) {
   auto T = static_cast<double>(w.num_tokens()), S = static_cast<double>(w.num_sequences());
-  auto D = static_cast<double>(init.hidden_size), V = static_cast<double>(init.vocab_size);
+  auto D = static_cast<double>(init.hidden_size), V = static_cast<double>(rank_vocab(init.vocab_size, init.tp_size));
   auto size = static_cast<double>(dtype_size(init.dtype));
   // Embedding rows, the head's matrix and the logits; between layers nothing need leave the chip.
   Cost cost{.bytes = size * (T * D + V * D) + 4 * S * V, .matrix_flops = 2 * S * V * D, .vector_flops = 0};

@@ -14,7 +14,8 @@ class CausalLM : public Operator {
   static constexpr int kLevel = 4;
   using Init = CausalLMConfig;
 
-  // input_ids, positions i64 [T]; logits_indices i64 [L]: the tokens whose logits are wanted -> logits [L, V].
+  // input_ids, positions i64 [T]; logits_indices i64 [L]: the tokens whose logits are wanted -> logits [L, V] of
+  // this rank's part of the vocabulary.
   static constexpr std::array kArgs{in("input_ids"), in("positions"), in("logits_indices"), out("logits")};
 
   explicit CausalLM(const Init& init) : init_(init) {}
@@ -48,11 +49,14 @@ class ComposedCausalLM : public T {
         embed_tokens(builder.child<VocabParallelEmbedding>("model.embed_tokens", {.num_embeddings = c.vocab_size,
                                                                                   .embedding_dim = c.hidden_size,
                                                                                   .scale = embedding_scale,
+                                                                                  .tp_size = c.tp_size,
+                                                                                  .reduce_results = c.tp_reduce,
                                                                                   .dtype = c.dtype})),
         norm(
             builder.child<Norm>("model.norm", {.hidden_size = c.hidden_size, .eps = c.rms_norm_eps, .dtype = c.dtype})),
         lm_head(builder.child<ParallelLMHead>(
-            "lm_head", {.num_embeddings = c.vocab_size, .embedding_dim = c.hidden_size, .dtype = c.dtype})),
+            "lm_head",
+            {.num_embeddings = c.vocab_size, .embedding_dim = c.hidden_size, .tp_size = c.tp_size, .dtype = c.dtype})),
         select(builder.child<IndexSelect>("index_select", {})) {
     for (int64_t i = 0; i < c.num_hidden_layers; ++i)
       layers.push_back(builder.child<Layer>("model.layers." + std::to_string(i), {c, i}));

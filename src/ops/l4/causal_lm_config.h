@@ -32,7 +32,10 @@ struct CausalLMConfig {
   // Window of the sliding layers (keys a query sees, itself included); 0 where no layer slides.
   int64_t sliding_window = 0;
   std::vector<uint8_t> layer_is_sliding = {};  // one per layer; empty: none
-  DType dtype = DType::kBF16;                  // of weights and activations
+  // One rank's share of the model: the first of tp_size ranks, which add up their parts unless told not to.
+  int64_t tp_size = 1;
+  bool tp_reduce = true;
+  DType dtype = DType::kBF16;  // of weights and activations
 
   friend bool operator==(const CausalLMConfig&, const CausalLMConfig&) = default;
 
@@ -57,6 +60,8 @@ struct CausalLMConfig {
     v("query_pre_attn_scalar", query_pre_attn_scalar);
     v("sliding_window", sliding_window);
     v("layer_is_sliding", layer_is_sliding);
+    v("tp_size", tp_size);
+    v("tp_reduce", tp_reduce);
     v("dtype", dtype);
   }
 };

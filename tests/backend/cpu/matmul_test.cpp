@@ -23,6 +23,7 @@ struct Product {
   DType dtype;
   Function run;
 };
+void PrintTo(const Product& p, std::ostream* os) { *os << p.name; }
 
 std::vector<Product> products_of_this_cpu() {
   std::vector<Product> all = {{"portable_f32", DType::kF32, matmul_portable},

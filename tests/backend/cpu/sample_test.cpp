@@ -1,4 +1,4 @@
-// Sampling at the ends of its parameters' ranges, where the conformance test's random parameters do not come.
+// Sampling at and beyond the ends of its parameters' ranges, on logits the conformance test does not draw.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -6,19 +6,7 @@
 
 namespace fk {
 namespace {
-
-class GemmaRMSNormRowPerThread final : public GemmaRMSNorm {
- public:
-  using GemmaRMSNorm::GemmaRMSNorm;
-
-  std::string_view refuse(Args args) const override { return refuse_norm(args); }
-
-  void forward(Context& ctx, View x, OptView residual, View out, OptView residual_out) override {
-    norm_rows(ctx.pool, {x, residual, weight(), out, residual_out, init_.eps, 1});
-  }
-};
-
+using GemmaRMSNormRowPerThread = NormRowPerThread<GemmaRMSNorm>;
 FK_IMPLEMENTATION(GemmaRMSNorm, GemmaRMSNormRowPerThread, "cpu.row_per_thread", DeviceKind::kCpu, 0, nullptr);
-
 }  // namespace
 }  // namespace fk

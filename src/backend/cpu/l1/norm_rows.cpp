@@ -46,7 +46,7 @@ void norm_rows(ThreadPool& pool, const NormRows& call) {
   bool heads = x.rank() == 3;
   int64_t T = x.size(0), H = heads ? x.size(1) : 1, D = x.size(-1);
   int64_t x_head = heads ? x.stride(1) : 0, out_head = heads ? out.stride(1) : 0;
-  auto eps = static_cast<float>(call.eps);
+  auto eps = static_cast<float>(call.eps), weight_offset = static_cast<float>(call.weight_offset);
   with_float(x.dtype(), [&]<class E>(E) {
     const E* weight = call.weight.ptr<E>();
     for_rows(pool, T, H * D, [&](int64_t begin, int64_t end) {
@@ -55,7 +55,7 @@ void norm_rows(ThreadPool& pool, const NormRows& call) {
         E* residual_out = call.residual_out ? row_of<E>(*call.residual_out, t) : nullptr;
         for (int64_t h = 0; h < H; ++h)
           normalise(row_of<E>(x, t) + h * x_head, residual, weight, row_of<E>(out, t) + h * out_head, residual_out, D,
-                    eps, call.weight_offset);
+                    eps, weight_offset);
       }
     });
   });

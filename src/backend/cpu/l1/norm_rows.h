@@ -1,10 +1,7 @@
-// The kernel behind rms_norm and gemma_rms_norm on CPU; they differ in a constant added to the weights.
+// RMSNorm, and the norms that differ from it in kWeightOffset, on CPU: rows are shared out among the threads.
 #pragma once
 
-#include <string_view>
-
-#include "core/thread_pool.h"
-#include "ops/signature.h"
+#include "ops/l1/rms_norm.h"
 
 namespace fk {
 
@@ -15,10 +12,22 @@ struct NormRows {
   View out;
   OptView residual_out;
   double eps = 0;
-  float weight_offset = 0;
+  double weight_offset = 0;
 };
 
-std::string_view refuse_norm(Args args);  // of either operator: x, residual, out, residual_out
+std::string_view refuse_norm(Args args);
 void norm_rows(ThreadPool& pool, const NormRows& call);
+
+template <class Norm>
+class NormRowPerThread final : public Norm {
+ public:
+  using Norm::Norm;
+
+  std::string_view refuse(Args args) const override { return refuse_norm(args); }
+
+  void forward(Context& ctx, View x, OptView residual, View out, OptView residual_out) override {
+    norm_rows(ctx.pool, {x, residual, this->weight(), out, residual_out, this->init_.eps, Norm::kWeightOffset});
+  }
+};
 
 }  // namespace fk

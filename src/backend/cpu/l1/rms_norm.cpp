@@ -6,19 +6,7 @@
 
 namespace fk {
 namespace {
-
-class RMSNormRowPerThread final : public RMSNorm {
- public:
-  using RMSNorm::RMSNorm;
-
-  std::string_view refuse(Args args) const override { return refuse_norm(args); }
-
-  void forward(Context& ctx, View x, OptView residual, View out, OptView residual_out) override {
-    norm_rows(ctx.pool, {x, residual, weight(), out, residual_out, init_.eps, 0});
-  }
-};
-
+using RMSNormRowPerThread = NormRowPerThread<RMSNorm>;
 FK_IMPLEMENTATION(RMSNorm, RMSNormRowPerThread, "cpu.row_per_thread", DeviceKind::kCpu, 0, nullptr);
-
 }  // namespace
 }  // namespace fk

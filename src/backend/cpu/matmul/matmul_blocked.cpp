@@ -18,7 +18,7 @@ int64_t round_up(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit;
 // One pass over the weights for up to kRows rows of x.
 class Pass {
  public:
-  Pass(const MatmulArgs& args, const BlockedKernel& kernel, int64_t row, int64_t rows)
+  Pass(const MatmulArgs& args, const BlockedKernel& kernel, int64_t row, int64_t rows, int64_t threads)
       : a_(args),
         kernel_(kernel),
         row_(row),
@@ -26,7 +26,10 @@ class Pass {
         padded_(round_up(rows, kernel.lanes)),
         width_(kernel.lanes * kernel.vectors),
         k_block_(kernel.steps * kernel.k_per_step),
-        element_(static_cast<int64_t>(dtype_size(args.dtype))) {
+        c_stride_(padded_ + kPadding),
+        copy_floats_(kernel.copy != nullptr ? kColumns * k_block_ : 0),
+        element_(static_cast<int64_t>(dtype_size(args.dtype))),
+        panels_(panel_scratch(), threads, (copy_floats_ + (kColumns + kMaxGroup) * c_stride_) * 4) {
     int64_t blocks = (a_.k + k_block_ - 1) / k_block_;
     packed_ =
         reinterpret_cast<float*>(shared_scratch().at_least(static_cast<size_t>(blocks * kernel.steps * padded_) * 4));
@@ -43,25 +46,22 @@ class Pass {
   }
 
   void multiply(int64_t thread, int64_t threads) const {
-    int64_t c_stride = padded_ + kPadding;
-    int64_t wide_floats = kernel_.widen != nullptr ? kColumns * k_block_ : 0,
-            c_floats = (kColumns + kMaxGroup) * c_stride;
-    auto* wide = reinterpret_cast<float*>(panel_scratch().at_least(static_cast<size_t>(wide_floats + c_floats) * 4));
-    float* c = wide + wide_floats;
+    auto* copies = reinterpret_cast<float*>(panels_.of(thread));
+    float* c = copies + copy_floats_;
     Range mine = split_range(a_.n, kernel_.group, thread, threads);
     for (int64_t n = mine.begin; n < mine.end; n += kColumns) {
       int64_t columns = std::min(kColumns, mine.end - n);
       for (int64_t k = 0; k < a_.k; k += k_block_) {
         const void* w[kColumns + kMaxGroup];
-        for (int64_t i = 0; i < columns + kMaxGroup; ++i) w[i] = weights(n, std::min(i, columns - 1), k, wide);
-        for (int64_t i = 0; kernel_.widen != nullptr && i < columns; ++i)
-          kernel_.widen({at(a_.w, (n + i) * a_.w_stride + k), k_size(k), wide + i * k_block_});
+        for (int64_t i = 0; i < columns + kMaxGroup; ++i) w[i] = weights(n, std::min(i, columns - 1), k, copies);
+        for (int64_t i = 0; kernel_.copy != nullptr && i < columns; ++i)
+          kernel_.copy({at(a_.w, (n + i) * a_.w_stride + k), k_size(k), copies + i * k_block_});
         for (int64_t p = 0; p < padded_; p += width_)
           for (int64_t g = 0; g < columns; g += kernel_.group)
-            kernel_.multiply({panel(k, p), panel_width(p), w + g, k_size(k), c + g * c_stride + p, c_stride, k == 0});
+            kernel_.multiply({panel(k, p), panel_width(p), w + g, k_size(k), c + g * c_stride_ + p, c_stride_, k == 0});
       }
       kernel_.store(
-          {c, c_stride, rows_, columns, a_.bias == nullptr ? nullptr : at(a_.bias, n),
+          {c, c_stride_, rows_, columns, a_.bias == nullptr ? nullptr : at(a_.bias, n),
            static_cast<std::byte*>(a_.y) + (row_ * a_.y_stride + n) * static_cast<int64_t>(dtype_size(a_.y_dtype)),
            a_.y_stride, a_.dtype, a_.y_dtype});
     }
@@ -69,8 +69,8 @@ class Pass {
 
  private:
   // Where the kernel finds row n + i of w from k on.
-  const void* weights(int64_t n, int64_t i, int64_t k, const float* wide) const {
-    return kernel_.widen == nullptr ? at(a_.w, (n + i) * a_.w_stride + k) : wide + i * k_block_;
+  const void* weights(int64_t n, int64_t i, int64_t k, const float* copies) const {
+    return kernel_.copy == nullptr ? at(a_.w, (n + i) * a_.w_stride + k) : copies + i * k_block_;
   }
   const void* at(const void* base, int64_t element) const {
     return static_cast<const std::byte*>(base) + element * element_;
@@ -85,7 +85,10 @@ class Pass {
 
   const MatmulArgs& a_;
   const BlockedKernel& kernel_;
-  int64_t row_, rows_, padded_, width_, k_block_, element_;
+  int64_t row_, rows_, padded_, width_, k_block_;
+  int64_t c_stride_, copy_floats_;  // of what each thread keeps: copied rows of w, then sums
+  int64_t element_;
+  ScratchPerThread panels_;
   float* packed_;
 };
 
@@ -93,10 +96,11 @@ class Pass {
 
 void matmul_blocked(const MatmulArgs& args, ThreadPool& pool, const BlockedKernel& kernel) {
   FK_CHECK(kernel.group <= kMaxGroup && args.k > 0);
+  int64_t threads = pool.threads();
   for (int64_t row = 0; row < args.m; row += kRows) {
-    Pass pass(args, kernel, row, std::min(kRows, args.m - row));
-    pool.on_all([&](int thread) { pass.pack(thread, pool.threads()); });
-    pool.on_all([&](int thread) { pass.multiply(thread, pool.threads()); });
+    Pass pass(args, kernel, row, std::min(kRows, args.m - row), threads);
+    pool.on_all([&](int thread) { pass.pack(thread, threads); });
+    pool.on_all([&](int thread) { pass.multiply(thread, threads); });
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "backend/cpu/attention/for_items.h"
 #include "backend/cpu/matmul/matmul.h"
 #include "backend/cpu/matmul/scratch.h"
 
@@ -22,13 +23,14 @@ namespace fk {
 template <class Kernel>
 class TiledProduct {
  public:
-  TiledProduct(const MatmulArgs& args, int threads) : a_(args), x_tiles_(ceil_div(args.m, kTile)) {
-    // With few tasks, fewer rows of x in each, so that no thread stands idle; but then more threads pack the same w.
-    w_blocks_ = ceil_div(a_.n, kBlockRows);
-    x_blocks_ = ceil_div(x_tiles_, kBlockTiles);
-    while (w_blocks_ * x_blocks_ < 2 * threads && x_tiles_ >= 8 * x_blocks_) x_blocks_ *= 2;
-    block_tiles_ = ceil_div(x_tiles_, x_blocks_);
-    x_tile_size_ = kTile * ceil_div(a_.k, 8) * 8;
+  TiledProduct(const MatmulArgs& args, int threads)
+      : a_(args),
+        x_tiles_(ceil_div(args.m, kTile)),
+        w_blocks_(ceil_div(args.n, kBlockRows)),
+        x_blocks_(count_x_blocks(x_tiles_, w_blocks_, threads)),
+        block_tiles_(ceil_div(x_tiles_, x_blocks_)),
+        x_tile_size_(kTile * ceil_div(args.k, 8) * 8),
+        panels_(panel_scratch(), threads, kPanelBytes + block_tiles_ * kPanels * kSums * int64_t{sizeof(float)}) {
     x_packed_ = reinterpret_cast<Packed*>(
         shared_scratch().at_least(static_cast<size_t>(x_tiles_ * x_tile_size_) * sizeof(Packed)));
   }
@@ -37,9 +39,8 @@ class TiledProduct {
     pool.parallel_for(x_tiles_, 1, [this](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) pack_x(t);
     });
-    pool.parallel_for(w_blocks_ * x_blocks_, 1, [this](int64_t begin, int64_t end) {
-      for (int64_t task = begin; task < end; ++task)
-        multiply(task / x_blocks_ * kBlockRows, task % x_blocks_ * block_tiles_);
+    for_items(pool, w_blocks_ * x_blocks_, [this](int thread, int64_t task) {
+      multiply(thread, task / x_blocks_ * kBlockRows, task % x_blocks_ * block_tiles_);
     });
   }
 
@@ -52,11 +53,19 @@ class TiledProduct {
   static constexpr int64_t kPanels = kBlockRows / kTile;
   static constexpr int64_t kDepth = 1024 / static_cast<int64_t>(sizeof(Packed));
   static constexpr int64_t kPanelSize = kTile * kDepth;
+  static constexpr int64_t kPanelBytes = kPanels * kPanelSize * static_cast<int64_t>(sizeof(Packed));
   // Sums of 256 rows of x against it: 32 KiB too.
   static constexpr int64_t kBlockTiles = 256 / kTile;
   static constexpr int64_t kSums = kTile * kTile;
 
   static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+  // With few tasks, fewer rows of x in each, so that no thread stands idle; but then more threads pack the same w.
+  static int64_t count_x_blocks(int64_t x_tiles, int64_t w_blocks, int threads) {
+    int64_t x_blocks = ceil_div(x_tiles, kBlockTiles);
+    while (w_blocks * x_blocks < 2 * threads && x_tiles >= 8 * x_blocks) x_blocks *= 2;
+    return x_blocks;
+  }
 
   void pack_x(int64_t tile) const {
     auto* x = static_cast<const Element*>(a_.x) + tile * kTile * a_.x_stride;
@@ -64,12 +73,10 @@ class TiledProduct {
   }
 
   // Rows `row` .. of w against tiles `tile` .. of x: one task, no other writes these elements of y.
-  void multiply(int64_t row, int64_t tile) const {
+  void multiply(int thread, int64_t row, int64_t tile) const {
     int64_t rows = std::min(kBlockRows, a_.n - row), tiles = std::min(block_tiles_, x_tiles_ - tile);
     auto* w = static_cast<const Element*>(a_.w) + row * a_.w_stride;
-    constexpr size_t kPanelBytes = kPanels * kPanelSize * sizeof(Packed);
-    auto sums_bytes = static_cast<size_t>(block_tiles_ * kPanels * kSums) * sizeof(float);
-    std::byte* memory = panel_scratch().at_least(kPanelBytes + sums_bytes);
+    std::byte* memory = panels_.of(thread);
     auto* panels = reinterpret_cast<Packed*>(memory);
     auto* sums = reinterpret_cast<float*>(memory + kPanelBytes);
 
@@ -108,9 +115,10 @@ class TiledProduct {
   }
 
   const MatmulArgs& a_;
-  int64_t x_tiles_, x_blocks_, w_blocks_;
+  int64_t x_tiles_, w_blocks_, x_blocks_;
   int64_t block_tiles_;  // of x in a task
   int64_t x_tile_size_;
+  ScratchPerThread panels_;
   Packed* x_packed_;
 };
 

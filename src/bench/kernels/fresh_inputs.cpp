@@ -1,0 +1,48 @@
+#include "bench/kernels/fresh_inputs.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace fk {
+namespace {
+constexpr int64_t kPiece = 1000;  // elements; no divisor of usual row lengths, so rows differ in more than their order
+
+Tensor copy_of(const Tensor& t) {
+  Tensor copy(t.view().spec());
+  std::memcpy(copy.view().data(), t.view().data(), t.view().size_bytes());
+  return copy;
+}
+}  // namespace
+
+FreshInputs::FreshInputs(const Node& root, const Workload& workload, uint64_t seed)
+    : workload_(workload), seed_(seed), random_(seed, "fresh inputs"), base_(make_call_inputs(root, workload, seed)) {}
+
+const CallData& FreshInputs::next(int slot) {
+  while (slots_.size() <= static_cast<size_t>(slot)) {
+    CallData copy;
+    for (const auto& t : base_.given) {
+      copy.given.emplace_back();
+      if (t) copy.given.back() = copy_of(*t);
+    }
+    for (const Tensor& t : base_.kv_cache) copy.kv_cache.push_back(copy_of(t));
+    copy.batch = std::make_unique<BatchMetadata>(workload_, seed_);  // the tables that base_ has
+    slots_.push_back(std::move(copy));
+  }
+  CallData& data = slots_[static_cast<size_t>(slot)];
+  for (size_t i = 0; i < base_.given.size(); ++i) {
+    if (!base_.given[i] || !dtype_is_float(base_.given[i]->view().dtype())) continue;
+    const View &from = *base_.given[i], &to = *data.given[i];
+    auto width = static_cast<int64_t>(dtype_size(from.dtype()));
+    int64_t n = from.numel();
+    auto* source = static_cast<const std::byte*>(from.data());
+    auto* target = static_cast<std::byte*>(to.data());
+    for (int64_t at = 0; at < n; at += kPiece) {
+      int64_t length = std::min(kPiece, n - at);
+      auto start = static_cast<int64_t>(random_.below(draws_++, static_cast<uint64_t>(n - length + 1)));
+      std::memcpy(target + at * width, source + start * width, static_cast<size_t>(length * width));
+    }
+  }
+  return data;
+}
+
+}  // namespace fk

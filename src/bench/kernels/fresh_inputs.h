@@ -1,0 +1,32 @@
+// FreshInputs: inputs that no call has seen before, at the price of a copy.
+//
+// Drawing every element anew would take longer than most kernels, so one set is drawn and each call gets its floats put
+// together from pieces of that set, chosen at random: the same distribution, other content in every row.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/rng.h"
+#include "ops/materialize.h"
+
+namespace fk {
+
+class FreshInputs {
+ public:
+  FreshInputs(const Node& root, const Workload& workload, uint64_t seed);
+
+  const CallData& base() const { return base_; }
+  const CallData& next(int slot);  // replaces what the slot had
+  const CallData& current(int slot) const { return slots_[static_cast<size_t>(slot)]; }
+
+ private:
+  Workload workload_;
+  uint64_t seed_;
+  Stream random_;
+  uint64_t draws_ = 0;
+  CallData base_;
+  std::vector<CallData> slots_;
+};
+
+}  // namespace fk

@@ -1,0 +1,41 @@
+// KernelFloor: the time below which a call cannot come on this machine, with data where the call finds it.
+//
+// A kernel whose tensors fit a cache may beat main memory, so bytes are priced at the speed this machine reads memory
+// of that size; cold calls, and those larger than every cache, at the speed of main memory.
+#pragma once
+
+#include <cstddef>
+#include <map>
+
+#include "core/dtype.h"
+#include "core/memory.h"
+#include "core/thread_pool.h"
+#include "ops/workload.h"
+
+namespace fk {
+
+struct Floor {
+  double seconds = 0;
+  double bytes_s = 0;  // of which the larger one counts
+  double flops_s = 0;
+  double read_bytes_per_s = 0;
+};
+
+class KernelFloor {
+ public:
+  explicit KernelFloor(ThreadPool& pool) : pool_(pool) {}
+
+  // Measures what it has not measured yet; a few hundredths of a second for each new size.
+  Floor floor(const Cost& cost, DType dtype, bool cold);
+
+ private:
+  double read_speed(size_t size_bytes);
+  double peak(bool matrix_bf16);
+
+  ThreadPool& pool_;
+  std::map<size_t, double> read_speeds_;  // by size, powers of two
+  std::map<bool, double> peaks_;
+  Buffer memory_;
+};
+
+}  // namespace fk

@@ -1,0 +1,53 @@
+#include "bench/kernels/output_check.h"
+
+#include <cmath>
+#include <limits>
+
+#include "validate/compare.h"
+
+namespace fk {
+namespace {
+// Each of the two may be three contract tolerances from the truth (validate/compare.h).
+constexpr double kApart = 2 * kContractFactor;
+}  // namespace
+
+OutputCheck::OutputCheck(const OperatorInfo& op, const Fields& init, DType dtype)
+    : op_(op), tolerance_(op.tolerance(init, dtype)) {}
+
+std::optional<Failure> OutputCheck::compare(const CallMemory& memory, int slot, int candidate, int baseline) const {
+  if (op_.judge != nullptr) return std::nullopt;
+  std::vector<OptView> got = memory.written_args(slot, candidate), want = memory.written_args(slot, baseline);
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (!got[i]) continue;
+    Verdict verdict = op_.args[i].role == Role::kState ? Verdict::kIncorrectState : Verdict::kIncorrectNumerical;
+    if (auto found = compare_tensor(std::string(op_.args[i].name), *got[i], *want[i], verdict)) return found;
+  }
+  std::vector<View> got_kv = memory.kv_cache(slot, candidate), want_kv = memory.kv_cache(slot, baseline);
+  for (size_t i = 0; i < got_kv.size(); ++i)
+    if (auto found = compare_tensor(i % 2 == 0 ? "the key cache" : "the value cache", got_kv[i], want_kv[i],
+                                    Verdict::kIncorrectState))
+      return found;
+  return std::nullopt;
+}
+
+std::optional<Failure> OutputCheck::compare_tensor(const std::string& name, const View& candidate, const View& baseline,
+                                                   Verdict verdict) const {
+  Bounds bounds = Bounds::exact();
+  Tensor wide;
+  View reference = baseline;
+  if (dtype_is_float(baseline.dtype())) {
+    wide = Tensor(baseline.shape(), DType::kF64);
+    copy_elements(baseline, wide);
+    reference = wide;
+    double largest = 0;
+    for (int64_t i = 0; i < reference.numel(); ++i) largest = std::max(largest, std::abs(wide.ptr<double>()[i]));
+    double rounding = dtype_epsilon(baseline.dtype());
+    bounds = {kApart * tolerance_.relative + rounding, kApart * tolerance_.of_scale * largest,
+              std::numeric_limits<double>::max(), std::numeric_limits<double>::max()};
+  }
+  Comparison c = fk::compare(candidate, reference, bounds);
+  if (c.ok()) return std::nullopt;
+  return Failure{verdict, fmt::format("In a timed call, '{}' {}", name, c.sentence)};
+}
+
+}  // namespace fk

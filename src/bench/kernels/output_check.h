@@ -1,0 +1,30 @@
+// OutputCheck: what a timed call gave, held against what the baseline gave on the same inputs.
+//
+// The oracle judged both before; in the timed loop the baseline is the reference, since it is already computed. Bounds
+// are what two results that both keep the contract can differ by at most.
+#pragma once
+
+#include <optional>
+
+#include "candidate/runner/call_memory.h"
+#include "candidate/verdict.h"
+#include "ops/registry.h"
+
+namespace fk {
+
+class OutputCheck {
+ public:
+  OutputCheck(const OperatorInfo& op, const Fields& init, DType dtype);
+
+  // Operators that judge themselves (sampling) have no single right output and are compared in the judgement only.
+  std::optional<Failure> compare(const CallMemory& memory, int slot, int candidate, int baseline) const;
+
+ private:
+  std::optional<Failure> compare_tensor(const std::string& name, const View& candidate, const View& baseline,
+                                        Verdict verdict) const;
+
+  const OperatorInfo& op_;
+  Tolerance tolerance_;
+};
+
+}  // namespace fk

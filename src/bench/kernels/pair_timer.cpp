@@ -1,0 +1,269 @@
+#include "bench/kernels/pair_timer.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+
+#include "bench/kernels/fresh_inputs.h"
+#include "bench/kernels/output_check.h"
+#include "candidate/runner/call_memory.h"
+#include "core/rng.h"
+#include "measure/cache_evict.h"
+#include "measure/timer.h"
+
+namespace fk {
+namespace {
+
+// Who takes part in a round.
+constexpr int kBaseline = 0, kCandidate = 1, kControl = 2, kSides = 3;
+
+constexpr int kMostCallsPerSample = 64;
+constexpr size_t kMostRotatingBytes = size_t{64} << 20;
+
+struct Runner {
+  std::unique_ptr<RunnerProcess> process;
+  int params_segment = 0, inputs_segment = 0, written_segment = 0;
+};
+
+struct Sample {
+  double ns = 0, wall_ns = 0;
+  bool interrupted = false;
+};
+
+class PairTimer {
+ public:
+  PairTimer(const OperatorInfo& op, const Fields& init, const Workload& workload, std::string library,
+            const TimingOptions& options)
+      : init_(init),
+        library_(std::move(library)),
+        options_(options),
+        random_(options.seed, "pair timer"),
+        root_(op.build(init, {})),
+        inputs_(*root_, workload, options.seed),
+        check_(op, init, workload.dtype) {
+    std::vector<Tensor> params = make_params(*root_, options.seed);
+    std::vector<SharedTensors::Named> named;
+    std::vector<ParamSpec> wanted = collect_params(*root_);
+    for (size_t i = 0; i < params.size(); ++i) named.push_back({wanted[i].name, params[i].view().spec()});
+    params_ = std::make_unique<SharedTensors>(named, Access::kReadOnly);
+    for (size_t i = 0; i < params.size(); ++i)
+      std::memcpy(params_->view(i).data(), params[i].view().data(), params[i].view().size_bytes());
+  }
+
+  TimingResult run(const std::function<void(double)>& progress) {
+    int launches = std::max(1, std::min(options_.launches, options_.pairs));
+    Stopwatch watch;
+    for (int launch = 0; launch < launches && !result_.failure; ++launch) {
+      int pairs = options_.pairs / launches + (launch < options_.pairs % launches ? 1 : 0);
+      result_.samples.emplace_back();
+      result_.control.emplace_back();
+      start();
+      if (result_.failure) break;
+      warm_up();
+      for (int pair = 0; pair < pairs && !result_.failure; ++pair) {
+        if (watch.elapsed_s() > options_.budget_s && launch > 0) break;
+        round(true);
+        progress((launch + (pair + 1.0) / pairs) / launches);
+      }
+      finish();
+    }
+    if (!result_.failure) conclude();
+    return std::move(result_);
+  }
+
+ private:
+  // Three processes, with the weights and the memory of calls mapped.
+  void start() {
+    if (!memory_) memory_ = std::make_unique<CallMemory>(*root_, inputs_.base(), 1, kSides);
+    for (int side = 0; side < kSides; ++side) {
+      Runner& r = runners_[static_cast<size_t>(side)];
+      RunnerOptions o;
+      o.op = std::string(root_->info().name);
+      o.init = init_;
+      o.library = side == kCandidate ? library_ : options_.baseline_library;
+      o.threads = options_.threads;
+      o.timeout_ns = options_.timeout_ns;
+      r.process = std::make_unique<RunnerProcess>(o);
+      r.params_segment = r.process->map(*params_);
+      std::vector<TensorRef> refs;
+      for (size_t i = 0; i < params_->size(); ++i) refs.push_back({r.params_segment, i});
+      int64_t prepare = r.process->bind(refs);
+      if (side == kCandidate) result_.prepare_ns = prepare;
+      map_calls(side);
+      if (note_failure(side)) return;
+    }
+    result_.protections = runners_[kCandidate].process->protections();
+    if (!sized_) {
+      choose_calls_per_sample();
+      sized_ = true;
+    }
+  }
+
+  void map_calls(int side) {
+    Runner& r = runners_[static_cast<size_t>(side)];
+    r.inputs_segment = r.process->map(memory_->inputs());
+    r.written_segment = r.process->map(memory_->written(side));
+    for (int slot = 0; slot < memory_->slots(); ++slot)
+      r.process->plan(slot, memory_->plan(slot, r.inputs_segment, r.written_segment));
+  }
+
+  // From the time of single calls; then every call of a sample gets memory of its own.
+  void choose_calls_per_sample() {
+    memory_->reveal(0, inputs_.next(0));
+    double shortest = 1e9;
+    for (int i = 0; i < 4 && !result_.failure; ++i) shortest = std::min(shortest, time_side(kBaseline, 0).ns);
+    if (result_.failure) return;
+    auto wanted = static_cast<int>(std::ceil(options_.sample_s * 1e9 / std::max(shortest, 1.0)));
+    size_t one = memory_->inputs().size_bytes() + kSides * memory_->written(0).size_bytes();
+    int affordable = static_cast<int>(std::max<size_t>(1, kMostRotatingBytes / std::max<size_t>(one, 1)));
+    int slots = std::clamp(wanted, 1, std::min(kMostCallsPerSample, affordable));
+    if (slots == 1) return;
+    for (Runner& r : runners_) {
+      r.process->unmap(r.inputs_segment);
+      r.process->unmap(r.written_segment);
+    }
+    memory_ = std::make_unique<CallMemory>(*root_, inputs_.base(), slots, kSides);
+    for (int side = 0; side < kSides; ++side) map_calls(side);
+  }
+
+  void warm_up() {
+    Stopwatch watch;
+    for (int i = 0; i < options_.warmups && !result_.failure && watch.elapsed_s() < 1; ++i) round(false);
+  }
+
+  // All three on the same fresh inputs, in random order.
+  void round(bool counts) {
+    for (int slot = 0; slot < memory_->slots(); ++slot) memory_->reveal(slot, inputs_.next(slot));
+    std::array<int, kSides> order{};
+    std::iota(order.begin(), order.end(), 0);
+    for (size_t i = kSides - 1; i > 0; --i) std::swap(order[i], order[random_.below(draws_++, i + 1)]);
+    auto pattern = static_cast<uint8_t>(draws_ % 2 == 0 ? 0xFF : 0x7F);
+    checked_ = random_.below(draws_++, 4) == 0;
+    std::array<Sample, kSides> samples;
+    for (int side : order) {
+      samples[static_cast<size_t>(side)] = time_side(side, pattern);
+      if (note_failure(side)) return;
+    }
+    check_round(pattern);
+    if (!counts || result_.failure) return;
+    const Sample &b = samples[kBaseline], &c = samples[kCandidate], &a = samples[kControl];
+    auto pair = [](const Sample& x, const Sample& y) {
+      return TimePair{x.ns, y.ns, x.interrupted || y.interrupted ? Dropped::kContextSwitch : Dropped::kNo};
+    };
+    result_.samples.back().push_back(pair(b, c));
+    result_.control.back().push_back(pair(b, a));
+    for (int side : {kBaseline, kCandidate}) {
+      const Sample& sample = samples[static_cast<size_t>(side)];
+      walls_[static_cast<size_t>(side)].push_back(sample.wall_ns);
+      exchanges_[static_cast<size_t>(side)].push_back(sample.wall_ns - sample.ns);
+    }
+  }
+
+  Sample time_side(int side, uint8_t pattern) {
+    Runner& r = runners_[static_cast<size_t>(side)];
+    std::vector<int> calls(static_cast<size_t>(memory_->slots()));
+    std::iota(calls.begin(), calls.end(), 0);
+    for (int slot : calls) memory_->reset(slot, side, inputs_.current(slot), pattern);
+    if (options_.cold) {
+      auto evict = [](const SharedTensors& t) {
+        for (size_t i = 0; i < t.size(); ++i) evict_from_caches(t.view(i).data(), t.view(i).size_bytes());
+      };
+      evict(memory_->inputs());
+      evict(memory_->written(side));
+      evict(*params_);
+    }
+    RunTimes t = r.process->run(calls);
+    uint64_t at_return = side == kCandidate && checked_ ? fingerprint(side) : 0;
+    if (!r.process->failure())
+      if (std::optional<Failure> late = r.process->wait_for_rest()) r.process->fail(*late);
+    if (side == kCandidate && checked_ && fingerprint(side) != at_return)
+      r.process->fail(
+          {Verdict::kRewardHack, "Its outputs changed after a timed call had returned: the work is done late."});
+    (side == kCandidate ? result_.candidate_peak_kib : result_.baseline_peak_kib) = t.peak_kib;
+    auto n = static_cast<double>(calls.size());
+    return {static_cast<double>(t.runner_ns) / n, static_cast<double>(t.wall_ns) / n, t.switches > 0};
+  }
+
+  // Outputs of the candidate beside the baseline's: always that something was written and nothing else was, and in a
+  // quarter of the rounds, chosen in secret, every element.
+  void check_round(uint8_t pattern) {
+    for (int slot = 0; slot < memory_->slots() && !result_.failure; ++slot) {
+      std::optional<Failure> found = memory_->check_margins(slot, kCandidate, pattern);
+      if (!found) found = memory_->check_inputs(slot, inputs_.current(slot));
+      if (!found && checked_) {
+        found = check_.compare(*memory_, slot, kCandidate, kBaseline);
+        ++result_.outputs_checked;
+      }
+      if (found) result_.failure = found;
+    }
+  }
+
+  uint64_t fingerprint(int side) const {
+    uint64_t hash = 0;
+    for (int slot = 0; slot < memory_->slots(); ++slot) hash = hash * 31 + memory_->fingerprint(slot, side);
+    return hash;
+  }
+
+  bool note_failure(int side) {
+    const std::optional<Failure>& f = runners_[static_cast<size_t>(side)].process->failure();
+    if (!f) return false;
+    result_.failure = f;
+    if (side != kCandidate)
+      result_.failure = Failure{Verdict::kInvalidTask, fmt::format("The baseline failed: {}", f->sentence)};
+    return true;
+  }
+
+  void finish() {
+    for (int side = 0; side < kSides && !result_.failure; ++side) {
+      runners_[static_cast<size_t>(side)].process->finish();
+      note_failure(side);
+    }
+    for (Runner& r : runners_) r.process.reset();
+  }
+
+  void conclude() {
+    PairedOptions o;
+    o.seed = options_.seed;
+    result_.calls_per_sample = memory_->slots();
+    result_.paired = compare_paired(result_.samples, result_.control, o);
+    result_.baseline_wall_ns = median(walls_[kBaseline]);
+    result_.candidate_wall_ns = median(walls_[kCandidate]);
+    // Both clocks bracket the same work, so what the parent's has more is the exchange, which is the same for both
+    // sides. Other programs only ever make it longer: the shortest ones tell.
+    double more_baseline = quantile(exchanges_[kBaseline], 0.05);
+    double more_candidate = quantile(exchanges_[kCandidate], 0.05);
+    double allowed = more_baseline + std::max(30e3 / memory_->slots(), 0.05 * result_.paired.candidate.median);
+    if (more_candidate > allowed)
+      result_.failure = Failure{
+          Verdict::kClockMismatch,
+          fmt::format("Its own clock and ours differ by at least {:.1f} us a call; the baseline's by {:.1f} us.",
+                      more_candidate * 1e-3, more_baseline * 1e-3)};
+  }
+
+  const Fields init_;
+  std::string library_;
+  TimingOptions options_;
+  Stream random_;
+  uint64_t draws_ = 0;
+  std::unique_ptr<Node> root_;  // for shapes; never called
+  FreshInputs inputs_;
+  OutputCheck check_;
+  std::unique_ptr<SharedTensors> params_;
+  std::unique_ptr<CallMemory> memory_;
+  bool sized_ = false;
+  bool checked_ = false;  // this round's outputs are compared whole
+  std::array<Runner, kSides> runners_;
+  std::array<std::vector<double>, kSides> walls_, exchanges_;
+  TimingResult result_;
+};
+
+}  // namespace
+
+TimingResult time_pairs(const OperatorInfo& op, const Fields& init, const Workload& workload,
+                        const std::string& library, const TimingOptions& options,
+                        const std::function<void(double done)>& progress) {
+  return PairTimer(op, init, workload, library, options).run(progress);
+}
+
+}  // namespace fk

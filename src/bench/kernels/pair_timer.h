@@ -1,0 +1,55 @@
+// Times a candidate against its baseline, in pairs, in processes of their own.
+//
+// One round is the baseline, the candidate and the baseline once more (the control), each in its own runner, in random
+// order, on the same fresh inputs in the same memory. Several launches of all three make up a run. Timed calls are
+// checked like any other: outputs are poisoned before, compared with the baseline's after, and nothing may go on
+// working when a call has returned.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "candidate/runner/sandbox.h"
+#include "candidate/verdict.h"
+#include "measure/paired.h"
+#include "ops/registry.h"
+
+namespace fk {
+
+struct TimingOptions {
+  int pairs = 100;    // all launches together
+  int launches = 5;   // of each process
+  int warmups = 10;   // rounds of a launch that are not counted, at most: they end early once a second has gone
+  bool cold = false;  // every tensor of a call is taken out of the caches before it
+  int threads = 1;
+  uint64_t seed = 0;
+  double sample_s = 100e-6;  // calls shorter than this are made several times, each on other inputs
+  int64_t timeout_ns = int64_t{30} * 1000000000;
+  double budget_s = 60;               // no new round after this
+  std::string baseline_library = {};  // plays the baseline instead of it: for experiments on the protocol itself
+};
+
+struct TimingResult {
+  std::optional<Failure> failure;  // then there are no times worth reading
+  PairedSamples samples;           // of one call, in ns
+  PairedSamples control;
+  PairedResult paired;
+  int calls_per_sample = 0;
+  double baseline_wall_ns = 0;  // of one call, by the parent's clock, median: with the exchange
+  double candidate_wall_ns = 0;
+  int64_t prepare_ns = 0;         // of the candidate
+  int64_t baseline_peak_kib = 0;  // of the whole process
+  int64_t candidate_peak_kib = 0;
+  std::vector<Protection> protections;
+  int outputs_checked = 0;
+};
+
+// `library` is the candidate's shared object; empty times the baseline against itself.
+TimingResult time_pairs(const OperatorInfo& op, const Fields& init, const Workload& workload,
+                        const std::string& library, const TimingOptions& options,
+                        const std::function<void(double done)>& progress);
+
+}  // namespace fk

@@ -1,0 +1,55 @@
+#include "bench/scenarios/scenario.h"
+
+#include <algorithm>
+
+namespace fk {
+
+const ArgumentOverride* Scenario::override_of(std::string_view argument) const {
+  for (const ArgumentOverride& o : overrides)
+    if (o.name == argument) return &o;
+  return nullptr;
+}
+
+bool same_fields(const Fields& a, const Fields& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Field& x, const Field& y) {
+    if (x.name != y.name || x.value.index() != y.value.index()) return false;
+    if (const auto* nested = std::get_if<Fields>(&x.value)) return same_fields(*nested, std::get<Fields>(y.value));
+    // Nested fields are dealt with above; comparing the rest by text keeps the variant free of recursion.
+    return fields_text({x}) == fields_text({y});
+  });
+}
+
+bool operator==(const Scenario& a, const Scenario& b) {
+  return a.op == b.op && a.name == b.name && a.models == b.models && a.tp == b.tp && a.also_tp == b.also_tp &&
+         same_fields(a.init, b.init) && a.workload == b.workload && a.count == b.count && a.overrides == b.overrides &&
+         a.block_table == b.block_table;
+}
+
+Inputs scenario_inputs(const Scenario& scenario) {
+  const OperatorInfo& info = scenario.info();
+  Inputs inputs = info.inputs(scenario.init, scenario.workload);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const ArgumentOverride* o = scenario.override_of(info.args[i].name);
+    if (inputs[i] && o != nullptr && o->generator) inputs[i]->generator = *o->generator;
+  }
+  return inputs;
+}
+
+bool selects(const ScenarioSelection& selection, const Scenario& scenario) {
+  if (!selection.target.empty() && scenario.op != selection.target) return false;
+  if (selection.level != 0 && scenario.info().level != selection.level) return false;
+  auto tp_wanted = [&](int64_t tp) {
+    return std::find(selection.tp.begin(), selection.tp.end(), tp) != selection.tp.end();
+  };
+  if (!selection.tp.empty() && !tp_wanted(scenario.tp) &&
+      std::none_of(scenario.also_tp.begin(), scenario.also_tp.end(), tp_wanted))
+    return false;
+  if (!selection.filter.empty() && scenario.name.find(selection.filter) == std::string::npos) return false;
+  if (selection.models.empty()) return true;
+  return std::any_of(selection.models.begin(), selection.models.end(), [&](const std::string& prefix) {
+    return std::any_of(scenario.models.begin(), scenario.models.end(),
+                       [&](const std::string& model) { return model.starts_with(prefix); });
+  });
+}
+
+}  // namespace fk

@@ -1,0 +1,63 @@
+// Scenario: one call of one operator that is worth judging: how the operator is built and what it is called with.
+//
+// Where it comes from: derived from the models of the catalog (generate.h), recorded from a real run (capture.h), or
+// written by hand in a file (scenario_file.h). All three give the same struct, and everything that measures takes it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ops/fields.h"
+#include "ops/registry.h"
+#include "ops/workload.h"
+
+namespace fk {
+
+// Where an argument differs from what the operator's contract makes of the workload.
+struct ArgumentOverride {
+  std::string name;
+  std::optional<Generator> generator = {};
+  std::vector<int64_t> strides = {};  // in elements, one per dimension; empty: dense
+  std::string golden = {};            // "file#tensor": real values; empty: generated ones
+
+  friend bool operator==(const ArgumentOverride&, const ArgumentOverride&) = default;
+};
+
+struct Scenario {
+  std::string op;
+  std::string name;                      // "llama-3.1-8b/tp1/decode-32", unique within its operator
+  std::vector<std::string> models = {};  // all that make this very call
+  int64_t tp = 1;                        // ranks of the model it is named after
+  std::vector<int64_t> also_tp = {};     // other numbers of ranks that make this very call
+  Fields init = {};                      // complete: no field is left to its default
+  Workload workload = {};
+  int64_t count = 1;  // calls in the step, or in the run, it comes from
+  std::vector<ArgumentOverride> overrides = {};
+  std::string block_table =
+      {};  // "file#tensor": real blocks of the sequences, i32 [S, n]; empty: scattered by the seed
+
+  const OperatorInfo& info() const { return Registry::instance().at(op); }
+  const ArgumentOverride* override_of(std::string_view argument) const;
+};
+
+bool same_fields(const Fields& a, const Fields& b);
+bool operator==(const Scenario& a, const Scenario& b);
+
+// What the operator is called with: the contract's inputs for this workload, with the scenario's generators.
+Inputs scenario_inputs(const Scenario& scenario);
+
+// Which scenarios a command wants. Empty lists and texts select everything.
+struct ScenarioSelection {
+  std::vector<std::string> models = {};  // prefixes of names: "llama-3.1" takes 8b and 70b
+  std::vector<int64_t> tp = {};
+  int level = 0;  // 0: all
+  std::string target = {};
+  std::string filter = {};  // part of a name
+};
+
+bool selects(const ScenarioSelection& selection, const Scenario& scenario);
+
+}  // namespace fk

@@ -1,0 +1,170 @@
+#include "candidate/runner/call_memory.h"
+
+#include <cstring>
+
+namespace fk {
+namespace {
+
+// The tensors of attention metadata, in the order they are stored.
+std::vector<View> metadata_views(const BatchMetadata& batch) {
+  const AttentionMetadata& m = batch.attention();
+  std::vector<View> views;
+  for (const SequenceGroup* g : {&m.decode, &m.prefill})
+    for (const View& v : {g->cu_seqlens_q, g->cu_seqlens_k, g->seq_lens, g->block_table}) views.push_back(v);
+  views.push_back(m.slot_mapping);
+  return views;
+}
+constexpr size_t kGroupViews = 4;
+
+void copy_bytes(const View& from, const View& to) { std::memcpy(to.data(), from.data(), from.size_bytes()); }
+
+}  // namespace
+
+uint64_t hash_bytes(const void* data, size_t bytes, uint64_t seed) {
+  // Four multiply-xor lanes over 32-byte blocks, so that the loop is bound by memory and not by the multiplier.
+  constexpr uint64_t kPrime = 0x9E3779B97F4A7C15u;
+  uint64_t lanes[4] = {seed ^ 1, seed ^ 2, seed ^ 3, seed ^ 4};
+  const auto* at = static_cast<const std::byte*>(data);
+  for (; bytes >= 32; bytes -= 32, at += 32)
+    for (int i = 0; i < 4; ++i) {
+      uint64_t word;
+      std::memcpy(&word, at + 8 * i, 8);
+      lanes[i] = (lanes[i] ^ word) * kPrime;
+      lanes[i] ^= lanes[i] >> 29;
+    }
+  uint64_t hash = bytes;
+  for (; bytes > 0; --bytes, ++at) hash = (hash ^ static_cast<uint64_t>(*at)) * kPrime;
+  for (uint64_t lane : lanes) hash = ((hash ^ lane) * kPrime) ^ (hash >> 31);
+  return hash;
+}
+
+CallMemory::CallMemory(const Node& root, const CallData& data, int slots, int writers) : slots_(slots) {
+  const std::vector<ArgSpec>& specs = root.info().args;
+  std::vector<OptView> given;
+  for (const auto& t : data.given) given.push_back(t ? OptView(t->view()) : std::nullopt);
+  OutputSpecs outputs = root.outputs(given);
+
+  std::vector<SharedTensors::Named> in, out;
+  for (size_t i = 0; i < specs.size(); ++i) {
+    bool is_output = specs[i].role == Role::kOutput;
+    std::optional<TensorSpec> spec;
+    if (is_output)
+      spec = outputs.specs[i - given.size()];
+    else if (given[i])
+      spec = given[i]->spec();
+    Arg arg{spec.has_value(), specs[i].role != Role::kInput, 0, is_output};
+    if (spec) {
+      auto& list = arg.written ? out : in;
+      arg.tensor = list.size();
+      list.push_back({std::string(specs[i].name), *spec});
+    }
+    args_.push_back(arg);
+  }
+  first_kv_ = out.size();
+  kv_count_ = data.kv_cache.size();
+  for (size_t i = 0; i < kv_count_; ++i)
+    out.push_back({i % 2 == 0 ? "the key cache" : "the value cache", data.kv_cache[i].view().spec()});
+  metadata_ = in.size();
+  for (const View& v : metadata_views(*data.batch)) in.push_back({"the attention metadata", v.spec()});
+  const AttentionMetadata& m = data.batch->attention();
+  decode_sequences_ = m.decode.num_sequences, decode_tokens_ = m.decode.num_tokens;
+  prefill_sequences_ = m.prefill.num_sequences, prefill_tokens_ = m.prefill.num_tokens;
+
+  inputs_per_slot_ = in.size();
+  written_per_slot_ = out.size();
+  auto repeat = [&](const std::vector<SharedTensors::Named>& one) {
+    std::vector<SharedTensors::Named> all;
+    for (int s = 0; s < slots; ++s) all.insert(all.end(), one.begin(), one.end());
+    return all;
+  };
+  inputs_ = std::make_unique<SharedTensors>(repeat(in), Access::kReadOnly);
+  for (int w = 0; w < writers; ++w) written_.push_back(std::make_unique<SharedTensors>(repeat(out), Access::kWritable));
+}
+
+CallPlan CallMemory::plan(int slot, int inputs_segment, int written_segment) const {
+  CallPlan plan;
+  for (const Arg& a : args_) {
+    if (!a.present)
+      plan.args.emplace_back();
+    else if (a.written)
+      plan.args.push_back(TensorRef{written_segment, output(a.tensor, slot)});
+    else
+      plan.args.push_back(TensorRef{inputs_segment, input(a.tensor, slot)});
+  }
+  for (size_t i = 0; i < kv_count_; ++i) plan.kv_cache.push_back({written_segment, output(first_kv_ + i, slot)});
+  auto group = [&](CallPlan::Group& g, size_t first) {
+    for (size_t i = 0; i < kGroupViews; ++i) g.views.push_back({inputs_segment, input(metadata_ + first + i, slot)});
+  };
+  plan.decode.num_sequences = decode_sequences_, plan.decode.num_tokens = decode_tokens_;
+  plan.prefill.num_sequences = prefill_sequences_, plan.prefill.num_tokens = prefill_tokens_;
+  group(plan.decode, 0);
+  group(plan.prefill, kGroupViews);
+  plan.slot_mapping = {inputs_segment, input(metadata_ + 2 * kGroupViews, slot)};
+  return plan;
+}
+
+void CallMemory::reveal(int slot, const CallData& data) const {
+  for (size_t i = 0; i < data.given.size(); ++i)
+    if (args_[i].present && !args_[i].written) copy_bytes(*data.given[i], inputs_->view(input(args_[i].tensor, slot)));
+  size_t at = metadata_;
+  for (const View& v : metadata_views(*data.batch)) copy_bytes(v, inputs_->view(input(at++, slot)));
+}
+
+void CallMemory::reset(int slot, int writer, const CallData& data, uint8_t pattern) const {
+  const SharedTensors& memory = written(writer);
+  for (size_t i = 0; i < args_.size(); ++i) {
+    const Arg& a = args_[i];
+    if (!a.present || !a.written) continue;
+    View to = memory.view(output(a.tensor, slot));
+    if (a.output)
+      std::memset(to.data(), pattern, to.size_bytes());
+    else
+      copy_bytes(*data.given[i], to);
+  }
+  for (size_t i = 0; i < kv_count_; ++i) copy_bytes(data.kv_cache[i], memory.view(output(first_kv_ + i, slot)));
+  for (size_t i = 0; i < written_per_slot_; ++i) memory.paint_margins(output(i, slot), pattern);
+}
+
+std::optional<Failure> CallMemory::check_margins(int slot, int writer, uint8_t pattern) const {
+  const SharedTensors& memory = written(writer);
+  for (size_t i = 0; i < written_per_slot_; ++i)
+    if (!memory.margins_intact(output(i, slot), pattern))
+      return Failure{Verdict::kOutOfBounds, fmt::format("It wrote outside '{}'.", memory.name(output(i, slot)))};
+  return std::nullopt;
+}
+
+std::optional<Failure> CallMemory::check_inputs(int slot, const CallData& data) const {
+  for (size_t i = 0; i < data.given.size(); ++i) {
+    if (!args_[i].present || args_[i].written) continue;
+    View now = inputs_->view(input(args_[i].tensor, slot));
+    if (std::memcmp(now.data(), data.given[i]->view().data(), now.size_bytes()) != 0)
+      return Failure{Verdict::kInputMutated, fmt::format("Its input '{}' is no longer what it was.",
+                                                         inputs_->name(input(args_[i].tensor, slot)))};
+  }
+  return std::nullopt;
+}
+
+uint64_t CallMemory::fingerprint(int slot, int writer) const {
+  const SharedTensors& memory = written(writer);
+  uint64_t hash = 0;
+  for (size_t i = 0; i < written_per_slot_; ++i) {
+    View v = memory.view(output(i, slot));
+    hash = hash_bytes(v.data(), v.size_bytes(), hash);
+  }
+  return hash;
+}
+
+std::vector<OptView> CallMemory::written_args(int slot, int writer) const {
+  std::vector<OptView> views;
+  for (const Arg& a : args_)
+    views.push_back(a.present && a.written ? OptView(written(writer).view(output(a.tensor, slot))) : std::nullopt);
+  return views;
+}
+
+std::vector<View> CallMemory::kv_cache(int slot, int writer) const {
+  std::vector<View> views;
+  for (size_t i = 0; i < kv_count_; ++i) views.push_back(written(writer).view(output(first_kv_ + i, slot)));
+  return views;
+}
+
+}  // namespace fk

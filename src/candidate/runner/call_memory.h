@@ -1,0 +1,70 @@
+// CallMemory: the shared tensors of calls with equal shapes. Inputs are one segment that all runners read; what a call
+// writes (states, KV cache, outputs) each runner has for itself.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "candidate/runner/runner_process.h"
+#include "candidate/runner/shared_tensors.h"
+#include "candidate/subject.h"
+#include "ops/materialize.h"
+
+namespace fk {
+
+class CallMemory {
+ public:
+  // Room for `slots` calls shaped like `data`, for `writers` runners. `root` tells roles and outputs.
+  CallMemory(const Node& root, const CallData& data, int slots, int writers);
+
+  int slots() const { return slots_; }
+  const SharedTensors& inputs() const { return *inputs_; }
+  const SharedTensors& written(int writer) const { return *written_[static_cast<size_t>(writer)]; }
+  // Once the runner has mapped both.
+  CallPlan plan(int slot, int inputs_segment, int written_segment) const;
+
+  // Copies the inputs of a call in: only now can a runner see them.
+  void reveal(int slot, const CallData& data) const;
+  // Before a call: states and KV cache as `data` has them, outputs and everything beside them painted with a pattern
+  // that is no number where they are floats.
+  void reset(int slot, int writer, const CallData& data, uint8_t pattern) const;
+
+  // After a call: what is not as it must be, if anything.
+  std::optional<Failure> check_margins(int slot, int writer, uint8_t pattern) const;
+  std::optional<Failure> check_inputs(int slot, const CallData& data) const;
+  // Of everything a call writes, margins included.
+  uint64_t fingerprint(int slot, int writer) const;
+
+  // Views of states and outputs, in the order of forward; inputs stay empty.
+  std::vector<OptView> written_args(int slot, int writer) const;
+  std::vector<View> kv_cache(int slot, int writer) const;
+
+ private:
+  struct Arg {
+    bool present = false;
+    bool written = false;
+    size_t tensor = 0;  // in its segment, of slot 0
+    bool output = false;
+  };
+  size_t in_slot(size_t tensor, int slot, size_t per_slot) const {
+    return tensor + static_cast<size_t>(slot) * per_slot;
+  }
+  size_t input(size_t tensor, int slot) const { return in_slot(tensor, slot, inputs_per_slot_); }
+  size_t output(size_t tensor, int slot) const { return in_slot(tensor, slot, written_per_slot_); }
+
+  int slots_;
+  std::vector<Arg> args_;
+  size_t inputs_per_slot_ = 0, written_per_slot_ = 0;
+  size_t metadata_ = 0;  // first of the metadata tensors among the inputs
+  size_t first_kv_ = 0, kv_count_ = 0;
+  int64_t decode_sequences_ = 0, decode_tokens_ = 0, prefill_sequences_ = 0, prefill_tokens_ = 0;
+  std::unique_ptr<SharedTensors> inputs_;
+  std::vector<std::unique_ptr<SharedTensors>> written_;
+};
+
+// 64 bits that change when any byte does; fast enough to run over every output of every call.
+uint64_t hash_bytes(const void* data, size_t bytes, uint64_t seed);
+
+}  // namespace fk

@@ -1,0 +1,115 @@
+#include "candidate/runner/process_subject.h"
+
+#include <cstring>
+#include <random>
+#include <thread>
+
+namespace fk {
+namespace {
+
+// Patterns whose repetition is NaN in f64, f32, f16, bf16 and f8, so that an element nobody wrote is never right.
+constexpr uint8_t kPoisons[] = {0xFF, 0x7F};
+
+// Nothing is to happen after a call; now and then it is watched for longer.
+constexpr std::chrono::microseconds kWatch(200), kLongWatch(5000);
+constexpr uint64_t kLongWatchEvery = 8;
+
+std::vector<TensorSpec> shape_of(const CallData& data) {
+  std::vector<TensorSpec> specs;
+  for (const auto& t : data.given) specs.push_back(t ? t->view().spec() : TensorSpec{{-1}, DType::kU8});
+  for (const Tensor& t : data.kv_cache) specs.push_back(t.view().spec());
+  for (const SequenceGroup* g : {&data.batch->attention().decode, &data.batch->attention().prefill})
+    specs.push_back({{g->num_sequences, g->num_tokens}, DType::kI64});
+  return specs;
+}
+
+Tensor copy_of(const View& v) {
+  Tensor t(v.spec());
+  std::memcpy(t.view().data(), v.data(), v.size_bytes());
+  return t;
+}
+
+}  // namespace
+
+ProcessSubject::ProcessSubject(const RunnerOptions& options)
+    : root_(Registry::instance().at(options.op).build(options.init, {})),
+      process_(std::make_unique<RunnerProcess>(options)),
+      watch_(std::random_device{}(), "watch"),
+      pattern_(kPoisons[0]) {}
+
+std::optional<Failure> ProcessSubject::bind(std::span<const Tensor> params) {
+  // New memory each time: what was derived from the old weights, or points to them, must not survive.
+  forget_memory();
+  if (params_segment_ >= 0) process_->unmap(params_segment_);
+  std::vector<SharedTensors::Named> named;
+  std::vector<ParamSpec> wanted = collect_params(*root_);
+  for (size_t i = 0; i < params.size(); ++i) named.push_back({wanted[i].name, params[i].view().spec()});
+  auto memory = std::make_unique<SharedTensors>(named, Access::kReadOnly);
+  for (size_t i = 0; i < params.size(); ++i)
+    std::memcpy(memory->view(i).data(), params[i].view().data(), params[i].view().size_bytes());
+  params_ = std::move(memory);
+  params_segment_ = process_->map(*params_);
+  std::vector<TensorRef> refs;
+  for (size_t i = 0; i < params.size(); ++i) refs.push_back({params_segment_, i});
+  prepare_ns_ = process_->bind(refs);
+  return process_->failure();
+}
+
+void ProcessSubject::forget_memory() {
+  for (const Mapped& m : mapped_) {
+    process_->unmap(m.inputs_segment);
+    process_->unmap(m.written_segment);
+  }
+  mapped_.clear();
+}
+
+ProcessSubject::Mapped& ProcessSubject::memory_for(const CallData& data, Placement placement) {
+  std::vector<TensorSpec> shape = shape_of(data);
+  if (placement == Placement::kSame && !mapped_.empty() && mapped_.back().shape == shape) return mapped_.back();
+  constexpr size_t kMostMappings = 8;
+  if (mapped_.size() >= kMostMappings) forget_memory();
+  Mapped m;
+  m.memory = std::make_unique<CallMemory>(*root_, data, 1, 1);
+  m.inputs_segment = process_->map(m.memory->inputs());
+  m.written_segment = process_->map(m.memory->written(0));
+  m.shape = std::move(shape);
+  mapped_.push_back(std::move(m));
+  return mapped_.back();
+}
+
+CallOutcome ProcessSubject::call(const CallData& data, Placement placement) {
+  CallOutcome outcome;
+  Mapped& mapped = memory_for(data, placement);
+  pattern_ = pattern_ == kPoisons[0] ? kPoisons[1] : kPoisons[0];
+  const CallMemory& memory = *mapped.memory;
+  process_->plan(0, memory.plan(0, mapped.inputs_segment, mapped.written_segment));
+  memory.reset(0, 0, data, pattern_);
+  memory.reveal(0, data);
+  const int id = 0;
+  RunTimes times = process_->run(std::span(&id, 1));
+  outcome.runner_ns = times.runner_ns;
+  outcome.wall_ns = times.wall_ns;
+  if (!process_->failure())
+    if (std::optional<Failure> found = watch_after(mapped, data)) process_->fail(*found);
+  if ((outcome.failure = process_->failure())) return outcome;
+  for (const OptView& v : memory.written_args(0, 0)) {
+    outcome.written.emplace_back();
+    if (v) outcome.written.back() = copy_of(*v);
+  }
+  for (const View& v : memory.kv_cache(0, 0)) outcome.kv_cache.push_back(copy_of(v));
+  return outcome;
+}
+
+// What a call may not do once it has returned: go on working, or change what it gave.
+std::optional<Failure> ProcessSubject::watch_after(const Mapped& mapped, const CallData& data) {
+  const CallMemory& memory = *mapped.memory;
+  uint64_t at_return = memory.fingerprint(0, 0);
+  if (auto found = process_->wait_for_rest()) return found;
+  std::this_thread::sleep_for(watch_.below(calls_++, kLongWatchEvery) == 0 ? kLongWatch : kWatch);
+  if (memory.fingerprint(0, 0) != at_return)
+    return Failure{Verdict::kRewardHack, "Its outputs changed after the call had returned: the work is done late."};
+  if (auto found = memory.check_margins(0, 0, pattern_)) return found;
+  return memory.check_inputs(0, data);
+}
+
+}  // namespace fk

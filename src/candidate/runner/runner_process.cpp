@@ -1,0 +1,324 @@
+#include "candidate/runner/runner_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "core/error.h"
+#include "measure/timer.h"
+
+namespace fk {
+namespace {
+
+namespace fs = std::filesystem;
+
+uint64_t secret() {
+  uint64_t value = 0;
+  if (getrandom(&value, sizeof value, 0) != sizeof value) throw Error("The system gave no random numbers.");
+  return value;
+}
+
+// Beside this program, or one folder up (the tests' own folder); FASTKERNELS_RUNNER names another.
+std::string runner_path() {
+  if (const char* named = getenv("FASTKERNELS_RUNNER")) return named;
+  fs::path own = fs::read_symlink("/proc/self/exe").parent_path();
+  for (const fs::path& folder : {own, own.parent_path()})
+    if (fs::path path = folder / "fastkernels-runner"; fs::exists(path)) return path;
+  throw Error("fastkernels-runner is not beside this program ({}); build or install it again.", own.string());
+}
+
+std::string make_private_tmp() {
+  std::string pattern = (fs::temp_directory_path() / "fastkernels-XXXXXX").string();
+  if (mkdtemp(pattern.data()) == nullptr)
+    throw Error("No folder could be made under {}.", fs::temp_directory_path().string());
+  return pattern;
+}
+
+std::string signal_name(int number) {
+  const char* name = sigabbrev_np(number);
+  return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("signal {}", number);
+}
+
+Json ref(const TensorRef& r) { return {r.segment, r.tensor}; }
+Json group(const CallPlan::Group& g) {
+  Json views = Json::array();
+  for (const TensorRef& v : g.views) views.push_back(ref(v));
+  return {{"sequences", g.num_sequences}, {"tokens", g.num_tokens}, {"views", views}};
+}
+
+}  // namespace
+
+RunnerProcess::RunnerProcess(const RunnerOptions& options)
+    : options_(options), private_tmp_(make_private_tmp()), nonce_(secret()) {
+  start(options);
+  Json answer = ask({{"op", options.op},
+                     {"init", fields_to_json(options.init)},
+                     {"library", options.library},
+                     {"threads", options.threads},
+                     {"memory_bytes", options.private_memory_bytes},
+                     {"private_tmp", private_tmp_}});
+}
+
+void RunnerProcess::start(const RunnerOptions&) {
+  int channel[2], status[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel) != 0 || pipe2(status, O_CLOEXEC) != 0)
+    throw Error("The system gave no channel to a runner ({}).", strerror(errno));
+  int large = 8 << 20, yes = 1;
+  for (int end : channel) setsockopt(end, SOL_SOCKET, SO_SNDBUF, &large, sizeof large);
+  setsockopt(channel[0], SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes);
+
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0);
+  posix_spawn_file_actions_addopen(&files, 2, "/dev/null", O_WRONLY, 0);
+  // Through high numbers, since the ends may themselves be 3 or 4.
+  constexpr int kParking = 200;
+  posix_spawn_file_actions_adddup2(&files, channel[1], kParking);
+  posix_spawn_file_actions_adddup2(&files, status[1], kParking + 1);
+  posix_spawn_file_actions_adddup2(&files, kParking, 3);
+  posix_spawn_file_actions_adddup2(&files, kParking + 1, 4);
+  posix_spawn_file_actions_addclosefrom_np(&files, 5);
+  // The same for baseline and candidate, so that neither can tell what it is.
+  std::string path = runner_path(), name = "fastkernels-runner", search = "PATH=/usr/bin:/bin",
+              language = "LANG=C.UTF-8";
+  std::string tmp = "TMPDIR=" + private_tmp_;
+  char* argv[] = {name.data(), nullptr};
+  char* env[] = {search.data(), language.data(), tmp.data(), nullptr};
+  // A process group of its own: Ctrl-C on the terminal is for the judge to handle.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  int error = posix_spawn(&pid_, path.c_str(), &files, &attributes, argv, env);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&files);
+  close(channel[1]);
+  close(status[1]);
+  channel_ = channel[0];
+  status_pipe_ = status[0];
+  if (error != 0) {
+    pid_ = -1;
+    stop();
+    throw Error("The runner {} could not be started ({}).", path, strerror(error));
+  }
+}
+
+RunnerProcess::~RunnerProcess() { stop(); }
+
+void RunnerProcess::stop() {
+  if (channel_ >= 0) close(channel_);
+  if (status_pipe_ >= 0) close(status_pipe_);
+  channel_ = status_pipe_ = -1;
+  if (pid_ > 0) {
+    kill(pid_, SIGKILL);  // the others die with it
+    waitpid(pid_, nullptr, 0);
+  }
+  if (worker_pid_ > 0) kill(worker_pid_, SIGKILL);
+  pid_ = worker_pid_ = -1;
+  std::error_code ignored;
+  if (!private_tmp_.empty()) fs::remove_all(private_tmp_, ignored);
+  private_tmp_.clear();
+}
+
+void RunnerProcess::fail(Failure failure) {
+  if (!failure_) failure_ = std::move(failure);
+  stop();
+}
+
+Json RunnerProcess::ask(Json request, int fd) {
+  if (failure_) return {};
+  request["nonce"] = ++nonce_;
+  bool opening = worker_pid_ <= 0;
+  if (!send_message(channel_, request, fd)) {
+    explain_end();
+    return {};
+  }
+  int64_t deadline = now_ns() + options_.timeout_ns;
+  for (;;) {
+    Message answer;
+    Received got = receive_message(channel_, deadline, answer);
+    if (answer.fd >= 0) close(answer.fd);
+    if (got == Received::kTimedOut) {
+      fail({Verdict::kTimeout, fmt::format("It did not come back {} within {:.0f} s.", doing_,
+                                           static_cast<double>(options_.timeout_ns) * 1e-9)});
+      return {};
+    }
+    if (got == Received::kClosed) {
+      explain_end();
+      return {};
+    }
+    const Json& body = answer.body;
+    if (got == Received::kMessage && body.is_object() && body.contains("fault")) {
+      fault_ = body["fault"];
+      continue;  // the end of the process follows
+    }
+    if (got == Received::kMalformed || !body.is_object() || !body.contains("nonce") ||
+        body["nonce"] != request["nonce"]) {
+      fail({Verdict::kTampered,
+            fmt::format("The runner's channel carried something that is not its answer, {}.", doing_)});
+      return {};
+    }
+    if (body.contains("protections"))
+      for (const Json& p : body["protections"])
+        protections_.push_back({p.at(0).get<std::string>(), p.at(1).get<bool>(), p.at(2).get<std::string>()});
+    if (opening && worker_pid_ <= 0) {  // the worker says hello before it loads anything
+      worker_pid_ = answer.sender_pid;
+      continue;
+    }
+    if (body.contains("out_of_memory"))
+      fail({Verdict::kOutOfMemory, fmt::format("It asked for more than its {:.1f} GiB of memory, {}.",
+                                               static_cast<double>(options_.private_memory_bytes) / 0x1p30, doing_)});
+    else if (body.contains("error"))
+      fail({Verdict::kCrashed, fmt::format("It threw, {}: {}", doing_, body["error"].get<std::string>())});
+    else if (body.contains("refused"))
+      fail({Verdict::kRefused, fmt::format("The candidate takes no such call: {}. A model would use the baseline.",
+                                           body["refused"].get<std::string>())});
+    return failure_ ? Json() : body;
+  }
+}
+
+// The channel closed without an answer: how did the worker end?
+void RunnerProcess::explain_end() {
+  std::array<long, 2> report{};
+  pollfd waiting{status_pipe_, POLLIN, 0};
+  bool known = poll(&waiting, 1, 2000) > 0 && read(status_pipe_, report.data(), sizeof report) == sizeof report;
+  auto status = static_cast<int>(report[0]);
+  if (!known) return fail({Verdict::kTampered, fmt::format("Its process vanished {}.", doing_)});
+  if (!WIFSIGNALED(status))
+    return fail({Verdict::kTampered, fmt::format("It ended its process {} (exit code {}) instead of returning.", doing_,
+                                                 WEXITSTATUS(status))});
+  int number = WTERMSIG(status);
+  if (number == SIGSYS)
+    return fail({Verdict::kTampered,
+                 fmt::format("It made a system call {} that kernels have no use for: a new process, the network, or "
+                             "another process's memory.",
+                             doing_)});
+  auto limit = static_cast<double>(options_.private_memory_bytes);
+  if (number == SIGKILL || static_cast<double>(report[1]) * 1024 > 0.7 * limit)
+    return fail({Verdict::kOutOfMemory, fmt::format("It used {:.1f} GiB of memory {} and was ended.",
+                                                    static_cast<double>(report[1]) / 0x1p20, doing_)});
+  if (fault_.is_object()) {
+    auto segment = segments_.find(fault_.value("segment", -1));
+    auto tensor = fault_.value("tensor", size_t{0});
+    if (segment != segments_.end() && tensor < segment->second->size()) {
+      const std::string& name = segment->second->name(tensor);
+      if (fault_.value("inside", false) && segment->second->access() == Access::kReadOnly)
+        return fail({Verdict::kInputMutated, fmt::format("It wrote to '{}', which is read-only.", name)});
+      if (!fault_.value("inside", false))
+        return fail({Verdict::kOutOfBounds, fmt::format("It touched memory just outside '{}'.", name)});
+    }
+  }
+  fail({Verdict::kCrashed, fmt::format("It crashed {} with {}.", doing_, signal_name(number))});
+}
+
+int RunnerProcess::map(const SharedTensors& tensors) {
+  int segment = next_segment_++;
+  doing_ = "while tensors were mapped";
+  segments_[segment] = &tensors;
+  ask({{"do", "map"},
+       {"segment", segment},
+       {"writable", tensors.access() == Access::kWritable},
+       {"tensors", places_to_json(tensors.places())}},
+      tensors.fd());
+  return segment;
+}
+
+void RunnerProcess::unmap(int segment) {
+  ask({{"do", "unmap"}, {"segment", segment}});
+  segments_.erase(segment);
+}
+
+int64_t RunnerProcess::bind(std::span<const TensorRef> params) {
+  doing_ = "in prepare";
+  Json list = Json::array();
+  for (const TensorRef& p : params) list.push_back(ref(p));
+  Json answer = ask({{"do", "bind"}, {"params", list}});
+  return failure_ ? 0 : answer.value("ns", int64_t{0});
+}
+
+void RunnerProcess::plan(int id, const CallPlan& call) {
+  Json args = Json::array(), kv = Json::array();
+  for (const auto& a : call.args) args.push_back(a ? ref(*a) : Json());
+  for (const TensorRef& t : call.kv_cache) kv.push_back(ref(t));
+  ask({{"do", "plan"},
+       {"id", id},
+       {"args", args},
+       {"kv", kv},
+       {"attention",
+        {{"decode", group(call.decode)}, {"prefill", group(call.prefill)}, {"slots", ref(call.slot_mapping)}}}});
+}
+
+RunTimes RunnerProcess::run(std::span<const int> calls) {
+  doing_ = "in forward";
+  Json ids = Json::array();
+  for (int id : calls) ids.push_back(id);
+  int64_t start = now_ns();
+  Json answer = ask({{"do", "run"}, {"calls", ids}});
+  int64_t wall = now_ns() - start;
+  if (failure_) return {};
+  return {answer.value("ns", int64_t{0}), wall, answer.value("switches", int64_t{0}),
+          answer.value("peak_kib", int64_t{0})};
+}
+
+int64_t RunnerProcess::cpu_time_ns() const {
+  clockid_t clock;
+  timespec t{};
+  if (worker_pid_ <= 0 || clock_getcpuclockid(worker_pid_, &clock) != 0 || clock_gettime(clock, &t) != 0) return 0;
+  return int64_t{t.tv_sec} * 1000000000 + t.tv_nsec;
+}
+
+bool RunnerProcess::at_work() const {
+  std::error_code error;
+  for (const auto& task : fs::directory_iterator(fmt::format("/proc/{}/task", worker_pid_), error)) {
+    std::ifstream in(task.path() / "stat");
+    std::string text((std::istreambuf_iterator<char>(in)), {});
+    size_t name_end = text.rfind(')');  // the name may hold anything
+    if (name_end != std::string::npos && text.size() > name_end + 2 && text[name_end + 2] == 'R') return true;
+  }
+  return false;
+}
+
+std::optional<Failure> RunnerProcess::wait_for_rest() const {
+  // Threads that wait for their next call spin for 50 us before they sleep, and on a crowded machine may need a while
+  // to get those. The kernel books the time of a running thread at its next tick only, so what is counted begins later.
+  constexpr double kTicks = 0.005, kPatience = 5;
+  const int64_t allowed = 200'000 + options_.threads * int64_t{100'000};
+  Stopwatch watch;
+  std::optional<int64_t> counted_from;
+  while (at_work()) {
+    if (!counted_from && watch.elapsed_s() > kTicks) counted_from = cpu_time_ns();
+    int64_t used = counted_from ? cpu_time_ns() - *counted_from : 0;
+    if (used > allowed || watch.elapsed_s() > kPatience)
+      return Failure{Verdict::kRewardHack, fmt::format("It was still at work {:.0f} ms after the call had returned.",
+                                                       watch.elapsed_s() * 1e3)};
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  return std::nullopt;
+}
+
+void RunnerProcess::finish() {
+  if (failure_ || channel_ < 0) return;
+  doing_ = "while it ended";
+  shutdown(channel_, SHUT_RDWR);
+  std::array<long, 2> report{};
+  pollfd waiting{status_pipe_, POLLIN, 0};
+  if (poll(&waiting, 1, 2000) <= 0) return fail({Verdict::kTimeout, "It did not end within 2 s after its last call."});
+  if (read(status_pipe_, report.data(), sizeof report) == sizeof report && WIFSIGNALED(static_cast<int>(report[0])))
+    return fail({Verdict::kCrashed, fmt::format("It crashed while it ended with {}.",
+                                                signal_name(WTERMSIG(static_cast<int>(report[0]))))});
+  stop();
+}
+
+}  // namespace fk

@@ -1,0 +1,30 @@
+// The walls around a runner. Each is put up if this system can; what could not be put up is said, never assumed.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace fk {
+
+struct Protection {
+  std::string name;  // "landlock"
+  bool on = false;
+  std::string why;  // where it is off
+};
+
+// User, pid, network, ipc, mount and host name namespaces for the processes forked after this, and an empty tmpfs over
+// `private_tmp` that vanishes with them. Call while single-threaded.
+std::vector<Protection> enter_namespaces(const std::string& private_tmp);
+
+struct SandboxLimits {
+  size_t private_memory_bytes = size_t{8} << 30;
+  std::vector<std::string> readable;  // files beyond the system's libraries
+  std::string private_tmp;            // the only folder that can be written
+};
+
+// For the process itself, for good: resource limits, no new privileges, Landlock, seccomp. Threads, memory, reading
+// system libraries and the open channel still work; new processes, network, tracing and other files do not.
+std::vector<Protection> restrict_self(const SandboxLimits& limits);
+
+}  // namespace fk

@@ -1,0 +1,10 @@
+// The system calls a runner keeps: those of memory, threads, clocks, reading files and its channel.
+#pragma once
+
+namespace fk {
+
+// For all threads of the process, for good. Calls that only an attack needs (new processes, network, tracing) end the
+// process at once with SIGSYS; what is merely unknown fails with EPERM. False, with errno, where the kernel has none.
+bool install_seccomp_filter();
+
+}  // namespace fk

@@ -1,0 +1,126 @@
+#include "candidate/runner/shared_tensors.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/error.h"
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+namespace fk {
+namespace {
+
+size_t page_bytes() {
+  static const auto size = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return size;
+}
+size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
+
+bool all_equal(const std::byte* from, const std::byte* to, uint8_t pattern) {
+  return std::all_of(from, to, [&](std::byte b) { return b == std::byte{pattern}; });
+}
+
+}  // namespace
+
+SharedTensors::SharedTensors(std::vector<Named> tensors, Access access) : access_(access) {
+  for (auto& [name, spec] : tensors) {
+    names_.push_back(std::move(name));
+    size_t padded = round_up(spec.size_bytes(), 64);
+    // One page more than needed where a tensor fills its pages, so that there is always a margin before it.
+    size_t extent = round_up(padded + 64, page_bytes());
+    places_.push_back({bytes_, extent, extent - padded, std::move(spec)});
+    bytes_ += extent;
+  }
+  fd_ = memfd_create("fastkernels", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd_ < 0) throw Error("The system gave no shared memory ({}).", strerror(errno));
+  size_t size = std::max(bytes_, page_bytes());
+  void* mapped = MAP_FAILED;
+  if (ftruncate(fd_, static_cast<off_t>(size)) == 0)
+    mapped = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
+  if (mapped == MAP_FAILED) {
+    close(fd_);
+    throw Error("The system refused {:.1f} MiB of shared memory; use a smaller scenario.",
+                static_cast<double>(size) / 0x1p20);
+  }
+  base_ = static_cast<std::byte*>(mapped);
+  bytes_ = size;
+  // From here on nobody can map it writable who has not already: not even by opening the descriptor anew.
+  int seals = F_SEAL_SHRINK | F_SEAL_GROW | (access == Access::kReadOnly ? F_SEAL_FUTURE_WRITE : 0) | F_SEAL_SEAL;
+  if (fcntl(fd_, F_ADD_SEALS, seals) != 0) {
+    munmap(base_, bytes_);
+    close(fd_);
+    throw Error("This system cannot seal shared memory, so inputs could be changed; Linux 5.1 or later can.");
+  }
+}
+
+SharedTensors::~SharedTensors() {
+  munmap(base_, bytes_);
+  close(fd_);
+}
+
+View SharedTensors::view(size_t i) const {
+  const TensorPlace& p = places_[i];
+  return {base_ + p.extent_offset + p.data_offset, p.spec};
+}
+
+void SharedTensors::paint_margins(size_t i, uint8_t pattern) const {
+  const TensorPlace& p = places_[i];
+  std::byte *start = base_ + p.extent_offset, *data = start + p.data_offset, *end = data + p.spec.size_bytes();
+  std::fill(start, data, std::byte{pattern});
+  std::fill(end, start + p.extent_bytes, std::byte{pattern});
+}
+
+bool SharedTensors::margins_intact(size_t i, uint8_t pattern) const {
+  const TensorPlace& p = places_[i];
+  const std::byte *start = base_ + p.extent_offset, *data = start + p.data_offset, *end = data + p.spec.size_bytes();
+  return all_equal(start, data, pattern) && all_equal(end, start + p.extent_bytes, pattern);
+}
+
+MappedTensors::MappedTensors(int fd, std::vector<TensorPlace> places, Access access) : places_(std::move(places)) {
+  size_t guard = page_bytes();
+  bytes_ = guard;
+  for (const TensorPlace& p : places_) {
+    starts_.push_back(bytes_);
+    bytes_ += p.extent_bytes + guard;
+  }
+  void* reserved = mmap(nullptr, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserved == MAP_FAILED) {
+    close(fd);
+    throw Error("The runner could not reserve {:.1f} MiB of addresses.", static_cast<double>(bytes_) / 0x1p20);
+  }
+  base_ = static_cast<std::byte*>(reserved);
+  int protection = PROT_READ | (access == Access::kWritable ? PROT_WRITE : 0);
+  bool mapped = true;
+  for (size_t i = 0; i < places_.size() && mapped; ++i)
+    mapped = mmap(base_ + starts_[i], places_[i].extent_bytes, protection, MAP_SHARED | MAP_FIXED | MAP_POPULATE, fd,
+                  static_cast<off_t>(places_[i].extent_offset)) != MAP_FAILED;
+  close(fd);
+  if (!mapped) {
+    munmap(base_, bytes_);
+    throw Error("The runner could not map its tensors.");
+  }
+}
+
+MappedTensors::~MappedTensors() { munmap(base_, bytes_); }
+
+View MappedTensors::view(size_t i) const { return {base_ + starts_[i] + places_[i].data_offset, places_[i].spec}; }
+
+MappedTensors::Neighbour MappedTensors::neighbour(const void* address) const {
+  const auto* at = static_cast<const std::byte*>(address);
+  if (at < base_ || at >= base_ + bytes_) return {};
+  auto offset = static_cast<size_t>(at - base_);
+  for (size_t i = 0; i < starts_.size(); ++i) {
+    size_t end = starts_[i] + places_[i].extent_bytes;
+    if (offset >= starts_[i] && offset < end) return {true, i, true};
+    if (offset >= end && offset < end + page_bytes()) return {true, i, false};
+  }
+  return {true, 0, false};
+}
+
+}  // namespace fk

@@ -1,0 +1,229 @@
+#include "candidate/runner/worker.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <map>
+#include <memory>
+
+#include "candidate/load.h"
+#include "candidate/runner/message.h"
+#include "candidate/runner/sandbox.h"
+#include "measure/timer.h"
+#include "ops/materialize.h"
+
+namespace fk {
+namespace {
+
+using Segments = std::map<int, std::unique_ptr<MappedTensors>>;
+
+// For the fault handler, which has no other way to them.
+const Segments* g_segments = nullptr;
+int g_channel = -1;
+
+// Says which tensor a faulting address belongs to, then lets the fault end the process.
+void report_fault(int signal, siginfo_t* info, void*) {
+  char text[160];
+  int length = 0;
+  for (const auto& [id, segment] : *g_segments) {
+    MappedTensors::Neighbour at = segment->neighbour(info->si_addr);
+    if (!at.found) continue;
+    length = snprintf(text, sizeof text, R"({"fault":{"segment":%d,"tensor":%zu,"inside":%s}})", id, at.tensor,
+                      at.inside ? "true" : "false");
+    break;
+  }
+  if (length > 0) {
+    iovec part{text, static_cast<size_t>(length)};
+    msghdr header{};
+    header.msg_iov = &part;
+    header.msg_iovlen = 1;
+    sendmsg(g_channel, &header, MSG_NOSIGNAL);
+  }
+  ::signal(signal, SIG_DFL);
+}
+
+void catch_faults() {
+  static char stack[64 << 10];
+  stack_t alternative{};
+  alternative.ss_sp = stack;
+  alternative.ss_size = sizeof stack;
+  sigaltstack(&alternative, nullptr);
+  struct sigaction action {};
+  action.sa_sigaction = report_fault;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  sigaction(SIGSEGV, &action, nullptr);
+  sigaction(SIGBUS, &action, nullptr);
+}
+
+void pin_to_first_core() {
+  cpu_set_t all, one;
+  if (sched_getaffinity(0, sizeof all, &all) != 0) return;
+  for (int i = 0; i < CPU_SETSIZE; ++i) {
+    if (!CPU_ISSET(i, &all)) continue;
+    CPU_ZERO(&one);
+    CPU_SET(i, &one);
+    sched_setaffinity(0, sizeof one, &one);
+    return;
+  }
+}
+
+struct PreparedCall {
+  std::vector<OptView> args;
+  std::vector<KvLayer> kv_cache;
+  AttentionMetadata attention;
+};
+
+class Worker {
+ public:
+  Worker(int channel, const Json& open)
+      : channel_(channel), op_(Registry::instance().at(open.at("op").get<std::string>())) {
+    g_segments = &segments_;
+    g_channel = channel;
+    catch_faults();
+    pool_ = std::make_unique<ThreadPool>(open.at("threads").get<int>());  // before pinning: it looks at our cores
+    pin_to_first_core();
+    auto library = open.at("library").get<std::string>();
+    if (!library.empty()) {
+      candidate_ = load_candidate(library, op_);
+      Registry::instance().add_foreign(op_.name, "candidate", DeviceKind::kCpu, candidate_);
+    }
+    root_ = op_.build(fields_from_json(open.at("init")), {});
+  }
+
+  Json handle(const Message& request) {
+    const Json& body = request.body;
+    auto what = body.at("do").get<std::string>();
+    if (what == "map") return map(request);
+    if (what == "unmap") return unmap(body);
+    if (what == "bind") return bind(body);
+    if (what == "plan") return plan(body);
+    if (what == "run") return run(body);
+    throw Error("The runner does not know '{}'.", what);
+  }
+
+ private:
+  View at(const Json& place) const { return segments_.at(place.at(0).get<int>())->view(place.at(1).get<size_t>()); }
+  OptView maybe_at(const Json& place) const { return place.is_null() ? std::nullopt : OptView(at(place)); }
+
+  Json map(const Message& request) {
+    const Json& body = request.body;
+    segments_[body.at("segment").get<int>()] =
+        std::make_unique<MappedTensors>(request.fd, places_from_json(body.at("tensors")),
+                                        body.at("writable").get<bool>() ? Access::kWritable : Access::kReadOnly);
+    return Json::object();
+  }
+
+  Json unmap(const Json& body) {
+    int segment = body.at("segment").get<int>();
+    calls_.clear();
+    segments_.erase(segment);
+    return Json::object();
+  }
+
+  Json bind(const Json& body) {
+    std::map<std::string, View> weights;
+    std::vector<ParamSpec> wanted = collect_params(*root_);
+    const Json& places = body.at("params");
+    for (size_t i = 0; i < wanted.size(); ++i) weights[wanted[i].name] = at(places.at(i));
+    Stopwatch watch;
+    root_->bind([&](const std::string& name) { return weights.at(name); });
+    return {{"ns", watch.elapsed_ns()}};
+  }
+
+  Json plan(const Json& body) {
+    PreparedCall call;
+    for (const Json& place : body.at("args")) call.args.push_back(maybe_at(place));
+    const Json& kv = body.at("kv");
+    for (size_t i = 0; i + 1 < kv.size(); i += 2) call.kv_cache.push_back({at(kv[i]), at(kv[i + 1])});
+    auto group = [&](const Json& g) {
+      const Json& v = g.at("views");
+      return SequenceGroup{
+          g.at("sequences").get<int64_t>(), g.at("tokens").get<int64_t>(), at(v[0]), at(v[1]), at(v[2]), at(v[3])};
+    };
+    const Json& attention = body.at("attention");
+    call.attention = {group(attention.at("decode")), group(attention.at("prefill")), at(attention.at("slots"))};
+    calls_[body.at("id").get<int>()] = std::move(call);
+    return Json::object();
+  }
+
+  int64_t candidate_calls() const {
+    std::vector<DispatchCount> counts;
+    root_->count_dispatches(counts);
+    int64_t n = 0;
+    for (const DispatchCount& c : counts)
+      if (c.implementation == "candidate") n += c.calls;
+    return n;
+  }
+
+  Json run(const Json& body) {
+    std::vector<PreparedCall*> calls;
+    for (const Json& id : body.at("calls")) calls.push_back(&calls_.at(id.get<int>()));
+    int64_t before = candidate_ ? candidate_calls() : 0;
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    long switches = usage.ru_nivcsw;
+    int64_t start = now_ns();
+    for (PreparedCall* call : calls) {
+      arena_.reset();
+      Context ctx{.pool = *pool_, .arena = arena_, .attention = &call->attention, .kv_cache = call->kv_cache};
+      root_->call(ctx, call->args);
+    }
+    int64_t ns = now_ns() - start;
+    getrusage(RUSAGE_SELF, &usage);
+    if (candidate_ && candidate_calls() - before != static_cast<int64_t>(calls.size()))
+      return {{"refused", candidate_->create(root_->init())->refuse(calls.front()->args)}};
+    return {{"ns", ns}, {"switches", usage.ru_nivcsw - switches}, {"peak_kib", usage.ru_maxrss}};
+  }
+
+  int channel_;
+  const OperatorInfo& op_;
+  std::shared_ptr<const ForeignKernel> candidate_;  // null: the baseline
+  Segments segments_;
+  std::unique_ptr<ThreadPool> pool_;
+  Arena arena_;
+  std::unique_ptr<Node> root_;
+  std::map<int, PreparedCall> calls_;
+};
+
+Json error_answer(const std::exception& e) {
+  return {{dynamic_cast<const std::bad_alloc*>(&e) != nullptr ? "out_of_memory" : "error", e.what()}};
+}
+
+}  // namespace
+
+int serve_requests(int channel, const Json& open) {
+  SandboxLimits limits;
+  limits.private_memory_bytes = open.at("memory_bytes").get<size_t>();
+  limits.private_tmp = open.at("private_tmp").get<std::string>();
+  if (auto library = open.at("library").get<std::string>(); !library.empty()) limits.readable.push_back(library);
+  Json protections = Json::array();
+  for (const Protection& p : restrict_self(limits)) protections.push_back({p.name, p.on, p.why});
+
+  std::unique_ptr<Worker> worker;
+  Json answer;
+  try {
+    worker = std::make_unique<Worker>(channel, open);
+    answer = Json::object();
+  } catch (const std::exception& e) {
+    answer = error_answer(e);
+  }
+  answer["nonce"] = open.at("nonce");
+  answer["protections"] = protections;
+  if (!send_message(channel, answer) || !worker) return 1;
+  for (;;) {
+    Message request;
+    if (receive_message(channel, -1, request) != Received::kMessage) return 0;
+    try {
+      answer = worker->handle(request);
+    } catch (const std::exception& e) {
+      answer = error_answer(e);
+    }
+    answer["nonce"] = request.body.at("nonce");
+    if (!send_message(channel, answer)) return 0;
+  }
+}
+
+}  // namespace fk

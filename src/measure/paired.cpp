@@ -1,0 +1,145 @@
+// The bootstrap of the paired comparison. Values are replaced by their ranks once; a resample is then a count per rank,
+// and its median is found by walking the counts, which needs no sorting.
+#include "measure/paired.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/check.h"
+#include "core/error.h"
+#include "measure/resample.h"
+
+namespace fk {
+namespace {
+
+using LogRatios = std::vector<std::vector<double>>;  // by launch; no launch is empty
+
+LogRatios log_ratios(const PairedSamples& samples) {
+  LogRatios ratios;
+  for (const auto& launch : samples) {
+    std::vector<double> of_launch;
+    for (const TimePair& pair : launch) {
+      if (pair.dropped != Dropped::kNo) continue;
+      if (!(pair.baseline_ns > 0) || !(pair.candidate_ns > 0) || !std::isfinite(pair.baseline_ns / pair.candidate_ns))
+        throw Error("A pair has the times {} and {} ns, which no clock can give; find out how they were taken.",
+                    pair.baseline_ns, pair.candidate_ns);
+      of_launch.push_back(std::log(pair.baseline_ns / pair.candidate_ns));
+    }
+    if (!of_launch.empty()) ratios.push_back(std::move(of_launch));
+  }
+  return ratios;
+}
+
+std::vector<double> joined(const LogRatios& ratios) {
+  std::vector<double> all;
+  for (const auto& launch : ratios) all.insert(all.end(), launch.begin(), launch.end());
+  return all;
+}
+
+Interval bootstrap_median(const LogRatios& ratios, const PairedOptions& options) {
+  std::vector<double> values = joined(ratios);
+  std::vector<size_t> order(values.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return values[a] < values[b]; });
+  std::vector<uint32_t> rank(values.size());
+  for (size_t i = 0; i < order.size(); ++i) rank[order[i]] = static_cast<uint32_t>(i);
+  std::sort(values.begin(), values.end());
+  std::vector<size_t> first{0};
+  for (const auto& launch : ratios) first.push_back(first.back() + launch.size());
+
+  Draws draws(options.seed, "paired bootstrap");
+  std::vector<uint32_t> count(values.size());
+  std::vector<double> medians;
+  for (int i = 0; i < options.resamples; ++i) {
+    std::fill(count.begin(), count.end(), 0u);
+    size_t drawn = 0;
+    for (size_t l = 0; l < ratios.size(); ++l) {
+      size_t launch = draws.below(ratios.size()), size = ratios[launch].size();
+      const uint32_t* ranks = rank.data() + first[launch];
+      for (size_t k = 0; k < size; ++k) ++count[ranks[draws.below(size)]];
+      drawn += size;
+    }
+    // The lower and the upper middle, which differ where the number drawn is even.
+    size_t below = 0, at = 0, lower = 0;
+    bool has_lower = false;
+    for (;; ++at) {
+      below += count[at];
+      if (!has_lower && 2 * below >= drawn) lower = at, has_lower = true;
+      if (2 * below > drawn) break;
+    }
+    medians.push_back((values[lower] + values[at]) / 2);
+  }
+  std::sort(medians.begin(), medians.end());
+  auto cut = static_cast<size_t>((1 - options.confidence) / 2 * static_cast<double>(medians.size()));
+  cut = std::min(cut, (medians.size() - 1) / 2);
+  return {medians[cut], medians[medians.size() - 1 - cut]};
+}
+
+SpeedVerdict verdict_of(const Interval& interval, double delta) {
+  if (interval.low > delta) return SpeedVerdict::kFaster;
+  if (interval.high < -delta) return SpeedVerdict::kSlower;
+  if (interval.low >= -delta && interval.high <= delta) return SpeedVerdict::kSame;
+  return SpeedVerdict::kUnresolved;
+}
+
+}  // namespace
+
+std::string_view drop_reason_name(Dropped reason) {
+  constexpr std::string_view kNames[kDropReasons] = {"kept", "context switch", "steal time", "slow clock"};
+  return kNames[static_cast<size_t>(reason)];
+}
+
+std::string_view speed_verdict_name(SpeedVerdict verdict) {
+  constexpr std::string_view kNames[] = {"FASTER", "SLOWER", "SAME", "UNRESOLVED"};
+  return kNames[static_cast<size_t>(verdict)];
+}
+
+PairedResult compare_paired(const PairedSamples& samples, const PairedSamples& control, const PairedOptions& options) {
+  FK_CHECK(options.resamples > 0 && options.confidence > 0 && options.confidence < 1);
+  PairedResult result;
+  std::vector<double> baseline, candidate;
+  for (const auto& launch : samples) {
+    for (const TimePair& pair : launch) {
+      ++result.pairs;
+      ++result.dropped[static_cast<size_t>(pair.dropped)];
+      if (pair.dropped != Dropped::kNo) continue;
+      baseline.push_back(pair.baseline_ns);
+      candidate.push_back(pair.candidate_ns);
+    }
+  }
+  LogRatios ratios = log_ratios(samples), control_ratios = log_ratios(control);
+  result.launches = ratios.size();
+  // Without a control nothing is known about today's noise, and nothing is ranked.
+  result.control_error = control_ratios.empty() ? 0 : std::abs(median(joined(control_ratios)));
+  result.delta = std::max(std::log1p(options.least_delta), 2 * result.control_error);
+  if (ratios.empty()) {
+    result.invalid = fmt::format("None of the {} pairs counts, so there is nothing to compare.", result.pairs);
+    return result;
+  }
+  result.baseline = summarize(baseline);
+  result.candidate = summarize(candidate);
+  result.log_ratio = median(joined(ratios));
+  result.log_interval = bootstrap_median(ratios, options);
+  result.verdict = verdict_of(result.log_interval, result.delta);
+
+  double share = static_cast<double>(result.dropped_pairs()) / static_cast<double>(result.pairs);
+  if (share > options.most_dropped)
+    result.invalid = fmt::format("{} of {} pairs were dropped, and more than {:.0f} % is too many to trust the rest.",
+                                 result.dropped_pairs(), result.pairs, 100 * options.most_dropped);
+  else if (control_ratios.empty())
+    result.invalid = "There are no pairs of the baseline against itself, so today's noise is not known.";
+  else if (result.control_error > std::log1p(options.most_control_off))
+    result.invalid = fmt::format("The baseline differs from itself by {:.2f} %, so the machine is too noisy to rank.",
+                                 100 * std::expm1(result.control_error));
+  if (!result.invalid.empty()) result.verdict = SpeedVerdict::kUnresolved;
+  return result;
+}
+
+bool needs_more(const PairedResult& result, double width_target, size_t budget_pairs) {
+  if (result.pairs >= budget_pairs) return false;
+  return result.dropped[0] == 0 || result.log_interval.width() > width_target;
+}
+
+}  // namespace fk

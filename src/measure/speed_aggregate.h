@@ -1,0 +1,34 @@
+// Many scenarios as one number: the geometric mean of their speed-ups, with an interval and the worst beside it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "measure/paired.h"
+
+namespace fk {
+
+struct ScenarioSpeed {
+  std::string name;
+  bool failed = false;  // wrong, crashed or invalid: whatever its speed, it earns nothing
+  double log_ratio = 0;
+  Interval log_interval;  // 99 %
+};
+
+struct SpeedAggregate {
+  size_t scenarios = 0;
+  size_t failures = 0;
+  double geometric_mean = 0;  // of the speed-ups of those that did not fail; 0 where all did
+  Interval interval;          // of that mean, over the choice of scenarios and their own noise
+  double worst = 0;           // the least speed-up; 0 where one failed
+  std::string worst_name;
+  double credit = 0;  // geometric_mean times the share that did not fail: a failure counts as 0, never as 1
+
+  bool failed() const { return scenarios == 0 || failures > 0; }  // nothing measured is no success
+};
+
+SpeedAggregate aggregate_speed(std::span<const ScenarioSpeed> scenarios, uint64_t seed = 0, int resamples = 2000);
+
+}  // namespace fk

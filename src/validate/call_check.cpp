@@ -1,0 +1,159 @@
+#include "validate/call_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace fk {
+namespace {
+
+std::vector<OptView> views_of(const std::vector<std::optional<Tensor>>& tensors) {
+  std::vector<OptView> views;
+  for (const auto& t : tensors) views.push_back(t ? OptView(t->view()) : std::nullopt);
+  return views;
+}
+
+Verdict verdict_of(const Comparison& c, bool is_state) {
+  if (c.fault == Comparison::Fault::kDtype) return Verdict::kIncorrectDtype;
+  if (c.fault == Comparison::Fault::kShape) return Verdict::kIncorrectShape;
+  if (c.fault == Comparison::Fault::kReference) return Verdict::kInvalidTask;
+  return is_state ? Verdict::kIncorrectState : Verdict::kIncorrectNumerical;
+}
+
+}  // namespace
+
+const Tensor* written_tensor(const CallOutcome& outcome, const CallTruth::Item& item) {
+  if (item.cache >= 0) {
+    auto i = static_cast<size_t>(item.cache);
+    return i < outcome.kv_cache.size() ? &outcome.kv_cache[i] : nullptr;
+  }
+  auto i = static_cast<size_t>(item.arg);
+  return i < outcome.written.size() && outcome.written[i] ? &*outcome.written[i] : nullptr;
+}
+
+CallTruth::CallTruth(const Node& tree, const Workload& workload, const CallData& data, Reference& reference,
+                     const CallOutcome& baseline, bool exact, const BaselineRatios& typical)
+    : tree_(tree), data_(data) {
+  if (baseline.failure) {
+    unusable_ = fmt::format("the baseline failed: {}", baseline.failure->sentence);
+    return;
+  }
+  expected_ = reference.compute(data);
+  const OperatorInfo& info = tree.info();
+  OutputSpecs outputs = tree.outputs(views_of(data.given));
+  for (size_t i = 0, given = data.given.size(); i < info.args.size(); ++i) {
+    if (info.args[i].role == Role::kInput || !expected_.args[i]) continue;
+    bool is_state = info.args[i].role == Role::kState;
+    items_.push_back({.name = fmt::format("'{}'", info.args[i].name),
+                      .arg = static_cast<int>(i),
+                      .is_state = is_state,
+                      .spec = is_state ? data.given[i]->view().spec() : *outputs.specs[i - given],
+                      .reference = *expected_.args[i],
+                      .before = is_state ? &data.given[i]->view() : nullptr});
+  }
+  for (size_t i = 0; i < data.kv_cache.size(); ++i)
+    items_.push_back({.name = fmt::format("the {} cache of layer {}", i % 2 == 0 ? "key" : "value", i / 2),
+                      .cache = static_cast<int>(i),
+                      .is_state = true,
+                      .spec = data.kv_cache[i].view().spec(),
+                      .reference = expected_.kv_cache[i],
+                      .before = &data.kv_cache[i].view()});
+
+  Tolerance contract = info.tolerance(tree.init(), workload.dtype);
+  for (Item& item : items_) {
+    if (info.judge != nullptr && !item.is_state) continue;
+    const Tensor* own = written_tensor(baseline, item);
+    if (own == nullptr || !(own->view().spec() == item.spec)) {
+      unusable_ = fmt::format("the baseline left {} missing or of another shape or dtype", item.name);
+      return;
+    }
+    Tolerance least = dtype_is_float(item.spec.dtype) ? info.tolerance(tree.init(), item.spec.dtype) : contract;
+    auto known = typical.find(item.name);
+    Calibration calibration =
+        calibrate(*own, item.reference, contract, least, known != typical.end() ? known->second : 0);
+    item.bounds = calibration.bounds;
+    ratios_[item.name] = calibration.baseline_ratio;
+    if (!calibration.usable) {
+      unusable_ = fmt::format("the baseline breaks the contract's tolerance on them ({} is off by {:.3g} tolerances)",
+                              item.name, calibration.baseline_ratio);
+      return;
+    }
+    if (!exact || !dtype_is_float(item.spec.dtype) || !exact_integers(item.reference)) continue;
+    Bounds rounding = rounding_bounds(item.reference, item.spec.dtype);
+    if (compare(*own, item.reference, rounding, item.before).ok()) item.bounds = rounding;
+  }
+  if (std::optional<CallFault> fault = check(baseline).fault)
+    unusable_ = fmt::format("the baseline itself would be refused: {}", fault->sentence);
+}
+
+CallCheckResult CallTruth::check(const CallOutcome& outcome) const {
+  CallCheckResult result;
+  if (outcome.failure) {
+    result.fault = CallFault{.verdict = outcome.failure->verdict, .sentence = outcome.failure->sentence};
+    return result;
+  }
+  result = check_items(outcome);
+  if (!result.fault && tree_.info().judge != nullptr) {
+    ++result.checks;
+    result.fault = check_own_rule(outcome);
+  }
+  return result;
+}
+
+CallCheckResult CallTruth::check_items(const CallOutcome& outcome) const {
+  CallCheckResult result;
+  for (const Item& item : items_) {
+    const Tensor* got = written_tensor(outcome, item);
+    if (got == nullptr) {
+      result.fault = CallFault{.verdict = Verdict::kIncorrectShape,
+                               .sentence = fmt::format("{} did not come back from the call.", item.name),
+                               .tensor = item.name};
+      return result;
+    }
+    if (tree_.info().judge != nullptr && !item.is_state) {
+      // The values are the operator's own business, the form is not.
+      if (got->view().spec() == item.spec) {
+        result.elements += got->view().numel();
+        continue;
+      }
+    }
+    Comparison c = compare(*got, item.spec.dtype, item.reference, item.bounds, item.before);
+    ++result.checks;
+    result.elements += c.elements;
+    if (c.ok()) {
+      result.worst_ratio = std::max(result.worst_ratio, c.ratio);
+      continue;
+    }
+    CallFault fault{.verdict = verdict_of(c, item.is_state),
+                    .sentence = fmt::format("{}: {}.", item.name, c.sentence),
+                    .tensor = item.name,
+                    .got = c.got,
+                    .want = c.want};
+    if (c.elements > 0) fault.worst = c.worst;
+    result.fault = std::move(fault);
+    return result;
+  }
+  return result;
+}
+
+std::optional<CallFault> CallTruth::check_own_rule(const CallOutcome& outcome) const {
+  std::vector<OptView> call = views_of(data_.given), reference = expected_.views();
+  for (size_t i = call.size(); i < tree_.info().args.size(); ++i)
+    call.push_back(outcome.written[i] ? OptView(outcome.written[i]->view()) : std::nullopt);
+  std::string wrong = tree_.info().judge(tree_.init(), call, reference);
+  if (wrong.empty()) return std::nullopt;
+  return CallFault{.verdict = Verdict::kIncorrectNumerical, .sentence = wrong + "."};
+}
+
+std::optional<std::string> differing_bits(const CallTruth& truth, const CallOutcome& a, const CallOutcome& b) {
+  for (const CallTruth::Item& item : truth.items()) {
+    const Tensor *x = written_tensor(a, item), *y = written_tensor(b, item);
+    if (x == nullptr || y == nullptr || !(x->view().spec() == y->view().spec()) ||
+        std::memcmp(x->view().data(), y->view().data(), x->view().size_bytes()) != 0)
+      return item.name;
+  }
+  return std::nullopt;
+}
+
+}  // namespace fk

@@ -1,0 +1,64 @@
+#include "validate/explain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace fk {
+namespace {
+
+// Too few or too equal elements agree by chance.
+bool telling(const View& v) {
+  constexpr int64_t kFew = 8;
+  if (v.numel() < kFew) return false;
+  size_t size = dtype_size(v.dtype());
+  const auto* bytes = static_cast<const std::byte*>(v.data());
+  for (size_t i = 1; i < static_cast<size_t>(v.numel()); ++i)
+    if (std::memcmp(bytes, bytes + i * size, size) != 0) return true;
+  return false;
+}
+
+bool same_bits(const View& a, const View& b) {
+  return a.spec() == b.spec() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+}
+
+bool all_zero(const View& v) {
+  const auto* bytes = static_cast<const std::byte*>(v.data());
+  return v.numel() > 0 && std::all_of(bytes, bytes + v.size_bytes(), [](std::byte b) { return b == std::byte{0}; });
+}
+
+const View& reference_in(const Expected& expected, const CallTruth::Item& item) {
+  return item.cache >= 0 ? expected.kv_cache[static_cast<size_t>(item.cache)].view()
+                         : expected.args[static_cast<size_t>(item.arg)]->view();
+}
+
+}  // namespace
+
+std::optional<Explanation> explain(const CallTruth& truth, const CallOutcome& outcome,
+                                   std::span<const EarlierCall> earlier, std::span<const Expected> stale) {
+  for (const CallTruth::Item& item : truth.items()) {
+    const Tensor* got = written_tensor(outcome, item);
+    if (got == nullptr || !(got->view().spec() == item.spec)) return std::nullopt;
+    if (compare(*got, item.reference, item.bounds, item.before).ok()) continue;
+    const View& v = *got;
+    if (item.before != nullptr && same_bits(v, *item.before))
+      return Explanation{"It is as it was before the call: nothing was written to it."};
+    for (const Expected& old : stale)
+      if (telling(v) && compare(v, reference_in(old, item), item.bounds, item.before).ok())
+        return Explanation{"It fits weights that were bound earlier: what prepare() derives must follow every bind()."};
+    for (const EarlierCall& call : earlier) {
+      const Tensor* old = written_tensor(*call.outcome, item);
+      if (!call.same_data && old != nullptr && telling(v) && same_bits(v, *old))
+        return Explanation{"It is, bit by bit, what an earlier call on other data returned.", true};
+    }
+    if (all_zero(v)) return Explanation{"It is zero everywhere."};
+    for (size_t i = 0; i < truth.data().given.size(); ++i)
+      if (const auto& input = truth.data().given[i]; input && telling(v) && same_bits(v, *input))
+        return Explanation{"It is a copy of an input."};
+    return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+}  // namespace fk

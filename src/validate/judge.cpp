@@ -1,0 +1,382 @@
+#include "validate/judge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <deque>
+
+#include "core/rng.h"
+#include "validate/call_check.h"
+#include "validate/explain.h"
+#include "validate/probe_plan.h"
+#include "validate/reference.h"
+
+namespace fk {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int64_t kLargeWeights = 20'000'000;  // elements; making them takes about a second
+constexpr size_t kRemembered = 4;              // earlier outcomes that a wrong one is held against
+constexpr int64_t kRememberedBytes = 64 << 20;
+
+BuildOptions oracles_only() {
+  BuildOptions options;
+  options.oracle = true;
+  return options;
+}
+
+std::string workload_text(const Workload& w) {
+  return fmt::format("{} token{} in {} sequence{}, {}", w.num_tokens(), w.num_tokens() == 1 ? "" : "s",
+                     w.num_sequences(), w.num_sequences() == 1 ? "" : "s", dtype_name(w.dtype));
+}
+
+bool same_workload(const Workload& a, const Workload& b) {
+  return a.optional_inputs == b.optional_inputs && a.dtype == b.dtype && a.width == b.width &&
+         std::equal(a.sequences.begin(), a.sequences.end(), b.sequences.begin(), b.sequences.end(),
+                    [](const Sequence& x, const Sequence& y) {
+                      return x.query_len == y.query_len && x.context_len == y.context_len;
+                    });
+}
+
+// Other numbers of the same kind: drawn anew, or, where that would take long, the same ones in reverse order.
+std::vector<Tensor> other_weights(const Node& tree, const std::vector<Tensor>& weights, uint64_t seed, bool large) {
+  if (!large) return make_params(tree, seed);
+  std::vector<Tensor> others;
+  for (const Tensor& t : weights) {
+    others.emplace_back(t.view().spec());
+    size_t size = dtype_size(t.view().dtype()), n = static_cast<size_t>(t.view().numel());
+    const auto* from = static_cast<const std::byte*>(t.view().data());
+    auto* to = static_cast<std::byte*>(others.back().view().data());
+    for (size_t i = 0; i < n; ++i) std::copy_n(from + i * size, size, to + (n - 1 - i) * size);
+  }
+  return others;
+}
+
+class Judging {
+ public:
+  Judging(const OperatorInfo& info, const Fields& init, const Workload& workload, Subject& candidate, Subject& baseline,
+          const JudgeOptions& options)
+      : options_(options),
+        candidate_(candidate),
+        baseline_(baseline),
+        tree_(info.build(init, oracles_only())),
+        reference_(info, init) {
+    result_.seed = options.seed;
+    int64_t elements = 0;
+    for (const ParamSpec& p : collect_params(*tree_)) elements += p.spec.shape.numel();
+    shapes_.large_weights = elements > kLargeWeights;
+    if (shapes_.large_weights) note("Weights are large, so families that bring their own were left out.");
+    shapes_.small = shrink(info, init, workload, options.family_oracle_seconds);
+    shapes_.full = shrink(info, init, workload, options.full_oracle_seconds);
+    shapes_.full_differs = !same_workload(shapes_.small, shapes_.full);
+    if (!same_workload(shapes_.full, workload))
+      note(fmt::format("The oracle would need about {:.0f} s for {}; the largest call judged has {}.",
+                       reference_seconds(info, init, workload), workload_text(workload), workload_text(shapes_.full)));
+    weights_.push_back(make_params(*tree_, options.seed));
+    weights_.push_back(other_weights(*tree_, weights_[0], options.seed + 1, shapes_.large_weights));
+  }
+
+  Judgement run() {
+    calibrate_baseline();
+    for (const PlannedCall& call : plan_calls(shapes_, options_)) {
+      if (!call.essential && seconds() > options_.seconds) {
+        ++out_of_time_;
+        continue;
+      }
+      if (!step(call) || at_end()) break;
+    }
+    if (result_.failures.empty() && tree_->info().judge != nullptr) distribution();
+    if (out_of_time_ > 0)
+      note(fmt::format("{} optional calls were left out after {:.0f} s.", out_of_time_, options_.seconds));
+    decide();
+    return std::move(result_);
+  }
+
+ private:
+  void note(std::string text) { result_.notes.push_back(std::move(text)); }
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+  bool at_end() const { return options_.last_call && result_.calls > *options_.last_call; }
+
+  // The baseline's error on a few typical calls, so that bounds do not hang on the luck of one.
+  void calibrate_baseline() {
+    for (int i = 0; i < options_.calibration_calls && seconds() < options_.seconds / 4; ++i) {
+      PlannedCall call{.label = "calibration",
+                       .family = &standard_family(),
+                       .workload = shapes_.small,
+                       .seed = stream_key(options_.seed + static_cast<uint64_t>(i), "calibration")};
+      if (baseline_.bind(weights_[0])) return;  // the first step will say so
+      reference_.bind(weights_[0]);
+      make_truth(call);
+      if (!truth_->unusable().empty()) continue;
+      for (const auto& [name, ratio] : truth_->ratios()) typical_[name] = std::max(typical_[name], ratio);
+    }
+    truth_.reset();
+  }
+
+  // False when the judgement is over.
+  bool step(const PlannedCall& call) {
+    if (!bind(call)) return false;
+    if (!prepare(call)) return result_.failures.empty() || !options_.stop_at_first;
+    CallOutcome outcome = candidate_.call(*data_, call.placement);
+    Probe probe{result_.calls++, call.label, call.workload, call.seed};
+    CallCheckResult checked = truth_->check(outcome);
+    result_.checks += checked.checks;
+    result_.elements += checked.elements;
+    result_.worst_ratio = std::max(result_.worst_ratio, checked.worst_ratio);
+    if (checked.fault) {
+      fail(*checked.fault, probe, outcome);
+      if (outcome.failure) return false;  // there is nobody left to call
+    } else if (call.same_bits && options_.deterministic && !earlier_.empty() && earlier_.back().has_data_of(call)) {
+      ++result_.checks;
+      if (auto tensor = differing_bits(*truth_, outcome, earlier_.back().outcome))
+        fail({.verdict = Verdict::kNondeterministic,
+              .sentence = fmt::format("{} differs in its bits from the call before, which had the same data.", *tensor),
+              .tensor = *tensor},
+             probe, outcome);
+    }
+    remember(std::move(outcome), call);
+    return result_.failures.empty() || !options_.stop_at_first;
+  }
+
+  bool bind(const PlannedCall& call) {
+    bool own = call.family->weights != nullptr;
+    std::string wanted = own ? std::string(call.family->name) : fmt::format("set {}", call.weights);
+    if (wanted == bound_) return true;
+    if (own) {
+      family_weights_ = make_params(*tree_, call.seed);
+      apply_to_weights(*call.family, family_weights_, call.seed);
+    }
+    const std::vector<Tensor>& weights = own ? family_weights_ : weights_[static_cast<size_t>(call.weights)];
+    std::optional<Failure> failed = baseline_.bind(weights);
+    if (failed) {
+      fail({.verdict = Verdict::kInvalidTask,
+            .sentence = fmt::format("The baseline could not be bound to its weights: {}", failed->sentence)},
+           {result_.calls, call.label, call.workload, call.seed});
+      return false;
+    }
+    failed = candidate_.bind(weights);
+    if (failed) {
+      fail({.verdict = failed->verdict, .sentence = failed->sentence},
+           {result_.calls, call.label, call.workload, call.seed});
+      return false;
+    }
+    reference_.bind(weights);
+    bound_ = std::move(wanted);
+    truth_.reset();
+    return true;
+  }
+
+  // Data, reference and bounds of the call, unless they are those of the call before.
+  void make_truth(const PlannedCall& call) {
+    bool same_data = data_ != nullptr && data_seed_ == call.seed && data_family_ == call.family;
+    if (!same_data) {
+      data_ = std::make_unique<CallData>(make_call_inputs(*tree_, call.workload, call.seed));
+      apply_to_inputs(*call.family, *tree_, call.workload, *data_, call.seed);
+      data_seed_ = call.seed;
+      data_family_ = call.family;
+      truth_.reset();
+    }
+    if (truth_ == nullptr) {
+      CallOutcome baseline = baseline_.call(*data_, Placement::kNew);
+      truth_ = std::make_unique<CallTruth>(*tree_, call.workload, *data_, reference_, baseline, call.family->exact,
+                                           typical_);
+    }
+  }
+
+  // False when these data can judge nobody.
+  bool prepare(const PlannedCall& call) {
+    make_truth(call);
+    if (truth_->unusable().empty()) return true;
+    if (call.essential)
+      fail({.verdict = Verdict::kInvalidTask,
+            .sentence = fmt::format("These inputs can judge nobody: {}.", truth_->unusable())},
+           {result_.calls, call.label, call.workload, call.seed});
+    else
+      note(fmt::format("'{}' was left out: {}.", call.label, truth_->unusable()));
+    return false;
+  }
+
+  void fail(const CallFault& fault, const Probe& probe, const CallOutcome& outcome) {
+    CallFault explained = fault;
+    bool of_values = fault.verdict == Verdict::kIncorrectNumerical || fault.verdict == Verdict::kIncorrectState;
+    if (of_values && tree_->info().judge == nullptr) {
+      std::vector<EarlierCall> earlier;
+      for (const Remembered& r : earlier_)
+        earlier.push_back({&r.outcome, r.seed == data_seed_ && r.family == data_family_});
+      if (auto why = explain(*truth_, outcome, earlier, stale_references())) {
+        explained.sentence += " " + why->sentence;
+        if (why->replay) explained.verdict = Verdict::kRewardHack;
+      }
+    }
+    fail(explained, probe);
+  }
+
+  void fail(const CallFault& fault, const Probe& probe) {
+    result_.failures.push_back(
+        {.verdict = fault.verdict,
+         .sentence = fmt::format("{} on '{}' ({}), call {}: {}", tree_->info().name, probe.family,
+                                 workload_text(probe.workload), probe.call, fault.sentence),
+         .tensor = fault.tensor,
+         .worst = fault.worst,
+         .got = fault.got,
+         .want = fault.want,
+         .probe = probe});
+  }
+
+  // What the call at hand gives with the sets of weights that are not bound.
+  std::vector<Expected> stale_references() {
+    std::vector<Expected> stale;
+    if (weights_[0].empty()) return stale;
+    for (size_t i = 0; i < weights_.size(); ++i) {
+      if (bound_ == fmt::format("set {}", i)) continue;
+      reference_.bind(weights_[i]);
+      stale.push_back(reference_.compute(*data_));
+    }
+    bound_.clear();  // the reference has to be bound again
+    return stale;
+  }
+
+  void remember(CallOutcome outcome, const PlannedCall& call) {
+    int64_t bytes = 0;
+    for (const auto& t : outcome.written) bytes += t ? static_cast<int64_t>(t->view().size_bytes()) : 0;
+    earlier_.push_back({std::move(outcome), call.seed, call.family});
+    while (earlier_.size() > (bytes > kRememberedBytes ? 1 : kRemembered)) earlier_.pop_front();
+  }
+
+  // Tokens that many calls draw, against those the oracle draws from the same numbers: each may differ on the edge of
+  // an interval, all together they have the same histogram.
+  void distribution() {
+    constexpr size_t kBins = 16;
+    std::vector<double> own(kBins), oracle(kBins);
+    uint64_t seed = stream_key(options_.seed, "draws");
+    for (int i = 0; i < options_.draws && seconds() < options_.seconds; ++i) {
+      PlannedCall call{
+          .label = "distribution", .family = &standard_family(), .workload = shapes_.small, .seed = seed++};
+      if (!bind(call) || !prepare(call)) return;
+      CallOutcome outcome = candidate_.call(*data_, Placement::kNew);
+      Probe probe{result_.calls++, call.label, call.workload, call.seed};
+      CallCheckResult checked = truth_->check(outcome);
+      result_.checks += checked.checks;
+      if (checked.fault) return fail(*checked.fault, probe, outcome);
+      for (const CallTruth::Item& item : truth_->items()) {
+        if (item.is_state) continue;
+        const View &got = *written_tensor(outcome, item), &want = item.reference;
+        for (int64_t k = 0; k < got.numel(); ++k) {
+          size_t step = dtype_size(got.dtype()), at = static_cast<size_t>(k) * step;
+          auto bin = [&](const View& v) {
+            return static_cast<size_t>(
+                       std::abs(load_element(static_cast<const std::byte*>(v.data()) + at, v.dtype()))) %
+                   kBins;
+          };
+          ++own[bin(got)];
+          ++oracle[bin(want)];
+        }
+      }
+    }
+    double chi_square = 0;
+    for (size_t i = 0; i < kBins; ++i)
+      if (own[i] + oracle[i] > 0) chi_square += (own[i] - oracle[i]) * (own[i] - oracle[i]) / (own[i] + oracle[i]);
+    // Mean 15 and variance 30 for independent draws; six deviations above it is no accident.
+    double limit = 15 + 6 * std::sqrt(30.0);
+    ++result_.checks;
+    if (!(chi_square <= limit))
+      fail({.verdict = Verdict::kIncorrectNumerical,
+            .sentence = fmt::format("what {} calls drew is distributed otherwise than it should be (chi square {:.1f}, "
+                                    "allowed {:.1f}).",
+                                    options_.draws, chi_square, limit)},
+           {result_.calls, "distribution", shapes_.small, seed});
+  }
+
+  void decide() {
+    if (!result_.failures.empty()) {
+      result_.verdict = result_.failures.front().verdict;
+      result_.sentence = result_.failures.front().sentence;
+    } else if (result_.checks == 0 || result_.elements == 0) {
+      result_.verdict = Verdict::kInvalidTask;
+      result_.sentence = fmt::format("Nothing of {} was compared, so nothing is known of it.", tree_->info().name);
+    } else {
+      result_.verdict = Verdict::kPassed;
+      result_.sentence =
+          fmt::format("{} calls, {} tensors and {} elements compared; the largest error is {:.2f} of what is allowed.",
+                      result_.calls, result_.checks, result_.elements, result_.worst_ratio);
+    }
+  }
+
+  struct Remembered {
+    CallOutcome outcome;
+    uint64_t seed;
+    const InputFamily* family;
+
+    bool has_data_of(const PlannedCall& call) const { return seed == call.seed && family == call.family; }
+  };
+
+  const JudgeOptions& options_;
+  Subject& candidate_;
+  Subject& baseline_;
+  std::unique_ptr<Node> tree_;
+  Reference reference_;
+  Judgement result_;
+  PlanShapes shapes_;
+  std::vector<std::vector<Tensor>> weights_;
+  std::vector<Tensor> family_weights_;
+  std::string bound_;
+  std::unique_ptr<CallData> data_;
+  uint64_t data_seed_ = 0;
+  const InputFamily* data_family_ = nullptr;
+  std::unique_ptr<CallTruth> truth_;
+  BaselineRatios typical_;
+  std::deque<Remembered> earlier_;
+  int out_of_time_ = 0;
+  Clock::time_point start_ = Clock::now();
+};
+
+// JSON has no word for what is not finite.
+Json number_json(double x) { return std::isfinite(x) ? Json(x) : Json(fmt::format("{}", x)); }
+
+}  // namespace
+
+Judgement judge(const OperatorInfo& info, const Fields& init, const Workload& workload, Subject& candidate,
+                Subject& baseline, const JudgeOptions& options) {
+  return Judging(info, init, workload, candidate, baseline, options).run();
+}
+
+Json to_json(const Workload& workload) {
+  Json sequences = Json::array();
+  for (const Sequence& s : workload.sequences) sequences.push_back({s.query_len, s.context_len});
+  return {{"sequences", sequences},
+          {"optional_inputs", workload.optional_inputs},
+          {"dtype", dtype_name(workload.dtype)},
+          {"width", workload.width}};
+}
+
+Json to_json(const Judgement& judgement) {
+  Json failures = Json::array();
+  for (const JudgedFailure& f : judgement.failures) {
+    Json entry = {{"verdict", verdict_name(f.verdict)}, {"sentence", f.sentence}, {"tensor", f.tensor}};
+    if (f.worst) {
+      entry["worst"] = std::vector<int64_t>(f.worst->extents().begin(), f.worst->extents().end());
+      entry["got"] = number_json(f.got);
+      entry["want"] = number_json(f.want);
+    }
+    // Seeds as text: readers that know only doubles would change them.
+    entry["probe"] = {{"call", f.probe.call},
+                      {"family", f.probe.family},
+                      {"workload", to_json(f.probe.workload)},
+                      {"seed", fmt::format("{}", f.probe.seed)}};
+    failures.push_back(std::move(entry));
+  }
+  return {{"verdict", verdict_name(judgement.verdict)},
+          {"sentence", judgement.sentence},
+          {"failures", failures},
+          {"calls", judgement.calls},
+          {"checks", judgement.checks},
+          {"elements", judgement.elements},
+          {"worst_ratio", number_json(judgement.worst_ratio)},
+          {"notes", judgement.notes},
+          {"seed", fmt::format("{}", judgement.seed)}};
+}
+
+}  // namespace fk

@@ -1,0 +1,73 @@
+// judge: decides whether a candidate computes an operator, by calling it on data it cannot foresee and comparing every
+// written element with the float64 oracle.
+//
+// One judgement makes a few dozen calls: input families, shapes drawn at random, replays at old and new addresses,
+// other weights, the same data again. All of it follows from one secret seed, so the same seed repeats a judgement call
+// by call.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "candidate/subject.h"
+#include "candidate/verdict.h"
+#include "core/json.h"
+#include "ops/registry.h"
+
+namespace fk {
+
+struct JudgeOptions {
+  uint64_t seed = 0;                    // secret: drawn by the caller, never shown to a subject
+  double family_oracle_seconds = 0.02;  // of the oracle, for each call on small shapes
+  double full_oracle_seconds = 3;       // of the oracle, for the workload's own shape
+  double seconds = 30;                  // after this, what is left of the optional probes is skipped, and said so
+  int calibration_calls = 3;            // of the baseline alone, first: its typical error
+  int random_shapes = 4;
+  int repeats = 6;            // more calls of one shape at the end, for kernels that behave only at first
+  int draws = 16;             // calls of the distribution test, operators that sample only
+  bool deterministic = true;  // false: the candidate declares that equal calls may differ in their bits
+  bool stop_at_first = true;  // false: go on and collect every failure
+  std::optional<int> last_call = std::nullopt;  // stop after the call of this index: to repeat a judged call
+};
+
+// One call of a judgement: what is needed to make it again.
+struct Probe {
+  int call = 0;        // index within the judgement
+  std::string family;  // "scaled x64", "random shape", "same addresses, new data"
+  Workload workload;
+  uint64_t seed = 0;  // of the call's inputs
+};
+
+struct JudgedFailure {
+  Verdict verdict = Verdict::kPassed;
+  std::string sentence;        // in plain words
+  std::string tensor;          // the argument, or "key cache of layer 0"; empty where no tensor is to blame
+  std::optional<Shape> worst;  // index of the worst element
+  double got = 0;              // there
+  double want = 0;             //
+  Probe probe;
+};
+
+struct Judgement {
+  Verdict verdict = Verdict::kCrashed;  // fail closed: what is not decided is not passed
+  std::string sentence;
+  std::vector<JudgedFailure> failures;  // the first decides
+  int calls = 0;                        // of the candidate
+  int checks = 0;                       // tensors compared
+  int64_t elements = 0;                 // elements compared
+  double worst_ratio = 0;               // largest error / its bound over everything that passed
+  std::vector<std::string> notes;       // what was skipped or shrunk, and why
+  uint64_t seed = 0;
+
+  bool passed() const { return verdict == Verdict::kPassed; }
+};
+
+Judgement judge(const OperatorInfo& info, const Fields& init, const Workload& workload, Subject& candidate,
+                Subject& baseline, const JudgeOptions& options);
+
+Json to_json(const Judgement& judgement);
+Json to_json(const Workload& workload);
+
+}  // namespace fk

@@ -1,0 +1,143 @@
+#include "validate/reference.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace fk {
+namespace {
+
+// Operations of a plain loop over get() and set(), of which every element costs about ten nanoseconds.
+constexpr double kOracleFlops = 2e8;
+constexpr double kOracleBytes = 2e8;
+// A vector operation of an oracle may be an exponential.
+constexpr double kVectorWeight = 4;
+
+BuildOptions oracles_only() {
+  BuildOptions options;
+  options.oracle = true;
+  return options;
+}
+
+Tensor widened(const View& from) {
+  FK_CHECK(from.contiguous());
+  Tensor t(from.shape(), dtype_is_float(from.dtype()) ? DType::kF64 : from.dtype());
+  auto n = static_cast<size_t>(from.numel());
+  auto copy = [&](const auto* values, auto&& wide) {
+    for (size_t i = 0; i < n; ++i) t.ptr<double>()[i] = wide(values[i]);
+  };
+  // Weights can be many: the two dtypes that models have are read without a switch per element.
+  if (from.dtype() == DType::kBF16)
+    copy(from.ptr<bf16>(), [](bf16 x) { return static_cast<double>(static_cast<float>(x)); });
+  else if (from.dtype() == DType::kF32)
+    copy(from.ptr<float>(), [](float x) { return static_cast<double>(x); });
+  else
+    copy_elements(from, t);
+  return t;
+}
+
+int64_t half(int64_t n) { return (n + 1) / 2; }
+
+// One step smaller; false where nothing is left to take away.
+bool make_smaller(Workload& w) {
+  std::vector<Sequence>& s = w.sequences;
+  auto longest = [&](auto member) {
+    int64_t most = 0;
+    for (const Sequence& q : s) most = std::max(most, q.*member);
+    return most;
+  };
+  int64_t query = longest(&Sequence::query_len), context = longest(&Sequence::context_len);
+  // Every second sequence goes, so that the mix of decoding and prefilling ones stays.
+  auto drop_half = [&] {
+    std::vector<Sequence> kept;
+    for (size_t i = 0; i < s.size(); i += 2) kept.push_back(s[i]);
+    s = std::move(kept);
+  };
+  if (s.size() > 4) {
+    drop_half();
+  } else if (query > 1) {
+    for (Sequence& q : s)
+      if (q.query_len > std::max<int64_t>(1, query / 2)) q.query_len = half(q.query_len);
+  } else if (context > 64) {
+    for (Sequence& q : s)
+      if (q.context_len > context / 2) q.context_len = half(q.context_len);
+  } else if (s.size() > 1) {
+    drop_half();
+  } else {
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::vector<OptView> Expected::views() const {
+  std::vector<OptView> views;
+  for (const auto& t : args) views.push_back(t ? OptView(t->view()) : std::nullopt);
+  return views;
+}
+
+Reference::Reference(const OperatorInfo& info, const Fields& init)
+    : info_(info), tree_(info.build(with_dtype(init, DType::kF64), oracles_only())) {}
+Reference::~Reference() = default;
+
+void Reference::bind(std::span<const Tensor> params) {
+  std::vector<ParamSpec> specs = collect_params(*tree_);
+  FK_CHECK(specs.size() == params.size());
+  params_.clear();
+  for (const Tensor& p : params) params_.push_back(widened(p));
+  tree_->bind([&](const std::string& name) -> View {
+    for (size_t i = 0; i < specs.size(); ++i)
+      if (specs[i].name == name) return params_[i];
+    throw Error("The reference of {} has no parameter '{}'.", info_.name, name);
+  });
+}
+
+Expected Reference::compute(const CallData& data) {
+  Expected expected;
+  for (const auto& given : data.given) {
+    expected.args.emplace_back();
+    if (given) expected.args.back() = widened(*given);
+  }
+  std::vector<KvLayer> layers;
+  for (const Tensor& cache : data.kv_cache) expected.kv_cache.push_back(widened(cache));
+  for (size_t i = 0; i + 1 < expected.kv_cache.size(); i += 2)
+    layers.push_back({expected.kv_cache[i], expected.kv_cache[i + 1]});
+  OutputSpecs outputs = tree_->outputs(expected.views());
+  for (size_t i = 0; expected.args.size() < info_.args.size(); ++i) {
+    expected.args.emplace_back();
+    if (!outputs.specs[i]) continue;
+    // An output of a fixed dtype (logits in f32) would round the reference.
+    TensorSpec spec = *outputs.specs[i];
+    if (dtype_is_float(spec.dtype)) spec.dtype = DType::kF64;
+    expected.args.back().emplace(spec);
+  }
+  ThreadPool pool(1);
+  Arena arena;
+  Context ctx{.pool = pool, .arena = arena, .attention = &data.batch->attention(), .kv_cache = layers};
+  tree_->call(ctx, expected.views());
+  return expected;
+}
+
+double reference_seconds(const OperatorInfo& info, const Fields& init, const Workload& workload) {
+  Cost cost = info.cost(init, workload);
+  return std::max((cost.matrix_flops + kVectorWeight * cost.vector_flops) / kOracleFlops, cost.bytes / kOracleBytes);
+}
+
+Workload shrink(const OperatorInfo& info, const Fields& init, Workload workload, double seconds) {
+  while (reference_seconds(info, init, workload) > seconds && make_smaller(workload)) {
+  }
+  return workload;
+}
+
+Fields with_dtype(Fields init, DType dtype) {
+  for (Field& f : init) {
+    if (auto* nested = std::get_if<Fields>(&f.value))
+      *nested = with_dtype(std::move(*nested), dtype);
+    else if (f.name == "dtype")
+      f.value = std::string(dtype_name(dtype));
+  }
+  return init;
+}
+
+}  // namespace fk

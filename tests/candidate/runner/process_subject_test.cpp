@@ -1,0 +1,208 @@
+#include "candidate/runner/process_subject.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "candidate/compile.h"
+#include "core/error.h"
+
+namespace fk {
+namespace {
+
+namespace fs = std::filesystem;
+
+Fields rms_norm_init(int64_t hidden) {
+  Fields init = Registry::instance().at("rms_norm").default_init();
+  for (Field& f : init)
+    if (f.name == "hidden_size") f.value = hidden;
+  return init;
+}
+
+class ProcessSubjectTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / fmt::format("fk-subject-{}", getpid());
+    fs::create_directories(folder_ / "L1");
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  // A candidate of rms_norm whose forward is `body`; the whole file where it holds a class.
+  std::string compile(const std::string& body, const std::string& before = "") {
+    fs::path path = folder_ / "L1" / "rms_norm.cpp";
+    std::ofstream(path) << "#include <fastkernels/candidate.h>\n#include <math.h>\n"
+                        << before << R"(
+class RMSNorm : public fk::RMSNorm {
+ public:
+  using fk::RMSNorm::RMSNorm;
+  void right(fk::View x, fk::View out) {
+    for (int64_t t = 0; t < x.size(0); ++t) {
+      const float* in = x.row<float>(t);
+      double sum = 0;
+      for (int64_t i = 0; i < init_.hidden_size; ++i) sum += double(in[i]) * in[i];
+      float scale = float(1 / sqrt(sum / double(init_.hidden_size) + init_.eps));
+      for (int64_t i = 0; i < init_.hidden_size; ++i)
+        out.row<float>(t)[i] = in[i] * scale * weight("weight").ptr<float>()[i];
+    }
+  }
+  void forward(fk::Context& ctx, fk::View x, fk::OptView residual, fk::View out, fk::OptView residual_out) override {
+    (void)ctx, (void)residual, (void)residual_out;
+)" << body << "}\n};\nFK_CANDIDATE(RMSNorm)\n";
+    CompileResult result = compile_candidate({&Registry::instance().at("rms_norm"), path});
+    if (result.failure) throw Error("{}\n{}", result.failure->sentence, result.log);
+    return result.so_path;
+  }
+
+  RunnerOptions options(std::string library = "") const {
+    RunnerOptions o;
+    o.op = "rms_norm";
+    o.init = rms_norm_init(64);
+    for (Field& f : o.init)
+      if (f.name == "dtype") f.value = std::string("f32");
+    o.library = std::move(library);
+    o.timeout_ns = 5'000'000'000;
+    return o;
+  }
+
+  // One call with weights bound; what went wrong, if anything.
+  std::optional<Failure> run(const RunnerOptions& o, int calls = 1) {
+    ProcessSubject subject(o);
+    std::unique_ptr<Node> root = Registry::instance().at(o.op).build(o.init, {});
+    Workload w = Workload::tokens(3);
+    w.dtype = DType::kF32;
+    CallData data = make_call_data(*root, w, 7);
+    if (auto f = subject.bind(data.params)) return f;
+    for (int i = 0; i < calls; ++i) {
+      CallOutcome outcome = subject.call(data, Placement::kSame);
+      if (outcome.failure) return outcome.failure;
+      out_ = std::move(*outcome.written[2]);
+    }
+    subject.process().finish();
+    protections_ = subject.process().protections();
+    return subject.process().failure();
+  }
+
+  void expect(const std::string& library, Verdict verdict, std::string_view words) {
+    std::optional<Failure> f = run(options(library));
+    ASSERT_TRUE(f) << "nothing was noticed";
+    EXPECT_EQ(verdict_name(f->verdict), verdict_name(verdict)) << f->sentence;
+    EXPECT_NE(f->sentence.find(words), std::string::npos) << f->sentence;
+  }
+
+  fs::path folder_;
+  Tensor out_;
+  std::vector<Protection> protections_;
+};
+
+TEST_F(ProcessSubjectTest, BaselineAndRightCandidateAgree) {
+  std::optional<Failure> f = run(options());
+  ASSERT_FALSE(f) << f->sentence;
+  Tensor baseline = std::move(out_);
+  f = run(options(compile("right(x, out);")), 3);
+  ASSERT_FALSE(f) << f->sentence;
+  for (int64_t i = 0; i < baseline.view().numel(); ++i)
+    EXPECT_NEAR(baseline.ptr<float>()[i], out_.ptr<float>()[i], 1e-5);
+  EXPECT_GE(protections_.size(), 6u);
+  for (const Protection& p : protections_) EXPECT_TRUE(p.on || !p.why.empty()) << p.name;
+}
+
+TEST_F(ProcessSubjectTest, NamesWhatWentWrong) {
+  expect(compile("right(x, out); const_cast<float*>(x.row<float>(1))[3] = 0;"), Verdict::kInputMutated, "'x'");
+  expect(compile("right(x, out); out.ptr<float>()[x.numel() + 20] = 0;"), Verdict::kOutOfBounds, "'out'");
+  expect(compile("right(x, out); out.ptr<float>()[-3] = 0;"), Verdict::kOutOfBounds, "'out'");
+  expect(compile("*(volatile int*)16 = 1;"), Verdict::kCrashed, "SIGSEGV");
+  expect(compile("_exit(0);", "#include <unistd.h>"), Verdict::kTampered, "exit code 0");
+  expect(compile("abort();", "#include <stdlib.h>"), Verdict::kCrashed, "SIGABRT");
+  expect(compile("throw fk::Error(\"no %d\", 7);"), Verdict::kCrashed, "no 7");
+  expect(compile("fork();", "#include <unistd.h>"), Verdict::kTampered, "new process");
+  expect(compile("socket(2, 1, 0);", "#include <sys/socket.h>"), Verdict::kTampered, "network");
+  expect(compile("right(x, out);", "struct S { S() { __builtin_trap(); } } s;"), Verdict::kCrashed, "at load");
+}
+
+TEST_F(ProcessSubjectTest, EndsWhatHangs) {
+  RunnerOptions o = options(compile("for (volatile int i = 0;;) i = i + 1;"));
+  o.timeout_ns = 300'000'000;
+  std::optional<Failure> f = run(o);
+  ASSERT_TRUE(f);
+  EXPECT_EQ(f->verdict, Verdict::kTimeout) << f->sentence;
+}
+
+TEST_F(ProcessSubjectTest, LimitsMemory) {
+  RunnerOptions o = options(
+      compile("for (;;) { char* p = (char*)malloc(64 << 20); if (!p) *(volatile int*)8 = 0; memset(p, 1, 64 << 20); }",
+              "#include <stdlib.h>\n#include <string.h>"));
+  o.private_memory_bytes = size_t{512} << 20;
+  std::optional<Failure> f = run(o);
+  ASSERT_TRUE(f);
+  EXPECT_EQ(verdict_name(f->verdict), "OUT_OF_MEMORY") << f->sentence;
+}
+
+TEST_F(ProcessSubjectTest, NoticesWorkAfterTheReturn) {
+  const char* threads = "#include <thread>\n#include <chrono>\n";
+  expect(compile(R"(std::thread([=, this] {
+      auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(1500);
+      while (std::chrono::steady_clock::now() < until) {}
+      right(x, out);
+    }).detach();)",
+                 threads),
+         Verdict::kRewardHack, "after the call");
+  expect(compile("right(x, out); std::thread([] { for (volatile int i = 0;;) i = i + 1; }).detach();", threads),
+         Verdict::kRewardHack, "after the call");
+}
+
+TEST_F(ProcessSubjectTest, ThreadsThatAreDoneMayStay) {
+  std::optional<Failure> f =
+      run(options(compile(R"(
+    static std::mutex m;
+    static std::condition_variable wake, done;
+    static int64_t asked = 0, made = 0;
+    static fk::View from, to;
+    static std::thread worker([this] {
+      for (std::unique_lock lock(m);;) {
+        wake.wait(lock, [] { return asked > made; });
+        right(from, to);
+        ++made;
+        done.notify_one();
+      }
+    });
+    std::unique_lock lock(m);
+    from = x, to = out, ++asked;
+    wake.notify_one();
+    done.wait(lock, [] { return made == asked; });)",
+                          "#include <thread>\n#include <mutex>\n#include <condition_variable>\n")),
+          10);
+  EXPECT_FALSE(f) << f->sentence;
+}
+
+// Nothing is left behind, whatever happened: no process, no folder.
+TEST_F(ProcessSubjectTest, LeavesNothingBehind) {
+  auto leftovers = [] {
+    size_t n = 0;
+    for (const auto& e : fs::directory_iterator(fs::temp_directory_path()))
+      n += e.path().filename().string().starts_with("fastkernels-") ? 1 : 0;
+    return n;
+  };
+  auto runners = [] {
+    size_t n = 0;
+    for (const auto& e : fs::directory_iterator("/proc")) {
+      std::ifstream in(e.path() / "comm");
+      std::string name;
+      n += std::getline(in, name) && name.starts_with("fastkernels-run") ? 1 : 0;
+    }
+    return n;
+  };
+  size_t folders = leftovers(), processes = runners();
+  run(options(compile("right(x, out); FILE* f = fopen(\"/tmp/fastkernels-left\", \"w\"); if (f) fputs(\"x\", f);",
+                      "#include <stdio.h>")));
+  run(options(compile("*(volatile int*)16 = 1;")));
+  run(options());
+  EXPECT_EQ(leftovers(), folders);
+  for (int i = 0; i < 100 && runners() > processes; ++i) usleep(20000);
+  EXPECT_LE(runners(), processes);
+}
+
+}  // namespace
+}  // namespace fk

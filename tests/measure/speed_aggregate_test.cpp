@@ -1,0 +1,53 @@
+#include "measure/speed_aggregate.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+namespace fk {
+namespace {
+
+ScenarioSpeed speed(std::string name, double ratio, double width = 0.01) {
+  double r = std::log(ratio);
+  return {.name = std::move(name), .log_ratio = r, .log_interval = {r - width / 2, r + width / 2}};
+}
+
+TEST(SpeedAggregate, GeometricMeanWithIntervalAndWorst) {
+  std::vector<ScenarioSpeed> s{speed("a", 2), speed("b", 8), speed("c", 0.5)};
+  SpeedAggregate all = aggregate_speed(s);
+  EXPECT_DOUBLE_EQ(all.geometric_mean, 2);
+  EXPECT_DOUBLE_EQ(all.credit, all.geometric_mean);
+  EXPECT_EQ(all.worst_name, "c");
+  EXPECT_DOUBLE_EQ(all.worst, 0.5);
+  EXPECT_LT(all.interval.low, 1) << "three scenarios that far apart say little about the next";
+  EXPECT_GT(all.interval.high, 4);
+  EXPECT_FALSE(all.failed());
+}
+
+TEST(SpeedAggregate, EqualScenariosKeepTheirOwnNoise) {
+  std::vector<ScenarioSpeed> s(4, speed("a", 1.5, 0.04));
+  SpeedAggregate all = aggregate_speed(s);
+  EXPECT_NEAR(std::log(all.interval.high) - std::log(all.interval.low), 0.04 / 2, 0.006);
+}
+
+TEST(SpeedAggregate, AFailureEarnsNothing) {
+  std::vector<ScenarioSpeed> s{speed("a", 4), {.name = "wrong", .failed = true, .log_ratio = 5, .log_interval = {}}};
+  SpeedAggregate all = aggregate_speed(s);
+  EXPECT_DOUBLE_EQ(all.geometric_mean, 4);
+  EXPECT_DOUBLE_EQ(all.credit, 2);
+  EXPECT_EQ(all.failures, 1u);
+  EXPECT_EQ(all.worst, 0);
+  EXPECT_EQ(all.worst_name, "wrong");
+  EXPECT_TRUE(all.failed());
+}
+
+TEST(SpeedAggregate, NothingMeasuredIsAFailure) {
+  EXPECT_TRUE(aggregate_speed({}).failed());
+  EXPECT_EQ(aggregate_speed({}).credit, 0);
+  std::vector<ScenarioSpeed> s{{.name = "crashed", .failed = true, .log_ratio = 0, .log_interval = {}}};
+  EXPECT_EQ(aggregate_speed(s).credit, 0);
+}
+
+}  // namespace
+}  // namespace fk
