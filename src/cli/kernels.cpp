@@ -137,9 +137,6 @@ class Kernels final : public Verb {
 
  private:
   std::vector<KernelTarget> choose_targets() {
-    if (select_.models.empty() && scenario_files_.empty()) select_.models = {"llama-3.2-1b"};
-    if (select_.models == std::vector<std::string>{"all"}) select_.models.clear();
-    if (select_.tp.empty() && scenario_files_.empty()) select_.tp = {1};
     std::vector<KernelTarget> targets;
     if (!select_.target.empty()) {
       const OperatorInfo& op = Registry::instance().at(select_.target);
@@ -150,20 +147,36 @@ class Kernels final : public Verb {
       for (const CandidateFile& c : find_candidates(candidate_folder())) targets.push_back({c.op, c.path});
       if (targets.empty()) throw Error("{}", no_candidates_sentence(candidate_folder()));
     }
-    std::vector<Scenario> all;
-    if (scenario_files_.empty()) {
-      all = generate_scenarios(select_).scenarios;
-    } else {
-      for (const std::string& path : scenario_files_)
-        for (Scenario& s : read_scenarios(path)) all.push_back(std::move(s));
-    }
+    std::vector<Scenario> all = read_or_generate();
     for (KernelTarget& t : targets)
       for (const Scenario& s : all)
-        if (s.op == t.op->name && selects(select_, s)) t.scenarios.push_back(s);
+        if (s.op == t.op->name) t.scenarios.push_back(s);
     std::erase_if(targets, [](const KernelTarget& t) { return t.scenarios.empty(); });
     if (targets.empty())
       throw Error("No scenario matches; `fastkernels kernels --list --model all` shows those there are.");
     return targets;
+  }
+
+  std::vector<Scenario> read_or_generate() {
+    std::vector<Scenario> all;
+    if (!scenario_files_.empty()) {
+      for (const std::string& path : scenario_files_)
+        for (Scenario& s : read_scenarios(path))
+          if (selects(select_, s)) all.push_back(std::move(s));
+      return all;
+    }
+    bool by_default = select_.models.empty();
+    if (by_default) select_.models = {"llama-3.2-1b"};
+    if (select_.tp.empty()) select_.tp = {1};
+    if (select_.models == std::vector<std::string>{"all"}) select_.models.clear();
+    all = generate_scenarios(select_).scenarios;
+    if (!by_default) return all;
+    // Operators that no model has come with the cases of their contracts.
+    ScenarioSelection anywhere = select_;
+    anywhere.models.clear();
+    for (Scenario& s : generate_scenarios(anywhere).scenarios)
+      if (s.models.empty()) all.push_back(std::move(s));
+    return all;
   }
 
   KernelOptions kernel_options(const CommonOptions& common) {
