@@ -7,7 +7,7 @@
 namespace fk {
 namespace {
 
-// Operations a second of oracles: a plain loop over get() and set() does 2e8, the products of linear ten times as many.
+// Operations and bytes a second of oracles, estimated: plain loops, most of them over get() and set().
 constexpr double kOracleFlops = 5e8;
 constexpr double kOracleBytes = 2e8;
 // A vector operation of an oracle may be an exponential.
