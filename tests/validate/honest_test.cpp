@@ -18,7 +18,7 @@ JudgeOptions quick(uint64_t seed) {
           .family_oracle_seconds = 0.0005,
           .full_oracle_seconds = 0.0005,
           .calibration_calls = 2,
-          .random_shapes = 2,
+          .random_shapes = 1,
           .repeats = 0,
           .draws = 4};
 }
