@@ -167,7 +167,7 @@ TEST_F(KernelsVerb, ControlCKeepsWhatWasMeasured) {
 }
 
 TEST_F(KernelsVerb, TheBaselinePassesAsItsOwnCandidate) {
-  Outcome o = kernels({"--self-test", "--target", "softmax"});
+  Outcome o = kernels({"--self-test", "--target", "silu_and_mul"});
   EXPECT_EQ(o.exit_code, 0) << o.err << o.out;
 }
 
@@ -181,12 +181,12 @@ TEST_F(KernelsVerb, BadInputIsOneSentence) {
   expect({}, 1, "create-stubs");  // an empty folder says how to start
   expect({"--target", "rms_nrom"}, 1, "rms_norm");
   expect({"--target", "silu_and_mul"}, 1, "create-stubs");
-  expect({"--self-test", "--target", "softmax", "--filter", "no such scenario"}, 1, "No scenario matches");
-  expect({"--self-test", "--target", "softmax", "--repro", "tomorrow"}, 2, "SEED:CALL");
-  expect({"--self-test", "--target", "softmax", "--num-runs", "-3"}, 2, "--num-runs");
+  expect({"--self-test", "--target", "silu_and_mul", "--filter", "no such scenario"}, 1, "No scenario matches");
+  expect({"--self-test", "--target", "silu_and_mul", "--repro", "tomorrow"}, 2, "SEED:CALL");
+  expect({"--self-test", "--target", "silu_and_mul", "--num-runs", "-3"}, 2, "--num-runs");
   std::ofstream(folder_ / "bad.yaml") << "rms_norm:\n  - name: [unclosed\n";
   expect({"--self-test", "--target", "rms_norm", "--scenarios", folder_ / "bad.yaml"}, 1, "bad.yaml:");
-  EXPECT_NE(run_program({"kernels", "--self-test", "--target", "softmax", "--resume"}).err.find("--output-json"),
+  EXPECT_NE(run_program({"kernels", "--self-test", "--target", "silu_and_mul", "--resume"}).err.find("--output-json"),
             std::string::npos);
 }
 
