@@ -10,7 +10,7 @@ class RMSNorm : public fk::RMSNorm {
   using fk::RMSNorm::RMSNorm;
 
   const char* refuse(fk::Args args) const override {
-    return args[0].size(-1) <= kLongest ? nullptr : "its rows have at most 8192 elements";
+    return args[0].size(-1) <= kLongest ? nullptr : "its rows have at most 16384 elements";
   }
 
   void prepare() override {
@@ -37,7 +37,7 @@ class RMSNorm : public fk::RMSNorm {
   }
 
  private:
-  static constexpr int64_t kLongest = 8192;
+  static constexpr int64_t kLongest = 16384;
 
   template <class T>
   void normalise(const T* x, T* out, int64_t n) const {

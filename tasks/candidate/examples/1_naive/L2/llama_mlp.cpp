@@ -1,7 +1,8 @@
 // llama_mlp (L2), naive: correct and slow. Make it fast, then run
 //   fastkernels kernels --target llama_mlp
 //
-// The arguments of one call, constructed with hidden_size=33, intermediate_size=77, bias=true, dtype=bf16:
+// The arguments of one call, constructed with hidden_size=33, intermediate_size=77, bias=true, tp_size=1,
+//   reduce_results=true, dtype=bf16:
 //   x    bf16[19, 33]  input
 //   out  bf16[19, 33]  output
 // Its weights, by the names weight() takes:
@@ -48,8 +49,13 @@ class LlamaMLP : public fk::LlamaMLP {
  public:
   using fk::LlamaMLP::LlamaMLP;
 
+  const char* refuse(fk::Args) const override {
+    return init_.reduce_results && init_.tp_size > 1 ? "it knows no other rank to add its sums to" : nullptr;
+  }
+
   void forward(fk::Context& ctx, fk::View x, fk::View out) override {
-    int64_t tokens = x.size(0), D = init_.hidden_size, F = init_.intermediate_size;
+    // F of this rank, which the weights know.
+    int64_t tokens = x.size(0), D = init_.hidden_size, F = weight("down_proj.weight").size(1);
     double* in = ctx.scratch<double>(tokens * D);
     double* gate_up = ctx.scratch<double>(tokens * 2 * F);
     fk::with_float(x.dtype(), [&]<class T>(T) {

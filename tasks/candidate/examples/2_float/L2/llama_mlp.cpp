@@ -6,8 +6,12 @@ class LlamaMLP : public fk::LlamaMLP {
  public:
   using fk::LlamaMLP::LlamaMLP;
 
+  const char* refuse(fk::Args) const override {
+    return init_.reduce_results && init_.tp_size > 1 ? "it knows no other rank to add its sums to" : nullptr;
+  }
+
   void forward(fk::Context& ctx, fk::View x, fk::View out) override {
-    int64_t tokens = x.size(0), D = init_.hidden_size, F = init_.intermediate_size;
+    int64_t tokens = x.size(0), D = init_.hidden_size, F = weight("down_proj.weight").size(1);
     float* gate_up = ctx.scratch<float>(tokens * 2 * F);
     float* active = ctx.scratch<float>(tokens * F);
     float* in = ctx.scratch<float>(tokens * D);
