@@ -22,22 +22,24 @@ namespace fk {
 
 enum class DType : int32_t { kF64, kF32, kF16, kBF16, kF8E4M3, kF8E5M2, kI8, kU8, kI32, kI64, kBool };
 
-// The upper half of a float; conversion to it rounds to nearest, ties to even, and keeps NaN.
+// The upper half of a float; conversion to it rounds to nearest, ties to even, and keeps NaN. In a loop meant to be
+// vectorised assign the float itself (`out[i] = x`): GCC 12 keeps the temporary of `out[i] = bf16(x)` in memory.
 struct bf16 {
   uint16_t bits;
 
   bf16() = default;
-  bf16(float x) {
-    uint32_t u;
-    __builtin_memcpy(&u, &x, 4);
-    uint32_t rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
-    bits = static_cast<uint16_t>(x != x ? (u >> 16) | 0x40 : rounded);
+  bf16(float x) : bits(rounded(x)) {}
+  bf16& operator=(float x) {
+    bits = rounded(x);
+    return *this;
   }
-  operator float() const {
-    uint32_t u = static_cast<uint32_t>(bits) << 16;
-    float x;
-    __builtin_memcpy(&x, &u, 4);
-    return x;
+  operator float() const { return __builtin_bit_cast(float, static_cast<uint32_t>(bits) << 16); }
+
+ private:
+  static uint16_t rounded(float x) {
+    uint32_t u = __builtin_bit_cast(uint32_t, x);
+    uint32_t up = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
+    return static_cast<uint16_t>(x != x ? (u >> 16) | 0x40 : up);
   }
 };
 
@@ -307,6 +309,24 @@ constexpr bool names_class(const char* text, const char* name) {
   return same_text(last, name);
 }
 
+template <class A, class B>
+inline constexpr bool kSame = false;
+template <class A>
+inline constexpr bool kSame<A, A> = true;
+
+// T has the refuse of Operator, which says nothing: the host need not ask before every call.
+template <class T>
+concept TakesEveryCall = kSame<decltype(&T::refuse), const char* (Operator::*)(Args) const>;
+
+template <class Contract>
+const char* refuse(void* object, const fk_view* args, size_t) {
+  try {
+    return static_cast<Contract*>(object)->refuse(Args(args));
+  } catch (...) {
+    return "its refuse threw an exception";
+  }
+}
+
 template <class T>
 constexpr fk_candidate candidate_table() {
   using Contract = typename T::Contract;
@@ -324,13 +344,7 @@ constexpr fk_candidate candidate_table() {
           [](void* object, const char* const* names, const fk_view* params, size_t n, char* error, size_t size) {
             return guarded(error, size, [&] { static_cast<Contract*>(object)->bind(names, params, n); });
           },
-          [](void* object, const fk_view* args, size_t) -> const char* {
-            try {
-              return static_cast<Contract*>(object)->refuse(Args(args));
-            } catch (...) {
-              return "its refuse threw an exception";
-            }
-          },
+          TakesEveryCall<T> ? nullptr : &refuse<Contract>,
           [](void* object, const fk_context* context, const fk_view* args, size_t, char* error, size_t size) {
             return guarded(error, size, [&] {
               Context ctx(*context);

@@ -79,7 +79,8 @@ typedef struct {
   int (*create)(const fk_field* init, size_t fields, void** object, char* error, size_t error_size);
   void (*destroy)(void* object);
   int (*bind)(void* object, const char* const* names, const fk_view* params, size_t n, char* error, size_t error_size);
-  const char* (*refuse)(void* object, const fk_view* args, size_t n); /* null or a sentence */
+  /* Returns null or a sentence. Itself null where the candidate takes every call. */
+  const char* (*refuse)(void* object, const fk_view* args, size_t n);
   int (*forward)(void* object, const fk_context* context, const fk_view* args, size_t n, char* error,
                  size_t error_size);
 } fk_candidate;

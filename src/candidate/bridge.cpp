@@ -67,6 +67,7 @@ class BridgedOperator final : public ForeignOperator {
   BridgedOperator& operator=(const BridgedOperator&) = delete;
 
   std::string_view refuse(Args args) const override {
+    if (table_.refuse == nullptr) return {};
     std::array<fk_view, kMaxArgs> list;
     const char* why = table_.refuse(object_, fill(list, args), args.size());
     return why == nullptr ? std::string_view() : std::string_view(why);
@@ -158,7 +159,7 @@ class BridgedKernel final : public ForeignKernel {
 }  // namespace
 
 fk_view to_abi(const View& view) {
-  fk_view v{};
+  fk_view v;  // in the way of every call: what lies behind `rank` is left alone
   v.data = view.data();
   v.dtype = static_cast<int32_t>(view.dtype());
   v.rank = view.rank();

@@ -61,7 +61,7 @@ bool contains_any(const std::string& text, std::initializer_list<std::string_vie
 bool is_wrong_class(const std::string& message, const OperatorInfo& op) {
   return contains_any(message, {"marked 'override'", "abstract class type", "conflicting return type",
                                 "has a different return type", "expected class-name", "expected class name",
-                                "no class named", "fastkernels:", "'Contract'"}) ||
+                                "no class named", "fastkernels:", "Contract'"}) ||
          contains_any(message, {fmt::format("no matching function for call to '{0}::{0}(", op.class_name),
                                 fmt::format("no matching constructor for initialization of '{}'", op.class_name)});
 }

@@ -30,8 +30,7 @@ std::shared_ptr<const ForeignKernel> load_candidate(const std::string& so_path, 
   if (table->signature == nullptr || table->signature != expected)
     throw Error("The candidate for {} was compiled for `{}`, but the operator has `{}`; compile it again.", op.name,
                 table->signature == nullptr ? "" : table->signature, expected);
-  if (table->create == nullptr || table->destroy == nullptr || table->bind == nullptr || table->refuse == nullptr ||
-      table->forward == nullptr)
+  if (table->create == nullptr || table->destroy == nullptr || table->bind == nullptr || table->forward == nullptr)
     throw Error("The candidate for {} lacks a function of the boundary; use FK_CANDIDATE({}).", op.name, op.class_name);
   return bridge_to(*table, op);
 }

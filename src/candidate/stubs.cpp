@@ -45,7 +45,7 @@ std::string with_parts(std::string text) {
     std::optional<std::string_view> part =
         body_named(std::string_view(text).substr(at + kInclude.size(), end - at - kInclude.size()));
     FK_CHECK(part.has_value(), "a stub includes a part that does not exist");
-    text.replace(at, end + 1 - at, *part);
+    text.replace(at, end + 2 - at, *part);  // with the line's end: the part brings its own
   }
   return text;
 }

@@ -6,6 +6,7 @@
 #include "cli/candidate_options.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
+#include "cli/prompt.h"
 #include "cli/table.h"
 #include "cli/verb.h"
 #include "core/error.h"
@@ -93,17 +94,7 @@ class Generate final : public Verb {
  private:
   std::vector<int64_t> encode(const std::optional<Tokenizer>& tokenizer, const ModelSource& source) const {
     if (!prompt_ids_.empty()) return prompt_ids_;
-    if (tokenizer) {
-      std::vector<int32_t> ids = tokenizer->encode(prompt_, true);
-      return {ids.begin(), ids.end()};
-    }
-    if (model_.load_format != "dummy")
-      throw Error("There is no tokenizer.json in {}; add one, or give --prompt-token-ids.",
-                  source.directory.empty() ? source.name : source.directory);
-    // Dummy weights have no language: any ids will do, and the bytes of the text are as good as any.
-    std::vector<int64_t> ids;
-    for (unsigned char byte : prompt_) ids.push_back(byte % source.config.vocab_size);
-    return ids;
+    return encode_prompt(prompt_, tokenizer, source, model_);
   }
 
   void report(const CommonOptions& common, const TimedModel& loaded, const GenerateRequest& request,

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/check.h"
 #include "core/error.h"
 #include "core/json.h"
 #include "models/in_quotes.h"
@@ -148,6 +149,12 @@ void check_tiling(const SafetensorsEntries& entries, size_t data_start, size_t f
 }
 
 }  // namespace
+
+std::string_view safetensors_dtype_name(DType dtype) {
+  for (const Spelling& s : kDTypes)
+    if (s.dtype == dtype) return s.name;
+  FK_CHECK(false, "a dtype has no spelling in safetensors");
+}
 
 SafetensorsEntries parse_safetensors(std::span<const std::byte> file, std::string_view path) {
   if (file.size() < kLengthBytes)

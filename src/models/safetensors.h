@@ -25,6 +25,9 @@ using SafetensorsEntries = std::map<std::string, SafetensorsEntry, std::less<>>;
 // The tensors of a file given as bytes. `path` names it in errors. Throws Error where anything is off.
 SafetensorsEntries parse_safetensors(std::span<const std::byte> file, std::string_view path);
 
+// How the format spells a dtype: "BF16".
+std::string_view safetensors_dtype_name(DType dtype);
+
 class SafetensorsFile {
  public:
   static SafetensorsFile open(const std::string& path);

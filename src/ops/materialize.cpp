@@ -166,6 +166,13 @@ CallData make_call_data(const Node& root, const Workload& workload, uint64_t see
   return data;
 }
 
+CallData make_call_data(const Node& root, const Inputs& inputs, const Workload& workload,
+                        std::unique_ptr<BatchMetadata> batch, uint64_t seed) {
+  CallData data = make_call_inputs(root, inputs, workload, std::move(batch), seed);
+  data.params = make_params(root, seed);
+  return data;
+}
+
 std::vector<Tensor> make_params(const Node& root, uint64_t seed) {
   std::vector<Tensor> params;
   for (const ParamSpec& p : collect_params(root)) {
@@ -179,9 +186,14 @@ std::vector<Tensor> make_params(const Node& root, uint64_t seed) {
 }
 
 CallData make_call_inputs(const Node& root, const Workload& workload, uint64_t seed) {
+  return make_call_inputs(root, root.info().inputs(root.init(), workload), workload,
+                          std::make_unique<BatchMetadata>(workload, seed), seed);
+}
+
+CallData make_call_inputs(const Node& root, const Inputs& inputs, const Workload& workload,
+                          std::unique_ptr<BatchMetadata> batch, uint64_t seed) {
   CallData data;
-  data.batch = std::make_unique<BatchMetadata>(workload, seed);
-  Inputs inputs = root.info().inputs(root.init(), workload);
+  data.batch = std::move(batch);
   for (size_t i = 0; i < inputs.size(); ++i) {
     data.given.emplace_back();
     if (!inputs[i]) continue;

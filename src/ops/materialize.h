@@ -48,10 +48,15 @@ struct CallData {
 };
 
 CallData make_call_data(const Node& root, const Workload& workload, uint64_t seed);
+// The same with inputs and metadata the caller has chosen, which must fit the workload.
+CallData make_call_data(const Node& root, const Inputs& inputs, const Workload& workload,
+                        std::unique_ptr<BatchMetadata> batch, uint64_t seed);
 
 // The two halves of it: weights, which outlive a call and can be large, and everything else.
 std::vector<Tensor> make_params(const Node& root, uint64_t seed);
 CallData make_call_inputs(const Node& root, const Workload& workload, uint64_t seed);
+CallData make_call_inputs(const Node& root, const Inputs& inputs, const Workload& workload,
+                          std::unique_ptr<BatchMetadata> batch, uint64_t seed);
 
 // Layers, heads and head size of the KV cache a call of this tree needs, found from its attention operators.
 struct CacheShape {

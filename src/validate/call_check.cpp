@@ -33,7 +33,7 @@ const Tensor* written_tensor(const CallOutcome& outcome, const CallTruth::Item& 
 }
 
 CallTruth::CallTruth(const Node& tree, const Workload& workload, const CallData& data, Reference& reference,
-                     const CallOutcome& baseline, bool exact)
+                     const CallOutcome& baseline, bool exact, const BaselineRatios& typical)
     : tree_(tree), data_(data) {
   if (baseline.failure) {
     unusable_ = fmt::format("the baseline failed: {}", baseline.failure->sentence);
@@ -69,9 +69,11 @@ CallTruth::CallTruth(const Node& tree, const Workload& workload, const CallData&
       return;
     }
     Tolerance least = dtype_is_float(item.spec.dtype) ? info.tolerance(tree.init(), item.spec.dtype) : contract;
-    Calibration calibration = calibrate(*own, item.reference, contract, least);
+    auto known = typical.find(item.name);
+    Calibration calibration =
+        calibrate(*own, item.reference, contract, least, known != typical.end() ? known->second : 0);
     item.bounds = calibration.bounds;
-    baseline_ratio_ = std::max(baseline_ratio_, calibration.baseline_ratio);
+    ratios_[item.name] = calibration.baseline_ratio;
     if (!calibration.usable) {
       unusable_ = fmt::format("the baseline breaks the contract's tolerance on them ({} is off by {:.3g} tolerances)",
                               item.name, calibration.baseline_ratio);

@@ -2,6 +2,7 @@
 // calls on the same data, timed ones too.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,17 +30,20 @@ struct CallCheckResult {
   double worst_ratio = 0;
 };
 
+// The baseline's largest error / the contract's tolerance, by the tensor's name.
+using BaselineRatios = std::map<std::string, double>;
+
 class CallTruth {
  public:
   // `tree` is of the dtype judged; `data` must live as long as the truth. `exact` data has exact sums: where the
-  // reference shows it and the baseline agrees, nothing but the output's rounding is allowed.
+  // reference shows it and the baseline agrees, nothing but the output's rounding is allowed. `typical` are ratios() of
+  // typical calls, joined.
   CallTruth(const Node& tree, const Workload& workload, const CallData& data, Reference& reference,
-            const CallOutcome& baseline, bool exact);
+            const CallOutcome& baseline, bool exact, const BaselineRatios& typical = {});
 
   // Empty when these data can judge a candidate; else why not: the baseline failed, or breaks its own contract on them.
   const std::string& unusable() const { return unusable_; }
-  // The baseline's largest error / the contract's tolerance.
-  double baseline_ratio() const { return baseline_ratio_; }
+  const BaselineRatios& ratios() const { return ratios_; }
 
   CallCheckResult check(const CallOutcome& outcome) const;
 
@@ -68,7 +72,7 @@ class CallTruth {
   Expected expected_;
   std::vector<Item> items_;
   std::string unusable_;
-  double baseline_ratio_ = 0;
+  BaselineRatios ratios_;
 };
 
 // The tensor an outcome holds for an item; null where it is missing.

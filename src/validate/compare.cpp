@@ -96,16 +96,28 @@ struct Tally {
   double allowed = 0;  // at the worst
 };
 
+// A single element may be as it was by chance; a row that is was not to be touched.
 template <class T>
-Tally tally_floats(const T* got, const double* want, const T* before, int64_t n, const Bounds& bounds) {
+bool row_unchanged(const double* want, const T* before, int64_t n) {
+  for (int64_t i = 0; i < n; ++i)
+    if (wide(before[i]) != want[i]) return false;
+  return true;
+}
+
+template <class T>
+Tally tally_floats(const T* got, const double* want, const T* before, int64_t n, int64_t row, const Bounds& bounds) {
   Tally t;
+  bool untouched = false;
   for (int64_t i = 0; i < n; ++i) {
     double x = wide(got[i]), ref = want[i];
     double error = std::abs(x - ref), allowed = bounds.absolute + bounds.relative * std::abs(ref);
-    if (before != nullptr && wide(before[i]) == ref) allowed = 0;
+    if (before != nullptr && i % row == 0) untouched = row_unchanged(want + i, before + i, row);
+    if (untouched) allowed = 0;
     if (!std::isfinite(error)) {
-      // Equal infinities, or a reference too large for the dtype, whose right answer is an infinity.
+      // Equal infinities, or a reference too large for the dtype, whose right answer is an infinity. The bound of an
+      // infinite reference would be infinite too and allow anything.
       error = x == rounded<T>(ref) ? 0 : kInfinity;
+      allowed = 0;
     }
     bool right = error <= allowed;
     double ratio = error == 0 ? 0 : error / allowed;
@@ -132,7 +144,8 @@ Comparison compare_floats(const View& result, const View& reference, const Bound
   const auto* want = reference.ptr<double>();
   if (any_nan(want, n)) return refused(Comparison::Fault::kReference, "has NaN in its reference");
   Tally t = with_floats(result, [&]<class T>(const T* got) {
-    return tally_floats(got, want, before != nullptr ? static_cast<const T*>(before->data()) : nullptr, n, bounds);
+    const T* old = before != nullptr ? static_cast<const T*>(before->data()) : nullptr;
+    return tally_floats(got, want, old, n, result.rank() > 0 ? result.size(-1) : 1, bounds);
   });
   Comparison c;
   c.elements = n;
@@ -208,11 +221,12 @@ Magnitudes magnitudes(const View& reference) {
 }
 
 // The share of the contract's tolerance that is always allowed: the largest of few errors says little about how large
-// an honest error can be.
-double least_share(int64_t elements) {
-  constexpr double kLeast = 0.2, kElements = 2000;
-  return std::clamp(kLeast * std::pow(kElements / static_cast<double>(std::max<int64_t>(elements, 1)), 0.25), kLeast,
-                    1.0);
+// an honest error can be. Errors within a row have causes in common, so a row counts for no more than 16.
+double least_share(const Shape& shape) {
+  constexpr double kLeast = 0.2, kErrors = 2000, kPerRow = 16;
+  double row = shape.rank() > 0 ? static_cast<double>(std::max<int64_t>(shape[-1], 1)) : 1;
+  double errors = std::max(static_cast<double>(shape.numel()) / row * std::min(row, kPerRow), 1.0);
+  return std::clamp(kLeast * std::pow(kErrors / errors, 0.25), kLeast, 1.0);
 }
 
 }  // namespace
@@ -235,7 +249,8 @@ Comparison compare(const View& result, DType dtype, const View& reference, const
   return compare(result, reference, bounds, before);
 }
 
-Calibration calibrate(const View& baseline, const View& reference, const Tolerance& contract, const Tolerance& least) {
+Calibration calibrate(const View& baseline, const View& reference, const Tolerance& contract, const Tolerance& least,
+                      double typical_ratio) {
   Calibration calibration;
   bool is_exact = contract.relative == 0 && contract.of_scale == 0;
   if (is_exact || !dtype_is_float(baseline.dtype())) {
@@ -251,16 +266,18 @@ Calibration calibrate(const View& baseline, const View& reference, const Toleran
   calibration.baseline_ratio = own.ratio;
   calibration.usable = own.ok();
 
-  double share = std::min(kBaselineFactor * own.ratio, kContractFactor), floor = least_share(n);
+  double ratio = std::max(own.ratio, typical_ratio);
+  double share = std::min(kBaselineFactor * ratio, kContractFactor), floor = least_share(reference.shape());
   Bounds& b = calibration.bounds;
   b.relative = half_ulp + std::max(share * contract.relative, floor * least.relative);
   b.absolute = smallest + m.largest * std::max(share * contract.of_scale, floor * least.of_scale);
-  double contract_largest = kContractFactor * (contract.relative + contract.of_scale) * m.largest;
+  double contract_largest = (contract.relative + contract.of_scale) * m.largest;
+  double own_largest = std::max(own.largest_error, typical_ratio * contract_largest);
   b.largest_error = smallest + half_ulp * m.largest +
-                    std::max(std::min(kBaselineFactor * own.largest_error, contract_largest),
+                    std::max(std::min(kBaselineFactor * own_largest, kContractFactor * contract_largest),
                              floor * (least.relative + least.of_scale) * m.largest);
   // Errors of honest kernels lie well inside the bounds of their elements; of one element nothing more can be asked.
-  double inside = 0.4 + 0.6 / std::sqrt(static_cast<double>(n));
+  double inside = 0.7 + 0.3 / std::sqrt(static_cast<double>(n));
   double mean_square =
       b.absolute * b.absolute +
       (2 * b.absolute * b.relative * m.sum + b.relative * b.relative * m.sum_of_squares) / static_cast<double>(n);

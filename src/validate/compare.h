@@ -1,16 +1,16 @@
 // Compares a written tensor with its float64 reference, and sets the bounds it has to keep.
 //
-// The contract's tolerance says how an error may grow with the value; the baseline's own error on the same inputs says
-// how much of it is needed. With S = max|ref|, T(ref) = relative |ref| + of_scale S as the contract states it, and
-// r = the baseline's largest error / T, an element passes when
+// The contract's tolerance says how an error may grow with the value; the baseline's own error says how much of it is
+// needed. With S = max|ref|, T(ref) = relative |ref| + of_scale S as the contract states it, and r = the baseline's
+// largest error / T, on the same inputs or on typical ones if that is more, an element passes when
 //
 //   |x - ref| <= half an ulp of the output's dtype + half its smallest number + k T(ref),   k = clamp(3 r, least, 3)
 //
 // so a candidate may be three times as wrong as the baseline, and no more than three times the contract. `least` keeps
 // a baseline that was lucky on few elements from failing an honest candidate: it falls from 1 for one element to 0.2
-// for 2000 and more. Two bounds on the whole tensor follow the same rule: the largest error, and the root mean square
-// of all errors, which a kernel that is a little wrong everywhere breaks first. Where the contract's tolerance is zero
-// (copies, indices) everything is exact.
+// for 2000 independent errors and more. Two bounds on the whole tensor follow the same rule: the largest error, and the
+// root mean square of all errors, which a kernel that is a little wrong everywhere breaks first. Where the contract's
+// tolerance is zero (copies, indices) everything is exact.
 #pragma once
 
 #include <cstdint>
@@ -59,8 +59,8 @@ struct Comparison {
 
 // `reference` is f64 for floats and of the result's dtype for integers; both are dense. NaN equals nothing, not even
 // NaN. A reference that rounds to an infinity of `result`'s dtype wants that infinity. With `before`, the tensor's
-// content before the call, elements that the reference leaves as they were must be equal to it: the part of a state
-// that a call does not own.
+// content before the call, rows that the reference leaves as they were must be equal to it: the part of a state that a
+// call does not own.
 Comparison compare(const View& result, const View& reference, const Bounds& bounds, const View* before = nullptr);
 
 // What `dtype` is expected to have: equal to the result's, or it is refused before anything is read.
@@ -75,8 +75,10 @@ struct Calibration {
 
 // Bounds for candidates on the inputs that `baseline` and `reference` were computed from. `contract` is the operator's
 // tolerance in the dtype it computes in; `least` that in the dtype of this output, which is stricter where results are
-// kept in a wider one (logits).
-Calibration calibrate(const View& baseline, const View& reference, const Tolerance& contract, const Tolerance& least);
+// kept in a wider one (logits). `typical_ratio` is a baseline_ratio seen on typical inputs: one call of few tokens may
+// be luck.
+Calibration calibrate(const View& baseline, const View& reference, const Tolerance& contract, const Tolerance& least,
+                      double typical_ratio = 0);
 
 // Whether every value is an integer that float holds exactly. Sums and products that end there were exact in any order,
 // so nothing but the rounding of the output is left to allow.

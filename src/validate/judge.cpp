@@ -80,6 +80,7 @@ class Judging {
   }
 
   Judgement run() {
+    calibrate_baseline();
     for (const PlannedCall& call : plan_calls(shapes_, options_)) {
       if (!call.essential && seconds() > options_.seconds) {
         ++out_of_time_;
@@ -99,10 +100,26 @@ class Judging {
   double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
   bool at_end() const { return options_.last_call && result_.calls > *options_.last_call; }
 
+  // The baseline's error on a few typical calls, so that bounds do not hang on the luck of one.
+  void calibrate_baseline() {
+    for (int i = 0; i < options_.calibration_calls && seconds() < options_.seconds / 4; ++i) {
+      PlannedCall call{.label = "calibration",
+                       .family = &standard_family(),
+                       .workload = shapes_.small,
+                       .seed = stream_key(options_.seed + static_cast<uint64_t>(i), "calibration")};
+      if (baseline_.bind(weights_[0])) return;  // the first step will say so
+      reference_.bind(weights_[0]);
+      make_truth(call);
+      if (!truth_->unusable().empty()) continue;
+      for (const auto& [name, ratio] : truth_->ratios()) typical_[name] = std::max(typical_[name], ratio);
+    }
+    truth_.reset();
+  }
+
   // False when the judgement is over.
   bool step(const PlannedCall& call) {
     if (!bind(call)) return false;
-    if (!prepare(call)) return true;
+    if (!prepare(call)) return result_.failures.empty() || !options_.stop_at_first;
     CallOutcome outcome = candidate_.call(*data_, call.placement);
     Probe probe{result_.calls++, call.label, call.workload, call.seed};
     CallCheckResult checked = truth_->check(outcome);
@@ -152,8 +169,8 @@ class Judging {
     return true;
   }
 
-  // Data, reference and bounds of the call. False when these data can judge nobody.
-  bool prepare(const PlannedCall& call) {
+  // Data, reference and bounds of the call, unless they are those of the call before.
+  void make_truth(const PlannedCall& call) {
     bool same_data = data_ != nullptr && data_seed_ == call.seed && data_family_ == call.family;
     if (!same_data) {
       data_ = std::make_unique<CallData>(make_call_inputs(*tree_, call.workload, call.seed));
@@ -164,8 +181,14 @@ class Judging {
     }
     if (truth_ == nullptr) {
       CallOutcome baseline = baseline_.call(*data_, Placement::kNew);
-      truth_ = std::make_unique<CallTruth>(*tree_, call.workload, *data_, reference_, baseline, call.family->exact);
+      truth_ = std::make_unique<CallTruth>(*tree_, call.workload, *data_, reference_, baseline, call.family->exact,
+                                           typical_);
     }
+  }
+
+  // False when these data can judge nobody.
+  bool prepare(const PlannedCall& call) {
+    make_truth(call);
     if (truth_->unusable().empty()) return true;
     if (call.essential)
       fail({.verdict = Verdict::kInvalidTask,
@@ -304,6 +327,7 @@ class Judging {
   uint64_t data_seed_ = 0;
   const InputFamily* data_family_ = nullptr;
   std::unique_ptr<CallTruth> truth_;
+  BaselineRatios typical_;
   std::deque<Remembered> earlier_;
   int out_of_time_ = 0;
   Clock::time_point start_ = Clock::now();

@@ -23,6 +23,7 @@ struct JudgeOptions {
   double family_oracle_seconds = 0.02;  // of the oracle, for each call on small shapes
   double full_oracle_seconds = 3;       // of the oracle, for the workload's own shape
   double seconds = 30;                  // after this, what is left of the optional probes is skipped, and said so
+  int calibration_calls = 3;            // of the baseline alone, first: its typical error
   int random_shapes = 4;
   int repeats = 6;            // more calls of one shape at the end, for kernels that behave only at first
   int draws = 16;             // calls of the distribution test, operators that sample only

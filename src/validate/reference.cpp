@@ -38,35 +38,36 @@ Tensor widened(const View& from) {
 
 int64_t half(int64_t n) { return (n + 1) / 2; }
 
+// What a workload should keep: with fewer, attention has nothing to weigh and tiles no tail.
+struct Least {
+  size_t sequences;
+  int64_t query;
+  int64_t context;
+};
+constexpr Least kTelling = {2, 3, 17};
+constexpr Least kSmallest = {1, 1, 1};
+
 // One step smaller; false where nothing is left to take away.
-bool make_smaller(Workload& w) {
+bool make_smaller(Workload& w, const Least& least) {
   std::vector<Sequence>& s = w.sequences;
-  auto longest = [&](auto member) {
+  auto halve_longest = [&](int64_t Sequence::*member, int64_t at_least) {
     int64_t most = 0;
     for (const Sequence& q : s) most = std::max(most, q.*member);
-    return most;
+    if (most <= at_least) return false;
+    for (Sequence& q : s)
+      if (q.*member > std::max(at_least, most / 2)) q.*member = std::max(at_least, half(q.*member));
+    return true;
   };
-  int64_t query = longest(&Sequence::query_len), context = longest(&Sequence::context_len);
   // Every second sequence goes, so that the mix of decoding and prefilling ones stays.
-  auto drop_half = [&] {
+  auto drop_half = [&](size_t at_least) {
+    if (s.size() <= at_least) return false;
     std::vector<Sequence> kept;
     for (size_t i = 0; i < s.size(); i += 2) kept.push_back(s[i]);
     s = std::move(kept);
+    return true;
   };
-  if (s.size() > 4) {
-    drop_half();
-  } else if (query > 1) {
-    for (Sequence& q : s)
-      if (q.query_len > std::max<int64_t>(1, query / 2)) q.query_len = half(q.query_len);
-  } else if (context > 64) {
-    for (Sequence& q : s)
-      if (q.context_len > context / 2) q.context_len = half(q.context_len);
-  } else if (s.size() > 1) {
-    drop_half();
-  } else {
-    return false;
-  }
-  return true;
+  return drop_half(std::max<size_t>(least.sequences, 4)) || halve_longest(&Sequence::query_len, least.query) ||
+         halve_longest(&Sequence::context_len, least.context) || drop_half(least.sequences);
 }
 
 }  // namespace
@@ -125,7 +126,11 @@ double reference_seconds(const OperatorInfo& info, const Fields& init, const Wor
 }
 
 Workload shrink(const OperatorInfo& info, const Fields& init, Workload workload, double seconds) {
-  while (reference_seconds(info, init, workload) > seconds && make_smaller(workload)) {
+  constexpr double kWorthIt = 8;  // times as long, for a workload that still tells something
+  auto too_long = [&](double limit) { return reference_seconds(info, init, workload) > limit; };
+  while (too_long(seconds) && make_smaller(workload, kTelling)) {
+  }
+  while (too_long(kWorthIt * seconds) && make_smaller(workload, kSmallest)) {
   }
   return workload;
 }

@@ -41,7 +41,8 @@ class Reference {
 double reference_seconds(const OperatorInfo& info, const Fields& init, const Workload& workload);
 
 // The workload itself where the oracle needs no longer than `seconds`, else one like it with fewer sequences, fewer new
-// tokens and shorter contexts, down to one token.
+// tokens and shorter contexts. Below a few tokens in two sequences it goes only when those would take eight times as
+// long, since less tells little.
 Workload shrink(const OperatorInfo& info, const Fields& init, Workload workload, double seconds);
 
 // The same fields, with every constructor argument named "dtype" set.

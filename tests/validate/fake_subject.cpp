@@ -68,7 +68,7 @@ CallOutcome FakeSubject::call(const CallData& data, Placement placement) {
   Arena arena;
   Context ctx{.pool = pool, .arena = arena, .attention = &data.batch->attention(), .kv_cache = layers};
   node_->call(ctx, args);
-  if (after) after({data, outcome, calls_, address_});
+  if (after) after({data, outcome, params_, calls_, address_});
   ++calls_;
   return outcome;
 }

@@ -13,8 +13,9 @@ namespace fk::validate {
 struct FakeCall {
   const CallData& data;
   CallOutcome& outcome;
-  int index;    // of the call, from 0
-  int address;  // equal for calls whose tensors lie in the same place
+  const std::vector<Tensor>& params;  // as bound
+  int index;                          // of the call, from 0
+  int address;                        // equal for calls whose tensors lie in the same place
   std::vector<std::optional<Tensor>>& written() const { return outcome.written; }
 };
 

@@ -81,7 +81,7 @@ class PairTimer {
       RunnerOptions o;
       o.op = std::string(root_->info().name);
       o.init = init_;
-      o.library = side == kCandidate ? library_ : "";
+      o.library = side == kCandidate ? library_ : options_.baseline_library;
       o.threads = options_.threads;
       o.timeout_ns = options_.timeout_ns;
       r.process = std::make_unique<RunnerProcess>(o);
@@ -139,6 +139,7 @@ class PairTimer {
     std::iota(order.begin(), order.end(), 0);
     for (size_t i = kSides - 1; i > 0; --i) std::swap(order[i], order[random_.below(draws_++, i + 1)]);
     auto pattern = static_cast<uint8_t>(draws_ % 2 == 0 ? 0xFF : 0x7F);
+    checked_ = random_.below(draws_++, 4) == 0;
     std::array<Sample, kSides> samples;
     for (int side : order) {
       samples[static_cast<size_t>(side)] = time_side(side, pattern);
@@ -152,8 +153,11 @@ class PairTimer {
     };
     result_.samples.back().push_back(pair(b, c));
     result_.control.back().push_back(pair(b, a));
-    walls_[kBaseline].push_back(b.wall_ns);
-    walls_[kCandidate].push_back(c.wall_ns);
+    for (int side : {kBaseline, kCandidate}) {
+      const Sample& sample = samples[static_cast<size_t>(side)];
+      walls_[static_cast<size_t>(side)].push_back(sample.wall_ns);
+      exchanges_[static_cast<size_t>(side)].push_back(sample.wall_ns - sample.ns);
+    }
   }
 
   Sample time_side(int side, uint8_t pattern) {
@@ -170,9 +174,12 @@ class PairTimer {
       evict(*params_);
     }
     RunTimes t = r.process->run(calls);
-    int64_t cpu = r.process->cpu_time_ns();
+    uint64_t at_return = side == kCandidate && checked_ ? fingerprint(side) : 0;
     if (!r.process->failure())
-      if (std::optional<Failure> late = r.process->wait_for_rest(cpu)) r.process->fail(*late);
+      if (std::optional<Failure> late = r.process->wait_for_rest()) r.process->fail(*late);
+    if (side == kCandidate && checked_ && fingerprint(side) != at_return)
+      r.process->fail(
+          {Verdict::kRewardHack, "Its outputs changed after a timed call had returned: the work is done late."});
     (side == kCandidate ? result_.candidate_peak_kib : result_.baseline_peak_kib) = t.peak_kib;
     auto n = static_cast<double>(calls.size());
     return {static_cast<double>(t.runner_ns) / n, static_cast<double>(t.wall_ns) / n, t.switches > 0};
@@ -181,16 +188,21 @@ class PairTimer {
   // Outputs of the candidate beside the baseline's: always that something was written and nothing else was, and in a
   // quarter of the rounds, chosen in secret, every element.
   void check_round(uint8_t pattern) {
-    bool compare = random_.below(draws_++, 4) == 0;
     for (int slot = 0; slot < memory_->slots() && !result_.failure; ++slot) {
       std::optional<Failure> found = memory_->check_margins(slot, kCandidate, pattern);
       if (!found) found = memory_->check_inputs(slot, inputs_.current(slot));
-      if (!found && compare) {
+      if (!found && checked_) {
         found = check_.compare(*memory_, slot, kCandidate, kBaseline);
         ++result_.outputs_checked;
       }
       if (found) result_.failure = found;
     }
+  }
+
+  uint64_t fingerprint(int side) const {
+    uint64_t hash = 0;
+    for (int slot = 0; slot < memory_->slots(); ++slot) hash = hash * 31 + memory_->fingerprint(slot, side);
+    return hash;
   }
 
   bool note_failure(int side) {
@@ -217,16 +229,16 @@ class PairTimer {
     result_.paired = compare_paired(result_.samples, result_.control, o);
     result_.baseline_wall_ns = median(walls_[kBaseline]);
     result_.candidate_wall_ns = median(walls_[kCandidate]);
-    // Both clocks bracket the same work, so what the parent's has more is the exchange, the same for both sides.
-    double more_baseline = result_.baseline_wall_ns - result_.paired.baseline.median;
-    double more_candidate = result_.candidate_wall_ns - result_.paired.candidate.median;
-    double allowed = std::max(30e3 / memory_->slots(), 0.05 * result_.candidate_wall_ns) + more_baseline;
+    // Both clocks bracket the same work, so what the parent's has more is the exchange, which is the same for both
+    // sides. Other programs only ever make it longer: the shortest ones tell.
+    double more_baseline = quantile(exchanges_[kBaseline], 0.05);
+    double more_candidate = quantile(exchanges_[kCandidate], 0.05);
+    double allowed = more_baseline + std::max(30e3 / memory_->slots(), 0.05 * result_.paired.candidate.median);
     if (more_candidate > allowed)
       result_.failure = Failure{
           Verdict::kClockMismatch,
-          fmt::format("Its own clock says {:.1f} us for a call, ours {:.1f} us; the baseline's "
-                      "differ by {:.1f} us only.",
-                      result_.paired.candidate.median * 1e-3, result_.candidate_wall_ns * 1e-3, more_baseline * 1e-3)};
+          fmt::format("Its own clock and ours differ by at least {:.1f} us a call; the baseline's by {:.1f} us.",
+                      more_candidate * 1e-3, more_baseline * 1e-3)};
   }
 
   const Fields init_;
@@ -240,8 +252,9 @@ class PairTimer {
   std::unique_ptr<SharedTensors> params_;
   std::unique_ptr<CallMemory> memory_;
   bool sized_ = false;
+  bool checked_ = false;  // this round's outputs are compared whole
   std::array<Runner, kSides> runners_;
-  std::array<std::vector<double>, kSides> walls_;
+  std::array<std::vector<double>, kSides> walls_, exchanges_;
   TimingResult result_;
 };
 

@@ -28,7 +28,8 @@ struct TimingOptions {
   uint64_t seed = 0;
   double sample_s = 100e-6;  // calls shorter than this are made several times, each on other inputs
   int64_t timeout_ns = int64_t{30} * 1000000000;
-  double budget_s = 60;  // no new round after this
+  double budget_s = 60;               // no new round after this
+  std::string baseline_library = {};  // plays the baseline instead of it: for experiments on the protocol itself
 };
 
 struct TimingResult {

@@ -58,11 +58,11 @@ ResultFile::ResultFile(std::string path) : path_(path.empty() ? default_path() :
 
 void ResultFile::append(const Json& result) const { write_all(journal_path(), O_APPEND, result.dump() + "\n"); }
 
-void ResultFile::write(const Json& document) const {
+void ResultFile::write(const Json& document, bool finished) const {
   std::string next = path_ + ".new";
   write_all(next, O_TRUNC, dump_json(document) + "\n");
   if (std::rename(next.c_str(), path_.c_str()) != 0) throw Error("{} cannot be replaced ({}).", path_, strerror(errno));
-  std::remove(journal_path().c_str());
+  if (finished) std::remove(journal_path().c_str());
 }
 
 std::vector<Json> ResultFile::journal() const {

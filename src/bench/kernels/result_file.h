@@ -26,8 +26,8 @@ class ResultFile {
 
   // Keeps one scenario's result at once.
   void append(const Json& result) const;
-  // Replaces the file as a whole or not at all.
-  void write(const Json& document) const;
+  // Replaces the file as a whole or not at all. The journal of a finished run has done its work and goes.
+  void write(const Json& document, bool finished) const;
 
   // The journal of an earlier run of this file; a last line cut short by a crash is left out.
   std::vector<Json> journal() const;

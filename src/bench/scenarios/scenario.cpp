@@ -20,8 +20,9 @@ bool same_fields(const Fields& a, const Fields& b) {
 }
 
 bool operator==(const Scenario& a, const Scenario& b) {
-  return a.op == b.op && a.name == b.name && a.models == b.models && a.tp == b.tp && same_fields(a.init, b.init) &&
-         a.workload == b.workload && a.count == b.count && a.overrides == b.overrides && a.block_table == b.block_table;
+  return a.op == b.op && a.name == b.name && a.models == b.models && a.tp == b.tp && a.also_tp == b.also_tp &&
+         same_fields(a.init, b.init) && a.workload == b.workload && a.count == b.count && a.overrides == b.overrides &&
+         a.block_table == b.block_table;
 }
 
 Inputs scenario_inputs(const Scenario& scenario) {
@@ -37,7 +38,11 @@ Inputs scenario_inputs(const Scenario& scenario) {
 bool selects(const ScenarioSelection& selection, const Scenario& scenario) {
   if (!selection.target.empty() && scenario.op != selection.target) return false;
   if (selection.level != 0 && scenario.info().level != selection.level) return false;
-  if (!selection.tp.empty() && std::find(selection.tp.begin(), selection.tp.end(), scenario.tp) == selection.tp.end())
+  auto tp_wanted = [&](int64_t tp) {
+    return std::find(selection.tp.begin(), selection.tp.end(), tp) != selection.tp.end();
+  };
+  if (!selection.tp.empty() && !tp_wanted(scenario.tp) &&
+      std::none_of(scenario.also_tp.begin(), scenario.also_tp.end(), tp_wanted))
     return false;
   if (!selection.filter.empty() && scenario.name.find(selection.filter) == std::string::npos) return false;
   if (selection.models.empty()) return true;

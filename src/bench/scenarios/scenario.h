@@ -30,8 +30,9 @@ struct Scenario {
   std::string op;
   std::string name;                      // "llama-3.1-8b/tp1/decode-32", unique within its operator
   std::vector<std::string> models = {};  // all that make this very call
-  int64_t tp = 1;
-  Fields init = {};  // complete: no field is left to its default
+  int64_t tp = 1;                        // ranks of the model it is named after
+  std::vector<int64_t> also_tp = {};     // other numbers of ranks that make this very call
+  Fields init = {};                      // complete: no field is left to its default
   Workload workload = {};
   int64_t count = 1;  // calls in the step, or in the run, it comes from
   std::vector<ArgumentOverride> overrides = {};

@@ -104,7 +104,7 @@ CallOutcome ProcessSubject::call(const CallData& data, Placement placement) {
 std::optional<Failure> ProcessSubject::watch_after(const Mapped& mapped, const CallData& data) {
   const CallMemory& memory = *mapped.memory;
   uint64_t at_return = memory.fingerprint(0, 0);
-  if (auto found = process_->wait_for_rest(process_->cpu_time_ns())) return found;
+  if (auto found = process_->wait_for_rest()) return found;
   std::this_thread::sleep_for(watch_.below(calls_++, kLongWatchEvery) == 0 ? kLongWatch : kWatch);
   if (memory.fingerprint(0, 0) != at_return)
     return Failure{Verdict::kRewardHack, "Its outputs changed after the call had returned: the work is done late."};

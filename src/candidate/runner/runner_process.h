@@ -71,9 +71,8 @@ class RunnerProcess {
   // CPU time all threads of the worker have used, by the kernel's account.
   int64_t cpu_time_ns() const;
 
-  // Waits until no thread of the worker runs. A failure where they go on, having used more CPU time since
-  // `cpu_before_ns` than falling asleep takes.
-  std::optional<Failure> wait_for_rest(int64_t cpu_before_ns) const;
+  // Waits until no thread of the worker runs. A failure where some go on.
+  std::optional<Failure> wait_for_rest() const;
 
   // Lets the worker end by itself; a crash on the way out is a failure too.
   void finish();

@@ -87,8 +87,8 @@ class Worker {
     pin_to_first_core();
     auto library = open.at("library").get<std::string>();
     if (!library.empty()) {
-      Registry::instance().add_foreign(op_.name, "candidate", DeviceKind::kCpu, load_candidate(library, op_));
-      candidate_ = true;
+      candidate_ = load_candidate(library, op_);
+      Registry::instance().add_foreign(op_.name, "candidate", DeviceKind::kCpu, candidate_);
     }
     root_ = op_.build(fields_from_json(open.at("init")), {});
   }
@@ -173,13 +173,14 @@ class Worker {
     }
     int64_t ns = now_ns() - start;
     getrusage(RUSAGE_SELF, &usage);
-    if (candidate_ && candidate_calls() - before != static_cast<int64_t>(calls.size())) return {{"refused", true}};
+    if (candidate_ && candidate_calls() - before != static_cast<int64_t>(calls.size()))
+      return {{"refused", candidate_->create(root_->init())->refuse(calls.front()->args)}};
     return {{"ns", ns}, {"switches", usage.ru_nivcsw - switches}, {"peak_kib", usage.ru_maxrss}};
   }
 
   int channel_;
   const OperatorInfo& op_;
-  bool candidate_ = false;
+  std::shared_ptr<const ForeignKernel> candidate_;  // null: the baseline
   Segments segments_;
   std::unique_ptr<ThreadPool> pool_;
   Arena arena_;

@@ -10,6 +10,7 @@
 #include "backend/cpu/matmul/split.h"
 
 #define FK_AMX __attribute__((target("amx-tile,amx-bf16,avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,fma")))
+#define FK_AMX_INLINE FK_AMX __attribute__((always_inline)) inline
 
 namespace fk {
 namespace {
@@ -17,10 +18,14 @@ namespace {
 constexpr int64_t kPanel = 32;         // rows of w, and rows of x, multiplied at a time: two tiles each
 constexpr int64_t kStepElements = 32;  // of k in a tile
 constexpr int64_t kStepBytes = 2048;   // two tiles
-constexpr int64_t kBlockSteps = 16;    // k-steps of a block of w: 32 KiB of the 48 KiB first level
-constexpr int64_t kBlock = kBlockSteps * kStepElements;
-constexpr int64_t kSumsBytes = 4096;  // four tiles of f32
-constexpr int64_t kChunkRows = 1024;  // of x packed at a time, to bound the scratch memory
+constexpr int64_t kMaxSteps = 16;      // k-steps of a block of w: 32 KiB of the 48 KiB first level
+constexpr int64_t kBlockBytes = kMaxSteps * kStepBytes;
+constexpr int64_t kSumsBytes = 4096;   // four tiles of f32
+constexpr int64_t kPassRows = 512;     // of x per pass; its packed block of k is 512 KiB
+constexpr int64_t kPassColumns = 512;  // of y per pass: 1 MiB of sums, half of a second-level cache
+constexpr int64_t kSmallBytes = int64_t{512} << 10;
+constexpr int64_t kSumPanels = kPassRows / kPanel * (kPassColumns / kPanel);
+constexpr size_t kScratchBytes = kBlockBytes + (kSumPanels + 1) * kSumsBytes;  // with a spare panel of sums
 
 struct alignas(64) TileConfig {
   uint8_t palette = 1;
@@ -31,74 +36,65 @@ struct alignas(64) TileConfig {
 };
 
 int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
-int64_t round_up(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// How the work is cut. Rows of x in a block are those whose packed panels stay in the second-level cache, next to the
-// sums of `columns` columns when k needs several blocks of x.
-struct Blocking {
-  int64_t rows, columns;  // of one pass over blocks
-  int64_t row_parts;      // threads side by side in m; the others split n
-};
-
-constexpr int64_t kResidentBytes = int64_t{1} << 20;  // half of a 2 MiB second level
-
-Blocking choose_blocking(int64_t m, int64_t k, int64_t threads) {
-  int64_t fit = kResidentBytes / (round_up(k, kBlock) * 2) / kPanel * kPanel;
-  if (fit < 192) return {512, 512, 1};
-  Blocking b{fit < 512 ? fit : 512, kPanel, 1};
-  for (int64_t parts = 1; parts <= threads; ++parts)
-    if (threads % parts == 0 && (parts - 1) * b.rows < m) b.row_parts = parts;
-  return b;
-}
-
+// One pass over the weights for up to kPassRows rows of x.
 class Pass {
  public:
-  Pass(const MatmulArgs& args, int64_t row, int64_t rows, int64_t threads)
+  Pass(const MatmulArgs& args, int64_t row, int64_t threads)
       : a_(args),
         row_(row),
-        rows_(rows),
-        panels_((rows + kPanel - 1) / kPanel),
-        blocking_(choose_blocking(rows, args.k, threads)) {
-    int64_t steps = (a_.k + kStepElements - 1) / kStepElements;
-    packed_ = shared_scratch().at_least(static_cast<size_t>(steps * panels_ * kStepBytes));
+        rows_(at_most(kPassRows, args.m - row)),
+        panels_(ceil_div(rows_, kPanel)),
+        steps_(ceil_div(args.k, kStepElements)),
+        block_steps_(ceil_div(steps_, ceil_div(steps_, kMaxSteps))),
+        workspaces_(panel_scratch(), threads, static_cast<int64_t>(kScratchBytes)) {
+    packed_ = shared_scratch().at_least(static_cast<size_t>(steps_ * panels_ * kStepBytes));
   }
 
   FK_AMX void pack(int64_t thread, int64_t threads) const {
-    int64_t blocks = (a_.k + kBlock - 1) / kBlock;
-    Range mine = split_range(panels_ * blocks, 1, thread, threads);
-    for (int64_t i = mine.begin; i < mine.end; ++i) pack_panel(i / panels_ * kBlock, i % panels_);
+    Range mine = split_range(panels_ * ceil_div(steps_, block_steps_), 1, thread, threads);
+    for (int64_t i = mine.begin; i < mine.end; ++i) pack_panel(i / panels_ * block_steps_, i % panels_);
   }
 
   FK_AMX void multiply(int64_t thread, int64_t threads) const {
     // Constant: the intrinsic tells GCC of 8 bytes read, so stores to the rest of a local one could be dropped.
     static constexpr TileConfig config;
     _tile_loadconfig(&config);
-    int64_t column_parts = threads / blocking_.row_parts;
-    Range rows = split_range(rows_, kPanel, thread / column_parts, blocking_.row_parts);
-    Range columns = split_range(a_.n, kPanel, thread % column_parts, column_parts);
-    for (int64_t m = rows.begin; m < rows.end; m += blocking_.rows) {
-      Range block_rows{m / kPanel, (at_most(m + blocking_.rows, rows.end) + kPanel - 1) / kPanel};
-      for (int64_t n = columns.begin; n < columns.end; n += blocking_.columns)
-        multiply_columns(block_rows, {n, at_most(n + blocking_.columns, columns.end)}, columns.end);
-    }
+    Range mine = split_range(a_.n, kPanel, thread, threads);
+    Workspace space(workspaces_.of(thread));
+    // When all of x stays in the second level, rows of w are better read from end to end.
+    int64_t pass = rows_ * a_.k * 2 <= kSmallBytes ? kPanel : kPassColumns;
+    for (int64_t n = mine.begin; n < mine.end; n += pass)
+      multiply_columns({n, at_most(n + pass, mine.end)}, mine.end, space);
     _tile_release();
   }
 
  private:
+  // A thread's memory: the block of w as [step][two tiles], sums as [panel of n][panel of m][four tiles].
+  struct Workspace {
+    explicit Workspace(std::byte* memory) : block(memory), sums(memory + kBlockBytes) {}
+    std::byte *block, *sums;
+    std::byte* unsaved = sums + kSumPanels * kSumsBytes;  // where the sums in the tiles belong; at first to no panel
+  };
+  // A block of w: rows n .. n+31, steps `step` and on.
+  struct Place {
+    int64_t n, step;
+  };
+  // Rows of w to bring into the second level, one line of each per k-step.
   struct Prefetch {
-    const std::byte* w;  // rows to bring into the second level, one line of each per k-step
-    int64_t stride_bytes;
-    int64_t rows;
+    const std::byte* w;
+    int64_t rows, stride;
   };
 
-  FK_AMX void pack_panel(int64_t k, int64_t p) const {
-    int64_t bytes = k_size(k) * 2, stride = a_.x_stride * 2;
-    auto* x = static_cast<const std::byte*>(a_.x) + (row_ + p * kPanel) * stride + k * 2;
-    int64_t rows = rows_ - p * kPanel;
-    for (int64_t b = 0; b < bytes; b += 64) {
-      std::byte* tile = panel(k, p) + b / 64 * kStepBytes;
-      pack_tile(x + b, stride, rows, bytes - b, tile);
-      pack_tile(x + 16 * stride + b, stride, rows - 16, bytes - b, tile + 1024);
+  FK_AMX void pack_panel(int64_t step, int64_t p) const {
+    int64_t stride = a_.x_stride * 2, rows = rows_ - p * kPanel;
+    auto* x = static_cast<const std::byte*>(a_.x) + (row_ + p * kPanel) * stride;
+    std::byte* tile = panel(step, p);
+    for (int64_t end = step + steps_at(step); step < end; ++step, tile += kStepBytes) {
+      int64_t bytes = step * 64;
+      pack_tile(x + bytes, stride, rows, a_.k * 2 - bytes, tile);
+      pack_tile(x + 16 * stride + bytes, stride, rows - 16, a_.k * 2 - bytes, tile + 1024);
     }
   }
 
@@ -114,116 +110,139 @@ class Pass {
     for (int i = 0; i < 16; ++i) _mm512_store_si512(tile + i * 64, r[i]);
   }
 
-  // y for the given panels of x and columns; the sums of all of them wait in the second level between blocks of k.
-  FK_AMX void multiply_columns(Range panels, Range columns, int64_t end) const {
-    int64_t count = panels.end - panels.begin;
-    size_t block_bytes = kBlockSteps * kStepBytes;
-    std::byte* block =
-        panel_scratch().at_least(block_bytes + static_cast<size_t>(blocking_.columns / kPanel * count * kSumsBytes));
-    for (int64_t k = 0; k < a_.k; k += kBlock) {
-      bool last = k + kBlock >= a_.k;
-      int64_t steps = (k_size(k) + kStepElements - 1) / kStepElements;
-      for (int64_t n = columns.begin; n < columns.end; n += kPanel) {
-        bool whole = n + kPanel <= columns.end && k + kBlock <= a_.k;
-        if (!whole) copy_edge(n, columns.end, k, block);
-        std::byte* sums = block + block_bytes + (n - columns.begin) / kPanel * count * kSumsBytes;
-        Prefetch next = after(columns, end, n, k, count);
-        for (int64_t p = 0; p < count; ++p) {
-          int64_t m = (panels.begin + p) * kPanel;
-          const std::byte* x = panel(k, panels.begin + p);
-          if (last) prefetch_output(m, n);
-          if (p == 0 && whole)
-            multiply_panel<true>(block, x, steps, sums, k == 0, next, w_at(n, k), a_.w_stride * 2);
-          else
-            multiply_panel<false>(block, x, steps, sums + p * kSumsBytes, k == 0, next, nullptr, 0);
-          next.w += next.rows * next.stride_bytes;
-          // One panel late: the tiles of this one are still being summed, and waiting for them would idle the tile
-          // unit.
-          if (last && p > 0) store(sums + (p - 1) * kSumsBytes, m - kPanel, n, columns.end);
-        }
-        if (last) store(sums + (count - 1) * kSumsBytes, (panels.end - 1) * kPanel, n, columns.end);
-      }
+  // y for the columns of one pass. Sums wait in the second level between blocks of k, and until all are done: lines of
+  // y side by side are then written one after the other, which costs much less than one line of each of many rows.
+  FK_AMX void multiply_columns(Range columns, int64_t end, Workspace& space) const {
+    for (int64_t step = 0; step < steps_; step += block_steps_)
+      for (int64_t n = columns.begin; n < columns.end; n += kPanel) multiply_block({n, step}, columns, end, space);
+    save(space.unsaved);
+    for (int64_t p = 0; p < panels_; ++p)
+      for (int64_t n = columns.begin; n < columns.end; n += kPanel)
+        store(space.sums + ((n - columns.begin) / kPanel * panels_ + p) * kSumsBytes, p * kPanel, n, columns.end);
+  }
+
+  // All panels of x times one block of w; the thread's columns end at `end`.
+  FK_AMX void multiply_block(Place at, Range columns, int64_t end, Workspace& space) const {
+    bool whole = is_whole(at, end);
+    if (!whole) copy_block(at, end, space.block);
+    int64_t steps = steps_at(at.step), index = (at.n - columns.begin) / kPanel * panels_;
+    Place next = after(at, columns);
+    Prefetch ahead{w_at(next), is_whole(next, end) ? ceil_div(kPanel, panels_) : 0, a_.w_stride * 2};
+    for (int64_t p = 0; p < panels_; ++p) {
+      std::byte* sums = space.sums + (index + p) * kSumsBytes;
+      PanelTask task{space.block,  p == 0 && whole ? w_at(at) : nullptr, panel(at.step, p), steps, at.step == 0, sums,
+                     space.unsaved};
+      if (task.w != nullptr)
+        multiply_panel<true>(task, ahead);
+      else
+        multiply_panel<false>(task, ahead);
+      space.unsaved = sums;
+      ahead.w += ahead.rows * ahead.stride;
     }
   }
 
-  // The block that multiply_columns comes to after (n, k), its rows divided among `panels` calls of multiply_panel.
-  FK_AMX Prefetch after(Range columns, int64_t end, int64_t n, int64_t k, int64_t panels) const {
-    if (n + kPanel < columns.end) {
-      n += kPanel;
-    } else if (k + kBlock < a_.k) {
-      n = columns.begin;
-      k += kBlock;
-    } else {
-      n = columns.end;
-      k = 0;
-    }
-    if (n + kPanel > end || k + kBlock > a_.k) return {nullptr, 0, 0};
-    return {w_at(n, k), a_.w_stride * 2, (kPanel + panels - 1) / panels};
+  // The block multiplied after `at`; behind the last one of the pass over `columns`, the first of the next pass.
+  Place after(Place at, Range columns) const {
+    if (at.n + kPanel < columns.end) return {at.n + kPanel, at.step};
+    if (at.step + block_steps_ < steps_) return {columns.begin, at.step + block_steps_};
+    return {columns.end, 0};
+  }
+  // Consists of whole tiles.
+  bool is_whole(Place at, int64_t end) const {
+    return at.n + kPanel <= end && (at.step + steps_at(at.step)) * kStepElements <= a_.k;
   }
 
-  // A block at the end of n or k: [k-step][two tiles], rows past `end` and elements past k are zero.
-  FK_AMX void copy_edge(int64_t n, int64_t end, int64_t k, std::byte* block) const {
-    const std::byte* w = w_at(n, k);
-    int64_t stride = a_.w_stride * 2, elements = k_size(k);
+  // Rows past `end` and elements past k are zero.
+  FK_AMX void copy_block(Place at, int64_t end, std::byte* block) const {
+    int64_t steps = steps_at(at.step), elements = a_.k - at.step * kStepElements;
     for (int64_t r = 0; r < kPanel; ++r)
-      for (int64_t i = 0; i < elements; i += kStepElements) {
-        __mmask32 mask = n + r < end ? avx512::first32(elements - i) : 0;
-        _mm512_store_si512(block + i / kStepElements * kStepBytes + r * 64,
-                           _mm512_maskz_loadu_epi16(mask, w + r * stride + i * 2));
+      for (int64_t s = 0; s < steps; ++s) {
+        __mmask32 mask = at.n + r < end ? avx512::first32(elements - s * kStepElements) : 0;
+        _mm512_store_si512(block + s * kStepBytes + r * 64,
+                           _mm512_maskz_loadu_epi16(mask, w_at(at) + r * a_.w_stride * 2 + s * 64));
       }
   }
 
-  // sums += block * panel, both [step][two tiles]. With kCopy the block is taken from the rows of w and left behind.
+  struct PanelTask {
+    std::byte* block;    // [step][two tiles] of w
+    const std::byte* w;  // rows to fill the block from, or null
+    const std::byte* x;  // [step][two tiles]
+    int64_t steps;
+    bool first;  // start from zero instead of from `sums`
+    const std::byte* sums;
+    std::byte* unsaved;
+  };
+
+  // sums (+)= block * x, left in the tiles. What was in them goes to `unsaved` first, each tile just before it is
+  // needed: stored all at once they would hold up the products behind them.
   template <bool kCopy>
-  FK_AMX static void multiply_panel(std::byte* block, const std::byte* x, int64_t steps, std::byte* sums, bool first,
-                                    Prefetch next, const std::byte* w, int64_t w_stride) {
+  FK_AMX static void multiply_panel(PanelTask task, const Prefetch& ahead) {
     asm volatile("" ::: "memory");  // tile loads do not tell the compiler that they read what was stored before
-    if (first) {
+    load_step<kCopy>(task, ahead.stride);
+    _tile_stored(0, task.unsaved, 64);
+    if (task.first)
       _tile_zero(0);
+    else
+      _tile_loadd(0, task.sums, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_stored(1, task.unsaved + 1024, 64);
+    if (task.first)
       _tile_zero(1);
+    else
+      _tile_loadd(1, task.sums + 1024, 64);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_stored(2, task.unsaved + 2048, 64);
+    if (task.first)
       _tile_zero(2);
+    else
+      _tile_loadd(2, task.sums + 2048, 64);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_stored(3, task.unsaved + 3072, 64);
+    if (task.first)
       _tile_zero(3);
-    } else {
-      _tile_loadd(0, sums, 64);
-      _tile_loadd(1, sums + 1024, 64);
-      _tile_loadd(2, sums + 2048, 64);
-      _tile_loadd(3, sums + 3072, 64);
-    }
-    for (int64_t s = 0; s < steps; ++s) {
-      _tile_stream_loadd(6, x, 64);
-      _tile_stream_loadd(7, x + 1024, 64);
-      if constexpr (kCopy) {
-        _tile_stream_loadd(4, w, w_stride);
-        _tile_stored(4, block, 64);
-        _tile_stream_loadd(5, w + 16 * w_stride, w_stride);
-        _tile_stored(5, block + 1024, 64);
-        w += 64;
-      } else {
-        _tile_stream_loadd(4, block, 64);
-        _tile_stream_loadd(5, block + 1024, 64);
-      }
-      for (int i = 0; i < 4; ++i) _mm_prefetch(sums + kSumsBytes + (s * 4 + i) * 64, _MM_HINT_T0);
-      for (int64_t r = 0; r < next.rows; ++r) _mm_prefetch(next.w + r * next.stride_bytes + s * 64, _MM_HINT_T1);
+    else
+      _tile_loadd(3, task.sums + 3072, 64);
+    _tile_dpbf16ps(3, 5, 7);
+    prefetch(task, ahead, 0);
+    for (int64_t s = 1; s < task.steps; ++s) {
+      load_step<kCopy>(task, ahead.stride);
+      prefetch(task, ahead, s);
       _tile_dpbf16ps(0, 4, 6);
       _tile_dpbf16ps(1, 4, 7);
       _tile_dpbf16ps(2, 5, 6);
       _tile_dpbf16ps(3, 5, 7);
-      x += kStepBytes;
-      block += kStepBytes;
     }
+  }
+
+  template <bool kCopy>
+  FK_AMX_INLINE static void load_step(PanelTask& task, int64_t w_stride) {
+    _tile_stream_loadd(6, task.x, 64);
+    _tile_stream_loadd(7, task.x + 1024, 64);
+    if constexpr (kCopy) {
+      _tile_stream_loadd(4, task.w, w_stride);
+      _tile_stored(4, task.block, 64);
+      _tile_stream_loadd(5, task.w + 16 * w_stride, w_stride);
+      _tile_stored(5, task.block + 1024, 64);
+      task.w += 64;
+    } else {
+      _tile_loadd(4, task.block, 64);
+      _tile_loadd(5, task.block + 1024, 64);
+    }
+    task.x += kStepBytes;
+    task.block += kStepBytes;
+  }
+
+  FK_AMX_INLINE static void prefetch(const PanelTask& task, const Prefetch& ahead, int64_t s) {
+    for (int i = 0; i < 4; ++i) _mm_prefetch(task.sums + kSumsBytes + (s * 4 + i) * 64, _MM_HINT_T0);
+    for (int64_t r = 0; r < ahead.rows; ++r) _mm_prefetch(ahead.w + r * ahead.stride + s * 64, _MM_HINT_T1);
+  }
+
+  FK_AMX static void save(std::byte* sums) {
     _tile_stored(0, sums, 64);
     _tile_stored(1, sums + 1024, 64);
     _tile_stored(2, sums + 2048, 64);
     _tile_stored(3, sums + 3072, 64);
-  }
-
-  // Writing lines of y that are in no cache would hold up the stores behind them for longer than a panel takes.
-  FK_AMX void prefetch_output(int64_t m, int64_t n) const {
-    auto bytes = static_cast<int64_t>(dtype_size(a_.y_dtype));
-    auto* y = static_cast<const std::byte*>(a_.y) + ((row_ + m) * a_.y_stride + n) * bytes;
-    for (int64_t i = 0; i < at_most(kPanel, rows_ - m); ++i)
-      for (int64_t line = 0; line < bytes / 2; ++line)
-        _mm_prefetch(y + i * a_.y_stride * bytes + line * 64, _MM_HINT_T1);
+    asm volatile("" ::: "memory");
   }
 
   // Tiles of sums are [n half][m half][16 n][16 m].
@@ -248,19 +267,19 @@ class Pass {
     }
   }
 
-  const std::byte* w_at(int64_t n, int64_t k) const {
-    return static_cast<const std::byte*>(a_.w) + (n * a_.w_stride + k) * 2;
+  const std::byte* w_at(Place at) const {
+    return static_cast<const std::byte*>(a_.w) + (at.n * a_.w_stride + at.step * kStepElements) * 2;
   }
-  int64_t k_size(int64_t k) const { return at_most(kBlock, a_.k - k); }
+  int64_t steps_at(int64_t step) const { return at_most(block_steps_, steps_ - step); }
   // Blocks of k one after the other, in each the panels.
-  std::byte* panel(int64_t k, int64_t p) const {
-    int64_t steps = (k_size(k) + kStepElements - 1) / kStepElements;
-    return packed_ + (k / kStepElements * panels_ + steps * p) * kStepBytes;
+  std::byte* panel(int64_t step, int64_t p) const {
+    return packed_ + (step * panels_ + steps_at(step) * p) * kStepBytes;
   }
 
   const MatmulArgs& a_;
   int64_t row_, rows_, panels_;
-  Blocking blocking_;
+  int64_t steps_, block_steps_;  // of k, and of a block of k
+  ScratchPerThread workspaces_;
   std::byte* packed_;
 };
 
@@ -269,8 +288,8 @@ class Pass {
 void matmul_amx_bf16(const MatmulArgs& args, ThreadPool& pool) {
   if (args.m == 0 || args.n == 0 || args.k == 0) return matmul_portable(args, pool);
   int64_t threads = pool.threads();
-  for (int64_t row = 0; row < args.m; row += kChunkRows) {
-    Pass pass(args, row, at_most(kChunkRows, args.m - row), threads);
+  for (int64_t row = 0; row < args.m; row += kPassRows) {
+    Pass pass(args, row, threads);
     pool.on_all([&](int thread) { pass.pack(thread, threads); });
     pool.on_all([&](int thread) { pass.multiply(thread, threads); });
   }

@@ -131,9 +131,9 @@ FK_AVX2 void pack(const PackTask& task) {
   }
 }
 
-FK_AVX2 void widen_bf16(const WidenTask& task) {
+FK_AVX2 void widen_bf16(const CopyTask& task) {
   auto* w = static_cast<const bf16*>(task.w);
-  auto* wide = static_cast<float*>(task.wide);
+  auto* wide = static_cast<float*>(task.copy);
   int64_t k = 0;
   for (; k + 8 <= task.k; k += 8) _mm256_storeu_ps(wide + k, load8(w + k));
   for (; k < task.k; ++k) wide[k] = static_cast<float>(w[k]);

@@ -27,9 +27,9 @@ class Pass {
         width_(kernel.lanes * kernel.vectors),
         k_block_(kernel.steps * kernel.k_per_step),
         c_stride_(padded_ + kPadding),
-        wide_floats_(kernel.widen != nullptr ? kColumns * k_block_ : 0),
+        copy_floats_(kernel.copy != nullptr ? kColumns * k_block_ : 0),
         element_(static_cast<int64_t>(dtype_size(args.dtype))),
-        panels_(panel_scratch(), threads, (wide_floats_ + (kColumns + kMaxGroup) * c_stride_) * 4) {
+        panels_(panel_scratch(), threads, (copy_floats_ + (kColumns + kMaxGroup) * c_stride_) * 4) {
     int64_t blocks = (a_.k + k_block_ - 1) / k_block_;
     packed_ =
         reinterpret_cast<float*>(shared_scratch().at_least(static_cast<size_t>(blocks * kernel.steps * padded_) * 4));
@@ -46,16 +46,16 @@ class Pass {
   }
 
   void multiply(int64_t thread, int64_t threads) const {
-    auto* wide = reinterpret_cast<float*>(panels_.of(thread));
-    float* c = wide + wide_floats_;
+    auto* copies = reinterpret_cast<float*>(panels_.of(thread));
+    float* c = copies + copy_floats_;
     Range mine = split_range(a_.n, kernel_.group, thread, threads);
     for (int64_t n = mine.begin; n < mine.end; n += kColumns) {
       int64_t columns = std::min(kColumns, mine.end - n);
       for (int64_t k = 0; k < a_.k; k += k_block_) {
         const void* w[kColumns + kMaxGroup];
-        for (int64_t i = 0; i < columns + kMaxGroup; ++i) w[i] = weights(n, std::min(i, columns - 1), k, wide);
-        for (int64_t i = 0; kernel_.widen != nullptr && i < columns; ++i)
-          kernel_.widen({at(a_.w, (n + i) * a_.w_stride + k), k_size(k), wide + i * k_block_});
+        for (int64_t i = 0; i < columns + kMaxGroup; ++i) w[i] = weights(n, std::min(i, columns - 1), k, copies);
+        for (int64_t i = 0; kernel_.copy != nullptr && i < columns; ++i)
+          kernel_.copy({at(a_.w, (n + i) * a_.w_stride + k), k_size(k), copies + i * k_block_});
         for (int64_t p = 0; p < padded_; p += width_)
           for (int64_t g = 0; g < columns; g += kernel_.group)
             kernel_.multiply({panel(k, p), panel_width(p), w + g, k_size(k), c + g * c_stride_ + p, c_stride_, k == 0});
@@ -69,8 +69,8 @@ class Pass {
 
  private:
   // Where the kernel finds row n + i of w from k on.
-  const void* weights(int64_t n, int64_t i, int64_t k, const float* wide) const {
-    return kernel_.widen == nullptr ? at(a_.w, (n + i) * a_.w_stride + k) : wide + i * k_block_;
+  const void* weights(int64_t n, int64_t i, int64_t k, const float* copies) const {
+    return kernel_.copy == nullptr ? at(a_.w, (n + i) * a_.w_stride + k) : copies + i * k_block_;
   }
   const void* at(const void* base, int64_t element) const {
     return static_cast<const std::byte*>(base) + element * element_;
@@ -86,7 +86,7 @@ class Pass {
   const MatmulArgs& a_;
   const BlockedKernel& kernel_;
   int64_t row_, rows_, padded_, width_, k_block_;
-  int64_t c_stride_, wide_floats_;  // of what each thread keeps: rows of w in f32, then sums
+  int64_t c_stride_, copy_floats_;  // of what each thread keeps: copied rows of w, then sums
   int64_t element_;
   ScratchPerThread panels_;
   float* packed_;

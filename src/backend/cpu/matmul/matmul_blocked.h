@@ -1,5 +1,5 @@
 // Products of many rows with vector instructions: x is packed once so that a vector holds one k of several rows, and
-// weights are broadcast straight from the checkpoint's layout. A panel of x stays in the first-level cache while a
+// weights, in rows as they are stored, are broadcast. A panel of x stays in the first-level cache while a
 // block of weights passes by; that block and its sums stay in the second level.
 #pragma once
 
@@ -19,10 +19,10 @@ struct PackTask {
   void* panel;    // [steps][width]
 };
 
-struct WidenTask {
+struct CopyTask {
   const void* w;  // one row of k elements
   int64_t k;
-  void* wide;
+  void* copy;  // room for k floats
 };
 
 struct PanelTask {
@@ -50,9 +50,9 @@ struct BlockedKernel {
   int64_t vectors;  // vectors in the widest panel
   int64_t group;    // rows of w multiplied at a time
   int64_t k_per_step;
-  int64_t steps;  // of a block of k: its widest panel is 24 KiB, half of a first-level cache
+  int64_t steps;  // of a block of k: its widest panel, and a group of w, fit the first-level cache
   void (*pack)(const PackTask&);
-  void (*widen)(const WidenTask&);  // w to f32 before use; null when weights are multiplied as they are
+  void (*copy)(const CopyTask&);  // a row of w into what multiply() reads; null when that is w itself
   void (*multiply)(const PanelTask&);
   void (*store)(const StoreTask&);
 };

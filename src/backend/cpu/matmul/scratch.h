@@ -12,11 +12,12 @@ class Scratch {
  public:
   // At least `size_bytes`, page-aligned, contents undefined. Valid until the next call on the same object.
   std::byte* at_least(size_t size_bytes) {
-    if (buffer_.size() < size_bytes) buffer_ = Buffer(size_bytes);
+    if (buffer_.size() < size_bytes) buffer_ = Buffer(size_bytes < kHugePage ? kHugePage : size_bytes);
     return buffer_.data();
   }
 
  private:
+  static constexpr size_t kHugePage = size_t{2} << 20;  // less than one would come in small pages, and miss the TLB
   Buffer buffer_;
 };
 

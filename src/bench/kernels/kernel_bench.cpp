@@ -1,0 +1,131 @@
+#include "bench/kernels/kernel_bench.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+
+#include "candidate/runner/process_subject.h"
+#include "measure/timer.h"
+
+namespace fk {
+namespace {
+
+// Faster than this share of the floor is not fast but wrong: the floor is the best of several measurements, and reading
+// all inputs takes as long.
+constexpr double kImpossible = 0.7;
+// Below this a floor is shorter than what one call costs to make.
+constexpr double kSmallestFloor = 2e-6;
+
+uint64_t secret_seed() {
+  uint64_t seed = 0;
+  if (getrandom(&seed, sizeof seed, 0) != sizeof seed) throw Error("The system gave no random numbers.");
+  return seed >> 11;  // JSON readers hold 53 bits
+}
+
+void refuse(KernelResult& result, Verdict verdict, std::string sentence) {
+  result.verdict = verdict;
+  result.sentence = std::move(sentence);
+}
+
+}  // namespace
+
+double KernelResult::of_floor() const {
+  if (!timing || timing->failure || timing->paired.candidate.median <= 0) return 0;
+  return floor.seconds * 1e9 / timing->paired.candidate.median;
+}
+
+KernelResult failed_kernel(const Scenario& scenario, const Failure& failure) {
+  KernelResult result;
+  result.scenario = scenario;
+  refuse(result, failure.verdict, failure.sentence);
+  return result;
+}
+
+KernelResult bench_kernel(const Scenario& scenario, const std::string& library, const KernelOptions& options,
+                          KernelFloor& floors, const std::function<void(std::string_view)>& progress) {
+  const OperatorInfo& op = scenario.info();
+  Stopwatch watch;
+  KernelResult result;
+  result.scenario = scenario;
+  result.cost = op.cost(scenario.init, scenario.workload);
+
+  progress("judging");
+  JudgeOptions judging;
+  judging.seed = options.seed ? *options.seed : secret_seed();
+  judging.last_call = options.last_call;
+  judging.seconds = std::min(judging.seconds, options.timeout_s);
+  RunnerOptions runner;
+  runner.op = scenario.op;
+  runner.init = scenario.init;
+  runner.threads = options.timing.threads;
+  runner.timeout_ns = static_cast<int64_t>(std::min(options.timeout_s, 60.0) * 1e9);
+  {
+    ProcessSubject baseline(runner);
+    runner.library = library;
+    ProcessSubject candidate(runner);
+    result.judgement = judge(op, scenario.init, scenario.workload, candidate, baseline, judging);
+    candidate.process().finish();
+    if (result.judgement.passed() && candidate.process().failure())
+      refuse(result, candidate.process().failure()->verdict, candidate.process().failure()->sentence);
+    else
+      refuse(result, result.judgement.verdict, result.judgement.passed() ? "" : result.judgement.sentence);
+  }
+  if (!result.passed() || options.last_call) {
+    result.seconds = watch.elapsed_s();
+    return result;
+  }
+
+  progress("timing");
+  TimingOptions timing = options.timing;
+  timing.seed = judging.seed;
+  timing.timeout_ns = runner.timeout_ns;
+  timing.budget_s = std::max(1.0, options.timeout_s - watch.elapsed_s());
+  result.timing = time_pairs(op, scenario.init, scenario.workload, library, timing,
+                             [&](double done) { progress(fmt::format("timing {:.0f} %", 100 * done)); });
+  if (result.timing->failure) {
+    refuse(result, result.timing->failure->verdict, result.timing->failure->sentence);
+  } else {
+    result.floor = floors.floor(result.cost, scenario.workload.dtype, timing.cold);
+    double took = result.timing->paired.candidate.median * 1e-9;
+    if (result.floor.seconds > kSmallestFloor && took < kImpossible * result.floor.seconds)
+      refuse(result, Verdict::kImpossibleTime,
+             fmt::format(
+                 "It took {:.1f} us; moving its {:.2f} MB and doing its {:.2f} GFLOP takes this machine {:.1f} us.",
+                 took * 1e6, result.cost.bytes * 1e-6, (result.cost.matrix_flops + result.cost.vector_flops) * 1e-9,
+                 result.floor.seconds * 1e6));
+  }
+  result.seconds = watch.elapsed_s();
+  return result;
+}
+
+std::string explain(const KernelResult& r) {
+  const TimingResult* t = r.timing && !r.timing->failure ? &*r.timing : nullptr;
+  double flops = r.cost.matrix_flops + r.cost.vector_flops;
+  std::string text =
+      fmt::format("{} {}: at least {:.3f} MB moved and {:.3f} GFLOP done ({:.2f} FLOP a byte).\n", r.scenario.op,
+                  r.scenario.name, r.cost.bytes * 1e-6, flops * 1e-9, r.cost.bytes > 0 ? flops / r.cost.bytes : 0);
+  if (t == nullptr) return text + fmt::format("  Not timed: {}\n", r.sentence);
+  double took = t->paired.candidate.median * 1e-9;
+  bool by_memory = r.floor.bytes_s >= r.floor.flops_s;
+  text += fmt::format("  Floor {:.2f} us, set by {}; the candidate takes {:.2f} us, {:.0f} % of the floor.\n",
+                      r.floor.seconds * 1e6, by_memory ? "memory" : "arithmetic", took * 1e6, 100 * r.of_floor());
+  text += fmt::format("  Achieved {:.1f} GB/s (read speed at this size: {:.1f} GB/s) and {:.1f} GFLOP/s.\n",
+                      r.cost.bytes / took * 1e-9, r.floor.read_bytes_per_s * 1e-9, flops / took * 1e-9);
+  text +=
+      fmt::format("  Set-up (prepare) {:.2f} ms; peak memory of the process {:.0f} MiB, the baseline's {:.0f} MiB.\n",
+                  static_cast<double>(t->prepare_ns) * 1e-6, static_cast<double>(t->candidate_peak_kib) / 1024,
+                  static_cast<double>(t->baseline_peak_kib) / 1024);
+  if (r.of_floor() > 0.8)
+    text += "  It is near the floor: only moving less data (fusing with a neighbour) can help.\n";
+  else if (took < 5e-6)
+    text += "  A call of a few microseconds is mostly its overhead: look at waking threads and at set-up per call.\n";
+  else if (by_memory)
+    text +=
+        "  Look first at: vector loads and stores, passes over the same data, threads that share the rows evenly.\n";
+  else
+    text +=
+        "  Look first at: the matrix or dot-product instructions of this CPU, blocking for its registers and caches.\n";
+  return text;
+}
+
+}  // namespace fk

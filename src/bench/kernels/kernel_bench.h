@@ -1,0 +1,53 @@
+// Tier 1: one candidate on one scenario, judged first and timed only if it is right.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "bench/kernels/kernel_floor.h"
+#include "bench/kernels/pair_timer.h"
+#include "bench/scenarios/scenario.h"
+#include "core/json.h"
+#include "validate/judge.h"
+
+namespace fk {
+
+struct KernelOptions {
+  TimingOptions timing;
+  // Of the judgement. Empty: drawn from the system for each scenario and told afterwards, so that no candidate can have
+  // been written for it.
+  std::optional<uint64_t> seed;
+  std::optional<int> last_call;  // of the judgement: repeats it up to one call, and times nothing
+  double timeout_s = 300;        // of the scenario
+};
+
+struct KernelResult {
+  Scenario scenario;
+  Verdict verdict = Verdict::kCrashed;
+  std::string sentence;  // why it is not PASSED; empty where it is
+  Judgement judgement;
+  std::optional<TimingResult> timing;  // only of a candidate that passed
+  Cost cost;
+  Floor floor;
+  double seconds = 0;  // the whole scenario took
+
+  bool passed() const { return verdict == Verdict::kPassed; }
+  double of_floor() const;  // share of the floor the candidate reaches; 0 where it was not timed
+};
+
+// `library`: the candidate's shared object; empty: the baseline plays the candidate.
+KernelResult bench_kernel(const Scenario& scenario, const std::string& library, const KernelOptions& options,
+                          KernelFloor& floors, const std::function<void(std::string_view)>& progress);
+
+// A candidate that did not even build, on a scenario it therefore fails.
+KernelResult failed_kernel(const Scenario& scenario, const Failure& failure);
+
+// What limits the candidate and where to look first, in sentences, one a line.
+std::string explain(const KernelResult& result);
+
+Json to_json(const KernelResult& result);
+
+}  // namespace fk

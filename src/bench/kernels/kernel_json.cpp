@@ -1,0 +1,77 @@
+// KernelResult as JSON: the schema documented in docs/result-file.md.
+#include "bench/kernels/kernel_bench.h"
+#include "candidate/runner/message.h"
+
+namespace fk {
+namespace {
+
+Json summary(const Summary& s) {
+  return {{"median_ns", s.median}, {"q1_ns", s.q1},     {"q3_ns", s.q3}, {"min_ns", s.min},
+          {"p95_ns", s.p95},       {"cv", s.variation}, {"n", s.count}};
+}
+
+Json samples(const PairedSamples& launches) {
+  Json list = Json::array();
+  for (const auto& launch : launches) {
+    Json pairs = Json::array();
+    for (const TimePair& p : launch) pairs.push_back({p.baseline_ns, p.candidate_ns, drop_reason_name(p.dropped)});
+    list.push_back(std::move(pairs));
+  }
+  return list;
+}
+
+Json timing_json(const TimingResult& t) {
+  Json protections = Json::array();
+  for (const Protection& p : t.protections) protections.push_back({{"name", p.name}, {"on", p.on}, {"why", p.why}});
+  Json json = {{"calls_per_sample", t.calls_per_sample},
+               {"outputs_checked", t.outputs_checked},
+               {"prepare_ns", t.prepare_ns},
+               {"baseline_peak_kib", t.baseline_peak_kib},
+               {"candidate_peak_kib", t.candidate_peak_kib},
+               {"protections", protections}};
+  if (t.failure) return json;
+  const PairedResult& p = t.paired;
+  json["speedup"] = p.speedup();
+  json["speedup_low"] = p.speedup_interval().low;
+  json["speedup_high"] = p.speedup_interval().high;
+  json["speed_verdict"] = speed_verdict_name(p.verdict);
+  json["delta"] = p.delta;
+  json["control_error"] = p.control_error;
+  json["invalid"] = p.invalid;
+  json["pairs"] = p.pairs;
+  json["pairs_dropped"] = p.dropped_pairs();
+  json["baseline"] = summary(p.baseline);
+  json["candidate"] = summary(p.candidate);
+  json["baseline_wall_ns"] = t.baseline_wall_ns;
+  json["candidate_wall_ns"] = t.candidate_wall_ns;
+  json["samples"] = samples(t.samples);
+  json["control_samples"] = samples(t.control);
+  return json;
+}
+
+}  // namespace
+
+Json to_json(const KernelResult& r) {
+  Json json = {{"operator", r.scenario.op},
+               {"scenario", r.scenario.name},
+               {"models", r.scenario.models},
+               {"tp", r.scenario.tp},
+               {"count", r.scenario.count},
+               {"init", fields_to_json(r.scenario.init)},
+               {"workload", to_json(r.scenario.workload)},
+               {"verdict", verdict_name(r.verdict)},
+               {"sentence", r.sentence},
+               {"judgement", to_json(r.judgement)},
+               {"bytes", r.cost.bytes},
+               {"matrix_flops", r.cost.matrix_flops},
+               {"vector_flops", r.cost.vector_flops},
+               {"seconds", r.seconds}};
+  if (r.timing) json["timing"] = timing_json(*r.timing);
+  if (r.timing && !r.timing->failure) {
+    json["floor_ns"] = r.floor.seconds * 1e9;
+    json["of_floor"] = r.of_floor();
+  }
+  return json;
+}
+
+}  // namespace fk

@@ -1,0 +1,29 @@
+// capture: the scenarios of a real run of a model, with how often each occurred.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bench/scenarios/scenario.h"
+#include "core/thread_pool.h"
+#include "engine/model.h"
+
+namespace fk {
+
+struct CaptureOptions {
+  std::vector<std::vector<int64_t>> prompts;  // of token ids; run together as one batch
+  int64_t decode_tokens = 8;                  // after each prompt, greedily
+  bool golden = false;                        // keep the values of integer inputs and the blocks of the KV cache
+};
+
+struct Capture {
+  std::vector<Scenario> scenarios;
+  std::vector<std::string> unmatched;  // calls that are no scenario because no workload explains their shapes
+  int64_t tensors = 0;                 // in the golden file
+};
+
+// Writes the scenarios to `path` and real values, where asked for, to the .safetensors file of the same name beside it.
+Capture capture_to_file(const Model& model, ThreadPool& pool, const CaptureOptions& options, const std::string& path);
+
+}  // namespace fk

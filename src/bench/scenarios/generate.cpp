@@ -1,0 +1,157 @@
+#include "bench/scenarios/generate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+#include "bench/scenarios/dry_run.h"
+#include "bench/scenarios/name_calls.h"
+#include "bench/scenarios/recorder.h"
+#include "core/closest.h"
+#include "core/error.h"
+#include "engine/model.h"
+#include "engine/sampler.h"
+#include "models/catalog.h"
+
+namespace fk {
+namespace {
+
+std::vector<const CatalogEntry*> selected_models(const ScenarioSelection& selection) {
+  std::vector<const CatalogEntry*> chosen;
+  std::vector<std::string> names;
+  for (const CatalogEntry& entry : catalog()) {
+    names.push_back(entry.name);
+    bool named = std::any_of(selection.models.begin(), selection.models.end(),
+                             [&](const std::string& prefix) { return entry.name.starts_with(prefix); });
+    if (selection.models.empty() ? !entry.hf_id.empty() : named) chosen.push_back(&entry);
+  }
+  for (const std::string& prefix : selection.models)
+    if (std::none_of(names.begin(), names.end(), [&](const std::string& n) { return n.starts_with(prefix); }))
+      throw Error("No model of the catalog is named '{}'{}; `fastkernels list` shows them all.", prefix,
+                  did_you_mean(prefix, names));
+  return chosen;
+}
+
+// What an engine does with the logits of a step: greedy for all sequences, or drawn.
+void dry_run_sampler(Sampler& sampler, int64_t sequences, int64_t vocab, CallObserver& observer) {
+  struct Observed final : CallObserver {
+    explicit Observed(CallObserver& next) : next_(next) {}
+    bool before_call(const Node& node, const Context& ctx, Args args) override {
+      next_.before_call(node, ctx, args);
+      return false;
+    }
+    CallObserver& next_;
+  } leave_out(observer);
+  ThreadPool pool(1);
+  Arena arena;
+  Context ctx{.pool = pool, .arena = arena, .observer = &leave_out};
+  View logits = shape_only({{sequences, vocab}, DType::kF32});
+  std::vector<int64_t> steps(static_cast<size_t>(sequences), 0);
+  for (double temperature : {0.0, 0.8}) {
+    std::vector<SamplingParams> params(static_cast<size_t>(sequences), SamplingParams{.temperature = temperature});
+    sampler.pick(ctx, logits, params, steps);
+  }
+}
+
+class Collection {
+ public:
+  // Takes the calls of one step of a model; those known already gain a model.
+  void add(std::vector<RecordedCall> calls, const std::string& model, int64_t tp, const std::string& step) {
+    for (RecordedCall& call : calls) call.step = step;
+    name_calls(calls, fmt::format("{}/tp{}", model, tp));
+    for (RecordedCall& call : calls) {
+      Scenario& s = call.scenario;
+      auto [at, is_new] = by_call_.emplace(call_text(s), scenarios_.size());
+      if (is_new) {
+        s.models = {model};
+        s.tp = tp;
+        scenarios_.push_back(std::move(s));
+        continue;
+      }
+      Scenario& known = scenarios_[at->second];
+      if (known.models.back() != model &&
+          std::find(known.models.begin(), known.models.end(), model) == known.models.end())
+        known.models.push_back(model);
+      if (known.tp != tp && std::find(known.also_tp.begin(), known.also_tp.end(), tp) == known.also_tp.end())
+        known.also_tp.push_back(tp);
+    }
+  }
+
+  // Operators no model has: their contracts say what they must be able to do.
+  void add_contract_cases() {
+    std::set<std::string, std::less<>> seen;
+    for (const Scenario& s : scenarios_) seen.insert(s.op);
+    for (const OperatorInfo* op : Registry::instance().operators()) {
+      if (seen.contains(op->name)) continue;
+      for (const OperatorInfo::ErasedCase& c : op->cases()) {
+        if (c.workload.num_tokens() == 0) continue;  // nothing to time
+        Scenario s{.op = std::string(op->name), .name = "contract/" + name_part(c.label)};
+        s.init = c.init;
+        s.workload = c.workload;
+        for (const Field& f : s.init)
+          if (f.name == "tp_size") s.tp = std::get<int64_t>(f.value);
+        scenarios_.push_back(std::move(s));
+      }
+    }
+  }
+
+  std::vector<Scenario> take(const ScenarioSelection& selection) {
+    std::erase_if(scenarios_, [&](const Scenario& s) { return !selects(selection, s); });
+    std::stable_sort(scenarios_.begin(), scenarios_.end(), [](const Scenario& a, const Scenario& b) {
+      return std::pair(a.info().level, a.op) < std::pair(b.info().level, b.op);
+    });
+    return std::move(scenarios_);
+  }
+
+ private:
+  std::vector<Scenario> scenarios_;
+  std::unordered_map<std::string, size_t> by_call_;
+};
+
+}  // namespace
+
+GeneratedScenarios generate_scenarios(const ScenarioSelection& selection) {
+  if (!selection.target.empty()) Registry::instance().at(selection.target);
+  std::vector<int64_t> sizes = selection.tp;
+  if (sizes.empty()) sizes.assign(std::begin(kTpSizes), std::end(kTpSizes));
+  GeneratedScenarios result;
+  Collection collection;
+  for (const CatalogEntry* entry : selected_models(selection)) {
+    std::vector<Step> steps = steps_of_all_sizes(entry->config.max_position_embeddings);
+    for (int64_t tp : sizes) {
+      CausalLMConfig config = entry->config;
+      config.tp_size = tp;
+      config.tp_reduce = tp == 1;  // one process: there is nobody to add up with
+      std::unique_ptr<Node> root;
+      try {
+        root = build_model(config, dry_build_options());
+      } catch (const Error& impossible) {
+        result.left_out.push_back({fmt::format("{}/tp{}", entry->name, tp), impossible.what()});
+        continue;
+      }
+      for (const Step& step : steps) {
+        CallRecorder recorder;
+        Workload workload = Workload::batch(step.sequences);
+        workload.dtype = config.dtype;
+        dry_run(*root, workload, &recorder);
+        Sampler sampler(workload.num_sequences(), dry_build_options());
+        dry_run_sampler(sampler, workload.num_sequences(), config.vocab_size, recorder);
+        for (const std::string& call : recorder.unmatched())
+          result.left_out.push_back({fmt::format("{}/tp{}/{}: {}", entry->name, tp, step.name, call),
+                                     "its contract has no workload that makes these shapes"});
+        collection.add(std::move(recorder.calls()), entry->name, tp, step.name);
+      }
+    }
+  }
+  if (selection.models.empty()) collection.add_contract_cases();
+  if (std::any_of(sizes.begin(), sizes.end(), [](int64_t tp) { return tp > 1; }))
+    result.left_out.push_back({"allreduce over more than one rank",
+                               "this build has no process group, so a rank's part is computed and not added up"});
+  result.scenarios = collection.take(selection);
+  return result;
+}
+
+}  // namespace fk

@@ -1,0 +1,30 @@
+// How much memory a scenario takes, worked out before any of it is taken.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "bench/scenarios/scenario.h"
+#include "measure/machine_limits.h"
+
+namespace fk {
+
+struct MemoryPlan {
+  uint64_t inputs_bytes = 0;
+  uint64_t weights_bytes = 0;
+  uint64_t outputs_bytes = 0;
+  uint64_t caches_bytes = 0;   // keys and values of all layers
+  uint64_t scratch_bytes = 0;  // between the parts of a composition
+
+  uint64_t total_bytes() const { return inputs_bytes + weights_bytes + outputs_bytes + caches_bytes + scratch_bytes; }
+};
+
+// Builds the operator without weights and runs it dry.
+MemoryPlan plan_memory(const Scenario& scenario);
+
+// Empty where `copies` times the plan fits into what is available; else one sentence with the numbers. A judge needs
+// more than one copy: inputs for both sides, and the oracle's in f64.
+std::string refuse_memory(const Scenario& scenario, const MemoryPlan& plan, const MemoryInfo& machine,
+                          double copies = 1);
+
+}  // namespace fk

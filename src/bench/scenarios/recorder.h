@@ -1,0 +1,69 @@
+// CallRecorder: what every operator of a run was called with, equal calls counted together.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "bench/scenarios/fit_workload.h"
+#include "bench/scenarios/scenario.h"
+#include "core/memory.h"
+
+namespace fk {
+
+// A call as a scenario without a name, and where in the tree it was first seen.
+struct RecordedCall {
+  Scenario scenario;
+  std::string path;
+  std::string step;                                    // the batch it was seen in: "decode-32", "prefill-9", "mixed-7"
+  std::vector<std::pair<std::string, Tensor>> golden;  // by argument: values of the integer inputs, where asked for
+  Tensor block_table;                                  // of the sequences of the workload; empty where none is needed
+};
+
+class CallRecorder final : public CallObserver {
+ public:
+  // `golden`: keep the values of integer inputs too, of the first of equal calls.
+  explicit CallRecorder(bool golden = false) : golden_(golden) {}
+
+  bool before_call(const Node& node, const Context& ctx, Args args) override;
+
+  std::vector<RecordedCall>& calls() { return calls_; }                     // in the order first seen
+  const std::vector<std::string>& unmatched() const { return unmatched_; }  // calls no workload explains
+
+ private:
+  // Operators built alike, wherever they stand.
+  struct Kind {
+    std::string text;
+    Fields init;
+  };
+
+  size_t kind_of(const Node& node);
+  void look_at(const AttentionMetadata& metadata);
+  std::string key_of(size_t kind, const Node& node, Args given) const;
+  size_t add(const Node& node, size_t kind, const Context& ctx, Args given);
+  void keep_golden(RecordedCall& call, const FittedWorkload& fitted, const Context& ctx, Args given);
+
+  bool golden_;
+  SeenBatch batch_;
+  std::string batch_key_;
+  std::string step_;
+  std::unordered_map<const Node*, size_t> kind_by_node_;
+  std::unordered_map<std::string, size_t> kind_by_text_;
+  std::vector<Kind> kinds_;
+  std::unordered_map<std::string, size_t> call_by_key_;       // kind, shapes and batch -> index into calls_
+  std::unordered_map<std::string, size_t> call_by_scenario_;  // what the scenario will say -> index into calls_
+  std::vector<RecordedCall> calls_;
+  std::vector<std::string> unmatched_;
+};
+
+// A layer of a model as if it were its only one: with the same arithmetic, its place in the KV cache first and what
+// only the rest of the model needs left out. Other constructors come back as they are.
+Fields as_only_layer(Fields init);
+
+// Equal for scenarios that ask for the same call, whatever their names and models.
+std::string call_text(const Scenario& scenario);
+
+}  // namespace fk

@@ -1,0 +1,104 @@
+// capture and capture-golden: run a model and write down what its operators were called with.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include "bench/scenarios/capture.h"
+#include "cli/model_options.h"
+#include "cli/output.h"
+#include "cli/prompt.h"
+#include "cli/table.h"
+#include "cli/verb.h"
+#include "core/error.h"
+#include "core/rng.h"
+
+namespace fk {
+namespace {
+
+class CaptureVerb final : public Verb {
+ public:
+  CaptureVerb(const std::string& name, const std::string& summary, bool golden)
+      : Verb(name, summary,
+             {fmt::format("fastkernels {} --model tiny-llama --load-format dummy --prompt-tokens 64 --out run.yaml",
+                          name),
+              fmt::format("fastkernels {} --model ./my-checkpoint --prompt 'The capital of France is' --prompt 'Once' "
+                          "--decode-tokens 32 --out run.yaml",
+                          name)}),
+        golden_(golden) {}
+
+  void add_flags(CLI::App& app) override {
+    add_model_options(app, model_);
+    auto* text = app.add_option("--prompt", prompts_, "Text to continue; several run together as one batch");
+    app.add_option("--prompt-tokens", prompt_tokens_, "Instead: a prompt of so many random tokens; several likewise")
+        ->check(CLI::Range(int64_t{1}, int64_t{1} << 24))
+        ->excludes(text);
+    app.add_option("--decode-tokens", options_.decode_tokens, "Tokens generated after each prompt")
+        ->check(CLI::Range(int64_t{0}, int64_t{1} << 20))
+        ->capture_default_str();
+    app.add_option("--out", out_, "File the scenarios are written to")->required()->type_name("FILE");
+  }
+
+  void run(const CommonOptions& common) override {
+    if (prompts_.empty() && prompt_tokens_.empty()) throw UsageError("Give a --prompt or --prompt-tokens.");
+    std::filesystem::path folder = std::filesystem::absolute(out_).parent_path();
+    if (!std::filesystem::is_directory(folder))
+      throw Error("There is no folder '{}' to write to; make it first.", folder.string());
+    ModelSource source = resolve_model(model_.model);
+    check_loadable(source, load_options(model_, source, common));
+    std::optional<Tokenizer> tokenizer;
+    if (!source.tokenizer.empty()) tokenizer = Tokenizer::from_file(source.tokenizer);
+    for (const std::string& prompt : prompts_)
+      options_.prompts.push_back(encode_prompt(prompt, tokenizer, source, model_));
+    for (size_t i = 0; i < prompt_tokens_.size(); ++i) {
+      Stream stream(common.seed, fmt::format("prompt {}", i));
+      options_.prompts.emplace_back();
+      for (int64_t k = 0; k < prompt_tokens_[i]; ++k)
+        options_.prompts.back().push_back(static_cast<int64_t>(
+            stream.below(static_cast<uint64_t>(k), static_cast<uint64_t>(source.config.vocab_size))));
+    }
+    options_.golden = golden_;
+    ThreadPool pool(common.threads);
+    TimedModel loaded = load_timed(model_, source, common, pool);
+    Capture capture = capture_to_file(loaded.model, pool, options_, out_);
+    report(capture, common);
+  }
+
+ private:
+  void report(const Capture& capture, const CommonOptions& common) const {
+    Table table({{"level", "LEVEL"}, {"operator", "OPERATOR"}, {"scenarios", "SCENARIOS"}, {"calls", "CALLS"}});
+    for (size_t i = 0; i < capture.scenarios.size();) {
+      const Scenario& first = capture.scenarios[i];
+      int64_t scenarios = 0, calls = 0;
+      for (; i < capture.scenarios.size() && capture.scenarios[i].op == first.op; ++i, ++scenarios)
+        calls += capture.scenarios[i].count;
+      table.add_row({first.info().level, first.op, scenarios, calls});
+    }
+    if (common.json) {
+      Json json = {{"file", out_}, {"operators", table.to_json()}, {"unmatched", capture.unmatched}};
+      if (golden_) json["golden_tensors"] = capture.tensors;
+      return print_out(dump_json(json) + "\n");
+    }
+    table.print(common);
+    if (common.csv) return;
+    print_out(fmt::format("\n{} scenarios in {}", capture.scenarios.size(), out_));
+    print_out(golden_ ? fmt::format(", {} tensors beside it\n", capture.tensors) : "\n");
+    for (const std::string& call : capture.unmatched)
+      print_out(fmt::format("left out: {}: its contract has no workload that makes these shapes\n", call));
+  }
+
+  bool golden_;
+  ModelOptions model_;
+  CaptureOptions options_;
+  std::vector<std::string> prompts_;
+  std::vector<int64_t> prompt_tokens_;
+  std::string out_;
+};
+
+CaptureVerb capture("capture", "Record the scenarios of a real run of a model", false);
+CaptureVerb capture_golden("capture-golden", "Record them with the real values of ids, positions and block tables",
+                           true);
+
+}  // namespace
+}  // namespace fk

@@ -1,0 +1,273 @@
+// kernels: judges and times candidates against their baselines, operator by operator.
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "bench/kernels/kernel_bench.h"
+#include "bench/kernels/result_file.h"
+#include "bench/scenarios/generate.h"
+#include "bench/scenarios/memory_plan.h"
+#include "bench/scenarios/scenario_file.h"
+#include "candidate/compile.h"
+#include "cli/kernels_report.h"
+#include "cli/output.h"
+#include "cli/table.h"
+#include "cli/verb.h"
+#include "measure/machine_info.h"
+#include "measure/timer.h"
+
+namespace fk {
+namespace {
+
+volatile sig_atomic_t g_interrupted = 0;
+
+// Ctrl-C ends the sweep after the scenario being measured; a second one ends the program.
+class InterruptGuard {
+ public:
+  InterruptGuard() {
+    struct sigaction action {};
+    action.sa_handler = [](int) { g_interrupted = 1; };
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    sigaction(SIGINT, &action, &before_);
+  }
+  ~InterruptGuard() { sigaction(SIGINT, &before_, nullptr); }
+
+ private:
+  struct sigaction before_ {};
+};
+
+std::string file_text(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+class Kernels final : public Verb {
+ public:
+  Kernels()
+      : Verb("kernels", "Judge and time candidate kernels against their baselines",
+             {"fastkernels create-stubs --target rms_norm   # then edit tasks/candidate/L1/rms_norm.cpp",
+              "fastkernels kernels --target rms_norm", "fastkernels kernels --model llama-3.1 qwen3 --tp 1 2 --json",
+              "fastkernels kernels --target silu_and_mul --filter decode --cold --explain",
+              "fastkernels kernels --self-test --target softmax   # the baseline against itself: PASSED and SAME"}) {}
+
+  void add_flags(CLI::App& app) override {
+    app.add_option("--target", select_.target, "Only this operator; without it, every operator that has a candidate");
+    app.add_option("--model", select_.models,
+                   "Scenarios of models whose names begin so, or `all`; llama-3.2-1b unless given");
+    app.add_option("--tp", select_.tp, "Scenarios of these tensor-parallel sizes; 1 unless given")
+        ->check(CLI::IsMember({1, 2, 4, 8}));
+    app.add_option("--level", select_.level, "Only operators of this level")->check(CLI::Range(1, 4));
+    app.add_option("--filter", select_.filter, "Only scenarios with this text in their name");
+    app.add_option("--scenarios", scenario_files_, "Scenario files instead of the catalog's shapes")
+        ->check(CLI::ExistingFile);
+    app.add_option("--num-warmup", timing_.warmups, "Rounds before timing, in each launch")
+        ->check(CLI::Range(0, 10000))
+        ->capture_default_str();
+    app.add_option("--num-runs", timing_.pairs, "Pairs of calls that are timed")
+        ->check(CLI::Range(5, 1000000))
+        ->capture_default_str();
+    app.add_option("--launches", timing_.launches, "Launches of the processes that the pairs are spread over")
+        ->check(CLI::Range(1, 1000))
+        ->capture_default_str();
+    app.add_flag("--cold,!--warm", timing_.cold, "Take every tensor out of the caches before each call");
+    app.add_option("--timeout", timeout_s_, "Seconds a scenario may take")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    app.add_option("--cxxflags", cxxflags_, "More flags for the candidate's compiler; recorded in the result");
+    app.add_option("--output-json", output_, "Result file; bench/results/kernels_<time>.json unless given");
+    app.add_flag("--resume", resume_, "Go on with an interrupted run of the same --output-json");
+    app.add_flag("--list", list_, "List the scenarios that would run, and run nothing");
+    app.add_flag("--self-test", self_test_, "The baseline plays the candidate: everything must be PASSED and SAME");
+    app.add_flag("--explain", explain_, "Say what limits each candidate and where to look first");
+    app.add_option("--repro", repro_, "Repeat one judged call: SEED or SEED:CALL, as a verdict names it");
+  }
+
+  void run(const CommonOptions& common) override {
+    machine_ = machine_info();
+    std::vector<KernelTarget> targets = choose_targets();
+    if (list_) return print_scenario_list(targets, common);
+    KernelOptions options = kernel_options(common);
+    ResultFile file(output_);
+    if (resume_ && output_.empty()) throw UsageError("--resume needs the --output-json of the run to go on with");
+    std::vector<Json> earlier;
+    if (resume_) earlier = file.journal();
+
+    ThreadPool pool(common.threads);
+    KernelFloor floors(pool);
+    InterruptGuard guard;
+    Progress progress(common);
+    std::vector<KernelRow> rows;
+    size_t total = 0, done = 0;
+    for (const KernelTarget& t : targets) total += t.scenarios.size();
+    Stopwatch watch;
+    for (KernelTarget& target : targets) {
+      if (g_interrupted != 0) break;
+      compile(target);
+      for (const Scenario& scenario : target.scenarios) {
+        if (g_interrupted != 0) break;
+        std::string left = done == 0 ? ""
+                                     : fmt::format(", {:.0f} s left", watch.elapsed_s() / static_cast<double>(done) *
+                                                                          static_cast<double>(total - done));
+        auto show = [&](std::string_view what) {
+          progress.show(fmt::format("[{}/{}{}] {} {}: {}", done + 1, total, left, scenario.op, scenario.name, what));
+        };
+        KernelRow row = earlier_row(earlier, target, scenario);
+        if (row.json.is_null()) {
+          row = measure(target, scenario, options, floors, show);
+          file.append(row.json);
+        }
+        rows.push_back(std::move(row));
+        ++done;
+      }
+    }
+    progress.show("");
+    Json document = make_document(targets, rows, common, g_interrupted != 0);
+    file.write(document, g_interrupted == 0);
+    print_rows(rows, document, file.path(), common, explain_);
+    if (g_interrupted != 0)
+      throw Error(
+          "Interrupted after {} of {} scenarios; what was measured is in {}, and --output-json {} --resume goes on.",
+          done, total, file.path(), file.path());
+    if (std::string failed = failure_sentence(rows); !failed.empty()) throw Error("{}", failed);
+  }
+
+ private:
+  std::vector<KernelTarget> choose_targets() {
+    if (select_.models.empty() && scenario_files_.empty()) select_.models = {"llama-3.2-1b"};
+    if (select_.models == std::vector<std::string>{"all"}) select_.models.clear();
+    if (select_.tp.empty() && scenario_files_.empty()) select_.tp = {1};
+    std::vector<KernelTarget> targets;
+    if (!select_.target.empty()) {
+      const OperatorInfo& op = Registry::instance().at(select_.target);
+      targets.push_back({&op, self_test_ ? "" : find_candidate(candidate_folder(), op).path});
+    } else if (self_test_) {
+      for (const OperatorInfo* op : Registry::instance().operators()) targets.push_back({op, ""});
+    } else {
+      for (const CandidateFile& c : find_candidates(candidate_folder())) targets.push_back({c.op, c.path});
+      if (targets.empty()) throw Error("{}", no_candidates_sentence(candidate_folder()));
+    }
+    std::vector<Scenario> all;
+    if (scenario_files_.empty()) {
+      all = generate_scenarios(select_).scenarios;
+    } else {
+      for (const std::string& path : scenario_files_)
+        for (Scenario& s : read_scenarios(path)) all.push_back(std::move(s));
+    }
+    for (KernelTarget& t : targets)
+      for (const Scenario& s : all)
+        if (s.op == t.op->name && selects(select_, s)) t.scenarios.push_back(s);
+    std::erase_if(targets, [](const KernelTarget& t) { return t.scenarios.empty(); });
+    if (targets.empty())
+      throw Error("No scenario matches; `fastkernels kernels --list --model all` shows those there are.");
+    return targets;
+  }
+
+  KernelOptions kernel_options(const CommonOptions& common) {
+    KernelOptions options;
+    options.timing = timing_;
+    options.timing.threads = common.threads;
+    options.timeout_s = timeout_s_;
+    if (!repro_.empty()) {
+      size_t colon = repro_.find(':');
+      try {
+        options.seed = std::stoull(repro_.substr(0, colon));
+        if (colon != std::string::npos) options.last_call = std::stoi(repro_.substr(colon + 1));
+      } catch (const std::exception&) {
+        throw UsageError("--repro takes SEED or SEED:CALL, two numbers, not '{}'", repro_);
+      }
+    }
+    return options;
+  }
+
+  void compile(KernelTarget& target) const {
+    if (target.source_path.empty()) return;
+    CompileOptions options;
+    options.cxxflags = split_flags(cxxflags_);
+    target.source = file_text(target.source_path);
+    target.compiled = compile_candidate({target.op, target.source_path}, options);
+  }
+
+  // A result of the journal that was made from the same candidate and scenario.
+  static KernelRow earlier_row(const std::vector<Json>& earlier, const KernelTarget& target, const Scenario& scenario) {
+    for (const Json& line : earlier)
+      if (line.value("operator", "") == scenario.op && line.value("scenario", "") == scenario.name &&
+          line.value("candidate", "") == target.identity())
+        return {line};
+    return {};
+  }
+
+  KernelRow measure(const KernelTarget& target, const Scenario& scenario, const KernelOptions& options,
+                    KernelFloor& floors, const std::function<void(std::string_view)>& show) const {
+    KernelResult result;
+    if (target.compiled && target.compiled->failure) {
+      result = failed_kernel(scenario, *target.compiled->failure);
+    } else if (std::string too_big = refuse_memory(scenario, plan_memory(scenario), machine_.memory, kCopies);
+               !too_big.empty()) {
+      result = failed_kernel(scenario, {Verdict::kInvalidTask, too_big});
+    } else {
+      result = bench_kernel(scenario, target.compiled ? target.compiled->so_path : "", options, floors, show);
+    }
+    KernelRow row{to_json(result)};
+    row.json["candidate"] = target.identity();
+    row.json["explanation"] = explain(result);
+    if (!result.passed() && !result.judgement.failures.empty())
+      row.json["repro"] =
+          fmt::format("fastkernels kernels --target {} --model {} --filter {} --repro {}:{}", scenario.op,
+                      scenario.models.empty() ? "all" : scenario.models.front(), scenario.name, result.judgement.seed,
+                      result.judgement.failures.front().probe.call);
+    return row;
+  }
+
+  Json make_document(const std::vector<KernelTarget>& targets, const std::vector<KernelRow>& rows,
+                     const CommonOptions& common, bool interrupted) const {
+    Json candidates = Json::array();
+    for (const KernelTarget& t : targets) {
+      Json c = {{"operator", t.op->name}, {"level", t.op->level}, {"path", t.source_path}, {"identity", t.identity()}};
+      if (t.compiled) {
+        c["source"] = t.source;
+        c["command"] = t.compiled->command;
+        c["build_log"] = t.compiled->log;
+        c["build_seconds"] = t.compiled->seconds;
+        c["build_from_cache"] = t.compiled->from_cache;
+      }
+      candidates.push_back(std::move(c));
+    }
+    Json results = Json::array();
+    for (const KernelRow& r : rows) results.push_back(r.json);
+    return {{"schema", kKernelsSchema},
+            {"version", FK_VERSION},
+            {"options",
+             {{"threads", common.threads},
+              {"num_runs", timing_.pairs},
+              {"num_warmup", timing_.warmups},
+              {"launches", timing_.launches},
+              {"cold", timing_.cold},
+              {"cxxflags", cxxflags_},
+              {"self_test", self_test_}}},
+            {"interrupted", interrupted},
+            {"machine", to_json(machine_)},
+            {"candidates", candidates},
+            {"results", results},
+            {"aggregate", aggregate_json(rows)}};
+  }
+
+  // Weights once; inputs and outputs for three runners, the judge's own and the oracle's in f64.
+  static constexpr double kCopies = 6;
+
+  MachineInfo machine_;
+  ScenarioSelection select_;
+  std::vector<std::string> scenario_files_;
+  TimingOptions timing_;
+  double timeout_s_ = 300;
+  std::string cxxflags_, output_, repro_;
+  bool resume_ = false, list_ = false, self_test_ = false, explain_ = false;
+};
+
+Kernels kernels;
+
+}  // namespace
+}  // namespace fk

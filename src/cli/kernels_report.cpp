@@ -1,0 +1,195 @@
+#include "cli/kernels_report.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+
+#include "cli/output.h"
+#include "cli/table.h"
+#include "measure/speed_aggregate.h"
+
+namespace fk {
+namespace {
+
+bool coloured() { return isatty(STDOUT_FILENO) != 0 && getenv("NO_COLOR") == nullptr; }
+
+std::string in_colour(const std::string& text, std::string_view verdict) {
+  if (!coloured()) return text;
+  const char* code = verdict == "PASSED" || verdict == "FASTER" ? "32" : verdict == "SAME" ? "36" : "31";
+  return fmt::format("\033[{}m{}\033[0m", code, text);
+}
+
+std::string time_text(double ns) {
+  if (ns < 1e3) return fmt::format("{:.0f} ns", ns);
+  if (ns < 1e6) return fmt::format("{:.2f} us", ns * 1e-3);
+  return fmt::format("{:.3f} ms", ns * 1e-6);
+}
+
+const Json* timing(const Json& row) {
+  auto t = row.find("timing");
+  return t != row.end() && t->contains("speedup") && row.value("verdict", "") == "PASSED" ? &*t : nullptr;
+}
+
+std::vector<ScenarioSpeed> speeds(const std::vector<KernelRow>& rows, const std::string& op) {
+  std::vector<ScenarioSpeed> list;
+  for (const KernelRow& r : rows) {
+    if (!op.empty() && r.json.value("operator", "") != op) continue;
+    ScenarioSpeed s;
+    s.name = r.json.value("scenario", "");
+    if (const Json* t = timing(r.json)) {
+      s.log_ratio = std::log(t->at("speedup").get<double>());
+      s.log_interval = {std::log(t->at("speedup_low").get<double>()), std::log(t->at("speedup_high").get<double>())};
+    } else {
+      s.failed = true;
+    }
+    list.push_back(std::move(s));
+  }
+  return list;
+}
+
+std::vector<std::string> operators_of(const std::vector<KernelRow>& rows) {
+  std::vector<std::string> names;
+  for (const KernelRow& r : rows)
+    if (auto op = r.json.value("operator", ""); names.empty() || names.back() != op) names.push_back(op);
+  return names;
+}
+
+Table result_table(const std::vector<KernelRow>& rows, const std::string& op, bool with_operator) {
+  std::vector<Table::Column> columns;
+  if (with_operator) columns.push_back({"operator", "OPERATOR"});
+  for (const auto& [key, title] :
+       std::initializer_list<std::pair<const char*, const char*>>{{"scenario", "SCENARIO"},
+                                                                  {"verdict", "VERDICT"},
+                                                                  {"err_ratio", "ERR_RATIO"},
+                                                                  {"baseline_ns", "BASELINE"},
+                                                                  {"candidate_ns", "CANDIDATE"},
+                                                                  {"speedup", "SPEEDUP"},
+                                                                  {"interval", "99 % INTERVAL"},
+                                                                  {"speed_verdict", "SPEED"},
+                                                                  {"of_floor", "% OF FLOOR"}})
+    columns.push_back({key, title});
+  Table table(columns);
+  for (const KernelRow& r : rows) {
+    if (!op.empty() && r.json.value("operator", "") != op) continue;
+    std::vector<Cell> cells;
+    if (with_operator) cells.emplace_back(r.json.value("operator", ""));
+    auto verdict = r.json.value("verdict", "");
+    cells.emplace_back(r.json.value("scenario", ""));
+    cells.push_back(Cell(Json(verdict), in_colour(verdict, verdict)));
+    cells.push_back(r.passed() ? Cell(r.json["judgement"].value("worst_ratio", 0.0), 2) : Cell());
+    if (const Json* t = timing(r.json)) {
+      auto baseline = t->at("baseline").at("median_ns").get<double>();
+      auto candidate = t->at("candidate").at("median_ns").get<double>();
+      auto low = t->at("speedup_low").get<double>(), high = t->at("speedup_high").get<double>();
+      auto speed = t->at("speed_verdict").get<std::string>();
+      if (!t->at("invalid").get<std::string>().empty()) speed = "INVALID";
+      cells.push_back(Cell(Json(baseline), time_text(baseline)));
+      cells.push_back(Cell(Json(candidate), time_text(candidate)));
+      cells.push_back(Cell(t->at("speedup"), fmt::format("{:.3f}x", t->at("speedup").get<double>())));
+      cells.push_back(Cell(Json(fmt::format("{:.6g}..{:.6g}", low, high)), fmt::format("{:.3f} .. {:.3f}", low, high)));
+      cells.push_back(Cell(Json(speed), in_colour(speed, speed)));
+      cells.push_back(Cell(r.json["of_floor"], fmt::format("{:.0f} %", 100 * r.json["of_floor"].get<double>())));
+    } else {
+      while (cells.size() < columns.size()) cells.emplace_back();
+    }
+    table.add_row(std::move(cells));
+  }
+  return table;
+}
+
+}  // namespace
+
+std::string KernelTarget::identity() const {
+  if (source_path.empty()) return "baseline";
+  if (!compiled || compiled->so_path.empty()) return "not built: " + source_path;
+  return std::filesystem::path(compiled->so_path).stem().string();
+}
+
+void print_scenario_list(const std::vector<KernelTarget>& targets, const CommonOptions& common) {
+  Table table({{"level", "LEVEL"},
+               {"operator", "OPERATOR"},
+               {"class", "CLASS"},
+               {"scenario", "SCENARIO"},
+               {"tp", "TP"},
+               {"tokens", "TOKENS"},
+               {"models", "MODELS"}});
+  for (const KernelTarget& t : targets)
+    for (const Scenario& s : t.scenarios) {
+      std::string models;
+      for (const std::string& m : s.models) models += (models.empty() ? "" : ", ") + m;
+      table.add_row({t.op->level, std::string(t.op->name), std::string(t.op->class_name), s.name, s.tp,
+                     s.workload.num_tokens(), Cell(Json(s.models), models)});
+    }
+  table.print(common);
+}
+
+Json aggregate_json(const std::vector<KernelRow>& rows) {
+  Json all = Json::object();
+  auto one = [&](const std::string& op) -> Json {
+    std::vector<ScenarioSpeed> list = speeds(rows, op);
+    SpeedAggregate a = aggregate_speed(list);
+    return {{"scenarios", a.scenarios}, {"passed", a.scenarios - a.failures},
+            {"failed", a.failures},     {"geometric_mean", a.geometric_mean},
+            {"low", a.interval.low},    {"high", a.interval.high},
+            {"worst", a.worst},         {"worst_scenario", a.worst_name},
+            {"credit", a.credit}};
+  };
+  for (const std::string& op : operators_of(rows)) all[op] = one(op);
+  return {{"operators", all}, {"overall", one("")}};
+}
+
+void print_rows(const std::vector<KernelRow>& rows, const Json& document, const std::string& path,
+                const CommonOptions& common, bool explain) {
+  if (common.json) return print_out(dump_json(document) + "\n");
+  if (common.csv) return result_table(rows, "", true).print(common);
+  for (const std::string& op : operators_of(rows)) {
+    const Json& a = document["aggregate"]["operators"][op];
+    print_out(fmt::format("{}\n", op) + result_table(rows, op, false).to_text());
+    std::string footer = fmt::format("{}/{} passed", a["passed"].get<size_t>(), a["scenarios"].get<size_t>());
+    auto refused = std::count_if(rows.begin(), rows.end(),
+                                 [&](const KernelRow& r) { return r.refused() && r.json.value("operator", "") == op; });
+    if (refused > 0) footer += fmt::format(", {} refused by the candidate", refused);
+    if (a["passed"].get<size_t>() > 0)
+      footer += fmt::format(", geometric mean {:.3f}x ({:.3f} .. {:.3f}), worst {:.3f}x in {}",
+                            a["geometric_mean"].get<double>(), a["low"].get<double>(), a["high"].get<double>(),
+                            a["worst"].get<double>(), a["worst_scenario"].get<std::string>());
+    print_out(footer + "\n\n");
+  }
+  for (const KernelRow& r : rows) {
+    if (!r.passed()) {
+      print_out(fmt::format("{} {}: {}: {}\n", r.json.value("operator", ""), r.json.value("scenario", ""),
+                            r.json.value("verdict", ""), r.json.value("sentence", "")));
+      if (r.json.contains("repro")) print_out(fmt::format("  again: {}\n", r.json["repro"].get<std::string>()));
+    } else if (const Json* t = timing(r.json); t != nullptr && !t->at("invalid").get<std::string>().empty()) {
+      print_out(fmt::format("{} {}: {}\n", r.json.value("operator", ""), r.json.value("scenario", ""),
+                            t->at("invalid").get<std::string>()));
+    }
+    if (explain) print_out(r.json.value("explanation", ""));
+  }
+  std::string off;
+  for (const KernelRow& r : rows)
+    if (r.json.contains("timing") && off.empty())
+      for (const Json& p : r.json["timing"]["protections"])
+        if (!p.at("on").get<bool>())
+          off += fmt::format("{}{} ({})", off.empty() ? "" : ", ", p.at("name").get<std::string>(),
+                             p.at("why").get<std::string>());
+  if (!off.empty()) print_out(fmt::format("Not available on this machine, so off: {}.\n", off));
+  print_out(fmt::format("Everything measured: {}\n", path));
+}
+
+std::string failure_sentence(const std::vector<KernelRow>& rows) {
+  size_t passed = 0, refused = 0;
+  for (const KernelRow& r : rows) {
+    passed += r.passed() ? 1 : 0;
+    refused += r.refused() ? 1 : 0;
+  }
+  if (passed + refused < rows.size())
+    return fmt::format("{} of {} scenarios did not pass.", rows.size() - passed - refused, rows.size());
+  return passed == 0 ? "No scenario was measured." : "";
+}
+
+}  // namespace fk

@@ -1,0 +1,43 @@
+// What `kernels` prints: the table of results, and the list of scenarios.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/scenarios/scenario.h"
+#include "candidate/compile.h"
+#include "cli/options.h"
+#include "core/json.h"
+
+namespace fk {
+
+// An operator that is judged: its candidate, or nothing where the baseline plays it.
+struct KernelTarget {
+  const OperatorInfo* op = nullptr;
+  std::string source_path;
+  std::vector<Scenario> scenarios = {};
+  std::string source = {};
+  std::optional<CompileResult> compiled = {};
+
+  // Names what was measured: the compiled object carries source, flags and compiler in its name.
+  std::string identity() const;
+};
+
+// One scenario's result as it stands in the result file.
+struct KernelRow {
+  Json json;
+  bool passed() const { return json.value("verdict", "") == "PASSED"; }
+  bool refused() const { return json.value("verdict", "") == "REFUSED"; }  // earns nothing, but is no error
+};
+
+void print_scenario_list(const std::vector<KernelTarget>& targets, const CommonOptions& common);
+
+// A table per operator, its footer, then the sentences of what failed.
+void print_rows(const std::vector<KernelRow>& rows, const Json& document, const std::string& path,
+                const CommonOptions& common, bool explain);
+
+Json aggregate_json(const std::vector<KernelRow>& rows);
+std::string failure_sentence(const std::vector<KernelRow>& rows);  // empty where nothing failed
+
+}  // namespace fk

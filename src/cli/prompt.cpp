@@ -1,0 +1,22 @@
+#include "cli/prompt.h"
+
+#include "core/error.h"
+
+namespace fk {
+
+std::vector<int64_t> encode_prompt(const std::string& text, const std::optional<Tokenizer>& tokenizer,
+                                   const ModelSource& source, const ModelOptions& options) {
+  if (tokenizer) {
+    std::vector<int32_t> ids = tokenizer->encode(text, true);
+    return {ids.begin(), ids.end()};
+  }
+  if (options.load_format != "dummy")
+    throw Error("There is no tokenizer.json in {}; add one, or give token ids instead of text.",
+                source.directory.empty() ? source.name : source.directory);
+  // Dummy weights have no language: any ids will do, and the bytes of the text are as good as any.
+  std::vector<int64_t> ids;
+  for (unsigned char byte : text) ids.push_back(byte % source.config.vocab_size);
+  return ids;
+}
+
+}  // namespace fk

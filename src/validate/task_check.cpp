@@ -1,0 +1,242 @@
+#include "validate/task_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+#include "validate/call_check.h"
+#include "validate/input_families.h"
+#include "validate/reference.h"
+
+namespace fk {
+namespace {
+
+using Rule = TaskFinding::Rule;
+using Clock = std::chrono::steady_clock;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+BuildOptions oracles_only() {
+  BuildOptions options;
+  options.oracle = true;
+  return options;
+}
+
+template <int kTimes>
+void times(const View& v, const Stream&) {
+  size_t step = dtype_size(v.dtype());
+  auto* at = static_cast<std::byte*>(v.data());
+  for (int64_t i = 0; i < v.numel(); ++i, at += step)
+    store_element(at, v.dtype(), kTimes * load_element(at, v.dtype()));
+}
+constexpr InputFamily kDoubledInputs = {"doubled", times<2>};
+constexpr InputFamily kDoubledWeights = {"doubled", nullptr, times<2>};
+constexpr InputFamily kOtherWeights = {"others", nullptr, times<-2>};
+
+bool is_metadata(const InputSpec& spec) { return spec.generator.kind > Generator::Kind::kConstant; }
+
+// A tensor like the reference, filled by `value(i)`.
+template <class Value>
+Tensor like(const View& reference, Value&& value) {
+  Tensor t(reference.spec());
+  size_t step = dtype_size(reference.dtype());
+  auto* at = static_cast<std::byte*>(t.view().data());
+  for (int64_t i = 0; i < reference.numel(); ++i, at += step) store_element(at, reference.dtype(), value(i));
+  return t;
+}
+
+double element(const View& v, int64_t i) {
+  return load_element(static_cast<const std::byte*>(v.data()) + static_cast<size_t>(i) * dtype_size(v.dtype()),
+                      v.dtype());
+}
+
+class TaskCheck {
+ public:
+  TaskCheck(const OperatorInfo& info, const Fields& init, const Workload& workload, Subject& baseline,
+            const TaskCheckOptions& options)
+      : options_(options),
+        baseline_(baseline),
+        tree_(info.build(init, oracles_only())),
+        reference_(info, init),
+        workload_(shrink(info, init, workload, options.oracle_seconds)),
+        params_(make_params(*tree_, options.seed)),
+        data_(make_call_inputs(*tree_, workload_, options.seed)) {}
+
+  TaskReport run() {
+    std::optional<Failure> failed = baseline_.bind(params_);
+    if (failed) {
+      find(Rule::kBaseline, fmt::format("The baseline could not be bound: {}", failed->sentence));
+      return std::move(report_);
+    }
+    reference_.bind(params_);
+    CallOutcome outcome = baseline_.call(data_, Placement::kNew);
+    truth_ = std::make_unique<CallTruth>(*tree_, workload_, data_, reference_, outcome, false);
+    if (!truth_->unusable().empty()) {
+      find(Rule::kBaseline, fmt::format("The baseline cannot be judged: {}.", truth_->unusable()));
+      return std::move(report_);
+    }
+    honest_margin(outcome);
+    cheat_margin();
+    constant();
+    inputs();
+    scale();
+    weights();
+    return std::move(report_);
+  }
+
+ private:
+  void find(Rule rule, std::string sentence) { report_.findings.push_back({rule, std::move(sentence)}); }
+
+  CallData same_inputs() const { return make_call_inputs(*tree_, workload_, options_.seed); }
+  uint64_t other_seed() const { return options_.seed ^ 0x9e3779b97f4a7c15u; }
+
+  bool in_time(std::string_view what) {
+    if (std::chrono::duration<double>(Clock::now() - start_).count() < options_.seconds) return true;
+    report_.notes.push_back(fmt::format("Whether {} matters was left out for lack of time.", what));
+    return false;
+  }
+
+  // Bounds by which the reference of other data is away from that of the task's.
+  double distance(const CallData& data) {
+    Expected moved = reference_.compute(data);
+    double most = 0;
+    for (const CallTruth::Item& item : truth_->items()) {
+      const Tensor& t = item.cache >= 0 ? moved.kv_cache[static_cast<size_t>(item.cache)]
+                                        : *moved.args[static_cast<size_t>(item.arg)];
+      most = std::max(most, compare(t, item.reference, item.bounds).ratio);
+    }
+    return most;
+  }
+
+  void honest_margin(const CallOutcome& outcome) {
+    report_.honest_margin = kInfinity;
+    for (const CallTruth::Item& item : truth_->items()) {
+      if (tree_->info().judge != nullptr && !item.is_state) continue;
+      double ratio = compare(*written_tensor(outcome, item), item.reference, item.bounds).ratio;
+      report_.honest_margin = std::min(report_.honest_margin, ratio > 0 ? 1 / ratio : kInfinity);
+    }
+    if (!(report_.honest_margin >= options_.honest_margin))
+      find(Rule::kHonestMargin,
+           fmt::format("The bounds are only {:.2f} times the baseline's own error, which leaves honest kernels too "
+                       "little room.",
+                       report_.honest_margin));
+  }
+
+  void cheat_margin() {
+    report_.cheat_margin = kInfinity;
+    for (const CallTruth::Item& item : truth_->items()) {
+      if (item.reference.numel() == 0) continue;
+      if (item.before != nullptr)
+        cheat(item, "leaving it as it was", [&](int64_t i) { return element(*item.before, i); });
+      if (item.is_state) continue;
+      cheat(item, "zeros", [](int64_t) { return 0.0; });
+      if (dtype_size(item.spec.dtype) >= 4 && dtype_size(workload_.dtype) >= 4 && dtype_is_float(item.spec.dtype))
+        cheat(item, "lower precision", [&](int64_t i) {
+          return static_cast<double>(static_cast<float>(bf16(static_cast<float>(element(item.reference, i)))));
+        });
+      for (size_t k = 0; k < data_.given.size(); ++k)
+        if (const auto& input = data_.given[k]; input && input->view().shape() == item.reference.shape())
+          cheat(item, fmt::format("a copy of '{}'", tree_->info().args[k].name),
+                [&](int64_t i) { return element(*input, i); });
+    }
+    if (!(report_.cheat_margin >= options_.cheat_margin))
+      find(Rule::kCheatMargin, fmt::format("{} would be off by only {:.2f} of what is allowed.", report_.cheapest_cheat,
+                                           report_.cheat_margin));
+  }
+
+  template <class Value>
+  void cheat(const CallTruth::Item& item, std::string_view name, Value&& value) {
+    double ratio = compare(like(item.reference, value), item.reference, item.bounds).ratio;
+    if (ratio >= report_.cheat_margin) return;
+    report_.cheat_margin = ratio;
+    report_.cheapest_cheat = fmt::format("{}: {}", item.name, name);
+  }
+
+  void constant() {
+    std::vector<Tensor> params = make_params(*tree_, other_seed());
+    reference_.bind(params);
+    if (!(distance(make_call_inputs(*tree_, workload_, other_seed())) >= options_.moved))
+      find(Rule::kConstant, "The output is the same whatever the inputs are.");
+    reference_.bind(params_);
+  }
+
+  void inputs() {
+    Inputs specs = tree_->info().inputs(tree_->init(), workload_);
+    for (size_t i = 0; i < specs.size(); ++i) {
+      if (!specs[i] || is_metadata(*specs[i]) || !in_time(tree_->info().args[i].name)) continue;
+      // Few draws change an index, so operators that give nothing else get several chances.
+      double moved = 0;
+      for (uint64_t k = 0; k < (only_integers() ? 16 : 1) && !(moved >= options_.moved); ++k) {
+        CallData data = same_inputs(), other = make_call_inputs(*tree_, workload_, other_seed() + k);
+        data.given[i] = std::move(other.given[i]);
+        moved = distance(data);
+      }
+      if (!(moved >= options_.moved))
+        find(Rule::kInput, fmt::format("The input '{}' does not matter.", tree_->info().args[i].name));
+    }
+  }
+
+  bool only_integers() const {
+    return std::all_of(truth_->items().begin(), truth_->items().end(),
+                       [](const auto& item) { return !dtype_is_float(item.spec.dtype); });
+  }
+
+  void weights() {
+    std::vector<ParamSpec> specs = collect_params(*tree_);
+    // Numbers of another sign and size: a norm's weights hardly differ from one draw to the next.
+    std::vector<Tensor> others = make_params(*tree_, other_seed());
+    apply_to_weights(kOtherWeights, others, options_.seed);
+    for (size_t i = 0; i < specs.size(); ++i) {
+      if (!in_time(specs[i].name)) continue;
+      std::swap(params_[i], others[i]);
+      reference_.bind(params_);
+      if (!(distance(data_) >= 1)) find(Rule::kWeight, fmt::format("The weight '{}' does not matter.", specs[i].name));
+      std::swap(params_[i], others[i]);
+    }
+    reference_.bind(params_);
+  }
+
+  // Of the inputs or of the weights: a norm undoes the one and follows the other.
+  void scale() {
+    if (only_integers()) return;  // an index does not grow
+    CallData data = same_inputs();
+    apply_to_inputs(kDoubledInputs, *tree_, workload_, data, options_.seed);
+    double moved = distance(data);
+    if (!params_.empty()) {
+      std::vector<Tensor> params = make_params(*tree_, options_.seed);
+      apply_to_weights(kDoubledWeights, params, options_.seed);
+      reference_.bind(params);
+      moved = std::max(moved, distance(data_));
+      reference_.bind(params_);
+    }
+    if (!(moved >= options_.moved)) find(Rule::kScale, "Doubling the inputs or the weights does not move the output.");
+  }
+
+  const TaskCheckOptions& options_;
+  Subject& baseline_;
+  std::unique_ptr<Node> tree_;
+  Reference reference_;
+  Workload workload_;
+  std::vector<Tensor> params_;
+  CallData data_;
+  std::unique_ptr<CallTruth> truth_;
+  TaskReport report_;
+  Clock::time_point start_ = Clock::now();
+};
+
+}  // namespace
+
+std::optional<Failure> TaskReport::failure() const {
+  if (valid()) return std::nullopt;
+  return Failure{Verdict::kInvalidTask, findings.front().sentence};
+}
+
+TaskReport check_task(const OperatorInfo& info, const Fields& init, const Workload& workload, Subject& baseline,
+                      const TaskCheckOptions& options) {
+  return TaskCheck(info, init, workload, baseline, options).run();
+}
+
+}  // namespace fk

@@ -1,0 +1,187 @@
+// The scenarios of the catalog: all of them are walked. Each is built and planned, and the small ones run.
+#include "bench/scenarios/generate.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "bench/scenarios/dry_run.h"
+#include "bench/scenarios/memory_plan.h"
+#include "bench/scenarios/recorder.h"
+#include "bench/scenarios/scenario_data.h"
+#include "engine/model.h"
+#include "measure/timer.h"
+#include "models/catalog.h"
+#include "tests/models/error_text.h"
+
+namespace fk {
+namespace {
+
+const GeneratedScenarios& all_published() {
+  static const GeneratedScenarios generated = generate_scenarios({});
+  return generated;
+}
+
+TEST(GenerateScenarios, EveryOperatorHasSomeAndNamesAreUnique) {
+  std::map<std::string, std::set<std::string>> names;
+  for (const Scenario& s : all_published().scenarios) {
+    EXPECT_TRUE(names[s.op].insert(s.name).second) << s.op << " " << s.name;
+    if (!s.name.starts_with("contract/")) {
+      EXPECT_TRUE(s.name.starts_with(s.models.at(0) + "/tp" + std::to_string(s.tp)));
+    }
+    EXPECT_GE(s.count, 1);
+  }
+  for (const OperatorInfo* op : Registry::instance().operators())
+    EXPECT_FALSE(names[std::string(op->name)].empty()) << op->name;
+  for (const LeftOut& l : all_published().left_out)
+    EXPECT_EQ(l.what.find(": "), std::string::npos) << l.what << ": every call must have a workload; " << l.reason;
+}
+
+// Every one is built, its inputs worked out and its memory planned; none is refused without numbers.
+TEST(GenerateScenarios, AllAreBuiltAndPlanned) {
+  MemoryInfo small{.total_bytes = 1 << 30, .available_bytes = 1 << 30};
+  size_t refused = 0;
+  for (const Scenario& s : all_published().scenarios) {
+    MemoryPlan plan = plan_memory(s);
+    EXPECT_GT(plan.total_bytes(), 0u) << s.op << " " << s.name;
+    Cost cost = s.info().cost(s.init, s.workload);
+    EXPECT_GT(cost.bytes, 0) << s.op << " " << s.name;
+    std::string why = refuse_memory(s, plan, small);
+    EXPECT_EQ(why.empty(), plan.total_bytes() <= small.available_bytes);
+    if (!why.empty() && ++refused < 5) expect_sentence(why, {"GiB", "1.00 GiB left", s.name.c_str()});
+  }
+  EXPECT_GT(refused, 0u);
+}
+
+TEST(GenerateScenarios, SmallOnesRun) {
+  ScenarioSelection tiny{.models = {"tiny-llama", "tiny-mistral", "tiny-qwen3", "tiny-gemma3"}, .tp = {1, 2, 4}};
+  std::vector<Scenario> scenarios = generate_scenarios(tiny).scenarios;
+  for (const Scenario& s : all_published().scenarios) scenarios.push_back(s);
+  ThreadPool pool(1);
+  std::vector<Tensor> outputs;
+  std::map<std::string, int> ran;
+  Stopwatch watch;
+  for (const Scenario& s : scenarios) {
+    Cost cost = s.info().cost(s.init, s.workload);
+    if (cost.bytes > 2e6 || cost.matrix_flops + cost.vector_flops > 2e7) continue;
+    if (ran[s.op] > 0 && watch.elapsed_s() > 20) continue;  // time-boxed, but no operator is left out
+    if (plan_memory(s).total_bytes() > (64u << 20)) continue;
+    ++ran[s.op];
+    ASSERT_NO_THROW(run_scenario_once(s, 7, pool, outputs)) << s.op << " " << s.name;
+    for (const Tensor& t : outputs)
+      if (dtype_is_float(t.view().dtype()) && t.view().numel() > 0) {
+        ASSERT_TRUE(std::isfinite(load_element(t.view().data(), t.view().dtype()))) << s.op << " " << s.name;
+      }
+  }
+  for (const OperatorInfo* op : Registry::instance().operators()) EXPECT_GT(ran[std::string(op->name)], 0) << op->name;
+}
+
+TEST(GenerateScenarios, ShapesAreThoseOfOneRank) {
+  auto one = [](const char* op, const char* name) -> const Scenario& {
+    for (const Scenario& s : all_published().scenarios)
+      if (s.op == op && s.name == name) return s;
+    throw Error("There is no scenario {} of {}.", name, op);
+  };
+  auto shape = [](const Scenario& s, size_t argument) { return scenario_inputs(s)[argument]->spec.shape; };
+  // llama-3.1-70b: 64 heads, 8 of keys and values, 28672 wide. llama-3-8b comes first in the catalog.
+  const Scenario& attention = one("attention", "llama-3.1-70b/tp8/decode-32");
+  EXPECT_EQ(shape(attention, 0), (Shape{32, 8 * 128}));
+  EXPECT_EQ(shape(attention, 1), (Shape{32, 128}));
+  EXPECT_EQ(attention.count, 80);
+  EXPECT_EQ(attention.workload.sequences.size(), 32u);
+  EXPECT_NE(attention.workload.sequences.front().context_len, attention.workload.sequences.back().context_len);
+  // Queries come out of one product with keys and values, so their rows lie apart.
+  EXPECT_EQ(attention.override_of("query")->strides, (std::vector<int64_t>{10 * 128, 1}));
+  EXPECT_EQ(shape(one("silu_and_mul", "llama-3-8b/tp4/decode-512"), 0), (Shape{512, 2 * 14336 / 4}));
+  EXPECT_EQ(shape(one("linear", "llama-3.1-70b/tp2/decode-8/down_proj"), 0), (Shape{8, 28672 / 2}));
+  // gemma3-1b has four heads and one of keys and values, which every rank holds.
+  EXPECT_EQ(shape(one("rotary_emb", "gemma3-1b/tp4/decode-8/rotary_emb"), 1), (Shape{8, 256}));
+  EXPECT_EQ(shape(one("rotary_emb", "gemma3-1b/tp4/decode-8/rotary_emb"), 2), (Shape{8, 256}));
+  EXPECT_EQ(shape(one("argmax", "llama-3-8b/tp1/decode-32"), 0), (Shape{32, 128256}));
+}
+
+TEST(GenerateScenarios, ImpossibleDivisionsAreLeftOutWithAReason) {
+  GeneratedScenarios eight = generate_scenarios({.models = {"gemma3-1b"}, .tp = {8}});
+  EXPECT_TRUE(eight.scenarios.empty());
+  ASSERT_FALSE(eight.left_out.empty());
+  EXPECT_EQ(eight.left_out[0].what, "gemma3-1b/tp8");
+  expect_sentence(eight.left_out[0].reason, {"4 attention heads cannot be divided over 8 ranks"});
+}
+
+TEST(GenerateScenarios, EqualCallsAreOneScenarioThatNamesTheirModels) {
+  for (const Scenario& s : all_published().scenarios) {
+    if (s.op != "rms_norm" || s.name != "llama-3-8b/tp1/decode-32/input_layernorm") continue;
+    EXPECT_EQ(s.models, (std::vector<std::string>{"llama-3-8b", "llama-3.1-8b", "mistral-7b"}));
+    EXPECT_EQ(s.also_tp, (std::vector<int64_t>{2, 4, 8}));
+    return;
+  }
+  FAIL() << "no such scenario";
+}
+
+TEST(GenerateScenarios, FlagsSelect) {
+  auto count = [](const ScenarioSelection& s) { return generate_scenarios(s).scenarios.size(); };
+  ScenarioSelection one{.models = {"qwen3-0.6b"}, .tp = {1}};
+  size_t all = count(one);
+  one.level = 3;
+  GeneratedScenarios layers = generate_scenarios(one);
+  EXPECT_LT(layers.scenarios.size(), all);
+  for (const Scenario& s : layers.scenarios) EXPECT_EQ(s.op, "qwen3_decoder_layer");
+  one.filter = "decode-8";
+  for (const Scenario& s : generate_scenarios(one).scenarios) EXPECT_NE(s.name.find("decode-8"), std::string::npos);
+  EXPECT_GT(count({.models = {"qwen3-0.6b"}, .tp = {1}, .target = "linear"}), 20u);
+  EXPECT_EQ(count({.models = {"qwen3-0.6b"}, .tp = {1}, .target = "gelu_and_mul"}), 0u);
+  expect_sentence(error_of([&] { count({.models = {"lama-3.1"}}); }), {"'lama-3.1'", "llama-3.1"});
+  expect_sentence(error_of([&] { count({.target = "rmsnorm"}); }), {"'rmsnorm'", "rms_norm"});
+}
+
+// Fusing layers into "the only layer" must not change what any part of them is.
+TEST(GenerateScenarios, ALayerAloneIsTheLayerInItsModel) {
+  const CatalogEntry* entry = find_catalog("gemma3-1b");
+  std::unique_ptr<Node> model = build_model(entry->config, dry_build_options());
+  auto parts = [](const Node& root) {
+    std::vector<std::string> list;
+    walk(root, [&](const Node& node, int depth) {
+      if (depth == 0) return;
+      Fields init = node.init();
+      for (Field& f : init)
+        if (f.name == "layer_index") f.value = int64_t{0};
+      list.push_back(std::string(node.info().name) + " " + fields_text(init));
+    });
+    return list;
+  };
+  int layers = 0;
+  for (const Node* layer : model->children()) {
+    if (layer->info().level != 3) continue;
+    ++layers;
+    std::unique_ptr<Node> alone = layer->info().build(as_only_layer(layer->init()), dry_build_options());
+    EXPECT_EQ(parts(*alone), parts(*layer)) << layer->path();
+    EXPECT_EQ(cache_shape(*alone).layers, 1);
+  }
+  EXPECT_EQ(layers, 26);
+}
+
+TEST(GenerateScenarios, StepsAreRaggedAndFitTheContext) {
+  for (int64_t max_context : {512, 8192, 131072}) {
+    std::vector<Step> steps = steps_of_all_sizes(max_context);
+    EXPECT_EQ(steps.size(), 11u);
+    for (const Step& step : steps) {
+      std::set<int64_t> lengths;
+      int64_t tokens = 0;
+      for (const Sequence& s : step.sequences) {
+        EXPECT_GE(s.query_len, 1);
+        EXPECT_LE(s.query_len + s.context_len, max_context) << step.name;
+        tokens += s.query_len;
+        lengths.insert(s.query_len + s.context_len);
+      }
+      EXPECT_TRUE(step.name.ends_with("-" + std::to_string(tokens))) << step.name << " " << tokens;
+      if (step.sequences.size() > 1) {
+        EXPECT_GT(lengths.size(), 1u) << step.name;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fk

@@ -1,0 +1,81 @@
+// Stubs and examples compile, load and agree with the float64 oracle on the operator's own cases, as baselines must: an
+// author starts from something that is right.
+#include "candidate/stubs.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "candidate/swap.h"
+#include "tests/candidate/work_folder.h"
+#include "tests/conformance/trial.h"
+
+namespace fk {
+namespace {
+
+// Calls that the candidate took, of all that its operator's cases make.
+struct Share {
+  int64_t candidate = 0;
+  int64_t all = 0;
+};
+
+Share examine_candidate(const CandidateFile& file) {
+  const OperatorInfo& op = *file.op;
+  WorkFolder folder;
+  swap_in({file}, folder.options());
+  ThreadPool pool(2);
+  Share share;
+  for (DType dtype : {DType::kBF16, DType::kF32}) {
+    for (const OperatorInfo::ErasedCase& which : op.cases()) {
+      conformance::Problem problem = conformance::make_problem(op, which, dtype);
+      // With the composition beside the candidate: its parts name the weights that the candidate is given.
+      std::unique_ptr<Node> node = op.build(problem.init, {});
+      for (auto placement : {conformance::Placement::kMisaligned, conformance::Placement::kStridedRows}) {
+        if (placement == conformance::Placement::kStridedRows && !problem.has_rows()) continue;
+        conformance::Verdict verdict = examine(problem, conformance::subject_of(*node), placement, pool);
+        EXPECT_EQ(verdict.refusal, "");
+        for (const std::string& fault : verdict.faults)
+          ADD_FAILURE() << fmt::format("{}, {}, case '{}': {}", file.path, dtype_name(dtype), which.label, fault);
+      }
+      for (const DispatchCount& count : collect_dispatches(*node)) {
+        if (count.op != op.name) continue;
+        share.all += count.calls;
+        if (count.implementation == kCandidateName) share.candidate += count.calls;
+      }
+    }
+  }
+  return share;
+}
+
+class Stubs : public testing::TestWithParam<const OperatorInfo*> {};
+
+TEST_P(Stubs, AgreeWithTheOracle) {
+  const OperatorInfo& op = *GetParam();
+  std::optional<std::string> text = stub_text(op);
+  ASSERT_TRUE(text.has_value());
+  WorkFolder folder;
+  Share share = examine_candidate(folder.candidate(std::string(op.name), *text));
+  EXPECT_EQ(share.candidate, share.all);
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, Stubs, testing::ValuesIn(Registry::instance().operators()),
+                         [](const auto& p) { return std::string(p.param->name); });
+
+class Examples : public testing::TestWithParam<std::string> {};
+
+// The better ones may leave some calls to the baseline, which is what refusing is for.
+TEST_P(Examples, AgreeWithTheOracle) {
+  std::vector<CandidateFile> files = find_candidates(GetParam());
+  EXPECT_GE(files.size(), 5u);
+  for (const CandidateFile& file : files) {
+    Share share = examine_candidate(file);
+    EXPECT_GE(2 * share.candidate, share.all) << file.path << " took " << share.candidate << " of " << share.all;
+  }
+}
+
+const std::string kExamples = FK_SOURCE_DIR "/tasks/candidate/examples";
+INSTANTIATE_TEST_SUITE_P(Ladder, Examples,
+                         testing::Values(kExamples + "/1_naive", kExamples + "/2_float", kExamples),
+                         [](const auto& p) { return fmt::format("step{}", p.index + 1); });
+
+}  // namespace
+}  // namespace fk

@@ -1,0 +1,118 @@
+// Candidates as a user meets them: stubs are written, models run with them, and what does not build is said once.
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "core/json.h"
+#include "tests/cli/program.h"
+
+namespace fk {
+namespace {
+
+namespace fs = std::filesystem;
+using Arguments = std::vector<std::string>;
+
+class CandidateVerbs : public testing::Test {
+ protected:
+  CandidateVerbs() {
+    std::string pattern = (fs::temp_directory_path() / "fastkernels-test-XXXXXX").string();
+    folder_ = mkdtemp(pattern.data());
+    setenv("FASTKERNELS_CANDIDATE_DIR", (folder_ / "candidate").c_str(), 1);
+    setenv("FASTKERNELS_HOME", (folder_ / "home").c_str(), 1);
+  }
+  ~CandidateVerbs() override {
+    unsetenv("FASTKERNELS_CANDIDATE_DIR");
+    unsetenv("FASTKERNELS_HOME");
+    fs::remove_all(folder_);
+  }
+
+  void write(const std::string& name, const std::string& text) const {
+    fs::path path = folder_ / "candidate" / name;
+    fs::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+  }
+  static Outcome generate(const Arguments& more = {}) {
+    Arguments arguments = {"generate", "--model",  "tiny-llama",   "--load-format", "dummy", "--dtype",
+                           "f32",      "--prompt", "Hello there!", "--max-tokens",  "6",     "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_program(arguments);
+  }
+  static void expect_failure(const Outcome& outcome, std::string_view words) {
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_NE(outcome.err.find(words), std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(CandidateVerbs, StubsAreWrittenAndNeverLost) {
+  Outcome first = run_program({"create-stubs", "--target", "rms_norm"});
+  EXPECT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_NE(first.out.find("L1/rms_norm.cpp written\n"), std::string::npos) << first.out;
+  write("L1/rms_norm.cpp", "my work");
+  Outcome second = run_program({"create-stubs", "--target", "rms_norm"});
+  EXPECT_NE(second.out.find("the file that was there is now "), std::string::npos) << second.out;
+  int kept = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(folder_ / "candidate" / "replaced"))
+    if (entry.is_regular_file() && entry.file_size() == 7) ++kept;
+  EXPECT_EQ(kept, 1);
+}
+
+TEST_F(CandidateVerbs, StubsAreSelected) {
+  Arguments llama = {"create-stubs", "--architecture", "llama", "--level", "2", "--json"};
+  Json rows = parse_json(run_program(llama).out, "output");
+  std::set<std::string> names;
+  for (const Json& row : rows) names.insert(row["operator"]);
+  EXPECT_TRUE(names.contains("llama_mlp"));
+  EXPECT_FALSE(names.contains("gemma_mlp"));
+  EXPECT_FALSE(names.contains("rms_norm"));
+  expect_failure(run_program({"create-stubs", "--target", "rms_nrom"}), "did you mean rms_norm");
+  expect_failure(run_program({"create-stubs", "--architecture", "lama"}), "did you mean llama");
+  expect_failure(run_program({"create-stubs", "--target", "rms_norm", "--level", "2"}), "leave one out");
+}
+
+TEST_F(CandidateVerbs, ModelsRunWithThem) {
+  Json baseline = parse_json(generate().out, "output");
+  EXPECT_TRUE(baseline["candidates"].empty());
+  run_program({"create-stubs", "--target", "silu_and_mul"});
+  run_program({"create-stubs", "--target", "llama_mlp"});
+  Outcome outcome = generate({"--cxxflags", "-O1 -funroll-loops"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  Json swapped = parse_json(outcome.out, "output");
+  EXPECT_EQ(swapped["token_ids"], baseline["token_ids"]);
+  ASSERT_EQ(swapped["candidates"].size(), 2u);
+  EXPECT_EQ(swapped["candidates"][0]["hidden"][0]["by"], "llama_mlp");
+  EXPECT_EQ(swapped["candidates"][1]["active_places"], 2);
+  EXPECT_TRUE(parse_json(generate({"--no-candidate-kernels"}).out, "output")["candidates"].empty());
+
+  Outcome timed = run_program({"ttft", "--model", "tiny-llama", "--load-format", "dummy", "--dtype", "f32", "--iters",
+                               "1", "--no-sequential", "--cxxflags", "-O1 -funroll-loops", "--json"});
+  ASSERT_EQ(timed.exit_code, 0) << timed.err;
+  Json result = parse_json(timed.out, "output");
+  int64_t calls = 0;
+  for (const Json& d : result["dispatches"])
+    if (d["operator"] == "llama_mlp" && d["implementation"] == "candidate") calls += d["calls"].get<int64_t>();
+  EXPECT_GT(calls, 0);
+  EXPECT_EQ(result["cxxflags"], "-O1 -funroll-loops");
+}
+
+TEST_F(CandidateVerbs, WhatIsWrongIsSaidInASentence) {
+  write("L1/rms_norm.cpp", "#include <fastkernels/candidate.h>\nint x = ;\n");
+  expect_failure(generate(), "L1/rms_norm.cpp:2:9: expected primary-expression");
+  EXPECT_EQ(generate({"--no-candidate-kernels"}).exit_code, 0);
+  write("L1/rms_norm.cpp",
+        "#include <fastkernels/candidate.h>\nclass RMSNorm : public fk::RMSNorm {\n public:\n"
+        "  using fk::RMSNorm::RMSNorm;\n  void forward(fk::Context&, fk::View, fk::View) override {}\n"
+        "};\nFK_CANDIDATE(RMSNorm)\n");
+  expect_failure(generate(), "void forward(fk::Context& ctx, fk::View x, fk::OptView residual,");
+  fs::remove(folder_ / "candidate/L1/rms_norm.cpp");
+  write("L2/softmax.cpp", "");
+  expect_failure(generate(), "move it to L1");
+}
+
+}  // namespace
+}  // namespace fk

@@ -1,0 +1,171 @@
+// The comparator against a second, plain implementation of the same rule, and against planted errors.
+#include "validate/compare.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+#include "core/memory.h"
+#include "core/rng.h"
+
+namespace fk::validate {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+using Fault = Comparison::Fault;
+
+Tensor tensor(const Shape& shape, DType dtype, const std::vector<double>& values) {
+  Tensor t(shape, dtype);
+  for (size_t i = 0; i < values.size(); ++i)
+    store_element(static_cast<std::byte*>(t.view().data()) + i * dtype_size(dtype), dtype, values[i]);
+  return t;
+}
+Bounds wide(double relative, double absolute) { return {relative, absolute, kInf, kInf}; }
+
+Fault fault_of(DType dtype, double got, double want, const Bounds& bounds) {
+  return compare(tensor({1}, dtype, {got}), tensor({1}, DType::kF64, {want}), bounds).fault;
+}
+
+// The rule once more, element by element, without a thought for speed.
+int64_t wrong_by_hand(const std::vector<double>& got, const std::vector<double>& want, double relative,
+                      double absolute) {
+  int64_t wrong = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    bool right = false;
+    if (std::isinf(want[i]))
+      right = got[i] == want[i];
+    else if (std::isfinite(got[i]))
+      right = std::fabs(got[i] - want[i]) <= absolute + relative * std::fabs(want[i]);
+    if (!right) ++wrong;
+  }
+  return wrong;
+}
+
+TEST(Compare, AgreesWithTheRuleByHand) {
+  Stream stream(7, "compare");
+  for (DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kF16}) {
+    for (uint64_t round = 0; round < 50; ++round) {
+      std::vector<double> want, got;
+      for (uint64_t i = 0; i < 24; ++i) {
+        uint64_t at = round * 1000 + i * 3;
+        want.push_back(stream.normal(at));
+        double x = want.back() * (1 + 0.02 * stream.normal(at + 1)) + 0.01 * stream.normal(at + 2);
+        if (stream.u32(at) % 40 == 0) x = stream.u32(at + 1) % 2 == 0 ? kNan : -kInf;
+        if (stream.u32(at) % 41 == 0) want.back() = kInf;
+        if (stream.u32(at) % 82 == 0) x = kInf;
+        got.push_back(x);
+      }
+      Tensor result = tensor({4, 6}, dtype, got);
+      std::vector<double> stored;
+      for (int64_t i = 0; i < 24; ++i) stored.push_back(get(result.view().reshape({24}), i));
+      Comparison c = compare(result, tensor({4, 6}, DType::kF64, want), wide(0.02, 0.01));
+      EXPECT_EQ(c.wrong, wrong_by_hand(stored, want, 0.02, 0.01));
+      EXPECT_EQ(c.ok(), c.wrong == 0);
+    }
+  }
+}
+
+TEST(Compare, OneUlpBeyondIsRefusedAndTheBoundItselfPasses) {
+  Bounds bounds = wide(0, 0x1p-10);
+  EXPECT_EQ(fault_of(DType::kF32, 1 + 0x1p-10, 1, bounds), Fault::kNone);
+  EXPECT_EQ(fault_of(DType::kF32, 1 - 0x1p-10, 1, bounds), Fault::kNone);
+  EXPECT_EQ(fault_of(DType::kF32, 1 + 0x1p-10 + 0x1p-23, 1, bounds), Fault::kElement);
+  EXPECT_EQ(fault_of(DType::kF32, 1 - 0x1p-10 - 0x1p-24, 1, bounds), Fault::kElement);
+}
+
+TEST(Compare, NanEqualsNothing) {
+  EXPECT_EQ(fault_of(DType::kF32, kNan, 1, wide(1e9, 1e9)), Fault::kElement);
+  EXPECT_EQ(fault_of(DType::kF32, kNan, kNan, wide(1e9, 1e9)), Fault::kReference);
+  EXPECT_EQ(fault_of(DType::kF32, 1, kNan, wide(1e9, 1e9)), Fault::kReference);
+}
+
+TEST(Compare, InfinitiesMatchInSign) {
+  EXPECT_EQ(fault_of(DType::kF32, kInf, kInf, {}), Fault::kNone);
+  EXPECT_EQ(fault_of(DType::kF32, -kInf, kInf, wide(1, 1)), Fault::kElement);
+  EXPECT_EQ(fault_of(DType::kF32, kInf, 1, wide(1, 1)), Fault::kElement);
+  EXPECT_EQ(fault_of(DType::kF32, 1, kInf, wide(1, 1)), Fault::kElement);
+  EXPECT_EQ(fault_of(DType::kF16, kInf, 1e6, {}), Fault::kNone) << "1e6 is an infinity in f16";
+  EXPECT_EQ(fault_of(DType::kF32, kInf, 1e6, wide(1, 1)), Fault::kElement);
+}
+
+TEST(Compare, IntegersAreExactInAllTheirBits) {
+  auto one = [](int64_t x) {
+    Tensor t({1}, DType::kI64);
+    t.ptr<int64_t>()[0] = x;
+    return t;
+  };
+  int64_t big = (int64_t{1} << 60) + 1;
+  EXPECT_TRUE(compare(one(big), one(big), {}).ok());
+  EXPECT_FALSE(compare(one(big), one(big - 1), wide(1, 1)).ok()) << "equal as doubles";
+}
+
+TEST(Compare, ShapeAndDtypeComeFirst) {
+  Tensor want = tensor({2, 3}, DType::kF64, std::vector<double>(6, 1));
+  Tensor turned = tensor({3, 2}, DType::kF32, std::vector<double>(6, 1));
+  EXPECT_EQ(compare(turned, want, wide(1, 1)).fault, Fault::kShape);
+  EXPECT_EQ(compare(turned, DType::kBF16, want, wide(1, 1)).fault, Fault::kDtype);
+}
+
+TEST(Compare, NamesTheWorstElement) {
+  std::vector<double> want(24, 1), got = want;
+  got[7] = 1.1;
+  got[17] = 3;
+  Comparison c = compare(tensor({2, 3, 4}, DType::kF32, got), tensor({2, 3, 4}, DType::kF64, want), wide(0.01, 0));
+  EXPECT_EQ(c.wrong, 2);
+  EXPECT_EQ(c.worst, (Shape{1, 1, 1}));
+  EXPECT_EQ(c.got, 3);
+  EXPECT_EQ(c.want, 1);
+  EXPECT_NEAR(c.ratio, 200, 1e-9);
+}
+
+TEST(Compare, SmallErrorsEverywhereBreakTheMeanSquare) {
+  std::vector<double> want(100, 1), got(100, 1 + 0x1p-8);
+  Bounds bounds{0, 0x1p-7, 0x1p-7, 0x1p-9};
+  EXPECT_EQ(compare(tensor({100}, DType::kF32, got), tensor({100}, DType::kF64, want), bounds).fault,
+            Fault::kMeanSquare);
+  bounds = {0, 0x1p-7, 0x1p-9, 1};
+  EXPECT_EQ(compare(tensor({100}, DType::kF32, got), tensor({100}, DType::kF64, want), bounds).fault, Fault::kLargest);
+}
+
+TEST(Compare, RowsThatMustStayAreExact) {
+  std::vector<double> before = {1, 2, 3, 4}, want = {1, 2, 5, 6}, got = {1, 2 + 0x1p-20, 5, 6 + 0x1p-20};
+  Tensor old = tensor({2, 2}, DType::kF32, before), reference = tensor({2, 2}, DType::kF64, want);
+  Comparison c = compare(tensor({2, 2}, DType::kF32, got), reference, wide(0.1, 0.1), &old.view());
+  EXPECT_EQ(c.wrong, 1);
+  EXPECT_EQ(c.worst, (Shape{0, 1}));
+}
+
+TEST(Calibrate, AllowsThreeTimesTheBaselineAndNoMoreThanThreeContracts) {
+  int64_t n = 4096;
+  std::vector<double> want(static_cast<size_t>(n), 1), got = want;
+  got[5] = 1 + 0.5e-3;
+  Tensor reference = tensor({n}, DType::kF64, want), baseline = tensor({n}, DType::kF32, got);
+  Calibration half = calibrate(baseline, reference, {1e-3, 0}, {1e-3, 0});
+  EXPECT_TRUE(half.usable);
+  EXPECT_NEAR(half.baseline_ratio, 0.5, 1e-3);
+  EXPECT_NEAR(half.bounds.relative, 1.5e-3, 1e-5);
+  got[5] = 1 + 2e-3;
+  Calibration broken = calibrate(tensor({n}, DType::kF32, got), reference, {1e-3, 0}, {1e-3, 0});
+  EXPECT_FALSE(broken.usable);
+  EXPECT_LE(broken.bounds.relative, 3.001e-3);
+  EXPECT_LE(broken.bounds.largest_error, 3.001e-3);
+  // An exact baseline on many elements leaves the least share, never less than the output's rounding.
+  Calibration exact = calibrate(tensor({n}, DType::kBF16, want), reference, {0, 0x1p-20}, {0, 0x1p-20});
+  EXPECT_GE(exact.bounds.relative, 0x1p-8);
+  EXPECT_LT(exact.bounds.relative, 0x1p-7);
+  EXPECT_EQ(calibrate(tensor({n}, DType::kF32, want), reference, {}, {}).bounds.relative, 0) << "copies are exact";
+}
+
+TEST(Compare, TakesTenMillionElementsInASecond) {
+  int64_t n = 1'000'000;
+  Tensor result({n}, DType::kBF16), reference({n}, DType::kF64);
+  auto start = std::chrono::steady_clock::now();
+  EXPECT_TRUE(compare(result, reference, wide(0.1, 0.1)).ok());
+  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 0.1);
+}
+
+}  // namespace
+}  // namespace fk::validate

@@ -1,0 +1,329 @@
+// Planted errors: each must be refused with its verdict, and what is inside the bounds must pass.
+#include "validate/judge.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "tests/validate/fake_subject.h"
+#include "validate/reference.h"
+
+namespace fk::validate {
+namespace {
+
+JudgeOptions quick() {
+  return {.seed = 77,
+          .family_oracle_seconds = 0.001,
+          .full_oracle_seconds = 0.001,
+          .calibration_calls = 2,
+          .random_shapes = 1,
+          .repeats = 3,
+          .draws = 4};
+}
+
+struct Task {
+  const OperatorInfo& info;
+  Fields init;
+  Workload workload;
+};
+
+// The operator's case of that label.
+Task task(std::string_view op, std::string_view label, DType dtype = DType::kF32) {
+  const OperatorInfo& info = Registry::instance().at(op);
+  for (const auto& c : info.cases()) {
+    if (c.label != label) continue;
+    Workload w = c.workload;
+    w.dtype = dtype;
+    return {info, with_dtype(c.init, dtype), w};
+  }
+  throw Error("{} has no case '{}'", op, label);
+}
+
+Judgement judge_fault(const Task& t, const FakeSubject::Fault& fault, JudgeOptions options = quick(),
+                      const std::function<void(FakeSubject&)>& set_up = {}) {
+  FakeSubject candidate(t.info, t.init), baseline(t.info, t.init);
+  candidate.after = fault;
+  if (set_up) set_up(candidate);
+  return judge(t.info, t.init, t.workload, candidate, baseline, options);
+}
+
+Task norm() { return task("rms_norm", "odd tail"); }
+Task norm_with_residual() { return task("rms_norm", "odd tail with residual"); }
+
+View out_of(const FakeCall& call) {
+  for (auto it = call.written().rbegin(); it != call.written().rend(); ++it)
+    if (*it) return **it;
+  throw Error("nothing was written");
+}
+
+View row(const View& v, int64_t i) { return v.select(0, i < 0 ? v.size(0) + i : i); }
+
+uint32_t* bits(const View& v) { return static_cast<uint32_t*>(v.data()); }
+
+struct Planted {
+  const char* name;
+  std::function<Task()> task;
+  FakeSubject::Fault fault;
+  Verdict verdict;
+  const char* says = "";
+};
+
+std::vector<Planted> planted() {
+  auto nan = [](const FakeCall& c) {
+    each_element(out_of(c), [](double x, int64_t i) { return i == 3 ? 0.0 / 0.0 : x; });
+  };
+  auto off = [](int64_t at) {
+    return [at](const FakeCall& c) {
+      int64_t n = out_of(c).numel();
+      each_element(out_of(c), [&](double x, int64_t i) { return i == (at < 0 ? n + at : at) ? x + 0.01 : x; });
+    };
+  };
+  auto bad_row = [](int64_t which) {
+    return [which](const FakeCall& c) {
+      View r = row(out_of(c), which);
+      each_element(r, [](double x, int64_t) { return x * 1.001; });
+    };
+  };
+  constexpr Verdict kNumerical = Verdict::kIncorrectNumerical, kState = Verdict::kIncorrectState;
+  auto memo = std::make_shared<std::map<int, Tensor>>();
+  auto last = std::make_shared<std::optional<Tensor>>();
+  return {
+      {"OneElement", norm, off(0), kNumerical},
+      {"LastElement", norm, off(-1), kNumerical},
+      {"LastRow", norm, bad_row(-1), kNumerical},
+      {"FirstRow", norm, bad_row(0), kNumerical},
+      {"OneHead", [] { return task("flash_attn_prefill", "dense, ragged"); },
+       [](const FakeCall& c) {
+         View head = row(out_of(c), -1).select(0, out_of(c).size(1) - 1);
+         each_element(head, [](double x, int64_t) { return x * 1.01; });
+       },
+       kNumerical},
+      {"SwappedHalves", [] { return task("silu_and_mul", "odd tail"); },
+       [](const FakeCall& c) {
+         int64_t n = out_of(c).numel();
+         Tensor old = clone(out_of(c));
+         View flat = old.view().reshape({n});
+         each_element(out_of(c), [&](double, int64_t i) { return get(flat, (i + n / 2) % n); });
+       },
+       kNumerical},
+      {"Nan", norm, nan, kNumerical},
+      {"Infinity", norm,
+       [](const FakeCall& c) {
+         each_element(out_of(c),
+                      [](double x, int64_t i) { return i == 1 ? std::numeric_limits<double>::infinity() : x; });
+       },
+       kNumerical},
+      {"OnePercentGarbage", [] { return task("linear", "several tiles"); },
+       [](const FakeCall& c) { each_element(out_of(c), [](double x, int64_t i) { return i % 100 == 57 ? 7 : x; }); },
+       kNumerical},
+      {"Zeros", norm, [](const FakeCall& c) { each_element(out_of(c), [](double, int64_t) { return 0.0; }); },
+       kNumerical, "zero everywhere"},
+      {"CopyOfTheInput", norm, [](const FakeCall& c) { copy_elements(*c.data.given[0], out_of(c)); }, kNumerical,
+       "copy of an input"},
+      {"LowerPrecision", [] { return task("linear", "odd everywhere"); },
+       [](const FakeCall& c) {
+         each_element(out_of(c), [](double x, int64_t) {
+           return static_cast<double>(static_cast<float>(bf16(static_cast<float>(x))));
+         });
+       },
+       kNumerical},
+      {"WrongDtype", norm,
+       [](const FakeCall& c) {
+         Tensor t(out_of(c).shape(), DType::kBF16);
+         copy_elements(out_of(c), t);
+         c.written()[2] = std::move(t);
+       },
+       Verdict::kIncorrectDtype},
+      {"WrongShape", norm,
+       [](const FakeCall& c) {
+         const View& v = *c.written()[2];
+         c.written()[2] = Tensor({v.size(1), v.size(0)}, v.dtype());
+       },
+       Verdict::kIncorrectShape},
+      {"NothingReturned", norm, [](const FakeCall& c) { c.written()[2].reset(); }, Verdict::kIncorrectShape,
+       "did not come back"},
+      {"DroppedResidual", norm_with_residual,
+       [](const FakeCall& c) {
+         if (c.written()[3]) copy_elements(*c.data.given[0], *c.written()[3]);
+       },
+       kNumerical, "residual_out"},
+      {"StaleState", [] { return task("rotary_emb", "default"); },
+       [](const FakeCall& c) { c.written()[1] = clone(*c.data.given[1]); }, kState, "as it was before"},
+      {"DroppedKvWrite", [] { return task("llama_attention", "mixed"); },
+       [](const FakeCall& c) { c.outcome.kv_cache[1] = clone(c.data.kv_cache[1]); }, kState, "as it was before"},
+      {"OneTokenNotStored", [] { return task("store_kvcache", "mixed batch"); },
+       [](const FakeCall& c) {
+         View slots = *c.data.given[4];
+         auto slot = static_cast<int64_t>(get(slots, slots.size(0) - 1));
+         View to = *c.written()[3], from = *c.data.given[3];
+         copy_elements(from.select(0, slot / 16).select(0, slot % 16), to.select(0, slot / 16).select(0, slot % 16));
+       },
+       kState},
+      {"TouchedForeignKv", [] { return task("llama_attention", "mixed"); },
+       [](const FakeCall& c) {
+         // One ulp in the first element that the call should leave alone.
+         const Tensor &after = c.outcome.kv_cache[0], &before = c.data.kv_cache[0];
+         for (int64_t i = 0; i < after.view().numel(); ++i) {
+           if (bits(after)[i] != bits(before)[i]) continue;
+           bits(after)[i] ^= 1;
+           return;
+         }
+       },
+       kState},
+      {"RightAtFirst", norm,
+       [](const FakeCall& c) {
+         if (c.index >= 20) each_element(out_of(c), [](double x, int64_t) { return x * 1.01; });
+       },
+       kNumerical},
+      {"ReplayByAddress", norm,
+       [memo](const FakeCall& c) {
+         auto [at, is_new] = memo->try_emplace(c.address);
+         if (is_new)
+           at->second = clone(out_of(c));
+         else if (at->second.view().spec() == out_of(c).spec())
+           copy_elements(at->second, out_of(c));
+       },
+       Verdict::kRewardHack, "earlier call"},
+      {"UpdatedWhenTheShapeChanges", norm,
+       [last](const FakeCall& c) {
+         if (*last && (*last)->view().spec() == out_of(c).spec())
+           copy_elements(**last, out_of(c));
+         else
+           *last = clone(out_of(c));
+       },
+       Verdict::kRewardHack, "earlier call"},
+      {"Nondeterministic", norm,
+       [](const FakeCall& c) {
+         if (c.index % 2 == 1) bits(out_of(c))[0] ^= 1;
+       },
+       Verdict::kNondeterministic},
+      {"Crashed", norm,
+       [](const FakeCall& c) {
+         if (c.index == 5) c.outcome.failure = Failure{Verdict::kCrashed, "It died of signal 11."};
+       },
+       Verdict::kCrashed, "signal 11"},
+      {"WrongIndex", [] { return task("argmax", "ties"); },
+       [](const FakeCall& c) { each_element(out_of(c), [](double x, int64_t i) { return i == 0 ? x + 1 : x; }); },
+       kNumerical},
+      {"SamplesTheFirstToken", [] { return task("sample", "small vocabulary"); },
+       [](const FakeCall& c) { each_element(out_of(c), [](double, int64_t) { return 0.0; }); }, kNumerical},
+      {"ModelForgetsALayerOfKv", [] { return task("llama_for_causal_lm", "3 sequences", DType::kBF16); },
+       [](const FakeCall& c) { c.outcome.kv_cache[2] = clone(c.data.kv_cache[2]); }, kState},
+  };
+}
+
+class PlantedErrors : public testing::TestWithParam<Planted> {};
+
+TEST_P(PlantedErrors, AreRefused) {
+  const Planted& p = GetParam();
+  Judgement j = judge_fault(p.task(), p.fault);
+  EXPECT_EQ(verdict_name(j.verdict), verdict_name(p.verdict)) << j.sentence;
+  EXPECT_NE(j.sentence.find(p.says), std::string::npos) << j.sentence;
+  ASSERT_EQ(j.failures.size(), 1u);
+  EXPECT_FALSE(j.failures[0].probe.family.empty());
+  EXPECT_NO_THROW(dump_json(to_json(j)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Judge, PlantedErrors, testing::ValuesIn(planted()),
+                         [](const auto& p) { return std::string(p.param.name); });
+
+TEST(Judge, RefusesStalePrepareAndIgnoredWeights) {
+  for (const Task& t : {norm(), task("linear", "odd everywhere"), task("llama_mlp", "odd, bias")}) {
+    Judgement stale = judge_fault(t, {}, quick(), [](FakeSubject& s) { s.bind_once = true; });
+    EXPECT_EQ(stale.verdict, Verdict::kIncorrectNumerical);
+    EXPECT_NE(stale.sentence.find("weights that were bound earlier"), std::string::npos) << stale.sentence;
+    Judgement ignored = judge_fault(t, {}, quick(), [](FakeSubject& s) { s.ignore_weights = true; });
+    EXPECT_EQ(ignored.verdict, Verdict::kIncorrectNumerical);
+  }
+}
+
+TEST(Judge, RefusesABf16AccumulatorInAnF32Task) {
+  Judgement j = judge_fault(task("linear", "few tokens"), [](const FakeCall& c) {
+    View x = *c.data.given[0], weight = c.params[0], out = out_of(c);
+    for (int64_t t = 0; t < out.size(0); ++t)
+      for (int64_t n = 0; n < out.size(1); ++n) {
+        bf16 sum(0.0f);
+        for (int64_t k = 0; k < x.size(1); ++k)
+          sum = bf16(static_cast<float>(sum) + static_cast<float>(get(x, t, k) * get(weight, n, k)));
+        set(out, static_cast<double>(static_cast<float>(sum)), t, n);
+      }
+  });
+  EXPECT_EQ(j.verdict, Verdict::kIncorrectNumerical);
+}
+
+TEST(Judge, AcceptsErrorsInsideTheBounds) {
+  for (DType dtype : {DType::kF32, DType::kBF16}) {
+    // An ulp at most; integers stay, since theirs may be exact.
+    double nudge = 1 + dtype_epsilon(dtype) / 2;
+    for (const Task& t : {task("rms_norm", "odd tail", dtype), task("linear", "odd everywhere", dtype)}) {
+      Judgement j = judge_fault(t, [&](const FakeCall& c) {
+        each_element(out_of(c), [&](double x, int64_t i) { return i % 8 != 0 || x == std::trunc(x) ? x : x * nudge; });
+      });
+      EXPECT_TRUE(j.passed()) << j.sentence;
+    }
+  }
+}
+
+TEST(Judge, SeesLowerPrecisionInExactIntegersAlone) {
+  // Off by one part in 2^15 in a bf16 task: far below any bf16 bound, but sums of integers have no error at all.
+  Task t = task("linear", "logits", DType::kBF16);
+  Judgement j = judge_fault(
+      t, [](const FakeCall& c) { each_element(out_of(c), [](double x, int64_t) { return x * (1 - 0x1p-15); }); });
+  EXPECT_EQ(j.verdict, Verdict::kIncorrectNumerical) << j.sentence;
+}
+
+TEST(Judge, GoesOnWhenAsked) {
+  JudgeOptions options = quick();
+  options.stop_at_first = false;
+  Judgement j = judge_fault(
+      norm(),
+      [](const FakeCall& c) {
+        if (c.index % 2 == 0) each_element(out_of(c), [](double x, int64_t) { return x + 1; });
+      },
+      options);
+  EXPECT_GT(j.failures.size(), 5u);
+  EXPECT_EQ(j.verdict, j.failures[0].verdict);
+}
+
+TEST(Judge, RepeatsACallFromItsSeed) {
+  auto wrong_late = [](const FakeCall& c) {
+    if (c.index == 12) each_element(out_of(c), [](double x, int64_t) { return x + 1; });
+  };
+  Judgement first = judge_fault(norm(), wrong_late);
+  ASSERT_EQ(first.failures.size(), 1u);
+  JudgeOptions options = quick();
+  options.last_call = first.failures[0].probe.call;
+  Judgement again = judge_fault(norm(), wrong_late, options);
+  ASSERT_EQ(again.failures.size(), 1u);
+  EXPECT_EQ(again.sentence, first.sentence);
+  EXPECT_EQ(to_json(again).dump(), to_json(first).dump());
+}
+
+TEST(Judge, ABaselineThatIsWrongMakesTheTaskInvalid) {
+  Task t = norm();
+  FakeSubject candidate(t.info, t.init), baseline(t.info, t.init);
+  baseline.after = [](const FakeCall& c) { each_element(out_of(c), [](double x, int64_t) { return x + 1; }); };
+  EXPECT_EQ(judge(t.info, t.init, t.workload, candidate, baseline, quick()).verdict, Verdict::kInvalidTask);
+}
+
+TEST(Judge, NothingComparedIsNotPassed) {
+  Task t = task("rms_norm", "no tokens");
+  FakeSubject candidate(t.info, t.init), baseline(t.info, t.init);
+  JudgeOptions options = quick();
+  options.last_call = 0;  // a call without tokens and nothing else
+  EXPECT_EQ(judge(t.info, t.init, t.workload, candidate, baseline, options).verdict, Verdict::kInvalidTask);
+}
+
+TEST(Judge, AMicrosecondOperatorTakesLessThanASecond) {
+  Task t = task("rms_norm", "wide", DType::kBF16);
+  auto start = std::chrono::steady_clock::now();
+  EXPECT_TRUE(judge_fault(t, {}, {.seed = 3}).passed());
+  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 1.0);
+}
+
+}  // namespace
+}  // namespace fk::validate

@@ -1,0 +1,128 @@
+// timing_bench: how far the pair timer can be trusted on this machine.
+//
+//   timing_bench aa [repeats] [pairs]         errors of a kernel compared with itself
+//   timing_bench slow PERCENT [repeats] [pairs]  how often a planted slowdown is found
+//
+// The kernel is an RMSNorm over 200 rows; a slowdown of p percent computes p percent of the rows twice.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+
+#include "bench/kernels/pair_timer.h"
+#include "candidate/compile.h"
+#include "core/error.h"
+#include "measure/statistics.h"
+
+namespace fk {
+namespace {
+
+constexpr std::string_view kSource = R"(
+#include <fastkernels/candidate.h>
+#include <math.h>
+#ifndef ROWS_TWICE
+#define ROWS_TWICE 0
+#endif
+class RMSNorm : public fk::RMSNorm {
+ public:
+  using fk::RMSNorm::RMSNorm;
+  void forward(fk::Context&, fk::View x, fk::OptView, fk::View out, fk::OptView) override {
+    for (int64_t t = 0; t < ROWS_TWICE; ++t) row(x, out, t);
+    for (int64_t t = 0; t < x.size(0); ++t) row(x, out, t);
+  }
+  __attribute__((noinline)) void row(fk::View x, fk::View out, int64_t t) {
+    const float *in = x.row<float>(t), *w = weight("weight").ptr<float>();
+    float* to = out.row<float>(t);
+    float sum = 0;
+    int64_t D = init_.hidden_size;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < D; ++i) sum += in[i] * in[i];
+    float scale = 1 / sqrtf(sum / float(D) + float(init_.eps));
+    for (int64_t i = 0; i < D; ++i) to[i] = in[i] * scale * w[i];
+  }
+};
+FK_CANDIDATE(RMSNorm)
+)";
+
+std::string compile(int rows_twice) {
+  namespace fs = std::filesystem;
+  const OperatorInfo& op = Registry::instance().at("rms_norm");
+  fs::path folder = fs::temp_directory_path() / fmt::format("timing-bench-{}", getpid());
+  fs::create_directories(folder);
+  fs::path path = folder / "rms_norm.cpp";
+  std::ofstream(path) << kSource;
+  CompileOptions options;
+  options.cxxflags = {"-fopenmp-simd", "-ffast-math", fmt::format("-DROWS_TWICE={}", rows_twice)};
+  CompileResult result = compile_candidate({&op, path}, options);
+  fs::remove_all(folder);
+  if (result.failure) throw Error("{}\n{}", result.failure->sentence, result.log);
+  return result.so_path;
+}
+
+TimingResult once(const std::string& baseline, const std::string& candidate, int pairs, uint64_t seed) {
+  const OperatorInfo& op = Registry::instance().at("rms_norm");
+  Fields init = op.default_init();
+  for (Field& f : init) {
+    if (f.name == "hidden_size") f.value = int64_t{2048};
+    if (f.name == "dtype") f.value = std::string("f32");
+  }
+  Workload workload = Workload::tokens(200);
+  workload.dtype = DType::kF32;
+  TimingOptions options;
+  options.pairs = pairs;
+  options.seed = seed;
+  options.baseline_library = baseline;
+  TimingResult result = time_pairs(op, init, workload, candidate, options, [](double) {});
+  if (result.failure) throw Error("{}", result.failure->sentence);
+  return result;
+}
+
+int run(int argc, char** argv) {
+  std::string_view what = argc > 1 ? argv[1] : "";
+  double percent = 0;
+  int at = 2;
+  if (what == "slow" && argc > 2) percent = std::atof(argv[at++]);
+  if (what != "aa" && (what != "slow" || percent <= 0)) {
+    fmt::print(stderr, "timing_bench aa [repeats] [pairs] | slow PERCENT [repeats] [pairs]\n");
+    return 2;
+  }
+  int repeats = argc > at ? std::atoi(argv[at]) : 20;
+  int pairs = argc > at + 1 ? std::atoi(argv[at + 1]) : 100;
+  std::string baseline = compile(0), candidate = compile(static_cast<int>(std::lround(percent * 2)));
+  std::vector<double> errors, controls, seconds;
+  int found = 0, same = 0, wrong = 0, covered = 0, invalid = 0;
+  double truth = -std::log1p(percent / 100);
+  for (int i = 0; i < repeats; ++i) {
+    TimingResult r = once(baseline, candidate, pairs, static_cast<uint64_t>(i) + 1);
+    const PairedResult& p = r.paired;
+    errors.push_back(std::abs(p.log_ratio - truth));
+    controls.push_back(p.control_error);
+    found += p.direction() < 0 ? 1 : 0;
+    wrong += p.direction() > 0 ? 1 : 0;
+    same += p.verdict == SpeedVerdict::kSame ? 1 : 0;
+    invalid += p.invalid.empty() ? 0 : 1;
+    covered += p.log_interval.low <= truth && truth <= p.log_interval.high ? 1 : 0;
+  }
+  fmt::print(
+      "{} {:.1f} %: {} repeats of {} pairs; error of the ratio median {:.2f} %, p95 {:.2f} %, max {:.2f} %; "
+      "control p95 {:.2f} %; said slower {}, faster {}, SAME {}; interval holds the truth {}; invalid {}\n",
+      what, percent, repeats, pairs, 100 * quantile(errors, 0.5), 100 * quantile(errors, 0.95),
+      100 * quantile(errors, 1), 100 * quantile(controls, 0.95), found, wrong, same, covered, invalid);
+  return 0;
+}
+
+}  // namespace
+}  // namespace fk
+
+int main(int argc, char** argv) {
+  try {
+    return fk::run(argc, argv);
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "{}\n", e.what());
+    return 1;
+  }
+}
