@@ -139,6 +139,7 @@ void RunnerProcess::fail(Failure failure) {
 
 Json RunnerProcess::ask(Json request, int fd) {
   if (failure_) return {};
+  cpu_at_rest_ = -1;
   request["nonce"] = ++nonce_;
   bool opening = worker_pid_ <= 0;
   if (!send_message(channel_, request, fd)) {
@@ -182,6 +183,9 @@ Json RunnerProcess::ask(Json request, int fd) {
                                                static_cast<double>(options_.private_memory_bytes) / 0x1p30, doing_)});
     else if (body.contains("error"))
       fail({Verdict::kCrashed, fmt::format("It threw, {}: {}", doing_, body["error"].get<std::string>())});
+    else if (body.contains("mode_changed"))
+      fail({Verdict::kIncorrectState,
+            "It left the rounding mode of its thread changed, or how subnormal numbers are treated."});
     else if (body.contains("refused"))
       fail({Verdict::kRefused, fmt::format("The candidate takes no such call: {}. A model would use the baseline.",
                                            body["refused"].get<std::string>())});
@@ -264,6 +268,11 @@ RunTimes RunnerProcess::run(std::span<const int> calls) {
   doing_ = "in forward";
   Json ids = Json::array();
   for (int id : calls) ids.push_back(id);
+  // Inputs may have been there for a while: work on them counts from the call on, and between calls there is none.
+  constexpr int64_t kWakeUps = 20'000;
+  if (int64_t used = cpu_time_ns() - cpu_at_rest_; !failure_ && cpu_at_rest_ >= 0 && used > kWakeUps)
+    fail({Verdict::kRewardHack,
+          fmt::format("It worked between two calls ({:.0f} us of CPU time).", static_cast<double>(used) * 1e-3)});
   int64_t start = now_ns();
   Json answer = ask({{"do", "run"}, {"calls", ids}});
   int64_t wall = now_ns() - start;
@@ -290,7 +299,7 @@ bool RunnerProcess::at_work() const {
   return false;
 }
 
-std::optional<Failure> RunnerProcess::wait_for_rest() const {
+std::optional<Failure> RunnerProcess::wait_for_rest() {
   // Threads that wait for their next call spin for 50 us before they sleep, and on a crowded machine may need a while
   // to get those. The kernel books the time of a running thread at its next tick only, so what is counted begins later.
   constexpr double kTicks = 0.005, kPatience = 5;
@@ -305,6 +314,7 @@ std::optional<Failure> RunnerProcess::wait_for_rest() const {
                                                        watch.elapsed_s() * 1e3)};
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
+  cpu_at_rest_ = cpu_time_ns();
   return std::nullopt;
 }
 

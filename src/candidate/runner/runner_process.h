@@ -71,8 +71,9 @@ class RunnerProcess {
   // CPU time all threads of the worker have used, by the kernel's account.
   int64_t cpu_time_ns() const;
 
-  // Waits until no thread of the worker runs. A failure where some go on.
-  std::optional<Failure> wait_for_rest() const;
+  // Waits until no thread of the worker runs. A failure where some go on. A run that follows fails where some have
+  // worked in between.
+  std::optional<Failure> wait_for_rest();
 
   // Lets the worker end by itself; a crash on the way out is a failure too.
   void finish();
@@ -91,6 +92,7 @@ class RunnerProcess {
   pid_t pid_ = -1, worker_pid_ = -1;
   int channel_ = -1, status_pipe_ = -1;
   uint64_t nonce_;
+  int64_t cpu_at_rest_ = -1;  // negative: not known to be at rest
   int next_segment_ = 0;
   std::map<int, const SharedTensors*> segments_;
   Json fault_;
