@@ -82,7 +82,9 @@ class RunnerProcess {
 
  private:
   Json ask(Json request, int fd = -1);
-  bool at_work() const;  // some thread runs, or would if it had a core
+  void read_answer(const Json& body);
+  int64_t number(const Json& answer, const char* name);  // zero, and a failure, where there is none
+  bool at_work() const;                                  // some thread runs, or would if it had a core
   void start(const RunnerOptions& options);
   void explain_end();
   void stop();
