@@ -20,6 +20,9 @@ has_cmake_package() {
   return 1
 }
 
+# The system's own interpreter: packages of the distribution are of no use to another one.
+has_python_module() { /usr/bin/python3 -c "import $1" 2>/dev/null; }
+
 missing=()        # what is not there
 packages=()       # the Debian and Ubuntu packages that hold it
 need() {          # need KIND NAME PACKAGE
@@ -42,6 +45,7 @@ case "${1:-build}" in
     need cmake_package nlohmann_json nlohmann-json3-dev
     need cmake_package yaml-cpp libyaml-cpp-dev
     need cmake_package GTest libgtest-dev
+    need python_module jsonschema python3-jsonschema  # a test reads our result files with it
     ;;
   lint)
     need command clang-tidy clang-tidy

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "fastkernels/kernel_abi.h"
+#include <fastkernels/kernel_abi.h>
 #include "ops/foreign.h"
 #include "ops/registry.h"
 

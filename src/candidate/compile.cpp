@@ -7,10 +7,10 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include <fastkernels/kernel_abi.h>
 #include "candidate/compile_cache.h"
 #include "candidate/compile_errors.h"
 #include "candidate/operators_header.h"
-#include "fastkernels/kernel_abi.h"
 #include "measure/child_output.h"
 #include "measure/small_file.h"
 #include "measure/timer.h"

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "fastkernels/kernel_abi.h"
+#include <fastkernels/kernel_abi.h>
 #include "ops/fields.h"
 
 namespace fk {

@@ -97,7 +97,7 @@ class Kernels final : public Verb {
     if (resume_) earlier = file.journal();
 
     ThreadPool pool(common.threads);
-    KernelFloor floors(pool);
+    KernelBench bench(pool);
     InterruptGuard guard;
     Progress progress(common);
     std::vector<KernelRow> rows;
@@ -117,7 +117,7 @@ class Kernels final : public Verb {
         };
         KernelRow row = earlier_row(earlier, target, scenario);
         if (row.json.is_null()) {
-          row = measure(target, scenario, options, floors, show);
+          row = measure(target, scenario, options, bench, show);
           file.append(row.json);
         }
         rows.push_back(std::move(row));
@@ -137,9 +137,6 @@ class Kernels final : public Verb {
 
  private:
   std::vector<KernelTarget> choose_targets() {
-    if (select_.models.empty() && scenario_files_.empty()) select_.models = {"llama-3.2-1b"};
-    if (select_.models == std::vector<std::string>{"all"}) select_.models.clear();
-    if (select_.tp.empty() && scenario_files_.empty()) select_.tp = {1};
     std::vector<KernelTarget> targets;
     if (!select_.target.empty()) {
       const OperatorInfo& op = Registry::instance().at(select_.target);
@@ -150,20 +147,36 @@ class Kernels final : public Verb {
       for (const CandidateFile& c : find_candidates(candidate_folder())) targets.push_back({c.op, c.path});
       if (targets.empty()) throw Error("{}", no_candidates_sentence(candidate_folder()));
     }
-    std::vector<Scenario> all;
-    if (scenario_files_.empty()) {
-      all = generate_scenarios(select_).scenarios;
-    } else {
-      for (const std::string& path : scenario_files_)
-        for (Scenario& s : read_scenarios(path)) all.push_back(std::move(s));
-    }
+    std::vector<Scenario> all = read_or_generate();
     for (KernelTarget& t : targets)
       for (const Scenario& s : all)
-        if (s.op == t.op->name && selects(select_, s)) t.scenarios.push_back(s);
+        if (s.op == t.op->name) t.scenarios.push_back(s);
     std::erase_if(targets, [](const KernelTarget& t) { return t.scenarios.empty(); });
     if (targets.empty())
       throw Error("No scenario matches; `fastkernels kernels --list --model all` shows those there are.");
     return targets;
+  }
+
+  std::vector<Scenario> read_or_generate() {
+    std::vector<Scenario> all;
+    if (!scenario_files_.empty()) {
+      for (const std::string& path : scenario_files_)
+        for (Scenario& s : read_scenarios(path))
+          if (selects(select_, s)) all.push_back(std::move(s));
+      return all;
+    }
+    bool by_default = select_.models.empty();
+    if (by_default) select_.models = {"llama-3.2-1b"};
+    if (select_.tp.empty()) select_.tp = {1};
+    if (select_.models == std::vector<std::string>{"all"}) select_.models.clear();
+    all = generate_scenarios(select_).scenarios;
+    if (!by_default) return all;
+    // Operators that no model has come with the cases of their contracts.
+    ScenarioSelection anywhere = select_;
+    anywhere.models.clear();
+    for (Scenario& s : generate_scenarios(anywhere).scenarios)
+      if (s.models.empty()) all.push_back(std::move(s));
+    return all;
   }
 
   KernelOptions kernel_options(const CommonOptions& common) {
@@ -201,7 +214,7 @@ class Kernels final : public Verb {
   }
 
   KernelRow measure(const KernelTarget& target, const Scenario& scenario, const KernelOptions& options,
-                    KernelFloor& floors, const std::function<void(std::string_view)>& show) const {
+                    KernelBench& bench, const std::function<void(std::string_view)>& show) const {
     KernelResult result;
     if (target.compiled && target.compiled->failure) {
       result = failed_kernel(scenario, *target.compiled->failure);
@@ -209,7 +222,7 @@ class Kernels final : public Verb {
                !too_big.empty()) {
       result = failed_kernel(scenario, {Verdict::kInvalidTask, too_big});
     } else {
-      result = bench_kernel(scenario, target.compiled ? target.compiled->so_path : "", options, floors, show);
+      result = bench.run(scenario, target.compiled ? target.compiled->so_path : "", options, show);
     }
     KernelRow row{to_json(result)};
     row.json["candidate"] = target.identity();

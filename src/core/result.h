@@ -10,20 +10,20 @@
 
 namespace fk {
 
-struct Failure {
+struct Failed {
   std::string sentence;
 };
 
 template <class... Args>
-Failure failure(fmt::format_string<Args...> format, Args&&... args) {
-  return Failure{fmt::format(format, std::forward<Args>(args)...)};
+Failed failure(fmt::format_string<Args...> format, Args&&... args) {
+  return Failed{fmt::format(format, std::forward<Args>(args)...)};
 }
 
 template <class T>
 class [[nodiscard]] Result {
  public:
   Result(T value) : state_(std::move(value)) {}          // NOLINT: a value is a result
-  Result(Failure failed) : state_(std::move(failed)) {}  // NOLINT: so is a failure
+  Result(Failed failed) : state_(std::move(failed)) {}  // NOLINT: so is a failure
 
   bool ok() const { return std::holds_alternative<T>(state_); }
   explicit operator bool() const { return ok(); }
@@ -38,7 +38,7 @@ class [[nodiscard]] Result {
 
   const std::string& error() const {
     FK_CHECK(!ok());
-    return std::get<Failure>(state_).sentence;
+    return std::get<Failed>(state_).sentence;
   }
 
   // Turns an outcome into an exception where the caller cannot go on without the value. By value, as value() of a
@@ -54,7 +54,7 @@ class [[nodiscard]] Result {
     return std::get<T>(state_);
   }
 
-  std::variant<T, Failure> state_;
+  std::variant<T, Failed> state_;
 };
 
 }  // namespace fk

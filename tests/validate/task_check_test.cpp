@@ -22,10 +22,10 @@ const std::map<std::string, std::string> kDegenerate = {
     {"flash_attn_prefill: one token", "one key has all the weight, whatever the query"},
     {"flash_attn_prefill: window of one", "one key has all the weight, whatever the query"},
     {"index_select: one element", "a copy"},
-    {"rms_norm: one element", "x / |x| is a sign"},
-    {"gemma_rms_norm: one element", "x / |x| is a sign"},
     {"rotary_emb: smallest", "position 0 turns nothing"},
     {"sample: one token", "the token can only be 0"},
+    {"sample: small vocabulary", "no row draws a number that min_p decides about"},
+    {"sample: large vocabulary", "no row draws a number that min_p decides about"},
     {"softmax: one element", "always 1"},
 };
 
@@ -35,7 +35,7 @@ TEST_P(Tasks, AreValidUnlessListed) {
   const OperatorInfo& info = *GetParam();
   std::vector<OperatorInfo::ErasedCase> cases = info.cases();
   for (size_t i = 0; i < cases.size(); ++i) {
-    if (info.level == 4 && i > 0) continue;  // minutes for all
+    if (info.level >= 3 && i > 0) continue;  // minutes for all
     // A bf16 model of six layers drowns single weights in its rounding; in f32 they are seen.
     DType dtype = info.level == 4 || i % 2 == 0 ? DType::kF32 : DType::kBF16;
     Fields init = with_dtype(cases[i].init, dtype);
@@ -46,10 +46,8 @@ TEST_P(Tasks, AreValidUnlessListed) {
     std::string name = fmt::format("{}: {}", info.name, cases[i].label), found;
     for (const TaskFinding& f : report.findings) found += f.sentence + " ";
     bool degenerate = kDegenerate.contains(name) || workload.num_tokens() == 0;
-    if (!degenerate) EXPECT_TRUE(report.valid()) << name << ", " << dtype_name(dtype) << ": " << found;
-    if (workload.num_tokens() == 0) EXPECT_FALSE(report.valid()) << name;
-    if (report.valid()) EXPECT_FALSE(report.failure().has_value());
-    if (!report.valid()) EXPECT_EQ(report.failure()->verdict, Verdict::kInvalidTask);
+    EXPECT_EQ(report.valid(), !degenerate) << name << ", " << dtype_name(dtype) << ": " << found;
+    EXPECT_EQ(report.failure().has_value(), !report.valid());
   }
 }
 

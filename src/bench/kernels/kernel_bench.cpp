@@ -6,6 +6,7 @@
 
 #include "candidate/runner/process_subject.h"
 #include "measure/timer.h"
+#include "validate/task_check.h"
 
 namespace fk {
 namespace {
@@ -41,15 +42,28 @@ KernelResult failed_kernel(const Scenario& scenario, const Failure& failure) {
   return result;
 }
 
-KernelResult bench_kernel(const Scenario& scenario, const std::string& library, const KernelOptions& options,
-                          KernelFloor& floors, const std::function<void(std::string_view)>& progress) {
+std::optional<Failure> KernelBench::check_task_once(const Scenario& scenario, Subject& baseline, uint64_t seed) {
+  std::string key =
+      fmt::format("{}({}) {}", scenario.op, fields_text(scenario.init), dtype_name(scenario.workload.dtype));
+  auto known = tasks_.find(key);
+  if (known == tasks_.end()) {
+    TaskCheckOptions options;
+    options.seed = seed;
+    TaskReport report = check_task(scenario.info(), scenario.init, scenario.workload, baseline, options);
+    known = tasks_.emplace(key, report.failure()).first;
+  }
+  return known->second;
+}
+
+KernelResult KernelBench::run(const Scenario& scenario, const std::string& library, const KernelOptions& options,
+                              const std::function<void(std::string_view)>& progress) {
   const OperatorInfo& op = scenario.info();
   Stopwatch watch;
   KernelResult result;
   result.scenario = scenario;
   result.cost = op.cost(scenario.init, scenario.workload);
 
-  progress("judging");
+  progress("checking the task");
   JudgeOptions judging;
   judging.seed = options.seed ? *options.seed : secret_seed();
   judging.last_call = options.last_call;
@@ -61,6 +75,11 @@ KernelResult bench_kernel(const Scenario& scenario, const std::string& library, 
   runner.timeout_ns = static_cast<int64_t>(std::min(options.timeout_s, 60.0) * 1e9);
   {
     ProcessSubject baseline(runner);
+    if (std::optional<Failure> invalid = check_task_once(scenario, baseline, judging.seed)) {
+      refuse(result, invalid->verdict, invalid->sentence);
+      return result;
+    }
+    progress("judging");
     runner.library = library;
     ProcessSubject candidate(runner);
     result.judgement = judge(op, scenario.init, scenario.workload, candidate, baseline, judging);
@@ -85,9 +104,13 @@ KernelResult bench_kernel(const Scenario& scenario, const std::string& library, 
   if (result.timing->failure) {
     refuse(result, result.timing->failure->verdict, result.timing->failure->sentence);
   } else {
-    result.floor = floors.floor(result.cost, scenario.workload.dtype, timing.cold);
+    result.floor = floors_.floor(result.cost, scenario.workload.dtype, timing.cold);
     double took = result.timing->paired.candidate.median * 1e-9;
-    if (result.floor.seconds > kSmallestFloor && took < kImpossible * result.floor.seconds)
+    auto impossible = [&] {
+      return result.floor.seconds > kSmallestFloor && took < kImpossible * result.floor.seconds;
+    };
+    if (impossible()) result.floor = floors_.floor_again(result.cost, scenario.workload.dtype, timing.cold);
+    if (impossible())
       refuse(result, Verdict::kImpossibleTime,
              fmt::format(
                  "It took {:.1f} us; moving its {:.2f} MB and doing its {:.2f} GFLOP takes this machine {:.1f} us.",

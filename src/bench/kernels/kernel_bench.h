@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -38,9 +39,21 @@ struct KernelResult {
   double of_floor() const;  // share of the floor the candidate reaches; 0 where it was not timed
 };
 
-// `library`: the candidate's shared object; empty: the baseline plays the candidate.
-KernelResult bench_kernel(const Scenario& scenario, const std::string& library, const KernelOptions& options,
-                          KernelFloor& floors, const std::function<void(std::string_view)>& progress);
+// Holds what is the same for many scenarios: speeds of this machine, and which tasks can tell right from wrong.
+class KernelBench {
+ public:
+  explicit KernelBench(ThreadPool& pool) : floors_(pool) {}
+
+  // `library`: the candidate's shared object; empty: the baseline plays the candidate.
+  KernelResult run(const Scenario& scenario, const std::string& library, const KernelOptions& options,
+                   const std::function<void(std::string_view)>& progress);
+
+ private:
+  std::optional<Failure> check_task_once(const Scenario& scenario, Subject& baseline, uint64_t seed);
+
+  KernelFloor floors_;
+  std::map<std::string, std::optional<Failure>> tasks_;  // by operator, constructor arguments and dtype
+};
 
 // A candidate that did not even build, on a scenario it therefore fails.
 KernelResult failed_kernel(const Scenario& scenario, const Failure& failure);

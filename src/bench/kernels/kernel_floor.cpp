@@ -13,11 +13,12 @@ constexpr size_t kMainMemory = size_t{512} << 20;  // larger than the caches a f
 constexpr double kMeasureFor = 0.03;
 }  // namespace
 
-double KernelFloor::read_speed(size_t size_bytes) {
+double KernelFloor::read_speed(size_t size_bytes, double seconds) {
   auto threads = static_cast<size_t>(pool_.threads());
   size_t least = threads * kReadBlock;
   size_t size = std::clamp(std::bit_ceil(size_bytes), std::bit_ceil(least), kMainMemory);
-  if (auto known = read_speeds_.find(size); known != read_speeds_.end()) return known->second;
+  double& known = read_speeds_[size];
+  if (known > 0 && seconds <= kMeasureFor) return known;
   if (memory_.size() < size) {
     memory_ = Buffer(size);
     std::memset(memory_.data(), 1, memory_.size());  // pages that were never written are not really there
@@ -26,38 +27,43 @@ double KernelFloor::read_speed(size_t size_bytes) {
   size_t share = size / threads / kReadBlock * kReadBlock;
   // Small sizes are read many times in one go, so that waking the threads does not count.
   auto passes = std::max<size_t>(1, (size_t{8} << 20) / size);
-  double best = 0;
   Stopwatch all;
-  for (int i = 0; i < 3 || all.elapsed_s() < kMeasureFor; ++i) {
+  for (int i = 0; i < 3 || all.elapsed_s() < seconds; ++i) {
     Stopwatch watch;
     pool_.on_all([&](int thread) {
       for (size_t pass = 0; pass < passes; ++pass)
         kernel.run(memory_.data() + static_cast<size_t>(thread) * share, share);
     });
-    best = std::max(best, static_cast<double>(share * threads * passes) / watch.elapsed_s());
+    known = std::max(known, static_cast<double>(share * threads * passes) / watch.elapsed_s());
   }
-  return read_speeds_[size] = best;
+  return known;
 }
 
-double KernelFloor::peak(bool matrix_bf16) {
-  if (auto known = peaks_.find(matrix_bf16); known != peaks_.end()) return known->second;
+double KernelFloor::peak(bool matrix_bf16, double seconds) {
+  double& known = peaks_[matrix_bf16];
+  if (known > 0 && seconds <= kMeasureFor) return known;
   PeakKernel kernel = (matrix_bf16 ? bf16_peak_kernels() : f32_peak_kernels()).front();
-  double best = 0;
   Stopwatch all;
-  for (int i = 0; i < 3 || all.elapsed_s() < kMeasureFor; ++i) {
+  for (int i = 0; i < 3 || all.elapsed_s() < seconds; ++i) {
     Stopwatch watch;
     pool_.on_all([&](int) { kernel.run(); });
-    best = std::max(best, kernel.flops * pool_.threads() / watch.elapsed_s());
+    known = std::max(known, kernel.flops * pool_.threads() / watch.elapsed_s());
   }
-  return peaks_[matrix_bf16] = best;
+  return known;
 }
 
-Floor KernelFloor::floor(const Cost& cost, DType dtype, bool cold) {
+Floor KernelFloor::floor(const Cost& cost, DType dtype, bool cold) { return compute(cost, dtype, cold, kMeasureFor); }
+
+Floor KernelFloor::floor_again(const Cost& cost, DType dtype, bool cold) {
+  return compute(cost, dtype, cold, 10 * kMeasureFor);
+}
+
+Floor KernelFloor::compute(const Cost& cost, DType dtype, bool cold, double seconds) {
   Floor floor;
-  floor.read_bytes_per_s = read_speed(cold ? kMainMemory : static_cast<size_t>(cost.bytes));
+  floor.read_bytes_per_s = read_speed(cold ? kMainMemory : static_cast<size_t>(cost.bytes), seconds);
   floor.bytes_s = cost.bytes / floor.read_bytes_per_s;
-  if (cost.matrix_flops > 0) floor.flops_s = cost.matrix_flops / peak(dtype == DType::kBF16);
-  if (cost.vector_flops > 0) floor.flops_s = std::max(floor.flops_s, cost.vector_flops / peak(false));
+  if (cost.matrix_flops > 0) floor.flops_s = cost.matrix_flops / peak(dtype == DType::kBF16, seconds);
+  if (cost.vector_flops > 0) floor.flops_s = std::max(floor.flops_s, cost.vector_flops / peak(false, seconds));
   floor.seconds = std::max(floor.bytes_s, floor.flops_s);
   return floor;
 }

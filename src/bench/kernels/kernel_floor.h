@@ -27,10 +27,14 @@ class KernelFloor {
 
   // Measures what it has not measured yet; a few hundredths of a second for each new size.
   Floor floor(const Cost& cost, DType dtype, bool cold);
+  // The same after measuring once more, ten times as long: before anybody is accused of an impossible time. Speeds only
+  // ever rise, since whatever disturbs a measurement makes it slower.
+  Floor floor_again(const Cost& cost, DType dtype, bool cold);
 
  private:
-  double read_speed(size_t size_bytes);
-  double peak(bool matrix_bf16);
+  Floor compute(const Cost& cost, DType dtype, bool cold, double seconds);
+  double read_speed(size_t size_bytes, double seconds);
+  double peak(bool matrix_bf16, double seconds);
 
   ThreadPool& pool_;
   std::map<size_t, double> read_speeds_;  // by size, powers of two

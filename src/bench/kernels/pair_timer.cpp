@@ -176,6 +176,7 @@ class PairTimer {
     }
     int64_t cpu_before = r.process->cpu_time_ns();
     RunTimes t = r.process->run(calls);
+    if (t.refused) r.process->fail(*t.refused);
     uint64_t at_return = side == kCandidate && checked_ ? fingerprint(side) : 0;
     if (!r.process->failure())
       if (std::optional<Failure> late = r.process->wait_for_rest()) r.process->fail(*late);

@@ -14,6 +14,12 @@
 namespace fk {
 namespace {
 
+// "; nearest is 'hidden_size'", or nothing where no name is near.
+std::string nearest(std::string_view name, const std::vector<std::string>& names) {
+  std::vector<std::string> close = closest_names(name, names, 1);
+  return close.empty() ? "" : fmt::format("; nearest is '{}'", close[0]);
+}
+
 class Reader {
  public:
   explicit Reader(std::string path) : path_(std::move(path)) {}
@@ -73,7 +79,7 @@ class Reader {
     if (const OperatorInfo* info = Registry::instance().find(name)) return *info;
     std::vector<std::string> names;
     for (const OperatorInfo* op : Registry::instance().operators()) names.emplace_back(op->name);
-    fail(node, "there is no operator '{}'{}", name, did_you_mean(name, names));
+    fail(node, "there is no operator '{}'{}", name, nearest(name, names));
   }
 
   // The value of a key, and a complaint about keys that are not known.
@@ -87,7 +93,7 @@ class Reader {
       if (handler == handlers.end()) {
         std::vector<std::string> names;
         for (const auto& h : handlers) names.push_back(h.first);
-        fail(item.first, "{} has no '{}'{}", what, key, did_you_mean(key, names));
+        fail(item.first, "{} has no '{}'{}", what, key, nearest(key, names));
       }
       if (std::find(seen.begin(), seen.end(), key) != seen.end()) fail(item.first, "'{}' stands twice", key);
       seen.push_back(key);
@@ -162,7 +168,7 @@ class Reader {
     if (auto found = dtype_from_name(name)) return *found;
     std::vector<std::string> names;
     for (DType t : kAllDTypes) names.emplace_back(dtype_name(t));
-    fail(node, "there is no dtype '{}'{}", name, did_you_mean(name, names));
+    fail(node, "there is no dtype '{}'{}", name, nearest(name, names));
   }
 
   void workload(const YAML::Node& node, Workload& w) const {

@@ -89,6 +89,7 @@ CallOutcome ProcessSubject::call(const CallData& data, Placement placement) {
   RunTimes times = process_->run(std::span(&id, 1));
   outcome.runner_ns = times.runner_ns;
   outcome.wall_ns = times.wall_ns;
+  if ((outcome.failure = times.refused)) return outcome;
   if (!process_->failure())
     if (std::optional<Failure> found = watch_after(mapped, data)) process_->fail(*found);
   if ((outcome.failure = process_->failure())) return outcome;

@@ -194,11 +194,6 @@ void RunnerProcess::read_answer(const Json& body) try {
   else if (body.contains("mode_changed"))
     fail({Verdict::kIncorrectState,
           "It left the rounding mode of its thread changed, or how subnormal numbers are treated."});
-  else if (body.contains("refused")) {
-    auto why = body["refused"].get<std::string>();
-    fail({Verdict::kRefused, fmt::format("The candidate takes no such call: {}. A model would use the baseline.",
-                                         why.empty() ? "asked again, it gives no reason" : why)});
-  }
 } catch (const Json::exception&) {
   fail({Verdict::kTampered, fmt::format("The runner's answer is not one of its own, {}.", doing_)});
 }
@@ -297,7 +292,15 @@ RunTimes RunnerProcess::run(std::span<const int> calls) {
   int64_t start = now_ns();
   Json answer = ask({{"do", "run"}, {"calls", ids}});
   int64_t wall = now_ns() - start;
-  return {number(answer, "ns"), wall, number(answer, "switches"), number(answer, "peak_kib")};
+  if (auto refused = answer.find("refused"); refused != answer.end() && refused->is_string()) {
+    auto why = refused->get<std::string>();
+    RunTimes times;
+    times.refused =
+        Failure{Verdict::kRefused, fmt::format("The candidate takes no such call: {}; a model would use the baseline.",
+                                               why.empty() ? "asked again, it gives no reason" : why)};
+    return times;
+  }
+  return {number(answer, "ns"), wall, number(answer, "switches"), number(answer, "peak_kib"), std::nullopt};
 }
 
 int64_t RunnerProcess::cpu_time_ns() const {

@@ -49,6 +49,7 @@ struct RunTimes {
   int64_t wall_ns = 0;    // by ours, the exchange included
   int64_t switches = 0;   // involuntary context switches meanwhile
   int64_t peak_kib = 0;
+  std::optional<Failure> refused;  // by the candidate: nothing ran, and the process is as it was
 };
 
 class RunnerProcess {
