@@ -29,20 +29,23 @@ const CallData& FreshInputs::next(int slot) {
     slots_.push_back(std::move(copy));
   }
   CallData& data = slots_[static_cast<size_t>(slot)];
-  for (size_t i = 0; i < base_.given.size(); ++i) {
-    if (!base_.given[i] || !dtype_is_float(base_.given[i]->view().dtype())) continue;
-    const View &from = *base_.given[i], &to = *data.given[i];
-    auto width = static_cast<int64_t>(dtype_size(from.dtype()));
-    int64_t n = from.numel();
-    auto* source = static_cast<const std::byte*>(from.data());
-    auto* target = static_cast<std::byte*>(to.data());
-    for (int64_t at = 0; at < n; at += kPiece) {
-      int64_t length = std::min(kPiece, n - at);
-      auto start = static_cast<int64_t>(random_.below(draws_++, static_cast<uint64_t>(n - length + 1)));
-      std::memcpy(target + at * width, source + start * width, static_cast<size_t>(length * width));
-    }
-  }
+  for (size_t i = 0; i < base_.given.size(); ++i)
+    if (base_.given[i]) renew(*base_.given[i], *data.given[i]);
+  for (size_t i = 0; i < base_.kv_cache.size(); ++i) renew(base_.kv_cache[i], data.kv_cache[i]);
   return data;
+}
+
+void FreshInputs::renew(const View& from, const View& to) {
+  if (!dtype_is_float(from.dtype())) return;
+  auto width = static_cast<int64_t>(dtype_size(from.dtype()));
+  int64_t n = from.numel();
+  auto* source = static_cast<const std::byte*>(from.data());
+  auto* target = static_cast<std::byte*>(to.data());
+  for (int64_t at = 0; at < n; at += kPiece) {
+    int64_t length = std::min(kPiece, n - at);
+    auto start = static_cast<int64_t>(random_.below(draws_++, static_cast<uint64_t>(n - length + 1)));
+    std::memcpy(target + at * width, source + start * width, static_cast<size_t>(length * width));
+  }
 }
 
 }  // namespace fk

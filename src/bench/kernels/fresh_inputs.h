@@ -21,6 +21,8 @@ class FreshInputs {
   const CallData& current(int slot) const { return slots_[static_cast<size_t>(slot)]; }
 
  private:
+  void renew(const View& from, const View& to);
+
   Workload workload_;
   uint64_t seed_;
   Stream random_;

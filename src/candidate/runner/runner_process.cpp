@@ -139,6 +139,7 @@ void RunnerProcess::fail(Failure failure) {
 
 Json RunnerProcess::ask(Json request, int fd) {
   if (failure_) return {};
+  cpu_at_rest_ = -1;
   request["nonce"] = ++nonce_;
   bool opening = worker_pid_ <= 0;
   if (!send_message(channel_, request, fd)) {
@@ -170,20 +171,38 @@ Json RunnerProcess::ask(Json request, int fd) {
             fmt::format("The runner's channel carried something that is not its answer, {}.", doing_)});
       return {};
     }
-    if (body.contains("protections"))
-      for (const Json& p : body["protections"])
-        protections_.push_back({p.at(0).get<std::string>(), p.at(1).get<bool>(), p.at(2).get<std::string>()});
     if (opening && worker_pid_ <= 0) {  // the worker says hello before it loads anything
       worker_pid_ = answer.sender_pid;
+      read_answer(body);
       continue;
     }
-    if (body.contains("out_of_memory"))
-      fail({Verdict::kOutOfMemory, fmt::format("It asked for more than its {:.1f} GiB of memory, {}.",
-                                               static_cast<double>(options_.private_memory_bytes) / 0x1p30, doing_)});
-    else if (body.contains("error"))
-      fail({Verdict::kCrashed, fmt::format("It threw, {}: {}", doing_, body["error"].get<std::string>())});
+    read_answer(body);
     return failure_ ? Json() : body;
   }
+}
+
+// What an answer says besides numbers. The candidate may have written it, so it may be anything.
+void RunnerProcess::read_answer(const Json& body) try {
+  if (body.contains("protections"))
+    for (const Json& p : body["protections"])
+      protections_.push_back({p.at(0).get<std::string>(), p.at(1).get<bool>(), p.at(2).get<std::string>()});
+  if (body.contains("out_of_memory"))
+    fail({Verdict::kOutOfMemory, fmt::format("It asked for more than its {:.1f} GiB of memory, {}.",
+                                             static_cast<double>(options_.private_memory_bytes) / 0x1p30, doing_)});
+  else if (body.contains("error"))
+    fail({Verdict::kCrashed, fmt::format("It threw, {}: {}", doing_, body["error"].get<std::string>())});
+  else if (body.contains("mode_changed"))
+    fail({Verdict::kIncorrectState,
+          "It left the rounding mode of its thread changed, or how subnormal numbers are treated."});
+} catch (const Json::exception&) {
+  fail({Verdict::kTampered, fmt::format("The runner's answer is not one of its own, {}.", doing_)});
+}
+
+int64_t RunnerProcess::number(const Json& answer, const char* name) {
+  if (failure_) return 0;
+  if (auto found = answer.find(name); found != answer.end() && found->is_number_integer()) return found->get<int64_t>();
+  fail({Verdict::kTampered, fmt::format("The runner's answer is not one of its own, {}.", doing_)});
+  return 0;
 }
 
 // The channel closed without an answer: how did the worker end?
@@ -207,14 +226,18 @@ void RunnerProcess::explain_end() {
     return fail({Verdict::kOutOfMemory, fmt::format("It used {:.1f} GiB of memory {} and was ended.",
                                                     static_cast<double>(report[1]) / 0x1p20, doing_)});
   if (fault_.is_object()) {
-    auto segment = segments_.find(fault_.value("segment", -1));
-    auto tensor = fault_.value("tensor", size_t{0});
+    auto number_in = [&](const char* name) {
+      auto found = fault_.find(name);  // the candidate may have written it
+      return found != fault_.end() && found->is_number_unsigned() ? found->get<size_t>() : SIZE_MAX;
+    };
+    auto segment = segments_.find(static_cast<int>(number_in("segment")));
+    size_t tensor = number_in("tensor");
+    bool inside = fault_.contains("inside") && fault_["inside"] == true;
     if (segment != segments_.end() && tensor < segment->second->size()) {
       const std::string& name = segment->second->name(tensor);
-      if (fault_.value("inside", false) && segment->second->access() == Access::kReadOnly)
+      if (inside && segment->second->access() == Access::kReadOnly)
         return fail({Verdict::kInputMutated, fmt::format("It wrote to '{}', which is read-only.", name)});
-      if (!fault_.value("inside", false))
-        return fail({Verdict::kOutOfBounds, fmt::format("It touched memory just outside '{}'.", name)});
+      if (!inside) return fail({Verdict::kOutOfBounds, fmt::format("It touched memory just outside '{}'.", name)});
     }
   }
   fail({Verdict::kCrashed, fmt::format("It crashed {} with {}.", doing_, signal_name(number))});
@@ -242,7 +265,7 @@ int64_t RunnerProcess::bind(std::span<const TensorRef> params) {
   Json list = Json::array();
   for (const TensorRef& p : params) list.push_back(ref(p));
   Json answer = ask({{"do", "bind"}, {"params", list}});
-  return failure_ ? 0 : answer.value("ns", int64_t{0});
+  return number(answer, "ns");
 }
 
 void RunnerProcess::plan(int id, const CallPlan& call) {
@@ -261,18 +284,23 @@ RunTimes RunnerProcess::run(std::span<const int> calls) {
   doing_ = "in forward";
   Json ids = Json::array();
   for (int id : calls) ids.push_back(id);
+  // Inputs may have been there for a while: work on them counts from the call on, and between calls there is none.
+  constexpr int64_t kWakeUps = 20'000;
+  if (int64_t used = cpu_time_ns() - cpu_at_rest_; !failure_ && cpu_at_rest_ >= 0 && used > kWakeUps)
+    fail({Verdict::kRewardHack,
+          fmt::format("It worked between two calls ({:.0f} us of CPU time).", static_cast<double>(used) * 1e-3)});
   int64_t start = now_ns();
   Json answer = ask({{"do", "run"}, {"calls", ids}});
   int64_t wall = now_ns() - start;
-  if (failure_) return {};
-  RunTimes times{answer.value("ns", int64_t{0}), wall, answer.value("switches", int64_t{0}),
-                 answer.value("peak_kib", int64_t{0}), std::nullopt};
-  if (answer.contains("refused"))
+  if (auto refused = answer.find("refused"); refused != answer.end() && refused->is_string()) {
+    auto why = refused->get<std::string>();
+    RunTimes times;
     times.refused =
-        Failure{Verdict::kRefused, fmt::format("The candidate takes no such call: {}; a model would use the "
-                                               "baseline.",
-                                               answer["refused"].get<std::string>())};
-  return times;
+        Failure{Verdict::kRefused, fmt::format("The candidate takes no such call: {}; a model would use the baseline.",
+                                               why.empty() ? "asked again, it gives no reason" : why)};
+    return times;
+  }
+  return {number(answer, "ns"), wall, number(answer, "switches"), number(answer, "peak_kib"), std::nullopt};
 }
 
 int64_t RunnerProcess::cpu_time_ns() const {
@@ -293,7 +321,7 @@ bool RunnerProcess::at_work() const {
   return false;
 }
 
-std::optional<Failure> RunnerProcess::wait_for_rest() const {
+std::optional<Failure> RunnerProcess::wait_for_rest() {
   // Threads that wait for their next call spin for 50 us before they sleep, and on a crowded machine may need a while
   // to get those. The kernel books the time of a running thread at its next tick only, so what is counted begins later.
   constexpr double kTicks = 0.005, kPatience = 5;
@@ -308,6 +336,7 @@ std::optional<Failure> RunnerProcess::wait_for_rest() const {
                                                        watch.elapsed_s() * 1e3)};
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
+  cpu_at_rest_ = cpu_time_ns();
   return std::nullopt;
 }
 

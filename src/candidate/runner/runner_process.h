@@ -72,8 +72,9 @@ class RunnerProcess {
   // CPU time all threads of the worker have used, by the kernel's account.
   int64_t cpu_time_ns() const;
 
-  // Waits until no thread of the worker runs. A failure where some go on.
-  std::optional<Failure> wait_for_rest() const;
+  // Waits until no thread of the worker runs. A failure where some go on. A run that follows fails where some have
+  // worked in between.
+  std::optional<Failure> wait_for_rest();
 
   // Lets the worker end by itself; a crash on the way out is a failure too.
   void finish();
@@ -82,7 +83,9 @@ class RunnerProcess {
 
  private:
   Json ask(Json request, int fd = -1);
-  bool at_work() const;  // some thread runs, or would if it had a core
+  void read_answer(const Json& body);
+  int64_t number(const Json& answer, const char* name);  // zero, and a failure, where there is none
+  bool at_work() const;                                  // some thread runs, or would if it had a core
   void start(const RunnerOptions& options);
   void explain_end();
   void stop();
@@ -92,6 +95,7 @@ class RunnerProcess {
   pid_t pid_ = -1, worker_pid_ = -1;
   int channel_ = -1, status_pipe_ = -1;
   uint64_t nonce_;
+  int64_t cpu_at_rest_ = -1;  // negative: not known to be at rest
   int next_segment_ = 0;
   std::map<int, const SharedTensors*> segments_;
   Json fault_;

@@ -200,4 +200,13 @@ bool install_seccomp_filter() {
   return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter) == 0;
 }
 
+bool forbid_other_cores() {
+  Program program;
+  program.load(offsetof(seccomp_data, nr));
+  program.answer_if(SYS_sched_setaffinity, SECCOMP_RET_ERRNO | EPERM);
+  program.answer(SECCOMP_RET_ALLOW);
+  sock_fprog filter{static_cast<unsigned short>(program.code().size()), program.code().data()};
+  return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
 }  // namespace fk

@@ -7,4 +7,8 @@ namespace fk {
 // process at once with SIGSYS; what is merely unknown fails with EPERM. False, with errno, where the kernel has none.
 bool install_seccomp_filter();
 
+// For the calling thread and those it starts from now on, for good: the cores they may use stay as they are; asking for
+// others fails with EPERM. On top of the filter above.
+bool forbid_other_cores();
+
 }  // namespace fk

@@ -12,6 +12,7 @@
 #include "candidate/load.h"
 #include "candidate/runner/message.h"
 #include "candidate/runner/sandbox.h"
+#include "candidate/runner/seccomp.h"
 #include "measure/timer.h"
 #include "ops/materialize.h"
 
@@ -70,6 +71,19 @@ void pin_to_first_core() {
   }
 }
 
+// How this thread rounds, and whether it keeps subnormal numbers: what a call must leave as it was.
+uint64_t float_mode() {
+#if defined(__x86_64__)
+  return __builtin_ia32_stmxcsr() & 0xFFC0;  // without the flags of what has happened
+#elif defined(__aarch64__)
+  uint64_t mode;
+  asm volatile("mrs %0, fpcr" : "=r"(mode));
+  return mode;
+#else
+  return 0;
+#endif
+}
+
 struct PreparedCall {
   std::vector<OptView> args;
   std::vector<KvLayer> kv_cache;
@@ -85,6 +99,7 @@ class Worker {
     catch_faults();
     pool_ = std::make_unique<ThreadPool>(open.at("threads").get<int>());  // before pinning: it looks at our cores
     pin_to_first_core();
+    forbid_other_cores();
     auto library = open.at("library").get<std::string>();
     if (!library.empty()) {
       candidate_ = load_candidate(library, op_);
@@ -161,7 +176,8 @@ class Worker {
   Json run(const Json& body) {
     std::vector<PreparedCall*> calls;
     for (const Json& id : body.at("calls")) calls.push_back(&calls_.at(id.get<int>()));
-    int64_t before = candidate_ ? candidate_calls() : 0;
+    int64_t before = candidate_calls();  // on both sides, so that both exchanges take equally long
+    uint64_t mode = float_mode();
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
     long switches = usage.ru_nivcsw;
@@ -173,7 +189,9 @@ class Worker {
     }
     int64_t ns = now_ns() - start;
     getrusage(RUSAGE_SELF, &usage);
-    if (candidate_ && candidate_calls() - before != static_cast<int64_t>(calls.size()))
+    if (float_mode() != mode) return {{"mode_changed", true}};
+    int64_t taken = candidate_calls() - before;
+    if (candidate_ && taken != static_cast<int64_t>(calls.size()))
       return {{"refused", candidate_->create(root_->init())->refuse(calls.front()->args)}};
     return {{"ns", ns}, {"switches", usage.ru_nivcsw - switches}, {"peak_kib", usage.ru_maxrss}};
   }
