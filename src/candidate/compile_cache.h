@@ -6,6 +6,7 @@
 // listed files. As in other compiler caches, a new file that would shadow a listed one is not noticed.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
