@@ -15,6 +15,8 @@
 namespace fk {
 namespace {
 
+using nlohmann::literals::operator""_json_pointer;
+
 bool coloured() { return isatty(STDOUT_FILENO) != 0 && getenv("NO_COLOR") == nullptr; }
 
 std::string in_colour(const std::string& text, std::string_view verdict) {
@@ -164,9 +166,8 @@ void print_rows(const std::vector<KernelRow>& rows, const Json& document, const 
       print_out(fmt::format("{} {}: {}: {}\n", r.json.value("operator", ""), r.json.value("scenario", ""),
                             r.json.value("verdict", ""), r.json.value("sentence", "")));
       if (r.json.contains("repro")) print_out(fmt::format("  again: {}\n", r.json["repro"].get<std::string>()));
-    } else if (const Json* t = timing(r.json); t != nullptr && !t->at("invalid").get<std::string>().empty()) {
-      print_out(fmt::format("{} {}: {}\n", r.json.value("operator", ""), r.json.value("scenario", ""),
-                            t->at("invalid").get<std::string>()));
+    } else if (std::string invalid = r.json.value("/timing/invalid"_json_pointer, ""); !invalid.empty()) {
+      print_out(fmt::format("{} {}: {}\n", r.json.value("operator", ""), r.json.value("scenario", ""), invalid));
     }
     if (explain) print_out(r.json.value("explanation", ""));
   }

@@ -107,7 +107,7 @@ KernelResult KernelBench::run(const Scenario& scenario, const std::string& libra
     result.floor = floors_.floor(result.cost, scenario.workload.dtype, timing.cold);
     double took = result.timing->paired.candidate.median * 1e-9;
     auto impossible = [&] {
-      return result.floor.seconds > kSmallestFloor && took < kImpossible * result.floor.seconds;
+      return took > 0 && result.floor.seconds > kSmallestFloor && took < kImpossible * result.floor.seconds;
     };
     if (impossible()) result.floor = floors_.floor_again(result.cost, scenario.workload.dtype, timing.cold);
     if (impossible())
@@ -122,12 +122,14 @@ KernelResult KernelBench::run(const Scenario& scenario, const std::string& libra
 }
 
 std::string explain(const KernelResult& r) {
-  const TimingResult* t = r.timing && !r.timing->failure ? &*r.timing : nullptr;
+  const TimingResult* t = r.timing && !r.timing->failure && r.timing->paired.candidate.count > 0 ? &*r.timing : nullptr;
   double flops = r.cost.matrix_flops + r.cost.vector_flops;
   std::string text =
       fmt::format("{} {}: at least {:.3f} MB moved and {:.3f} GFLOP done ({:.2f} FLOP a byte).\n", r.scenario.op,
                   r.scenario.name, r.cost.bytes * 1e-6, flops * 1e-9, r.cost.bytes > 0 ? flops / r.cost.bytes : 0);
-  if (t == nullptr) return text + fmt::format("  Not timed: {}\n", r.sentence);
+  if (t == nullptr)
+    return text +
+           fmt::format("  Not timed: {}\n", r.sentence.empty() && r.timing ? r.timing->paired.invalid : r.sentence);
   double took = t->paired.candidate.median * 1e-9;
   bool by_memory = r.floor.bytes_s >= r.floor.flops_s;
   text += fmt::format("  Floor {:.2f} us, set by {}; the candidate takes {:.2f} us, {:.0f} % of the floor.\n",

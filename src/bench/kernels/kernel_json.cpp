@@ -31,21 +31,22 @@ Json timing_json(const TimingResult& t) {
                {"protections", protections}};
   if (t.failure) return json;
   const PairedResult& p = t.paired;
+  json["invalid"] = p.invalid;
+  json["pairs"] = p.pairs;
+  json["pairs_dropped"] = p.dropped_pairs();
+  json["samples"] = samples(t.samples);
+  json["control_samples"] = samples(t.control);
+  if (p.candidate.count == 0) return json;  // every pair was dropped: there is nothing to sum up
   json["speedup"] = p.speedup();
   json["speedup_low"] = p.speedup_interval().low;
   json["speedup_high"] = p.speedup_interval().high;
   json["speed_verdict"] = speed_verdict_name(p.verdict);
   json["delta"] = p.delta;
   json["control_error"] = p.control_error;
-  json["invalid"] = p.invalid;
-  json["pairs"] = p.pairs;
-  json["pairs_dropped"] = p.dropped_pairs();
   json["baseline"] = summary(p.baseline);
   json["candidate"] = summary(p.candidate);
   json["baseline_wall_ns"] = t.baseline_wall_ns;
   json["candidate_wall_ns"] = t.candidate_wall_ns;
-  json["samples"] = samples(t.samples);
-  json["control_samples"] = samples(t.control);
   return json;
 }
 
