@@ -5,7 +5,9 @@
 
 namespace fk {
 namespace {
-constexpr int64_t kPiece = 1000;  // elements; no divisor of usual row lengths, so rows differ in more than their order
+// Elements of a piece: at most a number that divides no usual row length, so that rows differ in more than their order,
+// and few enough that small tensors consist of several.
+constexpr int64_t kLargestPiece = 1000, kPieces = 8;
 
 Tensor copy_of(const Tensor& t) {
   Tensor copy(t.view().spec());
@@ -15,7 +17,10 @@ Tensor copy_of(const Tensor& t) {
 }  // namespace
 
 FreshInputs::FreshInputs(const Node& root, const Workload& workload, uint64_t seed)
-    : workload_(workload), seed_(seed), random_(seed, "fresh inputs"), base_(make_call_inputs(root, workload, seed)) {}
+    : workload_(workload), seed_(seed), random_(seed, "fresh inputs"), base_(make_call_inputs(root, workload, seed)) {
+  for (const std::optional<InputSpec>& spec : root.info().inputs(root.init(), workload))
+    renewable_.push_back(spec && !spec->generator.is_metadata());
+}
 
 const CallData& FreshInputs::next(int slot) {
   while (slots_.size() <= static_cast<size_t>(slot)) {
@@ -30,19 +35,19 @@ const CallData& FreshInputs::next(int slot) {
   }
   CallData& data = slots_[static_cast<size_t>(slot)];
   for (size_t i = 0; i < base_.given.size(); ++i)
-    if (base_.given[i]) renew(*base_.given[i], *data.given[i]);
+    if (renewable_[i]) renew(*base_.given[i], *data.given[i]);
   for (size_t i = 0; i < base_.kv_cache.size(); ++i) renew(base_.kv_cache[i], data.kv_cache[i]);
   return data;
 }
 
 void FreshInputs::renew(const View& from, const View& to) {
-  if (!dtype_is_float(from.dtype())) return;
   auto width = static_cast<int64_t>(dtype_size(from.dtype()));
   int64_t n = from.numel();
   auto* source = static_cast<const std::byte*>(from.data());
   auto* target = static_cast<std::byte*>(to.data());
-  for (int64_t at = 0; at < n; at += kPiece) {
-    int64_t length = std::min(kPiece, n - at);
+  int64_t piece = std::clamp<int64_t>(n / kPieces, 1, kLargestPiece);
+  for (int64_t at = 0; at < n; at += piece) {
+    int64_t length = std::min(piece, n - at);
     auto start = static_cast<int64_t>(random_.below(draws_++, static_cast<uint64_t>(n - length + 1)));
     std::memcpy(target + at * width, source + start * width, static_cast<size_t>(length * width));
   }

@@ -1,7 +1,8 @@
 // FreshInputs: inputs that no call has seen before, at the price of a copy.
 //
-// Drawing every element anew would take longer than most kernels, so one set is drawn and each call gets its floats put
-// together from pieces of that set, chosen at random: the same distribution, other content in every row.
+// Drawing every element anew would take longer than most kernels, so one set is drawn and each call gets its tensors
+// put together from pieces of that set, chosen at random: the same distribution, other content in every row. Only what
+// describes the batch (positions, lengths, tables) stays.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +29,7 @@ class FreshInputs {
   Stream random_;
   uint64_t draws_ = 0;
   CallData base_;
+  std::vector<bool> renewable_;  // by argument
   std::vector<CallData> slots_;
 };
 
