@@ -12,11 +12,18 @@ constexpr double kApart = 2 * kContractFactor;
 }  // namespace
 
 OutputCheck::OutputCheck(const OperatorInfo& op, const Fields& init, DType dtype)
-    : op_(op), tolerance_(op.tolerance(init, dtype)) {}
+    : op_(op), init_(init), tolerance_(op.tolerance(init, dtype)) {}
 
-std::optional<Failure> OutputCheck::compare(const CallMemory& memory, int slot, int candidate, int baseline) const {
-  if (op_.judge != nullptr) return std::nullopt;
+std::optional<Failure> OutputCheck::compare(const CallMemory& memory, int slot, const CallData& data, int candidate,
+                                            int baseline) const {
   std::vector<OptView> got = memory.written_args(slot, candidate), want = memory.written_args(slot, baseline);
+  if (op_.judge != nullptr) {
+    for (size_t i = 0; i < data.given.size(); ++i)
+      if (data.given[i]) got[i] = want[i] = data.given[i]->view();
+    std::string wrong = op_.judge(init_, got, want);
+    if (wrong.empty()) return std::nullopt;
+    return Failure{Verdict::kIncorrectNumerical, fmt::format("In a timed call, {}.", wrong)};
+  }
   for (size_t i = 0; i < got.size(); ++i) {
     if (!got[i]) continue;
     Verdict verdict = op_.args[i].role == Role::kState ? Verdict::kIncorrectState : Verdict::kIncorrectNumerical;

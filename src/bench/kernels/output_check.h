@@ -16,14 +16,17 @@ class OutputCheck {
  public:
   OutputCheck(const OperatorInfo& op, const Fields& init, DType dtype);
 
-  // Operators that judge themselves (sampling) have no single right output and are compared in the judgement only.
-  std::optional<Failure> compare(const CallMemory& memory, int slot, int candidate, int baseline) const;
+  // `data` is what the call was given. Operators that judge themselves (sampling) have no single right output; theirs
+  // is held against the baseline's by their own rule.
+  std::optional<Failure> compare(const CallMemory& memory, int slot, const CallData& data, int candidate,
+                                 int baseline) const;
 
  private:
   std::optional<Failure> compare_tensor(const std::string& name, const View& candidate, const View& baseline,
                                         Verdict verdict) const;
 
   const OperatorInfo& op_;
+  const Fields init_;
   Tolerance tolerance_;
 };
 

@@ -196,7 +196,7 @@ class PairTimer {
       std::optional<Failure> found = memory_->check_margins(slot, kCandidate, pattern);
       if (!found) found = memory_->check_inputs(slot, inputs_.current(slot));
       if (!found && checked_) {
-        found = check_.compare(*memory_, slot, kCandidate, kBaseline);
+        found = check_.compare(*memory_, slot, inputs_.current(slot), kCandidate, kBaseline);
         ++result_.outputs_checked;
       }
       if (found) result_.failure = found;
