@@ -10,11 +10,13 @@ binary := $(build)/fastkernels
 .DEFAULT_GOAL := all
 
 all: build
-	$(binary) doctor
-	$(binary) ttft --model tiny-llama --load-format dummy
+	$(binary) doctor --quick
+	FASTKERNELS_CANDIDATE_DIR=tasks/candidate/examples $(binary) kernels --filter decode-8
+	FASTKERNELS_CANDIDATE_DIR=tasks/candidate/examples $(binary) kernels --target softmax
+	@echo 'Next: docs/write-a-candidate.md; $(binary) create-stubs --target rms_norm'
 
 build: $(build)/build.ninja
-	cmake --build $(build) --target fastkernels -j $(JOBS)
+	cmake --build $(build) --target fastkernels fastkernels-runner -j $(JOBS)
 
 # Only the first configure is ours; afterwards ninja runs cmake again when a CMake file or the set of sources changes.
 $(build)/build.ninja: CMakePresets.json | deps
@@ -55,7 +57,7 @@ clean:
 	rm -rf build
 
 help:
-	@echo 'make            install what is missing, build, describe this machine, time a small model'
+	@echo 'make            install what is missing, build, describe this machine, judge and time the example candidates'
 	@echo 'make test       install what is missing, build, run every test'
 	@echo 'make asan       the fast tests under address and undefined-behaviour sanitizers'
 	@echo 'make install    put fastkernels and its alias kb_nano under PREFIX/bin ($(PREFIX))'

@@ -40,6 +40,7 @@ std::vector<ScenarioSpeed> speeds(const std::vector<KernelRow>& rows, const std:
   std::vector<ScenarioSpeed> list;
   for (const KernelRow& r : rows) {
     if (!op.empty() && r.json.value("operator", "") != op) continue;
+    if (r.json.value("verdict", "") == "INVALID_TASK") continue;  // says nothing about the candidate
     ScenarioSpeed s;
     s.name = r.json.value("scenario", "");
     if (const Json* t = timing(r.json)) {
@@ -151,10 +152,13 @@ void print_rows(const std::vector<KernelRow>& rows, const Json& document, const 
   for (const std::string& op : operators_of(rows)) {
     const Json& a = document["aggregate"]["operators"][op];
     print_out(fmt::format("{}\n", op) + result_table(rows, op, false).to_text());
-    std::string footer = fmt::format("{}/{} passed", a["passed"].get<size_t>(), a["scenarios"].get<size_t>());
-    auto refused = std::count_if(rows.begin(), rows.end(),
-                                 [&](const KernelRow& r) { return r.refused() && r.json.value("operator", "") == op; });
-    if (refused > 0) footer += fmt::format(", {} refused by the candidate", refused);
+    auto scenarios =
+        std::count_if(rows.begin(), rows.end(), [&](const KernelRow& r) { return r.json.value("operator", "") == op; });
+    std::string footer = fmt::format("{}/{} passed", a["passed"].get<size_t>(), scenarios);
+    auto skipped = std::count_if(rows.begin(), rows.end(), [&](const KernelRow& r) {
+      return r.without_credit() && r.json.value("operator", "") == op;
+    });
+    if (skipped > 0) footer += fmt::format(", {} without credit", skipped);
     if (a["passed"].get<size_t>() > 0)
       footer += fmt::format(", geometric mean {:.3f}x ({:.3f} .. {:.3f}), worst {:.3f}x in {}",
                             a["geometric_mean"].get<double>(), a["low"].get<double>(), a["high"].get<double>(),
@@ -183,13 +187,13 @@ void print_rows(const std::vector<KernelRow>& rows, const Json& document, const 
 }
 
 std::string failure_sentence(const std::vector<KernelRow>& rows) {
-  size_t passed = 0, refused = 0;
+  size_t passed = 0, skipped = 0;
   for (const KernelRow& r : rows) {
     passed += r.passed() ? 1 : 0;
-    refused += r.refused() ? 1 : 0;
+    skipped += r.without_credit() ? 1 : 0;
   }
-  if (passed + refused < rows.size())
-    return fmt::format("{} of {} scenarios did not pass.", rows.size() - passed - refused, rows.size());
+  if (passed + skipped < rows.size())
+    return fmt::format("{} of {} scenarios did not pass.", rows.size() - passed - skipped, rows.size());
   return passed == 0 ? "No scenario was measured." : "";
 }
 

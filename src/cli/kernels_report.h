@@ -28,7 +28,12 @@ struct KernelTarget {
 struct KernelRow {
   Json json;
   bool passed() const { return json.value("verdict", "") == "PASSED"; }
-  bool refused() const { return json.value("verdict", "") == "REFUSED"; }  // earns nothing, but is no error
+  // Not the candidate's failure: it does not take such a call, or the scenario can tell nobody right from wrong. Earns
+  // nothing, but is no error.
+  bool without_credit() const {
+    auto verdict = json.value("verdict", "");
+    return verdict == "REFUSED" || verdict == "INVALID_TASK";
+  }
 };
 
 void print_scenario_list(const std::vector<KernelTarget>& targets, const CommonOptions& common);

@@ -7,7 +7,8 @@
 namespace fk {
 namespace {
 
-// Patterns whose repetition is NaN in f64, f32, f16, bf16 and f8, so that an element nobody wrote is never right.
+// Repeated, the first is NaN in every float and the second NaN or the largest number, so an element nobody wrote is
+// never right.
 constexpr uint8_t kPoisons[] = {0xFF, 0x7F};
 
 // Nothing is to happen after a call; now and then it is watched for longer.
