@@ -311,10 +311,13 @@ int64_t RunnerProcess::cpu_time_ns() const {
 }
 
 bool RunnerProcess::at_work() const {
+  // Threads may end while they are looked at, so nothing here may throw.
   std::error_code error;
-  for (const auto& task : fs::directory_iterator(fmt::format("/proc/{}/task", worker_pid_), error)) {
-    std::ifstream in(task.path() / "stat");
-    std::string text((std::istreambuf_iterator<char>(in)), {});
+  fs::directory_iterator task(fmt::format("/proc/{}/task", worker_pid_), error), end;
+  for (; !error && task != end; task.increment(error)) {
+    std::ifstream in(task->path() / "stat");
+    std::string text;
+    std::getline(in, text, '\0');
     size_t name_end = text.rfind(')');  // the name may hold anything
     if (name_end != std::string::npos && text.size() > name_end + 2 && text[name_end + 2] == 'R') return true;
   }
