@@ -3,7 +3,8 @@
 //   timing_bench aa [repeats] [pairs]         errors of a kernel compared with itself
 //   timing_bench slow PERCENT [repeats] [pairs]  how often a planted slowdown is found
 //
-// The kernel is an RMSNorm over 200 rows; a slowdown of p percent computes p percent of the rows twice.
+// The kernel is an RMSNorm over 200 rows; a slowdown of p percent is a wait of p percent of the time the call took so
+// far.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -24,15 +25,27 @@ namespace {
 constexpr std::string_view kSource = R"(
 #include <fastkernels/candidate.h>
 #include <math.h>
-#ifndef ROWS_TWICE
-#define ROWS_TWICE 0
+#ifndef SLOWER_BY
+#define SLOWER_BY 0
 #endif
+static uint64_t ticks() {
+#if defined(__x86_64__)
+  return __builtin_ia32_rdtsc();
+#else
+  uint64_t t;
+  asm volatile("mrs %0, cntvct_el0" : "=r"(t));
+  return t;
+#endif
+}
 class RMSNorm : public fk::RMSNorm {
  public:
   using fk::RMSNorm::RMSNorm;
   void forward(fk::Context&, fk::View x, fk::OptView, fk::View out, fk::OptView) override {
-    for (int64_t t = 0; t < ROWS_TWICE; ++t) row(x, out, t);
+    uint64_t start = ticks();
     for (int64_t t = 0; t < x.size(0); ++t) row(x, out, t);
+    uint64_t until = start + uint64_t(double(ticks() - start) * (1 + SLOWER_BY));
+    while (SLOWER_BY > 0 && ticks() < until) {
+    }
   }
   __attribute__((noinline)) void row(fk::View x, fk::View out, int64_t t) {
     const float *in = x.row<float>(t), *w = weight("weight").ptr<float>();
@@ -48,7 +61,7 @@ class RMSNorm : public fk::RMSNorm {
 FK_CANDIDATE(RMSNorm)
 )";
 
-std::string compile(int rows_twice) {
+std::string compile(double slower_by) {
   namespace fs = std::filesystem;
   const OperatorInfo& op = Registry::instance().at("rms_norm");
   fs::path folder = fs::temp_directory_path() / fmt::format("timing-bench-{}", getpid());
@@ -56,7 +69,7 @@ std::string compile(int rows_twice) {
   fs::path path = folder / "rms_norm.cpp";
   std::ofstream(path) << kSource;
   CompileOptions options;
-  options.cxxflags = {"-fopenmp-simd", "-ffast-math", fmt::format("-DROWS_TWICE={}", rows_twice)};
+  options.cxxflags = {"-fopenmp-simd", "-ffast-math", fmt::format("-DSLOWER_BY={}", slower_by)};
   CompileResult result = compile_candidate({&op, path}, options);
   fs::remove_all(folder);
   if (result.failure) throw Error("{}\n{}", result.failure->sentence, result.log);
@@ -92,7 +105,7 @@ int run(int argc, char** argv) {
   }
   int repeats = argc > at ? std::atoi(argv[at]) : 20;
   int pairs = argc > at + 1 ? std::atoi(argv[at + 1]) : 100;
-  std::string baseline = compile(0), candidate = compile(static_cast<int>(std::lround(percent * 2)));
+  std::string baseline = compile(0), candidate = compile(percent / 100);
   std::vector<double> errors, controls, seconds;
   int found = 0, same = 0, wrong = 0, covered = 0, invalid = 0;
   double truth = -std::log1p(percent / 100);

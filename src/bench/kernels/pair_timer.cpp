@@ -1,5 +1,7 @@
 #include "bench/kernels/pair_timer.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -31,6 +33,32 @@ struct Sample {
   bool interrupted = false;
 };
 
+// Keeps the calling thread on the core that runners start on: what it writes for a call then lies in the same cache for
+// every side.
+class OnFirstCore {
+ public:
+  OnFirstCore() {
+    cpu_set_t first;
+    CPU_ZERO(&first);
+    known_ = sched_getaffinity(0, sizeof before_, &before_) == 0;
+    for (int i = 0; known_ && i < CPU_SETSIZE; ++i) {
+      if (!CPU_ISSET(i, &before_)) continue;
+      CPU_SET(i, &first);
+      sched_setaffinity(0, sizeof first, &first);
+      return;
+    }
+  }
+  ~OnFirstCore() {
+    if (known_) sched_setaffinity(0, sizeof before_, &before_);
+  }
+  OnFirstCore(const OnFirstCore&) = delete;
+  OnFirstCore& operator=(const OnFirstCore&) = delete;
+
+ private:
+  cpu_set_t before_;
+  bool known_;
+};
+
 class PairTimer {
  public:
   PairTimer(const OperatorInfo& op, const Fields& init, const Workload& workload, std::string library,
@@ -60,6 +88,7 @@ class PairTimer {
       result_.control.emplace_back();
       start();
       if (result_.failure) break;
+      OnFirstCore pinned;  // only now: the runners would have inherited it
       warm_up();
       for (int pair = 0; pair < pairs && !result_.failure; ++pair) {
         if (watch.elapsed_s() > options_.budget_s && launch > 0) break;
@@ -73,8 +102,20 @@ class PairTimer {
   }
 
  private:
+  std::array<int, kSides> shuffled() {
+    std::array<int, kSides> order{};
+    std::iota(order.begin(), order.end(), 0);
+    for (size_t i = kSides - 1; i > 0; --i) std::swap(order[i], order[random_.below(draws_++, i + 1)]);
+    return order;
+  }
+
+  // Which of the three memories a side writes to in this launch.
+  int writer(int side) const { return writers_[static_cast<size_t>(side)]; }
+
   // Three processes, with the weights and the memory of calls mapped.
   void start() {
+    // Where pages happen to lie makes memory faster or slower, so sides change places from launch to launch.
+    writers_ = shuffled();
     if (!memory_) memory_ = std::make_unique<CallMemory>(*root_, inputs_.base(), 1, kSides);
     for (int side = 0; side < kSides; ++side) {
       Runner& r = runners_[static_cast<size_t>(side)];
@@ -103,14 +144,14 @@ class PairTimer {
   void map_calls(int side) {
     Runner& r = runners_[static_cast<size_t>(side)];
     r.inputs_segment = r.process->map(memory_->inputs());
-    r.written_segment = r.process->map(memory_->written(side));
+    r.written_segment = r.process->map(memory_->written(writer(side)));
     for (int slot = 0; slot < memory_->slots(); ++slot)
       r.process->plan(slot, memory_->plan(slot, r.inputs_segment, r.written_segment));
   }
 
   // From the time of single calls; then every call of a sample gets memory of its own.
   void choose_calls_per_sample() {
-    memory_->reveal(0, inputs_.next(0));
+    inputs_.next(0);
     double shortest = 1e9;
     for (int i = 0; i < 4 && !result_.failure; ++i) shortest = std::min(shortest, time_side(kBaseline, 0).ns);
     if (result_.failure) return;
@@ -134,10 +175,8 @@ class PairTimer {
 
   // All three on the same fresh inputs, in random order.
   void round(bool counts) {
-    for (int slot = 0; slot < memory_->slots(); ++slot) memory_->reveal(slot, inputs_.next(slot));
-    std::array<int, kSides> order{};
-    std::iota(order.begin(), order.end(), 0);
-    for (size_t i = kSides - 1; i > 0; --i) std::swap(order[i], order[random_.below(draws_++, i + 1)]);
+    for (int slot = 0; slot < memory_->slots(); ++slot) inputs_.next(slot);
+    std::array<int, kSides> order = shuffled();
     auto pattern = static_cast<uint8_t>(draws_ % 2 == 0 ? 0xFF : 0x7F);
     checked_ = random_.below(draws_++, 4) == 0;
     std::array<Sample, kSides> samples;
@@ -165,13 +204,17 @@ class PairTimer {
     Runner& r = runners_[static_cast<size_t>(side)];
     std::vector<int> calls(static_cast<size_t>(memory_->slots()));
     std::iota(calls.begin(), calls.end(), 0);
-    for (int slot : calls) memory_->reset(slot, side, inputs_.current(slot), pattern);
+    // Inputs are written anew for each side, so that all find them in the same state of the caches.
+    for (int slot : calls) {
+      memory_->reveal(slot, inputs_.current(slot));
+      memory_->reset(slot, writer(side), inputs_.current(slot), pattern);
+    }
     if (options_.cold) {
       auto evict = [](const SharedTensors& t) {
         for (size_t i = 0; i < t.size(); ++i) evict_from_caches(t.view(i).data(), t.view(i).size_bytes());
       };
       evict(memory_->inputs());
-      evict(memory_->written(side));
+      evict(memory_->written(writer(side)));
       evict(*params_);
     }
     int64_t cpu_before = r.process->cpu_time_ns();
@@ -193,10 +236,10 @@ class PairTimer {
   // quarter of the rounds, chosen in secret, every element.
   void check_round(uint8_t pattern) {
     for (int slot = 0; slot < memory_->slots() && !result_.failure; ++slot) {
-      std::optional<Failure> found = memory_->check_margins(slot, kCandidate, pattern);
+      std::optional<Failure> found = memory_->check_margins(slot, writer(kCandidate), pattern);
       if (!found) found = memory_->check_inputs(slot, inputs_.current(slot));
       if (!found && checked_) {
-        found = check_.compare(*memory_, slot, inputs_.current(slot), kCandidate, kBaseline);
+        found = check_.compare(*memory_, slot, inputs_.current(slot), writer(kCandidate), writer(kBaseline));
         ++result_.outputs_checked;
       }
       if (found) result_.failure = found;
@@ -205,7 +248,7 @@ class PairTimer {
 
   uint64_t fingerprint(int side) const {
     uint64_t hash = 0;
-    for (int slot = 0; slot < memory_->slots(); ++slot) hash = hash * 31 + memory_->fingerprint(slot, side);
+    for (int slot = 0; slot < memory_->slots(); ++slot) hash = hash * 31 + memory_->fingerprint(slot, writer(side));
     return hash;
   }
 
@@ -268,6 +311,7 @@ class PairTimer {
   bool sized_ = false;
   bool checked_ = false;  // this round's outputs are compared whole
   std::array<Runner, kSides> runners_;
+  std::array<int, kSides> writers_{};
   std::array<std::vector<double>, kSides> walls_;
   std::array<std::vector<double>, kSides> exchanges_, unclaimed_;  // our time and CPU time beyond the runner's
   TimingResult result_;
