@@ -35,7 +35,8 @@ class Buffer {
 class Tensor {
  public:
   Tensor() = default;
-  explicit Tensor(const TensorSpec& spec) : buffer_(spec.size_bytes()), view_(buffer_.data(), spec) {}
+  explicit Tensor(const TensorSpec& spec)
+      : buffer_(spec.size_bytes()), view_(buffer_.data() != nullptr ? buffer_.data() : no_elements(), spec) {}
   Tensor(const Shape& shape, DType dtype) : Tensor(TensorSpec{shape, dtype}) {}
 
   const View& view() const { return view_; }
@@ -46,6 +47,9 @@ class Tensor {
   }
 
  private:
+  // Where an empty tensor lies: memcpy and its kin may not be given null, not even for no bytes.
+  static std::byte* no_elements();
+
   Buffer buffer_;
   View view_;
 };
