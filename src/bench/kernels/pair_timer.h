@@ -21,7 +21,7 @@ namespace fk {
 
 struct TimingOptions {
   int pairs = 100;    // all launches together
-  int launches = 5;   // of each process
+  int launches = 10;  // of each process
   int warmups = 10;   // rounds of a launch that are not counted, at most: they end early once a second has gone
   bool cold = false;  // every tensor of a call is taken out of the caches before it
   int threads = 1;

@@ -284,9 +284,14 @@ RunTimes RunnerProcess::run(std::span<const int> calls) {
   doing_ = "in forward";
   Json ids = Json::array();
   for (int id : calls) ids.push_back(id);
-  // Inputs may have been there for a while: work on them counts from the call on, and between calls there is none.
-  constexpr int64_t kWakeUps = 20'000;
-  if (int64_t used = cpu_time_ns() - cpu_at_rest_; !failure_ && cpu_at_rest_ >= 0 && used > kWakeUps)
+  // Inputs may have been there for a while: work on them counts from the call on, and between calls there is none. A
+  // single burst can be the system's: a thread that was falling asleep is booked late.
+  constexpr int64_t kWakeUps = 20'000, kWork = 500'000;
+  constexpr int kBursts = 3, kRunsPerBurst = 8;
+  int64_t used = cpu_at_rest_ >= 0 ? cpu_time_ns() - cpu_at_rest_ : 0;
+  ++runs_;
+  if (used > kWakeUps) ++bursts_;
+  if (!failure_ && (used > kWork || (bursts_ >= kBursts && bursts_ * kRunsPerBurst > runs_)))
     fail({Verdict::kRewardHack,
           fmt::format("It worked between two calls ({:.0f} us of CPU time).", static_cast<double>(used) * 1e-3)});
   int64_t start = now_ns();

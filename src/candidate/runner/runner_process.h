@@ -97,6 +97,7 @@ class RunnerProcess {
   uint64_t nonce_;
   int64_t cpu_at_rest_ = -1;  // negative: not known to be at rest
   int next_segment_ = 0;
+  int runs_ = 0, bursts_ = 0;  // requests to run, and those before which it had worked
   std::map<int, const SharedTensors*> segments_;
   Json fault_;
   std::string doing_ = "at load";
