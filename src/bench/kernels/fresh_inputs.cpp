@@ -3,17 +3,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "candidate/runner/call_memory.h"
+
 namespace fk {
 namespace {
 // Elements of a piece: at most a number that divides no usual row length, so that rows differ in more than their order,
 // and few enough that small tensors consist of several.
 constexpr int64_t kLargestPiece = 1000, kPieces = 8;
-
-Tensor copy_of(const Tensor& t) {
-  Tensor copy(t.view().spec());
-  std::memcpy(copy.view().data(), t.view().data(), t.view().size_bytes());
-  return copy;
-}
 }  // namespace
 
 FreshInputs::FreshInputs(const Node& root, const Workload& workload, uint64_t seed)

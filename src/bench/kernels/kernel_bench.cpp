@@ -1,7 +1,5 @@
 #include "bench/kernels/kernel_bench.h"
 
-#include <sys/random.h>
-
 #include <algorithm>
 
 #include "candidate/runner/process_subject.h"
@@ -16,12 +14,6 @@ namespace {
 constexpr double kImpossible = 0.7;
 // Below this a floor is shorter than what one call costs to make.
 constexpr double kSmallestFloor = 2e-6;
-
-uint64_t secret_seed() {
-  uint64_t seed = 0;
-  if (getrandom(&seed, sizeof seed, 0) != sizeof seed) throw Error("The system gave no random numbers.");
-  return seed >> 11;  // JSON readers hold 53 bits
-}
 
 void refuse(KernelResult& result, Verdict verdict, std::string sentence) {
   result.verdict = verdict;
@@ -64,7 +56,7 @@ KernelResult KernelBench::run(const Scenario& scenario, const std::string& libra
 
   progress("checking the task");
   JudgeOptions judging;
-  judging.seed = options.seed ? *options.seed : secret_seed();
+  judging.seed = options.seed ? *options.seed : secret_number() >> 11;  // JSON readers hold 53 bits
   judging.last_call = options.last_call;
   judging.seconds = std::min(judging.seconds, options.timeout_s);
   RunnerOptions runner;

@@ -70,13 +70,7 @@ class PairTimer {
         root_(op.build(init, {})),
         inputs_(*root_, workload, options.seed),
         check_(op, init, workload.dtype) {
-    std::vector<Tensor> params = make_params(*root_, options.seed);
-    std::vector<SharedTensors::Named> named;
-    std::vector<ParamSpec> wanted = collect_params(*root_);
-    for (size_t i = 0; i < params.size(); ++i) named.push_back({wanted[i].name, params[i].view().spec()});
-    params_ = std::make_unique<SharedTensors>(named, Access::kReadOnly);
-    for (size_t i = 0; i < params.size(); ++i)
-      std::memcpy(params_->view(i).data(), params[i].view().data(), params[i].view().size_bytes());
+    params_ = share_params(*root_, make_params(*root_, options.seed));
   }
 
   TimingResult run(const std::function<void(double)>& progress) {

@@ -20,6 +20,21 @@ void copy_bytes(const View& from, const View& to) { std::memcpy(to.data(), from.
 
 }  // namespace
 
+std::unique_ptr<SharedTensors> share_params(const Node& root, std::span<const Tensor> params) {
+  std::vector<SharedTensors::Named> named;
+  std::vector<ParamSpec> wanted = collect_params(root);
+  for (size_t i = 0; i < params.size(); ++i) named.push_back({wanted[i].name, params[i].view().spec()});
+  auto memory = std::make_unique<SharedTensors>(named, Access::kReadOnly);
+  for (size_t i = 0; i < params.size(); ++i) copy_bytes(params[i], memory->view(i));
+  return memory;
+}
+
+Tensor copy_of(const View& dense) {
+  Tensor copy(dense.spec());
+  copy_bytes(dense, copy);
+  return copy;
+}
+
 uint64_t hash_bytes(const void* data, size_t bytes, uint64_t seed) {
   // Four multiply-xor lanes over 32-byte blocks, so that the loop is bound by memory and not by the multiplier.
   constexpr uint64_t kPrime = 0x9E3779B97F4A7C15u;

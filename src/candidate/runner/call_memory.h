@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,11 @@ class CallMemory {
   std::unique_ptr<SharedTensors> inputs_;
   std::vector<std::unique_ptr<SharedTensors>> written_;
 };
+
+// The weights of `root`, as collect_params lists them, in memory that runners may read.
+std::unique_ptr<SharedTensors> share_params(const Node& root, std::span<const Tensor> params);
+
+Tensor copy_of(const View& dense);
 
 // 64 bits that change when any byte does; fast enough to run over every output of every call.
 uint64_t hash_bytes(const void* data, size_t bytes, uint64_t seed);

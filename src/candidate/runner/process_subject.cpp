@@ -24,12 +24,6 @@ std::vector<TensorSpec> shape_of(const CallData& data) {
   return specs;
 }
 
-Tensor copy_of(const View& v) {
-  Tensor t(v.spec());
-  std::memcpy(t.view().data(), v.data(), v.size_bytes());
-  return t;
-}
-
 }  // namespace
 
 ProcessSubject::ProcessSubject(const RunnerOptions& options)
@@ -42,13 +36,7 @@ std::optional<Failure> ProcessSubject::bind(std::span<const Tensor> params) {
   // New memory each time: what was derived from the old weights, or points to them, must not survive.
   forget_memory();
   if (params_segment_ >= 0) process_->unmap(params_segment_);
-  std::vector<SharedTensors::Named> named;
-  std::vector<ParamSpec> wanted = collect_params(*root_);
-  for (size_t i = 0; i < params.size(); ++i) named.push_back({wanted[i].name, params[i].view().spec()});
-  auto memory = std::make_unique<SharedTensors>(named, Access::kReadOnly);
-  for (size_t i = 0; i < params.size(); ++i)
-    std::memcpy(memory->view(i).data(), params[i].view().data(), params[i].view().size_bytes());
-  params_ = std::move(memory);
+  params_ = share_params(*root_, params);
   params_segment_ = process_->map(*params_);
   std::vector<TensorRef> refs;
   for (size_t i = 0; i < params.size(); ++i) refs.push_back({params_segment_, i});

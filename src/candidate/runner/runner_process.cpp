@@ -24,12 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-uint64_t secret() {
-  uint64_t value = 0;
-  if (getrandom(&value, sizeof value, 0) != sizeof value) throw Error("The system gave no random numbers.");
-  return value;
-}
-
 // Beside this program, or one folder up (the tests' own folder); FASTKERNELS_RUNNER names another.
 std::string runner_path() {
   if (const char* named = getenv("FASTKERNELS_RUNNER")) return named;
@@ -60,8 +54,14 @@ Json group(const CallPlan::Group& g) {
 
 }  // namespace
 
+uint64_t secret_number() {
+  uint64_t value = 0;
+  if (getrandom(&value, sizeof value, 0) != sizeof value) throw Error("The system gave no random numbers.");
+  return value;
+}
+
 RunnerProcess::RunnerProcess(const RunnerOptions& options)
-    : options_(options), private_tmp_(make_private_tmp()), nonce_(secret()) {
+    : options_(options), private_tmp_(make_private_tmp()), nonce_(secret_number()) {
   start(options);
   Json answer = ask({{"op", options.op},
                      {"init", fields_to_json(options.init)},

@@ -17,6 +17,9 @@
 
 namespace fk {
 
+// From the system, so that nobody can foresee it.
+uint64_t secret_number();
+
 struct RunnerOptions {
   std::string op;
   Fields init;
