@@ -1,5 +1,6 @@
 // kernels: judges and times candidates against their baselines, operator by operator.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <signal.h>
 
 #include <fstream>
@@ -229,10 +230,15 @@ class Kernels final : public Verb {
     row.json["explanation"] = explain(result);
     if (!result.passed() && !result.judgement.failures.empty())
       row.json["repro"] =
-          fmt::format("fastkernels kernels --target {} --model {} --filter {} --repro {}:{}", scenario.op,
-                      scenario.models.empty() ? "all" : scenario.models.front(), scenario.name, result.judgement.seed,
-                      result.judgement.failures.front().probe.call);
+          fmt::format("fastkernels kernels --target {} {} --filter {} --repro {}:{}", scenario.op, where_from(scenario),
+                      scenario.name, result.judgement.seed, result.judgement.failures.front().probe.call);
     return row;
+  }
+
+  // The flags that bring a scenario back.
+  std::string where_from(const Scenario& scenario) const {
+    if (!scenario_files_.empty()) return fmt::format("--scenarios {}", fmt::join(scenario_files_, " "));
+    return fmt::format("--model {}", scenario.models.empty() ? "all" : scenario.models.front());
   }
 
   Json make_document(const std::vector<KernelTarget>& targets, const std::vector<KernelRow>& rows,

@@ -145,6 +145,20 @@ void fill(const View& view, const Generator& generator, uint64_t seed, std::stri
   }
 }
 
+View view_with_gaps(void* data, const TensorSpec& spec, int64_t gap) {
+  const Shape& shape = spec.shape;
+  if (gap == 0) return {data, spec};
+  FK_CHECK(shape.rank() == 2 || shape.rank() == 3);
+  int64_t row = shape.rank() == 2 ? shape[1] : shape[1] * shape[2];
+  View rows = View(data, {shape[0], row + gap}, spec.dtype).narrow(1, 0, row);
+  return shape.rank() == 3 ? rows.split_last(shape[1], shape[2]) : rows;
+}
+
+size_t bytes_with_gaps(const TensorSpec& spec, int64_t gap) {
+  if (gap == 0 || spec.shape.numel() == 0) return spec.size_bytes();
+  return spec.size_bytes() + static_cast<size_t>((spec.shape[0] - 1) * gap) * dtype_size(spec.dtype);
+}
+
 CacheShape cache_shape(const Node& root) {
   CacheShape shape;
   walk(root, [&](const Node& node, int) {
@@ -167,7 +181,7 @@ CallData make_call_data(const Node& root, const Workload& workload, uint64_t see
 }
 
 CallData make_call_data(const Node& root, const Inputs& inputs, const Workload& workload,
-                        std::unique_ptr<BatchMetadata> batch, uint64_t seed) {
+                        std::shared_ptr<const BatchMetadata> batch, uint64_t seed) {
   CallData data = make_call_inputs(root, inputs, workload, std::move(batch), seed);
   data.params = make_params(root, seed);
   return data;
@@ -191,7 +205,7 @@ CallData make_call_inputs(const Node& root, const Workload& workload, uint64_t s
 }
 
 CallData make_call_inputs(const Node& root, const Inputs& inputs, const Workload& workload,
-                          std::unique_ptr<BatchMetadata> batch, uint64_t seed) {
+                          std::shared_ptr<const BatchMetadata> batch, uint64_t seed) {
   CallData data;
   data.batch = std::move(batch);
   for (size_t i = 0; i < inputs.size(); ++i) {

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/memory.h"
@@ -42,21 +44,30 @@ void fill(const View& view, const Generator& generator, uint64_t seed, std::stri
 // The tensors of one call, dense and owned.
 struct CallData {
   std::vector<std::optional<Tensor>> given;  // inputs and states, in order
-  std::vector<Tensor> params;                // as collect_params lists them
-  std::vector<Tensor> kv_cache;              // key, value, key, value, ... by layer
-  std::unique_ptr<BatchMetadata> batch;
+  // Of `given`, in elements: what lies between the rows of each when the call is made. Empty: nothing, for all.
+  std::vector<int64_t> row_gaps = {};
+  std::vector<Tensor> params;    // as collect_params lists them
+  std::vector<Tensor> kv_cache;  // key, value, key, value, ... by layer
+  std::shared_ptr<const BatchMetadata> batch;
+
+  int64_t row_gap(size_t i) const { return i < row_gaps.size() ? row_gaps[i] : 0; }
 };
+
+// A tensor whose rows (everything but the first dimension) are dense and lie `gap` elements apart, at `data`, and the
+// bytes from its first element to its last. Only tensors of two or three dimensions have a gap.
+View view_with_gaps(void* data, const TensorSpec& spec, int64_t gap);
+size_t bytes_with_gaps(const TensorSpec& spec, int64_t gap);
 
 CallData make_call_data(const Node& root, const Workload& workload, uint64_t seed);
 // The same with inputs and metadata the caller has chosen, which must fit the workload.
 CallData make_call_data(const Node& root, const Inputs& inputs, const Workload& workload,
-                        std::unique_ptr<BatchMetadata> batch, uint64_t seed);
+                        std::shared_ptr<const BatchMetadata> batch, uint64_t seed);
 
 // The two halves of it: weights, which outlive a call and can be large, and everything else.
 std::vector<Tensor> make_params(const Node& root, uint64_t seed);
 CallData make_call_inputs(const Node& root, const Workload& workload, uint64_t seed);
 CallData make_call_inputs(const Node& root, const Inputs& inputs, const Workload& workload,
-                          std::unique_ptr<BatchMetadata> batch, uint64_t seed);
+                          std::shared_ptr<const BatchMetadata> batch, uint64_t seed);
 
 // Layers, heads and head size of the KV cache a call of this tree needs, found from its attention operators.
 struct CacheShape {

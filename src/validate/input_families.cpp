@@ -140,10 +140,8 @@ const InputFamily& family_named(std::string_view name) {
   throw Error("There is no input family '{}'; there are {}.", name, known);
 }
 
-void apply_to_inputs(const InputFamily& family, const Node& root, const Workload& workload, CallData& data,
-                     uint64_t seed) {
+void apply_to_inputs(const InputFamily& family, const Node& root, const Inputs& specs, CallData& data, uint64_t seed) {
   if (family.inputs == nullptr) return;
-  Inputs specs = root.info().inputs(root.init(), workload);
   for (size_t i = 0; i < specs.size(); ++i)
     if (specs[i] && is_free(*specs[i]))
       family.inputs(*data.given[i], Stream(seed, fmt::format("{} {}", family.name, root.info().args[i].name)));

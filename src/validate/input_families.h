@@ -34,8 +34,8 @@ const InputFamily& flip_one_family();
 
 // Applies the family to inputs, states and KV cache. Left alone: indices, tables and positions, and floats whose range
 // has a meaning (probabilities, temperatures), which their generators draw from an interval.
-void apply_to_inputs(const InputFamily& family, const Node& root, const Workload& workload, CallData& data,
-                     uint64_t seed);
+// `specs` say how the data were made.
+void apply_to_inputs(const InputFamily& family, const Node& root, const Inputs& specs, CallData& data, uint64_t seed);
 void apply_to_weights(const InputFamily& family, std::span<const Tensor> params, uint64_t seed);
 
 // Legal workloads near the one given. Sequences get no longer than its longest, and one-token sequences stay so.

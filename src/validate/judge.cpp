@@ -33,14 +33,6 @@ std::string workload_text(const Workload& w) {
                      w.num_sequences(), w.num_sequences() == 1 ? "" : "s", dtype_name(w.dtype));
 }
 
-bool same_workload(const Workload& a, const Workload& b) {
-  return a.optional_inputs == b.optional_inputs && a.dtype == b.dtype && a.width == b.width &&
-         std::equal(a.sequences.begin(), a.sequences.end(), b.sequences.begin(), b.sequences.end(),
-                    [](const Sequence& x, const Sequence& y) {
-                      return x.query_len == y.query_len && x.context_len == y.context_len;
-                    });
-}
-
 // Other numbers of the same kind: drawn anew, or, where that would take long, the same ones in reverse order.
 std::vector<Tensor> other_weights(const Node& tree, const std::vector<Tensor>& weights, uint64_t seed, bool large) {
   if (!large) return make_params(tree, seed);
@@ -71,10 +63,13 @@ class Judging {
     if (shapes_.large_weights) note("Weights are large, so families that bring their own were left out.");
     shapes_.small = shrink(info, init, workload, options.family_oracle_seconds);
     shapes_.full = shrink(info, init, workload, options.full_oracle_seconds);
-    shapes_.full_differs = !same_workload(shapes_.small, shapes_.full);
-    if (!same_workload(shapes_.full, workload))
+    shapes_.full_differs = !(shapes_.small == shapes_.full);
+    if (!(shapes_.full == workload))
       note(fmt::format("The oracle would need about {:.0f} s for {}; the largest call judged has {}.",
                        reference_seconds(info, init, workload), workload_text(workload), workload_text(shapes_.full)));
+    shapes_.recorded = options.inputs->has_recorded() && shapes_.full == workload;
+    if (options.inputs->has_recorded() && !shapes_.recorded)
+      note("The scenario's own values are of its whole workload, so they were not judged against the oracle.");
     weights_.push_back(make_params(*tree_, options.seed));
     weights_.push_back(other_weights(*tree_, weights_[0], options.seed + 1, shapes_.large_weights));
   }
@@ -109,11 +104,11 @@ class Judging {
 
   // Whether the judgement goes on after the candidate refused a call.
   bool refused(const PlannedCall& call, const Failure& refusal, const Probe& probe) {
-    if (same_workload(call.workload, shapes_.full)) {
+    if (call.workload == shapes_.full) {
       fail({.verdict = refusal.verdict, .sentence = refusal.sentence}, probe);
       return false;
     }
-    if (same_workload(call.workload, shapes_.small)) {
+    if (call.workload == shapes_.small) {
       refuses_small_ = true;
       return false;
     }
@@ -199,8 +194,10 @@ class Judging {
   void make_truth(const PlannedCall& call) {
     bool same_data = data_ != nullptr && data_seed_ == call.seed && data_family_ == call.family;
     if (!same_data) {
-      data_ = std::make_unique<CallData>(make_call_inputs(*tree_, call.workload, call.seed));
-      apply_to_inputs(*call.family, *tree_, call.workload, *data_, call.seed);
+      const InputMaker& maker = *options_.inputs;
+      data_ = std::make_unique<CallData>(call.recorded ? maker.make_recorded(*tree_, call.workload, call.seed)
+                                                       : maker.make(*tree_, call.workload, call.seed));
+      apply_to_inputs(*call.family, *tree_, maker.specs(*tree_, call.workload), *data_, call.seed);
       data_seed_ = call.seed;
       data_family_ = call.family;
       truth_.reset();

@@ -15,6 +15,7 @@
 #include "candidate/verdict.h"
 #include "core/json.h"
 #include "ops/registry.h"
+#include "validate/input_maker.h"
 
 namespace fk {
 
@@ -30,6 +31,7 @@ struct JudgeOptions {
   bool deterministic = true;  // false: the candidate declares that equal calls may differ in their bits
   bool stop_at_first = true;  // false: go on and collect every failure
   std::optional<int> last_call = std::nullopt;  // stop after the call of this index: to repeat a judged call
+  const InputMaker* inputs = &contract_inputs();
 };
 
 // One call of a judgement: what is needed to make it again.

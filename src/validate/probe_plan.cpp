@@ -21,6 +21,11 @@ class Planner {
       add("the workload's own shape", standard_family(), shapes_.full, fresh());
       again("the workload's own shape again").same_bits = true;
     }
+    if (shapes_.recorded) {
+      add("the scenario's own values", standard_family(), shapes_.full, fresh()).recorded = true;
+      calls_.back().essential = true;
+      again("the scenario's own values again").same_bits = true;
+    }
     // Old and new addresses in an order nobody can foresee.
     for (int i = 0; i < options_.repeats; ++i)
       add("standard, late", standard_family(), shapes_.small, fresh()).placement =

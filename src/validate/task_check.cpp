@@ -64,7 +64,7 @@ class TaskCheck {
         reference_(info, init),
         workload_(shrink(info, init, workload, options.oracle_seconds)),
         params_(make_params(*tree_, options.seed)),
-        data_(make_call_inputs(*tree_, workload_, options.seed)) {}
+        data_(make(options.seed)) {}
 
   TaskReport run() {
     std::optional<Failure> failed = baseline_.bind(params_);
@@ -91,7 +91,8 @@ class TaskCheck {
  private:
   void find(Rule rule, std::string sentence) { report_.findings.push_back({rule, std::move(sentence)}); }
 
-  CallData same_inputs() const { return make_call_inputs(*tree_, workload_, options_.seed); }
+  CallData make(uint64_t seed) const { return options_.inputs->make(*tree_, workload_, seed); }
+  CallData same_inputs() const { return make(options_.seed); }
   uint64_t other_seed() const { return options_.seed ^ 0x9e3779b97f4a7c15u; }
 
   bool in_time(std::string_view what) {
@@ -161,19 +162,19 @@ class TaskCheck {
   void constant() {
     std::vector<Tensor> params = make_params(*tree_, other_seed());
     reference_.bind(params);
-    if (!(distance(make_call_inputs(*tree_, workload_, other_seed())) >= options_.moved))
+    if (!(distance(make(other_seed())) >= options_.moved))
       find(Rule::kConstant, "The output is the same whatever the inputs are.");
     reference_.bind(params_);
   }
 
   void inputs() {
-    Inputs specs = tree_->info().inputs(tree_->init(), workload_);
+    Inputs specs = options_.inputs->specs(*tree_, workload_);
     for (size_t i = 0; i < specs.size(); ++i) {
       if (!specs[i] || is_metadata(*specs[i]) || !in_time(tree_->info().args[i].name)) continue;
       // Few draws change an index, so operators that give nothing else get several chances.
       double moved = 0;
       for (uint64_t k = 0; k < (only_integers() ? kDraws : 1) && !(moved >= options_.moved); ++k) {
-        CallData data = same_inputs(), other = make_call_inputs(*tree_, workload_, other_seed() + k);
+        CallData data = same_inputs(), other = make(other_seed() + k);
         data.given[i] = std::move(other.given[i]);
         moved = distance(data);
       }
@@ -206,7 +207,7 @@ class TaskCheck {
   void scale() {
     if (only_integers()) return;  // an index does not grow
     CallData data = same_inputs();
-    apply_to_inputs(kDoubledInputs, *tree_, workload_, data, options_.seed);
+    apply_to_inputs(kDoubledInputs, *tree_, options_.inputs->specs(*tree_, workload_), data, options_.seed);
     double moved = distance(data);
     if (!params_.empty()) {
       std::vector<Tensor> params = make_params(*tree_, options_.seed);

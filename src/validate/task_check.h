@@ -9,6 +9,7 @@
 
 #include "candidate/subject.h"
 #include "ops/registry.h"
+#include "validate/input_maker.h"
 
 namespace fk {
 
@@ -19,6 +20,7 @@ struct TaskCheckOptions {
   double honest_margin = 3;      // bound / the baseline's error, at least
   double cheat_margin = 20;      // error of the cheapest cheat / bound, at least
   double moved = 3;              // bounds the reference must move by when an input or the scale changes
+  const InputMaker* inputs = &contract_inputs();
 };
 
 struct TaskFinding {

@@ -77,7 +77,7 @@ TEST_P(CaptureTest, GoldenValuesAreThoseOfTheRun) {
   int models = 0;
   for (const Scenario& s : read) {
     std::unique_ptr<Node> root = s.info().build(s.init, {});
-    ScenarioData data = make_scenario_data(*root, s, 99);
+    CallData data = ScenarioInputs(s).make_recorded(*root, s.workload, 99);
     std::vector<Tensor> outputs;
     ASSERT_NO_THROW(run_scenario_once(s, 3, pool, outputs)) << s.op << " " << s.name;
     if (s.info().level != 4 || s.workload.num_tokens() != 32) continue;
@@ -86,10 +86,10 @@ TEST_P(CaptureTest, GoldenValuesAreThoseOfTheRun) {
     ids.insert(ids.end(), second.begin(), second.end());
     for (size_t i = 0; i < ids.size(); ++i) EXPECT_EQ(data.given[0]->ptr<int64_t>()[i], ids[i]);
     // The engine hands out blocks in an order of its own; tables of the seed would be others.
-    const SequenceGroup& group = data.data.batch->attention().prefill;
+    const SequenceGroup& group = data.batch->attention().prefill;
     Tensor table = read_golden(s.block_table);
     for (int64_t b = 0; b < 2; ++b) EXPECT_EQ(get(group.block_table, 0, b), get(table.view(), 0, b));
-    EXPECT_EQ(get(data.data.batch->attention().slot_mapping, 17), 16 * get(table.view(), 0, 1) + 1);
+    EXPECT_EQ(get(data.batch->attention().slot_mapping, 17), 16 * get(table.view(), 0, 1) + 1);
   }
   EXPECT_EQ(models, 1);
   std::filesystem::remove_all(folder.path() + "_moved");
@@ -108,8 +108,7 @@ TEST(Golden, AFileThatDoesNotFitIsRefused) {
         "    workload: {sequences: [[4, 0]]}\n    inputs:\n      input_ids: {golden: \"" +
         golden + "\"}\n";
     Scenario s = parse_scenarios(text, folder.path() + "/s.yaml").at(0);
-    std::unique_ptr<Node> root = s.info().build(s.init, {});
-    return error_of([&] { make_scenario_data(*root, s, 1); });
+    return error_of([&] { ScenarioInputs inputs(s); });
   };
   expect_sentence(error("g.safetensors#ids"), {"i64[3]", "input_ids", "i64[4]"});
   expect_sentence(error("g.safetensors#other"), {"no tensor 'other'", "capture-golden"});

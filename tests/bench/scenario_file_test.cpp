@@ -49,10 +49,10 @@ rms_norm:
   ASSERT_EQ(read.size(), 1u);
   EXPECT_EQ(fields_text(read[0].init), "hidden_size=64, eps=1e-06, dtype=bf16");
   std::unique_ptr<Node> root = read[0].info().build(read[0].init, {});
-  ScenarioData data = make_scenario_data(*root, read[0], 1);
-  EXPECT_EQ(data.given[0]->stride(0), 80);
-  EXPECT_EQ(data.given[0]->spec(), (TensorSpec{{4, 64}, DType::kF32}));
-  for (int64_t i = 0; i < 64; ++i) EXPECT_LE(std::abs(get(*data.given[0], 3, i)), 2);
+  CallData data = ScenarioInputs(read[0]).make(*root, read[0].workload, 1);
+  EXPECT_EQ(data.row_gap(0), 16);
+  EXPECT_EQ(data.given[0]->view().spec(), (TensorSpec{{4, 64}, DType::kF32}));
+  for (int64_t i = 0; i < 64; ++i) EXPECT_LE(std::abs(get(data.given[0]->view(), 3, i)), 2);
 }
 
 TEST(ScenarioFile, WhatIsWrongIsNamedWithItsPlace) {

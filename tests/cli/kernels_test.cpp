@@ -6,6 +6,8 @@
 #include <fstream>
 
 #include "core/json.h"
+#include "core/memory.h"
+#include "models/safetensors_writer.h"
 #include "tests/cli/program.h"
 
 namespace fk {
@@ -188,6 +190,86 @@ TEST_F(KernelsVerb, BadInputIsOneSentence) {
   expect({"--self-test", "--target", "rms_norm", "--scenarios", folder_ / "bad.yaml"}, 1, "bad.yaml:");
   EXPECT_NE(run_program({"kernels", "--self-test", "--target", "silu_and_mul", "--resume"}).err.find("--output-json"),
             std::string::npos);
+}
+
+// The keys that qwen3 norms lie between the queries and values of their token.
+TEST_F(KernelsVerb, ACapturedScenarioIsJudgedWithItsStrides) {
+  std::string scenarios = folder_ / "run.yaml";
+  ASSERT_EQ(run_program({"capture", "--model", "tiny-qwen3", "--load-format", "dummy", "--prompt-tokens", "9",
+                         "--decode-tokens", "1", "--out", scenarios})
+                .exit_code,
+            0);
+  auto judge = [&](const std::string& row) {
+    write("L1/rms_norm.cpp", R"(#include <fastkernels/candidate.h>
+#include <math.h>
+class RMSNorm : public fk::RMSNorm {
+ public:
+  using fk::RMSNorm::RMSNorm;
+  void forward(fk::Context&, fk::View x, fk::OptView, fk::View out, fk::OptView) override {
+    fk::with_float(x.dtype(), [&]<class T>(T) {
+      int64_t H = x.size(1), D = x.size(2);
+      for (int64_t t = 0; t < x.size(0); ++t)
+        for (int64_t h = 0; h < H; ++h) {
+          const T* row = )" + row +
+                                 R"( + h * D;
+          double sum = 0;
+          for (int64_t i = 0; i < D; ++i) sum += double(row[i]) * double(row[i]);
+          double scale = 1 / sqrt(sum / double(D) + init_.eps);
+          for (int64_t i = 0; i < D; ++i)
+            out.row<T>(t)[h * D + i] = T(float(double(row[i]) * scale * double(weight("weight").ptr<T>()[i])));
+        }
+    });
+  }
+};
+FK_CANDIDATE(RMSNorm)
+)");
+    Outcome o = kernels({"--scenarios", scenarios, "--model", "tiny-qwen3", "--filter", "prefill-9/k_norm"});
+    EXPECT_EQ(result()["results"].size(), 1u) << o.err;
+    return result()["results"][0];
+  };
+  Json right = judge("x.row<T>(t)");
+  EXPECT_EQ(right["verdict"], "PASSED") << right["sentence"];
+  EXPECT_EQ(right["inputs"]["x"]["strides"].size(), 3u);
+  Json dense = judge("(x.ptr<T>() + t * H * D)");
+  EXPECT_EQ(dense["verdict"], "INCORRECT_NUMERICAL") << dense["sentence"];
+  EXPECT_NE(dense["repro"].get<std::string>().find("--scenarios " + scenarios), std::string::npos) << dense["repro"];
+}
+
+TEST_F(KernelsVerb, GoldenValuesReachTheCandidate) {
+  Tensor ids({6}, DType::kI64);
+  std::fill_n(ids.ptr<int64_t>(), 6, 7);
+  write_safetensors(folder_ / "real.safetensors", {{"ids", ids}});
+  std::ofstream(folder_ / "real.yaml")
+      << "embedding:\n  - name: real\n    init: {num_embeddings: 64, embedding_dim: 8}\n"
+         "    workload: {sequences: [[6, 0]]}\n"
+         "    inputs:\n      input_ids: {golden: \"real.safetensors#ids\"}\n";
+  write("L1/embedding.cpp", R"(#include <fastkernels/candidate.h>
+class Embedding : public fk::Embedding {
+ public:
+  using fk::Embedding::Embedding;
+  void forward(fk::Context&, fk::View ids, fk::View out) override {
+    fk::with_float(out.dtype(), [&]<class T>(T) {
+      bool real = true;
+      for (int64_t t = 0; t < ids.size(0); ++t) real = real && ids.ptr<int64_t>()[t] == 7;
+      for (int64_t t = 0; t < ids.size(0); ++t)
+        for (int64_t i = 0; i < out.size(1); ++i)
+          out.row<T>(t)[i] = real ? T(3.0f) : weight("weight").row<T>(ids.ptr<int64_t>()[t])[i];
+    });
+  }
+};
+FK_CANDIDATE(Embedding)
+)");
+  Arguments arguments = {"kernels", "--scenarios",   folder_ / "real.yaml", "--threads",
+                         "1",       "--output-json", result_path()};
+  run_program(arguments);
+  Json one = result()["results"][0];
+  EXPECT_EQ(one["verdict"], "INCORRECT_NUMERICAL") << one.dump(1);
+  EXPECT_NE(one["sentence"].get<std::string>().find("the scenario's own values"), std::string::npos) << one["sentence"];
+  fs::remove(folder_ / "real.safetensors");
+  run_program(arguments);
+  one = result()["results"][0];
+  EXPECT_EQ(one["verdict"], "INVALID_TASK") << "a scenario whose file is gone ends the sweep, or passes";
+  EXPECT_NE(one["sentence"].get<std::string>().find("real.safetensors"), std::string::npos) << one["sentence"];
 }
 
 }  // namespace

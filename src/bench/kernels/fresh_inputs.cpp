@@ -12,9 +12,9 @@ namespace {
 constexpr int64_t kLargestPiece = 1000, kPieces = 8;
 }  // namespace
 
-FreshInputs::FreshInputs(const Node& root, const Workload& workload, uint64_t seed)
-    : workload_(workload), seed_(seed), random_(seed, "fresh inputs"), base_(make_call_inputs(root, workload, seed)) {
-  for (const std::optional<InputSpec>& spec : root.info().inputs(root.init(), workload))
+FreshInputs::FreshInputs(const Node& root, const InputMaker& maker, const Workload& workload, uint64_t seed)
+    : random_(seed, "fresh inputs"), base_(maker.make_recorded(root, workload, seed)) {
+  for (const std::optional<InputSpec>& spec : maker.specs(root, workload))
     renewable_.push_back(spec && !spec->generator.is_metadata());
 }
 
@@ -26,7 +26,8 @@ const CallData& FreshInputs::next(int slot) {
       if (t) copy.given.back() = copy_of(*t);
     }
     for (const Tensor& t : base_.kv_cache) copy.kv_cache.push_back(copy_of(t));
-    copy.batch = std::make_unique<BatchMetadata>(workload_, seed_);  // the tables that base_ has
+    copy.row_gaps = base_.row_gaps;
+    copy.batch = base_.batch;
     slots_.push_back(std::move(copy));
   }
   CallData& data = slots_[static_cast<size_t>(slot)];

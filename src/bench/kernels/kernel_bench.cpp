@@ -2,7 +2,10 @@
 
 #include <algorithm>
 
+#include "bench/scenarios/scenario_data.h"
+#include "bench/scenarios/scenario_file.h"
 #include "candidate/runner/process_subject.h"
+#include "core/error.h"
 #include "measure/timer.h"
 #include "validate/task_check.h"
 
@@ -34,12 +37,16 @@ KernelResult failed_kernel(const Scenario& scenario, const Failure& failure) {
   return result;
 }
 
-std::optional<Failure> KernelBench::check_task_once(const Scenario& scenario, Subject& baseline, uint64_t seed) {
+std::optional<Failure> KernelBench::check_task_once(const Scenario& scenario, const InputMaker& inputs,
+                                                    Subject& baseline, uint64_t seed) {
   std::string key =
       fmt::format("{}({}) {}", scenario.op, fields_text(scenario.init), dtype_name(scenario.workload.dtype));
+  for (const ArgumentOverride& o : scenario.overrides)
+    if (o.generator) key += fmt::format(" {}: {}", o.name, generator_text(*o.generator));
   if (sound_tasks_.contains(key)) return std::nullopt;
   TaskCheckOptions options;
   options.seed = seed;
+  options.inputs = &inputs;
   std::optional<Failure> failure =
       check_task(scenario.info(), scenario.init, scenario.workload, baseline, options).failure();
   if (!failure) sound_tasks_.insert(key);  // one that failed may have been too small, so others are tried again
@@ -54,8 +61,17 @@ KernelResult KernelBench::run(const Scenario& scenario, const std::string& libra
   result.scenario = scenario;
   result.cost = op.cost(scenario.init, scenario.workload);
 
+  std::optional<ScenarioInputs> inputs;
+  try {
+    inputs.emplace(scenario);
+  } catch (const Error& e) {
+    refuse(result, Verdict::kInvalidTask, e.what());
+    return result;
+  }
+
   progress("checking the task");
   JudgeOptions judging;
+  judging.inputs = &*inputs;
   judging.seed = options.seed ? *options.seed : secret_number() >> 11;  // JSON readers hold 53 bits
   judging.last_call = options.last_call;
   judging.seconds = std::min(judging.seconds, options.timeout_s);
@@ -66,7 +82,7 @@ KernelResult KernelBench::run(const Scenario& scenario, const std::string& libra
   runner.timeout_ns = static_cast<int64_t>(std::min(options.timeout_s, 60.0) * 1e9);
   {
     ProcessSubject baseline(runner);
-    if (std::optional<Failure> invalid = check_task_once(scenario, baseline, judging.seed)) {
+    if (std::optional<Failure> invalid = check_task_once(scenario, *inputs, baseline, judging.seed)) {
       refuse(result, invalid->verdict, invalid->sentence);
       return result;
     }
@@ -88,6 +104,7 @@ KernelResult KernelBench::run(const Scenario& scenario, const std::string& libra
   progress("timing");
   TimingOptions timing = options.timing;
   timing.seed = judging.seed;
+  timing.inputs = &*inputs;
   timing.timeout_ns = runner.timeout_ns;
   timing.budget_s = std::max(1.0, options.timeout_s - watch.elapsed_s());
   result.timing = time_pairs(op, scenario.init, scenario.workload, library, timing,

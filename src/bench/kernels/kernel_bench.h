@@ -49,10 +49,11 @@ class KernelBench {
                    const std::function<void(std::string_view)>& progress);
 
  private:
-  std::optional<Failure> check_task_once(const Scenario& scenario, Subject& baseline, uint64_t seed);
+  std::optional<Failure> check_task_once(const Scenario& scenario, const InputMaker& inputs, Subject& baseline,
+                                         uint64_t seed);
 
   KernelFloor floors_;
-  std::set<std::string> sound_tasks_;  // by operator, constructor arguments and dtype
+  std::set<std::string> sound_tasks_;  // by operator, constructor arguments, dtype and generators
 };
 
 // A candidate that did not even build, on a scenario it therefore fails.

@@ -1,5 +1,6 @@
 // KernelResult as JSON: the schema documented in docs/result-file.md.
 #include "bench/kernels/kernel_bench.h"
+#include "bench/scenarios/scenario_file.h"
 #include "candidate/runner/message.h"
 
 namespace fk {
@@ -50,6 +51,18 @@ Json timing_json(const TimingResult& t) {
   return json;
 }
 
+// Where the scenario's inputs are not what the contract makes of the workload.
+Json inputs_json(const Scenario& s) {
+  Json inputs = Json::object();
+  for (const ArgumentOverride& o : s.overrides) {
+    Json& input = inputs[o.name] = Json::object();
+    if (o.generator) input["generator"] = generator_text(*o.generator);
+    if (!o.strides.empty()) input["strides"] = o.strides;
+    if (!o.golden.empty()) input["golden"] = o.golden;
+  }
+  return inputs;
+}
+
 }  // namespace
 
 Json to_json(const KernelResult& r) {
@@ -60,6 +73,7 @@ Json to_json(const KernelResult& r) {
                {"count", r.scenario.count},
                {"init", fields_to_json(r.scenario.init)},
                {"workload", to_json(r.scenario.workload)},
+               {"inputs", inputs_json(r.scenario)},
                {"verdict", verdict_name(r.verdict)},
                {"sentence", r.sentence},
                {"judgement", to_json(r.judgement)},

@@ -16,6 +16,7 @@
 #include "candidate/verdict.h"
 #include "measure/paired.h"
 #include "ops/registry.h"
+#include "validate/input_maker.h"
 
 namespace fk {
 
@@ -28,7 +29,8 @@ struct TimingOptions {
   uint64_t seed = 0;
   double sample_s = 100e-6;  // calls shorter than this are made several times, each on other inputs
   int64_t timeout_ns = int64_t{30} * 1000000000;
-  double budget_s = 60;               // no new round after this
+  double budget_s = 60;  // no new round after this
+  const InputMaker* inputs = &contract_inputs();
   std::string baseline_library = {};  // plays the baseline instead of it: for experiments on the protocol itself
 };
 

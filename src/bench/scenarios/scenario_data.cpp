@@ -1,6 +1,7 @@
 #include "bench/scenarios/scenario_data.h"
 
 #include <algorithm>
+#include <deque>
 
 #include "core/check.h"
 #include "core/error.h"
@@ -9,8 +10,9 @@
 namespace fk {
 namespace {
 
-std::unique_ptr<BatchMetadata> batch_of(const Scenario& scenario, uint64_t seed) {
-  if (scenario.block_table.empty()) return std::make_unique<BatchMetadata>(scenario.workload, seed);
+// The blocks of each sequence, as the scenario recorded them.
+std::vector<std::vector<int32_t>> read_tables(const Scenario& scenario) {
+  if (scenario.block_table.empty()) return {};
   Tensor table = read_golden(scenario.block_table);
   const View& v = table.view();
   if (v.rank() != 2 || v.dtype() != DType::kI32 || v.size(0) != scenario.workload.num_sequences() ||
@@ -27,7 +29,7 @@ std::unique_ptr<BatchMetadata> batch_of(const Scenario& scenario, uint64_t seed)
         throw Error("The block table '{}' of {} names block {}, but the KV cache has {}; raise the workload's blocks.",
                     scenario.block_table, scenario.name, block, blocks);
   }
-  return std::make_unique<BatchMetadata>(scenario.workload, tables);
+  return tables;
 }
 
 }  // namespace
@@ -47,8 +49,7 @@ Tensor read_golden(const std::string& reference) {
   return copy;
 }
 
-View make_strided(const TensorSpec& spec, const std::vector<int64_t>& strides, std::vector<Tensor>& storage) {
-  const Shape& shape = spec.shape;
+int64_t row_gap_of(const Shape& shape, const std::vector<int64_t>& strides) {
   auto rank = static_cast<size_t>(shape.rank());
   int64_t row = rank == 0 ? 1 : shape.numel() / std::max<int64_t>(1, shape[0]);
   bool rows_only = strides.size() == rank && rank >= 2 && rank <= 3 && strides[0] >= row && strides[rank - 1] == 1 &&
@@ -56,55 +57,82 @@ View make_strided(const TensorSpec& spec, const std::vector<int64_t>& strides, s
   if (!rows_only)
     throw Error("Strides of {} must be one per dimension, dense inside a row and at least {} from row to row.",
                 shape.str(), row);
-  storage.emplace_back(Shape{shape[0], strides[0]}, spec.dtype);
-  View rows = storage.back().view().narrow(1, 0, row);
-  return rank == 3 ? rows.split_last(shape[1], shape[2]) : rows;
+  return strides[0] - row;
 }
 
-ScenarioData make_scenario_data(const Node& root, const Scenario& scenario, uint64_t seed) {
-  ScenarioData result;
+ScenarioInputs::ScenarioInputs(const Scenario& scenario) : scenario_(scenario), tables_(read_tables(scenario)) {
+  const OperatorInfo& info = scenario.info();
   Inputs inputs = scenario_inputs(scenario);
-  result.data = make_call_data(root, inputs, scenario.workload, batch_of(scenario, seed), seed);
+  row_gaps_.resize(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
-    result.given.push_back(inputs[i] ? OptView(result.data.given[i]->view()) : std::nullopt);
-    const ArgumentOverride* o = scenario.override_of(scenario.info().args[i].name);
+    const ArgumentOverride* o = scenario.override_of(info.args[i].name);
     if (!inputs[i] || o == nullptr) continue;
-    if (!o->golden.empty()) {
-      Tensor golden = read_golden(o->golden);
-      if (!(golden.view().spec() == inputs[i]->spec))
-        throw Error("'{}' is {}, but argument '{}' of {} is {}{}.", o->golden, golden.view().str(), o->name,
-                    scenario.name, dtype_name(inputs[i]->spec.dtype), inputs[i]->spec.shape.str());
-      copy_elements(golden, *result.data.given[i]);
-    }
-    if (!o->strides.empty()) {
-      View strided = make_strided(inputs[i]->spec, o->strides, result.strided);
-      copy_elements(*result.data.given[i], strided);
-      result.given.back() = strided;
-    }
+    const TensorSpec& spec = inputs[i]->spec;
+    if (!o->strides.empty()) row_gaps_[i] = row_gap_of(spec.shape, o->strides);
+    if (o->golden.empty()) continue;
+    Tensor golden = read_golden(o->golden);
+    if (!(golden.view().spec() == spec))
+      throw Error("'{}' is {}, but argument '{}' of {} is {}{}.", o->golden, golden.view().str(), o->name,
+                  scenario.name, dtype_name(spec.dtype), spec.shape.str());
+    golden_.emplace(i, std::move(golden));
   }
-  for (size_t i = 0; i + 1 < result.data.kv_cache.size(); i += 2)
-    result.kv_layers.push_back({result.data.kv_cache[i], result.data.kv_cache[i + 1]});
-  return result;
+}
+
+Inputs ScenarioInputs::specs(const Node& root, const Workload& workload) const {
+  Scenario same = scenario_;
+  same.workload = workload;
+  same.init = root.init();
+  return scenario_inputs(same);
+}
+
+CallData ScenarioInputs::make(const Node& root, const Workload& workload, uint64_t seed) const {
+  CallData data = InputMaker::make(root, workload, seed);
+  data.row_gaps = row_gaps_;
+  return data;
+}
+
+CallData ScenarioInputs::make_recorded(const Node& root, const Workload& workload, uint64_t seed) const {
+  FK_CHECK(workload == scenario_.workload, "recorded values belong to one workload");
+  if (tables_.empty() && golden_.empty()) return make(root, workload, seed);
+  auto batch = tables_.empty() ? std::make_shared<BatchMetadata>(workload, seed)
+                               : std::make_shared<BatchMetadata>(workload, tables_);
+  CallData data = make_call_inputs(root, specs(root, workload), workload, std::move(batch), seed);
+  data.row_gaps = row_gaps_;
+  for (const auto& [i, values] : golden_) copy_elements(values, *data.given[i]);
+  return data;
 }
 
 void run_scenario_once(const Scenario& scenario, uint64_t seed, ThreadPool& pool, std::vector<Tensor>& outputs) {
   std::unique_ptr<Node> root = scenario.info().build(scenario.init, {});
-  ScenarioData data = make_scenario_data(*root, scenario, seed);
+  CallData data = ScenarioInputs(scenario).make_recorded(*root, scenario.workload, seed);
+  data.params = make_params(*root, seed);
   std::vector<ParamSpec> params = collect_params(*root);
   root->bind([&](const std::string& name) -> View {
     for (size_t i = 0; i < params.size(); ++i)
-      if (params[i].name == name) return data.data.params[i];
+      if (params[i].name == name) return data.params[i];
     FK_CHECK(false, "an operator asks for a weight it did not list");
   });
-  std::vector<OptView> args = data.given;
+  std::vector<OptView> args;
+  std::deque<Tensor> apart;
+  for (size_t i = 0; i < data.given.size(); ++i) {
+    args.push_back(data.given[i] ? OptView(data.given[i]->view()) : std::nullopt);
+    if (!data.given[i] || data.row_gap(i) == 0) continue;
+    TensorSpec spec = data.given[i]->view().spec();
+    auto bytes = static_cast<int64_t>(bytes_with_gaps(spec, data.row_gap(i)));
+    args.back() = view_with_gaps(apart.emplace_back(Shape{bytes}, DType::kU8).view().data(), spec, data.row_gap(i));
+    copy_elements(*data.given[i], *args.back());
+  }
   OutputSpecs specs = root->outputs(args);
   outputs.clear();
   for (size_t i = 0; args.size() < scenario.info().args.size(); ++i) {
     if (specs.specs[i]) outputs.emplace_back(*specs.specs[i]);
     args.push_back(specs.specs[i] ? OptView(outputs.back().view()) : std::nullopt);
   }
+  std::vector<KvLayer> kv_layers;
+  for (size_t i = 0; i + 1 < data.kv_cache.size(); i += 2)
+    kv_layers.push_back({data.kv_cache[i], data.kv_cache[i + 1]});
   Arena arena;
-  Context ctx{pool, arena, &data.data.batch->attention(), data.kv_layers};
+  Context ctx{pool, arena, &data.batch->attention(), kv_layers};
   root->call(ctx, args);
 }
 

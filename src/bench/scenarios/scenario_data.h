@@ -2,26 +2,38 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "bench/scenarios/scenario.h"
-#include "ops/materialize.h"
+#include "core/memory.h"
+#include "validate/input_maker.h"
 
 namespace fk {
 
-struct ScenarioData {
-  CallData data;               // data.given is dense, whatever the strides
-  std::vector<OptView> given;  // what to call with: strided where the scenario says so
-  std::vector<Tensor> strided;
-  std::vector<KvLayer> kv_layers;
+// Makes calls for whoever judges and times. The scenario's generators and the gaps between rows that its strides mean
+// hold for every workload; its golden values and blocks belong to its own, and are the recorded call.
+class ScenarioInputs final : public InputMaker {
+ public:
+  // Reads the golden values. Throws Error where a file is missing, does not fit, or where strides are not of rows.
+  explicit ScenarioInputs(const Scenario& scenario);
+
+  Inputs specs(const Node& root, const Workload& workload) const override;
+  CallData make(const Node& root, const Workload& workload, uint64_t seed) const override;
+  bool has_recorded() const override { return !golden_.empty() || !tables_.empty(); }
+  CallData make_recorded(const Node& root, const Workload& workload, uint64_t seed) const override;
+
+ private:
+  const Scenario scenario_;
+  std::vector<int64_t> row_gaps_;             // by argument
+  std::map<size_t, Tensor> golden_;           // by argument
+  std::vector<std::vector<int32_t>> tables_;  // blocks of each sequence; empty: scattered by the seed
 };
 
-// `root` is the operator built with the scenario's init. Throws Error where a golden file is missing or does not fit.
-ScenarioData make_scenario_data(const Node& root, const Scenario& scenario, uint64_t seed);
-
-// A view of this shape with these strides into memory that `storage` then owns. Rows may lie apart; inside a row
-// nothing may. Throws Error for other strides.
-View make_strided(const TensorSpec& spec, const std::vector<int64_t>& strides, std::vector<Tensor>& storage);
+// Elements between the rows of a tensor with these strides. Rows may lie apart; inside a row nothing may. Throws Error
+// for other strides.
+int64_t row_gap_of(const Shape& shape, const std::vector<int64_t>& strides);
 
 // "file#tensor" of a scenario, read whole.
 Tensor read_golden(const std::string& reference);

@@ -16,7 +16,30 @@ std::vector<View> metadata_views(const BatchMetadata& batch) {
 }
 constexpr size_t kGroupViews = 4;
 
-void copy_bytes(const View& from, const View& to) { std::memcpy(to.data(), from.data(), from.size_bytes()); }
+// Calls with every stretch of memory a view covers, as often as it has rows that lie apart: address and bytes.
+template <class Visit>
+void each_stretch(const View& v, Visit&& visit) {
+  if (v.contiguous()) return visit(static_cast<std::byte*>(v.data()), v.size_bytes());
+  size_t row = v.size_bytes() / static_cast<size_t>(v.size(0));
+  for (int64_t i = 0; i < v.size(0); ++i) visit(static_cast<std::byte*>(v.select(0, i).data()), row);
+}
+
+// One of the two may have gaps between its rows.
+void copy_bytes(const View& from, const View& to) {
+  if (from.contiguous()) {
+    const auto* at = static_cast<const std::byte*>(from.data());
+    each_stretch(to, [&](std::byte* stretch, size_t bytes) {
+      std::memcpy(stretch, at, bytes);
+      at += bytes;
+    });
+  } else {
+    auto* at = static_cast<std::byte*>(to.data());
+    each_stretch(from, [&](const std::byte* stretch, size_t bytes) {
+      std::memcpy(at, stretch, bytes);
+      at += bytes;
+    });
+  }
+}
 
 }  // namespace
 
@@ -29,9 +52,9 @@ std::unique_ptr<SharedTensors> share_params(const Node& root, std::span<const Te
   return memory;
 }
 
-Tensor copy_of(const View& dense) {
-  Tensor copy(dense.spec());
-  copy_bytes(dense, copy);
+Tensor copy_of(const View& view) {
+  Tensor copy(view.spec());
+  copy_bytes(view, copy);
   return copy;
 }
 
@@ -71,7 +94,7 @@ CallMemory::CallMemory(const Node& root, const CallData& data, int slots, int wr
     if (spec) {
       auto& list = arg.written ? out : in;
       arg.tensor = list.size();
-      list.push_back({std::string(specs[i].name), *spec});
+      list.push_back({std::string(specs[i].name), *spec, is_output ? 0 : data.row_gap(i)});
     }
     args_.push_back(arg);
   }
@@ -93,6 +116,8 @@ CallMemory::CallMemory(const Node& root, const CallData& data, int slots, int wr
     return all;
   };
   inputs_ = std::make_unique<SharedTensors>(repeat(in), Access::kReadOnly);
+  // What is no part of an input, its gaps above all, is no number.
+  for (size_t i = 0; i < inputs_->size(); ++i) inputs_->paint_margins(i, 0xFF);
   for (int w = 0; w < writers; ++w) written_.push_back(std::make_unique<SharedTensors>(repeat(out), Access::kWritable));
 }
 
@@ -151,8 +176,13 @@ std::optional<Failure> CallMemory::check_margins(int slot, int writer, uint8_t p
 std::optional<Failure> CallMemory::check_inputs(int slot, const CallData& data) const {
   for (size_t i = 0; i < data.given.size(); ++i) {
     if (!args_[i].present || args_[i].written) continue;
-    View now = inputs_->view(input(args_[i].tensor, slot));
-    if (std::memcmp(now.data(), data.given[i]->view().data(), now.size_bytes()) != 0)
+    const auto* before = static_cast<const std::byte*>(data.given[i]->view().data());
+    bool same = true;
+    each_stretch(inputs_->view(input(args_[i].tensor, slot)), [&](const std::byte* now, size_t bytes) {
+      same = same && std::memcmp(now, before, bytes) == 0;
+      before += bytes;
+    });
+    if (!same)
       return Failure{Verdict::kInputMutated, fmt::format("Its input '{}' is no longer what it was.",
                                                          inputs_->name(input(args_[i].tensor, slot)))};
   }
@@ -163,8 +193,8 @@ uint64_t CallMemory::fingerprint(int slot, int writer) const {
   const SharedTensors& memory = written(writer);
   uint64_t hash = 0;
   for (size_t i = 0; i < written_per_slot_; ++i) {
-    View v = memory.view(output(i, slot));
-    hash = hash_bytes(v.data(), v.size_bytes(), hash);
+    each_stretch(memory.view(output(i, slot)),
+                 [&](const std::byte* at, size_t bytes) { hash = hash_bytes(at, bytes, hash); });
   }
   return hash;
 }

@@ -68,7 +68,7 @@ class CallMemory {
 // The weights of `root`, as collect_params lists them, in memory that runners may read.
 std::unique_ptr<SharedTensors> share_params(const Node& root, std::span<const Tensor> params);
 
-Tensor copy_of(const View& dense);
+Tensor copy_of(const View& view);  // dense
 
 // 64 bits that change when any byte does; fast enough to run over every output of every call.
 uint64_t hash_bytes(const void* data, size_t bytes, uint64_t seed);

@@ -135,7 +135,7 @@ Json places_to_json(const std::vector<TensorPlace>& places) {
   for (const TensorPlace& p : places) {
     auto extents = p.spec.shape.extents();
     list.push_back({p.extent_offset, p.extent_bytes, p.data_offset, dtype_name(p.spec.dtype),
-                    std::vector<int64_t>(extents.begin(), extents.end())});
+                    std::vector<int64_t>(extents.begin(), extents.end()), p.row_gap});
   }
   return list;
 }
@@ -147,7 +147,8 @@ std::vector<TensorPlace> places_from_json(const Json& json) {
     places.push_back({p.at(0).get<size_t>(),
                       p.at(1).get<size_t>(),
                       p.at(2).get<size_t>(),
-                      {Shape(extents), dtype_from_name(p.at(3).get<std::string>()).value()}});
+                      {Shape(extents), dtype_from_name(p.at(3).get<std::string>()).value()},
+                      p.at(5).get<int64_t>()});
   }
   return places;
 }

@@ -18,6 +18,7 @@ constexpr uint64_t kLongWatchEvery = 8;
 std::vector<TensorSpec> shape_of(const CallData& data) {
   std::vector<TensorSpec> specs;
   for (const auto& t : data.given) specs.push_back(t ? t->view().spec() : TensorSpec{{-1}, DType::kU8});
+  for (size_t i = 0; i < data.given.size(); ++i) specs.push_back({{data.row_gap(i)}, DType::kU8});
   for (const Tensor& t : data.kv_cache) specs.push_back(t.view().spec());
   for (const SequenceGroup* g : {&data.batch->attention().decode, &data.batch->attention().prefill})
     specs.push_back({{g->num_sequences, g->num_tokens}, DType::kI64});

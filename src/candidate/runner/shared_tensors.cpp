@@ -22,19 +22,29 @@ size_t page_bytes() {
 }
 size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
-bool all_equal(const std::byte* from, const std::byte* to, uint8_t pattern) {
-  return std::all_of(from, to, [&](std::byte b) { return b == std::byte{pattern}; });
+// Calls with the two ends of everything in a tensor's pages that is not the tensor, as long as it gets true.
+template <class Visit>
+bool each_margin(const TensorPlace& p, std::byte* base, Visit&& visit) {
+  std::byte *start = base + p.extent_offset, *data = start + p.data_offset, *end = data + p.size_bytes();
+  if (!visit(start, data) || !visit(end, start + p.extent_bytes)) return false;
+  if (p.row_gap == 0 || p.spec.shape.numel() == 0) return true;
+  int64_t rows = p.spec.shape[0];
+  size_t row = p.spec.size_bytes() / static_cast<size_t>(rows);
+  size_t step = row + static_cast<size_t>(p.row_gap) * dtype_size(p.spec.dtype);
+  for (int64_t r = 0; r + 1 < rows; ++r, data += step)
+    if (!visit(data + row, data + step)) return false;
+  return true;
 }
 
 }  // namespace
 
 SharedTensors::SharedTensors(std::vector<Named> tensors, Access access) : access_(access) {
-  for (auto& [name, spec] : tensors) {
+  for (auto& [name, spec, gap] : tensors) {
     names_.push_back(std::move(name));
-    size_t padded = round_up(spec.size_bytes(), 64);
+    size_t padded = round_up(bytes_with_gaps(spec, gap), 64);
     // One page more than needed where a tensor fills its pages, so that there is always a margin before it.
     size_t extent = round_up(padded + 64, page_bytes());
-    places_.push_back({bytes_, extent, extent - padded, std::move(spec)});
+    places_.push_back({bytes_, extent, extent - padded, std::move(spec), gap});
     bytes_ += extent;
   }
   fd_ = memfd_create("fastkernels", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -66,20 +76,20 @@ SharedTensors::~SharedTensors() {
 
 View SharedTensors::view(size_t i) const {
   const TensorPlace& p = places_[i];
-  return {base_ + p.extent_offset + p.data_offset, p.spec};
+  return view_with_gaps(base_ + p.extent_offset + p.data_offset, p.spec, p.row_gap);
 }
 
 void SharedTensors::paint_margins(size_t i, uint8_t pattern) const {
-  const TensorPlace& p = places_[i];
-  std::byte *start = base_ + p.extent_offset, *data = start + p.data_offset, *end = data + p.spec.size_bytes();
-  std::fill(start, data, std::byte{pattern});
-  std::fill(end, start + p.extent_bytes, std::byte{pattern});
+  each_margin(places_[i], base_, [&](std::byte* from, std::byte* to) {
+    std::fill(from, to, std::byte{pattern});
+    return true;
+  });
 }
 
 bool SharedTensors::margins_intact(size_t i, uint8_t pattern) const {
-  const TensorPlace& p = places_[i];
-  const std::byte *start = base_ + p.extent_offset, *data = start + p.data_offset, *end = data + p.spec.size_bytes();
-  return all_equal(start, data, pattern) && all_equal(end, start + p.extent_bytes, pattern);
+  return each_margin(places_[i], base_, [&](const std::byte* from, const std::byte* to) {
+    return std::all_of(from, to, [&](std::byte b) { return b == std::byte{pattern}; });
+  });
 }
 
 MappedTensors::MappedTensors(int fd, std::vector<TensorPlace> places, Access access) : places_(std::move(places)) {
@@ -109,7 +119,10 @@ MappedTensors::MappedTensors(int fd, std::vector<TensorPlace> places, Access acc
 
 MappedTensors::~MappedTensors() { munmap(base_, bytes_); }
 
-View MappedTensors::view(size_t i) const { return {base_ + starts_[i] + places_[i].data_offset, places_[i].spec}; }
+View MappedTensors::view(size_t i) const {
+  const TensorPlace& p = places_[i];
+  return view_with_gaps(base_ + starts_[i] + p.data_offset, p.spec, p.row_gap);
+}
 
 MappedTensors::Neighbour MappedTensors::neighbour(const void* address) const {
   const auto* at = static_cast<const std::byte*>(address);

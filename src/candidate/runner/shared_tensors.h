@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "core/tensor.h"
+#include "ops/materialize.h"
 
 namespace fk {
 
@@ -21,6 +21,9 @@ struct TensorPlace {
   size_t extent_bytes = 0;
   size_t data_offset = 0;  // of its first element, from the start of its pages
   TensorSpec spec;
+  int64_t row_gap = 0;  // elements between its rows
+
+  size_t size_bytes() const { return bytes_with_gaps(spec, row_gap); }  // from its first element to its last
 };
 
 enum class Access : uint8_t { kReadOnly, kWritable };  // of runners; the judge may always write
@@ -31,6 +34,7 @@ class SharedTensors {
   struct Named {
     std::string name;
     TensorSpec spec;
+    int64_t row_gap = 0;
   };
   SharedTensors(std::vector<Named> tensors, Access access);
   ~SharedTensors();
@@ -45,7 +49,7 @@ class SharedTensors {
   Access access() const { return access_; }
   size_t size_bytes() const { return bytes_; }
 
-  // Paints what lies beside tensor i in its pages; intact() tells whether that is still so.
+  // Paints what lies beside tensor i in its pages, and between its rows; intact() tells whether that is still so.
   void paint_margins(size_t i, uint8_t pattern) const;
   bool margins_intact(size_t i, uint8_t pattern) const;
 

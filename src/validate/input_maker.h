@@ -1,0 +1,31 @@
+// InputMaker: where the inputs of judged and timed calls come from: what the operator's contract makes of a workload,
+// unless somebody (a scenario recorded from a real run) knows more of them.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/materialize.h"
+
+namespace fk {
+
+class InputMaker {
+ public:
+  virtual ~InputMaker() = default;
+
+  // What a call of `root` with this workload is given, and how it is filled.
+  virtual Inputs specs(const Node& root, const Workload& workload) const;
+  // The call itself, without weights: equal seeds make equal calls.
+  virtual CallData make(const Node& root, const Workload& workload, uint64_t seed) const;
+
+  // Whether there is a call whose values are known instead of drawn. It has the workload the maker was made for.
+  virtual bool has_recorded() const { return false; }
+  // That call; what is not known of it is drawn from the seed.
+  virtual CallData make_recorded(const Node& root, const Workload& workload, uint64_t seed) const {
+    return make(root, workload, seed);
+  }
+};
+
+// As the contract says.
+const InputMaker& contract_inputs();
+
+}  // namespace fk
