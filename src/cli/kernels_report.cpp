@@ -43,6 +43,7 @@ std::vector<ScenarioSpeed> speeds(const std::vector<KernelRow>& rows, const std:
     if (r.json.value("verdict", "") == "INVALID_TASK") continue;  // says nothing about the candidate
     ScenarioSpeed s;
     s.name = r.json.value("scenario", "");
+    s.weight = std::max(1.0, r.json.value("count", 1.0));
     if (const Json* t = timing(r.json)) {
       s.log_ratio = std::log(t->at("speedup").get<double>());
       s.log_interval = {std::log(t->at("speedup_low").get<double>()), std::log(t->at("speedup_high").get<double>())};
@@ -59,6 +60,11 @@ std::vector<std::string> operators_of(const std::vector<KernelRow>& rows) {
   for (const KernelRow& r : rows)
     if (auto op = r.json.value("operator", ""); names.empty() || names.back() != op) names.push_back(op);
   return names;
+}
+
+bool counts_differ(const std::vector<KernelRow>& rows, const std::string& op) {
+  std::vector<ScenarioSpeed> list = speeds(rows, op);
+  return std::any_of(list.begin(), list.end(), [&](const auto& s) { return s.weight != list.front().weight; });
 }
 
 Table result_table(const std::vector<KernelRow>& rows, const std::string& op, bool with_operator) {
@@ -137,6 +143,7 @@ Json aggregate_json(const std::vector<KernelRow>& rows) {
     SpeedAggregate a = aggregate_speed(list);
     return {{"scenarios", a.scenarios}, {"passed", a.scenarios - a.failures},
             {"failed", a.failures},     {"geometric_mean", a.geometric_mean},
+            {"calls", a.weight},        {"calls_passed", a.passed_weight},
             {"low", a.interval.low},    {"high", a.interval.high},
             {"worst", a.worst},         {"worst_scenario", a.worst_name},
             {"credit", a.credit}};
@@ -160,9 +167,10 @@ void print_rows(const std::vector<KernelRow>& rows, const Json& document, const 
     });
     if (skipped > 0) footer += fmt::format(", {} without credit", skipped);
     if (a["passed"].get<size_t>() > 0)
-      footer += fmt::format(", geometric mean {:.3f}x ({:.3f} .. {:.3f}), worst {:.3f}x in {}",
-                            a["geometric_mean"].get<double>(), a["low"].get<double>(), a["high"].get<double>(),
-                            a["worst"].get<double>(), a["worst_scenario"].get<std::string>());
+      footer += fmt::format(", geometric mean {}{:.3f}x ({:.3f} .. {:.3f}), worst {:.3f}x in {}",
+                            counts_differ(rows, op) ? "by calls " : "", a["geometric_mean"].get<double>(),
+                            a["low"].get<double>(), a["high"].get<double>(), a["worst"].get<double>(),
+                            a["worst_scenario"].get<std::string>());
     print_out(footer + "\n\n");
   }
   for (const KernelRow& r : rows) {

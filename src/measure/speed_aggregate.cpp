@@ -5,6 +5,7 @@
 #include <numbers>
 #include <vector>
 
+#include "core/check.h"
 #include "measure/resample.h"
 
 namespace fk {
@@ -16,13 +17,14 @@ Interval bootstrap_mean(const std::vector<const ScenarioSpeed*>& passed, uint64_
   Draws draws(seed, "scenario bootstrap");
   std::vector<double> means;
   for (int i = 0; i < resamples; ++i) {
-    double sum = 0;
+    double sum = 0, weight = 0;
     for (size_t k = 0; k < passed.size(); ++k) {
       const ScenarioSpeed& s = *passed[draws.below(passed.size())];
       double normal = std::sqrt(-2 * std::log(draws.uniform())) * std::cos(2 * std::numbers::pi * draws.uniform());
-      sum += s.log_ratio + normal * s.log_interval.width() / kWidthInDeviations;
+      sum += s.weight * (s.log_ratio + normal * s.log_interval.width() / kWidthInDeviations);
+      weight += s.weight;
     }
-    means.push_back(sum / static_cast<double>(passed.size()));
+    means.push_back(sum / weight);
   }
   std::sort(means.begin(), means.end());
   size_t cut = means.size() / 200;
@@ -38,6 +40,8 @@ SpeedAggregate aggregate_speed(std::span<const ScenarioSpeed> scenarios, uint64_
   double sum = 0;
   bool has_worst = false;
   for (const ScenarioSpeed& s : scenarios) {
+    FK_CHECK(s.weight > 0);
+    result.weight += s.weight;
     double speed = s.failed ? 0 : std::exp(s.log_ratio);
     if (!has_worst || speed < result.worst) {
       has_worst = true;
@@ -47,15 +51,15 @@ SpeedAggregate aggregate_speed(std::span<const ScenarioSpeed> scenarios, uint64_
     if (s.failed) {
       ++result.failures;
     } else {
-      sum += s.log_ratio;
+      sum += s.weight * s.log_ratio;
+      result.passed_weight += s.weight;
       passed.push_back(&s);
     }
   }
   if (passed.empty()) return result;
-  auto n = static_cast<double>(passed.size());
-  result.geometric_mean = std::exp(sum / n);
+  result.geometric_mean = std::exp(sum / result.passed_weight);
   result.interval = bootstrap_mean(passed, seed, resamples);
-  result.credit = result.geometric_mean * n / static_cast<double>(scenarios.size());
+  result.credit = result.geometric_mean * result.passed_weight / result.weight;
   return result;
 }
 

@@ -1,4 +1,5 @@
-// Many scenarios as one number: the geometric mean of their speed-ups, with an interval and the worst beside it.
+// Many scenarios as one number: the geometric mean of their speed-ups, each weighed by how often a run has it, with an
+// interval and the worst beside it.
 #pragma once
 
 #include <cstddef>
@@ -15,16 +16,20 @@ struct ScenarioSpeed {
   bool failed = false;  // wrong, crashed or invalid: whatever its speed, it earns nothing
   double log_ratio = 0;
   Interval log_interval;  // 99 %
+  double weight = 1;      // calls of a run that are this scenario's; positive
 };
 
 struct SpeedAggregate {
   size_t scenarios = 0;
   size_t failures = 0;
+  double weight = 0;          // of all
+  double passed_weight = 0;   // of those that did not fail
   double geometric_mean = 0;  // of the speed-ups of those that did not fail; 0 where all did
   Interval interval;          // of that mean, over the choice of scenarios and their own noise
   double worst = 0;           // the least speed-up; 0 where one failed
   std::string worst_name;
-  double credit = 0;  // geometric_mean times the share that did not fail: a failure counts as 0, never as 1
+  // geometric_mean times the share of the weight that did not fail: a failure counts as 0, never as 1
+  double credit = 0;
 
   bool failed() const { return scenarios == 0 || failures > 0; }  // nothing measured is no success
 };

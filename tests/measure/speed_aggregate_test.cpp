@@ -42,6 +42,22 @@ TEST(SpeedAggregate, AFailureEarnsNothing) {
   EXPECT_TRUE(all.failed());
 }
 
+TEST(SpeedAggregate, AScenarioWeighsAsOftenAsARunHasIt) {
+  std::vector<ScenarioSpeed> s{speed("a", 4), speed("b", 1), {.name = "wrong", .failed = true, .log_interval = {}}};
+  s[1].weight = 3;
+  s[2].weight = 4;
+  SpeedAggregate all = aggregate_speed(s);
+  EXPECT_DOUBLE_EQ(all.geometric_mean, std::pow(4, 0.25));
+  EXPECT_DOUBLE_EQ(all.weight, 8);
+  EXPECT_DOUBLE_EQ(all.passed_weight, 4);
+  EXPECT_DOUBLE_EQ(all.credit, all.geometric_mean / 2);
+  // The same as so many equal scenarios, but for the interval: they were measured once.
+  std::vector<ScenarioSpeed> apart{speed("a", 4), speed("b", 1), speed("b", 1), speed("b", 1)};
+  EXPECT_DOUBLE_EQ(aggregate_speed(apart).geometric_mean, all.geometric_mean);
+  EXPECT_LE(all.interval.low, 1.01);
+  EXPECT_GE(all.interval.high, 3.9) << "two scenarios say little about a third";
+}
+
 TEST(SpeedAggregate, NothingMeasuredIsAFailure) {
   EXPECT_TRUE(aggregate_speed({}).failed());
   EXPECT_EQ(aggregate_speed({}).credit, 0);
