@@ -13,6 +13,7 @@
 #include "bench/scenarios/scenario_file.h"
 #include "candidate/compile.h"
 #include "cli/kernels_report.h"
+#include "cli/operator_map.h"
 #include "cli/output.h"
 #include "cli/table.h"
 #include "cli/verb.h"
@@ -53,12 +54,16 @@ class Kernels final : public Verb {
              {"fastkernels create-stubs --target rms_norm   # then edit tasks/candidate/L1/rms_norm.cpp",
               "fastkernels kernels --target rms_norm", "fastkernels kernels --model llama-3.1 qwen3 --tp 1 2 --json",
               "fastkernels kernels --target silu_and_mul --filter decode --cold --explain",
+              "fastkernels kernels --map --model qwen3   # what there is to write candidates for",
               "fastkernels kernels --self-test --target softmax   # the baseline against itself: PASSED and SAME"}) {}
 
   void add_flags(CLI::App& app) override {
     app.add_option("--target", select_.target, "Only this operator; without it, every operator that has a candidate");
     app.add_option("--model", select_.models,
                    "Scenarios of models whose names begin so, or `all`; llama-3.2-1b unless given");
+    app.add_option("--category", select_.categories,
+                   "Scenarios of models of these categories (llm), all of them unless --model is given")
+        ->type_name("CATEGORY");
     app.add_option("--tp", select_.tp, "Scenarios of these tensor-parallel sizes; 1 unless given")
         ->check(CLI::IsMember({1, 2, 4, 8}));
     app.add_option("--level", select_.level, "Only operators of this level")->check(CLI::Range(1, 4));
@@ -82,12 +87,14 @@ class Kernels final : public Verb {
     app.add_option("--output-json", output_, "Result file; bench/results/kernels_<time>.json unless given");
     app.add_flag("--resume", resume_, "Go on with an interrupted run of the same --output-json");
     app.add_flag("--list", list_, "List the scenarios that would run, and run nothing");
+    app.add_flag("--map", map_, "Show which model is made of which operators, and the other way round; run nothing");
     app.add_flag("--self-test", self_test_, "The baseline plays the candidate: everything must be PASSED and SAME");
     app.add_flag("--explain", explain_, "Say what limits each candidate and where to look first");
     app.add_option("--repro", repro_, "Repeat one judged call: SEED or SEED:CALL, as a verdict names it");
   }
 
   void run(const CommonOptions& common) override {
+    if (map_) return print_operator_map(select_, common);
     machine_ = machine_info();
     std::vector<KernelTarget> targets = choose_targets();
     if (list_) return print_scenario_list(targets, common);
@@ -160,13 +167,14 @@ class Kernels final : public Verb {
 
   std::vector<Scenario> read_or_generate() {
     std::vector<Scenario> all;
+    check_selection(select_);
     if (!scenario_files_.empty()) {
       for (const std::string& path : scenario_files_)
         for (Scenario& s : read_scenarios(path))
           if (selects(select_, s)) all.push_back(std::move(s));
       return all;
     }
-    bool by_default = select_.models.empty();
+    bool by_default = select_.models.empty() && select_.categories.empty();
     if (by_default) select_.models = {"llama-3.2-1b"};
     if (select_.tp.empty()) select_.tp = {1};
     if (select_.models == std::vector<std::string>{"all"}) select_.models.clear();
@@ -283,7 +291,7 @@ class Kernels final : public Verb {
   TimingOptions timing_;
   double timeout_s_ = 300;
   std::string cxxflags_, output_, repro_;
-  bool resume_ = false, list_ = false, self_test_ = false, explain_ = false;
+  bool resume_ = false, list_ = false, map_ = false, self_test_ = false, explain_ = false;
 };
 
 Kernels kernels;

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "cli/operator_map.h"
 #include "cli/output.h"
 #include "cli/table.h"
 #include "cli/verb.h"
@@ -16,23 +17,13 @@
 namespace fk {
 namespace {
 
-// Operator name -> how many of it a model builds.
-using Uses = std::map<std::string, int64_t, std::less<>>;
-
-Uses uses_of(const CausalLMConfig& config) {
-  Uses uses;
-  std::unique_ptr<Node> root = build_model(config, {});
-  walk(*root, [&](const Node& node, int) { ++uses[std::string(node.info().name)]; });
-  return uses;
-}
-
 // One small model per family stands for it: the tree differs in counts only.
 std::map<std::string, std::set<std::string, std::less<>>> families_by_operator() {
   std::map<std::string, std::set<std::string, std::less<>>> families;
   std::set<std::string> seen;
   for (const CatalogEntry& entry : catalog()) {
     if (!entry.hf_id.empty() || !seen.insert(entry.family).second) continue;
-    for (const auto& [op, count] : uses_of(entry.config)) families[op].insert(entry.family);
+    for (const auto& [op, count] : operator_uses(entry.config)) families[op].insert(entry.family);
   }
   return families;
 }
@@ -75,6 +66,7 @@ class List final : public Verb {
   static Table models() {
     Table table({{"model", "MODEL"},
                  {"family", "FAMILY"},
+                 {"category", "CATEGORY"},
                  {"architecture", "ARCHITECTURE"},
                  {"hf_id", "HF ID"},
                  {"parameters", "PARAMETERS"},
@@ -85,7 +77,7 @@ class List final : public Verb {
       std::unique_ptr<Node> root = build_model(e.config, {});
       for (const ParamSpec& p : collect_params(*root))
         if (!(e.config.tie_word_embeddings && p.name == "lm_head.weight")) count += p.spec.shape.numel();
-      table.add_row({e.name, e.family, e.config.architecture, e.hf_id.empty() ? Cell() : Cell(e.hf_id),
+      table.add_row({e.name, e.family, e.category, e.config.architecture, e.hf_id.empty() ? Cell() : Cell(e.hf_id),
                      Cell(Json(count), count < 1'000'000 ? fmt::format("{:.1f} K", static_cast<double>(count) * 1e-3)
                                                          : fmt::format("{:.2f} B", static_cast<double>(count) * 1e-9)),
                      e.config.num_hidden_layers, e.config.hidden_size});
@@ -117,7 +109,7 @@ class List final : public Verb {
   Table operator_map() const {
     Table table({{"model", "MODEL"}, {"level", "LEVEL"}, {"operator", "OPERATOR"}, {"count", "COUNT"}});
     for (const CatalogEntry& e : catalog()) {
-      Uses uses = uses_of(e.config);
+      OperatorUses uses = operator_uses(e.config);
       for (const OperatorInfo* op : Registry::instance().operators()) {
         auto use = uses.find(op->name);
         if (use == uses.end() || (level_ != 0 && op->level != level_)) continue;

@@ -93,7 +93,9 @@ CatalogEntry make_entry(const std::string& name, const Keys& keys) {
   else if (c.sliding_window != 0)
     c.layer_is_sliding.assign(static_cast<size_t>(c.num_hidden_layers), 1);
   check_config(c, in_quotes(name));
-  entry.family = find_family(c.architecture)->name;
+  const Family& family = *find_family(c.architecture);
+  entry.family = family.name;
+  entry.category = family.category;
   return entry;
 }
 

@@ -10,9 +10,10 @@
 namespace fk {
 
 struct CatalogEntry {
-  std::string name;    // "llama-3.2-1b"
-  std::string hf_id;   // "meta-llama/Llama-3.2-1B-Instruct"; empty for the test-sized ones
-  std::string family;  // "llama"
+  std::string name;      // "llama-3.2-1b"
+  std::string hf_id;     // "meta-llama/Llama-3.2-1B-Instruct"; empty for the test-sized ones
+  std::string family;    // "llama"
+  std::string category;  // "llm"
   CausalLMConfig config;
 };
 

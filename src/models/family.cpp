@@ -1,5 +1,6 @@
 #include "models/family.h"
 
+#include <algorithm>
 #include <array>
 
 namespace fk {
@@ -7,6 +8,7 @@ namespace {
 
 constexpr std::array kFamilies{
     Family{.name = "llama",
+           .category = "llm",
            .architecture = "LlamaForCausalLM",
            .activation = "silu",
            .sliding = Sliding::kNever,
@@ -18,6 +20,7 @@ constexpr std::array kFamilies{
            .mlp_bias = true,
            .unit_norm_weight = 1},
     Family{.name = "mistral",
+           .category = "llm",
            .architecture = "MistralForCausalLM",
            .activation = "silu",
            .sliding = Sliding::kAllLayers,
@@ -29,6 +32,7 @@ constexpr std::array kFamilies{
            .mlp_bias = false,
            .unit_norm_weight = 1},
     Family{.name = "qwen3",
+           .category = "llm",
            .architecture = "Qwen3ForCausalLM",
            .activation = "silu",
            .sliding = Sliding::kFromLayer,
@@ -40,6 +44,7 @@ constexpr std::array kFamilies{
            .mlp_bias = false,
            .unit_norm_weight = 1},
     Family{.name = "gemma3",
+           .category = "llm",
            .architecture = "Gemma3ForCausalLM",
            .activation = "gelu_pytorch_tanh",
            .sliding = Sliding::kPattern,
@@ -60,6 +65,13 @@ const Family* find_family(std::string_view architecture) {
   for (const Family& family : kFamilies)
     if (family.architecture == architecture) return &family;
   return nullptr;
+}
+
+std::vector<std::string> known_categories() {
+  std::vector<std::string> names;
+  for (const Family& family : kFamilies)
+    if (std::find(names.begin(), names.end(), family.category) == names.end()) names.emplace_back(family.category);
+  return names;
 }
 
 std::string known_architectures() {

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace fk {
 
@@ -19,6 +20,7 @@ enum class Sliding : uint8_t {
 // them, or keeps fields an older version did not know.
 struct Family {
   std::string_view name;          // "llama"
+  std::string_view category;      // what kind of model: "llm"
   std::string_view architecture;  // "LlamaForCausalLM"
   std::string_view activation;    // the only hidden_act its mlp has
   Sliding sliding;
@@ -34,5 +36,6 @@ struct Family {
 std::span<const Family> families();
 const Family* find_family(std::string_view architecture);  // nullptr where unknown
 std::string known_architectures();                         // "A, B and C", for errors
+std::vector<std::string> known_categories();               // each once
 
 }  // namespace fk

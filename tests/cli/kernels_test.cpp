@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -270,6 +271,48 @@ FK_CANDIDATE(Embedding)
   one = result()["results"][0];
   EXPECT_EQ(one["verdict"], "INVALID_TASK") << "a scenario whose file is gone ends the sweep, or passes";
   EXPECT_NE(one["sentence"].get<std::string>().find("real.safetensors"), std::string::npos) << one["sentence"];
+}
+
+TEST_F(KernelsVerb, TheMapSaysWhoIsMadeOfWhat) {
+  write_silu(kRight);
+  Outcome o = run_program({"kernels", "--map", "--category", "llm", "--json"});
+  ASSERT_EQ(o.exit_code, 0) << o.err;
+  Json map = parse_json(o.out, "output");
+  auto row = [](const Json& table, const char* key, const char* name) {
+    for (const Json& r : table)
+      if (r[key] == name) return r;
+    return Json();
+  };
+  auto holds = [](const Json& list, const char* name) {
+    return std::find(list.begin(), list.end(), name) != list.end();
+  };
+  EXPECT_TRUE(holds(row(map["models"], "model", "gemma3-1b")["operators"], "gemma_mlp"));
+  EXPECT_FALSE(holds(row(map["models"], "model", "llama-3.2-1b")["operators"], "gemma_mlp"));
+  EXPECT_EQ(row(map["models"], "model", "llama-3.2-1b")["category"], "llm");
+  Json silu = row(map["operators"], "operator", "silu_and_mul");
+  EXPECT_TRUE(holds(silu["models"], "qwen3-8b"));
+  EXPECT_FALSE(holds(silu["models"], "gemma3-1b"));
+  EXPECT_TRUE(silu["candidate"].is_string()) << silu;
+  EXPECT_TRUE(row(map["operators"], "operator", "rms_norm")["candidate"].is_null());
+
+  map = parse_json(run_program({"kernels", "--map", "--model", "qwen3", "--level", "3", "--json"}).out, "output");
+  EXPECT_EQ(map["models"].size(), 3u);
+  EXPECT_TRUE(row(map["operators"], "operator", "silu_and_mul").is_null());
+  EXPECT_NE(run_program({"kernels", "--map"}).out.find("OPERATORS"), std::string::npos);
+}
+
+TEST_F(KernelsVerb, CategoriesSelectModels) {
+  write_silu(kRight);
+  Outcome o = run_program({"kernels", "--list", "--category", "llm", "--tp", "1", "--filter", "decode-8", "--csv"});
+  EXPECT_EQ(o.exit_code, 0) << o.err;
+  EXPECT_NE(o.out.find("qwen3-8b"), std::string::npos) << "more than the default model: " << o.out;
+  o = run_program({"kernels", "--list", "--category", "llm", "--model", "qwen3-8b", "--filter", "decode-8", "--csv"});
+  EXPECT_EQ(o.exit_code, 0) << o.err;
+  EXPECT_EQ(o.out.find("llama-3.1-70b/"), std::string::npos) << o.out;
+  o = run_program({"kernels", "--list", "--category", "diffusion"});
+  EXPECT_EQ(o.exit_code, 1);
+  EXPECT_NE(o.err.find("'diffusion'"), std::string::npos) << o.err;
+  EXPECT_NE(o.err.find("llm"), std::string::npos) << o.err;
 }
 
 }  // namespace

@@ -23,6 +23,9 @@ std::vector<const CatalogEntry*> selected_models(const ScenarioSelection& select
   std::vector<std::string> names;
   for (const CatalogEntry& entry : catalog()) {
     names.push_back(entry.name);
+    if (!selection.categories.empty() && std::find(selection.categories.begin(), selection.categories.end(),
+                                                   entry.category) == selection.categories.end())
+      continue;
     bool named = std::any_of(selection.models.begin(), selection.models.end(),
                              [&](const std::string& prefix) { return entry.name.starts_with(prefix); });
     if (selection.models.empty() ? !entry.hf_id.empty() : named) chosen.push_back(&entry);
@@ -113,7 +116,7 @@ class Collection {
 }  // namespace
 
 GeneratedScenarios generate_scenarios(const ScenarioSelection& selection) {
-  if (!selection.target.empty()) Registry::instance().at(selection.target);
+  check_selection(selection);
   std::vector<int64_t> sizes = selection.tp;
   if (sizes.empty()) sizes.assign(std::begin(kTpSizes), std::end(kTpSizes));
   GeneratedScenarios result;
@@ -145,7 +148,7 @@ GeneratedScenarios generate_scenarios(const ScenarioSelection& selection) {
       }
     }
   }
-  if (selection.models.empty()) collection.add_contract_cases();
+  if (selection.models.empty() && selection.categories.empty()) collection.add_contract_cases();
   if (std::any_of(sizes.begin(), sizes.end(), [](int64_t tp) { return tp > 1; }))
     result.left_out.push_back({"allreduce over more than one rank",
                                "this build has no process group, so a rank's part is computed and not added up"});

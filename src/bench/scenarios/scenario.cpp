@@ -1,6 +1,12 @@
 #include "bench/scenarios/scenario.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+
+#include "core/error.h"
+#include "models/catalog.h"
+#include "models/family.h"
 
 namespace fk {
 
@@ -45,11 +51,24 @@ bool selects(const ScenarioSelection& selection, const Scenario& scenario) {
       std::none_of(scenario.also_tp.begin(), scenario.also_tp.end(), tp_wanted))
     return false;
   if (!selection.filter.empty() && scenario.name.find(selection.filter) == std::string::npos) return false;
-  if (selection.models.empty()) return true;
-  return std::any_of(selection.models.begin(), selection.models.end(), [&](const std::string& prefix) {
-    return std::any_of(scenario.models.begin(), scenario.models.end(),
-                       [&](const std::string& model) { return model.starts_with(prefix); });
+  if (selection.models.empty() && selection.categories.empty()) return true;
+  auto contains = [](const std::vector<std::string>& list, auto&& fits) {
+    return list.empty() || std::any_of(list.begin(), list.end(), fits);
+  };
+  return std::any_of(scenario.models.begin(), scenario.models.end(), [&](const std::string& model) {
+    const CatalogEntry* known = find_catalog(model);
+    return contains(selection.models, [&](const std::string& prefix) { return model.starts_with(prefix); }) &&
+           contains(selection.categories,
+                    [&](const std::string& category) { return known != nullptr && known->category == category; });
   });
+}
+
+void check_selection(const ScenarioSelection& selection) {
+  if (!selection.target.empty()) Registry::instance().at(selection.target);
+  std::vector<std::string> known = known_categories();
+  for (const std::string& category : selection.categories)
+    if (std::find(known.begin(), known.end(), category) == known.end())
+      throw Error("No model is of the category '{}'; there is {}.", category, fmt::join(known, ", "));
 }
 
 }  // namespace fk

@@ -51,7 +51,8 @@ Inputs scenario_inputs(const Scenario& scenario);
 
 // Which scenarios a command wants. Empty lists and texts select everything.
 struct ScenarioSelection {
-  std::vector<std::string> models = {};  // prefixes of names: "llama-3.1" takes 8b and 70b
+  std::vector<std::string> models = {};      // prefixes of names: "llama-3.1" takes 8b and 70b
+  std::vector<std::string> categories = {};  // of models: "llm"; those of no known model have none
   std::vector<int64_t> tp = {};
   int level = 0;  // 0: all
   std::string target = {};
@@ -59,5 +60,8 @@ struct ScenarioSelection {
 };
 
 bool selects(const ScenarioSelection& selection, const Scenario& scenario);
+
+// Throws Error where the selection names an operator or a category that there is not.
+void check_selection(const ScenarioSelection& selection);
 
 }  // namespace fk
