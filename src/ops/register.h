@@ -20,6 +20,11 @@ OperatorInfo& declare_operator() {
   info.inputs = [](const Fields& init, const Workload& w) { return T::inputs(from_fields<typename T::Init>(init), w); };
   info.cost = [](const Fields& init, const Workload& w) { return T::cost(from_fields<typename T::Init>(init), w); };
   info.tolerance = [](const Fields& init, DType t) { return T::tolerance(from_fields<typename T::Init>(init), t); };
+  info.tolerance_on = [](const Fields& init, DType t, Args given) {
+    auto typed = from_fields<typename T::Init>(init);
+    if constexpr (requires { T::tolerance_on(typed, t, given); }) return T::tolerance_on(typed, t, given);
+    return T::tolerance(typed, t);
+  };
   info.build = [](const Fields& init, const BuildOptions& options) -> std::unique_ptr<Node> {
     Builder builder(options);
     return std::make_unique<OpNode<T>>(builder, "", from_fields<typename T::Init>(init));

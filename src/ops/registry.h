@@ -47,6 +47,9 @@ struct OperatorInfo {
   Inputs (*inputs)(const Fields& init, const Workload&) = nullptr;
   Cost (*cost)(const Fields& init, const Workload&) = nullptr;
   Tolerance (*tolerance)(const Fields& init, DType) = nullptr;
+  // On these very inputs and states: wider where an operator's inputs can amplify the rounding of its arithmetic and it
+  // says by how much, else the same.
+  Tolerance (*tolerance_on)(const Fields& init, DType, Args given) = nullptr;
   std::unique_ptr<Node> (*build)(const Fields& init, const BuildOptions&) = nullptr;
   // Operators whose outputs are right without being near the oracle's (sampling) judge a call themselves: empty when
   // right, else what is wrong. Args are the call's, in f64 for `reference`.

@@ -23,6 +23,25 @@ int64_t blocks_per_sequence(const Workload& workload) {
   return most;
 }
 
+double negligible_error(const Tolerance& tolerance, DType dtype) {
+  if (tolerance.relative == 0 && tolerance.of_scale == 0) return 0;
+  switch (dtype) {
+    case DType::kF64:
+      return 0x1p-1022;
+    case DType::kF32:
+    case DType::kBF16:
+      return 0x1p-126;
+    case DType::kF16:
+      return 0x1p-25;
+    case DType::kF8E4M3:
+      return 0x1p-10;
+    case DType::kF8E5M2:
+      return 0x1p-17;
+    default:
+      return 0;
+  }
+}
+
 Tolerance rounding_tolerance(DType dtype, double terms) {
   // One rounding is off by at most half a step; a float sum of n terms by about sqrt(n) roundings of its largest part.
   double sum = dtype == DType::kF64 ? 0x1p-52 : 0x1p-23;

@@ -98,12 +98,16 @@ struct Cost {
   double vector_flops = 0;
 };
 
-// |x - ref| <= relative * |ref| + of_scale * max|ref| for every element; where this is applied, what is too small for
-// the dtype's normal numbers is let go.
+// |x - ref| <= relative * |ref| + of_scale * max|ref| + negligible_error for every element.
 struct Tolerance {
   double relative = 0;
   double of_scale = 0;
 };
+
+// What any error may add to, however small the value. In f64, f32 and bf16 that is the smallest normal number: hardware
+// and fast kernels flush what is below it to zero, and no model can tell. The narrow formats hold values that matter
+// there, and nobody flushes them: half a step, from rounding. Where the tolerance is zero (copies), nothing.
+double negligible_error(const Tolerance& tolerance, DType dtype);
 
 template <class T>
 struct Case {

@@ -60,7 +60,8 @@ CallTruth::CallTruth(const Node& tree, const Workload& workload, const CallData&
                       .reference = expected_.kv_cache[i],
                       .before = &data.kv_cache[i].view()});
 
-  Tolerance contract = info.tolerance(tree.init(), workload.dtype);
+  std::vector<OptView> given = views_of(data.given);
+  Tolerance contract = info.tolerance_on(tree.init(), workload.dtype, given);
   for (Item& item : items_) {
     if (info.judge != nullptr && !item.is_state) continue;
     const Tensor* own = written_tensor(baseline, item);
@@ -68,7 +69,8 @@ CallTruth::CallTruth(const Node& tree, const Workload& workload, const CallData&
       unusable_ = fmt::format("the baseline left {} missing or of another shape or dtype", item.name);
       return;
     }
-    Tolerance least = dtype_is_float(item.spec.dtype) ? info.tolerance(tree.init(), item.spec.dtype) : contract;
+    Tolerance least =
+        dtype_is_float(item.spec.dtype) ? info.tolerance_on(tree.init(), item.spec.dtype, given) : contract;
     auto known = typical.find(item.name);
     Calibration calibration =
         calibrate(*own, item.reference, contract, least, known != typical.end() ? known->second : 0);

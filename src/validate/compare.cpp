@@ -11,26 +11,6 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Half of the smallest number a dtype has: what rounding may add to any error, however small the value.
-double half_smallest(DType dtype) {
-  switch (dtype) {
-    case DType::kF64:
-      return 0x1p-1074;  // half of it is no double any more
-    case DType::kF32:
-      return 0x1p-150;
-    case DType::kBF16:
-      return 0x1p-134;
-    case DType::kF16:
-      return 0x1p-25;
-    case DType::kF8E4M3:
-      return 0x1p-10;
-    case DType::kF8E5M2:
-      return 0x1p-17;
-    default:
-      return 0;
-  }
-}
-
 template <class T>
 double wide(T x) {
   if constexpr (std::is_arithmetic_v<T>)
@@ -260,7 +240,7 @@ Calibration calibrate(const View& baseline, const View& reference, const Toleran
   }
   Magnitudes m = magnitudes(reference);
   int64_t n = std::max<int64_t>(reference.numel(), 1);
-  double smallest = half_smallest(baseline.dtype()), half_ulp = dtype_epsilon(baseline.dtype()) / 2;
+  double smallest = negligible_error(contract, baseline.dtype()), half_ulp = dtype_epsilon(baseline.dtype()) / 2;
   Comparison own =
       compare(baseline, reference, {contract.relative, contract.of_scale * m.largest + smallest, kInfinity, kInfinity});
   calibration.baseline_ratio = own.ratio;
@@ -293,7 +273,7 @@ bool exact_integers(const View& reference) {
 }
 
 Bounds rounding_bounds(const View& reference, DType dtype) {
-  double half_ulp = dtype_epsilon(dtype) / 2, smallest = half_smallest(dtype);
+  double half_ulp = dtype_epsilon(dtype) / 2, smallest = negligible_error({half_ulp, 0}, dtype);
   double largest = half_ulp * magnitudes(reference).largest + smallest;
   return {half_ulp, smallest, largest, largest};
 }

@@ -4,7 +4,7 @@
 // needed. With S = max|ref|, T(ref) = relative |ref| + of_scale S as the contract states it, and r = the baseline's
 // largest error / T, on the same inputs or on typical ones if that is more, an element passes when
 //
-//   |x - ref| <= half an ulp of the output's dtype + half its smallest number + k T(ref),   k = clamp(3 r, least, 3)
+//   |x - ref| <= half an ulp of the output's dtype + negligible_error + k T(ref),   k = clamp(3 r, least, 3)
 //
 // so a candidate may be three times as wrong as the baseline, and no more than three times the contract. `least` keeps
 // a baseline that was lucky on few elements from failing an honest candidate: it falls from 1 for one element to 0.2
@@ -83,7 +83,7 @@ Calibration calibrate(const View& baseline, const View& reference, const Toleran
 // Whether every value is an integer that float holds exactly. Sums and products that end there were exact in any order,
 // so nothing but the rounding of the output is left to allow.
 bool exact_integers(const View& reference);
-// Half an ulp of `dtype` and nothing else.
+// Half an ulp of `dtype`, what is negligible in it, and nothing else.
 Bounds rounding_bounds(const View& reference, DType dtype);
 
 }  // namespace fk

@@ -18,27 +18,6 @@ void each_index(const Shape& shape, Visit&& visit) {
   }
 }
 
-// What any error may add to, however small the value. In f32 and bf16 that is the smallest normal number: hardware and
-// fast kernels flush what is below it to zero, and no model can tell. The narrow formats hold values that matter there,
-// and nobody flushes them: half a step, from rounding.
-double absolute_floor(DType dtype) {
-  switch (dtype) {
-    case DType::kF64:
-      return 0x1p-1022;
-    case DType::kF32:
-    case DType::kBF16:
-      return 0x1p-126;
-    case DType::kF16:
-      return 0x1p-25;
-    case DType::kF8E4M3:
-      return 0x1p-10;
-    case DType::kF8E5M2:
-      return 0x1p-17;
-    default:
-      return 0;
-  }
-}
-
 double element(const View& v, const Shape& index) { return load_element(v.at(index.extents()), v.dtype()); }
 
 }  // namespace
@@ -53,7 +32,7 @@ std::string difference(const View& result, const View& reference, const Toleranc
     if (std::isfinite(ref)) scale = std::max(scale, ref);
   });
 
-  double least = tolerance.of_scale * scale + absolute_floor(result.dtype());
+  double least = tolerance.of_scale * scale + negligible_error(tolerance, result.dtype());
   auto allowed = [&](double ref) { return tolerance.relative * std::abs(ref) + least; };
   int64_t wrong = 0;
   double worst = 0;

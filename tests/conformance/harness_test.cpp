@@ -222,9 +222,9 @@ TEST_F(Difference, IsNoneUpToTheTolerance) {
 }
 
 TEST_F(Difference, SubnormalNumbersMayBeFlushedToZero) {
-  auto flushed = [](DType dtype, double reference) {
+  auto flushed = [](DType dtype, double reference, const Tolerance& tolerance = {.relative = 1e-6, .of_scale = 0}) {
     Tensor result({1}, dtype);
-    return difference(result, View(&reference, {1}, DType::kF64), {});
+    return difference(result, View(&reference, {1}, DType::kF64), tolerance);
   };
   for (DType dtype : {DType::kF32, DType::kBF16}) {
     EXPECT_EQ(flushed(dtype, 0x1p-127), "");
@@ -233,6 +233,7 @@ TEST_F(Difference, SubnormalNumbersMayBeFlushedToZero) {
   }
   EXPECT_EQ(flushed(DType::kF16, 0x1p-25), "");  // rounds to zero
   EXPECT_NE(flushed(DType::kF16, 0x1p-24), "");  // the smallest subnormal number counts
+  EXPECT_NE(flushed(DType::kF32, 0x1p-127, {}), "") << "a copy changes nothing";
 }
 
 TEST_F(Difference, NeverAcceptsANaNOrAWrongInfinity) {

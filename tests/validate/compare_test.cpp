@@ -10,6 +10,7 @@
 
 #include "core/memory.h"
 #include "core/rng.h"
+#include "ops/contract.h"
 
 namespace fk::validate {
 namespace {
@@ -173,6 +174,29 @@ TEST(Compare, TakesTenMillionElementsInASecond) {
     best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
   EXPECT_LT(best, 0.1);
+}
+
+// Hardware that flushes subnormal numbers, or fast-math code, is as right as code that keeps them.
+TEST(Calibrate, ACandidateMayFlushWhatTheContractLetsGo) {
+  Tolerance tolerance = rounding_tolerance(DType::kF32, 8);
+  std::vector<double> tiny = {0x1p-127, -0x1p-130, 0x1.8p-128, 0x1p-149};
+  Tensor reference = tensor({4}, DType::kF64, tiny), kept = tensor({4}, DType::kF32, tiny);
+  Tensor flushed = tensor({4}, DType::kF32, {0, 0, 0, 0});
+  for (const Tensor* baseline : {&kept, &flushed}) {
+    Calibration c = calibrate(*baseline, reference, tolerance, tolerance);
+    EXPECT_TRUE(c.usable);
+    EXPECT_TRUE(compare(kept, reference, c.bounds).ok());
+    EXPECT_TRUE(compare(flushed, reference, c.bounds).ok()) << compare(flushed, reference, c.bounds).sentence;
+  }
+  // Normal numbers are not let go, nor what f16 holds beside its normal ones, nor a copy of anything.
+  Tensor normal = tensor({2}, DType::kF64, {0x1p-124, -0x1p-124});
+  Calibration c = calibrate(tensor({2}, DType::kF32, {0x1p-124, -0x1p-124}), normal, tolerance, tolerance);
+  EXPECT_FALSE(compare(tensor({2}, DType::kF32, {0, 0}), normal, c.bounds).ok());
+  Tolerance half = rounding_tolerance(DType::kF16, 8);
+  Tensor in_half = tensor({2}, DType::kF64, {0x1p-18, 0x1p-20});
+  c = calibrate(tensor({2}, DType::kF16, {0x1p-18, 0x1p-20}), in_half, half, half);
+  EXPECT_FALSE(compare(tensor({2}, DType::kF16, {0, 0}), in_half, c.bounds).ok());
+  EXPECT_FALSE(calibrate(flushed, reference, {}, {}).usable);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "tests/validate/fake_subject.h"
+#include "validate/input_families.h"
 #include "validate/judge.h"
 #include "validate/reference.h"
 
@@ -51,6 +52,47 @@ TEST_P(Honest, CandidatesPass) {
       EXPECT_GE(judgement.calls, 8);
     }
   }
+}
+
+// Large scores amplify the rounding of their sums: the contract allows for it, so inputs x10, x64 and +5 judge
+// attention like any others instead of being left out.
+TEST(AttentionTolerance, LeavesNoFamilyOut) {
+  for (const char* name : {"flash_attn_prefill", "flash_attn_decode", "attention"}) {
+    const OperatorInfo& info = Registry::instance().at(name);
+    for (const auto& c : info.cases()) {
+      if (c.workload.num_tokens() == 0) continue;
+      for (DType dtype : {DType::kF32, DType::kBF16}) {
+        Fields init = with_dtype(c.init, dtype);
+        Workload workload = c.workload;
+        workload.dtype = dtype;
+        FakeSubject candidate(info, init), baseline(info, init);
+        Judgement judgement = judge(info, init, workload, candidate, baseline, quick(7));
+        EXPECT_TRUE(judgement.passed()) << judgement.sentence;
+        for (const std::string& note : judgement.notes)
+          EXPECT_EQ(note.find("tolerance"), std::string::npos)
+              << fmt::format("{}, case '{}', {}: {}", name, c.label, dtype_name(dtype), note);
+      }
+    }
+  }
+}
+
+// By how much: hardly on plain random numbers, and never so much that anything passes.
+TEST(AttentionTolerance, GrowsWithTheScoresAndNoFurther) {
+  const OperatorInfo& info = Registry::instance().at("flash_attn_prefill");
+  OperatorInfo::ErasedCase c = info.cases()[1];
+  c.workload.dtype = DType::kF32;
+  std::unique_ptr<Node> tree = info.build(c.init, {});
+  CallData data = make_call_inputs(*tree, c.workload, 3);
+  auto of_scale = [&] {
+    std::vector<OptView> given;
+    for (const auto& t : data.given) given.push_back(t ? OptView(t->view()) : std::nullopt);
+    return info.tolerance_on(c.init, DType::kF32, given).of_scale;
+  };
+  double usual = info.tolerance(c.init, DType::kF32).of_scale;
+  EXPECT_LT(of_scale(), 1.5 * usual) << "plain random numbers need hardly more";
+  apply_to_inputs(family_named("scaled x10"), *tree, info.inputs(c.init, c.workload), data, 3);
+  EXPECT_GT(of_scale(), 3 * usual);
+  EXPECT_LT(of_scale(), 2e-3) << "a thousandth of the largest output is no rounding in float";
 }
 
 INSTANTIATE_TEST_SUITE_P(Registry, Honest, testing::ValuesIn(Registry::instance().operators()),

@@ -13,7 +13,7 @@ constexpr double kApart = 2 * kContractFactor;
 }  // namespace
 
 OutputCheck::OutputCheck(const OperatorInfo& op, const Fields& init, DType dtype)
-    : op_(op), init_(init), tolerance_(op.tolerance(init, dtype)) {}
+    : op_(op), init_(init), dtype_(dtype) {}
 
 std::optional<Failure> OutputCheck::compare(const CallMemory& memory, int slot, const CallData& data, int candidate,
                                             int baseline) const {
@@ -29,21 +29,24 @@ std::optional<Failure> OutputCheck::compare(const CallMemory& memory, int slot, 
     if (wrong.empty()) return std::nullopt;
     return Failure{Verdict::kIncorrectNumerical, fmt::format("In a timed call, {}.", wrong)};
   }
+  std::vector<OptView> given;
+  for (const auto& t : data.given) given.push_back(t ? OptView(t->view()) : std::nullopt);
+  Tolerance tolerance = op_.tolerance_on(init_, dtype_, given);
   for (size_t i = 0; i < got.size(); ++i) {
     if (!got[i]) continue;
     Verdict verdict = op_.args[i].role == Role::kState ? Verdict::kIncorrectState : Verdict::kIncorrectNumerical;
-    if (auto found = compare_tensor(std::string(op_.args[i].name), *got[i], *want[i], verdict)) return found;
+    if (auto found = compare_tensor(std::string(op_.args[i].name), *got[i], *want[i], tolerance, verdict)) return found;
   }
   std::vector<View> got_kv = memory.kv_cache(slot, candidate), want_kv = memory.kv_cache(slot, baseline);
   for (size_t i = 0; i < got_kv.size(); ++i)
-    if (auto found = compare_tensor(i % 2 == 0 ? "the key cache" : "the value cache", got_kv[i], want_kv[i],
+    if (auto found = compare_tensor(i % 2 == 0 ? "the key cache" : "the value cache", got_kv[i], want_kv[i], tolerance,
                                     Verdict::kIncorrectState))
       return found;
   return std::nullopt;
 }
 
 std::optional<Failure> OutputCheck::compare_tensor(const std::string& name, const View& candidate, const View& baseline,
-                                                   Verdict verdict) const {
+                                                   const Tolerance& tolerance, Verdict verdict) {
   Bounds bounds = Bounds::exact();
   Tensor wide;
   View reference = baseline;
@@ -54,7 +57,8 @@ std::optional<Failure> OutputCheck::compare_tensor(const std::string& name, cons
     double largest = 0;
     for (int64_t i = 0; i < reference.numel(); ++i) largest = std::max(largest, std::abs(wide.ptr<double>()[i]));
     double rounding = dtype_epsilon(baseline.dtype());
-    bounds = {kApart * tolerance_.relative + rounding, kApart * tolerance_.of_scale * largest,
+    bounds = {kApart * tolerance.relative + rounding,
+              kApart * tolerance.of_scale * largest + 2 * negligible_error(tolerance, baseline.dtype()),
               std::numeric_limits<double>::max(), std::numeric_limits<double>::max()};
   }
   Comparison c = fk::compare(candidate, reference, bounds);

@@ -22,12 +22,12 @@ class OutputCheck {
                                  int baseline) const;
 
  private:
-  std::optional<Failure> compare_tensor(const std::string& name, const View& candidate, const View& baseline,
-                                        Verdict verdict) const;
+  static std::optional<Failure> compare_tensor(const std::string& name, const View& candidate, const View& baseline,
+                                               const Tolerance& tolerance, Verdict verdict);
 
   const OperatorInfo& op_;
   const Fields init_;
-  Tolerance tolerance_;
+  DType dtype_;
 };
 
 }  // namespace fk

@@ -6,25 +6,56 @@
 
 namespace fk {
 
-void attend(const AttentionRule& rule, KeyRange keys, int64_t head_size, const std::function<double(int64_t)>& query,
-            const std::function<double(int64_t, int64_t)>& key, const std::function<double(int64_t, int64_t)>& value,
-            const std::function<void(int64_t, double)>& store) {
+std::vector<double> attend(const AttentionRule& rule, KeyRange seen, const std::vector<double>& query,
+                           const std::vector<double>& keys, const std::vector<double>& values) {
+  size_t size = query.size();
+  auto row = [&](const std::vector<double>& rows, int64_t j) { return rows.data() + static_cast<size_t>(j) * size; };
   std::vector<double> weights;
-  for (int64_t j = keys.first; j < keys.last; ++j) {
+  for (int64_t j = seen.first; j < seen.last; ++j) {
     double score = 0;
-    for (int64_t i = 0; i < head_size; ++i) score += query(i) * key(j, i);
+    const double* key = row(keys, j);
+    for (size_t i = 0; i < size; ++i) score += query[i] * key[i];
     score *= rule.softmax_scale;
     if (rule.logits_soft_cap > 0) score = rule.logits_soft_cap * std::tanh(score / rule.logits_soft_cap);
     weights.push_back(score);
   }
-  double largest = weights.empty() ? 0 : *std::max_element(weights.begin(), weights.end());
-  double sum = 0;
+  std::vector<double> mean(size);
+  if (weights.empty()) return mean;
+  double largest = *std::max_element(weights.begin(), weights.end()), sum = 0;
   for (double& w : weights) sum += w = std::exp(w - largest);
-  for (int64_t i = 0; i < head_size; ++i) {
-    double mean = 0;
-    for (int64_t j = keys.first; j < keys.last; ++j) mean += weights[static_cast<size_t>(j - keys.first)] * value(j, i);
-    store(i, weights.empty() ? 0 : mean / sum);
+  for (int64_t j = seen.first; j < seen.last; ++j) {
+    const double *value = row(values, j), weight = weights[static_cast<size_t>(j - seen.first)] / sum;
+    for (size_t i = 0; i < size; ++i) mean[i] += weight * value[i];
   }
+  return mean;
+}
+
+namespace {
+
+double largest_norm(const View& vectors, int64_t head_size) {
+  FK_CHECK(vectors.contiguous());
+  const auto* at = static_cast<const std::byte*>(vectors.data());
+  double largest = 0;
+  for (int64_t n = vectors.numel() / head_size; n > 0; --n) {
+    double squares = 0;
+    for (int64_t i = 0; i < head_size; ++i, at += dtype_size(vectors.dtype())) {
+      double x = load_element(at, vectors.dtype());
+      squares += x * x;
+    }
+    largest = std::max(largest, squares);
+  }
+  return std::sqrt(largest);
+}
+
+}  // namespace
+
+Tolerance tolerance_on_scores(Tolerance usual, const View& queries, const View& keys, int64_t head_size,
+                              double softmax_scale) {
+  double largest = std::abs(softmax_scale) * largest_norm(queries, head_size) * largest_norm(keys, head_size);
+  // Vectors of n standard normal numbers have norms around sqrt(n), and n / sqrt(n) is what scales are made for.
+  double plain = 2 * std::sqrt(static_cast<double>(head_size));
+  if (largest > plain) usual.of_scale += 4 * 0x1p-23 * (largest - plain);
+  return usual;
 }
 
 double attended_pairs(int64_t query_len, int64_t context_len, int64_t sliding_window, bool causal) {

@@ -3,9 +3,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
+#include <vector>
 
 #include "core/tensor.h"
+#include "ops/workload.h"
 
 namespace fk {
 
@@ -26,10 +27,26 @@ inline KeyRange visible_keys(const AttentionRule& rule, int64_t position, int64_
   return {first, rule.causal ? position + 1 : num_keys};
 }
 
-// query(i) and the elements key(j, i), value(j, i) of key j; writes head_size results through store(i, x).
-void attend(const AttentionRule& rule, KeyRange keys, int64_t head_size, const std::function<double(int64_t)>& query,
-            const std::function<double(int64_t, int64_t)>& key, const std::function<double(int64_t, int64_t)>& value,
-            const std::function<void(int64_t, double)>& store);
+// The keys or the values of one head, from element(j, i) of key j: dense rows of head_size.
+template <class Element>
+std::vector<double> rows_of_head(int64_t num_keys, int64_t head_size, Element&& element) {
+  std::vector<double> rows;
+  rows.reserve(static_cast<size_t>(num_keys * head_size));
+  for (int64_t j = 0; j < num_keys; ++j)
+    for (int64_t i = 0; i < head_size; ++i) rows.push_back(element(j, i));
+  return rows;
+}
+
+// One query over the keys it sees, of rows as above; gives head_size results.
+std::vector<double> attend(const AttentionRule& rule, KeyRange seen, const std::vector<double>& query,
+                           const std::vector<double>& keys, const std::vector<double>& values);
+
+// The tolerance `usual` on these queries and keys (dense, of heads of this size). A score is a float sum, so its error
+// grows with its size and an exponential makes a relative error of it: beyond the scores of plain random numbers, four
+// roundings of the largest that these vectors could have. Not of outputs alone: they say nothing of how they came
+// about.
+Tolerance tolerance_on_scores(Tolerance usual, const View& queries, const View& keys, int64_t head_size,
+                              double softmax_scale);
 
 // Query-key pairs a batch of causal sequences has, for counting operations.
 double attended_pairs(int64_t query_len, int64_t context_len, int64_t sliding_window, bool causal);

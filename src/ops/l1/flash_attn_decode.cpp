@@ -37,6 +37,10 @@ Tolerance FlashAttnDecode::tolerance(const Init& init, DType dtype) {
   return {t.relative, t.of_scale + dtype_epsilon(dtype) / 2};  // as in prefill: weights may be rounded to dtype
 }
 
+Tolerance FlashAttnDecode::tolerance_on(const Init& init, DType dtype, Args given) {
+  return tolerance_on_scores(tolerance(init, dtype), *given[0], *given[1], init.head_size, init.softmax_scale);
+}
+
 std::vector<Case<FlashAttnDecode>> FlashAttnDecode::cases() {
   auto scale = [](int64_t head_size) { return 1 / std::sqrt(static_cast<double>(head_size)); };
   return {
@@ -68,21 +72,27 @@ class FlashAttnDecodeOracle final : public FlashAttnDecode {
  public:
   using FlashAttnDecode::FlashAttnDecode;
 
-  void forward(Context&, View q, View k_cache, View v_cache, View cache_seqlens, View block_table, View out) override {
+  void forward(Context& ctx, View q, View k_cache, View v_cache, View cache_seqlens, View block_table,
+               View out) override {
     AttentionRule rule{init_.softmax_scale, init_.logits_soft_cap, init_.sliding_window, true};
-    int64_t group = init_.num_heads / init_.num_kv_heads;
-    for (int64_t s = 0; s < q.size(0); ++s) {
-      auto keys = static_cast<int64_t>(get(cache_seqlens, s));
-      auto element = [&](const View& cache, int64_t j, int64_t h, int64_t i) {
-        return get(cache, static_cast<int64_t>(get(block_table, s, j / kBlockSize)), j % kBlockSize, h, i);
-      };
-      for (int64_t h = 0; h < init_.num_heads; ++h)
-        attend(
-            rule, visible_keys(rule, keys - 1, keys), init_.head_size, [&](int64_t i) { return get(q, s, h, i); },
-            [&](int64_t j, int64_t i) { return element(k_cache, j, h / group, i); },
-            [&](int64_t j, int64_t i) { return element(v_cache, j, h / group, i); },
-            [&](int64_t i, double x) { set(out, x, s, h, i); });
-    }
+    int64_t size = init_.head_size, group = init_.num_heads / init_.num_kv_heads;
+    ctx.pool.parallel_for(q.size(0) * init_.num_kv_heads, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t item = begin; item < end; ++item) {
+        int64_t s = item / init_.num_kv_heads, kv_head = item % init_.num_kv_heads;
+        auto keys = static_cast<int64_t>(get(cache_seqlens, s));
+        auto rows = [&](const View& cache) {
+          return rows_of_head(keys, size, [&](int64_t j, int64_t i) {
+            return get(cache, static_cast<int64_t>(get(block_table, s, j / kBlockSize)), j % kBlockSize, kv_head, i);
+          });
+        };
+        std::vector<double> k_rows = rows(k_cache), v_rows = rows(v_cache), query(static_cast<size_t>(size));
+        for (int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
+          for (int64_t i = 0; i < size; ++i) query[static_cast<size_t>(i)] = get(q, s, h, i);
+          std::vector<double> result = attend(rule, visible_keys(rule, keys - 1, keys), query, k_rows, v_rows);
+          for (int64_t i = 0; i < size; ++i) set(out, result[static_cast<size_t>(i)], s, h, i);
+        }
+      }
+    });
   }
 };
 

@@ -44,6 +44,10 @@ Tolerance FlashAttnPrefill::tolerance(const Init& init, DType dtype) {
   return {t.relative, t.of_scale + dtype_epsilon(dtype) / 2};
 }
 
+Tolerance FlashAttnPrefill::tolerance_on(const Init& init, DType dtype, Args given) {
+  return tolerance_on_scores(tolerance(init, dtype), *given[0], *given[1], init.head_size, init.softmax_scale);
+}
+
 std::vector<Case<FlashAttnPrefill>> FlashAttnPrefill::cases() {
   auto scale = [](int64_t head_size) { return 1 / std::sqrt(static_cast<double>(head_size)); };
   return {
@@ -85,27 +89,32 @@ class FlashAttnPrefillOracle final : public FlashAttnPrefill {
  public:
   using FlashAttnPrefill::FlashAttnPrefill;
 
-  void forward(Context&, View q, View k, View v, View cu_seqlens_q, View cu_seqlens_k, OptView block_table,
+  void forward(Context& ctx, View q, View k, View v, View cu_seqlens_q, View cu_seqlens_k, OptView block_table,
                View out) override {
     AttentionRule rule{init_.softmax_scale, init_.logits_soft_cap, init_.sliding_window, init_.causal};
     auto offset = [](const View& table, int64_t i) { return static_cast<int64_t>(get(table, i)); };
-    int64_t group = init_.num_heads / init_.num_kv_heads;
-    for (int64_t s = 0; s + 1 < cu_seqlens_q.size(0); ++s) {
-      int64_t first_q = offset(cu_seqlens_q, s), queries = offset(cu_seqlens_q, s + 1) - first_q;
-      int64_t first_k = offset(cu_seqlens_k, s), keys = offset(cu_seqlens_k, s + 1) - first_k;
-      auto element = [&](const View& kv, int64_t j, int64_t h, int64_t i) {
-        if (!block_table) return get(kv, first_k + j, h, i);
-        return get(kv, static_cast<int64_t>(get(*block_table, s, j / kBlockSize)), j % kBlockSize, h, i);
-      };
-      for (int64_t t = 0; t < queries; ++t)
-        for (int64_t h = 0; h < init_.num_heads; ++h)
-          attend(
-              rule, visible_keys(rule, keys - queries + t, keys), init_.head_size,
-              [&](int64_t i) { return get(q, first_q + t, h, i); },
-              [&](int64_t j, int64_t i) { return element(k, j, h / group, i); },
-              [&](int64_t j, int64_t i) { return element(v, j, h / group, i); },
-              [&](int64_t i, double x) { set(out, x, first_q + t, h, i); });
-    }
+    int64_t size = init_.head_size, group = init_.num_heads / init_.num_kv_heads, sequences = cu_seqlens_q.size(0) - 1;
+    ctx.pool.parallel_for(sequences * init_.num_kv_heads, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t item = begin; item < end; ++item) {
+        int64_t s = item / init_.num_kv_heads, kv_head = item % init_.num_kv_heads;
+        int64_t first_q = offset(cu_seqlens_q, s), queries = offset(cu_seqlens_q, s + 1) - first_q;
+        int64_t first_k = offset(cu_seqlens_k, s), keys = offset(cu_seqlens_k, s + 1) - first_k;
+        auto rows = [&](const View& kv) {
+          return rows_of_head(keys, size, [&](int64_t j, int64_t i) {
+            if (!block_table) return get(kv, first_k + j, kv_head, i);
+            return get(kv, static_cast<int64_t>(get(*block_table, s, j / kBlockSize)), j % kBlockSize, kv_head, i);
+          });
+        };
+        std::vector<double> k_rows = rows(k), v_rows = rows(v), query(static_cast<size_t>(size));
+        for (int64_t t = 0; t < queries; ++t)
+          for (int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
+            for (int64_t i = 0; i < size; ++i) query[static_cast<size_t>(i)] = get(q, first_q + t, h, i);
+            KeyRange seen = visible_keys(rule, keys - queries + t, keys);
+            std::vector<double> result = attend(rule, seen, query, k_rows, v_rows);
+            for (int64_t i = 0; i < size; ++i) set(out, result[static_cast<size_t>(i)], first_q + t, h, i);
+          }
+      }
+    });
   }
 };
 

@@ -1,5 +1,6 @@
 #include "ops/l2/attention.h"
 
+#include "ops/l1/attention_oracle.h"
 #include "ops/l1/flash_attn_decode.h"
 #include "ops/l1/flash_attn_prefill.h"
 #include "ops/l1/store_kvcache.h"
@@ -47,6 +48,10 @@ Cost Attention::cost(const Init& init, const Workload& w) {
 
 Tolerance Attention::tolerance(const Init& init, DType dtype) {
   return FlashAttnPrefill::tolerance(prefill_init(init), dtype);
+}
+
+Tolerance Attention::tolerance_on(const Init& init, DType dtype, Args given) {
+  return tolerance_on_scores(tolerance(init, dtype), *given[0], *given[1], init.head_size, init.scale);
 }
 
 std::vector<Case<Attention>> Attention::cases() {

@@ -44,6 +44,7 @@ class Attention : public Operator {
   static Inputs inputs(const Init& init, const Workload& workload);
   static Cost cost(const Init& init, const Workload& workload);
   static Tolerance tolerance(const Init& init, DType dtype);
+  static Tolerance tolerance_on(const Init& init, DType dtype, Args given);
   static std::vector<Case<Attention>> cases();
 
  protected:
