@@ -49,9 +49,10 @@ class GeluAndMulOracle final : public GeluAndMul {
     for (int64_t t = 0; t < x.size(0); ++t)
       for (int64_t i = 0; i < F; ++i) {
         double g = get(x, t, i), up = get(x, t, F + i);
-        double gelu = init_.approximate == "tanh"
-                          ? 0.5 * g * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (g + 0.044715 * g * g * g)))
-                          : 0.5 * g * std::erfc(-g / std::numbers::sqrt2);
+        // (1 + tanh(u)) / 2 is 1 / (1 + exp(-2 u)), which does not cancel where tanh is near -1.
+        double u = std::sqrt(2 / std::numbers::pi) * (g + 0.044715 * g * g * g);
+        double gelu =
+            init_.approximate == "tanh" ? g / (1 + std::exp(-2 * u)) : 0.5 * g * std::erfc(-g / std::numbers::sqrt2);
         set(out, gelu * up, t, i);
       }
   }

@@ -14,17 +14,22 @@ OutputSpecs RMSNorm::outputs(const Init&, Args given) {
   return {given[0]->spec(), residual ? std::optional(residual->spec()) : std::nullopt};
 }
 
+namespace {
+// Norms of heads have none, whatever the workload would give.
+bool has_residual(const Workload& w) { return w.optional_inputs && w.width == 0; }
+}  // namespace
+
 Inputs RMSNorm::inputs(const Init& init, const Workload& w) {
   Shape x = w.width > 0 ? Shape{w.num_tokens(), w.width, init.hidden_size} : Shape{w.num_tokens(), init.hidden_size};
   InputSpec input{{x, w.dtype}, Generator::normal()};
-  return {input, w.optional_inputs ? std::optional(input) : std::nullopt};
+  return {input, has_residual(w) ? std::optional(input) : std::nullopt};
 }
 
 Cost RMSNorm::cost(const Init& init, const Workload& w) {
   auto n = static_cast<double>(w.num_tokens() * std::max<int64_t>(w.width, 1) * init.hidden_size);
-  double tensors = w.optional_inputs ? 4 : 2;
+  double tensors = has_residual(w) ? 4 : 2;
   return {.bytes = (tensors * n + static_cast<double>(init.hidden_size)) * static_cast<double>(dtype_size(w.dtype)),
-          .vector_flops = (w.optional_inputs ? 5 : 4) * n};
+          .vector_flops = (has_residual(w) ? 5 : 4) * n};
 }
 
 Tolerance RMSNorm::tolerance(const Init& init, DType dtype) {
