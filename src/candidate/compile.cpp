@@ -165,8 +165,9 @@ CompileResult compile_candidate(const CandidateFile& file, const CompileOptions&
   std::string operators = operators_header();
   std::string headers = fmt::format("{}{}{}", kKernelAbiHeader, kCandidateHeader, operators);
   std::string key = key_of(source, *text, headers, compiler, result, options);
-  if (std::optional<std::string> known = cache.find(key)) {
-    result.so_path = *known;
+  if (std::optional<HeldBuild> known = cache.find(key)) {
+    result.so_path = known->path;
+    result.lock = known->lock;
     result.from_cache = true;
     result.seconds = watch.elapsed_s();
     return result;
@@ -195,11 +196,14 @@ CompileResult compile_candidate(const CandidateFile& file, const CompileOptions&
     fs::remove(built, error);
     return fail({Verdict::kBuildError, fmt::format("{} changed while it was compiled; run it again.", file.path)});
   }
-  result.so_path = cache.store(key, built, inputs);
-  if (result.so_path.empty()) {
+  std::optional<HeldBuild> stored = cache.store(key, built, inputs);
+  if (!stored) {
     fs::remove(built, error);
     return fail(cache_failure(root));
   }
+  result.so_path = stored->path;
+  result.lock = stored->lock;
+  cache.prune();
   result.seconds = watch.elapsed_s();
   return result;
 }

@@ -1,7 +1,8 @@
 // Compiles a candidate's source file into a shared object, once: the result is kept in a cache folder, keyed by
-// everything that can change it.
+// everything that can change it. The folder holds no more than CacheLimits says (compile_cache.h).
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@ struct CompileOptions {
 
 struct CompileResult {
   std::string so_path;               // empty where it failed
+  std::shared_ptr<void> lock;        // keeps it in the cache
   std::optional<Failure> failure;    // kBuildError or kSignatureMismatch
   std::string log;                   // all the compiler said; cut where it is gigantic
   std::vector<std::string> command;  // for records: program and flags, without the files

@@ -2,10 +2,14 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cerrno>
+#include <cstdio>
 #include <filesystem>
 
 namespace fk {
@@ -25,6 +29,29 @@ std::optional<std::string> fingerprint_of(const std::string& key, const std::vec
     all.add(path).add(*text);
   }
   return all.hex();
+}
+
+void mark_used(const std::string& path) { utimensat(AT_FDCWD, path.c_str(), nullptr, 0); }
+
+int open_to_lock(const std::string& path) { return open(path.c_str(), O_RDONLY | O_CLOEXEC); }
+
+// Nothing where there is no such file, or where it was removed just now.
+std::optional<HeldBuild> hold(const std::string& path) {
+  int file = open_to_lock(path);
+  if (file < 0) return std::nullopt;
+  std::shared_ptr<void> lock(nullptr, [file](void*) { close(file); });
+  struct stat info;
+  if (flock(file, LOCK_SH) != 0 || fstat(file, &info) != 0 || info.st_nlink == 0) return std::nullopt;
+  mark_used(path);
+  return HeldBuild{path, std::move(lock)};
+}
+
+bool remove_unless_held(const std::string& path) {
+  int file = open_to_lock(path);
+  if (file < 0) return false;
+  bool removed = flock(file, LOCK_EX | LOCK_NB) == 0 && unlink(path.c_str()) == 0;
+  close(file);
+  return removed;
 }
 
 }  // namespace
@@ -79,7 +106,7 @@ bool write_whole(const std::string& path, std::string_view text) {
   return whole;
 }
 
-std::optional<std::string> CompileCache::find(const std::string& key) const {
+std::optional<HeldBuild> CompileCache::find(const std::string& key) const {
   std::optional<std::string> list = file_text(list_name(folder_, key));
   if (!list) return std::nullopt;
   std::vector<std::string> inputs;
@@ -90,19 +117,56 @@ std::optional<std::string> CompileCache::find(const std::string& key) const {
   }
   std::optional<std::string> name = fingerprint_of(key, inputs);
   if (!name) return std::nullopt;
-  std::string path = fmt::format("{}/{}.so", folder_, *name);
-  return access(path.c_str(), R_OK) == 0 ? std::optional(path) : std::nullopt;
+  mark_used(list_name(folder_, key));
+  return hold(fmt::format("{}/{}.so", folder_, *name));
 }
 
-std::string CompileCache::store(const std::string& key, const std::string& built,
-                                const std::vector<std::string>& inputs) const {
+std::optional<HeldBuild> CompileCache::store(const std::string& key, const std::string& built,
+                                             const std::vector<std::string>& inputs) const {
   std::optional<std::string> name = fingerprint_of(key, inputs);
-  if (!name) return {};
+  if (!name) return std::nullopt;
   std::string path = fmt::format("{}/{}.so", folder_, *name), list;
   for (const std::string& input : inputs) list += input + "\n";
-  // The result first: a list without its result is a build done again, nothing worse.
-  if (rename(built.c_str(), path.c_str()) != 0 || !write_whole(list_name(folder_, key), list)) return {};
-  return path;
+  // The result first: a list without its result is a build done again, nothing worse. One that is there already may be
+  // held by somebody, so it stays.
+  if (renameat2(AT_FDCWD, built.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) != 0) {
+    if (errno != EEXIST) return std::nullopt;
+    unlink(built.c_str());
+  }
+  if (!write_whole(list_name(folder_, key), list)) return std::nullopt;
+  return hold(path);
+}
+
+void CompileCache::prune(const CacheLimits& limits) const {
+  struct Entry {
+    fs::path path;
+    fs::file_time_type used;
+    uint64_t bytes;
+  };
+  constexpr std::chrono::hours kHalfDone{24};  // no compiler takes that long
+  auto now = fs::file_time_type::clock::now();
+  std::vector<Entry> results;
+  uint64_t bytes = 0;
+  std::error_code error;
+  fs::directory_iterator file(folder_, error), end;
+  for (; !error && file != end; file.increment(error)) {
+    std::error_code gone;  // another process may be pruning too
+    Entry e{file->path(), file->last_write_time(gone), 0};
+    if (!gone) e.bytes = file->file_size(gone);
+    if (gone) continue;
+    auto age = now - e.used;
+    if (e.path.extension() == ".so") {
+      bytes += e.bytes;
+      results.push_back(std::move(e));
+    } else if (age > (e.path.extension() == ".inputs" ? limits.unused : kHalfDone)) {
+      fs::remove(e.path, gone);
+    }
+  }
+  std::sort(results.begin(), results.end(), [](const Entry& a, const Entry& b) { return a.used < b.used; });
+  for (const Entry& e : results) {
+    if (now - e.used <= limits.unused && bytes <= limits.bytes) break;
+    if (remove_unless_held(e.path)) bytes -= e.bytes;
+  }
 }
 
 std::vector<std::string> files_in_rule(std::string_view rule) {

@@ -4,9 +4,13 @@
 // A build depends on files that only the compiler knows (what the source includes). So a build leaves a list of them
 // beside its result, named by all that is known beforehand; the result itself is named by that and the contents of the
 // listed files. As in other compiler caches, a new file that would shadow a listed one is not noticed.
+//
+// Whoever uses a result holds a lock on it; pruning leaves locked ones alone, whatever their age and size.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,14 +38,28 @@ bool write_whole(const std::string& path, std::string_view text);
 // A name beside `path` that no other process uses.
 std::string temporary_name(const std::string& path);
 
+// A result of the cache that stays where it is as long as this lives.
+struct HeldBuild {
+  std::string path;
+  std::shared_ptr<void> lock;
+};
+
+struct CacheLimits {
+  uint64_t bytes = uint64_t{256} << 20;  // of all results; those unused for longest go first
+  std::chrono::hours unused{30 * 24};    // a result or a list nobody asked for in this time goes
+};
+
 class CompileCache {
  public:
   explicit CompileCache(std::string folder) : folder_(std::move(folder)) {}
 
   // The result of an earlier build under `key`, if every file it depended on is as it was.
-  std::optional<std::string> find(const std::string& key) const;
-  // Moves a finished build into its place, with the files it depended on. Empty where that failed.
-  std::string store(const std::string& key, const std::string& built, const std::vector<std::string>& inputs) const;
+  std::optional<HeldBuild> find(const std::string& key) const;
+  // Moves a finished build into its place, with the files it depended on. Nothing where that failed.
+  std::optional<HeldBuild> store(const std::string& key, const std::string& built,
+                                 const std::vector<std::string>& inputs) const;
+  // Removes what is beyond the limits and what processes that were killed left half done. Never throws.
+  void prune(const CacheLimits& limits = {}) const;
 
   const std::string& folder() const { return folder_; }
 

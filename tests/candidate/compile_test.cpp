@@ -1,6 +1,8 @@
 // Compiling candidates: what is wrong is said in a sentence with its place, and nothing is compiled twice.
 #include "candidate/compile.h"
 
+#include "candidate/compile_cache.h"
+
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -225,6 +227,47 @@ TEST_F(Cache, ServesProcessesAndThreadsAtOnce) {
     EXPECT_EQ(status, 0);
   }
   EXPECT_TRUE(build().from_cache);
+}
+
+TEST_F(Cache, IsPrunedByAgeAndSizeButNeverUnderSomebody) {
+  auto exists = [](const std::string& path) { return fs::exists(path); };
+  CompileResult old = build();
+  folder_.write("L1/helper.h", "inline int helper() { return 2; }\n");
+  CompileResult recent = build();
+  CompileCache cache(fs::path(old.so_path).parent_path().string());
+  auto days_ago = [](int days) { return fs::file_time_type::clock::now() - std::chrono::hours(24 * days); };
+  fs::last_write_time(old.so_path, days_ago(31));
+  std::string left = folder_.write("cache/candidates/x.1-1.tmp", "half a build"),
+              young = folder_.write("cache/candidates/x.1-2.tmp", "");
+  fs::last_write_time(left, days_ago(2));
+
+  cache.prune();
+  EXPECT_TRUE(exists(old.so_path)) << "it is in use";
+  EXPECT_FALSE(exists(left));
+  EXPECT_TRUE(exists(young)) << "somebody may be writing it";
+  std::string path = old.so_path;
+  old = {};
+  cache.prune();
+  EXPECT_FALSE(exists(path));
+  EXPECT_TRUE(exists(recent.so_path));
+
+  // By size, those unused for longest first.
+  path = recent.so_path;
+  recent = {};
+  folder_.write("L1/helper.h", "inline int helper() { return 3; }\n");
+  std::string latest = build().so_path;
+  fs::last_write_time(path, days_ago(1));
+  cache.prune({.bytes = fs::file_size(latest)});
+  EXPECT_FALSE(exists(path));
+  EXPECT_TRUE(exists(latest));
+  CompileResult held = build();
+  cache.prune({.bytes = 0});
+  EXPECT_TRUE(exists(latest));
+  held = {};
+  cache.prune({.bytes = 0});
+  EXPECT_FALSE(exists(latest));
+  EXPECT_FALSE(build().from_cache);
+  CompileCache("/nowhere").prune();
 }
 
 TEST(SplitFlags, KeepsQuotedBlanks) {
