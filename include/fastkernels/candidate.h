@@ -10,9 +10,11 @@
 //   };
 //   FK_CANDIDATE(RMSNorm)
 //
-// fk::RMSNorm and its siblings stand in fastkernels/operators.h, which fastkernels writes from its own contracts. No
-// standard library header is included here: they cost more compile time than most kernels.
+// fk::RMSNorm and its siblings stand in fastkernels/operators.h, which fastkernels writes from its own contracts. Of
+// the standard library only <new> is included here: the others cost more compile time than most kernels.
 #pragma once
+
+#include <new>
 
 #include <fastkernels/kernel_abi.h>
 
@@ -295,10 +297,13 @@ int guarded(char* error, size_t error_size, const Body& body) {
     return 0;
   } catch (const Error& e) {
     snprintf(error, error_size, "%s", e.text);
+  } catch (const std::bad_alloc&) {
+    snprintf(error, error_size, "it asked for more memory than there is");
+    return FK_OUT_OF_MEMORY;
   } catch (...) {
     snprintf(error, error_size, "it threw an exception");
   }
-  return 1;
+  return FK_FAILED;
 }
 
 // "mine::RMSNorm" names the class RMSNorm.

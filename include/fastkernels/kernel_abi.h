@@ -70,7 +70,10 @@ typedef struct {
   int64_t num_layers;
 } fk_context;
 
-/* Functions return 0, or 1 after writing a sentence to `error`. Nothing may be thrown through them. */
+#define FK_FAILED 1
+#define FK_OUT_OF_MEMORY 2
+
+/* Functions return 0, or one of the above after writing a sentence to `error`. Nothing may be thrown through them. */
 typedef struct {
   uint32_t abi_version;
   uint32_t size; /* of this struct */

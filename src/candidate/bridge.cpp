@@ -129,8 +129,10 @@ class BridgedOperator final : public ForeignOperator {
   void check(int failed, Sentence& sentence, std::string_view what) const {
     if (failed == 0) return;
     sentence.back() = 0;
-    throw Error("The candidate for {} {}: {}", op_.name, what,
-                sentence[0] == 0 ? "it gave no reason" : std::string_view(sentence.data()));
+    std::string text = fmt::format("The candidate for {} {}: {}", op_.name, what,
+                                   sentence[0] == 0 ? "it gave no reason" : std::string_view(sentence.data()));
+    if (failed == FK_OUT_OF_MEMORY) throw CandidateOutOfMemory(text);
+    throw Error(text);
   }
 
   const fk_candidate& table_;

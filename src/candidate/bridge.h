@@ -4,10 +4,17 @@
 #include <memory>
 
 #include <fastkernels/kernel_abi.h>
+#include "core/error.h"
 #include "ops/foreign.h"
 #include "ops/registry.h"
 
 namespace fk {
+
+// A candidate asked for memory that the system, or its limits, did not give.
+class CandidateOutOfMemory : public Error {
+ public:
+  using Error::Error;
+};
 
 // `table` must stay valid as long as the kernel and every operator made by it.
 std::shared_ptr<const ForeignKernel> bridge_to(const fk_candidate& table, const OperatorInfo& op);

@@ -32,6 +32,12 @@ class Subject {
   // Weights as collect_params lists them. Called again with others: what was derived from the first must follow.
   virtual std::optional<Failure> bind(std::span<const Tensor> params) = 0;
 
+  // Whether it says beforehand that it takes no call with tensors like these, whose content does not count.
+  virtual std::optional<Failure> refusal(const CallData& shapes) {
+    static_cast<void>(shapes);
+    return std::nullopt;
+  }
+
   // Runs forward once on `data` (whose weights are ignored: those bound count). Outputs hold poison before the call.
   virtual CallOutcome call(const CallData& data, Placement placement) = 0;
 };

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/rng.h"
+#include "core/thread_pool.h"
 
 namespace fk {
 namespace {
@@ -49,11 +50,15 @@ SequenceGroup make_group(std::vector<Tensor>& owned, std::span<const Sequence> s
 }
 
 void fill_normal(const View& view, double mean, double deviation, const Stream& stream) {
+  constexpr int64_t kLarge = int64_t{1} << 20;  // from there on, threads are worth starting: it takes some 20 ms
   auto* address = static_cast<std::byte*>(view.data());
   size_t step = dtype_size(view.dtype());
-  for (int64_t i = 0; i < view.numel(); ++i)
-    store_element(address + static_cast<size_t>(i) * step, view.dtype(),
-                  mean + deviation * stream.normal(static_cast<uint64_t>(i)));
+  ThreadPool pool(view.numel() >= kLarge ? std::min(usable_cores(), 8) : 1);
+  pool.parallel_for(view.numel(), kLarge / 16, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      store_element(address + static_cast<size_t>(i) * step, view.dtype(),
+                    mean + deviation * stream.normal(static_cast<uint64_t>(i)));
+  });
 }
 
 }  // namespace
@@ -204,22 +209,28 @@ CallData make_call_inputs(const Node& root, const Workload& workload, uint64_t s
                           std::make_unique<BatchMetadata>(workload, seed), seed);
 }
 
-CallData make_call_inputs(const Node& root, const Inputs& inputs, const Workload& workload,
-                          std::shared_ptr<const BatchMetadata> batch, uint64_t seed) {
+CallData make_call_shapes(const Node& root, const Inputs& inputs, const Workload& workload,
+                          std::shared_ptr<const BatchMetadata> batch) {
   CallData data;
   data.batch = std::move(batch);
-  for (size_t i = 0; i < inputs.size(); ++i) {
+  for (const std::optional<InputSpec>& input : inputs) {
     data.given.emplace_back();
-    if (!inputs[i]) continue;
-    data.given.back().emplace(inputs[i]->spec);
-    fill(*data.given.back(), inputs[i]->generator, seed, root.info().args[i].name, *data.batch);
+    if (input) data.given.back().emplace(input->spec);
   }
   CacheShape cache = cache_shape(root);
-  for (int64_t i = 0; i < 2 * cache.layers; ++i) {
+  for (int64_t i = 0; i < 2 * cache.layers; ++i)
     data.kv_cache.emplace_back(Shape{cache_blocks(workload), kBlockSize, cache.kv_heads, cache.head_size},
                                workload.dtype);
-    fill(data.kv_cache.back(), Generator::normal(), seed, fmt::format("kv {}", i), *data.batch);
-  }
+  return data;
+}
+
+CallData make_call_inputs(const Node& root, const Inputs& inputs, const Workload& workload,
+                          std::shared_ptr<const BatchMetadata> batch, uint64_t seed) {
+  CallData data = make_call_shapes(root, inputs, workload, std::move(batch));
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i]) fill(*data.given[i], inputs[i]->generator, seed, root.info().args[i].name, *data.batch);
+  for (size_t i = 0; i < data.kv_cache.size(); ++i)
+    fill(data.kv_cache[i], Generator::normal(), seed, fmt::format("kv {}", i), *data.batch);
   return data;
 }
 

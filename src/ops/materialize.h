@@ -66,6 +66,9 @@ CallData make_call_data(const Node& root, const Inputs& inputs, const Workload& 
 // The two halves of it: weights, which outlive a call and can be large, and everything else.
 std::vector<Tensor> make_params(const Node& root, uint64_t seed);
 CallData make_call_inputs(const Node& root, const Workload& workload, uint64_t seed);
+// The tensors alone, all zeros but the metadata.
+CallData make_call_shapes(const Node& root, const Inputs& inputs, const Workload& workload,
+                          std::shared_ptr<const BatchMetadata> batch);
 CallData make_call_inputs(const Node& root, const Inputs& inputs, const Workload& workload,
                           std::shared_ptr<const BatchMetadata> batch, uint64_t seed);
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "ops/materialize.h"
 
@@ -14,8 +15,13 @@ class InputMaker {
 
   // What a call of `root` with this workload is given, and how it is filled.
   virtual Inputs specs(const Node& root, const Workload& workload) const;
+  // What lies between the rows of each, in elements; empty: nothing.
+  virtual std::vector<int64_t> row_gaps() const { return {}; }
+
   // The call itself, without weights: equal seeds make equal calls.
-  virtual CallData make(const Node& root, const Workload& workload, uint64_t seed) const;
+  CallData make(const Node& root, const Workload& workload, uint64_t seed) const;
+  // Its tensors without their content.
+  CallData make_shapes(const Node& root, const Workload& workload) const;
 
   // Whether there is a call whose values are known instead of drawn. It has the workload the maker was made for.
   virtual bool has_recorded() const { return false; }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <deque>
 
+#include "candidate/runner/call_memory.h"
 #include "core/rng.h"
 #include "validate/call_check.h"
 #include "validate/explain.h"
@@ -18,7 +19,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kLargeWeights = 20'000'000;  // elements; making them takes about a second
+constexpr int64_t kLargeWeights = 20'000'000;  // elements; rewriting them takes about a second
+constexpr int64_t kSlowWeights = 1'000'000;    // drawing so many takes longer than a call
 constexpr size_t kRemembered = 4;              // earlier outcomes that a wrong one is held against
 constexpr int64_t kRememberedBytes = 64 << 20;
 
@@ -34,8 +36,8 @@ std::string workload_text(const Workload& w) {
 }
 
 // Other numbers of the same kind: drawn anew, or, where that would take long, the same ones in reverse order.
-std::vector<Tensor> other_weights(const Node& tree, const std::vector<Tensor>& weights, uint64_t seed, bool large) {
-  if (!large) return make_params(tree, seed);
+std::vector<Tensor> other_weights(const Node& tree, const std::vector<Tensor>& weights, uint64_t seed, bool slow) {
+  if (!slow) return make_params(tree, seed);
   std::vector<Tensor> others;
   for (const Tensor& t : weights) {
     others.emplace_back(t.view().spec());
@@ -52,6 +54,7 @@ class Judging {
   Judging(const OperatorInfo& info, const Fields& init, const Workload& workload, Subject& candidate, Subject& baseline,
           const JudgeOptions& options)
       : options_(options),
+        workload_(workload),
         candidate_(candidate),
         baseline_(baseline),
         tree_(info.build(init, oracles_only())),
@@ -71,13 +74,20 @@ class Judging {
     if (options.inputs->has_recorded() && !shapes_.recorded)
       note("The scenario's own values are of its whole workload, so they were not judged against the oracle.");
     weights_.push_back(make_params(*tree_, options.seed));
-    weights_.push_back(other_weights(*tree_, weights_[0], options.seed + 1, shapes_.large_weights));
+    weights_.push_back(other_weights(*tree_, weights_[0], options.seed + 1, elements > kSlowWeights));
   }
 
   Judgement run() {
-    calibrate_baseline();
+    // Asked before anything costs time: one that does not take the workload itself gets no credit, whatever else it
+    // can.
+    if (auto refusal = candidate_.refusal(options_.inputs->make_shapes(*tree_, workload_))) {
+      fail({.verdict = refusal->verdict, .sentence = refusal->sentence},
+           {result_.calls, "the workload's own shape", workload_, 0});
+      decide();
+      return std::move(result_);
+    }
     // A candidate made for some shapes only is judged on those: where it refuses the small ones, on its own.
-    if (!make_calls() && refuses_small_) {
+    if (calibrate_baseline() && !make_calls() && refuses_small_) {
       note("It refuses small calls, so every family was judged on the workload's own shape.");
       shapes_.small = shapes_.full;
       make_calls();
@@ -120,20 +130,21 @@ class Judging {
   double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
   bool at_end() const { return options_.last_call && result_.calls > *options_.last_call; }
 
-  // The baseline's error on a few typical calls, so that bounds do not hang on the luck of one.
-  void calibrate_baseline() {
+  // The baseline's error on a few typical calls, so that bounds do not hang on the luck of one. False when weights
+  // could not be bound.
+  bool calibrate_baseline() {
     for (int i = 0; i < options_.calibration_calls && seconds() < options_.seconds / 4; ++i) {
       PlannedCall call{.label = "calibration",
                        .family = &standard_family(),
                        .workload = shapes_.small,
                        .seed = stream_key(options_.seed + static_cast<uint64_t>(i), "calibration")};
-      if (baseline_.bind(weights_[0])) return;  // the first step will say so
-      reference_.bind(weights_[0]);
+      if (!bind(call)) return false;
       make_truth(call);
       if (!truth_->unusable().empty()) continue;
       for (const auto& [name, ratio] : truth_->ratios()) typical_[name] = std::max(typical_[name], ratio);
     }
     truth_.reset();
+    return true;
   }
 
   // False when the judgement is over.
@@ -167,7 +178,8 @@ class Judging {
     std::string wanted = own ? std::string(call.family->name) : fmt::format("set {}", call.weights);
     if (wanted == bound_) return true;
     if (own) {
-      family_weights_ = make_params(*tree_, call.seed);
+      family_weights_.clear();
+      for (const Tensor& t : weights_[1]) family_weights_.push_back(copy_of(t));
       apply_to_weights(*call.family, family_weights_, call.seed);
     }
     const std::vector<Tensor>& weights = own ? family_weights_ : weights_[static_cast<size_t>(call.weights)];
@@ -337,6 +349,7 @@ class Judging {
   };
 
   const JudgeOptions& options_;
+  const Workload& workload_;
   Subject& candidate_;
   Subject& baseline_;
   std::unique_ptr<Node> tree_;

@@ -1,7 +1,5 @@
 #include "bench/kernels/pair_timer.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -13,6 +11,7 @@
 #include "candidate/runner/call_memory.h"
 #include "core/rng.h"
 #include "measure/cache_evict.h"
+#include "measure/first_core.h"
 #include "measure/timer.h"
 
 namespace fk {
@@ -34,32 +33,6 @@ struct Sample {
   bool interrupted = false;
 };
 
-// Keeps the calling thread on the core that runners start on: what it writes for a call then lies in the same cache for
-// every side.
-class OnFirstCore {
- public:
-  OnFirstCore() {
-    cpu_set_t first;
-    CPU_ZERO(&first);
-    known_ = sched_getaffinity(0, sizeof before_, &before_) == 0;
-    for (int i = 0; known_ && i < CPU_SETSIZE; ++i) {
-      if (!CPU_ISSET(i, &before_)) continue;
-      CPU_SET(i, &first);
-      sched_setaffinity(0, sizeof first, &first);
-      return;
-    }
-  }
-  ~OnFirstCore() {
-    if (known_) sched_setaffinity(0, sizeof before_, &before_);
-  }
-  OnFirstCore(const OnFirstCore&) = delete;
-  OnFirstCore& operator=(const OnFirstCore&) = delete;
-
- private:
-  cpu_set_t before_;
-  bool known_;
-};
-
 class PairTimer {
  public:
   PairTimer(const OperatorInfo& op, const Fields& init, const Workload& workload, std::string library,
@@ -77,18 +50,22 @@ class PairTimer {
   TimingResult run(const std::function<void(double)>& progress) {
     int launches = std::max(1, std::min(options_.launches, options_.pairs));
     Stopwatch watch;
-    for (int launch = 0; launch < launches && !result_.failure; ++launch) {
-      int pairs = options_.pairs / launches + (launch < options_.pairs % launches ? 1 : 0);
+    double asked_s = 0;  // for the pairs asked for
+    for (int launch = 0; !result_.failure; ++launch) {
+      if (launch == launches) asked_s = watch.elapsed_s();
+      if (launch >= launches && (watch.elapsed_s() - asked_s >= options_.sample_on_s || !too_wide())) break;
+      if (launch >= launches && watch.elapsed_s() > options_.budget_s) break;
+      int pairs = options_.pairs / launches + (launch % launches < options_.pairs % launches ? 1 : 0);
       result_.samples.emplace_back();
       result_.control.emplace_back();
       start();
       if (result_.failure) break;
-      OnFirstCore pinned;  // only now: the runners would have inherited it
+      OnFirstCore pinned;  // where runners start, too; only now: they would have inherited it
       warm_up();
       for (int pair = 0; pair < pairs && !result_.failure; ++pair) {
         if (watch.elapsed_s() > options_.budget_s && launch > 0) break;
         round(true);
-        progress((launch + (pair + 1.0) / pairs) / launches);
+        progress(std::min(1.0, (launch + (pair + 1.0) / pairs) / launches));
       }
       finish();
     }
@@ -97,6 +74,17 @@ class PairTimer {
   }
 
  private:
+  // Whether the interval is wider than the change it is to tell from none, and than a tenth of what was found. Its
+  // width decides, and never what it says: a test repeated until it says yes says yes too often.
+  bool too_wide() const {
+    constexpr size_t kMost = 4;  // times the pairs asked for
+    PairedOptions o;
+    o.seed = options_.seed;
+    PairedResult now = compare_paired(result_.samples, result_.control, o);
+    double target = std::max(std::log1p(o.least_delta), std::abs(now.log_ratio) / 10);
+    return needs_more(now, target, kMost * static_cast<size_t>(options_.pairs));
+  }
+
   std::array<int, kSides> shuffled() {
     std::array<int, kSides> order{};
     std::iota(order.begin(), order.end(), 0);

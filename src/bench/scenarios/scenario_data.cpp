@@ -85,12 +85,6 @@ Inputs ScenarioInputs::specs(const Node& root, const Workload& workload) const {
   return scenario_inputs(same);
 }
 
-CallData ScenarioInputs::make(const Node& root, const Workload& workload, uint64_t seed) const {
-  CallData data = InputMaker::make(root, workload, seed);
-  data.row_gaps = row_gaps_;
-  return data;
-}
-
 CallData ScenarioInputs::make_recorded(const Node& root, const Workload& workload, uint64_t seed) const {
   FK_CHECK(workload == scenario_.workload, "recorded values belong to one workload");
   if (tables_.empty() && golden_.empty()) return make(root, workload, seed);

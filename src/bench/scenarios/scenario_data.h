@@ -20,7 +20,7 @@ class ScenarioInputs final : public InputMaker {
   explicit ScenarioInputs(const Scenario& scenario);
 
   Inputs specs(const Node& root, const Workload& workload) const override;
-  CallData make(const Node& root, const Workload& workload, uint64_t seed) const override;
+  std::vector<int64_t> row_gaps() const override { return row_gaps_; }
   bool has_recorded() const override { return !golden_.empty() || !tables_.empty(); }
   CallData make_recorded(const Node& root, const Workload& workload, uint64_t seed) const override;
 

@@ -67,6 +67,16 @@ ProcessSubject::Mapped& ProcessSubject::memory_for(const CallData& data, Placeme
   return mapped_.back();
 }
 
+std::optional<Failure> ProcessSubject::refusal(const CallData& shapes) {
+  CallMemory memory(*root_, shapes, 1, 1);
+  int inputs = process_->map(memory.inputs()), written = process_->map(memory.written(0));
+  process_->plan(0, memory.plan(0, inputs, written));
+  std::optional<Failure> refused = process_->refusal(0);
+  process_->unmap(inputs);
+  process_->unmap(written);
+  return process_->failure() ? process_->failure() : refused;
+}
+
 CallOutcome ProcessSubject::call(const CallData& data, Placement placement) {
   CallOutcome outcome;
   Mapped& mapped = memory_for(data, placement);

@@ -16,6 +16,7 @@ class ProcessSubject final : public Subject {
   explicit ProcessSubject(const RunnerOptions& options);
 
   std::optional<Failure> bind(std::span<const Tensor> params) override;
+  std::optional<Failure> refusal(const CallData& shapes) override;
   CallOutcome call(const CallData& data, Placement placement) override;
 
   RunnerProcess& process() { return *process_; }

@@ -52,6 +52,14 @@ Json group(const CallPlan::Group& g) {
   return {{"sequences", g.num_sequences}, {"tokens", g.num_tokens}, {"views", views}};
 }
 
+std::optional<Failure> refusal_in(const Json& answer) {
+  auto refused = answer.find("refused");
+  if (refused == answer.end() || !refused->is_string()) return std::nullopt;
+  auto why = refused->get<std::string>();
+  return Failure{Verdict::kRefused, fmt::format("The candidate takes no such call: {}; a model would use the baseline.",
+                                                why.empty() ? "asked again, it gives no reason" : why)};
+}
+
 }  // namespace
 
 uint64_t secret_number() {
@@ -280,6 +288,11 @@ void RunnerProcess::plan(int id, const CallPlan& call) {
         {{"decode", group(call.decode)}, {"prefill", group(call.prefill)}, {"slots", ref(call.slot_mapping)}}}});
 }
 
+std::optional<Failure> RunnerProcess::refusal(int id) {
+  doing_ = "in refuse";
+  return refusal_in(ask({{"do", "ask"}, {"id", id}}));
+}
+
 RunTimes RunnerProcess::run(std::span<const int> calls) {
   doing_ = "in forward";
   Json ids = Json::array();
@@ -297,12 +310,9 @@ RunTimes RunnerProcess::run(std::span<const int> calls) {
   int64_t start = now_ns();
   Json answer = ask({{"do", "run"}, {"calls", ids}});
   int64_t wall = now_ns() - start;
-  if (auto refused = answer.find("refused"); refused != answer.end() && refused->is_string()) {
-    auto why = refused->get<std::string>();
+  if (std::optional<Failure> refused = refusal_in(answer)) {
     RunTimes times;
-    times.refused =
-        Failure{Verdict::kRefused, fmt::format("The candidate takes no such call: {}; a model would use the baseline.",
-                                               why.empty() ? "asked again, it gives no reason" : why)};
+    times.refused = std::move(refused);
     return times;
   }
   return {number(answer, "ns"), wall, number(answer, "switches"), number(answer, "peak_kib"), std::nullopt};

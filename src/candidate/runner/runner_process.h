@@ -70,6 +70,8 @@ class RunnerProcess {
   void unmap(int segment);
   int64_t bind(std::span<const TensorRef> params);  // returns the time of prepare in ns
   void plan(int id, const CallPlan& call);
+  // Whether the candidate says that it takes no such call; nothing runs.
+  std::optional<Failure> refusal(int id);
   RunTimes run(std::span<const int> calls);
 
   // CPU time all threads of the worker have used, by the kernel's account.

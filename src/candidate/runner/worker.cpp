@@ -1,6 +1,5 @@
 #include "candidate/runner/worker.h"
 
-#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -9,10 +8,12 @@
 #include <map>
 #include <memory>
 
+#include "candidate/bridge.h"
 #include "candidate/load.h"
 #include "candidate/runner/message.h"
 #include "candidate/runner/sandbox.h"
 #include "candidate/runner/seccomp.h"
+#include "measure/first_core.h"
 #include "measure/timer.h"
 #include "ops/materialize.h"
 
@@ -59,18 +60,6 @@ void catch_faults() {
   sigaction(SIGBUS, &action, nullptr);
 }
 
-void pin_to_first_core() {
-  cpu_set_t all, one;
-  if (sched_getaffinity(0, sizeof all, &all) != 0) return;
-  for (int i = 0; i < CPU_SETSIZE; ++i) {
-    if (!CPU_ISSET(i, &all)) continue;
-    CPU_ZERO(&one);
-    CPU_SET(i, &one);
-    sched_setaffinity(0, sizeof one, &one);
-    return;
-  }
-}
-
 // How this thread rounds, and whether it keeps subnormal numbers: what a call must leave as it was.
 uint64_t float_mode() {
 #if defined(__x86_64__)
@@ -115,6 +104,7 @@ class Worker {
     if (what == "unmap") return unmap(body);
     if (what == "bind") return bind(body);
     if (what == "plan") return plan(body);
+    if (what == "ask") return ask(body);
     if (what == "run") return run(body);
     throw Error("The runner does not know '{}'.", what);
   }
@@ -164,6 +154,14 @@ class Worker {
     return Json::object();
   }
 
+  // Whether the candidate would take a call, before it is made.
+  Json ask(const Json& body) {
+    if (!candidate_) return Json::object();
+    std::unique_ptr<ForeignOperator> object = candidate_->create(root_->init());
+    std::string_view why = object->refuse(calls_.at(body.at("id").get<int>()).args);
+    return why.empty() ? Json::object() : Json{{"refused", why}};
+  }
+
   int64_t candidate_calls() const {
     std::vector<DispatchCount> counts;
     root_->count_dispatches(counts);
@@ -207,7 +205,9 @@ class Worker {
 };
 
 Json error_answer(const std::exception& e) {
-  return {{dynamic_cast<const std::bad_alloc*>(&e) != nullptr ? "out_of_memory" : "error", e.what()}};
+  bool out_of_memory =
+      dynamic_cast<const std::bad_alloc*>(&e) != nullptr || dynamic_cast<const CandidateOutOfMemory*>(&e) != nullptr;
+  return {{out_of_memory ? "out_of_memory" : "error", e.what()}};
 }
 
 }  // namespace
