@@ -12,6 +12,8 @@ constexpr double kOracleFlops = 5e8;
 constexpr double kOracleBytes = 2e8;
 // A vector operation of an oracle may be an exponential.
 constexpr double kVectorWeight = 4;
+// Of an oracle; more take longer to wake than small calls take.
+constexpr int kMostThreads = 8;
 
 BuildOptions oracles_only() {
   BuildOptions options;
@@ -19,12 +21,17 @@ BuildOptions oracles_only() {
   return options;
 }
 
-Tensor widened(const View& from) {
-  FK_CHECK(from.contiguous());
-  Tensor t(from.shape(), dtype_is_float(from.dtype()) ? DType::kF64 : from.dtype());
-  auto n = static_cast<size_t>(from.numel());
+TensorSpec wide_spec(const TensorSpec& spec) {
+  return {spec.shape, dtype_is_float(spec.dtype) ? DType::kF64 : spec.dtype};
+}
+
+void widen(const View& from, const View& to, ThreadPool& pool) {
+  FK_CHECK(from.contiguous() && to.contiguous());
   auto copy = [&](const auto* values, auto&& wide) {
-    for (size_t i = 0; i < n; ++i) t.ptr<double>()[i] = wide(values[i]);
+    auto* out = to.ptr<double>();
+    pool.parallel_for(from.numel(), int64_t{1} << 18, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) out[i] = wide(values[i]);
+    });
   };
   // Weights can be many: the two dtypes that models have are read without a switch per element.
   if (from.dtype() == DType::kBF16)
@@ -32,7 +39,12 @@ Tensor widened(const View& from) {
   else if (from.dtype() == DType::kF32)
     copy(from.ptr<float>(), [](float x) { return static_cast<double>(x); });
   else
-    copy_elements(from, t);
+    copy_elements(from, to);
+}
+
+Tensor widened(const View& from, ThreadPool& pool) {
+  Tensor t(wide_spec(from.spec()));
+  widen(from, t, pool);
   return t;
 }
 
@@ -79,29 +91,35 @@ std::vector<OptView> Expected::views() const {
 }
 
 Reference::Reference(const OperatorInfo& info, const Fields& init)
-    : info_(info), tree_(info.build(with_dtype(init, DType::kF64), oracles_only())) {}
+    : info_(info),
+      tree_(info.build(with_dtype(init, DType::kF64), oracles_only())),
+      pool_(std::min(usable_cores(), kMostThreads)) {}
 Reference::~Reference() = default;
 
 void Reference::bind(std::span<const Tensor> params) {
   std::vector<ParamSpec> specs = collect_params(*tree_);
   FK_CHECK(specs.size() == params.size());
-  params_.clear();
-  for (const Tensor& p : params) params_.push_back(widened(p));
-  tree_->bind([&](const std::string& name) -> View {
-    for (size_t i = 0; i < specs.size(); ++i)
-      if (specs[i].name == name) return params_[i];
-    throw Error("The reference of {} has no parameter '{}'.", info_.name, name);
-  });
+  if (params_.empty()) {
+    for (const Tensor& p : params) params_.emplace_back(wide_spec(p.view().spec()));
+    tree_->bind([&](const std::string& name) -> View {
+      for (size_t i = 0; i < specs.size(); ++i)
+        if (specs[i].name == name) return params_[i];
+      throw Error("The reference of {} has no parameter '{}'.", info_.name, name);
+    });
+  }
+  for (size_t i = 0; i < params.size(); ++i) replace(i, params[i]);
 }
+
+void Reference::replace(size_t i, const Tensor& param) { widen(param, params_[i], pool_); }
 
 Expected Reference::compute(const CallData& data) {
   Expected expected;
   for (const auto& given : data.given) {
     expected.args.emplace_back();
-    if (given) expected.args.back() = widened(*given);
+    if (given) expected.args.back() = widened(*given, pool_);
   }
   std::vector<KvLayer> layers;
-  for (const Tensor& cache : data.kv_cache) expected.kv_cache.push_back(widened(cache));
+  for (const Tensor& cache : data.kv_cache) expected.kv_cache.push_back(widened(cache, pool_));
   for (size_t i = 0; i + 1 < expected.kv_cache.size(); i += 2)
     layers.push_back({expected.kv_cache[i], expected.kv_cache[i + 1]});
   OutputSpecs outputs = tree_->outputs(expected.views());
@@ -113,9 +131,8 @@ Expected Reference::compute(const CallData& data) {
     if (dtype_is_float(spec.dtype)) spec.dtype = DType::kF64;
     expected.args.back().emplace(spec);
   }
-  ThreadPool pool(1);
   Arena arena;
-  Context ctx{.pool = pool, .arena = arena, .attention = &data.batch->attention(), .kv_cache = layers};
+  Context ctx{.pool = pool_, .arena = arena, .attention = &data.batch->attention(), .kv_cache = layers};
   tree_->call(ctx, expected.views());
   return expected;
 }

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "core/thread_pool.h"
 #include "ops/materialize.h"
 #include "ops/registry.h"
 
@@ -27,6 +28,8 @@ class Reference {
   // Weights as collect_params lists them, in the dtype judged. Widened from their rounded values into memory of its
   // own.
   void bind(std::span<const Tensor> params);
+  // Another one in the place of weight i, after bind.
+  void replace(size_t i, const Tensor& param);
 
   // Inputs, states and KV cache are widened from the rounded values in `data`.
   Expected compute(const CallData& data);
@@ -35,6 +38,7 @@ class Reference {
   const OperatorInfo& info_;
   std::unique_ptr<Node> tree_;
   std::vector<Tensor> params_;
+  ThreadPool pool_;
 };
 
 // Seconds the oracle will take, from the operator's cost. Right to a factor of three or so.

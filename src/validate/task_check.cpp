@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "candidate/runner/call_memory.h"
 #include "validate/call_check.h"
 #include "validate/input_families.h"
 #include "validate/reference.h"
@@ -159,9 +160,16 @@ class TaskCheck {
     report_.cheapest_cheat = fmt::format("{}: {}", item.name, name);
   }
 
+  // Drawing others would take longer than everything else where there are many.
+  std::vector<Tensor> changed(const InputFamily& family) const {
+    std::vector<Tensor> params;
+    for (const Tensor& p : params_) params.push_back(copy_of(p));
+    apply_to_weights(family, params, options_.seed);
+    return params;
+  }
+
   void constant() {
-    std::vector<Tensor> params = make_params(*tree_, other_seed());
-    reference_.bind(params);
+    reference_.bind(changed(kOtherWeights));
     if (!(distance(make(other_seed())) >= options_.moved))
       find(Rule::kConstant, "The output is the same whatever the inputs are.");
     reference_.bind(params_);
@@ -190,17 +198,16 @@ class TaskCheck {
 
   void weights() {
     std::vector<ParamSpec> specs = collect_params(*tree_);
-    // Numbers of another sign and size: a norm's weights hardly differ from one draw to the next.
-    std::vector<Tensor> others = make_params(*tree_, other_seed());
-    apply_to_weights(kOtherWeights, others, options_.seed);
     for (size_t i = 0; i < specs.size(); ++i) {
       if (!in_time(specs[i].name)) continue;
-      std::swap(params_[i], others[i]);
-      reference_.bind(params_);
+      // Of another sign and size: a norm's weights hardly differ from one draw to the next.
+      std::vector<Tensor> other;
+      other.push_back(copy_of(params_[i]));
+      apply_to_weights(kOtherWeights, other, options_.seed);
+      reference_.replace(i, other[0]);
       if (!(distance(data_) >= 1)) find(Rule::kWeight, fmt::format("The weight '{}' does not matter.", specs[i].name));
-      std::swap(params_[i], others[i]);
+      reference_.replace(i, params_[i]);
     }
-    reference_.bind(params_);
   }
 
   // Of the inputs or of the weights: a norm undoes the one and follows the other.
@@ -210,9 +217,7 @@ class TaskCheck {
     apply_to_inputs(kDoubledInputs, *tree_, options_.inputs->specs(*tree_, workload_), data, options_.seed);
     double moved = distance(data);
     if (!params_.empty()) {
-      std::vector<Tensor> params = make_params(*tree_, options_.seed);
-      apply_to_weights(kDoubledWeights, params, options_.seed);
-      reference_.bind(params);
+      reference_.bind(changed(kDoubledWeights));
       moved = std::max(moved, distance(data_));
       reference_.bind(params_);
     }
