@@ -87,6 +87,7 @@ TimingResult once(const std::string& baseline, const std::string& candidate, int
   workload.dtype = DType::kF32;
   TimingOptions options;
   options.pairs = pairs;
+  options.sample_on_s = 2;  // as `kernels` does
   options.seed = seed;
   options.baseline_library = baseline;
   TimingResult result = time_pairs(op, init, workload, candidate, options, [](double) {});
