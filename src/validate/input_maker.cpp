@@ -2,6 +2,10 @@
 
 namespace fk {
 
+SharedParams InputMaker::params(const Node& root, uint64_t seed) const {
+  return std::make_shared<const std::vector<Tensor>>(make_params(root, seed));
+}
+
 Inputs InputMaker::specs(const Node& root, const Workload& workload) const {
   return root.info().inputs(root.init(), workload);
 }

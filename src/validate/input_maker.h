@@ -3,15 +3,21 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "ops/materialize.h"
 
 namespace fk {
 
+using SharedParams = std::shared_ptr<const std::vector<Tensor>>;
+
 class InputMaker {
  public:
   virtual ~InputMaker() = default;
+
+  // The weights that a seed gives.
+  virtual SharedParams params(const Node& root, uint64_t seed) const;
 
   // What a call of `root` with this workload is given, and how it is filled.
   virtual Inputs specs(const Node& root, const Workload& workload) const;

@@ -73,8 +73,9 @@ class Judging {
     shapes_.recorded = options.inputs->has_recorded() && shapes_.full == workload;
     if (options.inputs->has_recorded() && !shapes_.recorded)
       note("The scenario's own values are of its whole workload, so they were not judged against the oracle.");
-    weights_.push_back(make_params(*tree_, options.seed));
-    weights_.push_back(other_weights(*tree_, weights_[0], options.seed + 1, elements > kSlowWeights));
+    weights_.push_back(options.inputs->params(*tree_, options.seed));
+    weights_.push_back(std::make_shared<const std::vector<Tensor>>(
+        other_weights(*tree_, *weights_[0], options.seed + 1, elements > kSlowWeights)));
   }
 
   Judgement run() {
@@ -179,10 +180,10 @@ class Judging {
     if (wanted == bound_) return true;
     if (own) {
       family_weights_.clear();
-      for (const Tensor& t : weights_[1]) family_weights_.push_back(copy_of(t));
+      for (const Tensor& t : *weights_[1]) family_weights_.push_back(copy_of(t));
       apply_to_weights(*call.family, family_weights_, call.seed);
     }
-    const std::vector<Tensor>& weights = own ? family_weights_ : weights_[static_cast<size_t>(call.weights)];
+    const std::vector<Tensor>& weights = own ? family_weights_ : *weights_[static_cast<size_t>(call.weights)];
     std::optional<Failure> failed = baseline_.bind(weights);
     if (failed) {
       fail({.verdict = Verdict::kInvalidTask,
@@ -264,10 +265,10 @@ class Judging {
   // What the call at hand gives with the sets of weights that are not bound.
   std::vector<Expected> stale_references() {
     std::vector<Expected> stale;
-    if (weights_[0].empty()) return stale;
+    if (weights_[0]->empty()) return stale;
     for (size_t i = 0; i < weights_.size(); ++i) {
       if (bound_ == fmt::format("set {}", i)) continue;
-      reference_.bind(weights_[i]);
+      reference_.bind(*weights_[i]);
       stale.push_back(reference_.compute(*data_));
     }
     bound_.clear();  // the reference has to be bound again
@@ -356,7 +357,7 @@ class Judging {
   Reference reference_;
   Judgement result_;
   PlanShapes shapes_;
-  std::vector<std::vector<Tensor>> weights_;
+  std::vector<SharedParams> weights_;
   std::vector<Tensor> family_weights_;
   std::string bound_;
   std::unique_ptr<CallData> data_;

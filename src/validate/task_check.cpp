@@ -64,7 +64,8 @@ class TaskCheck {
         tree_(info.build(init, oracles_only())),
         reference_(info, init),
         workload_(shrink(info, init, workload, options.oracle_seconds)),
-        params_(make_params(*tree_, options.seed)),
+        shared_params_(options.inputs->params(*tree_, options.seed)),
+        params_(*shared_params_),
         data_(make(options.seed)) {}
 
   TaskReport run() {
@@ -229,7 +230,8 @@ class TaskCheck {
   std::unique_ptr<Node> tree_;
   Reference reference_;
   Workload workload_;
-  std::vector<Tensor> params_;
+  SharedParams shared_params_;
+  const std::vector<Tensor>& params_;
   CallData data_;
   std::unique_ptr<CallTruth> truth_;
   TaskReport report_;

@@ -44,7 +44,7 @@ class PairTimer {
         root_(op.build(init, {})),
         inputs_(*root_, *options.inputs, workload, options.seed),
         check_(op, init, workload.dtype) {
-    params_ = share_params(*root_, make_params(*root_, options.seed));
+    params_ = share_params(*root_, *options.inputs->params(*root_, options.seed));
   }
 
   TimingResult run(const std::function<void(double)>& progress) {

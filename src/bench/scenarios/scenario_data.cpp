@@ -78,6 +78,14 @@ ScenarioInputs::ScenarioInputs(const Scenario& scenario) : scenario_(scenario), 
   }
 }
 
+SharedParams ScenarioInputs::params(const Node& root, uint64_t seed) const {
+  if (!params_ || params_seed_ != seed) {
+    params_ = InputMaker::params(root, seed);
+    params_seed_ = seed;
+  }
+  return params_;
+}
+
 Inputs ScenarioInputs::specs(const Node& root, const Workload& workload) const {
   Scenario same = scenario_;
   same.workload = workload;

@@ -19,6 +19,8 @@ class ScenarioInputs final : public InputMaker {
   // Reads the golden values. Throws Error where a file is missing, does not fit, or where strides are not of rows.
   explicit ScenarioInputs(const Scenario& scenario);
 
+  // Drawing them can take longer than judging with them, and every part of a run asks for the same: they are kept.
+  SharedParams params(const Node& root, uint64_t seed) const override;
   Inputs specs(const Node& root, const Workload& workload) const override;
   std::vector<int64_t> row_gaps() const override { return row_gaps_; }
   bool has_recorded() const override { return !golden_.empty() || !tables_.empty(); }
@@ -26,6 +28,8 @@ class ScenarioInputs final : public InputMaker {
 
  private:
   const Scenario scenario_;
+  mutable SharedParams params_;  // of params_seed_
+  mutable uint64_t params_seed_ = 0;
   std::vector<int64_t> row_gaps_;             // by argument
   std::map<size_t, Tensor> golden_;           // by argument
   std::vector<std::vector<int32_t>> tables_;  // blocks of each sequence; empty: scattered by the seed
