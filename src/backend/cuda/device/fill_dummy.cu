@@ -30,7 +30,7 @@ __global__ void fill_dummy(T* out, int64_t count, uint64_t key, float offset, fl
 }  // namespace
 
 void launch_fill_dummy(const View& to, uint64_t key, float offset, float scale, int64_t first, void* stream) {
-  FK_CHECK(to.contiguous() && dtype_is_weight(to.dtype()) && first >= 0);
+  FK_CHECK(to.contiguous() && first >= 0);
   constexpr int kThreads = 256;
   int64_t blocks = (first % kPerBlock + to.numel() + kPerBlock - 1) / kPerBlock;
   with_float_type(to.dtype(), [&](auto type) {

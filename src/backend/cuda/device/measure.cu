@@ -105,7 +105,7 @@ double measure_bf16(Clock& clock, void* stream) {
   cudaMemsetAsync(b.data, 0x3c, n * n * 2, static_cast<cudaStream_t>(stream));
   MatmulProblem problem{.rows = n, .out_features = n, .in_features = n, .x_stride = n, .out_stride = n};
   CublasLtMatmul matmul(problem);
-  double s = clock.best_s(10, [&] { matmul.run(a.data, b.data, nullptr, c.data, stream); });
+  double s = clock.best_s(10, [&] { matmul.run({.x = a.data, .weight = b.data, .out = c.data}, stream); });
   return 2.0 * n * n * n / s * 1e-12;
 }
 
