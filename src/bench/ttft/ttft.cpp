@@ -41,7 +41,7 @@ std::vector<std::vector<int64_t>> random_prompts(const TtftOptions& options, int
 }
 
 // Times of one iteration, in ms.
-struct Sample {
+struct IterationTimes {
   double prefill = 0;
   double sequential = 0;
   double decode = 0;
@@ -53,8 +53,8 @@ class Iteration {
   Iteration(Runner& runner, DecodeLoop& loop, const TtftOptions& options, const std::vector<std::vector<int64_t>>& prompts)
       : runner_(runner), loop_(loop), options_(options), prompts_(prompts) {}
 
-  Sample run() {
-    Sample sample;
+  IterationTimes run() {
+    IterationTimes sample;
     if (options_.sequential) {
       begin();
       start_loop(column(0), options_.prompt_tokens);
@@ -196,7 +196,7 @@ TtftResult run_ttft(const Model& model, ThreadPool& pool, const TtftOptions& opt
     progress(i < 0 ? "warming up" : fmt::format("iteration {} of {}", i + 1, options.iters));
     if (probe_weights && i >= 0) probes.push_back(probe_machine(pool, probe_options));
     std::vector<std::vector<int64_t>> prompts = random_prompts(options, i, model.config.vocab_size);
-    Sample sample = Iteration(runner, loop, options, prompts).run();
+    IterationTimes sample = Iteration(runner, loop, options, prompts).run();
     if (i < 0) continue;
     result.prefill.samples_ms.push_back(sample.prefill);
     result.decode.samples_ms.push_back(sample.decode);
