@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "core/debug_sync.h"
 #include "core/error.h"
 
 namespace fk {
@@ -110,7 +111,8 @@ void DecodeLoop::step() {
   FK_CHECK(steps_left_ > 0, "more steps than room was reserved for");
   --steps_left_;
   Device device = runner_.model().device;
-  if (device == kCpu || runner_.context().observer != nullptr) {
+  // Recorded work cannot be waited for operator by operator.
+  if (device == kCpu || runner_.context().observer != nullptr || debug_sync()) {
     run();
   } else {
     auto [at, first_time] = recorded_.try_emplace({bucket_, sampler_.greedy()});

@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <map>
+#include <utility>
 
 #include "core/error.h"
 
@@ -21,6 +22,8 @@ std::map<std::byte*, Region>& regions() {
   static auto& all = *new std::map<std::byte*, Region>;
   return all;
 }
+
+bool failing = false;
 
 class NoRecording final : public RecordedWork {
  public:
@@ -59,7 +62,9 @@ class AliasedDevice final : public DeviceRuntime {
   void fill(void* to, std::byte value, size_t n) override { std::memset(reachable(to), static_cast<int>(value), n); }
   void fill_dummy(const View&, uint64_t, float, float, int64_t) override { throw Error("It makes no weights."); }
 
-  void synchronize() override {}
+  void synchronize() override {
+    if (std::exchange(failing, false)) throw Error("Work before this point failed.");
+  }
   void* stream() override { return this; }
   void begin_recording() override {}
   std::unique_ptr<RecordedWork> end_recording() override { return std::make_unique<NoRecording>(); }
@@ -81,6 +86,8 @@ void register_aliased_device() {
                                                                }});
   FK_CHECK(registered);
 }
+
+void fail_next_wait() { failing = true; }
 
 void* reachable(const void* on_device) {
   auto* address = static_cast<std::byte*>(const_cast<void*>(on_device));
