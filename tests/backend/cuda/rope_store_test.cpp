@@ -128,7 +128,9 @@ class RopeStore : public OnDevice {
     EXPECT_EQ(conformance::difference(value_cache.seen(), values, {}), "");
     View others = there.seen().narrow(1, kHeads * D, 2 * kKvHeads * D);
     EXPECT_EQ(conformance::difference(others, qkv.view().narrow(1, kHeads * D, 2 * kKvHeads * D), {}), "");
-    if (!s.in_place) EXPECT_EQ(there.change(), "");
+    if (!s.in_place) {
+      EXPECT_EQ(there.change(), "");
+    }
   }
 
   ThreadPool pool_{1};
