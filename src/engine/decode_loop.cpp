@@ -91,7 +91,6 @@ void DecodeLoop::start(std::span<RunningSequence* const> sequences, std::span<co
 }
 
 void DecodeLoop::run() {
-  arena_.reset();
   Context model_context = runner_.context();
   Context ctx{.pool = model_context.pool,
               .arena = arena_,
@@ -110,6 +109,7 @@ void DecodeLoop::run() {
 void DecodeLoop::step() {
   FK_CHECK(steps_left_ > 0, "more steps than room was reserved for");
   --steps_left_;
+  arena_.reset();  // joins what the step before scattered, which must not happen while work is recorded
   Device device = runner_.model().device;
   // Recorded work cannot be waited for operator by operator.
   if (device == kCpu || runner_.context().observer != nullptr || debug_sync()) {
