@@ -268,9 +268,9 @@ Verdict examine(const Problem& problem, const Subject& subject, Placement placem
   Verdict verdict;
   DeviceRuntime* runtime = device == kCpu ? nullptr : &device_runtime(device);
   Scene scene(problem, placement, device);
-  verdict.refusal = subject.refusal(scene.args());
-  if (!verdict.refusal.empty()) return verdict;
   subject.bind(scene.weights());
+  verdict.refusal = subject.refusal(scene.args());  // which may depend on where the weights lie
+  if (!verdict.refusal.empty()) return verdict;
   Arena arena(device);
   MetadataOn metadata(problem.data.batch->attention(), device);
   std::vector<KvLayer> layers = layers_of(scene.caches());
