@@ -180,7 +180,7 @@ TEST_P(SampledRows, LargeVocabularies) {
     std::vector<float> logits = random_logits(70001, spread);
     for (const Settings& settings : {Settings{}, Settings{.top_k = 3000}, Settings{.top_p = 0.9f},
                                      Settings{.temperature = 0.7f, .top_k = 50, .top_p = 0.5f, .min_p = 0.001f}})
-      draw(logits, settings, 6);
+      draw(logits, settings, 2);
   }
 }
 
