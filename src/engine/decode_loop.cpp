@@ -97,9 +97,7 @@ void DecodeLoop::run() {
               .attention = &attention_,
               .kv_cache = model_context.kv_cache,
               .observer = model_context.observer,
-              .stream = model_context.stream,
-              .trail = &trail_};
-  trail_.begin_step();
+              .stream = model_context.stream};
   View logits = rows(logits_.view());
   const std::array<OptView, 4> args{rows(ids_.view()), rows(positions_.view()), rows(indices_.view()), logits};
   runner_.model().root->call(ctx, args);

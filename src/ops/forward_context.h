@@ -8,7 +8,6 @@
 #include "core/memory.h"
 #include "core/tensor.h"
 #include "core/thread_pool.h"
-#include "ops/weight_trail.h"
 
 namespace fk {
 
@@ -57,7 +56,6 @@ struct Context {
   std::span<const KvLayer> kv_cache = {};  // by layer index
   CallObserver* observer = nullptr;
   void* stream = nullptr;  // DeviceRuntime::stream() of the device the call runs on; nothing on the CPU
-  WeightTrail* trail = nullptr;  // where steps repeat
 };
 
 }  // namespace fk

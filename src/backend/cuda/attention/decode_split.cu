@@ -66,9 +66,13 @@ __global__ void __launch_bounds__(kThreads, kHeadSize > 128 ? 2 : 3)
   let_next_start();
   wait_for_previous();
 
+  // Without a window the warp's first block is known before the length is: the two loads need not wait for each other.
+  const int32_t* table = call.block_table + s * call.table_width;
+  const int my_first = piece * kWarps + warp;
+  int32_t first_id = 0;
+  if (call.window == 0 && my_first < call.table_width) first_id = table[my_first];
   const int length = call.seq_lens[s];
   const VisibleKeys keys = visible_keys(call, length - 1, length);
-  const int32_t* table = call.block_table + s * call.table_width;
   const T* k_cache = static_cast<const T*>(call.k) + kv_head * call.k_strides.head;
   const T* v_cache = static_cast<const T*>(call.v) + kv_head * call.v_strides.head;
 
@@ -82,9 +86,9 @@ __global__ void __launch_bounds__(kThreads, kHeadSize > 128 ? 2 : 3)
   const float before = call.soft_cap > 0 ? call.scale : call.scale * kLog2E;
   float mean[kTiles][4] = {};  // tile i, column n: element n * kTiles + i of the head
   float largest = -INFINITY, sum = 0;
-  for (int block = keys.first / kKeys + piece * kWarps + warp; block * kKeys < keys.last;
-       block += blocks_per_head * kWarps) {
-    const int64_t row = static_cast<int64_t>(table[block]) * kKeys;
+  for (int block = keys.first / kKeys + my_first; block * kKeys < keys.last; block += blocks_per_head * kWarps) {
+    const int32_t id = call.window == 0 && block == my_first ? first_id : table[block];
+    const int64_t row = static_cast<int64_t>(id) * kKeys;
     uint4 k[2][kScoreRuns], v[4][kValueRuns];
 #pragma unroll
     for (int h = 0; h < 2; ++h)

@@ -40,7 +40,7 @@ class StreamedLinear final : public CudaLinear {
     return stream_weights_refusal(problem(*args[0], *args[1]), operands(*args[0], *args[1]), StreamEpilogue::kPlain);
   }
   void forward(Context& ctx, View x, View out) override {
-    stream_weights(ctx, problem(x, out), operands(x, out), StreamEpilogue::kPlain);
+    stream_weights(problem(x, out), operands(x, out), StreamEpilogue::kPlain, ctx.stream);
   }
 };
 

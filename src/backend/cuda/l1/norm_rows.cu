@@ -134,9 +134,8 @@ void launch_norm(const Call<T>& call, void* stream) {
     while (lanes < packs && lanes < 32) lanes *= 2;
     return packs <= lanes ? launch_groups<T, N, 1>(call, lanes, stream) : launch_groups<T, N, 2>(call, lanes, stream);
   }
-  // Few rows end soonest with a thread per pack; of many, smaller blocks keep more rows on their way.
-  constexpr int64_t kFewRows = 256;
-  unsigned threads = call.rows <= kFewRows || packs > kMaxPacks * 256 ? kMaxThreads : 256;
+  // Small blocks: many rows keep more of them on their way, and of few each finds room beside the product before it.
+  unsigned threads = packs > kMaxPacks * 256 ? kMaxThreads : 256;
   if (packs <= threads) return launch_block<T, N, 1>(call, packs, stream);
   if (packs <= 2 * threads) return launch_block<T, N, 2>(call, packs, stream);
   if (packs <= kMaxPacks * threads) return launch_block<T, N, kMaxPacks>(call, packs, stream);

@@ -10,7 +10,8 @@
 namespace fk::cuda {
 namespace {
 
-constexpr unsigned kMaxThreads = 512;
+// Few enough registers that a block finds room beside those of the product before it, and can wait there.
+constexpr unsigned kMaxThreads = 256;
 
 template <class T>
 struct Call {

@@ -26,7 +26,7 @@ void Matmul::run(Context& ctx, const View& x, const View& weight, const void* bi
   MatmulProblem problem = problem_of(x, weight, bias != nullptr, out);
   MatmulOperands operands{x.data(), weight.data(), bias, out.data()};
   if (stream_weights_refusal(problem, operands, StreamEpilogue::kPlain).empty())
-    stream_weights(ctx, problem, operands, StreamEpilogue::kPlain);
+    stream_weights(problem, operands, StreamEpilogue::kPlain, ctx.stream);
   else if (cublaslt_refusal(problem, operands).empty())
     plans_.run(problem, operands, ctx.stream);
   else

@@ -4,11 +4,11 @@
 #include <string_view>
 
 #include "backend/cuda/matmul/problem.h"
-#include "ops/forward_context.h"
 
 namespace fk::cuda {
 
-inline constexpr int64_t kMostStreamedRows = 16;
+// Beyond, cuBLASLt is as near to the memory's speed (docs/results/h200.md).
+inline constexpr int64_t kMostStreamedRows = 8;
 
 // What becomes of the sums. The gated ones take W as gate rows, then up rows, and give activation(gate) * up, so out has
 // half of out_features columns.
@@ -18,7 +18,6 @@ enum class StreamEpilogue : uint8_t { kPlain, kSiluAndMul, kGeluTanhAndMul };
 std::string_view stream_weights_refusal(const MatmulProblem& problem, const MatmulOperands& operands,
                                         StreamEpilogue epilogue);
 
-// Has the beginning of the weights that follow on the context's trail brought into the L2 while this product ends.
-void stream_weights(Context& ctx, const MatmulProblem& problem, const MatmulOperands& operands, StreamEpilogue epilogue);
+void stream_weights(const MatmulProblem& problem, const MatmulOperands& operands, StreamEpilogue epilogue, void* stream);
 
 }  // namespace fk::cuda
