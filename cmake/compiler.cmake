@@ -12,12 +12,12 @@ if(FK_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER "${FK_CCACHE}")
 endif()
 
-add_compile_options(-Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Werror)
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wconversion;-Wno-sign-conversion;-Werror>")
 # These three look through the optimiser and accuse the standard library's own code in GCC 12 and 13; the sanitizers of
 # cpu-asan look for the same mistakes where they happen.
-add_compile_options(-Wno-maybe-uninitialized -Wno-array-bounds -Wno-restrict)
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized;-Wno-array-bounds;-Wno-restrict>")
 # `omp simd` marks the reductions the compiler may reorder; no OpenMP runtime is linked.
-add_compile_options(-fopenmp-simd -fno-math-errno -fno-trapping-math)
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fopenmp-simd;-fno-math-errno;-fno-trapping-math>")
 # -O3 vectorises; asserts stay in every build through FK_CHECK, so NDEBUG changes nothing of ours.
 set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
 

@@ -3,9 +3,19 @@
 # OBJECT, not STATIC: operators and implementations register themselves from static initialisers, and a linker drops
 # objects of an archive that nobody names. Sources are globbed so that adding an operator touches no build file.
 set(FK_MODULES "" CACHE INTERNAL "")
+set(FK_LIBRARIES "" CACHE INTERNAL "")
+
+# fk_use_libraries(LIBRARY...): what a module needs of every program it is linked into.
+function(fk_use_libraries)
+  set(FK_LIBRARIES ${FK_LIBRARIES} ${ARGN} CACHE INTERNAL "")
+endfunction()
 
 function(fk_sources out folder)
   file(GLOB_RECURSE found CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${folder}/*.cpp")
+  if(FK_CUDA)
+    file(GLOB_RECURSE kernels CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${folder}/*.cu")
+    list(APPEND found ${kernels})
+  endif()
   # A file named *.x86.cpp or *.arm64.cpp holds instructions of that architecture only.
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     list(FILTER found EXCLUDE REGEX "\\.arm64\\.cpp$")
@@ -88,7 +98,7 @@ function(fk_link target)
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:${module}>)
   endforeach()
   target_link_libraries(${target} PRIVATE fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json yaml-cpp Threads::Threads
-                                          CLI11::CLI11 ${CMAKE_DL_LIBS})
+                                          CLI11::CLI11 ${FK_LIBRARIES} ${CMAKE_DL_LIBS})
 endfunction()
 
 function(fk_executable target folder)

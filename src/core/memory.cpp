@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/device_runtime.h"
 #include "core/error.h"
 
 namespace fk {
@@ -12,8 +13,19 @@ constexpr size_t kPage = size_t{64} << 10;  // the largest base page in use (aar
 constexpr size_t kHugePage = size_t{2} << 20;
 }  // namespace
 
-Buffer::Buffer(size_t size_bytes) {
+Buffer::Buffer(size_t size_bytes, Device device) : device_(device) {
   if (size_bytes == 0) return;
+  if (device == kCpu) {
+    map_host_pages(size_bytes);
+    return;
+  }
+  DeviceRuntime& runtime = device_runtime(device);
+  data_ = static_cast<std::byte*>(runtime.allocate(size_bytes));
+  size_ = size_bytes;
+  runtime.fill(data_, std::byte{0}, size_bytes);
+}
+
+void Buffer::map_host_pages(size_t size_bytes) {
   size_t requested = size_bytes;
   size_bytes = (size_bytes + kPage - 1) / kPage * kPage;
   // Over-reserve by one huge page so that large buffers can start on one; untouched pages cost nothing.
@@ -39,7 +51,11 @@ Buffer::Buffer(size_t size_bytes) {
 }
 
 Buffer::~Buffer() {
-  if (data_ != nullptr) munmap(data_, size_);
+  if (data_ == nullptr) return;
+  if (device_ == kCpu)
+    munmap(data_, size_);
+  else
+    device_runtime(device_).release(data_);
 }
 
 std::byte* Tensor::no_elements() {
@@ -48,14 +64,14 @@ std::byte* Tensor::no_elements() {
 }
 
 View Arena::make(const TensorSpec& spec) {
-  constexpr size_t kAlignment = 64;
+  constexpr size_t kAlignment = 256;  // what a device's allocator gives, and whole cache lines on the CPU
   size_t bytes = (spec.size_bytes() + kAlignment - 1) / kAlignment * kAlignment;
   while (at_.chunk < chunks_.size() && at_.used + bytes > chunks_[at_.chunk].size()) at_ = {at_.chunk + 1, 0};
   if (at_.chunk == chunks_.size()) {
     constexpr size_t kSmallest = size_t{1} << 20;
-    chunks_.emplace_back(std::max({bytes, capacity_bytes() / 2, kSmallest}));
+    chunks_.emplace_back(std::max({bytes, capacity_bytes() / 2, kSmallest}), device_);
   }
-  View view(chunks_[at_.chunk].data() + at_.used, spec);
+  View view(chunks_[at_.chunk].data() + at_.used, spec, device_);
   at_.used += bytes;
   return view;
 }
@@ -65,7 +81,7 @@ void Arena::reset() {
   if (chunks_.size() <= 1) return;
   size_t all = capacity_bytes();
   chunks_.clear();
-  chunks_.emplace_back(all);
+  chunks_.emplace_back(all, device_);
 }
 
 size_t Arena::capacity_bytes() const {

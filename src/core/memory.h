@@ -10,34 +10,43 @@
 
 namespace fk {
 
-// Page-aligned anonymous memory, zero at first, in huge pages where the system grants them. Moves, never copies.
+// Memory of a device, zero at first; on the CPU page-aligned, in huge pages where the system grants them. Moves, never
+// copies.
 class Buffer {
  public:
   Buffer() = default;
-  explicit Buffer(size_t size_bytes);  // throws Error with the numbers when the system has no more
+  // Throws Error with the numbers when the device has no more.
+  explicit Buffer(size_t size_bytes, Device device = kCpu);
   ~Buffer();
-  Buffer(Buffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  Buffer(Buffer&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)), device_(other.device_) {}
   Buffer& operator=(Buffer&& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
+    std::swap(device_, other.device_);
     return *this;
   }
 
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }
+  Device device() const { return device_; }
 
  private:
+  void map_host_pages(size_t size_bytes);
+
   std::byte* data_ = nullptr;
   size_t size_ = 0;
+  Device device_ = kCpu;
 };
 
 // A dense tensor and its memory.
 class Tensor {
  public:
   Tensor() = default;
-  explicit Tensor(const TensorSpec& spec)
-      : buffer_(spec.size_bytes()), view_(buffer_.data() != nullptr ? buffer_.data() : no_elements(), spec) {}
-  Tensor(const Shape& shape, DType dtype) : Tensor(TensorSpec{shape, dtype}) {}
+  explicit Tensor(const TensorSpec& spec, Device device = kCpu)
+      : buffer_(spec.size_bytes(), device),
+        view_(buffer_.data() != nullptr ? buffer_.data() : no_elements(), spec, device) {}
+  Tensor(const Shape& shape, DType dtype, Device device = kCpu) : Tensor(TensorSpec{shape, dtype}, device) {}
 
   const View& view() const { return view_; }
   operator View() const { return view_; }  // NOLINT: a tensor is where a view is wanted
@@ -63,6 +72,9 @@ class Arena {
     size_t used = 0;
   };
 
+  Arena() = default;
+  explicit Arena(Device device) : device_(device) {}
+
   View make(const TensorSpec& spec);
 
   // Tensors made after mark() die at release(): scratch inside an operator.
@@ -74,6 +86,7 @@ class Arena {
   size_t capacity_bytes() const;
 
  private:
+  Device device_ = kCpu;
   std::vector<Buffer> chunks_;
   Mark at_;
 };

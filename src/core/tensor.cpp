@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/device_runtime.h"
+
 namespace fk {
 
 std::string Shape::str() const { return fmt::format("[{}]", fmt::join(extents(), ", ")); }
@@ -92,6 +94,7 @@ std::string View::str() const { return fmt::format("{}{}", dtype_name(dtype_), s
 
 void copy_elements(const View& from, const View& to) {
   FK_CHECK(from.shape() == to.shape());
+  if (from.device() != kCpu || to.device() != kCpu) return copy_between(from, to);
   int64_t n = from.numel();
   std::array<int64_t, kMaxRank> index{};
   std::span<const int64_t> at(index.data(), static_cast<size_t>(from.rank()));

@@ -126,7 +126,8 @@ void set(const View& v, double value, Index... index) {
   store_element(v.at(at), v.dtype(), value);
 }
 
-// Element by element, converting between dtypes; both views have the same shape.
+// Element by element, converting between dtypes; both views have the same shape. Where one of them is not on the CPU,
+// both must be contiguous and of one dtype.
 void copy_elements(const View& from, const View& to);
 
 }  // namespace fk

@@ -55,6 +55,7 @@ struct Context {
   const AttentionMetadata* attention = nullptr;
   std::span<const KvLayer> kv_cache = {};  // by layer index
   CallObserver* observer = nullptr;
+  void* stream = nullptr;  // DeviceRuntime::stream() of the device the call runs on; nothing on the CPU
 };
 
 }  // namespace fk

@@ -1,0 +1,283 @@
+// Decoding on the matrix units: the query heads that share a kv head are the rows of the products, so a key is read once
+// for all of them, straight from the cache to registers.
+//
+// A warp takes one block of the cache, 16 keys, at a time. The layouts of mma.m16n8k16 ask a thread for pairs of
+// elements that lie apart; which element of a head counts as which column is free, as long as both operands agree, so
+// each thread takes runs of 16 bytes:
+//  - scores: thread (g, t) takes key g, elements 32 c + 8 t ..., as the 8-column operand;
+//  - values: thread (g, t) takes keys 2t, 2t+1, 2t+8, 2t+9, a run of head_size / 8 elements from g * head_size / 8; pairs
+//    of keys are then put together element by element.
+// Warps share the blocks of a sequence; so do the blocks of a cluster, which join what they found through each other's
+// shared memory.
+#include "backend/cuda/attention/decode_split.h"
+
+#include <cooperative_groups.h>
+
+#include <algorithm>
+
+#include "backend/cuda/attention/keys.cuh"
+#include "backend/cuda/device/element.cuh"
+#include "backend/cuda/device/launch.cuh"
+#include "backend/cuda/device/reduce.cuh"
+#include "backend/cuda/device/tile.cuh"
+
+namespace fk::cuda {
+namespace {
+
+constexpr int kWarps = 4;
+constexpr int kThreads = 32 * kWarps;
+constexpr int kKeys = static_cast<int>(kBlockSize);  // of a step of a warp
+static_assert(kKeys == 16, "a block of the cache is one product's worth of keys");
+constexpr int kMaxGroup = 8;
+constexpr float kLog2E = 1.4426950408889634f;
+
+// Softmax in the making over some keys: largest score (in powers of two), sum of weights; the weighted values beside it.
+struct Running {
+  float largest;
+  float sum;
+};
+
+// What a and b seen together would be; scales for the values of each.
+__device__ __forceinline__ Running join(Running a, Running b, float& scale_a, float& scale_b) {
+  const float largest = fmaxf(a.largest, b.largest);
+  const float safe = largest == -INFINITY ? 0.0f : largest;
+  scale_a = exp2f(a.largest - safe);
+  scale_b = exp2f(b.largest - safe);
+  return {largest, a.sum * scale_a + b.sum * scale_b};
+}
+
+// The low or the high halves of two registers, as a pair of keys.
+__device__ __forceinline__ uint32_t low_halves(uint32_t first, uint32_t second) {
+  return __byte_perm(first, second, 0x5410);
+}
+__device__ __forceinline__ uint32_t high_halves(uint32_t first, uint32_t second) {
+  return __byte_perm(first, second, 0x7632);
+}
+
+template <class T, int kHeadSize>
+__global__ void __launch_bounds__(kThreads, kHeadSize > 128 ? 2 : 3)
+    decode_cluster(AttentionCall call, int blocks_per_head) {
+  constexpr int kScoreRuns = kHeadSize / 32;      // runs of 16 bytes a thread takes of a key
+  constexpr int kValueRuns = kHeadSize / 64;      // and of each of its four values
+  constexpr int kTiles = kHeadSize / 8;           // of the values' product
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  const int s = blockIdx.z, kv_head = blockIdx.y, piece = blockIdx.x;
+  const int group = call.heads / call.kv_heads;
+  let_next_start();
+  wait_for_previous();
+
+  // Without a window the warp's first block is known before the length is: the two loads need not wait for each other.
+  const int32_t* table = call.block_table + s * call.table_width;
+  const int my_first = piece * kWarps + warp;
+  int32_t first_id = 0;
+  if (call.window == 0 && my_first < call.table_width) first_id = table[my_first];
+  const int length = call.seq_lens[s];
+  const VisibleKeys keys = visible_keys(call, length - 1, length);
+  const T* k_cache = static_cast<const T*>(call.k) + kv_head * call.k_strides.head;
+  const T* v_cache = static_cast<const T*>(call.v) + kv_head * call.v_strides.head;
+
+  // Row g of the queries is head g of the group; rows 8 to 15 stay empty.
+  uint4 q[kScoreRuns];
+  const T* q_row = static_cast<const T*>(call.q) + s * call.q_strides.token +
+                   (kv_head * group + min(g, group - 1)) * call.q_strides.head + 8 * t;
+#pragma unroll
+  for (int c = 0; c < kScoreRuns; ++c) q[c] = *reinterpret_cast<const uint4*>(q_row + 32 * c);
+
+  const float before = call.soft_cap > 0 ? call.scale : call.scale * kLog2E;
+  float mean[kTiles][4] = {};  // tile i, column n: element n * kTiles + i of the head
+  float largest = -INFINITY, sum = 0;
+  for (int block = keys.first / kKeys + my_first; block * kKeys < keys.last; block += blocks_per_head * kWarps) {
+    const int32_t id = call.window == 0 && block == my_first ? first_id : table[block];
+    const int64_t row = static_cast<int64_t>(id) * kKeys;
+    uint4 k[2][kScoreRuns], v[4][kValueRuns];
+#pragma unroll
+    for (int h = 0; h < 2; ++h)
+#pragma unroll
+      for (int c = 0; c < kScoreRuns; ++c)
+        k[h][c] = *reinterpret_cast<const uint4*>(k_cache + (row + 8 * h + g) * call.k_strides.token + 32 * c + 8 * t);
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+#pragma unroll
+      for (int c = 0; c < kValueRuns; ++c)
+        v[j][c] = *reinterpret_cast<const uint4*>(v_cache + (row + 2 * t + j % 2 + 8 * (j / 2)) * call.v_strides.token +
+                                                  g * kTiles + 8 * c);
+
+    float score[2][4] = {};
+#pragma unroll
+    for (int h = 0; h < 2; ++h)
+#pragma unroll
+      for (int c = 0; c < kScoreRuns; ++c) {
+        multiply_tile<T>(score[h], q[c].x, 0, q[c].y, 0, k[h][c].x, k[h][c].y);
+        multiply_tile<T>(score[h], q[c].z, 0, q[c].w, 0, k[h][c].z, k[h][c].w);
+      }
+    float new_largest = largest;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      float& value = score[i / 2][i % 2];
+      const int j = block * kKeys + 8 * (i / 2) + 2 * t + i % 2;
+      value *= before;
+      if (call.soft_cap > 0) value = capped(value, call.soft_cap) * kLog2E;
+      if (j < keys.first || j >= keys.last) value = -INFINITY;
+      new_largest = fmaxf(new_largest, value);
+    }
+    new_largest = fmaxf(new_largest, __shfl_xor_sync(kAllLanes, new_largest, 1));
+    new_largest = fmaxf(new_largest, __shfl_xor_sync(kAllLanes, new_largest, 2));
+    const float safe = new_largest == -INFINITY ? 0.0f : new_largest;
+    const float shrink = exp2f(largest - safe);
+    largest = new_largest;
+    sum *= shrink;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      float& value = score[i / 2][i % 2];
+      value = exp2f(value - safe);
+      sum += value;
+    }
+    const uint32_t a0 = pack_two<T>(score[0][0], score[0][1]), a2 = pack_two<T>(score[1][0], score[1][1]);
+#pragma unroll
+    for (int i = 0; i < kTiles; ++i) {
+      mean[i][0] *= shrink;
+      mean[i][1] *= shrink;
+    }
+    // What lies behind the last key was never written: it may be anything, even NaN, which a weight of zero keeps.
+    const bool whole = (block + 1) * kKeys <= keys.last;
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+      if (!whole && block * kKeys + 2 * t + j % 2 + 8 * (j / 2) >= keys.last)
+#pragma unroll
+        for (int c = 0; c < kValueRuns; ++c) v[j][c] = {0, 0, 0, 0};
+#pragma unroll
+    for (int c = 0; c < kValueRuns; ++c) {
+      const uint32_t words[4][4] = {{v[0][c].x, v[0][c].y, v[0][c].z, v[0][c].w},
+                                    {v[1][c].x, v[1][c].y, v[1][c].z, v[1][c].w},
+                                    {v[2][c].x, v[2][c].y, v[2][c].z, v[2][c].w},
+                                    {v[3][c].x, v[3][c].y, v[3][c].z, v[3][c].w}};
+#pragma unroll
+      for (int w = 0; w < 4; ++w) {
+        multiply_tile<T>(mean[8 * c + 2 * w], a0, 0, a2, 0, low_halves(words[0][w], words[1][w]),
+                         low_halves(words[2][w], words[3][w]));
+        multiply_tile<T>(mean[8 * c + 2 * w + 1], a0, 0, a2, 0, high_halves(words[0][w], words[1][w]),
+                         high_halves(words[2][w], words[3][w]));
+      }
+    }
+  }
+  sum += __shfl_xor_sync(kAllLanes, sum, 1);
+  sum += __shfl_xor_sync(kAllLanes, sum, 2);
+
+  // Warps of the block, one after the other's place: means[warp][head][element].
+  __shared__ float means[kWarps][kMaxGroup][kHeadSize];
+  __shared__ Running states[kWarps][kMaxGroup];
+  if (g < group) {
+#pragma unroll
+    for (int i = 0; i < kTiles; ++i)
+#pragma unroll
+      for (int c = 0; c < 2; ++c) means[warp][g][(2 * t + c) * kTiles + i] = mean[i][c];
+    if (t == 0) states[warp][g] = {largest, sum};
+  }
+  __syncthreads();
+  for (int at = threadIdx.x; at < group * kHeadSize; at += kThreads) {
+    const int head = at / kHeadSize, i = at % kHeadSize;
+    Running all = states[0][head];
+    float value = means[0][head][i];
+#pragma unroll
+    for (int w = 1; w < kWarps; ++w) {
+      float mine, theirs;
+      all = join(all, states[w][head], mine, theirs);
+      value = value * mine + means[w][head][i] * theirs;
+    }
+    means[0][head][i] = value;  // read by this thread alone so far
+  }
+  __syncthreads();
+  __shared__ Running block_states[kMaxGroup];
+  if (threadIdx.x < group) {
+    Running all = states[0][threadIdx.x];
+    for (int w = 1; w < kWarps; ++w) {
+      float mine, theirs;
+      all = join(all, states[w][threadIdx.x], mine, theirs);
+    }
+    block_states[threadIdx.x] = all;
+  }
+  __syncthreads();
+
+  auto store = [&](int at, float value, float total) {
+    T* out = static_cast<T*>(call.out) + s * call.out_strides.token +
+             (kv_head * group + at / kHeadSize) * call.out_strides.head + at % kHeadSize;
+    *out = from_float<T>(total > 0 ? value / total : 0.0f);
+  };
+  float* block_means = &means[0][0][0];
+  if (blocks_per_head == 1) {
+    for (int at = threadIdx.x; at < group * kHeadSize; at += kThreads)
+      store(at, block_means[at], block_states[at / kHeadSize].sum);
+    return;
+  }
+#if __CUDA_ARCH__ >= 900
+  // Each block of the cluster writes its part of the elements, from the shares of all.
+  auto cluster = cooperative_groups::this_cluster();
+  cluster.sync();
+  for (int at = piece * kThreads + threadIdx.x; at < group * kHeadSize; at += blocks_per_head * kThreads) {
+    Running all{-INFINITY, 0};
+    float value = 0;
+    for (int p = 0; p < blocks_per_head; ++p) {
+      float mine, theirs;
+      all = join(all, *cluster.map_shared_rank(&block_states[at / kHeadSize], p), mine, theirs);
+      value = value * mine + *cluster.map_shared_rank(&block_means[at], p) * theirs;
+    }
+    store(at, value, all.sum);
+  }
+  cluster.sync();  // nobody leaves while another reads its memory
+#endif
+}
+
+// Blocks for the keys of one head, known from the shapes alone, so that a recorded call stays right while sequences grow:
+// up to three for each multiprocessor of the device, while every warp has keys.
+int blocks_per_head(const AttentionCall& call) {
+  constexpr int kBlocksWanted = 396, kMostBlocks = 8;
+  if (!has_hopper_launches()) return 1;
+  int64_t steps = call.table_width;
+  if (call.window > 0) steps = std::min<int64_t>(steps, call.window / kKeys + 2);
+  int blocks = 1;
+  while (blocks < kMostBlocks && 2 * blocks * call.sequences * call.kv_heads <= kBlocksWanted &&
+         steps >= 2 * blocks * kWarps)
+    blocks *= 2;
+  return blocks;
+}
+
+template <class T, int kHeadSize>
+void launch_cluster(const AttentionCall& call, void* stream) {
+  const int blocks = blocks_per_head(call);
+  launch("decode_cluster", decode_cluster<T, kHeadSize>,
+         LaunchShape{.grid = dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(call.kv_heads),
+                                  static_cast<unsigned>(call.sequences)),
+                     .block = kThreads,
+                     .cluster = static_cast<unsigned>(blocks)},
+         stream, call, blocks);
+}
+
+template <class T>
+void launch_head_size(const AttentionCall& call, void* stream) {
+  if (call.head_size == 64)
+    launch_cluster<T, 64>(call, stream);
+  else if (call.head_size == 128)
+    launch_cluster<T, 128>(call, stream);
+  else
+    launch_cluster<T, 256>(call, stream);
+}
+
+}  // namespace
+
+std::string_view decode_split_refusal(const AttentionCall& call) {
+  if (call.dtype != DType::kBF16 && call.dtype != DType::kF16) return "it attends in bf16 and f16";
+  if (call.head_size != 64 && call.head_size != 128 && call.head_size != 256) return "heads have 64, 128 or 256 elements";
+  if (call.heads / call.kv_heads > kMaxGroup) return "at most 8 heads share a kv head";
+  if (!heads_on_16_bytes(call)) return "heads must start on 16 bytes";
+  if (call.sequences > 65535) return "at most 65535 sequences";
+  return {};
+}
+
+void attention_decode_split(const AttentionCall& call, void* stream) {
+  if (call.dtype == DType::kBF16)
+    launch_head_size<__nv_bfloat16>(call, stream);
+  else
+    launch_head_size<__half>(call, stream);
+}
+
+}  // namespace fk::cuda

@@ -1,0 +1,76 @@
+// How kernels are launched here: each may start while the one before it drains, and waits before it reads what that one
+// wrote.
+//
+// A kernel launched with launch() must call wait_for_previous() in every thread before it touches memory that an earlier
+// kernel may write or read, and may call let_next_start() as soon as its own blocks need no more of the machine than they
+// hold. What never changes between kernels (weights) may be read before the wait: that is how a product starts to
+// stream its matrix while the norm before it still runs.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <utility>
+
+#include "backend/cuda/device/status.h"
+
+namespace fk::cuda {
+
+__device__ __forceinline__ void wait_for_previous() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+__device__ __forceinline__ void let_next_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// Whether the current device can start a kernel before the previous one has ended, and run blocks in clusters.
+bool has_hopper_launches();
+
+struct LaunchShape {
+  dim3 grid;
+  dim3 block;
+  size_t shared_bytes = 0;
+  unsigned cluster = 1;  // neighbouring blocks that run together and see each other's shared memory
+};
+
+template <class... Params, class... Args>
+void launch(std::string_view name, void (*kernel)(Params...), const LaunchShape& shape, void* stream, Args&&... args) {
+  if (shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0) return;
+  cudaLaunchAttribute attributes[2] = {};
+  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[0].val.programmaticStreamSerializationAllowed = 1;
+  attributes[1].id = cudaLaunchAttributeClusterDimension;
+  attributes[1].val.clusterDim.x = shape.cluster;
+  attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = shape.grid;
+  config.blockDim = shape.block;
+  config.dynamicSmemBytes = shape.shared_bytes;
+  config.stream = static_cast<cudaStream_t>(stream);
+  config.attrs = attributes;
+  config.numAttrs = !has_hopper_launches() ? 0 : shape.cluster > 1 ? 2 : 1;
+  check(cudaLaunchKernelEx(&config, kernel, static_cast<Params>(std::forward<Args>(args))...), name);
+}
+
+template <class... Params, class... Args>
+void launch(std::string_view name, void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared_bytes, void* stream,
+            Args&&... args) {
+  launch(name, kernel, LaunchShape{grid, block, shared_bytes}, stream, std::forward<Args>(args)...);
+}
+
+// More dynamic shared memory than the 48 KiB every kernel may have. Called once per kernel.
+template <class Kernel>
+void allow_shared_memory(std::string_view name, Kernel* kernel, size_t bytes) {
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)), name);
+}
+
+inline unsigned blocks_for(int64_t items, int64_t per_block) {
+  return static_cast<unsigned>((items + per_block - 1) / per_block);
+}
+
+}  // namespace fk::cuda

@@ -1,0 +1,18 @@
+// Turns CUDA's status codes into errors that say what failed.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <string_view>
+
+#include "core/error.h"
+
+namespace fk::cuda {
+
+inline void check(cudaError_t status, std::string_view what) {
+  if (status == cudaSuccess) return;
+  cudaGetLastError();  // a failed call leaves its code behind for the next one to find
+  throw Error("{} failed on the GPU: {} ({}).", what, cudaGetErrorString(status), cudaGetErrorName(status));
+}
+
+}  // namespace fk::cuda

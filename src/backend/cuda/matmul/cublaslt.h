@@ -1,0 +1,31 @@
+// CublasLtMatmul: one product through cuBLASLt, with the algorithm that was quickest when tried on this device.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "backend/cuda/matmul/problem.h"
+
+namespace fk::cuda {
+
+// Why cuBLASLt is not given such a product; empty when it is.
+std::string_view cublaslt_refusal(const MatmulProblem& problem, const MatmulOperands& operands);
+
+class CublasLtMatmul {
+ public:
+  explicit CublasLtMatmul(const MatmulProblem& problem);
+  ~CublasLtMatmul();
+  CublasLtMatmul(CublasLtMatmul&&) noexcept;
+  CublasLtMatmul& operator=(CublasLtMatmul&&) noexcept;
+
+  // The first run tries several algorithms, unless an earlier process has; it must not be recorded. Throws Error where
+  // cuBLASLt has none.
+  void run(const MatmulOperands& operands, void* stream);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace fk::cuda

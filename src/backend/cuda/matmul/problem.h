@@ -1,0 +1,32 @@
+// One matrix product out = x W^T + b, as its implementations see it.
+#pragma once
+
+#include <cstdint>
+
+#include "core/dtype.h"
+
+namespace fk::cuda {
+
+// x [rows, in_features] and out [rows, out_features] have rows this many elements apart; W [out_features, in_features] is
+// dense.
+struct MatmulProblem {
+  int64_t rows = 0;
+  int64_t out_features = 0;
+  int64_t in_features = 0;
+  int64_t x_stride = 0;
+  int64_t out_stride = 0;
+  DType dtype = DType::kBF16;      // of x, W and b
+  DType out_dtype = DType::kBF16;  // dtype, or f32
+  bool bias = false;
+
+  friend auto operator<=>(const MatmulProblem&, const MatmulProblem&) = default;
+};
+
+struct MatmulOperands {
+  const void* x = nullptr;
+  const void* weight = nullptr;
+  const void* bias = nullptr;
+  void* out = nullptr;
+};
+
+}  // namespace fk::cuda

@@ -1,0 +1,4 @@
+# The runtime is linked statically, so that the program starts, and says what is missing, on machines without it.
+fk_use_libraries(CUDA::cudart_static CUDA::cublasLt)
+target_link_libraries(fk_backend_cuda PUBLIC CUDA::cudart_static CUDA::cublasLt)
+target_compile_definitions(fk_backend_cuda PRIVATE FK_CUDA_ARCH="${FK_CUDA_ARCH}")

@@ -1,0 +1,107 @@
+// DeviceRuntime: what the program asks of a device beside the CPU: memory, copies, order, recorded work, time.
+//
+// A backend registers its runtime before main; nobody else knows which library drives the device. All work of a runtime
+// goes to one stream, in order. Every function throws Error where the device fails.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/tensor.h"
+
+namespace fk {
+
+// What a device is, as its driver tells.
+struct DeviceFacts {
+  std::string name;
+  std::string architecture;  // "sm_90"
+  std::string driver;        // versions: of the driver, and of the library this program was built with
+  std::string library;
+  int multiprocessors = 0;
+  uint64_t memory_bytes = 0;
+  uint64_t l2_bytes = 0;
+  int clock_mhz = 0;  // the highest
+};
+
+// What a device can do, measured.
+struct DeviceSpeeds {
+  double read_gbps = 0;           // 10^9 bytes a second, reading only
+  double copy_gbps = 0;           // reading and writing, both counted
+  double bf16_tflops = 0;         // matrix products, 10^12 operations a second
+  double f32_tflops = 0;          // multiply-adds outside the matrix units
+  double launch_us = 0;           // from one kernel's start to the next, launched one by one
+  double recorded_launch_us = 0;  // the same inside a recorded piece of work
+};
+
+// Work that was recorded once and can be run again and again, on the same memory.
+class RecordedWork {
+ public:
+  virtual ~RecordedWork() = default;
+  virtual void launch() = 0;  // in stream order
+};
+
+// A moment on the device's clock.
+class DeviceEvent {
+ public:
+  virtual ~DeviceEvent() = default;
+  virtual void record() = 0;                                      // when the stream gets here
+  virtual void wait() = 0;                                        // until the moment recorded last has come
+  virtual double elapsed_ms_since(const DeviceEvent& start) = 0;  // waits for both
+};
+
+class DeviceRuntime {
+ public:
+  virtual ~DeviceRuntime() = default;
+
+  virtual Device device() const = 0;
+  virtual const DeviceFacts& facts() const = 0;
+  virtual DeviceSpeeds measure() = 0;  // takes about a second and a few GiB
+
+  virtual size_t free_bytes() = 0;
+  virtual void* allocate(size_t size_bytes) = 0;  // throws Error with the numbers where the device has no more
+  virtual void release(void* address) noexcept = 0;
+  // Host memory the device can copy from without a detour.
+  virtual void* allocate_host(size_t size_bytes) = 0;
+  virtual void release_host(void* address) noexcept = 0;
+
+  // In stream order. The source of an upload may be changed again when the call returns, unless it is allocate_host's.
+  virtual void upload(void* to_device, const void* from, size_t size_bytes) = 0;
+  virtual void download(void* to, const void* from_device, size_t size_bytes) = 0;  // waits for it
+  virtual void copy(void* to_device, const void* from_device, size_t size_bytes) = 0;
+  virtual void fill(void* to_device, std::byte value, size_t size_bytes) = 0;
+  // Elements first, first + 1, ... of a dummy tensor; the formula is in models/dummy_weights.h.
+  virtual void fill_dummy(const View& to, uint64_t key, float offset, float scale, int64_t first) = 0;
+
+  virtual void synchronize() = 0;  // throws Error when any work before it failed
+  virtual void* stream() = 0;      // the library's own handle, for kernels
+
+  // Between the two calls work is recorded instead of run.
+  virtual void begin_recording() = 0;
+  virtual std::unique_ptr<RecordedWork> end_recording() = 0;
+  virtual void abandon_recording() noexcept = 0;
+  virtual int64_t recordings() const = 0;  // how many have ended so far
+
+  virtual std::unique_ptr<DeviceEvent> make_event() = 0;
+};
+
+// The runtime of a device that is not the CPU. Throws Error that says why there is none and what to do.
+DeviceRuntime& device_runtime(Device device);
+// Empty when device_runtime(device) would work.
+std::string device_missing(Device device);
+// How many devices of the kind there are; 0 where this build has no backend for it.
+int device_count(DeviceKind kind);
+
+// What a backend registers: opens device `index`, counts devices, or says why it cannot.
+struct DeviceDriver {
+  int (*count)() = nullptr;
+  std::string (*unavailable)(int index) = nullptr;  // empty when the device can be opened
+  std::unique_ptr<DeviceRuntime> (*open)(int index) = nullptr;
+};
+bool register_device_driver(DeviceKind kind, const DeviceDriver& driver);
+
+// Copies between any two places, waiting until the bytes have arrived. Both views are contiguous, of one spec.
+void copy_between(const View& from, const View& to);
+
+}  // namespace fk
