@@ -48,7 +48,9 @@ case "${1:-build}" in
     need cmake_package nlohmann_json nlohmann-json3-dev
     need cmake_package yaml-cpp libyaml-cpp-dev
     need header sqlite3.h libsqlite3-dev
+    need header curl/curl.h libcurl4-openssl-dev
     need cmake_package GTest libgtest-dev
+    need python_module ensurepip python3-venv  # a test runs MLflow in a virtual environment
     need python_module jsonschema python3-jsonschema  # a test reads our result files with it
     ;;
   lint)

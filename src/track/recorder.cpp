@@ -23,6 +23,7 @@ Recorder::Recorder(RecorderOptions options, Warn warn) : options_(std::move(opti
 
 Recorder::~Recorder() {
   if (started_ && !ended_) end("failed", "It ended without a result.");
+  if (mirror_) mirror_->finish();
 }
 
 void Recorder::start(RunRecord run, bool resumed) {
@@ -39,6 +40,7 @@ void Recorder::start(RunRecord run, bool resumed) {
       store_->reopen_run(run_.id);
     else
       store_->begin_run(run_);
+    mirror_ = start_mirror(*store_, run_.id, warn_);
   } catch (const std::exception& e) {
     lose_store(e.what());
   }
@@ -49,6 +51,7 @@ void Recorder::add(const Json& event) {
   if (!store_ || !started_) return;
   try {
     apply_event(*store_, run_.id, event);
+    if (mirror_) mirror_->wake();
   } catch (const std::exception& e) {
     lose_store(e.what());
   }
@@ -71,6 +74,7 @@ void Recorder::to_journal(const Json& event) {
 }
 
 void Recorder::lose_store(const std::string& why) {
+  mirror_.reset();
   store_.reset();
   bool late = !journal_ && !options_.journal.empty();
   if (late) journal_.emplace(options_.journal);
