@@ -2,12 +2,18 @@
 #include "cli/missing_parts.h"
 
 #include "core/device_runtime.h"
+#include "track/http.h"
+#include "track/store.h"
 
 namespace fk {
 
 std::vector<MissingPart> missing_parts() {
   std::vector<MissingPart> missing;
   if (std::string why = device_missing({DeviceKind::kCuda, 0}); !why.empty()) missing.push_back({"cuda", why});
+  if (std::string why = store_unavailable(); !why.empty())
+    missing.push_back({"history", why + "; install libsqlite3-dev and build again to keep them in one place"});
+  if (std::string why = http_unavailable(); !why.empty())
+    missing.push_back({"mlflow", why + "; install libcurl4-openssl-dev and build again"});
   return missing;
 }
 
