@@ -86,6 +86,8 @@ function(fk_link target)
   target_include_directories(${target} PRIVATE "${CMAKE_SOURCE_DIR}/src" "${CMAKE_SOURCE_DIR}/include")
   foreach(module IN LISTS modules)
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:${module}>)
+    get_property(libraries TARGET ${module} PROPERTY FK_LIBRARIES)  # what a module.cmake asks for
+    target_link_libraries(${target} PRIVATE ${libraries})
   endforeach()
   target_link_libraries(${target} PRIVATE fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json yaml-cpp Threads::Threads
                                           CLI11::CLI11 ${CMAKE_DL_LIBS})

@@ -20,6 +20,9 @@ has_cmake_package() {
   return 1
 }
 
+# What the compiler finds; a package that holds no CMake file is judged by its header.
+has_header() { echo "#include <$1>" | "${CXX:-g++}" -E -x c++ - >/dev/null 2>&1; }
+
 # The system's own interpreter: packages of the distribution are of no use to another one.
 has_python_module() { /usr/bin/python3 -c "import $1" 2>/dev/null; }
 
@@ -44,6 +47,7 @@ case "${1:-build}" in
     need cmake_package spdlog libspdlog-dev
     need cmake_package nlohmann_json nlohmann-json3-dev
     need cmake_package yaml-cpp libyaml-cpp-dev
+    need header sqlite3.h libsqlite3-dev
     need cmake_package GTest libgtest-dev
     need python_module jsonschema python3-jsonschema  # a test reads our result files with it
     ;;

@@ -1,0 +1,20 @@
+# What track/ needs beyond its sources. A library that is missing switches its part off by compiling a stand-in.
+function(fk_track_part folder stand_in target sentence)
+  get_target_property(sources fk_track SOURCES)
+  if(TARGET ${target})
+    list(FILTER sources EXCLUDE REGEX "/track/${stand_in}\\.cpp$")
+    target_link_libraries(fk_track PUBLIC ${target})
+    set_property(TARGET fk_track APPEND PROPERTY FK_LIBRARIES ${target})
+  else()
+    list(FILTER sources EXCLUDE REGEX "/track/${folder}/")
+    message(STATUS "${sentence}")
+  endif()
+  set_property(TARGET fk_track PROPERTY SOURCES ${sources})
+endfunction()
+
+find_package(SQLite3 QUIET)
+fk_track_part(sqlite without_sqlite SQLite::SQLite3
+  "SQLite's headers are missing (libsqlite3-dev): no history; runs go to journals that `fastkernels history import` takes.")
+if(TARGET SQLite::SQLite3)
+  fk_embed_texts(fk_track "${CMAKE_CURRENT_LIST_DIR}/sqlite/schema/*.sql" kStoreSchema)
+endif()

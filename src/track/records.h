@@ -1,0 +1,128 @@
+// What is kept of a run: plain records, as a store hands them out and takes them in.
+//
+// Times are microseconds since 1970 in UTC. A number that is unknown is absent, never zero.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/json.h"
+
+namespace fk {
+
+struct MetricPoint {
+  std::string key;
+  double value = 0;
+  int64_t step = 0;
+  int64_t time_us = 0;
+};
+
+// Where and by what a run was made. `details` is everything known, as JSON; the fields are what people filter by.
+struct Environment {
+  std::string git_commit, git_branch;
+  bool git_dirty = false;
+  std::string host;
+  std::string device;  // "cpu", "cuda:0"
+  std::string cpu_name, gpu_name, gpu_driver, cuda_version;
+  int64_t gpu_vram_mb = 0;  // 0: no GPU
+  Json details = Json::object();
+
+  const std::string& device_name() const { return device == "cpu" || gpu_name.empty() ? cpu_name : gpu_name; }
+};
+
+struct RunRecord {
+  std::string id;  // "20261115-073228-953672-1f0c9a7e": UTC with microseconds, and a random tail
+  std::string name;
+  std::string experiment = "fastkernels";
+  std::string tier;                // "kernel", "ttft", "e2e", "eval", "agent"
+  std::string mode;                // of the tier: "self-test", "single", "ur-test"; may be empty
+  std::string status = "running";  // then "finished", "failed" or "interrupted"
+  std::string error;               // the sentence of a run that failed
+  int64_t started_us = 0;
+  std::optional<int64_t> ended_us;
+  Environment environment;  // without `details` in lists
+  std::map<std::string, std::string> params, tags;
+  std::map<std::string, double> metrics;  // the newest value of each
+};
+
+// One operator of one run: what its scenarios come to.
+struct OperatorRecord {
+  std::string run_id, run_name, run_status;
+  int64_t started_us = 0;
+  std::string git_commit, device, device_name;
+  std::string op;
+  int level = 0;
+  std::string candidate;                        // identity of what was measured; "baseline" in a self-test
+  std::string source_sha256;                    // of the candidate's source among the artifacts; may be empty
+  int64_t passed = 0, failed = 0, skipped = 0;  // scenarios; skipped ones earn nothing and are no error
+  std::optional<double> speedup, low, high;     // geometric mean over those that passed, and its 99 % interval
+  std::optional<double> worst;
+  std::string worst_scenario;
+  std::optional<double> err_ratio;  // the worst of its scenarios
+
+  bool correct() const { return failed == 0 && passed > 0; }
+  bool self_test() const { return candidate == "baseline"; }
+};
+
+// One scenario of one run.
+struct KernelRecord {
+  std::string run_id;
+  int64_t started_us = 0;  // of the run
+  std::string op;
+  int level = 0;
+  std::string scenario;
+  std::vector<std::string> models;
+  int64_t tp = 1;
+  int64_t tokens = 0;  // 0: unknown
+  std::string dtype;
+  std::string candidate;
+  std::string verdict;  // "PASSED", "INCORRECT_NUMERICAL", ...
+  std::string sentence;
+  std::optional<double> err_ratio;
+  std::optional<double> baseline_ns, candidate_ns, speedup, low, high;
+  std::string speed_verdict;  // "FASTER", "SLOWER", "SAME", "UNRESOLVED"; empty where it was not timed
+  std::string invalid;        // why the timing ranks nothing
+  std::optional<double> delta, control_error;
+  std::optional<double> floor_ns, of_floor;
+  double bytes = 0, matrix_flops = 0, vector_flops = 0;
+  double seconds = 0;  // it took
+
+  bool passed() const { return verdict == "PASSED"; }
+  // The scenario says nothing against the candidate: no credit, and no error.
+  bool skipped() const { return verdict == "REFUSED" || verdict == "INVALID_TASK"; }
+};
+
+// What a scenario's row leaves out.
+struct KernelDetail {
+  Json detail;           // the whole result as in the result file, without the samples
+  Json samples;          // by launch, by pair: baseline ns, candidate ns, why the pair does not count
+  Json control_samples;  // likewise, the baseline against itself
+};
+
+// One path of one model in one `ttft` run.
+struct TtftRecord {
+  std::string run_id, run_name;
+  int64_t started_us = 0;  // of the run
+  std::string git_commit;
+  std::string path;  // "eager", "compiled", "candidate", "hf", "torch_compile"
+  std::string model, model_key, config, device, dtype;
+  int64_t threads = 0, prompt_tokens = 0, iters = 0, decode_tokens = 0;
+  std::optional<int64_t> search_iters;
+  std::optional<double> ttft_ms, ttft_ms_mean, ttft_sequential_ms;  // prefill, its mean, token by token
+  std::optional<double> tpot_ms, throughput_tps, compile_ms;
+  std::optional<double> prefill_floor_share, decode_floor_share, load_ms;
+  std::optional<int64_t> weights_bytes, peak_memory_bytes;
+  std::string note, error;
+  Json samples = Json::object();  // "prefill", "sequential", "decode": lists of ms, where known
+};
+
+struct ArtifactRecord {
+  std::string path;  // "kernels/rms_norm.cpp", "logs/rms_norm.txt", "errors/...", "results/kernels.json"
+  std::string sha256;
+  int64_t size_bytes = 0;
+};
+
+}  // namespace fk
