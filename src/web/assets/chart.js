@@ -50,9 +50,12 @@ export function redrawCharts() {
   for (const draw of drawers.values()) draw();
 }
 
+// Labels of one axis in one unit, where the format knows units.
+const tickFormat = (scale, format) => (format && format.axis ? format.axis(d3.max(scale.domain())) : format || null);
+
 export function axisLeft(svg, scale, { left, right, ticks = 5, format, title }) {
   const axis = svg.append("g").attr("class", "axis").attr("transform", `translate(${left},0)`)
-    .call(d3.axisLeft(scale).ticks(ticks).tickFormat(format || null).tickSize(-(right - left)).tickPadding(8));
+    .call(d3.axisLeft(scale).ticks(ticks).tickFormat(tickFormat(scale, format)).tickSize(-(right - left)).tickPadding(8));
   axis.select(".domain").remove();
   if (title) svg.append("text").attr("class", "axis-title").attr("x", 0).attr("y", 10).text(title);
   return axis;
@@ -60,7 +63,7 @@ export function axisLeft(svg, scale, { left, right, ticks = 5, format, title }) 
 
 export function axisBottom(svg, scale, { bottom, ticks = 6, format, title, right }) {
   const axis = svg.append("g").attr("class", "axis").attr("transform", `translate(0,${bottom})`)
-    .call(d3.axisBottom(scale).ticks(ticks).tickFormat(format || null).tickSize(4).tickPadding(6));
+    .call(d3.axisBottom(scale).ticks(ticks).tickFormat(tickFormat(scale, format)).tickSize(4).tickPadding(6));
   if (title) svg.append("text").attr("class", "axis-title").attr("x", right).attr("y", bottom + 34).attr("text-anchor", "end").text(title);
   return axis;
 }

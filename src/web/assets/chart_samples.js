@@ -4,12 +4,12 @@ import { describe } from "./tip.js";
 
 // groups: [{name, values: [{v, launch, dropped}], mark: {low, high}}]; values beyond the 99th percentile are drawn at
 // the edge, so that one stall does not flatten everything else.
-export function samplesChart(name, groups, { format, reference, title } = {}) {
-  const lane = 84;
+export function samplesChart(name, groups, { format, reference, title, slim = false } = {}) {
+  const lane = slim ? 34 : 84;  // slim: dots and the median alone
   return chart(name, 44 + groups.length * lane, draw, { label: `${name}: ${groups.map((g) => `${g.values.length} ${g.name}`).join(", ")}` });
 
   function draw(svg, width, tall) {
-    const left = Math.min(120, width * 0.28), right = width - 16, bottom = tall - 40;
+    const left = slim ? Math.min(width * 0.36, 120) : Math.min(120, width * 0.28), right = width - 16, bottom = tall - 40;
     const kept = groups.flatMap((g) => g.values.filter((d) => !d.dropped).map((d) => d.v)).sort(d3.ascending);
     const low = d3.quantile(kept, 0.005), high = d3.quantile(kept, 0.99);
     const air = (high - low || Math.abs(high) || 1) * 0.08;
@@ -23,6 +23,7 @@ export function samplesChart(name, groups, { format, reference, title } = {}) {
 
   function drawLane(group, g, x, left) {
     const values = g.values.filter((d) => !d.dropped).map((d) => d.v).sort(d3.ascending);
+    if (slim) return drawSlim(group, g, x, left, values);
     const base = 48;
     group.append("text").attr("class", "strong").attr("x", 0).attr("y", base - 8).text(g.name);
     group.append("text").attr("x", 0).attr("y", base + 8).text(`${values.length} samples`);
@@ -48,6 +49,15 @@ export function samplesChart(name, groups, { format, reference, title } = {}) {
     }
     group.append("line").attr("class", "drop").attr("x1", left).attr("x2", x.range()[1]).attr("y1", base + 32).attr("y2", base + 32);
   }
+}
+
+function drawSlim(group, g, x, left, values) {
+  const median = d3.quantile(values, 0.5);
+  group.append("text").attr("x", left - 10).attr("y", 17).attr("text-anchor", "end").attr("dominant-baseline", "central").text(g.name);
+  group.append("line").attr("class", "drop").attr("x1", left).attr("x2", x.range()[1]).attr("y1", 17).attr("y2", 17);
+  group.append("line").attr("class", "line").attr("x1", x(median)).attr("x2", x(median)).attr("y1", 8).attr("y2", 26);
+  group.selectAll("circle").data(g.values).enter().append("circle").attr("class", "dot").attr("data-mark", g.name).attr("r", 4)
+    .attr("cx", (d) => x(d.v)).attr("cy", 17).attr("opacity", 0.8);
 }
 
 // Gaussian kernel with Silverman's width, at 120 places across.

@@ -58,7 +58,7 @@ export function sweepSpace(name, sweeps, { format, title } = {}) {
         const from = project(corner, y(tick), -1.08), to = project(corner, y(tick), 1.08);
         svg.append("path").attr("class", "wire").attr("d", poly([from, to]));
         svg.append("text").attr("x", from[0] + (from[0] < to[0] ? -6 : 6)).attr("y", from[1]).attr("text-anchor", from[0] < to[0] ? "end" : "start")
-          .attr("dominant-baseline", "central").text(format(tick));
+          .attr("dominant-baseline", "central").text((format.axis ? format.axis(y.domain()[1]) : format)(tick));
       }
       svg.append("text").attr("x", 0).attr("y", 10).text(title || "");
       shown.forEach((s, run) => {

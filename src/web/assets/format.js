@@ -19,8 +19,19 @@ function scaled(x, units) {
   return `${value.toFixed(Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2)} ${unit}`;
 }
 
-export const nanoseconds = (x) => scaled(x, [[1, "ns"], [1e3, "µs"], [1e6, "ms"], [1e9, "s"]]);
-export const milliseconds = (x) => scaled(x, [[1e-6, "ns"], [1e-3, "µs"], [1, "ms"], [1e3, "s"]]);
+// A scale of times, with `axis(largest)`: one unit for all labels of an axis.
+function times(units) {
+  const format = (x) => scaled(x, units);
+  format.axis = (largest) => {
+    let [factor, unit] = units[0];
+    for (const [f, u] of units) if (largest >= 2 * f) [factor, unit] = [f, u];
+    return (x) => `${Number((x / factor).toPrecision(4))} ${unit}`;
+  };
+  return format;
+}
+
+export const nanoseconds = times([[1, "ns"], [1e3, "µs"], [1e6, "ms"], [1e9, "s"]]);
+export const milliseconds = times([[1e-6, "ns"], [1e-3, "µs"], [1, "ms"], [1e3, "s"]]);
 export const bytes = (x) => (known(x) && x < 1024 ? `${x} B` : scaled(x, [[1024, "KiB"], [1024 ** 2, "MiB"], [1024 ** 3, "GiB"]]));
 export const rate = (x, unit) => scaled(x, [[1, unit], [1e3, `k${unit}`], [1e6, `M${unit}`], [1e9, `G${unit}`], [1e12, `T${unit}`]]);
 

@@ -43,9 +43,9 @@ function grid(title, id, runs, rows, note) {
   const sorted = [...rows.filter(differs), ...rows.filter((r) => !differs(r))];
   return card(title, { flush: true, note: note || `${rows.filter(differs).length} of ${rows.length} differ.` },
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title }, h("table", { id: `compare-${id}` },
-      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, ""), runs.map((r) => h("th", { scope: "col" }, h("a", { href: runLink(r.id) }, r.name || r.id))))),
+      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, ""), runs.map((r, i) => h("th", { scope: "col", class: rows[0].number ? "number" : null }, h("a", { href: runLink(r.id) }, r.name || r.id), h("span", { class: "under" }, `${commit(r.commit, r.dirty)} · ${i ? ago(r.time_ms) : "what the others are compared with"}`))))),
       h("tbody", {}, sorted.map((row) => h("tr", {}, h("th", { scope: "row", class: differs(row) ? "differs" : null }, row.name),
-        row.cells.map((c) => h("td", { class: [row.number && "number", differs(row) && "differs", c.text === "–" && "missing"].filter(Boolean).join(" ") || null }, c.node || c.text, c.change && h("span", { class: `interval ${c.tone || ""}` }, c.change)))))))));
+        row.cells.map((c) => h("td", { class: [row.number && "number", (c.apart ?? c.key !== row.cells[0].key) && "differs", c.text === "–" && "missing"].filter(Boolean).join(" ") || null }, c.node || c.text, c.change && h("span", { class: `interval ${c.tone || ""}` }, c.change)))))))));
 }
 
 const differs = (row) => row.differs ?? row.cells.some((c) => c.key !== row.cells[0].key);
@@ -70,7 +70,7 @@ function scenarioGrid(all, runs) {
       if (!r) return { text: "–", key: null };
       const apart = base && r !== base && r.speedup && base.speedup && (r.low > base.high || r.high < base.low);
       const broke = base && r.verdict !== base.verdict;
-      return { key: r.verdict, apart: apart || broke,
+      return { key: r.verdict, apart: Boolean(apart || broke),
         node: r.verdict === "PASSED" && r.speedup ? [speedup(r.speedup), h("span", { class: "interval" }, interval(r.low, r.high))] : badge(r.verdict, r.skipped ? "" : verdictTone(r.verdict)),
         change: apart ? relative(r.speedup / base.speedup - 1) : "", tone: apart ? (r.speedup > base.speedup ? "good" : "bad") : "" };
     });
@@ -93,6 +93,10 @@ async function sourceDiff(all) {
   const [a, b] = [all[0], all[all.length - 1]].map((d) => d.artifacts.filter((x) => x.path.startsWith("kernels/")));
   const both = a.flatMap((x) => b.filter((y) => y.path === x.path).map((y) => [x, y]));
   if (!both.length) return null;
-  return Promise.all(both.map(async ([x, y]) => card(x.path, { flush: true, note: x.sha256 === y.sha256 ? "The same source in the first and the last run." : "From the first run to the last." },
-    x.sha256 === y.sha256 ? null : diffView(await sourceText(x.sha256), await sourceText(y.sha256)))));
+  const same = both.filter(([x, y]) => x.sha256 === y.sha256).map(([x]) => x.path.replace("kernels/", ""));
+  return Promise.all([
+    ...both.filter(([x, y]) => x.sha256 !== y.sha256).map(async ([x, y]) => card(x.path, { flush: true, note: "From the first run to the last." },
+      diffView(await sourceText(x.sha256), await sourceText(y.sha256)))),
+    same.length && card("Sources that are the same", { note: same.join(", ") }),
+  ]);
 }

@@ -38,9 +38,9 @@ export async function modelPage({ args: [name], query }) {
 }
 
 function best(rows) {
-  return metrics.map((m) => {
+  return metrics.slice(0, 2).map((m) => {
     const row = rows.filter((r) => r[m.key] > 0).sort((a, b) => a[m.key] - b[m.key])[0];
-    return row && [`Latest ${m.short}`, milliseconds(row[m.key]), row.path];
+    return row && [`${m.short}, newest run`, milliseconds(row[m.key]), row.path];
   });
 }
 

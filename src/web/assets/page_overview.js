@@ -28,24 +28,34 @@ function regressions(data) {
   if (!list.length)
     return card("Regressions", { note: data.series ? `None beyond noise: ${number(data.series)} scenario${data.series > 1 ? "s" : ""} with more than one run on the same device, newest against the best of the last ${data.window}.` :
       "Nothing to compare yet: no scenario was measured twice on one device." });
+  // Scenarios that changed between the same two runs are one story.
+  const stories = d3.nest().key((r) => JSON.stringify([r.op, r.kind, r.device_name, r.good_run, r.bad_run])).entries(list).map((e) => e.values);
   return card(list.length === 1 ? "1 regression" : `${list.length} regressions`, { flush: true, alarm: true, id: "regressions",
-    note: "Newest run against the best of the last " + data.window + ", where their 99 % intervals do not meet." },
-    h("ul", { class: "alerts" }, list.slice(0, 20).map(alert)),
-    list.length > 20 && h("p", { class: "more" }, `and ${list.length - 20} more; the pages of their operators show them`));
+    note: `Newest run against the best of the last ${data.window}, where their 99 % intervals do not meet.` },
+    h("ul", { class: "alerts" }, stories.map(story)));
 }
 
-function alert(r) {
+function story(list) {
+  const r = list[0];
   const broken = r.kind === "incorrect";
-  const range = r.good_commit || r.bad_commit
-    ? [" between ", h("a", { href: runLink(r.good_run) }, h("code", {}, commit(r.good_commit))), " and ", h("a", { href: runLink(r.bad_run) }, h("code", {}, commit(r.bad_commit)))]
-    : [" between ", h("a", { href: runLink(r.good_run) }, "the last good run"), " and ", h("a", { href: runLink(r.bad_run) }, "the first bad one")];
+  const falls = list.map((x) => Math.round(100 * (1 - x.after / x.before)));
+  const [least, most] = [Math.min(...falls), Math.max(...falls)];
+  const one = (x) => (broken ? x.verdict : `${speedup(x.before)} (${interval(x.before_low, x.before_high)}) → ${speedup(x.after)} (${interval(x.after_low, x.after_high)})`);
   return h("li", { "data-regression": r.op },
-    broken ? badge(r.verdict, "bad") : badge(`−${Math.round(100 * (1 - r.after / r.before))} %`, "bad"),
-    h("span", {}, h("a", { class: "what", href: operatorLink(r.op) }, r.op), " ", h("span", { class: "muted" }, r.scenario)),
+    broken ? badge(r.verdict, "bad") : badge(least === most ? `−${most} %` : `−${least} to −${most} %`, "bad"),
+    h("span", {}, h("a", { class: "what", href: operatorLink(r.op) }, r.op), " ", h("span", { class: "muted" }, list.length === 1 ? r.scenario : `in ${list.length} scenarios`)),
     h("a", { href: link("compare", [], { runs: `${r.good_run},${r.latest_run}` }), class: "nowrap" }, "compare"),
-    h("span", { class: "sentence" },
-      broken ? "passed before, does not now; it broke" : [`${speedup(r.before)} (${interval(r.before_low, r.before_high)}) fell to ${speedup(r.after)} (${interval(r.after_low, r.after_high)})`],
-      range, r.device_name ? ` on ${r.device_name}` : "", r.candidate_changed ? "; the candidate changed in between" : "; the same candidate"));
+    h("span", { class: "sentence" }, broken ? "Passed before, does not now; it broke " : "Slower ", range(r), r.device_name ? ` on ${r.device_name}` : "",
+      r.candidate_changed ? "; the candidate changed in between." : "; the candidate is the same."),
+    h("details", { open: list.length === 1 || null }, h("summary", {}, list.length === 1 ? "Before and after" : `${list.length} scenarios`),
+      h("ul", {}, list.map((x) => h("li", {}, h("span", {}, x.scenario), h("span", {}, one(x)))))));
+}
+
+function range(r) {
+  const to = (run, hash, text) => h("a", { href: runLink(run) }, hash ? h("code", {}, commit(hash)) : text);
+  if (r.good_commit && r.good_commit === r.bad_commit)
+    return ["within commit ", h("code", {}, commit(r.good_commit)), ", between ", to(r.good_run, "", "this run"), " and ", to(r.bad_run, "", "this one")];
+  return ["between ", to(r.good_run, r.good_commit, "the last good run"), " and ", to(r.bad_run, r.bad_commit, "the first bad one")];
 }
 
 export function bestTable(best) {

@@ -9,7 +9,7 @@ import { kernelTable } from "./kernel_table.js";
 import { environment, runFigures, runHead } from "./page_run.js";
 import { pngUrl, standaloneSvg } from "./save.js";
 import { scenarioCard } from "./scenario_detail.js";
-import { ttftBars, ttftSamples } from "./ttft_charts.js";
+import { ttftBars } from "./ttft_charts.js";
 import { ttftTable } from "./ttft_table.js";
 
 export async function reportPage({ args: [id], query }) {
@@ -22,7 +22,7 @@ export async function reportPage({ args: [id], query }) {
     runHead(run),
     run.error && card("It failed", { alarm: true }, h("p", {}, run.error)),
     runFigures(data),
-    ttft.length ? [ttftBars(ttft), card("Results", { flush: true }, ttftTable("ttft", ttft, { ofRun: true }).element), ttftSamples(ttft)] : null,
+    ttft.length ? [ttftBars(ttft), card("Results", { flush: true }, ttftTable("ttft", ttft, { ofRun: true }).element)] : null,
     operators.map((name) => operatorSection(name, run, results.filter((r) => r.op === name))),
     at ? await scenarioCard(run, at) : await Promise.all(operators.map((name) => results.find((r) => r.op === name && r.speedup)).filter(Boolean).map((r) => scenarioCard(run, r))),
     h("div", { class: "grid" }, card("Parameters", {}, facts(Object.entries(run.params))), card("Environment", {}, environment(run))),

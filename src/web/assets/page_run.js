@@ -8,7 +8,7 @@ import { kernelTable } from "./kernel_table.js";
 import { actionsFor } from "./run_actions.js";
 import { scenarioCard } from "./scenario_detail.js";
 import { table } from "./table.js";
-import { ttftBars, ttftSamples } from "./ttft_charts.js";
+import { ttftBars } from "./ttft_charts.js";
 import { ttftTable } from "./ttft_table.js";
 
 export async function runPage({ args: [id], query }) {
@@ -22,7 +22,7 @@ export async function runPage({ args: [id], query }) {
     runFigures(data),
     data.results.length ? resultsCard(data, at) : null,
     at ? await scenarioCard(run, at) : null,
-    data.ttft.length ? [ttftBars(data.ttft), card("Results", { flush: true }, ttftTable("ttft", data.ttft, { ofRun: true }).element), ttftSamples(data.ttft)] : null,
+    data.ttft.length ? [ttftBars(data.ttft), card("Results", { flush: true }, ttftTable("ttft", data.ttft, { ofRun: true }).element)] : null,
     !data.results.length && !data.ttft.length && card("Results", {}, run.status === "running"
       ? empty("Nothing measured yet", "The first result appears here as soon as it is there.")
       : empty("No results", "This run ended before its first result, or kept figures only.")),
@@ -50,7 +50,9 @@ export function runFigures(data) {
     m.avg_speedup !== undefined && ["Speed-up", speedup(m.avg_speedup), "geometric mean"],
     data.results.length && ["Scenarios passed", `${passed} / ${passed + failed}`, "", failed ? "bad" : ""],
     worst && ["Worst", speedup(worst.speedup), worst.scenario],
-    ...["ttft_ms", "tpot_ms", "tokens_per_second"].map((k) => m[k] !== undefined && [k.replace(/_/g, " "), number(m[k])]),
+    m.ttft_ms !== undefined && ["TTFT", milliseconds(m.ttft_ms)],
+    m.tpot_ms !== undefined && ["TPOT", milliseconds(m.tpot_ms)],
+    m.tokens_per_second !== undefined && ["Tokens per second", number(m.tokens_per_second)],
   ]);
 }
 

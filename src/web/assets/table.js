@@ -5,7 +5,7 @@ import { parse, update } from "./router.js";
 const kPage = 100;
 
 // columns: {key, title, value(row), cell(row), number, sortable, class}; `name` separates tables of one page.
-export function table(name, columns, rows, { text, rowClass, sort, flush = true, caption, kSteps = kPage } = {}) {
+export function table(name, columns, rows, { text, rowClass, sort, flush = true, tall = false, caption, kSteps = kPage } = {}) {
   const query = parse().query;
   let [by, direction] = (query.get(`${name}.sort`) || sort || "").split(":");
   let words = query.get(`${name}.q`) || "";
@@ -63,7 +63,7 @@ export function table(name, columns, rows, { text, rowClass, sort, flush = true,
     },
   });
   const element = h("div", { class: flush ? "" : "inset" },
-    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption || name },
+    h("div", { class: tall ? "scroll tall" : "scroll", tabindex: "0", role: "region", "aria-label": caption || name },
       h("table", { id: `table-${name}` }, h("thead", {}, head), body)), more);
   draw();
   return { element, filter, count, redraw: draw };
