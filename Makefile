@@ -27,6 +27,7 @@ deps:
 	@tools/install_deps.sh build
 
 test: $(build)/build.ninja
+	@tools/install_deps.sh test
 	cmake --build $(build) -j $(JOBS)
 	ctest --test-dir $(build) -j $(JOBS) --output-on-failure -L fast
 	ctest --test-dir $(build) -j $(JOBS) --output-on-failure -LE fast

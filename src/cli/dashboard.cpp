@@ -26,7 +26,8 @@ class Dashboard final : public Verb {
     app.add_option("--host", options_.host, "Address to listen on; others than this machine's own need a token")
         ->type_name("HOST")
         ->capture_default_str();
-    app.add_option("--token", options_.token, "Token that other hosts must give [drawn and printed]")->type_name("TEXT");
+    app.add_option("--token", options_.token, "Token that other hosts must give [drawn and printed]")
+        ->type_name("TEXT");
     app.add_option("--out", out_, "Write one self-contained file instead of serving")->type_name("FILE.html");
     app.add_option("--runs", runs_, "Newest runs that the file holds in full")
         ->check(CLI::Range(1, 100000).description(""))

@@ -43,8 +43,15 @@ class Report final : public Verb {
     };
     keep(path, page);
     if (svg_ || png_) {
+      std::vector<ChartFile> charts;
+      try {
+        charts = draw_charts(path, id, png_);
+      } catch (const Error&) {
+        files.print(common);  // the page is there all the same
+        throw;
+      }
       std::filesystem::path stem = std::filesystem::path(path).replace_extension();
-      for (const ChartFile& chart : draw_charts(path, id, png_)) {
+      for (const ChartFile& chart : charts) {
         std::string name = fmt::format("{}-{}", stem.string(), chart.name);
         if (svg_) keep(name + ".svg", chart.svg);
         if (png_) keep(name + ".png", chart.png);

@@ -18,7 +18,8 @@ void write_file(const std::string& path, std::string_view bytes) {
     if (!file) {
       int error = errno;
       std::remove(next.c_str());
-      throw Error("{} cannot be written ({}); name a file in a folder that exists and has room.", path, strerror(error));
+      throw Error("{} cannot be written ({}); name a file in a folder that exists and has room.", path,
+                  strerror(error));
     }
   }
   if (std::rename(next.c_str(), path.c_str()) != 0)

@@ -17,7 +17,7 @@ struct Asked {
 };
 
 struct AccessRules {
-  std::string bound_host;    // as given with --host
+  std::string bound_host;  // as given with --host
   int port = 0;
   std::string access_token;  // empty: the server is for this machine alone
   std::string action_token;  // what our own page sends with an action

@@ -10,8 +10,8 @@
 namespace fk {
 namespace {
 
-constexpr int kMostRuns = 20'000;         // in one list; `fastkernels history` reads the rest
-constexpr int kMostHistory = 1'000;       // runs of one operator or model
+constexpr int kMostRuns = 20'000;          // in one list; `fastkernels history` reads the rest
+constexpr int kMostHistory = 1'000;        // runs of one operator or model
 constexpr size_t kMostText = 1024 * 1024;  // of a file shown on a page; a download is whole
 
 RunQuery newest(int runs) {
@@ -103,6 +103,7 @@ std::optional<Json> run_page_json(StoreReader& store, const std::string& run_id)
 
 std::optional<Json> samples_json(StoreReader& store, const std::string& run_id, const std::string& op,
                                  const std::string& scenario) {
+  if (!store.run(run_id)) return std::nullopt;
   std::optional<KernelDetail> d = store.kernel_detail(run_id, op, scenario);
   if (!d) return std::nullopt;
   return Json{{"detail", d->detail}, {"samples", d->samples}, {"control_samples", d->control_samples}};

@@ -19,7 +19,8 @@ std::string find_browser() {
   for (const char* name : {"chromium", "chromium-browser", "google-chrome"})
     if (auto path = find_program(name)) return *path;
   throw Error(
-      "Charts as files need Chromium, which is not on the PATH; install it (apt-get install chromium), or open the report "
+      "Charts as files need Chromium, which is not on the PATH; install it (apt-get install chromium), or open the "
+      "report "
       "and save a chart with the button beside it.");
 }
 
@@ -75,8 +76,8 @@ std::string from_base64(std::string_view text) {
 std::vector<ChartFile> draw_charts(const std::string& report_path, const std::string& run_id, bool png) {
   std::string browser = find_browser();
   Profile profile;
-  std::string url = fmt::format("file://{}#/export/{}{}", fs::absolute(report_path).string(), url_part(run_id),
-                                png ? "?png=1" : "");
+  std::string url =
+      fmt::format("file://{}#/export/{}{}", fs::absolute(report_path).string(), url_part(run_id), png ? "?png=1" : "");
   std::vector<std::string> command = {browser,
                                       "--headless",
                                       "--disable-gpu",

@@ -12,7 +12,7 @@
 namespace fk {
 namespace {
 
-constexpr int kRunsWithSamples = 10;      // samples are most of a run's size
+constexpr int kRunsWithSamples = 10;       // samples are most of a run's size
 constexpr int64_t kMostArtifact = 262144;  // larger files stay where they are
 
 class Carried {

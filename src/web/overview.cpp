@@ -11,6 +11,7 @@ namespace {
 
 constexpr int kLatestRuns = 50;
 constexpr int kTrendRuns = 30;
+constexpr int kModelRuns = 5;  // a path that none of them has is no longer news
 
 RunQuery newest(int runs) {
   RunQuery query;
@@ -86,8 +87,8 @@ void sort_regressions(Json& list) {
 }
 
 Json best_json(const OperatorName& name, const std::vector<OperatorRecord>& history, const OperatorRecord* best) {
-  Json row = {{"op", name.op}, {"level", name.level}, {"runs", name.runs}, {"speedup", nullptr}, {"low", nullptr},
-              {"high", nullptr}, {"run_id", ""}, {"time_ms", nullptr}, {"commit", ""}};
+  Json row = {{"op", name.op},   {"level", name.level}, {"runs", name.runs},  {"speedup", nullptr}, {"low", nullptr},
+              {"high", nullptr}, {"run_id", ""},        {"time_ms", nullptr}, {"commit", ""}};
   if (best != nullptr) {
     Json b = operator_json(*best);
     for (const char* key : {"speedup", "low", "high", "run_id", "time_ms", "commit"}) row[key] = b[key];
@@ -108,9 +109,16 @@ Json best_json(const OperatorName& name, const std::vector<OperatorRecord>& hist
 Json models_json(StoreReader& store) {
   Json list = Json::array();
   for (const ModelName& name : store.ttft_models()) {
-    std::map<std::string, bool> seen;  // by path: only its newest result
-    for (const TtftRecord& t : store.ttft_history(name.model, newest(5))) {
-      if (std::exchange(seen[t.path], true)) continue;
+    // By path: of its newest run the result with the largest search budget.
+    std::map<std::string, TtftRecord> shown;
+    for (TtftRecord& t : store.ttft_history(name.model, newest(kModelRuns))) {
+      auto known = shown.find(t.path);
+      if (known == shown.end())
+        shown.emplace(t.path, std::move(t));
+      else if (known->second.run_id == t.run_id && known->second.search_iters < t.search_iters)
+        known->second = std::move(t);
+    }
+    for (const auto& [path, t] : shown) {
       Json row = ttft_json(t);
       row.erase("samples");
       list.push_back(std::move(row));
@@ -136,14 +144,10 @@ Json overview_json(StoreReader& store) {
   sort_regressions(regressions.list);
   Json runs = Json::array();
   for (const RunRecord& run : store.runs(newest(kLatestRuns))) runs.push_back(run_json(run));
-  return {{"database", store.path()},
-          {"runs_total", store.count_runs(everything)},
-          {"window", kRegressionWindow},
-          {"series", regressions.series},
-          {"regressions", regressions.list},
-          {"best", best},
-          {"models", models_json(store)},
-          {"runs", runs}};
+  return {{"database", store.path()},        {"runs_total", store.count_runs(everything)},
+          {"window", kRegressionWindow},     {"series", regressions.series},
+          {"regressions", regressions.list}, {"best", best},
+          {"models", models_json(store)},    {"runs", runs}};
 }
 
 }  // namespace fk

@@ -21,7 +21,8 @@ constexpr std::string_view kStyles[] = {"base.css", "layout.css", "table.css", "
 
 std::string filled(std::string_view head, std::string_view body) {
   std::string page(find_asset("index.html")->text);
-  for (auto [place, text] : {std::pair<std::string_view, std::string_view>{"<!--fk:head-->", head}, {"<!--fk:body-->", body}}) {
+  for (auto [place, text] :
+       {std::pair<std::string_view, std::string_view>{"<!--fk:head-->", head}, {"<!--fk:body-->", body}}) {
     size_t at = page.find(place);
     FK_CHECK(at != std::string::npos);
     page.replace(at, place.size(), text);
@@ -71,7 +72,8 @@ std::optional<Asset> find_asset(std::string_view name) {
 
 std::string served_page(std::string_view action_token) {
   std::string head;
-  if (!action_token.empty()) head = fmt::format("<meta name=\"fk-token\" content=\"{}\">\n", html_escaped(action_token));
+  if (!action_token.empty())
+    head = fmt::format("<meta name=\"fk-token\" content=\"{}\">\n", html_escaped(action_token));
   for (std::string_view style : kStyles) head += fmt::format("<link rel=\"stylesheet\" href=\"/assets/{}\">\n", style);
   head += "<link rel=\"icon\" href=\"data:,\">\n<script src=\"/assets/theme.js\"></script>";
   return filled(head,
@@ -83,12 +85,13 @@ std::string offline_page(const Json& data) {
   std::string nonce = random_token();
   std::string head = fmt::format(
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'nonce-{0}'; "
-      "style-src 'nonce-{0}'; img-src data:; base-uri 'none'; form-action 'none'\">\n<link rel=\"icon\" href=\"data:,\">\n",
+      "style-src 'nonce-{0}'; img-src data:; base-uri 'none'; form-action 'none'\">\n<link rel=\"icon\" "
+      "href=\"data:,\">\n",
       nonce);
   for (std::string_view style : kStyles)
     head += fmt::format("<style nonce=\"{}\">\n{}</style>\n", nonce, find_asset(style)->text);
-  head += fmt::format("<script nonce=\"{0}\">{1}</script>\n<script nonce=\"{0}\" type=\"importmap\">{2}</script>", nonce,
-                      find_asset("theme.js")->text, import_map());
+  head += fmt::format("<script nonce=\"{0}\">{1}</script>\n<script nonce=\"{0}\" type=\"importmap\">{2}</script>",
+                      nonce, find_asset("theme.js")->text, import_map());
   std::string body = fmt::format(
       "<script id=\"fk-data\" type=\"application/json\">{1}</script>\n<script nonce=\"{0}\">{2}</script>\n"
       "<script nonce=\"{0}\" type=\"module\">import \"fk/main.js\";</script>",

@@ -25,8 +25,8 @@ struct Regression {
   SeriesPoint last_good, first_bad;  // neighbours among the runs: the change lies between their commits
 };
 
-// `newest_first`: the runs of one scenario on one device. Slower: the newest interval lies wholly below that of the best
-// run before it, by more than either run calls noise; good is then every run whose interval meets the best one's.
+// `newest_first`: the runs of one scenario on one device. Slower: the newest interval lies wholly below that of the
+// best run before it, by more than either run calls noise; good is then every run whose interval meets the best one's.
 std::optional<Regression> find_regression(const std::vector<SeriesPoint>& newest_first);
 
 }  // namespace fk

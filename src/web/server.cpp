@@ -53,10 +53,20 @@ class DashboardServer {
             request.get_header_value("X-Fastkernels-Token"), request.get_param_value("token")};
   }
 
+  // Not set_content(): where the browser would take it, httplib packs that with brotli at its slowest, four seconds a
+  // megabyte, for a way through this machine's memory.
+  static void send(Response& response, std::string text, std::string_view type) {
+    size_t size = text.size();
+    if (size == 0) return response.set_content("", std::string(type));  // a provider must have something to provide
+    response.set_content_provider(size, std::string(type),
+                                  [kept = std::move(text)](size_t offset, size_t length, httplib::DataSink& sink) {
+                                    return sink.write(kept.data() + offset, length);
+                                  });
+  }
   static void answer(Response& response, const Json& json, int status = 200) {
     response.status = status;
     response.set_header("Cache-Control", "no-store");
-    response.set_content(page_json(json), "application/json");
+    send(response, page_json(json), "application/json");
   }
   static void refuse(Response& response, int status, const std::string& sentence) {
     answer(response, {{"error", sentence}}, status);
@@ -89,7 +99,7 @@ class DashboardServer {
     });
     server_.Get("/", [this](const Request&, Response& r) {
       r.set_header("Cache-Control", "no-store");
-      r.set_content(served_page(rules_.action_token), "text/html; charset=utf-8");
+      send(r, served_page(rules_.action_token), "text/html; charset=utf-8");
     });
     server_.Get(R"(/assets/([\w.-]+))", [](const Request& q, Response& r) { asset(q, r); });
     server_.Get(R"(/artifact/([^/]+)/(.+))", [this](const Request& q, Response& r) { artifact(q, r); });
@@ -106,15 +116,17 @@ class DashboardServer {
   httplib::Server::HandlerResponse before(const Request& request, Response& response) {
     constexpr auto kDone = httplib::Server::HandlerResponse::Handled;
     switch (may_read(rules_, asked(request))) {
-      case Access::kAllowed: return httplib::Server::HandlerResponse::Unhandled;
+      case Access::kAllowed:
+        return httplib::Server::HandlerResponse::Unhandled;
       case Access::kRefused:
-        refuse(response, 403, rules_.access_token.empty()
-                                  ? "Open the dashboard by the address it printed; it answers to localhost only."
-                                  : "Open the dashboard by the address it printed, with its token.");
+        refuse(response, 403,
+               rules_.access_token.empty()
+                   ? "Open the dashboard by the address it printed; it answers to localhost only."
+                   : "Open the dashboard by the address it printed, with its token.");
         return kDone;
       case Access::kSetCookie:
-        response.set_header("Set-Cookie", fmt::format("{}={}; HttpOnly; SameSite=Strict; Path=/", kCookie,
-                                                      rules_.access_token));
+        response.set_header("Set-Cookie",
+                            fmt::format("{}={}; HttpOnly; SameSite=Strict; Path=/", kCookie, rules_.access_token));
         response.set_redirect("/");  // the token leaves the address bar
         return kDone;
     }
@@ -125,17 +137,19 @@ class DashboardServer {
     std::optional<Asset> found = find_asset(request.matches[1].str());
     if (!found) return refuse(response, 404, "There is no such part of the page.");
     response.set_header("Cache-Control", "no-cache");
-    response.set_content(found->text.data(), found->text.size(), std::string(found->type).c_str());
+    send(response, std::string(found->text), found->type);
   }
 
   void artifact(const Request& request, Response& response) {
     std::lock_guard lock(mutex_);
-    for (const ArtifactRecord& a : store_->artifacts(request.matches[1].str())) {
+    std::string run = request.matches[1].str();
+    if (!store_->run(run)) return refuse(response, 404, "There is no such run.");
+    for (const ArtifactRecord& a : store_->artifacts(run)) {
       if (a.path != request.matches[2].str()) continue;
       std::string name = a.path.substr(a.path.rfind('/') + 1);
       // A type no browser shows, so that a file of a candidate can never run as a page of ours.
       response.set_header("Content-Disposition", "attachment; filename*=UTF-8''" + url_part(name));
-      response.set_content(store_->artifact(a.sha256), "application/octet-stream");
+      send(response, store_->artifact(a.sha256), "application/octet-stream");
       return;
     }
     refuse(response, 404, "This run has no such file.");
@@ -143,14 +157,15 @@ class DashboardServer {
 
   void act(const Request& request, Response& response) {
     if (!writable_) return refuse(response, 403, "The history can only be read here.");
-    if (!may_act(rules_, asked(request))) return refuse(response, 403, "Actions need the token of the dashboard's own page; load it again.");
+    if (!may_act(rules_, asked(request)))
+      return refuse(response, 403, "Actions need the token of the dashboard's own page; load it again.");
     std::lock_guard lock(mutex_);
     std::string run = request.matches[1].str();
     if (!writable_->run(run)) return refuse(response, 404, "There is no such run.");
     if (request.matches[2].str() == "delete") {
       writable_->remove_run(run);
     } else {
-      Json body = parse_json(request.body, "The note");
+      Json body = Json::parse(request.body, nullptr, false);
       if (!body.is_object() || !body.contains("text") || !body["text"].is_string())
         return refuse(response, 400, "A note is an object with a text.");
       writable_->set_tags(run, {{"note", body["text"].get<std::string>()}});

@@ -13,8 +13,8 @@ constexpr int64_t kHourUs = 3'600'000'000;
 struct Operator {
   const char* name;
   int level;
-  double bytes, flops;      // of one token
-  double start, per_run;    // speed-up, and how it grows
+  double bytes, flops;    // of one token
+  double start, per_run;  // speed-up, and how it grows
   double floor_share;
 };
 
@@ -67,7 +67,8 @@ class Maker {
   }
 
   void kernel_result(const RunRecord& run, const Operator& op, const std::string& model, int tokens, double speedup,
-                     const std::string& candidate, int samples, const std::string& verdict, const std::string& sentence) {
+                     const std::string& candidate, int samples, const std::string& verdict,
+                     const std::string& sentence) {
     KernelRecord k;
     k.run_id = run.id;
     k.started_us = run.started_us;
@@ -85,9 +86,13 @@ class Maker {
     k.seconds = 1.7;
     KernelDetail d;
     d.samples = d.control_samples = Json::array();
-    d.detail = {{"explanation", fmt::format("{} {}: at least {:.3f} MB moved.\n  Achieved what it achieved.\n", k.op, k.scenario, k.bytes * 1e-6)},
-                {"judgement", {{"sentence", "31 calls, 33 tensors and 499712 elements compared."}}},
-                {"timing", {{"protections", {{{"name", "landlock"}, {"on", true}, {"why", ""}}, {{"name", "seccomp"}, {"on", true}, {"why", ""}}}}}}};
+    d.detail = {
+        {"explanation", fmt::format("{} {}: at least {:.3f} MB moved.\n  Achieved what it achieved.\n", k.op,
+                                    k.scenario, k.bytes * 1e-6)},
+        {"judgement", {{"sentence", "31 calls, 33 tensors and 499712 elements compared."}}},
+        {"timing",
+         {{"protections",
+           {{{"name", "landlock"}, {"on", true}, {"why", ""}}, {{"name", "seccomp"}, {"on", true}, {"why", ""}}}}}}};
     k.err_ratio = verdict == "INCORRECT_NUMERICAL" ? 37.5 : 0.2 + 0.1 * (tokens % 5) + 0.05 * noise(0.3);
     if (k.passed()) {
       k.floor_ns = k.bytes / 30 + k.vector_flops / 200 + k.matrix_flops / 2000;
@@ -106,7 +111,8 @@ class Maker {
           Json pairs = Json::array();
           double shift = noise(0.01);
           for (int i = 0; i < samples / 10; ++i) {
-            double a = *k.baseline_ns * shift * noise(0.03), b = (control ? *k.baseline_ns : *k.candidate_ns) * shift * noise(0.03);
+            double a = *k.baseline_ns * shift * noise(0.03),
+                   b = (control ? *k.baseline_ns : *k.candidate_ns) * shift * noise(0.03);
             pairs.push_back({a, b, i == 3 && launch == 2 ? "preempted" : ""});
           }
           list->push_back(std::move(pairs));
@@ -118,8 +124,8 @@ class Maker {
     store_.add_kernel_result(k, d);
   }
 
-  void finish(const RunRecord& run, const std::map<std::string, double>& metrics, const std::string& status = "finished",
-              const std::string& error = "") {
+  void finish(const RunRecord& run, const std::map<std::string, double>& metrics,
+              const std::string& status = "finished", const std::string& error = "") {
     std::vector<MetricPoint> points;
     for (const auto& [key, value] : metrics) points.push_back({key, value, 0, run.started_us});
     store_.log_metrics(run.id, points);
@@ -134,7 +140,8 @@ class Maker {
 };
 
 std::string source_text(const std::string& op, int version) {
-  return fmt::format(R"(// A candidate for {0}, version {1}.
+  return fmt::format(
+      R"(// A candidate for {0}, version {1}.
 #include <fastkernels/candidate.h>
 
 #include <cmath>
@@ -155,8 +162,8 @@ float sum_of_squares(const float* x, int64_t n) {{
 
 const char* kName = "{0}";
 )",
-                     op, version, version % 2 == 0 ? 8 : 16,
-                     version > 1 ? "(sums[0] + sums[1]) + (sums[2] + sums[3])" : "sums[0] + sums[1] + sums[2] + sums[3]");
+      op, version, version % 2 == 0 ? 8 : 16,
+      version > 1 ? "(sums[0] + sums[1]) + (sums[2] + sums[3])" : "sums[0] + sums[1] + sums[2] + sums[3]");
 }
 
 void kernel_run(Maker& make, const SampleHistory& what, int number, int64_t started_us) {
@@ -178,13 +185,15 @@ void kernel_run(Maker& make, const SampleHistory& what, int number, int64_t star
       for (int tokens : kTokens) {
         double speedup = level * (1 + 0.06 * std::log2(1 + tokens) / 9) * make.noise(0.006);
         bool wrong = broke && tokens == 512;
-        make.kernel_result(run, op, model, tokens, speedup, candidate, number >= what.runs - 3 ? what.samples : 0,
-                           wrong ? "INCORRECT_NUMERICAL" : "PASSED",
-                           wrong ? "Element [3, 17] is 0.25 and should be 0.125; the error is 37.5 times what is allowed." : "");
+        make.kernel_result(
+            run, op, model, tokens, speedup, candidate, number >= what.runs - 3 ? what.samples : 0,
+            wrong ? "INCORRECT_NUMERICAL" : "PASSED",
+            wrong ? "Element [3, 17] is 0.25 and should be 0.125; the error is 37.5 times what is allowed." : "");
         wrong ? ++failed : ++passed;
         if (!wrong) sum += std::log(speedup), ++count;
       }
-    ArtifactRecord source = make.store().add_artifact(run.id, fmt::format("kernels/{}.cpp", op.name), source_text(op.name, version));
+    ArtifactRecord source =
+        make.store().add_artifact(run.id, fmt::format("kernels/{}.cpp", op.name), source_text(op.name, version));
     for (OperatorRecord& o : make.store().operator_results(run.id))
       if (o.op == op.name) {
         o.source_sha256 = source.sha256;
@@ -197,7 +206,8 @@ void kernel_run(Maker& make, const SampleHistory& what, int number, int64_t star
   metrics["avg_speedup"] = std::exp(logs / static_cast<double>(std::size(kOperators)));
   metrics["total_passed"] = passed;
   metrics["total_failed"] = failed;
-  make.finish(run, metrics, failed ? "failed" : "finished", failed ? "3 scenarios of softmax are wrong; `fastkernels kernels --explain` shows where." : "");
+  make.finish(run, metrics, failed ? "failed" : "finished",
+              failed ? "3 scenarios of softmax are wrong; `fastkernels kernels --explain` shows where." : "");
 }
 
 void ttft_run(Maker& make, int number, int64_t started_us) {
@@ -255,7 +265,8 @@ void hostile_run(Maker& make, int64_t started_us) {
   make.kernel_result(run, op, "<b>model</b>", 8, 0.99, kHostileName, 20, "PASSED", "");
   make.kernel_result(run, op, "<b>model</b>", 32, 0, kHostileName, 0, "BUILD_ERROR", "</td><script>alert(3)</script>");
   make.store().add_artifact(run.id, "kernels/<script>.cpp", "// </script><script>alert(4)</script>\nint main() {}\n");
-  make.finish(run, {{"avg_speedup", 0.99}, {"total_passed", 1}, {"total_failed", 1}}, "failed", "</p><script>alert(5)</script>");
+  make.finish(run, {{"avg_speedup", 0.99}, {"total_passed", 1}, {"total_failed", 1}}, "failed",
+              "</p><script>alert(5)</script>");
 }
 
 }  // namespace

@@ -8,10 +8,10 @@ namespace fk {
 inline constexpr const char* kHostileName = "<script>alert('fk')</script>";
 
 struct SampleHistory {
-  int runs = 24;         // kernel runs, an hour apart
-  bool hostile = true;   // one run whose name, note, sentence and file try to be markup
-  bool models = true;    // `ttft` runs with sweeps and a failure
-  int samples = 60;      // pairs of each result; 0: none
+  int runs = 24;        // kernel runs, an hour apart
+  bool hostile = true;  // one run whose name, note, sentence and file try to be markup
+  bool models = true;   // `ttft` runs with sweeps and a failure
+  int samples = 60;     // pairs of each result; 0: none
 };
 
 // Runs end at `now_us`. Deterministic: the same numbers every time.

@@ -52,6 +52,7 @@ class Browser:
         finally:
             self.driver.terminate()
             self.driver.wait()
+            self.driver.stdout.close()
             shutil.rmtree(self.profile, ignore_errors=True)
 
     def open(self, url):

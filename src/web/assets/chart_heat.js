@@ -26,7 +26,7 @@ export function heatMap(name, results, { open } = {}) {
 
   function draw(svg, width) {
     const longest = d3.max(rows, (r) => r.length) || 1;
-    const left = Math.min(width * 0.42, longest * 6.4 + 14);
+    const left = Math.min(width * 0.42, longest * kCharacter + 14);
     const x = d3.scaleBand().domain(columns).range([left, width]).paddingInner(0.02);
     const most = Math.max(0.15, d3.max(cells, (c) => Math.abs(Math.log(c.r.speedup || 1))) || 0);
     const colour = (s) => {
@@ -34,9 +34,9 @@ export function heatMap(name, results, { open } = {}) {
       return t >= 0 ? d3.interpolateRgb("#eceff4", "#2460c4")(t ** 0.8) : d3.interpolateRgb("#f3efe9", "#c2590c")((-t) ** 0.8);
     };
     svg.selectAll(".row").data(rows).enter().append("text").attr("x", left - 10).attr("text-anchor", "end")
-      .attr("y", (d, i) => 26 + (i + 0.5) * rowHeight).attr("dominant-baseline", "central").text((d) => shorten(d, left / 6.2));
+      .attr("y", (d, i) => 26 + (i + 0.5) * rowHeight).attr("dominant-baseline", "central").text((d) => shorten(d, (left - 12) / kCharacter));
     svg.selectAll(".column").data(columns).enter().append("text").attr("text-anchor", "middle")
-      .attr("x", (d) => x(d) + x.bandwidth() / 2).attr("y", 14).text((d) => shorten(d, x.bandwidth() / 6.2));
+      .attr("x", (d) => x(d) + x.bandwidth() / 2).attr("y", 14).text((d) => shorten(d, x.bandwidth() / kCharacter));
     const groups = svg.selectAll(".place").data(cells).enter().append("g")
       .attr("transform", (d) => `translate(${x(d.column)},${26 + rows.indexOf(d.row) * rowHeight})`);
     const rects = groups.append("rect").attr("data-mark", "cell").attr("width", x.bandwidth()).attr("height", rowHeight).attr("rx", 3)
@@ -59,6 +59,9 @@ function order(column) {
   const n = /(\d+)$/.exec(column);
   return (n ? Number(n[1]) : 1e9) + (column.startsWith("prefill") ? 0.5 : 0);
 }
+
+// Width of a label's average character; a wide font must still fit.
+export const kCharacter = 6.9;
 
 export function shorten(text, most) {
   const room = Math.max(4, Math.floor(most));

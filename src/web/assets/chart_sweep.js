@@ -8,7 +8,7 @@ const kRuns = 8;
 // sweeps: [{column: {id, time_ms, commit, dirty}, points: [{budget, value}]}], oldest first.
 export function sweepLines(name, sweeps, { format, title } = {}) {
   const shown = sweeps.slice(-kRuns);
-  return chart(name, 260, draw, { label: `${name} over search budgets, ${shown.length} runs` });
+  return chart(name, 320, draw, { label: `${name} over search budgets, ${shown.length} runs` });
 
   function draw(svg, width, tall) {
     const left = 62, right = width - 92, top = 22, bottom = tall - 42;

@@ -21,7 +21,7 @@ export function sweepSpace(name, sweeps, { format, title } = {}) {
     const values = shown.flatMap((s) => s.points.map((p) => p.value));
     const high = d3.max(values) * 1.05;
     const x = d3.scalePoint().domain(budgets).range([-1, 1]);
-    const z = d3.scalePoint().domain(d3.range(shown.length)).range([1, -1]);
+    const z = d3.scalePoint().domain(d3.range(shown.length)).range([-1, 1]);  // the newest run stands in front
     const y = d3.scaleLinear().domain([0, high]).nice(4).range([0, 1.15]);
     const size = Math.min(width / 3.3, tall / 2.3);
     const node = svg.attr("class", "turn").attr("tabindex", 0).node();

@@ -39,6 +39,9 @@ export function percent(x, digits = 0) {
   return known(x) ? `${(100 * x).toFixed(digits)} %` : dash;
 }
 
+// Of an error and what is allowed.
+export const ratio = (x) => (known(x) ? x.toFixed(x < 0.01 && x > 0 ? 4 : x < 10 ? 2 : 1) : dash);
+
 export function number(x) {
   if (!known(x)) return dash;
   if (Number.isInteger(x)) return x.toLocaleString("en-US");

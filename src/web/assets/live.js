@@ -6,7 +6,7 @@ const kPeriodMs = 2000;
 export function follow(changed) {
   const sign = document.getElementById("live");
   if (offline) {
-    sign.textContent = "offline copy";
+    sign.textContent = "offline file";
     return;
   }
   let stamp = null;

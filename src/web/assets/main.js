@@ -48,6 +48,7 @@ async function show({ keep = false } = {}) {
   if (typed) return void setTimeout(() => show({ keep }), 1000);  // not under the reader's hands
   main.replaceChildren();
   append(main, await Promise.all(content.flat(Infinity)));
+  if (reportOnly) unlink();
   dropCharts();
   document.title = `${[...route.args].reverse().join(" · ") || route.page} – fastkernels`;
   if (fresh && !keep) {
@@ -56,13 +57,20 @@ async function show({ keep = false } = {}) {
   }
   if (focus) main.querySelector(`[aria-label="${CSS.escape(focus)}"]`)?.focus({ preventScroll: true });
   main.dataset.shown = String(turn);
-  if (route.query.get("at") && !keep && route.page === "run") document.getElementById("scenario")?.scrollIntoView({ block: "start" });
+  if (route.query.get("at") && !keep && (route.page === "run" || route.page === "report")) document.getElementById("scenario")?.scrollIntoView({ block: "start" });
+}
+
+// A report carries one run: what would lead out of it is text.
+function unlink() {
+  for (const a of main.querySelectorAll('a[href^="#/"]')) if (!a.hash.startsWith("#/report/")) a.replaceWith(...a.childNodes);
 }
 
 async function notFound() {
   return [h("div", { class: "head" }, h("h1", {}, "No such page")), card("Nothing here", {}, empty("The address names no page.", "Start again from the overview."), h("p", {}, h("a", { href: "#/" }, "Overview")))];
 }
 
+const reportOnly = offline && startRoute().startsWith("#/report/");
+if (reportOnly) document.body.classList.add("report-only");
 if (offline && startRoute() && !location.hash) history.replaceState(null, "", startRoute());
 addEventListener("hashchange", () => show());
 addEventListener("fk-route", () => show());

@@ -65,7 +65,7 @@ function trendCard(name, metric, rows, columns) {
     if (Object.values(points).some((p) => p.y > 0)) series.push({ name: path, points });
   }
   if (!series.length) return null;
-  return card(metric.title, { note: metric.samples ? "Median of the iterations; whiskers from quartile to quartile." : "" },
+  return card(metric.title, { note: metric.samples ? "Median of the iterations; whiskers from quartile to quartile." : `${series.map((s) => s.name).join(", ")}, with the largest budget of each run` },
     trendChart(`${name}-${metric.key}`, columns, series, { format: milliseconds, title: metric.short, open: (c) => { location.hash = runLink(c.id); } }));
 }
 

@@ -1,5 +1,5 @@
 // One operator: its speed-up over runs, then one run of it by scenario, then the sources that were measured.
-import { get, part } from "./api.js";
+import { get, has, part } from "./api.js";
 import { badge, card, empty, h, keyFigures, select } from "./dom.js";
 import { errorChart } from "./chart_errors.js";
 import { heatMap } from "./chart_heat.js";
@@ -43,10 +43,13 @@ function trend(name, runs) {
 
 export const columnOf = (r) => ({ id: r.run_id, time_ms: r.time_ms, commit: r.commit, dirty: r.dirty, name: r.run_name });
 
-async function oneRun(name, runs, chosen) {
+async function oneRun(name, runs, wanted) {
+  const carried = runs.filter((r) => has(`/api/run/${part(r.run_id)}`));  // an offline file has the newest only
+  const chosen = carried.includes(wanted) ? wanted : carried[0];
+  if (!chosen) return null;
   const all = (await get(`/api/run/${part(chosen.run_id)}`)).results.filter((r) => r.op === name);
   const label = (r) => `${commit(r.commit, r.dirty)} · ${when(r.time_ms)} · ${speedup(r.speedup)}`;
-  const picker = select("Run", runs.slice(0, 200).map((r) => [r.run_id, label(r)]), chosen.run_id, (id) => update({ run: id }, { push: true }));
+  const picker = select("Run", carried.slice(0, 200).map((r) => [r.run_id, label(r)]), chosen.run_id, (id) => update({ run: id }, { push: true }));
   const head = h("div", { class: "head" }, h("h2", {}, "One run by scenario"), h("div", { class: "tools" }, picker, " ", h("a", { href: runLink(chosen.run_id) }, "open the run")));
   const open = (r) => { location.hash = link("run", [chosen.run_id], { at: `${r.op}|${r.scenario}` }); };
   const roof = roofline(`${name}-roofline`, all);

@@ -7,6 +7,8 @@ import { runsTable } from "./runs_table.js";
 import { sparkline } from "./sparkline.js";
 import { table } from "./table.js";
 
+const kLatest = 20;  // runs on this page
+
 export async function overviewPage() {
   const data = await get("/api/overview");
   if (!data.runs_total)
@@ -92,7 +94,7 @@ function modelsCard(models) {
 }
 
 function latest(data) {
-  const view = runsTable(data.runs, {});
+  const view = runsTable(data.runs.slice(0, kLatest), {});
   return card("Latest runs", { flush: true, tools: view.tools }, view.element,
-    data.runs_total > data.runs.length && h("p", { class: "more" }, h("a", { href: link("runs") }, offline ? "All runs of this file" : `All ${number(data.runs_total)} runs`)));
+    data.runs_total > kLatest && h("p", { class: "more" }, h("a", { href: link("runs") }, offline ? "All runs of this file" : `All ${number(data.runs_total)} runs`)));
 }

@@ -31,7 +31,7 @@ export async function reportPage({ args: [id], query }) {
 }
 
 function operatorSection(name, run, results) {
-  const view = kernelTable(run, results, null);
+  const view = kernelTable(run, results, null, "report");
   const roof = roofline(`${name}-roofline`, results);
   const errors = errorChart(`${name}-errors`, results);
   return [h("h2", {}, name), card("Tokens × model", { note: "Speed-up of each scenario. Blue is faster than the baseline, orange slower." }, heatMap(`${name}-heat`, results)),

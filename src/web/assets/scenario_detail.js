@@ -2,7 +2,7 @@
 import { get, has, part } from "./api.js";
 import { badge, card, empty, facts, h } from "./dom.js";
 import { samplesChart } from "./chart_samples.js";
-import { bytes, interval, nanoseconds, number, percent, rate, speedup, verdictTone } from "./format.js";
+import { bytes, interval, nanoseconds, number, percent, rate, ratio, speedup, verdictTone } from "./format.js";
 
 export async function scenarioCard(run, r) {
   const path = `/api/samples/${part(run.id)}/${part(r.op)}/${part(r.scenario)}`;
@@ -14,7 +14,7 @@ export async function scenarioCard(run, r) {
       ["speed-up", r.speedup && `${speedup(r.speedup)} (${interval(r.low, r.high)})`],
       ["baseline, candidate", r.candidate_ns && `${nanoseconds(r.baseline_ns)}, ${nanoseconds(r.candidate_ns)}`],
       ["floor", r.floor_ns && `${nanoseconds(r.floor_ns)}, ${percent(r.of_floor, 1)} reached`],
-      ["error ratio", Number.isFinite(r.err_ratio) && number(r.err_ratio)],
+      ["error ratio", Number.isFinite(r.err_ratio) && ratio(r.err_ratio)],
       ["moved at least", bytes(r.bytes)], ["work", flops > 0 && rate(flops, "FLOP")],
       ["counts as different from", r.delta && percent(r.delta, 2)],
       ["models", r.models.join(", ")], ["dtype", r.dtype], ["candidate", r.candidate],
