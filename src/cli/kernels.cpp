@@ -2,21 +2,22 @@
 #include <fmt/format.h>
 #include <signal.h>
 
-#include <fstream>
-#include <sstream>
-
 #include "bench/kernels/kernel_bench.h"
 #include "bench/kernels/result_file.h"
 #include "bench/scenarios/generate.h"
 #include "bench/scenarios/memory_plan.h"
 #include "bench/scenarios/scenario_file.h"
 #include "candidate/compile.h"
+#include "candidate/compile_cache.h"
 #include "cli/kernels_report.h"
 #include "cli/output.h"
+#include "cli/record_options.h"
 #include "cli/table.h"
 #include "cli/verb.h"
 #include "measure/machine_info.h"
 #include "measure/timer.h"
+#include "track/records_json.h"
+#include "track/sha256.h"
 
 namespace fk {
 namespace {
@@ -37,13 +38,6 @@ class InterruptGuard {
  private:
   struct sigaction before_ {};
 };
-
-std::string file_text(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
 
 class Kernels final : public Verb {
  public:
@@ -83,6 +77,7 @@ class Kernels final : public Verb {
     app.add_flag("--list", list_, "List the scenarios that would run, and run nothing");
     app.add_flag("--self-test", self_test_, "The baseline plays the candidate: everything must be PASSED and SAME");
     app.add_flag("--explain", explain_, "Say what limits each candidate and where to look first");
+    add_record_options(app, record_);
     app.add_option("--repro", repro_, "Repeat one judged call: SEED or SEED:CALL, as a verdict names it");
   }
 
@@ -95,6 +90,8 @@ class Kernels final : public Verb {
     if (resume_ && output_.empty()) throw UsageError("--resume needs the --output-json of the run to go on with");
     std::vector<Json> earlier;
     if (resume_) earlier = file.journal();
+    Recorder recorder(recorder_options(record_, file.journal_path(), true), warn_on_stderr);
+    recorder.start(make_run(targets, common, earlier), resume_);
 
     ThreadPool pool(common.threads);
     KernelBench bench(pool);
@@ -107,6 +104,7 @@ class Kernels final : public Verb {
     for (KernelTarget& target : targets) {
       if (g_interrupted != 0) break;
       compile(target);
+      record_candidate(recorder, target);
       for (const Scenario& scenario : target.scenarios) {
         if (g_interrupted != 0) break;
         std::string left = done == 0 ? ""
@@ -118,21 +116,28 @@ class Kernels final : public Verb {
         KernelRow row = earlier_row(earlier, target, scenario);
         if (row.json.is_null()) {
           row = measure(target, scenario, options, bench, show);
-          file.append(row.json);
+          recorder.add(row.json);
+          if (!row.passed() && !row.without_credit())
+            recorder.artifact(fmt::format("errors/{}/{}.txt", scenario.op, scenario.name), error_text(row.json));
         }
         rows.push_back(std::move(row));
         ++done;
       }
     }
     progress.show("");
+    std::string failed = failure_sentence(rows);
     Json document = make_document(targets, rows, common, g_interrupted != 0);
-    file.write(document, g_interrupted == 0);
+    document["run"] = run_json(recorder.run(), g_interrupted != 0 ? "interrupted"
+                                               : failed.empty()   ? "finished"
+                                                                  : "failed");
+    record_summary(recorder, targets, document, failed);
+    file.write(document, g_interrupted == 0 && (recorder.stored() || record_.off));
     print_rows(rows, document, file.path(), common, explain_);
     if (g_interrupted != 0)
       throw Error(
           "Interrupted after {} of {} scenarios; what was measured is in {}, and --output-json {} --resume goes on.",
           done, total, file.path(), file.path());
-    if (std::string failed = failure_sentence(rows); !failed.empty()) throw Error("{}", failed);
+    if (!failed.empty()) throw Error("{}", failed);
   }
 
  private:
@@ -200,8 +205,66 @@ class Kernels final : public Verb {
     if (target.source_path.empty()) return;
     CompileOptions options;
     options.cxxflags = split_flags(cxxflags_);
-    target.source = file_text(target.source_path);
+    target.source = file_text(target.source_path).value_or("");
     target.compiled = compile_candidate({target.op, target.source_path}, options);
+  }
+
+  // Under the id of the run that is gone on with, where there is one.
+  RunRecord make_run(const std::vector<KernelTarget>& targets, const CommonOptions& common,
+                     const std::vector<Json>& earlier) const {
+    RunRecord run = new_run("kernel", common, machine_);
+    for (const Json& line : earlier)
+      if (line.value("event", "") == "run") {
+        RunRecord before = run_record(line.at("run"));
+        run.id = before.id;
+        run.started_us = before.started_us;
+      }
+    run.name = "kernels";
+    for (size_t i = 0; i < targets.size() && i < 3; ++i) run.name += fmt::format(" {}", targets[i].op->name);
+    if (targets.size() > 3) run.name += fmt::format(" and {} more", targets.size() - 3);
+    run.mode = !repro_.empty() ? "repro" : self_test_ ? "self-test" : "";
+    Json options = options_json(common);
+    for (const auto& [key, value] : options.items())
+      run.params[key] = value.is_string() ? value.get<std::string>() : value.dump();
+    run.params["timeout"] = fmt::format("{}", timeout_s_);
+    run.params["filter"] = select_.filter;
+    run.params["models"] = fmt::format("{}", fmt::join(select_.models, " "));
+    run.params["tp"] = fmt::format("{}", fmt::join(select_.tp, " "));
+    std::erase_if(run.params, [](const auto& p) { return p.second.empty(); });
+    if (self_test_) run.tags["self_test"] = "true";
+    return run;
+  }
+
+  static void record_candidate(Recorder& recorder, const KernelTarget& target) {
+    if (!target.compiled) return;
+    recorder.artifact(fmt::format("kernels/{}.cpp", target.op->name), target.source);
+    if (!target.compiled->log.empty())
+      recorder.artifact(fmt::format("logs/{}.txt", target.op->name), target.compiled->log);
+  }
+
+  static std::string error_text(const Json& row) {
+    std::string text = fmt::format("{} {}\n{}: {}\n", row.value("operator", ""), row.value("scenario", ""),
+                                   row.value("verdict", ""), row.value("sentence", ""));
+    if (row.contains("repro")) text += fmt::format("again: {}\n", row["repro"].get<std::string>());
+    return text + row.value("explanation", "");
+  }
+
+  // As the result file carries it: ended, and without the machine, which the file has already.
+  static Json run_json(RunRecord run, std::string_view status) {
+    run.status = status;
+    run.ended_us = now_us();
+    run.environment.details.erase("machine");
+    return to_json(run);
+  }
+
+  static void record_summary(Recorder& recorder, const std::vector<KernelTarget>& targets, const Json& document,
+                             const std::string& failed) {
+    std::map<std::string, std::string> sources;
+    for (const KernelTarget& t : targets)
+      if (t.compiled) sources[std::string(t.op->name)] = sha256_hex(t.source);
+    recorder.add(kernel_summary_events(document["results"], document["aggregate"], sources, now_us()));
+    recorder.artifact("results/kernels.json", dump_json(document) + "\n");
+    recorder.end(document["run"]["status"].get<std::string>(), failed);
   }
 
   // A result of the journal that was made from the same candidate and scenario.
@@ -235,6 +298,12 @@ class Kernels final : public Verb {
     return row;
   }
 
+  Json options_json(const CommonOptions& common) const {
+    return {{"threads", common.threads},    {"num_runs", timing_.pairs}, {"num_warmup", timing_.warmups},
+            {"launches", timing_.launches}, {"cold", timing_.cold},      {"cxxflags", cxxflags_},
+            {"self_test", self_test_}};
+  }
+
   Json make_document(const std::vector<KernelTarget>& targets, const std::vector<KernelRow>& rows,
                      const CommonOptions& common, bool interrupted) const {
     Json candidates = Json::array();
@@ -253,14 +322,7 @@ class Kernels final : public Verb {
     for (const KernelRow& r : rows) results.push_back(r.json);
     return {{"schema", kKernelsSchema},
             {"version", FK_VERSION},
-            {"options",
-             {{"threads", common.threads},
-              {"num_runs", timing_.pairs},
-              {"num_warmup", timing_.warmups},
-              {"launches", timing_.launches},
-              {"cold", timing_.cold},
-              {"cxxflags", cxxflags_},
-              {"self_test", self_test_}}},
+            {"options", options_json(common)},
             {"interrupted", interrupted},
             {"machine", to_json(machine_)},
             {"candidates", candidates},
@@ -275,6 +337,7 @@ class Kernels final : public Verb {
   ScenarioSelection select_;
   std::vector<std::string> scenario_files_;
   TimingOptions timing_;
+  RecordOptions record_;
   double timeout_s_ = 300;
   std::string cxxflags_, output_, repro_;
   bool resume_ = false, list_ = false, self_test_ = false, explain_ = false;

@@ -1,10 +1,14 @@
 // ttft: times a model to its first token and from token to token, beside the limits of this machine.
 #include <fmt/format.h>
 
+#include <numeric>
+
 #include "bench/ttft/ttft.h"
+#include "candidate/compile_cache.h"
 #include "cli/candidate_options.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
+#include "cli/record_options.h"
 #include "cli/table.h"
 #include "cli/verb.h"
 #include "measure/machine_info.h"
@@ -15,6 +19,10 @@ namespace {
 Json samples(const TimedWork& work) {
   return {{"median_ms", work.median_ms()}, {"floor_share", work.floor_share()}, {"bytes", work.bytes},
           {"flops", work.flops},           {"samples_ms", work.samples_ms},     {"floors_ms", work.floors_ms}};
+}
+
+double mean(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 class Ttft final : public Verb {
@@ -34,11 +42,24 @@ class Ttft final : public Verb {
     app.add_option("--iters", options_.iters, "Iterations, each with a prompt of its own; medians are reported")
         ->capture_default_str();
     app.add_option("--warmups", options_.warmups, "Iterations before them that are not timed")->capture_default_str();
+    add_record_options(app, record_);
     app.add_flag("!--no-sequential", options_.sequential, "Do not also feed the prompt token by token");
   }
 
   void run(const CommonOptions& common) override {
     ModelSource source = resolve_model(model_.model);
+    Recorder recorder(recorder_options(record_, results_path("ttft", ".jsonl"), false), warn_on_stderr);
+    recorder.start(make_run(common));
+    try {
+      run_recorded(source, common, recorder);
+    } catch (const std::exception& e) {
+      recorder.end("failed", e.what());
+      throw;
+    }
+  }
+
+ private:
+  void run_recorded(const ModelSource& source, const CommonOptions& common, Recorder& recorder) {
     ThreadPool pool(common.threads);
     activate_candidates(candidates_, common);
     TimedModel loaded = load_timed(model_, source, common, pool);
@@ -48,15 +69,71 @@ class Ttft final : public Verb {
     options_.progress = [&](std::string_view what) { progress.show(what); };
     TtftResult result = run_ttft(loaded.model, pool, options_);
     options_.progress = {};
+    record_result(recorder, loaded, result, common);
     if (common.json)
-      print_json(loaded, result, common);
+      print_out(dump_json(result_json(loaded, result, common)) + "\n");
     else if (common.csv)
       row_table(loaded, result, common).print(common);
     else
       print_text(loaded, result, common);
   }
 
- private:
+  RunRecord make_run(const CommonOptions& common) const {
+    RunRecord run = new_run("ttft", common, machine_info());
+    run.name = "ttft " + model_.model;
+    run.mode = "single";
+    auto add = [&](const char* key, const auto& value) { run.params[key] = fmt::format("{}", value); };
+    add("model", model_.model);
+    add("load_format", model_.load_format);
+    add("dtype", model_.dtype);
+    add("prompt_tokens", options_.prompt_tokens);
+    add("decode_tokens", options_.decode_tokens);
+    add("iters", options_.iters);
+    add("warmups", options_.warmups);
+    return run;
+  }
+
+  void record_result(Recorder& recorder, const TimedModel& loaded, const TtftResult& r,
+                     const CommonOptions& common) const {
+    TtftRecord t;
+    t.path = uses_.empty() ? "eager" : "candidate";
+    t.model = t.model_key = loaded.model.name;
+    t.device = device_name(common.device);
+    t.dtype = dtype_name(loaded.model.config.dtype);
+    t.threads = common.threads;
+    t.prompt_tokens = options_.prompt_tokens;
+    t.iters = options_.iters;
+    t.decode_tokens = options_.decode_tokens;
+    t.ttft_ms = r.prefill.median_ms();
+    t.ttft_ms_mean = mean(r.prefill.samples_ms);
+    t.prefill_floor_share = r.prefill.floor_share();
+    t.tpot_ms = r.decode.median_ms();
+    t.throughput_tps = 1e3 / r.decode.median_ms();
+    t.decode_floor_share = r.decode.floor_share();
+    t.load_ms = loaded.load_ms;
+    t.weights_bytes = static_cast<int64_t>(loaded.model.weights.size_bytes());
+    t.peak_memory_bytes = static_cast<int64_t>(r.peak_memory_bytes);
+    t.samples = {{"prefill", r.prefill.samples_ms}, {"decode", r.decode.samples_ms}};
+    std::vector<MetricPoint> points = {{"ttft_ms", *t.ttft_ms, 0, now_us()},
+                                       {"mean_ttft_ms", *t.ttft_ms_mean, 0, now_us()},
+                                       {"tpot_ms", *t.tpot_ms, 0, now_us()},
+                                       {"mean_tpot_ms", mean(r.decode.samples_ms), 0, now_us()},
+                                       {"tokens_per_second", *t.throughput_tps, 0, now_us()}};
+    if (r.sequential) {
+      t.ttft_sequential_ms = r.sequential->median_ms();
+      t.samples["sequential"] = r.sequential->samples_ms;
+      points.push_back({"ttft_sequential_ms", *t.ttft_sequential_ms, 0, now_us()});
+    }
+    recorder.add(ttft_event(t));
+    recorder.add(metrics_event(points));
+    for (const CandidateUse& use : uses_)
+      recorder.artifact(
+          fmt::format("kernels/{}.cpp", use.op),
+          file_text(find_candidate(candidate_folder(), Registry::instance().at(use.op)).path).value_or(""));
+    recorder.artifact("results/ttft.json", dump_json(result_json(loaded, r, common)) + "\n");
+    recorder.end("finished");
+  }
+
   Table row_table(const TimedModel& loaded, const TtftResult& r, const CommonOptions& common) const {
     Table table({{"model", "model"},
                  {"device", "device"},
@@ -88,7 +165,7 @@ class Ttft final : public Verb {
     return table;
   }
 
-  void print_json(const TimedModel& loaded, const TtftResult& r, const CommonOptions& common) const {
+  Json result_json(const TimedModel& loaded, const TtftResult& r, const CommonOptions& common) const {
     Json json = {{"version", FK_VERSION}, {"results", row_table(loaded, r, common).to_json()}};
     json["samples"] = {{"prefill", samples(r.prefill)}, {"decode", samples(r.decode)}};
     if (r.sequential) json["samples"]["sequential"] = samples(*r.sequential);
@@ -100,7 +177,7 @@ class Ttft final : public Verb {
     for (const DispatchCount& d : r.dispatches)
       json["dispatches"].push_back(
           {{"operator", d.op}, {"implementation", d.implementation}, {"rows_up_to", d.rows_up_to}, {"calls", d.calls}});
-    print_out(dump_json(json) + "\n");
+    return json;
   }
 
   void print_text(const TimedModel& loaded, const TtftResult& r, const CommonOptions& common) const {
@@ -140,6 +217,7 @@ class Ttft final : public Verb {
   CandidateOptions candidates_;
   std::vector<CandidateUse> uses_;
   TtftOptions options_;
+  RecordOptions record_;
 };
 
 Ttft ttft;

@@ -97,7 +97,7 @@ struct KernelRecord {
 
 // What a scenario's row leaves out.
 struct KernelDetail {
-  Json detail;           // the whole result as in the result file, without the samples
+  Json detail;           // the whole row as in the result file, with empty lists where samples were
   Json samples;          // by launch, by pair: baseline ns, candidate ns, why the pair does not count
   Json control_samples;  // likewise, the baseline against itself
 };

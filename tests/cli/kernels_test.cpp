@@ -156,7 +156,12 @@ TEST_F(KernelsVerb, ControlCKeepsWhatWasMeasured) {
   write_silu(kRight);
   Arguments arguments = {"kernels",    "--model", "tiny-llama",    "--threads",  "1",
                          "--num-runs", "10",      "--output-json", result_path()};
-  Outcome o = run_and_interrupt(arguments, [&] { return fs::exists(result_path() + "l"); });
+  auto measured = [&] {
+    std::ifstream journal(result_path() + "l");
+    std::string text{std::istreambuf_iterator<char>(journal), {}};
+    return text.find("{\"operator\"") != std::string::npos;
+  };
+  Outcome o = run_and_interrupt(arguments, measured);
   EXPECT_EQ(o.exit_code, 1) << o.err;
   EXPECT_NE(o.err.find("Interrupted after"), std::string::npos) << o.err;
   Json r = result();

@@ -1,4 +1,4 @@
-// KernelResult as JSON: the schema documented in docs/result-file.md.
+// KernelResult as JSON: the schema documented in docs/kernels.schema.json.
 #include "bench/kernels/kernel_bench.h"
 #include "candidate/runner/message.h"
 
@@ -54,6 +54,7 @@ Json timing_json(const TimingResult& t) {
 
 Json to_json(const KernelResult& r) {
   Json json = {{"operator", r.scenario.op},
+               {"level", r.scenario.info().level},
                {"scenario", r.scenario.name},
                {"models", r.scenario.models},
                {"tp", r.scenario.tp},

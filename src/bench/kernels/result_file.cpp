@@ -1,16 +1,13 @@
 #include "bench/kernels/result_file.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 
 #include "core/error.h"
+#include "track/journal.h"
 
 namespace fk {
 namespace {
@@ -28,23 +25,6 @@ std::string default_path() {
   return fmt::format("bench/results/kernels_{}-{:06}.json", text, micro);
 }
 
-void write_all(const std::string& path, int flags, std::string_view text) {
-  int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
-  if (fd < 0) throw Error("{} cannot be written ({}); name another with --output-json.", path, strerror(errno));
-  while (!text.empty()) {
-    ssize_t n = write(fd, text.data(), text.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) {
-      int error = errno;
-      close(fd);
-      throw Error("{} could not be written whole ({}).", path, strerror(error));
-    }
-    text.remove_prefix(static_cast<size_t>(n));
-  }
-  fsync(fd);
-  close(fd);
-}
-
 }  // namespace
 
 ResultFile::ResultFile(std::string path) : path_(path.empty() ? default_path() : std::move(path)) {
@@ -56,23 +36,13 @@ ResultFile::ResultFile(std::string path) : path_(path.empty() ? default_path() :
                 error.message());
 }
 
-void ResultFile::append(const Json& result) const { write_all(journal_path(), O_APPEND, result.dump() + "\n"); }
-
 void ResultFile::write(const Json& document, bool finished) const {
   std::string next = path_ + ".new";
-  write_all(next, O_TRUNC, dump_json(document) + "\n");
+  write_file_durably(next, dump_json(document) + "\n", false);
   if (std::rename(next.c_str(), path_.c_str()) != 0) throw Error("{} cannot be replaced ({}).", path_, strerror(errno));
-  if (finished) std::remove(journal_path().c_str());
+  if (finished) Journal(journal_path()).remove();
 }
 
-std::vector<Json> ResultFile::journal() const {
-  std::vector<Json> lines;
-  std::ifstream in(journal_path());
-  for (std::string line; std::getline(in, line);) {
-    Json parsed = Json::parse(line, nullptr, false);
-    if (parsed.is_object()) lines.push_back(std::move(parsed));
-  }
-  return lines;
-}
+std::vector<Json> ResultFile::journal() const { return Journal(journal_path()).lines(); }
 
 }  // namespace fk

@@ -1,7 +1,6 @@
-// The result file of a `kernels` run, and the journal that survives what interrupts one.
+// The result file of a `kernels` run, and where the run's journal (track/journal.h) lies: beside it.
 //
-// The journal is JSON lines beside the result file, one a scenario, on disk before the next scenario starts. A run that
-// resumes takes over the lines whose candidate and scenario are still the same.
+// A run that resumes takes over the journal's results whose candidate and scenario are still the same.
 #pragma once
 
 #include <optional>
@@ -24,12 +23,10 @@ class ResultFile {
   const std::string& path() const { return path_; }
   std::string journal_path() const { return path_ + "l"; }  // .jsonl
 
-  // Keeps one scenario's result at once.
-  void append(const Json& result) const;
-  // Replaces the file as a whole or not at all. The journal of a finished run has done its work and goes.
+  // Replaces the file as a whole or not at all. `finished`: the journal has done its work and goes.
   void write(const Json& document, bool finished) const;
 
-  // The journal of an earlier run of this file; a last line cut short by a crash is left out.
+  // The lines of the journal that an earlier run of this file left.
   std::vector<Json> journal() const;
 
  private:

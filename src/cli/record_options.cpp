@@ -1,0 +1,53 @@
+#include "cli/record_options.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <ctime>
+
+#include "track/environment.h"
+
+namespace fk {
+
+void add_record_options(CLI::App& app, RecordOptions& options) {
+  app.add_option("--db", options.db, "History to store the run in [" + default_store_path() + "]")->type_name("FILE");
+  app.add_flag("--no-history", options.off, "Do not store this run");
+}
+
+RecorderOptions recorder_options(const RecordOptions& options, const std::string& journal, bool journal_always) {
+  RecorderOptions r;
+  r.enabled = !options.off;
+  r.db = options.db;
+  r.journal = journal;
+  r.journal_always = journal_always;
+  return r;
+}
+
+void warn_on_stderr(const std::string& sentence) {
+  std::string line = fmt::format("fastkernels: warning: {}\n", sentence);
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+RunRecord new_run(const std::string& tier, const CommonOptions& common, const MachineInfo& machine) {
+  RunRecord run;
+  run.tier = tier;
+  run.started_us = now_us();
+  run.id = make_run_id(run.started_us);
+  run.environment = collect_environment(device_name(common.device), to_json(machine));
+  run.params = {{"threads", std::to_string(common.threads)}, {"seed", std::to_string(common.seed)}};
+  run.tags = {{"version", FK_VERSION}};
+  return run;
+}
+
+std::string results_path(const std::string& stem, const std::string& extension) {
+  int64_t now = now_us();
+  auto seconds = static_cast<std::time_t>(now / 1'000'000);
+  std::tm local{};
+  localtime_r(&seconds, &local);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y%m%d-%H%M%S", &local);
+  return fmt::format("bench/results/{}_{}-{:06}{}", stem, text, now % 1'000'000, extension);
+}
+
+}  // namespace fk

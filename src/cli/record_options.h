@@ -1,0 +1,32 @@
+// The flags of verbs whose runs are stored, and the recorder they ask for.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <map>
+#include <string>
+
+#include "cli/options.h"
+#include "measure/machine_info.h"
+#include "track/recorder.h"
+
+namespace fk {
+
+struct RecordOptions {
+  bool off = false;
+  std::string db;
+};
+
+void add_record_options(CLI::App& app, RecordOptions& options);  // --db, --no-history
+
+RecorderOptions recorder_options(const RecordOptions& options, const std::string& journal, bool journal_always);
+
+// Warnings of the recorder: one line on standard error.
+void warn_on_stderr(const std::string& sentence);
+
+// What every verb records alike; name, mode, params and tags are the verb's.
+RunRecord new_run(const std::string& tier, const CommonOptions& common, const MachineInfo& machine);
+
+// bench/results/{stem}_<local time with microseconds>{extension}
+std::string results_path(const std::string& stem, const std::string& extension);
+
+}  // namespace fk

@@ -1,0 +1,74 @@
+#include "track/journal.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "core/error.h"
+
+namespace fk {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What a crash left of a line must not swallow the next one.
+bool ends_in_the_middle(int fd) {
+  struct stat file {};
+  char last = '\n';
+  if (fstat(fd, &file) == 0 && file.st_size > 0 && pread(fd, &last, 1, file.st_size - 1) != 1) last = '\n';
+  return last != '\n';
+}
+
+}  // namespace
+
+void write_file_durably(const std::string& path, std::string_view text, bool append) {
+  int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | (append ? O_APPEND : O_TRUNC), 0644);
+  if (fd < 0) throw Error("{} cannot be written ({}); name another with --output-json.", path, strerror(errno));
+  std::string whole = append && ends_in_the_middle(fd) ? "\n" : "";
+  whole += text;
+  text = whole;
+  auto refuse = [&](int error) {
+    close(fd);
+    throw Error("{} could not be written whole ({}).", path, strerror(error));
+  };
+  while (!text.empty()) {
+    ssize_t n = write(fd, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) refuse(errno);
+    text.remove_prefix(static_cast<size_t>(n));
+  }
+  // Not every kind of file can (a pipe, /dev/full); those that can must.
+  if (fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP) refuse(errno);
+  close(fd);
+}
+
+void Journal::append(const Json& line) const {
+  std::error_code error;
+  if (fs::path folder = fs::path(path_).parent_path(); !folder.empty()) fs::create_directories(folder, error);
+  if (error) throw Error("The folder of {} cannot be made ({}).", path_, error.message());
+  write_file_durably(path_, dump_json(line, -1) + "\n", true);
+}
+
+std::vector<Json> Journal::lines(size_t* damaged) const {
+  std::vector<Json> all;
+  std::ifstream in(path_);
+  for (std::string line; std::getline(in, line);) {
+    if (line.empty()) continue;
+    Json parsed = Json::parse(line, nullptr, false);
+    if (parsed.is_object())
+      all.push_back(std::move(parsed));
+    else if (damaged != nullptr)
+      ++*damaged;
+  }
+  return all;
+}
+
+void Journal::remove() const { std::remove(path_.c_str()); }
+
+}  // namespace fk
