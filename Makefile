@@ -47,7 +47,7 @@ install: build
 
 format:
 	@tools/install_deps.sh lint
-	git ls-files '*.h' '*.cpp' '*.cu' '*.cuh' | xargs clang-format -i
+	git ls-files '*.h' '*.cpp' '*.cu' '*.cuh' '*.js' | xargs clang-format -i
 
 # After a build, because sources include headers that the build makes.
 lint: build

@@ -344,6 +344,7 @@ class Dashboard(unittest.TestCase):
             self.assertEqual(b.run("return document.querySelectorAll('main script, main img, main b').length"), 0, page)
         self.go(f"/run/{run['id']}")
         self.assertIn("<script>alert('fk')</script>", b.texts("h1")[0])
+        self.assertEqual(b.count('[data-chart$="-samples"] .dot.hollow'), 40, "pairs that were all left out are still drawn")
         b.run("document.querySelector('#artifacts td button').click()")
         b.wait("return document.querySelector('#artifacts .code')?.textContent.includes('</script><script>alert(4)')")
         self.shot("hostile")

@@ -107,13 +107,14 @@ class Maker {
       k.speed_verdict = *k.low > 1.02 ? "FASTER" : *k.high < 0.98 ? "SLOWER" : "SAME";
       for (Json* list : {&d.samples, &d.control_samples}) {
         bool control = list == &d.control_samples;
+        bool all_dropped = candidate == kHostileName;
         for (int launch = 0; launch < (samples > 0 ? 10 : 0); ++launch) {
           Json pairs = Json::array();
           double shift = noise(0.01);
           for (int i = 0; i < samples / 10; ++i) {
             double a = *k.baseline_ns * shift * noise(0.03),
                    b = (control ? *k.baseline_ns : *k.candidate_ns) * shift * noise(0.03);
-            pairs.push_back({a, b, i == 3 && launch == 2 ? "preempted" : ""});
+            pairs.push_back({a, b, all_dropped ? "steal time" : i == 3 && launch == 2 ? "context switch" : "kept"});
           }
           list->push_back(std::move(pairs));
         }

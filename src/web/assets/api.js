@@ -10,20 +10,22 @@ export async function get(path) {
     if (path in embedded) return embedded[path];
     throw new Error("This file does not carry it; `fastkernels dashboard` shows every run.");
   }
-  if (!kept.has(path)) kept.set(path, load(path).catch((error) => { kept.delete(path); throw error; }));
+  if (!kept.has(path))
+    kept.set(path, load(path).catch((error) => {
+      kept.delete(path);
+      throw error;
+    }));
   return kept.get(path);
 }
 
 async function load(path) {
-  const response = await fetch(path, { headers: { Accept: "application/json" } });
+  const response = await fetch(path, {headers: {Accept: "application/json"}});
   const body = await response.json().catch(() => ({}));
   if (!response.ok) throw new Error(body.error || `The server answered ${response.status}.`);
   return body;
 }
 
-export function forget() {
-  kept.clear();
-}
+export function forget() { kept.clear(); }
 
 export const has = (path) => !embedded || path in embedded;
 export const startRoute = () => (embedded ? embedded["start"] : null);
@@ -35,13 +37,13 @@ export const part = encodeURIComponent;
 export const artifactPath = (prefix, run, name) => `${prefix}/${part(run)}/${name.split("/").map(part).join("/")}`;
 
 // Explicit actions; the token proves that the request comes from our own page.
-export const canAct = !offline && document.querySelector('meta[name="fk-token"]') !== null;
+export const canAct = !offline && document.querySelector("meta[name=\"fk-token\"]") !== null;
 
 export async function act(path, body) {
-  const token = document.querySelector('meta[name="fk-token"]').content;
+  const token = document.querySelector("meta[name=\"fk-token\"]").content;
   const response = await fetch(path, {
     method: "POST",
-    headers: { "Content-Type": "application/json", "X-Fastkernels-Token": token },
+    headers: {"Content-Type": "application/json", "X-Fastkernels-Token": token},
     body: JSON.stringify(body || {}),
   });
   const answer = await response.json().catch(() => ({}));

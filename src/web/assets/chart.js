@@ -1,24 +1,32 @@
 // What every chart shares: a frame as wide as its place, axes, a name for screen readers, and buttons that save it.
-import { h } from "./dom.js";
-import { saveChart } from "./save.js";
+import {h} from "./dom.js";
+import {saveChart} from "./save.js";
 
 const drawers = new Map();  // figure -> draw again, after the theme or the width changed
 
 const observer = new ResizeObserver((entries) => {
-  for (const { target, contentRect } of entries) {
+  for (const {target, contentRect} of entries) {
     const draw = drawers.get(target);
     if (draw && Math.abs(contentRect.width - target.drawnWidth) > 1) draw();
   }
 });
 
 // draw(svg, width, height): fills an empty d3 selection. The figure redraws itself while it is in the document.
-export function chart(name, height, draw, { label, legend } = {}) {
+export function chart(name, height, draw, {label, legend} = {}) {
   const svgNode = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  const figure = h("figure", { class: "chart", "data-chart": name },
-    legend && h("ul", { class: "legend" }, legend.map(([text, tone]) => h("li", { class: tone }, h("i"), text))),
-    svgNode,
-    h("div", { class: "chart-save" }, ["SVG", "PNG"].map((kind) =>
-      h("button", { type: "button", class: "quiet", title: `Save this chart as ${kind}`, onclick: () => saveChart(svgNode, name, kind) }, kind))));
+  const figure = h(
+      "figure", {class: "chart", "data-chart": name},
+      legend && h("ul", {class: "legend"}, legend.map(([text, tone]) => h("li", {class: tone}, h("i"), text))), svgNode,
+      h("div", {class: "chart-save"},
+        ["SVG", "PNG"].map(
+            (kind) =>
+                h("button", {
+                  type: "button",
+                  class: "quiet",
+                  title: `Save this chart as ${kind}`,
+                  onclick: () => saveChart(svgNode, name, kind)
+                },
+                  kind))));
   svgNode.setAttribute("role", "group");
   svgNode.setAttribute("aria-label", label || name);
 
@@ -53,18 +61,33 @@ export function redrawCharts() {
 // Labels of one axis in one unit, where the format knows units.
 const tickFormat = (scale, format) => (format && format.axis ? format.axis(d3.max(scale.domain())) : format || null);
 
-export function axisLeft(svg, scale, { left, right, ticks = 5, format, title }) {
-  const axis = svg.append("g").attr("class", "axis").attr("transform", `translate(${left},0)`)
-    .call(d3.axisLeft(scale).ticks(ticks).tickFormat(tickFormat(scale, format)).tickSize(-(right - left)).tickPadding(8));
+export function axisLeft(svg, scale, {left, right, ticks = 5, format, title}) {
+  const axis = svg.append("g")
+                   .attr("class", "axis")
+                   .attr("transform", `translate(${left},0)`)
+                   .call(d3.axisLeft(scale)
+                             .ticks(ticks)
+                             .tickFormat(tickFormat(scale, format))
+                             .tickSize(-(right - left))
+                             .tickPadding(8));
   axis.select(".domain").remove();
   if (title) svg.append("text").attr("class", "axis-title").attr("x", 0).attr("y", 10).text(title);
   return axis;
 }
 
-export function axisBottom(svg, scale, { bottom, ticks = 6, format, title, right }) {
-  const axis = svg.append("g").attr("class", "axis").attr("transform", `translate(0,${bottom})`)
-    .call(d3.axisBottom(scale).ticks(ticks).tickFormat(tickFormat(scale, format)).tickSize(4).tickPadding(6));
-  if (title) svg.append("text").attr("class", "axis-title").attr("x", right).attr("y", bottom + 34).attr("text-anchor", "end").text(title);
+export function axisBottom(svg, scale, {bottom, ticks = 6, format, title, right}) {
+  const axis =
+      svg.append("g")
+          .attr("class", "axis")
+          .attr("transform", `translate(0,${bottom})`)
+          .call(d3.axisBottom(scale).ticks(ticks).tickFormat(tickFormat(scale, format)).tickSize(4).tickPadding(6));
+  if (title)
+    svg.append("text")
+        .attr("class", "axis-title")
+        .attr("x", right)
+        .attr("y", bottom + 34)
+        .attr("text-anchor", "end")
+        .text(title);
   return axis;
 }
 
@@ -77,7 +100,8 @@ export function logTicks(scale, most = 6) {
   const skip = Math.ceil(span / most);
   for (let e = Math.floor(Math.log10(low)); e <= Math.ceil(Math.log10(high)); e += 1) {
     if (skip > 1 && e % skip) continue;
-    for (const s of steps) if (s * 10 ** e >= low * 0.999 && s * 10 ** e <= high * 1.001) ticks.push(s * 10 ** e);
+    for (const s of steps)
+      if (s * 10 ** e >= low * 0.999 && s * 10 ** e <= high * 1.001) ticks.push(s * 10 ** e);
   }
   return ticks;
 }

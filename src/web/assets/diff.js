@@ -4,13 +4,14 @@ export function diffLines(before, after) {
   while (head < before.length && head < after.length && before[head] === after[head]) head += 1;
   let tail = 0;
   while (tail < before.length - head && tail < after.length - head &&
-         before[before.length - 1 - tail] === after[after.length - 1 - tail]) tail += 1;
+         before[before.length - 1 - tail] === after[after.length - 1 - tail])
+    tail += 1;
   const a = before.slice(head, before.length - tail);
   const b = after.slice(head, after.length - tail);
   const edits = [];
-  for (let i = 0; i < head; i += 1) edits.push({ kind: "same", a: i, b: i });
-  for (const e of middle(a, b)) edits.push({ kind: e.kind, a: e.a + head, b: e.b + head });
-  for (let i = tail; i > 0; i -= 1) edits.push({ kind: "same", a: before.length - i, b: after.length - i });
+  for (let i = 0; i < head; i += 1) edits.push({kind: "same", a: i, b: i});
+  for (const e of middle(a, b)) edits.push({kind: e.kind, a: e.a + head, b: e.b + head});
+  for (let i = tail; i > 0; i -= 1) edits.push({kind: "same", a: before.length - i, b: after.length - i});
   return edits;
 }
 
@@ -27,13 +28,16 @@ function middle(a, b) {
       const down = k === -d || (k !== d && (reach.get(k - 1) ?? -1) < (reach.get(k + 1) ?? -1));
       let x = down ? reach.get(k + 1) : reach.get(k - 1) + 1;
       let y = x - k;
-      while (x < a.length && y < b.length && a[x] === b[y]) { x += 1; y += 1; }
+      while (x < a.length && y < b.length && a[x] === b[y]) {
+        x += 1;
+        y += 1;
+      }
       next.set(k, x);
       if (x >= a.length && y >= b.length) return walk(trace, a, b, d);
     }
     reach = next;
   }
-  return [...a.map((_, i) => ({ kind: "gone", a: i, b: 0 })), ...b.map((_, i) => ({ kind: "come", a: a.length, b: i }))];
+  return [...a.map((_, i) => ({kind: "gone", a: i, b: 0})), ...b.map((_, i) => ({kind: "come", a: a.length, b: i}))];
 }
 
 function walk(trace, a, b, edits) {
@@ -46,13 +50,24 @@ function walk(trace, a, b, edits) {
     const fromK = down ? k + 1 : k - 1;
     const fromX = reach.get(fromK);
     const fromY = fromX - fromK;
-    while (x > fromX && y > fromY && x > 0 && y > 0 && !(down ? x === fromX && y === fromY + 1 : x === fromX + 1 && y === fromY)) {
-      x -= 1; y -= 1;
-      script.push({ kind: "same", a: x, b: y });
+    while (x > fromX && y > fromY && x > 0 && y > 0 &&
+           !(down ? x === fromX && y === fromY + 1 : x === fromX + 1 && y === fromY)) {
+      x -= 1;
+      y -= 1;
+      script.push({kind: "same", a: x, b: y});
     }
-    if (down) { y -= 1; script.push({ kind: "come", a: x, b: y }); }
-    else { x -= 1; script.push({ kind: "gone", a: x, b: y }); }
+    if (down) {
+      y -= 1;
+      script.push({kind: "come", a: x, b: y});
+    } else {
+      x -= 1;
+      script.push({kind: "gone", a: x, b: y});
+    }
   }
-  while (x > 0 && y > 0) { x -= 1; y -= 1; script.push({ kind: "same", a: x, b: y }); }
+  while (x > 0 && y > 0) {
+    x -= 1;
+    y -= 1;
+    script.push({kind: "same", a: x, b: y});
+  }
   return script.reverse();
 }

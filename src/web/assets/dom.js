@@ -4,8 +4,10 @@ export function h(tag, attributes, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes || {})) {
     if (value === undefined || value === null || value === false) continue;
-    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else element.setAttribute(name, value === true ? "" : String(value));
+    if (name.startsWith("on"))
+      element.addEventListener(name.slice(2), value);
+    else
+      element.setAttribute(name, value === true ? "" : String(value));
   }
   append(element, children);
   return element;
@@ -19,37 +21,46 @@ export function append(element, children) {
   return element;
 }
 
+// A path that may break after its slashes.
+export function breakable(path) {
+  return String(path).split(/(?<=\/)/).flatMap((piece, i) => (i ? [document.createElement("wbr"), piece] : [piece]));
+}
+
 // A card with a heading, an optional sentence under it and tools at its right.
-export function card(title, { note, tools, flush, alarm, id } = {}, ...children) {
-  return h("section", { class: ["card", flush && "flush", alarm && "alarm"].filter(Boolean).join(" "), id },
-    h("header", {}, h("h2", {}, title), tools && h("div", { class: "tools" }, tools), note && h("p", {}, note)),
-    children);
+export function card(title, {note, tools, flush, alarm, id} = {}, ...children) {
+  return h(
+      "section", {class: ["card", flush && "flush", alarm && "alarm"].filter(Boolean).join(" "), id},
+      h("header", {}, h("h2", {}, title), tools && h("div", {class: "tools"}, tools), note && h("p", {}, note)),
+      children);
 }
 
 // What is not there yet, and the command that makes it.
 export function empty(title, sentence, command) {
-  return h("div", { class: "empty" }, h("strong", {}, title), h("span", {}, sentence),
-    command && h("div", {}, h("pre", {}, command)));
+  return h(
+      "div", {class: "empty"}, h("strong", {}, title), h("span", {}, sentence),
+      command && h("div", {}, h("pre", {}, command)));
 }
 
 export function facts(pairs) {
-  return h("dl", { class: "facts" },
-    pairs.filter(([, value]) => value !== undefined && value !== null && value !== "")
-      .map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+  return h(
+      "dl", {class: "facts"},
+      pairs.filter(([, value]) => value !== undefined && value !== null && value !== "")
+          .map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
 }
 
 // The few figures a page is about.
 export function keyFigures(pairs) {
-  return h("dl", { class: "key" },
-    pairs.filter(Boolean).map(([name, value, detail, tone]) =>
-      h("div", {}, h("dt", {}, name), h("dd", { class: tone }, value, detail && h("small", {}, " ", detail)))));
+  return h(
+      "dl", {class: "key"},
+      pairs.filter(Boolean).map(
+          ([name, value, detail, tone]) =>
+              h("div", {}, h("dt", {}, name), h("dd", {class: tone}, value, detail && h("small", {}, " ", detail)))));
 }
 
-export function badge(text, tone) {
-  return h("span", { class: tone ? `badge ${tone}` : "badge" }, text);
-}
+export function badge(text, tone) { return h("span", {class: tone ? `badge ${tone}` : "badge"}, text); }
 
 export function select(label, options, value, change) {
-  return h("select", { "aria-label": label, onchange: (event) => change(event.target.value) },
-    options.map(([key, text]) => h("option", { value: key, selected: key === value }, text)));
+  return h(
+      "select", {"aria-label": label, onchange: (event) => change(event.target.value)},
+      options.map(([key, text]) => h("option", {value: key, selected: key === value}, text)));
 }

@@ -1,10 +1,12 @@
 // C++ and CUDA in colours: a scanner for words, texts, numbers and comments. It yields [class, text] pieces whose texts
 // join to exactly the source, so that nothing can be lost or become markup.
-const words = new Set(("alignas auto bool break case catch char class concept const consteval constexpr constinit const_cast continue " +
-  "co_await decltype default delete do double dynamic_cast else enum explicit extern false float for friend goto if inline int long " +
-  "mutable namespace new noexcept nullptr operator override private protected public register reinterpret_cast requires return short " +
-  "signed sizeof static static_assert static_cast struct switch template this thread_local throw true try typedef typename union " +
-  "unsigned using virtual void volatile while __global__ __device__ __host__ __shared__ __restrict__ __forceinline__").split(" "));
+const words = new Set(
+    ("alignas auto bool break case catch char class concept const consteval constexpr constinit const_cast continue " +
+     "co_await decltype default delete do double dynamic_cast else enum explicit extern false float for friend goto if inline int long " +
+     "mutable namespace new noexcept nullptr operator override private protected public register reinterpret_cast requires return short " +
+     "signed sizeof static static_assert static_cast struct switch template this thread_local throw true try typedef typename union " +
+     "unsigned using virtual void volatile while __global__ __device__ __host__ __shared__ __restrict__ __forceinline__")
+        .split(" "));
 const types = /^(u?int\d*_t|size_t|ssize_t|ptrdiff_t|__m\d+\w*|bf16|half2?|nv_bfloat16|[A-Z]\w*[a-z]\w*|std)$/;
 
 const rules = [
@@ -16,7 +18,7 @@ const rules = [
   ["", /[^A-Za-z_\d"'#/]+|[\s\S]/y],
 ];
 
-export function pieces(source) {
+function pieces(source) {
   const found = [];
   let at = 0;
   while (at < source.length) {

@@ -1,5 +1,5 @@
 // Follows the history while a run writes: asks for its stamp, and says when it changed.
-import { forget, offline } from "./api.js";
+import {forget, offline} from "./api.js";
 
 const kPeriodMs = 2000;
 
@@ -23,7 +23,7 @@ export function follow(changed) {
   async function ask() {
     clearTimeout(timer);
     try {
-      const answer = await (await fetch("/api/state", { cache: "no-store" })).json();
+      const answer = await (await fetch("/api/state", {cache: "no-store"})).json();
       show(true, "live");
       if (stamp !== null && answer.stamp !== stamp) {
         forget();
@@ -36,6 +36,8 @@ export function follow(changed) {
     if (!document.hidden) timer = setTimeout(ask, kPeriodMs);
   }
 
-  document.addEventListener("visibilitychange", () => { if (!document.hidden) ask(); });
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) ask();
+  });
   ask();
 }

@@ -4,7 +4,11 @@ export function parse(hash = location.hash) {
   const cut = text.indexOf("?");
   const path = cut < 0 ? text : text.slice(0, cut);
   const parts = path.split("/").filter(Boolean).map(decode);
-  return { page: parts[0] || "overview", args: parts.slice(1), query: new URLSearchParams(cut < 0 ? "" : text.slice(cut + 1)) };
+  return {
+    page: parts[0] || "overview",
+    args: parts.slice(1),
+    query: new URLSearchParams(cut < 0 ? "" : text.slice(cut + 1))
+  };
 }
 
 // A hand-made link may hold a stray "%".
@@ -18,7 +22,8 @@ function decode(part) {
 
 export function link(page, args = [], query = {}) {
   const path = "#/" + [page === "overview" ? "" : page, ...args].map((part) => encodeURIComponent(part)).join("/");
-  const search = new URLSearchParams(Object.entries(query).filter(([, v]) => v !== undefined && v !== null && v !== "")).toString();
+  const search = new URLSearchParams(Object.entries(query).filter(([, v]) => v !== undefined && v !== null && v !== ""))
+                     .toString();
   return search ? `${path}?${search}` : path;
 }
 
@@ -27,11 +32,13 @@ export const operatorLink = (name) => link("operator", [name]);
 export const modelLink = (name) => link("model", [name]);
 
 // Changes some of the query in place; `push` where going back should undo it. An empty value is left out.
-export function update(changes, { push = false, quiet = false } = {}) {
+export function update(changes, {push = false, quiet = false} = {}) {
   const route = parse();
   for (const [key, value] of Object.entries(changes)) {
-    if (value === undefined || value === null || value === "") route.query.delete(key);
-    else route.query.set(key, value);
+    if (value === undefined || value === null || value === "")
+      route.query.delete(key);
+    else
+      route.query.set(key, value);
   }
   const target = link(route.page, route.args, Object.fromEntries(route.query));
   if (target === location.hash) return;

@@ -1,6 +1,8 @@
 // A chart as a file of its own: styles become attributes, so that it looks the same without our style sheets.
-const kCopied = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-linejoin", "opacity",
-  "font-family", "font-size", "font-weight", "text-anchor", "dominant-baseline", "display"];
+const kCopied = [
+  "fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-linejoin", "opacity", "font-family",
+  "font-size", "font-weight", "text-anchor", "dominant-baseline", "display"
+];
 
 export function standaloneSvg(svg) {
   const copy = svg.cloneNode(true);
@@ -14,14 +16,17 @@ export function standaloneSvg(svg) {
     }
     for (const name of ["class", "tabindex", "role", "aria-label", "style"]) copies[i].removeAttribute(name);
   });
-  const { width, height } = svg.viewBox.baseVal;
+  const {width, height} = svg.viewBox.baseVal;
   const ground = document.createElementNS(svg.namespaceURI, "rect");
   ground.setAttribute("width", "100%");
   ground.setAttribute("height", "100%");
   ground.setAttribute("x", "-12");
   ground.setAttribute("y", "-12");
-  ground.setAttribute("fill", getComputedStyle(document.documentElement).getPropertyValue("color-scheme").includes("dark") &&
-    isDark() ? "#1a1c1f" : "#ffffff");
+  ground.setAttribute(
+      "fill",
+      getComputedStyle(document.documentElement).getPropertyValue("color-scheme").includes("dark") && isDark() ?
+          "#1a1c1f" :
+          "#ffffff");
   copy.prepend(ground);
   copy.setAttribute("xmlns", svg.namespaceURI);
   copy.setAttribute("viewBox", `-12 -12 ${width + 24} ${height + 24}`);
@@ -49,8 +54,9 @@ export async function pngUrl(svgText) {
 
 export async function saveChart(svg, name, kind) {
   const text = standaloneSvg(svg);
-  download(kind === "PNG" ? await pngUrl(text) : "data:image/svg+xml;charset=utf-8," + encodeURIComponent(text),
-    `${name.replace(/[^\w.-]+/g, "-")}.${kind.toLowerCase()}`);
+  download(
+      kind === "PNG" ? await pngUrl(text) : "data:image/svg+xml;charset=utf-8," + encodeURIComponent(text),
+      `${name.replace(/[^\w.-]+/g, "-")}.${kind.toLowerCase()}`);
 }
 
 export function download(url, name) {

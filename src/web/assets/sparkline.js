@@ -1,8 +1,13 @@
 // A word-sized trend: shape only, with the line of "no change" where it matters.
-export function sparkline(values, { width = 96, height = 22, reference = 1 } = {}) {
+export function sparkline(values, {width = 96, height = 22, reference = 1} = {}) {
   const known = values.filter((v) => Number.isFinite(v));
-  const svg = d3.create("svg").attr("class", "spark").attr("width", width).attr("height", height)
-    .attr("viewBox", `0 0 ${width} ${height}`).attr("role", "img").attr("aria-label", `${known.length} runs`);
+  const svg = d3.create("svg")
+                  .attr("class", "spark")
+                  .attr("width", width)
+                  .attr("height", height)
+                  .attr("viewBox", `0 0 ${width} ${height}`)
+                  .attr("role", "img")
+                  .attr("aria-label", `${known.length} runs`);
   if (!known.length) return svg.node();
   const x = d3.scaleLinear().domain([0, Math.max(1, known.length - 1)]).range([3, width - 4]);
   const y = d3.scaleLinear().domain(d3.extent([...known, reference])).range([height - 3, 3]);
