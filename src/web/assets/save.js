@@ -17,22 +17,46 @@ export function standaloneSvg(svg) {
     for (const name of ["class", "tabindex", "role", "aria-label", "style"]) copies[i].removeAttribute(name);
   });
   const {width, height} = svg.viewBox.baseVal;
-  const ground = document.createElementNS(svg.namespaceURI, "rect");
-  ground.setAttribute("width", "100%");
-  ground.setAttribute("height", "100%");
-  ground.setAttribute("x", "-12");
-  ground.setAttribute("y", "-12");
-  ground.setAttribute(
-      "fill",
-      getComputedStyle(document.documentElement).getPropertyValue("color-scheme").includes("dark") && isDark() ?
-          "#1a1c1f" :
-          "#ffffff");
-  copy.prepend(ground);
-  copy.setAttribute("xmlns", svg.namespaceURI);
-  copy.setAttribute("viewBox", `-12 -12 ${width + 24} ${height + 24}`);
-  copy.setAttribute("width", width + 24);
-  copy.setAttribute("height", height + 24);
+  const above = addHeading(copy, svg.closest(".chart"));
+  const box = [-12, -12 - above, width + 24, height + 24 + above];
+  copy.prepend(
+      make("rect", {x: box[0], y: box[1], width: box[2], height: box[3], fill: isDark() ? "#1a1c1f" : "#ffffff"}));
+  copy.setAttribute("xmlns", kSvg);
+  copy.setAttribute("viewBox", box.join(" "));
+  copy.setAttribute("width", box[2]);
+  copy.setAttribute("height", box[3]);
   return new XMLSerializer().serializeToString(copy);
+}
+
+const kSvg = "http://www.w3.org/2000/svg";
+
+function make(tag, attributes, text) {
+  const element = document.createElementNS(kSvg, tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  if (text) element.textContent = text;
+  return element;
+}
+
+// A file of its own has no card around it: its name and its legend go into the picture. Returns the height they take.
+function addHeading(copy, figure) {
+  const family = getComputedStyle(figure).fontFamily;
+  const [strong, quiet] = isDark() ? ["#e8e8e5", "#a2a5ab"] : ["#1b1c1e", "#5d6066"];
+  const legend = [...figure.querySelectorAll(".legend li")];
+  const above = legend.length ? 48 : 26;
+  copy.append(make(
+      "text", {x: 0, y: 8 - above, "font-family": family, "font-size": 13, "font-weight": 600, fill: strong},
+      figure.dataset.chart));
+  let x = 0;
+  for (const item of legend) {
+    const colour = getComputedStyle(item.querySelector("i")).backgroundColor;
+    copy.append(
+        make("rect", {x, y: 20 - above, width: 10, height: 10, rx: 2, fill: colour}),
+        make(
+            "text", {x: x + 15, y: 29 - above, "font-family": family, "font-size": 11.5, fill: quiet},
+            item.textContent));
+    x += 32 + 7 * item.textContent.length;
+  }
+  return above;
 }
 
 function isDark() {
