@@ -13,7 +13,7 @@ all: build
 	$(binary) doctor --quick
 	FASTKERNELS_CANDIDATE_DIR=tasks/candidate/examples $(binary) kernels --filter decode-8
 	FASTKERNELS_CANDIDATE_DIR=tasks/candidate/examples $(binary) kernels --target softmax
-	@echo 'Next: docs/write-a-candidate.md; $(binary) create-stubs --target rms_norm'
+	@echo 'Next: $(binary) dashboard; docs/write-a-candidate.md; $(binary) create-stubs --target rms_norm'
 
 build: $(build)/build.ninja
 	cmake --build $(build) --target fastkernels fastkernels-runner -j $(JOBS)

@@ -5,10 +5,10 @@ find_file(FK_D3_SOURCE d3.min.js PATHS /usr/share/nodejs/d3/dist /usr/share/java
 mark_as_advanced(FK_HTTPLIB_INCLUDE FK_HTTPLIB_LIBRARY FK_D3_SOURCE)
 
 set(missing "")
-if(NOT FK_HTTPLIB_INCLUDE)
+if(NOT EXISTS "${FK_HTTPLIB_INCLUDE}/httplib.h")
   list(APPEND missing "cpp-httplib (libcpp-httplib-dev)")
 endif()
-if(NOT FK_D3_SOURCE)
+if(NOT EXISTS "${FK_D3_SOURCE}")
   list(APPEND missing "d3 (node-d3)")
 endif()
 if(NOT TARGET SQLite::SQLite3)

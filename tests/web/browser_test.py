@@ -332,6 +332,46 @@ class Dashboard(unittest.TestCase):
             self.shot("empty")
             subprocess.run([MAKER, database, "3"], check=True)
             b.wait("return document.querySelectorAll('#table-runs tbody tr').length === 3", seconds=8)
+            b.click("#table-runs tbody tr:first-child input")
+            subprocess.run([MAKER, database, "2"], check=True)
+            b.wait("return document.querySelectorAll('#table-runs tbody tr').length === 5", seconds=8)
+            self.assertEqual(b.count("#table-runs input:checked"), 1, "what was ticked stays ticked")
+
+    def test_differences_are_right_and_shortest(self):
+        """Of random texts: both sides can be put together again, and no shorter script exists (by the textbook's table)."""
+        self.go("/")
+        wrong = self.browser.run("""
+            return import("/assets/diff.js").then(({diffLines}) => {
+              let seed = 1;
+              const random = (n) => (seed = (seed * 16807) % 2147483647) % n;
+              const text = () => Array.from({length: random(14)}, () => "abc"[random(3)]);
+              const wrong = [];
+              for (let t = 0; t < 2000; t += 1) {
+                const [a, b] = [text(), text()];
+                const edits = diffLines(a, b);
+                const left = edits.filter((e) => e.kind !== "come").map((e) => a[e.a]).join();
+                const right = edits.filter((e) => e.kind !== "gone").map((e) => b[e.b]).join();
+                const common = a.map(() => 0).concat(0).map(() => b.map(() => 0).concat(0));
+                for (let i = a.length - 1; i >= 0; i -= 1)
+                  for (let j = b.length - 1; j >= 0; j -= 1)
+                    common[i][j] = a[i] === b[j] ? 1 + common[i + 1][j + 1] : Math.max(common[i + 1][j], common[i][j + 1]);
+                const same = edits.filter((e) => e.kind === "same");
+                if (left !== a.join() || right !== b.join() || same.length !== common[0][0] || same.some((e) => a[e.a] !== b[e.b]))
+                  wrong.push([a.join(""), b.join("")]);
+              }
+              return wrong;
+            })""")
+        self.assertEqual(wrong, [])
+
+    def test_colours_lose_no_character(self):
+        self.go("/")
+        tree = pathlib.Path(__file__).parents[2]
+        sources = [p.read_text() for p in sorted(tree.glob("src/web/*.cpp")) + sorted(tree.glob("tasks/candidate/examples/*/*.cpp"))]
+        sources += ["", "\n", '"open', "/* open", 'R"x(a)y" )x"', "'\\''", "#\n#", "1e+5f .5 0x1p3 a'b"]
+        lost = self.browser.run("""
+            return import("/assets/highlight.js").then(({colouredLines}) => arguments[0].filter((source) =>
+              colouredLines(source).map((line) => line.map((p) => p[1]).join("")).join("\\n") !== source.replace(/\\n$/, "")))""", sources)
+        self.assertEqual(lost, [])
 
     # What must not happen
 

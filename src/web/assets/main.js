@@ -55,8 +55,15 @@ async function show({keep = false} = {}) {
   const focus = keep ? document.activeElement?.getAttribute("aria-label") : null;
   const typed = keep && document.activeElement?.matches("main input[type=search]");
   if (typed) return void setTimeout(() => show({keep}), 1000);  // not under the reader's hands
+  const ready = await Promise.all(content.flat(Infinity));
+  const unfolded = [...main.querySelectorAll("details")].map((d) => d.open);
   main.replaceChildren();
-  append(main, await Promise.all(content.flat(Infinity)));
+  append(main, ready);
+  const folds = [...main.querySelectorAll("details")];
+  if (keep && folds.length === unfolded.length)
+    folds.forEach((d, i) => {
+      d.open = unfolded[i];
+    });
   if (reportOnly) unlink();
   dropCharts();
   document.title = `${[...route.args].reverse().join(" · ") || route.page} – fastkernels`;

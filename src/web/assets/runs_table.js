@@ -25,14 +25,18 @@ export const runText = (r) => [r.id, r.name, r.tier, r.mode, r.status, r.commit,
                                r.host, ...Object.entries(r.tags || {}).flat(), ...Object.values(r.params || {})]
                                   .join(" ");
 
+// Runs ticked for comparison. Of the page, not of the table: a live update draws the table anew.
+const chosen = new Set();
+
 export function runsTable(runs, {sort, tools = true} = {}) {
-  const chosen = new Set();
   const compare =
       h("button", {
         type: "button",
         disabled: true,
         onclick: () => {
-          location.hash = link("compare", [], {runs: [...chosen].join(",")});
+          const runs = [...chosen].join(",");
+          chosen.clear();
+          location.hash = link("compare", [], {runs});
         }
       },
         "Compare");
@@ -42,6 +46,10 @@ export function runsTable(runs, {sort, tools = true} = {}) {
       chosen.add(id);
     else
       chosen.delete(id);
+    label();
+  }
+
+  function label() {
     compare.disabled = chosen.size < 2;
     compare.textContent = chosen.size ? `Compare ${chosen.size}` : "Compare";
     compare.classList.toggle("primary", chosen.size > 1);
@@ -70,5 +78,6 @@ export function runsTable(runs, {sort, tools = true} = {}) {
   ];
   const rowClass = (r) => (r.status === "failed" ? "failed" : null);
   const view = table("runs", columns, runs, {text: runText, sort, caption: "Runs", rowClass});
+  label();
   return {element: view.element, tools: tools ? [view.count, view.filter, compare] : []};
 }
