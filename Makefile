@@ -14,7 +14,7 @@ all: build
 	FASTKERNELS_CANDIDATE_DIR=tasks/candidate/examples $(binary) kernels --filter decode-8
 	FASTKERNELS_CANDIDATE_DIR=tasks/candidate/examples $(binary) kernels --target softmax
 	$(binary) history --limit 3
-	@echo 'Next: docs/write-a-candidate.md; $(binary) create-stubs --target rms_norm'
+	@echo 'Next: $(binary) dashboard; docs/write-a-candidate.md; $(binary) create-stubs --target rms_norm'
 
 build: $(build)/build.ninja
 	cmake --build $(build) --target fastkernels fastkernels-runner fastkernels-tracking -j $(JOBS)
@@ -28,6 +28,7 @@ deps:
 	@tools/install_deps.sh build
 
 test: $(build)/build.ninja
+	@tools/install_deps.sh test
 	cmake --build $(build) -j $(JOBS)
 	ctest --test-dir $(build) -j $(JOBS) --output-on-failure -L fast
 	ctest --test-dir $(build) -j $(JOBS) --output-on-failure -LE fast
@@ -47,7 +48,7 @@ install: build
 
 format:
 	@tools/install_deps.sh lint
-	git ls-files '*.h' '*.cpp' '*.cu' '*.cuh' | xargs clang-format -i
+	git ls-files '*.h' '*.cpp' '*.cu' '*.cuh' '*.js' | xargs clang-format -i
 
 # After a build, because sources include headers that the build makes.
 lint: build

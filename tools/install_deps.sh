@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
-# Installs from the distribution what is missing to build (`build`) or to lint and format (`lint`), and nothing else.
+# Installs from the distribution what is missing to build (`build`), to build and test (`test`) or to lint and format
+# (`lint`), and nothing else.
 #
 # Presence is judged by the thing itself (a command on the PATH, a CMake package file), not by the package manager: it is
 # quick, holds on systems without apt, and leaves alone what was installed by other means.
 set -euo pipefail
+
+has_file() { [ -e "$1" ]; }
 
 has_command() { command -v "$1" >/dev/null; }
 
@@ -37,7 +40,7 @@ need() {          # need KIND NAME PACKAGE
 
 CMAKE_PREFIX_PATH=${CMAKE_PREFIX_PATH:-}
 case "${1:-build}" in
-  build)
+  build|test)
     need command "${CXX:-g++}" g++
     need command cmake cmake
     need command ninja ninja-build
@@ -49,16 +52,22 @@ case "${1:-build}" in
     need cmake_package yaml-cpp libyaml-cpp-dev
     need header sqlite3.h libsqlite3-dev
     need header curl/curl.h libcurl4-openssl-dev
+    need header httplib.h libcpp-httplib-dev                        # serves the dashboard
+    need file /usr/share/nodejs/d3/dist/d3.min.js node-d3            # draws it
     need cmake_package GTest libgtest-dev
     need python_module ensurepip python3-venv  # a test runs MLflow in a virtual environment
     need python_module jsonschema python3-jsonschema  # a test reads our result files with it
+    if [ "${1:-build}" = test ]; then  # the dashboard in a real browser
+      need command chromium chromium
+      need command chromedriver chromium-driver
+    fi
     ;;
   lint)
     need command clang-tidy clang-tidy
     need command clang-format clang-format
     ;;
   *)
-    echo "install_deps.sh: unknown set '$1'; use build or lint." >&2
+    echo "install_deps.sh: unknown set '$1'; use build, test or lint." >&2
     exit 2
     ;;
 esac

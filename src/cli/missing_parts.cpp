@@ -4,6 +4,7 @@
 #include "core/device_runtime.h"
 #include "track/http.h"
 #include "track/store.h"
+#include "web/web.h"
 
 namespace fk {
 
@@ -14,6 +15,9 @@ std::vector<MissingPart> missing_parts() {
     missing.push_back({"history", why + "; install libsqlite3-dev and build again to keep them in one place"});
   if (std::string why = http_unavailable(); !why.empty())
     missing.push_back({"mlflow", why + "; install libcurl4-openssl-dev and build again"});
+  if (!web_unavailable().empty())
+    missing.push_back({"dashboard", "what its pages need was not there when this was built; install libcpp-httplib-dev, "
+                                    "node-d3 and libsqlite3-dev, and build again"});
   return missing;
 }
 

@@ -18,12 +18,11 @@ extern char** environ;
 namespace fk {
 namespace {
 
-// Reads `file` to its end into `text`; false at the deadline, past 1 MiB or on an error.
-bool read_to_end(int file, int limit_ms, std::string& text) {
-  constexpr size_t kLimitBytes = 1 << 20;
+// Reads `file` to its end into `text`; false at the deadline, past `limit_bytes` or on an error.
+bool read_to_end(int file, int limit_ms, size_t limit_bytes, std::string& text) {
   Stopwatch watch;
-  char block[4096];
-  while (text.size() <= kLimitBytes) {
+  char block[16384];
+  while (text.size() <= limit_bytes) {
     int64_t left_ms = limit_ms - watch.elapsed_ns() / 1'000'000;
     if (left_ms <= 0) return false;
     pollfd ready{file, POLLIN, 0};
@@ -52,7 +51,7 @@ std::optional<std::string> find_program(std::string_view name) {
   return std::nullopt;
 }
 
-std::optional<std::string> output_of(const std::vector<std::string>& command, int limit_ms) {
+std::optional<std::string> output_of(const std::vector<std::string>& command, int limit_ms, size_t limit_bytes) {
   std::vector<char*> words;
   for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
@@ -68,7 +67,7 @@ std::optional<std::string> output_of(const std::vector<std::string>& command, in
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
   std::string text;
-  bool complete = failed == 0 && read_to_end(ends[0], limit_ms, text);
+  bool complete = failed == 0 && read_to_end(ends[0], limit_ms, limit_bytes, text);
   close(ends[0]);
   if (failed != 0) return std::nullopt;
   if (!complete) kill(child, SIGKILL);

@@ -12,7 +12,8 @@ namespace fk {
 std::optional<std::string> find_program(std::string_view name);
 
 // Standard output of `command` (its first word looked up in PATH), run without a shell and with no standard input.
-// Nothing when it cannot start, fails, prints over 1 MiB, or takes longer than `limit_ms` (it is then killed).
-std::optional<std::string> output_of(const std::vector<std::string>& command, int limit_ms);
+// Nothing when it cannot start, fails, prints over `limit_bytes`, or takes longer than `limit_ms` (it is then killed).
+std::optional<std::string> output_of(const std::vector<std::string>& command, int limit_ms,
+                                     size_t limit_bytes = size_t{1} << 20);
 
 }  // namespace fk

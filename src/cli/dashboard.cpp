@@ -1,0 +1,81 @@
+// dashboard: the history as pages, served on this machine or written into one file.
+#include <fmt/format.h>
+
+#include "cli/output.h"
+#include "cli/verb.h"
+#include "cli/written_file.h"
+#include "core/error.h"
+#include "web/web.h"
+
+namespace fk {
+namespace {
+
+class Dashboard final : public Verb {
+ public:
+  Dashboard()
+      : Verb("dashboard", "Show the history in a browser: a server on this machine, or one file",
+             {"fastkernels dashboard", "fastkernels dashboard --port 9000", "fastkernels dashboard --out history.html",
+              "fastkernels dashboard --host 0.0.0.0 --token something-long"}) {}
+
+  void add_flags(CLI::App& app) override {
+    app.add_option("--db", options_.database, "The history to show [that of `fastkernels history`]")->type_name("FILE");
+    app.add_option("--port", options_.port, "Port; another is chosen where it is taken")
+        ->check(CLI::Range(0, 65535).description(""))
+        ->type_name("N")
+        ->capture_default_str();
+    app.add_option("--host", options_.host, "Address to listen on; others than this machine's own need a token")
+        ->type_name("HOST")
+        ->capture_default_str();
+    app.add_option("--token", options_.token, "Token that other hosts must give [drawn and printed]")
+        ->type_name("TEXT");
+    app.add_option("--out", out_, "Write one self-contained file instead of serving")->type_name("FILE.html");
+    app.add_option("--runs", runs_, "Newest runs that the file holds in full")
+        ->check(CLI::Range(1, 100000).description(""))
+        ->type_name("N")
+        ->capture_default_str();
+  }
+
+  void run(const CommonOptions& common) override {
+    if (std::string why = web_unavailable(); !why.empty()) throw Error("{}", why);
+    if (!options_.token.empty() && options_.token.size() < 8)
+      throw UsageError("--token takes at least 8 characters; leave it out to have one drawn");
+    if (out_.empty())
+      serve(common);
+    else
+      write(common);
+  }
+
+ private:
+  void serve(const CommonOptions& common) {
+    options_.ready = [&](const std::string& url) {
+      if (common.json)
+        print_out(dump_json({{"url", url}}) + "\n");
+      else if (common.quiet || common.csv)
+        print_out(url + "\n");
+      else
+        print_out(fmt::format("{}\nOpen it in a browser; Ctrl-C ends the dashboard.\n", url));
+    };
+    serve_dashboard(options_);
+  }
+
+  void write(const CommonOptions& common) {
+    std::unique_ptr<StoreReader> store = open_store_reader(options_.database);
+    std::string page = dashboard_file(*store, runs_);
+    write_file(out_, page);
+    if (common.json)
+      print_out(dump_json({{"file", out_}, {"size_bytes", page.size()}}) + "\n");
+    else if (common.csv)
+      print_out(fmt::format("file,size_bytes\r\n{},{}\r\n", out_, page.size()));
+    else
+      print_out(fmt::format("{} ({}): open it in a browser; it needs no server.\n", out_, human_bytes(page.size())));
+  }
+
+  ServeOptions options_;
+  std::string out_;
+  int runs_ = 50;
+};
+
+Dashboard dashboard;
+
+}  // namespace
+}  // namespace fk

@@ -1,0 +1,33 @@
+// What the pages ask for: one path, one JSON answer. The server and the offline file speak this alike.
+//
+//   /api/state                              changes when the history does
+//   /api/overview                           the first page
+//   /api/runs                               the newest runs, short
+//   /api/operator/OP                        one operator over its runs, and the sources measured
+//   /api/model/MODEL                        `ttft` results of one model over its runs
+//   /api/run/RUN                            one run with its results, metrics and artifacts
+//   /api/samples/RUN/OP/SCENARIO            samples and details of one result
+//   /api/source/SHA256                      an artifact as text
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/json.h"
+#include "track/store.h"
+
+namespace fk {
+
+// `path` is decoded, so a scenario's slashes are its own. Nothing where there is no such thing.
+std::optional<Json> api_answer(StoreReader& store, std::string_view path);
+
+Json runs_json(StoreReader& store, int most);
+Json operator_page_json(StoreReader& store, const std::string& op);
+Json model_page_json(StoreReader& store, const std::string& model);
+std::optional<Json> run_page_json(StoreReader& store, const std::string& run_id);
+std::optional<Json> samples_json(StoreReader& store, const std::string& run_id, const std::string& op,
+                                 const std::string& scenario);
+std::optional<Json> source_json(StoreReader& store, const std::string& sha256);
+
+}  // namespace fk

@@ -1,0 +1,118 @@
+// Speed-up of each scenario, tokens across and model (and place in it) down. Blue is faster, orange slower, both by
+// the logarithm: twice as fast is as strong as half as fast.
+import {chart} from "./chart.js";
+import {nanoseconds, percent, scenarioParts, speedup} from "./format.js";
+import {describe, hideTip} from "./tip.js";
+
+export function heatMap(name, results, {open} = {}) {
+  const cells = results.map((r) => {
+    const parts = scenarioParts(r.scenario);
+    const tokens = parts.tokens || r.tokens;  // those of the step; an operator may see fewer rows
+    return {
+      r,
+      row: parts.place ? `${parts.model} · ${parts.place}` : parts.model,
+      column: parts.model === "contract" || !tokens ? parts.step : String(tokens)
+    };
+  });
+  // Prefill and decode of as many tokens are two columns only where both exist.
+  const steps = new Map();
+  for (const c of cells) {
+    const step = scenarioParts(c.r.scenario).step;
+    if (!steps.has(c.column)) steps.set(c.column, new Set());
+    steps.get(c.column).add(step);
+  }
+  for (const c of cells)
+    if (steps.get(c.column).size > 1) c.column = scenarioParts(c.r.scenario).step;
+  const rows = [...new Set(cells.map((c) => c.row))].sort();
+  const columns = [...new Set(cells.map((c) => c.column))].sort((a, b) => order(a) - order(b) || a.localeCompare(b));
+  const rowHeight = 30;
+  return chart(
+      name, 26 + rows.length * rowHeight, draw, {label: `Speed-up by model and tokens, ${cells.length} scenarios`});
+
+  function draw(svg, width) {
+    const longest = d3.max(rows, (r) => r.length) || 1;
+    const left = Math.min(width * 0.42, longest * kCharacter + 14);
+    const x = d3.scaleBand().domain(columns).range([left, width]).paddingInner(0.02);
+    const most = Math.max(0.15, d3.max(cells, (c) => Math.abs(Math.log(c.r.speedup || 1))) || 0);
+    const colour = (s) => {
+      const t = Math.max(-1, Math.min(1, Math.log(s) / most));
+      return t >= 0 ? d3.interpolateRgb("#eceff4", "#2460c4")(t ** 0.8) :
+                      d3.interpolateRgb("#f3efe9", "#c2590c")((-t) ** 0.8);
+    };
+    svg.selectAll(".row")
+        .data(rows)
+        .enter()
+        .append("text")
+        .attr("x", left - 10)
+        .attr("text-anchor", "end")
+        .attr("y", (d, i) => 26 + (i + 0.5) * rowHeight)
+        .attr("dominant-baseline", "central")
+        .text((d) => shorten(d, (left - 12) / kCharacter));
+    svg.selectAll(".column")
+        .data(columns)
+        .enter()
+        .append("text")
+        .attr("text-anchor", "middle")
+        .attr("x", (d) => x(d) + x.bandwidth() / 2)
+        .attr("y", 14)
+        .text((d) => shorten(d, x.bandwidth() / kCharacter));
+    const groups = svg.selectAll(".place").data(cells).enter().append("g").attr(
+        "transform", (d) => `translate(${x(d.column)},${26 + rows.indexOf(d.row) * rowHeight})`);
+    const rects =
+        groups.append("rect")
+            .attr("data-mark", "cell")
+            .attr("width", x.bandwidth())
+            .attr("height", rowHeight)
+            .attr("rx", 3)
+            .attr(
+                "class",
+                (d) =>
+                    (d.r.verdict !== "PASSED" ?
+                         (d.r.verdict === "INVALID_TASK" || d.r.verdict === "REFUSED" ? "cell none" : "cell broken") :
+                         d.r.speedup ? "cell" :
+                                       "cell none"));
+    rects.filter((d) => d.r.verdict === "PASSED" && d.r.speedup).attr("fill", (d) => colour(d.r.speedup));
+    groups.filter((d) => d.r.verdict === "PASSED" && d.r.speedup && x.bandwidth() > 34)
+        .append("text")
+        .attr("class", (d) => `cell-text ${Math.abs(Math.log(d.r.speedup)) > 0.55 * most ? "on-dark" : ""}`)
+        .attr("x", x.bandwidth() / 2)
+        .attr("y", rowHeight / 2)
+        .attr("dominant-baseline", "central")
+        .text((d) => d.r.speedup.toFixed(2));
+    groups.filter((d) => d.r.verdict !== "PASSED")
+        .append("text")
+        .attr("class", (d) => d.r.verdict === "INVALID_TASK" || d.r.verdict === "REFUSED" ? "" : "cell-text broken")
+        .attr("text-anchor", "middle")
+        .attr("x", x.bandwidth() / 2)
+        .attr("y", rowHeight / 2)
+        .attr("dominant-baseline", "central")
+        .text((d) => (d.r.verdict === "INVALID_TASK" || d.r.verdict === "REFUSED" ? "n/a" : "✕"));
+    describe(
+        rects,
+        (d) => [d.r.scenario, [
+          ["speed-up", speedup(d.r.speedup)], ["verdict", d.r.verdict], ["baseline", nanoseconds(d.r.baseline_ns)],
+          ["candidate", nanoseconds(d.r.candidate_ns)], ["of floor", percent(d.r.of_floor)]
+        ]]);
+    if (open)
+      rects.style("cursor", "pointer")
+          .on("click",
+              (d) => {
+                hideTip();
+                open(d.r);
+              })
+          .on("keydown", (d) => d3.event.key === "Enter" && open(d.r));
+  }
+}
+
+function order(column) {
+  const n = /(\d+)$/.exec(column);
+  return (n ? Number(n[1]) : 1e9) + (column.startsWith("prefill") ? 0.5 : 0);
+}
+
+// Width of a label's average character; a wide font must still fit.
+export const kCharacter = 6.9;
+
+export function shorten(text, most) {
+  const room = Math.max(4, Math.floor(most));
+  return text.length <= room ? text : `${text.slice(0, room - 1)}…`;
+}

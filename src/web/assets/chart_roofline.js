@@ -1,0 +1,110 @@
+// Each scenario on the roofline: work per byte across, work per second up. The roof is what the machine's floor allows
+// at that intensity; a point on it cannot be made faster by any program.
+import {axisBottom, axisLeft, chart, logTicks} from "./chart.js";
+import {nanoseconds, percent, rate} from "./format.js";
+import {describe} from "./tip.js";
+
+export function roofline(name, results) {
+  const points = results.filter((r) => r.candidate_ns > 0 && r.bytes > 0 && r.floor_ns > 0).map((r) => {
+    const flops = r.matrix_flops + r.vector_flops;
+    const work = flops > 0 ? flops : r.bytes;  // an operator that only moves data: one byte is one unit of work
+    return {
+      r,
+      intensity: work / r.bytes,
+      achieved: work / (r.candidate_ns * 1e-9),
+      before: work / (r.baseline_ns * 1e-9),
+      roof: work / (r.floor_ns * 1e-9)
+    };
+  });
+  if (!points.length) return null;
+  const unit = results.some((r) => r.matrix_flops + r.vector_flops > 0) ? "FLOP" : "B";
+  return chart(name, 300, draw, {
+    label: `Roofline of ${points.length} scenarios`,
+    legend: [["candidate", "s1"], ["baseline", "s6"], ["floor of the machine", "s2"]]
+  });
+
+  function draw(svg, width, tall) {
+    const left = 70, right = width - 14, top = 22, bottom = tall - 42;
+    const pad = (list, f) => {
+      const [a, b] = d3.extent(list);
+      return [a / f, b * f];
+    };
+    const x = d3.scaleLog().domain(pad(points.map((p) => p.intensity), 4)).range([left, right]);
+    const y =
+        d3.scaleLog().domain(pad(points.flatMap((p) => [p.achieved, p.before, p.roof]), 2.2)).range([bottom, top]);
+    const left_axis = axisLeft(svg, y, {left, right, title: `achieved ${unit}/s`});
+    left_axis.call(d3.axisLeft(y)
+                       .tickValues(logTicks(y, 5))
+                       .tickFormat((v) => rate(v, "").replace(/\.0+ /, " ").trim())
+                       .tickSize(-(right - left))
+                       .tickPadding(8));
+    left_axis.select(".domain").remove();
+    axisBottom(svg, x, {bottom, title: `${unit} per byte`, right})
+        .call(d3.axisBottom(x)
+                  .tickValues(logTicks(x, 6))
+                  .tickFormat((v) => String(Number(v.toPrecision(2))))
+                  .tickSize(4)
+                  .tickPadding(6));
+
+    // The highest floors give the roof: so many bytes a second, so much work a second. Data in nearer caches moves
+    // faster than data from memory, so each scenario also has its own mark.
+    const bandwidth = d3.max(points, (p) => p.roof / p.intensity), peak = d3.max(points, (p) => p.roof);
+    const [from, to] = x.domain();
+    const ridge = Math.min(to, Math.max(from, peak / bandwidth));
+    const g = svg.append("g");
+    g.append("path")
+        .attr("class", "line s2")
+        .attr("data-mark", "roof")
+        .attr("d", d3.line().x((d) => x(d)).y((d) => y(Math.max(y.domain()[0], Math.min(peak, bandwidth * d))))([
+          Math.max(from, y.domain()[0] / bandwidth), ridge, to
+        ].sort(d3.ascending)));
+    g.append("g")
+        .attr("class", "s2")
+        .selectAll(".roof-tick")
+        .data(points)
+        .enter()
+        .append("line")
+        .attr("class", "line roof-tick")
+        .attr("data-mark", "floor")
+        .attr("x1", (p) => x(p.intensity) - 7)
+        .attr("x2", (p) => x(p.intensity) + 7)
+        .attr("y1", (p) => y(p.roof))
+        .attr("y2", (p) => y(p.roof));
+    g.selectAll(".reach")
+        .data(points)
+        .enter()
+        .append("line")
+        .attr("class", "drop")
+        .attr("x1", (p) => x(p.intensity))
+        .attr("x2", (p) => x(p.intensity))
+        .attr("y1", (p) => y(p.achieved))
+        .attr("y2", (p) => y(p.roof));
+    g.append("g")
+        .attr("class", "s6")
+        .selectAll("circle")
+        .data(points)
+        .enter()
+        .append("circle")
+        .attr("class", "dot hollow")
+        .attr("data-mark", "baseline")
+        .attr("cx", (p) => x(p.intensity))
+        .attr("cy", (p) => y(p.before))
+        .attr("r", 4);
+    const dots = g.append("g")
+                     .attr("class", "s1")
+                     .selectAll("circle")
+                     .data(points)
+                     .enter()
+                     .append("circle")
+                     .attr("class", "dot")
+                     .attr("data-mark", "candidate")
+                     .attr("cx", (p) => x(p.intensity))
+                     .attr("cy", (p) => y(p.achieved))
+                     .attr("r", 5);
+    describe(dots, (p) => [p.r.scenario, [
+                     ["achieved", rate(p.achieved, `${unit}/s`)], ["floor allows", rate(p.roof, `${unit}/s`)],
+                     ["of floor", percent(p.r.of_floor, 1)], ["time", nanoseconds(p.r.candidate_ns)],
+                     ["bytes moved", rate(p.r.bytes, "B")]
+                   ]]);
+  }
+}

@@ -1,0 +1,183 @@
+// Any set of runs side by side. The first is what the others are compared with; what differs is marked.
+import {get, offline, part} from "./api.js";
+import {diffView} from "./code_view.js";
+import {badge, card, empty, h, select} from "./dom.js";
+import {ago, commit, interval, milliseconds, number, speedup, verdictTone, when} from "./format.js";
+import {runLink, update} from "./router.js";
+import {sourceText} from "./sources.js";
+
+export async function comparePage({query}) {
+  const ids = [...new Set((query.get("runs") || "").split(",").filter(Boolean))];
+  const index = (await get(offline ? "/api/runs" : "/api/overview")).runs;
+  const head = h("div", {class: "head"}, h("h1", {}, "Compare"), chooser(ids, index));
+  if (ids.length < 2)
+    return [
+      head,
+      card(
+          ids.length ? "One more" : "Choose runs", {},
+          empty(
+              ids.length ? "One run is chosen; add another." : "No runs chosen.",
+              "Add runs above, or tick them in the list of runs and press Compare. The address keeps the choice, so it can be sent as a link."))
+    ];
+  const all = await Promise.all(ids.map((id) => get(`/api/run/${part(id)}`)));
+  return [head, ...sections(all)];
+}
+
+function chooser(ids, index) {
+  const rest = index.filter((r) => !ids.includes(r.id));
+  const set = (list) => update({runs: list.join(",")}, {push: true});
+  return h(
+      "div", {class: "tools"},
+      select(
+          "Add a run",
+          [
+            ["", "Add a run…"],
+            ...rest.map((r) => [r.id, `${r.name} · ${commit(r.commit, r.dirty)} · ${ago(r.time_ms)}`])
+          ],
+          "", (id) => id && set([...ids, id])),
+      ids.length > 1 &&
+          h("button", {type: "button", class: "quiet", onclick: () => set(ids.slice().reverse())}, "Reverse"));
+}
+
+function sections(all) {
+  const runs = all.map((d) => d.run);
+  const facts = new Map([
+    ["time", runs.map((r) => when(r.time_ms))], ["commit", runs.map((r) => commit(r.commit, r.dirty))],
+    ["branch", runs.map((r) => r.branch)], ["device", runs.map((r) => r.device_name || r.device)],
+    ["host", runs.map((r) => r.host)], ["status", runs.map((r) => r.status)]
+  ]);
+  for (const key of [...new Set(runs.flatMap((r) => Object.keys(r.params)))].sort())
+    facts.set(key, runs.map((r) => r.params[key]));
+  return [
+    grid(
+        "Parameters and place", "settings", runs,
+        [...facts]
+            .filter(([, v]) => v.some((x) => x !== undefined && x !== ""))
+            .map(([name, values]) => ({name, cells: values.map((v) => ({text: v === undefined ? "–" : v, key: v}))}))),
+    metricGrid(runs),
+    scenarioGrid(all, runs),
+    ttftGrid(all, runs),
+    sourceDiff(all),
+  ];
+}
+
+function grid(title, id, runs, rows, note) {
+  if (!rows.length) return null;
+  const sorted = [...rows.filter(differs), ...rows.filter((r) => !differs(r))];
+  return card(
+      title, {flush: true, note: note || `${rows.filter(differs).length} of ${rows.length} differ.`},
+      h("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": title},
+        h("table", {id: `compare-${id}`},
+          h("thead", {},
+            h("tr", {}, h("th", {scope: "col"}, ""),
+              runs.map(
+                  (r, i) =>
+                      h("th", {scope: "col", class: rows[0].number ? "number" : null},
+                        h("a", {href: runLink(r.id)}, r.name || r.id),
+                        h("span", {class: "under"}, commit(r.commit, r.dirty), " · ",
+                          i ? ago(r.time_ms) : "what the others are compared with"))))),
+          h("tbody", {},
+            sorted.map(
+                (row) =>
+                    h("tr", {}, h("th", {scope: "row", class: differs(row) ? "differs" : null}, row.name),
+                      row.cells.map(
+                          (c) =>
+                              h("td", {
+                                class: [
+                                  row.number && "number", (c.apart ?? c.key !== row.cells[0].key) && "differs",
+                                  c.text === "–" && "missing"
+                                ].filter(Boolean)
+                                           .join(" ") ||
+                                    null
+                              },
+                                c.node || c.text,
+                                c.change && h("span", {class: `interval ${c.tone || ""}`}, c.change)))))))));
+}
+
+const differs = (row) => row.differs ?? row.cells.some((c) => c.key !== row.cells[0].key);
+
+function metricGrid(runs) {
+  const keys = [...new Set(runs.flatMap((r) => Object.keys(r.metrics)))].sort();
+  return grid("Metrics", "metrics", runs, keys.map((name) => ({
+                                                     name,
+                                                     number: true,
+                                                     cells: runs.map((r) => {
+                                                       const [v, base] = [r.metrics[name], runs[0].metrics[name]];
+                                                       return {
+                                                         key: v,
+                                                         text: number(v),
+                                                         change: r !== runs[0] && v !== undefined && base ?
+                                                             relative(v / base - 1) :
+                                                             ""
+                                                       };
+                                                     })
+                                                   })));
+}
+
+const relative = (x) => (Math.abs(x) < 5e-5 ? "" : `${x > 0 ? "+" : "−"}${(100 * Math.abs(x)).toFixed(1)} %`);
+
+// Two speed-ups differ where neither interval reaches the other.
+function scenarioGrid(all, runs) {
+  const keys = [...new Set(all.flatMap((d) => d.results.map((r) => `${r.op}|${r.scenario}`)))];
+  const rows = keys.map((name) => {
+    const found = all.map((d) => d.results.find((r) => `${r.op}|${r.scenario}` === name));
+    const base = found[0];
+    const cells = found.map((r) => {
+      if (!r) return {text: "–", key: null};
+      const apart = base && r !== base && r.speedup && base.speedup && (r.low > base.high || r.high < base.low);
+      const broke = base && r.verdict !== base.verdict;
+      return {
+        key: r.verdict,
+        apart: Boolean(apart || broke),
+        node: r.verdict === "PASSED" && r.speedup ?
+            [speedup(r.speedup), h("span", {class: "interval"}, interval(r.low, r.high))] :
+            badge(r.verdict, r.skipped ? "" : verdictTone(r.verdict)),
+        change: apart ? relative(r.speedup / base.speedup - 1) : "",
+        tone: apart ? (r.speedup > base.speedup ? "good" : "bad") : ""
+      };
+    });
+    return {name: name.replace("|", " · "), number: true, cells, differs: cells.some((c) => c.apart)};
+  });
+  return grid("Scenarios", "scenarios", runs, rows, [
+    "Speed-up over each run's own baseline. ", rows.filter((r) => r.differs).length, " of ", rows.length,
+    " differ beyond noise: their 99 % intervals do not meet, or the verdict changed."
+  ].join(""));
+}
+
+function ttftGrid(all, runs) {
+  const label = (r) => [r.model, r.path, r.search_iters].filter((x) => x !== null && x !== undefined).join(" · ");
+  const keys = [...new Set(all.flatMap((d) => d.ttft.map(label)))];
+  const rows =
+      keys.flatMap((key) => [["TTFT", "ttft_ms"], ["TPOT", "tpot_ms"], ["search", "compile_ms"]].map(([
+                                                                                                       title, field
+                                                                                                     ]) => {
+            const values = all.map((d) => d.ttft.find((r) => label(r) === key)?.[field]);
+            return {
+              name: `${key} · ${title}`,
+              number: true,
+              cells: values.map(
+                  (v, i) => (
+                      {key: v, text: milliseconds(v), change: i && v && values[0] ? relative(v / values[0] - 1) : ""})),
+              any: values.some((v) => v > 0)
+            };
+          }))
+          .filter((r) => r.any);
+  return grid(
+      "Model times", "ttft", runs, rows,
+      "Times of separate runs: on a busy machine they differ by more than two kernels do.");
+}
+
+async function sourceDiff(all) {
+  const [a, b] = [all[0], all[all.length - 1]].map((d) => d.artifacts.filter((x) => x.path.startsWith("kernels/")));
+  const both = a.flatMap((x) => b.filter((y) => y.path === x.path).map((y) => [x, y]));
+  if (!both.length) return null;
+  const same = both.filter(([x, y]) => x.sha256 === y.sha256).map(([x]) => x.path.replace("kernels/", ""));
+  return Promise.all([
+    ...both.filter(([x, y]) => x.sha256 !== y.sha256)
+        .map(
+            async ([x, y]) => card(
+                x.path, {flush: true, note: "From the first run to the last."},
+                diffView(await sourceText(x.sha256), await sourceText(y.sha256)))),
+    same.length && card("Sources that are the same", {note: same.join(", ")}),
+  ]);
+}

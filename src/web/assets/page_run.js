@@ -1,0 +1,123 @@
+// One run: what was asked, where, every result, the samples behind them, and what it left on disk.
+import {get, part} from "./api.js";
+import {artifactsCard} from "./artifacts.js";
+import {badge, card, empty, facts, h, keyFigures} from "./dom.js";
+import {ago, bytes, commit, milliseconds, number, speedup, verdictTone, when} from "./format.js";
+import {kernelTable} from "./kernel_table.js";
+import {link} from "./router.js";
+import {actionsFor} from "./run_actions.js";
+import {scenarioCard} from "./scenario_detail.js";
+import {table} from "./table.js";
+import {ttftBars} from "./ttft_charts.js";
+import {ttftTable} from "./ttft_table.js";
+
+export async function runPage({args: [id], query}) {
+  const data = await get(`/api/run/${part(id)}`);
+  const run = data.run;
+  const [op, scenario] = (query.get("at") || "").split(/\|(.*)/s);
+  const at = data.results.find((r) => r.op === op && r.scenario === scenario) || data.results.find((r) => r.speedup) ||
+      data.results[0];
+  return [
+    runHead(run, [h("a", {href: link("compare", [], {runs: run.id})}, "compare with…"), actionsFor(run)]),
+    run.error &&
+        card(run.status === "interrupted" ? "It was interrupted" : "It failed", {alarm: true}, h("p", {}, run.error)),
+    runFigures(data),
+    data.results.length ? resultsCard(data, at) : null,
+    at ? await scenarioCard(run, at) : null,
+    data.ttft.length ?
+        [ttftBars(data.ttft), card("Results", {flush: true}, ttftTable("ttft", data.ttft, {ofRun: true}).element)] :
+        null,
+    !data.results.length && !data.ttft.length &&
+        card(
+            "Results", {},
+            run.status === "running" ?
+                empty("Nothing measured yet", "The first result appears here as soon as it is there.") :
+                empty("No results", "This run ended before its first result, or kept figures only.")),
+    h("div", {class: "grid"}, card("Parameters", {}, facts(Object.entries(run.params))),
+      card("Environment", {}, environment(run))),
+    data.metrics.length ? metricsCard(data.metrics) : null,
+    artifactsCard(run, data.artifacts),
+  ];
+}
+
+export function runHead(run, tools) {
+  const took = run.ended_ms ? ` · took ${milliseconds(run.ended_ms - run.time_ms)}` : "";
+  return h(
+      "div", {class: "head"}, h("h1", {}, run.name || run.id),
+      h("span", {}, badge(run.tier), " ", badge(run.status, verdictTone(run.status))),
+      h("div", {class: "tools"}, tools),
+      h("p", {class: "sub"}, `${when(run.time_ms)}, ${ago(run.time_ms)}${took} · commit `,
+        h("code", {}, commit(run.commit, run.dirty)), run.branch && ` on ${run.branch}`, " · ", h("code", {}, run.id),
+        run.tags.note && h("div", {}, "Note: ", run.tags.note)));
+}
+
+export function runFigures(data) {
+  const m = data.run.metrics;
+  const failed = data.results.filter((r) => r.verdict !== "PASSED" && !r.skipped).length;
+  const passed = data.results.filter((r) => r.verdict === "PASSED").length;
+  const ranked = data.results.filter((r) => r.speedup && r.verdict === "PASSED");
+  const worst = ranked.slice().sort((a, b) => a.speedup - b.speedup)[0];
+  return keyFigures([
+    m.avg_speedup !== undefined && ["Speed-up", speedup(m.avg_speedup), "geometric mean"],
+    data.results.length && ["Scenarios passed", `${passed} / ${passed + failed}`, "", failed ? "bad" : ""],
+    worst && ["Worst", speedup(worst.speedup), worst.scenario],
+    m.ttft_ms !== undefined && ["TTFT", milliseconds(m.ttft_ms)],
+    m.tpot_ms !== undefined && ["TPOT", milliseconds(m.tpot_ms)],
+    m.tokens_per_second !== undefined && ["Tokens per second", number(m.tokens_per_second)],
+  ]);
+}
+
+function resultsCard(data, at) {
+  const view = kernelTable(data.run, data.results, at);
+  return card("Results", {flush: true, tools: [view.count, view.filter]}, view.element);
+}
+
+// What people ask for first; everything that was recorded folds out.
+export function environment(run) {
+  const rows = [];
+  const flat = (value, name) => {
+    if (value === null || value === undefined || value === "") return;
+    if (Array.isArray(value) && value.some((v) => v && typeof v === "object"))
+      value.forEach((v, i) => flat(v, `${name} ${i + 1}`));
+    else if (Array.isArray(value))
+      rows.push([name, value.map((v) => (typeof v === "number" ? number(v) : v)).join(", ")]);
+    else if (typeof value === "object")
+      for (const [key, v] of Object.entries(value)) flat(v, `${name} ${key.replace(/_/g, " ")}`.trim());
+    else if (/bytes$/.test(name))
+      rows.push([name.replace(/ ?(size )?bytes$/, ""), bytes(value)]);
+    else
+      rows.push([name, String(value)]);
+  };
+  flat(run.environment, "");
+  const find = (...names) => (rows.find(([name]) => names.includes(name)) || [])[1];
+  return [
+    facts([
+      ["device", [run.device_name, run.device].filter(Boolean).join(", ")],
+      ["host", run.host],
+      ["commit", run.commit && commit(run.commit, run.dirty)],
+      ["branch", run.branch],
+      ["instructions", find("machine cpu instructions", "cpu instructions")],
+      ["memory", find("machine memory total")],
+      ["system", find("machine system os", "system os")],
+      ["kernel", find("machine system kernel", "system kernel")],
+      ["compiler", find("machine compilers 1 version", "built with", "compiler")],
+      ["load", find("load average", "load one minute")],
+    ]),
+    rows.length > 0 && h("details", {}, h("summary", {}, `Everything recorded (${rows.length})`), facts(rows)),
+  ];
+}
+
+// Metrics of many steps are one row with their last value.
+function metricsCard(points) {
+  const last = new Map();
+  for (const p of points) last.set(p.key, {...p, steps: (last.get(p.key)?.steps || 0) + 1});
+  const view = table(
+      "metrics",
+      [
+        {key: "key", title: "Metric", value: (m) => m.key, class: "name", cell: (m) => h("code", {}, m.key)},
+        {key: "value", title: "Value", number: true, value: (m) => m.value, cell: (m) => number(m.value)},
+        {key: "steps", title: "Steps", number: true, value: (m) => m.steps},
+      ],
+      [...last.values()], {text: (m) => m.key, caption: "Metrics"});
+  return card("Metrics", {flush: true, tools: [view.count, view.filter]}, view.element);
+}

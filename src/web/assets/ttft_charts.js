@@ -1,0 +1,58 @@
+// A `ttft` run in charts, a card a model: bars per path, lines over search budgets, and the samples behind them.
+import {barChart} from "./chart_bars.js";
+import {samplesChart} from "./chart_samples.js";
+import {sweepLines} from "./chart_sweep.js";
+import {card, h} from "./dom.js";
+import {milliseconds} from "./format.js";
+import {metrics, sweepsOf} from "./page_model.js";
+
+const label = (r) => (r.search_iters ? `${r.path} · ${r.search_iters}` : r.path);
+const part = (title, chart) => h("div", {}, h("h3", {}, title), chart);
+
+export function ttftBars(rows) {
+  const paths = [...new Set(rows.map((r) => r.path))].sort();
+  return d3.nest()
+      .key((r) => r.model)
+      .entries(rows)
+      .map(
+          ({key: model, values}) => card(
+              model,
+              {note: values.some((r) => r.error) ? "Failed paths are named; their message stands in the table." : ""},
+              h("div", {class: "grid three"}, bars(model, values, paths), sweeps(model, values),
+                samples(model, values, paths))));
+}
+
+function bars(model, rows, paths) {
+  return metrics.filter((m) => rows.some((r) => r[m.key] > 0))
+      .map(
+          (m) => part(
+              m.title,
+              barChart(
+                  `${model}-${m.key}`,
+                  rows.filter((r) => r.error || r[m.key] > 0)
+                      .map((r) => ({name: label(r), value: r[m.key], failed: r.error, series: paths.indexOf(r.path)})),
+                  {format: milliseconds})));
+}
+
+function sweeps(model, rows) {
+  return metrics.filter((m) => sweepsOf(rows, m.key).length)
+      .map(
+          (m) => part(
+              `${m.short} over search budgets`,
+              sweepLines(`${model}-${m.key}-sweep`, sweepsOf(rows, m.key), {format: milliseconds, title: m.short})));
+}
+
+function samples(model, rows, paths) {
+  return metrics.filter((m) => m.samples).map((m) => {
+    const lanes = rows.map((r) => ({
+                             name: label(r),
+                             tone: paths.indexOf(r.path),
+                             values: ((r.samples || {})[m.samples] || []).map((v) => ({v, launch: 0}))
+                           }));
+    const shown = lanes.filter((lane) => lane.values.length > 1);
+    return shown.length ? part(
+                              `${m.short}, every iteration`,
+                              samplesChart(`${model}-${m.key}-samples`, shown, {format: milliseconds, slim: true})) :
+                          null;
+  });
+}

@@ -1,0 +1,60 @@
+#include "web/regressions.h"
+
+#include <algorithm>
+
+namespace fk {
+namespace {
+
+bool timed(const SeriesPoint& p) { return p.passed && p.speedup && p.low && p.high; }
+
+enum class Side { kGood, kBad, kNeither };
+
+// Goes back from the newest run while runs are bad; the last of them is the first bad one in time.
+template <class Judge>
+std::optional<Regression> between(const std::vector<SeriesPoint>& runs, Regression found, Judge judge) {
+  const SeriesPoint* first_bad = &runs.front();
+  for (const SeriesPoint& p : runs) {
+    Side side = p.skipped ? Side::kNeither : judge(p);
+    if (side == Side::kGood) {
+      found.last_good = p;
+      found.first_bad = *first_bad;
+      return found;
+    }
+    if (side == Side::kBad) first_bad = &p;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Regression> find_regression(const std::vector<SeriesPoint>& newest_first) {
+  auto newest = std::find_if(newest_first.begin(), newest_first.end(), [](const SeriesPoint& p) { return !p.skipped; });
+  if (newest == newest_first.end()) return std::nullopt;
+  std::vector<SeriesPoint> runs(newest, newest_first.end());
+  Regression found;
+  found.latest = runs.front();
+
+  if (!found.latest.passed) {
+    auto passed = std::find_if(runs.begin(), runs.end(), [](const SeriesPoint& p) { return p.passed; });
+    if (passed == runs.end()) return std::nullopt;
+    found.incorrect = true;
+    found.before = *passed;
+    return between(runs, found, [](const SeriesPoint& p) { return p.passed ? Side::kGood : Side::kBad; });
+  }
+  if (!timed(found.latest)) return std::nullopt;
+
+  const SeriesPoint* best = nullptr;
+  for (const SeriesPoint& p : runs)
+    if (&p != &runs.front() && timed(p) && (best == nullptr || *p.low > *best->low)) best = &p;
+  if (best == nullptr || *found.latest.high >= *best->low) return std::nullopt;
+  double fall = 1 - *found.latest.speedup / *best->speedup;
+  if (fall <= std::max(best->delta, found.latest.delta)) return std::nullopt;
+  found.before = *best;
+  // A run that could not be ranked, or failed for another reason, says nothing of when the speed was lost.
+  return between(runs, found, [&](const SeriesPoint& p) {
+    if (!timed(p)) return Side::kNeither;
+    return *p.high >= *best->low ? Side::kGood : Side::kBad;
+  });
+}
+
+}  // namespace fk

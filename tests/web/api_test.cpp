@@ -1,0 +1,149 @@
+// The answers of the API over a real store.
+#include "web/api.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/track/store_fixture.h"
+#include "tests/web/sample_history.h"
+#include "web/web.h"
+
+namespace fk {
+namespace {
+
+constexpr int64_t kNow = 1'800'000'000'000'000;
+
+class Api : public testing::Test {
+ protected:
+  void SetUp() override {
+    store_ = open_store(folder_.db());
+    fill_history(*store_, {.runs = 8, .samples = 20}, kNow);
+  }
+  Json ask(const std::string& path) {
+    auto json = api_answer(*store_, path);
+    EXPECT_TRUE(json) << path;
+    return json.value_or(Json());
+  }
+
+  StoreFolder folder_;
+  std::unique_ptr<Store> store_;
+};
+
+TEST_F(Api, OverviewHasRegressionsWithTheirCommits) {
+  Json overview = ask("/api/overview");
+  EXPECT_EQ(overview["runs_total"], 8 + 3 + 1);  // kernels, every third with ttft, one hostile
+  std::map<std::string, int> kinds;
+  for (const Json& r : overview["regressions"]) {
+    ++kinds[r["op"].get<std::string>() + " " + r["kind"].get<std::string>()];
+    EXPECT_FALSE(r["good_commit"].get<std::string>().empty());
+    EXPECT_FALSE(r["bad_commit"].get<std::string>().empty());
+    EXPECT_NE(r["good_run"], r["bad_run"]);
+  }
+  EXPECT_EQ(kinds, (std::map<std::string, int>{{"silu_and_mul slower", 15}, {"softmax incorrect", 3}}));
+  EXPECT_EQ(overview["regressions"][0]["kind"], "incorrect") << "wrong comes first";
+  EXPECT_GE(overview["series"].get<int>(), 60);
+}
+
+TEST_F(Api, BestIsCorrect) {
+  for (const Json& b : ask("/api/overview")["best"]) {
+    ASSERT_TRUE(b["speedup"].is_number()) << b;
+    Json run = ask("/api/run/" + b["run_id"].get<std::string>());
+    for (const Json& r : run["results"])
+      if (r["op"] == b["op"]) {
+        EXPECT_EQ(r["verdict"], "PASSED");
+      }
+    EXPECT_FALSE(b["trend"].empty());
+  }
+}
+
+TEST_F(Api, ModelsShowTheLargestBudgetOfTheNewestRun) {
+  for (const Json& m : ask("/api/overview")["models"])
+    if (m["path"] == "compiled") {
+      EXPECT_EQ(m["search_iters"], 500);
+    }
+}
+
+TEST_F(Api, OperatorsKnowTheirSources) {
+  Json page = ask("/api/operator/rms_norm");
+  EXPECT_EQ(page["level"], 1);
+  EXPECT_EQ(page["runs"].size(), 9u);
+  ASSERT_EQ(page["sources"].size(), 3u);
+  int runs = 0;
+  for (const Json& s : page["sources"]) {
+    runs += s["runs"].get<int>();
+    EXPECT_NE(ask("/api/source/" + s["sha256"].get<std::string>())["text"].get<std::string>().find("rms_norm"),
+              std::string::npos);
+  }
+  EXPECT_EQ(runs, 8);
+}
+
+TEST_F(Api, SelfTestsAreNoCandidates) {
+  RunRecord self = sample_run("20990101-000000-000000-00000000", kNow + 1);
+  store_->begin_run(self);
+  KernelRecord k = sample_result(self.id, "rms_norm", "llama-3.2-1b/tp1/decode-8/layer", 0.5);
+  k.candidate = "baseline";
+  store_->add_kernel_result(k, sample_detail());
+  EXPECT_EQ(ask("/api/operator/rms_norm")["runs"].size(), 9u);
+  for (const Json& r : ask("/api/overview")["regressions"]) EXPECT_NE(r["op"], "rms_norm");
+}
+
+TEST_F(Api, RunsComeWithEverything) {
+  Json runs = ask("/api/runs");
+  EXPECT_EQ(runs["total"], runs["runs"].size());
+  std::string id = runs["runs"][0]["id"];
+  Json run = ask("/api/run/" + id);
+  EXPECT_EQ(run["results"].size(), 60u);
+  EXPECT_EQ(run["artifacts"].size(), 5u);
+  EXPECT_EQ(run["run"]["environment"]["compiler"], "g++ 12.2.0");
+  EXPECT_EQ(run["run"]["params"]["threads"], "2");
+  Json samples = ask("/api/samples/" + id + "/rms_norm/llama-3.2-1b/tp1/decode-8/layer");
+  EXPECT_EQ(samples["samples"].size(), 10u);
+  EXPECT_EQ(samples["control_samples"].size(), 10u);
+}
+
+TEST_F(Api, SaysNothingOfWhatIsNotThere) {
+  for (const char* path : {"/api/run/none", "/api/none", "/api/", "/api/samples/a/b", "/api/samples/a/b/c",
+                           "/api/source/..", "/api/source/../../etc/passwd", "/other"})
+    EXPECT_FALSE(api_answer(*store_, path)) << path;
+  EXPECT_EQ(ask("/api/operator/none")["runs"].size(), 0u);
+  EXPECT_EQ(ask("/api/model/none")["rows"].size(), 0u);
+}
+
+TEST_F(Api, StampFollowsTheHistory) {
+  Json before = ask("/api/state");
+  EXPECT_EQ(ask("/api/state"), before);
+  store_->set_tags(ask("/api/runs")["runs"][0]["id"].get<std::string>(), {{"note", "x"}});
+  EXPECT_NE(ask("/api/state"), before);
+}
+
+TEST_F(Api, AnEmptyHistoryIsAnAnswer) {
+  auto empty = open_store((folder_ / "empty.db").string());
+  Json overview = *api_answer(*empty, "/api/overview");
+  EXPECT_EQ(overview["runs_total"], 0);
+  EXPECT_TRUE(overview["best"].empty());
+  EXPECT_NE(dashboard_file(*empty, 10).find("fk-data"), std::string::npos);
+}
+
+TEST_F(Api, FilesCarryWhatTheirPagesAskFor) {
+  std::string page = dashboard_file(*store_, 2);
+  size_t begin = page.find('>', page.find("id=\"fk-data\"")) + 1;
+  Json data = Json::parse(page.substr(begin, page.find("</script>", begin) - begin));
+  EXPECT_TRUE(data.contains("/api/overview"));
+  EXPECT_TRUE(data.contains("/api/operator/rms_norm"));
+  EXPECT_TRUE(data.contains("/api/model/llama-3.2-1b"));
+  for (const Json& r : data["/api/overview"]["regressions"])
+    EXPECT_TRUE(data.contains("/api/run/" + r["good_run"].get<std::string>()));
+  int samples = 0;
+  for (const auto& [path, value] : data.items()) samples += path.starts_with("/api/samples/");
+  EXPECT_EQ(samples, 60);  // of the one kernel run among the newest two
+}
+
+TEST_F(Api, ReportsAreOfOneRun) {
+  EXPECT_ANY_THROW(report_file(*store_, "none"));
+  std::string id = ask("/api/runs")["runs"][0]["id"];
+  std::string page = report_file(*store_, id);
+  EXPECT_NE(page.find("#/report/" + id), std::string::npos);
+  EXPECT_NE(page.find("/api/samples/" + id), std::string::npos);
+}
+
+}  // namespace
+}  // namespace fk
