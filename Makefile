@@ -32,6 +32,17 @@ test: $(build)/build.ninja
 	cmake --build $(build) -j $(JOBS)
 	ctest --test-dir $(build) -j $(JOBS) --output-on-failure -L fast
 	ctest --test-dir $(build) -j $(JOBS) --output-on-failure -LE fast
+	$(MAKE) --no-print-directory cuda-check
+
+# Compiles and links the CUDA backend for two architectures; running it takes a GPU and tools/gpu_check.sh.
+.PHONY: cuda-check
+cuda-check:
+	@if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then \
+	  cmake --preset cuda-check && \
+	  cmake --build build/cuda-check -j $(JOBS) --target fastkernels fastkernels-runner test_backend_cuda; \
+	else \
+	  echo 'cuda-check: there is no nvcc here, so the CUDA backend was not compiled; install the CUDA toolkit to check it.'; \
+	fi
 
 asan:
 	$(MAKE) PRESET=cpu-asan asan-fast
