@@ -15,7 +15,10 @@ constexpr size_t kHugePage = size_t{2} << 20;
 
 Buffer::Buffer(size_t size_bytes, Device device) : device_(device) {
   if (size_bytes == 0) return;
-  if (device == kCpu) return map_host_pages(size_bytes);
+  if (device == kCpu) {
+    map_host_pages(size_bytes);
+    return;
+  }
   DeviceRuntime& runtime = device_runtime(device);
   data_ = static_cast<std::byte*>(runtime.allocate(size_bytes));
   size_ = size_bytes;
