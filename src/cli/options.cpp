@@ -4,7 +4,7 @@
 #include <charconv>
 #include <optional>
 
-#include "cli/missing_parts.h"
+#include "core/device_runtime.h"
 #include "core/error.h"
 
 namespace fk {
@@ -22,14 +22,12 @@ std::optional<T> parse_whole(std::string_view text) {
 
 Device parse_device(std::string_view text) {
   if (text == "auto" || text == "cpu") return kCpu;
-  bool cuda = text == "cuda";
-  if (text.substr(0, 5) == "cuda:") {
-    std::optional<int> index = parse_whole<int>(text.substr(5));
-    cuda = index && *index >= 0 && *index <= 127;
-  }
-  if (!cuda) throw UsageError("--device {} is not a device; use auto, cpu, cuda or cuda:0 to cuda:127", text);
-  MissingPart missing = cuda_backend();
-  throw UsageError("--device {} cannot be used because {}; {}, or use --device cpu", text, missing.why, missing.how);
+  std::optional<int> index;
+  if (text == "cuda") index = 0;
+  if (text.substr(0, 5) == "cuda:") index = parse_whole<int>(text.substr(5));
+  if (!index || *index < 0 || *index > 127)
+    throw UsageError("--device {} is not a device; use auto, cpu, cuda or cuda:0 to cuda:127", text);
+  return {DeviceKind::kCuda, static_cast<int8_t>(*index)};
 }
 
 void add_common_options(CLI::App& app, CommonOptions& options) {
@@ -61,8 +59,12 @@ void add_common_options(CLI::App& app, CommonOptions& options) {
   app.set_help_flag("--help,-h", "Print this help")->group(kGroup);
 }
 
-void check_common_options(const CommonOptions& options) {
+void check_common_options(const CommonOptions& options, bool computes) {
   if (options.json && options.csv) throw UsageError("--json and --csv exclude each other; give one of them");
+  if (!computes) return;
+  if (std::string why = device_missing(options.device); !why.empty())
+    throw UsageError("--device {} cannot be used: {}{}", device_name(options.device), why,
+                     why.find("--device cpu") == std::string::npos ? ", or use --device cpu" : "");
 }
 
 }  // namespace fk

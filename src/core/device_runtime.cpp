@@ -16,7 +16,9 @@ std::map<DeviceKind, DeviceDriver>& drivers() {
 
 }  // namespace
 
-bool register_device_driver(DeviceKind kind, const DeviceDriver& driver) { return drivers().emplace(kind, driver).second; }
+bool register_device_driver(DeviceKind kind, const DeviceDriver& driver) {
+  return drivers().emplace(kind, driver).second;
+}
 
 int device_count(DeviceKind kind) {
   if (kind == DeviceKind::kCpu) return 1;
@@ -27,7 +29,8 @@ int device_count(DeviceKind kind) {
 std::string device_missing(Device device) {
   if (device.kind == DeviceKind::kCpu) return {};
   auto driver = drivers().find(device.kind);
-  if (driver == drivers().end()) return "this program was built without its backend; build the preset cuda-release";
+  if (driver == drivers().end())
+    return "this program was built without the CUDA backend; build the preset cuda-release";
   return driver->second.unavailable(device.index);
 }
 

@@ -200,7 +200,9 @@ TEST(Program, ControlCIsQuiet) {
 TEST(Options, Devices) {
   EXPECT_EQ(parse_device("auto"), kCpu);
   EXPECT_EQ(parse_device("cpu"), kCpu);
-  for (const char* bad : {"", "CPU", "cpu:0", "cuda", "cuda:3", "cuda:x", "cuda:1x", "tpu"})
+  EXPECT_EQ(parse_device("cuda"), (Device{DeviceKind::kCuda, 0}));
+  EXPECT_EQ(parse_device("cuda:3"), (Device{DeviceKind::kCuda, 3}));
+  for (const char* bad : {"", "CPU", "cpu:0", "cuda:", "cuda:x", "cuda:1x", "cuda:-1", "cuda:128", "tpu"})
     EXPECT_THROW(parse_device(bad), UsageError) << bad;
 }
 
