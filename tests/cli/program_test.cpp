@@ -102,8 +102,7 @@ TEST(Program, BadFlagsExitWithTwo) {
       {"doctor", "--seed", "0x"},
       {"doctor", "--device", "gpu"},
       {"doctor", "--device", ""},
-      {"doctor", "--device", "cuda"},
-      {"doctor", "--device", "cuda:0"},
+      {"doctor", "--device", "cuda:120"},
       {"doctor", "--device", "cuda:"},
       {"doctor", "--device", "cuda:-1"},
       {"doctor", "--device", "cuda:999"},
@@ -120,8 +119,9 @@ TEST(Program, BadFlagsExitWithTwo) {
 }
 
 TEST(Program, CudaIsRefusedAndTheWayOutNamed) {
-  Outcome outcome = run_program({"doctor", "--device", "cuda:1"});
-  EXPECT_TRUE(contains(outcome.err, "no CUDA backend")) << outcome.err;
+  // No machine has so many, and without the backend none.
+  Outcome outcome = run_program({"doctor", "--device", "cuda:120"});
+  EXPECT_TRUE(contains(outcome.err, "cuda:120 cannot be used")) << outcome.err;
   EXPECT_TRUE(contains(outcome.err, "--device cpu")) << outcome.err;
 }
 
