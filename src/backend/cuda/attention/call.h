@@ -1,0 +1,53 @@
+// AttentionCall: one call of either attention operator, as plain numbers and addresses that a kernel can be given.
+#pragma once
+
+#include <cstdint>
+
+#include "core/dtype.h"
+#include "core/tensor.h"
+#include "ops/l1/flash_attn_decode.h"
+#include "ops/l1/flash_attn_prefill.h"
+
+namespace fk::cuda {
+
+// Elements from token to token and from head to head.
+struct HeadStrides {
+  int64_t token = 0;
+  int64_t head = 0;
+};
+
+struct AttentionCall {
+  const void* q = nullptr;
+  const void* k = nullptr;
+  const void* v = nullptr;
+  void* out = nullptr;
+  HeadStrides q_strides, k_strides, v_strides, out_strides;
+
+  const int32_t* block_table = nullptr;  // missing: sequence s has its keys from row cu_seqlens_k[s] on
+  int64_t table_width = 0;
+  const int32_t* cu_seqlens_q = nullptr;  // missing in decoding: one query per sequence
+  const int32_t* cu_seqlens_k = nullptr;
+  const int32_t* seq_lens = nullptr;  // in decoding
+
+  int sequences = 0;
+  int tokens = 0;
+  int heads = 0;
+  int kv_heads = 0;
+  int head_size = 0;
+  float scale = 1;
+  float soft_cap = 0;
+  int window = 0;
+  bool causal = true;
+  DType dtype = DType::kBF16;
+};
+
+AttentionCall decode_call(const FlashAttnDecode::Init& init, const View& q, const View& k_cache, const View& v_cache,
+                          const View& cache_seqlens, const View& block_table, const View& out);
+AttentionCall prefill_call(const FlashAttnPrefill::Init& init, const View& q, const View& k, const View& v,
+                           const View& cu_seqlens_q, const View& cu_seqlens_k, const OptView& block_table,
+                           const View& out);
+
+// Every head starts on 16 bytes, in all four tensors: what kernels that load packs ask for.
+bool heads_on_16_bytes(const AttentionCall& call);
+
+}  // namespace fk::cuda

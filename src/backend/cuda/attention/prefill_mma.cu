@@ -1,0 +1,241 @@
+// A block takes kRows queries of one head and walks over their keys in tiles of kKeys, softmax kept running, so that no
+// score leaves the registers. Each of its warps owns 16 queries.
+//
+// Keys and values arrive by asynchronous copy, one tile ahead of the multiplication, straight from the paged cache.
+#include "backend/cuda/attention/prefill_mma.h"
+
+#include "backend/cuda/attention/keys.cuh"
+#include "backend/cuda/device/element.cuh"
+#include "backend/cuda/device/launch.cuh"
+#include "backend/cuda/device/reduce.cuh"
+#include "backend/cuda/device/tile.cuh"
+
+namespace fk::cuda {
+namespace {
+
+constexpr int kWarps = 8;
+constexpr int kThreads = 32 * kWarps;
+constexpr int kRows = 16 * kWarps;
+constexpr float kLog2E = 1.4426950408889634f;
+
+// Large heads need more registers per query and more shared memory per key.
+template <int kHeadSize>
+constexpr int keys_per_tile() {
+  return kHeadSize > 128 ? 32 : 64;
+}
+
+template <int kHeadSize>
+constexpr size_t shared_bytes() {
+  return sizeof(uint16_t) * kHeadSize * (kRows + 4 * keys_per_tile<kHeadSize>());  // queries; keys and values, twice
+}
+
+// Which queries a block has: tiles of all sequences in a row, the last tile of a sequence first, because late queries
+// see the most keys and long work should start early.
+struct QueryTile {
+  int sequence = -1;  // none: the grid is an upper bound
+  int first = 0;      // of the sequence's queries
+};
+__device__ QueryTile query_tile(const AttentionCall& call, int index) {
+  for (int s = 0; s < call.sequences; ++s) {
+    const int tiles = (call.cu_seqlens_q[s + 1] - call.cu_seqlens_q[s] + kRows - 1) / kRows;
+    if (index < tiles) return {s, (tiles - 1 - index) * kRows};
+    index -= tiles;
+  }
+  return {};
+}
+
+template <class T, int kHeadSize>
+__global__ void __launch_bounds__(kThreads, 1) prefill_tiles(AttentionCall call) {
+  constexpr int kKeys = keys_per_tile<kHeadSize>();
+  constexpr int kChunks = kHeadSize / 8, kSteps = kHeadSize / 16;
+  extern __shared__ __align__(128) unsigned char shared[];
+  const auto base = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+  constexpr uint32_t kTileBytes = sizeof(uint16_t) * kHeadSize * kKeys;
+  const Tile<kHeadSize> queries{base};
+  auto key_tile = [&](int buffer) { return Tile<kHeadSize>{base + 2 * kHeadSize * kRows + buffer * 2 * kTileBytes}; };
+  auto value_tile = [&](int buffer) { return Tile<kHeadSize>{key_tile(buffer).base + kTileBytes}; };
+
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = lane / 4, quad = lane % 4;
+  const int head = blockIdx.y, kv_head = head / (call.heads / call.kv_heads);
+  let_next_start();
+  wait_for_previous();
+  const QueryTile tile = query_tile(call, blockIdx.x);
+  if (tile.sequence < 0) return;
+  const int s = tile.sequence;
+  const int query_start = call.cu_seqlens_q[s], query_len = call.cu_seqlens_q[s + 1] - query_start;
+  const int key_len = call.cu_seqlens_k[s + 1] - call.cu_seqlens_k[s];
+  const int context = key_len - query_len;  // position of query i is context + i
+
+  const T* q = static_cast<const T*>(call.q) + head * call.q_strides.head;
+  for (int at = threadIdx.x; at < kRows * kChunks; at += kThreads) {
+    const int row = at / kChunks, chunk = at % kChunks, query = tile.first + row;
+    const bool valid = query < query_len;
+    copy_async(queries.chunk(row, chunk), q + (query_start + (valid ? query : 0)) * call.q_strides.token + 8 * chunk,
+               valid);
+  }
+  auto load_keys = [&](int first, int last, int buffer) {
+    for (int at = threadIdx.x; at < kKeys * kChunks; at += kThreads) {
+      const int row = at / kChunks, chunk = at % kChunks, j = first + row;
+      const bool valid = j < last;
+      const int64_t from = key_row(call, s, valid ? j : first);
+      copy_async(key_tile(buffer).chunk(row, chunk),
+                 static_cast<const T*>(call.k) + from * call.k_strides.token + kv_head * call.k_strides.head + 8 * chunk,
+                 valid);
+      copy_async(value_tile(buffer).chunk(row, chunk),
+                 static_cast<const T*>(call.v) + from * call.v_strides.token + kv_head * call.v_strides.head + 8 * chunk,
+                 valid);
+    }
+  };
+
+  // All keys any query of the block sees.
+  const int last_query = min(tile.first + kRows, query_len) - 1;
+  const int first_key = visible_keys(call, context + tile.first, key_len).first / kKeys * kKeys;
+  const int last_key = visible_keys(call, context + last_query, key_len).last;
+
+  const float before = call.soft_cap > 0 ? call.scale : call.scale * kLog2E;
+  float mean[kHeadSize / 8][4] = {};
+  float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
+  const int my_query[2] = {tile.first + warp * 16 + group, tile.first + warp * 16 + group + 8};
+  VisibleKeys mine[2];
+#pragma unroll
+  for (int r = 0; r < 2; ++r) mine[r] = visible_keys(call, context + my_query[r], key_len);
+
+  load_keys(first_key, last_key, 0);
+  commit_copies();
+  int buffer = 0;
+  for (int first = first_key; first < last_key; first += kKeys, buffer ^= 1) {
+    if (first + kKeys < last_key) load_keys(first + kKeys, last_key, buffer ^ 1);
+    commit_copies();
+    wait_copies<1>();
+    __syncthreads();
+
+    // Scores: 16 queries by kKeys.
+    float score[kKeys / 8][4] = {};
+#pragma unroll
+    for (int k = 0; k < kSteps; ++k) {
+      uint32_t a[4];
+      // Matrices: rows 0-7 and 8-15 of the left half of 16 columns, then of the right half.
+      load_matrices(a, queries.chunk(warp * 16 + lane % 16, 2 * k + lane / 16));
+#pragma unroll
+      for (int n = 0; n < kKeys / 16; ++n) {
+        uint32_t b[4];
+        // Matrices: keys 0-7 left and right half, keys 8-15 left and right half.
+        load_matrices(b, key_tile(buffer).chunk(n * 16 + lane % 8 + lane / 16 * 8, 2 * k + lane / 8 % 2));
+        multiply_tile<T>(score[2 * n], a[0], a[1], a[2], a[3], b[0], b[1]);
+        multiply_tile<T>(score[2 * n + 1], a[0], a[1], a[2], a[3], b[2], b[3]);
+      }
+    }
+
+    const bool all_visible = first >= mine[1].first && first >= mine[0].first && first + kKeys <= mine[0].last &&
+                             first + kKeys <= mine[1].last;
+    float new_largest[2] = {largest[0], largest[1]};
+#pragma unroll
+    for (int n = 0; n < kKeys / 8; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        float value = score[n][i] * before;
+        if (call.soft_cap > 0) value = capped(value, call.soft_cap) * kLog2E;
+        if (!all_visible) {
+          const int j = first + n * 8 + 2 * quad + i % 2;
+          if (j < mine[i / 2].first || j >= mine[i / 2].last) value = -INFINITY;
+        }
+        score[n][i] = value;
+        new_largest[i / 2] = fmaxf(new_largest[i / 2], value);
+      }
+    }
+    float safe[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      new_largest[r] = fmaxf(new_largest[r], __shfl_xor_sync(kAllLanes, new_largest[r], 1));
+      new_largest[r] = fmaxf(new_largest[r], __shfl_xor_sync(kAllLanes, new_largest[r], 2));
+      safe[r] = new_largest[r] == -INFINITY ? 0.0f : new_largest[r];
+      const float shrink = exp2f(largest[r] - safe[r]);
+      largest[r] = new_largest[r];
+      sum[r] *= shrink;
+#pragma unroll
+      for (int n = 0; n < kHeadSize / 8; ++n) {
+        mean[n][2 * r] *= shrink;
+        mean[n][2 * r + 1] *= shrink;
+      }
+    }
+
+    // Weights stay where the scores were: the layout of a sum is the layout of the next product's left operand.
+#pragma unroll
+    for (int k = 0; k < kKeys / 16; ++k) {
+      uint32_t a[4];
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float (&w)[4] = score[2 * k + half];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          w[i] = exp2f(w[i] - safe[i / 2]);
+          sum[i / 2] += w[i];
+        }
+        a[2 * half] = pack_two<T>(w[0], w[1]);
+        a[2 * half + 1] = pack_two<T>(w[2], w[3]);
+      }
+#pragma unroll
+      for (int n = 0; n < kHeadSize / 16; ++n) {
+        uint32_t b[4];
+        // Transposed on the way: keys 0-7 and 8-15 of the left 8 elements, then of the right 8.
+        load_matrices_transposed(b, value_tile(buffer).chunk(k * 16 + lane % 16, 2 * n + lane / 16));
+        multiply_tile<T>(mean[2 * n], a[0], a[1], a[2], a[3], b[0], b[1]);
+        multiply_tile<T>(mean[2 * n + 1], a[0], a[1], a[2], a[3], b[2], b[3]);
+      }
+    }
+    __syncthreads();  // before the next copies overwrite this buffer
+  }
+
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    sum[r] += __shfl_xor_sync(kAllLanes, sum[r], 1);
+    sum[r] += __shfl_xor_sync(kAllLanes, sum[r], 2);
+    if (my_query[r] >= query_len) continue;
+    const float scale = sum[r] > 0 ? 1 / sum[r] : 0.0f;
+    T* out = static_cast<T*>(call.out) + (query_start + my_query[r]) * call.out_strides.token +
+             head * call.out_strides.head + 2 * quad;
+#pragma unroll
+    for (int n = 0; n < kHeadSize / 8; ++n)
+      *reinterpret_cast<uint32_t*>(out + 8 * n) = pack_two<T>(mean[n][2 * r] * scale, mean[n][2 * r + 1] * scale);
+  }
+}
+
+template <class T, int kHeadSize>
+void launch_tiles(const AttentionCall& call, void* stream) {
+  static const bool allowed =
+      (allow_shared_memory("prefill_tiles", prefill_tiles<T, kHeadSize>, shared_bytes<kHeadSize>()), true);
+  static_cast<void>(allowed);
+  // Every sequence may leave its last tile partly empty.
+  const unsigned tiles = static_cast<unsigned>(call.tokens / kRows + call.sequences);
+  launch("prefill_tiles", prefill_tiles<T, kHeadSize>, dim3(tiles, static_cast<unsigned>(call.heads)), kThreads,
+         shared_bytes<kHeadSize>(), stream, call);
+}
+
+template <class T>
+void launch_head_size(const AttentionCall& call, void* stream) {
+  if (call.head_size == 64)
+    launch_tiles<T, 64>(call, stream);
+  else if (call.head_size == 128)
+    launch_tiles<T, 128>(call, stream);
+  else
+    launch_tiles<T, 256>(call, stream);
+}
+
+}  // namespace
+
+std::string_view prefill_mma_refusal(const AttentionCall& call) {
+  if (call.dtype != DType::kBF16 && call.dtype != DType::kF16) return "it attends in bf16 and f16";
+  if (call.head_size != 64 && call.head_size != 128 && call.head_size != 256) return "heads have 64, 128 or 256 elements";
+  if (!heads_on_16_bytes(call)) return "heads must start on 16 bytes";
+  return {};
+}
+
+void attention_prefill_mma(const AttentionCall& call, void* stream) {
+  if (call.tokens == 0) return;
+  if (call.dtype == DType::kBF16)
+    launch_head_size<__nv_bfloat16>(call, stream);
+  else
+    launch_head_size<__half>(call, stream);
+}
+
+}  // namespace fk::cuda

@@ -1,0 +1,49 @@
+// FlashAttnDecode on CUDA: keys split over blocks, and row by row what that does not take.
+#include "ops/l1/flash_attn_decode.h"
+
+#include "backend/cuda/attention/arrivals.h"
+#include "backend/cuda/attention/decode_split.h"
+#include "backend/cuda/attention/rows.h"
+#include "ops/register.h"
+
+namespace fk::cuda {
+namespace {
+
+AttentionCall call_of(const FlashAttnDecode::Init& init, Args args) {
+  return decode_call(init, *args[0], *args[1], *args[2], *args[3], *args[4], *args[5]);
+}
+
+class FlashAttnDecodeSplitKv final : public FlashAttnDecode {
+ public:
+  using FlashAttnDecode::FlashAttnDecode;
+
+  std::string_view refuse(Args args) const override { return decode_split_refusal(call_of(init_, args)); }
+  void forward(Context& ctx, View q, View k_cache, View v_cache, View cache_seqlens, View block_table,
+               View out) override {
+    AttentionCall call = decode_call(init_, q, k_cache, v_cache, cache_seqlens, block_table, out);
+    auto scratch_bytes = static_cast<int64_t>(decode_scratch_bytes(call));
+    View scratch = ctx.arena.make({{scratch_bytes}, DType::kU8});
+    attention_decode_split(call, scratch.data(), arrivals_.at_least(call.sequences * call.kv_heads, q.device()),
+                           ctx.stream);
+  }
+
+ private:
+  Arrivals arrivals_;
+};
+
+class FlashAttnDecodeRows final : public FlashAttnDecode {
+ public:
+  using FlashAttnDecode::FlashAttnDecode;
+
+  std::string_view refuse(Args args) const override { return attention_rows_refusal(call_of(init_, args)); }
+  void forward(Context& ctx, View q, View k_cache, View v_cache, View cache_seqlens, View block_table,
+               View out) override {
+    attention_rows(decode_call(init_, q, k_cache, v_cache, cache_seqlens, block_table, out), ctx.stream);
+  }
+};
+
+FK_IMPLEMENTATION(FlashAttnDecode, FlashAttnDecodeSplitKv, "cuda.split_kv", DeviceKind::kCuda, 200, nullptr);
+FK_IMPLEMENTATION(FlashAttnDecode, FlashAttnDecodeRows, "cuda.warp_per_row", DeviceKind::kCuda, 100, nullptr);
+
+}  // namespace
+}  // namespace fk::cuda
