@@ -3,13 +3,17 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/missing_parts.h"
 #include "cli/output.h"
 #include "cli/table.h"
 #include "cli/verb.h"
+#include "core/device_runtime.h"
 #include "core/thread_pool.h"
+#include "measure/device_probe.h"
 #include "measure/machine_info.h"
 #include "measure/machine_probe.h"
 
@@ -61,6 +65,23 @@ void add_machine(Table& table, const MachineInfo& info) {
   if (info.gpus.empty()) table.add_row({"gpu", "nvidia", "none found"});
 }
 
+void add_device(Table& table, DeviceRuntime& runtime, const std::optional<DeviceSpeeds>& speeds) {
+  const DeviceFacts& f = runtime.facts();
+  std::string part = device_name(runtime.device());
+  table.add_row({part, "architecture", fmt::format("{}, {} multiprocessors at up to {} MHz", f.architecture,
+                                                   f.multiprocessors, f.clock_mhz)});
+  table.add_row({part, "memory", fmt::format("{}, {} free, {} of L2", human_bytes(f.memory_bytes),
+                                             human_bytes(runtime.free_bytes()), human_bytes(f.l2_bytes))});
+  table.add_row({part, "versions", fmt::format("driver for {}, built with {}", f.driver, f.library)});
+  if (!speeds) return;
+  table.add_row({part, "read bandwidth", fmt::format("{:.0f} GB/s", speeds->read_gbps)});
+  table.add_row({part, "copy bandwidth", fmt::format("{:.0f} GB/s, read and written", speeds->copy_gbps)});
+  table.add_row({part, "bf16 matrix rate", fmt::format("{:.0f} TFLOP/s", speeds->bf16_tflops)});
+  table.add_row({part, "f32 peak", fmt::format("{:.1f} TFLOP/s", speeds->f32_tflops)});
+  table.add_row({part, "launch", fmt::format("{:.2f} us one by one, {:.2f} us recorded", speeds->launch_us,
+                                             speeds->recorded_launch_us)});
+}
+
 void add_measured(Table& table, const MachineProbe& probe) {
   auto add = [&](const char* what, const Rate& rate, const char* unit) {
     table.add_row({"measured", what,
@@ -90,12 +111,23 @@ class Doctor final : public Verb {
       table.add_row({"measured", "nothing", "run without --quick to measure bandwidth and peak"});
     else
       add_measured(table, probe);
+    for (DeviceRuntime* device : devices())
+      add_device(table, *device, quick_ ? std::nullopt : std::optional(device->measure()));
     for (const MissingPart& part : missing_parts())
-      table.add_row({"switched off", part.name, part.why + "; " + part.how});
+      table.add_row({"switched off", part.name, part.why});
     table.print(common);
   }
 
  private:
+  static std::vector<DeviceRuntime*> devices() {
+    std::vector<DeviceRuntime*> usable;
+    for (int i = 0; i < device_count(DeviceKind::kCuda); ++i) {
+      Device device{DeviceKind::kCuda, static_cast<int8_t>(i)};
+      if (device_missing(device).empty()) usable.push_back(&device_runtime(device));
+    }
+    return usable;
+  }
+
   MachineProbe measure(const CommonOptions& common) const {
     Progress progress(common);
     ThreadPool pool(common.threads);
@@ -107,9 +139,14 @@ class Doctor final : public Verb {
   void print_json(const MachineInfo& info, const MachineProbe& probe) const {
     Json json = {{"version", FK_VERSION}, {"machine", to_json(info)}};
     json["measured"] = quick_ ? Json() : to_json(probe);
+    json["devices"] = Json::array();
+    for (DeviceRuntime* device : devices()) {
+      json["devices"].push_back({{"device", device_name(device->device())}, {"facts", to_json(device->facts())}});
+      if (!quick_) json["devices"].back()["measured"] = to_json(device->measure());
+    }
     json["switched_off"] = Json::array();
     for (const MissingPart& part : missing_parts())
-      json["switched_off"].push_back({{"part", part.name}, {"why", part.why}, {"how", part.how}});
+      json["switched_off"].push_back({{"part", part.name}, {"why", part.why}});
     print_out(dump_json(json) + "\n");
   }
 

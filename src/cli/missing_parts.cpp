@@ -1,12 +1,14 @@
-// The parts this build lacks.
+// The parts this build, or this machine, lacks.
 #include "cli/missing_parts.h"
+
+#include "core/device_runtime.h"
 
 namespace fk {
 
-MissingPart cuda_backend() {
-  return {"cuda", "this version has no CUDA backend", "run on the CPU with `--device cpu`, the default"};
+std::vector<MissingPart> missing_parts() {
+  std::vector<MissingPart> missing;
+  if (std::string why = device_missing({DeviceKind::kCuda, 0}); !why.empty()) missing.push_back({"cuda", why});
+  return missing;
 }
-
-std::vector<MissingPart> missing_parts() { return {cuda_backend()}; }
 
 }  // namespace fk

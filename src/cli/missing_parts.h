@@ -1,4 +1,4 @@
-// What fastkernels can be but this build is not, each with the way to get it.
+// What fastkernels can be but is not here, each with the way to get it.
 #pragma once
 
 #include <string>
@@ -8,11 +8,9 @@ namespace fk {
 
 struct MissingPart {
   std::string name;
-  std::string why;  // both read as parts of a sentence
-  std::string how;
+  std::string why;  // "reason; what to do"
 };
 
-MissingPart cuda_backend();
 std::vector<MissingPart> missing_parts();
 
 }  // namespace fk

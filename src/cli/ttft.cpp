@@ -7,6 +7,7 @@
 #include "cli/output.h"
 #include "cli/table.h"
 #include "cli/verb.h"
+#include "core/device_runtime.h"
 #include "measure/machine_info.h"
 
 namespace fk {
@@ -30,6 +31,8 @@ class Ttft final : public Verb {
     add_candidate_options(app, candidates_);
     app.add_option("--prompt-tokens", options_.prompt_tokens, "Tokens of the prompt")->capture_default_str();
     app.add_option("--decode-tokens", options_.decode_tokens, "Tokens after it; the first is not timed")
+        ->capture_default_str();
+    app.add_option("--batch-size", options_.batch_size, "Sequences at once, each with a prompt of its own")
         ->capture_default_str();
     app.add_option("--iters", options_.iters, "Iterations, each with a prompt of its own; medians are reported")
         ->capture_default_str();
@@ -64,6 +67,7 @@ class Ttft final : public Verb {
                  {"threads", "threads"},
                  {"prompt_tokens", "prompt tokens"},
                  {"decode_tokens", "decode tokens"},
+                 {"batch_size", "batch"},
                  {"iters", "iterations"},
                  {"ttft_sequential_ms", "TTFT sequential ms"},
                  {"ttft_prefill_ms", "TTFT prefill ms"},
@@ -77,12 +81,13 @@ class Ttft final : public Verb {
                  {"load_ms", "load ms"},
                  {"weights_bytes", "weights"},
                  {"peak_memory_bytes", "peak memory"}});
+    auto batch = static_cast<double>(options_.batch_size);
     table.add_row({loaded.model.name, device_name(common.device), std::string(dtype_name(loaded.model.config.dtype)),
-                   common.threads, options_.prompt_tokens, options_.decode_tokens, options_.iters,
+                   common.threads, options_.prompt_tokens, options_.decode_tokens, options_.batch_size, options_.iters,
                    r.sequential ? Cell(r.sequential->median_ms(), 3) : Cell(), Cell(r.prefill.median_ms(), 3),
-                   Cell(r.decode.median_ms(), 3), Cell(1e3 / r.decode.median_ms(), 2), Cell(r.decode.gbps(), 2),
+                   Cell(r.decode.median_ms(), 3), Cell(batch * 1e3 / r.decode.median_ms(), 2), Cell(r.decode.gbps(), 2),
                    Cell(r.decode.floor_share(), 3),
-                   Cell(1e3 * static_cast<double>(options_.prompt_tokens) / r.prefill.median_ms(), 1),
+                   Cell(batch * 1e3 * static_cast<double>(options_.prompt_tokens) / r.prefill.median_ms(), 1),
                    Cell(r.prefill.tflops(), 3), Cell(r.prefill.floor_share(), 3), Cell(loaded.load_ms, 1),
                    loaded.model.weights.size_bytes(), r.peak_memory_bytes});
     return table;
@@ -105,10 +110,11 @@ class Ttft final : public Verb {
 
   void print_text(const TimedModel& loaded, const TtftResult& r, const CommonOptions& common) const {
     const Model& model = loaded.model;
-    print_out(fmt::format("{}, {}, {} on {} with {} thread{}: {} of weights ready in {:.1f} s, peak memory {}\n\n",
-                          model.name, model.config.architecture, dtype_name(model.config.dtype),
-                          device_name(common.device), common.threads, common.threads == 1 ? "" : "s",
-                          human_bytes(model.weights.size_bytes()), loaded.load_ms * 1e-3,
+    std::string where = common.device == kCpu
+                            ? fmt::format("cpu with {} thread{}", common.threads, common.threads == 1 ? "" : "s")
+                            : fmt::format("{} ({})", device_name(common.device), device_runtime(common.device).facts().name);
+    print_out(fmt::format("{}, {}, {} on {}: {} of weights ready in {:.1f} s, peak memory {}\n\n", model.name,
+                          model.config.architecture, dtype_name(model.config.dtype), where, human_bytes(model.weights.size_bytes()), loaded.load_ms * 1e-3,
                           human_bytes(r.peak_memory_bytes)));
     if (std::string line = describe_uses(uses_); !line.empty()) print_out(line + "\n\n");
     Table table({{"what", "what"},
@@ -119,7 +125,8 @@ class Ttft final : public Verb {
                  {"tflops", "TFLOP/s"},
                  {"floor", "floor ms"},
                  {"share", "of floor"}});
-    auto row = [&](const char* what, const TimedWork& w, int64_t tokens) {
+    auto row = [&](const char* what, const TimedWork& w, int64_t tokens_each) {
+      int64_t tokens = tokens_each * options_.batch_size;
       table.add_row({what, tokens, Cell(w.median_ms(), 3), Cell(1e3 * static_cast<double>(tokens) / w.median_ms(), 1),
                      Cell(w.gbps(), 2), Cell(w.tflops(), 3), Cell(w.floor_ms(), 3),
                      fmt::format("{:.1f} %", 100 * w.floor_share())});

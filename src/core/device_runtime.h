@@ -46,7 +46,8 @@ class RecordedWork {
 class DeviceEvent {
  public:
   virtual ~DeviceEvent() = default;
-  virtual void record() = 0;                                     // when the stream gets here
+  virtual void record() = 0;                                      // when the stream gets here
+  virtual void wait() = 0;                                        // until the moment recorded last has come
   virtual double elapsed_ms_since(const DeviceEvent& start) = 0;  // waits for both
 };
 

@@ -1,6 +1,9 @@
 #include "engine/generate.h"
 
 #include <algorithm>
+#include <optional>
+
+#include "engine/decode_loop.h"
 
 namespace fk {
 
@@ -11,16 +14,21 @@ std::vector<int64_t> generate(Runner& runner, Sampler& sampler, const GenerateRe
   if (request.max_tokens <= 0) return tokens;
   RunningSequence sequence = runner.start();
   View logits = runner.prefill(sequence, request.prompt);
+  Context ctx = runner.context();
+  int64_t drawn = 0, token = sampler.pick(ctx, logits, {&request.sampling, 1}, {&drawn, 1})[0];
+  std::optional<DecodeLoop> loop;
   for (;;) {
-    Context ctx = runner.context();
-    auto step = static_cast<int64_t>(tokens.size());
-    int64_t token = sampler.pick(ctx, logits, {&request.sampling, 1}, {&step, 1})[0];
     if (std::find(request.stop_tokens.begin(), request.stop_tokens.end(), token) != request.stop_tokens.end()) break;
     tokens.push_back(token);
     if (sink && !sink(token)) break;
-    if (static_cast<int64_t>(tokens.size()) == request.max_tokens) break;
-    const NewTokens next{&sequence, {&tokens.back(), 1}};
-    logits = runner.forward({&next, 1});
+    if (++drawn == request.max_tokens) break;
+    if (!loop) {
+      RunningSequence* only = &sequence;
+      loop.emplace(runner, 1);
+      loop->start({&only, 1}, {&token, 1}, {&request.sampling, 1}, {&drawn, 1}, request.max_tokens - drawn);
+    }
+    loop->step();
+    token = loop->drawn()[0];
   }
   runner.finish(sequence);
   return tokens;

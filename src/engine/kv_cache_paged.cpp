@@ -4,12 +4,12 @@
 
 namespace fk {
 
-KvCachePaged::KvCachePaged(const CacheShape& shape, DType dtype, int64_t tokens)
+KvCachePaged::KvCachePaged(const CacheShape& shape, DType dtype, int64_t tokens, Device device)
     : blocks_((tokens + kBlockSize - 1) / kBlockSize) {
   for (int64_t i = 0; i < shape.layers; ++i) {
     View kv[2];
     for (View& view : kv) {
-      tensors_.emplace_back(Shape{blocks_, kBlockSize, shape.kv_heads, shape.head_size}, dtype);
+      tensors_.emplace_back(Shape{blocks_, kBlockSize, shape.kv_heads, shape.head_size}, dtype, device);
       view = tensors_.back();
     }
     views_.push_back({kv[0], kv[1]});

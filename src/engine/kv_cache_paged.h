@@ -14,7 +14,7 @@ namespace fk {
 class KvCachePaged {
  public:
   // Room for `tokens` tokens, rounded up to whole blocks; pages are only touched when used.
-  KvCachePaged(const CacheShape& shape, DType dtype, int64_t tokens);
+  KvCachePaged(const CacheShape& shape, DType dtype, int64_t tokens, Device device = kCpu);
 
   std::span<const KvLayer> layers() const { return views_; }
   int64_t blocks() const { return blocks_; }

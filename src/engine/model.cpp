@@ -33,6 +33,7 @@ Model load_model(const ModelSource& source, const LoadOptions& options, ThreadPo
   check_loadable(source, options);
   Model model;
   model.name = source.name;
+  model.device = options.device;
   model.config = source.config;
   model.config.dtype = options.dtype;
   model.root = build_model(model.config, {.device = options.device});
@@ -40,9 +41,9 @@ Model load_model(const ModelSource& source, const LoadOptions& options, ThreadPo
   if (options.format == LoadFormat::kDummy) {
     // Norms that multiply by 1 + weight have weights around 0.
     float norm_offset = model.config.architecture.starts_with("Gemma") ? 0 : 1;
-    model.weights = Weights::dummy(params, options.seed, norm_offset, pool);
+    model.weights = Weights::dummy(params, options.seed, norm_offset, pool, options.device);
   } else {
-    model.weights = Weights::load(params, Checkpoint::open(source.directory), pool);
+    model.weights = Weights::load(params, Checkpoint::open(source.directory), pool, options.device);
   }
   model.root->bind([&](const std::string& name) { return model.weights.get(loaded_name(name, model.config)); });
   return model;

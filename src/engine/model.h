@@ -26,6 +26,7 @@ struct LoadOptions {
 
 struct Model {
   std::string name;
+  Device device = kCpu;
   CausalLMConfig config;  // with the dtype it was loaded in
   std::unique_ptr<Node> root;
   Weights weights;

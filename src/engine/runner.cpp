@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/device_runtime.h"
 #include "core/error.h"
 
 namespace fk {
@@ -24,10 +25,11 @@ Runner::Runner(const Model& model, ThreadPool& pool, const RunnerOptions& option
       pool_(pool),
       options_(checked(model, options)),
       cache_shape_(cache_shape(*model.root)),
-      cache_(cache_shape_, model.config.dtype, options.max_sequences * blocks_for(options.max_context) * kBlockSize),
+      cache_(cache_shape_, model.config.dtype, options.max_sequences * blocks_for(options.max_context) * kBlockSize, model.device),
       batch_(std::max(options.max_step_tokens, options.max_sequences), options.max_sequences,
-             blocks_for(options.max_context)),
-      logits_({options.max_sequences, model.config.vocab_size}, DType::kF32) {
+             blocks_for(options.max_context), model.device),
+      logits_({options.max_sequences, model.config.vocab_size}, DType::kF32, model.device),
+      arena_(model.device) {
   items_.reserve(static_cast<size_t>(options.max_sequences));
 }
 
@@ -42,14 +44,21 @@ void Runner::finish(RunningSequence& sequence) {
   sequence = {};
 }
 
-void Runner::grow(RunningSequence& sequence, int64_t new_tokens) {
+void Runner::reserve(RunningSequence& sequence, int64_t new_tokens) {
   int64_t length = sequence.length + new_tokens;
   if (length > options_.max_context)
     throw Error("A sequence of {} tokens does not fit the {} this run was set up for.", length, options_.max_context);
   while (static_cast<int64_t>(sequence.blocks.size()) < blocks_for(length)) sequence.blocks.push_back(cache_.take());
 }
 
-Context Runner::context() { return {pool_, arena_, &batch_.attention(), cache_.layers(), observer_}; }
+Context Runner::context() {
+  void* stream = model_.device == kCpu ? nullptr : device_runtime(model_.device).stream();
+  return {pool_, arena_, &batch_.attention(), cache_.layers(), observer_, stream};
+}
+
+void Runner::wait() const {
+  if (model_.device != kCpu) device_runtime(model_.device).synchronize();
+}
 
 View Runner::forward(std::span<const NewTokens> items) {
   items_.clear();
@@ -58,7 +67,7 @@ View Runner::forward(std::span<const NewTokens> items) {
       if (token < 0 || token >= model_.config.vocab_size)
         throw Error("Token id {} is outside the vocabulary of {}, which has {} tokens.", token, model_.name,
                     model_.config.vocab_size);
-    grow(*item.sequence, static_cast<int64_t>(item.tokens.size()));
+    reserve(*item.sequence, static_cast<int64_t>(item.tokens.size()));
     items_.push_back({item.tokens, item.sequence->length, item.sequence->blocks});
   }
   batch_.assemble(items_);

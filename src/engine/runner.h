@@ -38,20 +38,24 @@ class Runner {
   RunningSequence start() const;
   void finish(RunningSequence& sequence);
 
+  // Gives the sequence blocks for that many tokens more. Throws Error when that is beyond max_context.
+  void reserve(RunningSequence& sequence, int64_t new_tokens);
+
   // One forward pass; row i of the logits belongs to the last new token of item i. Valid until the next pass.
   View forward(std::span<const NewTokens> items);
+  // Passes return before a device has done the work; this returns after.
+  void wait() const;
   // A prompt, in as many passes as max_step_tokens asks for; the logits of its last token, [1, V].
   View prefill(RunningSequence& sequence, std::span<const int64_t> prompt);
 
   const RunnerOptions& options() const { return options_; }
+  const Model& model() const { return model_; }
   Context context();
   // Sees every operator call from now on; nullptr: nobody does.
   void observe(CallObserver* observer) { observer_ = observer; }
   size_t memory_bytes() const;  // of the cache and of the step's arena, as far as reserved
 
  private:
-  void grow(RunningSequence& sequence, int64_t new_tokens);
-
   const Model& model_;
   ThreadPool& pool_;
   RunnerOptions options_;

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "core/memory.h"
+#include "engine/mirrored.h"
 #include "ops/l1/argmax.h"
 #include "ops/l1/sample.h"
 #include "ops/op.h"
@@ -32,11 +32,28 @@ class Sampler {
   std::span<const int64_t> pick(Context& ctx, const View& logits, std::span<const SamplingParams> params,
                                 std::span<const int64_t> steps);
 
+  // The two halves of pick for tokens that stay on the device: set the parameters, then draw with them. Whoever draws
+  // again advances steps() between.
+  void set(std::span<const SamplingParams> params, std::span<const int64_t> steps);
+  void draw(Context& ctx, const View& logits) const;
+  bool greedy() const { return greedy_; }  // all rows take the most likely token
+  View tokens() const { return first(tokens_); }
+  View steps() const { return first(steps_); }
+
  private:
+  template <class T>
+  View first(const Mirrored<T>& of) const {
+    return of.view().narrow(0, 0, rows_);
+  }
+
   Builder builder_;
   Op<Argmax> argmax_;
   Op<Sample> sample_;
-  Tensor temperature_, top_k_, top_p_, min_p_, seeds_, steps_, tokens_;
+  int64_t rows_ = 0;
+  bool greedy_ = true;
+  Mirrored<float> temperature_, top_p_, min_p_;
+  Mirrored<int32_t> top_k_;
+  Mirrored<int64_t> seeds_, steps_, tokens_;
 };
 
 }  // namespace fk

@@ -6,11 +6,11 @@
 
 namespace fk {
 
-StepBatch::Group::Group(int64_t max_sequences, int64_t blocks)
-    : cu_q({max_sequences + 1}, DType::kI32),
-      cu_k({max_sequences + 1}, DType::kI32),
-      lens({max_sequences}, DType::kI32),
-      table({max_sequences, blocks}, DType::kI32),
+StepBatch::Group::Group(int64_t max_sequences, int64_t blocks, Device device)
+    : cu_q({max_sequences + 1}, device),
+      cu_k({max_sequences + 1}, device),
+      lens({max_sequences}, device),
+      table({max_sequences, blocks}, device),
       width(blocks) {}
 
 void StepBatch::Group::clear() { sequences = tokens = keys = 0; }
@@ -19,13 +19,13 @@ void StepBatch::Group::add(const StepItem& item) {
   auto len = static_cast<int32_t>(item.context_len) + static_cast<int32_t>(item.tokens.size());
   FK_CHECK(static_cast<int64_t>(item.blocks.size()) * kBlockSize >= len &&
            static_cast<int64_t>(item.blocks.size()) <= width);
-  lens.ptr<int32_t>()[sequences] = len;
-  std::copy(item.blocks.begin(), item.blocks.end(), table.ptr<int32_t>() + sequences * width);
+  lens.host()[sequences] = len;
+  std::copy(item.blocks.begin(), item.blocks.end(), table.host() + sequences * width);
   ++sequences;
   tokens += static_cast<int64_t>(item.tokens.size());
   keys += len;
-  cu_q.ptr<int32_t>()[sequences] = static_cast<int32_t>(tokens);
-  cu_k.ptr<int32_t>()[sequences] = static_cast<int32_t>(keys);
+  cu_q.host()[sequences] = static_cast<int32_t>(tokens);
+  cu_k.host()[sequences] = static_cast<int32_t>(keys);
 }
 
 SequenceGroup StepBatch::Group::view() const {
@@ -37,15 +37,23 @@ SequenceGroup StepBatch::Group::view() const {
           .block_table = table.view().narrow(0, 0, sequences)};
 }
 
-StepBatch::StepBatch(int64_t max_tokens, int64_t max_sequences, int64_t max_blocks_per_sequence)
+void StepBatch::Group::push() const {
+  if (sequences == 0) return;
+  cu_q.push(sequences + 1);
+  cu_k.push(sequences + 1);
+  lens.push(sequences);
+  table.push(sequences * width);
+}
+
+StepBatch::StepBatch(int64_t max_tokens, int64_t max_sequences, int64_t max_blocks_per_sequence, Device device)
     : max_tokens_(max_tokens),
       max_sequences_(max_sequences),
-      ids_({max_tokens}, DType::kI64),
-      positions_({max_tokens}, DType::kI64),
-      slots_({max_tokens}, DType::kI64),
-      logits_({max_sequences}, DType::kI64),
-      decode_(max_sequences, max_blocks_per_sequence),
-      prefill_(max_sequences, max_blocks_per_sequence) {}
+      ids_({max_tokens}, device),
+      positions_({max_tokens}, device),
+      slots_({max_tokens}, device),
+      logits_({max_sequences}, device),
+      decode_(max_sequences, max_blocks_per_sequence, device),
+      prefill_(max_sequences, max_blocks_per_sequence, device) {}
 
 void StepBatch::assemble(std::span<const StepItem> items) {
   auto decodes = [](const StepItem& item) { return item.tokens.size() == 1 && item.context_len > 0; };
@@ -62,7 +70,14 @@ void StepBatch::assemble(std::span<const StepItem> items) {
   num_items_ = static_cast<int64_t>(items.size());
   metadata_.decode = decode_.view();
   metadata_.prefill = prefill_.view();
-  metadata_.slot_mapping = slots_.view().narrow(0, 0, metadata_.num_tokens());
+  int64_t tokens = metadata_.num_tokens();
+  metadata_.slot_mapping = slots_.view().narrow(0, 0, tokens);
+  ids_.push(tokens);
+  positions_.push(tokens);
+  slots_.push(tokens);
+  logits_.push(num_items_);
+  decode_.push();
+  prefill_.push();
 }
 
 void StepBatch::place(const StepItem& item, int64_t row, Group& group, int64_t first_token) {
@@ -71,12 +86,12 @@ void StepBatch::place(const StepItem& item, int64_t row, Group& group, int64_t f
   FK_CHECK(!item.tokens.empty() && first_token + group.tokens <= max_tokens_);
   for (size_t i = 0; i < item.tokens.size(); ++i, ++at) {
     int64_t position = item.context_len + static_cast<int64_t>(i);
-    ids_.ptr<int64_t>()[at] = item.tokens[i];
-    positions_.ptr<int64_t>()[at] = position;
-    slots_.ptr<int64_t>()[at] =
+    ids_.host()[at] = item.tokens[i];
+    positions_.host()[at] = position;
+    slots_.host()[at] =
         item.blocks[static_cast<size_t>(position / kBlockSize)] * kBlockSize + position % kBlockSize;
   }
-  logits_.ptr<int64_t>()[row] = at - 1;
+  logits_.host()[row] = at - 1;
 }
 
 }  // namespace fk

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "core/memory.h"
+#include "engine/mirrored.h"
 #include "ops/forward_context.h"
 
 namespace fk {
@@ -19,7 +19,7 @@ struct StepItem {
 
 class StepBatch {
  public:
-  StepBatch(int64_t max_tokens, int64_t max_sequences, int64_t max_blocks_per_sequence);
+  StepBatch(int64_t max_tokens, int64_t max_sequences, int64_t max_blocks_per_sequence, Device device = kCpu);
 
   // Lays the items out, decoding ones first. Allocates nothing.
   void assemble(std::span<const StepItem> items);
@@ -31,19 +31,20 @@ class StepBatch {
 
  private:
   struct Group {
-    Group(int64_t max_sequences, int64_t width);
+    Group(int64_t max_sequences, int64_t width, Device device);
     void clear();
     void add(const StepItem& item);
     SequenceGroup view() const;
+    void push() const;
 
-    Tensor cu_q, cu_k, lens, table;
+    Mirrored<int32_t> cu_q, cu_k, lens, table;
     int64_t sequences = 0, tokens = 0, keys = 0, width;
   };
 
   void place(const StepItem& item, int64_t row, Group& group, int64_t first_token);
 
   int64_t max_tokens_, max_sequences_;
-  Tensor ids_, positions_, slots_, logits_;
+  Mirrored<int64_t> ids_, positions_, slots_, logits_;
   Group decode_, prefill_;
   AttentionMetadata metadata_;
   int64_t num_items_ = 0;

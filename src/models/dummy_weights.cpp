@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/check.h"
+#include "core/device_runtime.h"
 #include "core/rng.h"
 #include "core/simd_clones.h"
 #include "models/convert.h"
@@ -88,6 +89,8 @@ void fill_dummy(const View& destination, uint64_t seed, std::string_view name, D
                 int64_t first) {
   FK_CHECK(destination.contiguous() && dtype_is_weight(destination.dtype()) && first >= 0);
   uint64_t key = stream_key(seed, name);
+  if (destination.device() != kCpu)
+    return device_runtime(destination.device()).fill_dummy(destination, key, range.offset, range.scale, first);
   auto* out = static_cast<std::byte*>(destination.data());
   auto size = static_cast<int64_t>(dtype_size(destination.dtype()));
   // Whole huge pages: two threads that touch a fresh one together would both be made to clear it.

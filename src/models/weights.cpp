@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <fstream>
+#include <memory>
 #include <set>
 
 #include "core/check.h"
+#include "core/device_runtime.h"
 #include "core/error.h"
 #include "models/convert.h"
 #include "models/dummy_weights.h"
@@ -93,8 +95,62 @@ void copy_converted(const View& from, const View& to, ThreadPool& pool) {
   });
 }
 
+// A piece of the parameter, converted on its way to the device through memory that the device reads directly. Two such
+// pieces alternate: while one travels the other is filled.
+class Courier {
+ public:
+  Courier(Device device, ThreadPool& pool) : runtime_(device_runtime(device)), pool_(pool) {
+    for (Piece& piece : pieces_) {
+      piece.memory = static_cast<std::byte*>(runtime_.allocate_host(kPieceBytes));
+      piece.gone = runtime_.make_event();
+    }
+  }
+  ~Courier() {
+    for (Piece& piece : pieces_) runtime_.release_host(piece.memory);
+  }
+  Courier(const Courier&) = delete;
+  Courier& operator=(const Courier&) = delete;
+
+  void send(const View& from, const View& to) {
+    auto from_size = static_cast<int64_t>(dtype_size(from.dtype())), to_size = static_cast<int64_t>(dtype_size(to.dtype()));
+    int64_t per_piece = static_cast<int64_t>(kPieceBytes) / to_size;
+    for (int64_t at = 0; at < from.numel(); at += per_piece) {
+      Piece& piece = pieces_[next_ ^= 1];
+      if (piece.sent) piece.gone->wait();
+      int64_t count = std::min(per_piece, from.numel() - at);
+      copy_converted(View(static_cast<std::byte*>(from.data()) + at * from_size, Shape{count}, from.dtype()),
+                     View(piece.memory, Shape{count}, to.dtype()), pool_);
+      runtime_.upload(static_cast<std::byte*>(to.data()) + at * to_size, piece.memory, static_cast<size_t>(count * to_size));
+      piece.gone->record();
+      piece.sent = true;
+    }
+  }
+  void finish() { runtime_.synchronize(); }
+
+ private:
+  static constexpr size_t kPieceBytes = size_t{64} << 20;
+  struct Piece {
+    std::byte* memory = nullptr;
+    std::unique_ptr<DeviceEvent> gone;
+    bool sent = false;
+  };
+
+  DeviceRuntime& runtime_;
+  ThreadPool& pool_;
+  Piece pieces_[2];
+  int next_ = 0;
+};
+
+void require_device_memory(size_t needed_bytes, Device device) {
+  size_t free_bytes = device_runtime(device).free_bytes();
+  if (needed_bytes <= free_bytes) return;
+  throw Error("The weights take {:.1f} GiB and {} has {:.1f} GiB of memory free; use a smaller model.",
+              static_cast<double>(needed_bytes) * 0x1p-30, device_name(device), static_cast<double>(free_bytes) * 0x1p-30);
+}
+
 // Memory is promised freely and taken when touched: a model too large would be killed half way, without a word.
-void require_memory(size_t needed_bytes) {
+void require_memory(size_t needed_bytes, Device device) {
+  if (device != kCpu) return require_device_memory(needed_bytes, device);
   std::ifstream file("/proc/meminfo");
   std::string key, unit;
   for (uint64_t kib = 0; file >> key >> kib; std::getline(file, unit)) {
@@ -113,43 +169,54 @@ bool usable_in_place(const ParamSpec& param, const View& tensor) {
 
 }  // namespace
 
-Weights Weights::load(const std::vector<ParamSpec>& specs, Checkpoint checkpoint, ThreadPool& pool) {
+Weights Weights::load(const std::vector<ParamSpec>& specs, Checkpoint checkpoint, ThreadPool& pool, Device device) {
   check_names(specs, checkpoint);
+  auto stays = [&](const ParamSpec& param, const View& tensor) {
+    return device == kCpu && usable_in_place(param, tensor);
+  };
   // All shapes before the first copy: a misfit is reported at once, not after minutes of reading.
   size_t copied_bytes = 0;
   for (const ParamSpec& param : specs) {
     bool in_place = false;
-    for (const Part& part : parts_of(param)) in_place = usable_in_place(param, checked_tensor(checkpoint, part));
+    for (const Part& part : parts_of(param)) in_place = stays(param, checked_tensor(checkpoint, part));
     if (!in_place) copied_bytes += padded_bytes(param);
   }
-  require_memory(copied_bytes);
+  require_memory(copied_bytes, device);
 
   Weights result;
-  result.memory_ = Buffer(copied_bytes);
+  result.memory_ = Buffer(copied_bytes, device);
+  std::optional<Courier> courier;
+  if (device != kCpu) courier.emplace(device, pool);
   bool points_into_file = false;
   for (const ParamSpec& param : specs) {
     std::vector<Part> parts = parts_of(param);
-    if (View tensor = checked_tensor(checkpoint, parts.front()); usable_in_place(param, tensor)) {
+    if (View tensor = checked_tensor(checkpoint, parts.front()); stays(param, tensor)) {
       result.add(param, tensor);
       points_into_file = true;
       continue;
     }
     View destination = result.allocate(param);
     for (const Part& part : parts) {
-      copy_converted(checked_tensor(checkpoint, part), destination.narrow(0, part.row, part.shape[0]), pool);
+      View rows = destination.narrow(0, part.row, part.shape[0]);
+      if (courier)
+        courier->send(checked_tensor(checkpoint, part), rows);
+      else
+        copy_converted(checked_tensor(checkpoint, part), rows, pool);
       checkpoint.release(part.name);
     }
   }
+  if (courier) courier->finish();
   if (points_into_file) result.checkpoint_ = std::move(checkpoint);
   return result;
 }
 
-Weights Weights::dummy(const std::vector<ParamSpec>& specs, uint64_t seed, float norm_offset, ThreadPool& pool) {
+Weights Weights::dummy(const std::vector<ParamSpec>& specs, uint64_t seed, float norm_offset, ThreadPool& pool,
+                       Device device) {
   size_t total_bytes = 0;
   for (const ParamSpec& param : specs) total_bytes += padded_bytes(param);
-  require_memory(total_bytes);
+  require_memory(total_bytes, device);
   Weights result;
-  result.memory_ = Buffer(total_bytes);
+  result.memory_ = Buffer(total_bytes, device);
   for (const ParamSpec& param : specs) {
     View destination = result.allocate(param);
     for (const Part& part : parts_of(param)) {
@@ -160,12 +227,12 @@ Weights Weights::dummy(const std::vector<ParamSpec>& specs, uint64_t seed, float
   return result;
 }
 
-// Every parameter starts on a cache line.
-size_t Weights::padded_bytes(const ParamSpec& param) { return (param.spec.size_bytes() + 63) / 64 * 64; }
+// Every parameter starts on a cache line of any device.
+size_t Weights::padded_bytes(const ParamSpec& param) { return (param.spec.size_bytes() + 255) / 256 * 256; }
 
 View Weights::allocate(const ParamSpec& param) {
   FK_CHECK(dtype_is_weight(param.spec.dtype), "a parameter is f32, f16 or bf16");
-  View view(memory_.data() + used_bytes_, param.spec);
+  View view(memory_.data() + used_bytes_, param.spec, memory_.device());
   used_bytes_ += padded_bytes(param);
   FK_CHECK(used_bytes_ <= memory_.size());
   add(param, view);

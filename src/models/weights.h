@@ -22,15 +22,22 @@ class Weights {
   // Every parameter must be found in the checkpoint and every tensor of the checkpoint used, with the shape expected;
   // values are converted to the parameter's dtype (f32, f16 or bf16). A parameter that the checkpoint holds whole and
   // in its dtype stays where it is, in the mapped file; such memory is read only.
-  static Weights load(const std::vector<ParamSpec>& specs, Checkpoint checkpoint, ThreadPool& pool);
+  // On another device than the CPU all of them are copied there, converting the next piece while the last one travels.
+  static Weights load(const std::vector<ParamSpec>& specs, Checkpoint checkpoint, ThreadPool& pool,
+                      Device device = kCpu);
 
   // norm_offset: see dummy_range(). Tensors are those the checkpoint would hold, so packing changes no value.
-  static Weights dummy(const std::vector<ParamSpec>& specs, uint64_t seed, float norm_offset, ThreadPool& pool);
+  // They are made where they will be used.
+  static Weights dummy(const std::vector<ParamSpec>& specs, uint64_t seed, float norm_offset, ThreadPool& pool,
+                       Device device = kCpu);
 
   View get(std::string_view name) const;  // the name must be one of the specs'
   size_t size_bytes() const { return size_bytes_; }
-  // The memory the parameters were copied or generated into, in one piece; empty where all of them lie in the file.
-  std::span<const std::byte> memory() const { return {memory_.data(), used_bytes_}; }
+  // The CPU's memory the parameters were copied or generated into, in one piece; empty where all of them lie in the file
+  // or on another device.
+  std::span<const std::byte> memory() const {
+    return memory_.device() == kCpu ? std::span<const std::byte>(memory_.data(), used_bytes_) : std::span<const std::byte>();
+  }
 
  private:
   static size_t padded_bytes(const ParamSpec& param);

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <concepts>
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -28,6 +29,11 @@ class Operator {
     params_ = std::move(params);
     prepare();
   }
+
+  // For an implementation that stands for the operators below it too: gives a weight of the whole subtree by its name
+  // relative to this operator. Called with bind().
+  using PartWeight = std::function<View(std::string_view name)>;
+  virtual void bind_parts(const PartWeight&) {}
 
   // Operators without weights say nothing; those with some hide this with their own list.
   template <class Init>

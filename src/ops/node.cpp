@@ -66,11 +66,20 @@ std::string child_path(const Node* parent, std::string_view name) {
   return parent->path() + "." + std::string(name);
 }
 
+namespace {
+bool has_candidate(std::string_view op) {
+  const OperatorInfo* info = Registry::instance().find(op);
+  return info != nullptr && std::any_of(info->implementations.begin(), info->implementations.end(),
+                                        [](const ImplementationInfo& i) { return i.foreign != nullptr; });
+}
+}  // namespace
+
 bool usable(const OperatorInfo& op, const ImplementationInfo& implementation, const BuildOptions& options) {
   if (op.name == options.only_operator) return implementation.name == options.only_implementation;
   if (options.oracle) return implementation.is_oracle || implementation.any_device;
   if (implementation.any_device) return true;
   if (implementation.device != options.device.kind) return false;
+  if (std::any_of(implementation.stands_for.begin(), implementation.stands_for.end(), has_candidate)) return false;
   return implementation.unavailable == nullptr || implementation.unavailable().empty();
 }
 

@@ -130,6 +130,9 @@ class OpNode final : public Node {
     for (Slot& slot : slots_) {
       if (slot.info->foreign == nullptr) {
         slot.implementation->bind(params);
+        slot.implementation->bind_parts([&](std::string_view name) {
+          return weight(path_.empty() ? std::string(name) : path_ + "." + std::string(name));
+        });
       } else {
         auto [names, views] = subtree_params(weight);
         static_cast<ForeignAdapter<T>&>(*slot.implementation).foreign().bind(names, views);

@@ -63,10 +63,14 @@ bool register_composition() {
 }
 
 template <Contract T, class Implementation>
-bool register_implementation(std::string_view name, DeviceKind device, int rank, std::string_view (*unavailable)()) {
-  Registry::instance().add(
-      T::kName,
-      {.name = name, .device = device, .rank = rank, .unavailable = unavailable, .create = &create<T, Implementation>});
+bool register_implementation(std::string_view name, DeviceKind device, int rank, std::string_view (*unavailable)(),
+                             std::span<const std::string_view> stands_for = {}) {
+  Registry::instance().add(T::kName, {.name = name,
+                                      .device = device,
+                                      .rank = rank,
+                                      .stands_for = stands_for,
+                                      .unavailable = unavailable,
+                                      .create = &create<T, Implementation>});
   return true;
 }
 
@@ -82,3 +86,7 @@ bool register_implementation(std::string_view name, DeviceKind device, int rank,
 #define FK_IMPLEMENTATION(T, Implementation, name, device, rank, unavailable) \
   [[maybe_unused]] static const bool fk_registered_##Implementation =         \
       ::fk::detail::register_implementation<T, Implementation>(name, device, rank, unavailable)
+// The same for one that computes operators below it as well; `stands_for` names them.
+#define FK_FUSED_IMPLEMENTATION(T, Implementation, name, device, rank, unavailable, stands_for) \
+  [[maybe_unused]] static const bool fk_registered_##Implementation =                           \
+      ::fk::detail::register_implementation<T, Implementation>(name, device, rank, unavailable, stands_for)

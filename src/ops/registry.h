@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,9 @@ struct ImplementationInfo {
   int rank = 0;             // higher is tried first; the oracle and compositions stand at the end
   bool any_device = false;  // compositions: as good as the operators they call
   bool is_oracle = false;
+  // Operators below this one that it computes itself. A candidate for one of them would be passed over, so where there is
+  // one this implementation steps back.
+  std::span<const std::string_view> stands_for = {};
   // Why this machine cannot run it at all (a missing instruction set); empty when it can.
   std::string_view (*unavailable)() = nullptr;
   // Makes a T of the operator it implements, owned by the caller, who knows the type.

@@ -5,8 +5,11 @@
 
 #include <algorithm>
 
+#include "core/device_runtime.h"
 #include "core/error.h"
 #include "core/rng.h"
+#include "engine/decode_loop.h"
+#include "measure/device_probe.h"
 #include "measure/roofline.h"
 #include "measure/statistics.h"
 #include "measure/timer.h"
@@ -27,56 +30,93 @@ namespace {
 
 constexpr double kNsPerMs = 1e6, kMsPerS = 1e3;
 
-std::vector<int64_t> random_tokens(uint64_t seed, int64_t iteration, int64_t count, int64_t vocab_size) {
-  Stream stream(seed, fmt::format("prompt {}", iteration));
-  std::vector<int64_t> tokens;
-  for (int64_t i = 0; i < count; ++i)
-    tokens.push_back(static_cast<int64_t>(stream.below(static_cast<uint64_t>(i), static_cast<uint64_t>(vocab_size))));
-  return tokens;
+std::vector<std::vector<int64_t>> random_prompts(const TtftOptions& options, int64_t iteration, int64_t vocab_size) {
+  Stream stream(options.seed, fmt::format("prompt {}", iteration));
+  std::vector<std::vector<int64_t>> prompts(static_cast<size_t>(options.batch_size));
+  uint64_t at = 0;
+  for (std::vector<int64_t>& prompt : prompts)
+    for (int64_t i = 0; i < options.prompt_tokens; ++i)
+      prompt.push_back(static_cast<int64_t>(stream.below(at++, static_cast<uint64_t>(vocab_size))));
+  return prompts;
 }
 
 // Times of one iteration, in ms.
-struct Sample {
+struct IterationTimes {
   double prefill = 0;
   double sequential = 0;
   double decode = 0;
 };
 
+// One iteration's sequences: prompts, then tokens drawn from them.
 class Iteration {
  public:
-  Iteration(Runner& runner, const TtftOptions& options, std::vector<int64_t> tokens)
-      : runner_(runner), options_(options), tokens_(std::move(tokens)) {}
+  Iteration(Runner& runner, DecodeLoop& loop, const TtftOptions& options, const std::vector<std::vector<int64_t>>& prompts)
+      : runner_(runner), loop_(loop), options_(options), prompts_(prompts) {}
 
-  Sample run() {
-    Sample sample;
-    std::span<const int64_t> prompt = std::span(tokens_).first(static_cast<size_t>(options_.prompt_tokens));
+  IterationTimes run() {
+    IterationTimes sample;
     if (options_.sequential) {
-      RunningSequence sequence = runner_.start();
-      for (size_t i = 0; i < prompt.size(); ++i) sample.sequential += pass(sequence, prompt.subspan(i, 1));
-      runner_.finish(sequence);
+      begin();
+      start_loop(column(0), options_.prompt_tokens);
+      sample.sequential = time([&] {
+        loop_.step();
+        for (int64_t i = 1; i < options_.prompt_tokens; ++i) loop_.step_with(column(i));
+      });
+      end();
     }
-    RunningSequence sequence = runner_.start();
-    sample.prefill = pass(sequence, prompt);
-    // Tokens to decode are drawn like the prompt's: what is fed does not change the work, and sampling is not timed.
-    std::span<const int64_t> fed = std::span(tokens_).subspan(prompt.size());
-    pass(sequence, fed.first(1));  // warm: the first step after a prompt finds other caches than the rest
-    for (size_t i = 1; i < fed.size(); ++i) sample.decode += pass(sequence, fed.subspan(i, 1));
-    sample.decode /= static_cast<double>(fed.size() - 1);
-    runner_.finish(sequence);
+    begin();
+    std::vector<NewTokens> items;
+    for (size_t i = 0; i < prompts_.size(); ++i) items.push_back({&sequences_[i], prompts_[i]});
+    sample.prefill = time([&] { runner_.forward(items); });
+    start_loop(column(0), options_.decode_tokens);  // which tokens are fed first changes nothing in the work
+    loop_.step();  // warm: the first step after a prompt finds other caches than the rest
+    runner_.wait();
+    sample.decode = time([&] {
+      for (int64_t i = 1; i < options_.decode_tokens; ++i) loop_.step();
+    });
+    sample.decode /= static_cast<double>(options_.decode_tokens - 1);
+    end();
     return sample;
   }
 
  private:
-  double pass(RunningSequence& sequence, std::span<const int64_t> tokens) {
-    const NewTokens item{&sequence, tokens};
+  void begin() {
+    for (size_t i = 0; i < prompts_.size(); ++i) sequences_.push_back(runner_.start());
+  }
+  void end() {
+    for (RunningSequence& sequence : sequences_) runner_.finish(sequence);
+    sequences_.clear();
+  }
+
+  // Token i of every prompt.
+  std::vector<int64_t> column(int64_t i) const {
+    std::vector<int64_t> tokens;
+    for (const std::vector<int64_t>& prompt : prompts_) tokens.push_back(prompt[static_cast<size_t>(i)]);
+    return tokens;
+  }
+
+  void start_loop(const std::vector<int64_t>& tokens, int64_t steps) {
+    std::vector<RunningSequence*> all;
+    for (RunningSequence& sequence : sequences_) all.push_back(&sequence);
+    std::vector<SamplingParams> greedy(all.size());
+    std::vector<int64_t> drawn(all.size());
+    loop_.start(all, tokens, greedy, drawn, steps);
+    runner_.wait();
+  }
+
+  template <class Work>
+  double time(Work&& work) const {
     int64_t start = now_ns();
-    runner_.forward({&item, 1});
+    work();
+    runner_.wait();
     return static_cast<double>(now_ns() - start) / kNsPerMs;
   }
 
   Runner& runner_;
+  DecodeLoop& loop_;
   const TtftOptions& options_;
-  std::vector<int64_t> tokens_;
+  const std::vector<std::vector<int64_t>>& prompts_;
+  std::vector<RunningSequence> sequences_;
 };
 
 // The larger of what was typical before and after: what the iteration could have had.
@@ -98,11 +138,16 @@ void set_floors(TimedWork& work, const Model& model, const std::vector<Workload>
   }
 }
 
-Workload one_pass(const Model& model, int64_t new_tokens, int64_t context) {
-  return {.sequences = {{new_tokens, context}}, .dtype = model.config.dtype};
+Workload one_pass(const Model& model, int64_t sequences, int64_t new_tokens, int64_t context) {
+  return {.sequences = std::vector<Sequence>(static_cast<size_t>(sequences), {new_tokens, context}),
+          .dtype = model.config.dtype};
 }
 
-uint64_t peak_memory_bytes() {
+uint64_t peak_memory_bytes(Device device) {
+  if (device != kCpu) {
+    DeviceRuntime& runtime = device_runtime(device);
+    return runtime.facts().memory_bytes - runtime.free_bytes();  // nothing is given back between steps
+  }
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
@@ -124,6 +169,7 @@ TtftResult run_ttft(const Model& model, ThreadPool& pool, const TtftOptions& opt
   if (options.prompt_tokens < 1) throw UsageError("--prompt-tokens must be at least 1.");
   if (options.decode_tokens < 2)
     throw UsageError("--decode-tokens must be at least 2: one warms up, the rest are timed.");
+  if (options.batch_size < 1) throw UsageError("--batch-size must be at least 1.");
   if (options.iters < 1) throw UsageError("--iters must be at least 1.");
   if (options.warmups < 0) throw UsageError("--warmups cannot be negative.");
   auto progress = [&](const std::string& text) {
@@ -133,27 +179,32 @@ TtftResult run_ttft(const Model& model, ThreadPool& pool, const TtftOptions& opt
   // caches could hold has too few; the probe then brings its own, once, after the peak of memory is read.
   constexpr size_t kLeastMemory = size_t{512} << 20, kMostMemory = size_t{1} << 30;
   std::span<const std::byte> weights = model.weights.memory();
-  bool probe_weights = weights.size() >= kLeastMemory;
+  bool on_cpu = model.device == kCpu, probe_weights = on_cpu && weights.size() >= kLeastMemory;
   ProbeOptions probe_options{.budget_s = probe_weights ? 0.3 : 1.5, .memory = {}, .progress = {}};
   if (probe_weights) probe_options.memory = weights.first(std::min(weights.size(), kMostMemory));
 
   int64_t total = options.prompt_tokens + options.decode_tokens;
-  Runner runner(model, pool, {.max_sequences = 1, .max_context = total, .max_step_tokens = options.prompt_tokens});
+  Runner runner(model, pool,
+                {.max_sequences = options.batch_size,
+                 .max_context = total,
+                 .max_step_tokens = options.prompt_tokens * options.batch_size});
+  DecodeLoop loop(runner, options.batch_size);
   TtftResult result;
   if (options.sequential) result.sequential.emplace();
   std::vector<MachineProbe> probes;
   for (int64_t i = -options.warmups; i < options.iters; ++i) {
     progress(i < 0 ? "warming up" : fmt::format("iteration {} of {}", i + 1, options.iters));
     if (probe_weights && i >= 0) probes.push_back(probe_machine(pool, probe_options));
-    Sample sample = Iteration(runner, options, random_tokens(options.seed, i, total, model.config.vocab_size)).run();
+    std::vector<std::vector<int64_t>> prompts = random_prompts(options, i, model.config.vocab_size);
+    IterationTimes sample = Iteration(runner, loop, options, prompts).run();
     if (i < 0) continue;
     result.prefill.samples_ms.push_back(sample.prefill);
     result.decode.samples_ms.push_back(sample.decode);
     if (result.sequential) result.sequential->samples_ms.push_back(sample.sequential);
   }
-  result.peak_memory_bytes = peak_memory_bytes();
+  result.peak_memory_bytes = peak_memory_bytes(model.device);
   progress("measuring this machine");
-  probes.push_back(probe_machine(pool, probe_options));
+  probes.push_back(on_cpu ? probe_machine(pool, probe_options) : probe_device(device_runtime(model.device)));
   result.machine = best_of(probes);
   result.dispatches = collect_dispatches(*model.root);
 
@@ -162,12 +213,13 @@ TtftResult run_ttft(const Model& model, ThreadPool& pool, const TtftOptions& opt
     speeds.push_back(probe_weights ? speeds_between(probes[i], probes[i + 1], model.config.dtype)
                                    : best_speeds(result.machine, model.config.dtype));
   }
-  set_floors(result.prefill, model, {one_pass(model, options.prompt_tokens, 0)}, speeds);
+  set_floors(result.prefill, model, {one_pass(model, options.batch_size, options.prompt_tokens, 0)}, speeds);
   // Every decode step reads one more key; the middle one stands for their mean.
-  set_floors(result.decode, model, {one_pass(model, 1, options.prompt_tokens + options.decode_tokens / 2)}, speeds);
+  set_floors(result.decode, model,
+             {one_pass(model, options.batch_size, 1, options.prompt_tokens + options.decode_tokens / 2)}, speeds);
   if (result.sequential) {
     std::vector<Workload> passes;
-    for (int64_t t = 0; t < options.prompt_tokens; ++t) passes.push_back(one_pass(model, 1, t));
+    for (int64_t t = 0; t < options.prompt_tokens; ++t) passes.push_back(one_pass(model, options.batch_size, 1, t));
     set_floors(*result.sequential, model, passes, speeds);
   }
   return result;

@@ -16,6 +16,7 @@ namespace fk {
 struct TtftOptions {
   int64_t prompt_tokens = 64;
   int64_t decode_tokens = 32;
+  int64_t batch_size = 1;  // sequences, each with a prompt of its own
   int64_t iters = 3;
   int64_t warmups = 1;
   bool sequential = true;  // also feed the prompt one token at a time
@@ -40,11 +41,11 @@ struct TimedWork {
 };
 
 struct TtftResult {
-  TimedWork prefill;                    // the prompt in one pass
-  std::optional<TimedWork> sequential;  // the prompt token by token: the sum of its passes
-  TimedWork decode;                     // per token: mean over the steps after one warm one
+  TimedWork prefill;                    // all prompts in one pass
+  std::optional<TimedWork> sequential;  // the prompts token by token: the sum of its passes
+  TimedWork decode;                     // per step, drawing included: mean over the steps after one warm one
   MachineProbe machine;                 // the best seen in any probe of the run
-  uint64_t peak_memory_bytes = 0;       // of this process, weights and all, until the last iteration
+  uint64_t peak_memory_bytes = 0;       // weights and all, until the last iteration; of the device where there is one
   std::vector<DispatchCount> dispatches;
 };
 

@@ -64,8 +64,9 @@ class Event final : public DeviceEvent {
   Event& operator=(const Event&) = delete;
 
   void record() override { check(cudaEventRecord(event_, stream_), "Recording an event"); }
+  void wait() override { check(cudaEventSynchronize(event_), "Work before an event"); }
   double elapsed_ms_since(const DeviceEvent& start) override {
-    check(cudaEventSynchronize(event_), "Waiting for an event");
+    wait();
     float ms = 0;
     check(cudaEventElapsedTime(&ms, static_cast<const Event&>(start).event_, event_), "Reading an event");
     return ms;

@@ -1,0 +1,47 @@
+#include "backend/cuda/l2/attend.h"
+
+#include "backend/cuda/attention/decode_split.h"
+#include "backend/cuda/attention/prefill_mma.h"
+#include "backend/cuda/attention/rows.h"
+
+namespace fk::cuda {
+
+void Attend::run(Context& ctx, const View& q, const View& out) {
+  const AttentionMetadata& batch = *ctx.attention;
+  const KvLayer& cache = ctx.kv_cache[static_cast<size_t>(init_.layer_index)];
+  int64_t decoding = batch.decode.num_tokens, prefilling = batch.prefill.num_tokens;
+  if (decoding > 0) {
+    FlashAttnDecode::Init decode{.num_heads = init_.num_heads,
+                                 .num_kv_heads = init_.num_kv_heads,
+                                 .head_size = init_.head_size,
+                                 .softmax_scale = init_.scale,
+                                 .sliding_window = init_.sliding_window,
+                                 .logits_soft_cap = init_.logits_soft_cap};
+    AttentionCall call = decode_call(decode, q.narrow(0, 0, decoding), cache.key, cache.value, batch.decode.seq_lens,
+                                     batch.decode.block_table, out.narrow(0, 0, decoding));
+    if (decode_split_refusal(call).empty()) {
+      View scratch = ctx.arena.make({{static_cast<int64_t>(decode_scratch_bytes(call))}, DType::kU8});
+      attention_decode_split(call, scratch.data(), arrivals_.at_least(call.sequences * call.kv_heads, q.device()),
+                             ctx.stream);
+    } else {
+      attention_rows(call, ctx.stream);
+    }
+  }
+  if (prefilling > 0) {
+    FlashAttnPrefill::Init prefill{.num_heads = init_.num_heads,
+                                   .num_kv_heads = init_.num_kv_heads,
+                                   .head_size = init_.head_size,
+                                   .softmax_scale = init_.scale,
+                                   .sliding_window = init_.sliding_window,
+                                   .logits_soft_cap = init_.logits_soft_cap};
+    AttentionCall call = prefill_call(prefill, q.narrow(0, decoding, prefilling), cache.key, cache.value,
+                                      batch.prefill.cu_seqlens_q, batch.prefill.cu_seqlens_k, batch.prefill.block_table,
+                                      out.narrow(0, decoding, prefilling));
+    if (prefill_mma_refusal(call).empty())
+      attention_prefill_mma(call, ctx.stream);
+    else
+      attention_rows(call, ctx.stream);
+  }
+}
+
+}  // namespace fk::cuda

@@ -1,0 +1,23 @@
+// Attend: the attention of a batch over the paged cache, each call by the quickest way that takes it.
+#pragma once
+
+#include "backend/cuda/attention/arrivals.h"
+#include "backend/cuda/attention/call.h"
+#include "ops/forward_context.h"
+#include "ops/l2/attention.h"
+
+namespace fk::cuda {
+
+class Attend {
+ public:
+  explicit Attend(const Attention::Init& init) : init_(init) {}
+
+  // q, out [T, H, Dh]; the keys and values of the new tokens are in the cache already.
+  void run(Context& ctx, const View& q, const View& out);
+
+ private:
+  Attention::Init init_;
+  Arrivals arrivals_;
+};
+
+}  // namespace fk::cuda

@@ -1,0 +1,114 @@
+// The attention blocks of all families on CUDA: project, then norms, rotary embedding and cache write in one kernel,
+// attend, project back.
+#include "backend/cuda/l2/attend.h"
+#include "backend/cuda/l2/rope_store.h"
+#include "backend/cuda/matmul/matmul.h"
+#include "ops/l1/gemma_rms_norm.h"
+#include "ops/l1/rotary_emb.h"
+#include "ops/l2/gemma3_attention.h"
+#include "ops/l2/llama_attention.h"
+#include "ops/l2/qwen3_attention.h"
+#include "ops/l2/tensor_parallel.h"
+#include "ops/register.h"
+
+namespace fk::cuda {
+namespace {
+
+constexpr std::string_view kStandsFor[] = {"qkv_parallel_linear", "row_parallel_linear", "linear",
+                                           "rms_norm",            "gemma_rms_norm",      "rotary_emb",
+                                           "attention",           "store_kvcache",       "flash_attn_decode",
+                                           "flash_attn_prefill"};
+
+// T: the operator; Norm: of each head of queries and keys, where the family has one.
+template <class T, class Norm, bool kNormed>
+class FusedAttentionBlock final : public T {
+ public:
+  explicit FusedAttentionBlock(const AttentionBlockInit& init)
+      : T(init),
+        core_(AttentionBlock::core(init)),
+        attend_(core_) {
+    if (turns()) frequencies_ = RotaryFrequencies::of(RotaryEmbedding::inverse_frequencies(rotary(init)));
+  }
+
+  std::string_view refuse(Args args) const override {
+    const View& x = *args[1];
+    if (x.dtype() != DType::kBF16 && x.dtype() != DType::kF16 && x.dtype() != DType::kF32)
+      return "it computes in bf16, f16 and f32";
+    if (!x.rows_contiguous()) return "rows must be contiguous";
+    if (!turns()) return "it turns heads of an even size up to 256";
+    if (this->init_.tp_size > 1 && this->init_.reduce_results) return "it does not add up ranks";
+    return {};
+  }
+
+  void bind_parts(const Operator::PartWeight& weight) override {
+    qkv_weight_ = weight("qkv_proj.weight");
+    o_weight_ = weight("o_proj.weight");
+    if (this->init_.bias) {
+      qkv_bias_ = weight("qkv_proj.bias");
+      o_bias_ = weight("o_proj.bias");
+    }
+    if constexpr (kNormed) {
+      q_norm_ = weight("q_norm.weight");
+      k_norm_ = weight("k_norm.weight");
+    }
+  }
+
+  void forward(Context& ctx, View positions, View hidden_states, View out) override {
+    int64_t T_ = hidden_states.size(0), H = core_.num_heads, K = core_.num_kv_heads, Dh = core_.head_size;
+    if (T_ == 0) return;
+    const KvLayer& cache = ctx.kv_cache[static_cast<size_t>(core_.layer_index)];
+    View qkv = ctx.arena.make({{T_, (H + 2 * K) * Dh}, hidden_states.dtype()});
+    qkv_proj_.run(hidden_states, qkv_weight_, qkv_bias_ ? qkv_bias_->data() : nullptr, qkv, ctx.stream);
+    rope_store({.qkv = qkv,
+                .q_out = {},
+                .q_norm = q_norm_,
+                .k_norm = k_norm_,
+                .eps = this->init_.rms_norm_eps,
+                .weight_offset = Norm::kWeightOffset,
+                .positions = positions,
+                .slot_mapping = ctx.attention->slot_mapping,
+                .key_cache = cache.key,
+                .value_cache = cache.value,
+                .num_heads = H,
+                .num_kv_heads = K,
+                .head_size = Dh,
+                .frequencies = frequencies_},
+               ctx.stream);
+    View attended = ctx.arena.make({{T_, H * Dh}, hidden_states.dtype()});
+    attend_.run(ctx, qkv.narrow(1, 0, H * Dh).split_last(H, Dh), attended.split_last(H, Dh));
+    o_proj_.run(attended, o_weight_, o_bias_ ? o_bias_->data() : nullptr, out, ctx.stream);
+  }
+
+ private:
+  bool turns() const { return this->init_.head_dim % 2 == 0 && this->init_.head_dim <= 2 * kMaxRotaryPairs; }
+
+  static RotaryEmbedding::Init rotary(const AttentionBlockInit& init) {
+    return {.head_size = init.head_dim,
+            .rotary_dim = init.head_dim,
+            .max_position_embeddings = init.max_position,
+            .base = init.rope_theta,
+            .rope_scaling = init.rope_scaling,
+            .dtype = init.dtype};
+  }
+
+  Attention::Init core_;
+  RotaryFrequencies frequencies_{};
+  Attend attend_;
+  Matmul qkv_proj_, o_proj_;
+  View qkv_weight_, o_weight_;
+  OptView qkv_bias_, o_bias_, q_norm_, k_norm_;
+};
+
+using FusedLlamaAttention = FusedAttentionBlock<LlamaAttention, RMSNorm, false>;
+using FusedQwen3Attention = FusedAttentionBlock<Qwen3Attention, RMSNorm, true>;
+using FusedGemma3Attention = FusedAttentionBlock<Gemma3Attention, GemmaRMSNorm, true>;
+
+FK_FUSED_IMPLEMENTATION(LlamaAttention, FusedLlamaAttention, "cuda.rope_store", DeviceKind::kCuda, 100, nullptr,
+                        kStandsFor);
+FK_FUSED_IMPLEMENTATION(Qwen3Attention, FusedQwen3Attention, "cuda.rope_store", DeviceKind::kCuda, 100, nullptr,
+                        kStandsFor);
+FK_FUSED_IMPLEMENTATION(Gemma3Attention, FusedGemma3Attention, "cuda.rope_store", DeviceKind::kCuda, 100, nullptr,
+                        kStandsFor);
+
+}  // namespace
+}  // namespace fk::cuda

@@ -1,0 +1,63 @@
+// The feed-forward blocks on CUDA for few rows: gate, up and activation in one pass over their weights, then down.
+#include "backend/cuda/matmul/matmul.h"
+#include "backend/cuda/matmul/stream_weights.h"
+#include "ops/l2/gemma_mlp.h"
+#include "ops/l2/llama_mlp.h"
+#include "ops/register.h"
+
+namespace fk::cuda {
+namespace {
+
+constexpr std::string_view kStandsFor[] = {"merged_column_parallel_linear", "row_parallel_linear", "linear",
+                                           "silu_and_mul", "gelu_and_mul"};
+
+template <class T, StreamEpilogue kActivation>
+class StreamedMlp final : public T {
+ public:
+  explicit StreamedMlp(const MlpBlockInit& init) : T(init) {}
+
+  std::string_view refuse(Args args) const override {
+    const View& x = *args[0];
+    if (!x.rows_contiguous()) return "rows must be contiguous";
+    if (this->init_.tp_size > 1 && this->init_.reduce_results) return "it does not add up ranks";
+    // Only the shape of what lies between the two products matters here.
+    View between(x.data(), Shape{x.size(0), gate_up_.size(0) / 2}, x.dtype(), x.device());
+    return stream_weights_refusal(problem(x, between), operands(x, between), kActivation);
+  }
+
+  void bind_parts(const Operator::PartWeight& weight) override {
+    gate_up_ = weight("gate_up_proj.weight");
+    down_ = weight("down_proj.weight");
+    if (this->init_.bias) {
+      gate_up_bias_ = weight("gate_up_proj.bias");
+      down_bias_ = weight("down_proj.bias");
+    }
+  }
+
+  void forward(Context& ctx, View x, View out) override {
+    View between = ctx.arena.make({{x.size(0), gate_up_.size(0) / 2}, x.dtype()});
+    stream_weights(problem(x, between), operands(x, between), kActivation, ctx.stream);
+    down_proj_.run(between, down_, down_bias_ ? down_bias_->data() : nullptr, out, ctx.stream);
+  }
+
+ private:
+  MatmulProblem problem(const View& x, const View& between) const {
+    return problem_of(x, gate_up_, gate_up_bias_.has_value(), between);
+  }
+  MatmulOperands operands(const View& x, const View& between) const {
+    return {x.data(), gate_up_.data(), gate_up_bias_ ? gate_up_bias_->data() : nullptr, between.data()};
+  }
+
+  Matmul down_proj_;
+  View gate_up_, down_;
+  OptView gate_up_bias_, down_bias_;
+};
+
+using StreamedLlamaMlp = StreamedMlp<LlamaMLP, StreamEpilogue::kSiluAndMul>;
+using StreamedGemmaMlp = StreamedMlp<GemmaMLP, StreamEpilogue::kGeluTanhAndMul>;
+
+FK_FUSED_IMPLEMENTATION(LlamaMLP, StreamedLlamaMlp, "cuda.stream_gate_up", DeviceKind::kCuda, 100, nullptr, kStandsFor);
+FK_FUSED_IMPLEMENTATION(GemmaMLP, StreamedGemmaMlp, "cuda.stream_gate_up", DeviceKind::kCuda, 100, nullptr, kStandsFor);
+
+}  // namespace
+}  // namespace fk::cuda

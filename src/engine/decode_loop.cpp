@@ -1,0 +1,151 @@
+#include "engine/decode_loop.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "core/error.h"
+
+namespace fk {
+namespace {
+
+// The CPU records nothing, so it need not round.
+int64_t bucket_for(int64_t sequences, Device device) {
+  if (device == kCpu) return sequences;
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(sequences, 1))));
+}
+
+int64_t table_width(const Runner& runner) { return (runner.options().max_context + kBlockSize - 1) / kBlockSize; }
+
+}  // namespace
+
+DecodeLoop::DecodeLoop(Runner& runner, int64_t max_sequences)
+    : DecodeLoop(runner, bucket_for(max_sequences, runner.model().device), runner.model().device) {}
+
+DecodeLoop::DecodeLoop(Runner& runner, int64_t rows, Device device)
+    : runner_(runner),
+      sampler_(rows, {.device = device}),
+      builder_({.device = device}),
+      advance_(builder_.child<AdvanceStep>("advance_step", {})),
+      ids_({rows}, device),
+      positions_({rows}, device),
+      slots_({rows}, device),
+      indices_({rows}, device),
+      drawn_({rows}, kCpu),
+      lengths_({rows}, device),
+      cu_q_({rows + 1}, device),
+      cu_k_({rows + 1}, device),
+      table_({rows, table_width(runner)}, device),
+      logits_({rows, runner.model().config.vocab_size}, DType::kF32, device),
+      arena_(device) {}
+
+void DecodeLoop::start(std::span<RunningSequence* const> sequences, std::span<const int64_t> tokens,
+                       std::span<const SamplingParams> params, std::span<const int64_t> drawn, int64_t steps) {
+  FK_CHECK(sequences.size() == tokens.size() && tokens.size() == params.size() && params.size() == drawn.size());
+  sequences_.assign(sequences.begin(), sequences.end());
+  bucket_ = bucket_for(static_cast<int64_t>(sequences.size()), runner_.model().device);
+  FK_CHECK(bucket_ <= ids_.view().size(0), "more sequences than the loop was made for");
+  steps_left_ = steps;
+
+  std::vector<SamplingParams> all_params(params.begin(), params.end());
+  std::vector<int64_t> all_drawn(drawn.begin(), drawn.end());
+  all_params.resize(static_cast<size_t>(bucket_));
+  all_drawn.resize(static_cast<size_t>(bucket_));
+  sampler_.set(all_params, all_drawn);
+
+  int64_t width = table_.view().size(1);
+  std::fill_n(table_.host(), bucket_ * width, 0);
+  cu_q_.host()[0] = cu_k_.host()[0] = 0;
+  for (int64_t i = 0; i < bucket_; ++i) {
+    bool is_sequence = i < static_cast<int64_t>(sequences_.size());
+    ids_.host()[i] = positions_.host()[i] = 0;
+    slots_.host()[i] = -1;
+    lengths_.host()[i] = 0;
+    indices_.host()[i] = i;
+    if (is_sequence) {
+      RunningSequence& sequence = *sequences_[static_cast<size_t>(i)];
+      runner_.reserve(sequence, steps);
+      std::copy(sequence.blocks.begin(), sequence.blocks.end(), table_.host() + i * width);
+      ids_.host()[i] = tokens[static_cast<size_t>(i)];
+      positions_.host()[i] = sequence.length;
+      slots_.host()[i] = sequence.blocks[static_cast<size_t>(sequence.length / kBlockSize)] * kBlockSize +
+                         sequence.length % kBlockSize;
+      lengths_.host()[i] = static_cast<int32_t>(sequence.length) + 1;
+    }
+    cu_q_.host()[i + 1] = static_cast<int32_t>(i) + 1;
+    cu_k_.host()[i + 1] = cu_k_.host()[i] + lengths_.host()[i];
+  }
+  for (const Mirrored<int64_t>* numbers : {&ids_, &positions_, &slots_, &indices_}) numbers->push(bucket_);
+  for (const Mirrored<int32_t>* numbers : {&cu_q_, &cu_k_}) numbers->push(bucket_ + 1);
+  lengths_.push(bucket_);
+  table_.push(bucket_ * width);
+
+  attention_ = {};
+  attention_.decode = {.num_sequences = bucket_,
+                       .num_tokens = bucket_,
+                       .cu_seqlens_q = cu_q_.view().narrow(0, 0, bucket_ + 1),
+                       .cu_seqlens_k = cu_k_.view().narrow(0, 0, bucket_ + 1),
+                       .seq_lens = rows(lengths_.view()),
+                       .block_table = rows(table_.view())};
+  attention_.slot_mapping = rows(slots_.view());
+}
+
+void DecodeLoop::run() {
+  Context model_context = runner_.context();
+  Context ctx{.pool = model_context.pool,
+              .arena = arena_,
+              .attention = &attention_,
+              .kv_cache = model_context.kv_cache,
+              .observer = model_context.observer,
+              .stream = model_context.stream};
+  View logits = rows(logits_.view());
+  const std::array<OptView, 4> args{rows(ids_.view()), rows(positions_.view()), rows(indices_.view()), logits};
+  runner_.model().root->call(ctx, args);
+  sampler_.draw(ctx, logits);
+  advance_.into(ctx, sampler_.tokens(), attention_.decode.block_table, rows(positions_.view()), rows(lengths_.view()),
+                sampler_.steps(), rows(ids_.view()), attention_.slot_mapping, attention_.decode.cu_seqlens_k);
+}
+
+void DecodeLoop::step() {
+  FK_CHECK(steps_left_ > 0, "more steps than room was reserved for");
+  --steps_left_;
+  arena_.reset();  // joins what the step before scattered, which must not happen while work is recorded
+  Device device = runner_.model().device;
+  if (device == kCpu || runner_.context().observer != nullptr) {
+    run();
+  } else {
+    auto [at, first_time] = recorded_.try_emplace({bucket_, sampler_.greedy()});
+    if (first_time) {
+      run();
+    } else {
+      DeviceRuntime& runtime = device_runtime(device);
+      if (at->second == nullptr) {
+        runtime.begin_recording();
+        try {
+          run();
+        } catch (...) {
+          runtime.abandon_recording();
+          throw;
+        }
+        at->second = runtime.end_recording();
+      }
+      at->second->launch();
+    }
+  }
+  for (RunningSequence* sequence : sequences_) ++sequence->length;
+}
+
+void DecodeLoop::step_with(std::span<const int64_t> tokens) {
+  FK_CHECK(tokens.size() == sequences_.size());
+  std::copy(tokens.begin(), tokens.end(), ids_.host());
+  ids_.push(static_cast<int64_t>(tokens.size()));
+  step();
+}
+
+std::span<const int64_t> DecodeLoop::drawn() {
+  auto count = static_cast<int64_t>(sequences_.size());
+  View tokens = sampler_.tokens().narrow(0, 0, count);
+  copy_between(tokens, drawn_.view().narrow(0, 0, count));
+  return {drawn_.host(), sequences_.size()};
+}
+
+}  // namespace fk

@@ -1,0 +1,69 @@
+#include "ops/l1/advance_step.h"
+
+#include "ops/register.h"
+
+namespace fk {
+
+OutputSpecs AdvanceStep::outputs(const Init&, Args given) {
+  int64_t S = given[0]->size(0);
+  return {TensorSpec{{S}, DType::kI64}, TensorSpec{{S}, DType::kI64}, TensorSpec{{S + 1}, DType::kI32}};
+}
+
+Inputs AdvanceStep::inputs(const Init&, const Workload& w) {
+  using Kind = Generator::Kind;
+  int64_t S = w.num_sequences();
+  return {InputSpec{{{S}, DType::kI64}, Generator::integers(0, 1 << 17)},
+          InputSpec{{{S, blocks_per_sequence(w)}, DType::kI32}, Generator::metadata(Kind::kBlockTable)},
+          InputSpec{{{S}, DType::kI64}, Generator::metadata(Kind::kPositions)},
+          InputSpec{{{S}, DType::kI32}, Generator::metadata(Kind::kSeqLens)},
+          InputSpec{{{S}, DType::kI64}, Generator::integers(0, 1000)}};
+}
+
+Cost AdvanceStep::cost(const Init&, const Workload& w) {
+  // Read: token, block, position, length, step. Written: position, length, step, token, slot, running sum.
+  constexpr double kBytes = (8 + 4 + 8 + 4 + 8) + (8 + 4 + 8 + 8 + 8 + 4);
+  return {.bytes = kBytes * static_cast<double>(w.num_sequences())};
+}
+
+Tolerance AdvanceStep::tolerance(const Init&, DType) { return {}; }  // integers are exact
+
+std::vector<Case<AdvanceStep>> AdvanceStep::cases() {
+  return {
+      {"one sequence", {}, Workload::batch({{1, 7}})},
+      {"the table ends", {}, Workload::batch({{1, 15}})},
+      {"ragged", {}, Workload::batch({{1, 3}, {1, 15}, {1, 16}, {1, 100}, {1, 47}})},
+      {"many", {}, Workload::batch(std::vector<Sequence>(300, {1, 20}))},
+  };
+}
+
+namespace {
+
+class AdvanceStepOracle final : public AdvanceStep {
+ public:
+  using AdvanceStep::AdvanceStep;
+
+  void forward(Context&, View sampled, View block_table, View positions, View seq_lens, View steps, View input_ids,
+               View slot_mapping, View cu_seqlens_k) override {
+    double keys = 0;
+    set(cu_seqlens_k, 0, 0);
+    for (int64_t s = 0; s < sampled.size(0); ++s) {
+      bool is_sequence = get(seq_lens, s) > 0;
+      if (is_sequence) {
+        set(positions, get(positions, s) + 1, s);
+        set(seq_lens, get(seq_lens, s) + 1, s);
+        set(steps, get(steps, s) + 1, s);
+      }
+      auto position = static_cast<int64_t>(get(positions, s)), block = position / kBlockSize;
+      bool has_slot = is_sequence && block < block_table.size(1);
+      set(input_ids, is_sequence ? get(sampled, s) : 0, s);
+      set(slot_mapping,
+          has_slot ? get(block_table, s, block) * kBlockSize + static_cast<double>(position % kBlockSize) : -1, s);
+      set(cu_seqlens_k, keys += get(seq_lens, s), s + 1);
+    }
+  }
+};
+
+FK_OPERATOR(AdvanceStep, AdvanceStepOracle);
+
+}  // namespace
+}  // namespace fk

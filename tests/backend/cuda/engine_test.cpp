@@ -1,0 +1,177 @@
+// Models on CUDA against the same models on the CPU, and the recorded decode loop.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "core/device_runtime.h"
+#include "core/error.h"
+#include "engine/decode_loop.h"
+#include "engine/generate.h"
+#include "models/resolve.h"
+
+namespace fk {
+namespace {
+
+constexpr Device kGpu{DeviceKind::kCuda, 0};
+
+class OnGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (std::string why = device_missing(kGpu); !why.empty()) GTEST_SKIP() << why;
+  }
+
+  Model load(const std::string& name, DType dtype, Device device) {
+    return load_model(resolve_model(name), {.format = LoadFormat::kDummy, .dtype = dtype, .seed = 7, .device = device},
+                      pool_);
+  }
+
+  std::vector<int64_t> prompt(const Model& model, int64_t length) const {
+    std::vector<int64_t> tokens;
+    for (int64_t i = 0; i < length; ++i) tokens.push_back((i * 7919 + 3) % model.config.vocab_size);
+    return tokens;
+  }
+
+  std::vector<float> to_host(const View& logits) const {
+    std::vector<float> values(static_cast<size_t>(logits.numel()));
+    copy_between(logits, View(values.data(), logits.spec()));
+    return values;
+  }
+
+  ThreadPool pool_{2};
+};
+
+struct Distance {
+  double largest = 0;  // difference
+  double scale = 0;    // largest value
+};
+
+Distance distance(const std::vector<float>& a, const std::vector<float>& b) {
+  Distance d;
+  for (size_t i = 0; i < a.size(); ++i) {
+    d.largest = std::max(d.largest, static_cast<double>(std::fabs(a[i] - b[i])));
+    d.scale = std::max(d.scale, static_cast<double>(std::fabs(a[i])));
+    if (std::isnan(b[i])) d.largest = INFINITY;
+  }
+  return d;
+}
+
+class Families : public OnGpu, public testing::WithParamInterface<const char*> {};
+
+TEST_P(Families, GiveTheLogitsOfTheCpu) {
+  for (auto [dtype, tolerance] : {std::pair(DType::kF32, 2e-5), std::pair(DType::kBF16, 4e-2)}) {
+    std::vector<float> logits[2];
+    for (Device device : {kCpu, kGpu}) {
+      Model model = load(GetParam(), dtype, device);
+      Runner runner(model, pool_, {.max_sequences = 3, .max_context = 96, .max_step_tokens = 96});
+      RunningSequence a = runner.start(), b = runner.start();
+      std::vector<int64_t> tokens = prompt(model, 60);
+      std::span<const int64_t> all(tokens);
+      runner.prefill(a, all.first(33));
+      // One sequence decodes while another starts, in one pass.
+      const NewTokens items[] = {{&a, all.subspan(33, 1)}, {&b, all.first(17)}};
+      logits[device == kCpu ? 0 : 1] = to_host(runner.forward(items));
+    }
+    Distance d = distance(logits[0], logits[1]);
+    EXPECT_LE(d.largest, tolerance * d.scale) << dtype_name(dtype);
+    EXPECT_GT(d.scale, 0);
+  }
+}
+
+TEST_P(Families, WriteTheTextOfTheCpu) {
+  std::vector<int64_t> text[2];
+  for (Device device : {kCpu, kGpu}) {
+    Model model = load(GetParam(), DType::kF32, device);
+    Runner runner(model, pool_, {.max_sequences = 1, .max_context = 96, .max_step_tokens = 96});
+    Sampler sampler(1, {.device = device});
+    GenerateRequest request{.prompt = prompt(model, 20), .max_tokens = 40, .sampling = {}, .stop_tokens = {}};
+    text[device == kCpu ? 0 : 1] = generate(runner, sampler, request);
+  }
+  EXPECT_EQ(text[0], text[1]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Tiny, Families,
+                         testing::Values("tiny-llama", "tiny-llama-llama3", "tiny-llama-bias", "tiny-mistral-window",
+                                         "tiny-qwen3", "tiny-qwen3-mqa", "tiny-gemma3", "tiny-gemma3-linear"),
+                         [](const auto& p) {
+                           std::string name = p.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+TEST_F(OnGpu, ManyStepsAreRecordedOnce) {
+  Model model = load("tiny-llama", DType::kBF16, kGpu);
+  Runner runner(model, pool_, {.max_sequences = 3, .max_context = 128, .max_step_tokens = 128});
+  DecodeLoop loop(runner, 3);
+  std::vector<RunningSequence> sequences(3);
+  std::vector<RunningSequence*> pointers;
+  std::vector<int64_t> tokens = prompt(model, 12);
+  for (RunningSequence& sequence : sequences) {
+    sequence = runner.start();
+    runner.prefill(sequence, std::span(tokens).first(5 + pointers.size() * 3));
+    pointers.push_back(&sequence);
+  }
+  std::vector<int64_t> first{1, 2, 3}, drawn(3);
+  std::vector<SamplingParams> greedy(3);
+  loop.start(pointers, first, greedy, drawn, 50);
+  int64_t before = device_runtime(kGpu).recordings();
+  for (int i = 0; i < 50; ++i) loop.step();
+  EXPECT_EQ(device_runtime(kGpu).recordings() - before, 1);
+  EXPECT_EQ(sequences[0].length, 55);
+}
+
+// A recorded step gives what a step without recording gives, sequence by sequence.
+TEST_F(OnGpu, RecordedStepsDrawWhatPassesDraw) {
+  Model model = load("tiny-qwen3", DType::kF32, kGpu);
+  Runner runner(model, pool_, {.max_sequences = 4, .max_context = 128, .max_step_tokens = 128});
+  Sampler sampler(1, {.device = kGpu});
+  std::vector<int64_t> tokens = prompt(model, 30);
+  std::vector<std::vector<int64_t>> expected;
+  for (size_t length : {9, 20, 30}) {
+    GenerateRequest request{.prompt = {tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(length)},
+                            .max_tokens = 25, .sampling = {}, .stop_tokens = {}};
+    // One pass a token, nothing recorded.
+    RunningSequence sequence = runner.start();
+    View logits = runner.prefill(sequence, request.prompt);
+    expected.emplace_back();
+    for (int64_t i = 0; i < 25; ++i) {
+      Context ctx = runner.context();
+      SamplingParams greedy;
+      expected.back().push_back(sampler.pick(ctx, logits, {&greedy, 1}, {&i, 1})[0]);
+      const NewTokens next{&sequence, {&expected.back().back(), 1}};
+      logits = runner.forward({&next, 1});
+    }
+    runner.finish(sequence);
+  }
+  DecodeLoop loop(runner, 3);
+  std::vector<RunningSequence> sequences(3);
+  std::vector<RunningSequence*> pointers;
+  std::vector<int64_t> first, drawn(3, 1);
+  for (size_t i = 0; i < 3; ++i) {
+    sequences[i] = runner.start();
+    size_t length = std::array<size_t, 3>{9, 20, 30}[i];
+    runner.prefill(sequences[i], std::span(tokens).first(length));
+    pointers.push_back(&sequences[i]);
+    first.push_back(expected[i][0]);
+  }
+  std::vector<SamplingParams> greedy(3);
+  loop.start(pointers, first, greedy, drawn, 24);
+  for (size_t step = 1; step < 25; ++step) {
+    loop.step();
+    for (size_t i = 0; i < 3; ++i) ASSERT_EQ(loop.drawn()[i], expected[i][step]) << "step " << step << " of " << i;
+  }
+}
+
+TEST_F(OnGpu, TooLargeAModelIsRefusedWithTheNumbers) {
+  size_t too_much = device_runtime(kGpu).free_bytes() + (size_t{1} << 30);
+  try {
+    Buffer buffer(too_much, kGpu);
+    FAIL() << "the memory was given";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("GiB"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace fk
