@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 
 #include "core/device_runtime.h"
 #include "measure/child_output.h"
@@ -27,7 +28,7 @@ constexpr std::string_view kCudaFlags[] = {
     "-shared",    "-x=cu", "-cudart=static", "-Xcompiler=-fPIC,-fvisibility=hidden,-fdiagnostics-color=never"};
 constexpr std::string_view kCudaChecks[] = {"-Xlinker=-z", "-Xlinker=defs",
                                             "-Xlinker=--require-defined=fk_candidate_entry"};
-constexpr std::string_view kCudaLibraries[] = {"-lcublasLt", "-lcublas"};
+constexpr std::string_view kCudaLibraries[] = {"-Xlinker=--as-needed", "-lcublasLt", "-lcublas"};
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -84,8 +85,14 @@ Toolchain cuda_toolchain(const CompileOptions& options) {
         fmt::format("'{}' is no CUDA architecture; set FASTKERNELS_CUDA_ARCH to one like 80 or 90a.", named));
   chain.flags.assign(std::begin(kCudaFlags), std::end(kCudaFlags));
   chain.flags.push_back(fmt::format("-gencode=arch=compute_{0},code=sm_{0}", arch));
-  if (options.allow_libraries)
+  if (options.allow_libraries) {
     chain.flags.insert(chain.flags.end(), std::begin(kCudaLibraries), std::end(kCudaLibraries));
+    // They lie beside nvcc, where the loader need not look by itself.
+    std::error_code error;
+    std::filesystem::path nvcc =
+        std::filesystem::canonical(find_program(chain.compiler.front()).value_or(chain.compiler.front()), error);
+    if (!error) chain.flags.push_back("-Xlinker=-rpath=" + (nvcc.parent_path().parent_path() / "lib64").string());
+  }
   chain.checks.assign(std::begin(kCudaChecks), std::end(kCudaChecks));
   chain.target = arch;
   return chain;

@@ -70,6 +70,9 @@ class DeviceJudging {
 
   // Best of several reads of the same memory of that size: from the L2 cache where it fits there. Bytes a second.
   virtual double read_speed(size_t size_bytes) = 0;
+
+  // Work between on and off is what a profiler is to look at.
+  virtual void mark_for_profiler(bool on) = 0;
 };
 
 }  // namespace fk

@@ -49,6 +49,10 @@ DeviceRuntime& device_runtime(Device device) {
   return *at->second;
 }
 
+DeviceJudging& DeviceRuntime::judging() {
+  throw Error("Nothing can be judged on device {}: its backend shares no memory.", device_name(device()));
+}
+
 void copy_between(const View& from, const View& to) {
   FK_CHECK(from.spec() == to.spec() && from.contiguous() && to.contiguous());
   bool from_device = from.device() != kCpu, to_device = to.device() != kCpu;

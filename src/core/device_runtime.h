@@ -87,8 +87,8 @@ class DeviceRuntime {
 
   virtual std::unique_ptr<DeviceEvent> make_event() = 0;
 
-  // What a judge asks of the device, on the same stream.
-  virtual DeviceJudging& judging() = 0;
+  // What a judge asks of the device, on the same stream. Throws Error where a backend has none.
+  virtual DeviceJudging& judging();
 };
 
 // The runtime of a device that is not the CPU. Throws Error that says why there is none and what to do.

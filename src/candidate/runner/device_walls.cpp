@@ -1,7 +1,9 @@
 #include "candidate/runner/device_walls.h"
 
-#include <cstring>
+#include <fmt/ranges.h>
+
 #include <map>
+#include <optional>
 
 #include "candidate/runner/runner_process.h"
 #include "core/device_runtime.h"
@@ -19,6 +21,7 @@ std::string try_walls(Device device, Walls walls) {
   RunnerOptions options;
   options.device = device;
   options.walls = walls;
+  options.timeout_ns = 15'000'000'000;  // a driver that waits for something it cannot reach
   RunnerProcess runner(options);
   int segment = runner.map(shared);
   runner.touch({segment, 0}, kPattern);
@@ -30,19 +33,35 @@ std::string try_walls(Device device, Walls walls) {
   return {};
 }
 
+struct Outcome {
+  std::optional<Walls> walls;
+  std::vector<std::string> failed;
+};
+std::map<int, Outcome>& outcomes() {
+  static std::map<int, Outcome> known;
+  return known;
+}
+
 }  // namespace
+
+std::vector<std::string> failed_walls(Device device) {
+  usable_walls(device);
+  return outcomes()[device.index].failed;
+}
 
 Walls usable_walls(Device device) {
   if (device == kCpu) return Walls::kAll;
-  static std::map<int, Walls> known;
-  if (auto found = known.find(device.index); found != known.end()) return found->second;
-  std::string why;
+  Outcome& outcome = outcomes()[device.index];
+  if (outcome.walls) return *outcome.walls;
+  outcome.failed.clear();
   for (int level = 0; level < kWalls; ++level) {
     auto walls = static_cast<Walls>(level);
-    why = try_walls(device, walls);
-    if (why.empty()) return known[device.index] = walls;
+    std::string why = try_walls(device, walls);
+    if (why.empty()) return *(outcome.walls = walls);
+    outcome.failed.push_back(std::move(why));
   }
-  throw Error("No runner process can use {}, with or without walls around it: {}", device_name(device), why);
+  throw Error("No runner process can use {}, with or without walls around it: {}", device_name(device),
+              fmt::join(outcome.failed, " "));
 }
 
 }  // namespace fk

@@ -226,11 +226,15 @@ int64_t RunnerProcess::number(const Json& answer, const char* name) {
   return 0;
 }
 
+// How long the end of a process may take; a GPU's driver has much to give back.
+int RunnerProcess::patience_ms() const { return options_.device == kCpu ? 2'000 : 20'000; }
+
 // The channel closed without an answer: how did the worker end?
 void RunnerProcess::explain_end() {
   std::array<long, 2> report{};
   pollfd waiting{status_pipe_, POLLIN, 0};
-  bool known = poll(&waiting, 1, 2000) > 0 && read(status_pipe_, report.data(), sizeof report) == sizeof report;
+  bool known =
+      poll(&waiting, 1, patience_ms()) > 0 && read(status_pipe_, report.data(), sizeof report) == sizeof report;
   auto status = static_cast<int>(report[0]);
   if (!known) return fail({Verdict::kTampered, fmt::format("Its process vanished {}.", doing_)});
   if (!WIFSIGNALED(status))
@@ -409,7 +413,9 @@ void RunnerProcess::finish() {
   shutdown(channel_, SHUT_RDWR);
   std::array<long, 2> report{};
   pollfd waiting{status_pipe_, POLLIN, 0};
-  if (poll(&waiting, 1, 2000) <= 0) return fail({Verdict::kTimeout, "It did not end within 2 s after its last call."});
+  if (poll(&waiting, 1, patience_ms()) <= 0)
+    return fail(
+        {Verdict::kTimeout, fmt::format("It did not end within {} s after its last call.", patience_ms() / 1000)});
   if (read(status_pipe_, report.data(), sizeof report) == sizeof report && WIFSIGNALED(static_cast<int>(report[0])))
     return fail({Verdict::kCrashed, fmt::format("It crashed while it ended with {}.",
                                                 signal_name(WTERMSIG(static_cast<int>(report[0]))))});

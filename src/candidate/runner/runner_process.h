@@ -109,6 +109,7 @@ class RunnerProcess {
   bool at_work() const;  // some thread runs, or would if it had a core
   void start(const RunnerOptions& options);
   void explain_end();
+  int patience_ms() const;
   void stop();
 
   RunnerOptions options_;

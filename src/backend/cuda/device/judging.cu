@@ -1,6 +1,8 @@
 // What a judge asks of a GPU: fingerprints, masks, held streams, cold caches and the speed of reading.
 #include "backend/cuda/device/judging.h"
 
+#include <cuda_profiler_api.h>
+
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -263,6 +265,11 @@ class Judging final : public DeviceJudging {
     cudaEventDestroy(start);
     cudaEventDestroy(stop);
     return known;
+  }
+
+  void mark_for_profiler(bool on) override {
+    check(cudaDeviceSynchronize(), "Work before this point");
+    check(on ? cudaProfilerStart() : cudaProfilerStop(), "Telling the profiler");
   }
 
  private:
