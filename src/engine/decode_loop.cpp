@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "core/debug_sync.h"
 #include "core/error.h"
 
 namespace fk {
@@ -96,7 +97,9 @@ void DecodeLoop::run() {
               .attention = &attention_,
               .kv_cache = model_context.kv_cache,
               .observer = model_context.observer,
-              .stream = model_context.stream};
+              .stream = model_context.stream,
+              .trail = &trail_};
+  trail_.begin_step();
   View logits = rows(logits_.view());
   const std::array<OptView, 4> args{rows(ids_.view()), rows(positions_.view()), rows(indices_.view()), logits};
   runner_.model().root->call(ctx, args);
@@ -110,7 +113,8 @@ void DecodeLoop::step() {
   --steps_left_;
   arena_.reset();  // joins what the step before scattered, which must not happen while work is recorded
   Device device = runner_.model().device;
-  if (device == kCpu || runner_.context().observer != nullptr) {
+  // Recorded work cannot be waited for operator by operator.
+  if (device == kCpu || runner_.context().observer != nullptr || debug_sync()) {
     run();
   } else {
     auto [at, first_time] = recorded_.try_emplace({bucket_, sampler_.greedy()});

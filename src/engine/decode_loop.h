@@ -54,6 +54,7 @@ class DecodeLoop {
   int64_t bucket_ = 0;  // rows of a step: the sequences, and rows of length 0 behind them
   int64_t steps_left_ = 0;
   AttentionMetadata attention_;
+  WeightTrail trail_;
 
   // By (bucket, greedy). Empty after a first, unrecorded step, in which kernels choose their ways and memory is found.
   std::map<std::pair<int64_t, bool>, std::unique_ptr<RecordedWork>> recorded_;

@@ -8,6 +8,7 @@
 #include "core/memory.h"
 #include "core/tensor.h"
 #include "core/thread_pool.h"
+#include "ops/weight_trail.h"
 
 namespace fk {
 
@@ -56,6 +57,7 @@ struct Context {
   std::span<const KvLayer> kv_cache = {};  // by layer index
   CallObserver* observer = nullptr;
   void* stream = nullptr;  // DeviceRuntime::stream() of the device the call runs on; nothing on the CPU
+  WeightTrail* trail = nullptr;  // where steps repeat
 };
 
 }  // namespace fk

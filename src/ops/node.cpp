@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/device_runtime.h"
 #include "core/error.h"
 #include "ops/op.h"
 
@@ -100,6 +101,18 @@ std::string call_text(const OperatorInfo& info, Args args) {
 void throw_all_refused(const Node& node, Args args) {
   throw Error("No implementation of {} takes ({}): {}", node.info().name, call_text(node.info(), args),
               node.refusal(args));
+}
+
+void call_and_wait(const Node& node, const ImplementationInfo& implementation, Args args,
+                   const std::function<void()>& forward) {
+  try {
+    forward();
+    for (const OptView& v : args)
+      if (v && v->device() != kCpu) return device_runtime(v->device()).synchronize();
+  } catch (const Error& error) {
+    throw Error("{} by {}{} failed on ({}): {}", node.info().name, implementation.name,
+                node.path().empty() ? "" : " at " + node.path(), call_text(node.info(), args), error.what());
+  }
 }
 
 void check_call(const OperatorInfo& info, const Node& node, Args args, DeviceKind device) {

@@ -10,10 +10,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <memory>
 #include <tuple>
 #include <utility>
 
+#include "core/debug_sync.h"
 #include "ops/registry.h"
 
 namespace fk {
@@ -48,6 +50,9 @@ namespace detail {
 [[noreturn]] void throw_all_refused(const Node& node, Args args);
 [[noreturn]] void throw_no_implementation(std::string_view op, const BuildOptions& options);
 void check_call(const OperatorInfo& info, const Node& node, Args args, DeviceKind device);
+// Runs forward() and waits for the device; an error then names the operator, the implementation and the arguments.
+void call_and_wait(const Node& node, const ImplementationInfo& implementation, Args args,
+                   const std::function<void()>& forward);
 std::string child_path(const Node* parent, std::string_view name);
 bool usable(const OperatorInfo& op, const ImplementationInfo& implementation, const BuildOptions& options);
 
@@ -104,7 +109,13 @@ class OpNode final : public Node {
       int64_t rows = args[0] && args[0]->rank() > 0 ? args[0]->size(0) : 1;
       ++slot.calls[std::min<size_t>(kSizeClasses - 1, static_cast<size_t>(std::bit_width(
                                                           static_cast<uint64_t>(std::max<int64_t>(rows, 1) - 1))))];
-      return detail::invoke_forward(*slot.implementation, ctx, args, std::make_index_sequence<kNumArgs>{});
+      auto forward = [&] {
+        detail::invoke_forward(*slot.implementation, ctx, args, std::make_index_sequence<kNumArgs>{});
+      };
+      // Compositions are left to the operators they call.
+      if (device_ == DeviceKind::kCpu || slot.info->any_device || !debug_sync()) [[likely]]
+        return forward();
+      return detail::call_and_wait(*this, *slot.info, args, forward);
     }
     detail::throw_all_refused(*this, args);
   }

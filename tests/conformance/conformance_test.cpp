@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "core/device_runtime.h"
 #include "tests/conformance/trial.h"
 
 namespace fk::conformance {
@@ -13,6 +14,8 @@ namespace {
 constexpr Placement kPlacements[] = {Placement::kAligned, Placement::kMisaligned, Placement::kStridedRows};
 constexpr DType kModelDTypes[] = {DType::kBF16, DType::kF32};
 constexpr DType kAllFloats[] = {DType::kBF16, DType::kF32, DType::kF16, DType::kF64};
+constexpr DType kCudaDTypes[] = {DType::kBF16, DType::kF32, DType::kF16};
+constexpr Device kCuda{DeviceKind::kCuda, 0};
 
 // References are made once for all implementations that run in this process.
 const Problem& problem_of(const OperatorInfo& info, size_t which, DType dtype) {
@@ -34,32 +37,48 @@ std::string test_name(std::string text) {
   return text;
 }
 
+// The devices this build has kernels for; whether the machine has them too is a test's to find out.
+std::vector<Device> devices() {
+  std::vector<Device> list{kCpu};
+  for (const OperatorInfo* info : Registry::instance().operators())
+    for (const ImplementationInfo& implementation : info->implementations)
+      if (implementation.device == DeviceKind::kCuda && list.size() == 1) list.push_back(kCuda);
+  return list;
+}
+
 struct Entry {
   const OperatorInfo* info;
   const ImplementationInfo* implementation;
+  Device device;
 };
-void PrintTo(const Entry& e, std::ostream* os) { *os << e.info->name << " by " << e.implementation->name; }
+void PrintTo(const Entry& e, std::ostream* os) {
+  *os << e.info->name << " by " << e.implementation->name << " on " << device_name(e.device);
+}
 
-std::vector<Entry> entries(bool oracles) {
+std::vector<Entry> entries(std::span<const Device> on, bool oracles) {
   std::vector<Entry> list;
   for (const OperatorInfo* info : Registry::instance().operators())
     for (const ImplementationInfo& implementation : info->implementations)
-      if (implementation.device == DeviceKind::kCpu && (oracles || !implementation.is_oracle))
-        list.push_back({info, &implementation});
+      for (Device device : on)
+        if ((implementation.any_device || implementation.device == device.kind) &&
+            (device == kCpu || !implementation.is_oracle) && (oracles || !implementation.is_oracle))
+          list.push_back({info, &implementation, device});
   return list;
 }
 
 class Implementations : public testing::TestWithParam<Entry> {
  protected:
   void SetUp() override {
+    if (std::string why = device_missing(GetParam().device); !why.empty()) GTEST_SKIP() << why;
     const ImplementationInfo& implementation = *GetParam().implementation;
     if (implementation.unavailable == nullptr) return;
     if (std::string why(implementation.unavailable()); !why.empty()) GTEST_SKIP() << why;
   }
 
   void sweep(std::span<const DType> dtypes, std::span<const Placement> placements, int threads) {
-    const auto& [info, implementation] = GetParam();
+    const auto& [info, implementation, device] = GetParam();
     BuildOptions options;
+    options.device = device;
     options.only_operator = info->name;
     options.only_implementation = implementation->name;
     ThreadPool& pool = pool_of(threads);
@@ -71,11 +90,11 @@ class Implementations : public testing::TestWithParam<Entry> {
         std::unique_ptr<Node> node = info->build(problem.init, options);
         for (Placement placement : placements) {
           if (placement == Placement::kStridedRows && !problem.has_rows()) continue;
-          Verdict verdict = examine(problem, subject_of(*node), placement, pool);
+          Verdict verdict = examine(problem, subject_of(*node), placement, pool, device);
           if (!verdict.refusal.empty()) ++refusals[verdict.refusal];
           for (const std::string& fault : verdict.faults)
-            ADD_FAILURE() << fmt::format("{} by {}, {}, case '{}' ({}), {}, {} threads: {}", info->name,
-                                         implementation->name, dtype_name(dtype), problem.label,
+            ADD_FAILURE() << fmt::format("{} by {} on {}, {}, case '{}' ({}), {}, {} threads: {}", info->name,
+                                         implementation->name, device_name(device), dtype_name(dtype), problem.label,
                                          fields_text(problem.init), placement_name(placement), threads, fault);
         }
       }
@@ -87,7 +106,9 @@ class Implementations : public testing::TestWithParam<Entry> {
 TEST_P(Implementations, AgreeWithTheOracle) {
   // In f64 an oracle would be compared with itself and a composition too; in f16 a composition is oracles all the way
   // down. Oracles are slow and know one way to read memory, so they need no sweep of placements by dtypes.
-  if (GetParam().implementation->is_oracle) {
+  if (GetParam().device != kCpu) {
+    sweep(kCudaDTypes, kPlacements, 1);
+  } else if (GetParam().implementation->is_oracle) {
     sweep(std::span(kAllFloats).subspan(1, 2), std::span(kPlacements).first(1), 2);
     sweep(std::span(kAllFloats).first(1), std::span(kPlacements).last(2), 2);
   } else {
@@ -95,7 +116,7 @@ TEST_P(Implementations, AgreeWithTheOracle) {
   }
 }
 
-// Oracles use no threads.
+// Oracles and other devices use no threads.
 class ThreadedImplementations : public Implementations {};
 
 TEST_P(ThreadedImplementations, AgreeWithTheOracleOnOneAndThreeThreads) {
@@ -103,26 +124,53 @@ TEST_P(ThreadedImplementations, AgreeWithTheOracleOnOneAndThreeThreads) {
 }
 
 std::string entry_name(const testing::TestParamInfo<Entry>& entry) {
-  return test_name(fmt::format("{}_by_{}", entry.param.info->name, entry.param.implementation->name));
+  return test_name(fmt::format("{}_by_{}{}", entry.param.info->name, entry.param.implementation->name,
+                               entry.param.device == kCpu ? "" : "_on_cuda"));
 }
-INSTANTIATE_TEST_SUITE_P(Registry, Implementations, testing::ValuesIn(entries(true)), entry_name);
-INSTANTIATE_TEST_SUITE_P(Registry, ThreadedImplementations, testing::ValuesIn(entries(false)), entry_name);
+INSTANTIATE_TEST_SUITE_P(Registry, Implementations, testing::ValuesIn(entries(devices(), true)), entry_name);
+INSTANTIATE_TEST_SUITE_P(Registry, ThreadedImplementations, testing::ValuesIn(entries(std::span(&kCpu, 1), false)),
+                         entry_name);
 
-class Operators : public testing::TestWithParam<const OperatorInfo*> {};
+struct Place {
+  const OperatorInfo* info;
+  Device device;
+};
+void PrintTo(const Place& p, std::ostream* os) { *os << p.info->name << " on " << device_name(p.device); }
 
-// The oracle stands last in every list, so a call nobody else takes still works, only a thousand times slower. No call
-// in a dtype models are run in may end there, on any level of the tree.
-TEST_P(Operators, NeedNoOracleInBf16AndF32) {
-  const OperatorInfo& info = *GetParam();
+std::vector<Place> places() {
+  std::vector<Place> list;
+  for (Device device : devices())
+    for (const OperatorInfo* info : Registry::instance().operators()) list.push_back({info, device});
+  return list;
+}
+
+class Operators : public testing::TestWithParam<Place> {
+ protected:
+  void SetUp() override {
+    if (std::string why = device_missing(GetParam().device); !why.empty()) GTEST_SKIP() << why;
+  }
+};
+
+// On the CPU the oracle stands last in every list, so a call nobody else takes still works, only a thousand times
+// slower. No call in a dtype models are run in may end there, on any level of the tree. Other devices have no oracle:
+// there such a call is an error.
+TEST_P(Operators, NeedNoOracleInDTypesOfModels) {
+  const OperatorInfo& info = *GetParam().info;
+  const Device device = GetParam().device;
+  BuildOptions options;
+  options.device = device;
   size_t cases = info.cases().size();
-  for (DType dtype : kModelDTypes) {
+  for (DType dtype : device == kCpu ? std::span<const DType>(kModelDTypes) : std::span<const DType>(kCudaDTypes)) {
     for (size_t i = 0; i < cases; ++i) {
       const Problem& problem = problem_of(info, i, dtype);
       for (Placement placement : kPlacements) {
         if (placement == Placement::kStridedRows && !problem.has_rows()) continue;
-        std::unique_ptr<Node> node = info.build(problem.init, {});
-        Verdict verdict = examine(problem, subject_of(*node), placement, pool_of(2));
+        std::unique_ptr<Node> node = info.build(problem.init, options);
+        Verdict verdict = examine(problem, subject_of(*node), placement, pool_of(2), device);
         EXPECT_EQ(verdict.refusal, "");
+        for (const std::string& fault : verdict.faults)
+          ADD_FAILURE() << fmt::format("{} on {}, {}, case '{}', {}: {}", info.name, device_name(device),
+                                       dtype_name(dtype), problem.label, placement_name(placement), fault);
         for (const DispatchCount& count : collect_dispatches(*node))
           ASSERT_NE(count.implementation, "oracle")
               << fmt::format("{}, {}, case '{}', {}: {} was left to its oracle", info.name, dtype_name(dtype),
@@ -132,8 +180,9 @@ TEST_P(Operators, NeedNoOracleInBf16AndF32) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Registry, Operators, testing::ValuesIn(Registry::instance().operators()),
-                         [](const auto& p) { return test_name(std::string(p.param->name)); });
+INSTANTIATE_TEST_SUITE_P(Registry, Operators, testing::ValuesIn(places()), [](const auto& p) {
+  return test_name(std::string(p.param.info->name) + (p.param.device == kCpu ? "" : "_on_cuda"));
+});
 
 TEST(Registry, IsNotEmpty) { EXPECT_GE(Registry::instance().operators().size(), 14u); }
 

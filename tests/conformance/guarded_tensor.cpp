@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+
+#include "core/device_runtime.h"
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
 #endif
@@ -33,20 +35,24 @@ bool may_have_strided_rows(const TensorSpec& spec) {
   return dtype_is_float(spec.dtype) && (spec.shape.rank() == 2 || spec.shape.rank() == 3);
 }
 
-GuardedTensor::GuardedTensor(const View& content, Placement placement) {
+GuardedTensor::GuardedTensor(const View& content, Placement placement, Device device) : device_(device) {
   place(content.spec(), placement);
-  copy_elements(content, view_);
+  copy_elements(content, seen_view_);
   std::copy_n(start_, image_.size(), image_.begin());
+  restore();
 }
 
-GuardedTensor::GuardedTensor(const TensorSpec& spec, Placement placement) { place(spec, placement); }
+GuardedTensor::GuardedTensor(const TensorSpec& spec, Placement placement, Device device) : device_(device) {
+  place(spec, placement);
+}
 
 void GuardedTensor::place(const TensorSpec& spec, Placement placement) {
   size_t element = dtype_size(spec.dtype);
-  bool strided = placement == Placement::kStridedRows && may_have_strided_rows(spec);
-  int64_t rows = strided ? spec.shape[0] : 1, width = 1;
-  for (int d = strided ? 1 : 0; d < spec.shape.rank(); ++d) width *= spec.shape[d];
-  int64_t pitch = width + (strided ? kRowGap : 0);
+  spec_ = spec;
+  strided_ = placement == Placement::kStridedRows && may_have_strided_rows(spec);
+  int64_t rows = strided_ ? spec.shape[0] : 1, width = 1;
+  for (int d = strided_ ? 1 : 0; d < spec.shape.rank(); ++d) width *= spec.shape[d];
+  int64_t pitch = width + (strided_ ? kRowGap : 0);
 
   before_ = kFence + (placement == Placement::kAligned ? 0 : element);
   rows_ = static_cast<size_t>(rows);
@@ -55,15 +61,24 @@ void GuardedTensor::place(const TensorSpec& spec, Placement placement) {
   image_.assign(before_ + rows_ * pitch_ + kFence, kFenceByte);
   memory_ = std::make_unique<std::byte[]>(image_.size() + kLine);
   start_ = memory_.get() + (kLine - reinterpret_cast<uintptr_t>(memory_.get()) % kLine) % kLine;
-  restore();
-
-  std::byte* first = start_ + before_;
-  if (!strided) {
-    view_ = View(first, spec);
+  std::copy(image_.begin(), image_.end(), start_);
+  seen_view_ = window(start_, kCpu);
+  if (device_ == kCpu) {
+    view_ = seen_view_;
   } else {
-    view_ = View(first, {rows, pitch}, spec.dtype).narrow(1, 0, width);
-    if (spec.shape.rank() == 3) view_ = view_.split_last(spec.shape[1], spec.shape[2]);
+    on_device_.emplace(image_.size(), device_);  // devices give memory that starts on more than a line
+    view_ = window(on_device_->data(), device_);
+    restore();
   }
+}
+
+View GuardedTensor::window(std::byte* region, Device device) const {
+  std::byte* first = region + before_;
+  if (!strided_) return View(first, spec_, device);
+  auto element = static_cast<int64_t>(dtype_size(spec_.dtype));
+  auto rows = static_cast<int64_t>(rows_), pitch = static_cast<int64_t>(pitch_) / element;
+  View v = View(first, {rows, pitch}, spec_.dtype, device).narrow(1, 0, static_cast<int64_t>(width_) / element);
+  return spec_.shape.rank() == 3 ? v.split_last(spec_.shape[1], spec_.shape[2]) : v;
 }
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -77,11 +92,25 @@ void GuardedTensor::arm() const {}
 void GuardedTensor::disarm() const {}
 #endif
 
-void GuardedTensor::restore() { std::copy(image_.begin(), image_.end(), start_); }
+void GuardedTensor::look() {
+  if (on_device_) device_runtime(device_).download(start_, on_device_->data(), image_.size());
+}
+
+void GuardedTensor::put(const std::byte* image) {
+  if (on_device_) {
+    device_runtime(device_).upload(on_device_->data(), image, image_.size());
+    device_runtime(device_).synchronize();
+  } else {
+    std::copy_n(image, image_.size(), start_);
+  }
+}
+
+void GuardedTensor::restore() { put(image_.data()); }
 
 void GuardedTensor::poison(std::byte pattern) {
-  restore();
-  each_row([&](size_t offset, size_t length) { std::fill_n(start_ + offset, length, pattern); });
+  std::vector<std::byte> poisoned = image_;
+  each_row([&](size_t offset, size_t length) { std::fill_n(poisoned.data() + offset, length, pattern); });
+  put(poisoned.data());
 }
 
 std::string GuardedTensor::describe(size_t byte) const {

@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/memory.h"
 #include "core/tensor.h"
 
 namespace fk::conformance {
@@ -24,14 +26,18 @@ std::string_view placement_name(Placement placement);
 bool may_have_strided_rows(const TensorSpec& spec);
 
 // The fence is made of 0xff bytes: a NaN in every float format, so reading it by accident shows in the result as well.
+// The tensor lives on any device; what is checked is looked at on the CPU.
 class GuardedTensor {
  public:
-  // With the elements of `content`.
-  GuardedTensor(const View& content, Placement placement);
+  // With the elements of `content`, which lives on the CPU.
+  GuardedTensor(const View& content, Placement placement, Device device = kCpu);
   // To be poisoned before each call.
-  GuardedTensor(const TensorSpec& spec, Placement placement);
+  GuardedTensor(const TensorSpec& spec, Placement placement, Device device = kCpu);
 
-  const View& view() const { return view_; }
+  const View& view() const { return view_; }  // on the device
+  // On the CPU: what the tensor held at the last look().
+  const View& seen() const { return seen_view_; }
+  void look();
 
   // While armed, the address sanitizer (where the build has it) stops at any touch of the fence, reads included.
   void arm() const;
@@ -39,7 +45,7 @@ class GuardedTensor {
 
   void restore();                  // the content as it was at first
   void poison(std::byte pattern);  // every element; the fence stays
-  // Empty, or where the memory differs from what it should hold.
+  // As of the last look(): empty, or where the memory differs from what it should hold.
   std::string fence_damage() const;
   std::string change() const;  // of fence or content
 
@@ -47,6 +53,8 @@ class GuardedTensor {
 
  private:
   void place(const TensorSpec& spec, Placement placement);
+  View window(std::byte* region, Device device) const;
+  void put(const std::byte* image);
   std::string describe(size_t byte) const;
   // Calls visit(offset, length) for every row of elements; what lies between them is fence.
   template <class Visit>
@@ -54,12 +62,16 @@ class GuardedTensor {
     for (size_t r = 0; r < rows_; ++r) visit(before_ + r * pitch_, width_);
   }
 
+  Device device_;
   std::unique_ptr<std::byte[]> memory_;
-  std::byte* start_ = nullptr;    // of the fenced region
-  std::vector<std::byte> image_;  // what the region holds when nothing touched it
+  std::byte* start_ = nullptr;       // of the fenced region on the CPU: the tensor itself, or what was seen of it
+  std::optional<Buffer> on_device_;  // the fenced region, where the tensor lives elsewhere
+  std::vector<std::byte> image_;     // what the region holds when nothing touched it
   // In bytes: from start_ to the first row, length of a row, from row to row.
   size_t before_ = 0, width_ = 0, pitch_ = 0, rows_ = 0;
-  View view_;
+  TensorSpec spec_;
+  bool strided_ = false;
+  View view_, seen_view_;
 };
 
 }  // namespace fk::conformance

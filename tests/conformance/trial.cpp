@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/device_runtime.h"
 #include "core/error.h"
 #include "tests/conformance/compare.h"
 
@@ -93,35 +94,59 @@ void poison_scratch(Arena& arena, std::byte pattern) {
   constexpr int64_t kScratch = 256 << 10;
   Arena::Mark mark = arena.mark();
   View v = arena.make({{kScratch}, DType::kU8});
-  std::memset(v.data(), static_cast<int>(pattern), v.size_bytes());
+  if (v.device() == kCpu)
+    std::memset(v.data(), static_cast<int>(pattern), v.size_bytes());
+  else
+    device_runtime(v.device()).fill(v.data(), pattern, v.size_bytes());
   arena.release(mark);
 }
+
+// The metadata of a batch where the call runs.
+class MetadataOn {
+ public:
+  MetadataOn(const AttentionMetadata& given, Device device) : metadata_(given) {
+    if (device == kCpu) return;
+    auto move = [&](View& v) {
+      owned_.emplace_back(v.spec(), device);
+      copy_between(v, owned_.back());
+      v = owned_.back();
+    };
+    for (SequenceGroup* group : {&metadata_.decode, &metadata_.prefill})
+      for (View* v : {&group->cu_seqlens_q, &group->cu_seqlens_k, &group->seq_lens, &group->block_table}) move(*v);
+    move(metadata_.slot_mapping);
+  }
+  const AttentionMetadata& operator*() const { return metadata_; }
+
+ private:
+  AttentionMetadata metadata_;
+  std::vector<Tensor> owned_;
+};
 
 // The fenced memory of one examination, and what must hold for it after a call.
 class Scene {
  public:
-  Scene(const Problem& problem, Placement placement) : problem_(problem) {
+  Scene(const Problem& problem, Placement placement, Device device) : problem_(problem) {
     // Weights and caches have no token rows: only their start moves.
     Placement dense = placement == Placement::kStridedRows ? Placement::kMisaligned : placement;
     const auto& args = problem.info->args;
     for (size_t i = 0; i < problem.data.given.size(); ++i) {
       if (const auto& tensor = problem.data.given[i])
-        add(args[i].name, args[i].role, i).emplace(tensor->view(), placement);
+        add(args[i].name, args[i].role, i).emplace(tensor->view(), placement, device);
       args_.push_back(problem.data.given[i] ? OptView(items_.back().tensor->view()) : std::nullopt);
     }
     OutputSpecs outputs = problem.oracles->outputs(args_);
     for (size_t i = args_.size(), k = 0; i < args.size(); ++i, ++k) {
-      if (outputs.specs[k]) add(args[i].name, Role::kOutput, i).emplace(*outputs.specs[k], dense);
+      if (outputs.specs[k]) add(args[i].name, Role::kOutput, i).emplace(*outputs.specs[k], dense, device);
       args_.push_back(outputs.specs[k] ? OptView(items_.back().tensor->view()) : std::nullopt);
     }
     specs_ = collect_params(*problem.oracles);
     for (size_t i = 0; i < specs_.size(); ++i) {
-      add(specs_[i].name, Role::kInput, kNoArg).emplace(problem.data.params[i].view(), dense);
+      add(specs_[i].name, Role::kInput, kNoArg).emplace(problem.data.params[i].view(), dense, device);
       params_.push_back(items_.back().tensor->view());
     }
     for (size_t i = 0; i < problem.data.kv_cache.size(); ++i) {
       std::string name = fmt::format("{} cache of layer {}", i % 2 == 0 ? "key" : "value", i / 2);
-      add(name, Role::kState, kNoArg).emplace(problem.data.kv_cache[i].view(), dense);
+      add(name, Role::kState, kNoArg).emplace(problem.data.kv_cache[i].view(), dense, device);
       items_.back().reference = problem.expected_kv_cache[i].view();
       caches_.push_back(items_.back().tensor->view());
     }
@@ -148,6 +173,7 @@ class Scene {
   void check(int call, std::vector<std::string>& faults) {
     auto fault = [&](const std::string& what) { faults.push_back(fmt::format("call {}: {}", call + 1, what)); };
     for (Item& item : items_) {
+      item.tensor->look();
       if (std::string where = item.tensor->fence_damage(); !where.empty()) {
         fault(fmt::format("wrote outside '{}' ({})", item.name, where));
         continue;
@@ -158,7 +184,7 @@ class Scene {
         continue;
       }
       if (problem_.info->judge == nullptr || item.role == Role::kState) {
-        std::string wrong = difference(item.tensor->view(), *item.reference, problem_.tolerance);
+        std::string wrong = difference(item.tensor->seen(), *item.reference, problem_.tolerance);
         if (!wrong.empty()) fault(fmt::format("'{}': {}", item.name, wrong));
       }
       std::vector<std::byte> now = item.tensor->bytes();
@@ -168,8 +194,10 @@ class Scene {
         fault(fmt::format("'{}' differs in its bits from the first call's", item.name));
     }
     if (problem_.info->judge != nullptr) {
-      std::vector<OptView> reference = views_of(problem_.expected);
-      std::string wrong = problem_.info->judge(problem_.init, args_, reference);
+      std::vector<OptView> call_seen = args_, reference = views_of(problem_.expected);
+      for (const Item& item : items_)
+        if (item.arg != kNoArg) call_seen[item.arg] = item.tensor->seen();
+      std::string wrong = problem_.info->judge(problem_.init, call_seen, reference);
       if (!wrong.empty()) fault(wrong);
     }
   }
@@ -179,6 +207,7 @@ class Scene {
   struct Item {
     std::string name;
     Role role;
+    size_t arg;  // or kNoArg
     OptView reference;
     std::optional<GuardedTensor> tensor;
     std::vector<std::byte> first;  // after the first call
@@ -186,7 +215,7 @@ class Scene {
 
   std::optional<GuardedTensor>& add(std::string_view name, Role role, size_t arg) {
     items_.push_back(
-        {std::string(name), role, arg == kNoArg ? OptView() : OptView(problem_.expected[arg]->view()), {}, {}});
+        {std::string(name), role, arg, arg == kNoArg ? OptView() : OptView(problem_.expected[arg]->view()), {}, {}});
     return items_.back().tensor;
   }
 
@@ -235,22 +264,26 @@ Subject subject_of(Node& node) {
           [&node](Args args) { return node.refusal(args); }};
 }
 
-Verdict examine(const Problem& problem, const Subject& subject, Placement placement, ThreadPool& pool) {
+Verdict examine(const Problem& problem, const Subject& subject, Placement placement, ThreadPool& pool, Device device) {
   Verdict verdict;
-  Scene scene(problem, placement);
-  verdict.refusal = subject.refusal(scene.args());
-  if (!verdict.refusal.empty()) return verdict;
+  DeviceRuntime* runtime = device == kCpu ? nullptr : &device_runtime(device);
+  Scene scene(problem, placement, device);
   subject.bind(scene.weights());
-  Arena arena;
+  verdict.refusal = subject.refusal(scene.args());  // which may depend on where the weights lie
+  if (!verdict.refusal.empty()) return verdict;
+  Arena arena(device);
+  MetadataOn metadata(problem.data.batch->attention(), device);
   std::vector<KvLayer> layers = layers_of(scene.caches());
   for (int call = 0; call < kCalls && verdict.faults.empty(); ++call) {
     arena.reset();
     poison_scratch(arena, kPoison[call]);
     scene.prepare(kPoison[call]);
-    Context ctx{.pool = pool, .arena = arena, .attention = &problem.data.batch->attention(), .kv_cache = layers};
+    Context ctx{.pool = pool, .arena = arena, .attention = &*metadata, .kv_cache = layers};
+    if (runtime != nullptr) ctx.stream = runtime->stream();
     try {
       scene.arm();
       subject.call(ctx, scene.args());
+      if (runtime != nullptr) runtime->synchronize();
       scene.disarm();
     } catch (const Error& error) {
       scene.disarm();

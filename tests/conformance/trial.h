@@ -46,7 +46,9 @@ struct Verdict {
 
 // Calls three times with poisoned outputs and restored states, all memory fenced. After each call: outputs, states and
 // KV cache near the reference; inputs, weights and fences untouched; the bits the same as after the first.
-Verdict examine(const Problem& problem, const Subject& subject, Placement placement, ThreadPool& pool);
+// All of it, scratch and metadata too, lives on `device`, where the subject must run.
+Verdict examine(const Problem& problem, const Subject& subject, Placement placement, ThreadPool& pool,
+                Device device = kCpu);
 
 // The same fields, with every constructor argument named "dtype" set.
 Fields with_dtype(Fields init, DType dtype);

@@ -5,7 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <vector>
+#include <functional>
+#include <memory>
 
 #include "backend/cuda/matmul/cublaslt.h"
 #include "backend/cuda/matmul/stream_weights.h"
@@ -73,8 +74,13 @@ void run(DeviceRuntime& runtime, const Line& line, int64_t tokens) {
   auto operands = [&](int i) {
     return MatmulOperands{.x = x.view().data(), .weight = weights.view().select(0, i).data(), .out = out.view().data()};
   };
+  ThreadPool pool(1);
+  Arena arena(device);
+  WeightTrail trail;
+  Context ctx{.pool = pool, .arena = arena, .stream = runtime.stream(), .trail = &trail};
   double ours = replay_us(runtime, copies, [&](int i) {
-    stream_weights(problem, operands(i), line.epilogue, runtime.stream());
+    if (i == 0) trail.begin_step();
+    stream_weights(ctx, problem, operands(i), line.epilogue);
   });
   problem.out_stride = line.out_features;
   CublasLtMatmul library(problem);

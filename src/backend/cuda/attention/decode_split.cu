@@ -1,8 +1,17 @@
-// A block takes a piece of the keys of one kv head, for all query heads that share it; the last block of a sequence to
-// finish joins the pieces.
+// Decoding on the matrix units: the query heads that share a kv head are the rows of the products, so a key is read once
+// for all of them, straight from the cache to registers.
 //
-// A key is read by head_size / 8 lanes, 16 bytes each, once for all query heads; a warp has several keys in flight.
+// A warp takes one block of the cache, 16 keys, at a time. The layouts of mma.m16n8k16 ask a thread for pairs of
+// elements that lie apart; which element of a head counts as which column is free, as long as both operands agree, so
+// each thread takes runs of 16 bytes:
+//  - scores: thread (g, t) takes key g, elements 32 c + 8 t ..., as the 8-column operand;
+//  - values: thread (g, t) takes keys 2t, 2t+1, 2t+8, 2t+9, a run of head_size / 8 elements from g * head_size / 8; pairs
+//    of keys are then put together element by element.
+// Warps share the blocks of a sequence; so do the blocks of a cluster, which join what they found through each other's
+// shared memory.
 #include "backend/cuda/attention/decode_split.h"
+
+#include <cooperative_groups.h>
 
 #include <algorithm>
 
@@ -10,13 +19,15 @@
 #include "backend/cuda/device/element.cuh"
 #include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/device/reduce.cuh"
+#include "backend/cuda/device/tile.cuh"
 
 namespace fk::cuda {
 namespace {
 
 constexpr int kWarps = 4;
 constexpr int kThreads = 32 * kWarps;
-constexpr int kInFlight = 4;  // keys a lane group works on at once
+constexpr int kKeys = static_cast<int>(kBlockSize);  // of a step of a warp
+static_assert(kKeys == 16, "a block of the cache is one product's worth of keys");
 constexpr int kMaxGroup = 8;
 constexpr float kLog2E = 1.4426950408889634f;
 
@@ -35,12 +46,21 @@ __device__ __forceinline__ Running join(Running a, Running b, float& scale_a, fl
   return {largest, a.sum * scale_a + b.sum * scale_b};
 }
 
-template <class T, int kHeadSize, int kGroup>
-__global__ void __launch_bounds__(kThreads) decode_pieces(AttentionCall call, DecodeSplit split, float* scratch,
-                                                          int32_t* arrivals) {
-  constexpr int kLanes = kHeadSize / 8;         // of one key
-  constexpr int kKeysPerWarp = 32 / kLanes;
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, part = lane % kLanes, which = lane / kLanes;
+// The low or the high halves of two registers, as a pair of keys.
+__device__ __forceinline__ uint32_t low_halves(uint32_t first, uint32_t second) {
+  return __byte_perm(first, second, 0x5410);
+}
+__device__ __forceinline__ uint32_t high_halves(uint32_t first, uint32_t second) {
+  return __byte_perm(first, second, 0x7632);
+}
+
+template <class T, int kHeadSize>
+__global__ void __launch_bounds__(kThreads, kHeadSize > 128 ? 2 : 3)
+    decode_cluster(AttentionCall call, int blocks_per_head) {
+  constexpr int kScoreRuns = kHeadSize / 32;      // runs of 16 bytes a thread takes of a key
+  constexpr int kValueRuns = kHeadSize / 64;      // and of each of its four values
+  constexpr int kTiles = kHeadSize / 8;           // of the values' product
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const int s = blockIdx.z, kv_head = blockIdx.y, piece = blockIdx.x;
   const int group = call.heads / call.kv_heads;
   let_next_start();
@@ -48,206 +68,197 @@ __global__ void __launch_bounds__(kThreads) decode_pieces(AttentionCall call, De
 
   const int length = call.seq_lens[s];
   const VisibleKeys keys = visible_keys(call, length - 1, length);
-  const int begin = keys.first + piece * split.keys_per_split;
-  const int end = min(keys.last, begin + split.keys_per_split);
-  // Pieces that hold keys; the rest have nothing to do and nobody waits for them.
-  const int pieces = max(1, (keys.last - keys.first + split.keys_per_split - 1) / split.keys_per_split);
-  if (piece >= pieces) return;
+  const int32_t* table = call.block_table + s * call.table_width;
+  const T* k_cache = static_cast<const T*>(call.k) + kv_head * call.k_strides.head;
+  const T* v_cache = static_cast<const T*>(call.v) + kv_head * call.v_strides.head;
 
-  // Scores are kept in powers of two, so that exp2 serves. With a cap the factor comes after it.
+  // Row g of the queries is head g of the group; rows 8 to 15 stay empty.
+  uint4 q[kScoreRuns];
+  const T* q_row = static_cast<const T*>(call.q) + s * call.q_strides.token +
+                   (kv_head * group + min(g, group - 1)) * call.q_strides.head + 8 * t;
+#pragma unroll
+  for (int c = 0; c < kScoreRuns; ++c) q[c] = *reinterpret_cast<const uint4*>(q_row + 32 * c);
+
   const float before = call.soft_cap > 0 ? call.scale : call.scale * kLog2E;
-  float q[kGroup][8];
+  float mean[kTiles][4] = {};  // tile i, column n: element n * kTiles + i of the head
+  float largest = -INFINITY, sum = 0;
+  for (int block = keys.first / kKeys + piece * kWarps + warp; block * kKeys < keys.last;
+       block += blocks_per_head * kWarps) {
+    const int64_t row = static_cast<int64_t>(table[block]) * kKeys;
+    uint4 k[2][kScoreRuns], v[4][kValueRuns];
 #pragma unroll
-  for (int g = 0; g < kGroup; ++g) {
-    const int head = kv_head * group + min(g, group - 1);
-    const T* row = static_cast<const T*>(call.q) + s * call.q_strides.token + head * call.q_strides.head + 8 * part;
-    const auto pack = *reinterpret_cast<const Pack<T, 8>*>(row);
+    for (int h = 0; h < 2; ++h)
 #pragma unroll
-    for (int i = 0; i < 8; ++i) q[g][i] = to_float(pack.at[i]) * before;
-  }
+      for (int c = 0; c < kScoreRuns; ++c)
+        k[h][c] = *reinterpret_cast<const uint4*>(k_cache + (row + 8 * h + g) * call.k_strides.token + 32 * c + 8 * t);
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+#pragma unroll
+      for (int c = 0; c < kValueRuns; ++c)
+        v[j][c] = *reinterpret_cast<const uint4*>(v_cache + (row + 2 * t + j % 2 + 8 * (j / 2)) * call.v_strides.token +
+                                                  g * kTiles + 8 * c);
 
-  Running running[kGroup];
-  float mean[kGroup][8] = {};
+    float score[2][4] = {};
 #pragma unroll
-  for (int g = 0; g < kGroup; ++g) running[g] = {-INFINITY, 0};
-
-  constexpr int kStride = kWarps * kKeysPerWarp;
-  for (int first = begin + warp * kKeysPerWarp + which; first - which < end; first += kInFlight * kStride) {
-    Pack<T, 8> k[kInFlight], v[kInFlight];
+    for (int h = 0; h < 2; ++h)
 #pragma unroll
-    for (int u = 0; u < kInFlight; ++u) {
-      const int j = first + u * kStride;
-      k[u] = v[u] = {};
-      if (j < end) {
-        const int64_t row = key_row(call, s, j);
-        k[u] = *reinterpret_cast<const Pack<T, 8>*>(static_cast<const T*>(call.k) + row * call.k_strides.token +
-                                                    kv_head * call.k_strides.head + 8 * part);
-        v[u] = *reinterpret_cast<const Pack<T, 8>*>(static_cast<const T*>(call.v) + row * call.v_strides.token +
-                                                    kv_head * call.v_strides.head + 8 * part);
+      for (int c = 0; c < kScoreRuns; ++c) {
+        multiply_tile<T>(score[h], q[c].x, 0, q[c].y, 0, k[h][c].x, k[h][c].y);
+        multiply_tile<T>(score[h], q[c].z, 0, q[c].w, 0, k[h][c].z, k[h][c].w);
+      }
+    float new_largest = largest;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      float& value = score[i / 2][i % 2];
+      const int j = block * kKeys + 8 * (i / 2) + 2 * t + i % 2;
+      value *= before;
+      if (call.soft_cap > 0) value = capped(value, call.soft_cap) * kLog2E;
+      if (j < keys.first || j >= keys.last) value = -INFINITY;
+      new_largest = fmaxf(new_largest, value);
+    }
+    new_largest = fmaxf(new_largest, __shfl_xor_sync(kAllLanes, new_largest, 1));
+    new_largest = fmaxf(new_largest, __shfl_xor_sync(kAllLanes, new_largest, 2));
+    const float safe = new_largest == -INFINITY ? 0.0f : new_largest;
+    const float shrink = exp2f(largest - safe);
+    largest = new_largest;
+    sum *= shrink;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      float& value = score[i / 2][i % 2];
+      value = exp2f(value - safe);
+      sum += value;
+    }
+    const uint32_t a0 = pack_two<T>(score[0][0], score[0][1]), a2 = pack_two<T>(score[1][0], score[1][1]);
+#pragma unroll
+    for (int i = 0; i < kTiles; ++i) {
+      mean[i][0] *= shrink;
+      mean[i][1] *= shrink;
+    }
+    // What lies behind the last key was never written: it may be anything, even NaN, which a weight of zero keeps.
+    const bool whole = (block + 1) * kKeys <= keys.last;
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+      if (!whole && block * kKeys + 2 * t + j % 2 + 8 * (j / 2) >= keys.last)
+#pragma unroll
+        for (int c = 0; c < kValueRuns; ++c) v[j][c] = {0, 0, 0, 0};
+#pragma unroll
+    for (int c = 0; c < kValueRuns; ++c) {
+      const uint32_t words[4][4] = {{v[0][c].x, v[0][c].y, v[0][c].z, v[0][c].w},
+                                    {v[1][c].x, v[1][c].y, v[1][c].z, v[1][c].w},
+                                    {v[2][c].x, v[2][c].y, v[2][c].z, v[2][c].w},
+                                    {v[3][c].x, v[3][c].y, v[3][c].z, v[3][c].w}};
+#pragma unroll
+      for (int w = 0; w < 4; ++w) {
+        multiply_tile<T>(mean[8 * c + 2 * w], a0, 0, a2, 0, low_halves(words[0][w], words[1][w]),
+                         low_halves(words[2][w], words[3][w]));
+        multiply_tile<T>(mean[8 * c + 2 * w + 1], a0, 0, a2, 0, high_halves(words[0][w], words[1][w]),
+                         high_halves(words[2][w], words[3][w]));
       }
     }
-#pragma unroll
-    for (int g = 0; g < kGroup; ++g) {
-      float score[kInFlight];
-#pragma unroll
-      for (int u = 0; u < kInFlight; ++u) {
-        float dot = 0;
-#pragma unroll
-        for (int i = 0; i < 8; ++i) dot += q[g][i] * to_float(k[u].at[i]);
-#pragma unroll
-        for (int lanes = kLanes / 2; lanes > 0; lanes /= 2) dot += __shfl_xor_sync(kAllLanes, dot, lanes);
-        if (call.soft_cap > 0) dot = capped(dot, call.soft_cap) * kLog2E;
-        score[u] = first + u * kStride < end ? dot : -INFINITY;
-      }
-      float largest = running[g].largest;
-#pragma unroll
-      for (int u = 0; u < kInFlight; ++u) largest = fmaxf(largest, score[u]);
-      const float safe = largest == -INFINITY ? 0.0f : largest;
-      const float shrink = exp2f(running[g].largest - safe);
-      running[g].largest = largest;
-      running[g].sum *= shrink;
-#pragma unroll
-      for (int i = 0; i < 8; ++i) mean[g][i] *= shrink;
-#pragma unroll
-      for (int u = 0; u < kInFlight; ++u) {
-        const float weight = exp2f(score[u] - safe);
-        running[g].sum += weight;
-#pragma unroll
-        for (int i = 0; i < 8; ++i) mean[g][i] += weight * to_float(v[u].at[i]);
-      }
-    }
   }
+  sum += __shfl_xor_sync(kAllLanes, sum, 1);
+  sum += __shfl_xor_sync(kAllLanes, sum, 2);
 
-  // Lanes of one warp that hold the same elements for different keys.
+  // Warps of the block, one after the other's place: means[warp][head][element].
+  __shared__ float means[kWarps][kMaxGroup][kHeadSize];
+  __shared__ Running states[kWarps][kMaxGroup];
+  if (g < group) {
 #pragma unroll
-  for (int lanes = kLanes; lanes < 32; lanes *= 2) {
+    for (int i = 0; i < kTiles; ++i)
 #pragma unroll
-    for (int g = 0; g < kGroup; ++g) {
-      const Running other{__shfl_xor_sync(kAllLanes, running[g].largest, lanes),
-                          __shfl_xor_sync(kAllLanes, running[g].sum, lanes)};
-      float mine, theirs;
-      running[g] = join(running[g], other, mine, theirs);
-#pragma unroll
-      for (int i = 0; i < 8; ++i)
-        mean[g][i] = mean[g][i] * mine + __shfl_xor_sync(kAllLanes, mean[g][i], lanes) * theirs;
-    }
-  }
-  // Warps of the block.
-  __shared__ float means[kWarps][kGroup][kHeadSize];
-  __shared__ Running states[kWarps][kGroup];
-  if (which == 0) {
-#pragma unroll
-    for (int g = 0; g < kGroup; ++g) {
-#pragma unroll
-      for (int i = 0; i < 8; ++i) means[warp][g][8 * part + i] = mean[g][i];
-      if (part == 0) states[warp][g] = running[g];
-    }
+      for (int c = 0; c < 2; ++c) means[warp][g][(2 * t + c) * kTiles + i] = mean[i][c];
+    if (t == 0) states[warp][g] = {largest, sum};
   }
   __syncthreads();
-
-  // This block's piece of head g, element i: the value not yet divided by the sum.
-  auto block_total = [&](int g, int i, Running& all) {
-    all = states[0][g];
-    float value = means[0][g][i];
+  for (int at = threadIdx.x; at < group * kHeadSize; at += kThreads) {
+    const int head = at / kHeadSize, i = at % kHeadSize;
+    Running all = states[0][head];
+    float value = means[0][head][i];
 #pragma unroll
     for (int w = 1; w < kWarps; ++w) {
       float mine, theirs;
-      all = join(all, states[w][g], mine, theirs);
-      value = value * mine + means[w][g][i] * theirs;
+      all = join(all, states[w][head], mine, theirs);
+      value = value * mine + means[w][head][i] * theirs;
     }
-    return value;
-  };
-  auto store = [&](int g, int i, float value, float sum) {
-    T* out = static_cast<T*>(call.out) + s * call.out_strides.token + (kv_head * group + g) * call.out_strides.head;
-    out[i] = from_float<T>(sum > 0 ? value / sum : 0.0f);
-  };
-  if (pieces == 1) {
-    for (int at = threadIdx.x; at < group * kHeadSize; at += kThreads) {
-      Running all;
-      const float value = block_total(at / kHeadSize, at % kHeadSize, all);
-      store(at / kHeadSize, at % kHeadSize, value, all.sum);
+    means[0][head][i] = value;  // read by this thread alone so far
+  }
+  __syncthreads();
+  __shared__ Running block_states[kMaxGroup];
+  if (threadIdx.x < group) {
+    Running all = states[0][threadIdx.x];
+    for (int w = 1; w < kWarps; ++w) {
+      float mine, theirs;
+      all = join(all, states[w][threadIdx.x], mine, theirs);
     }
+    block_states[threadIdx.x] = all;
+  }
+  __syncthreads();
+
+  auto store = [&](int at, float value, float total) {
+    T* out = static_cast<T*>(call.out) + s * call.out_strides.token +
+             (kv_head * group + at / kHeadSize) * call.out_strides.head + at % kHeadSize;
+    *out = from_float<T>(total > 0 ? value / total : 0.0f);
+  };
+  float* block_means = &means[0][0][0];
+  if (blocks_per_head == 1) {
+    for (int at = threadIdx.x; at < group * kHeadSize; at += kThreads)
+      store(at, block_means[at], block_states[at / kHeadSize].sum);
     return;
   }
-
-  // scratch: values [sequence, kv head, split, group, head_size], then states of the same rows.
-  const int64_t rows_before = (static_cast<int64_t>(s) * call.kv_heads + kv_head) * split.splits;
-  const int64_t rows_of_all = static_cast<int64_t>(call.sequences) * call.kv_heads * split.splits;
-  float* values = scratch + rows_before * group * kHeadSize;
-  auto* piece_states = reinterpret_cast<Running*>(scratch + rows_of_all * group * kHeadSize) + rows_before * group;
-  for (int at = threadIdx.x; at < group * kHeadSize; at += kThreads) {
-    Running all;
-    values[piece * group * kHeadSize + at] = block_total(at / kHeadSize, at % kHeadSize, all);
-    if (at % kHeadSize == 0) piece_states[piece * group + at / kHeadSize] = all;
-  }
-  __threadfence();
-  __syncthreads();
-  __shared__ bool last;
-  if (threadIdx.x == 0) {
-    int32_t& arrived = arrivals[s * call.kv_heads + kv_head];
-    last = atomicAdd(&arrived, 1) == pieces - 1;
-    if (last) arrived = 0;
-  }
-  __syncthreads();
-  if (!last) return;
-  __threadfence();
-  for (int at = threadIdx.x; at < group * kHeadSize; at += kThreads) {
+#if __CUDA_ARCH__ >= 900
+  // Each block of the cluster writes its part of the elements, from the shares of all.
+  auto cluster = cooperative_groups::this_cluster();
+  cluster.sync();
+  for (int at = piece * kThreads + threadIdx.x; at < group * kHeadSize; at += blocks_per_head * kThreads) {
     Running all{-INFINITY, 0};
     float value = 0;
-    for (int p = 0; p < pieces; ++p) {
+    for (int p = 0; p < blocks_per_head; ++p) {
       float mine, theirs;
-      const float2 state = __ldcg(reinterpret_cast<const float2*>(&piece_states[p * group + at / kHeadSize]));
-      all = join(all, {state.x, state.y}, mine, theirs);
-      value = value * mine + __ldcg(&values[p * group * kHeadSize + at]) * theirs;
+      all = join(all, *cluster.map_shared_rank(&block_states[at / kHeadSize], p), mine, theirs);
+      value = value * mine + *cluster.map_shared_rank(&block_means[at], p) * theirs;
     }
-    store(at / kHeadSize, at % kHeadSize, value, all.sum);
+    store(at, value, all.sum);
   }
+  cluster.sync();  // nobody leaves while another reads its memory
+#endif
+}
+
+// Blocks for the keys of one head, known from the shapes alone, so that a recorded call stays right while sequences grow:
+// up to three for each multiprocessor of the device, while every warp has keys.
+int blocks_per_head(const AttentionCall& call) {
+  constexpr int kBlocksWanted = 396, kMostBlocks = 8;
+  if (!has_hopper_launches()) return 1;
+  int64_t steps = call.table_width;
+  if (call.window > 0) steps = std::min<int64_t>(steps, call.window / kKeys + 2);
+  int blocks = 1;
+  while (blocks < kMostBlocks && 2 * blocks * call.sequences * call.kv_heads <= kBlocksWanted &&
+         steps >= 2 * blocks * kWarps)
+    blocks *= 2;
+  return blocks;
 }
 
 template <class T, int kHeadSize>
-void launch_group(const AttentionCall& call, const DecodeSplit& split, float* scratch, int32_t* arrivals, void* stream) {
-  const int group = call.heads / call.kv_heads;
-  auto go = [&](auto kernel) {
-    launch("decode_pieces", kernel,
-           dim3(static_cast<unsigned>(split.splits), static_cast<unsigned>(call.kv_heads),
-                static_cast<unsigned>(call.sequences)),
-           kThreads, 0, stream, call, split, scratch, arrivals);
-  };
-  if (group == 1)
-    go(decode_pieces<T, kHeadSize, 1>);
-  else if (group == 2)
-    go(decode_pieces<T, kHeadSize, 2>);
-  else if (group <= 4)
-    go(decode_pieces<T, kHeadSize, 4>);
-  else
-    go(decode_pieces<T, kHeadSize, 8>);
+void launch_cluster(const AttentionCall& call, void* stream) {
+  const int blocks = blocks_per_head(call);
+  launch("decode_cluster", decode_cluster<T, kHeadSize>,
+         LaunchShape{.grid = dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(call.kv_heads),
+                                  static_cast<unsigned>(call.sequences)),
+                     .block = kThreads,
+                     .cluster = static_cast<unsigned>(blocks)},
+         stream, call, blocks);
 }
 
 template <class T>
-void launch_head_size(const AttentionCall& call, const DecodeSplit& split, float* scratch, int32_t* arrivals,
-                      void* stream) {
+void launch_head_size(const AttentionCall& call, void* stream) {
   if (call.head_size == 64)
-    launch_group<T, 64>(call, split, scratch, arrivals, stream);
+    launch_cluster<T, 64>(call, stream);
   else if (call.head_size == 128)
-    launch_group<T, 128>(call, split, scratch, arrivals, stream);
+    launch_cluster<T, 128>(call, stream);
   else
-    launch_group<T, 256>(call, split, scratch, arrivals, stream);
+    launch_cluster<T, 256>(call, stream);
 }
 
 }  // namespace
-
-DecodeSplit decode_split(const AttentionCall& call) {
-  // About four blocks for each of some 132 multiprocessors, and no piece under 32 keys: below, joining costs more than
-  // reading.
-  constexpr int kBlocksWanted = 528, kLeastKeys = 32;
-  int keys = static_cast<int>(call.table_width * kBlockSize);
-  if (call.window > 0) keys = std::min(keys, call.window);
-  int rows = std::max(1, call.sequences * call.kv_heads);
-  int splits = std::clamp((kBlocksWanted + rows - 1) / rows, 1, std::max(1, keys / kLeastKeys));
-  int per_split = (keys + splits - 1) / splits;
-  per_split = std::max(kLeastKeys, (per_split + kLeastKeys - 1) / kLeastKeys * kLeastKeys);
-  return {std::max(1, (keys + per_split - 1) / per_split), per_split};
-}
 
 std::string_view decode_split_refusal(const AttentionCall& call) {
   if (call.dtype != DType::kBF16 && call.dtype != DType::kF16) return "it attends in bf16 and f16";
@@ -258,20 +269,11 @@ std::string_view decode_split_refusal(const AttentionCall& call) {
   return {};
 }
 
-size_t decode_scratch_bytes(const AttentionCall& call) {
-  DecodeSplit split = decode_split(call);
-  if (split.splits == 1) return 0;
-  auto rows = static_cast<size_t>(call.sequences) * static_cast<size_t>(call.heads) * static_cast<size_t>(split.splits);
-  return rows * (static_cast<size_t>(call.head_size) * sizeof(float) + sizeof(Running));
-}
-
-void attention_decode_split(const AttentionCall& call, void* scratch, int32_t* arrivals, void* stream) {
-  DecodeSplit split = decode_split(call);
-  auto* floats = static_cast<float*>(scratch);
+void attention_decode_split(const AttentionCall& call, void* stream) {
   if (call.dtype == DType::kBF16)
-    launch_head_size<__nv_bfloat16>(call, split, floats, arrivals, stream);
+    launch_head_size<__nv_bfloat16>(call, stream);
   else
-    launch_head_size<__half>(call, split, floats, arrivals, stream);
+    launch_head_size<__half>(call, stream);
 }
 
 }  // namespace fk::cuda

@@ -51,7 +51,7 @@ bool has_code_for(int index) {
   return status == cudaSuccess;
 }
 
-bool overlaps_launches() {
+bool has_hopper_launches() {
   static const bool answer = [] {
     int device = 0, major = 0;
     check(cudaGetDevice(&device), "Asking for the current device");

@@ -28,24 +28,39 @@ __device__ __forceinline__ void let_next_start() {
 #endif
 }
 
-// Whether the current device can start a kernel before the previous one has ended.
-bool overlaps_launches();
+// Whether the current device can start a kernel before the previous one has ended, and run blocks in clusters.
+bool has_hopper_launches();
+
+struct LaunchShape {
+  dim3 grid;
+  dim3 block;
+  size_t shared_bytes = 0;
+  unsigned cluster = 1;  // neighbouring blocks that run together and see each other's shared memory
+};
+
+template <class... Params, class... Args>
+void launch(std::string_view name, void (*kernel)(Params...), const LaunchShape& shape, void* stream, Args&&... args) {
+  if (shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0) return;
+  cudaLaunchAttribute attributes[2] = {};
+  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[0].val.programmaticStreamSerializationAllowed = 1;
+  attributes[1].id = cudaLaunchAttributeClusterDimension;
+  attributes[1].val.clusterDim.x = shape.cluster;
+  attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = shape.grid;
+  config.blockDim = shape.block;
+  config.dynamicSmemBytes = shape.shared_bytes;
+  config.stream = static_cast<cudaStream_t>(stream);
+  config.attrs = attributes;
+  config.numAttrs = !has_hopper_launches() ? 0 : shape.cluster > 1 ? 2 : 1;
+  check(cudaLaunchKernelEx(&config, kernel, static_cast<Params>(std::forward<Args>(args))...), name);
+}
 
 template <class... Params, class... Args>
 void launch(std::string_view name, void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared_bytes, void* stream,
             Args&&... args) {
-  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
-  cudaLaunchConfig_t config{};
-  config.gridDim = grid;
-  config.blockDim = block;
-  config.dynamicSmemBytes = shared_bytes;
-  config.stream = static_cast<cudaStream_t>(stream);
-  cudaLaunchAttribute overlap{};
-  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  overlap.val.programmaticStreamSerializationAllowed = 1;
-  config.attrs = &overlap;
-  config.numAttrs = overlaps_launches() ? 1 : 0;
-  check(cudaLaunchKernelEx(&config, kernel, static_cast<Params>(std::forward<Args>(args))...), name);
+  launch(name, kernel, LaunchShape{grid, block, shared_bytes}, stream, std::forward<Args>(args)...);
 }
 
 // More dynamic shared memory than the 48 KiB every kernel may have. Called once per kernel.

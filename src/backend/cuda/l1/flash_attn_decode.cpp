@@ -1,7 +1,6 @@
 // FlashAttnDecode on CUDA: keys split over blocks, and row by row what that does not take.
 #include "ops/l1/flash_attn_decode.h"
 
-#include "backend/cuda/attention/arrivals.h"
 #include "backend/cuda/attention/decode_split.h"
 #include "backend/cuda/attention/rows.h"
 #include "ops/register.h"
@@ -20,15 +19,8 @@ class FlashAttnDecodeSplitKv final : public FlashAttnDecode {
   std::string_view refuse(Args args) const override { return decode_split_refusal(call_of(init_, args)); }
   void forward(Context& ctx, View q, View k_cache, View v_cache, View cache_seqlens, View block_table,
                View out) override {
-    AttentionCall call = decode_call(init_, q, k_cache, v_cache, cache_seqlens, block_table, out);
-    auto scratch_bytes = static_cast<int64_t>(decode_scratch_bytes(call));
-    View scratch = ctx.arena.make({{scratch_bytes}, DType::kU8});
-    attention_decode_split(call, scratch.data(), arrivals_.at_least(call.sequences * call.kv_heads, q.device()),
-                           ctx.stream);
+    attention_decode_split(decode_call(init_, q, k_cache, v_cache, cache_seqlens, block_table, out), ctx.stream);
   }
-
- private:
-  Arrivals arrivals_;
 };
 
 class FlashAttnDecodeRows final : public FlashAttnDecode {

@@ -20,8 +20,13 @@ class CudaLinear : public Linear {
   using Linear::Linear;
 
  protected:
-  MatmulProblem problem(const View& x, const View& out) const { return problem_of(x, weight(), init_.bias, out); }
+  MatmulProblem problem(const View& x, const View& out) const {
+    View shape(nullptr, Shape{init_.out_features, init_.in_features}, init_.dtype);
+    return problem_of(x, shape, init_.bias, out);
+  }
+  // Whether a call would be taken may be asked before there are weights.
   MatmulOperands operands(const View& x, const View& out) const {
+    if (!has_param(0)) return {.x = x.data(), .out = out.data()};
     return {x.data(), weight().data(), bias_data(), out.data()};
   }
 };
@@ -35,7 +40,7 @@ class StreamedLinear final : public CudaLinear {
     return stream_weights_refusal(problem(*args[0], *args[1]), operands(*args[0], *args[1]), StreamEpilogue::kPlain);
   }
   void forward(Context& ctx, View x, View out) override {
-    stream_weights(problem(x, out), operands(x, out), StreamEpilogue::kPlain, ctx.stream);
+    stream_weights(ctx, problem(x, out), operands(x, out), StreamEpilogue::kPlain);
   }
 };
 

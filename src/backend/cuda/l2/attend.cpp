@@ -6,7 +6,7 @@
 
 namespace fk::cuda {
 
-void Attend::run(Context& ctx, const View& q, const View& out) {
+void Attend::run(Context& ctx, const View& q, const View& out) const {
   const AttentionMetadata& batch = *ctx.attention;
   const KvLayer& cache = ctx.kv_cache[static_cast<size_t>(init_.layer_index)];
   int64_t decoding = batch.decode.num_tokens, prefilling = batch.prefill.num_tokens;
@@ -19,13 +19,10 @@ void Attend::run(Context& ctx, const View& q, const View& out) {
                                  .logits_soft_cap = init_.logits_soft_cap};
     AttentionCall call = decode_call(decode, q.narrow(0, 0, decoding), cache.key, cache.value, batch.decode.seq_lens,
                                      batch.decode.block_table, out.narrow(0, 0, decoding));
-    if (decode_split_refusal(call).empty()) {
-      View scratch = ctx.arena.make({{static_cast<int64_t>(decode_scratch_bytes(call))}, DType::kU8});
-      attention_decode_split(call, scratch.data(), arrivals_.at_least(call.sequences * call.kv_heads, q.device()),
-                             ctx.stream);
-    } else {
+    if (decode_split_refusal(call).empty())
+      attention_decode_split(call, ctx.stream);
+    else
       attention_rows(call, ctx.stream);
-    }
   }
   if (prefilling > 0) {
     FlashAttnPrefill::Init prefill{.num_heads = init_.num_heads,

@@ -1,7 +1,6 @@
 // Attend: the attention of a batch over the paged cache, each call by the quickest way that takes it.
 #pragma once
 
-#include "backend/cuda/attention/arrivals.h"
 #include "backend/cuda/attention/call.h"
 #include "ops/forward_context.h"
 #include "ops/l2/attention.h"
@@ -13,11 +12,10 @@ class Attend {
   explicit Attend(const Attention::Init& init) : init_(init) {}
 
   // q, out [T, H, Dh]; the keys and values of the new tokens are in the cache already.
-  void run(Context& ctx, const View& q, const View& out);
+  void run(Context& ctx, const View& q, const View& out) const;
 
  private:
   Attention::Init init_;
-  Arrivals arrivals_;
 };
 
 }  // namespace fk::cuda

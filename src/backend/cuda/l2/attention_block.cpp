@@ -58,7 +58,7 @@ class FusedAttentionBlock final : public T {
     if (T_ == 0) return;
     const KvLayer& cache = ctx.kv_cache[static_cast<size_t>(core_.layer_index)];
     View qkv = ctx.arena.make({{T_, (H + 2 * K) * Dh}, hidden_states.dtype()});
-    qkv_proj_.run(hidden_states, qkv_weight_, qkv_bias_ ? qkv_bias_->data() : nullptr, qkv, ctx.stream);
+    qkv_proj_.run(ctx, hidden_states, qkv_weight_, qkv_bias_ ? qkv_bias_->data() : nullptr, qkv);
     rope_store({.qkv = qkv,
                 .q_out = {},
                 .q_norm = q_norm_,
@@ -76,7 +76,7 @@ class FusedAttentionBlock final : public T {
                ctx.stream);
     View attended = ctx.arena.make({{T_, H * Dh}, hidden_states.dtype()});
     attend_.run(ctx, qkv.narrow(1, 0, H * Dh).split_last(H, Dh), attended.split_last(H, Dh));
-    o_proj_.run(attended, o_weight_, o_bias_ ? o_bias_->data() : nullptr, out, ctx.stream);
+    o_proj_.run(ctx, attended, o_weight_, o_bias_ ? o_bias_->data() : nullptr, out);
   }
 
  private:

@@ -36,8 +36,8 @@ class StreamedMlp final : public T {
 
   void forward(Context& ctx, View x, View out) override {
     View between = ctx.arena.make({{x.size(0), gate_up_.size(0) / 2}, x.dtype()});
-    stream_weights(problem(x, between), operands(x, between), kActivation, ctx.stream);
-    down_proj_.run(between, down_, down_bias_ ? down_bias_->data() : nullptr, out, ctx.stream);
+    stream_weights(ctx, problem(x, between), operands(x, between), kActivation);
+    down_proj_.run(ctx, between, down_, down_bias_ ? down_bias_->data() : nullptr, out);
   }
 
  private:

@@ -22,15 +22,15 @@ void CublasLtPlans::run(const MatmulProblem& problem, const MatmulOperands& oper
   at->second.run(operands, stream);
 }
 
-void Matmul::run(const View& x, const View& weight, const void* bias, const View& out, void* stream) {
+void Matmul::run(Context& ctx, const View& x, const View& weight, const void* bias, const View& out) {
   MatmulProblem problem = problem_of(x, weight, bias != nullptr, out);
   MatmulOperands operands{x.data(), weight.data(), bias, out.data()};
   if (stream_weights_refusal(problem, operands, StreamEpilogue::kPlain).empty())
-    stream_weights(problem, operands, StreamEpilogue::kPlain, stream);
+    stream_weights(ctx, problem, operands, StreamEpilogue::kPlain);
   else if (cublaslt_refusal(problem, operands).empty())
-    plans_.run(problem, operands, stream);
+    plans_.run(problem, operands, ctx.stream);
   else
-    matmul_tiled(problem, operands, stream);
+    matmul_tiled(problem, operands, ctx.stream);
 }
 
 }  // namespace fk::cuda

@@ -6,6 +6,7 @@
 #include "backend/cuda/matmul/cublaslt.h"
 #include "backend/cuda/matmul/problem.h"
 #include "core/tensor.h"
+#include "ops/forward_context.h"
 
 namespace fk::cuda {
 
@@ -23,7 +24,7 @@ class CublasLtPlans {
 class Matmul {
  public:
   // out = x weight^T + bias; bias may be null.
-  void run(const View& x, const View& weight, const void* bias, const View& out, void* stream);
+  void run(Context& ctx, const View& x, const View& weight, const void* bias, const View& out);
 
  private:
   CublasLtPlans plans_;

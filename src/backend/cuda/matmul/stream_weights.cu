@@ -1,12 +1,17 @@
 // Few rows times a large matrix: bounded by reading the matrix, so everything here serves keeping loads in flight.
 //
-// A block owns 16 or 32 rows of W and its 8 warps share their length. A warp multiplies with mma.m16n8k16, W as the
+// A block owns 16 rows of W and its 16 warps share their length. A warp multiplies with mma.m16n8k16, W as the
 // 16-row operand and the tokens as the 8 columns. The instruction's layout asks a thread for pairs of elements 8 apart;
 // since the order of a sum does not matter, each thread takes 8 neighbours of a row instead, 16 bytes at once, and the
 // tokens are taken in the same order. W therefore goes straight from memory to registers, with no shared memory between.
 //
-// The first loads of W are issued before the block waits for the kernel before it: W does not depend on that one.
+// Between two such products memory would idle: the blocks of one drain, those of the next start and wait for a norm or an
+// attention. So the first loads of W are issued before the block waits for the kernel before it, on which W does not
+// depend, and blocks that end have the next product's W brought into the L2 meanwhile.
 #include "backend/cuda/matmul/stream_weights.h"
+
+#include <algorithm>
+#include <cstdlib>
 
 #include "backend/cuda/device/element.cuh"
 #include "backend/cuda/device/launch.cuh"
@@ -16,7 +21,7 @@
 namespace fk::cuda {
 namespace {
 
-constexpr int kWarps = 8;
+constexpr int kWarps = 16;
 constexpr int kThreads = 32 * kWarps;
 constexpr int kTileRows = 16;    // of W in one instruction
 constexpr int kTileTokens = 8;   // columns of one instruction
@@ -45,12 +50,29 @@ struct Pointers {
   void* out;
 };
 
+// A part of the next weights, spread over the last blocks of the grid.
+struct Ahead {
+  const char* data;
+  uint32_t bytes_per_block;  // a multiple of kAheadBytes
+  unsigned first_block;
+};
+constexpr uint32_t kAheadBytes = 4096;  // of one request
+
 struct Sizes {
   int tokens;
   int features;  // columns of out
   int length;    // in_features
   int64_t x_stride, out_stride;
 };
+
+__device__ __forceinline__ void fetch_ahead(const Ahead& ahead) {
+#if __CUDA_ARCH__ >= 900
+  if (blockIdx.x < ahead.first_block) return;
+  const char* mine = ahead.data + static_cast<size_t>(blockIdx.x - ahead.first_block) * ahead.bytes_per_block;
+  for (uint32_t at = threadIdx.x * kAheadBytes; at < ahead.bytes_per_block; at += kThreads * kAheadBytes)
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(mine + at), "n"(kAheadBytes) : "memory");
+#endif
+}
 
 // Rows of W that tile `t` of a block multiplies: for gated products 8 rows of gate and the 8 rows of up beside them.
 template <StreamEpilogue kEpilogue>
@@ -64,7 +86,7 @@ __device__ __forceinline__ int weight_row(int first_feature, int t, int row_in_t
 }
 
 template <class T, class Out, StreamEpilogue kEpilogue, int kRowTiles, int kTokenTiles, int kUnroll>
-__global__ void __launch_bounds__(kThreads) stream_rows(Pointers<T> p, Sizes s) {
+__global__ void __launch_bounds__(kThreads) stream_rows(Pointers<T> p, Sizes s, Ahead ahead) {
   constexpr bool kGated = kEpilogue != StreamEpilogue::kPlain;
   constexpr int kFeatures = kRowTiles * (kGated ? kTileRows / 2 : kTileRows);  // a block's
   constexpr int kStep = kChunk * kUnroll;                                     // elements of a row a warp takes at once
@@ -129,6 +151,7 @@ __global__ void __launch_bounds__(kThreads) stream_rows(Pointers<T> p, Sizes s) 
     at += kWarps * kStep;
   }
 
+  fetch_ahead(ahead);
   // Every warp holds a part of each sum.
   constexpr int kTokens = kTokenTiles * kTileTokens, kRows = kRowTiles * kTileRows;
   __shared__ float parts[kWarps][kRows][kTokens + 1];
@@ -170,8 +193,18 @@ __global__ void __launch_bounds__(kThreads) stream_rows(Pointers<T> p, Sizes s) 
   }
 }
 
+// What the L2 takes without losing what it needs meanwhile, by the blocks that run last: about two per multiprocessor.
+Ahead share_ahead(const WeightTrail::Weights& next, unsigned blocks) {
+  static const size_t kMostBytes = (getenv("FK_AHEAD_MB") ? (size_t)atoi(getenv("FK_AHEAD_MB")) : 24) << 20;
+  constexpr unsigned kLastBlocks = 256;
+  const unsigned sharing = std::min(blocks, kLastBlocks);
+  const size_t bytes = std::min(next.size_bytes, kMostBytes) / sharing / kAheadBytes * kAheadBytes;
+  return {static_cast<const char*>(next.data), static_cast<uint32_t>(bytes), blocks - sharing};
+}
+
 template <class T, class Out, StreamEpilogue kEpilogue, int kRowTiles, int kTokenTiles, int kUnroll>
-void launch_rows(const MatmulProblem& problem, const MatmulOperands& operands, void* stream) {
+void launch_rows(const MatmulProblem& problem, const MatmulOperands& operands, const WeightTrail::Weights& next,
+                 void* stream) {
   constexpr bool kGated = kEpilogue != StreamEpilogue::kPlain;
   constexpr int kFeatures = kRowTiles * (kGated ? kTileRows / 2 : kTileRows);
   const int64_t features = kGated ? problem.out_features / 2 : problem.out_features;
@@ -179,31 +212,31 @@ void launch_rows(const MatmulProblem& problem, const MatmulOperands& operands, v
                        problem.bias ? static_cast<const T*>(operands.bias) : nullptr, operands.out};
   Sizes sizes{static_cast<int>(problem.rows), static_cast<int>(features), static_cast<int>(problem.in_features),
               problem.x_stride, problem.out_stride};
-  launch("stream_rows", stream_rows<T, Out, kEpilogue, kRowTiles, kTokenTiles, kUnroll>, blocks_for(features, kFeatures),
-         kThreads, 0, stream, pointers, sizes);
+  const unsigned blocks = blocks_for(features, kFeatures);
+  launch("stream_rows", stream_rows<T, Out, kEpilogue, kRowTiles, kTokenTiles, kUnroll>, blocks, kThreads, 0, stream,
+         pointers, sizes, share_ahead(next, blocks));
 }
 
-// More tokens make the tokens' own traffic worth sharing between more rows of W.
 template <class T, class Out, StreamEpilogue kEpilogue>
-void launch_for_tokens(const MatmulProblem& problem, const MatmulOperands& operands, void* stream) {
-  if (problem.rows <= 4)
-    launch_rows<T, Out, kEpilogue, 1, 1, 4>(problem, operands, stream);
-  else if (problem.rows <= 8)
-    launch_rows<T, Out, kEpilogue, 2, 1, 2>(problem, operands, stream);
+void launch_for_tokens(const MatmulProblem& problem, const MatmulOperands& operands, const WeightTrail::Weights& next,
+                       void* stream) {
+  if (problem.rows <= kTileTokens)
+    launch_rows<T, Out, kEpilogue, 1, 1, 2>(problem, operands, next, stream);
   else
-    launch_rows<T, Out, kEpilogue, 2, 2, 2>(problem, operands, stream);
+    launch_rows<T, Out, kEpilogue, 1, 2, 2>(problem, operands, next, stream);
 }
 
 template <class T>
-void launch_typed(const MatmulProblem& problem, const MatmulOperands& operands, StreamEpilogue epilogue, void* stream) {
+void launch_typed(const MatmulProblem& problem, const MatmulOperands& operands, StreamEpilogue epilogue,
+                  const WeightTrail::Weights& next, void* stream) {
   if (epilogue == StreamEpilogue::kSiluAndMul)
-    launch_for_tokens<T, T, StreamEpilogue::kSiluAndMul>(problem, operands, stream);
+    launch_for_tokens<T, T, StreamEpilogue::kSiluAndMul>(problem, operands, next, stream);
   else if (epilogue == StreamEpilogue::kGeluTanhAndMul)
-    launch_for_tokens<T, T, StreamEpilogue::kGeluTanhAndMul>(problem, operands, stream);
+    launch_for_tokens<T, T, StreamEpilogue::kGeluTanhAndMul>(problem, operands, next, stream);
   else if (problem.out_dtype == DType::kF32)
-    launch_for_tokens<T, float, StreamEpilogue::kPlain>(problem, operands, stream);
+    launch_for_tokens<T, float, StreamEpilogue::kPlain>(problem, operands, next, stream);
   else
-    launch_for_tokens<T, T, StreamEpilogue::kPlain>(problem, operands, stream);
+    launch_for_tokens<T, T, StreamEpilogue::kPlain>(problem, operands, next, stream);
 }
 
 }  // namespace
@@ -219,13 +252,17 @@ std::string_view stream_weights_refusal(const MatmulProblem& p, const MatmulOper
   return {};
 }
 
-void stream_weights(const MatmulProblem& problem, const MatmulOperands& operands, StreamEpilogue epilogue, void* stream) {
+void stream_weights(Context& ctx, const MatmulProblem& problem, const MatmulOperands& operands, StreamEpilogue epilogue) {
   FK_CHECK(problem.rows <= kMostStreamedRows && (epilogue == StreamEpilogue::kPlain || problem.out_features % 2 == 0));
   if (problem.rows == 0) return;
+  WeightTrail::Weights next;
+  if (ctx.trail != nullptr)
+    next = ctx.trail->pass({operands.weight, static_cast<size_t>(problem.out_features * problem.in_features) *
+                                                 dtype_size(problem.dtype)});
   if (problem.dtype == DType::kBF16)
-    launch_typed<__nv_bfloat16>(problem, operands, epilogue, stream);
+    launch_typed<__nv_bfloat16>(problem, operands, epilogue, next, ctx.stream);
   else
-    launch_typed<__half>(problem, operands, epilogue, stream);
+    launch_typed<__half>(problem, operands, epilogue, next, ctx.stream);
 }
 
 }  // namespace fk::cuda

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "backend/cuda/matmul/problem.h"
+#include "ops/forward_context.h"
 
 namespace fk::cuda {
 
@@ -17,6 +18,7 @@ enum class StreamEpilogue : uint8_t { kPlain, kSiluAndMul, kGeluTanhAndMul };
 std::string_view stream_weights_refusal(const MatmulProblem& problem, const MatmulOperands& operands,
                                         StreamEpilogue epilogue);
 
-void stream_weights(const MatmulProblem& problem, const MatmulOperands& operands, StreamEpilogue epilogue, void* stream);
+// Has the beginning of the weights that follow on the context's trail brought into the L2 while this product ends.
+void stream_weights(Context& ctx, const MatmulProblem& problem, const MatmulOperands& operands, StreamEpilogue epilogue);
 
 }  // namespace fk::cuda

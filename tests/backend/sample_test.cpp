@@ -1,10 +1,13 @@
-// Sampling at and beyond the ends of its parameters' ranges, on logits the conformance test does not draw.
+// Sampling at and beyond the ends of its parameters' ranges, on logits the conformance test does not draw, and how
+// often tokens come; by every backend's implementations.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <set>
 
+#include "core/device_runtime.h"
 #include "core/memory.h"
 #include "core/rng.h"
 #include "ops/registry.h"
@@ -22,15 +25,24 @@ struct Settings {
   float min_p = 0;
 };
 
+struct Sampling {
+  const ImplementationInfo* implementation;
+  Device device;
+};
+void PrintTo(const Sampling& s, std::ostream* os) { *os << s.implementation->name; }
+
 // Every row has the same logits and settings and a seed of its own.
-class SampleCpu : public testing::Test {
+class SampledRows : public testing::TestWithParam<Sampling> {
  protected:
   void SetUp() override {
+    if (std::string why = device_missing(GetParam().device); !why.empty()) GTEST_SKIP() << why;
     BuildOptions only;
     only.only_operator = "sample";
-    only.only_implementation = "cpu.selection";
+    only.only_implementation = GetParam().implementation->name;
+    only.device = GetParam().device;
     tested_ = info_.build(info_.default_init(), only);
     only.only_implementation = "oracle";
+    only.device = kCpu;
     oracle_ = info_.build(info_.default_init(), only);
   }
 
@@ -51,20 +63,38 @@ class SampleCpu : public testing::Test {
       steps.ptr<int64_t>()[r] = r % 3;
     }
     ThreadPool pool(2);
-    Arena arena;
-    Context ctx{.pool = pool, .arena = arena, .attention = nullptr, .kv_cache = {}};
     std::vector<OptView> args{x.view(),     temperature.view(), top_k.view(), top_p.view(),
                               min_p.view(), seeds.view(),       steps.view(), out.view()};
-    tested_->call(ctx, args);
+    call_tested(pool, args);
     std::vector<OptView> reference = args;
     reference.back() = expected.view();
     if (judge) {
+      Arena arena;
+      Context ctx{.pool = pool, .arena = arena};
       oracle_->call(ctx, reference);
       EXPECT_EQ(info_.judge(info_.default_init(), args, reference), "");
     }
     std::vector<int64_t> tokens(out.ptr<int64_t>(), out.ptr<int64_t>() + rows);
     for (int64_t token : tokens) EXPECT_TRUE(token >= 0 && token < V) << token;
     return tokens;
+  }
+
+  // Arguments live on the CPU; they go to the device and the tokens come back.
+  void call_tested(ThreadPool& pool, const std::vector<OptView>& args) {
+    Device device = GetParam().device;
+    Arena arena(device);
+    Context ctx{.pool = pool, .arena = arena};
+    if (device == kCpu) return tested_->call(ctx, args);
+    ctx.stream = device_runtime(device).stream();
+    std::vector<Tensor> there;
+    std::vector<OptView> views;
+    for (const OptView& v : args) {
+      there.emplace_back(v->spec(), device);
+      copy_between(*v, there.back());
+      views.push_back(there.back().view());
+    }
+    tested_->call(ctx, views);
+    copy_between(*views.back(), *args.back());
   }
 
   static std::set<int64_t> distinct(const std::vector<int64_t>& tokens) { return {tokens.begin(), tokens.end()}; }
@@ -81,24 +111,24 @@ class SampleCpu : public testing::Test {
   std::unique_ptr<Node> tested_, oracle_;
 };
 
-TEST_F(SampleCpu, TemperatureZeroTakesTheFirstOfTheLargest) {
+TEST_P(SampledRows, TemperatureZeroTakesTheFirstOfTheLargest) {
   std::vector<float> logits = random_logits(3000, 1);
   logits[700] = logits[2900] = 50;
   EXPECT_EQ(distinct(draw(logits, {.temperature = 0}, 5)), std::set<int64_t>{700});
   EXPECT_EQ(distinct(draw({-kInf, -kInf, -4}, {.temperature = 0}, 3)), std::set<int64_t>{2});
 }
 
-TEST_F(SampleCpu, AVerySmallTemperatureTakesTheLargest) {
+TEST_P(SampledRows, AVerySmallTemperatureTakesTheLargest) {
   for (float temperature : {1e-4f, 1e-30f, 1e-40f})
     EXPECT_EQ(distinct(draw({1, 3, 2, 2.9f}, {.temperature = temperature}, 20, false)), std::set<int64_t>{1});
 }
 
-TEST_F(SampleCpu, WithoutFiltersEveryTokenCanBeDrawn) {
+TEST_P(SampledRows, WithoutFiltersEveryTokenCanBeDrawn) {
   EXPECT_EQ(distinct(draw(std::vector<float>(8, 2.5f), {}, 400)).size(), 8u);
   draw(random_logits(40000, 2), {.temperature = 0.8f}, 10);
 }
 
-TEST_F(SampleCpu, FiltersAtTheEndsOfTheirRanges) {
+TEST_P(SampledRows, FiltersAtTheEndsOfTheirRanges) {
   std::vector<float> logits = random_logits(1500, 2);
   auto largest = std::max_element(logits.begin(), logits.end()) - logits.begin();
   EXPECT_EQ(distinct(draw(logits, {.top_k = 1}, 30)), std::set<int64_t>{largest});
@@ -110,7 +140,7 @@ TEST_F(SampleCpu, FiltersAtTheEndsOfTheirRanges) {
   draw(logits, {.top_p = 0.999999f}, 60);
 }
 
-TEST_F(SampleCpu, FiltersTogetherApplyInTheOrderOfTheContract) {
+TEST_P(SampledRows, FiltersTogetherApplyInTheOrderOfTheContract) {
   std::vector<float> logits = random_logits(5000, 3);
   for (float min_p : {0.0f, 0.01f, 0.3f})
     for (int32_t top_k : {0, 3, 40, 2000})
@@ -118,7 +148,7 @@ TEST_F(SampleCpu, FiltersTogetherApplyInTheOrderOfTheContract) {
         draw(logits, {.temperature = 1.3f, .top_k = top_k, .top_p = top_p, .min_p = min_p}, 24);
 }
 
-TEST_F(SampleCpu, OfEqualTokensTheFirstAreKept) {
+TEST_P(SampledRows, OfEqualTokensTheFirstAreKept) {
   std::vector<float> flat(40000, -1.0f);
   std::vector<int64_t> by_k = draw(flat, {.top_k = 5}, 40), by_p = draw(flat, {.top_p = 0.25f}, 40);
   EXPECT_EQ(distinct(by_k), (std::set<int64_t>{0, 1, 2, 3, 4}));
@@ -126,7 +156,7 @@ TEST_F(SampleCpu, OfEqualTokensTheFirstAreKept) {
   EXPECT_GT(*std::max_element(by_p.begin(), by_p.end()), 9000);
 }
 
-TEST_F(SampleCpu, ImpossibleTokensAreNeverDrawn) {
+TEST_P(SampledRows, ImpossibleTokensAreNeverDrawn) {
   std::vector<float> logits(200, -kInf);
   logits[3] = 1;
   logits[198] = 1;
@@ -134,7 +164,7 @@ TEST_F(SampleCpu, ImpossibleTokensAreNeverDrawn) {
   EXPECT_EQ(distinct(draw(logits, {.top_k = 50, .top_p = 0.99f}, 100)), (std::set<int64_t>{3, 198}));
 }
 
-TEST_F(SampleCpu, RowsThatAreNoDistributionStillGiveATokenThatExists) {
+TEST_P(SampledRows, RowsThatAreNoDistributionStillGiveATokenThatExists) {
   for (const std::vector<float>& logits : {std::vector<float>(70, kNaN), std::vector<float>(70, -kInf),
                                            std::vector<float>(70, kInf), std::vector<float>{kNaN, 1, kInf, -kInf, 2}})
     for (const Settings& settings :
@@ -143,6 +173,41 @@ TEST_F(SampleCpu, RowsThatAreNoDistributionStillGiveATokenThatExists) {
           Settings{.top_k = -4, .top_p = -1, .min_p = 7}})
       draw(logits, settings, 4, false);
 }
+
+// More tokens than are searched at once, with and without a tail that no draw reaches.
+TEST_P(SampledRows, LargeVocabularies) {
+  for (double spread : {0.3, 4.0}) {
+    std::vector<float> logits = random_logits(70001, spread);
+    for (const Settings& settings : {Settings{}, Settings{.top_k = 3000}, Settings{.top_p = 0.9f},
+                                     Settings{.temperature = 0.7f, .top_k = 50, .top_p = 0.5f, .min_p = 0.001f}})
+      draw(logits, settings, 2);
+  }
+}
+
+// 20,000 draws from four tokens of 0.1, 0.2, 0.3 and 0.4: each within five standard deviations of its share.
+TEST_P(SampledRows, TokensComeAsOftenAsTheyAreProbable) {
+  constexpr int64_t kDraws = 20000;
+  std::vector<float> logits(300, -kInf);
+  const std::pair<size_t, double> shares[] = {{0, 0.1}, {17, 0.2}, {256, 0.3}, {299, 0.4}};
+  for (auto [token, share] : shares) logits[token] = static_cast<float>(std::log(share));
+  std::vector<int64_t> tokens = draw(logits, {}, kDraws, false);
+  for (auto [token, share] : shares) {
+    auto count = static_cast<double>(std::count(tokens.begin(), tokens.end(), static_cast<int64_t>(token)));
+    EXPECT_NEAR(count, kDraws * share, 5 * std::sqrt(kDraws * share * (1 - share))) << token;
+  }
+}
+
+std::vector<Sampling> implementations() {
+  std::vector<Sampling> list;
+  for (const ImplementationInfo& i : Registry::instance().at("sample").implementations)
+    if (!i.is_oracle) list.push_back({&i, {i.device, 0}});
+  return list;
+}
+INSTANTIATE_TEST_SUITE_P(Backends, SampledRows, testing::ValuesIn(implementations()), [](const auto& p) {
+  std::string name(p.param.implementation->name);
+  std::replace(name.begin(), name.end(), '.', '_');
+  return name;
+});
 
 }  // namespace
 }  // namespace fk
