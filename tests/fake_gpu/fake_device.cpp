@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -15,6 +16,9 @@
 
 namespace fk {
 namespace {
+
+// A GPU so slow that everything is faster than it.
+bool slow() { return getenv("FAKE_GPU_SLOW") != nullptr; }
 
 class Memory final : public SharedDeviceMemory {
  public:
@@ -82,13 +86,14 @@ class Judging final : public DeviceJudging {
   void flush_l2() override {}
   void reset_persisting_l2() override {}
   size_t persisting_l2_bytes() override { return 0; }
-  double read_speed(size_t) override { return 1e13; }
+  double read_speed(size_t) override { return slow() ? 1e3 : 1e13; }
   void mark_for_profiler(bool) override {}
 };
 
 struct Event final : DeviceEvent {
   int64_t at = 0;
   void record() override { at = now_ns(); }
+  void wait() override {}
   double elapsed_ms_since(const DeviceEvent& start) override {
     return static_cast<double>(at - static_cast<const Event&>(start).at) * 1e-6;
   }
@@ -98,7 +103,7 @@ class Runtime final : public DeviceRuntime {
  public:
   Device device() const override { return {DeviceKind::kCuda, 0}; }
   const DeviceFacts& facts() const override { return facts_; }
-  DeviceSpeeds measure() override { return {1e4, 1e4, 1e4, 1e4, 1, 1}; }
+  DeviceSpeeds measure() override { return {slow() ? 1e-6 : 1e4, 1e4, 1e4, 1e4, 1, 1}; }
   size_t free_bytes() override { return size_t{1} << 30; }
   void* allocate(size_t size_bytes) override { return std::malloc(size_bytes); }
   void release(void* address) noexcept override { std::free(address); }

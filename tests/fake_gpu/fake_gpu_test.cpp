@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "bench/kernels/kernel_bench.h"
 #include "bench/kernels/pair_timer.h"
 #include "candidate/compile.h"
 #include "candidate/runner/device_walls.h"
@@ -161,6 +162,24 @@ TEST_F(FakeGpu, ChecksTimedCalls) {
                               compile(std::string(kRight) + "x.ptr<float>()[0] = 1;"), timing, [](double) {});
   ASSERT_TRUE(r.failure);
   EXPECT_EQ(verdict_name(r.failure->verdict), "INPUT_MUTATED") << r.failure->sentence;
+}
+
+TEST_F(FakeGpu, RunsAScenarioAndRefusesImpossibleTimes) {
+  Scenario scenario{.op = "rms_norm", .name = "a case", .init = init_, .workload = workload_};
+  KernelOptions options;
+  options.timing.pairs = 6;
+  options.timing.launches = 1;
+  options.timing.warmups = 2;
+  ThreadPool pool(1);
+  std::string library = compile(kRight);
+  KernelResult result = KernelBench(pool, kGpu).run(scenario, library, options, [](std::string_view) {});
+  EXPECT_TRUE(result.passed()) << result.sentence;
+  Json json = to_json(result);
+  EXPECT_EQ(json["timing"]["held"], true);
+  setenv("FAKE_GPU_SLOW", "1", 1);
+  result = KernelBench(pool, kGpu).run(scenario, library, options, [](std::string_view) {});
+  unsetenv("FAKE_GPU_SLOW");
+  EXPECT_EQ(verdict_name(result.verdict), "IMPOSSIBLE_TIME") << result.sentence;
 }
 
 // What the runner is shown before the stream gets to a call is not the data of the call.

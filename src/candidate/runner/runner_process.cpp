@@ -112,12 +112,18 @@ void RunnerProcess::start(const RunnerOptions&) {
               language = "LANG=C.UTF-8";
   std::string tmp = "TMPDIR=" + private_tmp_;
   char* argv[] = {name.data(), nullptr};
-  char* env[] = {search.data(), language.data(), tmp.data(), nullptr};
+  std::vector<std::string> more;
+  if (options_.device != kCpu)  // the same GPU by the same number, and the driver's library where this process found it
+    for (const char* variable : {"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "LD_LIBRARY_PATH"})
+      if (const char* value = getenv(variable)) more.push_back(fmt::format("{}={}", variable, value));
+  std::vector<char*> env = {search.data(), language.data(), tmp.data()};
+  for (std::string& entry : more) env.push_back(entry.data());
+  env.push_back(nullptr);
   // A process group of its own: Ctrl-C on the terminal is for the judge to handle.
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  int error = posix_spawn(&pid_, path.c_str(), &files, &attributes, argv, env);
+  int error = posix_spawn(&pid_, path.c_str(), &files, &attributes, argv, env.data());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&files);
   close(channel[1]);
