@@ -11,7 +11,8 @@
 //   FK_CANDIDATE(RMSNorm)
 //
 // fk::RMSNorm and its siblings stand in fastkernels/operators.h, which fastkernels writes from its own contracts. Of
-// the standard library only <new> is included here: the others cost more compile time than most kernels.
+// the standard library only <new> is included here: the others cost more compile time than most kernels. The same header
+// serves g++ (.cpp, on the CPU) and nvcc (.cu, on the GPU), where the element types work on both sides.
 #pragma once
 
 #include <new>
@@ -19,6 +20,15 @@
 #include <fastkernels/kernel_abi.h>
 
 extern "C" int snprintf(char*, size_t, const char*, ...) noexcept;
+
+#ifdef __CUDACC__
+#define FK_HOST_DEVICE __host__ __device__
+#include <cuda_runtime_api.h>  // nvcc has included it already
+struct __half;
+struct __nv_bfloat16;
+#else
+#define FK_HOST_DEVICE
+#endif
 
 namespace fk {
 
@@ -30,22 +40,38 @@ struct bf16 {
   uint16_t bits;
 
   bf16() = default;
-  bf16(float x) : bits(rounded(x)) {}
-  bf16& operator=(float x) {
+  FK_HOST_DEVICE bf16(float x) : bits(rounded(x)) {}
+  FK_HOST_DEVICE bf16& operator=(float x) {
     bits = rounded(x);
     return *this;
   }
-  operator float() const { return __builtin_bit_cast(float, static_cast<uint32_t>(bits) << 16); }
+  FK_HOST_DEVICE operator float() const { return __builtin_bit_cast(float, static_cast<uint32_t>(bits) << 16); }
 
  private:
-  static uint16_t rounded(float x) {
+  FK_HOST_DEVICE static uint16_t rounded(float x) {
     uint32_t u = __builtin_bit_cast(uint32_t, x);
     uint32_t up = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
     return static_cast<uint16_t>(x != x ? (u >> 16) | 0x40 : up);
   }
 };
 
+#ifdef __CUDACC__
+// IEEE half precision. Converted on the GPU only; cuda_fp16.h has more, and View::ptr<__half>() works too.
+struct f16 {
+  uint16_t bits;
+
+  f16() = default;
+  __device__ f16(float x) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x)); }
+  __device__ f16& operator=(float x) { return *this = f16(x); }
+  __device__ operator float() const {
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
+    return x;
+  }
+};
+#else
 using f16 = _Float16;
+#endif
 
 template <class T>
 inline constexpr int kDTypeOf = -1;
@@ -67,6 +93,12 @@ template <>
 inline constexpr int kDTypeOf<int64_t> = 9;
 template <>
 inline constexpr int kDTypeOf<bool> = 10;
+#ifdef __CUDACC__
+template <>
+inline constexpr int kDTypeOf<__half> = 2;
+template <>
+inline constexpr int kDTypeOf<__nv_bfloat16> = 3;
+#endif
 
 // What a candidate throws to say in a sentence what is wrong; anything else thrown is reported without its words.
 struct Error {
@@ -80,7 +112,9 @@ struct Error {
   }
 };
 
-// A strided window on memory the host owns.
+enum class Device : int32_t { kCpu, kCuda };
+
+// A strided window on memory the host owns. On CUDA data() and what follows from it are for kernels to read.
 class View {
  public:
   View() = default;
@@ -88,6 +122,7 @@ class View {
 
   void* data() const { return v_.data; }
   DType dtype() const { return static_cast<DType>(v_.dtype); }
+  Device device() const { return static_cast<Device>(v_.device); }
   int rank() const { return v_.rank; }
   int64_t size(int dim) const { return v_.shape[dim < 0 ? dim + v_.rank : dim]; }
   int64_t stride(int dim) const { return v_.stride[dim < 0 ? dim + v_.rank : dim]; }  // in elements
@@ -151,6 +186,11 @@ class Context {
   explicit Context(const fk_context& c) : c_(c) {}
 
   int threads() const { return c_.threads; }
+  Device device() const { return static_cast<Device>(c_.device); }
+#ifdef __CUDACC__
+  // Everything forward does on the GPU goes here, or waits for it and is waited for by it.
+  cudaStream_t stream() const { return static_cast<cudaStream_t>(c_.stream); }
+#endif
   // body(begin, end) over 0 .. n-1, in chunks of `grain`, on the host's threads. What a body throws arrives here.
   template <class Body>
   void parallel_for(int64_t n, int64_t grain, const Body& body) {
@@ -174,7 +214,8 @@ class Context {
         &loop);
     if (loop.failures != 0) throw loop.error;
   }
-  // 64-byte aligned, until forward returns. Not inside parallel_for: take it before, a part for each thread.
+  // 64-byte aligned, of the device the call runs on, until forward returns (on CUDA: until what it queued is done). Not
+  // inside parallel_for: take it before, a part for each thread.
   template <class T>
   T* scratch(int64_t elements) {
     void* memory = c_.scratch(c_.host, static_cast<size_t>(elements) * sizeof(T));
@@ -245,9 +286,25 @@ void with_float(DType dtype, const Body& body) {
     body(bf16{});
   else if (dtype == DType::kF32)
     body(float{});
+#ifdef __CUDACC__
+  else if (dtype == DType::kF16)
+    body(f16{});
+  else
+    throw Error("it computes in bf16, f16 and f32 only, not in dtype %d", static_cast<int>(dtype));
+#else
   else
     throw Error("it computes in bf16 and f32 only, not in dtype %d", static_cast<int>(dtype));
+#endif
 }
+
+#ifdef __CUDACC__
+// Throws with CUDA's words where a call failed: fk::check(cudaMalloc(&p, n), "the workspace").
+inline void check(cudaError_t status, const char* what) {
+  if (status != cudaSuccess) throw Error("%s failed: %s", what, cudaGetErrorString(status));
+}
+// After a launch, which itself returns nothing: fk::launched("rms_norm").
+inline void launched(const char* kernel) { check(cudaGetLastError(), kernel); }
+#endif
 
 // What all operators have in common.
 class Operator {

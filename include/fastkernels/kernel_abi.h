@@ -8,12 +8,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FK_ABI_VERSION 1
+#define FK_ABI_VERSION 2
 #define FK_ABI_MAX_RANK 5
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+typedef enum { FK_CPU = 0, FK_CUDA = 1 } fk_device;
 
 /* A strided window on memory the host owns; `data` is null where an optional argument is absent. Strides count
  * elements. dtype numbers are those of fk::DType. */
@@ -24,6 +26,7 @@ typedef struct {
   int64_t shape[FK_ABI_MAX_RANK];
   int64_t stride[FK_ABI_MAX_RANK];
   int32_t present;
+  int32_t device; /* fk_device: where `data` can be read */
 } fk_view;
 
 typedef enum { FK_BOOL = 0, FK_INTEGER = 1, FK_REAL = 2, FK_TEXT = 3, FK_INTEGERS = 4, FK_FIELDS = 5 } fk_field_kind;
@@ -62,8 +65,12 @@ typedef struct {
   /* Runs body(user, begin, end) over 0 .. n-1 in chunks of `grain` on the host's threads; returns when all are done. */
   void (*parallel_for)(void* host, int64_t n, int64_t grain, void (*body)(void* user, int64_t begin, int64_t end),
                        void* user);
-  /* 64-byte aligned memory that lives until forward returns; null inside parallel_for and where there is none left. */
+  /* 64-byte aligned memory of the device that lives until forward returns, and on CUDA until the work queued on the
+   * stream is done; null inside parallel_for and where there is none left. */
   void* (*scratch)(void* host, size_t bytes);
+  /* Where the call runs. On CUDA everything goes to `stream` (a cudaStream_t), in order; on the CPU it is null. */
+  int32_t device;
+  void* stream;
   /* Batch and cache, for operators of level 2 and above; null and empty where the call has none. */
   const fk_attention_metadata* attention;
   const fk_view* kv_cache; /* key, value, key, value, ... by layer */

@@ -92,6 +92,8 @@ class BridgedOperator final : public ForeignOperator {
                        .threads = ctx.pool.threads(),
                        .parallel_for = &host_parallel_for,
                        .scratch = &host_scratch,
+                       .device = ctx.stream == nullptr ? FK_CPU : FK_CUDA,
+                       .stream = ctx.stream,
                        .attention = nullptr,
                        .kv_cache = nullptr,
                        .num_layers = 0};
@@ -166,6 +168,7 @@ fk_view to_abi(const View& view) {
   v.dtype = static_cast<int32_t>(view.dtype());
   v.rank = view.rank();
   v.present = 1;
+  v.device = view.device().kind == DeviceKind::kCpu ? FK_CPU : FK_CUDA;
   for (int i = 0; i < view.rank(); ++i) {
     v.shape[i] = view.size(i);
     v.stride[i] = view.stride(i);

@@ -11,6 +11,7 @@
 #include "candidate/compile_cache.h"
 #include "candidate/compile_errors.h"
 #include "candidate/operators_header.h"
+#include "candidate/toolchain.h"
 #include "measure/child_output.h"
 #include "measure/small_file.h"
 #include "measure/timer.h"
@@ -24,32 +25,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// As the baselines are compiled (cmake/compiler.cmake), but for this very CPU.
-constexpr std::string_view kFlags[] = {
-    "-std=c++20",         "-O3",   "-march=native", "-ffp-contract=fast", "-fopenmp-simd", "-fno-math-errno",
-    "-fno-trapping-math", "-fPIC", "-shared",       "-fvisibility=hidden"};
-// Errors at build time rather than at load, in words that can be searched.
-constexpr std::string_view kStrictness[] = {"-fmax-errors=20", "-fdiagnostics-color=never", "-Wl,-z,defs",
-                                            "-Wl,--require-defined=fk_candidate_entry"};
-
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
-}
-
-// What -march=native means here.
-std::string cpu_identity() {
-  std::string identity;
-  std::string all = small_file("/proc/cpuinfo").value_or("");
-  std::string_view rest(all);
-  rest = rest.substr(0, rest.find("\n\n"));  // the first core stands for all
-  while (!rest.empty()) {
-    std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-    for (std::string_view key : {"vendor_id", "cpu family", "model", "flags", "Features", "CPU "})
-      if (line.starts_with(key)) identity += std::string(line) + "\n";
-  }
-  return identity;
 }
 
 // Which program a word of the compiler's command is: another version has another size or date.
@@ -63,14 +41,14 @@ std::string program_identity(const std::string& word) {
 }
 
 std::string key_of(const std::string& source, const std::string& text, const std::string& headers,
-                   const std::vector<std::string>& compiler, const CompileResult& result,
-                   const CompileOptions& options) {
+                   const Toolchain& chain, const CompileResult& result, const CompileOptions& options) {
   Fingerprint key;
-  key.add(source).add(text).add(headers).add(fmt::format("{}", FK_ABI_VERSION)).add(cpu_identity());
-  for (const std::string& word : compiler) key.add(program_identity(word));
+  key.add(source).add(text).add(headers).add(fmt::format("{}", FK_ABI_VERSION)).add(chain.target);
+  for (const std::string& word : chain.compiler) key.add(program_identity(word));
   for (const std::string& word : result.command) key.add(word);
   if (!options.cxxflags.empty()) key.add(fs::current_path().string());  // they may name files relative to it
-  for (const char* name : {"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH"})
+  for (const char* name : {"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH",
+                           "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN"})
     key.add(environment(name));
   return key.hex();
 }
@@ -99,13 +77,6 @@ Failure cache_failure(const std::string& folder) {
 }
 
 }  // namespace
-
-std::vector<std::string> find_compiler() {
-  if (std::vector<std::string> words = split_flags(environment("CXX")); !words.empty()) return words;
-  for (const char* name : {"g++", "clang++"})
-    if (find_program(name)) return {name};
-  return {};
-}
 
 std::string default_cache_folder() {
   if (std::string home = environment("FASTKERNELS_HOME"); !home.empty()) return home + "/cache";
@@ -150,12 +121,11 @@ CompileResult compile_candidate(const CandidateFile& file, const CompileOptions&
   };
   std::optional<std::string> text = file_text(file.path);
   if (!text) return fail({Verdict::kBuildError, fmt::format("{} cannot be read.", file.path)});
-  std::vector<std::string> compiler = options.compiler.empty() ? find_compiler() : split_flags(options.compiler);
-  if (compiler.empty())
-    return fail({Verdict::kBuildError, "There is no C++ compiler; install g++, or set CXX to a C++20 compiler."});
+  Toolchain chain = toolchain_for(file.device(), options);
+  if (chain.missing) return fail(*chain.missing);
 
-  result.command = compiler;
-  result.command.insert(result.command.end(), std::begin(kFlags), std::end(kFlags));
+  result.command = chain.compiler;
+  result.command.insert(result.command.end(), chain.flags.begin(), chain.flags.end());
   result.command.push_back(fmt::format("-DFK_CANDIDATE_OF={}", file.op->name));
   result.command.insert(result.command.end(), options.cxxflags.begin(), options.cxxflags.end());
 
@@ -164,7 +134,7 @@ CompileResult compile_candidate(const CandidateFile& file, const CompileOptions&
   CompileCache cache(root + "/candidates");
   std::string operators = operators_header();
   std::string headers = fmt::format("{}{}{}", kKernelAbiHeader, kCandidateHeader, operators);
-  std::string key = key_of(source, *text, headers, compiler, result, options);
+  std::string key = key_of(source, *text, headers, chain, result, options);
   if (std::optional<HeldBuild> known = cache.find(key)) {
     result.so_path = known->path;
     result.lock = known->lock;
@@ -179,7 +149,7 @@ CompileResult compile_candidate(const CandidateFile& file, const CompileOptions&
   if (include.empty()) return fail(cache_failure(root));
   std::string built = temporary_name(cache.folder() + "/" + key), rule = built + ".d";
   std::vector<std::string> command = result.command;
-  command.insert(command.end(), std::begin(kStrictness), std::end(kStrictness));
+  command.insert(command.end(), chain.checks.begin(), chain.checks.end());
   for (const std::string& word : {std::string("-I"), include, std::string("-MD"), std::string("-MF"), rule,
                                   std::string("-MT"), std::string("built"), std::string("-o"), built, source})
     command.push_back(word);

@@ -1,5 +1,6 @@
 // Compiles a candidate's source file into a shared object, once: the result is kept in a cache folder, keyed by
-// everything that can change it. The folder holds no more than CacheLimits says (compile_cache.h).
+// everything that can change it. The folder holds no more than CacheLimits says (compile_cache.h). A .cpp goes to the C++
+// compiler, a .cu to nvcc for the GPU that is present.
 #pragma once
 
 #include <memory>
@@ -14,9 +15,11 @@ namespace fk {
 
 struct CompileOptions {
   std::vector<std::string> cxxflags = {};  // after our own, so that they win
-  std::string compiler = {};               // empty: find_compiler()
+  std::string compiler = {};               // empty: find_compiler(), or find_nvcc() for a .cu
   std::string cache_folder = {};           // empty: default_cache_folder()
   int limit_ms = 60'000;                   // a compiler that takes longer is killed
+  std::string cuda_arch = {};              // "90a"; empty: $FASTKERNELS_CUDA_ARCH, or that of the first GPU
+  bool allow_libraries = false;            // a .cu is linked with cuBLAS and cuBLASLt
 };
 
 struct CompileResult {

@@ -34,11 +34,31 @@ struct FirstError {
   int errors = 0;
 };
 
+// nvcc's front end writes "rms_norm.cu(12)" where everybody else writes "rms_norm.cu:12".
+std::string usual_place(std::string place) {
+  size_t open = place.rfind('(');
+  if (open == std::string::npos || !place.ends_with(')')) return place;
+  std::string line = place.substr(open + 1, place.size() - open - 2);
+  if (line.empty() || line.find_first_not_of("0123456789") != std::string::npos) return place;
+  return place.substr(0, open) + ":" + line;
+}
+
 std::optional<FirstError> first_error(const std::vector<std::string>& lines) {
   std::optional<FirstError> first;
   for (const std::string& line : lines) {
     // By hand: std::regex recurses per character, and lines may be gigantic.
     size_t at = line.find("error: ");
+    // The assembler of device code knows no place in the source: "ptxas error   : ...", "ptxas fatal   : ...".
+    if (line.starts_with("ptxas ") || line.starts_with("nvlink ")) {
+      size_t colon = line.find(" : ");
+      bool fault = line.find(" error ") != std::string::npos || line.find(" fatal ") != std::string::npos;
+      if (!fault || colon == std::string::npos) continue;
+      if (first)
+        ++first->errors;
+      else
+        first = FirstError{"", line.substr(colon + 3), 1};
+      continue;
+    }
     if (at == std::string::npos) continue;
     if (first) {
       ++first->errors;
@@ -46,7 +66,7 @@ std::optional<FirstError> first_error(const std::vector<std::string>& lines) {
     }
     size_t start = line.starts_with("error: ") ? 0 : line.rfind(": ", at == 0 ? 0 : at - 1);
     std::string place = start == std::string::npos || start == 0 ? "" : line.substr(0, start);
-    first = FirstError{std::move(place), line.substr(at + 7), 1};
+    first = FirstError{usual_place(std::move(place)), line.substr(at + 7), 1};
   }
   return first;
 }
@@ -57,11 +77,12 @@ bool contains_any(const std::string& text, std::initializer_list<std::string_vie
   return false;
 }
 
-// What GCC and Clang say when a class is not a candidate's class.
+// What GCC, Clang and nvcc's front end say when a class is not a candidate's class.
 bool is_wrong_class(const std::string& message, const OperatorInfo& op) {
   return contains_any(message, {"marked 'override'", "abstract class type", "conflicting return type",
                                 "has a different return type", "expected class-name", "expected class name",
-                                "no class named", "fastkernels:", "Contract'"}) ||
+                                "no class named", "fastkernels:", "Contract'", "declared with \"override\"",
+                                "has no member class", "return type is not identical", "class or namespace name"}) ||
          contains_any(message, {fmt::format("no matching function for call to '{0}::{0}(", op.class_name),
                                 fmt::format("no matching constructor for initialization of '{}'", op.class_name)});
 }
@@ -79,7 +100,12 @@ std::optional<std::string> linker_error(const std::vector<std::string>& lines, c
         contains_any(line, {"not defined", "undefined symbol", "required symbol"}))
       return fmt::format("{} has no FK_CANDIDATE({}); add it as the last line.", file.path, file.op->class_name);
     for (std::string_view words : {"undefined reference to ", "undefined symbol: "}) {
-      if (size_t at = line.find(words); at != std::string::npos)
+      size_t at = line.find(words);
+      if (at == std::string::npos) continue;
+      if (std::string symbol = symbol_in(line, at + words.size()); symbol.starts_with("cublas"))
+        return fmt::format("{} uses {}, a function of NVIDIA's libraries; --allow-libraries links them.", file.path,
+                           symbol);
+      else
         return fmt::format("{} uses {}, which is declared but defined nowhere.", file.path,
                            shortened(symbol_in(line, at + words.size())));
     }
@@ -92,7 +118,9 @@ std::optional<std::string> linker_error(const std::vector<std::string>& lines, c
 Failure explain_failure(const CompilerRun& run, const CandidateFile& file, int limit_ms) {
   auto build_error = [](std::string sentence) { return Failure{Verdict::kBuildError, std::move(sentence)}; };
   if (!run.started)
-    return build_error("The compiler could not be started; install g++, or set CXX to a C++20 compiler.");
+    return build_error(file.device() == DeviceKind::kCpu
+                           ? "The compiler could not be started; install g++, or set CXX to a C++20 compiler."
+                           : "nvcc could not be started; install the CUDA toolkit, or set NVCC to its nvcc.");
   if (run.timed_out)
     return build_error(fmt::format("{} did not compile within {} s.", file.path, (limit_ms + 999) / 1000));
   std::vector<std::string> lines = lines_of(run.log);

@@ -14,6 +14,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+std::string_view device_word(DeviceKind device) { return device == DeviceKind::kCpu ? "cpu" : "cuda"; }
+std::string_view stub_flag(DeviceKind device) { return device == DeviceKind::kCpu ? "" : " --device cuda"; }
+
 std::string level_folder(const std::string& folder, int level) { return fmt::format("{}/L{}", folder, level); }
 
 CandidateFile checked(const fs::path& path, int level) {
@@ -28,9 +31,6 @@ CandidateFile checked(const fs::path& path, int level) {
   if (op->level != level)
     throw Error("{} is in the folder of level {}, but {} is an operator of level {}; move it to L{}.", path.string(),
                 level, name, op->level, op->level);
-  if (path.extension() == ".cu")
-    throw Error("{} is a CUDA candidate, and this build drives CPUs only; write {}.cpp, or move it out of the folder.",
-                path.string(), name);
   return {op, path.string()};
 }
 
@@ -41,7 +41,9 @@ std::string candidate_folder() {
   return folder != nullptr && *folder != '\0' ? folder : "tasks/candidate";
 }
 
-std::vector<CandidateFile> find_candidates(const std::string& folder) {
+std::string_view candidate_suffix(DeviceKind device) { return device == DeviceKind::kCpu ? ".cpp" : ".cu"; }
+
+std::vector<CandidateFile> find_candidates(const std::string& folder, DeviceKind device) {
   std::vector<CandidateFile> found;
   for (int level = 1; level <= 4; ++level) {
     std::vector<fs::path> sources;
@@ -53,25 +55,28 @@ std::vector<CandidateFile> find_candidates(const std::string& folder) {
       if (source && !path.filename().string().starts_with(".") && !entry.is_directory(error)) sources.push_back(path);
     }
     std::sort(sources.begin(), sources.end());
-    for (const fs::path& path : sources) found.push_back(checked(path, level));
+    for (const fs::path& path : sources)
+      if (CandidateFile file = checked(path, level); file.device() == device) found.push_back(std::move(file));
   }
   return found;
 }
 
-CandidateFile find_candidate(const std::string& folder, const OperatorInfo& op) {
-  fs::path path = fs::path(level_folder(folder, op.level)) / fmt::format("{}.cpp", op.name);
+CandidateFile find_candidate(const std::string& folder, const OperatorInfo& op, DeviceKind device) {
+  fs::path path = fs::path(level_folder(folder, op.level)) / fmt::format("{}{}", op.name, candidate_suffix(device));
   std::error_code error;
   if (fs::exists(path, error)) return {&op, path.string()};
-  path.replace_extension(".cu");
-  if (fs::exists(path, error)) return checked(path, op.level);
-  throw Error(
-      "There is no candidate for {} ({}/L{}/{}.cpp); `fastkernels create-stubs --target {}` writes one to start from.",
-      op.name, folder, op.level, op.name, op.name);
+  DeviceKind other = device == DeviceKind::kCpu ? DeviceKind::kCuda : DeviceKind::kCpu;
+  if (fs::path elsewhere = fs::path(path).replace_extension(candidate_suffix(other)); fs::exists(elsewhere, error))
+    throw Error("{} is a candidate for {}; use --device {}, or write {}: `fastkernels create-stubs{} --target {}`.",
+                elsewhere.string(), device_word(other), device_word(other), path.string(), stub_flag(device), op.name);
+  throw Error("There is no candidate for {} ({}); `fastkernels create-stubs{} --target {}` writes one to start from.",
+              op.name, path.string(), stub_flag(device), op.name);
 }
 
-std::string no_candidates_sentence(const std::string& folder) {
+std::string no_candidates_sentence(const std::string& folder, DeviceKind device) {
   return fmt::format(
-      "There is no candidate under {}; `fastkernels create-stubs --target rms_norm` writes one to start from.", folder);
+      "There is no candidate under {}{}; `fastkernels create-stubs{} --target rms_norm` writes one to start from.",
+      folder, device == DeviceKind::kCpu ? "" : " for CUDA", stub_flag(device));
 }
 
 }  // namespace fk

@@ -1,4 +1,5 @@
-// Where a user's candidates lie: tasks/candidate/L{1..4}/{op}.cpp of the current directory, or the same tree elsewhere.
+// Where a user's candidates lie: tasks/candidate/L{1..4}/{op}.cpp (for the CPU) and .cu (for CUDA) of the current
+// directory, or the same tree elsewhere.
 #pragma once
 
 #include <string>
@@ -12,20 +13,23 @@ namespace fk {
 struct CandidateFile {
   const OperatorInfo* op = nullptr;
   std::string path;
+
+  DeviceKind device() const { return path.ends_with(".cu") ? DeviceKind::kCuda : DeviceKind::kCpu; }
 };
 
 // $FASTKERNELS_CANDIDATE_DIR, or tasks/candidate of the current directory.
 std::string candidate_folder();
 
-// Every candidate of the folder, L1 first, by name within a level; none where the folder does not exist. Throws Error
-// with what to do for a file named after no operator, in the folder of another level, or for a device this build has
-// not.
-std::vector<CandidateFile> find_candidates(const std::string& folder);
+// The candidates of the folder that are written for `device`, L1 first, by name within a level; none where the folder
+// does not exist. Throws Error with what to do for a file named after no operator, or in the folder of another level.
+std::vector<CandidateFile> find_candidates(const std::string& folder, DeviceKind device = DeviceKind::kCpu);
 
-// The candidate of one operator; throws Error that says how to start where there is none.
-CandidateFile find_candidate(const std::string& folder, const OperatorInfo& op);
+// The candidate of one operator for `device`; throws Error that says how to start where there is none.
+CandidateFile find_candidate(const std::string& folder, const OperatorInfo& op, DeviceKind device = DeviceKind::kCpu);
 
-// How to start, for commands that found the folder empty.
-std::string no_candidates_sentence(const std::string& folder);
+// How to start, for commands that found nothing for their device in the folder.
+std::string no_candidates_sentence(const std::string& folder, DeviceKind device = DeviceKind::kCpu);
+
+std::string_view candidate_suffix(DeviceKind device);  // ".cpp" or ".cu"
 
 }  // namespace fk

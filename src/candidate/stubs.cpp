@@ -12,6 +12,7 @@
 #include <span>
 
 #include "candidate/compile_cache.h"
+#include "candidate/folder.h"
 #include "candidate/operators_header.h"
 #include "core/check.h"
 #include "core/error.h"
@@ -97,7 +98,7 @@ std::string commented(std::string_view text) {
   return lines + line + "\n";
 }
 
-std::string comment(const OperatorInfo& op) {
+std::string comment(const OperatorInfo& op, DeviceKind device) {
   OperatorInfo::ErasedCase example = sample_case(op);
   BuildOptions oracle;
   oracle.oracle = true;
@@ -113,8 +114,8 @@ std::string comment(const OperatorInfo& op) {
 
   std::string text = fmt::format(
       "// {} (L{}), naive: correct and slow. Make it fast, then run\n"
-      "//   fastkernels kernels --target {}\n//\n",
-      op.name, op.level, op.name);
+      "//   fastkernels kernels{} --target {}\n//\n",
+      op.name, op.level, device == DeviceKind::kCpu ? "" : " --device cuda", op.name);
   std::string init = fields_text(example.init);
   text += commented(fmt::format("The arguments of one call{}{}:", init.empty() ? "" : ", constructed with ", init));
   auto shape = [](const std::optional<TensorSpec>& s) { return s ? View(nullptr, *s).str() : "absent"; };
@@ -158,23 +159,25 @@ void write_new(const fs::path& path, std::string_view text) {
 
 }  // namespace
 
-std::optional<std::string> stub_text(const OperatorInfo& op) {
-  std::optional<std::string_view> body = body_named(fmt::format("{}.cpp", op.name));
+std::optional<std::string> stub_text(const OperatorInfo& op, DeviceKind device) {
+  std::optional<std::string_view> body = body_named(fmt::format("{}{}", op.name, candidate_suffix(device)));
   if (!body) return std::nullopt;
-  std::string text = comment(op) + with_parts(std::string(*body));
+  std::string text = comment(op, device) + with_parts(std::string(*body));
   replace_all(text, "%signature%", wrapped_signature(op));
   replace_all(text, "%class%", op.class_name);
   return text;
 }
 
-std::vector<WrittenStub> write_stubs(const std::vector<const OperatorInfo*>& ops, const std::string& folder) {
+std::vector<WrittenStub> write_stubs(const std::vector<const OperatorInfo*>& ops, const std::string& folder,
+                                     DeviceKind device) {
   std::vector<WrittenStub> written;
   std::string time = fmt::format("{:%Y-%m-%d_%H%M%S}", fmt::localtime(std::time(nullptr)));
   try {
     for (const OperatorInfo* op : ops) {
-      std::optional<std::string> text = stub_text(*op);
+      std::optional<std::string> text = stub_text(*op, device);
       if (!text) continue;
-      fs::path path = fs::path(folder) / fmt::format("L{}", op->level) / fmt::format("{}.cpp", op->name);
+      fs::path path =
+          fs::path(folder) / fmt::format("L{}", op->level) / fmt::format("{}{}", op->name, candidate_suffix(device));
       WrittenStub stub{.op = op, .path = path.string()};
       fs::create_directories(path.parent_path());
       stub.unchanged = file_text(path.string()) == text;

@@ -1,5 +1,5 @@
 // Stubs: candidates to start from, one per operator, with a body that is correct and slow. The bodies are the files of
-// src/candidate/stubs/, found by the operator's name.
+// src/candidate/stubs/, found by the operator's name and the device: rms_norm.cpp.in, rms_norm.cu.in.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 namespace fk {
 
 // The text of an operator's stub, ready to compile; nothing where there is no body for it.
-std::optional<std::string> stub_text(const OperatorInfo& op);
+std::optional<std::string> stub_text(const OperatorInfo& op, DeviceKind device = DeviceKind::kCpu);
 
 struct WrittenStub {
   const OperatorInfo* op = nullptr;
@@ -21,6 +21,7 @@ struct WrittenStub {
 };
 
 // Writes the stubs of operators that have one under folder/L{level}/. What was there is moved aside, never overwritten.
-std::vector<WrittenStub> write_stubs(const std::vector<const OperatorInfo*>& ops, const std::string& folder);
+std::vector<WrittenStub> write_stubs(const std::vector<const OperatorInfo*>& ops, const std::string& folder,
+                                     DeviceKind device = DeviceKind::kCpu);
 
 }  // namespace fk

@@ -47,7 +47,7 @@ void swap_in(const std::vector<CandidateFile>& files, const CompileOptions& opti
   for (const CandidateFile& file : files) {
     CompileResult built = compile_candidate(file, options);
     if (built.failure) throw Error(built.failure->sentence);
-    Registry::instance().add_foreign(file.op->name, kCandidateName, DeviceKind::kCpu,
+    Registry::instance().add_foreign(file.op->name, kCandidateName, file.device(),
                                      load_candidate(built.so_path, *file.op));
   }
 }

@@ -23,7 +23,7 @@ constexpr std::array<std::string_view, 19> kNames = {"PASSED",
                                                      "BUILD_ERROR",
                                                      "SIGNATURE_MISMATCH",
                                                      "INVALID_TASK",
-    "REFUSED"};
+                                                     "REFUSED"};
 static_assert(kNames.size() == static_cast<size_t>(Verdict::kRefused) + 1);
 }  // namespace
 

@@ -7,15 +7,16 @@ namespace fk {
 void add_candidate_options(CLI::App& app, CandidateOptions& options) {
   app.add_flag("--no-candidate-kernels", options.disabled, "Run the baselines, whatever candidates there are");
   app.add_option("--cxxflags", options.cxxflags, "More flags to compile candidates with")->type_name("FLAGS");
+  app.add_flag("--allow-libraries", options.allow_libraries, "Link CUDA candidates with cuBLAS and cuBLASLt");
 }
 
 void activate_candidates(const CandidateOptions& options, const CommonOptions& common) {
   if (options.disabled) return;
-  std::vector<CandidateFile> files = find_candidates(candidate_folder());
+  std::vector<CandidateFile> files = find_candidates(candidate_folder(), common.device.kind);
   if (files.empty()) return;
   Progress progress(common);
   progress.show("compiling candidates");
-  swap_in(files, {.cxxflags = split_flags(options.cxxflags)});
+  swap_in(files, {.cxxflags = split_flags(options.cxxflags), .allow_libraries = options.allow_libraries});
 }
 
 Json to_json(const std::vector<CandidateUse>& uses) {

@@ -13,6 +13,7 @@ namespace fk {
 struct CandidateOptions {
   bool disabled = false;
   std::string cxxflags;
+  bool allow_libraries = false;
 };
 
 void add_candidate_options(CLI::App& app, CandidateOptions& options);

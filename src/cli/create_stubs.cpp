@@ -37,6 +37,7 @@ class CreateStubs final : public Verb {
   CreateStubs()
       : Verb("create-stubs", "Write candidates to start from: correct, slow, ready to edit",
              {"fastkernels create-stubs --target rms_norm", "fastkernels create-stubs --level 1",
+              "fastkernels create-stubs --device cuda --target rms_norm   # a .cu file",
               "fastkernels create-stubs --architecture llama --level 2 --out /tmp/my-candidates"}) {}
 
   void add_flags(CLI::App& app) override {
@@ -48,14 +49,18 @@ class CreateStubs final : public Verb {
     app.add_option("--out", out_, "Folder to write to; default: where candidates are looked for")->type_name("DIR");
   }
 
+  bool computes() const override { return false; }
+
   void run(const CommonOptions& common) override {
     std::vector<const OperatorInfo*> wanted = selected(), without;
+    DeviceKind device = common.device.kind;
     for (const OperatorInfo* op : wanted)
-      if (!stub_text(*op)) without.push_back(op);
+      if (!stub_text(*op, device)) without.push_back(op);
+    std::string_view kind = device == DeviceKind::kCpu ? "naive body" : "naive CUDA body";
     if (!without.empty() && without.size() == wanted.size())
-      throw Error("There is no naive body for {}, so nothing was written; its parts have stubs (`fastkernels list`).",
+      throw Error("There is no {} for {}, so nothing was written; its parts have stubs (`fastkernels list`).", kind,
                   names_of(without));
-    std::vector<WrittenStub> stubs = write_stubs(wanted, out_.empty() ? candidate_folder() : out_);
+    std::vector<WrittenStub> stubs = write_stubs(wanted, out_.empty() ? candidate_folder() : out_, device);
     if (!common.text()) return table(stubs).print(common);
     for (const WrittenStub& stub : stubs) {
       if (stub.unchanged)
@@ -64,7 +69,7 @@ class CreateStubs final : public Verb {
         print_out(fmt::format("{} written{}\n", stub.path,
                               stub.moved_to.empty() ? "" : "; the file that was there is now " + stub.moved_to));
     }
-    if (!without.empty()) print_out(fmt::format("no naive body exists for {}\n", names_of(without)));
+    if (!without.empty()) print_out(fmt::format("no {} exists for {}\n", kind, names_of(without)));
   }
 
  private:

@@ -16,6 +16,7 @@
 #include "cli/record_options.h"
 #include "cli/table.h"
 #include "cli/verb.h"
+#include "core/device_runtime.h"
 #include "measure/machine_info.h"
 #include "measure/timer.h"
 #include "track/records_json.h"
@@ -59,6 +60,7 @@ class Kernels final : public Verb {
               "fastkernels kernels --target rms_norm", "fastkernels kernels --model llama-3.1 qwen3 --tp 1 2 --json",
               "fastkernels kernels --target silu_and_mul --filter decode --cold --explain",
               "fastkernels kernels --map --model qwen3   # what there is to write candidates for",
+              "fastkernels kernels --device cuda --target rms_norm   # tasks/candidate/L1/rms_norm.cu",
               "fastkernels kernels --self-test --target softmax   # the baseline against itself: PASSED and SAME"}) {}
 
   void add_flags(CLI::App& app) override {
@@ -82,14 +84,16 @@ class Kernels final : public Verb {
            "Pairs of calls that are timed; up to four times as many within two seconds while the interval is wide")
         ->check(CLI::Range(5, 1000000))
         ->capture_default_str();
-    app.add_option("--launches", timing_.launches, "Launches of the processes that the pairs are spread over")
-        ->check(CLI::Range(1, 1000))
-        ->capture_default_str();
+    launches_ = app.add_option("--launches", timing_.launches,
+                               "Launches of the processes that the pairs are spread over (5 unless given on a GPU)")
+                    ->check(CLI::Range(1, 1000))
+                    ->capture_default_str();
     app.add_flag("--cold,!--warm", timing_.cold, "Take every tensor out of the caches before each call");
     app.add_option("--timeout", timeout_s_, "Seconds a scenario may take")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
     app.add_option("--cxxflags", cxxflags_, "More flags for the candidate's compiler; recorded in the result");
+    app.add_flag("--allow-libraries", allow_libraries_, "Link CUDA candidates with cuBLAS and cuBLASLt");
     app.add_option("--output-json", output_, "Result file; bench/results/kernels_<time>.json unless given");
     app.add_flag("--resume", resume_, "Go on with an interrupted run of the same --output-json");
     app.add_flag("--list", list_, "List the scenarios that would run, and run nothing");
@@ -103,6 +107,8 @@ class Kernels final : public Verb {
   void run(const CommonOptions& common) override {
     if (map_) return print_operator_map(select_, common);
     machine_ = machine_info();
+    device_ = common.device;
+    if (device_ != kCpu && launches_->count() == 0) timing_.launches = kLaunchesOnGpu;
     std::vector<KernelTarget> targets = choose_targets();
     if (list_) return print_scenario_list(targets, common);
     KernelOptions options = kernel_options(common);
@@ -114,7 +120,7 @@ class Kernels final : public Verb {
     recorder.start(make_run(targets, common, earlier), resume_);
 
     ThreadPool pool(common.threads);
-    KernelBench bench(pool);
+    KernelBench bench(pool, device_);
     InterruptGuard guard;
     Progress progress(common);
     std::vector<KernelRow> rows;
@@ -167,12 +173,13 @@ class Kernels final : public Verb {
     std::vector<KernelTarget> targets;
     if (!select_.target.empty()) {
       const OperatorInfo& op = Registry::instance().at(select_.target);
-      targets.push_back({&op, self_test_ ? "" : find_candidate(candidate_folder(), op).path});
+      targets.push_back({&op, self_test_ ? "" : find_candidate(candidate_folder(), op, device_.kind).path});
     } else if (self_test_) {
       for (const OperatorInfo* op : Registry::instance().operators()) targets.push_back({op, ""});
     } else {
-      for (const CandidateFile& c : find_candidates(candidate_folder())) targets.push_back({c.op, c.path});
-      if (targets.empty()) throw Error("{}", no_candidates_sentence(candidate_folder()));
+      for (const CandidateFile& c : find_candidates(candidate_folder(), device_.kind))
+        targets.push_back({c.op, c.path});
+      if (targets.empty()) throw Error("{}", no_candidates_sentence(candidate_folder(), device_.kind));
     }
     std::vector<Scenario> all = read_or_generate();
     for (KernelTarget& t : targets)
@@ -229,6 +236,7 @@ class Kernels final : public Verb {
     if (target.source_path.empty()) return;
     CompileOptions options;
     options.cxxflags = split_flags(cxxflags_);
+    options.allow_libraries = allow_libraries_;
     target.source = file_text(target.source_path).value_or("");
     target.compiled = compile_candidate({target.op, target.source_path}, options);
   }
@@ -305,8 +313,7 @@ class Kernels final : public Verb {
     KernelResult result;
     if (target.compiled && target.compiled->failure) {
       result = failed_kernel(scenario, *target.compiled->failure);
-    } else if (std::string too_big = refuse_memory(scenario, plan_memory(scenario), machine_.memory, kCopies);
-               !too_big.empty()) {
+    } else if (std::string too_big = refuse_size(scenario); !too_big.empty()) {
       result = failed_kernel(scenario, {Verdict::kInvalidTask, too_big});
     } else {
       result = bench.run(scenario, target.compiled ? target.compiled->so_path : "", options, show);
@@ -315,9 +322,10 @@ class Kernels final : public Verb {
     row.json["candidate"] = target.identity();
     row.json["explanation"] = explain(result);
     if (!result.passed() && !result.judgement.failures.empty())
-      row.json["repro"] =
-          fmt::format("fastkernels kernels --target {} {} --filter {} --repro {}:{}", scenario.op, where_from(scenario),
-                      scenario.name, result.judgement.seed, result.judgement.failures.front().probe.call);
+      row.json["repro"] = fmt::format("fastkernels kernels{} --target {} {} --filter {} --repro {}:{}",
+                                      device_ == kCpu ? "" : " --device " + device_name(device_), scenario.op,
+                                      where_from(scenario), scenario.name, result.judgement.seed,
+                                      result.judgement.failures.front().probe.call);
     row.json = in_utf8(std::move(row.json));
     return row;
   }
@@ -329,9 +337,23 @@ class Kernels final : public Verb {
   }
 
   Json options_json(const CommonOptions& common) const {
-    return {{"threads", common.threads},    {"num_runs", timing_.pairs}, {"num_warmup", timing_.warmups},
-            {"launches", timing_.launches}, {"cold", timing_.cold},      {"cxxflags", cxxflags_},
+    return {{"threads", common.threads},
+            {"device", device_name(device_)},
+            {"allow_libraries", allow_libraries_},
+            {"num_runs", timing_.pairs},
+            {"num_warmup", timing_.warmups},
+            {"launches", timing_.launches},
+            {"cold", timing_.cold},
+            {"cxxflags", cxxflags_},
             {"self_test", self_test_}};
+  }
+
+  std::string refuse_size(const Scenario& scenario) const {
+    MemoryPlan plan = plan_memory(scenario);
+    std::string too_big = refuse_memory(scenario, plan, machine_.memory, kCopies);
+    if (device_ == kCpu || !too_big.empty()) return too_big;
+    DeviceRuntime& gpu = device_runtime(device_);
+    return refuse_memory(scenario, plan, {gpu.facts().memory_bytes, gpu.free_bytes(), 0}, kCopies);
   }
 
   Json make_document(const std::vector<KernelTarget>& targets, const std::vector<KernelRow>& rows,
@@ -354,16 +376,32 @@ class Kernels final : public Verb {
             {"version", FK_VERSION},
             {"options", options_json(common)},
             {"interrupted", interrupted},
-            {"machine", to_json(machine_)},
+            {"machine", machine_json()},
             {"candidates", candidates},
             {"results", results},
             {"aggregate", aggregate_json(rows)}};
   }
 
+  Json machine_json() const {
+    Json machine = to_json(machine_);
+    if (device_ == kCpu) return machine;
+    const DeviceFacts& gpu = device_runtime(device_).facts();
+    machine["gpu_used"] = {{"name", gpu.name},           {"architecture", gpu.architecture},
+                           {"driver", gpu.driver},       {"library", gpu.library},
+                           {"clock_mhz", gpu.clock_mhz}, {"multiprocessors", gpu.multiprocessors},
+                           {"l2_bytes", gpu.l2_bytes},   {"memory_bytes", gpu.memory_bytes}};
+    return machine;
+  }
+
+  // Starting a process takes a GPU's driver most of a second.
+  static constexpr int kLaunchesOnGpu = 5;
   // Weights once; inputs and outputs for three runners, the judge's own and the oracle's in f64.
   static constexpr double kCopies = 6;
 
   MachineInfo machine_;
+  Device device_ = kCpu;
+  CLI::Option* launches_ = nullptr;
+  bool allow_libraries_ = false;
   ScenarioSelection select_;
   std::vector<std::string> scenario_files_;
   TimingOptions timing_;

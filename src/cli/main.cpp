@@ -83,7 +83,7 @@ int run(int argc, char** argv) {
   std::vector<std::string> extras = app.remaining();
   if (!extras.empty() && parsed.empty() && extras[0].substr(0, 1) != "-") throw unknown_verb(extras[0]);
   if (!extras.empty()) throw UsageError("`{}` was not expected; see `{} --help`", extras[0], spoken_to(app));
-  check_common_options(common);
+  check_common_options(common, !parsed.empty() && verbs.at(parsed.front())->computes());
   if (parsed.empty()) {
     std::fputs(app.help().c_str(), stderr);
     return kBadFlags;

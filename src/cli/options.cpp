@@ -27,10 +27,7 @@ Device parse_device(std::string_view text) {
   if (text.substr(0, 5) == "cuda:") index = parse_whole<int>(text.substr(5));
   if (!index || *index < 0 || *index > 127)
     throw UsageError("--device {} is not a device; use auto, cpu, cuda or cuda:0 to cuda:127", text);
-  Device device{DeviceKind::kCuda, static_cast<int8_t>(*index)};
-  if (std::string why = device_missing(device); !why.empty())
-    throw UsageError("--device {} cannot be used because {}", text, why);
-  return device;
+  return {DeviceKind::kCuda, static_cast<int8_t>(*index)};
 }
 
 void add_common_options(CLI::App& app, CommonOptions& options) {
@@ -64,8 +61,12 @@ void add_common_options(CLI::App& app, CommonOptions& options) {
   app.set_help_flag("--help,-h", "Print this help")->group(kGroup);
 }
 
-void check_common_options(const CommonOptions& options) {
+void check_common_options(const CommonOptions& options, bool computes) {
   if (options.json && options.csv) throw UsageError("--json and --csv exclude each other; give one of them");
+  if (!computes) return;
+  if (std::string why = device_missing(options.device); !why.empty())
+    throw UsageError("--device {} cannot be used: {}{}", device_name(options.device), why,
+                     why.find("--device cpu") == std::string::npos ? ", or use --device cpu" : "");
 }
 
 }  // namespace fk

@@ -27,10 +27,11 @@ struct CommonOptions {
 // it.
 void add_common_options(CLI::App& app, CommonOptions& options);
 
-// Throws UsageError where two flags contradict each other; CLI11 sees one app at a time and cannot.
-void check_common_options(const CommonOptions& options);
+// Throws UsageError where two flags contradict each other (CLI11 sees one app at a time and cannot), and, for verbs
+// that compute, where the device cannot be used.
+void check_common_options(const CommonOptions& options, bool computes);
 
-// "auto", "cpu", "cuda" or "cuda:i". Throws UsageError for anything else and for a device this build cannot drive.
+// "auto", "cpu", "cuda" or "cuda:i". Throws UsageError for anything else; whether the device is there is asked later.
 Device parse_device(std::string_view text);
 
 }  // namespace fk

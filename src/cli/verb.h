@@ -23,6 +23,9 @@ class Verb {
   // Runs after all flags are parsed. Prints through cli/output.h; throws Error (exit 1) or UsageError (exit 2).
   virtual void run(const CommonOptions& common) = 0;
 
+  // Whether --device must be there to run on; false for verbs that only write about it.
+  virtual bool computes() const { return true; }
+
   const std::string& name() const { return name_; }
   const std::string& summary() const { return summary_; }
   const std::vector<std::string>& examples() const { return examples_; }

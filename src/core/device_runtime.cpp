@@ -16,7 +16,9 @@ std::map<DeviceKind, DeviceDriver>& drivers() {
 
 }  // namespace
 
-bool register_device_driver(DeviceKind kind, const DeviceDriver& driver) { return drivers().emplace(kind, driver).second; }
+bool register_device_driver(DeviceKind kind, const DeviceDriver& driver) {
+  return drivers().emplace(kind, driver).second;
+}
 
 int device_count(DeviceKind kind) {
   if (kind == DeviceKind::kCpu) return 1;
@@ -27,7 +29,8 @@ int device_count(DeviceKind kind) {
 std::string device_missing(Device device) {
   if (device.kind == DeviceKind::kCpu) return {};
   auto driver = drivers().find(device.kind);
-  if (driver == drivers().end()) return "this program was built without its backend; build the preset cuda-release";
+  if (driver == drivers().end())
+    return "this program was built without the CUDA backend; build the preset cuda-release";
   return driver->second.unavailable(device.index);
 }
 
@@ -44,6 +47,10 @@ DeviceRuntime& device_runtime(Device device) {
     at = open.emplace(device.index, drivers().at(device.kind).open(device.index)).first;
   }
   return *at->second;
+}
+
+DeviceJudging& DeviceRuntime::judging() {
+  throw Error("Nothing can be judged on device {}: its backend shares no memory.", device_name(device()));
 }
 
 void copy_between(const View& from, const View& to) {

@@ -51,6 +51,8 @@ class DeviceEvent {
   virtual double elapsed_ms_since(const DeviceEvent& start) = 0;  // waits for both
 };
 
+class DeviceJudging;  // core/device_judging.h
+
 class DeviceRuntime {
  public:
   virtual ~DeviceRuntime() = default;
@@ -84,6 +86,9 @@ class DeviceRuntime {
   virtual int64_t recordings() const = 0;  // how many have ended so far
 
   virtual std::unique_ptr<DeviceEvent> make_event() = 0;
+
+  // What a judge asks of the device, on the same stream. Throws Error where a backend has none.
+  virtual DeviceJudging& judging();
 };
 
 // The runtime of a device that is not the CPU. Throws Error that says why there is none and what to do.

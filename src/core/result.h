@@ -22,7 +22,7 @@ Failed failure(fmt::format_string<Args...> format, Args&&... args) {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::move(value)) {}          // NOLINT: a value is a result
+  Result(T value) : state_(std::move(value)) {}         // NOLINT: a value is a result
   Result(Failed failed) : state_(std::move(failed)) {}  // NOLINT: so is a failure
 
   bool ok() const { return std::holds_alternative<T>(state_); }

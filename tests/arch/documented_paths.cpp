@@ -13,7 +13,8 @@ namespace fs = std::filesystem;
 namespace {
 
 // Made by the build or by the user, so named before they exist.
-constexpr std::string_view kMadeLater[] = {"build/", "tasks/candidate/L", "bench/results/", "compile_commands.json"};
+constexpr std::string_view kMadeLater[] = {"build/", "tasks/candidate/L", "bench/results/", "bench/profiles/",
+                                           "compile_commands.json"};
 
 const std::vector<std::string_view> kSourceNames = {".h", ".cpp", ".py", ".cmake", ".sh", ".md"};
 

@@ -102,8 +102,7 @@ TEST(Program, BadFlagsExitWithTwo) {
       {"doctor", "--seed", "0x"},
       {"doctor", "--device", "gpu"},
       {"doctor", "--device", ""},
-      {"doctor", "--device", "cuda"},
-      {"doctor", "--device", "cuda:0"},
+      {"doctor", "--device", "cuda:120"},
       {"doctor", "--device", "cuda:"},
       {"doctor", "--device", "cuda:-1"},
       {"doctor", "--device", "cuda:999"},
@@ -120,8 +119,9 @@ TEST(Program, BadFlagsExitWithTwo) {
 }
 
 TEST(Program, CudaIsRefusedAndTheWayOutNamed) {
-  Outcome outcome = run_program({"doctor", "--device", "cuda:1"});
-  EXPECT_TRUE(contains(outcome.err, "no CUDA backend")) << outcome.err;
+  // No machine has so many, and without the backend none.
+  Outcome outcome = run_program({"doctor", "--device", "cuda:120"});
+  EXPECT_TRUE(contains(outcome.err, "cuda:120 cannot be used")) << outcome.err;
   EXPECT_TRUE(contains(outcome.err, "--device cpu")) << outcome.err;
 }
 
@@ -200,7 +200,9 @@ TEST(Program, ControlCIsQuiet) {
 TEST(Options, Devices) {
   EXPECT_EQ(parse_device("auto"), kCpu);
   EXPECT_EQ(parse_device("cpu"), kCpu);
-  for (const char* bad : {"", "CPU", "cpu:0", "cuda", "cuda:3", "cuda:x", "cuda:1x", "tpu"})
+  EXPECT_EQ(parse_device("cuda"), (Device{DeviceKind::kCuda, 0}));
+  EXPECT_EQ(parse_device("cuda:3"), (Device{DeviceKind::kCuda, 3}));
+  for (const char* bad : {"", "CPU", "cpu:0", "cuda:", "cuda:x", "cuda:1x", "cuda:-1", "cuda:128", "tpu"})
     EXPECT_THROW(parse_device(bad), UsageError) << bad;
 }
 

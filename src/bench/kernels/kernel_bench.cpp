@@ -4,6 +4,7 @@
 
 #include "bench/scenarios/scenario_data.h"
 #include "bench/scenarios/scenario_file.h"
+#include "candidate/runner/device_walls.h"
 #include "candidate/runner/process_subject.h"
 #include "core/error.h"
 #include "measure/timer.h"
@@ -79,6 +80,8 @@ KernelResult KernelBench::run(const Scenario& scenario, const std::string& libra
   runner.op = scenario.op;
   runner.init = scenario.init;
   runner.threads = options.timing.threads;
+  runner.device = device_;
+  runner.walls = usable_walls(device_);
   runner.timeout_ns = static_cast<int64_t>(std::min(options.timeout_s, 60.0) * 1e9);
   {
     ProcessSubject baseline(runner);
@@ -105,6 +108,7 @@ KernelResult KernelBench::run(const Scenario& scenario, const std::string& libra
   TimingOptions timing = options.timing;
   timing.seed = judging.seed;
   timing.inputs = &*inputs;
+  timing.device = device_;
   timing.timeout_ns = runner.timeout_ns;
   timing.budget_s = std::max(1.0, options.timeout_s - watch.elapsed_s());
   result.timing = time_pairs(op, scenario.init, scenario.workload, library, timing,
@@ -148,8 +152,15 @@ std::string explain(const KernelResult& r) {
       fmt::format("  Set-up (prepare) {:.2f} ms; peak memory of the process {:.0f} MiB, the baseline's {:.0f} MiB.\n",
                   static_cast<double>(t->prepare_ns) * 1e-6, static_cast<double>(t->candidate_peak_kib) / 1024,
                   static_cast<double>(t->baseline_peak_kib) / 1024);
+  if (t->clock_mhz > 0)
+    text += fmt::format("  Multiprocessors at {:.0f} MHz; {}.\n", t->clock_mhz,
+                        t->held ? "launches are not in these times"
+                                : "it waits for the GPU inside forward, so its launches are in these times");
   if (r.of_floor() > 0.8)
     text += "  It is near the floor: only moving less data (fusing with a neighbour) can help.\n";
+  else if (t->clock_mhz > 0)
+    text += fmt::format("  `fastkernels profile --device cuda --target {} --scenario {}` says what it waits for.\n",
+                        r.scenario.op, r.scenario.name);
   else if (took < 5e-6)
     text += "  A call of a few microseconds is mostly its overhead: look at waking threads and at set-up per call.\n";
   else if (by_memory)

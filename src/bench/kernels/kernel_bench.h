@@ -42,7 +42,7 @@ struct KernelResult {
 // Holds what is the same for many scenarios: speeds of this machine, and which tasks can tell right from wrong.
 class KernelBench {
  public:
-  explicit KernelBench(ThreadPool& pool) : floors_(pool) {}
+  explicit KernelBench(ThreadPool& pool, Device device = kCpu) : device_(device), floors_(pool, device) {}
 
   // `library`: the candidate's shared object; empty: the baseline plays the candidate.
   KernelResult run(const Scenario& scenario, const std::string& library, const KernelOptions& options,
@@ -52,6 +52,7 @@ class KernelBench {
   std::optional<Failure> check_task_once(const Scenario& scenario, const InputMaker& inputs, Subject& baseline,
                                          uint64_t seed);
 
+  Device device_;
   KernelFloor floors_;
   std::set<std::string> sound_tasks_;  // by operator, constructor arguments, dtype and generators
 };

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "core/device_judging.h"
 #include "measure/probe_kernels.h"
 #include "measure/timer.h"
 
@@ -58,7 +59,33 @@ Floor KernelFloor::floor_again(const Cost& cost, DType dtype, bool cold) {
   return compute(cost, dtype, cold, 10 * kMeasureFor);
 }
 
+Floor KernelFloor::compute_on_device(const Cost& cost, DType dtype, bool cold, bool again) {
+  DeviceRuntime& gpu = device_runtime(device_);
+  if (!device_speeds_ || again) {
+    DeviceSpeeds now = gpu.measure(), before = device_speeds_.value_or(now);
+    now.read_gbps = std::max(now.read_gbps, before.read_gbps);
+    now.bf16_tflops = std::max(now.bf16_tflops, before.bf16_tflops);
+    now.f32_tflops = std::max(now.f32_tflops, before.f32_tflops);
+    device_speeds_ = now;
+  }
+  const DeviceSpeeds& speeds = *device_speeds_;
+  bool half = dtype == DType::kBF16 || dtype == DType::kF16;
+  // In f32 the matrix units still give about a quarter of their speed, by products of three bf16 or tf32 parts.
+  double matrix = (half ? speeds.bf16_tflops : std::max(speeds.f32_tflops, speeds.bf16_tflops / 4)) * 1e12;
+  double vector = (half ? 2 : 1) * speeds.f32_tflops * 1e12;  // two half numbers at once
+  Floor floor;
+  floor.read_bytes_per_s = speeds.read_gbps * 1e9;
+  if (!cold)
+    floor.read_bytes_per_s =
+        std::max(floor.read_bytes_per_s, gpu.judging().read_speed(static_cast<size_t>(cost.bytes)));
+  floor.bytes_s = cost.bytes / floor.read_bytes_per_s;
+  floor.flops_s = std::max(cost.matrix_flops / matrix, cost.vector_flops / vector);
+  floor.seconds = std::max(floor.bytes_s, floor.flops_s);
+  return floor;
+}
+
 Floor KernelFloor::compute(const Cost& cost, DType dtype, bool cold, double seconds) {
+  if (device_ != kCpu) return compute_on_device(cost, dtype, cold, seconds > kMeasureFor);
   Floor floor;
   floor.read_bytes_per_s = read_speed(cold ? kMainMemory : static_cast<size_t>(cost.bytes), seconds);
   floor.bytes_s = cost.bytes / floor.read_bytes_per_s;

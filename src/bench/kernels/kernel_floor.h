@@ -1,12 +1,14 @@
 // KernelFloor: the time below which a call cannot come on this machine, with data where the call finds it.
 //
-// A kernel whose tensors fit a cache may beat main memory, so bytes are priced at the speed this machine reads memory
-// of that size; cold calls, and those larger than every cache, at the speed of main memory.
+// A kernel whose tensors fit a cache may beat main memory, so bytes are priced at the speed this machine (or its GPU)
+// reads memory of that size; cold calls, and those larger than every cache, at the speed of main memory.
 #pragma once
 
 #include <cstddef>
 #include <map>
+#include <optional>
 
+#include "core/device_runtime.h"
 #include "core/dtype.h"
 #include "core/memory.h"
 #include "core/thread_pool.h"
@@ -23,7 +25,7 @@ struct Floor {
 
 class KernelFloor {
  public:
-  explicit KernelFloor(ThreadPool& pool) : pool_(pool) {}
+  explicit KernelFloor(ThreadPool& pool, Device device = kCpu) : pool_(pool), device_(device) {}
 
   // Measures what it has not measured yet; a few hundredths of a second for each new size.
   Floor floor(const Cost& cost, DType dtype, bool cold);
@@ -33,10 +35,13 @@ class KernelFloor {
 
  private:
   Floor compute(const Cost& cost, DType dtype, bool cold, double seconds);
+  Floor compute_on_device(const Cost& cost, DType dtype, bool cold, bool again);
   double read_speed(size_t size_bytes, double seconds);
   double peak(bool matrix_bf16, double seconds);
 
   ThreadPool& pool_;
+  Device device_;
+  std::optional<DeviceSpeeds> device_speeds_;
   std::map<size_t, double> read_speeds_;  // by size, powers of two
   std::map<bool, double> peaks_;
   Buffer memory_;

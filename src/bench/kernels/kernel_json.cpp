@@ -48,6 +48,10 @@ Json timing_json(const TimingResult& t) {
   json["candidate"] = summary(p.candidate);
   json["baseline_wall_ns"] = t.baseline_wall_ns;
   json["candidate_wall_ns"] = t.candidate_wall_ns;
+  if (t.clock_mhz > 0) {
+    json["clock_mhz"] = t.clock_mhz;
+    json["held"] = t.held;
+  }
   return json;
 }
 

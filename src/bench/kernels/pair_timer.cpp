@@ -5,10 +5,13 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <optional>
 
 #include "bench/kernels/fresh_inputs.h"
 #include "bench/kernels/output_check.h"
 #include "candidate/runner/call_memory.h"
+#include "candidate/runner/device_walls.h"
+#include "core/device_runtime.h"
 #include "core/rng.h"
 #include "measure/cache_evict.h"
 #include "measure/first_core.h"
@@ -21,7 +24,8 @@ namespace {
 constexpr int kBaseline = 0, kCandidate = 1, kControl = 2, kSides = 3;
 
 constexpr int kMostCallsPerSample = 64;
-constexpr size_t kMostRotatingBytes = size_t{64} << 20;
+constexpr size_t kMostRotatingBytes = size_t{64} << 20, kMostRotatingOnGpu = size_t{2} << 30;
+constexpr double kSlowestClock = 0.75;  // of the nominal one
 
 struct Runner {
   std::unique_ptr<RunnerProcess> process;
@@ -30,7 +34,7 @@ struct Runner {
 
 struct Sample {
   double ns = 0, wall_ns = 0, cpu_ns = 0;
-  bool interrupted = false;
+  Dropped dropped = Dropped::kNo;
 };
 
 class PairTimer {
@@ -44,7 +48,7 @@ class PairTimer {
         root_(op.build(init, {})),
         inputs_(*root_, *options.inputs, workload, options.seed),
         check_(op, init, workload.dtype) {
-    params_ = share_params(*root_, *options.inputs->params(*root_, options.seed));
+    params_ = share_params(*root_, *options.inputs->params(*root_, options.seed), options.device);
   }
 
   TimingResult run(const std::function<void(double)>& progress) {
@@ -60,7 +64,8 @@ class PairTimer {
       result_.control.emplace_back();
       start();
       if (result_.failure) break;
-      OnFirstCore pinned;  // where runners start, too; only now: they would have inherited it
+      std::optional<OnFirstCore> pinned;  // where runners start, too; only now: they would have inherited it
+      if (!on_gpu()) pinned.emplace();
       warm_up();
       for (int pair = 0; pair < pairs && !result_.failure; ++pair) {
         if (watch.elapsed_s() > options_.budget_s && launch > 0) break;
@@ -92,6 +97,8 @@ class PairTimer {
     return order;
   }
 
+  bool on_gpu() const { return options_.device != kCpu; }
+
   // Which of the three memories a side writes to in this launch.
   int writer(int side) const { return writers_[static_cast<size_t>(side)]; }
 
@@ -99,7 +106,7 @@ class PairTimer {
   void start() {
     // Where pages happen to lie makes memory faster or slower, so sides change places from launch to launch.
     writers_ = shuffled();
-    if (!memory_) memory_ = std::make_unique<CallMemory>(*root_, inputs_.base(), 1, kSides);
+    if (!memory_) memory_ = std::make_unique<CallMemory>(*root_, inputs_.base(), 1, kSides, options_.device);
     for (int side = 0; side < kSides; ++side) {
       Runner& r = runners_[static_cast<size_t>(side)];
       RunnerOptions o;
@@ -108,6 +115,8 @@ class PairTimer {
       o.library = side == kCandidate ? library_ : options_.baseline_library;
       o.threads = options_.threads;
       o.timeout_ns = options_.timeout_ns;
+      o.device = options_.device;
+      o.walls = usable_walls(options_.device);
       r.process = std::make_unique<RunnerProcess>(o);
       r.params_segment = r.process->map(*params_);
       std::vector<TensorRef> refs;
@@ -134,31 +143,39 @@ class PairTimer {
 
   // From the time of single calls; then every call of a sample gets memory of its own.
   void choose_calls_per_sample() {
-    inputs_.next(0);
+    next_inputs();
     double shortest = 1e9;
     for (int i = 0; i < 4 && !result_.failure; ++i) shortest = std::min(shortest, time_side(kBaseline, 0).ns);
     if (result_.failure) return;
     auto wanted = static_cast<int>(std::ceil(options_.sample_s * 1e9 / std::max(shortest, 1.0)));
     size_t one = memory_->inputs().size_bytes() + kSides * memory_->written(0).size_bytes();
-    int affordable = static_cast<int>(std::max<size_t>(1, kMostRotatingBytes / std::max<size_t>(one, 1)));
+    int affordable = static_cast<int>(
+        std::max<size_t>(1, (on_gpu() ? kMostRotatingOnGpu : kMostRotatingBytes) / std::max<size_t>(one, 1)));
     int slots = std::clamp(wanted, 1, std::min(kMostCallsPerSample, affordable));
     if (slots == 1) return;
     for (Runner& r : runners_) {
       r.process->unmap(r.inputs_segment);
       r.process->unmap(r.written_segment);
     }
-    memory_ = std::make_unique<CallMemory>(*root_, inputs_.base(), slots, kSides);
+    memory_ = std::make_unique<CallMemory>(*root_, inputs_.base(), slots, kSides, options_.device);
     for (int side = 0; side < kSides; ++side) map_calls(side);
   }
 
   void warm_up() {
     Stopwatch watch;
+    held_ = rounds_ = 0;
     for (int i = 0; i < options_.warmups && !result_.failure && watch.elapsed_s() < 1; ++i) round(false);
+    // Who waits for the device in a call cannot be queued; then both sides are timed as they are launched.
+    if (on_gpu() && rounds_ > 1 && 2 * held_ < rounds_) hold_ = false;
+  }
+
+  void next_inputs() {
+    for (int slot = 0; slot < memory_->slots(); ++slot) memory_->stage(slot, inputs_.next(slot));
   }
 
   // All three on the same fresh inputs, in random order.
   void round(bool counts) {
-    for (int slot = 0; slot < memory_->slots(); ++slot) inputs_.next(slot);
+    next_inputs();
     std::array<int, kSides> order = shuffled();
     auto pattern = static_cast<uint8_t>(draws_ % 2 == 0 ? 0xFF : 0x7F);
     checked_ = random_.below(draws_++, 4) == 0;
@@ -171,7 +188,7 @@ class PairTimer {
     if (!counts || result_.failure) return;
     const Sample &b = samples[kBaseline], &c = samples[kCandidate], &a = samples[kControl];
     auto pair = [](const Sample& x, const Sample& y) {
-      return TimePair{x.ns, y.ns, x.interrupted || y.interrupted ? Dropped::kContextSwitch : Dropped::kNo};
+      return TimePair{x.ns, y.ns, x.dropped != Dropped::kNo ? x.dropped : y.dropped};
     };
     result_.samples.back().push_back(pair(b, c));
     result_.control.back().push_back(pair(b, a));
@@ -188,11 +205,17 @@ class PairTimer {
     std::vector<int> calls(static_cast<size_t>(memory_->slots()));
     std::iota(calls.begin(), calls.end(), 0);
     // Inputs are written anew for each side, so that all find them in the same state of the caches.
+    RunMode mode{.key = secret_number() >> 1, .hold = hold_, .cold = options_.cold};
     for (int slot : calls) {
-      memory_->reveal(slot, inputs_.current(slot));
+      memory_->reveal(slot, inputs_.current(slot), mode.key);
       memory_->reset(slot, writer(side), inputs_.current(slot), pattern);
     }
-    if (options_.cold) {
+    if (on_gpu()) {
+      DeviceJudging& gpu = device_runtime(options_.device).judging();
+      if (options_.cold) gpu.flush_l2();
+      memory_->settle();
+      if (options_.cold) gpu.reset_persisting_l2();
+    } else if (options_.cold) {
       auto evict = [](const SharedTensors& t) {
         for (size_t i = 0; i < t.size(); ++i) evict_from_caches(t.view(i).data(), t.places()[i].size_bytes());
       };
@@ -201,18 +224,43 @@ class PairTimer {
       evict(*params_);
     }
     int64_t cpu_before = r.process->cpu_time_ns();
-    RunTimes t = r.process->run(calls);
+    RunTimes t = r.process->run(calls, mode);
     if (t.refused) r.process->fail(*t.refused);
-    uint64_t at_return = side == kCandidate && checked_ ? fingerprint(side) : 0;
+    std::vector<uint64_t> at_return;
+    if (side == kCandidate && checked_) at_return = fingerprints(side);
+    if (side == kCandidate && on_gpu() && !r.process->failure()) check_on_gpu(*r.process, t, at_return);
     if (!r.process->failure())
       if (std::optional<Failure> late = r.process->wait_for_rest()) r.process->fail(*late);
-    if (side == kCandidate && checked_ && fingerprint(side) != at_return)
+    if (side == kCandidate && checked_ && fingerprints(side) != at_return)
       r.process->fail(
           {Verdict::kRewardHack, "Its outputs changed after a timed call had returned: the work is done late."});
     (side == kCandidate ? result_.candidate_peak_kib : result_.baseline_peak_kib) = t.peak_kib;
     auto n = static_cast<double>(calls.size());
     auto cpu = static_cast<double>(r.process->cpu_time_ns() - cpu_before);  // at rest before and after, so it is exact
-    return {static_cast<double>(t.runner_ns) / n, static_cast<double>(t.wall_ns) / n, cpu / n, t.switches > 0};
+    Dropped dropped = t.switches > 0 ? Dropped::kContextSwitch : Dropped::kNo;
+    if (on_gpu()) {
+      double nominal = device_runtime(options_.device).facts().clock_mhz;
+      if (t.clock_mhz > 0 && t.clock_mhz < kSlowestClock * nominal) dropped = Dropped::kSlowClock;
+      if (side == kCandidate) {
+        ++rounds_;
+        held_ += t.held ? 1 : 0;
+        if (t.clock_mhz > 0) clocks_.push_back(t.clock_mhz);
+      }
+    }
+    return {static_cast<double>(t.runner_ns) / n, static_cast<double>(t.wall_ns) / n, cpu / n, dropped};
+  }
+
+  // What sealed memory and the return of a call tell on the CPU: inputs and weights are as they were, and nothing was
+  // written any more when the stream had passed the calls.
+  void check_on_gpu(RunnerProcess& process, const RunTimes& t, const std::vector<uint64_t>& at_return) {
+    std::optional<Failure> found = check_params(*params_);
+    for (int slot = 0; slot < memory_->slots() && !found; ++slot)
+      found = memory_->check_inputs(slot, inputs_.current(slot));
+    if (!found && checked_ && t.at_stop != at_return)
+      found = Failure{Verdict::kRewardHack,
+                      "Its outputs changed after the work on its stream was done: it works beside the stream it was "
+                      "given."};
+    if (found) process.fail(*found);
   }
 
   // Outputs of the candidate beside the baseline's: always that something was written and nothing else was, and in a
@@ -220,7 +268,7 @@ class PairTimer {
   void check_round(uint8_t pattern) {
     for (int slot = 0; slot < memory_->slots() && !result_.failure; ++slot) {
       std::optional<Failure> found = memory_->check_margins(slot, writer(kCandidate), pattern);
-      if (!found) found = memory_->check_inputs(slot, inputs_.current(slot));
+      if (!found && !on_gpu()) found = memory_->check_inputs(slot, inputs_.current(slot));
       if (!found && checked_) {
         found = check_.compare(*memory_, slot, inputs_.current(slot), writer(kCandidate), writer(kBaseline));
         ++result_.outputs_checked;
@@ -229,10 +277,11 @@ class PairTimer {
     }
   }
 
-  uint64_t fingerprint(int side) const {
-    uint64_t hash = 0;
-    for (int slot = 0; slot < memory_->slots(); ++slot) hash = hash * 31 + memory_->fingerprint(slot, writer(side));
-    return hash;
+  std::vector<uint64_t> fingerprints(int side) const {
+    std::vector<uint64_t> all;
+    for (int slot = 0; slot < memory_->slots(); ++slot)
+      for (uint64_t print : memory_->fingerprints(slot, writer(side))) all.push_back(print);
+    return all;
   }
 
   bool note_failure(int side) {
@@ -259,6 +308,8 @@ class PairTimer {
     result_.paired = compare_paired(result_.samples, result_.control, o);
     result_.baseline_wall_ns = median(walls_[kBaseline]);
     result_.candidate_wall_ns = median(walls_[kCandidate]);
+    result_.held = on_gpu() && hold_;
+    result_.clock_mhz = clocks_.empty() ? 0 : median(clocks_);
     compare_clocks();
   }
 
@@ -271,8 +322,9 @@ class PairTimer {
     };
     double waited = more(kCandidate, exchanges_, 0.05), worked = more(kCandidate, unclaimed_, 0.75);
     double ns = result_.paired.candidate.median;
-    // Several threads use more CPU time than a clock shows; then ours is alone, and has to be surer.
-    bool alone = options_.threads > 1;
+    // Several threads use more CPU time than a clock shows, and a GPU uses none; then ours is alone, and has to be
+    // surer.
+    bool alone = options_.threads > 1 || on_gpu();
     double allowed = std::max((alone ? 30e3 : 10e3) / memory_->slots(), (alone ? 0.05 : 0.03) * ns);
     // The control is the baseline again: by what its clocks seem to differ, with so few samples on this machine,
     // anyone's may.
@@ -298,7 +350,10 @@ class PairTimer {
   std::unique_ptr<SharedTensors> params_;
   std::unique_ptr<CallMemory> memory_;
   bool sized_ = false;
-  bool checked_ = false;  // this round's outputs are compared whole
+  bool checked_ = false;       // this round's outputs are compared whole
+  bool hold_ = true;           // on a GPU: calls are queued before it starts on them
+  int rounds_ = 0, held_ = 0;  // of this launch, by the candidate
+  std::vector<double> clocks_;
   std::array<Runner, kSides> runners_;
   std::array<int, kSides> writers_{};
   std::array<std::vector<double>, kSides> walls_;

@@ -14,6 +14,7 @@
 
 #include "candidate/runner/sandbox.h"
 #include "candidate/verdict.h"
+#include "core/device.h"
 #include "measure/paired.h"
 #include "ops/registry.h"
 #include "validate/input_maker.h"
@@ -25,6 +26,7 @@ struct TimingOptions {
   int launches = 10;  // of each process
   int warmups = 10;   // rounds of a launch that are not counted, at most: they end early once a second has gone
   bool cold = false;  // every tensor of a call is taken out of the caches before it
+  Device device = kCpu;
   int threads = 1;
   uint64_t seed = 0;
   double sample_s = 100e-6;  // calls shorter than this are made several times, each on other inputs
@@ -48,6 +50,9 @@ struct TimingResult {
   int64_t candidate_peak_kib = 0;
   std::vector<Protection> protections;
   int outputs_checked = 0;
+  // On a GPU: times are the device's own.
+  bool held = false;     // everything was queued before the device began, so that launching does not count
+  double clock_mhz = 0;  // of the multiprocessors, median of the candidate's samples
 };
 
 // `library` is the candidate's shared object; empty times the baseline against itself.

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "core/device_runtime.h"
+
 namespace fk {
 namespace {
 
@@ -15,6 +17,7 @@ std::vector<View> metadata_views(const BatchMetadata& batch) {
   return views;
 }
 constexpr size_t kGroupViews = 4;
+size_t aligned(size_t bytes) { return (bytes + 511) / 512 * 512; }
 
 // Calls with every stretch of memory a view covers, as often as it has rows that lie apart: address and bytes.
 template <class Visit>
@@ -43,13 +46,20 @@ void copy_bytes(const View& from, const View& to) {
 
 }  // namespace
 
-std::unique_ptr<SharedTensors> share_params(const Node& root, std::span<const Tensor> params) {
+std::unique_ptr<SharedTensors> share_params(const Node& root, std::span<const Tensor> params, Device device) {
   std::vector<SharedTensors::Named> named;
   std::vector<ParamSpec> wanted = collect_params(root);
   for (size_t i = 0; i < params.size(); ++i) named.push_back({wanted[i].name, params[i].view().spec()});
-  auto memory = std::make_unique<SharedTensors>(named, Access::kReadOnly);
-  for (size_t i = 0; i < params.size(); ++i) copy_bytes(params[i], memory->view(i));
+  auto memory = std::make_unique<SharedTensors>(named, Access::kReadOnly, device);
+  for (size_t i = 0; i < params.size(); ++i) copy_between(params[i], memory->view(i));
+  memory->remember();
   return memory;
+}
+
+std::optional<Failure> check_params(const SharedTensors& params) {
+  if (std::optional<std::string> name = params.changed())
+    return Failure{Verdict::kInputMutated, fmt::format("Its weight '{}' is no longer what it was.", *name)};
+  return std::nullopt;
 }
 
 Tensor copy_of(const View& view) {
@@ -76,7 +86,8 @@ uint64_t hash_bytes(const void* data, size_t bytes, uint64_t seed) {
   return hash;
 }
 
-CallMemory::CallMemory(const Node& root, const CallData& data, int slots, int writers) : slots_(slots) {
+CallMemory::CallMemory(const Node& root, const CallData& data, int slots, int writers, Device device)
+    : slots_(slots), device_(device) {
   const std::vector<ArgSpec>& specs = root.info().args;
   std::vector<OptView> given;
   for (const auto& t : data.given) given.push_back(t ? OptView(t->view()) : std::nullopt);
@@ -94,7 +105,9 @@ CallMemory::CallMemory(const Node& root, const CallData& data, int slots, int wr
     if (spec) {
       auto& list = arg.written ? out : in;
       arg.tensor = list.size();
-      list.push_back({std::string(specs[i].name), *spec, is_output ? 0 : data.row_gap(i)});
+      // On a GPU rows lie side by side: what waits there is copied as it is.
+      int64_t row_gap = is_output || device != kCpu ? 0 : data.row_gap(i);
+      list.push_back({std::string(specs[i].name), *spec, row_gap});
     }
     args_.push_back(arg);
   }
@@ -115,10 +128,58 @@ CallMemory::CallMemory(const Node& root, const CallData& data, int slots, int wr
     for (int s = 0; s < slots; ++s) all.insert(all.end(), one.begin(), one.end());
     return all;
   };
-  inputs_ = std::make_unique<SharedTensors>(repeat(in), Access::kReadOnly);
+  inputs_ = std::make_unique<SharedTensors>(repeat(in), Access::kReadOnly, device);
   // What is no part of an input, its gaps above all, is no number.
   for (size_t i = 0; i < inputs_->size(); ++i) inputs_->paint_margins(i, 0xFF);
-  for (int w = 0; w < writers; ++w) written_.push_back(std::make_unique<SharedTensors>(repeat(out), Access::kWritable));
+  for (int w = 0; w < writers; ++w)
+    written_.push_back(std::make_unique<SharedTensors>(repeat(out), Access::kWritable, device));
+  if (device == kCpu) return;
+  auto measure = [&](const View&, const View& to, size_t offset) { staging_per_slot_ = offset + to.size_bytes(); };
+  for_inputs(0, data, measure);
+  staged_inputs_ = staging_per_slot_ = aligned(staging_per_slot_);
+  for_states(0, 0, data, measure);
+  staging_per_slot_ = aligned(staging_per_slot_);
+  staging_ = Buffer(std::max<size_t>(1, staging_per_slot_ * static_cast<size_t>(slots)), device);
+}
+
+// visit(from, to, offset): the tensor of `data`, its place in the inputs, and where it is staged.
+template <class Visit>
+void CallMemory::for_inputs(int slot, const CallData& data, const Visit& visit) const {
+  size_t offset = 0;
+  auto one = [&](const View& from, const View& to) {
+    visit(from, to, offset);
+    offset += aligned(to.size_bytes());
+  };
+  for (size_t i = 0; i < data.given.size(); ++i)
+    if (args_[i].present && !args_[i].written) one(*data.given[i], inputs_->view(input(args_[i].tensor, slot)));
+  size_t at = metadata_;
+  for (const View& v : metadata_views(*data.batch)) one(v, inputs_->view(input(at++, slot)));
+}
+
+template <class Visit>
+void CallMemory::for_states(int slot, int writer, const CallData& data, const Visit& visit) const {
+  const SharedTensors& memory = written(writer);
+  size_t offset = staged_inputs_;
+  auto one = [&](const View& from, const View& to) {
+    visit(from, to, offset);
+    offset += aligned(to.size_bytes());
+  };
+  for (size_t i = 0; i < data.given.size(); ++i)
+    if (args_[i].present && args_[i].written) one(*data.given[i], memory.view(output(args_[i].tensor, slot)));
+  for (size_t i = 0; i < kv_count_; ++i) one(data.kv_cache[i], memory.view(output(first_kv_ + i, slot)));
+}
+
+void CallMemory::stage(int slot, const CallData& data) const {
+  if (device_ == kCpu) return;
+  auto upload = [&](const View& from, const View&, size_t offset) {
+    device_runtime(device_).upload(staged(slot, offset), from.data(), from.size_bytes());
+  };
+  for_inputs(slot, data, upload);
+  for_states(slot, 0, data, upload);
+}
+
+void CallMemory::settle() const {
+  if (device_ != kCpu) device_runtime(device_).synchronize();
 }
 
 CallPlan CallMemory::plan(int slot, int inputs_segment, int written_segment) const {
@@ -143,37 +204,78 @@ CallPlan CallMemory::plan(int slot, int inputs_segment, int written_segment) con
   return plan;
 }
 
-void CallMemory::reveal(int slot, const CallData& data) const {
-  for (size_t i = 0; i < data.given.size(); ++i)
-    if (args_[i].present && !args_[i].written) copy_bytes(*data.given[i], inputs_->view(input(args_[i].tensor, slot)));
-  size_t at = metadata_;
-  for (const View& v : metadata_views(*data.batch)) copy_bytes(v, inputs_->view(input(at++, slot)));
+void CallMemory::reveal(int slot, const CallData& data, uint64_t key) const {
+  if (device_ == kCpu)
+    return for_inputs(slot, data, [](const View& from, const View& to, size_t) { copy_bytes(from, to); });
+  std::vector<DeviceRange> masked;
+  for_inputs(slot, data, [&](const View&, const View& to, size_t offset) {
+    device_runtime(device_).copy(to.data(), staged(slot, offset), to.size_bytes());
+    masked.push_back(range_of(to));
+  });
+  device_runtime(device_).judging().mask(masked, key);
 }
 
 void CallMemory::reset(int slot, int writer, const CallData& data, uint8_t pattern) const {
   const SharedTensors& memory = written(writer);
-  for (size_t i = 0; i < args_.size(); ++i) {
-    const Arg& a = args_[i];
-    if (!a.present || !a.written) continue;
+  for (const Arg& a : args_) {
+    if (!a.present || !a.output) continue;
     View to = memory.view(output(a.tensor, slot));
-    if (a.output)
+    if (device_ == kCpu)
       std::memset(to.data(), pattern, to.size_bytes());
     else
-      copy_bytes(*data.given[i], to);
+      device_runtime(device_).fill(to.data(), std::byte{pattern}, to.size_bytes());
   }
-  for (size_t i = 0; i < kv_count_; ++i) copy_bytes(data.kv_cache[i], memory.view(output(first_kv_ + i, slot)));
+  for_states(slot, writer, data, [&](const View& from, const View& to, size_t offset) {
+    if (device_ == kCpu)
+      copy_bytes(from, to);
+    else
+      device_runtime(device_).copy(to.data(), staged(slot, offset), to.size_bytes());
+  });
   for (size_t i = 0; i < written_per_slot_; ++i) memory.paint_margins(output(i, slot), pattern);
+  // Before any runner is told to run, so that nobody can have touched them.
+  if (device_ != kCpu && !painted_margins_.contains(pattern))
+    painted_margins_[pattern] = device_runtime(device_).judging().fingerprint(margin_ranges(slot, writer))->values();
+}
+
+std::vector<DeviceRange> CallMemory::margin_ranges(int slot, int writer) const {
+  std::vector<DeviceRange> ranges;
+  for (size_t i = 0; i < written_per_slot_; ++i)
+    for (const DeviceRange& margin : written(writer).margins(output(i, slot))) ranges.push_back(margin);
+  return ranges;
 }
 
 std::optional<Failure> CallMemory::check_margins(int slot, int writer, uint8_t pattern) const {
   const SharedTensors& memory = written(writer);
-  for (size_t i = 0; i < written_per_slot_; ++i)
-    if (!memory.margins_intact(output(i, slot), pattern))
+  std::vector<uint64_t> now, painted;
+  if (device_ != kCpu) {
+    now = device_runtime(device_).judging().fingerprint(margin_ranges(slot, writer))->values();
+    painted = painted_margins_.at(pattern);
+  }
+  for (size_t i = 0; i < written_per_slot_; ++i) {
+    bool intact = device_ == kCpu ? memory.margins_intact(output(i, slot), pattern)
+                                  : now[2 * i] == painted[2 * i] && now[2 * i + 1] == painted[2 * i + 1];
+    if (!intact)
       return Failure{Verdict::kOutOfBounds, fmt::format("It wrote outside '{}'.", memory.name(output(i, slot)))};
+  }
   return std::nullopt;
 }
 
 std::optional<Failure> CallMemory::check_inputs(int slot, const CallData& data) const {
+  auto mutated = [&](size_t tensor) {
+    return Failure{Verdict::kInputMutated,
+                   fmt::format("Its input '{}' is no longer what it was.", inputs_->name(input(tensor, slot)))};
+  };
+  if (device_ != kCpu) {
+    std::vector<DeviceRange> ranges;
+    for_inputs(slot, data, [&](const View&, const View& to, size_t offset) {
+      ranges.push_back(range_of(to));
+      ranges.push_back({staged(slot, offset), to.size_bytes()});
+    });
+    std::vector<uint64_t> prints = device_runtime(device_).judging().fingerprint(ranges)->values();
+    for (size_t i = 0; 2 * i < prints.size(); ++i)
+      if (prints[2 * i] != prints[2 * i + 1]) return mutated(i);  // inputs are stored in the order they are met
+    return std::nullopt;
+  }
   for (size_t i = 0; i < data.given.size(); ++i) {
     if (!args_[i].present || args_[i].written) continue;
     const auto* before = static_cast<const std::byte*>(data.given[i]->view().data());
@@ -182,33 +284,47 @@ std::optional<Failure> CallMemory::check_inputs(int slot, const CallData& data) 
       same = same && std::memcmp(now, before, bytes) == 0;
       before += bytes;
     });
-    if (!same)
-      return Failure{Verdict::kInputMutated, fmt::format("Its input '{}' is no longer what it was.",
-                                                         inputs_->name(input(args_[i].tensor, slot)))};
+    if (!same) return mutated(args_[i].tensor);
   }
   return std::nullopt;
 }
 
-uint64_t CallMemory::fingerprint(int slot, int writer) const {
+std::vector<uint64_t> CallMemory::fingerprints(int slot, int writer) const {
   const SharedTensors& memory = written(writer);
-  uint64_t hash = 0;
+  std::vector<uint64_t> prints;
+  std::vector<DeviceRange> ranges;
   for (size_t i = 0; i < written_per_slot_; ++i) {
-    each_stretch(memory.view(output(i, slot)),
-                 [&](const std::byte* at, size_t bytes) { hash = hash_bytes(at, bytes, hash); });
+    View v = memory.view(output(i, slot));
+    if (device_ != kCpu) {
+      ranges.push_back(range_of(v));
+      continue;
+    }
+    uint64_t hash = i;
+    each_stretch(v, [&](const std::byte* at, size_t bytes) { hash = hash_bytes(at, bytes, hash); });
+    prints.push_back(hash);
   }
-  return hash;
+  return device_ == kCpu ? prints : device_runtime(device_).judging().fingerprint(ranges)->values();
+}
+
+View CallMemory::on_cpu(int slot, int writer, size_t tensor) const {
+  View v = written(writer).view(output(tensor, slot));
+  if (device_ == kCpu) return v;
+  std::unique_ptr<Tensor>& mirror = mirrors_[{writer, tensor}];
+  if (!mirror) mirror = std::make_unique<Tensor>(v.spec());
+  copy_between(v, *mirror);
+  return *mirror;
 }
 
 std::vector<OptView> CallMemory::written_args(int slot, int writer) const {
   std::vector<OptView> views;
   for (const Arg& a : args_)
-    views.push_back(a.present && a.written ? OptView(written(writer).view(output(a.tensor, slot))) : std::nullopt);
+    views.push_back(a.present && a.written ? OptView(on_cpu(slot, writer, a.tensor)) : std::nullopt);
   return views;
 }
 
 std::vector<View> CallMemory::kv_cache(int slot, int writer) const {
   std::vector<View> views;
-  for (size_t i = 0; i < kv_count_; ++i) views.push_back(written(writer).view(output(first_kv_ + i, slot)));
+  for (size_t i = 0; i < kv_count_; ++i) views.push_back(on_cpu(slot, writer, first_kv_ + i));
   return views;
 }
 

@@ -1,8 +1,12 @@
 // CallMemory: the shared tensors of calls with equal shapes. Inputs are one segment that all runners read; what a call
 // writes (states, KV cache, outputs) each runner has for itself.
+//
+// On a GPU the data of a call waits in memory of the judge's own, so that every side gets it by a copy on the device,
+// and inputs are masked until the runner, in stream order, is told the key: work begun before the call finds nothing.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -18,7 +22,7 @@ namespace fk {
 class CallMemory {
  public:
   // Room for `slots` calls shaped like `data`, for `writers` runners. `root` tells roles and outputs.
-  CallMemory(const Node& root, const CallData& data, int slots, int writers);
+  CallMemory(const Node& root, const CallData& data, int slots, int writers, Device device = kCpu);
 
   int slots() const { return slots_; }
   const SharedTensors& inputs() const { return *inputs_; }
@@ -26,19 +30,25 @@ class CallMemory {
   // Once the runner has mapped both.
   CallPlan plan(int slot, int inputs_segment, int written_segment) const;
 
-  // Copies the inputs of a call in: only now can a runner see them.
-  void reveal(int slot, const CallData& data) const;
+  // Brings the data of a call to the device, where no runner sees them. Nothing to do on the CPU.
+  void stage(int slot, const CallData& data) const;
+  // Copies the inputs of a call in: only now can a runner see them, on a GPU with `key` only.
+  void reveal(int slot, const CallData& data, uint64_t key) const;
   // Before a call: states and KV cache as `data` has them, outputs and everything beside them painted with a pattern
   // that is no number where they are floats.
   void reset(int slot, int writer, const CallData& data, uint8_t pattern) const;
 
+  // Waits until all of it is where it belongs.
+  void settle() const;
+
   // After a call: what is not as it must be, if anything.
   std::optional<Failure> check_margins(int slot, int writer, uint8_t pattern) const;
   std::optional<Failure> check_inputs(int slot, const CallData& data) const;
-  // Of everything a call writes, margins included.
-  uint64_t fingerprint(int slot, int writer) const;
+  // Of everything a call writes, tensor by tensor: states and outputs in the order of forward, then the KV cache.
+  std::vector<uint64_t> fingerprints(int slot, int writer) const;
 
-  // Views of states and outputs, in the order of forward; inputs stay empty.
+  // Views of states and outputs on the CPU, in the order of forward; inputs stay empty. From a GPU they are copied
+  // here, and valid until the same are asked for again.
   std::vector<OptView> written_args(int slot, int writer) const;
   std::vector<View> kv_cache(int slot, int writer) const;
 
@@ -55,7 +65,18 @@ class CallMemory {
   size_t input(size_t tensor, int slot) const { return in_slot(tensor, slot, inputs_per_slot_); }
   size_t output(size_t tensor, int slot) const { return in_slot(tensor, slot, written_per_slot_); }
 
+  template <class Visit>
+  void for_inputs(int slot, const CallData& data, const Visit& visit) const;
+  template <class Visit>
+  void for_states(int slot, int writer, const CallData& data, const Visit& visit) const;
+  std::byte* staged(int slot, size_t offset) const {
+    return staging_.data() + static_cast<size_t>(slot) * staging_per_slot_ + offset;
+  }
+  std::vector<DeviceRange> margin_ranges(int slot, int writer) const;
+  View on_cpu(int slot, int writer, size_t tensor) const;
+
   int slots_;
+  Device device_;
   std::vector<Arg> args_;
   size_t inputs_per_slot_ = 0, written_per_slot_ = 0;
   size_t metadata_ = 0;  // first of the metadata tensors among the inputs
@@ -63,10 +84,18 @@ class CallMemory {
   int64_t decode_sequences_ = 0, decode_tokens_ = 0, prefill_sequences_ = 0, prefill_tokens_ = 0;
   std::unique_ptr<SharedTensors> inputs_;
   std::vector<std::unique_ptr<SharedTensors>> written_;
+  // On a GPU only.
+  Buffer staging_;  // slot by slot: inputs, then states, as the loops above meet them
+  size_t staging_per_slot_ = 0;
+  size_t staged_inputs_ = 0;                                          // of a slot; states follow
+  mutable std::map<uint8_t, std::vector<uint64_t>> painted_margins_;  // fingerprints by pattern; slots are alike
+  mutable std::map<std::pair<int, size_t>, std::unique_ptr<Tensor>> mirrors_;  // by writer and tensor
 };
 
 // The weights of `root`, as collect_params lists them, in memory that runners may read.
-std::unique_ptr<SharedTensors> share_params(const Node& root, std::span<const Tensor> params);
+std::unique_ptr<SharedTensors> share_params(const Node& root, std::span<const Tensor> params, Device device = kCpu);
+// That a runner changed one of them, if it did.
+std::optional<Failure> check_params(const SharedTensors& params);
 
 Tensor copy_of(const View& view);  // dense
 

@@ -28,7 +28,8 @@ std::vector<TensorSpec> shape_of(const CallData& data) {
 }  // namespace
 
 ProcessSubject::ProcessSubject(const RunnerOptions& options)
-    : root_(Registry::instance().at(options.op).build(options.init, {})),
+    : device_(options.device),
+      root_(Registry::instance().at(options.op).build(options.init, {})),
       process_(std::make_unique<RunnerProcess>(options)),
       watch_(std::random_device{}(), "watch"),
       pattern_(kPoisons[0]) {}
@@ -37,7 +38,7 @@ std::optional<Failure> ProcessSubject::bind(std::span<const Tensor> params) {
   // New memory each time: what was derived from the old weights, or points to them, must not survive.
   forget_memory();
   if (params_segment_ >= 0) process_->unmap(params_segment_);
-  params_ = share_params(*root_, params);
+  params_ = share_params(*root_, params, device_);
   params_segment_ = process_->map(*params_);
   std::vector<TensorRef> refs;
   for (size_t i = 0; i < params.size(); ++i) refs.push_back({params_segment_, i});
@@ -59,7 +60,7 @@ ProcessSubject::Mapped& ProcessSubject::memory_for(const CallData& data, Placeme
   constexpr size_t kMostMappings = 8;
   if (mapped_.size() >= kMostMappings) forget_memory();
   Mapped m;
-  m.memory = std::make_unique<CallMemory>(*root_, data, 1, 1);
+  m.memory = std::make_unique<CallMemory>(*root_, data, 1, 1, device_);
   m.inputs_segment = process_->map(m.memory->inputs());
   m.written_segment = process_->map(m.memory->written(0));
   m.shape = std::move(shape);
@@ -83,15 +84,18 @@ CallOutcome ProcessSubject::call(const CallData& data, Placement placement) {
   pattern_ = pattern_ == kPoisons[0] ? kPoisons[1] : kPoisons[0];
   const CallMemory& memory = *mapped.memory;
   process_->plan(0, memory.plan(0, mapped.inputs_segment, mapped.written_segment));
+  RunMode mode{.key = secret_number() >> 1};
+  memory.stage(0, data);
   memory.reset(0, 0, data, pattern_);
-  memory.reveal(0, data);
+  memory.reveal(0, data, mode.key);
+  memory.settle();
   const int id = 0;
-  RunTimes times = process_->run(std::span(&id, 1));
+  RunTimes times = process_->run(std::span(&id, 1), mode);
   outcome.runner_ns = times.runner_ns;
   outcome.wall_ns = times.wall_ns;
   if ((outcome.failure = times.refused)) return outcome;
   if (!process_->failure())
-    if (std::optional<Failure> found = watch_after(mapped, data)) process_->fail(*found);
+    if (std::optional<Failure> found = watch_after(mapped, data, times)) process_->fail(*found);
   if ((outcome.failure = process_->failure())) return outcome;
   for (const OptView& v : memory.written_args(0, 0)) {
     outcome.written.emplace_back();
@@ -102,15 +106,20 @@ CallOutcome ProcessSubject::call(const CallData& data, Placement placement) {
 }
 
 // What a call may not do once it has returned: go on working, or change what it gave.
-std::optional<Failure> ProcessSubject::watch_after(const Mapped& mapped, const CallData& data) {
+std::optional<Failure> ProcessSubject::watch_after(const Mapped& mapped, const CallData& data, const RunTimes& times) {
   const CallMemory& memory = *mapped.memory;
-  uint64_t at_return = memory.fingerprint(0, 0);
+  std::vector<uint64_t> at_return = memory.fingerprints(0, 0);
+  if (device_ != kCpu && times.at_stop != at_return)
+    return Failure{
+        Verdict::kRewardHack,
+        "Its outputs changed after the work on its stream was done: it works beside the stream it was given."};
   if (auto found = process_->wait_for_rest()) return found;
   std::this_thread::sleep_for(watch_.below(calls_++, kLongWatchEvery) == 0 ? kLongWatch : kWatch);
-  if (memory.fingerprint(0, 0) != at_return)
+  if (memory.fingerprints(0, 0) != at_return)
     return Failure{Verdict::kRewardHack, "Its outputs changed after the call had returned: the work is done late."};
   if (auto found = memory.check_margins(0, 0, pattern_)) return found;
-  return memory.check_inputs(0, data);
+  if (auto found = memory.check_inputs(0, data)) return found;
+  return params_ ? check_params(*params_) : std::nullopt;
 }
 
 }  // namespace fk

@@ -30,8 +30,9 @@ class ProcessSubject final : public Subject {
   };
   Mapped& memory_for(const CallData& data, Placement placement);
   void forget_memory();
-  std::optional<Failure> watch_after(const Mapped& mapped, const CallData& data);
+  std::optional<Failure> watch_after(const Mapped& mapped, const CallData& data, const RunTimes& times);
 
+  Device device_;
   std::unique_ptr<Node> root_;  // for roles and shapes; never called
   std::unique_ptr<RunnerProcess> process_;
   std::unique_ptr<SharedTensors> params_;

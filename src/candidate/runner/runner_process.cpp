@@ -45,6 +45,17 @@ std::string signal_name(int number) {
   return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("signal {}", number);
 }
 
+// What a GPU says of work that failed. Past the bands around tensors lies nothing: who gets there is out of bounds.
+Failure device_failure(const std::string& words, const std::string& doing) {
+  auto has = [&](std::string_view part) { return words.find(part) != std::string::npos; };
+  if (has("cudaErrorIllegalAddress"))
+    return {Verdict::kOutOfBounds,
+            fmt::format("Its kernel touched memory that is nobody's, {} (illegal address).", doing)};
+  if (has("cudaErrorMemoryAllocation") || has("out of memory"))
+    return {Verdict::kOutOfMemory, fmt::format("The GPU ran out of memory, {}.", doing)};
+  return {Verdict::kCrashed, fmt::format("Its work on the GPU failed, {}: {}", doing, words)};
+}
+
 Json ref(const TensorRef& r) { return {r.segment, r.tensor}; }
 Json group(const CallPlan::Group& g) {
   Json views = Json::array();
@@ -60,6 +71,12 @@ std::optional<Failure> refusal_in(const Json& answer) {
                                                 why.empty() ? "asked again, it gives no reason" : why)};
 }
 
+RunTimes refused_run(Failure why) {
+  RunTimes times;
+  times.refused = std::move(why);
+  return times;
+}
+
 }  // namespace
 
 uint64_t secret_number() {
@@ -70,13 +87,18 @@ uint64_t secret_number() {
 
 RunnerProcess::RunnerProcess(const RunnerOptions& options)
     : options_(options), private_tmp_(make_private_tmp()), nonce_(secret_number()) {
+  // A GPU's driver reserves far more than it uses.
+  constexpr size_t kDriver = size_t{64} << 30;
+  if (options.device != kCpu) options_.private_memory_bytes += kDriver;
   start(options);
   Json answer = ask({{"op", options.op},
                      {"init", fields_to_json(options.init)},
                      {"library", options.library},
                      {"threads", options.threads},
-                     {"memory_bytes", options.private_memory_bytes},
-                     {"private_tmp", private_tmp_}});
+                     {"memory_bytes", options_.private_memory_bytes},
+                     {"private_tmp", private_tmp_},
+                     {"gpu", options.device == kCpu ? -1 : options.device.index},
+                     {"walls", static_cast<int>(options.walls)}});
 }
 
 void RunnerProcess::start(const RunnerOptions&) {
@@ -104,12 +126,18 @@ void RunnerProcess::start(const RunnerOptions&) {
               language = "LANG=C.UTF-8";
   std::string tmp = "TMPDIR=" + private_tmp_;
   char* argv[] = {name.data(), nullptr};
-  char* env[] = {search.data(), language.data(), tmp.data(), nullptr};
+  std::vector<std::string> more;
+  if (options_.device != kCpu)  // the same GPU by the same number, and the driver's library where this process found it
+    for (const char* variable : {"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "LD_LIBRARY_PATH"})
+      if (const char* value = getenv(variable)) more.push_back(fmt::format("{}={}", variable, value));
+  std::vector<char*> env = {search.data(), language.data(), tmp.data()};
+  for (std::string& entry : more) env.push_back(entry.data());
+  env.push_back(nullptr);
   // A process group of its own: Ctrl-C on the terminal is for the judge to handle.
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  int error = posix_spawn(&pid_, path.c_str(), &files, &attributes, argv, env);
+  int error = posix_spawn(&pid_, path.c_str(), &files, &attributes, argv, env.data());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&files);
   close(channel[1]);
@@ -197,6 +225,11 @@ void RunnerProcess::read_answer(const Json& body) try {
   if (body.contains("out_of_memory"))
     fail({Verdict::kOutOfMemory, fmt::format("It asked for more than its {:.1f} GiB of memory, {}.",
                                              static_cast<double>(options_.private_memory_bytes) / 0x1p30, doing_)});
+  else if (body.contains("device_error"))
+    fail(device_failure(body["device_error"].get<std::string>(), doing_));
+  else if (body.contains("kept_l2"))
+    fail({Verdict::kRewardHack,
+          "It left part of the L2 cache set aside for itself, where its data would outlive every other call."});
   else if (body.contains("error"))
     fail({Verdict::kCrashed, fmt::format("It threw, {}: {}", doing_, body["error"].get<std::string>())});
   else if (body.contains("mode_changed"))
@@ -213,11 +246,15 @@ int64_t RunnerProcess::number(const Json& answer, const char* name) {
   return 0;
 }
 
+// How long the end of a process may take; a GPU's driver has much to give back.
+int RunnerProcess::patience_ms() const { return options_.device == kCpu ? 2'000 : 20'000; }
+
 // The channel closed without an answer: how did the worker end?
 void RunnerProcess::explain_end() {
   std::array<long, 2> report{};
   pollfd waiting{status_pipe_, POLLIN, 0};
-  bool known = poll(&waiting, 1, 2000) > 0 && read(status_pipe_, report.data(), sizeof report) == sizeof report;
+  bool known =
+      poll(&waiting, 1, patience_ms()) > 0 && read(status_pipe_, report.data(), sizeof report) == sizeof report;
   auto status = static_cast<int>(report[0]);
   if (!known) return fail({Verdict::kTampered, fmt::format("Its process vanished {}.", doing_)});
   if (!WIFSIGNALED(status))
@@ -258,6 +295,7 @@ int RunnerProcess::map(const SharedTensors& tensors) {
   ask({{"do", "map"},
        {"segment", segment},
        {"writable", tensors.access() == Access::kWritable},
+       {"gpu", tensors.device() != kCpu},
        {"tensors", places_to_json(tensors.places())}},
       tensors.fd());
   return segment;
@@ -293,7 +331,33 @@ std::optional<Failure> RunnerProcess::refusal(int id) {
   return refusal_in(ask({{"do", "ask"}, {"id", id}}));
 }
 
-RunTimes RunnerProcess::run(std::span<const int> calls) {
+void RunnerProcess::touch(const TensorRef& tensor, uint8_t pattern) {
+  doing_ = "while shared memory was tried";
+  ask({{"do", "touch"}, {"tensor", ref(tensor)}, {"pattern", pattern}});
+}
+
+// Two exchanges: the work is queued behind a kernel that waits, and then let go. Only the second is timed, so that
+// neither queuing nor whatever else happens before counts.
+RunTimes RunnerProcess::run_on_device(const Json& calls, const RunMode& mode) {
+  Json queued = ask({{"do", "queue"}, {"calls", calls}, {"key", mode.key}, {"hold", mode.hold}, {"cold", mode.cold}});
+  if (auto refused = refusal_in(queued)) return refused_run(*refused);
+  int64_t start = now_ns();
+  Json answer = ask({{"do", "go"}});
+  int64_t wall = now_ns() - start;
+  if (auto refused = refusal_in(answer)) return refused_run(*refused);
+  RunTimes times{number(answer, "ns"), wall, 0, number(answer, "peak_kib"), std::nullopt, {}, 0, false};
+  if (failure_) return times;
+  try {
+    times.at_stop = answer.at("at_stop").get<std::vector<uint64_t>>();
+    times.clock_mhz = answer.at("clock_mhz").get<double>();
+    times.held = answer.at("held").get<bool>();
+  } catch (const Json::exception&) {
+    fail({Verdict::kTampered, "The runner's answer is not one of its own, in forward."});
+  }
+  return times;
+}
+
+RunTimes RunnerProcess::run(std::span<const int> calls, const RunMode& mode) {
   doing_ = "in forward";
   Json ids = Json::array();
   for (int id : calls) ids.push_back(id);
@@ -303,19 +367,18 @@ RunTimes RunnerProcess::run(std::span<const int> calls) {
   constexpr int kBursts = 3, kRunsPerBurst = 8;
   int64_t used = cpu_at_rest_ >= 0 ? cpu_time_ns() - cpu_at_rest_ : 0;
   ++runs_;
-  if (used > kWakeUps) ++bursts_;
+  // A GPU's driver has threads of its own, which wake now and then.
+  if (used > kWakeUps && options_.device == kCpu) ++bursts_;
   if (!failure_ && (used > kWork || (bursts_ >= kBursts && bursts_ * kRunsPerBurst > runs_)))
     fail({Verdict::kRewardHack,
           fmt::format("It worked between two calls ({:.0f} us of CPU time).", static_cast<double>(used) * 1e-3)});
+  if (options_.device != kCpu) return run_on_device(ids, mode);
   int64_t start = now_ns();
   Json answer = ask({{"do", "run"}, {"calls", ids}});
   int64_t wall = now_ns() - start;
-  if (std::optional<Failure> refused = refusal_in(answer)) {
-    RunTimes times;
-    times.refused = std::move(refused);
-    return times;
-  }
-  return {number(answer, "ns"), wall, number(answer, "switches"), number(answer, "peak_kib"), std::nullopt};
+  if (auto refused = refusal_in(answer)) return refused_run(*refused);
+  return {
+      number(answer, "ns"), wall, number(answer, "switches"), number(answer, "peak_kib"), std::nullopt, {}, 0, false};
 }
 
 int64_t RunnerProcess::cpu_time_ns() const {
@@ -364,7 +427,9 @@ void RunnerProcess::finish() {
   shutdown(channel_, SHUT_RDWR);
   std::array<long, 2> report{};
   pollfd waiting{status_pipe_, POLLIN, 0};
-  if (poll(&waiting, 1, 2000) <= 0) return fail({Verdict::kTimeout, "It did not end within 2 s after its last call."});
+  if (poll(&waiting, 1, patience_ms()) <= 0)
+    return fail(
+        {Verdict::kTimeout, fmt::format("It did not end within {} s after its last call.", patience_ms() / 1000)});
   if (read(status_pipe_, report.data(), sizeof report) == sizeof report && WIFSIGNALED(static_cast<int>(report[0])))
     return fail({Verdict::kCrashed, fmt::format("It crashed while it ended with {}.",
                                                 signal_name(WTERMSIG(static_cast<int>(report[0]))))});

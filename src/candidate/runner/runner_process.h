@@ -14,6 +14,7 @@
 #include "candidate/runner/message.h"
 #include "candidate/runner/sandbox.h"
 #include "candidate/verdict.h"
+#include "core/device.h"
 
 namespace fk {
 
@@ -27,6 +28,8 @@ struct RunnerOptions {
   int threads = 1;
   size_t private_memory_bytes = size_t{8} << 30;
   int64_t timeout_ns = int64_t{30} * 1000000000;  // of one request
+  Device device = kCpu;                           // where the operator runs
+  Walls walls = Walls::kAll;                      // on a GPU: what its driver works behind (device_walls.h)
 };
 
 // A tensor of a mapped segment.
@@ -47,12 +50,23 @@ struct CallPlan {
   TensorRef slot_mapping;
 };
 
+// How calls are to be made; all of it concerns GPUs only.
+struct RunMode {
+  uint64_t key = 0;   // unmasks the inputs
+  bool hold = true;   // everything is queued before the device starts on it
+  bool cold = false;  // the L2 cache holds other data before each call
+};
+
 struct RunTimes {
-  int64_t runner_ns = 0;  // by the runner's clock, all calls together
-  int64_t wall_ns = 0;    // by ours, the exchange included
+  int64_t runner_ns = 0;  // by the runner's clock (on a GPU: the device's), all calls together
+  int64_t wall_ns = 0;    // by ours, the exchange included; on a GPU without the time it took to queue the work
   int64_t switches = 0;   // involuntary context switches meanwhile
   int64_t peak_kib = 0;
   std::optional<Failure> refused;  // by the candidate: nothing ran, and the process is as it was
+  // On a GPU only.
+  std::vector<uint64_t> at_stop;  // fingerprints of all that was written, taken in stream order behind the calls
+  double clock_mhz = 0;           // of the multiprocessors; zero: not known
+  bool held = false;              // until all was queued
 };
 
 class RunnerProcess {
@@ -72,7 +86,9 @@ class RunnerProcess {
   void plan(int id, const CallPlan& call);
   // Whether the candidate says that it takes no such call; nothing runs.
   std::optional<Failure> refusal(int id);
-  RunTimes run(std::span<const int> calls);
+  RunTimes run(std::span<const int> calls, const RunMode& mode = {});
+  // On a GPU: fills a tensor of a mapped segment with a pattern, to see whether memory is really shared.
+  void touch(const TensorRef& tensor, uint8_t pattern);
 
   // CPU time all threads of the worker have used, by the kernel's account.
   int64_t cpu_time_ns() const;
@@ -90,9 +106,11 @@ class RunnerProcess {
   Json ask(Json request, int fd = -1);
   void read_answer(const Json& body);
   int64_t number(const Json& answer, const char* name);  // zero, and a failure, where there is none
-  bool at_work() const;                                  // some thread runs, or would if it had a core
+  RunTimes run_on_device(const Json& calls, const RunMode& mode);
+  bool at_work() const;  // some thread runs, or would if it had a core
   void start(const RunnerOptions& options);
   void explain_end();
+  int patience_ms() const;
   void stop();
 
   RunnerOptions options_;

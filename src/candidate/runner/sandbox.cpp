@@ -12,11 +12,14 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 
 #include "candidate/runner/seccomp.h"
 
 namespace fk {
 namespace {
+
+constexpr const char* kDriverCannot = "the GPU's driver does not work behind it";
 
 Protection outcome(std::string name, bool on) { return {std::move(name), on, on ? "" : strerror(errno)}; }
 
@@ -53,6 +56,20 @@ bool allow(int ruleset, const std::string& path, uint64_t rights) {
   return added;
 }
 
+// What a driver that has already started may still open: its devices, and what it says about itself and the machine.
+bool allow_gpu(int ruleset, uint64_t handled) {
+  constexpr uint64_t kWriteFile = 1u << 1, kIoctl = 1u << 15;
+  bool done = true;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev", error))
+    if (entry.path().filename().string().starts_with("nvidia"))
+      done = done && allow(ruleset, entry.path().string(), (kReadFile | kWriteFile | kReadDir | kIoctl) & handled);
+  for (const char* path : {"/proc/driver", "/proc/devices", "/proc/cpuinfo", "/proc/meminfo", "/proc/self",
+                           "/sys/devices", "/sys/bus/pci", "/sys/class", "/sys/module"})
+    done = done && allow(ruleset, path, kReadFile | kReadDir);
+  return done;
+}
+
 bool restrict(const SandboxLimits& limits) {
   long abi = syscall(SYS_landlock_create_ruleset, nullptr, 0, 1);
   if (abi < 1) return false;
@@ -67,6 +84,7 @@ bool restrict(const SandboxLimits& limits) {
   bool done = true;
   for (const char* path : {"/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/dev/null", "/dev/zero", "/dev/urandom"})
     done = done && allow(ruleset, path, kExecute | kReadFile | kReadDir);
+  if (limits.drives_gpu) done = done && allow_gpu(ruleset, rules.filesystem);
   for (const std::string& path : limits.readable) done = done && allow(ruleset, path, kExecute | kReadFile);
   if (!limits.private_tmp.empty()) done = done && allow(ruleset, limits.private_tmp, rules.filesystem & ~kExecute);
   done = done && syscall(SYS_landlock_restrict_self, ruleset, 0) == 0;
@@ -84,12 +102,17 @@ bool limit(int which, rlim_t value) {
 
 }  // namespace
 
-std::vector<Protection> enter_namespaces(const std::string& private_tmp) {
+std::vector<Protection> enter_namespaces(const std::string& private_tmp, Walls walls) {
   std::vector<Protection> all;
   uid_t uid = getuid();
   gid_t gid = getgid();
-  bool inside = unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) == 0;
+  if (walls >= Walls::kNoNamespaces)
+    return {{"namespaces", false, kDriverCannot}, {"private tmp", false, "it needs the namespaces"}};
+  bool own_pids = walls < Walls::kNoPidNamespace;
+  int wanted = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWUTS;
+  bool inside = unshare(wanted | (own_pids ? CLONE_NEWPID | CLONE_NEWIPC : 0)) == 0;
   all.push_back(outcome("namespaces", inside));
+  if (!own_pids) all.push_back({"pid namespace", false, kDriverCannot});
   if (!inside) {
     all.push_back({"private tmp", false, "it needs the namespaces"});
     return all;
@@ -107,13 +130,19 @@ std::vector<Protection> restrict_self(const SandboxLimits& limits) {
   std::vector<Protection> all;
   // Private memory only: what the judge shares does not count against it.
   bool limited = limit(RLIMIT_DATA, limits.private_memory_bytes) && limit(RLIMIT_CORE, 0) &&
-                 limit(RLIMIT_FSIZE, rlim_t{64} << 20) && limit(RLIMIT_NOFILE, 256);
+                 limit(RLIMIT_FSIZE, rlim_t{64} << 20) && limit(RLIMIT_NOFILE, limits.drives_gpu ? 1024 : 256);
   all.push_back(outcome("resource limits", limited));
   prctl(PR_SET_DUMPABLE, 0);
   bool fixed = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
   all.push_back(outcome("no new privileges", fixed));
-  all.push_back(outcome("landlock", landlock::restrict(limits)));
-  all.push_back(outcome("seccomp", install_seccomp_filter()));
+  if (limits.walls < Walls::kNone)
+    all.push_back(outcome("landlock", landlock::restrict(limits)));
+  else
+    all.push_back({"landlock", false, kDriverCannot});
+  if (limits.walls < Walls::kNoSeccomp)
+    all.push_back(outcome("seccomp", install_seccomp_filter(limits.drives_gpu)));
+  else
+    all.push_back({"seccomp", false, kDriverCannot});
   return all;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,14 +14,21 @@ struct Protection {
   std::string why;  // where it is off
 };
 
+// How many of the walls stand. A GPU's driver may not work behind all of them: what it works behind is found out once
+// (device_walls.h), and what has to stay down is said like anything else that is off.
+enum class Walls : uint8_t { kAll, kNoPidNamespace, kNoNamespaces, kNoSeccomp, kNone };
+inline constexpr int kWalls = 5;
+
 // User, pid, network, ipc, mount and host name namespaces for the processes forked after this, and an empty tmpfs over
 // `private_tmp` that vanishes with them. Call while single-threaded.
-std::vector<Protection> enter_namespaces(const std::string& private_tmp);
+std::vector<Protection> enter_namespaces(const std::string& private_tmp, Walls walls = Walls::kAll);
 
 struct SandboxLimits {
   size_t private_memory_bytes = size_t{8} << 30;
   std::vector<std::string> readable;  // files beyond the system's libraries
   std::string private_tmp;            // the only folder that can be written
+  bool drives_gpu = false;            // its device files stay open to it
+  Walls walls = Walls::kAll;
 };
 
 // For the process itself, for good: resource limits, no new privileges, Landlock, seccomp. Threads, memory, reading

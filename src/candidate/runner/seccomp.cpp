@@ -114,6 +114,30 @@ constexpr long kAllowed[] = {
 #endif
 };
 
+// What the driver of a GPU uses besides.
+constexpr long kDriver[] = {
+    SYS_eventfd2,
+    SYS_pipe2,
+    SYS_epoll_create1,
+    SYS_epoll_ctl,
+    SYS_epoll_pwait,
+    SYS_mincore,
+    SYS_get_mempolicy,
+    SYS_sched_get_priority_max,
+    SYS_sched_get_priority_min,
+    SYS_timerfd_create,
+    SYS_timerfd_settime,
+    SYS_statfs,
+    SYS_fstatfs,
+#if defined(__x86_64__)
+    SYS_pipe,
+    SYS_epoll_create,
+    SYS_epoll_wait,
+#endif
+};
+// Deadly otherwise, but a driver may try them without need; they fail.
+constexpr long kDriverTries[] = {SYS_socket, SYS_socketpair, SYS_connect, SYS_bind, SYS_listen, SYS_memfd_create};
+
 constexpr long kDeadly[] = {
     SYS_execve,
     SYS_execveat,
@@ -184,7 +208,7 @@ constexpr uint32_t argument(int i) {
 
 }  // namespace
 
-bool install_seccomp_filter() {
+bool install_seccomp_filter(bool drives_gpu) {
   Program program;
   program.load(offsetof(seccomp_data, arch));
   program.answer_unless(kArchitecture, SECCOMP_RET_KILL_PROCESS);
@@ -194,6 +218,10 @@ bool install_seccomp_filter() {
   program.answer_if(SYS_clone3, SECCOMP_RET_ERRNO | ENOSYS);
   program.judge_argument(SYS_tgkill, argument(0), ~0u, static_cast<uint32_t>(getpid()));
   for (long nr : kAllowed) program.answer_if(static_cast<uint32_t>(nr), SECCOMP_RET_ALLOW);
+  if (drives_gpu) {
+    for (long nr : kDriver) program.answer_if(static_cast<uint32_t>(nr), SECCOMP_RET_ALLOW);
+    for (long nr : kDriverTries) program.answer_if(static_cast<uint32_t>(nr), SECCOMP_RET_ERRNO | EPERM);
+  }
   for (long nr : kDeadly) program.answer_if(static_cast<uint32_t>(nr), SECCOMP_RET_KILL_PROCESS);
   program.answer(SECCOMP_RET_ERRNO | EPERM);
   sock_fprog filter{static_cast<unsigned short>(program.code().size()), program.code().data()};

@@ -5,7 +5,8 @@ namespace fk {
 
 // For all threads of the process, for good. Calls that only an attack needs (new processes, network, tracing) end the
 // process at once with SIGSYS; what is merely unknown fails with EPERM. False, with errno, where the kernel has none.
-bool install_seccomp_filter();
+// `drives_gpu`: a GPU's driver waits by other means, and asks for sockets without need, which then only fail.
+bool install_seccomp_filter(bool drives_gpu = false);
 
 // For the calling thread and those it starts from now on, for good: the cores they may use stay as they are; asking for
 // others fails with EPERM. On top of the filter above.

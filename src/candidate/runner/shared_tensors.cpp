@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/device_runtime.h"
 #include "core/error.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
@@ -38,15 +39,41 @@ bool each_margin(const TensorPlace& p, std::byte* base, Visit&& visit) {
 
 }  // namespace
 
-SharedTensors::SharedTensors(std::vector<Named> tensors, Access access) : access_(access) {
+SharedTensors::SharedTensors(std::vector<Named> tensors, Access access, Device device)
+    : access_(access), device_(device) {
+  lay_out(std::move(tensors));
+  if (device == kCpu) {
+    map_host_memory();
+    return;
+  }
+  on_device_ = device_runtime(device).judging().share_memory(std::max<size_t>(bytes_, 1));
+  base_ = static_cast<std::byte*>(on_device_->address());
+  bytes_ = on_device_->size_bytes();
+  fd_ = on_device_->fd();
+}
+
+void SharedTensors::lay_out(std::vector<Named> tensors) {
   for (auto& [name, spec, gap] : tensors) {
     names_.push_back(std::move(name));
-    size_t padded = round_up(bytes_with_gaps(spec, gap), 64);
-    // One page more than needed where a tensor fills its pages, so that there is always a margin before it.
-    size_t extent = round_up(padded + 64, page_bytes());
-    places_.push_back({bytes_, extent, extent - padded, std::move(spec), gap});
-    bytes_ += extent;
+    if (device_ == kCpu) {
+      size_t padded = round_up(bytes_with_gaps(spec, gap), 64);
+      // One page more than needed where a tensor fills its pages, so that there is always a margin before it.
+      size_t extent = round_up(padded + 64, page_bytes());
+      places_.push_back({bytes_, extent, extent - padded, std::move(spec), gap});
+      bytes_ += extent;
+    } else {
+      // A kernel that is wrong about its last tile or its number of rows writes a row too many.
+      constexpr size_t kLeast = 4096, kMost = size_t{1} << 20, kAligned = 512;
+      size_t row = spec.shape.rank() == 0 ? 0 : static_cast<size_t>(spec.shape[-1]) * dtype_size(spec.dtype);
+      size_t band = round_up(std::clamp(row, kLeast, kMost), kAligned);
+      size_t extent = 2 * band + round_up(spec.size_bytes(), kAligned);
+      places_.push_back({bytes_, extent, band, std::move(spec), 0});
+      bytes_ += extent;
+    }
   }
+}
+
+void SharedTensors::map_host_memory() {
   fd_ = memfd_create("fastkernels", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd_ < 0) throw Error("The system gave no shared memory ({}).", strerror(errno));
   size_t size = std::max(bytes_, page_bytes());
@@ -61,7 +88,7 @@ SharedTensors::SharedTensors(std::vector<Named> tensors, Access access) : access
   base_ = static_cast<std::byte*>(mapped);
   bytes_ = size;
   // From here on nobody can map it writable who has not already: not even by opening the descriptor anew.
-  int seals = F_SEAL_SHRINK | F_SEAL_GROW | (access == Access::kReadOnly ? F_SEAL_FUTURE_WRITE : 0) | F_SEAL_SEAL;
+  int seals = F_SEAL_SHRINK | F_SEAL_GROW | (access_ == Access::kReadOnly ? F_SEAL_FUTURE_WRITE : 0) | F_SEAL_SEAL;
   if (fcntl(fd_, F_ADD_SEALS, seals) != 0) {
     munmap(base_, bytes_);
     close(fd_);
@@ -70,16 +97,49 @@ SharedTensors::SharedTensors(std::vector<Named> tensors, Access access) : access
 }
 
 SharedTensors::~SharedTensors() {
+  if (on_device_) return;
   munmap(base_, bytes_);
   close(fd_);
 }
 
 View SharedTensors::view(size_t i) const {
   const TensorPlace& p = places_[i];
-  return view_with_gaps(base_ + p.extent_offset + p.data_offset, p.spec, p.row_gap);
+  std::byte* data = base_ + p.extent_offset + p.data_offset;
+  return on_device_ ? View(data, p.spec, device_) : view_with_gaps(data, p.spec, p.row_gap);
+}
+
+std::array<DeviceRange, 2> SharedTensors::margins(size_t i) const {
+  const TensorPlace& p = places_[i];
+  std::byte *start = base_ + p.extent_offset, *end = start + p.data_offset + p.spec.size_bytes();
+  return {DeviceRange{start, p.data_offset}, {end, static_cast<size_t>(start + p.extent_bytes - end)}};
+}
+
+DeviceRange range_of(const View& view) { return {view.data(), view.size_bytes()}; }
+
+std::vector<uint64_t> SharedTensors::fingerprints() const {
+  std::vector<DeviceRange> ranges;
+  for (size_t i = 0; i < size(); ++i) ranges.push_back(range_of(view(i)));
+  return device_runtime(device_).judging().fingerprint(ranges)->values();
+}
+
+void SharedTensors::remember() {
+  if (on_device_) remembered_ = fingerprints();
+}
+
+std::optional<std::string> SharedTensors::changed() const {
+  if (!on_device_) return std::nullopt;
+  std::vector<uint64_t> now = fingerprints();
+  for (size_t i = 0; i < size(); ++i)
+    if (now[i] != remembered_[i]) return names_[i];
+  return std::nullopt;
 }
 
 void SharedTensors::paint_margins(size_t i, uint8_t pattern) const {
+  if (on_device_) {
+    for (const DeviceRange& margin : margins(i))
+      device_runtime(device_).fill(margin.address, std::byte{pattern}, margin.size_bytes);
+    return;
+  }
   each_margin(places_[i], base_, [&](std::byte* from, std::byte* to) {
     std::fill(from, to, std::byte{pattern});
     return true;
@@ -92,7 +152,21 @@ bool SharedTensors::margins_intact(size_t i, uint8_t pattern) const {
   });
 }
 
-MappedTensors::MappedTensors(int fd, std::vector<TensorPlace> places, Access access) : places_(std::move(places)) {
+MappedTensors::MappedTensors(int fd, std::vector<TensorPlace> places, Access access, Device device)
+    : places_(std::move(places)), device_(device) {
+  if (device == kCpu) {
+    map_between_guards(fd, access);
+    return;
+  }
+  for (const TensorPlace& p : places_) {
+    starts_.push_back(p.extent_offset);
+    bytes_ = p.extent_offset + p.extent_bytes;
+  }
+  on_device_ = device_runtime(device).judging().open_memory(fd, std::max<size_t>(bytes_, 1));
+  base_ = static_cast<std::byte*>(on_device_->address());
+}
+
+void MappedTensors::map_between_guards(int fd, Access access) {
   size_t guard = page_bytes();
   bytes_ = guard;
   for (const TensorPlace& p : places_) {
@@ -117,15 +191,19 @@ MappedTensors::MappedTensors(int fd, std::vector<TensorPlace> places, Access acc
   }
 }
 
-MappedTensors::~MappedTensors() { munmap(base_, bytes_); }
+MappedTensors::~MappedTensors() {
+  if (!on_device_) munmap(base_, bytes_);
+}
 
 View MappedTensors::view(size_t i) const {
   const TensorPlace& p = places_[i];
-  return view_with_gaps(base_ + starts_[i] + p.data_offset, p.spec, p.row_gap);
+  std::byte* data = base_ + starts_[i] + p.data_offset;
+  return on_device_ ? View(data, p.spec, device_) : view_with_gaps(data, p.spec, p.row_gap);
 }
 
 MappedTensors::Neighbour MappedTensors::neighbour(const void* address) const {
   const auto* at = static_cast<const std::byte*>(address);
+  if (on_device_) return {};
   if (at < base_ || at >= base_ + bytes_) return {};
   auto offset = static_cast<size_t>(at - base_);
   for (size_t i = 0; i < starts_.size(); ++i) {

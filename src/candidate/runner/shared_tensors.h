@@ -1,16 +1,21 @@
 // SharedTensors: tensors in memory that a judge fills and the processes it judges map.
 //
-// Each tensor ends where its pages end (but for what its size lacks to 64 bytes), and whoever maps them puts guard
-// pages between, so that one step beyond the end is a fault and one before the start is a changed canary.
+// On the CPU each tensor ends where its pages end (but for what its size lacks to 64 bytes), and whoever maps them puts
+// guard pages between, so that one step beyond the end is a fault and one before the start is a changed canary. On a
+// GPU pages are too large for that: there canaries lie on both sides, at least a row of the tensor wide.
 #pragma once
 
 #include <sys/types.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/device_judging.h"
 #include "ops/materialize.h"
 
 namespace fk {
@@ -26,7 +31,8 @@ struct TensorPlace {
   size_t size_bytes() const { return bytes_with_gaps(spec, row_gap); }  // from its first element to its last
 };
 
-enum class Access : uint8_t { kReadOnly, kWritable };  // of runners; the judge may always write
+// Of runners; the judge may always write. A GPU lets them write all the same, so there it is checked afterwards.
+enum class Access : uint8_t { kReadOnly, kWritable };
 
 class SharedTensors {
  public:
@@ -36,7 +42,7 @@ class SharedTensors {
     TensorSpec spec;
     int64_t row_gap = 0;
   };
-  SharedTensors(std::vector<Named> tensors, Access access);
+  SharedTensors(std::vector<Named> tensors, Access access, Device device = kCpu);
   ~SharedTensors();
   SharedTensors(const SharedTensors&) = delete;
   SharedTensors& operator=(const SharedTensors&) = delete;
@@ -47,25 +53,42 @@ class SharedTensors {
   View view(size_t i) const;
   int fd() const { return fd_; }
   Access access() const { return access_; }
+  Device device() const { return device_; }
   size_t size_bytes() const { return bytes_; }
 
-  // Paints what lies beside tensor i in its pages, and between its rows; intact() tells whether that is still so.
+  // Paints what lies beside tensor i, and between its rows; intact() tells whether that is still so. The second on the CPU
+  // only: on a GPU the caller takes fingerprints of margins(), of many tensors at once.
   void paint_margins(size_t i, uint8_t pattern) const;
   bool margins_intact(size_t i, uint8_t pattern) const;
+  std::array<DeviceRange, 2> margins(size_t i) const;
+
+  // On a GPU: keeps fingerprints of all tensors, and names one that is no longer as it was. On the CPU read-only memory
+  // is sealed, and nothing can change it.
+  void remember();
+  std::optional<std::string> changed() const;
 
  private:
   std::vector<TensorPlace> places_;
   std::vector<std::string> names_;
   Access access_;
+  Device device_;
   int fd_ = -1;
   std::byte* base_ = nullptr;
   size_t bytes_ = 0;
+  std::unique_ptr<SharedDeviceMemory> on_device_;
+  std::vector<uint64_t> remembered_;
+
+  void lay_out(std::vector<Named> tensors);
+  void map_host_memory();
+  std::vector<uint64_t> fingerprints() const;
 };
+
+DeviceRange range_of(const View& view);
 
 // The same tensors as another process sees them: guard pages around each.
 class MappedTensors {
  public:
-  MappedTensors(int fd, std::vector<TensorPlace> places, Access access);  // takes the descriptor
+  MappedTensors(int fd, std::vector<TensorPlace> places, Access access, Device device = kCpu);  // takes the descriptor
   ~MappedTensors();
   MappedTensors(const MappedTensors&) = delete;
   MappedTensors& operator=(const MappedTensors&) = delete;
@@ -83,8 +106,12 @@ class MappedTensors {
  private:
   std::vector<TensorPlace> places_;
   std::vector<size_t> starts_;  // of each extent, from base_
+  Device device_;
   std::byte* base_ = nullptr;
   size_t bytes_ = 0;
+  std::unique_ptr<SharedDeviceMemory> on_device_;
+
+  void map_between_guards(int fd, Access access);
 };
 
 }  // namespace fk

@@ -7,9 +7,11 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "candidate/bridge.h"
 #include "candidate/load.h"
+#include "candidate/runner/device_calls.h"
 #include "candidate/runner/message.h"
 #include "candidate/runner/sandbox.h"
 #include "candidate/runner/seccomp.h"
@@ -73,6 +75,11 @@ uint64_t float_mode() {
 #endif
 }
 
+Device device_in(const Json& open) {
+  int gpu = open.at("gpu").get<int>();
+  return gpu < 0 ? kCpu : Device{DeviceKind::kCuda, static_cast<int8_t>(gpu)};
+}
+
 struct PreparedCall {
   std::vector<OptView> args;
   std::vector<KvLayer> kv_cache;
@@ -81,20 +88,25 @@ struct PreparedCall {
 
 class Worker {
  public:
-  Worker(int channel, const Json& open)
-      : channel_(channel), op_(Registry::instance().at(open.at("op").get<std::string>())) {
+  Worker(int channel, const Json& open) : channel_(channel), device_(device_in(open)), arena_(device_) {
     g_segments = &segments_;
     g_channel = channel;
     catch_faults();
+    if (device_ != kCpu) device_calls_.emplace(device_);
+    auto name = open.at("op").get<std::string>();
+    if (name.empty()) return;  // a trial of the walls
+    op_ = &Registry::instance().at(name);
     pool_ = std::make_unique<ThreadPool>(open.at("threads").get<int>());  // before pinning: it looks at our cores
-    pin_to_first_core();
-    forbid_other_cores();
+    if (device_ == kCpu) {                                                // a driver's threads need cores of their own
+      pin_to_first_core();
+      forbid_other_cores();
+    }
     auto library = open.at("library").get<std::string>();
     if (!library.empty()) {
-      candidate_ = load_candidate(library, op_);
-      Registry::instance().add_foreign(op_.name, "candidate", DeviceKind::kCpu, candidate_);
+      candidate_ = load_candidate(library, *op_);
+      Registry::instance().add_foreign(op_->name, "candidate", device_.kind, candidate_);
     }
-    root_ = op_.build(fields_from_json(open.at("init")), {});
+    root_ = op_->build(fields_from_json(open.at("init")), {.device = device_});
   }
 
   Json handle(const Message& request) {
@@ -106,6 +118,9 @@ class Worker {
     if (what == "plan") return plan(body);
     if (what == "ask") return ask(body);
     if (what == "run") return run(body);
+    if (what == "queue") return queue(body);
+    if (what == "go") return go();
+    if (what == "touch") return touch(body);
     throw Error("The runner does not know '{}'.", what);
   }
 
@@ -117,7 +132,8 @@ class Worker {
     const Json& body = request.body;
     segments_[body.at("segment").get<int>()] =
         std::make_unique<MappedTensors>(request.fd, places_from_json(body.at("tensors")),
-                                        body.at("writable").get<bool>() ? Access::kWritable : Access::kReadOnly);
+                                        body.at("writable").get<bool>() ? Access::kWritable : Access::kReadOnly,
+                                        body.at("gpu").get<bool>() ? device_ : kCpu);
     return Json::object();
   }
 
@@ -135,6 +151,7 @@ class Worker {
     for (size_t i = 0; i < wanted.size(); ++i) weights[wanted[i].name] = at(places.at(i));
     Stopwatch watch;
     root_->bind([&](const std::string& name) { return weights.at(name); });
+    if (device_calls_) device_runtime(device_).judging().synchronize_all();
     return {{"ns", watch.elapsed_ns()}};
   }
 
@@ -172,39 +189,111 @@ class Worker {
   }
 
   Json run(const Json& body) {
-    std::vector<PreparedCall*> calls;
-    for (const Json& id : body.at("calls")) calls.push_back(&calls_.at(id.get<int>()));
+    std::vector<PreparedCall*> calls = calls_in(body);
     int64_t before = candidate_calls();  // on both sides, so that both exchanges take equally long
     uint64_t mode = float_mode();
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
     long switches = usage.ru_nivcsw;
     int64_t start = now_ns();
-    for (PreparedCall* call : calls) {
-      arena_.reset();
-      Context ctx{.pool = *pool_, .arena = arena_, .attention = &call->attention, .kv_cache = call->kv_cache};
-      root_->call(ctx, call->args);
-    }
+    for (PreparedCall* call : calls) make_call(*call);
     int64_t ns = now_ns() - start;
     getrusage(RUSAGE_SELF, &usage);
     if (float_mode() != mode) return {{"mode_changed", true}};
-    int64_t taken = candidate_calls() - before;
-    if (candidate_ && taken != static_cast<int64_t>(calls.size()))
-      return {{"refused", candidate_->create(root_->init())->refuse(calls.front()->args)}};
+    if (refused(before, calls)) return refusal(calls);
     return {{"ns", ns}, {"switches", usage.ru_nivcsw - switches}, {"peak_kib", usage.ru_maxrss}};
   }
 
+  std::vector<PreparedCall*> calls_in(const Json& body) {
+    std::vector<PreparedCall*> calls;
+    for (const Json& id : body.at("calls")) calls.push_back(&calls_.at(id.get<int>()));
+    return calls;
+  }
+
+  void make_call(PreparedCall& call) {
+    arena_.reset();
+    Context ctx{.pool = *pool_,
+                .arena = arena_,
+                .attention = &call.attention,
+                .kv_cache = call.kv_cache,
+                .stream = device_calls_ ? device_runtime(device_).stream() : nullptr};
+    root_->call(ctx, call.args);
+  }
+
+  bool refused(int64_t before, const std::vector<PreparedCall*>& calls) const {
+    return candidate_ && candidate_calls() - before != static_cast<int64_t>(calls.size());
+  }
+  Json refusal(const std::vector<PreparedCall*>& calls) const {
+    return {{"refused", candidate_->create(root_->init())->refuse(calls.front()->args)}};
+  }
+
+  DeviceCall device_call(PreparedCall& call) {
+    DeviceCall made;
+    for (size_t i = 0; i < call.args.size(); ++i)
+      if (call.args[i])
+        (op_->args[i].role == Role::kInput ? made.inputs : made.written).push_back(range_of(*call.args[i]));
+    for (const KvLayer& layer : call.kv_cache)
+      for (const View& v : {layer.key, layer.value}) made.written.push_back(range_of(v));
+    const AttentionMetadata& m = call.attention;
+    for (const SequenceGroup* g : {&m.decode, &m.prefill})
+      for (const View& v : {g->cu_seqlens_q, g->cu_seqlens_k, g->seq_lens, g->block_table})
+        made.inputs.push_back(range_of(v));
+    made.inputs.push_back(range_of(m.slot_mapping));
+    made.forward = [this, &call] { make_call(call); };
+    return made;
+  }
+
+  Json queue(const Json& body) {
+    queued_ = calls_in(body);
+    queued_mode_ = float_mode();
+    taken_before_ = candidate_calls();
+    std::vector<DeviceCall> calls;
+    for (PreparedCall* call : queued_) calls.push_back(device_call(*call));
+    device_calls_->queue(std::move(calls), {.key = body.at("key").get<uint64_t>(),
+                                            .hold = body.at("hold").get<bool>(),
+                                            .cold = body.at("cold").get<bool>()});
+    return Json::object();
+  }
+
+  Json go() {
+    DeviceTimes times = device_calls_->go();
+    if (float_mode() != queued_mode_) return {{"mode_changed", true}};
+    if (refused(taken_before_, queued_)) return refusal(queued_);
+    if (times.kept_l2) return {{"kept_l2", true}};
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return {{"ns", times.ns},
+            {"at_stop", times.at_stop},
+            {"held", times.held},
+            {"clock_mhz", times.clock_mhz},
+            {"peak_kib", usage.ru_maxrss}};
+  }
+
+  Json touch(const Json& body) {
+    View v = at(body.at("tensor"));
+    device_runtime(device_).fill(v.data(), std::byte{body.at("pattern").get<uint8_t>()}, v.size_bytes());
+    device_runtime(device_).judging().synchronize_all();
+    return Json::object();
+  }
+
   int channel_;
-  const OperatorInfo& op_;
+  Device device_;
+  const OperatorInfo* op_ = nullptr;
   std::shared_ptr<const ForeignKernel> candidate_;  // null: the baseline
   Segments segments_;
   std::unique_ptr<ThreadPool> pool_;
   Arena arena_;
   std::unique_ptr<Node> root_;
   std::map<int, PreparedCall> calls_;
+  std::optional<DeviceCalls> device_calls_;  // on a GPU only
+  std::vector<PreparedCall*> queued_;
+  uint64_t queued_mode_ = 0;
+  int64_t taken_before_ = 0;
 };
 
 Json error_answer(const std::exception& e) {
+  std::string_view words = e.what();
+  if (words.find("failed on the GPU") != std::string_view::npos) return {{"device_error", words}};  // ours, or cuda's
   bool out_of_memory =
       dynamic_cast<const std::bad_alloc*>(&e) != nullptr || dynamic_cast<const CandidateOutOfMemory*>(&e) != nullptr;
   return {{out_of_memory ? "out_of_memory" : "error", e.what()}};
@@ -218,6 +307,19 @@ int serve_requests(int channel, const Json& open) {
   limits.private_tmp = open.at("private_tmp").get<std::string>();
   if (auto library = open.at("library").get<std::string>(); !library.empty()) limits.readable.push_back(library);
   Json protections = Json::array();
+  // A driver starts by opening half the system; what it needs afterwards it may have.
+  if (Device device = device_in(open); device != kCpu) {
+    limits.drives_gpu = true;
+    limits.walls = static_cast<Walls>(open.at("walls").get<int>());
+    try {
+      device_runtime(device).judging().synchronize_all();
+    } catch (const std::exception& e) {
+      Json answer = error_answer(e);
+      answer["nonce"] = open.at("nonce");
+      send_message(channel, answer);
+      return 1;
+    }
+  }
   for (const Protection& p : restrict_self(limits)) protections.push_back({p.name, p.on, p.why});
 
   std::unique_ptr<Worker> worker;

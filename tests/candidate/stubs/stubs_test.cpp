@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "candidate/swap.h"
+#include "candidate/toolchain.h"
 #include "tests/candidate/work_folder.h"
 #include "tests/conformance/trial.h"
 
@@ -60,6 +61,26 @@ TEST_P(Stubs, AgreeWithTheOracle) {
 INSTANTIATE_TEST_SUITE_P(Registry, Stubs, testing::ValuesIn(Registry::instance().operators()),
                          [](const auto& p) { return std::string(p.param->name); });
 
+// Whether they are right is for a GPU to say (tests/exploits/cuda_test.cpp); that they compile, for any machine.
+TEST(CudaStubs, CompileForTheirArchitecture) {
+  if (find_nvcc().empty()) GTEST_SKIP() << "there is no nvcc here, so nothing can compile CUDA";
+  int stubs = 0;
+  for (const OperatorInfo* op : Registry::instance().operators()) {
+    std::optional<std::string> text = stub_text(*op, DeviceKind::kCuda);
+    if (!text) continue;
+    WorkFolder folder;
+    CompileOptions options = folder.options();
+    options.cuda_arch = "90a";
+    options.cxxflags = {"-Werror=all-warnings"};
+    CandidateFile file{op, folder.write(fmt::format("L{}/{}.cu", op->level, op->name), *text)};
+    CompileResult built = compile_candidate(file, options);
+    EXPECT_FALSE(built.failure) << built.failure->sentence << "\n" << built.log;
+    EXPECT_LT(built.seconds, 20) << op->name;  // 4 s on a machine with nothing else to do
+    ++stubs;
+  }
+  EXPECT_GE(stubs, 11);
+}
+
 class Examples : public testing::TestWithParam<std::string> {};
 
 // The better ones may leave some calls to the baseline, which is what refusing is for.
@@ -73,8 +94,7 @@ TEST_P(Examples, AgreeWithTheOracle) {
 }
 
 const std::string kExamples = FK_SOURCE_DIR "/tasks/candidate/examples";
-INSTANTIATE_TEST_SUITE_P(Ladder, Examples,
-                         testing::Values(kExamples + "/1_naive", kExamples + "/2_float", kExamples),
+INSTANTIATE_TEST_SUITE_P(Ladder, Examples, testing::Values(kExamples + "/1_naive", kExamples + "/2_float", kExamples),
                          [](const auto& p) { return fmt::format("step{}", p.index + 1); });
 
 }  // namespace

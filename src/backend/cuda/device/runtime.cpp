@@ -1,6 +1,7 @@
 // The CUDA runtime behind core's DeviceRuntime.
 #include <fmt/format.h>
 
+#include "backend/cuda/device/judging.h"
 #include "backend/cuda/device/measure.h"
 #include "backend/cuda/device/status.h"
 #include "core/device_runtime.h"
@@ -150,12 +151,17 @@ class Runtime final : public DeviceRuntime {
   int64_t recordings() const override { return recordings_; }
 
   std::unique_ptr<DeviceEvent> make_event() override { return std::make_unique<Event>(stream_); }
+  DeviceJudging& judging() override {
+    if (!judging_) judging_ = make_judging(device_.index, stream_);
+    return *judging_;
+  }
 
  private:
   Device device_;
   DeviceFacts facts_;
   cudaStream_t stream_ = nullptr;  // lives as long as the process
   int64_t recordings_ = 0;
+  std::unique_ptr<DeviceJudging> judging_;  // made when first asked for
 };
 
 int count() {

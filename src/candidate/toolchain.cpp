@@ -1,0 +1,135 @@
+#include "candidate/toolchain.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "core/device_runtime.h"
+#include "measure/child_output.h"
+#include "measure/small_file.h"
+
+namespace fk {
+namespace {
+
+// As the baselines are compiled (cmake/compiler.cmake), but for this very CPU.
+constexpr std::string_view kCppFlags[] = {
+    "-std=c++20",         "-O3",   "-march=native", "-ffp-contract=fast", "-fopenmp-simd", "-fno-math-errno",
+    "-fno-trapping-math", "-fPIC", "-shared",       "-fvisibility=hidden"};
+// Errors at build time rather than at load, in words that can be searched.
+constexpr std::string_view kCppChecks[] = {"-fmax-errors=20", "-fdiagnostics-color=never", "-Wl,-z,defs",
+                                           "-Wl,--require-defined=fk_candidate_entry"};
+
+// As the baselines are compiled (cmake/cuda.cmake). Lines, so that a profiler can name them.
+constexpr std::string_view kCudaFlags[] = {
+    "-std=c++20", "-O3",   "-lineinfo",      "--expt-relaxed-constexpr",
+    "-shared",    "-x=cu", "-cudart=static", "-Xcompiler=-fPIC,-fvisibility=hidden,-fdiagnostics-color=never"};
+constexpr std::string_view kCudaChecks[] = {"-Xlinker=-z", "-Xlinker=defs",
+                                            "-Xlinker=--require-defined=fk_candidate_entry"};
+constexpr std::string_view kCudaLibraries[] = {"-Xlinker=--as-needed", "-lcublasLt", "-lcublas"};
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// What -march=native means here.
+std::string cpu_identity() {
+  std::string identity;
+  std::string all = small_file("/proc/cpuinfo").value_or("");
+  std::string_view rest(all);
+  rest = rest.substr(0, rest.find("\n\n"));  // the first core stands for all
+  while (!rest.empty()) {
+    std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    for (std::string_view key : {"vendor_id", "cpu family", "model", "flags", "Features", "CPU "})
+      if (line.starts_with(key)) identity += std::string(line) + "\n";
+  }
+  return identity;
+}
+
+Toolchain missing(std::string sentence) {
+  Toolchain none;
+  none.missing = Failure{Verdict::kBuildError, std::move(sentence)};
+  return none;
+}
+
+Toolchain cpp_toolchain(const CompileOptions& options) {
+  Toolchain chain;
+  chain.compiler = options.compiler.empty() ? find_compiler() : split_flags(options.compiler);
+  if (chain.compiler.empty()) return missing("There is no C++ compiler; install g++, or set CXX to a C++20 compiler.");
+  chain.flags.assign(std::begin(kCppFlags), std::end(kCppFlags));
+  chain.checks.assign(std::begin(kCppChecks), std::end(kCppChecks));
+  chain.target = cpu_identity();
+  return chain;
+}
+
+Toolchain cuda_toolchain(const CompileOptions& options) {
+  Toolchain chain;
+  chain.compiler = options.compiler.empty() ? find_nvcc() : split_flags(options.compiler);
+  if (chain.compiler.empty())
+    return missing("There is no CUDA compiler; install the CUDA toolkit, or set NVCC to its nvcc.");
+  std::string named = options.cuda_arch.empty() ? environment("FASTKERNELS_CUDA_ARCH") : options.cuda_arch;
+  if (named.empty()) {
+    constexpr Device kFirst{DeviceKind::kCuda, 0};
+    if (std::string why = device_missing(kFirst); !why.empty())
+      return missing(
+          fmt::format("There is no GPU to compile for ({}); set FASTKERNELS_CUDA_ARCH, to 90a for instance.", why));
+    named = device_runtime(kFirst).facts().architecture;
+  }
+  std::string arch = cuda_architecture(named);
+  if (arch.empty())
+    return missing(
+        fmt::format("'{}' is no CUDA architecture; set FASTKERNELS_CUDA_ARCH to one like 80 or 90a.", named));
+  chain.flags.assign(std::begin(kCudaFlags), std::end(kCudaFlags));
+  chain.flags.push_back(fmt::format("-gencode=arch=compute_{0},code=sm_{0}", arch));
+  if (options.allow_libraries) {
+    chain.flags.insert(chain.flags.end(), std::begin(kCudaLibraries), std::end(kCudaLibraries));
+    // They lie beside nvcc, where the loader need not look by itself.
+    std::error_code error;
+    std::filesystem::path nvcc =
+        std::filesystem::canonical(find_program(chain.compiler.front()).value_or(chain.compiler.front()), error);
+    if (!error) chain.flags.push_back("-Xlinker=-rpath=" + (nvcc.parent_path().parent_path() / "lib64").string());
+  }
+  chain.checks.assign(std::begin(kCudaChecks), std::end(kCudaChecks));
+  chain.target = arch;
+  return chain;
+}
+
+}  // namespace
+
+std::vector<std::string> find_compiler() {
+  if (std::vector<std::string> words = split_flags(environment("CXX")); !words.empty()) return words;
+  for (const char* name : {"g++", "clang++"})
+    if (find_program(name)) return {name};
+  return {};
+}
+
+std::vector<std::string> find_nvcc() {
+  if (std::vector<std::string> words = split_flags(environment("NVCC")); !words.empty()) return words;
+  if (find_program("nvcc")) return {"nvcc"};
+  for (const std::string& home : {environment("CUDA_HOME"), std::string("/usr/local/cuda")})
+    if (!home.empty() && access((home + "/bin/nvcc").c_str(), X_OK) == 0) return {home + "/bin/nvcc"};
+  return {};
+}
+
+std::string cuda_architecture(std::string_view text) {
+  if (text.starts_with("sm_")) text.remove_prefix(3);
+  std::string number;
+  for (char c : text)
+    if (c != '.') number += c;
+  std::string digits = number.substr(0, number.find_first_not_of("0123456789"));
+  std::string suffix = number.substr(digits.size());
+  if (digits.size() < 2 || digits.size() > 3 || (!suffix.empty() && suffix != "a" && suffix != "f")) return {};
+  // From 9.0 on each chip has instructions of its own, wgmma for instance, which only its own number allows.
+  if (suffix.empty() && std::stoi(digits) >= 90) suffix = "a";
+  return digits + suffix;
+}
+
+Toolchain toolchain_for(DeviceKind device, const CompileOptions& options) {
+  return device == DeviceKind::kCpu ? cpp_toolchain(options) : cuda_toolchain(options);
+}
+
+}  // namespace fk
