@@ -38,6 +38,17 @@ Call make_call(std::string_view op, std::map<std::string, double> init, std::vec
 
 using Change = std::function<void(std::vector<Tensor>&)>;
 
+std::vector<Tensor> make_given(const Call& call, const Change& change) {
+  BatchMetadata batch(call.workload, 1);
+  std::vector<Tensor> given;
+  for (const auto& input : Registry::instance().at(call.op).inputs(call.init, call.workload)) {
+    given.emplace_back(input->spec);
+    fill(given.back(), input->generator, 1, std::to_string(given.size()), batch);
+  }
+  if (change) change(given);
+  return given;
+}
+
 // What one implementation, or the oracle in f64, gives in each of `calls`; nothing when it refuses the call.
 std::vector<Tensor> run_often(const Call& call, std::string_view implementation, int threads, int calls,
                               const Change& change = {}) {
@@ -50,13 +61,7 @@ std::vector<Tensor> run_often(const Call& call, std::string_view implementation,
     options.only_implementation = implementation;
   }
   std::unique_ptr<Node> node = info.build(call.init, options);
-  BatchMetadata batch(call.workload, 1);
-  std::vector<Tensor> given;
-  for (const auto& input : info.inputs(call.init, call.workload)) {
-    given.emplace_back(input->spec);
-    fill(given.back(), input->generator, 1, std::to_string(given.size()), batch);
-  }
-  if (change) change(given);
+  std::vector<Tensor> given = make_given(call, change);
   std::vector<OptView> args(given.begin(), given.end());
   TensorSpec spec = *node->outputs(args).specs[0];
   if (implementation == "oracle") spec.dtype = DType::kF64;
@@ -101,7 +106,9 @@ bool same_bits(const View& a, const View& b) { return std::memcmp(a.data(), b.da
 
 void expect_near_oracle(const Call& call, const Change& change = {}) {
   Tensor expected = *run(call, "oracle", 1, change);
-  Tolerance t = Registry::instance().at(call.op).tolerance(call.init, call.workload.dtype);
+  std::vector<Tensor> given = make_given(call, change);
+  std::vector<OptView> args(given.begin(), given.end());
+  Tolerance t = Registry::instance().at(call.op).tolerance_on(call.init, call.workload.dtype, args);
   double scale = 0;
   for (int64_t i = 0; i < expected.view().numel(); ++i) scale = std::max(scale, std::abs(expected.ptr<double>()[i]));
   for (std::string_view name : implementations(call.op)) {
