@@ -44,7 +44,7 @@ TEST(FreshInputs, RowsLieApartInTheMemoryOfCalls) {
   FreshInputs inputs(*root, ScenarioInputs(s), s.workload, 5);
   CallMemory memory(*root, inputs.base(), 2, 1);
   const CallData& data = inputs.next(1);
-  memory.reveal(1, data);
+  memory.reveal(1, data, 0);
   EXPECT_FALSE(memory.check_inputs(1, data));
   const SharedTensors& shared = memory.inputs();
   size_t at = shared.size() / 2;  // of the second slot
