@@ -187,18 +187,23 @@ def main():
         port = free_port()
         ui = subprocess.Popen([FASTKERNELS, "mlflow-ui", "--port", str(port)], env=environment, cwd=work, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True)
-        line = ui.stdout.readline()
-        assert expected in line and f"http://127.0.0.1:{port}" in line, (line, ui.poll() is not None and ui.stderr.read())
-        client = MlflowClient(f"http://127.0.0.1:{port}")
-        for run in stored():
-            compare(client, run)
-        assert len(client.search_runs([client.get_experiment_by_name("fastkernels").experiment_id])) == 8
-        taken = subprocess.run([FASTKERNELS, "mlflow-ui", "--port", str(port)], env=environment, capture_output=True, text=True)
-        assert taken.returncode == 1 and "is taken" in taken.stderr, taken.stderr
-        ui.send_signal(signal.SIGINT)
-        assert ui.wait(30) == 0
-        with socket.socket() as s:
-            assert s.connect_ex(("127.0.0.1", port)) != 0, "the server outlived mlflow-ui"
+        try:
+            line = ui.stdout.readline()
+            assert expected in line and f"http://127.0.0.1:{port}" in line, (line, ui.poll() is not None and ui.stderr.read())
+            client = MlflowClient(f"http://127.0.0.1:{port}")
+            for run in stored():
+                compare(client, run)
+            assert len(client.search_runs([client.get_experiment_by_name("fastkernels").experiment_id])) == 8
+            taken = subprocess.run([FASTKERNELS, "mlflow-ui", "--port", str(port)], env=environment, capture_output=True, text=True)
+            assert taken.returncode == 1 and "is taken" in taken.stderr, taken.stderr
+            ui.send_signal(signal.SIGINT)
+            assert ui.wait(30) == 0
+            with socket.socket() as s:
+                assert s.connect_ex(("127.0.0.1", port)) != 0, "the server outlived mlflow-ui"
+        finally:  # nothing outlives a test that failed
+            if ui.poll() is None:
+                ui.terminate()
+                ui.wait(30)
     print("MLflow reads back what was stored")
 
 
