@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <stdexcept>
 #include <vector>
 
 namespace {
@@ -54,7 +55,11 @@ int main() {
       run.log_kernel_bench(result);
     }
   }  // the run ends here
-  for (const tracking::FoundRun& run : tracking::query_runs("fastkernels", "metrics.row_sum_passed = 1", 1))
-    std::printf("%s %s: row_sum_avg_speedup %.2f\n", run.id.c_str(), run.status.c_str(),
-                run.metrics.at("row_sum_avg_speedup"));
+  try {
+    for (const tracking::FoundRun& run : tracking::query_runs("fastkernels", "metrics.row_sum_passed = 1", 1))
+      std::printf("%s %s: row_sum_avg_speedup %.2f\n", run.id.c_str(), run.status.c_str(),
+                  run.metrics.at("row_sum_avg_speedup"));
+  } catch (const std::runtime_error& e) {  // no history here: asking, unlike logging, says so
+    std::printf("%s\n", e.what());
+  }
 }

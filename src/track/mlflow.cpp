@@ -192,9 +192,11 @@ void send_pairs(Client& client, const RunRecord& run, const std::string& remote,
     else if (known->second != text && known_tags["param." + name] != text)
       tags.push_back({{"key", "param." + name}, {"value", text}});
   }
-  for (const auto& [key, value] : tags_of(run))
-    if (std::string text = cut(value, kMostTag); known_tags[mlflow_key(key)] != text)
-      tags.push_back({{"key", mlflow_key(key)}, {"value", text}});
+  for (const auto& [key, value] : tags_of(run)) {
+    std::string name = mlflow_key(key), text = cut(value, kMostTag);
+    auto known = known_tags.find(name);
+    if (known == known_tags.end() || known->second != text) tags.push_back({{"key", name}, {"value", text}});
+  }
   send_in_chunks(client, remote, "params", params, kMostParams);
   send_in_chunks(client, remote, "tags", tags, kMostTags);
 }

@@ -4,6 +4,11 @@
 #include "track/environment.h"
 
 namespace fk {
+namespace {
+
+constexpr int64_t kMostTold = 20'000;
+
+}  // namespace
 
 Recorder::Recorder(RecorderOptions options, Warn warn) : options_(std::move(options)), warn_(std::move(warn)) {
   if (options_.journal_always) journal_.emplace(options_.journal);
@@ -63,7 +68,11 @@ void Recorder::end(std::string_view status, std::string_view error) {
 }
 
 void Recorder::to_journal(const Json& event) {
-  if (options_.enabled && !journal_) told_.push_back(event);
+  if (options_.enabled && !journal_) {
+    // The run itself and what it said lately: the store has the rest by now.
+    if (told_.size() == kMostTold) told_.erase(told_.begin() + 1, told_.begin() + kMostTold / 2);
+    told_.push_back(event);
+  }
   if (!journal_) return;
   try {
     journal_->append(event);

@@ -117,6 +117,19 @@ def same_filters(client):
         print(f"  {text}: {len(ours)}")
 
 
+def import_a_large_run():
+    """More of everything than one request may carry."""
+    run = {"run_id": "large", "name": "large", "experiment": "fastkernels", "tier": "kernel", "status": "running", "started_us": 1_700_000_000_000_000,
+           "device": "cpu", "cpu_name": "a CPU", "params": {f"p{i}": str(i) for i in range(250)}, "tags": {"tier": "kernel", "note": "x" * 4000}}
+    points = [{"key": "loss", "value": 1 / (i + 1), "step": i, "time_us": 1_700_000_000_000_000 + i * 1000} for i in range(2500)]
+    tags = {f"t{i}": "ü" * i for i in range(250)}
+    events = [{"event": "run", "run": run}, {"event": "metrics", "points": points}, {"event": "tags", "values": tags},
+              {"event": "artifact", "path": "logs/odd name ü.txt", "base64": "AP8="},
+              {"event": "end", "status": "interrupted", "ended_us": 1_700_000_001_000_000}]
+    (work / "large.jsonl").write_text("".join(json.dumps(e) + "\n" for e in events))
+    fastkernels("history", "import", str(work / "large.jsonl"))
+
+
 def main():
     server = Server()
     server.start()
@@ -169,22 +182,28 @@ def main():
         server.die()
 
     print("mlflow-ui has everything, once")
-    for expected in ["(7 runs new to it)", "(0 runs new to it)"]:
+    import_a_large_run()
+    for expected in ["(8 runs new to it)", "(0 runs new to it)"]:
         port = free_port()
         ui = subprocess.Popen([FASTKERNELS, "mlflow-ui", "--port", str(port)], env=environment, cwd=work, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True)
-        line = ui.stdout.readline()
-        assert expected in line and f"http://127.0.0.1:{port}" in line, (line, ui.poll() is not None and ui.stderr.read())
-        client = MlflowClient(f"http://127.0.0.1:{port}")
-        for run in stored():
-            compare(client, run)
-        assert len(client.search_runs([client.get_experiment_by_name("fastkernels").experiment_id])) == 7
-        taken = subprocess.run([FASTKERNELS, "mlflow-ui", "--port", str(port)], env=environment, capture_output=True, text=True)
-        assert taken.returncode == 1 and "is taken" in taken.stderr, taken.stderr
-        ui.send_signal(signal.SIGINT)
-        assert ui.wait(30) == 0
-        with socket.socket() as s:
-            assert s.connect_ex(("127.0.0.1", port)) != 0, "the server outlived mlflow-ui"
+        try:
+            line = ui.stdout.readline()
+            assert expected in line and f"http://127.0.0.1:{port}" in line, (line, ui.poll() is not None and ui.stderr.read())
+            client = MlflowClient(f"http://127.0.0.1:{port}")
+            for run in stored():
+                compare(client, run)
+            assert len(client.search_runs([client.get_experiment_by_name("fastkernels").experiment_id])) == 8
+            taken = subprocess.run([FASTKERNELS, "mlflow-ui", "--port", str(port)], env=environment, capture_output=True, text=True)
+            assert taken.returncode == 1 and "is taken" in taken.stderr, taken.stderr
+            ui.send_signal(signal.SIGINT)
+            assert ui.wait(30) == 0
+            with socket.socket() as s:
+                assert s.connect_ex(("127.0.0.1", port)) != 0, "the server outlived mlflow-ui"
+        finally:  # nothing outlives a test that failed
+            if ui.poll() is None:
+                ui.terminate()
+                ui.wait(30)
     print("MLflow reads back what was stored")
 
 
