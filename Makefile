@@ -13,10 +13,11 @@ all: build
 	$(binary) doctor --quick
 	FASTKERNELS_CANDIDATE_DIR=tasks/candidate/examples $(binary) kernels --filter decode-8
 	FASTKERNELS_CANDIDATE_DIR=tasks/candidate/examples $(binary) kernels --target softmax
+	$(binary) history --limit 3
 	@echo 'Next: $(binary) dashboard; docs/write-a-candidate.md; $(binary) create-stubs --target rms_norm'
 
 build: $(build)/build.ninja
-	cmake --build $(build) --target fastkernels fastkernels-runner -j $(JOBS)
+	cmake --build $(build) --target fastkernels fastkernels-runner fastkernels-tracking -j $(JOBS)
 
 # Only the first configure is ours; afterwards ninja runs cmake again when a CMake file or the set of sources changes.
 $(build)/build.ninja: CMakePresets.json | deps

@@ -53,7 +53,9 @@ case "${1:-build}" in
     need header sqlite3.h libsqlite3-dev
     need header httplib.h libcpp-httplib-dev                        # serves the dashboard
     need file /usr/share/nodejs/d3/dist/d3.min.js node-d3            # draws it
+    need header curl/curl.h libcurl4-openssl-dev
     need cmake_package GTest libgtest-dev
+    need python_module ensurepip python3-venv  # a test runs MLflow in a virtual environment
     need python_module jsonschema python3-jsonschema  # a test reads our result files with it
     if [ "${1:-build}" = test ]; then  # the dashboard in a real browser
       need command chromium chromium

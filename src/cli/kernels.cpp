@@ -39,6 +39,16 @@ class InterruptGuard {
   struct sigaction before_ {};
 };
 
+// A candidate's source need not be UTF-8, and compilers quote it; JSON must be. The artifacts keep the bytes.
+Json in_utf8(Json json) {
+  try {
+    static_cast<void>(json.dump());
+    return json;
+  } catch (const Json::type_error&) {
+    return Json::parse(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+  }
+}
+
 class Kernels final : public Verb {
  public:
   Kernels()
@@ -119,6 +129,8 @@ class Kernels final : public Verb {
           recorder.add(row.json);
           if (!row.passed() && !row.without_credit())
             recorder.artifact(fmt::format("errors/{}/{}.txt", scenario.op, scenario.name), error_text(row.json));
+        } else {
+          recorder.add(row.json);  // the store may be another one than the interrupted run's
         }
         rows.push_back(std::move(row));
         ++done;
@@ -295,6 +307,7 @@ class Kernels final : public Verb {
           fmt::format("fastkernels kernels --target {} --model {} --filter {} --repro {}:{}", scenario.op,
                       scenario.models.empty() ? "all" : scenario.models.front(), scenario.name, result.judgement.seed,
                       result.judgement.failures.front().probe.call);
+    row.json = in_utf8(std::move(row.json));
     return row;
   }
 
@@ -316,7 +329,7 @@ class Kernels final : public Verb {
         c["build_seconds"] = t.compiled->seconds;
         c["build_from_cache"] = t.compiled->from_cache;
       }
-      candidates.push_back(std::move(c));
+      candidates.push_back(in_utf8(std::move(c)));
     }
     Json results = Json::array();
     for (const KernelRow& r : rows) results.push_back(r.json);

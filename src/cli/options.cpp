@@ -34,11 +34,13 @@ Device parse_device(std::string_view text) {
 
 void add_common_options(CLI::App& app, CommonOptions& options) {
   constexpr const char* kGroup = "Options of every verb";
-  app.add_option_function<std::string>(
-         "--device", [&options](const std::string& text) { options.device = parse_device(text); },
-         "Where to compute: auto, cpu, cuda or cuda:i [auto]")
-      ->type_name("DEVICE")
-      ->group(kGroup);
+  // `history --device` selects runs and is the verb's own.
+  if (app.get_option_no_throw("--device") == nullptr)
+    app.add_option_function<std::string>(
+           "--device", [&options](const std::string& text) { options.device = parse_device(text); },
+           "Where to compute: auto, cpu, cuda or cuda:i [auto]")
+        ->type_name("DEVICE")
+        ->group(kGroup);
   app.add_option("--threads", options.threads,
                  "CPU threads, 1 to " + std::to_string(kMaxThreads) + " [the cores this process may use]")
       ->check(CLI::Range(1, kMaxThreads).description(""))

@@ -18,3 +18,7 @@ fk_track_part(sqlite without_sqlite SQLite::SQLite3
 if(TARGET SQLite::SQLite3)
   fk_embed_texts(fk_track "${CMAKE_CURRENT_LIST_DIR}/sqlite/schema/*.sql" kStoreSchema)
 endif()
+
+find_package(CURL QUIET)
+fk_track_part(curl without_curl CURL::libcurl
+  "libcurl's headers are missing (libcurl4-openssl-dev): runs are not mirrored to MLflow.")

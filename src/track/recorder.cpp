@@ -4,6 +4,11 @@
 #include "track/environment.h"
 
 namespace fk {
+namespace {
+
+constexpr int64_t kMostTold = 20'000;
+
+}  // namespace
 
 Recorder::Recorder(RecorderOptions options, Warn warn) : options_(std::move(options)), warn_(std::move(warn)) {
   if (options_.journal_always) journal_.emplace(options_.journal);
@@ -23,6 +28,7 @@ Recorder::Recorder(RecorderOptions options, Warn warn) : options_(std::move(opti
 
 Recorder::~Recorder() {
   if (started_ && !ended_) end("failed", "It ended without a result.");
+  if (mirror_) mirror_->finish();
 }
 
 void Recorder::start(RunRecord run, bool resumed) {
@@ -39,6 +45,7 @@ void Recorder::start(RunRecord run, bool resumed) {
       store_->reopen_run(run_.id);
     else
       store_->begin_run(run_);
+    mirror_ = start_mirror(*store_, run_.id, warn_);
   } catch (const std::exception& e) {
     lose_store(e.what());
   }
@@ -49,6 +56,7 @@ void Recorder::add(const Json& event) {
   if (!store_ || !started_) return;
   try {
     apply_event(*store_, run_.id, event);
+    if (mirror_) mirror_->wake();
   } catch (const std::exception& e) {
     lose_store(e.what());
   }
@@ -60,7 +68,11 @@ void Recorder::end(std::string_view status, std::string_view error) {
 }
 
 void Recorder::to_journal(const Json& event) {
-  if (options_.enabled && !journal_) told_.push_back(event);
+  if (options_.enabled && !journal_) {
+    // The run itself and what it said lately: the store has the rest by now.
+    if (told_.size() == kMostTold) told_.erase(told_.begin() + 1, told_.begin() + kMostTold / 2);
+    told_.push_back(event);
+  }
   if (!journal_) return;
   try {
     journal_->append(event);
@@ -71,6 +83,7 @@ void Recorder::to_journal(const Json& event) {
 }
 
 void Recorder::lose_store(const std::string& why) {
+  mirror_.reset();
   store_.reset();
   bool late = !journal_ && !options_.journal.empty();
   if (late) journal_.emplace(options_.journal);

@@ -11,6 +11,7 @@
 
 #include "track/events.h"
 #include "track/journal.h"
+#include "track/mirror.h"
 
 namespace fk {
 
@@ -25,7 +26,8 @@ class Recorder {
  public:
   using Warn = std::function<void(const std::string& sentence)>;
   Recorder(RecorderOptions options, Warn warn);
-  // A run that was not ended by then failed, or was left by an exception.
+  // A run that was not ended by then failed, or was left by an exception. Waits a little for MLflow: by now the results
+  // are printed.
   ~Recorder();
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
@@ -53,6 +55,7 @@ class Recorder {
   Warn warn_;
   std::unique_ptr<Store> store_;
   std::optional<Journal> journal_;
+  std::unique_ptr<Mirror> mirror_;
   RunRecord run_;
   std::vector<Json> told_;  // for a journal that begins late
   bool started_ = false, ended_ = false;

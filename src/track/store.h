@@ -85,7 +85,7 @@ class Store : public StoreReader {
  public:
   // Throws Error where a run with this id exists: nothing is ever merged by accident.
   virtual void begin_run(const RunRecord& run) = 0;
-  // Goes on with a run that exists: its status is "running" again.
+  // Goes on with a run that exists: its status is "running" again, and servers that have it must be told.
   virtual void reopen_run(std::string_view run_id) = 0;
   virtual void end_run(std::string_view run_id, std::string_view status, std::string_view error, int64_t ended_us) = 0;
 
@@ -103,6 +103,15 @@ class Store : public StoreReader {
 
   // With everything that belongs to it; artifacts that no other run has go too.
   virtual void remove_run(std::string_view run_id) = 0;
+
+  // Runs that a server does not have whole, oldest first.
+  virtual std::vector<std::string> unmirrored(std::string_view target) = 0;
+  // Runs that were begun while this server was to have them, and that it does not have whole.
+  virtual std::vector<std::string> pending_mirrors(std::string_view target) = 0;
+  virtual void forget_mirrors(std::string_view target) = 0;                             // the server lost everything
+  virtual std::string mirror_id(std::string_view target, std::string_view run_id) = 0;  // empty: it has none of it
+  virtual void set_mirror(std::string_view target, std::string_view run_id, std::string_view remote_id,
+                          bool complete) = 0;
 
   // Several calls as one transaction, for imports: the destructor undoes what was not committed.
   class Batch {

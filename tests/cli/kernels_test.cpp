@@ -119,6 +119,16 @@ TEST_F(KernelsVerb, ACandidateThatDoesNotBuildIsAVerdict) {
   EXPECT_NE(o.out.find("silu_and_mul.cpp:"), std::string::npos) << o.out;
 }
 
+// A comment in Latin-1, in front of a mistake that the compiler quotes.
+TEST_F(KernelsVerb, SourcesNeedNotBeUtf8) {
+  write_silu("/* caf\xe9 */ out.row<T>(t)[i] = T(gate / (1 + expf(-gate)) * up)");  // no semicolon
+  Outcome o = kernels({"--filter", "tiny-llama/tp1/decode-8"});
+  EXPECT_EQ(o.exit_code, 1);
+  EXPECT_NE(o.err.find("1 of 1 scenarios did not pass"), std::string::npos) << o.err;
+  EXPECT_EQ(o.err.find("warning"), std::string::npos) << o.err;
+  EXPECT_NE(result()["candidates"][0]["source"].get<std::string>().find("caf\xef\xbf\xbd"), std::string::npos);
+}
+
 TEST_F(KernelsVerb, OneBadCandidateDoesNotEndTheSweep) {
   write_silu(kRight);
   write("L1/rms_norm.cpp", R"(#include <fastkernels/candidate.h>

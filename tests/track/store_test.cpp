@@ -2,6 +2,8 @@
 #include "track/store.h"
 
 #include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -308,6 +310,30 @@ TEST_F(StoreTest, ABatchIsUndoneAsAWhole) {
   store_->begin_run(sample_run("y"));
   batch->commit();
   EXPECT_TRUE(store_->run("y"));
+}
+
+// As on a mount for reading only, or in another user's folder.
+TEST(StoreOpen, ReadsWhatItMayNotWrite) {
+  StoreFolder folder;
+  open_store(folder.db())->begin_run(sample_run("x"));
+  namespace fs = std::filesystem;
+  fs::permissions(folder.db(), fs::perms(0444));
+  fs::permissions(folder / "", fs::perms(0555));
+  pid_t child = fork();
+  if (child == 0) {
+    if (geteuid() == 0 && setuid(65534) != 0) _exit(3);  // root may write everything
+    try {
+      auto reader = open_store_reader(folder.db());
+      _exit(reader->run("x") && reader->count_runs({}) == 1 ? 0 : 1);
+    } catch (const Error& e) {
+      std::fprintf(stderr, "%s\n", e.what());
+      _exit(2);
+    }
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  fs::permissions(folder / "", fs::perms::owner_all);
 }
 
 TEST(StoreOpen, RefusesWhatIsNoStore) {

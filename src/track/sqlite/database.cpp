@@ -8,6 +8,13 @@ constexpr int kBusyMs = 20'000;
 // Statements with a filter in them differ from call to call; beyond this many the cache is only ballast.
 constexpr size_t kMostIdle = 100;
 
+std::string immutable_uri(const std::string& path) {
+  std::string uri = "file:";
+  for (char c : path)
+    uri += c == '%' || c == '?' || c == '#' ? fmt::format("%{:02X}", static_cast<unsigned char>(c)) : std::string(1, c);
+  return uri + "?immutable=1";
+}
+
 }  // namespace
 
 void SqlValue::bind(sqlite3_stmt* statement, int index) const {
@@ -80,8 +87,10 @@ std::optional<int64_t> Statement::maybe_integer() {
 }
 
 Database::Database(std::string path, Mode mode) : path_(std::move(path)) {
-  int flags = mode == Mode::kReadOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
-  int status = sqlite3_open_v2(path_.c_str(), &handle_, flags | SQLITE_OPEN_NOMUTEX, nullptr);
+  int flags = mode == Mode::kReadWrite ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
+  std::string name = mode == Mode::kImmutable ? immutable_uri(path_) : path_;
+  if (mode == Mode::kImmutable) flags |= SQLITE_OPEN_URI;
+  int status = sqlite3_open_v2(name.c_str(), &handle_, flags | SQLITE_OPEN_NOMUTEX, nullptr);
   if (status != SQLITE_OK) {
     std::string why = handle_ == nullptr ? "no memory" : sqlite3_errmsg(handle_);
     sqlite3_close(handle_);

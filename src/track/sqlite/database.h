@@ -85,7 +85,8 @@ class Statement {
 
 class Database {
  public:
-  enum class Mode : uint8_t { kReadWrite, kReadOnly };
+  // kImmutable: nobody writes it meanwhile, and nothing, not even a lock, can be written beside it.
+  enum class Mode : uint8_t { kReadWrite, kReadOnly, kImmutable };
   Database(std::string path, Mode mode);
   ~Database();
   Database(const Database&) = delete;

@@ -125,7 +125,11 @@ RunSelect run_select(const RunQuery& query) {
     b.add("(r.device = ? OR iif(r.device = 'cpu' OR r.gpu_name = '', r.cpu_name, r.gpu_name) LIKE ? ESCAPE '\\')",
           query.device, anywhere(query.device));
   if (!query.tier.empty()) b.add("r.tier = ?", query.tier);
-  if (!query.status.empty()) b.add("r.status = ?", query.status);
+  // In words: an index holds the few that are running, and only a condition it can read takes it.
+  if (query.status == "running")
+    b.add("r.status = 'running'");
+  else if (!query.status.empty())
+    b.add("r.status = ?", query.status);
   if (!query.experiment.empty()) b.add("r.experiment = ?", query.experiment);
   if (query.since_us) b.add("r.started_us >= ?", *query.since_us);
   if (query.until_us) b.add("r.started_us < ?", *query.until_us);

@@ -108,7 +108,12 @@ std::unique_ptr<StoreReader> open_store_reader(const std::string& path) {
   // Where writing is allowed, an older schema is brought up to date on the way.
   std::string folder = fs::path(file).parent_path().string();
   bool writable = access(file.c_str(), W_OK) == 0 && access(folder.empty() ? "." : folder.c_str(), W_OK) == 0;
-  return std::make_unique<SqliteStore>(file, writable ? Database::Mode::kReadWrite : Database::Mode::kReadOnly);
+  if (writable) return std::make_unique<SqliteStore>(file, Database::Mode::kReadWrite);
+  try {
+    return std::make_unique<SqliteStore>(file, Database::Mode::kReadOnly);
+  } catch (const Error&) {  // not even the file that readers share can be made
+    return std::make_unique<SqliteStore>(file, Database::Mode::kImmutable);
+  }
 }
 
 }  // namespace fk

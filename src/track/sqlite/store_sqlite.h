@@ -47,6 +47,11 @@ class SqliteStore final : public Store {
   void set_operator(const OperatorRecord& summary) override;
   ArtifactRecord add_artifact(std::string_view run_id, std::string_view path, std::string_view bytes) override;
   void remove_run(std::string_view run_id) override;
+  std::vector<std::string> unmirrored(std::string_view target) override;
+  std::vector<std::string> pending_mirrors(std::string_view target) override;
+  void forget_mirrors(std::string_view target) override;
+  std::string mirror_id(std::string_view target, std::string_view run_id) override;
+  void set_mirror(std::string_view target, std::string_view run_id, std::string_view remote_id, bool complete) override;
   std::unique_ptr<Batch> batch() override;
 
  private:

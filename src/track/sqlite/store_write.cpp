@@ -63,8 +63,9 @@ void SqliteStore::begin_run(const RunRecord& r) {
 
 void SqliteStore::reopen_run(std::string_view run_id) {
   write([&] {
-    database_.execute("UPDATE runs SET status = 'running', error = '', ended_us = NULL WHERE run = ?",
-                      number_of(run_id));
+    int64_t run = number_of(run_id);
+    database_.execute("UPDATE runs SET status = 'running', error = '', ended_us = NULL WHERE run = ?", run);
+    database_.execute("UPDATE mirrors SET complete = 0 WHERE run = ?", run);
   });
 }
 

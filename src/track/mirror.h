@@ -1,0 +1,49 @@
+// Mirror: sends a run to the MLflow server of MLFLOW_TRACKING_URI while it goes on, from a thread of its own.
+//
+// The store is what is sent, so nothing is lost when the server is away: what it lacks is sent when it is back, by this
+// run, the next one, or `mlflow-ui`.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "track/mlflow.h"
+
+namespace fk {
+
+class Mirror {
+ public:
+  using Warn = std::function<void(const std::string& sentence)>;
+  Mirror(std::string store_path, std::string run_id, MlflowServer server, Warn warn);
+  ~Mirror();  // gives up at once what is under way
+  Mirror(const Mirror&) = delete;
+  Mirror& operator=(const Mirror&) = delete;
+
+  void wake();  // there is something new
+  // The run has ended: waits a few seconds until the server has it, and warns where it does not.
+  void finish();
+
+ private:
+  void work();
+  std::string send_all(Store& store);  // empty, or what went wrong
+
+  std::string store_path_, run_id_;
+  MlflowServer server_;
+  Warn warn_;
+  std::atomic<bool> cancel_ = false;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool news_ = true, finishing_ = false, stopped_ = false;
+  std::string trouble_;
+  std::thread thread_;
+};
+
+// Nothing where MLFLOW_TRACKING_URI is not set, or cannot be used, which is one warning.
+std::unique_ptr<Mirror> start_mirror(Store& store, const std::string& run_id, const Mirror::Warn& warn);
+
+}  // namespace fk

@@ -1,0 +1,50 @@
+// What changed from one run to another, and whether it is more than noise.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "track/store.h"
+
+namespace fk {
+
+enum class Noise : uint8_t {
+  kBeyond,   // the intervals (or the samples) of the two do not touch
+  kWithin,   // they do
+  kExact,    // a count, or something else without noise
+  kUnknown,  // nothing is known about its noise
+};
+std::string_view noise_name(Noise noise);  // "beyond noise"
+
+struct PairDiff {
+  std::string key, before, after;  // empty: absent there
+};
+
+struct MetricDiff {
+  std::string key;
+  std::optional<double> before, after;
+  Noise noise = Noise::kUnknown;
+};
+
+// A scenario both runs timed, or whose verdict changed.
+struct ScenarioDiff {
+  std::string op, scenario, before_verdict, after_verdict;  // empty: absent there
+  std::optional<double> before, after;                      // speed-ups
+  Noise noise = Noise::kUnknown;
+};
+
+struct RunDiff {
+  std::vector<PairDiff> params, environment;  // those that differ
+  std::vector<MetricDiff> metrics;            // all of either
+  std::vector<ScenarioDiff> scenarios;
+  std::vector<std::string> sources;  // unified diffs of candidates whose source differs
+};
+
+RunDiff diff_runs(StoreReader& store, const std::string& before, const std::string& after);
+
+// Two intervals: beyond noise where they do not touch.
+Noise compare_intervals(std::optional<double> low_a, std::optional<double> high_a, std::optional<double> low_b,
+                        std::optional<double> high_b);
+
+}  // namespace fk

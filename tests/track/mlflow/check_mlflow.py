@@ -1,0 +1,205 @@
+"""What fastkernels stored equals what MLflow's own client reads back, through restarts of the server.
+
+  check_mlflow.py FASTKERNELS TRACK_A_RUN SOURCE_FOLDER     (run by run.sh, in an environment that has MLflow)
+"""
+
+import hashlib
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+from mlflow.tracking import MlflowClient  # noqa: E402
+
+FASTKERNELS, TRACK_A_RUN, SOURCE = (pathlib.Path(p).resolve() for p in sys.argv[1:4])
+work = pathlib.Path(tempfile.mkdtemp(prefix="fastkernels-mlflow-"))
+environment = dict(os.environ, FASTKERNELS_HOME=str(work / "home"), FASTKERNELS_CANDIDATE_DIR=str(SOURCE / "tasks/candidate/examples"))
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Server:
+    """`mlflow server`, which can die and come back with what it had."""
+
+    def __init__(self):
+        self.port = free_port()
+        self.uri = f"http://127.0.0.1:{self.port}"
+
+    def start(self):
+        command = ["mlflow", "server", "--backend-store-uri", f"sqlite:///{work}/server.db", "--artifacts-destination",
+                   str(work / "artifacts"), "--serve-artifacts", "--host", "127.0.0.1", "--port", str(self.port), "--workers", "1"]
+        self.process = subprocess.Popen(command, stdout=open(work / "server.log", "a"), stderr=subprocess.STDOUT, start_new_session=True)
+        wait_for(self.uri, self.process)
+
+    def die(self):
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+def wait_for(uri, process):
+    for _ in range(1800):
+        if process.poll() is not None:
+            sys.exit("the server ended: " + (work / "server.log").read_text()[-2000:])
+        try:
+            if urllib.request.urlopen(uri + "/health", timeout=2).status == 200:
+                return
+        except OSError:
+            time.sleep(0.1)
+    sys.exit("the server did not come up")
+
+
+def fastkernels(*arguments, **more):
+    done = subprocess.run([FASTKERNELS, *arguments], env=dict(environment, **more), cwd=work, capture_output=True, text=True)
+    assert done.returncode == 0, (arguments, done.stderr, done.stdout)
+    return done
+
+
+def kernels(*more, **env):
+    return fastkernels("kernels", "--num-runs", "10", "--launches", "2", "--threads", "1", *more, **env)
+
+
+def stored():
+    """Every run of the store, with all that belongs to it."""
+    ids = [r["run_id"] for r in json.loads(fastkernels("history", "--limit", "-1", "--json").stdout)]
+    return [json.loads(fastkernels("history", "show", i, "--json").stdout) for i in ids]
+
+
+STATES = {"finished": "FINISHED", "failed": "FAILED", "interrupted": "KILLED"}
+
+
+def compare(client, run):
+    """One run of the store with the run the server has of it."""
+    record = run["run"]
+    experiment = client.get_experiment_by_name(record["experiment"])
+    assert experiment is not None, "no experiment " + record["experiment"]
+    found = client.search_runs([experiment.experiment_id], f"tags.`fastkernels.run_id` = '{record['run_id']}'")
+    assert len(found) == 1, (record["run_id"], len(found))
+    remote = found[0]
+    assert remote.info.run_name == record["name"]
+    assert remote.info.status == STATES[record["status"]], (remote.info.status, record["status"])
+    assert remote.info.start_time == record["started_us"] // 1000
+    assert remote.info.end_time == record["ended_us"] // 1000
+    assert remote.data.params == record["params"], (remote.data.params, record["params"])
+    assert remote.data.metrics == record["metrics"], (remote.data.metrics, record["metrics"])
+    for key, value in record["tags"].items():
+        assert remote.data.tags[key] == value, key
+    assert remote.data.tags.get("mlflow.source.git.commit", "") == record["git_commit"]
+    assert remote.data.tags.get("device_name", "") == record["device_name"]
+    for key in record["metrics"]:
+        points = sorted((p.step, p.value, p.timestamp) for p in client.get_metric_history(remote.info.run_id, key))
+        ours = sorted((p["step"], p["value"], p["time_us"] // 1000) for p in run["metrics"] if p["key"] == key)
+        assert points == ours, (key, points, ours)
+    for artifact in run["artifacts"]:
+        local = client.download_artifacts(remote.info.run_id, artifact["path"], str(tempfile.mkdtemp(dir=work)))
+        assert hashlib.sha256(pathlib.Path(local).read_bytes()).hexdigest() == artifact["sha256"], artifact["path"]
+    return remote
+
+
+def same_filters(client):
+    experiment = client.get_experiment_by_name("fastkernels").experiment_id
+    for text in ["metrics.avg_speedup > 0.01 and tags.tier = 'kernel'", "metrics.softmax_passed >= 1", "tags.tier = 'ttft'",
+                 "params.num_runs = '10'", "attributes.status = 'FINISHED' and metrics.total_failed = 0", "metrics.tpot_ms < 0",
+                 "run_name LIKE 'kernels%'", "attributes.run_name ILIKE 'KERNELS%' and params.threads != '7'"]:
+        theirs = {r.data.tags["fastkernels.run_id"] for r in client.search_runs([experiment], text)}
+        ours = {r["run_id"] for r in json.loads(fastkernels("history", "--limit", "-1", "--where", text, "--json").stdout)}
+        assert theirs == ours, (text, theirs, ours)
+        print(f"  {text}: {len(ours)}")
+
+
+def import_a_large_run():
+    """More of everything than one request may carry."""
+    run = {"run_id": "large", "name": "large", "experiment": "fastkernels", "tier": "kernel", "status": "running", "started_us": 1_700_000_000_000_000,
+           "device": "cpu", "cpu_name": "a CPU", "params": {f"p{i}": str(i) for i in range(250)}, "tags": {"tier": "kernel", "note": "x" * 4000}}
+    points = [{"key": "loss", "value": 1 / (i + 1), "step": i, "time_us": 1_700_000_000_000_000 + i * 1000} for i in range(2500)]
+    tags = {f"t{i}": "ü" * i for i in range(250)}
+    events = [{"event": "run", "run": run}, {"event": "metrics", "points": points}, {"event": "tags", "values": tags},
+              {"event": "artifact", "path": "logs/odd name ü.txt", "base64": "AP8="},
+              {"event": "end", "status": "interrupted", "ended_us": 1_700_000_001_000_000}]
+    (work / "large.jsonl").write_text("".join(json.dumps(e) + "\n" for e in events))
+    fastkernels("history", "import", str(work / "large.jsonl"))
+
+
+def main():
+    server = Server()
+    server.start()
+    client = MlflowClient(server.uri)
+    live = {"MLFLOW_TRACKING_URI": server.uri + "/"}
+    try:
+        print("runs are mirrored as they are made")
+        done = kernels("--target", "softmax", "--filter", "odd-tail", **live)
+        assert done.stderr == "", done.stderr
+        fastkernels("ttft", "--model", "tiny-llama", "--load-format", "dummy", "--no-candidate-kernels", "--prompt-tokens", "8",
+                    "--decode-tokens", "3", "--iters", "2", **live)
+        subprocess.run([TRACK_A_RUN], env=dict(environment, **live), check=True, cwd=work, stdout=subprocess.DEVNULL)
+        runs = stored()
+        assert len(runs) == 3
+        for run in runs:
+            compare(client, run)
+        assert any(a["path"] == "kernels/softmax.cpp" for r in runs for a in r["artifacts"])
+        same_filters(client)
+
+        print("the server dies in the middle of a run and comes back in it")
+        command = [FASTKERNELS, "kernels", "--self-test", "--target", "silu_and_mul", "--model", "tiny-llama", "--threads", "1",
+                   "--num-runs", "300", "--launches", "5", "--output-json", "middle.json"]
+        process = subprocess.Popen(command, env=dict(environment, **live), cwd=work, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        journal = work / "middle.jsonl"
+        while not (journal.exists() and '"operator"' in journal.read_text()):
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.01)
+        server.die()
+        time.sleep(1)
+        server.start()
+        _, warnings = process.communicate()
+        assert process.returncode == 0, warnings
+
+        print("the server is away for a whole run")
+        server.die()
+        done = kernels("--self-test", "--target", "softmax", "--filter", "odd-tail", **live)
+        assert "will be sent by the next run" in done.stderr, done.stderr
+        server.start()
+        kernels("--self-test", "--target", "softmax", "--filter", "odd-tail", **live)
+        runs = stored()
+        assert len(runs) == 6
+        for run in runs:
+            compare(client, run)
+        assert len(client.search_runs([client.get_experiment_by_name("fastkernels").experiment_id])) == 6
+
+        print("an address nobody answers at costs a benchmark nothing but a warning")
+        done = kernels("--self-test", "--target", "softmax", "--filter", "odd-tail", MLFLOW_TRACKING_URI=f"http://127.0.0.1:{free_port()}")
+        assert done.stderr.count("\n") == 1, done.stderr
+    finally:
+        server.die()
+
+    print("mlflow-ui has everything, once")
+    import_a_large_run()
+    for expected in ["(8 runs new to it)", "(0 runs new to it)"]:
+        port = free_port()
+        ui = subprocess.Popen([FASTKERNELS, "mlflow-ui", "--port", str(port)], env=environment, cwd=work, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True)
+        line = ui.stdout.readline()
+        assert expected in line and f"http://127.0.0.1:{port}" in line, (line, ui.poll() is not None and ui.stderr.read())
+        client = MlflowClient(f"http://127.0.0.1:{port}")
+        for run in stored():
+            compare(client, run)
+        assert len(client.search_runs([client.get_experiment_by_name("fastkernels").experiment_id])) == 8
+        taken = subprocess.run([FASTKERNELS, "mlflow-ui", "--port", str(port)], env=environment, capture_output=True, text=True)
+        assert taken.returncode == 1 and "is taken" in taken.stderr, taken.stderr
+        ui.send_signal(signal.SIGINT)
+        assert ui.wait(30) == 0
+        with socket.socket() as s:
+            assert s.connect_ex(("127.0.0.1", port)) != 0, "the server outlived mlflow-ui"
+    print("MLflow reads back what was stored")
+
+
+main()
