@@ -79,6 +79,9 @@ class DashboardServer {
       int yes = 1;
       setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     });
+    // A thread waits on each connection a browser keeps open, six a window; the default of eight is one window and a
+    // half.
+    server_.new_task_queue = [] { return new httplib::ThreadPool(64); };
     server_.set_tcp_nodelay(true);
     server_.set_keep_alive_max_count(1000);
     server_.set_payload_max_length(64 * 1024);

@@ -20,7 +20,10 @@ async function note(run) {
 
 async function remove(run) {
   if (!confirm(`Delete ${run.name || run.id} with its results and files? This cannot be undone.`)) return;
-  if (await attempt(() => act(`/api/run/${part(run.id)}/delete`))) location.hash = "#/";
+  // Away from its page first: a live update must not ask for a run that is gone.
+  location.hash = "#/";
+  await attempt(() => act(`/api/run/${part(run.id)}/delete`));
+  dispatchEvent(new Event("fk-route"));
 }
 
 async function attempt(action) {
