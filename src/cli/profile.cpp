@@ -43,7 +43,7 @@ class Profile final : public Verb {
 
   void add_flags(CLI::App& app) override {
     app.add_option("--target", target_, "The operator")->required()->type_name("OPERATOR");
-    app.add_option("--scenario", scenario_, "Part of the scenario's name; the first that has it")->type_name("TEXT");
+    app.add_option("--scenario", scenario_, "Part of the scenario's name; of several the largest")->type_name("TEXT");
     app.add_option("--model", model_, "Scenarios of models whose names begin so, or `all`; llama-3.2-1b unless given");
     app.add_option("--cxxflags", cxxflags_, "More flags for the candidate's compiler")->type_name("FLAGS");
     app.add_flag("--allow-libraries", allow_libraries_, "Link CUDA candidates with cuBLAS and cuBLASLt");
@@ -90,8 +90,13 @@ class Profile final : public Verb {
     }
     for (const Scenario& s : all)
       if (s.name == scenario_) return s;
+    // The one that moves most: small ones say little about a kernel.
+    const Scenario* largest = nullptr;
+    auto bytes = [](const Scenario& s) { return s.info().cost(s.init, s.workload).bytes; };
     for (const Scenario& s : all)
-      if (s.name.find(scenario_) != std::string::npos && s.workload.num_tokens() > 0) return s;
+      if (s.name.find(scenario_) != std::string::npos && (largest == nullptr || bytes(s) > bytes(*largest)))
+        largest = &s;
+    if (largest != nullptr) return *largest;
     throw Error(
         "No scenario of {} has '{}' in its name; `fastkernels kernels --list --target {} --self-test` shows them.",
         target_, scenario_, target_);

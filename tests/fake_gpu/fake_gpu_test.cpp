@@ -125,12 +125,16 @@ TEST_F(FakeGpu, NamesWhatWentWrong) {
   expect("for (;;) {}", Verdict::kTimeout, "did not come back");
 }
 
-// The thread writes when the stream has long been fingerprinted.
+// The thread goes on writing for a while, long after the stream was fingerprinted.
 TEST_F(FakeGpu, SeesWorkThatIsDoneLate) {
   expect(std::string(kRight) + R"(
     g_out = out;
-    static float kept; kept = out.ptr<float>()[0]; out.ptr<float>()[0] = 0;
-    pthread_t t; pthread_create(&t, nullptr, [](void*) -> void* { usleep(1500); g_out.ptr<float>()[0] = kept; return nullptr; }, nullptr);
+    pthread_t t;
+    auto late = [](void*) -> void* {
+      for (int i = 0; i < 400; ++i) { usleep(50); g_out.ptr<float>()[0] += 1; }
+      return nullptr;
+    };
+    pthread_create(&t, nullptr, late, nullptr);
     pthread_detach(t);)",
          Verdict::kRewardHack, "");
 }
