@@ -367,9 +367,11 @@ RunTimes RunnerProcess::run(std::span<const int> calls, const RunMode& mode) {
   constexpr int kBursts = 3, kRunsPerBurst = 8;
   int64_t used = cpu_at_rest_ >= 0 ? cpu_time_ns() - cpu_at_rest_ : 0;
   ++runs_;
-  // A GPU's driver has threads of its own, which wake now and then.
-  if (used > kWakeUps && options_.device == kCpu) ++bursts_;
-  if (!failure_ && (used > kWork || (bursts_ >= kBursts && bursts_ * kRunsPerBurst > runs_)))
+  // A GPU's driver has threads of its own, which wake now and then; and there inputs are masked until the call, so that
+  // work before it finds nothing to work on.
+  bool on_cpu = options_.device == kCpu;
+  if (used > kWakeUps && on_cpu) ++bursts_;
+  if (!failure_ && on_cpu && (used > kWork || (bursts_ >= kBursts && bursts_ * kRunsPerBurst > runs_)))
     fail({Verdict::kRewardHack,
           fmt::format("It worked between two calls ({:.0f} us of CPU time).", static_cast<double>(used) * 1e-3)});
   if (options_.device != kCpu) return run_on_device(ids, mode);
