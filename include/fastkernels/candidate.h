@@ -11,8 +11,8 @@
 //   FK_CANDIDATE(RMSNorm)
 //
 // fk::RMSNorm and its siblings stand in fastkernels/operators.h, which fastkernels writes from its own contracts. Of
-// the standard library only <new> is included here: the others cost more compile time than most kernels. The same header
-// serves g++ (.cpp, on the CPU) and nvcc (.cu, on the GPU), where the element types work on both sides.
+// the standard library only <new> is included here: the others cost more compile time than most kernels. The same
+// header serves g++ (.cpp, on the CPU) and nvcc (.cu, on the GPU), where the element types work on both sides.
 #pragma once
 
 #include <new>

@@ -1,6 +1,6 @@
 // Compiles a candidate's source file into a shared object, once: the result is kept in a cache folder, keyed by
-// everything that can change it. The folder holds no more than CacheLimits says (compile_cache.h). A .cpp goes to the C++
-// compiler, a .cu to nvcc for the GPU that is present.
+// everything that can change it. The folder holds no more than CacheLimits says (compile_cache.h). A .cpp goes to the
+// C++ compiler, a .cu to nvcc for the GPU that is present.
 #pragma once
 
 #include <memory>

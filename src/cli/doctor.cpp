@@ -68,18 +68,21 @@ void add_machine(Table& table, const MachineInfo& info) {
 void add_device(Table& table, DeviceRuntime& runtime, const std::optional<DeviceSpeeds>& speeds) {
   const DeviceFacts& f = runtime.facts();
   std::string part = device_name(runtime.device());
-  table.add_row({part, "architecture", fmt::format("{}, {} multiprocessors at up to {} MHz", f.architecture,
-                                                   f.multiprocessors, f.clock_mhz)});
-  table.add_row({part, "memory", fmt::format("{}, {} free, {} of L2", human_bytes(f.memory_bytes),
-                                             human_bytes(runtime.free_bytes()), human_bytes(f.l2_bytes))});
+  table.add_row(
+      {part, "architecture",
+       fmt::format("{}, {} multiprocessors at up to {} MHz", f.architecture, f.multiprocessors, f.clock_mhz)});
+  table.add_row({part, "memory",
+                 fmt::format("{}, {} free, {} of L2", human_bytes(f.memory_bytes), human_bytes(runtime.free_bytes()),
+                             human_bytes(f.l2_bytes))});
   table.add_row({part, "versions", fmt::format("driver for {}, built with {}", f.driver, f.library)});
   if (!speeds) return;
   table.add_row({part, "read bandwidth", fmt::format("{:.0f} GB/s", speeds->read_gbps)});
   table.add_row({part, "copy bandwidth", fmt::format("{:.0f} GB/s, read and written", speeds->copy_gbps)});
   table.add_row({part, "bf16 matrix rate", fmt::format("{:.0f} TFLOP/s", speeds->bf16_tflops)});
   table.add_row({part, "f32 peak", fmt::format("{:.1f} TFLOP/s", speeds->f32_tflops)});
-  table.add_row({part, "launch", fmt::format("{:.2f} us one by one, {:.2f} us recorded", speeds->launch_us,
-                                             speeds->recorded_launch_us)});
+  table.add_row(
+      {part, "launch",
+       fmt::format("{:.2f} us one by one, {:.2f} us recorded", speeds->launch_us, speeds->recorded_launch_us)});
 }
 
 void add_measured(Table& table, const MachineProbe& probe) {
@@ -113,8 +116,7 @@ class Doctor final : public Verb {
       add_measured(table, probe);
     for (DeviceRuntime* device : devices())
       add_device(table, *device, quick_ ? std::nullopt : std::optional(device->measure()));
-    for (const MissingPart& part : missing_parts())
-      table.add_row({"switched off", part.name, part.why});
+    for (const MissingPart& part : missing_parts()) table.add_row({"switched off", part.name, part.why});
     table.print(common);
   }
 

@@ -322,10 +322,10 @@ class Kernels final : public Verb {
     row.json["candidate"] = target.identity();
     row.json["explanation"] = explain(result);
     if (!result.passed() && !result.judgement.failures.empty())
-      row.json["repro"] = fmt::format("fastkernels kernels{} --target {} {} --filter {} --repro {}:{}",
-                                      device_ == kCpu ? "" : " --device " + device_name(device_), scenario.op,
-                                      where_from(scenario), scenario.name, result.judgement.seed,
-                                      result.judgement.failures.front().probe.call);
+      row.json["repro"] =
+          fmt::format("fastkernels kernels{} --target {} {} --filter {} --repro {}:{}",
+                      device_ == kCpu ? "" : " --device " + device_name(device_), scenario.op, where_from(scenario),
+                      scenario.name, result.judgement.seed, result.judgement.failures.front().probe.call);
     row.json = in_utf8(std::move(row.json));
     return row;
   }
@@ -337,15 +337,9 @@ class Kernels final : public Verb {
   }
 
   Json options_json(const CommonOptions& common) const {
-    return {{"threads", common.threads},
-            {"device", device_name(device_)},
-            {"allow_libraries", allow_libraries_},
-            {"num_runs", timing_.pairs},
-            {"num_warmup", timing_.warmups},
-            {"launches", timing_.launches},
-            {"cold", timing_.cold},
-            {"cxxflags", cxxflags_},
-            {"self_test", self_test_}};
+    return {{"threads", common.threads}, {"device", device_name(device_)}, {"allow_libraries", allow_libraries_},
+            {"num_runs", timing_.pairs}, {"num_warmup", timing_.warmups},  {"launches", timing_.launches},
+            {"cold", timing_.cold},      {"cxxflags", cxxflags_},          {"self_test", self_test_}};
   }
 
   std::string refuse_size(const Scenario& scenario) const {

@@ -159,14 +159,26 @@ class Ttft final : public Verb {
                  {"weights_bytes", "weights"},
                  {"peak_memory_bytes", "peak memory"}});
     auto batch = static_cast<double>(options_.batch_size);
-    table.add_row({loaded.model.name, device_name(common.device), std::string(dtype_name(loaded.model.config.dtype)),
-                   common.threads, options_.prompt_tokens, options_.decode_tokens, options_.batch_size, options_.iters,
-                   r.sequential ? Cell(r.sequential->median_ms(), 3) : Cell(), Cell(r.prefill.median_ms(), 3),
-                   Cell(r.decode.median_ms(), 3), Cell(batch * 1e3 / r.decode.median_ms(), 2), Cell(r.decode.gbps(), 2),
+    table.add_row({loaded.model.name,
+                   device_name(common.device),
+                   std::string(dtype_name(loaded.model.config.dtype)),
+                   common.threads,
+                   options_.prompt_tokens,
+                   options_.decode_tokens,
+                   options_.batch_size,
+                   options_.iters,
+                   r.sequential ? Cell(r.sequential->median_ms(), 3) : Cell(),
+                   Cell(r.prefill.median_ms(), 3),
+                   Cell(r.decode.median_ms(), 3),
+                   Cell(batch * 1e3 / r.decode.median_ms(), 2),
+                   Cell(r.decode.gbps(), 2),
                    Cell(r.decode.floor_share(), 3),
                    Cell(batch * 1e3 * static_cast<double>(options_.prompt_tokens) / r.prefill.median_ms(), 1),
-                   Cell(r.prefill.tflops(), 3), Cell(r.prefill.floor_share(), 3), Cell(loaded.load_ms, 1),
-                   loaded.model.weights.size_bytes(), r.peak_memory_bytes});
+                   Cell(r.prefill.tflops(), 3),
+                   Cell(r.prefill.floor_share(), 3),
+                   Cell(loaded.load_ms, 1),
+                   loaded.model.weights.size_bytes(),
+                   r.peak_memory_bytes});
     return table;
   }
 
@@ -187,11 +199,13 @@ class Ttft final : public Verb {
 
   void print_text(const TimedModel& loaded, const TtftResult& r, const CommonOptions& common) const {
     const Model& model = loaded.model;
-    std::string where = common.device == kCpu
-                            ? fmt::format("cpu with {} thread{}", common.threads, common.threads == 1 ? "" : "s")
-                            : fmt::format("{} ({})", device_name(common.device), device_runtime(common.device).facts().name);
+    std::string where =
+        common.device == kCpu
+            ? fmt::format("cpu with {} thread{}", common.threads, common.threads == 1 ? "" : "s")
+            : fmt::format("{} ({})", device_name(common.device), device_runtime(common.device).facts().name);
     print_out(fmt::format("{}, {}, {} on {}: {} of weights ready in {:.1f} s, peak memory {}\n\n", model.name,
-                          model.config.architecture, dtype_name(model.config.dtype), where, human_bytes(model.weights.size_bytes()), loaded.load_ms * 1e-3,
+                          model.config.architecture, dtype_name(model.config.dtype), where,
+                          human_bytes(model.weights.size_bytes()), loaded.load_ms * 1e-3,
                           human_bytes(r.peak_memory_bytes)));
     if (std::string line = describe_uses(uses_); !line.empty()) print_out(line + "\n\n");
     Table table({{"what", "what"},

@@ -1,7 +1,7 @@
 // DecodeLoop: sequences that draw a token each, step after step, with everything a step needs kept on the device.
 //
-// The tokens drawn, positions, lengths and slots never pass through the host, so on a device that can record work a step
-// is recorded once for each batch size (rounded up to a power of two) and replayed from then on, unchanged.
+// The tokens drawn, positions, lengths and slots never pass through the host, so on a device that can record work a
+// step is recorded once for each batch size (rounded up to a power of two) and replayed from then on, unchanged.
 #pragma once
 
 #include <cstdint>

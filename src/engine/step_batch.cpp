@@ -88,8 +88,7 @@ void StepBatch::place(const StepItem& item, int64_t row, Group& group, int64_t f
     int64_t position = item.context_len + static_cast<int64_t>(i);
     ids_.host()[at] = item.tokens[i];
     positions_.host()[at] = position;
-    slots_.host()[at] =
-        item.blocks[static_cast<size_t>(position / kBlockSize)] * kBlockSize + position % kBlockSize;
+    slots_.host()[at] = item.blocks[static_cast<size_t>(position / kBlockSize)] * kBlockSize + position % kBlockSize;
   }
   logits_.host()[row] = at - 1;
 }

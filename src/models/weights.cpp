@@ -112,7 +112,8 @@ class Courier {
   Courier& operator=(const Courier&) = delete;
 
   void send(const View& from, const View& to) {
-    auto from_size = static_cast<int64_t>(dtype_size(from.dtype())), to_size = static_cast<int64_t>(dtype_size(to.dtype()));
+    auto from_size = static_cast<int64_t>(dtype_size(from.dtype())),
+         to_size = static_cast<int64_t>(dtype_size(to.dtype()));
     int64_t per_piece = static_cast<int64_t>(kPieceBytes) / to_size;
     for (int64_t at = 0; at < from.numel(); at += per_piece) {
       Piece& piece = pieces_[next_ ^= 1];
@@ -120,7 +121,8 @@ class Courier {
       int64_t count = std::min(per_piece, from.numel() - at);
       copy_converted(View(static_cast<std::byte*>(from.data()) + at * from_size, Shape{count}, from.dtype()),
                      View(piece.memory, Shape{count}, to.dtype()), pool_);
-      runtime_.upload(static_cast<std::byte*>(to.data()) + at * to_size, piece.memory, static_cast<size_t>(count * to_size));
+      runtime_.upload(static_cast<std::byte*>(to.data()) + at * to_size, piece.memory,
+                      static_cast<size_t>(count * to_size));
       piece.gone->record();
       piece.sent = true;
     }
@@ -145,7 +147,8 @@ void require_device_memory(size_t needed_bytes, Device device) {
   size_t free_bytes = device_runtime(device).free_bytes();
   if (needed_bytes <= free_bytes) return;
   throw Error("The weights take {:.1f} GiB and {} has {:.1f} GiB of memory free; use a smaller model.",
-              static_cast<double>(needed_bytes) * 0x1p-30, device_name(device), static_cast<double>(free_bytes) * 0x1p-30);
+              static_cast<double>(needed_bytes) * 0x1p-30, device_name(device),
+              static_cast<double>(free_bytes) * 0x1p-30);
 }
 
 // Memory is promised freely and taken when touched: a model too large would be killed half way, without a word.

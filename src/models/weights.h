@@ -33,10 +33,11 @@ class Weights {
 
   View get(std::string_view name) const;  // the name must be one of the specs'
   size_t size_bytes() const { return size_bytes_; }
-  // The CPU's memory the parameters were copied or generated into, in one piece; empty where all of them lie in the file
-  // or on another device.
+  // The CPU's memory the parameters were copied or generated into, in one piece; empty where all of them lie in the
+  // file or on another device.
   std::span<const std::byte> memory() const {
-    return memory_.device() == kCpu ? std::span<const std::byte>(memory_.data(), used_bytes_) : std::span<const std::byte>();
+    return memory_.device() == kCpu ? std::span<const std::byte>(memory_.data(), used_bytes_)
+                                    : std::span<const std::byte>();
   }
 
  private:

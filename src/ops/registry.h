@@ -23,8 +23,8 @@ struct ImplementationInfo {
   int rank = 0;             // higher is tried first; the oracle and compositions stand at the end
   bool any_device = false;  // compositions: as good as the operators they call
   bool is_oracle = false;
-  // Operators below this one that it computes itself. A candidate for one of them would be passed over, so where there is
-  // one this implementation steps back.
+  // Operators below this one that it computes itself. A candidate for one of them would be passed over, so where there
+  // is one this implementation steps back.
   std::span<const std::string_view> stands_for = {};
   // Why this machine cannot run it at all (a missing instruction set); empty when it can.
   std::string_view (*unavailable)() = nullptr;

@@ -77,9 +77,8 @@ void run(DeviceRuntime& runtime, const Line& line, int64_t tokens) {
   auto operands = [&](int i) {
     return MatmulOperands{.x = x.view().data(), .weight = weights.view().select(0, i).data(), .out = out.view().data()};
   };
-  double ours = replay_us(runtime, copies, [&](int i) {
-    stream_weights(problem, operands(i), line.epilogue, runtime.stream());
-  });
+  double ours =
+      replay_us(runtime, copies, [&](int i) { stream_weights(problem, operands(i), line.epilogue, runtime.stream()); });
   problem.out_stride = line.out_features;
   CublasLtMatmul library(problem);
   double theirs = replay_us(runtime, copies, [&](int i) { library.run(operands(i), runtime.stream()); });

@@ -50,7 +50,8 @@ struct IterationTimes {
 // One iteration's sequences: prompts, then tokens drawn from them.
 class Iteration {
  public:
-  Iteration(Runner& runner, DecodeLoop& loop, const TtftOptions& options, const std::vector<std::vector<int64_t>>& prompts)
+  Iteration(Runner& runner, DecodeLoop& loop, const TtftOptions& options,
+            const std::vector<std::vector<int64_t>>& prompts)
       : runner_(runner), loop_(loop), options_(options), prompts_(prompts) {}
 
   IterationTimes run() {

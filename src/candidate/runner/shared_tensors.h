@@ -56,8 +56,8 @@ class SharedTensors {
   Device device() const { return device_; }
   size_t size_bytes() const { return bytes_; }
 
-  // Paints what lies beside tensor i, and between its rows; intact() tells whether that is still so. The second on the CPU
-  // only: on a GPU the caller takes fingerprints of margins(), of many tensors at once.
+  // Paints what lies beside tensor i, and between its rows; intact() tells whether that is still so. The second on the
+  // CPU only: on a GPU the caller takes fingerprints of margins(), of many tensors at once.
   void paint_margins(size_t i, uint8_t pattern) const;
   bool margins_intact(size_t i, uint8_t pattern) const;
   std::array<DeviceRange, 2> margins(size_t i) const;

@@ -16,17 +16,18 @@ class AdvanceStep : public Operator {
     void visit(Visitor&&) {}
   };
 
-  // sampled_token_ids i64 [S]; block_table i32 [S, n]; positions i64 [S], seq_lens i32 [S] and steps i64 [S] grow by one
-  // -> input_ids i64 [S], the sampled ones; slot_mapping i64 [S], where the new position lies in the cache, -1 where the
-  // table ends before it; cu_seqlens_k i32 [S+1], the running sum of seq_lens. A row of length 0 is no sequence: it stays
-  // as it is, with token 0 and slot -1.
-  static constexpr std::array kArgs{in("sampled_token_ids"), in("block_table"), state("positions"),
-                                    state("seq_lens"),       state("steps"),    out("input_ids"),
+  // sampled_token_ids i64 [S]; block_table i32 [S, n]; positions i64 [S], seq_lens i32 [S] and steps i64 [S] grow by
+  // one
+  // -> input_ids i64 [S], the sampled ones; slot_mapping i64 [S], where the new position lies in the cache, -1 where
+  // the table ends before it; cu_seqlens_k i32 [S+1], the running sum of seq_lens. A row of length 0 is no sequence: it
+  // stays as it is, with token 0 and slot -1.
+  static constexpr std::array kArgs{in("sampled_token_ids"), in("block_table"),  state("positions"),
+                                    state("seq_lens"),       state("steps"),     out("input_ids"),
                                     out("slot_mapping"),     out("cu_seqlens_k")};
 
   explicit AdvanceStep(const Init& init) : init_(init) {}
-  virtual void forward(Context& ctx, View sampled_token_ids, View block_table, View positions, View seq_lens, View steps,
-                       View input_ids, View slot_mapping, View cu_seqlens_k) = 0;
+  virtual void forward(Context& ctx, View sampled_token_ids, View block_table, View positions, View seq_lens,
+                       View steps, View input_ids, View slot_mapping, View cu_seqlens_k) = 0;
 
   static OutputSpecs outputs(const Init& init, Args given);
   static Inputs inputs(const Init& init, const Workload& workload);

@@ -130,7 +130,9 @@ TEST_F(OnGpu, RecordedStepsDrawWhatPassesDraw) {
   std::vector<std::vector<int64_t>> expected;
   for (size_t length : {9, 20, 30}) {
     GenerateRequest request{.prompt = {tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(length)},
-                            .max_tokens = 25, .sampling = {}, .stop_tokens = {}};
+                            .max_tokens = 25,
+                            .sampling = {},
+                            .stop_tokens = {}};
     // One pass a token, nothing recorded.
     RunningSequence sequence = runner.start();
     View logits = runner.prefill(sequence, request.prompt);

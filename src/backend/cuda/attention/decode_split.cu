@@ -1,11 +1,12 @@
-// Decoding on the matrix units: the query heads that share a kv head are the rows of the products, so a key is read once
-// for all of them, straight from the cache to registers.
+// Decoding on the matrix units: the query heads that share a kv head are the rows of the products, so a key is read
+// once for all of them, straight from the cache to registers.
 //
 // A warp takes one block of the cache, 16 keys, at a time. The layouts of mma.m16n8k16 ask a thread for pairs of
 // elements that lie apart; which element of a head counts as which column is free, as long as both operands agree, so
 // each thread takes runs of 16 bytes:
 //  - scores: thread (g, t) takes key g, elements 32 c + 8 t ..., as the 8-column operand;
-//  - values: thread (g, t) takes keys 2t, 2t+1, 2t+8, 2t+9, a run of head_size / 8 elements from g * head_size / 8; pairs
+//  - values: thread (g, t) takes keys 2t, 2t+1, 2t+8, 2t+9, a run of head_size / 8 elements from g * head_size / 8;
+//  pairs
 //    of keys are then put together element by element.
 // Warps share the blocks of a sequence; so do the blocks of a cluster, which join what they found through each other's
 // shared memory.
@@ -31,7 +32,8 @@ static_assert(kKeys == 16, "a block of the cache is one product's worth of keys"
 constexpr int kMaxGroup = 8;
 constexpr float kLog2E = 1.4426950408889634f;
 
-// Softmax in the making over some keys: largest score (in powers of two), sum of weights; the weighted values beside it.
+// Softmax in the making over some keys: largest score (in powers of two), sum of weights; the weighted values beside
+// it.
 struct Running {
   float largest;
   float sum;
@@ -57,9 +59,9 @@ __device__ __forceinline__ uint32_t high_halves(uint32_t first, uint32_t second)
 template <class T, int kHeadSize>
 __global__ void __launch_bounds__(kThreads, kHeadSize > 128 ? 2 : 3)
     decode_cluster(AttentionCall call, int blocks_per_head) {
-  constexpr int kScoreRuns = kHeadSize / 32;      // runs of 16 bytes a thread takes of a key
-  constexpr int kValueRuns = kHeadSize / 64;      // and of each of its four values
-  constexpr int kTiles = kHeadSize / 8;           // of the values' product
+  constexpr int kScoreRuns = kHeadSize / 32;  // runs of 16 bytes a thread takes of a key
+  constexpr int kValueRuns = kHeadSize / 64;  // and of each of its four values
+  constexpr int kTiles = kHeadSize / 8;       // of the values' product
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const int s = blockIdx.z, kv_head = blockIdx.y, piece = blockIdx.x;
   const int group = call.heads / call.kv_heads;
@@ -227,8 +229,8 @@ __global__ void __launch_bounds__(kThreads, kHeadSize > 128 ? 2 : 3)
 #endif
 }
 
-// Blocks for the keys of one head, known from the shapes alone, so that a recorded call stays right while sequences grow:
-// up to three for each multiprocessor of the device, while every warp has keys.
+// Blocks for the keys of one head, known from the shapes alone, so that a recorded call stays right while sequences
+// grow: up to three for each multiprocessor of the device, while every warp has keys.
 int blocks_per_head(const AttentionCall& call) {
   constexpr int kBlocksWanted = 396, kMostBlocks = 8;
   if (!has_hopper_launches()) return 1;
@@ -266,7 +268,8 @@ void launch_head_size(const AttentionCall& call, void* stream) {
 
 std::string_view decode_split_refusal(const AttentionCall& call) {
   if (call.dtype != DType::kBF16 && call.dtype != DType::kF16) return "it attends in bf16 and f16";
-  if (call.head_size != 64 && call.head_size != 128 && call.head_size != 256) return "heads have 64, 128 or 256 elements";
+  if (call.head_size != 64 && call.head_size != 128 && call.head_size != 256)
+    return "heads have 64, 128 or 256 elements";
   if (call.heads / call.kv_heads > kMaxGroup) return "at most 8 heads share a kv head";
   if (!heads_on_16_bytes(call)) return "heads must start on 16 bytes";
   if (call.sequences > 65535) return "at most 65535 sequences";

@@ -82,11 +82,11 @@ __global__ void __launch_bounds__(kThreads, 1) prefill_tiles(AttentionCall call)
   }
   // Where the blocks of a tile lie is looked up one tile ahead, so that no copy waits for its address.
   constexpr int kBlock = static_cast<int>(kBlockSize), kBlocks = kKeys / kBlock;
-  auto look_up = [&](int first, int last, int64_t (&rows)[kBlocks]) {
+  auto look_up = [&](int first, int last, int64_t(&rows)[kBlocks]) {
 #pragma unroll
     for (int b = 0; b < kBlocks; ++b) rows[b] = first + b * kBlock < last ? key_row(call, s, first + b * kBlock) : 0;
   };
-  auto load_keys = [&](int first, int last, const int64_t (&rows)[kBlocks], int buffer) {
+  auto load_keys = [&](int first, int last, const int64_t(&rows)[kBlocks], int buffer) {
 #pragma unroll
     for (int i = 0; i < kKeys * kChunks / kThreads; ++i) {
       const int at = threadIdx.x + i * kThreads, row = at / kChunks, chunk = at % kChunks;
@@ -96,12 +96,14 @@ __global__ void __launch_bounds__(kThreads, 1) prefill_tiles(AttentionCall call)
       for (int b = 0; b < kBlocks; ++b)
         if (row / kBlock == b) from = rows[b] + row % kBlock;
       if (!valid) from = rows[0];
-      copy_async(key_tile(buffer).chunk(row, chunk),
-                 static_cast<const T*>(call.k) + from * call.k_strides.token + kv_head * call.k_strides.head + 8 * chunk,
-                 valid);
-      copy_async(value_tile(buffer).chunk(row, chunk),
-                 static_cast<const T*>(call.v) + from * call.v_strides.token + kv_head * call.v_strides.head + 8 * chunk,
-                 valid);
+      copy_async(
+          key_tile(buffer).chunk(row, chunk),
+          static_cast<const T*>(call.k) + from * call.k_strides.token + kv_head * call.k_strides.head + 8 * chunk,
+          valid);
+      copy_async(
+          value_tile(buffer).chunk(row, chunk),
+          static_cast<const T*>(call.v) + from * call.v_strides.token + kv_head * call.v_strides.head + 8 * chunk,
+          valid);
     }
   };
 
@@ -187,7 +189,7 @@ __global__ void __launch_bounds__(kThreads, 1) prefill_tiles(AttentionCall call)
       uint32_t a[4];
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        float (&w)[4] = score[2 * k + half];
+        float(&w)[4] = score[2 * k + half];
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           w[i] = exp2_quick(w[i] - safe[i / 2]);
@@ -247,7 +249,8 @@ void launch_head_size(const AttentionCall& call, void* stream) {
 
 std::string_view prefill_mma_refusal(const AttentionCall& call) {
   if (call.dtype != DType::kBF16 && call.dtype != DType::kF16) return "it attends in bf16 and f16";
-  if (call.head_size != 64 && call.head_size != 128 && call.head_size != 256) return "heads have 64, 128 or 256 elements";
+  if (call.head_size != 64 && call.head_size != 128 && call.head_size != 256)
+    return "heads have 64, 128 or 256 elements";
   if (!heads_on_16_bytes(call)) return "heads must start on 16 bytes";
   return {};
 }

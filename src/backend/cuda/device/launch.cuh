@@ -1,10 +1,10 @@
 // How kernels are launched here: each may start while the one before it drains, and waits before it reads what that one
 // wrote.
 //
-// A kernel launched with launch() must call wait_for_previous() in every thread before it touches memory that an earlier
-// kernel may write or read, and may call let_next_start() as soon as its own blocks need no more of the machine than they
-// hold. What never changes between kernels (weights) may be read before the wait: that is how a product starts to
-// stream its matrix while the norm before it still runs.
+// A kernel launched with launch() must call wait_for_previous() in every thread before it touches memory that an
+// earlier kernel may write or read, and may call let_next_start() as soon as its own blocks need no more of the machine
+// than they hold. What never changes between kernels (weights) may be read before the wait: that is how a product
+// starts to stream its matrix while the norm before it still runs.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -44,7 +44,8 @@ __global__ void read_all(const uint4* data, int64_t count, unsigned* out) {
 
 __global__ void copy_all(const uint4* from, uint4* to, int64_t count) {
   const int64_t threads = static_cast<int64_t>(gridDim.x) * blockDim.x;
-  for (int64_t i = blockIdx.x * static_cast<int64_t>(blockDim.x) + threadIdx.x; i < count; i += threads) to[i] = from[i];
+  for (int64_t i = blockIdx.x * static_cast<int64_t>(blockDim.x) + threadIdx.x; i < count; i += threads)
+    to[i] = from[i];
 }
 
 // Eight chains of multiply-adds per thread: enough to hide their latency.
@@ -128,8 +129,8 @@ DeviceSpeeds measure_device(void* handle) {
     check(cudaMemsetAsync(memory.data, 1, bytes, stream), "Filling memory");
     auto count = static_cast<int64_t>(bytes / sizeof(uint4));
     auto* data = static_cast<uint4*>(memory.data);
-    double read_s =
-        clock.best_s(8, [&] { read_all<<<grid, kThreads, 0, stream>>>(data, count, reinterpret_cast<unsigned*>(data)); });
+    double read_s = clock.best_s(
+        8, [&] { read_all<<<grid, kThreads, 0, stream>>>(data, count, reinterpret_cast<unsigned*>(data)); });
     speeds.read_gbps = static_cast<double>(bytes) / read_s * 1e-9;
     double copy_s =
         clock.best_s(8, [&] { copy_all<<<grid, kThreads, 0, stream>>>(data, data + count / 2, count / 2); });

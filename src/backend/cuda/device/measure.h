@@ -1,4 +1,5 @@
-// What the CUDA runtime needs kernels of its own for: dummy weights, the device's speeds, and whether there is code for it.
+// What the CUDA runtime needs kernels of its own for: dummy weights, the device's speeds, and whether there is code for
+// it.
 #pragma once
 
 #include <cstdint>

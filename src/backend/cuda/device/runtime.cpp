@@ -102,8 +102,9 @@ class Runtime final : public DeviceRuntime {
       return address;
     }
     cudaGetLastError();
-    throw Error("{} has {:.2f} GiB of memory free and {:.2f} GiB were asked for; use a smaller model, batch or context.",
-                device_name(device_), static_cast<double>(free_bytes()) / kGiB, static_cast<double>(size_bytes) / kGiB);
+    throw Error(
+        "{} has {:.2f} GiB of memory free and {:.2f} GiB were asked for; use a smaller model, batch or context.",
+        device_name(device_), static_cast<double>(free_bytes()) / kGiB, static_cast<double>(size_bytes) / kGiB);
   }
   void release(void* address) noexcept override { cudaFree(address); }
   void* allocate_host(size_t size_bytes) override {
@@ -189,8 +190,9 @@ std::string unavailable(int index) {
   if (!has_code_for(index)) {
     int major = attribute(cudaDevAttrComputeCapabilityMajor, index);
     int minor = attribute(cudaDevAttrComputeCapabilityMinor, index);
-    return fmt::format("this program holds kernels for architecture {} and the device is {}{}; configure with -DFK_CUDA_ARCH={}{}",
-                       FK_CUDA_ARCH, major, minor, major, minor);
+    return fmt::format(
+        "this program holds kernels for architecture {} and the device is {}{}; configure with -DFK_CUDA_ARCH={}{}",
+        FK_CUDA_ARCH, major, minor, major, minor);
   }
   return {};
 }

@@ -26,7 +26,8 @@ __global__ void advance(AdvanceRows r) {
         r.seq_lens[s] = ++length;
         ++r.steps[s];
         const int64_t position = ++r.positions[s], block = position / kBlock;
-        if (block < r.width) slot = static_cast<int64_t>(r.block_table[s * r.width + block]) * kBlock + position % kBlock;
+        if (block < r.width)
+          slot = static_cast<int64_t>(r.block_table[s * r.width + block]) * kBlock + position % kBlock;
       }
       r.slots[s] = slot;
     }

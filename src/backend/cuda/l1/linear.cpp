@@ -64,9 +64,7 @@ class TiledLinear final : public CudaLinear {
   using CudaLinear::CudaLinear;
 
   std::string_view refuse(Args args) const override { return dtype_refusal(*args[0]); }
-  void forward(Context& ctx, View x, View out) override {
-    matmul_tiled(problem(x, out), operands(x, out), ctx.stream);
-  }
+  void forward(Context& ctx, View x, View out) override { matmul_tiled(problem(x, out), operands(x, out), ctx.stream); }
 };
 
 FK_IMPLEMENTATION(Linear, StreamedLinear, "cuda.stream_weights", DeviceKind::kCuda, 300, nullptr);

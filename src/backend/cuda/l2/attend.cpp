@@ -31,9 +31,9 @@ void Attend::run(Context& ctx, const View& q, const View& out) const {
                                    .softmax_scale = init_.scale,
                                    .sliding_window = init_.sliding_window,
                                    .logits_soft_cap = init_.logits_soft_cap};
-    AttentionCall call = prefill_call(prefill, q.narrow(0, decoding, prefilling), cache.key, cache.value,
-                                      batch.prefill.cu_seqlens_q, batch.prefill.cu_seqlens_k, batch.prefill.block_table,
-                                      out.narrow(0, decoding, prefilling));
+    AttentionCall call =
+        prefill_call(prefill, q.narrow(0, decoding, prefilling), cache.key, cache.value, batch.prefill.cu_seqlens_q,
+                     batch.prefill.cu_seqlens_k, batch.prefill.block_table, out.narrow(0, decoding, prefilling));
     if (prefill_mma_refusal(call).empty())
       attention_prefill_mma(call, ctx.stream);
     else

@@ -14,19 +14,16 @@
 namespace fk::cuda {
 namespace {
 
-constexpr std::string_view kStandsFor[] = {"qkv_parallel_linear", "row_parallel_linear", "linear",
-                                           "rms_norm",            "gemma_rms_norm",      "rotary_emb",
-                                           "attention",           "store_kvcache",       "flash_attn_decode",
-                                           "flash_attn_prefill"};
+constexpr std::string_view kStandsFor[] = {"qkv_parallel_linear", "row_parallel_linear", "linear",    "rms_norm",
+                                           "gemma_rms_norm",      "rotary_emb",          "attention", "store_kvcache",
+                                           "flash_attn_decode",   "flash_attn_prefill"};
 
 // T: the operator; Norm: of each head of queries and keys, where the family has one.
 template <class T, class Norm, bool kNormed>
 class FusedAttentionBlock final : public T {
  public:
   explicit FusedAttentionBlock(const AttentionBlockInit& init)
-      : T(init),
-        core_(AttentionBlock::core(init)),
-        attend_(core_) {
+      : T(init), core_(AttentionBlock::core(init)), attend_(core_) {
     if (turns()) frequencies_ = RotaryFrequencies::of(RotaryEmbedding::inverse_frequencies(rotary(init)));
   }
 

@@ -24,8 +24,9 @@ void add_bias(const MatmulProblem& p, const void* bias, void* out, void* stream)
     using T = typename decltype(type)::type;
     with_float_type(p.out_dtype, [&](auto out_type) {
       using Out = typename decltype(out_type)::type;
-      launch("add_bias_rows", add_bias_rows<T, Out>, dim3(blocks_for(p.out_features, kThreads), static_cast<unsigned>(p.rows)),
-             kThreads, 0, stream, static_cast<const T*>(bias), static_cast<Out*>(out), p.out_features, p.out_stride);
+      launch("add_bias_rows", add_bias_rows<T, Out>,
+             dim3(blocks_for(p.out_features, kThreads), static_cast<unsigned>(p.rows)), kThreads, 0, stream,
+             static_cast<const T*>(bias), static_cast<Out*>(out), p.out_features, p.out_stride);
     });
   });
 }

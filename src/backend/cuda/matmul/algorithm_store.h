@@ -1,5 +1,5 @@
-// AlgorithmStore: which algorithm was quickest for a product, kept in a file per device and library version, so that only
-// the first process that meets a shape has to try.
+// AlgorithmStore: which algorithm was quickest for a product, kept in a file per device and library version, so that
+// only the first process that meets a shape has to try.
 #pragma once
 
 #include <map>

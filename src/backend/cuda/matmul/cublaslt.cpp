@@ -65,7 +65,8 @@ uint32_t alignment_of(const void* address) {
   return alignment;
 }
 
-// The library adds a bias of the output's dtype; others are added by a kernel of ours, to f32 sums, which rounds nothing.
+// The library adds a bias of the output's dtype; others are added by a kernel of ours, to f32 sums, which rounds
+// nothing.
 bool adds_bias(const MatmulProblem& p) { return p.bias && p.dtype == p.out_dtype; }
 
 // Row-major out = x W^T is column-major out^T = W x^T, where W^T is what lies in memory.
@@ -196,8 +197,8 @@ struct CublasLtMatmul::State {
       std::memcpy(&algorithm, stored.data(), sizeof algorithm);
       // A file may be older than the library or damaged: only what the library takes is used.
       cublasLtMatmulHeuristicResult_t result{};
-      if (cublasLtMatmulAlgoCheck(library().handle, layouts.product, layouts.weight, layouts.x, layouts.out, layouts.out,
-                                  &algorithm, &result) == CUBLAS_STATUS_SUCCESS &&
+      if (cublasLtMatmulAlgoCheck(library().handle, layouts.product, layouts.weight, layouts.x, layouts.out,
+                                  layouts.out, &algorithm, &result) == CUBLAS_STATUS_SUCCESS &&
           result.workspaceSize <= kWorkspaceBytes)
         return algorithm;
     }
@@ -244,7 +245,8 @@ void CublasLtMatmul::run(const MatmulOperands& operands, void* stream) {
   if (!multiply(state_->layouts, operands, algorithm, cuda_stream))
     throw Error("cuBLASLt refused a product of {} x {} x {} it had an algorithm for.", state_->problem.rows,
                 state_->problem.out_features, state_->problem.in_features);
-  if (state_->problem.bias && !adds_bias(state_->problem)) add_bias(state_->problem, operands.bias, operands.out, stream);
+  if (state_->problem.bias && !adds_bias(state_->problem))
+    add_bias(state_->problem, operands.bias, operands.out, stream);
 }
 
 }  // namespace fk::cuda

@@ -7,8 +7,8 @@
 
 namespace fk::cuda {
 
-// x [rows, in_features] and out [rows, out_features] have rows this many elements apart; W [out_features, in_features] is
-// dense.
+// x [rows, in_features] and out [rows, out_features] have rows this many elements apart; W [out_features, in_features]
+// is dense.
 struct MatmulProblem {
   int64_t rows = 0;
   int64_t out_features = 0;

@@ -1,10 +1,10 @@
 // Few rows times a large matrix: bounded by reading the matrix, so everything here serves keeping loads in flight.
 //
 // A block owns a tile of 16 or 8 rows of W and its warps share their length, with mma.m16n8k16: a tile of 16 is the
-// instruction's 16-row operand and the tokens its 8 columns, for a tile of 8 it is the other way round. The instruction's
-// layout asks a thread for pairs of elements 8 apart; since the order of a sum does not matter, each thread takes 8
-// neighbours of a row instead, 16 bytes at once, and the tokens are taken in the same order. W therefore goes straight
-// from memory to registers, with no shared memory between.
+// instruction's 16-row operand and the tokens its 8 columns, for a tile of 8 it is the other way round. The
+// instruction's layout asks a thread for pairs of elements 8 apart; since the order of a sum does not matter, each
+// thread takes 8 neighbours of a row instead, 16 bytes at once, and the tokens are taken in the same order. W therefore
+// goes straight from memory to registers, with no shared memory between.
 //
 // Which tile and how many warps are quickest depends on how the blocks fill the device; stream_tuner.h finds out.
 //
@@ -230,7 +230,8 @@ std::string_view stream_weights_refusal(const MatmulProblem& p, const MatmulOper
   return {};
 }
 
-void stream_weights(const MatmulProblem& problem, const MatmulOperands& operands, StreamEpilogue epilogue, void* stream) {
+void stream_weights(const MatmulProblem& problem, const MatmulOperands& operands, StreamEpilogue epilogue,
+                    void* stream) {
   FK_CHECK(problem.rows <= kMostStreamedRows && (epilogue == StreamEpilogue::kPlain || problem.out_features % 2 == 0));
   if (problem.rows == 0) return;
   if (problem.dtype == DType::kBF16)

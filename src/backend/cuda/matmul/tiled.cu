@@ -55,9 +55,10 @@ void matmul_tiled(const MatmulProblem& p, const MatmulOperands& o, void* stream)
     with_float_type(p.out_dtype, [&](auto out_type) {
       using Out = typename decltype(out_type)::type;
       launch("tiled", tiled<T, Out>, dim3(blocks_for(p.out_features, kTile), blocks_for(p.rows, kTile)),
-             dim3(kTile, kTile / kRowsPerThread), 0, stream, static_cast<const T*>(o.x), static_cast<const T*>(o.weight),
-             p.bias ? static_cast<const T*>(o.bias) : nullptr, static_cast<Out*>(o.out), static_cast<int>(p.rows),
-             static_cast<int>(p.out_features), static_cast<int>(p.in_features), p.x_stride, p.out_stride);
+             dim3(kTile, kTile / kRowsPerThread), 0, stream, static_cast<const T*>(o.x),
+             static_cast<const T*>(o.weight), p.bias ? static_cast<const T*>(o.bias) : nullptr,
+             static_cast<Out*>(o.out), static_cast<int>(p.rows), static_cast<int>(p.out_features),
+             static_cast<int>(p.in_features), p.x_stride, p.out_stride);
     });
   });
 }
