@@ -40,7 +40,7 @@ TEST(GenerateScenarios, EveryOperatorHasSomeAndNamesAreUnique) {
 }
 
 // Every one is built, its inputs worked out and its memory planned; none is refused without numbers.
-TEST(GenerateScenarios, AllAreBuiltAndPlanned) {
+TEST(GenerateScenarios, SlowAllAreBuiltAndPlanned) {
   MemoryInfo small{.total_bytes = 1 << 30, .available_bytes = 1 << 30};
   size_t refused = 0;
   for (const Scenario& s : all_published().scenarios) {
@@ -55,7 +55,7 @@ TEST(GenerateScenarios, AllAreBuiltAndPlanned) {
   EXPECT_GT(refused, 0u);
 }
 
-TEST(GenerateScenarios, SmallOnesRun) {
+TEST(GenerateScenarios, SlowSmallOnesRun) {
   ScenarioSelection tiny{.models = {"tiny-llama", "tiny-mistral", "tiny-qwen3", "tiny-gemma3"}, .tp = {1, 2, 4}};
   std::vector<Scenario> scenarios = generate_scenarios(tiny).scenarios;
   for (const Scenario& s : all_published().scenarios) scenarios.push_back(s);
@@ -114,7 +114,7 @@ TEST(GenerateScenarios, ImpossibleDivisionsAreLeftOutWithAReason) {
   expect_sentence(eight.left_out[0].reason, {"4 attention heads cannot be divided over 8 ranks"});
 }
 
-TEST(GenerateScenarios, EqualCallsAreOneScenarioThatNamesTheirModels) {
+TEST(GenerateScenarios, SlowEqualCallsAreOneScenarioThatNamesTheirModels) {
   for (const Scenario& s : all_published().scenarios) {
     if (s.op != "rms_norm" || s.name != "llama-3-8b/tp1/decode-32/input_layernorm") continue;
     EXPECT_EQ(s.models, (std::vector<std::string>{"llama-3-8b", "llama-3.1-8b", "mistral-7b"}));

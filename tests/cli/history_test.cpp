@@ -184,7 +184,7 @@ TEST_F(HistoryVerb, BadInputIsOneSentence) {
 }
 
 // The whole way: a run is stored without asking, or kept as a journal where it cannot be, and imported from there.
-TEST_F(HistoryVerb, ARunOfKernelsIsInTheHistory) {
+TEST_F(HistoryVerb, SlowARunOfKernelsIsInTheHistory) {
   std::string result = folder_ / "result.json", db = folder_ / "runs.db";
   Arguments kernels = {"kernels",    "--self-test", "--target",      "silu_and_mul",
                        "--model",    "tiny-llama",  "--filter",      "tiny-llama/tp1/decode-8",
@@ -222,7 +222,7 @@ TEST_F(HistoryVerb, ARunOfKernelsIsInTheHistory) {
   EXPECT_EQ(runs(db).size(), 2u);
 }
 
-TEST_F(HistoryVerb, ARunOfTtftIsInTheHistory) {
+TEST_F(HistoryVerb, SlowARunOfTtftIsInTheHistory) {
   std::string db = folder_ / "runs.db";
   Outcome o = run_program({"ttft", "--model", "tiny-llama", "--load-format", "dummy", "--no-candidate-kernels",
                            "--prompt-tokens", "8", "--decode-tokens", "3", "--iters", "2", "--db", db});

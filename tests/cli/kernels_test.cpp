@@ -153,7 +153,7 @@ FK_CANDIDATE(RMSNorm)
   EXPECT_EQ(verdicts["silu_and_mul"], "PASSED");
 }
 
-TEST_F(KernelsVerb, ResumeTakesOverWhatIsStillTrue) {
+TEST_F(KernelsVerb, SlowResumeTakesOverWhatIsStillTrue) {
   write_silu(kRight);
   ASSERT_EQ(kernels({"--filter", "tiny-llama/tp1/decode-8"}).exit_code, 0);
   Json first = result()["results"][0];
@@ -167,7 +167,7 @@ TEST_F(KernelsVerb, ResumeTakesOverWhatIsStillTrue) {
   EXPECT_NE(result()["results"][0]["candidate"], first["candidate"]) << "taken over from another candidate";
 }
 
-TEST_F(KernelsVerb, ControlCKeepsWhatWasMeasured) {
+TEST_F(KernelsVerb, SlowControlCKeepsWhatWasMeasured) {
   write_silu(kRight);
   Arguments arguments = {"kernels",    "--model", "tiny-llama",    "--threads",  "1",
                          "--num-runs", "10",      "--output-json", result_path()};
@@ -211,7 +211,7 @@ TEST_F(KernelsVerb, BadInputIsOneSentence) {
 }
 
 // The keys that qwen3 norms lie between the queries and values of their token.
-TEST_F(KernelsVerb, ACapturedScenarioIsJudgedWithItsStrides) {
+TEST_F(KernelsVerb, SlowACapturedScenarioIsJudgedWithItsStrides) {
   std::string scenarios = folder_ / "run.yaml";
   ASSERT_EQ(run_program({"capture", "--model", "tiny-qwen3", "--load-format", "dummy", "--prompt-tokens", "9",
                          "--decode-tokens", "1", "--out", scenarios})

@@ -111,7 +111,7 @@ TEST_F(ProcessSubjectTest, BaselineAndRightCandidateAgree) {
   for (const Protection& p : protections_) EXPECT_TRUE(p.on || !p.why.empty()) << p.name;
 }
 
-TEST_F(ProcessSubjectTest, NamesWhatWentWrong) {
+TEST_F(ProcessSubjectTest, SlowNamesWhatWentWrong) {
   expect(compile("right(x, out); const_cast<float*>(x.row<float>(1))[3] = 0;"), Verdict::kInputMutated, "'x'");
   expect(compile("right(x, out); out.ptr<float>()[x.numel() + 20] = 0;"), Verdict::kOutOfBounds, "'out'");
   expect(compile("right(x, out); out.ptr<float>()[-3] = 0;"), Verdict::kOutOfBounds, "'out'");
@@ -142,7 +142,7 @@ TEST_F(ProcessSubjectTest, LimitsMemory) {
   EXPECT_EQ(verdict_name(f->verdict), "OUT_OF_MEMORY") << f->sentence;
 }
 
-TEST_F(ProcessSubjectTest, NoticesWorkAfterTheReturn) {
+TEST_F(ProcessSubjectTest, SlowNoticesWorkAfterTheReturn) {
   const char* threads = "#include <thread>\n#include <chrono>\n";
   expect(compile(R"(std::thread([=, this] {
       auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
