@@ -10,6 +10,7 @@ namespace fk {
 namespace {
 // Each of the two may be three contract tolerances from the truth (validate/compare.h).
 constexpr double kApart = 2 * kContractFactor;
+constexpr int64_t kStretch = 64;  // elements
 }  // namespace
 
 OutputCheck::OutputCheck(const OperatorInfo& op, const Fields& init, DType dtype)
@@ -29,9 +30,7 @@ std::optional<Failure> OutputCheck::compare(const CallMemory& memory, int slot, 
     if (wrong.empty()) return std::nullopt;
     return Failure{Verdict::kIncorrectNumerical, fmt::format("In a timed call, {}.", wrong)};
   }
-  std::vector<OptView> given;
-  for (const auto& t : data.given) given.push_back(t ? OptView(t->view()) : std::nullopt);
-  Tolerance tolerance = op_.tolerance_on(init_, dtype_, given);
+  Tolerance tolerance = tolerance_for(data);
   for (size_t i = 0; i < got.size(); ++i) {
     if (!got[i]) continue;
     Verdict verdict = op_.args[i].role == Role::kState ? Verdict::kIncorrectState : Verdict::kIncorrectNumerical;
@@ -43,6 +42,20 @@ std::optional<Failure> OutputCheck::compare(const CallMemory& memory, int slot, 
                                     Verdict::kIncorrectState))
       return found;
   return std::nullopt;
+}
+
+Tolerance OutputCheck::tolerance_for(const CallData& data) const {
+  std::vector<OptView> given;
+  for (const auto& t : data.given) given.push_back(t ? OptView(t->view()) : std::nullopt);
+  return op_.tolerance_on(init_, dtype_, given);
+}
+
+bool OutputCheck::looks_wrong(const CallMemory& memory, int slot, const CallData& data, int candidate, int baseline,
+                              uint64_t secret) const {
+  Tolerance tolerance = tolerance_for(data);
+  for (const CallMemory::Stretch& s : memory.stretches(slot, data, candidate, baseline, kStretch, secret))
+    if (compare_tensor("", s.first, s.second, tolerance, Verdict::kIncorrectNumerical)) return true;
+  return false;
 }
 
 std::optional<Failure> OutputCheck::compare_tensor(const std::string& name, const View& candidate, const View& baseline,

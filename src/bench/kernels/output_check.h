@@ -4,6 +4,7 @@
 // are what two results that both keep the contract can differ by at most.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "candidate/runner/call_memory.h"
@@ -21,9 +22,15 @@ class OutputCheck {
   std::optional<Failure> compare(const CallMemory& memory, int slot, const CallData& data, int candidate,
                                  int baseline) const;
 
+  // Whether a short stretch of any tensor, at the place `secret` leads to, gives reason to compare whole. Cheap enough
+  // for every call: who leaves one out is seen at once.
+  bool looks_wrong(const CallMemory& memory, int slot, const CallData& data, int candidate, int baseline,
+                   uint64_t secret) const;
+
  private:
   static std::optional<Failure> compare_tensor(const std::string& name, const View& candidate, const View& baseline,
                                                const Tolerance& tolerance, Verdict verdict);
+  Tolerance tolerance_for(const CallData& data) const;
 
   const OperatorInfo& op_;
   const Fields init_;
