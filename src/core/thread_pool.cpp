@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 
@@ -48,6 +49,13 @@ std::vector<int> allowed_cores() {
   return cores;
 }
 
+cpu_set_t only(int core) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(core, &set);
+  return set;
+}
+
 }  // namespace
 
 int usable_cores() { return static_cast<int>(allowed_cores().size()); }
@@ -55,13 +63,13 @@ int usable_cores() { return static_cast<int>(allowed_cores().size()); }
 ThreadPool::ThreadPool(int threads) {
   FK_CHECK(threads >= 1);
   std::vector<int> cores = allowed_cores();
+  caller_core_ = cores[0];
   for (int i = 1; i < threads; ++i) {
     workers_.emplace_back([this, i] { work(i); });
     if (threads > static_cast<int>(cores.size())) continue;  // more threads than cores: pinning would only stack them
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(cores[i], &set);
-    pthread_setaffinity_np(workers_.back().native_handle(), sizeof set, &set);
+    cpu_set_t set = only(cores[i]);
+    if (pthread_setaffinity_np(workers_.back().native_handle(), sizeof set, &set) == 0)
+      worker_cores_.push_back(cores[i]);
   }
 }
 
@@ -72,8 +80,18 @@ ThreadPool::~ThreadPool() {
   for (std::thread& worker : workers_) worker.join();
 }
 
+// A scheduler balances by moving threads that wait. Of two that share a core the one that waits is half of the time the
+// pinned worker, so a caller that once came to lie there was seen to stay for seconds, at half the speed.
+void ThreadPool::leave_workers_cores() const {
+  if (std::find(worker_cores_.begin(), worker_cores_.end(), sched_getcpu()) == worker_cores_.end()) return;
+  cpu_set_t mine, first = only(caller_core_);
+  if (sched_getaffinity(0, sizeof mine, &mine) != 0 || !CPU_ISSET(caller_core_, &mine)) return;
+  if (sched_setaffinity(0, sizeof first, &first) == 0) sched_setaffinity(0, sizeof mine, &mine);
+}
+
 void ThreadPool::run(Task task) {
   if (workers_.empty()) return task.call(task.context, 0);
+  leave_workers_cores();
   task_ = task;
   unfinished_.store(static_cast<int32_t>(workers_.size()), std::memory_order_relaxed);
   generation_.fetch_add(1, std::memory_order_release);

@@ -12,8 +12,8 @@ namespace fk {
 
 class ThreadPool {
  public:
-  // `threads` counts the caller: 1 starts no worker. Workers are pinned to the cores this process may use, one each;
-  // the caller is not pinned, since it is not ours.
+  // `threads` counts the caller: 1 starts no worker. Workers are pinned to the cores this process may use, one each but
+  // the first. The caller is not ours to pin; it is moved to the first core when a loop finds it on a worker's.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -54,12 +54,15 @@ class ThreadPool {
 
   void run(Task task);
   void work(int thread);
+  void leave_workers_cores() const;
 
   Task task_;
   alignas(64) std::atomic<uint32_t> generation_{0};
   alignas(64) std::atomic<int32_t> unfinished_{0};
   std::atomic<bool> stop_{false};
   std::vector<std::thread> workers_;
+  std::vector<int> worker_cores_;  // empty where workers are not pinned
+  int caller_core_ = 0;
 };
 
 // Cores this process is allowed to run on.

@@ -4,6 +4,9 @@
 // A block of w, 32 rows by 512, is copied into the first-level cache and multiplied with every 32 rows of x, which
 // stream from the second level (TILELOADDT1 leaves the first level alone). While that runs the next block of w is
 // prefetched.
+#include <algorithm>
+#include <atomic>
+
 #include "backend/cpu/matmul/avx512.x86.h"
 #include "backend/cpu/matmul/matmul.h"
 #include "backend/cpu/matmul/scratch.h"
@@ -23,7 +26,7 @@ constexpr int64_t kBlockBytes = kMaxSteps * kStepBytes;
 constexpr int64_t kSumsBytes = 4096;   // four tiles of f32
 constexpr int64_t kPassRows = 512;     // of x per pass; its packed block of k is 512 KiB
 constexpr int64_t kPassColumns = 512;  // of y per pass: 1 MiB of sums, half of a second-level cache
-constexpr int64_t kSmallBytes = int64_t{512} << 10;
+constexpr int64_t kTurns = 4;          // a thread takes columns at least so often, where there are enough
 constexpr int64_t kSumPanels = kPassRows / kPanel * (kPassColumns / kPanel);
 constexpr size_t kScratchBytes = kBlockBytes + (kSumPanels + 1) * kSumsBytes;  // with a spare panel of sums
 
@@ -48,6 +51,7 @@ class Pass {
         panels_(ceil_div(rows_, kPanel)),
         steps_(ceil_div(args.k, kStepElements)),
         block_steps_(ceil_div(steps_, ceil_div(steps_, kMaxSteps))),
+        columns_(columns_of_a_turn(threads)),
         workspaces_(panel_scratch(), threads, static_cast<int64_t>(kScratchBytes)) {
     packed_ = shared_scratch().at_least(static_cast<size_t>(steps_ * panels_ * kStepBytes));
   }
@@ -57,20 +61,23 @@ class Pass {
     for (int64_t i = mine.begin; i < mine.end; ++i) pack_panel(i / panels_ * block_steps_, i % panels_);
   }
 
-  FK_AMX void multiply(int64_t thread, int64_t threads) const {
+  // Threads take columns as they come free: one whose core is lent to somebody else does less, and nobody waits for it.
+  FK_AMX void multiply(int64_t thread) {
     // Constant: the intrinsic tells GCC of 8 bytes read, so stores to the rest of a local one could be dropped.
     static constexpr TileConfig config;
     _tile_loadconfig(&config);
-    Range mine = split_range(a_.n, kPanel, thread, threads);
     Workspace space(workspaces_.of(thread));
-    // When all of x stays in the second level, rows of w are better read from end to end.
-    int64_t pass = rows_ * a_.k * 2 <= kSmallBytes ? kPanel : kPassColumns;
-    for (int64_t n = mine.begin; n < mine.end; n += pass)
-      multiply_columns({n, at_most(n + pass, mine.end)}, mine.end, space);
+    for (int64_t n; (n = next_.fetch_add(columns_, std::memory_order_relaxed)) < a_.n;)
+      multiply_columns({n, at_most(n + columns_, a_.n)}, space);
     _tile_release();
   }
 
  private:
+  int64_t columns_of_a_turn(int64_t threads) const {
+    int64_t turns = kTurns * threads, fair = ceil_div(ceil_div(a_.n, turns), kPanel) * kPanel;
+    return std::clamp(fair, kPanel, kPassColumns);
+  }
+
   // A thread's memory: the block of w as [step][two tiles], sums as [panel of n][panel of m][four tiles].
   struct Workspace {
     explicit Workspace(std::byte* memory) : block(memory), sums(memory + kBlockBytes) {}
@@ -112,22 +119,22 @@ class Pass {
 
   // y for the columns of one pass. Sums wait in the second level between blocks of k, and until all are done: lines of
   // y side by side are then written one after the other, which costs much less than one line of each of many rows.
-  FK_AMX void multiply_columns(Range columns, int64_t end, Workspace& space) const {
+  FK_AMX void multiply_columns(Range columns, Workspace& space) const {
     for (int64_t step = 0; step < steps_; step += block_steps_)
-      for (int64_t n = columns.begin; n < columns.end; n += kPanel) multiply_block({n, step}, columns, end, space);
+      for (int64_t n = columns.begin; n < columns.end; n += kPanel) multiply_block({n, step}, columns, space);
     save(space.unsaved);
     for (int64_t p = 0; p < panels_; ++p)
       for (int64_t n = columns.begin; n < columns.end; n += kPanel)
         store(space.sums + ((n - columns.begin) / kPanel * panels_ + p) * kSumsBytes, p * kPanel, n, columns.end);
   }
 
-  // All panels of x times one block of w; the thread's columns end at `end`.
-  FK_AMX void multiply_block(Place at, Range columns, int64_t end, Workspace& space) const {
-    bool whole = is_whole(at, end);
-    if (!whole) copy_block(at, end, space.block);
+  // All panels of x times one block of w.
+  FK_AMX void multiply_block(Place at, Range columns, Workspace& space) const {
+    bool whole = is_whole(at);
+    if (!whole) copy_block(at, space.block);
     int64_t steps = steps_at(at.step), index = (at.n - columns.begin) / kPanel * panels_;
     Place next = after(at, columns);
-    Prefetch ahead{w_at(next), is_whole(next, end) ? ceil_div(kPanel, panels_) : 0, a_.w_stride * 2};
+    Prefetch ahead{w_at(next), is_whole(next) ? ceil_div(kPanel, panels_) : 0, a_.w_stride * 2};
     for (int64_t p = 0; p < panels_; ++p) {
       std::byte* sums = space.sums + (index + p) * kSumsBytes;
       PanelTask task{space.block,  p == 0 && whole ? w_at(at) : nullptr, panel(at.step, p), steps, at.step == 0, sums,
@@ -141,23 +148,23 @@ class Pass {
     }
   }
 
-  // The block multiplied after `at`; behind the last one of the pass over `columns`, the first of the next pass.
+  // The block multiplied after `at`; behind the last one of `columns`, the first of those nobody has taken yet.
   Place after(Place at, Range columns) const {
     if (at.n + kPanel < columns.end) return {at.n + kPanel, at.step};
     if (at.step + block_steps_ < steps_) return {columns.begin, at.step + block_steps_};
-    return {columns.end, 0};
+    return {next_.load(std::memory_order_relaxed), 0};
   }
   // Consists of whole tiles.
-  bool is_whole(Place at, int64_t end) const {
-    return at.n + kPanel <= end && (at.step + steps_at(at.step)) * kStepElements <= a_.k;
+  bool is_whole(Place at) const {
+    return at.n + kPanel <= a_.n && (at.step + steps_at(at.step)) * kStepElements <= a_.k;
   }
 
-  // Rows past `end` and elements past k are zero.
-  FK_AMX void copy_block(Place at, int64_t end, std::byte* block) const {
+  // Rows past n and elements past k are zero.
+  FK_AMX void copy_block(Place at, std::byte* block) const {
     int64_t steps = steps_at(at.step), elements = a_.k - at.step * kStepElements;
     for (int64_t r = 0; r < kPanel; ++r)
       for (int64_t s = 0; s < steps; ++s) {
-        __mmask32 mask = at.n + r < end ? avx512::first32(elements - s * kStepElements) : 0;
+        __mmask32 mask = at.n + r < a_.n ? avx512::first32(elements - s * kStepElements) : 0;
         _mm512_store_si512(block + s * kStepBytes + r * 64,
                            _mm512_maskz_loadu_epi16(mask, w_at(at) + r * a_.w_stride * 2 + s * 64));
       }
@@ -279,6 +286,8 @@ class Pass {
   const MatmulArgs& a_;
   int64_t row_, rows_, panels_;
   int64_t steps_, block_steps_;  // of k, and of a block of k
+  int64_t columns_;              // that a thread takes at a time
+  std::atomic<int64_t> next_{0};
   ScratchPerThread workspaces_;
   std::byte* packed_;
 };
@@ -291,7 +300,7 @@ void matmul_amx_bf16(const MatmulArgs& args, ThreadPool& pool) {
   for (int64_t row = 0; row < args.m; row += kPassRows) {
     Pass pass(args, row, threads);
     pool.on_all([&](int thread) { pass.pack(thread, threads); });
-    pool.on_all([&](int thread) { pass.multiply(thread, threads); });
+    pool.on_all([&](int thread) { pass.multiply(thread); });
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/cpu/attention/for_items.h"
 #include "backend/cpu/matmul/scratch.h"
 #include "backend/cpu/matmul/split.h"
 #include "core/check.h"
@@ -11,6 +12,7 @@ namespace {
 
 constexpr int64_t kRows = 512;     // of x per pass over the weights
 constexpr int64_t kColumns = 128;  // of y per block: with kRows, 256 KiB of sums
+constexpr int64_t kTurns = 4;      // a thread takes columns at least so often, where there are enough
 constexpr int64_t kPadding = 16;   // floats between rows of sums, so that they do not share cache sets
 
 int64_t round_up(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
@@ -29,6 +31,7 @@ class Pass {
         c_stride_(padded_ + kPadding),
         copy_floats_(kernel.copy != nullptr ? kColumns * k_block_ : 0),
         element_(static_cast<int64_t>(dtype_size(args.dtype))),
+        columns_(std::clamp(round_up(args.n / (kTurns * threads), kernel.group), kernel.group, kColumns)),
         panels_(panel_scratch(), threads, (copy_floats_ + (kColumns + kMaxGroup) * c_stride_) * 4) {
     int64_t blocks = (a_.k + k_block_ - 1) / k_block_;
     packed_ =
@@ -45,26 +48,27 @@ class Pass {
     }
   }
 
-  void multiply(int64_t thread, int64_t threads) const {
+  // The columns of y that a thread takes at a time.
+  int64_t columns() const { return columns_; }
+
+  // Those from n on.
+  void multiply(int64_t thread, int64_t n) const {
     auto* copies = reinterpret_cast<float*>(panels_.of(thread));
     float* c = copies + copy_floats_;
-    Range mine = split_range(a_.n, kernel_.group, thread, threads);
-    for (int64_t n = mine.begin; n < mine.end; n += kColumns) {
-      int64_t columns = std::min(kColumns, mine.end - n);
-      for (int64_t k = 0; k < a_.k; k += k_block_) {
-        const void* w[kColumns + kMaxGroup];
-        for (int64_t i = 0; i < columns + kMaxGroup; ++i) w[i] = weights(n, std::min(i, columns - 1), k, copies);
-        for (int64_t i = 0; kernel_.copy != nullptr && i < columns; ++i)
-          kernel_.copy({at(a_.w, (n + i) * a_.w_stride + k), k_size(k), copies + i * k_block_});
-        for (int64_t p = 0; p < padded_; p += width_)
-          for (int64_t g = 0; g < columns; g += kernel_.group)
-            kernel_.multiply({panel(k, p), panel_width(p), w + g, k_size(k), c + g * c_stride_ + p, c_stride_, k == 0});
-      }
-      kernel_.store(
-          {c, c_stride_, rows_, columns, a_.bias == nullptr ? nullptr : at(a_.bias, n),
-           static_cast<std::byte*>(a_.y) + (row_ * a_.y_stride + n) * static_cast<int64_t>(dtype_size(a_.y_dtype)),
-           a_.y_stride, a_.dtype, a_.y_dtype});
+    int64_t columns = std::min(columns_, a_.n - n);
+    for (int64_t k = 0; k < a_.k; k += k_block_) {
+      const void* w[kColumns + kMaxGroup];
+      for (int64_t i = 0; i < columns + kMaxGroup; ++i) w[i] = weights(n, std::min(i, columns - 1), k, copies);
+      for (int64_t i = 0; kernel_.copy != nullptr && i < columns; ++i)
+        kernel_.copy({at(a_.w, (n + i) * a_.w_stride + k), k_size(k), copies + i * k_block_});
+      for (int64_t p = 0; p < padded_; p += width_)
+        for (int64_t g = 0; g < columns; g += kernel_.group)
+          kernel_.multiply({panel(k, p), panel_width(p), w + g, k_size(k), c + g * c_stride_ + p, c_stride_, k == 0});
     }
+    kernel_.store(
+        {c, c_stride_, rows_, columns, a_.bias == nullptr ? nullptr : at(a_.bias, n),
+         static_cast<std::byte*>(a_.y) + (row_ * a_.y_stride + n) * static_cast<int64_t>(dtype_size(a_.y_dtype)),
+         a_.y_stride, a_.dtype, a_.y_dtype});
   }
 
  private:
@@ -88,6 +92,7 @@ class Pass {
   int64_t row_, rows_, padded_, width_, k_block_;
   int64_t c_stride_, copy_floats_;  // of what each thread keeps: copied rows of w, then sums
   int64_t element_;
+  int64_t columns_;
   ScratchPerThread panels_;
   float* packed_;
 };
@@ -100,7 +105,9 @@ void matmul_blocked(const MatmulArgs& args, ThreadPool& pool, const BlockedKerne
   for (int64_t row = 0; row < args.m; row += kRows) {
     Pass pass(args, kernel, row, std::min(kRows, args.m - row), threads);
     pool.on_all([&](int thread) { pass.pack(thread, threads); });
-    pool.on_all([&](int thread) { pass.multiply(thread, threads); });
+    // Taken as threads come free: one whose core is lent to somebody else does less, and nobody waits for it.
+    for_items(pool, (args.n + pass.columns() - 1) / pass.columns(),
+              [&](int thread, int64_t i) { pass.multiply(thread, i * pass.columns()); });
   }
 }
 
