@@ -13,6 +13,7 @@
 #include "cli/verb.h"
 #include "core/device_runtime.h"
 #include "measure/machine_info.h"
+#include "measure/roofline.h"
 
 namespace fk {
 namespace {
@@ -50,6 +51,7 @@ class Ttft final : public Verb {
   }
 
   void run(const CommonOptions& common) override {
+    check_options(options_);
     ModelSource source = resolve_model(model_.model);
     Recorder recorder(recorder_options(record_, results_path("ttft", ".jsonl"), false), warn_on_stderr);
     recorder.start(make_run(common));
@@ -229,8 +231,7 @@ class Ttft final : public Verb {
     print_out(
         fmt::format("\nfloors from speeds measured around each iteration; best seen: {:.1f} GB/s read, {:.3f} TFLOP/s "
                     "{}; medians of {} iteration{}\n",
-                    r.machine.read_gbps.best,
-                    model.config.dtype == DType::kBF16 ? r.machine.bf16_tflops.best : r.machine.f32_tflops.best,
+                    r.machine.read_gbps.best, best_speeds(r.machine, model.config.dtype).compute * 1e-12,
                     dtype_name(model.config.dtype), options_.iters, options_.iters == 1 ? "" : "s"));
   }
 

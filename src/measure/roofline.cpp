@@ -9,8 +9,9 @@ namespace fk {
 namespace {
 
 Speeds speeds_of(const MachineProbe& probe, DType dtype, double Rate::*which) {
-  const Rate& compute = dtype == DType::kBF16 ? probe.bf16_tflops : probe.f32_tflops;
-  return {probe.read_gbps.*which * 1e9, compute.*which * 1e12};
+  double matrix = probe.bf16_tflops.*which;
+  double compute = dtype == DType::kBF16 ? matrix : std::max(probe.f32_tflops.*which, matrix / kBf16ProductsOfF32);
+  return {probe.read_gbps.*which * 1e9, compute * 1e12};
 }
 
 }  // namespace

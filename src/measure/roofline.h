@@ -11,7 +11,10 @@ struct Speeds {
   double compute = 0;  // operations a second
 };
 
-// For arithmetic in `dtype`: bf16 has its own speed, everything else runs in f32.
+// Matrix units that know bf16 only multiply f32 as three parts of 8 bits each; six of their nine products count.
+inline constexpr double kBf16ProductsOfF32 = 6;
+
+// For arithmetic in `dtype`: bf16 has its own speed, everything else runs in f32, on whichever unit is faster at it.
 Speeds best_speeds(const MachineProbe& probe, DType dtype);
 // What the machine gave most of the time: for work timed right beside the probe.
 Speeds median_speeds(const MachineProbe& probe, DType dtype);

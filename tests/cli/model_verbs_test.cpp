@@ -156,6 +156,7 @@ TEST(BadInputs, OneSentenceAndTheRightExitCode) {
       {with("ttft", {"--prompt-tokens", "0"}), 2, "--prompt-tokens"},
       {with("ttft", {"--decode-tokens", "1"}), 2, "--decode-tokens"},
       {with("ttft", {"--iters", "0"}), 2, "--iters"},
+      {{"ttft", "--model", malformed, "--decode-tokens", "1"}, 2, "--decode-tokens"},  // before anything is loaded
       {with("ttft", {"--prompt-tokens", "600"}), 1, "512"},
       {with("ttft", {"--threads", "0"}), 2, "--threads"},
       {{"ttft", "--model", "llama-3.1-70b", "--load-format", "dummy", "--dtype", "f32"}, 1, "GiB"},

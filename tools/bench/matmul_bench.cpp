@@ -32,7 +32,7 @@ std::vector<Product> products() {
   const CpuFeatures& cpu = cpu_features();
   return {
 #if defined(__x86_64__)
-    {"amx_bf16", DType::kBF16, cpu.amx_bf16, matmul_amx_bf16},
+    {"amx_bf16", DType::kBF16, cpu.amx_bf16, matmul_amx_bf16}, {"amx_f32", DType::kF32, cpu.amx_bf16, matmul_amx_f32},
         {"avx512_bf16", DType::kBF16, cpu.avx512_bf16, matmul_avx512_bf16},
         {"avx512_f32", DType::kF32, cpu.avx512, matmul_avx512_f32},
         {"avx2_bf16", DType::kBF16, cpu.avx2, matmul_avx2_bf16}, {"avx2_f32", DType::kF32, cpu.avx2, matmul_avx2_f32},

@@ -166,13 +166,17 @@ MachineProbe best_of(const std::vector<MachineProbe>& probes) {
 
 }  // namespace
 
-TtftResult run_ttft(const Model& model, ThreadPool& pool, const TtftOptions& options) {
+void check_options(const TtftOptions& options) {
   if (options.prompt_tokens < 1) throw UsageError("--prompt-tokens must be at least 1.");
   if (options.decode_tokens < 2)
     throw UsageError("--decode-tokens must be at least 2: one warms up, the rest are timed.");
   if (options.batch_size < 1) throw UsageError("--batch-size must be at least 1.");
   if (options.iters < 1) throw UsageError("--iters must be at least 1.");
   if (options.warmups < 0) throw UsageError("--warmups cannot be negative.");
+}
+
+TtftResult run_ttft(const Model& model, ThreadPool& pool, const TtftOptions& options) {
+  check_options(options);
   auto progress = [&](const std::string& text) {
     if (options.progress) options.progress(text);
   };

@@ -49,6 +49,9 @@ struct TtftResult {
   std::vector<DispatchCount> dispatches;
 };
 
+// Throws UsageError for what cannot be run, before a model is loaded for it. run_ttft asks it too.
+void check_options(const TtftOptions& options);
+
 TtftResult run_ttft(const Model& model, ThreadPool& pool, const TtftOptions& options);
 
 }  // namespace fk

@@ -35,6 +35,7 @@ std::vector<Product> products_of_this_cpu() {
   if (cpu.avx512) all.push_back({"avx512_f32", DType::kF32, matmul_avx512_f32});
   if (cpu.avx512_bf16) all.push_back({"avx512_bf16", DType::kBF16, matmul_avx512_bf16});
   if (cpu.amx_bf16) all.push_back({"amx_bf16", DType::kBF16, matmul_amx_bf16});
+  if (cpu.amx_bf16) all.push_back({"amx_f32", DType::kF32, matmul_amx_f32});
 #elif defined(__aarch64__)
   if (cpu.neon) all.push_back({"neon_f32", DType::kF32, matmul_neon_f32});
   if (cpu.neon) all.push_back({"neon_widen_bf16", DType::kBF16, matmul_neon_widen_bf16});
@@ -215,6 +216,27 @@ TEST_P(MatmulTest, StaysWithinTheRoundingOfF32Sums) {
               ASSERT_TRUE(error <= bound) << m << "x" << n << "x" << k << " at " << r << "," << c << ": " << error;
             }
         }
+}
+
+// One factor is a permutation: y is the other one, to the last bit, however it was cut for the multiplication.
+TEST_P(MatmulTest, KeepsEveryBitOfItsInputs) {
+  for (int64_t n : {64, 200}) {
+    const int64_t m = 70, k = n;
+    std::mt19937 rng(5);
+    for (bool x_permutes : {true, false}) {
+      Problem p(m, n, k, 0, GetParam().dtype, DType::kF32, false);
+      const Matrix &zeros = x_permutes ? p.x : p.w, &kept = x_permutes ? p.w : p.x;
+      for (int64_t r = 0; r < (x_permutes ? m : n); ++r) {
+        for (int64_t c = 0; c < k; ++c) zeros.set(r, c, 0);
+        zeros.set(r, (r * 7 + 3) % k, r % 2 == 0 ? 1 : -2);
+      }
+      kept.fill_normal(rng);
+      p.run(GetParam().run, pool());
+      for (int64_t r = 0; r < m; ++r)
+        for (int64_t c = 0; c < n; ++c)
+          ASSERT_EQ(p.y.get(r, c), p.reference(r, c)) << n << " at " << r << "," << c;
+    }
+  }
 }
 
 TEST_P(MatmulTest, PropagatesNanAndInfinity) {

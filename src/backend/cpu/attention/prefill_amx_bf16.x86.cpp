@@ -5,7 +5,7 @@
 // Weights are rounded to bf16 before they meet the values; their sum is taken before that, in f32.
 #include <algorithm>
 
-#include "backend/cpu/attention/amx_tiles.x86.h"
+#include "backend/cpu/matmul/amx_tiles.x86.h"
 #include "backend/cpu/attention/prefill.h"
 
 namespace fk {

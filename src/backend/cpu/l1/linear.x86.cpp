@@ -14,12 +14,14 @@ std::string_view without_amx() {
 }
 
 using LinearAmxBf16 = LinearMatmul<matmul_amx_bf16, DType::kBF16, 3>;
+using LinearAmxF32 = LinearMatmul<matmul_amx_f32, DType::kF32, 32>;
 using LinearAvx512Bf16 = LinearMatmul<matmul_avx512_bf16, DType::kBF16>;
 using LinearAvx512F32 = LinearMatmul<matmul_avx512_f32, DType::kF32>;
 using LinearAvx2Bf16 = LinearMatmul<matmul_avx2_bf16, DType::kBF16>;
 using LinearAvx2F32 = LinearMatmul<matmul_avx2_f32, DType::kF32>;
 
 FK_IMPLEMENTATION(Linear, LinearAmxBf16, "cpu.amx_bf16", DeviceKind::kCpu, 40, without_amx);
+FK_IMPLEMENTATION(Linear, LinearAmxF32, "cpu.amx_f32", DeviceKind::kCpu, 40, without_amx);
 FK_IMPLEMENTATION(Linear, LinearAvx512Bf16, "cpu.avx512_bf16", DeviceKind::kCpu, 30, without_avx512_bf16);
 FK_IMPLEMENTATION(Linear, LinearAvx512F32, "cpu.avx512_f32", DeviceKind::kCpu, 20, without_avx512);
 FK_IMPLEMENTATION(Linear, LinearAvx2Bf16, "cpu.avx2_bf16", DeviceKind::kCpu, 10, without_avx2);

@@ -35,6 +35,7 @@ void matmul_avx2_bf16(const MatmulArgs& args, ThreadPool& pool);
 void matmul_avx512_f32(const MatmulArgs& args, ThreadPool& pool);
 void matmul_avx512_bf16(const MatmulArgs& args, ThreadPool& pool);
 void matmul_amx_bf16(const MatmulArgs& args, ThreadPool& pool);
+void matmul_amx_f32(const MatmulArgs& args, ThreadPool& pool);  // by bf16 parts that keep every bit of f32
 
 // aarch64
 void matmul_neon_f32(const MatmulArgs& args, ThreadPool& pool);

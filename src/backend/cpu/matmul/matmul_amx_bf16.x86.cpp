@@ -7,13 +7,10 @@
 #include <algorithm>
 #include <atomic>
 
-#include "backend/cpu/matmul/avx512.x86.h"
+#include "backend/cpu/matmul/amx_tiles.x86.h"
 #include "backend/cpu/matmul/matmul.h"
 #include "backend/cpu/matmul/scratch.h"
 #include "backend/cpu/matmul/split.h"
-
-#define FK_AMX __attribute__((target("amx-tile,amx-bf16,avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,fma")))
-#define FK_AMX_INLINE FK_AMX __attribute__((always_inline)) inline
 
 namespace fk {
 namespace {
@@ -29,14 +26,6 @@ constexpr int64_t kPassColumns = 512;  // of y per pass: 1 MiB of sums, half of 
 constexpr int64_t kTurns = 4;          // a thread takes columns at least so often, where there are enough
 constexpr int64_t kSumPanels = kPassRows / kPanel * (kPassColumns / kPanel);
 constexpr size_t kScratchBytes = kBlockBytes + (kSumPanels + 1) * kSumsBytes;  // with a spare panel of sums
-
-struct alignas(64) TileConfig {
-  uint8_t palette = 1;
-  uint8_t start_row = 0;
-  uint8_t reserved[14] = {};
-  uint16_t bytes_per_row[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-};
 
 int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -63,9 +52,7 @@ class Pass {
 
   // Threads take columns as they come free: one whose core is lent to somebody else does less, and nobody waits for it.
   FK_AMX void multiply(int64_t thread) {
-    // Constant: the intrinsic tells GCC of 8 bytes read, so stores to the rest of a local one could be dropped.
-    static constexpr TileConfig config;
-    _tile_loadconfig(&config);
+    amx::use_whole_tiles();
     Workspace space(workspaces_.of(thread));
     for (int64_t n; (n = next_.fetch_add(columns_, std::memory_order_relaxed)) < a_.n;)
       multiply_columns({n, at_most(n + columns_, a_.n)}, space);

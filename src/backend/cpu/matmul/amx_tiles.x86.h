@@ -1,4 +1,4 @@
-// How attention uses the AMX tile registers: eight tiles of sixteen rows by 64 bytes.
+// How products and attention use the AMX tile registers: eight tiles of sixteen rows by 64 bytes.
 #pragma once
 
 #include <cstdint>
