@@ -331,13 +331,20 @@ class PairTimer {
     auto beyond = [&](double limit) { return waited > limit && (alone || worked > limit); };
     if (!beyond(allowed)) return;
     // The control is the baseline again: by what its clocks seem to differ, with so few samples on this machine,
-    // anyone's may.
+    // anyone's may. It may also have been lucky, so the spread of the quick exchanges counts too; and a handful of
+    // samples accuses nobody.
     constexpr double kSurer = 3;
-    double noise =
-        kSurer * std::max(std::abs(more(kControl, exchanges_, 0.05)), std::abs(more(kControl, unclaimed_, 0.75)));
+    constexpr size_t kLeastSamples = 20;
+    auto spread = [&](int side) {
+      const std::vector<double>& of = exchanges_[static_cast<size_t>(side)];
+      return quantile(of, 0.25) - quantile(of, 0.05);
+    };
+    double noise = std::max({kSurer * std::abs(more(kControl, exchanges_, 0.05)),
+                             kSurer * std::abs(more(kControl, unclaimed_, 0.75)), spread(kBaseline), spread(kControl)});
+    bool sure = exchanges_[kBaseline].size() >= kLeastSamples && beyond(noise);
     // Then nobody is accused; but a time that much of which may have been hidden ranks nothing either.
     constexpr double kMuch = 0.15;
-    if (beyond(noise))
+    if (sure)
       result_.failure =
           Failure{Verdict::kClockMismatch,
                   fmt::format("Its own clock says {:.1f} us for a call; ours says at least {:.1f} us more, and the "
