@@ -120,7 +120,9 @@ CompileResult compile_candidate(const CandidateFile& file, const CompileOptions&
     return result;
   };
   std::optional<std::string> text = file_text(file.path);
-  if (!text) return fail({Verdict::kBuildError, fmt::format("{} cannot be read.", file.path)});
+  if (!text)
+    return fail({Verdict::kBuildError,
+                 fmt::format("{} is not a file that can be read; make it one, or change its permissions.", file.path)});
   Toolchain chain = toolchain_for(file.device(), options);
   if (chain.missing) return fail(*chain.missing);
 

@@ -25,7 +25,7 @@ CandidateFile checked(const fs::path& path, int level) {
   if (op == nullptr) {
     std::vector<std::string> names;
     for (const OperatorInfo* known : Registry::instance().operators()) names.emplace_back(known->name);
-    throw Error("{} is named after no operator{}; `fastkernels list` shows them all.", path.string(),
+    throw Error("{} is named after no operator{} `fastkernels list` shows them all.", path.string(),
                 did_you_mean(name, names));
   }
   if (op->level != level)
@@ -52,8 +52,14 @@ std::vector<CandidateFile> find_candidates(const std::string& folder, DeviceKind
       // Headers and notes may lie beside the sources, and editors leave hidden files.
       const fs::path& path = entry.path();
       bool source = path.extension() == ".cpp" || path.extension() == ".cu";
-      if (source && !path.filename().string().starts_with(".") && !entry.is_directory(error)) sources.push_back(path);
+      std::error_code gone;
+      if (source && !path.filename().string().starts_with(".") && !entry.is_directory(gone)) sources.push_back(path);
     }
+    if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory)
+      throw Error(
+          "The candidates in {} cannot be read ({}); change its permissions, or name another folder with "
+          "FASTKERNELS_CANDIDATE_DIR.",
+          level_folder(folder, level), error.message());
     std::sort(sources.begin(), sources.end());
     for (const fs::path& path : sources)
       if (CandidateFile file = checked(path, level); file.device() == device) found.push_back(std::move(file));

@@ -188,7 +188,7 @@ std::vector<WrittenStub> write_stubs(const std::vector<const OperatorInfo*>& ops
       written.push_back(std::move(stub));
     }
   } catch (const fs::filesystem_error& error) {
-    throw Error("Stubs cannot be written to {}: {}.", folder, error.code().message());
+    throw Error("Stubs cannot be written to {} ({}); name another folder with --out.", folder, error.code().message());
   }
   return written;
 }

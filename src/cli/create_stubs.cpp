@@ -28,7 +28,7 @@ std::set<std::string, std::less<>> operators_of_family(const std::string& family
     walk(*root, [&](const Node& node, int) { names.emplace(node.info().name); });
     return names;
   }
-  throw Error("There is no architecture '{}'{}; there are {}.", family, did_you_mean(family, families),
+  throw Error("There is no architecture '{}'{} there are {}.", family, did_you_mean(family, families),
               fmt::join(families, ", "));
 }
 

@@ -32,13 +32,15 @@ class Generate final : public Verb {
     add_candidate_options(app, candidates_);
     auto* text = app.add_option("--prompt", prompt_, "Text to continue");
     app.add_option("--prompt-token-ids", prompt_ids_, "Token ids to continue, separated by commas")
-        ->delimiter(',')
+        ->type_name("ID,ID,...")
         ->excludes(text);
     app.add_option("--max-tokens", max_tokens_, "Tokens to generate at most")
         ->check(CLI::Range(int64_t{1}, int64_t{1} << 24))
         ->capture_default_str();
     app.add_option("--temperature", sampling_.temperature, "0 picks the most likely token")->capture_default_str();
-    app.add_option("--top-k", sampling_.top_k, "Draw from the k most likely; 0: all")->capture_default_str();
+    app.add_option("--top-k", sampling_.top_k, "Draw from the k most likely; 0: all")
+        ->check(CLI::Range(int64_t{0}, int64_t{1} << 24))
+        ->capture_default_str();
     app.add_option("--top-p", sampling_.top_p, "Draw from the fewest tokens that hold this probability")
         ->capture_default_str();
     app.add_option("--min-p", sampling_.min_p, "Drop tokens less likely than this share of the likeliest")
@@ -93,8 +95,21 @@ class Generate final : public Verb {
 
  private:
   std::vector<int64_t> encode(const std::optional<Tokenizer>& tokenizer, const ModelSource& source) const {
-    if (!prompt_ids_.empty()) return prompt_ids_;
+    if (!prompt_ids_.empty()) return token_ids(prompt_ids_);
     return encode_prompt(prompt_, tokenizer, source, model_);
+  }
+
+  static std::vector<int64_t> token_ids(const std::string& text) {
+    std::vector<int64_t> ids;
+    for (size_t begin = 0; begin <= text.size();) {
+      size_t end = std::min(text.find(',', begin), text.size());
+      std::optional<int64_t> id = parse_whole<int64_t>(std::string_view(text).substr(begin, end - begin));
+      if (!id)
+        throw UsageError("--prompt-token-ids takes whole numbers with commas between, as 5,17,99, not '{}'", text);
+      ids.push_back(*id);
+      begin = end + 1;
+    }
+    return ids;
   }
 
   void report(const CommonOptions& common, const TimedModel& loaded, const GenerateRequest& request,
@@ -134,7 +149,7 @@ class Generate final : public Verb {
   std::vector<CandidateUse> uses_;
   SamplingParams sampling_;
   std::string prompt_;
-  std::vector<int64_t> prompt_ids_;
+  std::string prompt_ids_;
   int64_t max_tokens_ = 16;
   bool ignore_eos_ = false;
 };

@@ -32,12 +32,14 @@ class GenerateInputs final : public Verb {
     progress.show("deriving scenarios");
     GeneratedScenarios generated = generate_scenarios(selection_);
     if (generated.scenarios.empty()) {
-      std::string why = generated.left_out.empty() ? "" : fmt::format(" ({})", generated.left_out.front().reason);
+      // Ranks that do not divide some model are the reason only where ranks were asked for.
+      bool by_tp = !selection_.tp.empty() && !generated.left_out.empty();
+      std::string why = !by_tp ? "" : fmt::format(" ({})", generated.left_out.front().reason);
       throw Error("No scenario is selected by these flags{}; leave one out, or see `fastkernels list`.", why);
     }
     std::error_code failed;
     std::filesystem::create_directories(out_, failed);
-    if (failed) throw Error("The folder '{}' cannot be made: {}.", out_, failed.message());
+    if (failed) throw Error("The folder '{}' cannot be made ({}); name another with --out.", out_, failed.message());
 
     Table table({{"level", "LEVEL"}, {"operator", "OPERATOR"}, {"scenarios", "SCENARIOS"}, {"file", "FILE"}});
     auto begin = generated.scenarios.begin();

@@ -3,6 +3,11 @@
 #include <fmt/ranges.h>
 #include <signal.h>
 
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+
 #include "bench/kernels/kernel_bench.h"
 #include "bench/kernels/result_file.h"
 #include "bench/scenarios/generate.h"
@@ -14,6 +19,7 @@
 #include "cli/operator_map.h"
 #include "cli/output.h"
 #include "cli/record_options.h"
+#include "cli/shell_line.h"
 #include "cli/table.h"
 #include "cli/verb.h"
 #include "core/device_runtime.h"
@@ -27,19 +33,26 @@ namespace {
 
 volatile sig_atomic_t g_interrupted = 0;
 
-// Ctrl-C ends the sweep after the scenario being measured; a second one ends the program.
+// Ctrl-C, and a polite kill or a closed terminal likewise, ends the sweep after the scenario being measured; a second
+// one ends the program.
 class InterruptGuard {
  public:
   InterruptGuard() {
     struct sigaction action {};
     action.sa_handler = [](int) { g_interrupted = 1; };
     action.sa_flags = static_cast<int>(SA_RESETHAND);
-    sigaction(SIGINT, &action, &before_);
+    for (size_t i = 0; i < kSignals.size(); ++i) {
+      sigaction(kSignals[i], &action, &before_[i]);
+      if (before_[i].sa_handler == SIG_IGN) sigaction(kSignals[i], &before_[i], nullptr);  // nohup
+    }
   }
-  ~InterruptGuard() { sigaction(SIGINT, &before_, nullptr); }
+  ~InterruptGuard() {
+    for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
+  }
 
  private:
-  struct sigaction before_ {};
+  static constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
+  std::array<struct sigaction, kSignals.size()> before_{};
 };
 
 // A candidate's source need not be UTF-8, and compilers quote it; JSON must be. The artifacts keep the bytes.
@@ -90,13 +103,14 @@ class Kernels final : public Verb {
                     ->capture_default_str();
     app.add_flag("--cold,!--warm", timing_.cold, "Take every tensor out of the caches before each call");
     app.add_option("--timeout", timeout_s_, "Seconds a scenario may take")
-        ->check(CLI::PositiveNumber)
+        ->check(seconds_above_zero())
         ->capture_default_str();
     app.add_option("--cxxflags", cxxflags_, "More flags for the candidate's compiler; recorded in the result");
     app.add_flag("--allow-libraries", allow_libraries_, "Link CUDA candidates with cuBLAS and cuBLASLt");
     app.add_option("--output-json", output_, "Result file; bench/results/kernels_<time>.json unless given");
     app.add_flag("--resume", resume_, "Go on with an interrupted run of the same --output-json");
-    app.add_flag("--list", list_, "List the scenarios that would run, and run nothing");
+    app.add_flag("--list", list_,
+                 "List the scenarios that would run (without candidates: all there are), and run nothing");
     app.add_flag("--map", map_, "Show which model is made of which operators, and the other way round; run nothing");
     app.add_flag("--self-test", self_test_, "The baseline plays the candidate: everything must be PASSED and SAME");
     app.add_flag("--explain", explain_, "Say what limits each candidate and where to look first");
@@ -108,14 +122,16 @@ class Kernels final : public Verb {
     if (map_) return print_operator_map(select_, common);
     machine_ = machine_info();
     device_ = common.device;
+    threads_ = common.threads;
+    threads_flag_ = threads_ != std::min(usable_cores(), kMaxThreads);
     if (device_ != kCpu && launches_->count() == 0) timing_.launches = kLaunchesOnGpu;
     std::vector<KernelTarget> targets = choose_targets();
     if (list_) return print_scenario_list(targets, common);
     KernelOptions options = kernel_options(common);
-    ResultFile file(output_);
     if (resume_ && output_.empty()) throw UsageError("--resume needs the --output-json of the run to go on with");
+    ResultFile file(output_);
     std::vector<Json> earlier;
-    if (resume_) earlier = file.journal();
+    if (resume_) earlier = to_resume(file.journal(), common);
     Recorder recorder(recorder_options(record_, file.journal_path(), true), warn_on_stderr);
     recorder.start(make_run(targets, common, earlier), resume_);
 
@@ -153,14 +169,15 @@ class Kernels final : public Verb {
       }
     }
     progress.show("");
-    std::string failed = failure_sentence(rows);
+    std::string failed = failure_sentence(rows, self_test_);
     Json document = make_document(targets, rows, common, g_interrupted != 0);
     document["run"] = run_json(recorder.run(), g_interrupted != 0 ? "interrupted"
                                                : failed.empty()   ? "finished"
                                                                   : "failed");
     record_summary(recorder, targets, document, failed);
-    file.write(document, g_interrupted == 0 && (recorder.stored() || record_.off));
-    print_rows(rows, document, file.path(), common, explain_);
+    std::string unwritten = file.try_write(document, g_interrupted == 0 && (recorder.stored() || record_.off));
+    print_rows(rows, document, unwritten.empty() ? file.path() : "", common, explain_);
+    if (!unwritten.empty()) throw Error("{}", unwritten);
     if (g_interrupted != 0)
       throw Error(
           "Interrupted after {} of {} scenarios; what was measured is in {}, and --output-json {} --resume goes on.",
@@ -173,15 +190,21 @@ class Kernels final : public Verb {
     std::vector<KernelTarget> targets;
     if (!select_.target.empty()) {
       const OperatorInfo& op = Registry::instance().at(select_.target);
-      targets.push_back({&op, self_test_ ? "" : find_candidate(candidate_folder(), op, device_.kind).path});
+      targets.push_back({&op, self_test_ || list_ ? "" : find_candidate(candidate_folder(), op, device_.kind).path});
     } else if (self_test_) {
       for (const OperatorInfo* op : Registry::instance().operators()) targets.push_back({op, ""});
     } else {
       for (const CandidateFile& c : find_candidates(candidate_folder(), device_.kind))
         targets.push_back({c.op, c.path});
+      if (targets.empty() && list_)  // what there is to write candidates for
+        for (const OperatorInfo* op : Registry::instance().operators()) targets.push_back({op, ""});
       if (targets.empty()) throw Error("{}", no_candidates_sentence(candidate_folder(), device_.kind));
     }
     std::vector<Scenario> all = read_or_generate();
+    // The command that a verdict prints names one scenario, whose name may begin another's.
+    auto named = [&](const Scenario& s) { return s.name == select_.filter; };
+    if (!repro_.empty() && std::any_of(all.begin(), all.end(), named))
+      std::erase_if(all, [&](const Scenario& s) { return !named(s); });
     for (KernelTarget& t : targets)
       for (const Scenario& s : all)
         if (s.op == t.op->name) t.scenarios.push_back(s);
@@ -216,18 +239,19 @@ class Kernels final : public Verb {
 
   KernelOptions kernel_options(const CommonOptions& common) {
     KernelOptions options;
+    options.other_cache_state = explain_;
     options.timing = timing_;
     options.timing.sample_on_s = 2;
     options.timing.threads = common.threads;
     options.timeout_s = timeout_s_;
     if (!repro_.empty()) {
-      size_t colon = repro_.find(':');
-      try {
-        options.seed = std::stoull(repro_.substr(0, colon));
-        if (colon != std::string::npos) options.last_call = std::stoi(repro_.substr(colon + 1));
-      } catch (const std::exception&) {
-        throw UsageError("--repro takes SEED or SEED:CALL, two numbers, not '{}'", repro_);
-      }
+      std::string_view text = repro_;
+      size_t colon = std::min(text.find(':'), text.size());
+      options.seed = parse_whole<uint64_t>(text.substr(0, colon));
+      if (colon < text.size()) options.last_call = parse_whole<int>(text.substr(colon + 1));
+      bool call = colon == text.size() || options.last_call.value_or(-1) >= 0;
+      if (!options.seed || !call)
+        throw UsageError("--repro takes SEED or SEED:CALL, two whole numbers, not '{}'", repro_);
     }
     return options;
   }
@@ -269,7 +293,7 @@ class Kernels final : public Verb {
 
   static void record_candidate(Recorder& recorder, const KernelTarget& target) {
     if (!target.compiled) return;
-    recorder.artifact(fmt::format("kernels/{}.cpp", target.op->name), target.source);
+    recorder.artifact("kernels/" + std::filesystem::path(target.source_path).filename().string(), target.source);
     if (!target.compiled->log.empty())
       recorder.artifact(fmt::format("logs/{}.txt", target.op->name), target.compiled->log);
   }
@@ -299,6 +323,44 @@ class Kernels final : public Verb {
     recorder.end(document["run"]["status"].get<std::string>(), failed);
   }
 
+  // The lines of the journal's last run. Older ones under the same name were not gone on with then and are not now; and
+  // times taken in another way do not belong into one table.
+  std::vector<Json> to_resume(const std::vector<Json>& journal, const CommonOptions& common) const {
+    std::vector<Json> lines;
+    std::string run_id;
+    for (const Json& line : journal) {
+      if (line.value("event", "") == "run") {
+        RunRecord run = journalled_run(line);
+        if (run.id != run_id) lines.clear();
+        run_id = run.id;
+        check_same_way(run.params, common);
+      }
+      lines.push_back(line);
+    }
+    return lines;
+  }
+
+  RunRecord journalled_run(const Json& line) const {
+    try {
+      return run_record(line.at("run"));
+    } catch (const std::exception& e) {
+      throw Error("The journal of {} is damaged ({}); leave --resume out to measure everything anew.", output_,
+                  e.what());
+    }
+  }
+
+  void check_same_way(const std::map<std::string, std::string>& before, const CommonOptions& common) const {
+    Json now = options_json(common);
+    for (const auto& [key, value] : now.items()) {
+      std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+      auto known = before.find(key);
+      if (known != before.end() && known->second != text)
+        throw UsageError(
+            "--resume: {} was {} in the interrupted run and is {} now; give the same flags, or leave --resume out", key,
+            known->second, text);
+    }
+  }
+
   // A result of the journal that was made from the same candidate and scenario.
   static KernelRow earlier_row(const std::vector<Json>& earlier, const KernelTarget& target, const Scenario& scenario) {
     for (const Json& line : earlier)
@@ -321,19 +383,38 @@ class Kernels final : public Verb {
     KernelRow row{to_json(result)};
     row.json["candidate"] = target.identity();
     row.json["explanation"] = explain(result);
-    if (!result.passed() && !result.judgement.failures.empty())
-      row.json["repro"] =
-          fmt::format("fastkernels kernels{} --target {} {} --filter {} --repro {}:{}",
-                      device_ == kCpu ? "" : " --device " + device_name(device_), scenario.op, where_from(scenario),
-                      scenario.name, result.judgement.seed, result.judgement.failures.front().probe.call);
+    if (!result.passed() && !row.without_credit()) row.json["repro"] = repro_command(result);
     row.json = in_utf8(std::move(row.json));
     return row;
   }
 
-  // The flags that bring a scenario back.
-  std::string where_from(const Scenario& scenario) const {
-    if (!scenario_files_.empty()) return fmt::format("--scenarios {}", fmt::join(scenario_files_, " "));
-    return fmt::format("--model {}", scenario.models.empty() ? "all" : scenario.models.front());
+  // Everything this run was told that brings the scenario and its seed back. Up to the call that was wrong, where the
+  // judgement found one; else with the timing, which draws from the same seed.
+  std::string repro_command(const KernelResult& result) const {
+    const Scenario& scenario = result.scenario;
+    std::vector<std::string> words = {"fastkernels", "kernels", "--target", scenario.op};
+    auto add = [&](std::vector<std::string> more) { words.insert(words.end(), more.begin(), more.end()); };
+    if (device_ != kCpu) add({"--device", device_name(device_)});
+    if (!scenario_files_.empty()) {
+      add({"--scenarios"});
+      add(scenario_files_);
+    } else {
+      add({"--model", scenario.models.empty() ? "all" : scenario.models.front()});
+      if (scenario.tp != 1) add({"--tp", std::to_string(scenario.tp)});
+    }
+    add({"--filter", scenario.name});
+    if (threads_flag_) add({"--threads", std::to_string(threads_)});
+    if (timing_.cold) add({"--cold"});
+    if (self_test_) add({"--self-test"});
+    if (allow_libraries_) add({"--allow-libraries"});
+    if (!cxxflags_.empty()) add({"--cxxflags=" + cxxflags_});
+    if (!result.judgement.failures.empty())
+      add({"--repro", fmt::format("{}:{}", result.judgement.seed, result.judgement.failures.front().probe.call)});
+    else if (result.judgement.calls > 0)
+      add({"--repro", std::to_string(result.judgement.seed)});
+    const char* folder = std::getenv("FASTKERNELS_CANDIDATE_DIR");
+    std::string before = folder == nullptr ? "" : fmt::format("FASTKERNELS_CANDIDATE_DIR={} ", shell_word(folder));
+    return before + shell_line(words);
   }
 
   Json options_json(const CommonOptions& common) const {
@@ -395,7 +476,8 @@ class Kernels final : public Verb {
   MachineInfo machine_;
   Device device_ = kCpu;
   CLI::Option* launches_ = nullptr;
-  bool allow_libraries_ = false;
+  bool allow_libraries_ = false, threads_flag_ = false;
+  int threads_ = 1;
   ScenarioSelection select_;
   std::vector<std::string> scenario_files_;
   TimingOptions timing_;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -44,11 +45,13 @@ std::vector<ScenarioSpeed> speeds(const std::vector<KernelRow>& rows, const std:
     ScenarioSpeed s;
     s.name = r.json.value("scenario", "");
     s.weight = std::max(1.0, r.json.value("count", 1.0));
-    if (const Json* t = timing(r.json)) {
+    if (!r.passed()) {
+      s.failed = true;
+    } else if (const Json* t = timing(r.json); t != nullptr && t->at("invalid").get<std::string>().empty()) {
       s.log_ratio = std::log(t->at("speedup").get<double>());
       s.log_interval = {std::log(t->at("speedup_low").get<double>()), std::log(t->at("speedup_high").get<double>())};
     } else {
-      s.failed = true;
+      s.unranked = true;
     }
     list.push_back(std::move(s));
   }
@@ -65,6 +68,17 @@ std::vector<std::string> operators_of(const std::vector<KernelRow>& rows) {
 bool counts_differ(const std::vector<KernelRow>& rows, const std::string& op) {
   std::vector<ScenarioSpeed> list = speeds(rows, op);
   return std::any_of(list.begin(), list.end(), [&](const auto& s) { return s.weight != list.front().weight; });
+}
+
+std::array<std::string, 3> failure_text(const KernelRow& r) {
+  return {r.json.value("operator", ""), r.json.value("verdict", ""), r.json.value("sentence", "")};
+}
+
+// Whether `--repro` stopped after a call, so that there are no times to rank.
+bool repeats_calls(const std::vector<KernelRow>& rows, const std::string& op) {
+  return std::none_of(rows.begin(), rows.end(), [&](const KernelRow& r) {
+    return r.json.value("operator", "") == op && r.json.contains("timing");
+  });
 }
 
 Table result_table(const std::vector<KernelRow>& rows, const std::string& op, bool with_operator) {
@@ -141,11 +155,17 @@ Json aggregate_json(const std::vector<KernelRow>& rows) {
   auto one = [&](const std::string& op) -> Json {
     std::vector<ScenarioSpeed> list = speeds(rows, op);
     SpeedAggregate a = aggregate_speed(list);
-    return {{"scenarios", a.scenarios}, {"passed", a.scenarios - a.failures},
-            {"failed", a.failures},     {"geometric_mean", a.geometric_mean},
-            {"calls", a.weight},        {"calls_passed", a.passed_weight},
-            {"low", a.interval.low},    {"high", a.interval.high},
-            {"worst", a.worst},         {"worst_scenario", a.worst_name},
+    return {{"scenarios", a.scenarios},
+            {"passed", a.scenarios - a.failures},
+            {"failed", a.failures},
+            {"unranked", a.unranked},
+            {"geometric_mean", a.geometric_mean},
+            {"calls", a.weight},
+            {"calls_passed", a.passed_weight},
+            {"low", a.interval.low},
+            {"high", a.interval.high},
+            {"worst", a.worst},
+            {"worst_scenario", a.worst_name},
             {"credit", a.credit}};
   };
   for (const std::string& op : operators_of(rows)) all[op] = one(op);
@@ -166,18 +186,29 @@ void print_rows(const std::vector<KernelRow>& rows, const Json& document, const 
       return r.without_credit() && r.json.value("operator", "") == op;
     });
     if (skipped > 0) footer += fmt::format(", {} without credit", skipped);
-    if (a["passed"].get<size_t>() > 0)
+    if (auto unranked = a["unranked"].get<size_t>(); unranked > 0 && !repeats_calls(rows, op))
+      footer += fmt::format(", {} not ranked", unranked);
+    if (a["geometric_mean"].get<double>() > 0)
       footer += fmt::format(", geometric mean {}{:.3f}x ({:.3f} .. {:.3f}), worst {:.3f}x in {}",
                             counts_differ(rows, op) ? "by calls " : "", a["geometric_mean"].get<double>(),
                             a["low"].get<double>(), a["high"].get<double>(), a["worst"].get<double>(),
                             a["worst_scenario"].get<std::string>());
     print_out(footer + "\n\n");
   }
-  for (const KernelRow& r : rows) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const KernelRow& r = rows[i];
     if (!r.passed()) {
-      print_out(fmt::format("{} {}: {}: {}\n", r.json.value("operator", ""), r.json.value("scenario", ""),
-                            r.json.value("verdict", ""), r.json.value("sentence", "")));
-      if (r.json.contains("repro")) print_out(fmt::format("  again: {}\n", r.json["repro"].get<std::string>()));
+      // A candidate that does not build fails every scenario with the same words.
+      auto same = [&](const KernelRow& other) { return failure_text(other) == failure_text(r); };
+      auto at = rows.begin() + static_cast<std::ptrdiff_t>(i);
+      if (std::none_of(rows.begin(), at, same)) {
+        auto more = std::count_if(at + 1, rows.end(), same);
+        print_out(fmt::format("{} {}{}: {}: {}\n", r.json.value("operator", ""), r.json.value("scenario", ""),
+                              more > 0 ? fmt::format(" and {} more", more) : "", r.json.value("verdict", ""),
+                              r.json.value("sentence", "")));
+        if (std::string again = r.json.value("repro", ""); again.find(" --repro ") != std::string::npos)
+          print_out(fmt::format("  again: {}\n", again));
+      }
     } else if (std::string invalid = r.json.value("/timing/invalid"_json_pointer, ""); !invalid.empty()) {
       print_out(fmt::format("{} {}: {}\n", r.json.value("operator", ""), r.json.value("scenario", ""), invalid));
     }
@@ -191,17 +222,25 @@ void print_rows(const std::vector<KernelRow>& rows, const Json& document, const 
           off += fmt::format("{}{} ({})", off.empty() ? "" : ", ", p.at("name").get<std::string>(),
                              p.at("why").get<std::string>());
   if (!off.empty()) print_out(fmt::format("Not available on this machine, so off: {}.\n", off));
-  print_out(fmt::format("Everything measured: {}\n", path));
+  if (!path.empty()) print_out(fmt::format("Everything measured: {}\n", path));
 }
 
-std::string failure_sentence(const std::vector<KernelRow>& rows) {
-  size_t passed = 0, skipped = 0;
+std::string failure_sentence(const std::vector<KernelRow>& rows, bool self_test) {
+  size_t passed = 0, skipped = 0, differs = 0;
   for (const KernelRow& r : rows) {
+    const Json* t = timing(r.json);
+    if (self_test && t != nullptr && t->at("invalid").get<std::string>().empty())
+      if (auto speed = t->at("speed_verdict").get<std::string>(); speed == "FASTER" || speed == "SLOWER") ++differs;
     passed += r.passed() ? 1 : 0;
     skipped += r.without_credit() ? 1 : 0;
   }
   if (passed + skipped < rows.size())
     return fmt::format("{} of {} scenarios did not pass.", rows.size() - passed - skipped, rows.size());
+  if (differs > 0)
+    return fmt::format(
+        "In {} of {} scenarios the baseline is called faster or slower than itself: times of this machine cannot be "
+        "trusted now; stop what else runs on it, or give more --num-runs.",
+        differs, rows.size());
   return passed == 0 ? "No scenario was measured." : "";
 }
 

@@ -38,11 +38,12 @@ struct KernelRow {
 
 void print_scenario_list(const std::vector<KernelTarget>& targets, const CommonOptions& common);
 
-// A table per operator, its footer, then the sentences of what failed.
+// A table per operator, its footer, then the sentences of what failed, each once. `path`: empty where there is no file.
 void print_rows(const std::vector<KernelRow>& rows, const Json& document, const std::string& path,
                 const CommonOptions& common, bool explain);
 
 Json aggregate_json(const std::vector<KernelRow>& rows);
-std::string failure_sentence(const std::vector<KernelRow>& rows);  // empty where nothing failed
+// Empty where nothing failed. In a self-test, a baseline that differs from itself is a failure too.
+std::string failure_sentence(const std::vector<KernelRow>& rows, bool self_test);
 
 }  // namespace fk

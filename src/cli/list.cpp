@@ -43,6 +43,7 @@ class List final : public Verb {
   void run(const CommonOptions& common) override {
     if (map_) return show({{"map", operator_map()}}, common);
     if (level_ != 0) return show({{"operators", operators()}}, common);
+    if (common.csv) return everything().print(common);
     show({{"models", models()}, {"operators", operators()}}, common);
   }
 
@@ -50,8 +51,6 @@ class List final : public Verb {
   using Section = std::pair<std::string, Table>;
 
   void show(const std::vector<Section>& sections, const CommonOptions& common) const {
-    if (common.csv && sections.size() > 1)
-      throw UsageError("CSV holds one table; add --level N for operators or --map.");
     if (common.csv) return print_out(sections[0].second.to_csv());
     Json json = Json::object();
     for (const auto& [name, table] : sections) {
@@ -61,6 +60,29 @@ class List final : public Verb {
         print_out(fmt::format("{}{}\n", &name == &sections[0].first ? "" : "\n", table.to_text()));
     }
     if (common.json) print_out(dump_json(json) + "\n");
+  }
+
+  // Models and operators as one table, which is what CSV holds: columns that only one kind has are empty for the other.
+  Table everything() const {
+    Json all = Json::array();
+    for (const auto& [kind, rows] :
+         {std::pair{"model", models().to_json()}, std::pair{"operator", operators().to_json()}})
+      for (Json row : rows) {
+        row["kind"] = kind;
+        row["name"] = row[kind];
+        all.push_back(std::move(row));
+      }
+    std::vector<Table::Column> columns;
+    for (const char* key : {"kind", "name", "level", "class", "families", "implementations", "family", "category",
+                            "architecture", "hf_id", "parameters", "layers", "hidden_size"})
+      columns.push_back({key, key});
+    Table table(columns);
+    for (const Json& row : all) {
+      std::vector<Cell> cells;
+      for (const Table::Column& c : columns) cells.push_back(row.contains(c.key) ? Cell(row[c.key], "") : Cell());
+      table.add_row(std::move(cells));
+    }
+    return table;
   }
 
   static Table models() {

@@ -33,8 +33,7 @@ int fail(ExitCode code, std::string_view sentence) {
 UsageError unknown_verb(const std::string& word) {
   std::vector<std::string> names;
   for (const Verb* verb : all_verbs()) names.push_back(verb->name());
-  return UsageError("there is no verb `{}`{} `fastkernels --help` lists all", word,
-                    closest_names(word, names).empty() ? ";" : did_you_mean(word, names));
+  return UsageError("there is no verb `{}`{} `fastkernels --help` lists all", word, did_you_mean(word, names));
 }
 
 std::string footer(const std::vector<std::string>& examples) {

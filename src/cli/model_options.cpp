@@ -18,7 +18,7 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
   app.add_option("--dtype", options.dtype, "Weights and activations; auto: f32 for f32 checkpoints, else bf16")
       ->check(CLI::IsMember({"auto", "bf16", "f32"}))
       ->capture_default_str();
-  app.add_option("--weight-seed", options.weight_seed, "Seed of dummy weights")->capture_default_str();
+  add_seed(app, "--weight-seed", options.weight_seed, "Seed of dummy weights");
 }
 
 LoadOptions load_options(const ModelOptions& options, const ModelSource& source, const CommonOptions& common) {

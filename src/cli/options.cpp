@@ -1,24 +1,14 @@
 // Common flags: what they are called, what they accept, and the sentence for what they refuse.
 #include "cli/options.h"
 
-#include <charconv>
+#include <fmt/format.h>
+
 #include <optional>
 
 #include "core/device_runtime.h"
 #include "core/error.h"
 
 namespace fk {
-namespace {
-
-template <class T>
-std::optional<T> parse_whole(std::string_view text) {
-  T value{};
-  auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (status != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-}  // namespace
 
 Device parse_device(std::string_view text) {
   if (text == "auto" || text == "cpu") return kCpu;
@@ -28,6 +18,25 @@ Device parse_device(std::string_view text) {
   if (!index || *index < 0 || *index > 127)
     throw UsageError("--device {} is not a device; use auto, cpu, cuda or cuda:0 to cuda:127", text);
   return {DeviceKind::kCuda, static_cast<int8_t>(*index)};
+}
+
+CLI::Option* add_seed(CLI::App& app, const std::string& flag, uint64_t& seed, const std::string& help) {
+  auto read = [&seed, flag](const std::string& text) {
+    std::optional<uint64_t> number = parse_whole<uint64_t>(text);
+    if (!number) throw UsageError("{} {} is not a whole number from 0 to 2^64-1; give one", flag, text);
+    seed = *number;
+  };
+  return app.add_option_function<std::string>(flag, read, fmt::format("{} [{}]", help, seed))->type_name("N");
+}
+
+CLI::Validator seconds_above_zero() {
+  auto check = [](std::string& text) -> std::string {
+    double seconds = 0;
+    bool number = CLI::detail::lexical_cast(text, seconds);
+    // Written so that a NaN fails.
+    return number && seconds > 0 && seconds <= 1e6 ? "" : text + " is not a number of seconds above 0, at most 1000000";
+  };
+  return {check, "", "seconds"};
 }
 
 void add_common_options(CLI::App& app, CommonOptions& options) {
@@ -44,16 +53,7 @@ void add_common_options(CLI::App& app, CommonOptions& options) {
       ->check(CLI::Range(1, kMaxThreads).description(""))
       ->type_name("N")
       ->group(kGroup);
-  // CLI11 reads an unsigned number with strtoull, which takes -1 and silently caps what does not fit.
-  app.add_option_function<std::string>(
-         "--seed",
-         [&options](const std::string& text) {
-           std::optional<uint64_t> seed = parse_whole<uint64_t>(text);
-           if (!seed) throw UsageError("--seed {} is not a whole number from 0 to 2^64-1; give one", text);
-           options.seed = *seed;
-         },
-         "Seed of everything random [0]")
-      ->type_name("N")
+  add_seed(app, "--seed", options.seed, "Seed of prompts and drawn tokens; `kernels` draws its own in secret")
       ->group(kGroup);
   app.add_flag("--json", options.json, "Print JSON")->group(kGroup);
   app.add_flag("--csv", options.csv, "Print CSV")->group(kGroup);

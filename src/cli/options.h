@@ -2,7 +2,9 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -30,6 +32,22 @@ void add_common_options(CLI::App& app, CommonOptions& options);
 // Throws UsageError where two flags contradict each other (CLI11 sees one app at a time and cannot), and, for verbs
 // that compute, where the device cannot be used.
 void check_common_options(const CommonOptions& options, bool computes);
+
+// All of `text` as a number that fits, or nothing. CLI11 reads numbers with strtoull and strtoll, which take -1 for an
+// unsigned one and silently cap what does not fit.
+template <class T>
+std::optional<T> parse_whole(std::string_view text) {
+  T value{};
+  auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (status != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// A flag for any of the 2^64 seeds; its value now is the default that the help names.
+CLI::Option* add_seed(CLI::App& app, const std::string& flag, uint64_t& seed, const std::string& help);
+
+// For flags that take a time: finite, above zero, and short enough to be counted in nanoseconds.
+CLI::Validator seconds_above_zero();
 
 // "auto", "cpu", "cuda" or "cuda:i". Throws UsageError for anything else; whether the device is there is asked later.
 Device parse_device(std::string_view text);

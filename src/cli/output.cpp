@@ -2,6 +2,7 @@
 #include "cli/output.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -38,9 +39,26 @@ Progress::~Progress() {
   if (shown_) write_all(STDERR_FILENO, "\r\033[K");
 }
 
+namespace {
+
+// A line that wraps cannot be wiped as one, so what does not fit is left out. A character may be several bytes.
+std::string_view fitting(std::string_view text) {
+  winsize size{};
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return text;
+  size_t shown = 0, end = 0;
+  for (; end < text.size(); ++end) {
+    bool starts = (static_cast<unsigned char>(text[end]) & 0xc0) != 0x80;
+    if (starts && ++shown >= size.ws_col) break;  // the last column stays free: some terminals wrap when it is filled
+  }
+  return text.substr(0, end);
+}
+
+}  // namespace
+
 void Progress::show(std::string_view text) {
   if (!visible_) return;
   shown_ = true;
+  text = fitting(text);
   write_all(STDERR_FILENO, fmt::format("\r\033[K{}", text));
 }
 

@@ -50,7 +50,7 @@ class Profile final : public Verb {
     app.add_option("--out", out_, "Folder for reports; bench/profiles/<operator>_<time> unless given")
         ->type_name("DIR");
     app.add_option("--timeout", timeout_s_, "Seconds a tool may take")
-        ->check(CLI::PositiveNumber)
+        ->check(seconds_above_zero())
         ->capture_default_str();
     app.add_option("--inner", inner_, "")->group("");  // this program, started again to be looked at
   }

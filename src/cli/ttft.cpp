@@ -1,6 +1,7 @@
 // ttft: times a model to its first token and from token to token, beside the limits of this machine.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <numeric>
 
 #include "bench/ttft/ttft.h"
@@ -38,14 +39,14 @@ class Ttft final : public Verb {
   void add_flags(CLI::App& app) override {
     add_model_options(app, model_);
     add_candidate_options(app, candidates_);
-    app.add_option("--prompt-tokens", options_.prompt_tokens, "Tokens of the prompt")->capture_default_str();
-    app.add_option("--decode-tokens", options_.decode_tokens, "Tokens after it; the first is not timed")
-        ->capture_default_str();
-    app.add_option("--batch-size", options_.batch_size, "Sequences at once, each with a prompt of its own")
-        ->capture_default_str();
-    app.add_option("--iters", options_.iters, "Iterations, each with a prompt of its own; medians are reported")
-        ->capture_default_str();
-    app.add_option("--warmups", options_.warmups, "Iterations before them that are not timed")->capture_default_str();
+    auto count = [&](const char* flag, int64_t& value, int64_t least, const char* help) {
+      app.add_option(flag, value, help)->check(CLI::Range(least, int64_t{1} << 24))->capture_default_str();
+    };
+    count("--prompt-tokens", options_.prompt_tokens, 1, "Tokens of the prompt");
+    count("--decode-tokens", options_.decode_tokens, 2, "Tokens after it; the first warms up and is not timed");
+    count("--batch-size", options_.batch_size, 1, "Sequences at once, each with a prompt of its own");
+    count("--iters", options_.iters, 1, "Iterations, each with a prompt of its own; medians are reported");
+    count("--warmups", options_.warmups, 0, "Iterations before them that are not timed");
     add_record_options(app, record_);
     app.add_flag("!--no-sequential", options_.sequential, "Do not also feed the prompt token by token");
   }
@@ -93,6 +94,7 @@ class Ttft final : public Verb {
     add("dtype", model_.dtype);
     add("prompt_tokens", options_.prompt_tokens);
     add("decode_tokens", options_.decode_tokens);
+    add("batch_size", options_.batch_size);
     add("iters", options_.iters);
     add("warmups", options_.warmups);
     return run;
@@ -113,7 +115,7 @@ class Ttft final : public Verb {
     t.ttft_ms_mean = mean(r.prefill.samples_ms);
     t.prefill_floor_share = r.prefill.floor_share();
     t.tpot_ms = r.decode.median_ms();
-    t.throughput_tps = 1e3 / r.decode.median_ms();
+    t.throughput_tps = static_cast<double>(options_.batch_size) * 1e3 / r.decode.median_ms();
     t.decode_floor_share = r.decode.floor_share();
     t.load_ms = loaded.load_ms;
     t.weights_bytes = static_cast<int64_t>(loaded.model.weights.size_bytes());
@@ -131,10 +133,10 @@ class Ttft final : public Verb {
     }
     recorder.add(ttft_event(t));
     recorder.add(metrics_event(points));
-    for (const CandidateUse& use : uses_)
-      recorder.artifact(
-          fmt::format("kernels/{}.cpp", use.op),
-          file_text(find_candidate(candidate_folder(), Registry::instance().at(use.op)).path).value_or(""));
+    for (const CandidateUse& use : uses_) {
+      std::string path = find_candidate(candidate_folder(), Registry::instance().at(use.op), common.device.kind).path;
+      recorder.artifact("kernels/" + std::filesystem::path(path).filename().string(), file_text(path).value_or(""));
+    }
     recorder.artifact("results/ttft.json", dump_json(result_json(loaded, r, common)) + "\n");
     recorder.end("finished");
   }

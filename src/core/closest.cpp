@@ -41,7 +41,7 @@ std::vector<std::string> closest_names(std::string_view name, std::span<const st
 
 std::string did_you_mean(std::string_view name, std::span<const std::string> names) {
   std::vector<std::string> near = closest_names(name, names);
-  return near.empty() ? "" : fmt::format(", did you mean {}?", fmt::join(near, " or "));
+  return near.empty() ? ";" : fmt::format(", did you mean {}?", fmt::join(near, " or "));
 }
 
 }  // namespace fk

@@ -11,7 +11,7 @@ namespace fk {
 // The names nearest to `name` by edit distance, nearest first, at most `most`, none that is far off.
 std::vector<std::string> closest_names(std::string_view name, std::span<const std::string> names, size_t most = 3);
 
-// ", did you mean a or b?" or nothing, to be put into a sentence.
+// ", did you mean a or b?", or ";" where nothing is near: between the two halves of a sentence.
 std::string did_you_mean(std::string_view name, std::span<const std::string> names);
 
 }  // namespace fk

@@ -37,11 +37,16 @@ SpeedAggregate aggregate_speed(std::span<const ScenarioSpeed> scenarios, uint64_
   SpeedAggregate result;
   result.scenarios = scenarios.size();
   std::vector<const ScenarioSpeed*> passed;
-  double sum = 0;
+  double sum = 0, ranked_weight = 0, failed_weight = 0;
   bool has_worst = false;
   for (const ScenarioSpeed& s : scenarios) {
     FK_CHECK(s.weight > 0);
     result.weight += s.weight;
+    if (s.unranked && !s.failed) {
+      ++result.unranked;
+      result.passed_weight += s.weight;
+      continue;
+    }
     double speed = s.failed ? 0 : std::exp(s.log_ratio);
     if (!has_worst || speed < result.worst) {
       has_worst = true;
@@ -50,16 +55,18 @@ SpeedAggregate aggregate_speed(std::span<const ScenarioSpeed> scenarios, uint64_
     }
     if (s.failed) {
       ++result.failures;
+      failed_weight += s.weight;
     } else {
       sum += s.weight * s.log_ratio;
+      ranked_weight += s.weight;
       result.passed_weight += s.weight;
       passed.push_back(&s);
     }
   }
   if (passed.empty()) return result;
-  result.geometric_mean = std::exp(sum / result.passed_weight);
+  result.geometric_mean = std::exp(sum / ranked_weight);
   result.interval = bootstrap_mean(passed, seed, resamples);
-  result.credit = result.geometric_mean * result.passed_weight / result.weight;
+  result.credit = result.geometric_mean * ranked_weight / (ranked_weight + failed_weight);
   return result;
 }
 

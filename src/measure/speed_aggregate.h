@@ -13,7 +13,8 @@ namespace fk {
 
 struct ScenarioSpeed {
   std::string name;
-  bool failed = false;  // wrong, crashed or invalid: whatever its speed, it earns nothing
+  bool failed = false;    // wrong or crashed: whatever its speed, it earns nothing
+  bool unranked = false;  // right, but not timed, or on a machine too noisy to rank: neither credit nor blame
   double log_ratio = 0;
   Interval log_interval;  // 99 %
   double weight = 1;      // calls of a run that are this scenario's; positive
@@ -22,13 +23,14 @@ struct ScenarioSpeed {
 struct SpeedAggregate {
   size_t scenarios = 0;
   size_t failures = 0;
+  size_t unranked = 0;
   double weight = 0;          // of all
   double passed_weight = 0;   // of those that did not fail
-  double geometric_mean = 0;  // of the speed-ups of those that did not fail; 0 where all did
+  double geometric_mean = 0;  // of the speed-ups that rank; 0 where none does
   Interval interval;          // of that mean, over the choice of scenarios and their own noise
-  double worst = 0;           // the least speed-up; 0 where one failed
+  double worst = 0;           // the least speed-up that ranks; 0 where one failed
   std::string worst_name;
-  // geometric_mean times the share of the weight that did not fail: a failure counts as 0, never as 1
+  // geometric_mean times the share of the ranked weight that did not fail: a failure counts as 0, never as 1
   double credit = 0;
 
   bool failed() const { return scenarios == 0 || failures > 0; }  // nothing measured is no success

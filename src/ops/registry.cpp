@@ -31,7 +31,7 @@ const OperatorInfo& Registry::at(std::string_view name) const {
   if (const OperatorInfo* op = find(name)) return *op;
   std::vector<std::string> names;
   for (const auto& op : operators_) names.emplace_back(op->name);
-  throw Error("There is no operator '{}'{}; `fastkernels list` shows them all.", name, did_you_mean(name, names));
+  throw Error("There is no operator '{}'{} `fastkernels list` shows them all.", name, did_you_mean(name, names));
 }
 
 OperatorInfo& Registry::declare(std::string_view name) {

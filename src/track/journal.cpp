@@ -35,7 +35,8 @@ void write_file_durably(const std::string& path, std::string_view text, bool app
   text = whole;
   auto refuse = [&](int error) {
     close(fd);
-    throw Error("{} could not be written whole ({}).", path, strerror(error));
+    throw Error("{} could not be written whole ({}); make room, or name another with --output-json.", path,
+                strerror(error));
   };
   while (!text.empty()) {
     ssize_t n = write(fd, text.data(), text.size());

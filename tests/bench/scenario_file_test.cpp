@@ -74,6 +74,10 @@ TEST(ScenarioFile, WhatIsWrongIsNamedWithItsPlace) {
   expect_sentence(error("rms_norm:\n  - name: a\n    wokload: {}\n"), {"s.yaml:3:5:", "workload"});
   expect_sentence(error("rms_norm:\n  - name: a\n    workload: {sequences: [[1]]}\n"), {"s.yaml:3:28:", "new tokens"});
   expect_sentence(error("rms_norm:\n  - name: a\n    workload: {sequences: [[1, -4]]}\n"), {"s.yaml:3:28:"});
+  expect_sentence(error("rms_norm:\n  - name: a\n    init: {hidden_size: -5}\n"),
+                  {"s.yaml:2:5:", "[1, -5]", "negative"});
+  expect_sentence(error("rms_norm:\n  - name: a\n    init: {hidden_size: 8, eps: .nan}\n"), {"s.yaml:3:33:", "eps"});
+  expect_sentence(error(""), {"s.yaml:1:1:", "name of an operator"});
   expect_sentence(error("rms_norm:\n  - name: a\n  - name: a\n"), {"s.yaml:3:5:", "taken"});
   expect_sentence(error("rms_norm:\n  - tp: 1\n"), {"s.yaml:2:5:", "needs a name"});
   expect_sentence(error("rms_norm: 3\n"), {"s.yaml:1:11:", "list of scenarios"});

@@ -140,7 +140,7 @@ TEST_F(Compile, SaysWhatIsMissing) {
   file.path = folder_.path() + "/L1/silu_and_mul.cpp";
   CompileResult unreadable = compile_candidate(file, folder_.options());
   ASSERT_TRUE(unreadable.failure);
-  EXPECT_TRUE(says(*unreadable.failure, "cannot be read")) << unreadable.failure->sentence;
+  EXPECT_TRUE(says(*unreadable.failure, "not a file that can be read")) << unreadable.failure->sentence;
 
   std::vector<fs::path> left;
   for (const auto& entry : fs::directory_iterator(folder_.path() + "/cache/candidates")) left.push_back(entry.path());

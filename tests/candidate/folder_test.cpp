@@ -44,6 +44,14 @@ TEST(Folder, SaysWhatIsWrongWithAFile) {
   EXPECT_NE(error_in(folder.path()).find("move it to L1"), std::string::npos) << error_in(folder.path());
 }
 
+// A folder that cannot be read is not an empty one. Permissions do not hinder root, a link to itself does.
+TEST(Folder, SaysThatItCannotBeRead) {
+  WorkFolder folder;
+  fs::create_directories(folder.path());
+  fs::create_symlink("L1", folder.path() + "/L1");
+  EXPECT_NE(error_in(folder.path()).find("L1 cannot be read"), std::string::npos) << error_in(folder.path());
+}
+
 TEST(Folder, SaysHowToStart) {
   WorkFolder folder;
   try {

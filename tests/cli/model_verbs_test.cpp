@@ -44,6 +44,19 @@ TEST(ListVerb, LevelSelects) {
   EXPECT_EQ(records.size(), 4u);  // a header and three layers
 }
 
+TEST(ListVerb, CsvHoldsModelsAndOperators) {
+  Outcome csv = run_program({"list", "--csv"});
+  ASSERT_EQ(csv.exit_code, 0) << csv.err;
+  auto records = parse_csv(csv.out);
+  Json json = run_json({"list"});
+  EXPECT_EQ(records.size(), 1 + json["models"].size() + json["operators"].size());
+  auto holds = [&](const char* kind, const char* name) {
+    return std::any_of(records.begin(), records.end(), [&](const auto& r) { return r[0] == kind && r[1] == name; });
+  };
+  EXPECT_TRUE(holds("model", "qwen3-4b"));
+  EXPECT_TRUE(holds("operator", "rms_norm"));
+}
+
 // Counted from the tree that is really built: a layer of Llama has two norms, and the model one more.
 TEST(ListVerb, MapCountsWhatAModelBuilds) {
   Json json = run_json({"list", "--map"});
@@ -157,12 +170,19 @@ TEST(BadInputs, OneSentenceAndTheRightExitCode) {
       {with("ttft", {"--decode-tokens", "1"}), 2, "--decode-tokens"},
       {with("ttft", {"--iters", "0"}), 2, "--iters"},
       {{"ttft", "--model", malformed, "--decode-tokens", "1"}, 2, "--decode-tokens"},  // before anything is loaded
+      {with("ttft", {"--prompt-tokens", "99999999999999999999"}), 2, "--prompt-tokens"},
+      {with("ttft", {"--batch-size", "9223372036854775807"}), 2, "--batch-size"},
+      {with("generate", {"--prompt", "a", "--weight-seed", "-1"}), 2, "--weight-seed"},
+      {with("generate", {"--prompt", "a", "--weight-seed", "99999999999999999999"}), 2, "--weight-seed"},
+      {with("generate", {"--prompt", "a", "--temperature", "1", "--top-k", "99999999999999999999"}), 2, "--top-k"},
+      {with("generate", {"--prompt-token-ids", "1,,2"}), 2, "1,,2"},
+      {with("generate", {"--prompt-token-ids", "1,2x"}), 2, "1,2x"},
+      {with("generate", {"--prompt-token-ids", "99999999999999999999"}), 2, "99999999999999999999"},
       {with("ttft", {"--prompt-tokens", "600"}), 1, "512"},
       {with("ttft", {"--threads", "0"}), 2, "--threads"},
       {{"ttft", "--model", "llama-3.1-70b", "--load-format", "dummy", "--dtype", "f32"}, 1, "GiB"},
       {{"ttft"}, 2, "--model"},
       {{"list", "--level", "7"}, 2, "--level"},
-      {{"list", "--csv"}, 2, "--level"},
   };
   for (const BadInput& input : inputs) {
     std::string about;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -78,21 +79,24 @@ Outcome run_program(const std::vector<std::string>& arguments, int out_file, boo
   return {code, out.text(), err.text()};
 }
 
-Outcome run_and_interrupt(const std::vector<std::string>& arguments, const std::function<bool()>& when) {
+Outcome run_and_interrupt(const std::vector<std::string>& arguments, const std::function<bool()>& when,
+                          int signal_number) {
   Sink out, err;
   pid_t child = start(arguments, out.number(), err.number());
   for (int i = 0; i < 60'000 && !when(); ++i) usleep(1000);
-  kill(child, SIGINT);
+  kill(child, signal_number);
   int code = wait_for(child);
   return {code, out.text(), err.text()};
 }
 
-Outcome run_program_on_terminal(const std::vector<std::string>& arguments) {
+Outcome run_program_on_terminal(const std::vector<std::string>& arguments, unsigned short columns) {
   Sink out;
   int master = posix_openpt(O_RDWR | O_NOCTTY);
   if (master < 0 || grantpt(master) != 0 || unlockpt(master) != 0) throw std::runtime_error("no terminal");
   int terminal = open(ptsname(master), O_RDWR | O_NOCTTY);
   if (terminal < 0) throw std::runtime_error("no terminal");
+  winsize size{.ws_row = 24, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
+  if (ioctl(terminal, TIOCSWINSZ, &size) != 0) throw std::runtime_error("no size of a terminal");
   pid_t child = start(arguments, out.number(), terminal);
   close(terminal);
   std::string err;

@@ -1,6 +1,7 @@
 // Runs the built fastkernels as a child and keeps what it printed.
 #pragma once
 
+#include <csignal>
 #include <functional>
 #include <string>
 #include <vector>
@@ -16,10 +17,11 @@ struct Outcome {
 // `out_file` replaces standard output where it is not negative. `interrupt`: Ctrl-C once the program listens for it.
 Outcome run_program(const std::vector<std::string>& arguments, int out_file = -1, bool interrupt = false);
 
-// Ctrl-C as soon as `when` says so.
-Outcome run_and_interrupt(const std::vector<std::string>& arguments, const std::function<bool()>& when);
+// Ctrl-C, or another signal, as soon as `when` says so.
+Outcome run_and_interrupt(const std::vector<std::string>& arguments, const std::function<bool()>& when,
+                          int signal_number = SIGINT);
 
-// With standard error on a terminal; `err` is what the terminal received.
-Outcome run_program_on_terminal(const std::vector<std::string>& arguments);
+// With standard error on a terminal, so many columns wide (0: it does not know); `err` is what the terminal received.
+Outcome run_program_on_terminal(const std::vector<std::string>& arguments, unsigned short columns = 0);
 
 }  // namespace fk

@@ -170,6 +170,21 @@ TEST(Program, ProgressGoesToATerminalOnly) {
   EXPECT_EQ(run_program_on_terminal({"doctor", "--quick", "--quiet"}).err, "");
 }
 
+// A line that wraps would stay on the screen: only its last part can be wiped.
+TEST(Program, ProgressFitsANarrowTerminal) {
+  constexpr unsigned short kColumns = 12;
+  Outcome shown = run_program_on_terminal({"doctor", "--threads", "1"}, kColumns);
+  EXPECT_EQ(shown.exit_code, 0);
+  EXPECT_TRUE(contains(shown.err, "measuring")) << shown.err;
+  const std::string wipe = "\r\033[K";
+  for (size_t begin = shown.err.find(wipe); begin != std::string::npos;) {
+    begin += wipe.size();
+    size_t end = shown.err.find(wipe, begin);
+    EXPECT_LT(std::min(end, shown.err.size()) - begin, kColumns) << shown.err.substr(begin);
+    begin = end;
+  }
+}
+
 TEST(Program, AClosedPipeIsNoFailure) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);

@@ -58,6 +58,25 @@ TEST(SpeedAggregate, AScenarioWeighsAsOftenAsARunHasIt) {
   EXPECT_GE(all.interval.high, 3.9) << "two scenarios say little about a third";
 }
 
+// A time from a machine that differed from itself is printed and ranks nothing.
+TEST(SpeedAggregate, WhatDoesNotRankIsNeitherCreditNorBlame) {
+  std::vector<ScenarioSpeed> s{
+      speed("a", 4), speed("noisy", 100), {.name = "wrong", .failed = true, .log_interval = {}}};
+  s[1].unranked = true;
+  SpeedAggregate all = aggregate_speed(s);
+  EXPECT_DOUBLE_EQ(all.geometric_mean, 4);
+  EXPECT_DOUBLE_EQ(all.credit, 2);
+  EXPECT_EQ(all.unranked, 1u);
+  EXPECT_EQ(all.failures, 1u);
+  EXPECT_DOUBLE_EQ(all.passed_weight, 2);
+  s = {speed("noisy", 0.5)};
+  s[0].unranked = true;
+  all = aggregate_speed(s);
+  EXPECT_EQ(all.geometric_mean, 0);
+  EXPECT_EQ(all.worst_name, "");
+  EXPECT_FALSE(all.failed());
+}
+
 TEST(SpeedAggregate, NothingMeasuredIsAFailure) {
   EXPECT_TRUE(aggregate_speed({}).failed());
   EXPECT_EQ(aggregate_speed({}).credit, 0);

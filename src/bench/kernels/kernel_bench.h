@@ -21,8 +21,9 @@ struct KernelOptions {
   // Of the judgement. Empty: drawn from the system for each scenario and told afterwards, so that no candidate can have
   // been written for it.
   std::optional<uint64_t> seed;
-  std::optional<int> last_call;  // of the judgement: repeats it up to one call, and times nothing
-  double timeout_s = 300;        // of the scenario
+  std::optional<int> last_call;    // of the judgement: repeats it up to one call, and times nothing
+  double timeout_s = 300;          // of the scenario
+  bool other_cache_state = false;  // time it cold besides warm, or the other way round, with a few pairs
 };
 
 struct KernelResult {
@@ -30,12 +31,14 @@ struct KernelResult {
   Verdict verdict = Verdict::kCrashed;
   std::string sentence;  // why it is not PASSED; empty where it is
   Judgement judgement;
-  std::optional<TimingResult> timing;  // only of a candidate that passed
+  std::optional<TimingResult> timing;        // only of a candidate that passed
+  std::optional<TimingResult> other_timing;  // in the other state of the caches, where asked for
   Cost cost;
   Floor floor;
   double seconds = 0;  // the whole scenario took
 
   bool passed() const { return verdict == Verdict::kPassed; }
+  bool cold = false;        // the state of the caches in `timing`
   double of_floor() const;  // share of the floor the candidate reaches; 0 where it was not timed
 };
 

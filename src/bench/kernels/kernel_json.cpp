@@ -87,9 +87,14 @@ Json to_json(const KernelResult& r) {
                {"vector_flops", r.cost.vector_flops},
                {"seconds", r.seconds}};
   if (r.timing) json["timing"] = timing_json(*r.timing);
+  if (r.other_timing) json[r.cold ? "timing_warm" : "timing_cold"] = timing_json(*r.other_timing);
   if (r.timing && !r.timing->failure) {
     json["floor_ns"] = r.floor.seconds * 1e9;
     json["of_floor"] = r.of_floor();
+    if (double took_ns = r.timing->paired.candidate.median; took_ns > 0) {
+      json["gbps"] = r.cost.bytes / took_ns;
+      json["tflops"] = (r.cost.matrix_flops + r.cost.vector_flops) / took_ns * 1e-3;
+    }
   }
   return json;
 }

@@ -34,6 +34,18 @@ ResultFile::ResultFile(std::string path) : path_(path.empty() ? default_path() :
   if (error)
     throw Error("The folder {} cannot be made ({}); name another file with --output-json.", folder.string(),
                 error.message());
+  // Now, and not when everything has been measured.
+  if (fs::is_directory(path_, error)) throw Error("{} is a folder; name a file with --output-json.", path_);
+}
+
+std::string ResultFile::try_write(const Json& document, bool finished) const {
+  try {
+    write(document, finished);
+    return "";
+  } catch (const Error& e) {
+    std::remove((path_ + ".new").c_str());
+    return e.what();
+  }
 }
 
 void ResultFile::write(const Json& document, bool finished) const {

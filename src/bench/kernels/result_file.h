@@ -25,6 +25,8 @@ class ResultFile {
 
   // Replaces the file as a whole or not at all. `finished`: the journal has done its work and goes.
   void write(const Json& document, bool finished) const;
+  // The same; says why where it could not, and leaves nothing half written.
+  std::string try_write(const Json& document, bool finished) const;
 
   // The lines of the journal that an earlier run of this file left.
   std::vector<Json> journal() const;

@@ -32,7 +32,7 @@ std::vector<const CatalogEntry*> selected_models(const ScenarioSelection& select
   }
   for (const std::string& prefix : selection.models)
     if (std::none_of(names.begin(), names.end(), [&](const std::string& n) { return n.starts_with(prefix); }))
-      throw Error("No model of the catalog is named '{}'{}; `fastkernels list` shows them all.", prefix,
+      throw Error("No model of the catalog is named '{}'{} `fastkernels list` shows them all.", prefix,
                   did_you_mean(prefix, names));
   return chosen;
 }

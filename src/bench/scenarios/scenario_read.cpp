@@ -2,6 +2,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -51,14 +52,18 @@ class Reader {
   template <class... A>
   [[noreturn]] void fail(const YAML::Node& node, fmt::format_string<A...> format, A&&... args) const {
     YAML::Mark mark = node.Mark();
-    throw Error("{}:{}:{}: {}.", path_, mark.line + 1, mark.column + 1, fmt::format(format, std::forward<A>(args)...));
+    // An empty file has no place; what is missing is missing at its beginning.
+    throw Error("{}:{}:{}: {}.", path_, std::max(mark.line + 1, 1), std::max(mark.column + 1, 1),
+                fmt::format(format, std::forward<A>(args)...));
   }
 
   template <class T>
   T value(const YAML::Node& node, std::string_view what) const {
     if (node.IsScalar()) {
       T result;
-      if (YAML::convert<T>::decode(node, result)) return result;
+      bool read = YAML::convert<T>::decode(node, result);
+      if constexpr (std::is_same_v<T, double>) read = read && std::isfinite(result);
+      if (read) return result;
     }
     fail(node, "{} must be {}", what,
          std::is_same_v<T, bool>      ? "true or false"
@@ -133,13 +138,18 @@ class Reader {
 
   // The operator itself says what is wrong with its constructor's values.
   void check(const OperatorInfo& info, const Scenario& s, const YAML::Node& node) const {
+    Inputs inputs;
     try {
-      info.inputs(s.init, s.workload);
+      inputs = info.inputs(s.init, s.workload);
     } catch (const Error& e) {
       std::string sentence = e.what();
       if (sentence.ends_with('.')) sentence.pop_back();
       fail(node, "{}", sentence);
     }
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (inputs[i] && std::ranges::any_of(inputs[i]->spec.shape.extents(), [](int64_t n) { return n < 0; }))
+        fail(node, "init and workload make {} of shape {}, and a size cannot be negative", info.args[i].name,
+             inputs[i]->spec.shape.str());
   }
 
   // Values are read as the type the operator's own default has.
