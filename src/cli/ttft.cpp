@@ -129,10 +129,10 @@ class Ttft final : public Verb {
     }
     recorder.add(ttft_event(t));
     recorder.add(metrics_event(points));
-    for (const CandidateUse& use : uses_)
-      recorder.artifact(
-          fmt::format("kernels/{}.cpp", use.op),
-          file_text(find_candidate(candidate_folder(), Registry::instance().at(use.op)).path).value_or(""));
+    for (const CandidateUse& use : uses_) {
+      std::string path = find_candidate(candidate_folder(), Registry::instance().at(use.op)).path;
+      recorder.add(candidate_events({use.op, path, file_text(path).value_or("")}));
+    }
     recorder.artifact("results/ttft.json", dump_json(result_json(loaded, r, common)) + "\n");
     recorder.end("finished");
   }

@@ -27,13 +27,16 @@ std::vector<PairDiff> diff_pairs(const Pairs& before, const Pairs& after) {
 
 Pairs environment_pairs(const RunRecord& r) {
   const Environment& e = r.environment;
+  auto detail = [&](const char* key) { return e.details.is_object() ? e.details.value(key, "") : ""; };
   return {{"commit", e.git_commit + (e.git_dirty ? " with changes" : "")},
           {"branch", e.git_branch},
           {"host", e.host},
           {"device", e.device},
           {"device name", e.device_name()},
           {"driver", e.gpu_driver},
-          {"CUDA", e.cuda_version}};
+          {"CUDA", e.cuda_version},
+          {"built with", detail("built_with")},
+          {"build flags", detail("build_flags")}};
 }
 
 std::map<std::string, Spread> spreads(StoreReader& store, const std::string& run_id) {

@@ -334,6 +334,8 @@ class Dashboard(unittest.TestCase):
                 time.sleep(0.2)
                 self.assertLessEqual(b.run("return document.documentElement.scrollWidth"), 390, name)
                 self.assertLessEqual(b.run("const t = document.querySelector('.tabs'); return t.scrollWidth - t.clientWidth"), 0, "every tab is seen")
+                hidden = b.run("return [...document.querySelectorAll('main input, main select')].filter(e => !e.offsetWidth).map(e => e.outerHTML)")
+                self.assertEqual(hidden, [], name)
                 self.shot(f"phone-{name}")
         finally:
             b._call("POST", b.session + "/goog/cdp/execute", {"cmd": "Emulation.clearDeviceMetricsOverride", "params": {}})

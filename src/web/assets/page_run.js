@@ -117,6 +117,8 @@ export function environment(run) {
       ["system", find("machine system os", "system os")],
       ["kernel", find("machine system kernel", "system kernel")],
       ["compiler", find("machine compilers 1 version", "built with", "compiler")],
+      ["flags", find("build flags")],
+      ["clock", find("cpu clock mhz") && `${find("cpu clock mhz")} MHz`],
       ["load", find("load average", "load one minute")],
     ]),
     rows.length > 0 && h("details", {}, h("summary", {}, `Everything recorded (${rows.length})`), facts(rows)),
