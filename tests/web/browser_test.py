@@ -84,7 +84,9 @@ class Dashboard(unittest.TestCase):
         b = self.browser
         self.go("/")
         self.assertEqual(b.texts("main h2")[0], "18 regressions", "regressions come first")
-        self.assertEqual(b.count("[data-regression]"), 2)
+        self.assertEqual(b.count("#regressions [data-regression]"), 2)
+        self.assertEqual(b.texts("#model-regressions h2"), ["2 model regressions"], "a path that was killed in the newest run of either model")
+        self.assertRegex(b.texts("#model-regressions .sentence")[0], r"broke (between|within commit) .*Killed by signal 9")
         sentence = b.texts("[data-regression=silu_and_mul] .sentence")[0]
         self.assertRegex(sentence, r"between [0-9a-f]{9} and [0-9a-f]{9}")
         self.assertEqual(b.count("#table-best tbody tr"), 4)
