@@ -17,11 +17,13 @@ add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wconversi
 # cpu-asan look for the same mistakes where they happen.
 add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized;-Wno-array-bounds;-Wno-restrict>")
 # `omp simd` marks the reductions the compiler may reorder; no OpenMP runtime is linked.
-add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fopenmp-simd;-fno-math-errno;-fno-trapping-math>")
+set(FK_CODE_FLAGS -fopenmp-simd -fno-math-errno -fno-trapping-math)
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${FK_CODE_FLAGS}>")
 # -O3 vectorises; asserts stay in every build through FK_CHECK, so NDEBUG changes nothing of ours.
 set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
 
 if(FK_SANITIZE)
+  list(APPEND FK_CODE_FLAGS -fsanitize=${FK_SANITIZE})
   add_compile_options(-fsanitize=${FK_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${FK_SANITIZE})
   # The checks a sanitizer inserts make GCC's flow analysis see paths that do not exist.

@@ -1,7 +1,6 @@
 #include "candidate/compiler_process.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -11,7 +10,7 @@
 #include <cerrno>
 #include <string_view>
 
-#include "measure/timer.h"
+#include "measure/child_output.h"
 
 extern char** environ;
 
@@ -30,24 +29,6 @@ std::vector<char*> english_environment(std::string& locale) {
   list.push_back(locale.data());
   list.push_back(nullptr);
   return list;
-}
-
-// Keeps the head of what is said and reads on, since a compiler that cannot write does not end. False at the deadline.
-bool drain(int file, int limit_ms, std::string& log) {
-  Stopwatch watch;
-  char block[16384];
-  for (;;) {
-    int64_t left_ms = limit_ms - watch.elapsed_ns() / 1'000'000;
-    if (left_ms <= 0) return false;
-    pollfd ready{file, POLLIN, 0};
-    int count = poll(&ready, 1, static_cast<int>(left_ms));
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return false;
-    ssize_t got = read(file, block, sizeof block);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return true;
-    log.append(block, std::min(static_cast<size_t>(got), kLogLimit - log.size()));
-  }
 }
 
 }  // namespace
@@ -78,7 +59,12 @@ CompilerRun run_compiler(const std::vector<std::string>& command, int limit_ms) 
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
   run.started = failed == 0;
-  if (run.started) run.timed_out = !drain(ends[0], limit_ms, run.log);
+  // Keeps the head of what is said and reads on, since a compiler that cannot write does not end.
+  if (run.started)
+    run.timed_out = !read_blocks(ends[0], limit_ms, [&](std::string_view block) {
+      run.log += block.substr(0, kLogLimit - run.log.size());
+      return true;
+    });
   close(ends[0]);
   if (!run.started) return run;
   if (run.timed_out) kill(-child, SIGKILL);

@@ -77,8 +77,10 @@ void check_operator(StoreReader& store, const std::string& op) {
   if (!store.operator_history(op, one).empty()) return;
   std::vector<std::string> names;
   for (const OperatorName& n : store.operators()) names.push_back(n.op);
-  throw Error("No run in {} has results of the operator {}{} `fastkernels kernels --target {}` makes some.",
-              store.path(), op, closest_names(op, names).empty() ? ";" : did_you_mean(op, names), op);
+  if (std::string meant = did_you_mean(op, names); !meant.empty())
+    throw Error("No run in {} has results of the operator {}{}", store.path(), op, meant);
+  throw Error("No run in {} has results of the operator {}; `fastkernels kernels --target {}` makes some.",
+              store.path(), op, op);
 }
 
 void print_runs(StoreReader& store, const RunQuery& query, const CommonOptions& common) {

@@ -106,7 +106,10 @@ void print_run(StoreReader& store, const std::string& run_id, const CommonOption
   if (results.rows() > 0) text += section("Results", results.to_text());
   if (ttft.rows() > 0) text += section("Results", ttft.to_text());
   for (const KernelRecord& k : store.kernel_results(run_id))
-    if (!k.passed()) text += fmt::format("{} {}: {}: {}\n", k.op, k.scenario, k.verdict, k.sentence);
+    if (!k.passed())
+      text += fmt::format("{} {}: {}: {}\n", k.op, k.scenario, k.verdict, k.sentence);
+    else if (!k.invalid.empty())
+      text += fmt::format("{} {}: {}\n", k.op, k.scenario, k.invalid);
   std::map<std::string, std::string> artifacts;
   for (const ArtifactRecord& a : store.artifacts(run_id))
     artifacts[a.path] = fmt::format("{}  {}", human_bytes(static_cast<uint64_t>(a.size_bytes)), a.sha256.substr(0, 12));

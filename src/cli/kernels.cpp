@@ -293,9 +293,8 @@ class Kernels final : public Verb {
 
   static void record_candidate(Recorder& recorder, const KernelTarget& target) {
     if (!target.compiled) return;
-    recorder.artifact("kernels/" + std::filesystem::path(target.source_path).filename().string(), target.source);
-    if (!target.compiled->log.empty())
-      recorder.artifact(fmt::format("logs/{}.txt", target.op->name), target.compiled->log);
+    recorder.add(candidate_events({std::string(target.op->name), target.source_path, target.source,
+                                   target.compiled->command, target.compiled->log}));
   }
 
   static std::string error_text(const Json& row) {

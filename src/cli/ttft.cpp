@@ -135,7 +135,7 @@ class Ttft final : public Verb {
     recorder.add(metrics_event(points));
     for (const CandidateUse& use : uses_) {
       std::string path = find_candidate(candidate_folder(), Registry::instance().at(use.op), common.device.kind).path;
-      recorder.artifact("kernels/" + std::filesystem::path(path).filename().string(), file_text(path).value_or(""));
+      recorder.add(candidate_events({use.op, path, file_text(path).value_or("")}));
     }
     recorder.artifact("results/ttft.json", dump_json(result_json(loaded, r, common)) + "\n");
     recorder.end("finished");

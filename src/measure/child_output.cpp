@@ -16,13 +16,10 @@
 extern char** environ;
 
 namespace fk {
-namespace {
-
-// Reads `file` to its end into `text`; false at the deadline, past `limit_bytes` or on an error.
-bool read_to_end(int file, int limit_ms, size_t limit_bytes, std::string& text) {
+bool read_blocks(int file, int limit_ms, const std::function<bool(std::string_view)>& take) {
   Stopwatch watch;
   char block[16384];
-  while (text.size() <= limit_bytes) {
+  for (;;) {
     int64_t left_ms = limit_ms - watch.elapsed_ns() / 1'000'000;
     if (left_ms <= 0) return false;
     pollfd ready{file, POLLIN, 0};
@@ -32,12 +29,9 @@ bool read_to_end(int file, int limit_ms, size_t limit_bytes, std::string& text) 
     ssize_t got = read(file, block, sizeof block);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return got == 0;
-    text.append(block, static_cast<size_t>(got));
+    if (!take({block, static_cast<size_t>(got)})) return false;
   }
-  return false;
 }
-
-}  // namespace
 
 std::optional<std::string> find_program(std::string_view name) {
   const char* path = std::getenv("PATH");
@@ -67,7 +61,10 @@ std::optional<std::string> output_of(const std::vector<std::string>& command, in
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
   std::string text;
-  bool complete = failed == 0 && read_to_end(ends[0], limit_ms, limit_bytes, text);
+  bool complete = failed == 0 && read_blocks(ends[0], limit_ms, [&](std::string_view block) {
+                    text += block;
+                    return text.size() <= limit_bytes;
+                  });
   close(ends[0]);
   if (failed != 0) return std::nullopt;
   if (!complete) kill(child, SIGKILL);

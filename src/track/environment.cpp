@@ -47,6 +47,16 @@ std::string host_name() {
   return gethostname(name, sizeof name - 1) == 0 ? name : "";
 }
 
+// Of the moment, or where the system does not scale it (a virtual machine), the one it names. 0: it names none.
+double cpu_clock_mhz() {
+  std::string khz = first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq");
+  if (!khz.empty()) return std::strtod(khz.c_str(), nullptr) / 1000;
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with("cpu MHz")) return std::strtod(line.c_str() + line.find(':') + 1, nullptr);
+  return 0;
+}
+
 std::string cuda_version() {
   std::ifstream in("/usr/local/cuda/version.json");
   Json json = Json::parse(in, nullptr, false);
@@ -83,10 +93,12 @@ Environment collect_environment(const std::string& device, const Json& machine) 
   if (auto at = "/gpus/0/memory_bytes"_json_pointer; machine.contains(at) && machine.at(at).is_number())
     e.gpu_vram_mb = machine.at(at).get<int64_t>() >> 20;
   e.cuda_version = cuda_version();
-  e.details = {{"machine", machine}, {"process", process_json()}, {"built_with", "g++ " __VERSION__}};
+  e.details = {{"machine", machine},
+               {"process", process_json()},
+               {"built_with", "g++ " __VERSION__},
+               {"build_flags", FK_BUILD_FLAGS}};
   if (double load[3]; getloadavg(load, 3) == 3) e.details["load_average"] = {load[0], load[1], load[2]};
-  if (std::string khz = first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq"); !khz.empty())
-    e.details["cpu_clock_khz"] = khz;
+  if (double mhz = cpu_clock_mhz(); mhz > 0) e.details["cpu_clock_mhz"] = mhz;
   if (std::string governor = first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"); !governor.empty())
     e.details["cpu_governor"] = governor;
   return e;

@@ -38,6 +38,15 @@ Json artifact_event(std::string_view path, std::string_view bytes) {
   return {{"event", "artifact"}, {"path", path}, {"base64", to_base64(bytes)}};
 }
 
+std::vector<Json> candidate_events(const BuiltSource& c) {
+  std::string ending = c.path.ends_with(".cu") ? "cu" : "cpp";
+  std::vector<Json> events = {artifact_event(fmt::format("kernels/{}.{}", c.op, ending), c.source)};
+  std::string build = c.command.empty() ? "" : fmt::format("$ {}\n", fmt::join(c.command, " "));
+  build += c.log;
+  if (!build.empty()) events.push_back(artifact_event(fmt::format("logs/{}.txt", c.op), build));
+  return events;
+}
+
 Json end_event(std::string_view status, std::string_view error, int64_t ended_us) {
   return {{"event", "end"}, {"status", status}, {"error", error}, {"ended_us", ended_us}};
 }

@@ -24,6 +24,14 @@ Json operator_event(const OperatorRecord& summary);
 Json metrics_event(const std::vector<MetricPoint>& points);
 Json pairs_event(std::string_view what, const std::map<std::string, std::string>& values);  // "params" or "tags"
 Json artifact_event(std::string_view path, std::string_view bytes);
+// A candidate that was compiled: its source, with the ending its file has, and the build: the command, then all that
+// the compiler said.
+struct BuiltSource {
+  std::string op, path, source;
+  std::vector<std::string> command = {};
+  std::string log = {};
+};
+std::vector<Json> candidate_events(const BuiltSource& candidate);
 Json end_event(std::string_view status, std::string_view error, int64_t ended_us);
 
 // Stores one event of the run; a "run" event is the caller's. Throws Error, or Json::exception, where it is none.

@@ -56,10 +56,9 @@ std::vector<Json> events_of_result_file(const Json& document, const std::string&
     auto op = c.at("operator").get<std::string>();
     auto source = c.at("source").get<std::string>();
     sources[op] = sha256_hex(source);
-    std::string suffix = c.value("path", "").ends_with(".cu") ? ".cu" : ".cpp";
-    events.push_back(artifact_event(fmt::format("kernels/{}{}", op, suffix), source));
-    if (auto log = c.value("build_log", ""); !log.empty())
-      events.push_back(artifact_event(fmt::format("logs/{}.txt", op), log));
+    for (Json& e : candidate_events({op, c.value("path", ""), source, c.value("command", std::vector<std::string>()),
+                                     c.value("build_log", "")}))
+      events.push_back(std::move(e));
   }
   bool failed = false;
   for (const Json& row : document.at("results")) {

@@ -12,6 +12,12 @@ function(fk_track_part folder stand_in target sentence)
   set_property(TARGET fk_track PROPERTY SOURCES ${sources})
 endfunction()
 
+# Every run says how the program that made it was built.
+string(TOUPPER "${CMAKE_BUILD_TYPE}" configuration)
+string(JOIN " " flags ${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${configuration}} ${FK_CODE_FLAGS})
+set_source_files_properties("${CMAKE_CURRENT_LIST_DIR}/environment.cpp" PROPERTIES COMPILE_DEFINITIONS
+                            "FK_BUILD_FLAGS=\"${flags}\"")
+
 find_package(SQLite3 QUIET)
 fk_track_part(sqlite without_sqlite SQLite::SQLite3
   "SQLite's headers are missing (libsqlite3-dev): no history; runs go to journals that `fastkernels history import` takes.")

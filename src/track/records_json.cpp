@@ -1,14 +1,10 @@
 #include "track/records_json.h"
 
 #include "core/error.h"
+#include "track/record_fields.h"
 
 namespace fk {
 namespace {
-
-template <class T>
-Json known(const std::optional<T>& value) {
-  return value ? Json(*value) : Json();
-}
 
 template <class T>
 std::optional<T> maybe(const Json& json, const char* key) {
@@ -31,60 +27,67 @@ int64_t whole(const Json& json, const char* key, int64_t otherwise = 0) {
 
 using Pairs = std::map<std::string, std::string>;
 
+// What files call an operator.
+const char* key_of(const char* name) { return std::string_view(name) == "op" ? "operator" : name; }
+
+struct JsonWriter {
+  Json& json;
+  template <class T>
+  void operator()(const char* name, const T& value) const {
+    json[key_of(name)] = known(value);
+  }
+};
+
+// What a record leaves out keeps the value it has.
+struct JsonReader {
+  const Json& json;
+  template <class T>
+  void operator()(const char* name, T& field) const {
+    if (auto value = maybe<T>(json, key_of(name))) field = std::move(*value);
+  }
+  template <class T>
+  void operator()(const char* name, std::optional<T>& field) const {
+    field = maybe<T>(json, key_of(name));
+  }
+};
+
+template <class Record>
+Json result_json(const Record& record) {
+  Json json = Json::object();
+  owner_fields(record, JsonWriter{json});
+  own_fields(record, JsonWriter{json});
+  return json;
+}
+
+template <class Record>
+Record result_record(const Json& json, std::initializer_list<const char*> needed) {
+  for (const char* key : needed) required(json, key);
+  Record record;
+  own_fields(record, JsonReader{json});
+  return record;
+}
+
 }  // namespace
 
 Json to_json(const RunRecord& r) {
-  const Environment& e = r.environment;
-  Json json = {{"run_id", r.id},
-               {"name", r.name},
-               {"experiment", r.experiment},
-               {"tier", r.tier},
-               {"mode", r.mode},
-               {"status", r.status},
-               {"error", r.error},
-               {"started_us", r.started_us},
-               {"ended_us", known(r.ended_us)},
-               {"git_commit", e.git_commit},
-               {"git_branch", e.git_branch},
-               {"git_dirty", e.git_dirty},
-               {"host", e.host},
-               {"device", e.device},
-               {"device_name", e.device_name()},
-               {"cpu_name", e.cpu_name},
-               {"gpu_name", e.gpu_name},
-               {"gpu_driver", e.gpu_driver},
-               {"gpu_vram_mb", e.gpu_vram_mb},
-               {"cuda_version", e.cuda_version},
-               {"params", r.params},
-               {"tags", r.tags},
-               {"metrics", r.metrics}};
-  if (!e.details.empty()) json["environment"] = e.details;
+  Json json = Json::object();
+  run_fields(r, JsonWriter{json});
+  json["device_name"] = r.environment.device_name();
+  machine_fields(r, JsonWriter{json});
+  json["params"] = r.params;
+  json["tags"] = r.tags;
+  json["metrics"] = r.metrics;
+  if (!r.environment.details.empty()) json["environment"] = r.environment.details;
   return json;
 }
 
 RunRecord run_record(const Json& json) {
+  for (const char* key : {"run_id", "name", "experiment", "tier", "status"}) required(json, key);
+  json.at("started_us").get<int64_t>();
   RunRecord r;
-  r.id = required(json, "run_id");
-  r.name = required(json, "name");
-  r.experiment = required(json, "experiment");
-  r.tier = required(json, "tier");
-  r.mode = text(json, "mode");
-  r.status = required(json, "status");
-  r.error = text(json, "error");
-  r.started_us = json.at("started_us").get<int64_t>();
-  r.ended_us = maybe<int64_t>(json, "ended_us");
-  Environment& e = r.environment;
-  e.git_commit = text(json, "git_commit");
-  e.git_branch = text(json, "git_branch");
-  e.git_dirty = maybe<bool>(json, "git_dirty").value_or(false);
-  e.host = text(json, "host");
-  e.device = text(json, "device");
-  e.cpu_name = text(json, "cpu_name");
-  e.gpu_name = text(json, "gpu_name");
-  e.gpu_driver = text(json, "gpu_driver");
-  e.gpu_vram_mb = whole(json, "gpu_vram_mb");
-  e.cuda_version = text(json, "cuda_version");
-  e.details = maybe<Json>(json, "environment").value_or(Json::object());
+  run_fields(r, JsonReader{json});
+  machine_fields(r, JsonReader{json});
+  r.environment.details = maybe<Json>(json, "environment").value_or(Json::object());
   r.params = maybe<Pairs>(json, "params").value_or(Pairs());
   r.tags = maybe<Pairs>(json, "tags").value_or(Pairs());
   r.metrics = maybe<std::map<std::string, double>>(json, "metrics").value_or(std::map<std::string, double>());
@@ -92,139 +95,15 @@ RunRecord run_record(const Json& json) {
 }
 
 Json to_json(const OperatorRecord& o) {
-  return {{"run_id", o.run_id},
-          {"run_name", o.run_name},
-          {"run_status", o.run_status},
-          {"started_us", o.started_us},
-          {"git_commit", o.git_commit},
-          {"device", o.device},
-          {"device_name", o.device_name},
-          {"operator", o.op},
-          {"level", o.level},
-          {"candidate", o.candidate},
-          {"source_sha256", o.source_sha256},
-          {"passed", o.passed},
-          {"failed", o.failed},
-          {"skipped", o.skipped},
-          {"correct", o.correct()},
-          {"speedup", known(o.speedup)},
-          {"low", known(o.low)},
-          {"high", known(o.high)},
-          {"worst", known(o.worst)},
-          {"worst_scenario", o.worst_scenario},
-          {"err_ratio", known(o.err_ratio)}};
+  Json json = result_json(o);
+  json["correct"] = o.correct();
+  return json;
 }
+Json to_json(const KernelRecord& k) { return result_json(k); }
+Json to_json(const TtftRecord& t) { return result_json(t); }
 
-OperatorRecord operator_record(const Json& json) {
-  OperatorRecord o;
-  o.op = required(json, "operator");
-  o.level = static_cast<int>(whole(json, "level"));
-  o.candidate = text(json, "candidate");
-  o.source_sha256 = text(json, "source_sha256");
-  o.passed = whole(json, "passed");
-  o.failed = whole(json, "failed");
-  o.skipped = whole(json, "skipped");
-  o.speedup = maybe<double>(json, "speedup");
-  o.low = maybe<double>(json, "low");
-  o.high = maybe<double>(json, "high");
-  o.worst = maybe<double>(json, "worst");
-  o.worst_scenario = text(json, "worst_scenario");
-  o.err_ratio = maybe<double>(json, "err_ratio");
-  return o;
-}
-
-Json to_json(const KernelRecord& k) {
-  return {{"run_id", k.run_id},
-          {"started_us", k.started_us},
-          {"operator", k.op},
-          {"level", k.level},
-          {"scenario", k.scenario},
-          {"models", k.models},
-          {"tp", k.tp},
-          {"tokens", k.tokens},
-          {"dtype", k.dtype},
-          {"candidate", k.candidate},
-          {"verdict", k.verdict},
-          {"sentence", k.sentence},
-          {"err_ratio", known(k.err_ratio)},
-          {"baseline_ns", known(k.baseline_ns)},
-          {"candidate_ns", known(k.candidate_ns)},
-          {"speedup", known(k.speedup)},
-          {"low", known(k.low)},
-          {"high", known(k.high)},
-          {"speed_verdict", k.speed_verdict},
-          {"invalid", k.invalid},
-          {"delta", known(k.delta)},
-          {"control_error", known(k.control_error)},
-          {"floor_ns", known(k.floor_ns)},
-          {"of_floor", known(k.of_floor)},
-          {"bytes", k.bytes},
-          {"matrix_flops", k.matrix_flops},
-          {"vector_flops", k.vector_flops},
-          {"seconds", k.seconds}};
-}
-
-Json to_json(const TtftRecord& t) {
-  return {{"run_id", t.run_id},
-          {"run_name", t.run_name},
-          {"started_us", t.started_us},
-          {"git_commit", t.git_commit},
-          {"path", t.path},
-          {"model", t.model},
-          {"model_key", t.model_key},
-          {"config", t.config},
-          {"device", t.device},
-          {"dtype", t.dtype},
-          {"threads", t.threads},
-          {"prompt_tokens", t.prompt_tokens},
-          {"iters", t.iters},
-          {"decode_tokens", t.decode_tokens},
-          {"search_iters", known(t.search_iters)},
-          {"ttft_ms", known(t.ttft_ms)},
-          {"ttft_ms_mean", known(t.ttft_ms_mean)},
-          {"ttft_sequential_ms", known(t.ttft_sequential_ms)},
-          {"tpot_ms", known(t.tpot_ms)},
-          {"throughput_tps", known(t.throughput_tps)},
-          {"compile_ms", known(t.compile_ms)},
-          {"prefill_floor_share", known(t.prefill_floor_share)},
-          {"decode_floor_share", known(t.decode_floor_share)},
-          {"load_ms", known(t.load_ms)},
-          {"weights_bytes", known(t.weights_bytes)},
-          {"peak_memory_bytes", known(t.peak_memory_bytes)},
-          {"note", t.note},
-          {"error", t.error},
-          {"samples", t.samples}};
-}
-
-TtftRecord ttft_record(const Json& json) {
-  TtftRecord t;
-  t.path = required(json, "path");
-  t.model = required(json, "model");
-  t.model_key = text(json, "model_key");
-  t.config = text(json, "config");
-  t.device = text(json, "device");
-  t.dtype = text(json, "dtype");
-  t.threads = whole(json, "threads");
-  t.prompt_tokens = whole(json, "prompt_tokens");
-  t.iters = whole(json, "iters");
-  t.decode_tokens = whole(json, "decode_tokens");
-  t.search_iters = maybe<int64_t>(json, "search_iters");
-  t.ttft_ms = maybe<double>(json, "ttft_ms");
-  t.ttft_ms_mean = maybe<double>(json, "ttft_ms_mean");
-  t.ttft_sequential_ms = maybe<double>(json, "ttft_sequential_ms");
-  t.tpot_ms = maybe<double>(json, "tpot_ms");
-  t.throughput_tps = maybe<double>(json, "throughput_tps");
-  t.compile_ms = maybe<double>(json, "compile_ms");
-  t.prefill_floor_share = maybe<double>(json, "prefill_floor_share");
-  t.decode_floor_share = maybe<double>(json, "decode_floor_share");
-  t.load_ms = maybe<double>(json, "load_ms");
-  t.weights_bytes = maybe<int64_t>(json, "weights_bytes");
-  t.peak_memory_bytes = maybe<int64_t>(json, "peak_memory_bytes");
-  t.note = text(json, "note");
-  t.error = text(json, "error");
-  t.samples = maybe<Json>(json, "samples").value_or(Json::object());
-  return t;
-}
+OperatorRecord operator_record(const Json& json) { return result_record<OperatorRecord>(json, {"operator"}); }
+TtftRecord ttft_record(const Json& json) { return result_record<TtftRecord>(json, {"path", "model"}); }
 
 Json to_json(const ArtifactRecord& a) { return {{"path", a.path}, {"sha256", a.sha256}, {"size_bytes", a.size_bytes}}; }
 

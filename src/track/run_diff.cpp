@@ -27,39 +27,20 @@ std::vector<PairDiff> diff_pairs(const Pairs& before, const Pairs& after) {
 
 Pairs environment_pairs(const RunRecord& r) {
   const Environment& e = r.environment;
+  auto detail = [&](const char* key) { return e.details.is_object() ? e.details.value(key, "") : ""; };
   return {{"commit", e.git_commit + (e.git_dirty ? " with changes" : "")},
           {"branch", e.git_branch},
           {"host", e.host},
           {"device", e.device},
           {"device name", e.device_name()},
           {"driver", e.gpu_driver},
-          {"CUDA", e.cuda_version}};
+          {"CUDA", e.cuda_version},
+          {"built with", detail("built_with")},
+          {"build flags", detail("build_flags")}};
 }
 
-// The noise of a metric is known where it stands for something measured more than once.
-struct Spread {
-  std::optional<double> low, high;
-};
-
 std::map<std::string, Spread> spreads(StoreReader& store, const std::string& run_id) {
-  std::map<std::string, Spread> known;
-  std::vector<OperatorRecord> operators = store.operator_results(run_id);
-  for (const OperatorRecord& o : operators) known[o.op + "_avg_speedup"] = {o.low, o.high};
-  if (operators.size() == 1) known["avg_speedup"] = {operators[0].low, operators[0].high};
-  std::vector<TtftRecord> ttft = store.ttft_results(run_id);
-  if (ttft.size() != 1) return known;  // the run's metrics are those of its only path
-  auto range = [&](const char* samples, std::initializer_list<const char*> keys) {
-    if (!ttft[0].samples.contains(samples) || ttft[0].samples[samples].size() < 3) return;
-    auto values = ttft[0].samples[samples].get<std::vector<double>>();
-    auto [low, high] = std::minmax_element(values.begin(), values.end());
-    for (const char* key : keys) known[key] = {*low, *high};
-  };
-  range("prefill", {"ttft_ms", "mean_ttft_ms"});
-  range("decode", {"tpot_ms", "mean_tpot_ms"});
-  range("sequential", {"ttft_sequential_ms"});
-  if (auto tpot = known.find("tpot_ms"); tpot != known.end())
-    known["tokens_per_second"] = {1e3 / *tpot->second.high, 1e3 / *tpot->second.low};
-  return known;
+  return metric_spreads(store.operator_results(run_id), store.ttft_results(run_id));
 }
 
 bool counts(const std::string& key) { return key.ends_with("_passed") || key.ends_with("_failed"); }
@@ -117,6 +98,32 @@ std::vector<std::string> diff_sources(StoreReader& store, const std::string& bef
 }
 
 }  // namespace
+
+std::map<std::string, Spread> ttft_spreads(const TtftRecord& result) {
+  std::map<std::string, Spread> known;
+  auto range = [&](const char* samples, std::initializer_list<const char*> keys) {
+    auto found = result.samples.find(samples);
+    if (found == result.samples.end() || found->size() < 3) return;
+    auto values = found->get<std::vector<double>>();
+    auto [low, high] = std::minmax_element(values.begin(), values.end());
+    for (const char* key : keys) known[key] = {*low, *high};
+  };
+  range("prefill", {"ttft_ms", "mean_ttft_ms"});
+  range("decode", {"tpot_ms", "mean_tpot_ms"});
+  range("sequential", {"ttft_sequential_ms"});
+  if (auto tpot = known.find("tpot_ms"); tpot != known.end())
+    known["tokens_per_second"] = {1e3 / *tpot->second.high, 1e3 / *tpot->second.low};
+  return known;
+}
+
+std::map<std::string, Spread> metric_spreads(const std::vector<OperatorRecord>& operators,
+                                             const std::vector<TtftRecord>& ttft) {
+  std::map<std::string, Spread> known;
+  if (ttft.size() == 1) known = ttft_spreads(ttft[0]);  // the run's metrics are those of its only path
+  for (const OperatorRecord& o : operators) known[o.op + "_avg_speedup"] = {o.low, o.high};
+  if (operators.size() == 1) known["avg_speedup"] = {operators[0].low, operators[0].high};
+  return known;
+}
 
 std::string_view noise_name(Noise noise) {
   static constexpr std::string_view kNames[] = {"beyond noise", "within noise", "exact", "noise unknown"};

@@ -43,6 +43,15 @@ struct RunDiff {
 
 RunDiff diff_runs(StoreReader& store, const std::string& before, const std::string& after);
 
+// What is known of a metric's noise: the interval of a speed-up, or the smallest and the largest of three samples or
+// more.
+struct Spread {
+  std::optional<double> low, high;
+};
+std::map<std::string, Spread> metric_spreads(const std::vector<OperatorRecord>& operators,
+                                             const std::vector<TtftRecord>& ttft);  // of one run, by metric
+std::map<std::string, Spread> ttft_spreads(const TtftRecord& result);               // likewise, of one result
+
 // Two intervals: beyond noise where they do not touch.
 Noise compare_intervals(std::optional<double> low_a, std::optional<double> high_a, std::optional<double> low_b,
                         std::optional<double> high_b);

@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "core/error.h"
+#include "track/records_json.h"
+#include "track/run_diff.h"
 #include "web/overview.h"
 #include "web/record_json.h"
 
@@ -57,6 +59,14 @@ Json sources_json(const std::vector<OperatorRecord>& history) {
   return list;
 }
 
+// By metric what is known of its noise, for pages that compare runs.
+Json spreads_json(const std::map<std::string, Spread>& spreads) {
+  Json json = Json::object();
+  for (const auto& [key, spread] : spreads)
+    if (spread.low && spread.high) json[key] = {*spread.low, *spread.high};
+  return json;
+}
+
 bool is_sha256(std::string_view text) {
   return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
@@ -95,9 +105,14 @@ std::optional<Json> run_page_json(StoreReader& store, const std::string& run_id)
   json["run"]["environment"] = run->environment.details;
   for (const char* key : {"results", "ttft", "metrics", "artifacts"}) json[key] = Json::array();
   for (const KernelRecord& k : store.kernel_results(run_id)) json["results"].push_back(kernel_json(k));
-  for (const TtftRecord& t : store.ttft_results(run_id)) json["ttft"].push_back(ttft_json(t));
-  for (const MetricPoint& p : store.metric_points(run_id)) json["metrics"].push_back(metric_json(p));
-  for (const ArtifactRecord& a : store.artifacts(run_id)) json["artifacts"].push_back(artifact_json(a));
+  std::vector<TtftRecord> ttft = store.ttft_results(run_id);
+  json["spreads"] = spreads_json(metric_spreads(store.operator_results(run_id), ttft));
+  for (const TtftRecord& t : ttft) {
+    json["ttft"].push_back(ttft_json(t));
+    json["ttft"].back()["spreads"] = spreads_json(ttft_spreads(t));
+  }
+  for (const MetricPoint& p : store.metric_points(run_id)) json["metrics"].push_back(to_json(p));
+  for (const ArtifactRecord& a : store.artifacts(run_id)) json["artifacts"].push_back(to_json(a));
   return json;
 }
 

@@ -71,8 +71,9 @@ std::string dashboard_file(StoreReader& store, int runs) {
     ++count;
   }
   // What the first page links to is there, however old.
-  for (const Json& r : overview["regressions"])
-    for (const char* key : {"good_run", "bad_run", "latest_run"}) carried.put_run(r[key], false, false);
+  for (const char* list : {"regressions", "model_regressions"})
+    for (const Json& r : overview[list])
+      for (const char* key : {"good_run", "bad_run", "latest_run"}) carried.put_run(r[key], false, false);
   for (const Json& b : overview["best"]) {
     carried.put_run(b["run_id"], false, false);
     std::string op = b["op"];

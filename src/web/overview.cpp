@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "web/model_regressions.h"
 #include "web/record_json.h"
 #include "web/regressions.h"
 
@@ -144,10 +145,15 @@ Json overview_json(StoreReader& store) {
   sort_regressions(regressions.list);
   Json runs = Json::array();
   for (const RunRecord& run : store.runs(newest(kLatestRuns))) runs.push_back(run_json(run));
-  return {{"database", store.path()},        {"runs_total", store.count_runs(everything)},
-          {"window", kRegressionWindow},     {"series", regressions.series},
-          {"regressions", regressions.list}, {"best", best},
-          {"models", models_json(store)},    {"runs", runs}};
+  return {{"database", store.path()},
+          {"runs_total", store.count_runs(everything)},
+          {"window", kRegressionWindow},
+          {"series", regressions.series},
+          {"regressions", regressions.list},
+          {"model_regressions", model_regressions_json(store, kRegressionWindow)},
+          {"best", best},
+          {"models", models_json(store)},
+          {"runs", runs}};
 }
 
 }  // namespace fk

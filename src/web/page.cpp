@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/check.h"
+#include "track/base64.h"
 #include "web/escape.h"
 
 namespace fk {
@@ -30,18 +31,6 @@ std::string filled(std::string_view head, std::string_view body) {
   return page;
 }
 
-std::string base64(std::string_view text) {
-  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  for (size_t i = 0; i < text.size(); i += 3) {
-    uint32_t bits = 0;
-    for (size_t j = 0; j < 3; ++j)
-      bits = bits << 8 | (i + j < text.size() ? static_cast<unsigned char>(text[i + j]) : 0);
-    for (size_t j = 0; j < 4; ++j) out += i + j > text.size() ? '=' : kDigits[bits >> (18 - 6 * j) & 63];
-  }
-  return out;
-}
-
 // Modules import each other as "./name.js", which means nothing inside a file. There they are "fk/name.js", and a map
 // says that these names are texts which the file carries.
 std::string import_map() {
@@ -51,7 +40,7 @@ std::string import_map() {
     std::string module(text);
     constexpr std::string_view kFrom = "from \"./", kInside = "from \"fk/";
     for (size_t at = 0; (at = module.find(kFrom, at)) != std::string::npos;) module.replace(at, kFrom.size(), kInside);
-    imports["fk/" + std::string(name)] = "data:text/javascript;base64," + base64(module);
+    imports["fk/" + std::string(name)] = "data:text/javascript;base64," + to_base64(module);
   }
   return script_json({{"imports", imports}});
 }

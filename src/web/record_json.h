@@ -10,7 +10,5 @@ Json run_json(const RunRecord& run);  // without environment.details
 Json operator_json(const OperatorRecord& record);
 Json kernel_json(const KernelRecord& record);
 Json ttft_json(const TtftRecord& record);
-Json artifact_json(const ArtifactRecord& record);
-Json metric_json(const MetricPoint& point);
 
 }  // namespace fk

@@ -121,6 +121,15 @@ TEST_F(HistoryVerb, ShowsOneRun) {
   EXPECT_EQ(json["run"]["environment"]["cores"], 2);
 }
 
+TEST_F(HistoryVerb, ShowSaysWhyATimingRanksNothing) {
+  auto store = open_store(folder_.db());
+  store->begin_run(sample_run("noisy", day(5)));
+  KernelRecord noisy = sample_result("noisy", "rms_norm", "a", 1.2);
+  noisy.invalid = "The baseline differs from itself by 2.93 %.";
+  store->add_kernel_result(noisy, row_detail("a", 1.2));
+  EXPECT_THAT(history({"show", "noisy"}).out, HasSubstr("rms_norm a: The baseline differs from itself by 2.93 %."));
+}
+
 TEST_F(HistoryVerb, DiffTellsNoiseFromChange) {
   Outcome o = history({"diff", "aaaa", "cccc"});
   EXPECT_EQ(o.exit_code, 0) << o.err;
@@ -170,7 +179,7 @@ TEST_F(HistoryVerb, BadInputIsOneSentence) {
   expect({"--since", "tomorrow"}, 2, "'tomorrow' is no time");
   expect({"--since", "2027-02-30"}, 2, "no time");
   expect({"--limit", "x"}, 2, "--limit");
-  expect({"--op", "rms_nrom"}, 1, "rms_norm");
+  expect({"--op", "rms_nrom"}, 1, "did you mean rms_norm?\n");  // and no advice to measure what does not exist
   expect({"show", "2027"}, 1, "several runs");
   expect({"show", "nothing"}, 1, "No run is called 'nothing'");
   expect({"show", "cccc", "--artifact", "none"}, 1, "no artifact none");

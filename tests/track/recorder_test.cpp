@@ -199,6 +199,43 @@ TEST_F(RecorderTest, ACutJournalIsTakenUpToTheCutAndCompletedLater) {
   EXPECT_EQ(store->run(id)->status, "finished");
 }
 
+// A CUDA candidate keeps its ending, and the build log says how it was built even where the compiler was silent.
+TEST_F(RecorderTest, ACandidateIsKeptAsItIsCalledWithItsBuild) {
+  {
+    Recorder recorder(options(), warn());
+    recorder.start(sample_run("live"));
+    recorder.add(
+        candidate_events({"softmax", "tasks/candidate/L1/softmax.cu", "kernel", {"nvcc", "-O3"}, "a warning\n"}));
+    recorder.add(candidate_events({"rms_norm", "tasks/candidate/L1/rms_norm.cpp", "loop", {"g++", "-O2"}}));
+    recorder.end("finished");
+  }
+  RunRecord run = sample_run("imported");
+  run.status = "finished";
+  Json document = {{"schema", "fastkernels.kernels/1"}, {"run", to_json(run)},
+                   {"machine", Json::object()},         {"options", Json::object()},
+                   {"candidates", Json::array()},       {"results", Json::array({row("rms_norm", "a", 1.5)})},
+                   {"aggregate", aggregate(1.5)}};
+  document["candidates"].push_back({{"operator", "softmax"},
+                                    {"path", "L1/softmax.cu"},
+                                    {"source", "kernel"},
+                                    {"command", {"nvcc", "-O3"}},
+                                    {"build_log", "a warning\n"}});
+  std::ofstream(folder_ / "kernels.json") << document.dump();
+  auto store = open_store(folder_.db());
+  ASSERT_EQ(import_file(*store, folder_ / "kernels.json").added, 1u);
+  auto text = [&](const std::string& id, const std::string& path) -> std::string {
+    for (const ArtifactRecord& a : store->artifacts(id))
+      if (a.path == path) return store->artifact(a.sha256);
+    return "(none)";
+  };
+  for (const char* id : {"live", "imported"}) {
+    EXPECT_EQ(text(id, "kernels/softmax.cu"), "kernel") << id;
+    EXPECT_EQ(text(id, "logs/softmax.txt"), "$ nvcc -O3\na warning\n") << id;
+  }
+  EXPECT_EQ(text("live", "kernels/rms_norm.cpp"), "loop");
+  EXPECT_EQ(text("live", "logs/rms_norm.txt"), "$ g++ -O2\n");
+}
+
 TEST_F(RecorderTest, AnImportThatFailsLeavesNothing) {
   auto store = open_store(folder_.db());
   auto refuse = [&](const std::string& text, std::string_view words) {
@@ -312,6 +349,13 @@ TEST_F(RecorderTest, AResumedRunGoesOn) {
   EXPECT_EQ(open_store(folder_.db())->kernel_results("x").size(), 2u);
 }
 
+std::string cpuinfo_clock() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with("cpu MHz")) return line;
+  return "";
+}
+
 TEST(Environment, NamesTheCheckoutAndTheProcess) {
   Environment e =
       collect_environment("cpu", Json::parse(R"({"cpu":{"model":"C"},"gpus":[{"name":"G","memory_bytes":2097152}]})"));
@@ -319,6 +363,11 @@ TEST(Environment, NamesTheCheckoutAndTheProcess) {
   EXPECT_EQ(e.gpu_name, "G");
   EXPECT_EQ(e.gpu_vram_mb, 2);
   EXPECT_EQ(e.device_name(), "C");
+  EXPECT_THAT(e.details["build_flags"].get<std::string>(), HasSubstr("-fopenmp-simd"));
+  EXPECT_EQ(e.details["load_average"].size(), 3u);
+  if (std::ifstream("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq") || !cpuinfo_clock().empty()) {
+    EXPECT_GT(e.details["cpu_clock_mhz"].get<double>(), 10) << "virtual machines name a clock, too";
+  }
   EXPECT_TRUE(process_alive(process_json()));
   Json gone = process_json();
   gone["start_time"] = "1";

@@ -43,8 +43,47 @@ TEST_F(Api, OverviewHasRegressionsWithTheirCommits) {
   EXPECT_GE(overview["series"].get<int>(), 60);
 }
 
+// A path is compared with itself on equal work: slower beyond its samples and 5 %, or failing where it ran.
+TEST_F(Api, OverviewHasModelsThatBecameSlower) {
+  auto listed = [&] {
+    std::map<std::string, std::string> found;
+    for (Json answer = ask("/api/overview"); const Json& r : answer["model_regressions"])
+      found[r["model"].get<std::string>() + " " + r["path"].get<std::string>() + " " + r["metric"].get<std::string>()] =
+          r["kind"];
+    return found;
+  };
+  std::map<std::string, std::string> before = listed();
+  auto add = [&](const std::string& id, int64_t time_us, double ttft_ms, int64_t prompt_tokens) {
+    store_->begin_run(sample_run(id, time_us));
+    TtftRecord t;
+    t.run_id = id;
+    t.path = "eager";
+    t.model = "one";
+    t.prompt_tokens = prompt_tokens;
+    t.ttft_ms = ttft_ms;
+    t.samples["prefill"] = Json::array({ttft_ms * 0.99, ttft_ms, ttft_ms * 1.01});
+    store_->add_ttft_result(t);
+  };
+  add("a", kNow + 1, 100, 64);
+  add("b", kNow + 2, 104, 64);
+  EXPECT_EQ(listed(), before) << "4 % is the mood of a machine";
+  add("c", kNow + 3, 300, 512);
+  EXPECT_EQ(listed(), before) << "more work is no regression";
+  add("d", kNow + 4, 120, 64);
+  std::map<std::string, std::string> after = listed();
+  EXPECT_EQ(after["one eager ttft_ms"], "slower");
+  EXPECT_EQ(after.size(), before.size() + 1);
+  for (Json answer = ask("/api/overview"); const Json& r : answer["model_regressions"]) {
+    if (r["model"] != "one") continue;
+    EXPECT_EQ(r["good_run"], "a");
+    EXPECT_EQ(r["bad_run"], "b") << "the fall began there";
+    EXPECT_NEAR(r["before"].get<double>(), 100, 1e-9);
+    EXPECT_NEAR(r["after"].get<double>(), 120, 1e-9);
+  }
+}
+
 TEST_F(Api, BestIsCorrect) {
-  for (const Json& b : ask("/api/overview")["best"]) {
+  for (Json answer = ask("/api/overview"); const Json& b : answer["best"]) {
     ASSERT_TRUE(b["speedup"].is_number()) << b;
     Json run = ask("/api/run/" + b["run_id"].get<std::string>());
     for (const Json& r : run["results"])
@@ -56,7 +95,7 @@ TEST_F(Api, BestIsCorrect) {
 }
 
 TEST_F(Api, ModelsShowTheLargestBudgetOfTheNewestRun) {
-  for (const Json& m : ask("/api/overview")["models"])
+  for (Json answer = ask("/api/overview"); const Json& m : answer["models"])
     if (m["path"] == "compiled") {
       EXPECT_EQ(m["search_iters"], 500);
     }
@@ -83,7 +122,7 @@ TEST_F(Api, SelfTestsAreNoCandidates) {
   k.candidate = "baseline";
   store_->add_kernel_result(k, sample_detail());
   EXPECT_EQ(ask("/api/operator/rms_norm")["runs"].size(), 9u);
-  for (const Json& r : ask("/api/overview")["regressions"]) EXPECT_NE(r["op"], "rms_norm");
+  for (Json answer = ask("/api/overview"); const Json& r : answer["regressions"]) EXPECT_NE(r["op"], "rms_norm");
 }
 
 TEST_F(Api, RunsComeWithEverything) {

@@ -84,7 +84,9 @@ class Dashboard(unittest.TestCase):
         b = self.browser
         self.go("/")
         self.assertEqual(b.texts("main h2")[0], "18 regressions", "regressions come first")
-        self.assertEqual(b.count("[data-regression]"), 2)
+        self.assertEqual(b.count("#regressions [data-regression]"), 2)
+        self.assertEqual(b.texts("#model-regressions h2"), ["2 model regressions"], "a path that was killed in the newest run of either model")
+        self.assertRegex(b.texts("#model-regressions .sentence")[0], r"broke (between|within commit) .*Killed by signal 9")
         sentence = b.texts("[data-regression=silu_and_mul] .sentence")[0]
         self.assertRegex(sentence, r"between [0-9a-f]{9} and [0-9a-f]{9}")
         self.assertEqual(b.count("#table-best tbody tr"), 4)
@@ -182,11 +184,13 @@ class Dashboard(unittest.TestCase):
         self.shot("run")
 
     def test_ttft_run(self):
+        b = self.browser
         run = self.runs("ttft")[1]
         self.go(f"/run/{run['id']}")
         self.assertEqual(self.marks("llama-3.2-1b-ttft_ms", "bar"), 6)
         self.assertEqual(self.marks("qwen3-0.6b-compile_ms", "bar"), 3)
         self.assertEqual(self.marks("llama-3.2-1b-ttft_ms-sweep", "point"), 3)
+        self.assertEqual(b.texts(".key dt"), ["llama-3.2-1b, fastest", "qwen3-0.6b, fastest"], "not the figures of its last row")
         self.shot("run-ttft")
 
     def test_artifacts_can_be_read(self):
@@ -208,6 +212,55 @@ class Dashboard(unittest.TestCase):
         self.assertIn("status", b.texts("#compare-settings th.differs"))
         self.assertNotIn("host", b.texts("#compare-settings th.differs"))
         self.shot("compare")
+
+    def test_compare_tells_noise_from_change(self):
+        """A time differs where the samples of the two runs do not meet, as `history diff` has it; elsewhere it is the same."""
+        b = self.browser
+        ids = [self.runs("ttft")[i]["id"] for i in (4, 0)]
+        before, after = ({(r["model"], r["path"], r["search_iters"]): r for r in self.api(f"/api/run/{i}")["ttft"]} for i in ids)
+        expected = {}
+        for key in before.keys() | after.keys():
+            for title, field, samples in (("TTFT", "ttft_ms", "prefill"), ("TPOT", "tpot_ms", "decode")):
+                a, z = before.get(key, {}), after.get(key, {})
+                if not (a.get(field) or z.get(field)):
+                    continue
+                meet = False
+                if a.get(field) and z.get(field):
+                    x, y = a["samples"][samples], z["samples"][samples]
+                    meet = min(x) <= max(y) and min(y) <= max(x)
+                expected[" · ".join(str(part) for part in (*key, title) if part is not None)] = not meet
+        self.go(f"/compare?runs={','.join(ids)}")
+        shown = b.run("return [...document.querySelectorAll('#compare-ttft tbody th')].map(t => [t.textContent, t.classList.contains('differs')])")
+        self.assertEqual({name: differs for name, differs in shown if not name.endswith("search")}, expected)
+        self.assertEqual(set(expected.values()), {True, False}, "the sample has both kinds")
+
+    def test_compare_metrics_within_noise_are_the_same(self):
+        b = self.browser
+        runs = self.runs()
+        self.go(f"/compare?runs={runs[5]['id']},{runs[0]['id']}")
+        marked = b.texts("#compare-metrics th.differs")
+        self.assertIn("silu_and_mul_avg_speedup", marked)
+        self.assertIn("total_failed", marked, "counts are exact")
+        self.assertNotIn("llama_mlp_avg_speedup", marked, "its intervals meet")
+
+    def test_a_run_leaves_the_comparison(self):
+        b = self.browser
+        ids = [r["id"] for r in self.runs()[:3]]
+        self.go(f"/compare?runs={','.join(ids)}")
+        self.assertEqual(b.count("#compare-metrics thead th"), 4)
+        self.again(lambda: b.click(".chips li:nth-child(2) button"))
+        self.assertEqual(b.count("#compare-metrics thead th"), 3)
+        self.assertEqual(urllib.parse.unquote(b.run("return location.hash")).split("runs=")[1], f"{ids[0]},{ids[2]}")
+
+    def test_a_path_has_one_colour_on_every_page(self):
+        b = self.browser
+        colour = "const e = document.querySelector(arguments[0]); return e && getComputedStyle(e)[arguments[1]]"
+        self.go("/model/llama-3.2-1b")
+        seen = {b.run(colour, f'[data-chart="llama-3.2-1b-{chart}"] [data-mark=compiled]', "fill") for chart in ("ttft_ms", "tpot_ms", "compile_ms")}
+        seen.add(b.run(colour, '[data-chart="llama-3.2-1b-ttft_ms-sweep"] g:last-of-type .dot', "fill"))
+        self.go(f"/run/{self.runs('ttft')[1]['id']}")
+        seen.add(b.run(colour, '[data-chart="llama-3.2-1b-compile_ms"] [data-mark=bar]', "fill"))
+        self.assertEqual(len(seen), 1, seen)
 
     def test_compare_from_the_list(self):
         b = self.browser
@@ -277,13 +330,33 @@ class Dashboard(unittest.TestCase):
         size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
         b._call("POST", b.session + "/goog/cdp/execute", {"cmd": "Emulation.setDeviceMetricsOverride", "params": size})
         try:
-            for name, page in (("overview", "/"), ("operator", "/operator/rms_norm"), ("run", f"/run/{self.runs()[0]['id']}"), ("model", "/model/qwen3-0.6b")):
+            for name, page in (("overview", "/"), ("operator", "/operator/rms_norm"), ("run", f"/run/{self.runs()[0]['id']}"), ("model", "/model/qwen3-0.6b"),
+                               ("compare", f"/compare?runs={self.runs()[5]['id']},{self.runs()[0]['id']}")):
                 self.go(page)
                 time.sleep(0.2)
                 self.assertLessEqual(b.run("return document.documentElement.scrollWidth"), 390, name)
+                self.assertLessEqual(b.run("const t = document.querySelector('.tabs'); return t.scrollWidth - t.clientWidth"), 0, "every tab is seen")
+                hidden = b.run("return [...document.querySelectorAll('main input, main select')].filter(e => !e.offsetWidth).map(e => e.outerHTML)")
+                self.assertEqual(hidden, [], name)
                 self.shot(f"phone-{name}")
         finally:
             b._call("POST", b.session + "/goog/cdp/execute", {"cmd": "Emulation.clearDeviceMetricsOverride", "params": {}})
+
+    def test_skipping_the_bar_stays_on_the_page(self):
+        b = self.browser
+        self.go("/operator/rms_norm")
+        b.run("document.querySelector('.skip').focus()")
+        b.keys(ENTER)
+        self.assertEqual(b.run("return document.activeElement.id"), "main")
+        self.assertEqual(b.run("return location.hash"), "#/operator/rms_norm")
+        self.assertEqual(b.texts("h1"), ["rms_norm"])
+
+    def test_tabs_say_where_one_is(self):
+        b = self.browser
+        run = self.runs()[0]["id"]
+        for page, tab in (("/", "Overview"), ("/runs", "Runs"), (f"/run/{run}", "Runs"), ("/operator/rms_norm", "Operators"), ("/model/qwen3-0.6b", "Models"), ("/compare", "Compare")):
+            self.go(page)
+            self.assertEqual(b.texts(".tabs [aria-current]"), [tab], page)
 
     def test_every_control_has_a_name(self):
         b = self.browser

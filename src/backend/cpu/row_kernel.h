@@ -7,7 +7,7 @@
 
 #include "core/tensor.h"
 #include "core/thread_pool.h"
-#include "ops/signature.h"
+#include "ops/refusals.h"
 
 namespace fk {
 
@@ -56,12 +56,7 @@ void with_float(DType dtype, Body&& body) {
 inline std::string_view refuse_floats(std::initializer_list<const OptView*> tensors) {
   DType dtype = (**tensors.begin())->dtype();
   if (dtype != DType::kBF16 && dtype != DType::kF32) return "it computes in bf16 and f32 only";
-  for (const OptView* v : tensors) {
-    if (!*v) continue;
-    if ((*v)->dtype() != dtype) return "its tensors must all have one dtype";
-    if (!(*v)->rows_contiguous()) return "the last dimension of its tensors must be contiguous";
-  }
-  return {};
+  return refuse_rows(tensors);
 }
 
 }  // namespace fk

@@ -36,6 +36,12 @@ std::vector<Case<AdvanceStep>> AdvanceStep::cases() {
   };
 }
 
+std::string_view AdvanceStep::refuse_call(Args args) const {
+  for (const OptView& arg : args)
+    if (!arg->contiguous()) return "all arguments must be contiguous";
+  return {};
+}
+
 namespace {
 
 class AdvanceStepOracle final : public AdvanceStep {

@@ -35,6 +35,12 @@ std::vector<Case<Embedding>> Embedding::cases() {
   };
 }
 
+std::string_view Embedding::refuse_call(Args args) const {
+  if (args[0]->dtype() != DType::kI64) return "input_ids must be i64";
+  if (args[1]->dtype() != init_.dtype) return "out must have the dtype of the table";
+  return args[1]->rows_contiguous() ? "" : "the last dimension of out must be contiguous";
+}
+
 namespace {
 
 class EmbeddingOracle final : public Embedding {

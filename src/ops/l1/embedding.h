@@ -40,6 +40,9 @@ class Embedding : public Operator {
   static std::vector<Case<Embedding>> cases();
 
  protected:
+  // Why an implementation does not take such a call, whatever the device; empty where it may.
+  std::string_view refuse_call(Args args) const;
+
   const View& weight() const { return param(0); }
   const Init init_;
 };

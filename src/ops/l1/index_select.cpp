@@ -1,5 +1,6 @@
 #include "ops/l1/index_select.h"
 
+#include "ops/refusals.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -29,6 +30,11 @@ std::vector<Case<IndexSelect>> IndexSelect::cases() {
   return {{"one element", {}, Workload::rows(1, 1)},
           {"odd", {}, Workload::rows(9, 77)},
           {"wide", {}, Workload::rows(33, 512)}};
+}
+
+std::string_view IndexSelect::refuse_call(Args args) const {
+  if (args[1]->dtype() != DType::kI64) return "index must be i64";
+  return refuse_copy(*args[0], *args[2]);
 }
 
 namespace {

@@ -38,6 +38,15 @@ std::vector<Case<Sample>> Sample::cases() {
           {"large vocabulary", {}, Workload::rows(3, 5003)}};
 }
 
+std::string_view Sample::refuse_call(Args args) const {
+  auto is = [&](size_t i, DType dtype) { return args[i]->dtype() == dtype; };
+  if (!is(1, DType::kF32) || !is(3, DType::kF32) || !is(4, DType::kF32))
+    return "temperature, top_p and min_p must be f32";
+  if (!is(2, DType::kI32)) return "top_k must be i32";
+  if (!is(5, DType::kI64) || !is(6, DType::kI64) || !is(7, DType::kI64)) return "seeds, steps and out must be i64";
+  return {};
+}
+
 namespace {
 
 // Probabilities after temperature and filters, zero where a token was dropped; they need not add up to one.

@@ -36,6 +36,9 @@ class Sample : public Operator {
   static std::string judge(const Init& init, Args call, Args reference);
 
  protected:
+  // Why an implementation does not take such a call, whatever the device; empty where it may.
+  std::string_view refuse_call(Args args) const;
+
   const Init init_;
 };
 

@@ -1,5 +1,6 @@
 #include "ops/l1/store_kvcache.h"
 
+#include "ops/refusals.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -27,6 +28,13 @@ std::vector<Case<StoreKVCache>> StoreKVCache::cases() {
       {"wide", {.num_kv_heads = 8, .head_size = 64}, Workload::batch({{1, 100}, {70, 0}})},
       {"no tokens", {.num_kv_heads = 2, .head_size = 8}, Workload::tokens(0)},
   };
+}
+
+std::string_view StoreKVCache::refuse_call(Args args) const {
+  if (args[4]->dtype() != DType::kI64) return "slot_mapping must be i64";
+  if (!args[2]->contiguous() || !args[3]->contiguous()) return "the caches must be contiguous";
+  std::string_view why = refuse_copy(*args[0], *args[2]);
+  return why.empty() ? refuse_copy(*args[1], *args[3]) : why;
 }
 
 namespace {

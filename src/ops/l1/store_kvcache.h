@@ -36,6 +36,9 @@ class StoreKVCache : public Operator {
   static std::vector<Case<StoreKVCache>> cases();
 
  protected:
+  // Why an implementation does not take such a call, whatever the device; empty where it may.
+  std::string_view refuse_call(Args args) const;
+
   const Init init_;
 };
 

@@ -5,173 +5,67 @@
 #include <sstream>
 
 #include "track/sha256.h"
+#include "track/sqlite/record_sql.h"
 #include "track/sqlite/store_sqlite.h"
 
 namespace fk {
 namespace {
 
-const std::string kRunColumns =
-    "r.run, r.run_id, r.name, r.experiment, r.tier, r.mode, r.status, r.error, r.started_us, r.ended_us, r.git_commit,"
-    " r.git_branch, r.git_dirty, r.host, r.device, r.cpu_name, r.gpu_name, r.gpu_driver, r.gpu_vram_mb, r.cuda_version";
+std::string run_columns() {
+  std::string list = "r.run";
+  RunRecord none;
+  run_fields(none, ColumnNames{"r.", list});
+  machine_fields(none, ColumnNames{"r.", list});
+  return list;
+}
+const std::string kRunColumns = run_columns();
 
 int64_t read_run(Statement& s, RunRecord& r) {
   int64_t number = s.integer();
-  r.id = s.text();
-  r.name = s.text();
-  r.experiment = s.text();
-  r.tier = s.text();
-  r.mode = s.text();
-  r.status = s.text();
-  r.error = s.text();
-  r.started_us = s.integer();
-  r.ended_us = s.maybe_integer();
-  Environment& e = r.environment;
-  e.git_commit = s.text();
-  e.git_branch = s.text();
-  e.git_dirty = s.integer() != 0;
-  e.host = s.text();
-  e.device = s.text();
-  e.cpu_name = s.text();
-  e.gpu_name = s.text();
-  e.gpu_driver = s.text();
-  e.gpu_vram_mb = s.integer();
-  e.cuda_version = s.text();
+  run_fields(r, RowReader{s});
+  machine_fields(r, RowReader{s});
   return number;
 }
 
+// What a result says of its run, in the order of owner_fields(), then what it says itself.
 const std::string kOperatorColumns =
     "r.run_id, r.name, r.status, r.started_us, r.git_commit, r.device, iif(r.device = 'cpu' OR r.gpu_name = '',"
-    " r.cpu_name, r.gpu_name), o.op, o.level, o.candidate, o.source_sha256, o.passed, o.failed, o.skipped, o.speedup,"
-    " o.low, o.high, o.worst, o.worst_scenario, o.err_ratio";
+    " r.cpu_name, r.gpu_name), " +
+    own_columns<OperatorRecord>("o.");
+const std::string kKernelColumns = "r.run_id, r.started_us, " + own_columns<KernelRecord>("x.");
+const std::string kTtftColumns = "r.run_id, r.name, r.started_us, r.git_commit, " + own_columns<TtftRecord>("x.");
 
-OperatorRecord read_operator(Statement& s) {
-  OperatorRecord o;
-  o.run_id = s.text();
-  o.run_name = s.text();
-  o.run_status = s.text();
-  o.started_us = s.integer();
-  o.git_commit = s.text();
-  o.device = s.text();
-  o.device_name = s.text();
-  o.op = s.text();
-  o.level = static_cast<int>(s.integer());
-  o.candidate = s.text();
-  o.source_sha256 = s.text();
-  o.passed = s.integer();
-  o.failed = s.integer();
-  o.skipped = s.integer();
-  o.speedup = s.maybe_real();
-  o.low = s.maybe_real();
-  o.high = s.maybe_real();
-  o.worst = s.maybe_real();
-  o.worst_scenario = s.text();
-  o.err_ratio = s.maybe_real();
-  return o;
+template <class Record>
+void read_result(Statement& s, Record& record) {
+  owner_fields(record, RowReader{s});
+  own_fields(record, RowReader{s});
 }
 
-const std::string kKernelColumns =
-    "r.run_id, r.started_us, k.op, k.level, k.scenario, k.models, k.tp, k.tokens, k.dtype, k.candidate, k.verdict,"
-    " k.sentence, k.err_ratio, k.baseline_ns, k.candidate_ns, k.speedup, k.low, k.high, k.speed_verdict, k.invalid,"
-    " k.delta, k.control_error, k.floor_ns, k.of_floor, k.bytes, k.matrix_flops, k.vector_flops, k.seconds";
-
-KernelRecord read_kernel(Statement& s) {
-  KernelRecord k;
-  k.run_id = s.text();
-  k.started_us = s.integer();
-  k.op = s.text();
-  k.level = static_cast<int>(s.integer());
-  k.scenario = s.text();
-  k.models = parse_json(s.text(), "models of a result").get<std::vector<std::string>>();
-  k.tp = s.integer();
-  k.tokens = s.integer();
-  k.dtype = s.text();
-  k.candidate = s.text();
-  k.verdict = s.text();
-  k.sentence = s.text();
-  k.err_ratio = s.maybe_real();
-  k.baseline_ns = s.maybe_real();
-  k.candidate_ns = s.maybe_real();
-  k.speedup = s.maybe_real();
-  k.low = s.maybe_real();
-  k.high = s.maybe_real();
-  k.speed_verdict = s.text();
-  k.invalid = s.text();
-  k.delta = s.maybe_real();
-  k.control_error = s.maybe_real();
-  k.floor_ns = s.maybe_real();
-  k.of_floor = s.maybe_real();
-  k.bytes = s.real();
-  k.matrix_flops = s.real();
-  k.vector_flops = s.real();
-  k.seconds = s.real();
-  return k;
-}
-
-const std::string kTtftColumns =
-    "r.run_id, r.name, r.started_us, r.git_commit, t.path, t.model, t.model_key, t.config, t.device, t.dtype, "
-    "t.threads,"
-    " t.prompt_tokens, t.iters, t.decode_tokens, t.search_iters, t.ttft_ms, t.ttft_ms_mean, t.ttft_sequential_ms,"
-    " t.tpot_ms, t.throughput_tps, t.compile_ms, t.prefill_floor_share, t.decode_floor_share, t.load_ms,"
-    " t.weights_bytes, t.peak_memory_bytes, t.note, t.error, t.samples";
-
-TtftRecord read_ttft(Statement& s) {
-  TtftRecord t;
-  t.run_id = s.text();
-  t.run_name = s.text();
-  t.started_us = s.integer();
-  t.git_commit = s.text();
-  t.path = s.text();
-  t.model = s.text();
-  t.model_key = s.text();
-  t.config = s.text();
-  t.device = s.text();
-  t.dtype = s.text();
-  t.threads = s.integer();
-  t.prompt_tokens = s.integer();
-  t.iters = s.integer();
-  t.decode_tokens = s.integer();
-  t.search_iters = s.maybe_integer();
-  t.ttft_ms = s.maybe_real();
-  t.ttft_ms_mean = s.maybe_real();
-  t.ttft_sequential_ms = s.maybe_real();
-  t.tpot_ms = s.maybe_real();
-  t.throughput_tps = s.maybe_real();
-  t.compile_ms = s.maybe_real();
-  t.prefill_floor_share = s.maybe_real();
-  t.decode_floor_share = s.maybe_real();
-  t.load_ms = s.maybe_real();
-  t.weights_bytes = s.maybe_integer();
-  t.peak_memory_bytes = s.maybe_integer();
-  t.note = s.text();
-  t.error = s.text();
-  t.samples = parse_json(s.text(), "samples of a result");
-  return t;
+template <class T>
+std::vector<T> rows(Statement s, void (*read)(Statement&, T&)) {
+  std::vector<T> list;
+  while (s.step()) read(s, list.emplace_back());
+  return list;
 }
 
 template <class Record>
-std::vector<Record> all(Statement s, Record (*read)(Statement&)) {
-  std::vector<Record> records;
-  while (s.step()) records.push_back(read(s));
-  return records;
+std::vector<Record> results(Statement s) {
+  return rows<Record>(std::move(s), read_result);
 }
 
 }  // namespace
 
 void SqliteStore::read_pairs(int64_t run, RunRecord& record) {
-  for (Statement s = database_.query("SELECT key, value FROM params WHERE run = ?", run); s.step();) {
-    std::string key = s.text();
-    record.params[key] = s.text();
-  }
-  for (Statement s = database_.query("SELECT key, value FROM tags WHERE run = ?", run); s.step();) {
-    std::string key = s.text();
-    record.tags[key] = s.text();
-  }
+  auto read = [&](const char* sql, auto& pairs) {
+    for (Statement s = database_.query(sql, run); s.step();) {
+      std::string key = s.text();
+      RowReader{s}("", pairs[key]);
+    }
+  };
+  read("SELECT key, value FROM params WHERE run = ?", record.params);
+  read("SELECT key, value FROM tags WHERE run = ?", record.tags);
   // By step, so that the newest comes last and stays.
-  for (Statement s = database_.query("SELECT key, value FROM metrics WHERE run = ? ORDER BY key, step", run);
-       s.step();) {
-    std::string key = s.text();
-    record.metrics[key] = s.real();
-  }
+  read("SELECT key, value FROM metrics WHERE run = ? ORDER BY key, step", record.metrics);
 }
 
 std::vector<RunRecord> SqliteStore::runs(const RunQuery& query) {
@@ -232,28 +126,24 @@ std::string SqliteStore::resolve_run(std::string_view abbreviation) {
 }
 
 std::vector<MetricPoint> SqliteStore::metric_points(std::string_view run_id, std::string_view key) {
-  std::vector<MetricPoint> points;
-  for (Statement s =
-           database_.query("SELECT key, value, step, time_us FROM metrics WHERE run = ?1 AND (?2 = '' OR key = ?2)"
-                           " ORDER BY key, step",
-                           number_of(run_id), key);
-       s.step();) {
-    MetricPoint& p = points.emplace_back();
-    p.key = s.text();
-    p.value = s.real();
-    p.step = s.integer();
-    p.time_us = s.integer();
-  }
-  return points;
+  return rows<MetricPoint>(
+      database_.query("SELECT key, value, step, time_us FROM metrics WHERE run = ?1 AND (?2 = '' OR key = ?2)"
+                      " ORDER BY key, step",
+                      number_of(run_id), key),
+      [](Statement& s, MetricPoint& p) {
+        p.key = s.text();
+        p.value = s.real();
+        p.step = s.integer();
+        p.time_us = s.integer();
+      });
 }
 
 std::vector<KernelRecord> SqliteStore::kernel_results(std::string_view run_id, std::string_view op) {
-  return all(
+  return results<KernelRecord>(
       database_.query("SELECT " + kKernelColumns +
-                          " FROM kernel_results k JOIN runs r USING (run) WHERE k.run = ?1 AND (?2 = '' OR k.op = ?2)"
-                          " ORDER BY k.op, k.result",
-                      number_of(run_id), op),
-      read_kernel);
+                          " FROM kernel_results x JOIN runs r USING (run) WHERE x.run = ?1 AND (?2 = '' OR x.op = ?2)"
+                          " ORDER BY x.op, x.result",
+                      number_of(run_id), op));
 }
 
 std::optional<KernelDetail> SqliteStore::kernel_detail(std::string_view run_id, std::string_view op,
@@ -271,41 +161,33 @@ std::optional<KernelDetail> SqliteStore::kernel_detail(std::string_view run_id, 
 }
 
 std::vector<TtftRecord> SqliteStore::ttft_results(std::string_view run_id) {
-  return all(database_.query("SELECT " + kTtftColumns +
-                                 " FROM ttft_results t JOIN runs r USING (run) WHERE t.run = ? ORDER BY t.result",
-                             number_of(run_id)),
-             read_ttft);
+  return results<TtftRecord>(database_.query(
+      "SELECT " + kTtftColumns + " FROM ttft_results x JOIN runs r USING (run) WHERE x.run = ? ORDER BY x.result",
+      number_of(run_id)));
 }
 
 // From one name to the next through the index, instead of reading every row of every run.
 std::vector<std::string> SqliteStore::operator_names() {
-  std::vector<std::string> names;
-  for (Statement s =
-           database_.query("WITH RECURSIVE n(op) AS (SELECT min(op) FROM operators UNION ALL"
-                           " SELECT (SELECT min(op) FROM operators WHERE op > n.op) FROM n WHERE n.op IS NOT NULL)"
-                           " SELECT op FROM n WHERE op IS NOT NULL");
-       s.step();)
-    names.push_back(s.text());
-  return names;
+  return rows<std::string>(
+      database_.query("WITH RECURSIVE n(op) AS (SELECT min(op) FROM operators UNION ALL"
+                      " SELECT (SELECT min(op) FROM operators WHERE op > n.op) FROM n WHERE n.op IS NOT NULL)"
+                      " SELECT op FROM n WHERE op IS NOT NULL"),
+      [](Statement& s, std::string& name) { name = s.text(); });
 }
 
 std::vector<OperatorName> SqliteStore::operators() {
-  std::vector<OperatorName> names;
-  for (Statement s = database_.query("SELECT op, max(level), count(*) FROM operators GROUP BY op ORDER BY op");
-       s.step();) {
-    OperatorName& n = names.emplace_back();
-    n.op = s.text();
-    n.level = static_cast<int>(s.integer());
-    n.runs = s.integer();
-  }
-  return names;
+  return rows<OperatorName>(database_.query("SELECT op, max(level), count(*) FROM operators GROUP BY op ORDER BY op"),
+                            [](Statement& s, OperatorName& n) {
+                              n.op = s.text();
+                              n.level = static_cast<int>(s.integer());
+                              n.runs = s.integer();
+                            });
 }
 
 std::vector<OperatorRecord> SqliteStore::operator_results(std::string_view run_id) {
-  return all(database_.query("SELECT " + kOperatorColumns +
-                                 " FROM operators o JOIN runs r USING (run) WHERE o.run = ? ORDER BY o.op",
-                             number_of(run_id)),
-             read_operator);
+  return results<OperatorRecord>(database_.query(
+      "SELECT " + kOperatorColumns + " FROM operators o JOIN runs r USING (run) WHERE o.run = ? ORDER BY o.op",
+      number_of(run_id)));
 }
 
 std::vector<OperatorRecord> SqliteStore::operator_history(std::string_view op, const RunQuery& query) {
@@ -323,28 +205,33 @@ std::vector<OperatorRecord> SqliteStore::operator_history(std::string_view op, c
   s.bind(op);
   select.bind_where(s);
   select.bind_order(s);
-  return all(std::move(s), read_operator);
+  return results<OperatorRecord>(std::move(s));
+}
+
+// Results of the newest runs that have such results: the limit counts those runs, so it stands inside.
+template <class Record>
+std::vector<Record> SqliteStore::results_of_runs(const std::string& columns, const char* table, const char* condition,
+                                                 std::initializer_list<std::string_view> values,
+                                                 const RunQuery& query) {
+  RunSelect select = run_select(query);
+  Statement s = database_.prepare(fmt::format(
+      "SELECT {0} FROM (SELECT r.run FROM runs r WHERE {1} AND EXISTS (SELECT 1 FROM {2} x WHERE x.run = r.run AND {3})"
+      "{4}) chosen JOIN runs r USING (run) JOIN {2} x USING (run) WHERE {3} ORDER BY r.started_us {5}, r.run {5},"
+      " x.result",
+      columns, select.where, table, condition, select.order, query.oldest_first ? "" : "DESC"));
+  select.bind_where(s);
+  for (std::string_view value : values) s.bind(value);
+  select.bind_order(s);
+  for (std::string_view value : values) s.bind(value);
+  return results<Record>(std::move(s));
 }
 
 std::vector<KernelRecord> SqliteStore::scenario_history(std::string_view op, std::string_view scenario,
                                                         const RunQuery& query) {
   RunQuery others = query;
   others.op = op;
-  RunSelect select = run_select(others);
-  const char* direction = query.oldest_first ? "" : "DESC";
-  // The limit counts runs that have the scenario, so it stands inside.
-  Statement s = database_.prepare(
-      fmt::format("SELECT {0} FROM (SELECT r.run FROM runs r WHERE {1} AND EXISTS (SELECT 1 FROM kernel_results x "
-                  "WHERE x.run = r.run"
-                  " AND x.op = ? AND (? = '' OR x.scenario = ?)){2}) chosen JOIN runs r USING (run) JOIN "
-                  "kernel_results k USING (run)"
-                  " WHERE k.op = ? AND (? = '' OR k.scenario = ?) ORDER BY r.started_us {3}, r.run {3}, k.result",
-                  kKernelColumns, select.where, select.order, direction));
-  select.bind_where(s);
-  s.bind(op).bind(scenario).bind(scenario);
-  select.bind_order(s);
-  s.bind(op).bind(scenario).bind(scenario);
-  return all(std::move(s), read_kernel);
+  return results_of_runs<KernelRecord>(kKernelColumns, "kernel_results", "x.op = ? AND (? = '' OR x.scenario = ?)",
+                                       {op, scenario, scenario}, others);
 }
 
 std::vector<OperatorRecord> SqliteStore::best(const RunQuery& query) {
@@ -361,51 +248,34 @@ std::vector<OperatorRecord> SqliteStore::best(const RunQuery& query) {
                           select.where + " ORDER BY o.speedup DESC LIMIT 1");
     s.bind(op);
     select.bind_where(s);
-    if (s.step()) winners.push_back(read_operator(s));
+    if (s.step()) read_result(s, winners.emplace_back());
   }
   return winners;
 }
 
 std::vector<ModelName> SqliteStore::ttft_models() {
-  std::vector<ModelName> names;
-  for (Statement s =
-           database_.query("SELECT model, count(DISTINCT run) FROM ttft_results GROUP BY model ORDER BY model");
-       s.step();) {
-    ModelName& n = names.emplace_back();
-    n.model = s.text();
-    n.runs = s.integer();
-  }
-  return names;
+  return rows<ModelName>(
+      database_.query("SELECT model, count(DISTINCT run) FROM ttft_results GROUP BY model ORDER BY model"),
+      [](Statement& s, ModelName& n) {
+        n.model = s.text();
+        n.runs = s.integer();
+      });
 }
 
 std::vector<TtftRecord> SqliteStore::ttft_history(std::string_view model, const RunQuery& query) {
   RunQuery others = query;
   others.model.clear();
-  RunSelect select = run_select(others);
-  const char* direction = query.oldest_first ? "" : "DESC";
-  Statement s = database_.prepare(fmt::format(
-      "SELECT {0} FROM (SELECT r.run FROM runs r WHERE {1} AND EXISTS (SELECT 1 FROM ttft_results x WHERE x.run = r.run"
-      " AND x.model = ?){2}) chosen JOIN runs r USING (run) JOIN ttft_results t USING (run)"
-      " WHERE t.model = ? ORDER BY r.started_us {3}, r.run {3}, t.result",
-      kTtftColumns, select.where, select.order, direction));
-  select.bind_where(s);
-  s.bind(model);
-  select.bind_order(s);
-  s.bind(model);
-  return all(std::move(s), read_ttft);
+  return results_of_runs<TtftRecord>(kTtftColumns, "ttft_results", "x.model = ?", {model}, others);
 }
 
 std::vector<ArtifactRecord> SqliteStore::artifacts(std::string_view run_id) {
-  std::vector<ArtifactRecord> list;
-  for (Statement s = database_.query("SELECT path, sha256, size_bytes FROM artifacts WHERE run = ? ORDER BY path",
-                                     number_of(run_id));
-       s.step();) {
-    ArtifactRecord& a = list.emplace_back();
-    a.path = s.text();
-    a.sha256 = s.text();
-    a.size_bytes = s.integer();
-  }
-  return list;
+  return rows<ArtifactRecord>(
+      database_.query("SELECT path, sha256, size_bytes FROM artifacts WHERE run = ? ORDER BY path", number_of(run_id)),
+      [](Statement& s, ArtifactRecord& a) {
+        a.path = s.text();
+        a.sha256 = s.text();
+        a.size_bytes = s.integer();
+      });
 }
 
 std::string SqliteStore::artifact(std::string_view sha256) {

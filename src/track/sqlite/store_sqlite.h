@@ -55,8 +55,11 @@ class SqliteStore final : public Store {
   std::unique_ptr<Batch> batch() override;
 
  private:
-  int64_t number_of(std::string_view run_id);       // throws Error where there is no such run
-  void write(const std::function<void()>& body);    // as one transaction that moves the stamp
+  int64_t number_of(std::string_view run_id);     // throws Error where there is no such run
+  void write(const std::function<void()>& body);  // as one transaction that moves the stamp
+  template <class Record>
+  std::vector<Record> results_of_runs(const std::string& columns, const char* table, const char* condition,
+                                      std::initializer_list<std::string_view> values, const RunQuery& query);
   void read_pairs(int64_t run, RunRecord& record);  // params, tags, newest metrics
   void summarise_operator(int64_t run, std::string_view op);
   void set_models(int64_t run, const std::vector<std::string>& models);

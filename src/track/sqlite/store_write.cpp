@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "track/sha256.h"
+#include "track/sqlite/record_sql.h"
 #include "track/sqlite/store_sqlite.h"
 
 namespace fk {
@@ -45,14 +46,10 @@ void SqliteStore::begin_run(const RunRecord& r) {
   write([&] {
     if (database_.query("SELECT 1 FROM runs WHERE run_id = ?", r.id).step())
       throw Error("The history {} already has a run {}; a run is never stored over another.", path_, r.id);
-    const Environment& e = r.environment;
-    database_.execute(
-        "INSERT INTO runs (run_id, name, experiment, tier, mode, status, error, started_us, ended_us, git_commit,"
-        " git_branch, git_dirty, host, device, cpu_name, gpu_name, gpu_driver, gpu_vram_mb, cuda_version, environment)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        r.id, r.name, r.experiment, r.tier, r.mode, r.status, r.error, r.started_us, r.ended_us, e.git_commit,
-        e.git_branch, e.git_dirty, e.host, e.device, e.cpu_name, e.gpu_name, e.gpu_driver, e.gpu_vram_mb,
-        e.cuda_version, dump_json(e.details, -1));
+    insert_row(database_, "INSERT INTO runs", "environment", dump_json(r.environment.details, -1), [&](const auto& v) {
+      run_fields(r, v);
+      machine_fields(r, v);
+    });
     set_params(r.id, r.params);
     set_tags(r.id, r.tags);
     std::vector<MetricPoint> points;
@@ -112,15 +109,7 @@ void SqliteStore::add_kernel_result(const KernelRecord& k, const KernelDetail& d
   write([&] {
     int64_t run = number_of(k.run_id);
     database_.execute("DELETE FROM kernel_results WHERE run = ? AND op = ? AND scenario = ?", run, k.op, k.scenario);
-    database_.execute(
-        "INSERT INTO kernel_results (run, op, scenario, level, models, tp, tokens, dtype, candidate, verdict, sentence,"
-        " err_ratio, baseline_ns, candidate_ns, speedup, low, high, speed_verdict, invalid, delta, control_error, "
-        "floor_ns,"
-        " of_floor, bytes, matrix_flops, vector_flops, seconds)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        run, k.op, k.scenario, k.level, Json(k.models).dump(), k.tp, k.tokens, k.dtype, k.candidate, k.verdict,
-        k.sentence, k.err_ratio, k.baseline_ns, k.candidate_ns, k.speedup, k.low, k.high, k.speed_verdict, k.invalid,
-        k.delta, k.control_error, k.floor_ns, k.of_floor, k.bytes, k.matrix_flops, k.vector_flops, k.seconds);
+    insert_own(database_, "INSERT INTO kernel_results", run, k);
     database_.execute("INSERT INTO kernel_details (result, detail, samples, control_samples) VALUES (?, ?, ?, ?)",
                       database_.last_id(), dump_json(detail.detail, -1), dump_json(detail.samples, -1),
                       dump_json(detail.control_samples, -1));
@@ -133,6 +122,7 @@ void SqliteStore::add_kernel_result(const KernelRecord& k, const KernelDetail& d
 // be. The candidate's source, which results do not carry, is kept.
 void SqliteStore::summarise_operator(int64_t run, std::string_view op) {
   OperatorRecord o;
+  o.op = op;
   double log_speed = 0, log_low = 0, log_high = 0;
   int64_t timed = 0;
   for (Statement s = database_.query(
@@ -167,42 +157,19 @@ void SqliteStore::summarise_operator(int64_t run, std::string_view op) {
     o.low = std::exp(log_low / n);
     o.high = std::exp(log_high / n);
   }
-  database_.execute(
-      "INSERT INTO operators (op, run, level, candidate, passed, failed, skipped, speedup, low, high, worst, "
-      "worst_scenario,"
-      " err_ratio) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (op, run) DO UPDATE SET level = "
-      "excluded.level,"
-      " candidate = excluded.candidate, passed = excluded.passed, failed = excluded.failed, skipped = excluded.skipped,"
-      " speedup = excluded.speedup, low = excluded.low, high = excluded.high, worst = excluded.worst,"
-      " worst_scenario = excluded.worst_scenario, err_ratio = excluded.err_ratio",
-      op, run, o.level, o.candidate, o.passed, o.failed, o.skipped, o.speedup, o.low, o.high, o.worst, o.worst_scenario,
-      o.err_ratio);
+  if (Statement s = database_.query("SELECT source_sha256 FROM operators WHERE op = ? AND run = ?", op, run); s.step())
+    o.source_sha256 = s.text();
+  insert_own(database_, "INSERT OR REPLACE INTO operators", run, o);
 }
 
 void SqliteStore::set_operator(const OperatorRecord& o) {
-  write([&] {
-    database_.execute(
-        "INSERT OR REPLACE INTO operators (op, run, level, candidate, source_sha256, passed, failed, skipped, speedup, "
-        "low, high,"
-        " worst, worst_scenario, err_ratio) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        o.op, number_of(o.run_id), o.level, o.candidate, o.source_sha256, o.passed, o.failed, o.skipped, o.speedup,
-        o.low, o.high, o.worst, o.worst_scenario, o.err_ratio);
-  });
+  write([&] { insert_own(database_, "INSERT OR REPLACE INTO operators", number_of(o.run_id), o); });
 }
 
 void SqliteStore::add_ttft_result(const TtftRecord& t) {
   write([&] {
     int64_t run = number_of(t.run_id);
-    database_.execute(
-        "INSERT OR REPLACE INTO ttft_results (run, path, model, model_key, config, device, dtype, threads, "
-        "prompt_tokens, iters,"
-        " decode_tokens, search_iters, ttft_ms, ttft_ms_mean, ttft_sequential_ms, tpot_ms, throughput_tps, compile_ms,"
-        " prefill_floor_share, decode_floor_share, load_ms, weights_bytes, peak_memory_bytes, note, error, samples)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        run, t.path, t.model, t.model_key, t.config, t.device, t.dtype, t.threads, t.prompt_tokens, t.iters,
-        t.decode_tokens, t.search_iters, t.ttft_ms, t.ttft_ms_mean, t.ttft_sequential_ms, t.tpot_ms, t.throughput_tps,
-        t.compile_ms, t.prefill_floor_share, t.decode_floor_share, t.load_ms, t.weights_bytes, t.peak_memory_bytes,
-        t.note, t.error, dump_json(t.samples, -1));
+    insert_own(database_, "INSERT OR REPLACE INTO ttft_results", run, t);
     set_models(run, {t.model});
   });
 }

@@ -1,8 +1,8 @@
 // One value per path of one run: horizontal bars with their numbers at the end, failed paths named as such.
-import {chart, tone} from "./chart.js";
+import {chart} from "./chart.js";
 import {kCharacter, shorten} from "./chart_heat.js";
 
-// bars: [{name, value, failed, series}]
+// bars: [{name, value, failed, tone}]
 export function barChart(name, bars, {format} = {}) {
   const rowHeight = 28;
   return chart(
@@ -18,7 +18,7 @@ export function barChart(name, bars, {format} = {}) {
                      .data(bars)
                      .enter()
                      .append("g")
-                     .attr("class", (b) => tone(b.series))
+                     .attr("class", (b) => b.tone)
                      .attr("transform", (b, i) => `translate(0,${4 + i * rowHeight})`);
     rows.append("text")
         .attr("x", left - 10)

@@ -56,6 +56,8 @@ export function heatMap(name, results, {open} = {}) {
         .attr("x", (d) => x(d) + x.bandwidth() / 2)
         .attr("y", 14)
         .text((d) => shorten(d, x.bandwidth() / kCharacter));
+    if (columns.every((c) => /^\d+$/.test(c)))
+      svg.append("text").attr("x", left - 10).attr("y", 14).attr("text-anchor", "end").text("tokens");
     const groups = svg.selectAll(".place").data(cells).enter().append("g").attr(
         "transform", (d) => `translate(${x(d.column)},${26 + rows.indexOf(d.row) * rowHeight})`);
     const rects =

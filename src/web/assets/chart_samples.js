@@ -32,10 +32,8 @@ export function samplesChart(name, groups, {format, reference, title, slim = fal
           .attr("y2", bottom);
     groups.forEach(
         (g, i) => drawLane(
-            svg.append("g")
-                .attr("class", tone(g.tone === undefined ? i : g.tone))
-                .attr("transform", `translate(0,${i * lane})`),
-            g, x, left));
+            svg.append("g").attr("class", g.tone || tone(i)).attr("transform", `translate(0,${i * lane})`), g, x,
+            left));
   }
 
   function drawLane(group, g, x, left) {

@@ -6,7 +6,7 @@ import {describe} from "./tip.js";
 const kRuns = 8;
 
 // sweeps: [{column: {id, time_ms, commit, dirty}, points: [{budget, value}]}], oldest first.
-export function sweepLines(name, sweeps, {format, title} = {}) {
+export function sweepLines(name, sweeps, {format, title, tone = "s1"} = {}) {
   const shown = sweeps.slice(-kRuns);
   return chart(name, 320, draw, {label: `${name} over search budgets, ${shown.length} runs`});
 
@@ -25,7 +25,7 @@ export function sweepLines(name, sweeps, {format, title} = {}) {
       const newest = i === shown.length - 1;
       const points = s.points.slice().sort((a, b) => a.budget - b.budget);
       const group = svg.append("g")
-                        .attr("class", newest ? "s1" : "s6")
+                        .attr("class", newest ? tone : "s6")
                         .attr("opacity", newest ? 1 : 0.25 + (0.5 * (i + 1)) / shown.length);
       group.append("path")
           .attr("class", "line")

@@ -5,10 +5,12 @@ import {hideTip, showTip} from "./tip.js";
 
 const kMost = 200;  // columns; older runs are left out, and the chart says so
 
-// columns: [{id, time_ms, commit, dirty, name}], oldest first. series: [{name, points: {id: {y, low, high, failed}}}].
+// columns: [{id, time_ms, commit, dirty, name}], oldest first. series: [{name, tone, points: {id: {y, low, high,
+// failed}}}]; a series without a tone takes the next colour.
 export function trendChart(name, columns, series, {format, reference, height = 260, title, open, label} = {}) {
   const shown = columns.slice(-kMost);
-  const legend = series.length > 1 ? series.map((s, i) => [s.name, tone(i)]) : null;
+  const toneOf = (s, i) => s.tone || tone(i);
+  const legend = series.length > 1 ? series.map((s, i) => [s.name, toneOf(s, i)]) : null;
   return chart(name, height, draw, {label: label || `${name} over ${shown.length} runs`, legend});
 
   function draw(svg, width, tall) {
@@ -41,7 +43,7 @@ export function trendChart(name, columns, series, {format, reference, height = 2
           .text(`the last ${kMost} of ${columns.length} runs`);
 
     const guide = svg.append("line").attr("class", "guide").attr("y1", top).attr("y2", bottom).attr("display", "none");
-    series.forEach((s, i) => drawSeries(svg.append("g").attr("class", tone(i)), s, x, y, bottom));
+    series.forEach((s, i) => drawSeries(svg.append("g").attr("class", toneOf(s, i)), s, x, y, bottom));
     listen(svg, x, guide, left, right);
   }
 

@@ -16,8 +16,8 @@ import {hideTip} from "./tip.js";
 
 const pages = {
   overview: [overviewPage, "overview"],
-  runs: [runsPage, "overview"],
-  run: [runPage, "overview"],
+  runs: [runsPage, "runs"],
+  run: [runPage, "runs"],
   operators: [operatorsPage, "operators"],
   operator: [operatorPage, "operators"],
   models: [modelsPage, "models"],
@@ -95,6 +95,11 @@ async function notFound() {
 const reportOnly = offline && startRoute().startsWith("#/report/");
 if (reportOnly) document.body.classList.add("report-only");
 if (offline && startRoute() && !location.hash) history.replaceState(null, "", startRoute());
+// The address is the state of the page, so the link that skips the bar must not become it.
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  main.focus();
+});
 addEventListener("hashchange", () => show());
 addEventListener("fk-route", () => show());
 addEventListener("fk-theme", redrawCharts);

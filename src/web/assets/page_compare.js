@@ -9,7 +9,8 @@ import {sourceText} from "./sources.js";
 export async function comparePage({query}) {
   const ids = [...new Set((query.get("runs") || "").split(",").filter(Boolean))];
   const index = (await get(offline ? "/api/runs" : "/api/overview")).runs;
-  const head = h("div", {class: "head"}, h("h1", {}, "Compare"), chooser(ids, index));
+  const all = await Promise.all(ids.map((id) => get(`/api/run/${part(id)}`)));
+  const head = h("div", {class: "head"}, h("h1", {}, "Compare"), chooser(ids, index, all.map((d) => d.run)));
   if (ids.length < 2)
     return [
       head,
@@ -19,24 +20,33 @@ export async function comparePage({query}) {
               ids.length ? "One run is chosen; add another." : "No runs chosen.",
               "Add runs above, or tick them in the list of runs and press Compare. The address keeps the choice, so it can be sent as a link."))
     ];
-  const all = await Promise.all(ids.map((id) => get(`/api/run/${part(id)}`)));
   return [head, ...sections(all)];
 }
 
-function chooser(ids, index) {
+function chooser(ids, index, runs) {
   const rest = index.filter((r) => !ids.includes(r.id));
   const set = (list) => update({runs: list.join(",")}, {push: true});
-  return h(
-      "div", {class: "tools"},
+  const called = (r) => `${r.name || r.id} · ${commit(r.commit, r.dirty)} · ${ago(r.time_ms)}`;
+  return [
+    h("div", {class: "tools"},
       select(
-          "Add a run",
-          [
-            ["", "Add a run…"],
-            ...rest.map((r) => [r.id, `${r.name} · ${commit(r.commit, r.dirty)} · ${ago(r.time_ms)}`])
-          ],
-          "", (id) => id && set([...ids, id])),
+          "Add a run", [["", "Add a run…"], ...rest.map((r) => [r.id, called(r)])], "",
+          (id) => id && set([...ids, id])),
       ids.length > 1 &&
-          h("button", {type: "button", class: "quiet", onclick: () => set(ids.slice().reverse())}, "Reverse"));
+          h("button", {type: "button", class: "quiet", onclick: () => set(ids.slice().reverse())}, "Reverse")),
+    runs.length > 0 &&
+        h("ul", {class: "chips sub"},
+          runs.map(
+              (r) =>
+                  h("li", {}, h("a", {href: runLink(r.id)}, called(r)),
+                    h("button", {
+                      type: "button",
+                      class: "quiet",
+                      "aria-label": `Remove ${called(r)}`,
+                      onclick: () => set(ids.filter((id) => id !== r.id))
+                    },
+                      "✕"))))
+  ];
 }
 
 function sections(all) {
@@ -54,7 +64,7 @@ function sections(all) {
         [...facts]
             .filter(([, v]) => v.some((x) => x !== undefined && x !== ""))
             .map(([name, values]) => ({name, cells: values.map((v) => ({text: v === undefined ? "–" : v, key: v}))}))),
-    metricGrid(runs),
+    metricGrid(all, runs),
     scenarioGrid(all, runs),
     ttftGrid(all, runs),
     sourceDiff(all),
@@ -75,7 +85,7 @@ function grid(title, id, runs, rows, note) {
                       h("th", {scope: "col", class: rows[0].number ? "number" : null},
                         h("a", {href: runLink(r.id)}, r.name || r.id),
                         h("span", {class: "under"}, commit(r.commit, r.dirty), " · ",
-                          i ? ago(r.time_ms) : "what the others are compared with"))))),
+                          i ? ago(r.time_ms) : "reference"))))),
           h("tbody", {},
             sorted.map(
                 (row) =>
@@ -96,22 +106,28 @@ function grid(title, id, runs, rows, note) {
 
 const differs = (row) => row.differs ?? row.cells.some((c) => c.key !== row.cells[0].key);
 
-function metricGrid(runs) {
+// A value counts as different where what is known of its noise does not reach that of the first run's, or, where
+// nothing is known of it, where the number is another. `spread`: [low, high], as `fastkernels history diff` takes it.
+function compared(values, spreads, format) {
+  const [base, noise] = [values[0], spreads[0]];
+  const cells = values.map((v, i) => {
+    const noisy = noise && spreads[i];
+    const apart = i > 0 && v !== base && !(noisy && spreads[i][0] <= noise[1] && noise[0] <= spreads[i][1]);
+    return {key: v, apart, text: format(v), change: i && isKnown(v) && base ? relative(v / base - 1) : ""};
+  });
+  return {number: true, cells, differs: cells.some((c) => c.apart)};
+}
+
+const isKnown = (v) => v !== undefined && v !== null;
+const kNoise = "Values whose interval, or whose samples, meet those of the first run count as the same.";
+
+function metricGrid(all, runs) {
   const keys = [...new Set(runs.flatMap((r) => Object.keys(r.metrics)))].sort();
-  return grid("Metrics", "metrics", runs, keys.map((name) => ({
-                                                     name,
-                                                     number: true,
-                                                     cells: runs.map((r) => {
-                                                       const [v, base] = [r.metrics[name], runs[0].metrics[name]];
-                                                       return {
-                                                         key: v,
-                                                         text: number(v),
-                                                         change: r !== runs[0] && v !== undefined && base ?
-                                                             relative(v / base - 1) :
-                                                             ""
-                                                       };
-                                                     })
-                                                   })));
+  const rows = keys.map((name) => ({
+                          name,
+                          ...compared(runs.map((r) => r.metrics[name]), all.map((d) => d.spreads[name]), number),
+                        }));
+  return grid("Metrics", "metrics", runs, rows, `${rows.filter(differs).length} of ${rows.length} differ. ${kNoise}`);
 }
 
 const relative = (x) => (Math.abs(x) < 5e-5 ? "" : `${x > 0 ? "+" : "−"}${(100 * Math.abs(x)).toFixed(1)} %`);
@@ -147,24 +163,19 @@ function scenarioGrid(all, runs) {
 function ttftGrid(all, runs) {
   const label = (r) => [r.model, r.path, r.search_iters].filter((x) => x !== null && x !== undefined).join(" · ");
   const keys = [...new Set(all.flatMap((d) => d.ttft.map(label)))];
-  const rows =
-      keys.flatMap((key) => [["TTFT", "ttft_ms"], ["TPOT", "tpot_ms"], ["search", "compile_ms"]].map(([
-                                                                                                       title, field
-                                                                                                     ]) => {
-            const values = all.map((d) => d.ttft.find((r) => label(r) === key)?.[field]);
-            return {
-              name: `${key} · ${title}`,
-              number: true,
-              cells: values.map(
-                  (v, i) => (
-                      {key: v, text: milliseconds(v), change: i && v && values[0] ? relative(v / values[0] - 1) : ""})),
-              any: values.some((v) => v > 0)
-            };
-          }))
-          .filter((r) => r.any);
+  const fields = [["TTFT", "ttft_ms"], ["TPOT", "tpot_ms"], ["search", "compile_ms"]];
+  const rows = keys.flatMap((key) => {
+    const found = all.map((d) => d.ttft.find((r) => label(r) === key));
+    return fields.filter(([, field]) => found.some((r) => r?.[field] > 0))
+        .map(([title, field]) => ({
+               name: `${key} · ${title}`,
+               ...compared(found.map((r) => r?.[field]), found.map((r) => r?.spreads[field]), milliseconds),
+             }));
+  });
   return grid(
       "Model times", "ttft", runs, rows,
-      "Times of separate runs: on a busy machine they differ by more than two kernels do.");
+      `${rows.filter(differs).length} of ${rows.length} differ. ${
+          kNoise} On a busy machine separate runs differ by more.`);
 }
 
 async function sourceDiff(all) {

@@ -5,6 +5,7 @@ import {sweepSpace} from "./chart_sweep3d.js";
 import {trendChart} from "./chart_trend.js";
 import {card, empty, h, keyFigures, select} from "./dom.js";
 import {milliseconds, plural} from "./format.js";
+import {pathTone} from "./paths.js";
 import {runLink, update} from "./router.js";
 import {ttftTable} from "./ttft_table.js";
 
@@ -80,7 +81,7 @@ function trendCard(name, metric, rows, columns) {
         ...quartiles(r.samples && r.samples[metric.samples])
       };
     }
-    if (Object.values(points).some((p) => p.y > 0)) series.push({name: path, points});
+    if (Object.values(points).some((p) => p.y > 0)) series.push({name: path, tone: pathTone(path), points});
   }
   if (!series.length) return null;
   return card(
@@ -114,6 +115,9 @@ export function sweepsOf(rows, key) {
       .filter((s) => new Set(s.points.map((p) => p.budget)).size > 1);
 }
 
+// Budgets are those of one path, whose colour the newest sweep has.
+export const sweptTone = (rows) => pathTone(rows.find((r) => r.search_iters > 0)?.path);
+
 function sweepCards(name, rows) {
   return metrics.map((m) => [m, sweepsOf(rows, m.key)])
       .filter(([, sweeps]) => sweeps.length)
@@ -126,5 +130,7 @@ function sweepCards(name, rows) {
                     sweepSpace(`${name}-${m.key}-sweep-3d`, sweeps, {format: milliseconds, title: m.short})),
                 card(
                     `${m.short} over search budgets`, {note: "A line per run; the newest is the strong one."},
-                    sweepLines(`${name}-${m.key}-sweep`, sweeps, {format: milliseconds, title: m.short}))));
+                    sweepLines(
+                        `${name}-${m.key}-sweep`, sweeps,
+                        {format: milliseconds, title: m.short, tone: sweptTone(rows)}))));
 }

@@ -2,6 +2,7 @@
 import {get, offline} from "./api.js";
 import {badge, card, empty, h} from "./dom.js";
 import {ago, commit, interval, milliseconds, number, plural, speedup} from "./format.js";
+import {modelRegressions} from "./model_regressions.js";
 import {link, modelLink, operatorLink, runLink} from "./router.js";
 import {runsTable} from "./runs_table.js";
 import {sparkline} from "./sparkline.js";
@@ -25,6 +26,7 @@ export async function overviewPage() {
     h("div", {class: "head"}, h("h1", {}, "Overview"),
       h("p", {class: "sub"}, `${plural(data.runs_total, "run")} in `, h("code", {}, data.database))),
     regressions(data),
+    modelRegressions(data.model_regressions, range),
     data.best.length ? bestCard(data.best) : null,
     data.models.length ? modelsCard(data.models) : null,
     latest(data),

@@ -61,10 +61,26 @@ export function runFigures(data) {
     m.avg_speedup !== undefined && ["Speed-up", speedup(m.avg_speedup), "geometric mean"],
     data.results.length && ["Scenarios passed", `${passed} / ${passed + failed}`, "", failed ? "bad" : ""],
     worst && ["Worst", speedup(worst.speedup), worst.scenario],
-    m.ttft_ms !== undefined && ["TTFT", milliseconds(m.ttft_ms)],
-    m.tpot_ms !== undefined && ["TPOT", milliseconds(m.tpot_ms)],
-    m.tokens_per_second !== undefined && ["Tokens per second", number(m.tokens_per_second)],
+    // Of several paths or models these would be the last one's.
+    ...(data.ttft.length > 1 ?
+            [] :
+            [
+              m.ttft_ms !== undefined && ["TTFT", milliseconds(m.ttft_ms)],
+              m.tpot_ms !== undefined && ["TPOT", milliseconds(m.tpot_ms)],
+              m.tokens_per_second !== undefined && ["Tokens per second", number(m.tokens_per_second)],
+            ]),
+    ...fastest(data.ttft),
   ]);
+}
+
+// Of each model the path that decodes fastest.
+function fastest(rows) {
+  if (rows.length < 2) return [];
+  return [...new Set(rows.map((r) => r.model))].slice(0, 4).map((model) => {
+    const timed = rows.filter((r) => r.model === model && r.tpot_ms > 0);
+    const row = timed.sort((a, b) => a.tpot_ms - b.tpot_ms)[0];
+    return row && [`${model}, fastest`, `${milliseconds(row.tpot_ms)} per token`, row.path];
+  });
 }
 
 function resultsCard(data, at) {
@@ -101,6 +117,8 @@ export function environment(run) {
       ["system", find("machine system os", "system os")],
       ["kernel", find("machine system kernel", "system kernel")],
       ["compiler", find("machine compilers 1 version", "built with", "compiler")],
+      ["flags", find("build flags")],
+      ["clock", find("cpu clock mhz") && `${find("cpu clock mhz")} MHz`],
       ["load", find("load average", "load one minute")],
     ]),
     rows.length > 0 && h("details", {}, h("summary", {}, `Everything recorded (${rows.length})`), facts(rows)),

@@ -70,7 +70,7 @@ export function runsTable(runs, {sort, tools = true} = {}) {
     {key: "pick", title: "", sortable: false, value: () => "", cell: box},
     column("time", "Time", (r) => r.time_ms, (r) => h("span", {title: when(r.time_ms)}, ago(r.time_ms)), "nowrap"),
     column("name", "Run", (r) => r.name, name, "name"),
-    column("tier", "Tier", (r) => r.tier),
+    column("tier", "Tier", (r) => r.tier, null, "wide-only"),
     column("figures", "Key figures", (r) => r.metrics.avg_speedup ?? r.metrics.tokens_per_second, headline),
     column("device", "Device", (r) => r.device_name || r.device, null, "wide-only nowrap"),
     column("commit", "Commit", (r) => r.commit, (r) => h("code", {}, commit(r.commit, r.dirty)), "wide-only"),

@@ -53,14 +53,14 @@ function samples(r, more) {
         samplesChart(
             `${name}-samples`,
             [
-              {name: "baseline", tone: 5, values: flat(more.samples, (p) => p[0])},
-              {name: "candidate", tone: 0, values: flat(more.samples, (p) => p[1])}
+              {name: "baseline", tone: "s6", values: flat(more.samples, (p) => p[0])},
+              {name: "candidate", tone: "s1", values: flat(more.samples, (p) => p[1])}
             ],
             {format: nanoseconds, title: "time of one call"}));
     const lanes =
-        [{name: "speed-up", tone: 0, values: flat(more.samples, (p) => p[0] / p[1]), mark: {low: r.low, high: r.high}}];
+        [{name: "speed-up", tone: "s1", values: flat(more.samples, (p) => p[0] / p[1]), mark: {low: r.low, high: r.high}}];
     if ((more.control_samples || []).some((launch) => launch.length))
-      lanes.push({name: "A/A control", tone: 5, values: flat(more.control_samples, (p) => p[0] / p[1])});
+      lanes.push({name: "A/A control", tone: "s6", values: flat(more.control_samples, (p) => p[0] / p[1])});
     parts.push(
         h("h3", {}, "Pairs, and the control"),
         h("p", {class: "muted small"},

@@ -37,6 +37,7 @@ export function startSearch() {
 
   function close() {
     list.hidden = true;
+    box.removeAttribute("aria-activedescendant");
     box.setAttribute("aria-expanded", "false");
     at = -1;
   }
@@ -54,9 +55,10 @@ export function startSearch() {
       if (hits.length === kMost) break;
     }
     at = -1;
+    box.removeAttribute("aria-activedescendant");
     list.replaceChildren(...hits.map(
-        (c) =>
-            h("li", {role: "option", "aria-selected": "false"},
+        (c, i) =>
+            h("li", {role: "option", id: `found-${i}`, "aria-selected": "false"},
               h("a", {href: c.href, tabindex: "-1"}, h("span", {class: "muted"}, c.kind), h("span", {}, c.title),
                 h("span", {class: "muted small"}, c.detail)))));
     if (!hits.length) list.append(h("li", {class: "nothing"}, "Nothing has all of these words."));
@@ -69,6 +71,7 @@ export function startSearch() {
     if (!options.length) return;
     at = (at + step + options.length) % options.length;
     options.forEach((o, i) => o.setAttribute("aria-selected", String(i === at)));
+    box.setAttribute("aria-activedescendant", options[at].id);
     options[at].scrollIntoView({block: "nearest"});
   }
 

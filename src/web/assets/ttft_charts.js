@@ -4,13 +4,13 @@ import {samplesChart} from "./chart_samples.js";
 import {sweepLines} from "./chart_sweep.js";
 import {card, h} from "./dom.js";
 import {milliseconds} from "./format.js";
-import {metrics, sweepsOf} from "./page_model.js";
+import {metrics, sweepsOf, sweptTone} from "./page_model.js";
+import {pathTone} from "./paths.js";
 
 const label = (r) => (r.search_iters ? `${r.path} · ${r.search_iters}` : r.path);
 const part = (title, chart) => h("div", {}, h("h3", {}, title), chart);
 
 export function ttftBars(rows) {
-  const paths = [...new Set(rows.map((r) => r.path))].sort();
   return d3.nest()
       .key((r) => r.model)
       .entries(rows)
@@ -18,11 +18,10 @@ export function ttftBars(rows) {
           ({key: model, values}) => card(
               model,
               {note: values.some((r) => r.error) ? "Failed paths are named; their message stands in the table." : ""},
-              h("div", {class: "grid three"}, bars(model, values, paths), sweeps(model, values),
-                samples(model, values, paths))));
+              h("div", {class: "grid three"}, bars(model, values), sweeps(model, values), samples(model, values))));
 }
 
-function bars(model, rows, paths) {
+function bars(model, rows) {
   return metrics.filter((m) => rows.some((r) => r[m.key] > 0))
       .map(
           (m) => part(
@@ -30,7 +29,7 @@ function bars(model, rows, paths) {
               barChart(
                   `${model}-${m.key}`,
                   rows.filter((r) => r.error || r[m.key] > 0)
-                      .map((r) => ({name: label(r), value: r[m.key], failed: r.error, series: paths.indexOf(r.path)})),
+                      .map((r) => ({name: label(r), value: r[m.key], failed: r.error, tone: pathTone(r.path)})),
                   {format: milliseconds})));
 }
 
@@ -39,14 +38,16 @@ function sweeps(model, rows) {
       .map(
           (m) => part(
               `${m.short} over search budgets`,
-              sweepLines(`${model}-${m.key}-sweep`, sweepsOf(rows, m.key), {format: milliseconds, title: m.short})));
+              sweepLines(
+                  `${model}-${m.key}-sweep`, sweepsOf(rows, m.key),
+                  {format: milliseconds, title: m.short, tone: sweptTone(rows)})));
 }
 
-function samples(model, rows, paths) {
+function samples(model, rows) {
   return metrics.filter((m) => m.samples).map((m) => {
     const lanes = rows.map((r) => ({
                              name: label(r),
-                             tone: paths.indexOf(r.path),
+                             tone: pathTone(r.path),
                              values: ((r.samples || {})[m.samples] || []).map((v) => ({v, launch: 0}))
                            }));
     const shown = lanes.filter((lane) => lane.values.length > 1);

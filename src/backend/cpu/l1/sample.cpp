@@ -200,11 +200,7 @@ class SampleSelection final : public Sample {
   using Sample::Sample;
 
   std::string_view refuse(Args args) const override {
-    auto is = [&](size_t i, DType dtype) { return args[i]->dtype() == dtype; };
-    if (!is(1, DType::kF32) || !is(3, DType::kF32) || !is(4, DType::kF32))
-      return "temperature, top_p and min_p must be f32";
-    if (!is(2, DType::kI32)) return "top_k must be i32";
-    if (!is(5, DType::kI64) || !is(6, DType::kI64) || !is(7, DType::kI64)) return "seeds, steps and out must be i64";
+    if (std::string_view why = refuse_call(args); !why.empty()) return why;
     if (args[0]->size(1) < 1 || args[0]->size(1) > INT32_MAX) return "a row must have between 1 and 2^31 - 1 logits";
     return refuse_floats({&args[0]});
   }

@@ -11,11 +11,7 @@ class AdvanceStepWarp final : public AdvanceStep {
  public:
   using AdvanceStep::AdvanceStep;
 
-  std::string_view refuse(Args args) const override {
-    for (const OptView& arg : args)
-      if (!arg->contiguous()) return "all arguments must be contiguous";
-    return {};
-  }
+  std::string_view refuse(Args args) const override { return refuse_call(args); }
 
   void forward(Context& ctx, View sampled, View block_table, View positions, View seq_lens, View steps, View input_ids,
                View slot_mapping, View cu_seqlens_k) override {

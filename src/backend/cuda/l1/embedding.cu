@@ -39,10 +39,8 @@ class EmbeddingRowCopy final : public Embedding {
   using Embedding::Embedding;
 
   std::string_view refuse(Args args) const override {
-    if (args[0]->dtype() != DType::kI64) return "input_ids must be i64";
-    if (args[1]->dtype() != init_.dtype) return "out must have the dtype of the table";
-    if (init_.scale != 1) return refuse_floats({&args[1]});
-    return args[1]->rows_contiguous() ? "" : "the last dimension of out must be contiguous";
+    std::string_view why = refuse_call(args);
+    return why.empty() && init_.scale != 1 ? refuse_floats({&args[1]}) : why;
   }
 
   void forward(Context& ctx, View input_ids, View out) override {

@@ -12,10 +12,7 @@ class IndexSelectRowCopy final : public IndexSelect {
  public:
   using IndexSelect::IndexSelect;
 
-  std::string_view refuse(Args args) const override {
-    if (args[1]->dtype() != DType::kI64) return "index must be i64";
-    return refuse_copy(*args[0], *args[2]);
-  }
+  std::string_view refuse(Args args) const override { return refuse_call(args); }
 
   void forward(Context& ctx, View x, View index, View out) override { copy_rows({x, index, out}, ctx.stream); }
 };

@@ -40,12 +40,7 @@ class StoreKVCacheTokenCopy final : public StoreKVCache {
  public:
   using StoreKVCache::StoreKVCache;
 
-  std::string_view refuse(Args args) const override {
-    if (args[4]->dtype() != DType::kI64) return "slot_mapping must be i64";
-    if (!args[2]->contiguous() || !args[3]->contiguous()) return "the caches must be contiguous";
-    std::string_view why = refuse_copy(*args[0], *args[2]);
-    return why.empty() ? refuse_copy(*args[1], *args[3]) : why;
-  }
+  std::string_view refuse(Args args) const override { return refuse_call(args); }
 
   void forward(Context& ctx, View key, View value, View key_cache, View value_cache, View slot_mapping) override {
     auto size = static_cast<int64_t>(dtype_size(key.dtype()));
