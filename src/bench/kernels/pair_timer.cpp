@@ -15,6 +15,7 @@
 #include "core/rng.h"
 #include "measure/cache_evict.h"
 #include "measure/first_core.h"
+#include "measure/steal_time.h"
 #include "measure/timer.h"
 
 namespace fk {
@@ -190,10 +191,14 @@ class PairTimer {
     auto pattern = static_cast<uint8_t>(draws_ % 2 == 0 ? 0xFF : 0x7F);
     checked_ = on_gpu() ? secret_number() % 4 == 0 : last;
     std::array<Sample, kSides> samples;
+    std::optional<int64_t> stolen = on_gpu() ? std::nullopt : stolen_ticks();
     for (int side : order) {
       samples[static_cast<size_t>(side)] = time_side(side, pattern);
       if (note_failure(side)) return;
     }
+    // Counted in ticks longer than a round, so which of the three was robbed cannot be told: none of them counts.
+    if (stolen && stolen_ticks().value_or(*stolen) > *stolen)
+      for (Sample& sample : samples) sample.dropped = Dropped::kStealTime;
     check_round(pattern);
     if (!counts || result_.failure) return;
     const Sample &b = samples[kBaseline], &c = samples[kCandidate], &a = samples[kControl];
