@@ -61,10 +61,11 @@ format:
 	@tools/install_deps.sh lint
 	git ls-files '*.h' '*.cpp' '*.cu' '*.cuh' '*.js' | xargs clang-format -i
 
-# After a build, because sources include headers that the build makes.
+# After a build, because sources include headers that the build makes. What was clean and has
+# not changed since is left out.
 lint: build
 	@tools/install_deps.sh lint
-	run-clang-tidy -p $(build) -quiet -j $(JOBS) '^$(CURDIR)/src/'
+	tools/lint.py $(build) -j $(JOBS)
 
 clean:
 	rm -rf build

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
-#include <cstring>
 
 namespace fk {
 namespace {
@@ -52,7 +52,7 @@ std::string sha256_hex(std::string_view bytes) {
     mix_block(state, reinterpret_cast<const unsigned char*>(bytes.data()));
   // The rest, a one bit, zeros, and the length: one block or two.
   unsigned char tail[128] = {};
-  std::memcpy(tail, bytes.data(), bytes.size());
+  std::copy(bytes.begin(), bytes.end(), tail);  // memcpy may not be given the null of an empty view
   tail[bytes.size()] = 0x80;
   size_t size = bytes.size() < 56 ? 64 : 128;
   for (size_t i = 0; i < 8; ++i) tail[size - 1 - i] = static_cast<unsigned char>(bits >> (8 * i));

@@ -8,11 +8,13 @@
 #include "core/memory.h"
 #include "models/safetensors_writer.h"
 #include "tests/cli/kernels_fixture.h"
+#include "tests/sanitizer.h"
 
 namespace fk {
 namespace {
 
 TEST_F(KernelsVerb, AStubPassesAndItsResultFollowsTheSchema) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   ASSERT_EQ(run_program({"create-stubs", "--target", "silu_and_mul"}).exit_code, 0);
   Outcome o = kernels({"--filter", "tiny-llama/tp1/decode-8", "--explain"});
   EXPECT_EQ(o.exit_code, 0) << o.err << o.out;
@@ -47,6 +49,7 @@ TEST_F(KernelsVerb, AStubPassesAndItsResultFollowsTheSchema) {
 }
 
 TEST_F(KernelsVerb, AWrongCandidateIsRefusedWithAWayToSeeItAgain) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   write_silu("out.row<T>(t)[i] = T(gate / (1 + expf(-gate)) * up + (t == x.size(0) - 1 && i == D - 1 ? 1 : 0));");
   Outcome o = kernels({"--filter", "tiny-llama/tp1/decode-8"});
   EXPECT_EQ(o.exit_code, 1);
@@ -74,6 +77,7 @@ TEST_F(KernelsVerb, ACandidateThatDoesNotBuildIsAVerdict) {
 
 // A comment in Latin-1, in front of a mistake that the compiler quotes.
 TEST_F(KernelsVerb, SourcesNeedNotBeUtf8) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   write_silu("/* caf\xe9 */ out.row<T>(t)[i] = T(gate / (1 + expf(-gate)) * up)");  // no semicolon
   Outcome o = kernels({"--filter", "tiny-llama/tp1/decode-8"});
   EXPECT_EQ(o.exit_code, 1);
@@ -83,6 +87,7 @@ TEST_F(KernelsVerb, SourcesNeedNotBeUtf8) {
 }
 
 TEST_F(KernelsVerb, OneBadCandidateDoesNotEndTheSweep) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   write_silu(kRight);
   write("L1/rms_norm.cpp", R"(#include <fastkernels/candidate.h>
 class RMSNorm : public fk::RMSNorm {
@@ -102,6 +107,7 @@ FK_CANDIDATE(RMSNorm)
 }
 
 TEST_F(KernelsVerb, SlowResumeTakesOverWhatIsStillTrue) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   write_silu(kRight);
   ASSERT_EQ(kernels({"--filter", "tiny-llama/tp1/decode-8"}).exit_code, 0);
   Json first = result()["results"][0];
@@ -116,6 +122,7 @@ TEST_F(KernelsVerb, SlowResumeTakesOverWhatIsStillTrue) {
 }
 
 TEST_F(KernelsVerb, SlowControlCKeepsWhatWasMeasured) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   write_silu(kRight);
   Arguments arguments = {"kernels",    "--model", "tiny-llama",    "--threads",  "1",
                          "--num-runs", "10",      "--output-json", result_path()};
@@ -135,6 +142,7 @@ TEST_F(KernelsVerb, SlowControlCKeepsWhatWasMeasured) {
 }
 
 TEST_F(KernelsVerb, TheBaselinePassesAsItsOwnCandidate) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   Outcome o = kernels({"--self-test", "--target", "silu_and_mul", "--filter", "tiny-llama/tp1/decode-8"});
   EXPECT_EQ(o.exit_code, 0) << o.err << o.out;
 }
@@ -160,6 +168,7 @@ TEST_F(KernelsVerb, BadInputIsOneSentence) {
 
 // The keys that qwen3 norms lie between the queries and values of their token.
 TEST_F(KernelsVerb, SlowACapturedScenarioIsJudgedWithItsStrides) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   std::string scenarios = folder_ / "run.yaml";
   ASSERT_EQ(run_program({"capture", "--model", "tiny-qwen3", "--load-format", "dummy", "--prompt-tokens", "9",
                          "--decode-tokens", "1", "--out", scenarios})
@@ -202,6 +211,7 @@ FK_CANDIDATE(RMSNorm)
 }
 
 TEST_F(KernelsVerb, GoldenValuesReachTheCandidate) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   Tensor ids({6}, DType::kI64);
   std::fill_n(ids.ptr<int64_t>(), 6, 7);
   write_safetensors(folder_ / "real.safetensors", {{"ids", ids}});
@@ -239,6 +249,7 @@ FK_CANDIDATE(Embedding)
 }
 
 TEST_F(KernelsVerb, ARefusalIsFoundBeforeAnythingIsCalled) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   write_silu(kRight);
   fs::path path = folder_ / "candidate/L1/silu_and_mul.cpp";
   std::stringstream text;

@@ -68,6 +68,16 @@ TEST(Tensor, OwnsADenseZeroView) {
   EXPECT_EQ(empty.view().numel(), 0);
 }
 
+// memcpy and its kin may not be given null, not even for no bytes.
+TEST(Tensor, WithoutElementsHasAnAddress) {
+  for (const Shape& shape : {Shape{0}, Shape{3, 0}, Shape{0, 16, 2}}) {
+    Tensor empty(shape, DType::kF32), moved(std::move(empty));
+    EXPECT_NE(moved.view().data(), nullptr);
+    EXPECT_EQ(moved.view().size_bytes(), 0u);
+  }
+  EXPECT_NE(Arena().make({{0, 4}, DType::kBF16}).data(), nullptr);
+}
+
 TEST(Arena, TensorsAreAlignedAndDoNotOverlap) {
   Arena arena;
   std::vector<std::pair<std::byte*, std::byte*>> ranges;

@@ -13,6 +13,7 @@
 #include "candidate/runner/process_subject.h"
 #include "core/device_runtime.h"
 #include "core/error.h"
+#include "tests/sanitizer.h"
 #include "validate/judge.h"
 
 namespace fk {
@@ -36,6 +37,7 @@ class FakeGpu : public testing::Test {
     }
     workload_ = Workload::tokens(3);
     workload_.dtype = DType::kF32;
+    FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   }
   void TearDown() override {
     unsetenv("FASTKERNELS_RUNNER");

@@ -11,6 +11,7 @@
 #include "core/memory.h"
 #include "core/rng.h"
 #include "ops/contract.h"
+#include "tests/sanitizer.h"
 
 namespace fk::validate {
 namespace {
@@ -162,9 +163,7 @@ TEST(Calibrate, AllowsThreeTimesTheBaselineAndNoMoreThanThreeContracts) {
 }
 
 TEST(Compare, TakesTenMillionElementsInASecond) {
-#if defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "sanitizers are slow";
-#endif
+  FK_NOT_UNDER_A_SANITIZER(kNeedsFullSpeed);
   int64_t n = 1'000'000;
   Tensor result({n}, DType::kBF16), reference({n}, DType::kF64);
   double best = kInf;

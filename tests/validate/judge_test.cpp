@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 
+#include "tests/sanitizer.h"
 #include "tests/validate/fake_subject.h"
 #include "validate/reference.h"
 
@@ -319,9 +320,7 @@ TEST(Judge, NothingComparedIsNotPassed) {
 }
 
 TEST(Judge, AMicrosecondOperatorTakesLessThanASecond) {
-#if defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "sanitizers are slow";
-#endif
+  FK_NOT_UNDER_A_SANITIZER(kNeedsFullSpeed);
   Task t = task("rms_norm", "wide", DType::kBF16);
   auto start = std::chrono::steady_clock::now();
   EXPECT_TRUE(judge_fault(t, {}, {.seed = 3}).passed());

@@ -11,6 +11,7 @@
 
 #include "candidate/compile.h"
 #include "core/error.h"
+#include "tests/sanitizer.h"
 
 namespace fk {
 namespace {
@@ -29,6 +30,7 @@ class ProcessSubjectTest : public testing::Test {
   void SetUp() override {
     folder_ = fs::temp_directory_path() / fmt::format("fk-subject-{}", getpid());
     fs::create_directories(folder_ / "L1");
+    FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   }
   void TearDown() override { fs::remove_all(folder_); }
 

@@ -35,13 +35,13 @@ class Decode {
         kernel_(kernel),
         init_(init),
         args_(args),
-        Dh_(init.head_size),
+        head_size_(init.head_size),
         kv_heads_(init.num_kv_heads),
         group_(init.num_heads / init.num_kv_heads),
         quads_(quads_of(group_)),
         sequences_(args.q.size(0)),
-        query_bytes_(round_up(kernel.query_bytes(group_, Dh_))),
-        state_width_(QuadState::width(Dh_)) {}
+        query_bytes_(round_up(kernel.query_bytes(group_, head_size_))),
+        state_width_(QuadState::width(head_size_)) {}
 
   void run() {
     plan();
@@ -57,7 +57,7 @@ class Decode {
     int64_t parts = (kv_heads_ + per_task - 1) / per_task;
     // Where a window starts inside a block, weighing rounds up beyond the last score: kSumLanes more.
     scratch_bytes_ =
-        round_up((kDecodeKeys * padded_head(Dh_) + per_task * quads_ * kDecodeKeys * kQuad + kSumLanes) * 4);
+        round_up((kDecodeKeys * padded_head(head_size_) + per_task * quads_ * kDecodeKeys * kQuad + kSumLanes) * 4);
     scratch_ = bytes(scratch_bytes_ * ctx_.pool.threads());
     for_items(ctx_.pool, splits_ * parts, [&](int thread, int64_t i) {
       int64_t head = i % parts * per_task;
@@ -88,7 +88,7 @@ class Decode {
 
   std::byte* query(int64_t s, int64_t kv_head) const { return queries_ + (s * kv_heads_ + kv_head) * query_bytes_; }
   QuadState state(int64_t split, int64_t kv_head, int64_t quad) const {
-    return {states_ + ((split * kv_heads_ + kv_head) * quads_ + quad) * state_width_, Dh_};
+    return {states_ + ((split * kv_heads_ + kv_head) * quads_ + quad) * state_width_, head_size_};
   }
   static std::byte* row(const View& v, int64_t s, int64_t head) {
     return static_cast<std::byte*>(v.data()) +
@@ -98,7 +98,7 @@ class Decode {
   void prepare(int64_t s, int64_t kv_head) const {
     const void* q[kMaxGroup];
     for (int64_t i = 0; i < group_; ++i) q[i] = row(args_.q, s, kv_head * group_ + i);
-    kernel_.prepare({q, group_, Dh_, args_.q.dtype(), query(s, kv_head)});
+    kernel_.prepare({q, group_, head_size_, args_.q.dtype(), query(s, kv_head)});
   }
 
   void attend(int thread, int64_t split, int64_t first_head, int64_t last_head) const {
@@ -114,23 +114,23 @@ class Decode {
     ScoreRule rule{static_cast<float>(init_.softmax_scale), static_cast<float>(init_.logits_soft_cap)};
 
     auto* panels = reinterpret_cast<float*>(scratch_ + thread * scratch_bytes_);
-    float* scores = panels + kDecodeKeys * padded_head(Dh_);
+    float* scores = panels + kDecodeKeys * padded_head(head_size_);
     int64_t scores_per_head = quads_ * kDecodeKeys * kQuad;
     const void* rows[kDecodeKeys];
     for (int64_t head = first_head; head < last_head; ++head)
-      for (int64_t quad = 0; quad < quads_; ++quad) clear_state(state(split, head, quad), Dh_);
+      for (int64_t quad = 0; quad < quads_; ++quad) clear_state(state(split, head, quad), head_size_);
     for (int64_t key = begin; key < end; key += kDecodeKeys) {
       int64_t keys = std::min(kDecodeKeys, end - key), unseen = std::max<int64_t>(plan.first - key, 0);
       for (int64_t head = first_head; head < last_head; ++head) {
         for (int64_t j = 0; j < keys; ++j) rows[j] = k.row(key + j, head);
-        kernel_.multiply({query(s, head), rows, k.token_stride_bytes(), keys, group_, Dh_, dtype,
+        kernel_.multiply({query(s, head), rows, k.token_stride_bytes(), keys, group_, head_size_, dtype,
                           scores + (head - first_head) * scores_per_head});
       }
       for (int64_t head = first_head; head < last_head; ++head) {
         for (int64_t j = unseen; j < keys; ++j) rows[j] = v.row(key + j, head);
         for (int64_t quad = 0; quad < quads_; ++quad) {
           float* from = scores + (head - first_head) * scores_per_head + (quad * kDecodeKeys + unseen) * kQuad;
-          add_block({from, rows + unseen, keys - unseen, Dh_, dtype, rule, panels}, state(split, head, quad));
+          add_block({from, rows + unseen, keys - unseen, head_size_, dtype, rule, panels}, state(split, head, quad));
         }
       }
     }
@@ -141,17 +141,17 @@ class Decode {
     const SequencePlan& plan = plans_[s];
     for (int64_t i = 1; i < plan.splits; ++i)
       for (int64_t quad = 0; quad < quads_; ++quad)
-        merge_state(state(plan.split_start + i, kv_head, quad), state(plan.split_start, kv_head, quad), Dh_);
+        merge_state(state(plan.split_start + i, kv_head, quad), state(plan.split_start, kv_head, quad), head_size_);
     with_float(args_.out.dtype(), [&]<class T>(T) {
       for (int64_t i = 0; i < group_; ++i) {
         T* out = reinterpret_cast<T*>(row(args_.out, s, kv_head * group_ + i));
         if (plan.splits == 0) {  // no keys: zero
-          for (int64_t d = 0; d < Dh_; ++d) store(out[d], 0.0f);
+          for (int64_t d = 0; d < head_size_; ++d) store(out[d], 0.0f);
           continue;
         }
         QuadState whole = state(plan.split_start, kv_head, i / kQuad);
         float factor = 1 / whole.weights[i % kQuad];
-        for (int64_t d = 0; d < Dh_; ++d) store(out[d], whole.sum(i % kQuad, d) * factor);
+        for (int64_t d = 0; d < head_size_; ++d) store(out[d], whole.sum(i % kQuad, d) * factor);
       }
     });
   }
@@ -160,7 +160,7 @@ class Decode {
   const DecodeKernel& kernel_;
   const FlashAttnDecode::Init& init_;
   const DecodeArgs& args_;
-  const int64_t Dh_, kv_heads_, group_, quads_, sequences_, query_bytes_, state_width_;
+  const int64_t head_size_, kv_heads_, group_, quads_, sequences_, query_bytes_, state_width_;
 
   SequencePlan* plans_ = nullptr;
   int64_t splits_ = 0, scratch_bytes_ = 0;

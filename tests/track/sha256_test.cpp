@@ -1,0 +1,30 @@
+// SHA-256 against the examples of FIPS 180, and at every length around the end of a block.
+#include "track/sha256.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+namespace fk {
+namespace {
+
+TEST(Sha256, IsThatOfTheStandard) {
+  const std::string nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+  EXPECT_EQ(sha256_hex(""), nothing);
+  EXPECT_EQ(sha256_hex({}), nothing) << "a view of nothing, which points nowhere";
+  EXPECT_EQ(sha256_hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(sha256_hex("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
+            "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+  EXPECT_EQ(sha256_hex(std::string(1'000'000, 'a')),
+            "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+TEST(Sha256, TellsLengthsApart) {
+  std::set<std::string> seen;
+  for (size_t length = 0; length < 200; ++length) seen.insert(sha256_hex(std::string(length, '\0')));
+  EXPECT_EQ(seen.size(), 200u);
+}
+
+}  // namespace
+}  // namespace fk
