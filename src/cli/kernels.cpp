@@ -15,6 +15,7 @@
 #include "bench/scenarios/scenario_file.h"
 #include "candidate/compile.h"
 #include "candidate/compile_cache.h"
+#include "candidate/toolchain.h"
 #include "cli/kernels_report.h"
 #include "cli/operator_map.h"
 #include "cli/output.h"
@@ -127,6 +128,7 @@ class Kernels final : public Verb {
     if (device_ != kCpu && launches_->count() == 0) timing_.launches = kLaunchesOnGpu;
     std::vector<KernelTarget> targets = choose_targets();
     if (list_) return print_scenario_list(targets, common);
+    require_compiler(targets);
     KernelOptions options = kernel_options(common);
     if (resume_ && output_.empty()) throw UsageError("--resume needs the --output-json of the run to go on with");
     ResultFile file(output_);
@@ -256,13 +258,27 @@ class Kernels final : public Verb {
     return options;
   }
 
-  void compile(KernelTarget& target) const {
-    if (target.source_path.empty()) return;
+  CompileOptions compile_options() const {
     CompileOptions options;
     options.cxxflags = split_flags(cxxflags_);
     options.allow_libraries = allow_libraries_;
+    return options;
+  }
+
+  // A machine without one is no verdict on any candidate.
+  void require_compiler(const std::vector<KernelTarget>& targets) const {
+    for (const KernelTarget& target : targets) {
+      if (target.source_path.empty()) continue;
+      DeviceKind device = CandidateFile{target.op, target.source_path}.device();
+      if (std::optional<Failure> missing = toolchain_for(device, compile_options()).missing)
+        throw Error("{}", missing->sentence);
+    }
+  }
+
+  void compile(KernelTarget& target) const {
+    if (target.source_path.empty()) return;
     target.source = file_text(target.source_path).value_or("");
-    target.compiled = compile_candidate({target.op, target.source_path}, options);
+    target.compiled = compile_candidate({target.op, target.source_path}, compile_options());
   }
 
   // Under the id of the run that is gone on with, where there is one.
