@@ -16,8 +16,6 @@
 namespace fk {
 namespace {
 
-using nlohmann::literals::operator""_json_pointer;
-
 bool coloured() { return isatty(STDOUT_FILENO) != 0 && getenv("NO_COLOR") == nullptr; }
 
 std::string in_colour(const std::string& text, std::string_view verdict) {
@@ -102,7 +100,7 @@ Table result_table(const std::vector<KernelRow>& rows, const std::string& op, bo
     if (with_operator) cells.emplace_back(r.json.value("operator", ""));
     auto verdict = r.json.value("verdict", "");
     cells.emplace_back(r.json.value("scenario", ""));
-    cells.push_back(Cell(Json(verdict), in_colour(verdict, verdict)));
+    cells.emplace_back(Json(verdict), in_colour(verdict, verdict));
     cells.push_back(r.passed() ? Cell(r.json["judgement"].value("worst_ratio", 0.0), 2) : Cell());
     if (const Json* t = timing(r.json)) {
       auto baseline = t->at("baseline").at("median_ns").get<double>();
@@ -110,12 +108,12 @@ Table result_table(const std::vector<KernelRow>& rows, const std::string& op, bo
       auto low = t->at("speedup_low").get<double>(), high = t->at("speedup_high").get<double>();
       auto speed = t->at("speed_verdict").get<std::string>();
       if (!t->at("invalid").get<std::string>().empty()) speed = "INVALID";
-      cells.push_back(Cell(Json(baseline), time_text(baseline)));
-      cells.push_back(Cell(Json(candidate), time_text(candidate)));
-      cells.push_back(Cell(t->at("speedup"), fmt::format("{:.3f}x", t->at("speedup").get<double>())));
-      cells.push_back(Cell(Json(fmt::format("{:.6g}..{:.6g}", low, high)), fmt::format("{:.3f} .. {:.3f}", low, high)));
-      cells.push_back(Cell(Json(speed), in_colour(speed, speed)));
-      cells.push_back(Cell(r.json["of_floor"], fmt::format("{:.0f} %", 100 * r.json["of_floor"].get<double>())));
+      cells.emplace_back(Json(baseline), time_text(baseline));
+      cells.emplace_back(Json(candidate), time_text(candidate));
+      cells.emplace_back(t->at("speedup"), fmt::format("{:.3f}x", t->at("speedup").get<double>()));
+      cells.emplace_back(Json(fmt::format("{:.6g}..{:.6g}", low, high)), fmt::format("{:.3f} .. {:.3f}", low, high));
+      cells.emplace_back(Json(speed), in_colour(speed, speed));
+      cells.emplace_back(r.json["of_floor"], fmt::format("{:.0f} %", 100 * r.json["of_floor"].get<double>()));
     } else {
       while (cells.size() < columns.size()) cells.emplace_back();
     }
@@ -209,7 +207,7 @@ void print_rows(const std::vector<KernelRow>& rows, const Json& document, const 
         if (std::string again = r.json.value("repro", ""); again.find(" --repro ") != std::string::npos)
           print_out(fmt::format("  again: {}\n", again));
       }
-    } else if (std::string invalid = r.json.value("/timing/invalid"_json_pointer, ""); !invalid.empty()) {
+    } else if (std::string invalid = r.json.value(Json::json_pointer("/timing/invalid"), ""); !invalid.empty()) {
       print_out(fmt::format("{} {}: {}\n", r.json.value("operator", ""), r.json.value("scenario", ""), invalid));
     }
     if (explain) print_out(r.json.value("explanation", ""));

@@ -155,7 +155,7 @@ std::vector<std::string> describe_kernel(const ProfiledKernel& k) {
     lines.push_back(
         fmt::format("{:.0f} % of its shared memory accesses wait for a bank: pad or swizzle the tile.", *n.conflicts));
   if (n.spilled && *n.spilled > 0)
-    lines.push_back(
+    lines.emplace_back(
         "It keeps variables in memory for lack of registers (spills): smaller tiles, or fewer threads a block.");
   return lines;
 }

@@ -42,10 +42,10 @@ std::optional<double> ProfiledKernel::metric(std::string_view wanted) const {
 
 std::optional<double> ProfiledKernel::largest(std::initializer_list<std::string_view> parts) const {
   std::optional<double> most;
-  for (const auto& [key, value] : metrics) {
+  for (const auto& metric : metrics) {
     bool fits = std::all_of(parts.begin(), parts.end(),
-                            [&](std::string_view part) { return key.find(part) != std::string::npos; });
-    if (fits && (!most || value > *most)) most = value;
+                            [&](std::string_view part) { return metric.first.find(part) != std::string::npos; });
+    if (fits && (!most || metric.second > *most)) most = metric.second;
   }
   return most;
 }

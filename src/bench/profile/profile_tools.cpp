@@ -163,7 +163,7 @@ std::vector<std::string> describe(const InstructionMix& mix) {
       "Of {} floating point instructions in its code {:.0f} % work on vectors, of up to {} bits.", arithmetic,
       100.0 * static_cast<double>(mix.vector) / static_cast<double>(arithmetic), mix.widest_bits));
   if (mix.vector * 2 < arithmetic)
-    lines.push_back(
+    lines.emplace_back(
         "Most work on one element at a time: see why the compiler does not vectorise (-fopt-info-vec-missed).");
   return lines;
 }

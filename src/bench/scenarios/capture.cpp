@@ -54,11 +54,12 @@ int64_t write_golden(std::vector<RecordedCall>& calls, const std::string& path) 
       return path + "#" + tensors.back().first;
     };
     if (call.block_table.view().data() != nullptr) s.block_table = add("block table", call.block_table);
-    for (const auto& [argument, tensor] : call.golden) {
+    for (const auto& golden : call.golden) {
+      const std::string& argument = golden.first;
       auto o = std::find_if(s.overrides.begin(), s.overrides.end(),
                             [&](const ArgumentOverride& known) { return known.name == argument; });
       if (o == s.overrides.end()) o = s.overrides.insert(o, {.name = argument});
-      o->golden = add(argument, tensor);
+      o->golden = add(argument, golden.second);
     }
   }
   write_safetensors(path, tensors);

@@ -70,22 +70,22 @@ class Fitting {
       for (int64_t size : {view->size(-1), view->size(-1) / 2, view->size(1)}) list.push_back(size);
     }
     for (int64_t size : heads()) list.push_back(size);
-    return unique(std::move(list));
+    return unique(list);
   }
   std::vector<int64_t> heads() const {
     std::vector<int64_t> list = {0};
     const int64_t* head = integer_field(init_, "head_size");
     for (const OptView& view : given_)
       if (view && head != nullptr && *head > 0 && view->rank() == 2) list.push_back(view->size(1) / *head);
-    return unique(std::move(list));
+    return unique(list);
   }
   std::vector<int64_t> rows() const {
     std::vector<int64_t> list = {0};
     for (const OptView& view : given_)
       if (view && view->rank() > 0) list.push_back(view->size(0));
-    return unique(std::move(list));
+    return unique(list);
   }
-  static std::vector<int64_t> unique(std::vector<int64_t> list) {
+  static std::vector<int64_t> unique(const std::vector<int64_t>& list) {
     std::vector<int64_t> kept;
     for (int64_t x : list)
       if (std::find(kept.begin(), kept.end(), x) == kept.end()) kept.push_back(x);

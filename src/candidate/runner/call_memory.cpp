@@ -217,9 +217,9 @@ CallPlan CallMemory::plan(int slot, int inputs_segment, int written_segment) con
     if (!a.present)
       plan.args.emplace_back();
     else if (a.written)
-      plan.args.push_back(TensorRef{written_segment, output(a.tensor, slot)});
+      plan.args.emplace_back(TensorRef{written_segment, output(a.tensor, slot)});
     else
-      plan.args.push_back(TensorRef{inputs_segment, input(a.tensor, slot)});
+      plan.args.emplace_back(TensorRef{inputs_segment, input(a.tensor, slot)});
   }
   for (size_t i = 0; i < kv_count_; ++i) plan.kv_cache.push_back({written_segment, output(first_kv_ + i, slot)});
   auto group = [&](CallPlan::Group& g, size_t first) {

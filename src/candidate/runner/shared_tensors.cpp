@@ -39,9 +39,9 @@ bool each_margin(const TensorPlace& p, std::byte* base, Visit&& visit) {
 
 }  // namespace
 
-SharedTensors::SharedTensors(std::vector<Named> tensors, Access access, Device device)
+SharedTensors::SharedTensors(const std::vector<Named>& tensors, Access access, Device device)
     : access_(access), device_(device) {
-  lay_out(std::move(tensors));
+  lay_out(tensors);
   if (device == kCpu) {
     map_host_memory();
     return;
@@ -52,14 +52,14 @@ SharedTensors::SharedTensors(std::vector<Named> tensors, Access access, Device d
   fd_ = on_device_->fd();
 }
 
-void SharedTensors::lay_out(std::vector<Named> tensors) {
-  for (auto& [name, spec, gap] : tensors) {
-    names_.push_back(std::move(name));
+void SharedTensors::lay_out(const std::vector<Named>& tensors) {
+  for (const auto& [name, spec, gap] : tensors) {
+    names_.push_back(name);
     if (device_ == kCpu) {
       size_t padded = round_up(bytes_with_gaps(spec, gap), 64);
       // One page more than needed where a tensor fills its pages, so that there is always a margin before it.
       size_t extent = round_up(padded + 64, page_bytes());
-      places_.push_back({bytes_, extent, extent - padded, std::move(spec), gap});
+      places_.push_back({bytes_, extent, extent - padded, spec, gap});
       bytes_ += extent;
     } else {
       // A kernel that is wrong about its last tile or its number of rows writes a row too many.
@@ -67,7 +67,7 @@ void SharedTensors::lay_out(std::vector<Named> tensors) {
       size_t row = spec.shape.rank() == 0 ? 0 : static_cast<size_t>(spec.shape[-1]) * dtype_size(spec.dtype);
       size_t band = round_up(std::clamp(row, kLeast, kMost), kAligned);
       size_t extent = 2 * band + round_up(spec.size_bytes(), kAligned);
-      places_.push_back({bytes_, extent, band, std::move(spec), 0});
+      places_.push_back({bytes_, extent, band, spec, 0});
       bytes_ += extent;
     }
   }

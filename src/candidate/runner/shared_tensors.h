@@ -42,7 +42,7 @@ class SharedTensors {
     TensorSpec spec;
     int64_t row_gap = 0;
   };
-  SharedTensors(std::vector<Named> tensors, Access access, Device device = kCpu);
+  SharedTensors(const std::vector<Named>& tensors, Access access, Device device = kCpu);
   ~SharedTensors();
   SharedTensors(const SharedTensors&) = delete;
   SharedTensors& operator=(const SharedTensors&) = delete;
@@ -78,7 +78,7 @@ class SharedTensors {
   std::unique_ptr<SharedDeviceMemory> on_device_;
   std::vector<uint64_t> remembered_;
 
-  void lay_out(std::vector<Named> tensors);
+  void lay_out(const std::vector<Named>& tensors);
   void map_host_memory();
   std::vector<uint64_t> fingerprints() const;
 };
