@@ -153,7 +153,7 @@ class Profile final : public Verb {
                                         std::to_string(common.seed)};
     if (!model_.empty()) command.insert(command.end(), {"--model", model_});
     if (!cxxflags_.empty()) command.insert(command.end(), {"--cxxflags", cxxflags_});
-    if (allow_libraries_) command.push_back("--allow-libraries");
+    if (allow_libraries_) command.emplace_back("--allow-libraries");
     return command;
   }
 

@@ -25,11 +25,12 @@ bool request_amx() {
 CpuFeatures detect() {
   CpuFeatures f;
   __builtin_cpu_init();
-  f.avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  // Clang 14, which lints this file, knows no names for some of them.
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  bool has_f16c = __get_cpuid(1, &a, &b, &c, &d) && ((c >> 29) & 1);
+  f.avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c;
   f.avx512 = f.avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  // Clang 14, which lints this file, knows no names for the rest.
-  unsigned a = 0, b = 0, c = 0, d = 0;
   f.avx512_bf16 = f.avx512 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && ((a >> 5) & 1);
   bool has_amx = __get_cpuid_count(7, 0, &a, &b, &c, &d) && ((d >> 24) & 1) && ((d >> 22) & 1);  // tiles, bf16
   f.amx_bf16 = f.avx512_bf16 && has_amx && request_amx();

@@ -144,7 +144,7 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, bool add_special_t
       parts_->encode_segment(std::string_view(valid).substr(part.begin, part.end - part.begin), part.begin == 0, cache,
                              ids);
   }
-  return parts_->special_template.apply(std::move(ids), add_special_tokens);
+  return parts_->special_template.apply(ids, add_special_tokens);
 }
 
 std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special_tokens) const {

@@ -6,9 +6,11 @@
 namespace fk {
 namespace {
 
-std::string apply_step(const NfcStep&, std::string text) { return unicode::nfc(text); }
-std::string apply_step(const PrependStep& step, std::string text) { return text.empty() ? text : step.content + text; }
-std::string apply_step(const ReplaceStep& step, std::string text) { return step.apply(text); }
+std::string apply_step(const NfcStep&, const std::string& text) { return unicode::nfc(text); }
+std::string apply_step(const PrependStep& step, const std::string& text) {
+  return text.empty() ? text : step.content + text;
+}
+std::string apply_step(const ReplaceStep& step, const std::string& text) { return step.apply(text); }
 
 }  // namespace
 
@@ -53,7 +55,7 @@ Normalizer::Normalizer(const JsonNode& node) {
 
 std::string Normalizer::apply(std::string_view text) const {
   std::string out(text);
-  for (const auto& step : steps_) out = std::visit([&](const auto& s) { return apply_step(s, std::move(out)); }, step);
+  for (const auto& step : steps_) out = std::visit([&](const auto& s) { return apply_step(s, out); }, step);
   return out;
 }
 

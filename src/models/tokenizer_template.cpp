@@ -47,7 +47,7 @@ void SpecialTemplate::read_template(const JsonNode& node) {
   }
 }
 
-std::vector<int32_t> SpecialTemplate::apply(std::vector<int32_t> ids, bool add_special_tokens) const {
+std::vector<int32_t> SpecialTemplate::apply(const std::vector<int32_t>& ids, bool add_special_tokens) const {
   std::vector<int32_t> out;
   for (const Part& part : parts_) {
     if (!part.text && !add_special_tokens) continue;

@@ -13,7 +13,7 @@ class SpecialTemplate {
   SpecialTemplate() = default;  // adds nothing
   explicit SpecialTemplate(const JsonNode& node);
 
-  std::vector<int32_t> apply(std::vector<int32_t> ids, bool add_special_tokens) const;
+  std::vector<int32_t> apply(const std::vector<int32_t>& ids, bool add_special_tokens) const;
 
   // Every special id the template can add, for the caller to check against its vocabulary.
   std::vector<int32_t> special_ids() const;

@@ -38,9 +38,9 @@ constexpr char32_t kLCount = 19, kVCount = 21, kTCount = 28, kSCount = kLCount *
 void decompose(char32_t c, std::u32string& out) {
   if (c >= kSBase && c < kSBase + kSCount) {
     char32_t s = c - kSBase;
-    out += kLBase + s / (kVCount * kTCount);
-    out += kVBase + s % (kVCount * kTCount) / kTCount;
-    if (s % kTCount) out += kTBase + s % kTCount;
+    out.push_back(kLBase + s / (kVCount * kTCount));
+    out.push_back(kVBase + s % (kVCount * kTCount) / kTCount);
+    if (s % kTCount) out.push_back(kTBase + s % kTCount);
     return;
   }
   auto it = std::ranges::lower_bound(kDecompositions, c, {}, &Decomposition::c);

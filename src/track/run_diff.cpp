@@ -85,13 +85,14 @@ std::vector<std::string> diff_sources(StoreReader& store, const std::string& bef
   collect(before, &std::pair<std::string, std::string>::first);
   collect(after, &std::pair<std::string, std::string>::second);
   std::vector<std::string> diffs;
-  for (const auto& [path, sides] : files) {
+  for (const auto& file : files) {
+    const auto& [before_sha, after_sha] = file.second;
     auto text = [&](const std::string& sha) { return sha.empty() ? std::string() : store.artifact(sha); };
     auto name = [&](const std::string& sha, const std::string& run) {
-      return sha.empty() ? std::string("/dev/null") : fmt::format("{}/{}", run, path);
+      return sha.empty() ? std::string("/dev/null") : fmt::format("{}/{}", run, file.first);
     };
     std::string diff =
-        unified_diff(text(sides.first), text(sides.second), name(sides.first, before), name(sides.second, after));
+        unified_diff(text(before_sha), text(after_sha), name(before_sha, before), name(after_sha, after));
     if (!diff.empty()) diffs.push_back(std::move(diff));
   }
   return diffs;
