@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <mutex>
+#include <utility>
 
 #include "core/error.h"
 #include "web/access.h"
@@ -93,7 +94,7 @@ class DashboardServer {
     server_.set_pre_routing_handler([this](const Request& q, Response& r) { return before(q, r); });
     server_.set_exception_handler([](const Request&, Response& r, std::exception_ptr e) {
       try {
-        std::rethrow_exception(e);
+        std::rethrow_exception(std::move(e));
       } catch (const std::exception& error) {
         refuse(r, 500, error.what());
       } catch (...) {
