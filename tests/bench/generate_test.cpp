@@ -82,7 +82,7 @@ TEST(GenerateScenarios, SlowSmallOnesRun) {
   for (const OperatorInfo* op : Registry::instance().operators()) EXPECT_GT(ran[std::string(op->name)], 0) << op->name;
 }
 
-TEST(GenerateScenarios, ShapesAreThoseOfOneRank) {
+TEST(GenerateScenarios, SlowShapesAreThoseOfOneRank) {
   auto one = [](const char* op, const char* name) -> const Scenario& {
     for (const Scenario& s : all_published().scenarios)
       if (s.op == op && s.name == name) return s;

@@ -168,7 +168,7 @@ class SwappedModel : public Bridge {
   }
 };
 
-TEST_F(SwappedModel, TokensStayAndCountersTell) {
+TEST_F(SwappedModel, SlowTokensStayAndCountersTell) {
   std::vector<int64_t> expected = tokens_of(tiny());
   swap_in_stub("rms_norm");
   Model l1 = tiny();

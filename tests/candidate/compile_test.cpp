@@ -175,7 +175,7 @@ class Cache : public testing::Test {
   CandidateFile file_;
 };
 
-TEST_F(Cache, FollowsEverythingThatChangesABuild) {
+TEST_F(Cache, SlowFollowsEverythingThatChangesABuild) {
   CompileResult first = build();
   ASSERT_EQ(calls(), 1);
   CompileResult again = build();

@@ -75,7 +75,7 @@ TEST_F(CandidateVerbs, StubsAreSelected) {
   expect_failure(run_program({"create-stubs", "--target", "rms_norm", "--level", "2"}), "leave one out");
 }
 
-TEST_F(CandidateVerbs, ModelsRunWithThem) {
+TEST_F(CandidateVerbs, SlowModelsRunWithThem) {
   Json baseline = parse_json(generate().out, "output");
   EXPECT_TRUE(baseline["candidates"].empty());
   run_program({"create-stubs", "--target", "silu_and_mul"});
@@ -128,7 +128,7 @@ TEST_F(CandidateVerbs, CudaStubsNeedNoGpu) {
   EXPECT_EQ(generate().exit_code, 0);
 }
 
-TEST_F(CandidateVerbs, ProfileSaysWhatItKnowsWithoutTools) {
+TEST_F(CandidateVerbs, SlowProfileSaysWhatItKnowsWithoutTools) {
   std::string out = (folder_ / "profile").string();
   Arguments arguments = {"profile", "--target", "rms_norm", "--scenario", "decode-8", "--threads", "1", "--out", out};
   Outcome outcome = run_program(arguments);

@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kWrong = "out.row<T>(t)[i] = T(gate / (1 + expf(-gate)) * up + (i == D - 1 ? 1 : 0));";
 
 // As a user does: pasted into a shell, in another folder, in which `fastkernels` is on the PATH.
-TEST_F(KernelsVerb, TheCommandOfAVerdictRepeatsItFromAnyShell) {
+TEST_F(KernelsVerb, SlowTheCommandOfAVerdictRepeatsItFromAnyShell) {
   fs::path folder = folder_ / "two words and 'quotes'";
   setenv("FASTKERNELS_CANDIDATE_DIR", folder.c_str(), 1);
   fs::create_directories(folder);
@@ -34,7 +34,7 @@ TEST_F(KernelsVerb, TheCommandOfAVerdictRepeatsItFromAnyShell) {
 }
 
 // "decode-1" is also how decode-128 begins.
-TEST_F(KernelsVerb, ARepetitionIsOfOneScenario) {
+TEST_F(KernelsVerb, SlowARepetitionIsOfOneScenario) {
   write_silu(kRight);
   Outcome o = kernels({"--filter", "tiny-llama/tp1/decode-1", "--repro", "5:3"});
   EXPECT_EQ(o.exit_code, 0) << o.err;
@@ -86,7 +86,7 @@ TEST_F(KernelsVerb, TheSameWordsAreSaidOnce) {
   EXPECT_NE(o.out.find(" and 5 more: BUILD_ERROR"), std::string::npos) << o.out;
 }
 
-TEST_F(KernelsVerb, WhatCouldRunIsListedBeforeThereIsACandidate) {
+TEST_F(KernelsVerb, SlowWhatCouldRunIsListedBeforeThereIsACandidate) {
   Outcome o = run_program({"kernels", "--list", "--filter", "decode-8", "--csv"});
   EXPECT_EQ(o.exit_code, 0) << o.err;
   EXPECT_NE(o.out.find(",rms_norm,"), std::string::npos) << o.out;
@@ -130,7 +130,7 @@ TEST_F(KernelsVerb, SlowAPoliteKillKeepsWhatWasMeasured) {
 }
 
 // Nothing is measured for a file that cannot be; and where the disk is full at the end, what was measured is printed.
-TEST_F(KernelsVerb, AResultFileThatCannotBeWrittenLosesNothing) {
+TEST_F(KernelsVerb, SlowAResultFileThatCannotBeWrittenLosesNothing) {
   write_silu(kRight);
   Outcome o = kernels({"--filter", "tiny-llama/tp1/decode-8", "--output-json", folder_.string()});
   EXPECT_EQ(o.exit_code, 2) << "given twice: " << o.err;

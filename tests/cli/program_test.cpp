@@ -162,7 +162,7 @@ TEST(Doctor, CsvAndTextHoldTheSameRows) {
   }
 }
 
-TEST(Program, ProgressGoesToATerminalOnly) {
+TEST(Program, SlowProgressGoesToATerminalOnly) {
   Outcome shown = run_program_on_terminal({"doctor", "--threads", "1"});
   EXPECT_EQ(shown.exit_code, 0);
   EXPECT_TRUE(contains(shown.err, "measuring read bandwidth")) << shown.err;
@@ -171,7 +171,7 @@ TEST(Program, ProgressGoesToATerminalOnly) {
 }
 
 // A line that wraps would stay on the screen: only its last part can be wiped.
-TEST(Program, ProgressFitsANarrowTerminal) {
+TEST(Program, SlowProgressFitsANarrowTerminal) {
   constexpr unsigned short kColumns = 12;
   Outcome shown = run_program_on_terminal({"doctor", "--threads", "1"}, kColumns);
   EXPECT_EQ(shown.exit_code, 0);

@@ -79,7 +79,7 @@ TEST(ProbeKernels, ReadsStayInside) {
   }
 }
 
-TEST(MachineProbe, OneThread) {
+TEST(MachineProbe, SlowOneThread) {
   ThreadPool pool(1);
   Probed probed = timed_probe(pool, short_probe());
   EXPECT_EQ(probed.probe.threads, 1);

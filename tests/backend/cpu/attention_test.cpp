@@ -168,7 +168,7 @@ TEST(PrefillAttention, CrossesEveryBoundary) {
   }
 }
 
-TEST(PrefillAttention, TreatsMoreSequencesThanArePackedAtOnce) {
+TEST(PrefillAttention, SlowTreatsMoreSequencesThanArePackedAtOnce) {
   expect_near_oracle(make_call("flash_attn_prefill",
                                {{"num_heads", 8}, {"num_kv_heads", 8}, {"head_size", 64}, {"softmax_scale", 0.125}},
                                {{2, 2046}, {1, 2047}, {5, 0}, {1, 2047}}, DType::kBF16));
