@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "backend/cpu/attention/for_items.h"
 #include "backend/cpu/attention/kv_rows.h"
+#include "backend/cpu/for_items.h"
 #include "backend/cpu/row_kernel.h"
 #include "ops/l1/attention_oracle.h"
 

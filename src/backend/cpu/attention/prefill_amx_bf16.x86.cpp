@@ -5,8 +5,8 @@
 // Weights are rounded to bf16 before they meet the values; their sum is taken before that, in f32.
 #include <algorithm>
 
-#include "backend/cpu/matmul/amx_tiles.x86.h"
 #include "backend/cpu/attention/prefill.h"
+#include "backend/cpu/matmul/amx_tiles.x86.h"
 
 namespace fk {
 namespace {

@@ -23,12 +23,8 @@ constexpr int64_t kBlockBytes = kMaxSteps * kStepBytes;
 constexpr int64_t kSumsBytes = 4096;   // four tiles of f32
 constexpr int64_t kPassRows = 512;     // of x per pass; its packed block of k is 512 KiB
 constexpr int64_t kPassColumns = 512;  // of y per pass: 1 MiB of sums, half of a second-level cache
-constexpr int64_t kTurns = 4;          // a thread takes columns at least so often, where there are enough
 constexpr int64_t kSumPanels = kPassRows / kPanel * (kPassColumns / kPanel);
 constexpr size_t kScratchBytes = kBlockBytes + (kSumPanels + 1) * kSumsBytes;  // with a spare panel of sums
-
-int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // One pass over the weights for up to kPassRows rows of x.
 class Pass {
@@ -36,11 +32,11 @@ class Pass {
   Pass(const MatmulArgs& args, int64_t row, int64_t threads)
       : a_(args),
         row_(row),
-        rows_(at_most(kPassRows, args.m - row)),
+        rows_(std::min(kPassRows, args.m - row)),
         panels_(ceil_div(rows_, kPanel)),
         steps_(ceil_div(args.k, kStepElements)),
         block_steps_(ceil_div(steps_, ceil_div(steps_, kMaxSteps))),
-        columns_(columns_of_a_turn(threads)),
+        columns_(columns_of_a_turn(args.n, kPanel, kPassColumns, threads)),
         workspaces_(panel_scratch(), threads, static_cast<int64_t>(kScratchBytes)) {
     packed_ = shared_scratch().at_least(static_cast<size_t>(steps_ * panels_ * kStepBytes));
   }
@@ -50,21 +46,16 @@ class Pass {
     for (int64_t i = mine.begin; i < mine.end; ++i) pack_panel(i / panels_ * block_steps_, i % panels_);
   }
 
-  // Threads take columns as they come free: one whose core is lent to somebody else does less, and nobody waits for it.
+  // Threads take columns as they come free.
   FK_AMX void multiply(int64_t thread) {
     amx::use_whole_tiles();
     Workspace space(workspaces_.of(thread));
     for (int64_t n; (n = next_.fetch_add(columns_, std::memory_order_relaxed)) < a_.n;)
-      multiply_columns({n, at_most(n + columns_, a_.n)}, space);
+      multiply_columns({n, std::min(n + columns_, a_.n)}, space);
     _tile_release();
   }
 
  private:
-  int64_t columns_of_a_turn(int64_t threads) const {
-    int64_t turns = kTurns * threads, fair = ceil_div(ceil_div(a_.n, turns), kPanel) * kPanel;
-    return std::clamp(fair, kPanel, kPassColumns);
-  }
-
   // A thread's memory: the block of w as [step][two tiles], sums as [panel of n][panel of m][four tiles].
   struct Workspace {
     explicit Workspace(std::byte* memory) : block(memory), sums(memory + kBlockBytes) {}
@@ -264,7 +255,7 @@ class Pass {
   const std::byte* w_at(Place at) const {
     return static_cast<const std::byte*>(a_.w) + (at.n * a_.w_stride + at.step * kStepElements) * 2;
   }
-  int64_t steps_at(int64_t step) const { return at_most(block_steps_, steps_ - step); }
+  int64_t steps_at(int64_t step) const { return std::min(block_steps_, steps_ - step); }
   // Blocks of k one after the other, in each the panels.
   std::byte* panel(int64_t step, int64_t p) const {
     return packed_ + (step * panels_ + steps_at(step) * p) * kStepBytes;

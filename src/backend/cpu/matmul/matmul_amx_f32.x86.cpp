@@ -28,11 +28,8 @@ constexpr int64_t kBlockBytes = kMaxSteps * kStepBytes;
 constexpr int64_t kSumsBytes = 4096;   // four tiles of f32
 constexpr int64_t kPassRows = 512;     // of x per pass; its packed block of k is 480 KiB
 constexpr int64_t kPassColumns = 256;  // of y that a thread takes at most: 512 KiB of sums
-constexpr int64_t kTurns = 4;          // a thread takes columns at least so often, where there are enough
 constexpr int64_t kSumPanels = kPassRows / kPanel * (kPassColumns / kPanel);
 constexpr int64_t kScratchBytes = kBlockBytes + kSumPanels * kSumsBytes;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // The bf16 that has the upper bits of each f32, and what is left of the f32.
 FK_AMX_INLINE __m512 upper_bits(__m512& x) {
@@ -64,7 +61,7 @@ class Pass {
         panels_(ceil_div(rows_, kPanel)),
         steps_(ceil_div(args.k, kStepElements)),
         block_steps_(ceil_div(steps_, ceil_div(steps_, kMaxSteps))),
-        columns_(std::clamp(ceil_div(ceil_div(args.n, kTurns * threads), kPanel) * kPanel, kPanel, kPassColumns)),
+        columns_(columns_of_a_turn(args.n, kPanel, kPassColumns, threads)),
         workspaces_(panel_scratch(), threads, kScratchBytes) {
     packed_ = shared_scratch().at_least(static_cast<size_t>(steps_ * panels_ * kStepBytes));
   }

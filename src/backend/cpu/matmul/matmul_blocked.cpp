@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backend/cpu/attention/for_items.h"
+#include "backend/cpu/for_items.h"
 #include "backend/cpu/matmul/scratch.h"
 #include "backend/cpu/matmul/split.h"
 #include "core/check.h"
@@ -12,7 +12,6 @@ namespace {
 
 constexpr int64_t kRows = 512;     // of x per pass over the weights
 constexpr int64_t kColumns = 128;  // of y per block: with kRows, 256 KiB of sums
-constexpr int64_t kTurns = 4;      // a thread takes columns at least so often, where there are enough
 constexpr int64_t kPadding = 16;   // floats between rows of sums, so that they do not share cache sets
 
 int64_t round_up(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
@@ -31,7 +30,7 @@ class Pass {
         c_stride_(padded_ + kPadding),
         copy_floats_(kernel.copy != nullptr ? kColumns * k_block_ : 0),
         element_(static_cast<int64_t>(dtype_size(args.dtype))),
-        columns_(std::clamp(round_up(args.n / (kTurns * threads), kernel.group), kernel.group, kColumns)),
+        columns_(columns_of_a_turn(args.n, kernel.group, kColumns, threads)),
         panels_(panel_scratch(), threads, (copy_floats_ + (kColumns + kMaxGroup) * c_stride_) * 4) {
     int64_t blocks = (a_.k + k_block_ - 1) / k_block_;
     packed_ =
@@ -105,8 +104,7 @@ void matmul_blocked(const MatmulArgs& args, ThreadPool& pool, const BlockedKerne
   for (int64_t row = 0; row < args.m; row += kRows) {
     Pass pass(args, kernel, row, std::min(kRows, args.m - row), threads);
     pool.on_all([&](int thread) { pass.pack(thread, threads); });
-    // Taken as threads come free: one whose core is lent to somebody else does less, and nobody waits for it.
-    for_items(pool, (args.n + pass.columns() - 1) / pass.columns(),
+    for_items(pool, ceil_div(args.n, pass.columns()),
               [&](int thread, int64_t i) { pass.multiply(thread, i * pass.columns()); });
   }
 }

@@ -6,9 +6,10 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "backend/cpu/attention/for_items.h"
+#include "backend/cpu/for_items.h"
 #include "backend/cpu/matmul/matmul.h"
 #include "backend/cpu/matmul/scratch.h"
+#include "backend/cpu/matmul/split.h"
 
 namespace fk {
 
@@ -57,8 +58,6 @@ class TiledProduct {
   // Sums of 256 rows of x against it: 32 KiB too.
   static constexpr int64_t kBlockTiles = 256 / kTile;
   static constexpr int64_t kSums = kTile * kTile;
-
-  static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
   // With few tasks, fewer rows of x in each, so that no thread stands idle; but then more threads pack the same w.
   static int64_t count_x_blocks(int64_t x_tiles, int64_t w_blocks, int threads) {
