@@ -26,13 +26,24 @@ std::vector<Case<Gemma3DecoderLayer>> Gemma3DecoderLayer::cases() {
   };
 }
 
+AttentionBlockInit Gemma3DecoderLayer::attention(const Init& init) {
+  AttentionBlockInit a = DecoderLayer::attention(init);
+  double scalar = init.config.query_pre_attn_scalar;
+  a.scale = 1 / std::sqrt(scalar > 0 ? scalar : static_cast<double>(a.head_dim));
+  if (slides(init)) {
+    a.rope_theta = init.config.rope_local_base_freq;
+    a.rope_scaling = {};
+  }
+  return a;
+}
+
 namespace {
 
 class ComposedGemma3DecoderLayer final : public Gemma3DecoderLayer {
  public:
   ComposedGemma3DecoderLayer(const Init& init, Builder& builder)
       : Gemma3DecoderLayer(init),
-        self_attn(builder.child<Gemma3Attention>("self_attn", gemma_attention(init))),
+        self_attn(builder.child<Gemma3Attention>("self_attn", Gemma3DecoderLayer::attention(init))),
         mlp(builder.child<GemmaMLP>("mlp", DecoderLayer::mlp(init))),
         input_layernorm(builder.child<GemmaRMSNorm>("input_layernorm", norm(init))),
         post_attention_layernorm(builder.child<GemmaRMSNorm>("post_attention_layernorm", norm(init))),
@@ -49,18 +60,6 @@ class ComposedGemma3DecoderLayer final : public Gemma3DecoderLayer {
   }
 
  private:
-  // Layers that slide turn with their own base and are never stretched.
-  static AttentionBlockInit gemma_attention(const Init& init) {
-    AttentionBlockInit a = attention(init);
-    double scalar = init.config.query_pre_attn_scalar;
-    a.scale = 1 / std::sqrt(scalar > 0 ? scalar : static_cast<double>(a.head_dim));
-    if (slides(init)) {
-      a.rope_theta = init.config.rope_local_base_freq;
-      a.rope_scaling = {};
-    }
-    return a;
-  }
-
   static GemmaRMSNorm::Init norm(const Init& init) {
     return {.hidden_size = init.config.hidden_size, .eps = init.config.rms_norm_eps, .dtype = init.config.dtype};
   }

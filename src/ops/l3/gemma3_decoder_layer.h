@@ -12,6 +12,9 @@ class Gemma3DecoderLayer : public DecoderLayer {
 
   using DecoderLayer::DecoderLayer;
 
+  // Layers that slide turn with their own base and are never stretched.
+  static AttentionBlockInit attention(const Init& init);
+
   static std::vector<Case<Gemma3DecoderLayer>> cases();
 };
 

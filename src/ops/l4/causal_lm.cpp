@@ -84,4 +84,8 @@ std::vector<Workload> causal_lm_workloads() {
           Workload::batch({{1, 18}, {1, 3}, {6, 0}, {4, 21}})};
 }
 
+std::vector<Workload> one_token_workloads() {
+  return {Workload::batch({{1, 0}}), Workload::batch({{1, 40}}), Workload::batch({{1, 300}})};
+}
+
 }  // namespace fk

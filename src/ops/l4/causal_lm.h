@@ -39,6 +39,9 @@ std::string loaded_name(const std::string& param, const CausalLMConfig& config);
 
 // Batches that every family must get right: prompt, ragged prompts, decoding beside prefilling.
 std::vector<Workload> causal_lm_workloads();
+// One token of one sequence: a prompt of one, few keys, and more than one block of a device holds at once. For heads of
+// a size that devices have kernels for.
+std::vector<Workload> one_token_workloads();
 
 // Layer and Norm differ between families, and so does what the embedding is multiplied by.
 template <class T, class Layer, class Norm>

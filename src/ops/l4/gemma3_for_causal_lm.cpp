@@ -24,22 +24,25 @@ std::vector<Case<Gemma3ForCausalLM>> Gemma3ForCausalLM::cases() {
   std::vector<Case<Gemma3ForCausalLM>> cases;
   for (const Workload& w : causal_lm_workloads())
     cases.push_back({std::to_string(w.num_sequences()) + " sequences", c, w});
+  c.head_dim = 256;
+  for (const Workload& w : one_token_workloads())
+    cases.push_back({std::to_string(w.sequences[0].context_len + 1) + " keys", c, w});
   return cases;
+}
+
+// Checkpoints were trained with the square root rounded to the weights' dtype.
+double Gemma3ForCausalLM::embedding_scale(const CausalLMConfig& c) {
+  double rounded = 0;
+  store_element(&rounded, c.dtype, std::sqrt(static_cast<double>(c.hidden_size)));
+  return load_element(&rounded, c.dtype);
 }
 
 namespace {
 
 class ComposedGemma3ForCausalLM final : public ComposedCausalLM<Gemma3ForCausalLM, Gemma3DecoderLayer, GemmaRMSNorm> {
  public:
-  ComposedGemma3ForCausalLM(const CausalLMConfig& c, Builder& builder) : ComposedCausalLM(c, builder, scale(c)) {}
-
- private:
-  // Checkpoints were trained with the square root rounded to the weights' dtype.
-  static double scale(const CausalLMConfig& c) {
-    double rounded = 0;
-    store_element(&rounded, c.dtype, std::sqrt(static_cast<double>(c.hidden_size)));
-    return load_element(&rounded, c.dtype);
-  }
+  ComposedGemma3ForCausalLM(const CausalLMConfig& c, Builder& builder)
+      : ComposedCausalLM(c, builder, embedding_scale(c)) {}
 };
 
 FK_COMPOSITION(Gemma3ForCausalLM, ComposedGemma3ForCausalLM);

@@ -12,6 +12,9 @@ class Gemma3ForCausalLM : public CausalLM {
 
   using CausalLM::CausalLM;
 
+  // What token embeddings are multiplied by.
+  static double embedding_scale(const CausalLMConfig& config);
+
   static std::vector<Case<Gemma3ForCausalLM>> cases();
 };
 

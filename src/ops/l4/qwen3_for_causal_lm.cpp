@@ -19,6 +19,9 @@ std::vector<Case<Qwen3ForCausalLM>> Qwen3ForCausalLM::cases() {
   std::vector<Case<Qwen3ForCausalLM>> cases;
   for (const Workload& w : causal_lm_workloads())
     cases.push_back({std::to_string(w.num_sequences()) + " sequences", c, w});
+  c.head_dim = 128;
+  for (const Workload& w : one_token_workloads())
+    cases.push_back({std::to_string(w.sequences[0].context_len + 1) + " keys", c, w});
   return cases;
 }
 

@@ -36,14 +36,21 @@ struct LaunchShape {
   dim3 block;
   size_t shared_bytes = 0;
   unsigned cluster = 1;  // neighbouring blocks that run together and see each other's shared memory
+  // All blocks run at once, or the launch fails. Such a kernel starts when the one before it has ended.
+  bool cooperative = false;
 };
 
 template <class... Params, class... Args>
 void launch(std::string_view name, void (*kernel)(Params...), const LaunchShape& shape, void* stream, Args&&... args) {
   if (shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0) return;
   cudaLaunchAttribute attributes[2] = {};
-  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[0].val.programmaticStreamSerializationAllowed = 1;
+  if (shape.cooperative) {
+    attributes[0].id = cudaLaunchAttributeCooperative;
+    attributes[0].val.cooperative = 1;
+  } else {
+    attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[0].val.programmaticStreamSerializationAllowed = 1;
+  }
   attributes[1].id = cudaLaunchAttributeClusterDimension;
   attributes[1].val.clusterDim.x = shape.cluster;
   attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
@@ -53,7 +60,7 @@ void launch(std::string_view name, void (*kernel)(Params...), const LaunchShape&
   config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = static_cast<cudaStream_t>(stream);
   config.attrs = attributes;
-  config.numAttrs = !has_hopper_launches() ? 0 : shape.cluster > 1 ? 2 : 1;
+  config.numAttrs = shape.cooperative ? 1 : !has_hopper_launches() ? 0 : shape.cluster > 1 ? 2 : 1;
   check(cudaLaunchKernelEx(&config, kernel, static_cast<Params>(std::forward<Args>(args))...), name);
 }
 

@@ -1,0 +1,243 @@
+// The language models on CUDA when one sequence decodes: the whole token in one kernel (token/decode_token.h).
+#include "ops/l4/causal_lm.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "backend/cuda/token/decode_token.h"
+#include "core/device_runtime.h"
+#include "core/error.h"
+#include "ops/l1/gemma_rms_norm.h"
+#include "ops/l1/rms_norm.h"
+#include "ops/l1/rotary_emb.h"
+#include "ops/l3/gemma3_decoder_layer.h"
+#include "ops/l3/llama_decoder_layer.h"
+#include "ops/l3/qwen3_decoder_layer.h"
+#include "ops/l4/gemma3_for_causal_lm.h"
+#include "ops/l4/llama_for_causal_lm.h"
+#include "ops/l4/mistral_for_causal_lm.h"
+#include "ops/l4/qwen3_for_causal_lm.h"
+#include "ops/register.h"
+
+namespace fk::cuda {
+namespace {
+
+// How the families differ, for this kernel.
+struct LlamaFamily {
+  using Layer = LlamaDecoderLayer;
+  using Norm = RMSNorm;
+  static constexpr bool kNormsHeads = false;   // queries and keys
+  static constexpr bool kNormsBlocks = false;  // what the blocks put out
+  static constexpr bool kGelu = false;
+  static double embedding_scale(const CausalLMConfig&) { return 1; }
+};
+struct Qwen3Family : LlamaFamily {
+  using Layer = Qwen3DecoderLayer;
+  static constexpr bool kNormsHeads = true;
+};
+struct Gemma3Family : LlamaFamily {
+  using Layer = Gemma3DecoderLayer;
+  using Norm = GemmaRMSNorm;
+  static constexpr bool kNormsHeads = true;
+  static constexpr bool kNormsBlocks = true;
+  static constexpr bool kGelu = true;
+  static double embedding_scale(const CausalLMConfig& c) { return Gemma3ForCausalLM::embedding_scale(c); }
+};
+
+// T: the operator.
+template <class T, class Family>
+class OneKernelCausalLM final : public T {
+ public:
+  explicit OneKernelCausalLM(const CausalLMConfig& c) : T(c), call_(sizes(c)), unfit_(judge_model(c)) {}
+
+  std::string_view refuse(Args args) const override {
+    if (!aligned_) return "weights must start on 16 bytes";
+    if (args[0]->size(0) != 1 || args[2]->size(0) != 1) return "it computes one token of one sequence";
+    return unfit_;
+  }
+
+  void bind_parts(const Operator::PartWeight& weight) override {
+    if (!unfit_.empty()) return;
+    TokenModel model{};
+    aligned_ = true;
+    auto address = [&](const std::string& name) {
+      const void* at = weight(name).data();
+      aligned_ = aligned_ && reinterpret_cast<uintptr_t>(at) % 16 == 0;
+      return at;
+    };
+    for (int64_t i = 0; i < this->init_.num_hidden_layers; ++i)
+      model.layers[i] = layer(i, [&](std::string_view name) {
+        return address("model.layers." + std::to_string(i) + "." + std::string(name));
+      });
+    for (size_t r = 0; r < ropes_.size(); ++r) std::copy(ropes_[r].begin(), ropes_[r].end(), model.frequencies[r]);
+    model.embedding = address("model.embed_tokens.weight");
+    model.final_norm = address("model.norm.weight");
+    model.head = address("lm_head.weight");
+
+    Device device = weight("lm_head.weight").device();
+    model_ = Buffer(sizeof model, device);
+    device_runtime(device).upload(model_.data(), &model, sizeof model);
+    TokenScratch needs = decode_token_scratch(call_, this->init_.head_dim);
+    partial_values_ = Buffer(needs.partial_values * sizeof(float), device);
+    partial_states_ = Buffer(needs.partial_states * sizeof(float), device);
+    arrivals_ = Buffer(needs.arrivals * sizeof(unsigned), device);
+  }
+
+  void forward(Context& ctx, View input_ids, View positions, View, View logits) override {
+    // One token: of a sequence that decodes, or of a prompt that has no more.
+    const SequenceGroup& sequence =
+        ctx.attention->decode.num_tokens == 1 ? ctx.attention->decode : ctx.attention->prefill;
+    TokenCall call = call_;
+    call.model = reinterpret_cast<const TokenModel*>(model_.data());
+    for (int64_t i = 0; i < this->init_.num_hidden_layers; ++i) {
+      const KvLayer& cache = ctx.kv_cache[static_cast<size_t>(i)];
+      FK_CHECK(cache.key.contiguous() && cache.value.contiguous() && cache.key.dtype() == this->init_.dtype);
+      call.caches[i] = {cache.key.data(), cache.value.data()};
+      call.cache_slots = cache.key.size(0) * cache.key.size(1);
+    }
+    call.id = input_ids.ptr<int64_t>();
+    call.position = positions.ptr<int64_t>();
+    call.slot = ctx.attention->slot_mapping.ptr<int64_t>();
+    call.length = sequence.seq_lens.ptr<int32_t>();
+    call.block_table = sequence.block_table.ptr<int32_t>();
+    auto vector = [&](int64_t elements) { return ctx.arena.make({{elements}, this->init_.dtype}).data(); };
+    call.qkv = vector(call.shapes[kQkv].features);
+    call.attended = vector(call.shapes[kOut].length);
+    call.attention_out = vector(call.hidden);
+    call.gated = vector(call.shapes[kDown].length);
+    call.feed_forward_out = vector(call.hidden);
+    for (void*& residual : call.residuals) residual = vector(call.hidden);
+    call.logits = logits.ptr<float>();
+    call.partial_values = reinterpret_cast<float*>(partial_values_.data());
+    call.partial_states = reinterpret_cast<float*>(partial_states_.data());
+    call.arrivals = reinterpret_cast<unsigned*>(arrivals_.data());
+    decode_token(call, this->init_.head_dim, ctx.stream);
+  }
+
+ private:
+  static Attention::Init core(const CausalLMConfig& c, int64_t layer) {
+    return AttentionBlock::core(Family::Layer::attention({c, layer}));
+  }
+
+  static TokenCall sizes(const CausalLMConfig& c) {
+    TokenCall call{};
+    auto product = [](int64_t features, int64_t length, bool gated = false) {
+      return ProductShape{static_cast<int>(features), static_cast<int>(length), gated};
+    };
+    call.shapes[kQkv] = product((c.num_attention_heads + 2 * c.num_key_value_heads) * c.head_dim, c.hidden_size);
+    call.shapes[kOut] = product(c.hidden_size, c.num_attention_heads * c.head_dim);
+    call.shapes[kGateUp] = product(c.intermediate_size, c.hidden_size, true);
+    call.shapes[kDown] = product(c.hidden_size, c.intermediate_size);
+    call.shapes[kHead] = product(c.vocab_size, c.hidden_size);
+    call.layers = static_cast<int>(c.num_hidden_layers);
+    call.vocabulary = static_cast<int>(c.vocab_size);
+    call.hidden = static_cast<int>(c.hidden_size);
+    call.heads = static_cast<int>(c.num_attention_heads);
+    call.kv_heads = static_cast<int>(c.num_key_value_heads);
+    call.pairs = static_cast<int>(c.head_dim / 2);
+    call.embedding_scale = static_cast<float>(Family::embedding_scale(c));
+    call.eps = static_cast<float>(c.rms_norm_eps);
+    call.norm_offset = static_cast<float>(Family::Norm::kWeightOffset);
+    call.score_scale = static_cast<float>(core(c, 0).scale);
+    call.gelu = Family::kGelu;
+    return call;
+  }
+
+  // Why such a model cannot run in one kernel; empty when it can. Finds its rotary embeddings on the way.
+  std::string_view judge_model(const CausalLMConfig& c) {
+    if (c.dtype != DType::kBF16) return "it computes in bf16";
+    if (c.tp_size > 1) return "it computes whole models, not the part of a rank";
+    if (c.attention_bias || c.mlp_bias) return "it adds no biases";
+    std::string_view why = decode_token_refusal(call_, c.head_dim);
+    if (!why.empty()) return why;
+    for (int64_t i = 0; i < c.num_hidden_layers; ++i) {
+      AttentionBlockInit a = Family::Layer::attention({c, i});
+      std::vector<double> rope = RotaryEmbedding::inverse_frequencies({.head_size = a.head_dim,
+                                                                       .rotary_dim = a.head_dim,
+                                                                       .max_position_embeddings = a.max_position,
+                                                                       .base = a.rope_theta,
+                                                                       .rope_scaling = a.rope_scaling,
+                                                                       .dtype = a.dtype});
+      auto same = std::find(ropes_.begin(), ropes_.end(), rope);
+      rope_of_layer_.push_back(static_cast<int>(same - ropes_.begin()));
+      if (same == ropes_.end()) ropes_.push_back(std::move(rope));
+      if (ropes_.size() > kMostRopes) return "its layers turn in more than two ways";
+    }
+    call_.ropes = static_cast<int>(ropes_.size());
+    return {};
+  }
+
+  template <class Weight>
+  TokenLayer layer(int64_t i, const Weight& weight) const {
+    TokenLayer l{};
+    l.matrices[kQkv] = weight("self_attn.qkv_proj.weight");
+    l.matrices[kOut] = weight("self_attn.o_proj.weight");
+    l.matrices[kGateUp] = weight("mlp.gate_up_proj.weight");
+    l.matrices[kDown] = weight("mlp.down_proj.weight");
+    l.input_norm = weight("input_layernorm.weight");
+    if constexpr (Family::kNormsBlocks) {
+      l.after_attention_norm = weight("post_attention_layernorm.weight");
+      l.feed_forward_norm = weight("pre_feedforward_layernorm.weight");
+      l.after_feed_forward_norm = weight("post_feedforward_layernorm.weight");
+    } else {
+      l.feed_forward_norm = weight("post_attention_layernorm.weight");
+    }
+    if constexpr (Family::kNormsHeads) {
+      l.q_norm = weight("self_attn.q_norm.weight");
+      l.k_norm = weight("self_attn.k_norm.weight");
+    }
+    l.window = static_cast<int>(core(this->init_, i).sliding_window);
+    l.rope = rope_of_layer_[static_cast<size_t>(i)];
+    return l;
+  }
+
+  TokenCall call_;  // its sizes; the addresses come with each call
+  std::vector<std::vector<double>> ropes_;
+  std::vector<int> rope_of_layer_;
+  std::string_view unfit_;
+  bool aligned_ = false;  // all weights of the model
+  Buffer model_, partial_values_, partial_states_, arrivals_;
+};
+
+constexpr std::string_view kStandsFor[] = {"embedding",
+                                           "linear",
+                                           "rms_norm",
+                                           "gemma_rms_norm",
+                                           "rotary_emb",
+                                           "silu_and_mul",
+                                           "gelu_and_mul",
+                                           "store_kvcache",
+                                           "flash_attn_prefill",
+                                           "flash_attn_decode",
+                                           "index_select",
+                                           "merged_column_parallel_linear",
+                                           "qkv_parallel_linear",
+                                           "row_parallel_linear",
+                                           "vocab_parallel_embedding",
+                                           "parallel_lm_head",
+                                           "attention",
+                                           "llama_attention",
+                                           "qwen3_attention",
+                                           "gemma3_attention",
+                                           "llama_mlp",
+                                           "gemma_mlp",
+                                           "llama_decoder_layer",
+                                           "qwen3_decoder_layer",
+                                           "gemma3_decoder_layer"};
+
+using OneKernelLlama = OneKernelCausalLM<LlamaForCausalLM, LlamaFamily>;
+using OneKernelMistral = OneKernelCausalLM<MistralForCausalLM, LlamaFamily>;
+using OneKernelQwen3 = OneKernelCausalLM<Qwen3ForCausalLM, Qwen3Family>;
+using OneKernelGemma3 = OneKernelCausalLM<Gemma3ForCausalLM, Gemma3Family>;
+
+FK_FUSED_IMPLEMENTATION(LlamaForCausalLM, OneKernelLlama, "cuda.one_kernel", DeviceKind::kCuda, 100, nullptr,
+                        kStandsFor);
+FK_FUSED_IMPLEMENTATION(MistralForCausalLM, OneKernelMistral, "cuda.one_kernel", DeviceKind::kCuda, 100, nullptr,
+                        kStandsFor);
+FK_FUSED_IMPLEMENTATION(Qwen3ForCausalLM, OneKernelQwen3, "cuda.one_kernel", DeviceKind::kCuda, 100, nullptr,
+                        kStandsFor);
+FK_FUSED_IMPLEMENTATION(Gemma3ForCausalLM, OneKernelGemma3, "cuda.one_kernel", DeviceKind::kCuda, 100, nullptr,
+                        kStandsFor);
+
+}  // namespace
+}  // namespace fk::cuda

@@ -1,0 +1,91 @@
+// TokenCall: everything the kernel that computes one token is given, as plain numbers and addresses.
+#pragma once
+
+#include <cstdint>
+
+namespace fk::cuda {
+
+inline constexpr int kMostLayers = 128;
+inline constexpr int kMostRopes = 2;  // Gemma turns sliding layers and global ones differently
+inline constexpr int kMostPairs = 128;
+inline constexpr int kMostGroup = 8;  // query heads that share a kv head
+
+// The matrices of a layer, in the order they are multiplied; the output head follows the last layer.
+enum ProductKind : uint8_t { kQkv, kOut, kGateUp, kDown, kHead, kProductKinds };
+inline constexpr int kProductsOfLayer = 4;
+
+inline constexpr int kStep = 256;  // columns of two rows that a warp multiplies at once
+
+// What the products of one kind have in common.
+struct ProductShape {
+  int features = 0;    // numbers it puts out: rows of the matrix, or half of them
+  int length = 0;      // of a row
+  bool gated = false;  // the matrix is gate rows, then as many up rows
+};
+
+struct TokenLayer {
+  const void* matrices[kProductsOfLayer];
+  const void* input_norm;
+  const void* after_attention_norm;  // of what the block put out, before it is added up; null where a family has none
+  const void* feed_forward_norm;
+  const void* after_feed_forward_norm;  // as after_attention_norm
+  const void* q_norm;                   // and k_norm: null where a family has none
+  const void* k_norm;
+  int window;  // keys a query sees; 0: all
+  int rope;    // which of the model's rotary embeddings
+};
+
+struct TokenModel {
+  TokenLayer layers[kMostLayers];
+  double frequencies[kMostRopes][kMostPairs];
+  const void* embedding;  // [vocabulary, hidden]
+  const void* final_norm;
+  const void* head;
+};
+
+struct TokenCache {
+  void* key;
+  void* value;
+};
+
+struct TokenCall {
+  const TokenModel* model;  // in device memory
+  TokenCache caches[kMostLayers];
+  int64_t cache_slots;
+
+  const int64_t* id;
+  const int64_t* position;
+  const int64_t* slot;
+  const int32_t* length;  // keys the sequence has, the new one included
+  const int32_t* block_table;
+
+  // Between the phases: vectors of the model's dtype.
+  void* qkv;
+  void* attended;
+  void* attention_out;
+  void* gated;
+  void* feed_forward_out;
+  void* residuals[2];
+  float* logits;
+  // Of an attention that several blocks share: what each found, and who came last.
+  float* partial_values;
+  float* partial_states;
+  unsigned* arrivals;  // [0]: of the barrier, then of the blocks that share a head; zero before and after every launch
+
+  ProductShape shapes[kProductKinds];
+  int slot_units;            // most units a chunk has
+  int slots, scratch_bytes;  // of shared memory: decode_token() sets them
+  int layers;
+  int vocabulary;
+  int hidden;
+  int heads, kv_heads;
+  int pairs;  // of a rotary embedding: half a head
+  int ropes;
+  float embedding_scale;
+  float eps;
+  float norm_offset;  // added to the weights of norms
+  float score_scale;
+  bool gelu;  // the activation: gelu in its tanh form, or silu
+};
+
+}  // namespace fk::cuda

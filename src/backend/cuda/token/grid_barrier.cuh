@@ -1,0 +1,48 @@
+// A barrier of all blocks of a kernel, which must all run at once (a cooperative launch sees to that).
+#pragma once
+
+#include "backend/cuda/token/block.cuh"
+
+namespace fk::cuda {
+
+class GridBarrier {
+ public:
+  // `arrivals` is zero before the launch, and zero again after finish().
+  __device__ explicit GridBarrier(unsigned* arrivals) : arrivals_(arrivals) {}
+
+  // What any thread of this block wrote before is seen by all blocks that have waited.
+  __device__ __forceinline__ void arrive() {
+    meet();
+    if (threadIdx.x == 0) add_one();
+    expected_ += gridDim.x;
+  }
+
+  __device__ __forceinline__ void wait() const {
+    if (threadIdx.x == 0) {
+      unsigned arrived;
+      do {
+        asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(arrived) : "l"(arrivals_) : "memory");
+      } while (arrived < expected_);
+    }
+    meet();
+  }
+
+  // Instead of a last arrive(): whoever comes last makes the barrier ready for the next launch.
+  __device__ __forceinline__ void finish() {
+    meet();
+    expected_ += gridDim.x;
+    if (threadIdx.x == 0 && add_one() + 1 == expected_) *arrivals_ = 0;
+  }
+
+ private:
+  __device__ __forceinline__ unsigned add_one() {
+    unsigned before;
+    asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;" : "=r"(before) : "l"(arrivals_) : "memory");
+    return before;
+  }
+
+  unsigned* arrivals_;
+  unsigned expected_ = 0;
+};
+
+}  // namespace fk::cuda

@@ -1,0 +1,213 @@
+// The weights of the whole model on their way through one block, many copies ahead of their use.
+//
+// What weights a block needs, and in which order, is known before the first number is computed. Four warps do
+// nothing but start copies into a ring of shared memory, over the ends of products and layers, as fast as the others
+// free it; so memory stays busy while blocks wait for each other or attend. The warps that compute never start a load
+// of weights themselves: they would stand still whenever memory takes no more, and what they had not used up by then
+// could not be overwritten by what comes next.
+//
+// Rows are taken in pairs (of a gated product: a gate row and its up row), some pairs beside each other, each by two
+// warps. A chunk is the same columns of all of them. 256 columns of a pair are two mma.m16n8k16: the
+// eight groups of four lanes hold eight stretches of them, as eight rows of the left operand for the first row of W and
+// eight for the second, and the same stretches of x as eight columns of the right one. Of the products only those of
+// equal stretches are wanted: the diagonal. The matrix unit has nothing better to do, and no number need be unpacked.
+#pragma once
+
+#include <cuda_bf16.h>
+
+#include "backend/cuda/device/reduce.cuh"
+#include "backend/cuda/device/tile.cuh"
+#include "backend/cuda/token/block.cuh"
+#include "backend/cuda/token/call.h"
+
+namespace fk::cuda {
+
+inline constexpr int kSlotBytes = 32768;
+
+// A block takes so many pairs at once, each by so many warps, which share its columns.
+#ifndef WPP
+#define WPP 2
+#endif
+inline constexpr int kWarpsOfPair = WPP;
+inline constexpr int kPairsAtOnce = kTokenWarps / kWarpsOfPair;
+
+// Which pairs of rows of a product belong to this block: rounds of equally many, blocks beside each other taking pairs
+// beside each other. Products go on with the block where the one before stopped, so that what the last round leaves
+// over is spread evenly.
+class PairShare {
+ public:
+  // visit(first, count, columns) for every round: `count` pairs from `first` on, in chunks of so many columns as fill a
+  // slot.
+  template <class Visit>
+  __device__ __forceinline__ void for_rounds(const ProductShape& s, const Visit& visit) {
+    const int blocks = static_cast<int>(gridDim.x), all = s.gated ? s.features : (s.features + 1) / 2;
+    const int rounds = (all + blocks * kPairsAtOnce - 1) / (blocks * kPairsAtOnce);
+    const int each = (all + blocks * rounds - 1) / (blocks * rounds);
+    const int columns = kSlotBytes / (each * 2 * 2 * kStep) * kStep;
+    int at = static_cast<int>(blockIdx.x) - first_block_;
+    if (at < 0) at += blocks;
+    for (int first = at * each; first < all; first += blocks * each) visit(first, min(each, all - first), columns);
+    first_block_ = (first_block_ + (all + each - 1) / each) % blocks;
+  }
+
+ private:
+  int first_block_ = 0;  // the one that has the first pairs
+};
+
+// Slots of shared memory, each with a barrier that opens when its chunk has come, and one when it is used up.
+struct WeightRing {
+  uint32_t slots;     // shared-memory addresses
+  uint32_t barriers;  // full and empty of each slot
+  int count;
+
+  __device__ __forceinline__ uint32_t slot(int i) const { return slots + static_cast<uint32_t>(i * kSlotBytes); }
+  __device__ __forceinline__ uint32_t full(int i) const { return barriers + static_cast<uint32_t>(16 * i); }
+  __device__ __forceinline__ uint32_t empty(int i) const { return full(i) + 8; }
+
+  // By one thread, before the block meets.
+  __device__ __forceinline__ void start() const {
+    for (int i = 0; i < count; ++i) {
+      asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(full(i)), "n"(kFetchingWarps) : "memory");
+      asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(empty(i)), "n"(kTokenWarps) : "memory");
+    }
+#if __CUDA_ARCH__ >= 900
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    asm volatile("fence.proxy.async;" ::: "memory");
+#endif
+  }
+
+  static __device__ __forceinline__ void wait(uint32_t barrier, uint32_t parity) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile(
+        "{\n"
+        ".reg .pred opened;\n"
+        "again:\n"
+        "mbarrier.try_wait.parity.shared.b64 opened, [%0], %1;\n"
+        "@!opened bra again;\n"
+        "}\n" ::"r"(barrier),
+        "r"(parity)
+        : "memory");
+#endif
+  }
+
+  static __device__ __forceinline__ void arrive(uint32_t barrier) {
+    asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.shared.b64 state, [%0];\n}\n" ::"r"(barrier) : "memory");
+  }
+};
+
+// A place in the ring, and which round of it.
+struct RingPlace {
+  int slot = 0;
+  uint32_t parity = 0;
+
+  __device__ __forceinline__ void next(const WeightRing& ring) {
+    if (++slot < ring.count) return;
+    slot = 0;
+    parity ^= 1;
+  }
+};
+
+// One chunk of a fetching warp's rows, each `kSteps` steps long (0: `steps`). The fetching warps are few, so every
+// instruction here counts: rows lie `stride` elements apart, and only the last chunk of a row is looked at lane by
+// lane.
+template <int kSteps, class T>
+__device__ __forceinline__ void fetch_rows(uint32_t to, const T* from, int64_t stride, int rows, int steps, int left) {
+  const int count = kSteps > 0 ? kSteps : steps;
+  const uint32_t to_stride = static_cast<uint32_t>(count * kStep * sizeof(T)) * kFetchingWarps;
+#pragma unroll 4
+  for (int r = 0; r < rows; ++r, from += stride, to += to_stride) {
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      const bool inside = kSteps > 0 || i * kStep < left;
+      copy_async(to + i * kStep * sizeof(T), from + i * kStep, inside);
+    }
+  }
+}
+
+// Chunks behind the one whose coming is told next. Told by one lane a warp, for all: a barrier takes arrivals one by
+// one, and a hundred of them for every chunk are slower than the copies.
+#ifndef NWAY
+#define NWAY 3
+#endif
+inline constexpr int kChunksOnTheirWay = NWAY;
+
+// All chunks of this block in order, by the fetching threads. `matrices`: of all products, in order.
+template <class T>
+__device__ __forceinline__ void fetch_weights(const TokenCall& call, const void* const* matrices,
+                                              const WeightRing& ring) {
+  static_assert(sizeof(T) == 2);
+  const int warp = static_cast<int>(threadIdx.x - kTokenThreads) / 32, lane = static_cast<int>(threadIdx.x % 32);
+  PairShare share;
+  RingPlace place{.parity = 1};  // all slots are empty at first
+  RingPlace oldest;              // chunk whose coming has not been told
+  int on_their_way = 0;
+  auto tell_oldest = [&] {
+    __syncwarp();
+    if (lane == 0) WeightRing::arrive(ring.full(oldest.slot));
+    oldest.next(ring);
+  };
+  const int products = kProductsOfLayer * call.layers + 1;
+  for (int product = 0; product < products; ++product) {
+    const ProductShape& s = call.shapes[product + 1 == products ? kHead : product % kProductsOfLayer];
+    share.for_rounds(s, [&](int first, int count, int columns) {
+      // Row r of a round is row r % 2 of pair r / 2; a warp has every fourth, so all of one kind.
+      const int row = s.gated ? first + warp / 2 + warp % 2 * s.features : 2 * first + warp;
+      const int there = s.gated ? 2 * count : min(2 * count, s.features - 2 * first);
+      const int rows = (there - warp + kFetchingWarps - 1) / kFetchingWarps;
+      const int64_t stride = static_cast<int64_t>(s.gated ? kFetchingWarps / 2 : kFetchingWarps) * s.length;
+      const T* from = static_cast<const T*>(matrices[product]) + static_cast<int64_t>(row) * s.length + 8 * lane;
+      const uint32_t own = static_cast<uint32_t>(warp * columns + 8 * lane) * sizeof(T);
+      for (int column = 0; column < s.length; column += columns, from += columns) {
+        WeightRing::wait(ring.empty(place.slot), place.parity);
+        const uint32_t to = ring.slot(place.slot) + own;
+        const int steps = columns / kStep;
+        if (column + columns > s.length || steps > 4 || steps < 2)
+          fetch_rows<0>(to, from, stride, rows, steps, s.length - column - 8 * lane);
+        else if (steps == 2)
+          fetch_rows<2>(to, from, stride, rows, steps, 0);
+        else if (steps == 3)
+          fetch_rows<3>(to, from, stride, rows, steps, 0);
+        else
+          fetch_rows<4>(to, from, stride, rows, steps, 0);
+        commit_copies();
+        place.next(ring);
+        if (on_their_way < kChunksOnTheirWay) {
+          ++on_their_way;
+        } else {
+          wait_copies<kChunksOnTheirWay>();
+          tell_oldest();
+        }
+      }
+    });
+  }
+  wait_copies<0>();
+  while (on_their_way-- > 0) tell_oldest();
+}
+
+__device__ __forceinline__ uint4 load_shared(uint32_t address) {
+  uint4 v;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "r"(address)
+               : "memory");
+  return v;
+}
+
+// sum += the products of 256 columns of two rows with x, spread over the lanes; shared-memory addresses.
+template <class T>
+__device__ __forceinline__ void multiply_step(float (&sum)[4], uint32_t first, uint32_t second, uint32_t x) {
+  const uint32_t own = threadIdx.x % 32 * 16;
+  const uint4 a = load_shared(first + own), b = load_shared(second + own), v = load_shared(x + own);
+  multiply_tile<T>(sum, a.x, b.x, a.y, b.y, v.x, v.y);
+  multiply_tile<T>(sum, a.z, b.z, a.w, b.w, v.z, v.w);
+}
+
+// What multiply_step found for both rows, in every lane.
+__device__ __forceinline__ float2 gather(const float (&sum)[4]) {
+  const uint32_t stretch = threadIdx.x % 32 / 4;
+  const bool diagonal = threadIdx.x % 4 == stretch / 2, odd = stretch % 2 != 0;
+  return {reduce_warp<Sum>(diagonal ? (odd ? sum[1] : sum[0]) : 0.0f),
+          reduce_warp<Sum>(diagonal ? (odd ? sum[3] : sum[2]) : 0.0f)};
+}
+
+}  // namespace fk::cuda
