@@ -13,9 +13,6 @@ namespace {
 
 using namespace warpgroups;
 
-// 65536 registers for three warpgroups: compiled for 168 each, then (2 * 232 + 40) * 128 = 64512.
-constexpr int kLoaderRegisters = 40, kMultiplierRegisters = 232;
-
 template <class T, int kHeadSize, bool kCapped>
 __global__ void __launch_bounds__(kThreads, 1) prefill_warpgroups(const __grid_constant__ AttentionCall call) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
