@@ -5,6 +5,7 @@
 #include "backend/cuda/attention/prefill_mma.h"
 
 #include "backend/cuda/attention/keys.cuh"
+#include "backend/cuda/attention/running_softmax.cuh"
 #include "backend/cuda/device/element.cuh"
 #include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/device/reduce.cuh"
@@ -16,7 +17,6 @@ namespace {
 constexpr int kWarps = 8;
 constexpr int kThreads = 32 * kWarps;
 constexpr int kRows = 16 * kWarps;
-constexpr float kLog2E = 1.4426950408889634f;
 
 // Large heads need more registers per query and more shared memory per key.
 template <int kHeadSize>
@@ -27,13 +27,6 @@ constexpr int keys_per_tile() {
 template <int kHeadSize>
 constexpr size_t shared_bytes() {
   return sizeof(uint16_t) * kHeadSize * (kRows + 4 * keys_per_tile<kHeadSize>());  // queries; keys and values, twice
-}
-
-// One instruction, right to about two bits of the last place; what is below the smallest normal number becomes zero.
-__device__ __forceinline__ float exp2_quick(float v) {
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(v));
-  return result;
 }
 
 // Which queries a block has: tiles of all sequences in a row, the last tile of a sequence first, because late queries

@@ -1,7 +1,8 @@
-// FlashAttnPrefill on CUDA: tiles on the matrix units, and row by row what they do not take.
+// FlashAttnPrefill on CUDA: tiles on the matrix units, those of Hopper first, and row by row what they do not take.
 #include "ops/l1/flash_attn_prefill.h"
 
 #include "backend/cuda/attention/prefill_mma.h"
+#include "backend/cuda/attention/prefill_wgmma.h"
 #include "backend/cuda/attention/rows.h"
 #include "ops/register.h"
 
@@ -11,6 +12,17 @@ namespace {
 AttentionCall call_of(const FlashAttnPrefill::Init& init, Args args) {
   return prefill_call(init, *args[0], *args[1], *args[2], *args[3], *args[4], args[5], *args[6]);
 }
+
+class FlashAttnPrefillWgmma final : public FlashAttnPrefill {
+ public:
+  using FlashAttnPrefill::FlashAttnPrefill;
+
+  std::string_view refuse(Args args) const override { return prefill_wgmma_refusal(call_of(init_, args)); }
+  void forward(Context& ctx, View q, View k, View v, View cu_seqlens_q, View cu_seqlens_k, OptView block_table,
+               View out) override {
+    attention_prefill_wgmma(prefill_call(init_, q, k, v, cu_seqlens_q, cu_seqlens_k, block_table, out), ctx.stream);
+  }
+};
 
 class FlashAttnPrefillMma final : public FlashAttnPrefill {
  public:
@@ -34,6 +46,8 @@ class FlashAttnPrefillRows final : public FlashAttnPrefill {
   }
 };
 
+FK_IMPLEMENTATION(FlashAttnPrefill, FlashAttnPrefillWgmma, "cuda.wgmma", DeviceKind::kCuda, 300,
+                  prefill_wgmma_unavailable);
 FK_IMPLEMENTATION(FlashAttnPrefill, FlashAttnPrefillMma, "cuda.mma_tiles", DeviceKind::kCuda, 200, nullptr);
 FK_IMPLEMENTATION(FlashAttnPrefill, FlashAttnPrefillRows, "cuda.warp_per_row", DeviceKind::kCuda, 100, nullptr);
 

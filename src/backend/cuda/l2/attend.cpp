@@ -2,6 +2,7 @@
 
 #include "backend/cuda/attention/decode_split.h"
 #include "backend/cuda/attention/prefill_mma.h"
+#include "backend/cuda/attention/prefill_wgmma.h"
 #include "backend/cuda/attention/rows.h"
 
 namespace fk::cuda {
@@ -34,7 +35,9 @@ void Attend::run(Context& ctx, const View& q, const View& out) const {
     AttentionCall call =
         prefill_call(prefill, q.narrow(0, decoding, prefilling), cache.key, cache.value, batch.prefill.cu_seqlens_q,
                      batch.prefill.cu_seqlens_k, batch.prefill.block_table, out.narrow(0, decoding, prefilling));
-    if (prefill_mma_refusal(call).empty())
+    if (prefill_wgmma_refusal(call).empty())
+      attention_prefill_wgmma(call, ctx.stream);
+    else if (prefill_mma_refusal(call).empty())
       attention_prefill_mma(call, ctx.stream);
     else
       attention_rows(call, ctx.stream);

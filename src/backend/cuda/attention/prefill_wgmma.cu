@@ -1,0 +1,112 @@
+// A block works through items of 128 rows. One warpgroup loads: queries, then keys and values tile by tile into a ring.
+// Two warpgroups multiply, 64 rows each, softmax kept running, so that no score leaves the registers.
+#include "backend/cuda/attention/prefill_wgmma.h"
+
+#include <algorithm>
+
+#include "backend/cuda/attention/warpgroup_loader.cuh"
+#include "backend/cuda/attention/warpgroup_multiplier.cuh"
+#include "backend/cuda/device/launch.cuh"
+
+namespace fk::cuda {
+namespace {
+
+using namespace warpgroups;
+
+template <class T, int kHeadSize, bool kCapped>
+__global__ void __launch_bounds__(kThreads, 1) prefill_warpgroups(const __grid_constant__ AttentionCall call) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  extern __shared__ unsigned char shared[];
+  const auto start = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+  const Plan<kHeadSize> plan{(start + kPatternBytes - 1) / kPatternBytes * kPatternBytes};
+  if (threadIdx.x == 0) plan.make_barriers();
+  __syncthreads();
+  let_next_start();
+  wait_for_previous();
+  const int warpgroup = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / kWarpgroup, 0);
+  if (warpgroup == kMultipliers) {
+    give_back_registers<kLoaderRegisters>();
+    Loader<T, kHeadSize>{call, plan}.run();
+  } else {
+    take_registers<kMultiplierRegisters>();
+    Multiplier<T, kHeadSize, kCapped>{call, plan, warpgroup}.run();
+  }
+#endif
+}
+
+int multiprocessors() {
+  static const int count = [] {
+    int device = 0, answer = 0;
+    check(cudaGetDevice(&device), "Asking for the current device");
+    check(cudaDeviceGetAttribute(&answer, cudaDevAttrMultiProcessorCount, device), "Counting multiprocessors");
+    return answer;
+  }();
+  return count;
+}
+
+template <class T, int kHeadSize, bool kCapped>
+void launch_items(const AttentionCall& call, void* stream) {
+  constexpr auto* kKernel = prefill_warpgroups<T, kHeadSize, kCapped>;
+  constexpr size_t kBytes = Plan<kHeadSize>::kBytes;
+  static const bool allowed = (allow_shared_memory("prefill_warpgroups", kKernel, kBytes), true);
+  static_cast<void>(allowed);
+  // Every sequence may leave its last tile partly empty.
+  const int64_t rows = int64_t{call.tokens} * (call.heads / call.kv_heads);
+  const int64_t most = (rows / kRows + call.sequences) * call.kv_heads;
+  launch("prefill_warpgroups", kKernel, static_cast<unsigned>(std::min<int64_t>(most, multiprocessors())), kThreads,
+         kBytes, stream, call);
+}
+
+template <class T, int kHeadSize>
+void launch_capped(const AttentionCall& call, void* stream) {
+  if (call.soft_cap > 0)
+    launch_items<T, kHeadSize, true>(call, stream);
+  else
+    launch_items<T, kHeadSize, false>(call, stream);
+}
+
+template <class T>
+void launch_head_size(const AttentionCall& call, void* stream) {
+  if (call.head_size == 64)
+    launch_capped<T, 64>(call, stream);
+  else if (call.head_size == 128)
+    launch_capped<T, 128>(call, stream);
+  else
+    launch_capped<T, 256>(call, stream);
+}
+
+}  // namespace
+
+std::string_view prefill_wgmma_unavailable() {
+  static const std::string_view answer = []() -> std::string_view {
+    if (std::string_view(FK_CUDA_ARCH).find("90a") == std::string_view::npos)
+      return "it needs a build for architecture 90a (-DFK_CUDA_ARCH=90a)";
+    int device = 0, major = 0, minor = 0;
+    const bool asked = cudaGetDevice(&device) == cudaSuccess &&
+                       cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
+                       cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess;
+    cudaGetLastError();  // a failed call leaves its code behind for the next one to find
+    return asked && major == 9 && minor == 0 ? "" : "it needs a GPU of architecture 9.0";
+  }();
+  return answer;
+}
+
+std::string_view prefill_wgmma_refusal(const AttentionCall& call) {
+  if (std::string_view why = prefill_wgmma_unavailable(); !why.empty()) return why;
+  if (call.dtype != DType::kBF16 && call.dtype != DType::kF16) return "it attends in bf16 and f16";
+  if (call.head_size != 64 && call.head_size != 128 && call.head_size != 256)
+    return "heads have 64, 128 or 256 elements";
+  if (!(call.scale > 0)) return "the scale must be positive";
+  if (!heads_on_16_bytes(call)) return "heads must start on 16 bytes";
+  return {};
+}
+
+void attention_prefill_wgmma(const AttentionCall& call, void* stream) {
+  if (call.tokens == 0) return;
+  if (call.dtype == DType::kBF16)
+    launch_head_size<__nv_bfloat16>(call, stream);
+  else
+    launch_head_size<__half>(call, stream);
+}
+
+}  // namespace fk::cuda

@@ -1,0 +1,15 @@
+// Attention of many queries per sequence on the matrix units of Hopper.
+#pragma once
+
+#include <string_view>
+
+#include "backend/cuda/attention/call.h"
+
+namespace fk::cuda {
+
+// Why neither this device nor this build has the instructions; empty where they are there.
+std::string_view prefill_wgmma_unavailable();
+std::string_view prefill_wgmma_refusal(const AttentionCall& call);
+void attention_prefill_wgmma(const AttentionCall& call, void* stream);
+
+}  // namespace fk::cuda

@@ -1,0 +1,223 @@
+// Multiplier: attention of 64 rows by one warpgroup, over the tiles that the loader puts into shared memory.
+//
+// It starts the scores of tile i and the weighted values of tile i - 1 together and works out the weights of tile i
+// while the latter are still being multiplied. The two warpgroups take turns in starting products, so that one has the
+// matrix units while the other is at its weights.
+#pragma once
+
+#include "backend/cuda/attention/running_softmax.cuh"
+#include "backend/cuda/attention/warpgroup_plan.cuh"
+#include "backend/cuda/device/tile.cuh"
+
+namespace fk::cuda::warpgroups {
+
+inline constexpr bool kTakeTurns = true;
+
+__device__ __forceinline__ void wait_for_tile(uint32_t barrier, uint32_t phase) {
+  wait_phase(barrier, phase);
+  show_shared_memory_to_products();
+}
+
+// One arrival a warp: its own products have read the tile.
+__device__ __forceinline__ void release(uint32_t barrier) {
+  if (threadIdx.x % 32 == 0) arrive(barrier);
+}
+
+// Part p of block b, 4 by 4, from lane p's entry b to entry p of lane b, in every group of four lanes.
+__device__ __forceinline__ void transpose_among_four(uint32_t (&part)[4]) {
+  const bool odd = threadIdx.x & 1, upper = threadIdx.x & 2;
+#pragma unroll
+  for (int i = 0; i < 4; i += 2) {
+    const uint32_t got = __shfl_xor_sync(kAllLanes, odd ? part[i] : part[i + 1], 1);
+    part[i] = odd ? got : part[i];
+    part[i + 1] = odd ? part[i + 1] : got;
+  }
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const uint32_t got = __shfl_xor_sync(kAllLanes, upper ? part[i] : part[i + 2], 2);
+    part[i] = upper ? got : part[i];
+    part[i + 2] = upper ? part[i + 2] : got;
+  }
+}
+
+template <class T, int kHeadSize, bool kCapped>
+struct Multiplier {
+  using P = Plan<kHeadSize>;
+  static constexpr int kKeys = P::kKeys;
+
+  const AttentionCall& call;
+  P plan;
+  int warpgroup;
+  uint64_t queries = matrix_descriptor(plan.base + warpgroup * 64 * kPanelRowBytes, P::kQueryPanelBytes);
+  int quad = static_cast<int>(threadIdx.x) % 4;
+  // Scores are multiplied with `scale` in the exponent of two; capped ones are a hyperbolic tangent by then.
+  float scale = (kCapped ? call.soft_cap : call.scale) * kLog2E;
+
+  float mean[kHeadSize / 2];
+  float score[kKeys / 2];
+  uint32_t weight[kKeys / 16][4];
+
+  // The two rows of this thread, as rows of the sequence.
+  __device__ __forceinline__ int my_row(const QueryItem& item, int r) const {
+    return item.first_row + static_cast<int>(threadIdx.x) / 32 * 16 + static_cast<int>(threadIdx.x) % 32 / 4 + 8 * r;
+  }
+
+  // 16 columns of head are 32 bytes of a panel; four such steps to the next panel.
+  __device__ __forceinline__ void start_scores(uint32_t stage) {
+    const uint64_t keys = matrix_descriptor(plan.keys(stage), P::kKeyPanelBytes);
+#pragma unroll
+    for (int k = 0; k < kHeadSize / 16; ++k)
+      multiply_rows<T>(score, advance(queries, k / 4 * P::kQueryPanelBytes + k % 4 * 32),
+                       advance(keys, k / 4 * P::kKeyPanelBytes + k % 4 * 32), k > 0);
+    commit_products();
+  }
+
+  // 16 keys are 16 rows of every panel.
+  __device__ __forceinline__ void start_means(uint32_t stage) {
+    const uint64_t values = matrix_descriptor(plan.values(stage), P::kKeyPanelBytes);
+#pragma unroll
+    for (int k = 0; k < kKeys / 16; ++k) multiply_by_rows<T>(mean, weight[k], advance(values, k * 16 * kPanelRowBytes));
+    commit_products();
+  }
+
+  // Caps the scores of keys from `first` on and strikes out what `mine` does not see. `all` is what every row of the
+  // warpgroup sees: most tiles are all of that.
+  __device__ __forceinline__ void mask(int first, const VisibleKeys (&mine)[2], VisibleKeys all) {
+    if constexpr (kCapped) {
+      const float before = call.scale / call.soft_cap;
+#pragma unroll
+      for (int i = 0; i < kKeys / 2; ++i) score[i] = tanh_quick(score[i] * before);
+    }
+    if (first >= all.first && first + kKeys <= all.last) return;
+#pragma unroll
+    for (int i = 0; i < kKeys / 2; ++i) {
+      const int j = first + 2 * quad + i / 4 * 8 + i % 2;
+      if (j < mine[i / 2 % 2].first || j >= mine[i / 2 % 2].last) score[i] = -INFINITY;
+    }
+  }
+
+  // Weights stay where the scores were: the layout of a sum is the layout of the next product's left factor.
+  __device__ __forceinline__ void pack_weights() {
+#pragma unroll
+    for (int i = 0; i < kKeys / 4; ++i) weight[i / 4][i % 4] = pack_two<T>(score[2 * i], score[2 * i + 1]);
+  }
+
+  __device__ __forceinline__ void shrink_means(const float (&shrink)[2]) {
+    if (!__any_sync(kAllLanes, shrink[0] != 1 || shrink[1] != 1)) return;
+#pragma unroll
+    for (int i = 0; i < kHeadSize / 2; ++i) mean[i] *= shrink[i / 2 % 2];
+  }
+
+  __device__ __forceinline__ void run() {
+    uint32_t done = 0, items = 0;
+    if (kTakeTurns && warpgroup == 1) come_by(1, 2 * kWarpgroup);
+    for (int round = 0;; ++round) {
+      const QueryItem item = query_item<kRows>(call, snake_index(round));
+      if (item.sequence < 0) break;
+      const int tiles = tiles_of<kHeadSize>(item), group = call.heads / call.kv_heads;
+      VisibleKeys mine[2];
+#pragma unroll
+      for (int r = 0; r < 2; ++r) mine[r] = visible_keys(call, item.context + my_row(item, r) / group, item.key_len);
+      const int first_row = item.first_row + 64 * warpgroup, last_row = min(first_row + 64, item.rows) - 1;
+      const VisibleKeys all{visible_keys(call, item.context + last_row / group, item.key_len).first,
+                            visible_keys(call, item.context + first_row / group, item.key_len).last};
+      RunningSoftmax softmax;
+#pragma unroll
+      for (int i = 0; i < kHeadSize / 2; ++i) mean[i] = 0;
+      if (tiles > 0) {
+        multiply_item(item, tiles, mine, all, softmax, done, items & 1);
+        done += static_cast<uint32_t>(tiles);
+        ++items;
+      }
+      store(item, softmax);
+    }
+  }
+
+  __device__ __forceinline__ void multiply_item(const QueryItem& item, int tiles, const VisibleKeys (&mine)[2],
+                                                VisibleKeys all, RunningSoftmax& softmax, uint32_t done,
+                                                uint32_t item_phase) {
+    float shrink[2];
+    const Turn begin(done);
+    wait_for_tile(plan.queries_full(), item_phase);
+    wait_for_tile(plan.keys_full(begin.stage), begin.phase);
+    hold(score);
+    begin_products();
+    start_scores(begin.stage);
+    wait_products<0>();
+    hold(score);
+    release(plan.keys_empty(begin.stage));
+    mask(item.first_key, mine, all);
+    softmax.weigh(score, scale, shrink);
+
+    // The wait for the means stands at the top, a jump away from the weights that are worked out meanwhile: within
+    // straight code the assembler moves it before them.
+    for (int i = 1; i < tiles; ++i) {
+      const uint32_t tile = done + static_cast<uint32_t>(i);
+      const Turn now(tile), before(tile - 1);
+      finish_means(i > 1, tile - 2, shrink);
+      wait_phase(plan.keys_full(now.stage), now.phase);
+      wait_phase(plan.values_full(before.stage), before.phase);
+      show_shared_memory_to_products();
+      if (kTakeTurns) meet(1 + warpgroup, 2 * kWarpgroup);
+      hold(score);
+      hold(mean);
+      hold(weight);
+      begin_products();
+      start_scores(now.stage);
+      start_means(before.stage);
+      if (kTakeTurns) come_by(2 - warpgroup, 2 * kWarpgroup);
+      wait_products<1>();
+      hold(score);
+      release(plan.keys_empty(now.stage));
+      mask(item.first_key + i * kKeys, mine, all);
+      softmax.weigh(score, scale, shrink);
+      hold(score);
+    }
+
+    release(plan.queries_empty());
+    const uint32_t last = done + static_cast<uint32_t>(tiles) - 1;
+    const Turn end(last);
+    finish_means(tiles > 1, last - 1, shrink);
+    wait_for_tile(plan.values_full(end.stage), end.phase);
+    hold(mean);
+    hold(weight);
+    begin_products();
+    start_means(end.stage);
+    wait_products<0>();
+    hold(mean);
+    release(plan.values_empty(end.stage));
+  }
+
+  // Waits for the means of `tile`, if they were started, and makes ready for those of the next one, whose weights have
+  // just been worked out.
+  __device__ __forceinline__ void finish_means(bool started, uint32_t tile, const float (&shrink)[2]) {
+    wait_products<0>();
+    hold(mean);
+    if (started) release(plan.values_empty(Turn(tile).stage));
+    pack_weights();
+    shrink_means(shrink);
+  }
+
+  // A lane holds 2 of 8 neighbouring elements; after an exchange it holds all 8 and stores 16 bytes.
+  __device__ __forceinline__ void store(const QueryItem& item, const RunningSoftmax& softmax) const {
+    const int group = call.heads / call.kv_heads;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const float inverse = softmax.inverse(r);
+      const int at = my_row(item, r), query = at / group;
+      T* out = static_cast<T*>(call.out) + (item.query_start + query) * call.out_strides.token +
+               (item.kv_head * group + at - query * group) * call.out_strides.head + 8 * quad;
+#pragma unroll
+      for (int n = 0; n < kHeadSize / 8; n += 4) {
+        uint32_t part[4];
+#pragma unroll
+        for (int b = 0; b < 4; ++b)
+          part[b] = pack_two<T>(mean[4 * (n + b) + 2 * r] * inverse, mean[4 * (n + b) + 2 * r + 1] * inverse);
+        transpose_among_four(part);
+        if (at < item.rows) *reinterpret_cast<uint4*>(out + 8 * n) = make_uint4(part[0], part[1], part[2], part[3]);
+      }
+    }
+  }
+};
+
+}  // namespace fk::cuda::warpgroups

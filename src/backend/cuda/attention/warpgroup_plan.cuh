@@ -1,0 +1,64 @@
+// How a block of warpgroups shares its work and its shared memory in prefill_wgmma.cu: one loads, two multiply.
+#pragma once
+
+#include "backend/cuda/attention/query_items.cuh"
+#include "backend/cuda/device/mbarrier.cuh"
+#include "backend/cuda/device/wgmma.cuh"
+
+namespace fk::cuda::warpgroups {
+
+inline constexpr int kWarpgroup = 128;
+inline constexpr int kMultipliers = 2;  // warpgroups
+inline constexpr int kThreads = kWarpgroup * (kMultipliers + 1);
+inline constexpr int kRows = 64 * kMultipliers;
+inline constexpr int kStages = 2;
+// 65536 registers for three warpgroups: compiled for 168 each, then (2 * 232 + 40) * 128 = 64512.
+inline constexpr int kLoaderRegisters = 40, kMultiplierRegisters = 232;
+inline constexpr int kBlock = static_cast<int>(kBlockSize);
+
+// Where things lie in shared memory, panels as in wgmma.cuh.
+template <int kHeadSize>
+struct Plan {
+  // Sums of values take kHeadSize / 2 registers a thread, scores kKeys / 2, weights kKeys / 4.
+  static constexpr int kKeys = kHeadSize > 128 ? 64 : 128;
+  static constexpr int kPanels = kHeadSize / 64;
+  static constexpr uint32_t kQueryPanelBytes = kRows * kPanelRowBytes, kKeyPanelBytes = kKeys * kPanelRowBytes;
+  static constexpr uint32_t kTileBytes = kPanels * kKeyPanelBytes;
+  static constexpr uint32_t kKeysAt = kPanels * kQueryPanelBytes;
+  static constexpr uint32_t kValuesAt = kKeysAt + kStages * kTileBytes;
+  static constexpr uint32_t kBarriersAt = kValuesAt + kStages * kTileBytes;
+  static constexpr uint32_t kBytes = kBarriersAt + 8 * (4 * kStages + 2) + kPatternBytes;  // the start is rounded up
+
+  uint32_t base;
+
+  __device__ __forceinline__ uint32_t keys(uint32_t stage) const { return base + kKeysAt + stage * kTileBytes; }
+  __device__ __forceinline__ uint32_t values(uint32_t stage) const { return base + kValuesAt + stage * kTileBytes; }
+  // Full: the loaders' copies have landed. Empty: every multiplying warp has read it.
+  __device__ __forceinline__ uint32_t keys_full(uint32_t stage) const { return base + kBarriersAt + 8 * stage; }
+  __device__ __forceinline__ uint32_t keys_empty(uint32_t stage) const { return keys_full(kStages + stage); }
+  __device__ __forceinline__ uint32_t values_full(uint32_t stage) const { return keys_full(2 * kStages + stage); }
+  __device__ __forceinline__ uint32_t values_empty(uint32_t stage) const { return keys_full(3 * kStages + stage); }
+  __device__ __forceinline__ uint32_t queries_full() const { return keys_full(4 * kStages); }
+  __device__ __forceinline__ uint32_t queries_empty() const { return keys_full(4 * kStages + 1); }
+
+  __device__ __forceinline__ void make_barriers() const {
+    for (uint32_t b = 0; b < 4 * kStages + 2; ++b) {
+      const bool full = b < 4 * kStages ? b / kStages % 2 == 0 : b == 4 * kStages;
+      init_barrier(keys_full(b), full ? kWarpgroup : kMultipliers * 4);
+    }
+  }
+};
+
+// Tile number n of a block, over all its items: its place in the ring and how often that was filled before, mod 2.
+struct Turn {
+  uint32_t stage, phase;
+  __device__ __forceinline__ explicit Turn(uint32_t n) : stage(n % kStages), phase((n / kStages) & 1) {}
+};
+
+template <int kHeadSize>
+__device__ __forceinline__ int tiles_of(const QueryItem& item) {
+  constexpr int kKeys = Plan<kHeadSize>::kKeys;
+  return max(0, (item.last_key - item.first_key + kKeys - 1) / kKeys);
+}
+
+}  // namespace fk::cuda::warpgroups
