@@ -35,6 +35,9 @@ Json timing_json(const TimingResult& t) {
   json["invalid"] = p.invalid;
   json["pairs"] = p.pairs;
   json["pairs_dropped"] = p.dropped_pairs();
+  json["dropped_by_reason"] = Json::object();
+  for (size_t i = 1; i < kDropReasons; ++i)
+    if (p.dropped[i] > 0) json["dropped_by_reason"][drop_reason_name(static_cast<Dropped>(i))] = p.dropped[i];
   json["samples"] = samples(t.samples);
   json["control_samples"] = samples(t.control);
   if (p.candidate.count == 0) return json;  // every pair was dropped: there is nothing to sum up

@@ -15,6 +15,7 @@
 #include "candidate/runner/sandbox.h"
 #include "candidate/verdict.h"
 #include "core/device.h"
+#include "measure/core_clock.h"
 #include "measure/paired.h"
 #include "ops/registry.h"
 #include "validate/input_maker.h"
@@ -34,6 +35,7 @@ struct TimingOptions {
   double budget_s = 60;    // no new round after this
   double sample_on_s = 0;  // more launches for so long while the interval is wide, up to four times the pairs
   const InputMaker* inputs = &contract_inputs();
+  std::function<double()> core_chain = chain_ns;  // what tells how fast a core's clock is now
   std::string baseline_library = {};  // plays the baseline instead of it: for experiments on the protocol itself
 };
 

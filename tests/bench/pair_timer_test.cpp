@@ -1,0 +1,59 @@
+// Which rounds of a timing count.
+#include "bench/kernels/pair_timer.h"
+
+#include <gtest/gtest.h>
+
+namespace fk {
+namespace {
+
+// The baseline against itself in two launches of four pairs or more, under a clock that `chain_of` states for every
+// look: two around each round, of two warm-ups first.
+TimingResult timed(const std::function<double(int look)>& chain_of) {
+  const OperatorInfo& op = Registry::instance().at("rms_norm");
+  int looks = 0;
+  TimingOptions options;
+  options.pairs = 8;
+  options.launches = 2;
+  options.warmups = 2;
+  options.core_chain = [&] { return chain_of(looks++); };
+  return time_pairs(op, op.default_init(), Workload::tokens(4), "", options, [](double) {});
+}
+
+size_t slow_pairs(const std::vector<TimePair>& pairs) {
+  size_t n = 0;
+  for (const TimePair& p : pairs) n += p.dropped == Dropped::kSlowClock ? 1 : 0;
+  return n;
+}
+
+TEST(PairTimer, RoundsAtASlowClockAreDroppedAndCounted) {
+  // Slow from the warm-ups on until in the middle of the second round that counts; where a launch is slow throughout,
+  // there is nothing better to compare it with.
+  TimingResult r = timed([](int look) { return look < 7 ? 2000.0 : 1000.0; });
+  ASSERT_FALSE(r.failure) << r.failure->sentence;
+  ASSERT_EQ(r.samples.size(), 2u);
+  // Others may rob the machine of a core meanwhile, and that reason comes first.
+  for (size_t i : {0u, 1u}) {
+    EXPECT_NE(r.samples[0][i].dropped, Dropped::kNo);
+    EXPECT_NE(r.control[0][i].dropped, Dropped::kNo);
+  }
+  EXPECT_LE(slow_pairs(r.samples[0]), 2u);
+  EXPECT_EQ(slow_pairs(r.samples[1]), 0u);
+  EXPECT_EQ(r.paired.dropped[static_cast<size_t>(Dropped::kSlowClock)], slow_pairs(r.samples[0]));
+  EXPECT_GE(r.paired.dropped_pairs(), 2u);
+}
+
+TEST(PairTimer, AnEvenClockDropsNothing) {
+  TimingResult r = timed([](int look) { return look % 2 == 0 ? 1000.0 : 1300.0; });
+  ASSERT_FALSE(r.failure) << r.failure->sentence;
+  EXPECT_EQ(r.paired.dropped[static_cast<size_t>(Dropped::kSlowClock)], 0u);
+}
+
+TEST(PairTimer, TooManySlowRoundsRankNothing) {
+  TimingResult r = timed([](int look) { return look % 4 == 0 ? 2000.0 : 1000.0; });
+  ASSERT_FALSE(r.failure) << r.failure->sentence;
+  EXPECT_NE(r.paired.invalid, "");
+  EXPECT_EQ(r.paired.verdict, SpeedVerdict::kUnresolved);
+}
+
+}  // namespace
+}  // namespace fk
