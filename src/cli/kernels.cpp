@@ -16,6 +16,7 @@
 #include "candidate/compile.h"
 #include "candidate/compile_cache.h"
 #include "candidate/toolchain.h"
+#include "cli/candidate_options.h"
 #include "cli/kernels_report.h"
 #include "cli/operator_map.h"
 #include "cli/output.h"
@@ -106,7 +107,7 @@ class Kernels final : public Verb {
     app.add_option("--timeout", timeout_s_, "Seconds a scenario may take")
         ->check(seconds_above_zero())
         ->capture_default_str();
-    app.add_option("--cxxflags", cxxflags_, "More flags for the candidate's compiler; recorded in the result");
+    add_cxxflags(app, cxxflags_, "More flags for the candidate's compiler; recorded in the result");
     app.add_flag("--allow-libraries", allow_libraries_, "Link CUDA candidates with cuBLAS and cuBLASLt");
     app.add_option("--output-json", output_, "Result file; bench/results/kernels_<time>.json unless given");
     app.add_flag("--resume", resume_, "Go on with an interrupted run of the same --output-json");

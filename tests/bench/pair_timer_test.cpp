@@ -55,5 +55,24 @@ TEST(PairTimer, TooManySlowRoundsRankNothing) {
   EXPECT_EQ(r.paired.verdict, SpeedVerdict::kUnresolved);
 }
 
+// A block's own call, and those of the operators that it is made of.
+TEST(PairTimer, CountsWhatRanBelowABlock) {
+  const OperatorInfo& op = Registry::instance().at("llama_mlp");
+  TimingOptions options;
+  options.pairs = options.launches = 2;
+  options.warmups = 0;
+  TimingResult r = time_pairs(op, op.default_init(), Workload::tokens(4), "", options, [](double) {});
+  ASSERT_FALSE(r.failure) << r.failure->sentence;
+  for (const auto* side : {&r.baseline_dispatches, &r.candidate_dispatches}) {
+    int64_t blocks = 0, parts = 0;
+    for (const RunnerDispatch& d : *side) {
+      EXPECT_EQ(d.rows_up_to, 4) << d.op;
+      (d.op == "llama_mlp" ? blocks : parts) += d.calls;
+    }
+    EXPECT_GE(blocks, 2 * r.calls_per_sample) << "both launches";
+    EXPECT_GE(parts, blocks) << "linear and silu_and_mul, unless one implementation is fused";
+  }
+}
+
 }  // namespace
 }  // namespace fk

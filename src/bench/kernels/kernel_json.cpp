@@ -21,6 +21,14 @@ Json samples(const PairedSamples& launches) {
   return list;
 }
 
+Json dispatches(const std::vector<RunnerDispatch>& counts) {
+  Json list = Json::array();
+  for (const RunnerDispatch& d : counts)
+    list.push_back(
+        {{"operator", d.op}, {"implementation", d.implementation}, {"rows_up_to", d.rows_up_to}, {"calls", d.calls}});
+  return list;
+}
+
 Json timing_json(const TimingResult& t) {
   Json protections = Json::array();
   for (const Protection& p : t.protections) protections.push_back({{"name", p.name}, {"on", p.on}, {"why", p.why}});
@@ -32,6 +40,8 @@ Json timing_json(const TimingResult& t) {
                {"protections", protections}};
   if (t.failure) return json;
   const PairedResult& p = t.paired;
+  json["dispatches"] = {{"baseline", dispatches(t.baseline_dispatches)},
+                        {"candidate", dispatches(t.candidate_dispatches)}};
   json["invalid"] = p.invalid;
   json["pairs"] = p.pairs;
   json["pairs_dropped"] = p.dropped_pairs();

@@ -332,10 +332,25 @@ class PairTimer {
 
   void finish() {
     for (int side = 0; side < kSides && !result_.failure; ++side) {
-      runners_[static_cast<size_t>(side)].process->finish();
+      RunnerProcess& process = *runners_[static_cast<size_t>(side)].process;
+      if (side != kControl)
+        add(side == kCandidate ? result_.candidate_dispatches : result_.baseline_dispatches, process.dispatches());
+      process.finish();
       note_failure(side);
     }
     for (Runner& r : runners_) r.process.reset();
+  }
+
+  static void add(std::vector<RunnerDispatch>& sum, const std::vector<RunnerDispatch>& more) {
+    for (const RunnerDispatch& d : more) {
+      auto same = std::find_if(sum.begin(), sum.end(), [&](const RunnerDispatch& s) {
+        return s.op == d.op && s.implementation == d.implementation && s.rows_up_to == d.rows_up_to;
+      });
+      if (same == sum.end())
+        sum.push_back(d);
+      else
+        same->calls += d.calls;
+    }
   }
 
   void conclude() {

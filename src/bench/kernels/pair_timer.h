@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "candidate/runner/runner_process.h"
 #include "candidate/runner/sandbox.h"
 #include "candidate/verdict.h"
 #include "core/device.h"
@@ -52,6 +53,8 @@ struct TimingResult {
   int64_t candidate_peak_kib = 0;
   std::vector<Protection> protections;
   int outputs_checked = 0;
+  // All launches together, warm-ups included; the control's are not among them.
+  std::vector<RunnerDispatch> baseline_dispatches, candidate_dispatches;
   // On a GPU: times are the device's own.
   bool held = false;     // everything was queued before the device began, so that launching does not count
   double clock_mhz = 0;  // of the multiprocessors, median of the candidate's samples
