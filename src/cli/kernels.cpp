@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <filesystem>
 
 #include "bench/kernels/kernel_bench.h"
@@ -18,10 +17,11 @@
 #include "candidate/toolchain.h"
 #include "cli/candidate_options.h"
 #include "cli/kernels_report.h"
+#include "cli/kernels_repro.h"
+#include "cli/kernels_resume.h"
 #include "cli/operator_map.h"
 #include "cli/output.h"
 #include "cli/record_options.h"
-#include "cli/shell_line.h"
 #include "cli/table.h"
 #include "cli/verb.h"
 #include "core/device_runtime.h"
@@ -133,8 +133,7 @@ class Kernels final : public Verb {
     KernelOptions options = kernel_options(common);
     if (resume_ && output_.empty()) throw UsageError("--resume needs the --output-json of the run to go on with");
     ResultFile file(output_);
-    std::vector<Json> earlier;
-    if (resume_) earlier = to_resume(file.journal(), common);
+    EarlierRun earlier = resume_ ? EarlierRun(file, options_json(common)) : EarlierRun();
     Recorder recorder(recorder_options(record_, file.journal_path(), true), warn_on_stderr);
     recorder.start(make_run(targets, common, earlier), resume_);
 
@@ -158,7 +157,7 @@ class Kernels final : public Verb {
         auto show = [&](std::string_view what) {
           progress.show(fmt::format("[{}/{}{}] {} {}: {}", done + 1, total, left, scenario.op, scenario.name, what));
         };
-        KernelRow row = earlier_row(earlier, target, scenario);
+        KernelRow row{earlier.row(scenario.op, scenario.name, target.identity())};
         if (row.json.is_null()) {
           row = measure(target, scenario, options, bench, show);
           recorder.add(row.json);
@@ -247,15 +246,7 @@ class Kernels final : public Verb {
     options.timing.sample_on_s = 2;
     options.timing.threads = common.threads;
     options.timeout_s = timeout_s_;
-    if (!repro_.empty()) {
-      std::string_view text = repro_;
-      size_t colon = std::min(text.find(':'), text.size());
-      options.seed = parse_whole<uint64_t>(text.substr(0, colon));
-      if (colon < text.size()) options.last_call = parse_whole<int>(text.substr(colon + 1));
-      bool call = colon == text.size() || options.last_call.value_or(-1) >= 0;
-      if (!options.seed || !call)
-        throw UsageError("--repro takes SEED or SEED:CALL, two whole numbers, not '{}'", repro_);
-    }
+    if (!repro_.empty()) set_repro(options, repro_);
     return options;
   }
 
@@ -284,14 +275,9 @@ class Kernels final : public Verb {
 
   // Under the id of the run that is gone on with, where there is one.
   RunRecord make_run(const std::vector<KernelTarget>& targets, const CommonOptions& common,
-                     const std::vector<Json>& earlier) const {
+                     const EarlierRun& earlier) const {
     RunRecord run = new_run("kernel", common, machine_);
-    for (const Json& line : earlier)
-      if (line.value("event", "") == "run") {
-        RunRecord before = run_record(line.at("run"));
-        run.id = before.id;
-        run.started_us = before.started_us;
-      }
+    earlier.go_on(run);
     run.name = "kernels";
     for (size_t i = 0; i < targets.size() && i < 3; ++i) run.name += fmt::format(" {}", targets[i].op->name);
     if (targets.size() > 3) run.name += fmt::format(" and {} more", targets.size() - 3);
@@ -339,53 +325,6 @@ class Kernels final : public Verb {
     recorder.end(document["run"]["status"].get<std::string>(), failed);
   }
 
-  // The lines of the journal's last run. Older ones under the same name were not gone on with then and are not now; and
-  // times taken in another way do not belong into one table.
-  std::vector<Json> to_resume(const std::vector<Json>& journal, const CommonOptions& common) const {
-    std::vector<Json> lines;
-    std::string run_id;
-    for (const Json& line : journal) {
-      if (line.value("event", "") == "run") {
-        RunRecord run = journalled_run(line);
-        if (run.id != run_id) lines.clear();
-        run_id = run.id;
-        check_same_way(run.params, common);
-      }
-      lines.push_back(line);
-    }
-    return lines;
-  }
-
-  RunRecord journalled_run(const Json& line) const {
-    try {
-      return run_record(line.at("run"));
-    } catch (const std::exception& e) {
-      throw Error("The journal of {} is damaged ({}); leave --resume out to measure everything anew.", output_,
-                  e.what());
-    }
-  }
-
-  void check_same_way(const std::map<std::string, std::string>& before, const CommonOptions& common) const {
-    Json now = options_json(common);
-    for (const auto& [key, value] : now.items()) {
-      std::string text = value.is_string() ? value.get<std::string>() : value.dump();
-      auto known = before.find(key);
-      if (known != before.end() && known->second != text)
-        throw UsageError(
-            "--resume: {} was {} in the interrupted run and is {} now; give the same flags, or leave --resume out", key,
-            known->second, text);
-    }
-  }
-
-  // A result of the journal that was made from the same candidate and scenario.
-  static KernelRow earlier_row(const std::vector<Json>& earlier, const KernelTarget& target, const Scenario& scenario) {
-    for (const Json& line : earlier)
-      if (line.value("operator", "") == scenario.op && line.value("scenario", "") == scenario.name &&
-          line.value("candidate", "") == target.identity())
-        return {line};
-    return {};
-  }
-
   KernelRow measure(const KernelTarget& target, const Scenario& scenario, const KernelOptions& options,
                     KernelBench& bench, const std::function<void(std::string_view)>& show) const {
     KernelResult result;
@@ -399,38 +338,16 @@ class Kernels final : public Verb {
     KernelRow row{to_json(result)};
     row.json["candidate"] = target.identity();
     row.json["explanation"] = explain(result);
-    if (!result.passed() && !row.without_credit()) row.json["repro"] = repro_command(result);
+    if (!result.passed() && !row.without_credit()) row.json["repro"] = repro_command(result, repro_flags());
     row.json = in_utf8(std::move(row.json));
     return row;
   }
 
-  // Everything this run was told that brings the scenario and its seed back. Up to the call that was wrong, where the
-  // judgement found one; else with the timing, which draws from the same seed.
-  std::string repro_command(const KernelResult& result) const {
-    const Scenario& scenario = result.scenario;
-    std::vector<std::string> words = {"fastkernels", "kernels", "--target", scenario.op};
-    auto add = [&](std::vector<std::string> more) { words.insert(words.end(), more.begin(), more.end()); };
-    if (device_ != kCpu) add({"--device", device_name(device_)});
-    if (!scenario_files_.empty()) {
-      add({"--scenarios"});
-      add(scenario_files_);
-    } else {
-      add({"--model", scenario.models.empty() ? "all" : scenario.models.front()});
-      if (scenario.tp != 1) add({"--tp", std::to_string(scenario.tp)});
-    }
-    add({"--filter", scenario.name});
-    if (threads_flag_) add({"--threads", std::to_string(threads_)});
-    if (timing_.cold) add({"--cold"});
-    if (self_test_) add({"--self-test"});
-    if (allow_libraries_) add({"--allow-libraries"});
-    if (!cxxflags_.empty()) add({"--cxxflags=" + cxxflags_});
-    if (!result.judgement.failures.empty())
-      add({"--repro", fmt::format("{}:{}", result.judgement.seed, result.judgement.failures.front().probe.call)});
-    else if (result.judgement.calls > 0)
-      add({"--repro", std::to_string(result.judgement.seed)});
-    const char* folder = std::getenv("FASTKERNELS_CANDIDATE_DIR");
-    std::string before = folder == nullptr ? "" : fmt::format("FASTKERNELS_CANDIDATE_DIR={} ", shell_word(folder));
-    return before + shell_line(words);
+  ReproFlags repro_flags() const {
+    return {device_,         threads_flag_ ? std::optional(threads_) : std::nullopt,
+            scenario_files_, timing_.cold,
+            self_test_,      allow_libraries_,
+            cxxflags_};
   }
 
   Json options_json(const CommonOptions& common) const {

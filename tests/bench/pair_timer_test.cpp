@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/sanitizer.h"
+
 namespace fk {
 namespace {
 
@@ -26,6 +28,7 @@ size_t slow_pairs(const std::vector<TimePair>& pairs) {
 }
 
 TEST(PairTimer, RoundsAtASlowClockAreDroppedAndCounted) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   // Slow from the warm-ups on until in the middle of the second round that counts; where a launch is slow throughout,
   // there is nothing better to compare it with.
   TimingResult r = timed([](int look) { return look < 7 ? 2000.0 : 1000.0; });
@@ -43,12 +46,14 @@ TEST(PairTimer, RoundsAtASlowClockAreDroppedAndCounted) {
 }
 
 TEST(PairTimer, AnEvenClockDropsNothing) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   TimingResult r = timed([](int look) { return look % 2 == 0 ? 1000.0 : 1300.0; });
   ASSERT_FALSE(r.failure) << r.failure->sentence;
   EXPECT_EQ(r.paired.dropped[static_cast<size_t>(Dropped::kSlowClock)], 0u);
 }
 
 TEST(PairTimer, TooManySlowRoundsRankNothing) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   TimingResult r = timed([](int look) { return look % 4 == 0 ? 2000.0 : 1000.0; });
   ASSERT_FALSE(r.failure) << r.failure->sentence;
   EXPECT_NE(r.paired.invalid, "");
@@ -57,6 +62,7 @@ TEST(PairTimer, TooManySlowRoundsRankNothing) {
 
 // A block's own call, and those of the operators that it is made of.
 TEST(PairTimer, CountsWhatRanBelowABlock) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   const OperatorInfo& op = Registry::instance().at("llama_mlp");
   TimingOptions options;
   options.pairs = options.launches = 2;
