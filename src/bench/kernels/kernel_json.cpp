@@ -82,6 +82,16 @@ Json inputs_json(const Scenario& s) {
 
 }  // namespace
 
+Json to_json(const Confirmation& c) {
+  Json json = {{"confirmed", c.confirmed}, {"best_before", c.best_before}, {"sentence", c.sentence}};
+  if (c.seed) json["seed"] = *c.seed;
+  if (!c.speedup) return json;
+  json["speedup"] = *c.speedup;
+  json["speedup_low"] = c.interval.low;
+  json["speedup_high"] = c.interval.high;
+  return json;
+}
+
 Json to_json(const KernelResult& r) {
   Json json = {{"operator", r.scenario.op},
                {"level", r.scenario.info().level},
@@ -101,6 +111,7 @@ Json to_json(const KernelResult& r) {
                {"seconds", r.seconds}};
   if (r.timing) json["timing"] = timing_json(*r.timing);
   if (r.other_timing) json[r.cold ? "timing_warm" : "timing_cold"] = timing_json(*r.other_timing);
+  if (r.confirmation) json["confirmation"] = to_json(*r.confirmation);
   if (r.timing && !r.timing->failure) {
     json["floor_ns"] = r.floor.seconds * 1e9;
     json["of_floor"] = r.of_floor();
