@@ -1,10 +1,8 @@
 // kernels: judges and times candidates against their baselines, operator by operator.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <signal.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <utility>
 
@@ -13,14 +11,15 @@
 #include "bench/kernels/result_file.h"
 #include "bench/scenarios/generate.h"
 #include "bench/scenarios/memory_plan.h"
-#include "bench/scenarios/scenario_file.h"
 #include "candidate/compile.h"
 #include "candidate/compile_cache.h"
 #include "candidate/toolchain.h"
 #include "cli/candidate_options.h"
+#include "cli/interrupt.h"
 #include "cli/kernels_report.h"
 #include "cli/kernels_repro.h"
 #include "cli/kernels_resume.h"
+#include "cli/kernels_targets.h"
 #include "cli/operator_map.h"
 #include "cli/output.h"
 #include "cli/record_options.h"
@@ -34,30 +33,6 @@
 
 namespace fk {
 namespace {
-
-volatile sig_atomic_t g_interrupted = 0;
-
-// Ctrl-C, and a polite kill or a closed terminal likewise, ends the sweep after the scenario being measured; a second
-// one ends the program.
-class InterruptGuard {
- public:
-  InterruptGuard() {
-    struct sigaction action {};
-    action.sa_handler = [](int) { g_interrupted = 1; };
-    action.sa_flags = static_cast<int>(SA_RESETHAND);
-    for (size_t i = 0; i < kSignals.size(); ++i) {
-      sigaction(kSignals[i], &action, &before_[i]);
-      if (before_[i].sa_handler == SIG_IGN) sigaction(kSignals[i], &before_[i], nullptr);  // nohup
-    }
-  }
-  ~InterruptGuard() {
-    for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
-  }
-
- private:
-  static constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
-  std::array<struct sigaction, kSignals.size()> before_{};
-};
 
 // A candidate's source need not be UTF-8, and compilers quote it; JSON must be. The artifacts keep the bytes.
 Json in_utf8(Json json) {
@@ -129,7 +104,8 @@ class Kernels final : public Verb {
     threads_ = common.threads;
     threads_flag_ = threads_ != std::min(usable_cores(), kMaxThreads);
     if (device_ != kCpu && launches_->count() == 0) timing_.launches = kLaunchesOnGpu;
-    std::vector<KernelTarget> targets = choose_targets();
+    std::vector<KernelTarget> targets =
+        choose_targets(select_, {device_.kind, scenario_files_, self_test_, list_, !repro_.empty()});
     if (list_) return print_scenario_list(targets, common);
     require_compiler(targets);
     KernelOptions options = kernel_options(common);
@@ -148,11 +124,11 @@ class Kernels final : public Verb {
     for (const KernelTarget& t : targets) total += t.scenarios.size();
     Stopwatch watch;
     for (KernelTarget& target : targets) {
-      if (g_interrupted != 0) break;
+      if (interrupted()) break;
       compile(target);
       record_candidate(recorder, target);
       for (const Scenario& scenario : target.scenarios) {
-        if (g_interrupted != 0) break;
+        if (interrupted()) break;
         std::string left = done == 0 ? ""
                                      : fmt::format(", {:.0f} s left", watch.elapsed_s() / static_cast<double>(done) *
                                                                           static_cast<double>(total - done));
@@ -174,15 +150,13 @@ class Kernels final : public Verb {
     }
     progress.show("");
     std::string failed = failure_sentence(rows, self_test_);
-    Json document = make_document(targets, rows, common, g_interrupted != 0);
-    document["run"] = run_json(recorder.run(), g_interrupted != 0 ? "interrupted"
-                                               : failed.empty()   ? "finished"
-                                                                  : "failed");
+    Json document = make_document(targets, rows, common, interrupted());
+    document["run"] = run_json(recorder.run(), interrupted() ? "interrupted" : failed.empty() ? "finished" : "failed");
     record_summary(recorder, targets, document, failed);
-    std::string unwritten = file.try_write(document, g_interrupted == 0 && (recorder.stored() || record_.off));
+    std::string unwritten = file.try_write(document, !interrupted() && (recorder.stored() || record_.off));
     print_rows(rows, document, unwritten.empty() ? file.path() : "", common, explain_);
     if (!unwritten.empty()) throw Error("{}", unwritten);
-    if (g_interrupted != 0)
+    if (interrupted())
       throw Error(
           "Interrupted after {} of {} scenarios; what was measured is in {}, and --output-json {} --resume goes on.",
           done, total, file.path(), file.path());
@@ -190,57 +164,6 @@ class Kernels final : public Verb {
   }
 
  private:
-  std::vector<KernelTarget> choose_targets() {
-    std::vector<KernelTarget> targets;
-    if (!select_.target.empty()) {
-      const OperatorInfo& op = Registry::instance().at(select_.target);
-      targets.push_back({&op, self_test_ || list_ ? "" : find_candidate(candidate_folder(), op, device_.kind).path});
-    } else if (self_test_) {
-      for (const OperatorInfo* op : Registry::instance().operators()) targets.push_back({op, ""});
-    } else {
-      for (const CandidateFile& c : find_candidates(candidate_folder(), device_.kind))
-        targets.push_back({c.op, c.path});
-      if (targets.empty() && list_)  // what there is to write candidates for
-        for (const OperatorInfo* op : Registry::instance().operators()) targets.push_back({op, ""});
-      if (targets.empty()) throw Error("{}", no_candidates_sentence(candidate_folder(), device_.kind));
-    }
-    std::vector<Scenario> all = read_or_generate();
-    // The command that a verdict prints names one scenario, whose name may begin another's.
-    auto named = [&](const Scenario& s) { return s.name == select_.filter; };
-    if (!repro_.empty() && std::any_of(all.begin(), all.end(), named))
-      std::erase_if(all, [&](const Scenario& s) { return !named(s); });
-    for (KernelTarget& t : targets)
-      for (const Scenario& s : all)
-        if (s.op == t.op->name) t.scenarios.push_back(s);
-    std::erase_if(targets, [](const KernelTarget& t) { return t.scenarios.empty(); });
-    if (targets.empty())
-      throw Error("No scenario matches; `fastkernels kernels --list --model all` shows those there are.");
-    return targets;
-  }
-
-  std::vector<Scenario> read_or_generate() {
-    std::vector<Scenario> all;
-    check_selection(select_);
-    if (!scenario_files_.empty()) {
-      for (const std::string& path : scenario_files_)
-        for (Scenario& s : read_scenarios(path))
-          if (selects(select_, s)) all.push_back(std::move(s));
-      return all;
-    }
-    bool by_default = select_.models.empty() && select_.categories.empty();
-    if (by_default) select_.models = {"llama-3.2-1b"};
-    if (select_.tp.empty()) select_.tp = {1};
-    if (select_.models == std::vector<std::string>{"all"}) select_.models.clear();
-    all = generate_scenarios(select_).scenarios;
-    if (!by_default) return all;
-    // Operators that no model has come with the cases of their contracts.
-    ScenarioSelection anywhere = select_;
-    anywhere.models.clear();
-    for (Scenario& s : generate_scenarios(anywhere).scenarios)
-      if (s.models.empty()) all.push_back(std::move(s));
-    return all;
-  }
-
   KernelOptions kernel_options(const CommonOptions& common) {
     KernelOptions options;
     options.other_cache_state = explain_;
@@ -344,7 +267,7 @@ class Kernels final : public Verb {
       // The baseline sets no best, nor does a seed that was chosen, nor what nobody keeps.
       bool may_be_best = !self_test_ && repro_.empty() && !record_.off;
       double best = may_be_best ? std::max(1.0, recorder.best_speedup(scenario.op, scenario.name).value_or(1)) : 0;
-      result = may_be_best ? measure_and_confirm(run, options, best, [] { return g_interrupted != 0; }) : run(options);
+      result = may_be_best ? measure_and_confirm(run, options, best, interrupted) : run(options);
     }
     KernelRow row{to_json(result)};
     row.json["candidate"] = target.identity();
