@@ -111,6 +111,13 @@ std::vector<std::string> split_flags(std::string_view text) {
   return words;
 }
 
+bool quotes_closed(std::string_view text) {
+  char quote = '\0';
+  for (char c : text)
+    if (quote == '\0' ? c == '\'' || c == '"' : c == quote) quote = quote == '\0' ? c : '\0';
+  return quote == '\0';
+}
+
 CompileResult compile_candidate(const CandidateFile& file, const CompileOptions& options) {
   Stopwatch watch;
   CompileResult result;

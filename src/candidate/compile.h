@@ -43,5 +43,7 @@ std::string default_cache_folder();
 
 // "-O2 -funroll-loops" as words; blanks inside quotes do not split.
 std::vector<std::string> split_flags(std::string_view text);
+// Whether every quote in it is closed; what split_flags makes of one that is not, nobody can have meant.
+bool quotes_closed(std::string_view text);
 
 }  // namespace fk

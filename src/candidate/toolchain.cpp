@@ -56,8 +56,13 @@ Toolchain missing(std::string sentence) {
   return none;
 }
 
+std::string open_quote(std::string_view variable) {
+  return fmt::format("{} opens a quote that it does not close; close it, or unset {}.", variable, variable);
+}
+
 Toolchain cpp_toolchain(const CompileOptions& options) {
   Toolchain chain;
+  if (options.compiler.empty() && !quotes_closed(environment("CXX"))) return missing(open_quote("CXX"));
   chain.compiler = options.compiler.empty() ? find_compiler() : split_flags(options.compiler);
   if (chain.compiler.empty()) return missing("There is no C++ compiler; install g++, or set CXX to a C++20 compiler.");
   chain.flags.assign(std::begin(kCppFlags), std::end(kCppFlags));
@@ -68,6 +73,7 @@ Toolchain cpp_toolchain(const CompileOptions& options) {
 
 Toolchain cuda_toolchain(const CompileOptions& options) {
   Toolchain chain;
+  if (options.compiler.empty() && !quotes_closed(environment("NVCC"))) return missing(open_quote("NVCC"));
   chain.compiler = options.compiler.empty() ? find_nvcc() : split_flags(options.compiler);
   if (chain.compiler.empty())
     return missing("There is no CUDA compiler; install the CUDA toolkit, or set NVCC to its nvcc.");

@@ -1,12 +1,21 @@
 #include "cli/candidate_options.h"
 
+#include <fmt/format.h>
+
 #include "cli/output.h"
 
 namespace fk {
 
+void add_cxxflags(CLI::App& app, std::string& flags, const std::string& help) {
+  auto closed = [](std::string& text) -> std::string {
+    return quotes_closed(text) ? "" : fmt::format("{} opens a quote that it does not close", text);
+  };
+  app.add_option("--cxxflags", flags, help)->check(CLI::Validator(closed, ""))->type_name("FLAGS");
+}
+
 void add_candidate_options(CLI::App& app, CandidateOptions& options) {
   app.add_flag("--no-candidate-kernels", options.disabled, "Run the baselines, whatever candidates there are");
-  app.add_option("--cxxflags", options.cxxflags, "More flags to compile candidates with")->type_name("FLAGS");
+  add_cxxflags(app, options.cxxflags, "More flags to compile candidates with");
   app.add_flag("--allow-libraries", options.allow_libraries, "Link CUDA candidates with cuBLAS and cuBLASLt");
 }
 
@@ -17,6 +26,14 @@ void activate_candidates(const CandidateOptions& options, const CommonOptions& c
   Progress progress(common);
   progress.show("compiling candidates");
   swap_in(files, {.cxxflags = split_flags(options.cxxflags), .allow_libraries = options.allow_libraries});
+}
+
+Json to_json(const std::vector<DispatchCount>& dispatches) {
+  Json list = Json::array();
+  for (const DispatchCount& d : dispatches)
+    list.push_back(
+        {{"operator", d.op}, {"implementation", d.implementation}, {"rows_up_to", d.rows_up_to}, {"calls", d.calls}});
+  return list;
 }
 
 Json to_json(const std::vector<CandidateUse>& uses) {

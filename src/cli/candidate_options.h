@@ -16,10 +16,16 @@ struct CandidateOptions {
   bool allow_libraries = false;
 };
 
+// --cxxflags: refused where a quote stays open.
+void add_cxxflags(CLI::App& app, std::string& flags, const std::string& help);
+
 void add_candidate_options(CLI::App& app, CandidateOptions& options);
 
 // Compiles the candidates of the folder and puts them before the baselines. To be called before a model is built.
 void activate_candidates(const CandidateOptions& options, const CommonOptions& common);
+
+// Which implementation of which operator ran how often.
+Json to_json(const std::vector<DispatchCount>& dispatches);
 
 // One object per candidate: where it is asked first, and where another hides it.
 Json to_json(const std::vector<CandidateUse>& uses);

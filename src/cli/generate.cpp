@@ -137,6 +137,8 @@ class Generate final : public Verb {
       json["tokens_per_second"] = rate;
       json["load_ms"] = loaded.load_ms;
       json["candidates"] = to_json(uses_);
+      json["cxxflags"] = candidates_.cxxflags;
+      json["dispatches"] = to_json(collect_dispatches(*loaded.model.root));
       return print_out(dump_json(json) + "\n");
     }
     Table table({{"step", "step"}, {"token_id", "token"}});

@@ -139,14 +139,15 @@ void print_best(StoreReader& store, const RunQuery& query, const CommonOptions& 
   Table table({{"operator", "OPERATOR"},
                {"speedup", "SPEEDUP"},
                {"interval", "99 % INTERVAL"},
+               {"confirmed", "CONFIRMED"},
                {"pass", "PASS"},
                {"err_ratio", "ERR_RATIO"},
                {"timestamp", "TIMESTAMP"},
                {"run_name", "RUN NAME"},
                {"run_id", "RUN ID"}});
   for (const OperatorRecord& o : rows)
-    table.add_row({o.op, speedup(o.speedup), interval(o.low, o.high), pass(o), number(o.err_ratio, 2),
-                   utc_text(o.started_us), o.run_name, o.run_id});
+    table.add_row({o.op, speedup(o.speedup), interval(o.low, o.high), o.confirmed == "yes" ? "yes" : "no", pass(o),
+                   number(o.err_ratio, 2), utc_text(o.started_us), o.run_name, o.run_id});
   if (!common.csv && rows.empty()) return print_out("No correct candidate was timed yet.\n");
   table.print(common);
 }

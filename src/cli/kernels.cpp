@@ -1,26 +1,28 @@
 // kernels: judges and times candidates against their baselines, operator by operator.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <signal.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdlib>
 #include <filesystem>
+#include <utility>
 
+#include "bench/kernels/confirm.h"
 #include "bench/kernels/kernel_bench.h"
 #include "bench/kernels/result_file.h"
 #include "bench/scenarios/generate.h"
 #include "bench/scenarios/memory_plan.h"
-#include "bench/scenarios/scenario_file.h"
 #include "candidate/compile.h"
 #include "candidate/compile_cache.h"
 #include "candidate/toolchain.h"
+#include "cli/candidate_options.h"
+#include "cli/interrupt.h"
 #include "cli/kernels_report.h"
+#include "cli/kernels_repro.h"
+#include "cli/kernels_resume.h"
+#include "cli/kernels_targets.h"
 #include "cli/operator_map.h"
 #include "cli/output.h"
 #include "cli/record_options.h"
-#include "cli/shell_line.h"
 #include "cli/table.h"
 #include "cli/verb.h"
 #include "core/device_runtime.h"
@@ -31,30 +33,6 @@
 
 namespace fk {
 namespace {
-
-volatile sig_atomic_t g_interrupted = 0;
-
-// Ctrl-C, and a polite kill or a closed terminal likewise, ends the sweep after the scenario being measured; a second
-// one ends the program.
-class InterruptGuard {
- public:
-  InterruptGuard() {
-    struct sigaction action {};
-    action.sa_handler = [](int) { g_interrupted = 1; };
-    action.sa_flags = static_cast<int>(SA_RESETHAND);
-    for (size_t i = 0; i < kSignals.size(); ++i) {
-      sigaction(kSignals[i], &action, &before_[i]);
-      if (before_[i].sa_handler == SIG_IGN) sigaction(kSignals[i], &before_[i], nullptr);  // nohup
-    }
-  }
-  ~InterruptGuard() {
-    for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
-  }
-
- private:
-  static constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
-  std::array<struct sigaction, kSignals.size()> before_{};
-};
 
 // A candidate's source need not be UTF-8, and compilers quote it; JSON must be. The artifacts keep the bytes.
 Json in_utf8(Json json) {
@@ -106,7 +84,7 @@ class Kernels final : public Verb {
     app.add_option("--timeout", timeout_s_, "Seconds a scenario may take")
         ->check(seconds_above_zero())
         ->capture_default_str();
-    app.add_option("--cxxflags", cxxflags_, "More flags for the candidate's compiler; recorded in the result");
+    add_cxxflags(app, cxxflags_, "More flags for the candidate's compiler; recorded in the result");
     app.add_flag("--allow-libraries", allow_libraries_, "Link CUDA candidates with cuBLAS and cuBLASLt");
     app.add_option("--output-json", output_, "Result file; bench/results/kernels_<time>.json unless given");
     app.add_flag("--resume", resume_, "Go on with an interrupted run of the same --output-json");
@@ -126,14 +104,14 @@ class Kernels final : public Verb {
     threads_ = common.threads;
     threads_flag_ = threads_ != std::min(usable_cores(), kMaxThreads);
     if (device_ != kCpu && launches_->count() == 0) timing_.launches = kLaunchesOnGpu;
-    std::vector<KernelTarget> targets = choose_targets();
+    std::vector<KernelTarget> targets =
+        choose_targets(select_, {device_.kind, scenario_files_, self_test_, list_, !repro_.empty()});
     if (list_) return print_scenario_list(targets, common);
     require_compiler(targets);
     KernelOptions options = kernel_options(common);
     if (resume_ && output_.empty()) throw UsageError("--resume needs the --output-json of the run to go on with");
     ResultFile file(output_);
-    std::vector<Json> earlier;
-    if (resume_) earlier = to_resume(file.journal(), common);
+    EarlierRun earlier = resume_ ? EarlierRun(file, options_json(common)) : EarlierRun();
     Recorder recorder(recorder_options(record_, file.journal_path(), true), warn_on_stderr);
     recorder.start(make_run(targets, common, earlier), resume_);
 
@@ -146,20 +124,20 @@ class Kernels final : public Verb {
     for (const KernelTarget& t : targets) total += t.scenarios.size();
     Stopwatch watch;
     for (KernelTarget& target : targets) {
-      if (g_interrupted != 0) break;
+      if (interrupted()) break;
       compile(target);
       record_candidate(recorder, target);
       for (const Scenario& scenario : target.scenarios) {
-        if (g_interrupted != 0) break;
+        if (interrupted()) break;
         std::string left = done == 0 ? ""
                                      : fmt::format(", {:.0f} s left", watch.elapsed_s() / static_cast<double>(done) *
                                                                           static_cast<double>(total - done));
         auto show = [&](std::string_view what) {
           progress.show(fmt::format("[{}/{}{}] {} {}: {}", done + 1, total, left, scenario.op, scenario.name, what));
         };
-        KernelRow row = earlier_row(earlier, target, scenario);
+        KernelRow row{earlier.row(scenario.op, scenario.name, target.identity())};
         if (row.json.is_null()) {
-          row = measure(target, scenario, options, bench, show);
+          row = measure(target, scenario, options, bench, recorder, show);
           recorder.add(row.json);
           if (!row.passed() && !row.without_credit())
             recorder.artifact(fmt::format("errors/{}/{}.txt", scenario.op, scenario.name), error_text(row.json));
@@ -172,15 +150,13 @@ class Kernels final : public Verb {
     }
     progress.show("");
     std::string failed = failure_sentence(rows, self_test_);
-    Json document = make_document(targets, rows, common, g_interrupted != 0);
-    document["run"] = run_json(recorder.run(), g_interrupted != 0 ? "interrupted"
-                                               : failed.empty()   ? "finished"
-                                                                  : "failed");
+    Json document = make_document(targets, rows, common, interrupted());
+    document["run"] = run_json(recorder.run(), interrupted() ? "interrupted" : failed.empty() ? "finished" : "failed");
     record_summary(recorder, targets, document, failed);
-    std::string unwritten = file.try_write(document, g_interrupted == 0 && (recorder.stored() || record_.off));
+    std::string unwritten = file.try_write(document, !interrupted() && (recorder.stored() || record_.off));
     print_rows(rows, document, unwritten.empty() ? file.path() : "", common, explain_);
     if (!unwritten.empty()) throw Error("{}", unwritten);
-    if (g_interrupted != 0)
+    if (interrupted())
       throw Error(
           "Interrupted after {} of {} scenarios; what was measured is in {}, and --output-json {} --resume goes on.",
           done, total, file.path(), file.path());
@@ -188,57 +164,6 @@ class Kernels final : public Verb {
   }
 
  private:
-  std::vector<KernelTarget> choose_targets() {
-    std::vector<KernelTarget> targets;
-    if (!select_.target.empty()) {
-      const OperatorInfo& op = Registry::instance().at(select_.target);
-      targets.push_back({&op, self_test_ || list_ ? "" : find_candidate(candidate_folder(), op, device_.kind).path});
-    } else if (self_test_) {
-      for (const OperatorInfo* op : Registry::instance().operators()) targets.push_back({op, ""});
-    } else {
-      for (const CandidateFile& c : find_candidates(candidate_folder(), device_.kind))
-        targets.push_back({c.op, c.path});
-      if (targets.empty() && list_)  // what there is to write candidates for
-        for (const OperatorInfo* op : Registry::instance().operators()) targets.push_back({op, ""});
-      if (targets.empty()) throw Error("{}", no_candidates_sentence(candidate_folder(), device_.kind));
-    }
-    std::vector<Scenario> all = read_or_generate();
-    // The command that a verdict prints names one scenario, whose name may begin another's.
-    auto named = [&](const Scenario& s) { return s.name == select_.filter; };
-    if (!repro_.empty() && std::any_of(all.begin(), all.end(), named))
-      std::erase_if(all, [&](const Scenario& s) { return !named(s); });
-    for (KernelTarget& t : targets)
-      for (const Scenario& s : all)
-        if (s.op == t.op->name) t.scenarios.push_back(s);
-    std::erase_if(targets, [](const KernelTarget& t) { return t.scenarios.empty(); });
-    if (targets.empty())
-      throw Error("No scenario matches; `fastkernels kernels --list --model all` shows those there are.");
-    return targets;
-  }
-
-  std::vector<Scenario> read_or_generate() {
-    std::vector<Scenario> all;
-    check_selection(select_);
-    if (!scenario_files_.empty()) {
-      for (const std::string& path : scenario_files_)
-        for (Scenario& s : read_scenarios(path))
-          if (selects(select_, s)) all.push_back(std::move(s));
-      return all;
-    }
-    bool by_default = select_.models.empty() && select_.categories.empty();
-    if (by_default) select_.models = {"llama-3.2-1b"};
-    if (select_.tp.empty()) select_.tp = {1};
-    if (select_.models == std::vector<std::string>{"all"}) select_.models.clear();
-    all = generate_scenarios(select_).scenarios;
-    if (!by_default) return all;
-    // Operators that no model has come with the cases of their contracts.
-    ScenarioSelection anywhere = select_;
-    anywhere.models.clear();
-    for (Scenario& s : generate_scenarios(anywhere).scenarios)
-      if (s.models.empty()) all.push_back(std::move(s));
-    return all;
-  }
-
   KernelOptions kernel_options(const CommonOptions& common) {
     KernelOptions options;
     options.other_cache_state = explain_;
@@ -246,15 +171,7 @@ class Kernels final : public Verb {
     options.timing.sample_on_s = 2;
     options.timing.threads = common.threads;
     options.timeout_s = timeout_s_;
-    if (!repro_.empty()) {
-      std::string_view text = repro_;
-      size_t colon = std::min(text.find(':'), text.size());
-      options.seed = parse_whole<uint64_t>(text.substr(0, colon));
-      if (colon < text.size()) options.last_call = parse_whole<int>(text.substr(colon + 1));
-      bool call = colon == text.size() || options.last_call.value_or(-1) >= 0;
-      if (!options.seed || !call)
-        throw UsageError("--repro takes SEED or SEED:CALL, two whole numbers, not '{}'", repro_);
-    }
+    if (!repro_.empty()) set_repro(options, repro_);
     return options;
   }
 
@@ -283,14 +200,9 @@ class Kernels final : public Verb {
 
   // Under the id of the run that is gone on with, where there is one.
   RunRecord make_run(const std::vector<KernelTarget>& targets, const CommonOptions& common,
-                     const std::vector<Json>& earlier) const {
+                     const EarlierRun& earlier) const {
     RunRecord run = new_run("kernel", common, machine_);
-    for (const Json& line : earlier)
-      if (line.value("event", "") == "run") {
-        RunRecord before = run_record(line.at("run"));
-        run.id = before.id;
-        run.started_us = before.started_us;
-      }
+    earlier.go_on(run);
     run.name = "kernels";
     for (size_t i = 0; i < targets.size() && i < 3; ++i) run.name += fmt::format(" {}", targets[i].op->name);
     if (targets.size() > 3) run.name += fmt::format(" and {} more", targets.size() - 3);
@@ -338,98 +250,38 @@ class Kernels final : public Verb {
     recorder.end(document["run"]["status"].get<std::string>(), failed);
   }
 
-  // The lines of the journal's last run. Older ones under the same name were not gone on with then and are not now; and
-  // times taken in another way do not belong into one table.
-  std::vector<Json> to_resume(const std::vector<Json>& journal, const CommonOptions& common) const {
-    std::vector<Json> lines;
-    std::string run_id;
-    for (const Json& line : journal) {
-      if (line.value("event", "") == "run") {
-        RunRecord run = journalled_run(line);
-        if (run.id != run_id) lines.clear();
-        run_id = run.id;
-        check_same_way(run.params, common);
-      }
-      lines.push_back(line);
-    }
-    return lines;
-  }
-
-  RunRecord journalled_run(const Json& line) const {
-    try {
-      return run_record(line.at("run"));
-    } catch (const std::exception& e) {
-      throw Error("The journal of {} is damaged ({}); leave --resume out to measure everything anew.", output_,
-                  e.what());
-    }
-  }
-
-  void check_same_way(const std::map<std::string, std::string>& before, const CommonOptions& common) const {
-    Json now = options_json(common);
-    for (const auto& [key, value] : now.items()) {
-      std::string text = value.is_string() ? value.get<std::string>() : value.dump();
-      auto known = before.find(key);
-      if (known != before.end() && known->second != text)
-        throw UsageError(
-            "--resume: {} was {} in the interrupted run and is {} now; give the same flags, or leave --resume out", key,
-            known->second, text);
-    }
-  }
-
-  // A result of the journal that was made from the same candidate and scenario.
-  static KernelRow earlier_row(const std::vector<Json>& earlier, const KernelTarget& target, const Scenario& scenario) {
-    for (const Json& line : earlier)
-      if (line.value("operator", "") == scenario.op && line.value("scenario", "") == scenario.name &&
-          line.value("candidate", "") == target.identity())
-        return {line};
-    return {};
-  }
-
   KernelRow measure(const KernelTarget& target, const Scenario& scenario, const KernelOptions& options,
-                    KernelBench& bench, const std::function<void(std::string_view)>& show) const {
+                    KernelBench& bench, Recorder& recorder, const std::function<void(std::string_view)>& show) const {
     KernelResult result;
     if (target.compiled && target.compiled->failure) {
       result = failed_kernel(scenario, *target.compiled->failure);
     } else if (std::string too_big = refuse_size(scenario); !too_big.empty()) {
       result = failed_kernel(scenario, {Verdict::kInvalidTask, too_big});
     } else {
-      result = bench.run(scenario, target.compiled ? target.compiled->so_path : "", options, show);
+      std::string library = target.compiled ? target.compiled->so_path : "";
+      bool again = false;
+      auto run = [&](const KernelOptions& o) {
+        std::string before = std::exchange(again, true) ? "a new best, once more: " : "";
+        return bench.run(scenario, library, o, [&](std::string_view what) { show(before + std::string(what)); });
+      };
+      // The baseline sets no best, nor does a seed that was chosen, nor what nobody keeps.
+      bool may_be_best = !self_test_ && repro_.empty() && !record_.off;
+      double best = may_be_best ? std::max(1.0, recorder.best_speedup(scenario.op, scenario.name).value_or(1)) : 0;
+      result = may_be_best ? measure_and_confirm(run, options, best, interrupted) : run(options);
     }
     KernelRow row{to_json(result)};
     row.json["candidate"] = target.identity();
     row.json["explanation"] = explain(result);
-    if (!result.passed() && !row.without_credit()) row.json["repro"] = repro_command(result);
+    if (!result.passed() && !row.without_credit()) row.json["repro"] = repro_command(result, repro_flags());
     row.json = in_utf8(std::move(row.json));
     return row;
   }
 
-  // Everything this run was told that brings the scenario and its seed back. Up to the call that was wrong, where the
-  // judgement found one; else with the timing, which draws from the same seed.
-  std::string repro_command(const KernelResult& result) const {
-    const Scenario& scenario = result.scenario;
-    std::vector<std::string> words = {"fastkernels", "kernels", "--target", scenario.op};
-    auto add = [&](std::vector<std::string> more) { words.insert(words.end(), more.begin(), more.end()); };
-    if (device_ != kCpu) add({"--device", device_name(device_)});
-    if (!scenario_files_.empty()) {
-      add({"--scenarios"});
-      add(scenario_files_);
-    } else {
-      add({"--model", scenario.models.empty() ? "all" : scenario.models.front()});
-      if (scenario.tp != 1) add({"--tp", std::to_string(scenario.tp)});
-    }
-    add({"--filter", scenario.name});
-    if (threads_flag_) add({"--threads", std::to_string(threads_)});
-    if (timing_.cold) add({"--cold"});
-    if (self_test_) add({"--self-test"});
-    if (allow_libraries_) add({"--allow-libraries"});
-    if (!cxxflags_.empty()) add({"--cxxflags=" + cxxflags_});
-    if (!result.judgement.failures.empty())
-      add({"--repro", fmt::format("{}:{}", result.judgement.seed, result.judgement.failures.front().probe.call)});
-    else if (result.judgement.calls > 0)
-      add({"--repro", std::to_string(result.judgement.seed)});
-    const char* folder = std::getenv("FASTKERNELS_CANDIDATE_DIR");
-    std::string before = folder == nullptr ? "" : fmt::format("FASTKERNELS_CANDIDATE_DIR={} ", shell_word(folder));
-    return before + shell_line(words);
+  ReproFlags repro_flags() const {
+    return {device_,         threads_flag_ ? std::optional(threads_) : std::nullopt,
+            scenario_files_, timing_.cold,
+            self_test_,      allow_libraries_,
+            cxxflags_};
   }
 
   Json options_json(const CommonOptions& common) const {

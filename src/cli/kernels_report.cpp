@@ -79,6 +79,25 @@ bool repeats_calls(const std::vector<KernelRow>& rows, const std::string& op) {
   });
 }
 
+// A line on the scenarios that beat the best known, and one on each of those that did not do so again.
+std::string new_bests(const std::vector<KernelRow>& rows, const std::string& op) {
+  size_t confirmed = 0;
+  std::string others;
+  for (const KernelRow& r : rows) {
+    if (r.json.value("operator", "") != op || !r.json.contains("confirmation")) continue;
+    const Json& c = r.json["confirmation"];
+    if (c.value("confirmed", false))
+      ++confirmed;
+    else
+      others +=
+          fmt::format("not confirmed as a new best: {}: {}\n", r.json.value("scenario", ""), c.value("sentence", ""));
+  }
+  std::string line = confirmed == 0 ? ""
+                                    : fmt::format("a new best in {} scenario{}, confirmed on fresh seeds\n", confirmed,
+                                                  confirmed == 1 ? "" : "s");
+  return line + others;
+}
+
 Table result_table(const std::vector<KernelRow>& rows, const std::string& op, bool with_operator) {
   std::vector<Table::Column> columns;
   if (with_operator) columns.push_back({"operator", "OPERATOR"});
@@ -191,7 +210,7 @@ void print_rows(const std::vector<KernelRow>& rows, const Json& document, const 
                             counts_differ(rows, op) ? "by calls " : "", a["geometric_mean"].get<double>(),
                             a["low"].get<double>(), a["high"].get<double>(), a["worst"].get<double>(),
                             a["worst_scenario"].get<std::string>());
-    print_out(footer + "\n\n");
+    print_out(footer + "\n" + new_bests(rows, op) + "\n");
   }
   for (size_t i = 0; i < rows.size(); ++i) {
     const KernelRow& r = rows[i];

@@ -9,6 +9,7 @@
 #include <exception>
 #include <map>
 #include <new>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,7 +46,32 @@ std::string footer(const std::vector<std::string>& examples) {
 // The verb on the command line, or "fastkernels" itself: whose help to point at.
 std::string spoken_to(const CLI::App& app) {
   auto parsed = app.get_subcommands();
-  return parsed.empty() ? "fastkernels" : "fastkernels " + parsed.front()->get_name();
+  return app.get_name() + (parsed.empty() ? "" : " " + spoken_to(*parsed.front()));
+}
+
+// Long names of this app's flags and of its parsed subcommands', without dashes.
+void add_flag_names(const CLI::App& app, std::vector<std::string>& names) {
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back(name);
+  for (const CLI::App* parsed : app.get_subcommands()) add_flag_names(*parsed, names);
+}
+
+// The sentence for the first flag that nobody knows, where there is one. Names of one or two letters are like any
+// other.
+std::optional<std::string> unknown_flag(const CLI::App& app) {
+  constexpr size_t kTelling = 3;
+  for (const std::string& word : app.remaining(true)) {
+    if (word.size() < 2 || word[0] != '-' || word == "--") continue;
+    std::string flag = word.substr(0, word.find('='));
+    std::string name = flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));
+    auto parsed = app.get_subcommands();
+    std::vector<std::string> known, near;
+    add_flag_names(parsed.empty() ? app : *parsed.front(), known);
+    if (name.size() >= kTelling) near = closest_names(name, known, 1);
+    return fmt::format("there is no flag {}{} `{} --help` lists all", flag,
+                       near.empty() ? ";" : fmt::format(", did you mean --{}?", near[0]), spoken_to(app));
+  }
+  return std::nullopt;
 }
 
 int run(int argc, char** argv) {
@@ -76,11 +102,13 @@ int run(int argc, char** argv) {
     print_out(std::string(version.what()) + "\n");
     return kOk;
   } catch (const CLI::ParseError& error) {
-    return fail(kBadFlags, fmt::format("{}; see `{} --help`", error.what(), spoken_to(app)));
+    return fail(kBadFlags,
+                unknown_flag(app).value_or(fmt::format("{}; see `{} --help`", error.what(), spoken_to(app))));
   }
   auto parsed = app.get_subcommands();
   std::vector<std::string> extras = app.remaining();
   if (!extras.empty() && parsed.empty() && extras[0].substr(0, 1) != "-") throw unknown_verb(extras[0]);
+  if (std::optional<std::string> sentence = unknown_flag(app)) throw UsageError("{}", *sentence);
   if (!extras.empty()) throw UsageError("`{}` was not expected; see `{} --help`", extras[0], spoken_to(app));
   check_common_options(common, !parsed.empty() && verbs.at(parsed.front())->computes());
   if (parsed.empty()) {

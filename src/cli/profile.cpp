@@ -13,6 +13,7 @@
 #include "bench/scenarios/generate.h"
 #include "candidate/compiler_process.h"
 #include "candidate/swap.h"
+#include "cli/candidate_options.h"
 #include "cli/output.h"
 #include "cli/table.h"
 #include "cli/verb.h"
@@ -45,7 +46,7 @@ class Profile final : public Verb {
     app.add_option("--target", target_, "The operator")->required()->type_name("OPERATOR");
     app.add_option("--scenario", scenario_, "Part of the scenario's name; of several the largest")->type_name("TEXT");
     app.add_option("--model", model_, "Scenarios of models whose names begin so, or `all`; llama-3.2-1b unless given");
-    app.add_option("--cxxflags", cxxflags_, "More flags for the candidate's compiler")->type_name("FLAGS");
+    add_cxxflags(app, cxxflags_, "More flags for the candidate's compiler");
     app.add_flag("--allow-libraries", allow_libraries_, "Link CUDA candidates with cuBLAS and cuBLASLt");
     app.add_option("--out", out_, "Folder for reports; bench/profiles/<operator>_<time> unless given")
         ->type_name("DIR");

@@ -194,10 +194,7 @@ class Ttft final : public Verb {
     json["machine"] = to_json(machine_info());
     json["candidates"] = to_json(uses_);
     json["cxxflags"] = candidates_.cxxflags;
-    json["dispatches"] = Json::array();
-    for (const DispatchCount& d : r.dispatches)
-      json["dispatches"].push_back(
-          {{"operator", d.op}, {"implementation", d.implementation}, {"rows_up_to", d.rows_up_to}, {"calls", d.calls}});
+    json["dispatches"] = to_json(r.dispatches);
     return json;
   }
 

@@ -77,6 +77,16 @@ Interval bootstrap_median(const LogRatios& ratios, const PairedOptions& options)
   return {medians[cut], medians[medians.size() - 1 - cut]};
 }
 
+// "2 context switch, 20 slow clock"
+std::string dropped_text(const PairedResult& result) {
+  std::string text;
+  for (size_t i = 1; i < kDropReasons; ++i)
+    if (result.dropped[i] > 0)
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", result.dropped[i],
+                          drop_reason_name(static_cast<Dropped>(i)));
+  return text;
+}
+
 SpeedVerdict verdict_of(const Interval& interval, double delta) {
   if (interval.low > delta) return SpeedVerdict::kFaster;
   if (interval.high < -delta) return SpeedVerdict::kSlower;
@@ -126,8 +136,9 @@ PairedResult compare_paired(const PairedSamples& samples, const PairedSamples& c
 
   double share = static_cast<double>(result.dropped_pairs()) / static_cast<double>(result.pairs);
   if (share > options.most_dropped)
-    result.invalid = fmt::format("{} of {} pairs were dropped, and more than {:.0f} % is too many to trust the rest.",
-                                 result.dropped_pairs(), result.pairs, 100 * options.most_dropped);
+    result.invalid =
+        fmt::format("{} of {} pairs were dropped ({}), and more than {:.0f} % is too many to trust the rest.",
+                    result.dropped_pairs(), result.pairs, dropped_text(result), 100 * options.most_dropped);
   else if (control_ratios.empty())
     result.invalid = "There are no pairs of the baseline against itself, so today's noise is not known.";
   else if (result.control_error > std::log1p(options.most_control_off))

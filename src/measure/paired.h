@@ -21,7 +21,7 @@ enum class Dropped : uint8_t {
   kNo,
   kContextSwitch,  // the system took a core away in the middle
   kStealTime,      // the hypervisor did
-  kSlowClock,      // under 75 % of the nominal clock
+  kSlowClock,      // under 75 % of the nominal clock, or on a CPU of the fastest in the same launch
 };
 inline constexpr size_t kDropReasons = 4;
 std::string_view drop_reason_name(Dropped reason);

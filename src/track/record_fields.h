@@ -83,6 +83,7 @@ void own_fields(Record& o, Visitor&& v) {
   v("worst", o.worst);
   v("worst_scenario", o.worst_scenario);
   v("err_ratio", o.err_ratio);
+  v("confirmed", o.confirmed);
 }
 
 template <class Record, class Visitor>
@@ -114,6 +115,7 @@ void own_fields(Record& k, Visitor&& v) {
   v("matrix_flops", k.matrix_flops);
   v("vector_flops", k.vector_flops);
   v("seconds", k.seconds);
+  v("confirmed", k.confirmed);
 }
 
 template <class Record, class Visitor>

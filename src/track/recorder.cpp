@@ -67,6 +67,16 @@ void Recorder::end(std::string_view status, std::string_view error) {
   add(end_event(status, error, now_us()));
 }
 
+std::optional<double> Recorder::best_speedup(std::string_view op, std::string_view scenario) {
+  if (!store_ || !started_) return std::nullopt;
+  try {
+    return store_->best_speedup(op, scenario, run_.environment.device, run_.environment.device_name());
+  } catch (const std::exception& e) {
+    lose_store(e.what());
+    return std::nullopt;
+  }
+}
+
 void Recorder::to_journal(const Json& event) {
   if (options_.enabled && !journal_) {
     // The run itself and what it said lately: the store has the rest by now.

@@ -41,6 +41,9 @@ class Recorder {
   void artifact(std::string_view path, std::string_view bytes) { add(artifact_event(path, bytes)); }
   void end(std::string_view status, std::string_view error = "");
 
+  // The largest confirmed speed-up that the store has of a scenario on this run's device.
+  std::optional<double> best_speedup(std::string_view op, std::string_view scenario);
+
   const RunRecord& run() const { return run_; }
   bool started() const { return started_; }
   bool stored() const { return store_ != nullptr; }  // all of it is in the store

@@ -62,6 +62,7 @@ struct OperatorRecord {
   std::optional<double> worst;
   std::string worst_scenario;
   std::optional<double> err_ratio;  // the worst of its scenarios
+  std::string confirmed;  // "yes": scenarios beat the best known, and each of them did so again; "no": not each
 
   bool correct() const { return failed == 0 && passed > 0; }
   bool self_test() const { return candidate == "baseline"; }
@@ -88,12 +89,18 @@ struct KernelRecord {
   std::optional<double> delta, control_error;
   std::optional<double> floor_ns, of_floor;
   double bytes = 0, matrix_flops = 0, vector_flops = 0;
-  double seconds = 0;  // it took
+  double seconds = 0;     // it took
+  std::string confirmed;  // of one that beat the best known: "yes" where it did so again on fresh seeds, else "no"
 
   bool passed() const { return verdict == "PASSED"; }
   // The scenario says nothing against the candidate: no credit, and no error.
   bool skipped() const { return verdict == "REFUSED" || verdict == "INVALID_TASK"; }
 };
+
+// Adds what one of its scenarios says to an operator's `confirmed`.
+inline void add_confirmed(OperatorRecord& o, const KernelRecord& k) {
+  if (k.confirmed == "no" || (k.confirmed == "yes" && o.confirmed.empty())) o.confirmed = k.confirmed;
+}
 
 // What a scenario's row leaves out.
 struct KernelDetail {

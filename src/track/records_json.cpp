@@ -138,6 +138,8 @@ KernelRecord kernel_record(const Json& row) {
   k.seconds = maybe<double>(row, "seconds").value_or(0);
   k.floor_ns = maybe<double>(row, "floor_ns");
   k.of_floor = maybe<double>(row, "of_floor");
+  if (auto confirmation = maybe<Json>(row, "confirmation"))
+    k.confirmed = confirmation->at("confirmed").get<bool>() ? "yes" : "no";
   auto timing = maybe<Json>(row, "timing");
   if (!timing) return k;
   k.invalid = text(*timing, "invalid");

@@ -71,7 +71,11 @@ class StoreReader {
   virtual std::vector<KernelRecord> scenario_history(std::string_view op, std::string_view scenario,
                                                      const RunQuery& query) = 0;
   // Of each operator (or of one) the correct candidate with the largest speed-up among the runs selected, by operator.
+  // One that is faster than the baseline and confirmed comes before all others.
   virtual std::vector<OperatorRecord> best(const RunQuery& query) = 0;
+  // The largest confirmed speed-up of a scenario on a device ("cpu", "cuda:0") of this name.
+  virtual std::optional<double> best_speedup(std::string_view op, std::string_view scenario, std::string_view device,
+                                             std::string_view device_name) = 0;
 
   virtual std::vector<ModelName> ttft_models() = 0;
   // The results of one model (exact name) over the runs, newest first; the limit counts runs.

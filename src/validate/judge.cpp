@@ -68,7 +68,7 @@ class Judging {
     shapes_.full = shrink(info, init, workload, options.full_oracle_seconds);
     shapes_.full_differs = !(shapes_.small == shapes_.full);
     if (!(shapes_.full == workload))
-      note(fmt::format("The oracle would need about {:.0f} s for {}; the largest call judged has {}.",
+      note(fmt::format("The oracle would need about {:.1f} s for {}; the largest call judged has {}.",
                        reference_seconds(info, init, workload), workload_text(workload), workload_text(shapes_.full)));
     shapes_.recorded = options.inputs->has_recorded() && shapes_.full == workload;
     if (options.inputs->has_recorded() && !shapes_.recorded)
@@ -95,7 +95,7 @@ class Judging {
     }
     if (result_.failures.empty() && tree_->info().judge != nullptr) distribution();
     if (out_of_time_ > 0)
-      note(fmt::format("{} optional calls were left out after {:.0f} s.", out_of_time_, options_.seconds));
+      note(fmt::format("{} optional calls were left out after {:g} s.", out_of_time_, options_.seconds));
     decide();
     return std::move(result_);
   }

@@ -89,10 +89,10 @@ void sort_regressions(Json& list) {
 
 Json best_json(const OperatorName& name, const std::vector<OperatorRecord>& history, const OperatorRecord* best) {
   Json row = {{"op", name.op},   {"level", name.level}, {"runs", name.runs},  {"speedup", nullptr}, {"low", nullptr},
-              {"high", nullptr}, {"run_id", ""},        {"time_ms", nullptr}, {"commit", ""}};
+              {"high", nullptr}, {"run_id", ""},        {"time_ms", nullptr}, {"commit", ""},       {"confirmed", ""}};
   if (best != nullptr) {
     Json b = operator_json(*best);
-    for (const char* key : {"speedup", "low", "high", "run_id", "time_ms", "commit"}) row[key] = b[key];
+    for (const char* key : {"speedup", "low", "high", "run_id", "time_ms", "commit", "confirmed"}) row[key] = b[key];
   }
   Json trend = Json::array();
   const OperatorRecord* latest = nullptr;

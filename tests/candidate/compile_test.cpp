@@ -275,5 +275,11 @@ TEST(SplitFlags, KeepsQuotedBlanks) {
   EXPECT_EQ(split_flags(" -O2  '-DX=a b' -I\"c d\""), (std::vector<std::string>{"-O2", "-DX=a b", "-Ic d"}));
 }
 
+TEST(SplitFlags, KnowsAnOpenQuote) {
+  for (const char* closed : {"", "-O2", "'-DX=a b' \"c\"", "\"it's\"", "'say \"'"})
+    EXPECT_TRUE(quotes_closed(closed)) << closed;
+  for (const char* open : {"'", "-O2 \"-DX=a b", "'a' 'b", "\"'", "it's"}) EXPECT_FALSE(quotes_closed(open)) << open;
+}
+
 }  // namespace
 }  // namespace fk

@@ -87,6 +87,11 @@ TEST_F(CandidateVerbs, SlowModelsRunWithThem) {
   ASSERT_EQ(swapped["candidates"].size(), 2u);
   EXPECT_EQ(swapped["candidates"][0]["hidden"][0]["by"], "llama_mlp");
   EXPECT_EQ(swapped["candidates"][1]["active_places"], 2);
+  EXPECT_EQ(swapped["cxxflags"], "-O1 -funroll-loops");
+  int64_t taken = 0;
+  for (const Json& d : swapped["dispatches"])
+    if (d["operator"] == "llama_mlp" && d["implementation"] == "candidate") taken += d["calls"].get<int64_t>();
+  EXPECT_GT(taken, 0);
   EXPECT_TRUE(parse_json(generate({"--no-candidate-kernels"}).out, "output")["candidates"].empty());
 
   Outcome timed = run_program({"ttft", "--model", "tiny-llama", "--load-format", "dummy", "--dtype", "f32", "--iters",

@@ -105,6 +105,8 @@ TEST_F(HistoryVerb, OneOperatorAndTheBest) {
   EXPECT_THAT(best.out, HasSubstr("2.940 .. 3.060"));
   EXPECT_THAT(best.out, HasSubstr("cccccccc"));
   EXPECT_THAT(best.out, Not(HasSubstr("dddddddd")));
+  EXPECT_THAT(best.out, HasSubstr("CONFIRMED"));
+  EXPECT_EQ(parse_json(history({"--best", "--json"}).out, "best")[0]["confirmed"], "");
   EXPECT_THAT(history({"--best", "--where", "metrics.avg_speedup < 2"}).out, HasSubstr("bbbbbbbb"));
 }
 

@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "tests/cli/kernels_fixture.h"
+#include "tests/sanitizer.h"
 
 namespace fk {
 namespace {
@@ -31,6 +32,37 @@ TEST_F(KernelsVerb, SlowTheCommandOfAVerdictRepeatsItFromAnyShell) {
   Json repeated = parse_json_file(again);
   ASSERT_EQ(repeated["results"].size(), 1u) << line;
   EXPECT_EQ(repeated["results"][0]["sentence"], one["sentence"]) << line;
+}
+
+// With an example that is faster, on most days by far.
+TEST_F(KernelsVerb, SlowANewBestIsMeasuredTwiceAndKnownAsOne) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
+  setenv("FASTKERNELS_CANDIDATE_DIR", FK_SOURCE_DIR "/tasks/candidate/examples", 1);
+  auto run = [&](const Arguments& more) {
+    Arguments arguments = {"kernels",    "--target", "softmax",    "--filter", "contract/vocabulary", "--threads",  "1",
+                           "--num-runs", "40",       "--launches", "4",        "--output-json",       result_path()};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    EXPECT_EQ(run_program(arguments).exit_code, 0);
+    return result()["results"][0];
+  };
+  auto beats = [](const Json& row, double best) {
+    const Json& t = row["timing"];
+    return t["invalid"] == "" && t["speed_verdict"] == "FASTER" && t["speedup_low"] > best;
+  };
+  Json first = run({});
+  ASSERT_EQ(first.contains("confirmation"), beats(first, 1)) << first["timing"]["invalid"];
+  if (!first.contains("confirmation")) GTEST_SKIP() << "the machine is too busy to tell";
+  EXPECT_NE(first["confirmation"]["seed"], first["judgement"]["seed"]);
+  EXPECT_EQ(first["confirmation"]["best_before"], 1.0);
+  bool held = first["confirmation"]["confirmed"];
+  Json best = parse_json(run_program({"history", "--best", "--json"}).out, "best");
+  EXPECT_EQ(best.at(0)["confirmed"], held ? "yes" : "no");
+
+  Json second = run({});
+  double to_beat = held ? first["timing"]["speedup"].get<double>() : 1.0;
+  EXPECT_EQ(second.contains("confirmation"), beats(second, to_beat));
+  EXPECT_EQ(second.value(Json::json_pointer("/confirmation/best_before"), to_beat), to_beat);
+  EXPECT_FALSE(run({"--no-history"}).contains("confirmation")) << "nobody keeps it";
 }
 
 // "decode-1" is also how decode-128 begins.

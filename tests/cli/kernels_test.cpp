@@ -36,6 +36,13 @@ TEST_F(KernelsVerb, AStubPassesAndItsResultFollowsTheSchema) {
   EXPECT_EQ(one["verdict"], "PASSED");
   EXPECT_GE(one["timing"]["samples"].size(), 2u);
   EXPECT_GE(one["timing"]["pairs"], 10);
+  for (const char* side : {"baseline", "candidate"}) {
+    const Json& ran = one["timing"]["dispatches"][side];
+    ASSERT_EQ(ran.size(), 1u) << side;
+    EXPECT_EQ(ran[0]["operator"], "silu_and_mul");
+    EXPECT_EQ(ran[0]["implementation"] == "candidate", side == std::string("candidate")) << ran.dump();
+    EXPECT_GE(ran[0]["calls"], one["timing"]["pairs"]);
+  }
   EXPECT_LE(one["timing"]["pairs"], 40 + 5) << "launches are not cut short";
   EXPECT_GT(one["judgement"]["checks"].get<int>(), 10);
   EXPECT_FALSE(fs::exists(result_path() + "l")) << "the journal of a finished run stays";

@@ -81,6 +81,11 @@ TEST(GenerateVerb, PrintsTransformersGreedyTokens) {
     Json json = run_json({"generate", "--model", name, "--load-format", "dummy", "--dtype", "f32", "--prompt-token-ids",
                           ids, "--max-tokens", "20"});
     EXPECT_EQ(json["token_ids"], greedy["tokens"][0]) << name;
+    EXPECT_FALSE(json["dispatches"].empty());
+    for (const Json& d : json["dispatches"]) {
+      EXPECT_NE(d["implementation"], "oracle") << d["operator"];
+      EXPECT_GT(d["calls"], 0) << d["operator"];
+    }
   }
 }
 
@@ -161,6 +166,7 @@ TEST(BadInputs, OneSentenceAndTheRightExitCode) {
       {with("generate", {"--prompt-token-ids", "999"}), 1, "999"},
       {with("generate", {"--prompt-token-ids", "-4"}), 1, "-4"},
       {with("generate", {}), 2, "--prompt"},
+      {with("generate", {"--prompt", "x", "--cxxflags", "-O2 '-DX=a b"}), 2, "quote that it does not close"},
       {with("generate", {"--prompt", "x", "--max-tokens", "0"}), 2, "--max-tokens"},
       {with("generate", {"--prompt", "x", "--temperature", "-1"}), 2, "temperature"},
       {with("generate", {"--prompt", "x", "--top-p", "0"}), 2, "top-p"},

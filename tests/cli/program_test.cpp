@@ -79,6 +79,24 @@ TEST(Program, UnknownVerbNamesTheClosest) {
   expect_sentence(far, "zzzzzzzzzz");
 }
 
+TEST(Program, UnknownFlagNamesTheClosestOfItsVerb) {
+  const std::vector<std::pair<Arguments, std::string>> meant = {
+      {{"kernels", "--targt=softmax"}, "no flag --targt, did you mean --target?"},
+      {{"kernels", "-target", "softmax"}, "did you mean --target?"},
+      {{"kernels", "--wrm"}, "did you mean --warm?"},
+      {{"--jsn", "doctor"}, "did you mean --json?"},
+      {{"history", "show", "last", "--artfact", "x"}, "did you mean --artifact? `fastkernels history show --help`"},
+      {{"doctor", "--targt"}, "no flag --targt; `fastkernels doctor --help`"},  // it has none of that name
+      {{"doctor", "--x"}, "no flag --x; "},
+  };
+  for (const auto& [arguments, says] : meant) {
+    Outcome outcome = run_program(arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << says;
+    expect_sentence(outcome, says);
+    EXPECT_TRUE(contains(outcome.err, says)) << outcome.err;
+  }
+}
+
 TEST(Program, BadFlagsExitWithTwo) {
   const std::vector<Arguments> bad = {
       {""},

@@ -121,7 +121,10 @@ TEST(Paired, DroppedPairsDoNotCountAndTooManyMakeTheRunInvalid) {
 
   for (size_t i = 0; i < 20; ++i) samples[1][i].dropped = Dropped::kSlowClock;
   r = compare_paired(samples, control);
-  EXPECT_EQ(r.invalid, "22 of 100 pairs were dropped, and more than 20 % is too many to trust the rest.");
+  EXPECT_EQ(
+      r.invalid,
+      "22 of 100 pairs were dropped (1 context switch, 1 steal time, 20 slow clock), and more than 20 % is too many "
+      "to trust the rest.");
   EXPECT_EQ(r.baseline.count, 78u) << "an invalid run still reports";
   EXPECT_EQ(r.launches, 4u);
 

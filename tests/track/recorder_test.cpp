@@ -64,6 +64,16 @@ class RecorderTest : public testing::Test {
   Recorder::Warn warn() {
     return [this](const std::string& sentence) { warnings_.push_back(sentence); };
   }
+  // A run whose scenario `a` beat the best known, and with or without `held` did so again.
+  void record_best(double speedup, bool held) {
+    Recorder recorder(options(), warn());
+    recorder.start(sample_run(""));
+    Json better = row("rms_norm", "a", speedup), other = row("rms_norm", "b", 1.1);
+    better["confirmation"] = {{"confirmed", held}, {"best_before", 1.0}, {"sentence", ""}};
+    recorder.add(std::vector<Json>{better, other});
+    recorder.add(kernel_summary_events(Json::array({better, other}), aggregate(speedup), {}, 77));
+    recorder.end("finished");
+  }
   std::string record_one(RecorderOptions o) {
     Recorder recorder(std::move(o), warn());
     RunRecord run = sample_run("");
@@ -93,6 +103,24 @@ TEST(Base64, ThereAndBack) {
   }
   EXPECT_THROW(from_base64("a"), Error);
   EXPECT_THROW(from_base64("a*=="), Error);
+}
+
+TEST_F(RecorderTest, OnlyAConfirmedBestIsToBeBeaten) {
+  Recorder next(options(), warn());
+  EXPECT_EQ(next.best_speedup("rms_norm", "a"), std::nullopt) << "before it knows its device";
+  RunRecord run = sample_run("next");
+  run.started_us += 1;
+  next.start(run);
+  record_best(1.5, true);
+  record_best(2.5, false);
+  EXPECT_EQ(next.best_speedup("rms_norm", "a"), 1.5);
+  EXPECT_EQ(next.best_speedup("rms_norm", "b"), std::nullopt) << "it never was one";
+  auto store = open_store(folder_.db());
+  OperatorRecord best = store->best({}).at(0);
+  EXPECT_EQ(best.confirmed, "yes");
+  EXPECT_EQ(best.speedup, 1.5);
+  EXPECT_EQ(store->kernel_results(best.run_id).at(0).confirmed, "yes");
+  EXPECT_EQ(store->kernel_results(best.run_id).at(1).confirmed, "");
 }
 
 TEST_F(RecorderTest, EverythingToldIsStored) {

@@ -158,6 +158,37 @@ TEST_F(StoreTest, BestTakesCorrectCandidatesOnly) {
   EXPECT_EQ(store_->operators()[0].runs, 4);
 }
 
+TEST_F(StoreTest, BestPrefersWhatWasConfirmed) {
+  auto add = [&](const std::string& id, const std::vector<std::pair<double, const char*>>& scenarios,
+                 const std::string& cpu = "Test CPU") {
+    RunRecord r = sample_run(id);
+    r.environment.cpu_name = cpu;
+    store_->begin_run(r);
+    for (size_t i = 0; i < scenarios.size(); ++i) {
+      KernelRecord k = sample_result(id, "rms_norm", "s" + std::to_string(i), scenarios[i].first);
+      k.confirmed = scenarios[i].second;
+      store_->add_kernel_result(k, sample_detail());
+    }
+  };
+  add("lucky", {{1.9, "no"}});
+  EXPECT_EQ(store_->best({}).at(0).run_id, "lucky") << "better than nothing, and marked";
+  EXPECT_EQ(store_->best({}).at(0).confirmed, "no");
+  EXPECT_EQ(store_->best_speedup("rms_norm", "s0", "cpu", "Test CPU"), std::nullopt);
+  add("slow", {{0.5, "yes"}});
+  EXPECT_EQ(store_->best({}).at(0).run_id, "lucky") << "slower than the baseline is no best";
+  add("good", {{1.5, "yes"}, {1.4, ""}});
+  EXPECT_EQ(store_->best({}).at(0).run_id, "good");
+  EXPECT_EQ(store_->best({}).at(0).confirmed, "yes");
+  add("half", {{1.8, "yes"}, {1.8, "no"}});
+  EXPECT_EQ(store_->operator_results("half").at(0).confirmed, "no");
+  EXPECT_EQ(store_->best({}).at(0).run_id, "good");
+  add("elsewhere", {{3, "yes"}}, "Other CPU");
+  EXPECT_EQ(store_->best_speedup("rms_norm", "s0", "cpu", "Test CPU"), 1.8);
+  EXPECT_EQ(store_->best_speedup("rms_norm", "s0", "cpu", "Other CPU"), 3);
+  EXPECT_EQ(store_->best_speedup("rms_norm", "s0", "cuda:0", "Test CPU"), std::nullopt);
+  EXPECT_EQ(store_->best_speedup("rms_norm", "s1", "cpu", "Test CPU"), std::nullopt);
+}
+
 TEST_F(StoreTest, QueriesSelectByEveryField) {
   for (int i = 0; i < 10; ++i) {
     RunRecord r = sample_run("r" + std::to_string(i), 1'000'000 * (i + 1));

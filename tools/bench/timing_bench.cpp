@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -108,6 +109,7 @@ int run(int argc, char** argv) {
   int pairs = argc > at + 1 ? std::atoi(argv[at + 1]) : 100;
   std::string baseline = compile(0), candidate = compile(percent / 100);
   std::vector<double> errors, controls, seconds;
+  std::array<size_t, kDropReasons> dropped{};
   int found = 0, same = 0, wrong = 0, covered = 0, invalid = 0;
   double truth = -std::log1p(percent / 100);
   for (int i = 0; i < repeats; ++i) {
@@ -115,6 +117,7 @@ int run(int argc, char** argv) {
     const PairedResult& p = r.paired;
     errors.push_back(std::abs(p.log_ratio - truth));
     controls.push_back(p.control_error);
+    for (size_t reason = 0; reason < kDropReasons; ++reason) dropped[reason] += p.dropped[reason];
     found += p.direction() < 0 ? 1 : 0;
     wrong += p.direction() > 0 ? 1 : 0;
     same += p.verdict == SpeedVerdict::kSame ? 1 : 0;
@@ -126,6 +129,10 @@ int run(int argc, char** argv) {
       "control p95 {:.2f} %; said slower {}, faster {}, SAME {}; interval holds the truth {}; invalid {}\n",
       what, percent, repeats, pairs, 100 * quantile(errors, 0.5), 100 * quantile(errors, 0.95),
       100 * quantile(errors, 1), 100 * quantile(controls, 0.95), found, wrong, same, covered, invalid);
+  fmt::print("  pairs:");
+  for (size_t reason = 0; reason < kDropReasons; ++reason)
+    fmt::print(" {} {}{}", drop_reason_name(static_cast<Dropped>(reason)), dropped[reason],
+               reason + 1 < kDropReasons ? "," : "\n");
   return 0;
 }
 

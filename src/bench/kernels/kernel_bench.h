@@ -26,6 +26,16 @@ struct KernelOptions {
   bool other_cache_state = false;  // time it cold besides warm, or the other way round, with a few pairs
 };
 
+// What came of measuring a new best again, on fresh seeds.
+struct Confirmation {
+  double best_before = 1;  // the speed-up it had to beat, both times; 1 is the baseline itself
+  bool confirmed = false;
+  std::string sentence = {};           // why not
+  std::optional<uint64_t> seed = {};   // of the second time
+  std::optional<double> speedup = {};  // likewise, where it could be ranked
+  Interval interval = {};              // of that
+};
+
 struct KernelResult {
   Scenario scenario;
   Verdict verdict = Verdict::kCrashed;
@@ -33,6 +43,7 @@ struct KernelResult {
   Judgement judgement;
   std::optional<TimingResult> timing;        // only of a candidate that passed
   std::optional<TimingResult> other_timing;  // in the other state of the caches, where asked for
+  std::optional<Confirmation> confirmation;  // only of one that beat the best known
   Cost cost;
   Floor floor;
   double seconds = 0;  // the whole scenario took
@@ -67,5 +78,6 @@ KernelResult failed_kernel(const Scenario& scenario, const Failure& failure);
 std::string explain(const KernelResult& result);
 
 Json to_json(const KernelResult& result);
+Json to_json(const Confirmation& confirmation);
 
 }  // namespace fk

@@ -21,6 +21,14 @@ Json samples(const PairedSamples& launches) {
   return list;
 }
 
+Json dispatches(const std::vector<RunnerDispatch>& counts) {
+  Json list = Json::array();
+  for (const RunnerDispatch& d : counts)
+    list.push_back(
+        {{"operator", d.op}, {"implementation", d.implementation}, {"rows_up_to", d.rows_up_to}, {"calls", d.calls}});
+  return list;
+}
+
 Json timing_json(const TimingResult& t) {
   Json protections = Json::array();
   for (const Protection& p : t.protections) protections.push_back({{"name", p.name}, {"on", p.on}, {"why", p.why}});
@@ -32,9 +40,14 @@ Json timing_json(const TimingResult& t) {
                {"protections", protections}};
   if (t.failure) return json;
   const PairedResult& p = t.paired;
+  json["dispatches"] = {{"baseline", dispatches(t.baseline_dispatches)},
+                        {"candidate", dispatches(t.candidate_dispatches)}};
   json["invalid"] = p.invalid;
   json["pairs"] = p.pairs;
   json["pairs_dropped"] = p.dropped_pairs();
+  json["dropped_by_reason"] = Json::object();
+  for (size_t i = 1; i < kDropReasons; ++i)
+    if (p.dropped[i] > 0) json["dropped_by_reason"][drop_reason_name(static_cast<Dropped>(i))] = p.dropped[i];
   json["samples"] = samples(t.samples);
   json["control_samples"] = samples(t.control);
   if (p.candidate.count == 0) return json;  // every pair was dropped: there is nothing to sum up
@@ -69,6 +82,16 @@ Json inputs_json(const Scenario& s) {
 
 }  // namespace
 
+Json to_json(const Confirmation& c) {
+  Json json = {{"confirmed", c.confirmed}, {"best_before", c.best_before}, {"sentence", c.sentence}};
+  if (c.seed) json["seed"] = *c.seed;
+  if (!c.speedup) return json;
+  json["speedup"] = *c.speedup;
+  json["speedup_low"] = c.interval.low;
+  json["speedup_high"] = c.interval.high;
+  return json;
+}
+
 Json to_json(const KernelResult& r) {
   Json json = {{"operator", r.scenario.op},
                {"level", r.scenario.info().level},
@@ -88,6 +111,7 @@ Json to_json(const KernelResult& r) {
                {"seconds", r.seconds}};
   if (r.timing) json["timing"] = timing_json(*r.timing);
   if (r.other_timing) json[r.cold ? "timing_warm" : "timing_cold"] = timing_json(*r.other_timing);
+  if (r.confirmation) json["confirmation"] = to_json(*r.confirmation);
   if (r.timing && !r.timing->failure) {
     json["floor_ns"] = r.floor.seconds * 1e9;
     json["of_floor"] = r.of_floor();

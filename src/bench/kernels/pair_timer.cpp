@@ -14,6 +14,7 @@
 #include "core/device_runtime.h"
 #include "core/rng.h"
 #include "measure/cache_evict.h"
+#include "measure/core_clock.h"
 #include "measure/first_core.h"
 #include "measure/steal_time.h"
 #include "measure/timer.h"
@@ -26,7 +27,6 @@ constexpr int kBaseline = 0, kCandidate = 1, kControl = 2, kSides = 3;
 
 constexpr int kMostCallsPerSample = 64;
 constexpr size_t kMostRotatingBytes = size_t{64} << 20, kMostRotatingOnGpu = size_t{2} << 30;
-constexpr double kSlowestClock = 0.75;  // of the nominal one
 
 struct Runner {
   std::unique_ptr<RunnerProcess> process;
@@ -48,7 +48,8 @@ class PairTimer {
         random_(options.seed, "pair timer"),
         root_(op.build(init, {})),
         inputs_(*root_, *options.inputs, workload, options.seed),
-        check_(op, init, workload.dtype) {
+        check_(op, init, workload.dtype),
+        clock_(options.core_chain) {
     params_ = share_params(*root_, *options.inputs->params(*root_, options.seed), options.device);
   }
 
@@ -73,6 +74,7 @@ class PairTimer {
         round(true, pair + 1 == pairs);
         progress(std::min(1.0, (launch + (pair + 1.0) / pairs) / launches));
       }
+      drop_slow_rounds();
       finish();
     }
     if (!result_.failure) conclude();
@@ -171,6 +173,8 @@ class PairTimer {
   void warm_up() {
     Stopwatch watch;
     held_ = rounds_ = 0;
+    clock_.restart();
+    looks_.clear();
     for (int i = 0; i < options_.warmups && !result_.failure && watch.elapsed_s() < 1; ++i) round(false);
     // Who waits for the device in a call cannot be queued; then both sides are timed as they are launched.
     if (on_gpu() && rounds_ > 1 && 2 * held_ < rounds_) hold_ = false;
@@ -192,10 +196,12 @@ class PairTimer {
     checked_ = on_gpu() ? secret_number() % 4 == 0 : last;
     std::array<Sample, kSides> samples;
     std::optional<int64_t> stolen = on_gpu() ? std::nullopt : stolen_ticks();
+    double look = on_gpu() ? 0 : clock_.look();
     for (int side : order) {
       samples[static_cast<size_t>(side)] = time_side(side, pattern);
       if (note_failure(side)) return;
     }
+    if (!on_gpu()) look = std::max(look, clock_.look());
     // Counted in ticks longer than a round, so which of the three was robbed cannot be told: none of them counts.
     if (stolen && stolen_ticks().value_or(*stolen) > *stolen)
       for (Sample& sample : samples) sample.dropped = Dropped::kStealTime;
@@ -207,11 +213,25 @@ class PairTimer {
     };
     result_.samples.back().push_back(pair(b, c));
     result_.control.back().push_back(pair(b, a));
+    looks_.push_back(look);
     for (int side = 0; side < kSides; ++side) {
       const Sample& sample = samples[static_cast<size_t>(side)];
       walls_[static_cast<size_t>(side)].push_back(sample.wall_ns);
       exchanges_[static_cast<size_t>(side)].push_back(sample.wall_ns - sample.ns);
       unclaimed_[static_cast<size_t>(side)].push_back(sample.cpu_ns - sample.ns);
+    }
+  }
+
+  // A CPU does not say how fast its clock is; that of a GPU is read in its stream.
+  void drop_slow_rounds() {
+    if (on_gpu() || result_.failure) return;
+    auto drop = [](TimePair& pair) {
+      if (pair.dropped == Dropped::kNo) pair.dropped = Dropped::kSlowClock;
+    };
+    for (size_t i = 0; i < looks_.size(); ++i) {
+      if (!clock_.slow(looks_[i])) continue;
+      drop(result_.samples.back()[i]);
+      drop(result_.control.back()[i]);
     }
   }
 
@@ -312,10 +332,25 @@ class PairTimer {
 
   void finish() {
     for (int side = 0; side < kSides && !result_.failure; ++side) {
-      runners_[static_cast<size_t>(side)].process->finish();
+      RunnerProcess& process = *runners_[static_cast<size_t>(side)].process;
+      if (side != kControl)
+        add(side == kCandidate ? result_.candidate_dispatches : result_.baseline_dispatches, process.dispatches());
+      process.finish();
       note_failure(side);
     }
     for (Runner& r : runners_) r.process.reset();
+  }
+
+  static void add(std::vector<RunnerDispatch>& sum, const std::vector<RunnerDispatch>& more) {
+    for (const RunnerDispatch& d : more) {
+      auto same = std::find_if(sum.begin(), sum.end(), [&](const RunnerDispatch& s) {
+        return s.op == d.op && s.implementation == d.implementation && s.rows_up_to == d.rows_up_to;
+      });
+      if (same == sum.end())
+        sum.push_back(d);
+      else
+        same->calls += d.calls;
+    }
   }
 
   void conclude() {
@@ -387,6 +422,8 @@ class PairTimer {
   bool hold_ = true;           // on a GPU: calls are queued before it starts on them
   int rounds_ = 0, held_ = 0;  // of this launch, by the candidate
   std::vector<double> clocks_;
+  ClockWatch clock_;
+  std::vector<double> looks_;  // of this launch: the slower of the two around each round that counts
   std::array<Runner, kSides> runners_;
   std::array<int, kSides> writers_{};
   std::array<std::vector<double>, kSides> walls_;

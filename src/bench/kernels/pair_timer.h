@@ -12,9 +12,11 @@
 #include <string>
 #include <vector>
 
+#include "candidate/runner/runner_process.h"
 #include "candidate/runner/sandbox.h"
 #include "candidate/verdict.h"
 #include "core/device.h"
+#include "measure/core_clock.h"
 #include "measure/paired.h"
 #include "ops/registry.h"
 #include "validate/input_maker.h"
@@ -34,6 +36,7 @@ struct TimingOptions {
   double budget_s = 60;    // no new round after this
   double sample_on_s = 0;  // more launches for so long while the interval is wide, up to four times the pairs
   const InputMaker* inputs = &contract_inputs();
+  std::function<double()> core_chain = chain_ns;  // what tells how fast a core's clock is now
   std::string baseline_library = {};  // plays the baseline instead of it: for experiments on the protocol itself
 };
 
@@ -50,6 +53,8 @@ struct TimingResult {
   int64_t candidate_peak_kib = 0;
   std::vector<Protection> protections;
   int outputs_checked = 0;
+  // All launches together, warm-ups included; the control's are not among them.
+  std::vector<RunnerDispatch> baseline_dispatches, candidate_dispatches;
   // On a GPU: times are the device's own.
   bool held = false;     // everything was queued before the device began, so that launching does not count
   double clock_mhz = 0;  // of the multiprocessors, median of the candidate's samples

@@ -210,7 +210,7 @@ Json RunnerProcess::ask(Json request, int fd) {
     Received got = receive_message(channel_, deadline, answer);
     if (answer.fd >= 0) close(answer.fd);
     if (got == Received::kTimedOut) {
-      fail({Verdict::kTimeout, fmt::format("It did not come back {} within {:.0f} s.", doing_,
+      fail({Verdict::kTimeout, fmt::format("It did not come back {} within {:g} s.", doing_,
                                            static_cast<double>(options_.timeout_ns) * 1e-9)});
       return {};
     }
@@ -356,6 +356,21 @@ std::optional<Failure> RunnerProcess::refusal(int id) {
 void RunnerProcess::touch(const TensorRef& tensor, uint8_t pattern) {
   doing_ = "while shared memory was tried";
   ask({{"do", "touch"}, {"tensor", ref(tensor)}, {"pattern", pattern}});
+}
+
+std::vector<RunnerDispatch> RunnerProcess::dispatches() {
+  doing_ = "while its calls were counted";
+  Json answer = ask({{"do", "count"}});
+  std::vector<RunnerDispatch> list;
+  if (failure_) return list;
+  try {
+    for (const Json& d : answer.at("dispatches"))
+      list.push_back(
+          {d.at(0).get<std::string>(), d.at(1).get<std::string>(), d.at(2).get<int64_t>(), d.at(3).get<int64_t>()});
+  } catch (const Json::exception&) {
+    fail({Verdict::kTampered, fmt::format("The runner's answer is not one of its own, {}.", doing_)});
+  }
+  return list;
 }
 
 // Two exchanges: the work is queued behind a kernel that waits, and then let go. Only the second is timed, so that

@@ -69,6 +69,12 @@ struct RunTimes {
   bool held = false;              // until all was queued
 };
 
+// As ops/node.h counts them, from another process.
+struct RunnerDispatch {
+  std::string op, implementation;
+  int64_t rows_up_to = 0, calls = 0;
+};
+
 class RunnerProcess {
  public:
   explicit RunnerProcess(const RunnerOptions& options);
@@ -89,6 +95,10 @@ class RunnerProcess {
   RunTimes run(std::span<const int> calls, const RunMode& mode = {});
   // On a GPU: fills a tensor of a mapped segment with a pattern, to see whether memory is really shared.
   void touch(const TensorRef& tensor, uint8_t pattern);
+
+  // Which implementation took which call of the operator and of those below it, since the process started. By the
+  // runner's own account: for people to read, and not for the verdict.
+  std::vector<RunnerDispatch> dispatches();
 
   // CPU time all threads of the worker have used, by the kernel's account.
   int64_t cpu_time_ns() const;

@@ -121,6 +121,7 @@ class Worker {
     if (what == "queue") return queue(body);
     if (what == "go") return go();
     if (what == "touch") return touch(body);
+    if (what == "count") return count();
     throw Error("The runner does not know '{}'.", what);
   }
 
@@ -267,6 +268,13 @@ class Worker {
             {"held", times.held},
             {"clock_mhz", times.clock_mhz},
             {"peak_kib", usage.ru_maxrss}};
+  }
+
+  Json count() const {
+    Json list = Json::array();
+    for (const DispatchCount& c : collect_dispatches(*root_))
+      list.push_back({c.op, c.implementation, c.rows_up_to, c.calls});
+    return {{"dispatches", list}};
   }
 
   Json touch(const Json& body) {

@@ -240,17 +240,31 @@ std::vector<OperatorRecord> SqliteStore::best(const RunQuery& query) {
   RunSelect select = run_select(others);
   std::vector<OperatorRecord> winners;
   for (const std::string& op : query.op.empty() ? operator_names() : std::vector<std::string>{query.op}) {
-    // The condition repeats the one of the index operators_by_speed, which is in this order.
-    Statement s =
-        database_.prepare("SELECT " + kOperatorColumns +
-                          " FROM operators o JOIN runs r USING (run) WHERE o.op = ? AND o.failed = 0 AND o.passed > 0"
-                          " AND o.candidate <> 'baseline' AND o.speedup IS NOT NULL AND " +
-                          select.where + " ORDER BY o.speedup DESC LIMIT 1");
-    s.bind(op);
-    select.bind_where(s);
-    if (s.step()) read_result(s, winners.emplace_back());
+    // The conditions repeat those of the indexes operators_confirmed and operators_by_speed, which are in this order.
+    for (const char* kind : {"o.confirmed = 'yes' AND o.speedup > 1", "o.speedup IS NOT NULL"}) {
+      Statement s = database_.prepare(
+          fmt::format("SELECT {} FROM operators o JOIN runs r USING (run) WHERE o.op = ? AND o.failed = 0 AND o.passed "
+                      "> 0 AND o.candidate <> 'baseline' AND {} AND {} ORDER BY o.speedup DESC LIMIT 1",
+                      kOperatorColumns, kind, select.where));
+      s.bind(op);
+      select.bind_where(s);
+      if (!s.step()) continue;
+      read_result(s, winners.emplace_back());
+      break;
+    }
   }
   return winners;
+}
+
+std::optional<double> SqliteStore::best_speedup(std::string_view op, std::string_view scenario, std::string_view device,
+                                                std::string_view device_name) {
+  // In the order of the index kernel_results_confirmed.
+  Statement s = database_.query(
+      "SELECT x.speedup FROM kernel_results x JOIN runs r USING (run) WHERE x.op = ? AND x.scenario = ? AND"
+      " x.confirmed = 'yes' AND x.verdict = 'PASSED' AND x.candidate <> 'baseline' AND r.device = ? AND"
+      " iif(r.device = 'cpu' OR r.gpu_name = '', r.cpu_name, r.gpu_name) = ? ORDER BY x.speedup DESC LIMIT 1",
+      op, scenario, device, device_name);
+  return s.step() ? s.maybe_real() : std::nullopt;
 }
 
 std::vector<ModelName> SqliteStore::ttft_models() {

@@ -31,6 +31,8 @@ class SqliteStore final : public Store {
   std::vector<KernelRecord> scenario_history(std::string_view op, std::string_view scenario,
                                              const RunQuery& query) override;
   std::vector<OperatorRecord> best(const RunQuery& query) override;
+  std::optional<double> best_speedup(std::string_view op, std::string_view scenario, std::string_view device,
+                                     std::string_view device_name) override;
   std::vector<ModelName> ttft_models() override;
   std::vector<TtftRecord> ttft_history(std::string_view model, const RunQuery& query) override;
   std::vector<ArtifactRecord> artifacts(std::string_view run_id) override;

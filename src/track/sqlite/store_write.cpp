@@ -126,7 +126,7 @@ void SqliteStore::summarise_operator(int64_t run, std::string_view op) {
   double log_speed = 0, log_low = 0, log_high = 0;
   int64_t timed = 0;
   for (Statement s = database_.query(
-           "SELECT scenario, level, candidate, verdict, err_ratio, speedup, low, high FROM kernel_results"
+           "SELECT scenario, level, candidate, verdict, err_ratio, speedup, low, high, confirmed FROM kernel_results"
            " WHERE run = ? AND op = ? ORDER BY result",
            run, op);
        s.step();) {
@@ -139,6 +139,8 @@ void SqliteStore::summarise_operator(int64_t run, std::string_view op) {
     k.speedup = s.maybe_real();
     k.low = s.maybe_real();
     k.high = s.maybe_real();
+    k.confirmed = s.text();
+    add_confirmed(o, k);
     (k.passed() ? o.passed : k.skipped() ? o.skipped : o.failed) += 1;
     if (k.err_ratio) o.err_ratio = std::max(o.err_ratio.value_or(0), *k.err_ratio);
     if (!k.passed() || !k.speedup || !(*k.speedup > 0)) continue;

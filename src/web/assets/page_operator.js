@@ -24,7 +24,9 @@ export async function operatorPage({args: [name], query}) {
   const device = query.get("device") || data.runs[0].device_name;
   const runs = data.runs.filter((r) => r.device_name === device);  // newest first
   const chosen = runs.find((r) => r.run_id === query.get("run")) || runs[0];
-  const best = runs.filter((r) => r.failed === 0 && r.speedup).sort((a, b) => b.speedup - a.speedup)[0];
+  const counts = (r) => r.confirmed === "yes" && r.speedup > 1;
+  const best = runs.filter((r) => r.failed === 0 && r.speedup)
+                   .sort((a, b) => counts(b) - counts(a) || b.speedup - a.speedup)[0];
   return [
     h("div", {class: "head"}, h("h1", {}, name), badge(`L${data.level}`),
       devices.length > 1 &&

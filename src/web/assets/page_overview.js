@@ -113,7 +113,10 @@ export function bestTable(best) {
           title: "Best correct",
           number: true,
           value: (r) => r.speedup,
-          cell: (r) => [speedup(r.speedup), h("span", {class: "interval wide-only"}, interval(r.low, r.high))]
+          cell: (r) => [
+            speedup(r.speedup), h("span", {class: "interval wide-only"}, interval(r.low, r.high)),
+            r.speedup && r.confirmed !== "yes" ? h("span", {class: "muted wide-only"}, " unconfirmed") : null
+          ]
         },
         {
           key: "latest",

@@ -132,6 +132,7 @@ TEST_F(ProcessSubjectTest, EndsWhatHangs) {
   std::optional<Failure> f = run(o);
   ASSERT_TRUE(f);
   EXPECT_EQ(f->verdict, Verdict::kTimeout) << f->sentence;
+  EXPECT_NE(f->sentence.find("within 0.3 s"), std::string::npos) << f->sentence;
 }
 
 TEST_F(ProcessSubjectTest, LimitsMemory) {

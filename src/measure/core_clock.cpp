@@ -1,0 +1,37 @@
+#include "measure/core_clock.h"
+
+#include <algorithm>
+
+#include "measure/timer.h"
+
+namespace fk {
+namespace {
+
+// A multiplication and an addition take four cycles or so: a microsecond at 3 GHz, some fifty times what reading the
+// clock around it takes.
+constexpr int kSteps = 750;
+constexpr int kChains = 3;
+
+volatile uint64_t g_chain = 1;  // so that the compiler neither knows the chain's beginning nor leaves out its end
+
+}  // namespace
+
+double chain_ns() {
+  int64_t shortest = std::numeric_limits<int64_t>::max();
+  for (int i = 0; i < kChains; ++i) {
+    int64_t start = now_ns();
+    uint64_t x = g_chain;
+    for (int step = 0; step < kSteps; ++step) x = x * 6364136223846793005u + 1442695040888963407u;
+    g_chain = x;
+    shortest = std::min(shortest, now_ns() - start);
+  }
+  return static_cast<double>(std::max<int64_t>(shortest, 1));
+}
+
+double ClockWatch::look() {
+  double ns = chain_();
+  best_ns_ = std::min(best_ns_, ns);
+  return ns;
+}
+
+}  // namespace fk

@@ -1,0 +1,84 @@
+// Which rounds of a timing count.
+#include "bench/kernels/pair_timer.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/sanitizer.h"
+
+namespace fk {
+namespace {
+
+// The baseline against itself in two launches of four pairs or more, under a clock that `chain_of` states for every
+// look: two around each round, of two warm-ups first.
+TimingResult timed(const std::function<double(int look)>& chain_of) {
+  const OperatorInfo& op = Registry::instance().at("rms_norm");
+  int looks = 0;
+  TimingOptions options;
+  options.pairs = 8;
+  options.launches = 2;
+  options.warmups = 2;
+  options.core_chain = [&] { return chain_of(looks++); };
+  return time_pairs(op, op.default_init(), Workload::tokens(4), "", options, [](double) {});
+}
+
+size_t slow_pairs(const std::vector<TimePair>& pairs) {
+  size_t n = 0;
+  for (const TimePair& p : pairs) n += p.dropped == Dropped::kSlowClock ? 1 : 0;
+  return n;
+}
+
+TEST(PairTimer, RoundsAtASlowClockAreDroppedAndCounted) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
+  // Slow from the warm-ups on until in the middle of the second round that counts; where a launch is slow throughout,
+  // there is nothing better to compare it with.
+  TimingResult r = timed([](int look) { return look < 7 ? 2000.0 : 1000.0; });
+  ASSERT_FALSE(r.failure) << r.failure->sentence;
+  ASSERT_EQ(r.samples.size(), 2u);
+  // Others may rob the machine of a core meanwhile, and that reason comes first.
+  for (size_t i : {0u, 1u}) {
+    EXPECT_NE(r.samples[0][i].dropped, Dropped::kNo);
+    EXPECT_NE(r.control[0][i].dropped, Dropped::kNo);
+  }
+  EXPECT_LE(slow_pairs(r.samples[0]), 2u);
+  EXPECT_EQ(slow_pairs(r.samples[1]), 0u);
+  EXPECT_EQ(r.paired.dropped[static_cast<size_t>(Dropped::kSlowClock)], slow_pairs(r.samples[0]));
+  EXPECT_GE(r.paired.dropped_pairs(), 2u);
+}
+
+TEST(PairTimer, AnEvenClockDropsNothing) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
+  TimingResult r = timed([](int look) { return look % 2 == 0 ? 1000.0 : 1300.0; });
+  ASSERT_FALSE(r.failure) << r.failure->sentence;
+  EXPECT_EQ(r.paired.dropped[static_cast<size_t>(Dropped::kSlowClock)], 0u);
+}
+
+TEST(PairTimer, TooManySlowRoundsRankNothing) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
+  TimingResult r = timed([](int look) { return look % 4 == 0 ? 2000.0 : 1000.0; });
+  ASSERT_FALSE(r.failure) << r.failure->sentence;
+  EXPECT_NE(r.paired.invalid, "");
+  EXPECT_EQ(r.paired.verdict, SpeedVerdict::kUnresolved);
+}
+
+// A block's own call, and those of the operators that it is made of.
+TEST(PairTimer, CountsWhatRanBelowABlock) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
+  const OperatorInfo& op = Registry::instance().at("llama_mlp");
+  TimingOptions options;
+  options.pairs = options.launches = 2;
+  options.warmups = 0;
+  TimingResult r = time_pairs(op, op.default_init(), Workload::tokens(4), "", options, [](double) {});
+  ASSERT_FALSE(r.failure) << r.failure->sentence;
+  for (const auto* side : {&r.baseline_dispatches, &r.candidate_dispatches}) {
+    int64_t blocks = 0, parts = 0;
+    for (const RunnerDispatch& d : *side) {
+      EXPECT_EQ(d.rows_up_to, 4) << d.op;
+      (d.op == "llama_mlp" ? blocks : parts) += d.calls;
+    }
+    EXPECT_GE(blocks, 2 * r.calls_per_sample) << "both launches";
+    EXPECT_GE(parts, blocks) << "linear and silu_and_mul, unless one implementation is fused";
+  }
+}
+
+}  // namespace
+}  // namespace fk
