@@ -70,9 +70,9 @@ class OneKernelCausalLM final : public T {
         return address("model.layers." + std::to_string(i) + "." + std::string(name));
       });
     for (size_t r = 0; r < ropes_.size(); ++r) std::copy(ropes_[r].begin(), ropes_[r].end(), model.frequencies[r]);
-    model.embedding = address("model.embed_tokens.weight");
-    model.final_norm = address("model.norm.weight");
-    model.head = address("lm_head.weight");
+    call_.embedding = address("model.embed_tokens.weight");
+    call_.final_norm = address("model.norm.weight");
+    call_.head = address("lm_head.weight");
 
     Device device = weight("lm_head.weight").device();
     model_ = Buffer(sizeof model, device);
@@ -191,7 +191,7 @@ class OneKernelCausalLM final : public T {
     return l;
   }
 
-  TokenCall call_;  // its sizes; the addresses come with each call
+  TokenCall call_;  // sizes and weights; the other addresses come with each call
   std::vector<std::vector<double>> ropes_;
   std::vector<int> rope_of_layer_;
   std::string_view unfit_;

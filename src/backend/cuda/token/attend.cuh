@@ -27,6 +27,8 @@ struct alignas(16) TokenAttentionMemory {
   alignas(16) __nv_bfloat16 queries[kMostGroup][2 * kMostPairs];
   alignas(16) __nv_bfloat16 key[2 * kMostPairs];
   alignas(16) __nv_bfloat16 value[2 * kMostPairs];
+  __nv_bfloat16 q_norm[2 * kMostPairs];
+  __nv_bfloat16 k_norm[2 * kMostPairs];
   float largest[kTokenWarps][kMostGroup];
   float sums[kTokenWarps][kMostGroup];
   float shares[kTokenWarps][kMostGroup];  // what a warp's values count for
@@ -48,10 +50,10 @@ class TokenAttention {
 
  public:
   // `values`: values_bytes() of shared memory.
-  __device__ __forceinline__ TokenAttention(const TokenCall& call, int layer, const TokenSequence& sequence,
-                                            TokenAttentionMemory& memory, float* values)
+  __device__ __forceinline__ TokenAttention(const TokenCall& call, const TokenLayer& layer, const TokenCache& cache,
+                                            const TokenSequence& sequence, TokenAttentionMemory& memory, float* values)
       : call_(call),
-        layer_(call.model->layers[layer]),
+        layer_(layer),
         memory_(memory),
         values_(values),
         length_(sequence.length),
@@ -66,8 +68,9 @@ class TokenAttention {
     blocks_ = (length_ + kKeys - 1) / kKeys - first_block_;
     splits_ = max(1, min((blocks_ + kTokenWarps - 1) / kTokenWarps, room()));
     const int64_t head = static_cast<int64_t>(kv_head_) * kHeadSize;
-    keys_ = static_cast<T*>(call.caches[layer].key) + head;
-    cached_values_ = static_cast<T*>(call.caches[layer].value) + head;
+    keys_ = static_cast<T*>(cache.key) + head;
+    cached_values_ = static_cast<T*>(cache.value) + head;
+    first_row_ = split_ < splits_ && first_of_warp() < blocks_ ? block_row(first_of_warp()) : 0;
   }
 
   // Blocks that can share one head's keys.
@@ -79,9 +82,14 @@ class TokenAttention {
   }
 
   // The old keys and values are where they were before the token began: they can be on their way to the L2 while the
-  // queries are computed.
+  // queries are computed; and the norms' weights to where they are needed.
   __device__ __forceinline__ void fetch_ahead() const {
     if (split_ >= splits_) return;
+    const int at = static_cast<int>(threadIdx.x);
+    if (layer_.q_norm != nullptr && at < kHeadSize) {
+      memory_.q_norm[at] = static_cast<const T*>(layer_.q_norm)[at];
+      memory_.k_norm[at] = static_cast<const T*>(layer_.k_norm)[at];
+    }
     constexpr int kLines = kHeadSize * static_cast<int>(sizeof(T)) / 128;
     const int lane_key = static_cast<int>(threadIdx.x % 32) / 2;  // two lanes a key: one for it, one for its value
     const T* cache = threadIdx.x % 2 == 0 ? keys_ : cached_values_;
@@ -125,8 +133,8 @@ class TokenAttention {
     const T* from = static_cast<const T*>(call_.qkv) + static_cast<int64_t>(head) * kHeadSize + lane() * kPairs;
     using Run = Pack<T, kPairs>;
     Run low = load_run(from), high = load_run(from + kHeadSize / 2);
-    const T* norm = static_cast<const T*>(is_query ? layer_.q_norm : is_value ? nullptr : layer_.k_norm);
-    if (norm != nullptr) {
+    const T* norm = is_query ? memory_.q_norm : memory_.k_norm;
+    if (layer_.q_norm != nullptr && !is_value) {
       float squares = 0;
 #pragma unroll
       for (int j = 0; j < kPairs; ++j)
@@ -195,7 +203,7 @@ class TokenAttention {
     float mean[kTiles][4] = {};          // [elements 2 i and 2 i + 1 of run g][heads 2 t and 2 t + 1]
     float largest = -INFINITY, sum = 0;  // of head g
     for (int b = first_of_warp(); b < blocks_; b += splits_ * kTokenWarps) {
-      const int64_t row = block_row(b);
+      const int64_t row = b == first_of_warp() ? first_row_ : block_row(b);
       const int first = (first_block_ + b) * kKeys;
       uint4 v[4];
 #pragma unroll
@@ -375,6 +383,7 @@ class TokenAttention {
   const int group_, head_pairs_;
   const int slice_, kv_head_, split_;
   int first_key_, first_block_, blocks_, splits_;
+  int64_t first_row_;  // of the warp's first keys
   T* keys_;
   T* cached_values_;
 };

@@ -38,9 +38,6 @@ struct TokenLayer {
 struct TokenModel {
   TokenLayer layers[kMostLayers];
   double frequencies[kMostRopes][kMostPairs];
-  const void* embedding;  // [vocabulary, hidden]
-  const void* final_norm;
-  const void* head;
 };
 
 struct TokenCache {
@@ -50,6 +47,9 @@ struct TokenCache {
 
 struct TokenCall {
   const TokenModel* model;  // in device memory
+  const void* embedding;    // [vocabulary, hidden]
+  const void* final_norm;
+  const void* head;
   TokenCache caches[kMostLayers];
   int64_t cache_slots;
 

@@ -21,10 +21,10 @@ namespace {
 
 constexpr int kFewestSlots = kChunksOnTheirWay + 2, kMostSlots = 8;
 
-struct alignas(16) Fixed {
+// Aligned, as what follows it must be: copies of weights to a ring that begins within 32 bytes take a fifth longer.
+struct alignas(128) Fixed {
   uint64_t barriers[kMostSlots][2];
-  const void* matrices[kProductsOfLayer * kMostLayers + 1];
-  float2 parts[2][kTokenWarps];  // what warps found, for the first of their pair
+  TokenLayer layers[kMostLayers];
   float reduced[2 * kTokenWarps];
   TokenAttentionMemory attention;
 };
@@ -73,10 +73,11 @@ class TokenBlock {
 
   __device__ __forceinline__ void run() {
     for (int layer = 0; layer < call_.layers; ++layer) {
-      TokenAttention<T, kHeadSize> attention(call_, layer, sequence_, fixed_.attention,
+      const TokenLayer& l = fixed_.layers[layer];
+      TokenAttention<T, kHeadSize> attention(call_, l, call_.caches[layer], sequence_, fixed_.attention,
                                              reinterpret_cast<float*>(scratch_));
       attention.fetch_ahead();
-      const TokenLayer& l = call_.model->layers[layer];
+      fetch_norms(layer + 1);
       stage_stream(layer, l.input_norm);
       multiply(kQkv, [&](int f, float v) { put(call_.qkv, f, v); });
       barrier_.arrive();
@@ -100,7 +101,7 @@ class TokenBlock {
       barrier_.arrive();
     }
     let_next_start();
-    stage_stream(call_.layers, call_.model->final_norm);
+    stage_stream(call_.layers, call_.final_norm);
     multiply(kHead, [&](int f, float v) { call_.logits[f] = v; });
     barrier_.finish();
   }
@@ -114,6 +115,21 @@ class TokenBlock {
     static_cast<T*>(to)[feature] = from_float<T>(value);
   }
 
+  // A layer's norms are read by all blocks at the same moment, when everybody waits: some blocks, one for each, see to
+  // it that they are in the L2 by then.
+  __device__ __forceinline__ void fetch_norms(int layer) const {
+    if (layer >= call_.layers) return;
+    const TokenLayer& l = fixed_.layers[layer];
+    const void* norms[] = {l.input_norm, l.after_attention_norm, l.feed_forward_norm, l.after_feed_forward_norm};
+    constexpr int kLine = 128 / static_cast<int>(sizeof(T));
+    // From the end: the first blocks attend.
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      if (blockIdx.x + 1 + i == gridDim.x && norms[i] != nullptr)
+        for (int at = static_cast<int>(threadIdx.x) * kLine; at < call_.hidden; at += kTokenThreads * kLine)
+          asm volatile("prefetch.global.L2 [%0];" ::"l"(vector(norms[i]) + at));
+  }
+
   // The stream between layers: what the last block put out, and the sum of all before it. The first layer begins with
   // the embedding, and has no sum yet.
   __device__ __forceinline__ void stage_stream(int layer, const void* norm) {
@@ -122,12 +138,12 @@ class TokenBlock {
                  .residual_out = vector(call_.residuals[0]),
                  .norm = vector(norm)};
     if (layer > 0) {
-      s.own_norm = vector(call_.model->layers[layer - 1].after_feed_forward_norm);
+      s.own_norm = vector(fixed_.layers[layer - 1].after_feed_forward_norm);
     } else {
       const int64_t id = *call_.id;
       // An id outside the vocabulary has an embedding of zeros, as in the operator.
       const bool known = id >= 0 && id < call_.vocabulary;
-      s.from = vector(call_.model->embedding) + (known ? id * call_.hidden : 0);
+      s.from = vector(call_.embedding) + (known ? id * call_.hidden : 0);
       s.scale = known ? call_.embedding_scale : 0.0f;
       s.residual = nullptr;
     }
@@ -145,39 +161,26 @@ class TokenBlock {
   __device__ __forceinline__ void multiply(ProductKind kind, const Put& put) {
     const ProductShape& s = call_.shapes[kind];
     const WeightRing& ring = memory_.ring;
-    const int warp = static_cast<int>(threadIdx.x / 32), pair = warp / kWarpsOfPair, part = warp % kWarpsOfPair;
+    const int warp = static_cast<int>(threadIdx.x / 32);
     share_.for_rounds(s, [&](int first, int count, int columns) {
       const uint32_t row_bytes = static_cast<uint32_t>(columns) * sizeof(T);
-      const uint32_t own = static_cast<uint32_t>(2 * pair) * row_bytes;
-      constexpr uint32_t kStepBytes = kStep * sizeof(T);
+      const uint32_t own = static_cast<uint32_t>(2 * warp) * row_bytes;
       uint32_t x_address = Memory::address(x());
       float sum[4] = {};
       for (int column = 0; column < s.length; column += columns, x_address += row_bytes) {
         WeightRing::wait(ring.full(place_.slot), place_.parity);
-        if (pair < count) {
+        if (warp < count) {
           const uint32_t rows = ring.slot(place_.slot) + own;
           const uint32_t bytes = static_cast<uint32_t>(min(columns, s.length - column)) * sizeof(T);
 #pragma unroll 2
-          for (uint32_t at = part * kStepBytes; at < bytes; at += kWarpsOfPair * kStepBytes)
+          for (uint32_t at = 0; at < bytes; at += kStep * sizeof(T))
             multiply_step<T>(sum, rows + at, rows + row_bytes + at, x_address + at);
         }
         __syncwarp();
         if (threadIdx.x % 32 == 0) WeightRing::arrive(ring.empty(place_.slot));
         place_.next(ring);
       }
-      float2 found = gather(sum);
-      if constexpr (kWarpsOfPair > 1) {
-        float2(&parts)[kTokenWarps] = fixed_.parts[rounds_++ % 2];
-        if (threadIdx.x % 32 == 0) parts[warp] = found;
-        meet();
-#pragma unroll
-        for (int other = 1; other < kWarpsOfPair; ++other) {
-          const float2 theirs = parts[min(warp + other, kTokenWarps - 1)];
-          found.x += theirs.x;
-          found.y += theirs.y;
-        }
-      }
-      if (pair < count && part == 0) finish(s, first + pair, found, put);
+      if (warp < count) finish(s, first + warp, gather(sum), put);
     });
   }
 
@@ -201,22 +204,22 @@ class TokenBlock {
   GridBarrier barrier_;
   PairShare share_;
   RingPlace place_;
-  unsigned rounds_ = 0;  // so far
 };
 
 template <class T, int kHeadSize>
 __global__ void __launch_bounds__(kLaunchThreads, 1) decode_token_kernel(const __grid_constant__ TokenCall call) {
   extern __shared__ __align__(128) std::byte token_shared[];
   const Memory memory(call, token_shared);
-  const int products = kProductsOfLayer * call.layers;
-  for (int i = static_cast<int>(threadIdx.x); i <= products; i += kLaunchThreads)
-    memory.fixed->matrices[i] =
-        i == products ? call.model->head : call.model->layers[i / kProductsOfLayer].matrices[i % kProductsOfLayer];
+  // To where reading it costs nothing, however often other blocks are waited for.
+  const auto* from = reinterpret_cast<const uint64_t*>(call.model->layers);
+  auto* to = reinterpret_cast<uint64_t*>(memory.fixed->layers);
+  const int words = call.layers * static_cast<int>(sizeof(TokenLayer) / sizeof(uint64_t));
+  for (int i = static_cast<int>(threadIdx.x); i < words; i += kLaunchThreads) to[i] = from[i];
   if (threadIdx.x == 0) memory.ring.start();
   __syncthreads();
   if (threadIdx.x >= kTokenThreads) {
     give_registers<kFetchingRegisters>();
-    fetch_weights<T>(call, memory.fixed->matrices, memory.ring);
+    fetch_weights<T>(call, memory.fixed->layers, memory.ring);
   } else {
     take_registers<kComputingRegisters>();
     TokenBlock<T, kHeadSize> block(call, memory);

@@ -13,7 +13,7 @@ class GridBarrier {
   // What any thread of this block wrote before is seen by all blocks that have waited.
   __device__ __forceinline__ void arrive() {
     meet();
-    if (threadIdx.x == 0) add_one();
+    if (threadIdx.x == 0) asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(arrivals_) : "memory");
     expected_ += gridDim.x;
   }
 

@@ -6,8 +6,8 @@
 // of weights themselves: they would stand still whenever memory takes no more, and what they had not used up by then
 // could not be overwritten by what comes next.
 //
-// Rows are taken in pairs (of a gated product: a gate row and its up row), some pairs beside each other, each by two
-// warps. A chunk is the same columns of all of them. 256 columns of a pair are two mma.m16n8k16: the
+// Rows are taken in pairs (of a gated product: a gate row and its up row), each by one warp from end to end, up to 16
+// pairs beside each other. A chunk is the same columns of all of them. 256 columns of a pair are two mma.m16n8k16: the
 // eight groups of four lanes hold eight stretches of them, as eight rows of the left operand for the first row of W and
 // eight for the second, and the same stretches of x as eight columns of the right one. Of the products only those of
 // equal stretches are wanted: the diagonal. The matrix unit has nothing better to do, and no number need be unpacked.
@@ -22,36 +22,31 @@
 
 namespace fk::cuda {
 
-inline constexpr int kSlotBytes = 32768;
+inline constexpr int kStepBytes = 2 * 2 * kStep;  // of two rows of 16-bit elements
+inline constexpr int kSlotBytes = kTokenWarps * 2 * kStepBytes;
 
-// A block takes so many pairs at once, each by so many warps, which share its columns.
-#ifndef WPP
-#define WPP 2
-#endif
-inline constexpr int kWarpsOfPair = WPP;
-inline constexpr int kPairsAtOnce = kTokenWarps / kWarpsOfPair;
-
-// Which pairs of rows of a product belong to this block: rounds of equally many, blocks beside each other taking pairs
-// beside each other. Products go on with the block where the one before stopped, so that what the last round leaves
-// over is spread evenly.
+// Which pairs of rows of a product belong to this block: equally many for each, and what is left over to other blocks
+// in every product, so that over a whole model no block has more than one pair more than another.
 class PairShare {
  public:
-  // visit(first, count, columns) for every round: `count` pairs from `first` on, in chunks of so many columns as fill a
-  // slot.
+  // visit(first, count, columns) for every round: `count` pairs from `first` on, one for each warp, in chunks of so
+  // many columns as fill a slot. Rounds have equally many pairs; the last may have fewer.
   template <class Visit>
   __device__ __forceinline__ void for_rounds(const ProductShape& s, const Visit& visit) {
     const int blocks = static_cast<int>(gridDim.x), all = s.gated ? s.features : (s.features + 1) / 2;
-    const int rounds = (all + blocks * kPairsAtOnce - 1) / (blocks * kPairsAtOnce);
-    const int each = (all + blocks * rounds - 1) / (blocks * rounds);
-    const int columns = kSlotBytes / (each * 2 * 2 * kStep) * kStep;
+    const int each = all / blocks, left = all % blocks;
     int at = static_cast<int>(blockIdx.x) - first_block_;
     if (at < 0) at += blocks;
-    for (int first = at * each; first < all; first += blocks * each) visit(first, min(each, all - first), columns);
-    first_block_ = (first_block_ + (all + each - 1) / each) % blocks;
+    first_block_ = (first_block_ + left) % blocks;
+    const int begin = at * each + min(at, left), end = begin + each + (at < left ? 1 : 0);
+    if (begin == end) return;
+    const int rounds = (end - begin + kTokenWarps - 1) / kTokenWarps, pairs = (end - begin + rounds - 1) / rounds;
+    const int columns = kSlotBytes / (pairs * kStepBytes) * kStep;
+    for (int first = begin; first < end; first += pairs) visit(first, min(pairs, end - first), columns);
   }
 
  private:
-  int first_block_ = 0;  // the one that has the first pairs
+  int first_block_ = 0;  // the one that has the first pair
 };
 
 // Slots of shared memory, each with a barrier that opens when its chunk has come, and one when it is used up.
@@ -70,10 +65,6 @@ struct WeightRing {
       asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(full(i)), "n"(kFetchingWarps) : "memory");
       asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(empty(i)), "n"(kTokenWarps) : "memory");
     }
-#if __CUDA_ARCH__ >= 900
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    asm volatile("fence.proxy.async;" ::: "memory");
-#endif
   }
 
   static __device__ __forceinline__ void wait(uint32_t barrier, uint32_t parity) {
@@ -126,15 +117,11 @@ __device__ __forceinline__ void fetch_rows(uint32_t to, const T* from, int64_t s
 
 // Chunks behind the one whose coming is told next. Told by one lane a warp, for all: a barrier takes arrivals one by
 // one, and a hundred of them for every chunk are slower than the copies.
-#ifndef NWAY
-#define NWAY 3
-#endif
-inline constexpr int kChunksOnTheirWay = NWAY;
+inline constexpr int kChunksOnTheirWay = 2;
 
-// All chunks of this block in order, by the fetching threads. `matrices`: of all products, in order.
+// All chunks of this block in order, by the fetching threads. `layers`: of the model, in shared memory.
 template <class T>
-__device__ __forceinline__ void fetch_weights(const TokenCall& call, const void* const* matrices,
-                                              const WeightRing& ring) {
+__device__ __forceinline__ void fetch_weights(const TokenCall& call, const TokenLayer* layers, const WeightRing& ring) {
   static_assert(sizeof(T) == 2);
   const int warp = static_cast<int>(threadIdx.x - kTokenThreads) / 32, lane = static_cast<int>(threadIdx.x % 32);
   PairShare share;
@@ -148,14 +135,16 @@ __device__ __forceinline__ void fetch_weights(const TokenCall& call, const void*
   };
   const int products = kProductsOfLayer * call.layers + 1;
   for (int product = 0; product < products; ++product) {
-    const ProductShape& s = call.shapes[product + 1 == products ? kHead : product % kProductsOfLayer];
+    const bool is_head = product + 1 == products;
+    const ProductShape& s = call.shapes[is_head ? kHead : product % kProductsOfLayer];
+    const void* matrix = is_head ? call.head : layers[product / kProductsOfLayer].matrices[product % kProductsOfLayer];
     share.for_rounds(s, [&](int first, int count, int columns) {
       // Row r of a round is row r % 2 of pair r / 2; a warp has every fourth, so all of one kind.
       const int row = s.gated ? first + warp / 2 + warp % 2 * s.features : 2 * first + warp;
       const int there = s.gated ? 2 * count : min(2 * count, s.features - 2 * first);
       const int rows = (there - warp + kFetchingWarps - 1) / kFetchingWarps;
       const int64_t stride = static_cast<int64_t>(s.gated ? kFetchingWarps / 2 : kFetchingWarps) * s.length;
-      const T* from = static_cast<const T*>(matrices[product]) + static_cast<int64_t>(row) * s.length + 8 * lane;
+      const T* from = static_cast<const T*>(matrix) + static_cast<int64_t>(row) * s.length + 8 * lane;
       const uint32_t own = static_cast<uint32_t>(warp * columns + 8 * lane) * sizeof(T);
       for (int column = 0; column < s.length; column += columns, from += columns) {
         WeightRing::wait(ring.empty(place.slot), place.parity);
