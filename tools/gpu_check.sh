@@ -7,7 +7,7 @@
 # A step that fails is named in the table and in the exit code; the others still run. LIMIT_S (default 600) is what the
 # whole may take: steps that no longer fit are left out, and the table says so.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 
 logs=$(realpath -m "${1:-build/gpu_check}")
 mkdir -p "$logs"
@@ -19,25 +19,44 @@ table=()
 export FASTKERNELS_HOME="$logs/home"
 
 left_s() { echo $((limit_s - SECONDS)); }
+log_of() { echo "$logs/${1// /_}.log"; }
 
-# step NAME SECONDS COMMAND...: runs it when that many seconds are left, and notes how it went.
-step() {
-  local name=$1 needs_s=$2 start=$SECONDS log
+declare -A pid_of started_at
+
+# begin NAME SECONDS COMMAND...: starts it beside what follows, when that many seconds are left.
+begin() {
+  local name=$1 needs_s=$2
   shift 2
-  log="$logs/${name// /_}.log"
+  started_at[$name]=$SECONDS
   if [ "$(left_s)" -lt "$needs_s" ]; then
     table+=("$(printf '%-34s %8s  %s' "$name" - "left out: $(left_s) s were left")")
     return 0
   fi
-  timeout "$(left_s)" "$@" >"$log" 2>&1
-  local status=$?
+  "$@" >"$(log_of "$name")" 2>&1 &
+  pid_of[$name]=$!
+}
+
+# finish NAME: waits for it, and notes how it went. What does not end in time is stopped.
+finish() {
+  local name=$1 pid=${pid_of[$1]:-} status
+  [ -n "$pid" ] || return 0
+  while kill -0 "$pid" 2>/dev/null && [ "$(left_s)" -gt 0 ]; do sleep 0.2; done
+  kill "$pid" 2>/dev/null && pkill -P "$pid" 2>/dev/null
+  wait "$pid"
+  status=$?
   local words=passed
   if [ $status -ne 0 ]; then
     failed=1
-    words="FAILED ($status), see $log"
+    words="FAILED ($status), see $(log_of "$name")"
   fi
-  table+=("$(printf '%-34s %6d s  %s' "$name" $((SECONDS - start)) "$words")")
+  table+=("$(printf '%-34s %6d s  %s' "$name" $((SECONDS - ${started_at[$name]})) "$words")")
   return $status
+}
+
+# step NAME SECONDS COMMAND...: runs it alone.
+step() {
+  begin "$@"
+  finish "$1"
 }
 
 compile() {
@@ -46,36 +65,58 @@ compile() {
       test_backend_cuda test_exploits cuda_stream_bench cuda_ops_bench
 }
 
-# Sanitizers see every access of every kernel, so they get one pass over what the conformance test covers at one dtype.
+# Sanitizers see every access of every kernel and take a hundred times as long, so they get what the conformance test
+# covers but for compositions, which only call the others.
 memcheck() {
-  compute-sanitizer --tool memcheck --error-exitcode 1 $build/tests/test_conformance \
-    --gtest_filter='*Implementations.AgreeWithTheOracle/*_on_cuda:-*causal_lm*:*decoder_layer*'
+  timeout 120 compute-sanitizer --tool memcheck --error-exitcode 1 $build/tests/test_conformance \
+    --gtest_filter='*Implementations.AgreeWithTheOracle/*_on_cuda:-*_by_composed_*'
 }
 racecheck() {
-  compute-sanitizer --tool racecheck --error-exitcode 1 $build/tests/test_conformance \
-    --gtest_filter='*AgreeWithTheOracle/flash_attn*_on_cuda:*AgreeWithTheOracle/*norm*_on_cuda:*AgreeWithTheOracle/sample*_on_cuda:*AgreeWithTheOracle/linear*_on_cuda:*AgreeWithTheOracle/softmax*_on_cuda'
+  local names=('flash_attn*' '*norm*' 'sample*' 'linear*' 'softmax*' 'llama_for_causal_lm_by_cuda*') filter='' name
+  for name in "${names[@]}"; do filter+=":*AgreeWithTheOracle/${name}_on_cuda"; done
+  timeout 120 compute-sanitizer --tool racecheck --error-exitcode 1 $build/tests/test_conformance \
+    --gtest_filter="${filter#:}"
 }
 
 peers() { python3 tools/peers/torch_cuda.py --binary $binary "$@"; }
 
+# The last step of the ladder of examples, on the shape it was made for.
+winner() {
+  FASTKERNELS_CANDIDATE_DIR=tasks/candidate/examples $binary kernels --device cuda --target softmax \
+    --filter one-wide-row --no-history --output-json "$logs/softmax.json"
+}
+profiler() {
+  FASTKERNELS_CANDIDATE_DIR=tasks/candidate/examples $binary profile --device cuda --target rms_norm \
+    --scenario decode-32
+}
+
 step "build" 60 compile || { printf '%s\n' "${table[@]}"; tail -20 "$logs/build.log"; exit 1; }
 step "doctor" 5 $binary doctor --device cuda
+step "few-row products" 10 $build/tools/bench/cuda_stream_bench
+step "single operators" 10 $build/tools/bench/cuda_ops_bench
+
+# What is right or wrong whatever else runs, while PyTorch compiles for a minute.
+rm -f "$logs/quiet"
+begin "models" 100 peers --start-after "$logs/quiet" --iters 3 --work llama-3-8b,192,64,1,eager+compile \
+  --work qwen3-4b,192,64,1,eager+compile --work gemma3-4b,192,64,1,eager+compile
+begin "racecheck" 60 racecheck
+begin "candidates compile" 20 $build/tests/test_exploits --gtest_filter='CudaCatalogue.*'
 step "conformance on the device" 10 $build/tests/test_conformance --gtest_filter='*_on_cuda*'
 step "sampling" 5 $build/tests/test_backend --gtest_filter='*cuda*'
 step "engine and kernels" 10 $build/tests/test_backend_cuda
-step "exploits" 30 $build/tests/test_exploits --gtest_filter='*Cuda*'
-step "few-row products" 10 $build/tools/bench/cuda_stream_bench
-step "single operators" 10 $build/tools/bench/cuda_ops_bench
-step "llama-3-8b" 120 peers --model llama-3-8b --modes eager,compile --limit-s 100
-step "llama-3-8b prefill 2048" 30 peers --model llama-3-8b --prompt-tokens 2048 --decode-tokens 8 --modes eager --limit-s 40
-step "llama-3-8b 32 sequences" 30 peers --model llama-3-8b --prompt-tokens 480 --batch-size 32 --modes eager --limit-s 40
-step "qwen3-4b" 120 peers --model qwen3-4b --modes eager,compile --limit-s 100
-step "gemma3-4b" 60 peers --model gemma3-4b --modes eager,compile --limit-s 60
-step "memcheck" 60 memcheck
-step "racecheck" 60 racecheck
+step "memcheck" 40 memcheck
+finish "candidates compile"
+finish "racecheck"
+touch "$logs/quiet"
+finish "models"
 
-for log in few-row_products single_operators llama-3-8b llama-3-8b_prefill_2048 llama-3-8b_32_sequences qwen3-4b gemma3-4b; do
-  [ -f "$logs/$log.log" ] && { echo; cat "$logs/$log.log"; }
+step "more of llama-3-8b" 40 peers --iters 3 --work llama-3-8b,2048,8,1,eager --work llama-3-8b,480,64,32,eager
+step "an example that wins" 20 winner
+step "exploits" 30 $build/tests/test_exploits --gtest_filter='*Cuda*:-CudaCatalogue.*'
+step "profile" 20 profiler
+
+for name in "few-row products" "single operators" "models" "more of llama-3-8b" "an example that wins" "profile"; do
+  [ -f "$(log_of "$name")" ] && { echo; cat "$(log_of "$name")"; }
 done
 echo
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader

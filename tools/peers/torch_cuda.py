@@ -2,17 +2,21 @@
 
 Hugging Face's model with SDPA and a static KV cache, random weights in the catalog's shapes, greedy decode; eager, and
 compiled with mode reduce-overhead (a CUDA graph a step). Each row runs in a process of its own with a time limit, so a
-failure becomes a row that says so.
+failure becomes a row that says so. All processes get ready at once, since compiling takes a minute and only cores; then
+they are timed one after the other, with nothing else on the GPU.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import queue
 import statistics
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -87,7 +91,7 @@ def random_model(config: Any) -> Any:
     return model.cuda().eval().requires_grad_(False)
 
 
-def time_torch(work: Work, mode: str) -> Row:
+def time_torch(work: Work, mode: str, wait: Callable[[], None]) -> Row:
     import torch
     from transformers import StaticCache
 
@@ -130,26 +134,61 @@ def time_torch(work: Work, mode: str) -> Row:
         once()
         once()
         setup_s = time.perf_counter() - start
+        wait()
+        once()
         times = [once() for _ in range(work.iters)]
     prefill_ms, tpot_ms = (statistics.median(column) for column in zip(*times, strict=True))
     return Row(f"torch {mode}", prefill_ms, tpot_ms, work.batch_size * 1e3 / tpot_ms, setup_s)
 
 
-def run_child(command: list[str], limit_s: float) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s)
-    if done.returncode != 0:
-        raise ValueError(f"exit {done.returncode}: {(done.stderr.strip().splitlines() or [''])[-1]}")
-    return done.stdout
+class TorchProcess:
+    """One row of PyTorch's: gets ready as soon as it is made, is timed when asked."""
 
+    def __init__(self, work: Work, mode: str):
+        self.mode = mode
+        self.stopped = False
+        command = [sys.executable, __file__, "--child", mode, json.dumps(asdict(work))]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self.lines: queue.Queue[str] = queue.Queue()
+        self.errors: list[str] = []
+        for stream, take in ((self.process.stdout, self.lines.put), (self.process.stderr, self.errors.append)):
+            threading.Thread(target=lambda s=stream, t=take: [t(line) for line in s], daemon=True).start()
 
-def torch_row(work: Work, mode: str, limit_s: float) -> Row:
-    try:
-        out = run_child([sys.executable, __file__, "--child", mode, json.dumps(asdict(work))], limit_s)
-        return Row(**json.loads(out.strip().splitlines()[-1]))
-    except subprocess.TimeoutExpired:
-        return Row(f"torch {mode}", error=f"not ready after {limit_s:.0f} s, stopped")
-    except (ValueError, IndexError, TypeError) as error:
-        return Row(f"torch {mode}", error=str(error)[:200])
+    def line_beginning(self, word: str, deadline: float) -> str | None:
+        """The next line that begins so; None when there is none in time."""
+        while True:
+            try:
+                line = self.lines.get(timeout=0.1)
+            except queue.Empty:
+                ended = self.process.poll() is not None and self.lines.empty()
+                if ended or time.monotonic() > deadline:
+                    return None
+                continue
+            if line.startswith(word):
+                return line
+
+    def get_ready(self, deadline: float) -> bool:
+        return self.line_beginning("ready", deadline) is not None
+
+    def stop(self) -> None:
+        self.stopped = True
+        self.process.kill()
+
+    def time(self, ready: bool, limit_s: float) -> Row:
+        row = Row(f"torch {self.mode}")
+        if ready:
+            self.process.stdin.write("go\n")
+            self.process.stdin.flush()
+            if line := self.line_beginning("{", time.monotonic() + limit_s):
+                row = Row(**json.loads(line))
+        if row.tpot_ms is None:
+            status = None if self.stopped else self.process.poll()
+            last = (self.errors or [""])[-1].strip()
+            row.error = f"not ready after {limit_s:.0f} s, stopped" if status is None else f"exit {status}: {last}"[:200]
+        self.process.kill()
+        return row
 
 
 def ours_row(binary: Path, work: Work, limit_s: float) -> Row:
@@ -157,7 +196,10 @@ def ours_row(binary: Path, work: Work, limit_s: float) -> Row:
     for flag, value in asdict(work).items():
         command += [f"--{flag.replace('_', '-')}", str(value)]
     try:
-        result = json.loads(run_child(command, limit_s))["results"][0]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s)
+        if done.returncode != 0:
+            raise ValueError(f"exit {done.returncode}: {(done.stderr.strip().splitlines() or [''])[-1]}")
+        result = json.loads(done.stdout)["results"][0]
         return Row(
             "fastkernels",
             result["ttft_prefill_ms"],
@@ -169,24 +211,8 @@ def ours_row(binary: Path, work: Work, limit_s: float) -> Row:
         return Row("fastkernels", error=str(error)[:300])
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--binary", type=Path, default=Path("build/cuda-release/fastkernels"))
-    parser.add_argument("--model", default="llama-3-8b")
-    parser.add_argument("--prompt-tokens", type=int, default=192)
-    parser.add_argument("--decode-tokens", type=int, default=64)
-    parser.add_argument("--batch-size", type=int, default=1)
-    parser.add_argument("--iters", type=int, default=5)
-    parser.add_argument("--modes", default="eager,compile", help="of PyTorch, by commas; empty: none")
-    parser.add_argument("--limit-s", type=float, default=120, help="seconds a row may take")
-    parser.add_argument("--json", action="store_true")
-    args = parser.parse_args()
-    work = Work(args.model, args.prompt_tokens, args.decode_tokens, args.batch_size, args.iters)
-    ours = ours_row(args.binary, work, args.limit_s)
-    rows = [ours] + [torch_row(work, mode, args.limit_s) for mode in args.modes.split(",") if mode]
-    if args.json:
-        print(json.dumps({"work": asdict(work), "rows": [asdict(row) for row in rows]}))
-        return 0
+def print_table(work: Work, rows: list[Row]) -> None:
+    ours = rows[0]
     print(f"{work.model}, bf16, prompt {work.prompt_tokens}, decode {work.decode_tokens}, batch {work.batch_size}")
     print(f"  {'system':<14}{'prefill ms':>11}{'TPOT ms':>10}{'tok/s':>10}{'setup s':>9}  ours is")
     for row in rows:
@@ -200,11 +226,68 @@ def main() -> int:
             f"  {row.system:<14}{row.prefill_ms:>11.2f}{row.tpot_ms:>10.3f}{row.tokens_per_second:>10.0f}"
             f"{row.setup_s:>9.1f}{ratio}"
         )
-    return 0 if ours.error is None else 1
+
+
+def wait_for(path: Path | None, limit_s: float) -> None:
+    deadline = time.monotonic() + limit_s
+    while path is not None and not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0],
+        epilog="example: torch_cuda.py --work llama-3-8b,192,64,1,eager+compile --work llama-3-8b,2048,8,1,eager",
+    )
+    parser.add_argument("--binary", type=Path, default=Path("build/cuda-release/fastkernels"))
+    parser.add_argument(
+        "--work",
+        action="append",
+        help="MODEL,PROMPT_TOKENS,DECODE_TOKENS,BATCH_SIZE,MODES of PyTorch joined by +; may be given again "
+        "(llama-3-8b,192,64,1,eager+compile)",
+    )
+    parser.add_argument("--iters", type=int, default=5)
+    parser.add_argument("--limit-s", type=float, default=120, help="seconds PyTorch may take to get ready, and a row to run")
+    parser.add_argument("--start-after", type=Path, help="get ready, but time nothing before this file exists")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    works: list[tuple[Work, list[str]]] = []
+    for text in args.work or ["llama-3-8b,192,64,1,eager+compile"]:
+        fields = text.split(",")
+        if len(fields) != 5 or not all(f.isdigit() for f in fields[1:4]):
+            parser.error(f"--work takes MODEL,PROMPT_TOKENS,DECODE_TOKENS,BATCH_SIZE,MODES, not '{text}'")
+        works.append((Work(fields[0], *map(int, fields[1:4]), args.iters), [m for m in fields[4].split("+") if m]))
+
+    deadline = time.monotonic() + args.limit_s
+    children = [[TorchProcess(work, mode) for mode in modes] for work, modes in works]
+    ready = [[child.get_ready(deadline) for child in row] for row in children]
+    for row, row_ready in zip(children, ready, strict=True):
+        for child, was in zip(row, row_ready, strict=True):
+            if not was and child.process.poll() is None:
+                child.stop()  # it must not compile beside those that are timed
+    wait_for(args.start_after, args.limit_s)
+    tables = []
+    for (work, _), row, row_ready in zip(works, children, ready, strict=True):
+        rows = [ours_row(args.binary, work, args.limit_s)]
+        rows += [child.time(was, args.limit_s) for child, was in zip(row, row_ready, strict=True)]
+        tables.append((work, rows))
+        if not args.json:
+            print_table(work, rows)
+    if args.json:
+        print(json.dumps([{"work": asdict(work), "rows": [asdict(row) for row in rows]} for work, rows in tables]))
+    return 0 if all(rows[0].error is None for _, rows in tables) else 1
+
+
+def child_main(mode: str, work: Work) -> None:
+    def wait() -> None:
+        print("ready", flush=True)
+        sys.stdin.readline()
+
+    print(json.dumps(asdict(time_torch(work, mode, wait))), flush=True)
 
 
 if __name__ == "__main__":
     if len(sys.argv) == 4 and sys.argv[1] == "--child":
-        print(json.dumps(asdict(time_torch(Work(**json.loads(sys.argv[3])), sys.argv[2]))))
+        child_main(sys.argv[2], Work(**json.loads(sys.argv[3])))
     else:
         sys.exit(main())

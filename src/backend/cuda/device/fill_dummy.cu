@@ -40,7 +40,7 @@ void launch_fill_dummy(const View& to, uint64_t key, float offset, float scale, 
   });
 }
 
-bool has_code_for(int index) {
+int code_status(int index) {
   int current = 0;
   cudaGetDevice(&current);
   cudaSetDevice(index);
@@ -48,7 +48,7 @@ bool has_code_for(int index) {
   cudaError_t status = cudaFuncGetAttributes(&attributes, fill_dummy<float>);
   cudaGetLastError();
   cudaSetDevice(current);
-  return status == cudaSuccess;
+  return status;
 }
 
 bool has_hopper_launches() {

@@ -12,7 +12,7 @@ void launch_fill_dummy(const View& to, uint64_t key, float offset, float scale, 
 
 DeviceSpeeds measure_device(void* stream);
 
-// False where this program holds no kernels that device `index` can run.
-bool has_code_for(int index);
+// cudaSuccess where this program holds kernels that device `index` can run, and the device still runs anything.
+int code_status(int index);
 
 }  // namespace fk::cuda

@@ -187,13 +187,17 @@ std::string unavailable(int index) {
     return fmt::format("CUDA does not start here ({}); check the driver with nvidia-smi", cudaGetErrorString(status));
   if (index >= devices)
     return fmt::format("this machine has {} GPU{}, cuda:0 to cuda:{}", devices, devices == 1 ? "" : "s", devices - 1);
-  if (!has_code_for(index)) {
+  status = static_cast<cudaError_t>(code_status(index));
+  if (status == cudaErrorNoKernelImageForDevice || status == cudaErrorInvalidDeviceFunction) {
     int major = attribute(cudaDevAttrComputeCapabilityMajor, index);
     int minor = attribute(cudaDevAttrComputeCapabilityMinor, index);
     return fmt::format(
         "this program holds kernels for architecture {} and the device is {}{}; configure with -DFK_CUDA_ARCH={}{}",
         FK_CUDA_ARCH, major, minor, major, minor);
   }
+  if (status != cudaSuccess)
+    return fmt::format("an earlier kernel broke the GPU for this process ({}); start it again",
+                       cudaGetErrorString(status));
   return {};
 }
 
