@@ -30,6 +30,7 @@ constexpr int64_t kD = 4096, kF = 14336, kV = 128256, kH = 32, kK = 8, kDh = 128
 constexpr size_t kRotated = size_t{256} << 20;  // bytes, four times the L2
 constexpr int64_t kMostCopies = 2048;
 constexpr int64_t kLeastCalls = 64;  // recorded together: the moment it takes to start them does not count
+constexpr double kMostMs = 100;      // of one run over all copies
 
 struct Timed {
   std::string_view op;
@@ -157,9 +158,15 @@ class OperatorBench {
   // Seconds of one call, the best of several runs over all copies.
   double best_s() {
     DeviceRuntime& runtime = device_runtime(kCuda);
-    const int64_t calls = std::max(copies_, kLeastCalls);
+    auto start = runtime.make_event(), stop = runtime.make_event();
     run(2);  // measures and allocates
-    runtime.synchronize();
+    start->record();
+    run(2);
+    stop->record();
+    // What is slow needs no second's worth of calls.
+    const double call_ms = std::max(stop->elapsed_ms_since(*start) / 2, 1e-3);
+    const int64_t calls =
+        std::clamp<int64_t>(static_cast<int64_t>(kMostMs / call_ms), 2, std::max(copies_, kLeastCalls));
     runtime.begin_recording();
     std::unique_ptr<RecordedWork> work;
     try {
@@ -169,7 +176,6 @@ class OperatorBench {
       runtime.abandon_recording();
       throw;
     }
-    auto start = runtime.make_event(), stop = runtime.make_event();
     double best_ms = 1e30;
     for (int i = 0; i < 6; ++i) {
       start->record();

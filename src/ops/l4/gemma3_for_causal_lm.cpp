@@ -25,6 +25,8 @@ std::vector<Case<Gemma3ForCausalLM>> Gemma3ForCausalLM::cases() {
   for (const Workload& w : causal_lm_workloads())
     cases.push_back({std::to_string(w.num_sequences()) + " sequences", c, w});
   c.head_dim = 256;
+  c.num_hidden_layers = 2;
+  c.layer_is_sliding = {1, 0};
   for (const Workload& w : one_token_workloads())
     cases.push_back({std::to_string(w.sequences[0].context_len + 1) + " keys", c, w});
   return cases;

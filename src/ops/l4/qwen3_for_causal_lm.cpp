@@ -20,6 +20,9 @@ std::vector<Case<Qwen3ForCausalLM>> Qwen3ForCausalLM::cases() {
   for (const Workload& w : causal_lm_workloads())
     cases.push_back({std::to_string(w.num_sequences()) + " sequences", c, w});
   c.head_dim = 128;
+  c.num_hidden_layers = 2;
+  c.num_attention_heads = 2;
+  c.num_key_value_heads = 1;
   for (const Workload& w : one_token_workloads())
     cases.push_back({std::to_string(w.sequences[0].context_len + 1) + " keys", c, w});
   return cases;

@@ -1,0 +1,74 @@
+// An implementation that stands for the operators below it: taken where it can be, left aside where somebody wants to
+// see those operators.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "ops/l2/llama_mlp.h"
+#include "ops/register.h"
+
+namespace fk {
+namespace {
+
+bool switched_on = false;  // other tests of this program call the operator too
+int64_t whole_calls = 0;
+
+class WholeMlp final : public LlamaMLP {
+ public:
+  explicit WholeMlp(const MlpBlockInit& init) : LlamaMLP(init) {}
+  std::string_view refuse(Args) const override { return switched_on ? "" : "switched off"; }
+  void forward(Context&, View, View) override { ++whole_calls; }
+};
+
+constexpr std::string_view kStandsFor[] = {"silu_and_mul"};
+FK_FUSED_IMPLEMENTATION(LlamaMLP, WholeMlp, "test.whole", DeviceKind::kCpu, 10'000, nullptr, kStandsFor);
+
+class Seen final : public CallObserver {
+ public:
+  bool before_call(const Node& node, const Context&, std::span<const OptView>) override {
+    names.insert(std::string(node.info().name));
+    return true;
+  }
+  std::set<std::string> names;
+};
+
+class Fused : public testing::Test {
+ protected:
+  void SetUp() override {
+    switched_on = true;
+    whole_calls = 0;
+    mlp_.node().bind([&](const std::string& name) {
+      return weights_.emplace_back(name.find("down") == name.npos ? Shape{32, 8} : Shape{8, 16}, DType::kF32).view();
+    });
+  }
+  void TearDown() override { switched_on = false; }
+
+  void call(CallObserver* observer) {
+    Context ctx{.pool = pool_, .arena = arena_, .observer = observer};
+    mlp_.into(ctx, x_.view(), out_.view());
+  }
+
+  ThreadPool pool_{1};
+  Arena arena_;
+  Builder builder_{BuildOptions{}};
+  Op<LlamaMLP> mlp_ =
+      builder_.child<LlamaMLP>("mlp", {.hidden_size = 8, .intermediate_size = 16, .dtype = DType::kF32});
+  std::vector<Tensor> weights_;
+  Tensor x_{{3, 8}, DType::kF32};
+  Tensor out_{{3, 8}, DType::kF32};
+};
+
+TEST_F(Fused, IsTakenFirst) {
+  call(nullptr);
+  EXPECT_EQ(whole_calls, 1);
+}
+
+TEST_F(Fused, StepsAsideForAnObserver) {
+  Seen seen;
+  call(&seen);
+  EXPECT_EQ(whole_calls, 0);
+  EXPECT_TRUE(seen.names.contains("silu_and_mul"));
+}
+
+}  // namespace
+}  // namespace fk
