@@ -48,14 +48,6 @@ __device__ __forceinline__ Running join(Running a, Running b, float& scale_a, fl
   return {largest, a.sum * scale_a + b.sum * scale_b};
 }
 
-// The low or the high halves of two registers, as a pair of keys.
-__device__ __forceinline__ uint32_t low_halves(uint32_t first, uint32_t second) {
-  return __byte_perm(first, second, 0x5410);
-}
-__device__ __forceinline__ uint32_t high_halves(uint32_t first, uint32_t second) {
-  return __byte_perm(first, second, 0x7632);
-}
-
 template <class T, int kHeadSize>
 __global__ void __launch_bounds__(kThreads, kHeadSize > 128 ? 2 : 3)
     decode_cluster(AttentionCall call, int blocks_per_head) {

@@ -7,6 +7,7 @@
 #include "backend/cuda/attention/warpgroup_loader.cuh"
 #include "backend/cuda/attention/warpgroup_multiplier.cuh"
 #include "backend/cuda/device/launch.cuh"
+#include "backend/cuda/device/registers.cuh"
 
 namespace fk::cuda {
 namespace {

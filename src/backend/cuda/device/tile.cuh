@@ -70,6 +70,14 @@ __device__ __forceinline__ void multiply_tile<__half>(float (&sum)[4], uint32_t 
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
+// The low or the high halves of two registers, as a pair.
+__device__ __forceinline__ uint32_t low_halves(uint32_t first, uint32_t second) {
+  return __byte_perm(first, second, 0x5410);
+}
+__device__ __forceinline__ uint32_t high_halves(uint32_t first, uint32_t second) {
+  return __byte_perm(first, second, 0x7632);
+}
+
 template <class T>
 __device__ __forceinline__ uint32_t pack_two(float low, float high);
 template <>

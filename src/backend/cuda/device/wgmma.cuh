@@ -147,14 +147,4 @@ __device__ __forceinline__ void multiply_by_rows(float (&sum)[kSums], const uint
 #undef FK_SUMS_64
 #undef FK_SUMS_32
 
-// How many registers a thread of this warpgroup may use from here on; what some give back others can take.
-template <int kRegisters>
-__device__ __forceinline__ void give_back_registers() {
-  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
-}
-template <int kRegisters>
-__device__ __forceinline__ void take_registers() {
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
-}
-
 }  // namespace fk::cuda

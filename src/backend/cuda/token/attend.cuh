@@ -276,13 +276,6 @@ class TokenAttention {
             mean[i][0], mean[i][1], mean[i][2], mean[i][3]};
   }
 
-  static __device__ __forceinline__ uint32_t low_halves(uint32_t first, uint32_t second) {
-    return __byte_perm(first, second, 0x5410);
-  }
-  static __device__ __forceinline__ uint32_t high_halves(uint32_t first, uint32_t second) {
-    return __byte_perm(first, second, 0x7632);
-  }
-
   // What each warp's values count for beside the others'.
   __device__ __forceinline__ void weigh_warps() {
     if (threadIdx.x >= kTokenWarps * kMostGroup) return;

@@ -1,7 +1,7 @@
 // How a block of the token kernel is made up: warps that compute, and some that fetch weights for them.
 #pragma once
 
-#include <cuda_runtime.h>
+#include "backend/cuda/device/mbarrier.cuh"
 
 namespace fk::cuda {
 
@@ -17,20 +17,7 @@ static_assert(kLaunchThreads * kLaunchRegisters <= 65536);
 static_assert(kTokenThreads * kComputingRegisters + kFetchingThreads * kFetchingRegisters <=
               kLaunchThreads * kLaunchRegisters);
 
-template <int kRegisters>
-__device__ __forceinline__ void take_registers() {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
-#endif
-}
-template <int kRegisters>
-__device__ __forceinline__ void give_registers() {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
-#endif
-}
-
 // Where all computing threads meet; the fetching warp goes its own way, so this is not __syncthreads.
-__device__ __forceinline__ void meet() { asm volatile("bar.sync 1, %0;" ::"n"(kTokenThreads) : "memory"); }
+__device__ __forceinline__ void meet() { meet(1, kTokenThreads); }
 
 }  // namespace fk::cuda

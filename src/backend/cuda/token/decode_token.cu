@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "backend/cuda/device/launch.cuh"
+#include "backend/cuda/device/registers.cuh"
 #include "backend/cuda/token/attend.cuh"
 #include "backend/cuda/token/grid_barrier.cuh"
 #include "backend/cuda/token/staging.cuh"
@@ -168,7 +169,7 @@ class TokenBlock {
       uint32_t x_address = Memory::address(x());
       float sum[4] = {};
       for (int column = 0; column < s.length; column += columns, x_address += row_bytes) {
-        WeightRing::wait(ring.full(place_.slot), place_.parity);
+        wait_phase(ring.full(place_.slot), place_.parity);
         if (warp < count) {
           const uint32_t rows = ring.slot(place_.slot) + own;
           const uint32_t bytes = static_cast<uint32_t>(min(columns, s.length - column)) * sizeof(T);
@@ -177,7 +178,7 @@ class TokenBlock {
             multiply_step<T>(sum, rows + at, rows + row_bytes + at, x_address + at);
         }
         __syncwarp();
-        if (threadIdx.x % 32 == 0) WeightRing::arrive(ring.empty(place_.slot));
+        if (threadIdx.x % 32 == 0) arrive(ring.empty(place_.slot));
         place_.next(ring);
       }
       if (warp < count) finish(s, first + warp, gather(sum), put);
@@ -208,6 +209,7 @@ class TokenBlock {
 
 template <class T, int kHeadSize>
 __global__ void __launch_bounds__(kLaunchThreads, 1) decode_token_kernel(const __grid_constant__ TokenCall call) {
+#if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) std::byte token_shared[];
   const Memory memory(call, token_shared);
   // To where reading it costs nothing, however often other blocks are waited for.
@@ -218,13 +220,14 @@ __global__ void __launch_bounds__(kLaunchThreads, 1) decode_token_kernel(const _
   if (threadIdx.x == 0) memory.ring.start();
   __syncthreads();
   if (threadIdx.x >= kTokenThreads) {
-    give_registers<kFetchingRegisters>();
+    give_back_registers<kFetchingRegisters>();
     fetch_weights<T>(call, memory.fixed->layers, memory.ring);
   } else {
     take_registers<kComputingRegisters>();
     TokenBlock<T, kHeadSize> block(call, memory);
     block.run();
   }
+#endif
 }
 
 struct Device {

@@ -15,6 +15,7 @@
 
 #include <cuda_bf16.h>
 
+#include "backend/cuda/device/mbarrier.cuh"
 #include "backend/cuda/device/reduce.cuh"
 #include "backend/cuda/device/tile.cuh"
 #include "backend/cuda/token/block.cuh"
@@ -62,27 +63,9 @@ struct WeightRing {
   // By one thread, before the block meets.
   __device__ __forceinline__ void start() const {
     for (int i = 0; i < count; ++i) {
-      asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(full(i)), "n"(kFetchingWarps) : "memory");
-      asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(empty(i)), "n"(kTokenWarps) : "memory");
+      init_barrier(full(i), kFetchingWarps);
+      init_barrier(empty(i), kTokenWarps);
     }
-  }
-
-  static __device__ __forceinline__ void wait(uint32_t barrier, uint32_t parity) {
-#if __CUDA_ARCH__ >= 900
-    asm volatile(
-        "{\n"
-        ".reg .pred opened;\n"
-        "again:\n"
-        "mbarrier.try_wait.parity.shared.b64 opened, [%0], %1;\n"
-        "@!opened bra again;\n"
-        "}\n" ::"r"(barrier),
-        "r"(parity)
-        : "memory");
-#endif
-  }
-
-  static __device__ __forceinline__ void arrive(uint32_t barrier) {
-    asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.shared.b64 state, [%0];\n}\n" ::"r"(barrier) : "memory");
   }
 };
 
@@ -130,7 +113,7 @@ __device__ __forceinline__ void fetch_weights(const TokenCall& call, const Token
   int on_their_way = 0;
   auto tell_oldest = [&] {
     __syncwarp();
-    if (lane == 0) WeightRing::arrive(ring.full(oldest.slot));
+    if (lane == 0) arrive(ring.full(oldest.slot));
     oldest.next(ring);
   };
   const int products = kProductsOfLayer * call.layers + 1;
@@ -147,7 +130,7 @@ __device__ __forceinline__ void fetch_weights(const TokenCall& call, const Token
       const T* from = static_cast<const T*>(matrix) + static_cast<int64_t>(row) * s.length + 8 * lane;
       const uint32_t own = static_cast<uint32_t>(warp * columns + 8 * lane) * sizeof(T);
       for (int column = 0; column < s.length; column += columns, from += columns) {
-        WeightRing::wait(ring.empty(place.slot), place.parity);
+        wait_phase(ring.empty(place.slot), place.parity);
         const uint32_t to = ring.slot(place.slot) + own;
         const int steps = columns / kStep;
         if (column + columns > s.length || steps > 4 || steps < 2)
