@@ -127,6 +127,7 @@ TEST_F(KernelsVerb, SlowWhatCouldRunIsListedBeforeThereIsACandidate) {
 
 // A program that was killed cannot tidy up; the next one does.
 TEST_F(KernelsVerb, FoldersOfTheKilledAreRemoved) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   pid_t dead = fork();
   if (dead == 0) _exit(0);
   waitpid(dead, nullptr, 0);

@@ -30,12 +30,6 @@ struct alignas(128) Fixed {
   TokenAttentionMemory attention;
 };
 
-__device__ __forceinline__ float activated(float gate, bool gelu) {
-  // The tanh form of gelu as a sigmoid: 0.5 (1 + tanh z) = 1 / (1 + exp(-2 z)).
-  const float z = gelu ? 2 * 0.7978845608028654f * (gate + 0.044715f * gate * gate * gate) : gate;
-  return gate / (1 + __expf(-z));
-}
-
 // Where everything lies in a block's shared memory.
 struct Memory {
   Fixed* fixed;
@@ -185,12 +179,18 @@ class TokenBlock {
     });
   }
 
+  __device__ __forceinline__ float activated(float gate) const {
+    // The tanh form of gelu as a sigmoid: 0.5 (1 + tanh z) = 1 / (1 + exp(-2 z)).
+    const float z = call_.gelu ? 2 * 0.7978845608028654f * (gate + 0.044715f * gate * gate * gate) : gate;
+    return gate / (1 + __expf(-z));
+  }
+
   template <class Put>
   __device__ __forceinline__ void finish(const ProductShape& s, int pair, float2 value, const Put& put) const {
     if (s.gated) {
       // A product of its own would be stored in T; rounding here keeps both ways alike.
       const float gate = to_float(from_float<T>(value.x)), up = to_float(from_float<T>(value.y));
-      if (threadIdx.x % 32 == 0) put(pair, activated(gate, call_.gelu) * up);
+      if (threadIdx.x % 32 == 0) put(pair, activated(gate) * up);
     } else {
       const int which = static_cast<int>(threadIdx.x % 32), feature = 2 * pair + which;
       if (which < 2 && feature < s.features) put(feature, which == 0 ? value.x : value.y);
