@@ -274,8 +274,7 @@ class Profile final : public Verb {
     std::vector<Table::Column> columns = {{"number", ""}};
     std::vector<std::vector<KernelNumber>> numbers;
     for (const auto& [side, kernel] : shown) {
-      std::string name = kernel->name.substr(0, kernel->name.find_first_of("<("));
-      columns.push_back({name, fmt::format("{}: {}", side->name, name.substr(name.rfind(':') + 1))});
+      columns.push_back({kernel->name, fmt::format("{}: {}", side->name, short_name(*kernel))});
       numbers.push_back(kernel_numbers(*kernel));
     }
     Table table(columns);
@@ -287,8 +286,7 @@ class Profile final : public Verb {
     print_out(table.to_text() + "\n");
     for (const auto& [side, kernel] : shown)
       for (const std::string& line : describe_kernel(*kernel))
-        print_out(
-            fmt::format("{}, {}: {}\n", side->name, kernel->name.substr(0, kernel->name.find_first_of("<(")), line));
+        print_out(fmt::format("{}, {}: {}\n", side->name, short_name(*kernel), line));
   }
 
   std::string target_, scenario_, model_, cxxflags_, out_, inner_;

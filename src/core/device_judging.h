@@ -11,6 +11,9 @@
 #include <span>
 #include <vector>
 
+#include "core/pieces.h"
+#include "core/tensor.h"
+
 namespace fk {
 
 struct DeviceRange {
@@ -34,6 +37,11 @@ class PendingFingerprints {
   virtual std::vector<uint64_t> values() = 0;  // one per range; waits for the stream
 };
 
+// How far two numbers a and b may be apart: relative |b| + of_scale max|b| + absolute.
+struct Apart {
+  double relative = 0, of_scale = 0, absolute = 0;
+};
+
 // A kernel at the head of the stream that waits for release(), so that everything behind it is queued before the first
 // of it starts. It gives up by itself, since some work cannot be queued behind it.
 class StreamHold {
@@ -55,6 +63,10 @@ class DeviceJudging {
 
   // 64 bits per range that change when any byte does, or its place in the range; the same wherever the range lies.
   virtual std::unique_ptr<PendingFingerprints> fingerprint(std::span<const DeviceRange> ranges) = 0;
+  // Of two dense tensors of one shape in f32, f16 or bf16: how many elements are further apart, or not finite and not
+  // the same bit by bit. The largest |b| is that of the finite ones. Waits for the stream.
+  virtual int64_t count_apart(const View& a, const View& b, const Apart& allowed) = 0;
+  virtual void put_together(void* to, const void* from, const Pieces& pieces) = 0;
   // Turns every byte over with a stream of numbers that follows from the key; twice is not at all.
   virtual void mask(std::span<const DeviceRange> ranges, uint64_t key) = 0;
 

@@ -28,8 +28,10 @@ TEST(FreshInputs, RealTokensComeInAnOrderNoRunHad) {
                    .at(0);
   std::unique_ptr<Node> root = s.info().build(s.init, {});
   FreshInputs inputs(*root, ScenarioInputs(s), s.workload, 5);
-  Tensor first = copy_of(*inputs.next(0).given[0]);
-  const View& second = *inputs.next(0).given[0];
+  inputs.next(0);
+  Tensor first = copy_of(*inputs.current(0).given[0]);
+  inputs.next(0);
+  const View& second = *inputs.current(0).given[0];
   EXPECT_NE(std::memcmp(first.view().data(), second.data(), second.size_bytes()), 0);
   for (int64_t i = 0; i < 64; ++i) EXPECT_LE(std::abs(second.ptr<int64_t>()[i] - 1001), 1);
 }
@@ -43,7 +45,8 @@ TEST(FreshInputs, RowsLieApartInTheMemoryOfCalls) {
   std::unique_ptr<Node> root = s.info().build(s.init, {});
   FreshInputs inputs(*root, ScenarioInputs(s), s.workload, 5);
   CallMemory memory(*root, inputs.base(), 2, 1);
-  const CallData& data = inputs.next(1);
+  inputs.next(1);
+  const CallData& data = inputs.current(1);
   memory.reveal(1, data, 0);
   EXPECT_FALSE(memory.check_inputs(1, data));
   const SharedTensors& shared = memory.inputs();

@@ -17,10 +17,10 @@ namespace {
 // commas.
 constexpr std::string_view kRecorded = R"csv(==PROF== Connected to process 4711 (/usr/local/bin/fastkernels)
 ==PROF== Disconnected from process 4711
-"ID","Process ID","Kernel Name","Block Size","gpu__time_duration.sum","gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed","lts__throughput.avg.pct_of_peak_sustained_elapsed","sm__throughput.avg.pct_of_peak_sustained_elapsed","sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active","sm__warps_active.avg.pct_of_peak_sustained_active","sm__maximum_warps_per_active_cycle_pct","launch__occupancy_limit_registers","launch__occupancy_limit_shared_mem","launch__occupancy_limit_warps","launch__waves_per_multiprocessor","smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio","smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio","smsp__average_warps_issue_stalled_selected_per_issue_active.ratio","smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.ratio","l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum","l1tex__data_pipe_lsu_wavefronts_mem_shared.sum","l1tex__t_bytes_pipe_lsu_mem_local_op_ld.sum","dram__bytes_read.sum","launch__registers_per_thread","launch__grid_size","launch__block_size"
-"","","","","us","%","%","%","%","%","%","block","block","block","","inst","inst","inst","byte","","","Kbyte","Mbyte","register/thread","",""
-"0","4711","void norm<fk::bf16, 2>(const T1 *, int)","(256, 1, 1)","12.50","91.20","55.00","20.10","0.00","85.00","100.00","8","32","8","7.75","9.10","1.20","1.00","32.00","0","0","0","1,234.50","32","8,192","256"
-"1","4711","slow_rows(float *, long)","(64, 1, 1)","250","12.0","14.0","9.0","0","21.5","25.0","4","16","32","0.12","3.10","6.40","1.00","8.00","500","1000","64","2.00","128","16","64"
+"ID","Process ID","Kernel Name","Block Size","gpu__time_duration.sum","gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed","lts__throughput.avg.pct_of_peak_sustained_elapsed","sm__throughput.avg.pct_of_peak_sustained_elapsed","sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active","sm__warps_active.avg.pct_of_peak_sustained_active","sm__maximum_warps_per_active_cycle_pct","launch__occupancy_limit_registers","launch__occupancy_limit_shared_mem","launch__occupancy_limit_warps","launch__waves_per_multiprocessor","smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio","smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio","smsp__average_warps_issue_stalled_selected_per_issue_active.ratio","smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.ratio","l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum","l1tex__data_pipe_lsu_wavefronts_mem_shared.sum","l1tex__t_bytes_pipe_lsu_mem_local_op_ld.sum","smsp__sass_average_data_bytes_per_sector_mem_local_op_ld.max_rate","dram__bytes_read.sum","launch__registers_per_thread","launch__grid_size","launch__block_size"
+"","","","","us","%","%","%","%","%","%","block","block","block","","inst","inst","inst","byte","","","Kbyte","byte/sector","Mbyte","register/thread","",""
+"0","4711","void norm<fk::bf16, 2>(const T1 *, int)","(256, 1, 1)","12.50","91.20","55.00","20.10","0.00","85.00","100.00","8","32","8","7.75","9.10","1.20","1.00","32.00","0","0","0","32.000000","1,234.50","32","8,192","256"
+"1","4711","slow_rows(float *, long)","(64, 1, 1)","250","12.0","14.0","9.0","0","21.5","25.0","4","16","32","0.12","3.10","6.40","1.00","8.00","500","1000","64","32.000000","2.00","128","16","64"
 )csv";
 
 const ProfiledKernel& kernel(size_t i) {
@@ -72,6 +72,28 @@ TEST(KernelWords, AKernelWithEverythingWrong) {
   EXPECT_TRUE(says(lines, "it uses 25 %"));
   EXPECT_TRUE(says(lines, "50 % of its shared memory accesses"));
   EXPECT_TRUE(says(lines, "spills"));
+}
+
+TEST(KernelWords, SpillsAreNotOtherVariablesInMemoryWhereNcuTellsThem) {
+  ProfiledKernel k = kernel(1);
+  k.metrics["sass__inst_executed_register_spilling"] = 0;
+  EXPECT_FALSE(says(describe_kernel(k), "spills"));
+  k.metrics["sass__inst_executed_register_spilling"] = 12;
+  EXPECT_TRUE(says(describe_kernel(k), "spills"));
+}
+
+TEST(KernelWords, ShortNames) {
+  for (const char* name :
+       {"void unnamed>::norm_rows<__nv_bfloat16, 8, 1, 1>(unnamed>::Call<T1>, unsigned int)",
+        "void fk::cuda::<unnamed>::norm_rows<float>(float *)", "(anonymous namespace)::norm_rows(int)",
+        "norm_rows(int)", "void norm_rows<T1>(T1)", "norm_rows"})
+    EXPECT_EQ(short_name({name, {}}), "norm_rows") << name;
+}
+
+TEST(KernelWords, ABlockTooFewIsLimitedByNothingElse) {
+  ProfiledKernel k = kernel(1);
+  k.metrics["sm__maximum_warps_per_active_cycle_pct"] = 100;
+  EXPECT_TRUE(says(describe_kernel(k), "(100 % could be)."));
 }
 
 TEST(KernelWords, NothingMeasuredNothingSaid) {

@@ -4,6 +4,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
@@ -76,6 +78,22 @@ class Judging final : public DeviceJudging {
     }
     return prints;
   }
+  int64_t count_apart(const View& a, const View& b, const Apart& allowed) override {
+    Tensor wide_a(a.shape(), DType::kF64), wide_b(b.shape(), DType::kF64);
+    copy_elements(View(a.data(), a.spec()), wide_a);
+    copy_elements(View(b.data(), b.spec()), wide_b);
+    const double *x = wide_a.ptr<double>(), *y = wide_b.ptr<double>();
+    double largest = 0;
+    for (int64_t i = 0; i < b.numel(); ++i)
+      if (std::isfinite(y[i])) largest = std::max(largest, std::abs(y[i]));
+    int64_t beyond = 0;
+    for (int64_t i = 0; i < b.numel(); ++i)
+      if (!(x[i] == y[i] ||
+            std::abs(x[i] - y[i]) <= allowed.relative * std::abs(y[i]) + allowed.of_scale * largest + allowed.absolute))
+        ++beyond;
+    return beyond;
+  }
+  void put_together(void* to, const void* from, const Pieces& pieces) override { fk::put_together(to, from, pieces); }
   void mask(std::span<const DeviceRange> ranges, uint64_t key) override {
     for (const DeviceRange& range : ranges)
       for (size_t i = 0; i < range.size_bytes; ++i)

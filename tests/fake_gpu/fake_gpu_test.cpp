@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
+#include "bench/kernels/fresh_inputs.h"
 #include "bench/kernels/kernel_bench.h"
 #include "bench/kernels/pair_timer.h"
 #include "candidate/compile.h"
@@ -186,6 +188,24 @@ TEST_F(FakeGpu, RunsAScenarioAndRefusesImpossibleTimes) {
   result = KernelBench(pool, kGpu).run(scenario, library, options, [](std::string_view) {});
   unsetenv("FAKE_GPU_SLOW");
   EXPECT_EQ(verdict_name(result.verdict), "IMPOSSIBLE_TIME") << result.sentence;
+}
+
+// What a GPU puts together is what the judge finds when it looks.
+TEST_F(FakeGpu, HasTheInputsTheJudgeComparesWith) {
+  std::unique_ptr<Node> root = Registry::instance().at("rms_norm").build(init_, {});
+  workload_ = Workload::tokens(70, true);
+  FreshInputs inputs(*root, contract_inputs(), workload_, 3);
+  CallMemory memory(*root, inputs.base(), 2, 1, kGpu);
+  for (int round = 0; round < 2; ++round) {
+    inputs.next(1);
+    memory.stage_pieces(1, inputs.base(), [&](size_t tensor) { return inputs.pieces(1, tensor); });
+    memory.reveal(1, inputs.base(), 0);
+    const SharedTensors& shared = memory.inputs();
+    device_runtime(kGpu).judging().mask(std::vector{range_of(shared.view(shared.size() / 2))}, 0);
+    View x = shared.view(shared.size() / 2), want = *inputs.current(1).given[0];
+    EXPECT_EQ(std::memcmp(x.data(), want.data(), want.size_bytes()), 0) << "round " << round;
+    EXPECT_NE(std::memcmp(x.data(), inputs.base().given[0]->view().data(), want.size_bytes()), 0);
+  }
 }
 
 // What the runner is shown before the stream gets to a call is not the data of the call.

@@ -4,6 +4,8 @@
 #include <deque>
 #include <limits>
 
+#include "core/device_judging.h"
+#include "core/device_runtime.h"
 #include "validate/compare.h"
 
 namespace fk {
@@ -11,6 +13,12 @@ namespace {
 // Each of the two may be three contract tolerances from the truth (validate/compare.h).
 constexpr double kApart = 2 * kContractFactor;
 constexpr int64_t kStretch = 64;  // elements
+
+Apart most_apart(const Tolerance& tolerance, DType dtype) {
+  return {kApart * tolerance.relative + dtype_epsilon(dtype), kApart * tolerance.of_scale,
+          2 * negligible_error(tolerance, dtype)};
+}
+
 }  // namespace
 
 OutputCheck::OutputCheck(const OperatorInfo& op, const Fields& init, DType dtype)
@@ -44,6 +52,18 @@ std::optional<Failure> OutputCheck::compare(const CallMemory& memory, int slot, 
   return std::nullopt;
 }
 
+std::optional<bool> OutputCheck::agree_on_gpu(const CallMemory& memory, int slot, int candidate, int baseline) const {
+  if (memory.device() == kCpu || op_.judge != nullptr) return std::nullopt;
+  std::vector<View> got = memory.written_tensors(slot, candidate), want = memory.written_tensors(slot, baseline);
+  for (const View& v : want)
+    if (v.dtype() != DType::kF32 && v.dtype() != DType::kF16 && v.dtype() != DType::kBF16) return std::nullopt;
+  DeviceJudging& gpu = device_runtime(memory.device()).judging();
+  Tolerance tolerance = op_.tolerance(init_, dtype_);
+  for (size_t i = 0; i < got.size(); ++i)
+    if (gpu.count_apart(got[i], want[i], most_apart(tolerance, want[i].dtype())) != 0) return false;
+  return true;
+}
+
 Tolerance OutputCheck::tolerance_for(const CallData& data) const {
   std::vector<OptView> given;
   for (const auto& t : data.given) given.push_back(t ? OptView(t->view()) : std::nullopt);
@@ -69,10 +89,9 @@ std::optional<Failure> OutputCheck::compare_tensor(const std::string& name, cons
     reference = wide;
     double largest = 0;
     for (int64_t i = 0; i < reference.numel(); ++i) largest = std::max(largest, std::abs(wide.ptr<double>()[i]));
-    double rounding = dtype_epsilon(baseline.dtype());
-    bounds = {kApart * tolerance.relative + rounding,
-              kApart * tolerance.of_scale * largest + 2 * negligible_error(tolerance, baseline.dtype()),
-              std::numeric_limits<double>::max(), std::numeric_limits<double>::max()};
+    Apart apart = most_apart(tolerance, baseline.dtype());
+    bounds = {apart.relative, apart.of_scale * largest + apart.absolute, std::numeric_limits<double>::max(),
+              std::numeric_limits<double>::max()};
   }
   Comparison c = fk::compare(candidate, reference, bounds);
   if (c.ok()) return std::nullopt;

@@ -22,6 +22,11 @@ class OutputCheck {
   std::optional<Failure> compare(const CallMemory& memory, int slot, const CallData& data, int candidate,
                                  int baseline) const;
 
+  // Whether all that was written agrees, found by the GPU where it lies; cheap enough for every call. By the contract's
+  // plain tolerance, so where the answer is no compare() has the last word: these inputs may allow more. None where a
+  // GPU cannot say: on a CPU, for other tensors than floats, where operators judge themselves.
+  std::optional<bool> agree_on_gpu(const CallMemory& memory, int slot, int candidate, int baseline) const;
+
   // Whether a short stretch of any tensor, at the place `secret` leads to, gives reason to compare whole. Cheap enough
   // for every call: who leaves one out is seen at once.
   bool looks_wrong(const CallMemory& memory, int slot, const CallData& data, int candidate, int baseline,

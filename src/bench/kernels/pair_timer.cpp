@@ -116,8 +116,8 @@ class PairTimer {
     // Where pages happen to lie makes memory faster or slower, so sides change places from launch to launch.
     writers_ = shuffled();
     if (!memory_) memory_ = std::make_unique<CallMemory>(*root_, inputs_.base(), 1, kSides, options_.device);
-    for (int side : shuffled()) {
-      Runner& r = runners_[static_cast<size_t>(side)];
+    std::array<int, kSides> order = shuffled();
+    for (int side : order) {
       RunnerOptions o;
       o.op = std::string(root_->info().name);
       o.init = init_;
@@ -126,7 +126,12 @@ class PairTimer {
       o.timeout_ns = options_.timeout_ns;
       o.device = options_.device;
       o.walls = usable_walls(options_.device);
-      r.process = std::make_unique<RunnerProcess>(o);
+      o.wait_until_open = !on_gpu();  // a driver takes its time to start; on a CPU they would disturb each other
+      runners_[static_cast<size_t>(side)].process = std::make_unique<RunnerProcess>(o);
+    }
+    for (int side : order) {
+      Runner& r = runners_[static_cast<size_t>(side)];
+      if (on_gpu()) r.process->open();
       r.params_segment = r.process->map(*params_);
       std::vector<TensorRef> refs;
       for (size_t i = 0; i < params_->size(); ++i) refs.push_back({r.params_segment, i});
@@ -181,8 +186,15 @@ class PairTimer {
   }
 
   void next_inputs() {
-    for (int slot = 0; slot < memory_->slots(); ++slot) memory_->stage(slot, inputs_.next(slot));
+    for (int slot = 0; slot < memory_->slots(); ++slot) {
+      inputs_.next(slot);
+      if (!on_gpu()) continue;
+      memory_->stage_pieces(slot, inputs_.base(), [&](size_t tensor) { return inputs_.pieces(slot, tensor); });
+    }
   }
+
+  // What a slot's memory is filled from and held against. On a GPU that waits there, and only shapes are asked for.
+  const CallData& shapes_of(int slot) { return on_gpu() ? inputs_.base() : inputs_.current(slot); }
 
   // All three on the same fresh inputs, in random order.
   //
@@ -242,8 +254,8 @@ class PairTimer {
     // Inputs are written anew for each side, so that all find them in the same state of the caches.
     RunMode mode{.key = secret_number() >> 1, .hold = hold_, .cold = options_.cold};
     for (int slot : calls) {
-      memory_->reveal(slot, inputs_.current(slot), mode.key);
-      memory_->reset(slot, writer(side), inputs_.current(slot), pattern);
+      memory_->reveal(slot, shapes_of(slot), mode.key);
+      memory_->reset(slot, writer(side), shapes_of(slot), pattern);
     }
     if (on_gpu()) {
       DeviceJudging& gpu = device_runtime(options_.device).judging();
@@ -289,8 +301,7 @@ class PairTimer {
   // written any more when the stream had passed the calls.
   void check_on_gpu(RunnerProcess& process, const RunTimes& t, const std::vector<uint64_t>& at_return) {
     std::optional<Failure> found = check_params(*params_);
-    for (int slot = 0; slot < memory_->slots() && !found; ++slot)
-      found = memory_->check_inputs(slot, inputs_.current(slot));
+    for (int slot = 0; slot < memory_->slots() && !found; ++slot) found = memory_->check_inputs(slot, shapes_of(slot));
     if (!found && checked_ && t.at_stop != at_return)
       found = Failure{Verdict::kRewardHack,
                       "Its outputs changed after the work on its stream was done: it works beside the stream it was "
@@ -298,16 +309,23 @@ class PairTimer {
     if (found) process.fail(*found);
   }
 
-  // Outputs of the candidate beside the baseline's: a stretch of every one, and all of it where that looks wrong and in
-  // rounds chosen in secret.
+  // Outputs of the candidate beside the baseline's: all of every one where the GPU can compare them, else a stretch of
+  // every one, and all of it where that looks wrong and in rounds chosen in secret.
   void check_round(uint8_t pattern) {
+    const int candidate = writer(kCandidate), baseline = writer(kBaseline);
     for (int slot = 0; slot < memory_->slots() && !result_.failure; ++slot) {
-      std::optional<Failure> found = memory_->check_margins(slot, writer(kCandidate), pattern);
+      std::optional<Failure> found = memory_->check_margins(slot, candidate, pattern);
       if (!found && !on_gpu()) found = memory_->check_inputs(slot, inputs_.current(slot));
-      bool whole = checked_ || check_.looks_wrong(*memory_, slot, inputs_.current(slot), writer(kCandidate),
-                                                  writer(kBaseline), secret_number());
+      std::optional<bool> agree = check_.agree_on_gpu(*memory_, slot, candidate, baseline);
+      if (!found && agree == true) {
+        ++result_.outputs_checked;
+        continue;
+      }
+      const CallData& data = inputs_.current(slot);
+      bool whole = agree.has_value() || checked_ ||
+                   check_.looks_wrong(*memory_, slot, data, candidate, baseline, secret_number());
       if (!found && whole) {
-        found = check_.compare(*memory_, slot, inputs_.current(slot), writer(kCandidate), writer(kBaseline));
+        found = check_.compare(*memory_, slot, data, candidate, baseline);
         ++result_.outputs_checked;
       }
       if (found) result_.failure = found;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 namespace fk {
 namespace {
@@ -25,10 +26,11 @@ struct Numbers {
         l2(percent(k, {"lts__throughput.avg.pct_of_peak_sustained_elapsed",
                        "lts__t_sectors.avg.pct_of_peak_sustained_elapsed"})),
         compute(percent(k, {"sm__throughput.avg.pct_of_peak_sustained_elapsed"})),
-        tensor(k.largest({"pipe_tensor", "pct_of_peak_sustained"})),
+        tensor(percent(k, {"sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"})),
         occupancy(percent(k, {"sm__warps_active.avg.pct_of_peak_sustained_active"})),
         possible(percent(k, {"sm__maximum_warps_per_active_cycle_pct"})),
         hit_rate(percent(k, {"lts__t_sector_hit_rate.pct"})) {
+    if (!tensor) tensor = k.largest({"pipe_tensor", ".avg.pct_of_peak_sustained"});
     // Of the 32 bytes of every sector that was fetched.
     used_of_sector = k.metric("smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct");
     if (!used_of_sector)
@@ -37,8 +39,12 @@ struct Numbers {
     auto conflict_waves = k.metric("l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"),
          waves = k.metric("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum");
     if (conflict_waves && waves && *waves > 0) conflicts = 100 * *conflict_waves / *waves;
-    spilled = k.largest({"mem_local_op"});
-    if (!spilled) spilled = k.largest({"register_spilling"});
+    // Older versions do not tell spilled registers from other variables in memory.
+    spilled = k.metric("sass__inst_executed_register_spilling");
+    if (!spilled)
+      for (const char* access :
+           {"smsp__sass_inst_executed_op_local_ld.sum", "l1tex__t_bytes_pipe_lsu_mem_local_op_ld.sum"})
+        if (auto v = k.metric(access)) spilled = std::max(*v, spilled.value_or(0));
   }
 };
 
@@ -95,6 +101,16 @@ std::string stall_words(std::string_view reason) {
 
 }  // namespace
 
+std::string short_name(const ProfiledKernel& k) {
+  // Template arguments and parameters begin behind a letter; "<unnamed>" and "(anonymous namespace)" do not.
+  size_t end = 0;
+  do end = k.name.find_first_of("<(", end + 1);
+  while (end != std::string::npos && std::isalnum(static_cast<unsigned char>(k.name[end - 1])) == 0 &&
+         k.name[end - 1] != '_');
+  std::string name = k.name.substr(0, end);
+  return name.substr(name.find_last_of(": ") + 1);
+}
+
 std::vector<KernelNumber> kernel_numbers(const ProfiledKernel& k) {
   Numbers n(k);
   auto count = [&](std::string_view name) {
@@ -140,7 +156,8 @@ std::vector<std::string> describe_kernel(const ProfiledKernel& k) {
     lines.push_back(
         fmt::format("Its blocks fill {:.0f} % of the GPU once: share the work out over more of them.", 100 * waves));
   if (n.occupancy && *n.occupancy < 50 && !(n.dram && *n.dram >= kVeryBusy)) {
-    std::string limiter = occupancy_limiter(k);
+    // Where all of them could be there, nothing but the number of blocks keeps them away.
+    std::string limiter = n.possible && *n.possible > 95 ? "" : occupancy_limiter(k);
     lines.push_back(fmt::format("{:.0f} % of the warps a multiprocessor can hold are there{}{}.", *n.occupancy,
                                 n.possible ? fmt::format(" ({:.0f} % could be)", *n.possible) : "",
                                 limiter.empty() ? "" : ", limited by " + limiter));

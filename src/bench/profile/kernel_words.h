@@ -12,6 +12,9 @@ namespace fk {
 // important first; nothing is said of what was not measured.
 std::vector<std::string> describe_kernel(const ProfiledKernel& kernel);
 
+// The function alone, without namespaces, template arguments and parameters.
+std::string short_name(const ProfiledKernel& kernel);
+
 // The same numbers for a table: what they are called, and their texts ("-" where not measured).
 struct KernelNumber {
   std::string name;

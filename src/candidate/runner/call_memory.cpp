@@ -163,7 +163,7 @@ CallMemory::CallMemory(const Node& root, const CallData& data, int slots, int wr
   for (int w = 0; w < writers; ++w)
     written_.push_back(std::make_unique<SharedTensors>(repeat(out), Access::kWritable, device));
   if (device == kCpu) return;
-  auto measure = [&](const View&, const View& to, size_t offset) { staging_per_slot_ = offset + to.size_bytes(); };
+  auto measure = [&](const Place& p) { staging_per_slot_ = p.offset + p.to.size_bytes(); };
   for_inputs(0, data, measure);
   staged_inputs_ = staging_per_slot_ = aligned(staging_per_slot_);
   for_states(0, 0, data, measure);
@@ -171,40 +171,59 @@ CallMemory::CallMemory(const Node& root, const CallData& data, int slots, int wr
   staging_ = Buffer(std::max<size_t>(1, staging_per_slot_ * static_cast<size_t>(slots)), device);
 }
 
-// visit(from, to, offset): the tensor of `data`, its place in the inputs, and where it is staged.
 template <class Visit>
 void CallMemory::for_inputs(int slot, const CallData& data, const Visit& visit) const {
   size_t offset = 0;
-  auto one = [&](const View& from, const View& to) {
-    visit(from, to, offset);
+  auto one = [&](const View& from, const View& to, size_t tensor) {
+    visit(Place{from, to, offset, tensor});
     offset += aligned(to.size_bytes());
   };
   for (size_t i = 0; i < data.given.size(); ++i)
-    if (args_[i].present && !args_[i].written) one(*data.given[i], inputs_->view(input(args_[i].tensor, slot)));
+    if (args_[i].present && !args_[i].written) one(*data.given[i], inputs_->view(input(args_[i].tensor, slot)), i);
   size_t at = metadata_;
-  for (const View& v : metadata_views(*data.batch)) one(v, inputs_->view(input(at++, slot)));
+  for (const View& v : metadata_views(*data.batch)) one(v, inputs_->view(input(at++, slot)), Place::kMetadata);
 }
 
 template <class Visit>
 void CallMemory::for_states(int slot, int writer, const CallData& data, const Visit& visit) const {
   const SharedTensors& memory = written(writer);
   size_t offset = staged_inputs_;
-  auto one = [&](const View& from, const View& to) {
-    visit(from, to, offset);
+  auto one = [&](const View& from, const View& to, size_t tensor) {
+    visit(Place{from, to, offset, tensor});
     offset += aligned(to.size_bytes());
   };
   for (size_t i = 0; i < data.given.size(); ++i)
-    if (args_[i].present && args_[i].written) one(*data.given[i], memory.view(output(args_[i].tensor, slot)));
-  for (size_t i = 0; i < kv_count_; ++i) one(data.kv_cache[i], memory.view(output(first_kv_ + i, slot)));
+    if (args_[i].present && args_[i].written) one(*data.given[i], memory.view(output(args_[i].tensor, slot)), i);
+  for (size_t i = 0; i < kv_count_; ++i)
+    one(data.kv_cache[i], memory.view(output(first_kv_ + i, slot)), data.given.size() + i);
 }
 
 void CallMemory::stage(int slot, const CallData& data) const {
   if (device_ == kCpu) return;
-  auto upload = [&](const View& from, const View&, size_t offset) {
-    device_runtime(device_).upload(staged(slot, offset), from.data(), from.size_bytes());
+  auto upload = [&](const Place& p) {
+    device_runtime(device_).upload(staged(slot, p.offset), p.from.data(), p.from.size_bytes());
   };
   for_inputs(slot, data, upload);
   for_states(slot, 0, data, upload);
+}
+
+void CallMemory::stage_pieces(int slot, const CallData& base, const PiecesOf& pieces_of) {
+  DeviceRuntime& device = device_runtime(device_);
+  auto for_both = [&](const auto& visit) {
+    for_inputs(slot, base, visit);
+    for_states(slot, 0, base, visit);
+  };
+  if (base_.size() == 0) {
+    base_ = Buffer(std::max<size_t>(1, staging_per_slot_), device_);
+    for_both([&](const Place& p) { device.upload(base_.data() + p.offset, p.from.data(), p.from.size_bytes()); });
+  }
+  for_both([&](const Place& p) {
+    std::optional<Pieces> pieces = p.tensor == Place::kMetadata ? std::nullopt : pieces_of(p.tensor);
+    if (pieces)
+      device.judging().put_together(staged(slot, p.offset), base_.data() + p.offset, *pieces);
+    else
+      device.copy(staged(slot, p.offset), base_.data() + p.offset, p.from.size_bytes());
+  });
 }
 
 void CallMemory::settle() const {
@@ -234,12 +253,11 @@ CallPlan CallMemory::plan(int slot, int inputs_segment, int written_segment) con
 }
 
 void CallMemory::reveal(int slot, const CallData& data, uint64_t key) const {
-  if (device_ == kCpu)
-    return for_inputs(slot, data, [](const View& from, const View& to, size_t) { copy_bytes(from, to); });
+  if (device_ == kCpu) return for_inputs(slot, data, [](const Place& p) { copy_bytes(p.from, p.to); });
   std::vector<DeviceRange> masked;
-  for_inputs(slot, data, [&](const View&, const View& to, size_t offset) {
-    device_runtime(device_).copy(to.data(), staged(slot, offset), to.size_bytes());
-    masked.push_back(range_of(to));
+  for_inputs(slot, data, [&](const Place& p) {
+    device_runtime(device_).copy(p.to.data(), staged(slot, p.offset), p.to.size_bytes());
+    masked.push_back(range_of(p.to));
   });
   device_runtime(device_).judging().mask(masked, key);
 }
@@ -254,11 +272,11 @@ void CallMemory::reset(int slot, int writer, const CallData& data, uint8_t patte
     else
       device_runtime(device_).fill(to.data(), std::byte{pattern}, to.size_bytes());
   }
-  for_states(slot, writer, data, [&](const View& from, const View& to, size_t offset) {
+  for_states(slot, writer, data, [&](const Place& p) {
     if (device_ == kCpu)
-      copy_bytes(from, to);
+      copy_bytes(p.from, p.to);
     else
-      device_runtime(device_).copy(to.data(), staged(slot, offset), to.size_bytes());
+      device_runtime(device_).copy(p.to.data(), staged(slot, p.offset), p.to.size_bytes());
   });
   for (size_t i = 0; i < written_per_slot_; ++i) memory.paint_margins(output(i, slot), pattern);
   // Before any runner is told to run, so that nobody can have touched them.
@@ -296,9 +314,9 @@ std::optional<Failure> CallMemory::check_inputs(int slot, const CallData& data) 
   };
   if (device_ != kCpu) {
     std::vector<DeviceRange> ranges;
-    for_inputs(slot, data, [&](const View&, const View& to, size_t offset) {
-      ranges.push_back(range_of(to));
-      ranges.push_back({staged(slot, offset), to.size_bytes()});
+    for_inputs(slot, data, [&](const Place& p) {
+      ranges.push_back(range_of(p.to));
+      ranges.push_back({staged(slot, p.offset), p.to.size_bytes()});
     });
     std::vector<uint64_t> prints = device_runtime(device_).judging().fingerprint(ranges)->values();
     for (size_t i = 0; 2 * i < prints.size(); ++i)
@@ -333,6 +351,12 @@ std::vector<uint64_t> CallMemory::fingerprints(int slot, int writer) const {
     prints.push_back(hash);
   }
   return device_ == kCpu ? prints : device_runtime(device_).judging().fingerprint(ranges)->values();
+}
+
+std::vector<View> CallMemory::written_tensors(int slot, int writer) const {
+  std::vector<View> views;
+  for (size_t i = 0; i < written_per_slot_; ++i) views.push_back(written(writer).view(output(i, slot)));
+  return views;
 }
 
 View CallMemory::on_cpu(int slot, int writer, size_t tensor) const {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -15,6 +16,7 @@
 #include "candidate/runner/runner_process.h"
 #include "candidate/runner/shared_tensors.h"
 #include "candidate/subject.h"
+#include "core/pieces.h"
 #include "ops/materialize.h"
 
 namespace fk {
@@ -25,6 +27,7 @@ class CallMemory {
   CallMemory(const Node& root, const CallData& data, int slots, int writers, Device device = kCpu);
 
   int slots() const { return slots_; }
+  Device device() const { return device_; }
   const SharedTensors& inputs() const { return *inputs_; }
   const SharedTensors& written(int writer) const { return *written_[static_cast<size_t>(writer)]; }
   // Once the runner has mapped both.
@@ -32,6 +35,10 @@ class CallMemory {
 
   // Brings the data of a call to the device, where no runner sees them. Nothing to do on the CPU.
   void stage(int slot, const CallData& data) const;
+  // The same for data put together on the device from those of the constructor: pieces_of(tensor) tells from what, by
+  // the number of the argument or, behind them, of the tensor of the KV cache; none: it stays as it was.
+  using PiecesOf = std::function<std::optional<Pieces>(size_t tensor)>;
+  void stage_pieces(int slot, const CallData& base, const PiecesOf& pieces_of);
   // Copies the inputs of a call in: only now can a runner see them, on a GPU with `key` only.
   void reveal(int slot, const CallData& data, uint64_t key) const;
   // Before a call: states and KV cache as `data` has them, outputs and everything beside them painted with a pattern
@@ -46,6 +53,9 @@ class CallMemory {
   std::optional<Failure> check_inputs(int slot, const CallData& data) const;
   // Of everything a call writes, tensor by tensor: states and outputs in the order of forward, then the KV cache.
   std::vector<uint64_t> fingerprints(int slot, int writer) const;
+
+  // All of it where it lies, in the order of fingerprints().
+  std::vector<View> written_tensors(int slot, int writer) const;
 
   // Views of states and outputs on the CPU, in the order of forward; inputs stay empty. From a GPU they are copied
   // here, and valid until the same are asked for again.
@@ -73,6 +83,13 @@ class CallMemory {
   size_t input(size_t tensor, int slot) const { return in_slot(tensor, slot, inputs_per_slot_); }
   size_t output(size_t tensor, int slot) const { return in_slot(tensor, slot, written_per_slot_); }
 
+  struct Place {
+    View from;          // the tensor of `data`
+    View to;            // its place in shared memory
+    size_t offset = 0;  // where it is staged
+    size_t tensor = 0;  // its number among arguments and KV cache, or
+    static constexpr size_t kMetadata = SIZE_MAX;
+  };
   template <class Visit>
   void for_inputs(int slot, const CallData& data, const Visit& visit) const;
   template <class Visit>
@@ -94,6 +111,7 @@ class CallMemory {
   std::vector<std::unique_ptr<SharedTensors>> written_;
   // On a GPU only.
   Buffer staging_;  // slot by slot: inputs, then states, as the loops above meet them
+  Buffer base_;     // laid out as a slot of it, once pieces of it are asked for
   size_t staging_per_slot_ = 0;
   size_t staged_inputs_ = 0;                                          // of a slot; states follow
   mutable std::map<uint8_t, std::vector<uint64_t>> painted_margins_;  // fingerprints by pattern; slots are alike

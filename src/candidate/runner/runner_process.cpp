@@ -113,15 +113,18 @@ RunnerProcess::RunnerProcess(const RunnerOptions& options)
   constexpr size_t kDriver = size_t{64} << 30;
   if (options.device != kCpu) options_.private_memory_bytes += kDriver;
   start(options);
-  Json answer = ask({{"op", options.op},
-                     {"init", fields_to_json(options.init)},
-                     {"library", options.library},
-                     {"threads", options.threads},
-                     {"memory_bytes", options_.private_memory_bytes},
-                     {"private_tmp", private_tmp_},
-                     {"gpu", options.device == kCpu ? -1 : options.device.index},
-                     {"walls", static_cast<int>(options.walls)}});
+  send({{"op", options.op},
+        {"init", fields_to_json(options.init)},
+        {"library", options.library},
+        {"threads", options.threads},
+        {"memory_bytes", options_.private_memory_bytes},
+        {"private_tmp", private_tmp_},
+        {"gpu", options.device == kCpu ? -1 : options.device.index},
+        {"walls", static_cast<int>(options.walls)}});
+  if (options.wait_until_open) open();
 }
+
+void RunnerProcess::open() { answer(); }
 
 void RunnerProcess::start(const RunnerOptions&) {
   int channel[2], status[2];
@@ -195,15 +198,21 @@ void RunnerProcess::fail(Failure failure) {
   stop();
 }
 
-Json RunnerProcess::ask(Json request, int fd) {
-  if (failure_) return {};
+Json RunnerProcess::ask(const Json& request, int fd) { return send(request, fd) ? answer() : Json(); }
+
+bool RunnerProcess::send(Json request, int fd) {
+  if (failure_) return false;
   cpu_at_rest_ = -1;
   request["nonce"] = ++nonce_;
+  if (send_message(channel_, request, fd)) return true;
+  explain_end();
+  return false;
+}
+
+// To what was sent last.
+Json RunnerProcess::answer() {
+  if (failure_) return {};
   bool opening = worker_pid_ <= 0;
-  if (!send_message(channel_, request, fd)) {
-    explain_end();
-    return {};
-  }
   int64_t deadline = now_ns() + options_.timeout_ns;
   for (;;) {
     Message answer;
@@ -223,8 +232,7 @@ Json RunnerProcess::ask(Json request, int fd) {
       fault_ = body["fault"];
       continue;  // the end of the process follows
     }
-    if (got == Received::kMalformed || !body.is_object() || !body.contains("nonce") ||
-        body["nonce"] != request["nonce"]) {
+    if (got == Received::kMalformed || !body.is_object() || !body.contains("nonce") || body["nonce"] != nonce_) {
       fail({Verdict::kTampered,
             fmt::format("The runner's channel carried something that is not its answer, {}.", doing_)});
       return {};

@@ -30,6 +30,7 @@ struct RunnerOptions {
   int64_t timeout_ns = int64_t{30} * 1000000000;  // of one request
   Device device = kCpu;                           // where the operator runs
   Walls walls = Walls::kAll;                      // on a GPU: what its driver works behind (device_walls.h)
+  bool wait_until_open = true;  // else open() is to be called: several that start together start sooner
 };
 
 // A tensor of a mapped segment.
@@ -82,6 +83,9 @@ class RunnerProcess {
   RunnerProcess(const RunnerProcess&) = delete;
   RunnerProcess& operator=(const RunnerProcess&) = delete;
 
+  // Waits until the worker has loaded what it needs, where the constructor did not.
+  void open();
+
   // Empty as long as everything went well; every function below does nothing more once there is one.
   const std::optional<Failure>& failure() const { return failure_; }
   const std::vector<Protection>& protections() const { return protections_; }
@@ -113,7 +117,9 @@ class RunnerProcess {
   void fail(Failure failure);  // what the judge found; ends the process
 
  private:
-  Json ask(Json request, int fd = -1);
+  Json ask(const Json& request, int fd = -1);
+  bool send(Json request, int fd = -1);
+  Json answer();
   void read_answer(const Json& body);
   int64_t number(const Json& answer, const char* name);  // zero, and a failure, where there is none
   RunTimes run_on_device(const Json& calls, const RunMode& mode);

@@ -22,6 +22,48 @@ __device__ __forceinline__ float over_block(float v, float neutral, Join join) {
   return v;
 }
 
+// On Hopper a kernel may start while the one before it ends, if launched so and if it waits before it touches memory:
+// of 2 us between two kernels one is saved.
+__device__ __forceinline__ void wait_for_previous() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void let_next_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+inline bool on_hopper() {
+  static const bool known = [] {
+    int device = 0, major = 0;
+    fk::check(cudaGetDevice(&device), "asking for the device");
+    fk::check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "asking for the device");
+    return major >= 9;
+  }();
+  return known;
+}
+
+// `cluster`: neighbouring blocks that run together and see each other's shared memory; more than one on Hopper only.
+template <class... Params, class... Args>
+void launch_early(const char* name, void (*kernel)(Params...), dim3 blocks, unsigned threads, unsigned cluster,
+                  cudaStream_t stream, Args... args) {
+  cudaLaunchAttribute attributes[2] = {};
+  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[0].val.programmaticStreamSerializationAllowed = 1;
+  attributes[1].id = cudaLaunchAttributeClusterDimension;
+  attributes[1].val.clusterDim.x = cluster;
+  attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = blocks;
+  config.blockDim = dim3(threads);
+  config.stream = stream;
+  config.attrs = attributes;
+  config.numAttrs = !on_hopper() ? 0 : cluster > 1 ? 2 : 1;
+  fk::check(cudaLaunchKernelEx(&config, kernel, static_cast<Params>(args)...), name);
+}
+
 struct Add {
   __device__ float operator()(float a, float b) const { return a + b; }
 };

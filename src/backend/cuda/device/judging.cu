@@ -9,7 +9,9 @@
 #include <deque>
 #include <map>
 
+#include "backend/cuda/device/element.cuh"
 #include "backend/cuda/device/launch.cuh"
+#include "backend/cuda/device/reduce.cuh"
 #include "core/check.h"
 
 namespace fk::cuda {
@@ -61,6 +63,47 @@ __global__ void mask_ranges(const DeviceRange* ranges, uint64_t key) {
       for (size_t k = 0; k < min(left, size_t{8}); ++k) at[k] ^= static_cast<uint8_t>(pad >> (8 * k));
     }
   }
+}
+
+template <class U>
+__global__ void copy_pieces(U* to, const U* from, Pieces pieces) {
+  for (int64_t piece = blockIdx.x; piece < pieces.count(); piece += gridDim.x) {
+    const int64_t first = piece * pieces.length(), length = min(pieces.length(), pieces.elements - first);
+    const U* source = from + pieces.start(piece);
+    for (int64_t i = threadIdx.x; i < length; i += kThreads) to[first + i] = source[i];
+  }
+}
+
+struct ApartBox {
+  unsigned largest;  // |b|, as bits: in the order of the numbers
+  unsigned long long count;
+};
+
+template <class T>
+__global__ void find_largest(const T* b, int64_t n, ApartBox* box) {
+  float largest = 0;
+  for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < n; i += int64_t{gridDim.x} * kThreads)
+    if (const float v = fabsf(to_float(b[i])); isfinite(v)) largest = fmaxf(largest, v);
+  largest = reduce_warp<Max>(largest);
+  if (threadIdx.x % 32 == 0) atomicMax(&box->largest, __float_as_uint(largest));
+}
+
+template <class T>
+__global__ void count_beyond(const T* a, const T* b, int64_t n, Apart allowed, ApartBox* box) {
+  const double fixed = allowed.absolute + allowed.of_scale * static_cast<double>(__uint_as_float(box->largest));
+  unsigned beyond = 0;
+  for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < n; i += int64_t{gridDim.x} * kThreads) {
+    const float x = to_float(a[i]), y = to_float(b[i]);
+    if (__float_as_uint(x) == __float_as_uint(y)) {
+      beyond += isnan(x) ? 1 : 0;  // equals nothing, not even itself
+      continue;
+    }
+    const double wide = y;
+    const bool within = isfinite(x) && isfinite(y) && fabs(x - wide) <= fixed + allowed.relative * fabs(wide);
+    beyond += within ? 0 : 1;
+  }
+  beyond = __reduce_add_sync(kAllLanes, beyond);
+  if (threadIdx.x % 32 == 0 && beyond != 0) atomicAdd(&box->count, static_cast<unsigned long long>(beyond));
 }
 
 struct HoldBox {
@@ -209,6 +252,48 @@ class Judging final : public DeviceJudging {
     return pending;
   }
 
+  int64_t count_apart(const View& a, const View& b, const Apart& allowed) override {
+    const int64_t n = b.numel();
+    if (n == 0) return 0;
+    if (apart_ == nullptr) check(cudaMalloc(&apart_, sizeof *apart_), "Allocating memory");
+    check(cudaMemsetAsync(apart_, 0, sizeof *apart_, stream_), "Clearing a count");
+    const unsigned grid = std::min(blocks_for(n, kThreads), static_cast<unsigned>(processors_) * 8);
+    with_float_type(b.dtype(), [&](auto type) {
+      using T = typename decltype(type)::type;
+      find_largest<<<grid, kThreads, 0, stream_>>>(static_cast<const T*>(b.data()), n, apart_);
+      count_beyond<<<grid, kThreads, 0, stream_>>>(static_cast<const T*>(a.data()), static_cast<const T*>(b.data()), n,
+                                                   allowed, apart_);
+    });
+    check(cudaGetLastError(), "count_beyond");
+    ApartBox found{};
+    check(cudaMemcpyAsync(&found, apart_, sizeof found, cudaMemcpyDeviceToHost, stream_), "Reading a count");
+    check(cudaStreamSynchronize(stream_), "Comparing two tensors");
+    return static_cast<int64_t>(found.count);
+  }
+
+  void put_together(void* to, const void* from, const Pieces& pieces) override {
+    if (pieces.elements == 0) return;
+    auto copy = [&]<class U>(U) {
+      const auto grid = static_cast<unsigned>(std::min<int64_t>(pieces.count(), int64_t{processors_} * 8));
+      copy_pieces<<<grid, kThreads, 0, stream_>>>(static_cast<U*>(to), static_cast<const U*>(from), pieces);
+    };
+    switch (pieces.element_bytes) {
+      case 1:
+        copy(uint8_t{});
+        break;
+      case 2:
+        copy(uint16_t{});
+        break;
+      case 4:
+        copy(uint32_t{});
+        break;
+      default:
+        FK_CHECK(pieces.element_bytes == 8, "an element of another size");
+        copy(uint64_t{});
+    }
+    check(cudaGetLastError(), "copy_pieces");
+  }
+
   void mask(std::span<const DeviceRange> ranges, uint64_t key) override {
     for_parts(ranges, [&](RangeBox& box, size_t, dim3 grid) {
       mask_ranges<<<grid, kThreads, 0, stream_>>>(box.ranges, mixed(key));
@@ -321,6 +406,7 @@ class Judging final : public DeviceJudging {
   HoldBox* hold_;
   cudaEvent_t passed_ = nullptr;
   std::deque<RangeBox> boxes_;  // never moved: pending work points to them
+  ApartBox* apart_ = nullptr;
   void* memory_ = nullptr;
   size_t size_ = 0;
   std::map<size_t, double> read_speeds_;

@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kBlock ? kMaxThreads : kGroupThreads)
       kBlock ? blockIdx.x : static_cast<int64_t>(blockIdx.x) * (blockDim.x / lanes) + threadIdx.x / lanes;
   const bool exists = row < call.rows;
   const unsigned packs = call.width / N;
-  Pack<T, N> weight[kPacks], v[kPacks];
+  Pack<T, N> weight[kPacks], v[kPacks], residual[kPacks];
 #pragma unroll
   for (int j = 0; j < kPacks; ++j)
     if (lane + j * lanes < packs) weight[j] = load_pack<T, N>(call.weight + (lane + j * lanes) * N);
@@ -55,8 +55,12 @@ __global__ void __launch_bounds__(kBlock ? kMaxThreads : kGroupThreads)
 
   const T* x = exists ? call.x_row(row) : call.x;
 #pragma unroll
-  for (int j = 0; j < kPacks; ++j)
-    if (exists && lane + j * lanes < packs) v[j] = load_pack<T, N>(x + (lane + j * lanes) * N);
+  for (int j = 0; j < kPacks; ++j) {
+    const unsigned at = (lane + j * lanes) * N;
+    if (!exists || at >= call.width) continue;
+    v[j] = load_pack<T, N>(x + at);
+    if (call.residual != nullptr) residual[j] = load_pack<T, N>(call.residual + row * call.residual_token + at);
+  }
   float squares = 0;
 #pragma unroll
   for (int j = 0; j < kPacks; ++j) {
@@ -64,9 +68,8 @@ __global__ void __launch_bounds__(kBlock ? kMaxThreads : kGroupThreads)
     if (!exists || at >= call.width) continue;
     if (call.residual != nullptr) {
       // The sum is rounded to T before it is normalised, so that out belongs to the residual_out the next layer reads.
-      const Pack<T, N> residual = load_pack<T, N>(call.residual + row * call.residual_token + at);
 #pragma unroll
-      for (int k = 0; k < N; ++k) v[j].at[k] = from_float<T>(to_float(v[j].at[k]) + to_float(residual.at[k]));
+      for (int k = 0; k < N; ++k) v[j].at[k] = from_float<T>(to_float(v[j].at[k]) + to_float(residual[j].at[k]));
       store_pack<T, N>(call.residual_out + row * call.residual_out_token + at, v[j]);
     }
 #pragma unroll

@@ -14,7 +14,21 @@ namespace {
 constexpr int kMaxThreads = 1024;
 constexpr int kMaxPacks = 4;
 constexpr int kPieceThreads = 256;
-constexpr int64_t kBlocksWanted = 512;  // enough for every multiprocessor to have several
+constexpr int64_t kBlocksWanted = 1024;  // enough for every multiprocessor to have several
+
+// Rows of a number at which blocks of few threads that keep much each are quicker: more rows are on their way at once,
+// and their threads wait less for each other.
+constexpr int64_t kManyRows = 256;
+constexpr int64_t kFewThreads = 128;
+
+// 16-bit results hide the last digits that the short instruction loses: at x = -80 it is wrong by 1e-5.
+template <class T>
+__device__ __forceinline__ float exp_for(float x) {
+  if constexpr (sizeof(T) == 4)
+    return expf(x);
+  else
+    return __expf(x);
+}
 
 // e^(x - largest) of part of a row, added up.
 struct Partial {
@@ -37,17 +51,17 @@ __device__ __forceinline__ Partial join_block(Partial v, float* scratch) {
 
 // By all threads of a block; a NaN reaches the sum, not the largest.
 template <class T, int N>
-__device__ __forceinline__ Partial partial_of(const T* x, int64_t begin, int64_t end, float* scratch) {
+__device__ __forceinline__ Partial partial_of(const T* x, unsigned begin, unsigned end, float* scratch) {
   Partial all{Max::kNeutral, 0};
 #pragma unroll 2
-  for (int64_t i = begin + static_cast<int64_t>(threadIdx.x) * N; i < end; i += static_cast<int64_t>(blockDim.x) * N) {
+  for (unsigned i = begin + threadIdx.x * N; i < end; i += blockDim.x * N) {
     const Pack<T, N> pack = load_pack<T, N>(x + i);
     Partial part{Max::kNeutral, 0};
 #pragma unroll
     for (int k = 0; k < N; ++k) part.largest = fmaxf(part.largest, to_float(pack.at[k]));
     const float base = base_of(fmaxf(part.largest, all.largest));
 #pragma unroll
-    for (int k = 0; k < N; ++k) part.sum += expf(to_float(pack.at[k]) - base);
+    for (int k = 0; k < N; ++k) part.sum += exp_for<T>(to_float(pack.at[k]) - base);
     all.sum = all.sum * expf(all.largest - base) + part.sum;
     all.largest = fmaxf(part.largest, all.largest);
   }
@@ -55,13 +69,13 @@ __device__ __forceinline__ Partial partial_of(const T* x, int64_t begin, int64_t
 }
 
 template <class T, int N>
-__device__ __forceinline__ void write_quotients(const T* x, T* out, int64_t begin, int64_t end, const Partial& row) {
+__device__ __forceinline__ void write_quotients(const T* x, T* out, unsigned begin, unsigned end, const Partial& row) {
   const float scale = 1.0f / row.sum;
 #pragma unroll 2
-  for (int64_t i = begin + static_cast<int64_t>(threadIdx.x) * N; i < end; i += static_cast<int64_t>(blockDim.x) * N) {
+  for (unsigned i = begin + threadIdx.x * N; i < end; i += blockDim.x * N) {
     Pack<T, N> pack = load_pack<T, N>(x + i);
 #pragma unroll
-    for (int k = 0; k < N; ++k) pack.at[k] = from_float<T>(expf(to_float(pack.at[k]) - row.largest) * scale);
+    for (int k = 0; k < N; ++k) pack.at[k] = from_float<T>(exp_for<T>(to_float(pack.at[k]) - row.largest) * scale);
     store_pack<T, N>(out + i, pack);
   }
 }
@@ -92,7 +106,7 @@ __global__ void __launch_bounds__(kMaxThreads)
   for (int j = 0; j < kPacks; ++j) {
     if ((threadIdx.x + j * blockDim.x) * N >= width) continue;
 #pragma unroll
-    for (int k = 0; k < N; ++k) sum += expf(to_float(pack[j].at[k]) - largest);
+    for (int k = 0; k < N; ++k) sum += exp_for<T>(to_float(pack[j].at[k]) - largest);
   }
   const float scale = 1.0f / reduce_block<Sum>(sum, scratch);
 #pragma unroll
@@ -100,7 +114,7 @@ __global__ void __launch_bounds__(kMaxThreads)
     const unsigned i = (threadIdx.x + j * blockDim.x) * N;
     if (i >= width) continue;
 #pragma unroll
-    for (int k = 0; k < N; ++k) pack[j].at[k] = from_float<T>(expf(to_float(pack[j].at[k]) - largest) * scale);
+    for (int k = 0; k < N; ++k) pack[j].at[k] = from_float<T>(exp_for<T>(to_float(pack[j].at[k]) - largest) * scale);
     store_pack<T, N>(to + i, pack[j]);
   }
 }
@@ -108,7 +122,7 @@ __global__ void __launch_bounds__(kMaxThreads)
 // A row per block: as many rows are in work as blocks fit on the device, and the second reading finds them in the L2.
 template <class T, int N>
 __global__ void __launch_bounds__(kMaxThreads)
-    row_read_twice(const T* x, int64_t x_stride, T* out, int64_t out_stride, int64_t width) {
+    row_read_twice(const T* x, int64_t x_stride, T* out, int64_t out_stride, unsigned width) {
   __shared__ float scratch[33];
   let_next_start();
   wait_for_previous();
@@ -119,11 +133,11 @@ __global__ void __launch_bounds__(kMaxThreads)
 
 template <class T, int N>
 __global__ void __launch_bounds__(kPieceThreads)
-    sum_pieces(const T* x, int64_t stride, int64_t width, int64_t per_piece, unsigned pieces, Partial* partials) {
+    sum_pieces(const T* x, int64_t stride, unsigned width, unsigned per_piece, unsigned pieces, Partial* partials) {
   __shared__ float scratch[33];
   let_next_start();
   wait_for_previous();
-  const int64_t begin = blockIdx.x % pieces * per_piece;
+  const unsigned begin = blockIdx.x % pieces * per_piece;
   const Partial piece =
       partial_of<T, N>(x + blockIdx.x / pieces * stride, begin, min(begin + per_piece, width), scratch);
   if (threadIdx.x == 0) partials[blockIdx.x] = piece;
@@ -131,12 +145,13 @@ __global__ void __launch_bounds__(kPieceThreads)
 
 template <class T, int N>
 __global__ void __launch_bounds__(kPieceThreads)
-    write_pieces(const T* x, int64_t x_stride, T* out, int64_t out_stride, int64_t width, int64_t per_piece,
+    write_pieces(const T* x, int64_t x_stride, T* out, int64_t out_stride, unsigned width, unsigned per_piece,
                  unsigned pieces, const Partial* partials) {
   __shared__ float scratch[33];
   let_next_start();
   wait_for_previous();
-  const int64_t row = blockIdx.x / pieces, begin = blockIdx.x % pieces * per_piece;
+  const int64_t row = blockIdx.x / pieces;
+  const unsigned begin = blockIdx.x % pieces * per_piece;
   Partial all{Max::kNeutral, 0};
   for (unsigned i = threadIdx.x; i < pieces; i += blockDim.x) all = joined(all, partials[row * pieces + i]);
   all = join_block(all, scratch);
@@ -158,15 +173,17 @@ class SoftmaxRowInRegisters final : public Softmax {
       constexpr int N = decltype(n)::value;
       const T* from = static_cast<const T*>(x.data());
       T* to = static_cast<T*>(out.data());
-      int64_t rows = x.size(0), width = x.size(1), packs = width / N;
+      int64_t rows = x.size(0), packs = x.size(1) / N;
+      auto width = static_cast<unsigned>(x.size(1));
       auto in_registers = [&](auto kernel, int64_t per_thread) {
         unsigned threads = (blocks_for(packs, per_thread) + 31) / 32 * 32;
         launch("softmax", kernel, static_cast<unsigned>(rows), threads, 0, ctx.stream, from, x.stride(0), to,
-               out.stride(0), static_cast<unsigned>(width));
+               out.stride(0), width);
       };
       if (rows == 0 || width == 0) return;
-      if (packs <= kMaxThreads) return in_registers(row_in_registers<T, N, 1>, 1);
-      if (packs <= 2 * kMaxThreads) return in_registers(row_in_registers<T, N, 2>, 2);
+      const int64_t threads = rows >= kManyRows ? kFewThreads : kMaxThreads;
+      if (packs <= threads) return in_registers(row_in_registers<T, N, 1>, 1);
+      if (packs <= 2 * threads) return in_registers(row_in_registers<T, N, 2>, 2);
       if (packs <= kMaxPacks * kMaxThreads) return in_registers(row_in_registers<T, N, kMaxPacks>, kMaxPacks);
       int64_t pieces = kBlocksWanted / rows;
       if (pieces <= 2) {
@@ -175,7 +192,7 @@ class SoftmaxRowInRegisters final : public Softmax {
         return;
       }
       // Every thread gets something, and pieces begin on packs.
-      int64_t per_piece = std::max<int64_t>(blocks_for(width, pieces), kPieceThreads * N);
+      unsigned per_piece = std::max<unsigned>(blocks_for(width, pieces), kPieceThreads * N);
       per_piece = (per_piece + N - 1) / N * N;
       auto count = blocks_for(width, per_piece);
       View scratch = ctx.arena.make({{rows * count, 2}, DType::kF32});

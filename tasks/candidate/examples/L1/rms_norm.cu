@@ -1,4 +1,5 @@
-// rms_norm on CUDA, third step: 16 bytes a load, and the row stays in registers, so that memory is read once.
+// rms_norm on CUDA, third step: 16 bytes a load, the row stays in registers, so that memory is read once, and the
+// kernel starts while the one before it ends.
 #include <fastkernels/candidate.h>
 
 #include "../cuda_rows.cuh"
@@ -16,12 +17,17 @@ __global__ void norm_in_registers(const T* x, Rows x_rows, const T* residual, in
   const P* row = reinterpret_cast<const P*>(x + x_rows.start(blockIdx.x));
   P mine[kPacks], weights[kPacks];
   float squares = 0;
+  let_next_start();
+#pragma unroll
+  for (int j = 0; j < kPacks; ++j)
+    if (int i = threadIdx.x + j * blockDim.x; i < packs)
+      weights[j] = reinterpret_cast<const P*>(w)[i];  // no kernel writes them
+  wait_for_previous();
 #pragma unroll
   for (int j = 0; j < kPacks; ++j) {
     int i = threadIdx.x + j * blockDim.x;
     if (i >= packs) continue;
     mine[j] = row[i];
-    weights[j] = reinterpret_cast<const P*>(w)[i];  // on its way while the sum is taken
     if (residual != nullptr) {
       P more = reinterpret_cast<const P*>(residual + blockIdx.x * residual_stride)[i];
 #pragma unroll
@@ -63,12 +69,11 @@ class RMSNorm : public fk::RMSNorm {
       int per_thread = packs <= 2 * kMostThreads ? 2 : kMostPacks;
       int threads = ((packs + per_thread - 1) / per_thread + 31) / 32 * 32;
       auto kernel = per_thread == 2 ? norm_in_registers<T, 2> : norm_in_registers<T, kMostPacks>;
-      kernel<<<unsigned(rows), unsigned(threads), 0, ctx.stream()>>>(
-          x.ptr<T>(), rows_of(x), residual ? residual->ptr<T>() : nullptr, residual ? residual->stride(0) : 0,
-          weight("weight").ptr<T>(), out.ptr<T>(), rows_of(out), residual ? residual_out->ptr<T>() : nullptr,
-          residual ? residual_out->stride(0) : 0, packs, float(init_.eps));
+      launch_early("norm_in_registers", kernel, unsigned(rows), unsigned(threads), 1, ctx.stream(), x.ptr<T>(),
+                   rows_of(x), residual ? residual->ptr<T>() : nullptr, residual ? residual->stride(0) : 0,
+                   weight("weight").ptr<T>(), out.ptr<T>(), rows_of(out), residual ? residual_out->ptr<T>() : nullptr,
+                   residual ? residual_out->stride(0) : 0, packs, float(init_.eps));
     });
-    fk::launched("norm_in_registers");
   }
 
  private:

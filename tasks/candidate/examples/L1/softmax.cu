@@ -1,11 +1,10 @@
-// softmax on CUDA, third step: a long row is shared by a cluster of up to eight blocks, which keep it in registers and
-// tell each other their sums through shared memory. One launch, every element read once and written once; rows need not
-// begin on 16 bytes.
+// softmax on CUDA, third step: a row is shared by a cluster of up to eight blocks, which keep it in registers and tell
+// each other their sums through shared memory. One launch, every element read once and written once.
 #include <fastkernels/candidate.h>
 
 #include "../cuda_rows.cuh"
 
-constexpr int kThreads = 512, kPacks = 4, kMostBlocks = 8;
+constexpr unsigned kThreads = 256, kMostBlocks = 8;
 
 __device__ __forceinline__ unsigned rank_in_cluster() {
   unsigned rank = 0;
@@ -15,9 +14,15 @@ __device__ __forceinline__ unsigned rank_in_cluster() {
   return rank;
 }
 
-__device__ __forceinline__ void sync_cluster() {
+// A barrier of the cluster in two halves: what was written before arriving is seen behind the wait.
+__device__ __forceinline__ void arrive() {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void wait_for_all() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 #else
   __syncthreads();
 #endif
@@ -36,119 +41,100 @@ __device__ __forceinline__ float2 read_of_block(const float2* at, unsigned rank)
 #endif
 }
 
-// e^(x - base), where base stands for 0 if all is minus infinity.
+// e^(x - base), where base stands for 0 if all is minus infinity. The short instruction: 16-bit results do not show
+// what it loses.
 __device__ __forceinline__ float power(float x, float base) {
   return __expf(x - (base == __int_as_float(0xff800000) ? 0.0f : base));
 }
 
-template <class T>
+// Every thread has kPacks packs of the row; packs that lie side by side are in threads side by side.
+template <class T, int kPacks>
 __global__ void __launch_bounds__(kThreads)
-    softmax_in_cluster(const T* x, int64_t x_stride, T* out, int64_t out_stride, int64_t N, unsigned blocks) {
+    softmax_in_cluster(const T* x, int64_t x_stride, T* out, int64_t out_stride, unsigned packs, unsigned blocks) {
   using P = Pack<T>;
-  constexpr int kE = P::kElements;
-  const int64_t r = blockIdx.x / blocks;
-  const T* row = x + r * x_stride;
-  T* result = out + r * out_stride;
-  // Packs lie on 16 bytes: the first of them may begin before the row, the last end behind it.
-  const int64_t skew = int64_t(reinterpret_cast<uintptr_t>(row) % 16 / sizeof(T));
-  const bool alike = reinterpret_cast<uintptr_t>(result) % 16 == reinterpret_cast<uintptr_t>(row) % 16;
+  __shared__ float2 told;
   const float kNone = __int_as_float(0xff800000);
-  float mine[kPacks][kE];
+  const unsigned row = blockIdx.x / blocks;
+  const P* from = reinterpret_cast<const P*>(x + row * x_stride);
+  P* to = reinterpret_cast<P*>(out + row * out_stride);
+  const unsigned first = rank_in_cluster() * kThreads + threadIdx.x, step = blocks * kThreads;
+  let_next_start();
+  wait_for_previous();
+  P mine[kPacks];
+#pragma unroll
+  for (int j = 0; j < kPacks; ++j)
+    if (first + j * step < packs) mine[j] = from[first + j * step];
+
   float largest = kNone, sum = 0;
-  const int64_t first = (int64_t(rank_in_cluster()) * kThreads + threadIdx.x) * kE - skew;
-  const int64_t step = int64_t(blocks) * kThreads * kE;
 #pragma unroll
-  for (int j = 0; j < kPacks; ++j) {
-    const int64_t i = first + j * step;
-    if (i >= 0 && i + kE <= N) {
-      P pack = *reinterpret_cast<const P*>(row + i);
+  for (int j = 0; j < kPacks; ++j)
 #pragma unroll
-      for (int k = 0; k < kE; ++k) mine[j][k] = float(pack.at[k]);
-    } else {
-#pragma unroll
-      for (int k = 0; k < kE; ++k) mine[j][k] = i + k >= 0 && i + k < N ? float(row[i + k]) : kNone;
-    }
-#pragma unroll
-    for (int k = 0; k < kE; ++k) largest = fmaxf(largest, mine[j][k]);
-  }
+    for (int k = 0; k < P::kElements; ++k)
+      if (first + j * step < packs) largest = fmaxf(largest, float(mine[j].at[k]));
   largest = over_block(largest, kNone, Larger());
 #pragma unroll
   for (int j = 0; j < kPacks; ++j)
 #pragma unroll
-    for (int k = 0; k < kE; ++k) sum += mine[j][k] = power(mine[j][k], largest);
+    for (int k = 0; k < P::kElements; ++k)
+      if (first + j * step < packs) sum += power(float(mine[j].at[k]), largest);
   sum = over_block(sum, 0, Add());
 
-  __shared__ float2 told;
   if (threadIdx.x == 0) told = make_float2(largest, sum);
-  sync_cluster();
+  arrive();
+  wait_for_all();
   float all = kNone, total = 0;
   for (unsigned b = 0; b < blocks; ++b) all = fmaxf(all, read_of_block(&told, b).x);
   for (unsigned b = 0; b < blocks; ++b) {
     float2 other = read_of_block(&told, b);
     total += other.y * power(other.x, all);
   }
-  const float scale = power(largest, all) / total;
+  arrive();  // has read what it needs
+  const float scale = 1.0f / total;
 #pragma unroll
   for (int j = 0; j < kPacks; ++j) {
-    const int64_t i = first + j * step;
-    if (alike && i >= 0 && i + kE <= N) {
-      P pack;
+    if (first + j * step >= packs) continue;
 #pragma unroll
-      for (int k = 0; k < kE; ++k) pack.at[k] = mine[j][k] * scale;
-      *reinterpret_cast<P*>(result + i) = pack;
-    } else {
-#pragma unroll
-      for (int k = 0; k < kE; ++k)
-        if (i + k >= 0 && i + k < N) result[i + k] = mine[j][k] * scale;
-    }
+    for (int k = 0; k < P::kElements; ++k) mine[j].at[k] = power(float(mine[j].at[k]), all) * scale;
+    to[first + j * step] = mine[j];
   }
-  sync_cluster();  // nobody leaves while others read its shared memory
+  wait_for_all();  // nobody leaves while others read its shared memory
 }
 
 class Softmax : public fk::Softmax {
  public:
-  explicit Softmax(const Init& init) : fk::Softmax(init) {
-    int device = 0, major = 0;
-    fk::check(cudaGetDevice(&device), "asking for the device");
-    fk::check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "asking for the device");
-    most_blocks_ = major >= 9 ? kMostBlocks : 1;
-  }
+  using fk::Softmax::Softmax;
 
   const char* refuse(fk::Args args) const override {
-    return args[0].size(1) <= room(args[0], most_blocks_) ? nullptr : "its rows fit the registers of eight blocks";
+    if (args[0].dtype() == fk::DType::kF32) return "it computes in bf16 and f16 only";
+    if (!on_16_bytes(args[0], 2) || !on_16_bytes(args[1], 2)) return "its rows begin and end on 16 bytes";
+    return packs_of(args[0]) <= kMostPacks * kThreads * most_blocks() ? nullptr
+                                                                      : "its rows fit the registers of a cluster";
   }
 
   void forward(fk::Context& ctx, fk::View x, fk::View out) override {
     if (x.numel() == 0) return;
-    unsigned blocks = 1;
-    // More blocks than needed to hold a row finish it sooner, as long as there are multiprocessors left.
-    while (blocks < unsigned(most_blocks_) &&
-           (x.size(1) > room(x, int(blocks)) || (x.size(0) * blocks <= 64 && x.size(1) > room(x, int(blocks)) / 4)))
+    unsigned packs = unsigned(packs_of(x)), blocks = 1;
+    // More blocks than a row needs finish it sooner, as long as there are multiprocessors left.
+    while (blocks < most_blocks() &&
+           (packs > kMostPacks * kThreads * blocks || (packs > kThreads * blocks && x.size(0) * blocks < 128)))
       blocks *= 2;
-    cudaLaunchConfig_t config{};
-    config.gridDim = dim3(unsigned(x.size(0)) * blocks);
-    config.blockDim = dim3(kThreads);
-    config.stream = ctx.stream();
-    cudaLaunchAttribute cluster{};
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim.x = blocks;
-    cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
-    config.attrs = &cluster;
-    config.numAttrs = most_blocks_ > 1 ? 1 : 0;
+    unsigned per_thread = (packs + kThreads * blocks - 1) / (kThreads * blocks);
     fk::with_float(x.dtype(), [&]<class T>(T) {
-      fk::check(cudaLaunchKernelEx(&config, softmax_in_cluster<T>, static_cast<const T*>(x.ptr<T>()), x.stride(0),
-                                   out.ptr<T>(), out.stride(0), x.size(1), blocks),
-                "softmax_in_cluster");
+      auto launch = [&](auto kernel) {
+        launch_early("softmax_in_cluster", kernel, unsigned(x.size(0)) * blocks, kThreads, blocks, ctx.stream(),
+                     x.ptr<T>(), x.stride(0), out.ptr<T>(), out.stride(0), packs, blocks);
+      };
+      if (per_thread <= 1) return launch(softmax_in_cluster<T, 1>);
+      if (per_thread <= 2) return launch(softmax_in_cluster<T, 2>);
+      if (per_thread <= 4) return launch(softmax_in_cluster<T, 4>);
+      launch(softmax_in_cluster<T, kMostPacks>);
     });
   }
 
  private:
-  // Elements of a row that many blocks hold, with one pack to spare for a row that begins between packs.
-  static int64_t room(const fk::View& x, int blocks) {
-    int64_t pack = x.dtype() == fk::DType::kF32 ? 4 : 8;
-    return (int64_t{kThreads} * kPacks * blocks - 1) * pack;
-  }
-  int most_blocks_ = 1;
+  static constexpr int kMostPacks = 8;
+  static unsigned most_blocks() { return on_hopper() ? kMostBlocks : 1; }
+  static int64_t packs_of(const fk::View& x) { return x.size(1) / 8; }
 };
 
 FK_CANDIDATE(Softmax)
