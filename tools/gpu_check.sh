@@ -68,7 +68,7 @@ compile() {
 # Sanitizers see every access of every kernel and take a hundred times as long, so they get what the conformance test
 # covers but for compositions, which only call the others.
 memcheck() {
-  timeout 120 compute-sanitizer --tool memcheck --error-exitcode 1 $build/tests/test_conformance \
+  timeout 150 compute-sanitizer --tool memcheck --error-exitcode 1 $build/tests/test_conformance \
     --gtest_filter='*Implementations.AgreeWithTheOracle/*_on_cuda:-*_by_composed_*'
 }
 racecheck() {
@@ -76,7 +76,7 @@ racecheck() {
   local names=('flash_attn*' '*norm*' 'sample*' 'linear*' 'softmax*' 'llama_for_causal_lm_by_cuda*') filter='' name
   for name in "${names[@]}"; do filter+=":*AgreeWithTheOracle/${name}_on_cuda"; done
   filter+=':-*warp_per_row*:*_tiled_*'
-  timeout 120 compute-sanitizer --tool racecheck --error-exitcode 1 $build/tests/test_conformance \
+  timeout 200 compute-sanitizer --tool racecheck --error-exitcode 1 $build/tests/test_conformance \
     --gtest_filter="${filter#:}"
 }
 
@@ -93,11 +93,11 @@ sharded() {
 
 peers() { python3 tools/peers/torch_cuda.py --binary $binary "$@"; }
 
-# The last step of the ladder of examples, on the shape it was made for. Passes when it was judged right; whether it is
+# The last step of the ladder of examples, on the shapes it was made for. Passes when it was judged right; whether it is
 # faster is in the table.
 example() {
   FASTKERNELS_CANDIDATE_DIR=tasks/candidate/examples $binary kernels --device cuda --target softmax \
-    --filter one-wide-row --no-history --output-json "$logs/softmax.json"
+    --scenarios tasks/candidate/examples/softmax_rows.yaml --no-history --output-json "$logs/softmax.json"
 }
 profiler() {
   FASTKERNELS_CANDIDATE_DIR=tasks/candidate/examples $binary profile --device cuda --target rms_norm \
@@ -109,25 +109,28 @@ step "doctor" 5 $binary doctor --device cuda
 step "few-row products" 10 $build/tools/bench/cuda_stream_bench
 step "single operators" 10 $build/tools/bench/cuda_ops_bench
 
-# What is right or wrong whatever else runs, while PyTorch compiles for a minute.
+# What is right or wrong whatever else runs, while PyTorch compiles. Candidates are judged by two processes: what they
+# do is wrong at any speed, and honest ones are not accused where clocks are unsure.
 rm -f "$logs/quiet"
-begin "models" 100 peers --start-after "$logs/quiet" --iters 3 --work llama-3-8b,192,64,1,eager+compile \
+begin "models" 150 peers --start-after "$logs/quiet" --limit-s 240 --iters 3 --work llama-3-8b,192,64,1,eager+compile \
   --work qwen3-4b,192,64,1,eager+compile --work gemma3-4b,192,64,1,eager+compile
+step "candidates compile" 20 $build/tests/test_exploits --gtest_filter='CudaCatalogue.*'
 begin "racecheck" 60 racecheck
-begin "candidates compile" 20 $build/tests/test_exploits --gtest_filter='CudaCatalogue.*'
+begin "stubs, examples, recovery" 60 $build/tests/test_exploits \
+  --gtest_filter='CudaStubs.*:CudaExamples.*:CudaRecovery.*:CudaWalls.*'
+begin "exploits and honest twins" 60 $build/tests/test_exploits --gtest_filter='All/Cuda*'
 step "conformance on the device" 10 sharded 4 $build/tests/test_conformance '*_on_cuda*'
 step "sampling" 5 $build/tests/test_backend --gtest_filter='*cuda*'
 step "engine and kernels" 10 $build/tests/test_backend_cuda
 step "memcheck" 40 memcheck
-finish "candidates compile"
+finish "stubs, examples, recovery"
+finish "exploits and honest twins"
 finish "racecheck"
 touch "$logs/quiet"
 finish "models"
 
 step "more of llama-3-8b" 40 peers --iters 3 --work llama-3-8b,2048,8,1,eager --work llama-3-8b,480,64,32,eager
-step "an example judged" 20 example
-# One judge at a time: some verdicts depend on clocks.
-step "exploits" 30 $build/tests/test_exploits --gtest_filter='*Cuda*:-CudaCatalogue.*'
+step "an example judged" 50 example
 step "profile" 20 profiler
 
 for name in "few-row products" "single operators" "models" "more of llama-3-8b" "an example judged" "profile"; do
