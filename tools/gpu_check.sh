@@ -72,8 +72,10 @@ memcheck() {
     --gtest_filter='*Implementations.AgreeWithTheOracle/*_on_cuda:-*_by_composed_*'
 }
 racecheck() {
-  # Those whose threads share memory; of the slow ones that serve as a last resort, none.
-  local names=('flash_attn*' '*norm*' 'sample*' 'linear*' 'softmax*' 'llama_for_causal_lm_by_cuda*') filter='' name
+  # Those whose threads share memory; of the slow ones that serve as a last resort, none. Nor the kernel for a whole
+  # token: threads read what copies of other warps bring, in an order that mbarriers keep, and racecheck does not follow
+  # those (docs/results/h200.md).
+  local names=('flash_attn*' '*norm*' 'sample*' 'linear*' 'softmax*') filter='' name
   for name in "${names[@]}"; do filter+=":*AgreeWithTheOracle/${name}_on_cuda"; done
   filter+=':-*warp_per_row*:*_tiled_*'
   timeout 200 compute-sanitizer --tool racecheck --error-exitcode 1 $build/tests/test_conformance \

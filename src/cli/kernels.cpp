@@ -73,11 +73,12 @@ class Kernels final : public Verb {
         ->capture_default_str();
     app.add_option(
            "--num-runs", timing_.pairs,
-           "Pairs of calls that are timed; up to four times as many within two seconds while the interval is wide")
+           "Pairs of calls that are timed; while the interval is wide up to four times as many within two seconds, or "
+           "twelve within six where a call takes 100 us or more")
         ->check(CLI::Range(5, 1000000))
         ->capture_default_str();
     launches_ = app.add_option("--launches", timing_.launches,
-                               "Launches of the processes that the pairs are spread over (5 unless given on a GPU)")
+                               "Launches of the processes that the pairs are spread over (6 unless given on a GPU)")
                     ->check(CLI::Range(1, 1000))
                     ->capture_default_str();
     app.add_flag("--cold,!--warm", timing_.cold, "Take every tensor out of the caches before each call");
@@ -336,7 +337,7 @@ class Kernels final : public Verb {
   }
 
   // Starting a process takes a GPU's driver most of a second.
-  static constexpr int kLaunchesOnGpu = 5;
+  static constexpr int kLaunchesOnGpu = 6;
   // Weights once; inputs and outputs for three runners, the judge's own and the oracle's in f64.
   static constexpr double kCopies = 6;
 

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
+#include "bench/kernels/turns.h"
 #include "tests/sanitizer.h"
 
 namespace fk {
@@ -77,6 +80,39 @@ TEST(PairTimer, CountsWhatRanBelowABlock) {
     }
     EXPECT_GE(blocks, 2 * r.calls_per_sample) << "both launches";
     EXPECT_GE(parts, blocks) << "linear and silu_and_mul, unless one implementation is fused";
+  }
+}
+
+// One memory is faster than another, so whoever has it more often would seem faster.
+TEST(Turns, EverySideHasEveryPlaceEquallyOften) {
+  for (std::array<int, 3> places : {std::array{0, 1, 2}, std::array{2, 0, 1}, std::array{1, 0, 2}})
+    for (int first = 0; first < 4; ++first) {
+      int had[3][3] = {};
+      for (int turn = first; turn < first + 3; ++turn) {
+        std::array<int, 3> of_side = handed_round(places, turn);
+        EXPECT_EQ(of_side[0] + of_side[1] + of_side[2], 3) << "two sides share a place";
+        for (size_t side = 0; side < 3; ++side) ++had[side][of_side[side]];
+      }
+      for (const auto& of_side : had)
+        for (int times : of_side) EXPECT_EQ(times, 1);
+    }
+}
+
+TEST(PairTimer, LaunchesAreAddedInThrees) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
+  const OperatorInfo& op = Registry::instance().at("rms_norm");
+  TimingOptions options;
+  options.pairs = 6;
+  options.launches = 3;
+  options.warmups = 0;
+  options.sample_on_s = 0.5;  // no interval of six pairs is narrow
+  TimingResult r = time_pairs(op, op.default_init(), Workload::tokens(2), "", options, [](double) {});
+  ASSERT_FALSE(r.failure) << r.failure->sentence;
+  EXPECT_GT(r.samples.size(), 3u);
+  EXPECT_EQ(r.samples.size() % 3, 0u);
+  for (size_t launch = 0; launch + 2 < r.samples.size(); launch += 3) {
+    EXPECT_EQ(r.samples[launch].size(), r.samples[launch + 1].size());
+    EXPECT_EQ(r.samples[launch].size(), r.samples[launch + 2].size());
   }
 }
 

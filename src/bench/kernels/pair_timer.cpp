@@ -9,6 +9,7 @@
 
 #include "bench/kernels/fresh_inputs.h"
 #include "bench/kernels/output_check.h"
+#include "bench/kernels/turns.h"
 #include "candidate/runner/call_memory.h"
 #include "candidate/runner/device_walls.h"
 #include "core/device_runtime.h"
@@ -59,12 +60,18 @@ class PairTimer {
     double asked_s = 0;  // for the pairs asked for
     for (int launch = 0; !result_.failure; ++launch) {
       if (launch == launches) asked_s = watch.elapsed_s();
-      if (launch >= launches && (watch.elapsed_s() - asked_s >= options_.sample_on_s || !too_wide())) break;
+      if (launch >= launches && (launch - launches) % kSides == 0 &&  // in three, every side has every place
+          (watch.elapsed_s() - asked_s >= patience() * options_.sample_on_s || !too_wide()))
+        break;
       if (launch >= launches && watch.elapsed_s() > options_.budget_s) break;
+      if (launch % kSides == 0) {
+        places_ = shuffled();
+        more_ = secret_number();
+      }
       int pairs = pairs_of_a_launch(launch, launches);
       result_.samples.emplace_back();
       result_.control.emplace_back();
-      start();
+      start(launch);
       if (result_.failure) break;
       std::optional<OnFirstCore> pinned;  // where runners start, too; only now: they would have inherited it
       if (!on_gpu()) pinned.emplace();
@@ -82,21 +89,26 @@ class PairTimer {
   }
 
  private:
+  // How many times as long sampling goes on, and how many times as many pairs it may take. A call that fills a sample
+  // alone reaches far into caches and memory that others use too; a hundred calls of a microsecond do not.
+  int patience() const { return memory_->slots() == 1 ? 3 : 1; }
+
   // At least its share of the pairs asked for, and some more that nobody can know of: the last one is compared whole.
   int pairs_of_a_launch(int launch, int launches) const {
     int share = options_.pairs / launches + (launch % launches < options_.pairs % launches ? 1 : 0);
-    return share + static_cast<int>(secret_number() % static_cast<uint64_t>(share / 2 + 1));
+    if (launch >= launches) share *= patience();  // processes have been started often enough by then
+    return share + static_cast<int>(more_ % static_cast<uint64_t>(share / 2 + 1));
   }
 
   // Whether the interval is wider than the change it is to tell from none, and than a tenth of what was found. Its
   // width decides, and never what it says: a test repeated until it says yes says yes too often.
   bool too_wide() const {
-    constexpr size_t kMost = 4;  // times the pairs asked for
+    const auto most = static_cast<size_t>(4 * patience());  // times the pairs asked for
     PairedOptions o;
     o.seed = options_.seed;
     PairedResult now = compare_paired(result_.samples, result_.control, o);
     double target = std::max(std::log1p(o.least_delta), std::abs(now.log_ratio) / 10);
-    return needs_more(now, target, kMost * static_cast<size_t>(options_.pairs));
+    return needs_more(now, target, most * static_cast<size_t>(options_.pairs));
   }
 
   std::array<int, kSides> shuffled() {
@@ -112,9 +124,10 @@ class PairTimer {
   int writer(int side) const { return writers_[static_cast<size_t>(side)]; }
 
   // Three processes, with the weights and the memory of calls mapped.
-  void start() {
-    // Where pages happen to lie makes memory faster or slower, so sides change places from launch to launch.
-    writers_ = shuffled();
+  void start(int launch) {
+    // Where pages happen to lie makes a memory faster or slower than another, by 1 to 2 % here, as long as it lives. So
+    // sides change places from launch to launch, and in three launches each has every place once.
+    writers_ = handed_round(places_, launch);
     if (!memory_) memory_ = std::make_unique<CallMemory>(*root_, inputs_.base(), 1, kSides, options_.device);
     std::array<int, kSides> order = shuffled();
     for (int side : order) {
@@ -443,7 +456,9 @@ class PairTimer {
   ClockWatch clock_;
   std::vector<double> looks_;  // of this launch: the slower of the two around each round that counts
   std::array<Runner, kSides> runners_;
-  std::array<int, kSides> writers_{};
+  std::array<int, kSides> places_{};   // for three launches: how the memories are handed round
+  std::array<int, kSides> writers_{};  // the memory of each side in this launch
+  uint64_t more_ = 0;                  // for three launches: leads to how many pairs they have more than asked for
   std::array<std::vector<double>, kSides> walls_;
   std::array<std::vector<double>, kSides> exchanges_, unclaimed_;  // our time and CPU time beyond the runner's
   TimingResult result_;

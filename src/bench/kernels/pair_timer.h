@@ -25,7 +25,7 @@ namespace fk {
 
 struct TimingOptions {
   int pairs = 100;    // all launches together, at least
-  int launches = 10;  // of each process
+  int launches = 12;  // of each process; a multiple of three lets every side have every place in memory equally often
   int warmups = 10;   // rounds of a launch that are not counted, at most: they end early once a second has gone
   bool cold = false;  // every tensor of a call is taken out of the caches before it
   Device device = kCpu;
@@ -33,8 +33,10 @@ struct TimingOptions {
   uint64_t seed = 0;
   double sample_s = 100e-6;  // calls shorter than this are made several times, each on other inputs
   int64_t timeout_ns = int64_t{30} * 1000000000;
-  double budget_s = 60;    // no new round after this
-  double sample_on_s = 0;  // more launches for so long while the interval is wide, up to four times the pairs
+  double budget_s = 60;  // no new round after this
+  // More launches for so long while the interval is wide, up to four times the pairs; three times as long, and as many,
+  // where one call fills a sample.
+  double sample_on_s = 0;
   const InputMaker* inputs = &contract_inputs();
   std::function<double()> core_chain = chain_ns;  // what tells how fast a core's clock is now
   std::string baseline_library = {};  // plays the baseline instead of it: for experiments on the protocol itself

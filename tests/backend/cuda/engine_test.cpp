@@ -100,6 +100,30 @@ INSTANTIATE_TEST_SUITE_P(Tiny, Families,
                            return name;
                          });
 
+// Who waits for whom in the kernel for a whole token, put to the test: warps that dawdle at random where they hand over
+// weights find the same numbers, bit by bit.
+TEST_F(OnGpu, DawdlingWarpsChangeNothing) {
+  Model model = load("llama-3.2-1b", DType::kBF16, kGpu);
+  std::vector<int64_t> tokens = prompt(model, 24);
+  std::vector<float> first;
+  for (const char* seed : {"0", "1", "2", "3", "4", "5", "6"}) {
+    setenv("FASTKERNELS_DEBUG_DAWDLE", seed, 1);
+    Runner runner(model, pool_, {.max_sequences = 1, .max_context = 64, .max_step_tokens = 64});
+    RunningSequence sequence = runner.start();
+    runner.prefill(sequence, std::span<const int64_t>(tokens).first(20));
+    std::vector<float> logits;
+    for (size_t i = 20; i < tokens.size(); ++i) {
+      const NewTokens item[] = {{&sequence, std::span<const int64_t>(tokens).subspan(i, 1)}};
+      std::vector<float> step = to_host(runner.forward(item));
+      logits.insert(logits.end(), step.begin(), step.end());
+    }
+    if (first.empty()) first = logits;
+    EXPECT_TRUE(logits == first) << "with seed " << seed;
+  }
+  unsetenv("FASTKERNELS_DEBUG_DAWDLE");
+  EXPECT_TRUE(std::all_of(first.begin(), first.end(), [](float v) { return std::isfinite(v); }));
+}
+
 TEST_F(OnGpu, ManyStepsAreRecordedOnce) {
   Model model = load("tiny-llama", DType::kBF16, kGpu);
   Runner runner(model, pool_, {.max_sequences = 3, .max_context = 128, .max_step_tokens = 128});

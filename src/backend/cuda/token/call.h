@@ -85,7 +85,8 @@ struct TokenCall {
   float eps;
   float norm_offset;  // added to the weights of norms
   float score_scale;
-  bool gelu;  // the activation: gelu in its tanh form, or silu
+  bool gelu;            // the activation: gelu in its tanh form, or silu
+  unsigned dawdle = 0;  // not 0: warps take their time by this seed (pace.cuh)
 };
 
 }  // namespace fk::cuda

@@ -8,6 +8,7 @@
 #include "backend/cuda/token/decode_token.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/device/registers.cuh"
@@ -48,7 +49,7 @@ struct Memory {
   }
 };
 
-template <class T, int kHeadSize>
+template <class T, int kHeadSize, class Pace>
 class TokenBlock {
  public:
   __device__ __forceinline__ TokenBlock(const TokenCall& call, const Memory& memory)
@@ -57,7 +58,8 @@ class TokenBlock {
         fixed_(*memory.fixed),
         scratch_(memory.scratch),
         sequence_{*call.length, *call.slot},
-        barrier_(call.arrivals) {
+        barrier_(call.arrivals),
+        pace_(call.dawdle) {
     const int64_t position = *call.position;
     for (int i = static_cast<int>(threadIdx.x); i < call.ropes * call.pairs; i += kTokenThreads) {
       const int rope = i / call.pairs, pair = i % call.pairs;
@@ -164,6 +166,7 @@ class TokenBlock {
       float sum[4] = {};
       for (int column = 0; column < s.length; column += columns, x_address += row_bytes) {
         wait_phase(ring.full(place_.slot), place_.parity);
+        pace_.dawdle();
         if (warp < count) {
           const uint32_t rows = ring.slot(place_.slot) + own;
           const uint32_t bytes = static_cast<uint32_t>(min(columns, s.length - column)) * sizeof(T);
@@ -171,6 +174,7 @@ class TokenBlock {
           for (uint32_t at = 0; at < bytes; at += kStep * sizeof(T))
             multiply_step<T>(sum, rows + at, rows + row_bytes + at, x_address + at);
         }
+        pace_.dawdle();
         __syncwarp();
         if (threadIdx.x % 32 == 0) arrive(ring.empty(place_.slot));
         place_.next(ring);
@@ -205,9 +209,10 @@ class TokenBlock {
   GridBarrier barrier_;
   PairShare share_;
   RingPlace place_;
+  Pace pace_;
 };
 
-template <class T, int kHeadSize>
+template <class T, int kHeadSize, class Pace>
 __global__ void __launch_bounds__(kLaunchThreads, 1) decode_token_kernel(const __grid_constant__ TokenCall call) {
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) std::byte token_shared[];
@@ -221,10 +226,10 @@ __global__ void __launch_bounds__(kLaunchThreads, 1) decode_token_kernel(const _
   __syncthreads();
   if (threadIdx.x >= kTokenThreads) {
     give_back_registers<kFetchingRegisters>();
-    fetch_weights<T>(call, memory.fixed->layers, memory.ring);
+    fetch_weights<T, Pace>(call, memory.fixed->layers, memory.ring);
   } else {
     take_registers<kComputingRegisters>();
-    TokenBlock<T, kHeadSize> block(call, memory);
+    TokenBlock<T, kHeadSize, Pace> block(call, memory);
     block.run();
   }
 #endif
@@ -288,9 +293,15 @@ int slots_that_fit(const TokenCall& call, int64_t head_size) {
   return static_cast<int>(std::min<size_t>(kMostSlots, (device().shared_bytes - beside) / kSlotBytes));
 }
 
-template <int kHeadSize>
+// FASTKERNELS_DEBUG_DAWDLE=7: the warps take their time by that seed, to look for races.
+unsigned dawdle_seed() {
+  const char* value = std::getenv("FASTKERNELS_DEBUG_DAWDLE");
+  return value == nullptr ? 0 : static_cast<unsigned>(std::strtoul(value, nullptr, 10));
+}
+
+template <int kHeadSize, class Pace>
 void start(TokenCall call, void* stream) {
-  auto* kernel = decode_token_kernel<__nv_bfloat16, kHeadSize>;
+  auto* kernel = decode_token_kernel<__nv_bfloat16, kHeadSize, Pace>;
   call.scratch_bytes = static_cast<int>(scratch_bytes(call, kHeadSize));
   call.slots = slots_that_fit(call, kHeadSize);
   const size_t shared =
@@ -336,7 +347,11 @@ TokenScratch decode_token_scratch(const TokenCall& call, int64_t head_size) {
 }
 
 void decode_token(const TokenCall& call, int64_t head_size, void* stream) {
-  bool known = with_head_size(head_size, [&](auto size) { start<size()>(call, stream); });
+  TokenCall paced = call;
+  paced.dawdle = dawdle_seed();
+  bool known = with_head_size(head_size, [&](auto size) {
+    paced.dawdle == 0 ? start<size(), AtOnce>(paced, stream) : start<size(), Dawdling>(paced, stream);
+  });
   FK_CHECK(known);
 }
 

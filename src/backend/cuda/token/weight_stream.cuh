@@ -20,6 +20,7 @@
 #include "backend/cuda/device/tile.cuh"
 #include "backend/cuda/token/block.cuh"
 #include "backend/cuda/token/call.h"
+#include "backend/cuda/token/pace.cuh"
 
 namespace fk::cuda {
 
@@ -103,7 +104,7 @@ __device__ __forceinline__ void fetch_rows(uint32_t to, const T* from, int64_t s
 inline constexpr int kChunksOnTheirWay = 2;
 
 // All chunks of this block in order, by the fetching threads. `layers`: of the model, in shared memory.
-template <class T>
+template <class T, class Pace>
 __device__ __forceinline__ void fetch_weights(const TokenCall& call, const TokenLayer* layers, const WeightRing& ring) {
   static_assert(sizeof(T) == 2);
   const int warp = static_cast<int>(threadIdx.x - kTokenThreads) / 32, lane = static_cast<int>(threadIdx.x % 32);
@@ -111,7 +112,9 @@ __device__ __forceinline__ void fetch_weights(const TokenCall& call, const Token
   RingPlace place{.parity = 1};  // all slots are empty at first
   RingPlace oldest;              // chunk whose coming has not been told
   int on_their_way = 0;
+  Pace pace(call.dawdle);
   auto tell_oldest = [&] {
+    pace.dawdle();
     __syncwarp();
     if (lane == 0) arrive(ring.full(oldest.slot));
     oldest.next(ring);
@@ -131,6 +134,7 @@ __device__ __forceinline__ void fetch_weights(const TokenCall& call, const Token
       const uint32_t own = static_cast<uint32_t>(warp * columns + 8 * lane) * sizeof(T);
       for (int column = 0; column < s.length; column += columns, from += columns) {
         wait_phase(ring.empty(place.slot), place.parity);
+        pace.dawdle();
         const uint32_t to = ring.slot(place.slot) + own;
         const int steps = columns / kStep;
         if (column + columns > s.length || steps > 4 || steps < 2)
