@@ -54,13 +54,15 @@ void PrintTo(const Entry& e, std::ostream* os) {
   *os << e.info->name << " by " << e.implementation->name << " on " << device_name(e.device);
 }
 
-std::vector<Entry> entries(std::span<const Device> on, bool oracles) {
+enum class Which : uint8_t { kOracles, kOthers };
+
+std::vector<Entry> entries(std::span<const Device> on, Which which) {
   std::vector<Entry> list;
   for (const OperatorInfo* info : Registry::instance().operators())
     for (const ImplementationInfo& implementation : info->implementations)
       for (Device device : on)
         if ((implementation.any_device || implementation.device == device.kind) &&
-            (device == kCpu || !implementation.is_oracle) && (oracles || !implementation.is_oracle))
+            implementation.is_oracle == (which == Which::kOracles))
           list.push_back({info, &implementation, device});
   return list;
 }
@@ -103,22 +105,25 @@ class Implementations : public testing::TestWithParam<Entry> {
 };
 
 TEST_P(Implementations, AgreeWithTheOracle) {
-  // In f64 an oracle would be compared with itself and a composition too; in f16 a composition is oracles all the way
-  // down. Oracles are slow and know one way to read memory, so they need no sweep of placements by dtypes.
-  if (GetParam().device != kCpu) {
+  // In f64 a composition would be compared with itself; in f16 it is oracles all the way down.
+  if (GetParam().device != kCpu)
     sweep(kCudaDTypes, kPlacements, 1);
-  } else if (GetParam().implementation->is_oracle) {
-    sweep(std::span(kAllFloats).subspan(1, 2), std::span(kPlacements).first(1), 2);
-    sweep(std::span(kAllFloats).first(1), std::span(kPlacements).last(2), 2);
-  } else {
+  else
     sweep(GetParam().info->level > 1 ? std::span(kModelDTypes) : std::span<const DType>(kAllFloats), kPlacements, 2);
-  }
+}
+
+// Oracles are slow and know one way to read memory, so they need no sweep of placements by dtypes.
+class Oracles : public Implementations {};
+
+TEST_P(Oracles, SlowKeepTheContract) {
+  sweep(std::span(kAllFloats).subspan(1, 2), std::span(kPlacements).first(1), 2);
+  sweep(std::span(kAllFloats).first(1), std::span(kPlacements).last(2), 2);
 }
 
 // Oracles and other devices use no threads.
 class ThreadedImplementations : public Implementations {};
 
-TEST_P(ThreadedImplementations, AgreeWithTheOracleOnOneAndThreeThreads) {
+TEST_P(ThreadedImplementations, SlowAgreeOnOneAndThreeThreads) {
   for (int threads : {1, 3}) sweep(kModelDTypes, std::span(kPlacements).first(1), threads);
 }
 
@@ -126,9 +131,11 @@ std::string entry_name(const testing::TestParamInfo<Entry>& entry) {
   return test_name(fmt::format("{}_by_{}{}", entry.param.info->name, entry.param.implementation->name,
                                entry.param.device == kCpu ? "" : "_on_cuda"));
 }
-INSTANTIATE_TEST_SUITE_P(Registry, Implementations, testing::ValuesIn(entries(devices(), true)), entry_name);
-INSTANTIATE_TEST_SUITE_P(Registry, ThreadedImplementations, testing::ValuesIn(entries(std::span(&kCpu, 1), false)),
+INSTANTIATE_TEST_SUITE_P(Registry, Implementations, testing::ValuesIn(entries(devices(), Which::kOthers)), entry_name);
+INSTANTIATE_TEST_SUITE_P(Registry, Oracles, testing::ValuesIn(entries(std::span(&kCpu, 1), Which::kOracles)),
                          entry_name);
+INSTANTIATE_TEST_SUITE_P(Registry, ThreadedImplementations,
+                         testing::ValuesIn(entries(std::span(&kCpu, 1), Which::kOthers)), entry_name);
 
 struct Place {
   const OperatorInfo* info;
