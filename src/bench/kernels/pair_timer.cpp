@@ -284,7 +284,9 @@ class PairTimer {
       evict(*params_);
     }
     int64_t cpu_before = r.process->cpu_time_ns();
+    std::optional<int64_t> waited_before = on_gpu() ? std::nullopt : r.process->waited_ns();
     RunTimes t = r.process->run(calls, mode);
+    bool taken = core_was_taken(*r.process, t, waited_before);  // at once: from here on it waits for us
     if (t.refused) r.process->fail(*t.refused);
     std::vector<uint64_t> at_return;
     if (side == kCandidate && checked_) at_return = fingerprints(side);
@@ -297,7 +299,7 @@ class PairTimer {
     (side == kCandidate ? result_.candidate_peak_kib : result_.baseline_peak_kib) = t.peak_kib;
     auto n = static_cast<double>(calls.size());
     auto cpu = static_cast<double>(r.process->cpu_time_ns() - cpu_before);  // at rest before and after, so it is exact
-    Dropped dropped = t.switches > 0 ? Dropped::kContextSwitch : Dropped::kNo;
+    Dropped dropped = taken ? Dropped::kContextSwitch : Dropped::kNo;
     if (on_gpu()) {
       double nominal = device_runtime(options_.device).facts().clock_mhz;
       if (t.clock_mhz > 0 && t.clock_mhz < kSlowestClock * nominal) dropped = Dropped::kSlowClock;
@@ -308,6 +310,15 @@ class PairTimer {
       }
     }
     return {static_cast<double>(t.runner_ns) / n, static_cast<double>(t.wall_ns) / n, cpu / n, dropped};
+  }
+
+  // Whether other programs had the core for long enough to matter. A call of many milliseconds is always interrupted.
+  static bool core_was_taken(const RunnerProcess& process, const RunTimes& t, std::optional<int64_t> waited_before) {
+    constexpr double kMatters = 0.01;  // of the time: what counts as a difference
+    if (t.switches == 0) return false;
+    std::optional<int64_t> waited = process.waited_ns();
+    if (!waited || !waited_before) return true;
+    return static_cast<double>(*waited - *waited_before) > kMatters * static_cast<double>(t.runner_ns);
   }
 
   // What sealed memory and the return of a call tell on the CPU: inputs and weights are as they were, and nothing was

@@ -20,6 +20,7 @@
 #include <thread>
 
 #include "core/error.h"
+#include "measure/core_wait.h"
 #include "measure/timer.h"
 
 namespace fk {
@@ -433,6 +434,10 @@ int64_t RunnerProcess::cpu_time_ns() const {
   timespec t{};
   if (worker_pid_ <= 0 || clock_getcpuclockid(worker_pid_, &clock) != 0 || clock_gettime(clock, &t) != 0) return 0;
   return int64_t{t.tv_sec} * 1000000000 + t.tv_nsec;
+}
+
+std::optional<int64_t> RunnerProcess::waited_ns() const {
+  return worker_pid_ > 0 ? waited_for_cores_ns(worker_pid_) : std::nullopt;
 }
 
 bool RunnerProcess::at_work() const {

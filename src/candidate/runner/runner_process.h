@@ -104,8 +104,10 @@ class RunnerProcess {
   // runner's own account: for people to read, and not for the verdict.
   std::vector<RunnerDispatch> dispatches();
 
-  // CPU time all threads of the worker have used, by the kernel's account.
+  // CPU time all threads of the worker have used, by the kernel's account; and the time they waited for a core, where
+  // it says.
   int64_t cpu_time_ns() const;
+  std::optional<int64_t> waited_ns() const;
 
   // Waits until no thread of the worker runs. A failure where some go on. A run that follows fails where some have
   // worked in between.

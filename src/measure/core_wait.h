@@ -1,0 +1,18 @@
+// How long a process waited for a core although it had work, as Linux counts it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace fk {
+
+// All its threads together, since they started; nothing where the kernel does not count it.
+std::optional<int64_t> waited_for_cores_ns(pid_t process);
+
+// Of one thread, from the text of its schedstat file.
+std::optional<int64_t> waited_for_core_ns(std::string_view schedstat);
+
+}  // namespace fk
