@@ -411,6 +411,7 @@ class PairTimer {
   // what these have more is the exchange, the same for both sides. Other programs only ever make an exchange longer, so
   // its shortest ones tell; and where they interrupt a call it claims more than it used, so there the largest ones do.
   void compare_clocks() {
+    if (result_.paired.dropped[0] == 0) return;  // no pair counts: there is no time to doubt, and nothing is ranked
     auto more = [&](int side, const std::array<std::vector<double>, kSides>& of, double q) {
       return quantile(of[static_cast<size_t>(side)], q) - quantile(of[kBaseline], q);
     };
