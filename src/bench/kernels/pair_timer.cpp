@@ -103,7 +103,7 @@ class PairTimer {
   // Whether the interval is wider than the change it is to tell from none, and than a tenth of what was found. Its
   // width decides, and never what it says: a test repeated until it says yes says yes too often.
   bool too_wide() const {
-    const auto most = static_cast<size_t>(4 * patience());  // times the pairs asked for
+    const size_t most = size_t{4} * static_cast<size_t>(patience());  // times the pairs asked for
     PairedOptions o;
     o.seed = options_.seed;
     PairedResult now = compare_paired(result_.samples, result_.control, o);
