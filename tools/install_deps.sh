@@ -55,6 +55,7 @@ case "${1:-build}" in
     need header httplib.h libcpp-httplib-dev                        # serves the dashboard
     need file /usr/share/nodejs/d3/dist/d3.min.js node-d3            # draws it
     need cmake_package GTest libgtest-dev
+    need header gmock/gmock.h libgmock-dev
     need python_module ensurepip python3-venv  # a test runs MLflow in a virtual environment
     need python_module jsonschema python3-jsonschema  # a test reads our result files with it
     if [ "${1:-build}" = test ]; then  # the dashboard in a real browser
