@@ -26,7 +26,7 @@ JudgeOptions quick(uint64_t seed) {
 
 class Honest : public testing::TestWithParam<const OperatorInfo*> {};
 
-TEST_P(Honest, CandidatesPass) {
+TEST_P(Honest, SlowCandidatesPass) {
   const OperatorInfo& info = *GetParam();
   BuildOptions oracles;
   oracles.oracle = true;
