@@ -3,6 +3,7 @@
 #include "candidate/runner/call_memory.h"
 
 namespace fk {
+
 FreshInputs::FreshInputs(const Node& root, const InputMaker& maker, const Workload& workload, uint64_t seed)
     : random_(seed, "fresh inputs"), base_(maker.make_recorded(root, workload, seed)) {
   for (const std::optional<InputSpec>& spec : maker.specs(root, workload))

@@ -87,7 +87,7 @@ class CallMemory {
     View from;          // the tensor of `data`
     View to;            // its place in shared memory
     size_t offset = 0;  // where it is staged
-    size_t tensor = 0;  // its number among arguments and KV cache, or
+    size_t tensor = 0;  // its number among arguments and KV cache, or kMetadata
     static constexpr size_t kMetadata = SIZE_MAX;
   };
   template <class Visit>
