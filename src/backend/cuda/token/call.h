@@ -86,7 +86,7 @@ struct TokenCall {
   float norm_offset;  // added to the weights of norms
   float score_scale;
   bool gelu;            // the activation: gelu in its tanh form, or silu
-  unsigned dawdle = 0;  // not 0: warps take their time by this seed (pace.cuh)
+  unsigned dawdle = 0;  // seed of how warps take their time, where they do (handover.cuh)
 };
 
 }  // namespace fk::cuda

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <string_view>
 
 #include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/device/registers.cuh"
@@ -49,7 +50,7 @@ struct Memory {
   }
 };
 
-template <class T, int kHeadSize, class Pace>
+template <class T, int kHeadSize, class Handover>
 class TokenBlock {
  public:
   __device__ __forceinline__ TokenBlock(const TokenCall& call, const Memory& memory)
@@ -59,7 +60,7 @@ class TokenBlock {
         scratch_(memory.scratch),
         sequence_{*call.length, *call.slot},
         barrier_(call.arrivals),
-        pace_(call.dawdle) {
+        handover_(call.dawdle) {
     const int64_t position = *call.position;
     for (int i = static_cast<int>(threadIdx.x); i < call.ropes * call.pairs; i += kTokenThreads) {
       const int rope = i / call.pairs, pair = i % call.pairs;
@@ -166,7 +167,7 @@ class TokenBlock {
       float sum[4] = {};
       for (int column = 0; column < s.length; column += columns, x_address += row_bytes) {
         wait_phase(ring.full(place_.slot), place_.parity);
-        pace_.dawdle();
+        handover_.dawdle();
         if (warp < count) {
           const uint32_t rows = ring.slot(place_.slot) + own;
           const uint32_t bytes = static_cast<uint32_t>(min(columns, s.length - column)) * sizeof(T);
@@ -174,9 +175,8 @@ class TokenBlock {
           for (uint32_t at = 0; at < bytes; at += kStep * sizeof(T))
             multiply_step<T>(sum, rows + at, rows + row_bytes + at, x_address + at);
         }
-        pace_.dawdle();
-        __syncwarp();
-        if (threadIdx.x % 32 == 0) arrive(ring.empty(place_.slot));
+        handover_.dawdle();
+        hand_over<Handover>(ring.empty(place_.slot));
         place_.next(ring);
       }
       if (warp < count) finish(s, first + warp, gather(sum), put);
@@ -209,10 +209,10 @@ class TokenBlock {
   GridBarrier barrier_;
   PairShare share_;
   RingPlace place_;
-  Pace pace_;
+  Handover handover_;
 };
 
-template <class T, int kHeadSize, class Pace>
+template <class T, int kHeadSize, class Handover>
 __global__ void __launch_bounds__(kLaunchThreads, 1) decode_token_kernel(const __grid_constant__ TokenCall call) {
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) std::byte token_shared[];
@@ -222,14 +222,14 @@ __global__ void __launch_bounds__(kLaunchThreads, 1) decode_token_kernel(const _
   auto* to = reinterpret_cast<uint64_t*>(memory.fixed->layers);
   const int words = call.layers * static_cast<int>(sizeof(TokenLayer) / sizeof(uint64_t));
   for (int i = static_cast<int>(threadIdx.x); i < words; i += kLaunchThreads) to[i] = from[i];
-  if (threadIdx.x == 0) memory.ring.start();
+  if (threadIdx.x == 0) memory.ring.start(Handover::kArrivals);
   __syncthreads();
   if (threadIdx.x >= kTokenThreads) {
     give_back_registers<kFetchingRegisters>();
-    fetch_weights<T, Pace>(call, memory.fixed->layers, memory.ring);
+    fetch_weights<T, Handover>(call, memory.fixed->layers, memory.ring);
   } else {
     take_registers<kComputingRegisters>();
-    TokenBlock<T, kHeadSize, Pace> block(call, memory);
+    TokenBlock<T, kHeadSize, Handover> block(call, memory);
     block.run();
   }
 #endif
@@ -293,15 +293,9 @@ int slots_that_fit(const TokenCall& call, int64_t head_size) {
   return static_cast<int>(std::min<size_t>(kMostSlots, (device().shared_bytes - beside) / kSlotBytes));
 }
 
-// FASTKERNELS_DEBUG_DAWDLE=7: the warps take their time by that seed, to look for races.
-unsigned dawdle_seed() {
-  const char* value = std::getenv("FASTKERNELS_DEBUG_DAWDLE");
-  return value == nullptr ? 0 : static_cast<unsigned>(std::strtoul(value, nullptr, 10));
-}
-
-template <int kHeadSize, class Pace>
+template <int kHeadSize, class Handover>
 void start(TokenCall call, void* stream) {
-  auto* kernel = decode_token_kernel<__nv_bfloat16, kHeadSize, Pace>;
+  auto* kernel = decode_token_kernel<__nv_bfloat16, kHeadSize, Handover>;
   call.scratch_bytes = static_cast<int>(scratch_bytes(call, kHeadSize));
   call.slots = slots_that_fit(call, kHeadSize);
   const size_t shared =
@@ -347,10 +341,18 @@ TokenScratch decode_token_scratch(const TokenCall& call, int64_t head_size) {
 }
 
 void decode_token(const TokenCall& call, int64_t head_size, void* stream) {
-  TokenCall paced = call;
-  paced.dawdle = dawdle_seed();
+  const char* debug = std::getenv("FASTKERNELS_DEBUG_HANDOVER");
+  const std::string_view way = debug == nullptr ? "" : debug;
   bool known = with_head_size(head_size, [&](auto size) {
-    paced.dawdle == 0 ? start<size(), AtOnce>(paced, stream) : start<size(), Dawdling>(paced, stream);
+    if (way.empty()) {
+      start<size(), AtOnce>(call, stream);
+    } else if (way == "lanes") {
+      start<size(), EveryLane>(call, stream);
+    } else {
+      TokenCall dawdling = call;
+      dawdling.dawdle = static_cast<unsigned>(std::strtoul(debug, nullptr, 10));
+      start<size(), Dawdling>(dawdling, stream);
+    }
   });
   FK_CHECK(known);
 }

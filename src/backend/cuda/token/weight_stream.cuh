@@ -20,7 +20,7 @@
 #include "backend/cuda/device/tile.cuh"
 #include "backend/cuda/token/block.cuh"
 #include "backend/cuda/token/call.h"
-#include "backend/cuda/token/pace.cuh"
+#include "backend/cuda/token/handover.cuh"
 
 namespace fk::cuda {
 
@@ -61,11 +61,11 @@ struct WeightRing {
   __device__ __forceinline__ uint32_t full(int i) const { return barriers + static_cast<uint32_t>(16 * i); }
   __device__ __forceinline__ uint32_t empty(int i) const { return full(i) + 8; }
 
-  // By one thread, before the block meets.
-  __device__ __forceinline__ void start() const {
+  // By one thread, before the block meets. `arrivals` of each warp for a slot.
+  __device__ __forceinline__ void start(unsigned arrivals) const {
     for (int i = 0; i < count; ++i) {
-      init_barrier(full(i), kFetchingWarps);
-      init_barrier(empty(i), kTokenWarps);
+      init_barrier(full(i), kFetchingWarps * arrivals);
+      init_barrier(empty(i), kTokenWarps * arrivals);
     }
   }
 };
@@ -104,7 +104,7 @@ __device__ __forceinline__ void fetch_rows(uint32_t to, const T* from, int64_t s
 inline constexpr int kChunksOnTheirWay = 2;
 
 // All chunks of this block in order, by the fetching threads. `layers`: of the model, in shared memory.
-template <class T, class Pace>
+template <class T, class Handover>
 __device__ __forceinline__ void fetch_weights(const TokenCall& call, const TokenLayer* layers, const WeightRing& ring) {
   static_assert(sizeof(T) == 2);
   const int warp = static_cast<int>(threadIdx.x - kTokenThreads) / 32, lane = static_cast<int>(threadIdx.x % 32);
@@ -112,11 +112,10 @@ __device__ __forceinline__ void fetch_weights(const TokenCall& call, const Token
   RingPlace place{.parity = 1};  // all slots are empty at first
   RingPlace oldest;              // chunk whose coming has not been told
   int on_their_way = 0;
-  Pace pace(call.dawdle);
+  Handover handover(call.dawdle);
   auto tell_oldest = [&] {
-    pace.dawdle();
-    __syncwarp();
-    if (lane == 0) arrive(ring.full(oldest.slot));
+    handover.dawdle();
+    hand_over<Handover>(ring.full(oldest.slot));
     oldest.next(ring);
   };
   const int products = kProductsOfLayer * call.layers + 1;
@@ -134,7 +133,7 @@ __device__ __forceinline__ void fetch_weights(const TokenCall& call, const Token
       const uint32_t own = static_cast<uint32_t>(warp * columns + 8 * lane) * sizeof(T);
       for (int column = 0; column < s.length; column += columns, from += columns) {
         wait_phase(ring.empty(place.slot), place.parity);
-        pace.dawdle();
+        handover.dawdle();
         const uint32_t to = ring.slot(place.slot) + own;
         const int steps = columns / kStep;
         if (column + columns > s.length || steps > 4 || steps < 2)
