@@ -1,13 +1,11 @@
 // Decoding on the matrix units: the query heads that share a kv head are the rows of the products, so a key is read
-// once for all of them, straight from the cache to registers.
+// once for all of them.
 //
 // A warp takes one block of the cache, 16 keys, at a time. The layouts of mma.m16n8k16 ask a thread for pairs of
 // elements that lie apart; which element of a head counts as which column is free, as long as both operands agree, so
-// each thread takes runs of 16 bytes:
-//  - scores: thread (g, t) takes key g, elements 32 c + 8 t ..., as the 8-column operand;
-//  - values: thread (g, t) takes keys 2t, 2t+1, 2t+8, 2t+9, a run of head_size / 8 elements from g * head_size / 8;
-//  pairs
-//    of keys are then put together element by element.
+// each thread takes runs of 16 bytes (cache_stream.cuh). For scores the keys are the 8-column operand and the queries
+// the 16 rows. For the weighted values, pairs of keys are put together element by element, two elements are two of the
+// 16 rows, and the heads are the 8 columns.
 // Warps share the blocks of a sequence; so do the blocks of a cluster, which join what they found through each other's
 // shared memory.
 #include "backend/cuda/attention/decode_split.h"
@@ -16,7 +14,7 @@
 
 #include <algorithm>
 
-#include "backend/cuda/attention/keys.cuh"
+#include "backend/cuda/attention/cache_stream.cuh"
 #include "backend/cuda/device/element.cuh"
 #include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/device/reduce.cuh"
@@ -53,22 +51,17 @@ __global__ void __launch_bounds__(kThreads, kHeadSize > 128 ? 2 : 3)
     decode_cluster(AttentionCall call, int blocks_per_head) {
   constexpr int kScoreRuns = kHeadSize / 32;  // runs of 16 bytes a thread takes of a key
   constexpr int kValueRuns = kHeadSize / 64;  // and of each of its four values
-  constexpr int kTiles = kHeadSize / 8;       // of the values' product
+  constexpr int kPairs = 4 * kValueRuns;      // of elements in these
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const int s = blockIdx.z, kv_head = blockIdx.y, piece = blockIdx.x;
   const int group = call.heads / call.kv_heads;
   let_next_start();
   wait_for_previous();
 
-  // Without a window the warp's first block is known before the length is: the two loads need not wait for each other.
-  const int32_t* table = call.block_table + s * call.table_width;
-  const int my_first = piece * kWarps + warp;
-  int32_t first_id = 0;
-  if (call.window == 0 && my_first < call.table_width) first_id = table[my_first];
   const int length = call.seq_lens[s];
   const VisibleKeys keys = visible_keys(call, length - 1, length);
-  const T* k_cache = static_cast<const T*>(call.k) + kv_head * call.k_strides.head;
-  const T* v_cache = static_cast<const T*>(call.v) + kv_head * call.v_strides.head;
+  CacheStream<T, kHeadSize> cache(call, s, kv_head, keys, keys.first / kKeys + piece * kWarps + warp,
+                                  blocks_per_head * kWarps);
 
   // Row g of the queries is head g of the group; rows 8 to 15 stay empty.
   uint4 q[kScoreRuns];
@@ -78,37 +71,26 @@ __global__ void __launch_bounds__(kThreads, kHeadSize > 128 ? 2 : 3)
   for (int c = 0; c < kScoreRuns; ++c) q[c] = *reinterpret_cast<const uint4*>(q_row + 32 * c);
 
   const float before = call.soft_cap > 0 ? call.scale : call.scale * kLog2E;
-  float mean[kTiles][4] = {};  // tile i, column n: element n * kTiles + i of the head
+  float mean[kPairs][4] = {};  // two elements each, both for heads 2t and 2t + 1
   float largest = -INFINITY, sum = 0;
-  for (int block = keys.first / kKeys + my_first; block * kKeys < keys.last; block += blocks_per_head * kWarps) {
-    const int32_t id = call.window == 0 && block == my_first ? first_id : table[block];
-    const int64_t row = static_cast<int64_t>(id) * kKeys;
-    uint4 k[2][kScoreRuns], v[4][kValueRuns];
-#pragma unroll
-    for (int h = 0; h < 2; ++h)
-#pragma unroll
-      for (int c = 0; c < kScoreRuns; ++c)
-        k[h][c] = *reinterpret_cast<const uint4*>(k_cache + (row + 8 * h + g) * call.k_strides.token + 32 * c + 8 * t);
-#pragma unroll
-    for (int j = 0; j < 4; ++j)
-#pragma unroll
-      for (int c = 0; c < kValueRuns; ++c)
-        v[j][c] = *reinterpret_cast<const uint4*>(v_cache + (row + 2 * t + j % 2 + 8 * (j / 2)) * call.v_strides.token +
-                                                  g * kTiles + 8 * c);
 
+  for (int step = 0; step < cache.steps(); ++step) {
+    const int first_key = cache.first_key(step);
     float score[2][4] = {};
 #pragma unroll
     for (int h = 0; h < 2; ++h)
 #pragma unroll
       for (int c = 0; c < kScoreRuns; ++c) {
-        multiply_tile<T>(score[h], q[c].x, 0, q[c].y, 0, k[h][c].x, k[h][c].y);
-        multiply_tile<T>(score[h], q[c].z, 0, q[c].w, 0, k[h][c].z, k[h][c].w);
+        const uint4 k = cache.key(h, c);
+        multiply_tile<T>(score[h], q[c].x, 0, q[c].y, 0, k.x, k.y);
+        multiply_tile<T>(score[h], q[c].z, 0, q[c].w, 0, k.z, k.w);
       }
+    cache.load_keys(step + 1);
     float new_largest = largest;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       float& value = score[i / 2][i % 2];
-      const int j = block * kKeys + 8 * (i / 2) + 2 * t + i % 2;
+      const int j = first_key + 8 * (i / 2) + 2 * t + i % 2;
       value *= before;
       if (call.soft_cap > 0) value = capped(value, call.soft_cap) * kLog2E;
       if (j < keys.first || j >= keys.last) value = -INFINITY;
@@ -126,33 +108,28 @@ __global__ void __launch_bounds__(kThreads, kHeadSize > 128 ? 2 : 3)
       value = exp2f(value - safe);
       sum += value;
     }
-    const uint32_t a0 = pack_two<T>(score[0][0], score[0][1]), a2 = pack_two<T>(score[1][0], score[1][1]);
+    const uint32_t weight[2] = {pack_two<T>(score[0][0], score[0][1]), pack_two<T>(score[1][0], score[1][1])};
+    if (__any_sync(kAllLanes, shrink != 1)) {
+      const float shrinks[2] = {__shfl_sync(kAllLanes, shrink, 8 * t), __shfl_sync(kAllLanes, shrink, 8 * t + 4)};
 #pragma unroll
-    for (int i = 0; i < kTiles; ++i) {
-      mean[i][0] *= shrink;
-      mean[i][1] *= shrink;
+      for (int i = 0; i < kPairs; ++i)
+#pragma unroll
+        for (int c = 0; c < 4; ++c) mean[i][c] *= shrinks[c % 2];
     }
-    // What lies behind the last key was never written: it may be anything, even NaN, which a weight of zero keeps.
-    const bool whole = (block + 1) * kKeys <= keys.last;
-#pragma unroll
-    for (int j = 0; j < 4; ++j)
-      if (!whole && block * kKeys + 2 * t + j % 2 + 8 * (j / 2) >= keys.last)
-#pragma unroll
-        for (int c = 0; c < kValueRuns; ++c) v[j][c] = {0, 0, 0, 0};
 #pragma unroll
     for (int c = 0; c < kValueRuns; ++c) {
-      const uint32_t words[4][4] = {{v[0][c].x, v[0][c].y, v[0][c].z, v[0][c].w},
-                                    {v[1][c].x, v[1][c].y, v[1][c].z, v[1][c].w},
-                                    {v[2][c].x, v[2][c].y, v[2][c].z, v[2][c].w},
-                                    {v[3][c].x, v[3][c].y, v[3][c].z, v[3][c].w}};
+      const uint4 v[4] = {cache.value(0, c), cache.value(1, c), cache.value(2, c), cache.value(3, c)};
+      const uint32_t words[4][4] = {{v[0].x, v[0].y, v[0].z, v[0].w},
+                                    {v[1].x, v[1].y, v[1].z, v[1].w},
+                                    {v[2].x, v[2].y, v[2].z, v[2].w},
+                                    {v[3].x, v[3].y, v[3].z, v[3].w}};
 #pragma unroll
-      for (int w = 0; w < 4; ++w) {
-        multiply_tile<T>(mean[8 * c + 2 * w], a0, 0, a2, 0, low_halves(words[0][w], words[1][w]),
-                         low_halves(words[2][w], words[3][w]));
-        multiply_tile<T>(mean[8 * c + 2 * w + 1], a0, 0, a2, 0, high_halves(words[0][w], words[1][w]),
-                         high_halves(words[2][w], words[3][w]));
-      }
+      for (int w = 0; w < 4; ++w)
+        multiply_tile<T>(mean[4 * c + w], low_halves(words[0][w], words[1][w]), high_halves(words[0][w], words[1][w]),
+                         low_halves(words[2][w], words[3][w]), high_halves(words[2][w], words[3][w]), weight[0],
+                         weight[1]);
     }
+    cache.load_values(step + 1);
   }
   sum += __shfl_xor_sync(kAllLanes, sum, 1);
   sum += __shfl_xor_sync(kAllLanes, sum, 2);
@@ -160,13 +137,15 @@ __global__ void __launch_bounds__(kThreads, kHeadSize > 128 ? 2 : 3)
   // Warps of the block, one after the other's place: means[warp][head][element].
   __shared__ float means[kWarps][kMaxGroup][kHeadSize];
   __shared__ Running states[kWarps][kMaxGroup];
-  if (g < group) {
 #pragma unroll
-    for (int i = 0; i < kTiles; ++i)
+  for (int c = 0; c < 2; ++c) {
+    if (2 * t + c >= group) continue;
 #pragma unroll
-      for (int c = 0; c < 2; ++c) means[warp][g][(2 * t + c) * kTiles + i] = mean[i][c];
-    if (t == 0) states[warp][g] = {largest, sum};
+    for (int i = 0; i < kPairs; ++i)
+      *reinterpret_cast<float2*>(&means[warp][2 * t + c][i / 4 * 64 + 8 * g + i % 4 * 2]) = {mean[i][c],
+                                                                                             mean[i][2 + c]};
   }
+  if (g < group && t == 0) states[warp][g] = {largest, sum};
   __syncthreads();
   for (int at = threadIdx.x; at < group * kHeadSize; at += kThreads) {
     const int head = at / kHeadSize, i = at % kHeadSize;

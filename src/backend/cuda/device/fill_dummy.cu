@@ -51,14 +51,4 @@ int code_status(int index) {
   return status;
 }
 
-bool has_hopper_launches() {
-  static const bool answer = [] {
-    int device = 0, major = 0;
-    check(cudaGetDevice(&device), "Asking for the current device");
-    check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "Asking for the architecture");
-    return major >= 9;
-  }();
-  return answer;
-}
-
 }  // namespace fk::cuda

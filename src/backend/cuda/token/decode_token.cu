@@ -237,22 +237,20 @@ __global__ void __launch_bounds__(kLaunchThreads, 1) decode_token_kernel(const _
 
 struct Device {
   int multiprocessors = 0;
-  size_t shared_bytes = 0;  // that a block may have
   bool cooperative = false;
 };
 
 const Device& device() {
   static const Device only = [] {
-    int index = 0, multiprocessors = 0, shared = 0, cooperative = 0;
+    int index = 0, multiprocessors = 0, cooperative = 0;
     // A model may be looked at where there is no device.
     if (cudaGetDevice(&index) != cudaSuccess) {
       cudaGetLastError();
       return Device{};
     }
     check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, index), "Counting multiprocessors");
-    check(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, index), "Asking for shared memory");
     check(cudaDeviceGetAttribute(&cooperative, cudaDevAttrCooperativeLaunch, index), "Asking for cooperative launches");
-    return Device{multiprocessors, static_cast<size_t>(shared), cooperative != 0};
+    return Device{multiprocessors, cooperative != 0};
   }();
   return only;
 }
@@ -289,8 +287,8 @@ size_t scratch_bytes(const TokenCall& call, int64_t head_size) {
 // As many slots as fit: the more is on its way, the longer a wait it bridges.
 int slots_that_fit(const TokenCall& call, int64_t head_size) {
   const size_t beside = sizeof(Fixed) + scratch_bytes(call, head_size);
-  if (device().shared_bytes < beside) return 0;
-  return static_cast<int>(std::min<size_t>(kMostSlots, (device().shared_bytes - beside) / kSlotBytes));
+  if (shared_memory_of_block() < beside) return 0;
+  return static_cast<int>(std::min<size_t>(kMostSlots, (shared_memory_of_block() - beside) / kSlotBytes));
 }
 
 template <int kHeadSize, class Handover>
