@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "backend/cuda/matmul/cublaslt.h"
-#include "backend/cuda/matmul/stream_weights.h"
+#include "backend/cuda/matmul/matmul.h"
 #include "core/device_runtime.h"
 #include "core/error.h"
 #include "core/memory.h"
@@ -77,8 +77,8 @@ void run(DeviceRuntime& runtime, const Line& line, int64_t tokens) {
   auto operands = [&](int i) {
     return MatmulOperands{.x = x.view().data(), .weight = weights.view().select(0, i).data(), .out = out.view().data()};
   };
-  double ours =
-      replay_us(runtime, copies, [&](int i) { stream_weights(problem, operands(i), line.epilogue, runtime.stream()); });
+  double ours = replay_us(runtime, copies,
+                          [&](int i) { multiply_streamed(problem, operands(i), line.epilogue, runtime.stream()); });
   problem.out_stride = line.out_features;
   CublasLtMatmul library(problem);
   double theirs = replay_us(runtime, copies, [&](int i) { library.run(operands(i), runtime.stream()); });
@@ -91,7 +91,7 @@ void run(DeviceRuntime& runtime, const Line& line, int64_t tokens) {
 int main() try {
   DeviceRuntime& runtime = device_runtime({DeviceKind::kCuda, 0});
   fmt::print("{:<18}{:>4}{:>10}{:>8}{:>12}{:>8}\n", "product", "rows", "ours us", "TB/s", "cuBLASLt us", "TB/s");
-  for (int64_t tokens : {1, 4, 8})
+  for (int64_t tokens : {1, 4, 8, 16})
     for (const Line& line : kLines)
       if (tokens == 1 || line.out_features < 100000) run(runtime, line, tokens);
   return 0;

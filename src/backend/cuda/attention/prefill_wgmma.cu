@@ -78,22 +78,8 @@ void launch_head_size(const AttentionCall& call, void* stream) {
 
 }  // namespace
 
-std::string_view prefill_wgmma_unavailable() {
-  static const std::string_view answer = []() -> std::string_view {
-    if (std::string_view(FK_CUDA_ARCH).find("90a") == std::string_view::npos)
-      return "it needs a build for architecture 90a (-DFK_CUDA_ARCH=90a)";
-    int device = 0, major = 0, minor = 0;
-    const bool asked = cudaGetDevice(&device) == cudaSuccess &&
-                       cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
-                       cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess;
-    cudaGetLastError();  // a failed call leaves its code behind for the next one to find
-    return asked && major == 9 && minor == 0 ? "" : "it needs a GPU of architecture 9.0";
-  }();
-  return answer;
-}
-
 std::string_view prefill_wgmma_refusal(const AttentionCall& call) {
-  if (std::string_view why = prefill_wgmma_unavailable(); !why.empty()) return why;
+  if (std::string_view why = wgmma_unavailable(); !why.empty()) return why;
   if (call.dtype != DType::kBF16 && call.dtype != DType::kF16) return "it attends in bf16 and f16";
   if (call.head_size != 64 && call.head_size != 128 && call.head_size != 256)
     return "heads have 64, 128 or 256 elements";

@@ -7,8 +7,7 @@
 
 namespace fk::cuda {
 
-// Why neither this device nor this build has the instructions; empty where they are there.
-std::string_view prefill_wgmma_unavailable();
+// Why such a call is not taken; empty when it is.
 std::string_view prefill_wgmma_refusal(const AttentionCall& call);
 void attention_prefill_wgmma(const AttentionCall& call, void* stream);
 

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "backend/cuda/device/capabilities.h"
 #include "backend/cuda/device/status.h"
 
 namespace fk::cuda {
@@ -27,12 +28,6 @@ __device__ __forceinline__ void let_next_start() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
-
-// Whether the current device can start a kernel before the previous one has ended, and run blocks in clusters.
-bool has_hopper_launches();
-
-// What a block of the current device may have with allow_shared_memory(), in bytes; 0 where there is no device.
-size_t shared_memory_of_block();
 
 struct LaunchShape {
   dim3 grid;

@@ -66,8 +66,10 @@ __device__ __forceinline__ void hold(uint32_t (&values)[M][N]) {
   for (int i = 0; i < M * N; ++i) asm volatile("" : "+r"(values[i / N][i % N])::"memory");
 }
 
-#define FK_SUMS_32                                                       \
-  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15" \
+#define FK_SUMS_8 "%0, %1, %2, %3, %4, %5, %6, %7"
+#define FK_SUMS_32                         \
+  FK_SUMS_8                                \
+  ", %8, %9, %10, %11, %12, %13, %14, %15" \
   ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define FK_SUMS_64                                                                   \
   FK_SUMS_32                                                                         \
@@ -105,9 +107,13 @@ __device__ __forceinline__ void hold(uint32_t (&values)[M][N]) {
 // columns. A thread holds kSums of the sums.
 template <class T, int kSums>
 __device__ __forceinline__ void multiply_rows(float (&sum)[kSums], uint64_t left, uint64_t right, bool accumulate) {
-  static_assert(kSums == 32 || kSums == 64);
+  static_assert(kSums == 8 || kSums == 32 || kSums == 64);
   constexpr bool kBF16 = std::is_same_v<T, __nv_bfloat16>;
-  if constexpr (kSums == 32 && kBF16)
+  if constexpr (kSums == 8 && kBF16)
+    FK_WGMMA_SHARED("bf16", "16", 8, "8", "9", "10");
+  else if constexpr (kSums == 8)
+    FK_WGMMA_SHARED("f16", "16", 8, "8", "9", "10");
+  else if constexpr (kSums == 32 && kBF16)
     FK_WGMMA_SHARED("bf16", "64", 32, "32", "33", "34");
   else if constexpr (kSums == 32)
     FK_WGMMA_SHARED("f16", "64", 32, "32", "33", "34");
@@ -146,5 +152,6 @@ __device__ __forceinline__ void multiply_by_rows(float (&sum)[kSums], const uint
 #undef FK_SUMS_128
 #undef FK_SUMS_64
 #undef FK_SUMS_32
+#undef FK_SUMS_8
 
 }  // namespace fk::cuda

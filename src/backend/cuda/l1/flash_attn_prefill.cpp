@@ -4,6 +4,7 @@
 #include "backend/cuda/attention/prefill_mma.h"
 #include "backend/cuda/attention/prefill_wgmma.h"
 #include "backend/cuda/attention/rows.h"
+#include "backend/cuda/device/capabilities.h"
 #include "ops/register.h"
 
 namespace fk::cuda {
@@ -47,7 +48,7 @@ class FlashAttnPrefillRows final : public FlashAttnPrefill {
 };
 
 FK_IMPLEMENTATION(FlashAttnPrefill, FlashAttnPrefillWgmma, "cuda.wgmma", DeviceKind::kCuda, 300,
-                  prefill_wgmma_unavailable);
+                  wgmma_unavailable);
 FK_IMPLEMENTATION(FlashAttnPrefill, FlashAttnPrefillMma, "cuda.mma_tiles", DeviceKind::kCuda, 200, nullptr);
 FK_IMPLEMENTATION(FlashAttnPrefill, FlashAttnPrefillRows, "cuda.warp_per_row", DeviceKind::kCuda, 100, nullptr);
 

@@ -1,7 +1,10 @@
-// Linear on CUDA, three ways: few rows stream the weights, many go through cuBLASLt, what neither takes is tiled.
+// Linear on CUDA: few rows stream the weights, in one way or another, many go through cuBLASLt, what none takes is
+// tiled.
 #include "ops/l1/linear.h"
 
+#include "backend/cuda/device/capabilities.h"
 #include "backend/cuda/matmul/matmul.h"
+#include "backend/cuda/matmul/stream_tiles.h"
 #include "backend/cuda/matmul/stream_weights.h"
 #include "backend/cuda/matmul/tiled.h"
 #include "ops/register.h"
@@ -44,6 +47,19 @@ class StreamedLinear final : public CudaLinear {
   }
 };
 
+class TileStreamedLinear final : public CudaLinear {
+ public:
+  using CudaLinear::CudaLinear;
+
+  std::string_view refuse(Args args) const override {
+    if (std::string_view why = dtype_refusal(*args[0]); !why.empty()) return why;
+    return stream_tiles_refusal(problem(*args[0], *args[1]), operands(*args[0], *args[1]), StreamEpilogue::kPlain);
+  }
+  void forward(Context& ctx, View x, View out) override {
+    stream_tiles(problem(x, out), operands(x, out), StreamEpilogue::kPlain, ctx.stream);
+  }
+};
+
 class CublasLtLinear final : public CudaLinear {
  public:
   using CudaLinear::CudaLinear;
@@ -68,6 +84,7 @@ class TiledLinear final : public CudaLinear {
 };
 
 FK_IMPLEMENTATION(Linear, StreamedLinear, "cuda.stream_weights", DeviceKind::kCuda, 300, nullptr);
+FK_IMPLEMENTATION(Linear, TileStreamedLinear, "cuda.stream_tiles", DeviceKind::kCuda, 250, wgmma_unavailable);
 FK_IMPLEMENTATION(Linear, CublasLtLinear, "cuda.cublaslt", DeviceKind::kCuda, 200, nullptr);
 FK_IMPLEMENTATION(Linear, TiledLinear, "cuda.tiled", DeviceKind::kCuda, 100, nullptr);
 

@@ -1,6 +1,5 @@
 // The feed-forward blocks on CUDA for few rows: gate, up and activation in one pass over their weights, then down.
 #include "backend/cuda/matmul/matmul.h"
-#include "backend/cuda/matmul/stream_weights.h"
 #include "ops/l2/gemma_mlp.h"
 #include "ops/l2/llama_mlp.h"
 #include "ops/register.h"
@@ -22,7 +21,7 @@ class StreamedMlp final : public T {
     if (this->init_.tp_size > 1 && this->init_.reduce_results) return "it does not add up ranks";
     // Only the shape of what lies between the two products matters here.
     View between(x.data(), Shape{x.size(0), gate_up_.size(0) / 2}, x.dtype(), x.device());
-    return stream_weights_refusal(problem(x, between), operands(x, between), kActivation);
+    return streamed_refusal(problem(x, between), operands(x, between), kActivation);
   }
 
   void bind_parts(const Operator::PartWeight& weight) override {
@@ -36,7 +35,7 @@ class StreamedMlp final : public T {
 
   void forward(Context& ctx, View x, View out) override {
     View between = ctx.arena.make({{x.size(0), gate_up_.size(0) / 2}, x.dtype()});
-    stream_weights(problem(x, between), operands(x, between), kActivation, ctx.stream);
+    multiply_streamed(problem(x, between), operands(x, between), kActivation, ctx.stream);
     down_proj_.run(ctx, between, down_, down_bias_ ? down_bias_->data() : nullptr, out);
   }
 

@@ -1,6 +1,6 @@
 #include "backend/cuda/matmul/matmul.h"
 
-#include "backend/cuda/matmul/stream_weights.h"
+#include "backend/cuda/matmul/stream_tiles.h"
 #include "backend/cuda/matmul/tiled.h"
 
 namespace fk::cuda {
@@ -22,11 +22,25 @@ void CublasLtPlans::run(const MatmulProblem& problem, const MatmulOperands& oper
   at->second.run(operands, stream);
 }
 
+std::string_view streamed_refusal(const MatmulProblem& problem, const MatmulOperands& operands,
+                                  StreamEpilogue epilogue) {
+  if (problem.rows <= kMostStreamedRows) return stream_weights_refusal(problem, operands, epilogue);
+  return stream_tiles_refusal(problem, operands, epilogue);
+}
+
+void multiply_streamed(const MatmulProblem& problem, const MatmulOperands& operands, StreamEpilogue epilogue,
+                       void* stream) {
+  if (problem.rows <= kMostStreamedRows)
+    stream_weights(problem, operands, epilogue, stream);
+  else
+    stream_tiles(problem, operands, epilogue, stream);
+}
+
 void Matmul::run(Context& ctx, const View& x, const View& weight, const void* bias, const View& out) {
   MatmulProblem problem = problem_of(x, weight, bias != nullptr, out);
   MatmulOperands operands{x.data(), weight.data(), bias, out.data()};
-  if (stream_weights_refusal(problem, operands, StreamEpilogue::kPlain).empty())
-    stream_weights(problem, operands, StreamEpilogue::kPlain, ctx.stream);
+  if (streamed_refusal(problem, operands, StreamEpilogue::kPlain).empty())
+    multiply_streamed(problem, operands, StreamEpilogue::kPlain, ctx.stream);
   else if (cublaslt_refusal(problem, operands).empty())
     plans_.run(problem, operands, ctx.stream);
   else

@@ -5,6 +5,7 @@
 
 #include "backend/cuda/matmul/cublaslt.h"
 #include "backend/cuda/matmul/problem.h"
+#include "backend/cuda/matmul/stream_weights.h"
 #include "core/tensor.h"
 #include "ops/forward_context.h"
 
@@ -20,6 +21,13 @@ class CublasLtPlans {
  private:
   std::map<MatmulProblem, CublasLtMatmul> plans_;
 };
+
+// Products bounded by reading the weights, by the kernel that streams them for so many rows: why such a product is none
+// of them (empty when it is), and the product.
+std::string_view streamed_refusal(const MatmulProblem& problem, const MatmulOperands& operands,
+                                  StreamEpilogue epilogue);
+void multiply_streamed(const MatmulProblem& problem, const MatmulOperands& operands, StreamEpilogue epilogue,
+                       void* stream);
 
 class Matmul {
  public:

@@ -60,7 +60,11 @@ int quickest(size_t cuts, cudaStream_t stream, const std::function<void(int)>& l
   }
   cudaEventDestroy(start);
   cudaEventDestroy(stop);
-  return static_cast<int>(std::min_element(best_ms.begin(), best_ms.end()) - best_ms.begin());
+  // Cuts this near to each other trade places from try to try, and a model's step may tell them apart after all: of
+  // those the first, which is the best guess.
+  const float near = 1.02f * *std::min_element(best_ms.begin(), best_ms.end());
+  return static_cast<int>(std::find_if(best_ms.begin(), best_ms.end(), [&](float ms) { return ms <= near; }) -
+                          best_ms.begin());
 }
 
 AlgorithmStore& store() {
@@ -69,7 +73,7 @@ AlgorithmStore& store() {
     int device = 0;
     check(cudaGetDevice(&device), "Asking for the current device");
     check(cudaGetDeviceProperties(&properties, device), "Asking for the device's properties");
-    return new AlgorithmStore(fmt::format("{} stream 1", properties.name));  // another number when the cuts change
+    return new AlgorithmStore(fmt::format("{} stream 2", properties.name));  // another number when the cuts change
   }();
   return only;
 }

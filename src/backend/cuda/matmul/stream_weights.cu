@@ -13,9 +13,9 @@
 
 #include <iterator>
 
-#include "backend/cuda/device/element.cuh"
 #include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/device/tile.cuh"
+#include "backend/cuda/matmul/stream_call.cuh"
 #include "backend/cuda/matmul/stream_tuner.h"
 #include "core/check.h"
 
@@ -43,32 +43,10 @@ __device__ __forceinline__ uint4 load_streamed(const void* address) {
   return v;
 }
 
-__device__ __forceinline__ float silu(float v) { return v / (1 + __expf(-v)); }
-// The tanh form of gelu as a sigmoid: 0.5 (1 + tanh z) = 1 / (1 + exp(-2 z)).
-__device__ __forceinline__ float gelu_tanh(float v) {
-  const float z = 0.7978845608028654f * (v + 0.044715f * v * v * v);
-  return v / (1 + __expf(-2 * z));
-}
-
-template <class T>
-struct Pointers {
-  const T* x;
-  const T* weight;
-  const T* bias;
-  void* out;
-};
-
-struct Sizes {
-  int tokens;
-  int features;  // columns of out
-  int length;    // in_features
-  int64_t x_stride, out_stride;
-};
-
 // Row of W behind a row of a block's tile: of a gated product's tile the first half is gate, the second the up rows
 // beside them.
 template <StreamEpilogue kEpilogue, int kTileRows>
-__device__ __forceinline__ int weight_row(int first_feature, int row_in_tile, const Sizes& s) {
+__device__ __forceinline__ int weight_row(int first_feature, int row_in_tile, const StreamSizes& s) {
   if constexpr (kEpilogue == StreamEpilogue::kPlain) {
     return min(first_feature + row_in_tile, s.features - 1);
   } else {
@@ -83,8 +61,7 @@ constexpr int features_per_block() {
 }
 
 template <class T, class Out, StreamEpilogue kEpilogue, class C>
-__global__ void __launch_bounds__(32 * C::kWarps) stream_rows(Pointers<T> p, Sizes s) {
-  constexpr bool kGated = kEpilogue != StreamEpilogue::kPlain;
+__global__ void __launch_bounds__(32 * C::kWarps) stream_rows(StreamPointers<T> p, StreamSizes s) {
   constexpr int kFeatures = features_per_block<kEpilogue, C>();
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = lane / 4, quad = lane % 4;
   const int first_feature = blockIdx.x * kFeatures;
@@ -161,35 +138,18 @@ __global__ void __launch_bounds__(32 * C::kWarps) stream_rows(Pointers<T> p, Siz
   for (int i = threadIdx.x; i < kFeatures * s.tokens; i += 32 * C::kWarps) {
     const int in_block = i % kFeatures, token = i / kFeatures, feature = first_feature + in_block;
     if (feature >= s.features) continue;
-    float value;
-    if constexpr (!kGated) {
-      value = total(in_block, token);
-      if (p.bias != nullptr) value += to_float(p.bias[feature]);
-    } else {
-      float gate = total(in_block, token), up = total(in_block + kFeatures, token);
-      if (p.bias != nullptr) {
-        gate += to_float(p.bias[feature]);
-        up += to_float(p.bias[feature + s.features]);
-      }
-      // The product of its own would be stored in T; rounding here keeps both ways alike.
-      gate = to_float(from_float<T>(gate));
-      up = to_float(from_float<T>(up));
-      value = (kEpilogue == StreamEpilogue::kSiluAndMul ? silu(gate) : gelu_tanh(gate)) * up;
-    }
+    const float value =
+        stream_result<kEpilogue>(p, s, feature, [&](int half) { return total(in_block + half * kFeatures, token); });
     out[token * s.out_stride + feature] = from_float<Out>(value);
   }
 }
 
 template <class T, class Out, StreamEpilogue kEpilogue, class C>
 void launch_cut(const MatmulProblem& problem, const MatmulOperands& operands, void* stream) {
-  constexpr bool kGated = kEpilogue != StreamEpilogue::kPlain;
-  const int64_t features = kGated ? problem.out_features / 2 : problem.out_features;
-  Pointers<T> pointers{static_cast<const T*>(operands.x), static_cast<const T*>(operands.weight),
-                       problem.bias ? static_cast<const T*>(operands.bias) : nullptr, operands.out};
-  Sizes sizes{static_cast<int>(problem.rows), static_cast<int>(features), static_cast<int>(problem.in_features),
-              problem.x_stride, problem.out_stride};
-  launch("stream_rows", stream_rows<T, Out, kEpilogue, C>, blocks_for(features, features_per_block<kEpilogue, C>()),
-         32 * C::kWarps, 0, stream, pointers, sizes);
+  const StreamSizes sizes = stream_sizes(problem, kEpilogue);
+  launch("stream_rows", stream_rows<T, Out, kEpilogue, C>,
+         blocks_for(sizes.features, features_per_block<kEpilogue, C>()), 32 * C::kWarps, 0, stream,
+         stream_pointers<T>(problem, operands), sizes);
 }
 
 template <class T, class Out, StreamEpilogue kEpilogue>
@@ -205,23 +165,10 @@ void launch_rows(const MatmulProblem& problem, const MatmulOperands& operands, v
   kCuts[cut](problem, operands, stream);
 }
 
-template <class T>
-void launch_typed(const MatmulProblem& problem, const MatmulOperands& operands, StreamEpilogue epilogue, void* stream) {
-  if (epilogue == StreamEpilogue::kSiluAndMul)
-    launch_rows<T, T, StreamEpilogue::kSiluAndMul>(problem, operands, stream);
-  else if (epilogue == StreamEpilogue::kGeluTanhAndMul)
-    launch_rows<T, T, StreamEpilogue::kGeluTanhAndMul>(problem, operands, stream);
-  else if (problem.out_dtype == DType::kF32)
-    launch_rows<T, float, StreamEpilogue::kPlain>(problem, operands, stream);
-  else
-    launch_rows<T, T, StreamEpilogue::kPlain>(problem, operands, stream);
-}
-
 }  // namespace
 
-std::string_view stream_weights_refusal(const MatmulProblem& p, const MatmulOperands& o, StreamEpilogue epilogue) {
+std::string_view stream_refusal(const MatmulProblem& p, const MatmulOperands& o, StreamEpilogue epilogue) {
   if (p.dtype != DType::kBF16 && p.dtype != DType::kF16) return "it multiplies bf16 and f16";
-  if (p.rows > kMostStreamedRows) return "it takes at most 8 rows";
   if (epilogue != StreamEpilogue::kPlain && p.out_dtype != p.dtype) return "gated products keep their dtype";
   if (p.in_features % 8 != 0 || p.x_stride % 8 != 0 || reinterpret_cast<uintptr_t>(o.x) % 16 != 0 ||
       reinterpret_cast<uintptr_t>(o.weight) % 16 != 0)
@@ -230,14 +177,18 @@ std::string_view stream_weights_refusal(const MatmulProblem& p, const MatmulOper
   return {};
 }
 
+std::string_view stream_weights_refusal(const MatmulProblem& p, const MatmulOperands& o, StreamEpilogue epilogue) {
+  if (p.rows > kMostStreamedRows) return "it takes at most 8 rows";
+  return stream_refusal(p, o, epilogue);
+}
+
 void stream_weights(const MatmulProblem& problem, const MatmulOperands& operands, StreamEpilogue epilogue,
                     void* stream) {
   FK_CHECK(problem.rows <= kMostStreamedRows && (epilogue == StreamEpilogue::kPlain || problem.out_features % 2 == 0));
   if (problem.rows == 0) return;
-  if (problem.dtype == DType::kBF16)
-    launch_typed<__nv_bfloat16>(problem, operands, epilogue, stream);
-  else
-    launch_typed<__half>(problem, operands, epilogue, stream);
+  with_stream_types(problem, epilogue, [&]<class T, class Out, StreamEpilogue kEpilogue>() {
+    launch_rows<T, Out, kEpilogue>(problem, operands, stream);
+  });
 }
 
 }  // namespace fk::cuda

@@ -1,0 +1,46 @@
+// Blocks of a cluster: they start together, and copy into each other's shared memory (Hopper).
+#pragma once
+
+#include <cstdint>
+
+namespace fk::cuda {
+
+// All threads of all blocks of the cluster meet, in two steps: who has arrived goes on until he must know that the
+// others have.
+__device__ __forceinline__ void arrive_at_cluster() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void wait_for_cluster() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+// Barriers that one thread has made are there for the other blocks too, once the cluster has met.
+__device__ __forceinline__ void show_barriers_to_cluster() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+// Where block `rank` of the cluster has what this one has at `address`.
+__device__ __forceinline__ uint32_t shared_of(uint32_t address, uint32_t rank) {
+  uint32_t there;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
+  return there;
+}
+
+// Starts a copy from shared memory to that of another block, where a barrier counts the bytes that have come. Both ends
+// on 16 bytes. What threads wrote there before must have been shown to it (show_shared_memory_to_products).
+__device__ __forceinline__ void send(uint32_t there, uint32_t from, uint32_t bytes, uint32_t barrier_there) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\n"
+      "cp.async.bulk.commit_group;" ::"r"(there),
+      "r"(from), "r"(bytes), "r"(barrier_there)
+      : "memory");
+}
+// Until what this thread has sent may be overwritten.
+__device__ __forceinline__ void wait_until_sent() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+
+// Arrives at a barrier of this block, whose phase then ends when as many bytes have been sent.
+__device__ __forceinline__ void arrive_expecting(uint32_t barrier, uint32_t bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+
+}  // namespace fk::cuda
