@@ -1,7 +1,9 @@
 """Times PyTorch on the work of `fastkernels ttft`, and that command itself beside it, on this machine's CPU.
 
 Hugging Face's model with SDPA and a static KV cache; one prompt; logits of the last token only; greedy decode.
-Each row runs in a process of its own, so a failure (a compile error, no memory) becomes a row that says so.
+Each row of PyTorch runs in a process of its own, so a failure (a compile error, no memory) becomes a row that says so.
+Every iteration is one of ours and one of PyTorch's, one right after the other: on a shared machine both speeds change
+from minute to minute, and what is compared is the median of the iterations' ratios.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from multiprocessing import get_context
@@ -67,7 +70,7 @@ class Row:
     error: str | None = None
     best_prefill: bool = False
     best_decode: bool = False
-    ours_prefill_speedup: float | None = None  # torch's time over ours, ours measured just before this row
+    ours_prefill_speedup: float | None = None  # torch's time over ours, median of the iterations' ratios
     ours_decode_speedup: float | None = None
 
 
@@ -108,7 +111,12 @@ def bytes_per_token(model: Any) -> int:
     return total if head is embedding else total - embedding.numel() * embedding.element_size()
 
 
-def time_torch(work: Work, dtype: str, mode: str) -> Row:
+# In a process of PyTorch's: milliseconds of a prefill and of a mean decode step.
+once: Callable[[], tuple[float, float]]
+
+
+def get_ready(work: Work, dtype: str, mode: str) -> tuple[float, int]:
+    """Seconds until a first pass was through, and the bytes of weights a decode step reads."""
     import torch
     from transformers import StaticCache
 
@@ -116,7 +124,6 @@ def time_torch(work: Work, dtype: str, mode: str) -> Row:
     start = time.perf_counter()
     config = config_of(work.model)
     model = random_model(config, {"bf16": torch.bfloat16, "f32": torch.float32}[dtype])
-    weight_bytes = bytes_per_token(model)
     cache = StaticCache(config, max_cache_len=work.prompt_tokens + work.decode_tokens + 1)
     cache.early_initialization(1, config.num_key_value_heads, config.head_dim, model.dtype, torch.device("cpu"))
     forward = model
@@ -126,67 +133,82 @@ def time_torch(work: Work, dtype: str, mode: str) -> Row:
     generator = torch.Generator().manual_seed(0)
     prompt = torch.randint(config.vocab_size, (1, work.prompt_tokens), generator=generator)
 
-    def once() -> tuple[float, float]:
-        """Milliseconds of the prefill and of a mean decode step; the first step after the prefill is not counted."""
+    def timed() -> tuple[float, float]:
         cache.reset()
 
         def step(ids: torch.Tensor) -> torch.Tensor:
             return forward(ids, past_key_values=cache, use_cache=True, logits_to_keep=1).logits.argmax(-1)
 
-        t0 = time.perf_counter()
-        token = step(prompt)
-        t1 = time.perf_counter()
-        token = step(token)
-        t2 = time.perf_counter()
-        for _ in range(work.decode_tokens):
-            token = step(token)
-        t3 = time.perf_counter()
+        with torch.inference_mode():
+            t0 = time.perf_counter()
+            token = step(prompt)
+            t1 = time.perf_counter()
+            token = step(token)  # not counted: the first step after a prefill
+            t2 = time.perf_counter()
+            for _ in range(work.decode_tokens):
+                token = step(token)
+            t3 = time.perf_counter()
         return (t1 - t0) * 1e3, (t3 - t2) * 1e3 / work.decode_tokens
 
-    with torch.inference_mode():
-        once()
-        setup_s = time.perf_counter() - start
-        if mode != "eager":
-            torch.compiler.set_stance("fail_on_recompile")
-        times = [once() for _ in range(work.iters)]
-    prefill_ms, tpot_ms = (statistics.median(column) for column in zip(*times, strict=True))
-    gb_per_second = weight_bytes / tpot_ms / 1e6
-    return Row("torch", dtype, mode, prefill_ms, tpot_ms, 1e3 / tpot_ms, gb_per_second, setup_s)
+    global once
+    once = timed
+    once()
+    if mode != "eager":
+        torch.compiler.set_stance("fail_on_recompile")
+    return time.perf_counter() - start, bytes_per_token(model)
 
 
-def torch_row(work: Work, dtype: str, mode: str) -> Row:
+def time_once() -> tuple[float, float]:
+    return once()
+
+
+def ours_once(binary: Path, work: Work, dtype: str) -> tuple[float, float]:
+    command = [str(binary), "ttft", "--no-sequential", "--load-format", "dummy", "--dtype", dtype, "--json"]
+    for flag, value in (asdict(work) | {"iters": 1}).items():
+        command += [f"--{flag.replace('_', '-')}", str(value)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    if done.returncode != 0:
+        reason = (done.stderr.strip().splitlines() or [""])[-1]
+        raise ValueError(f"`{' '.join(command)}` ended with {done.returncode}: {reason}")
+    result = json.loads(done.stdout)["results"][0]
+    return float(result["ttft_prefill_ms"]), float(result["tpot_ms"])
+
+
+def fill(row: Row, times: list[tuple[float, float]]) -> None:
+    row.prefill_ms, row.tpot_ms = (statistics.median(column) for column in zip(*times, strict=True))
+    row.tokens_per_second = 1e3 / row.tpot_ms
+
+
+def rows_of(work: Work, dtype: str, mode: str, binary: Path | None) -> list[Row]:
+    """A row of PyTorch, behind one of ours where there is a program."""
+    row, ours = Row("torch", dtype, mode), Row("fastkernels", dtype, "ttft")
+    times: list[tuple[float, float]] = []
+    ours_times: list[tuple[float, float]] = []
+    at = row
     try:
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-            return pool.submit(time_torch, work, dtype, mode).result()
+            row.setup_s, weight_bytes = pool.submit(get_ready, work, dtype, mode).result()
+            for _ in range(work.iters):
+                if binary:
+                    at = ours
+                    ours_times.append(ours_once(binary, work, dtype))
+                at = row
+                times.append(pool.submit(time_once).result())
+        fill(row, times)
+        row.weights_gb_per_second = weight_bytes / row.tpot_ms / 1e6
     except Exception as error:  # whatever it is, it is this row's outcome
         reason = (str(error).strip().splitlines() or [""])[0]
-        return Row("torch", dtype, mode, error=f"{type(error).__name__}: {reason}"[:300])
-
-
-def ours_row(binary: Path, work: Work, dtype: str) -> Row:
-    row = Row("fastkernels", dtype, "ttft")
-    command = [str(binary), "ttft", "--no-sequential", "--load-format", "dummy", "--dtype", dtype, "--json"]
-    for flag, value in asdict(work).items():
-        command += [f"--{flag.replace('_', '-')}", str(value)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=600)
-        if done.returncode != 0:
-            raise ValueError(f"exit {done.returncode}: {(done.stderr.strip().splitlines() or [''])[-1]}")
-        result = json.loads(done.stdout)["results"][0]
-        row.prefill_ms, row.tpot_ms = float(result["ttft_prefill_ms"]), float(result["tpot_ms"])
-        row.tokens_per_second = float(result.get("tokens_per_second") or 1e3 / row.tpot_ms)
-    except KeyError as missing:
-        row.error = f"the JSON of `{' '.join(command)}` has no {missing}"
-    except (OSError, ValueError, IndexError, TypeError, subprocess.TimeoutExpired) as error:
-        row.error = f"`{' '.join(command)}`: {error}"
-    return row
-
-
-def compare(row: Row, ours: Row) -> None:
-    if row.prefill_ms and ours.prefill_ms:
-        row.ours_prefill_speedup = row.prefill_ms / ours.prefill_ms
-    if row.tpot_ms and ours.tpot_ms:
-        row.ours_decode_speedup = row.tpot_ms / ours.tpot_ms
+        at.error = f"{type(error).__name__}: {reason}"[:300]
+    if not binary:
+        return [row]
+    if ours_times and ours.error is None:
+        fill(ours, ours_times)
+    if row.error is None and ours.error is None:
+        ratios = [(t[0] / o[0], t[1] / o[1]) for t, o in zip(times, ours_times, strict=True)]
+        row.ours_prefill_speedup, row.ours_decode_speedup = (
+            statistics.median(column) for column in zip(*ratios, strict=True)
+        )
+    return [ours, row]
 
 
 def mark_best(rows: list[Row], dtype: str) -> None:
@@ -212,7 +234,7 @@ def print_table(rows: list[Row], out: Any) -> None:
             f"{cell(row.ours_prefill_speedup, 14)}{cell(row.ours_decode_speedup, 7)}".rstrip(),
             file=out,
         )
-    print("* the best of PyTorch for that dtype; ours: PyTorch's time over that of the fastkernels row above it", file=out)
+    print("* the best of PyTorch for that dtype; ours: PyTorch's time over ours, median of the iterations' ratios", file=out)
 
 
 def main() -> None:
@@ -224,7 +246,7 @@ def main() -> None:
     parser.add_argument("--decode-tokens", type=int, default=32)
     parser.add_argument("--iters", type=int, default=3)
     parser.add_argument("--mode", choices=list(MODES), default="both", help="both: eager, compile; all: and freeze")
-    parser.add_argument("--fastkernels", type=Path, metavar="PATH", help="our binary, run before each row of PyTorch")
+    parser.add_argument("--fastkernels", type=Path, metavar="PATH", help="our binary, run before every iteration of PyTorch")
     parser.add_argument("--json", action="store_true", help="JSON on stdout, the table on stderr")
     args = parser.parse_args()
     work = Work(args.model, args.threads, args.prompt_tokens, args.decode_tokens, args.iters)
@@ -238,12 +260,7 @@ def main() -> None:
     rows: list[Row] = []
     for dtype in ["bf16", "f32"] if args.dtype == "both" else [args.dtype]:
         for mode in MODES[args.mode]:
-            ours = ours_row(args.fastkernels, work, dtype) if args.fastkernels else None
-            row = torch_row(work, dtype, mode)
-            if ours:
-                rows.append(ours)
-                compare(row, ours)
-            rows.append(row)
+            rows += rows_of(work, dtype, mode, args.fastkernels)
         mark_best(rows, dtype)
     print_table(rows, sys.stderr if args.json else sys.stdout)
     if args.json:
