@@ -12,6 +12,7 @@
 #include "backend/cuda/device/cluster.cuh"
 #include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/device/mbarrier.cuh"
+#include "backend/cuda/device/ring_place.cuh"
 #include "backend/cuda/device/tile.cuh"
 #include "backend/cuda/device/wgmma.cuh"
 #include "backend/cuda/matmul/stream_call.cuh"
@@ -80,18 +81,6 @@ struct Places {
   }
 };
 
-// A stage of the ring, and in which round of it.
-struct Place {
-  int stage = 0;
-  uint32_t parity = 0;
-
-  __device__ __forceinline__ void next(int stages) {
-    if (++stage < stages) return;
-    stage = 0;
-    parity ^= 1;
-  }
-};
-
 __device__ __forceinline__ float load_shared(uint32_t address) {
   float v;
   asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v) : "r"(address) : "memory");
@@ -132,15 +121,15 @@ class TileBlock {
   __device__ __forceinline__ void fetch() const {
     constexpr int kChunks = 8 * kStagePanels, kRowsAtOnce = kWarpgroup / kChunks, kPasses = kTileRows / kRowsAtOnce;
     const int chunk = thread_ % kChunks, row = thread_ / kChunks;
-    Place place{.parity = 1};  // all stages are empty at first
+    RingPlace place{.parity = 1};  // all stages are empty at first
     for_tiles([&](int, int first_feature) {
       const T* from = p_.weight + (static_cast<int64_t>(first_feature) + row) * s_.length + 8 * chunk;
       const int features = min(plan_.features, s_.features - first_feature);
       for (int panel = first_panel_; panel < last_panel_; panel += kStagePanels, place.next(plan_.stages)) {
-        wait_phase(at_.empty(place.stage), place.parity);
+        wait_phase(at_.empty(place.slot), place.parity);
         const int column = panel * kPanel;
         const bool inside = panel + chunk / 8 < last_panel_ && column + 8 * chunk < s_.length;
-        const uint32_t to = at_.stage(place.stage) + static_cast<uint32_t>(chunk / 8 * kPanelBytes);
+        const uint32_t to = at_.stage(place.slot) + static_cast<uint32_t>(chunk / 8 * kPanelBytes);
 #pragma unroll
         for (int i = 0; i < kPasses; ++i) {
           const int in_tile = row + i * kRowsAtOnce, half = in_tile / kHalfRows;
@@ -148,7 +137,7 @@ class TileBlock {
           const bool valid = inside && in_tile % kHalfRows < features;
           copy_async(to + panel_place(in_tile, chunk % 8), valid ? from + rows * s_.length + column : p_.weight, valid);
         }
-        arrive_after_copies(at_.full(place.stage));
+        arrive_after_copies(at_.full(place.slot));
       }
     });
     commit_copies();
@@ -158,17 +147,17 @@ class TileBlock {
   __device__ __forceinline__ void multiply() const {
     wait_for_previous();
     fetch_x();
-    Place place;
+    RingPlace place;
     int last_round = 0, last_feature = 0;
     for_tiles([&](int round, int first_feature) {
       float sum[kTokens / 2] = {};
       for (int panel = first_panel_; panel < last_panel_; panel += kStagePanels, place.next(plan_.stages)) {
-        wait_phase(at_.full(place.stage), place.parity);
+        wait_phase(at_.full(place.slot), place.parity);
         show_shared_memory_to_products();
         begin_products();
 #pragma unroll
         for (int q = 0; q < kStagePanels; ++q) {
-          const uint64_t w = matrix_descriptor(at_.stage(place.stage) + q * kPanelBytes, 0);
+          const uint64_t w = matrix_descriptor(at_.stage(place.slot) + q * kPanelBytes, 0);
           const uint64_t x =
               matrix_descriptor(at_.x + static_cast<uint32_t>((panel + q - first_panel_) * kXPanelBytes), 0);
 #pragma unroll
@@ -177,7 +166,7 @@ class TileBlock {
         commit_products();
         wait_products<0>();
         hold(sum);
-        if (thread_ % 32 == 0) arrive(at_.empty(place.stage));
+        if (thread_ % 32 == 0) arrive(at_.empty(place.slot));
       }
       // Whoever sends round r + 1 has put out round r - 1, since all blocks had sent round r by then: two buffers do.
       if (round == 0)

@@ -177,7 +177,7 @@ class TokenBlock {
         }
         handover_.dawdle();
         hand_over<Handover>(ring.empty(place_.slot));
-        place_.next(ring);
+        place_.next(ring.count);
       }
       if (warp < count) finish(s, first + warp, gather(sum), put);
     });

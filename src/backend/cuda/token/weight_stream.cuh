@@ -17,6 +17,7 @@
 
 #include "backend/cuda/device/mbarrier.cuh"
 #include "backend/cuda/device/reduce.cuh"
+#include "backend/cuda/device/ring_place.cuh"
 #include "backend/cuda/device/tile.cuh"
 #include "backend/cuda/token/block.cuh"
 #include "backend/cuda/token/call.h"
@@ -70,18 +71,6 @@ struct WeightRing {
   }
 };
 
-// A place in the ring, and which round of it.
-struct RingPlace {
-  int slot = 0;
-  uint32_t parity = 0;
-
-  __device__ __forceinline__ void next(const WeightRing& ring) {
-    if (++slot < ring.count) return;
-    slot = 0;
-    parity ^= 1;
-  }
-};
-
 // One chunk of a fetching warp's rows, each `kSteps` steps long (0: `steps`). The fetching warps are few, so every
 // instruction here counts: rows lie `stride` elements apart, and only the last chunk of a row is looked at lane by
 // lane.
@@ -116,7 +105,7 @@ __device__ __forceinline__ void fetch_weights(const TokenCall& call, const Token
   auto tell_oldest = [&] {
     handover.dawdle();
     hand_over<Handover>(ring.full(oldest.slot));
-    oldest.next(ring);
+    oldest.next(ring.count);
   };
   const int products = kProductsOfLayer * call.layers + 1;
   for (int product = 0; product < products; ++product) {
@@ -145,7 +134,7 @@ __device__ __forceinline__ void fetch_weights(const TokenCall& call, const Token
         else
           fetch_rows<4>(to, from, stride, rows, steps, 0);
         commit_copies();
-        place.next(ring);
+        place.next(ring.count);
         if (on_their_way < kChunksOnTheirWay) {
           ++on_their_way;
         } else {

@@ -1,0 +1,20 @@
+// A place in a ring of shared memory, and which round of it: who fills the ring and who uses it up each go through all
+// places in order, and the parity is that of the barriers' phases (mbarrier.cuh).
+#pragma once
+
+#include <cstdint>
+
+namespace fk::cuda {
+
+struct RingPlace {
+  int slot = 0;
+  uint32_t parity = 0;
+
+  __device__ __forceinline__ void next(int slots) {
+    if (++slot < slots) return;
+    slot = 0;
+    parity ^= 1;
+  }
+};
+
+}  // namespace fk::cuda
