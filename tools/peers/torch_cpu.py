@@ -199,6 +199,8 @@ def rows_of(work: Work, dtype: str, mode: str, binary: Path | None) -> list[Row]
     except Exception as error:  # whatever it is, it is this row's outcome
         reason = (str(error).strip().splitlines() or [""])[0]
         at.error = f"{type(error).__name__}: {reason}"[:300]
+        if at is ours:
+            row.error = "not timed, since ours failed"
     if not binary:
         return [row]
     if ours_times and ours.error is None:

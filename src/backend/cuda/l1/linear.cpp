@@ -34,31 +34,23 @@ class CudaLinear : public Linear {
   }
 };
 
+// By one of the kernels that stream the weights.
+template <auto kRefusal, auto kMultiply>
 class StreamedLinear final : public CudaLinear {
  public:
   using CudaLinear::CudaLinear;
 
   std::string_view refuse(Args args) const override {
     if (std::string_view why = dtype_refusal(*args[0]); !why.empty()) return why;
-    return stream_weights_refusal(problem(*args[0], *args[1]), operands(*args[0], *args[1]), StreamEpilogue::kPlain);
+    return kRefusal(problem(*args[0], *args[1]), operands(*args[0], *args[1]), StreamEpilogue::kPlain);
   }
   void forward(Context& ctx, View x, View out) override {
-    stream_weights(problem(x, out), operands(x, out), StreamEpilogue::kPlain, ctx.stream);
+    kMultiply(problem(x, out), operands(x, out), StreamEpilogue::kPlain, ctx.stream);
   }
 };
 
-class TileStreamedLinear final : public CudaLinear {
- public:
-  using CudaLinear::CudaLinear;
-
-  std::string_view refuse(Args args) const override {
-    if (std::string_view why = dtype_refusal(*args[0]); !why.empty()) return why;
-    return stream_tiles_refusal(problem(*args[0], *args[1]), operands(*args[0], *args[1]), StreamEpilogue::kPlain);
-  }
-  void forward(Context& ctx, View x, View out) override {
-    stream_tiles(problem(x, out), operands(x, out), StreamEpilogue::kPlain, ctx.stream);
-  }
-};
+using RowStreamedLinear = StreamedLinear<stream_weights_refusal, stream_weights>;
+using TileStreamedLinear = StreamedLinear<stream_tiles_refusal, stream_tiles>;
 
 class CublasLtLinear final : public CudaLinear {
  public:
@@ -83,7 +75,7 @@ class TiledLinear final : public CudaLinear {
   void forward(Context& ctx, View x, View out) override { matmul_tiled(problem(x, out), operands(x, out), ctx.stream); }
 };
 
-FK_IMPLEMENTATION(Linear, StreamedLinear, "cuda.stream_weights", DeviceKind::kCuda, 300, nullptr);
+FK_IMPLEMENTATION(Linear, RowStreamedLinear, "cuda.stream_weights", DeviceKind::kCuda, 300, nullptr);
 FK_IMPLEMENTATION(Linear, TileStreamedLinear, "cuda.stream_tiles", DeviceKind::kCuda, 250, wgmma_unavailable);
 FK_IMPLEMENTATION(Linear, CublasLtLinear, "cuda.cublaslt", DeviceKind::kCuda, 200, nullptr);
 FK_IMPLEMENTATION(Linear, TiledLinear, "cuda.tiled", DeviceKind::kCuda, 100, nullptr);
