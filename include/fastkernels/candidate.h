@@ -69,6 +69,8 @@ struct f16 {
     return x;
   }
 };
+#elif defined(__aarch64__)
+using f16 = __fp16;  // g++ knows _Float16 in C++ from version 13 on
 #else
 using f16 = _Float16;
 #endif
