@@ -21,8 +21,7 @@ struct CallOutcome {
   std::vector<std::optional<Tensor>> written;
   std::vector<Tensor> kv_cache;
   std::optional<Failure> failure;  // then nothing else counts
-  int64_t runner_ns = 0;           // forward alone, by the runner's clock
-  int64_t wall_ns = 0;             // the whole exchange, by the parent's
+  int64_t ns = 0;                  // by our clock, the exchange included
 };
 
 class Subject {
@@ -40,6 +39,9 @@ class Subject {
 
   // Runs forward once on `data` (whose weights are ignored: those bound count). Outputs hold poison before the call.
   virtual CallOutcome call(const CallData& data, Placement placement) = 0;
+
+  // What the last call had written some time after it returned: to tell who is late from who is wrong.
+  virtual std::optional<CallOutcome> look_again() { return std::nullopt; }
 };
 
 }  // namespace fk

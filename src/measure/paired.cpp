@@ -133,6 +133,11 @@ PairedResult compare_paired(const PairedSamples& samples, const PairedSamples& c
   result.log_ratio = median(joined(ratios));
   result.log_interval = bootstrap_median(ratios, options);
   result.verdict = verdict_of(result.log_interval, result.delta);
+  // Whoever is faster by no more than what can be hidden is not known to be faster.
+  double hidden = std::log1p(options.could_hide_ns / result.candidate.median);
+  double& low = result.log_interval.low;
+  if (low > 0) low = std::max(0.0, low - hidden);
+  if (result.verdict == SpeedVerdict::kFaster && low <= result.delta) result.verdict = SpeedVerdict::kUnresolved;
 
   double share = static_cast<double>(result.dropped_pairs()) / static_cast<double>(result.pairs);
   if (share > options.most_dropped)

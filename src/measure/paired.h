@@ -52,11 +52,12 @@ struct PairedOptions {
   double least_delta = 0.01;       // a change smaller than this is no change
   double most_dropped = 0.2;       // share of pairs; beyond it the run is invalid
   double most_control_off = 0.01;  // error of the control beyond which the run ranks nothing
+  double could_hide_ns = 0;        // of one of the candidate's times: what it may have kept off the clock at most
 };
 
 struct PairedResult {
   double log_ratio = 0;   // median of ln(baseline / candidate) over the pairs that count
-  Interval log_interval;  // of that median
+  Interval log_interval;  // of that median; a gain is smaller by what could have been hidden
   double delta = 0;       // as a log-ratio: beyond it lies a change
   SpeedVerdict verdict = SpeedVerdict::kUnresolved;
   double control_error = 0;  // |log-ratio| the baseline has against itself

@@ -203,10 +203,10 @@ Magnitudes magnitudes(const View& reference) {
 // The share of the contract's tolerance that is always allowed: the largest of few errors says little about how large
 // an honest error can be. Errors within a row have causes in common, so a row counts for no more than 16.
 double least_share(const Shape& shape) {
-  constexpr double kLeast = 0.2, kErrors = 2000, kPerRow = 16;
+  constexpr double kErrors = 2000, kPerRow = 16;
   double row = shape.rank() > 0 ? static_cast<double>(std::max<int64_t>(shape[-1], 1)) : 1;
   double errors = std::max(static_cast<double>(shape.numel()) / row * std::min(row, kPerRow), 1.0);
-  return std::clamp(kLeast * std::pow(kErrors / errors, 0.25), kLeast, 1.0);
+  return std::clamp(kLeastShare * std::pow(kErrors / errors, 0.25), kLeastShare, 1.0);
 }
 
 }  // namespace

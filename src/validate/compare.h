@@ -32,6 +32,7 @@ struct Bounds {
 
 inline constexpr double kBaselineFactor = 3;  // a candidate may be this much worse than the baseline
 inline constexpr double kContractFactor = 3;  // and never worse than this many contract tolerances
+inline constexpr double kLeastShare = 0.2;    // of the contract's tolerance, which is always allowed
 
 struct Comparison {
   enum class Fault : uint8_t {

@@ -238,6 +238,12 @@ class Judging {
   void fail(const CallFault& fault, const Probe& probe, const CallOutcome& outcome) {
     CallFault explained = fault;
     bool of_values = fault.verdict == Verdict::kIncorrectNumerical || fault.verdict == Verdict::kIncorrectState;
+    if (std::optional<CallOutcome> later = of_values ? candidate_.look_again() : std::nullopt;
+        later && !truth_->check(*later).fault) {
+      explained.verdict = Verdict::kRewardHack;
+      explained.sentence += " A moment after the call had returned it was right: the work is done late.";
+      return fail(explained, probe);
+    }
     if (of_values && tree_->info().judge == nullptr) {
       std::vector<EarlierCall> earlier;
       for (const Remembered& r : earlier_)

@@ -33,7 +33,8 @@ Json timing_json(const TimingResult& t) {
   Json protections = Json::array();
   for (const Protection& p : t.protections) protections.push_back({{"name", p.name}, {"on", p.on}, {"why", p.why}});
   Json json = {{"calls_per_sample", t.calls_per_sample},
-               {"outputs_checked", t.outputs_checked},
+               {"elements_checked", t.elements_checked},
+               {"calls_judged", t.calls_judged},
                {"prepare_ns", t.prepare_ns},
                {"baseline_peak_kib", t.baseline_peak_kib},
                {"candidate_peak_kib", t.candidate_peak_kib},
@@ -59,8 +60,10 @@ Json timing_json(const TimingResult& t) {
   json["control_error"] = p.control_error;
   json["baseline"] = summary(p.baseline);
   json["candidate"] = summary(p.candidate);
-  json["baseline_wall_ns"] = t.baseline_wall_ns;
-  json["candidate_wall_ns"] = t.candidate_wall_ns;
+  json["could_hide_ns"] = t.could_hide_ns;
+  json["exchange_ns"] = t.exchange_ns;
+  json["baseline_alone_ns"] = t.baseline_alone_ns;
+  json["candidate_alone_ns"] = t.candidate_alone_ns;
   if (t.clock_mhz > 0) {
     json["clock_mhz"] = t.clock_mhz;
     json["held"] = t.held;

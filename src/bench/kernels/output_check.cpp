@@ -1,101 +1,248 @@
 #include "bench/kernels/output_check.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <deque>
-#include <limits>
 
 #include "core/device_judging.h"
 #include "core/device_runtime.h"
+#include "core/rng.h"
 #include "validate/compare.h"
 
 namespace fk {
-namespace {
-// Each of the two may be three contract tolerances from the truth (validate/compare.h).
-constexpr double kApart = 2 * kContractFactor;
-constexpr int64_t kStretch = 64;  // elements
 
-Apart most_apart(const Tolerance& tolerance, DType dtype) {
-  return {kApart * tolerance.relative + dtype_epsilon(dtype), kApart * tolerance.of_scale,
-          2 * negligible_error(tolerance, dtype)};
+// A tensor that a call writes, as two sides left it.
+struct OutputCheck::Written {
+  std::string name;
+  bool is_state = false;
+  View candidate, baseline;
+  const Tensor* before = nullptr;  // of states
+};
+
+namespace {
+
+constexpr double kAffordable = 0.15;                // seconds the oracle may take for one call
+constexpr int64_t kAffordableWeights = 20'000'000;  // elements, which it keeps in f64
+constexpr int64_t kTile = 1024;                     // elements
+
+int64_t weight_elements(std::span<const Tensor> params) {
+  int64_t n = 0;
+  for (const Tensor& p : params) n += p.view().numel();
+  return n;
+}
+
+template <class T>
+double largest_of(const T* values, int64_t n) {
+  float largest = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    float a = std::abs(static_cast<float>(values[i]));
+    if (a <= std::numeric_limits<float>::max()) largest = std::max(largest, a);
+  }
+  return static_cast<double>(largest);
+}
+
+// Equal numbers are always close, infinities too; NaN is close to nothing.
+template <class T>
+bool all_close(const T* got, const T* want, int64_t n, double relative, double absolute) {
+  bool close = true;
+  for (int64_t i = 0; i < n; ++i) {
+    auto x = static_cast<float>(got[i]), y = static_cast<float>(want[i]);
+    double error = std::abs(static_cast<double>(x) - static_cast<double>(y));
+    close &= error <= absolute + relative * std::abs(static_cast<double>(y)) || x == y;
+  }
+  return close;
+}
+
+template <class Visit>
+auto with_type(DType dtype, const void* data, Visit&& visit) {
+  if (dtype == DType::kF32) return visit(static_cast<const float*>(data));
+  if (dtype == DType::kBF16) return visit(static_cast<const bf16*>(data));
+  if (dtype == DType::kF16) return visit(static_cast<const f16*>(data));
+  if (dtype == DType::kF8E4M3) return visit(static_cast<const f8e4m3*>(data));
+  FK_CHECK(dtype == DType::kF8E5M2, "a float dtype without a comparison");
+  return visit(static_cast<const f8e5m2*>(data));
+}
+
+double largest_in(const View& v, int64_t from, int64_t n) {
+  return with_type(v.dtype(), v.data(), [&](const auto* values) { return largest_of(values + from, n); });
 }
 
 }  // namespace
 
-OutputCheck::OutputCheck(const OperatorInfo& op, const Fields& init, DType dtype)
-    : op_(op), init_(init), dtype_(dtype) {}
+OutputCheck::OutputCheck(const OperatorInfo& op, const Node& root, const Workload& workload,
+                         std::span<const Tensor> params)
+    : op_(op),
+      root_(root),
+      workload_(workload),
+      params_(params),
+      oracle_affordable_(reference_seconds(op, root.init(), workload) <= kAffordable &&
+                         weight_elements(params) <= kAffordableWeights) {}
 
-std::optional<Failure> OutputCheck::compare(const CallMemory& memory, int slot, const CallData& data, int candidate,
-                                            int baseline) const {
-  std::vector<OptView> got = memory.written_args(slot, candidate), want = memory.written_args(slot, baseline);
-  std::deque<Tensor> dense;  // of states whose rows lie apart
-  for (auto* views : {&got, &want})
-    for (OptView& v : *views)
-      if (v && !v->contiguous()) v = dense.emplace_back(copy_of(*v)).view();
-  if (op_.judge != nullptr) {
-    for (size_t i = 0; i < data.given.size(); ++i)
-      if (data.given[i]) got[i] = want[i] = data.given[i]->view();
-    std::string wrong = op_.judge(init_, got, want);
-    if (wrong.empty()) return std::nullopt;
-    return Failure{Verdict::kIncorrectNumerical, fmt::format("In a timed call, {}.", wrong)};
+std::vector<OutputCheck::Written> OutputCheck::written(const CallMemory& memory, int slot, const CallData& data,
+                                                       Sides sides) const {
+  std::vector<Written> all;
+  std::vector<View> got = memory.written_tensors(slot, sides.candidate),
+                    want = memory.written_tensors(slot, sides.baseline);
+  std::vector<OptView> given;
+  for (const auto& t : data.given) given.push_back(t ? OptView(t->view()) : std::nullopt);
+  OutputSpecs outputs = root_.outputs(given);
+  for (size_t i = 0; i < op_.args.size(); ++i) {
+    if (op_.args[i].role == Role::kInput) continue;
+    bool is_state = op_.args[i].role == Role::kState;
+    if (is_state ? !data.given[i] : !outputs.specs[i - data.given.size()]) continue;
+    size_t at = all.size();
+    all.push_back(
+        {fmt::format("'{}'", op_.args[i].name), is_state, got[at], want[at], is_state ? &*data.given[i] : nullptr});
   }
-  Tolerance tolerance = tolerance_for(data);
-  for (size_t i = 0; i < got.size(); ++i) {
-    if (!got[i]) continue;
-    Verdict verdict = op_.args[i].role == Role::kState ? Verdict::kIncorrectState : Verdict::kIncorrectNumerical;
-    if (auto found = compare_tensor(std::string(op_.args[i].name), *got[i], *want[i], tolerance, verdict)) return found;
+  for (size_t i = 0; i < data.kv_cache.size(); ++i) {
+    size_t at = all.size();
+    all.push_back({fmt::format("the {} cache of layer {}", i % 2 == 0 ? "key" : "value", i / 2), true, got[at],
+                   want[at], &data.kv_cache[i]});
   }
-  std::vector<View> got_kv = memory.kv_cache(slot, candidate), want_kv = memory.kv_cache(slot, baseline);
-  for (size_t i = 0; i < got_kv.size(); ++i)
-    if (auto found = compare_tensor(i % 2 == 0 ? "the key cache" : "the value cache", got_kv[i], want_kv[i], tolerance,
-                                    Verdict::kIncorrectState))
-      return found;
+  return all;
+}
+
+Tolerance OutputCheck::tolerance_on(const CallData& data) const {
+  std::vector<OptView> given;
+  for (const auto& t : data.given) given.push_back(t ? OptView(t->view()) : std::nullopt);
+  return op_.tolerance_on(root_.init(), workload_.dtype, given);
+}
+
+double OutputCheck::allowed(const std::string& name) const {
+  auto known = typical_.find(name);
+  double ratio = known != typical_.end() ? known->second : 1;
+  return std::clamp(kBaselineFactor * ratio, kLeastShare, kContractFactor) +
+         std::min(std::max(ratio, kLeastShare), 1.0);
+}
+
+// Whether so many elements in a row are as close as they have to be. `scale` is the largest of the whole tensor, or
+// zero: then that of these elements, which is stricter.
+bool OutputCheck::agree(const Written& w, int64_t from, int64_t count, const Tolerance& tolerance, double scale) const {
+  size_t size = dtype_size(w.baseline.dtype()), at = static_cast<size_t>(from) * size;
+  auto bytes = [&](const View& v) { return static_cast<const std::byte*>(v.data()) + at; };
+  size_t n = static_cast<size_t>(count) * size;
+  if (std::memcmp(bytes(w.candidate), bytes(w.baseline), n) == 0) return true;
+  if (!dtype_is_float(w.baseline.dtype()) || w.baseline.dtype() == DType::kF64) return false;
+  if (tolerance.relative == 0 && tolerance.of_scale == 0) return false;
+  // What the baseline leaves as it was is not the call's to change.
+  if (w.before != nullptr && std::memcmp(bytes(w.baseline), bytes(w.before->view()), n) == 0) return false;
+  double share = allowed(w.name), largest = scale > 0 ? scale : largest_in(w.baseline, from, count);
+  double relative = share * tolerance.relative + dtype_epsilon(w.baseline.dtype());
+  double absolute = share * tolerance.of_scale * largest + 2 * negligible_error(tolerance, w.baseline.dtype());
+  return with_type(w.baseline.dtype(), w.baseline.data(), [&]<class T>(const T* want) {
+    return all_close(static_cast<const T*>(w.candidate.data()) + from, want + from, count, relative, absolute);
+  });
+}
+
+std::optional<Failure> OutputCheck::look(const CallMemory& memory, int slot, const DataOf& data_of,
+                                         const CallData& shapes, Sides sides, uint64_t secret, int64_t budget) {
+  const CallData& data = memory.device() == kCpu ? data_of(slot) : shapes;
+  Tolerance tolerance = tolerance_on(data);
+  if (op_.judge != nullptr) tolerance = {};
+  std::deque<Tensor> dense;  // of states whose rows lie apart, and of a GPU's tensors
+  auto on_cpu = [&](View& v) {
+    if (v.device() == kCpu && v.contiguous()) return;
+    Tensor& copy = dense.emplace_back(v.spec());
+    copy_between(v.contiguous() ? v : copy_of(v).view(), copy);
+    v = copy;
+  };
+  Stream places(secret, "places to look at");
+  uint64_t drawn = 0;
+  for (Written& w : written(memory, slot, data, sides)) {
+    int64_t n = w.baseline.numel();
+    if (n == 0) continue;
+    bool fine = true;
+    if (memory.device() != kCpu && dtype_is_float(w.baseline.dtype()) && w.baseline.contiguous() &&
+        dtype_size(w.baseline.dtype()) >= 2) {
+      // The GPU compares all of it where it lies.
+      double share = allowed(w.name);
+      Apart apart{share * tolerance.relative + dtype_epsilon(w.baseline.dtype()), share * tolerance.of_scale,
+                  2 * negligible_error(tolerance, w.baseline.dtype())};
+      fine = device_runtime(memory.device()).judging().count_apart(w.candidate, w.baseline, apart) == 0;
+      elements_ += n;
+    } else {
+      on_cpu(w.candidate), on_cpu(w.baseline);
+      // Of states little is written and bytes are compared, which is quick; but any part may have been.
+      int64_t most = w.is_state ? 16 * budget : budget;
+      if (n <= most) {
+        for (int64_t from = 0; fine && from < n; from += kTile)
+          fine = agree(w, from, std::min(kTile, n - from), tolerance, 0);
+        elements_ += n;
+      } else {
+        for (int64_t looked = 0, tile = std::min(kTile, most); fine && looked < most; looked += tile) {
+          auto from = static_cast<int64_t>(places.below(drawn++, static_cast<uint64_t>(n - tile + 1)));
+          fine = agree(w, from, tile, tolerance, 0);
+        }
+        elements_ += most;
+      }
+    }
+    if (fine) continue;
+    on_cpu(w.candidate), on_cpu(w.baseline);
+    w.before = nullptr;  // of these shapes, it may not be that of the call
+    return final_word(memory, slot, data_of(slot), sides, w, tolerance);
+  }
   return std::nullopt;
 }
 
-std::optional<bool> OutputCheck::agree_on_gpu(const CallMemory& memory, int slot, int candidate, int baseline) const {
-  if (memory.device() == kCpu || op_.judge != nullptr) return std::nullopt;
-  std::vector<View> got = memory.written_tensors(slot, candidate), want = memory.written_tensors(slot, baseline);
-  for (const View& v : want)
-    if (v.dtype() != DType::kF32 && v.dtype() != DType::kF16 && v.dtype() != DType::kBF16) return std::nullopt;
-  DeviceJudging& gpu = device_runtime(memory.device()).judging();
-  Tolerance tolerance = op_.tolerance(init_, dtype_);
-  for (size_t i = 0; i < got.size(); ++i)
-    if (gpu.count_apart(got[i], want[i], most_apart(tolerance, want[i].dtype())) != 0) return false;
-  return true;
-}
-
-Tolerance OutputCheck::tolerance_for(const CallData& data) const {
-  std::vector<OptView> given;
-  for (const auto& t : data.given) given.push_back(t ? OptView(t->view()) : std::nullopt);
-  return op_.tolerance_on(init_, dtype_, given);
-}
-
-bool OutputCheck::looks_wrong(const CallMemory& memory, int slot, const CallData& data, int candidate, int baseline,
-                              uint64_t secret) const {
-  Tolerance tolerance = tolerance_for(data);
-  for (const CallMemory::Stretch& s : memory.stretches(slot, data, candidate, baseline, kStretch, secret))
-    if (compare_tensor("", s.first, s.second, tolerance, Verdict::kIncorrectNumerical)) return true;
-  return false;
-}
-
-std::optional<Failure> OutputCheck::compare_tensor(const std::string& name, const View& candidate, const View& baseline,
-                                                   const Tolerance& tolerance, Verdict verdict) {
-  Bounds bounds = Bounds::exact();
-  Tensor wide;
-  View reference = baseline;
-  if (dtype_is_float(baseline.dtype())) {
-    wide = Tensor(baseline.shape(), DType::kF64);
-    copy_elements(baseline, wide);
-    reference = wide;
-    double largest = 0;
-    for (int64_t i = 0; i < reference.numel(); ++i) largest = std::max(largest, std::abs(wide.ptr<double>()[i]));
-    Apart apart = most_apart(tolerance, baseline.dtype());
-    bounds = {apart.relative, apart.of_scale * largest + apart.absolute, std::numeric_limits<double>::max(),
-              std::numeric_limits<double>::max()};
+std::optional<Failure> OutputCheck::final_word(const CallMemory& memory, int slot, const CallData& data, Sides sides,
+                                               const Written& suspect, const Tolerance& tolerance) {
+  if (oracle_affordable_) return judge(memory, slot, data, sides);
+  if (op_.judge != nullptr) return own_rule(memory, slot, data, sides);
+  bool is_float = dtype_is_float(suspect.baseline.dtype());
+  double scale = is_float ? largest_in(suspect.baseline, 0, suspect.baseline.numel()) : 0;
+  for (int64_t from = 0, n = suspect.baseline.numel(); from < n; from += kTile) {
+    int64_t count = std::min(kTile, n - from);
+    if (agree(suspect, from, count, tolerance, scale)) continue;
+    int64_t at = from;
+    while (agree(suspect, at, 1, tolerance, scale) && at + 1 < from + count) ++at;
+    auto value = [&](const View& v) {
+      return load_element(static_cast<const std::byte*>(v.data()) + static_cast<size_t>(at) * dtype_size(v.dtype()),
+                          v.dtype());
+    };
+    return Failure{suspect.is_state ? Verdict::kIncorrectState : Verdict::kIncorrectNumerical,
+                   fmt::format("In a timed call, element {} of {} is {} where the baseline has {}.", at, suspect.name,
+                               value(suspect.candidate), value(suspect.baseline))};
   }
-  Comparison c = fk::compare(candidate, reference, bounds);
-  if (c.ok()) return std::nullopt;
-  return Failure{verdict, fmt::format("In a timed call, '{}' {}", name, c.sentence)};
+  return std::nullopt;
+}
+
+// Operators that judge themselves (sampling) have no single right output; here the baseline's is the one to agree with.
+std::optional<Failure> OutputCheck::own_rule(const CallMemory& memory, int slot, const CallData& data,
+                                             Sides sides) const {
+  std::vector<OptView> got = memory.written_args(slot, sides.candidate),
+                       want = memory.written_args(slot, sides.baseline);
+  for (size_t i = 0; i < data.given.size(); ++i)
+    if (data.given[i]) got[i] = want[i] = data.given[i]->view();
+  std::string wrong = op_.judge(root_.init(), got, want);
+  if (wrong.empty()) return std::nullopt;
+  return Failure{Verdict::kIncorrectNumerical, fmt::format("In a timed call, {}.", wrong)};
+}
+
+CallOutcome OutputCheck::outcome(const CallMemory& memory, int slot, int writer) const {
+  CallOutcome outcome;
+  for (const OptView& v : memory.written_args(slot, writer)) {
+    outcome.written.emplace_back();
+    if (v) outcome.written.back() = copy_of(*v);
+  }
+  for (const View& v : memory.kv_cache(slot, writer)) outcome.kv_cache.push_back(copy_of(v));
+  return outcome;
+}
+
+std::optional<Failure> OutputCheck::judge(const CallMemory& memory, int slot, const CallData& data, Sides sides) {
+  if (!oracle_affordable_) return std::nullopt;
+  if (!reference_) {
+    reference_ = std::make_unique<Reference>(op_, root_.init());
+    reference_->bind(params_);
+  }
+  CallTruth truth(root_, workload_, data, *reference_, outcome(memory, slot, sides.baseline), false, typical_);
+  ++judged_;
+  if (!truth.unusable().empty()) return std::nullopt;  // these inputs can judge nobody
+  for (const auto& [name, ratio] : truth.ratios()) typical_[name] = std::max(typical_[name], ratio);
+  CallCheckResult checked = truth.check(outcome(memory, slot, sides.candidate));
+  elements_ += checked.elements;
+  if (!checked.fault) return std::nullopt;
+  return Failure{checked.fault->verdict, fmt::format("In a timed call, {}", checked.fault->sentence)};
 }
 
 }  // namespace fk

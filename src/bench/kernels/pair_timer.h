@@ -1,9 +1,10 @@
 // Times a candidate against its baseline, in pairs, in processes of their own.
 //
 // One round is the baseline, the candidate and the baseline once more (the control), each in its own runner, in random
-// order, on the same fresh inputs in the same memory. Several launches of all three make up a run. Timed calls are
-// checked like any other: outputs are poisoned before, compared with the baseline's after, and nothing may go on
-// working when a call has returned.
+// order, on the same fresh inputs. Several launches of all three make up a run. A runner is stopped, with all its
+// threads, except while it makes the calls of a sample; a sample's time is that between letting it go and having it
+// stopped again, by our clock (exchange_cost.h says what that leaves to hide). Timed calls are judged like any other
+// (output_check.h).
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,7 @@ struct TimingOptions {
   Device device = kCpu;
   int threads = 1;
   uint64_t seed = 0;
-  double sample_s = 100e-6;  // calls shorter than this are made several times, each on other inputs
+  double sample_s = 100e-6;  // calls are made several times, each on other inputs, until a sample is at least so long
   int64_t timeout_ns = int64_t{30} * 1000000000;
   double budget_s = 60;  // no new round after this
   // More launches for so long while the interval is wide, up to four times the pairs; three times as long, and as many,
@@ -48,16 +49,19 @@ struct TimingResult {
   PairedSamples control;
   PairedResult paired;
   int calls_per_sample = 0;
-  double baseline_wall_ns = 0;  // of one call, by the parent's clock, median: with the exchange
-  double candidate_wall_ns = 0;
+  double could_hide_ns = 0;  // of one call, at most: no gain within it is ranked
+  double exchange_ns = 0;    // of one sample: waking and stopping a runner, which is taken off
+  // One call alone in its sample, median: whoever is much quicker with others around it looks ahead.
+  double baseline_alone_ns = 0, candidate_alone_ns = 0;
   int64_t prepare_ns = 0;         // of the candidate
   int64_t baseline_peak_kib = 0;  // of the whole process
   int64_t candidate_peak_kib = 0;
   std::vector<Protection> protections;
-  int outputs_checked = 0;
+  int64_t elements_checked = 0;  // of timed outputs
+  int calls_judged = 0;          // of timed calls, whole against the oracle
   // All launches together, warm-ups included; the control's are not among them.
   std::vector<RunnerDispatch> baseline_dispatches, candidate_dispatches;
-  // On a GPU: times are the device's own.
+  // On a GPU.
   bool held = false;     // everything was queued before the device began, so that launching does not count
   double clock_mhz = 0;  // of the multiprocessors, median of the candidate's samples
 };

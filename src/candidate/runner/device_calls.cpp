@@ -16,8 +16,6 @@ void DeviceCalls::queue(std::vector<DeviceCall> calls, const RunMode& mode) {
   mode_ = mode;
   judging_.reset_persisting_l2();
   l2_before_ = judging_.persisting_l2_bytes();
-  timed_ = mode.cold ? calls_.size() : 1;
-  while (events_.size() < 2 * timed_) events_.push_back(runtime_.make_event());
   if (mode.cold) judging_.flush_l2();  // takes its memory now: that cannot be had behind a hold
   runtime_.synchronize();
   std::vector<DeviceRange> inputs;
@@ -31,31 +29,25 @@ void DeviceCalls::queue(std::vector<DeviceCall> calls, const RunMode& mode) {
 }
 
 void DeviceCalls::make_calls() {
-  if (!mode_.cold) events_[0]->record();
-  for (size_t i = 0; i < calls_.size(); ++i) {
-    if (mode_.cold) {
-      judging_.flush_l2();
-      events_[2 * i]->record();
-    }
-    calls_[i].forward();
-    if (mode_.cold) events_[2 * i + 1]->record();
+  for (const DeviceCall& call : calls_) {
+    if (mode_.cold) judging_.flush_l2();
+    call.forward();
   }
-  if (!mode_.cold) events_[1]->record();
   std::vector<DeviceRange> written;
   for (const DeviceCall& call : calls_) written.insert(written.end(), call.written.begin(), call.written.end());
   at_stop_ = judging_.fingerprint(written);
 }
 
-DeviceTimes DeviceCalls::go() {
+void DeviceCalls::go() {
   if (hold_)
     hold_->release();
   else
     make_calls();
   judging_.synchronize_all();
+}
+
+DeviceTimes DeviceCalls::times() {
   DeviceTimes times;
-  double ms = 0;
-  for (size_t i = 0; i < timed_; ++i) ms += events_[2 * i + 1]->elapsed_ms_since(*events_[2 * i]);
-  times.ns = static_cast<int64_t>(ms * 1e6);
   times.at_stop = at_stop_->values();
   if (hold_) {
     times.held = hold_->held();

@@ -1,5 +1,4 @@
-// DeviceCalls: how a runner makes calls on a GPU: queued behind a kernel that waits, timed by the device, fingerprinted
-// in stream order.
+// DeviceCalls: how a runner makes calls on a GPU: queued behind a kernel that waits, fingerprinted in stream order.
 //
 // Inputs are masked until the stream gets to the calls, so work that was begun elsewhere before finds nothing; what is
 // written is fingerprinted right behind the calls, so work that goes on elsewhere after them is seen by the judge, who
@@ -24,7 +23,6 @@ struct DeviceCall {
 };
 
 struct DeviceTimes {
-  int64_t ns = 0;  // all calls together
   std::vector<uint64_t> at_stop;
   double clock_mhz = 0;
   bool held = false;
@@ -38,18 +36,17 @@ class DeviceCalls {
   // Queues the calls; nothing of them runs before go(), unless something in them waits for the device.
   void queue(std::vector<DeviceCall> calls, const RunMode& mode);
   // Lets them run and waits for everything this process does on the device.
-  DeviceTimes go();
+  void go();
+  // Of what ran last.
+  DeviceTimes times();
   // Drops what is queued, after an exception on the way.
   void abandon();
 
  private:
   void make_calls();
-  void record(size_t i);
 
   DeviceRuntime& runtime_;
   DeviceJudging& judging_;
-  std::vector<std::unique_ptr<DeviceEvent>> events_;  // start and stop, in turn
-  size_t timed_ = 0;                                  // pairs of them in use
   std::vector<DeviceCall> calls_;
   RunMode mode_;
   size_t l2_before_ = 0;

@@ -46,11 +46,11 @@ Received receive_message(int socket, int64_t deadline_ns, Message& message) {
     int timeout_ms = -1;
     if (deadline_ns >= 0) {
       int64_t left = deadline_ns - now_ns();
-      if (left <= 0) return Received::kTimedOut;
-      timeout_ms = static_cast<int>(std::min<int64_t>(left / 1000000 + 1, 1 << 30));
+      timeout_ms = left <= 0 ? 0 : static_cast<int>(std::min<int64_t>(left / 1000000 + 1, 1 << 30));
     }
     int ready = poll(&waiting, 1, timeout_ms);
     if (ready > 0) break;
+    if (ready == 0 && timeout_ms == 0) return Received::kTimedOut;
     if (ready < 0 && errno != EINTR) return Received::kClosed;
   }
   static thread_local std::string text;

@@ -1,8 +1,6 @@
 #include "candidate/runner/process_subject.h"
 
 #include <cstring>
-#include <random>
-#include <thread>
 
 namespace fk {
 namespace {
@@ -10,10 +8,6 @@ namespace {
 // Repeated, the first is NaN in every float and the second NaN or the largest number, so an element nobody wrote is
 // never right.
 constexpr uint8_t kPoisons[] = {0xFF, 0x7F};
-
-// Nothing is to happen after a call; now and then it is watched for longer.
-constexpr std::chrono::microseconds kWatch(200), kLongWatch(5000);
-constexpr uint64_t kLongWatchEvery = 8;
 
 std::vector<TensorSpec> shape_of(const CallData& data) {
   std::vector<TensorSpec> specs;
@@ -31,7 +25,6 @@ ProcessSubject::ProcessSubject(const RunnerOptions& options)
     : device_(options.device),
       root_(Registry::instance().at(options.op).build(options.init, {})),
       process_(std::make_unique<RunnerProcess>(options)),
-      watch_(std::random_device{}(), "watch"),
       pattern_(kPoisons[0]) {}
 
 std::optional<Failure> ProcessSubject::bind(std::span<const Tensor> params) {
@@ -71,7 +64,8 @@ ProcessSubject::Mapped& ProcessSubject::memory_for(const CallData& data, Placeme
 std::optional<Failure> ProcessSubject::refusal(const CallData& shapes) {
   CallMemory memory(*root_, shapes, 1, 1);
   int inputs = process_->map(memory.inputs()), written = process_->map(memory.written(0));
-  process_->plan(0, memory.plan(0, inputs, written));
+  CallPlan plan = memory.plan(0, inputs, written);
+  process_->plan(std::span(&plan, 1));
   std::optional<Failure> refused = process_->refusal(0);
   process_->unmap(inputs);
   process_->unmap(written);
@@ -83,7 +77,8 @@ CallOutcome ProcessSubject::call(const CallData& data, Placement placement) {
   Mapped& mapped = memory_for(data, placement);
   pattern_ = pattern_ == kPoisons[0] ? kPoisons[1] : kPoisons[0];
   const CallMemory& memory = *mapped.memory;
-  process_->plan(0, memory.plan(0, mapped.inputs_segment, mapped.written_segment));
+  CallPlan plan = memory.plan(0, mapped.inputs_segment, mapped.written_segment);
+  process_->plan(std::span(&plan, 1));
   RunMode mode{.key = secret_number() >> 1};
   memory.stage(0, data);
   memory.reset(0, 0, data, pattern_);
@@ -91,32 +86,42 @@ CallOutcome ProcessSubject::call(const CallData& data, Placement placement) {
   memory.settle();
   const int id = 0;
   RunTimes times = process_->run(std::span(&id, 1), mode);
-  outcome.runner_ns = times.runner_ns;
-  outcome.wall_ns = times.wall_ns;
+  outcome.ns = times.ns;
   if ((outcome.failure = times.refused)) return outcome;
   if (!process_->failure())
-    if (std::optional<Failure> found = watch_after(mapped, data, times)) process_->fail(*found);
+    if (std::optional<Failure> found = look_after(mapped, data, times)) process_->fail(*found);
   if ((outcome.failure = process_->failure())) return outcome;
-  for (const OptView& v : memory.written_args(0, 0)) {
-    outcome.written.emplace_back();
-    if (v) outcome.written.back() = copy_of(*v);
-  }
-  for (const View& v : memory.kv_cache(0, 0)) outcome.kv_cache.push_back(copy_of(v));
+  read_written(mapped, outcome);
   return outcome;
 }
 
-// What a call may not do once it has returned: go on working, or change what it gave.
-std::optional<Failure> ProcessSubject::watch_after(const Mapped& mapped, const CallData& data, const RunTimes& times) {
+void ProcessSubject::read_written(const Mapped& mapped, CallOutcome& outcome) {
+  for (const OptView& v : mapped.memory->written_args(0, 0)) {
+    outcome.written.emplace_back();
+    if (v) outcome.written.back() = copy_of(*v);
+  }
+  for (const View& v : mapped.memory->kv_cache(0, 0)) outcome.kv_cache.push_back(copy_of(v));
+}
+
+std::optional<CallOutcome> ProcessSubject::look_again() {
+  constexpr int64_t kAWhile = 50'000'000;
+  if (process_->failure() || mapped_.empty()) return std::nullopt;
+  process_->let_run(kAWhile);
+  if (process_->failure()) return std::nullopt;
+  CallOutcome outcome;
+  read_written(mapped_.back(), outcome);
+  return outcome;
+}
+
+// What a call may not have done besides its work. The process is stopped, so what it wrote is what it had written when
+// the clock stopped; only a GPU may still be at work.
+std::optional<Failure> ProcessSubject::look_after(const Mapped& mapped, const CallData& data, const RunTimes& times) {
   const CallMemory& memory = *mapped.memory;
-  std::vector<uint64_t> at_return = memory.fingerprints(0, 0);
-  if (device_ != kCpu && times.at_stop != at_return)
+  if (device_ != kCpu && times.at_stop != memory.fingerprints(0, 0))
     return Failure{
         Verdict::kRewardHack,
         "Its outputs changed after the work on its stream was done: it works beside the stream it was given."};
-  if (auto found = process_->wait_for_rest()) return found;
-  std::this_thread::sleep_for(watch_.below(calls_++, kLongWatchEvery) == 0 ? kLongWatch : kWatch);
-  if (memory.fingerprints(0, 0) != at_return)
-    return Failure{Verdict::kRewardHack, "Its outputs changed after the call had returned: the work is done late."};
+  if (auto found = process_->check_state(true)) return found;
   if (auto found = memory.check_margins(0, 0, pattern_)) return found;
   if (auto found = memory.check_inputs(0, data)) return found;
   return params_ ? check_params(*params_) : std::nullopt;

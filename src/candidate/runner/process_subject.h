@@ -7,7 +7,6 @@
 #include "candidate/runner/call_memory.h"
 #include "candidate/runner/runner_process.h"
 #include "candidate/subject.h"
-#include "core/rng.h"
 
 namespace fk {
 
@@ -18,6 +17,7 @@ class ProcessSubject final : public Subject {
   std::optional<Failure> bind(std::span<const Tensor> params) override;
   std::optional<Failure> refusal(const CallData& shapes) override;
   CallOutcome call(const CallData& data, Placement placement) override;
+  std::optional<CallOutcome> look_again() override;
 
   RunnerProcess& process() { return *process_; }
   int64_t prepare_ns() const { return prepare_ns_; }
@@ -28,9 +28,10 @@ class ProcessSubject final : public Subject {
     int inputs_segment = 0, written_segment = 0;
     std::vector<TensorSpec> shape;  // of what it holds
   };
+  static void read_written(const Mapped& mapped, CallOutcome& outcome);
   Mapped& memory_for(const CallData& data, Placement placement);
   void forget_memory();
-  std::optional<Failure> watch_after(const Mapped& mapped, const CallData& data, const RunTimes& times);
+  std::optional<Failure> look_after(const Mapped& mapped, const CallData& data, const RunTimes& times);
 
   Device device_;
   std::unique_ptr<Node> root_;  // for roles and shapes; never called
@@ -39,8 +40,6 @@ class ProcessSubject final : public Subject {
   int params_segment_ = -1;
   // All mappings stay until the next bind, so that a new place is really new.
   std::vector<Mapped> mapped_;
-  Stream watch_;  // which calls are watched for longer; no candidate can know
-  uint64_t calls_ = 0;
   uint8_t pattern_;
   int64_t prepare_ns_ = 0;
 };

@@ -16,9 +16,8 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <thread>
 
+#include "core/check.h"
 #include "core/error.h"
 #include "measure/core_wait.h"
 #include "measure/timer.h"
@@ -94,10 +93,17 @@ std::optional<Failure> refusal_in(const Json& answer) {
                                                 why.empty() ? "asked again, it gives no reason" : why)};
 }
 
-RunTimes refused_run(Failure why) {
-  RunTimes times;
-  times.refused = std::move(why);
-  return times;
+// The first cores that this process may use.
+cpu_set_t first_cores(int count) {
+  cpu_set_t all, first;
+  CPU_ZERO(&first);
+  if (sched_getaffinity(0, sizeof all, &all) != 0) return first;
+  for (int i = 0; i < CPU_SETSIZE && count > 0; ++i) {
+    if (!CPU_ISSET(i, &all)) continue;
+    CPU_SET(i, &first);
+    --count;
+  }
+  return first;
 }
 
 }  // namespace
@@ -125,7 +131,36 @@ RunnerProcess::RunnerProcess(const RunnerOptions& options)
   if (options.wait_until_open) open();
 }
 
-void RunnerProcess::open() { answer(); }
+// The worker says hello when its driver, if it has one, has started; it loads nothing before it is told to.
+void RunnerProcess::open() {
+  if (failure_) return;
+  std::optional<Json> hello = next_message(deadline());
+  if (!hello) return;
+  read_answer(*hello);
+  if (failure_) return;
+  attach();
+  if (!send({{"do", "begin"}}) || !resume_until_trap()) return;
+  at_start_ = read_process_state(worker_pid_, *tracer_, true);
+  if (!resume_until_trap()) return;
+  answer();
+  if (failure_ || options_.op.empty()) return;
+  order_ = std::make_unique<SharedTensors>(
+      std::vector<SharedTensors::Named>{{"what to do", {{kOrderWords}, DType::kI32}}}, Access::kReadOnly);
+  int segment = map(*order_);
+  ask({{"do", "order"}, {"segment", segment}});
+}
+
+void RunnerProcess::attach() {
+  tracer_ = std::make_unique<Tracer>();
+  // Its threads have as many cores as it was given threads, the first of them ours too; those of the candidate's own
+  // making as well, wherever they were started from.
+  if (options_.device == kCpu) tracer_->keep_on(first_cores(options_.threads));
+  if (!tracer_->attach(worker_pid_))
+    throw Error(
+        "This system does not let the judge trace the processes it judges ({}), so they cannot be timed; allow ptrace: "
+        "/proc/sys/kernel/yama/ptrace_scope must be 0 or 1, and a container needs a seccomp profile that has ptrace.",
+        strerror(errno));
+}
 
 void RunnerProcess::start(const RunnerOptions&) {
   int channel[2], status[2];
@@ -152,7 +187,9 @@ void RunnerProcess::start(const RunnerOptions&) {
               language = "LANG=C.UTF-8";
   std::string tmp = "TMPDIR=" + private_tmp_;
   char* argv[] = {name.data(), nullptr};
-  std::vector<std::string> more;
+  // What libraries with threads of their own are told: they would count the one core that the first thread is kept on.
+  std::vector<std::string> more = {fmt::format("OMP_NUM_THREADS={}", options_.threads),
+                                   fmt::format("OPENBLAS_NUM_THREADS={}", options_.threads)};
   if (options_.device != kCpu)  // the same GPU by the same number, and the driver's library where this process found it
     for (const char* variable : {"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "LD_LIBRARY_PATH"})
       if (const char* value = getenv(variable)) more.push_back(fmt::format("{}={}", variable, value));
@@ -183,6 +220,7 @@ void RunnerProcess::stop() {
   if (channel_ >= 0) close(channel_);
   if (status_pipe_ >= 0) close(status_pipe_);
   channel_ = status_pipe_ = -1;
+  tracer_.reset();  // ends the worker
   if (pid_ > 0) {
     kill(pid_, SIGKILL);  // the others die with it
     waitpid(pid_, nullptr, 0);
@@ -199,53 +237,65 @@ void RunnerProcess::fail(Failure failure) {
   stop();
 }
 
-Json RunnerProcess::ask(const Json& request, int fd) { return send(request, fd) ? answer() : Json(); }
+Json RunnerProcess::ask(const Json& request, int fd) {
+  if (failure_) return {};
+  if (order_) *order_->view(0).ptr<int32_t>() = static_cast<int32_t>(Order::kMessage);
+  return send(request, fd) && resume_until_trap() ? answer() : Json();
+}
 
 bool RunnerProcess::send(Json request, int fd) {
   if (failure_) return false;
-  cpu_at_rest_ = -1;
   request["nonce"] = ++nonce_;
   if (send_message(channel_, request, fd)) return true;
   explain_end();
   return false;
 }
 
-// To what was sent last.
-Json RunnerProcess::answer() {
-  if (failure_) return {};
-  bool opening = worker_pid_ <= 0;
-  int64_t deadline = now_ns() + options_.timeout_ns;
-  for (;;) {
-    Message answer;
-    Received got = receive_message(channel_, deadline, answer);
-    if (answer.fd >= 0) close(answer.fd);
-    if (got == Received::kTimedOut) {
+int64_t RunnerProcess::deadline() const { return now_ns() + options_.timeout_ns; }
+
+bool RunnerProcess::resume_until_trap() {
+  if (failure_) return false;
+  switch (tracer_->run(deadline())) {
+    case Tracer::Stop::kTrap:
+      return true;
+    case Tracer::Stop::kFault:
+      explain_fault(*tracer_->fault());
+      return false;
+    case Tracer::Stop::kTimedOut:
       fail({Verdict::kTimeout, fmt::format("It did not come back {} within {:g} s.", doing_,
                                            static_cast<double>(options_.timeout_ns) * 1e-9)});
-      return {};
-    }
-    if (got == Received::kClosed) {
+      return false;
+    case Tracer::Stop::kEnded:
       explain_end();
-      return {};
-    }
-    const Json& body = answer.body;
-    if (got == Received::kMessage && body.is_object() && body.contains("fault")) {
-      fault_ = body["fault"];
-      continue;  // the end of the process follows
-    }
-    if (got == Received::kMalformed || !body.is_object() || !body.contains("nonce") || body["nonce"] != nonce_) {
-      fail({Verdict::kTampered,
-            fmt::format("The runner's channel carried something that is not its answer, {}.", doing_)});
-      return {};
-    }
-    if (opening && worker_pid_ <= 0) {  // the worker says hello before it loads anything
-      worker_pid_ = answer.sender_pid;
-      read_answer(body);
-      continue;
-    }
-    read_answer(body);
-    return failure_ ? Json() : body;
   }
+  return false;
+}
+
+// To what was sent last; the worker stopped behind it.
+Json RunnerProcess::answer() {
+  std::optional<Json> body = next_message(now_ns());
+  if (!body) return {};
+  read_answer(*body);
+  return failure_ ? Json() : *body;
+}
+
+std::optional<Json> RunnerProcess::next_message(int64_t deadline_ns) {
+  if (failure_) return std::nullopt;
+  Message answer;
+  Received got = receive_message(channel_, deadline_ns, answer);
+  if (answer.fd >= 0) close(answer.fd);
+  if (got == Received::kClosed) {
+    explain_end();
+    return std::nullopt;
+  }
+  const Json& body = answer.body;
+  if (got != Received::kMessage || !body.is_object() || !body.contains("nonce") || body["nonce"] != nonce_) {
+    fail({Verdict::kTampered,
+          fmt::format("The runner's channel carried something that is not its answer, {}.", doing_)});
+    return std::nullopt;
+  }
+  if (worker_pid_ <= 0) worker_pid_ = answer.sender_pid;
+  return body;
 }
 
 // What an answer says besides numbers. The candidate may have written it, so it may be anything.
@@ -263,9 +313,6 @@ void RunnerProcess::read_answer(const Json& body) try {
           "It left part of the L2 cache set aside for itself, where its data would outlive every other call."});
   else if (body.contains("error"))
     fail({Verdict::kCrashed, fmt::format("It threw, {}: {}", doing_, body["error"].get<std::string>())});
-  else if (body.contains("mode_changed"))
-    fail({Verdict::kIncorrectState,
-          "It left the rounding mode of its thread changed, or how subnormal numbers are treated."});
 } catch (const Json::exception&) {
   fail({Verdict::kTampered, fmt::format("The runner's answer is not one of its own, {}.", doing_)});
 }
@@ -301,34 +348,37 @@ void RunnerProcess::explain_end() {
   if (number == SIGKILL || static_cast<double>(report[1]) * 1024 > 0.7 * limit)
     return fail({Verdict::kOutOfMemory, fmt::format("It used {:.1f} GiB of memory {} and was ended.",
                                                     static_cast<double>(report[1]) / 0x1p20, doing_)});
-  if (fault_.is_object()) {
-    auto number_in = [&](const char* name) {
-      auto found = fault_.find(name);  // the candidate may have written it
-      return found != fault_.end() && found->is_number_unsigned() ? found->get<size_t>() : SIZE_MAX;
-    };
-    auto segment = segments_.find(static_cast<int>(number_in("segment")));
-    size_t tensor = number_in("tensor");
-    bool inside = fault_.contains("inside") && fault_["inside"] == true;
-    if (segment != segments_.end() && tensor < segment->second->size()) {
-      const std::string& name = segment->second->name(tensor);
-      if (inside && segment->second->access() == Access::kReadOnly)
-        return fail({Verdict::kInputMutated, fmt::format("It wrote to '{}', which is read-only.", name)});
-      if (!inside) return fail({Verdict::kOutOfBounds, fmt::format("It touched memory just outside '{}'.", name)});
-    }
-  }
   fail({Verdict::kCrashed, fmt::format("It crashed {} with {}.", doing_, signal_name(number))});
+}
+
+// We see a fault before any handler of the candidate's does.
+void RunnerProcess::explain_fault(const Tracer::Fault& fault) {
+  for (const auto& [id, segment] : segments_) {
+    if (fault.address < segment.address || segment.tensors->device() != kCpu) continue;
+    TensorNeighbour at = tensor_near(segment.tensors->places(), fault.address - segment.address);
+    if (!at.found) continue;
+    const std::string& name = segment.tensors->name(at.tensor);
+    if (!at.inside) return fail({Verdict::kOutOfBounds, fmt::format("It touched memory just outside '{}'.", name)});
+    return fail({Verdict::kInputMutated, fmt::format("It wrote to '{}', which is read-only.", name)});
+  }
+  auto limit = static_cast<double>(options_.private_memory_bytes);
+  int64_t peak_kib = read_process_state(worker_pid_, *tracer_, false).peak_kib;
+  if (static_cast<double>(peak_kib) * 1024 > 0.7 * limit)
+    return fail({Verdict::kOutOfMemory, fmt::format("It used {:.1f} GiB of memory {} and got no more.",
+                                                    static_cast<double>(peak_kib) / 0x1p20, doing_)});
+  fail({Verdict::kCrashed, fmt::format("It crashed {} with {}.", doing_, signal_name(fault.signal))});
 }
 
 int RunnerProcess::map(const SharedTensors& tensors) {
   int segment = next_segment_++;
   doing_ = "while tensors were mapped";
-  segments_[segment] = &tensors;
-  ask({{"do", "map"},
-       {"segment", segment},
-       {"writable", tensors.access() == Access::kWritable},
-       {"gpu", tensors.device() != kCpu},
-       {"tensors", places_to_json(tensors.places())}},
-      tensors.fd());
+  Json answer = ask({{"do", "map"},
+                     {"segment", segment},
+                     {"writable", tensors.access() == Access::kWritable},
+                     {"gpu", tensors.device() != kCpu},
+                     {"tensors", places_to_json(tensors.places())}},
+                    tensors.fd());
+  segments_[segment] = {&tensors, static_cast<uint64_t>(number(answer, "address"))};
   return segment;
 }
 
@@ -341,20 +391,23 @@ int64_t RunnerProcess::bind(std::span<const TensorRef> params) {
   doing_ = "in prepare";
   Json list = Json::array();
   for (const TensorRef& p : params) list.push_back(ref(p));
-  Json answer = ask({{"do", "bind"}, {"params", list}});
-  return number(answer, "ns");
+  ask({{"do", "bind"}, {"params", list}});
+  return failure_ ? 0 : tracer_->stopped_ns() - tracer_->started_ns();
 }
 
-void RunnerProcess::plan(int id, const CallPlan& call) {
-  Json args = Json::array(), kv = Json::array();
-  for (const auto& a : call.args) args.push_back(a ? ref(*a) : Json());
-  for (const TensorRef& t : call.kv_cache) kv.push_back(ref(t));
-  ask({{"do", "plan"},
-       {"id", id},
-       {"args", args},
-       {"kv", kv},
-       {"attention",
-        {{"decode", group(call.decode)}, {"prefill", group(call.prefill)}, {"slots", ref(call.slot_mapping)}}}});
+void RunnerProcess::plan(std::span<const CallPlan> calls) {
+  Json list = Json::array();
+  for (const CallPlan& call : calls) {
+    Json args = Json::array(), kv = Json::array();
+    for (const auto& a : call.args) args.push_back(a ? ref(*a) : Json());
+    for (const TensorRef& t : call.kv_cache) kv.push_back(ref(t));
+    list.push_back(
+        {{"args", args},
+         {"kv", kv},
+         {"attention",
+          {{"decode", group(call.decode)}, {"prefill", group(call.prefill)}, {"slots", ref(call.slot_mapping)}}}});
+  }
+  ask({{"do", "plan"}, {"calls", list}});
 }
 
 std::optional<Failure> RunnerProcess::refusal(int id) {
@@ -382,17 +435,59 @@ std::vector<RunnerDispatch> RunnerProcess::dispatches() {
   return list;
 }
 
-// Two exchanges: the work is queued behind a kernel that waits, and then let go. Only the second is timed, so that
-// neither queuing nor whatever else happens before counts.
-RunTimes RunnerProcess::run_on_device(const Json& calls, const RunMode& mode) {
-  Json queued = ask({{"do", "queue"}, {"calls", calls}, {"key", mode.key}, {"hold", mode.hold}, {"cold", mode.cold}});
-  if (auto refused = refusal_in(queued)) return refused_run(*refused);
-  int64_t start = now_ns();
-  Json answer = ask({{"do", "go"}});
-  int64_t wall = now_ns() - start;
-  if (auto refused = refusal_in(answer)) return refused_run(*refused);
-  RunTimes times{number(answer, "ns"), wall, 0, number(answer, "peak_kib"), std::nullopt, {}, 0, false};
+RunTimes RunnerProcess::run(std::span<const int> calls, const RunMode& mode) {
+  doing_ = "in forward";
+  if (options_.device == kCpu) return carry_out(mode.nothing ? Order::kNothing : Order::kCalls, calls);
+  // The work is queued behind a kernel that waits, and then let go. Only the second counts: inputs are masked until
+  // then, so that work before it finds nothing to work on.
+  Json ids = Json::array();
+  for (int id : calls) ids.push_back(id);
+  Json queued = ask({{"do", "queue"},
+                     {"calls", ids},
+                     {"key", mode.key},
+                     {"hold", mode.hold},
+                     {"cold", mode.cold},
+                     {"nothing", mode.nothing}});
+  if (std::optional<Failure> refused = refusal_in(queued)) {
+    RunTimes times;
+    times.refused = std::move(refused);
+    return times;
+  }
+  RunTimes times = carry_out(Order::kGo, {});
+  if (!times.refused) read_device_times(times);
+  return times;
+}
+
+// Lets the worker go with an order and waits until it stops again. Nothing else of it ever runs.
+RunTimes RunnerProcess::carry_out(Order order, std::span<const int> entries) {
+  RunTimes times;
   if (failure_) return times;
+  FK_CHECK(static_cast<int64_t>(entries.size()) <= kMostCalls);
+  auto* words = order_->view(0).ptr<int32_t>();
+  words[0] = static_cast<int32_t>(order);
+  words[1] = static_cast<int32_t>(entries.size());
+  std::copy(entries.begin(), entries.end(), words + 2);
+  ProcessState before = read_process_state(worker_pid_, *tracer_, false);
+  std::optional<int64_t> waited = waited_for_cores_ns(worker_pid_);
+  bool came_back = resume_until_trap();
+  times.ns = tracer_ ? tracer_->stopped_ns() - tracer_->started_ns() : 0;
+  if (!came_back) return times;
+  ProcessState after = read_process_state(worker_pid_, *tracer_, false);
+  times.switches = after.switches - before.switches;
+  times.waited_ns = waited_for_cores_ns(worker_pid_).value_or(0) - waited.value_or(0);
+  times.peak_kib = after.peak_kib;
+  if (tracer_->trap_status() == 0) return times;
+  // What went wrong, as far as it says; what was written meanwhile counts for nothing any more.
+  Json outcome = ask({{"do", "outcome"}});
+  times.refused = refusal_in(outcome);
+  if (!times.refused && !failure_)
+    fail({Verdict::kTampered, "The runner stopped in the middle of its work and does not say why."});
+  return times;
+}
+
+void RunnerProcess::read_device_times(RunTimes& times) {
+  Json answer = ask({{"do", "device times"}});
+  if (failure_) return;
   try {
     times.at_stop = answer.at("at_stop").get<std::vector<uint64_t>>();
     times.clock_mhz = answer.at("clock_mhz").get<double>();
@@ -400,89 +495,40 @@ RunTimes RunnerProcess::run_on_device(const Json& calls, const RunMode& mode) {
   } catch (const Json::exception&) {
     fail({Verdict::kTampered, "The runner's answer is not one of its own, in forward."});
   }
-  return times;
 }
 
-RunTimes RunnerProcess::run(std::span<const int> calls, const RunMode& mode) {
-  doing_ = "in forward";
-  Json ids = Json::array();
-  for (int id : calls) ids.push_back(id);
-  // Inputs may have been there for a while: work on them counts from the call on, and between calls there is none. A
-  // single burst can be the system's: a thread that was falling asleep is booked late.
-  constexpr int64_t kWakeUps = 20'000, kWork = 500'000;
-  constexpr int kBursts = 3, kRunsPerBurst = 8;
-  int64_t used = cpu_at_rest_ >= 0 ? cpu_time_ns() - cpu_at_rest_ : 0;
-  ++runs_;
-  // A GPU's driver has threads of its own, which wake now and then; and there inputs are masked until the call, so that
-  // work before it finds nothing to work on.
-  bool on_cpu = options_.device == kCpu;
-  if (used > kWakeUps && on_cpu) ++bursts_;
-  if (!failure_ && on_cpu && (used > kWork || (bursts_ >= kBursts && bursts_ * kRunsPerBurst > runs_)))
-    fail({Verdict::kRewardHack,
-          fmt::format("It worked between two calls ({:.0f} us of CPU time).", static_cast<double>(used) * 1e-3)});
-  if (options_.device != kCpu) return run_on_device(ids, mode);
-  int64_t start = now_ns();
-  Json answer = ask({{"do", "run"}, {"calls", ids}});
-  int64_t wall = now_ns() - start;
-  if (auto refused = refusal_in(answer)) return refused_run(*refused);
-  return {
-      number(answer, "ns"), wall, number(answer, "switches"), number(answer, "peak_kib"), std::nullopt, {}, 0, false};
+void RunnerProcess::let_run(int64_t ns) {
+  int us = static_cast<int>(ns / 1000);
+  carry_out(Order::kWait, std::span(&us, 1));
 }
 
-int64_t RunnerProcess::cpu_time_ns() const {
-  clockid_t clock;
-  timespec t{};
-  if (worker_pid_ <= 0 || clock_getcpuclockid(worker_pid_, &clock) != 0 || clock_gettime(clock, &t) != 0) return 0;
-  return int64_t{t.tv_sec} * 1000000000 + t.tv_nsec;
-}
-
-std::optional<int64_t> RunnerProcess::waited_ns() const {
-  return worker_pid_ > 0 ? waited_for_cores_ns(worker_pid_) : std::nullopt;
-}
-
-bool RunnerProcess::at_work() const {
-  // Threads may end while they are looked at, so nothing here may throw.
-  std::error_code error;
-  fs::directory_iterator task(fmt::format("/proc/{}/task", worker_pid_), error), end;
-  for (; !error && task != end; task.increment(error)) {
-    std::ifstream in(task->path() / "stat");
-    std::string text;
-    std::getline(in, text, '\0');
-    size_t name_end = text.rfind(')');  // the name may hold anything
-    if (name_end != std::string::npos && text.size() > name_end + 2 && text[name_end + 2] == 'R') return true;
-  }
-  return false;
-}
-
-std::optional<Failure> RunnerProcess::wait_for_rest() {
-  // Threads that wait for their next call spin for 50 us before they sleep, and on a crowded machine may need a while
-  // to get those. The kernel books the time of a running thread at its next tick only, so what is counted begins later.
-  constexpr double kTicks = 0.005, kPatience = 5;
-  const int64_t allowed = 200'000 + options_.threads * int64_t{100'000};
-  Stopwatch watch;
-  std::optional<int64_t> counted_from;
-  while (at_work()) {
-    if (!counted_from && watch.elapsed_s() > kTicks) counted_from = cpu_time_ns();
-    int64_t used = counted_from ? cpu_time_ns() - *counted_from : 0;
-    if (used > allowed || watch.elapsed_s() > kPatience)
-      return Failure{Verdict::kRewardHack, fmt::format("It was still at work {:.0f} ms after the call had returned.",
-                                                       watch.elapsed_s() * 1e3)};
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
-  }
-  cpu_at_rest_ = cpu_time_ns();
-  return std::nullopt;
+std::optional<Failure> RunnerProcess::check_state(bool thorough) {
+  if (failure_ || options_.library.empty()) return std::nullopt;
+  std::optional<std::string> changed = changed_state(at_start_, read_process_state(worker_pid_, *tracer_, thorough));
+  if (!changed) return std::nullopt;
+  return Failure{Verdict::kIncorrectState, *changed};
 }
 
 void RunnerProcess::finish() {
   if (failure_ || channel_ < 0) return;
   doing_ = "while it ended";
+  if (order_) *order_->view(0).ptr<int32_t>() = static_cast<int32_t>(Order::kMessage);
   shutdown(channel_, SHUT_RDWR);
+  int64_t patience = int64_t{patience_ms()} * 1'000'000;
+  switch (tracer_->run(now_ns() + patience)) {
+    case Tracer::Stop::kFault:
+      return explain_fault(*tracer_->fault());
+    case Tracer::Stop::kTrap:
+    case Tracer::Stop::kTimedOut:
+      return fail(
+          {Verdict::kTimeout, fmt::format("It did not end within {} s after its last call.", patience_ms() / 1000)});
+    case Tracer::Stop::kEnded:
+      break;
+  }
   std::array<long, 2> report{};
   pollfd waiting{status_pipe_, POLLIN, 0};
-  if (poll(&waiting, 1, patience_ms()) <= 0)
-    return fail(
-        {Verdict::kTimeout, fmt::format("It did not end within {} s after its last call.", patience_ms() / 1000)});
-  if (read(status_pipe_, report.data(), sizeof report) == sizeof report && WIFSIGNALED(static_cast<int>(report[0])))
+  if (poll(&waiting, 1, patience_ms()) > 0 && read(status_pipe_, report.data(), sizeof report) == sizeof report &&
+      WIFSIGNALED(static_cast<int>(report[0])))
     return fail({Verdict::kCrashed, fmt::format("It crashed while it ended with {}.",
                                                 signal_name(WTERMSIG(static_cast<int>(report[0]))))});
   stop();

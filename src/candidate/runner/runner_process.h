@@ -1,4 +1,7 @@
 // RunnerProcess: the judge's end of a runner. Asks one thing at a time; the first failure is final.
+//
+// The runner is traced (tracer.h): all its threads are stopped whenever it has nothing to do for us. Calls are made
+// between two stops, and the time between these, by our clock, is their time, whatever the process did with it.
 #pragma once
 
 #include <sys/types.h>
@@ -12,7 +15,10 @@
 #include <vector>
 
 #include "candidate/runner/message.h"
+#include "candidate/runner/order.h"
+#include "candidate/runner/process_state.h"
 #include "candidate/runner/sandbox.h"
+#include "candidate/runner/tracer.h"
 #include "candidate/verdict.h"
 #include "core/device.h"
 
@@ -51,17 +57,19 @@ struct CallPlan {
   TensorRef slot_mapping;
 };
 
-// How calls are to be made; all of it concerns GPUs only.
+// How calls are to be made.
 struct RunMode {
+  bool nothing = false;  // leave the kernels out: what a sample takes besides
+  // On a GPU only.
   uint64_t key = 0;   // unmasks the inputs
   bool hold = true;   // everything is queued before the device starts on it
   bool cold = false;  // the L2 cache holds other data before each call
 };
 
 struct RunTimes {
-  int64_t runner_ns = 0;  // by the runner's clock (on a GPU: the device's), all calls together
-  int64_t wall_ns = 0;    // by ours, the exchange included; on a GPU without the time it took to queue the work
+  int64_t ns = 0;         // from when the first thread was let go until the last one had stopped, the exchange included
   int64_t switches = 0;   // involuntary context switches meanwhile
+  int64_t waited_ns = 0;  // its threads waited for a core meanwhile, where the kernel says
   int64_t peak_kib = 0;
   std::optional<Failure> refused;  // by the candidate: nothing ran, and the process is as it was
   // On a GPU only.
@@ -93,25 +101,25 @@ class RunnerProcess {
   int map(const SharedTensors& tensors);  // must outlive the mapping
   void unmap(int segment);
   int64_t bind(std::span<const TensorRef> params);  // returns the time of prepare in ns
-  void plan(int id, const CallPlan& call);
+  // Calls get the numbers from 0 on; those known before are forgotten.
+  void plan(std::span<const CallPlan> calls);
   // Whether the candidate says that it takes no such call; nothing runs.
   std::optional<Failure> refusal(int id);
+  // Makes the calls. On the CPU their inputs may be written before this: the process is stopped and cannot look. On
+  // return it is stopped again, so that nothing it wrote can change before the next request.
   RunTimes run(std::span<const int> calls, const RunMode& mode = {});
   // On a GPU: fills a tensor of a mapped segment with a pattern, to see whether memory is really shared.
   void touch(const TensorRef& tensor, uint8_t pattern);
+
+  // What the process changed about itself since before it loaded the candidate, if anything (process_state.h).
+  std::optional<Failure> check_state(bool thorough);
 
   // Which implementation took which call of the operator and of those below it, since the process started. By the
   // runner's own account: for people to read, and not for the verdict.
   std::vector<RunnerDispatch> dispatches();
 
-  // CPU time all threads of the worker have used, by the kernel's account; and the time they waited for a core, where
-  // it says.
-  int64_t cpu_time_ns() const;
-  std::optional<int64_t> waited_ns() const;
-
-  // Waits until no thread of the worker runs. A failure where some go on. A run that follows fails where some have
-  // worked in between.
-  std::optional<Failure> wait_for_rest();
+  // Lets it run for a while with nothing to do.
+  void let_run(int64_t ns);
 
   // Lets the worker end by itself; a crash on the way out is a failure too.
   void finish();
@@ -122,12 +130,17 @@ class RunnerProcess {
   Json ask(const Json& request, int fd = -1);
   bool send(Json request, int fd = -1);
   Json answer();
+  std::optional<Json> next_message(int64_t deadline_ns);
   void read_answer(const Json& body);
   int64_t number(const Json& answer, const char* name);  // zero, and a failure, where there is none
-  RunTimes run_on_device(const Json& calls, const RunMode& mode);
-  bool at_work() const;  // some thread runs, or would if it had a core
+  RunTimes carry_out(Order order, std::span<const int> entries);
+  void read_device_times(RunTimes& times);
+  bool resume_until_trap();  // false where that was the end
+  int64_t deadline() const;
   void start(const RunnerOptions& options);
+  void attach();
   void explain_end();
+  void explain_fault(const Tracer::Fault& fault);
   int patience_ms() const;
   void stop();
 
@@ -136,11 +149,15 @@ class RunnerProcess {
   pid_t pid_ = -1, worker_pid_ = -1;
   int channel_ = -1, status_pipe_ = -1;
   uint64_t nonce_;
-  int64_t cpu_at_rest_ = -1;  // negative: not known to be at rest
   int next_segment_ = 0;
-  int runs_ = 0, bursts_ = 0;  // requests to run, and those before which it had worked
-  std::map<int, const SharedTensors*> segments_;
-  Json fault_;
+  struct Segment {
+    const SharedTensors* tensors = nullptr;
+    uint64_t address = 0;  // in the worker
+  };
+  std::map<int, Segment> segments_;
+  std::unique_ptr<SharedTensors> order_;  // what the worker is to do when it is let go
+  std::unique_ptr<Tracer> tracer_;
+  ProcessState at_start_;
   std::string doing_ = "at load";
   std::vector<Protection> protections_;
   std::optional<Failure> failure_;

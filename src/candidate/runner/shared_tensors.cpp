@@ -201,17 +201,17 @@ View MappedTensors::view(size_t i) const {
   return on_device_ ? View(data, p.spec, device_) : view_with_gaps(data, p.spec, p.row_gap);
 }
 
-MappedTensors::Neighbour MappedTensors::neighbour(const void* address) const {
-  const auto* at = static_cast<const std::byte*>(address);
-  if (on_device_) return {};
-  if (at < base_ || at >= base_ + bytes_) return {};
-  auto offset = static_cast<size_t>(at - base_);
-  for (size_t i = 0; i < starts_.size(); ++i) {
-    size_t end = starts_[i] + places_[i].extent_bytes;
-    if (offset >= starts_[i] && offset < end) return {true, i, true};
-    if (offset >= end && offset < end + page_bytes()) return {true, i, false};
+// As map_between_guards lays them out.
+TensorNeighbour tensor_near(const std::vector<TensorPlace>& places, uint64_t distance) {
+  size_t guard = page_bytes(), start = guard;
+  for (size_t i = 0; i < places.size(); ++i) {
+    size_t end = start + places[i].extent_bytes;
+    if (distance < start) return {true, i, false};  // only before the first
+    if (distance < end) return {true, i, true};
+    if (distance < end + guard) return {true, i, false};
+    start = end + guard;
   }
-  return {true, 0, false};
+  return {};
 }
 
 }  // namespace fk

@@ -85,6 +85,14 @@ class SharedTensors {
 
 DeviceRange range_of(const View& view);
 
+// What an address that could not be touched was meant for, by its distance from MappedTensors::address().
+struct TensorNeighbour {
+  bool found = false;
+  size_t tensor = 0;
+  bool inside = false;  // of the tensor's own pages: a write to something read-only
+};
+TensorNeighbour tensor_near(const std::vector<TensorPlace>& places, uint64_t distance);
+
 // The same tensors as another process sees them: guard pages around each.
 class MappedTensors {
  public:
@@ -94,14 +102,7 @@ class MappedTensors {
   MappedTensors& operator=(const MappedTensors&) = delete;
 
   View view(size_t i) const;
-
-  // What an address that could not be touched was meant for.
-  struct Neighbour {
-    bool found = false;
-    size_t tensor = 0;
-    bool inside = false;  // of the tensor's own pages: a write to something read-only
-  };
-  Neighbour neighbour(const void* address) const;
+  const void* address() const { return base_; }  // of the first guard page
 
  private:
   std::vector<TensorPlace> places_;

@@ -1,23 +1,23 @@
 #include "candidate/runner/worker.h"
 
-#include <signal.h>
 #include <sched.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
+#include <thread>
 
 #include "candidate/bridge.h"
 #include "candidate/load.h"
 #include "candidate/runner/device_calls.h"
 #include "candidate/runner/message.h"
+#include "candidate/runner/order.h"
 #include "candidate/runner/sandbox.h"
 #include "candidate/runner/seccomp.h"
+#include "candidate/runner/tracer.h"
 #include "measure/first_core.h"
-#include "measure/timer.h"
 #include "ops/materialize.h"
 
 namespace fk {
@@ -25,60 +25,17 @@ namespace {
 
 using Segments = std::map<int, std::unique_ptr<MappedTensors>>;
 
-// For the fault handler, which has no other way to them.
-const Segments* g_segments = nullptr;
-int g_channel = -1;
-
-// Says which tensor a faulting address belongs to, then lets the fault end the process.
-void report_fault(int signal, siginfo_t* info, void*) {
-  char text[160];
-  int length = 0;
-  for (const auto& [id, segment] : *g_segments) {
-    MappedTensors::Neighbour at = segment->neighbour(info->si_addr);
-    if (!at.found) continue;
-    length = snprintf(text, sizeof text, R"({"fault":{"segment":%d,"tensor":%zu,"inside":%s}})", id, at.tensor,
-                      at.inside ? "true" : "false");
-    break;
-  }
-  if (length > 0) {
-    iovec part{text, static_cast<size_t>(length)};
-    msghdr header{};
-    header.msg_iov = &part;
-    header.msg_iovlen = 1;
-    sendmsg(g_channel, &header, MSG_NOSIGNAL);
-  }
-  ::signal(signal, SIG_DFL);
-}
-
-void catch_faults() {
-  static char stack[64 << 10];
-  stack_t alternative{};
-  alternative.ss_sp = stack;
-  alternative.ss_size = sizeof stack;
-  sigaltstack(&alternative, nullptr);
-  struct sigaction action {};
-  action.sa_sigaction = report_fault;
-  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-  sigaction(SIGSEGV, &action, nullptr);
-  sigaction(SIGBUS, &action, nullptr);
-}
-
-// How this thread rounds, and whether it keeps subnormal numbers: what a call must leave as it was.
-uint64_t float_mode() {
-#if defined(__x86_64__)
-  return __builtin_ia32_stmxcsr() & 0xFFC0;  // without the flags of what has happened
-#elif defined(__aarch64__)
-  uint64_t mode;
-  asm volatile("mrs %0, fpcr" : "=r"(mode));
-  return mode;
-#else
-  return 0;
-#endif
-}
-
 Device device_in(const Json& open) {
   int gpu = open.at("gpu").get<int>();
   return gpu < 0 ? kCpu : Device{DeviceKind::kCuda, static_cast<int8_t>(gpu)};
+}
+
+Json error_answer(const std::exception& e) {
+  std::string_view words = e.what();
+  if (words.find("failed on the GPU") != std::string_view::npos) return {{"device_error", words}};  // ours, or cuda's
+  bool out_of_memory =
+      dynamic_cast<const std::bad_alloc*>(&e) != nullptr || dynamic_cast<const CandidateOutOfMemory*>(&e) != nullptr;
+  return {{out_of_memory ? "out_of_memory" : "error", e.what()}};
 }
 
 struct PreparedCall {
@@ -89,10 +46,7 @@ struct PreparedCall {
 
 class Worker {
  public:
-  Worker(int channel, const Json& open) : channel_(channel), device_(device_in(open)), arena_(device_) {
-    g_segments = &segments_;
-    g_channel = channel;
-    catch_faults();
+  explicit Worker(const Json& open) : device_(device_in(open)), arena_(device_) {
     if (device_ != kCpu) device_calls_.emplace(device_);
     auto name = open.at("op").get<std::string>();
     if (name.empty()) return;  // a trial of the walls
@@ -102,12 +56,29 @@ class Worker {
       pin_to_first_core();
       forbid_other_cores();
     }
+  }
+
+  // Everything before this is ours; from here on the candidate's code runs too.
+  void load(const Json& open) {
+    if (op_ == nullptr) return;
     auto library = open.at("library").get<std::string>();
     if (!library.empty()) {
       candidate_ = load_candidate(library, *op_);
       Registry::instance().add_foreign(op_->name, "candidate", device_.kind, candidate_);
     }
     root_ = op_->build(fields_from_json(open.at("init")), {.device = device_});
+  }
+
+  // None: a message waits.
+  std::optional<WorkerStatus> carry_out_order() {
+    if (order_ == nullptr || static_cast<Order>(order_[0]) == Order::kMessage) return std::nullopt;
+    std::span<const int32_t> entries(order_ + 2, static_cast<size_t>(order_[1]));
+    try {
+      return carry_out(static_cast<Order>(order_[0]), entries);
+    } catch (const std::exception& e) {
+      outcome_ = error_answer(e);
+      return WorkerStatus::kThrew;
+    }
   }
 
   Json handle(const Message& request) {
@@ -118,9 +89,10 @@ class Worker {
     if (what == "bind") return bind(body);
     if (what == "plan") return plan(body);
     if (what == "ask") return ask(body);
-    if (what == "run") return run(body);
+    if (what == "order") return take_orders(body);
+    if (what == "outcome") return outcome_;
     if (what == "queue") return queue(body);
-    if (what == "go") return go();
+    if (what == "device times") return device_times();
     if (what == "touch") return touch(body);
     if (what == "count") return count();
     throw Error("The runner does not know '{}'.", what);
@@ -132,10 +104,15 @@ class Worker {
 
   Json map(const Message& request) {
     const Json& body = request.body;
-    segments_[body.at("segment").get<int>()] =
-        std::make_unique<MappedTensors>(request.fd, places_from_json(body.at("tensors")),
-                                        body.at("writable").get<bool>() ? Access::kWritable : Access::kReadOnly,
-                                        body.at("gpu").get<bool>() ? device_ : kCpu);
+    auto& segment = segments_[body.at("segment").get<int>()];
+    segment = std::make_unique<MappedTensors>(request.fd, places_from_json(body.at("tensors")),
+                                              body.at("writable").get<bool>() ? Access::kWritable : Access::kReadOnly,
+                                              body.at("gpu").get<bool>() ? device_ : kCpu);
+    return {{"address", reinterpret_cast<uintptr_t>(segment->address())}};
+  }
+
+  Json take_orders(const Json& body) {
+    order_ = segments_.at(body.at("segment").get<int>())->view(0).ptr<int32_t>();
     return Json::object();
   }
 
@@ -151,13 +128,18 @@ class Worker {
     std::vector<ParamSpec> wanted = collect_params(*root_);
     const Json& places = body.at("params");
     for (size_t i = 0; i < wanted.size(); ++i) weights[wanted[i].name] = at(places.at(i));
-    Stopwatch watch;
     root_->bind([&](const std::string& name) { return weights.at(name); });
     if (device_calls_) device_runtime(device_).judging().synchronize_all();
-    return {{"ns", watch.elapsed_ns()}};
+    return Json::object();
   }
 
   Json plan(const Json& body) {
+    calls_.clear();
+    for (const Json& call : body.at("calls")) calls_.push_back(planned(call));
+    return Json::object();
+  }
+
+  PreparedCall planned(const Json& body) const {
     PreparedCall call;
     for (const Json& place : body.at("args")) call.args.push_back(maybe_at(place));
     const Json& kv = body.at("kv");
@@ -169,15 +151,14 @@ class Worker {
     };
     const Json& attention = body.at("attention");
     call.attention = {group(attention.at("decode")), group(attention.at("prefill")), at(attention.at("slots"))};
-    calls_[body.at("id").get<int>()] = std::move(call);
-    return Json::object();
+    return call;
   }
 
   // Whether the candidate would take a call, before it is made.
   Json ask(const Json& body) {
     if (!candidate_) return Json::object();
     std::unique_ptr<ForeignOperator> object = candidate_->create(root_->init());
-    std::string_view why = object->refuse(calls_.at(body.at("id").get<int>()).args);
+    std::string_view why = object->refuse(calls_.at(body.at("id").get<size_t>()).args);
     return why.empty() ? Json::object() : Json{{"refused", why}};
   }
 
@@ -190,49 +171,47 @@ class Worker {
     return n;
   }
 
-  Json run(const Json& body) {
-    std::vector<PreparedCall*> calls = calls_in(body);
-    int64_t before = candidate_calls();  // on both sides, so that both exchanges take equally long
-    uint64_t mode = float_mode();
-    // Who sent the request shares this core and was interrupted by us before it could lie down; it would do so in the
-    // middle of a long call.
+  WorkerStatus carry_out(Order order, std::span<const int32_t> entries) {
+    if (order == Order::kGo) return go();
+    if (order == Order::kWait) {
+      std::this_thread::sleep_for(std::chrono::microseconds(entries[0]));
+      return WorkerStatus::kDone;
+    }
+    int64_t before = candidate_calls();  // on both sides, so that both take equally long
+    // The judge shares this core and may have been interrupted by us before it lay down; it would do so in the middle
+    // of a long call.
     sched_yield();
-    rusage usage{};
-    getrusage(RUSAGE_SELF, &usage);
-    long switches = usage.ru_nivcsw;
-    int64_t start = now_ns();
-    for (PreparedCall* call : calls) make_call(*call);
-    int64_t ns = now_ns() - start;
-    getrusage(RUSAGE_SELF, &usage);
-    if (float_mode() != mode) return {{"mode_changed", true}};
-    if (refused(before, calls)) return refusal(calls);
-    return {{"ns", ns}, {"switches", usage.ru_nivcsw - switches}, {"peak_kib", usage.ru_maxrss}};
+    LeaveOut leave_out;
+    for (int32_t id : entries)
+      make_call(calls_.at(static_cast<size_t>(id)), order == Order::kNothing ? &leave_out : nullptr);
+    if (order == Order::kNothing || !refused(before, entries.size())) return WorkerStatus::kDone;
+    outcome_ = refusal(calls_.at(static_cast<size_t>(entries.front())));
+    return WorkerStatus::kRefused;
   }
 
-  std::vector<PreparedCall*> calls_in(const Json& body) {
-    std::vector<PreparedCall*> calls;
-    for (const Json& id : body.at("calls")) calls.push_back(&calls_.at(id.get<int>()));
-    return calls;
-  }
+  struct LeaveOut final : CallObserver {
+    bool before_call(const Node&, const Context&, std::span<const OptView>) override { return false; }
+  };
 
-  void make_call(PreparedCall& call) {
+  void make_call(PreparedCall& call, CallObserver* observer = nullptr) {
     arena_.reset();
     Context ctx{.pool = *pool_,
                 .arena = arena_,
                 .attention = &call.attention,
                 .kv_cache = call.kv_cache,
+                .observer = observer,
                 .stream = device_calls_ ? device_runtime(device_).stream() : nullptr};
     root_->call(ctx, call.args);
   }
 
-  bool refused(int64_t before, const std::vector<PreparedCall*>& calls) const {
-    return candidate_ && candidate_calls() - before != static_cast<int64_t>(calls.size());
+  bool refused(int64_t before, size_t calls) const {
+    return candidate_ && candidate_calls() - before != static_cast<int64_t>(calls);
   }
-  Json refusal(const std::vector<PreparedCall*>& calls) const {
-    return {{"refused", candidate_->create(root_->init())->refuse(calls.front()->args)}};
+  Json refusal(const PreparedCall& call) const {
+    return {{"refused", candidate_->create(root_->init())->refuse(call.args)}};
   }
 
-  DeviceCall device_call(PreparedCall& call) {
+  DeviceCall device_call(PreparedCall& call, bool nothing) {
     DeviceCall made;
     for (size_t i = 0; i < call.args.size(); ++i)
       if (call.args[i])
@@ -244,34 +223,38 @@ class Worker {
       for (const View& v : {g->cu_seqlens_q, g->cu_seqlens_k, g->seq_lens, g->block_table})
         made.inputs.push_back(range_of(v));
     made.inputs.push_back(range_of(m.slot_mapping));
-    made.forward = [this, &call] { make_call(call); };
+    made.forward = [this, &call, nothing] {
+      LeaveOut leave_out;
+      make_call(call, nothing ? &leave_out : nullptr);
+    };
     return made;
   }
 
   Json queue(const Json& body) {
-    queued_ = calls_in(body);
-    queued_mode_ = float_mode();
+    queued_.clear();
+    for (const Json& id : body.at("calls")) queued_.push_back(&calls_.at(id.get<size_t>()));
+    bool nothing = body.at("nothing").get<bool>();
     taken_before_ = candidate_calls();
     std::vector<DeviceCall> calls;
-    for (PreparedCall* call : queued_) calls.push_back(device_call(*call));
+    for (PreparedCall* call : queued_) calls.push_back(device_call(*call, nothing));
     device_calls_->queue(std::move(calls), {.key = body.at("key").get<uint64_t>(),
                                             .hold = body.at("hold").get<bool>(),
                                             .cold = body.at("cold").get<bool>()});
+    if (nothing) queued_.clear();
     return Json::object();
   }
 
-  Json go() {
-    DeviceTimes times = device_calls_->go();
-    if (float_mode() != queued_mode_) return {{"mode_changed", true}};
-    if (refused(taken_before_, queued_)) return refusal(queued_);
+  WorkerStatus go() {
+    device_calls_->go();
+    if (!refused(taken_before_, queued_.size())) return WorkerStatus::kDone;
+    outcome_ = refusal(*queued_.front());
+    return WorkerStatus::kRefused;
+  }
+
+  Json device_times() {
+    DeviceTimes times = device_calls_->times();
     if (times.kept_l2) return {{"kept_l2", true}};
-    rusage usage{};
-    getrusage(RUSAGE_SELF, &usage);
-    return {{"ns", times.ns},
-            {"at_stop", times.at_stop},
-            {"held", times.held},
-            {"clock_mhz", times.clock_mhz},
-            {"peak_kib", usage.ru_maxrss}};
+    return {{"at_stop", times.at_stop}, {"held", times.held}, {"clock_mhz", times.clock_mhz}};
   }
 
   Json count() const {
@@ -288,7 +271,6 @@ class Worker {
     return Json::object();
   }
 
-  int channel_;
   Device device_;
   const OperatorInfo* op_ = nullptr;
   std::shared_ptr<const ForeignKernel> candidate_;  // null: the baseline
@@ -296,56 +278,63 @@ class Worker {
   std::unique_ptr<ThreadPool> pool_;
   Arena arena_;
   std::unique_ptr<Node> root_;
-  std::map<int, PreparedCall> calls_;
+  std::vector<PreparedCall> calls_;
+  const int32_t* order_ = nullptr;
+  Json outcome_ = Json::object();            // of the last order that was not carried out
   std::optional<DeviceCalls> device_calls_;  // on a GPU only
   std::vector<PreparedCall*> queued_;
-  uint64_t queued_mode_ = 0;
   int64_t taken_before_ = 0;
 };
 
-Json error_answer(const std::exception& e) {
-  std::string_view words = e.what();
-  if (words.find("failed on the GPU") != std::string_view::npos) return {{"device_error", words}};  // ours, or cuda's
-  bool out_of_memory =
-      dynamic_cast<const std::bad_alloc*>(&e) != nullptr || dynamic_cast<const CandidateOutOfMemory*>(&e) != nullptr;
-  return {{out_of_memory ? "out_of_memory" : "error", e.what()}};
-}
-
 }  // namespace
 
-int serve_requests(int channel, const Json& open) {
+int serve_requests(int channel, const Json& open, Json hello) {
   SandboxLimits limits;
   limits.private_memory_bytes = open.at("memory_bytes").get<size_t>();
   limits.private_tmp = open.at("private_tmp").get<std::string>();
   if (auto library = open.at("library").get<std::string>(); !library.empty()) limits.readable.push_back(library);
-  Json protections = Json::array();
-  // A driver starts by opening half the system; what it needs afterwards it may have.
+  // A driver starts by opening half the system; what it needs afterwards it may have. Nobody traces it yet.
   if (Device device = device_in(open); device != kCpu) {
     limits.drives_gpu = true;
     limits.walls = static_cast<Walls>(open.at("walls").get<int>());
     try {
       device_runtime(device).judging().synchronize_all();
     } catch (const std::exception& e) {
-      Json answer = error_answer(e);
-      answer["nonce"] = open.at("nonce");
-      send_message(channel, answer);
-      return 1;
+      hello.update(error_answer(e));
     }
   }
-  for (const Protection& p : restrict_self(limits)) protections.push_back({p.name, p.on, p.why});
+  Message begin;
+  if (!send_message(channel, hello) || receive_message(channel, -1, begin) != Received::kMessage) return 1;
 
+  Json protections = Json::array();
+  for (const Protection& p : restrict_self(limits)) protections.push_back({p.name, p.on, p.why});
   std::unique_ptr<Worker> worker;
-  Json answer;
+  Json answer = Json::object();
   try {
-    worker = std::make_unique<Worker>(channel, open);
-    answer = Json::object();
+    worker = std::make_unique<Worker>(open);
   } catch (const std::exception& e) {
     answer = error_answer(e);
   }
-  answer["nonce"] = open.at("nonce");
+  trap(0);  // what the judge sees of this process now is how it has to stay
+  bool usable = worker != nullptr;
+  try {
+    if (usable) worker->load(open);
+  } catch (const std::exception& e) {
+    answer = error_answer(e);
+    usable = false;
+  }
+  answer["nonce"] = begin.body.at("nonce");
   answer["protections"] = protections;
-  if (!send_message(channel, answer) || !worker) return 1;
+  if (!send_message(channel, answer)) return 1;
+  auto status = WorkerStatus::kDone;
   for (;;) {
+    trap(static_cast<uint64_t>(status));  // the process runs from here to the next time it gets here, and not otherwise
+    if (!usable) return 1;
+    status = WorkerStatus::kDone;
+    if (std::optional<WorkerStatus> done = worker->carry_out_order()) {
+      status = *done;
+      continue;
+    }
     Message request;
     if (receive_message(channel, -1, request) != Received::kMessage) return 0;
     try {

@@ -5,8 +5,8 @@
 
 namespace fk {
 
-// `open` is the judge's first message. Everything the candidate brings is loaded here, inside the walls. Returns the
-// process's exit code.
-int serve_requests(int channel, const Json& open);
+// `open` is the judge's first message, `hello` what it is answered with. Everything the candidate brings is loaded
+// here, inside the walls. Returns the process's exit code.
+int serve_requests(int channel, const Json& open, Json hello);
 
 }  // namespace fk

@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstring>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -145,17 +145,68 @@ TEST_F(ProcessSubjectTest, LimitsMemory) {
   EXPECT_EQ(verdict_name(f->verdict), "OUT_OF_MEMORY") << f->sentence;
 }
 
-TEST_F(ProcessSubjectTest, SlowNoticesWorkAfterTheReturn) {
+// All threads are stopped when the call has returned, so what was written by then is all there is.
+TEST_F(ProcessSubjectTest, SlowStopsWorkAtTheReturn) {
   const char* threads = "#include <thread>\n#include <chrono>\n";
-  expect(compile(R"(std::thread([=, this] {
+  std::string late = compile(R"(std::thread([=, this] {
       auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
       while (std::chrono::steady_clock::now() < until) {}
       right(x, out);
     }).detach();)",
+                             threads);
+  std::optional<Failure> f = run(options(late));
+  ASSERT_FALSE(f) << f->sentence;
+  for (int64_t i = 0; i < out_.view().numel(); ++i)
+    EXPECT_FALSE(std::abs(out_.ptr<float>()[i]) < 1e30f) << "written after the return";
+
+  ProcessSubject subject(options(late));
+  std::unique_ptr<Node> root = Registry::instance().at("rms_norm").build(options().init, {});
+  Workload w = Workload::tokens(3);
+  w.dtype = DType::kF32;
+  CallData data = make_call_data(*root, w, 7);
+  ASSERT_FALSE(subject.bind(data.params));
+  subject.call(data, Placement::kSame);
+  std::optional<CallOutcome> later = subject.look_again();
+  ASSERT_TRUE(later);
+  EXPECT_LT(std::abs(later->written[2]->ptr<float>()[0]), 1e3f) << "it had the time to finish";
+
+  f = run(
+      options(compile("right(x, out); std::thread([] { for (volatile int i = 0;;) i = i + 1; }).detach();", threads)));
+  EXPECT_FALSE(f) << "a thread that spins harms nobody while it is stopped: " << f->sentence;
+}
+
+// The judge sees a fault before the candidate does.
+TEST_F(ProcessSubjectTest, SlowHandlersHideNoFault) {
+  const char* handler = R"(
+    #include <signal.h>
+    #include <setjmp.h>
+    static sigjmp_buf g_back;
+    static void back(int) { siglongjmp(g_back, 1); }
+  )";
+  expect(
+      compile(
+          "right(x, out); signal(SIGSEGV, back); if (sigsetjmp(g_back, 1) == 0) out.ptr<float>()[x.numel() + 20] = 0; "
+          "signal(SIGSEGV, SIG_DFL);",
+          handler),
+      Verdict::kOutOfBounds, "'out'");
+  expect(compile("right(x, out); signal(SIGUSR1, back);", handler), Verdict::kIncorrectState, "SIGUSR1");
+}
+
+TEST_F(ProcessSubjectTest, SlowSeesHowEveryThreadComputes) {
+#if defined(__aarch64__)
+  const char* flush = "inline void flush() { asm volatile(\"msr fpcr, %0\" : : \"r\"(1ul << 24)); }\n";
+#else
+  const char* flush = "#include <xmmintrin.h>\ninline void flush() { _mm_setcsr(_mm_getcsr() | 0x8000); }\n";
+#endif
+  std::string threads = std::string(flush) + "#include <thread>\n#include <atomic>\n";
+  expect(compile("right(x, out);", std::string(flush) + "struct S { S() { flush(); } } s;"), Verdict::kIncorrectState,
+         "subnormal");
+  expect(compile(R"(right(x, out);
+      static std::atomic<bool> ready = false;
+      static std::thread worker([] { flush(); ready = true; for (;;) std::this_thread::sleep_for(std::chrono::hours(1)); });
+      while (!ready) {})",
                  threads),
-         Verdict::kRewardHack, "after the call");
-  expect(compile("right(x, out); std::thread([] { for (volatile int i = 0;;) i = i + 1; }).detach();", threads),
-         Verdict::kRewardHack, "after the call");
+         Verdict::kIncorrectState, "subnormal");
 }
 
 TEST_F(ProcessSubjectTest, ThreadsThatAreDoneMayStay) {

@@ -1,0 +1,29 @@
+#include "bench/kernels/exchange_cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "measure/statistics.h"
+
+namespace fk {
+namespace {
+constexpr double kHidden = 0.0025;  // of a sample, by the spread of exchanges
+constexpr double kLongest = 4e6;    // ns; more calls would make memory of their own, not a better time
+}  // namespace
+
+double ExchangeCost::typical_ns() const { return empty_.empty() ? 0 : median(empty_); }
+
+double ExchangeCost::spread_ns() const {
+  return empty_.empty() ? 0 : median(empty_) - *std::min_element(empty_.begin(), empty_.end());
+}
+
+double ExchangeCost::loop_ns() const {
+  return without_kernels_.empty() ? 0 : std::max(0.0, median(without_kernels_) - typical_ns());
+}
+
+int calls_per_sample(double call_ns, double spread_ns, double least_ns) {
+  double sample = std::min(std::max(least_ns, spread_ns / kHidden), std::max(least_ns, kLongest));
+  return static_cast<int>(std::clamp(std::ceil(sample / std::max(call_ns, 1.0)), 1.0, 1e6));
+}
+
+}  // namespace fk

@@ -1,0 +1,28 @@
+// Deadline: kills a process that is still waited for at a given time, since waiting for a traced process has no
+// timeout.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+
+namespace fk {
+
+class Deadline {
+ public:
+  // In ns of now_ns(). It is kept to within some hundredths of a second.
+  Deadline(pid_t process, int64_t deadline_ns);
+  ~Deadline();
+  Deadline(const Deadline&) = delete;
+  Deadline& operator=(const Deadline&) = delete;
+
+  bool passed() const;  // and the process was killed
+
+ private:
+  friend class DeadlineThread;
+  pid_t process_;
+  int64_t deadline_ns_;
+  bool passed_ = false;
+};
+
+}  // namespace fk
