@@ -65,7 +65,8 @@ class Kernels final : public Verb {
     app.add_option("--tp", select_.tp, "Scenarios of these tensor-parallel sizes; 1 unless given")
         ->check(CLI::IsMember({1, 2, 4, 8}));
     app.add_option("--level", select_.level, "Only operators of this level")->check(CLI::Range(1, 4));
-    app.add_option("--filter", select_.filter, "Only scenarios with this text in their name");
+    app.add_option("--filter", select_.filter,
+                   "Only scenarios with these whole words in their names: decode-1 is not decode-128");
     app.add_option("--scenarios", scenario_files_, "Scenario files instead of the catalog's shapes")
         ->check(CLI::ExistingFile);
     app.add_option("--num-warmup", timing_.warmups, "Rounds before timing, in each launch")
