@@ -1,11 +1,12 @@
 #include "candidate/runner/worker.h"
 
-#include <signal.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "candidate/bridge.h"
 #include "candidate/load.h"
 #include "candidate/runner/device_calls.h"
+#include "candidate/runner/loaded_memory.h"
 #include "candidate/runner/message.h"
 #include "candidate/runner/sandbox.h"
 #include "candidate/runner/seccomp.h"
@@ -89,19 +91,25 @@ struct PreparedCall {
 
 class Worker {
  public:
-  Worker(int channel, const Json& open) : channel_(channel), device_(device_in(open)), arena_(device_) {
+  // `restrict_calls`: puts up the last wall, behind which everything of the candidate runs.
+  Worker(int channel, const Json& open, const std::function<void()>& restrict_calls)
+      : channel_(channel), device_(device_in(open)), arena_(device_) {
     g_segments = &segments_;
     g_channel = channel;
     catch_faults();
     if (device_ != kCpu) device_calls_.emplace(device_);
     auto name = open.at("op").get<std::string>();
-    if (name.empty()) return;  // a trial of the walls
+    if (name.empty()) {  // a trial of the walls
+      restrict_calls();
+      return;
+    }
     op_ = &Registry::instance().at(name);
     pool_ = std::make_unique<ThreadPool>(open.at("threads").get<int>());  // before pinning: it looks at our cores
     if (device_ == kCpu) {                                                // a driver's threads need cores of their own
       pin_to_first_core();
       forbid_other_cores();
     }
+    restrict_calls();
     auto library = open.at("library").get<std::string>();
     if (!library.empty()) {
       candidate_ = load_candidate(library, *op_);
@@ -332,12 +340,14 @@ int serve_requests(int channel, const Json& open) {
       return 1;
     }
   }
-  for (const Protection& p : restrict_self(limits)) protections.push_back({p.name, p.on, p.why});
+  auto say = [&](const Protection& p) { protections.push_back({p.name, p.on, p.why}); };
+  const std::vector<AddressRange> ours = loaded_memory();
+  for (const Protection& p : restrict_self(limits)) say(p);
 
   std::unique_ptr<Worker> worker;
   Json answer;
   try {
-    worker = std::make_unique<Worker>(channel, open);
+    worker = std::make_unique<Worker>(channel, open, [&] { say(restrict_system_calls(limits, ours)); });
     answer = Json::object();
   } catch (const std::exception& e) {
     answer = error_answer(e);
