@@ -10,8 +10,10 @@
 #include <fastkernels/kernel_abi.h>
 #include "candidate/compile_cache.h"
 #include "candidate/compile_errors.h"
+#include "candidate/compiler_walls.h"
 #include "candidate/operators_header.h"
 #include "candidate/toolchain.h"
+#include "core/undo_at_end.h"
 #include "measure/child_output.h"
 #include "measure/small_file.h"
 #include "measure/timer.h"
@@ -43,7 +45,7 @@ std::string program_identity(const std::string& word) {
 std::string key_of(const std::string& source, const std::string& text, const std::string& headers,
                    const Toolchain& chain, const CompileResult& result, const CompileOptions& options) {
   Fingerprint key;
-  key.add(source).add(text).add(headers).add(fmt::format("{}", FK_ABI_VERSION)).add(chain.target);
+  key.add("behind walls").add(source).add(text).add(headers).add(fmt::format("{}", FK_ABI_VERSION)).add(chain.target);
   for (const std::string& word : chain.compiler) key.add(program_identity(word));
   for (const std::string& word : result.command) key.add(word);
   if (!options.cxxflags.empty()) key.add(fs::current_path().string());  // they may name files relative to it
@@ -156,30 +158,36 @@ CompileResult compile_candidate(const CandidateFile& file, const CompileOptions&
   fs::create_directories(cache.folder(), error);
   std::string include = error ? "" : headers_folder(root, operators);
   if (include.empty()) return fail(cache_failure(root));
-  std::string built = temporary_name(cache.folder() + "/" + key), rule = built + ".d";
+  // A folder for this build alone, which is all the compiler may write.
+  std::string work = temporary_name(cache.folder() + "/" + key), built = work + "/candidate.so",
+              rule = work + "/rule.d";
+  UndoAtEnd folder;
+  folder.make([&] { fs::create_directory(work, error); },
+              [work] {
+                std::error_code gone;
+                fs::remove_all(work, gone);
+              });
+  if (error) return fail(cache_failure(root));
   std::vector<std::string> command = result.command;
   command.insert(command.end(), chain.checks.begin(), chain.checks.end());
   for (const std::string& word : {std::string("-I"), include, std::string("-MD"), std::string("-MF"), rule,
                                   std::string("-MT"), std::string("built"), std::string("-o"), built, source})
     command.push_back(word);
-  CompilerRun run = run_compiler(command, options.limit_ms);
+  std::vector<std::string> readable = readable_by_compiler(chain.compiler, options.cxxflags, source, root);
+  readable.push_back(include);
+  CompilerRun run = run_compiler(command, options.limit_ms, CompilerWalls{std::move(readable), work});
+  result.protections = run.protections;
   replace_all(run.log, source, file.path);
   result.log = run.log;
   std::vector<std::string> inputs = files_in_rule(file_text(rule).value_or(""));
-  fs::remove(rule, error);
-  if (!run.succeeded()) {
-    fs::remove(built, error);
-    return fail(explain_failure(run, file, options.limit_ms));
-  }
-  if (file_text(source) != text) {
-    fs::remove(built, error);
+  std::optional<HeldBuild> stored;
+  bool changed = file_text(source) != text;
+  if (run.succeeded() && !changed) stored = cache.store(key, built, inputs);
+  folder.undo();
+  if (!run.succeeded()) return fail(explain_failure(run, file, options.limit_ms));
+  if (changed)
     return fail({Verdict::kBuildError, fmt::format("{} changed while it was compiled; run it again.", file.path)});
-  }
-  std::optional<HeldBuild> stored = cache.store(key, built, inputs);
-  if (!stored) {
-    fs::remove(built, error);
-    return fail(cache_failure(root));
-  }
+  if (!stored) return fail(cache_failure(root));
   result.so_path = stored->path;
   result.lock = stored->lock;
   cache.prune();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "candidate/folder.h"
+#include "candidate/runner/sandbox.h"
 #include "candidate/verdict.h"
 
 namespace fk {
@@ -23,12 +24,13 @@ struct CompileOptions {
 };
 
 struct CompileResult {
-  std::string so_path;               // empty where it failed
-  std::shared_ptr<void> lock;        // keeps it in the cache
-  std::optional<Failure> failure;    // kBuildError or kSignatureMismatch
-  std::string log;                   // all the compiler said; cut where it is gigantic
-  std::vector<std::string> command;  // for records: program and flags, without the files
-  bool from_cache = false;           // then no compiler ran
+  std::string so_path;                  // empty where it failed
+  std::shared_ptr<void> lock;           // keeps it in the cache
+  std::optional<Failure> failure;       // kBuildError or kSignatureMismatch
+  std::string log;                      // all the compiler said; cut where it is gigantic
+  std::vector<std::string> command;     // for records: program and flags, without the files
+  bool from_cache = false;              // then no compiler ran
+  std::vector<Protection> protections;  // walls round the compiler, where one ran
   double seconds = 0;
 };
 

@@ -152,14 +152,15 @@ void CompileCache::prune(const CacheLimits& limits) const {
   for (; !error && file != end; file.increment(error)) {
     std::error_code gone;  // another process may be pruning too
     Entry e{file->path(), file->last_write_time(gone), 0};
-    if (!gone) e.bytes = file->file_size(gone);
+    bool folder = file->is_directory(gone);
+    if (!gone && !folder) e.bytes = file->file_size(gone);
     if (gone) continue;
     auto age = now - e.used;
-    if (e.path.extension() == ".so") {
+    if (!folder && e.path.extension() == ".so") {
       bytes += e.bytes;
       results.push_back(std::move(e));
     } else if (age > (e.path.extension() == ".inputs" ? limits.unused : kHalfDone)) {
-      fs::remove(e.path, gone);
+      fs::remove_all(e.path, gone);  // a build that was killed leaves its folder
     }
   }
   std::sort(results.begin(), results.end(), [](const Entry& a, const Entry& b) { return a.used < b.used; });

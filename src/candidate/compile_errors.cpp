@@ -113,6 +113,34 @@ std::optional<std::string> linker_error(const std::vector<std::string>& lines, c
   return std::nullopt;
 }
 
+// The file that a line of the compiler, the assembler or the linker says it could not open, if it says so.
+std::optional<std::string> unopened_file(const std::string& line) {
+  constexpr std::string_view kDenied = ": Permission denied", kNotFound = "Error: file not found: ";  // .incbin
+  if (size_t at = line.find(kNotFound); at != std::string::npos) return line.substr(at + kNotFound.size());
+  size_t end = line.find(kDenied);
+  if (end == std::string::npos) return std::nullopt;
+  std::string words = line.substr(0, end);
+  if (size_t before = words.rfind(": "); before != std::string::npos) words = words.substr(before + 2);
+  // "can't open /etc/passwd for reading", "cannot open file '/etc/passwd'"
+  size_t begin = words.find('/');
+  if (words.find(' ') == std::string::npos || begin == std::string::npos) return words;
+  return words.substr(begin, words.find_first_of(" '\"", begin) - begin);
+}
+
+std::optional<std::string> walls_error(const std::vector<std::string>& lines, const CandidateFile& file) {
+  for (const std::string& line : lines)
+    if (std::optional<std::string> unopened = unopened_file(line)) {
+      bool placed = line.starts_with(file.path + ":");
+      std::string place = placed ? line.substr(0, line.find(": ")) : file.path;
+      return fmt::format(
+          "{}: {} is not open to it; a candidate is compiled from the system's headers, its own folder and folders "
+          "that "
+          "--cxxflags names with -I.",
+          place, shortened(*unopened));
+    }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Failure explain_failure(const CompilerRun& run, const CandidateFile& file, int limit_ms) {
@@ -124,6 +152,7 @@ Failure explain_failure(const CompilerRun& run, const CandidateFile& file, int l
   if (run.timed_out)
     return build_error(fmt::format("{} did not compile within {} s.", file.path, (limit_ms + 999) / 1000));
   std::vector<std::string> lines = lines_of(run.log);
+  if (std::optional<std::string> sentence = walls_error(lines, file)) return build_error(std::move(*sentence));
   // A linker's complaint has "error:" lines too, with less to say.
   if (std::optional<std::string> sentence = linker_error(lines, file)) return build_error(std::move(*sentence));
   if (std::optional<FirstError> error = first_error(lines)) {

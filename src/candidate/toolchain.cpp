@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "candidate/compiler_walls.h"
 #include "core/device_runtime.h"
 #include "measure/child_output.h"
 #include "measure/small_file.h"
@@ -60,11 +61,19 @@ std::string open_quote(std::string_view variable) {
   return fmt::format("{} opens a quote that it does not close; close it, or unset {}.", variable, variable);
 }
 
+std::string beyond_walls(const std::string& program, std::string_view variable) {
+  return fmt::format(
+      "{} needs the network or files of its own, and candidates are compiled without; set {} to the compiler itself.",
+      program, variable);
+}
+
 Toolchain cpp_toolchain(const CompileOptions& options) {
   Toolchain chain;
   if (options.compiler.empty() && !quotes_closed(environment("CXX"))) return missing(open_quote("CXX"));
   chain.compiler = options.compiler.empty() ? find_compiler() : split_flags(options.compiler);
   if (chain.compiler.empty()) return missing("There is no C++ compiler; install g++, or set CXX to a C++20 compiler.");
+  if (std::string program = needs_more_than_walls_allow(chain.compiler); !program.empty())
+    return missing(beyond_walls(program, "CXX"));
   chain.flags.assign(std::begin(kCppFlags), std::end(kCppFlags));
   chain.checks.assign(std::begin(kCppChecks), std::end(kCppChecks));
   chain.target = cpu_identity();
@@ -77,6 +86,8 @@ Toolchain cuda_toolchain(const CompileOptions& options) {
   chain.compiler = options.compiler.empty() ? find_nvcc() : split_flags(options.compiler);
   if (chain.compiler.empty())
     return missing("There is no CUDA compiler; install the CUDA toolkit, or set NVCC to its nvcc.");
+  if (std::string program = needs_more_than_walls_allow(chain.compiler); !program.empty())
+    return missing(beyond_walls(program, "NVCC"));
   std::string named = options.cuda_arch.empty() ? environment("FASTKERNELS_CUDA_ARCH") : options.cuda_arch;
   if (named.empty()) {
     constexpr Device kFirst{DeviceKind::kCuda, 0};

@@ -15,6 +15,7 @@
 #include "candidate/compile_cache.h"
 #include "candidate/toolchain.h"
 #include "cli/candidate_options.h"
+#include "cli/exit_code.h"
 #include "cli/interrupt.h"
 #include "cli/kernels_report.h"
 #include "cli/kernels_repro.h"
@@ -65,7 +66,8 @@ class Kernels final : public Verb {
     app.add_option("--tp", select_.tp, "Scenarios of these tensor-parallel sizes; 1 unless given")
         ->check(CLI::IsMember({1, 2, 4, 8}));
     app.add_option("--level", select_.level, "Only operators of this level")->check(CLI::Range(1, 4));
-    app.add_option("--filter", select_.filter, "Only scenarios with this text in their name");
+    app.add_option("--filter", select_.filter,
+                   "Only scenarios with these whole words in their names: decode-1 is not decode-128");
     app.add_option("--scenarios", scenario_files_, "Scenario files instead of the catalog's shapes")
         ->check(CLI::ExistingFile);
     app.add_option("--num-warmup", timing_.warmups, "Rounds before timing, in each launch")
@@ -118,27 +120,46 @@ class Kernels final : public Verb {
 
     ThreadPool pool(common.threads);
     KernelBench bench(pool, device_);
-    InterruptGuard guard;
     Progress progress(common);
     std::vector<KernelRow> rows;
     size_t total = 0, done = 0;
     for (const KernelTarget& t : targets) total += t.scenarios.size();
+    auto finish = [&](bool early) {
+      progress.show("");
+      std::string failed = failure_sentence(rows, self_test_);
+      Json document = make_document(targets, rows, common, early);
+      document["run"] = run_json(recorder.run(), early ? "interrupted" : failed.empty() ? "finished" : "failed");
+      record_summary(recorder, targets, document, failed);
+      std::string unwritten = file.try_write(document, !early && (recorder.stored() || record_.off));
+      print_rows(rows, document, unwritten.empty() ? file.path() : "", common, explain_);
+      if (!unwritten.empty()) throw Error("{}", unwritten);
+      if (early)
+        throw Error(
+            "Interrupted after {} of {} scenarios; what was measured is in {}, and --output-json {} --resume goes on.",
+            done, total, file.path(), file.path());
+      if (!failed.empty()) throw Error("{}", failed);
+    };
+    InterruptGuard guard([&] {
+      return exit_code_of([&] {
+        finish(true);
+        return kOk;
+      });
+    });
     Stopwatch watch;
     for (KernelTarget& target : targets) {
-      if (interrupted()) break;
-      compile(target);
+      compile(target, guard);
       record_candidate(recorder, target);
       for (const Scenario& scenario : target.scenarios) {
-        if (interrupted()) break;
         std::string left = done == 0 ? ""
                                      : fmt::format(", {:.0f} s left", watch.elapsed_s() / static_cast<double>(done) *
                                                                           static_cast<double>(total - done));
         auto show = [&](std::string_view what) {
+          if (interrupted()) return;
           progress.show(fmt::format("[{}/{}{}] {} {}: {}", done + 1, total, left, scenario.op, scenario.name, what));
         };
         KernelRow row{earlier.row(scenario.op, scenario.name, target.identity())};
         if (row.json.is_null()) {
-          row = measure(target, scenario, options, bench, recorder, show);
+          row = measure(target, scenario, options, {bench, recorder, guard, show});
           recorder.add(row.json);
           if (!row.passed() && !row.without_credit())
             recorder.artifact(fmt::format("errors/{}/{}.txt", scenario.op, scenario.name), error_text(row.json));
@@ -149,19 +170,7 @@ class Kernels final : public Verb {
         ++done;
       }
     }
-    progress.show("");
-    std::string failed = failure_sentence(rows, self_test_);
-    Json document = make_document(targets, rows, common, interrupted());
-    document["run"] = run_json(recorder.run(), interrupted() ? "interrupted" : failed.empty() ? "finished" : "failed");
-    record_summary(recorder, targets, document, failed);
-    std::string unwritten = file.try_write(document, !interrupted() && (recorder.stored() || record_.off));
-    print_rows(rows, document, unwritten.empty() ? file.path() : "", common, explain_);
-    if (!unwritten.empty()) throw Error("{}", unwritten);
-    if (interrupted())
-      throw Error(
-          "Interrupted after {} of {} scenarios; what was measured is in {}, and --output-json {} --resume goes on.",
-          done, total, file.path(), file.path());
-    if (!failed.empty()) throw Error("{}", failed);
+    finish(false);
   }
 
  private:
@@ -193,10 +202,12 @@ class Kernels final : public Verb {
     }
   }
 
-  void compile(KernelTarget& target) const {
+  void compile(KernelTarget& target, InterruptGuard& guard) const {
     if (target.source_path.empty()) return;
     target.source = file_text(target.source_path).value_or("");
-    target.compiled = compile_candidate({target.op, target.source_path}, compile_options());
+    target.compiled = guard.interruptible([&] {
+      return compile_candidate({target.op, target.source_path}, compile_options());
+    });
   }
 
   // Under the id of the run that is gone on with, where there is one.
@@ -251,8 +262,15 @@ class Kernels final : public Verb {
     recorder.end(document["run"]["status"].get<std::string>(), failed);
   }
 
+  struct Means {
+    KernelBench& bench;
+    Recorder& recorder;
+    InterruptGuard& guard;
+    std::function<void(std::string_view)> show;
+  };
+
   KernelRow measure(const KernelTarget& target, const Scenario& scenario, const KernelOptions& options,
-                    KernelBench& bench, Recorder& recorder, const std::function<void(std::string_view)>& show) const {
+                    const Means& with) const {
     KernelResult result;
     if (target.compiled && target.compiled->failure) {
       result = failed_kernel(scenario, *target.compiled->failure);
@@ -263,11 +281,14 @@ class Kernels final : public Verb {
       bool again = false;
       auto run = [&](const KernelOptions& o) {
         std::string before = std::exchange(again, true) ? "a new best, once more: " : "";
-        return bench.run(scenario, library, o, [&](std::string_view what) { show(before + std::string(what)); });
+        return with.guard.interruptible([&] {
+          return with.bench.run(scenario, library, o,
+                                [&](std::string_view what) { with.show(before + std::string(what)); });
+        });
       };
       // The baseline sets no best, nor does a seed that was chosen, nor what nobody keeps.
       bool may_be_best = !self_test_ && repro_.empty() && !record_.off;
-      double best = may_be_best ? std::max(1.0, recorder.best_speedup(scenario.op, scenario.name).value_or(1)) : 0;
+      double best = may_be_best ? std::max(1.0, with.recorder.best_speedup(scenario.op, scenario.name).value_or(1)) : 0;
       result = may_be_best ? measure_and_confirm(run, options, best, interrupted) : run(options);
     }
     KernelRow row{to_json(result)};
@@ -310,6 +331,7 @@ class Kernels final : public Verb {
         c["build_log"] = t.compiled->log;
         c["build_seconds"] = t.compiled->seconds;
         c["build_from_cache"] = t.compiled->from_cache;
+        c["build_protections"] = to_json(t.compiled->protections);
       }
       candidates.push_back(in_utf8(std::move(c)));
     }

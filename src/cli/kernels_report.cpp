@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <utility>
 
 #include "cli/output.h"
 #include "cli/table.h"
@@ -232,12 +233,17 @@ void print_rows(const std::vector<KernelRow>& rows, const Json& document, const 
     if (explain) print_out(r.json.value("explanation", ""));
   }
   std::string off;
+  auto add_missing = [&](const Json& protections) {
+    for (const Json& p : protections)
+      if (!p.at("on").get<bool>())
+        off += fmt::format("{}{} ({})", off.empty() ? "" : ", ", p.at("name").get<std::string>(),
+                           p.at("why").get<std::string>());
+  };
+  for (const Json& c : document["candidates"])
+    if (c.contains("build_protections") && off.empty()) add_missing(c["build_protections"]);
+  bool told = false;
   for (const KernelRow& r : rows)
-    if (r.json.contains("timing") && off.empty())
-      for (const Json& p : r.json["timing"]["protections"])
-        if (!p.at("on").get<bool>())
-          off += fmt::format("{}{} ({})", off.empty() ? "" : ", ", p.at("name").get<std::string>(),
-                             p.at("why").get<std::string>());
+    if (r.json.contains("timing") && !std::exchange(told, true)) add_missing(r.json["timing"]["protections"]);
   if (!off.empty()) print_out(fmt::format("Not available on this machine, so off: {}.\n", off));
   if (!path.empty()) print_out(fmt::format("Everything measured: {}\n", path));
 }

@@ -1,18 +1,17 @@
 // fastkernels <verb>: parses the command line, runs one verb, turns what went wrong into one sentence and an exit code.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <exception>
 #include <map>
-#include <new>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "cli/exit_code.h"
+#include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/verb.h"
@@ -22,14 +21,6 @@
 
 namespace fk {
 namespace {
-
-enum ExitCode { kOk = 0, kFailure = 1, kBadFlags = 2, kInterrupted = 130 };
-
-int fail(ExitCode code, std::string_view sentence) {
-  // Not fmt::print: it would throw where standard error is closed.
-  std::fputs(fmt::format("fastkernels: {}\n", sentence).c_str(), stderr);
-  return code;
-}
 
 UsageError unknown_verb(const std::string& word) {
   std::vector<std::string> names;
@@ -119,26 +110,12 @@ int run(int argc, char** argv) {
   return kOk;
 }
 
-int run_guarded(int argc, char** argv) {
-  try {
-    return run(argc, argv);
-  } catch (const OutputClosed&) {
-    return kOk;
-  } catch (const UsageError& error) {
-    return fail(kBadFlags, error.what());
-  } catch (const std::bad_alloc&) {
-    return fail(kFailure, "out of memory; free some, or ask for a smaller model, prompt or buffer");
-  } catch (const std::exception& error) {
-    return fail(kFailure, error.what());
-  }
-}
-
 }  // namespace
 }  // namespace fk
 
 int main(int argc, char** argv) {
   // A closed pipe is an error code of write(), handled in print_out; as a signal it would kill us in mid-verb.
   std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGINT, [](int) { _exit(fk::kInterrupted); });
-  return fk::run_guarded(argc, argv);
+  fk::end_cleanly_on_signals();
+  return fk::exit_code_of([&] { return fk::run(argc, argv); });
 }

@@ -12,7 +12,9 @@ void add_selection_options(CLI::App& app, ScenarioSelection& selection) {
       ->type_name("N");
   app.add_option("--level", selection.level, "Only operators of this level: 1 kernels, 2 blocks, 3 layers, 4 models")
       ->check(CLI::Range(1, 4));
-  app.add_option("--filter", selection.filter, "Only scenarios with this text in their names")->type_name("TEXT");
+  app.add_option("--filter", selection.filter,
+                 "Only scenarios with these whole words in their names: decode-1 is not decode-128")
+      ->type_name("WORDS");
 }
 
 }  // namespace fk

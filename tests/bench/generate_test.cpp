@@ -140,6 +140,16 @@ TEST(GenerateScenarios, FlagsSelect) {
   expect_sentence(error_of([&] { count({.target = "rmsnorm"}); }), {"'rmsnorm'", "rms_norm"});
 }
 
+TEST(ScenarioFilter, MatchesWholeWords) {
+  const std::string name = "llama-3.2-1b/tp1/decode-16/input_layernorm";
+  for (const char* filter : {"", "decode", "llama", "decode-16", "tp1/decode-16", "tp1/decode-16/", "/decode-16/",
+                             "input_layernorm", "layernorm", "llama-3", "-16", "llama-3.2-1b/tp1/decode"})
+    EXPECT_TRUE(name_matches(name, filter)) << filter;
+  for (const char* filter : {"decode-1", "decode-160", "ecode", "lama", "tp", "p1/decode-16", "norm", "6"})
+    EXPECT_FALSE(name_matches(name, filter)) << filter;
+  EXPECT_TRUE(name_matches("a-12/a-1", "a-1")) << "the second place counts too";
+}
+
 // Fusing layers into "the only layer" must not change what any part of them is.
 TEST(GenerateScenarios, ALayerAloneIsTheLayerInItsModel) {
   const CatalogEntry* entry = find_catalog("gemma3-1b");

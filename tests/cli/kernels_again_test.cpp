@@ -65,7 +65,18 @@ TEST_F(KernelsVerb, SlowANewBestIsMeasuredTwiceAndKnownAsOne) {
   EXPECT_FALSE(run({"--no-history"}).contains("confirmation")) << "nobody keeps it";
 }
 
-// "decode-1" is also how decode-128 begins.
+TEST_F(KernelsVerb, AFilterTakesWholeWords) {
+  auto listed = [](const std::string& filter) {
+    return run_program(
+        {"kernels", "--list", "--model", "tiny-llama", "--target", "rms_norm", "--filter", filter, "--csv"});
+  };
+  Outcome one = listed("decode-1");
+  EXPECT_NE(one.out.find("/decode-1/"), std::string::npos) << one.out << one.err;
+  EXPECT_EQ(one.out.find("/decode-128/"), std::string::npos) << one.out;
+  EXPECT_NE(listed("decode").out.find("/decode-128/"), std::string::npos);
+  EXPECT_EQ(listed("decod").exit_code, 1);
+}
+
 TEST_F(KernelsVerb, SlowARepetitionIsOfOneScenario) {
   write_silu(kRight);
   Outcome o = kernels({"--filter", "tiny-llama/tp1/decode-1", "--repro", "5:3"});

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -84,9 +85,11 @@ Outcome run_and_interrupt(const std::vector<std::string>& arguments, const std::
   Sink out, err;
   pid_t child = start(arguments, out.number(), err.number());
   for (int i = 0; i < 60'000 && !when(); ++i) usleep(1000);
+  auto sent = std::chrono::steady_clock::now();
   kill(child, signal_number);
   int code = wait_for(child);
-  return {code, out.text(), err.text()};
+  std::chrono::duration<double> took = std::chrono::steady_clock::now() - sent;
+  return {code, out.text(), err.text(), took.count()};
 }
 
 Outcome run_program_on_terminal(const std::vector<std::string>& arguments, unsigned short columns) {

@@ -12,6 +12,7 @@ struct Outcome {
   int exit_code = -1;  // 128 + signal where a signal ended it
   std::string out;
   std::string err;
+  double seconds_to_end = 0;  // since the signal that run_and_interrupt sent
 };
 
 // `out_file` replaces standard output where it is not negative. `interrupt`: Ctrl-C once the program listens for it.

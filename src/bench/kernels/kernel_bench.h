@@ -79,5 +79,6 @@ std::string explain(const KernelResult& result);
 
 Json to_json(const KernelResult& result);
 Json to_json(const Confirmation& confirmation);
+Json to_json(const std::vector<Protection>& protections);
 
 }  // namespace fk

@@ -4,6 +4,13 @@
 #include "candidate/runner/message.h"
 
 namespace fk {
+
+Json to_json(const std::vector<Protection>& protections) {
+  Json list = Json::array();
+  for (const Protection& p : protections) list.push_back({{"name", p.name}, {"on", p.on}, {"why", p.why}});
+  return list;
+}
+
 namespace {
 
 Json summary(const Summary& s) {
@@ -30,15 +37,13 @@ Json dispatches(const std::vector<RunnerDispatch>& counts) {
 }
 
 Json timing_json(const TimingResult& t) {
-  Json protections = Json::array();
-  for (const Protection& p : t.protections) protections.push_back({{"name", p.name}, {"on", p.on}, {"why", p.why}});
   Json json = {{"calls_per_sample", t.calls_per_sample},
                {"elements_checked", t.elements_checked},
                {"calls_judged", t.calls_judged},
                {"prepare_ns", t.prepare_ns},
                {"baseline_peak_kib", t.baseline_peak_kib},
                {"candidate_peak_kib", t.candidate_peak_kib},
-               {"protections", protections}};
+               {"protections", to_json(t.protections)}};
   if (t.failure) return json;
   const PairedResult& p = t.paired;
   json["dispatches"] = {{"baseline", dispatches(t.baseline_dispatches)},

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "core/error.h"
 #include "models/catalog.h"
@@ -41,6 +42,18 @@ Inputs scenario_inputs(const Scenario& scenario) {
   return inputs;
 }
 
+bool name_matches(std::string_view name, std::string_view filter) {
+  auto in_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  // Between two characters of one word, and nowhere else, a match must neither begin nor end.
+  auto inside_word = [&](size_t at) {
+    return at > 0 && at < name.size() && in_word(name[at - 1]) && in_word(name[at]);
+  };
+  if (filter.empty()) return true;
+  for (size_t at = name.find(filter); at != std::string_view::npos; at = name.find(filter, at + 1))
+    if (!inside_word(at) && !inside_word(at + filter.size())) return true;
+  return false;
+}
+
 bool selects(const ScenarioSelection& selection, const Scenario& scenario) {
   if (!selection.target.empty() && scenario.op != selection.target) return false;
   if (selection.level != 0 && scenario.info().level != selection.level) return false;
@@ -50,7 +63,7 @@ bool selects(const ScenarioSelection& selection, const Scenario& scenario) {
   if (!selection.tp.empty() && !tp_wanted(scenario.tp) &&
       std::none_of(scenario.also_tp.begin(), scenario.also_tp.end(), tp_wanted))
     return false;
-  if (!selection.filter.empty() && scenario.name.find(selection.filter) == std::string::npos) return false;
+  if (!name_matches(scenario.name, selection.filter)) return false;
   if (selection.models.empty() && selection.categories.empty()) return true;
   auto contains = [](const std::vector<std::string>& list, auto&& fits) {
     return list.empty() || std::any_of(list.begin(), list.end(), fits);

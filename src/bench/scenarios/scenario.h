@@ -56,8 +56,12 @@ struct ScenarioSelection {
   std::vector<int64_t> tp = {};
   int level = 0;  // 0: all
   std::string target = {};
-  std::string filter = {};  // part of a name
+  std::string filter = {};  // whole words of a name, see name_matches()
 };
+
+// Whether `filter` stands in `name` as whole words: "decode-1" in "tp1/decode-1/norm" but not in "tp1/decode-128".
+// Words are made of letters and digits. An empty filter matches everything.
+bool name_matches(std::string_view name, std::string_view filter);
 
 bool selects(const ScenarioSelection& selection, const Scenario& scenario);
 

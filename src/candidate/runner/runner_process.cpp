@@ -114,8 +114,12 @@ uint64_t secret_number() {
   return value;
 }
 
-RunnerProcess::RunnerProcess(const RunnerOptions& options)
-    : options_(options), private_tmp_(make_private_tmp()), nonce_(secret_number()) {
+RunnerProcess::RunnerProcess(const RunnerOptions& options) : options_(options), nonce_(secret_number()) {
+  folder_.make([&] { private_tmp_ = make_private_tmp(); },
+               [this] {
+                 std::error_code ignored;
+                 fs::remove_all(private_tmp_, ignored);
+               });
   // A GPU's driver reserves far more than it uses.
   constexpr size_t kDriver = size_t{64} << 30;
   if (options.device != kCpu) options_.private_memory_bytes += kDriver;
@@ -200,7 +204,17 @@ void RunnerProcess::start(const RunnerOptions&) {
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  int error = posix_spawn(&pid_, path.c_str(), &files, &attributes, argv, env.data());
+  int error = 0;
+  process_.make(
+      [&] {
+        error = posix_spawn(&pid_, path.c_str(), &files, &attributes, argv, env.data());
+        if (error != 0) pid_ = -1;
+      },
+      [this] {
+        if (pid_ <= 0) return;
+        kill(pid_, SIGKILL);  // the others die with it
+        waitpid(pid_, nullptr, 0);
+      });
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&files);
   close(channel[1]);
@@ -208,7 +222,6 @@ void RunnerProcess::start(const RunnerOptions&) {
   channel_ = channel[0];
   status_pipe_ = status[0];
   if (error != 0) {
-    pid_ = -1;
     stop();
     throw Error("The runner {} could not be started ({}).", path, strerror(error));
   }
@@ -221,15 +234,10 @@ void RunnerProcess::stop() {
   if (status_pipe_ >= 0) close(status_pipe_);
   channel_ = status_pipe_ = -1;
   tracer_.reset();  // ends the worker
-  if (pid_ > 0) {
-    kill(pid_, SIGKILL);  // the others die with it
-    waitpid(pid_, nullptr, 0);
-  }
+  process_.undo();
   if (worker_pid_ > 0) kill(worker_pid_, SIGKILL);
   pid_ = worker_pid_ = -1;
-  std::error_code ignored;
-  if (!private_tmp_.empty()) fs::remove_all(private_tmp_, ignored);
-  private_tmp_.clear();
+  folder_.undo();
 }
 
 void RunnerProcess::fail(Failure failure) {
@@ -341,8 +349,8 @@ void RunnerProcess::explain_end() {
   int number = WTERMSIG(status);
   if (number == SIGSYS)
     return fail({Verdict::kTampered,
-                 fmt::format("It made a system call {} that kernels have no use for: a new process, the network, or "
-                             "another process's memory.",
+                 fmt::format("It made a system call {} that kernels have no use for: a new process, the network, "
+                             "another process's memory, or a change to the program that runs it.",
                              doing_)});
   auto limit = static_cast<double>(options_.private_memory_bytes);
   if (number == SIGKILL || static_cast<double>(report[1]) * 1024 > 0.7 * limit)

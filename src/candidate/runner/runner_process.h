@@ -21,6 +21,7 @@
 #include "candidate/runner/tracer.h"
 #include "candidate/verdict.h"
 #include "core/device.h"
+#include "core/undo_at_end.h"
 
 namespace fk {
 
@@ -146,6 +147,7 @@ class RunnerProcess {
 
   RunnerOptions options_;
   std::string private_tmp_;
+  UndoAtEnd folder_, process_;
   pid_t pid_ = -1, worker_pid_ = -1;
   int channel_ = -1, status_pipe_ = -1;
   uint64_t nonce_;

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "candidate/runner/seccomp_program.h"
+
 namespace fk {
 
 struct Protection {
@@ -31,8 +33,12 @@ struct SandboxLimits {
   Walls walls = Walls::kAll;
 };
 
-// For the process itself, for good: resource limits, no new privileges, Landlock, seccomp. Threads, memory, reading
-// system libraries and the open channel still work; new processes, network, tracing and other files do not.
+// For the process itself, for good: resource limits, no new privileges, Landlock. Threads, memory, reading system
+// libraries and the open channel still work; other files do not.
 std::vector<Protection> restrict_self(const SandboxLimits& limits);
+
+// Then, just before foreign code is loaded: seccomp. New processes, network, tracing and changes to the mapping of
+// `ours` (loaded_memory.h, which has to be asked before restrict_self) end the process.
+Protection restrict_system_calls(const SandboxLimits& limits, const std::vector<AddressRange>& ours);
 
 }  // namespace fk

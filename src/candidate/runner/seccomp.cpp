@@ -1,10 +1,12 @@
 #include "candidate/runner/seccomp.h"
 
+#include <asm/ioctls.h>
+#include <asm/sockios.h>
+#include <fcntl.h>
 #include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
+#include <linux/prctl.h>
 #include <sched.h>
-#include <sys/prctl.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -24,11 +26,6 @@ constexpr uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
 
 constexpr long kAllowed[] = {
     // memory
-    SYS_mmap,
-    SYS_munmap,
-    SYS_mremap,
-    SYS_mprotect,
-    SYS_madvise,
     SYS_brk,
     SYS_membarrier,
     SYS_mlock,
@@ -48,7 +45,6 @@ constexpr long kAllowed[] = {
     SYS_sched_getparam,
     SYS_sched_getscheduler,
     SYS_getcpu,
-    SYS_prctl,
     // signals of its own
     SYS_rt_sigaction,
     SYS_rt_sigprocmask,
@@ -66,7 +62,6 @@ constexpr long kAllowed[] = {
     SYS_getrandom,
     SYS_uname,
     SYS_sysinfo,
-    SYS_prlimit64,
     SYS_getuid,
     SYS_geteuid,
     SYS_getgid,
@@ -87,8 +82,6 @@ constexpr long kAllowed[] = {
     SYS_faccessat,
     SYS_readlinkat,
     SYS_getdents64,
-    SYS_fcntl,
-    SYS_ioctl,
     SYS_dup,
     SYS_getcwd,
     SYS_unlinkat,
@@ -99,7 +92,6 @@ constexpr long kAllowed[] = {
     SYS_sendmsg,
     SYS_ppoll,
 #if defined(__x86_64__)
-    SYS_arch_prctl,
     SYS_open,
     SYS_stat,
     SYS_lstat,
@@ -168,73 +160,162 @@ constexpr long kDeadly[] = {
     SYS_seccomp,
     SYS_keyctl,
     SYS_add_key,
+    SYS_personality,
+    SYS_process_madvise,
+    SYS_pkey_mprotect,
+    SYS_remap_file_pages,
 #if defined(__x86_64__)
     SYS_fork,
     SYS_vfork,
 #endif
 };
 
-class Program {
- public:
-  void load(uint32_t offset) { code_.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offset)); }
-  void answer(uint32_t action) { code_.push_back(BPF_STMT(BPF_RET | BPF_K, action)); }
-  // Answers `action` where the loaded word is `value`.
-  void answer_if(uint32_t value, uint32_t action) {
-    code_.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1));
-    answer(action);
-  }
-  void answer_unless(uint32_t value, uint32_t action) {
-    code_.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 1, 0));
-    answer(action);
-  }
-  // Where the number is `nr`: allows it if (argument & mask) == wanted, else kills.
-  void judge_argument(long nr, uint32_t argument_offset, uint32_t mask, uint32_t wanted) {
-    code_.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(nr), 0, 5));
-    load(argument_offset);
-    code_.push_back(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, mask));
-    code_.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, wanted, 0, 1));
-    answer(SECCOMP_RET_ALLOW);
-    answer(SECCOMP_RET_KILL_PROCESS);
-  }
-  std::vector<sock_filter>& code() { return code_; }
+// What the C library and honest programs ask prctl for. Everything else that changes the process is refused, and what
+// only an attack needs ends it.
+constexpr uint32_t kProcessAllowed[] = {PR_SET_NAME,
+                                        PR_GET_NAME,
+                                        0x53564d41,  // PR_SET_VMA: names for memory in /proc
+                                        PR_GET_DUMPABLE,
+                                        PR_GET_NO_NEW_PRIVS,
+                                        PR_GET_TIMERSLACK,
+                                        PR_CAPBSET_READ,
+                                        PR_GET_THP_DISABLE,
+                                        51,   // PR_SVE_GET_VL
+                                        56,   // PR_GET_TAGGED_ADDR_CTRL
+                                        64};  // PR_SME_GET_VL
+constexpr uint32_t kProcessDeadly[] = {
+    PR_SET_PDEATHSIG, PR_SET_DUMPABLE,        PR_SET_SECCOMP,    PR_SET_TSC,      PR_SET_MM,
+    PR_SET_PTRACER,   PR_SET_CHILD_SUBREAPER, PR_SET_TIMERSLACK, PR_SET_KEEPCAPS, 59};  // PR_SET_SYSCALL_USER_DISPATCH
 
- private:
-  std::vector<sock_filter> code_;
-};
+constexpr uint32_t kFileAllowed[] = {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_GETLK, F_SETLK, F_SETLKW,
+                                     36,   // F_OFD_GETLK
+                                     37,   // F_OFD_SETLK
+                                     38};  // F_OFD_SETLKW
+// Signals at a time that somebody else decides: when a message arrives, when a folder changes.
+constexpr uint32_t kFileDeadly[] = {F_SETOWN,
+                                    10,     // F_SETSIG
+                                    15,     // F_SETOWN_EX
+                                    1024,   // F_SETLEASE
+                                    1026};  // F_NOTIFY
 
-constexpr uint32_t argument(int i) {
-  return static_cast<uint32_t>(offsetof(seccomp_data, args)) + 8u * static_cast<uint32_t>(i);  // its low half
+// Questions about a file; a terminal is what the C library asks for.
+constexpr uint32_t kControlAllowed[] = {TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIOCLEX, FIONCLEX};
+constexpr uint32_t kControlDeadly[] = {FIOSETOWN, SIOCSPGRP};
+
+void judge_mappings(SeccompProgram& program, const std::vector<AddressRange>& ours) {
+  for (long nr : {SYS_munmap, SYS_mprotect, SYS_madvise})
+    program.where(static_cast<uint32_t>(nr), [&] { program.ask_if_touched(0, 1); });
+  // Without MAP_FIXED the kernel chooses an address that is free. MAP_FIXED_NOREPLACE alone replaces nothing.
+  program.where(SYS_mmap, [&] {
+    program.load_argument(3);
+    program.mask(MAP_FIXED);
+    program.answer_if(0, SECCOMP_RET_ALLOW);
+    program.ask_if_touched(0, 1);
+  });
+  program.where(SYS_mremap, [&] {
+    program.answer_if_touched(0, 1, ours, SECCOMP_RET_KILL_PROCESS);
+    program.load_argument(3);
+    program.mask(MREMAP_FIXED);
+    program.answer_if(0, SECCOMP_RET_ALLOW);
+    program.ask_if_touched(4, 2);
+  });
+}
+
+void judge_options(SeccompProgram& program, bool drives_gpu) {
+  auto answer_each = [&](const auto& list, uint32_t action) {
+    for (uint32_t value : list) program.answer_if(value, action);
+  };
+  program.where(SYS_prctl, [&] {
+    program.load_argument(0);
+    answer_each(kProcessAllowed, SECCOMP_RET_ALLOW);
+    answer_each(kProcessDeadly, SECCOMP_RET_KILL_PROCESS);
+    program.answer(SECCOMP_RET_ERRNO | EINVAL);  // as a kernel that does not know it
+  });
+  program.where(SYS_fcntl, [&] {
+    program.load_argument(1);
+    answer_each(kFileAllowed, SECCOMP_RET_ALLOW);
+    answer_each(kFileDeadly, SECCOMP_RET_KILL_PROCESS);
+    program.where(F_SETFL, [&] {
+      program.load_argument(2);
+      program.mask(O_ASYNC);
+      program.answer_if(0, SECCOMP_RET_ALLOW);
+      program.answer(SECCOMP_RET_KILL_PROCESS);
+    });
+    program.answer(SECCOMP_RET_ERRNO | EPERM);
+  });
+  program.where(SYS_ioctl, [&] {
+    program.load_argument(1);
+    answer_each(kControlDeadly, SECCOMP_RET_KILL_PROCESS);
+    if (drives_gpu) return program.answer(SECCOMP_RET_ALLOW);  // all that a driver does goes through here
+    program.answer_if(FIOASYNC, SECCOMP_RET_KILL_PROCESS);
+    answer_each(kControlAllowed, SECCOMP_RET_ALLOW);
+    program.answer(SECCOMP_RET_ERRNO | ENOTTY);
+  });
+  // Limits may be asked for, not set: the address of a new one is zero.
+  program.where(SYS_prlimit64, [&] {
+    program.load_argument(2);
+    program.answer_unless(0, SECCOMP_RET_ERRNO | EPERM);
+    program.load_high_argument(2);
+    program.answer_unless(0, SECCOMP_RET_ERRNO | EPERM);
+    program.answer(SECCOMP_RET_ALLOW);
+  });
+#if defined(__x86_64__)
+  // A thread's own segment registers, and the use of matrix tiles.
+  program.where(SYS_arch_prctl, [&] {
+    program.load_argument(0);
+    for (uint32_t value : {0x1001u, 0x1002u, 0x1003u, 0x1004u, 0x1021u, 0x1022u, 0x1023u})
+      program.answer_if(value, SECCOMP_RET_ALLOW);
+    program.answer_if(0x1012, SECCOMP_RET_KILL_PROCESS);  // ARCH_SET_CPUID
+    program.answer(SECCOMP_RET_ERRNO | EINVAL);
+  });
+#endif
+}
+
+bool install(SeccompProgram& program, unsigned flags) {
+  sock_fprog filter{static_cast<unsigned short>(program.code().size()), program.code().data()};
+  return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &filter) == 0;
 }
 
 }  // namespace
 
-bool install_seccomp_filter(bool drives_gpu) {
-  Program program;
+bool install_seccomp_filter(const std::vector<AddressRange>& ours, bool drives_gpu) {
+  auto number = [](long nr) { return static_cast<uint32_t>(nr); };
+  SeccompProgram program;
   program.load(offsetof(seccomp_data, arch));
   program.answer_unless(kArchitecture, SECCOMP_RET_KILL_PROCESS);
   program.load(offsetof(seccomp_data, nr));
-  program.judge_argument(SYS_clone, argument(0), CLONE_THREAD, CLONE_THREAD);
+  program.where(SYS_clone, [&] {
+    program.load_argument(0);
+    program.mask(CLONE_THREAD);
+    program.answer_unless(0, SECCOMP_RET_ALLOW);
+    program.answer(SECCOMP_RET_KILL_PROCESS);
+  });
   // Its flags lie in memory, where a filter cannot look; the C library then takes clone().
   program.answer_if(SYS_clone3, SECCOMP_RET_ERRNO | ENOSYS);
-  program.judge_argument(SYS_tgkill, argument(0), ~0u, static_cast<uint32_t>(getpid()));
-  for (long nr : kAllowed) program.answer_if(static_cast<uint32_t>(nr), SECCOMP_RET_ALLOW);
+  program.where(SYS_tgkill, [&] {
+    program.load_argument(0);
+    program.answer_if(static_cast<uint32_t>(getpid()), SECCOMP_RET_ALLOW);
+    program.answer(SECCOMP_RET_KILL_PROCESS);
+  });
+  for (long nr : kAllowed) program.answer_if(number(nr), SECCOMP_RET_ALLOW);
+  judge_mappings(program, ours);
+  judge_options(program, drives_gpu);
   if (drives_gpu) {
-    for (long nr : kDriver) program.answer_if(static_cast<uint32_t>(nr), SECCOMP_RET_ALLOW);
-    for (long nr : kDriverTries) program.answer_if(static_cast<uint32_t>(nr), SECCOMP_RET_ERRNO | EPERM);
+    for (long nr : kDriver) program.answer_if(number(nr), SECCOMP_RET_ALLOW);
+    for (long nr : kDriverTries) program.answer_if(number(nr), SECCOMP_RET_ERRNO | EPERM);
   }
-  for (long nr : kDeadly) program.answer_if(static_cast<uint32_t>(nr), SECCOMP_RET_KILL_PROCESS);
+  for (long nr : kDeadly) program.answer_if(number(nr), SECCOMP_RET_KILL_PROCESS);
   program.answer(SECCOMP_RET_ERRNO | EPERM);
-  sock_fprog filter{static_cast<unsigned short>(program.code().size()), program.code().data()};
-  return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter) == 0;
+  program.answer_touched(ours, SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_ALLOW);
+  return install(program, SECCOMP_FILTER_FLAG_TSYNC);
 }
 
 bool forbid_other_cores() {
-  Program program;
+  SeccompProgram program;
   program.load(offsetof(seccomp_data, nr));
   program.answer_if(SYS_sched_setaffinity, SECCOMP_RET_ERRNO | EPERM);
   program.answer(SECCOMP_RET_ALLOW);
-  sock_fprog filter{static_cast<unsigned short>(program.code().size()), program.code().data()};
-  return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+  return install(program, 0);
 }
 
 }  // namespace fk

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "candidate/bridge.h"
 #include "candidate/load.h"
 #include "candidate/runner/device_calls.h"
+#include "candidate/runner/loaded_memory.h"
 #include "candidate/runner/message.h"
 #include "candidate/runner/order.h"
 #include "candidate/runner/sandbox.h"
@@ -46,16 +48,21 @@ struct PreparedCall {
 
 class Worker {
  public:
-  explicit Worker(const Json& open) : device_(device_in(open)), arena_(device_) {
+  // `restrict_calls`: puts up the last wall, behind which everything of the candidate runs.
+  Worker(const Json& open, const std::function<void()>& restrict_calls) : device_(device_in(open)), arena_(device_) {
     if (device_ != kCpu) device_calls_.emplace(device_);
     auto name = open.at("op").get<std::string>();
-    if (name.empty()) return;  // a trial of the walls
+    if (name.empty()) {  // a trial of the walls
+      restrict_calls();
+      return;
+    }
     op_ = &Registry::instance().at(name);
     pool_ = std::make_unique<ThreadPool>(open.at("threads").get<int>());  // before pinning: it looks at our cores
     if (device_ == kCpu) {                                                // a driver's threads need cores of their own
       pin_to_first_core();
       forbid_other_cores();
     }
+    restrict_calls();
   }
 
   // Everything before this is ours; from here on the candidate's code runs too.
@@ -307,11 +314,13 @@ int serve_requests(int channel, const Json& open, Json hello) {
   if (!send_message(channel, hello) || receive_message(channel, -1, begin) != Received::kMessage) return 1;
 
   Json protections = Json::array();
-  for (const Protection& p : restrict_self(limits)) protections.push_back({p.name, p.on, p.why});
+  auto say = [&](const Protection& p) { protections.push_back({p.name, p.on, p.why}); };
+  const std::vector<AddressRange> ours = loaded_memory();
+  for (const Protection& p : restrict_self(limits)) say(p);
   std::unique_ptr<Worker> worker;
   Json answer = Json::object();
   try {
-    worker = std::make_unique<Worker>(open);
+    worker = std::make_unique<Worker>(open, [&] { say(restrict_system_calls(limits, ours)); });
   } catch (const std::exception& e) {
     answer = error_answer(e);
   }

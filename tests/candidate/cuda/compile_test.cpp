@@ -85,6 +85,17 @@ TEST_F(CudaCompile, LinksLibrariesOnlyWhenAllowed) {
   EXPECT_FALSE(result.failure) << result.failure->sentence << result.log;
 }
 
+TEST_F(CudaCompile, HidesFilesOfOthers) {
+  folder_.write("L1/beside.cuh", "#pragma once\n");
+  EXPECT_FALSE(compile("#include \"beside.cuh\"\n" + stub()).failure);
+  CompileResult included = compile("#include \"/etc/passwd\"\n" + stub());
+  for (const Protection& p : included.protections)
+    if (!p.on) GTEST_SKIP() << p.name << " is off: " << p.why;
+  EXPECT_TRUE(says(included, "/etc/passwd is not open to it")) << included.log;
+  CompileResult assembled = compile("asm(\".data\\n.incbin \\\"/etc/passwd\\\"\\n.text\");\n" + stub());
+  EXPECT_TRUE(says(assembled, "/etc/passwd is not open to it")) << assembled.log;
+}
+
 TEST(CudaToolchain, SaysWhatIsMissing) {
   WorkFolder folder;
   CandidateFile file{&Registry::instance().at("rms_norm"), folder.write("L1/rms_norm.cu", "")};
