@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "measure/cache_evict.h"
+#include "measure/first_core.h"
 #include "measure/stream_kernels.h"
 #include "measure/timer.h"
 
@@ -99,6 +100,7 @@ double MemoryRates::measure_once(const RateKey& key, size_t kernel, size_t& offs
 }
 
 void MemoryRates::measure(const RateKey& key, double seconds) {
+  OnFirstCore where_kernels_run;  // cores may differ
   auto threads = static_cast<size_t>(pool_.threads());
   size_t size = key.traffic == Traffic::kColdRead ? kColdByThread * threads : key.size_bytes;
   reserve(std::max(size, kLeastByThread * threads));
