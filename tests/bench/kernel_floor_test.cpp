@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <string>
-#include <tuple>
 
+#include "bench/kernels/floor_verdict.h"
 #include "bench/kernels/kernel_bench.h"
-#include "bench/scenarios/generate.h"
+#include "ops/l1/embedding.h"
 #include "ops/l1/linear.h"
+#include "ops/l1/rms_norm.h"
+#include "ops/l1/store_kvcache.h"
 #include "tests/sanitizer.h"
 
 namespace fk {
@@ -68,40 +70,39 @@ TEST(KernelFloor, WeightsAreReadOnceForAllCallsOfASample) {
   EXPECT_GE(cold, floors.floor(sample.call, DType::kBF16, false).read_s);  // every call still reads all of them
 }
 
-class NoBaselineIsAccused : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
-
-TEST_P(NoBaselineIsAccused, ColdAndWarm) {
-  FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
-  auto [op, step] = GetParam();
-  ScenarioSelection select{.models = {"llama-3.2-1b"}, .tp = {1}, .target = op, .filter = step};
-  std::vector<Scenario> scenarios = generate_scenarios(select).scenarios;
-  ASSERT_FALSE(scenarios.empty());
+// The baseline against itself. Judged by few pairs, on whatever else this machine does: the floor must hold all the
+// same.
+void expect_no_accusation(const std::string& op, const Fields& init, const Workload& workload) {
+  Scenario scenario{.op = op, .name = "a case", .init = init, .workload = workload};
   ThreadPool pool(1);
   KernelBench bench(pool);
   KernelOptions options;
-  options.timing.pairs = 16;
+  options.timing.pairs = 12;
   options.timing.launches = 2;
   options.timing.warmups = 2;
-  for (int run = 0; run < 4; ++run) {
-    options.timing.cold = run % 2 == 0;
-    KernelResult result = bench.run(scenarios.front(), "", options, [](std::string_view) {});
-    EXPECT_EQ(verdict_name(result.verdict), "PASSED") << result.sentence;
-    EXPECT_EQ(result.floor_note, "") << (options.timing.cold ? "cold" : "warm");
-    EXPECT_GT(result.floor.seconds, 0);
-    EXPECT_LT(result.of_floor(), 1.05) << (options.timing.cold ? "cold" : "warm");
+  for (bool cold : {true, false, true}) {
+    options.timing.cold = cold;
+    KernelResult result = bench.run(scenario, "", options, [](std::string_view) {});
+    EXPECT_EQ(verdict_name(result.verdict), "PASSED") << op << ": " << result.sentence;
+    EXPECT_EQ(result.floor_note, "") << op << (cold ? ", cold" : ", warm");
+    EXPECT_GT(result.floor.seconds, 0) << op;
+    EXPECT_LT(result.of_floor(), 1 / (1 - kFloorError)) << op << (cold ? ", cold" : ", warm");
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Operators, NoBaselineIsAccused,
-                         testing::Values(std::tuple("embedding", "decode-1"), std::tuple("embedding", "prefill-512"),
-                                         std::tuple("rms_norm", "decode-32"),
-                                         std::tuple("store_kvcache", "prefill-512"),
-                                         std::tuple("silu_and_mul", "decode-32")),
-                         [](const auto& given) {
-                           std::string name = std::string(std::get<0>(given.param)) + "_" + std::get<1>(given.param);
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+TEST(KernelFloor, SlowNeverAccusesTheBaselineOfAnEmbedding) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
+  Fields init = to_fields(Embedding::Init{.num_embeddings = 4096, .embedding_dim = 1024});
+  expect_no_accusation("embedding", init, Workload::tokens(1));
+  expect_no_accusation("embedding", init, Workload::tokens(256));
+}
+
+TEST(KernelFloor, SlowNeverAccusesTheBaselineOfACopyOrANorm) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
+  expect_no_accusation("store_kvcache", to_fields(StoreKVCache::Init{.num_kv_heads = 8, .head_size = 64}),
+                       Workload::tokens(64));
+  expect_no_accusation("rms_norm", to_fields(RMSNorm::Init{.hidden_size = 1024}), Workload::tokens(32, true));
+}
 
 }  // namespace
 }  // namespace fk
