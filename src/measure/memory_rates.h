@@ -4,6 +4,7 @@
 // A rate is the best of many short measurements: whatever disturbs one makes it slower, so rates only ever rise.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
