@@ -77,6 +77,7 @@ void add_device(Table& table, DeviceRuntime& runtime, const std::optional<Device
   table.add_row({part, "versions", fmt::format("driver for {}, built with {}", f.driver, f.library)});
   if (!speeds) return;
   table.add_row({part, "read bandwidth", fmt::format("{:.0f} GB/s", speeds->read_gbps)});
+  table.add_row({part, "write bandwidth", fmt::format("{:.0f} GB/s", speeds->write_gbps)});
   table.add_row({part, "copy bandwidth", fmt::format("{:.0f} GB/s, read and written", speeds->copy_gbps)});
   table.add_row({part, "bf16 matrix rate", fmt::format("{:.0f} TFLOP/s", speeds->bf16_tflops)});
   table.add_row({part, "f32 peak", fmt::format("{:.1f} TFLOP/s", speeds->f32_tflops)});

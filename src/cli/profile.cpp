@@ -93,7 +93,7 @@ class Profile final : public Verb {
       if (s.name == scenario_) return s;
     // The one that moves most: small ones say little about a kernel.
     const Scenario* largest = nullptr;
-    auto bytes = [](const Scenario& s) { return s.info().cost(s.init, s.workload).bytes; };
+    auto bytes = [](const Scenario& s) { return s.info().cost(s.init, s.workload).bytes(); };
     for (const Scenario& s : all)
       if (s.name.find(scenario_) != std::string::npos && (largest == nullptr || bytes(s) > bytes(*largest)))
         largest = &s;
@@ -216,7 +216,7 @@ class Profile final : public Verb {
     for (const Side& s : sides) {
       double of_floor = s.ns > 0 ? floor.seconds * 1e9 / s.ns : 0;
       table.add_row({s.name, s.implementation, Cell(Json(s.ns), fmt::format("{:.2f} us", s.ns * 1e-3)),
-                     Cell(cost.bytes / s.ns, 1), Cell(flops / s.ns, 1),
+                     Cell(cost.bytes() / s.ns, 1), Cell(flops / s.ns, 1),
                      Cell(Json(of_floor), fmt::format("{:.0f} %", 100 * of_floor))});
       list.push_back(side_json(s, cost, floor));
     }
@@ -224,10 +224,10 @@ class Profile final : public Verb {
       return print_out(dump_json({{"operator", scenario.op},
                                   {"scenario", scenario.name},
                                   {"device", device_name(common.device)},
-                                  {"bytes", cost.bytes},
+                                  {"bytes", cost.bytes()},
                                   {"flops", flops},
                                   {"floor_ns", floor.seconds * 1e9},
-                                  {"limited_by", floor.bytes_s >= floor.flops_s ? "memory" : "arithmetic"},
+                                  {"limited_by", floor.bytes_s() >= floor.flops_s ? "memory" : "arithmetic"},
                                   {"sides", list},
                                   {"notes", notes},
                                   {"folder", out_}}) +
@@ -235,8 +235,8 @@ class Profile final : public Verb {
     if (common.csv) return table.print(common);
     print_out(
         fmt::format("{} {} on {}: at least {:.3f} MB moved and {:.3f} GFLOP done; floor {:.2f} us, set by {}.\n\n",
-                    scenario.op, scenario.name, device_name(common.device), cost.bytes * 1e-6, flops * 1e-9,
-                    floor.seconds * 1e6, floor.bytes_s >= floor.flops_s ? "memory" : "arithmetic"));
+                    scenario.op, scenario.name, device_name(common.device), cost.bytes() * 1e-6, flops * 1e-9,
+                    floor.seconds * 1e6, floor.bytes_s() >= floor.flops_s ? "memory" : "arithmetic"));
     print_out(table.to_text() + "\n");
     print_kernels(sides);
     for (const Side& s : sides) {
@@ -257,7 +257,7 @@ class Profile final : public Verb {
     return {{"side", s.name},
             {"implementation", s.implementation},
             {"time_ns", s.ns},
-            {"gb_per_s", s.ns > 0 ? cost.bytes / s.ns : 0},
+            {"gb_per_s", s.ns > 0 ? cost.bytes() / s.ns : 0},
             {"of_floor", s.ns > 0 ? floor.seconds * 1e9 / s.ns : 0},
             {"sentences", s.sentences},
             {"kernels", kernels},

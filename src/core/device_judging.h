@@ -80,8 +80,10 @@ class DeviceJudging {
   virtual void reset_persisting_l2() = 0;
   virtual size_t persisting_l2_bytes() = 0;
 
-  // Best of several reads of the same memory of that size: from the L2 cache where it fits there. Bytes a second.
+  // Best of several reads or writes of the same memory of that size: in the L2 cache where it fits there. Bytes a
+  // second; measured anew in every call.
   virtual double read_speed(size_t size_bytes) = 0;
+  virtual double write_speed(size_t size_bytes) = 0;
 
   // Work between on and off is what a profiler is to look at.
   virtual void mark_for_profiler(bool on) = 0;

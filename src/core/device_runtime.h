@@ -28,6 +28,7 @@ struct DeviceFacts {
 // What a device can do, measured.
 struct DeviceSpeeds {
   double read_gbps = 0;           // 10^9 bytes a second, reading only
+  double write_gbps = 0;          // writing only
   double copy_gbps = 0;           // reading and writing, both counted
   double bf16_tflops = 0;         // matrix products, 10^12 operations a second
   double f32_tflops = 0;          // multiply-adds outside the matrix units

@@ -24,9 +24,13 @@ Json to_json(const DeviceFacts& facts) {
 }
 
 Json to_json(const DeviceSpeeds& speeds) {
-  return {{"read_gbps", speeds.read_gbps},     {"copy_gbps", speeds.copy_gbps},
-          {"bf16_tflops", speeds.bf16_tflops}, {"f32_tflops", speeds.f32_tflops},
-          {"launch_us", speeds.launch_us},     {"recorded_launch_us", speeds.recorded_launch_us}};
+  return {{"read_gbps", speeds.read_gbps},
+          {"write_gbps", speeds.write_gbps},
+          {"copy_gbps", speeds.copy_gbps},
+          {"bf16_tflops", speeds.bf16_tflops},
+          {"f32_tflops", speeds.f32_tflops},
+          {"launch_us", speeds.launch_us},
+          {"recorded_launch_us", speeds.recorded_launch_us}};
 }
 
 }  // namespace fk

@@ -11,6 +11,19 @@ namespace {
 int64_t blocks_of(const Sequence& s) { return (s.query_len + s.context_len + kBlockSize - 1) / kBlockSize; }
 }  // namespace
 
+double distinct_rows(double rows, double picks) {
+  if (rows <= 1) return std::min(rows, picks);
+  return -rows * std::expm1(picks * std::log1p(-1 / rows));  // rows (1 - (1 - 1 / rows)^picks)
+}
+
+Workload Workload::repeated(int64_t times) const {
+  Workload all = *this;
+  for (int64_t i = 1; i < times; ++i) all.sequences.insert(all.sequences.end(), sequences.begin(), sequences.end());
+  all.picks *= times;
+  all.blocks *= times;
+  return all;
+}
+
 int64_t cache_blocks(const Workload& workload) {
   int64_t n = 1;
   for (const Sequence& s : workload.sequences) n += blocks_of(s) + 1;

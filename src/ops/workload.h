@@ -38,6 +38,9 @@ struct Workload {
   static Workload tokens(int64_t n, bool optional_inputs = false) {
     return {.sequences = {{n, 0}}, .optional_inputs = optional_inputs};
   }
+  // So many such calls as one, each on inputs of its own: what they do together, with weights that all of them share.
+  Workload repeated(int64_t times) const;
+
   static Workload rows(int64_t n, int64_t width) { return {.sequences = {{n, 0}}, .width = width}; }
   static Workload batch(std::vector<Sequence> sequences, bool optional_inputs = false) {
     return {.sequences = std::move(sequences), .optional_inputs = optional_inputs};
@@ -90,13 +93,20 @@ struct InputSpec {
 // Inputs and states in the order forward takes them; an optional one that is not given stays empty.
 using Inputs = std::vector<std::optional<InputSpec>>;
 
-// The least a call must do: bytes moved when everything is read and written once, operations by the unit that does
-// them.
+// The least a call must do, whoever does it: bytes that must be read and written once, operations by the unit that can
+// do them fastest. Never more than that: times below it are refused.
 struct Cost {
-  double bytes = 0;
+  double read_bytes = 0;
+  double written_bytes = 0;
   double matrix_flops = 0;
   double vector_flops = 0;
+
+  double bytes() const { return read_bytes + written_bytes; }
 };
+
+// How many different rows of `rows` are hit by `picks` that each fall on any of them: a row picked again need not be
+// read again.
+double distinct_rows(double rows, double picks);
 
 // |x - ref| <= relative * |ref| + of_scale * max|ref| + negligible_error for every element.
 struct Tolerance {

@@ -139,7 +139,7 @@ Expected Reference::compute(const CallData& data) {
 
 double reference_seconds(const OperatorInfo& info, const Fields& init, const Workload& workload) {
   Cost cost = info.cost(init, workload);
-  return std::max((cost.matrix_flops + kVectorWeight * cost.vector_flops) / kOracleFlops, cost.bytes / kOracleBytes);
+  return std::max((cost.matrix_flops + kVectorWeight * cost.vector_flops) / kOracleFlops, cost.bytes() / kOracleBytes);
 }
 
 Workload shrink(const OperatorInfo& info, const Fields& init, Workload workload, double seconds) {

@@ -42,9 +42,9 @@ void check_case(const OperatorInfo& op, const OperatorInfo::ErasedCase& c, std::
     if (inputs[i]) empty |= inputs[i]->spec.shape.numel() == 0;
   }
   Cost cost = op.cost(c.init, c.workload);
-  if (!finite_and_not_negative({cost.bytes, cost.matrix_flops, cost.vector_flops}))
+  if (!finite_and_not_negative({cost.read_bytes, cost.written_bytes, cost.matrix_flops, cost.vector_flops}))
     report("has a cost below zero or not finite");
-  else if (!empty && cost.bytes == 0)
+  else if (!empty && cost.bytes() == 0)
     report("moves no bytes");
   for (DType dtype : {DType::kF64, DType::kF32, DType::kBF16}) {
     Tolerance tolerance = op.tolerance(c.init, dtype);

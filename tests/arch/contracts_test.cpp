@@ -42,7 +42,9 @@ TEST(Contracts, EveryPartTakenAwayIsNoticed) {
       {"case 'one element': moves no bytes",
        [](OperatorInfo& op) { op.cost = [](const Fields&, const Workload&) { return Cost{}; }; }},
       {"case 'one element': has a cost below zero or not finite",
-       [](OperatorInfo& op) { op.cost = [](const Fields&, const Workload&) { return Cost{.bytes = 0.0 / 0.0}; }; }},
+       [](OperatorInfo& op) {
+         op.cost = [](const Fields&, const Workload&) { return Cost{.read_bytes = 0.0 / 0.0}; };
+       }},
       {"case 'one element': has a tolerance for f32 outside 0 .. 1",
        [](OperatorInfo& op) {
          op.tolerance = [](const Fields&, DType t) { return Tolerance{.relative = t == DType::kF32 ? 2.0 : 0.0}; };

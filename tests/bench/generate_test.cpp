@@ -47,7 +47,7 @@ TEST(GenerateScenarios, SlowAllAreBuiltAndPlanned) {
     MemoryPlan plan = plan_memory(s);
     EXPECT_GT(plan.total_bytes(), 0u) << s.op << " " << s.name;
     Cost cost = s.info().cost(s.init, s.workload);
-    EXPECT_GT(cost.bytes, 0) << s.op << " " << s.name;
+    EXPECT_GT(cost.bytes(), 0) << s.op << " " << s.name;
     std::string why = refuse_memory(s, plan, small);
     EXPECT_EQ(why.empty(), plan.total_bytes() <= small.available_bytes);
     if (!why.empty() && ++refused < 5) expect_sentence(why, {"GiB", "1.00 GiB left", s.name.c_str()});
@@ -66,7 +66,7 @@ TEST(GenerateScenarios, SlowSmallOnesRun) {
   Stopwatch watch;
   for (const Scenario& s : scenarios) {
     Cost cost = s.info().cost(s.init, s.workload);
-    if (cost.bytes > 2e6 || cost.matrix_flops + cost.vector_flops > 2e7) continue;
+    if (cost.bytes() > 2e6 || cost.matrix_flops + cost.vector_flops > 2e7) continue;
     if (ran[s.op] > 0 && watch.elapsed_s() > 8) continue;  // time-boxed, but no operator is left out
     if (plan_memory(s).total_bytes() > (64u << 20)) continue;
     ++ran[s.op];

@@ -105,6 +105,7 @@ class Judging final : public DeviceJudging {
   void reset_persisting_l2() override {}
   size_t persisting_l2_bytes() override { return 0; }
   double read_speed(size_t) override { return slow() ? 1e3 : 1e13; }
+  double write_speed(size_t) override { return slow() ? 1e3 : 1e13; }
   void mark_for_profiler(bool) override {}
 };
 
@@ -121,7 +122,7 @@ class Runtime final : public DeviceRuntime {
  public:
   Device device() const override { return {DeviceKind::kCuda, 0}; }
   const DeviceFacts& facts() const override { return facts_; }
-  DeviceSpeeds measure() override { return {slow() ? 1e-6 : 1e4, 1e4, 1e4, 1e4, 1, 1}; }
+  DeviceSpeeds measure() override { return {slow() ? 1e-6 : 1e4, slow() ? 1e-6 : 1e4, 1e4, 1e4, 1e4, 1, 1}; }
   size_t free_bytes() override { return size_t{1} << 30; }
   void* allocate(size_t size_bytes) override { return std::malloc(size_bytes); }
   void release(void* address) noexcept override { std::free(address); }

@@ -120,7 +120,7 @@ void measure(const Scenario& scenario, const ImplementationInfo& implementation,
       scenario.sliding_window > 0    ? fmt::format(" window {}", scenario.sliding_window)
       : scenario.logits_soft_cap > 0 ? " soft cap"
                                      : "",
-      best * 1e3, best_cpu * 1e3, (cost.matrix_flops + cost.vector_flops) / best * 1e-9, cost.bytes / best * 1e-9);
+      best * 1e3, best_cpu * 1e3, (cost.matrix_flops + cost.vector_flops) / best * 1e-9, cost.bytes() / best * 1e-9);
 }
 
 }  // namespace

@@ -227,7 +227,7 @@ void print_times(const Timed& timed, int64_t tokens, const DeviceSpeeds& speeds,
   const OperatorInfo& info = Registry::instance().at(timed.op);
   Fields init = timed.init.empty() ? info.default_init() : timed.init;
   Cost cost = info.cost(init, timed.workload);
-  double floor_s = std::max({cost.bytes / (speeds.read_gbps * 1e9), cost.matrix_flops / (speeds.bf16_tflops * 1e12),
+  double floor_s = std::max({cost.bytes() / (speeds.read_gbps * 1e9), cost.matrix_flops / (speeds.bf16_tflops * 1e12),
                              cost.vector_flops / (speeds.f32_tflops * 1e12)});
   for (const ImplementationInfo& implementation : info.implementations) {
     if (implementation.device != DeviceKind::kCuda) continue;
@@ -239,7 +239,7 @@ void print_times(const Timed& timed, int64_t tokens, const DeviceSpeeds& speeds,
     double s = bench.best_s();
     bool matrix = cost.matrix_flops / (speeds.bf16_tflops * 1e12) >= floor_s;
     fmt::print("{:<20}{:<26}{:>6}{:>11.2f}{:>10.0f} {:<8}{:>6.0f} %\n", info.name, implementation.name, tokens, s * 1e6,
-               (matrix ? cost.matrix_flops * 1e-12 : cost.bytes * 1e-9) / s, matrix ? "TFLOP/s" : "GB/s",
+               (matrix ? cost.matrix_flops * 1e-12 : cost.bytes() * 1e-9) / s, matrix ? "TFLOP/s" : "GB/s",
                100 * floor_s / s);
     std::fflush(stdout);
   }

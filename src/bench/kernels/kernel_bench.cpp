@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "bench/kernels/floor_verdict.h"
 #include "bench/scenarios/scenario_data.h"
 #include "bench/scenarios/scenario_file.h"
 #include "candidate/runner/device_walls.h"
@@ -13,11 +14,8 @@
 namespace fk {
 namespace {
 
-// Faster than this share of the floor is not fast but wrong: the floor is the best of several measurements, and reading
-// all inputs takes as long.
-constexpr double kImpossible = 0.7;
-// Below this a floor is shorter than what one call costs to make.
-constexpr double kSmallestFloor = 2e-6;
+// Of a scenario, for measuring what its floor is made of, between launches.
+constexpr double kObserveS = 50e-3;
 
 // Enough for a median that says where the data came from; the verdict on speed is not theirs.
 constexpr int kPairsBesides = 20;
@@ -25,6 +23,20 @@ constexpr int kPairsBesides = 20;
 void refuse(KernelResult& result, Verdict verdict, std::string sentence) {
   result.verdict = verdict;
   result.sentence = std::move(sentence);
+}
+
+// Where a scenario says itself which rows are read, they may be the same ones again and again: then reading them is not
+// counted.
+SampleCost sample_cost(const Scenario& scenario, int calls) {
+  const OperatorInfo& op = scenario.info();
+  SampleCost cost(op, scenario.init, scenario.workload, calls);
+  Inputs inputs = op.inputs(scenario.init, scenario.workload);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const ArgumentOverride* o = scenario.override_of(op.args[i].name);
+    if (o != nullptr && (o->generator || !o->golden.empty()) && inputs[i] && !dtype_is_float(inputs[i]->spec.dtype))
+      cost.call.read_bytes = cost.together.read_bytes = 0;
+  }
+  return cost;
 }
 
 }  // namespace
@@ -115,27 +127,26 @@ KernelResult KernelBench::run(const Scenario& scenario, const std::string& libra
   timing.timeout_ns = runner.timeout_ns;
   timing.budget_s = std::max(1.0, options.timeout_s - watch.elapsed_s());
   result.cold = timing.cold;
+  double observed_s = 0;
+  timing.between_launches = [&](int calls) {
+    if (observed_s >= kObserveS) return;
+    SampleCost cost = sample_cost(scenario, calls);
+    floors_.floor(cost, scenario.workload.dtype, timing.cold);  // what no scenario needed before is measured now
+    Stopwatch observing;
+    floors_.observe(cost, scenario.workload.dtype, timing.cold);
+    observed_s += observing.elapsed_s();
+  };
   result.timing = time_pairs(op, scenario.init, scenario.workload, library, timing,
                              [&](double done) { progress(fmt::format("timing {:.0f} %", 100 * done)); });
   if (result.timing->failure) {
     refuse(result, result.timing->failure->verdict, result.timing->failure->sentence);
   } else {
-    result.floor = floors_.floor(result.cost, scenario.workload.dtype, timing.cold);
-    double took = result.timing->paired.candidate.median * 1e-9;
-    auto impossible = [&] {
-      return took > 0 && result.floor.seconds > kSmallestFloor && took < kImpossible * result.floor.seconds;
-    };
-    if (impossible()) result.floor = floors_.floor_again(result.cost, scenario.workload.dtype, timing.cold);
-    if (impossible())
-      refuse(result, Verdict::kImpossibleTime,
-             fmt::format(
-                 "It took {:.1f} us; moving its {:.2f} MB and doing its {:.2f} GFLOP takes this machine {:.1f} us.",
-                 took * 1e6, result.cost.bytes * 1e-6, (result.cost.matrix_flops + result.cost.vector_flops) * 1e-9,
-                 result.floor.seconds * 1e6));
+    hold_against_floor(result);
   }
   if (options.other_cache_state && result.passed()) {
     progress(timing.cold ? "timing warm" : "timing cold");
     timing.cold = !timing.cold;
+    timing.between_launches = nullptr;
     timing.pairs = std::min(timing.pairs, kPairsBesides);
     timing.launches = std::min(timing.launches, 2);
     timing.sample_on_s = 0;
@@ -148,21 +159,43 @@ KernelResult KernelBench::run(const Scenario& scenario, const std::string& libra
   return result;
 }
 
+void KernelBench::hold_against_floor(KernelResult& result) {
+  TimingResult& timing = *result.timing;
+  const DType dtype = result.scenario.workload.dtype;
+  const SampleCost cost = sample_cost(result.scenario, timing.calls_per_sample);
+  floors_.observe(cost, dtype, result.cold);
+  result.floor = floors_.floor(cost, dtype, result.cold);
+  FloorVerdict verdict = fk::hold_against_floor(timing, result.cost, result.floor);
+  if (verdict.doubtful()) {
+    result.floor = floors_.floor_again(cost, dtype, result.cold);
+    verdict = fk::hold_against_floor(timing, result.cost, result.floor);
+  }
+  result.floor_note = verdict.note;
+  if (verdict.kind == FloorVerdict::Kind::kImpossibleTime) refuse(result, Verdict::kImpossibleTime, verdict.sentence);
+  if (verdict.kind == FloorVerdict::Kind::kNotRanked && timing.paired.invalid.empty()) {
+    timing.paired.invalid = verdict.sentence;
+    timing.paired.verdict = SpeedVerdict::kUnresolved;
+  }
+}
+
 std::string explain(const KernelResult& r) {
   const TimingResult* t = r.timing && !r.timing->failure && r.timing->paired.candidate.count > 0 ? &*r.timing : nullptr;
   double flops = r.cost.matrix_flops + r.cost.vector_flops;
-  std::string text =
-      fmt::format("{} {}: at least {:.3f} MB moved and {:.3f} MFLOP done ({:.2f} FLOP a byte).\n", r.scenario.op,
-                  r.scenario.name, r.cost.bytes * 1e-6, flops * 1e-6, r.cost.bytes > 0 ? flops / r.cost.bytes : 0);
+  std::string text = fmt::format("{} {}: at least {:.3f} MB moved and {:.3f} MFLOP done ({:.2f} FLOP a byte).\n",
+                                 r.scenario.op, r.scenario.name, r.cost.bytes() * 1e-6, flops * 1e-6,
+                                 r.cost.bytes() > 0 ? flops / r.cost.bytes() : 0);
   if (t == nullptr)
     return text +
            fmt::format("  Not timed: {}\n", r.sentence.empty() && r.timing ? r.timing->paired.invalid : r.sentence);
   double took = t->paired.candidate.median * 1e-9;
-  bool by_memory = r.floor.bytes_s >= r.floor.flops_s;
+  bool by_memory = r.floor.bytes_s() >= r.floor.flops_s;
   text += fmt::format("  Floor {:.2f} us, set by {}; the candidate takes {:.2f} us, {:.0f} % of the floor.\n",
                       r.floor.seconds * 1e6, by_memory ? "memory" : "arithmetic", took * 1e6, 100 * r.of_floor());
-  text += fmt::format("  Achieved {:.1f} GB/s (read speed at this size: {:.1f} GB/s) and {:.1f} GFLOP/s.\n",
-                      r.cost.bytes / took * 1e-9, r.floor.read_bytes_per_s * 1e-9, flops / took * 1e-9);
+  if (!r.floor_note.empty()) text += fmt::format("  {}\n", r.floor_note);
+  text +=
+      fmt::format("  Read {:.1f} GB/s and wrote {:.1f} GB/s (here at most {:.1f} and {:.1f} GB/s); {:.1f} GFLOP/s.\n",
+                  r.cost.read_bytes / took * 1e-9, r.cost.written_bytes / took * 1e-9, r.floor.read_bytes_per_s * 1e-9,
+                  r.floor.written_bytes_per_s * 1e-9, flops / took * 1e-9);
   if (r.other_timing && !r.other_timing->failure && r.other_timing->paired.candidate.count > 0) {
     const PairedResult &cold = (r.cold ? t : &*r.other_timing)->paired, &warm = (r.cold ? &*r.other_timing : t)->paired;
     double slower = cold.candidate.median / warm.candidate.median;

@@ -45,8 +45,9 @@ struct KernelResult {
   std::optional<TimingResult> other_timing;  // in the other state of the caches, where asked for
   std::optional<Confirmation> confirmation;  // only of one that beat the best known
   Cost cost;
-  Floor floor;
-  double seconds = 0;  // the whole scenario took
+  Floor floor;             // of one call
+  std::string floor_note;  // where the floor turned out to be wrong for this call; else empty
+  double seconds = 0;      // the whole scenario took
 
   bool passed() const { return verdict == Verdict::kPassed; }
   bool cold = false;        // the state of the caches in `timing`
@@ -65,6 +66,9 @@ class KernelBench {
  private:
   std::optional<Failure> check_task_once(const Scenario& scenario, const InputMaker& inputs, Subject& baseline,
                                          uint64_t seed);
+
+  // Whether the candidate was faster than this machine can be, and what follows from it.
+  void hold_against_floor(KernelResult& result);
 
   Device device_;
   KernelFloor floors_;

@@ -113,7 +113,9 @@ Json to_json(const KernelResult& r) {
                {"verdict", verdict_name(r.verdict)},
                {"sentence", r.sentence},
                {"judgement", to_json(r.judgement)},
-               {"bytes", r.cost.bytes},
+               {"bytes", r.cost.bytes()},
+               {"read_bytes", r.cost.read_bytes},
+               {"written_bytes", r.cost.written_bytes},
                {"matrix_flops", r.cost.matrix_flops},
                {"vector_flops", r.cost.vector_flops},
                {"seconds", r.seconds}};
@@ -123,8 +125,9 @@ Json to_json(const KernelResult& r) {
   if (r.timing && !r.timing->failure) {
     json["floor_ns"] = r.floor.seconds * 1e9;
     json["of_floor"] = r.of_floor();
+    if (!r.floor_note.empty()) json["floor_note"] = r.floor_note;
     if (double took_ns = r.timing->paired.candidate.median; took_ns > 0) {
-      json["gbps"] = r.cost.bytes / took_ns;
+      json["gbps"] = r.cost.bytes() / took_ns;
       json["tflops"] = (r.cost.matrix_flops + r.cost.vector_flops) / took_ns * 1e-3;
     }
   }

@@ -69,6 +69,7 @@ class PairTimer {
           (watch.elapsed_s() - asked_s >= patience() * options_.sample_on_s || !too_wide()))
         break;
       if (launch >= launches && watch.elapsed_s() > options_.budget_s) break;
+      if (options_.between_launches) options_.between_launches(memory_ ? memory_->slots() : 1);
       if (launch % kSides == 0) {
         places_ = shuffled();
         more_ = secret_number();

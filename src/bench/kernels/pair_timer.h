@@ -40,6 +40,8 @@ struct TimingOptions {
   double sample_on_s = 0;
   const InputMaker* inputs = &contract_inputs();
   std::function<double()> core_chain = chain_ns;  // what tells how fast a core's clock is now
+  // Called before every launch, while no runner lives, with the calls of a sample: a time to measure the machine.
+  std::function<void(int calls_per_sample)> between_launches = {};
   std::string baseline_library = {};  // plays the baseline instead of it: for experiments on the protocol itself
 };
 

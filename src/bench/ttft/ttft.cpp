@@ -132,10 +132,10 @@ void set_floors(TimedWork& work, const Model& model, const std::vector<Workload>
   work.floors_ms.assign(speeds.size(), 0);
   for (const Workload& w : passes) {
     Cost cost = op.cost(model.root->init(), w);
-    work.bytes += cost.bytes;
+    work.bytes += cost.bytes();
     work.flops += cost.matrix_flops;
     for (size_t i = 0; i < speeds.size(); ++i)
-      work.floors_ms[i] += floor_s(cost.bytes, cost.matrix_flops, speeds[i]) * kMsPerS;
+      work.floors_ms[i] += floor_s(cost.bytes(), cost.matrix_flops, speeds[i]) * kMsPerS;
   }
 }
 

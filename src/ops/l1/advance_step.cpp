@@ -20,9 +20,10 @@ Inputs AdvanceStep::inputs(const Init&, const Workload& w) {
 }
 
 Cost AdvanceStep::cost(const Init&, const Workload& w) {
-  // Read: token, block, position, length, step. Written: position, length, step, token, slot, running sum.
-  constexpr double kBytes = (8 + 4 + 8 + 4 + 8) + (8 + 4 + 8 + 8 + 8 + 4);
-  return {.bytes = kBytes * static_cast<double>(w.num_sequences())};
+  constexpr double kRead = 8 + 4 + 8 + 4 + 8;         // token, block, position, length, step
+  constexpr double kWritten = 8 + 4 + 8 + 8 + 8 + 4;  // position, length, step, token, slot, running sum
+  auto S = static_cast<double>(w.num_sequences());
+  return {.read_bytes = kRead * S, .written_bytes = kWritten * S};
 }
 
 Tolerance AdvanceStep::tolerance(const Init&, DType) { return {}; }  // integers are exact

@@ -12,7 +12,8 @@ Inputs AllReduce::inputs(const Init&, const Workload& w) {
 }
 
 Cost AllReduce::cost(const Init&, const Workload& w) {
-  return {.bytes = 2 * static_cast<double>(w.num_tokens() * w.width) * static_cast<double>(dtype_size(w.dtype))};
+  double tensor = static_cast<double>(w.num_tokens() * w.width) * static_cast<double>(dtype_size(w.dtype));
+  return {.read_bytes = tensor, .written_bytes = tensor};
 }
 
 Tolerance AllReduce::tolerance(const Init& init, DType dtype) {

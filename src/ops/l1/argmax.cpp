@@ -15,7 +15,8 @@ Inputs Argmax::inputs(const Init&, const Workload& w) {
 
 Cost Argmax::cost(const Init&, const Workload& w) {
   auto n = static_cast<double>(w.num_tokens() * w.width);
-  return {.bytes = n * static_cast<double>(dtype_size(w.dtype)) + 8 * static_cast<double>(w.num_tokens()),
+  return {.read_bytes = n * static_cast<double>(dtype_size(w.dtype)),
+          .written_bytes = 8 * static_cast<double>(w.num_tokens()),
           .vector_flops = n};
 }
 

@@ -18,7 +18,9 @@ Inputs Embedding::inputs(const Init& init, const Workload& w) {
 
 Cost Embedding::cost(const Init& init, const Workload& w) {
   auto n = static_cast<double>(w.num_tokens());
-  return {.bytes = n * (8 + 2 * static_cast<double>(init.embedding_dim) * static_cast<double>(dtype_size(init.dtype)))};
+  double row = static_cast<double>(init.embedding_dim) * static_cast<double>(dtype_size(init.dtype));
+  return {.read_bytes = 8 * n + distinct_rows(static_cast<double>(init.num_embeddings), n) * row,
+          .written_bytes = n * row};
 }
 
 Tolerance Embedding::tolerance(const Init& init, DType dtype) {

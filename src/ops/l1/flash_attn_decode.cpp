@@ -20,7 +20,8 @@ Inputs FlashAttnDecode::inputs(const Init& init, const Workload& w) {
 }
 
 Cost FlashAttnDecode::cost(const Init& init, const Workload& w) {
-  double elements = 2 * static_cast<double>(w.num_sequences() * init.num_heads * init.head_size), pairs = 0;
+  auto queries = static_cast<double>(w.num_sequences() * init.num_heads * init.head_size);
+  double elements = queries, pairs = 0;
   for (const Sequence& s : w.sequences) {
     int64_t keys = s.context_len + 1;
     if (init.sliding_window > 0) keys = std::min(keys, init.sliding_window);
@@ -28,8 +29,12 @@ Cost FlashAttnDecode::cost(const Init& init, const Workload& w) {
     pairs += static_cast<double>(keys);
   }
   double per_pair = static_cast<double>(init.num_heads * init.head_size);
-  return {.bytes = elements * static_cast<double>(dtype_size(w.dtype)),
-          .vector_flops = pairs * (4 * per_pair + 5 * static_cast<double>(init.num_heads))};
+  auto size = static_cast<double>(dtype_size(w.dtype));
+  // The heads that share keys make a small matrix of queries, which matrix units take too.
+  return {.read_bytes = elements * size,
+          .written_bytes = queries * size,
+          .matrix_flops = 4 * pairs * per_pair,
+          .vector_flops = 5 * pairs * static_cast<double>(init.num_heads)};
 }
 
 Tolerance FlashAttnDecode::tolerance(const Init& init, DType dtype) {

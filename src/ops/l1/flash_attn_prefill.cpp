@@ -25,7 +25,8 @@ Inputs FlashAttnPrefill::inputs(const Init& init, const Workload& w) {
 }
 
 Cost FlashAttnPrefill::cost(const Init& init, const Workload& w) {
-  double elements = 2 * static_cast<double>(w.num_tokens() * init.num_heads * init.head_size), pairs = 0;
+  auto queries = static_cast<double>(w.num_tokens() * init.num_heads * init.head_size);
+  double elements = queries, pairs = 0;
   for (const Sequence& s : w.sequences) {
     int64_t keys = s.query_len + s.context_len;
     if (init.sliding_window > 0) keys = std::min(keys, s.query_len + init.sliding_window - 1);
@@ -33,7 +34,9 @@ Cost FlashAttnPrefill::cost(const Init& init, const Workload& w) {
     pairs += attended_pairs(s.query_len, s.context_len, init.sliding_window, init.causal);
   }
   double per_pair = static_cast<double>(init.num_heads * init.head_size);
-  return {.bytes = elements * static_cast<double>(dtype_size(w.dtype)),
+  auto size = static_cast<double>(dtype_size(w.dtype));
+  return {.read_bytes = elements * size,
+          .written_bytes = queries * size,
           .matrix_flops = 4 * pairs * per_pair,
           .vector_flops = 5 * pairs * static_cast<double>(init.num_heads)};
 }

@@ -18,7 +18,8 @@ Inputs GeluAndMul::inputs(const Init&, const Workload& w) {
 
 Cost GeluAndMul::cost(const Init&, const Workload& w) {
   auto n = static_cast<double>(w.num_tokens() * w.width);
-  return {.bytes = 3 * n * static_cast<double>(dtype_size(w.dtype)), .vector_flops = 9 * n};
+  auto size = static_cast<double>(dtype_size(w.dtype));
+  return {.read_bytes = 2 * n * size, .written_bytes = n * size, .vector_flops = 9 * n};
 }
 
 Tolerance GeluAndMul::tolerance(const Init&, DType dtype) {

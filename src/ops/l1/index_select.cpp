@@ -21,7 +21,9 @@ Inputs IndexSelect::inputs(const Init&, const Workload& w) {
 
 Cost IndexSelect::cost(const Init&, const Workload& w) {
   auto rows = static_cast<double>(rows_picked(w));
-  return {.bytes = rows * (8 + 2 * static_cast<double>(w.width) * static_cast<double>(dtype_size(w.dtype)))};
+  double row = static_cast<double>(w.width) * static_cast<double>(dtype_size(w.dtype));
+  return {.read_bytes = 8 * rows + distinct_rows(static_cast<double>(w.num_tokens()), rows) * row,
+          .written_bytes = rows * row};
 }
 
 Tolerance IndexSelect::tolerance(const Init&, DType) { return {}; }  // a copy is exact

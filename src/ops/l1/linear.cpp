@@ -25,7 +25,9 @@ Cost Linear::cost(const Init& init, const Workload& w) {
   auto T = static_cast<double>(w.num_tokens()), N = static_cast<double>(init.out_features),
        K = static_cast<double>(init.in_features), size = static_cast<double>(dtype_size(w.dtype));
   double out_size = init.float_output ? std::max(size, 4.0) : size;
-  return {.bytes = size * (N * K + T * K + (init.bias ? N : 0)) + out_size * T * N, .matrix_flops = 2 * T * N * K};
+  return {.read_bytes = size * (N * K + T * K + (init.bias ? N : 0)),
+          .written_bytes = out_size * T * N,
+          .matrix_flops = 2 * T * N * K};
 }
 
 Tolerance Linear::tolerance(const Init& init, DType dtype) {

@@ -27,8 +27,10 @@ Inputs RMSNorm::inputs(const Init& init, const Workload& w) {
 
 Cost RMSNorm::cost(const Init& init, const Workload& w) {
   auto n = static_cast<double>(w.num_tokens() * std::max<int64_t>(w.width, 1) * init.hidden_size);
-  double tensors = has_residual(w) ? 4 : 2;
-  return {.bytes = (tensors * n + static_cast<double>(init.hidden_size)) * static_cast<double>(dtype_size(w.dtype)),
+  double tensors = has_residual(w) ? 2 : 1;  // read, and as many written
+  auto size = static_cast<double>(dtype_size(w.dtype));
+  return {.read_bytes = (tensors * n + static_cast<double>(init.hidden_size)) * size,
+          .written_bytes = tensors * n * size,
           .vector_flops = (has_residual(w) ? 5 : 4) * n};
 }
 

@@ -47,7 +47,9 @@ Inputs RotaryEmbedding::inputs(const Init& init, const Workload& w) {
 Cost RotaryEmbedding::cost(const Init& init, const Workload& w) {
   auto heads = static_cast<double>(query_heads(w) + (w.optional_inputs ? key_heads(w) : 0));
   double turned = static_cast<double>(w.num_tokens()) * heads * static_cast<double>(init.rotary_dim);
-  return {.bytes = 2 * turned * static_cast<double>(dtype_size(w.dtype)) + 8 * static_cast<double>(w.num_tokens()),
+  double in_place = turned * static_cast<double>(dtype_size(w.dtype));
+  return {.read_bytes = in_place + 8 * static_cast<double>(w.num_tokens()),
+          .written_bytes = in_place,
           .vector_flops = 3 * turned};
 }
 

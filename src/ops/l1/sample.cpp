@@ -26,7 +26,12 @@ Inputs Sample::inputs(const Init&, const Workload& w) {
 
 Cost Sample::cost(const Init&, const Workload& w) {
   auto n = static_cast<double>(w.num_tokens() * w.width);
-  return {.bytes = n * static_cast<double>(dtype_size(w.dtype)), .vector_flops = 6 * n};
+  // Every logit is compared once. Those that are then exponentiated and added up may be few: the largest ones.
+  constexpr double kParameters = 4 + 4 + 4 + 4 + 8 + 8;  // of a row
+  auto rows = static_cast<double>(w.num_tokens());
+  return {.read_bytes = n * static_cast<double>(dtype_size(w.dtype)) + kParameters * rows,
+          .written_bytes = 8 * rows,
+          .vector_flops = n};
 }
 
 Tolerance Sample::tolerance(const Init&, DType) { return {}; }

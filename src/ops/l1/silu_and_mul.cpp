@@ -16,7 +16,8 @@ Inputs SiluAndMul::inputs(const Init&, const Workload& w) {
 
 Cost SiluAndMul::cost(const Init&, const Workload& w) {
   auto n = static_cast<double>(w.num_tokens() * w.width);
-  return {.bytes = 3 * n * static_cast<double>(dtype_size(w.dtype)), .vector_flops = 5 * n};
+  auto size = static_cast<double>(dtype_size(w.dtype));
+  return {.read_bytes = 2 * n * size, .written_bytes = n * size, .vector_flops = 5 * n};
 }
 
 Tolerance SiluAndMul::tolerance(const Init&, DType dtype) { return rounding_tolerance(dtype); }

@@ -15,7 +15,8 @@ Inputs Softmax::inputs(const Init&, const Workload& w) {
 
 Cost Softmax::cost(const Init&, const Workload& w) {
   auto n = static_cast<double>(w.num_tokens() * w.width);
-  return {.bytes = 2 * n * static_cast<double>(dtype_size(w.dtype)), .vector_flops = 5 * n};
+  auto size = static_cast<double>(dtype_size(w.dtype));
+  return {.read_bytes = n * size, .written_bytes = n * size, .vector_flops = 5 * n};
 }
 
 Tolerance Softmax::tolerance(const Init&, DType dtype) {

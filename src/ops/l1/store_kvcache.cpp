@@ -16,7 +16,8 @@ Inputs StoreKVCache::inputs(const Init& init, const Workload& w) {
 
 Cost StoreKVCache::cost(const Init& init, const Workload& w) {
   auto n = static_cast<double>(w.num_tokens() * init.num_kv_heads * init.head_size);
-  return {.bytes = 4 * n * static_cast<double>(dtype_size(w.dtype)) + 8 * static_cast<double>(w.num_tokens())};
+  double both = 2 * n * static_cast<double>(dtype_size(w.dtype));  // keys and values
+  return {.read_bytes = both + 8 * static_cast<double>(w.num_tokens()), .written_bytes = both};
 }
 
 Tolerance StoreKVCache::tolerance(const Init&, DType) { return {}; }  // a copy is exact

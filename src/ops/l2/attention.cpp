@@ -39,10 +39,10 @@ Inputs Attention::inputs(const Init& init, const Workload& w) {
 }
 
 Cost Attention::cost(const Init& init, const Workload& w) {
-  // Reading keys and values counts the new ones too, which were just written.
+  // Keys and values read are those of the cache and the new ones; the new ones are then written to the cache.
   Cost cost = FlashAttnPrefill::cost(prefill_init(init), w);
-  cost.bytes += 2 * static_cast<double>(w.num_tokens() * init.num_kv_heads * init.head_size) *
-                static_cast<double>(dtype_size(w.dtype));
+  cost.written_bytes += 2 * static_cast<double>(w.num_tokens() * init.num_kv_heads * init.head_size) *
+                        static_cast<double>(dtype_size(w.dtype));
   return cost;
 }
 

@@ -25,8 +25,11 @@ Cost AttentionBlock::cost(const Init& init, const Workload& w) {
        kv = static_cast<double>(rank.num_kv_heads * init.head_dim);
   auto size = static_cast<double>(dtype_size(w.dtype));
   Cost cost = Attention::cost(rank, w);
-  cost.bytes += size * (D * (q + 2 * kv) + q * D + 2 * T * D);
-  cost.bytes -= size * 2 * T * q;  // queries and attention's output need not leave the chip
+  cost.read_bytes += size * (D * (q + 2 * kv) + q * D + T * D);
+  cost.written_bytes += size * T * D;
+  // Queries, new keys and values, and attention's output need not come from memory or go there in between.
+  cost.read_bytes -= size * T * (q + 2 * kv);
+  cost.written_bytes -= size * T * q;
   cost.matrix_flops += 2 * T * D * (2 * q + 2 * kv);
   return cost;
 }

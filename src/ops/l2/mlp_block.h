@@ -45,7 +45,9 @@ class MlpBlock : public Operator {
   static Cost cost(const Init& init, const Workload& w) {
     auto T = static_cast<double>(w.num_tokens()), D = static_cast<double>(init.hidden_size),
          F = static_cast<double>(rank_share(init.intermediate_size, init.tp_size, "intermediate features"));
-    return {.bytes = static_cast<double>(dtype_size(w.dtype)) * (3 * D * F + 2 * T * D),
+    auto size = static_cast<double>(dtype_size(w.dtype));
+    return {.read_bytes = size * (3 * D * F + T * D),
+            .written_bytes = size * T * D,
             .matrix_flops = 6 * T * D * F,
             .vector_flops = 5 * T * F};
   }

@@ -5,6 +5,18 @@
 
 namespace fk {
 
+Cost VocabParallelEmbedding::cost(const Init& init, const Workload& w) {
+  Embedding::Init rank = local(init);
+  Cost cost = Embedding::cost(rank, w);
+  // Rows of tokens that another rank holds are zeros, which are written but not read.
+  auto held = static_cast<double>(rank.num_embeddings);
+  double row = static_cast<double>(rank.embedding_dim) * static_cast<double>(dtype_size(rank.dtype));
+  auto tokens = static_cast<double>(w.num_tokens());
+  cost.read_bytes -=
+      (distinct_rows(held, tokens) - distinct_rows(held, tokens / static_cast<double>(init.tp_size))) * row;
+  return cost;
+}
+
 std::vector<Case<VocabParallelEmbedding>> VocabParallelEmbedding::cases() {
   return {
       {"plain", {.num_embeddings = 320, .embedding_dim = 64}, Workload::tokens(9)},

@@ -49,7 +49,7 @@ class VocabParallelEmbedding : public Operator {
   static Inputs inputs(const Init& init, const Workload& w) {
     return {InputSpec{{{w.num_tokens()}, DType::kI64}, Generator::integers(0, init.num_embeddings)}};
   }
-  static Cost cost(const Init& init, const Workload& w) { return Embedding::cost(local(init), w); }
+  static Cost cost(const Init& init, const Workload& w);
   static Tolerance tolerance(const Init& init, DType dtype) { return Embedding::tolerance(local(init), dtype); }
   static std::vector<Case<VocabParallelEmbedding>> cases();
 };

@@ -49,8 +49,10 @@ Cost DecoderLayer::cost(const Init& init, const Workload& w) {
   double stream =
       static_cast<double>(w.num_tokens() * init.config.hidden_size) * static_cast<double>(dtype_size(w.dtype));
   // Each part counts its input and output; of those four only two and the residual's two cross the layer's border.
-  return {a.bytes + m.bytes + (w.optional_inputs ? 0 : -1) * stream, a.matrix_flops + m.matrix_flops,
-          a.vector_flops + m.vector_flops};
+  return {.read_bytes = a.read_bytes + m.read_bytes - (w.optional_inputs ? 0 : stream),
+          .written_bytes = a.written_bytes + m.written_bytes,
+          .matrix_flops = a.matrix_flops + m.matrix_flops,
+          .vector_flops = a.vector_flops + m.vector_flops};
 }
 
 Tolerance DecoderLayer::tolerance(const Init& init, DType dtype) {

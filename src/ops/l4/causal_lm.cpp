@@ -22,11 +22,15 @@ Cost CausalLM::cost(const Init& init, const Workload& w) {
   auto T = static_cast<double>(w.num_tokens()), S = static_cast<double>(w.num_sequences());
   auto D = static_cast<double>(init.hidden_size), V = static_cast<double>(rank_vocab(init.vocab_size, init.tp_size));
   auto size = static_cast<double>(dtype_size(init.dtype));
-  // Embedding rows, the head's matrix and the logits; between layers nothing need leave the chip.
-  Cost cost{.bytes = size * (T * D + V * D) + 4 * S * V, .matrix_flops = 2 * S * V * D, .vector_flops = 0};
+  // This rank's embedding rows, unless they are the head's own; the head's matrix and the logits. Between layers
+  // nothing need leave the chip.
+  double rows = init.tie_word_embeddings ? 0 : distinct_rows(V, T / static_cast<double>(init.tp_size));
+  Cost cost{.read_bytes = size * (rows + V) * D, .written_bytes = 4 * S * V, .matrix_flops = 2 * S * V * D};
   for (int64_t i = 0; i < init.num_hidden_layers; ++i) {
     Cost layer = DecoderLayer::cost({init, i}, w);
-    cost.bytes += layer.bytes - 3 * T * D * size;
+    double stream = T * D * size;
+    cost.read_bytes += layer.read_bytes - (w.optional_inputs ? 2 : 1) * stream;
+    cost.written_bytes += layer.written_bytes - 2 * stream;
     cost.matrix_flops += layer.matrix_flops;
     cost.vector_flops += layer.vector_flops;
   }

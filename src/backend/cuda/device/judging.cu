@@ -7,7 +7,6 @@
 #include <atomic>
 #include <bit>
 #include <deque>
-#include <map>
 
 #include "backend/cuda/device/element.cuh"
 #include "backend/cuda/device/launch.cuh"
@@ -147,6 +146,14 @@ __global__ void read_again(const uint4* data, size_t count, int passes, unsigned
     for (; i < count; i += threads) sum.x ^= __ldcg(data + i).x;
   }
   if ((sum.x ^ sum.y ^ sum.z ^ sum.w) == 0x9e3779b9u) *out = 1;
+}
+
+// The pass is part of the value, so that no pass can be left out.
+__global__ void write_again(uint4* data, size_t count, int passes) {
+  const size_t threads = size_t{gridDim.x} * kThreads;
+  for (int pass = 0; pass < passes; ++pass)
+    for (size_t i = blockIdx.x * size_t{kThreads} + threadIdx.x; i < count; i += threads)
+      __stcg(data + i, uint4{1, 1, 1, static_cast<unsigned>(pass)});
 }
 
 template <class T>
@@ -329,27 +336,14 @@ class Judging final : public DeviceJudging {
   }
 
   double read_speed(size_t size_bytes) override {
-    const size_t size = std::clamp(std::bit_ceil(size_bytes), size_t{1} << 20, size_t{1} << 30);
-    double& known = read_speeds_[size];
-    if (known > 0) return known;
-    reserve(size);
-    // Many passes in one go, so that the start of a kernel does not count.
-    const int passes = static_cast<int>(std::max<size_t>(1, (size_t{1} << 30) / size));
-    cudaEvent_t start, stop;
-    check(cudaEventCreate(&start), "Making an event");
-    check(cudaEventCreate(&stop), "Making an event");
-    for (int i = 0; i < 5; ++i) {
-      check(cudaEventRecord(start, stream_), "Recording an event");
-      read(size, passes);
-      check(cudaEventRecord(stop, stream_), "Recording an event");
-      check(cudaEventSynchronize(stop), "Measuring the device");
-      float ms = 0;
-      check(cudaEventElapsedTime(&ms, start, stop), "Reading an event");
-      known = std::max(known, static_cast<double>(size) * passes / (ms * 1e-3));
-    }
-    cudaEventDestroy(start);
-    cudaEventDestroy(stop);
-    return known;
+    return best_speed(size_bytes, [&](size_t size, int passes) { read(size, passes); });
+  }
+  double write_speed(size_t size_bytes) override {
+    return best_speed(size_bytes, [&](size_t size, int passes) {
+      write_again<<<static_cast<unsigned>(processors_) * 8, kThreads, 0, stream_>>>(static_cast<uint4*>(memory_),
+                                                                                    size / sizeof(uint4), passes);
+      check(cudaGetLastError(), "write_again");
+    });
   }
 
   void mark_for_profiler(bool on) override {
@@ -358,6 +352,31 @@ class Judging final : public DeviceJudging {
   }
 
  private:
+  // Bytes a second that pass(size, passes) moves, at most.
+  template <class Pass>
+  double best_speed(size_t size_bytes, const Pass& pass) {
+    const size_t size = std::clamp(std::bit_floor(size_bytes), size_t{1} << 20, size_t{1} << 30);
+    double best = 0;
+    reserve(size);
+    // Many passes in one go, so that the start of a kernel does not count.
+    const int passes = static_cast<int>(std::max<size_t>(1, (size_t{1} << 30) / size));
+    cudaEvent_t start, stop;
+    check(cudaEventCreate(&start), "Making an event");
+    check(cudaEventCreate(&stop), "Making an event");
+    for (int i = 0; i < 5; ++i) {
+      check(cudaEventRecord(start, stream_), "Recording an event");
+      pass(size, passes);
+      check(cudaEventRecord(stop, stream_), "Recording an event");
+      check(cudaEventSynchronize(stop), "Measuring the device");
+      float ms = 0;
+      check(cudaEventElapsedTime(&ms, start, stop), "Reading an event");
+      best = std::max(best, static_cast<double>(size) * passes / (ms * 1e-3));
+    }
+    cudaEventDestroy(start);
+    cudaEventDestroy(stop);
+    return best;
+  }
+
   // A box whose last work is done; a new one where all are waited for.
   RangeBox& free_box() {
     for (RangeBox& box : boxes_)
@@ -409,7 +428,6 @@ class Judging final : public DeviceJudging {
   ApartBox* apart_ = nullptr;
   void* memory_ = nullptr;
   size_t size_ = 0;
-  std::map<size_t, double> read_speeds_;
 };
 
 }  // namespace

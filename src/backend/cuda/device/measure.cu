@@ -48,6 +48,12 @@ __global__ void copy_all(const uint4* from, uint4* to, int64_t count) {
     to[i] = from[i];
 }
 
+__global__ void write_all(uint4* data, int64_t count) {
+  const int64_t threads = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t i = blockIdx.x * static_cast<int64_t>(blockDim.x) + threadIdx.x; i < count; i += threads)
+    data[i] = uint4{1, 1, 1, 1};
+}
+
 // Eight chains of multiply-adds per thread: enough to hide their latency.
 __global__ void multiply_add(float* out, float a, float b, int rounds) {
   float sum[8];
@@ -132,6 +138,10 @@ DeviceSpeeds measure_device(void* handle) {
     double read_s = clock.best_s(
         8, [&] { read_all<<<grid, kThreads, 0, stream>>>(data, count, reinterpret_cast<unsigned*>(data)); });
     speeds.read_gbps = static_cast<double>(bytes) / read_s * 1e-9;
+    double write_s = clock.best_s(8, [&] { write_all<<<grid, kThreads, 0, stream>>>(data, count); });
+    // The driver's own fill may know a faster way.
+    write_s = std::min(write_s, clock.best_s(8, [&] { cudaMemsetAsync(data, 1, bytes, stream); }));
+    speeds.write_gbps = static_cast<double>(bytes) / write_s * 1e-9;
     double copy_s =
         clock.best_s(8, [&] { copy_all<<<grid, kThreads, 0, stream>>>(data, data + count / 2, count / 2); });
     speeds.copy_gbps = static_cast<double>(bytes) / copy_s * 1e-9;

@@ -1,0 +1,121 @@
+#include "measure/memory_rates.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "measure/cache_evict.h"
+#include "measure/first_core.h"
+#include "measure/stream_kernels.h"
+#include "measure/timer.h"
+
+namespace fk {
+namespace {
+
+constexpr double kFirstTimeS = 1.5e-3;
+constexpr size_t kFirstTurns = 3;  // of each loop
+// What one measurement moves for each thread: 0.1 to 0.4 ms, so that waking the threads takes a hundredth of it.
+constexpr size_t kMovedByThread = size_t{4} << 20;
+// Evicting takes as long as reading, and a smaller piece reads slower: its first lines are waited for.
+constexpr size_t kColdByThread = size_t{256} << 10;
+constexpr size_t kLeastByThread = 4 * kStreamStep;
+// Larger memory takes longer to bring back into a cache than there is time between two launches.
+constexpr size_t kBroughtBack = size_t{32} << 20;
+
+// The loop over pages side by side wants whole blocks of them.
+std::vector<ReadKernel> readers(size_t share) {
+  std::vector<ReadKernel> all = stream_read_kernels();
+  if (share % kReadBlock == 0) all.push_back(read_kernels().front());
+  return all;
+}
+
+}  // namespace
+
+std::vector<PricedBytes> price(Traffic traffic, double bytes, size_t smallest, size_t largest) {
+  std::vector<PricedBytes> parts;
+  double from = 0;
+  for (size_t size = smallest; from < bytes; size *= 2) {
+    double to = size < largest ? 2 * static_cast<double>(size) : std::numeric_limits<double>::infinity();
+    parts.push_back({{traffic, size}, std::min(bytes, to) - from});
+    from = to;
+  }
+  return parts;
+}
+
+std::vector<PricedBytes> MemoryRates::parts(Traffic traffic, double bytes) {
+  if (traffic != Traffic::kColdRead) return price(traffic, bytes, kSmallest, kLargest);
+  if (!(bytes > 0)) return {};
+  return {{{traffic, kSmallest}, bytes}};
+}
+
+double MemoryRates::least_s(Traffic traffic, double bytes) {
+  double seconds = 0;
+  std::vector<PricedBytes> all = parts(traffic, bytes);
+  // The largest first: its memory is then there for all others.
+  for (auto part = all.rbegin(); part != all.rend(); ++part) seconds += part->bytes / rate(part->rate);
+  return seconds;
+}
+
+double MemoryRates::rate(const RateKey& key) {
+  if (!rates_.contains(key)) measure(key, kFirstTimeS);
+  double best = 0;
+  for (auto at = rates_.find(key); at != rates_.end() && at->first.traffic == key.traffic; ++at)
+    best = std::max(best, at->second);
+  return best;
+}
+
+void MemoryRates::reserve(size_t size_bytes) {
+  if (memory_.size() >= size_bytes) return;
+  memory_ = Buffer(size_bytes);
+  // Pages that were never written are not really there; those that a thread will use are written by it.
+  size_t threads = static_cast<size_t>(pool_.threads()), share = size_bytes / threads / kStreamStep * kStreamStep;
+  pool_.on_all([&](int thread) {
+    stream_write_kernels().front().run(memory_.data() + static_cast<size_t>(thread) * share, share);
+  });
+}
+
+// One measurement with one of the loops. Small memory is gone over many times, large memory a piece at a time.
+double MemoryRates::measure_once(const RateKey& key, size_t kernel, size_t& offset) {
+  auto threads = static_cast<size_t>(pool_.threads());
+  bool cold = key.traffic == Traffic::kColdRead;
+  size_t share = cold ? kColdByThread : std::max(key.size_bytes / threads / kStreamStep * kStreamStep, kLeastByThread);
+  size_t piece = std::min(share, kMovedByThread), passes = cold ? 1 : kMovedByThread / piece;
+  offset = offset + piece <= share ? offset : 0;
+  std::vector<ReadKernel> reads = readers(share);
+  std::vector<WriteKernel> writes = stream_write_kernels();
+  if (cold) evict_from_caches(memory_.data(), share * threads);
+  Stopwatch watch;
+  pool_.on_all([&](int thread) {
+    std::byte* at = memory_.data() + static_cast<size_t>(thread) * share + offset;
+    for (size_t pass = 0; pass < passes; ++pass) {
+      if (key.traffic == Traffic::kWrite)
+        writes[kernel % writes.size()].run(at, piece);
+      else
+        reads[kernel % reads.size()].run(at, piece);
+    }
+  });
+  double seconds = watch.elapsed_s();
+  offset += piece;
+  return static_cast<double>(piece * passes * threads) / seconds;
+}
+
+void MemoryRates::measure(const RateKey& key, double seconds) {
+  OnFirstCore where_kernels_run;  // cores may differ
+  auto threads = static_cast<size_t>(pool_.threads());
+  size_t size = key.traffic == Traffic::kColdRead ? kColdByThread * threads : key.size_bytes;
+  reserve(std::max(size, kLeastByThread * threads));
+  size_t offset = 0;
+  double& known = rates_[key];
+  size_t loops = key.traffic == Traffic::kWrite ? stream_write_kernels().size() : stream_read_kernels().size() + 1;
+  size_t turns = (known == 0 ? kFirstTurns : 1) * loops;
+  Stopwatch all;
+  // Once over all of it first, so that a cache that can hold it does.
+  bool in_pieces = size / threads > kMovedByThread;
+  if (in_pieces && (known == 0 || size <= kBroughtBack))
+    for (size_t done = 0; done < size; done += kMovedByThread * threads) measure_once(key, 0, offset);
+  offset = 0;
+  for (size_t turn = 0; turn < turns || all.elapsed_s() < seconds; ++turn)
+    known = std::max(known, measure_once(key, turn % loops, offset));
+}
+
+}  // namespace fk

@@ -1,0 +1,90 @@
+// What a time means beside the floor of its call, decided on times that nobody measured.
+#include "bench/kernels/floor_verdict.h"
+
+#include <gtest/gtest.h>
+
+namespace fk {
+namespace {
+
+using Kind = FloorVerdict::Kind;
+
+// One call that reads 1 MB, for which this machine needs `floor_us`.
+const Cost kCost{.read_bytes = 1e6, .written_bytes = 1e3};
+Floor floor_of(double us) { return {.seconds = us * 1e-6, .read_s = us * 1e-6}; }
+
+TimingResult timing(double baseline_us, double candidate_us, double control_us = 0) {
+  if (control_us == 0) control_us = baseline_us;
+  TimingResult r;
+  for (int launch = 0; launch < 6; ++launch) {
+    r.samples.emplace_back();
+    r.control.emplace_back();
+    for (int i = 0; i < 20; ++i) {
+      double noise = 1 + 0.001 * (i % 5);
+      r.samples.back().push_back({baseline_us * 1e3 * noise, candidate_us * 1e3 * noise, Dropped::kNo});
+      r.control.back().push_back({baseline_us * 1e3 * noise, control_us * 1e3 * noise, Dropped::kNo});
+    }
+  }
+  r.paired = compare_paired(r.samples, r.control);
+  return r;
+}
+
+TEST(FloorVerdict, SlowerThanTheFloorIsPossible) {
+  FloorVerdict v = hold_against_floor(timing(20, 11), kCost, floor_of(10));
+  EXPECT_EQ(v.kind, Kind::kPossible);
+  EXPECT_FALSE(v.doubtful()) << v.sentence << v.note;
+}
+
+TEST(FloorVerdict, AGainBeyondTheFloorIsNotRanked) {
+  FloorVerdict v = hold_against_floor(timing(20, 9), kCost, floor_of(10));
+  EXPECT_EQ(v.kind, Kind::kNotRanked);
+  EXPECT_NE(v.sentence.find("less than the 10.00 us this machine needs to read 1.000 MB"), std::string::npos)
+      << v.sentence;
+  // Within the error of the floor there is nothing to object to.
+  EXPECT_EQ(hold_against_floor(timing(20, 9.7), kCost, floor_of(10)).kind, Kind::kPossible);
+}
+
+TEST(FloorVerdict, HoldsAtEverySize) {
+  for (double floor_us : {0.01, 0.1, 1.0, 100.0, 1e5}) {
+    EXPECT_EQ(hold_against_floor(timing(2 * floor_us, 0.9 * floor_us), kCost, floor_of(floor_us)).kind,
+              Kind::kNotRanked);
+    EXPECT_EQ(hold_against_floor(timing(2 * floor_us, floor_us / 2), kCost, floor_of(floor_us)).kind,
+              Kind::kImpossibleTime);
+  }
+}
+
+TEST(FloorVerdict, FarBelowTheFloorIsImpossibleWhereMostSamplesAre) {
+  EXPECT_EQ(hold_against_floor(timing(20, 6), kCost, floor_of(10)).kind, Kind::kImpossibleTime);
+  TimingResult r = timing(20, 6);
+  r.paired.candidate.q3 = 8e3;
+  EXPECT_EQ(hold_against_floor(r, kCost, floor_of(10)).kind, Kind::kNotRanked);
+}
+
+TEST(FloorVerdict, AFloorTheBaselineIsBelowAccusesNobody) {
+  for (double candidate : {9.0, 8.0, 7.0}) {
+    FloorVerdict v = hold_against_floor(timing(9, candidate), kCost, floor_of(10));
+    EXPECT_EQ(v.kind, Kind::kPossible) << candidate;
+    EXPECT_NE(v.note.find("accuses nobody"), std::string::npos) << v.note;
+  }
+  // The control is the baseline as well.
+  EXPECT_EQ(hold_against_floor(timing(10, 6.5, 9), kCost, floor_of(10)).kind, Kind::kPossible);
+  // A floor that is a little too high does not explain a gain this large.
+  FloorVerdict v = hold_against_floor(timing(9, 3), kCost, floor_of(10));
+  EXPECT_EQ(v.kind, Kind::kNotRanked);
+  EXPECT_FALSE(v.note.empty());
+}
+
+TEST(FloorVerdict, WhoGainsNothingLosesNothing) {
+  FloorVerdict v = hold_against_floor(timing(9.52, 9.48), kCost, floor_of(10));
+  EXPECT_EQ(v.kind, Kind::kPossible) << v.sentence;
+}
+
+TEST(FloorVerdict, SaysNothingWithoutTimesOrWithoutAFloor) {
+  EXPECT_FALSE(hold_against_floor(timing(9, 1), kCost, floor_of(0)).doubtful());
+  EXPECT_FALSE(hold_against_floor(TimingResult{}, kCost, floor_of(10)).doubtful());
+  TimingResult failed = timing(20, 1);
+  failed.failure = Failure{Verdict::kCrashed, "It crashed."};
+  EXPECT_FALSE(hold_against_floor(failed, kCost, floor_of(10)).doubtful());
+}
+
+}  // namespace
+}  // namespace fk

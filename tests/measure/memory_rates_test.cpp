@@ -1,0 +1,106 @@
+// Bytes are priced so that no way of placing them in caches, and no loop over them, is cheaper.
+#include "measure/memory_rates.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "measure/cache_evict.h"
+#include "measure/stream_kernels.h"
+#include "measure/timer.h"
+#include "tests/sanitizer.h"
+
+namespace fk {
+namespace {
+
+TEST(PricedBytes, AreCountedOnceAndAtTheSizeBelowThem) {
+  std::vector<PricedBytes> parts = price(Traffic::kRead, 100, 8, 32);
+  ASSERT_EQ(parts.size(), 3u);
+  double sum = 0, from = 0;
+  for (const PricedBytes& part : parts) {
+    EXPECT_LE(static_cast<double>(part.rate.size_bytes), std::max(from, 8.0));
+    sum += part.bytes;
+    from = sum;
+  }
+  EXPECT_EQ(sum, 100);
+  EXPECT_EQ(parts[0].bytes, 16);  // up to the next size, at the rate of the smallest
+  EXPECT_EQ(parts[2].rate.size_bytes, 32u);
+  EXPECT_EQ(parts[2].bytes, 100 - 64 + 32);
+  EXPECT_TRUE(price(Traffic::kWrite, 0, 8, 32).empty());
+}
+
+// A machine with caches of two sizes, its data placed as well as can be.
+TEST(PricedBytes, NoPlacementIsCheaper) {
+  for (double cache : {24.0, 48.0, 64.0, 100.0}) {
+    auto rate_of = [&](size_t size) { return static_cast<double>(size) <= cache ? 10.0 : 1.0; };
+    for (double bytes = 1; bytes < 1000; bytes *= 1.3) {
+      double best = std::min(bytes, cache) / 10 + std::max(0.0, bytes - cache), priced = 0;
+      for (const PricedBytes& part : price(Traffic::kRead, bytes, 16, 512))
+        priced += part.bytes / rate_of(part.rate.size_bytes);
+      EXPECT_LE(priced, best * (1 + 1e-9)) << bytes << " bytes, a cache of " << cache;
+    }
+  }
+}
+
+TEST(StreamKernels, WriteEveryByteAndNoOther) {
+  Buffer memory(4 * kStreamStep);
+  for (const WriteKernel& kernel : stream_write_kernels()) {
+    std::memset(memory.data(), 7, memory.size());
+    kernel.run(memory.data() + kStreamStep, 2 * kStreamStep);
+    for (size_t i = 0; i < memory.size(); ++i) {
+      bool inside = i >= kStreamStep && i < 3 * kStreamStep;
+      ASSERT_EQ(memory.data()[i], std::byte(inside ? 1 : 7)) << kernel.instruction << " at " << i;
+    }
+  }
+}
+
+// The shortest of many, in s.
+template <class Work>
+double quickest(const Work& work) {
+  double best = 1e9;
+  Stopwatch all;
+  for (int i = 0; i < 5 || all.elapsed_s() < 0.02; ++i) best = std::min(best, work());
+  return best;
+}
+
+// Loops of others, not those the rates come from.
+TEST(MemoryRates, NoLibraryLoopIsFaster) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsFullSpeed);
+  constexpr double kError = 0.05;  // as in bench/kernels/floor_verdict.h
+  ThreadPool pool(1);
+  MemoryRates rates(pool);
+  for (size_t size : {size_t{16} << 10, size_t{256} << 10, size_t{4} << 20, size_t{64} << 20}) {
+    Buffer from(size), to(size);
+    std::memset(from.data(), 1, size);
+    std::memset(to.data(), 1, size);
+    for (bool cold : {false, true}) {
+      auto timed = [&](auto&& work) {
+        return quickest([&] {
+          if (cold) {
+            evict_from_caches(from.data(), size);
+            evict_from_caches(to.data(), size);
+          }
+          Stopwatch watch;
+          work();
+          asm volatile("" : : "r"(to.data()) : "memory");
+          return watch.elapsed_s();
+        });
+      };
+      double copy = timed([&] { std::memcpy(to.data(), from.data(), size); });
+      double fill = timed([&] { std::memset(to.data(), 3, size); });
+      // As a run does: some of the measurements lie beside the times.
+      Traffic reading = cold ? Traffic::kColdRead : Traffic::kRead;
+      for (Traffic traffic : {reading, Traffic::kWrite})
+        for (const PricedBytes& part : MemoryRates::parts(traffic, static_cast<double>(size)))
+          rates.measure(part.rate, 3e-3);
+      double read_s = rates.least_s(reading, static_cast<double>(size));
+      double written_s = rates.least_s(Traffic::kWrite, static_cast<double>(size));
+      EXPECT_GE(copy, (1 - kError) * std::max(read_s, written_s)) << "a copy of " << size << (cold ? " cold" : "");
+      EXPECT_GE(fill, (1 - kError) * written_s) << "a fill of " << size << (cold ? " cold" : "");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fk
