@@ -18,8 +18,8 @@ Inputs Sample::inputs(const Init&, const Workload& w) {
   return {InputSpec{{{S, w.width}, w.dtype}, Generator::normal(0, 3)},
           per_row(DType::kF32, Generator::uniform_or(0.3, 1.7, 0)),
           per_row(DType::kI32, Generator::integers_of_all_sizes(0, w.width + 1)),  // no small list is enough
-          per_row(DType::kF32, Generator::uniform_or(0.1, 1.0, 1)),
-          per_row(DType::kF32, Generator::uniform_or(0.0, 0.2, 0)),
+          per_row(DType::kF32, Generator::uniform_or(0.2, 1.0, 1)),
+          per_row(DType::kF32, Generator::uniform_or(0.0, 0.5, 0)),
           per_row(DType::kI64, Generator::integers(0, int64_t{1} << 40)),
           per_row(DType::kI64, Generator::integers(0, 1000))};
 }
