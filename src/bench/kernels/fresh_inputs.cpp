@@ -65,8 +65,10 @@ FreshInputs::FreshInputs(const Node& root, const InputMaker& maker, const Worklo
     bool scaled = spec && may_be_rewritten(*spec);
     changes_.push_back({.renewed = spec && !spec->generator.is_metadata(), .scaled = scaled, .most_exponent = most});
   }
-  // Keys of earlier tokens, like those that a call adds, are not larger than what attention is given.
-  changes_.resize(specs_.size() + shapes_.kv_cache.size(), {.renewed = true, .scaled = true, .most_exponent = 0});
+  // Keys of earlier tokens are not larger than those that a call adds to them. In a whole model they stay as drawn: it
+  // rounds so often that its tolerance leaves room for nothing else.
+  changes_.resize(specs_.size() + shapes_.kv_cache.size(),
+                  {.renewed = true, .scaled = root.info().level < 4, .most_exponent = 0});
   add_sets(maker, seed);
 }
 
