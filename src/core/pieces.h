@@ -1,13 +1,11 @@
 // Pieces: a tensor put together from pieces of another, its set, chosen at random: numbers of the same kind, other
 // content in every row. What is chosen follows from a key, so that the CPU and a device come to the same tensor.
 //
-// Nothing of a tensor may be known from a few of its elements. Where a piece ends is not known; within a piece every
-// element is taken from one of two places of the set, drawn for it alone, so that who remembers the set has to read
-// every element all the same; and a piece may be a power of two larger or smaller than those beside it.
+// Nothing of a tensor may be known from a few of its elements. Where a piece ends is not known; its elements come from
+// two places of the set in turns, in a pattern drawn for the piece, so that who remembers the set has to read every
+// element all the same; and a piece may be a power of two larger or smaller than those beside it.
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
 
 #include "core/dtype.h"

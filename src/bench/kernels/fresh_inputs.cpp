@@ -1,7 +1,5 @@
 #include "bench/kernels/fresh_inputs.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
@@ -10,9 +8,8 @@ namespace {
 
 // Families with a set of their own. Left out of timed calls:
 // - "scaled x0.001" and "scaled x10", which are factors here and need no set;
-// - "scaled x64": nearly every exponential of such numbers is zero or subnormal, so that a right kernel may leave most
-// of
-//   them out, and one that does not is slowed down by what no model has;
+// - "scaled x64": nearly every exponential of such numbers is zero or subnormal. A right kernel may leave most of them
+//   out, and one that does not is slowed down by what no model has;
 // - "zeros" and "sparse": a right kernel may skip zeros, and would be called faster for inputs that no model has; a GPU
 //   raises its clock on them, too.
 constexpr std::string_view kFamilies[] = {"shifted +5", "ties", "clustered maxima", "mass in the tail",

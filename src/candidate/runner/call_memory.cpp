@@ -1,5 +1,6 @@
 #include "candidate/runner/call_memory.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/device_runtime.h"
