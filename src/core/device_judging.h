@@ -66,7 +66,7 @@ class DeviceJudging {
   // Of two dense tensors of one shape in f32, f16 or bf16: how many elements are further apart, or not finite and not
   // the same bit by bit. The largest |b| is that of the finite ones. Waits for the stream.
   virtual int64_t count_apart(const View& a, const View& b, const Apart& allowed) = 0;
-  virtual void put_together(void* to, const void* from, const Pieces& pieces) = 0;
+  virtual void put_together(void* to, const void* set, const Pieces& pieces) = 0;
   // Turns every byte over with a stream of numbers that follows from the key; twice is not at all.
   virtual void mask(std::span<const DeviceRange> ranges, uint64_t key) = 0;
 

@@ -49,15 +49,17 @@ SequenceGroup make_group(std::vector<Tensor>& owned, std::span<const Sequence> s
   return g;
 }
 
-void fill_normal(const View& view, double mean, double deviation, const Stream& stream) {
+void fill_normal(const View& view, double mean, double deviation, const Stream& stream, double multiples_of = 0) {
   constexpr int64_t kLarge = int64_t{1} << 20;  // from there on, threads are worth starting: it takes some 20 ms
   auto* address = static_cast<std::byte*>(view.data());
   size_t step = dtype_size(view.dtype());
   ThreadPool pool(view.numel() >= kLarge ? std::min(usable_cores(), 8) : 1);
   pool.parallel_for(view.numel(), kLarge / 16, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i)
-      store_element(address + static_cast<size_t>(i) * step, view.dtype(),
-                    mean + deviation * stream.normal(static_cast<uint64_t>(i)));
+    for (int64_t i = begin; i < end; ++i) {
+      double value = mean + deviation * stream.normal(static_cast<uint64_t>(i));
+      if (multiples_of != 0) value = multiples_of * std::round(value / multiples_of);
+      store_element(address + static_cast<size_t>(i) * step, view.dtype(), value);
+    }
   });
 }
 
@@ -119,7 +121,7 @@ void fill(const View& view, const Generator& generator, uint64_t seed, std::stri
   auto copy = [&](const View& from) { copy_elements(from, view); };
   switch (generator.kind) {
     case Kind::kNormal:
-      return fill_normal(view, generator.a, generator.b, stream);
+      return fill_normal(view, generator.a, generator.b, stream, generator.c);
     case Kind::kUniform:
       return each([&](uint64_t i) { return generator.a + (generator.b - generator.a) * stream.uniform(i); });
     case Kind::kUniformOr:
@@ -128,6 +130,10 @@ void fill(const View& view, const Generator& generator, uint64_t seed, std::stri
         return u < 1 ? generator.c : generator.a + (generator.b - generator.a) * (u - 1) / 3;
       });
     case Kind::kIntegers:
+      if (generator.c != 0)
+        return each([&](uint64_t i) {
+          return generator.a - 1 + std::floor(std::pow(generator.b - generator.a + 1, stream.uniform(i)));
+        });
       return each([&](uint64_t i) {
         return generator.a + static_cast<double>(stream.below(i, static_cast<uint64_t>(generator.b - generator.a)));
       });

@@ -50,10 +50,10 @@ struct Workload {
 // How a tensor is filled. Valid by construction: indices in range, tables without collisions, offsets that rise.
 struct Generator {
   enum class Kind : uint8_t {
-    kNormal,         // mean a, standard deviation b
+    kNormal,         // mean a, standard deviation b; where c is not 0, rounded to multiples of c
     kUniform,        // [a, b)
     kUniformOr,      // one in four is c, the others as kUniform
-    kIntegers,       // a .. b-1
+    kIntegers,       // a .. b-1; where c is not 0, as many of every order of magnitude
     kConstant,       // a
     kPositions,      // the position of each token in its sequence
     kLogitsIndices,  // the last token of each sequence
@@ -73,6 +73,10 @@ struct Generator {
   bool is_metadata() const { return kind >= Kind::kPositions; }
 
   static Generator normal(double mean = 0, double deviation = 1) { return {Kind::kNormal, mean, deviation}; }
+  // The largest of many stands at a place, and has a value, that nobody knows, and often it is there twice.
+  static Generator normal_in_steps(double mean, double deviation, double step) {
+    return {Kind::kNormal, mean, deviation, step};
+  }
   static Generator uniform(double low, double high) { return {Kind::kUniform, low, high}; }
   // For parameters whose special value switches something off.
   static Generator uniform_or(double low, double high, double special) {
@@ -80,6 +84,10 @@ struct Generator {
   }
   static Generator integers(int64_t begin, int64_t end) {
     return {Kind::kIntegers, static_cast<double>(begin), static_cast<double>(end)};
+  }
+  // For counts that may be anything: small ones, and every other order of magnitude.
+  static Generator integers_of_all_sizes(int64_t begin, int64_t end) {
+    return {Kind::kIntegers, static_cast<double>(begin), static_cast<double>(end), 1};
   }
   static Generator constant(double value) { return {Kind::kConstant, value, 0}; }
   static Generator metadata(Kind kind) { return {kind, 0, 0}; }

@@ -109,12 +109,6 @@ constexpr InputFamily kFamilies[] = {
 constexpr InputFamily kFlipLast = {"last element flipped", flip_last};
 constexpr InputFamily kFlipOne = {"one element flipped", flip_one};
 
-bool is_free(const InputSpec& spec) {
-  using Kind = Generator::Kind;
-  return dtype_is_float(spec.spec.dtype) &&
-         (spec.generator.kind == Kind::kNormal || spec.generator.kind == Kind::kIntegers);
-}
-
 int64_t between(const Stream& stream, uint64_t i, int64_t low, int64_t high) {
   return low + static_cast<int64_t>(stream.below(i, static_cast<uint64_t>(high - low + 1)));
 }
@@ -140,10 +134,16 @@ const InputFamily& family_named(std::string_view name) {
   throw Error("There is no input family '{}'; there are {}.", name, known);
 }
 
+bool may_be_rewritten(const InputSpec& spec) {
+  using Kind = Generator::Kind;
+  return dtype_is_float(spec.spec.dtype) &&
+         (spec.generator.kind == Kind::kNormal || spec.generator.kind == Kind::kIntegers);
+}
+
 void apply_to_inputs(const InputFamily& family, const Node& root, const Inputs& specs, CallData& data, uint64_t seed) {
   if (family.inputs == nullptr) return;
   for (size_t i = 0; i < specs.size(); ++i)
-    if (specs[i] && is_free(*specs[i]))
+    if (specs[i] && may_be_rewritten(*specs[i]))
       family.inputs(*data.given[i], Stream(seed, fmt::format("{} {}", family.name, root.info().args[i].name)));
   for (size_t i = 0; i < data.kv_cache.size(); ++i)
     family.inputs(data.kv_cache[i], Stream(seed, fmt::format("{} kv {}", family.name, i)));

@@ -32,9 +32,10 @@ const InputFamily& family_named(std::string_view name);  // throws Error that li
 const InputFamily& flip_last_family();
 const InputFamily& flip_one_family();
 
-// Applies the family to inputs, states and KV cache. Left alone: indices, tables and positions, and floats whose range
-// has a meaning (probabilities, temperatures), which their generators draw from an interval.
-// `specs` say how the data were made.
+// Whether families, and factors, change an input. Left alone: indices, tables and positions, and floats whose range has
+// a meaning (probabilities, temperatures), which their generators draw from an interval.
+bool may_be_rewritten(const InputSpec& spec);
+// Applies the family to inputs, states and KV cache. `specs` say how the data were made.
 void apply_to_inputs(const InputFamily& family, const Node& root, const Inputs& specs, CallData& data, uint64_t seed);
 void apply_to_weights(const InputFamily& family, std::span<const Tensor> params, uint64_t seed);
 

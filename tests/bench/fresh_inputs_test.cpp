@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <map>
+#include <set>
 
 #include "bench/scenarios/scenario_data.h"
 #include "bench/scenarios/scenario_file.h"
@@ -28,12 +31,18 @@ TEST(FreshInputs, RealTokensComeInAnOrderNoRunHad) {
                    .at(0);
   std::unique_ptr<Node> root = s.info().build(s.init, {});
   FreshInputs inputs(*root, ScenarioInputs(s), s.workload, 5);
-  inputs.next(0);
-  Tensor first = copy_of(*inputs.current(0).given[0]);
-  inputs.next(0);
-  const View& second = *inputs.current(0).given[0];
-  EXPECT_NE(std::memcmp(first.view().data(), second.data(), second.size_bytes()), 0);
-  for (int64_t i = 0; i < 64; ++i) EXPECT_LE(std::abs(second.ptr<int64_t>()[i] - 1001), 1);
+  int real = 0;
+  Tensor last({64}, DType::kI64);
+  for (int call = 0; call < 100; ++call) {
+    inputs.next(0);
+    const View& now = *inputs.current(0).given[0];
+    EXPECT_NE(std::memcmp(last.view().data(), now.data(), now.size_bytes()), 0);
+    copy_elements(now, last);
+    if (inputs.kind(0) != "recorded") continue;
+    ++real;
+    for (int64_t i = 0; i < 64; ++i) EXPECT_LE(std::abs(now.ptr<int64_t>()[i] - 1001), 1);
+  }
+  EXPECT_NEAR(real, 50, 25) << "half the calls have the values of the run";
 }
 
 TEST(FreshInputs, RowsLieApartInTheMemoryOfCalls) {
@@ -61,6 +70,162 @@ TEST(FreshInputs, RowsLieApartInTheMemoryOfCalls) {
   EXPECT_FALSE(memory.check_inputs(1, data));
   x.ptr<bf16>()[2 * 20] = bf16(77.0F);
   EXPECT_TRUE(memory.check_inputs(1, data));
+}
+
+double mean_square(const float* x, int64_t n) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += double{x[i]} * x[i];
+  return sum / static_cast<double>(n);
+}
+
+constexpr int64_t kWidth = 2048;
+Workload tokens(int64_t n) {
+  Workload w = Workload::tokens(n);
+  w.dtype = DType::kF32;
+  return w;
+}
+std::unique_ptr<Node> norm() {
+  const OperatorInfo& op = Registry::instance().at("rms_norm");
+  Fields init = op.cases().front().init;
+  for (Field& f : init)
+    if (f.name == "hidden_size") f.value = kWidth;
+  return op.build(init, {});
+}
+
+// Timed calls are of the kinds that are judged; half of them, not more, are as the contract draws them.
+TEST(FreshInputs, AreOfManyKinds) {
+  std::unique_ptr<Node> root = norm();
+  FreshInputs inputs(*root, contract_inputs(), tokens(4), 7);
+  std::map<std::string_view, int> kinds;
+  for (int call = 0; call < 600; ++call) {
+    inputs.next(call % 3);
+    ++kinds[inputs.kind(call % 3)];
+  }
+  EXPECT_NEAR(kinds["standard"], 350, 80);
+  for (const char* kind : {"shifted +5", "ties", "clustered maxima", "mass in the tail", "exact integers"})
+    EXPECT_NEAR(kinds[kind], 50, 30) << kind;
+  EXPECT_FALSE(kinds.contains("zeros") || kinds.contains("sparse")) << "who skips zeros would look faster";
+}
+
+// Neither is the mean square of a row known in advance, nor does a part of the row tell it.
+TEST(FreshInputs, NoMeanSquareIsKnown) {
+  std::unique_ptr<Node> root = norm();
+  FreshInputs inputs(*root, contract_inputs(), tokens(4), 8);
+  std::map<int, int> found;  // by power of two
+  int others_by_its_quarter = 0, others_by_row_before = 0, rows = 0;
+  for (int call = 0; call < 200; ++call) {
+    inputs.next(0);
+    const auto* x = inputs.current(0).given[0]->ptr<float>();
+    for (int64_t t = 0; t < 4; ++t, ++rows) {
+      double all = mean_square(x + t * kWidth, kWidth);
+      ++found[static_cast<int>(std::lround(std::log2(all)))];
+      others_by_its_quarter += std::abs(mean_square(x + t * kWidth, kWidth / 4) / all - 1) > 0.2 ? 1 : 0;
+      if (t > 0) others_by_row_before += std::abs(mean_square(x + (t - 1) * kWidth, kWidth) / all - 1) > 0.2 ? 1 : 0;
+    }
+  }
+  EXPECT_GE(found.size(), 10u);
+  for (const auto& [power, count] : found) EXPECT_LE(count, rows / 4) << "a mean square of 2^" << power;
+  EXPECT_GE(others_by_its_quarter, rows / 10);
+  EXPECT_GE(others_by_row_before, rows / 10);
+}
+
+// No few elements tell what follows them: whoever remembers earlier calls by them is wrong.
+TEST(FreshInputs, NoStretchIsSeenTwice) {
+  std::unique_ptr<Node> root = norm();
+  FreshInputs inputs(*root, contract_inputs(), tokens(4), 9);
+  std::map<uint64_t, uint32_t> after;  // two mantissas, and the next: whatever the factor
+  int64_t known = 0, seen = 0;
+  for (int call = 0; call < 100; ++call) {
+    inputs.next(0);
+    std::string_view kind = inputs.kind(0);
+    if (kind == "ties" || kind == "exact integers" || kind == "clustered maxima") continue;  // equal numbers anyway
+    const auto* x = static_cast<const uint32_t*>(inputs.current(0).given[0]->view().data());
+    auto mantissa = [&](int64_t i) { return uint64_t{x[i] & 0x7fffff}; };
+    for (int64_t i = 0; i + 16 < 4 * kWidth; i += 16) {
+      uint64_t key = 1;
+      for (int64_t j = 0; j < 8; ++j) key = (key ^ mantissa(i + j)) * 0x9E3779B97F4A7C15u;
+      auto [at, fresh] = after.try_emplace(key, static_cast<uint32_t>(mantissa(i + 8)));
+      ++seen;
+      known += !fresh && at->second == mantissa(i + 8) ? 1 : 0;
+    }
+  }
+  EXPECT_LE(known, seen / 1000) << "of " << seen;
+}
+
+// One token is another one in every call.
+TEST(FreshInputs, SmallTensorsChangeToo) {
+  const OperatorInfo& op = Registry::instance().at("embedding");
+  std::unique_ptr<Node> root = op.build(op.cases().front().init, {});
+  Fields init = root->init();
+  for (Field& f : init)
+    if (f.name == "num_embeddings") f.value = 50'000;
+  root = op.build(init, {});
+  FreshInputs inputs(*root, contract_inputs(), tokens(1), 5);
+  std::set<int64_t> ids;
+  for (int call = 0; call < 50; ++call) {
+    inputs.next(0);
+    ASSERT_EQ(inputs.current(0).given[0]->view().numel(), 1);
+    ids.insert(*inputs.current(0).given[0]->ptr<int64_t>());
+  }
+  EXPECT_GE(ids.size(), 40u);
+}
+
+// Tables are in another order from time to time, and those given as arguments are those of the batch.
+TEST(FreshInputs, TablesChangeWithTheirBatch) {
+  const OperatorInfo& op = Registry::instance().at("flash_attn_decode");
+  std::unique_ptr<Node> root = op.build(op.cases().front().init, {});
+  FreshInputs inputs(*root, contract_inputs(), Workload::batch({{1, 500}, {1, 90}}), 5);
+  std::set<std::vector<int32_t>> tables;
+  for (int call = 0; call < 60; ++call) {
+    inputs.next(0);
+    const CallData& data = inputs.current(0);
+    const View &given = *data.given[4], &batch = data.batch->all().block_table;
+    ASSERT_EQ(std::memcmp(given.data(), batch.data(), given.size_bytes()), 0);
+    tables.emplace(given.ptr<int32_t>(), given.ptr<int32_t>() + given.numel());
+  }
+  EXPECT_GE(tables.size(), 4u);
+}
+
+// Where inputs are large, sets of other families would take longer than the calls.
+TEST(FreshInputs, LargeInputsHaveFewerKinds) {
+  std::unique_ptr<Node> root = norm();
+  std::set<std::string_view> ever;
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    FreshInputs inputs(*root, contract_inputs(), tokens(2000), seed);
+    std::set<std::string_view> kinds;
+    for (int call = 0; call < 50; ++call) {
+      inputs.next(0);
+      kinds.insert(inputs.kind(0));
+    }
+    EXPECT_EQ(kinds.size(), 3u);
+    ever.insert(kinds.begin(), kinds.end());
+  }
+  EXPECT_GT(ever.size(), 3u) << "other ones in every run";
+}
+
+TEST(Pieces, FactorsKeepEveryDigitAndEverySign) {
+  for (DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+    constexpr int64_t kN = 5000;
+    Tensor set({kN}, dtype), out({kN}, dtype);
+    fill(set, Generator::normal(), 3, "x", BatchMetadata(Workload::tokens(1), 1));
+    store_element(static_cast<std::byte*>(set.view().data()), dtype, 0.0);
+    Pieces p{.elements = kN,
+             .element_bytes = static_cast<int64_t>(dtype_size(dtype)),
+             .key = 0x0123456789abcdef,
+             .set_elements = kN};
+    put_together(out.view().data(), set.view().data(), p);
+    Tensor plain = copy_of(out);
+    store_float_format(p, dtype);
+    for (int exponent : {-3, 0, 3}) {
+      p.least_exponent = p.most_exponent = exponent;
+      put_together(out.view().data(), set.view().data(), p);
+      for (int64_t i = 0; i < kN; ++i) {
+        double want = std::ldexp(get(plain, i), exponent);
+        if (dtype == DType::kF16 && std::abs(want) < 0x1p-14) want = 0;  // no normal number
+        ASSERT_EQ(get(out, i), want) << dtype_name(dtype) << " times 2^" << exponent;
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -93,7 +93,7 @@ class Judging final : public DeviceJudging {
         ++beyond;
     return beyond;
   }
-  void put_together(void* to, const void* from, const Pieces& pieces) override { fk::put_together(to, from, pieces); }
+  void put_together(void* to, const void* set, const Pieces& pieces) override { fk::put_together(to, set, pieces); }
   void mask(std::span<const DeviceRange> ranges, uint64_t key) override {
     for (const DeviceRange& range : ranges)
       for (size_t i = 0; i < range.size_bytes; ++i)

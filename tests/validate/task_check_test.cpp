@@ -28,7 +28,7 @@ const std::map<std::string, std::string> kDegenerate = {
     {"index_select: one element", "a copy"},
     {"rotary_emb: smallest", "position 0 turns nothing"},
     {"sample: one token", "the token can only be 0"},
-    {"sample: large vocabulary", "no row draws a number that min_p decides about"},
+    {"sample: large vocabulary", "no row of three draws a number that a filter decides about"},
     {"softmax: one element", "always 1"},
 };
 

@@ -1,13 +1,115 @@
 #include "bench/kernels/fresh_inputs.h"
 
-#include "candidate/runner/call_memory.h"
+#include <algorithm>
+#include <cmath>
 
 namespace fk {
+namespace {
+
+// Families with a set of their own. Left out of timed calls:
+// - "scaled x0.001" and "scaled x10", which are factors here and need no set;
+// - "scaled x64": nearly every exponential of such numbers is zero or subnormal. A right kernel may leave most of them
+//   out, and one that does not is slowed down by what no model has;
+// - "zeros" and "sparse": a right kernel may skip zeros, and would be called faster for inputs that no model has; a GPU
+//   raises its clock on them, too.
+constexpr std::string_view kFamilies[] = {"shifted +5", "ties", "clustered maxima", "mass in the tail",
+                                          "exact integers"};
+
+// Making the sets of families takes up to 30 ns an element; no scenario should wait for them for long. Where the inputs
+// are larger there are fewer, and other ones in every run.
+constexpr int64_t kMostElements = int64_t{8} << 20;
+// A tensor of a few elements is taken from a set of so many, or it would be the same ones in every call.
+constexpr int64_t kLeastElements = 4096;
+
+// Factors are powers of two, which keep every digit: from an eighth up to eight times, so that no mean square is known,
+// and exponentials of logits (deviation 3) may overflow where the largest was not subtracted.
+constexpr int kLeastExponent = -3, kMostExponent = 3, kTinyExponent = -10;
+
+// A composition works on with what it computed from its inputs, and attention's scores grow with the square of them:
+// the roundings of intermediate results then differ by more than the result itself.
+constexpr int kMostExponentOfCompositions = 1;
+
+int64_t elements_of(const CallData& data) {
+  int64_t n = 0;
+  for (const auto& t : data.given) n += t ? t->view().numel() : 0;
+  for (const Tensor& t : data.kv_cache) n += t.view().numel();
+  return n;
+}
+
+CallData copy_of(const CallData& from) {
+  CallData to;
+  for (const auto& t : from.given) {
+    to.given.emplace_back();
+    if (t) to.given.back() = copy_of(*t);
+  }
+  for (const Tensor& t : from.kv_cache) to.kv_cache.push_back(copy_of(t));
+  to.row_gaps = from.row_gaps;
+  to.batch = from.batch;
+  return to;
+}
+
+}  // namespace
 
 FreshInputs::FreshInputs(const Node& root, const InputMaker& maker, const Workload& workload, uint64_t seed)
-    : random_(seed, "fresh inputs"), base_(maker.make_recorded(root, workload, seed)) {
-  for (const std::optional<InputSpec>& spec : maker.specs(root, workload))
-    renewable_.push_back(spec && !spec->generator.is_metadata());
+    : root_(root),
+      workload_(workload),
+      seed_(seed),
+      specs_(maker.specs(root, workload)),
+      random_(seed, "fresh inputs"),
+      shapes_(maker.make_shapes(root, workload)) {
+  int most = root.info().level > 1 ? kMostExponentOfCompositions : kMostExponent;
+  for (const std::optional<InputSpec>& spec : specs_) {
+    bool scaled = spec && may_be_rewritten(*spec);
+    changes_.push_back({.renewed = spec && !spec->generator.is_metadata(), .scaled = scaled, .most_exponent = most});
+  }
+  // Keys of earlier tokens are not larger than those that a call adds to them. In a whole model they stay as drawn: it
+  // rounds so often that its tolerance leaves room for nothing else.
+  changes_.resize(specs_.size() + shapes_.kv_cache.size(),
+                  {.renewed = true, .scaled = root.info().level < 4, .most_exponent = 0});
+  add_sets(maker, seed);
+}
+
+void FreshInputs::add_sets(const InputMaker& maker, uint64_t seed) {
+  sets_.push_back({"standard", nullptr, made_larger(maker.make(root_, workload_, seed), seed)});
+  if (maker.has_recorded()) {
+    recorded_ = sets_.size();
+    sets_.push_back({"recorded", nullptr, std::make_unique<CallData>(maker.make_recorded(root_, workload_, seed))});
+  }
+  if (std::none_of(changes_.begin(), changes_.end(), [](const Change& c) { return c.scaled; })) return;
+  others_ = {{0, Factors::kOneAPiece}, {0, Factors::kTiny}};
+  std::vector<std::string_view> names(std::begin(kFamilies), std::end(kFamilies));
+  for (size_t i = names.size() - 1; i > 0; --i) std::swap(names[i], names[below(i + 1)]);
+  names.resize(std::min<size_t>(names.size(), static_cast<size_t>(kMostElements / (elements_of(*sets_[0].data) + 1))));
+  for (std::string_view name : names) {
+    for (Factors factors : {Factors::kOneEach, Factors::kOneAPiece}) others_.push_back({sets_.size(), factors});
+    sets_.push_back({name, &family_named(name), nullptr});
+  }
+}
+
+// With more of what a call has only a few numbers of.
+std::unique_ptr<CallData> FreshInputs::made_larger(CallData data, uint64_t seed) const {
+  for (size_t i = 0; i < data.given.size(); ++i) {
+    if (!changes_[i].renewed || data.given[i]->view().rank() == 0) continue;
+    TensorSpec spec = data.given[i]->view().spec();
+    int64_t n = spec.shape.numel();
+    if (n == 0 || n >= kLeastElements) continue;
+    spec.shape[0] *= (kLeastElements + n - 1) / n;
+    data.given[i].emplace(spec);
+    fill(*data.given[i], specs_[i]->generator, seed, root_.info().args[i].name, *data.batch);
+  }
+  return std::make_unique<CallData>(std::move(data));
+}
+
+// The standard set with the family applied to it, and another batch: what stands in its tables has another order.
+std::unique_ptr<CallData> FreshInputs::of_family(const InputFamily& family) const {
+  auto data = std::make_unique<CallData>(copy_of(*sets_[0].data));
+  uint64_t seed = stream_key(seed_, family.name);
+  data->batch = std::make_shared<BatchMetadata>(workload_, seed);
+  for (size_t i = 0; i < specs_.size(); ++i)
+    if (specs_[i] && !changes_[i].renewed)
+      fill(*data->given[i], specs_[i]->generator, seed, root_.info().args[i].name, *data->batch);
+  apply_to_inputs(family, root_, specs_, *data, seed);
+  return data;
 }
 
 void FreshInputs::next(int slot) {
@@ -16,38 +118,64 @@ void FreshInputs::next(int slot) {
   PhiloxBlock drawn = random_.block(draws_++);
   s.key = (uint64_t{drawn[0]} << 32) | drawn[1];
   s.made = false;
+  if (recorded_ != 0 && below(2) == 0) {
+    s.set = recorded_;
+    s.factors = Factors::kNone;
+  } else if (others_.empty() || below(2) == 0) {
+    s.set = 0;
+    s.factors = Factors::kOneEach;
+  } else {
+    const Kind& kind = others_[below(others_.size())];
+    s.set = kind.set;
+    s.factors = kind.factors;
+  }
+  Set& set = sets_[s.set];
+  if (!set.data) set.data = of_family(*set.family);
 }
 
-const View& FreshInputs::base_tensor(size_t tensor) const {
-  size_t args = base_.given.size();
-  return tensor < args ? base_.given[tensor]->view() : base_.kv_cache[tensor - args].view();
+const View& FreshInputs::tensor_of(const CallData& data, size_t tensor) const {
+  size_t args = data.given.size();
+  return tensor < args ? data.given[tensor]->view() : data.kv_cache[tensor - args].view();
 }
 
-std::optional<Pieces> FreshInputs::pieces(int slot, size_t tensor) const {
-  if (tensor < renewable_.size() && !renewable_[tensor]) return std::nullopt;
-  const View& base = base_tensor(tensor);
-  return Pieces{base.numel(), static_cast<int64_t>(dtype_size(base.dtype())),
-                slots_[static_cast<size_t>(slot)].key + tensor};
+std::optional<CallMemory::MadeFrom> FreshInputs::pieces(int slot, size_t tensor) const {
+  const Change& change = changes_[tensor];
+  if (!change.renewed) return std::nullopt;
+  const Slot& s = slots_[static_cast<size_t>(slot)];
+  const View &set = tensor_of(*sets_[s.set].data, tensor), &shape = tensor_of(shapes_, tensor);
+  PhiloxBlock drawn = Stream(s.key).block(tensor);
+  Pieces p{.elements = shape.numel(),
+           .element_bytes = static_cast<int64_t>(dtype_size(shape.dtype())),
+           .key = (uint64_t{drawn[0]} << 32) | drawn[1],
+           .set_elements = set.numel()};
+  if (change.scaled && s.factors != Factors::kNone) {
+    store_float_format(p, shape.dtype());
+    p.least_exponent = kLeastExponent;
+    p.most_exponent = change.most_exponent;
+    if (s.factors == Factors::kOneEach)
+      p.least_exponent = p.most_exponent =
+          kLeastExponent + static_cast<int>(drawn[2] % static_cast<uint32_t>(p.most_exponent - kLeastExponent + 1));
+    if (s.factors == Factors::kTiny) p.least_exponent = p.most_exponent = kTinyExponent;
+  }
+  return CallMemory::MadeFrom{set, p};
 }
 
 const CallData& FreshInputs::current(int slot) {
   Slot& s = slots_[static_cast<size_t>(slot)];
   if (s.made) return s.data;
   CallData& data = s.data;
-  if (data.given.empty() && data.kv_cache.empty()) {
-    for (const auto& t : base_.given) {
-      data.given.emplace_back();
-      if (t) data.given.back() = copy_of(*t);
-    }
-    for (const Tensor& t : base_.kv_cache) data.kv_cache.push_back(copy_of(t));
-    data.row_gaps = base_.row_gaps;
-    data.batch = base_.batch;
-  }
+  if (data.given.empty() && data.kv_cache.empty()) data = copy_of(shapes_);
+  const CallData& set = *sets_[s.set].data;
+  data.batch = set.batch;
   size_t args = data.given.size();
-  for (size_t i = 0; i < args + data.kv_cache.size(); ++i)
-    if (std::optional<Pieces> chosen = pieces(slot, i))
-      put_together(i < args ? data.given[i]->view().data() : data.kv_cache[i - args].view().data(),
-                   base_tensor(i).data(), *chosen);
+  for (size_t i = 0; i < args + data.kv_cache.size(); ++i) {
+    if (i < args && !data.given[i]) continue;
+    const View& to = tensor_of(data, i);
+    if (std::optional<CallMemory::MadeFrom> from = pieces(slot, i))
+      put_together(to.data(), from->set.data(), from->pieces);
+    else
+      copy_elements(tensor_of(set, i), to);
+  }
   s.made = true;
   return data;
 }

@@ -257,7 +257,7 @@ class PairTimer {
     for (int slot = 0; slot < memory_->slots(); ++slot) {
       inputs_.next(slot);
       if (!on_gpu()) continue;
-      memory_->stage_pieces(slot, inputs_.base(), [&](size_t tensor) { return inputs_.pieces(slot, tensor); });
+      memory_->stage_pieces(slot, inputs_.base(slot), [&](size_t tensor) { return inputs_.pieces(slot, tensor); });
     }
   }
 

@@ -1,5 +1,6 @@
 #include "candidate/runner/call_memory.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/device_runtime.h"
@@ -207,23 +208,27 @@ void CallMemory::stage(int slot, const CallData& data) const {
   for_states(slot, 0, data, upload);
 }
 
-void CallMemory::stage_pieces(int slot, const CallData& base, const PiecesOf& pieces_of) {
-  DeviceRuntime& device = device_runtime(device_);
-  auto for_both = [&](const auto& visit) {
-    for_inputs(slot, base, visit);
-    for_states(slot, 0, base, visit);
-  };
-  if (base_.size() == 0) {
-    base_ = Buffer(std::max<size_t>(1, staging_per_slot_), device_);
-    for_both([&](const Place& p) { device.upload(base_.data() + p.offset, p.from.data(), p.from.size_bytes()); });
+const std::byte* CallMemory::on_device(const View& set) {
+  auto [known, fresh] = sets_.try_emplace(set.data());
+  if (fresh) {
+    known->second = Buffer(std::max<size_t>(1, set.size_bytes()), device_);
+    device_runtime(device_).upload(known->second.data(), set.data(), set.size_bytes());
   }
-  for_both([&](const Place& p) {
-    std::optional<Pieces> pieces = p.tensor == Place::kMetadata ? std::nullopt : pieces_of(p.tensor);
-    if (pieces)
-      device.judging().put_together(staged(slot, p.offset), base_.data() + p.offset, *pieces);
+  return known->second.data();
+}
+
+void CallMemory::stage_pieces(int slot, const CallData& data, const MadeFromOf& made_from) {
+  DeviceRuntime& device = device_runtime(device_);
+  auto put = [&](const Place& p) {
+    if (p.to.size_bytes() == 0) return;
+    std::optional<MadeFrom> from = p.tensor == Place::kMetadata ? std::nullopt : made_from(p.tensor);
+    if (from)
+      device.judging().put_together(staged(slot, p.offset), on_device(from->set), from->pieces);
     else
-      device.copy(staged(slot, p.offset), base_.data() + p.offset, p.from.size_bytes());
-  });
+      device.copy(staged(slot, p.offset), on_device(p.from), p.from.size_bytes());
+  };
+  for_inputs(slot, data, put);
+  for_states(slot, 0, data, put);
 }
 
 void CallMemory::settle() const {

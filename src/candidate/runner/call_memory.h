@@ -35,10 +35,15 @@ class CallMemory {
 
   // Brings the data of a call to the device, where no runner sees them. Nothing to do on the CPU.
   void stage(int slot, const CallData& data) const;
-  // The same for data put together on the device from those of the constructor: pieces_of(tensor) tells from what, by
-  // the number of the argument or, behind them, of the tensor of the KV cache; none: it stays as it was.
-  using PiecesOf = std::function<std::optional<Pieces>(size_t tensor)>;
-  void stage_pieces(int slot, const CallData& base, const PiecesOf& pieces_of);
+  // The same for data put together on the device: made_from(tensor) tells from what, by the number of the argument or,
+  // behind them, of the tensor of the KV cache; none: it is as `data` has it. Sets, and what `data` has, are brought to
+  // the device once, and must not change or move as long as this lives.
+  struct MadeFrom {
+    View set;  // as many elements as the pieces say, dense
+    Pieces pieces;
+  };
+  using MadeFromOf = std::function<std::optional<MadeFrom>(size_t tensor)>;
+  void stage_pieces(int slot, const CallData& data, const MadeFromOf& made_from);
   // Copies the inputs of a call in: only now can a runner see them, on a GPU with `key` only.
   void reveal(int slot, const CallData& data, uint64_t key) const;
   // Before a call: states and KV cache as `data` has them, outputs and everything beside them painted with a pattern
@@ -97,6 +102,7 @@ class CallMemory {
   std::byte* staged(int slot, size_t offset) const {
     return staging_.data() + static_cast<size_t>(slot) * staging_per_slot_ + offset;
   }
+  const std::byte* on_device(const View& set);
   std::vector<DeviceRange> margin_ranges(int slot, int writer) const;
   View on_cpu(int slot, int writer, size_t tensor) const;
 
@@ -110,8 +116,8 @@ class CallMemory {
   std::unique_ptr<SharedTensors> inputs_;
   std::vector<std::unique_ptr<SharedTensors>> written_;
   // On a GPU only.
-  Buffer staging_;  // slot by slot: inputs, then states, as the loops above meet them
-  Buffer base_;     // laid out as a slot of it, once pieces of it are asked for
+  Buffer staging_;                      // slot by slot: inputs, then states, as the loops above meet them
+  std::map<const void*, Buffer> sets_;  // what slots are put together from, by where it lies on the CPU
   size_t staging_per_slot_ = 0;
   size_t staged_inputs_ = 0;                                          // of a slot; states follow
   mutable std::map<uint8_t, std::vector<uint64_t>> painted_margins_;  // fingerprints by pattern; slots are alike

@@ -9,8 +9,9 @@ namespace fk {
 OutputSpecs Argmax::outputs(const Init&, Args given) { return {TensorSpec{{given[0]->size(0)}, DType::kI64}}; }
 
 Inputs Argmax::inputs(const Init&, const Workload& w) {
-  // Few different values, so that ties occur and the first of equals is tested.
-  return {InputSpec{{{w.num_tokens(), w.width}, w.dtype}, Generator::integers(-20, 20)}};
+  // In steps, so that about every third row has its largest number twice and the first of equals is tested; but what
+  // that number is, and where in the row it stands, nobody knows who has not seen the whole row.
+  return {InputSpec{{{w.num_tokens(), w.width}, w.dtype}, Generator::normal_in_steps(0, 3, 0.25)}};
 }
 
 Cost Argmax::cost(const Init&, const Workload& w) {

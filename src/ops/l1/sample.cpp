@@ -17,9 +17,9 @@ Inputs Sample::inputs(const Init&, const Workload& w) {
   auto per_row = [&](DType dtype, Generator g) { return InputSpec{{{S}, dtype}, g}; };
   return {InputSpec{{{S, w.width}, w.dtype}, Generator::normal(0, 3)},
           per_row(DType::kF32, Generator::uniform_or(0.3, 1.7, 0)),
-          per_row(DType::kI32, Generator::integers(0, std::min<int64_t>(w.width, 12) + 1)),
-          per_row(DType::kF32, Generator::uniform_or(0.4, 1.0, 1)),
-          per_row(DType::kF32, Generator::uniform_or(0.0, 0.2, 0)),
+          per_row(DType::kI32, Generator::integers_of_all_sizes(0, w.width + 1)),  // no small list is enough
+          per_row(DType::kF32, Generator::uniform_or(0.2, 1.0, 1)),
+          per_row(DType::kF32, Generator::uniform_or(0.0, 0.5, 0)),
           per_row(DType::kI64, Generator::integers(0, int64_t{1} << 40)),
           per_row(DType::kI64, Generator::integers(0, 1000))};
 }

@@ -15,14 +15,20 @@ class CudaJudging : public OnDevice {
 };
 
 TEST_F(CudaJudging, PutsTensorsTogetherAsTheCpuDoes) {
-  for (DType dtype : {DType::kU8, DType::kBF16, DType::kF32, DType::kI64})
+  for (DType dtype : {DType::kU8, DType::kBF16, DType::kF16, DType::kF32, DType::kI64})
     for (int64_t n : {int64_t{0}, int64_t{1}, int64_t{7}, int64_t{4099}, int64_t{3'000'001}}) {
       Tensor set({n}, dtype), want({n}, dtype);
       Stream random(5, "bytes");
       auto* bytes = static_cast<uint8_t*>(set.view().data());
       for (size_t i = 0; i < set.view().size_bytes(); ++i) bytes[i] = static_cast<uint8_t>(random.u32(i));
       Tensor there = uploaded(set), got({n}, dtype, kCuda);
-      Pieces pieces{n, static_cast<int64_t>(dtype_size(dtype)), 77};
+      Pieces pieces{.elements = n,
+                    .element_bytes = static_cast<int64_t>(dtype_size(dtype)),
+                    .key = 0x0123456789abcdef,
+                    .set_elements = n};
+      store_float_format(pieces, dtype);
+      pieces.least_exponent = -9;
+      pieces.most_exponent = 9;
       put_together(want.view().data(), set.view().data(), pieces);
       judging().put_together(got.view().data(), there.view().data(), pieces);
       EXPECT_TRUE(bytes_of(got) ==

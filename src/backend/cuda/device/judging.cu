@@ -65,11 +65,13 @@ __global__ void mask_ranges(const DeviceRange* ranges, uint64_t key) {
 }
 
 template <class U>
-__global__ void copy_pieces(U* to, const U* from, Pieces pieces) {
-  for (int64_t piece = blockIdx.x; piece < pieces.count(); piece += gridDim.x) {
-    const int64_t first = piece * pieces.length(), length = min(pieces.length(), pieces.elements - first);
-    const U* source = from + pieces.start(piece);
-    for (int64_t i = threadIdx.x; i < length; i += kThreads) to[first + i] = source[i];
+__global__ void copy_pieces(U* to, const U* set, Pieces pieces) {
+  for (int64_t number = blockIdx.x; number < pieces.count(); number += gridDim.x) {
+    const Pieces::Piece p = pieces.piece(number);
+    for (int64_t i = p.begin + threadIdx.x; i < p.end; i += kThreads) {
+      const U chosen = pieces.chosen(set[i + p.from], set[i + p.other], p, i);
+      to[i] = pieces.scales(p) ? pieces.scaled(chosen, p) : chosen;
+    }
   }
 }
 
@@ -278,26 +280,12 @@ class Judging final : public DeviceJudging {
     return static_cast<int64_t>(found.count);
   }
 
-  void put_together(void* to, const void* from, const Pieces& pieces) override {
+  void put_together(void* to, const void* set, const Pieces& pieces) override {
     if (pieces.elements == 0) return;
-    auto copy = [&]<class U>(U) {
+    with_element_of(pieces.element_bytes, [&]<class U>(U) {
       const auto grid = static_cast<unsigned>(std::min<int64_t>(pieces.count(), int64_t{processors_} * 8));
-      copy_pieces<<<grid, kThreads, 0, stream_>>>(static_cast<U*>(to), static_cast<const U*>(from), pieces);
-    };
-    switch (pieces.element_bytes) {
-      case 1:
-        copy(uint8_t{});
-        break;
-      case 2:
-        copy(uint16_t{});
-        break;
-      case 4:
-        copy(uint32_t{});
-        break;
-      default:
-        FK_CHECK(pieces.element_bytes == 8, "an element of another size");
-        copy(uint64_t{});
-    }
+      copy_pieces<<<grid, kThreads, 0, stream_>>>(static_cast<U*>(to), static_cast<const U*>(set), pieces);
+    });
     check(cudaGetLastError(), "copy_pieces");
   }
 
