@@ -69,6 +69,8 @@ struct f16 {
     return x;
   }
 };
+#elif defined(__aarch64__) && !defined(__clang__) && __GNUC__ < 13
+using f16 = __fp16;  // GCC 12 has the other name on x86 only
 #else
 using f16 = _Float16;
 #endif
