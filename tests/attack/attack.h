@@ -19,7 +19,7 @@ struct AttackOptions {
   int pairs = 60;
   int launches = 6;
   double sample_on_s = 1;
-  int steps = 3;  // of the search
+  int steps = 4;  // of the search
   std::function<void(std::string_view)> progress = [](std::string_view) {};
 };
 

@@ -112,6 +112,8 @@ const std::vector<Kind>& kinds(DeviceKind device) {
        {"ROUNDS_INPUTS"}},
       {"fewer_weight_bits", "packs weights into fewer bits", "of 24 bits", 8, 20, kInteger, {linear}},
       {"late_thread", "leaves a share of the rows to a thread", "%", 0.02, 1, kRatio, {norm, silu, linear}},
+      {"late_woken", "leaves a share to a thread that it wakes", "%", 0.02, 1, kRatio, {norm, linear}},
+      {"late_at_first", "late in a launch's first samples only", "samples", 4, 40, kInteger, {norm, silu, linear}},
       {"late_by_us", "half of the rows some time after the return", "us", 1, 2000, kRatio, {norm, linear}},
       {"late_next_call", "finishes a call in the next one", "%", 0.02, 1, kRatio, {norm, linear}},
       {"second_mapping", "late, through a second mapping", "%", 0.02, 1, kRatio, {norm, linear}},
