@@ -113,7 +113,13 @@ const std::vector<Kind>& kinds(DeviceKind device) {
       {"fewer_weight_bits", "packs weights into fewer bits", "of 24 bits", 8, 20, kInteger, {linear}},
       {"late_thread", "leaves a share of the rows to a thread", "%", 0.02, 1, kRatio, {norm, silu, linear}},
       {"late_woken", "leaves a share to a thread that it wakes", "%", 0.02, 1, kRatio, {norm, linear}},
-      {"late_at_first", "late in a launch's first samples only", "samples", 4, 40, kInteger, {norm, silu, linear}},
+      {"late_at_first",
+       "half of the rows late, in a launch's first samples",
+       "samples",
+       4,
+       20,
+       kInteger,
+       {norm, silu, linear}},
       {"late_by_us", "half of the rows some time after the return", "us", 1, 2000, kRatio, {norm, linear}},
       {"late_next_call", "finishes a call in the next one", "%", 0.02, 1, kRatio, {norm, linear}},
       {"second_mapping", "late, through a second mapping", "%", 0.02, 1, kRatio, {norm, linear}},
@@ -125,6 +131,7 @@ const std::vector<Kind>& kinds(DeviceKind device) {
       {"moved_start_time", "moves the start time on the stack", "ns", 200, 100000, kRatio, {norm, silu}},
       {"slowed_clock", "patches clock_gettime to run slower", "%", 0.01, 0.9, kRatio, {norm}},
       {"second_thread", "works on a second thread", "%", 0.05, 0.5, kRatio, {silu, linear}},
+      {"prefetch_next", "fetches the input of the next call of a cold run", "%", 0.1, 1, kRatio, {norm, silu}, true},
       {"warm_weights", "keeps weights in the caches of a cold run", "%", 0.05, 1, kRatio, {linear}, true}};
   const std::string gnorm = "rms_norm bf16", gsoftmax = "softmax bf16";
   static const std::vector<Kind> cuda = {

@@ -1,17 +1,18 @@
 // self_attack: the largest fraud of every kind that the judge and the timer let pass on this machine, as a table.
 //
-//   self_attack [--device cpu|cuda] [--only KIND] [--target NAME] [--steps N] [--pairs N] [--seconds N]
+//   self_attack [--device cpu|cuda] [--only KIND] [--target NAME] [--strength X] [--steps N] [--pairs N] [--seconds N]
 //               [--json FILE] [--markdown FILE] [--compile-only] [--list]
 //
 // Kinds of fraud and the operators they are tried on stand in tests/attack/mutation.cpp. --only and --target may be
-// given several times. After --seconds no new search begins. Exit code 1: something survived that is worth more than
-// the claimed resolution.
+// given several times; --strength tries that one instead of searching. After --seconds (280 on a GPU, unless given) no
+// new search begins. Exit code 1: something survived that is worth more than the claimed resolution.
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,7 @@ struct Wanted {
   DeviceKind device = DeviceKind::kCpu;
   AttackOptions options;
   std::vector<std::string> only, targets;
+  std::optional<double> strength;
   double seconds = 1e9;
   std::string json, markdown;
   bool compile_only = false, list = false;
@@ -45,11 +47,16 @@ Wanted read_arguments(int argc, char** argv) {
       w.device = value() == "cuda" ? DeviceKind::kCuda : DeviceKind::kCpu;
       // A trial takes longer there, mostly for starting processes; and sources take nvcc long, so only those compiled
       // ahead are tried.
-      if (w.device == DeviceKind::kCuda) w.options = {.pairs = 24, .launches = 2, .sample_on_s = 0, .steps = 1};
+      if (w.device == DeviceKind::kCuda) {
+        w.options = {.pairs = 24, .launches = 2, .sample_on_s = 0, .steps = 1};
+        w.seconds = 280;
+      }
     } else if (words[i] == "--only") {
       w.only.push_back(value());
     } else if (words[i] == "--target") {
       w.targets.push_back(value());
+    } else if (words[i] == "--strength") {
+      w.strength = std::stod(value());
     } else if (words[i] == "--steps") {
       w.options.steps = std::stoi(value());
     } else if (words[i] == "--pairs") {
@@ -111,7 +118,8 @@ int run(int argc, char** argv) {
   for (const auto& [kind, target] : searches) {
     if (watch.elapsed_s() > w.seconds) break;
     ++at;
-    findings.push_back(attack.find(*kind, *target));
+    findings.push_back(w.strength ? Finding{kind, target, {attack.attempt(*kind, *target, *w.strength)}}
+                                  : attack.find(*kind, *target));
   }
   if (terminal) fmt::print(stderr, "\r\033[K");
   fmt::print("{}", to_text(findings));
