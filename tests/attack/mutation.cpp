@@ -77,7 +77,8 @@ const std::vector<Target>& targets(DeviceKind device) {
       target("softmax", DType::kF32, Workload::rows(24, 1000), {}, "Softmax"),
       target("silu_and_mul", DType::kBF16, Workload::rows(32, 512), {}, "SiluAndMul"),
       target("argmax", DType::kF32, Workload::rows(24, 5000), {}, "Argmax"),
-      target("linear", DType::kF32, Workload::tokens(1), {{"in_features", 1024}, {"out_features", 1024}}, "Linear")};
+      target("linear", DType::kF32, Workload::tokens(1), {{"in_features", 1024}, {"out_features", 1024}}, "Linear"),
+      target("linear", DType::kBF16, Workload::tokens(1), {{"in_features", 1024}, {"out_features", 1024}}, "Linear")};
   static const std::vector<Target> cuda = {
       target("rms_norm", DType::kBF16, Workload::tokens(2048), {{"hidden_size", 4096}}, "RMSNorm"),
       target("softmax", DType::kBF16, Workload::rows(64, 32000), {}, "Softmax")};
@@ -87,7 +88,7 @@ const std::vector<Target>& targets(DeviceKind device) {
 const std::vector<Kind>& kinds(DeviceKind device) {
   using enum Scale;
   const std::string norm = "rms_norm bf16", norm32 = "rms_norm f32", softmax = "softmax f32",
-                    silu = "silu_and_mul bf16", argmax = "argmax f32", linear = "linear f32";
+                    silu = "silu_and_mul bf16", argmax = "argmax f32", linear = "linear f32", linear16 = "linear bf16";
   static const std::vector<Kind> cpu = {
       {"lazy_calls", "leaves out a share of the calls", "%", 0.01, 1, kRatio, {norm, softmax, linear}},
       {"stale_calls", "answers a share of the calls with an old output", "%", 0.01, 1, kRatio, {norm, argmax}},
@@ -110,11 +111,11 @@ const std::vector<Kind>& kinds(DeviceKind device) {
        {norm32, softmax, linear},
        false,
        {"ROUNDS_INPUTS"}},
-      {"fewer_weight_bits", "packs weights into fewer bits", "of 24 bits", 8, 20, kInteger, {linear}},
+      {"fewer_weight_bits", "packs weights into fewer bits", "of 24 bits", 8, 20, kInteger, {linear, linear16}},
       {"late_thread", "leaves a share of the rows to a thread", "%", 0.02, 1, kRatio, {norm, silu, linear}},
       {"late_woken", "leaves a share to a thread that it wakes", "%", 0.02, 1, kRatio, {norm, linear}},
       {"late_at_first",
-       "half of the rows late, in a launch's first samples",
+       "half of the rows late, in the first samples",
        "samples",
        4,
        20,
@@ -131,7 +132,7 @@ const std::vector<Kind>& kinds(DeviceKind device) {
       {"moved_start_time", "moves the start time on the stack", "ns", 200, 100000, kRatio, {norm, silu}},
       {"slowed_clock", "patches clock_gettime to run slower", "%", 0.01, 0.9, kRatio, {norm}},
       {"second_thread", "works on a second thread", "%", 0.05, 0.5, kRatio, {silu, linear}},
-      {"prefetch_next", "fetches the input of the next call of a cold run", "%", 0.1, 1, kRatio, {norm, silu}, true},
+      {"prefetch_next", "fetches the next call's input in a cold run", "%", 0.1, 1, kRatio, {norm, silu}, true},
       {"warm_weights", "keeps weights in the caches of a cold run", "%", 0.05, 1, kRatio, {linear}, true}};
   const std::string gnorm = "rms_norm bf16", gsoftmax = "softmax bf16";
   static const std::vector<Kind> cuda = {

@@ -23,7 +23,7 @@ std::string survivor_text(const Finding& f) {
   for (const Attempt& a : f.attempts)
     if (a.outcome == Outcome::kHarmless && (harmless == nullptr || a.strength > harmless->strength)) harmless = &a;
   if (harmless == nullptr) return "none";
-  return fmt::format("none; {} gains nothing", strength_text(*f.kind, harmless->strength));
+  return fmt::format("none; {} not ranked faster", strength_text(*f.kind, harmless->strength));
 }
 
 Row row_of(const Finding& f) {
