@@ -69,8 +69,8 @@ struct f16 {
     return x;
   }
 };
-#elif defined(__aarch64__)
-using f16 = __fp16;  // g++ knows _Float16 in C++ from version 13 on
+#elif defined(__aarch64__) && !defined(__clang__) && __GNUC__ < 13
+using f16 = __fp16;  // GCC 12 has the other name on x86 only
 #else
 using f16 = _Float16;
 #endif

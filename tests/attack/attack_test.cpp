@@ -1,0 +1,137 @@
+// Frauds of every class are caught or worth nothing, and the harness that says so can tell.
+#include "tests/attack/attack.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "candidate/toolchain.h"
+#include "tests/attack/report.h"
+
+namespace fk::attack {
+namespace {
+
+const Kind& cpu_kind(std::string_view name) { return kind_named(DeviceKind::kCpu, name); }
+const Target& cpu_target(std::string_view name) { return target_named(DeviceKind::kCpu, name); }
+
+// Few pairs: what these frauds gain is far more than a few pairs can miss.
+AttackOptions quick() {
+  AttackOptions o;
+  o.pairs = 24;
+  o.launches = 3;
+  o.sample_on_s = 0;
+  o.progress = [](std::string_view what) {
+    if (what.find('(') == std::string_view::npos) return;
+    fmt::print("{}\n", what);
+    std::fflush(stdout);
+  };
+  return o;
+}
+
+Attempt made_up(double strength, double caught_from, double gains_from) {
+  Attempt a;
+  a.strength = strength;
+  a.outcome = strength >= caught_from  ? Outcome::kCaught
+              : strength >= gains_from ? Outcome::kSurvived
+                                       : Outcome::kHarmless;
+  a.interval = {1 + strength / 2, 1 + strength};
+  return a;
+}
+
+TEST(Search, ComesCloseToTheStrengthThatIsCaught) {
+  const Kind& kind = cpu_kind("lazy_rows");
+  Finding f = search(kind, cpu_target("rms_norm bf16"), 8, [](double s) { return made_up(s, 0.3, 0.05); });
+  ASSERT_NE(f.largest_survivor(), nullptr);
+  EXPECT_NEAR(f.largest_survivor()->strength, 0.3, 0.02);
+  EXPECT_NEAR(f.weakest_caught()->strength, 0.3, 0.02);
+  EXPECT_EQ(f.strongest_caught()->strength, kind.most);
+  EXPECT_TRUE(worth_caring(f));
+}
+
+TEST(Search, EndsWhereNothingOrEverythingIsCaught) {
+  const Kind& kind = cpu_kind("lazy_rows");
+  const Target& target = cpu_target("rms_norm bf16");
+  Finding none = search(kind, target, 8, [](double s) { return made_up(s, 9, 0.05); });
+  EXPECT_EQ(none.attempts.size(), 1u);
+  EXPECT_TRUE(worth_caring(none));
+  Finding all = search(kind, target, 8, [](double s) { return made_up(s, 0, 0); });
+  EXPECT_EQ(all.attempts.size(), 2u);
+  EXPECT_FALSE(worth_caring(all));
+  EXPECT_EQ(all.largest_survivor(), nullptr);
+}
+
+TEST(Search, AGainThatTheTimerDeclaresAsUnseenIsNoSurprise) {
+  Finding f = search(cpu_kind("lazy_rows"), cpu_target("rms_norm bf16"), 0, [](double s) {
+    Attempt a = made_up(s, 9, 0);
+    a.interval = {1.006, 1.02};
+    a.could_hide = 0.002;
+    return a;
+  });
+  EXPECT_FALSE(worth_caring(f));
+  f.attempts[0].could_hide = 0;
+  EXPECT_TRUE(worth_caring(f));
+}
+
+TEST(Report, NamesEveryFraudInEveryForm) {
+  std::vector<Finding> findings = {
+      search(cpu_kind("late_by_us"), cpu_target("linear f32"), 3, [](double s) { return made_up(s, 300, 10); })};
+  for (const std::string& text : {to_text(findings), to_markdown(findings), dump_json(to_json(findings))}) {
+    EXPECT_NE(text.find("late_by_us"), std::string::npos) << text;
+    EXPECT_NE(text.find("linear f32"), std::string::npos) << text;
+  }
+  EXPECT_NE(to_text(findings).find("1 kinds survive"), std::string::npos) << to_text(findings);
+}
+
+// A harness whose frauds gain something by accident, or whose honest kernels fail, would prove nothing.
+TEST(SelfAttack, SlowHonestTwinsPassAndGainNothing) {
+  Attack attack(kCpu, quick());
+  for (const Target& target : targets(DeviceKind::kCpu)) {
+    Attempt a = attack.attempt_honest(cpu_kind("lazy_rows"), target);
+    EXPECT_NE(a.outcome, Outcome::kSurvived) << target.name << " " << a.speedup;
+    EXPECT_TRUE(a.verdict == "SAME" || a.verdict == "UNRESOLVED" || a.verdict == "INVALID")
+        << target.name << ": " << a.verdict << " " << a.sentence;
+  }
+}
+
+// One fraud of each class, of a strength that pays.
+struct Tried {
+  const char *kind, *target;
+  double strength;
+};
+constexpr Tried kFast[] = {{"lazy_calls", "rms_norm bf16", 0.1},           {"lazy_rows", "softmax f32", 0.1},
+                           {"partial_reduction", "argmax f32", 0.5},       {"known_statistics", "rms_norm bf16", 1},
+                           {"fewer_weight_bits", "linear f32", 9},         {"late_woken", "rms_norm bf16", 0.5},
+                           {"late_at_first", "rms_norm bf16", 7},          {"late_next_call", "rms_norm bf16", 0.5},
+                           {"early_signal", "silu_and_mul bf16", 0.5},     {"moved_start_time", "rms_norm bf16", 8000},
+                           {"replay_by_pointer", "silu_and_mul bf16", 0.2}};
+
+TEST(SelfAttack, NoFraudOfTheFastSetPays) {
+  Attack attack(kCpu, quick());
+  std::vector<Finding> findings;
+  for (const Tried& t : kFast) {
+    const Kind& kind = cpu_kind(t.kind);
+    const Target& target = cpu_target(t.target);
+    findings.push_back({&kind, &target, {attack.attempt(kind, target, t.strength)}});
+    EXPECT_FALSE(worth_caring(findings.back())) << t.kind << " on " << t.target << " was ranked faster";
+  }
+  fmt::print("{}", to_text(findings));
+}
+
+TEST(SelfAttack, SlowEveryCpuFraudCompiles) {
+  Attack attack(kCpu, quick());
+  std::vector<std::pair<const Kind*, const Target*>> all;
+  for (const Kind& kind : kinds(DeviceKind::kCpu))
+    for (const std::string& name : kind.targets) all.emplace_back(&kind, &cpu_target(name));
+  EXPECT_NO_THROW(attack.compile_ahead(all, true));
+}
+
+TEST(SelfAttack, SlowEveryCudaFraudCompiles) {
+  if (find_nvcc().empty()) GTEST_SKIP() << "there is no nvcc here, so nothing can compile CUDA";
+  Attack attack({DeviceKind::kCuda, 0}, quick());
+  std::vector<std::pair<const Kind*, const Target*>> all;
+  for (const Kind& kind : kinds(DeviceKind::kCuda))
+    for (const std::string& name : kind.targets) all.emplace_back(&kind, &target_named(DeviceKind::kCuda, name));
+  EXPECT_NO_THROW(attack.compile_ahead(all, true));
+}
+
+}  // namespace
+}  // namespace fk::attack
