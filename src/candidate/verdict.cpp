@@ -5,25 +5,10 @@
 
 namespace fk {
 namespace {
-constexpr std::array<std::string_view, 19> kNames = {"PASSED",
-                                                     "INCORRECT_SHAPE",
-                                                     "INCORRECT_DTYPE",
-                                                     "INCORRECT_NUMERICAL",
-                                                     "INCORRECT_STATE",
-                                                     "INPUT_MUTATED",
-                                                     "OUT_OF_BOUNDS",
-                                                     "NONDETERMINISTIC",
-                                                     "REWARD_HACK",
-                                                     "IMPOSSIBLE_TIME",
-                                                     "CLOCK_MISMATCH",
-                                                     "TAMPERED",
-                                                     "TIMEOUT",
-                                                     "CRASHED",
-                                                     "OUT_OF_MEMORY",
-                                                     "BUILD_ERROR",
-                                                     "SIGNATURE_MISMATCH",
-                                                     "INVALID_TASK",
-                                                     "REFUSED"};
+constexpr std::array<std::string_view, 18> kNames = {
+    "PASSED",        "INCORRECT_SHAPE",  "INCORRECT_DTYPE", "INCORRECT_NUMERICAL", "INCORRECT_STATE", "INPUT_MUTATED",
+    "OUT_OF_BOUNDS", "NONDETERMINISTIC", "REWARD_HACK",     "IMPOSSIBLE_TIME",     "TAMPERED",        "TIMEOUT",
+    "CRASHED",       "OUT_OF_MEMORY",    "BUILD_ERROR",     "SIGNATURE_MISMATCH",  "INVALID_TASK",    "REFUSED"};
 static_assert(kNames.size() == static_cast<size_t>(Verdict::kRefused) + 1);
 }  // namespace
 

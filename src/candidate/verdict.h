@@ -20,7 +20,6 @@ enum class Verdict : uint8_t {
   kNondeterministic,
   kRewardHack,
   kImpossibleTime,
-  kClockMismatch,
   kTampered,
   kTimeout,
   kCrashed,

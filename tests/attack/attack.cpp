@@ -19,15 +19,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Share of a sample that the timer says it cannot see; timers that do not say so see everything or claim to.
-template <class Result>
-double could_hide(const Result& r) {
-  if constexpr (requires { r.could_hide_ns; }) {
-    double sample_ns = r.paired.candidate.median * r.calls_per_sample;
-    return sample_ns > 0 ? static_cast<double>(r.could_hide_ns) / sample_ns : 0;
-  } else {
-    return 0;
-  }
+// Share of a call's time that the timer says it cannot see.
+double could_hide(const TimingResult& r) {
+  return r.paired.candidate.median > 0 ? r.could_hide_ns / r.paired.candidate.median : 0;
 }
 
 }  // namespace

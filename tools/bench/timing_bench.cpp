@@ -70,7 +70,8 @@ std::string compile(double slower_by) {
   fs::path path = folder / "rms_norm.cpp";
   std::ofstream(path) << kSource;
   CompileOptions options;
-  options.cxxflags = {"-fopenmp-simd", "-ffast-math", fmt::format("-DSLOWER_BY={}", slower_by)};
+  options.cxxflags = {"-fopenmp-simd", "-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math",
+                      fmt::format("-DSLOWER_BY={}", slower_by)};
   CompileResult result = compile_candidate({&op, path}, options);
   fs::remove_all(folder);
   if (result.failure) throw Error("{}\n{}", result.failure->sentence, result.log);

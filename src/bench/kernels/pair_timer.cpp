@@ -24,13 +24,16 @@
 namespace fk {
 namespace {
 
-// Who takes part in a round.
+// Who takes part in a round: three that are timed, and a fourth whose samples hold no kernel. It has a process of its
+// own and its turn like the others: a process that was woken more often than another is woken sooner, which came to 1 %
+// of a sample.
 constexpr int kBaseline = 0, kCandidate = 1, kControl = 2, kSides = 3;
+constexpr int kEmpty = 3, kRunners = 4;
 
-constexpr int kMostCallsPerSample = 512;
-constexpr int kCallsAlone = 8;                 // of a launch and side, each in a sample of its own
-constexpr int kExchanges = 24;                 // empty samples at the start, to know how far they scatter
-constexpr int64_t kLookAt = int64_t{1} << 15;  // elements of each side in a round
+constexpr int kMostCallsPerSample = 512, kMostOnGpu = 256;  // a stream takes about a thousand launches
+constexpr int kCallsAlone = 8;                              // of a launch and side, each in a sample of its own
+constexpr int kExchanges = 24;                              // empty samples at the start, to know how far they scatter
+constexpr int64_t kLookAt = int64_t{1} << 15;               // elements of each side in a round
 constexpr size_t kMostRotatingBytes = size_t{64} << 20, kMostRotatingOnGpu = size_t{2} << 30;
 
 struct Runner {
@@ -69,9 +72,9 @@ class PairTimer {
           (watch.elapsed_s() - asked_s >= patience() * options_.sample_on_s || !too_wide()))
         break;
       if (launch >= launches && watch.elapsed_s() > options_.budget_s) break;
-      if (options_.between_launches) options_.between_launches(memory_ ? memory_->slots() : 1);
+      if (options_.between_launches) options_.between_launches(calls_);
       if (launch % kSides == 0) {
-        places_ = shuffled();
+        places_ = shuffled<kSides>();
         more_ = secret_number();
       }
       int pairs = pairs_of_a_launch(launch, launches);
@@ -99,9 +102,9 @@ class PairTimer {
   }
 
  private:
-  // How many times as long sampling goes on, and how many times as many pairs it may take. A call that fills a sample
-  // alone reaches far into caches and memory that others use too; a hundred calls of a microsecond do not.
-  int patience() const { return calls_ == 1 ? 3 : 1; }
+  // How many times as long sampling goes on, and how many times as many pairs it may take. A long call reaches far into
+  // caches and memory that others use too; a hundred calls of a microsecond do not.
+  int patience() const { return call_ns_ > 100e3 ? 3 : 1; }
 
   // At least its share of the pairs asked for, and some more that nobody can know of.
   int pairs_of_a_launch(int launch, int launches) const {
@@ -121,36 +124,41 @@ class PairTimer {
     return needs_more(now, target, most * static_cast<size_t>(options_.pairs));
   }
 
-  std::array<int, kSides> shuffled() {
-    std::array<int, kSides> order{};
+  template <size_t n>
+  std::array<int, n> shuffled() {
+    std::array<int, n> order{};
     std::iota(order.begin(), order.end(), 0);
-    for (size_t i = kSides - 1; i > 0; --i) std::swap(order[i], order[random_.below(draws_++, i + 1)]);
+    for (size_t i = n - 1; i > 0; --i) std::swap(order[i], order[random_.below(draws_++, i + 1)]);
     return order;
   }
 
   bool on_gpu() const { return options_.device != kCpu; }
 
-  // Which of the three memories a side writes to in this launch.
-  int writer(int side) const { return writers_[static_cast<size_t>(side)]; }
+  // Which of the memories a side writes to in this launch.
+  int writer(int side) const { return side == kEmpty ? kEmpty : writers_[static_cast<size_t>(side)]; }
 
-  // Three processes, with the weights and the memory of calls mapped.
+  RunnerOptions runner_options(int side) const {
+    RunnerOptions o;
+    o.op = std::string(root_->info().name);
+    o.init = init_;
+    o.library = side == kCandidate ? library_ : options_.baseline_library;
+    o.threads = options_.threads;
+    o.timeout_ns = options_.timeout_ns;
+    o.device = options_.device;
+    o.walls = usable_walls(options_.device);
+    o.wait_until_open = !on_gpu();  // a driver takes its time to start; on a CPU they would disturb each other
+    return o;
+  }
+
+  // The processes of a launch, with the weights and the memory of calls mapped.
   void start(int launch) {
     // Where pages happen to lie makes a memory faster or slower than another, by 1 to 2 % here, as long as it lives. So
     // sides change places from launch to launch, and in three launches each has every place once.
     writers_ = handed_round(places_, launch);
-    if (!memory_) memory_ = std::make_unique<CallMemory>(*root_, inputs_.base(), 1, kSides, options_.device);
-    std::array<int, kSides> order = shuffled();
+    if (!memory_) memory_ = std::make_unique<CallMemory>(*root_, inputs_.base(), 1, kRunners, options_.device);
+    std::array<int, kRunners> order = shuffled<kRunners>();
     for (int side : order) {
-      RunnerOptions o;
-      o.op = std::string(root_->info().name);
-      o.init = init_;
-      o.library = side == kCandidate ? library_ : options_.baseline_library;
-      o.threads = options_.threads;
-      o.timeout_ns = options_.timeout_ns;
-      o.device = options_.device;
-      o.walls = usable_walls(options_.device);
-      o.wait_until_open = !on_gpu();  // a driver takes its time to start; on a CPU they would disturb each other
-      runners_[static_cast<size_t>(side)].process = std::make_unique<RunnerProcess>(o);
+      runners_[static_cast<size_t>(side)].process = std::make_unique<RunnerProcess>(runner_options(side));
     }
     for (int side : order) {
       Runner& r = runners_[static_cast<size_t>(side)];
@@ -183,54 +191,59 @@ class PairTimer {
     ExchangeCost exchange;
     next_inputs();
     const int one_call = 0;
-    for (int i = 0; i < kExchanges && !result_.failure; ++i)
-      exchange.add_empty(empty_sample(kBaseline, std::span(&one_call, 1), {}));
+    for (int i = 0; i < kExchanges && !result_.failure; ++i) exchange.add_empty(empty_sample(std::span(&one_call, 1)));
     double shortest = 1e12;
     for (int i = 0; i < 8 && !result_.failure; ++i)
       shortest = std::min(shortest, time_side(kBaseline, std::span(&one_call, 1), 0xFF).ns - exchange.typical_ns());
     if (result_.failure || note_failure(kBaseline)) return;
-    size_t one = memory_->inputs().size_bytes() + kSides * memory_->written(0).size_bytes();
+    call_ns_ = shortest;
+    size_t one = memory_->inputs().size_bytes() + kRunners * memory_->written(0).size_bytes();
     int affordable = static_cast<int>(
         std::max<size_t>(1, (on_gpu() ? kMostRotatingOnGpu : kMostRotatingBytes) / std::max<size_t>(one, 1)));
     calls_ = std::clamp(fk::calls_per_sample(shortest, exchange.spread_ns(), options_.sample_s * 1e9), 1,
-                        std::min(kMostCallsPerSample, affordable));
+                        std::min(on_gpu() ? kMostOnGpu : kMostCallsPerSample, affordable));
     int slots = std::min(calls_ + std::max(1, calls_ / 8), std::max(calls_, affordable));
     if (slots == 1) return;
     for (Runner& r : runners_) {
       r.process->unmap(r.inputs_segment);
       r.process->unmap(r.written_segment);
     }
-    memory_ = std::make_unique<CallMemory>(*root_, inputs_.base(), slots, kSides, options_.device);
-    for (int side = 0; side < kSides; ++side) map_calls(side);
+    memory_ = std::make_unique<CallMemory>(*root_, inputs_.base(), slots, kRunners, options_.device);
+    for (int side = 0; side < kRunners; ++side) map_calls(side);
   }
 
-  // Filling memory takes the system's own code out of the caches. An exchange with another runner, to whom these inputs
-  // are nothing, brings back what every exchange needs, so that it takes no longer after a large fill than after a small.
-  void refresh_exchange(int side) {
-    RunMode mode{.nothing = true};
-    if (!on_gpu()) runners_[side == kBaseline ? kControl : kBaseline].process->run({}, mode);
+  // Filling memory takes the system's own code out of the caches, and waking a process then takes three times as long
+  // and varies as much. An exchange with a process that takes no part brings it back, for every sample alike; to that
+  // process the inputs are nothing.
+  void refresh_exchange() {
+    if (on_gpu()) return;
+    if (!pacer_) pacer_ = std::make_unique<RunnerProcess>(runner_options(kEmpty));
+    RunMode mode;
+    mode.nothing = true;
+    pacer_->run({}, mode);
   }
 
-  // A sample of `calls` without their kernels, everything about it as if they were all made.
-  double empty_sample(int side, std::span<const int> all, std::span<const int> calls) {
-    fill(side, all, 0xFF, 0);
-    refresh_exchange(side);
-    RunMode mode{.nothing = true, .key = 0, .hold = hold_, .cold = options_.cold};
-    auto ns = static_cast<double>(runners_[static_cast<size_t>(side)].process->run(calls, mode).ns);
-    note_failure(side);
+  // A sample without kernels, everything else about it as if `calls` were made. On a GPU that includes unmasking
+  // inputs, taking fingerprints and emptying the L2 cache, which lie between the same two stops; on a CPU the runner's
+  // own loop is left out too, unless asked for.
+  double empty_sample(std::span<const int> calls, bool with_loop = false) {
+    RunMode mode{.nothing = true, .key = secret_number() >> 1, .hold = hold_, .cold = options_.cold};
+    fill(kEmpty, calls, 0xFF, mode.key);
+    refresh_exchange();
+    RunnerProcess& process = *runners_[kEmpty].process;
+    auto ns = static_cast<double>(process.run(with_loop || on_gpu() ? calls : std::span<const int>(), mode).ns);
+    note_failure(kEmpty);
     return ns;
   }
 
-  // What samples take besides their kernels, in this launch. By the two sides that are ours.
+  // What the runner's loop takes in a sample of this launch; the rest is measured among the rounds.
   void measure_exchanges() {
     exchange_ = {};
     next_inputs();
     std::vector<int> calls = drawn_calls();
-    for (int side : {kBaseline, kControl})
-      for (int i = 0; i < 3 && !result_.failure; ++i) {
-        exchange_.add_empty(empty_sample(side, calls, {}));
-        exchange_.add_without_kernels(empty_sample(side, calls, calls));
-      }
+    for (int i = 0; i < 3 && !result_.failure; ++i) exchange_.add_empty(empty_sample(calls));
+    for (int i = 0; i < 4 && !result_.failure && !on_gpu(); ++i)
+      exchange_.add_without_kernels(empty_sample(calls, true));
   }
 
   // Calls of the next sample: some of the slots in random order.
@@ -268,17 +281,18 @@ class PairTimer {
   // control as those of the candidate: what that does to the caches is the same for both.
   void round(bool counts) {
     next_inputs();
-    std::array<int, kSides> order = shuffled();
+    std::array<int, kRunners> order = shuffled<kRunners>();
     std::vector<int> calls = drawn_calls();
     auto pattern = static_cast<uint8_t>(draws_ % 2 == 0 ? 0xFF : 0x7F);
+    bool with_empty = random_.u32(draws_++) % 2 == 0;
     std::array<Sample, kSides> samples;
     std::optional<int64_t> stolen = on_gpu() ? std::nullopt : stolen_ticks();
     double look = on_gpu() ? 0 : clock_.look();
-    // First, since it leaves no outputs; the same memory is filled as for the others.
-    exchange_.add_empty(empty_sample(random_.u32(draws_++) % 2 == 0 ? kBaseline : kControl, calls, {}));
     for (int side : order) {
-      if (result_.failure) return;
-      samples[static_cast<size_t>(side)] = time_side(side, calls, pattern);
+      if (side != kEmpty)
+        samples[static_cast<size_t>(side)] = time_side(side, calls, pattern);
+      else if (with_empty)
+        exchange_.add_empty(empty_sample(calls));
       if (note_failure(side)) return;
     }
     if (!on_gpu()) look = std::max(look, clock_.look());
@@ -286,7 +300,6 @@ class PairTimer {
     if (stolen && stolen_ticks().value_or(*stolen) > *stolen)
       for (Sample& sample : samples) sample.dropped = Dropped::kStealTime;
     check_round(calls, pattern);
-    if (result_.failure) return;
     if (!counts || result_.failure) return;
     const Sample &b = samples[kBaseline], &c = samples[kCandidate], &a = samples[kControl];
     auto pair = [](const Sample& x, const Sample& y) {
@@ -299,16 +312,23 @@ class PairTimer {
 
   // A few calls that have a sample to themselves: they cannot gain by what they know of others.
   void call_alone() {
-    if (on_gpu()) return;
-    for (int i = 0; i < kCallsAlone && calls_ > 1 && !result_.failure; ++i) {
+    if (calls_ == 1 || result_.failure) return;
+    ExchangeCost exchange;
+    std::array<std::vector<double>, kSides> took;
+    for (int i = 0; i < kCallsAlone; ++i) {
       next_inputs();
       std::vector<int> call = {drawn_calls().front()};
-      for (int side : shuffled()) {
-        alone_[static_cast<size_t>(side)].push_back(time_side(side, call, 0x7F).ns - exchange_.typical_ns());
+      for (int side : shuffled<kRunners>()) {
+        if (side == kEmpty)
+          exchange.add_empty(empty_sample(call));
+        else
+          took[static_cast<size_t>(side)].push_back(time_side(side, call, 0x7F).ns);
         if (note_failure(side)) return;
       }
       check_round(call, 0x7F);
     }
+    for (size_t side = 0; side < kSides; ++side)
+      for (double ns : took[side]) alone_[side].push_back(ns - exchange.typical_ns());
   }
 
   // From what samples took to what one call took.
@@ -339,7 +359,7 @@ class PairTimer {
     Runner& r = runners_[static_cast<size_t>(side)];
     RunMode mode{.key = secret_number() >> 1, .hold = hold_, .cold = options_.cold};
     fill(side, calls, pattern, mode.key);
-    refresh_exchange(side);
+    refresh_exchange();
     RunTimes t = r.process->run(calls, mode);
     if (t.refused) r.process->fail(*t.refused);
     if (!r.process->failure())
@@ -402,25 +422,29 @@ class PairTimer {
   }
 
   // Outputs of all calls in places that nobody knew before they returned, and now and then a whole call by the oracle.
-  // The control is looked at as the candidate is; what is found there speaks against the task.
+  // Every side is read as often as every other, in random order: a side whose outputs stay in the caches longer than
+  // another's would be timed differently. What is found in the control speaks against the task.
   void check_round(std::span<const int> calls, uint8_t pattern) {
+    struct Look {
+      int side, against;
+    };
+    std::array<Look, kSides> looks = {Look{kCandidate, kBaseline}, {kControl, kBaseline}, {kCandidate, kControl}};
+    for (size_t i = kSides - 1; i > 0; --i) std::swap(looks[i], looks[random_.below(draws_++, i + 1)]);
     auto budget = std::max<int64_t>(kLookAt / static_cast<int64_t>(calls.size()), 64);
     size_t to_judge = to_oracle() ? random_.below(draws_++, calls.size()) : calls.size();
-    for (int side : {kControl, kCandidate}) {
-      OutputCheck::Sides sides{writer(side), writer(kBaseline)};
+    auto data_of = [&](int slot) -> const CallData& { return inputs_.current(slot); };
+    for (const Look& look : looks) {
+      OutputCheck::Sides sides{writer(look.side), writer(look.against)};
       uint64_t secret = secret_number();
       for (size_t i = 0; i < calls.size() && !result_.failure; ++i) {
         int slot = calls[i];
-        std::optional<Failure> found = memory_->check_margins(slot, writer(side), pattern);
-        if (!found && !on_gpu()) found = memory_->check_inputs(slot, inputs_.current(slot));
+        std::optional<Failure> found = memory_->check_margins(slot, writer(look.side), pattern);
         if (!found)
           found = i == to_judge ? check_.judge(*memory_, slot, inputs_.current(slot), sides)
-                                : check_.look(
-                                      *memory_, slot, [&](int s) -> const CallData& { return inputs_.current(s); },
-                                      inputs_.base(), sides, secret + i, budget);
+                                : check_.look(*memory_, slot, data_of, inputs_.base(), sides, secret + i, budget);
         if (!found) continue;
         result_.failure = found;
-        if (side == kControl)
+        if (look.side == kControl)
           result_.failure =
               Failure{Verdict::kInvalidTask, fmt::format("The baseline differs from itself: {}", found->sentence)};
       }
@@ -443,9 +467,9 @@ class PairTimer {
   }
 
   void finish() {
-    for (int side = 0; side < kSides && !result_.failure; ++side) {
+    for (int side = 0; side < kRunners && !result_.failure; ++side) {
       RunnerProcess& process = *runners_[static_cast<size_t>(side)].process;
-      if (side != kControl)
+      if (side == kBaseline || side == kCandidate)
         add(side == kCandidate ? result_.candidate_dispatches : result_.baseline_dispatches, process.dispatches());
       process.finish();
       note_failure(side);
@@ -516,12 +540,14 @@ class PairTimer {
   std::unique_ptr<CallMemory> memory_;
   bool sized_ = false;
   int calls_ = 1;              // of a sample
+  double call_ns_ = 0;         // one call of the baseline, roughly
   bool hold_ = true;           // on a GPU: calls are queued before it starts on them
   int rounds_ = 0, held_ = 0;  // of this launch, by the candidate
   std::vector<double> clocks_;
   ClockWatch clock_;
   std::vector<double> looks_;  // of this launch: the slower of the two around each round that counts
-  std::array<Runner, kSides> runners_;
+  std::array<Runner, kRunners> runners_;
+  std::unique_ptr<RunnerProcess> pacer_;    // refreshes exchanges; for all launches
   std::array<int, kSides> places_{};        // for three launches: how the memories are handed round
   std::array<int, kSides> writers_{};       // the memory of each side in this launch
   uint64_t more_ = 0;                       // for three launches: leads to how many pairs they have more than asked for

@@ -18,17 +18,16 @@ void DeviceCalls::queue(std::vector<DeviceCall> calls, const RunMode& mode) {
   l2_before_ = judging_.persisting_l2_bytes();
   if (mode.cold) judging_.flush_l2();  // takes its memory now: that cannot be had behind a hold
   runtime_.synchronize();
-  std::vector<DeviceRange> inputs;
-  for (const DeviceCall& call : calls_) inputs.insert(inputs.end(), call.inputs.begin(), call.inputs.end());
-  if (mode.hold) hold_ = judging_.hold_stream(kHoldLimit);
-  judging_.mask(inputs, mode.key);
-  if (mode.hold)
-    make_calls();
-  else
-    runtime_.synchronize();
+  if (!mode.hold) return;
+  hold_ = judging_.hold_stream(kHoldLimit);
+  make_calls();
 }
 
+// All of it lies behind the hold, or is not begun before go(): inputs are there when the clock runs, and not before.
 void DeviceCalls::make_calls() {
+  std::vector<DeviceRange> inputs;
+  for (const DeviceCall& call : calls_) inputs.insert(inputs.end(), call.inputs.begin(), call.inputs.end());
+  judging_.mask(inputs, mode_.key);
   for (const DeviceCall& call : calls_) {
     if (mode_.cold) judging_.flush_l2();
     call.forward();

@@ -112,7 +112,10 @@ std::optional<std::string> changed_state(const ProcessState& before, const Proce
     if (own == before.float_state.end()) own = first;
     if (own == before.float_state.end() || mode == own->second) continue;
     return "It left the rounding mode of a thread changed, or how subnormal numbers are treated, or matrix tiles set "
-           "up.";
+           "up. "
+           "Where it was compiled with -ffast-math or -Ofast, that is done when it is loaded: use single options "
+           "instead, "
+           "such as -fassociative-math -fno-signed-zeros -fno-trapping-math.";
   }
   for (const auto& [thread, cores] : after.cores)
     if (auto own = before.cores.find(thread); own != before.cores.end() && own->second != cores)

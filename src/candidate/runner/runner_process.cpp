@@ -248,7 +248,9 @@ void RunnerProcess::fail(Failure failure) {
 Json RunnerProcess::ask(const Json& request, int fd) {
   if (failure_) return {};
   if (order_) *order_->view(0).ptr<int32_t>() = static_cast<int32_t>(Order::kMessage);
-  return send(request, fd) && resume_until_trap() ? answer() : Json();
+  if (!send(request, fd) || !resume_until_trap()) return {};
+  look_at_state();
+  return answer();
 }
 
 bool RunnerProcess::send(Json request, int fd) {
@@ -466,6 +468,11 @@ RunTimes RunnerProcess::run(std::span<const int> calls, const RunMode& mode) {
   return times;
 }
 
+void RunnerProcess::look_at_state() {
+  seen_ = read_process_state(worker_pid_, *tracer_, false);
+  waited_ns_ = waited_for_cores_ns(worker_pid_).value_or(0);
+}
+
 // Lets the worker go with an order and waits until it stops again. Nothing else of it ever runs.
 RunTimes RunnerProcess::carry_out(Order order, std::span<const int> entries) {
   RunTimes times;
@@ -475,15 +482,16 @@ RunTimes RunnerProcess::carry_out(Order order, std::span<const int> entries) {
   words[0] = static_cast<int32_t>(order);
   words[1] = static_cast<int32_t>(entries.size());
   std::copy(entries.begin(), entries.end(), words + 2);
-  ProcessState before = read_process_state(worker_pid_, *tracer_, false);
-  std::optional<int64_t> waited = waited_for_cores_ns(worker_pid_);
+  // Nothing of it has run since it was looked at last; looking again would only take the place of others in the caches.
+  ProcessState before = std::move(seen_);
+  int64_t waited = waited_ns_;
   bool came_back = resume_until_trap();
   times.ns = tracer_ ? tracer_->stopped_ns() - tracer_->started_ns() : 0;
   if (!came_back) return times;
-  ProcessState after = read_process_state(worker_pid_, *tracer_, false);
-  times.switches = after.switches - before.switches;
-  times.waited_ns = waited_for_cores_ns(worker_pid_).value_or(0) - waited.value_or(0);
-  times.peak_kib = after.peak_kib;
+  look_at_state();
+  times.switches = seen_.switches - before.switches;
+  times.waited_ns = waited_ns_ - waited;
+  times.peak_kib = seen_.peak_kib;
   if (tracer_->trap_status() == 0) return times;
   // What went wrong, as far as it says; what was written meanwhile counts for nothing any more.
   Json outcome = ask({{"do", "outcome"}});
@@ -512,7 +520,8 @@ void RunnerProcess::let_run(int64_t ns) {
 
 std::optional<Failure> RunnerProcess::check_state(bool thorough) {
   if (failure_ || options_.library.empty()) return std::nullopt;
-  std::optional<std::string> changed = changed_state(at_start_, read_process_state(worker_pid_, *tracer_, thorough));
+  std::optional<std::string> changed =
+      changed_state(at_start_, thorough ? read_process_state(worker_pid_, *tracer_, true) : seen_);
   if (!changed) return std::nullopt;
   return Failure{Verdict::kIncorrectState, *changed};
 }

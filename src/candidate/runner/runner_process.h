@@ -136,6 +136,7 @@ class RunnerProcess {
   int64_t number(const Json& answer, const char* name);  // zero, and a failure, where there is none
   RunTimes carry_out(Order order, std::span<const int> entries);
   void read_device_times(RunTimes& times);
+  void look_at_state();
   bool resume_until_trap();  // false where that was the end
   int64_t deadline() const;
   void start(const RunnerOptions& options);
@@ -160,6 +161,8 @@ class RunnerProcess {
   std::unique_ptr<SharedTensors> order_;  // what the worker is to do when it is let go
   std::unique_ptr<Tracer> tracer_;
   ProcessState at_start_;
+  ProcessState seen_;      // when it stopped last
+  int64_t waited_ns_ = 0;  // likewise: its threads have waited for a core so long
   std::string doing_ = "at load";
   std::vector<Protection> protections_;
   std::optional<Failure> failure_;

@@ -99,7 +99,6 @@ Tracer::Stop Tracer::run(int64_t deadline_ns) {
     if (state.stopped) go_on(thread, state);
   while (!trapped_ && !fault_ && !ended_) wait_for_one();
   if (!ended_) freeze();
-  stopped_ns_ = now_ns();
   if (ended_) return deadline.passed() ? Stop::kTimedOut : Stop::kEnded;
   if (fault_) return Stop::kFault;
   take_status_and_step_over();
@@ -121,6 +120,7 @@ void Tracer::freeze() {
 void Tracer::wait_for_one() {
   int status = 0;
   pid_t thread = waitpid(-process_, &status, __WALL);
+  stopped_ns_ = now_ns();
   if (thread > 0) return handle(thread, status);
   if (errno != EINTR) ended_ = true;  // nobody is left to wait for
 }
@@ -131,17 +131,14 @@ void Tracer::handle(pid_t thread, int status) {
     if (thread == process_) ended_ = true;
     return;
   }
-  bool is_new = !threads_.contains(thread);  // its first stop may come before the news of its start
+  // Of a new thread we learn by its first stop, before it has done anything. Its maker's news come at any time, even
+  // after it has ended, so they are not listened to.
+  bool is_new = !threads_.contains(thread);
   Thread& state = threads_[thread];
   state = {.stopped = true};
   int event = status >> 16, signal = WSTOPSIG(status);
   if (is_new && cores_) sched_setaffinity(thread, sizeof *cores_, &*cores_);
-  if (event == PTRACE_EVENT_CLONE) {
-    unsigned long started = 0;
-    if (ptrace(PTRACE_GETEVENTMSG, thread, nullptr, &started) == 0 &&
-        threads_.try_emplace(static_cast<pid_t>(started)).second && cores_)
-      sched_setaffinity(static_cast<pid_t>(started), sizeof *cores_, &*cores_);
-  } else if (event == 0) {
+  if (event == 0) {
     if (signal == SIGTRAP && thread == process_ && at_our_trap(thread)) {
       trapped_ = true;
     } else if (signal == SIGSEGV || signal == SIGBUS) {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <thread>
+#include <utility>
 
 #include "candidate/bridge.h"
 #include "candidate/load.h"
@@ -184,14 +185,13 @@ class Worker {
       std::this_thread::sleep_for(std::chrono::microseconds(entries[0]));
       return WorkerStatus::kDone;
     }
-    int64_t before = candidate_calls();  // on both sides, so that both take equally long
     // The judge shares this core and may have been interrupted by us before it lay down; it would do so in the middle
     // of a long call.
     sched_yield();
     LeaveOut leave_out;
     for (int32_t id : entries)
       make_call(calls_.at(static_cast<size_t>(id)), order == Order::kNothing ? &leave_out : nullptr);
-    if (order == Order::kNothing || !refused(before, entries.size())) return WorkerStatus::kDone;
+    if (!refused(order == Order::kNothing ? 0 : entries.size())) return WorkerStatus::kDone;
     outcome_ = refusal(calls_.at(static_cast<size_t>(entries.front())));
     return WorkerStatus::kRefused;
   }
@@ -211,8 +211,11 @@ class Worker {
     root_->call(ctx, call.args);
   }
 
-  bool refused(int64_t before, size_t calls) const {
-    return candidate_ && candidate_calls() - before != static_cast<int64_t>(calls);
+  // Whether the candidate has taken fewer calls since this was asked last. Baselines count too, so that both sides take
+  // equally long.
+  bool refused(size_t calls) {
+    int64_t before = std::exchange(taken_, candidate_calls());
+    return candidate_ && taken_ - before != static_cast<int64_t>(calls);
   }
   Json refusal(const PreparedCall& call) const {
     return {{"refused", candidate_->create(root_->init())->refuse(call.args)}};
@@ -241,7 +244,6 @@ class Worker {
     queued_.clear();
     for (const Json& id : body.at("calls")) queued_.push_back(&calls_.at(id.get<size_t>()));
     bool nothing = body.at("nothing").get<bool>();
-    taken_before_ = candidate_calls();
     std::vector<DeviceCall> calls;
     for (PreparedCall* call : queued_) calls.push_back(device_call(*call, nothing));
     device_calls_->queue(std::move(calls), {.key = body.at("key").get<uint64_t>(),
@@ -253,7 +255,7 @@ class Worker {
 
   WorkerStatus go() {
     device_calls_->go();
-    if (!refused(taken_before_, queued_.size())) return WorkerStatus::kDone;
+    if (!refused(queued_.size())) return WorkerStatus::kDone;
     outcome_ = refusal(*queued_.front());
     return WorkerStatus::kRefused;
   }
@@ -290,7 +292,7 @@ class Worker {
   Json outcome_ = Json::object();            // of the last order that was not carried out
   std::optional<DeviceCalls> device_calls_;  // on a GPU only
   std::vector<PreparedCall*> queued_;
-  int64_t taken_before_ = 0;
+  int64_t taken_ = 0;  // calls, by the candidate
 };
 
 }  // namespace
