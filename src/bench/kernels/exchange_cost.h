@@ -25,8 +25,8 @@ class ExchangeCost {
   std::vector<double> empty_, without_kernels_;
 };
 
-// So many calls that what the spread of exchanges hides stays below a quarter of a percent, half the resolution that is
-// claimed, and that a sample is no shorter than `least_ns`; with a limit, for a machine that is too busy to tell.
+// So many calls that what the spread of exchanges hides stays below the resolution that is claimed, half a percent, and
+// that a sample is no shorter than `least_ns`; with a limit, for a machine that is too busy to tell.
 int calls_per_sample(double call_ns, double spread_ns, double least_ns);
 
 }  // namespace fk

@@ -37,12 +37,9 @@ Json dispatches(const std::vector<RunnerDispatch>& counts) {
 }
 
 Json timing_json(const TimingResult& t) {
-  Json json = {{"calls_per_sample", t.calls_per_sample},
-               {"elements_checked", t.elements_checked},
-               {"calls_judged", t.calls_judged},
-               {"prepare_ns", t.prepare_ns},
-               {"baseline_peak_kib", t.baseline_peak_kib},
-               {"candidate_peak_kib", t.candidate_peak_kib},
+  Json json = {{"calls_per_sample", t.calls_per_sample},   {"elements_checked", t.elements_checked},
+               {"calls_judged", t.calls_judged},           {"prepare_ns", t.prepare_ns},
+               {"baseline_peak_kib", t.baseline_peak_kib}, {"candidate_peak_kib", t.candidate_peak_kib},
                {"protections", to_json(t.protections)}};
   if (t.failure) return json;
   const PairedResult& p = t.paired;

@@ -7,6 +7,8 @@
 #include <numeric>
 #include <optional>
 
+#include "bench/kernels/calls_alone.h"
+#include "bench/kernels/dispatch_sum.h"
 #include "bench/kernels/exchange_cost.h"
 #include "bench/kernels/fresh_inputs.h"
 #include "bench/kernels/output_check.h"
@@ -30,10 +32,10 @@ namespace {
 constexpr int kBaseline = 0, kCandidate = 1, kControl = 2, kSides = 3;
 constexpr int kEmpty = 3, kRunners = 4;
 
-constexpr int kMostCallsPerSample = 512, kMostOnGpu = 256;  // a stream takes about a thousand launches
-constexpr int kCallsAlone = 8;                              // of a launch and side, each in a sample of its own
-constexpr int kExchanges = 24;                              // empty samples at the start, to know how far they scatter
-constexpr int64_t kLookAt = int64_t{1} << 15;               // elements of each side in a round
+constexpr int kMostCallsPerSample = 512, kMostOnGpu = 64;  // a stream holds about a thousand launches
+constexpr size_t kCallsAlone = 8;                          // of a launch and side, each in a sample of its own
+constexpr int kExchanges = 16;                             // empty samples at the start, to know how far they scatter
+constexpr int64_t kLookAt = int64_t{1} << 15;              // elements of each side in a round
 constexpr size_t kMostRotatingBytes = size_t{64} << 20, kMostRotatingOnGpu = size_t{2} << 30;
 
 struct Runner {
@@ -42,7 +44,8 @@ struct Runner {
 };
 
 struct Sample {
-  double ns = 0;  // of all its calls, with the exchange
+  double ns = 0;          // of all its calls, on a CPU with the exchange
+  double outside_ns = 0;  // on a GPU: what our clock has beyond the device's
   Dropped dropped = Dropped::kNo;
 };
 
@@ -96,6 +99,7 @@ class PairTimer {
       drop_slow_rounds();
       take_off_exchanges();
       finish();
+      if (launch < kSides) take_memory(exchange_.spread_ns());  // among other processes they scatter more than at first
     }
     if (!result_.failure) conclude();
     return std::move(result_);
@@ -191,26 +195,39 @@ class PairTimer {
     ExchangeCost exchange;
     next_inputs();
     const int one_call = 0;
-    for (int i = 0; i < kExchanges && !result_.failure; ++i) exchange.add_empty(empty_sample(std::span(&one_call, 1)));
     double shortest = 1e12;
-    for (int i = 0; i < 8 && !result_.failure; ++i)
-      shortest = std::min(shortest, time_side(kBaseline, std::span(&one_call, 1), 0xFF).ns - exchange.typical_ns());
-    if (result_.failure || note_failure(kBaseline)) return;
-    call_ns_ = shortest;
+    for (int i = 0; i < kExchanges && !result_.failure; ++i) {  // in turn, as in a round
+      if (!on_gpu()) exchange.add_empty(empty_sample(std::span(&one_call, 1)));
+      shortest = std::min(shortest, time_side(kBaseline, std::span(&one_call, 1), 0xFF).ns);
+      note_failure(kBaseline);
+    }
+    if (result_.failure) return;
+    call_ns_ = std::max(shortest - exchange.typical_ns(), 1.0);
+    if (!take_memory(exchange.spread_ns())) return;
+    for (int side = 0; side < kRunners; ++side) map_calls(side);
+  }
+
+  // Memory for as many calls as a sample needs where exchanges scatter so much. False where it is as it was.
+  bool take_memory(double spread_ns) {
     size_t one = memory_->inputs().size_bytes() + kRunners * memory_->written(0).size_bytes();
     int affordable = static_cast<int>(
         std::max<size_t>(1, (on_gpu() ? kMostRotatingOnGpu : kMostRotatingBytes) / std::max<size_t>(one, 1)));
-    calls_ = std::clamp(fk::calls_per_sample(shortest, exchange.spread_ns(), options_.sample_s * 1e9), 1,
-                        std::min(on_gpu() ? kMostOnGpu : kMostCallsPerSample, affordable));
+    int calls = std::clamp(fk::calls_per_sample(call_ns_, spread_ns, least_sample_ns()), 1,
+                           std::min(on_gpu() ? kMostOnGpu : kMostCallsPerSample, affordable));
+    if (calls <= calls_) return false;
+    calls_ = calls;
     int slots = std::min(calls_ + std::max(1, calls_ / 8), std::max(calls_, affordable));
-    if (slots == 1) return;
     for (Runner& r : runners_) {
+      if (!r.process) continue;
       r.process->unmap(r.inputs_segment);
       r.process->unmap(r.written_segment);
     }
     memory_ = std::make_unique<CallMemory>(*root_, inputs_.base(), slots, kRunners, options_.device);
-    for (int side = 0; side < kRunners; ++side) map_calls(side);
+    return true;
   }
+
+  // What our clock has beyond a GPU's varies by a few microseconds, so samples there are longer.
+  double least_sample_ns() const { return options_.sample_s * 1e9 * (on_gpu() ? 5 : 1); }
 
   // Filling memory takes the system's own code out of the caches, and waking a process then takes three times as long
   // and varies as much. An exchange with a process that takes no part brings it back, for every sample alike; to that
@@ -223,15 +240,13 @@ class PairTimer {
     pacer_->run({}, mode);
   }
 
-  // A sample without kernels, everything else about it as if `calls` were made. On a GPU that includes unmasking
-  // inputs, taking fingerprints and emptying the L2 cache, which lie between the same two stops; on a CPU the runner's
-  // own loop is left out too, unless asked for.
+  // A sample without calls, everything else about it as if `calls` were made; or with them, but without their kernels.
   double empty_sample(std::span<const int> calls, bool with_loop = false) {
-    RunMode mode{.nothing = true, .key = secret_number() >> 1, .hold = hold_, .cold = options_.cold};
-    fill(kEmpty, calls, 0xFF, mode.key);
+    RunMode mode;
+    mode.nothing = true;
+    fill(kEmpty, calls, 0xFF, 0);
     refresh_exchange();
-    RunnerProcess& process = *runners_[kEmpty].process;
-    auto ns = static_cast<double>(process.run(with_loop || on_gpu() ? calls : std::span<const int>(), mode).ns);
+    auto ns = static_cast<double>(runners_[kEmpty].process->run(with_loop ? calls : std::span<const int>(), mode).ns);
     note_failure(kEmpty);
     return ns;
   }
@@ -239,11 +254,11 @@ class PairTimer {
   // What the runner's loop takes in a sample of this launch; the rest is measured among the rounds.
   void measure_exchanges() {
     exchange_ = {};
+    if (on_gpu()) return;
     next_inputs();
     std::vector<int> calls = drawn_calls();
     for (int i = 0; i < 3 && !result_.failure; ++i) exchange_.add_empty(empty_sample(calls));
-    for (int i = 0; i < 4 && !result_.failure && !on_gpu(); ++i)
-      exchange_.add_without_kernels(empty_sample(calls, true));
+    for (int i = 0; i < 4 && !result_.failure; ++i) exchange_.add_without_kernels(empty_sample(calls, true));
   }
 
   // Calls of the next sample: some of the slots in random order.
@@ -284,7 +299,7 @@ class PairTimer {
     std::array<int, kRunners> order = shuffled<kRunners>();
     std::vector<int> calls = drawn_calls();
     auto pattern = static_cast<uint8_t>(draws_ % 2 == 0 ? 0xFF : 0x7F);
-    bool with_empty = random_.u32(draws_++) % 2 == 0;
+    bool with_empty = !on_gpu() && random_.u32(draws_++) % 2 == 0;
     std::array<Sample, kSides> samples;
     std::optional<int64_t> stolen = on_gpu() ? std::nullopt : stolen_ticks();
     double look = on_gpu() ? 0 : clock_.look();
@@ -308,37 +323,64 @@ class PairTimer {
     result_.samples.back().push_back(pair(b, c));
     result_.control.back().push_back(pair(b, a));
     looks_.push_back(look);
+    for (size_t side = 0; side < kSides; ++side) outside_[side].push_back(samples[side].outside_ns);
   }
 
-  // A few calls that have a sample to themselves: they cannot gain by what they know of others.
+  // A few calls, each in a sample of its own, and then all of them in one: who is quicker there gains by what it knows
+  // of the others. The same data both times, since calls take longer on some than on others.
   void call_alone() {
     if (calls_ == 1 || result_.failure) return;
+    next_inputs();
+    std::vector<int> calls = drawn_calls();
+    calls.resize(std::min(calls.size(), kCallsAlone));
+    CallsAlone::OfSides alone{}, together{};
     ExchangeCost exchange;
-    std::array<std::vector<double>, kSides> took;
-    for (int i = 0; i < kCallsAlone; ++i) {
-      next_inputs();
-      std::vector<int> call = {drawn_calls().front()};
+    for (size_t i = 0; i <= calls.size(); ++i) {
+      bool all = i == calls.size();
+      std::span<const int> some = all ? std::span<const int>(calls) : std::span<const int>(&calls[i], 1);
       for (int side : shuffled<kRunners>()) {
-        if (side == kEmpty)
-          exchange.add_empty(empty_sample(call));
-        else
-          took[static_cast<size_t>(side)].push_back(time_side(side, call, 0x7F).ns);
+        if (side == kEmpty) {
+          if (!on_gpu() && !all) exchange.add_empty(empty_sample(some));
+        } else {
+          (all ? together : alone)[static_cast<size_t>(side)] += time_side(side, some, 0x7F).ns;
+        }
         if (note_failure(side)) return;
       }
-      check_round(call, 0x7F);
+      check_round(some, 0x7F);
+      if (result_.failure) return;
     }
-    for (size_t side = 0; side < kSides; ++side)
-      for (double ns : took[side]) alone_[side].push_back(ns - exchange.typical_ns());
+    auto n = static_cast<double>(calls.size());
+    for (size_t side = 0; side < kSides; ++side) {
+      alone[side] = alone[side] / n - exchange.typical_ns();
+      together[side] = (together[side] - exchange.typical_ns()) / n;
+    }
+    alone_.add(alone, together);
   }
 
   // From what samples took to what one call took.
   void take_off_exchanges() {
     if (result_.failure) return;
-    double exchange = exchange_.typical_ns(), n = calls_;
-    auto of_one_call = [&](double& ns) { ns = std::max(ns - exchange, 1.0) / n; };
-    for (std::vector<TimePair>* pairs : {&result_.samples.back(), &result_.control.back()})
-      for (TimePair& pair : *pairs) of_one_call(pair.baseline_ns), of_one_call(pair.candidate_ns);
-    exchanges_.push_back(exchange);
+    double n = calls_;
+    auto per_call = [&](double candidate_more) {
+      double exchange = exchange_.typical_ns();
+      auto of_one_call = [&](double& ns, double more) { ns = std::max(ns - exchange + more, 1.0) / n; };
+      for (TimePair& pair : result_.samples.back())
+        of_one_call(pair.baseline_ns, 0), of_one_call(pair.candidate_ns, candidate_more);
+      for (TimePair& pair : result_.control.back()) of_one_call(pair.baseline_ns, 0), of_one_call(pair.candidate_ns, 0);
+    };
+    if (on_gpu()) {
+      // A process can forge what its device's events say, but not our clock: what that has beyond them more than it has
+      // for the baseline is charged to the candidate. By how much the baseline and its control differ, anybody may.
+      if (outside_[kBaseline].empty()) return per_call(0);
+      double b = median(outside_[kBaseline]), c = median(outside_[kCandidate]), a = median(outside_[kControl]);
+      per_call(std::max(0.0, c - std::max(a, b)));
+      hidden_.push_back(std::abs(a - b) / n);
+      exchanges_.push_back(b);
+      for (auto& side : outside_) side.clear();
+      return;
+    }
+    per_call(0);
+    exchanges_.push_back(exchange_.typical_ns());
     hidden_.push_back(exchange_.could_hide_ns() / n);
   }
 
@@ -364,9 +406,11 @@ class PairTimer {
     if (t.refused) r.process->fail(*t.refused);
     if (!r.process->failure())
       if (std::optional<Failure> changed = r.process->check_state(false)) r.process->fail(*changed);
-    if (side == kCandidate && on_gpu() && !r.process->failure()) check_on_gpu(*r.process, calls, t);
+    // Drawn when the calls have returned; on a CPU sealed memory and a stopped process make sure of the same.
+    if (side == kCandidate && on_gpu() && !r.process->failure() && secret_number() % 4 == 0)
+      check_on_gpu(*r.process, calls, t);
     (side == kCandidate ? result_.candidate_peak_kib : result_.baseline_peak_kib) = t.peak_kib;
-    Dropped dropped = core_was_taken(t) ? Dropped::kContextSwitch : Dropped::kNo;
+    Dropped dropped = !on_gpu() && t.core_was_taken(options_.threads) ? Dropped::kContextSwitch : Dropped::kNo;
     if (on_gpu()) {
       double nominal = device_runtime(options_.device).facts().clock_mhz;
       if (t.clock_mhz > 0 && t.clock_mhz < kSlowestClock * nominal) dropped = Dropped::kSlowClock;
@@ -376,7 +420,9 @@ class PairTimer {
         if (t.clock_mhz > 0) clocks_.push_back(t.clock_mhz);
       }
     }
-    return {static_cast<double>(t.ns), dropped};
+    if (side == kCandidate) most_threads_ = std::max(most_threads_, t.threads);
+    if (!on_gpu()) return {static_cast<double>(t.ns), 0, dropped};
+    return {static_cast<double>(t.device_ns), static_cast<double>(t.ns - t.device_ns), dropped};
   }
 
   // Inputs are written anew for each side, so that all find them in the same state of the caches.
@@ -398,12 +444,6 @@ class PairTimer {
       evict(memory_->written(writer(side)));
       evict(*params_);
     }
-  }
-
-  // Whether other programs had the core for long enough to matter. A call of many milliseconds is always interrupted.
-  bool core_was_taken(const RunTimes& t) const {
-    constexpr double kMatters = 0.01;  // of the time: what counts as a difference
-    return !on_gpu() && t.switches > 0 && static_cast<double>(t.waited_ns) > kMatters * static_cast<double>(t.ns);
   }
 
   // What sealed memory and a stopped process tell on the CPU: inputs and weights are as they were, and nothing was
@@ -428,8 +468,9 @@ class PairTimer {
     struct Look {
       int side, against;
     };
-    std::array<Look, kSides> looks = {Look{kCandidate, kBaseline}, {kControl, kBaseline}, {kCandidate, kControl}};
-    for (size_t i = kSides - 1; i > 0; --i) std::swap(looks[i], looks[random_.below(draws_++, i + 1)]);
+    std::vector<Look> looks = {{kCandidate, kBaseline}, {kControl, kBaseline}, {kCandidate, kControl}};
+    if (on_gpu()) looks.resize(1);  // its memory does not notice
+    for (size_t i = looks.size() - 1; i > 0; --i) std::swap(looks[i], looks[random_.below(draws_++, i + 1)]);
     auto budget = std::max<int64_t>(kLookAt / static_cast<int64_t>(calls.size()), 64);
     size_t to_judge = to_oracle() ? random_.below(draws_++, calls.size()) : calls.size();
     auto data_of = [&](int slot) -> const CallData& { return inputs_.current(slot); };
@@ -470,23 +511,12 @@ class PairTimer {
     for (int side = 0; side < kRunners && !result_.failure; ++side) {
       RunnerProcess& process = *runners_[static_cast<size_t>(side)].process;
       if (side == kBaseline || side == kCandidate)
-        add(side == kCandidate ? result_.candidate_dispatches : result_.baseline_dispatches, process.dispatches());
+        add_dispatches(side == kCandidate ? result_.candidate_dispatches : result_.baseline_dispatches,
+                       process.dispatches());
       process.finish();
       note_failure(side);
     }
     for (Runner& r : runners_) r.process.reset();
-  }
-
-  static void add(std::vector<RunnerDispatch>& sum, const std::vector<RunnerDispatch>& more) {
-    for (const RunnerDispatch& d : more) {
-      auto same = std::find_if(sum.begin(), sum.end(), [&](const RunnerDispatch& s) {
-        return s.op == d.op && s.implementation == d.implementation && s.rows_up_to == d.rows_up_to;
-      });
-      if (same == sum.end())
-        sum.push_back(d);
-      else
-        same->calls += d.calls;
-    }
   }
 
   void conclude() {
@@ -502,29 +532,29 @@ class PairTimer {
     result_.elements_checked = check_.elements();
     result_.calls_judged = check_.judged();
     compare_with_calls_alone();
+    explain_dropped();
   }
 
-  // A call that has the next ones in view may do part of their work, or share its own with them: read weights once for
-  // all of them, fetch what they will need. Alone it cannot. Everybody is somewhat slower alone, since waking a process
-  // cools its caches; the baseline says by how much.
   void compare_with_calls_alone() {
+    if (alone_.empty()) return;
+    result_.baseline_alone_ns = alone_.alone_ns()[kBaseline];
+    result_.candidate_alone_ns = alone_.alone_ns()[kCandidate];
     PairedResult& p = result_.paired;
-    if (alone_[kCandidate].empty() || p.dropped[0] == 0) return;
-    std::array<double, kSides> alone;
-    for (size_t side = 0; side < kSides; ++side) alone[side] = median(alone_[side]);
-    result_.baseline_alone_ns = alone[kBaseline], result_.candidate_alone_ns = alone[kCandidate];
-    double slower = alone[kCandidate] - p.candidate.median;
-    double others = std::max(alone[kBaseline], alone[kControl]) - p.baseline.median;
-    // With threads, waking them is most of it, and pools differ in how they wait.
-    double allowed = options_.threads > 1 ? 60e3 + 0.5 * alone[kCandidate] : 1e3 + 0.15 * alone[kCandidate];
-    allowed += 2 * std::abs(alone[kBaseline] - alone[kControl]);
-    if (slower <= others + allowed || !p.invalid.empty()) return;
-    p.invalid = fmt::format(
-        "Alone in a sample a call takes {:.1f} us, among others {:.1f} us (the baseline {:.1f} and {:.1f} us): its "
-        "calls "
-        "gain by knowing of each other, so the time ranks nothing.",
-        alone[kCandidate] * 1e-3, p.candidate.median * 1e-3, alone[kBaseline] * 1e-3, p.baseline.median * 1e-3);
-    p.verdict = SpeedVerdict::kUnresolved;
+    if (p.dropped[0] == 0 || p.log_ratio <= 0 || !p.invalid.empty()) return;  // there is no gain to doubt
+    p.invalid = alone_.objection(options_.threads);
+    if (!p.invalid.empty()) p.verdict = SpeedVerdict::kUnresolved;
+  }
+
+  // Where pairs were dropped because threads had to wait, the candidate may be able to do something about it.
+  void explain_dropped() {
+    PairedResult& p = result_.paired;
+    size_t switched = p.dropped[static_cast<size_t>(Dropped::kContextSwitch)];
+    if (p.invalid.empty() || 2 * switched < p.pairs || most_threads_ <= options_.threads) return;
+    p.invalid += fmt::format(
+        " It runs {} threads on {} core{}, where they wait for each other: give it more with --threads, or let it "
+        "start "
+        "no more threads than ctx.threads().",
+        most_threads_, options_.threads, options_.threads == 1 ? "" : "s");
   }
 
   const Fields init_;
@@ -553,7 +583,9 @@ class PairTimer {
   uint64_t more_ = 0;                       // for three launches: leads to how many pairs they have more than asked for
   ExchangeCost exchange_;                   // of this launch
   std::vector<double> exchanges_, hidden_;  // by launch; the second of one call
-  std::array<std::vector<double>, kSides> alone_;  // calls with a sample to themselves
+  std::array<std::vector<double>, kSides> outside_;  // on a GPU, of this launch: our time beyond the device's
+  CallsAlone alone_;
+  int most_threads_ = 0;  // of the candidate
   TimingResult result_;
 };
 

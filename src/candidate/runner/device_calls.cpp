@@ -16,6 +16,8 @@ void DeviceCalls::queue(std::vector<DeviceCall> calls, const RunMode& mode) {
   mode_ = mode;
   judging_.reset_persisting_l2();
   l2_before_ = judging_.persisting_l2_bytes();
+  timed_ = mode.cold ? calls_.size() : 1;
+  while (events_.size() < 2 * timed_) events_.push_back(runtime_.make_event());
   if (mode.cold) judging_.flush_l2();  // takes its memory now: that cannot be had behind a hold
   runtime_.synchronize();
   if (!mode.hold) return;
@@ -23,15 +25,22 @@ void DeviceCalls::queue(std::vector<DeviceCall> calls, const RunMode& mode) {
   make_calls();
 }
 
-// All of it lies behind the hold, or is not begun before go(): inputs are there when the clock runs, and not before.
+// All of it lies behind the hold, or is not begun before go(): inputs are there when the judge's clock runs, not
+// before.
 void DeviceCalls::make_calls() {
   std::vector<DeviceRange> inputs;
   for (const DeviceCall& call : calls_) inputs.insert(inputs.end(), call.inputs.begin(), call.inputs.end());
   judging_.mask(inputs, mode_.key);
-  for (const DeviceCall& call : calls_) {
-    if (mode_.cold) judging_.flush_l2();
-    call.forward();
+  if (!mode_.cold) events_[0]->record();
+  for (size_t i = 0; i < calls_.size(); ++i) {
+    if (mode_.cold) {
+      judging_.flush_l2();
+      events_[2 * i]->record();
+    }
+    calls_[i].forward();
+    if (mode_.cold) events_[2 * i + 1]->record();
   }
+  if (!mode_.cold) events_[1]->record();
   std::vector<DeviceRange> written;
   for (const DeviceCall& call : calls_) written.insert(written.end(), call.written.begin(), call.written.end());
   at_stop_ = judging_.fingerprint(written);
@@ -47,6 +56,9 @@ void DeviceCalls::go() {
 
 DeviceTimes DeviceCalls::times() {
   DeviceTimes times;
+  double ms = 0;
+  for (size_t i = 0; i < timed_; ++i) ms += events_[2 * i + 1]->elapsed_ms_since(*events_[2 * i]);
+  times.ns = static_cast<int64_t>(ms * 1e6);
   times.at_stop = at_stop_->values();
   if (hold_) {
     times.held = hold_->held();

@@ -1,4 +1,5 @@
-// DeviceCalls: how a runner makes calls on a GPU: queued behind a kernel that waits, fingerprinted in stream order.
+// DeviceCalls: how a runner makes calls on a GPU: queued behind a kernel that waits, timed by the device, fingerprinted
+// in stream order.
 //
 // Inputs are masked until the stream gets to the calls, so work that was begun elsewhere before finds nothing; what is
 // written is fingerprinted right behind the calls, so work that goes on elsewhere after them is seen by the judge, who
@@ -23,6 +24,7 @@ struct DeviceCall {
 };
 
 struct DeviceTimes {
+  int64_t ns = 0;  // all calls together, by the device's events
   std::vector<uint64_t> at_stop;
   double clock_mhz = 0;
   bool held = false;
@@ -44,9 +46,12 @@ class DeviceCalls {
 
  private:
   void make_calls();
+  void record(size_t i);
 
   DeviceRuntime& runtime_;
   DeviceJudging& judging_;
+  std::vector<std::unique_ptr<DeviceEvent>> events_;  // start and stop, in turn
+  size_t timed_ = 0;                                  // pairs of them in use
   std::vector<DeviceCall> calls_;
   RunMode mode_;
   size_t l2_before_ = 0;

@@ -114,6 +114,15 @@ uint64_t secret_number() {
   return value;
 }
 
+// A call of many milliseconds is always interrupted, so a switch alone says nothing. Threads that wait for each other's
+// core are the candidate's own affair: then all cores together were busy with it.
+bool RunTimes::core_was_taken(int cores) const {
+  constexpr double kMatters = 0.01;  // of the time: what counts as a difference
+  double idle = cores * static_cast<double>(ns) - static_cast<double>(cpu_ns);
+  double taken = std::min(static_cast<double>(waited_ns), std::max(0.0, idle));
+  return switches > 0 && taken > kMatters * static_cast<double>(ns);
+}
+
 RunnerProcess::RunnerProcess(const RunnerOptions& options) : options_(options), nonce_(secret_number()) {
   folder_.make([&] { private_tmp_ = make_private_tmp(); },
                [this] {
@@ -471,6 +480,10 @@ RunTimes RunnerProcess::run(std::span<const int> calls, const RunMode& mode) {
 void RunnerProcess::look_at_state() {
   seen_ = read_process_state(worker_pid_, *tracer_, false);
   waited_ns_ = waited_for_cores_ns(worker_pid_).value_or(0);
+  clockid_t clock;
+  timespec used{};
+  if (clock_getcpuclockid(worker_pid_, &clock) == 0 && clock_gettime(clock, &used) == 0)
+    cpu_ns_ = int64_t{used.tv_sec} * 1'000'000'000 + used.tv_nsec;
 }
 
 // Lets the worker go with an order and waits until it stops again. Nothing else of it ever runs.
@@ -484,13 +497,15 @@ RunTimes RunnerProcess::carry_out(Order order, std::span<const int> entries) {
   std::copy(entries.begin(), entries.end(), words + 2);
   // Nothing of it has run since it was looked at last; looking again would only take the place of others in the caches.
   ProcessState before = std::move(seen_);
-  int64_t waited = waited_ns_;
+  int64_t waited = waited_ns_, cpu = cpu_ns_;
   bool came_back = resume_until_trap();
   times.ns = tracer_ ? tracer_->stopped_ns() - tracer_->started_ns() : 0;
   if (!came_back) return times;
   look_at_state();
   times.switches = seen_.switches - before.switches;
   times.waited_ns = waited_ns_ - waited;
+  times.cpu_ns = cpu_ns_ - cpu;
+  times.threads = static_cast<int>(seen_.cores.size());
   times.peak_kib = seen_.peak_kib;
   if (tracer_->trap_status() == 0) return times;
   // What went wrong, as far as it says; what was written meanwhile counts for nothing any more.
@@ -505,6 +520,7 @@ void RunnerProcess::read_device_times(RunTimes& times) {
   Json answer = ask({{"do", "device times"}});
   if (failure_) return;
   try {
+    times.device_ns = answer.at("ns").get<int64_t>();
     times.at_stop = answer.at("at_stop").get<std::vector<uint64_t>>();
     times.clock_mhz = answer.at("clock_mhz").get<double>();
     times.held = answer.at("held").get<bool>();

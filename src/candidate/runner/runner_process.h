@@ -71,12 +71,18 @@ struct RunTimes {
   int64_t ns = 0;         // from when the first thread was let go until the last one had stopped, the exchange included
   int64_t switches = 0;   // involuntary context switches meanwhile
   int64_t waited_ns = 0;  // its threads waited for a core meanwhile, where the kernel says
+  int64_t cpu_ns = 0;     // they used meanwhile, all together
+  int threads = 0;        // it has
   int64_t peak_kib = 0;
   std::optional<Failure> refused;  // by the candidate: nothing ran, and the process is as it was
   // On a GPU only.
+  int64_t device_ns = 0;          // of the calls, by the device's events: the candidate's process reads them
   std::vector<uint64_t> at_stop;  // fingerprints of all that was written, taken in stream order behind the calls
   double clock_mhz = 0;           // of the multiprocessors; zero: not known
   bool held = false;              // until all was queued
+
+  // Whether other programs had one of its cores for long enough to matter.
+  bool core_was_taken(int cores) const;
 };
 
 // As ops/node.h counts them, from another process.
@@ -161,8 +167,8 @@ class RunnerProcess {
   std::unique_ptr<SharedTensors> order_;  // what the worker is to do when it is let go
   std::unique_ptr<Tracer> tracer_;
   ProcessState at_start_;
-  ProcessState seen_;      // when it stopped last
-  int64_t waited_ns_ = 0;  // likewise: its threads have waited for a core so long
+  ProcessState seen_;                   // when it stopped last
+  int64_t waited_ns_ = 0, cpu_ns_ = 0;  // likewise: its threads have waited for a core, and had one, so long
   std::string doing_ = "at load";
   std::vector<Protection> protections_;
   std::optional<Failure> failure_;

@@ -263,7 +263,7 @@ class Worker {
   Json device_times() {
     DeviceTimes times = device_calls_->times();
     if (times.kept_l2) return {{"kept_l2", true}};
-    return {{"at_stop", times.at_stop}, {"held", times.held}, {"clock_mhz", times.clock_mhz}};
+    return {{"ns", times.ns}, {"at_stop", times.at_stop}, {"held", times.held}, {"clock_mhz", times.clock_mhz}};
   }
 
   Json count() const {

@@ -1,0 +1,23 @@
+// Adds up what several processes say about which implementation took which call.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "candidate/runner/runner_process.h"
+
+namespace fk {
+
+inline void add_dispatches(std::vector<RunnerDispatch>& sum, const std::vector<RunnerDispatch>& more) {
+  for (const RunnerDispatch& d : more) {
+    auto same = std::find_if(sum.begin(), sum.end(), [&](const RunnerDispatch& s) {
+      return s.op == d.op && s.implementation == d.implementation && s.rows_up_to == d.rows_up_to;
+    });
+    if (same == sum.end())
+      sum.push_back(d);
+    else
+      same->calls += d.calls;
+  }
+}
+
+}  // namespace fk
