@@ -21,6 +21,18 @@ double ExchangeCost::loop_ns() const {
   return without_kernels_.empty() ? 0 : std::max(0.0, median(without_kernels_) - typical_ns());
 }
 
+double OutsideTime::charge_ns() const { return candidate_.empty() ? 0 : std::max(0.0, median(candidate_)); }
+
+double OutsideTime::could_hide_ns() const {
+  if (control_.empty()) return 0;
+  double middle = median(control_);
+  std::vector<double> off;
+  for (double ns : control_) off.push_back(std::abs(ns - middle));
+  // Twice the error of a median, from the typical distance to it.
+  double error = 2 * 1.25 * 1.48 * median(off) / std::sqrt(static_cast<double>(control_.size()));
+  return std::abs(middle) + error;
+}
+
 int calls_per_sample(double call_ns, double spread_ns, double least_ns) {
   double sample = std::min(std::max(least_ns, spread_ns / kHidden), std::max(least_ns, kLongest));
   return static_cast<int>(std::clamp(std::ceil(sample / std::max(call_ns, 1.0)), 1.0, 1e6));

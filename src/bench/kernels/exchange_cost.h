@@ -25,6 +25,23 @@ class ExchangeCost {
   std::vector<double> empty_, without_kernels_;
 };
 
+// OutsideTime: the same on a GPU, whose events say when calls began and ended. A process can forge what they say, but
+// not our clock: what that has beyond them more than it has for the baseline is charged to the candidate. By how much
+// the baseline's control differs from it, anybody may.
+class OutsideTime {
+ public:
+  // Of one launch and one call: our time beyond the events', minus the baseline's.
+  void add(double candidate_ns, double control_ns) {
+    candidate_.push_back(candidate_ns);
+    control_.push_back(control_ns);
+  }
+  double charge_ns() const;
+  double could_hide_ns() const;
+
+ private:
+  std::vector<double> candidate_, control_;
+};
+
 // So many calls that what the spread of exchanges hides stays below the resolution that is claimed, half a percent, and
 // that a sample is no shorter than `least_ns`; with a limit, for a machine that is too busy to tell.
 int calls_per_sample(double call_ns, double spread_ns, double least_ns);

@@ -95,7 +95,7 @@ class PairTimer {
         round(true);
         progress(std::min(1.0, (launch + (pair + 1.0) / pairs) / launches));
       }
-      call_alone();
+      if (!on_gpu() || launch % 4 == 0) call_alone();  // there a sample takes long to prepare
       drop_slow_rounds();
       take_off_exchanges();
       finish();
@@ -137,6 +137,7 @@ class PairTimer {
   }
 
   bool on_gpu() const { return options_.device != kCpu; }
+  bool takes_part(int side) const { return side != kEmpty || !on_gpu(); }
 
   // Which of the memories a side writes to in this launch.
   int writer(int side) const { return side == kEmpty ? kEmpty : writers_[static_cast<size_t>(side)]; }
@@ -162,9 +163,11 @@ class PairTimer {
     if (!memory_) memory_ = std::make_unique<CallMemory>(*root_, inputs_.base(), 1, kRunners, options_.device);
     std::array<int, kRunners> order = shuffled<kRunners>();
     for (int side : order) {
+      if (!takes_part(side)) continue;
       runners_[static_cast<size_t>(side)].process = std::make_unique<RunnerProcess>(runner_options(side));
     }
     for (int side : order) {
+      if (!takes_part(side)) continue;
       Runner& r = runners_[static_cast<size_t>(side)];
       if (on_gpu()) r.process->open();
       r.params_segment = r.process->map(*params_);
@@ -204,7 +207,8 @@ class PairTimer {
     if (result_.failure) return;
     call_ns_ = std::max(shortest - exchange.typical_ns(), 1.0);
     if (!take_memory(exchange.spread_ns())) return;
-    for (int side = 0; side < kRunners; ++side) map_calls(side);
+    for (int side = 0; side < kRunners; ++side)
+      if (takes_part(side)) map_calls(side);
   }
 
   // Memory for as many calls as a sample needs where exchanges scatter so much. False where it is as it was.
@@ -227,7 +231,7 @@ class PairTimer {
   }
 
   // What our clock has beyond a GPU's varies by a few microseconds, so samples there are longer.
-  double least_sample_ns() const { return options_.sample_s * 1e9 * (on_gpu() ? 5 : 1); }
+  double least_sample_ns() const { return options_.sample_s * 1e9 * (on_gpu() ? 3 : 1); }
 
   // Filling memory takes the system's own code out of the caches, and waking a process then takes three times as long
   // and varies as much. An exchange with a process that takes no part brings it back, for every sample alike; to that
@@ -308,7 +312,7 @@ class PairTimer {
         samples[static_cast<size_t>(side)] = time_side(side, calls, pattern);
       else if (with_empty)
         exchange_.add_empty(empty_sample(calls));
-      if (note_failure(side)) return;
+      if (takes_part(side) && note_failure(side)) return;
     }
     if (!on_gpu()) look = std::max(look, clock_.look());
     // Counted in ticks longer than a round, so which of the three was robbed cannot be told: none of them counts.
@@ -344,7 +348,7 @@ class PairTimer {
         } else {
           (all ? together : alone)[static_cast<size_t>(side)] += time_side(side, some, 0x7F).ns;
         }
-        if (note_failure(side)) return;
+        if (takes_part(side) && note_failure(side)) return;
       }
       check_round(some, 0x7F);
       if (result_.failure) return;
@@ -360,28 +364,19 @@ class PairTimer {
   // From what samples took to what one call took.
   void take_off_exchanges() {
     if (result_.failure) return;
-    double n = calls_;
-    auto per_call = [&](double candidate_more) {
-      double exchange = exchange_.typical_ns();
-      auto of_one_call = [&](double& ns, double more) { ns = std::max(ns - exchange + more, 1.0) / n; };
-      for (TimePair& pair : result_.samples.back())
-        of_one_call(pair.baseline_ns, 0), of_one_call(pair.candidate_ns, candidate_more);
-      for (TimePair& pair : result_.control.back()) of_one_call(pair.baseline_ns, 0), of_one_call(pair.candidate_ns, 0);
-    };
-    if (on_gpu()) {
-      // A process can forge what its device's events say, but not our clock: what that has beyond them more than it has
-      // for the baseline is charged to the candidate. By how much the baseline and its control differ, anybody may.
-      if (outside_[kBaseline].empty()) return per_call(0);
-      double b = median(outside_[kBaseline]), c = median(outside_[kCandidate]), a = median(outside_[kControl]);
-      per_call(std::max(0.0, c - std::max(a, b)));
-      hidden_.push_back(std::abs(a - b) / n);
+    double n = calls_, exchange = exchange_.typical_ns();
+    for (std::vector<TimePair>* pairs : {&result_.samples.back(), &result_.control.back()})
+      for (TimePair& pair : *pairs)
+        for (double* ns : {&pair.baseline_ns, &pair.candidate_ns}) *ns = std::max(*ns - exchange, 1.0) / n;
+    if (!on_gpu()) {
+      exchanges_.push_back(exchange);
+      hidden_.push_back(exchange_.could_hide_ns() / n);
+    } else if (!outside_[kBaseline].empty()) {
+      double b = median(outside_[kBaseline]);
       exchanges_.push_back(b);
+      outside_time_.add((median(outside_[kCandidate]) - b) / n, (median(outside_[kControl]) - b) / n);
       for (auto& side : outside_) side.clear();
-      return;
     }
-    per_call(0);
-    exchanges_.push_back(exchange_.typical_ns());
-    hidden_.push_back(exchange_.could_hide_ns() / n);
   }
 
   // A CPU does not say how fast its clock is; that of a GPU is read in its stream.
@@ -509,6 +504,7 @@ class PairTimer {
 
   void finish() {
     for (int side = 0; side < kRunners && !result_.failure; ++side) {
+      if (!takes_part(side)) continue;
       RunnerProcess& process = *runners_[static_cast<size_t>(side)].process;
       if (side == kBaseline || side == kCandidate)
         add_dispatches(side == kCandidate ? result_.candidate_dispatches : result_.baseline_dispatches,
@@ -520,9 +516,12 @@ class PairTimer {
   }
 
   void conclude() {
+    if (on_gpu())
+      for (std::vector<TimePair>& launch : result_.samples)
+        for (TimePair& pair : launch) pair.candidate_ns += outside_time_.charge_ns();
     PairedOptions o;
     o.seed = options_.seed;
-    o.could_hide_ns = median(hidden_);
+    o.could_hide_ns = on_gpu() ? outside_time_.could_hide_ns() : median(hidden_);
     result_.could_hide_ns = o.could_hide_ns;
     result_.exchange_ns = median(exchanges_);
     result_.calls_per_sample = calls_;
@@ -584,6 +583,7 @@ class PairTimer {
   ExchangeCost exchange_;                   // of this launch
   std::vector<double> exchanges_, hidden_;  // by launch; the second of one call
   std::array<std::vector<double>, kSides> outside_;  // on a GPU, of this launch: our time beyond the device's
+  OutsideTime outside_time_;                         // likewise, of all launches
   CallsAlone alone_;
   int most_threads_ = 0;  // of the candidate
   TimingResult result_;
