@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <climits>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -34,8 +35,9 @@ constexpr int kEmpty = 3, kRunners = 4;
 
 constexpr int kMostCallsPerSample = 512, kMostOnGpu = 64;  // a stream holds about a thousand launches
 constexpr size_t kCallsAlone = 8;                          // of a launch and side, each in a sample of its own
-constexpr int kExchanges = 16;                             // empty samples at the start, to know how far they scatter
-constexpr int64_t kLookAt = int64_t{1} << 15;              // elements of each side in a round
+constexpr int kLaunchesOnGpu = 6;  // starting a driver takes most of a second, and places in its memory matter less
+constexpr int kExchanges = 16;     // empty samples at the start, to know how far they scatter
+constexpr int64_t kLookAt = int64_t{1} << 15;  // elements of each side in a round
 constexpr size_t kMostRotatingBytes = size_t{64} << 20, kMostRotatingOnGpu = size_t{2} << 30;
 
 struct Runner {
@@ -66,7 +68,7 @@ class PairTimer {
   }
 
   TimingResult run(const std::function<void(double)>& progress) {
-    int launches = std::max(1, std::min(options_.launches, options_.pairs));
+    int launches = std::max(1, std::min({options_.launches, options_.pairs, on_gpu() ? kLaunchesOnGpu : INT_MAX}));
     Stopwatch watch;
     double asked_s = 0;  // for the pairs asked for
     for (int launch = 0; !result_.failure; ++launch) {
@@ -95,7 +97,7 @@ class PairTimer {
         round(true);
         progress(std::min(1.0, (launch + (pair + 1.0) / pairs) / launches));
       }
-      if (!on_gpu() || launch % 4 == 0) call_alone();  // there a sample takes long to prepare
+      if (!on_gpu() || launch % 2 == 0) call_alone();  // there a sample takes long to prepare
       drop_slow_rounds();
       take_off_exchanges();
       finish();
