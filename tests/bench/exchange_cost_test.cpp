@@ -61,11 +61,13 @@ TEST(CouldHide, AGainWithinItIsNotRanked) {
 TEST(CallsAlone, WhoGainsByOthersIsNotRanked) {
   CallsAlone honest, batching;
   for (int i = 0; i < 12; ++i) {
-    honest.add({21e3, 12e3, 21.2e3}, {20e3, 11e3, 20e3});   // all are a microsecond slower alone
-    batching.add({21e3, 21e3, 21.1e3}, {20e3, 5e3, 20e3});  // alone as slow as the baseline
+    honest.add({21e3, 12e3, 21.2e3});    // all are a microsecond slower alone
+    batching.add({21e3, 21e3, 21.1e3});  // alone as slow as the baseline
   }
-  EXPECT_EQ(honest.objection(1), "");
-  EXPECT_NE(batching.objection(1), "");
+  EXPECT_EQ(honest.objection(20e3, 11e3, 1), "");
+  EXPECT_NE(batching.objection(20e3, 11e3, 1), "");
+  EXPECT_NE(batching.objection(20e3, 11e3, 2), "");
+  EXPECT_EQ(batching.objection(20e3, 19e3, 1), "") << "within what waking a process explains";
 }
 
 }  // namespace

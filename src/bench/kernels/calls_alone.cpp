@@ -11,42 +11,31 @@ namespace fk {
 namespace {
 constexpr size_t kBaseline = 0, kCandidate = 1, kControl = 2;
 
-template <class Value>
-CallsAlone::OfSides medians(size_t count, const Value& value) {
-  CallsAlone::OfSides of_sides{};
-  for (size_t side = 0; side < CallsAlone::kSides; ++side) {
+}  // namespace
+
+CallsAlone::OfSides CallsAlone::alone_ns() const {
+  OfSides of_sides{};
+  for (size_t side = 0; side < kSides && !empty(); ++side) {
     std::vector<double> values;
-    for (size_t i = 0; i < count; ++i) values.push_back(value(i, side));
+    for (const OfSides& launch : alone_) values.push_back(launch[side]);
     of_sides[side] = median(values);
   }
   return of_sides;
 }
-}  // namespace
 
-void CallsAlone::add(const OfSides& alone, const OfSides& together) {
-  alone_.push_back(alone);
-  together_.push_back(together);
-}
-
-CallsAlone::OfSides CallsAlone::alone_ns() const {
-  return medians(alone_.size(), [&](size_t i, size_t side) { return alone_[i][side]; });
-}
-
-CallsAlone::OfSides CallsAlone::slower_ns() const {
-  return medians(alone_.size(), [&](size_t i, size_t side) { return alone_[i][side] - together_[i][side]; });
-}
-
-std::string CallsAlone::objection(int threads) const {
+std::string CallsAlone::objection(double baseline_ns, double candidate_ns, int threads) const {
   if (empty()) return {};
-  OfSides alone = alone_ns(), slower = slower_ns();
-  // With threads, waking them is most of it, and pools differ in how they wait.
-  double allowed = threads > 1 ? 60e3 + 0.5 * alone[kCandidate] : 1e3 + 0.1 * alone[kCandidate];
-  allowed += 2 * std::abs(slower[kBaseline] - slower[kControl]);
-  if (slower[kCandidate] <= std::max(slower[kBaseline], slower[kControl]) + allowed) return {};
+  OfSides alone = alone_ns();
+  double gain = baseline_ns - candidate_ns,
+         gain_alone = std::min(alone[kBaseline], alone[kControl]) - alone[kCandidate];
+  // With threads, waking them is part of it, and pools differ in how they wait.
+  double allowed =
+      (threads > 1 ? 5e3 : 1e3) + 0.1 * alone[kCandidate] + 2 * std::abs(alone[kBaseline] - alone[kControl]);
+  if (gain - gain_alone <= allowed) return {};
   return fmt::format(
-      "A call alone takes {:.1f} us, {:.1f} us more than among others (the baseline {:.1f} us more): its calls gain by "
+      "Among others a call takes {:.1f} us and the baseline's {:.1f} us, alone {:.1f} and {:.1f} us: its calls gain by "
       "knowing of each other, so the time ranks nothing.",
-      alone[kCandidate] * 1e-3, slower[kCandidate] * 1e-3, slower[kBaseline] * 1e-3);
+      candidate_ns * 1e-3, baseline_ns * 1e-3, alone[kCandidate] * 1e-3, alone[kBaseline] * 1e-3);
 }
 
 }  // namespace fk

@@ -332,35 +332,29 @@ class PairTimer {
     for (size_t side = 0; side < kSides; ++side) outside_[side].push_back(samples[side].outside_ns);
   }
 
-  // A few calls, each in a sample of its own, and then all of them in one: who is quicker there gains by what it knows
-  // of the others. The same data both times, since calls take longer on some than on others.
+  // A few calls, each in a sample of its own (calls_alone.h).
   void call_alone() {
     if (calls_ == 1 || result_.failure) return;
     next_inputs();
     std::vector<int> calls = drawn_calls();
     calls.resize(std::min(calls.size(), kCallsAlone));
-    CallsAlone::OfSides alone{}, together{};
+    CallsAlone::OfSides alone{};
     ExchangeCost exchange;
-    for (size_t i = 0; i <= calls.size(); ++i) {
-      bool all = i == calls.size();
-      std::span<const int> some = all ? std::span<const int>(calls) : std::span<const int>(&calls[i], 1);
+    for (const int& call : calls) {
+      std::span<const int> one(&call, 1);
       for (int side : shuffled<kRunners>()) {
-        if (side == kEmpty) {
-          if (!on_gpu() && !all) exchange.add_empty(empty_sample(some));
-        } else {
-          (all ? together : alone)[static_cast<size_t>(side)] += time_side(side, some, 0x7F).ns;
-        }
-        if (takes_part(side) && note_failure(side)) return;
+        if (!takes_part(side)) continue;
+        if (side == kEmpty)
+          exchange.add_empty(empty_sample(one));
+        else
+          alone[static_cast<size_t>(side)] += time_side(side, one, 0x7F).ns;
+        if (note_failure(side)) return;
       }
-      check_round(some, 0x7F);
+      check_round(one, 0x7F);
       if (result_.failure) return;
     }
-    auto n = static_cast<double>(calls.size());
-    for (size_t side = 0; side < kSides; ++side) {
-      alone[side] = alone[side] / n - exchange.typical_ns();
-      together[side] = (together[side] - exchange.typical_ns()) / n;
-    }
-    alone_.add(alone, together);
+    for (double& ns : alone) ns = ns / static_cast<double>(calls.size()) - exchange.typical_ns();
+    alone_.add(alone);
   }
 
   // From what samples took to what one call took.
@@ -542,7 +536,7 @@ class PairTimer {
     result_.candidate_alone_ns = alone_.alone_ns()[kCandidate];
     PairedResult& p = result_.paired;
     if (p.dropped[0] == 0 || p.log_ratio <= 0 || !p.invalid.empty()) return;  // there is no gain to doubt
-    p.invalid = alone_.objection(options_.threads);
+    p.invalid = alone_.objection(p.baseline.median, p.candidate.median, options_.threads);
     if (!p.invalid.empty()) p.verdict = SpeedVerdict::kUnresolved;
   }
 

@@ -20,6 +20,7 @@ struct ProcessState {
   std::string code;                       // mappings of program text from files, with their permissions
   std::map<pid_t, std::string> cores;     // by thread
   std::map<pid_t, uint64_t> float_state;  // likewise
+  int64_t threads = 0;                    // by the kernel's count
   int64_t switches = 0;  // involuntary ones of all threads so far; these two change and are never compared
   int64_t peak_kib = 0;
 };

@@ -20,6 +20,7 @@
 #include "core/check.h"
 #include "core/error.h"
 #include "measure/core_wait.h"
+#include "measure/small_file.h"
 #include "measure/timer.h"
 
 namespace fk {
@@ -377,6 +378,8 @@ void RunnerProcess::explain_fault(const Tracer::Fault& fault) {
     TensorNeighbour at = tensor_near(segment.tensors->places(), fault.address - segment.address);
     if (!at.found) continue;
     const std::string& name = segment.tensors->name(at.tensor);
+    if (at.inside && !fault.mapped)
+      return fail({Verdict::kOutOfBounds, fmt::format("A thread of its own used '{}' when there was no call.", name)});
     if (!at.inside) return fail({Verdict::kOutOfBounds, fmt::format("It touched memory just outside '{}'.", name)});
     return fail({Verdict::kInputMutated, fmt::format("It wrote to '{}', which is read-only.", name)});
   }
@@ -486,6 +489,16 @@ void RunnerProcess::look_at_state() {
     cpu_ns_ = int64_t{used.tv_sec} * 1'000'000'000 + used.tv_nsec;
 }
 
+bool RunnerProcess::has_untraced_thread() const {
+  std::error_code error;
+  fs::directory_iterator task(fmt::format("/proc/{}/task", worker_pid_), error), end;
+  for (; !error && task != end; task.increment(error)) {
+    std::string text = small_file(task->path() / "status").value_or("TracerPid:\t1");
+    if (text.find("TracerPid:\t0") != std::string::npos && text.find("State:\tZ") == std::string::npos) return true;
+  }
+  return false;
+}
+
 // Lets the worker go with an order and waits until it stops again. Nothing else of it ever runs.
 RunTimes RunnerProcess::carry_out(Order order, std::span<const int> entries) {
   RunTimes times;
@@ -502,6 +515,11 @@ RunTimes RunnerProcess::carry_out(Order order, std::span<const int> entries) {
   times.ns = tracer_ ? tracer_->stopped_ns() - tracer_->started_ns() : 0;
   if (!came_back) return times;
   look_at_state();
+  // Each has to be stopped. One that has just ended, or was just started and has done nothing yet, may be counted late.
+  if (std::abs(seen_.threads - static_cast<int64_t>(seen_.cores.size())) > 0 && has_untraced_thread()) {
+    fail({Verdict::kTampered, "It started a thread that cannot be stopped."});
+    return times;
+  }
   times.switches = seen_.switches - before.switches;
   times.waited_ns = waited_ns_ - waited;
   times.cpu_ns = cpu_ns_ - cpu;

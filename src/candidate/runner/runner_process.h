@@ -143,6 +143,7 @@ class RunnerProcess {
   RunTimes carry_out(Order order, std::span<const int> entries);
   void read_device_times(RunTimes& times);
   void look_at_state();
+  bool has_untraced_thread() const;
   bool resume_until_trap();  // false where that was the end
   int64_t deadline() const;
   void start(const RunnerOptions& options);

@@ -112,8 +112,9 @@ void Tracer::freeze() {
       if (!state.stopped) return true;
     return false;
   };
-  for (const auto& [thread, state] : threads_)
-    if (!state.stopped) ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr);
+  for (auto& [thread, state] : threads_)
+    // One that has ended and is still kept for the others' sake cannot be stopped, and need not be.
+    if (!state.stopped && ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) != 0) state.stopped = errno == ESRCH;
   while (!ended_ && running()) wait_for_one();
 }
 
@@ -145,7 +146,8 @@ void Tracer::handle(pid_t thread, int status) {
       siginfo_t info{};
       ptrace(PTRACE_GETSIGINFO, thread, nullptr, &info);
       // Sent by a process, these say nothing of an address.
-      fault_ = Fault{signal, info.si_code > 0 ? reinterpret_cast<uint64_t>(info.si_addr) : 0};
+      fault_ =
+          Fault{signal, info.si_code > 0 ? reinterpret_cast<uint64_t>(info.si_addr) : 0, info.si_code == SEGV_ACCERR};
     } else {
       state.signal = signal;
     }

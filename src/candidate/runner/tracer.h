@@ -28,6 +28,7 @@ class Tracer {
   struct Fault {
     int signal = 0;
     uint64_t address = 0;
+    bool mapped = false;  // there is memory at the address, but not for this
   };
 
   ~Tracer();

@@ -18,7 +18,7 @@ class Softmax : public fk::Softmax {
         for (int64_t t = begin; t < end; ++t) {
           const T* row = x.row<T>(t);
           double largest = -INFINITY, sum = 0;
-          for (int64_t i = 0; i < N; ++i) largest = fmax(largest, double(row[i]));
+          for (int64_t i = 0; i < N; ++i) largest = row[i] > largest ? double(row[i]) : largest;
           for (int64_t i = 0; i < N; ++i) sum += exp(row[i] - largest);
           for (int64_t i = 0; i < N; ++i) out.row<T>(t)[i] = T(exp(row[i] - largest) / sum);
         }

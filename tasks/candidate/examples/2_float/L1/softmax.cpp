@@ -15,7 +15,7 @@ class Softmax : public fk::Softmax {
           T* result = out.row<T>(t);
           float largest = -INFINITY;
           double sum = 0;  // a float would lose digits over a vocabulary
-          for (int64_t i = 0; i < N; ++i) largest = fmaxf(largest, row[i]);
+          for (int64_t i = 0; i < N; ++i) largest = row[i] > largest ? float(row[i]) : largest;
           for (int64_t i = 0; i < N; ++i) sum += expf(float(row[i]) - largest);
           float scale = float(1 / sum);
           for (int64_t i = 0; i < N; ++i) result[i] = expf(float(row[i]) - largest) * scale;
