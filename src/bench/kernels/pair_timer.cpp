@@ -547,8 +547,7 @@ class PairTimer {
     if (p.invalid.empty() || 2 * switched < p.pairs || most_threads_ <= options_.threads) return;
     p.invalid += fmt::format(
         " It runs {} threads on {} core{}, where they wait for each other: give it more with --threads, or let it "
-        "start "
-        "no more threads than ctx.threads().",
+        "start no more threads than ctx.threads().",
         most_threads_, options_.threads, options_.threads == 1 ? "" : "s");
   }
 

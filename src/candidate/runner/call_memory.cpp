@@ -28,35 +28,6 @@ void each_stretch(const View& v, Visit&& visit) {
   for (int64_t i = 0; i < v.size(0); ++i) visit(static_cast<std::byte*>(v.select(0, i).data()), row);
 }
 
-// From element `from` of a row-major view, up to `length` that lie side by side.
-View stretch_at(const View& v, int64_t from, int64_t length) {
-  if (v.contiguous()) return v.reshape({v.numel()}).narrow(0, from, std::min(length, v.numel() - from));
-  int64_t row = v.numel() / v.size(0), column = from % row;
-  View within = v.select(0, from / row);
-  return within.reshape({row}).narrow(0, column, std::min(length, row - column));
-}
-
-// The next element, from `from` on and round the end, where two dense tensors of one shape differ; `from` if none does.
-int64_t next_difference(const View& a, const View& b, int64_t from) {
-  constexpr int64_t kPiece = 1024;
-  auto element = static_cast<int64_t>(dtype_size(a.dtype()));
-  const auto *x = static_cast<const std::byte*>(a.data()), *y = static_cast<const std::byte*>(b.data());
-  auto differ = [&](int64_t at, int64_t n) {
-    return std::memcmp(x + at * element, y + at * element, static_cast<size_t>(n * element)) != 0;
-  };
-  auto within = [&](int64_t begin, int64_t end) -> std::optional<int64_t> {
-    for (int64_t piece = begin; piece < end; piece += kPiece) {
-      int64_t n = std::min(kPiece, end - piece);
-      if (!differ(piece, n)) continue;
-      while (!differ(piece, 1)) ++piece;
-      return piece;
-    }
-    return std::nullopt;
-  };
-  if (std::optional<int64_t> found = within(from, a.numel())) return *found;
-  return within(0, from).value_or(from);
-}
-
 // One of the two may have gaps between its rows.
 void copy_bytes(const View& from, const View& to) {
   if (from.contiguous()) {
@@ -378,27 +349,6 @@ std::vector<OptView> CallMemory::written_args(int slot, int writer) const {
   for (const Arg& a : args_)
     views.push_back(a.present && a.written ? OptView(on_cpu(slot, writer, a.tensor)) : std::nullopt);
   return views;
-}
-
-std::vector<CallMemory::Stretch> CallMemory::stretches(int slot, const CallData& data, int first, int second,
-                                                       int64_t length, uint64_t secret) const {
-  std::vector<const Tensor*> before(written_per_slot_);  // of states
-  for (size_t i = 0; i < data.given.size(); ++i)
-    if (args_[i].present && args_[i].written) before[args_[i].tensor] = &*data.given[i];
-  for (size_t i = 0; i < kv_count_; ++i) before[first_kv_ + i] = &data.kv_cache[i];
-
-  std::vector<Stretch> all;
-  for (size_t i = 0; i < written_per_slot_; ++i) {
-    View a = written(first).view(output(i, slot)), b = written(second).view(output(i, slot));
-    if (b.numel() == 0) continue;
-    auto from = static_cast<int64_t>(hash_bytes(&i, sizeof i, secret) % static_cast<uint64_t>(b.numel()));
-    if (before[i] != nullptr && device_ == kCpu && b.contiguous()) from = next_difference(b, *before[i], from);
-    View from_a = stretch_at(a, from, length), from_b = stretch_at(b, from, length);
-    all.push_back({Tensor(from_a.spec()), Tensor(from_b.spec())});
-    copy_between(from_a, all.back().first);
-    copy_between(from_b, all.back().second);
-  }
-  return all;
 }
 
 std::vector<View> CallMemory::kv_cache(int slot, int writer) const {

@@ -67,14 +67,6 @@ class CallMemory {
   std::vector<OptView> written_args(int slot, int writer) const;
   std::vector<View> kv_cache(int slot, int writer) const;
 
-  // Of every tensor a call writes, up to `length` elements in a row as two writers left them, on the CPU. `secret`
-  // leads to the place; in a state on the CPU it is the next one that `second` changed.
-  struct Stretch {
-    Tensor first, second;
-  };
-  std::vector<Stretch> stretches(int slot, const CallData& data, int first, int second, int64_t length,
-                                 uint64_t secret) const;
-
  private:
   struct Arg {
     bool present = false;

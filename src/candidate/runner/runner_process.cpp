@@ -464,12 +464,7 @@ RunTimes RunnerProcess::run(std::span<const int> calls, const RunMode& mode) {
   // then, so that work before it finds nothing to work on.
   Json ids = Json::array();
   for (int id : calls) ids.push_back(id);
-  Json queued = ask({{"do", "queue"},
-                     {"calls", ids},
-                     {"key", mode.key},
-                     {"hold", mode.hold},
-                     {"cold", mode.cold},
-                     {"nothing", mode.nothing}});
+  Json queued = ask({{"do", "queue"}, {"calls", ids}, {"key", mode.key}, {"hold", mode.hold}, {"cold", mode.cold}});
   if (std::optional<Failure> refused = refusal_in(queued)) {
     RunTimes times;
     times.refused = std::move(refused);

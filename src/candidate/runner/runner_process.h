@@ -60,7 +60,7 @@ struct CallPlan {
 
 // How calls are to be made.
 struct RunMode {
-  bool nothing = false;  // leave the kernels out: what a sample takes besides
+  bool nothing = false;  // on the CPU: leave the kernels out, to see what a sample takes besides
   // On a GPU only.
   uint64_t key = 0;   // unmasks the inputs
   bool hold = true;   // everything is queued before the device starts on it

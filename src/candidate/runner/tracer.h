@@ -34,7 +34,6 @@ class Tracer {
   ~Tracer();
   // To every thread of a process that leads its process group. False, with errno, where the system does not allow it.
   bool attach(pid_t process);
-  bool attached() const { return process_ > 0; }
 
   // Threads that start from here on are kept on these cores.
   void keep_on(const cpu_set_t& cores) { cores_ = cores; }

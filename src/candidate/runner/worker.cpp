@@ -221,7 +221,7 @@ class Worker {
     return {{"refused", candidate_->create(root_->init())->refuse(call.args)}};
   }
 
-  DeviceCall device_call(PreparedCall& call, bool nothing) {
+  DeviceCall device_call(PreparedCall& call) {
     DeviceCall made;
     for (size_t i = 0; i < call.args.size(); ++i)
       if (call.args[i])
@@ -233,23 +233,18 @@ class Worker {
       for (const View& v : {g->cu_seqlens_q, g->cu_seqlens_k, g->seq_lens, g->block_table})
         made.inputs.push_back(range_of(v));
     made.inputs.push_back(range_of(m.slot_mapping));
-    made.forward = [this, &call, nothing] {
-      LeaveOut leave_out;
-      make_call(call, nothing ? &leave_out : nullptr);
-    };
+    made.forward = [this, &call] { make_call(call); };
     return made;
   }
 
   Json queue(const Json& body) {
     queued_.clear();
     for (const Json& id : body.at("calls")) queued_.push_back(&calls_.at(id.get<size_t>()));
-    bool nothing = body.at("nothing").get<bool>();
     std::vector<DeviceCall> calls;
-    for (PreparedCall* call : queued_) calls.push_back(device_call(*call, nothing));
+    for (PreparedCall* call : queued_) calls.push_back(device_call(*call));
     device_calls_->queue(std::move(calls), {.key = body.at("key").get<uint64_t>(),
                                             .hold = body.at("hold").get<bool>(),
                                             .cold = body.at("cold").get<bool>()});
-    if (nothing) queued_.clear();
     return Json::object();
   }
 
