@@ -8,7 +8,7 @@
 namespace fk {
 namespace {
 
-const RunnerOptions& checked(const Model& model, const RunnerOptions& options) {
+const EngineOptions& checked(const Model& model, const EngineOptions& options) {
   if (options.max_context > model.config.max_position_embeddings)
     throw Error("{} has a context of {} tokens, and prompt and output together need {}; ask for fewer.", model.name,
                 model.config.max_position_embeddings, options.max_context);
@@ -20,7 +20,7 @@ int64_t blocks_for(int64_t tokens) { return (tokens + kBlockSize - 1) / kBlockSi
 
 }  // namespace
 
-Runner::Runner(const Model& model, ThreadPool& pool, const RunnerOptions& options)
+Runner::Runner(const Model& model, ThreadPool& pool, const EngineOptions& options)
     : model_(model),
       pool_(pool),
       options_(checked(model, options)),
