@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "core/memory.h"
 #include "measure/probe_kernels.h"
 #include "measure/timer.h"

@@ -17,8 +17,10 @@
 #include <cstring>
 #include <filesystem>
 
+#include "candidate/runner/message.h"
 #include "core/check.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "measure/core_wait.h"
 #include "measure/small_file.h"
 #include "measure/timer.h"
