@@ -98,15 +98,16 @@ KernelResult KernelBench::run(const Scenario& scenario, const std::string& libra
   runner.device = device_;
   runner.walls = usable_walls(device_);
   runner.timeout_ns = static_cast<int64_t>(std::min(options.timeout_s, 60.0) * 1e9);
+  runner.wait_until_open = device_ == kCpu;  // drivers of both start at the same time
   {
     ProcessSubject baseline(runner);
+    runner.library = library;
+    ProcessSubject candidate(runner);
     if (std::optional<Failure> invalid = check_task_once(scenario, *inputs, baseline, judging.seed)) {
       refuse(result, invalid->verdict, invalid->sentence);
       return result;
     }
     progress("judging");
-    runner.library = library;
-    ProcessSubject candidate(runner);
     result.judgement = judge(op, scenario.init, scenario.workload, candidate, baseline, judging);
     candidate.process().finish();
     if (result.judgement.passed() && candidate.process().failure())
