@@ -15,6 +15,7 @@
 #include "candidate/compile_cache.h"
 #include "candidate/toolchain.h"
 #include "cli/candidate_options.h"
+#include "cli/candidate_words.h"
 #include "cli/exit_code.h"
 #include "cli/interrupt.h"
 #include "cli/kernels_report.h"
@@ -148,6 +149,10 @@ class Kernels final : public Verb {
     Stopwatch watch;
     for (KernelTarget& target : targets) {
       compile(target, guard);
+      if (target.compiled && common.text() && !common.quiet) {
+        progress.show("");
+        show_warnings(target.compiled->warnings);
+      }
       record_candidate(recorder, target);
       for (const Scenario& scenario : target.scenarios) {
         std::string left = done == 0 ? ""
@@ -160,6 +165,8 @@ class Kernels final : public Verb {
         KernelRow row{earlier.row(scenario.op, scenario.name, target.identity())};
         if (row.json.is_null()) {
           row = measure(target, scenario, options, {bench, recorder, guard, show});
+          progress.show("");
+          show_printed(row.json);
           recorder.add(row.json);
           if (!row.passed() && !row.without_credit())
             recorder.artifact(fmt::format("errors/{}/{}.txt", scenario.op, scenario.name), error_text(row.json));
@@ -329,6 +336,7 @@ class Kernels final : public Verb {
         c["source"] = t.source;
         c["command"] = t.compiled->command;
         c["build_log"] = t.compiled->log;
+        c["warnings"] = t.compiled->warnings;
         c["build_seconds"] = t.compiled->seconds;
         c["build_from_cache"] = t.compiled->from_cache;
         c["build_protections"] = to_json(t.compiled->protections);

@@ -47,12 +47,7 @@ TEST_F(KernelsVerb, AStubPassesAndItsResultFollowsTheSchema) {
   EXPECT_GT(one["judgement"]["checks"].get<int>(), 10);
   EXPECT_FALSE(fs::exists(result_path() + "l")) << "the journal of a finished run stays";
 
-  // By somebody else's reading of the schema.
-  std::string check = "import json,jsonschema;jsonschema.Draft202012Validator(json.load(open('" FK_SOURCE_DIR
-                      "/docs/kernels.schema.json'))).validate(json.load(open('" +
-                      result_path() + "')))";
-  if (system("/usr/bin/python3 -c 'import jsonschema' 2>/dev/null") != 0) GTEST_SKIP() << "no python3-jsonschema here";
-  EXPECT_EQ(system(("/usr/bin/python3 -c \"" + check + "\"").c_str()), 0);
+  expect_schema();
 }
 
 TEST_F(KernelsVerb, AWrongCandidateIsRefusedWithAWayToSeeItAgain) {
@@ -65,6 +60,14 @@ TEST_F(KernelsVerb, AWrongCandidateIsRefusedWithAWayToSeeItAgain) {
   EXPECT_EQ(one["verdict"], "INCORRECT_NUMERICAL") << one.dump(1);
   EXPECT_FALSE(one.contains("timing")) << "a wrong candidate has no speed";
   EXPECT_EQ(result()["aggregate"]["operators"]["silu_and_mul"]["credit"], 0.0);
+  // The last element alone: the picture and the sentence both say where.
+  const Json& mismatch = one["mismatch"];
+  EXPECT_EQ(mismatch["output"], "'out'");
+  EXPECT_GT(mismatch["grid"].back().back(), 0);
+  EXPECT_EQ(mismatch["grid"][0][0], 0);
+  EXPECT_NE(mismatch["pattern"].get<std::string>().find(", the last of "), std::string::npos) << mismatch.dump();
+  EXPECT_NE(o.out.find(mismatch["pattern"].get<std::string>()), std::string::npos) << o.out;
+  expect_schema();
 
   auto repro = one["repro"].get<std::string>();
   size_t at = repro.find("--repro ");
@@ -72,6 +75,14 @@ TEST_F(KernelsVerb, AWrongCandidateIsRefusedWithAWayToSeeItAgain) {
   Outcome again = kernels({"--filter", "tiny-llama/tp1/decode-8", "--repro", repro.substr(at + 8)});
   EXPECT_EQ(again.exit_code, 1);
   EXPECT_EQ(result()["results"][0]["sentence"], one["sentence"]) << "the same seed judges the same calls";
+}
+
+TEST_F(KernelsVerb, RowsThatNobodyWroteAreCalledSo) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
+  write_silu("if (t + 1 < x.size(0) || t == 0) out.row<T>(t)[i] = T(gate / (1 + expf(-gate)) * up);");
+  Outcome o = kernels({"--filter", "tiny-llama/tp1/decode-8"});
+  EXPECT_EQ(o.exit_code, 1);
+  EXPECT_NE(o.out.find("They were never written."), std::string::npos) << o.out;
 }
 
 TEST_F(KernelsVerb, ACandidateThatDoesNotBuildIsAVerdict) {

@@ -106,9 +106,12 @@ KernelResult KernelBench::run(const Scenario& scenario, const std::string& libra
     }
     progress("judging");
     runner.library = library;
+    std::optional<KeptOutput> printed;
+    if (options.last_call) runner.output = &printed.emplace();
     ProcessSubject candidate(runner);
     result.judgement = judge(op, scenario.init, scenario.workload, candidate, baseline, judging);
     candidate.process().finish();
+    if (printed) result.printed = printed->text();
     if (result.judgement.passed() && candidate.process().failure())
       refuse(result, candidate.process().failure()->verdict, candidate.process().failure()->sentence);
     else

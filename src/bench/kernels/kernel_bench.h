@@ -41,6 +41,7 @@ struct KernelResult {
   Verdict verdict = Verdict::kCrashed;
   std::string sentence;  // why it is not PASSED; empty where it is
   Judgement judgement;
+  std::string printed;                       // by the candidate, where one call is repeated (last_call)
   std::optional<TimingResult> timing;        // only of a candidate that passed
   std::optional<TimingResult> other_timing;  // in the other state of the caches, where asked for
   std::optional<Confirmation> confirmation;  // only of one that beat the best known
