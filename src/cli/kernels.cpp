@@ -28,6 +28,7 @@
 #include "cli/table.h"
 #include "cli/verb.h"
 #include "core/device_runtime.h"
+#include "core/error.h"
 #include "measure/machine_info.h"
 #include "measure/timer.h"
 #include "track/records_json.h"
@@ -99,6 +100,8 @@ class Kernels final : public Verb {
     flags.flag("--explain", explain_, "Say what limits each candidate and where to look first");
     add_record_options(flags, record_);
     flags.option("--repro", repro_, "Repeat one judged call: SEED or SEED:CALL, as a verdict names it");
+    flags.flag("--in-process", in_process_,
+               "With --repro SEED:CALL: the candidate's calls in this process, without walls, for gdb or a sanitizer");
   }
 
   void run(const CommonOptions& common) override {
@@ -189,6 +192,9 @@ class Kernels final : public Verb {
     options.timing.threads = common.threads;
     options.timeout_s = timeout_s_;
     if (!repro_.empty()) set_repro(options, repro_);
+    options.in_process = in_process_;
+    if (in_process_ && (!options.last_call || self_test_ || device_ != kCpu))
+      throw UsageError("--in-process repeats a call of a candidate on the CPU: it needs --repro SEED:CALL");
     return options;
   }
 
@@ -382,7 +388,7 @@ class Kernels final : public Verb {
   RecordOptions record_;
   double timeout_s_ = 300;
   std::string cxxflags_, output_, repro_;
-  bool resume_ = false, list_ = false, map_ = false, self_test_ = false, explain_ = false;
+  bool resume_ = false, list_ = false, map_ = false, self_test_ = false, explain_ = false, in_process_ = false;
 };
 
 Kernels kernels;

@@ -46,17 +46,18 @@ bool unwritten(const WrongOutput& output, size_t i) {
 
 // Of the elements that were written and are wrong.
 Sample sample_of(const WrongOutput& output) {
-  std::vector<int64_t> all;
-  for (size_t i = 0; i < output.wrong.size(); ++i)
-    if (output.wrong[i] != 0 && !unwritten(output, i)) all.push_back(static_cast<int64_t>(i));
-  Sample sample{output, {}, dtype_is_float(output.got.dtype()) ? kFew : kFewIntegers, all.size()};
-  if (all.size() <= kStretches * kStretch) {
-    sample.at = std::move(all);
-    return sample;
-  }
-  for (size_t s = 0; s < kStretches; ++s) {
-    auto begin = all.begin() + static_cast<std::ptrdiff_t>(s * (all.size() - kStretch) / (kStretches - 1));
-    sample.at.insert(sample.at.end(), begin, begin + kStretch);
+  auto counts = [&](size_t i) { return output.wrong[i] != 0 && !unwritten(output, i); };
+  Sample sample{output, {}, dtype_is_float(output.got.dtype()) ? kFew : kFewIntegers};
+  for (size_t i = 0; i < output.wrong.size(); ++i) sample.written += counts(i) ? 1 : 0;
+  bool all = sample.written <= kStretches * kStretch;
+  size_t number = 0;  // of the element among those that count
+  size_t stretch = 0;
+  auto first_of = [&](size_t s) { return s * (sample.written - kStretch) / (kStretches - 1); };
+  for (size_t i = 0; i < output.wrong.size(); ++i) {
+    if (!counts(i)) continue;
+    if (!all && stretch < kStretches && number >= first_of(stretch) + kStretch) ++stretch;
+    if (all || (stretch < kStretches && number >= first_of(stretch))) sample.at.push_back(static_cast<int64_t>(i));
+    ++number;
   }
   return sample;
 }
@@ -72,6 +73,18 @@ bool holds(const Sample& s, const std::function<int(int64_t)>& fits) {
     yes += static_cast<size_t>(answer);
   }
   return yes >= s.least && 2 * asked >= s.at.size() && static_cast<double>(yes) >= kMost * static_cast<double>(asked);
+}
+
+// Whether predicted values are much nearer than the right ones: elements that are wrong by little fit many things.
+bool much_nearer(const Sample& s, const std::function<double(int64_t)>& predicted) {
+  double off = 0, error = 0;
+  for (int64_t i : s.at) {
+    double got = s.got(i), value = predicted(i), want = s.want(i);
+    if (!std::isfinite(got) || !std::isfinite(value) || !std::isfinite(want)) continue;
+    off += std::abs(got - value);
+    error += std::abs(got - want);
+  }
+  return off < 0.5 * error;
 }
 
 std::string equal_values(const Sample& s) {
@@ -150,9 +163,9 @@ std::string scaled(const Sample& s) {
     double want = s.want(i);
     return std::abs(s.got(i) - factor * want) <= std::max(1.0, std::abs(factor)) * s.allowed(want) ? 1 : 0;
   });
-  if (!fits) return "";
+  if (!fits || !much_nearer(s, [&](int64_t i) { return factor * s.want(i); })) return "";
   return std::abs(factor + 1) < 1e-3 ? "Each of them has the wrong sign."
-                                     : fmt::format("Each of them is {:.4g} times what it should be.", factor);
+                                     : fmt::format("Each of them is {:.6g} times what it should be.", factor);
 }
 
 std::string offset(const Sample& s) {
@@ -162,7 +175,8 @@ std::string offset(const Sample& s) {
   if (differences.size() < s.least) return "";
   double by = median(differences);
   bool fits = holds(s, [&](int64_t i) { return s.near(s.got(i) - by, s.want(i)) ? 1 : 0; });
-  return fits ? fmt::format("Each of them is too {} by {:.4g}.", by > 0 ? "large" : "small", std::abs(by)) : "";
+  if (!fits || !much_nearer(s, [&](int64_t i) { return s.want(i) + by; })) return "";
+  return fmt::format("Each of them is too {} by {:.4g}.", by > 0 ? "large" : "small", std::abs(by));
 }
 
 std::string row_scaled(const Sample& s) {
@@ -182,7 +196,11 @@ std::string row_scaled(const Sample& s) {
     return std::abs(s.got(i) - factor->second * want) <= std::max(1.0, std::abs(factor->second)) * s.allowed(want) ? 1
                                                                                                                    : 0;
   });
-  if (!fits) return "";
+  auto predicted = [&](int64_t i) {
+    auto factor = factors.find(i / cols);
+    return factor == factors.end() ? s.want(i) : factor->second * s.want(i);
+  };
+  if (!fits || !much_nearer(s, predicted)) return "";
   double low = factors.begin()->second, high = low;
   for (const auto& [row, factor] : factors) low = std::min(low, factor), high = std::max(high, factor);
   return fmt::format(

@@ -85,6 +85,46 @@ TEST_F(KernelsVerb, RowsThatNobodyWroteAreCalledSo) {
   EXPECT_NE(o.out.find("They were never written."), std::string::npos) << o.out;
 }
 
+TEST_F(KernelsVerb, AFaultHasItsLine) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
+  write_silu("\nout.row<T>(t)[i + (int64_t{1} << 20)] = T(gate / (1 + expf(-gate)) * up);");
+  Outcome o = kernels({"--filter", "tiny-llama/tp1/decode-8"});
+  EXPECT_EQ(o.exit_code, 1);
+  std::string place = "L1/silu_and_mul.cpp:13";
+  EXPECT_NE(result()["results"][0]["sentence"].get<std::string>().find(place), std::string::npos) << o.out;
+}
+
+// What it prints is shown where one call is repeated, and nowhere else; a debugger can have the same calls.
+TEST_F(KernelsVerb, ARepeatedCallShowsWhatIsPrintedAndWarningsAreShown) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
+  write_silu(R"(int unused_number = 3;
+if (i == 0) printf("row %d\033[2J\n", int(t));
+out.row<T>(t)[i] = T(2 * gate / (1 + expf(-gate)) * up);)");
+  fs::path source = folder_ / "candidate/L1/silu_and_mul.cpp";
+  std::ifstream file(source);
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  write("L1/silu_and_mul.cpp", "#include <stdio.h>\n" + text);
+  Outcome o = kernels({"--filter", "tiny-llama/tp1/decode-8"});
+  EXPECT_EQ(o.exit_code, 1);
+  EXPECT_NE(o.err.find("unused variable"), std::string::npos) << o.err;
+  EXPECT_EQ(o.err.find("row 0"), std::string::npos) << o.err;
+  EXPECT_NE(o.out.find("Each of them is 2 times what it should be."), std::string::npos) << o.out;
+  auto repro = result()["results"][0]["repro"].get<std::string>();
+  Arguments again = {"--filter", "tiny-llama/tp1/decode-8", "--repro", repro.substr(repro.find("--repro ") + 8)};
+  Outcome repeated = kernels(again);
+  EXPECT_NE(repeated.err.find("row 0\\x1b[2J\n"), std::string::npos) << repeated.err;
+  EXPECT_NE(repeated.err.find("unused variable"), std::string::npos) << "a build from the cache has its warnings too";
+  EXPECT_NE(result()["results"][0]["printed"].get<std::string>().find("row 0"), std::string::npos);
+  expect_schema();
+  auto sentence = result()["results"][0]["sentence"].get<std::string>();
+  again.push_back("--in-process");
+  Outcome here = kernels(again);
+  EXPECT_EQ(here.exit_code, 1) << here.err;
+  EXPECT_NE((here.out + here.err).find("row 0"), std::string::npos);
+  EXPECT_EQ(result()["results"][0]["sentence"], sentence);
+  EXPECT_EQ(kernels({"--in-process"}).exit_code, 2);
+}
+
 TEST_F(KernelsVerb, ACandidateThatDoesNotBuildIsAVerdict) {
   write_silu("out.row<T>(t)[i] = T(gate / (1 + expf(-gate)) * up)");  // no semicolon
   Outcome o = kernels({"--filter", "tiny-llama/tp1/decode-8"});

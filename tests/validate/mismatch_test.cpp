@@ -177,6 +177,25 @@ TEST(Mismatch, AStaleRowIsNamed) {
   EXPECT_EQ(m.pattern.find("All lie in row 1 of 6. They hold what an earlier call left there"), 0u) << m.pattern;
 }
 
+// Every element is in its own bounds, all together are not: noise has no pattern, a factor has.
+TEST(Mismatch, SmallErrorsFitNoPatternByBeingSmall) {
+  Output noise({40, 50}), factor({40, 50});
+  Stream stream(8, "small errors");
+  for (int64_t i = 0; i < noise.size(); ++i) {
+    noise.set(i, noise.want_at(i) + 9e-5 * (stream.below(static_cast<uint64_t>(i), 2) == 0 ? 1 : -1));
+    factor.set(i, factor.want_at(i) * 1.00009);
+  }
+  for (Output* o : {&noise, &factor}) o->item.bounds.largest_error = o->item.bounds.rms_error = 1e-5;
+  EXPECT_EQ(noise.pattern().find("Each"), std::string::npos) << noise.pattern();
+  EXPECT_NE(factor.pattern().find("Each of them is 1.00009 times"), std::string::npos) << factor.pattern();
+}
+
+TEST(Mismatch, LargeOutputsAreSampled) {
+  Output o({300, 1000});
+  for (int64_t i = 0; i < o.size(); ++i) o.set(i, -3 * o.want_at(i));
+  EXPECT_EQ(o.pattern(), "Each of them is -3 times what it should be.");
+}
+
 // A single wrong element fits too much to say anything but where it is.
 TEST(Mismatch, OneElementHasAPlaceOnly) {
   Output o({6, 40});

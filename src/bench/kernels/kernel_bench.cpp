@@ -5,6 +5,7 @@
 #include "bench/kernels/floor_verdict.h"
 #include "bench/scenarios/scenario_data.h"
 #include "bench/scenarios/scenario_file.h"
+#include "candidate/local_subject.h"
 #include "candidate/runner/device_walls.h"
 #include "candidate/runner/process_subject.h"
 #include "core/error.h"
@@ -105,6 +106,12 @@ KernelResult KernelBench::run(const Scenario& scenario, const std::string& libra
       return result;
     }
     progress("judging");
+    if (options.in_process) {
+      LocalSubject candidate(op, scenario.init, library, runner.threads);
+      result.judgement = judge(op, scenario.init, scenario.workload, candidate, baseline, judging);
+      refuse(result, result.judgement.verdict, result.judgement.passed() ? "" : result.judgement.sentence);
+      return result;
+    }
     runner.library = library;
     std::optional<KeptOutput> printed;
     if (options.last_call) runner.output = &printed.emplace();

@@ -22,6 +22,7 @@ struct KernelOptions {
   // been written for it.
   std::optional<uint64_t> seed;
   std::optional<int> last_call;    // of the judgement: repeats it up to one call, and times nothing
+  bool in_process = false;         // with last_call: the candidate runs in this process, for a debugger
   double timeout_s = 300;          // of the scenario
   bool other_cache_state = false;  // time it cold besides warm, or the other way round, with a few pairs
 };
