@@ -63,7 +63,7 @@ class Generate final : public Verb {
           "{} has a context of {} tokens, but the prompt has {} and --max-tokens asks for {} more; shorten one of "
           "them.",
           source.name, source.config.max_position_embeddings, request.prompt.size(), max_tokens_);
-    activate_candidates(candidates_, common);
+    judged_ = activate_candidates(candidates_, common);
     TimedModel loaded = load_timed(model_, source, common, pool);
     uses_ = candidate_uses(*loaded.model.root);
     // To standard error: standard output is the text.
@@ -132,7 +132,7 @@ class Generate final : public Verb {
       json["ttft_ms"] = first_s * 1e3;
       json["tokens_per_second"] = rate;
       json["load_ms"] = loaded.load_ms;
-      json["candidates"] = to_json(uses_);
+      json["candidates"] = to_json(uses_, judged_);
       json["cxxflags"] = candidates_.cxxflags;
       json["dispatches"] = to_json(collect_dispatches(*loaded.model.root));
       return print_out(dump_json(json) + "\n");
@@ -145,6 +145,7 @@ class Generate final : public Verb {
   ModelOptions model_;
   CandidateOptions candidates_;
   std::vector<CandidateUse> uses_;
+  std::vector<CandidateRecord> judged_;
   SamplingParams sampling_;
   std::string prompt_;
   std::string prompt_ids_;

@@ -76,6 +76,7 @@ CallOutcome ProcessSubject::call(const CallData& data, Placement placement) {
   CallOutcome outcome;
   Mapped& mapped = memory_for(data, placement);
   pattern_ = pattern_ == kPoisons[0] ? kPoisons[1] : kPoisons[0];
+  outcome.poison = pattern_;
   const CallMemory& memory = *mapped.memory;
   CallPlan plan = memory.plan(0, mapped.inputs_segment, mapped.written_segment);
   process_->plan(std::span(&plan, 1));

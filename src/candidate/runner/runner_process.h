@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "candidate/runner/kept_output.h"
 #include "candidate/runner/message.h"
 #include "candidate/runner/order.h"
 #include "candidate/runner/process_state.h"
@@ -37,7 +38,8 @@ struct RunnerOptions {
   int64_t timeout_ns = int64_t{30} * 1000000000;  // of one request
   Device device = kCpu;                           // where the operator runs
   Walls walls = Walls::kAll;                      // on a GPU: what its driver works behind (device_walls.h)
-  bool wait_until_open = true;  // else it opens when it is first used: several that start together start sooner
+  bool wait_until_open = true;         // else it opens when it is first used: several that start together start sooner
+  const KeptOutput* output = nullptr;  // what it prints goes there; null: nowhere
 };
 
 // A tensor of a mapped segment.
@@ -154,6 +156,7 @@ class RunnerProcess {
   void attach();
   void explain_end();
   void explain_fault(const Tracer::Fault& fault);
+  std::string at_line(uint64_t code) const;  // " at rms_norm.cpp:12", or nothing
   int patience_ms() const;
   void stop();
 
@@ -171,6 +174,7 @@ class RunnerProcess {
   std::map<int, Segment> segments_;
   std::unique_ptr<SharedTensors> order_;  // what the worker is to do when it is let go
   std::unique_ptr<Tracer> tracer_;
+  uint64_t library_base_ = 0;  // in the worker
   ProcessState at_start_;
   ProcessState seen_;                   // when it stopped last
   int64_t waited_ns_ = 0, cpu_ns_ = 0;  // likewise: its threads have waited for a core, and had one, so long
