@@ -12,6 +12,7 @@
 #include "cli/table.h"
 #include "cli/verb.h"
 #include "core/error.h"
+#include "core/output_file.h"
 #include "core/rng.h"
 
 namespace fk {
@@ -45,6 +46,9 @@ class CaptureVerb final : public Verb {
     std::filesystem::path folder = std::filesystem::absolute(out_).parent_path();
     if (!std::filesystem::is_directory(folder))
       throw Error("There is no folder '{}' to write to; make it first.", folder.string());
+    check_output_path(out_);
+    if (golden_ && is_special_file(out_))
+      throw UsageError("capture-golden writes tensors beside --out; {} is not a regular file, name one", out_);
     ModelSource source = resolve_model(model_.model);
     check_loadable(source, load_options(model_, source, common));
     std::optional<Tokenizer> tokenizer;

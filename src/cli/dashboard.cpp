@@ -3,8 +3,8 @@
 
 #include "cli/output.h"
 #include "cli/verb.h"
-#include "cli/written_file.h"
 #include "core/error.h"
+#include "core/output_file.h"
 #include "web/web.h"
 
 namespace fk {
@@ -59,6 +59,7 @@ class Dashboard final : public Verb {
   }
 
   void write(const CommonOptions& common) {
+    check_output_path(out_);
     std::unique_ptr<StoreReader> store = open_store_reader(options_.database);
     std::string page = dashboard_file(*store, runs_);
     write_file(out_, page);
