@@ -6,17 +6,17 @@
 
 namespace fk {
 
-void add_cxxflags(CLI::App& app, std::string& flags, const std::string& help) {
-  auto closed = [](std::string& text) -> std::string {
+void add_cxxflags(FlagSet& flags, std::string& cxxflags, const std::string& help) {
+  auto complaint = [](const std::string& text) {
     return quotes_closed(text) ? "" : fmt::format("{} opens a quote that it does not close", text);
   };
-  app.add_option("--cxxflags", flags, help)->check(CLI::Validator(closed, ""))->type_name("FLAGS");
+  flags.option("--cxxflags", cxxflags, help).check(complaint).type_name("FLAGS");
 }
 
-void add_candidate_options(CLI::App& app, CandidateOptions& options) {
-  app.add_flag("--no-candidate-kernels", options.disabled, "Run the baselines, whatever candidates there are");
-  add_cxxflags(app, options.cxxflags, "More flags to compile candidates with");
-  app.add_flag("--allow-libraries", options.allow_libraries, "Link CUDA candidates with cuBLAS and cuBLASLt");
+void add_candidate_options(FlagSet& flags, CandidateOptions& options) {
+  flags.flag("--no-candidate-kernels", options.disabled, "Run the baselines, whatever candidates there are");
+  add_cxxflags(flags, options.cxxflags, "More flags to compile candidates with");
+  flags.flag("--allow-libraries", options.allow_libraries, "Link CUDA candidates with cuBLAS and cuBLASLt");
 }
 
 void activate_candidates(const CandidateOptions& options, const CommonOptions& common) {

@@ -1,7 +1,6 @@
 // The flags of verbs that run a model with the user's candidates in it.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 
 #include "candidate/swap.h"
@@ -17,9 +16,9 @@ struct CandidateOptions {
 };
 
 // --cxxflags: refused where a quote stays open.
-void add_cxxflags(CLI::App& app, std::string& flags, const std::string& help);
+void add_cxxflags(FlagSet& flags, std::string& cxxflags, const std::string& help);
 
-void add_candidate_options(CLI::App& app, CandidateOptions& options);
+void add_candidate_options(FlagSet& flags, CandidateOptions& options);
 
 // Compiles the candidates of the folder and puts them before the baselines. To be called before a model is built.
 void activate_candidates(const CandidateOptions& options, const CommonOptions& common);

@@ -29,16 +29,16 @@ class CaptureVerb final : public Verb {
                           name)}),
         golden_(golden) {}
 
-  void add_flags(CLI::App& app) override {
-    add_model_options(app, model_);
-    auto* text = app.add_option("--prompt", prompts_, "Text to continue; several run together as one batch");
-    app.add_option("--prompt-tokens", prompt_tokens_, "Instead: a prompt of so many random tokens; several likewise")
-        ->check(CLI::Range(int64_t{1}, int64_t{1} << 24))
-        ->excludes(text);
-    app.add_option("--decode-tokens", options_.decode_tokens, "Tokens generated after each prompt")
-        ->check(CLI::Range(int64_t{0}, int64_t{1} << 20))
-        ->capture_default_str();
-    app.add_option("--out", out_, "File the scenarios are written to")->required()->type_name("FILE");
+  void add_flags(FlagSet& flags) override {
+    add_model_options(flags, model_);
+    Flag& text = flags.option("--prompt", prompts_, "Text to continue; several run together as one batch");
+    flags.option("--prompt-tokens", prompt_tokens_, "Instead: a prompt of so many random tokens; several likewise")
+        .range(1, int64_t{1} << 24)
+        .excludes(text);
+    flags.option("--decode-tokens", options_.decode_tokens, "Tokens generated after each prompt")
+        .range(0, int64_t{1} << 20)
+        .show_default();
+    flags.option("--out", out_, "File the scenarios are written to").required().type_name("FILE");
   }
 
   void run(const CommonOptions& common) override {

@@ -40,13 +40,13 @@ class CreateStubs final : public Verb {
               "fastkernels create-stubs --device cuda --target rms_norm   # a .cu file",
               "fastkernels create-stubs --architecture llama --level 2 --out /tmp/my-candidates"}) {}
 
-  void add_flags(CLI::App& app) override {
-    app.add_option("--target", target_, "Only this operator")->type_name("OPERATOR");
-    app.add_option("--level", level_, "Only operators of this level: 1 kernels, 2 blocks, 3 layers, 4 models")
-        ->check(CLI::Range(1, 4));
-    app.add_option("--architecture", architecture_, "Only operators that models of this family are made of")
-        ->type_name("FAMILY");
-    app.add_option("--out", out_, "Folder to write to; default: where candidates are looked for")->type_name("DIR");
+  void add_flags(FlagSet& flags) override {
+    flags.option("--target", target_, "Only this operator").type_name("OPERATOR");
+    flags.option("--level", level_, "Only operators of this level: 1 kernels, 2 blocks, 3 layers, 4 models")
+        .range(1, 4);
+    flags.option("--architecture", architecture_, "Only operators that models of this family are made of")
+        .type_name("FAMILY");
+    flags.option("--out", out_, "Folder to write to; default: where candidates are looked for").type_name("DIR");
   }
 
   bool computes() const override { return false; }

@@ -17,22 +17,21 @@ class Dashboard final : public Verb {
              {"fastkernels dashboard", "fastkernels dashboard --port 9000", "fastkernels dashboard --out history.html",
               "fastkernels dashboard --host 0.0.0.0 --token something-long"}) {}
 
-  void add_flags(CLI::App& app) override {
-    app.add_option("--db", options_.database, "The history to show [that of `fastkernels history`]")->type_name("FILE");
-    app.add_option("--port", options_.port, "Port; another is chosen where it is taken")
-        ->check(CLI::Range(0, 65535).description(""))
-        ->type_name("N")
-        ->capture_default_str();
-    app.add_option("--host", options_.host, "Address to listen on; others than this machine's own need a token")
-        ->type_name("HOST")
-        ->capture_default_str();
-    app.add_option("--token", options_.token, "Token that other hosts must give [drawn and printed]")
-        ->type_name("TEXT");
-    app.add_option("--out", out_, "Write one self-contained file instead of serving")->type_name("FILE.html");
-    app.add_option("--runs", runs_, "Newest runs that the file holds in full")
-        ->check(CLI::Range(1, 100000).description(""))
-        ->type_name("N")
-        ->capture_default_str();
+  void add_flags(FlagSet& flags) override {
+    flags.option("--db", options_.database, "The history to show [that of `fastkernels history`]").type_name("FILE");
+    flags.option("--port", options_.port, "Port; another is chosen where it is taken")
+        .range(0, 65535)
+        .type_name("N")
+        .show_default();
+    flags.option("--host", options_.host, "Address to listen on; others than this machine's own need a token")
+        .type_name("HOST")
+        .show_default();
+    flags.option("--token", options_.token, "Token that other hosts must give [drawn and printed]").type_name("TEXT");
+    flags.option("--out", out_, "Write one self-contained file instead of serving").type_name("FILE.html");
+    flags.option("--runs", runs_, "Newest runs that the file holds in full")
+        .range(1, 100000)
+        .type_name("N")
+        .show_default();
   }
 
   void run(const CommonOptions& common) override {

@@ -103,7 +103,7 @@ class Doctor final : public Verb {
       : Verb("doctor", "Show what this machine is and can do, and what this build lacks",
              {"fastkernels doctor", "fastkernels doctor --threads 1", "fastkernels doctor --quick --json"}) {}
 
-  void add_flags(CLI::App& app) override { app.add_flag("--quick", quick_, "Look only, measure nothing"); }
+  void add_flags(FlagSet& flags) override { flags.flag("--quick", quick_, "Look only, measure nothing"); }
 
   void run(const CommonOptions& common) override {
     MachineInfo info = machine_info();

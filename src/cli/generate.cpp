@@ -27,25 +27,21 @@ class Generate final : public Verb {
               "fastkernels generate --model ./my-checkpoint --prompt 'Once' --temperature 0.8 --top-p 0.95 --seed 7",
               "fastkernels generate --model tiny-qwen3 --load-format dummy --prompt-token-ids 5,17,99 --json"}) {}
 
-  void add_flags(CLI::App& app) override {
-    add_model_options(app, model_);
-    add_candidate_options(app, candidates_);
-    auto* text = app.add_option("--prompt", prompt_, "Text to continue");
-    app.add_option("--prompt-token-ids", prompt_ids_, "Token ids to continue, separated by commas")
-        ->type_name("ID,ID,...")
-        ->excludes(text);
-    app.add_option("--max-tokens", max_tokens_, "Tokens to generate at most")
-        ->check(CLI::Range(int64_t{1}, int64_t{1} << 24))
-        ->capture_default_str();
-    app.add_option("--temperature", sampling_.temperature, "0 picks the most likely token")->capture_default_str();
-    app.add_option("--top-k", sampling_.top_k, "Draw from the k most likely; 0: all")
-        ->check(CLI::Range(int64_t{0}, int64_t{1} << 24))
-        ->capture_default_str();
-    app.add_option("--top-p", sampling_.top_p, "Draw from the fewest tokens that hold this probability")
-        ->capture_default_str();
-    app.add_option("--min-p", sampling_.min_p, "Drop tokens less likely than this share of the likeliest")
-        ->capture_default_str();
-    app.add_flag("--ignore-eos", ignore_eos_, "Go on after the end of the text");
+  void add_flags(FlagSet& flags) override {
+    add_model_options(flags, model_);
+    add_candidate_options(flags, candidates_);
+    Flag& text = flags.option("--prompt", prompt_, "Text to continue");
+    flags.option("--prompt-token-ids", prompt_ids_, "Token ids to continue, separated by commas")
+        .type_name("ID,ID,...")
+        .excludes(text);
+    flags.option("--max-tokens", max_tokens_, "Tokens to generate at most").range(1, int64_t{1} << 24).show_default();
+    flags.option("--temperature", sampling_.temperature, "0 picks the most likely token").show_default();
+    flags.option("--top-k", sampling_.top_k, "Draw from the k most likely; 0: all")
+        .range(0, int64_t{1} << 24)
+        .show_default();
+    flags.option("--top-p", sampling_.top_p, "Draw from the fewest tokens that hold this probability").show_default();
+    flags.option("--min-p", sampling_.min_p, "Drop tokens less likely than this share of the likeliest").show_default();
+    flags.flag("--ignore-eos", ignore_eos_, "Go on after the end of the text");
   }
 
   void run(const CommonOptions& common) override {

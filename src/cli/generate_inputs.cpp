@@ -22,9 +22,9 @@ class GenerateInputs final : public Verb {
              {"fastkernels generate-inputs", "fastkernels generate-inputs --target rms_norm --model llama-3.1 --tp 1 2",
               "fastkernels generate-inputs --level 2 --filter decode-32 --out /tmp/scenarios --json"}) {}
 
-  void add_flags(CLI::App& app) override {
-    add_selection_options(app, selection_);
-    app.add_option("--out", out_, "Folder the files are written to")->capture_default_str()->type_name("DIR");
+  void add_flags(FlagSet& flags) override {
+    add_selection_options(flags, selection_);
+    flags.option("--out", out_, "Folder the files are written to").show_default().type_name("DIR");
   }
 
   void run(const CommonOptions& common) override {

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "cli/output.h"
 #include "cli/record_options.h"
 #include "cli/verb.h"
@@ -24,46 +26,43 @@ class History final : public Verb {
               "fastkernels history import bench/results/kernels_*.json",
               "fastkernels history export --out runs.jsonl"}) {}
 
-  void add_flags(CLI::App& app) override {
-    app.add_option("--db", db_, "History to read [" + default_store_path() + "]")->type_name("FILE");
-    app.add_option("--op", query_.op, "One operator over the runs; with --best, only this one");
-    app.add_flag("--best", best_, "The fastest correct candidate of each operator, and the run that set it");
-    limit_flag_ = app.add_option("--limit", query_.limit, "Runs to show; 20 unless given, -1 for all");
-    limit_flag_->check(CLI::Range(int64_t{-1}, int64_t{1} << 40).description(""))->type_name("N");
-    app.add_option("--offset", query_.offset, "Runs to leave out first")
-        ->check(CLI::NonNegativeNumber.description(""))
-        ->type_name("N");
-    app.add_option("--since", since_,
-                   "Runs since 2026-11-15, '2026-11-15 07:32', today, yesterday, or an age: 30m, 2h, 3d, 1w");
-    app.add_option("--model", query_.model, "Runs with results of models whose names begin so");
-    app.add_option("--device", query_.device, "Runs on this device (cpu, cuda:0), or one whose name holds this text");
-    app.add_option("--tier", query_.tier, "Runs of this kind")
-        ->check(CLI::IsMember({"kernel", "ttft", "e2e", "eval", "agent"}));
-    app.add_option("--where", query_.where,
-                   "MLflow's filter: metrics.KEY, params.KEY, tags.KEY or an attribute, joined by and");
-    app.add_option("--search", query_.text, "Runs with this text in id, name, tags, commit or operators");
+  void add_flags(FlagSet& flags) override {
+    flags.option("--db", db_, "History to read [" + default_store_path() + "]").type_name("FILE");
+    flags.option("--op", query_.op, "One operator over the runs; with --best, only this one");
+    flags.flag("--best", best_, "The fastest correct candidate of each operator, and the run that set it");
+    limit_flag_ = &flags.option("--limit", query_.limit, "Runs to show; 20 unless given, -1 for all")
+                       .range(-1, int64_t{1} << 40)
+                       .type_name("N");
+    flags.option("--offset", query_.offset, "Runs to leave out first")
+        .range(0, std::numeric_limits<int64_t>::max())
+        .type_name("N");
+    flags.option("--since", since_,
+                 "Runs since 2026-11-15, '2026-11-15 07:32', today, yesterday, or an age: 30m, 2h, 3d, 1w");
+    flags.option("--model", query_.model, "Runs with results of models whose names begin so");
+    flags.option("--device", query_.device, "Runs on this device (cpu, cuda:0), or one whose name holds this text");
+    flags.option("--tier", query_.tier, "Runs of this kind").one_of({"kernel", "ttft", "e2e", "eval", "agent"});
+    flags.option("--where", query_.where,
+                 "MLflow's filter: metrics.KEY, params.KEY, tags.KEY or an attribute, joined by and");
+    flags.option("--search", query_.text, "Runs with this text in id, name, tags, commit or operators");
 
-    auto action = [&](const char* name, const char* what) {
-      CLI::App* sub = app.add_subcommand(name, what);
-      sub->fallthrough();
-      sub->callback([this, name] { action_ = name; });
-      return sub;
-    };
-    CLI::App* show = action("show", "One run: environment, parameters, metrics, results, artifacts");
-    show->add_option("run", runs_, "Id, its first or last characters, or `last`")->required()->expected(1);
-    show->add_option("--artifact", artifact_, "Print this artifact instead, for example kernels/rms_norm.cpp");
-    CLI::App* diff = action("diff", "Two runs: what changed, whether beyond noise, and the candidates' sources");
-    diff->add_option("runs", runs_, "Two ids")->required()->expected(2);
-    CLI::App* rm = action("rm", "Remove runs with all that belongs to them");
-    rm->add_option("runs", runs_, "Ids")->required();
-    CLI::App* import = action("import", "Take journals, result files and exports of other machines; twice is once");
-    import->add_option("files", files_, "Files")->required();
-    CLI::App* out = action("export", "Write runs as JSON lines that `import` takes, or with --csv as a table");
-    out->add_option("runs", runs_, "Ids; all that the flags of `history` select unless given");
-    out->add_option("--table", table_, "With --csv: which rows")
-        ->check(CLI::IsMember({"runs", "results", "ttft", "metrics"}))
-        ->capture_default_str();
-    out->add_option("--out", out_, "File to write instead of standard output");
+    FlagSet& show = flags.action("show", "One run: environment, parameters, metrics, results, artifacts", action_);
+    show.words("run", runs_, "Id, its first or last characters, or `last`").required().exactly(1);
+    show.option("--artifact", artifact_, "Print this artifact instead, for example kernels/rms_norm.cpp");
+    FlagSet& diff =
+        flags.action("diff", "Two runs: what changed, whether beyond noise, and the candidates' sources", action_);
+    diff.words("runs", runs_, "Two ids").required().exactly(2);
+    FlagSet& rm = flags.action("rm", "Remove runs with all that belongs to them", action_);
+    rm.words("runs", runs_, "Ids").required();
+    FlagSet& import =
+        flags.action("import", "Take journals, result files and exports of other machines; twice is once", action_);
+    import.words("files", files_, "Files").required();
+    FlagSet& out =
+        flags.action("export", "Write runs as JSON lines that `import` takes, or with --csv as a table", action_);
+    out.words("runs", runs_, "Ids; all that the flags of `history` select unless given");
+    out.option("--table", table_, "With --csv: which rows")
+        .one_of({"runs", "results", "ttft", "metrics"})
+        .show_default();
+    out.option("--out", out_, "File to write instead of standard output");
   }
 
   void run(const CommonOptions& common) override {
@@ -106,7 +105,7 @@ class History final : public Verb {
     for (const std::string& abbreviation : runs_) ids.push_back(store.resolve_run(abbreviation));
     if (!ids.empty()) return ids;
     RunQuery all = query_;
-    if (limit_flag_->count() == 0) all.limit = -1;
+    if (!limit_flag_->given()) all.limit = -1;
     all.oldest_first = true;
     for (const RunRecord& r : store.runs(all)) ids.push_back(r.id);
     return ids;
@@ -135,7 +134,7 @@ class History final : public Verb {
   }
 
   RunQuery query_;
-  CLI::Option* limit_flag_ = nullptr;
+  const Flag* limit_flag_ = nullptr;
   bool best_ = false;
   std::string db_, since_, action_, artifact_, table_ = "results", out_;
   std::vector<std::string> runs_, files_;

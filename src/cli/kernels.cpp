@@ -57,48 +57,48 @@ class Kernels final : public Verb {
               "fastkernels kernels --device cuda --target rms_norm   # tasks/candidate/L1/rms_norm.cu",
               "fastkernels kernels --self-test --target softmax   # the baseline against itself: PASSED and SAME"}) {}
 
-  void add_flags(CLI::App& app) override {
-    app.add_option("--target", select_.target, "Only this operator; without it, every operator that has a candidate");
-    app.add_option("--model", select_.models,
-                   "Scenarios of models whose names begin so, or `all`; llama-3.2-1b unless given");
-    app.add_option("--category", select_.categories,
-                   "Scenarios of models of these categories (llm), all of them unless --model is given")
-        ->type_name("CATEGORY");
-    app.add_option("--tp", select_.tp, "Scenarios of these tensor-parallel sizes; 1 unless given")
-        ->check(CLI::IsMember({1, 2, 4, 8}));
-    app.add_option("--level", select_.level, "Only operators of this level")->check(CLI::Range(1, 4));
-    app.add_option("--filter", select_.filter,
-                   "Only scenarios with these whole words in their names: decode-1 is not decode-128");
-    app.add_option("--scenarios", scenario_files_, "Scenario files instead of the catalog's shapes")
-        ->check(CLI::ExistingFile);
-    app.add_option("--num-warmup", timing_.warmups, "Rounds before timing, in each launch")
-        ->check(CLI::Range(0, 10000))
-        ->capture_default_str();
-    app.add_option(
-           "--num-runs", timing_.pairs,
-           "Pairs of calls that are timed; while the interval is wide up to four times as many within two seconds, or "
-           "twelve within six where a call takes 100 us or more")
-        ->check(CLI::Range(5, 1000000))
-        ->capture_default_str();
-    launches_ = app.add_option("--launches", timing_.launches,
-                               "Launches of the processes that the pairs are spread over (6 unless given on a GPU)")
-                    ->check(CLI::Range(1, 1000))
-                    ->capture_default_str();
-    app.add_flag("--cold,!--warm", timing_.cold, "Take every tensor out of the caches before each call");
-    app.add_option("--timeout", timeout_s_, "Seconds a scenario may take")
-        ->check(seconds_above_zero())
-        ->capture_default_str();
-    add_cxxflags(app, cxxflags_, "More flags for the candidate's compiler; recorded in the result");
-    app.add_flag("--allow-libraries", allow_libraries_, "Link CUDA candidates with cuBLAS and cuBLASLt");
-    app.add_option("--output-json", output_, "Result file; bench/results/kernels_<time>.json unless given");
-    app.add_flag("--resume", resume_, "Go on with an interrupted run of the same --output-json");
-    app.add_flag("--list", list_,
-                 "List the scenarios that would run (without candidates: all there are), and run nothing");
-    app.add_flag("--map", map_, "Show which model is made of which operators, and the other way round; run nothing");
-    app.add_flag("--self-test", self_test_, "The baseline plays the candidate: everything must be PASSED and SAME");
-    app.add_flag("--explain", explain_, "Say what limits each candidate and where to look first");
-    add_record_options(app, record_);
-    app.add_option("--repro", repro_, "Repeat one judged call: SEED or SEED:CALL, as a verdict names it");
+  void add_flags(FlagSet& flags) override {
+    flags.option("--target", select_.target, "Only this operator; without it, every operator that has a candidate");
+    flags.option("--model", select_.models,
+                 "Scenarios of models whose names begin so, or `all`; llama-3.2-1b unless given");
+    flags
+        .option("--category", select_.categories,
+                "Scenarios of models of these categories (llm), all of them unless --model is given")
+        .type_name("CATEGORY");
+    flags.option("--tp", select_.tp, "Scenarios of these tensor-parallel sizes; 1 unless given")
+        .one_of({"1", "2", "4", "8"});
+    flags.option("--level", select_.level, "Only operators of this level").range(1, 4);
+    flags.option("--filter", select_.filter,
+                 "Only scenarios with these whole words in their names: decode-1 is not decode-128");
+    flags.option("--scenarios", scenario_files_, "Scenario files instead of the catalog's shapes").existing_file();
+    flags.option("--num-warmup", timing_.warmups, "Rounds before timing, in each launch")
+        .range(0, 10000)
+        .show_default();
+    flags
+        .option(
+            "--num-runs", timing_.pairs,
+            "Pairs of calls that are timed; while the interval is wide up to four times as many within two seconds, or "
+            "twelve within six where a call takes 100 us or more")
+        .range(5, 1000000)
+        .show_default();
+    launches_ = &flags
+                     .option("--launches", timing_.launches,
+                             "Launches of the processes that the pairs are spread over (6 unless given on a GPU)")
+                     .range(1, 1000)
+                     .show_default();
+    flags.flag("--cold,!--warm", timing_.cold, "Take every tensor out of the caches before each call");
+    flags.option("--timeout", timeout_s_, "Seconds a scenario may take").check(seconds_complaint).show_default();
+    add_cxxflags(flags, cxxflags_, "More flags for the candidate's compiler; recorded in the result");
+    flags.flag("--allow-libraries", allow_libraries_, "Link CUDA candidates with cuBLAS and cuBLASLt");
+    flags.option("--output-json", output_, "Result file; bench/results/kernels_<time>.json unless given");
+    flags.flag("--resume", resume_, "Go on with an interrupted run of the same --output-json");
+    flags.flag("--list", list_,
+               "List the scenarios that would run (without candidates: all there are), and run nothing");
+    flags.flag("--map", map_, "Show which model is made of which operators, and the other way round; run nothing");
+    flags.flag("--self-test", self_test_, "The baseline plays the candidate: everything must be PASSED and SAME");
+    flags.flag("--explain", explain_, "Say what limits each candidate and where to look first");
+    add_record_options(flags, record_);
+    flags.option("--repro", repro_, "Repeat one judged call: SEED or SEED:CALL, as a verdict names it");
   }
 
   void run(const CommonOptions& common) override {
@@ -107,7 +107,7 @@ class Kernels final : public Verb {
     device_ = common.device;
     threads_ = common.threads;
     threads_flag_ = threads_ != std::min(usable_cores(), kMaxThreads);
-    if (device_ != kCpu && launches_->count() == 0) timing_.launches = kLaunchesOnGpu;
+    if (device_ != kCpu && !launches_->given()) timing_.launches = kLaunchesOnGpu;
     std::vector<KernelTarget> targets =
         choose_targets(select_, {device_.kind, scenario_files_, self_test_, list_, !repro_.empty()});
     if (list_) return print_scenario_list(targets, common);
@@ -369,7 +369,7 @@ class Kernels final : public Verb {
 
   MachineInfo machine_;
   Device device_ = kCpu;
-  CLI::Option* launches_ = nullptr;
+  const Flag* launches_ = nullptr;
   bool allow_libraries_ = false, threads_flag_ = false;
   int threads_ = 1;
   ScenarioSelection select_;

@@ -34,10 +34,10 @@ class List final : public Verb {
       : Verb("list", "List families, models and operators",
              {"fastkernels list", "fastkernels list --level 1", "fastkernels list --map --json"}) {}
 
-  void add_flags(CLI::App& app) override {
-    app.add_flag("--map", map_, "Which operators each model is made of, and how many of each");
-    app.add_option("--level", level_, "Only operators of this level: 1 kernels, 2 blocks, 3 layers, 4 models")
-        ->check(CLI::Range(1, 4));
+  void add_flags(FlagSet& flags) override {
+    flags.flag("--map", map_, "Which operators each model is made of, and how many of each");
+    flags.option("--level", level_, "Only operators of this level: 1 kernels, 2 blocks, 3 layers, 4 models")
+        .range(1, 4);
   }
 
   void run(const CommonOptions& common) override {

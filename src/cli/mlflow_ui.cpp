@@ -95,12 +95,10 @@ class MlflowUi final : public Verb {
       : Verb("mlflow-ui", "Start a local MLflow server with every stored run in it",
              {"fastkernels mlflow-ui", "fastkernels mlflow-ui --port 5050   # then open http://127.0.0.1:5050"}) {}
 
-  void add_flags(CLI::App& app) override {
-    app.add_option("--port", port_, "Port on this machine")
-        ->check(CLI::Range(1, 65535).description(""))
-        ->capture_default_str();
-    app.add_option("--db", db_, "History to show [" + default_store_path() + "]")->type_name("FILE");
-    app.add_flag("--once", once_, "Send the runs, then end instead of serving them");
+  void add_flags(FlagSet& flags) override {
+    flags.option("--port", port_, "Port on this machine").range(1, 65535).type_name("N").show_default();
+    flags.option("--db", db_, "History to show [" + default_store_path() + "]").type_name("FILE");
+    flags.flag("--once", once_, "Send the runs, then end instead of serving them");
   }
 
   void run(const CommonOptions& common) override {

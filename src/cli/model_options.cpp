@@ -6,19 +6,20 @@
 
 namespace fk {
 
-void add_model_options(CLI::App& app, ModelOptions& options) {
-  app.add_option("--model", options.model,
-                 "Directory with a checkpoint, name of the catalog, or Hugging Face id in the local cache")
-      ->required()
-      ->type_name("MODEL");
-  app.add_option("--load-format", options.load_format,
-                 "auto: the checkpoint; dummy: made-up weights, the same every time")
-      ->check(CLI::IsMember({"auto", "dummy"}))
-      ->capture_default_str();
-  app.add_option("--dtype", options.dtype, "Weights and activations; auto: f32 for f32 checkpoints, else bf16")
-      ->check(CLI::IsMember({"auto", "bf16", "f32"}))
-      ->capture_default_str();
-  add_seed(app, "--weight-seed", options.weight_seed, "Seed of dummy weights");
+void add_model_options(FlagSet& flags, ModelOptions& options) {
+  flags
+      .option("--model", options.model,
+              "Directory with a checkpoint, name of the catalog, or Hugging Face id in the local cache")
+      .required()
+      .type_name("MODEL");
+  flags
+      .option("--load-format", options.load_format, "auto: the checkpoint; dummy: made-up weights, the same every time")
+      .one_of({"auto", "dummy"})
+      .show_default();
+  flags.option("--dtype", options.dtype, "Weights and activations; auto: f32 for f32 checkpoints, else bf16")
+      .one_of({"auto", "bf16", "f32"})
+      .show_default();
+  add_seed(flags, "--weight-seed", options.weight_seed, "Seed of dummy weights");
 }
 
 LoadOptions load_options(const ModelOptions& options, const ModelSource& source, const CommonOptions& common) {

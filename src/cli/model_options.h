@@ -1,7 +1,6 @@
 // The flags of every verb that runs a model, and the model they ask for.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 
 #include "cli/options.h"
@@ -16,7 +15,7 @@ struct ModelOptions {
   uint64_t weight_seed = 0;
 };
 
-void add_model_options(CLI::App& app, ModelOptions& options);
+void add_model_options(FlagSet& flags, ModelOptions& options);
 
 LoadOptions load_options(const ModelOptions& options, const ModelSource& source, const CommonOptions& common);
 

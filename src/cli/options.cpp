@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <optional>
 
 #include "core/device_runtime.h"
@@ -20,45 +21,43 @@ Device parse_device(std::string_view text) {
   return {DeviceKind::kCuda, static_cast<int8_t>(*index)};
 }
 
-CLI::Option* add_seed(CLI::App& app, const std::string& flag, uint64_t& seed, const std::string& help) {
+Flag& add_seed(FlagSet& flags, const std::string& flag, uint64_t& seed, const std::string& help) {
   auto read = [&seed, flag](const std::string& text) {
     std::optional<uint64_t> number = parse_whole<uint64_t>(text);
     if (!number) throw UsageError("{} {} is not a whole number from 0 to 2^64-1; give one", flag, text);
     seed = *number;
   };
-  return app.add_option_function<std::string>(flag, read, fmt::format("{} [{}]", help, seed))->type_name("N");
+  return flags.option(flag, read, fmt::format("{} [{}]", help, seed)).type_name("N");
 }
 
-CLI::Validator seconds_above_zero() {
-  auto check = [](std::string& text) -> std::string {
-    double seconds = 0;
-    bool number = CLI::detail::lexical_cast(text, seconds);
-    // Written so that a NaN fails.
-    return number && seconds > 0 && seconds <= 1e6 ? "" : text + " is not a number of seconds above 0, at most 1000000";
-  };
-  return {check, "", "seconds"};
+std::string seconds_complaint(const std::string& text) {
+  char* end = nullptr;
+  double seconds = std::strtod(text.c_str(), &end);
+  bool number = !text.empty() && end == text.c_str() + text.size();
+  // Written so that a NaN fails.
+  return number && seconds > 0 && seconds <= 1e6 ? "" : text + " is not a number of seconds above 0, at most 1000000";
 }
 
-void add_common_options(CLI::App& app, CommonOptions& options) {
-  constexpr const char* kGroup = "Options of every verb";
+void add_common_options(FlagSet& flags, CommonOptions& options) {
   // `history --device` selects runs and is the verb's own.
-  if (app.get_option_no_throw("--device") == nullptr)
-    app.add_option_function<std::string>(
-           "--device", [&options](const std::string& text) { options.device = parse_device(text); },
-           "Where to compute: auto, cpu, cuda or cuda:i [auto]")
-        ->type_name("DEVICE")
-        ->group(kGroup);
-  app.add_option("--threads", options.threads,
-                 "CPU threads, 1 to " + std::to_string(kMaxThreads) + " [the cores this process may use]")
-      ->check(CLI::Range(1, kMaxThreads).description(""))
-      ->type_name("N")
-      ->group(kGroup);
-  add_seed(app, "--seed", options.seed, "Seed of prompts and drawn tokens; `kernels` draws its own in secret")
-      ->group(kGroup);
-  app.add_flag("--json", options.json, "Print JSON")->group(kGroup);
-  app.add_flag("--csv", options.csv, "Print CSV")->group(kGroup);
-  app.add_flag("--quiet", options.quiet, "Print results and errors only")->group(kGroup);
-  app.set_help_flag("--help,-h", "Print this help")->group(kGroup);
+  if (flags.find("--device") == nullptr)
+    flags
+        .option(
+            "--device", [&options](const std::string& text) { options.device = parse_device(text); },
+            "Where to compute: auto, cpu, cuda or cuda:i [auto]")
+        .type_name("DEVICE")
+        .group(kCommonGroup);
+  flags
+      .option("--threads", options.threads,
+              "CPU threads, 1 to " + std::to_string(kMaxThreads) + " [the cores this process may use]")
+      .range(1, kMaxThreads)
+      .type_name("N")
+      .group(kCommonGroup);
+  add_seed(flags, "--seed", options.seed, "Seed of prompts and drawn tokens; `kernels` draws its own in secret")
+      .group(kCommonGroup);
+  flags.flag("--json", options.json, "Print JSON").group(kCommonGroup);
+  flags.flag("--csv", options.csv, "Print CSV").group(kCommonGroup);
+  flags.flag("--quiet", options.quiet, "Print results and errors only").group(kCommonGroup);
 }
 
 void check_common_options(const CommonOptions& options, bool computes) {

@@ -1,13 +1,13 @@
 // The flags every verb takes, parsed once by main and handed to the verb that runs.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "cli/flags.h"
 #include "core/device.h"
 
 namespace fk {
@@ -25,12 +25,12 @@ struct CommonOptions {
   bool text() const { return !json && !csv; }
 };
 
-// Adds --device, --threads, --seed, --json, --csv and --quiet to `app`; they write into `options`, which must outlive
+// Adds --device, --threads, --seed, --json, --csv and --quiet to `flags`; they write into `options`, which must outlive
 // it.
-void add_common_options(CLI::App& app, CommonOptions& options);
+void add_common_options(FlagSet& flags, CommonOptions& options);
 
-// Throws UsageError where two flags contradict each other (CLI11 sees one app at a time and cannot), and, for verbs
-// that compute, where the device cannot be used.
+// Throws UsageError where two flags contradict each other (the parser sees the flags before and after the verb apart),
+// and, for verbs that compute, where the device cannot be used.
 void check_common_options(const CommonOptions& options, bool computes);
 
 // All of `text` as a number that fits, or nothing. CLI11 reads numbers with strtoull and strtoll, which take -1 for an
@@ -44,10 +44,10 @@ std::optional<T> parse_whole(std::string_view text) {
 }
 
 // A flag for any of the 2^64 seeds; its value now is the default that the help names.
-CLI::Option* add_seed(CLI::App& app, const std::string& flag, uint64_t& seed, const std::string& help);
+Flag& add_seed(FlagSet& flags, const std::string& flag, uint64_t& seed, const std::string& help);
 
-// For flags that take a time: finite, above zero, and short enough to be counted in nanoseconds.
-CLI::Validator seconds_above_zero();
+// For the check() of flags that take a time: finite, above zero, and short enough to be counted in nanoseconds.
+std::string seconds_complaint(const std::string& text);
 
 // "auto", "cpu", "cuda" or "cuda:i". Throws UsageError for anything else; whether the device is there is asked later.
 Device parse_device(std::string_view text);

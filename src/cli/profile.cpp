@@ -42,18 +42,15 @@ class Profile final : public Verb {
              {"fastkernels profile --target rms_norm --scenario decode-8",
               "fastkernels profile --device cuda --target softmax --json"}) {}
 
-  void add_flags(CLI::App& app) override {
-    app.add_option("--target", target_, "The operator")->required()->type_name("OPERATOR");
-    app.add_option("--scenario", scenario_, "Part of the scenario's name; of several the largest")->type_name("TEXT");
-    app.add_option("--model", model_, "Scenarios of models whose names begin so, or `all`; llama-3.2-1b unless given");
-    add_cxxflags(app, cxxflags_, "More flags for the candidate's compiler");
-    app.add_flag("--allow-libraries", allow_libraries_, "Link CUDA candidates with cuBLAS and cuBLASLt");
-    app.add_option("--out", out_, "Folder for reports; bench/profiles/<operator>_<time> unless given")
-        ->type_name("DIR");
-    app.add_option("--timeout", timeout_s_, "Seconds a tool may take")
-        ->check(seconds_above_zero())
-        ->capture_default_str();
-    app.add_option("--inner", inner_, "")->group("");  // this program, started again to be looked at
+  void add_flags(FlagSet& flags) override {
+    flags.option("--target", target_, "The operator").required().type_name("OPERATOR");
+    flags.option("--scenario", scenario_, "Part of the scenario's name; of several the largest").type_name("TEXT");
+    flags.option("--model", model_, "Scenarios of models whose names begin so, or `all`; llama-3.2-1b unless given");
+    add_cxxflags(flags, cxxflags_, "More flags for the candidate's compiler");
+    flags.flag("--allow-libraries", allow_libraries_, "Link CUDA candidates with cuBLAS and cuBLASLt");
+    flags.option("--out", out_, "Folder for reports; bench/profiles/<operator>_<time> unless given").type_name("DIR");
+    flags.option("--timeout", timeout_s_, "Seconds a tool may take").check(seconds_complaint).show_default();
+    flags.option("--inner", inner_, "").hidden();  // this program, started again to be looked at
   }
 
   void run(const CommonOptions& common) override {

@@ -10,9 +10,9 @@
 
 namespace fk {
 
-void add_record_options(CLI::App& app, RecordOptions& options) {
-  app.add_option("--db", options.db, "History to store the run in [" + default_store_path() + "]")->type_name("FILE");
-  app.add_flag("--no-history", options.off, "Do not store this run");
+void add_record_options(FlagSet& flags, RecordOptions& options) {
+  flags.option("--db", options.db, "History to store the run in [" + default_store_path() + "]").type_name("FILE");
+  flags.flag("--no-history", options.off, "Do not store this run");
 }
 
 RecorderOptions recorder_options(const RecordOptions& options, const std::string& journal, bool journal_always) {

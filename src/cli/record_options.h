@@ -1,7 +1,6 @@
 // The flags of verbs whose runs are stored, and the recorder they ask for.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <map>
 #include <string>
 
@@ -16,7 +15,7 @@ struct RecordOptions {
   std::string db;
 };
 
-void add_record_options(CLI::App& app, RecordOptions& options);  // --db, --no-history
+void add_record_options(FlagSet& flags, RecordOptions& options);  // --db, --no-history
 
 RecorderOptions recorder_options(const RecordOptions& options, const std::string& journal, bool journal_always);
 

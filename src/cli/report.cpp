@@ -20,14 +20,14 @@ class Report final : public Verb {
              {"fastkernels report", "fastkernels report --run 20261115-0732 --out rms_norm.html",
               "fastkernels report --svg --png"}) {}
 
-  void add_flags(CLI::App& app) override {
-    app.add_option("--db", database_, "The history to read [that of `fastkernels history`]")->type_name("FILE");
-    app.add_option("--run", run_, "Which run: its id, the beginning or end of it, or last")
-        ->type_name("ID")
-        ->capture_default_str();
-    app.add_option("--out", out_, "Where to write it [report_<run>.html]")->type_name("FILE.html");
-    app.add_flag("--svg", svg_, "Also write each chart as an SVG beside it (needs Chromium)");
-    app.add_flag("--png", png_, "Also write each chart as a PNG beside it (needs Chromium)");
+  void add_flags(FlagSet& flags) override {
+    flags.option("--db", database_, "The history to read [that of `fastkernels history`]").type_name("FILE");
+    flags.option("--run", run_, "Which run: its id, the beginning or end of it, or last")
+        .type_name("ID")
+        .show_default();
+    flags.option("--out", out_, "Where to write it [report_<run>.html]").type_name("FILE.html");
+    flags.flag("--svg", svg_, "Also write each chart as an SVG beside it (needs Chromium)");
+    flags.flag("--png", png_, "Also write each chart as a PNG beside it (needs Chromium)");
   }
 
   void run(const CommonOptions& common) override {

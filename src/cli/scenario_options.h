@@ -1,12 +1,11 @@
 // The flags of every verb that works on scenarios.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include "bench/scenarios/scenario.h"
+#include "cli/flags.h"
 
 namespace fk {
 
-void add_selection_options(CLI::App& app, ScenarioSelection& selection);
+void add_selection_options(FlagSet& flags, ScenarioSelection& selection);
 
 }  // namespace fk

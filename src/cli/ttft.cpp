@@ -36,19 +36,19 @@ class Ttft final : public Verb {
               "fastkernels ttft --model llama-3.2-1b --load-format dummy --prompt-tokens 512 --no-sequential",
               "fastkernels ttft --model ./my-checkpoint --dtype f32 --iters 5 --json"}) {}
 
-  void add_flags(CLI::App& app) override {
-    add_model_options(app, model_);
-    add_candidate_options(app, candidates_);
+  void add_flags(FlagSet& flags) override {
+    add_model_options(flags, model_);
+    add_candidate_options(flags, candidates_);
     auto count = [&](const char* flag, int64_t& value, int64_t least, const char* help) {
-      app.add_option(flag, value, help)->check(CLI::Range(least, int64_t{1} << 24))->capture_default_str();
+      flags.option(flag, value, help).range(least, int64_t{1} << 24).show_default();
     };
     count("--prompt-tokens", options_.prompt_tokens, 1, "Tokens of the prompt");
     count("--decode-tokens", options_.decode_tokens, 2, "Tokens after it; the first warms up and is not timed");
     count("--batch-size", options_.batch_size, 1, "Sequences at once, each with a prompt of its own");
     count("--iters", options_.iters, 1, "Iterations, each with a prompt of its own; medians are reported");
     count("--warmups", options_.warmups, 0, "Iterations before them that are not timed");
-    add_record_options(app, record_);
-    app.add_flag("!--no-sequential", options_.sequential, "Do not also feed the prompt token by token");
+    add_record_options(flags, record_);
+    flags.flag("!--no-sequential", options_.sequential, "Do not also feed the prompt token by token");
   }
 
   void run(const CommonOptions& common) override {

@@ -18,6 +18,14 @@ Verb::Verb(std::string name, std::string summary, std::vector<std::string> examp
   registered().push_back(this);
 }
 
+FlagSet& Verb::flags() {
+  if (!flags_) {
+    flags_ = std::make_unique<FlagSet>();
+    add_flags(*flags_);
+  }
+  return *flags_;
+}
+
 std::vector<Verb*> all_verbs() {
   std::vector<Verb*> verbs = registered();
   std::sort(verbs.begin(), verbs.end(), [](const Verb* a, const Verb* b) { return a->name() < b->name(); });

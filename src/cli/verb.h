@@ -1,10 +1,11 @@
 // Verb: one word of the command line. Deriving from it and defining one static object is all it takes to add one.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "cli/flags.h"
 #include "cli/options.h"
 
 namespace fk {
@@ -17,9 +18,6 @@ class Verb {
   Verb(const Verb&) = delete;
   Verb& operator=(const Verb&) = delete;
 
-  // Adds the verb's own flags, bound to members of the object; the common ones are already there.
-  virtual void add_flags(CLI::App& app) = 0;
-
   // Runs after all flags are parsed. Prints through cli/output.h; throws Error (exit 1) or UsageError (exit 2).
   virtual void run(const CommonOptions& common) = 0;
 
@@ -30,10 +28,17 @@ class Verb {
   const std::string& summary() const { return summary_; }
   const std::vector<std::string>& examples() const { return examples_; }
 
+  // The verb's own flags; main adds the common ones.
+  FlagSet& flags();
+
  private:
+  // Adds the verb's own flags, bound to members of the object.
+  virtual void add_flags(FlagSet& flags) = 0;
+
   std::string name_;
   std::string summary_;
   std::vector<std::string> examples_;
+  std::unique_ptr<FlagSet> flags_;  // made when it is first asked for
 };
 
 // Every verb of this executable, by name.
