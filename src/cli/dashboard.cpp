@@ -67,7 +67,7 @@ class Dashboard final : public Verb {
     else if (common.csv)
       print_out(fmt::format("file,size_bytes\r\n{},{}\r\n", out_, page.size()));
     else
-      print_out(fmt::format("{} ({}): open it in a browser; it needs no server.\n", out_, human_bytes(page.size())));
+      print_text(fmt::format("{} ({}): open it in a browser; it needs no server.\n", out_, human_bytes(page.size())));
   }
 
   ServeOptions options_;

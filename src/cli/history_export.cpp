@@ -84,7 +84,7 @@ void export_runs(StoreReader& store, const std::vector<std::string>& run_ids, co
   }
   if (file) file->finish();
   if (!out_path.empty() && common.text() && !common.quiet)
-    print_out(fmt::format("{} run{} in {}.\n", run_ids.size(), run_ids.size() == 1 ? "" : "s", out_path));
+    print_text(fmt::format("{} run{} in {}.\n", run_ids.size(), run_ids.size() == 1 ? "" : "s", out_path));
 }
 
 }  // namespace fk
