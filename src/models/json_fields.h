@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/json_fwd.h"
+#include "core/json.h"
 
 namespace fk {
 
