@@ -1,7 +1,8 @@
 # header_check: compiles every header of src/ that no source proves to stand alone.
 #
-# x.cpp includes x.h first (tests/arch checks it), so compiling x.cpp is the proof for x.h. For the other headers one
-# line of source each is written into the build folder.
+# x.cpp includes x.h first (tests/arch checks it), so compiling x.cpp is the proof for x.h, where no precompiled header
+# stands before it (cmake/precompiled.cmake says what is checked instead). For the other headers one line of source each
+# is written into the build folder, and compiled without one.
 function(fk_header_check)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/*.h")
   set(sources "")
@@ -27,6 +28,5 @@ function(fk_header_check)
   add_library(header_check OBJECT ${sources})
   target_include_directories(header_check PRIVATE "${CMAKE_SOURCE_DIR}/src")
   target_compile_options(header_check PRIVATE -O0 -g0)
-  target_link_libraries(header_check PRIVATE fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json yaml-cpp Threads::Threads
-                                             CLI11::CLI11)
+  target_link_libraries(header_check PRIVATE ${FK_COMMON_LIBRARIES})
 endfunction()

@@ -4,6 +4,7 @@
 # objects of an archive that nobody names. Sources are globbed so that adding an operator touches no build file.
 set(FK_MODULES "" CACHE INTERNAL "")
 set(FK_LIBRARIES "" CACHE INTERNAL "")
+set(FK_COMMON_LIBRARIES fmt::fmt nlohmann_json::nlohmann_json yaml-cpp Threads::Threads)
 
 # fk_use_libraries(LIBRARY...): what a module needs of every program it is linked into.
 function(fk_use_libraries)
@@ -31,11 +32,16 @@ function(fk_module folder)
     return()
   endif()
   string(REPLACE "/" "_" name "fk_${folder}")
-  add_library(${name} OBJECT ${sources})
-  target_include_directories(${name} PUBLIC "${CMAKE_SOURCE_DIR}/src" "${CMAKE_SOURCE_DIR}/include")
-  target_link_libraries(${name} PUBLIC fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json yaml-cpp Threads::Threads)
+  fk_objects(${name} ${folder} ${sources})
   set(FK_MODULES ${FK_MODULES} ${name} CACHE INTERNAL "")
+endfunction()
+
+function(fk_objects name folder)
+  add_library(${name} OBJECT ${ARGN})
+  target_include_directories(${name} PUBLIC "${CMAKE_SOURCE_DIR}/src" "${CMAKE_SOURCE_DIR}/include")
+  target_link_libraries(${name} PUBLIC ${FK_COMMON_LIBRARIES})
   include("${CMAKE_SOURCE_DIR}/src/${folder}/module.cmake" OPTIONAL)  # where a folder needs more than its sources
+  fk_precompile(${name})
 endfunction()
 
 # fk_embed_text(TARGET PATH SYMBOL): the text of a file as `extern const std::string_view fk::SYMBOL`, so that the binary
@@ -99,14 +105,20 @@ function(fk_link target)
     get_property(libraries TARGET ${module} PROPERTY FK_LIBRARIES)  # what a module.cmake asks for
     target_link_libraries(${target} PRIVATE ${libraries})
   endforeach()
-  target_link_libraries(${target} PRIVATE fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json yaml-cpp Threads::Threads
-                                          CLI11::CLI11 ${FK_LIBRARIES} ${CMAKE_DL_LIBS})
+  target_link_libraries(${target} PRIVATE ${FK_COMMON_LIBRARIES} ${FK_LIBRARIES} ${CMAKE_DL_LIBS})
 endfunction()
 
+# fk_executable(TARGET FOLDER [MODULE...]): src/FOLDER/main.cpp and what lies beside it, as a library of objects that
+# tests of its parts link too, with these modules, or every one.
 function(fk_executable target folder)
   fk_sources(sources ${folder})
-  add_executable(${target} ${sources})
-  target_compile_definitions(${target} PRIVATE FK_VERSION="${PROJECT_VERSION}")
+  set(main "${CMAKE_SOURCE_DIR}/src/${folder}/main.cpp")
+  list(REMOVE_ITEM sources "${main}")
+  add_executable(${target} "${main}")
+  if(sources)
+    fk_objects(fk_${folder} ${folder} ${sources})
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:fk_${folder}>)
+  endif()
   fk_link(${target} ${ARGN})
   install(TARGETS ${target} RUNTIME DESTINATION bin)
 endfunction()

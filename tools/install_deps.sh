@@ -47,7 +47,6 @@ case "${1:-build}" in
     need command python3 python3  # makes the Unicode tables at build time
     need cmake_package CLI11 libcli11-dev
     need cmake_package fmt libfmt-dev
-    need cmake_package spdlog libspdlog-dev
     need cmake_package nlohmann_json nlohmann-json3-dev
     need cmake_package yaml-cpp libyaml-cpp-dev
     need header sqlite3.h libsqlite3-dev

@@ -65,10 +65,20 @@ def fingerprint(entry, source, common):
     return digest.hexdigest()
 
 
-def findings(build, source):
+def without_precompiled(entry):
+    """The command without its precompiled header, which is GCC's; a source that needs it to compile lacks an include."""
+    words = shlex.split(entry["command"])
+    for at in reversed(range(len(words))):
+        if words[at] == "-include" and words[at + 1].endswith("cmake_pch.hxx"):
+            del words[at : at + 2]
+    words = [word for word in words if word not in ("-Winvalid-pch", "-fpch-preprocess")]
+    return {**entry, "command": shlex.join(words)}
+
+
+def findings(commands, source):
     """What clang-tidy says about one file; empty when it is clean."""
-    done = subprocess.run(["clang-tidy", "-p", str(build), "-quiet", str(source)], cwd=ROOT, text=True, errors="replace",
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    done = subprocess.run(["clang-tidy", "-p", str(commands), "-quiet", str(source)], cwd=ROOT, text=True,
+                          errors="replace", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if done.returncode == 0 and not done.stdout.strip():
         return ""
     return done.stdout.strip() or done.stderr.strip() or f"clang-tidy ended with status {done.returncode}."
@@ -85,7 +95,7 @@ def main():
         sys.exit(f"lint.py: there is no {commands}; configure first, with cmake --preset {options.build.name}.")
 
     entries = {}
-    for entry in json.loads(commands.read_text()):
+    for entry in map(without_precompiled, json.loads(commands.read_text())):
         source = pathlib.Path(entry["directory"], entry["file"])
         if not source.is_relative_to(ROOT) or not source.is_file() or source.suffix != ".cpp":
             continue
@@ -99,6 +109,9 @@ def main():
     common = version + (ROOT / ".clang-tidy").read_bytes() + pathlib.Path(__file__).read_bytes()
     clean = options.build / "lint"
     clean.mkdir(exist_ok=True)
+    rewritten = options.build / "lint_commands"
+    rewritten.mkdir(exist_ok=True)
+    (rewritten / "compile_commands.json").write_text(json.dumps([entry for entry, _ in entries.values()]))
     marks = {name: fingerprint(entry, source, common) for name, (entry, source) in entries.items()}
     kept = {mark.name for mark in clean.iterdir()}
     changed = [name for name in sorted(entries) if marks[name] not in kept]
@@ -106,7 +119,7 @@ def main():
 
     bad, begin = 0, time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        waiting = {pool.submit(findings, options.build, entries[name][1]): name for name in changed}
+        waiting = {pool.submit(findings, rewritten, entries[name][1]): name for name in changed}
         for number, done in enumerate(concurrent.futures.as_completed(waiting), 1):
             name, text = waiting[done], done.result()
             if text:

@@ -1,6 +1,7 @@
 // generate: continues a prompt and prints the text as it comes.
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <optional>
 
 #include "cli/candidate_options.h"

@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
-namespace fk {
+#include "core/json_fwd.h"
 
-using Json = nlohmann::ordered_json;
+namespace fk {
 
 // `what` names the text in errors ("config.json of /models/x"). Throws Error with the position.
 Json parse_json(std::string_view text, std::string_view what);

@@ -18,7 +18,6 @@ class KvCachePaged {
 
   std::span<const KvLayer> layers() const { return views_; }
   int64_t blocks() const { return blocks_; }
-  int64_t free_blocks() const { return static_cast<int64_t>(free_.size()); }
 
   // Throws Error with the numbers when none is left.
   int32_t take();

@@ -9,7 +9,7 @@
 namespace fk {
 namespace {
 
-const RunnerOptions& checked(const Model& model, const RunnerOptions& options) {
+const EngineOptions& checked(const Model& model, const EngineOptions& options) {
   if (options.max_context > model.config.max_position_embeddings)
     throw Error("{} has a context of {} tokens, and prompt and output together need {}; ask for fewer.", model.name,
                 model.config.max_position_embeddings, options.max_context);
@@ -20,7 +20,7 @@ const RunnerOptions& checked(const Model& model, const RunnerOptions& options) {
 int64_t blocks_for(int64_t tokens) { return (tokens + kBlockSize - 1) / kBlockSize; }
 
 // Asked before the cache is made: its pages are only taken when used, long after it was promised.
-CacheShape fitting_cache(const Model& model, const RunnerOptions& options) {
+CacheShape fitting_cache(const Model& model, const EngineOptions& options) {
   CacheShape shape = cache_shape(*model.root);
   double tokens = static_cast<double>(options.max_sequences) * static_cast<double>(blocks_for(options.max_context)) *
                   static_cast<double>(kBlockSize);
@@ -32,7 +32,7 @@ CacheShape fitting_cache(const Model& model, const RunnerOptions& options) {
 
 }  // namespace
 
-Runner::Runner(const Model& model, ThreadPool& pool, const RunnerOptions& options)
+Runner::Runner(const Model& model, ThreadPool& pool, const EngineOptions& options)
     : model_(model),
       pool_(pool),
       options_(checked(model, options)),

@@ -12,7 +12,7 @@
 
 namespace fk {
 
-struct RunnerOptions {
+struct EngineOptions {
   int64_t max_sequences = 1;
   int64_t max_context = 2048;      // tokens a sequence may reach, prompt and output together
   int64_t max_step_tokens = 2048;  // tokens of one forward pass; longer prompts are taken in chunks
@@ -34,7 +34,7 @@ class Runner {
  public:
   // Throws Error with the numbers where the options ask for more than the model's context, or where the whole cache
   // would need more memory than the device has free.
-  Runner(const Model& model, ThreadPool& pool, const RunnerOptions& options);
+  Runner(const Model& model, ThreadPool& pool, const EngineOptions& options);
 
   RunningSequence start() const;
   void finish(RunningSequence& sequence);
@@ -49,7 +49,7 @@ class Runner {
   // A prompt, in as many passes as max_step_tokens asks for; the logits of its last token, [1, V].
   View prefill(RunningSequence& sequence, std::span<const int64_t> prompt);
 
-  const RunnerOptions& options() const { return options_; }
+  const EngineOptions& options() const { return options_; }
   const Model& model() const { return model_; }
   Context context();
   // Sees every operator call from now on; nullptr: nobody does.
@@ -59,7 +59,7 @@ class Runner {
  private:
   const Model& model_;
   ThreadPool& pool_;
-  RunnerOptions options_;
+  EngineOptions options_;
   CacheShape cache_shape_;
   KvCachePaged cache_;
   StepBatch batch_;

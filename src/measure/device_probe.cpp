@@ -1,5 +1,7 @@
 #include "measure/device_probe.h"
 
+#include "core/json.h"
+
 namespace fk {
 
 MachineProbe probe_device(DeviceRuntime& runtime) {

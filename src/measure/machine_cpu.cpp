@@ -132,10 +132,4 @@ std::vector<CpuCache> cpu_caches(const std::string& root) {
   return caches.empty() && root.empty() ? caches_from_libc() : caches;
 }
 
-uint64_t last_level_cache_bytes(const std::vector<CpuCache>& caches) {
-  uint64_t largest = 0;
-  for (const CpuCache& cache : caches) largest = std::max(largest, cache.size_bytes);
-  return largest;
-}
-
 }  // namespace fk

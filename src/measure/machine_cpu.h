@@ -34,9 +34,6 @@ CpuName cpu_name(std::string_view cpuinfo);
 CpuLayout cpu_layout(const std::string& root = "");
 std::vector<CpuCache> cpu_caches(const std::string& root = "");
 
-// The largest cache, 0 when none is known.
-uint64_t last_level_cache_bytes(const std::vector<CpuCache>& caches);
-
 // "KVM", "VMware", ...; empty on bare metal and where the CPU does not tell.
 std::string hypervisor_name();
 

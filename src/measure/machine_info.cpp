@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "core/cpu_features.h"
+#include "core/json.h"
 #include "core/thread_pool.h"
 #include "measure/small_file.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/json.h"
+#include "core/json_fwd.h"
 #include "measure/machine_cpu.h"
 #include "measure/machine_limits.h"
 #include "measure/machine_tools.h"

@@ -11,6 +11,7 @@
 
 #include "core/check.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "core/memory.h"
 #include "measure/machine_cpu.h"
 #include "measure/machine_limits.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/json.h"
+#include "core/json_fwd.h"
 #include "core/thread_pool.h"
 
 namespace fk {

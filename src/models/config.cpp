@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "models/config_rope.h"
 #include "models/family.h"
 #include "models/in_quotes.h"

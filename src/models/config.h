@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/json.h"
+#include "core/json_fwd.h"
 #include "ops/l4/causal_lm_config.h"
 
 namespace fk {

@@ -1,6 +1,7 @@
 #include "models/config_rope.h"
 
 #include "core/error.h"
+#include "core/json.h"
 #include "models/in_quotes.h"
 
 namespace fk {

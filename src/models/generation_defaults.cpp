@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "models/in_quotes.h"
 #include "models/json_fields.h"
 

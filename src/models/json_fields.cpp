@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "models/in_quotes.h"
 
 namespace fk {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/json.h"
+#include "core/json_fwd.h"
 
 namespace fk {
 

@@ -157,10 +157,6 @@ std::optional<int32_t> Tokenizer::token_id(std::string_view token) const {
   return parts_->bpe.id(token);
 }
 
-bool Tokenizer::is_special(int32_t id) const {
-  return id >= 0 && static_cast<size_t>(id) < parts_->special.size() && parts_->special[static_cast<size_t>(id)];
-}
-
 StreamDecoder::StreamDecoder(const Tokenizer& tokenizer, bool skip_special_tokens)
     : parts_(tokenizer.parts_), skip_special_tokens_(skip_special_tokens), detokenizer_(parts_->decoder) {}
 

@@ -29,7 +29,6 @@ class Tokenizer {
   // One more than the largest id.
   int64_t vocab_size() const;
   std::optional<int32_t> token_id(std::string_view token) const;
-  bool is_special(int32_t id) const;
 
  private:
   friend class StreamDecoder;

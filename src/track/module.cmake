@@ -28,3 +28,7 @@ endif()
 find_package(CURL QUIET)
 fk_track_part(curl without_curl CURL::libcurl
   "libcurl's headers are missing (libcurl4-openssl-dev): runs are not mirrored to MLflow.")
+
+# It waits for files, databases and sockets.
+fk_light_optimisation(fk_track)
+fk_precompile_json(fk_track)

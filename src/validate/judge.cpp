@@ -8,6 +8,7 @@
 #include <deque>
 
 #include "candidate/runner/call_memory.h"
+#include "core/json.h"
 #include "core/rng.h"
 #include "validate/call_check.h"
 #include "validate/explain.h"

@@ -13,7 +13,7 @@
 
 #include "candidate/subject.h"
 #include "candidate/verdict.h"
-#include "core/json.h"
+#include "core/json_fwd.h"
 #include "ops/registry.h"
 #include "validate/input_maker.h"
 #include "validate/mismatch.h"

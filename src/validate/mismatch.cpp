@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/json.h"
 #include "validate/index_words.h"
 #include "validate/mismatch_pattern.h"
 

@@ -22,15 +22,16 @@ std::string_view host_name(std::string_view header) {
 
 bool is_local_host(std::string_view host) { return host == "localhost" || host == "127.0.0.1" || host == "::1"; }
 
-Access may_read(const AccessRules& rules, const Asked& asked) {
-  if (rules.access_token.empty()) return is_local_host(host_name(asked.host)) ? Access::kAllowed : Access::kRefused;
-  if (same_secret(asked.url_token, rules.access_token)) return Access::kSetCookie;
+ReadAccess may_read(const AccessRules& rules, const Asked& asked) {
+  if (rules.access_token.empty())
+    return is_local_host(host_name(asked.host)) ? ReadAccess::kAllowed : ReadAccess::kRefused;
+  if (same_secret(asked.url_token, rules.access_token)) return ReadAccess::kSetCookie;
   std::optional<std::string> cookie = cookie_value(asked.cookie, kCookie);
-  return cookie && same_secret(*cookie, rules.access_token) ? Access::kAllowed : Access::kRefused;
+  return cookie && same_secret(*cookie, rules.access_token) ? ReadAccess::kAllowed : ReadAccess::kRefused;
 }
 
 bool may_act(const AccessRules& rules, const Asked& asked) {
-  if (may_read(rules, asked) != Access::kAllowed) return false;
+  if (may_read(rules, asked) != ReadAccess::kAllowed) return false;
   if (!asked.origin.empty() && asked.origin != "http://" + asked.host) return false;
   return same_secret(asked.action_token, rules.action_token);
 }

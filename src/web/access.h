@@ -23,11 +23,11 @@ struct AccessRules {
   std::string action_token;  // what our own page sends with an action
 };
 
-enum class Access { kAllowed, kRefused, kSetCookie };
+enum class ReadAccess { kAllowed, kRefused, kSetCookie };
 
 // A page of another site may reach a server on this machine by a name of its own (DNS rebinding), so the name asked for
 // must be ours. A server for others asks for its token instead: once in the address, then as a cookie.
-Access may_read(const AccessRules& rules, const Asked& asked);
+ReadAccess may_read(const AccessRules& rules, const Asked& asked);
 
 // An action also needs the token that our page was given, and must not come from another site's page.
 bool may_act(const AccessRules& rules, const Asked& asked);

@@ -37,3 +37,7 @@ endif()
 get_target_property(embedded fk_web SOURCES)
 list(FILTER embedded INCLUDE REGEX "/embedded/")
 set_property(TARGET fk_web PROPERTY SOURCES ${sources} ${embedded})
+
+# It waits for files, databases and sockets.
+fk_light_optimisation(fk_web)
+fk_precompile_json(fk_web)

@@ -3,6 +3,7 @@
 #include <httplib.h>
 #include <sys/socket.h>
 
+#include <exception>
 #include <mutex>
 #include <utility>
 
@@ -120,15 +121,15 @@ class DashboardServer {
   httplib::Server::HandlerResponse before(const Request& request, Response& response) {
     constexpr auto kDone = httplib::Server::HandlerResponse::Handled;
     switch (may_read(rules_, asked(request))) {
-      case Access::kAllowed:
+      case ReadAccess::kAllowed:
         return httplib::Server::HandlerResponse::Unhandled;
-      case Access::kRefused:
+      case ReadAccess::kRefused:
         refuse(response, 403,
                rules_.access_token.empty()
                    ? "Open the dashboard by the address it printed; it answers to localhost only."
                    : "Open the dashboard by the address it printed, with its token.");
         return kDone;
-      case Access::kSetCookie:
+      case ReadAccess::kSetCookie:
         response.set_header("Set-Cookie",
                             fmt::format("{}={}; HttpOnly; SameSite=Strict; Path=/", kCookie, rules_.access_token));
         response.set_redirect("/");  // the token leaves the address bar

@@ -16,6 +16,12 @@ TEST(Tree, HeadersSayWhatTheyAreFor) { EXPECT_EQ(to_string(check_headers(kRoot))
 
 TEST(Tree, SourcesIncludeTheirOwnHeaderFirst) { EXPECT_EQ(to_string(check_own_header_first(kRoot)), ""); }
 
+TEST(Tree, TypesAreDefinedOnce) { EXPECT_EQ(to_string(check_one_definition(kRoot)), ""); }
+
+TEST(Tree, SlowHeadersAreIncludedOnce) { EXPECT_EQ(to_string(check_slow_headers(kRoot)), ""); }
+
+TEST(Tree, FilesIncludeWhatTheyUseOfTheStandardLibrary) { EXPECT_EQ(to_string(check_std_includes(kRoot)), ""); }
+
 TEST(Tree, NothingIsMarkedUnfinished) { EXPECT_EQ(to_string(check_words(kRoot)), ""); }
 
 TEST(Tree, PathsInDocumentsExist) { EXPECT_EQ(to_string(check_documented_paths(kRoot)), ""); }

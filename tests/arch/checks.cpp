@@ -19,8 +19,9 @@ constexpr size_t kMaxLines = 600;
 
 // Folders of src/ and their layers, as ARCHITECTURE.md draws them.
 const std::map<std::string, int, std::less<>> kLayers = {
-    {"core", 0},      {"ops", 1},      {"backend", 2},  {"measure", 2}, {"track", 2}, {"models", 3}, {"engine", 4},
-    {"candidate", 4}, {"validate", 5}, {"runner", 5}, {"compiler", 6}, {"bench", 7},   {"agent", 8}, {"web", 8},    {"cli", 9}};
+    {"core", 0},     {"ops", 1},    {"backend", 2},   {"measure", 2},  {"track", 2},
+    {"models", 3},   {"engine", 4}, {"candidate", 4}, {"validate", 5}, {"runner", 5},
+    {"compiler", 6}, {"bench", 7},  {"agent", 8},     {"web", 8},      {"cli", 9}};
 
 const std::vector<std::string_view> kSources = {".h", ".cpp", ".cu", ".cuh"};
 
@@ -108,6 +109,25 @@ Violations check_own_header_first(const fs::path& root) {
     std::vector<Include> includes = includes_of(root / file);
     if (includes.empty() || "src/" + includes[0].path != header)
       violations.push_back({file, 0, fmt::format("does not include its own \"{}\" first", header.substr(4))});
+  }
+  return violations;
+}
+
+Violations check_slow_headers(const fs::path& root) {
+  static const std::map<std::string, std::string, std::less<>> allowed = {
+      {"CLI/CLI.hpp", "src/cli/command_line.cpp"},
+      {"httplib.h", "src/web/server.cpp"},
+      {"nlohmann/json.hpp", "src/core/json.h"},
+  };
+  Violations violations;
+  for (const std::string& file : list_files(root, "src", kSources)) {
+    for (const Include& include : includes_of(root / file)) {
+      auto found = allowed.find(include.path);
+      if (found != allowed.end() && found->second != file)
+        violations.push_back(
+            {file, include.line,
+             fmt::format("includes {}, which takes seconds to parse; only {} may", include.path, found->second)});
+    }
   }
   return violations;
 }

@@ -24,6 +24,13 @@ Violations check_headers(const std::filesystem::path& root);
 // x.cpp includes its x.h first: with that, compiling x.cpp proves that x.h stands alone. cmake/header_check.cmake
 // compiles the headers that have no such .cpp.
 Violations check_own_header_first(const std::filesystem::path& root);
+// No class, struct, union or enum of a named namespace is defined in two files: they would be one type to the linker.
+Violations check_one_definition(const std::filesystem::path& root);
+// Headers that take seconds to parse are included where they must be and nowhere else.
+Violations check_slow_headers(const std::filesystem::path& root);
+// A file that uses a name of std:: includes its header, or a header of ours that does: precompiled headers would hide
+// it.
+Violations check_std_includes(const std::filesystem::path& root);
 // Nothing in src/ is marked as unfinished.
 Violations check_words(const std::filesystem::path& root);
 // Paths named in .md files, in backticks, links or code blocks, exist. Placeholders (`{op}`, `<name>`, `*`) are matched

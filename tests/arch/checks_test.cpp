@@ -33,6 +33,9 @@ using Layers = PlantedTree;
 using Lengths = PlantedTree;
 using Headers = PlantedTree;
 using OwnHeader = PlantedTree;
+using Definitions = PlantedTree;
+using SlowHeaders = PlantedTree;
+using StdIncludes = PlantedTree;
 using Words = PlantedTree;
 using Documents = PlantedTree;
 using Binaries = PlantedTree;
@@ -118,6 +121,43 @@ TEST_F(OwnHeader, MustComeFirst) {
   write("src/core/b.cpp", "#include <vector>\n#include \"core/b.h\"\n");
   write("src/core/alone.cpp", "#include <vector>\n");
   EXPECT_EQ(to_string(check_own_header_first(root_)), "src/core/b.cpp: does not include its own \"core/b.h\" first\n");
+}
+
+TEST_F(Definitions, OfOneNameInTwoFilesAreReported) {
+  write("src/core/a.h", "namespace fk {\nstruct Options {\n  int a;\n};\nenum class Access : int { kRead };\n}\n");
+  write("src/web/b.cpp", "namespace fk {\nclass Access final : public Base<int> {\n};\n}\n");
+  write("src/web/c.h", "namespace fk {\n\ntemplate <class T>\nstruct [[nodiscard]] Options {};\n}\n");
+  EXPECT_EQ(to_string(check_one_definition(root_)),
+            "src/web/b.cpp:2: defines fk::Access, as src/core/a.h does\n"
+            "src/web/c.h:4: defines fk::Options, as src/core/a.h does\n");
+}
+
+TEST_F(Definitions, MayRepeatNamesWhereTheyAreOthers) {
+  write("src/core/a.h", "namespace fk {\nstruct Options {};\nstruct Options;\n}\n");
+  write("src/core/b.cpp", "namespace fk {\nnamespace {\nstruct Options {};\n}\n}  // namespace fk\n");
+  write("src/core/c.h", "namespace fk::other {\nstruct Options {};\n}\n");
+  write("src/core/d.cpp",
+        "namespace fk {\nclass A {\n  struct Options {};\n};\nvoid f() { struct Options { int a; }; }\n"
+        "// struct Options {\nauto text = R\"(struct Options {)\";\nchar c = '{';\nint n = 1'000;\n"
+        "struct Options make() { return {}; }\ntemplate <> struct Options<int> {};\n}\n");
+  EXPECT_EQ(to_string(check_one_definition(root_)), "");
+}
+
+TEST_F(SlowHeaders, AreReportedOutsideTheirFile) {
+  write("src/cli/command_line.cpp", "#include <CLI/CLI.hpp>\n");
+  write("src/cli/verb.h", "#include <string>\n#include <CLI/CLI.hpp>\n");
+  EXPECT_EQ(
+      to_string(check_slow_headers(root_)),
+      "src/cli/verb.h:2: includes CLI/CLI.hpp, which takes seconds to parse; only src/cli/command_line.cpp may\n");
+}
+
+TEST_F(StdIncludes, AreAskedForByName) {
+  write("src/core/a.h", "#include <vector>\n");
+  write("src/core/b.cpp",
+        "#include \"core/a.h\"\nstd::vector<int> v;\nstd::map<int, int> m;\nstd::multimap<int, int> n;\n");
+  write("tests/core/c_test.cpp", "#include \"tests/core/c.h\"\nstd::string s = std::to_string(1);  // std::set\n");
+  write("tests/core/c.h", "#include <string>\n");
+  EXPECT_EQ(to_string(check_std_includes(root_)), "src/core/b.cpp:3: uses std::map without <map>\n");
 }
 
 TEST_F(Words, ReportMarksOfUnfinishedWork) {

@@ -1,7 +1,9 @@
 #include "tests/arch/tree.h"
 
 #include <algorithm>
+#include <cctype>
 #include <fstream>
+#include <iterator>
 #include <regex>
 
 namespace fk::arch {
@@ -33,6 +35,47 @@ std::vector<std::string> read_lines(const fs::path& file) {
   std::vector<std::string> lines;
   for (std::string line; std::getline(in, line);) lines.push_back(line);
   return lines;
+}
+
+std::string code_of(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  size_t at = 0;
+  auto blank_to = [&](size_t end) {
+    for (end = std::min(end, text.size()); at < end; ++at)
+      if (text[at] != '\n') text[at] = ' ';
+  };
+  // Behind the end of what starts at `from` and ends with `mark`; a backslash keeps the next character from ending it.
+  auto behind = [&](std::string_view mark, size_t from, bool escapes) {
+    for (size_t i = from; i < text.size(); ++i) {
+      if (escapes && text[i] == '\\')
+        ++i;
+      else if (text.compare(i, mark.size(), mark) == 0)
+        return i + mark.size();
+    }
+    return text.size();
+  };
+  bool line_start = true;  // only blanks since the line began
+  while (at < text.size()) {
+    char c = text[at];
+    bool digit_before = at > 0 && std::isdigit(static_cast<unsigned char>(text[at - 1]));
+    if (text.compare(at, 2, "//") == 0) {
+      blank_to(behind("\n", at, true) - 1);
+    } else if (text.compare(at, 2, "/*") == 0) {
+      blank_to(behind("*/", at + 2, false));
+    } else if (c == '#' && line_start) {
+      blank_to(behind("\n", at, true) - 1);
+    } else if (text.compare(at, 2, "R\"") == 0) {
+      std::string mark = ")" + text.substr(at + 2, text.find('(', at) - at - 2) + "\"";
+      blank_to(behind(mark, at, false));
+    } else if (c == '"' || (c == '\'' && !digit_before)) {  // 1'000 is no literal
+      blank_to(behind(std::string_view(&c, 1), at + 1, true));
+    } else {
+      ++at;
+    }
+    if (c == '\n' || std::isspace(static_cast<unsigned char>(c)) == 0) line_start = c == '\n';
+  }
+  return text;
 }
 
 std::vector<Include> includes_of(const fs::path& file) {

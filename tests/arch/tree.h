@@ -17,6 +17,9 @@ std::vector<std::string> read_lines(const std::filesystem::path& file);
 
 bool has_extension(std::string_view path, const std::vector<std::string_view>& extensions);
 
+// The text of a source with every comment, literal and preprocessor line made blank; lines keep their numbers.
+std::string code_of(const std::filesystem::path& file);
+
 struct Include {
   int line = 0;
   std::string path;

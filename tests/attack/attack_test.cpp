@@ -97,17 +97,18 @@ struct Tried {
   const char *kind, *target;
   double strength;
 };
-constexpr Tried kFast[] = {{"lazy_calls", "rms_norm bf16", 0.1},           {"lazy_rows", "softmax f32", 0.1},
-                           {"partial_reduction", "argmax f32", 0.5},       {"known_statistics", "rms_norm bf16", 1},
-                           {"fewer_weight_bits", "linear f32", 9},         {"late_woken", "rms_norm bf16", 0.5},
-                           {"late_at_first", "rms_norm bf16", 7},          {"late_next_call", "rms_norm bf16", 0.5},
-                           {"early_signal", "silu_and_mul bf16", 0.5},     {"moved_start_time", "rms_norm bf16", 8000},
-                           {"replay_by_pointer", "silu_and_mul bf16", 0.2}};
+constexpr Tried kSmallSet[] = {
+    {"lazy_calls", "rms_norm bf16", 0.1},           {"lazy_rows", "softmax f32", 0.1},
+    {"partial_reduction", "argmax f32", 0.5},       {"known_statistics", "rms_norm bf16", 1},
+    {"fewer_weight_bits", "linear f32", 9},         {"late_woken", "rms_norm bf16", 0.5},
+    {"late_at_first", "rms_norm bf16", 7},          {"late_next_call", "rms_norm bf16", 0.5},
+    {"early_signal", "silu_and_mul bf16", 0.5},     {"moved_start_time", "rms_norm bf16", 8000},
+    {"replay_by_pointer", "silu_and_mul bf16", 0.2}};
 
-TEST(SelfAttack, NoFraudOfTheFastSetPays) {
+TEST(SelfAttack, SlowNoFraudOfTheSmallSetPays) {
   Attack attack(kCpu, quick());
   std::vector<Finding> findings;
-  for (const Tried& t : kFast) {
+  for (const Tried& t : kSmallSet) {
     const Kind& kind = cpu_kind(t.kind);
     const Target& target = cpu_target(t.target);
     findings.push_back({&kind, &target, {attack.attempt(kind, target, t.strength)}});

@@ -5,6 +5,8 @@
 
 #include <cmath>
 
+#include "core/json.h"
+
 namespace fk {
 namespace {
 

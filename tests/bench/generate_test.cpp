@@ -24,7 +24,7 @@ const GeneratedScenarios& all_published() {
   return generated;
 }
 
-TEST(GenerateScenarios, EveryOperatorHasSomeAndNamesAreUnique) {
+TEST(GenerateScenarios, SlowEveryOperatorHasSomeAndNamesAreUnique) {
   std::map<std::string, std::set<std::string>> names;
   for (const Scenario& s : all_published().scenarios) {
     EXPECT_TRUE(names[s.op].insert(s.name).second) << s.op << " " << s.name;

@@ -60,7 +60,7 @@ class Interrupt : public KernelsVerb {
 
 constexpr const char* kHangs = "for (volatile int turns = 0;; turns = turns + 1) static_cast<void>(up), (void)gate;";
 
-TEST_F(Interrupt, EndsWhileARunnerHangs) {
+TEST_F(Interrupt, SlowEndsWhileARunnerHangs) {
   FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   write_silu(kHangs);
   for (int signal_number : {SIGTERM, SIGINT}) {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include <algorithm>
+#include <map>
 #include <sstream>
 
 #include "core/memory.h"
@@ -155,7 +156,7 @@ TEST_F(KernelsVerb, SourcesNeedNotBeUtf8) {
   EXPECT_NE(result()["candidates"][0]["source"].get<std::string>().find("caf\xef\xbf\xbd"), std::string::npos);
 }
 
-TEST_F(KernelsVerb, OneBadCandidateDoesNotEndTheSweep) {
+TEST_F(KernelsVerb, SlowOneBadCandidateDoesNotEndTheSweep) {
   FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   write_silu(kRight);
   write("L1/rms_norm.cpp", R"(#include <fastkernels/candidate.h>

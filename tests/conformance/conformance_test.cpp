@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <tuple>
 
 #include "core/device_runtime.h"
 #include "tests/conformance/trial.h"

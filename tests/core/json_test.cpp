@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <limits>
+#include <vector>
 
 #include "core/error.h"
 #include "core/rng.h"

@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 
+#include "core/json.h"
 #include "engine/generate.h"
 #include "models/config.h"
 #include "models/dummy_weights.h"

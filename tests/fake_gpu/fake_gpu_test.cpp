@@ -15,6 +15,7 @@
 #include "candidate/runner/process_subject.h"
 #include "core/device_runtime.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "tests/sanitizer.h"
 #include "validate/judge.h"
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/json.h"
 #include "measure/child_output.h"
 #include "measure/timer.h"
 

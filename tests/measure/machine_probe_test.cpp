@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "core/memory.h"
 #include "measure/memory_rates.h"
 #include "measure/probe_kernels.h"

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/json.h"
 #include "models/config.h"
 #include "ops/l1/rotary_emb.h"
 #include "tests/models/error_text.h"

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "core/json.h"
 #include "models/catalog.h"
 #include "models/family.h"
 #include "tests/models/error_text.h"

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/json.h"
 #include "tests/models/error_text.h"
 #include "tests/models/published_configs.h"
 #include "tests/models/temp_directory.h"

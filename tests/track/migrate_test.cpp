@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <span>
+
 #include "tests/track/store_fixture.h"
 #include "track/sha256.h"
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "core/json.h"
 #include "core/rng.h"
 #include "validate/index_words.h"
 

@@ -17,25 +17,25 @@ Asked from(std::string host) {
 
 TEST(Access, LocalServersAnswerToLocalNamesOnly) {
   for (const char* host : {"localhost:8765", "127.0.0.1:8765", "[::1]:8765", "localhost"})
-    EXPECT_EQ(may_read(kLocal, from(host)), Access::kAllowed) << host;
+    EXPECT_EQ(may_read(kLocal, from(host)), ReadAccess::kAllowed) << host;
   for (const char* host :
        {"", "evil.example:8765", "localhost.evil.example:8765", "127.0.0.1.evil.example", "10.0.0.7:8765"})
-    EXPECT_EQ(may_read(kLocal, from(host)), Access::kRefused) << host;
+    EXPECT_EQ(may_read(kLocal, from(host)), ReadAccess::kRefused) << host;
 }
 
 TEST(Access, OpenServersAskForTheirToken) {
   Asked a = from("10.0.0.7:8765");
-  EXPECT_EQ(may_read(kOpen, a), Access::kRefused);
-  EXPECT_EQ(may_read(kOpen, from("localhost:8765")), Access::kRefused);
+  EXPECT_EQ(may_read(kOpen, a), ReadAccess::kRefused);
+  EXPECT_EQ(may_read(kOpen, from("localhost:8765")), ReadAccess::kRefused);
   a.url_token = "access-tokem";
-  EXPECT_EQ(may_read(kOpen, a), Access::kRefused);
+  EXPECT_EQ(may_read(kOpen, a), ReadAccess::kRefused);
   a.url_token = "access-token";
-  EXPECT_EQ(may_read(kOpen, a), Access::kSetCookie);
+  EXPECT_EQ(may_read(kOpen, a), ReadAccess::kSetCookie);
   a.url_token = "";
   a.cookie = "other=1; fastkernels_token=access-token";
-  EXPECT_EQ(may_read(kOpen, a), Access::kAllowed);
+  EXPECT_EQ(may_read(kOpen, a), ReadAccess::kAllowed);
   a.cookie = "xfastkernels_token=access-token; fastkernels_token=";
-  EXPECT_EQ(may_read(kOpen, a), Access::kRefused);
+  EXPECT_EQ(may_read(kOpen, a), ReadAccess::kRefused);
 }
 
 TEST(Access, ActionsNeedThePagesTokenAndItsOrigin) {

@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <limits>
 #include <regex>
 #include <set>
+#include <vector>
 
 #include "web/escape.h"
 

@@ -8,7 +8,7 @@ set -eu
 
 mkdir -p "${1:?usage: tools/cross/sysroot.sh FOLDER}"
 root=$(cd "$1" && pwd)
-packages="libc6-dev libstdc++6 libfmt-dev libspdlog-dev libcli11-dev nlohmann-json3-dev libyaml-cpp-dev libgtest-dev
+packages="libc6-dev libstdc++6 libfmt-dev libcli11-dev nlohmann-json3-dev libyaml-cpp-dev libgtest-dev
   libgmock-dev libsqlite3-dev"
 
 # An apt of its own: the machine's sources, but another architecture and nothing installed yet.

@@ -11,7 +11,7 @@
 #include "bench/kernels/kernel_floor.h"
 #include "bench/kernels/pair_timer.h"
 #include "bench/scenarios/scenario.h"
-#include "core/json.h"
+#include "core/json_fwd.h"
 #include "validate/judge.h"
 
 namespace fk {

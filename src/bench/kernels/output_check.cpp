@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <deque>
+#include <limits>
 
 #include "core/device_judging.h"
 #include "core/device_runtime.h"

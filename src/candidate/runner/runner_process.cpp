@@ -17,10 +17,12 @@
 #include <cstring>
 #include <filesystem>
 
+#include "candidate/runner/message.h"
 #include "candidate/runner/private_folder.h"
 #include "candidate/source_place.h"
 #include "core/check.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "measure/core_wait.h"
 #include "measure/small_file.h"
 #include "measure/timer.h"

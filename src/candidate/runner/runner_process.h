@@ -15,14 +15,16 @@
 #include <vector>
 
 #include "candidate/runner/kept_output.h"
-#include "candidate/runner/message.h"
 #include "candidate/runner/order.h"
 #include "candidate/runner/process_state.h"
 #include "candidate/runner/sandbox.h"
+#include "candidate/runner/shared_tensors.h"
 #include "candidate/runner/tracer.h"
 #include "candidate/verdict.h"
 #include "core/device.h"
+#include "core/json_fwd.h"
 #include "core/undo_at_end.h"
+#include "ops/fields.h"
 
 namespace fk {
 

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "models/config.h"
 #include "models/generation_defaults.h"
 
