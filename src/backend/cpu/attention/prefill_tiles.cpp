@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "backend/cpu/attention/prefill.h"
+#include "backend/cpu/row_kernel.h"
 #include "backend/cpu/vector_math.h"
 
 namespace fk {
