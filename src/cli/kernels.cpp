@@ -29,6 +29,7 @@
 #include "cli/verb.h"
 #include "core/device_runtime.h"
 #include "core/error.h"
+#include "core/output_file.h"
 #include "measure/machine_info.h"
 #include "measure/timer.h"
 #include "track/records_json.h"
@@ -117,6 +118,9 @@ class Kernels final : public Verb {
     require_compiler(targets);
     KernelOptions options = kernel_options(common);
     if (resume_ && output_.empty()) throw UsageError("--resume needs the --output-json of the run to go on with");
+    if (resume_ && is_special_file(output_))
+      throw UsageError("--resume: {} is not a regular file, so nothing was kept beside it; leave --resume out",
+                       output_);
     ResultFile file(output_);
     EarlierRun earlier = resume_ ? EarlierRun(file, options_json(common)) : EarlierRun();
     Recorder recorder(recorder_options(record_, file.journal_path(), true), warn_on_stderr);

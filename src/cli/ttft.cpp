@@ -263,13 +263,13 @@ class Ttft final : public Verb {
         common.device == kCpu
             ? fmt::format("cpu with {} thread{}", common.threads, common.threads == 1 ? "" : "s")
             : fmt::format("{} ({})", device_name(common.device), device_runtime(common.device).facts().name);
-    print_out(fmt::format("{}, {}, {} on {}: {} of weights ready in {:.1f} s, peak memory {}\n\n", model.name,
-                          model.config.architecture, dtype_name(model.config.dtype), where,
-                          human_bytes(model.weights.size_bytes()), loaded.load_ms * 1e-3,
-                          human_bytes(r.peak_memory_bytes)));
+    fk::print_text(fmt::format("{}, {}, {} on {}: {} of weights ready in {:.1f} s, peak memory {}\n\n", model.name,
+                               model.config.architecture, dtype_name(model.config.dtype), where,
+                               human_bytes(model.weights.size_bytes()), loaded.load_ms * 1e-3,
+                               human_bytes(r.peak_memory_bytes)));
     if (std::string line = describe_uses(uses_); !line.empty()) {
       std::string doubt = describe_judged(judged_);
-      print_out(line + (doubt.empty() ? "" : fmt::format(" ({})", doubt)) + "\n\n");
+      fk::print_text(line + (doubt.empty() ? "" : fmt::format(" ({})", doubt)) + "\n\n");
     }
     Table table({{"what", "what"},
                  {"tokens", "tokens"},

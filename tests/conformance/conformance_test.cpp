@@ -12,7 +12,7 @@ namespace fk::conformance {
 namespace {
 
 constexpr Placement kPlacements[] = {Placement::kAligned, Placement::kMisaligned, Placement::kStridedRows};
-constexpr DType kModelDTypes[] = {DType::kBF16, DType::kF32};
+constexpr DType kModelDTypes[] = {DType::kBF16, DType::kF16, DType::kF32};
 constexpr DType kAllFloats[] = {DType::kBF16, DType::kF32, DType::kF16, DType::kF64};
 constexpr DType kCudaDTypes[] = {DType::kBF16, DType::kF32, DType::kF16};
 constexpr Device kCuda{DeviceKind::kCuda, 0};

@@ -99,23 +99,24 @@ KernelResult KernelBench::run(const Scenario& scenario, const std::string& libra
   runner.device = device_;
   runner.walls = usable_walls(device_);
   runner.timeout_ns = static_cast<int64_t>(std::min(options.timeout_s, 60.0) * 1e9);
+  runner.wait_until_open = device_ == kCpu;  // drivers of both start at the same time
   {
     ProcessSubject baseline(runner);
+    runner.library = library;
+    std::optional<KeptOutput> printed;
+    if (options.last_call) runner.output = &printed.emplace();
+    ProcessSubject candidate(runner);
     if (std::optional<Failure> invalid = check_task_once(scenario, *inputs, baseline, judging.seed)) {
       refuse(result, invalid->verdict, invalid->sentence);
       return result;
     }
     progress("judging");
     if (options.in_process) {
-      LocalSubject candidate(op, scenario.init, library, runner.threads);
-      result.judgement = judge(op, scenario.init, scenario.workload, candidate, baseline, judging);
+      LocalSubject own(op, scenario.init, library, runner.threads);
+      result.judgement = judge(op, scenario.init, scenario.workload, own, baseline, judging);
       refuse(result, result.judgement.verdict, result.judgement.passed() ? "" : result.judgement.sentence);
       return result;
     }
-    runner.library = library;
-    std::optional<KeptOutput> printed;
-    if (options.last_call) runner.output = &printed.emplace();
-    ProcessSubject candidate(runner);
     result.judgement = judge(op, scenario.init, scenario.workload, candidate, baseline, judging);
     candidate.process().finish();
     if (printed) result.printed = printed->text();

@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/rng.h"
 #include "engine/decode_loop.h"
+#include "engine/finite_logits.h"
 #include "measure/device_probe.h"
 #include "measure/roofline.h"
 #include "measure/statistics.h"
@@ -78,6 +79,7 @@ class Iteration {
       for (int64_t i = 1; i < options_.decode_tokens; ++i) loop_.step();
     });
     sample.decode /= static_cast<double>(options_.decode_tokens - 1);
+    require_finite_logits(runner_.model(), loop_.logits());
     end();
     return sample;
   }

@@ -122,13 +122,15 @@ RunnerProcess::RunnerProcess(const RunnerOptions& options) : options_(options), 
   if (options.wait_until_open) open();
 }
 
-// The worker says hello when its driver, if it has one, has started; it loads nothing before it is told to.
+// The worker says hello then; it loads nothing before it is told to.
+void RunnerProcess::wait_for_start() {
+  if (failure_ || worker_pid_ > 0) return;
+  if (std::optional<Json> hello = next_message(deadline())) read_answer(*hello);
+}
+
 void RunnerProcess::open() {
-  if (failure_) return;
-  std::optional<Json> hello = next_message(deadline());
-  if (!hello) return;
-  read_answer(*hello);
-  if (failure_) return;
+  wait_for_start();
+  if (failure_ || tracer_) return;
   attach();
   if (!send({{"do", "begin"}}) || !resume_until_trap()) return;
   at_start_ = read_process_state(worker_pid_, *tracer_, true);
@@ -237,10 +239,11 @@ void RunnerProcess::fail(Failure failure) {
 }
 
 Json RunnerProcess::ask(const Json& request, int fd) {
+  if (!tracer_ && !ending_) open();
   if (failure_) return {};
   if (order_) *order_->view(0).ptr<int32_t>() = static_cast<int32_t>(Order::kMessage);
   if (!send(request, fd) || !resume_until_trap()) return {};
-  look_at_state();
+  if (options_.device == kCpu) look_at_state();  // what calls of the next sample change is counted from here
   return answer();
 }
 
@@ -490,6 +493,7 @@ bool RunnerProcess::has_untraced_thread() const {
 // Lets the worker go with an order and waits until it stops again. Nothing else of it ever runs.
 RunTimes RunnerProcess::carry_out(Order order, std::span<const int> entries) {
   RunTimes times;
+  if (!tracer_) open();
   if (failure_) return times;
   FK_CHECK(static_cast<int64_t>(entries.size()) <= kMostCalls);
   auto* words = order_->view(0).ptr<int32_t>();
@@ -548,11 +552,19 @@ std::optional<Failure> RunnerProcess::check_state(bool thorough) {
   return Failure{Verdict::kIncorrectState, *changed};
 }
 
-void RunnerProcess::finish() {
-  if (failure_ || channel_ < 0) return;
+void RunnerProcess::begin_finish() {
+  if (failure_ || ending_ || channel_ < 0) return;
+  ending_ = true;
   doing_ = "while it ended";
   if (order_) *order_->view(0).ptr<int32_t>() = static_cast<int32_t>(Order::kMessage);
   shutdown(channel_, SHUT_RDWR);
+  if (tracer_) tracer_->let_go();
+}
+
+void RunnerProcess::finish() {
+  begin_finish();
+  if (failure_ || channel_ < 0) return;
+  if (!tracer_) return stop();  // it never loaded anything
   int64_t patience = int64_t{patience_ms()} * 1'000'000;
   switch (tracer_->run(now_ns() + patience)) {
     case Tracer::Stop::kFault:

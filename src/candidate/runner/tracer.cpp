@@ -100,14 +100,18 @@ void Tracer::go_on(pid_t thread, Thread& state) {
   if (ptrace(PTRACE_CONT, thread, nullptr, static_cast<long>(state.signal)) == 0) state = {};
 }
 
+void Tracer::let_go() {
+  for (auto& [thread, state] : threads_)
+    if (state.stopped) go_on(thread, state);
+}
+
 Tracer::Stop Tracer::run(int64_t deadline_ns) {
   if (ended_) return Stop::kEnded;
   trapped_ = freezing_ = false;
   fault_.reset();
   Deadline deadline(process_, deadline_ns);
   started_ns_ = now_ns();
-  for (auto& [thread, state] : threads_)
-    if (state.stopped) go_on(thread, state);
+  let_go();
   while (!trapped_ && !fault_ && !ended_) wait_for_one();
   if (!ended_) freeze();
   if (ended_) return deadline.passed() ? Stop::kTimedOut : Stop::kEnded;

@@ -41,6 +41,8 @@ class Tracer {
 
   // Lets all threads go on until one of the above, then stops them all again.
   Stop run(int64_t deadline_ns);
+  // The first half of it: a run() after this only waits.
+  void let_go();
 
   // Of the last run: when the first thread was let go, and when the last one had stopped.
   int64_t started_ns() const { return started_ns_; }
