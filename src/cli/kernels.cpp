@@ -18,6 +18,7 @@
 #include "candidate/compile_cache.h"
 #include "candidate/toolchain.h"
 #include "cli/candidate_options.h"
+#include "cli/candidate_words.h"
 #include "cli/exit_code.h"
 #include "cli/folder_watch.h"
 #include "cli/interrupt.h"
@@ -34,6 +35,8 @@
 #include "cli/verb.h"
 #include "core/bench_folder.h"
 #include "core/device_runtime.h"
+#include "core/error.h"
+#include "core/output_file.h"
 #include "measure/host_load.h"
 #include "measure/machine_info.h"
 #include "measure/timer.h"
@@ -111,6 +114,8 @@ class Kernels final : public Verb {
     flags.flag("--fail-fast", fail_fast_, "Stop at the first scenario that fails");
     add_record_options(flags, record_);
     flags.option("--repro", repro_, "Repeat one judged call: SEED or SEED:CALL, as a verdict names it");
+    flags.flag("--in-process", in_process_,
+               "With --repro SEED:CALL: the candidate's calls in this process, without walls, for gdb or a sanitizer");
   }
 
   void run(const CommonOptions& common) override {
@@ -143,6 +148,9 @@ class Kernels final : public Verb {
 
   void check_flags(const CommonOptions& common) const {
     if (resume_ && output_.empty()) throw UsageError("--resume needs the --output-json of the run to go on with");
+    if (resume_ && is_special_file(output_))
+      throw UsageError("--resume: {} is not a regular file, so nothing was kept beside it; leave --resume out",
+                       output_);
     if (check_ && resume_) throw UsageError("--check keeps nothing to go on with; leave --resume out");
     if (check_ && !repro_.empty()) throw UsageError("--check and --repro exclude each other; give one of them");
     if (!watch_) return;
@@ -169,7 +177,7 @@ class Kernels final : public Verb {
         if (!targets.empty()) {
           if (!first) print_out(fmt::format("\n{:%H:%M:%S}\n", fmt::localtime(std::time(nullptr))));
           Finished run = run_once(targets, common, bench, &folder);
-          print_out(changes_since(last, run.rows));
+          print_text(changes_since(last, run.rows));
           remember(last, run.rows);
           // Saved once more in the middle: that version was not judged to the end.
           if (folder.changed())
@@ -252,6 +260,10 @@ class Kernels final : public Verb {
     for (KernelTarget& target : targets) {
       if (saved) break;
       if (!stopped && !target.compiled) compile(target, guard);
+      if (!stopped && target.compiled && common.text() && !common.quiet) {
+        progress.show("");
+        show_warnings(target.compiled->warnings);
+      }
       if (!stopped) record_candidate(recorder, target);
       for (const Scenario& scenario : target.scenarios) {
         if (stopped) {
@@ -271,6 +283,8 @@ class Kernels final : public Verb {
         KernelRow row{earlier.row(scenario.op, scenario.name, target.identity())};
         if (row.json.is_null()) {
           row = measure(target, scenario, options, {bench, recorder, guard, show});
+          progress.show("");
+          show_printed(row.json);
           recorder.add(row.json);
           if (!row.passed() && !row.without_credit())
             recorder.artifact(fmt::format("errors/{}/{}.txt", scenario.op, scenario.name), error_text(row.json));
@@ -310,6 +324,9 @@ class Kernels final : public Verb {
     options.timing.threads = common.threads;
     options.timeout_s = timeout_s_;
     if (!repro_.empty()) set_repro(options, repro_);
+    options.in_process = in_process_;
+    if (in_process_ && (!options.last_call || self_test_ || device_ != kCpu))
+      throw UsageError("--in-process repeats a call of a candidate on the CPU: it needs --repro SEED:CALL");
     if (check_) options.last_call = std::numeric_limits<int>::max();  // all of the judgement, and no timing
     return options;
   }
@@ -467,6 +484,7 @@ class Kernels final : public Verb {
         c["source"] = t.source;
         c["command"] = t.compiled->command;
         c["build_log"] = t.compiled->log;
+        c["warnings"] = t.compiled->warnings;
         c["build_seconds"] = t.compiled->seconds;
         c["build_from_cache"] = t.compiled->from_cache;
         c["build_protections"] = to_json(t.compiled->protections);
@@ -513,7 +531,7 @@ class Kernels final : public Verb {
   RecordOptions record_;
   double timeout_s_ = 300;
   std::string cxxflags_, output_, repro_;
-  bool resume_ = false, list_ = false, map_ = false, self_test_ = false, explain_ = false;
+  bool resume_ = false, list_ = false, map_ = false, self_test_ = false, explain_ = false, in_process_ = false;
   bool check_ = false, watch_ = false, fail_fast_ = false;
 };
 

@@ -15,6 +15,7 @@
 #include "cli/table.h"
 #include "cli/terminal.h"
 #include "core/error.h"
+#include "core/printable.h"
 #include "measure/speed_aggregate.h"
 
 namespace fk {
@@ -108,7 +109,7 @@ void print_scenario_list(const std::vector<KernelTarget>& targets, const CommonO
       std::string models;
       for (const std::string& m : s.models) models += (models.empty() ? "" : ", ") + m;
       table.add_row({t.op->level, std::string(t.op->name), std::string(t.op->class_name), s.name, s.tp,
-                     s.workload.num_tokens(), Cell(Json(s.models), models)});
+                     s.workload.num_tokens(), Cell(Json(s.models), printable(models))});
     }
   table.print(common);
 }
@@ -274,8 +275,8 @@ void KernelsReport::not_run(const std::string& op, const std::string& scenario) 
 void KernelsReport::end_operator() {
   if (state_->op.empty()) return;
   std::string failed = sentences(state_->rows, state_->op, state_->first, state_->options.explain);
-  state_->print(footer(state_->rows, state_->op, state_->left_out, state_->options.timed));
-  if (!failed.empty()) state_->print("\n" + failed);
+  state_->print(printable_lines(footer(state_->rows, state_->op, state_->left_out, state_->options.timed)));
+  if (!failed.empty()) state_->print(printable_lines("\n" + failed));
   state_->op.clear();
   state_->left_out = 0;
 }
@@ -287,7 +288,7 @@ void KernelsReport::finish(const Json& document, const std::string& path) {
     std::string off = missing_protections(state_->rows, document);
     if (state_->printed && !(off.empty() && path.empty())) state_->print("\n");
     state_->print(off);
-    if (!path.empty()) state_->print(fmt::format("Everything measured: {}\n", path));
+    if (!path.empty()) state_->print(printable_lines(fmt::format("Everything measured: {}\n", path)));
   }
   if (!state_->unprinted.empty()) throw Error("{}", state_->unprinted);
 }

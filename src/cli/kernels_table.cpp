@@ -6,6 +6,7 @@
 
 #include "cli/table.h"
 #include "cli/text_width.h"
+#include "core/printable.h"
 
 namespace fk {
 namespace {

@@ -10,6 +10,7 @@
 #include "cli/terminal.h"
 #include "cli/text_width.h"
 #include "core/error.h"
+#include "core/printable.h"
 
 namespace fk {
 namespace {
@@ -33,6 +34,8 @@ void print_out(std::string_view text) {
   if (error != 0)
     throw Error("cannot write to standard output ({}); free its disk or send it elsewhere", strerror(error));
 }
+
+void print_text(std::string_view text) { print_out(printable_lines(text)); }
 
 Progress::Progress(const CommonOptions& common) : visible_(!common.quiet && isatty(STDERR_FILENO)) {}
 

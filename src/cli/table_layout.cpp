@@ -5,6 +5,7 @@
 
 #include "cli/text_width.h"
 #include "core/check.h"
+#include "core/printable.h"
 
 namespace fk {
 namespace {

@@ -1,7 +1,5 @@
 #include "cli/text_width.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
@@ -97,24 +95,6 @@ std::string_view first_columns(std::string_view utf8, size_t columns) {
     end += c.bytes;
   }
   return utf8.substr(0, end);
-}
-
-std::string printable(std::string_view text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    auto byte = static_cast<unsigned char>(text[i]);
-    // Terminals know U+0080 to U+009F as commands too: in UTF-8 two bytes, of which the first is 0xc2.
-    bool long_control = byte == 0xc2 && i + 1 < text.size() && (static_cast<unsigned char>(text[i + 1]) & 0xe0) == 0x80;
-    if (byte == '\n')
-      out += "\\n";
-    else if (byte < 0x20 || byte == 0x7f)
-      out += fmt::format("\\x{:02x}", byte);
-    else if (long_control)
-      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[++i]));
-    else
-      out += text[i];
-  }
-  return out;
 }
 
 std::vector<std::string> wrapped_lines(std::string_view utf8, size_t columns) {

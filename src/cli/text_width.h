@@ -9,15 +9,12 @@
 namespace fk {
 
 // In columns of a terminal: letters of Chinese, Japanese and Korean and most emoji take two, accents that combine with
-// the letter before them none, and a byte that is not UTF-8 one. The text holds no control characters (see printable).
+// the letter before them none, and a byte that is not UTF-8 one. The text holds no control characters (see
+// core/printable.h).
 size_t text_width(std::string_view utf8);
 
 // The longest beginning that takes at most so many columns. Never ends inside a character.
 std::string_view first_columns(std::string_view utf8, size_t columns);
-
-// The text with control characters spelled out (\n, \x1b), so that a name can neither break a table nor move the
-// cursor.
-std::string printable(std::string_view text);
 
 // Of the words between blanks.
 size_t widest_word(std::string_view utf8);
