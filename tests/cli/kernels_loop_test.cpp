@@ -154,7 +154,7 @@ TEST_F(Loop, AFilterCanBeExact) {
   EXPECT_EQ(listed("=").exit_code, 1);
 }
 
-TEST_F(Loop, ABusyMachineIsSaidBeforeAnythingIsTimed) {
+TEST_F(Loop, SlowABusyMachineIsSaidBeforeAnythingIsTimed) {
   FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   write_silu(kRight);
   std::atomic<bool> stop = false;
