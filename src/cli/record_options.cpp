@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <ctime>
 
+#include "core/bench_folder.h"
 #include "track/environment.h"
 
 namespace fk {
@@ -47,7 +48,7 @@ std::string results_path(const std::string& stem, const std::string& extension) 
   localtime_r(&seconds, &local);
   char text[32];
   std::strftime(text, sizeof text, "%Y%m%d-%H%M%S", &local);
-  return fmt::format("bench/results/{}_{}-{:06}{}", stem, text, now % 1'000'000, extension);
+  return fmt::format("{}/results/{}_{}-{:06}{}", bench_folder(), stem, text, now % 1'000'000, extension);
 }
 
 }  // namespace fk

@@ -25,7 +25,7 @@ void warn_on_stderr(const std::string& sentence);
 // What every verb records alike; name, mode, params and tags are the verb's.
 RunRecord new_run(const std::string& tier, const CommonOptions& common, const MachineInfo& machine);
 
-// bench/results/{stem}_<local time with microseconds>{extension}
+// results/{stem}_<local time with microseconds>{extension} in bench_folder()
 std::string results_path(const std::string& stem, const std::string& extension);
 
 }  // namespace fk
