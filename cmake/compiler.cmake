@@ -15,9 +15,11 @@ if(FK_CCACHE)
 endif()
 
 add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wconversion;-Wno-sign-conversion;-Werror>")
-# These three look through the optimiser and accuse the standard library's own code in GCC 12 and 13; the sanitizers of
+# These look through the optimiser and accuse the standard library's own code in GCC 12 and 13; the sanitizers of
 # cpu-asan look for the same mistakes where they happen.
-add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized;-Wno-array-bounds;-Wno-restrict>")
+add_compile_options(
+  "$<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized;-Wno-array-bounds;-Wno-restrict;-Wno-stringop-overflow>")
+add_compile_options("$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-stringop-overread>")
 # `omp simd` marks the reductions the compiler may reorder; no OpenMP runtime is linked.
 set(FK_CODE_FLAGS -fopenmp-simd -fno-math-errno -fno-trapping-math)
 add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${FK_CODE_FLAGS}>")

@@ -13,9 +13,7 @@ set(FK_PCH_HEADERS_JSON ${FK_PCH_HEADERS} <chrono> <filesystem> <fstream> <fmt/r
 
 # Modules that compute nothing: light optimisation builds them in half the time, and nobody waits for them to run.
 function(fk_light_optimisation target)
-  # This warning looks through the optimiser, and at -O1 accuses std::string's own code.
-  target_compile_options(${target} PRIVATE
-    "$<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1;-Wno-stringop-overflow>")
+  target_compile_options(${target} PRIVATE "$<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>")
   set_property(TARGET ${target} PROPERTY FK_LIGHT _light)
 endfunction()
 
