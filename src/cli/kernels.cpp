@@ -225,7 +225,7 @@ class Kernels final : public Verb {
     Progress progress(common);
     Finished run;
     std::vector<KernelRow>& rows = run.rows;
-    Json load = load_json(common);
+    Json load;
     KernelsReport report(targets, rows, common, {.explain = explain_, .timed = !check_});
     size_t total = 0, done = 0;
     for (const KernelTarget& t : targets) total += t.scenarios.size();
@@ -282,6 +282,7 @@ class Kernels final : public Verb {
         };
         KernelRow row{earlier.row(scenario.op, scenario.name, target.identity())};
         if (row.json.is_null()) {
+          if (load.is_null() && !(target.compiled && target.compiled->failure)) load = load_json(common);
           row = measure(target, scenario, options, {bench, recorder, guard, show});
           progress.show("");
           show_printed(row.json);
