@@ -116,7 +116,7 @@ class Kernels final : public Verb {
     ResultFile file(output_);
     EarlierRun earlier = resume_ ? EarlierRun(file, options_json(common)) : EarlierRun();
     Recorder recorder(recorder_options(record_, file.journal_path(), true), warn_on_stderr);
-    recorder.start(make_run(targets, common, earlier), resume_);
+    recorder.start(named(make_run(targets, common, earlier), record_), resume_);
 
     ThreadPool pool(common.threads);
     KernelBench bench(pool, device_);

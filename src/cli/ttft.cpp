@@ -55,7 +55,7 @@ class Ttft final : public Verb {
     check_options(options_);
     ModelSource source = resolve_model(model_.model);
     Recorder recorder(recorder_options(record_, results_path("ttft", ".jsonl"), false), warn_on_stderr);
-    recorder.start(make_run(common));
+    recorder.start(named(make_run(common), record_));
     try {
       run_recorded(source, common, recorder);
     } catch (const std::exception& e) {
