@@ -90,8 +90,39 @@ TEST_F(Api, BestIsCorrect) {
       if (r["op"] == b["op"]) {
         EXPECT_EQ(r["verdict"], "PASSED");
       }
-    EXPECT_FALSE(b["trend"].empty());
+    EXPECT_EQ(b["confirmed"], "yes");
+    EXPECT_GT(b["low"].get<double>(), 1);
+    EXPECT_FALSE(b["strip"].empty());
   }
+}
+
+// Two easy scenarios with a large gain, measured last: their mean stands beside nothing that was measured over more.
+TEST_F(Api, MeansOverOtherScenariosAreNotCompared) {
+  RunRecord few = sample_run("20990101-000000-000000-00000000", kNow + 1);
+  store_->begin_run(few);
+  store_->add_kernel_result(sample_result(few.id, "rms_norm", "easy", 9), sample_detail());
+  for (Json answer = ask("/api/overview"); const Json& b : answer["best"]) {
+    if (b["op"] != "rms_norm") continue;
+    EXPECT_EQ(b["strip"].size(), 1u);
+    EXPECT_TRUE(b["speedup"].is_null()) << "it was not confirmed, and the others are over other scenarios";
+  }
+  Json page = ask("/api/operator/rms_norm");
+  EXPECT_EQ(page["groups"][0]["timed"], 1);
+  EXPECT_EQ(page["groups"][0]["runs"], 1);
+  EXPECT_EQ(page["runs"][0]["run_id"], few.id);
+  EXPECT_EQ(page["runs"][1]["group"], 1);
+}
+
+TEST_F(Api, ATimeThatRanksNothingIsNoFailure) {
+  RunRecord noisy = sample_run("20990101-000000-000000-00000000", kNow + 1);
+  store_->begin_run(noisy);
+  KernelRecord k = sample_result(noisy.id, "argmax", "a", 0.4);
+  k.invalid = "The baseline differs from itself by 2.93 %.";
+  store_->add_kernel_result(k, sample_detail());
+  Json run = ask("/api/operator/argmax")["runs"][0];
+  EXPECT_EQ(run["verdict"], "NOT TIMED");
+  EXPECT_TRUE(run["speedup"].is_null());
+  EXPECT_EQ(run["failed"], 0);
 }
 
 TEST_F(Api, ModelsShowTheLargestBudgetOfTheNewestRun) {
