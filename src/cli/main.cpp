@@ -10,6 +10,7 @@
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "core/thread_pool.h"
+#include "models/lost_pages.h"
 
 namespace fk {
 namespace {
@@ -41,5 +42,6 @@ int main(int argc, char** argv) {
   // A closed pipe is an error code of write(), handled in print_out; as a signal it would kill us in mid-verb.
   std::signal(SIGPIPE, SIG_IGN);
   fk::end_cleanly_on_signals();
+  fk::explain_lost_pages();
   return fk::exit_code_of([&] { return fk::run(argc, argv); });
 }
