@@ -205,7 +205,7 @@ class Dashboard(unittest.TestCase):
         chart = b.run("return document.querySelector('[data-chart$=mismatch]').dataset.chart")
         self.assertEqual(self.marks(chart, "wrong"), 24 * 2 + 3 * 30)
         self.assertEqual(self.marks(chart, "right"), 24 * 32 - 24 * 2 - 3 * 30)
-        self.assertIn("Pattern: the last tile of each row.", text)
+        self.assertIn("The last columns of each row are wrong.", text)
         self.shot("run-failed")
         self.go(f"/run/{self.runs()[1]['id']}")
         self.assertEqual(b.count("[data-chart$=mismatch]"), 0, "nothing where nothing was kept")

@@ -135,7 +135,11 @@ class Maker {
       for (int column = 0; column < 32; ++column) shares.push_back(column > 29 ? 1.0 : row % 8 == 3 ? 0.25 : 0.0);
       grid.push_back(std::move(shares));
     }
-    return {{"output", "out"}, {"rows", 512}, {"cols", 2048}, {"grid", grid}, {"pattern", "the last tile of each row"}};
+    return {{"output", "out"},
+            {"rows", 512},
+            {"cols", 2048},
+            {"grid", grid},
+            {"pattern", "The last columns of each row are wrong."}};
   }
 
   void finish(const RunRecord& run, const std::map<std::string, double>& metrics,

@@ -47,11 +47,7 @@ function wrongPlaces(r, more) {
   return [
     h("h3", {}, `Where ${mismatch.output || "the output"} is wrong`),
     h("p", {class: "muted small"},
-      [
-        `${shape} elements; the redder, the more of them are wrong.`,
-        mismatch.pattern && `Pattern: ${mismatch.pattern}.`
-      ].filter(Boolean)
-          .join(" ")),
+      [`${shape} elements; the redder, the more of them are wrong.`, mismatch.pattern].filter(Boolean).join(" ")),
     picture,
   ];
 }
