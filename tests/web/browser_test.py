@@ -88,9 +88,7 @@ class Dashboard(unittest.TestCase):
         strip = "return [...document.querySelectorAll('#strip [data-mark]')].map(e => e.dataset.mark)"
         self.assertGreater(b.run(strip).count("run"), 60, "a cell for every run of every operator")
         self.assertEqual(b.run(strip).count("failed"), 1, "softmax in its newest run")
-        newest = b.run("return [...document.querySelectorAll('#strip .cell-text')].map(e => e.textContent)")
-        self.assertIn("3 wrong", newest)
-        self.assertRegex(" ".join(newest), r"1\.\d\dx")
+        self.assertRegex(" ".join(b.texts("#strip .cell-text")), r"1\.\d\dx.* 3 wrong")
         self.assertRegex(b.texts("[data-regression=silu_and_mul] .badge")[0], r"^\d+ % (to \d+ % )?slower$")
         self.assertEqual(b.count("#regressions [data-regression]"), 2)
         self.assertEqual(b.texts("#model-regressions h2"), ["2 model regressions"], "a path that was killed in the newest run of either model")
@@ -259,10 +257,9 @@ class Dashboard(unittest.TestCase):
         self.assertIn("host", b.run("return [...document.querySelectorAll('#compare-same dt')].map(e => e.textContent)"))
         stray = "return [...document.querySelector('main').childNodes].filter(n => n.nodeType === 3).map(n => n.textContent)"
         self.assertEqual(b.run(stray), [])
+        self.shot("compare")
         self.go(f"/compare?runs={runs[-2]['id']},{runs[0]['id']}")
         self.assertEqual(b.run(stray), [], "no 0 where no source is the same")
-        self.go(f"/compare?runs={runs[5]['id']},{runs[0]['id']}")
-        self.shot("compare")
 
     def test_compare_tells_noise_from_change(self):
         """A time differs where the samples of the two runs do not meet, as `history diff` has it; elsewhere it is the same."""
@@ -450,10 +447,7 @@ class Dashboard(unittest.TestCase):
             self.shot("note")
             b.run(press.replace("arguments[0]", "'Save note'"))
             b.wait("return document.querySelector('.note-text')?.textContent.includes('<b>baseline</b> of the week')")
-            b.run(press.replace("arguments[0]", "'Edit note'"))
-            b.wait("return document.querySelector('.note-form textarea')?.value === '<b>baseline</b> of the week'")
-            b.run(press.replace("arguments[0]", "'Cancel'"))
-            b.wait("return !document.querySelector('.note-form')")
+            self.assertEqual(b.count(".note-form"), 0)
             b.run(press.replace("arguments[0]", "'Delete'"))
             b.accept_alert()
             b.wait("return location.hash === '#/' && document.querySelectorAll('#table-runs tbody tr').length === 1")
