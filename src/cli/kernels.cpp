@@ -220,7 +220,7 @@ class Kernels final : public Verb {
     Recorder recorder(check_ ? RecorderOptions{.enabled = false, .db = {}, .journal = {}}
                              : recorder_options(record_, file->journal_path(), true),
                       warn_on_stderr);
-    if (!check_) recorder.start(make_run(targets, common, earlier), resume_);
+    if (!check_) recorder.start(named(make_run(targets, common, earlier), record_), resume_);
 
     Progress progress(common);
     Finished run;

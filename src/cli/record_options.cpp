@@ -14,6 +14,30 @@ namespace fk {
 void add_record_options(FlagSet& flags, RecordOptions& options) {
   flags.option("--db", options.db, "History to store the run in [" + default_store_path() + "]").type_name("FILE");
   flags.flag("--no-history", options.off, "Do not store this run");
+  flags.option("--name", options.name,
+               "What the run is called in the history, instead of a name made from what it does");
+  flags.option("--tag", options.tags, "Tag of the run, KEY or KEY=VALUE; may be given several times")
+      .type_name("TAG")
+      .check(tag_complaint);
+  flags.option("--note", options.note, "A sentence kept with the run; the dashboard shows it and can change it");
+}
+
+std::string tag_complaint(const std::string& tag) {
+  std::string key = tag.substr(0, tag.find('='));
+  if (key.empty()) return fmt::format("'{}' is no tag; write KEY or KEY=VALUE", tag);
+  for (const char* ours : {"note", "tier", "version"})
+    if (key == ours) return fmt::format("the tag '{}' is set by fastkernels itself; choose another key", key);
+  return "";
+}
+
+RunRecord named(RunRecord run, const RecordOptions& options) {
+  if (!options.name.empty()) run.name = options.name;
+  if (!options.note.empty()) run.tags["note"] = options.note;
+  for (const std::string& tag : options.tags) {
+    size_t sign = tag.find('=');
+    run.tags[tag.substr(0, sign)] = sign == std::string::npos ? "true" : tag.substr(sign + 1);
+  }
+  return run;
 }
 
 RecorderOptions recorder_options(const RecordOptions& options, const std::string& journal, bool journal_always) {

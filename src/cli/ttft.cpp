@@ -72,7 +72,7 @@ class Ttft final : public Verb {
       throw UsageError("--compare runs the model with candidates and without; leave --no-candidate-kernels out");
     ModelSource source = resolve_model(model_.model);
     Recorder recorder(recorder_options(record_, results_path("ttft", ".jsonl"), false), warn_on_stderr);
-    recorder.start(make_run(common));
+    recorder.start(named(make_run(common), record_));
     try {
       if (compare_)
         run_compare(common, recorder);
