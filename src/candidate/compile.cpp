@@ -10,6 +10,7 @@
 #include <fastkernels/kernel_abi.h>
 #include "candidate/compile_cache.h"
 #include "candidate/compile_errors.h"
+#include "candidate/compile_warnings.h"
 #include "candidate/compiler_walls.h"
 #include "candidate/operators_header.h"
 #include "candidate/toolchain.h"
@@ -66,6 +67,11 @@ std::string headers_folder(const std::string& cache_folder, const std::string& o
                  write_whole(inner + "/candidate.h", kCandidateHeader) &&
                  write_whole(inner + "/operators.h", operators);
   return written ? folder : "";
+}
+
+// What the compiler said of a build that is kept.
+std::string warnings_file(const CompileCache& cache, const std::string& key) {
+  return fmt::format("{}/{}.warnings", cache.folder(), key);
 }
 
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
@@ -150,6 +156,7 @@ CompileResult compile_candidate(const CandidateFile& file, const CompileOptions&
     result.so_path = known->path;
     result.lock = known->lock;
     result.from_cache = true;
+    result.warnings = warnings_in(file_text(warnings_file(cache, key)).value_or(""));
     result.seconds = watch.elapsed_s();
     return result;
   }
@@ -190,6 +197,11 @@ CompileResult compile_candidate(const CandidateFile& file, const CompileOptions&
   if (!stored) return fail(cache_failure(root));
   result.so_path = stored->path;
   result.lock = stored->lock;
+  result.warnings = warnings_in(run.log);
+  if (result.warnings.empty())
+    fs::remove(warnings_file(cache, key), error);
+  else
+    write_whole(warnings_file(cache, key), run.log);
   cache.prune();
   result.seconds = watch.elapsed_s();
   return result;

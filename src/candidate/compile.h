@@ -28,6 +28,7 @@ struct CompileResult {
   std::shared_ptr<void> lock;           // keeps it in the cache
   std::optional<Failure> failure;       // kBuildError or kSignatureMismatch
   std::string log;                      // all the compiler said; cut where it is gigantic
+  std::vector<std::string> warnings;    // a line each, those of an earlier build that is used again too
   std::vector<std::string> command;     // for records: program and flags, without the files
   bool from_cache = false;              // then no compiler ran
   std::vector<Protection> protections;  // walls round the compiler, where one ran

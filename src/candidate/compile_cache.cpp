@@ -159,7 +159,8 @@ void CompileCache::prune(const CacheLimits& limits) const {
     if (!folder && e.path.extension() == ".so") {
       bytes += e.bytes;
       results.push_back(std::move(e));
-    } else if (age > (e.path.extension() == ".inputs" ? limits.unused : kHalfDone)) {
+    } else if (bool list = e.path.extension() == ".inputs" || e.path.extension() == ".warnings";
+               age > (list ? limits.unused : kHalfDone)) {
       fs::remove_all(e.path, gone);  // a build that was killed leaves its folder
     }
   }

@@ -22,6 +22,7 @@ struct CallOutcome {
   std::vector<Tensor> kv_cache;
   std::optional<Failure> failure;  // then nothing else counts
   int64_t ns = 0;                  // by our clock, the exchange included
+  std::optional<uint8_t> poison;   // the byte that outputs were filled with before the call
 };
 
 class Subject {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "candidate/load.h"
 #include "core/error.h"
@@ -43,13 +44,25 @@ std::string places(int64_t n) { return fmt::format("{} place{}", n, n == 1 ? "" 
 
 }  // namespace
 
-void swap_in(const std::vector<CandidateFile>& files, const CompileOptions& options) {
+std::string BuiltCandidate::identity() const { return std::filesystem::path(compiled.so_path).stem().string(); }
+
+std::vector<BuiltCandidate> build_candidates(const std::vector<CandidateFile>& files, const CompileOptions& options) {
+  std::vector<BuiltCandidate> built;
   for (const CandidateFile& file : files) {
-    CompileResult built = compile_candidate(file, options);
-    if (built.failure) throw Error(built.failure->sentence);
-    Registry::instance().add_foreign(file.op->name, kCandidateName, file.device(),
-                                     load_candidate(built.so_path, *file.op));
+    built.push_back({file, compile_candidate(file, options)});
+    if (const auto& failure = built.back().compiled.failure) throw Error(failure->sentence);
   }
+  return built;
+}
+
+void swap_in(const std::vector<BuiltCandidate>& built) {
+  for (const auto& [file, compiled] : built)
+    Registry::instance().add_foreign(file.op->name, kCandidateName, file.device(),
+                                     load_candidate(compiled.so_path, *file.op));
+}
+
+void swap_in(const std::vector<CandidateFile>& files, const CompileOptions& options) {
+  swap_in(build_candidates(files, options));
 }
 
 std::vector<CandidateUse> candidate_uses(const Node& root) {

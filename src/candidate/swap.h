@@ -15,7 +15,19 @@ namespace fk {
 
 inline constexpr std::string_view kCandidateName = "candidate";  // as an implementation, in lists and counters
 
-// Compiles, loads and registers each of them, L1 first. Throws Error with the first one's sentence that fails.
+struct BuiltCandidate {
+  CandidateFile file;
+  CompileResult compiled;
+
+  // Names what was built: source, flags and compiler are in the name of the object.
+  std::string identity() const;
+};
+
+// Compiles each of them, L1 first. Throws Error with the first one's sentence that fails.
+std::vector<BuiltCandidate> build_candidates(const std::vector<CandidateFile>& files, const CompileOptions& options);
+// Loads and registers them.
+void swap_in(const std::vector<BuiltCandidate>& built);
+// Both.
 void swap_in(const std::vector<CandidateFile>& files, const CompileOptions& options);
 
 // How often an operator with a candidate stands in a tree, and where a larger candidate replaces it with its parts.

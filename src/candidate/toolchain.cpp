@@ -15,12 +15,26 @@
 namespace fk {
 namespace {
 
-// As the baselines are compiled (cmake/compiler.cmake), but for this very CPU.
-constexpr std::string_view kCppFlags[] = {
-    "-std=c++20",         "-O3",   "-march=native", "-ffp-contract=fast", "-fopenmp-simd", "-fno-math-errno",
-    "-fno-trapping-math", "-fPIC", "-shared",       "-fvisibility=hidden"};
+// As the baselines are compiled (cmake/compiler.cmake), but for this very CPU, and with lines, so that a fault has a
+// place in the source: a table beside the code, which stays the same.
+constexpr std::string_view kCppFlags[] = {"-std=c++20",
+                                          "-O3",
+                                          "-march=native",
+                                          "-ffp-contract=fast",
+                                          "-fopenmp-simd",
+                                          "-fno-math-errno",
+                                          "-fno-trapping-math",
+                                          "-fPIC",
+                                          "-shared",
+                                          "-fvisibility=hidden",
+                                          "-g1"};
 // Errors at build time rather than at load, in words that can be searched.
-constexpr std::string_view kCppChecks[] = {"-fmax-errors=20", "-fdiagnostics-color=never", "-Wl,-z,defs",
+constexpr std::string_view kCppChecks[] = {"-Wall",
+                                           "-Wextra",
+                                           "-Wno-unused-parameter",
+                                           "-fmax-errors=20",
+                                           "-fdiagnostics-color=never",
+                                           "-Wl,-z,defs",
                                            "-Wl,--require-defined=fk_candidate_entry"};
 
 // As the baselines are compiled (cmake/cuda.cmake). Lines, so that a profiler can name them.

@@ -17,15 +17,44 @@ void add_candidate_options(FlagSet& flags, CandidateOptions& options) {
   flags.flag("--no-candidate-kernels", options.disabled, "Run the baselines, whatever candidates there are");
   add_cxxflags(flags, options.cxxflags, "More flags to compile candidates with");
   flags.flag("--allow-libraries", options.allow_libraries, "Link CUDA candidates with cuBLAS and cuBLASLt");
+  flags.flag("--allow-incorrect", options.allow_incorrect, "Use candidates that `kernels` judged wrong, too");
 }
 
-void activate_candidates(const CandidateOptions& options, const CommonOptions& common) {
-  if (options.disabled) return;
+namespace {
+
+struct Checked {
+  std::vector<BuiltCandidate> built;
+  std::vector<CandidateRecord> records;
+};
+
+Checked build_and_check(const CandidateOptions& options, const CommonOptions& common, const std::string& db) {
+  Checked checked;
+  if (options.disabled) return checked;
   std::vector<CandidateFile> files = find_candidates(candidate_folder(), common.device.kind);
-  if (files.empty()) return;
-  Progress progress(common);
-  progress.show("compiling candidates");
-  swap_in(files, {.cxxflags = split_flags(options.cxxflags), .allow_libraries = options.allow_libraries});
+  if (files.empty()) return checked;
+  {
+    Progress progress(common);
+    progress.show("compiling candidates");
+    checked.built = build_candidates(
+        files, {.cxxflags = split_flags(options.cxxflags), .allow_libraries = options.allow_libraries});
+  }
+  checked.records = look_up_candidates(checked.built, db);
+  check_judged(checked.records, options.allow_incorrect);
+  return checked;
+}
+
+}  // namespace
+
+std::vector<CandidateRecord> activate_candidates(const CandidateOptions& options, const CommonOptions& common,
+                                                 const std::string& db) {
+  Checked checked = build_and_check(options, common, db);
+  swap_in(checked.built);
+  return checked.records;
+}
+
+std::vector<CandidateRecord> candidate_records(const CandidateOptions& options, const CommonOptions& common,
+                                               const std::string& db) {
+  return build_and_check(options, common, db).records;
 }
 
 Json to_json(const std::vector<DispatchCount>& dispatches) {
@@ -36,12 +65,18 @@ Json to_json(const std::vector<DispatchCount>& dispatches) {
   return list;
 }
 
-Json to_json(const std::vector<CandidateUse>& uses) {
+Json to_json(const std::vector<CandidateUse>& uses, const std::vector<CandidateRecord>& records) {
   Json list = Json::array();
   for (const CandidateUse& use : uses) {
     Json hidden = Json::array();
     for (const CandidateUse::Hidden& h : use.hidden) hidden.push_back({{"by", h.by}, {"places", h.places}});
     list.push_back({{"operator", use.op}, {"active_places", use.active}, {"hidden", hidden}});
+    for (const CandidateRecord& r : records) {
+      if (r.op != use.op) continue;
+      list.back()["judged"] = r.judged;
+      if (r.judged == "failed")
+        list.back().update({{"verdict", r.verdict}, {"scenario", r.scenario}, {"judged_in_run", r.run_id}});
+    }
   }
   return list;
 }

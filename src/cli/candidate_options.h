@@ -4,6 +4,7 @@
 #include <string>
 
 #include "candidate/swap.h"
+#include "cli/judged_candidates.h"
 #include "cli/options.h"
 #include "core/json.h"
 
@@ -13,6 +14,7 @@ struct CandidateOptions {
   bool disabled = false;
   std::string cxxflags;
   bool allow_libraries = false;
+  bool allow_incorrect = false;
 };
 
 // --cxxflags: refused where a quote stays open.
@@ -20,13 +22,19 @@ void add_cxxflags(FlagSet& flags, std::string& cxxflags, const std::string& help
 
 void add_candidate_options(FlagSet& flags, CandidateOptions& options);
 
-// Compiles the candidates of the folder and puts them before the baselines. To be called before a model is built.
-void activate_candidates(const CandidateOptions& options, const CommonOptions& common);
+// Compiles the candidates of the folder, asks the history in `db` whether they were judged (judged_candidates.h), and
+// puts them before the baselines. To be called before a model is built.
+std::vector<CandidateRecord> activate_candidates(const CandidateOptions& options, const CommonOptions& common,
+                                                 const std::string& db = "");
+
+// The same without putting them before anything: for a verb whose other processes do so.
+std::vector<CandidateRecord> candidate_records(const CandidateOptions& options, const CommonOptions& common,
+                                               const std::string& db);
 
 // Which implementation of which operator ran how often.
 Json to_json(const std::vector<DispatchCount>& dispatches);
 
-// One object per candidate: where it is asked first, and where another hides it.
-Json to_json(const std::vector<CandidateUse>& uses);
+// One object per candidate: where it is asked first, where another hides it, and whether it was judged.
+Json to_json(const std::vector<CandidateUse>& uses, const std::vector<CandidateRecord>& records);
 
 }  // namespace fk

@@ -12,6 +12,7 @@
 #include "cli/table.h"
 #include "cli/verb.h"
 #include "core/error.h"
+#include "core/output_file.h"
 #include "core/rng.h"
 
 namespace fk {
@@ -45,10 +46,13 @@ class CaptureVerb final : public Verb {
     std::filesystem::path folder = std::filesystem::absolute(out_).parent_path();
     if (!std::filesystem::is_directory(folder))
       throw Error("There is no folder '{}' to write to; make it first.", folder.string());
+    check_output_path(out_);
+    if (golden_ && is_special_file(out_))
+      throw UsageError("capture-golden writes tensors beside --out; {} is not a regular file, name one", out_);
     ModelSource source = resolve_model(model_.model);
     check_loadable(source, load_options(model_, source, common));
     std::optional<Tokenizer> tokenizer;
-    if (!source.tokenizer.empty()) tokenizer = Tokenizer::from_file(source.tokenizer);
+    if (!source.tokenizer.empty() && !prompts_.empty()) tokenizer = Tokenizer::from_file(source.tokenizer);
     for (const std::string& prompt : prompts_)
       options_.prompts.push_back(encode_prompt(prompt, tokenizer, source, model_));
     for (size_t i = 0; i < prompt_tokens_.size(); ++i) {
@@ -82,7 +86,7 @@ class CaptureVerb final : public Verb {
     }
     table.print(common);
     if (common.csv) return;
-    print_out(fmt::format("\n{} scenarios in {}", capture.scenarios.size(), out_));
+    print_text(fmt::format("\n{} scenarios in {}", capture.scenarios.size(), out_));
     print_out(golden_ ? fmt::format(", {} tensors beside it\n", capture.tensors) : "\n");
     for (const std::string& call : capture.unmatched)
       print_out(fmt::format("left out: {}: its contract has no workload that makes these shapes\n", call));

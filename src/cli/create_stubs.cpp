@@ -64,10 +64,10 @@ class CreateStubs final : public Verb {
     if (!common.text()) return table(stubs).print(common);
     for (const WrittenStub& stub : stubs) {
       if (stub.unchanged)
-        print_out(fmt::format("{} was there already and is unchanged\n", stub.path));
+        print_text(fmt::format("{} was there already and is unchanged\n", stub.path));
       else
-        print_out(fmt::format("{} written{}\n", stub.path,
-                              stub.moved_to.empty() ? "" : "; the file that was there is now " + stub.moved_to));
+        print_text(fmt::format("{} written{}\n", stub.path,
+                               stub.moved_to.empty() ? "" : "; the file that was there is now " + stub.moved_to));
     }
     if (!without.empty()) print_out(fmt::format("no {} exists for {}\n", kind, names_of(without)));
   }

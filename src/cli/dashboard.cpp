@@ -3,8 +3,8 @@
 
 #include "cli/output.h"
 #include "cli/verb.h"
-#include "cli/written_file.h"
 #include "core/error.h"
+#include "core/output_file.h"
 #include "web/web.h"
 
 namespace fk {
@@ -58,6 +58,7 @@ class Dashboard final : public Verb {
   }
 
   void write(const CommonOptions& common) {
+    check_output_path(out_);
     std::unique_ptr<StoreReader> store = open_store_reader(options_.database);
     std::string page = dashboard_file(*store, runs_);
     write_file(out_, page);
@@ -66,7 +67,7 @@ class Dashboard final : public Verb {
     else if (common.csv)
       print_out(fmt::format("file,size_bytes\r\n{},{}\r\n", out_, page.size()));
     else
-      print_out(fmt::format("{} ({}): open it in a browser; it needs no server.\n", out_, human_bytes(page.size())));
+      print_text(fmt::format("{} ({}): open it in a browser; it needs no server.\n", out_, human_bytes(page.size())));
   }
 
   ServeOptions options_;

@@ -8,12 +8,13 @@
 
 #include "cli/output.h"
 #include "core/error.h"
+#include "core/printable.h"
 
 namespace fk {
 
 int fail(ExitCode code, std::string_view sentence) {
   // Not fmt::print: it would throw where standard error is closed.
-  std::fputs(fmt::format("fastkernels: {}\n", sentence).c_str(), stderr);
+  std::fputs(fmt::format("fastkernels: {}\n", printable_lines(sentence)).c_str(), stderr);
   return code;
 }
 

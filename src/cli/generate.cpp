@@ -10,6 +10,7 @@
 #include "cli/table.h"
 #include "cli/verb.h"
 #include "core/error.h"
+#include "core/printable.h"
 #include "engine/generate.h"
 #include "measure/timer.h"
 #include "models/generation_defaults.h"
@@ -31,6 +32,7 @@ class Generate final : public Verb {
     add_model_options(flags, model_);
     add_candidate_options(flags, candidates_);
     Flag& text = flags.option("--prompt", prompt_, "Text to continue");
+    prompt_flag_ = &text;
     flags.option("--prompt-token-ids", prompt_ids_, "Token ids to continue, separated by commas")
         .type_name("ID,ID,...")
         .excludes(text);
@@ -47,11 +49,12 @@ class Generate final : public Verb {
   void run(const CommonOptions& common) override {
     sampling_.seed = common.seed;
     check_sampling_params(sampling_);
+    if (prompt_flag_->given() && prompt_.empty())
+      throw UsageError("The prompt is empty; give it at least one character.");
     if (prompt_.empty() && prompt_ids_.empty()) throw UsageError("Give a --prompt or --prompt-token-ids.");
     ModelSource source = resolve_model(model_.model);
     check_loadable(source, load_options(model_, source, common));
-    std::optional<Tokenizer> tokenizer;
-    if (!source.tokenizer.empty()) tokenizer = Tokenizer::from_file(source.tokenizer);
+    std::optional<Tokenizer> tokenizer = find_tokenizer(source, common);
     GenerateRequest request{
         .prompt = encode(tokenizer, source), .max_tokens = max_tokens_, .sampling = sampling_, .stop_tokens = {}};
     if (!ignore_eos_ && !source.directory.empty()) request.stop_tokens = read_generation_defaults(source.directory).eos;
@@ -63,7 +66,7 @@ class Generate final : public Verb {
           "{} has a context of {} tokens, but the prompt has {} and --max-tokens asks for {} more; shorten one of "
           "them.",
           source.name, source.config.max_position_embeddings, request.prompt.size(), max_tokens_);
-    activate_candidates(candidates_, common);
+    judged_ = activate_candidates(candidates_, common);
     TimedModel loaded = load_timed(model_, source, common, pool);
     uses_ = candidate_uses(*loaded.model.root);
     // To standard error: standard output is the text.
@@ -93,6 +96,19 @@ class Generate final : public Verb {
   std::vector<int64_t> encode(const std::optional<Tokenizer>& tokenizer, const ModelSource& source) const {
     if (!prompt_ids_.empty()) return token_ids(prompt_ids_);
     return encode_prompt(prompt_, tokenizer, source, model_);
+  }
+
+  // Ids need no tokenizer: one that is not understood costs the text of the answer, not the answer.
+  std::optional<Tokenizer> find_tokenizer(const ModelSource& source, const CommonOptions& common) const {
+    if (source.tokenizer.empty()) return std::nullopt;
+    try {
+      return Tokenizer::from_file(source.tokenizer);
+    } catch (const Error& e) {
+      if (prompt_ids_.empty()) throw;
+      if (!common.quiet)
+        std::fputs(printable_lines(fmt::format("[no text, only ids: {}]\n", e.what())).c_str(), stderr);
+      return std::nullopt;
+    }
   }
 
   static std::vector<int64_t> token_ids(const std::string& text) {
@@ -132,7 +148,7 @@ class Generate final : public Verb {
       json["ttft_ms"] = first_s * 1e3;
       json["tokens_per_second"] = rate;
       json["load_ms"] = loaded.load_ms;
-      json["candidates"] = to_json(uses_);
+      json["candidates"] = to_json(uses_, judged_);
       json["cxxflags"] = candidates_.cxxflags;
       json["dispatches"] = to_json(collect_dispatches(*loaded.model.root));
       return print_out(dump_json(json) + "\n");
@@ -145,8 +161,10 @@ class Generate final : public Verb {
   ModelOptions model_;
   CandidateOptions candidates_;
   std::vector<CandidateUse> uses_;
+  std::vector<CandidateRecord> judged_;
   SamplingParams sampling_;
   std::string prompt_;
+  const Flag* prompt_flag_ = nullptr;
   std::string prompt_ids_;
   int64_t max_tokens_ = 16;
   bool ignore_eos_ = false;

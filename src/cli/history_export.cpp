@@ -1,16 +1,12 @@
 // `history export`: runs as JSON lines for another store, or as CSV for other programs.
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
+#include <optional>
 
 #include "cli/history.h"
 #include "cli/output.h"
 #include "cli/table.h"
-#include "core/error.h"
+#include "core/output_file.h"
 #include "track/events.h"
 #include "track/records_json.h"
 
@@ -77,27 +73,18 @@ std::string csv_text(StoreReader& store, const std::vector<std::string>& ids, co
 
 void export_runs(StoreReader& store, const std::vector<std::string>& run_ids, const std::string& table,
                  const std::string& out_path, const CommonOptions& common) {
-  std::ofstream file;
-  if (!out_path.empty()) {
-    file.open(out_path, std::ios::binary);
-    if (!file) throw Error("{} cannot be written ({}); name another with --out.", out_path, strerror(errno));
-  }
-  auto write = [&](const std::string& text) {
-    if (out_path.empty()) return print_out(text);
-    file << text;
-    if (!file) throw Error("{} could not be written whole; free its disk, or name another with --out.", out_path);
-  };
+  std::optional<OutputFile> file;
+  if (!out_path.empty()) file.emplace(out_path);
+  auto write = [&](const std::string& text) { file ? file->write(text) : print_out(text); };
   if (common.csv) {
     write(csv_text(store, run_ids, table));
   } else {
     for (const std::string& id : run_ids)
       for_each_event(store, id, [&](const Json& event) { write(dump_json(event, -1) + "\n"); });
   }
-  file.flush();
-  if (!out_path.empty() && !file)
-    throw Error("{} could not be written whole; free its disk, or name another with --out.", out_path);
+  if (file) file->finish();
   if (!out_path.empty() && common.text() && !common.quiet)
-    print_out(fmt::format("{} run{} in {}.\n", run_ids.size(), run_ids.size() == 1 ? "" : "s", out_path));
+    print_text(fmt::format("{} run{} in {}.\n", run_ids.size(), run_ids.size() == 1 ? "" : "s", out_path));
 }
 
 }  // namespace fk

@@ -114,7 +114,7 @@ void print_run(StoreReader& store, const std::string& run_id, const CommonOption
   for (const ArtifactRecord& a : store.artifacts(run_id))
     artifacts[a.path] = fmt::format("{}  {}", human_bytes(static_cast<uint64_t>(a.size_bytes)), a.sha256.substr(0, 12));
   text += section("Artifacts (show --artifact PATH prints one)", pairs_text(artifacts));
-  print_out(text);
+  print_text(text);
 }
 
 namespace {
@@ -198,7 +198,7 @@ void print_diff(StoreReader& store, const std::string& before, const std::string
   if (scenarios.rows() > 0) text += section("Scenarios", scenarios.to_text());
   for (const std::string& source : diff.sources) text += "\n" + source;
   if (diff.sources.empty()) text += "\nThe candidates' sources are the same.\n";
-  print_out(text);
+  print_text(text);
 }
 
 }  // namespace fk

@@ -15,6 +15,7 @@
 #include "candidate/compile_cache.h"
 #include "candidate/toolchain.h"
 #include "cli/candidate_options.h"
+#include "cli/candidate_words.h"
 #include "cli/exit_code.h"
 #include "cli/interrupt.h"
 #include "cli/kernels_report.h"
@@ -27,6 +28,8 @@
 #include "cli/table.h"
 #include "cli/verb.h"
 #include "core/device_runtime.h"
+#include "core/error.h"
+#include "core/output_file.h"
 #include "measure/machine_info.h"
 #include "measure/timer.h"
 #include "track/records_json.h"
@@ -98,6 +101,8 @@ class Kernels final : public Verb {
     flags.flag("--explain", explain_, "Say what limits each candidate and where to look first");
     add_record_options(flags, record_);
     flags.option("--repro", repro_, "Repeat one judged call: SEED or SEED:CALL, as a verdict names it");
+    flags.flag("--in-process", in_process_,
+               "With --repro SEED:CALL: the candidate's calls in this process, without walls, for gdb or a sanitizer");
   }
 
   void run(const CommonOptions& common) override {
@@ -113,6 +118,9 @@ class Kernels final : public Verb {
     require_compiler(targets);
     KernelOptions options = kernel_options(common);
     if (resume_ && output_.empty()) throw UsageError("--resume needs the --output-json of the run to go on with");
+    if (resume_ && is_special_file(output_))
+      throw UsageError("--resume: {} is not a regular file, so nothing was kept beside it; leave --resume out",
+                       output_);
     ResultFile file(output_);
     EarlierRun earlier = resume_ ? EarlierRun(file, options_json(common)) : EarlierRun();
     Recorder recorder(recorder_options(record_, file.journal_path(), true), warn_on_stderr);
@@ -148,6 +156,10 @@ class Kernels final : public Verb {
     Stopwatch watch;
     for (KernelTarget& target : targets) {
       compile(target, guard);
+      if (target.compiled && common.text() && !common.quiet) {
+        progress.show("");
+        show_warnings(target.compiled->warnings);
+      }
       record_candidate(recorder, target);
       for (const Scenario& scenario : target.scenarios) {
         std::string left = done == 0 ? ""
@@ -160,6 +172,8 @@ class Kernels final : public Verb {
         KernelRow row{earlier.row(scenario.op, scenario.name, target.identity())};
         if (row.json.is_null()) {
           row = measure(target, scenario, options, {bench, recorder, guard, show});
+          progress.show("");
+          show_printed(row.json);
           recorder.add(row.json);
           if (!row.passed() && !row.without_credit())
             recorder.artifact(fmt::format("errors/{}/{}.txt", scenario.op, scenario.name), error_text(row.json));
@@ -182,6 +196,9 @@ class Kernels final : public Verb {
     options.timing.threads = common.threads;
     options.timeout_s = timeout_s_;
     if (!repro_.empty()) set_repro(options, repro_);
+    options.in_process = in_process_;
+    if (in_process_ && (!options.last_call || self_test_ || device_ != kCpu))
+      throw UsageError("--in-process repeats a call of a candidate on the CPU: it needs --repro SEED:CALL");
     return options;
   }
 
@@ -329,6 +346,7 @@ class Kernels final : public Verb {
         c["source"] = t.source;
         c["command"] = t.compiled->command;
         c["build_log"] = t.compiled->log;
+        c["warnings"] = t.compiled->warnings;
         c["build_seconds"] = t.compiled->seconds;
         c["build_from_cache"] = t.compiled->from_cache;
         c["build_protections"] = to_json(t.compiled->protections);
@@ -374,7 +392,7 @@ class Kernels final : public Verb {
   RecordOptions record_;
   double timeout_s_ = 300;
   std::string cxxflags_, output_, repro_;
-  bool resume_ = false, list_ = false, map_ = false, self_test_ = false, explain_ = false;
+  bool resume_ = false, list_ = false, map_ = false, self_test_ = false, explain_ = false, in_process_ = false;
 };
 
 Kernels kernels;

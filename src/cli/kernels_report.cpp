@@ -163,7 +163,7 @@ void print_scenario_list(const std::vector<KernelTarget>& targets, const CommonO
       std::string models;
       for (const std::string& m : s.models) models += (models.empty() ? "" : ", ") + m;
       table.add_row({t.op->level, std::string(t.op->name), std::string(t.op->class_name), s.name, s.tp,
-                     s.workload.num_tokens(), Cell(Json(s.models), models)});
+                     s.workload.num_tokens(), Cell(Json(s.models), printable(models))});
     }
   table.print(common);
 }
@@ -211,7 +211,7 @@ void print_rows(const std::vector<KernelRow>& rows, const Json& document, const 
                             counts_differ(rows, op) ? "by calls " : "", a["geometric_mean"].get<double>(),
                             a["low"].get<double>(), a["high"].get<double>(), a["worst"].get<double>(),
                             a["worst_scenario"].get<std::string>());
-    print_out(footer + "\n" + new_bests(rows, op) + "\n");
+    print_text(footer + "\n" + new_bests(rows, op) + "\n");
   }
   for (size_t i = 0; i < rows.size(); ++i) {
     const KernelRow& r = rows[i];
@@ -221,16 +221,16 @@ void print_rows(const std::vector<KernelRow>& rows, const Json& document, const 
       auto at = rows.begin() + static_cast<std::ptrdiff_t>(i);
       if (std::none_of(rows.begin(), at, same)) {
         auto more = std::count_if(at + 1, rows.end(), same);
-        print_out(fmt::format("{} {}{}: {}: {}\n", r.json.value("operator", ""), r.json.value("scenario", ""),
-                              more > 0 ? fmt::format(" and {} more", more) : "", r.json.value("verdict", ""),
-                              r.json.value("sentence", "")));
+        print_text(fmt::format("{} {}{}: {}: {}\n", r.json.value("operator", ""), r.json.value("scenario", ""),
+                               more > 0 ? fmt::format(" and {} more", more) : "", r.json.value("verdict", ""),
+                               r.json.value("sentence", "")));
         if (std::string again = r.json.value("repro", ""); again.find(" --repro ") != std::string::npos)
-          print_out(fmt::format("  again: {}\n", again));
+          print_text(fmt::format("  again: {}\n", again));
       }
     } else if (std::string invalid = r.json.value(Json::json_pointer("/timing/invalid"), ""); !invalid.empty()) {
-      print_out(fmt::format("{} {}: {}\n", r.json.value("operator", ""), r.json.value("scenario", ""), invalid));
+      print_text(fmt::format("{} {}: {}\n", r.json.value("operator", ""), r.json.value("scenario", ""), invalid));
     }
-    if (explain) print_out(r.json.value("explanation", ""));
+    if (explain) print_text(r.json.value("explanation", ""));
   }
   std::string off;
   auto add_missing = [&](const Json& protections) {
@@ -245,7 +245,7 @@ void print_rows(const std::vector<KernelRow>& rows, const Json& document, const 
   for (const KernelRow& r : rows)
     if (r.json.contains("timing") && !std::exchange(told, true)) add_missing(r.json["timing"]["protections"]);
   if (!off.empty()) print_out(fmt::format("Not available on this machine, so off: {}.\n", off));
-  if (!path.empty()) print_out(fmt::format("Everything measured: {}\n", path));
+  if (!path.empty()) print_text(fmt::format("Everything measured: {}\n", path));
 }
 
 std::string failure_sentence(const std::vector<KernelRow>& rows, bool self_test) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 
 #include "cli/command_line.h"
 #include "cli/config_file.h"
@@ -12,6 +13,7 @@
 #include "cli/verb.h"
 #include "core/error.h"
 #include "core/thread_pool.h"
+#include "models/lost_pages.h"
 
 namespace fk {
 namespace {
@@ -40,6 +42,8 @@ int run(int argc, char** argv) {
     if (!config_error.empty()) throw UsageError("{}", config_error);
     apply_config(config, *line.verb, program);
     common.given = given_flags(config, *line.verb, program);
+    // Processes of this program that the verb starts get from it every flag they need.
+    setenv("FASTKERNELS_CONFIG", "", 1);
   }
   check_common_options(common, line.verb != nullptr && line.verb->computes());
   if (line.verb == nullptr) {
@@ -57,5 +61,6 @@ int main(int argc, char** argv) {
   // A closed pipe is an error code of write(), handled in print_out; as a signal it would kill us in mid-verb.
   std::signal(SIGPIPE, SIG_IGN);
   fk::end_cleanly_on_signals();
+  fk::explain_lost_pages();
   return fk::exit_code_of([&] { return fk::run(argc, argv); });
 }

@@ -16,8 +16,8 @@ void add_model_options(FlagSet& flags, ModelOptions& options) {
       .option("--load-format", options.load_format, "auto: the checkpoint; dummy: made-up weights, the same every time")
       .one_of({"auto", "dummy"})
       .show_default();
-  flags.option("--dtype", options.dtype, "Weights and activations; auto: f32 for f32 checkpoints, else bf16")
-      .one_of({"auto", "bf16", "f32"})
+  flags.option("--dtype", options.dtype, "Weights and activations; auto: as the checkpoint says, bf16 without one")
+      .one_of({"auto", "bf16", "bfloat16", "f16", "float16", "half", "f32", "float32", "float"})
       .show_default();
   add_seed(flags, "--weight-seed", options.weight_seed, "Seed of dummy weights");
 }
@@ -28,7 +28,7 @@ LoadOptions load_options(const ModelOptions& options, const ModelSource& source,
   load.seed = options.weight_seed;
   load.device = common.device;
   if (options.dtype == "auto")
-    load.dtype = source.config.dtype == DType::kF32 && !source.directory.empty() ? DType::kF32 : DType::kBF16;
+    load.dtype = source.directory.empty() ? DType::kBF16 : source.config.dtype;
   else
     load.dtype = dtype_from_name(options.dtype).value();
   return load;

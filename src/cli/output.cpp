@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/printable.h"
 
 namespace fk {
 namespace {
@@ -32,6 +33,8 @@ void print_out(std::string_view text) {
   if (error != 0)
     throw Error("cannot write to standard output ({}); free its disk or send it elsewhere", strerror(error));
 }
+
+void print_text(std::string_view text) { print_out(printable_lines(text)); }
 
 Progress::Progress(const CommonOptions& common) : visible_(!common.quiet && isatty(STDERR_FILENO)) {}
 
@@ -58,8 +61,8 @@ std::string_view fitting(std::string_view text) {
 void Progress::show(std::string_view text) {
   if (!visible_) return;
   shown_ = true;
-  text = fitting(text);
-  write_all(STDERR_FILENO, fmt::format("\r\033[K{}", text));
+  std::string shown = printable(text);
+  write_all(STDERR_FILENO, fmt::format("\r\033[K{}", fitting(shown)));
 }
 
 std::string human_bytes(uint64_t size_bytes) {

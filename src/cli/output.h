@@ -16,6 +16,9 @@ struct OutputClosed {};
 // Throws OutputClosed when the pipe is closed and Error when the system refuses for another reason (a full disk).
 void print_out(std::string_view text);
 
+// The same for a text that holds words of a user, a file or a candidate: what would control the terminal is escaped.
+void print_text(std::string_view text);
+
 // One line on standard error that each show() replaces and the destructor wipes. Silent unless standard error is a
 // terminal and --quiet was not given.
 class Progress {

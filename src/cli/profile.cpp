@@ -230,17 +230,17 @@ class Profile final : public Verb {
                                   {"folder", out_}}) +
                        "\n");
     if (common.csv) return table.print(common);
-    print_out(
+    print_text(
         fmt::format("{} {} on {}: at least {:.3f} MB moved and {:.3f} GFLOP done; floor {:.2f} us, set by {}.\n\n",
                     scenario.op, scenario.name, device_name(common.device), cost.bytes() * 1e-6, flops * 1e-9,
                     floor.seconds * 1e6, floor.bytes_s() >= floor.flops_s ? "memory" : "arithmetic"));
     print_out(table.to_text() + "\n");
     print_kernels(sides);
     for (const Side& s : sides) {
-      for (const std::string& line : s.sentences) print_out(fmt::format("{}: {}\n", s.name, line));
-      if (!s.report.empty()) print_out(fmt::format("{}: everything measured is in {}\n", s.name, s.report));
+      for (const std::string& line : s.sentences) print_text(fmt::format("{}: {}\n", s.name, line));
+      if (!s.report.empty()) print_text(fmt::format("{}: everything measured is in {}\n", s.name, s.report));
     }
-    for (const std::string& note : notes) print_out(note + "\n");
+    for (const std::string& note : notes) print_text(note + "\n");
     print_out("These times are taken without a judge and warm; `fastkernels kernels` decides who is faster.\n");
   }
 

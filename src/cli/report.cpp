@@ -6,8 +6,8 @@
 #include "cli/output.h"
 #include "cli/table.h"
 #include "cli/verb.h"
-#include "cli/written_file.h"
 #include "core/error.h"
+#include "core/output_file.h"
 #include "web/web.h"
 
 namespace fk {
@@ -32,6 +32,9 @@ class Report final : public Verb {
 
   void run(const CommonOptions& common) override {
     if (std::string why = web_unavailable(); !why.empty()) throw Error("{}", why);
+    if ((svg_ || png_) && is_special_file(out_))
+      throw UsageError("--svg and --png write beside --out and read it; {} is not a regular file, name one", out_);
+    check_output_path(out_);
     std::unique_ptr<StoreReader> store = open_store_reader(database_);
     std::string id = store->resolve_run(run_);
     std::string path = out_.empty() ? "report_" + id + ".html" : out_;

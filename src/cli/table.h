@@ -8,6 +8,7 @@
 
 #include "cli/options.h"
 #include "core/json.h"
+#include "core/printable.h"
 
 namespace fk {
 
@@ -16,11 +17,12 @@ struct Cell {
   Json value;
   std::string text;
 
-  Cell() : text("-") {}                                              // nothing known: null in JSON, empty in CSV
-  Cell(std::string_view words) : value(words), text(words) {}        // NOLINT: words are a cell
-  Cell(const std::string& words) : Cell(std::string_view(words)) {}  // NOLINT
-  Cell(const char* words) : Cell(std::string_view(words)) {}         // NOLINT
-  Cell(double number, int decimals);                                 // a number that is not finite is unknown
+  Cell() : text("-") {}                                                   // nothing known: null in JSON, empty in CSV
+  Cell(std::string_view words) : value(words), text(printable(words)) {}  // NOLINT: words are a cell
+  Cell(const std::string& words) : Cell(std::string_view(words)) {}       // NOLINT
+  Cell(const char* words) : Cell(std::string_view(words)) {}              // NOLINT
+  Cell(double number, int decimals);                                      // a number that is not finite is unknown
+  // `shown` goes to the terminal as it is: it may hold colours, and words of a user only through printable().
   Cell(Json exact, std::string shown) : value(std::move(exact)), text(std::move(shown)) {}
   template <std::integral Int>
   Cell(Int number) : value(number), text(value.dump()) {}  // NOLINT: a number is a cell

@@ -11,8 +11,10 @@
 #include "cli/output.h"
 #include "cli/record_options.h"
 #include "cli/table.h"
+#include "cli/ttft_compare.h"
 #include "cli/verb.h"
 #include "core/device_runtime.h"
+#include "core/error.h"
 #include "measure/machine_info.h"
 #include "measure/roofline.h"
 
@@ -20,8 +22,13 @@ namespace fk {
 namespace {
 
 Json samples(const TimedWork& work) {
-  return {{"median_ms", work.median_ms()}, {"floor_share", work.floor_share()}, {"bytes", work.bytes},
-          {"flops", work.flops},           {"samples_ms", work.samples_ms},     {"floors_ms", work.floors_ms}};
+  Json json = {{"median_ms", work.median_ms()}, {"samples_ms", work.samples_ms}};
+  if (!work.floors_ms.empty())
+    json.update({{"floor_share", work.floor_share()},
+                 {"bytes", work.bytes},
+                 {"flops", work.flops},
+                 {"floors_ms", work.floors_ms}});
+  return json;
 }
 
 double mean(const std::vector<double>& values) {
@@ -34,7 +41,8 @@ class Ttft final : public Verb {
       : Verb("ttft", "Time a model to its first token and from token to token",
              {"fastkernels ttft --model tiny-llama --load-format dummy",
               "fastkernels ttft --model llama-3.2-1b --load-format dummy --prompt-tokens 512 --no-sequential",
-              "fastkernels ttft --model ./my-checkpoint --dtype f32 --iters 5 --json"}) {}
+              "fastkernels ttft --model ./my-checkpoint --dtype f32 --iters 5 --json",
+              "fastkernels ttft --model tiny-llama --load-format dummy --compare   # faster by your candidates?"}) {}
 
   void add_flags(FlagSet& flags) override {
     add_model_options(flags, model_);
@@ -49,15 +57,24 @@ class Ttft final : public Verb {
     count("--warmups", options_.warmups, 0, "Iterations before them that are not timed");
     add_record_options(flags, record_);
     flags.flag("!--no-sequential", options_.sequential, "Do not also feed the prompt token by token");
+    flags.flag("!--no-floors", options_.floors, "Do not measure this machine: times only");
+    flags.flag("--compare", compare_,
+               "With candidates against without, in alternating processes: whether they make the model faster");
+    count("--rounds", rounds_, 3, "Processes with candidates in --compare, each between two without");
   }
 
   void run(const CommonOptions& common) override {
     check_options(options_);
+    if (compare_ && candidates_.disabled)
+      throw UsageError("--compare runs the model with candidates and without; leave --no-candidate-kernels out");
     ModelSource source = resolve_model(model_.model);
     Recorder recorder(recorder_options(record_, results_path("ttft", ".jsonl"), false), warn_on_stderr);
     recorder.start(make_run(common));
     try {
-      run_recorded(source, common, recorder);
+      if (compare_)
+        run_compare(common, recorder);
+      else
+        run_recorded(source, common, recorder);
     } catch (const std::exception& e) {
       recorder.end("failed", e.what());
       throw;
@@ -67,7 +84,7 @@ class Ttft final : public Verb {
  private:
   void run_recorded(const ModelSource& source, const CommonOptions& common, Recorder& recorder) {
     ThreadPool pool(common.threads);
-    activate_candidates(candidates_, common);
+    judged_ = activate_candidates(candidates_, common, record_.db);
     TimedModel loaded = load_timed(model_, source, common, pool);
     uses_ = candidate_uses(*loaded.model.root);
     Progress progress(common);
@@ -84,10 +101,48 @@ class Ttft final : public Verb {
       print_text(loaded, result, common);
   }
 
+  // Everything is timed in other processes; this one asks only what is known of the candidates.
+  void run_compare(const CommonOptions& common, Recorder& recorder) {
+    judged_ = candidate_records(candidates_, common, record_.db);
+    if (judged_.empty()) throw Error("{}", no_candidates_sentence(candidate_folder(), common.device.kind));
+    CompareRequest request;
+    request.arguments = {"ttft", "--json", "--quiet", "--no-history", "--no-floors", "--no-sequential"};
+    auto add = [&](const char* flag, const auto& value) {
+      request.arguments.push_back(fmt::format("{}={}", flag, value));
+    };
+    add("--model", model_.model);
+    add("--load-format", model_.load_format);
+    add("--dtype", model_.dtype);
+    add("--weight-seed", model_.weight_seed);
+    add("--device", device_name(common.device));
+    add("--threads", common.threads);
+    add("--seed", common.seed);
+    add("--prompt-tokens", options_.prompt_tokens);
+    add("--decode-tokens", options_.decode_tokens);
+    add("--batch-size", options_.batch_size);
+    add("--iters", options_.iters);
+    add("--warmups", options_.warmups);
+    request.candidate_arguments = {"--allow-incorrect"};  // what is known was said above
+    if (!candidates_.cxxflags.empty()) request.candidate_arguments.push_back("--cxxflags=" + candidates_.cxxflags);
+    if (candidates_.allow_libraries) request.candidate_arguments.push_back("--allow-libraries");
+    request.rounds = rounds_;
+    request.doubt = describe_judged(judged_);
+    CompareResult result = run_comparison(request, common);
+    record_comparison(recorder, result, judged_at_worst(judged_));
+    for (const CandidateRecord& r : judged_) record_source(recorder, r.op, common);
+    recorder.end("finished");
+    print_comparison(result, common);
+  }
+
+  static void record_source(Recorder& recorder, const std::string& op, const CommonOptions& common) {
+    std::string path = find_candidate(candidate_folder(), Registry::instance().at(op), common.device.kind).path;
+    recorder.add(candidate_events({op, path, file_text(path).value_or("")}));
+  }
+
   RunRecord make_run(const CommonOptions& common) const {
     RunRecord run = new_run("ttft", common, machine_info());
     run.name = "ttft " + model_.model;
-    run.mode = "single";
+    run.mode = compare_ ? "compare" : "single";
     auto add = [&](const char* key, const auto& value) { run.params[key] = fmt::format("{}", value); };
     add("model", model_.model);
     add("load_format", model_.load_format);
@@ -113,13 +168,14 @@ class Ttft final : public Verb {
     t.decode_tokens = options_.decode_tokens;
     t.ttft_ms = r.prefill.median_ms();
     t.ttft_ms_mean = mean(r.prefill.samples_ms);
-    t.prefill_floor_share = r.prefill.floor_share();
+    if (options_.floors) t.prefill_floor_share = r.prefill.floor_share();
     t.tpot_ms = r.decode.median_ms();
     t.throughput_tps = static_cast<double>(options_.batch_size) * 1e3 / r.decode.median_ms();
-    t.decode_floor_share = r.decode.floor_share();
+    if (options_.floors) t.decode_floor_share = r.decode.floor_share();
     t.load_ms = loaded.load_ms;
     t.weights_bytes = static_cast<int64_t>(loaded.model.weights.size_bytes());
     t.peak_memory_bytes = static_cast<int64_t>(r.peak_memory_bytes);
+    t.note = describe_judged(judged_);
     t.samples = {{"prefill", r.prefill.samples_ms}, {"decode", r.decode.samples_ms}};
     std::vector<MetricPoint> points = {{"ttft_ms", *t.ttft_ms, 0, now_us()},
                                        {"mean_ttft_ms", *t.ttft_ms_mean, 0, now_us()},
@@ -132,11 +188,9 @@ class Ttft final : public Verb {
       points.push_back({"ttft_sequential_ms", *t.ttft_sequential_ms, 0, now_us()});
     }
     recorder.add(ttft_event(t));
+    if (!judged_.empty()) recorder.add(pairs_event("tags", {{"candidates_judged", judged_at_worst(judged_)}}));
     recorder.add(metrics_event(points));
-    for (const CandidateUse& use : uses_) {
-      std::string path = find_candidate(candidate_folder(), Registry::instance().at(use.op), common.device.kind).path;
-      recorder.add(candidate_events({use.op, path, file_text(path).value_or("")}));
-    }
+    for (const CandidateUse& use : uses_) record_source(recorder, use.op, common);
     recorder.artifact("results/ttft.json", dump_json(result_json(loaded, r, common)) + "\n");
     recorder.end("finished");
   }
@@ -161,7 +215,8 @@ class Ttft final : public Verb {
                  {"prefill_floor_share", "share of floor"},
                  {"load_ms", "load ms"},
                  {"weights_bytes", "weights"},
-                 {"peak_memory_bytes", "peak memory"}});
+                 {"peak_memory_bytes", "peak memory"},
+                 {"judged", "judged"}});
     auto batch = static_cast<double>(options_.batch_size);
     table.add_row({loaded.model.name,
                    device_name(common.device),
@@ -182,7 +237,8 @@ class Ttft final : public Verb {
                    Cell(r.prefill.floor_share(), 3),
                    Cell(loaded.load_ms, 1),
                    loaded.model.weights.size_bytes(),
-                   r.peak_memory_bytes});
+                   r.peak_memory_bytes,
+                   judged_.empty() ? Cell() : Cell(judged_at_worst(judged_))});
     return table;
   }
 
@@ -190,9 +246,9 @@ class Ttft final : public Verb {
     Json json = {{"version", FK_VERSION}, {"results", row_table(loaded, r, common).to_json()}};
     json["samples"] = {{"prefill", samples(r.prefill)}, {"decode", samples(r.decode)}};
     if (r.sequential) json["samples"]["sequential"] = samples(*r.sequential);
-    json["measured"] = to_json(r.machine);
+    if (options_.floors) json["measured"] = to_json(r.machine);
     json["machine"] = to_json(machine_info());
-    json["candidates"] = to_json(uses_);
+    json["candidates"] = to_json(uses_, judged_);
     json["cxxflags"] = candidates_.cxxflags;
     json["dispatches"] = to_json(r.dispatches);
     return json;
@@ -204,11 +260,14 @@ class Ttft final : public Verb {
         common.device == kCpu
             ? fmt::format("cpu with {} thread{}", common.threads, common.threads == 1 ? "" : "s")
             : fmt::format("{} ({})", device_name(common.device), device_runtime(common.device).facts().name);
-    print_out(fmt::format("{}, {}, {} on {}: {} of weights ready in {:.1f} s, peak memory {}\n\n", model.name,
-                          model.config.architecture, dtype_name(model.config.dtype), where,
-                          human_bytes(model.weights.size_bytes()), loaded.load_ms * 1e-3,
-                          human_bytes(r.peak_memory_bytes)));
-    if (std::string line = describe_uses(uses_); !line.empty()) print_out(line + "\n\n");
+    fk::print_text(fmt::format("{}, {}, {} on {}: {} of weights ready in {:.1f} s, peak memory {}\n\n", model.name,
+                               model.config.architecture, dtype_name(model.config.dtype), where,
+                               human_bytes(model.weights.size_bytes()), loaded.load_ms * 1e-3,
+                               human_bytes(r.peak_memory_bytes)));
+    if (std::string line = describe_uses(uses_); !line.empty()) {
+      std::string doubt = describe_judged(judged_);
+      fk::print_text(line + (doubt.empty() ? "" : fmt::format(" ({})", doubt)) + "\n\n");
+    }
     Table table({{"what", "what"},
                  {"tokens", "tokens"},
                  {"ms", "ms"},
@@ -221,12 +280,13 @@ class Ttft final : public Verb {
       int64_t tokens = tokens_each * options_.batch_size;
       table.add_row({what, tokens, Cell(w.median_ms(), 3), Cell(1e3 * static_cast<double>(tokens) / w.median_ms(), 1),
                      Cell(w.gbps(), 2), Cell(w.tflops(), 3), Cell(w.floor_ms(), 3),
-                     fmt::format("{:.1f} %", 100 * w.floor_share())});
+                     options_.floors ? Cell(fmt::format("{:.1f} %", 100 * w.floor_share())) : Cell()});
     };
     if (r.sequential) row("TTFT, token by token", *r.sequential, options_.prompt_tokens);
     row("TTFT, one prefill", r.prefill, options_.prompt_tokens);
     row("TPOT", r.decode, 1);
     print_out(table.to_text());
+    if (!options_.floors) return;
     print_out(
         fmt::format("\nfloors from speeds measured around each iteration; best seen: {:.1f} GB/s read, {:.3f} TFLOP/s "
                     "{}; medians of {} iteration{}\n",
@@ -237,8 +297,11 @@ class Ttft final : public Verb {
   ModelOptions model_;
   CandidateOptions candidates_;
   std::vector<CandidateUse> uses_;
+  std::vector<CandidateRecord> judged_;
   TtftOptions options_;
   RecordOptions record_;
+  bool compare_ = false;
+  int64_t rounds_ = 8;
 };
 
 Ttft ttft;

@@ -37,6 +37,15 @@ class PendingFingerprints {
   virtual std::vector<uint64_t> values() = 0;  // one per range; waits for the stream
 };
 
+// Bytes to be written on the device: copied from another place there, or all the same.
+struct DeviceWrite {
+  void* to = nullptr;
+  const void* from = nullptr;  // null: `value` everywhere
+  size_t size_bytes = 0;
+  uint8_t value = 0;
+  bool masked = false;  // as mask() leaves them
+};
+
 // How far two numbers a and b may be apart: relative |b| + of_scale max|b| + absolute.
 struct Apart {
   double relative = 0, of_scale = 0, absolute = 0;
@@ -69,6 +78,8 @@ class DeviceJudging {
   virtual void put_together(void* to, const void* set, const Pieces& pieces) = 0;
   // Turns every byte over with a stream of numbers that follows from the key; twice is not at all.
   virtual void mask(std::span<const DeviceRange> ranges, uint64_t key) = 0;
+  // All of them in one piece of work: a sample of many calls has hundreds.
+  virtual void write(std::span<const DeviceWrite> writes, uint64_t key) = 0;
 
   virtual std::unique_ptr<StreamHold> hold_stream(int64_t limit_ns) = 0;
   // Every stream of this process, not only ours.

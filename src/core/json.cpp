@@ -1,13 +1,12 @@
 #include "core/json.h"
 
 #include <cmath>
-#include <fstream>
-#include <sstream>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "core/error.h"
+#include "core/input_file.h"
 
 namespace fk {
 namespace {
@@ -112,21 +111,12 @@ Json parse_json(std::string_view text, std::string_view what) {
   return root;
 }
 
-Json parse_json_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw Error("Cannot read {}.", path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return parse_json(text.str(), path);
-}
+Json parse_json_file(const std::string& path) { return parse_json(read_file(path, path), path); }
 
 std::string dump_json(const Json& value, int indent) {
   require_finite(value);
-  try {
-    return value.dump(indent);
-  } catch (const nlohmann::json::type_error&) {
-    throw Error("a result holds text that is not valid UTF-8, which JSON cannot express.");
-  }
+  // A path may be any bytes. Those that are not UTF-8 become U+FFFD: hours of measuring are not thrown away for a name.
+  return value.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace fk

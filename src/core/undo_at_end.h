@@ -18,8 +18,8 @@ class UndoAtEnd {
   void forget();  // it is over by itself
 };
 
-// Undoes what others have made, the latest first, and makes everybody wait who wants to make or undo something: the
-// program has to end now.
+// Undoes what others have made, the latest first, and makes every other thread wait that wants to make or undo
+// something: the program has to end now.
 void undo_everything();
 
 }  // namespace fk

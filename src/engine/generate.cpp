@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "engine/decode_loop.h"
+#include "engine/finite_logits.h"
 
 namespace fk {
 
@@ -14,6 +15,7 @@ std::vector<int64_t> generate(Runner& runner, Sampler& sampler, const GenerateRe
   if (request.max_tokens <= 0) return tokens;
   RunningSequence sequence = runner.start();
   View logits = runner.prefill(sequence, request.prompt);
+  require_finite_logits(runner.model(), logits);
   Context ctx = runner.context();
   int64_t drawn = 0, token = sampler.pick(ctx, logits, {&request.sampling, 1}, {&drawn, 1})[0];
   std::optional<DecodeLoop> loop;
@@ -29,7 +31,10 @@ std::vector<int64_t> generate(Runner& runner, Sampler& sampler, const GenerateRe
     }
     loop->step();
     token = loop->drawn()[0];
+    require_finite_draw(runner.model(), loop->logits(), 0, token);
   }
+  // A device's logits are fetched once: a NaN stays in the sequence's keys and values.
+  if (loop && runner.model().device != kCpu) require_finite_logits(runner.model(), loop->logits());
   runner.finish(sequence);
   return tokens;
 }

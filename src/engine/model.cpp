@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <optional>
+
 #include "core/error.h"
+#include "models/convert.h"
+#include "models/tied_head.h"
 #include "ops/l4/causal_lm.h"
 #include "ops/registry.h"
 
@@ -20,8 +24,8 @@ std::unique_ptr<Node> build_model(const CausalLMConfig& config, const BuildOptio
 }
 
 void check_loadable(const ModelSource& source, const LoadOptions& options) {
-  if (options.dtype != DType::kBF16 && options.dtype != DType::kF32)
-    throw UsageError("Models run in bf16 or f32, not in {}.", dtype_name(options.dtype));
+  if (!dtype_is_weight(options.dtype))
+    throw UsageError("Models run in bf16, f16 or f32, not in {}.", dtype_name(options.dtype));
   if (options.format == LoadFormat::kAuto && source.directory.empty())
     throw Error(
         "'{}' is a name of the catalog and has no weights here; add --load-format dummy, or give a directory with a "
@@ -36,14 +40,20 @@ Model load_model(const ModelSource& source, const LoadOptions& options, ThreadPo
   model.device = options.device;
   model.config = source.config;
   model.config.dtype = options.dtype;
+  std::optional<Checkpoint> checkpoint;
+  if (options.format == LoadFormat::kAuto) {
+    checkpoint = Checkpoint::open(source.directory);
+    untie_head_that_differs(model.config, *checkpoint);
+  }
   model.root = build_model(model.config, {.device = options.device});
   std::vector<ParamSpec> params = checkpoint_params(*model.root, model.config);
-  if (options.format == LoadFormat::kDummy) {
+  if (!checkpoint) {
     // Norms that multiply by 1 + weight have weights around 0.
     float norm_offset = model.config.architecture.starts_with("Gemma") ? 0 : 1;
     model.weights = Weights::dummy(params, options.seed, norm_offset, pool, options.device);
   } else {
-    model.weights = Weights::load(params, Checkpoint::open(source.directory), pool, options.device);
+    find_tied_embedding(params, model.config, *checkpoint);
+    model.weights = Weights::load(params, std::move(*checkpoint), pool, options.device);
   }
   model.root->bind([&](const std::string& name) { return model.weights.get(loaded_name(name, model.config)); });
   return model;

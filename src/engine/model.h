@@ -19,7 +19,7 @@ enum class LoadFormat : uint8_t {
 
 struct LoadOptions {
   LoadFormat format = LoadFormat::kAuto;
-  DType dtype = DType::kBF16;  // of weights and activations: bf16 or f32
+  DType dtype = DType::kBF16;  // of weights and activations: bf16, f16 or f32
   uint64_t seed = 0;           // of dummy weights
   Device device = kCpu;
 };

@@ -4,6 +4,7 @@
 
 #include "core/device_runtime.h"
 #include "core/error.h"
+#include "measure/memory_room.h"
 
 namespace fk {
 namespace {
@@ -18,13 +19,24 @@ const RunnerOptions& checked(const Model& model, const RunnerOptions& options) {
 
 int64_t blocks_for(int64_t tokens) { return (tokens + kBlockSize - 1) / kBlockSize; }
 
+// Asked before the cache is made: its pages are only taken when used, long after it was promised.
+CacheShape fitting_cache(const Model& model, const RunnerOptions& options) {
+  CacheShape shape = cache_shape(*model.root);
+  double tokens = static_cast<double>(options.max_sequences) * static_cast<double>(blocks_for(options.max_context)) *
+                  static_cast<double>(kBlockSize);
+  double bytes = tokens * static_cast<double>(KvCachePaged::bytes_per_token(shape, model.config.dtype));
+  require_memory(bytes, model.device, fmt::format("The keys and values of {:.0f} tokens", tokens),
+                 "ask for fewer or shorter sequences");
+  return shape;
+}
+
 }  // namespace
 
 Runner::Runner(const Model& model, ThreadPool& pool, const RunnerOptions& options)
     : model_(model),
       pool_(pool),
       options_(checked(model, options)),
-      cache_shape_(cache_shape(*model.root)),
+      cache_shape_(fitting_cache(model, options)),
       cache_(cache_shape_, model.config.dtype, options.max_sequences * blocks_for(options.max_context) * kBlockSize,
              model.device),
       batch_(std::max(options.max_step_tokens, options.max_sequences), options.max_sequences,

@@ -32,7 +32,8 @@ struct NewTokens {
 
 class Runner {
  public:
-  // Throws Error with the numbers where the options ask for more than the model's context or the machine's memory.
+  // Throws Error with the numbers where the options ask for more than the model's context, or where the whole cache
+  // would need more memory than the device has free.
   Runner(const Model& model, ThreadPool& pool, const RunnerOptions& options);
 
   RunningSequence start() const;

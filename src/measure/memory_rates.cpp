@@ -6,6 +6,7 @@
 
 #include "measure/cache_evict.h"
 #include "measure/first_core.h"
+#include "measure/read_loops.h"
 #include "measure/stream_kernels.h"
 #include "measure/timer.h"
 
@@ -21,13 +22,6 @@ constexpr size_t kColdByThread = size_t{256} << 10;
 constexpr size_t kLeastByThread = 4 * kStreamStep;
 // Larger memory takes longer to bring back into a cache than there is time between two launches.
 constexpr size_t kBroughtBack = size_t{32} << 20;
-
-// The loop over pages side by side wants whole blocks of them.
-std::vector<ReadKernel> readers(size_t share) {
-  std::vector<ReadKernel> all = stream_read_kernels();
-  if (share % kReadBlock == 0) all.push_back(read_kernels().front());
-  return all;
-}
 
 }  // namespace
 
@@ -81,7 +75,7 @@ double MemoryRates::measure_once(const RateKey& key, size_t kernel, size_t& offs
   size_t share = cold ? kColdByThread : std::max(key.size_bytes / threads / kStreamStep * kStreamStep, kLeastByThread);
   size_t piece = std::min(share, kMovedByThread), passes = cold ? 1 : kMovedByThread / piece;
   offset = offset + piece <= share ? offset : 0;
-  std::vector<ReadKernel> reads = readers(share);
+  std::vector<ReadKernel> reads = read_loops(piece);
   std::vector<WriteKernel> writes = stream_write_kernels();
   if (cold) evict_from_caches(memory_.data(), share * threads);
   Stopwatch watch;
@@ -106,7 +100,7 @@ void MemoryRates::measure(const RateKey& key, double seconds) {
   reserve(std::max(size, kLeastByThread * threads));
   size_t offset = 0;
   double& known = rates_[key];
-  size_t loops = key.traffic == Traffic::kWrite ? stream_write_kernels().size() : stream_read_kernels().size() + 1;
+  size_t loops = key.traffic == Traffic::kWrite ? stream_write_kernels().size() : read_loops(kReadBlock).size();
   size_t turns = (known == 0 ? kFirstTurns : 1) * loops;
   Stopwatch all;
   // Once over all of it first, so that a cache that can hold it does.

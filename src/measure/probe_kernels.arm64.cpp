@@ -99,6 +99,6 @@ std::vector<PeakKernel> bf16_peak_kernels() {
 
 std::vector<PeakKernel> f32_peak_kernels() { return {{"fmla (NEON)", 2.0 * kRounds * 16 * 4, run_fmla}}; }
 
-std::vector<ReadKernel> read_kernels() { return {{"16-byte loads", read_128}}; }
+std::vector<ReadKernel> read_kernels() { return {{"16-byte loads from eight pages", read_128}}; }
 
 }  // namespace fk

@@ -252,9 +252,9 @@ std::vector<PeakKernel> f32_peak_kernels() {
 std::vector<ReadKernel> read_kernels() {
   const CpuFeatures& f = cpu_features();
   std::vector<ReadKernel> found;
-  if (f.avx512) found.push_back({"64-byte loads", read_512});
-  if (f.avx2) found.push_back({"32-byte loads", read_256});
-  found.push_back({"16-byte loads", read_128});
+  if (f.avx512) found.push_back({"64-byte loads from eight pages", read_512});
+  if (f.avx2) found.push_back({"32-byte loads from eight pages", read_256});
+  found.push_back({"16-byte loads from eight pages", read_128});
   return found;
 }
 

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/json.h"
 #include "models/in_quotes.h"
+#include "models/other_formats.h"
 
 namespace fk {
 namespace {
@@ -54,9 +55,10 @@ Checkpoint Checkpoint::open(const std::string& directory) {
   }
   if (!fs::exists(index, ignored)) {
     throw Error(
-        "{} holds neither model.safetensors nor model.safetensors.index.json; download the weights there, or use "
-        "--load-format dummy.",
-        in_quotes(directory));
+        "{} holds neither model.safetensors nor model.safetensors.index.json{}; put the weights there as safetensors, "
+        "or "
+        "use --load-format dummy.",
+        in_quotes(directory), other_weights_in(directory));
   }
   WeightMap weight_map = read_index(index);
   std::map<std::string, size_t> claimed;  // shard -> tensors the index places there

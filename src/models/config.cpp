@@ -41,7 +41,14 @@ const Family& read_family(const JsonFields& fields) {
   if (list == nullptr || !list->is_array() || list->empty() || !list->front().is_string())
     throw Error("{} names no architecture; known are {}.", fields.what(), known_architectures());
   const auto& name = list->front().get_ref<const std::string&>();
-  if (const Family* family = find_family(name)) return *family;
+  if (const Family* family = find_family(name)) {
+    // transformers goes by model_type and never looks at architectures.
+    auto model_type = fields.string("model_type");
+    if (model_type && *model_type != family->model_type)
+      throw Error("{} contradicts itself: its architecture {} belongs to model_type {}, and its model_type is {}.",
+                  fields.what(), name, in_quotes(family->model_type), in_quotes(*model_type));
+    return *family;
+  }
   if (name == "Gemma3ForConditionalGeneration") {
     throw Error(
         "{} describes Gemma 3 with its vision part, which is not supported; save its language model as "

@@ -22,6 +22,7 @@ struct Family {
   std::string_view name;          // "llama"
   std::string_view category;      // what kind of model: "llm"
   std::string_view architecture;  // "LlamaForCausalLM"
+  std::string_view model_type;    // "llama": by which transformers chooses the model
   std::string_view activation;    // the only hidden_act its mlp has
   Sliding sliding;
   int64_t max_position_embeddings;

@@ -19,7 +19,9 @@ class JsonFields {
   const std::string& what() const { return what_; }
   const Json* find(std::string_view key) const;  // nullptr where absent
   bool has(std::string_view key) const { return find(key) != nullptr; }
-  bool is_null(std::string_view key) const;  // written out, as null
+  bool has_key(std::string_view key) const { return object_->contains(key); }  // null or not
+  bool is_null(std::string_view key) const;                                    // written out, as null
+  bool empty() const { return object_->empty(); }
 
   std::optional<int64_t> integer(std::string_view key, int64_t least, int64_t most) const;
   std::optional<double> real(std::string_view key, double least, double most) const;

@@ -12,6 +12,7 @@
 #include "core/check.h"
 #include "core/error.h"
 #include "models/in_quotes.h"
+#include "models/lost_pages.h"
 
 namespace fk {
 
@@ -30,10 +31,13 @@ MappedFile::MappedFile(const std::string& path) {
   if (mapped == MAP_FAILED) throw Error("Cannot map {} into memory: {}.", in_quotes(path), std::strerror(reason));
   data_ = static_cast<std::byte*>(mapped);
   size_ = static_cast<size_t>(info.st_size);
+  if (data_ != nullptr) watch_pages(data_, size_, path);
 }
 
 MappedFile::~MappedFile() {
-  if (data_ != nullptr) munmap(data_, size_);
+  if (data_ == nullptr) return;
+  forget_pages(data_);
+  munmap(data_, size_);
 }
 
 void MappedFile::release(std::span<const std::byte> part) const {

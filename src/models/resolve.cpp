@@ -6,15 +6,17 @@
 #include <cctype>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <optional>
+#include <sstream>
 #include <vector>
 
 #include "core/closest.h"
 #include "core/error.h"
+#include "core/input_file.h"
 #include "models/catalog.h"
 #include "models/config.h"
 #include "models/in_quotes.h"
+#include "models/other_formats.h"
 
 namespace fk {
 namespace {
@@ -62,7 +64,8 @@ std::optional<fs::path> cached_snapshot(std::string_view id) {
   fs::path cache = hub_cache();
   if (folder.empty() || cache.empty()) return std::nullopt;
   fs::path ref = cache / folder / "refs" / "main";
-  std::ifstream file(ref);
+  if (!is_there(ref)) return std::nullopt;
+  std::istringstream file(read_file(ref, in_quotes(ref.string()), "", 4096));
   std::string revision;
   if (!(file >> revision)) return std::nullopt;
   if (!is_plain(revision)) throw Error("{} does not hold the name of a revision.", in_quotes(ref.string()));
@@ -108,7 +111,13 @@ ModelSource resolve_model(std::string_view model) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) {
     if (is_there(path / "config.json")) return from_directory(model, path);
-    throw Error("The directory {} holds no config.json; give the directory of a Hugging Face model.", in_quotes(model));
+    throw Error("The directory {} holds no config.json{}; give the directory of a Hugging Face model.",
+                in_quotes(model), other_weights_in(std::string(model)));
+  }
+  if (std::string format = weight_format_of(std::string(model)); !format.empty() && is_there(path)) {
+    throw Error(
+        "{} is a file ({}); give the directory of a Hugging Face model, with config.json and model.safetensors.",
+        in_quotes(model), format);
   }
   if (const CatalogEntry* entry = find_catalog(model)) return {entry->name, entry->config, "", ""};
   if (auto snapshot = cached_snapshot(model)) return from_directory(model, *snapshot);

@@ -1,12 +1,8 @@
 #include "models/safetensors_writer.h"
 
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
-
 #include "core/check.h"
-#include "core/error.h"
 #include "core/json.h"
+#include "core/output_file.h"
 #include "models/safetensors.h"
 
 namespace fk {
@@ -26,21 +22,12 @@ void write_safetensors(const std::string& path, const std::vector<std::pair<std:
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');  // tensors start aligned, as the format recommends
 
-  std::string unfinished = path + ".part";
-  {
-    std::ofstream file(unfinished, std::ios::binary);
-    uint64_t length = text.size();
-    file.write(reinterpret_cast<const char*>(&length), sizeof length);
-    file.write(text.data(), static_cast<std::streamsize>(text.size()));
-    for (const auto& [name, view] : tensors)
-      file.write(static_cast<const char*>(view.data()), static_cast<std::streamsize>(view.size_bytes()));
-    file.flush();
-    if (!file) {
-      std::remove(unfinished.c_str());
-      throw Error("'{}' cannot be written; check that its folder exists and has room.", path);
-    }
-  }
-  std::filesystem::rename(unfinished, path);
+  OutputFile file(path);
+  uint64_t length = text.size();
+  file.write({reinterpret_cast<const char*>(&length), sizeof length});
+  file.write(text);
+  for (const auto& [name, view] : tensors) file.write({static_cast<const char*>(view.data()), view.size_bytes()});
+  file.finish();
 }
 
 }  // namespace fk

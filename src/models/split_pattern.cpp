@@ -81,9 +81,18 @@ class Matcher {
           pc = in.x;
           break;
         case PatternOp::kLook:
-          // Nested as deep as lookaheads are in the pattern, which the parser bounds.
+          // Nested as deep as lookaheads and atomic groups are in the pattern, which the parser bounds.
           if ((match(in.x, at) != kNoMatch) == in.negated) return kNoMatch;
           pc = in.y;
+          break;
+        case PatternOp::kAtomic:
+          at = match(in.x, at);
+          if (at == kNoMatch) return kNoMatch;
+          pc = in.y;
+          break;
+        case PatternOp::kWordEnd:
+          if ((word_before(at) != word_at(at)) == in.negated) return kNoMatch;
+          ++pc;
           break;
         case PatternOp::kMark:
           push({Pending::kUndoMark, in.x, slots_[in.x]});
@@ -111,7 +120,7 @@ class Matcher {
     }
     step(count);
     if (count < in.min) return false;
-    if (at > floor) push({Pending::kGiveBack, next, at, floor});
+    if (at > floor && !in.atomic) push({Pending::kGiveBack, next, at, floor});
     return true;
   }
 
@@ -137,7 +146,12 @@ class Matcher {
     return false;
   }
 
-  // A lookahead that matched leaves no alternatives, and no marks of its own, behind.
+  bool word_at(size_t at) const {
+    return at < text_.size() && unicode::is_regex_word_alone(unicode::decode_at(text_, at).c);
+  }
+  bool word_before(size_t at) const { return at > 0 && word_at(unicode::previous(text_, at)); }
+
+  // A lookahead or atomic group that matched leaves no alternatives, and no marks of its own, behind.
   void undo_marks(size_t base) {
     for (; pending_.size() > base; pending_.pop_back())
       if (pending_.back().kind == Pending::kUndoMark) slots_[pending_.back().pc] = pending_.back().at;

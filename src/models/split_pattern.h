@@ -1,7 +1,8 @@
 // A regular expression that splits text into words, as tokenizer files hold one: a small backtracking engine.
 //
-// Handles alternation, groups (plain, (?:), (?i:)), lookahead, classes with ranges and negation, \p{..} of general
-// categories, \s \S \d \D, and the quantifiers ? * + {m,n}, greedy or lazy.
+// Handles alternation, groups (plain, (?:), (?i:), (?>)), lookahead, classes with ranges and negation, \p{..} of
+// general categories, \s \S \d \D \w \W \b \B, and the quantifiers ? * + {m,n}, greedy, lazy or possessive. Its meaning
+// is that of Oniguruma, for which tokenizer files are written.
 #pragma once
 
 #include <cstddef>

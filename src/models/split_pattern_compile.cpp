@@ -1,6 +1,7 @@
 // Turns the tree of a split pattern into instructions for the matcher.
 #include <algorithm>
 
+#include "core/check.h"
 #include "core/error.h"
 #include "models/split_pattern_tree.h"
 
@@ -21,7 +22,11 @@ bool may_be_empty(const Node& node) {
       return std::ranges::any_of(node.children, may_be_empty);
     case Node::kRepeat:
       return node.min == 0 || may_be_empty(node.children[0]);
+    case Node::kAtomic:
+      return may_be_empty(node.children[0]);
+    case Node::kLiteral:
     case Node::kLook:
+    case Node::kWordEnd:
       return true;
   }
   return true;
@@ -45,14 +50,17 @@ class Compiler {
       case Node::kRepeat:
         repeat(node);
         break;
-      case Node::kLook: {
-        uint32_t look = emit({.op = PatternOp::kLook, .negated = node.negated});
-        code()[look].x = here();
-        compile(node.children[0]);
-        emit({.op = PatternOp::kAccept});
-        code()[look].y = here();
+      case Node::kLook:
+        program_of_its_own({.op = PatternOp::kLook, .negated = node.negated}, node.children[0]);
         break;
-      }
+      case Node::kAtomic:
+        program_of_its_own({.op = PatternOp::kAtomic}, node.children[0]);
+        break;
+      case Node::kWordEnd:
+        emit({.op = PatternOp::kWordEnd, .negated = node.negated});
+        break;
+      case Node::kLiteral:
+        FK_CHECK(false, "the parser has made sets of literals");
     }
   }
 
@@ -66,6 +74,15 @@ class Compiler {
  private:
   std::vector<PatternInstruction>& code() { return program_.code; }
   uint32_t here() { return static_cast<uint32_t>(program_.code.size()); }
+
+  // An instruction that runs the program at x and goes on at y.
+  void program_of_its_own(const PatternInstruction& instruction, const Node& body) {
+    uint32_t at = emit(instruction);
+    code()[at].x = here();
+    compile(body);
+    emit({.op = PatternOp::kAccept});
+    code()[at].y = here();
+  }
 
   void alternate(const Node& node) {
     std::vector<uint32_t> jumps;
@@ -83,7 +100,13 @@ class Compiler {
   void repeat(const Node& node) {
     const Node& body = node.children[0];
     if (body.kind == Node::kSet && !node.lazy) {
-      emit({.op = PatternOp::kRepeat, .x = body.set, .min = node.min, .max = node.max});
+      emit({.op = PatternOp::kRepeat, .atomic = node.possessive, .x = body.set, .min = node.min, .max = node.max});
+      return;
+    }
+    if (node.possessive) {
+      Node plain = node;
+      plain.possessive = false;
+      program_of_its_own({.op = PatternOp::kAtomic}, plain);
       return;
     }
     for (uint32_t i = 0; i < node.min; ++i) {
@@ -131,6 +154,7 @@ class Compiler {
 bool CharSet::evaluate(char32_t c) const {
   bool in = categories & unicode::category_bit(c);
   if (space || not_space) in = in || (unicode::is_space(c) ? space : not_space);
+  if (word || not_word) in = in || (unicode::is_regex_word(c) ? word : not_word);
   if (!in && !ranges.empty()) {
     auto it = std::ranges::lower_bound(ranges, c, {}, &Range::last);
     in = it != ranges.end() && it->first <= c;

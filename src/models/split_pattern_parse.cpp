@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "models/split_pattern_fold.h"
 #include "models/split_pattern_tree.h"
 
 namespace fk {
@@ -27,21 +28,6 @@ void sort_and_join(std::vector<CharSet::Range>& ranges) {
   ranges.resize(kept);
 }
 
-// Adds every character that differs only by case from one in the set.
-void fold_case(CharSet& set) {
-  CharSet plain = set;
-  plain.negated = false;
-  auto folds = unicode::folds();
-  for (size_t begin = 0, end; begin < folds.size(); begin = end) {
-    for (end = begin; end < folds.size() && folds[end].folded == folds[begin].folded;) ++end;
-    std::u32string group{folds[begin].folded};
-    for (size_t i = begin; i < end; ++i) group += folds[i].c;
-    if (std::ranges::none_of(group, [&](char32_t c) { return plain.evaluate(c); })) continue;
-    for (char32_t c : group)
-      if (!plain.evaluate(c)) set.ranges.push_back({c, c});
-  }
-}
-
 class Parser {
  public:
   Parser(std::string_view pattern, std::vector<CharSet>& sets) : pattern_(pattern), sets_(sets) {}
@@ -49,6 +35,7 @@ class Parser {
   Node parse() {
     Node node = alternation();
     if (!at_end()) unsupported("the unmatched parenthesis ')'");
+    make_sets_of_literals(node);
     return node;
   }
 
@@ -84,7 +71,15 @@ class Parser {
 
   Node concatenation() {
     Node node{.kind = Node::kConcat};
-    while (!at_end() && !next_is("|") && !next_is(")")) node.children.push_back(quantified());
+    while (!at_end() && !next_is("|") && !next_is(")")) {
+      Node next = quantified();
+      // Only characters side by side can stand for one that folds to all of them.
+      bool joins = next.kind == Node::kLiteral && !node.children.empty() && node.children.back().kind == Node::kLiteral;
+      if (joins)
+        node.children.back().text += next.text;
+      else
+        node.children.push_back(std::move(next));
+    }
     if (node.children.size() != 1) return node;
     return Node(std::move(node.children[0]));
   }
@@ -94,12 +89,21 @@ class Parser {
     auto count = quantifier();
     if (!count) return body;
     if (body.kind == Node::kLook) unsupported("a repeated lookahead");
+    if (body.kind == Node::kWordEnd) unsupported("a repeated word boundary");
     Node node{.kind = Node::kRepeat, .min = count->first, .max = count->second};
-    bool fixed = pattern_[at_ - 1] == '}' && node.min == node.max;
+    bool counted = pattern_[at_ - 1] == '}';
     node.children.push_back(std::move(body));
-    if (next_is("+")) unsupported("a possessive quantifier");
-    if (next_is("?")) {
-      if (fixed) unsupported("the quantifier {n}?");
+    if (next_is("+")) {
+      ++at_;
+      if (counted) {  // a{2}+ is (?:a{2})+
+        Node again{.kind = Node::kRepeat, .min = 1, .max = kNoLimit};
+        again.children.push_back(std::move(node));
+        node = std::move(again);
+      } else {
+        node.possessive = true;
+      }
+    } else if (next_is("?")) {
+      if (counted && node.min == node.max) unsupported("the quantifier {n}?");
       ++at_;
       node.lazy = true;
     }
@@ -138,7 +142,9 @@ class Parser {
 
   Node atom() {
     if (next_is("(")) return group();
-    if (next_is("[")) return set_node(char_class());
+    if (next_is("[")) return class_node(char_class());
+    if (take("\\b")) return Node{.kind = Node::kWordEnd};
+    if (take("\\B")) return Node{.kind = Node::kWordEnd, .negated = true};
     CharSet set;
     for (std::string_view c : {"*", "+", "?", "{"})
       if (next_is(c)) unsupported(fmt::format("the quantifier '{}' with nothing to repeat", c));
@@ -148,17 +154,64 @@ class Parser {
       set.ranges.push_back({'\n', '\n'});
       set.negated = true;
     } else if (next_is("\\")) {
-      if (auto c = escape(set)) set.ranges.push_back({*c, *c});
+      // Oniguruma folds the case of characters and of classes in brackets, but not of \p{Lu} on its own.
+      if (auto c = escape(set, false)) return literal(*c);
     } else {
-      char32_t c = take_char();
-      set.ranges.push_back({c, c});
+      return literal(take_char());
     }
     return set_node(std::move(set));
   }
 
-  Node set_node(CharSet set) {
+  Node literal(char32_t c) {
+    if (ignore_case_) return Node{.kind = Node::kLiteral, .text = std::u32string(1, c)};
+    CharSet set;
+    set.ranges.push_back({c, c});
+    return set_node(std::move(set));
+  }
+
+  Node sequence(const std::u32string& text) {
+    Node node{.kind = Node::kConcat};
+    for (char32_t c : text) {
+      CharSet set;
+      set.ranges.push_back({c, c});
+      fold_case(set);
+      node.children.push_back(set_node(std::move(set)));
+    }
+    return node;
+  }
+
+  Node class_node(CharSet set) {
+    if (!ignore_case_) return set_node(std::move(set));
     sort_and_join(set.ranges);
-    if (ignore_case_) fold_case(set);
+    fold_case(set);
+    std::vector<std::u32string> several;
+    if (!set.negated) several = long_folds(set);
+    Node node{.kind = Node::kAlternate};
+    node.children.push_back(set_node(std::move(set)));
+    for (const std::u32string& text : several) node.children.push_back(sequence(text));
+    if (several.empty()) return Node(std::move(node.children[0]));
+    return node;
+  }
+
+  void make_sets_of_literals(Node& node) {
+    for (Node& child : node.children) make_sets_of_literals(child);
+    if (node.kind != Node::kLiteral) return;
+    Node sets{.kind = Node::kConcat};
+    for (FoldedPiece& piece : fold_literal(node.text)) {
+      Node one = set_node(std::move(piece.one));
+      if (piece.several.empty()) {
+        sets.children.push_back(std::move(one));
+        continue;
+      }
+      Node either{.kind = Node::kAlternate};
+      either.children.push_back(std::move(one));
+      either.children.push_back(sequence(piece.several));
+      sets.children.push_back(std::move(either));
+    }
+    node = sets.children.size() == 1 ? Node(std::move(sets.children[0])) : std::move(sets);
+  }
+
+  Node set_node(CharSet set) {
     sort_and_join(set.ranges);
     for (char32_t c = 0; c < 128; ++c)
       if (set.evaluate(c)) set.ascii[c >> 6] |= uint64_t{1} << (c & 63);
@@ -169,14 +222,19 @@ class Parser {
   Node group() {
     size_t start = at_;
     bool outer_case = ignore_case_;
-    std::optional<Node> look;
+    std::optional<Node> around;
+    bool plain = false;
     if (take("(?=") || take("(?!")) {
-      look = Node{.kind = Node::kLook, .negated = pattern_[at_ - 1] == '!'};
+      around = Node{.kind = Node::kLook, .negated = pattern_[at_ - 1] == '!'};
+    } else if (take("(?>")) {
+      around = Node{.kind = Node::kAtomic};
     } else if (take("(?i:")) {
       ignore_case_ = true;
     } else if (take("(?-i:")) {
       ignore_case_ = false;
-    } else if (!take("(?:")) {
+    } else if (take("(?:")) {
+      plain = true;
+    } else {
       if (next_is("(?")) unsupported(fmt::format("the group '{}'", pattern_.substr(at_, 4)));
       if (next_is("(*")) unsupported("the group '(*'");
       ++at_;
@@ -187,9 +245,11 @@ class Parser {
       unsupported("the unmatched parenthesis '('");
     }
     ignore_case_ = outer_case;
-    if (!look) return body;
-    look->children.push_back(std::move(body));
-    return std::move(*look);
+    // The characters of a group that captures or sets options do not join those beside it.
+    if (!around && !plain && body.kind == Node::kLiteral) around = Node{.kind = Node::kConcat};
+    if (!around) return body;
+    around->children.push_back(std::move(body));
+    return std::move(*around);
   }
 
   CharSet char_class() {
@@ -219,10 +279,10 @@ class Parser {
     return set;
   }
 
-  std::optional<char32_t> class_member(CharSet& set) { return next_is("\\") ? escape(set) : take_char(); }
+  std::optional<char32_t> class_member(CharSet& set) { return next_is("\\") ? escape(set, true) : take_char(); }
 
   // A character, or nothing where the escape stood for a set, which it has then added to `set`.
-  std::optional<char32_t> escape(CharSet& set) {
+  std::optional<char32_t> escape(CharSet& set, bool in_class) {
     size_t start = at_++;
     if (at_end()) unsupported("a '\\' at its end");
     char32_t c = take_char();
@@ -249,6 +309,13 @@ class Parser {
       case 'D':
         set.categories |= unicode::kAllCategories & ~unicode::category_mask("Nd");
         return std::nullopt;
+      case 'w':
+      case 'W':
+        word(set, c == 'W', in_class);
+        return std::nullopt;
+      case 'b':
+        if (in_class) return U'\b';
+        break;
       case 'p':
       case 'P':
         property(set, c == 'P', start);
@@ -265,6 +332,13 @@ class Parser {
       unsupported(fmt::format("the escape '\\{}'", static_cast<char>(c)));
     }
     return c;
+  }
+
+  static void word(CharSet& set, bool negated, bool in_class) {
+    (in_class && negated ? set.not_word : set.word) = true;
+    if (in_class) return;
+    set.negated = negated;
+    for (char32_t c : unicode::kMoreWordAlone) set.ranges.push_back({c, c});
   }
 
   void property(CharSet& set, bool negated, size_t start) {

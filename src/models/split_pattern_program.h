@@ -19,6 +19,7 @@ struct CharSet {
   std::vector<Range> ranges;  // in order, apart
   uint32_t categories = 0;    // unicode::category_bit()
   bool space = false, not_space = false;
+  bool word = false, not_word = false;
   bool negated = false;
   std::array<uint64_t, 2> ascii{};
 
@@ -27,19 +28,23 @@ struct CharSet {
 };
 
 enum class PatternOp : uint8_t {
-  kSet,     // one character of sets[x]
-  kRepeat,  // as many characters of sets[x] as there are, from min to max, giving back one at a time
-  kSplit,   // try x; when that fails, y
-  kJump,    // go to x
-  kLook,    // the program at x must match here (or must not, where `negated`); then go to y
-  kMark,    // remember the position in slot x
-  kLoop,    // go to y unless the position is the one in slot x: an empty round ends its loop
+  kSet,      // one character of sets[x]
+  kRepeat,   // as many characters of sets[x] as there are, from min to max, giving back one at a time; none where
+             // `atomic`
+  kSplit,    // try x; when that fails, y
+  kJump,     // go to x
+  kLook,     // the program at x must match here (or must not, where `negated`); then go to y
+  kAtomic,   // what the program at x matches here first; then go to y, and never back into it
+  kWordEnd,  // a word begins or ends here (or does not, where `negated`)
+  kMark,     // remember the position in slot x
+  kLoop,     // go to y unless the position is the one in slot x: an empty round ends its loop
   kAccept,
 };
 
 struct PatternInstruction {
   PatternOp op;
   bool negated = false;
+  bool atomic = false;
   uint32_t x = 0, y = 0;
   uint32_t min = 0, max = 0;
 };

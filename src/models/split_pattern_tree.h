@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -10,12 +11,14 @@
 namespace fk {
 
 struct PatternNode {
-  enum Kind { kSet, kConcat, kAlternate, kRepeat, kLook } kind;
-  uint32_t set = 0;  // kSet: an index into the sets
+  enum Kind { kSet, kLiteral, kConcat, kAlternate, kRepeat, kLook, kAtomic, kWordEnd } kind;
+  uint32_t set = 0;       // kSet: an index into the sets
+  std::u32string text{};  // kLiteral: characters in either case. Only while parsing: they become the others.
   std::vector<PatternNode> children{};
   uint32_t min = 0, max = 0;  // kRepeat
   bool lazy = false;          // kRepeat
-  bool negated = false;       // kLook
+  bool possessive = false;    // kRepeat: gives nothing back
+  bool negated = false;       // kLook, kWordEnd
 };
 
 // `pattern` must be valid UTF-8. Appends the character sets it needs to `sets`.

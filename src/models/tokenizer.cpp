@@ -1,12 +1,11 @@
 #include "models/tokenizer.h"
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 #include <unordered_map>
 #include <utility>
 
 #include "core/error.h"
+#include "core/input_file.h"
 #include "models/in_quotes.h"
 #include "models/tokenizer_added.h"
 #include "models/tokenizer_bpe.h"
@@ -120,11 +119,7 @@ std::string_view Tokenizer::Parts::token_to_decode(int32_t id, bool skip_special
 }
 
 Tokenizer Tokenizer::from_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw Error("Cannot read the tokenizer {}.", path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return from_json(text.view(), path);
+  return from_json(read_file(path, fmt::format("The tokenizer {}", path)), path);
 }
 
 Tokenizer Tokenizer::from_json(std::string_view text, std::string_view what) {

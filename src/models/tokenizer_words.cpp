@@ -53,8 +53,12 @@ WordSplitter::WordSplitter(const JsonNode& node) {
       steps_.emplace_back(std::move(step));
     } else if (type == "Metaspace") {
       steps_.emplace_back(read_metaspace(part));
+    } else if (type == "Digits") {
+      bool each = part.boolean_or("individual_digits", false);
+      steps_.emplace_back(Split{
+          .regex = SplitPattern(R"(\p{N})"), .literal = {}, .behavior = each ? Split::kIsolated : Split::kContiguous});
     } else {
-      part.unsupported("pre-tokenizer", "Split, ByteLevel, Metaspace and Sequence");
+      part.unsupported("pre-tokenizer", "Split, ByteLevel, Metaspace, Digits and Sequence");
     }
   }
 }

@@ -203,6 +203,12 @@ std::string nfc(std::string_view text) {
   return out;
 }
 
+bool is_regex_word(char32_t c) { return is_word(c) && c != 0x200C && c != 0x200D; }
+bool is_regex_word_alone(char32_t c) {
+  return is_regex_word(c) || std::ranges::find(kMoreWordAlone, c) != std::end(kMoreWordAlone);
+}
+
 std::span<const Fold> folds() { return kFolds; }
+std::span<const LongFold> long_folds() { return kLongFolds; }
 
 }  // namespace fk::unicode

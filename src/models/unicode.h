@@ -4,6 +4,7 @@
 // counts as unassigned.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -59,6 +60,11 @@ inline constexpr uint32_t kAllCategories = (1u << 30) - 1;
 
 bool is_space(char32_t c);  // \s: White_Space
 bool is_word(char32_t c);   // part of a word: Alphabetic, marks, decimal digits, connectors, joiners
+// \w of Oniguruma inside a class; its words have no joiners. Outside of classes, and for \b, six digits and fractions
+// of Latin-1 count too.
+bool is_regex_word(char32_t c);
+inline constexpr char32_t kMoreWordAlone[] = {0xB2, 0xB3, 0xB9, 0xBC, 0xBD, 0xBE};
+bool is_regex_word_alone(char32_t c);
 
 std::string nfc(std::string_view text);
 
@@ -68,5 +74,12 @@ struct Fold {
   char32_t c;
 };
 std::span<const Fold> folds();
+
+// Characters whose full case folding is two or three characters (then a zero follows two), sorted by it.
+struct LongFold {
+  std::array<char32_t, 3> folded;
+  char32_t c;
+};
+std::span<const LongFold> long_folds();
 
 }  // namespace fk::unicode

@@ -3,15 +3,16 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <fstream>
 #include <memory>
 #include <set>
 
 #include "core/check.h"
 #include "core/device_runtime.h"
 #include "core/error.h"
+#include "measure/memory_room.h"
 #include "models/convert.h"
 #include "models/dummy_weights.h"
+#include "models/finite.h"
 #include "models/in_quotes.h"
 
 namespace fk {
@@ -143,25 +144,7 @@ class Courier {
   int next_ = 0;
 };
 
-void require_device_memory(size_t needed_bytes, Device device) {
-  size_t free_bytes = device_runtime(device).free_bytes();
-  if (needed_bytes <= free_bytes) return;
-  throw Error("The weights take {:.1f} GiB and {} has {:.1f} GiB of memory free; use a smaller model.",
-              static_cast<double>(needed_bytes) * 0x1p-30, device_name(device),
-              static_cast<double>(free_bytes) * 0x1p-30);
-}
-
-// Memory is promised freely and taken when touched: a model too large would be killed half way, without a word.
-void require_memory(size_t needed_bytes, Device device) {
-  if (device != kCpu) return require_device_memory(needed_bytes, device);
-  std::ifstream file("/proc/meminfo");
-  std::string key, unit;
-  for (uint64_t kib = 0; file >> key >> kib; std::getline(file, unit)) {
-    if (key != "MemAvailable:" || needed_bytes / 1024 <= kib) continue;
-    throw Error("The weights take {:.1f} GiB and this machine has {:.1f} GiB of memory free; use a smaller model.",
-                static_cast<double>(needed_bytes) * 0x1p-30, static_cast<double>(kib) * 0x1p-20);
-  }
-}
+constexpr std::string_view kSmaller = "use a smaller model";
 
 // Whether the checkpoint's own memory can serve as the parameter.
 bool usable_in_place(const ParamSpec& param, const View& tensor) {
@@ -184,7 +167,7 @@ Weights Weights::load(const std::vector<ParamSpec>& specs, Checkpoint checkpoint
     for (const Part& part : parts_of(param)) in_place = stays(param, checked_tensor(checkpoint, part));
     if (!in_place) copied_bytes += padded_bytes(param);
   }
-  require_memory(copied_bytes, device);
+  require_memory(static_cast<double>(copied_bytes), device, "The weights", kSmaller);
 
   Weights result;
   result.memory_ = Buffer(copied_bytes, device);
@@ -217,7 +200,7 @@ Weights Weights::dummy(const std::vector<ParamSpec>& specs, uint64_t seed, float
                        Device device) {
   size_t total_bytes = 0;
   for (const ParamSpec& param : specs) total_bytes += padded_bytes(param);
-  require_memory(total_bytes, device);
+  require_memory(static_cast<double>(total_bytes), device, "The weights", kSmaller);
   Weights result;
   result.memory_ = Buffer(total_bytes, device);
   for (const ParamSpec& param : specs) {
@@ -245,6 +228,17 @@ View Weights::allocate(const ParamSpec& param) {
 void Weights::add(const ParamSpec& param, const View& view) {
   FK_CHECK(views_.emplace(param.name, view).second, "two parameters share a name");
   size_bytes_ += view.size_bytes();
+}
+
+std::optional<std::string> Weights::first_not_finite() const {
+  // By the names of the file, where it is still there.
+  if (checkpoint_)
+    for (const std::string& name : checkpoint_->names())
+      if (View tensor = checkpoint_->find(name).value(); dtype_is_weight(tensor.dtype()) && !all_finite(tensor))
+        return name;
+  for (const auto& [name, view] : views_)
+    if (!all_finite(view)) return name;
+  return std::nullopt;
 }
 
 View Weights::get(std::string_view name) const {

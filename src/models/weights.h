@@ -33,6 +33,8 @@ class Weights {
 
   View get(std::string_view name) const;  // the name must be one of the specs'
   size_t size_bytes() const { return size_bytes_; }
+  // The first tensor that holds a NaN or an infinity. Reads all of them.
+  std::optional<std::string> first_not_finite() const;
   // The CPU's memory the parameters were copied or generated into, in one piece; empty where all of them lie in the
   // file or on another device.
   std::span<const std::byte> memory() const {

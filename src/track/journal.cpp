@@ -25,12 +25,11 @@ bool ends_in_the_middle(int fd) {
   return last != '\n';
 }
 
-}  // namespace
-
-void write_file_durably(const std::string& path, std::string_view text, bool append) {
-  int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | (append ? O_APPEND : O_TRUNC), 0644);
+// Writes `text` at the end of the file, to the disk.
+void append_durably(const std::string& path, std::string_view text) {
+  int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_APPEND, 0644);
   if (fd < 0) throw Error("{} cannot be written ({}); name another with --output-json.", path, strerror(errno));
-  std::string whole = append && ends_in_the_middle(fd) ? "\n" : "";
+  std::string whole = ends_in_the_middle(fd) ? "\n" : "";
   whole += text;
   text = whole;
   auto refuse = [&](int error) {
@@ -49,11 +48,13 @@ void write_file_durably(const std::string& path, std::string_view text, bool app
   close(fd);
 }
 
+}  // namespace
+
 void Journal::append(const Json& line) const {
   std::error_code error;
   if (fs::path folder = fs::path(path_).parent_path(); !folder.empty()) fs::create_directories(folder, error);
   if (error) throw Error("The folder of {} cannot be made ({}).", path_, error.message());
-  write_file_durably(path_, dump_json(line, -1) + "\n", true);
+  append_durably(path_, dump_json(line, -1) + "\n");
 }
 
 std::vector<Json> Journal::lines(size_t* damaged) const {

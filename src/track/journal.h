@@ -26,7 +26,4 @@ class Journal {
   std::string path_;
 };
 
-// Writes `text` as the whole file or at its end, to the disk. Throws Error.
-void write_file_durably(const std::string& path, std::string_view text, bool append);
-
 }  // namespace fk

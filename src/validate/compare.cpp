@@ -84,9 +84,10 @@ bool row_unchanged(const double* want, const T* before, int64_t n) {
   return true;
 }
 
-template <class T>
-Tally tally_floats(const T* got, const double* want, const T* before, int64_t n, int64_t row, const Bounds& bounds) {
-  Tally t;
+// Calls visit(index, error, allowed error) for every element.
+template <class T, class Visit>
+void each_error(const T* got, const double* want, const T* before, int64_t n, int64_t row, const Bounds& bounds,
+                Visit&& visit) {
   bool untouched = false;
   for (int64_t i = 0; i < n; ++i) {
     double x = wide(got[i]), ref = want[i];
@@ -99,6 +100,14 @@ Tally tally_floats(const T* got, const double* want, const T* before, int64_t n,
       error = x == rounded<T>(ref) ? 0 : kInfinity;
       allowed = 0;
     }
+    visit(i, error, allowed);
+  }
+}
+
+template <class T>
+Tally tally_floats(const T* got, const double* want, const T* before, int64_t n, int64_t row, const Bounds& bounds) {
+  Tally t;
+  each_error(got, want, before, n, row, bounds, [&](int64_t i, double error, double allowed) {
     bool right = error <= allowed;
     double ratio = error == 0 ? 0 : error / allowed;
     if (!right) ++t.wrong;
@@ -109,7 +118,7 @@ Tally tally_floats(const T* got, const double* want, const T* before, int64_t n,
     }
     t.largest = std::max(t.largest, error);
     t.sum_of_squares += error * error;
-  }
+  });
   return t;
 }
 
@@ -227,6 +236,37 @@ Comparison compare(const View& result, DType dtype, const View& reference, const
     return refused(Comparison::Fault::kDtype,
                    fmt::format("is {} instead of {}", dtype_name(result.dtype()), dtype_name(dtype)));
   return compare(result, reference, bounds, before);
+}
+
+std::vector<uint8_t> wrong_elements(const View& result, const View& reference, const Bounds& bounds,
+                                    const View* before) {
+  auto n = static_cast<size_t>(result.numel());
+  std::vector<uint8_t> wrong(n);
+  if (!dtype_is_float(result.dtype())) {
+    size_t size = dtype_size(result.dtype());
+    const auto* got = static_cast<const std::byte*>(result.data());
+    const auto* want = static_cast<const std::byte*>(reference.data());
+    for (size_t i = 0; i < n; ++i) wrong[i] = std::equal(got + i * size, got + (i + 1) * size, want + i * size) ? 0 : 1;
+    return wrong;
+  }
+  auto mark = [&](auto&& is_wrong) {
+    bool any = false;
+    with_floats(result, [&]<class T>(const T* got) {
+      const T* old = before != nullptr ? static_cast<const T*>(before->data()) : nullptr;
+      each_error(got, reference.ptr<double>(), old, result.numel(), result.rank() > 0 ? result.size(-1) : 1, bounds,
+                 [&](int64_t i, double error, double allowed) {
+                   bool is = is_wrong(error, allowed);
+                   wrong[static_cast<size_t>(i)] = is ? 1 : 0;
+                   any |= is;
+                 });
+    });
+    return any;
+  };
+  if (mark([](double error, double allowed) { return !(error <= allowed); })) return wrong;
+  // All are in their own bounds: then those that break the bounds of the whole tensor.
+  if (!mark([&](double error, double) { return !(error <= bounds.largest_error); }))
+    mark([&](double error, double) { return !(error <= bounds.rms_error); });
+  return wrong;
 }
 
 Calibration calibrate(const View& baseline, const View& reference, const Tolerance& contract, const Tolerance& least,

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "core/tensor.h"
 #include "ops/workload.h"
@@ -67,6 +68,11 @@ Comparison compare(const View& result, const View& reference, const Bounds& boun
 // What `dtype` is expected to have: equal to the result's, or it is refused before anything is read.
 Comparison compare(const View& result, DType dtype, const View& reference, const Bounds& bounds,
                    const View* before = nullptr);
+
+// 1 for each element that is out of its bounds. Where none is, for those beyond the bounds of the whole tensor. Shapes
+// and dtypes are those that compare() takes.
+std::vector<uint8_t> wrong_elements(const View& result, const View& reference, const Bounds& bounds,
+                                    const View* before = nullptr);
 
 struct Calibration {
   Bounds bounds;

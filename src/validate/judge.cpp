@@ -244,19 +244,40 @@ class Judging {
       explained.sentence += " A moment after the call had returned it was right: the work is done late.";
       return fail(explained, probe);
     }
+    std::optional<Mismatch> mismatch = of_values ? mismatch_in(fault.tensor, outcome) : std::nullopt;
     if (of_values && tree_->info().judge == nullptr) {
       std::vector<EarlierCall> earlier;
       for (const Remembered& r : earlier_)
         earlier.push_back({&r.outcome, r.seed == data_seed_ && r.family == data_family_});
       if (auto why = explain(*truth_, outcome, earlier, stale_references())) {
+        // What the whole tensor is says more than what its wrong elements are.
+        if (mismatch) mismatch->pattern = why->sentence;
         explained.sentence += " " + why->sentence;
         if (why->replay) explained.verdict = Verdict::kRewardHack;
+      } else if (mismatch && !mismatch->pattern.empty()) {
+        explained.sentence += " " + mismatch->pattern;
       }
     }
-    fail(explained, probe);
+    fail(explained, probe, std::move(mismatch));
   }
 
-  void fail(const CallFault& fault, const Probe& probe) {
+  // Where the wrong elements of a tensor lie and what they hold.
+  std::optional<Mismatch> mismatch_in(const std::string& tensor, const CallOutcome& outcome) const {
+    for (const CallTruth::Item& item : truth_->items()) {
+      const Tensor* got = written_tensor(outcome, item);
+      if (item.name != tensor || got == nullptr) continue;
+      std::vector<const Tensor*> earlier;
+      for (const Remembered& r : earlier_)
+        if (const Tensor* old = written_tensor(r.outcome, item);
+            old != nullptr && !(r.seed == data_seed_ && r.family == data_family_))
+          earlier.push_back(old);
+      // States hold their own old values before a call, and no poison.
+      return find_mismatch({item, *got, item.is_state ? std::nullopt : outcome.poison, earlier});
+    }
+    return std::nullopt;
+  }
+
+  void fail(const CallFault& fault, const Probe& probe, std::optional<Mismatch> mismatch = std::nullopt) {
     result_.failures.push_back(
         {.verdict = fault.verdict,
          .sentence = fmt::format("{} on '{}' ({}), call {}: {}", tree_->info().name, probe.family,
@@ -265,6 +286,7 @@ class Judging {
          .worst = fault.worst,
          .got = fault.got,
          .want = fault.want,
+         .mismatch = std::move(mismatch),
          .probe = probe});
   }
 

@@ -16,6 +16,7 @@
 #include "core/json.h"
 #include "ops/registry.h"
 #include "validate/input_maker.h"
+#include "validate/mismatch.h"
 
 namespace fk {
 
@@ -44,11 +45,12 @@ struct Probe {
 
 struct JudgedFailure {
   Verdict verdict = Verdict::kPassed;
-  std::string sentence;        // in plain words
-  std::string tensor;          // the argument, or "key cache of layer 0"; empty where no tensor is to blame
-  std::optional<Shape> worst;  // index of the worst element
-  double got = 0;              // there
-  double want = 0;             //
+  std::string sentence;                   // in plain words
+  std::string tensor;                     // the argument, or "key cache of layer 0"; empty where no tensor is to blame
+  std::optional<Shape> worst;             // index of the worst element
+  double got = 0;                         // there
+  double want = 0;                        //
+  std::optional<Mismatch> mismatch = {};  // where the wrong elements lie, if values are wrong
   Probe probe;
 };
 

@@ -56,7 +56,9 @@ TEST(FreshInputs, RowsLieApartInTheMemoryOfCalls) {
   CallMemory memory(*root, inputs.base(), 2, 1);
   inputs.next(1);
   const CallData& data = inputs.current(1);
-  memory.reveal(1, data, 0);
+  const int second = 1;
+  memory.fill(
+      std::span(&second, 1), 0, [&](int) -> const CallData& { return data; }, 0xFF, 0);
   EXPECT_FALSE(memory.check_inputs(1, data));
   const SharedTensors& shared = memory.inputs();
   size_t at = shared.size() / 2;  // of the second slot

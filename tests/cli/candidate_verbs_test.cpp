@@ -8,6 +8,7 @@
 
 #include "core/json.h"
 #include "tests/cli/program.h"
+#include "tests/sanitizer.h"
 
 namespace fk {
 namespace {
@@ -117,6 +118,116 @@ TEST_F(CandidateVerbs, WhatIsWrongIsSaidInASentence) {
   fs::remove(folder_ / "candidate/L1/rms_norm.cpp");
   write("L2/softmax.cpp", "");
   expect_failure(generate(), "move it to L1");
+}
+
+// What `kernels` found out is known to whoever runs a model with the candidate afterwards.
+TEST_F(CandidateVerbs, SlowModelsAskWhetherTheyWereJudged) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
+  auto judge = [&] {
+    return run_program({"kernels", "--target", "silu_and_mul", "--model", "tiny-llama", "--filter", "decode-8",
+                        "--num-runs", "5", "--launches", "1", "--output-json", folder_ / "result.json"});
+  };
+  auto silu = [&](const std::string& value) {
+    write("L1/silu_and_mul.cpp", R"(#include <fastkernels/candidate.h>
+#include <math.h>
+class SiluAndMul : public fk::SiluAndMul {
+ public:
+  using fk::SiluAndMul::SiluAndMul;
+  void forward(fk::Context&, fk::View x, fk::View out) override {
+    fk::with_float(x.dtype(), [&]<class T>(T) {
+      int64_t D = out.size(1);
+      for (int64_t t = 0; t < x.size(0); ++t)
+        for (int64_t i = 0; i < D; ++i) {
+          float gate = x.row<T>(t)[i], up = x.row<T>(t)[D + i];
+          out.row<T>(t)[i] = T()" + value +
+                                     R"();
+        }
+    });
+  }
+};
+FK_CANDIDATE(SiluAndMul)
+)");
+  };
+  silu("gate / (1 + expf(-gate)) * up");
+  Outcome never = generate();
+  EXPECT_EQ(never.exit_code, 0) << never.err;
+  EXPECT_NE(never.err.find("silu_and_mul was never judged"), std::string::npos) << never.err;
+  EXPECT_EQ(parse_json(never.out, "output")["candidates"][0]["judged"], "never");
+  ASSERT_EQ(judge().exit_code, 0);
+  Outcome passed = generate();
+  EXPECT_EQ(passed.err, "");
+  EXPECT_EQ(parse_json(passed.out, "output")["candidates"][0]["judged"], "passed");
+  // Other flags make another candidate of it.
+  EXPECT_NE(generate({"--cxxflags=-O1"}).err.find("never judged"), std::string::npos);
+
+  silu("2 * gate / (1 + expf(-gate)) * up");
+  ASSERT_EQ(judge().exit_code, 1);
+  expect_failure(generate(), "silu_and_mul was judged INCORRECT_NUMERICAL");
+  EXPECT_EQ(generate({"--no-candidate-kernels"}).exit_code, 0);
+  Outcome allowed = generate({"--allow-incorrect"});
+  EXPECT_EQ(allowed.exit_code, 0) << allowed.err;
+  EXPECT_EQ(parse_json(allowed.out, "output")["candidates"][0]["judged"], "failed");
+  EXPECT_EQ(parse_json(allowed.out, "output")["candidates"][0]["verdict"], "INCORRECT_NUMERICAL");
+
+  Arguments ttft = {"ttft",    "--model", "tiny-llama",      "--load-format", "dummy",
+                    "--iters", "1",       "--no-sequential", "--no-floors"};
+  expect_failure(run_program(ttft), "--allow-incorrect");
+  ttft.push_back("--allow-incorrect");
+  Outcome timed = run_program(ttft);
+  EXPECT_NE(timed.out.find("silu_and_mul judged INCORRECT_NUMERICAL"), std::string::npos) << timed.out << timed.err;
+  Outcome shown = run_program({"history", "show", "last", "--json"});
+  EXPECT_NE(shown.out.find("\"candidates_judged\": \"failed\""), std::string::npos) << shown.out;
+}
+
+// The third question: one candidate that changes nothing, since it refuses every call, and one that takes its time.
+TEST_F(CandidateVerbs, SlowCompareSaysWhetherTheModelIsFaster) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsFullSpeed);
+  auto silu = [&](const std::string& members) {
+    write("L1/silu_and_mul.cpp", R"(#include <fastkernels/candidate.h>
+#include <math.h>
+class SiluAndMul : public fk::SiluAndMul {
+ public:
+  using fk::SiluAndMul::SiluAndMul;
+)" + members + "};\nFK_CANDIDATE(SiluAndMul)\n");
+  };
+  auto compare = [&](const Arguments& more) {
+    Arguments arguments = {"ttft", "--model", "tiny-llama", "--load-format", "dummy", "--compare", "--threads", "1"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_program(arguments);
+  };
+  EXPECT_NE(compare({}).err.find("create-stubs"), std::string::npos)
+      << "without candidates there is nothing to compare";
+  EXPECT_EQ(compare({"--no-candidate-kernels"}).exit_code, 2);
+  silu(R"(  const char* refuse(fk::Args) const override { return "not today"; }
+  void forward(fk::Context&, fk::View, fk::View) override {}
+)");
+  Outcome same = compare({"--json"});
+  ASSERT_EQ(same.exit_code, 0) << same.err;
+  Json json = parse_json(same.out, "output");
+  EXPECT_EQ(json["candidate_calls"], 0);
+  for (const Json& row : json["results"]) {
+    // A busy machine may leave it undecided; nobody may be called faster than himself.
+    EXPECT_NE(row["verdict"], "FASTER") << row.dump();
+    EXPECT_NE(row["verdict"], "SLOWER") << row.dump();
+    EXPECT_GT(row["speedup"], 0.8) << row.dump();
+  }
+  silu(R"(  void forward(fk::Context&, fk::View x, fk::View out) override {
+    fk::with_float(x.dtype(), [&]<class T>(T) {
+      for (int64_t t = 0; t < x.size(0); ++t)
+        for (int64_t i = 0; i < out.size(1); ++i) {
+          volatile float slow = x.row<T>(t)[i];
+          for (int k = 0; k < 200; ++k) slow = slow * 1.0f;
+          out.row<T>(t)[i] = T(slow);
+        }
+    });
+  }
+)");
+  Outcome slower = compare({"--rounds", "3", "--csv"});
+  ASSERT_EQ(slower.exit_code, 0) << slower.err;
+  EXPECT_NE(slower.out.find("SLOWER"), std::string::npos) << slower.out;
+  EXPECT_EQ(slower.out.find("FASTER"), std::string::npos) << slower.out;
+  Outcome shown = run_program({"history", "show", "last", "--json"});
+  EXPECT_NE(shown.out.find("tpot_speedup_low"), std::string::npos) << shown.out;
 }
 
 TEST_F(CandidateVerbs, CudaStubsNeedNoGpu) {

@@ -248,7 +248,7 @@ TEST_F(ConfigOfTheProgram, IsShown) {
 }
 
 // What a run is recorded with says which flags were in effect, and why.
-TEST_F(ConfigOfTheProgram, IsRecordedWithTheResult) {
+TEST_F(ConfigOfTheProgram, SlowRunsAreRecordedWithIt) {
   std::string result = folder_ / "result.json";
   Outcome outcome =
       run("kernels: {num-runs: 5, num-warmup: 1, launches: 1}\n",

@@ -47,12 +47,7 @@ TEST_F(KernelsVerb, AStubPassesAndItsResultFollowsTheSchema) {
   EXPECT_GT(one["judgement"]["checks"].get<int>(), 10);
   EXPECT_FALSE(fs::exists(result_path() + "l")) << "the journal of a finished run stays";
 
-  // By somebody else's reading of the schema.
-  std::string check = "import json,jsonschema;jsonschema.Draft202012Validator(json.load(open('" FK_SOURCE_DIR
-                      "/docs/kernels.schema.json'))).validate(json.load(open('" +
-                      result_path() + "')))";
-  if (system("/usr/bin/python3 -c 'import jsonschema' 2>/dev/null") != 0) GTEST_SKIP() << "no python3-jsonschema here";
-  EXPECT_EQ(system(("/usr/bin/python3 -c \"" + check + "\"").c_str()), 0);
+  expect_schema();
 }
 
 TEST_F(KernelsVerb, AWrongCandidateIsRefusedWithAWayToSeeItAgain) {
@@ -65,6 +60,14 @@ TEST_F(KernelsVerb, AWrongCandidateIsRefusedWithAWayToSeeItAgain) {
   EXPECT_EQ(one["verdict"], "INCORRECT_NUMERICAL") << one.dump(1);
   EXPECT_FALSE(one.contains("timing")) << "a wrong candidate has no speed";
   EXPECT_EQ(result()["aggregate"]["operators"]["silu_and_mul"]["credit"], 0.0);
+  // The last element alone: the picture and the sentence both say where.
+  const Json& mismatch = one["mismatch"];
+  EXPECT_EQ(mismatch["output"], "'out'");
+  EXPECT_GT(mismatch["grid"].back().back(), 0);
+  EXPECT_EQ(mismatch["grid"][0][0], 0);
+  EXPECT_NE(mismatch["pattern"].get<std::string>().find(", the last of "), std::string::npos) << mismatch.dump();
+  EXPECT_NE(o.out.find(mismatch["pattern"].get<std::string>()), std::string::npos) << o.out;
+  expect_schema();
 
   auto repro = one["repro"].get<std::string>();
   size_t at = repro.find("--repro ");
@@ -72,6 +75,54 @@ TEST_F(KernelsVerb, AWrongCandidateIsRefusedWithAWayToSeeItAgain) {
   Outcome again = kernels({"--filter", "tiny-llama/tp1/decode-8", "--repro", repro.substr(at + 8)});
   EXPECT_EQ(again.exit_code, 1);
   EXPECT_EQ(result()["results"][0]["sentence"], one["sentence"]) << "the same seed judges the same calls";
+}
+
+TEST_F(KernelsVerb, RowsThatNobodyWroteAreCalledSo) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
+  write_silu("if (t + 1 < x.size(0) || t == 0) out.row<T>(t)[i] = T(gate / (1 + expf(-gate)) * up);");
+  Outcome o = kernels({"--filter", "tiny-llama/tp1/decode-8"});
+  EXPECT_EQ(o.exit_code, 1);
+  EXPECT_NE(o.out.find("They were never written."), std::string::npos) << o.out;
+}
+
+TEST_F(KernelsVerb, AFaultHasItsLine) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
+  write_silu("\nout.row<T>(t)[i + (int64_t{1} << 20)] = T(gate / (1 + expf(-gate)) * up);");
+  Outcome o = kernels({"--filter", "tiny-llama/tp1/decode-8"});
+  EXPECT_EQ(o.exit_code, 1);
+  std::string place = "L1/silu_and_mul.cpp:13";
+  EXPECT_NE(result()["results"][0]["sentence"].get<std::string>().find(place), std::string::npos) << o.out;
+}
+
+// What it prints is shown where one call is repeated, and nowhere else; a debugger can have the same calls.
+TEST_F(KernelsVerb, ARepeatedCallShowsWhatIsPrintedAndWarningsAreShown) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
+  write_silu(R"(int unused_number = 3;
+if (i == 0) printf("row %d\033[2J\n", int(t));
+out.row<T>(t)[i] = T(2 * gate / (1 + expf(-gate)) * up);)");
+  fs::path source = folder_ / "candidate/L1/silu_and_mul.cpp";
+  std::ifstream file(source);
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  write("L1/silu_and_mul.cpp", "#include <stdio.h>\n" + text);
+  Outcome o = kernels({"--filter", "tiny-llama/tp1/decode-8"});
+  EXPECT_EQ(o.exit_code, 1);
+  EXPECT_NE(o.err.find("unused variable"), std::string::npos) << o.err;
+  EXPECT_EQ(o.err.find("row 0"), std::string::npos) << o.err;
+  EXPECT_NE(o.out.find("Each of them is 2 times what it should be."), std::string::npos) << o.out;
+  auto repro = result()["results"][0]["repro"].get<std::string>();
+  Arguments again = {"--filter", "tiny-llama/tp1/decode-8", "--repro", repro.substr(repro.find("--repro ") + 8)};
+  Outcome repeated = kernels(again);
+  EXPECT_NE(repeated.err.find("row 0\\x1b[2J\n"), std::string::npos) << repeated.err;
+  EXPECT_NE(repeated.err.find("unused variable"), std::string::npos) << "a build from the cache has its warnings too";
+  EXPECT_NE(result()["results"][0]["printed"].get<std::string>().find("row 0"), std::string::npos);
+  expect_schema();
+  auto sentence = result()["results"][0]["sentence"].get<std::string>();
+  again.push_back("--in-process");
+  Outcome here = kernels(again);
+  EXPECT_EQ(here.exit_code, 1) << here.err;
+  EXPECT_NE((here.out + here.err).find("row 0"), std::string::npos);
+  EXPECT_EQ(result()["results"][0]["sentence"], sentence);
+  EXPECT_EQ(kernels({"--in-process"}).exit_code, 2);
 }
 
 TEST_F(KernelsVerb, ACandidateThatDoesNotBuildIsAVerdict) {

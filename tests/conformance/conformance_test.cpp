@@ -12,7 +12,7 @@ namespace fk::conformance {
 namespace {
 
 constexpr Placement kPlacements[] = {Placement::kAligned, Placement::kMisaligned, Placement::kStridedRows};
-constexpr DType kModelDTypes[] = {DType::kBF16, DType::kF32};
+constexpr DType kModelDTypes[] = {DType::kBF16, DType::kF16, DType::kF32};
 constexpr DType kAllFloats[] = {DType::kBF16, DType::kF32, DType::kF16, DType::kF64};
 constexpr DType kCudaDTypes[] = {DType::kBF16, DType::kF32, DType::kF16};
 constexpr Device kCuda{DeviceKind::kCuda, 0};
@@ -76,14 +76,14 @@ class Implementations : public testing::TestWithParam<Entry> {
     if (std::string why(implementation.unavailable()); !why.empty()) GTEST_SKIP() << why;
   }
 
-  void sweep(std::span<const DType> dtypes, std::span<const Placement> placements, int threads) {
+  Sweep sweep(std::span<const DType> dtypes, std::span<const Placement> placements, int threads) {
     const auto& [info, implementation, device] = GetParam();
     BuildOptions options;
     options.device = device;
     options.only_operator = info->name;
     options.only_implementation = implementation->name;
     ThreadPool& pool = pool_of(threads);
-    std::map<std::string, int> refusals;
+    Sweep all;
     size_t cases = info->cases().size();
     for (DType dtype : dtypes) {
       for (size_t i = 0; i < cases; ++i) {
@@ -92,7 +92,7 @@ class Implementations : public testing::TestWithParam<Entry> {
         for (Placement placement : placements) {
           if (placement == Placement::kStridedRows && !problem.has_rows()) continue;
           Verdict verdict = examine(problem, subject_of(*node), placement, pool, device);
-          if (!verdict.refusal.empty()) ++refusals[verdict.refusal];
+          all.add(verdict);
           for (const std::string& fault : verdict.faults)
             ADD_FAILURE() << fmt::format("{} by {} on {}, {}, case '{}' ({}), {}, {} threads: {}", info->name,
                                          implementation->name, device_name(device), dtype_name(dtype), problem.label,
@@ -100,23 +100,25 @@ class Implementations : public testing::TestWithParam<Entry> {
         }
       }
     }
-    for (const auto& [why, times] : refusals) RecordProperty("refused", fmt::format("{} times: {}", times, why));
+    for (const auto& [why, times] : all.refusals) RecordProperty("refused", fmt::format("{} times: {}", times, why));
+    return all;
   }
 };
 
 TEST_P(Implementations, AgreeWithTheOracle) {
   // In f64 a composition would be compared with itself; in f16 it is oracles all the way down.
-  if (GetParam().device != kCpu)
-    sweep(kCudaDTypes, kPlacements, 1);
-  else
-    sweep(GetParam().info->level > 1 ? std::span(kModelDTypes) : std::span<const DType>(kAllFloats), kPlacements, 2);
+  Sweep all = GetParam().device != kCpu
+                  ? sweep(kCudaDTypes, kPlacements, 1)
+                  : sweep(GetParam().info->level > 1 ? std::span(kModelDTypes) : std::span<const DType>(kAllFloats),
+                          kPlacements, 2);
+  EXPECT_EQ(all.fault(), "") << GetParam().info->name << " by " << GetParam().implementation->name;
 }
 
 // Oracles are slow and know one way to read memory, so they need no sweep of placements by dtypes.
 class Oracles : public Implementations {};
 
 TEST_P(Oracles, SlowKeepTheContract) {
-  sweep(std::span(kAllFloats).subspan(1, 2), std::span(kPlacements).first(1), 2);
+  EXPECT_EQ(sweep(std::span(kAllFloats).subspan(1, 2), std::span(kPlacements).first(1), 2).fault(), "");
   sweep(std::span(kAllFloats).first(1), std::span(kPlacements).last(2), 2);
 }
 

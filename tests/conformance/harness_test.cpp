@@ -205,6 +205,27 @@ TEST(JudgedOperator, CoversGreedyRowsAndRowsWithoutFilters) {
   }
 }
 
+// A refusal is no fault where others take the case; who refuses all of them is not right by never being wrong.
+TEST(Sweep, OfRefusalsOnlyIsAFault) {
+  const OperatorInfo& info = Registry::instance().at("rms_norm");
+  ThreadPool pool(1);
+  Sweep all;
+  std::unique_ptr<Node> node = info.build(info.default_init(), {});
+  for (const auto& which : info.cases()) {
+    Problem problem = make_problem(info, which, DType::kF32);
+    node = info.build(problem.init, {});
+    Subject refuses = subject_of(*node);
+    refuses.refusal = [](Args) { return "no time"; };
+    all.add(examine(problem, refuses, Placement::kAligned, pool));
+  }
+  EXPECT_EQ(all.examined, 0);
+  EXPECT_NE(all.fault().find("times: no time"), std::string::npos) << all.fault();
+  Problem problem = make_problem(info, info.cases().front(), DType::kF32);
+  node = info.build(problem.init, {});
+  all.add(examine(problem, subject_of(*node), Placement::kAligned, pool));
+  EXPECT_EQ(all.fault(), "");
+}
+
 class Difference : public testing::Test {
  protected:
   std::string of(std::vector<double> result, std::vector<double> reference, Tolerance tolerance) {

@@ -229,6 +229,20 @@ class Scene {
 
 }  // namespace
 
+void Sweep::add(const Verdict& verdict) {
+  if (verdict.refusal.empty())
+    ++examined;
+  else
+    ++refusals[verdict.refusal];
+}
+
+std::string Sweep::fault() const {
+  if (examined > 0) return "";
+  std::string text = "it takes none of the cases, so nothing is known of it";
+  for (const auto& [why, times] : refusals) text += fmt::format("; {} times: {}", times, why);
+  return text;
+}
+
 Fields with_dtype(Fields init, DType dtype) {
   for (Field& f : init) {
     if (auto* nested = std::get_if<Fields>(&f.value))

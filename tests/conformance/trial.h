@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -49,6 +50,16 @@ struct Verdict {
 // All of it, scratch and metadata too, lives on `device`, where the subject must run.
 Verdict examine(const Problem& problem, const Subject& subject, Placement placement, ThreadPool& pool,
                 Device device = kCpu);
+
+// What a sweep over many cases came to.
+struct Sweep {
+  int examined = 0;
+  std::map<std::string, int> refusals;  // how often, by reason
+
+  void add(const Verdict& verdict);
+  // Empty, or what is wrong with all of it together: who refuses every case has been examined in none.
+  std::string fault() const;
+};
 
 // The same fields, with every constructor argument named "dtype" set.
 Fields with_dtype(Fields init, DType dtype);

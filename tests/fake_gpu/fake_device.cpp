@@ -99,6 +99,16 @@ class Judging final : public DeviceJudging {
       for (size_t i = 0; i < range.size_bytes; ++i)
         static_cast<uint8_t*>(range.address)[i] ^= static_cast<uint8_t>((key + i) * 0x9E3779B97F4A7C15ull >> 56);
   }
+  void write(std::span<const DeviceWrite> writes, uint64_t key) override {
+    for (const DeviceWrite& w : writes) {
+      if (w.from != nullptr)
+        std::memmove(w.to, w.from, w.size_bytes);
+      else
+        std::memset(w.to, w.value, w.size_bytes);
+      DeviceRange range{w.to, w.size_bytes};
+      if (w.masked) mask(std::span(&range, 1), key);
+    }
+  }
   std::unique_ptr<StreamHold> hold_stream(int64_t) override { return std::make_unique<Hold>(); }
   void synchronize_all() override {}
   void flush_l2() override {}

@@ -192,6 +192,8 @@ TEST_F(FakeGpu, RunsAScenarioAndDoubtsAFloorItsBaselineIsBelow) {
   EXPECT_EQ(to_json(result)["floor_note"], result.floor_note);
 }
 
+constexpr int kSecond[] = {1};  // of two slots
+
 // What a GPU puts together is what the judge finds when it looks.
 TEST_F(FakeGpu, HasTheInputsTheJudgeComparesWith) {
   std::unique_ptr<Node> root = Registry::instance().at("rms_norm").build(init_, {});
@@ -199,9 +201,11 @@ TEST_F(FakeGpu, HasTheInputsTheJudgeComparesWith) {
   FreshInputs inputs(*root, contract_inputs(), workload_, 3);
   CallMemory memory(*root, inputs.base(), 2, 1, kGpu);
   for (int round = 0; round < 40; ++round) {
-    inputs.next(1);
-    memory.stage_pieces(1, inputs.base(1), [&](size_t tensor) { return inputs.pieces(1, tensor); });
-    memory.reveal(1, inputs.base(), 0);
+    for (int slot : {0, 1}) inputs.next(slot);
+    memory.stage_pieces([&](int slot) -> const CallData& { return inputs.base(slot); },
+                        [&](int slot, size_t tensor) { return inputs.pieces(slot, tensor); });
+    memory.fill(
+        kSecond, 0, [&](int) -> const CallData& { return inputs.base(); }, 0xFF, 0);
     const SharedTensors& shared = memory.inputs();
     device_runtime(kGpu).judging().mask(std::vector{range_of(shared.view(shared.size() / 2))}, 0);
     View x = shared.view(shared.size() / 2), want = *inputs.current(1).given[0];
@@ -216,10 +220,10 @@ TEST_F(FakeGpu, MasksInputsUntilTheCall) {
   CallData data = make_call_inputs(*root, workload_, 3);
   CallMemory memory(*root, data, 2, 1, kGpu);
   memory.stage(1, data);
-  memory.reset(1, 0, data, 0xFF);
-  memory.reveal(1, data, 99);
+  memory.fill(
+      kSecond, 0, [&](int) -> const CallData& { return data; }, 0xFF, 99);
   EXPECT_TRUE(memory.check_inputs(1, data));
-  EXPECT_FALSE(memory.check_margins(1, 0, 0xFF));
+  EXPECT_FALSE(memory.check_margins(kSecond, 0, 0xFF));
   std::vector<DeviceRange> inputs;
   for (size_t i = memory.inputs().size() / 2; i < memory.inputs().size(); ++i)
     inputs.push_back(range_of(memory.inputs().view(i)));

@@ -3,15 +3,18 @@
 #include "measure/machine_probe.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <memory>
 
 #include "core/error.h"
 #include "core/memory.h"
+#include "measure/memory_rates.h"
 #include "measure/probe_kernels.h"
+#include "measure/read_loops.h"
 #include "measure/timer.h"
+#include "tests/sanitizer.h"
 
 namespace fk {
 namespace {
@@ -69,14 +72,58 @@ TEST(ProbeKernels, EveryInstructionOfThisCpuAddsUpRight) {
   }
 }
 
-// Guard pages would fault on a read past the end; memory from a sanitizer's allocator does the same.
-TEST(ProbeKernels, ReadsStayInside) {
-  auto memory = std::unique_ptr<std::byte, decltype(&std::free)>(
-      static_cast<std::byte*>(std::aligned_alloc(64, 2 * kReadBlock)), &std::free);
-  for (const ReadKernel& kernel : read_kernels()) {
-    kernel.run(memory.get(), 0);
-    kernel.run(memory.get(), 2 * kReadBlock);
+// Memory between two pages that nobody may touch: a read before or behind it is a fault.
+class BetweenGuards {
+ public:
+  explicit BetweenGuards(size_t size_bytes) : page_(static_cast<size_t>(sysconf(_SC_PAGESIZE))), size_(size_bytes) {
+    all_ = mmap(nullptr, size_ + 2 * page_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT_NE(all_, MAP_FAILED);
+    EXPECT_EQ(mprotect(data(), size_, PROT_READ | PROT_WRITE), 0);
+    std::fill(data(), data() + size_, std::byte{1});
   }
+  ~BetweenGuards() { munmap(all_, size_ + 2 * page_); }
+  BetweenGuards(const BetweenGuards&) = delete;
+  BetweenGuards& operator=(const BetweenGuards&) = delete;
+  std::byte* data() const { return static_cast<std::byte*>(all_) + page_; }
+
+ private:
+  size_t page_, size_;  // the size is one of whole pages
+  void* all_;
+};
+
+TEST(ProbeKernels, ReadsStayInside) {
+  BetweenGuards memory(2 * kReadBlock);
+  std::vector<ReadKernel> all = read_loops(kReadBlock);
+  for (const ReadKernel& kernel : read_kernels()) all.push_back(kernel);
+  for (const ReadKernel& kernel : all) {
+    kernel.run(memory.data(), 0);
+    kernel.run(memory.data(), 2 * kReadBlock);
+  }
+}
+
+TEST(ProbeKernels, GuardsReallyFault) {
+  BetweenGuards memory(2 * kReadBlock);
+  auto past = [&] { read_loops(kReadBlock).front().run(memory.data() + kReadBlock, 2 * kReadBlock); };
+  EXPECT_DEATH(past(), "");
+}
+
+// What doctor and ttft call the bandwidth of memory is what the floors of kernels are made of: no loop of those is
+// faster than the probe by more than a busy machine explains.
+TEST(MachineProbe, AgreesWithTheRatesOfKernels) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsFullSpeed);
+  ThreadPool pool(1);
+  Buffer buffer(MemoryRates::kLargest);
+  std::fill(buffer.data(), buffer.data() + buffer.size(), std::byte{1});
+  ProbeOptions options = short_probe();
+  options.memory = {buffer.data(), buffer.size()};
+  double ratio = 0;
+  for (int attempt = 0; attempt < 5 && !(ratio > 0.8 && ratio < 1.25); ++attempt) {
+    MemoryRates rates(pool);
+    rates.measure({Traffic::kRead, MemoryRates::kLargest}, 0.1);
+    ratio = probe_machine(pool, options).read_gbps.best * 1e9 / rates.rate({Traffic::kRead, MemoryRates::kLargest});
+  }
+  EXPECT_GT(ratio, 0.8);
+  EXPECT_LT(ratio, 1.25);
 }
 
 TEST(MachineProbe, SlowOneThread) {

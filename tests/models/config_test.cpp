@@ -205,7 +205,9 @@ TEST(Config, RefusesRotaryEmbeddingsItCannotCompute) {
   for (const char* key : {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}) {
     Json json = parsed(kLlama32Config);
     json["rope_scaling"].erase(key);
-    expect_sentence(refusal(json), {"rope_scaling", key});
+    // The context stands in for the last.
+    if (std::string_view(key) != "original_max_position_embeddings")
+      expect_sentence(refusal(json), {"rope_scaling", key});
     json["rope_scaling"][key] = -1;
     expect_sentence(refusal(json), {"rope_scaling", key});
   }

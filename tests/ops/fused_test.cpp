@@ -1,7 +1,9 @@
 // An implementation that stands for the operators below it: taken where it can be, left aside where somebody wants to
 // see those operators.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <set>
 
 #include "ops/l2/llama_mlp.h"
@@ -68,6 +70,45 @@ TEST_F(Fused, StepsAsideForAnObserver) {
   call(&seen);
   EXPECT_EQ(whole_calls, 0);
   EXPECT_TRUE(seen.names.contains("silu_and_mul"));
+}
+
+// Computes nothing; says that it was called.
+class CandidateSilu final : public ForeignKernel {
+ public:
+  std::unique_ptr<ForeignOperator> create(const Fields&) const override {
+    struct Called final : ForeignOperator {
+      explicit Called(int64_t& n) : calls(n) {}
+      std::string_view refuse(Args) const override { return ""; }
+      void bind(std::span<const std::string>, std::span<const View>) override {}
+      void forward(Context&, Args) override { ++calls; }
+      int64_t& calls;
+    };
+    return std::make_unique<Called>(*calls_);
+  }
+  int64_t calls() const { return *calls_; }
+
+ private:
+  std::unique_ptr<int64_t> calls_ = std::make_unique<int64_t>(0);
+};
+
+// In a process of its own: a candidate in the registry stays there.
+TEST_F(Fused, StepsBackForACandidateOfAPartOfIt) {
+  GTEST_FLAG_SET(death_test_style, "fast");
+  auto with_candidate = [&] {
+    auto candidate = std::make_shared<CandidateSilu>();
+    Registry::instance().add_foreign("silu_and_mul", "candidate", DeviceKind::kCpu, candidate);
+    Op<LlamaMLP> mlp = Builder{BuildOptions{}}.child<LlamaMLP>(
+        "mlp", {.hidden_size = 8, .intermediate_size = 16, .dtype = DType::kF32});
+    mlp.node().bind([&](const std::string& name) {
+      return weights_.emplace_back(name.find("down") == name.npos ? Shape{32, 8} : Shape{8, 16}, DType::kF32).view();
+    });
+    Context ctx{.pool = pool_, .arena = arena_};
+    mlp.into(ctx, x_.view(), out_.view());
+    fprintf(stderr, "%d calls of the candidate, %d of the whole", static_cast<int>(candidate->calls()),
+            static_cast<int>(whole_calls));
+    _exit(0);
+  };
+  EXPECT_EXIT(with_candidate(), testing::ExitedWithCode(0), "1 calls of the candidate, 0 of the whole");
 }
 
 }  // namespace

@@ -42,6 +42,7 @@ std::optional<Failure> FakeSubject::bind(std::span<const Tensor> params) {
 CallOutcome FakeSubject::call(const CallData& data, Placement placement) {
   if (placement == Placement::kNew) ++address_;
   CallOutcome outcome;
+  outcome.poison = 0xa5;
   std::vector<OptView> args;
   for (size_t i = 0; i < data.given.size(); ++i) {
     outcome.written.emplace_back();
@@ -56,7 +57,7 @@ CallOutcome FakeSubject::call(const CallData& data, Placement placement) {
     outcome.written.emplace_back();
     if (outputs.specs[i]) {
       outcome.written.back().emplace(*outputs.specs[i]);
-      std::memset(outcome.written.back()->view().data(), 0xa5, outcome.written.back()->view().size_bytes());
+      std::memset(outcome.written.back()->view().data(), *outcome.poison, outcome.written.back()->view().size_bytes());
     }
     args.push_back(outcome.written.back() ? OptView(outcome.written.back()->view()) : std::nullopt);
   }

@@ -10,6 +10,7 @@ Layout of a file (tokens are ids; one entry per prompt in every list of a case):
   the case "greedy"               tokens (the ids chosen), margins (top-1 minus top-2 logit) and max_logit of every step,
                                   logits of the last step
   largest_f32_error               Hugging Face float32 against float64, relative to the largest logit
+  f16                             Hugging Face f16 against float64 with the weights that are not rounded
   bf16                            Hugging Face bf16 against float64 with the same rounded weights (largest_error), and
                                   with the unrounded ones (largest_error_f32_weights), relative to the largest logit
 """
@@ -30,7 +31,7 @@ from transformers import PreTrainedModel
 
 import philox
 from dummy import dummy_tensor, to_bf16_bits
-from models import MODELS, Tiny, build, build_bf16, float64_arithmetic, hf_config, saved_config
+from models import MODELS, Tiny, build, build_narrow, float64_arithmetic, hf_config, saved_config
 
 DEFAULT_OUT = Path(__file__).resolve().parents[2] / "tests" / "golden" / "data"
 GREEDY_STEPS = 20
@@ -115,15 +116,16 @@ def relative_error(got: list[Logits], expected: list[Logits]) -> float:
 
 def export_model(name: str, tiny: Tiny, seed: int) -> dict[str, Any]:
     model = build(tiny, seed)
-    f32, bf16 = run(model), run(build_bf16(tiny, seed))
+    f32, bf16, f16 = run(model), *(run(build_narrow(tiny, seed, d)) for d in (torch.bfloat16, torch.float16))
     f64, f64_of_bf16 = run_float64(tiny, seed), run_float64(tiny, seed, torch.bfloat16)
 
-    cases, f32_errors, bf16_errors, bf16_total_errors = [], [], [], []
+    cases, f32_errors, bf16_errors, bf16_total_errors, f16_total_errors = [], [], [], [], []
     for case, prompts in prompt_sets(name, tiny, seed).items():
         got, exact, exact_bf16, rounded = ([forward(p) for p in prompts] for forward in (f32, f64, f64_of_bf16, bf16))
         f32_errors.append(relative_error(got, exact))
         bf16_errors.append(relative_error(rounded, exact_bf16))
         bf16_total_errors.append(relative_error(rounded, exact))
+        f16_total_errors.append(relative_error([f16(p) for p in prompts], exact))
         entry = {
             "name": case,
             "prompts": prompts,
@@ -144,6 +146,7 @@ def export_model(name: str, tiny: Tiny, seed: int) -> dict[str, Any]:
         "tensors": {name: list(parameter.shape) for name, parameter in model.named_parameters()},
         "largest_f32_error": max(f32_errors),
         "bf16": {"largest_error": max(bf16_errors), "largest_error_f32_weights": max(bf16_total_errors)},
+        "f16": {"largest_error_f32_weights": max(f16_total_errors)},
         "cases": cases,
     }
 

@@ -159,9 +159,9 @@ def build(tiny: Tiny, seed: int, round_to: torch.dtype | None = None) -> PreTrai
     return model
 
 
-def build_bf16(tiny: Tiny, seed: int) -> PreTrainedModel:
-    """Weights and activations in bf16; buffers keep float32, as in a loaded checkpoint."""
+def build_narrow(tiny: Tiny, seed: int, dtype: torch.dtype) -> PreTrainedModel:
+    """Weights and activations in bf16 or f16; buffers keep float32, as in a loaded checkpoint."""
     model = build(tiny, seed)
     for parameter in model.parameters():
-        parameter.data = parameter.data.to(torch.bfloat16)
+        parameter.data = parameter.data.to(dtype)
     return model

@@ -49,6 +49,8 @@ def variants(sizes):
     for behavior in ("Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"):
         for invert in (False, True):
             yield f"split_{behavior}_{invert}", "qwen", split(r"\p{N}", behavior, invert), SPLIT_TEXTS
+    for each in (False, True):
+        yield f"digits_{each}", "qwen", {"pre_tokenizer": {"pretokenizers": [{"type": "Digits", "individual_digits": each}, byte_level(False, False, True)]}}, SPLIT_TEXTS + ["x²½ Ⅷ 12٣4", "1", ""]
     yield "split_string", "qwen", split("1", "MergedWithNext", kind="String"), SPLIT_TEXTS
     yield "split_empty_match", "qwen", split(r"\d*", "Isolated"), SPLIT_TEXTS
     yield "no_decoder", "llama3", {"decoder": None}, ["Hello world", "", "a"]
@@ -66,11 +68,16 @@ def variants(sizes):
     yield "begin_and_end", "mistral", {"post_processor": {"single": [begin, text, end], "special_tokens": {"</s>": {"id": "</s>", "ids": [2, 2], "tokens": ["</s>", "</s>"]}}}}, SPACE_TEXTS[:4]
 
 
-PATTERN_TEXTS = ["Hello, World's 1234 tests!\n\n  It'S  fine\t", "ΑΒΓ αβγ Ǆǅǆ \u017f\u212a ß ﬁ 漢字カナ", "  \n \t\r\n  x", "aaaa ab abab bbb", "a1b2-c3_d4.", "", "naïve café e\u0301 ½ Ⅷ ٣", "{x}[y](z) ^$|*+?", "\U0001f600\U0001f468\u200d\U0001f469 ok"]
+PATTERN_TEXTS = ["Hello, World's 1234 tests!\n\n  It'S  fine\t", "ΑΒΓ αβγ Ǆǅǆ \u017f\u212a ß ﬁ 漢字カナ", "  \n \t\r\n  x", "aaaa ab abab bbb", "a1b2-c3_d4.", "", "naïve café e\u0301 ½ Ⅷ ٣", "{x}[y](z) ^$|*+?", "\U0001f600\U0001f468\u200d\U0001f469 ok",
+                 "ß \u1e9e ss SS sS \u017fs sss ßs sß \ufb00i ffi \ufb03 FFI \u0130 i\u0307 I\u0307 st \ufb06", "a²b½ x_1 \u24b6 foobar foo-foo Foo\u200d"]
 PATTERNS = [
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
     r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
     r"[一-龥぀-ゟ゠-ヿ]+", r"a|ab", r"ab|a", r"a*", r"a*?b", r"a+?", r"(?:ab)+", r"(?:ab)*", r"(?:a|b){2,3}", r"(a|ab)(c|bab)?", r"a{2}", r"a{2,}", r"a{,2}b", r"a{1,2}?b", r"(?:a?)*b", r"(?:a*)*", r"(?:|a)+b", r"(?:a|)*b",
     r"\s+(?=\S)", r"[a-z]+(?!\d)", r"(?=a)\p{L}", r"(?!a)\p{L}", r"(?!(?!a))\p{L}", r"(?=(?:ab)+|x).", r".", r".+", r"\d+", r"\D+", r"\S+", r"[^\S\n]+", r"[\s\d]+", r"\p{^L}+", r"\P{L}+", r"[\P{L}]+", r"[^\p{L}]+",
     r"(?i:HELLO)", r"(?i:[h-j]+)", r"(?i:k|s)", r"(?i:\u03c3)", r"(?i:[^a-z]+)", r"(?i:a(?-i:B)c)|a(?i:B)", r"[a\-z]+", r"[a-]+", r"[-a]+", r"[\]\[]", r"\{|\}|\(|\)", r"\u0061+", r"\x{61}+", r"[\u0061-\u0063]+", r"\p{Lu}\p{Ll}*", r"\p{Nd}+|\p{Nl}+|\p{No}+", r"\p{Sm}|\p{Sc}|\p{So}", r"(?:(?:a|b)+|1)*x?", r"x*y*",
+    r"\w+", r"\W+", r"[\w]+", r"[^\w]+", r"[\W]+", r"[\w\s]+", r"(?i:[\w-]+)", r"\bfoo\b", r"\b\w", r"\B.", r"foo\B", r"\w+(?:'\w+)?|[^\w\s]+",
+    r"a++b", r"a++a", r"a*+b", r"a?+a", r"a?+b", r"(?:ab)++", r"(?:a|ab)++b", r"(?:a|b)*+b", r"\p{N}{1,3}+", r"a{2}+", r"a{1,2}+b", r"(?>a|ab)b", r"(?>a+)b", r"(?>(?:ab)+)a",
+    r"[^\s\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+|\s+", r"(?i:\p{Lu})+", r"(?i:[\p{Lu}])+", r"(?i:[^\p{Lu}])+", r"(?i:\P{Lu})+", r"(?i:\d)", r"(?i:ss)", r"(?i:\u00df)", r"(?i:[\u00df])", r"(?i:[\u00dfs])+x?",
+    r"(?i:sss)", r"(?i:s\u00df)", r"(?i:[s]s)", r"(?i:ss+)", r"(?i:s{2})", r"(?i:s)(?i:s)", r"(?i:s(?:s))", r"(?i:s(s))", r"(?i:s(?i:s))", r"(?i:s(?:s|t))", r"(?i:ffi)", r"(?i:\ufb03)", r"(?i:\ufb00i)", r"(?i:\u0130)", r"(?i:i\u0307)", r"(?i:st)", r"(?i:[^\u00df])", r"(?i:(?:ss)+)", r"(?i:ss|f)",
 ]

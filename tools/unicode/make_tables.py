@@ -37,6 +37,12 @@ def simple_fold(c):
     return ord(folded) if len(folded) == 1 else c
 
 
+def long_fold(c):
+    """What c folds to where that is two or three code points, with zeros behind."""
+    folded = [ord(x) for x in chr(c).casefold()]
+    return (folded + [0])[:3] if len(folded) > 1 else None
+
+
 def property_bytes(seconds):
     """Per code point: category in bits 0..4, bit 5 'NFC may change text that holds it', bit 6 'part of a word', bit 7 white space."""
     hangul_second = {*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)}
@@ -83,6 +89,7 @@ def main(path):
     compositions = sorted(filter(None, map(composition, CODE_POINTS)))
     decompositions = [(c, *(canonical(c) + [0])[:2]) for c in CODE_POINTS if canonical(c)]
     folds = sorted((simple_fold(c), c) for c in CODE_POINTS if not is_surrogate(c) and simple_fold(c) != c)
+    long_folds = sorted((long_fold(c), c) for c in CODE_POINTS if not is_surrogate(c) and long_fold(c))
     properties = property_bytes({second for _, second, _ in compositions})
     pages = {}
     page_of = [pages.setdefault(properties[i:i + PAGE], len(pages)) for i in range(0, len(properties), PAGE)]
@@ -95,6 +102,7 @@ def main(path):
         out.write(array("Decomposition", "kDecompositions", decompositions))
         out.write(array("Composition", "kCompositions", compositions))
         out.write(array("Fold", "kFolds", folds))
+        out.write(array("LongFold", "kLongFolds", [("{" + ",".join(map(str, to)) + "}", c) for to, c in long_folds]))
 
 
 if __name__ == "__main__":

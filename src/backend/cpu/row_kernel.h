@@ -48,14 +48,17 @@ template <class Body>
 void with_float(DType dtype, Body&& body) {
   if (dtype == DType::kBF16)
     body(bf16{});
+  else if (dtype == DType::kF16)
+    body(f16{});
   else
     body(float{});
 }
 
-// The refusal of kernels that compute in f32 on tensors of bf16 or f32, all of one dtype, their rows without gaps.
+// The refusal of kernels that compute in f32 on tensors of bf16, f16 or f32, all of one dtype, their rows without gaps.
 inline std::string_view refuse_floats(std::initializer_list<const OptView*> tensors) {
   DType dtype = (**tensors.begin())->dtype();
-  if (dtype != DType::kBF16 && dtype != DType::kF32) return "it computes in bf16 and f32 only";
+  if (dtype != DType::kBF16 && dtype != DType::kF16 && dtype != DType::kF32)
+    return "it computes in bf16, f16 and f32 only";
   return refuse_rows(tensors);
 }
 

@@ -19,6 +19,13 @@ namespace fk {
 // Elements as float and back. A loop that copies a bf16 as an object does not vectorise; one that moves its bits does.
 FK_INLINE float load(const float& x) { return x; }
 FK_INLINE float load(const bf16& x) { return std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16); }
+// An exponent of a half is 112 below a float's; the product also makes numbers of those below its smallest exponent.
+FK_INLINE float load(const f16& x) {
+  uint32_t magnitude = x.bits & 0x7fffu;
+  auto bits = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude << 13) * 0x1p112f);
+  bits = magnitude >= 0x7c00u ? bits | 0x7f800000u : bits;  // infinities and NaNs
+  return std::bit_cast<float>(bits | (x.bits & 0x8000u) << 16);
+}
 
 FK_INLINE void store(float& to, float x) { to = x; }
 // Rounds to nearest even. A NaN stays one because its low 16 bits are zero, as in every NaN that arithmetic makes out
@@ -26,6 +33,17 @@ FK_INLINE void store(float& to, float x) { to = x; }
 FK_INLINE void store(bf16& to, float x) {
   auto u = std::bit_cast<uint32_t>(x);
   to.bits = static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+}
+// Rounds to nearest even. Below 2^-14 halves are multiples of 2^-24, as floats from 0.5 to 1 are: a sum rounds there.
+FK_INLINE void store(f16& to, float x) {
+  auto bits = std::bit_cast<uint32_t>(x);
+  uint32_t magnitude = bits & 0x7fffffffu;
+  uint32_t normal = (magnitude - (112u << 23) + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+  uint32_t small = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
+  uint32_t half = magnitude < 0x38800000u ? small : normal;
+  half = magnitude >= 0x477ff000u ? 0x7c00u : half;  // from 65520 on
+  half = magnitude > 0x7f800000u ? 0x7e00u : half;
+  to.bits = static_cast<uint16_t>((bits >> 16 & 0x8000u) | half);
 }
 
 // A float's place in the order of all floats, as an integer: maxima of integers vectorise, those of floats only under

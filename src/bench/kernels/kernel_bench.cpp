@@ -5,6 +5,7 @@
 #include "bench/kernels/floor_verdict.h"
 #include "bench/scenarios/scenario_data.h"
 #include "bench/scenarios/scenario_file.h"
+#include "candidate/local_subject.h"
 #include "candidate/runner/device_walls.h"
 #include "candidate/runner/process_subject.h"
 #include "core/error.h"
@@ -98,17 +99,27 @@ KernelResult KernelBench::run(const Scenario& scenario, const std::string& libra
   runner.device = device_;
   runner.walls = usable_walls(device_);
   runner.timeout_ns = static_cast<int64_t>(std::min(options.timeout_s, 60.0) * 1e9);
+  runner.wait_until_open = device_ == kCpu;  // drivers of both start at the same time
   {
     ProcessSubject baseline(runner);
+    runner.library = library;
+    std::optional<KeptOutput> printed;
+    if (options.last_call) runner.output = &printed.emplace();
+    ProcessSubject candidate(runner);
     if (std::optional<Failure> invalid = check_task_once(scenario, *inputs, baseline, judging.seed)) {
       refuse(result, invalid->verdict, invalid->sentence);
       return result;
     }
     progress("judging");
-    runner.library = library;
-    ProcessSubject candidate(runner);
+    if (options.in_process) {
+      LocalSubject own(op, scenario.init, library, runner.threads);
+      result.judgement = judge(op, scenario.init, scenario.workload, own, baseline, judging);
+      refuse(result, result.judgement.verdict, result.judgement.passed() ? "" : result.judgement.sentence);
+      return result;
+    }
     result.judgement = judge(op, scenario.init, scenario.workload, candidate, baseline, judging);
     candidate.process().finish();
+    if (printed) result.printed = printed->text();
     if (result.judgement.passed() && candidate.process().failure())
       refuse(result, candidate.process().failure()->verdict, candidate.process().failure()->sentence);
     else

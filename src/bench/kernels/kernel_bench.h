@@ -22,6 +22,7 @@ struct KernelOptions {
   // been written for it.
   std::optional<uint64_t> seed;
   std::optional<int> last_call;    // of the judgement: repeats it up to one call, and times nothing
+  bool in_process = false;         // with last_call: the candidate runs in this process, for a debugger
   double timeout_s = 300;          // of the scenario
   bool other_cache_state = false;  // time it cold besides warm, or the other way round, with a few pairs
 };
@@ -41,6 +42,7 @@ struct KernelResult {
   Verdict verdict = Verdict::kCrashed;
   std::string sentence;  // why it is not PASSED; empty where it is
   Judgement judgement;
+  std::string printed;                       // by the candidate, where one call is repeated (last_call)
   std::optional<TimingResult> timing;        // only of a candidate that passed
   std::optional<TimingResult> other_timing;  // in the other state of the caches, where asked for
   std::optional<Confirmation> confirmation;  // only of one that beat the best known

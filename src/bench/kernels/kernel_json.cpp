@@ -116,6 +116,9 @@ Json to_json(const KernelResult& r) {
                {"matrix_flops", r.cost.matrix_flops},
                {"vector_flops", r.cost.vector_flops},
                {"seconds", r.seconds}};
+  if (!r.judgement.failures.empty() && r.judgement.failures.front().mismatch)
+    json["mismatch"] = to_json(*r.judgement.failures.front().mismatch);
+  if (!r.printed.empty()) json["printed"] = r.printed;
   if (r.timing) json["timing"] = timing_json(*r.timing);
   if (r.other_timing) json[r.cold ? "timing_warm" : "timing_cold"] = timing_json(*r.other_timing);
   if (r.confirmation) json["confirmation"] = to_json(*r.confirmation);

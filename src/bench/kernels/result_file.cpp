@@ -1,12 +1,11 @@
 #include "bench/kernels/result_file.h"
 
-#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <ctime>
 #include <filesystem>
 
 #include "core/error.h"
+#include "core/output_file.h"
 #include "track/journal.h"
 
 namespace fk {
@@ -34,8 +33,9 @@ ResultFile::ResultFile(std::string path) : path_(path.empty() ? default_path() :
   if (error)
     throw Error("The folder {} cannot be made ({}); name another file with --output-json.", folder.string(),
                 error.message());
-  // Now, and not when everything has been measured.
-  if (fs::is_directory(path_, error)) throw Error("{} is a folder; name a file with --output-json.", path_);
+  check_output_path(path_);  // now, and not when everything has been measured
+  // Nothing is kept beside a device or a pipe.
+  journal_path_ = (is_special_file(path_) ? default_path() : path_) + "l";
 }
 
 std::string ResultFile::try_write(const Json& document, bool finished) const {
@@ -43,15 +43,12 @@ std::string ResultFile::try_write(const Json& document, bool finished) const {
     write(document, finished);
     return "";
   } catch (const Error& e) {
-    std::remove((path_ + ".new").c_str());
     return e.what();
   }
 }
 
 void ResultFile::write(const Json& document, bool finished) const {
-  std::string next = path_ + ".new";
-  write_file_durably(next, dump_json(document) + "\n", false);
-  if (std::rename(next.c_str(), path_.c_str()) != 0) throw Error("{} cannot be replaced ({}).", path_, strerror(errno));
+  write_file(path_, dump_json(document) + "\n", true);
   if (finished) Journal(journal_path()).remove();
 }
 

@@ -21,7 +21,7 @@ class ResultFile {
   explicit ResultFile(std::string path);
 
   const std::string& path() const { return path_; }
-  std::string journal_path() const { return path_ + "l"; }  // .jsonl
+  const std::string& journal_path() const { return journal_path_; }  // the same name with .jsonl
 
   // Replaces the file as a whole or not at all. `finished`: the journal has done its work and goes.
   void write(const Json& document, bool finished) const;
@@ -32,7 +32,7 @@ class ResultFile {
   std::vector<Json> journal() const;
 
  private:
-  std::string path_;
+  std::string path_, journal_path_;
 };
 
 }  // namespace fk

@@ -9,6 +9,7 @@
 #include "bench/scenarios/recorder.h"
 #include "bench/scenarios/scenario_file.h"
 #include "core/error.h"
+#include "engine/finite_logits.h"
 #include "engine/runner.h"
 #include "engine/sampler.h"
 #include "models/safetensors_writer.h"
@@ -39,6 +40,7 @@ void run(const Model& model, ThreadPool& pool, const CaptureOptions& options, Ca
     std::vector<NewTokens> items;
     for (size_t i = 0; i < count; ++i) items.push_back({&sequences[i], next[i]});
     View logits = runner.forward(items);
+    require_finite_logits(model, logits);
     Context ctx = runner.context();
     std::span<const int64_t> picked = sampler.pick(ctx, logits, greedy, std::vector<int64_t>(count, step));
     for (size_t i = 0; i < count; ++i) next[i] = {picked[i]};

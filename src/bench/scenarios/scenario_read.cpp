@@ -4,13 +4,12 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <functional>
-#include <sstream>
 
 #include "bench/scenarios/scenario_file.h"
 #include "core/closest.h"
 #include "core/error.h"
+#include "core/input_file.h"
 
 namespace fk {
 namespace {
@@ -28,7 +27,12 @@ class Reader {
   std::vector<Scenario> read(const std::string& text) const {
     YAML::Node root;
     try {
-      root = YAML::Load(text);
+      std::vector<YAML::Node> documents = YAML::LoadAll(text);
+      if (!documents.empty()) root = documents[0];
+      for (size_t i = 1; i < documents.size(); ++i)
+        if (!documents[i].IsNull())
+          fail(documents[i],
+               "a second YAML document begins here; put all scenarios under one, or in files of their own");
     } catch (const YAML::ParserException& e) {
       throw Error("{}:{}:{}: this is not YAML: {}.", path_, e.mark.line + 1, e.mark.column + 1, e.msg);
     }
@@ -268,11 +272,7 @@ class Reader {
 };
 
 std::string file_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) throw Error("'{}' cannot be read; check the path, or make it with `fastkernels generate-inputs`.", path);
-  return text.str();
+  return read_file(path, fmt::format("'{}'", path), "; check the path, or make it with `fastkernels generate-inputs`");
 }
 
 }  // namespace

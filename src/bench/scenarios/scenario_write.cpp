@@ -5,10 +5,9 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <fstream>
 
 #include "bench/scenarios/scenario_file.h"
-#include "core/error.h"
+#include "core/output_file.h"
 
 namespace fk {
 namespace {
@@ -129,11 +128,7 @@ std::string scenarios_text(const std::vector<Scenario>& scenarios, const std::st
 }
 
 void write_scenarios(const std::vector<Scenario>& scenarios, const std::string& path) {
-  std::string text = scenarios_text(scenarios, path);
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.flush();
-  if (!file) throw Error("'{}' cannot be written; check that its folder exists and has room.", path);
+  write_file(path, scenarios_text(scenarios, path));
 }
 
 }  // namespace fk

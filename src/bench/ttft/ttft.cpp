@@ -4,11 +4,13 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/device_runtime.h"
 #include "core/error.h"
 #include "core/rng.h"
 #include "engine/decode_loop.h"
+#include "engine/finite_logits.h"
 #include "measure/device_probe.h"
 #include "measure/roofline.h"
 #include "measure/statistics.h"
@@ -18,9 +20,10 @@
 namespace fk {
 
 double TimedWork::median_ms() const { return median(samples_ms); }
-double TimedWork::floor_ms() const { return median(floors_ms); }
+double TimedWork::floor_ms() const { return floors_ms.empty() ? std::nan("") : median(floors_ms); }
 
 double TimedWork::floor_share() const {
+  if (floors_ms.empty()) return std::nan("");
   std::vector<double> shares;
   for (size_t i = 0; i < samples_ms.size(); ++i) shares.push_back(fk::floor_share(floors_ms[i], samples_ms[i]));
   return median(shares);
@@ -76,6 +79,7 @@ class Iteration {
       for (int64_t i = 1; i < options_.decode_tokens; ++i) loop_.step();
     });
     sample.decode /= static_cast<double>(options_.decode_tokens - 1);
+    require_finite_logits(runner_.model(), loop_.logits());
     end();
     return sample;
   }
@@ -199,7 +203,7 @@ TtftResult run_ttft(const Model& model, ThreadPool& pool, const TtftOptions& opt
   std::vector<MachineProbe> probes;
   for (int64_t i = -options.warmups; i < options.iters; ++i) {
     progress(i < 0 ? "warming up" : fmt::format("iteration {} of {}", i + 1, options.iters));
-    if (probe_weights && i >= 0) probes.push_back(probe_machine(pool, probe_options));
+    if (probe_weights && options.floors && i >= 0) probes.push_back(probe_machine(pool, probe_options));
     std::vector<std::vector<int64_t>> prompts = random_prompts(options, i, model.config.vocab_size);
     IterationTimes sample = Iteration(runner, loop, options, prompts).run();
     if (i < 0) continue;
@@ -208,13 +212,14 @@ TtftResult run_ttft(const Model& model, ThreadPool& pool, const TtftOptions& opt
     if (result.sequential) result.sequential->samples_ms.push_back(sample.sequential);
   }
   result.peak_memory_bytes = peak_memory_bytes(model.device);
-  progress("measuring this machine");
-  probes.push_back(on_cpu ? probe_machine(pool, probe_options) : probe_device(device_runtime(model.device)));
-  result.machine = best_of(probes);
   result.dispatches = collect_dispatches(*model.root);
-
   std::vector<Speeds> speeds;
-  for (size_t i = 0; i < static_cast<size_t>(options.iters); ++i) {
+  if (options.floors) {
+    progress("measuring this machine");
+    probes.push_back(on_cpu ? probe_machine(pool, probe_options) : probe_device(device_runtime(model.device)));
+    result.machine = best_of(probes);
+  }
+  for (size_t i = 0; options.floors && i < static_cast<size_t>(options.iters); ++i) {
     speeds.push_back(probe_weights ? speeds_between(probes[i], probes[i + 1], model.config.dtype)
                                    : best_speeds(result.machine, model.config.dtype));
   }

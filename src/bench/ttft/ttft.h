@@ -20,6 +20,7 @@ struct TtftOptions {
   int64_t iters = 3;
   int64_t warmups = 1;
   bool sequential = true;  // also feed the prompt one token at a time
+  bool floors = true;      // measure this machine besides; without, there are times only
   uint64_t seed = 0;       // of the prompts; every iteration has its own
   std::function<void(std::string_view)> progress = {};
 };
@@ -29,13 +30,13 @@ struct TtftOptions {
 // something.
 struct TimedWork {
   std::vector<double> samples_ms;  // one per iteration
-  std::vector<double> floors_ms;   // likewise
+  std::vector<double> floors_ms;   // likewise; empty without floors
   double bytes = 0;                // least that must be read and written
   double flops = 0;                // of the matrix products
 
   double median_ms() const;
-  double floor_ms() const;     // median
-  double floor_share() const;  // median of floor / time over the iterations
+  double floor_ms() const;     // median; NaN without floors
+  double floor_share() const;  // median of floor / time over the iterations; likewise
   double gbps() const { return bytes / median_ms() * 1e-6; }
   double tflops() const { return flops / median_ms() * 1e-9; }
 };

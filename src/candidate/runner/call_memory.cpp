@@ -188,18 +188,22 @@ const std::byte* CallMemory::on_device(const View& set) {
   return known->second.data();
 }
 
-void CallMemory::stage_pieces(int slot, const CallData& data, const MadeFromOf& made_from) {
-  DeviceRuntime& device = device_runtime(device_);
-  auto put = [&](const Place& p) {
-    if (p.to.size_bytes() == 0) return;
-    std::optional<MadeFrom> from = p.tensor == Place::kMetadata ? std::nullopt : made_from(p.tensor);
-    if (from)
-      device.judging().put_together(staged(slot, p.offset), on_device(from->set), from->pieces);
-    else
-      device.copy(staged(slot, p.offset), on_device(p.from), p.from.size_bytes());
-  };
-  for_inputs(slot, data, put);
-  for_states(slot, 0, data, put);
+void CallMemory::stage_pieces(const DataOf& data_of, const MadeFromOf& made_from) {
+  DeviceJudging& judging = device_runtime(device_).judging();
+  std::vector<DeviceWrite> as_they_are;
+  for (int slot = 0; slot < slots_; ++slot) {
+    auto put = [&](const Place& p) {
+      if (p.to.size_bytes() == 0) return;
+      std::optional<MadeFrom> from = p.tensor == Place::kMetadata ? std::nullopt : made_from(slot, p.tensor);
+      if (from)
+        judging.put_together(staged(slot, p.offset), on_device(from->set), from->pieces);
+      else
+        as_they_are.push_back({staged(slot, p.offset), on_device(p.from), p.from.size_bytes()});
+    };
+    for_inputs(slot, data_of(slot), put);
+    for_states(slot, 0, data_of(slot), put);
+  }
+  judging.write(as_they_are, 0);
 }
 
 void CallMemory::settle() const {
@@ -228,58 +232,83 @@ CallPlan CallMemory::plan(int slot, int inputs_segment, int written_segment) con
   return plan;
 }
 
-void CallMemory::reveal(int slot, const CallData& data, uint64_t key) const {
-  if (device_ == kCpu) return for_inputs(slot, data, [](const Place& p) { copy_bytes(p.from, p.to); });
-  std::vector<DeviceRange> masked;
-  for_inputs(slot, data, [&](const Place& p) {
-    device_runtime(device_).copy(p.to.data(), staged(slot, p.offset), p.to.size_bytes());
-    masked.push_back(range_of(p.to));
-  });
-  device_runtime(device_).judging().mask(masked, key);
+void CallMemory::fill(std::span<const int> slots, int writer, const DataOf& data_of, uint8_t pattern,
+                      uint64_t key) const {
+  if (device_ == kCpu) {
+    for (int slot : slots) fill_on_cpu(slot, writer, data_of(slot), pattern);
+    return;
+  }
+  std::vector<DeviceWrite> writes;
+  for (int slot : slots) add_writes(slot, writer, data_of(slot), pattern, writes);
+  device_runtime(device_).judging().write(writes, key);
+  // Before any runner is told to run, so that nobody can have touched them.
+  if (slots.empty() || painted_margins_.contains(pattern)) return;
+  std::vector<DeviceRange> margins;
+  add_margins(slots[0], writer, margins);
+  painted_margins_[pattern] = device_runtime(device_).judging().fingerprint(margins)->values();
 }
 
-void CallMemory::reset(int slot, int writer, const CallData& data, uint8_t pattern) const {
+void CallMemory::fill_on_cpu(int slot, int writer, const CallData& data, uint8_t pattern) const {
+  auto copy = [](const Place& p) { copy_bytes(p.from, p.to); };
+  for_inputs(slot, data, copy);
   const SharedTensors& memory = written(writer);
   for (const Arg& a : args_) {
     if (!a.present || !a.output) continue;
     View to = memory.view(output(a.tensor, slot));
-    if (device_ == kCpu)
-      std::memset(to.data(), pattern, to.size_bytes());
-    else
-      device_runtime(device_).fill(to.data(), std::byte{pattern}, to.size_bytes());
+    std::memset(to.data(), pattern, to.size_bytes());
+  }
+  for_states(slot, writer, data, copy);
+  for (size_t i = 0; i < written_per_slot_; ++i) memory.paint_margins(output(i, slot), pattern);
+}
+
+// The same on a GPU.
+void CallMemory::add_writes(int slot, int writer, const CallData& data, uint8_t pattern,
+                            std::vector<DeviceWrite>& writes) const {
+  auto add = [&](const DeviceWrite& write) {
+    if (write.size_bytes > 0) writes.push_back(write);
+  };
+  for_inputs(slot, data, [&](const Place& p) {
+    add({p.to.data(), staged(slot, p.offset), p.to.size_bytes(), 0, true});
+  });
+  for (const Arg& a : args_) {
+    if (!a.present || !a.output) continue;
+    View to = written(writer).view(output(a.tensor, slot));
+    add({to.data(), nullptr, to.size_bytes(), pattern});
   }
   for_states(slot, writer, data, [&](const Place& p) {
-    if (device_ == kCpu)
-      copy_bytes(p.from, p.to);
-    else
-      device_runtime(device_).copy(p.to.data(), staged(slot, p.offset), p.to.size_bytes());
+    add({p.to.data(), staged(slot, p.offset), p.to.size_bytes()});
   });
-  for (size_t i = 0; i < written_per_slot_; ++i) memory.paint_margins(output(i, slot), pattern);
-  // Before any runner is told to run, so that nobody can have touched them.
-  if (device_ != kCpu && !painted_margins_.contains(pattern))
-    painted_margins_[pattern] = device_runtime(device_).judging().fingerprint(margin_ranges(slot, writer))->values();
+  std::vector<DeviceRange> margins;
+  add_margins(slot, writer, margins);
+  for (const DeviceRange& margin : margins) add({margin.address, nullptr, margin.size_bytes, pattern});
 }
 
-std::vector<DeviceRange> CallMemory::margin_ranges(int slot, int writer) const {
-  std::vector<DeviceRange> ranges;
+void CallMemory::add_margins(int slot, int writer, std::vector<DeviceRange>& ranges) const {
   for (size_t i = 0; i < written_per_slot_; ++i)
     for (const DeviceRange& margin : written(writer).margins(output(i, slot))) ranges.push_back(margin);
-  return ranges;
 }
 
-std::optional<Failure> CallMemory::check_margins(int slot, int writer, uint8_t pattern) const {
+std::optional<Failure> CallMemory::check_margins(std::span<const int> slots, int writer, uint8_t pattern) const {
   const SharedTensors& memory = written(writer);
-  std::vector<uint64_t> now, painted;
+  std::vector<uint64_t> now;
   if (device_ != kCpu) {
-    now = device_runtime(device_).judging().fingerprint(margin_ranges(slot, writer))->values();
-    painted = painted_margins_.at(pattern);
+    std::vector<DeviceRange> margins;
+    for (int slot : slots) add_margins(slot, writer, margins);
+    now = device_runtime(device_).judging().fingerprint(margins)->values();
   }
-  for (size_t i = 0; i < written_per_slot_; ++i) {
-    bool intact = device_ == kCpu ? memory.margins_intact(output(i, slot), pattern)
-                                  : now[2 * i] == painted[2 * i] && now[2 * i + 1] == painted[2 * i + 1];
-    if (!intact)
-      return Failure{Verdict::kOutOfBounds, fmt::format("It wrote outside '{}'.", memory.name(output(i, slot)))};
-  }
+  for (size_t s = 0; s < slots.size(); ++s)
+    for (size_t i = 0; i < written_per_slot_; ++i) {
+      size_t tensor = output(i, slots[s]);
+      bool intact = true;
+      if (device_ == kCpu) {
+        intact = memory.margins_intact(tensor, pattern);
+      } else {
+        auto found = now.begin() + static_cast<std::ptrdiff_t>(2 * (s * written_per_slot_ + i));
+        auto painted = painted_margins_.at(pattern).begin() + static_cast<std::ptrdiff_t>(2 * i);
+        intact = std::equal(found, found + 2, painted);
+      }
+      if (!intact) return Failure{Verdict::kOutOfBounds, fmt::format("It wrote outside '{}'.", memory.name(tensor))};
+    }
   return std::nullopt;
 }
 
@@ -312,20 +341,21 @@ std::optional<Failure> CallMemory::check_inputs(int slot, const CallData& data) 
   return std::nullopt;
 }
 
-std::vector<uint64_t> CallMemory::fingerprints(int slot, int writer) const {
+std::vector<uint64_t> CallMemory::fingerprints(std::span<const int> slots, int writer) const {
   const SharedTensors& memory = written(writer);
   std::vector<uint64_t> prints;
   std::vector<DeviceRange> ranges;
-  for (size_t i = 0; i < written_per_slot_; ++i) {
-    View v = memory.view(output(i, slot));
-    if (device_ != kCpu) {
-      ranges.push_back(range_of(v));
-      continue;
+  for (int slot : slots)
+    for (size_t i = 0; i < written_per_slot_; ++i) {
+      View v = memory.view(output(i, slot));
+      if (device_ != kCpu) {
+        ranges.push_back(range_of(v));
+        continue;
+      }
+      uint64_t hash = i;
+      each_stretch(v, [&](const std::byte* at, size_t bytes) { hash = hash_bytes(at, bytes, hash); });
+      prints.push_back(hash);
     }
-    uint64_t hash = i;
-    each_stretch(v, [&](const std::byte* at, size_t bytes) { hash = hash_bytes(at, bytes, hash); });
-    prints.push_back(hash);
-  }
   return device_ == kCpu ? prints : device_runtime(device_).judging().fingerprint(ranges)->values();
 }
 

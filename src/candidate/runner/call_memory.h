@@ -35,29 +35,29 @@ class CallMemory {
 
   // Brings the data of a call to the device, where no runner sees them. Nothing to do on the CPU.
   void stage(int slot, const CallData& data) const;
-  // The same for data put together on the device: made_from(tensor) tells from what, by the number of the argument or,
-  // behind them, of the tensor of the KV cache; none: it is as `data` has it. Sets, and what `data` has, are brought to
-  // the device once, and must not change or move as long as this lives.
+  // The same for data put together on the device: made_from(slot, tensor) tells from what, by the number of the
+  // argument or, behind them, of the tensor of the KV cache; none: it is as `data` has it. Sets, and what `data` has,
+  // are brought to the device once, and must not change or move as long as this lives.
   struct MadeFrom {
     View set;  // as many elements as the pieces say, dense
     Pieces pieces;
   };
-  using MadeFromOf = std::function<std::optional<MadeFrom>(size_t tensor)>;
-  void stage_pieces(int slot, const CallData& data, const MadeFromOf& made_from);
-  // Copies the inputs of a call in: only now can a runner see them, on a GPU with `key` only.
-  void reveal(int slot, const CallData& data, uint64_t key) const;
-  // Before a call: states and KV cache as `data` has them, outputs and everything beside them painted with a pattern
-  // that is no number where they are floats.
-  void reset(int slot, int writer, const CallData& data, uint8_t pattern) const;
+  using DataOf = std::function<const CallData&(int slot)>;
+  using MadeFromOf = std::function<std::optional<MadeFrom>(int slot, size_t tensor)>;
+  void stage_pieces(const DataOf& data_of, const MadeFromOf& made_from);  // all slots
+  // Before calls: copies their inputs in (only now can a runner see them, on a GPU with `key` only), states and KV
+  // cache are as the data has them, outputs and everything beside them painted with a pattern that is no number where
+  // they are floats.
+  void fill(std::span<const int> slots, int writer, const DataOf& data_of, uint8_t pattern, uint64_t key) const;
 
   // Waits until all of it is where it belongs.
   void settle() const;
 
-  // After a call: what is not as it must be, if anything.
-  std::optional<Failure> check_margins(int slot, int writer, uint8_t pattern) const;
+  // After calls: what is not as it must be, if anything.
+  std::optional<Failure> check_margins(std::span<const int> slots, int writer, uint8_t pattern) const;
   std::optional<Failure> check_inputs(int slot, const CallData& data) const;
-  // Of everything a call writes, tensor by tensor: states and outputs in the order of forward, then the KV cache.
-  std::vector<uint64_t> fingerprints(int slot, int writer) const;
+  // Of everything calls write, tensor by tensor: states and outputs in the order of forward, then the KV cache.
+  std::vector<uint64_t> fingerprints(std::span<const int> slots, int writer) const;
 
   // All of it where it lies, in the order of fingerprints().
   std::vector<View> written_tensors(int slot, int writer) const;
@@ -95,7 +95,9 @@ class CallMemory {
     return staging_.data() + static_cast<size_t>(slot) * staging_per_slot_ + offset;
   }
   const std::byte* on_device(const View& set);
-  std::vector<DeviceRange> margin_ranges(int slot, int writer) const;
+  void fill_on_cpu(int slot, int writer, const CallData& data, uint8_t pattern) const;
+  void add_writes(int slot, int writer, const CallData& data, uint8_t pattern, std::vector<DeviceWrite>& writes) const;
+  void add_margins(int slot, int writer, std::vector<DeviceRange>& ranges) const;
   View on_cpu(int slot, int writer, size_t tensor) const;
 
   int slots_;

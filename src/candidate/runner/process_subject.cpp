@@ -76,15 +76,16 @@ CallOutcome ProcessSubject::call(const CallData& data, Placement placement) {
   CallOutcome outcome;
   Mapped& mapped = memory_for(data, placement);
   pattern_ = pattern_ == kPoisons[0] ? kPoisons[1] : kPoisons[0];
+  outcome.poison = pattern_;
   const CallMemory& memory = *mapped.memory;
   CallPlan plan = memory.plan(0, mapped.inputs_segment, mapped.written_segment);
   process_->plan(std::span(&plan, 1));
   RunMode mode{.key = secret_number() >> 1};
-  memory.stage(0, data);
-  memory.reset(0, 0, data, pattern_);
-  memory.reveal(0, data, mode.key);
-  memory.settle();
   const int id = 0;
+  memory.stage(0, data);
+  memory.fill(
+      std::span(&id, 1), 0, [&](int) -> const CallData& { return data; }, pattern_, mode.key);
+  memory.settle();
   RunTimes times = process_->run(std::span(&id, 1), mode);
   outcome.ns = times.ns;
   if ((outcome.failure = times.refused)) return outcome;
@@ -117,13 +118,15 @@ std::optional<CallOutcome> ProcessSubject::look_again() {
 // the clock stopped; only a GPU may still be at work.
 std::optional<Failure> ProcessSubject::look_after(const Mapped& mapped, const CallData& data, const RunTimes& times) {
   const CallMemory& memory = *mapped.memory;
-  if (device_ != kCpu && times.at_stop != memory.fingerprints(0, 0))
+  const int slot = 0;
+  std::span<const int> only(&slot, 1);
+  if (device_ != kCpu && times.at_stop != memory.fingerprints(only, 0))
     return Failure{
         Verdict::kRewardHack,
         "Its outputs changed after the work on its stream was done: it works beside the stream it was given."};
   if (auto found = process_->check_state(true)) return found;
-  if (auto found = memory.check_margins(0, 0, pattern_)) return found;
-  if (auto found = memory.check_inputs(0, data)) return found;
+  if (auto found = memory.check_margins(only, 0, pattern_)) return found;
+  if (auto found = memory.check_inputs(slot, data)) return found;
   return params_ ? check_params(*params_) : std::nullopt;
 }
 

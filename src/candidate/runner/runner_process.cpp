@@ -17,6 +17,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "candidate/runner/private_folder.h"
+#include "candidate/source_place.h"
 #include "core/check.h"
 #include "core/error.h"
 #include "measure/core_wait.h"
@@ -35,32 +37,6 @@ std::string runner_path() {
   for (const fs::path& folder : {own, own.parent_path()})
     if (fs::path path = folder / "fastkernels-runner"; fs::exists(path)) return path;
   throw Error("fastkernels-runner is not beside this program ({}); build or install it again.", own.string());
-}
-
-// Folders of programs that were killed. Only empty ones can go, and only old ones do: a process that is unknown here
-// may live in another container that has the same /tmp.
-void remove_stale_folders(const fs::path& tmp) {
-  constexpr std::chrono::minutes kOld{10};
-  auto now = fs::file_time_type::clock::now();
-  std::error_code error;
-  fs::directory_iterator entry(tmp, error), end;
-  for (; !error && entry != end; entry.increment(error)) {
-    int pid = 0, matched = 0;
-    std::string name = entry->path().filename().string();
-    if (sscanf(name.c_str(), "fastkernels-runner-%d-%n", &pid, &matched) != 1 || matched == 0) continue;
-    std::error_code gone;
-    bool old = now - entry->last_write_time(gone) > kOld;
-    if (!gone && old && kill(pid, 0) != 0 && errno == ESRCH) rmdir(entry->path().c_str());
-  }
-}
-
-std::string make_private_tmp() {
-  static const bool once = (remove_stale_folders(fs::temp_directory_path()), true);
-  static_cast<void>(once);
-  std::string pattern = (fs::temp_directory_path() / fmt::format("fastkernels-runner-{}-XXXXXX", getpid())).string();
-  if (mkdtemp(pattern.data()) == nullptr)
-    throw Error("No folder could be made under {}.", fs::temp_directory_path().string());
-  return pattern;
 }
 
 std::string signal_name(int number) {
@@ -141,23 +117,27 @@ RunnerProcess::RunnerProcess(const RunnerOptions& options) : options_(options), 
         {"memory_bytes", options_.private_memory_bytes},
         {"private_tmp", private_tmp_},
         {"gpu", options.device == kCpu ? -1 : options.device.index},
+        {"prints", options.output != nullptr},
         {"walls", static_cast<int>(options.walls)}});
   if (options.wait_until_open) open();
 }
 
-// The worker says hello when its driver, if it has one, has started; it loads nothing before it is told to.
+// The worker says hello then; it loads nothing before it is told to.
+void RunnerProcess::wait_for_start() {
+  if (failure_ || worker_pid_ > 0) return;
+  if (std::optional<Json> hello = next_message(deadline())) read_answer(*hello);
+}
+
 void RunnerProcess::open() {
-  if (failure_) return;
-  std::optional<Json> hello = next_message(deadline());
-  if (!hello) return;
-  read_answer(*hello);
-  if (failure_) return;
+  wait_for_start();
+  if (failure_ || tracer_) return;
   attach();
   if (!send({{"do", "begin"}}) || !resume_until_trap()) return;
   at_start_ = read_process_state(worker_pid_, *tracer_, true);
   if (!resume_until_trap()) return;
   answer();
   if (failure_ || options_.op.empty()) return;
+  library_base_ = library_base(worker_pid_, options_.library);
   order_ = std::make_unique<SharedTensors>(
       std::vector<SharedTensors::Named>{{"what to do", {{kOrderWords}, DType::kI32}}}, Access::kReadOnly);
   int segment = map(*order_);
@@ -187,8 +167,11 @@ void RunnerProcess::start(const RunnerOptions&) {
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0);
-  posix_spawn_file_actions_addopen(&files, 2, "/dev/null", O_WRONLY, 0);
+  for (int words : {1, 2})
+    if (options_.output != nullptr && options_.output->fd() >= 0)
+      posix_spawn_file_actions_adddup2(&files, options_.output->fd(), words);
+    else
+      posix_spawn_file_actions_addopen(&files, words, "/dev/null", O_WRONLY, 0);
   // Through high numbers, since the ends may themselves be 3 or 4.
   constexpr int kParking = 200;
   posix_spawn_file_actions_adddup2(&files, channel[1], kParking);
@@ -256,10 +239,11 @@ void RunnerProcess::fail(Failure failure) {
 }
 
 Json RunnerProcess::ask(const Json& request, int fd) {
+  if (!tracer_ && !ending_) open();
   if (failure_) return {};
   if (order_) *order_->view(0).ptr<int32_t>() = static_cast<int32_t>(Order::kMessage);
   if (!send(request, fd) || !resume_until_trap()) return {};
-  look_at_state();
+  if (options_.device == kCpu) look_at_state();  // what calls of the next sample change is counted from here
   return answer();
 }
 
@@ -368,7 +352,14 @@ void RunnerProcess::explain_end() {
   if (number == SIGKILL || static_cast<double>(report[1]) * 1024 > 0.7 * limit)
     return fail({Verdict::kOutOfMemory, fmt::format("It used {:.1f} GiB of memory {} and was ended.",
                                                     static_cast<double>(report[1]) / 0x1p20, doing_)});
-  fail({Verdict::kCrashed, fmt::format("It crashed {} with {}.", doing_, signal_name(number))});
+  fail({Verdict::kCrashed, fmt::format("It crashed {} with {}{}.", doing_, signal_name(number),
+                                       at_line(tracer_ ? tracer_->signal_code() : 0))});
+}
+
+std::string RunnerProcess::at_line(uint64_t code) const {
+  if (library_base_ == 0 || code < library_base_) return "";
+  std::string place = source_place(options_.library, code - library_base_, private_tmp_);
+  return place.empty() ? "" : " at " + place;
 }
 
 // We see a fault before any handler of the candidate's does.
@@ -378,17 +369,22 @@ void RunnerProcess::explain_fault(const Tracer::Fault& fault) {
     TensorNeighbour at = tensor_near(segment.tensors->places(), fault.address - segment.address);
     if (!at.found) continue;
     const std::string& name = segment.tensors->name(at.tensor);
+    std::string line = at_line(fault.code);
     if (at.inside && !fault.mapped)
-      return fail({Verdict::kOutOfBounds, fmt::format("A thread of its own used '{}' when there was no call.", name)});
-    if (!at.inside) return fail({Verdict::kOutOfBounds, fmt::format("It touched memory just outside '{}'.", name)});
-    return fail({Verdict::kInputMutated, fmt::format("It wrote to '{}', which is read-only.", name)});
+      return fail(
+          {Verdict::kOutOfBounds, fmt::format("A thread of its own used '{}' when there was no call{}.", name, line)});
+    if (!at.inside)
+      return fail({Verdict::kOutOfBounds, fmt::format("It touched memory just outside '{}'{}.", name, line)});
+    return fail({Verdict::kInputMutated,
+                 fmt::format("It wrote to '{}', which is read-only{}.", name, line.empty() ? "" : "," + line)});
   }
   auto limit = static_cast<double>(options_.private_memory_bytes);
   int64_t peak_kib = read_process_state(worker_pid_, *tracer_, false).peak_kib;
   if (static_cast<double>(peak_kib) * 1024 > 0.7 * limit)
     return fail({Verdict::kOutOfMemory, fmt::format("It used {:.1f} GiB of memory {} and got no more.",
                                                     static_cast<double>(peak_kib) / 0x1p20, doing_)});
-  fail({Verdict::kCrashed, fmt::format("It crashed {} with {}.", doing_, signal_name(fault.signal))});
+  fail({Verdict::kCrashed, fmt::format("It crashed {} with {} at address {:#x}{}.", doing_, signal_name(fault.signal),
+                                       fault.address, at_line(fault.code))});
 }
 
 int RunnerProcess::map(const SharedTensors& tensors) {
@@ -497,6 +493,7 @@ bool RunnerProcess::has_untraced_thread() const {
 // Lets the worker go with an order and waits until it stops again. Nothing else of it ever runs.
 RunTimes RunnerProcess::carry_out(Order order, std::span<const int> entries) {
   RunTimes times;
+  if (!tracer_) open();
   if (failure_) return times;
   FK_CHECK(static_cast<int64_t>(entries.size()) <= kMostCalls);
   auto* words = order_->view(0).ptr<int32_t>();
@@ -555,11 +552,19 @@ std::optional<Failure> RunnerProcess::check_state(bool thorough) {
   return Failure{Verdict::kIncorrectState, *changed};
 }
 
-void RunnerProcess::finish() {
-  if (failure_ || channel_ < 0) return;
+void RunnerProcess::begin_finish() {
+  if (failure_ || ending_ || channel_ < 0) return;
+  ending_ = true;
   doing_ = "while it ended";
   if (order_) *order_->view(0).ptr<int32_t>() = static_cast<int32_t>(Order::kMessage);
   shutdown(channel_, SHUT_RDWR);
+  if (tracer_) tracer_->let_go();
+}
+
+void RunnerProcess::finish() {
+  begin_finish();
+  if (failure_ || channel_ < 0) return;
+  if (!tracer_) return stop();  // it never loaded anything
   int64_t patience = int64_t{patience_ms()} * 1'000'000;
   switch (tracer_->run(now_ns() + patience)) {
     case Tracer::Stop::kFault:

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "candidate/runner/kept_output.h"
 #include "candidate/runner/message.h"
 #include "candidate/runner/order.h"
 #include "candidate/runner/process_state.h"
@@ -37,7 +38,8 @@ struct RunnerOptions {
   int64_t timeout_ns = int64_t{30} * 1000000000;  // of one request
   Device device = kCpu;                           // where the operator runs
   Walls walls = Walls::kAll;                      // on a GPU: what its driver works behind (device_walls.h)
-  bool wait_until_open = true;  // else open() is to be called: several that start together start sooner
+  bool wait_until_open = true;         // else it opens when it is first used: several that start together start sooner
+  const KeptOutput* output = nullptr;  // what it prints goes there; null: nowhere
 };
 
 // A tensor of a mapped segment.
@@ -98,7 +100,9 @@ class RunnerProcess {
   RunnerProcess(const RunnerProcess&) = delete;
   RunnerProcess& operator=(const RunnerProcess&) = delete;
 
-  // Waits until the worker has loaded what it needs, where the constructor did not.
+  // Waits until the worker could load the candidate: its driver, if it has one, is there.
+  void wait_for_start();
+  // Has it loaded.
   void open();
 
   // Empty as long as everything went well; every function below does nothing more once there is one.
@@ -128,7 +132,9 @@ class RunnerProcess {
   // Lets it run for a while with nothing to do.
   void let_run(int64_t ns);
 
-  // Lets the worker end by itself; a crash on the way out is a failure too.
+  // Lets the worker end by itself; a crash on the way out is a failure too. The first only tells it to, so that several
+  // end together; nothing else may be asked of it then.
+  void begin_finish();
   void finish();
 
   void fail(Failure failure);  // what the judge found; ends the process
@@ -150,6 +156,7 @@ class RunnerProcess {
   void attach();
   void explain_end();
   void explain_fault(const Tracer::Fault& fault);
+  std::string at_line(uint64_t code) const;  // " at rms_norm.cpp:12", or nothing
   int patience_ms() const;
   void stop();
 
@@ -167,10 +174,12 @@ class RunnerProcess {
   std::map<int, Segment> segments_;
   std::unique_ptr<SharedTensors> order_;  // what the worker is to do when it is let go
   std::unique_ptr<Tracer> tracer_;
+  uint64_t library_base_ = 0;  // in the worker
   ProcessState at_start_;
   ProcessState seen_;                   // when it stopped last
   int64_t waited_ns_ = 0, cpu_ns_ = 0;  // likewise: its threads have waited for a core, and had one, so long
   std::string doing_ = "at load";
+  bool ending_ = false;
   std::vector<Protection> protections_;
   std::optional<Failure> failure_;
 };

@@ -31,6 +31,17 @@ bool read_registers(pid_t thread, int which, Registers& registers) {
   return ptrace(PTRACE_GETREGSET, thread, which, &part) == 0;
 }
 
+// The instruction that a stopped thread is at; 0 where it cannot be read.
+uint64_t instruction_of(pid_t thread) {
+  user_regs_struct registers{};
+  if (!read_registers(thread, NT_PRSTATUS, registers)) return 0;
+#if defined(__aarch64__)
+  return registers.pc;
+#else
+  return registers.rip;
+#endif
+}
+
 // Whether a thread stopped at the instruction of trap(), and not at one that a compiler put where nothing may come.
 bool at_our_trap(pid_t thread) {
 #if defined(__aarch64__)
@@ -89,14 +100,18 @@ void Tracer::go_on(pid_t thread, Thread& state) {
   if (ptrace(PTRACE_CONT, thread, nullptr, static_cast<long>(state.signal)) == 0) state = {};
 }
 
+void Tracer::let_go() {
+  for (auto& [thread, state] : threads_)
+    if (state.stopped) go_on(thread, state);
+}
+
 Tracer::Stop Tracer::run(int64_t deadline_ns) {
   if (ended_) return Stop::kEnded;
   trapped_ = freezing_ = false;
   fault_.reset();
   Deadline deadline(process_, deadline_ns);
   started_ns_ = now_ns();
-  for (auto& [thread, state] : threads_)
-    if (state.stopped) go_on(thread, state);
+  let_go();
   while (!trapped_ && !fault_ && !ended_) wait_for_one();
   if (!ended_) freeze();
   if (ended_) return deadline.passed() ? Stop::kTimedOut : Stop::kEnded;
@@ -146,9 +161,10 @@ void Tracer::handle(pid_t thread, int status) {
       siginfo_t info{};
       ptrace(PTRACE_GETSIGINFO, thread, nullptr, &info);
       // Sent by a process, these say nothing of an address.
-      fault_ =
-          Fault{signal, info.si_code > 0 ? reinterpret_cast<uint64_t>(info.si_addr) : 0, info.si_code == SEGV_ACCERR};
+      fault_ = Fault{signal, info.si_code > 0 ? reinterpret_cast<uint64_t>(info.si_addr) : 0,
+                     info.si_code == SEGV_ACCERR, instruction_of(thread)};
     } else {
+      if (signal == SIGILL || signal == SIGFPE || signal == SIGTRAP) signal_code_ = instruction_of(thread);
       state.signal = signal;
     }
   }

@@ -29,6 +29,7 @@ class Tracer {
     int signal = 0;
     uint64_t address = 0;
     bool mapped = false;  // there is memory at the address, but not for this
+    uint64_t code = 0;    // the instruction
   };
 
   ~Tracer();
@@ -40,12 +41,17 @@ class Tracer {
 
   // Lets all threads go on until one of the above, then stops them all again.
   Stop run(int64_t deadline_ns);
+  // The first half of it: a run() after this only waits.
+  void let_go();
 
   // Of the last run: when the first thread was let go, and when the last one had stopped.
   int64_t started_ns() const { return started_ns_; }
   int64_t stopped_ns() const { return stopped_ns_; }
   uint64_t trap_status() const { return trap_status_; }
   const std::optional<Fault>& fault() const { return fault_; }
+  // The instruction at which the last other signal came that a wrong instruction causes (SIGILL, SIGFPE, SIGTRAP), or
+  // 0.
+  uint64_t signal_code() const { return signal_code_; }
   std::vector<pid_t> threads() const;
 
   // How a stopped thread computes: rounding, subnormal numbers, exceptions that are not masked, and whether it has
@@ -67,7 +73,7 @@ class Tracer {
   std::map<pid_t, Thread> threads_;
   std::optional<cpu_set_t> cores_;
   bool freezing_ = false, trapped_ = false, ended_ = false;
-  uint64_t trap_status_ = 0;
+  uint64_t trap_status_ = 0, signal_code_ = 0;
   std::optional<Fault> fault_;
   int64_t started_ns_ = 0, stopped_ns_ = 0;
 };

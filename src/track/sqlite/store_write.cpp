@@ -1,46 +1,16 @@
 // Writing: every public call is one transaction.
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 
+#include "core/output_file.h"
 #include "track/sha256.h"
 #include "track/sqlite/record_sql.h"
 #include "track/sqlite/store_sqlite.h"
 
 namespace fk {
-namespace {
 
 namespace fs = std::filesystem;
-
-// A file that is either not there or whole: written under another name first.
-void write_file(const std::string& path, std::string_view bytes) {
-  fs::create_directories(fs::path(path).parent_path());
-  std::string next = fmt::format("{}.{}", path, getpid());
-  int fd = open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  auto refuse = [&](int error) {
-    if (fd >= 0) close(fd);
-    unlink(next.c_str());
-    throw Error("The artifact {} cannot be written ({}).", path, strerror(error));
-  };
-  if (fd < 0) refuse(errno);
-  while (!bytes.empty()) {
-    ssize_t n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) refuse(errno);
-    bytes.remove_prefix(static_cast<size_t>(n));
-  }
-  if (fsync(fd) != 0) refuse(errno);
-  close(fd);
-  if (std::rename(next.c_str(), path.c_str()) != 0)
-    throw Error("The artifact {} cannot be written ({}).", path, strerror(errno));
-}
-
-}  // namespace
 
 void SqliteStore::begin_run(const RunRecord& r) {
   write([&] {
@@ -182,7 +152,10 @@ ArtifactRecord SqliteStore::add_artifact(std::string_view run_id, std::string_vi
   write([&] {
     int64_t run = number_of(run_id);
     std::string file = artifact_file(a.sha256);
-    if (!fs::exists(file)) write_file(file, bytes);
+    if (!fs::exists(file)) {
+      fs::create_directories(fs::path(file).parent_path());
+      write_file(file, bytes, true);
+    }
     database_.execute("INSERT OR REPLACE INTO artifacts (run, path, sha256, size_bytes) VALUES (?, ?, ?, ?)", run,
                       a.path, a.sha256, a.size_bytes);
   });

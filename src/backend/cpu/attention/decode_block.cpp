@@ -31,6 +31,9 @@ FK_INLINE void widen_rows(const void* const* v, int64_t keys, int64_t Dh, float*
 FK_SIMD_CLONES void widen_bf16(const void* const* v, int64_t keys, int64_t Dh, float* panels) {
   widen_rows<bf16>(v, keys, Dh, panels);
 }
+FK_SIMD_CLONES void widen_f16(const void* const* v, int64_t keys, int64_t Dh, float* panels) {
+  widen_rows<f16>(v, keys, Dh, panels);
+}
 FK_SIMD_CLONES void widen_f32(const void* const* v, int64_t keys, int64_t Dh, float* panels) {
   widen_rows<float>(v, keys, Dh, panels);
 }
@@ -94,7 +97,8 @@ void add_block(const DecodeBlockTask& t, const QuadState& state) {
   finish_scores(t.scores, t.keys * kQuad, t.rule);
   float rescale[kQuad];
   weigh(t.scores, t.keys, state, rescale);
-  (t.dtype == DType::kBF16 ? widen_bf16 : widen_f32)(t.v, t.keys, t.head_size, t.panels);
+  auto widen = t.dtype == DType::kBF16 ? widen_bf16 : t.dtype == DType::kF16 ? widen_f16 : widen_f32;
+  widen(t.v, t.keys, t.head_size, t.panels);
   for (int64_t d = 0; d < t.head_size; d += kLanes)
     add_values(t.scores, t.panels + d * t.keys, t.keys, rescale, state.sums + d * kQuad);
 }

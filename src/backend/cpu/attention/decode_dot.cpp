@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "backend/cpu/attention/decode.h"
+#include "backend/cpu/row_kernel.h"
 #include "backend/cpu/simd.h"
 
 namespace fk {
@@ -33,6 +34,9 @@ FK_INLINE void multiply_keys(const float* __restrict q, const void* const* k, in
 FK_SIMD_CLONES void scores_bf16(const float* q, const void* const* k, int64_t keys, int64_t Dh, float* scores) {
   multiply_keys<bf16>(q, k, keys, Dh, scores);
 }
+FK_SIMD_CLONES void scores_f16(const float* q, const void* const* k, int64_t keys, int64_t Dh, float* scores) {
+  multiply_keys<f16>(q, k, keys, Dh, scores);
+}
 FK_SIMD_CLONES void scores_f32(const float* q, const void* const* k, int64_t keys, int64_t Dh, float* scores) {
   multiply_keys<float>(q, k, keys, Dh, scores);
 }
@@ -50,17 +54,14 @@ void widen(const QueryTask& t) {
 }
 
 void prepare(const QueryTask& task) {
-  if (task.dtype == DType::kBF16)
-    widen<bf16>(task);
-  else
-    widen<float>(task);
+  with_float(task.dtype, [&]<class T>(T) { widen<T>(task); });
 }
 
 void multiply(const KeyTask& t) {
+  auto multiply_all = t.dtype == DType::kBF16 ? scores_bf16 : t.dtype == DType::kF16 ? scores_f16 : scores_f32;
   for (int64_t quad = 0; quad < quads_of(t.group); ++quad) {
     const float* q = reinterpret_cast<const float*>(t.query) + quad * kQuad * t.head_size;
-    (t.dtype == DType::kBF16 ? scores_bf16 : scores_f32)(q, t.k, t.keys, t.head_size,
-                                                         t.scores + quad * kDecodeKeys * kQuad);
+    multiply_all(q, t.k, t.keys, t.head_size, t.scores + quad * kDecodeKeys * kQuad);
   }
 }
 

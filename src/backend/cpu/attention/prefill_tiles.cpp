@@ -92,10 +92,7 @@ void pack_rows(const PackBlockTask& t) {
 }
 
 void pack(const PackBlockTask& task) {
-  if (task.dtype == DType::kBF16)
-    pack_rows<bf16>(task);
-  else
-    pack_rows<float>(task);
+  with_float(task.dtype, [&]<class T>(T) { pack_rows<T>(task); });
 }
 
 template <class T>
@@ -125,7 +122,7 @@ void attend(const AttendTask& t) {
   auto* q = reinterpret_cast<float*>(t.scratch);  // [Dh][kLanes]
   float* scores = q + Dh * kLanes;                // [kKeysPerBlock][kLanes]
   float* sums = scores + kKeysPerBlock * kLanes;  // [columns][kLanes]
-  t.dtype == DType::kBF16 ? load_queries<bf16>(t, q) : load_queries<float>(t, q);
+  with_float(t.dtype, [&]<class T>(T) { load_queries<T>(t, q); });
   std::fill_n(sums, columns * kLanes, 0.0f);
   Softmax state{};
   std::fill_n(state.largest, kLanes, -kInfinity);
@@ -147,7 +144,7 @@ void attend(const AttendTask& t) {
     for (int64_t d = 0; d < columns; d += kPanel)
       add_product(values + d * kKeysPerBlock, scores, kKeysPerBlock, sums + d * kLanes);
   }
-  t.dtype == DType::kBF16 ? store_outputs<bf16>(t, sums, state) : store_outputs<float>(t, sums, state);
+  with_float(t.dtype, [&]<class T>(T) { store_outputs<T>(t, sums, state); });
 }
 
 }  // namespace

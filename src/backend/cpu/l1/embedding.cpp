@@ -15,6 +15,7 @@ FK_INLINE void scale_body(const T* row, float scale, T* out, int64_t n) {
 }
 
 FK_SIMD_CLONES void scale_row(const bf16* row, float scale, bf16* out, int64_t n) { scale_body(row, scale, out, n); }
+FK_SIMD_CLONES void scale_row(const f16* row, float scale, f16* out, int64_t n) { scale_body(row, scale, out, n); }
 FK_SIMD_CLONES void scale_row(const float* row, float scale, float* out, int64_t n) { scale_body(row, scale, out, n); }
 
 class EmbeddingRowCopy final : public Embedding {

@@ -26,10 +26,16 @@ FK_INLINE void gelu_and_mul_body(const T* gate, const T* up, T* out, int64_t n) 
 FK_SIMD_CLONES void exact_row(const bf16* gate, const bf16* up, bf16* out, int64_t n) {
   gelu_and_mul_body<gelu_exact>(gate, up, out, n);
 }
+FK_SIMD_CLONES void exact_row(const f16* gate, const f16* up, f16* out, int64_t n) {
+  gelu_and_mul_body<gelu_exact>(gate, up, out, n);
+}
 FK_SIMD_CLONES void exact_row(const float* gate, const float* up, float* out, int64_t n) {
   gelu_and_mul_body<gelu_exact>(gate, up, out, n);
 }
 FK_SIMD_CLONES void tanh_row(const bf16* gate, const bf16* up, bf16* out, int64_t n) {
+  gelu_and_mul_body<gelu_tanh>(gate, up, out, n);
+}
+FK_SIMD_CLONES void tanh_row(const f16* gate, const f16* up, f16* out, int64_t n) {
   gelu_and_mul_body<gelu_tanh>(gate, up, out, n);
 }
 FK_SIMD_CLONES void tanh_row(const float* gate, const float* up, float* out, int64_t n) {

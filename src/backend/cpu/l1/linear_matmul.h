@@ -13,12 +13,16 @@ template <MatmulFunction product, DType kDType, int64_t kMinRows = 0>
 class LinearMatmul : public Linear {
  public:
   using Linear::Linear;
+  static constexpr DType kNarrow = kDType == DType::kF16 ? DType::kF16 : DType::kBF16;  // what it rounds outputs to
 
   std::string_view refuse(Args args) const override {
     const View &x = *args[0], &y = *args[1];
     if (x.dtype() != kDType || init_.dtype != kDType)
-      return kDType == DType::kBF16 ? "x and the weight are not both bf16" : "x and the weight are not both f32";
-    if (y.dtype() != DType::kF32 && y.dtype() != DType::kBF16) return "the output is neither f32 nor bf16";
+      return kDType == DType::kBF16  ? "x and the weight are not both bf16"
+             : kDType == DType::kF16 ? "x and the weight are not both f16"
+                                     : "x and the weight are not both f32";
+    if (y.dtype() != DType::kF32 && y.dtype() != kNarrow)
+      return kNarrow == DType::kF16 ? "the output is neither f32 nor f16" : "the output is neither f32 nor bf16";
     if (!x.rows_contiguous() || !y.rows_contiguous()) return "rows of x or of the output are not contiguous";
     if (x.size(0) < kMinRows) return "so few rows are faster with plain vector instructions";
     return {};

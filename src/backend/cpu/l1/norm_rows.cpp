@@ -28,6 +28,10 @@ FK_SIMD_CLONES void normalise(const bf16* x, const bf16* residual, const bf16* w
                               int64_t n, float eps, float weight_offset) {
   norm_row(x, residual, weight, out, residual_out, n, eps, weight_offset);
 }
+FK_SIMD_CLONES void normalise(const f16* x, const f16* residual, const f16* weight, f16* out, f16* residual_out,
+                              int64_t n, float eps, float weight_offset) {
+  norm_row(x, residual, weight, out, residual_out, n, eps, weight_offset);
+}
 FK_SIMD_CLONES void normalise(const float* x, const float* residual, const float* weight, float* out,
                               float* residual_out, int64_t n, float eps, float weight_offset) {
   norm_row(x, residual, weight, out, residual_out, n, eps, weight_offset);

@@ -37,8 +37,10 @@ FK_INLINE void turn_body(T* a, T* b, int64_t n, const Angles& angles) {
 }
 
 FK_SIMD_CLONES void turn_halves(bf16* a, bf16* b, int64_t n, const Angles& angles) { turn_body<1>(a, b, n, angles); }
+FK_SIMD_CLONES void turn_halves(f16* a, f16* b, int64_t n, const Angles& angles) { turn_body<1>(a, b, n, angles); }
 FK_SIMD_CLONES void turn_halves(float* a, float* b, int64_t n, const Angles& angles) { turn_body<1>(a, b, n, angles); }
 FK_SIMD_CLONES void turn_neighbours(bf16* a, int64_t n, const Angles& angles) { turn_body<2>(a, a + 1, n, angles); }
+FK_SIMD_CLONES void turn_neighbours(f16* a, int64_t n, const Angles& angles) { turn_body<2>(a, a + 1, n, angles); }
 FK_SIMD_CLONES void turn_neighbours(float* a, int64_t n, const Angles& angles) { turn_body<2>(a, a + 1, n, angles); }
 
 class RotaryEmbeddingTokenPerThread final : public RotaryEmbedding {

@@ -43,8 +43,10 @@ FK_INLINE float max_number_body(const T* x, int64_t n) {
 }  // namespace
 
 FK_SIMD_CLONES RowMax row_max(const bf16* x, int64_t n) { return row_max_body(x, n); }
+FK_SIMD_CLONES RowMax row_max(const f16* x, int64_t n) { return row_max_body(x, n); }
 FK_SIMD_CLONES RowMax row_max(const float* x, int64_t n) { return row_max_body(x, n); }
 FK_SIMD_CLONES float row_max_number(const bf16* x, int64_t n) { return max_number_body(x, n); }
+FK_SIMD_CLONES float row_max_number(const f16* x, int64_t n) { return max_number_body(x, n); }
 FK_SIMD_CLONES float row_max_number(const float* x, int64_t n) { return max_number_body(x, n); }
 
 }  // namespace fk

@@ -14,10 +14,12 @@ struct RowMax {
 
 // Of a row that is not empty.
 RowMax row_max(const bf16* x, int64_t n);
+RowMax row_max(const f16* x, int64_t n);
 RowMax row_max(const float* x, int64_t n);
 
 // The largest number of a row, NaN left out; -infinity where there is none.
 float row_max_number(const bf16* x, int64_t n);
+float row_max_number(const f16* x, int64_t n);
 float row_max_number(const float* x, int64_t n);
 
 }  // namespace fk

@@ -49,6 +49,10 @@ FK_SIMD_CLONES void relative_probabilities(const bf16* logits, float largest, fl
                                            float* p, float* block_max) {
   relative_body(logits, largest, inverse_temperature, n, p, block_max);
 }
+FK_SIMD_CLONES void relative_probabilities(const f16* logits, float largest, float inverse_temperature, int64_t n,
+                                           float* p, float* block_max) {
+  relative_body(logits, largest, inverse_temperature, n, p, block_max);
+}
 FK_SIMD_CLONES void relative_probabilities(const float* logits, float largest, float inverse_temperature, int64_t n,
                                            float* p, float* block_max) {
   relative_body(logits, largest, inverse_temperature, n, p, block_max);

@@ -20,6 +20,9 @@ FK_INLINE void silu_and_mul_body(const T* gate, const T* up, T* out, int64_t n) 
 FK_SIMD_CLONES void silu_and_mul(const bf16* gate, const bf16* up, bf16* out, int64_t n) {
   silu_and_mul_body(gate, up, out, n);
 }
+FK_SIMD_CLONES void silu_and_mul(const f16* gate, const f16* up, f16* out, int64_t n) {
+  silu_and_mul_body(gate, up, out, n);
+}
 FK_SIMD_CLONES void silu_and_mul(const float* gate, const float* up, float* out, int64_t n) {
   silu_and_mul_body(gate, up, out, n);
 }

@@ -30,8 +30,12 @@ FK_INLINE void scaled_exp_body(const T* x, float largest, float scale, T* out, i
 }
 
 FK_SIMD_CLONES double exp_sum(const bf16* x, float largest, int64_t n) { return exp_sum_body(x, largest, n); }
+FK_SIMD_CLONES double exp_sum(const f16* x, float largest, int64_t n) { return exp_sum_body(x, largest, n); }
 FK_SIMD_CLONES double exp_sum(const float* x, float largest, int64_t n) { return exp_sum_body(x, largest, n); }
 FK_SIMD_CLONES void scaled_exp(const bf16* x, float largest, float scale, bf16* out, int64_t n) {
+  scaled_exp_body(x, largest, scale, out, n);
+}
+FK_SIMD_CLONES void scaled_exp(const f16* x, float largest, float scale, f16* out, int64_t n) {
   scaled_exp_body(x, largest, scale, out, n);
 }
 FK_SIMD_CLONES void scaled_exp(const float* x, float largest, float scale, float* out, int64_t n) {

@@ -21,13 +21,15 @@ struct MatmulArgs {
   const void* bias = nullptr;  // or null; dtype of w
   void* y = nullptr;
   int64_t y_stride = 0;
-  DType dtype = DType::kF32;    // of x and w: kBF16 or kF32, the one in the function's name
-  DType y_dtype = DType::kF32;  // kBF16 or kF32
+  DType dtype = DType::kF32;    // of x and w: kBF16, kF16 or kF32, the one in the function's name
+  DType y_dtype = DType::kF32;  // kF32, or kBF16 (kF16 where x and w are)
 };
 
 // Call only what cpu_features() reports; the caller asked it once before any thread of `pool` started (the right to use
 // AMX is inherited by threads). None of them allocates once it has seen the largest sizes of a loop.
 void matmul_portable(const MatmulArgs& args, ThreadPool& pool);  // either dtype, any CPU
+
+void matmul_f16(const MatmulArgs& args, ThreadPool& pool);  // x and w f16, y f16 or f32; any CPU
 
 // x86-64
 void matmul_avx2_f32(const MatmulArgs& args, ThreadPool& pool);

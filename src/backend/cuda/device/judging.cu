@@ -48,19 +48,25 @@ __global__ void fingerprint_ranges(const DeviceRange* ranges, unsigned long long
   if (threadIdx.x % 32 == 0 && sum != 0) atomicAdd(sums + blockIdx.y, static_cast<unsigned long long>(sum));
 }
 
-__global__ void mask_ranges(const DeviceRange* ranges, uint64_t key) {
-  const DeviceRange range = ranges[blockIdx.y];
-  auto* bytes = static_cast<uint8_t*>(range.address);
-  const size_t words = (range.size_bytes + 7) / 8;
+// The first bytes of a word, up to 8, to any address.
+__device__ inline void store_word(uint8_t* at, uint64_t word, size_t bytes) {
+  if (bytes >= 8 && reinterpret_cast<uintptr_t>(at) % 8 == 0) {
+    *reinterpret_cast<uint64_t*>(at) = word;
+    return;
+  }
+  for (size_t i = 0; i < min(bytes, size_t{8}); ++i) at[i] = static_cast<uint8_t>(word >> (8 * i));
+}
+
+__global__ void write_ranges(const DeviceWrite* writes, uint64_t key) {
+  const DeviceWrite write = writes[blockIdx.y];
+  const auto* from = static_cast<const uint8_t*>(write.from);
+  auto* to = static_cast<uint8_t*>(write.to);
+  const size_t words = (write.size_bytes + 7) / 8;
   for (size_t i = blockIdx.x * size_t{kThreads} + threadIdx.x; i < words; i += size_t{gridDim.x} * kThreads) {
-    const uint64_t pad = mixed(key + i);
-    uint8_t* at = bytes + 8 * i;
-    const size_t left = range.size_bytes - 8 * i;
-    if (left >= 8 && reinterpret_cast<uintptr_t>(at) % 8 == 0) {
-      *reinterpret_cast<uint64_t*>(at) ^= pad;
-    } else {
-      for (size_t k = 0; k < min(left, size_t{8}); ++k) at[k] ^= static_cast<uint8_t>(pad >> (8 * k));
-    }
+    const size_t left = write.size_bytes - 8 * i;
+    uint64_t word = from != nullptr ? load_word(from + 8 * i, left) : write.value * 0x0101010101010101ull;
+    if (write.masked) word ^= mixed(key + i);
+    store_word(to + 8 * i, word, left);
   }
 }
 
@@ -169,6 +175,7 @@ T* pinned(size_t count) {
 // may be held.
 struct RangeBox {
   DeviceRange* ranges = pinned<DeviceRange>(kMostRanges);
+  DeviceWrite* writes = pinned<DeviceWrite>(kMostRanges);
   uint64_t* results = pinned<uint64_t>(kMostRanges);
   unsigned long long* sums = nullptr;
   cudaEvent_t done = nullptr;
@@ -248,7 +255,7 @@ class Judging final : public DeviceJudging {
   std::unique_ptr<PendingFingerprints> fingerprint(std::span<const DeviceRange> ranges) override {
     auto pending = std::make_unique<Pending>();
     for (const DeviceRange& range : ranges) pending->sizes.push_back(range.size_bytes);
-    for_parts(ranges, [&](RangeBox& box, size_t count, dim3 grid) {
+    for_parts(ranges, &RangeBox::ranges, [&](RangeBox& box, size_t count, dim3 grid) {
       check(cudaMemsetAsync(box.sums, 0, count * sizeof *box.sums, stream_), "Clearing fingerprints");
       fingerprint_ranges<<<grid, kThreads, 0, stream_>>>(box.ranges, box.sums);
       check(cudaGetLastError(), "fingerprint_ranges");
@@ -290,9 +297,15 @@ class Judging final : public DeviceJudging {
   }
 
   void mask(std::span<const DeviceRange> ranges, uint64_t key) override {
-    for_parts(ranges, [&](RangeBox& box, size_t, dim3 grid) {
-      mask_ranges<<<grid, kThreads, 0, stream_>>>(box.ranges, mixed(key));
-      check(cudaGetLastError(), "mask_ranges");
+    std::vector<DeviceWrite> writes;
+    for (const DeviceRange& range : ranges) writes.push_back({range.address, range.address, range.size_bytes, 0, true});
+    write(writes, key);
+  }
+
+  void write(std::span<const DeviceWrite> writes, uint64_t key) override {
+    for_parts(writes, &RangeBox::writes, [&](RangeBox& box, size_t, dim3 grid) {
+      write_ranges<<<grid, kThreads, 0, stream_>>>(box.writes, mixed(key));
+      check(cudaGetLastError(), "write_ranges");
       check(cudaEventRecord(box.done, stream_), "Recording an event");
       return false;  // taken again once its event has passed
     });
@@ -374,15 +387,15 @@ class Judging final : public DeviceJudging {
   }
 
   // use(box, count, grid) says whether the box stays taken.
-  template <class Use>
-  void for_parts(std::span<const DeviceRange> ranges, const Use& use) {
-    for (size_t first = 0; first < ranges.size(); first += kMostRanges) {
-      const size_t count = std::min(kMostRanges, ranges.size() - first);
+  template <class Item, class Use>
+  void for_parts(std::span<const Item> items, Item* RangeBox::*list, const Use& use) {
+    for (size_t first = 0; first < items.size(); first += kMostRanges) {
+      const size_t count = std::min(kMostRanges, items.size() - first);
       RangeBox& box = free_box();
       size_t largest = 1;
       for (size_t i = 0; i < count; ++i) {
-        box.ranges[i] = ranges[first + i];
-        largest = std::max(largest, ranges[first + i].size_bytes);
+        (box.*list)[i] = items[first + i];
+        largest = std::max(largest, items[first + i].size_bytes);
       }
       constexpr size_t kPerBlock = size_t{64} << 10;
       const size_t wanted = (largest + kPerBlock - 1) / kPerBlock;

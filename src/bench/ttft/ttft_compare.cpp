@@ -1,0 +1,43 @@
+#include "bench/ttft/ttft_compare.h"
+
+#include <cmath>
+
+#include "core/check.h"
+
+namespace fk {
+namespace {
+
+constexpr double kNsPerMs = 1e6;
+// Processes differ from each other by more than calls within one do, so more is let through before nothing is ranked;
+// what counts as a change grows with it.
+constexpr double kMostControlOff = 0.05;
+
+PairedResult compare_times(const TtftRounds& rounds, std::vector<double> TtftTimes::*times, uint64_t seed) {
+  FK_CHECK(rounds.without.size() == rounds.with.size() + 1);
+  PairedSamples samples, control;
+  for (size_t round = 0; round < rounds.with.size(); ++round) {
+    const std::vector<double>&before = rounds.without[round].*times, &with = rounds.with[round].*times,
+          &after = rounds.without[round + 1].*times;
+    FK_CHECK(before.size() == with.size() && after.size() == with.size());
+    std::vector<TimePair> pairs, own;
+    for (size_t i = 0; i < with.size(); ++i) {
+      pairs.push_back({kNsPerMs * std::sqrt(before[i] * after[i]), kNsPerMs * with[i]});
+      bool turned = round % 2 == 1;  // so that a steady drift is no difference
+      own.push_back({kNsPerMs * (turned ? after : before)[i], kNsPerMs * (turned ? before : after)[i]});
+    }
+    samples.push_back(std::move(pairs));
+    control.push_back(std::move(own));
+  }
+  PairedOptions options;
+  options.seed = seed;
+  options.most_control_off = kMostControlOff;
+  return compare_paired(samples, control, options);
+}
+
+}  // namespace
+
+TtftComparison compare_rounds(const TtftRounds& rounds, uint64_t seed) {
+  return {compare_times(rounds, &TtftTimes::prefill_ms, seed), compare_times(rounds, &TtftTimes::decode_ms, seed)};
+}
+
+}  // namespace fk

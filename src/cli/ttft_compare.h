@@ -1,0 +1,37 @@
+// `ttft --compare`: whether a model becomes faster by the user's candidates, measured in alternating processes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/ttft/ttft_compare.h"
+#include "cli/options.h"
+#include "core/json.h"
+#include "track/recorder.h"
+
+namespace fk {
+
+struct CompareRequest {
+  std::vector<std::string> arguments;            // of a `ttft` that times one side
+  std::vector<std::string> candidate_arguments;  // more, for the side with candidates
+  int64_t rounds = 8;
+  std::string doubt;  // of candidates that were not judged, or judged wrong; empty where all passed
+};
+
+struct CompareResult {
+  TtftRounds rounds;
+  TtftComparison comparison;
+  Json without, with;  // what the first process of each side printed
+  std::string doubt;
+
+  int64_t candidate_calls() const;  // that candidates took in one process
+};
+
+// Throws Error with the words of the process that failed.
+CompareResult run_comparison(const CompareRequest& request, const CommonOptions& common);
+
+void print_comparison(const CompareResult& result, const CommonOptions& common);
+// `judged`: the worst that the history says of the candidates.
+void record_comparison(Recorder& recorder, const CompareResult& result, const std::string& judged);
+
+}  // namespace fk

@@ -1,0 +1,14 @@
+// Text from a user, a file or a candidate, made fit to be shown on a terminal.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace fk {
+
+// Control characters and bytes that are not UTF-8 as \x1b, so that a name cannot move the cursor or change colours.
+std::string printable(std::string_view text);
+// The same for texts of several lines: line ends and tabs stay.
+std::string printable_lines(std::string_view text);
+
+}  // namespace fk

@@ -1,0 +1,37 @@
+#include "engine/finite_logits.h"
+
+#include <bit>
+
+#include "core/error.h"
+#include "models/finite.h"
+
+namespace fk {
+namespace {
+
+[[noreturn]] void refuse(const Model& model) {
+  if (auto tensor = model.weights.first_not_finite())
+    throw Error(
+        "{} computes no numbers: its weight '{}' holds a NaN or an infinity as {}; load it in another --dtype, or get "
+        "the "
+        "checkpoint again.",
+        model.name, *tensor, dtype_name(model.config.dtype));
+  throw Error(
+      "{} computes no numbers: its logits are NaN or infinite although all weights are finite; try --dtype f32, or "
+      "without "
+      "candidates.",
+      model.name);
+}
+
+}  // namespace
+
+void require_finite_logits(const Model& model, const View& logits) {
+  if (!all_finite(logits)) refuse(model);
+}
+
+void require_finite_draw(const Model& model, const View& logits, int64_t row, int64_t token) {
+  if (model.device != kCpu) return;
+  const auto* values = static_cast<const float*>(logits.data()) + row * logits.size(1);
+  if ((std::bit_cast<uint32_t>(values[token]) & 0x7f800000u) == 0x7f800000u) refuse(model);
+}
+
+}  // namespace fk

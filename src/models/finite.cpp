@@ -1,0 +1,36 @@
+#include "models/finite.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "core/check.h"
+#include "core/device_runtime.h"
+#include "models/convert.h"
+
+namespace fk {
+
+bool all_finite(const View& tensor) {
+  FK_CHECK(tensor.contiguous() && dtype_is_weight(tensor.dtype()));
+  constexpr int64_t kPiece = 1 << 16;
+  auto size = static_cast<int64_t>(dtype_size(tensor.dtype()));
+  std::vector<std::byte> piece(static_cast<size_t>(kPiece * size));
+  std::vector<float> values(static_cast<size_t>(kPiece));
+  for (int64_t at = 0; at < tensor.numel(); at += kPiece) {
+    int64_t count = std::min(kPiece, tensor.numel() - at);
+    const std::byte* from = static_cast<const std::byte*>(tensor.data()) + at * size;
+    if (tensor.device() != kCpu) {
+      device_runtime(tensor.device()).download(piece.data(), from, static_cast<size_t>(count * size));
+      from = piece.data();
+    }
+    convert_elements(from, tensor.dtype(), values.data(), DType::kF32, count);
+    // The exponent of a NaN or an infinity is all ones. By its bits: compilers may take it that there are none.
+    bool finite = std::all_of(values.begin(), values.begin() + count,
+                              [](float x) { return (std::bit_cast<uint32_t>(x) & 0x7f800000u) != 0x7f800000u; });
+    if (!finite) return false;
+  }
+  return true;
+}
+
+}  // namespace fk

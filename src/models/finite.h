@@ -1,0 +1,11 @@
+// Whether a tensor of weights or logits is free of NaNs and infinities.
+#pragma once
+
+#include "core/tensor.h"
+
+namespace fk {
+
+// Contiguous, f32, f16 or bf16, on any device.
+bool all_finite(const View& tensor);
+
+}  // namespace fk

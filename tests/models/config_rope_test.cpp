@@ -1,0 +1,80 @@
+// The rotary part of config.json against transformers: what it rotates with, or a refusal, and never something else.
+#include "models/config_rope.h"
+
+#include <gtest/gtest.h>
+
+#include "models/config.h"
+#include "ops/l1/rotary_emb.h"
+#include "tests/models/error_text.h"
+#include "tests/models/published_configs.h"
+
+namespace fk {
+namespace {
+
+bool is_flat_gemma(const Json& config) {
+  if (config["model_type"] != "gemma3_text" || !config.contains("rope_parameters")) return false;
+  const Json& rope = config["rope_parameters"];
+  return !rope.empty() && !rope.contains("full_attention") && !rope.contains("sliding_attention");
+}
+
+// What this program computes.
+bool is_supported(const Json& built) {
+  if (built.is_null()) return false;
+  for (const auto& [layers, rope] : built.items()) {
+    std::string type = rope["rope_type"];
+    bool known = type == "default" || (layers == "full_attention" && (type == "linear" || type == "llama3"));
+    if (!known || rope.value("partial_rotary_factor", 1.0) != 1) return false;
+  }
+  return true;
+}
+
+void expect_same(const CausalLMConfig& config, const Json& built, const std::string& text) {
+  const Json& full = built["full_attention"];
+  EXPECT_EQ(config.rope_theta, full["rope_theta"].get<double>()) << text;
+  EXPECT_EQ(config.rope_scaling.type, full["rope_type"].get<std::string>()) << text;
+  RotaryEmbedding::Init init{.head_size = config.head_dim,
+                             .rotary_dim = config.head_dim,
+                             .base = config.rope_theta,
+                             .rope_scaling = config.rope_scaling};
+  std::vector<double> frequencies = RotaryEmbedding::inverse_frequencies(init);
+  ASSERT_EQ(frequencies.size(), full["inv_freq"].size()) << text;
+  for (size_t i = 0; i < frequencies.size(); ++i)
+    EXPECT_NEAR(frequencies[i], full["inv_freq"][i].get<double>(), 1e-6 * frequencies[i]) << text;
+  if (!built.contains("sliding_attention")) return;
+  EXPECT_EQ(config.rope_local_base_freq, built["sliding_attention"]["rope_theta"].get<double>()) << text;
+}
+
+TEST(ConfigRope, RotatesAsTransformersDoesOrRefuses) {
+  Json data = parse_json_file(FK_SOURCE_DIR "/tests/models/data/rope_configs.json");
+  int same = 0, refused = 0;
+  for (const Json& c : data["cases"]) {
+    std::string text = c["config"].dump();
+    // transformers reads nothing of it and says nothing, which cannot be what its writer wanted.
+    if (is_supported(c["built"]) && !is_flat_gemma(c["config"])) {
+      expect_same(config_from_json(c["config"], "config.json"), c["built"], text);
+      ++same;
+    } else {
+      EXPECT_NE(error_of([&] { config_from_json(c["config"], "config.json"); }), "(no error)") << text;
+      ++refused;
+    }
+  }
+  EXPECT_GE(same, 75);
+  EXPECT_GE(refused, 14);
+}
+
+TEST(ConfigRope, RefusalsSayWhatIsKnown) {
+  Json yarn = parse_json(kQwen3Config, "the test's config");
+  yarn["rope_parameters"] = {{"rope_theta", 1e6}, {"rope_type", "default"}};
+  yarn["rope_scaling"] = {{"type", "yarn"}, {"factor", 4.0}};
+  expect_sentence(error_of([&] { config_from_json(yarn, "config.json"); }), {"'yarn'", "default, linear and llama3"});
+  Json flat = parse_json(kGemma3Config, "the test's config");
+  flat["rope_parameters"] = {{"rope_theta", 1e6}};
+  expect_sentence(error_of([&] { config_from_json(flat, "config.json"); }), {"full_attention and sliding_attention"});
+  Json other = parse_json(kQwen3Config, "the test's config");
+  other["model_type"] = "llama";
+  expect_sentence(error_of([&] { config_from_json(other, "config.json"); }),
+                  {"Qwen3ForCausalLM", "'qwen3'", "'llama'"});
+}
+
+}  // namespace
+}  // namespace fk
