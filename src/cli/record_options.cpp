@@ -61,6 +61,13 @@ RunRecord new_run(const std::string& tier, const CommonOptions& common, const Ma
   run.id = make_run_id(run.started_us);
   run.environment = collect_environment(device_name(common.device), to_json(machine));
   run.params = {{"threads", std::to_string(common.threads)}, {"seed", std::to_string(common.seed)}};
+  std::string from_config;
+  for (const GivenFlag& flag : common.given) {
+    run.environment.details["flags"][flag.name] = {{"value", flag.value}, {"from", flag.from}};
+    if (flag.from != kCommandLine)
+      from_config += fmt::format("{}{}={}", from_config.empty() ? "" : " ", flag.name, flag.value);
+  }
+  if (!from_config.empty()) run.params["config"] = from_config;
   run.tags = {{"version", FK_VERSION}};
   return run;
 }

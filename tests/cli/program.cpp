@@ -47,6 +47,7 @@ pid_t start(const std::vector<std::string>& arguments, int out, int err) {
   if (child < 0) throw std::runtime_error("no fork");
   if (child > 0) return child;
   setenv("FASTKERNELS_HOME", FK_BINARY_DIR "/test-home", 0);  // where a test is run by hand
+  setenv("FASTKERNELS_CONFIG", "", 0);                        // no test depends on its user's defaults
   unsetenv("MLFLOW_TRACKING_URI");
   dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
   dup2(out, STDOUT_FILENO);
