@@ -6,7 +6,7 @@ JOBS ?= $(shell nproc)
 build := build/$(PRESET)
 binary := $(build)/fastkernels
 
-.PHONY: all build test asan install format lint deps clean help
+.PHONY: all build test asan install dist deb format lint deps clean help
 .DEFAULT_GOAL := all
 
 all: build
@@ -17,7 +17,7 @@ all: build
 	@echo 'Next: $(binary) dashboard; docs/write-a-candidate.md; $(binary) create-stubs --target rms_norm'
 
 build: $(build)/build.ninja
-	cmake --build $(build) --target fastkernels fastkernels-runner fastkernels-tracking -j $(JOBS)
+	cmake --build $(build) --target fastkernels fastkernels-runner fastkernels-tracking fastkernels-share -j $(JOBS)
 
 # Only the first configure is ours; afterwards ninja runs cmake again when a CMake file or the set of sources changes.
 $(build)/build.ninja: CMakePresets.json | deps
@@ -54,7 +54,14 @@ asan-fast: $(build)/build.ninja
 
 install: build
 	cmake --install $(build) --prefix $(PREFIX)
-	ln -sf fastkernels $(DESTDIR)$(PREFIX)/bin/kb_nano
+
+# build/fastkernels-VERSION-ARCHITECTURE.tar.gz, which runs from whatever folder it is unpacked in.
+dist: build
+	cpack --config $(build)/CPackConfig.cmake -G TGZ -B build
+
+deb: build
+	@tools/install_deps.sh deb
+	cpack --config $(build)/CPackConfig.cmake -G DEB -B build
 
 format:
 	@tools/install_deps.sh lint
@@ -73,7 +80,8 @@ help:
 	@echo 'make            install what is missing, build, describe this machine, judge and time the example candidates'
 	@echo 'make test       install what is missing, build, run every test'
 	@echo 'make asan       the fast tests under address and undefined-behaviour sanitizers'
-	@echo 'make install    put fastkernels and its alias kb_nano under PREFIX/bin ($(PREFIX))'
+	@echo 'make install    put fastkernels, its alias kb_nano, completions and manual page under PREFIX ($(PREFIX))'
+	@echo 'make dist       a tarball that runs from any folder; make deb: a Debian package; both are left in build/'
 	@echo 'make lint       clang-tidy over src/; make format: clang-format over every source'
 	@echo 'make clean      remove build/'
 	@echo 'Variables: PRESET ($(PRESET)), PREFIX, DESTDIR, JOBS ($(JOBS))'

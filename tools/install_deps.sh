@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs from the distribution what is missing to build (`build`), to build and test (`test`) or to lint and format
-# (`lint`), and nothing else.
+# Installs from the distribution what is missing to build (`build`), to build and test (`test`), to make a Debian
+# package (`deb`) or to lint and format (`lint`), and nothing else.
 #
 # Presence is judged by the thing itself (a command on the PATH, a CMake package file), not by the package manager: it is
 # quick, holds on systems without apt, and leaves alone what was installed by other means.
@@ -60,14 +60,21 @@ case "${1:-build}" in
     if [ "${1:-build}" = test ]; then  # the dashboard in a real browser
       need command chromium chromium
       need command chromedriver chromium-driver
+      need command zsh zsh      # complete command lines, and so does bash
+      need command fish fish
+      need command groff groff  # reads the manual page
     fi
+    ;;
+  deb)
+    need command dpkg-shlibdeps dpkg-dev  # finds the packages that ours depends on
+    need command fakeroot fakeroot
     ;;
   lint)
     need command clang-tidy clang-tidy
     need command clang-format clang-format
     ;;
   *)
-    echo "install_deps.sh: unknown set '$1'; use build, test or lint." >&2
+    echo "install_deps.sh: unknown set '$1'; use build, test, deb or lint." >&2
     exit 2
     ;;
 esac

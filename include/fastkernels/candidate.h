@@ -225,6 +225,13 @@ class Context {
     return static_cast<T*>(memory);
   }
 
+  // Computes this very call as the operator's reference does, right and slow: to start from, or for what a kernel does
+  // not do itself yet. On the CPU, outside parallel_for.
+  void reference() {
+    Error error("the reference failed");
+    if (c_.reference(c_.host, error.text, sizeof error.text) != 0) throw error;
+  }
+
   bool has_attention() const { return c_.attention != nullptr; }
   SequenceGroup decode() const { return SequenceGroup(c_.attention->decode); }
   SequenceGroup prefill() const { return SequenceGroup(c_.attention->prefill); }

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FK_ABI_VERSION 2
+#define FK_ABI_VERSION 3
 #define FK_ABI_MAX_RANK 5
 
 #ifdef __cplusplus
@@ -75,6 +75,9 @@ typedef struct {
   const fk_attention_metadata* attention;
   const fk_view* kv_cache; /* key, value, key, value, ... by layer */
   int64_t num_layers;
+  /* Computes this call's outputs and states as the operator's reference does: right and slow. CPU only, and not inside
+   * parallel_for. Returns 0, or FK_FAILED after writing a sentence to `error`. */
+  int (*reference)(void* host, char* error, size_t error_size);
 } fk_context;
 
 #define FK_FAILED 1

@@ -25,7 +25,7 @@ using Metrics = std::map<std::string, double>;
 struct Options {
   std::string db;  // empty: $FASTKERNELS_HOME/history.db or ~/.local/share/fastkernels/history.db
   std::string experiment = "fastkernels";
-  std::string journal;  // empty: bench/results/run_<id>.jsonl
+  std::string journal;  // empty: results/run_<id>.jsonl where `kernels` leaves its results
 };
 
 // One scenario of one operator. Only a PASSED one has a speed.

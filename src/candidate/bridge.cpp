@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 
 #include "candidate/field_list.h"
 #include "core/error.h"
+#include "ops/node.h"
 
 namespace fk {
 namespace {
@@ -16,9 +18,15 @@ fk_view to_abi(const OptView& view) { return view ? fk::to_abi(*view) : fk_view{
 // Not to be confused with a thread of a candidate's own: those may not call the host.
 thread_local bool inside_parallel_for = false;
 
+class BridgedOperator;
+
 struct HostCall {
   Context& ctx;
+  BridgedOperator& op;
+  Args args;
 };
+
+int host_reference(void* host, char* error, size_t error_size);
 
 void host_parallel_for(void* host, int64_t n, int64_t grain, void (*body)(void*, int64_t, int64_t), void* user) {
   // The pool runs one loop at a time; a loop inside a loop has all threads busy anyway.
@@ -55,7 +63,7 @@ fk_sequence_group to_abi(const SequenceGroup& group) {
 class BridgedOperator final : public ForeignOperator {
  public:
   BridgedOperator(const fk_candidate& table, const OperatorInfo& op, const Fields& init)
-      : table_(table), op_(op), init_(init) {
+      : table_(table), op_(op), fields_(init), init_(init) {
     Sentence sentence{};
     check(table_.create(init_.data(), init_.size(), &object_, sentence.data(), sentence.size()), sentence,
           "could not be constructed");
@@ -75,6 +83,8 @@ class BridgedOperator final : public ForeignOperator {
 
   void bind(std::span<const std::string> names, std::span<const View> params) override {
     names_.assign(names.begin(), names.end());
+    weights_.assign(params.begin(), params.end());
+    reference_.reset();
     name_texts_.clear();
     params_.clear();
     for (const std::string& name : names_) name_texts_.push_back(name.c_str());
@@ -84,9 +94,24 @@ class BridgedOperator final : public ForeignOperator {
           sentence, "failed to take its weights");
   }
 
+  // As the tree of oracles computes it. Made when it is first asked for: most candidates never do.
+  void call_reference(Context& ctx, Args args) {
+    if (reference_ == nullptr) {
+      BuildOptions oracles;
+      oracles.oracle = true;
+      reference_ = op_.build(fields_, oracles);
+      reference_->bind([this](const std::string& name) {
+        for (size_t i = 0; i < names_.size(); ++i)
+          if (names_[i] == name) return weights_[i];
+        throw Error("the reference has no weight '{}'", name);
+      });
+    }
+    reference_->call(ctx, args);
+  }
+
   void forward(Context& ctx, Args args) override {
     std::array<fk_view, kMaxArgs> list;
-    HostCall host{ctx};
+    HostCall host{ctx, *this, args};
     fk_attention_metadata attention;
     fk_context context{.host = &host,
                        .threads = ctx.pool.threads(),
@@ -96,7 +121,8 @@ class BridgedOperator final : public ForeignOperator {
                        .stream = ctx.stream,
                        .attention = nullptr,
                        .kv_cache = nullptr,
-                       .num_layers = 0};
+                       .num_layers = 0,
+                       .reference = &host_reference};
     // Kernels of one operation get everything as arguments; only blocks reach into the batch and the cache.
     if (op_.level > 1) {
       if (ctx.attention != nullptr) {
@@ -139,13 +165,35 @@ class BridgedOperator final : public ForeignOperator {
 
   const fk_candidate& table_;
   const OperatorInfo& op_;
+  const Fields fields_;
   FieldList init_;
   void* object_ = nullptr;
+  std::vector<View> weights_;  // as bound, by names_
+  std::unique_ptr<Node> reference_;
   std::vector<std::string> names_;
   std::vector<const char*> name_texts_;
   std::vector<fk_view> params_;
   std::vector<fk_view> kv_cache_;  // kept from call to call for its memory
 };
+
+int host_reference(void* host, char* error, size_t error_size) {
+  auto* call = static_cast<HostCall*>(host);
+  std::string why;
+  if (inside_parallel_for) {
+    why = "the reference cannot be called inside parallel_for";
+  } else if (call->ctx.stream != nullptr) {
+    why = "the reference runs on the CPU only";
+  } else {
+    try {
+      call->op.call_reference(call->ctx, call->args);
+      return 0;
+    } catch (const std::exception& e) {
+      why = e.what();
+    }
+  }
+  snprintf(error, error_size, "%s", why.c_str());
+  return FK_FAILED;
+}
 
 class BridgedKernel final : public ForeignKernel {
  public:

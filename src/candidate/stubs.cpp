@@ -26,6 +26,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr size_t kShownWeights = 12;  // a model has hundreds, and they repeat
+
 std::optional<std::string_view> body_named(std::string_view name) {
   for (const auto& [file, text] : kStubBodies)
     if (file == fmt::format("{}.in", name)) return text;
@@ -128,12 +130,28 @@ std::string comment(const OperatorInfo& op, DeviceKind device) {
     text += fmt::format("//   {:<{}}  {:<{}}  {}\n", op.args[i].name, names, shape(specs[i]), shapes,
                         role_text(op.args[i]));
   std::vector<ParamSpec> params = collect_params(*node);
-  constexpr size_t kShown = 12;  // a model has hundreds, and they repeat
   if (!params.empty()) text += "// Its weights, by the names weight() takes:\n";
-  for (size_t i = 0; i < std::min(params.size(), kShown); ++i)
+  for (size_t i = 0; i < std::min(params.size(), kShownWeights); ++i)
     text += fmt::format("//   {}  {}\n", params[i].name, shape(params[i].spec));
-  if (params.size() > kShown) text += fmt::format("//   and {} more\n", params.size() - kShown);
+  if (params.size() > kShownWeights) text += fmt::format("//   and {} more\n", params.size() - kShownWeights);
   return text;
+}
+
+// The body for an operator that nobody wrote one for: it asks the reference, and shows what a kernel would read.
+std::string generated_body(const OperatorInfo& op) {
+  std::string hints;
+  for (const Field& field : op.default_init()) hints += fmt::format("    //   init_.{}\n", field.name);
+  BuildOptions oracle;
+  oracle.oracle = true;
+  std::vector<ParamSpec> params = collect_params(*op.build(sample_case(op).init, oracle));
+  for (size_t i = 0; i < std::min(params.size(), kShownWeights); ++i)
+    hints += fmt::format("    //   weight(\"{}\")\n", params[i].name);
+  for (const ArgSpec& arg : op.args)
+    if (arg.optional) hints += fmt::format("    //   {}, where `if ({})`, as *{}\n", arg.name, arg.name, arg.name);
+  if (!hints.empty()) hints = "    // Besides the arguments it may read:\n" + hints;
+  std::string body(*body_named("generated.cpp.part"));
+  replace_all(body, "%hints%", hints);
+  return body;
 }
 
 std::string moved_aside(const fs::path& path, const fs::path& folder, std::string_view time) {
@@ -161,8 +179,8 @@ void write_new(const fs::path& path, std::string_view text) {
 
 std::optional<std::string> stub_text(const OperatorInfo& op, DeviceKind device) {
   std::optional<std::string_view> body = body_named(fmt::format("{}{}", op.name, candidate_suffix(device)));
-  if (!body) return std::nullopt;
-  std::string text = comment(op, device) + with_parts(std::string(*body));
+  if (!body && device != DeviceKind::kCpu) return std::nullopt;
+  std::string text = comment(op, device) + (body ? with_parts(std::string(*body)) : generated_body(op));
   replace_all(text, "%signature%", wrapped_signature(op));
   replace_all(text, "%class%", op.class_name);
   return text;

@@ -1,5 +1,6 @@
 // Stubs: candidates to start from, one per operator, with a body that is correct and slow. The bodies are the files of
-// src/candidate/stubs/, found by the operator's name and the device: rms_norm.cpp.in, rms_norm.cu.in.
+// src/candidate/stubs/, found by the operator's name and the device: rms_norm.cpp.in, rms_norm.cu.in. An operator
+// without a file there, which may have been added just now, gets one on the CPU that calls its reference.
 #pragma once
 
 #include <optional>
@@ -10,7 +11,7 @@
 
 namespace fk {
 
-// The text of an operator's stub, ready to compile; nothing where there is no body for it.
+// The text of an operator's stub, ready to compile; nothing where there is no body for it on this device.
 std::optional<std::string> stub_text(const OperatorInfo& op, DeviceKind device = DeviceKind::kCpu);
 
 struct WrittenStub {

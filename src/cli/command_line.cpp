@@ -141,7 +141,7 @@ CommandLine read_command_line(int argc, char** argv, FlagSet& program) {
   if (!extras.empty() && parsed.empty() && extras[0].substr(0, 1) != "-") throw unknown_verb(extras[0]);
   if (std::optional<std::string> sentence = unknown_flag(app)) throw UsageError("{}", *sentence);
   if (!extras.empty()) throw UsageError("`{}` was not expected; see `{} --help`", extras[0], spoken_to(app));
-  for (auto [flag, option] : options) flag->set_given(option->count() > 0);
+  for (auto [flag, option] : options) flag->set_given(option->results());
   if (parsed.empty()) return {.help = app.help()};
   return {.verb = verbs.at(parsed.front())};
 }

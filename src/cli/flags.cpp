@@ -18,8 +18,8 @@ Flag& Flag::show_default() {
   return *this;
 }
 
-Flag& Flag::required() {
-  required_ = true;
+Flag& Flag::required(bool needed) {
+  required_ = needed;
   return *this;
 }
 

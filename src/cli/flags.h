@@ -41,7 +41,7 @@ class Flag {
   // the value's type and its range.
   Flag& type_name(std::string name);
   Flag& show_default();  // the target's value now
-  Flag& required();
+  Flag& required(bool needed = true);
   Flag& range(int64_t least, int64_t most);
   Flag& one_of(std::vector<std::string> choices);
   Flag& existing_file();
@@ -52,9 +52,15 @@ class Flag {
   Flag& group(std::string heading);  // the heading it stands under in the help
   Flag& hidden();                    // not in the help, nor in anything else that lists flags
 
-  // Whether the command line has it. False before the command line is read.
-  bool given() const { return given_; }
-  void set_given(bool given) { given_ = given; }
+  // Whether the command line, or else the config file, has it, and with which texts ("true" or "false" for a switch).
+  // False before they are read.
+  bool given() const { return !texts_.empty(); }
+  const std::vector<std::string>& texts() const { return texts_; }
+  bool from_config() const { return from_config_; }
+  void set_given(std::vector<std::string> texts, bool from_config = false) {
+    texts_ = std::move(texts);
+    from_config_ = from_config;
+  }
 
   // "--cold,!--warm": names separated by commas; one after ! is a switch that turns the others off. A name without
   // dashes is that of a word which needs no flag before it.
@@ -83,11 +89,11 @@ class Flag {
   FlagTarget target_;
   std::string help_, type_name_, group_;
   std::optional<std::pair<int64_t, int64_t>> range_;
-  std::vector<std::string> choices_;
+  std::vector<std::string> choices_, texts_;
   std::function<std::string(const std::string&)> complaint_;
   Flag* excluded_ = nullptr;
   int count_ = 0;
-  bool shows_default_ = false, required_ = false, hidden_ = false, existing_file_ = false, given_ = false;
+  bool shows_default_ = false, required_ = false, hidden_ = false, existing_file_ = false, from_config_ = false;
 };
 
 // The flags of the program, of a verb, or of an action of a verb. Targets must outlive it; flags and actions stay where

@@ -20,7 +20,7 @@ class History final : public Verb {
   History()
       : Verb("history", "Show, compare, import and export earlier runs",
              {"fastkernels history --limit 5", "fastkernels history --op rms_norm --since 3d",
-              "fastkernels history --best",
+              "fastkernels history --best", "fastkernels history --tag nightly --name softmax",
               "fastkernels history --where 'metrics.avg_speedup > 1.1 and tags.tier = \"kernel\"'",
               "fastkernels history show last", "fastkernels history diff 1f0c9a7e last",
               "fastkernels history import bench/results/kernels_*.json",
@@ -29,7 +29,7 @@ class History final : public Verb {
   void add_flags(FlagSet& flags) override {
     flags.option("--db", db_, "History to read [" + default_store_path() + "]").type_name("FILE");
     flags.option("--op", query_.op, "One operator over the runs; with --best, only this one");
-    flags.flag("--best", best_, "The fastest correct candidate of each operator, and the run that set it");
+    flags.flag("--best", best_, "The fastest confirmed candidate of each operator and set of scenarios, and its run");
     limit_flag_ = &flags.option("--limit", query_.limit, "Runs to show; 20 unless given, -1 for all")
                        .range(-1, int64_t{1} << 40)
                        .type_name("N");
@@ -41,6 +41,9 @@ class History final : public Verb {
     flags.option("--model", query_.model, "Runs with results of models whose names begin so");
     flags.option("--device", query_.device, "Runs on this device (cpu, cuda:0), or one whose name holds this text");
     flags.option("--tier", query_.tier, "Runs of this kind").one_of({"kernel", "ttft", "e2e", "eval", "agent"});
+    flags.option("--name", query_.name, "Runs whose names hold this text");
+    flags.option("--tag", query_.tags, "Runs with this tag, KEY or KEY=VALUE; several must all be there")
+        .type_name("TAG");
     flags.option("--where", query_.where,
                  "MLflow's filter: metrics.KEY, params.KEY, tags.KEY or an attribute, joined by and");
     flags.option("--search", query_.text, "Runs with this text in id, name, tags, commit or operators");

@@ -25,6 +25,6 @@ void check_operator(StoreReader& store, const std::string& op);
 
 std::string interval_text(std::optional<double> low, std::optional<double> high);  // "1.10 .. 1.20"
 std::string speedup_text(std::optional<double> speedup);                           // "1.150x"
-std::string key_metrics_text(const RunRecord& run, StoreReader& store);
+std::string key_metrics_text(const RunRecord& run, const std::vector<OperatorRecord>& operators);
 
 }  // namespace fk

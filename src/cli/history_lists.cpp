@@ -1,11 +1,15 @@
 // The lists of `history`: recent runs, one operator over the runs, the best of each operator.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
 
 #include "cli/history.h"
 #include "cli/output.h"
 #include "cli/table.h"
 #include "core/closest.h"
 #include "core/error.h"
+#include "track/comparable.h"
 #include "track/records_json.h"
 
 namespace fk {
@@ -24,9 +28,37 @@ bool print_as_json(const Records& records, const CommonOptions& common) {
 Cell number(std::optional<double> value, int decimals) { return value ? Cell(*value, decimals) : Cell(); }
 Cell speedup(std::optional<double> value) { return value ? Cell(Json(*value), speedup_text(value)) : Cell(); }
 
-Cell interval(std::optional<double> low, std::optional<double> high) {
-  if (!low || !high) return {};
-  return {Json(fmt::format("{:.6g}..{:.6g}", *low, *high)), interval_text(low, high)};
+Cell word(const std::string& text) { return text.empty() ? Cell() : Cell(text); }
+
+// Enough to tell candidates apart: of the source where it was kept, else of what was built from it.
+Cell candidate(const OperatorRecord& o) {
+  if (o.candidate.empty() && o.source_sha256.empty()) return {};
+  bool not_built = o.candidate.starts_with("not built");
+  std::string shown = o.self_test()              ? o.candidate
+                      : !o.source_sha256.empty() ? o.source_sha256.substr(0, 8)
+                      : not_built                ? "not built"
+                                                 : o.candidate.substr(0, 16);
+  return {Json(o.source_sha256.empty() ? o.candidate : o.source_sha256), shown};
+}
+
+// What the operators of a run say together: "FASTER", or "FASTER 2, FAILED 1".
+std::string run_verdict(const std::vector<OperatorRecord>& operators) {
+  std::map<std::string, int> counts;
+  for (const OperatorRecord& o : operators) ++counts[o.verdict()];
+  if (counts.size() == 1) return counts.begin()->first;
+  std::string text;
+  for (const char* verdict : {"FAILED", "FASTER", "SLOWER", "UNRESOLVED", "NOT TIMED", "NO CREDIT"})
+    if (counts.contains(verdict)) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", verdict, counts[verdict]);
+  return text;
+}
+
+Cell run_candidate(const std::vector<OperatorRecord>& operators) {
+  if (operators.empty()) return {};
+  if (operators.size() == 1) return candidate(operators[0]);
+  Json all = Json::array();
+  for (const OperatorRecord& o : operators) all.push_back(candidate(o).value);
+  return {Json(fmt::format("{}", fmt::join(all.get<std::vector<std::string>>(), " "))),
+          fmt::format("{} candidates", operators.size())};
 }
 
 Cell pass(const OperatorRecord& o) { return {fmt::format("{}/{}", o.passed, o.passed + o.failed)}; }
@@ -54,6 +86,24 @@ std::string key_metrics(const RunRecord& run) {
   return text;
 }
 
+// A run, and of each of its operators what was measured and what came of it.
+void print_runs_as_json(StoreReader& store, const std::vector<RunRecord>& runs) {
+  Json list = Json::array();
+  for (const RunRecord& r : runs) {
+    std::vector<OperatorRecord> operators = store.operator_results(r.id);
+    Json json = to_json(r);
+    json["verdict"] = run_verdict(operators);
+    json["operators"] = Json::array();
+    for (const OperatorRecord& o : operators)
+      json["operators"].push_back({{"operator", o.op},
+                                   {"candidate", o.candidate},
+                                   {"source_sha256", o.source_sha256},
+                                   {"verdict", o.verdict()}});
+    list.push_back(std::move(json));
+  }
+  print_out(dump_json(list) + "\n");
+}
+
 }  // namespace
 
 std::string interval_text(std::optional<double> low, std::optional<double> high) {
@@ -63,12 +113,13 @@ std::string interval_text(std::optional<double> low, std::optional<double> high)
 std::string speedup_text(std::optional<double> speedup) { return speedup ? fmt::format("{:.3f}x", *speedup) : "-"; }
 
 // A run without metrics yet is told by the results it has.
-std::string key_metrics_text(const RunRecord& run, StoreReader& store) {
+std::string key_metrics_text(const RunRecord& run, const std::vector<OperatorRecord>& operators) {
   std::string text = key_metrics(run);
-  if (!text.empty()) return text;
-  int64_t passed = 0, failed = 0;
-  for (const OperatorRecord& o : store.operator_results(run.id)) passed += o.passed, failed += o.failed;
-  return passed + failed == 0 ? "-" : fmt::format("{} passed, {} failed", passed, failed);
+  int64_t passed = 0, failed = 0, timed = 0;
+  for (const OperatorRecord& o : operators) passed += o.passed, failed += o.failed, timed += o.timed;
+  if (text.empty() && passed + failed > 0) text = fmt::format("{} passed, {} failed", passed, failed);
+  if (!text.empty() && timed < passed) text += fmt::format(", {} not timed", passed - timed);
+  return text.empty() ? "-" : text;
 }
 
 void check_operator(StoreReader& store, const std::string& op) {
@@ -85,19 +136,26 @@ void check_operator(StoreReader& store, const std::string& op) {
 
 void print_runs(StoreReader& store, const RunQuery& query, const CommonOptions& common) {
   std::vector<RunRecord> runs = store.runs(query);
-  if (print_as_json(runs, common)) return;
-  std::vector<Table::Column> columns = {{"timestamp", "TIMESTAMP"},
-                                        {"run_name", "RUN NAME"},
-                                        {"key_metrics", "KEY METRICS"},
-                                        {"status", "STATUS"},
-                                        {"run_id", "RUN ID"}};
+  if (common.json) return print_runs_as_json(store, runs);
+  std::vector<Table::Column> columns = {
+      {"timestamp", "TIMESTAMP"}, {"run_name", "RUN NAME"}, {"key_metrics", "KEY METRICS"}, {"verdict", "VERDICT"},
+      {"candidate", "CANDIDATE"}, {"filter", "FILTER"},     {"status", "STATUS"},           {"run_id", "RUN ID"}};
   if (common.csv)
     for (const char* key : {"tier", "git_commit", "device", "device_name", "avg_speedup", "total_passed",
                             "total_failed", "ttft_ms", "tpot_ms"})
       columns.push_back({key, key});
   Table table(columns);
   for (const RunRecord& r : runs) {
-    std::vector<Cell> row = {utc_text(r.started_us), r.name, key_metrics_text(r, store), r.status, r.id};
+    std::vector<OperatorRecord> operators = store.operator_results(r.id);
+    auto filter = r.params.find("filter");
+    std::vector<Cell> row = {utc_text(r.started_us),
+                             r.name,
+                             key_metrics_text(r, operators),
+                             word(run_verdict(operators)),
+                             run_candidate(operators),
+                             filter == r.params.end() ? Cell() : word(filter->second),
+                             r.status,
+                             r.id};
     if (common.csv) {
       for (const std::string& word :
            {r.tier, r.environment.git_commit, r.environment.device, r.environment.device_name()})
@@ -114,41 +172,81 @@ void print_runs(StoreReader& store, const RunQuery& query, const CommonOptions& 
                           runs[0].id));
 }
 
+namespace {
+
+// Programs get the ends of an interval apart.
+std::vector<Table::Column> operator_columns(std::vector<Table::Column> first, const CommonOptions& common) {
+  first.push_back({"speedup", "SPEEDUP"});
+  if (common.csv)
+    first.insert(first.end(), {{"low", "LOW"}, {"high", "HIGH"}});
+  else
+    first.push_back({"interval", "99 % INTERVAL"});
+  first.insert(first.end(), {{"verdict", "VERDICT"},
+                             {"pass", "PASS"},
+                             {"err_ratio", "ERR_RATIO"},
+                             {"candidate", "CANDIDATE"},
+                             {"filter", "FILTER"},
+                             {"run_id", "RUN ID"}});
+  if (common.csv)
+    for (const char* key : {"timed", "scenario_set", "timed_set", "confirmed", "device", "device_name"})
+      first.push_back({key, key});
+  return first;
+}
+
+std::vector<Cell> operator_row(std::vector<Cell> row, const OperatorRecord& o, const CommonOptions& common) {
+  row.push_back(speedup(o.speedup));
+  if (common.csv)
+    for (std::optional<double> end : {o.low, o.high}) row.push_back(number(end, 6));
+  else
+    row.emplace_back(o.low && o.high ? Cell(interval_text(o.low, o.high)) : Cell());
+  row.insert(row.end(), {Cell(std::string(o.verdict())), pass(o), number(o.err_ratio, 2), candidate(o), word(o.filter),
+                         Cell(o.run_id)});
+  if (common.csv) {
+    row.emplace_back(o.timed);
+    for (const std::string& text : {o.scenario_set, o.timed_set, o.confirmed, o.device, o.device_name})
+      row.push_back(word(text));
+  }
+  return row;
+}
+
+std::string group_title(const ComparableRuns& g) {
+  std::string where = g.device_name.empty() ? g.device : g.device_name;
+  if (g.timed_set.empty()) return fmt::format("No mean to compare, on {}\n", where);
+  return fmt::format("Mean of {} scenario{} ({}), on {}\n", g.timed, g.timed == 1 ? "" : "s", g.timed_set, where);
+}
+
+}  // namespace
+
 void print_operator_history(StoreReader& store, const RunQuery& query, const CommonOptions& common) {
   check_operator(store, query.op);
   std::vector<OperatorRecord> rows = store.operator_history(query.op, query);
   if (print_as_json(rows, common)) return;
-  Table table({{"timestamp", "TIMESTAMP"},
-               {"run_name", "RUN NAME"},
-               {"speedup", "SPEEDUP"},
-               {"interval", "99 % INTERVAL"},
-               {"pass", "PASS"},
-               {"err_ratio", "ERR_RATIO"},
-               {"run_id", "RUN ID"}});
-  for (const OperatorRecord& o : rows)
-    table.add_row({utc_text(o.started_us), o.run_name, speedup(o.speedup), interval(o.low, o.high), pass(o),
-                   number(o.err_ratio, 2), o.run_id});
-  if (!common.csv && rows.empty()) return print_out("No run matches.\n");
-  table.print(common);
+  auto table_of = [&](const std::vector<OperatorRecord>& list) {
+    Table table(operator_columns({{"timestamp", "TIMESTAMP"}, {"run_name", "RUN NAME"}}, common));
+    for (const OperatorRecord& o : list) table.add_row(operator_row({utc_text(o.started_us), o.run_name}, o, common));
+    return table;
+  };
+  if (common.csv) return table_of(rows).print(common);
+  if (rows.empty()) return print_out("No run matches.\n");
+  bool first = true;
+  for (const ComparableRuns& group : comparable_runs(rows)) {
+    print_out((first ? "" : "\n") + group_title(group));
+    table_of(group.runs).print(common);
+    first = false;
+  }
 }
 
 void print_best(StoreReader& store, const RunQuery& query, const CommonOptions& common) {
   if (!query.op.empty()) check_operator(store, query.op);
   std::vector<OperatorRecord> rows = store.best(query);
   if (print_as_json(rows, common)) return;
-  Table table({{"operator", "OPERATOR"},
-               {"speedup", "SPEEDUP"},
-               {"interval", "99 % INTERVAL"},
-               {"confirmed", "CONFIRMED"},
-               {"pass", "PASS"},
-               {"err_ratio", "ERR_RATIO"},
-               {"timestamp", "TIMESTAMP"},
-               {"run_name", "RUN NAME"},
-               {"run_id", "RUN ID"}});
+  Table table(operator_columns({{"operator", "OPERATOR"}, {"scenarios", "SCENARIOS"}, {"device", "DEVICE"}}, common));
   for (const OperatorRecord& o : rows)
-    table.add_row({o.op, speedup(o.speedup), interval(o.low, o.high), o.confirmed == "yes" ? "yes" : "no", pass(o),
-                   number(o.err_ratio, 2), utc_text(o.started_us), o.run_name, o.run_id});
-  if (!common.csv && rows.empty()) return print_out("No correct candidate was timed yet.\n");
+    table.add_row(operator_row({o.op, Cell(fmt::format("{} ({})", o.timed, o.timed_set)), o.device}, o, common));
+  if (!common.csv && rows.empty())
+    return print_out(
+        "No best yet: none of these runs has a correct candidate whose whole interval lies above 1 and that was "
+        "confirmed.\n");
   table.print(common);
 }
 

@@ -1,9 +1,12 @@
 // kernels: judges and times candidates against their baselines, operator by operator.
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <filesystem>
+#include <ctime>
+#include <limits>
+#include <map>
 #include <utility>
 
 #include "bench/kernels/confirm.h"
@@ -17,7 +20,10 @@
 #include "cli/candidate_options.h"
 #include "cli/candidate_words.h"
 #include "cli/exit_code.h"
+#include "cli/folder_watch.h"
 #include "cli/interrupt.h"
+#include "cli/kernels_baseline.h"
+#include "cli/kernels_changes.h"
 #include "cli/kernels_report.h"
 #include "cli/kernels_repro.h"
 #include "cli/kernels_resume.h"
@@ -27,9 +33,11 @@
 #include "cli/record_options.h"
 #include "cli/table.h"
 #include "cli/verb.h"
+#include "core/bench_folder.h"
 #include "core/device_runtime.h"
 #include "core/error.h"
 #include "core/output_file.h"
+#include "measure/host_load.h"
 #include "measure/machine_info.h"
 #include "measure/timer.h"
 #include "track/records_json.h"
@@ -54,6 +62,7 @@ class Kernels final : public Verb {
       : Verb("kernels", "Judge and time candidate kernels against their baselines",
              {"fastkernels create-stubs --target rms_norm   # then edit tasks/candidate/L1/rms_norm.cpp",
               "fastkernels kernels --target rms_norm", "fastkernels kernels --model llama-3.1 qwen3 --tp 1 2 --json",
+              "fastkernels kernels --watch --check --target rms_norm   # right or wrong, at every save",
               "fastkernels kernels --target silu_and_mul --filter decode --cold --explain",
               "fastkernels kernels --map --model qwen3   # what there is to write candidates for",
               "fastkernels kernels --device cuda --target rms_norm   # tasks/candidate/L1/rms_norm.cu",
@@ -71,7 +80,8 @@ class Kernels final : public Verb {
         .one_of({"1", "2", "4", "8"});
     flags.option("--level", select_.level, "Only operators of this level").range(1, 4);
     flags.option("--filter", select_.filter,
-                 "Only scenarios with these whole words in their names: decode-1 is not decode-128");
+                 "Only scenarios with these whole words in their names: decode-1 is not decode-128; '=NAME' takes the "
+                 "one of exactly this name");
     flags.option("--scenarios", scenario_files_, "Scenario files instead of the catalog's shapes").existing_file();
     flags.option("--num-warmup", timing_.warmups, "Rounds before timing, in each launch")
         .range(0, 10000)
@@ -92,13 +102,16 @@ class Kernels final : public Verb {
     flags.option("--timeout", timeout_s_, "Seconds a scenario may take").check(seconds_complaint).show_default();
     add_cxxflags(flags, cxxflags_, "More flags for the candidate's compiler; recorded in the result");
     flags.flag("--allow-libraries", allow_libraries_, "Link CUDA candidates with cuBLAS and cuBLASLt");
-    flags.option("--output-json", output_, "Result file; bench/results/kernels_<time>.json unless given");
+    flags.option("--output-json", output_, "Result file [" + bench_folder() + "/results/kernels_<time>.json]");
     flags.flag("--resume", resume_, "Go on with an interrupted run of the same --output-json");
     flags.flag("--list", list_,
                "List the scenarios that would run (without candidates: all there are), and run nothing");
     flags.flag("--map", map_, "Show which model is made of which operators, and the other way round; run nothing");
     flags.flag("--self-test", self_test_, "The baseline plays the candidate: everything must be PASSED and SAME");
     flags.flag("--explain", explain_, "Say what limits each candidate and where to look first");
+    flags.flag("--check", check_, "Judge only: right or wrong in about a second; times nothing and stores nothing");
+    flags.flag("--watch", watch_, "Run again whenever a candidate is saved, and say what changed; Ctrl-C ends");
+    flags.flag("--fail-fast", fail_fast_, "Stop at the first scenario that fails");
     add_record_options(flags, record_);
     flags.option("--repro", repro_, "Repeat one judged call: SEED or SEED:CALL, as a verdict names it");
     flags.flag("--in-process", in_process_,
@@ -107,70 +120,169 @@ class Kernels final : public Verb {
 
   void run(const CommonOptions& common) override {
     if (map_) return print_operator_map(select_, common);
+    check_flags(common);
     machine_ = machine_info();
     device_ = common.device;
     threads_ = common.threads;
     threads_flag_ = threads_ != std::min(usable_cores(), kMaxThreads);
     if (device_ != kCpu && !launches_->given()) timing_.launches = kLaunchesOnGpu;
-    std::vector<KernelTarget> targets =
-        choose_targets(select_, {device_.kind, scenario_files_, self_test_, list_, !repro_.empty()});
+    ThreadPool pool(common.threads);
+    KernelBench bench(pool, device_);
+    if (watch_) return watch(common, bench);
+    std::vector<KernelTarget> targets = choose(list_);
     if (list_) return print_scenario_list(targets, common);
-    require_compiler(targets);
-    KernelOptions options = kernel_options(common);
+    if (std::string failed = run_once(targets, common, bench, nullptr).failed; !failed.empty())
+      throw Error("{}", failed);
+  }
+
+ private:
+  struct Finished {
+    std::vector<KernelRow> rows;
+    std::string failed;  // why the command fails; empty where it does not
+  };
+
+  std::vector<KernelTarget> choose(bool list) {
+    chosen_ = select_;
+    return choose_targets(chosen_, {device_.kind, scenario_files_, self_test_, list, !repro_.empty()});
+  }
+
+  void check_flags(const CommonOptions& common) const {
     if (resume_ && output_.empty()) throw UsageError("--resume needs the --output-json of the run to go on with");
     if (resume_ && is_special_file(output_))
       throw UsageError("--resume: {} is not a regular file, so nothing was kept beside it; leave --resume out",
                        output_);
-    ResultFile file(output_);
-    EarlierRun earlier = resume_ ? EarlierRun(file, options_json(common)) : EarlierRun();
-    Recorder recorder(recorder_options(record_, file.journal_path(), true), warn_on_stderr);
-    recorder.start(make_run(targets, common, earlier), resume_);
+    if (check_ && resume_) throw UsageError("--check keeps nothing to go on with; leave --resume out");
+    if (check_ && !repro_.empty()) throw UsageError("--check and --repro exclude each other; give one of them");
+    if (!watch_) return;
+    if (resume_ || self_test_ || list_)
+      throw UsageError("--watch runs candidates again and again; leave --resume, --self-test and --list out");
+    if (!common.text()) throw UsageError("--watch prints tables for people; leave --json and --csv out");
+  }
 
-    ThreadPool pool(common.threads);
-    KernelBench bench(pool, device_);
+  // Judges and times what was saved, whenever something is, until Ctrl-C.
+  void watch(const CommonOptions& common, KernelBench& bench) {
+    FolderWatch folder(candidate_folder());
+    std::map<std::string_view, std::string> known;  // by operator: what was judged last
+    std::vector<KernelRow> last;                    // of every scenario
+    for (bool first = true;; first = false) {
+      try {
+        std::vector<KernelTarget> targets = choose(false);
+        require_compiler(targets);
+        {
+          InterruptGuard guard([] { return static_cast<int>(kOk); });
+          for (KernelTarget& target : targets) compile(target, guard);
+        }
+        std::erase_if(targets, [&](const KernelTarget& t) { return known[t.op->name] == t.version(); });
+        for (const KernelTarget& t : targets) known[t.op->name] = t.version();
+        if (!targets.empty()) {
+          if (!first) print_out(fmt::format("\n{:%H:%M:%S}\n", fmt::localtime(std::time(nullptr))));
+          Finished run = run_once(targets, common, bench, &folder);
+          print_text(changes_since(last, run.rows));
+          remember(last, run.rows);
+          // Saved once more in the middle: that version was not judged to the end.
+          if (folder.changed())
+            for (const KernelTarget& t : targets) known.erase(t.op->name);
+        }
+      } catch (const UsageError&) {
+        throw;
+      } catch (const Error& error) {
+        if (first) throw;
+        fail(kFailure, error.what());  // a file may be missing while an editor replaces it
+      }
+      Progress progress(common);
+      progress.show(fmt::format("watching {}; save a candidate to judge it again, Ctrl-C ends", candidate_folder()));
+      InterruptGuard guard([&] {
+        progress.show("");
+        return static_cast<int>(kOk);
+      });
+      guard.interruptible([&] { folder.wait(); });
+    }
+  }
+
+  static void remember(std::vector<KernelRow>& last, const std::vector<KernelRow>& rows) {
+    for (const KernelRow& row : rows) {
+      std::erase_if(last, [&](const KernelRow& old) {
+        return old.json["operator"] == row.json["operator"] && old.json["scenario"] == row.json["scenario"];
+      });
+      last.push_back(row);
+    }
+  }
+
+  // `watched`: a run that is given up where something was saved meanwhile.
+  Finished run_once(std::vector<KernelTarget>& targets, const CommonOptions& common, KernelBench& bench,
+                    FolderWatch* watched) {
+    require_compiler(targets);
+    KernelOptions options = kernel_options(common);
+    // A check is quick and leaves nothing behind unless it is told to.
+    std::optional<ResultFile> file;
+    if (!check_ || !output_.empty()) file.emplace(output_);
+    EarlierRun earlier = resume_ ? EarlierRun(*file, options_json(common)) : EarlierRun();
+    Recorder recorder(check_ ? RecorderOptions{.enabled = false, .db = {}, .journal = {}}
+                             : recorder_options(record_, file->journal_path(), true),
+                      warn_on_stderr);
+    if (!check_) recorder.start(named(make_run(targets, common, earlier), record_), resume_);
+
     Progress progress(common);
-    std::vector<KernelRow> rows;
+    Finished run;
+    std::vector<KernelRow>& rows = run.rows;
+    Json load;
+    KernelsReport report(targets, rows, common, {.explain = explain_, .timed = !check_});
     size_t total = 0, done = 0;
     for (const KernelTarget& t : targets) total += t.scenarios.size();
-    auto finish = [&](bool early) {
+    Json not_run = Json::array();
+    auto finish = [&](bool early) -> std::string {
       progress.show("");
       std::string failed = failure_sentence(rows, self_test_);
       Json document = make_document(targets, rows, common, early);
-      document["run"] = run_json(recorder.run(), early ? "interrupted" : failed.empty() ? "finished" : "failed");
-      record_summary(recorder, targets, document, failed);
-      std::string unwritten = file.try_write(document, !early && (recorder.stored() || record_.off));
-      print_rows(rows, document, unwritten.empty() ? file.path() : "", common, explain_);
-      if (!unwritten.empty()) throw Error("{}", unwritten);
-      if (early)
-        throw Error(
-            "Interrupted after {} of {} scenarios; what was measured is in {}, and --output-json {} --resume goes on.",
-            done, total, file.path(), file.path());
-      if (!failed.empty()) throw Error("{}", failed);
+      if (!load.is_null()) document["load"] = load;
+      if (!not_run.empty()) document["not_run"] = not_run;
+      if (!check_) {
+        document["run"] = run_json(recorder.run(), early ? "interrupted" : failed.empty() ? "finished" : "failed");
+        record_summary(recorder, targets, document, failed);
+      }
+      std::string unwritten = file ? file->try_write(document, !early && (recorder.stored() || record_.off)) : "";
+      report.finish(document, file && unwritten.empty() ? file->path() : "");
+      if (!unwritten.empty()) return unwritten;
+      if (!early) return failed;
+      return fmt::format(
+          "Interrupted after {} of {} scenarios{}.", done, total,
+          check_ ? ""
+                 : fmt::format("; what was measured is in {0}, and --output-json {0} --resume goes on", file->path()));
     };
     InterruptGuard guard([&] {
       return exit_code_of([&] {
-        finish(true);
-        return kOk;
+        std::string why = finish(true);
+        return why.empty() || watched != nullptr ? kOk : fail(kFailure, why);
       });
     });
     Stopwatch watch;
+    bool stopped = false, saved = false;
     for (KernelTarget& target : targets) {
-      compile(target, guard);
-      if (target.compiled && common.text() && !common.quiet) {
+      if (saved) break;
+      if (!stopped && !target.compiled) compile(target, guard);
+      if (!stopped && target.compiled && common.text() && !common.quiet) {
         progress.show("");
         show_warnings(target.compiled->warnings);
       }
-      record_candidate(recorder, target);
+      if (!stopped) record_candidate(recorder, target);
       for (const Scenario& scenario : target.scenarios) {
+        if (stopped) {
+          not_run.push_back({{"operator", scenario.op}, {"scenario", scenario.name}});
+          report.not_run(scenario.op, scenario.name);
+          continue;
+        }
         std::string left = done == 0 ? ""
                                      : fmt::format(", {:.0f} s left", watch.elapsed_s() / static_cast<double>(done) *
                                                                           static_cast<double>(total - done));
         auto show = [&](std::string_view what) {
           if (interrupted()) return;
+          // All pairs asked for are timed, and more follow: see --num-runs.
+          if (what.ends_with("timing 100 %")) what = "timing more pairs, since the interval is still wide";
           progress.show(fmt::format("[{}/{}{}] {} {}: {}", done + 1, total, left, scenario.op, scenario.name, what));
         };
         KernelRow row{earlier.row(scenario.op, scenario.name, target.identity())};
         if (row.json.is_null()) {
+          if (load.is_null() && !(target.compiled && target.compiled->failure)) load = load_json(common);
           row = measure(target, scenario, options, {bench, recorder, guard, show});
           progress.show("");
           show_printed(row.json);
@@ -182,12 +294,29 @@ class Kernels final : public Verb {
         }
         rows.push_back(std::move(row));
         ++done;
+        progress.show("");
+        report.row_added();
+        stopped = fail_fast_ && !rows.back().passed() && !rows.back().without_credit();
+        saved = watched != nullptr && watched->changed();
+        if (saved) break;
       }
     }
-    finish(false);
+    run.failed = finish(saved && done < total);
+    return run;
   }
 
- private:
+  // What else runs on this machine, where times depend on it; warns about it.
+  Json load_json(const CommonOptions& common) const {
+    if (check_ || !repro_.empty() || device_ != kCpu) return nullptr;
+    HostLoad load = host_load();
+    std::string warning = load_warning(load, common.threads);
+    if (!warning.empty() && !common.quiet) warn_on_stderr(warning + ".");
+    return {{"busy_cores", load.busy_cores},
+            {"cores", load.cores},
+            {"average_1min", load.average_1min},
+            {"warning", warning}};
+  }
+
   KernelOptions kernel_options(const CommonOptions& common) {
     KernelOptions options;
     options.other_cache_state = explain_;
@@ -199,6 +328,7 @@ class Kernels final : public Verb {
     options.in_process = in_process_;
     if (in_process_ && (!options.last_call || self_test_ || device_ != kCpu))
       throw UsageError("--in-process repeats a call of a candidate on the CPU: it needs --repro SEED:CALL");
+    if (check_) options.last_call = std::numeric_limits<int>::max();  // all of the judgement, and no timing
     return options;
   }
 
@@ -240,9 +370,9 @@ class Kernels final : public Verb {
     for (const auto& [key, value] : options.items())
       run.params[key] = value.is_string() ? value.get<std::string>() : value.dump();
     run.params["timeout"] = fmt::format("{}", timeout_s_);
-    run.params["filter"] = select_.filter;
-    run.params["models"] = fmt::format("{}", fmt::join(select_.models, " "));
-    run.params["tp"] = fmt::format("{}", fmt::join(select_.tp, " "));
+    run.params["filter"] = chosen_.filter;
+    run.params["models"] = fmt::format("{}", fmt::join(chosen_.models, " "));
+    run.params["tp"] = fmt::format("{}", fmt::join(chosen_.tp, " "));
     std::erase_if(run.params, [](const auto& p) { return p.second.empty(); });
     if (self_test_) run.tags["self_test"] = "true";
     return run;
@@ -304,13 +434,15 @@ class Kernels final : public Verb {
         });
       };
       // The baseline sets no best, nor does a seed that was chosen, nor what nobody keeps.
-      bool may_be_best = !self_test_ && repro_.empty() && !record_.off;
+      bool may_be_best = !self_test_ && !check_ && repro_.empty() && !record_.off;
       double best = may_be_best ? std::max(1.0, with.recorder.best_speedup(scenario.op, scenario.name).value_or(1)) : 0;
       result = may_be_best ? measure_and_confirm(run, options, best, interrupted) : run(options);
     }
     KernelRow row{to_json(result)};
     row.json["candidate"] = target.identity();
-    row.json["explanation"] = explain(result);
+    row.json["explanation"] = check_ ? "" : explain(result);
+    if (result.timing && !self_test_ && only_oracles(result.timing->baseline_dispatches))
+      row.json["baseline_is_oracle"] = true;
     if (!result.passed() && !row.without_credit()) row.json["repro"] = repro_command(result, repro_flags());
     row.json = in_utf8(std::move(row.json));
     return row;
@@ -324,9 +456,16 @@ class Kernels final : public Verb {
   }
 
   Json options_json(const CommonOptions& common) const {
-    return {{"threads", common.threads}, {"device", device_name(device_)}, {"allow_libraries", allow_libraries_},
-            {"num_runs", timing_.pairs}, {"num_warmup", timing_.warmups},  {"launches", timing_.launches},
-            {"cold", timing_.cold},      {"cxxflags", cxxflags_},          {"self_test", self_test_}};
+    return {{"threads", common.threads},
+            {"device", device_name(device_)},
+            {"allow_libraries", allow_libraries_},
+            {"num_runs", timing_.pairs},
+            {"num_warmup", timing_.warmups},
+            {"launches", timing_.launches},
+            {"cold", timing_.cold},
+            {"cxxflags", cxxflags_},
+            {"self_test", self_test_},
+            {"check", check_}};
   }
 
   std::string refuse_size(const Scenario& scenario) const {
@@ -386,13 +525,15 @@ class Kernels final : public Verb {
   const Flag* launches_ = nullptr;
   bool allow_libraries_ = false, threads_flag_ = false;
   int threads_ = 1;
-  ScenarioSelection select_;
+  ScenarioSelection select_;  // as the flags say
+  ScenarioSelection chosen_;  // with what they leave open filled in
   std::vector<std::string> scenario_files_;
   TimingOptions timing_;
   RecordOptions record_;
   double timeout_s_ = 300;
   std::string cxxflags_, output_, repro_;
   bool resume_ = false, list_ = false, map_ = false, self_test_ = false, explain_ = false, in_process_ = false;
+  bool check_ = false, watch_ = false, fail_fast_ = false;
 };
 
 Kernels kernels;

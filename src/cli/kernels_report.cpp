@@ -10,31 +10,16 @@
 #include <filesystem>
 #include <utility>
 
+#include "cli/kernels_table.h"
 #include "cli/output.h"
 #include "cli/table.h"
+#include "cli/terminal.h"
+#include "core/error.h"
+#include "core/printable.h"
 #include "measure/speed_aggregate.h"
 
 namespace fk {
 namespace {
-
-bool coloured() { return isatty(STDOUT_FILENO) != 0 && getenv("NO_COLOR") == nullptr; }
-
-std::string in_colour(const std::string& text, std::string_view verdict) {
-  if (!coloured()) return text;
-  const char* code = verdict == "PASSED" || verdict == "FASTER" ? "32" : verdict == "SAME" ? "36" : "31";
-  return fmt::format("\033[{}m{}\033[0m", code, text);
-}
-
-std::string time_text(double ns) {
-  if (ns < 1e3) return fmt::format("{:.0f} ns", ns);
-  if (ns < 1e6) return fmt::format("{:.2f} us", ns * 1e-3);
-  return fmt::format("{:.3f} ms", ns * 1e-6);
-}
-
-const Json* timing(const Json& row) {
-  auto t = row.find("timing");
-  return t != row.end() && t->contains("speedup") && row.value("verdict", "") == "PASSED" ? &*t : nullptr;
-}
 
 std::vector<ScenarioSpeed> speeds(const std::vector<KernelRow>& rows, const std::string& op) {
   std::vector<ScenarioSpeed> list;
@@ -46,7 +31,7 @@ std::vector<ScenarioSpeed> speeds(const std::vector<KernelRow>& rows, const std:
     s.weight = std::max(1.0, r.json.value("count", 1.0));
     if (!r.passed()) {
       s.failed = true;
-    } else if (const Json* t = timing(r.json); t != nullptr && t->at("invalid").get<std::string>().empty()) {
+    } else if (const Json* t = timing_of(r.json); t != nullptr && t->at("invalid").get<std::string>().empty()) {
       s.log_ratio = std::log(t->at("speedup").get<double>());
       s.log_interval = {std::log(t->at("speedup_low").get<double>()), std::log(t->at("speedup_high").get<double>())};
     } else {
@@ -99,55 +84,16 @@ std::string new_bests(const std::vector<KernelRow>& rows, const std::string& op)
   return line + others;
 }
 
-Table result_table(const std::vector<KernelRow>& rows, const std::string& op, bool with_operator) {
-  std::vector<Table::Column> columns;
-  if (with_operator) columns.push_back({"operator", "OPERATOR"});
-  for (const auto& [key, title] :
-       std::initializer_list<std::pair<const char*, const char*>>{{"scenario", "SCENARIO"},
-                                                                  {"verdict", "VERDICT"},
-                                                                  {"err_ratio", "ERR_RATIO"},
-                                                                  {"baseline_ns", "BASELINE"},
-                                                                  {"candidate_ns", "CANDIDATE"},
-                                                                  {"speedup", "SPEEDUP"},
-                                                                  {"interval", "99 % INTERVAL"},
-                                                                  {"speed_verdict", "SPEED"},
-                                                                  {"of_floor", "% OF FLOOR"}})
-    columns.push_back({key, title});
-  Table table(columns);
-  for (const KernelRow& r : rows) {
-    if (!op.empty() && r.json.value("operator", "") != op) continue;
-    std::vector<Cell> cells;
-    if (with_operator) cells.emplace_back(r.json.value("operator", ""));
-    auto verdict = r.json.value("verdict", "");
-    cells.emplace_back(r.json.value("scenario", ""));
-    cells.emplace_back(Json(verdict), in_colour(verdict, verdict));
-    cells.push_back(r.passed() ? Cell(r.json["judgement"].value("worst_ratio", 0.0), 2) : Cell());
-    if (const Json* t = timing(r.json)) {
-      auto baseline = t->at("baseline").at("median_ns").get<double>();
-      auto candidate = t->at("candidate").at("median_ns").get<double>();
-      auto low = t->at("speedup_low").get<double>(), high = t->at("speedup_high").get<double>();
-      auto speed = t->at("speed_verdict").get<std::string>();
-      if (!t->at("invalid").get<std::string>().empty()) speed = "INVALID";
-      cells.emplace_back(Json(baseline), time_text(baseline));
-      cells.emplace_back(Json(candidate), time_text(candidate));
-      cells.emplace_back(t->at("speedup"), fmt::format("{:.3f}x", t->at("speedup").get<double>()));
-      cells.emplace_back(Json(fmt::format("{:.6g}..{:.6g}", low, high)), fmt::format("{:.3f} .. {:.3f}", low, high));
-      cells.emplace_back(Json(speed), in_colour(speed, speed));
-      cells.emplace_back(r.json["of_floor"], fmt::format("{:.0f} %", 100 * r.json["of_floor"].get<double>()));
-    } else {
-      while (cells.size() < columns.size()) cells.emplace_back();
-    }
-    table.add_row(std::move(cells));
-  }
-  return table;
-}
-
 }  // namespace
 
 std::string KernelTarget::identity() const {
   if (source_path.empty()) return "baseline";
   if (!compiled || compiled->so_path.empty()) return "not built: " + source_path;
   return std::filesystem::path(compiled->so_path).stem().string();
+}
+
+std::string KernelTarget::version() const {
+  return compiled && compiled->failure ? identity() + compiled->failure->sentence + source : identity();
 }
 
 void print_scenario_list(const std::vector<KernelTarget>& targets, const CommonOptions& common) {
@@ -168,52 +114,63 @@ void print_scenario_list(const std::vector<KernelTarget>& targets, const CommonO
   table.print(common);
 }
 
-Json aggregate_json(const std::vector<KernelRow>& rows) {
-  Json all = Json::object();
-  auto one = [&](const std::string& op) -> Json {
-    std::vector<ScenarioSpeed> list = speeds(rows, op);
-    SpeedAggregate a = aggregate_speed(list);
-    return {{"scenarios", a.scenarios},
-            {"passed", a.scenarios - a.failures},
-            {"failed", a.failures},
-            {"unranked", a.unranked},
-            {"geometric_mean", a.geometric_mean},
-            {"calls", a.weight},
-            {"calls_passed", a.passed_weight},
-            {"low", a.interval.low},
-            {"high", a.interval.high},
-            {"worst", a.worst},
-            {"worst_scenario", a.worst_name},
-            {"credit", a.credit}};
-  };
-  for (const std::string& op : operators_of(rows)) all[op] = one(op);
-  return {{"operators", all}, {"overall", one("")}};
+namespace {
+
+Json aggregate_of(const std::vector<KernelRow>& rows, const std::string& op) {
+  std::vector<ScenarioSpeed> list = speeds(rows, op);
+  SpeedAggregate a = aggregate_speed(list);
+  return {{"scenarios", a.scenarios},
+          {"passed", a.scenarios - a.failures},
+          {"failed", a.failures},
+          {"unranked", a.unranked},
+          {"geometric_mean", a.geometric_mean},
+          {"calls", a.weight},
+          {"calls_passed", a.passed_weight},
+          {"low", a.interval.low},
+          {"high", a.interval.high},
+          {"worst", a.worst},
+          {"worst_scenario", a.worst_name},
+          {"credit", a.credit}};
 }
 
-void print_rows(const std::vector<KernelRow>& rows, const Json& document, const std::string& path,
-                const CommonOptions& common, bool explain) {
-  if (common.json) return print_out(dump_json(document) + "\n");
-  if (common.csv) return result_table(rows, "", true).print(common);
-  for (const std::string& op : operators_of(rows)) {
-    const Json& a = document["aggregate"]["operators"][op];
-    print_out(fmt::format("{}\n", op) + result_table(rows, op, false).to_text());
-    auto scenarios =
-        std::count_if(rows.begin(), rows.end(), [&](const KernelRow& r) { return r.json.value("operator", "") == op; });
-    std::string footer = fmt::format("{}/{} passed", a["passed"].get<size_t>(), scenarios);
-    auto skipped = std::count_if(rows.begin(), rows.end(), [&](const KernelRow& r) {
-      return r.without_credit() && r.json.value("operator", "") == op;
-    });
-    if (skipped > 0) footer += fmt::format(", {} without credit", skipped);
-    if (auto unranked = a["unranked"].get<size_t>(); unranked > 0 && !repeats_calls(rows, op))
-      footer += fmt::format(", {} not ranked", unranked);
-    if (a["geometric_mean"].get<double>() > 0)
-      footer += fmt::format(", geometric mean {}{:.3f}x ({:.3f} .. {:.3f}), worst {:.3f}x in {}",
-                            counts_differ(rows, op) ? "by calls " : "", a["geometric_mean"].get<double>(),
-                            a["low"].get<double>(), a["high"].get<double>(), a["worst"].get<double>(),
-                            a["worst_scenario"].get<std::string>());
-    print_text(footer + "\n" + new_bests(rows, op) + "\n");
-  }
-  for (size_t i = 0; i < rows.size(); ++i) {
+// What a speed-up over the oracle is worth, where the operator has no other baseline.
+std::string oracle_note(const std::vector<KernelRow>& rows, const std::string& op) {
+  auto over_oracle = [&](const KernelRow& r) {
+    return r.json.value("operator", "") == op && speed_word(r.json) == "vs ORACLE";
+  };
+  if (std::none_of(rows.begin(), rows.end(), over_oracle)) return "";
+  return fmt::format(
+      "vs ORACLE: {} has no baseline here but the float64 oracle, which is written to be read; being quicker is no "
+      "FASTER.\n",
+      op);
+}
+
+std::string footer(const std::vector<KernelRow>& rows, const std::string& op, size_t not_run, bool timed) {
+  Json a = aggregate_of(rows, op);
+  auto count = [&](auto&& fits) {
+    return std::count_if(rows.begin(), rows.end(),
+                         [&](const KernelRow& r) { return r.json.value("operator", "") == op && fits(r); });
+  };
+  std::string text = fmt::format("{}/{} passed", a["passed"].get<size_t>(),
+                                 static_cast<size_t>(count([](const KernelRow&) { return true; })) + not_run);
+  if (auto skipped = count([](const KernelRow& r) { return r.without_credit(); }); skipped > 0)
+    text += fmt::format(", {} without credit", skipped);
+  if (not_run > 0) text += fmt::format(", {} not run", not_run);
+  if (!timed) return text + "; a check: nothing was timed\n";
+  if (auto unranked = a["unranked"].get<size_t>(); unranked > 0 && !repeats_calls(rows, op))
+    text += fmt::format(", {} not ranked", unranked);
+  if (a["geometric_mean"].get<double>() > 0)
+    text += fmt::format(", geometric mean {}{:.3f}x ({:.3f} .. {:.3f}), worst {:.3f}x in {}",
+                        counts_differ(rows, op) ? "by calls " : "", a["geometric_mean"].get<double>(),
+                        a["low"].get<double>(), a["high"].get<double>(), a["worst"].get<double>(),
+                        a["worst_scenario"].get<std::string>());
+  return text + "\n" + oracle_note(rows, op) + new_bests(rows, op);
+}
+
+// The sentences of what failed of an operator, from row `first` on, each once, and what limits each candidate.
+std::string sentences(const std::vector<KernelRow>& rows, const std::string& op, size_t first, bool explain) {
+  std::string text;
+  for (size_t i = first; i < rows.size() && rows[i].json.value("operator", "") == op; ++i) {
     const KernelRow& r = rows[i];
     if (!r.passed()) {
       // A candidate that does not build fails every scenario with the same words.
@@ -221,17 +178,21 @@ void print_rows(const std::vector<KernelRow>& rows, const Json& document, const 
       auto at = rows.begin() + static_cast<std::ptrdiff_t>(i);
       if (std::none_of(rows.begin(), at, same)) {
         auto more = std::count_if(at + 1, rows.end(), same);
-        print_text(fmt::format("{} {}{}: {}: {}\n", r.json.value("operator", ""), r.json.value("scenario", ""),
-                               more > 0 ? fmt::format(" and {} more", more) : "", r.json.value("verdict", ""),
-                               r.json.value("sentence", "")));
+        text += fmt::format("{} {}{}: {}: {}\n", r.json.value("operator", ""), r.json.value("scenario", ""),
+                            more > 0 ? fmt::format(" and {} more", more) : "", r.json.value("verdict", ""),
+                            r.json.value("sentence", ""));
         if (std::string again = r.json.value("repro", ""); again.find(" --repro ") != std::string::npos)
-          print_text(fmt::format("  again: {}\n", again));
+          text += fmt::format("  again: {}\n", again);
       }
     } else if (std::string invalid = r.json.value(Json::json_pointer("/timing/invalid"), ""); !invalid.empty()) {
-      print_text(fmt::format("{} {}: {}\n", r.json.value("operator", ""), r.json.value("scenario", ""), invalid));
+      text += fmt::format("{} {}: {}\n", r.json.value("operator", ""), r.json.value("scenario", ""), invalid);
     }
-    if (explain) print_text(r.json.value("explanation", ""));
+    if (explain) text += r.json.value("explanation", "");
   }
+  return text;
+}
+
+std::string missing_protections(const std::vector<KernelRow>& rows, const Json& document) {
   std::string off;
   auto add_missing = [&](const Json& protections) {
     for (const Json& p : protections)
@@ -244,14 +205,98 @@ void print_rows(const std::vector<KernelRow>& rows, const Json& document, const 
   bool told = false;
   for (const KernelRow& r : rows)
     if (r.json.contains("timing") && !std::exchange(told, true)) add_missing(r.json["timing"]["protections"]);
-  if (!off.empty()) print_out(fmt::format("Not available on this machine, so off: {}.\n", off));
-  if (!path.empty()) print_text(fmt::format("Everything measured: {}\n", path));
+  return off.empty() ? "" : fmt::format("Not available on this machine, so off: {}.\n", off);
+}
+
+}  // namespace
+
+Json aggregate_json(const std::vector<KernelRow>& rows) {
+  Json all = Json::object();
+  for (const std::string& op : operators_of(rows)) all[op] = aggregate_of(rows, op);
+  return {{"operators", all}, {"overall", aggregate_of(rows, "")}};
+}
+
+struct KernelsReport::State {
+  const std::vector<KernelRow>& rows;
+  const CommonOptions common;
+  const ReportOptions options;
+  KernelsTable table;
+  std::string op = {};         // whose rows are being printed; empty: none
+  size_t first = 0;            // of its rows
+  size_t left_out = 0;         // of its scenarios
+  bool closed = false;         // the reader went away; what is measured is kept all the same
+  std::string unprinted = {};  // why not, where it was for another reason
+  bool printed = false;        // something, so that what follows stands apart
+
+  void print(const std::string& text) {
+    try {
+      if (!closed) print_out(text);
+    } catch (const OutputClosed&) {
+      closed = true;
+    } catch (const Error& error) {
+      closed = true;
+      unprinted = error.what();
+    }
+  }
+};
+
+KernelsReport::KernelsReport(const std::vector<KernelTarget>& targets, const std::vector<KernelRow>& rows,
+                             const CommonOptions& common, const ReportOptions& options)
+    : state_(new State{rows, common, options, KernelsTable(targets, options.timed, style_of(STDOUT_FILENO))}) {
+  if (common.csv) state_->print(KernelsTable::csv_head());
+}
+
+KernelsReport::~KernelsReport() = default;
+
+void KernelsReport::begin(const std::string& op, size_t first) {
+  if (state_->op == op) return;
+  end_operator();
+  state_->op = op;
+  state_->first = first;
+  state_->print(fmt::format("{}{}\n{}", std::exchange(state_->printed, true) ? "\n" : "", op, state_->table.head()));
+}
+
+void KernelsReport::row_added() {
+  const KernelRow& row = state_->rows.back();
+  if (state_->common.csv) state_->print(KernelsTable::csv_row(row));
+  if (!state_->common.text()) return;
+  begin(row.json.value("operator", ""), state_->rows.size() - 1);
+  state_->print(state_->table.row(row));
+}
+
+void KernelsReport::not_run(const std::string& op, const std::string& scenario) {
+  if (state_->common.csv) state_->print(KernelsTable::csv_not_run(op, scenario));
+  if (!state_->common.text()) return;
+  begin(op, state_->rows.size());
+  ++state_->left_out;
+  state_->print(state_->table.not_run(scenario));
+}
+
+void KernelsReport::end_operator() {
+  if (state_->op.empty()) return;
+  std::string failed = sentences(state_->rows, state_->op, state_->first, state_->options.explain);
+  state_->print(printable_lines(footer(state_->rows, state_->op, state_->left_out, state_->options.timed)));
+  if (!failed.empty()) state_->print(printable_lines("\n" + failed));
+  state_->op.clear();
+  state_->left_out = 0;
+}
+
+void KernelsReport::finish(const Json& document, const std::string& path) {
+  if (state_->common.json) state_->print(dump_json(document) + "\n");
+  if (state_->common.text()) {
+    end_operator();
+    std::string off = missing_protections(state_->rows, document);
+    if (state_->printed && !(off.empty() && path.empty())) state_->print("\n");
+    state_->print(off);
+    if (!path.empty()) state_->print(printable_lines(fmt::format("Everything measured: {}\n", path)));
+  }
+  if (!state_->unprinted.empty()) throw Error("{}", state_->unprinted);
 }
 
 std::string failure_sentence(const std::vector<KernelRow>& rows, bool self_test) {
   size_t passed = 0, skipped = 0, differs = 0;
   for (const KernelRow& r : rows) {
-    const Json* t = timing(r.json);
+    const Json* t = timing_of(r.json);
     if (self_test && t != nullptr && t->at("invalid").get<std::string>().empty())
       if (auto speed = t->at("speed_verdict").get<std::string>(); speed == "FASTER" || speed == "SLOWER") ++differs;
     passed += r.passed() ? 1 : 0;

@@ -1,6 +1,7 @@
 // What `kernels` prints: the table of results, and the list of scenarios.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,6 +23,8 @@ struct KernelTarget {
 
   // Names what was measured: the compiled object carries source, flags and compiler in its name.
   std::string identity() const;
+  // The same; and where it was not built, by what the source was and what the compiler said.
+  std::string version() const;
 };
 
 // One scenario's result as it stands in the result file.
@@ -38,9 +41,32 @@ struct KernelRow {
 
 void print_scenario_list(const std::vector<KernelTarget>& targets, const CommonOptions& common);
 
-// A table per operator, its footer, then the sentences of what failed, each once. `path`: empty where there is no file.
-void print_rows(const std::vector<KernelRow>& rows, const Json& document, const std::string& path,
-                const CommonOptions& common, bool explain);
+struct ReportOptions {
+  bool explain = false;  // say what limits each candidate
+  bool timed = true;     // false: a run that only checks
+};
+
+// Prints results as they come: a row when its scenario has finished, behind the last row of an operator its footer and
+// the sentences of what failed, each once. With --json nothing is printed before the end.
+class KernelsReport {
+ public:
+  // `rows` grows while it prints.
+  KernelsReport(const std::vector<KernelTarget>& targets, const std::vector<KernelRow>& rows,
+                const CommonOptions& common, const ReportOptions& options);
+  ~KernelsReport();
+
+  void row_added();                                                  // the last one of `rows`
+  void not_run(const std::string& op, const std::string& scenario);  // left out, after --fail-fast
+  // Throws Error where something could not be printed; a reader who went away is no error.
+  void finish(const Json& document, const std::string& path);  // `path`: empty where there is no file
+
+ private:
+  void begin(const std::string& op, size_t first);
+  void end_operator();
+
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 Json aggregate_json(const std::vector<KernelRow>& rows);
 // Empty where nothing failed. In a self-test, a baseline that differs from itself is a failure too.

@@ -2,13 +2,16 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 
 #include "cli/command_line.h"
+#include "cli/config_file.h"
 #include "cli/exit_code.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/verb.h"
+#include "core/error.h"
 #include "core/thread_pool.h"
 #include "models/lost_pages.h"
 
@@ -21,10 +24,26 @@ int run(int argc, char** argv) {
   FlagSet program;
   add_common_options(program, common);
   for (Verb* verb : all_verbs()) add_common_options(verb->flags(), common);
+  // A bad config file stops the verbs that take it, and neither --help nor the others.
+  Config config;
+  std::string config_error;
+  try {
+    config = read_config(all_verbs());
+    relax_required(config, all_verbs());
+  } catch (const Error& e) {
+    config_error = e.what();
+  }
   CommandLine line = read_command_line(argc, argv, program);
   if (!line.asked.empty()) {
     print_out(line.asked);
     return kOk;
+  }
+  if (line.verb != nullptr && line.verb->takes_config()) {
+    if (!config_error.empty()) throw UsageError("{}", config_error);
+    apply_config(config, *line.verb, program);
+    common.given = given_flags(config, *line.verb, program);
+    // Processes of this program that the verb starts get from it every flag they need.
+    setenv("FASTKERNELS_CONFIG", "", 1);
   }
   check_common_options(common, line.verb != nullptr && line.verb->computes());
   if (line.verb == nullptr) {

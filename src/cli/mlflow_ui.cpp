@@ -16,6 +16,7 @@
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "core/error.h"
+#include "measure/timer.h"
 #include "track/mlflow.h"
 #include "track/recorder.h"
 
@@ -129,8 +130,8 @@ class MlflowUi final : public Verb {
         {program, "server", "--backend-store-uri", server.target, "--artifacts-destination", artifacts,
          "--serve-artifacts", "--host", "127.0.0.1", "--port", std::to_string(port_), "--workers", "1"},
         log);
-    wait_until_up(process, server, log);
-    size_t sent = send_all(*store, server, common);
+    wait_until_up(process, server, log, common);
+    size_t sent = send_all(*store, server, artifacts, common);
     print_out(fmt::format("MLflow shows {} at {} ({} run{} new to it). Ctrl-C ends it.\n", store->path(), server.uri,
                           sent, sent == 1 ? "" : "s"));
     while (!once_ && g_stop == 0 && !process.ended()) std::this_thread::sleep_for(100ms);
@@ -139,27 +140,33 @@ class MlflowUi final : public Verb {
 
  private:
   // The first start makes its database, which takes a while.
-  static void wait_until_up(ServerProcess& process, const MlflowServer& server, const std::string& log) {
-    for (auto until = std::chrono::steady_clock::now() + 180s; std::chrono::steady_clock::now() < until;) {
+  static void wait_until_up(ServerProcess& process, const MlflowServer& server, const std::string& log,
+                            const CommonOptions& common) {
+    Progress progress(common);
+    Stopwatch watch;
+    while (watch.elapsed_s() < 180) {
       if (g_stop != 0) throw Error("Interrupted before the MLflow server was up.");
       if (process.ended()) throw Error("The MLflow server did not start; {} says why.", log);
+      progress.show(fmt::format("starting MLflow, {:.0f} s (the first start makes its database)", watch.elapsed_s()));
       if (mlflow_health(server).empty()) return;
       std::this_thread::sleep_for(200ms);
     }
     throw Error("The MLflow server did not answer in three minutes; {} says why.", log);
   }
 
-  static size_t send_all(Store& store, const MlflowServer& server, const CommonOptions& common) {
+  static size_t send_all(Store& store, const MlflowServer& server, const std::string& artifacts,
+                         const CommonOptions& common) {
     Progress progress(common);
+    Stopwatch watch;
     std::vector<std::string> ids = store.unmirrored(server.target);
-    size_t sent = 0;
-    for (const std::string& id : ids) {
-      if (g_stop != 0) break;
-      progress.show(fmt::format("[{}/{}] sending {} to MLflow", sent + 1, ids.size(), id));
-      mirror_run(store, server, id);
-      ++sent;
-    }
-    return sent;
+    return mirror_runs(store, server, ids, artifacts, [&](size_t sent) {
+      auto left = static_cast<double>(ids.size() - sent);
+      std::string wait =
+          sent < 5 ? "" : fmt::format(", {:.0f} s left", watch.elapsed_s() / static_cast<double>(sent) * left);
+      progress.show(
+          fmt::format("[{}/{}{}] sending runs to MLflow, which is open at {}", sent + 1, ids.size(), wait, server.uri));
+      return g_stop == 0;
+    });
   }
 
   int port_ = 5000;

@@ -55,8 +55,8 @@ void add_common_options(FlagSet& flags, CommonOptions& options) {
       .group(kCommonGroup);
   add_seed(flags, "--seed", options.seed, "Seed of prompts and drawn tokens; `kernels` draws its own in secret")
       .group(kCommonGroup);
-  flags.flag("--json", options.json, "Print JSON").group(kCommonGroup);
-  flags.flag("--csv", options.csv, "Print CSV").group(kCommonGroup);
+  Flag& json = flags.flag("--json", options.json, "Print JSON").group(kCommonGroup);
+  flags.flag("--csv", options.csv, "Print CSV").group(kCommonGroup).excludes(json);
   flags.flag("--quiet", options.quiet, "Print results and errors only").group(kCommonGroup);
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cli/flags.h"
 #include "core/device.h"
@@ -14,6 +15,14 @@ namespace fk {
 
 inline constexpr int kMaxThreads = 256;
 
+// A flag that is in effect because someone gave it: for the record of a run.
+struct GivenFlag {
+  std::string name;   // "--num-runs"
+  std::string value;  // its texts, separated by blanks
+  std::string from;   // kCommandLine, or file and line of the config file
+};
+inline constexpr const char* kCommandLine = "command line";
+
 struct CommonOptions {
   Device device = kCpu;
   int threads = 1;  // main sets it to the cores this process may use, at most kMaxThreads
@@ -21,6 +30,7 @@ struct CommonOptions {
   bool json = false;
   bool csv = false;  // never together with json
   bool quiet = false;
+  std::vector<GivenFlag> given;
 
   bool text() const { return !json && !csv; }
 };

@@ -2,12 +2,13 @@
 #include "cli/output.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 
+#include "cli/terminal.h"
+#include "cli/text_width.h"
 #include "core/error.h"
 #include "core/printable.h"
 
@@ -44,16 +45,12 @@ Progress::~Progress() {
 
 namespace {
 
-// A line that wraps cannot be wiped as one, so what does not fit is left out. A character may be several bytes.
-std::string_view fitting(std::string_view text) {
-  winsize size{};
-  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return text;
-  size_t shown = 0, end = 0;
-  for (; end < text.size(); ++end) {
-    bool starts = (static_cast<unsigned char>(text[end]) & 0xc0) != 0x80;
-    if (starts && ++shown >= size.ws_col) break;  // the last column stays free: some terminals wrap when it is filled
-  }
-  return text.substr(0, end);
+// A line that wraps cannot be wiped as one, so what does not fit is left out. The last column stays free: some
+// terminals wrap when it is filled.
+std::string fitting(std::string_view text) {
+  size_t columns = style_of(STDERR_FILENO).columns;
+  std::string shown = printable(text);
+  return columns == 0 ? shown : std::string(first_columns(shown, columns - 1));
 }
 
 }  // namespace
@@ -61,8 +58,7 @@ std::string_view fitting(std::string_view text) {
 void Progress::show(std::string_view text) {
   if (!visible_) return;
   shown_ = true;
-  std::string shown = printable(text);
-  write_all(STDERR_FILENO, fmt::format("\r\033[K{}", fitting(shown)));
+  write_all(STDERR_FILENO, fmt::format("\r\033[K{}", fitting(text)));
 }
 
 std::string human_bytes(uint64_t size_bytes) {

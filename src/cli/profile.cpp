@@ -17,6 +17,7 @@
 #include "cli/output.h"
 #include "cli/table.h"
 #include "cli/verb.h"
+#include "core/bench_folder.h"
 #include "core/device_runtime.h"
 #include "core/error.h"
 
@@ -48,7 +49,8 @@ class Profile final : public Verb {
     flags.option("--model", model_, "Scenarios of models whose names begin so, or `all`; llama-3.2-1b unless given");
     add_cxxflags(flags, cxxflags_, "More flags for the candidate's compiler");
     flags.flag("--allow-libraries", allow_libraries_, "Link CUDA candidates with cuBLAS and cuBLASLt");
-    flags.option("--out", out_, "Folder for reports; bench/profiles/<operator>_<time> unless given").type_name("DIR");
+    flags.option("--out", out_, "Folder for reports [" + bench_folder() + "/profiles/<operator>_<time>]")
+        .type_name("DIR");
     flags.option("--timeout", timeout_s_, "Seconds a tool may take").check(seconds_complaint).show_default();
     flags.option("--inner", inner_, "").hidden();  // this program, started again to be looked at
   }
@@ -112,7 +114,8 @@ class Profile final : public Verb {
 
   void make_folder() {
     if (out_.empty())
-      out_ = fmt::format("bench/profiles/{}_{:%Y%m%d-%H%M%S}", target_, fmt::localtime(std::time(nullptr)));
+      out_ =
+          fmt::format("{}/profiles/{}_{:%Y%m%d-%H%M%S}", bench_folder(), target_, fmt::localtime(std::time(nullptr)));
     std::error_code error;
     fs::create_directories(out_, error);
     if (error) throw Error("The folder {} cannot be made ({}); name another with --out.", out_, error.message());

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "cli/options.h"
 #include "measure/machine_info.h"
@@ -13,9 +14,17 @@ namespace fk {
 struct RecordOptions {
   bool off = false;
   std::string db;
+  std::string name, note;
+  std::vector<std::string> tags;  // "nightly" or "kind=nightly"
 };
 
-void add_record_options(FlagSet& flags, RecordOptions& options);  // --db, --no-history
+void add_record_options(FlagSet& flags, RecordOptions& options);  // --db, --no-history, --name, --tag, --note
+
+// The run with the name, the tags and the note it was given; a word alone is a tag whose value is "true".
+RunRecord named(RunRecord run, const RecordOptions& options);
+
+// What is wrong with a tag of the command line, or nothing.
+std::string tag_complaint(const std::string& tag);
 
 RecorderOptions recorder_options(const RecordOptions& options, const std::string& journal, bool journal_always);
 
@@ -25,7 +34,7 @@ void warn_on_stderr(const std::string& sentence);
 // What every verb records alike; name, mode, params and tags are the verb's.
 RunRecord new_run(const std::string& tier, const CommonOptions& common, const MachineInfo& machine);
 
-// bench/results/{stem}_<local time with microseconds>{extension}
+// results/{stem}_<local time with microseconds>{extension} in bench_folder()
 std::string results_path(const std::string& stem, const std::string& extension);
 
 }  // namespace fk

@@ -14,7 +14,8 @@ void add_selection_options(FlagSet& flags, ScenarioSelection& selection) {
       .range(1, 4);
   flags
       .option("--filter", selection.filter,
-              "Only scenarios with these whole words in their names: decode-1 is not decode-128")
+              "Only scenarios with these whole words in their names: decode-1 is not decode-128; '=NAME' takes the "
+              "one of exactly this name")
       .type_name("WORDS");
 }
 

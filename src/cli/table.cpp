@@ -1,4 +1,4 @@
-// Rendering of rows; widths count code points, so that words outside ASCII still line up.
+// Rows in three formats: aligned for people, exact for programs.
 #include "cli/table.h"
 
 #include <fmt/format.h>
@@ -7,15 +7,12 @@
 #include <cmath>
 
 #include "cli/output.h"
+#include "cli/table_layout.h"
+#include "cli/text_width.h"
 #include "core/check.h"
 
 namespace fk {
 namespace {
-
-size_t width_of(std::string_view utf8) {
-  auto starts = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; };
-  return static_cast<size_t>(std::count_if(utf8.begin(), utf8.end(), starts));
-}
 
 std::string csv_field(const Json& value) {
   if (value.is_null()) return "";
@@ -42,51 +39,49 @@ void Table::add_row(std::vector<Cell> cells) {
   rows_.push_back(std::move(cells));
 }
 
-std::string Table::to_text() const {
-  std::vector<size_t> widths;
-  std::vector<bool> right;
+std::string Table::to_text(const TextStyle& style) const {
+  std::vector<TableLayout::Column> layout;
   for (size_t c = 0; c < columns_.size(); ++c) {
-    size_t width = width_of(columns_[c].title);
+    size_t width = text_width(columns_[c].title), longest_word = 0;
     bool numbers = false, words = false;
     for (const auto& row : rows_) {
-      width = std::max(width, width_of(row[c].text));
+      std::string text = printable(row[c].text);
+      width = std::max(width, text_width(text));
+      longest_word = std::max(longest_word, widest_word(text));
       numbers |= row[c].value.is_number();
-      words |= row[c].value.is_string();
+      words |= row[c].value.is_string() || row[c].value.is_array();
     }
-    widths.push_back(width);
-    right.push_back(numbers && !words);
+    layout.push_back({.title = columns_[c].title,
+                      .width = width,
+                      .right = numbers && !words,
+                      .wrapped = words,
+                      .longest_word = longest_word});
   }
-  std::string out;
-  auto add_line = [&](auto&& text_of) {
-    std::string line;
-    for (size_t c = 0; c < columns_.size(); ++c) {
-      const std::string& text = text_of(c);
-      std::string blanks(widths[c] - width_of(text), ' ');
-      if (c > 0) line += "  ";
-      line += right[c] ? blanks + text : text + blanks;
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    out += line + "\n";
-  };
-  std::vector<std::string> rules;
-  for (size_t width : widths) rules.emplace_back(width, '-');
-  add_line([&](size_t c) -> const std::string& { return columns_[c].title; });
-  add_line([&](size_t c) -> const std::string& { return rules[c]; });
-  for (const auto& row : rows_) add_line([&](size_t c) -> const std::string& { return row[c].text; });
+  TableLayout fitted = TableLayout::wrapping(std::move(layout), style);
+  std::string out = fitted.head();
+  for (const auto& row : rows_) {
+    std::vector<TableText> texts;
+    for (const Cell& cell : row) texts.push_back({cell.text});
+    out += fitted.row(texts);
+  }
   return out;
 }
 
-std::string Table::to_csv() const {
+std::string csv_record(const std::vector<Json>& fields) {
   std::string out;
-  auto add_record = [&](auto&& field_of) {
-    for (size_t c = 0; c < columns_.size(); ++c) {
-      if (c > 0) out += ',';
-      out += csv_field(field_of(c));
-    }
-    out += "\r\n";
-  };
-  add_record([&](size_t c) { return Json(columns_[c].key); });
-  for (const auto& row : rows_) add_record([&](size_t c) { return row[c].value; });
+  for (const Json& field : fields) out += (&field == &fields[0] ? "" : ",") + csv_field(field);
+  return out + "\r\n";
+}
+
+std::string Table::to_csv() const {
+  std::vector<Json> fields;
+  for (const Column& column : columns_) fields.emplace_back(column.key);
+  std::string out = csv_record(fields);
+  for (const auto& row : rows_) {
+    fields.clear();
+    for (const Cell& cell : row) fields.push_back(cell.value);
+    out += csv_record(fields);
+  }
   return out;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/options.h"
+#include "cli/terminal.h"
 #include "core/json.h"
 #include "core/printable.h"
 
@@ -22,11 +23,13 @@ struct Cell {
   Cell(const std::string& words) : Cell(std::string_view(words)) {}       // NOLINT
   Cell(const char* words) : Cell(std::string_view(words)) {}              // NOLINT
   Cell(double number, int decimals);                                      // a number that is not finite is unknown
-  // `shown` goes to the terminal as it is: it may hold colours, and words of a user only through printable().
   Cell(Json exact, std::string shown) : value(std::move(exact)), text(std::move(shown)) {}
   template <std::integral Int>
   Cell(Int number) : value(number), text(value.dump()) {}  // NOLINT: a number is a cell
 };
+
+// One line of a CSV file as RFC 4180 has it, with the end of the line.
+std::string csv_record(const std::vector<Json>& fields);
 
 class Table {
  public:
@@ -40,9 +43,10 @@ class Table {
   void add_row(std::vector<Cell> cells);  // one per column
   size_t rows() const { return rows_.size(); }
 
-  std::string to_text() const;  // numbers to the right, words to the left, no trailing blanks
-  std::string to_csv() const;   // RFC 4180: CRLF line ends, a header row of keys
-  Json to_json() const;         // an array of one object per row
+  // Numbers to the right, words to the left, no trailing blanks. Words that do not fit the terminal go on below.
+  std::string to_text(const TextStyle& style = style_of(1)) const;
+  std::string to_csv() const;  // RFC 4180: CRLF line ends, a header row of keys
+  Json to_json() const;        // an array of one object per row
 
   // In the format the flags ask for. JSON here is the bare array; a verb with more to say builds its own object.
   void print(const CommonOptions& common) const;

@@ -48,12 +48,15 @@ class Ttft final : public Verb {
     add_model_options(flags, model_);
     add_candidate_options(flags, candidates_);
     auto count = [&](const char* flag, int64_t& value, int64_t least, const char* help) {
-      flags.option(flag, value, help).range(least, int64_t{1} << 24).show_default();
+      return &flags.option(flag, value, help).range(least, int64_t{1} << 24).show_default();
     };
     count("--prompt-tokens", options_.prompt_tokens, 1, "Tokens of the prompt");
     count("--decode-tokens", options_.decode_tokens, 2, "Tokens after it; the first warms up and is not timed");
     count("--batch-size", options_.batch_size, 1, "Sequences at once, each with a prompt of its own");
-    count("--iters", options_.iters, 1, "Iterations, each with a prompt of its own; medians are reported");
+    iters_flag_ =
+        count("--iters", options_.iters, 1,
+              "Iterations, each with a prompt of its own; medians are reported. With --compare as many as take "
+              "a second, unless given");
     count("--warmups", options_.warmups, 0, "Iterations before them that are not timed");
     add_record_options(flags, record_);
     flags.flag("!--no-sequential", options_.sequential, "Do not also feed the prompt token by token");
@@ -69,7 +72,7 @@ class Ttft final : public Verb {
       throw UsageError("--compare runs the model with candidates and without; leave --no-candidate-kernels out");
     ModelSource source = resolve_model(model_.model);
     Recorder recorder(recorder_options(record_, results_path("ttft", ".jsonl"), false), warn_on_stderr);
-    recorder.start(make_run(common));
+    recorder.start(named(make_run(common), record_));
     try {
       if (compare_)
         run_compare(common, recorder);
@@ -120,12 +123,12 @@ class Ttft final : public Verb {
     add("--prompt-tokens", options_.prompt_tokens);
     add("--decode-tokens", options_.decode_tokens);
     add("--batch-size", options_.batch_size);
-    add("--iters", options_.iters);
     add("--warmups", options_.warmups);
     request.candidate_arguments = {"--allow-incorrect"};  // what is known was said above
     if (!candidates_.cxxflags.empty()) request.candidate_arguments.push_back("--cxxflags=" + candidates_.cxxflags);
     if (candidates_.allow_libraries) request.candidate_arguments.push_back("--allow-libraries");
     request.rounds = rounds_;
+    if (iters_flag_->given()) request.iters = options_.iters;
     request.doubt = describe_judged(judged_);
     CompareResult result = run_comparison(request, common);
     record_comparison(recorder, result, judged_at_worst(judged_));
@@ -302,6 +305,7 @@ class Ttft final : public Verb {
   RecordOptions record_;
   bool compare_ = false;
   int64_t rounds_ = 8;
+  const Flag* iters_flag_ = nullptr;
 };
 
 Ttft ttft;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "cli/output.h"
@@ -19,8 +20,15 @@ std::string last_line(std::string text) {
   return text.substr(text.rfind('\n') + 1);
 }
 
-Json time_one_side(const CompareRequest& request, bool with_candidates) {
+// A candidate may print too, before the result or behind it.
+std::string object_in(const std::string& text) {
+  size_t begin = text.find("{\n"), end = text.rfind("\n}\n");
+  return begin == text.npos || end == text.npos || end < begin ? text : text.substr(begin, end + 2 - begin);
+}
+
+Json time_one_side(const CompareRequest& request, bool with_candidates, int64_t iters) {
   std::vector<std::string> arguments = request.arguments;
+  arguments.push_back(fmt::format("--iters={}", iters));
   const std::vector<std::string>& more = request.candidate_arguments;
   if (with_candidates)
     arguments.insert(arguments.end(), more.begin(), more.end());
@@ -32,7 +40,7 @@ Json time_one_side(const CompareRequest& request, bool with_candidates) {
     if (words.empty()) words = fmt::format("it ended with code {} and said nothing", process.exit_code);
     throw Error("The run {} candidates failed: {}", with_candidates ? "with" : "without", words);
   }
-  return parse_json(process.out, "what a run printed");
+  return parse_json(object_in(process.out), "what a run printed");
 }
 
 TtftTimes times_in(const Json& printed) {
@@ -48,6 +56,16 @@ std::vector<double> joined(const std::vector<TtftTimes>& processes, std::vector<
 
 std::string verdict_text(const PairedResult& r) {
   return r.invalid.empty() ? std::string(speed_verdict_name(r.verdict)) : "INVALID";
+}
+
+// Short iterations are disturbed by whatever else runs; of many the median is not.
+int64_t iters_in_a_second(const CompareRequest& request) {
+  constexpr int64_t kLeast = 3, kMost = 50;
+  Json printed = time_one_side(request, false, 1);
+  TtftTimes once = times_in(printed);
+  double tokens = printed.at("results").at(0).at("decode_tokens").get<double>();
+  double ms = once.prefill_ms.at(0) + tokens * once.decode_ms.at(0);
+  return ms > 0 ? std::clamp(static_cast<int64_t>(1e3 / ms), kLeast, kMost) : kLeast;
 }
 
 struct Compared {
@@ -138,11 +156,13 @@ CompareResult run_comparison(const CompareRequest& request, const CommonOptions&
   Progress progress(common);
   CompareResult c;
   c.doubt = request.doubt;
+  progress.show("a first process, to see how long an iteration takes");
+  const int64_t iters = request.iters ? *request.iters : iters_in_a_second(request);
   int64_t processes = 2 * request.rounds + 1;
   for (int64_t i = 0; i < processes; ++i) {
     bool with = i % 2 == 1;
     progress.show(fmt::format("process {} of {}: {} candidates", i + 1, processes, with ? "with" : "without"));
-    Json printed = time_one_side(request, with);
+    Json printed = time_one_side(request, with, iters);
     (with ? c.rounds.with : c.rounds.without).push_back(times_in(printed));
     Json& first = with ? c.with : c.without;
     if (first.is_null()) first = std::move(printed);

@@ -1,6 +1,7 @@
 // `ttft --compare`: whether a model becomes faster by the user's candidates, measured in alternating processes.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,8 @@ struct CompareRequest {
   std::vector<std::string> arguments;            // of a `ttft` that times one side
   std::vector<std::string> candidate_arguments;  // more, for the side with candidates
   int64_t rounds = 8;
-  std::string doubt;  // of candidates that were not judged, or judged wrong; empty where all passed
+  std::optional<int64_t> iters;  // in each process; else as many as take about a second
+  std::string doubt;             // of candidates that were not judged, or judged wrong; empty where all passed
 };
 
 struct CompareResult {

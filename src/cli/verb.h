@@ -24,6 +24,9 @@ class Verb {
   // Whether --device must be there to run on; false for verbs that only write about it.
   virtual bool computes() const { return true; }
 
+  // Whether the config file's values are its defaults; false for verbs that must work whatever that file says.
+  virtual bool takes_config() const { return true; }
+
   const std::string& name() const { return name_; }
   const std::string& summary() const { return summary_; }
   const std::vector<std::string>& examples() const { return examples_; }

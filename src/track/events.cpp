@@ -102,7 +102,7 @@ std::vector<Json> kernel_summary_events(const Json& rows, const Json& aggregate,
     (k.passed() ? found->passed : k.skipped() ? found->skipped : found->failed) += 1;
     add_confirmed(*found, k);
     if (k.err_ratio) found->err_ratio = std::max(found->err_ratio.value_or(0), *k.err_ratio);
-    if (k.passed() && k.speedup && k.invalid.empty() && (!found->worst || *k.speedup < *found->worst)) {
+    if (k.ranked() && (!found->worst || *k.speedup < *found->worst)) {
       found->worst = k.speedup;
       found->worst_scenario = k.scenario;
     }

@@ -4,44 +4,25 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include <cctype>
-#include <cstdlib>
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <set>
 
 #include "core/error.h"
+#include "track/mlflow_client.h"
 
 namespace fk {
 namespace {
 
-// Limits of the server for one log-batch, and for one value.
-constexpr size_t kMostMetrics = 1000, kMostParams = 100, kMostTags = 100, kMostKey = 250;
+namespace fs = std::filesystem;
+
+// Limits of the server for one log-batch, of which it takes 1000 entries in all, and for one value.
+constexpr size_t kMostMetrics = 800, kMostParams = 100, kMostTags = 100;
 constexpr size_t kMostParam = 500, kMostTag = 5000;
 constexpr const char* kIdTag = "fastkernels.run_id";
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-std::string cut(const std::string& text, size_t most) {
-  if (text.size() <= most) return text;
-  size_t end = most;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;  // not inside a character
-  return text.substr(0, end);
-}
-
-std::string percent(std::string_view text, bool keep_slashes) {
-  std::string out;
-  for (char c : text) {
-    bool plain =
-        std::isalnum(static_cast<unsigned char>(c)) != 0 || std::string_view("-_.~").find(c) != std::string_view::npos;
-    if (plain || (keep_slashes && c == '/'))
-      out += c;
-    else
-      out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
-  }
-  return out;
-}
+// Runs whose sending is noted in one transaction. A run that was sent and not noted is searched for, and found, later.
+constexpr size_t kNotedAtOnce = 25;
 
 // Only one process talks about the runs of a store at a time: asking whether the server has a run and making it are two
 // requests. The lock goes with the process.
@@ -65,93 +46,6 @@ class MirrorLock {
  private:
   int fd_;
 };
-
-class Client {
- public:
-  explicit Client(const MlflowServer& server) : server_(server) {}
-
-  // A reply that is not 2xx is an Error with what the server said, unless `absent` is given and it said "not there".
-  Json call(const std::string& method, const std::string& path, const Json& body, bool* absent = nullptr) {
-    HttpRequest request = make(method, "/api/2.0/mlflow/" + path);
-    request.headers.emplace_back("Content-Type: application/json");
-    if (!body.is_null()) request.body = dump_json(body, -1);
-    HttpReply reply = send(request);
-    Json json = Json::parse(reply.body, nullptr, false);
-    if (reply.status / 100 == 2 && json.is_object()) return json;
-    bool missing = json.is_object() && json.value("error_code", "") == "RESOURCE_DOES_NOT_EXIST";
-    if (absent != nullptr && missing) {
-      *absent = true;
-      return {};
-    }
-    throw Error("MLflow at {} refused {} ({}: {}).", server_.uri, path, reply.status,
-                json.is_object() ? json.value("message", "no message") : cut(reply.body, 200));
-  }
-
-  void put_artifact(const std::string& path, const std::string& bytes) {
-    HttpRequest request = make("PUT", "/api/2.0/mlflow-artifacts/artifacts/" + percent(path, true));
-    request.headers.emplace_back("Content-Type: application/octet-stream");
-    request.body = bytes;
-    if (HttpReply reply = send(request); reply.status / 100 != 2)
-      throw Error("MLflow at {} refused the artifact {} ({}: {}).", server_.uri, path, reply.status,
-                  cut(reply.body, 200));
-  }
-
-  HttpRequest make(const std::string& method, const std::string& path) const {
-    HttpRequest request;
-    request.method = method;
-    request.url = server_.uri + path;
-    request.cancel = server_.cancel;
-    if (!server_.token.empty()) request.headers.push_back("Authorization: Bearer " + server_.token);
-    if (!server_.user.empty()) request.user_password = server_.user + ":" + server_.password;
-    return request;
-  }
-
-  HttpReply send(const HttpRequest& request) const {
-    Result<HttpReply> reply = http_send(request);
-    if (!reply) throw Error("MLflow at {} does not answer ({}).", server_.uri, reply.error());
-    return std::move(reply).value();
-  }
-
- private:
-  const MlflowServer& server_;
-};
-
-std::string experiment_id(Client& client, const std::string& name) {
-  bool absent = false;
-  Json found = client.call("GET", "experiments/get-by-name?experiment_name=" + percent(name, false), {}, &absent);
-  if (!absent) return found.at("experiment").at("experiment_id").get<std::string>();
-  return client.call("POST", "experiments/create", {{"name", name}}).at("experiment_id").get<std::string>();
-}
-
-std::string find_or_create(Client& client, const RunRecord& run, const std::string& experiment) {
-  Json found = client.call("POST", "runs/search",
-                           {{"experiment_ids", {experiment}},
-                            {"filter", fmt::format("tags.`{}` = '{}'", kIdTag, run.id)},
-                            {"run_view_type", "ALL"},
-                            {"max_results", 1}});
-  if (found.contains("runs") && !found["runs"].empty())
-    return found["runs"][0].at("info").at("run_id").get<std::string>();
-  Json tags = Json::array({{{"key", kIdTag}, {"value", run.id}}});
-  return client
-      .call("POST", "runs/create",
-            {{"experiment_id", experiment},
-             {"start_time", run.started_us / 1000},
-             {"run_name", run.name},
-             {"tags", tags}})
-      .at("run")
-      .at("info")
-      .at("run_id")
-      .get<std::string>();
-}
-
-void send_in_chunks(Client& client, const std::string& remote, const char* what, const std::vector<Json>& all,
-                    size_t most) {
-  for (size_t i = 0; i < all.size(); i += most) {
-    Json chunk = Json::array();
-    for (size_t j = i; j < std::min(all.size(), i + most); ++j) chunk.push_back(all[j]);
-    client.call("POST", "runs/log-batch", {{"run_id", remote}, {what, chunk}});
-  }
-}
 
 std::map<std::string, std::string> known_pairs(const Json& data, const char* what) {
   std::map<std::string, std::string> known;
@@ -180,50 +74,6 @@ std::map<std::string, std::string> tags_of(const RunRecord& run) {
   return tags;
 }
 
-void send_pairs(Client& client, const RunRecord& run, const std::string& remote, const Json& data) {
-  std::vector<Json> params, tags;
-  auto known_params = known_pairs(data, "params"), known_tags = known_pairs(data, "tags");
-  // A parameter cannot change on the server: one that did here is sent as a tag.
-  for (const auto& [key, value] : run.params) {
-    std::string name = mlflow_key(key), text = cut(value, kMostParam);
-    auto known = known_params.find(name);
-    if (known == known_params.end())
-      params.push_back({{"key", name}, {"value", text}});
-    else if (known->second != text && known_tags["param." + name] != text)
-      tags.push_back({{"key", "param." + name}, {"value", text}});
-  }
-  for (const auto& [key, value] : tags_of(run)) {
-    std::string name = mlflow_key(key), text = cut(value, kMostTag);
-    auto known = known_tags.find(name);
-    if (known == known_tags.end() || known->second != text) tags.push_back({{"key", name}, {"value", text}});
-  }
-  send_in_chunks(client, remote, "params", params, kMostParams);
-  send_in_chunks(client, remote, "tags", tags, kMostTags);
-}
-
-// The server tells only the newest value of each metric; older steps it keeps apart by key, step, time and value, so
-// sending a point twice keeps one.
-void send_metrics(Client& client, Store& store, const std::string& run_id, const std::string& remote,
-                  const Json& data) {
-  std::map<std::string, std::pair<double, int64_t>> known;
-  if (data.contains("metrics"))
-    for (const Json& m : data["metrics"])
-      if (m.at("value").is_number())
-        known[m.at("key").get<std::string>()] = {m.at("value").get<double>(), m.value("step", int64_t{0})};
-  std::vector<MetricPoint> points = store.metric_points(run_id);
-  std::map<std::string, MetricPoint> newest;
-  for (const MetricPoint& p : points) newest[mlflow_key(p.key)] = p;  // in order of steps
-  std::set<std::string> done;
-  for (const auto& [key, p] : newest)
-    if (auto k = known.find(key); k != known.end() && k->second == std::pair(p.value, p.step)) done.insert(key);
-  std::vector<Json> missing;
-  for (const MetricPoint& p : points)
-    if (!done.contains(mlflow_key(p.key)))
-      missing.push_back(
-          {{"key", mlflow_key(p.key)}, {"value", p.value}, {"timestamp", p.time_us / 1000}, {"step", p.step}});
-  send_in_chunks(client, remote, "metrics", missing, kMostMetrics);
-}
-
 // "mlflow-artifacts:/1/abc/artifacts" or "mlflow-artifacts://host:5000/1/abc/artifacts": the path the proxy knows.
 std::string proxy_path(const std::string& uri) {
   constexpr std::string_view kScheme = "mlflow-artifacts:";
@@ -236,93 +86,239 @@ std::string proxy_path(const std::string& uri) {
   return rest.empty() ? "" : rest.substr(rest.find_first_not_of('/'));
 }
 
-void send_artifacts(Client& client, Store& store, const RunRecord& run, const std::string& remote, const Json& reply) {
-  const Json& info = reply.at("run").at("info");
-  std::string root = proxy_path(info.value("artifact_uri", ""));
-  Json data = reply.at("run").value("data", Json::object());
-  std::map<std::string, std::string> tags = known_pairs(data, "tags");
-  if (root.empty()) {
-    if (!tags.contains("fastkernels.artifacts"))
-      client.call("POST", "runs/set-tag",
-                  {{"run_id", remote},
-                   {"key", "fastkernels.artifacts"},
-                   {"value", "not mirrored: the server has no artifact proxy"}});
-    return;
-  }
-  for (const ArtifactRecord& a : store.artifacts(run.id)) {
-    // A tag per artifact that arrived, so that going on does not send them all again.
-    std::string tag = mlflow_key("fastkernels.sha256." + a.path);
-    if (tags[tag] == a.sha256) continue;
-    client.put_artifact(root + "/" + a.path, store.artifact(a.sha256));
-    client.call("POST", "runs/set-tag", {{"run_id", remote}, {"key", tag}, {"value", a.sha256}});
-  }
+Json pair_json(const std::string& key, const std::string& value) { return {{"key", key}, {"value", value}}; }
+
+// A path that stays inside its folder; others are left to the server, which refuses them.
+bool stays_inside(const fs::path& path) {
+  if (path.empty() || path.is_absolute()) return false;
+  return std::none_of(path.begin(), path.end(), [](const fs::path& part) { return part == ".."; });
 }
+
+void write_file(const fs::path& path, const std::string& bytes) {
+  std::error_code error;
+  fs::create_directories(path.parent_path(), error);
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  out.close();
+  if (!out) throw Error("The artifact {} cannot be written for MLflow; free its disk.", path.string());
+}
+
+// What one run of the store still has to tell its run on the server, in as few requests as the server allows: each
+// takes it tens of milliseconds.
+struct Unsent {
+  std::vector<Json> params, tags, metrics;
+
+  void send(MlflowClient& client, const std::string& remote) {
+    size_t param = 0, tag = 0, metric = 0;
+    auto take = [](Json& body, const char* what, const std::vector<Json>& all, size_t& next, size_t most) {
+      for (size_t end = std::min(all.size(), next + most); next < end; ++next) body[what].push_back(all[next]);
+    };
+    while (param < params.size() || tag < tags.size() || metric < metrics.size()) {
+      Json body = {{"run_id", remote}};
+      take(body, "params", params, param, kMostParams);
+      take(body, "tags", tags, tag, kMostTags);
+      take(body, "metrics", metrics, metric, kMostMetrics);
+      client.call("POST", "runs/log-batch", body);
+    }
+    *this = {};
+  }
+};
+
+class RunSender {
+ public:
+  // `artifact_folder`: where the server keeps its artifacts on this machine; empty: they go through its proxy.
+  RunSender(Store& store, const MlflowServer& server, std::string artifact_folder)
+      : store_(store), client_(server), artifact_folder_(std::move(artifact_folder)) {}
+
+  // The server's id of the run. `remote`: the one known so far; empty where none is, and then `never_sent` says whether
+  // the server can be trusted to have none.
+  std::string send(const RunRecord& run, std::string remote, bool never_sent,
+                   const std::function<void(const std::string& remote)>& made) {
+    Json reply;
+    bool absent = remote.empty();
+    if (!absent) reply = get(remote, &absent);
+    if (absent) {
+      reply = find_or_create(run, never_sent);
+      remote = reply.at("info").at("run_id").get<std::string>();
+      made(remote);
+    }
+    const Json& info = reply.at("info");
+    if (info.value("lifecycle_stage", "") == "deleted") return remote;
+    Json data = reply.value("data", Json::object());
+    Unsent unsent;
+    add_pairs(unsent, run, data);
+    add_metrics(unsent, run.id, data);
+    // What could fail on its own comes last: a proxy may refuse what the server itself takes.
+    if (artifact_folder_.empty()) unsent.send(client_, remote);
+    send_artifacts(unsent, run, info, data);
+    unsent.send(client_, remote);
+    static const std::map<std::string, std::string, std::less<>> kStates = {
+        {"running", "RUNNING"}, {"finished", "FINISHED"}, {"failed", "FAILED"}, {"interrupted", "KILLED"}};
+    Json update = {{"run_id", remote}, {"status", kStates.at(run.status)}};
+    if (run.ended_us) update["end_time"] = *run.ended_us / 1000;
+    if (info.value("status", "") != kStates.at(run.status)) client_.call("POST", "runs/update", update);
+    return remote;
+  }
+
+ private:
+  Json get(const std::string& remote, bool* absent) {
+    Json reply = client_.call("GET", "runs/get?run_id=" + url_encoded(remote, false), {}, absent);
+    return reply.is_null() || !reply.contains("run") ? Json() : reply["run"];
+  }
+
+  const std::string& experiment_id(const std::string& name) {
+    std::string& id = experiments_[name];
+    if (!id.empty()) return id;
+    bool absent = false;
+    Json found =
+        client_.call("GET", "experiments/get-by-name?experiment_name=" + url_encoded(name, false), {}, &absent);
+    if (!absent) return id = found.at("experiment").at("experiment_id").get<std::string>();
+    return id = client_.call("POST", "experiments/create", {{"name", name}}).at("experiment_id").get<std::string>();
+  }
+
+  Json find_or_create(const RunRecord& run, bool never_sent) {
+    const std::string& experiment = experiment_id(run.experiment);
+    if (!never_sent) {
+      Json found = client_.call("POST", "runs/search",
+                                {{"experiment_ids", {experiment}},
+                                 {"filter", fmt::format("tags.`{}` = '{}'", kIdTag, run.id)},
+                                 {"run_view_type", "ALL"},
+                                 {"max_results", 1}});
+      if (found.contains("runs") && !found["runs"].empty()) return found["runs"][0];
+    }
+    Json tags = Json::array();
+    for (const auto& [key, value] : tags_of(run))
+      if (tags.size() < kMostTags) tags.push_back(pair_json(mlflow_key(key), cut_text(value, kMostTag)));
+    Json body = {
+        {"experiment_id", experiment}, {"start_time", run.started_us / 1000}, {"run_name", run.name}, {"tags", tags}};
+    return client_.call("POST", "runs/create", body).at("run");
+  }
+
+  static void add_pairs(Unsent& unsent, const RunRecord& run, const Json& data) {
+    auto known_params = known_pairs(data, "params"), known_tags = known_pairs(data, "tags");
+    // A parameter cannot change on the server: one that did here is sent as a tag.
+    for (const auto& [key, value] : run.params) {
+      std::string name = mlflow_key(key), text = cut_text(value, kMostParam);
+      auto known = known_params.find(name);
+      if (known == known_params.end())
+        unsent.params.push_back(pair_json(name, text));
+      else if (known->second != text && known_tags["param." + name] != text)
+        unsent.tags.push_back(pair_json("param." + name, text));
+    }
+    for (const auto& [key, value] : tags_of(run)) {
+      std::string name = mlflow_key(key), text = cut_text(value, kMostTag);
+      auto known = known_tags.find(name);
+      if (known == known_tags.end() || known->second != text) unsent.tags.push_back(pair_json(name, text));
+    }
+  }
+
+  // The server tells only the newest value of each metric; older steps it keeps apart by key, step, time and value, so
+  // sending a point twice keeps one.
+  void add_metrics(Unsent& unsent, const std::string& run_id, const Json& data) {
+    std::map<std::string, std::pair<double, int64_t>> known;
+    if (data.contains("metrics"))
+      for (const Json& m : data["metrics"])
+        if (m.at("value").is_number())
+          known[m.at("key").get<std::string>()] = {m.at("value").get<double>(), m.value("step", int64_t{0})};
+    std::vector<MetricPoint> points = store_.metric_points(run_id);
+    std::map<std::string, MetricPoint> newest;
+    for (const MetricPoint& p : points) newest[mlflow_key(p.key)] = p;  // in order of steps
+    std::set<std::string> done;
+    for (const auto& [key, p] : newest)
+      if (auto k = known.find(key); k != known.end() && k->second == std::pair(p.value, p.step)) done.insert(key);
+    for (const MetricPoint& p : points)
+      if (!done.contains(mlflow_key(p.key)))
+        unsent.metrics.push_back(
+            {{"key", mlflow_key(p.key)}, {"value", p.value}, {"timestamp", p.time_us / 1000}, {"step", p.step}});
+  }
+
+  // A tag per artifact that arrived, so that going on does not send them all again.
+  void send_artifacts(Unsent& unsent, const RunRecord& run, const Json& info, const Json& data) {
+    std::string root = proxy_path(info.value("artifact_uri", ""));
+    std::map<std::string, std::string> tags = known_pairs(data, "tags");
+    if (root.empty()) {
+      if (!tags.contains("fastkernels.artifacts"))
+        unsent.tags.push_back(pair_json("fastkernels.artifacts", "not mirrored: the server has no artifact proxy"));
+      return;
+    }
+    for (const ArtifactRecord& a : store_.artifacts(run.id)) {
+      std::string tag = mlflow_key("fastkernels.sha256." + a.path);
+      if (tags[tag] == a.sha256) continue;
+      if (!artifact_folder_.empty() && stays_inside(root) && stays_inside(a.path))
+        write_file(fs::path(artifact_folder_) / root / a.path, store_.artifact(a.sha256));
+      else
+        client_.put_artifact(root + "/" + a.path, store_.artifact(a.sha256));
+      unsent.tags.push_back(pair_json(tag, a.sha256));
+    }
+  }
+
+  Store& store_;
+  MlflowClient client_;
+  std::string artifact_folder_;
+  std::map<std::string, std::string> experiments_;  // ids by name
+};
 
 }  // namespace
-
-MlflowServer MlflowServer::from_environment() {
-  MlflowServer s;
-  s.uri = environment("MLFLOW_TRACKING_URI");
-  while (s.uri.ends_with('/')) s.uri.pop_back();
-  s.target = s.uri;
-  s.token = environment("MLFLOW_TRACKING_TOKEN");
-  s.user = environment("MLFLOW_TRACKING_USERNAME");
-  s.password = environment("MLFLOW_TRACKING_PASSWORD");
-  return s;
-}
-
-std::string mlflow_key(std::string_view key) {
-  std::string out;
-  for (char c : key)
-    out +=
-        std::isalnum(static_cast<unsigned char>(c)) != 0 || std::string_view("_-. :/").find(c) != std::string_view::npos
-            ? c
-            : '_';
-  return cut(out, kMostKey);
-}
-
-std::string mlflow_health(const MlflowServer& server) {
-  Client client(server);
-  try {
-    HttpRequest request = client.make("GET", "/health");
-    request.timeout_ms = 5000;
-    int status = client.send(request).status;
-    return status == 200 ? "" : fmt::format("MLflow at {} answers {} when asked for its health.", server.uri, status);
-  } catch (const Error& e) {
-    return e.what();
-  }
-}
 
 void mirror_run(Store& store, const MlflowServer& server, const std::string& run_id) {
   MirrorLock lock(store.path(), server.cancel);
   std::optional<RunRecord> run = store.run(run_id);
   if (!run) return;  // removed meanwhile
   try {
-    Client client(server);
-    std::string remote = store.mirror_id(server.target, run_id);
-    Json reply;
-    bool absent = remote.empty();
-    if (!absent) reply = client.call("GET", "runs/get?run_id=" + percent(remote, false), {}, &absent);
-    if (absent) {
-      remote = find_or_create(client, *run, experiment_id(client, run->experiment));
-      store.set_mirror(server.target, run_id, remote, false);
-      reply = client.call("GET", "runs/get?run_id=" + percent(remote, false), {});
-    }
-    const Json& info = reply.at("run").at("info");
-    if (info.value("lifecycle_stage", "") == "deleted") return store.set_mirror(server.target, run_id, remote, true);
-    Json data = reply.at("run").value("data", Json::object());
-    send_pairs(client, *run, remote, data);
-    send_metrics(client, store, run_id, remote, data);
-    send_artifacts(client, store, *run, remote, reply);
-    static const std::map<std::string, std::string, std::less<>> kStates = {
-        {"running", "RUNNING"}, {"finished", "FINISHED"}, {"failed", "FAILED"}, {"interrupted", "KILLED"}};
-    Json update = {{"run_id", remote}, {"status", kStates.at(run->status)}};
-    if (run->ended_us) update["end_time"] = *run->ended_us / 1000;
-    if (info.value("status", "") != kStates.at(run->status)) client.call("POST", "runs/update", update);
+    auto made = [&](const std::string& remote) { store.set_mirror(server.target, run_id, remote, false); };
+    std::string remote = RunSender(store, server, "").send(*run, store.mirror_id(server.target, run_id), false, made);
     store.set_mirror(server.target, run_id, remote, run->status != "running");
   } catch (const Json::exception& e) {
     throw Error("MLflow at {} answered what this fastkernels does not understand ({}).", server.uri, e.what());
   }
+}
+
+size_t mirror_runs(Store& store, const MlflowServer& server, const std::vector<std::string>& run_ids,
+                   const std::string& artifact_folder, const std::function<bool(size_t sent)>& go_on) {
+  // Noted before anything is sent: what a process that was killed may have sent without noting it is searched for.
+  std::set<std::string> begun;
+  for (std::string& id : store.pending_mirrors(server.target)) begun.insert(std::move(id));
+  {
+    std::unique_ptr<Store::Batch> batch = store.batch();
+    for (const std::string& id : run_ids)
+      if (!begun.contains(id)) store.set_mirror(server.target, id, "", false);
+    batch->commit();
+  }
+  struct Sent {
+    std::string id, remote;
+    bool complete;
+  };
+  std::vector<Sent> sent;
+  size_t count = 0;
+  auto note = [&] {
+    std::unique_ptr<Store::Batch> batch = store.batch();
+    for (const Sent& s : sent)
+      if (store.run(s.id)) store.set_mirror(server.target, s.id, s.remote, s.complete);
+    batch->commit();
+    sent.clear();
+  };
+  RunSender sender(store, server, artifact_folder);
+  try {
+    for (const std::string& id : run_ids) {
+      if (!go_on(count)) break;
+      MirrorLock lock(store.path(), server.cancel);
+      ++count;
+      std::optional<RunRecord> run = store.run(id);
+      if (!run) continue;  // removed meanwhile
+      bool never_sent = !begun.contains(id);
+      std::string known = never_sent ? "" : store.mirror_id(server.target, id);
+      sent.push_back({id, sender.send(*run, known, never_sent, [](const std::string&) {}), run->status != "running"});
+      if (sent.size() == kNotedAtOnce) note();
+    }
+  } catch (const Json::exception& e) {
+    note();
+    throw Error("MLflow at {} answered what this fastkernels does not understand ({}).", server.uri, e.what());
+  } catch (const Error&) {
+    note();
+    throw;
+  }
+  note();
+  return count;
 }
 
 }  // namespace fk

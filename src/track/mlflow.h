@@ -2,7 +2,9 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "track/http.h"
 #include "track/store.h"
@@ -24,6 +26,12 @@ struct MlflowServer {
 // server's run carries the tag fastkernels.run_id and is asked what it has. Throws Error where the server did not take
 // everything; what it took stays, and the next time goes on there.
 void mirror_run(Store& store, const MlflowServer& server, const std::string& run_id);
+
+// The same for many runs, to a server that has runs of this store only: what is the same for all is asked once, and a
+// run takes three requests. `artifact_folder`: where the server keeps artifacts on this machine, which are then written
+// there; empty: they are sent. `go_on` is asked before each run. Returns how many were sent.
+size_t mirror_runs(Store& store, const MlflowServer& server, const std::vector<std::string>& run_ids,
+                   const std::string& artifact_folder, const std::function<bool(size_t sent)>& go_on);
 
 // Empty, or why the server does not answer.
 std::string mlflow_health(const MlflowServer& server);

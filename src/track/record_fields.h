@@ -50,6 +50,7 @@ void owner_fields(Record& o, Visitor&& v) {
   v("git_commit", o.git_commit);
   v("device", o.device);
   v("device_name", o.device_name);
+  v("filter", o.filter);
 }
 template <class Record, class Visitor>
 requires std::same_as<std::remove_const_t<Record>, KernelRecord>
@@ -84,6 +85,9 @@ void own_fields(Record& o, Visitor&& v) {
   v("worst_scenario", o.worst_scenario);
   v("err_ratio", o.err_ratio);
   v("confirmed", o.confirmed);
+  v("scenario_set", o.scenario_set);
+  v("timed_set", o.timed_set);
+  v("timed", o.timed);
 }
 
 template <class Record, class Visitor>

@@ -53,6 +53,7 @@ struct OperatorRecord {
   std::string run_id, run_name, run_status;
   int64_t started_us = 0;
   std::string git_commit, device, device_name;
+  std::string filter;  // of the run: which scenarios were asked for; may be empty
   std::string op;
   int level = 0;
   std::string candidate;                        // identity of what was measured; "baseline" in a self-test
@@ -63,9 +64,22 @@ struct OperatorRecord {
   std::string worst_scenario;
   std::optional<double> err_ratio;  // the worst of its scenarios
   std::string confirmed;  // "yes": scenarios beat the best known, and each of them did so again; "no": not each
+  // Means over different scenarios say nothing of each other. Both are short hashes of scenarios with their dtypes; the
+  // store fills them in from the results: those judged, and those whose times make up `speedup`.
+  std::string scenario_set, timed_set;
+  int64_t timed = 0;  // how many scenarios `speedup` is the mean of; one that passed need not have a time that ranks
 
   bool correct() const { return failed == 0 && passed > 0; }
   bool self_test() const { return candidate == "baseline"; }
+
+  // "FAILED"; "NO CREDIT": nothing was there to pass; "NOT TIMED": right, but no time ranks; "FASTER", "SLOWER" where
+  // the whole interval lies on one side of 1, else "UNRESOLVED".
+  const char* verdict() const {
+    if (failed > 0) return "FAILED";
+    if (passed == 0) return "NO CREDIT";
+    if (!speedup || !low || !high) return "NOT TIMED";
+    return *low > 1 ? "FASTER" : *high < 1 ? "SLOWER" : "UNRESOLVED";
+  }
 };
 
 // One scenario of one run.
@@ -93,6 +107,8 @@ struct KernelRecord {
   std::string confirmed;  // of one that beat the best known: "yes" where it did so again on fresh seeds, else "no"
 
   bool passed() const { return verdict == "PASSED"; }
+  // Its time counts: a machine too noisy to rank says nothing of the candidate's speed.
+  bool ranked() const { return passed() && invalid.empty() && speedup && *speedup > 0; }
   // The scenario says nothing against the candidate: no credit, and no error.
   bool skipped() const { return verdict == "REFUSED" || verdict == "INVALID_TASK"; }
 };

@@ -97,6 +97,7 @@ RunRecord run_record(const Json& json) {
 Json to_json(const OperatorRecord& o) {
   Json json = result_json(o);
   json["correct"] = o.correct();
+  json["verdict"] = o.verdict();
   return json;
 }
 Json to_json(const KernelRecord& k) { return result_json(k); }

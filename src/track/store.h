@@ -22,6 +22,8 @@ struct RunQuery {
   std::string tier, status, experiment;
   std::optional<int64_t> since_us, until_us;  // started in [since, until)
   std::string where;                          // MLflow's filter grammar (track/filter.h)
+  std::string name;                           // its name holds this text
+  std::vector<std::string> tags;              // it has all of these: "key", or "key=value"
   std::string text;                           // somewhere in id, name, tags, commit or operators
   bool oldest_first = false;
   int64_t limit = 20;  // negative: all
@@ -70,8 +72,9 @@ class StoreReader {
   // query.limit runs.
   virtual std::vector<KernelRecord> scenario_history(std::string_view op, std::string_view scenario,
                                                      const RunQuery& query) = 0;
-  // Of each operator (or of one) the correct candidate with the largest speed-up among the runs selected, by operator.
-  // One that is faster than the baseline and confirmed comes before all others.
+  // Of each operator (or of one) the largest speed-up among the runs selected, by operator, then the largest set of
+  // scenarios first: one for each set of scenarios and device, as only means over the same scenarios can be compared.
+  // Only what is correct, confirmed, and faster than the baseline with its whole interval.
   virtual std::vector<OperatorRecord> best(const RunQuery& query) = 0;
   // The largest confirmed speed-up of a scenario on a device ("cpu", "cuda:0") of this name.
   virtual std::optional<double> best_speedup(std::string_view op, std::string_view scenario, std::string_view device,

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "core/bench_folder.h"
 #include "core/error.h"
 #include "track/environment.h"
 #include "track/recorder.h"
@@ -194,7 +195,8 @@ Run start_run(const std::string& name, const Pairs& params, const Pairs& tags, c
   run.environment = collect_environment("cpu", Json::object());
   RecorderOptions recorder;
   recorder.db = options.db;
-  recorder.journal = options.journal.empty() ? fmt::format("bench/results/run_{}.jsonl", run.id) : options.journal;
+  recorder.journal =
+      options.journal.empty() ? fmt::format("{}/results/run_{}.jsonl", bench_folder(), run.id) : options.journal;
   auto state = std::make_unique<Run::State>(std::move(recorder));
   state->recorder.start(std::move(run));
   return Run(std::move(state));

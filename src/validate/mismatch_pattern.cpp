@@ -164,8 +164,10 @@ std::string scaled(const Sample& s) {
     return std::abs(s.got(i) - factor * want) <= std::max(1.0, std::abs(factor)) * s.allowed(want) ? 1 : 0;
   });
   if (!fits || !much_nearer(s, [&](int64_t i) { return factor * s.want(i); })) return "";
-  return std::abs(factor + 1) < 1e-3 ? "Each of them has the wrong sign."
-                                     : fmt::format("Each of them is {:.6g} times what it should be.", factor);
+  if (std::abs(factor + 1) < 1e-3) return "Each of them has the wrong sign.";
+  bool little = std::abs(factor - 1) < 0.01;  // then the digits that follow say how much
+  return fmt::format("Each of them is {} times what it should be.",
+                     little ? fmt::format("{:.6g}", factor) : fmt::format("{:.4g}", factor));
 }
 
 std::string offset(const Sample& s) {

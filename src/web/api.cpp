@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "track/comparable.h"
 #include "track/records_json.h"
 #include "track/run_diff.h"
 #include "web/overview.h"
@@ -84,11 +85,23 @@ Json operator_page_json(StoreReader& store, const std::string& op) {
   // The baseline against itself is no candidate; it is shown only where nothing else is.
   if (!std::all_of(history.begin(), history.end(), [](const OperatorRecord& r) { return r.self_test(); }))
     std::erase_if(history, [](const OperatorRecord& r) { return r.self_test(); });
-  Json runs = Json::array();
-  for (const OperatorRecord& r : history) runs.push_back(operator_json(r));
+  // Newest first within each group of runs that can be compared, and the group of the newest run first.
+  Json runs = Json::array(), groups = Json::array();
+  for (const ComparableRuns& group : comparable_runs(history)) {
+    for (const OperatorRecord& r : group.runs) {
+      runs.push_back(operator_json(r));
+      runs.back()["group"] = groups.size();
+    }
+    groups.push_back({{"device", group.device},
+                      {"device_name", group.device_name},
+                      {"timed", group.timed},
+                      {"timed_set", group.timed_set},
+                      {"runs", group.runs.size()}});
+  }
   return {{"op", op},
           {"level", history.empty() ? 0 : history.front().level},
           {"runs", std::move(runs)},
+          {"groups", std::move(groups)},
           {"sources", sources_json(history)}};
 }
 

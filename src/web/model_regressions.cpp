@@ -22,15 +22,19 @@ struct Metric {
 constexpr Metric kMetrics[] = {{"ttft_ms", &TtftRecord::ttft_ms}, {"tpot_ms", &TtftRecord::tpot_ms}};
 
 // Only equal work on one machine is comparable.
-std::string series_of(const TtftRecord& t, const std::string& machine) {
-  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}", t.path, t.config, t.device, machine, t.dtype, t.threads,
-                     t.prompt_tokens, t.decode_tokens, t.search_iters.value_or(-1));
+std::string series_of(const TtftRecord& t, RunLikeness& likeness) {
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", t.path, t.config, t.device, likeness.device_name(t.run_id),
+                     t.dtype, t.threads, t.prompt_tokens, t.decode_tokens, t.search_iters.value_or(-1),
+                     t.weights_bytes.value_or(0), likeness.param(t.run_id, "load_format"),
+                     likeness.param(t.run_id, "batch_size"));
 }
 
 // Faster is larger, as find_regression() has it.
-SeriesPoint series_point(const TtftRecord& t, const Metric& metric) {
+SeriesPoint series_point(const TtftRecord& t, const Metric& metric, RunLikeness& likeness) {
   SeriesPoint p;
   p.run_id = t.run_id;
+  p.candidate = likeness.candidates(t.run_id);
+  p.busy = likeness.busy(t.run_id);
   p.commit = t.git_commit;
   p.verdict = t.error;
   p.passed = t.error.empty();
@@ -65,39 +69,40 @@ Json regression_json(const TtftRecord& newest, const std::string& machine, const
           {"good_run", r.last_good.run_id},
           {"good_commit", r.last_good.commit},
           {"bad_run", r.first_bad.run_id},
-          {"bad_commit", r.first_bad.commit}};
+          {"bad_commit", r.first_bad.commit},
+          {"unlike", r.unlike}};
 }
 
 }  // namespace
 
-Json model_regressions_json(StoreReader& store, int window) {
-  std::vector<Json> found;
+ModelRegressions model_regressions(StoreReader& store, int window, RunLikeness& likeness) {
+  std::vector<Json> alarms, changes;
   RunQuery query;
   query.limit = window;
   for (const ModelName& name : store.ttft_models()) {
-    std::map<std::string, std::string> machines;  // by run
     std::map<std::string, std::vector<TtftRecord>> series;
-    for (TtftRecord& t : store.ttft_history(name.model, query)) {
-      auto [machine, unknown] = machines.try_emplace(t.run_id);
-      if (unknown)
-        if (auto run = store.run(t.run_id)) machine->second = run->environment.device_name();
-      series[series_of(t, machine->second)].push_back(std::move(t));
-    }
+    for (TtftRecord& t : store.ttft_history(name.model, query)) series[series_of(t, likeness)].push_back(std::move(t));
     for (const auto& [key, results] : series)
       for (const Metric& metric : kMetrics) {
         std::vector<SeriesPoint> points;
-        for (const TtftRecord& t : results) points.push_back(series_point(t, metric));
+        for (const TtftRecord& t : results) points.push_back(series_point(t, metric, likeness));
         auto regression = find_regression(points);
         if (!regression) continue;
-        found.push_back(regression_json(results.front(), machines[results.front().run_id], metric, *regression));
+        const TtftRecord& newest = results.front();
+        (regression->unlike.empty() ? alarms : changes)
+            .push_back(regression_json(newest, likeness.device_name(newest.run_id), metric, *regression));
         if (regression->incorrect) break;  // it fails once, not once a metric
       }
   }
   auto weight = [](const Json& r) {
     return r["kind"] == "fails" ? -1.0 : r["before"].get<double>() / r["after"].get<double>();
   };
-  std::stable_sort(found.begin(), found.end(), [&](const Json& a, const Json& b) { return weight(a) < weight(b); });
-  return found;
+  auto sort = [&](std::vector<Json>& list) {
+    std::stable_sort(list.begin(), list.end(), [&](const Json& a, const Json& b) { return weight(a) < weight(b); });
+  };
+  sort(alarms);
+  sort(changes);
+  return {std::move(alarms), std::move(changes)};
 }
 
 }  // namespace fk

@@ -3,10 +3,16 @@
 
 #include "core/json.h"
 #include "track/store.h"
+#include "web/run_likeness.h"
 
 namespace fk {
 
-// A list, what fails first, then the deepest fall. Times in milliseconds, with the samples' range as interval.
-Json model_regressions_json(StoreReader& store, int window);
+// Lists, what fails first, then the deepest fall. Times in milliseconds, with the samples' range as interval.
+struct ModelRegressions {
+  Json alarms = Json::array();
+  Json changes = Json::array();  // between runs that are unlike: another candidate, or another load of the machine
+};
+
+ModelRegressions model_regressions(StoreReader& store, int window, RunLikeness& likeness);
 
 }  // namespace fk

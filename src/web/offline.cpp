@@ -71,7 +71,7 @@ std::string dashboard_file(StoreReader& store, int runs) {
     ++count;
   }
   // What the first page links to is there, however old.
-  for (const char* list : {"regressions", "model_regressions"})
+  for (const char* list : {"regressions", "changes", "model_regressions", "model_changes"})
     for (const Json& r : overview[list])
       for (const char* key : {"good_run", "bad_run", "latest_run"}) carried.put_run(r[key], false, false);
   for (const Json& b : overview["best"]) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "track/comparable.h"
 #include "web/model_regressions.h"
 #include "web/record_json.h"
 #include "web/regressions.h"
@@ -20,7 +21,7 @@ RunQuery newest(int runs) {
   return query;
 }
 
-SeriesPoint series_point(const KernelRecord& k, const OperatorRecord& run) {
+SeriesPoint series_point(const KernelRecord& k, const OperatorRecord& run, RunLikeness& likeness) {
   SeriesPoint p;
   p.run_id = k.run_id;
   p.commit = run.git_commit;
@@ -34,6 +35,7 @@ SeriesPoint series_point(const KernelRecord& k, const OperatorRecord& run) {
     p.high = k.high;
   }
   p.delta = k.delta.value_or(0);
+  p.busy = likeness.busy(k.run_id);
   return p;
 }
 
@@ -56,26 +58,28 @@ Json regression_json(const std::string& op, const std::string& scenario, const s
           {"good_commit", r.last_good.commit},
           {"bad_run", r.first_bad.run_id},
           {"bad_commit", r.first_bad.commit},
+          {"unlike", r.unlike},
           {"candidate_changed", r.last_good.candidate != r.first_bad.candidate}};
 }
 
 struct Regressions {
-  Json list = Json::array();
-  int64_t series = 0;  // that had something to be compared with
+  Json list = Json::array();     // alarms
+  Json changes = Json::array();  // between runs that are unlike
+  int64_t series = 0;            // that had something to be compared with
 };
 
 void add_regressions(StoreReader& store, const std::string& op, const std::vector<OperatorRecord>& history,
-                     Regressions& all) {
+                     RunLikeness& likeness, Regressions& all) {
   std::map<std::string, const OperatorRecord*> by_run;
-  for (const OperatorRecord& r : history)
-    if (!r.self_test()) by_run[r.run_id] = &r;
+  for (const OperatorRecord& r : history) by_run[r.run_id] = &r;
   std::map<std::pair<std::string, std::string>, std::vector<SeriesPoint>> series;  // by scenario and device
   for (const KernelRecord& k : store.scenario_history(op, "", newest(kRegressionWindow)))
     if (auto run = by_run.find(k.run_id); run != by_run.end())
-      series[{k.scenario, run->second->device_name}].push_back(series_point(k, *run->second));
+      series[{k.scenario, run->second->device_name}].push_back(series_point(k, *run->second, likeness));
   for (const auto& [key, points] : series) {
     if (points.size() > 1) ++all.series;
-    if (auto found = find_regression(points)) all.list.push_back(regression_json(op, key.first, key.second, *found));
+    if (auto found = find_regression(points))
+      (found->unlike.empty() ? all.list : all.changes).push_back(regression_json(op, key.first, key.second, *found));
   }
 }
 
@@ -87,23 +91,29 @@ void sort_regressions(Json& list) {
   std::stable_sort(list.begin(), list.end(), [&](const Json& a, const Json& b) { return weight(a) < weight(b); });
 }
 
-Json best_json(const OperatorName& name, const std::vector<OperatorRecord>& history, const OperatorRecord* best) {
-  Json row = {{"op", name.op},   {"level", name.level}, {"runs", name.runs},  {"speedup", nullptr}, {"low", nullptr},
-              {"high", nullptr}, {"run_id", ""},        {"time_ms", nullptr}, {"commit", ""},       {"confirmed", ""}};
-  if (best != nullptr) {
-    Json b = operator_json(*best);
+// The newest runs of an operator that can be compared with each other: over the scenarios, and on the device, of its
+// newest run. The champion is the best of just those.
+Json best_json(const OperatorName& name, const ComparableRuns& group, const std::vector<OperatorRecord>& champions) {
+  Json row = {{"op", name.op},  {"level", name.level}, {"runs", name.runs},    {"speedup", nullptr},
+              {"low", nullptr}, {"high", nullptr},     {"run_id", ""},         {"time_ms", nullptr},
+              {"commit", ""},   {"confirmed", ""},     {"timed", group.timed}, {"device_name", group.device_name}};
+  for (const OperatorRecord& c : champions) {
+    if (c.op != name.op || c.timed_set != group.timed_set || c.device != group.device ||
+        c.device_name != group.device_name)
+      continue;
+    Json b = operator_json(c);
     for (const char* key : {"speedup", "low", "high", "run_id", "time_ms", "commit", "confirmed"}) row[key] = b[key];
+    break;
   }
-  Json trend = Json::array();
-  const OperatorRecord* latest = nullptr;
-  for (const OperatorRecord& r : history) {
-    if (r.self_test()) continue;
-    if (latest == nullptr) latest = &r;
-    if (r.speedup) trend.insert(trend.begin(), *r.speedup);
+  row["strip"] = Json::array();
+  for (const OperatorRecord& r : group.runs) {
+    Json o = operator_json(r);
+    Json cell = Json::object();
+    for (const char* key :
+         {"run_id", "run_name", "time_ms", "commit", "speedup", "low", "high", "passed", "failed", "verdict"})
+      cell[key] = o[key];
+    row["strip"].push_back(std::move(cell));
   }
-  row["trend"] = trend;
-  row["latest"] = latest != nullptr && latest->speedup ? Json(*latest->speedup) : Json();
-  row["latest_failed"] = latest != nullptr ? latest->failed : 0;
   return row;
 }
 
@@ -132,17 +142,21 @@ Json models_json(StoreReader& store) {
 
 Json overview_json(StoreReader& store) {
   Regressions regressions;
+  RunLikeness likeness(store);
   Json best = Json::array();
   RunQuery everything;
   everything.limit = -1;
   std::vector<OperatorRecord> champions = store.best(everything);
   for (const OperatorName& name : store.operators()) {
     std::vector<OperatorRecord> history = store.operator_history(name.op, newest(kTrendRuns));
-    add_regressions(store, name.op, history, regressions);
-    auto champion = std::find_if(champions.begin(), champions.end(), [&](const auto& c) { return c.op == name.op; });
-    best.push_back(best_json(name, history, champion == champions.end() ? nullptr : &*champion));
+    std::erase_if(history, [](const OperatorRecord& r) { return r.self_test(); });
+    add_regressions(store, name.op, history, likeness, regressions);
+    std::vector<ComparableRuns> groups = comparable_runs(history);
+    best.push_back(best_json(name, groups.empty() ? ComparableRuns() : groups.front(), champions));
   }
   sort_regressions(regressions.list);
+  sort_regressions(regressions.changes);
+  ModelRegressions models = model_regressions(store, kRegressionWindow, likeness);
   Json runs = Json::array();
   for (const RunRecord& run : store.runs(newest(kLatestRuns))) runs.push_back(run_json(run));
   return {{"database", store.path()},
@@ -150,7 +164,9 @@ Json overview_json(StoreReader& store) {
           {"window", kRegressionWindow},
           {"series", regressions.series},
           {"regressions", regressions.list},
-          {"model_regressions", model_regressions_json(store, kRegressionWindow)},
+          {"changes", regressions.changes},
+          {"model_regressions", models.alarms},
+          {"model_changes", models.changes},
           {"best", best},
           {"models", models_json(store)},
           {"runs", runs}};

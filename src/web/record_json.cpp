@@ -58,7 +58,11 @@ Json run_json(const RunRecord& run) {
   return json;
 }
 
-Json operator_json(const OperatorRecord& r) { return result_json(r); }
+Json operator_json(const OperatorRecord& r) {
+  Json json = result_json(r);
+  json["verdict"] = r.verdict();
+  return json;
+}
 
 Json kernel_json(const KernelRecord& k) {
   Json json = result_json(k);

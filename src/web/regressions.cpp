@@ -25,12 +25,8 @@ std::optional<Regression> between(const std::vector<SeriesPoint>& runs, Regressi
   return std::nullopt;
 }
 
-}  // namespace
-
-std::optional<Regression> find_regression(const std::vector<SeriesPoint>& newest_first) {
-  auto newest = std::find_if(newest_first.begin(), newest_first.end(), [](const SeriesPoint& p) { return !p.skipped; });
-  if (newest == newest_first.end()) return std::nullopt;
-  std::vector<SeriesPoint> runs(newest, newest_first.end());
+// `runs` begin with one that is not skipped.
+std::optional<Regression> regression_among(const std::vector<SeriesPoint>& runs) {
   Regression found;
   found.latest = runs.front();
 
@@ -55,6 +51,29 @@ std::optional<Regression> find_regression(const std::vector<SeriesPoint>& newest
     if (!timed(p)) return Side::kNeither;
     return *p.high >= *best->low ? Side::kGood : Side::kBad;
   });
+}
+
+std::string unlike_words(const SeriesPoint& a, const SeriesPoint& b) {
+  bool candidate = a.candidate != b.candidate, load = a.busy != b.busy;
+  return candidate && load ? "another candidate and another load"
+         : candidate       ? "another candidate"
+         : load            ? "another load"
+                           : "";
+}
+
+}  // namespace
+
+std::optional<Regression> find_regression(const std::vector<SeriesPoint>& newest_first) {
+  auto newest = std::find_if(newest_first.begin(), newest_first.end(), [](const SeriesPoint& p) { return !p.skipped; });
+  if (newest == newest_first.end()) return std::nullopt;
+  std::vector<SeriesPoint> runs(newest, newest_first.end()), alike;
+  for (const SeriesPoint& p : runs)
+    if (unlike_words(p, runs.front()).empty()) alike.push_back(p);
+  if (auto found = regression_among(alike)) return found;
+  std::optional<Regression> found = regression_among(runs);
+  if (found) found->unlike = unlike_words(found->before, found->latest);
+  // Between like runs nothing was lost, whatever unlike ones in between say.
+  return found && found->unlike.empty() ? std::nullopt : found;
 }
 
 }  // namespace fk

@@ -16,6 +16,7 @@ struct SeriesPoint {
   double delta = 0;                          // the smallest change the run could tell from none, as a share
   bool passed = false;
   bool skipped = false;
+  bool busy = false;  // other programs had the machine when it began
 };
 
 struct Regression {
@@ -23,10 +24,14 @@ struct Regression {
   SeriesPoint before;      // the best of the window that the newest run falls short of
   SeriesPoint latest;
   SeriesPoint last_good, first_bad;  // neighbours among the runs: the change lies between their commits
+  // Empty, or why it is no alarm: the runs compared are unlike. "another candidate", "another load", or both.
+  std::string unlike;
 };
 
-// `newest_first`: the runs of one scenario on one device. Slower: the newest interval lies wholly below that of the
-// best run before it, by more than either run calls noise; good is then every run whose interval meets the best one's.
+// `newest_first`: the runs of one scenario on one device. The newest is compared with runs of the same candidate on a
+// machine as busy; where those tell nothing, with all of them, which is no alarm (`unlike`). Slower: the newest
+// interval lies wholly below that of the best run before it, by more than either run calls noise; good is then every
+// run whose interval meets the best one's.
 std::optional<Regression> find_regression(const std::vector<SeriesPoint>& newest_first);
 
 }  // namespace fk

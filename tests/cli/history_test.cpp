@@ -35,8 +35,11 @@ class HistoryVerb : public testing::Test {
   static int64_t day(int d) { return 1'798'675'200'000'000 + d * 86'400'000'000; }
   static KernelDetail row_detail(const std::string& scenario, double speedup) {
     KernelDetail d = sample_detail();
-    d.detail = {
-        {"operator", "rms_norm"}, {"scenario", scenario}, {"verdict", "PASSED"}, {"timing", {{"speedup", speedup}}}};
+    d.detail = {{"operator", "rms_norm"},
+                {"scenario", scenario},
+                {"verdict", "PASSED"},
+                {"workload", {{"dtype", "bf16"}}},
+                {"timing", {{"speedup", speedup}}}};
     return d;
   }
   static void add(Store& store, const std::string& id, int d, double speedup, const std::string& source) {
@@ -47,6 +50,12 @@ class HistoryVerb : public testing::Test {
     store.add_kernel_result(sample_result(id, "rms_norm", "a", speedup), row_detail("a", speedup));
     store.add_artifact(id, "kernels/rms_norm.cpp", source);
     store.end_run(id, "finished", "", day(d) + 1'500'000);
+  }
+  void confirm(const std::string& id) const {
+    auto store = open_store(folder_.db());
+    OperatorRecord o = store->operator_results(store->resolve_run(id)).at(0);
+    o.confirmed = "yes";
+    store->set_operator(o);
   }
   Outcome history(Arguments more) const {
     more.insert(more.begin(), {"history", "--db", folder_.db()});
@@ -72,7 +81,12 @@ TEST_F(HistoryVerb, ListsTheNewestRunsFirst) {
   auto csv = parse_csv(history({"--csv"}).out);
   ASSERT_EQ(csv.size(), 5u);
   EXPECT_EQ(csv[0][0], "timestamp");
-  EXPECT_EQ(csv[1][4], "20270104-000000-000004-dddddddd");
+  EXPECT_EQ(csv[1][7], "20270104-000000-000004-dddddddd");
+  EXPECT_EQ(csv[0][3], "verdict");
+  EXPECT_EQ(csv[1][3], "FAILED");
+  EXPECT_EQ(csv[2][3], "FASTER");
+  EXPECT_EQ(list[1]["verdict"], "FASTER");
+  EXPECT_EQ(list[1]["operators"][0]["candidate"], "abc");
 }
 
 TEST_F(HistoryVerb, SelectsByEveryFlag) {
@@ -100,14 +114,51 @@ TEST_F(HistoryVerb, OneOperatorAndTheBest) {
   for (const char* title : {"TIMESTAMP", "RUN NAME", "SPEEDUP", "PASS", "ERR_RATIO", "RUN ID"})
     EXPECT_THAT(op.out, HasSubstr(title));
   EXPECT_THAT(op.out, HasSubstr("0/1"));
+  EXPECT_THAT(history({"--best"}).out, HasSubstr("No best yet")) << "nothing was confirmed";
+  EXPECT_EQ(history({"--best", "--json"}).out, "[]\n");
+  for (const char* id : {"bbbb", "cccc"}) confirm(id);
   Outcome best = history({"--best"});
   EXPECT_THAT(best.out, HasSubstr("3.000x"));
   EXPECT_THAT(best.out, HasSubstr("2.940 .. 3.060"));
   EXPECT_THAT(best.out, HasSubstr("cccccccc"));
   EXPECT_THAT(best.out, Not(HasSubstr("dddddddd")));
-  EXPECT_THAT(best.out, HasSubstr("CONFIRMED"));
-  EXPECT_EQ(parse_json(history({"--best", "--json"}).out, "best")[0]["confirmed"], "");
+  EXPECT_EQ(parse_json(history({"--best", "--json"}).out, "best")[0]["confirmed"], "yes");
   EXPECT_THAT(history({"--best", "--where", "metrics.avg_speedup < 2"}).out, HasSubstr("bbbbbbbb"));
+}
+
+TEST_F(HistoryVerb, FindsRunsByNameAndTag) {
+  auto store = open_store(folder_.db());
+  RunRecord r = sample_run("tagged", day(5));
+  r.name = "four rows at once";
+  r.tags["keep"] = "true";
+  store->begin_run(r);
+  EXPECT_EQ(Json::parse(history({"--name", "ROWS", "--json"}).out).size(), 1u);
+  EXPECT_EQ(Json::parse(history({"--tag", "keep=true", "--json"}).out).size(), 1u);
+  EXPECT_EQ(Json::parse(history({"--tag", "keep=false", "--json"}).out).size(), 0u);
+}
+
+TEST_F(HistoryVerb, RunsOverOtherScenariosStandApart) {
+  auto store = open_store(folder_.db());
+  RunRecord r = sample_run("few", day(5));
+  r.params["filter"] = "decode-1";
+  store->begin_run(r);
+  store->add_kernel_result(sample_result("few", "rms_norm", "easy", 9), row_detail("easy", 9));
+  KernelRecord noisy = sample_result("few", "softmax", "a", 9);
+  noisy.invalid = "too noisy";
+  store->add_kernel_result(noisy, row_detail("a", 9));
+  std::string out = history({"--op", "rms_norm"}).out;
+  EXPECT_LT(out.find("few"), out.find("\nMean of 1 scenario (")) << out;
+  EXPECT_THAT(out, HasSubstr("decode-1"));
+  out = history({"--op", "softmax"}).out;
+  EXPECT_THAT(out, HasSubstr("NOT TIMED"));
+  EXPECT_THAT(out, HasSubstr("1/1"));
+  EXPECT_THAT(history({"--limit", "1"}).out, HasSubstr("2 passed, 0 failed, 1 not timed"));
+  auto csv = parse_csv(history({"--op", "softmax", "--csv"}).out);
+  auto at = [&](const char* key) { return csv[1][std::find(csv[0].begin(), csv[0].end(), key) - csv[0].begin()]; };
+  EXPECT_EQ(at("speedup"), "") << "unknown, never zero";
+  EXPECT_EQ(at("low"), "");
+  EXPECT_EQ(at("verdict"), "NOT TIMED");
+  EXPECT_EQ(at("filter"), "decode-1");
 }
 
 TEST_F(HistoryVerb, ShowsOneRun) {

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <memory>
 #include <stdexcept>
+#include <utility>
 
 namespace fk {
 namespace {
@@ -25,11 +26,12 @@ class Sink {
     if (!file_) throw std::runtime_error("no temporary file");
   }
   int number() const { return fileno(file_.get()); }
+  // Reads beside the child's place in the file, which may still be writing.
   std::string text() const {
     std::string all;
-    std::rewind(file_.get());
     char block[4096];
-    while (size_t got = std::fread(block, 1, sizeof block, file_.get())) all.append(block, got);
+    for (ssize_t got; (got = pread(number(), block, sizeof block, static_cast<off_t>(all.size()))) > 0;)
+      all.append(block, static_cast<size_t>(got));
     return all;
   }
 
@@ -45,6 +47,7 @@ pid_t start(const std::vector<std::string>& arguments, int out, int err) {
   if (child < 0) throw std::runtime_error("no fork");
   if (child > 0) return child;
   setenv("FASTKERNELS_HOME", FK_BINARY_DIR "/test-home", 0);  // where a test is run by hand
+  setenv("FASTKERNELS_CONFIG", "", 0);                        // no test depends on its user's defaults
   unsetenv("MLFLOW_TRACKING_URI");
   dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
   dup2(out, STDOUT_FILENO);
@@ -92,7 +95,7 @@ Outcome run_and_interrupt(const std::vector<std::string>& arguments, const std::
   return {code, out.text(), err.text(), took.count()};
 }
 
-Outcome run_program_on_terminal(const std::vector<std::string>& arguments, unsigned short columns) {
+Outcome run_program_on_terminal(const std::vector<std::string>& arguments, unsigned short columns, bool out_too) {
   Sink out;
   int master = posix_openpt(O_RDWR | O_NOCTTY);
   if (master < 0 || grantpt(master) != 0 || unlockpt(master) != 0) throw std::runtime_error("no terminal");
@@ -100,7 +103,7 @@ Outcome run_program_on_terminal(const std::vector<std::string>& arguments, unsig
   if (terminal < 0) throw std::runtime_error("no terminal");
   winsize size{.ws_row = 24, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
   if (ioctl(terminal, TIOCSWINSZ, &size) != 0) throw std::runtime_error("no size of a terminal");
-  pid_t child = start(arguments, out.number(), terminal);
+  pid_t child = start(arguments, out_too ? terminal : out.number(), terminal);
   close(terminal);
   std::string err;
   char block[4096];
@@ -108,6 +111,45 @@ Outcome run_program_on_terminal(const std::vector<std::string>& arguments, unsig
   close(master);
   int code = wait_for(child);
   return {code, out.text(), err};
+}
+
+struct RunningProgram::Files {
+  Sink out, err;
+};
+
+RunningProgram::RunningProgram(const std::vector<std::string>& arguments)
+    : files_(std::make_unique<Files>()), child_(start(arguments, files_->out.number(), files_->err.number())) {}
+
+RunningProgram::~RunningProgram() {
+  if (child_ > 0) end(SIGKILL);
+}
+
+std::string RunningProgram::out() const { return files_->out.text(); }
+std::string RunningProgram::err() const { return files_->err.text(); }
+
+bool RunningProgram::prints(const std::string& text, size_t times) const {
+  for (int i = 0; i < 3000; ++i) {
+    std::string all = out();
+    size_t found = 0;
+    for (size_t at = all.find(text); at != std::string::npos; at = all.find(text, at + 1)) ++found;
+    if (found >= times) return true;
+    if (ended()) return false;
+    usleep(10'000);
+  }
+  return false;
+}
+
+bool RunningProgram::ended() const {
+  siginfo_t info{};
+  return waitid(P_PID, static_cast<id_t>(child_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == child_;
+}
+
+Outcome RunningProgram::end(int signal_number) {
+  auto sent = std::chrono::steady_clock::now();
+  kill(child_, signal_number);
+  int code = wait_for(std::exchange(child_, 0));
+  std::chrono::duration<double> took = std::chrono::steady_clock::now() - sent;
+  return {code, out(), err(), took.count()};
 }
 
 }  // namespace fk

@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,29 @@ Outcome run_and_interrupt(const std::vector<std::string>& arguments, const std::
                           int signal_number = SIGINT);
 
 // With standard error on a terminal, so many columns wide (0: it does not know); `err` is what the terminal received.
-Outcome run_program_on_terminal(const std::vector<std::string>& arguments, unsigned short columns = 0);
+// `out_too`: standard output as well, so that `err` is all of it.
+Outcome run_program_on_terminal(const std::vector<std::string>& arguments, unsigned short columns = 0,
+                                bool out_too = false);
+
+// The program at work, looked at while it runs. Killed where a test leaves it.
+class RunningProgram {
+ public:
+  explicit RunningProgram(const std::vector<std::string>& arguments);
+  ~RunningProgram();
+  RunningProgram(const RunningProgram&) = delete;
+  RunningProgram& operator=(const RunningProgram&) = delete;
+
+  std::string out() const;
+  std::string err() const;
+  // Waits until standard output holds this text so often; false where it does not within half a minute.
+  bool prints(const std::string& text, size_t times = 1) const;
+  bool ended() const;
+  Outcome end(int signal_number = SIGINT);  // sends the signal and waits
+
+ private:
+  struct Files;
+  std::unique_ptr<Files> files_;
+  int child_;
+};
 
 }  // namespace fk

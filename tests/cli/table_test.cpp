@@ -7,6 +7,8 @@
 #include <limits>
 
 #include "cli/output.h"
+#include "cli/table_layout.h"
+#include "cli/text_width.h"
 #include "tests/cli/csv.h"
 
 namespace fk {
@@ -27,7 +29,7 @@ TEST(Table, TextLinesUp) {
   table.add_row({"größe", Cell(1.0, 2), "x"});
   table.add_row({"a", Cell(123.456, 2), Cell()});
   table.add_row({"b", Cell(), "long note"});
-  EXPECT_EQ(table.to_text(),
+  EXPECT_EQ(table.to_text(TextStyle{}),
             "name     time  note\n"
             "-----  ------  ---------\n"
             "größe    1.00  x\n"
@@ -59,7 +61,7 @@ TEST(Table, JsonReadsBack) {
 TEST(Table, WithoutRowsThereIsStillAHeader) {
   Table table({{"a", "A"}, {"b", "B"}});
   EXPECT_EQ(table.to_csv(), "a,b\r\n");
-  EXPECT_EQ(table.to_text(), "A  B\n-  -\n");
+  EXPECT_EQ(table.to_text(TextStyle{}), "A  B\n-  -\n");
   EXPECT_EQ(dump_json(table.to_json(), -1), "[]");
 }
 
@@ -69,8 +71,74 @@ TEST(Table, NumbersThatAreNotFiniteAreUnknown) {
     table.add_row({Cell(bad, 1)});
     EXPECT_EQ(table.to_csv(), "x\r\n\r\n");
     EXPECT_TRUE(table.to_json()[0]["x"].is_null());
-    EXPECT_EQ(table.to_text(), "x\n-\n-\n");
+    EXPECT_EQ(table.to_text(TextStyle{}), "x\n-\n-\n");
   }
+}
+
+TEST(Table, WordsThatDoNotFitGoOnBelow) {
+  Table table({{"name", "NAME"}, {"count", "COUNT"}, {"what", "WHAT IT IS"}});
+  table.add_row({"llama-3.2-1b/tp1/decode-8/input_layernorm", 12, "first second third fourth"});
+  table.add_row({"b", 3, "-"});
+  EXPECT_EQ(table.to_text(TextStyle{.columns = 42}),
+            "NAME                   COUNT  WHAT IT IS\n"
+            "---------------------  -----  ------------\n"
+            "llama-3.2-1b/tp1/         12  first second\n"
+            "decode-8/input_               third fourth\n"
+            "layernorm\n"
+            "b                          3  -\n");
+  for (size_t columns : {10, 30, 200})
+    EXPECT_NE(table.to_text(TextStyle{.columns = columns}).find("12"), std::string::npos);
+}
+
+TEST(Table, ANameCannotMoveTheCursor) {
+  Table table(std::vector<Table::Column>{{"name", "NAME"}});
+  table.add_row({"red\033[31m\nline"});
+  EXPECT_EQ(table.to_text(TextStyle{}), "NAME\n-------------------\nred\\x1b[31m\\x0aline\n");
+}
+
+TEST(TableLayout, ColoursTakeNoRoom) {
+  TableLayout plain({{.title = "VERDICT"}, {.title = "TIME", .width = 6, .right = true}}, TextStyle{});
+  TableLayout coloured({{.title = "VERDICT"}, {.title = "TIME", .width = 6, .right = true}}, TextStyle{.colour = true});
+  std::vector<TableText> cells = {{"PASSED", Tone::kGood}, {"1.5"}};
+  EXPECT_EQ(plain.row(cells), "PASSED      1.5\n");
+  EXPECT_EQ(coloured.row(cells), "\033[32mPASSED\033[0m      1.5\n");
+}
+
+TEST(TableLayout, WhatIsTooLongMovesOnlyWhatFollows) {
+  TableLayout layout({{.title = "A", .width = 3}, {.title = "B", .width = 3, .right = true}, {.title = "C"}}, {});
+  EXPECT_EQ(layout.row({{"123456"}, {"7"}, {"c"}}), "123456  7  c\n");
+  EXPECT_EQ(layout.row({{"12345"}, {""}, {"c"}}), "12345     c\n");
+  EXPECT_EQ(layout.row({{"1"}, {""}, {""}}), "1\n");
+}
+
+TEST(TableLayout, TheFirstColumnStandsAboveTheOthersWhereTheyDoNotFit) {
+  std::vector<TableLayout::Column> columns = {
+      {.title = "NAME", .width = 12}, {.title = "SPEED", .width = 6}, {.title = "ERR", .width = 6, .expendable = 1}};
+  EXPECT_EQ(TableLayout::stacking(columns, {.columns = 28}).head(),
+            "NAME          SPEED   ERR\n"
+            "------------  ------  ------\n");
+  TableLayout narrow = TableLayout::stacking(columns, {.columns = 27});
+  EXPECT_EQ(narrow.head() + narrow.row({{"a/long/name"}, {"FAST"}, {"0.1"}}),
+            "NAME\n  SPEED   ERR\n  ------  ------\na/long/name\n  FAST    0.1\n");
+  EXPECT_EQ(TableLayout::stacking(columns, {.columns = 10}).row({{"n"}, {"FAST"}, {"0.1"}}), "n\n  FAST\n");
+}
+
+TEST(TextWidth, CountsColumnsOfATerminal) {
+  EXPECT_EQ(text_width(""), 0u);
+  EXPECT_EQ(text_width("größe"), 5u);
+  EXPECT_EQ(text_width("模型"), 4u);
+  EXPECT_EQ(text_width("e\u0301"), 1u);       // an accent of its own
+  EXPECT_EQ(text_width("\U0001f600"), 2u);    // an emoji
+  EXPECT_EQ(text_width("\xff\xe6\x41"), 3u);  // not UTF-8
+  EXPECT_EQ(first_columns("模型x", 3), "模");
+  EXPECT_EQ(first_columns("模型x", 9), "模型x");
+  EXPECT_EQ(wrapped_lines("", 5), std::vector<std::string>{""});
+  EXPECT_EQ(wrapped_lines("模型模型", 5), (std::vector<std::string>{"模型", "模型"}));
+  EXPECT_EQ(wrapped_lines("abcdefgh", 3), (std::vector<std::string>{"abc", "def", "gh"}));
+  EXPECT_EQ(wrapped_lines("ab cd ef", 5), (std::vector<std::string>{"ab cd", "ef"}));
+  EXPECT_EQ(wrapped_lines("cpu.neon_f32 cpu.x", 11), (std::vector<std::string>{"cpu.neon_", "f32 cpu.x"}));
+  EXPECT_EQ(wrapped_lines("   ", 2).size(), 1u);
+  EXPECT_EQ(widest_word("a bcd ef"), 3u);
 }
 
 TEST(Output, HumanBytes) {

@@ -13,7 +13,7 @@ namespace fk::conformance {
 namespace {
 
 constexpr Placement kPlacements[] = {Placement::kAligned, Placement::kMisaligned, Placement::kStridedRows};
-constexpr DType kModelDTypes[] = {DType::kBF16, DType::kF16, DType::kF32};
+constexpr DType kModelDTypes[] = {DType::kBF16, DType::kF32, DType::kF16};
 constexpr DType kAllFloats[] = {DType::kBF16, DType::kF32, DType::kF16, DType::kF64};
 constexpr DType kCudaDTypes[] = {DType::kBF16, DType::kF32, DType::kF16};
 constexpr Device kCuda{DeviceKind::kCuda, 0};
@@ -107,10 +107,12 @@ class Implementations : public testing::TestWithParam<Entry> {
 };
 
 TEST_P(Implementations, AgreeWithTheOracle) {
-  // In f64 a composition would be compared with itself; in f16 it is oracles all the way down.
+  // In f64 a composition would be compared with itself; in f16 it calls what was compared on its own, and
+  // NeedNoOracleInDTypesOfModels compares it once more.
   Sweep all = GetParam().device != kCpu
                   ? sweep(kCudaDTypes, kPlacements, 1)
-                  : sweep(GetParam().info->level > 1 ? std::span(kModelDTypes) : std::span<const DType>(kAllFloats),
+                  : sweep(GetParam().info->level > 1 ? std::span<const DType>(kModelDTypes).first(2)
+                                                     : std::span<const DType>(kAllFloats),
                           kPlacements, 2);
   EXPECT_EQ(all.fault(), "") << GetParam().info->name << " by " << GetParam().implementation->name;
 }
@@ -127,7 +129,7 @@ TEST_P(Oracles, SlowKeepTheContract) {
 class ThreadedImplementations : public Implementations {};
 
 TEST_P(ThreadedImplementations, SlowAgreeOnOneAndThreeThreads) {
-  for (int threads : {1, 3}) sweep(kModelDTypes, std::span(kPlacements).first(1), threads);
+  for (int threads : {1, 3}) sweep(std::span(kModelDTypes).first(2), std::span(kPlacements).first(1), threads);
 }
 
 std::string entry_name(const testing::TestParamInfo<Entry>& entry) {

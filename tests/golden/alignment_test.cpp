@@ -112,6 +112,21 @@ TEST_P(Alignment, Bf16StaysWithinTransformersOwnError) {
   }
 }
 
+// The logits are those of f32 weights, so rounding them is part of both errors.
+TEST_P(Alignment, F16StaysWithinTransformersOwnError) {
+  Model model = golden_.load(DType::kF16, pool_);
+  Runner runner(model, pool_, {.max_sequences = 1, .max_context = 256});
+  for (const Case& c : golden_.cases) {
+    if (c.name == "greedy") continue;  // its logits are those of the last step
+    for (size_t i = 0; i < c.logits.size(); ++i) {
+      double error = relative_error(c.logits[i], run_alone(runner, c.prompts[i]).data());
+      EXPECT_TRUE(error <= 1.5 * golden_.largest_f16_error)
+          << c.name << ": off by " << error << ", transformers by " << golden_.largest_f16_error;
+    }
+  }
+  for (const DispatchCount& d : collect_dispatches(*model.root)) EXPECT_NE(d.implementation, "oracle") << d.op;
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, Alignment, testing::ValuesIn(model_names()), [](const auto& test) {
   std::string name = test.param;
   std::replace(name.begin(), name.end(), '-', '_');

@@ -33,6 +33,7 @@ Golden::Golden(const std::string& name) {
   source.config = config_from_json(json.at("config"), name);
   seed = json.at("seed");
   largest_bf16_error = json.at("bf16").at("largest_error");
+  largest_f16_error = json.at("f16").at("largest_error_f32_weights");
   for (const Json& c : json.at("cases"))
     cases.push_back({c.at("name"), c.at("prompts"), c.at("logits"),
                      member<std::vector<std::vector<int64_t>>>(c, "argmax"),

@@ -32,6 +32,7 @@ struct Golden {
   ModelSource source;
   uint64_t seed = 0;
   double largest_bf16_error = 0;  // of transformers in bf16, relative to the largest logit
+  double largest_f16_error = 0;   // the same in f16, the rounding of the weights included
   std::vector<Case> cases;
 };
 

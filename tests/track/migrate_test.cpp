@@ -16,6 +16,19 @@ namespace {
 
 class EveryVersion : public testing::TestWithParam<int> {};
 
+// What an update finds out of old rows is what new rows are given.
+void expect_scenarios_as_of_a_new_run(Store& store, const OperatorRecord& old) {
+  store.begin_run(sample_run("again"));
+  KernelRecord same = sample_result("again", "rms_norm", "a", 1.5);
+  same.dtype.clear();
+  store.add_kernel_result(same, sample_detail());
+  OperatorRecord now = store.operator_results("again").at(0);
+  EXPECT_EQ(old.timed, 1);
+  EXPECT_EQ(old.timed_set, now.timed_set);
+  EXPECT_EQ(old.scenario_set, now.scenario_set);
+  store.remove_run("again");
+}
+
 TEST_P(EveryVersion, OpensAndKeepsItsRows) {
   StoreFolder folder;
   {
@@ -33,12 +46,33 @@ TEST_P(EveryVersion, OpensAndKeepsItsRows) {
   auto store = open_store(folder.db());
   EXPECT_EQ(store->run("x")->metrics["avg_speedup"], 1.5);
   EXPECT_EQ(store->kernel_results("x").at(0).speedup, 1.5);
-  EXPECT_EQ(store->best({}).at(0).run_id, "x");
+  OperatorRecord summary = store->operator_results("x").at(0);
+  EXPECT_EQ(summary.speedup, 1.5);
+  if (GetParam() < 4) expect_scenarios_as_of_a_new_run(*store, summary);
   store->begin_run(sample_run("y"));
   store->set_mirror("http://server", "y", "remote", true);
   EXPECT_THAT(store->unmirrored("http://server"), testing::ElementsAre("x"));
   Database again(folder.db(), Database::Mode::kReadOnly);
   EXPECT_EQ(schema_version_of(again), schema_version());
+}
+
+// An interrupted run of an older version had taken times that rank nothing into its mean.
+TEST(Migrate, ATimeThatRanksNothingIsNoSpeedUp) {
+  StoreFolder folder;
+  {
+    Database old(folder.db(), Database::Mode::kReadWrite);
+    migrate(old, 3);
+    old.execute(
+        "INSERT INTO runs (run_id, name, experiment, tier, status, started_us) VALUES ('x', 'old', 'fastkernels', "
+        "'kernel', 'interrupted', 7)");
+    old.execute(
+        "INSERT INTO kernel_results (run, op, scenario, verdict, speedup, invalid) VALUES (1, 'rms_norm', 'a', "
+        "'PASSED', 1.5, 'too noisy')");
+    old.execute("INSERT INTO operators (op, run, passed, speedup, candidate) VALUES ('rms_norm', 1, 1, 1.5, 'abc')");
+  }
+  OperatorRecord o = open_store(folder.db())->operator_results("x").at(0);
+  EXPECT_EQ(o.speedup, std::nullopt);
+  EXPECT_STREQ(o.verdict(), "NOT TIMED");
 }
 
 INSTANTIATE_TEST_SUITE_P(Schema, EveryVersion, testing::Range(1, schema_version() + 1));

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "tests/track/store_fixture.h"
+#include "track/comparable.h"
 #include "track/sha256.h"
 
 namespace fk {
@@ -133,6 +134,7 @@ TEST_F(StoreTest, BestTakesCorrectCandidatesOnly) {
     store_->begin_run(r);
     for (KernelRecord& k : results) {
       k.op = op;
+      k.confirmed = "yes";
       store_->add_kernel_result(k, sample_detail());
     }
   };
@@ -158,7 +160,7 @@ TEST_F(StoreTest, BestTakesCorrectCandidatesOnly) {
   EXPECT_EQ(store_->operators()[0].runs, 4);
 }
 
-TEST_F(StoreTest, BestPrefersWhatWasConfirmed) {
+TEST_F(StoreTest, BestIsConfirmedAndBeyondTheBaseline) {
   auto add = [&](const std::string& id, const std::vector<std::pair<double, const char*>>& scenarios,
                  const std::string& cpu = "Test CPU") {
     RunRecord r = sample_run(id);
@@ -171,11 +173,12 @@ TEST_F(StoreTest, BestPrefersWhatWasConfirmed) {
     }
   };
   add("lucky", {{1.9, "no"}});
-  EXPECT_EQ(store_->best({}).at(0).run_id, "lucky") << "better than nothing, and marked";
-  EXPECT_EQ(store_->best({}).at(0).confirmed, "no");
+  add("unknown", {{1.9, ""}});
+  EXPECT_TRUE(store_->best({}).empty()) << "only what was confirmed";
   EXPECT_EQ(store_->best_speedup("rms_norm", "s0", "cpu", "Test CPU"), std::nullopt);
   add("slow", {{0.5, "yes"}});
-  EXPECT_EQ(store_->best({}).at(0).run_id, "lucky") << "slower than the baseline is no best";
+  add("across", {{1.01, "yes"}});
+  EXPECT_TRUE(store_->best({}).empty()) << "neither slower than the baseline nor an interval across 1";
   add("good", {{1.5, "yes"}, {1.4, ""}});
   EXPECT_EQ(store_->best({}).at(0).run_id, "good");
   EXPECT_EQ(store_->best({}).at(0).confirmed, "yes");
@@ -187,6 +190,77 @@ TEST_F(StoreTest, BestPrefersWhatWasConfirmed) {
   EXPECT_EQ(store_->best_speedup("rms_norm", "s0", "cpu", "Other CPU"), 3);
   EXPECT_EQ(store_->best_speedup("rms_norm", "s0", "cuda:0", "Test CPU"), std::nullopt);
   EXPECT_EQ(store_->best_speedup("rms_norm", "s1", "cpu", "Test CPU"), std::nullopt);
+}
+
+// A few easy scenarios give a larger mean than all of them: neither says anything of the other.
+TEST_F(StoreTest, BestComparesMeansOverTheSameScenariosOnly) {
+  auto add = [&](const std::string& id, const std::map<std::string, double>& scenarios, const std::string& dtype,
+                 const std::string& cpu = "Test CPU") {
+    RunRecord r = sample_run(id);
+    r.environment.cpu_name = cpu;
+    store_->begin_run(r);
+    for (const auto& [name, speedup] : scenarios) {
+      KernelRecord k = sample_result(id, "rms_norm", name, speedup);
+      k.confirmed = "yes";
+      k.dtype = dtype;
+      store_->add_kernel_result(k, sample_detail());
+    }
+  };
+  add("all", {{"easy", 3}, {"hard", 1.2}}, "bf16");
+  add("all-again", {{"hard", 1.3}, {"easy", 3}}, "bf16");
+  add("easy", {{"easy", 3}}, "bf16");
+  add("f32", {{"easy", 2}, {"hard", 2}}, "f32");
+  add("elsewhere", {{"easy", 4}, {"hard", 4}}, "bf16", "Other CPU");
+  std::set<std::string> best;
+  for (const OperatorRecord& o : store_->best({})) best.insert(o.run_id);
+  EXPECT_EQ(best, (std::set<std::string>{"all-again", "easy", "f32", "elsewhere"}));
+  EXPECT_EQ(store_->best({}).back().run_id, "easy") << "the most scenarios first";
+}
+
+TEST_F(StoreTest, TimesThatRankNothingAreNoPartOfAMeanAndNoFailure) {
+  store_->begin_run(sample_run("noisy"));
+  KernelRecord noisy = sample_result("noisy", "rms_norm", "a", 9);
+  noisy.invalid = "The baseline differs from itself by 2.93 %.";
+  store_->add_kernel_result(noisy, sample_detail());
+  OperatorRecord o = store_->operator_results("noisy").at(0);
+  EXPECT_EQ(o.speedup, std::nullopt);
+  EXPECT_EQ(o.passed, 1);
+  EXPECT_EQ(o.failed, 0);
+  EXPECT_EQ(o.timed, 0);
+  EXPECT_STREQ(o.verdict(), "NOT TIMED");
+  store_->add_kernel_result(sample_result("noisy", "rms_norm", "b", 1.5), sample_detail());
+  o = store_->operator_results("noisy").at(0);
+  EXPECT_NEAR(*o.speedup, 1.5, 1e-12);
+  EXPECT_EQ(o.timed, 1);
+  EXPECT_STREQ(o.verdict(), "FASTER");
+  // A summary from elsewhere cannot say which scenarios the store has.
+  o.run_id = "noisy";
+  o.scenario_set = o.timed_set = "";
+  store_->set_operator(o);
+  EXPECT_NE(store_->operator_results("noisy").at(0).timed_set, "");
+}
+
+TEST(ComparableRuns, AreGroupedByTheScenariosOfTheirMeans) {
+  auto run = [](const std::string& id, const std::string& judged, const std::string& timed, int64_t failed = 0) {
+    OperatorRecord o;
+    o.run_id = id;
+    o.device = "cpu";
+    o.passed = 2;
+    o.failed = failed;
+    o.scenario_set = judged;
+    o.timed_set = timed;
+    if (!timed.empty()) o.speedup = o.low = o.high = 1.5;
+    return o;
+  };
+  auto groups = comparable_runs({run("failed", "ab", "a", 1), run("few", "a", "a"), run("not-timed", "ab", ""),
+                                 run("all", "ab", "ab"), run("other", "x", "")});
+  std::string text;
+  for (const ComparableRuns& g : groups) {
+    text += g.timed_set + ":";
+    for (const OperatorRecord& o : g.runs) text += " " + o.run_id + (o.speedup ? "" : "(-)");
+    text += "\n";
+  }
+  EXPECT_EQ(text, "ab: failed(-) not-timed(-) all\na: few\n: other(-)\n");
 }
 
 TEST_F(StoreTest, QueriesSelectByEveryField) {
@@ -239,6 +313,29 @@ TEST_F(StoreTest, QueriesSelectByEveryField) {
   EXPECT_THAT(ask([](RunQuery& q) { q.where = "metrics.none is null and metrics.avg_speedup < 0.1"; }),
               ElementsAre("r0"));
   EXPECT_THAT(ask([](RunQuery& q) { q.where = "params.`num_runs` not in ('100')"; }), ElementsAre());
+}
+
+TEST_F(StoreTest, RunsAreFoundByNameAndTags) {
+  RunRecord a = sample_run("a"), b = sample_run("b");
+  a.name = "Softmax, four rows at once";
+  a.tags = {{"nightly", "true"}, {"branch", "x=y"}};
+  b.tags = {{"nightly", "false"}};
+  store_->begin_run(a);
+  store_->begin_run(b);
+  auto found = [&](const std::string& name, std::vector<std::string> tags) {
+    RunQuery query;
+    query.name = name;
+    query.tags = std::move(tags);
+    std::string ids;
+    for (const RunRecord& r : store_->runs(query)) ids += r.id;
+    return ids;
+  };
+  EXPECT_EQ(found("softmax", {}), "a");
+  EXPECT_EQ(found("%", {}), "");
+  EXPECT_EQ(found("", {"nightly"}), "ba");
+  EXPECT_EQ(found("", {"nightly=true"}), "a");
+  EXPECT_EQ(found("", {"nightly", "branch=x=y"}), "a");
+  EXPECT_EQ(found("", {"nightly", "weekly"}), "");
 }
 
 TEST_F(StoreTest, OneOperatorOverTheRuns) {

@@ -65,7 +65,7 @@ TEST_F(TrackingTest, EverythingLoggedIsFound) {
   EXPECT_EQ(found[0].params["a"], "1");
   auto store = open_store(folder_.db());
   EXPECT_EQ(store->artifact(store->operator_results(id).at(0).source_sha256), "int x;\n");
-  EXPECT_EQ(store->best({}).at(0).run_id, id);
+  EXPECT_EQ(store->operator_history("rms_norm", {}).at(0).run_id, id);
   EXPECT_TRUE(query("metrics.rms_norm_avg_speedup > 4.1").empty());
   EXPECT_THROW(query("metrics.a >"), std::runtime_error);
 }

@@ -1,6 +1,7 @@
 // The answers of the API over a real store.
 #include "web/api.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/track/store_fixture.h"
@@ -32,13 +33,17 @@ TEST_F(Api, OverviewHasRegressionsWithTheirCommits) {
   Json overview = ask("/api/overview");
   EXPECT_EQ(overview["runs_total"], 8 + 3 + 1);  // kernels, every third with ttft, one hostile
   std::map<std::string, int> kinds;
-  for (const Json& r : overview["regressions"]) {
-    ++kinds[r["op"].get<std::string>() + " " + r["kind"].get<std::string>()];
+  Json both = overview["regressions"];
+  for (const Json& r : overview["changes"]) both.push_back(r);
+  for (const Json& r : both) {
+    ++kinds[fmt::format("{} {} {}", r["op"].get<std::string>(), r["kind"].get<std::string>(),
+                        r["unlike"].get<std::string>())];
     EXPECT_FALSE(r["good_commit"].get<std::string>().empty());
     EXPECT_FALSE(r["bad_commit"].get<std::string>().empty());
     EXPECT_NE(r["good_run"], r["bad_run"]);
   }
-  EXPECT_EQ(kinds, (std::map<std::string, int>{{"silu_and_mul slower", 15}, {"softmax incorrect", 3}}));
+  EXPECT_EQ(kinds,
+            (std::map<std::string, int>{{"silu_and_mul slower another candidate", 15}, {"softmax incorrect ", 3}}));
   EXPECT_EQ(overview["regressions"][0]["kind"], "incorrect") << "wrong comes first";
   EXPECT_GE(overview["series"].get<int>(), 60);
 }
@@ -90,8 +95,39 @@ TEST_F(Api, BestIsCorrect) {
       if (r["op"] == b["op"]) {
         EXPECT_EQ(r["verdict"], "PASSED");
       }
-    EXPECT_FALSE(b["trend"].empty());
+    EXPECT_EQ(b["confirmed"], "yes");
+    EXPECT_GT(b["low"].get<double>(), 1);
+    EXPECT_FALSE(b["strip"].empty());
   }
+}
+
+// Two easy scenarios with a large gain, measured last: their mean stands beside nothing that was measured over more.
+TEST_F(Api, MeansOverOtherScenariosAreNotCompared) {
+  RunRecord few = sample_run("20990101-000000-000000-00000000", kNow + 1);
+  store_->begin_run(few);
+  store_->add_kernel_result(sample_result(few.id, "rms_norm", "easy", 9), sample_detail());
+  for (Json answer = ask("/api/overview"); const Json& b : answer["best"]) {
+    if (b["op"] != "rms_norm") continue;
+    EXPECT_EQ(b["strip"].size(), 1u);
+    EXPECT_TRUE(b["speedup"].is_null()) << "it was not confirmed, and the others are over other scenarios";
+  }
+  Json page = ask("/api/operator/rms_norm");
+  EXPECT_EQ(page["groups"][0]["timed"], 1);
+  EXPECT_EQ(page["groups"][0]["runs"], 1);
+  EXPECT_EQ(page["runs"][0]["run_id"], few.id);
+  EXPECT_EQ(page["runs"][1]["group"], 1);
+}
+
+TEST_F(Api, ATimeThatRanksNothingIsNoFailure) {
+  RunRecord noisy = sample_run("20990101-000000-000000-00000000", kNow + 1);
+  store_->begin_run(noisy);
+  KernelRecord k = sample_result(noisy.id, "argmax", "a", 0.4);
+  k.invalid = "The baseline differs from itself by 2.93 %.";
+  store_->add_kernel_result(k, sample_detail());
+  Json run = ask("/api/operator/argmax")["runs"][0];
+  EXPECT_EQ(run["verdict"], "NOT TIMED");
+  EXPECT_TRUE(run["speedup"].is_null());
+  EXPECT_EQ(run["failed"], 0);
 }
 
 TEST_F(Api, ModelsShowTheLargestBudgetOfTheNewestRun) {

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -83,7 +84,12 @@ class Dashboard(unittest.TestCase):
     def test_overview(self):
         b = self.browser
         self.go("/")
-        self.assertEqual(b.texts("main h2")[0], "18 regressions", "regressions come first")
+        self.assertEqual(b.texts("main h2")[:2], ["Speed-ups", "18 regressions"], "a picture, then what is wrong")
+        strip = "return [...document.querySelectorAll('#strip [data-mark]')].map(e => e.dataset.mark)"
+        self.assertGreater(b.run(strip).count("run"), 60, "a cell for every run of every operator")
+        self.assertEqual(b.run(strip).count("failed"), 1, "softmax in its newest run")
+        self.assertRegex(" ".join(b.texts("#strip .cell-text")), r"1\.\d\dx.* 3 wrong")
+        self.assertRegex(b.texts("[data-regression=silu_and_mul] .badge")[0], r"^\d+ % (to \d+ % )?slower$")
         self.assertEqual(b.count("#regressions [data-regression]"), 2)
         self.assertEqual(b.texts("#model-regressions h2"), ["2 model regressions"], "a path that was killed in the newest run of either model")
         self.assertRegex(b.texts("#model-regressions .sentence")[0], r"broke (between|within commit) .*Killed by signal 9")
@@ -98,12 +104,17 @@ class Dashboard(unittest.TestCase):
     def test_operator(self):
         b = self.browser
         self.go("/operator/rms_norm")
-        self.assertEqual(self.marks("rms_norm-speedup", "speed-up"), 25)
-        self.assertEqual(b.count('[data-chart="rms_norm-speedup"] .whisker'), 25)
+        self.assertEqual(self.marks("rms_norm-speedup", "speed-up"), 24, "a run over other scenarios stands apart")
+        self.assertEqual(b.count('[data-chart="rms_norm-speedup"] .whisker'), 24)
+        self.assertEqual(b.count("select[aria-label='Scenarios and device'] option"), 2)
         self.assertEqual(self.marks("rms_norm-heat", "cell"), 15)
         for mark in ("candidate", "baseline", "floor"):
             self.assertEqual(self.marks("rms_norm-roofline", mark), 15)
         self.assertEqual(self.marks("rms_norm-roofline", "roof"), 1)
+        self.assertGreater(self.marks("rms_norm-roofline", "label"), 2, "points have names")
+        self.assertGreaterEqual(self.marks("rms_norm-roofline", "roof-label"), 1)
+        ticks = b.run("return [...document.querySelectorAll('[data-chart=\"rms_norm-speedup\"] .axis .tick text')].map(e => e.textContent)")
+        self.assertTrue(any(re.match(r"(\d\d-\d\d )?\d\d:\d\d$", t) for t in ticks), ticks)
         self.assertEqual(self.marks("rms_norm-errors", "error"), 15)
         self.assertGreater(b.count(".code .k"), 5, "keywords have a colour")
         self.assertIn("namespace {", "".join(b.texts(".code tr td:last-child")))
@@ -173,15 +184,46 @@ class Dashboard(unittest.TestCase):
         self.go(f"/run/{run['id']}")
         self.assertEqual(b.count("#table-results tbody tr"), 60)
         self.assertEqual(b.count("#table-results tr.failed"), 3)
-        self.assertIn("37.5 times", b.texts("#table-results tr.failed .why")[0])
         self.assertIn("g++ 12.2.0", " ".join(b.texts(".facts dd")))
         self.assertEqual(b.count("#artifacts a[download]"), 5)
         chart = "llama_mlp-llama-3.2-1b/tp1/decode-1/layer"
+        self.go(f"/run/{run['id']}?at={urllib.parse.quote('llama_mlp|llama-3.2-1b/tp1/decode-1/layer')}")
         self.assertEqual(self.marks(f"{chart}-samples", "baseline"), 60)
         self.assertEqual(self.marks(f"{chart}-samples", "candidate"), 60)
         self.assertEqual(b.count(f'[data-chart="{chart}-samples"] .dot.hollow'), 2, "a pair that was left out")
         self.assertEqual(self.marks(f"{chart}-pairs", "A/A control"), 60)
         self.shot("run")
+
+    def test_a_failed_run_shows_what_is_wrong_once(self):
+        b = self.browser
+        self.go(f"/run/{self.runs()[0]['id']}")
+        self.assertIn("softmax", b.texts("#scenario h2")[0], "what failed is shown first")
+        text = b.run("return document.querySelector('main').textContent")
+        self.assertEqual(text.count("37.5 times"), 1, "the sentence stands once")
+        chart = b.run("return document.querySelector('[data-chart$=mismatch]').dataset.chart")
+        self.assertEqual(self.marks(chart, "wrong"), 24 * 2 + 3 * 30)
+        self.assertEqual(self.marks(chart, "right"), 24 * 32 - 24 * 2 - 3 * 30)
+        self.assertIn("The last columns of each row are wrong.", text)
+        self.shot("run-failed")
+        self.go(f"/run/{self.runs()[1]['id']}")
+        self.assertEqual(b.count("[data-chart$=mismatch]"), 0, "nothing where nothing was kept")
+
+    def test_ink_on_cells_can_be_read(self):
+        """WCAG AA, 4.5 to 1, for every text in a cell, by day and by night."""
+        b = self.browser
+        contrast = """
+            const light = (c) => { const [r, g, b] = c.match(/[\\d.]+/g).map(Number).map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+                                   return 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05; };
+            return [...document.querySelectorAll('.cell-text')].map(t => {
+              const [ink, ground] = [getComputedStyle(t).fill, getComputedStyle(t.parentNode.querySelector('rect')).fill].map(light);
+              return Math.max(ink, ground) / Math.min(ink, ground); })""".replace("\\\\", "\\")
+        for theme in ("light", "dark"):
+            for page in ("/", "/operator/rms_norm", "/operator/softmax"):
+                self.go(page)
+                b.run("document.documentElement.dataset.theme = arguments[0]; dispatchEvent(new Event('fk-theme'))", theme)
+                found = b.run(contrast)
+                self.assertGreater(len(found), 3, page)
+                self.assertGreaterEqual(min(found), 4.5, f"{page} {theme}")
 
     def test_ttft_run(self):
         b = self.browser
@@ -210,8 +252,14 @@ class Dashboard(unittest.TestCase):
         self.assertFalse(any(name.startswith("llama_mlp") for name in changed), "within noise")
         self.assertIn("INCORRECT_NUMERICAL", b.texts("#compare-scenarios td.differs"))
         self.assertIn("status", b.texts("#compare-settings th.differs"))
-        self.assertNotIn("host", b.texts("#compare-settings th.differs"))
+        self.assertEqual(b.count("#compare-settings tbody tr"), b.count("#compare-settings th.differs"), "what is the same is folded")
+        self.assertFalse(b.run("return document.getElementById('compare-same').open"))
+        self.assertIn("host", b.run("return [...document.querySelectorAll('#compare-same dt')].map(e => e.textContent)"))
+        stray = "return [...document.querySelector('main').childNodes].filter(n => n.nodeType === 3).map(n => n.textContent)"
+        self.assertEqual(b.run(stray), [])
         self.shot("compare")
+        self.go(f"/compare?runs={runs[-2]['id']},{runs[0]['id']}")
+        self.assertEqual(b.run(stray), [], "no 0 where no source is the same")
 
     def test_compare_tells_noise_from_change(self):
         """A time differs where the samples of the two runs do not meet, as `history diff` has it; elsewhere it is the same."""
@@ -305,6 +353,9 @@ class Dashboard(unittest.TestCase):
         b.keys("/")
         b.keys("silu")
         b.wait("return document.querySelectorAll('#found a').length === 1")
+        lines = "const r = document.createRange(); r.selectNodeContents(document.querySelector('#found a span:nth-child(2)')); return r.getClientRects().length"
+        self.assertEqual(b.run(lines), 1, "a name stands in one line")
+        self.shot("search")
         self.again(lambda: b.keys(ARROW_DOWN + ENTER))
         self.assertEqual(b.run("return location.hash"), "#/operator/silu_and_mul")
 
@@ -327,14 +378,14 @@ class Dashboard(unittest.TestCase):
 
     def test_a_phone_can_read_it(self):
         b = self.browser
-        size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+        size = {"width": 360, "height": 740, "deviceScaleFactor": 1, "mobile": True}
         b._call("POST", b.session + "/goog/cdp/execute", {"cmd": "Emulation.setDeviceMetricsOverride", "params": size})
         try:
-            for name, page in (("overview", "/"), ("operator", "/operator/rms_norm"), ("run", f"/run/{self.runs()[0]['id']}"), ("model", "/model/qwen3-0.6b"),
+            for name, page in (("overview", "/"), ("operator", "/operator/rms_norm"), ("run", f"/run/{self.runs()[0]['id']}"), ("model", "/model/qwen3-0.6b"), ("runs", "/runs"), ("operators", "/operators"),
                                ("compare", f"/compare?runs={self.runs()[5]['id']},{self.runs()[0]['id']}")):
                 self.go(page)
                 time.sleep(0.2)
-                self.assertLessEqual(b.run("return document.documentElement.scrollWidth"), 390, name)
+                self.assertLessEqual(b.run("return document.documentElement.scrollWidth"), 360, name)
                 self.assertLessEqual(b.run("const t = document.querySelector('.tabs'); return t.scrollWidth - t.clientWidth"), 0, "every tab is seen")
                 hidden = b.run("return [...document.querySelectorAll('main input, main select')].filter(e => !e.offsetWidth).map(e => e.outerHTML)")
                 self.assertEqual(hidden, [], name)
@@ -391,8 +442,12 @@ class Dashboard(unittest.TestCase):
             self.again(lambda: b.click("#table-runs tbody tr:first-child a"))
             press = "setTimeout(() => [...document.querySelectorAll('button')].find(x => x.textContent === arguments[0]).click(), 0)"
             b.run(press.replace("arguments[0]", "'Add note'"))
-            b.accept_alert("<b>baseline</b> of the week")
-            b.wait("return document.querySelector('main').textContent.includes('<b>baseline</b> of the week')")
+            b.wait("return document.activeElement?.getAttribute('aria-label') === 'Note on this run'")
+            b.keys("<b>baseline</b> of the week")
+            self.shot("note")
+            b.run(press.replace("arguments[0]", "'Save note'"))
+            b.wait("return document.querySelector('.note-text')?.textContent.includes('<b>baseline</b> of the week')")
+            self.assertEqual(b.count(".note-form"), 0)
             b.run(press.replace("arguments[0]", "'Delete'"))
             b.accept_alert()
             b.wait("return location.hash === '#/' && document.querySelectorAll('#table-runs tbody tr').length === 1")
@@ -457,6 +512,7 @@ class Dashboard(unittest.TestCase):
             self.assertEqual(b.run("return document.querySelectorAll('main script, main img, main b').length"), 0, page)
         self.go(f"/run/{run['id']}")
         self.assertIn("<script>alert('fk')</script>", b.texts("h1")[0])
+        self.go(f"/run/{run['id']}?at={urllib.parse.quote('rms_norm|<b>model</b>/tp1/decode-8/layer')}")
         self.assertEqual(b.count('[data-chart$="-samples"] .dot.hollow'), 40, "pairs that were all left out are still drawn")
         b.run("document.querySelector('#artifacts td button').click()")
         b.wait("return document.querySelector('#artifacts .code')?.textContent.includes('</script><script>alert(4)')")

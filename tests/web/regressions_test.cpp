@@ -70,6 +70,27 @@ TEST(Regressions, WrongComesBeforeSlow) {
   EXPECT_EQ(told({failed(2), failed(1)}), "none");                 // it never worked
 }
 
+// Another candidate that is slower, or a machine that others keep busy, is news but no alarm.
+TEST(Regressions, OfUnlikeRunsAreNoAlarms) {
+  auto of = [](SeriesPoint p, const char* candidate, bool busy = false) {
+    p.candidate = candidate;
+    p.busy = busy;
+    return p;
+  };
+  auto unlike = [](const std::vector<SeriesPoint>& newest_first) {
+    auto r = find_regression(newest_first);
+    return r ? r->unlike.empty() ? "alarm" : r->unlike : "none";
+  };
+  EXPECT_EQ(unlike({of(timed(2, 1.2), "a"), of(timed(1, 1.5), "a")}), "alarm");
+  EXPECT_EQ(unlike({of(timed(2, 1.2), "b"), of(timed(1, 1.5), "a")}), "another candidate");
+  EXPECT_EQ(unlike({of(timed(2, 1.2), "a", true), of(timed(1, 1.5), "a")}), "another load");
+  EXPECT_EQ(unlike({of(failed(2), "b", true), of(timed(1, 1.5), "a")}), "another candidate and another load");
+  // A candidate that was tried in between hides no alarm.
+  EXPECT_EQ(unlike({of(timed(3, 1.2), "a"), of(timed(2, 1.9), "b"), of(timed(1, 1.5), "a")}), "alarm");
+  EXPECT_EQ(told({of(timed(3, 1.2), "a"), of(timed(2, 1.9), "b"), of(timed(1, 1.5), "a")}),
+            "slow run1..run3 against run1");
+}
+
 TEST(Regressions, NeedSomethingToCompareWith) {
   EXPECT_EQ(told({}), "none");
   EXPECT_EQ(told({timed(1, 0.5)}), "none");

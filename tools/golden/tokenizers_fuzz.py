@@ -65,9 +65,11 @@ def main(out, patterns=400, texts=60, seed=1):
         p = f"(?i:{p})" if rng.random() < 0.4 else p
         try:
             only_matches = pre_tokenizers.Split(Regex(p), "removed", invert=True)
-        except Exception:  # not a pattern, for the library
+            rows.append([p, [[word for word, _ in only_matches.pre_tokenize_str(t)] for t in all_texts]])
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:  # not a pattern for the library, or one it gives up on with a panic
             continue
-        rows.append([p, [[word for word, _ in only_matches.pre_tokenize_str(t)] for t in all_texts]])
     pathlib.Path(out).write_text(json.dumps({"texts": all_texts, "patterns": rows}), encoding="utf-8")
 
 

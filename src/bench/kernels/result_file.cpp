@@ -4,6 +4,7 @@
 #include <ctime>
 #include <filesystem>
 
+#include "core/bench_folder.h"
 #include "core/error.h"
 #include "core/output_file.h"
 #include "track/journal.h"
@@ -21,7 +22,7 @@ std::string default_path() {
   localtime_r(&seconds, &local);
   char text[32];
   std::strftime(text, sizeof text, "%Y%m%d-%H%M%S", &local);
-  return fmt::format("bench/results/kernels_{}-{:06}.json", text, micro);
+  return fmt::format("{}/results/kernels_{}-{:06}.json", bench_folder(), text, micro);
 }
 
 }  // namespace

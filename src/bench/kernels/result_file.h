@@ -16,8 +16,8 @@ inline constexpr std::string_view kKernelsSchema = "fastkernels.kernels/1";
 
 class ResultFile {
  public:
-  // "bench/results/kernels_<time>.json" where `path` is empty. Makes the folder. Throws Error where it cannot be
-  // written.
+  // results/kernels_<time>.json in bench_folder() where `path` is empty. Makes the folder. Throws Error where it cannot
+  // be written.
   explicit ResultFile(std::string path);
 
   const std::string& path() const { return path_; }

@@ -49,6 +49,7 @@ bool name_matches(std::string_view name, std::string_view filter) {
     return at > 0 && at < name.size() && in_word(name[at - 1]) && in_word(name[at]);
   };
   if (filter.empty()) return true;
+  if (filter.front() == '=') return name == filter.substr(1);
   for (size_t at = name.find(filter); at != std::string_view::npos; at = name.find(filter, at + 1))
     if (!inside_word(at) && !inside_word(at + filter.size())) return true;
   return false;

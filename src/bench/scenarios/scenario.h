@@ -60,7 +60,8 @@ struct ScenarioSelection {
 };
 
 // Whether `filter` stands in `name` as whole words: "decode-1" in "tp1/decode-1/norm" but not in "tp1/decode-128".
-// Words are made of letters and digits. An empty filter matches everything.
+// Words are made of letters and digits. An empty filter matches everything, and one that begins with = the name behind
+// it and no other.
 bool name_matches(std::string_view name, std::string_view filter);
 
 bool selects(const ScenarioSelection& selection, const Scenario& scenario);

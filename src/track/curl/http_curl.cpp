@@ -31,8 +31,10 @@ std::string http_unavailable() { return ""; }
 Result<HttpReply> http_send(const HttpRequest& request) {
   static std::once_flag once;
   std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
-  std::unique_ptr<CURL, void (*)(CURL*)> curl(curl_easy_init(), &curl_easy_cleanup);
+  // One for all requests of a thread: it keeps the connection to the server, and forgets the rest.
+  thread_local std::unique_ptr<CURL, void (*)(CURL*)> curl(curl_easy_init(), &curl_easy_cleanup);
   if (!curl) return failure("libcurl could not start");
+  curl_easy_reset(curl.get());
   std::unique_ptr<curl_slist, void (*)(curl_slist*)> headers(nullptr, &curl_slist_free_all);
   auto add_header = [&](const std::string& h) { headers.reset(curl_slist_append(headers.release(), h.c_str())); };
   for (const std::string& h : request.headers) add_header(h);

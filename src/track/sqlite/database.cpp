@@ -1,5 +1,7 @@
 #include "track/sqlite/database.h"
 
+#include "track/sha256.h"
+
 namespace fk {
 namespace {
 
@@ -15,7 +17,16 @@ std::string immutable_uri(const std::string& path) {
   return uri + "?immutable=1";
 }
 
+void hash_scenarios(sqlite3_context* context, int, sqlite3_value** values) {
+  const auto* bytes = reinterpret_cast<const char*>(sqlite3_value_text(values[0]));
+  auto size = static_cast<size_t>(sqlite3_value_bytes(values[0]));
+  std::string hash = bytes == nullptr ? "" : scenario_set_hash({bytes, size});
+  sqlite3_result_text(context, hash.data(), static_cast<int>(hash.size()), SQLITE_TRANSIENT);
+}
+
 }  // namespace
+
+std::string scenario_set_hash(std::string_view lines) { return lines.empty() ? "" : sha256_hex(lines).substr(0, 8); }
 
 void SqlValue::bind(sqlite3_stmt* statement, int index) const {
   switch (kind_) {
@@ -98,6 +109,8 @@ Database::Database(std::string path, Mode mode) : path_(std::move(path)) {
   }
   sqlite3_extended_result_codes(handle_, 1);
   sqlite3_busy_timeout(handle_, kBusyMs);
+  sqlite3_create_function_v2(handle_, "fk_scenario_set", 1, SQLITE_UTF8 | SQLITE_DETERMINISTIC, nullptr, hash_scenarios,
+                             nullptr, nullptr, nullptr);
 }
 
 Database::~Database() {

@@ -83,6 +83,9 @@ class Statement {
   int bound_ = 0, column_ = 0;
 };
 
+// Eight digits that stand for a list of scenarios, a line each; empty for none. Statements call it fk_scenario_set().
+std::string scenario_set_hash(std::string_view lines);
+
 class Database {
  public:
   // kImmutable: nobody writes it meanwhile, and nothing, not even a lock, can be written beside it.

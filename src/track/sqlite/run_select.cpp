@@ -133,6 +133,15 @@ RunSelect run_select(const RunQuery& query) {
   if (!query.experiment.empty()) b.add("r.experiment = ?", query.experiment);
   if (query.since_us) b.add("r.started_us >= ?", *query.since_us);
   if (query.until_us) b.add("r.started_us < ?", *query.until_us);
+  if (!query.name.empty()) b.add("r.name LIKE ? ESCAPE '\\'", anywhere(query.name));
+  for (const std::string& tag : query.tags) {
+    size_t sign = tag.find('=');
+    if (sign == std::string::npos)
+      b.add("EXISTS (SELECT 1 FROM tags x WHERE x.run = r.run AND x.key = ?)", tag);
+    else
+      b.add("EXISTS (SELECT 1 FROM tags x WHERE x.run = r.run AND x.key = ? AND x.value = ?)", tag.substr(0, sign),
+            tag.substr(sign + 1));
+  }
   if (!query.text.empty()) {
     std::string pattern = anywhere(query.text);
     b.add(

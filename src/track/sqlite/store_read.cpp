@@ -30,7 +30,8 @@ int64_t read_run(Statement& s, RunRecord& r) {
 // What a result says of its run, in the order of owner_fields(), then what it says itself.
 const std::string kOperatorColumns =
     "r.run_id, r.name, r.status, r.started_us, r.git_commit, r.device, iif(r.device = 'cpu' OR r.gpu_name = '',"
-    " r.cpu_name, r.gpu_name), " +
+    " r.cpu_name, r.gpu_name),"
+    " coalesce((SELECT p.value FROM params p WHERE p.run = r.run AND p.key = 'filter'), ''), " +
     own_columns<OperatorRecord>("o.");
 const std::string kKernelColumns = "r.run_id, r.started_us, " + own_columns<KernelRecord>("x.");
 const std::string kTtftColumns = "r.run_id, r.name, r.started_us, r.git_commit, " + own_columns<TtftRecord>("x.");
@@ -240,18 +241,16 @@ std::vector<OperatorRecord> SqliteStore::best(const RunQuery& query) {
   RunSelect select = run_select(others);
   std::vector<OperatorRecord> winners;
   for (const std::string& op : query.op.empty() ? operator_names() : std::vector<std::string>{query.op}) {
-    // The conditions repeat those of the indexes operators_confirmed and operators_by_speed, which are in this order.
-    for (const char* kind : {"o.confirmed = 'yes' AND o.speedup > 1", "o.speedup IS NOT NULL"}) {
-      Statement s = database_.prepare(
-          fmt::format("SELECT {} FROM operators o JOIN runs r USING (run) WHERE o.op = ? AND o.failed = 0 AND o.passed "
-                      "> 0 AND o.candidate <> 'baseline' AND {} AND {} ORDER BY o.speedup DESC LIMIT 1",
-                      kOperatorColumns, kind, select.where));
-      s.bind(op);
-      select.bind_where(s);
-      if (!s.step()) continue;
-      read_result(s, winners.emplace_back());
-      break;
-    }
+    // The first conditions repeat those of the index operators_confirmed: new bests are few among many runs.
+    Statement s = database_.prepare(
+        fmt::format("SELECT {}, max(o.speedup) FROM operators o JOIN runs r USING (run) WHERE o.op = ? AND o.failed = 0"
+                    " AND o.passed > 0 AND o.candidate <> 'baseline' AND o.confirmed = 'yes' AND o.low > 1 AND {}"
+                    " GROUP BY o.timed_set, r.device, iif(r.device = 'cpu' OR r.gpu_name = '', r.cpu_name, r.gpu_name)"
+                    " ORDER BY o.timed DESC, o.speedup DESC",
+                    kOperatorColumns, select.where));
+    s.bind(op);
+    select.bind_where(s);
+    while (s.step()) read_result(s, winners.emplace_back());
   }
   return winners;
 }

@@ -64,6 +64,7 @@ class SqliteStore final : public Store {
                                       std::initializer_list<std::string_view> values, const RunQuery& query);
   void read_pairs(int64_t run, RunRecord& record);  // params, tags, newest metrics
   void summarise_operator(int64_t run, std::string_view op);
+  void set_scenarios(int64_t run, std::string_view op);  // of its summary
   void set_models(int64_t run, const std::vector<std::string>& models);
   std::vector<std::string> operator_names();
   std::string artifact_file(std::string_view sha256) const;

@@ -96,7 +96,8 @@ void SqliteStore::summarise_operator(int64_t run, std::string_view op) {
   double log_speed = 0, log_low = 0, log_high = 0;
   int64_t timed = 0;
   for (Statement s = database_.query(
-           "SELECT scenario, level, candidate, verdict, err_ratio, speedup, low, high, confirmed FROM kernel_results"
+           "SELECT scenario, level, candidate, verdict, err_ratio, speedup, low, high, confirmed, invalid FROM "
+           "kernel_results"
            " WHERE run = ? AND op = ? ORDER BY result",
            run, op);
        s.step();) {
@@ -110,10 +111,11 @@ void SqliteStore::summarise_operator(int64_t run, std::string_view op) {
     k.low = s.maybe_real();
     k.high = s.maybe_real();
     k.confirmed = s.text();
+    k.invalid = s.text();
     add_confirmed(o, k);
     (k.passed() ? o.passed : k.skipped() ? o.skipped : o.failed) += 1;
     if (k.err_ratio) o.err_ratio = std::max(o.err_ratio.value_or(0), *k.err_ratio);
-    if (!k.passed() || !k.speedup || !(*k.speedup > 0)) continue;
+    if (!k.ranked()) continue;
     ++timed;
     log_speed += std::log(*k.speedup);
     log_low += std::log(k.low.value_or(*k.speedup));
@@ -132,10 +134,39 @@ void SqliteStore::summarise_operator(int64_t run, std::string_view op) {
   if (Statement s = database_.query("SELECT source_sha256 FROM operators WHERE op = ? AND run = ?", op, run); s.step())
     o.source_sha256 = s.text();
   insert_own(database_, "INSERT OR REPLACE INTO operators", run, o);
+  set_scenarios(run, op);
+}
+
+// From the results, whatever a summary says: records of other machines and older versions have none.
+void SqliteStore::set_scenarios(int64_t run, std::string_view op) {
+  std::string judged, timed;
+  int64_t count = 0;
+  for (Statement s = database_.query(
+           "SELECT scenario, dtype, verdict, invalid, speedup FROM kernel_results WHERE run = ? AND op = ?"
+           " ORDER BY scenario",
+           run, op);
+       s.step();) {
+    KernelRecord k;
+    std::string name = s.text();
+    name += "\t" + s.text() + "\n";
+    k.verdict = s.text();
+    k.invalid = s.text();
+    k.speedup = s.maybe_real();
+    judged += name;
+    if (!k.ranked()) continue;
+    timed += name;
+    ++count;
+  }
+  database_.execute("UPDATE operators SET scenario_set = ?, timed_set = ?, timed = ? WHERE op = ? AND run = ?",
+                    scenario_set_hash(judged), scenario_set_hash(timed), count, op, run);
 }
 
 void SqliteStore::set_operator(const OperatorRecord& o) {
-  write([&] { insert_own(database_, "INSERT OR REPLACE INTO operators", number_of(o.run_id), o); });
+  write([&] {
+    int64_t run = number_of(o.run_id);
+    insert_own(database_, "INSERT OR REPLACE INTO operators", run, o);
+    set_scenarios(run, o.op);
+  });
 }
 
 void SqliteStore::add_ttft_result(const TtftRecord& t) {

@@ -1,7 +1,7 @@
 // What a run left on disk: to read here or to download.
 import {artifactPath, get, has, offline} from "./api.js";
 import {codeView} from "./code_view.js";
-import {card, empty, h} from "./dom.js";
+import {breakable, card, empty, h} from "./dom.js";
 import {bytes} from "./format.js";
 import {download} from "./save.js";
 import {table} from "./table.js";
@@ -41,7 +41,13 @@ export function artifactsCard(run, artifacts) {
   const view = table(
       "artifacts",
       [
-        {key: "path", title: "File", value: (a) => a.path, class: "name", cell: (a) => h("code", {}, a.path)},
+        {
+          key: "path",
+          title: "File",
+          value: (a) => a.path,
+          class: "name",
+          cell: (a) => h("code", {}, breakable(a.path))
+        },
         {key: "size", title: "Size", number: true, value: (a) => a.size_bytes, cell: (a) => bytes(a.size_bytes)},
         {
           key: "sha",

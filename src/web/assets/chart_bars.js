@@ -1,6 +1,6 @@
 // One value per path of one run: horizontal bars with their numbers at the end, failed paths named as such.
 import {chart} from "./chart.js";
-import {kCharacter, shorten} from "./chart_heat.js";
+import {kCharacter, shorten} from "./colour_scale.js";
 
 // bars: [{name, value, failed, tone}]
 export function barChart(name, bars, {format} = {}) {

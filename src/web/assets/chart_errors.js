@@ -1,6 +1,6 @@
 // The worst error of each scenario as a share of what is allowed: everything right of 1 is wrong.
 import {axisBottom, chart, logTicks} from "./chart.js";
-import {kCharacter, shorten} from "./chart_heat.js";
+import {kCharacter, shorten} from "./colour_scale.js";
 import {ratio} from "./format.js";
 import {describe} from "./tip.js";
 

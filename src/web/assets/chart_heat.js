@@ -1,6 +1,6 @@
-// Speed-up of each scenario, tokens across and model (and place in it) down. Blue is faster, orange slower, both by
-// the logarithm: twice as fast is as strong as half as fast.
+// Speed-up of each scenario, tokens across and model (and place in it) down.
 import {chart} from "./chart.js";
+import {heatColour, inkOn, kCharacter, shorten} from "./colour_scale.js";
 import {nanoseconds, percent, scenarioParts, speedup} from "./format.js";
 import {describe, hideTip} from "./tip.js";
 
@@ -25,6 +25,7 @@ export function heatMap(name, results, {open} = {}) {
     if (steps.get(c.column).size > 1) c.column = scenarioParts(c.r.scenario).step;
   const rows = [...new Set(cells.map((c) => c.row))].sort();
   const columns = [...new Set(cells.map((c) => c.column))].sort((a, b) => order(a) - order(b) || a.localeCompare(b));
+  const ranked = (r) => r.verdict === "PASSED" && r.speedup && !r.invalid;
   const rowHeight = 30;
   return chart(
       name, 26 + rows.length * rowHeight, draw, {label: `Speed-up by model and tokens, ${cells.length} scenarios`});
@@ -33,12 +34,7 @@ export function heatMap(name, results, {open} = {}) {
     const longest = d3.max(rows, (r) => r.length) || 1;
     const left = Math.min(width * 0.42, longest * kCharacter + 14);
     const x = d3.scaleBand().domain(columns).range([left, width]).paddingInner(0.02);
-    const most = Math.max(0.15, d3.max(cells, (c) => Math.abs(Math.log(c.r.speedup || 1))) || 0);
-    const colour = (s) => {
-      const t = Math.max(-1, Math.min(1, Math.log(s) / most));
-      return t >= 0 ? d3.interpolateRgb("#eceff4", "#2460c4")(t ** 0.8) :
-                      d3.interpolateRgb("#f3efe9", "#c2590c")((-t) ** 0.8);
-    };
+    const colour = heatColour(cells.map((c) => c.r.speedup).filter((v) => v > 0));
     svg.selectAll(".row")
         .data(rows)
         .enter()
@@ -71,30 +67,40 @@ export function heatMap(name, results, {open} = {}) {
                 (d) =>
                     (d.r.verdict !== "PASSED" ?
                          (d.r.verdict === "INVALID_TASK" || d.r.verdict === "REFUSED" ? "cell none" : "cell broken") :
-                         d.r.speedup ? "cell" :
+                         ranked(d.r) ? "cell" :
                                        "cell none"));
-    rects.filter((d) => d.r.verdict === "PASSED" && d.r.speedup).attr("fill", (d) => colour(d.r.speedup));
-    groups.filter((d) => d.r.verdict === "PASSED" && d.r.speedup && x.bandwidth() > 34)
+    rects.filter((d) => ranked(d.r)).attr("fill", (d) => colour(d.r.speedup));
+    groups.filter((d) => ranked(d.r) && x.bandwidth() > 34)
         .append("text")
-        .attr("class", (d) => `cell-text ${Math.abs(Math.log(d.r.speedup)) > 0.55 * most ? "on-dark" : ""}`)
+        .attr("class", "cell-text")
+        .style("fill", (d) => inkOn(colour(d.r.speedup)))
         .attr("x", x.bandwidth() / 2)
         .attr("y", rowHeight / 2)
         .attr("dominant-baseline", "central")
         .text((d) => d.r.speedup.toFixed(2));
     groups.filter((d) => d.r.verdict !== "PASSED")
         .append("text")
-        .attr("class", (d) => d.r.verdict === "INVALID_TASK" || d.r.verdict === "REFUSED" ? "" : "cell-text broken")
+        .attr(
+            "class",
+            (d) => d.r.verdict === "INVALID_TASK" || d.r.verdict === "REFUSED" ? "cell-text none" : "cell-text broken")
         .attr("text-anchor", "middle")
         .attr("x", x.bandwidth() / 2)
         .attr("y", rowHeight / 2)
         .attr("dominant-baseline", "central")
         .text((d) => (d.r.verdict === "INVALID_TASK" || d.r.verdict === "REFUSED" ? "n/a" : "✕"));
-    describe(
-        rects,
-        (d) => [d.r.scenario, [
-          ["speed-up", speedup(d.r.speedup)], ["verdict", d.r.verdict], ["baseline", nanoseconds(d.r.baseline_ns)],
-          ["candidate", nanoseconds(d.r.candidate_ns)], ["of floor", percent(d.r.of_floor)]
-        ]]);
+    groups.filter((d) => d.r.verdict === "PASSED" && !ranked(d.r) && x.bandwidth() > 44)
+        .append("text")
+        .attr("class", "cell-text none")
+        .attr("x", x.bandwidth() / 2)
+        .attr("y", rowHeight / 2)
+        .attr("dominant-baseline", "central")
+        .text("no time");
+    describe(rects, (d) => [d.r.scenario, [
+                      ["speed-up", ranked(d.r) ? speedup(d.r.speedup) : "–"],
+                      ["verdict", d.r.verdict === "PASSED" && !ranked(d.r) ? "PASSED, not timed" : d.r.verdict],
+                      ["baseline", nanoseconds(d.r.baseline_ns)], ["candidate", nanoseconds(d.r.candidate_ns)],
+                      ["of floor", percent(d.r.of_floor)]
+                    ]]);
     if (open)
       rects.style("cursor", "pointer")
           .on("click",
@@ -109,12 +115,4 @@ export function heatMap(name, results, {open} = {}) {
 function order(column) {
   const n = /(\d+)$/.exec(column);
   return (n ? Number(n[1]) : 1e9) + (column.startsWith("prefill") ? 0.5 : 0);
-}
-
-// Width of a label's average character; a wide font must still fit.
-export const kCharacter = 6.9;
-
-export function shorten(text, most) {
-  const room = Math.max(4, Math.floor(most));
-  return text.length <= room ? text : `${text.slice(0, room - 1)}…`;
 }

@@ -1,7 +1,7 @@
 // Each scenario on the roofline: work per byte across, work per second up. The roof is what the machine's floor allows
 // at that intensity; a point on it cannot be made faster by any program.
 import {axisBottom, axisLeft, chart, logTicks} from "./chart.js";
-import {nanoseconds, percent, rate} from "./format.js";
+import {nanoseconds, percent, rate, scenarioParts} from "./format.js";
 import {describe} from "./tip.js";
 
 export function roofline(name, results) {
@@ -101,10 +101,59 @@ export function roofline(name, results) {
                      .attr("cx", (p) => x(p.intensity))
                      .attr("cy", (p) => y(p.achieved))
                      .attr("r", 5);
+    labelRoof(g, x, y, {bandwidth, peak, ridge, from, to, right});
+    labelPoints(g, points.map((p) => ({name: pointName(p.r), x: x(p.intensity), y: y(p.achieved)})), left, right);
     describe(dots, (p) => [p.r.scenario, [
                      ["achieved", rate(p.achieved, `${unit}/s`)], ["floor allows", rate(p.roof, `${unit}/s`)],
                      ["of floor", percent(p.r.of_floor, 1)], ["time", nanoseconds(p.r.candidate_ns)],
                      ["bytes moved", rate(p.r.bytes, "B")]
                    ]]);
+  }
+  // What the two lines of the roof stand for, above each where it is drawn.
+  function labelRoof(g, x, y, {bandwidth, peak, ridge, from, to, right}) {
+    const say = (at, height, text, anchor) => g.append("text")
+                                                  .attr("class", "note")
+                                                  .attr("data-mark", "roof-label")
+                                                  .attr("x", at)
+                                                  .attr("y", Math.max(20, height - 6))
+                                                  .attr("text-anchor", anchor)
+                                                  .text(text);
+    if (ridge < to) say(right, y(peak), `at most ${rate(peak, `${unit}/s`)}`, "end");
+    const start = Math.max(from, y.domain()[0] / bandwidth);
+    if (ridge > start * 1.5)
+      say(x(Math.sqrt(start * Math.min(ridge, to))) - 6, y(bandwidth * Math.sqrt(start * Math.min(ridge, to))),
+          `${rate(bandwidth, "B/s")} moved`, "end");
+  }
+}
+
+// "decode-8": models differ little in where they lie, steps much.
+function pointName(r) {
+  const {model, step} = scenarioParts(r.scenario);
+  return step || model;
+}
+
+// Names beside the points, the highest first; one that would lie on another is left to the tooltip.
+function labelPoints(g, points, left, right) {
+  const taken = [];
+  const free = (box) => box[0] >= left && box[2] <= right &&
+      !taken.some((t) => box[0] < t[2] && t[0] < box[2] && box[1] < t[3] && t[1] < box[3]);
+  for (const p of points) taken.push([p.x - 5, p.y - 5, p.x + 5, p.y + 5]);
+  const said = new Set();
+  for (const p of points.slice().sort((a, b) => a.y - b.y)) {
+    if (said.has(p.name)) continue;
+    const wide = p.name.length * 6.2;
+    const places = [[p.x + 8, "start", p.x + 7], [p.x - 8, "end", p.x - 8 - wide]];
+    const place = places.find(([, , from]) => free([from, p.y - 7, from + wide, p.y + 6]));
+    if (!place) continue;
+    taken.push([place[2], p.y - 7, place[2] + wide, p.y + 6]);
+    said.add(p.name);
+    g.append("text")
+        .attr("class", "note")
+        .attr("data-mark", "label")
+        .attr("x", place[0])
+        .attr("y", p.y)
+        .attr("text-anchor", place[1])
+        .attr("dominant-baseline", "central")
+        .text(p.name);
   }
 }

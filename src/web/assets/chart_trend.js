@@ -1,12 +1,13 @@
 // Values over runs: one evenly spaced column a run, so that ten runs of one day are ten columns and not one.
 import {airy, axisBottom, axisLeft, chart, tone} from "./chart.js";
-import {mark, when} from "./format.js";
+import {mark, timeLabels, when} from "./format.js";
 import {hideTip, showTip} from "./tip.js";
 
 const kMost = 200;  // columns; older runs are left out, and the chart says so
 
 // columns: [{id, time_ms, commit, dirty, name}], oldest first. series: [{name, tone, points: {id: {y, low, high,
-// failed}}}]; a series without a tone takes the next colour.
+// failed, untimed}}}]: the last two are words for a run that failed, or was right and has no time. A series without a
+// tone takes the next colour.
 export function trendChart(name, columns, series, {format, reference, height = 260, title, open, label} = {}) {
   const shown = columns.slice(-kMost);
   const toneOf = (s, i) => s.tone || tone(i);
@@ -17,16 +18,17 @@ export function trendChart(name, columns, series, {format, reference, height = 2
     const left = 58, right = width - 12, top = 22, bottom = tall - 34;
     const x = d3.scalePoint().domain(d3.range(shown.length)).range([left, right]).padding(0.5);
     const all = series.flatMap(
-        (s) => shown.map((c) => s.points[c.id]).filter(Boolean).flatMap((p) => (p.failed ? [] : [
+        (s) => shown.map((c) => s.points[c.id]).filter(Boolean).flatMap((p) => (p.failed || p.untimed ? [] : [
                                                                           p.y, p.low, p.high
                                                                         ].filter((v) => Number.isFinite(v)))));
     const y = d3.scaleLinear().domain(airy(all, ...(reference === undefined ? [] : [reference]))).nice(5).range([
       bottom, top
     ]);
     axisLeft(svg, y, {left, right, format, title});
-    const every = Math.max(1, Math.ceil(shown.length / Math.floor((right - left) / 74)));
+    const label = timeLabels(shown.map((c) => c.time_ms));
+    const every = Math.max(1, Math.ceil(shown.length / Math.floor((right - left) / 88)));
     const bottomAxis =
-        axisBottom(svg, x, {bottom, format: (i) => ((shown.length - 1 - i) % every ? "" : mark(shown[i]))});
+        axisBottom(svg, x, {bottom, format: (i) => ((shown.length - 1 - i) % every ? "" : label(shown[i].time_ms))});
     bottomAxis.selectAll(".tick").filter((i) => (shown.length - 1 - i) % every).remove();
     if (reference !== undefined)
       svg.append("line")
@@ -65,11 +67,20 @@ export function trendChart(name, columns, series, {format, reference, height = 2
         .data(good)
         .enter()
         .append("circle")
-        .attr("class", (d) => (d.p.hollow ? "dot hollow" : "dot"))
+        .attr("class", "dot")
         .attr("data-mark", s.name)
         .attr("cx", (d) => x(d.i))
         .attr("cy", (d) => y(d.p.y))
         .attr("r", shown.length > 80 ? 2.5 : 4);
+    group.selectAll(".not-timed")
+        .data(points.filter((d) => d.p.untimed))
+        .enter()
+        .append("circle")
+        .attr("class", "not-timed")
+        .attr("data-mark", "not-timed")
+        .attr("cx", (d) => x(d.i))
+        .attr("cy", bottom - 6)
+        .attr("r", 4);
     group.selectAll(".cross")
         .data(points.filter((d) => d.p.failed))
         .enter()
@@ -125,7 +136,7 @@ export function trendChart(name, columns, series, {format, reference, height = 2
 
   function text(p) {
     if (!p) return "";
-    if (p.failed) return p.failed;
+    if (p.failed || p.untimed) return p.failed || p.untimed;
     const range = Number.isFinite(p.low) && Number.isFinite(p.high) ? ` (${format(p.low)} .. ${format(p.high)})` : "";
     return format(p.y) + range;
   }

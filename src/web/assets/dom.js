@@ -21,9 +21,9 @@ export function append(element, children) {
   return element;
 }
 
-// A path that may break after its slashes.
+// A name that may break after its slashes and underscores.
 export function breakable(path) {
-  return String(path).split(/(?<=\/)/).flatMap((piece, i) => (i ? [document.createElement("wbr"), piece] : [piece]));
+  return String(path).split(/(?<=[/_])/).flatMap((piece, i) => (i ? [document.createElement("wbr"), piece] : [piece]));
 }
 
 // A card with a heading, an optional sentence under it and tools at its right.

@@ -8,6 +8,15 @@ export function interval(low, high) {
   return known(low) && known(high) ? `${low.toFixed(3)} .. ${high.toFixed(3)}` : "";
 }
 
+// How much longer it takes now: "17 % slower", and beyond twice as long "209x slower".
+const slow = (ratio) => (ratio < 2 ? `${Math.round(100 * (ratio - 1))} %` : `${ratio.toFixed(ratio < 10 ? 1 : 0)}x`);
+export const slower = (ratio) => (known(ratio) ? `${slow(ratio)} slower` : "slower");
+
+export function slowerRange(ratios) {
+  const [least, most] = [slow(Math.min(...ratios)), slow(Math.max(...ratios))];
+  return least === most ? `${most} slower` : `${least} to ${most} slower`;
+}
+
 // Three digits that count, in the unit that fits.
 function scaled(x, units) {
   if (!known(x)) return dash;
@@ -63,6 +72,14 @@ export function when(ms) {
   if (!known(ms)) return dash;
   const t = new Date(ms);
   return `${t.getFullYear()}-${two(t.getMonth() + 1)}-${two(t.getDate())} ${two(t.getHours())}:${two(t.getMinutes())}`;
+}
+
+// Labels of an axis of runs: the hour within one day, the day over many, both in between.
+export function timeLabels(times) {
+  const [first, last] = d3.extent(times.filter(known));
+  const days = (last - first) / 86400e3;
+  if (when(first).slice(0, 10) === when(last).slice(0, 10)) return (ms) => when(ms).slice(11);
+  return (ms) => (days > 60 ? when(ms).slice(0, 10) : days > 20 ? when(ms).slice(5, 10) : when(ms).slice(5));
 }
 
 export function ago(ms, now = Date.now()) {

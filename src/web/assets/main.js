@@ -53,7 +53,8 @@ async function show({keep = false} = {}) {
   const path = [route.page, ...route.args].join("/");
   const fresh = path !== shownPath;
   const focus = keep ? document.activeElement?.getAttribute("aria-label") : null;
-  const typed = keep && document.activeElement?.matches("main input[type=search]");
+  const typed =
+      keep && (document.activeElement?.matches("main input[type=search]") || main.querySelector(".note-form"));
   if (typed) return void setTimeout(() => show({keep}), 1000);  // not under the reader's hands
   const ready = await Promise.all(content.flat(Infinity));
   const unfolded = [...main.querySelectorAll("details")].map((d) => d.open);

@@ -1,7 +1,7 @@
 // Any set of runs side by side. The first is what the others are compared with; what differs is marked.
 import {get, offline, part} from "./api.js";
 import {diffView} from "./code_view.js";
-import {badge, card, empty, h, select} from "./dom.js";
+import {badge, breakable, card, empty, facts as factList, h, select} from "./dom.js";
 import {ago, commit, interval, milliseconds, number, speedup, verdictTone, when} from "./format.js";
 import {runLink, update} from "./router.js";
 import {sourceText} from "./sources.js";
@@ -59,8 +59,8 @@ function sections(all) {
   for (const key of [...new Set(runs.flatMap((r) => Object.keys(r.params)))].sort())
     facts.set(key, runs.map((r) => r.params[key]));
   return [
-    grid(
-        "Parameters and place", "settings", runs,
+    settingsGrid(
+        runs,
         [...facts]
             .filter(([, v]) => v.some((x) => x !== undefined && x !== ""))
             .map(([name, values]) => ({name, cells: values.map((v) => ({text: v === undefined ? "–" : v, key: v}))}))),
@@ -71,7 +71,19 @@ function sections(all) {
   ];
 }
 
-function grid(title, id, runs, rows, note) {
+// What is the same in every run folds into one list.
+function settingsGrid(runs, rows) {
+  const same = rows.filter((r) => !differs(r));
+  const folded = same.length > 0 &&
+      h("details", {class: "fold", id: "compare-same"},
+        h("summary", {}, `${number(same.length)} more, the same in all`),
+        factList(same.map((r) => [r.name, r.cells[0].text])));
+  const title = "Parameters and place", other = rows.filter(differs);
+  const note = `${other.length} of ${rows.length} differ.`;
+  return other.length ? grid(title, "settings", runs, other, note, folded) : card(title, {flush: true, note}, folded);
+}
+
+function grid(title, id, runs, rows, note, below) {
   if (!rows.length) return null;
   const sorted = [...rows.filter(differs), ...rows.filter((r) => !differs(r))];
   return card(
@@ -89,7 +101,7 @@ function grid(title, id, runs, rows, note) {
           h("tbody", {},
             sorted.map(
                 (row) =>
-                    h("tr", {}, h("th", {scope: "row", class: differs(row) ? "differs" : null}, row.name),
+                    h("tr", {}, h("th", {scope: "row", class: differs(row) ? "differs" : null}, breakable(row.name)),
                       row.cells.map(
                           (c) =>
                               h("td", {
@@ -101,7 +113,8 @@ function grid(title, id, runs, rows, note) {
                                     null
                               },
                                 c.node || c.text,
-                                c.change && h("span", {class: `interval ${c.tone || ""}`}, c.change)))))))));
+                                c.change && h("span", {class: `interval ${c.tone || ""}`}, c.change)))))))),
+      below);
 }
 
 const differs = (row) => row.differs ?? row.cells.some((c) => c.key !== row.cells[0].key);
@@ -130,7 +143,13 @@ function metricGrid(all, runs) {
   return grid("Metrics", "metrics", runs, rows, `${rows.filter(differs).length} of ${rows.length} differ. ${kNoise}`);
 }
 
-const relative = (x) => (Math.abs(x) < 5e-5 ? "" : `${x > 0 ? "+" : "−"}${(100 * Math.abs(x)).toFixed(1)} %`);
+// "+12.0 %", and beyond three times as much "209x".
+function relative(x) {
+  if (Math.abs(x) < 5e-5) return "";
+  return x > 2 ? `${(x + 1).toFixed(x < 9 ? 1 : 0)}x` : `${x > 0 ? "+" : "−"}${(100 * Math.abs(x)).toFixed(1)} %`;
+}
+
+const ranked = (r) => r.verdict === "PASSED" && r.speedup && !r.invalid;
 
 // Two speed-ups differ where neither interval reaches the other.
 function scenarioGrid(all, runs) {
@@ -140,14 +159,14 @@ function scenarioGrid(all, runs) {
     const base = found[0];
     const cells = found.map((r) => {
       if (!r) return {text: "–", key: null};
-      const apart = base && r !== base && r.speedup && base.speedup && (r.low > base.high || r.high < base.low);
+      const apart = base && r !== base && ranked(r) && ranked(base) && (r.low > base.high || r.high < base.low);
       const broke = base && r.verdict !== base.verdict;
       return {
         key: r.verdict,
         apart: Boolean(apart || broke),
-        node: r.verdict === "PASSED" && r.speedup ?
-            [speedup(r.speedup), h("span", {class: "interval"}, interval(r.low, r.high))] :
-            badge(r.verdict, r.skipped ? "" : verdictTone(r.verdict)),
+        node: ranked(r)            ? [speedup(r.speedup), h("span", {class: "interval"}, interval(r.low, r.high))] :
+            r.verdict === "PASSED" ? h("span", {class: "muted"}, "passed, not timed") :
+                                     badge(r.verdict, r.skipped ? "" : verdictTone(r.verdict)),
         change: apart ? relative(r.speedup / base.speedup - 1) : "",
         tone: apart ? (r.speedup > base.speedup ? "good" : "bad") : ""
       };
@@ -189,6 +208,6 @@ async function sourceDiff(all) {
             async ([x, y]) => card(
                 x.path, {flush: true, note: "From the first run to the last."},
                 diffView(await sourceText(x.sha256), await sourceText(y.sha256)))),
-    same.length && card("Sources that are the same", {note: same.join(", ")}),
+    same.length > 0 && card("Sources that are the same", {note: same.join(", ")}),
   ]);
 }

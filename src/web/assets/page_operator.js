@@ -20,22 +20,27 @@ export async function operatorPage({args: [name], query}) {
               "This operator was not measured yet.",
               "Judge and time a candidate of it:", `fastkernels kernels --target ${name}`))
     ];
-  const devices = [...new Set(data.runs.map((r) => r.device_name))];
-  const device = query.get("device") || data.runs[0].device_name;
-  const runs = data.runs.filter((r) => r.device_name === device);  // newest first
+  const groups = data.groups.map((g, i) => ({...g, key: String(i)}));
+  const group = groups.find((g) => groupKey(g) === query.get("group")) || groups[0];
+  const runs = data.runs.filter((r) => String(r.group) === group.key);  // newest first
   const chosen = runs.find((r) => r.run_id === query.get("run")) || runs[0];
-  const counts = (r) => r.confirmed === "yes" && r.speedup > 1;
-  const best = runs.filter((r) => r.failed === 0 && r.speedup)
-                   .sort((a, b) => counts(b) - counts(a) || b.speedup - a.speedup)[0];
+  const best =
+      runs.filter((r) => r.verdict === "FASTER" && r.confirmed === "yes").sort((a, b) => b.speedup - a.speedup)[0];
   return [
     h("div", {class: "head"}, h("h1", {}, name), badge(`L${data.level}`),
-      devices.length > 1 &&
+      groups.length > 1 &&
           h("div", {class: "tools"},
-            select("Device", devices.map((d) => [d, d]), device, (d) => update({device: d, run: ""}, {push: true}))),
-      h("p", {class: "sub"}, `${plural(runs.length, "run")} on ${device || "an unknown device"}`)),
+            select(
+                "Scenarios and device", groups.map((g) => [groupKey(g), groupName(g)]), groupKey(group),
+                (key) => update({group: key, run: ""}, {push: true}))),
+      h("p", {class: "sub"},
+        groups.length > 1 ? "Only runs over the same scenarios on the same device are compared." : groupName(group))),
     keyFigures([
-      ["Best correct", best ? speedup(best.speedup) : "–", best ? interval(best.low, best.high) : "no correct run yet"],
-      ["Latest", speedup(runs[0].speedup), interval(runs[0].low, runs[0].high)],
+      ["Best confirmed", best ? speedup(best.speedup) : "–", best ? interval(best.low, best.high) : "none yet"],
+      [
+        "Latest", speedup(runs[0].speedup),
+        runs[0].speedup ? interval(runs[0].low, runs[0].high) : kNoMean[runs[0].verdict]
+      ],
       [
         "Scenarios passed", `${runs[0].passed} / ${runs[0].passed + runs[0].failed}`,
         runs[0].skipped ? `${runs[0].skipped} without credit` : "", runs[0].failed ? "bad" : ""
@@ -54,13 +59,13 @@ function trend(name, runs) {
                                                y: r.speedup,
                                                low: r.low,
                                                high: r.high,
-                                               hollow: r.failed > 0,
-                                               failed: r.speedup ? "" : `${r.failed} failed`
+                                               failed: r.failed > 0 ? `${r.failed} failed` : "",
+                                               untimed: !r.failed && !r.speedup ? "passed, not timed" : ""
                                              }]));
   return card(
       "Speed-up over runs", {
         note:
-            "Geometric mean over the scenarios with its 99 % interval; hollow where a scenario failed, a cross where none passed. One column a run; Enter or a click opens it."
+            "Geometric mean over the same scenarios with its 99 % interval; a cross where one failed, a ring at the foot where all passed and no time counts. One column a run; Enter or a click opens it."
       },
       trendChart(`${name}-speedup`, columns, [{name: "speed-up", points}], {
         format: (v) => `${v.toFixed(2)}x`,
@@ -73,6 +78,17 @@ function trend(name, runs) {
 }
 
 const columnOf = (r) => ({id: r.run_id, time_ms: r.time_ms, commit: r.commit, dirty: r.dirty, name: r.run_name});
+
+const kNoMean = {
+  FAILED: "it failed",
+  "NOT TIMED": "passed, not timed",
+  "NO CREDIT": "without credit"
+};
+
+const groupKey = (g) => `${g.timed_set}@${g.device}@${g.device_name}`;
+const groupName = (g) =>
+    `${plural(g.runs, "run")}${g.timed ? ` over ${plural(g.timed, "scenario")}` : ", not timed,"} on ${
+        g.device_name || g.device || "an unknown device"}`;
 
 async function oneRun(name, runs, wanted) {
   const carried = runs.filter((r) => has(`/api/run/${part(r.run_id)}`));  // an offline file has the newest only

@@ -1,8 +1,9 @@
 // What changed for the worse, what is best, what ran last.
 import {get, offline} from "./api.js";
+import {stripChart} from "./chart_strip.js";
 import {badge, card, empty, h} from "./dom.js";
-import {ago, commit, interval, milliseconds, number, plural, speedup} from "./format.js";
-import {modelRegressions} from "./model_regressions.js";
+import {ago, commit, interval, milliseconds, number, plural, slowerRange, speedup} from "./format.js";
+import {modelRegressions, modelStory} from "./model_regressions.js";
 import {link, modelLink, operatorLink, runLink} from "./router.js";
 import {runsTable} from "./runs_table.js";
 import {sparkline} from "./sparkline.js";
@@ -25,13 +26,47 @@ export async function overviewPage() {
   return [
     h("div", {class: "head"}, h("h1", {}, "Overview"),
       h("p", {class: "sub"}, `${plural(data.runs_total, "run")} in `, h("code", {}, data.database))),
+    strip(data.best),
     regressions(data),
     modelRegressions(data.model_regressions, range),
+    changes(data),
     data.best.length ? bestCard(data.best) : null,
     data.models.length ? modelsCard(data.models) : null,
     latest(data),
   ];
 }
+
+// The picture first: where every operator stands, and how it got there.
+function strip(best) {
+  const picture = stripChart("speed-ups", best);
+  return picture &&
+      card("Speed-ups", {
+           id: "strip",
+           note:
+               "A row an operator, a cell a run, the newest first; in a row only runs over the same scenarios on the same device. Blue is faster than the baseline, orange slower, grey has no time that counts, a cross is wrong."
+         },
+           picture);
+}
+
+// Of runs that are unlike: worth knowing, nothing to be alarmed about.
+function changes(data) {
+  const stories = grouped(data.changes).map(story);
+  const models = data.model_changes.map((r) => modelStory(r, range));
+  if (!stories.length && !models.length) return null;
+  const count = data.changes.length + data.model_changes.length;
+  return h(
+      "section", {class: "card flush quiet-card", id: "changes"},
+      h("details", {},
+        h("summary", {},
+          `${plural(count, "result")} slower or wrong with another candidate, or under another load of the machine`),
+        h("ul", {class: "alerts"}, stories, models)));
+}
+
+// Scenarios that changed between the same two runs are one story.
+const grouped = (list) => d3.nest()
+                              .key((r) => JSON.stringify([r.op, r.kind, r.device_name, r.good_run, r.bad_run]))
+                              .entries(list)
+                              .map((e) => e.values);
 
 function regressions(data) {
   const list = data.regressions;
@@ -40,43 +75,37 @@ function regressions(data) {
       note: data.series ?
           [
             "None beyond noise among ", number(data.series), " scenarios with more than one run on the same device: ",
-            "newest run against the best of the last ", data.window, "."
+            "newest run against the best of the last ", data.window, " with the same candidate and a machine as busy."
           ].join("") :
           "Nothing to compare yet: no scenario was measured twice on one device."
     });
-  // Scenarios that changed between the same two runs are one story.
-  const stories = d3.nest()
-                      .key((r) => JSON.stringify([r.op, r.kind, r.device_name, r.good_run, r.bad_run]))
-                      .entries(list)
-                      .map((e) => e.values);
   return card(
       list.length === 1 ? "1 regression" : `${list.length} regressions`, {
         flush: true,
         alarm: true,
         id: "regressions",
-        note: `Newest run against the best of the last ${data.window}, where their 99 % intervals do not meet.`
+        note: `Newest run against the best of the last ${
+            data.window} with the same candidate and a machine as busy, where their 99 % intervals do not meet.`
       },
-      h("ul", {class: "alerts"}, stories.map(story)));
+      h("ul", {class: "alerts"}, grouped(list).map(story)));
 }
 
 function story(list) {
   const r = list[0];
   const broken = r.kind === "incorrect";
-  const falls = list.map((x) => Math.round(100 * (1 - x.after / x.before)));
-  const [least, most] = [Math.min(...falls), Math.max(...falls)];
+  const falls = list.map((x) => x.before / x.after);
   const value = (v, low, high) => `${speedup(v)} (${interval(low, high)})`;
   const change = (x) =>
       `${value(x.before, x.before_low, x.before_high)} → ${value(x.after, x.after_low, x.after_high)}`;
   const one = (x) => (broken ? x.verdict : change(x));
   return h(
-      "li", {"data-regression": r.op},
-      broken ? badge(r.verdict, "bad") : badge(least === most ? `−${most} %` : `−${least} to −${most} %`, "bad"),
+      "li", {"data-regression": r.op}, badge(broken ? r.verdict : slowerRange(falls), r.unlike ? "" : "bad"),
       h("span", {}, h("a", {class: "what", href: operatorLink(r.op)}, r.op), " ",
         h("span", {class: "muted"}, list.length === 1 ? r.scenario : `in ${list.length} scenarios`)),
       h("a", {href: link("compare", [], {runs: `${r.good_run},${r.latest_run}`}), class: "nowrap"}, "compare"),
       h("span", {class: "sentence"}, broken ? "Passed before, does not now; it broke " : "Slower ", range(r),
         r.device_name ? ` on ${r.device_name}` : "",
-        r.candidate_changed ? "; the candidate changed in between." : "; the candidate is the same."),
+        r.unlike ? `; measured with ${r.unlike}.` : "; the candidate is the same."),
       (list.length > 1 || !broken) &&
           h("details", {open: list.length === 1 || null},
             h("summary", {}, list.length === 1 ? "Before and after" : `${list.length} scenarios`),
@@ -110,22 +139,27 @@ export function bestTable(best) {
         {key: "level", title: "Level", value: (r) => r.level, cell: (r) => `L${r.level}`, class: "wide-only"},
         {
           key: "speedup",
-          title: "Best correct",
+          title: "Best confirmed",
           number: true,
           value: (r) => r.speedup,
-          cell: (r) => [
-            speedup(r.speedup), h("span", {class: "interval wide-only"}, interval(r.low, r.high)),
-            r.speedup && r.confirmed !== "yes" ? h("span", {class: "muted wide-only"}, " unconfirmed") : null
-          ]
+          cell: (r) => [speedup(r.speedup), h("span", {class: "interval wide-only"}, interval(r.low, r.high))]
+        },
+        {key: "latest", title: "Latest", number: true, value: (r) => r.strip[0]?.speedup, cell: latestOf},
+        {
+          key: "trend",
+          title: "Last runs",
+          sortable: false,
+          value: () => "",
+          cell: (r) => sparkline(r.strip.map((c) => c.speedup).filter(Boolean).reverse())
         },
         {
-          key: "latest",
-          title: "Latest",
+          key: "scenarios",
+          title: "Scenarios",
           number: true,
-          value: (r) => r.latest,
-          cell: (r) => (r.latest_failed ? badge(`${r.latest_failed} failed`, "bad") : speedup(r.latest))
+          value: (r) => r.timed,
+          cell: (r) => (r.timed ? number(r.timed) : "–"),
+          class: "wide-only"
         },
-        {key: "trend", title: "Last runs", sortable: false, value: () => "", cell: (r) => sparkline(r.trend)},
         {key: "runs", title: "Runs", number: true, value: (r) => r.runs, class: "wide-only"},
         {
           key: "set",
@@ -138,10 +172,18 @@ export function bestTable(best) {
                      h("a", {href: runLink(r.run_id)}, ago(r.time_ms)), " ",
                      h("code", {class: "muted"}, commit(r.commit))
                    ] :
-                   h("span", {class: "muted"}, "no correct run yet"))
+                   h("span", {class: "muted"}, "none confirmed yet"))
         },
       ],
       best, {text: (r) => r.op, caption: "Operators"});
+}
+
+// A run that is right and has no time that counts is neither a failure nor slow.
+function latestOf(row) {
+  const newest = row.strip[0];
+  if (!newest) return "–";
+  if (newest.failed) return badge(`${newest.failed} failed`, "bad");
+  return newest.speedup ? speedup(newest.speedup) : h("span", {class: "muted"}, "passed, not timed");
 }
 
 function bestCard(best) {
@@ -150,7 +192,8 @@ function bestCard(best) {
       "Best per operator", {
         flush: true,
         tools: [view.count, best.length > 8 && view.filter],
-        note: "The fastest candidate without a failed scenario; geometric mean over its scenarios, 99 % interval."
+        note:
+            "The fastest candidate whose gain was confirmed and lies above 1 with its whole 99 % interval; geometric mean over the scenarios of the newest run."
       },
       view.element);
 }

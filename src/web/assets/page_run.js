@@ -1,10 +1,10 @@
 // One run: what was asked, where, every result, the samples behind them, and what it left on disk.
 import {get, part} from "./api.js";
 import {artifactsCard} from "./artifacts.js";
-import {badge, card, empty, facts, h, keyFigures} from "./dom.js";
+import {badge, breakable, card, empty, facts, h, keyFigures} from "./dom.js";
 import {ago, bytes, commit, milliseconds, number, speedup, verdictTone, when} from "./format.js";
 import {kernelTable} from "./kernel_table.js";
-import {link} from "./router.js";
+import {link, parse} from "./router.js";
 import {actionsFor} from "./run_actions.js";
 import {scenarioCard} from "./scenario_detail.js";
 import {table} from "./table.js";
@@ -15,15 +15,16 @@ export async function runPage({args: [id], query}) {
   const data = await get(`/api/run/${part(id)}`);
   const run = data.run;
   const [op, scenario] = (query.get("at") || "").split(/\|(.*)/s);
-  const at = data.results.find((r) => r.op === op && r.scenario === scenario) || data.results.find((r) => r.speedup) ||
+  // What is wrong is what one comes for; otherwise the first that has times.
+  const at = data.results.find((r) => r.op === op && r.scenario === scenario) ||
+      data.results.find((r) => r.verdict !== "PASSED" && !r.skipped) || data.results.find((r) => r.speedup) ||
       data.results[0];
   return [
     runHead(run, [h("a", {href: link("compare", [], {runs: run.id})}, "compare with…"), actionsFor(run)]),
-    run.error &&
+    run.error && run.error !== at?.sentence &&
         card(run.status === "interrupted" ? "It was interrupted" : "It failed", {alarm: true}, h("p", {}, run.error)),
     runFigures(data),
-    data.results.length ? resultsCard(data, at) : null,
-    at ? await scenarioCard(run, at) : null,
+    inOrder(at, data.results.length ? resultsCard(data, at) : null, at ? await scenarioCard(run, at) : null),
     data.ttft.length ?
         [ttftBars(data.ttft), card("Results", {flush: true}, ttftTable("ttft", data.ttft, {ofRun: true}).element)] :
         null,
@@ -40,6 +41,8 @@ export async function runPage({args: [id], query}) {
   ];
 }
 
+const kOwnTags = new Set(["tier", "version", "note", "self_test"]);  // shown elsewhere
+
 export function runHead(run, tools) {
   const took = run.ended_ms ? ` · took ${milliseconds(run.ended_ms - run.time_ms)}` : "";
   return h(
@@ -48,18 +51,25 @@ export function runHead(run, tools) {
       h("div", {class: "tools"}, tools),
       h("p", {class: "sub"}, `${when(run.time_ms)}, ${ago(run.time_ms)}${took} · commit `,
         h("code", {}, commit(run.commit, run.dirty)), run.branch && ` on ${run.branch}`, " · ", h("code", {}, run.id),
-        run.tags.note && h("div", {}, "Note: ", run.tags.note)));
+        Object.entries(run.tags)
+            .filter(([key]) => !kOwnTags.has(key))
+            .map(([key, value]) => [" ", badge(value === "true" ? key : `${key} ${value}`)])),
+      run.tags.note && h("p", {class: "sub note-text"}, "Note: ", run.tags.note));
 }
 
 export function runFigures(data) {
   const m = data.run.metrics;
   const failed = data.results.filter((r) => r.verdict !== "PASSED" && !r.skipped).length;
   const passed = data.results.filter((r) => r.verdict === "PASSED").length;
-  const ranked = data.results.filter((r) => r.speedup && r.verdict === "PASSED");
+  const ranked = data.results.filter((r) => r.speedup && r.verdict === "PASSED" && !r.invalid);
   const worst = ranked.slice().sort((a, b) => a.speedup - b.speedup)[0];
   return keyFigures([
     m.avg_speedup !== undefined && ["Speed-up", speedup(m.avg_speedup), "geometric mean"],
-    data.results.length && ["Scenarios passed", `${passed} / ${passed + failed}`, "", failed ? "bad" : ""],
+    data.results.length > 0 &&
+        [
+          "Scenarios passed", `${passed} / ${passed + failed}`,
+          passed > ranked.length ? `${passed - ranked.length} not timed` : "", failed ? "bad" : ""
+        ],
     worst && ["Worst", speedup(worst.speedup), worst.scenario],
     // Of several paths or models these would be the last one's.
     ...(data.ttft.length > 1 ?
@@ -81,6 +91,12 @@ function fastest(rows) {
     const row = timed.sort((a, b) => a.tpot_ms - b.tpot_ms)[0];
     return row && [`${model}, fastest`, `${milliseconds(row.tpot_ms)} per token`, row.path];
   });
+}
+
+// What is wrong comes before the list of everything, unless the reader chose it from the list.
+function inOrder(at, results, scenario) {
+  const wrong = at && at.verdict !== "PASSED" && !at.skipped && !parse().query.get("at");
+  return wrong ? [scenario, results] : [results, scenario];
 }
 
 function resultsCard(data, at) {
@@ -132,7 +148,7 @@ function metricsCard(points) {
   const view = table(
       "metrics",
       [
-        {key: "key", title: "Metric", value: (m) => m.key, class: "name", cell: (m) => h("code", {}, m.key)},
+        {key: "key", title: "Metric", value: (m) => m.key, class: "name", cell: (m) => h("code", {}, breakable(m.key))},
         {key: "value", title: "Value", number: true, value: (m) => m.value, cell: (m) => number(m.value)},
         {key: "steps", title: "Steps", number: true, value: (m) => m.steps},
       ],

@@ -1,5 +1,6 @@
 // One scenario of a run: the verdict in words, the samples as distributions, and the control of the method itself.
 import {get, has, part} from "./api.js";
+import {mismatchChart} from "./chart_mismatch.js";
 import {samplesChart} from "./chart_samples.js";
 import {badge, card, empty, facts, h} from "./dom.js";
 import {bytes, interval, nanoseconds, number, percent, rate, ratio, speedup, verdictTone} from "./format.js";
@@ -31,10 +32,24 @@ export async function scenarioCard(run, r) {
         ["candidate", r.candidate],
         ["took", r.seconds && `${number(r.seconds)} s`],
       ]),
-      more ? samples(r, more) :
+      more ? [wrongPlaces(r, more), samples(r, more)] :
              empty(
                  "Samples left out",
                  "This file carries the samples of its newest runs only; `fastkernels dashboard` shows all."));
+}
+
+// Where elements are wrong, as far as the run kept it.
+function wrongPlaces(r, more) {
+  const mismatch = more.detail?.mismatch || more.detail?.judgement?.mismatch;
+  const picture = mismatchChart(`${r.op}-${r.scenario}-mismatch`, mismatch);
+  if (!picture) return null;
+  const shape = `${number(mismatch.rows)} × ${number(mismatch.cols)}`;
+  return [
+    h("h3", {}, `Where ${mismatch.output || "the output"} is wrong`),
+    h("p", {class: "muted small"},
+      [`${shape} elements; the redder, the more of them are wrong.`, mismatch.pattern].filter(Boolean).join(" ")),
+    picture,
+  ];
 }
 
 const flat = (launches, value) =>
@@ -57,8 +72,9 @@ function samples(r, more) {
               {name: "candidate", tone: "s1", values: flat(more.samples, (p) => p[1])}
             ],
             {format: nanoseconds, title: "time of one call"}));
-    const lanes =
-        [{name: "speed-up", tone: "s1", values: flat(more.samples, (p) => p[0] / p[1]), mark: {low: r.low, high: r.high}}];
+    const lanes = [
+      {name: "speed-up", tone: "s1", values: flat(more.samples, (p) => p[0] / p[1]), mark: {low: r.low, high: r.high}}
+    ];
     if ((more.control_samples || []).some((launch) => launch.length))
       lanes.push({name: "A/A control", tone: "s6", values: flat(more.control_samples, (p) => p[0] / p[1])});
     parts.push(
@@ -75,7 +91,9 @@ function samples(r, more) {
             `${name}-pairs`, lanes,
             {format: (v) => `${v.toFixed(3)}x`, reference: 1, title: "baseline over candidate"}));
   } else {
-    parts.push(empty("Not timed", r.sentence || "This scenario has no samples."));
+    parts.push(
+        r.speedup ? empty("No samples", "This run kept its figures only.") :
+                    empty("Not timed", r.verdict === "PASSED" ? "No time was taken." : "Only what passes is timed."));
   }
   if (detail.explanation)
     parts.push(

@@ -130,6 +130,36 @@ def import_a_large_run():
     fastkernels("history", "import", str(work / "large.jsonl"))
 
 
+def import_small_runs(count):
+    """Runs as `kernels` leaves them: parameters, metrics, three files."""
+    events = []
+    for i in range(count):
+        start = 1_710_000_000_000_000 + i * 1_000_000
+        run = {"run_id": f"small-{i}", "name": f"small {i}", "experiment": "fastkernels", "tier": "kernel", "status": "running", "started_us": start,
+               "device": "cpu", "cpu_name": "a CPU", "params": {f"p{k}": str(k) for k in range(12)}, "tags": {"tier": "kernel"}}
+        events += [{"event": "run", "run": run}, {"event": "metrics", "points": [{"key": "avg_speedup", "value": i, "step": 0, "time_us": start}]}]
+        events += [{"event": "artifact", "path": path, "text": f"{path} {i}"} for path in ("kernels/softmax.cpp", "logs/softmax.txt", "results/kernels.json")]
+        events.append({"event": "end", "status": "finished", "ended_us": start + 1000})
+    (work / "small.jsonl").write_text("".join(json.dumps(e) + "\n" for e in events))
+    fastkernels("history", "import", str(work / "small.jsonl"))
+
+
+def requests_of_ui():
+    """What mlflow-ui asked its server to change."""
+    return (work / "home" / "history-mlflow.log").read_text().count('"POST ')
+
+
+def ui_is_killed_in_the_middle(count):
+    log = work / "home" / "history-mlflow.log"
+    ui = subprocess.Popen([FASTKERNELS, "mlflow-ui", "--port", str(free_port())], env=environment, cwd=work, stdout=subprocess.DEVNULL)
+    started = time.time()
+    while not (log.exists() and log.read_text().count("runs/create") >= count) and time.time() - started < 200:
+        time.sleep(0.02)
+    ui.kill()
+    ui.wait()
+    time.sleep(2)  # its server ends by itself
+
+
 def main():
     server = Server()
     server.start()
@@ -183,17 +213,24 @@ def main():
 
     print("mlflow-ui has everything, once")
     import_a_large_run()
-    for expected in ["(8 runs new to it)", "(0 runs new to it)"]:
+    for expected in ["(8 runs new to it)", "(0 runs new to it)", "new to it)"]:
+        if expected == "new to it)":  # the third time round
+            import_small_runs(40)
+            ui_is_killed_in_the_middle(10)
         port = free_port()
         ui = subprocess.Popen([FASTKERNELS, "mlflow-ui", "--port", str(port)], env=environment, cwd=work, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True)
         try:
             line = ui.stdout.readline()
             assert expected in line and f"http://127.0.0.1:{port}" in line, (line, ui.poll() is not None and ui.stderr.read())
+            if expected.startswith("(8"):
+                asked = requests_of_ui()
+                assert asked <= 3 * 8 + 4, f"{asked} requests for 8 runs: three each, an experiment, and a large run's batches"
             client = MlflowClient(f"http://127.0.0.1:{port}")
-            for run in stored():
+            runs = stored() if expected.startswith("(") else [r for r in stored() if r["run"]["run_id"].startswith("small-")]
+            for run in runs:
                 compare(client, run)
-            assert len(client.search_runs([client.get_experiment_by_name("fastkernels").experiment_id])) == 8
+            assert len(client.search_runs([client.get_experiment_by_name("fastkernels").experiment_id])) == (8 if expected.startswith("(") else 48)
             taken = subprocess.run([FASTKERNELS, "mlflow-ui", "--port", str(port)], env=environment, capture_output=True, text=True)
             assert taken.returncode == 1 and "is taken" in taken.stderr, taken.stderr
             ui.send_signal(signal.SIGINT)

@@ -1,0 +1,7 @@
+# Read by CPack for each kind of package: a tarball carries its libraries, a Debian package names those it needs.
+if(CPACK_GENERATOR STREQUAL "TGZ")
+  set(CPACK_INSTALL_CMAKE_PROJECTS ${CPACK_BUILD_FOLDER} fastkernels ALL /
+                                   ${CPACK_BUILD_FOLDER} fastkernels carried /)
+elseif(CPACK_GENERATOR STREQUAL "DEB")
+  set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+endif()

@@ -1,0 +1,17 @@
+// What is known of the terminal that a text is printed to.
+#pragma once
+
+#include <cstddef>
+
+namespace fk {
+
+struct TextStyle {
+  size_t columns = 0;  // 0: as many as a line needs, as in files and pipes
+  bool colour = false;
+};
+
+// Of the terminal behind a file descriptor. $COLUMNS, where it is a number, says how wide lines may be, in a pipe too;
+// $NO_COLOR and TERM=dumb switch colours off.
+TextStyle style_of(int file);
+
+}  // namespace fk

@@ -1,0 +1,34 @@
+// What two runs must share before the slower of them is a regression: the candidate, and a machine as busy.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "track/store.h"
+
+namespace fk {
+
+class RunLikeness {
+ public:
+  explicit RunLikeness(StoreReader& store) : store_(store) {}
+
+  // Other programs kept more than half of the machine's cores busy when the run began; false where nobody knows.
+  bool busy(const std::string& run_id) { return of(run_id).busy; }
+  // Hashes of the candidates' sources that the run kept.
+  const std::string& candidates(const std::string& run_id) { return of(run_id).candidates; }
+  const std::string& device_name(const std::string& run_id) { return of(run_id).device_name; }
+  std::string param(const std::string& run_id, const std::string& key);  // empty where the run has none
+
+ private:
+  struct Facts {
+    bool busy = false;
+    std::string candidates, device_name;
+    std::map<std::string, std::string> params;
+  };
+  const Facts& of(const std::string& run_id);
+
+  StoreReader& store_;
+  std::map<std::string, Facts> known_;
+};
+
+}  // namespace fk
