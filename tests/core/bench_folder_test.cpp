@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include <filesystem>
+#include <vector>
 
 namespace fk {
 namespace {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <set>
 
 #include "core/error.h"
 #include "tests/track/store_fixture.h"
