@@ -9,7 +9,7 @@ namespace fk {
 namespace {
 
 // Fish knows two escapes inside single quotes.
-std::string quoted(const std::string& text) {
+std::string in_quotes(const std::string& text) {
   std::string safe = "'";
   for (char c : text) {
     if (c == '\'' || c == '\\') safe += '\\';
@@ -25,7 +25,7 @@ std::string offer(const ValueHint& hint) {
   if (!hint.choices.empty()) from = fmt::format("{}", fmt::join(hint.choices, " "));
   if (!hint.ask.empty()) from = fmt::format("(__fastkernels_ask {})", hint.ask);
   if (hint.folders) from += fmt::format("{}(__fish_complete_directories)", from.empty() ? "" : " ");
-  return from.empty() ? " -x" : " -x -a " + quoted(from);
+  return from.empty() ? " -x" : " -x -a " + in_quotes(from);
 }
 
 std::string flag_lines(const FlagSet& set, const std::string& condition, const char* only_group) {
@@ -33,10 +33,10 @@ std::string flag_lines(const FlagSet& set, const std::string& condition, const c
   for (const Flag* flag : named_flags(set)) {
     if (only_group != nullptr && flag->group() != only_group) continue;
     for (const std::string& name : flag->name_list())
-      text += fmt::format("complete -c fastkernels -n {} -l {}{} -d {}\n", quoted(condition), name.substr(2),
-                          flag->kind() == FlagKind::kSwitch ? "" : offer(value_hint(*flag)), quoted(flag->help()));
+      text += fmt::format("complete -c fastkernels -n {} -l {}{} -d {}\n", in_quotes(condition), name.substr(2),
+                          flag->kind() == FlagKind::kSwitch ? "" : offer(value_hint(*flag)), in_quotes(flag->help()));
   }
-  return text + fmt::format("complete -c fastkernels -n {} -s h -l help -d 'Print this help'\n", quoted(condition));
+  return text + fmt::format("complete -c fastkernels -n {} -s h -l help -d 'Print this help'\n", in_quotes(condition));
 }
 
 std::string word_lines(const FlagSet& set, const std::string& condition) {
@@ -44,8 +44,8 @@ std::string word_lines(const FlagSet& set, const std::string& condition) {
   for (const Flag* word : plain_words(set)) {
     ValueHint hint = value_hint(*word);
     if (hint == ValueHint{}) continue;
-    text += fmt::format("complete -c fastkernels -n {}{} -d {}\n", quoted(condition),
-                        hint.files ? " -F" : offer(hint).replace(1, 2, "-f"), quoted(word->help()));
+    text += fmt::format("complete -c fastkernels -n {}{} -d {}\n", in_quotes(condition),
+                        hint.files ? " -F" : offer(hint).replace(1, 2, "-f"), in_quotes(word->help()));
   }
   return text;
 }
@@ -91,18 +91,18 @@ std::string fish_completion(const std::vector<Verb*>& verbs) {
     const FlagSet& set = verb->flags();
     names.push_back(verb->name());
     lines += fmt::format("\ncomplete -c fastkernels -n '__fastkernels_is \"\" \"\"' -a {} -d {}\n", verb->name(),
-                         quoted(verb->summary()));
+                         in_quotes(verb->summary()));
     lines += flag_lines(set, fmt::format("__fastkernels_is {} any", verb->name()), nullptr);
     lines += word_lines(set, fmt::format("__fastkernels_is {} \"\"", verb->name()));
     for (const FlagSet& action : set.actions()) {
       std::string here = fmt::format("__fastkernels_is {} {}", verb->name(), action.name());
-      actions.push_back(quoted(verb->name() + " " + action.name()));
+      actions.push_back(in_quotes(verb->name() + " " + action.name()));
       lines += fmt::format("complete -c fastkernels -n '__fastkernels_is {} \"\"' -a {} -d {}\n", verb->name(),
-                           action.name(), quoted(action.summary()));
+                           action.name(), in_quotes(action.summary()));
       for (const Flag* flag : named_flags(action))
-        lines +=
-            fmt::format("complete -c fastkernels -n {} -l {}{} -d {}\n", quoted(here), flag->name_list()[0].substr(2),
-                        flag->kind() == FlagKind::kSwitch ? "" : offer(value_hint(*flag)), quoted(flag->help()));
+        lines += fmt::format(
+            "complete -c fastkernels -n {} -l {}{} -d {}\n", in_quotes(here), flag->name_list()[0].substr(2),
+            flag->kind() == FlagKind::kSwitch ? "" : offer(value_hint(*flag)), in_quotes(flag->help()));
       lines += word_lines(action, here);
     }
   }
