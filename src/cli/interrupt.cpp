@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <mutex>
 #include <thread>
@@ -15,7 +16,8 @@ namespace fk {
 namespace {
 
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
-constexpr int kExitInterrupted = 130;  // as shells say it of Ctrl-C
+
+std::atomic<int> g_exit_code = 130;  // of Ctrl-C, as shells have it
 
 volatile sig_atomic_t g_interrupted = 0;
 int g_pipe[2] = {-1, -1};
@@ -46,7 +48,7 @@ void wait_for_signal() {
   verb_at_work().lock();
   undo_everything();
   if (finish_of_verb()) _exit(finish_of_verb()());
-  if (number == SIGINT) _exit(kExitInterrupted);
+  if (number == SIGINT) _exit(g_exit_code);
   signal(number, SIG_DFL);
   kill(getpid(), number);
 }
@@ -83,6 +85,8 @@ InterruptGuard::~InterruptGuard() {
 
 InterruptGuard::Open::Open() { verb_at_work().unlock(); }
 InterruptGuard::Open::~Open() { verb_at_work().lock(); }
+
+void control_c_ends_with(int exit_code) { g_exit_code = exit_code; }
 
 bool interrupted() { return g_interrupted != 0; }
 

@@ -10,6 +10,9 @@ namespace fk {
 // the signal would have, once everything is undone (core/undo_at_end.h). A second signal ends it at once.
 void end_cleanly_on_signals();
 
+// For verbs that go on until somebody ends them: then Ctrl-C is no failure.
+void control_c_ends_with(int exit_code);
+
 // As long as it lives, `finish` says how the program ends instead: it is called by another thread, and its result is
 // the exit code. That happens only while this thread is in `interruptible`, so that both never touch the same things.
 // One at a time.

@@ -161,6 +161,7 @@ class Kernels final : public Verb {
 
   // Judges and times what was saved, whenever something is, until Ctrl-C.
   void watch(const CommonOptions& common, KernelBench& bench) {
+    control_c_ends_with(kOk);
     FolderWatch folder(candidate_folder());
     std::map<std::string_view, std::string> known;  // by operator: what was judged last
     std::vector<KernelRow> last;                    // of every scenario

@@ -97,9 +97,9 @@ TEST_F(CompletionScripts, BashOffersVerbsActionsAndFlags) {
   EXPECT_THAT(bash({"fastkernels", "--threads", "2", "ker"}), ElementsAre("kernels"));
   EXPECT_THAT(bash({"fastkernels", "--v"}), ElementsAre("--version"));
   EXPECT_THAT(bash({"fastkernels", "kernels", "--tar"}), ElementsAre("--target"));
-  EXPECT_THAT(bash({"fastkernels", "kernels", "--w"}), ElementsAre("--warm"));
+  EXPECT_THAT(bash({"fastkernels", "kernels", "--wa"}), ElementsAre("--warm", "--watch"));
   EXPECT_THAT(bash({"fastkernels", "history", "sh"}), ElementsAre("show"));
-  EXPECT_THAT(bash({"fastkernels", "history", "export", "--ta"}), ElementsAre("--table"));
+  EXPECT_THAT(bash({"fastkernels", "history", "export", "--tab"}), ElementsAre("--table"));
   EXPECT_THAT(bash({"fastkernels", "history", "export", "--lim"}), ElementsAre("--limit"));
   EXPECT_THAT(bash({"fastkernels", "profile", "--in"}), IsEmpty());  // hidden
 }
@@ -133,7 +133,7 @@ TEST_F(CompletionScripts, FishOffersTheSame) {
   EXPECT_THAT(fish("fastkernels kernels --target rms_n"), Contains("rms_norm"));
   EXPECT_THAT(fish("fastkernels ttft --load-format "), ElementsAre("auto", "dummy"));
   EXPECT_THAT(fish("fastkernels history sh"), ElementsAre("show"));
-  EXPECT_THAT(fish("fastkernels history export --ta"), ElementsAre("--table"));
+  EXPECT_THAT(fish("fastkernels history export --tab"), ElementsAre("--table"));
   EXPECT_THAT(fish("fastkernels history export --lim"), ElementsAre("--limit"));
   EXPECT_THAT(fish("fastkernels completion z"), ElementsAre("zsh"));
 }

@@ -14,7 +14,7 @@
 namespace fk {
 namespace {
 
-TEST_F(KernelsVerb, AStubPassesAndItsResultFollowsTheSchema) {
+TEST_F(KernelsVerb, SlowAStubPassesAndItsResultFollowsTheSchema) {
   FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   ASSERT_EQ(run_program({"create-stubs", "--target", "silu_and_mul"}).exit_code, 0);
   Outcome o = kernels({"--filter", "tiny-llama/tp1/decode-8", "--explain"});
@@ -211,7 +211,7 @@ TEST_F(KernelsVerb, SlowControlCKeepsWhatWasMeasured) {
   EXPECT_TRUE(fs::exists(result_path() + "l")) << "nothing left to resume from";
 }
 
-TEST_F(KernelsVerb, TheBaselinePassesAsItsOwnCandidate) {
+TEST_F(KernelsVerb, SlowTheBaselinePassesAsItsOwnCandidate) {
   FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   Outcome o = kernels({"--self-test", "--target", "silu_and_mul", "--filter", "tiny-llama/tp1/decode-8"});
   EXPECT_EQ(o.exit_code, 0) << o.err << o.out;
