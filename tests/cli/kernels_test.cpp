@@ -31,7 +31,9 @@ TEST_F(KernelsVerb, SlowAStubPassesAndItsResultFollowsTheSchema) {
     EXPECT_NE(o.out.find("1/1 passed, 1 not ranked"), std::string::npos) << o.out;
   if (one["timing"].contains("speedup")) {
     EXPECT_NE(o.out.find("% of the floor"), std::string::npos) << o.out;
-    EXPECT_NE(o.out.find("), warm "), std::string::npos) << "--explain without cold against warm: " << o.out;
+    EXPECT_TRUE(o.out.find("), warm ") != std::string::npos ||
+                o.out.find("caches were not timed: ") != std::string::npos)
+        << "--explain without cold against warm: " << o.out;
     EXPECT_GT(one["gbps"], 0);
   }
   EXPECT_EQ(one["verdict"], "PASSED");

@@ -216,6 +216,8 @@ std::string explain(const KernelResult& r) {
                         slower > 1.2 ? fmt::format("fetching its data from memory makes it {:.1f} times slower", slower)
                                      : "where its data lies makes little difference");
   }
+  if (r.other_timing && !r.other_timing->failure && r.other_timing->paired.candidate.count == 0)
+    text += fmt::format("  {} caches were not timed: {}\n", r.cold ? "Warm" : "Cold", r.other_timing->paired.invalid);
   text +=
       fmt::format("  Set-up (prepare) {:.2f} ms; peak memory of the process {:.0f} MiB, the baseline's {:.0f} MiB.\n",
                   static_cast<double>(t->prepare_ns) * 1e-6, static_cast<double>(t->candidate_peak_kib) / 1024,

@@ -149,6 +149,11 @@ def requests_of_ui():
     return (work / "home" / "history-mlflow.log").read_text().count('"POST ')
 
 
+# Without the warning that the machine is busy: it may be.
+def complaints(done):
+    return "".join(line for line in done.stderr.splitlines(True) if "cores busy" not in line)
+
+
 def ui_is_killed_in_the_middle(count):
     log = work / "home" / "history-mlflow.log"
     ui = subprocess.Popen([FASTKERNELS, "mlflow-ui", "--port", str(free_port())], env=environment, cwd=work, stdout=subprocess.DEVNULL)
@@ -168,7 +173,7 @@ def main():
     try:
         print("runs are mirrored as they are made")
         done = kernels("--target", "softmax", "--filter", "odd-tail", **live)
-        assert done.stderr == "", done.stderr
+        assert complaints(done) == "", done.stderr
         fastkernels("ttft", "--model", "tiny-llama", "--load-format", "dummy", "--no-candidate-kernels", "--prompt-tokens", "8",
                     "--decode-tokens", "3", "--iters", "2", **live)
         subprocess.run([TRACK_A_RUN], env=dict(environment, **live), check=True, cwd=work, stdout=subprocess.DEVNULL)
@@ -207,7 +212,7 @@ def main():
 
         print("an address nobody answers at costs a benchmark nothing but a warning")
         done = kernels("--self-test", "--target", "softmax", "--filter", "odd-tail", MLFLOW_TRACKING_URI=f"http://127.0.0.1:{free_port()}")
-        assert done.stderr.count("\n") == 1, done.stderr
+        assert complaints(done).count("\n") == 1, done.stderr
     finally:
         server.die()
 
