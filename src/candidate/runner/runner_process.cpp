@@ -73,15 +73,12 @@ std::optional<Failure> refusal_in(const Json& answer) {
 }
 
 // The first cores that this process may use.
-cpu_set_t first_cores(int count) {
-  cpu_set_t all, first;
-  CPU_ZERO(&first);
+std::vector<int> first_cores(int count) {
+  cpu_set_t all;
+  std::vector<int> first;
   if (sched_getaffinity(0, sizeof all, &all) != 0) return first;
-  for (int i = 0; i < CPU_SETSIZE && count > 0; ++i) {
-    if (!CPU_ISSET(i, &all)) continue;
-    CPU_SET(i, &first);
-    --count;
-  }
+  for (int i = 0; i < CPU_SETSIZE && static_cast<int>(first.size()) < count; ++i)
+    if (CPU_ISSET(i, &all)) first.push_back(i);
   return first;
 }
 
@@ -97,9 +94,11 @@ uint64_t secret_number() {
 // core are the candidate's own affair: then all cores together were busy with it.
 bool RunTimes::core_was_taken(int cores) const {
   constexpr double kMatters = 0.01;  // of the time: what counts as a difference
+  // All threads are let go at once, and those with nothing to do need a core for a moment to find that out.
+  constexpr double kMoment = 5e3;
   double idle = cores * static_cast<double>(ns) - static_cast<double>(cpu_ns);
   double taken = std::min(static_cast<double>(waited_ns), std::max(0.0, idle));
-  return switches > 0 && taken > kMatters * static_cast<double>(ns);
+  return switches > 0 && taken > kMatters * static_cast<double>(ns) + (threads - 1) * kMoment;
 }
 
 RunnerProcess::RunnerProcess(const RunnerOptions& options) : options_(options), nonce_(secret_number()) {
@@ -136,6 +135,8 @@ void RunnerProcess::open() {
   attach();
   if (!send({{"do", "begin"}}) || !resume_until_trap()) return;
   at_start_ = read_process_state(worker_pid_, *tracer_, true);
+  // The candidate's own threads have as many cores as it was given threads; those of our pool have theirs already.
+  if (options_.device == kCpu) tracer_->spread_over(first_cores(options_.threads));
   if (!resume_until_trap()) return;
   answer();
   if (failure_ || options_.op.empty()) return;
@@ -148,9 +149,6 @@ void RunnerProcess::open() {
 
 void RunnerProcess::attach() {
   tracer_ = std::make_unique<Tracer>();
-  // Its threads have as many cores as it was given threads, the first of them ours too; those of the candidate's own
-  // making as well, wherever they were started from.
-  if (options_.device == kCpu) tracer_->keep_on(first_cores(options_.threads));
   if (!tracer_->attach(worker_pid_))
     throw Error(
         "This system does not let the judge trace the processes it judges ({}), so they cannot be timed; allow ptrace: "

@@ -8,6 +8,7 @@
 #include <sys/user.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <filesystem>
@@ -144,6 +145,7 @@ void Tracer::wait_for_one() {
 void Tracer::handle(pid_t thread, int status) {
   if (!WIFSTOPPED(status)) {
     threads_.erase(thread);
+    core_of_.erase(thread);
     if (thread == process_) ended_ = true;
     return;
   }
@@ -153,7 +155,7 @@ void Tracer::handle(pid_t thread, int status) {
   Thread& state = threads_[thread];
   state = {.stopped = true};
   int event = status >> 16, signal = WSTOPSIG(status);
-  if (is_new && cores_) sched_setaffinity(thread, sizeof *cores_, &*cores_);
+  if (is_new) place(thread);
   if (event == 0) {
     if (signal == SIGTRAP && thread == process_ && at_our_trap(thread)) {
       trapped_ = true;
@@ -169,6 +171,20 @@ void Tracer::handle(pid_t thread, int status) {
     }
   }
   if (!freezing_ && !trapped_ && !fault_) go_on(thread, state);
+}
+
+// Where the fewest are.
+void Tracer::place(pid_t thread) {
+  if (cores_.empty()) return;
+  auto on = [&](int core) {
+    auto placed = std::ranges::count_if(core_of_, [&](const auto& entry) { return entry.second == core; });
+    return placed + (core == cores_[0] ? 1 : 0);
+  };
+  int core = *std::ranges::min_element(cores_, {}, on);
+  cpu_set_t only;
+  CPU_ZERO(&only);
+  CPU_SET(core, &only);
+  if (sched_setaffinity(thread, sizeof only, &only) == 0) core_of_[thread] = core;
 }
 
 std::vector<pid_t> Tracer::threads() const {

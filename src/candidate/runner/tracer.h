@@ -36,8 +36,10 @@ class Tracer {
   // To every thread of a process that leads its process group. False, with errno, where the system does not allow it.
   bool attach(pid_t process);
 
-  // Threads that start from here on are kept on these cores.
-  void keep_on(const cpu_set_t& cores) { cores_ = cores; }
+  // Threads that start from here on are spread over these cores, of which the process itself has the first. They run
+  // for too short a time at once for the system to spread them, which left a pool of one thread on the core of its
+  // caller.
+  void spread_over(std::vector<int> cores) { cores_ = std::move(cores); }
 
   // Lets all threads go on until one of the above, then stops them all again.
   Stop run(int64_t deadline_ns);
@@ -67,11 +69,13 @@ class Tracer {
   void handle(pid_t thread, int status);
   void wait_for_one();
   void freeze();
+  void place(pid_t thread);
   void take_status_and_step_over();
 
   pid_t process_ = -1;
   std::map<pid_t, Thread> threads_;
-  std::optional<cpu_set_t> cores_;
+  std::vector<int> cores_;
+  std::map<pid_t, int> core_of_;  // of threads that were placed
   bool freezing_ = false, trapped_ = false, ended_ = false;
   uint64_t trap_status_ = 0, signal_code_ = 0;
   std::optional<Fault> fault_;
