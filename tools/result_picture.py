@@ -11,7 +11,7 @@ import json
 import math
 import sys
 
-WIDTH, ROW, LEFT, RIGHT, TOP, BOTTOM = 860, 30, 300, 150, 64, 46
+WIDTH, ROW, LEFT, RIGHT, TOP, BOTTOM = 1060, 30, 470, 180, 64, 46
 COLOURS = {"FASTER": "#2da44e", "SLOWER": "#cf222e"}
 UNDECIDED = "#8c959f"
 
