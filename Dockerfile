@@ -1,7 +1,7 @@
 # fastkernels in a container, without its sources and its build tools.
 #
 #   docker build -t fastkernels .
-#   docker run --rm -v "$PWD:/work" fastkernels kernels --target rms_norm     # candidates in ./tasks/candidate
+#   docker run --rm -v "$PWD:/project" fastkernels kernels --target rms_norm     # candidates in ./tasks/candidate
 #
 # With CUDA, for NVIDIA GPUs (docker run --gpus all ...):
 #
@@ -26,7 +26,7 @@ RUN apt-get update && apt-get install --yes --no-install-recommends g++ \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build /installed /usr/local
 # Where the folder with the candidates is mounted; results and history are written there too.
-WORKDIR /work
-ENV FASTKERNELS_HOME=/work/.fastkernels
+WORKDIR /project
+ENV FASTKERNELS_HOME=/project/.fastkernels
 ENTRYPOINT ["fastkernels"]
 CMD ["--help"]
