@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/json.h"
+#include "tests/cli/kernels_fixture.h"
 #include "tests/cli/program.h"
 #include "tests/sanitizer.h"
 
@@ -128,25 +129,7 @@ TEST_F(CandidateVerbs, SlowModelsAskWhetherTheyWereJudged) {
                         "--num-runs", "5", "--launches", "1", "--output-json", folder_ / "result.json"});
   };
   auto silu = [&](const std::string& value) {
-    write("L1/silu_and_mul.cpp", R"(#include <fastkernels/candidate.h>
-#include <math.h>
-class SiluAndMul : public fk::SiluAndMul {
- public:
-  using fk::SiluAndMul::SiluAndMul;
-  void forward(fk::Context&, fk::View x, fk::View out) override {
-    fk::with_float(x.dtype(), [&]<class T>(T) {
-      int64_t D = out.size(1);
-      for (int64_t t = 0; t < x.size(0); ++t)
-        for (int64_t i = 0; i < D; ++i) {
-          float gate = x.row<T>(t)[i], up = x.row<T>(t)[D + i];
-          out.row<T>(t)[i] = T()" + value +
-                                     R"();
-        }
-    });
-  }
-};
-FK_CANDIDATE(SiluAndMul)
-)");
+    write("L1/silu_and_mul.cpp", silu_candidate("out.row<T>(t)[i] = T(" + value + ");"));
   };
   silu("gate / (1 + expf(-gate)) * up");
   Outcome never = generate();

@@ -17,6 +17,29 @@ namespace fk {
 namespace fs = std::filesystem;
 using Arguments = std::vector<std::string>;
 
+// A candidate of silu_and_mul that does `body` for element i of row t, with gate and up at hand.
+inline std::string silu_candidate(const std::string& body) {
+  return R"(#include <fastkernels/candidate.h>
+#include <math.h>
+class SiluAndMul : public fk::SiluAndMul {
+ public:
+  using fk::SiluAndMul::SiluAndMul;
+  void forward(fk::Context&, fk::View x, fk::View out) override {
+    fk::with_float(x.dtype(), [&]<class T>(T) {
+      int64_t D = out.size(1);
+      for (int64_t t = 0; t < x.size(0); ++t)
+        for (int64_t i = 0; i < D; ++i) {
+          float gate = x.row<T>(t)[i], up = x.row<T>(t)[D + i];
+)" + body +
+         R"(
+        }
+    });
+  }
+};
+FK_CANDIDATE(SiluAndMul)
+)";
+}
+
 class KernelsVerb : public testing::Test {
  protected:
   KernelsVerb() {
@@ -55,26 +78,7 @@ class KernelsVerb : public testing::Test {
     fs::create_directories(path.parent_path());
     std::ofstream(path) << text;
   }
-  void write_silu(const std::string& body) const {
-    write("L1/silu_and_mul.cpp", R"(#include <fastkernels/candidate.h>
-#include <math.h>
-class SiluAndMul : public fk::SiluAndMul {
- public:
-  using fk::SiluAndMul::SiluAndMul;
-  void forward(fk::Context&, fk::View x, fk::View out) override {
-    fk::with_float(x.dtype(), [&]<class T>(T) {
-      int64_t D = out.size(1);
-      for (int64_t t = 0; t < x.size(0); ++t)
-        for (int64_t i = 0; i < D; ++i) {
-          float gate = x.row<T>(t)[i], up = x.row<T>(t)[D + i];
-)" + body + R"(
-        }
-    });
-  }
-};
-FK_CANDIDATE(SiluAndMul)
-)");
-  }
+  void write_silu(const std::string& body) const { write("L1/silu_and_mul.cpp", silu_candidate(body)); }
 
   fs::path folder_;
 };
