@@ -1,5 +1,5 @@
-// Subject: one operator that somebody else runs (a sandboxed process, in tests a fake), as the judge sees it: weights
-// and call data go in, written tensors or a failure come out.
+// Subject: one operator that is called for the judge (in a sandboxed process; in tests by a fake): weights and call
+// data go in, written tensors or a failure come out.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,8 @@ struct CallOutcome {
   std::optional<Failure> failure;  // then nothing else counts
   int64_t ns = 0;                  // by our clock, the exchange included
   std::optional<uint8_t> poison;   // the byte that outputs were filled with before the call
+  // Where the call was made several times on the same data: those that did not write the same bits.
+  std::vector<CallOutcome> differing = {};
 };
 
 class Subject {

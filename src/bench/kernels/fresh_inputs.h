@@ -31,8 +31,10 @@ class FreshInputs {
   const CallData& base() const { return shapes_; }
   // What the slot's tensors are put together from. Small ones have more elements than a call takes.
   const CallData& base(int slot) const { return *sets_[slots_[static_cast<size_t>(slot)].set].data; }
-  // Chooses other inputs for a slot.
-  void next(int slot);
+  // Chooses other inputs for a slot. Not to be timed: of the kinds that a right kernel may be faster on, too.
+  void next(int slot, bool timed = true);
+  // The inputs of the first slot.
+  void repeat(int slot);
   // What a tensor of the slot is put together from, by its number: arguments, then the KV cache. None: as in
   // base(slot).
   std::optional<CallMemory::MadeFrom> pieces(int slot, size_t tensor) const;
@@ -83,6 +85,7 @@ class FreshInputs {
   std::vector<Set> sets_;        // standard first
   size_t recorded_ = 0;          // where there is one: its set
   std::vector<Kind> others_;     // besides standard numbers, and recorded ones
+  std::vector<Kind> untimed_;    // likewise, for calls that do not count
   std::vector<Slot> slots_;
 };
 

@@ -85,8 +85,9 @@ struct RunTimes {
   double clock_mhz = 0;           // of the multiprocessors; zero: not known
   bool held = false;              // until all was queued
 
-  // Whether other programs had one of its cores for long enough to matter.
-  bool core_was_taken(int cores) const;
+  // Whether other programs had one of its cores for long enough to matter. `exchange_ns`: what of `ns` is typically
+  // spent on waking and stopping the process.
+  bool core_was_taken(int cores, double exchange_ns = 0) const;
 };
 
 // As ops/node.h counts them, from another process.
