@@ -3,11 +3,11 @@
 #include <cmath>
 
 #include "core/check.h"
+#include "measure/timer.h"
 
 namespace fk {
 namespace {
 
-constexpr double kNsPerMs = 1e6;
 // Processes differ from each other by more than calls within one do, so more is let through before nothing is ranked;
 // what counts as a change grows with it.
 constexpr double kMostControlOff = 0.05;
