@@ -35,6 +35,7 @@ function(fk_objects name folder)
   target_include_directories(${name} PUBLIC "${CMAKE_SOURCE_DIR}/src" "${CMAKE_SOURCE_DIR}/include")
   target_link_libraries(${name} PUBLIC ${FK_COMMON_LIBRARIES})
   include("${CMAKE_SOURCE_DIR}/src/${folder}/module.cmake" OPTIONAL)  # where a folder needs more than its sources
+  fk_compile_together(${name} ${folder})
   fk_precompile(${name})
 endfunction()
 
