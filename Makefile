@@ -34,13 +34,13 @@ test: $(build)/build.ninja
 	ctest --test-dir $(build) -j $(JOBS) --output-on-failure -LE fast
 	$(MAKE) --no-print-directory cuda-check
 
-# Compiles the CUDA backend for two architectures and links it with the objects of $(build); running it takes a GPU and
-# tools/gpu_check.sh.
+# Compiles the CUDA backend for two architectures and links it with the objects of the CPU build; running it takes a GPU
+# and tools/gpu_check.sh.
 .PHONY: cuda-check
-cuda-check: $(build)/build.ninja
+cuda-check:
 	@if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then \
-	  cmake $(build) -DFK_CUDA_CHECK=ON '-DFK_CUDA_ARCH=80;90a' && \
-	  cmake --build $(build) -j $(JOBS) --target cuda_check; \
+	  cmake --preset cpu-release -DFK_CUDA_CHECK=ON '-DFK_CUDA_ARCH=80;90a' && \
+	  cmake --build build/cpu-release -j $(JOBS) --target cuda_check; \
 	else \
 	  echo 'cuda-check: there is no nvcc here, so the CUDA backend was not compiled; install the CUDA toolkit to check it.'; \
 	fi
