@@ -11,9 +11,9 @@ binary := $(build)/fastkernels
 
 all: build
 	$(binary) doctor --quick
-	FASTKERNELS_CANDIDATE_DIR=tasks/candidate/examples $(binary) kernels --filter decode-8
-	FASTKERNELS_CANDIDATE_DIR=tasks/candidate/examples $(binary) kernels --target softmax
-	$(binary) history --limit 3
+	FASTKERNELS_CANDIDATE_DIR=tasks/candidate/examples $(binary) kernels --target rms_norm --filter decode-8
+	FASTKERNELS_CANDIDATE_DIR=tasks/candidate/examples $(binary) kernels --target softmax --filter vocabulary
+	$(binary) history --limit 2
 	@echo 'Next: $(binary) dashboard; docs/write-a-candidate.md; $(binary) create-stubs --target rms_norm'
 
 build: $(build)/build.ninja
@@ -78,7 +78,7 @@ clean:
 	rm -rf build
 
 help:
-	@echo 'make            install what is missing, build, describe this machine, judge and time the example candidates'
+	@echo 'make            install what is missing, build, describe this machine, judge and time two example candidates'
 	@echo 'make test       install what is missing, build, run every test'
 	@echo 'make asan       the fast tests under address and undefined-behaviour sanitizers'
 	@echo 'make install    put fastkernels, its alias kb_nano, completions and manual page under PREFIX ($(PREFIX))'
