@@ -337,7 +337,7 @@ TEST_F(KernelsVerb, ARefusalIsFoundBeforeAnythingIsCalled) {
   EXPECT_EQ(one["verdict"], "REFUSED") << one.dump(1);
   EXPECT_NE(one["sentence"].get<std::string>().find("at most 31 rows"), std::string::npos) << one["sentence"];
   EXPECT_EQ(one["judgement"]["calls"], 0);
-  o = kernels({"--filter", "tiny-llama/tp1/decode-8"});
+  o = kernels({"--check", "--filter", "tiny-llama/tp1/decode-8"});
   EXPECT_EQ(o.exit_code, 0) << o.out << o.err;
 }
 
