@@ -72,7 +72,7 @@ class Lexer {
       if (token.text == "!") refuse(token.column, "`!` alone is no operator; write `!=`.");
       return token;
     }
-    // A number may carry signs that a word may not.
+    // A number may contain signs that a word may not.
     double number = 0;
     const char *begin = text_.data() + at_ + (c == '+' ? 1 : 0), *end = text_.data() + text_.size();
     auto [stop, status] = std::from_chars(begin, end, number);

@@ -1,4 +1,4 @@
-// A `ttft` run in charts, a card a model: bars per path, lines over search budgets, and the samples behind them.
+// A `ttft` run in charts, a card per model: bars per path, lines over search budgets, and the samples behind them.
 import {barChart} from "./chart_bars.js";
 import {samplesChart} from "./chart_samples.js";
 import {sweepLines} from "./chart_sweep.js";
