@@ -8,7 +8,7 @@
 namespace fk {
 
 // Files and folders beyond the system's own. `compiler`: its program and words; `flags`: the user's, which may name
-// folders; `source`: the candidate's file; `secret`: a folder that no allowed folder may contain, besides the home
+// folders; `source`: the candidate's file; `secret`: a folder that no allowed folder may contain, like the home
 // folder.
 std::vector<std::string> readable_by_compiler(const std::vector<std::string>& compiler,
                                               const std::vector<std::string>& flags, const std::string& source,
