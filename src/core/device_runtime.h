@@ -31,7 +31,7 @@ struct DeviceSpeeds {
   double write_gbps = 0;          // writing only
   double copy_gbps = 0;           // reading and writing, both counted
   double bf16_tflops = 0;         // matrix products, 10^12 operations a second
-  double f32_tflops = 0;          // multiply-adds outside the matrix units
+  double f32_tflops = 0;          // multiply-adds outside tensor cores
   double launch_us = 0;           // from one kernel's start to the next, launched one by one
   double recorded_launch_us = 0;  // the same inside a graph
 };

@@ -8,7 +8,7 @@
 namespace fk {
 namespace {
 
-// x times the share of a normal distribution below x.
+// x times the cumulative normal distribution of x.
 FK_INLINE float gelu_exact(float x) { return x * normal_cdf(x); }
 
 // (1 + tanh z) / 2 is the logistic function of 2 z, which does not cancel for negative z.

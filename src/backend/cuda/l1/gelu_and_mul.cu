@@ -8,7 +8,7 @@
 namespace fk::cuda {
 namespace {
 
-// x times the share of a normal distribution below x.
+// x times the cumulative normal distribution of x.
 struct GeluExact {
   template <class T>
   __device__ static float of(float x) {
