@@ -217,7 +217,7 @@ __global__ void __launch_bounds__(kLaunchThreads, 1) decode_token_kernel(const _
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) std::byte token_shared[];
   const Memory memory(call, token_shared);
-  // Copied to shared memory, so that reading it is fast.
+  // The layers are copied to shared memory, so that reading them is fast.
   const auto* from = reinterpret_cast<const uint64_t*>(call.model->layers);
   auto* to = reinterpret_cast<uint64_t*>(memory.fixed->layers);
   const int words = call.layers * static_cast<int>(sizeof(TokenLayer) / sizeof(uint64_t));
