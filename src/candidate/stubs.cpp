@@ -164,7 +164,7 @@ std::string moved_aside(const fs::path& path, const fs::path& folder, std::strin
     if (link(path.c_str(), target.c_str()) == 0 && unlink(path.c_str()) == 0) return target.string();
     if (errno != EEXIST) break;
   }
-  throw Error("{} stands in the way of a stub and cannot be moved: {}.", path.string(), std::strerror(errno));
+  throw Error("{} is where a stub has to be written and cannot be moved: {}.", path.string(), std::strerror(errno));
 }
 
 void write_new(const fs::path& path, std::string_view text) {

@@ -55,7 +55,7 @@ std::vector<std::string> scalars(const YAML::Node& node, const std::string& key,
   if (!node.IsSequence()) throw fail("has no value");
   std::vector<std::string> values;
   for (const YAML::Node& item : node) {
-    if (!item.IsScalar()) throw fail("holds something that is no value");
+    if (!item.IsScalar()) throw fail("holds something that is not a value");
     values.push_back(item.Scalar());
   }
   if (values.empty()) throw fail("has no value");
@@ -68,7 +68,7 @@ void add_settings(Config& config, const YAML::Node& map, const std::string& verb
     int line = item.first.Mark().line + 1;
     if (!item.first.IsScalar()) throw UsageError("{}:{}: a key must be the name of a flag", config.path, line);
     std::string key = item.first.Scalar();
-    if (!seen.insert(key).second) throw UsageError("{}:{}: {} stands there twice", config.path, line, key);
+    if (!seen.insert(key).second) throw UsageError("{}:{}: {} is there twice", config.path, line, key);
     if (item.second.IsMap()) {
       if (!verb.empty()) throw UsageError("{}:{}: {} must have a value", config.path, line, key);
       add_settings(config, item.second, key);

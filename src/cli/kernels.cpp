@@ -114,8 +114,9 @@ class Kernels final : public Verb {
     flags.flag("--fail-fast", fail_fast_, "Stop at the first scenario that fails");
     add_record_options(flags, record_);
     flags.option("--repro", repro_, "Repeat one judged call: SEED or SEED:CALL, as a verdict names it");
-    flags.flag("--in-process", in_process_,
-               "With --repro SEED:CALL: the candidate's calls in this process, without walls, for gdb or a sanitizer");
+    flags.flag(
+        "--in-process", in_process_,
+        "With --repro SEED:CALL: the candidate's calls in this process, without a sandbox, for gdb or a sanitizer");
   }
 
   void run(const CommonOptions& common) override {
@@ -151,7 +152,7 @@ class Kernels final : public Verb {
     if (resume_ && is_special_file(output_))
       throw UsageError("--resume: {} is not a regular file, so nothing was kept beside it; leave --resume out",
                        output_);
-    if (check_ && resume_) throw UsageError("--check keeps nothing to go on with; leave --resume out");
+    if (check_ && resume_) throw UsageError("--check stores nothing that could be resumed; leave --resume out");
     if (check_ && !repro_.empty()) throw UsageError("--check and --repro exclude each other; give one of them");
     if (!watch_) return;
     if (resume_ || self_test_ || list_)

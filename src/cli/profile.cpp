@@ -70,7 +70,7 @@ class Profile final : public Verb {
     if (has_candidate(common))
       sides.push_back(look_at("candidate", scenario, common, notes, progress));
     else
-      notes.push_back(fmt::format("There is no candidate for {} in {}, so only the baseline was looked at.", target_,
+      notes.push_back(fmt::format("There is no candidate for {} in {}, so only the baseline was profiled.", target_,
                                   candidate_folder()));
     progress.show("");
     print(scenario, cost, floor, sides, notes, common);

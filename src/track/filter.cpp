@@ -116,7 +116,8 @@ class Parser {
       all.push_back(comparison());
       if (peek().kind == TokenKind::kEnd) return all;
       Token joint = take();
-      if (is_word(joint, "or")) refuse(joint.column, "there is no OR in this grammar; ask twice.");
+      if (is_word(joint, "or"))
+        refuse(joint.column, "there is no OR in this grammar; use two filters, one after the other.");
       if (!is_word(joint, "and")) refuse(joint.column, fmt::format("expected `and` or the end, not {}.", shown(joint)));
     }
   }

@@ -38,7 +38,7 @@ FloorVerdict hold_against_floor(const TimingResult& timing, const Cost& cost, co
       fmt::format("the {:.2f} us this machine needs to {}", floor_ns * 1e-3, what_takes_longest(cost, floor));
   FloorVerdict verdict;
   if (own < (1 - kFloorError) * floor_ns) {
-    verdict.note = fmt::format("The baseline takes {:.2f} us, less than {}: that floor is too high and accuses nobody.",
+    verdict.note = fmt::format("The baseline takes {:.2f} us, less than {}: that floor is too high and is ignored.",
                                own * 1e-3, needs);
     if (gain && took < kImpossible * own) {
       verdict.kind = Kind::kNotRanked;

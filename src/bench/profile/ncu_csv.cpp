@@ -80,7 +80,7 @@ std::vector<ProfiledKernel> parse_ncu_csv(std::string_view text) {
     if (header.size() > 3 && place_of(header, "Kernel Name") < header.size()) break;
     header.clear();
   }
-  if (header.empty()) throw Error("Nsight Compute printed no table; its own words are in the log beside the report.");
+  if (header.empty()) throw Error("Nsight Compute printed no table; its messages are in the log beside the report.");
   std::vector<std::string> units = csv_record(text, at);
   size_t name = place_of(header, "Kernel Name");
   std::vector<ProfiledKernel> kernels;

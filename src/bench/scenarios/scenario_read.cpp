@@ -40,7 +40,7 @@ class Reader {
     if (!root.IsMap()) fail(root, "a file of scenarios begins with the name of an operator and a colon");
     for (const auto& item : root) {
       const OperatorInfo& info = operator_named(item.first);
-      if (!item.second.IsSequence()) fail(item.second, "under an operator stands a list of scenarios");
+      if (!item.second.IsSequence()) fail(item.second, "an operator needs a list of scenarios");
       size_t first = scenarios.size();
       for (const YAML::Node& node : item.second) {
         Scenario s = scenario(info, node);
@@ -104,7 +104,7 @@ class Reader {
         for (const auto& h : handlers) names.push_back(h.first);
         fail(item.first, "{} has no '{}'{}", what, key, nearest(key, names));
       }
-      if (std::find(seen.begin(), seen.end(), key) != seen.end()) fail(item.first, "'{}' stands twice", key);
+      if (std::find(seen.begin(), seen.end(), key) != seen.end()) fail(item.first, "'{}' is there twice", key);
       seen.push_back(key);
       handler->second(item.second);
     }

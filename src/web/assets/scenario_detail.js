@@ -82,7 +82,7 @@ function samples(r, more) {
         h("p", {class: "muted small"},
           lanes.length > 1 ?
               [
-                "Each pair's ratio. The control times the baseline against itself: it should stand at 1, and stands off by ",
+                "Each pair's ratio. The control times the baseline against itself: it should be 1, and is off by ",
                 percent(r.control_error, 2), "."
               ].join("") :
               "Each pair's ratio; the bar with ends is the 99 % interval.",

@@ -17,7 +17,7 @@ export function ttftBars(rows) {
       .map(
           ({key: model, values}) => card(
               model,
-              {note: values.some((r) => r.error) ? "Failed paths are named; their message stands in the table." : ""},
+              {note: values.some((r) => r.error) ? "Failed paths are named; their message is in the table." : ""},
               h("div", {class: "grid three"}, bars(model, values), sweeps(model, values), samples(model, values))));
 }
 

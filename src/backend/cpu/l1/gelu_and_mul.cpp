@@ -47,7 +47,7 @@ class GeluAndMulFused final : public GeluAndMul {
   explicit GeluAndMulFused(const Init& init) : GeluAndMul(init), tanh_(init.approximate == "tanh") {}
 
   std::string_view refuse(Args args) const override {
-    if (!tanh_ && init_.approximate != "none") return "it knows the approximations none and tanh only";
+    if (!tanh_ && init_.approximate != "none") return "it supports the approximations none and tanh only";
     return refuse_floats({&args[0], &args[1]});
   }
 
