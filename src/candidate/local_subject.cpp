@@ -64,14 +64,14 @@ std::optional<Failure> LocalSubject::refusal(const CallData& shapes) {
   std::vector<OptView> args = arguments(shapes, unused);
   std::string_view why = candidate_->refuse(args);
   if (why.empty()) return std::nullopt;
-  return Failure{Verdict::kRefused, fmt::format("The candidate takes no such call: {}.", why)};
+  return Failure{Verdict::kRefused, fmt::format("The candidate refuses this call: {}.", why)};
 }
 
 CallOutcome LocalSubject::call(const CallData& data, Placement) {
   CallOutcome outcome;
   std::vector<OptView> args = arguments(data, outcome);
   if (std::string_view why = candidate_->refuse(args); !why.empty()) {
-    outcome.failure = Failure{Verdict::kRefused, fmt::format("The candidate takes no such call: {}.", why)};
+    outcome.failure = Failure{Verdict::kRefused, fmt::format("The candidate refuses this call: {}.", why)};
     return outcome;
   }
   for (const Tensor& cache : data.kv_cache) outcome.kv_cache.push_back(copy_of(cache));

@@ -17,7 +17,7 @@
 namespace fk {
 namespace {
 
-// Names of the operators a family's models are made of. One small model stands for it: larger ones differ in counts.
+// Names of the operators in the models of a family. One small model is enough: larger ones differ only in counts.
 std::set<std::string, std::less<>> operators_of_family(const std::string& family) {
   std::vector<std::string> families;
   for (const CatalogEntry& entry : catalog()) {

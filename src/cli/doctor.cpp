@@ -1,4 +1,4 @@
-// doctor: what this machine is and has, how fast it can read and multiply, and what this build lacks.
+// doctor: describes this machine, its measured bandwidth and matrix peak, and what this build lacks.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

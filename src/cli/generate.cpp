@@ -99,7 +99,7 @@ class Generate final : public Verb {
     return encode_prompt(prompt_, tokenizer, source, model_);
   }
 
-  // Ids need no tokenizer: one that is not understood costs the text of the answer, not the answer.
+  // Ids need no tokenizer: if it is not supported, ids are printed without text.
   std::optional<Tokenizer> find_tokenizer(const ModelSource& source, const CommonOptions& common) const {
     if (source.tokenizer.empty()) return std::nullopt;
     try {

@@ -1,4 +1,4 @@
-// history: what earlier runs measured, compared and moved between machines.
+// history: lists, compares, imports and exports stored runs.
 #include "cli/history.h"
 
 #include <fmt/format.h>
@@ -83,7 +83,7 @@ class History final : public Verb {
   }
 
  private:
-  // Runs whose process died are told apart from running ones on the way, where the file can be written.
+  // Also marks runs whose process died as interrupted, if the file can be written.
   std::unique_ptr<StoreReader> open_for_reading() const {
     std::unique_ptr<StoreReader> store = open_store_reader(db_);
     if (Store* writable = dynamic_cast<Store*>(store.get())) {

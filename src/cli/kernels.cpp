@@ -114,8 +114,9 @@ class Kernels final : public Verb {
     flags.flag("--fail-fast", fail_fast_, "Stop at the first scenario that fails");
     add_record_options(flags, record_);
     flags.option("--repro", repro_, "Repeat one judged call: SEED or SEED:CALL, as a verdict names it");
-    flags.flag("--in-process", in_process_,
-               "With --repro SEED:CALL: the candidate's calls in this process, without walls, for gdb or a sanitizer");
+    flags.flag(
+        "--in-process", in_process_,
+        "With --repro SEED:CALL: the candidate's calls in this process, without a sandbox, for gdb or a sanitizer");
   }
 
   void run(const CommonOptions& common) override {
@@ -151,7 +152,7 @@ class Kernels final : public Verb {
     if (resume_ && is_special_file(output_))
       throw UsageError("--resume: {} is not a regular file, so nothing was kept beside it; leave --resume out",
                        output_);
-    if (check_ && resume_) throw UsageError("--check keeps nothing to go on with; leave --resume out");
+    if (check_ && resume_) throw UsageError("--check stores nothing that could be resumed; leave --resume out");
     if (check_ && !repro_.empty()) throw UsageError("--check and --repro exclude each other; give one of them");
     if (!watch_) return;
     if (resume_ || self_test_ || list_)
@@ -159,11 +160,11 @@ class Kernels final : public Verb {
     if (!common.text()) throw UsageError("--watch prints tables for people; leave --json and --csv out");
   }
 
-  // Judges and times what was saved, whenever something is, until Ctrl-C.
+  // Judges and times the candidates after every save, until Ctrl-C.
   void watch(const CommonOptions& common, KernelBench& bench) {
     control_c_ends_with(kOk);
     FolderWatch folder(candidate_folder());
-    std::map<std::string_view, std::string> known;  // by operator: what was judged last
+    std::map<std::string_view, std::string> known;  // by operator: identity of the version judged last
     std::vector<KernelRow> last;                    // of every scenario
     for (bool first = true;; first = false) {
       try {
@@ -180,7 +181,7 @@ class Kernels final : public Verb {
           Finished run = run_once(targets, common, bench, &folder);
           print_text(changes_since(last, run.rows));
           remember(last, run.rows);
-          // Saved once more in the middle: that version was not judged to the end.
+          // Saved again during the run: that version was not judged completely.
           if (folder.changed())
             for (const KernelTarget& t : targets) known.erase(t.op->name);
         }
@@ -209,12 +210,12 @@ class Kernels final : public Verb {
     }
   }
 
-  // `watched`: a run that is given up where something was saved meanwhile.
+  // `watched`: the run stops if something was saved meanwhile.
   Finished run_once(std::vector<KernelTarget>& targets, const CommonOptions& common, KernelBench& bench,
                     FolderWatch* watched) {
     require_compiler(targets);
     KernelOptions options = kernel_options(common);
-    // A check is quick and leaves nothing behind unless it is told to.
+    // A check writes no file and no history unless asked to.
     std::optional<ResultFile> file;
     if (!check_ || !output_.empty()) file.emplace(output_);
     EarlierRun earlier = resume_ ? EarlierRun(*file, options_json(common)) : EarlierRun();
@@ -277,7 +278,7 @@ class Kernels final : public Verb {
                                                                           static_cast<double>(total - done));
         auto show = [&](std::string_view what) {
           if (interrupted()) return;
-          // All pairs asked for are timed, and more follow: see --num-runs.
+          // All requested pairs are timed, and maybe more: see --num-runs.
           if (what.ends_with("timing 100 %")) what = "timing more pairs, since the interval is still wide";
           progress.show(fmt::format("[{}/{}{}] {} {}: {}", done + 1, total, left, scenario.op, scenario.name, what));
         };
@@ -306,7 +307,7 @@ class Kernels final : public Verb {
     return run;
   }
 
-  // What else runs on this machine, where times depend on it; warns about it.
+  // Measures the load of this machine if times depend on it, and warns.
   Json load_json(const CommonOptions& common) const {
     if (check_ || !repro_.empty() || device_ != kCpu) return nullptr;
     HostLoad load = host_load();
@@ -329,7 +330,7 @@ class Kernels final : public Verb {
     options.in_process = in_process_;
     if (in_process_ && (!options.last_call || self_test_ || device_ != kCpu))
       throw UsageError("--in-process repeats a call of a candidate on the CPU: it needs --repro SEED:CALL");
-    if (check_) options.last_call = std::numeric_limits<int>::max();  // all of the judgement, and no timing
+    if (check_) options.last_call = std::numeric_limits<int>::max();  // the whole judgement, without timing
     return options;
   }
 
@@ -340,7 +341,7 @@ class Kernels final : public Verb {
     return options;
   }
 
-  // A machine without one is no verdict on any candidate.
+  // A missing compiler is not a verdict on a candidate.
   void require_compiler(const std::vector<KernelTarget>& targets) const {
     for (const KernelTarget& target : targets) {
       if (target.source_path.empty()) continue;
@@ -358,7 +359,7 @@ class Kernels final : public Verb {
     });
   }
 
-  // Under the id of the run that is gone on with, where there is one.
+  // With the id of the resumed run, if there is one.
   RunRecord make_run(const std::vector<KernelTarget>& targets, const CommonOptions& common,
                      const EarlierRun& earlier) const {
     RunRecord run = new_run("kernel", common, machine_);
@@ -392,7 +393,7 @@ class Kernels final : public Verb {
     return text + row.value("explanation", "");
   }
 
-  // As the result file carries it: ended, and without the machine, which the file has already.
+  // As in the result file: ended, and without the machine, which the file has already.
   static Json run_json(RunRecord run, std::string_view status) {
     run.status = status;
     run.ended_us = now_us();
@@ -434,7 +435,7 @@ class Kernels final : public Verb {
                                 [&](std::string_view what) { with.show(before + std::string(what)); });
         });
       };
-      // The baseline sets no best, nor does a seed that was chosen, nor what nobody keeps.
+      // Self-tests, runs with a chosen seed and runs that are not stored set no best.
       bool may_be_best = !self_test_ && !check_ && repro_.empty() && !record_.off;
       double best = may_be_best ? std::max(1.0, with.recorder.best_speedup(scenario.op, scenario.name).value_or(1)) : 0;
       result = may_be_best ? measure_and_confirm(run, options, best, interrupted) : run(options);
@@ -516,7 +517,7 @@ class Kernels final : public Verb {
     return machine;
   }
 
-  // Starting a process takes a GPU's driver most of a second.
+  // With a GPU driver, starting a process takes most of a second.
   static constexpr int kLaunchesOnGpu = 6;
   // Weights once; inputs and outputs for three runners, the judge's own and the oracle's in f64.
   static constexpr double kCopies = 6;
@@ -527,7 +528,7 @@ class Kernels final : public Verb {
   bool allow_libraries_ = false, threads_flag_ = false;
   int threads_ = 1;
   ScenarioSelection select_;  // as the flags say
-  ScenarioSelection chosen_;  // with what they leave open filled in
+  ScenarioSelection chosen_;  // with defaults filled in
   std::vector<std::string> scenario_files_;
   TimingOptions timing_;
   RecordOptions record_;

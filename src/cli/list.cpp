@@ -1,4 +1,4 @@
-// list: the families, models and operators there are, and which model is made of which. Needs no weights and no GPU.
+// list: the families, models and operators, and which operators each model uses. Needs no weights and no GPU.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -17,7 +17,7 @@
 namespace fk {
 namespace {
 
-// One small model per family stands for it: the tree differs in counts only.
+// One small model per family is enough: larger trees differ only in counts.
 std::map<std::string, std::set<std::string, std::less<>>> families_by_operator() {
   std::map<std::string, std::set<std::string, std::less<>>> families;
   std::set<std::string> seen;

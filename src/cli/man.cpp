@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kWritten = "2026-11-16";  // the day the text of this file was last changed
 
-// For troff: a dash that can be copied, a backslash that shows, no line that begins like a request.
+// Escapes text for troff: dashes that can be copied, backslashes, no line that begins like a request.
 std::string troff(const std::string& text) {
   std::string safe = text.empty() || text[0] == '.' || text[0] == '\'' ? "\\&" : "";
   for (char c : text) {

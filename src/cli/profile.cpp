@@ -1,4 +1,4 @@
-// profile: says in words what limits an operator's baseline and candidate, beside what the machine could do.
+// profile: explains what limits an operator's baseline and candidate, compared with the machine's limits.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// One side, as it was measured in a process of its own.
+// The measurements of one side, made in a separate process.
 struct Side {
   std::string name;  // "baseline" or "candidate"
   std::string implementation;
@@ -52,7 +52,7 @@ class Profile final : public Verb {
     flags.option("--out", out_, "Folder for reports [" + bench_folder() + "/profiles/<operator>_<time>]")
         .type_name("DIR");
     flags.option("--timeout", timeout_s_, "Seconds a tool may take").check(seconds_complaint).show_default();
-    flags.option("--inner", inner_, "").hidden();  // this program, started again to be looked at
+    flags.option("--inner", inner_, "").hidden();  // this program, started again under a profiler
   }
 
   void run(const CommonOptions& common) override {
@@ -70,7 +70,7 @@ class Profile final : public Verb {
     if (has_candidate(common))
       sides.push_back(look_at("candidate", scenario, common, notes, progress));
     else
-      notes.push_back(fmt::format("There is no candidate for {} in {}, so only the baseline was looked at.", target_,
+      notes.push_back(fmt::format("There is no candidate for {} in {}, so only the baseline was profiled.", target_,
                                   candidate_folder()));
     progress.show("");
     print(scenario, cost, floor, sides, notes, common);
@@ -84,13 +84,13 @@ class Profile final : public Verb {
     select.tp = {1};
     if (model_ != "all") select.models = {model_.empty() ? "llama-3.2-1b" : model_};
     std::vector<Scenario> all = generate_scenarios(select).scenarios;
-    if (all.empty() && model_.empty()) {  // operators that no model has come with the cases of their contracts
+    if (all.empty() && model_.empty()) {  // no model uses the operator: the cases of its contract
       select.models.clear();
       all = generate_scenarios(select).scenarios;
     }
     for (const Scenario& s : all)
       if (s.name == scenario_) return s;
-    // The one that moves most: small ones say little about a kernel.
+    // The one that moves the most bytes: small calls say little about a kernel.
     const Scenario* largest = nullptr;
     auto bytes = [](const Scenario& s) { return s.info().cost(s.init, s.workload).bytes(); };
     for (const Scenario& s : all)
@@ -121,7 +121,7 @@ class Profile final : public Verb {
     if (error) throw Error("The folder {} cannot be made ({}); name another with --out.", out_, error.message());
   }
 
-  // What a tool looks at: a few calls to get warm, then those that count, marked.
+  // The profiled process: a few warm-up calls, then the marked calls that are measured.
   void run_inner(const Scenario& scenario, const CommonOptions& common) const {
     if (inner_ == "candidate")
       swap_in({find_candidate(candidate_folder(), scenario.info(), common.device.kind)}, compile_options());

@@ -1,4 +1,4 @@
-// ttft: times a model to its first token and from token to token, beside the limits of this machine.
+// ttft: measures a model's time to first token and time per token, compared with the limits of this machine.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -104,7 +104,7 @@ class Ttft final : public Verb {
       print_text(loaded, result, common);
   }
 
-  // Everything is timed in other processes; this one asks only what is known of the candidates.
+  // Everything is timed in child processes; this one only looks up the candidates in the history.
   void run_compare(const CommonOptions& common, Recorder& recorder) {
     judged_ = candidate_records(candidates_, common, record_.db);
     if (judged_.empty()) throw Error("{}", no_candidates_sentence(candidate_folder(), common.device.kind));
@@ -124,7 +124,7 @@ class Ttft final : public Verb {
     add("--decode-tokens", options_.decode_tokens);
     add("--batch-size", options_.batch_size);
     add("--warmups", options_.warmups);
-    request.candidate_arguments = {"--allow-incorrect"};  // what is known was said above
+    request.candidate_arguments = {"--allow-incorrect"};  // the warning was printed above
     if (!candidates_.cxxflags.empty()) request.candidate_arguments.push_back("--cxxflags=" + candidates_.cxxflags);
     if (candidates_.allow_libraries) request.candidate_arguments.push_back("--allow-libraries");
     request.rounds = rounds_;

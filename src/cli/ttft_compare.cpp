@@ -20,7 +20,7 @@ std::string last_line(std::string text) {
   return text.substr(text.rfind('\n') + 1);
 }
 
-// A candidate may print too, before the result or behind it.
+// A candidate may print too, before or after the result.
 std::string object_in(const std::string& text) {
   size_t begin = text.find("{\n"), end = text.rfind("\n}\n");
   return begin == text.npos || end == text.npos || end < begin ? text : text.substr(begin, end + 2 - begin);
@@ -58,7 +58,7 @@ std::string verdict_text(const PairedResult& r) {
   return r.invalid.empty() ? std::string(speed_verdict_name(r.verdict)) : "INVALID";
 }
 
-// Short iterations are disturbed by whatever else runs; of many the median is not.
+// Short iterations are noisy when other programs run; the median of many is stable.
 int64_t iters_in_a_second(const CompareRequest& request) {
   constexpr int64_t kLeast = 3, kMost = 50;
   Json printed = time_one_side(request, false, 1);

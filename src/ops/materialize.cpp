@@ -202,7 +202,7 @@ std::vector<Tensor> make_params(const Node& root, uint64_t seed) {
   std::vector<Tensor> params;
   for (const ParamSpec& p : collect_params(root)) {
     params.emplace_back(p.spec);
-    // Weights as training leaves them: rows that keep the size of their input, norms away from one and from zero.
+    // Weights like trained ones: rows that keep the size of their input, norm weights that are neither one nor zero.
     bool matrix = p.spec.shape.rank() == 2;
     double deviation = matrix ? 1.0 / std::sqrt(static_cast<double>(p.spec.shape[1])) : 0.25;
     fill_normal(params.back(), matrix ? 0 : 0.75, deviation, Stream(seed, p.name));

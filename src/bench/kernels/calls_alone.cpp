@@ -28,7 +28,7 @@ std::string CallsAlone::objection(double baseline_ns, double candidate_ns, int t
   OfSides alone = alone_ns();
   double gain = baseline_ns - candidate_ns,
          gain_alone = std::min(alone[kBaseline], alone[kControl]) - alone[kCandidate];
-  // With threads, waking them is part of it, and pools differ in how they wait.
+  // With threads, the time includes waking them, and thread pools wait in different ways.
   double allowed =
       (threads > 1 ? 5e3 : 1e3) + 0.1 * alone[kCandidate] + 2 * std::abs(alone[kBaseline] - alone[kControl]);
   if (gain - gain_alone <= allowed) return {};

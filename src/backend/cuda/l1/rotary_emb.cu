@@ -1,4 +1,4 @@
-// RotaryEmbedding on CUDA: a block per token computes its sines and cosines once, then turns every head by them.
+// RotaryEmbedding on CUDA: a block per token computes its sines and cosines once, then rotates every head.
 #include "ops/l1/rotary_emb.h"
 
 #include <algorithm>

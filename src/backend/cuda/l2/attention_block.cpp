@@ -1,5 +1,5 @@
-// The attention blocks of all families on CUDA: project, then norms, rotary embedding and cache write in one kernel,
-// attend, project back.
+// The attention blocks of all families on CUDA: projection, then norms, rotary embedding and cache write in one kernel,
+// attention, output projection.
 #include "backend/cuda/l2/attend.h"
 #include "backend/cuda/l2/rope_store.h"
 #include "backend/cuda/matmul/matmul.h"

@@ -10,7 +10,7 @@
 namespace fk::cuda {
 namespace {
 
-// Few enough registers that a block finds room beside those of the product before it, and can wait there.
+// So few registers that a block fits on a multiprocessor beside blocks of the previous product, and can wait there.
 constexpr unsigned kMaxThreads = 256;
 
 template <class T>
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kMaxThreads)
   angles.compute(frequencies, call.positions[token * call.position_stride]);
   __syncthreads();
 
-  // All lanes of a warp make the same number of rounds, so that they meet in the sums.
+  // All lanes of a warp make the same number of rounds, because the sums need all lanes.
   for (unsigned first = 0; first < heads; first += groups) {
     const unsigned head = first + group;
     if (first > 0) load(head);
