@@ -233,14 +233,20 @@ class Context {
     if (c_.reference(c_.host, error.text, sizeof error.text) != 0) throw error;
   }
 
+  // Who attends to what, for operators with a KV cache.
   bool has_attention() const { return c_.attention != nullptr; }
-  SequenceGroup decode() const { return SequenceGroup(c_.attention->decode); }
-  SequenceGroup prefill() const { return SequenceGroup(c_.attention->prefill); }
-  View slot_mapping() const { return View(c_.attention->slot_mapping); }
+  SequenceGroup decode() const { return SequenceGroup(attention().decode); }
+  SequenceGroup prefill() const { return SequenceGroup(attention().prefill); }
+  View slot_mapping() const { return View(attention().slot_mapping); }
   View key_cache(int64_t layer) const { return View(c_.kv_cache[2 * layer]); }
   View value_cache(int64_t layer) const { return View(c_.kv_cache[2 * layer + 1]); }
 
  private:
+  const fk_attention_metadata& attention() const {
+    if (c_.attention == nullptr) throw Error("this call has no attention metadata: ask has_attention() first");
+    return *c_.attention;
+  }
+
   const fk_context& c_;
 };
 

@@ -79,7 +79,10 @@ CallOutcome LocalSubject::call(const CallData& data, Placement) {
   for (size_t i = 0; i + 1 < outcome.kv_cache.size(); i += 2)
     layers.push_back({outcome.kv_cache[i], outcome.kv_cache[i + 1]});
   arena_.reset();
-  Context ctx{.pool = pool_, .arena = arena_, .attention = &data.batch->attention(), .kv_cache = layers};
+  Context ctx{.pool = pool_,
+              .arena = arena_,
+              .attention = layers.empty() ? nullptr : &data.batch->attention(),  // as in a runner
+              .kv_cache = layers};
   try {
     candidate_->forward(ctx, args);
   } catch (const std::exception& e) {

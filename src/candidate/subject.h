@@ -24,6 +24,8 @@ struct CallOutcome {
   std::optional<Failure> failure;  // then nothing else counts
   int64_t ns = 0;                  // by our clock, including the exchange overhead
   std::optional<uint8_t> poison;   // the byte that outputs were filled with before the call
+  // Where the call was made several times on the same data: those that did not write the same bits.
+  std::vector<CallOutcome> differing = {};
 };
 
 class Subject {

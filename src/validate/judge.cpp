@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <deque>
+#include <utility>
 
 #include "candidate/runner/call_memory.h"
 #include "core/json.h"
@@ -52,14 +54,8 @@ std::vector<Tensor> other_weights(const Node& tree, const std::vector<Tensor>& w
 
 class Judging {
  public:
-  Judging(const OperatorInfo& info, const Fields& init, const Workload& workload, Subject& candidate, Subject& baseline,
-          const JudgeOptions& options)
-      : options_(options),
-        workload_(workload),
-        candidate_(candidate),
-        baseline_(baseline),
-        tree_(info.build(init, oracles_only())),
-        reference_(info, init) {
+  Judging(const OperatorInfo& info, const Fields& init, const Workload& workload, const JudgeOptions& options)
+      : options_(options), workload_(workload), tree_(info.build(init, oracles_only())), reference_(info, init) {
     result_.seed = options.seed;
     int64_t elements = 0;
     for (const ParamSpec& p : collect_params(*tree_)) elements += p.spec.shape.numel();
@@ -74,15 +70,16 @@ class Judging {
     shapes_.recorded = options.inputs->has_recorded() && shapes_.full == workload;
     if (options.inputs->has_recorded() && !shapes_.recorded)
       note("The scenario's own values are of its whole workload, so they were not judged against the oracle.");
-    weights_.push_back(options.inputs->params(*tree_, options.seed));
-    weights_.push_back(std::make_shared<const std::vector<Tensor>>(
-        other_weights(*tree_, *weights_[0], options.seed + 1, elements > kSlowWeights)));
+    slow_weights_ = elements > kSlowWeights;
   }
 
-  Judgement run() {
+  uint64_t seed() const { return options_.seed; }
+
+  Judgement run(Subject& candidate, Subject& baseline) {
+    call_on(candidate, baseline);
     // Asked before anything costs time: one that does not take the workload itself gets no credit, whatever else it
     // can.
-    if (auto refusal = candidate_.refusal(options_.inputs->make_shapes(*tree_, workload_))) {
+    if (auto refusal = candidate_->refusal(options_.inputs->make_shapes(*tree_, workload_))) {
       fail({.verdict = refusal->verdict, .sentence = refusal->sentence},
            {result_.calls, "the workload's own shape", workload_, 0});
       decide();
@@ -101,7 +98,54 @@ class Judging {
     return std::move(result_);
   }
 
+  std::optional<Failure> again(Subject& candidate, Subject& baseline, uint64_t secret, double seconds_at_most) {
+    call_on(candidate, baseline);
+    result_ = {};
+    if (std::exchange(bound_, "set 0") != "set 0") reference_.bind(weights(0));
+    if (typical_.empty() && !calibrate_baseline()) return first_failure();
+    JudgeOptions drawn = options_;
+    drawn.seed = secret;
+    std::vector<PlannedCall> calls = plan_calls(shapes_, drawn);
+    std::erase_if(calls, [&](const PlannedCall& call) {
+      return call.family->weights != nullptr || call.recorded ||
+             (shapes_.full_differs && call.workload == shapes_.full);
+    });
+    Stream order(secret, "which calls again");
+    const size_t most = std::min<size_t>(calls.size(), 2 + order.below(calls.size(), 5));
+    for (size_t i = 0; i < most; ++i) {
+      std::swap(calls[i], calls[i + order.below(i, calls.size() - i)]);
+      calls[i].weights = 0;
+      if (!step(calls[i]) || seconds() > seconds_at_most) break;
+    }
+    return first_failure();
+  }
+
  private:
+  // Whom the next calls are made on. Nothing is known about them yet.
+  void call_on(Subject& candidate, Subject& baseline) {
+    candidate_ = &candidate;
+    baseline_ = &baseline;
+    data_.reset();
+    truth_.reset();
+    earlier_.clear();
+    start_ = Clock::now();
+  }
+
+  std::optional<Failure> first_failure() const {
+    if (result_.failures.empty()) return std::nullopt;
+    return Failure{result_.failures.front().verdict, result_.failures.front().sentence};
+  }
+
+  // The two sets of weights, drawn when they are first needed.
+  const std::vector<Tensor>& weights(size_t set) {
+    SharedParams& known = weights_[set];
+    if (!known)
+      known = set == 0 ? options_.inputs->params(*tree_, options_.seed)
+                       : std::make_shared<const std::vector<Tensor>>(
+                             other_weights(*tree_, weights(0), options_.seed + 1, slow_weights_));
+    return *known;
+  }
+
   // False when it ended early.
   bool make_calls() {
     for (const PlannedCall& call : plan_calls(shapes_, options_)) {
@@ -153,7 +197,7 @@ class Judging {
   bool step(const PlannedCall& call) {
     if (!bind(call)) return false;
     if (!prepare(call)) return result_.failures.empty() || !options_.stop_at_first;
-    CallOutcome outcome = candidate_.call(*data_, call.placement);
+    CallOutcome outcome = candidate_->call(*data_, call.placement);
     Probe probe{result_.calls++, call.label, call.workload, call.seed};
     if (outcome.failure && outcome.failure->verdict == Verdict::kRefused) return refused(call, *outcome.failure, probe);
     CallCheckResult checked = truth_->check(outcome);
@@ -163,6 +207,8 @@ class Judging {
     if (checked.fault) {
       fail(*checked.fault, probe, outcome);
       if (outcome.failure) return false;  // there is nobody left to call
+    } else if (!outcome.differing.empty()) {
+      check_differing(outcome, probe);
     } else if (call.same_bits && options_.deterministic && !earlier_.empty() && earlier_.back().has_data_of(call)) {
       ++result_.checks;
       if (auto tensor = differing_bits(*truth_, outcome, earlier_.back().outcome))
@@ -175,30 +221,42 @@ class Judging {
     return result_.failures.empty() || !options_.stop_at_first;
   }
 
+  // Calls of one request had the same data and wrote different bits.
+  void check_differing(const CallOutcome& outcome, const Probe& probe) {
+    for (const CallOutcome& other : outcome.differing)
+      if (CallCheckResult checked = truth_->check(other); checked.fault) return fail(*checked.fault, probe, other);
+    if (!options_.deterministic) return;
+    if (auto tensor = differing_bits(*truth_, outcome.differing.front(), outcome))
+      fail({.verdict = Verdict::kNondeterministic,
+            .sentence = fmt::format("{} differs in its bits between two calls with the same data.", *tensor),
+            .tensor = *tensor},
+           probe, outcome);
+  }
+
   bool bind(const PlannedCall& call) {
     bool own = call.family->weights != nullptr;
     std::string wanted = own ? std::string(call.family->name) : fmt::format("set {}", call.weights);
     if (wanted == bound_) return true;
     if (own) {
       family_weights_.clear();
-      for (const Tensor& t : *weights_[1]) family_weights_.push_back(copy_of(t));
+      for (const Tensor& t : weights(1)) family_weights_.push_back(copy_of(t));
       apply_to_weights(*call.family, family_weights_, call.seed);
     }
-    const std::vector<Tensor>& weights = own ? family_weights_ : *weights_[static_cast<size_t>(call.weights)];
-    std::optional<Failure> failed = baseline_.bind(weights);
+    const std::vector<Tensor>& bound = own ? family_weights_ : weights(static_cast<size_t>(call.weights));
+    std::optional<Failure> failed = baseline_->bind(bound);
     if (failed) {
       fail({.verdict = Verdict::kInvalidTask,
             .sentence = fmt::format("The baseline could not be bound to its weights: {}", failed->sentence)},
            {result_.calls, call.label, call.workload, call.seed});
       return false;
     }
-    failed = candidate_.bind(weights);
+    failed = candidate_->bind(bound);
     if (failed) {
       fail({.verdict = failed->verdict, .sentence = failed->sentence},
            {result_.calls, call.label, call.workload, call.seed});
       return false;
     }
-    reference_.bind(weights);
+    reference_.bind(bound);
     bound_ = std::move(wanted);
     truth_.reset();
     return true;
@@ -217,7 +275,7 @@ class Judging {
       truth_.reset();
     }
     if (truth_ == nullptr) {
-      CallOutcome baseline = baseline_.call(*data_, Placement::kNew);
+      CallOutcome baseline = baseline_->call(*data_, Placement::kNew);
       truth_ = std::make_unique<CallTruth>(*tree_, call.workload, *data_, reference_, baseline, call.family->exact,
                                            typical_);
     }
@@ -239,8 +297,8 @@ class Judging {
   void fail(const CallFault& fault, const Probe& probe, const CallOutcome& outcome) {
     CallFault explained = fault;
     bool of_values = fault.verdict == Verdict::kIncorrectNumerical || fault.verdict == Verdict::kIncorrectState;
-    if (std::optional<CallOutcome> later = of_values ? candidate_.look_again() : std::nullopt;
-        later && !truth_->check(*later).fault) {
+    if (std::optional<CallOutcome> later = of_values ? candidate_->look_again() : std::nullopt;
+        later && later->differing.empty() && !truth_->check(*later).fault) {
       explained.verdict = Verdict::kRewardHack;
       explained.sentence += " A moment after the call had returned it was right: the work is done late.";
       return fail(explained, probe);
@@ -294,10 +352,10 @@ class Judging {
   // What the call at hand gives with the sets of weights that are not bound.
   std::vector<Expected> stale_references() {
     std::vector<Expected> stale;
-    if (weights_[0]->empty()) return stale;
+    if (weights(0).empty()) return stale;
     for (size_t i = 0; i < weights_.size(); ++i) {
       if (bound_ == fmt::format("set {}", i)) continue;
-      reference_.bind(*weights_[i]);
+      reference_.bind(weights(i));
       stale.push_back(reference_.compute(*data_));
     }
     bound_.clear();  // the reference has to be bound again
@@ -321,7 +379,7 @@ class Judging {
       PlannedCall call{
           .label = "distribution", .family = &standard_family(), .workload = shapes_.small, .seed = seed++};
       if (!bind(call) || !prepare(call)) return;
-      CallOutcome outcome = candidate_.call(*data_, Placement::kNew);
+      CallOutcome outcome = candidate_->call(*data_, Placement::kNew);
       Probe probe{result_.calls++, call.label, call.workload, call.seed};
       CallCheckResult checked = truth_->check(outcome);
       result_.checks += checked.checks;
@@ -378,15 +436,16 @@ class Judging {
     bool has_data_of(const PlannedCall& call) const { return seed == call.seed && family == call.family; }
   };
 
-  const JudgeOptions& options_;
-  const Workload& workload_;
-  Subject& candidate_;
-  Subject& baseline_;
+  const JudgeOptions options_;
+  const Workload workload_;
+  Subject* candidate_ = nullptr;
+  Subject* baseline_ = nullptr;
   std::unique_ptr<Node> tree_;
   Reference reference_;
   Judgement result_;
   PlanShapes shapes_;
-  std::vector<SharedParams> weights_;
+  std::array<SharedParams, 2> weights_;
+  bool slow_weights_ = false;
   std::vector<Tensor> family_weights_;
   std::string bound_;
   std::unique_ptr<CallData> data_;
@@ -400,14 +459,31 @@ class Judging {
   Clock::time_point start_ = Clock::now();
 };
 
-// JSON has no word for what is not finite.
+// JSON cannot hold what is not finite.
 Json number_json(double x) { return std::isfinite(x) ? Json(x) : Json(fmt::format("{}", x)); }
 
 }  // namespace
 
+class Judge::Impl : public Judging {
+ public:
+  using Judging::Judging;
+};
+
+Judge::Judge(const OperatorInfo& info, const Fields& init, const Workload& workload, const JudgeOptions& options)
+    : impl_(std::make_unique<Impl>(info, init, workload, options)) {}
+Judge::~Judge() = default;
+
+uint64_t Judge::seed() const { return impl_->seed(); }
+
+Judgement Judge::run(Subject& candidate, Subject& baseline) { return impl_->run(candidate, baseline); }
+
+std::optional<Failure> Judge::again(Subject& candidate, Subject& baseline, uint64_t secret, double seconds_at_most) {
+  return impl_->again(candidate, baseline, secret, seconds_at_most);
+}
+
 Judgement judge(const OperatorInfo& info, const Fields& init, const Workload& workload, Subject& candidate,
                 Subject& baseline, const JudgeOptions& options) {
-  return Judging(info, init, workload, candidate, baseline, options).run();
+  return Judge(info, init, workload, options).run(candidate, baseline);
 }
 
 Json to_json(const Workload& workload) {

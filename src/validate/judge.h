@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -66,6 +67,25 @@ struct Judgement {
   uint64_t seed = 0;
 
   bool passed() const { return verdict == Verdict::kPassed; }
+};
+
+// Judges one task, in as many processes as it is called with.
+class Judge {
+ public:
+  Judge(const OperatorInfo& info, const Fields& init, const Workload& workload, const JudgeOptions& options);
+  ~Judge();
+
+  uint64_t seed() const;
+
+  Judgement run(Subject& candidate, Subject& baseline);
+
+  // A few calls like those of a judgement, in a process that was bound to the first set of weights
+  // (options.inputs->params) and is there to be timed: it cannot tell what it is there for. `secret` decides which.
+  std::optional<Failure> again(Subject& candidate, Subject& baseline, uint64_t secret, double seconds_at_most);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 Judgement judge(const OperatorInfo& info, const Fields& init, const Workload& workload, Subject& candidate,

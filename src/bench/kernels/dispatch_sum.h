@@ -1,4 +1,4 @@
-// Adds up the dispatch counts of several processes.
+// Sums of the dispatch counts of several processes.
 #pragma once
 
 #include <algorithm>
@@ -18,6 +18,16 @@ inline void add_dispatches(std::vector<RunnerDispatch>& sum, const std::vector<R
     else
       same->calls += d.calls;
   }
+}
+
+// Leaves out what was counted before.
+inline std::vector<RunnerDispatch> dispatches_since(const std::vector<RunnerDispatch>& before,
+                                                    std::vector<RunnerDispatch> now) {
+  for (RunnerDispatch& d : now)
+    for (const RunnerDispatch& b : before)
+      if (b.op == d.op && b.implementation == d.implementation && b.rows_up_to == d.rows_up_to) d.calls -= b.calls;
+  std::erase_if(now, [](const RunnerDispatch& d) { return d.calls <= 0; });
+  return now;
 }
 
 }  // namespace fk

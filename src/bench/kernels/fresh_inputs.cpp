@@ -6,14 +6,16 @@
 namespace fk {
 namespace {
 
-// Families with a set of their own. Left out of timed calls:
-// - "scaled x0.001" and "scaled x10", which are factors here and need no set;
+// Families with a set of their own. "scaled x0.001" and "scaled x10" are factors here and need no set.
+constexpr std::string_view kFamilies[] = {"shifted +5", "ties", "clustered maxima", "mass in the tail",
+                                          "exact integers"};
+
+// Families that calls are judged on but not timed:
 // - "scaled x64": nearly every exponential of such numbers is zero or subnormal. A correct kernel may skip most of
 //   them, and one that does not is slowed down by numbers that do not occur in models;
 // - "zeros" and "sparse": a correct kernel may skip zeros, and would be faster only on inputs that do not occur in
 //   models; a GPU also raises its clock on them.
-constexpr std::string_view kFamilies[] = {"shifted +5", "ties", "clustered maxima", "mass in the tail",
-                                          "exact integers"};
+constexpr std::string_view kUntimedFamilies[] = {"scaled x64", "zeros", "sparse"};
 
 // Making the sets of families takes up to 30 ns per element; this must not delay a scenario much. For larger inputs
 // there are fewer sets, and different ones in every run.
@@ -77,11 +79,20 @@ void FreshInputs::add_sets(const InputMaker& maker, uint64_t seed) {
   }
   if (std::none_of(changes_.begin(), changes_.end(), [](const Change& c) { return c.scaled; })) return;
   others_ = {{0, Factors::kOneAPiece}, {0, Factors::kTiny}};
-  std::vector<std::string_view> names(std::begin(kFamilies), std::end(kFamilies));
-  for (size_t i = names.size() - 1; i > 0; --i) std::swap(names[i], names[below(i + 1)]);
-  names.resize(std::min<size_t>(names.size(), static_cast<size_t>(kMostElements / (elements_of(*sets_[0].data) + 1))));
-  for (std::string_view name : names) {
+  // Of either kind as many as are affordable, others in every run.
+  const auto most = static_cast<size_t>(kMostElements / (elements_of(*sets_[0].data) + 1));
+  auto drawn = [&](std::span<const std::string_view> families) {
+    std::vector<std::string_view> names(families.begin(), families.end());
+    for (size_t i = names.size() - 1; i > 0; --i) std::swap(names[i], names[below(i + 1)]);
+    names.resize(std::min(names.size(), most));
+    return names;
+  };
+  for (std::string_view name : drawn(kFamilies)) {
     for (Factors factors : {Factors::kOneEach, Factors::kOneAPiece}) others_.push_back({sets_.size(), factors});
+    sets_.push_back({name, &family_named(name), nullptr});
+  }
+  for (std::string_view name : drawn(kUntimedFamilies)) {
+    untimed_.push_back({sets_.size(), Factors::kNone});
     sets_.push_back({name, &family_named(name), nullptr});
   }
 }
@@ -112,7 +123,15 @@ std::unique_ptr<CallData> FreshInputs::of_family(const InputFamily& family) cons
   return data;
 }
 
-void FreshInputs::next(int slot) {
+void FreshInputs::repeat(int slot) {
+  if (slots_.size() <= static_cast<size_t>(slot)) slots_.resize(static_cast<size_t>(slot) + 1);
+  Slot& s = slots_[static_cast<size_t>(slot)];
+  const Slot& first = slots_[0];
+  s.key = first.key, s.set = first.set, s.factors = first.factors;
+  s.made = false;
+}
+
+void FreshInputs::next(int slot, bool timed) {
   if (slots_.size() <= static_cast<size_t>(slot)) slots_.resize(static_cast<size_t>(slot) + 1);
   Slot& s = slots_[static_cast<size_t>(slot)];
   PhiloxBlock drawn = random_.block(draws_++);
@@ -125,7 +144,8 @@ void FreshInputs::next(int slot) {
     s.set = 0;
     s.factors = Factors::kOneEach;
   } else {
-    const Kind& kind = others_[below(others_.size())];
+    uint64_t drawn_kind = below(others_.size() + (timed ? 0 : untimed_.size()));
+    const Kind& kind = drawn_kind < others_.size() ? others_[drawn_kind] : untimed_[drawn_kind - others_.size()];
     s.set = kind.set;
     s.factors = kind.factors;
   }

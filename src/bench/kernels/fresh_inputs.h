@@ -31,8 +31,10 @@ class FreshInputs {
   const CallData& base() const { return shapes_; }
   // The set from which the slot's tensors are built. Small tensors have more elements there than in a call.
   const CallData& base(int slot) const { return *sets_[slots_[static_cast<size_t>(slot)].set].data; }
-  // Chooses other inputs for a slot.
-  void next(int slot);
+  // Chooses other inputs for a slot. Untimed calls also get families on which a correct kernel may be faster.
+  void next(int slot, bool timed = true);
+  // The inputs of the first slot.
+  void repeat(int slot);
   // How a tensor of the slot is built, by its index: arguments, then the KV cache. None: as in base(slot).
   std::optional<CallMemory::MadeFrom> pieces(int slot, size_t tensor) const;
   // The inputs themselves, built on first use: a GPU builds them itself.
@@ -82,6 +84,7 @@ class FreshInputs {
   std::vector<Set> sets_;        // standard first
   size_t recorded_ = 0;          // its set, if there is one
   std::vector<Kind> others_;     // besides standard numbers, and recorded ones
+  std::vector<Kind> untimed_;    // likewise, for calls that do not count
   std::vector<Slot> slots_;
 };
 

@@ -1,13 +1,16 @@
 #include "bench/kernels/kernel_bench.h"
 
 #include <algorithm>
+#include <array>
+#include <memory>
+#include <utility>
 
 #include "bench/kernels/floor_verdict.h"
+#include "bench/kernels/launch_sides.h"
 #include "bench/scenarios/scenario_data.h"
 #include "bench/scenarios/scenario_file.h"
 #include "candidate/local_subject.h"
 #include "candidate/runner/device_walls.h"
-#include "candidate/runner/process_subject.h"
 #include "core/error.h"
 #include "measure/timer.h"
 #include "validate/task_check.h"
@@ -99,32 +102,32 @@ KernelResult KernelBench::run(const Scenario& scenario, const std::string& libra
   runner.walls = usable_walls(device_);
   runner.timeout_ns = static_cast<int64_t>(std::min(options.timeout_s, 60.0) * 1e9);
   runner.wait_until_open = device_ == kCpu;  // drivers of both start at the same time
-  {
-    ProcessSubject baseline(runner);
-    runner.library = library;
-    std::optional<KeptOutput> printed;
-    if (options.last_call) runner.output = &printed.emplace();
-    ProcessSubject candidate(runner);
-    if (std::optional<Failure> invalid = check_task_once(scenario, *inputs, baseline, judging.seed)) {
-      refuse(result, invalid->verdict, invalid->sentence);
-      return result;
-    }
-    progress("judging");
-    if (options.in_process) {
-      LocalSubject own(op, scenario.init, library, runner.threads);
-      result.judgement = judge(op, scenario.init, scenario.workload, own, baseline, judging);
-      refuse(result, result.judgement.verdict, result.judgement.passed() ? "" : result.judgement.sentence);
-      return result;
-    }
-    result.judgement = judge(op, scenario.init, scenario.workload, candidate, baseline, judging);
-    candidate.process().finish();
-    if (printed) result.printed = printed->text();
-    if (result.judgement.passed() && candidate.process().failure())
-      refuse(result, candidate.process().failure()->verdict, candidate.process().failure()->sentence);
-    else
-      refuse(result, result.judgement.verdict, result.judgement.passed() ? "" : result.judgement.sentence);
+  std::optional<KeptOutput> printed;
+  if (options.last_call) runner.output = &printed.emplace();
+  std::array<int, LaunchSides::kAll> order = {0, 1, 2, 3};
+  auto sides =
+      std::make_unique<LaunchSides>(runner, LaunchSides::Libraries{library}, order, !options.last_call, judging.seed);
+  if (std::optional<Failure> invalid = check_task_once(scenario, *inputs, sides->baseline(), judging.seed)) {
+    refuse(result, invalid->verdict, invalid->sentence);
+    return result;
   }
+  progress("judging");
+  Judge judge(op, scenario.init, scenario.workload, judging);
+  if (options.in_process) {
+    LocalSubject own(op, scenario.init, library, runner.threads);
+    result.judgement = judge.run(own, sides->baseline());
+    refuse(result, result.judgement.verdict, result.judgement.passed() ? "" : result.judgement.sentence);
+    return result;
+  }
+  result.judgement = judge.run(sides->candidate(), sides->baseline());
+  refuse(result, result.judgement.verdict, result.judgement.passed() ? "" : result.judgement.sentence);
   if (!result.passed() || options.last_call) {
+    // Where it is timed it ends behind the first launch.
+    sides->candidate().process().finish();
+    if (result.passed() && sides->failure(LaunchSides::kCandidate))
+      refuse(result, sides->failure(LaunchSides::kCandidate)->verdict,
+             sides->failure(LaunchSides::kCandidate)->sentence);
+    if (printed) result.printed = printed->text();
     result.seconds = watch.elapsed_s();
     return result;
   }
@@ -147,7 +150,8 @@ KernelResult KernelBench::run(const Scenario& scenario, const std::string& libra
     observed_s += observing.elapsed_s();
   };
   result.timing = time_pairs(op, scenario.init, scenario.workload, library, timing,
-                             [&](double done) { progress(fmt::format("timing {:.0f} %", 100 * done)); });
+                             [&](double done) { progress(fmt::format("timing {:.0f} %", 100 * done)); },
+                             {&judge, std::move(sides)});
   if (result.timing->failure) {
     refuse(result, result.timing->failure->verdict, result.timing->failure->sentence);
   } else {
@@ -161,7 +165,8 @@ KernelResult KernelBench::run(const Scenario& scenario, const std::string& libra
     timing.launches = std::min(timing.launches, 2);
     timing.sample_on_s = 0;
     timing.budget_s = std::max(1.0, options.timeout_s - watch.elapsed_s());
-    result.other_timing = time_pairs(op, scenario.init, scenario.workload, library, timing, [](double) {});
+    result.other_timing =
+        time_pairs(op, scenario.init, scenario.workload, library, timing, [](double) {}, {&judge, nullptr});
     if (const std::optional<Failure>& failure = result.other_timing->failure)
       refuse(result, failure->verdict, failure->sentence);
   }

@@ -230,7 +230,8 @@ CallOutcome OutputCheck::outcome(const CallMemory& memory, int slot, int writer)
   return outcome;
 }
 
-std::optional<Failure> OutputCheck::judge(const CallMemory& memory, int slot, const CallData& data, Sides sides) {
+std::optional<Failure> OutputCheck::judge(const CallMemory& memory, int slot, const CallData& data, Sides sides,
+                                          bool calibrate) {
   if (!oracle_affordable_) return std::nullopt;
   if (!reference_) {
     reference_ = std::make_unique<Reference>(op_, root_.init());
@@ -239,7 +240,8 @@ std::optional<Failure> OutputCheck::judge(const CallMemory& memory, int slot, co
   CallTruth truth(root_, workload_, data, *reference_, outcome(memory, slot, sides.baseline), false, typical_);
   ++judged_;
   if (!truth.unusable().empty()) return std::nullopt;  // these inputs cannot show errors
-  for (const auto& [name, ratio] : truth.ratios()) typical_[name] = std::max(typical_[name], ratio);
+  if (calibrate)
+    for (const auto& [name, ratio] : truth.ratios()) typical_[name] = std::max(typical_[name], ratio);
   CallCheckResult checked = truth.check(outcome(memory, slot, sides.candidate));
   elements_ += checked.elements;
   if (!checked.fault) return std::nullopt;

@@ -12,7 +12,7 @@
 #include "bench/kernels/dispatch_sum.h"
 #include "bench/kernels/exchange_cost.h"
 #include "bench/kernels/fresh_inputs.h"
-#include "bench/kernels/output_check.h"
+#include "bench/kernels/round_check.h"
 #include "bench/kernels/turns.h"
 #include "candidate/runner/call_memory.h"
 #include "candidate/runner/device_walls.h"
@@ -27,23 +27,24 @@
 namespace fk {
 namespace {
 
-// Who takes part in a round: three that are timed, and a fourth whose samples hold no kernel. It has a process of its
-// own and its turn like the others: a process that was woken more often than another is woken sooner, which came to 1 %
-// of a sample.
-constexpr int kBaseline = 0, kCandidate = 1, kControl = 2, kSides = 3;
-constexpr int kEmpty = 3, kRunners = 4;
+constexpr int kBaseline = LaunchSides::kBaseline, kCandidate = LaunchSides::kCandidate,
+              kControl = LaunchSides::kControl, kEmpty = LaunchSides::kEmpty;
+constexpr int kSides = LaunchSides::kTimed, kRunners = LaunchSides::kAll;
 
 constexpr int kMostCallsPerSample = 512, kMostOnGpu = 64;  // a stream holds about a thousand launches
 constexpr size_t kCallsAlone = 8;                          // of a launch and side, each in a sample of its own
-constexpr int kLaunchesOnGpu = 6;  // starting a driver takes most of a second, and places in its memory matter less
-constexpr int kExchanges = 16;     // empty samples at the start, to know how far they scatter
-constexpr int64_t kLookAt = int64_t{1} << 15;  // elements of each side in a round
+constexpr int kLaunchesOnGpu = 6;      // starting a driver takes most of a second, and places in its memory matter less
+constexpr int kExchanges = 16;         // empty samples at the start, to know how far they scatter
+constexpr double kJudgeAgainS = 0.03;  // of a launch, for calls like those of a judgement
 constexpr size_t kMostRotatingBytes = size_t{64} << 20, kMostRotatingOnGpu = size_t{2} << 30;
 
-struct Runner {
-  std::unique_ptr<RunnerProcess> process;
-  int params_segment = 0, inputs_segment = 0, written_segment = 0;
+// What a process has mapped.
+struct Mapped {
+  int inputs_segment = 0, written_segment = 0;
 };
+
+// Judged ones are made among the timed ones: all calls have the same inputs, of more kinds, and nothing of them counts.
+enum class Round : uint8_t { kWarmUp, kTimed, kJudged };
 
 struct Sample {
   double ns = 0;          // of all its calls, on a CPU with the exchange
@@ -54,7 +55,7 @@ struct Sample {
 class PairTimer {
  public:
   PairTimer(const OperatorInfo& op, const Fields& init, const Workload& workload, std::string library,
-            const TimingOptions& options)
+            const TimingOptions& options, JudgedLaunch judged)
       : init_(init),
         library_(std::move(library)),
         options_(options),
@@ -62,9 +63,19 @@ class PairTimer {
         root_(op.build(init, {})),
         inputs_(*root_, *options.inputs, workload, options.seed),
         weights_(options.inputs->params(*root_, options.seed)),
-        check_(op, *root_, workload, *weights_),
-        clock_(options.core_chain) {
+        check_(op, *root_, workload, *weights_, inputs_, options.seed),
+        clock_(options.core_chain),
+        judged_(std::move(judged)) {
     params_ = share_params(*root_, *weights_, options.device);
+    if (judged_.judge != nullptr) {
+      FK_CHECK(judged_.judge->seed() == options.seed, "judged and timed weights differ");
+      return;
+    }
+    JudgeOptions judging;
+    judging.seed = options.seed;
+    judging.inputs = options.inputs;
+    own_judge_.emplace(op, init, workload, judging);
+    judged_.judge = &*own_judge_;
   }
 
   TimingResult run(const std::function<void(double)>& progress) {
@@ -92,9 +103,11 @@ class PairTimer {
       if (!sized_) choose_calls_per_sample();
       measure_exchanges();
       warm_up();
+      const auto judged_at = static_cast<int>(secret_number() % static_cast<uint64_t>(pairs));
       for (int pair = 0; pair < pairs && !result_.failure; ++pair) {
         if (watch.elapsed_s() > options_.budget_s && launch > 0) pairs = pair + 1;
-        round(true);
+        if (pair == judged_at || secret_number() % 16 == 0) round(Round::kJudged);
+        if (!result_.failure) round(Round::kTimed);
         progress(std::min(1.0, (launch + (pair + 1.0) / pairs) / launches));
       }
       if (!on_gpu() || launch % 2 == 0) call_alone();  // there a sample takes long to prepare
@@ -140,15 +153,15 @@ class PairTimer {
 
   bool on_gpu() const { return options_.device != kCpu; }
   bool takes_part(int side) const { return side != kEmpty || !on_gpu(); }
+  RunnerProcess& process(int side) { return sides_->process(side); }
 
   // Which of the memories a side writes to in this launch.
   int writer(int side) const { return side == kEmpty ? kEmpty : writers_[static_cast<size_t>(side)]; }
 
-  RunnerOptions runner_options(int side) const {
+  RunnerOptions runner_options() const {
     RunnerOptions o;
     o.op = std::string(root_->info().name);
     o.init = init_;
-    o.library = side == kCandidate ? library_ : options_.baseline_library;
     o.threads = options_.threads;
     o.timeout_ns = options_.timeout_ns;
     o.device = options_.device;
@@ -164,33 +177,48 @@ class PairTimer {
     writers_ = handed_round(places_, launch);
     if (!memory_) memory_ = std::make_unique<CallMemory>(*root_, inputs_.base(), 1, kRunners, options_.device);
     std::array<int, kRunners> order = shuffled<kRunners>();
+    const bool was_judged = judged_.sides != nullptr;
+    sides_ = std::move(judged_.sides);
+    if (!sides_)
+      sides_ = std::make_unique<LaunchSides>(runner_options(),
+                                             LaunchSides::Libraries{library_, options_.baseline_library}, order, true);
     for (int side : order) {
       if (!takes_part(side)) continue;
-      runners_[static_cast<size_t>(side)].process = std::make_unique<RunnerProcess>(runner_options(side));
+      process(side).open();
+      (*sides_)[side].release();
+      bind(side);
+      if (note_failure(side)) return;
     }
+    result_.protections = process(kCandidate).protections();
+    if (!was_judged)
+      result_.failure = judged_.judge->again(sides_->candidate(), sides_->baseline(), secret_number(), kJudgeAgainS);
+    if (result_.failure) return;
     for (int side : order) {
       if (!takes_part(side)) continue;
-      Runner& r = runners_[static_cast<size_t>(side)];
-      r.process->open();
-      r.params_segment = r.process->map(*params_);
-      std::vector<TensorRef> refs;
-      for (size_t i = 0; i < params_->size(); ++i) refs.push_back({r.params_segment, i});
-      int64_t prepare = r.process->bind(refs);
-      if (side == kCandidate) result_.prepare_ns = prepare;
+      (*sides_)[side].release();
       map_calls(side);
       if (note_failure(side)) return;
     }
-    result_.protections = runners_[kCandidate].process->protections();
+    for (int side : {kBaseline, kCandidate}) counted_before_[static_cast<size_t>(side)] = process(side).dispatches();
+  }
+
+  // All sides read the same weights at the same place in memory.
+  void bind(int side) {
+    int segment = process(side).map(*params_);
+    std::vector<TensorRef> refs;
+    for (size_t i = 0; i < params_->size(); ++i) refs.push_back({segment, i});
+    int64_t prepare = process(side).bind(refs);
+    if (side == kCandidate) result_.prepare_ns = prepare;
   }
 
   void map_calls(int side) {
-    Runner& r = runners_[static_cast<size_t>(side)];
-    r.inputs_segment = r.process->map(memory_->inputs());
-    r.written_segment = r.process->map(memory_->written(writer(side)));
+    Mapped& m = mapped_[static_cast<size_t>(side)];
+    m.inputs_segment = process(side).map(memory_->inputs());
+    m.written_segment = process(side).map(memory_->written(writer(side)));
     std::vector<CallPlan> plans;
     for (int slot = 0; slot < memory_->slots(); ++slot)
-      plans.push_back(memory_->plan(slot, r.inputs_segment, r.written_segment));
-    r.process->plan(plans);
+      plans.push_back(memory_->plan(slot, m.inputs_segment, m.written_segment));
+    process(side).plan(plans);
   }
 
   // From the time of single calls and from how far exchanges scatter. Then every call of a sample gets memory of its
@@ -223,10 +251,10 @@ class PairTimer {
     if (calls <= calls_) return false;
     calls_ = calls;
     int slots = std::min(calls_ + std::max(1, calls_ / 8), std::max(calls_, affordable));
-    for (Runner& r : runners_) {
-      if (!r.process) continue;
-      r.process->unmap(r.inputs_segment);
-      r.process->unmap(r.written_segment);
+    for (int side = 0; side < kRunners && sides_; ++side) {
+      if (!takes_part(side)) continue;
+      process(side).unmap(mapped_[static_cast<size_t>(side)].inputs_segment);
+      process(side).unmap(mapped_[static_cast<size_t>(side)].written_segment);
     }
     memory_ = std::make_unique<CallMemory>(*root_, inputs_.base(), slots, kRunners, options_.device);
     return true;
@@ -240,7 +268,7 @@ class PairTimer {
   // process the inputs are nothing.
   void refresh_exchange() {
     if (on_gpu()) return;
-    if (!pacer_) pacer_ = std::make_unique<RunnerProcess>(runner_options(kEmpty));
+    if (!pacer_) pacer_ = std::make_unique<RunnerProcess>(runner_options());
     RunMode mode;
     mode.nothing = true;
     pacer_->run({}, mode);
@@ -252,7 +280,7 @@ class PairTimer {
     mode.nothing = true;
     fill(kEmpty, calls, 0xFF, 0);
     refresh_exchange();
-    auto ns = static_cast<double>(runners_[kEmpty].process->run(with_loop ? calls : std::span<const int>(), mode).ns);
+    auto ns = static_cast<double>(process(kEmpty).run(with_loop ? calls : std::span<const int>(), mode).ns);
     note_failure(kEmpty);
     return ns;
   }
@@ -283,13 +311,18 @@ class PairTimer {
     clock_.restart();
     looks_.clear();
     const double at_most_s = on_gpu() ? 0.1 : 1;  // there a round has more calls, all in the device's own time
-    for (int i = 0; i < options_.warmups && !result_.failure && watch.elapsed_s() < at_most_s; ++i) round(false);
+    for (int i = 0; i < options_.warmups && !result_.failure && watch.elapsed_s() < at_most_s; ++i)
+      round(Round::kWarmUp);
     // Who waits for the device in a call cannot be queued; then both sides are timed as they are launched.
     if (on_gpu() && rounds_ > 1 && 2 * held_ < rounds_) hold_ = false;
   }
 
-  void next_inputs() {
-    for (int slot = 0; slot < memory_->slots(); ++slot) inputs_.next(slot);
+  void next_inputs(bool same = false) {
+    for (int slot = 0; slot < memory_->slots(); ++slot)
+      if (slot == 0 || !same)
+        inputs_.next(slot, !same || !check_.oracle_affordable());
+      else
+        inputs_.repeat(slot);
     if (!on_gpu()) return;
     memory_->stage_pieces([&](int slot) -> const CallData& { return inputs_.base(slot); },
                           [&](int slot, size_t tensor) { return inputs_.pieces(slot, tensor); });
@@ -300,8 +333,8 @@ class PairTimer {
 
   // All three on the same fresh inputs, in random order. Outputs are looked at when all have returned, those of the
   // control as those of the candidate: what that does to the caches is the same for both.
-  void round(bool counts) {
-    next_inputs();
+  void round(Round kind) {
+    next_inputs(kind == Round::kJudged);
     std::array<int, kRunners> order = shuffled<kRunners>();
     std::vector<int> calls = drawn_calls();
     auto pattern = static_cast<uint8_t>(draws_ % 2 == 0 ? 0xFF : 0x7F);
@@ -320,8 +353,8 @@ class PairTimer {
     // Counted in ticks longer than a round, so which of the three was robbed cannot be told: none of them counts.
     if (stolen && stolen_ticks().value_or(*stolen) > *stolen)
       for (Sample& sample : samples) sample.dropped = Dropped::kStealTime;
-    check_round(calls, pattern);
-    if (!counts || result_.failure) return;
+    check_round(calls, pattern, kind == Round::kJudged);
+    if (kind != Round::kTimed || result_.failure) return;
     const Sample &b = samples[kBaseline], &c = samples[kCandidate], &a = samples[kControl];
     auto pair = [](const Sample& x, const Sample& y) {
       return TimePair{x.ns, y.ns, x.dropped != Dropped::kNo ? x.dropped : y.dropped};
@@ -350,7 +383,7 @@ class PairTimer {
           alone[static_cast<size_t>(side)] += time_side(side, one, 0x7F).ns;
         if (note_failure(side)) return;
       }
-      check_round(one, 0x7F);
+      check_round(one, 0x7F, false);
       if (result_.failure) return;
     }
     for (double& ns : alone) ns = ns / static_cast<double>(calls.size()) - exchange.typical_ns();
@@ -389,19 +422,19 @@ class PairTimer {
   }
 
   Sample time_side(int side, std::span<const int> calls, uint8_t pattern) {
-    Runner& r = runners_[static_cast<size_t>(side)];
+    RunnerProcess& r = process(side);
     RunMode mode{.key = secret_number() >> 1, .hold = hold_, .cold = options_.cold};
     fill(side, calls, pattern, mode.key);
     refresh_exchange();
-    RunTimes t = r.process->run(calls, mode);
-    if (t.refused) r.process->fail(*t.refused);
-    if (!r.process->failure())
-      if (std::optional<Failure> changed = r.process->check_state(false)) r.process->fail(*changed);
+    RunTimes t = r.run(calls, mode);
+    if (t.refused) r.fail(*t.refused);
+    if (!r.failure())
+      if (std::optional<Failure> changed = r.check_state(false)) r.fail(*changed);
     // Drawn when the calls have returned; on a CPU sealed memory and a stopped process make sure of the same.
-    if (side == kCandidate && on_gpu() && !r.process->failure() && secret_number() % 4 == 0)
-      check_on_gpu(*r.process, calls, t);
+    if (side == kCandidate && on_gpu() && !r.failure() && secret_number() % 4 == 0) check_on_gpu(r, calls, t);
     (side == kCandidate ? result_.candidate_peak_kib : result_.baseline_peak_kib) = t.peak_kib;
-    Dropped dropped = !on_gpu() && t.core_was_taken(options_.threads) ? Dropped::kContextSwitch : Dropped::kNo;
+    Dropped dropped = !on_gpu() && t.core_was_taken(options_.threads, exchange_.typical_ns()) ? Dropped::kContextSwitch
+                                                                                              : Dropped::kNo;
     if (on_gpu()) {
       double nominal = device_runtime(options_.device).facts().clock_mhz;
       if (t.clock_mhz > 0 && t.clock_mhz < kSlowestClock * nominal) dropped = Dropped::kSlowClock;
@@ -448,67 +481,22 @@ class PairTimer {
     if (found) process.fail(*found);
   }
 
-  // Outputs of all calls in places that nobody knew before they returned, and now and then a whole call by the oracle.
-  // Every side is read as often as every other, in random order: a side whose outputs stay in the caches longer than
-  // another's would be timed differently. What is found in the control speaks against the task.
-  void check_round(std::span<const int> calls, uint8_t pattern) {
-    struct Look {
-      int side, against;
-    };
-    std::vector<Look> looks = {{kCandidate, kBaseline}, {kControl, kBaseline}, {kCandidate, kControl}};
-    if (on_gpu()) looks.resize(1);  // its memory does not notice
-    for (size_t i = looks.size() - 1; i > 0; --i) std::swap(looks[i], looks[random_.below(draws_++, i + 1)]);
-    auto budget = std::max<int64_t>(kLookAt / static_cast<int64_t>(calls.size()), 64);
-    size_t to_judge = to_oracle() ? random_.below(draws_++, calls.size()) : calls.size();
-    auto data_of = [&](int slot) -> const CallData& { return inputs_.current(slot); };
-    for (const Look& look : looks) {
-      OutputCheck::Sides sides{writer(look.side), writer(look.against)};
-      uint64_t secret = secret_number();
-      std::optional<Failure> found = memory_->check_margins(calls, writer(look.side), pattern);
-      for (size_t i = 0; i < calls.size() && !found; ++i) {
-        int slot = calls[i];
-        found = i == to_judge ? check_.judge(*memory_, slot, inputs_.current(slot), sides)
-                              : check_.look(*memory_, slot, data_of, inputs_.base(), sides, secret + i, budget);
-      }
-      if (!found) continue;
-      result_.failure = found;
-      if (look.side == kControl)
-        result_.failure =
-            Failure{Verdict::kInvalidTask, fmt::format("The baseline differs from itself: {}", found->sentence)};
-      return;
-    }
-  }
-
-  // About twice a launch; at the very beginning always, since bounds are calibrated by it.
-  bool to_oracle() {
-    if (!check_.oracle_affordable()) return false;
-    return check_.judged() == 0 || secret_number() % 8 == 0;
+  void check_round(std::span<const int> calls, uint8_t pattern, bool judged) {
+    result_.failure = check_.check({*memory_, calls, writers_, pattern, judged});
   }
 
   bool note_failure(int side) {
-    const std::optional<Failure>& f = runners_[static_cast<size_t>(side)].process->failure();
-    if (!f) return false;
-    result_.failure = f;
-    if (side != kCandidate)
-      result_.failure = Failure{Verdict::kInvalidTask, fmt::format("The baseline failed: {}", f->sentence)};
-    return true;
+    if (std::optional<Failure> found = sides_->failure(side)) result_.failure = found;
+    return result_.failure.has_value();
   }
 
   void finish() {
-    for (int side = 0; side < kRunners && !result_.failure; ++side) {
-      if (!takes_part(side)) continue;
-      RunnerProcess& process = *runners_[static_cast<size_t>(side)].process;
-      if (side == kBaseline || side == kCandidate)
-        add_dispatches(side == kCandidate ? result_.candidate_dispatches : result_.baseline_dispatches,
-                       process.dispatches());
-      process.begin_finish();
-    }
-    for (int side = 0; side < kRunners && !result_.failure; ++side) {
-      if (!takes_part(side)) continue;
-      runners_[static_cast<size_t>(side)].process->finish();
-      note_failure(side);
-    }
-    for (Runner& r : runners_) r.process.reset();
+    if (result_.failure) return;
+    for (int side : {kBaseline, kCandidate})
+      add_dispatches(side == kCandidate ? result_.candidate_dispatches : result_.baseline_dispatches,
+                     dispatches_since(counted_before_[static_cast<size_t>(side)], process(side).dispatches()));
+    result_.failure = sides_->finish();
+    sides_.reset();
   }
 
   void conclude() {
@@ -559,7 +547,7 @@ class PairTimer {
   std::unique_ptr<Node> root_;  // for shapes; never called
   FreshInputs inputs_;
   SharedParams weights_;
-  OutputCheck check_;
+  RoundCheck check_;
   std::unique_ptr<SharedTensors> params_;
   std::unique_ptr<CallMemory> memory_;
   bool sized_ = false;
@@ -570,10 +558,14 @@ class PairTimer {
   std::vector<double> clocks_;
   ClockWatch clock_;
   std::vector<double> looks_;  // of this launch: the slower of the two around each round that counts
-  std::array<Runner, kRunners> runners_;
-  std::unique_ptr<RunnerProcess> pacer_;    // refreshes exchanges; for all launches
-  std::array<int, kSides> places_{};        // for three launches: how the memories are handed round
-  std::array<int, kSides> writers_{};       // the memory of each side in this launch
+  JudgedLaunch judged_;
+  std::optional<Judge> own_judge_;
+  std::unique_ptr<LaunchSides> sides_;  // of this launch
+  std::array<Mapped, kRunners> mapped_;
+  std::array<std::vector<RunnerDispatch>, 2> counted_before_;  // of baseline and candidate, by calls of the judge
+  std::unique_ptr<RunnerProcess> pacer_;                       // refreshes exchanges; for all launches
+  std::array<int, kSides> places_{};                           // for three launches: how the memories are handed round
+  std::array<int, kSides> writers_{};                          // the memory of each side in this launch
   uint64_t more_ = 0;                       // for three launches: leads to how many pairs they have more than asked for
   ExchangeCost exchange_;                   // of this launch
   std::vector<double> exchanges_, hidden_;  // by launch; the second of one call
@@ -588,8 +580,8 @@ class PairTimer {
 
 TimingResult time_pairs(const OperatorInfo& op, const Fields& init, const Workload& workload,
                         const std::string& library, const TimingOptions& options,
-                        const std::function<void(double done)>& progress) {
-  return PairTimer(op, init, workload, library, options).run(progress);
+                        const std::function<void(double done)>& progress, JudgedLaunch judged) {
+  return PairTimer(op, init, workload, library, options, std::move(judged)).run(progress);
 }
 
 }  // namespace fk

@@ -4,15 +4,17 @@
 // order, on the same fresh inputs. Several launches of all three make up a run. A runner is stopped, with all its
 // threads, except while it makes the calls of a sample; a sample's time is that between letting it go and having it
 // stopped again, by our clock (exchange_cost.h says what that leaves to hide). Timed calls are judged like any other
-// (output_check.h).
+// (output_check.h), and every launch has calls of a judgement before and among its timed ones, in the same process.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "bench/kernels/launch_sides.h"
 #include "candidate/runner/runner_process.h"
 #include "candidate/runner/sandbox.h"
 #include "candidate/verdict.h"
@@ -21,6 +23,7 @@
 #include "measure/paired.h"
 #include "ops/registry.h"
 #include "validate/input_maker.h"
+#include "validate/judge.h"
 
 namespace fk {
 
@@ -68,9 +71,15 @@ struct TimingResult {
   double clock_mhz = 0;  // of the multiprocessors, median of the candidate's samples
 };
 
+// What a judgement leaves to the timing that follows it.
+struct JudgedLaunch {
+  Judge* judge = nullptr;              // null: one is made
+  std::unique_ptr<LaunchSides> sides;  // its processes, which the first launch goes on with; null: it starts new ones
+};
+
 // `library` is the candidate's shared object; empty times the baseline against itself.
 TimingResult time_pairs(const OperatorInfo& op, const Fields& init, const Workload& workload,
                         const std::string& library, const TimingOptions& options,
-                        const std::function<void(double done)>& progress);
+                        const std::function<void(double done)>& progress, JudgedLaunch judged = {});
 
 }  // namespace fk

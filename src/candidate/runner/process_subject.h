@@ -1,4 +1,7 @@
-// ProcessSubject: an operator in a runner process, called once at a time with everything checked around the call.
+// ProcessSubject: an operator in a runner process, with everything checked around its calls.
+//
+// A call is made as timed ones are: several in a request, one to four here, on the same data at different addresses.
+// Which of them the outcome is of is drawn after they returned; those that differ from it come with it.
 #pragma once
 
 #include <memory>
@@ -7,12 +10,14 @@
 #include "candidate/runner/call_memory.h"
 #include "candidate/runner/runner_process.h"
 #include "candidate/subject.h"
+#include "core/rng.h"
 
 namespace fk {
 
 class ProcessSubject final : public Subject {
  public:
-  explicit ProcessSubject(const RunnerOptions& options);
+  // How calls are placed and repeated follows from `seed`, so that a judgement can be repeated.
+  explicit ProcessSubject(const RunnerOptions& options, uint64_t seed = secret_number());
 
   std::optional<Failure> bind(std::span<const Tensor> params) override;
   std::optional<Failure> refusal(const CallData& shapes) override;
@@ -21,16 +26,21 @@ class ProcessSubject final : public Subject {
 
   RunnerProcess& process() { return *process_; }
   int64_t prepare_ns() const { return prepare_ns_; }
+  // Unmaps calls and weights, for a caller that goes on with memory of its own.
+  void release();
 
  private:
   struct Mapped {
     std::unique_ptr<CallMemory> memory;
     int inputs_segment = 0, written_segment = 0;
     std::vector<TensorSpec> shape;  // of what it holds
+    std::vector<int> calls;         // slots, in the order of the calls
+    int examined = 0;               // one of them, the last time
   };
-  static void read_written(const Mapped& mapped, CallOutcome& outcome);
+  static void read_slot(const Mapped& mapped, int slot, CallOutcome& outcome);
+  static void read_all(const Mapped& mapped, CallOutcome& outcome);
+  void forget_calls();
   Mapped& memory_for(const CallData& data, Placement placement);
-  void forget_memory();
   std::optional<Failure> look_after(const Mapped& mapped, const CallData& data, const RunTimes& times);
 
   Device device_;
@@ -41,6 +51,9 @@ class ProcessSubject final : public Subject {
   // All mappings stay until the next bind, so that a new place is really new.
   std::vector<Mapped> mapped_;
   uint8_t pattern_;
+  Stream random_;
+  uint64_t draws_ = 0;
+  int64_t longest_ns_ = 0;  // of a call
   int64_t prepare_ns_ = 0;
 };
 

@@ -91,12 +91,14 @@ uint64_t secret_number() {
 }
 
 // A call of many milliseconds is always interrupted, so a switch alone says nothing. Threads that wait for each other's
-// core are the candidate's own affair: then all cores together were busy with it.
-bool RunTimes::core_was_taken(int cores) const {
+// core are the candidate's own affair: then all cores together were busy with it. With more threads than cores some
+// wait all the time, also while the process is woken and stopped and no core is busy with it: that is not counted.
+bool RunTimes::core_was_taken(int cores, double exchange_ns) const {
   constexpr double kMatters = 0.01;  // of the time: what counts as a difference
   // All threads are let go at once, and those with nothing to do need a core for a moment to find that out.
   constexpr double kMoment = 5e3;
-  double idle = cores * static_cast<double>(ns) - static_cast<double>(cpu_ns);
+  double in_calls = static_cast<double>(ns) - (threads > cores ? exchange_ns : 0);
+  double idle = cores * in_calls - static_cast<double>(cpu_ns);
   double taken = std::min(static_cast<double>(waited_ns), std::max(0.0, idle));
   return switches > 0 && taken > kMatters * static_cast<double>(ns) + (threads - 1) * kMoment;
 }
@@ -419,11 +421,10 @@ void RunnerProcess::plan(std::span<const CallPlan> calls) {
     Json args = Json::array(), kv = Json::array();
     for (const auto& a : call.args) args.push_back(a ? ref(*a) : Json());
     for (const TensorRef& t : call.kv_cache) kv.push_back(ref(t));
-    list.push_back(
-        {{"args", args},
-         {"kv", kv},
-         {"attention",
-          {{"decode", group(call.decode)}, {"prefill", group(call.prefill)}, {"slots", ref(call.slot_mapping)}}}});
+    list.push_back({{"args", args}, {"kv", kv}});
+    if (const auto& m = call.metadata)
+      list.back()["attention"] = {
+          {"decode", group(m->decode)}, {"prefill", group(m->prefill)}, {"slots", ref(m->slot_mapping)}};
   }
   ask({{"do", "plan"}, {"calls", list}});
 }

@@ -58,8 +58,11 @@ struct CallPlan {
     int64_t num_sequences = 0, num_tokens = 0;
     std::vector<TensorRef> views;  // cu_seqlens_q, cu_seqlens_k, seq_lens, block_table
   };
-  Group decode, prefill;
-  TensorRef slot_mapping;
+  struct Metadata {
+    Group decode, prefill;
+    TensorRef slot_mapping;
+  };
+  std::optional<Metadata> metadata;  // of attention, where there is a KV cache
 };
 
 // How calls are to be made.
@@ -85,8 +88,9 @@ struct RunTimes {
   double clock_mhz = 0;           // of the multiprocessors; zero: not known
   bool held = false;              // until all was queued
 
-  // Whether other programs had one of its cores for long enough to matter.
-  bool core_was_taken(int cores) const;
+  // Whether other programs had one of its cores for long enough to matter. `exchange_ns`: what of `ns` is typically
+  // spent on waking and stopping the process.
+  bool core_was_taken(int cores, double exchange_ns = 0) const;
 };
 
 // As ops/node.h counts them, from another process.

@@ -1,0 +1,71 @@
+#include "bench/kernels/round_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace fk {
+namespace {
+
+constexpr int64_t kLookAt = int64_t{1} << 15;  // elements of each side in a round
+
+}  // namespace
+
+RoundCheck::RoundCheck(const OperatorInfo& op, const Node& root, const Workload& workload,
+                       std::span<const Tensor> params, FreshInputs& inputs, uint64_t seed)
+    : outputs_(op, root, workload, params), inputs_(inputs), random_(seed, "round check") {}
+
+// About twice a launch; at the very beginning always, since bounds are calibrated by it.
+bool RoundCheck::to_oracle(bool judged_round) const {
+  if (!outputs_.oracle_affordable()) return false;
+  return judged_round || outputs_.judged() == 0 || secret_number() % 8 == 0;
+}
+
+// Outputs of all calls in places drawn after they returned, and in some rounds a whole call by the oracle. Every side
+// is read as often as every other, in random order: a side whose outputs stay in the caches longer than another's would
+// be timed differently. A difference between baseline and control means that the task is at fault.
+std::optional<Failure> RoundCheck::check(const RoundOutputs& round) {
+  constexpr int kBaseline = LaunchSides::kBaseline, kCandidate = LaunchSides::kCandidate,
+                kControl = LaunchSides::kControl;
+  struct Look {
+    int side, against;
+  };
+  std::vector<Look> looks = {{kCandidate, kBaseline}, {kControl, kBaseline}, {kCandidate, kControl}};
+  if (round.memory.device() != kCpu) looks.resize(1);  // what is read there does not change its caches' state for calls
+  for (size_t i = looks.size() - 1; i > 0; --i) std::swap(looks[i], looks[random_.below(draws_++, i + 1)]);
+  const std::span<const int> calls = round.calls;
+  auto budget = std::max<int64_t>(kLookAt / static_cast<int64_t>(calls.size()), 64);
+  size_t to_judge = to_oracle(round.judged) ? random_.below(draws_++, calls.size()) : calls.size();
+  auto data_of = [&](int slot) -> const CallData& { return inputs_.current(slot); };
+  for (const Look& look : looks) {
+    int writer = round.writers[static_cast<size_t>(look.side)];
+    OutputCheck::Sides sides{writer, round.writers[static_cast<size_t>(look.against)]};
+    uint64_t secret = secret_number();
+    std::optional<Failure> found = round.memory.check_margins(calls, writer, round.pattern);
+    for (size_t i = 0; i < calls.size() && !found; ++i) {
+      int slot = calls[i];
+      found = i == to_judge
+                  ? outputs_.judge(round.memory, slot, inputs_.current(slot), sides, /*calibrate=*/!round.judged)
+                  : outputs_.look(round.memory, slot, data_of, inputs_.base(), sides, secret + i, budget);
+    }
+    if (!found) continue;
+    if (look.side != kControl) return found;
+    return Failure{Verdict::kInvalidTask, fmt::format("The baseline differs from itself: {}", found->sentence)};
+  }
+  return round.judged ? check_repeats(round) : std::nullopt;
+}
+
+// Equal inputs lead to equal bits.
+std::optional<Failure> RoundCheck::check_repeats(const RoundOutputs& round) const {
+  int writer = round.writers[LaunchSides::kCandidate];
+  std::vector<uint64_t> first = round.memory.fingerprints(round.calls.first(1), writer);
+  for (size_t i = 1; i < round.calls.size(); ++i)
+    if (round.memory.fingerprints(round.calls.subspan(i, 1), writer) != first)
+      return Failure{Verdict::kNondeterministic,
+                     "Two calls with the same data, made while it was timed, differ in the bits they wrote."};
+  return std::nullopt;
+}
+
+}  // namespace fk
