@@ -170,8 +170,8 @@ Failure explain_failure(const CompilerRun& run, const CandidateFile& file, int l
       return build_error(fmt::format("{} does not compile: {}", file.path, shortened(std::string(trim(line)))));
   if (run.signal != 0)
     return build_error(fmt::format("{} does not compile: signal {} ended the compiler.", file.path, run.signal));
-  return build_error(
-      fmt::format("{} does not compile: the compiler ended with code {} and said nothing.", file.path, run.exit_code));
+  return build_error(fmt::format("{} does not compile: the compiler ended with code {} and printed nothing.", file.path,
+                                 run.exit_code));
 }
 
 }  // namespace fk

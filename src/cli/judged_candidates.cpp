@@ -61,8 +61,8 @@ void check_judged(const std::vector<CandidateRecord>& records, bool allow_incorr
   for (const CandidateRecord& r : records)
     if (r.judged == "failed" && !allow_incorrect)
       throw Error(
-          "The candidate for {} was judged {} in {} (run {}); repair it, run without candidates "
-          "(--no-candidate-kernels), or use it all the same (--allow-incorrect).",
+          "The candidate for {} was judged {} in {} (run {}); fix it, run without candidates (--no-candidate-kernels), "
+          "or use it anyway (--allow-incorrect).",
           r.op, r.verdict, r.scenario, r.run_id);
   for (const CandidateRecord& r : records) {
     if (r.judged == "failed")

@@ -71,7 +71,7 @@ class Kernels final : public Verb {
   void add_flags(FlagSet& flags) override {
     flags.option("--target", select_.target, "Only this operator; without it, every operator that has a candidate");
     flags.option("--model", select_.models,
-                 "Scenarios of models whose names begin so, or `all`; llama-3.2-1b unless given");
+                 "Scenarios of models whose names begin with this, or `all`; llama-3.2-1b unless given");
     flags
         .option("--category", select_.categories,
                 "Scenarios of models of these categories (llm), all of them unless --model is given")
@@ -98,16 +98,16 @@ class Kernels final : public Verb {
                              "Launches of the processes that the pairs are spread over (6 unless given on a GPU)")
                      .range(1, 1000)
                      .show_default();
-    flags.flag("--cold,!--warm", timing_.cold, "Take every tensor out of the caches before each call");
+    flags.flag("--cold,!--warm", timing_.cold, "Evict every tensor from the caches before each call");
     flags.option("--timeout", timeout_s_, "Seconds a scenario may take").check(seconds_complaint).show_default();
     add_cxxflags(flags, cxxflags_, "More flags for the candidate's compiler; recorded in the result");
     flags.flag("--allow-libraries", allow_libraries_, "Link CUDA candidates with cuBLAS and cuBLASLt");
     flags.option("--output-json", output_, "Result file [" + bench_folder() + "/results/kernels_<time>.json]");
-    flags.flag("--resume", resume_, "Go on with an interrupted run of the same --output-json");
+    flags.flag("--resume", resume_, "Resume an interrupted run of the same --output-json");
     flags.flag("--list", list_,
                "List the scenarios that would run (without candidates: all there are), and run nothing");
-    flags.flag("--map", map_, "Show which model is made of which operators, and the other way round; run nothing");
-    flags.flag("--self-test", self_test_, "The baseline plays the candidate: everything must be PASSED and SAME");
+    flags.flag("--map", map_, "Show which operators each model uses, and the other way round; run nothing");
+    flags.flag("--self-test", self_test_, "Use the baseline as the candidate: everything must be PASSED and SAME");
     flags.flag("--explain", explain_, "Say what limits each candidate and where to look first");
     flags.flag("--check", check_, "Judge only: right or wrong in about a second; times nothing and stores nothing");
     flags.flag("--watch", watch_, "Run again whenever a candidate is saved, and say what changed; Ctrl-C ends");
@@ -148,7 +148,7 @@ class Kernels final : public Verb {
   }
 
   void check_flags(const CommonOptions& common) const {
-    if (resume_ && output_.empty()) throw UsageError("--resume needs the --output-json of the run to go on with");
+    if (resume_ && output_.empty()) throw UsageError("--resume needs the --output-json of the interrupted run");
     if (resume_ && is_special_file(output_))
       throw UsageError("--resume: {} is not a regular file, so nothing was kept beside it; leave --resume out",
                        output_);
@@ -248,8 +248,9 @@ class Kernels final : public Verb {
       if (!early) return failed;
       return fmt::format(
           "Interrupted after {} of {} scenarios{}.", done, total,
-          check_ ? ""
-                 : fmt::format("; what was measured is in {0}, and --output-json {0} --resume goes on", file->path()));
+          check_
+              ? ""
+              : fmt::format("; what was measured is in {0}, and --output-json {0} --resume resumes it", file->path()));
     };
     InterruptGuard guard([&] {
       return exit_code_of([&] {

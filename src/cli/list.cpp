@@ -35,7 +35,7 @@ class List final : public Verb {
              {"fastkernels list", "fastkernels list --level 1", "fastkernels list --map --json"}) {}
 
   void add_flags(FlagSet& flags) override {
-    flags.flag("--map", map_, "Which operators each model is made of, and how many of each");
+    flags.flag("--map", map_, "Which operators each model uses, and how many of each");
     flags.option("--level", level_, "Only operators of this level: 1 kernels, 2 blocks, 3 layers, 4 models")
         .range(1, 4);
   }

@@ -46,7 +46,8 @@ class Profile final : public Verb {
   void add_flags(FlagSet& flags) override {
     flags.option("--target", target_, "The operator").required().type_name("OPERATOR");
     flags.option("--scenario", scenario_, "Part of the scenario's name; of several the largest").type_name("TEXT");
-    flags.option("--model", model_, "Scenarios of models whose names begin so, or `all`; llama-3.2-1b unless given");
+    flags.option("--model", model_,
+                 "Scenarios of models whose names begin with this, or `all`; llama-3.2-1b unless given");
     add_cxxflags(flags, cxxflags_, "More flags for the candidate's compiler");
     flags.flag("--allow-libraries", allow_libraries_, "Link CUDA candidates with cuBLAS and cuBLASLt");
     flags.option("--out", out_, "Folder for reports [" + bench_folder() + "/profiles/<operator>_<time>]")
@@ -244,7 +245,7 @@ class Profile final : public Verb {
       if (!s.report.empty()) print_text(fmt::format("{}: everything measured is in {}\n", s.name, s.report));
     }
     for (const std::string& note : notes) print_text(note + "\n");
-    print_out("These times are taken without a judge and warm; `fastkernels kernels` decides who is faster.\n");
+    print_out("These times are taken without a judge and warm; `fastkernels kernels` decides which is faster.\n");
   }
 
   static Json side_json(const Side& s, const Cost& cost, const Floor& floor) {

@@ -38,11 +38,12 @@ double mean(const std::vector<double>& values) {
 class Ttft final : public Verb {
  public:
   Ttft()
-      : Verb("ttft", "Time a model to its first token and from token to token",
+      : Verb("ttft", "Measure a model's time to first token and time per token",
              {"fastkernels ttft --model tiny-llama --load-format dummy",
               "fastkernels ttft --model llama-3.2-1b --load-format dummy --prompt-tokens 512 --no-sequential",
               "fastkernels ttft --model ./my-checkpoint --dtype f32 --iters 5 --json",
-              "fastkernels ttft --model tiny-llama --load-format dummy --compare   # faster by your candidates?"}) {}
+              "fastkernels ttft --model tiny-llama --load-format dummy --compare   # do your candidates make it "
+              "faster?"}) {}
 
   void add_flags(FlagSet& flags) override {
     add_model_options(flags, model_);

@@ -37,7 +37,7 @@ Json time_one_side(const CompareRequest& request, bool with_candidates, int64_t 
   OwnProcess process = run_own_process(arguments);
   if (process.exit_code != 0) {
     std::string words = last_line(process.err);
-    if (words.empty()) words = fmt::format("it ended with code {} and said nothing", process.exit_code);
+    if (words.empty()) words = fmt::format("it ended with code {} and printed nothing", process.exit_code);
     throw Error("The run {} candidates failed: {}", with_candidates ? "with" : "without", words);
   }
   return parse_json(object_in(process.out), "what a run printed");
@@ -192,8 +192,7 @@ void print_comparison(const CompareResult& c, const CommonOptions& common) {
   for (const Compared& what : kCompared)
     if (const std::string& invalid = (c.comparison.*what.result).invalid; !invalid.empty())
       print_out(fmt::format("{}: {}\n", what.title, invalid));
-  if (c.candidate_calls() == 0)
-    print_out("No candidate took a call of this model, so both sides ran the same kernels.\n");
+  if (c.candidate_calls() == 0) print_out("No candidate ran in this model, so both sides ran the same kernels.\n");
 }
 
 void record_comparison(Recorder& recorder, const CompareResult& c, const std::string& judged) {

@@ -105,7 +105,7 @@ void read_sliding(const JsonFields& fields, const Family& family, CausalLMConfig
     sliding = read_layer_types(fields, *list, layers);
     bool some_full = std::count(sliding.begin(), sliding.end(), 0) != 0;
     if (family.sliding == Sliding::kAllLayers && window != 0 && some_full) {
-      throw Error("{}: {} slides on all layers or on none, but layer_types mixes the two.", fields.what(),
+      throw Error("{}: {} has a sliding window on all layers or on none, but layer_types mixes the two.", fields.what(),
                   family.architecture);
     }
   } else if (family.sliding == Sliding::kAllLayers) {

@@ -50,7 +50,7 @@ SequenceGroup make_group(std::vector<Tensor>& owned, std::span<const Sequence> s
 }
 
 void fill_normal(const View& view, double mean, double deviation, const Stream& stream, double multiples_of = 0) {
-  constexpr int64_t kLarge = int64_t{1} << 16;  // from there on, threads are worth starting: it takes some 4 ms
+  constexpr int64_t kLarge = int64_t{1} << 16;  // from this size on (about 4 ms of work) starting threads pays off
   auto* address = static_cast<std::byte*>(view.data());
   size_t step = dtype_size(view.dtype());
   ThreadPool pool(view.numel() >= kLarge ? std::min(usable_cores(), 8) : 1);

@@ -1,4 +1,4 @@
-// Adds up the dispatch counts of several processes.
+// Sums of the dispatch counts of several processes.
 #pragma once
 
 #include <algorithm>

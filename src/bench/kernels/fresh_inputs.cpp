@@ -11,10 +11,10 @@ constexpr std::string_view kFamilies[] = {"shifted +5", "ties", "clustered maxim
                                           "exact integers"};
 
 // Families that calls are judged on but not timed:
-// - "scaled x64": nearly every exponential of such numbers is zero or subnormal. A right kernel may leave most of them
-//   out, and one that does not is slowed down by what no model has;
-// - "zeros" and "sparse": a right kernel may skip zeros, and would be called faster for inputs that no model has; a GPU
-//   raises its clock on them, too.
+// - "scaled x64": nearly every exponential of such numbers is zero or subnormal. A correct kernel may skip most of
+//   them, and one that does not is slowed down by numbers that do not occur in models;
+// - "zeros" and "sparse": a correct kernel may skip zeros, and would be faster only on inputs that do not occur in
+//   models; a GPU also raises its clock on them.
 constexpr std::string_view kUntimedFamilies[] = {"scaled x64", "zeros", "sparse"};
 
 // Making the sets of families takes up to 30 ns per element; this must not delay a scenario much. For larger inputs

@@ -31,12 +31,11 @@ class FreshInputs {
   const CallData& base() const { return shapes_; }
   // The set from which the slot's tensors are built. Small tensors have more elements there than in a call.
   const CallData& base(int slot) const { return *sets_[slots_[static_cast<size_t>(slot)].set].data; }
-  // Chooses other inputs for a slot. Not to be timed: of the kinds that a right kernel may be faster on, too.
+  // Chooses other inputs for a slot. Untimed calls also get families on which a correct kernel may be faster.
   void next(int slot, bool timed = true);
   // The inputs of the first slot.
   void repeat(int slot);
-  // What a tensor of the slot is put together from, by its number: arguments, then the KV cache. None: as in
-  // base(slot).
+  // How a tensor of the slot is built, by its index: arguments, then the KV cache. None: as in base(slot).
   std::optional<CallMemory::MadeFrom> pieces(int slot, size_t tensor) const;
   // The inputs themselves, built on first use: a GPU builds them itself.
   const CallData& current(int slot);

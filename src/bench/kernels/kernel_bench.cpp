@@ -218,7 +218,7 @@ std::string explain(const KernelResult& r) {
                         cold.candidate.median * 1e-3, cold.baseline.median * 1e-3, warm.candidate.median * 1e-3,
                         warm.baseline.median * 1e-3,
                         slower > 1.2 ? fmt::format("fetching its data from memory makes it {:.1f} times slower", slower)
-                                     : "where its data lies makes little difference");
+                                     : "cold or warm caches make little difference");
   }
   if (r.other_timing && !r.other_timing->failure && r.other_timing->paired.candidate.count == 0)
     text += fmt::format("  {} caches were not timed: {}\n", r.cold ? "Warm" : "Cold", r.other_timing->paired.invalid);

@@ -239,7 +239,7 @@ std::optional<Failure> OutputCheck::judge(const CallMemory& memory, int slot, co
   }
   CallTruth truth(root_, workload_, data, *reference_, outcome(memory, slot, sides.baseline), false, typical_);
   ++judged_;
-  if (!truth.unusable().empty()) return std::nullopt;  // these inputs can judge nobody
+  if (!truth.unusable().empty()) return std::nullopt;  // these inputs cannot show errors
   if (calibrate)
     for (const auto& [name, ratio] : truth.ratios()) typical_[name] = std::max(typical_[name], ratio);
   CallCheckResult checked = truth.check(outcome(memory, slot, sides.candidate));

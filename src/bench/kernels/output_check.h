@@ -37,7 +37,7 @@ class OutputCheck {
   using DataOf = std::function<const CallData&(int slot)>;
   std::optional<Failure> look(const CallMemory& memory, int slot, const DataOf& data_of, const CallData& shapes,
                               Sides sides, uint64_t secret, int64_t budget);
-  // The whole call against the oracle. Nothing where the oracle takes too long, see oracle_affordable(). The baseline's
+  // The whole call against the oracle. Not done if the oracle takes too long, see oracle_affordable(). The baseline's
   // error on usual inputs calibrates the bounds of later calls.
   std::optional<Failure> judge(const CallMemory& memory, int slot, const CallData& data, Sides sides,
                                bool calibrate = true);

@@ -75,7 +75,7 @@ NcuRun run_ncu(const std::string& ncu, const std::vector<std::string>& command, 
   if (!made.succeeded() || !fs::exists(run.report, error)) {
     run.report.clear();
     std::string why = why_in(made.log);
-    run.problem = fmt::format("Nsight Compute failed ({}); its words are in {}.log.",
+    run.problem = fmt::format("Nsight Compute failed ({}); its messages are in {}.log.",
                               why.empty() ? "no reason given" : why, base);
     return run;
   }

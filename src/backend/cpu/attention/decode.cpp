@@ -177,7 +177,7 @@ void decode_attention(Context& ctx, const DecodeKernel& kernel, const FlashAttnD
 
 std::string_view refuse_decode(const FlashAttnDecode::Init& init, Args args) {
   if (init.num_kv_heads <= 0 || init.num_heads % init.num_kv_heads != 0)
-    return "it wants the same number of query heads for each kv head";
+    return "num_heads must be a multiple of num_kv_heads";
   if (init.num_heads / init.num_kv_heads > kMaxGroup) return "it takes at most 256 query heads per kv head";
   for (size_t i : {3u, 4u})
     if (args[i]->dtype() != DType::kI32 || !args[i]->rows_contiguous())

@@ -178,7 +178,7 @@ void prefill_attention(Context& ctx, const PrefillKernel& kernel, const FlashAtt
 
 std::string_view refuse_prefill(const FlashAttnPrefill::Init& init, Args args) {
   if (init.num_kv_heads <= 0 || init.num_heads % init.num_kv_heads != 0)
-    return "it wants the same number of query heads for each kv head";
+    return "num_heads must be a multiple of num_kv_heads";
   for (size_t i : {3u, 4u, 5u})
     if (args[i] && (args[i]->dtype() != DType::kI32 || !args[i]->rows_contiguous()))
       return "its tables must be i32 with contiguous rows";

@@ -146,7 +146,7 @@ class OneKernelCausalLM final : public T {
   // Why such a model cannot run in one kernel; empty when it can. Also collects its rotary embeddings.
   std::string_view judge_model(const CausalLMConfig& c) {
     if (c.dtype != DType::kBF16) return "it computes in bf16";
-    if (c.tp_size > 1) return "it computes whole models, not the part of a rank";
+    if (c.tp_size > 1) return "it supports tp_size 1 only";
     if (c.attention_bias || c.mlp_bias) return "it adds no biases";
     std::string_view why = decode_token_refusal(call_, c.head_dim);
     if (!why.empty()) return why;
