@@ -11,9 +11,9 @@ binary := $(build)/fastkernels
 
 all: build
 	$(binary) doctor --quick
-	FASTKERNELS_CANDIDATE_DIR=tasks/candidate/examples $(binary) kernels --filter decode-8
-	FASTKERNELS_CANDIDATE_DIR=tasks/candidate/examples $(binary) kernels --target softmax
-	$(binary) history --limit 3
+	FASTKERNELS_CANDIDATE_DIR=tasks/candidate/examples $(binary) kernels --target rms_norm --filter decode-8
+	FASTKERNELS_CANDIDATE_DIR=tasks/candidate/examples $(binary) kernels --target softmax --filter vocabulary
+	$(binary) history --limit 2
 	@echo 'Next: $(binary) dashboard; docs/write-a-candidate.md; $(binary) create-stubs --target rms_norm'
 
 build: $(build)/build.ninja
@@ -34,12 +34,13 @@ test: $(build)/build.ninja
 	ctest --test-dir $(build) -j $(JOBS) --output-on-failure -LE fast
 	$(MAKE) --no-print-directory cuda-check
 
-# Compiles and links the CUDA backend for two architectures; running it takes a GPU and tools/gpu_check.sh.
+# Compiles the CUDA backend for two architectures and links it with the objects of the CPU build; running it takes a GPU
+# and tools/gpu_check.sh.
 .PHONY: cuda-check
 cuda-check:
 	@if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then \
-	  cmake --preset cuda-check && \
-	  cmake --build build/cuda-check -j $(JOBS) --target fastkernels fastkernels-runner test_backend_cuda; \
+	  cmake --preset cpu-release -DFK_CUDA_CHECK=ON '-DFK_CUDA_ARCH=80;90a' && \
+	  cmake --build build/cpu-release -j $(JOBS) --target cuda_check; \
 	else \
 	  echo 'cuda-check: there is no nvcc here, so the CUDA backend was not compiled; install the CUDA toolkit to check it.'; \
 	fi
@@ -77,7 +78,7 @@ clean:
 	rm -rf build
 
 help:
-	@echo 'make            install what is missing, build, describe this machine, judge and time the example candidates'
+	@echo 'make            install what is missing, build, describe this machine, judge and time two example candidates'
 	@echo 'make test       install what is missing, build, run every test'
 	@echo 'make asan       the fast tests under address and undefined-behaviour sanitizers'
 	@echo 'make install    put fastkernels, its alias kb_nano, completions and manual page under PREFIX ($(PREFIX))'

@@ -3,17 +3,11 @@
 # OBJECT, not STATIC: operators and implementations register themselves from static initialisers, and a linker drops
 # objects of an archive that nobody names. Sources are globbed so that adding an operator touches no build file.
 set(FK_MODULES "" CACHE INTERNAL "")
-set(FK_LIBRARIES "" CACHE INTERNAL "")
 set(FK_COMMON_LIBRARIES fmt::fmt nlohmann_json::nlohmann_json yaml-cpp Threads::Threads)
-
-# fk_use_libraries(LIBRARY...): what a module needs of every program it is linked into.
-function(fk_use_libraries)
-  set(FK_LIBRARIES ${FK_LIBRARIES} ${ARGN} CACHE INTERNAL "")
-endfunction()
 
 function(fk_sources out folder)
   file(GLOB_RECURSE found CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${folder}/*.cpp")
-  if(FK_CUDA)
+  if(FK_CUDA OR FK_CUDA_CHECK)
     file(GLOB_RECURSE kernels CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${folder}/*.cu")
     list(APPEND found ${kernels})
   endif()
@@ -41,6 +35,7 @@ function(fk_objects name folder)
   target_include_directories(${name} PUBLIC "${CMAKE_SOURCE_DIR}/src" "${CMAKE_SOURCE_DIR}/include")
   target_link_libraries(${name} PUBLIC ${FK_COMMON_LIBRARIES})
   include("${CMAKE_SOURCE_DIR}/src/${folder}/module.cmake" OPTIONAL)  # where a folder needs more than its sources
+  fk_compile_together(${name} ${folder})
   fk_precompile(${name})
 endfunction()
 
@@ -105,7 +100,7 @@ function(fk_link target)
     get_property(libraries TARGET ${module} PROPERTY FK_LIBRARIES)  # what a module.cmake asks for
     target_link_libraries(${target} PRIVATE ${libraries})
   endforeach()
-  target_link_libraries(${target} PRIVATE ${FK_COMMON_LIBRARIES} ${FK_LIBRARIES} ${CMAKE_DL_LIBS})
+  target_link_libraries(${target} PRIVATE ${FK_COMMON_LIBRARIES} ${CMAKE_DL_LIBS})
 endfunction()
 
 # fk_executable(TARGET FOLDER [MODULE...]): src/FOLDER/main.cpp and what lies beside it, as a library of objects that

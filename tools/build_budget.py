@@ -23,7 +23,7 @@ def logged_ms(build):
     times = {}
     for line in (build / ".ninja_log").read_text().splitlines():
         fields = line.split("\t")
-        if len(fields) == 5 and fields[3].endswith(".cpp.o"):
+        if len(fields) == 5 and fields[3].endswith((".cpp.o", ".cxx.o")):
             times[fields[3]] = int(fields[1]) - int(fields[0])
     return times
 

@@ -20,6 +20,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+TOGETHER = re.compile(r"/Unity/unity_\d+_cxx\.cxx$")  # sources that CMake compiles as one (cmake/together.cmake)
 INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.M)
 
 
@@ -75,6 +76,17 @@ def without_precompiled(entry):
     return {**entry, "command": shlex.join(words)}
 
 
+def one_by_one(entries):
+    """The commands with one for each source, where several are compiled as one."""
+    for entry in entries:
+        if not TOGETHER.search(entry["file"]):
+            yield entry
+            continue
+        for source in INCLUDE.findall(pathlib.Path(entry["file"]).read_bytes()):
+            words = [os.fsdecode(source) if word == entry["file"] else word for word in shlex.split(entry["command"])]
+            yield {**entry, "file": os.fsdecode(source), "command": shlex.join(words)}
+
+
 def findings(commands, source):
     """The output of clang-tidy for one file; empty if it is clean."""
     done = subprocess.run(["clang-tidy", "-p", str(commands), "-quiet", str(source)], cwd=ROOT, text=True,
@@ -95,7 +107,7 @@ def main():
         sys.exit(f"lint.py: there is no {commands}; configure first, with cmake --preset {options.build.name}.")
 
     entries = {}
-    for entry in map(without_precompiled, json.loads(commands.read_text())):
+    for entry in map(without_precompiled, one_by_one(json.loads(commands.read_text()))):
         source = pathlib.Path(entry["directory"], entry["file"])
         if not source.is_relative_to(ROOT) or not source.is_file() or source.suffix != ".cpp":
             continue

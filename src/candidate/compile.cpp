@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 
 #include <fastkernels/kernel_abi.h>
@@ -14,6 +13,8 @@
 #include "candidate/compiler_walls.h"
 #include "candidate/operators_header.h"
 #include "candidate/toolchain.h"
+#include "core/environment_variable.h"
+#include "core/replace_all.h"
 #include "core/undo_at_end.h"
 #include "measure/child_output.h"
 #include "measure/small_file.h"
@@ -27,11 +28,6 @@ extern const std::string_view kCandidateHeader;
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 // Identifies a program of the compiler's command: another version has another size or date.
 std::string program_identity(const std::string& word) {
@@ -52,7 +48,7 @@ std::string key_of(const std::string& source, const std::string& text, const std
   if (!options.cxxflags.empty()) key.add(fs::current_path().string());  // they may name files relative to it
   for (const char* name : {"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH",
                            "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN"})
-    key.add(environment(name));
+    key.add(environment_variable(name));
   return key.hex();
 }
 
@@ -74,11 +70,6 @@ std::string warnings_file(const CompileCache& cache, const std::string& key) {
   return fmt::format("{}/{}.warnings", cache.folder(), key);
 }
 
-void replace_all(std::string& text, std::string_view from, std::string_view to) {
-  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
-    text.replace(at, from.size(), to);
-}
-
 Failure cache_failure(const std::string& folder) {
   return {Verdict::kBuildError,
           fmt::format("The cache folder {} cannot be written; set FASTKERNELS_HOME to a folder that can.", folder)};
@@ -87,9 +78,9 @@ Failure cache_failure(const std::string& folder) {
 }  // namespace
 
 std::string default_cache_folder() {
-  if (std::string home = environment("FASTKERNELS_HOME"); !home.empty()) return home + "/cache";
-  if (std::string xdg = environment("XDG_CACHE_HOME"); !xdg.empty()) return xdg + "/fastkernels";
-  std::string home = environment("HOME");
+  if (std::string home = environment_variable("FASTKERNELS_HOME"); !home.empty()) return home + "/cache";
+  if (std::string xdg = environment_variable("XDG_CACHE_HOME"); !xdg.empty()) return xdg + "/fastkernels";
+  std::string home = environment_variable("HOME");
   return (home.empty() ? fmt::format("/tmp/fastkernels-{}", getuid()) : home) + "/.cache/fastkernels";
 }
 

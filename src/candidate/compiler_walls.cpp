@@ -3,21 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cstdlib>
 #include <filesystem>
 #include <string_view>
 
+#include "core/environment_variable.h"
 #include "measure/child_output.h"
 
 namespace fk {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 fs::path real_path(const fs::path& path) {
   std::error_code error;
@@ -32,7 +27,8 @@ bool contains(const fs::path& folder, const fs::path& path) {
 
 class Readable {
  public:
-  explicit Readable(const std::string& secret) : secret_(real_path(secret)), home_(real_path(environment("HOME"))) {
+  explicit Readable(const std::string& secret)
+      : secret_(real_path(secret)), home_(real_path(environment_variable("HOME"))) {
     std::error_code none;
     tmp_ = real_path(fs::temp_directory_path(none));
   }
@@ -143,9 +139,9 @@ std::vector<std::string> readable_by_compiler(const std::vector<std::string>& co
   for (const std::string& word : flags) add_paths_in(word, readable);
   for (const char* name : {"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "LD_LIBRARY_PATH",
                            "COMPILER_PATH", "GCC_EXEC_PREFIX", "CUDA_HOME", "CUDA_PATH"})
-    for (const std::string& path : split_at(environment(name), ":")) add_paths_in(path, readable);
+    for (const std::string& path : split_at(environment_variable(name), ":")) add_paths_in(path, readable);
   for (const char* name : {"NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN"})
-    for (const std::string& word : split_at(environment(name), " ")) add_paths_in(word, readable);
+    for (const std::string& word : split_at(environment_variable(name), " ")) add_paths_in(word, readable);
   add_candidate(source, readable);
   return std::move(readable).paths();
 }

@@ -16,6 +16,7 @@
 #include "candidate/operators_header.h"
 #include "core/check.h"
 #include "core/error.h"
+#include "core/replace_all.h"
 #include "ops/node.h"
 
 namespace fk {
@@ -32,11 +33,6 @@ std::optional<std::string_view> body_named(std::string_view name) {
   for (const auto& [file, text] : kStubBodies)
     if (file == fmt::format("{}.in", name)) return text;
   return std::nullopt;
-}
-
-void replace_all(std::string& text, std::string_view from, std::string_view to) {
-  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
-    text.replace(at, from.size(), to);
 }
 
 // "%include rope.part%" becomes that text, so that bodies can share parts.

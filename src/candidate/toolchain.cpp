@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 
 #include "candidate/compiler_walls.h"
 #include "core/device_runtime.h"
+#include "core/environment_variable.h"
 #include "measure/child_output.h"
 #include "measure/small_file.h"
 
@@ -45,11 +45,6 @@ constexpr std::string_view kCudaChecks[] = {"-Xlinker=-z", "-Xlinker=defs",
                                             "-Xlinker=--require-defined=fk_candidate_entry"};
 constexpr std::string_view kCudaLibraries[] = {"-Xlinker=--as-needed", "-lcublasLt", "-lcublas"};
 
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 // What -march=native means here.
 std::string cpu_identity() {
   std::string identity;
@@ -83,7 +78,7 @@ std::string beyond_walls(const std::string& program, std::string_view variable) 
 
 Toolchain cpp_toolchain(const CompileOptions& options) {
   Toolchain chain;
-  if (options.compiler.empty() && !quotes_closed(environment("CXX"))) return missing(open_quote("CXX"));
+  if (options.compiler.empty() && !quotes_closed(environment_variable("CXX"))) return missing(open_quote("CXX"));
   chain.compiler = options.compiler.empty() ? find_compiler() : split_flags(options.compiler);
   if (chain.compiler.empty()) return missing("There is no C++ compiler; install g++, or set CXX to a C++20 compiler.");
   if (std::string program = needs_more_than_walls_allow(chain.compiler); !program.empty())
@@ -96,13 +91,13 @@ Toolchain cpp_toolchain(const CompileOptions& options) {
 
 Toolchain cuda_toolchain(const CompileOptions& options) {
   Toolchain chain;
-  if (options.compiler.empty() && !quotes_closed(environment("NVCC"))) return missing(open_quote("NVCC"));
+  if (options.compiler.empty() && !quotes_closed(environment_variable("NVCC"))) return missing(open_quote("NVCC"));
   chain.compiler = options.compiler.empty() ? find_nvcc() : split_flags(options.compiler);
   if (chain.compiler.empty())
     return missing("There is no CUDA compiler; install the CUDA toolkit, or set NVCC to its nvcc.");
   if (std::string program = needs_more_than_walls_allow(chain.compiler); !program.empty())
     return missing(beyond_walls(program, "NVCC"));
-  std::string named = options.cuda_arch.empty() ? environment("FASTKERNELS_CUDA_ARCH") : options.cuda_arch;
+  std::string named = options.cuda_arch.empty() ? environment_variable("FASTKERNELS_CUDA_ARCH") : options.cuda_arch;
   if (named.empty()) {
     constexpr Device kFirst{DeviceKind::kCuda, 0};
     if (std::string why = device_missing(kFirst); !why.empty())
@@ -132,16 +127,16 @@ Toolchain cuda_toolchain(const CompileOptions& options) {
 }  // namespace
 
 std::vector<std::string> find_compiler() {
-  if (std::vector<std::string> words = split_flags(environment("CXX")); !words.empty()) return words;
+  if (std::vector<std::string> words = split_flags(environment_variable("CXX")); !words.empty()) return words;
   for (const char* name : {"g++", "clang++"})
     if (find_program(name)) return {name};
   return {};
 }
 
 std::vector<std::string> find_nvcc() {
-  if (std::vector<std::string> words = split_flags(environment("NVCC")); !words.empty()) return words;
+  if (std::vector<std::string> words = split_flags(environment_variable("NVCC")); !words.empty()) return words;
   if (find_program("nvcc")) return {"nvcc"};
-  for (const std::string& home : {environment("CUDA_HOME"), std::string("/usr/local/cuda")})
+  for (const std::string& home : {environment_variable("CUDA_HOME"), std::string("/usr/local/cuda")})
     if (!home.empty() && access((home + "/bin/nvcc").c_str(), X_OK) == 0) return {home + "/bin/nvcc"};
   return {};
 }

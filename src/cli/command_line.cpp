@@ -62,7 +62,7 @@ void add_flags(CLI::App& app, FlagSet& set, Options& options) {
   }
 }
 
-std::string footer(const std::vector<std::string>& examples) {
+std::string examples_text(const std::vector<std::string>& examples) {
   std::string text = "Examples:";
   for (const std::string& example : examples) text += "\n  " + example;
   return text;
@@ -120,7 +120,7 @@ CommandLine read_command_line(int argc, char** argv, FlagSet& program) {
   for (Verb* verb : all_verbs()) {
     CLI::App* sub = app.add_subcommand(verb->name(), verb->summary());
     sub->group("Verbs");
-    sub->footer(footer(verb->examples()));
+    sub->footer(examples_text(verb->examples()));
     add_flags(*sub, verb->flags(), options);
     sub->set_help_flag("--help,-h", "Print this help")->group(kCommonGroup);
     verbs[sub] = verb;

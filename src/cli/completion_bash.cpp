@@ -13,7 +13,7 @@ namespace {
 // The patterns of a `case` by what is offered there, so that verbs that share a flag share a line.
 using Patterns = std::map<std::string, std::vector<std::string>>;
 
-std::string offer(const ValueHint& hint) {
+std::string bash_offer(const ValueHint& hint) {
   std::string command;
   if (!hint.choices.empty()) command += fmt::format("_fastkernels_words '{}'; ", fmt::join(hint.choices, " "));
   if (!hint.ask.empty()) command += fmt::format("_fastkernels_ask {}; ", hint.ask);
@@ -26,7 +26,7 @@ void add_values(const FlagSet& set, const std::string& verb, Patterns& patterns,
   for (const Flag* flag : named_flags(set)) {
     if (flag->kind() == FlagKind::kSwitch) continue;
     for (const std::string& name : flag->name_list()) {
-      patterns[offer(value_hint(*flag))].push_back(fmt::format("'{} {}'", verb, name));
+      patterns[bash_offer(value_hint(*flag))].push_back(fmt::format("'{} {}'", verb, name));
       if (flag->takes_several()) several.push_back(fmt::format("'{} {}'", verb, name));
     }
   }
@@ -43,9 +43,9 @@ std::string offer_words(const FlagSet& set) {
   std::string command;
   ValueHint actions;
   for (const FlagSet& action : set.actions()) actions.choices.push_back(action.name());
-  if (!actions.choices.empty()) command = offer(actions);
+  if (!actions.choices.empty()) command = bash_offer(actions);
   for (const Flag* word : plain_words(set)) {
-    std::string more = offer(value_hint(*word));
+    std::string more = bash_offer(value_hint(*word));
     command = command.empty() ? more : command + "; " + more;
   }
   return command.empty() ? ":" : command;
@@ -158,7 +158,7 @@ std::string bash_completion(const std::vector<Verb*>& verbs) {
     if (flag->group() != kCommonGroup) continue;
     common += flag->name_list()[0] + " ";
     if (flag->kind() != FlagKind::kSwitch)
-      values[offer(value_hint(*flag))].push_back(fmt::format("' {}'", flag->name_list()[0]));
+      values[bash_offer(value_hint(*flag))].push_back(fmt::format("' {}'", flag->name_list()[0]));
   }
   flags[fmt::format("_fastkernels_words '{}--help --version'", common)].push_back("' '");
   std::string takes_value;

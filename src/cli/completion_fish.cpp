@@ -19,7 +19,7 @@ std::string in_quotes(const std::string& text) {
 }
 
 // -f: no files; -r: a value follows; -x: both.
-std::string offer(const ValueHint& hint) {
+std::string fish_offer(const ValueHint& hint) {
   if (hint.files) return " -r -F";
   std::string from;
   if (!hint.choices.empty()) from = fmt::format("{}", fmt::join(hint.choices, " "));
@@ -33,8 +33,9 @@ std::string flag_lines(const FlagSet& set, const std::string& condition, const c
   for (const Flag* flag : named_flags(set)) {
     if (only_group != nullptr && flag->group() != only_group) continue;
     for (const std::string& name : flag->name_list())
-      text += fmt::format("complete -c fastkernels -n {} -l {}{} -d {}\n", in_quotes(condition), name.substr(2),
-                          flag->kind() == FlagKind::kSwitch ? "" : offer(value_hint(*flag)), in_quotes(flag->help()));
+      text +=
+          fmt::format("complete -c fastkernels -n {} -l {}{} -d {}\n", in_quotes(condition), name.substr(2),
+                      flag->kind() == FlagKind::kSwitch ? "" : fish_offer(value_hint(*flag)), in_quotes(flag->help()));
   }
   return text + fmt::format("complete -c fastkernels -n {} -s h -l help -d 'Print this help'\n", in_quotes(condition));
 }
@@ -45,12 +46,12 @@ std::string word_lines(const FlagSet& set, const std::string& condition) {
     ValueHint hint = value_hint(*word);
     if (hint == ValueHint{}) continue;
     text += fmt::format("complete -c fastkernels -n {}{} -d {}\n", in_quotes(condition),
-                        hint.files ? " -F" : offer(hint).replace(1, 2, "-f"), in_quotes(word->help()));
+                        hint.files ? " -F" : fish_offer(hint).replace(1, 2, "-f"), in_quotes(word->help()));
   }
   return text;
 }
 
-constexpr const char* kHead = R"fish(# fish completion of fastkernels, printed by `fastkernels completion fish`.
+constexpr const char* kFishHead = R"fish(# fish completion of fastkernels, printed by `fastkernels completion fish`.
 
 # The verb, then its action, on the command line so far; flags and their values are skipped by being no verb.
 function __fastkernels_is
@@ -102,13 +103,13 @@ std::string fish_completion(const std::vector<Verb*>& verbs) {
       for (const Flag* flag : named_flags(action))
         lines += fmt::format(
             "complete -c fastkernels -n {} -l {}{} -d {}\n", in_quotes(here), flag->name_list()[0].substr(2),
-            flag->kind() == FlagKind::kSwitch ? "" : offer(value_hint(*flag)), in_quotes(flag->help()));
+            flag->kind() == FlagKind::kSwitch ? "" : fish_offer(value_hint(*flag)), in_quotes(flag->help()));
       lines += word_lines(action, here);
     }
   }
   lines += "\n" + flag_lines(verbs.front()->flags(), "__fastkernels_is \"\" \"\"", kCommonGroup);
   lines += "complete -c fastkernels -n '__fastkernels_is \"\" \"\"' -l version -d 'Print the version'\n";
-  return kHead +
+  return kFishHead +
          fmt::format("set -g __fastkernels_verbs {}\nset -g __fastkernels_actions {}\n", fmt::join(names, " "),
                      fmt::join(actions, " ")) +
          lines;

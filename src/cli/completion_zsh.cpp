@@ -22,7 +22,7 @@ std::string escaped(const std::string& text) {
   return safe;
 }
 
-std::string offer(const ValueHint& hint) {
+std::string zsh_offer(const ValueHint& hint) {
   std::vector<std::string> ways;
   if (!hint.choices.empty()) return fmt::format("({})", fmt::join(hint.choices, " "));
   if (!hint.ask.empty()) ways.push_back("_fastkernels_ask " + hint.ask);
@@ -40,7 +40,7 @@ std::string spec(const Flag& flag, const std::string& name) {
   if (flag.kind() == FlagKind::kSwitch) return fmt::format("    '{}[{}]' \\\n", name, escaped(flag.help()));
   std::string label = flag.type_name().empty() ? name.substr(name.find_first_not_of('-')) : flag.type_name();
   return fmt::format("    '{}{}=[{}]:{}:{}' \\\n", several, name, escaped(flag.help()), escaped(label),
-                     offer(value_hint(flag)));
+                     zsh_offer(value_hint(flag)));
 }
 
 std::string flag_specs(const FlagSet& set) {
@@ -54,7 +54,7 @@ std::string word_specs(const FlagSet& set) {
   std::string text;
   for (const Flag* word : plain_words(set))
     text += fmt::format("    '{}:{}:{}' \\\n", word->takes_several() || word->count() > 1 ? "*" : "1",
-                        escaped(word->name_list()[0]), offer(value_hint(*word)));
+                        escaped(word->name_list()[0]), zsh_offer(value_hint(*word)));
   return text;
 }
 
@@ -90,7 +90,7 @@ std::string verb_function(Verb& verb) {
                     function, names, flag_specs(set));
 }
 
-constexpr const char* kHead = R"zsh(#compdef fastkernels kb_nano
+constexpr const char* kZshHead = R"zsh(#compdef fastkernels kb_nano
 # zsh completion of fastkernels, printed by `fastkernels completion zsh`.
 
 # Names that depend on this machine or this version. zsh puts options for compadd before the arguments of a spec.
@@ -111,7 +111,7 @@ _fastkernels_ask_or_folder() {
 }  // namespace
 
 std::string zsh_completion(const std::vector<Verb*>& verbs) {
-  std::string text = kHead, names, common;
+  std::string text = kZshHead, names, common;
   for (Verb* verb : verbs) {
     text += verb_function(*verb);
     names += described(verb->name(), verb->summary());

@@ -13,6 +13,7 @@
 
 #include "cli/flag_value.h"
 #include "core/closest.h"
+#include "core/environment_variable.h"
 #include "core/error.h"
 
 namespace fk {
@@ -22,11 +23,6 @@ namespace fs = std::filesystem;
 
 // Larger than any real config file; refuses /dev/zero.
 constexpr size_t kMaxBytes = 1 << 20;
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 bool is_flag_of(const Flag& flag, const std::string& key) {
   std::vector<std::string> names = flag.name_list();
@@ -107,9 +103,9 @@ std::vector<std::string> config_places() {
   if (const char* named = std::getenv("FASTKERNELS_CONFIG"); named != nullptr)
     return *named == 0 ? std::vector<std::string>() : std::vector<std::string>{named};
   std::vector<std::string> places = {"fastkernels.yaml"};
-  if (std::string folder = environment("XDG_CONFIG_HOME"); !folder.empty())
+  if (std::string folder = environment_variable("XDG_CONFIG_HOME"); !folder.empty())
     places.push_back(folder + "/fastkernels/config.yaml");
-  else if (std::string home = environment("HOME"); !home.empty())
+  else if (std::string home = environment_variable("HOME"); !home.empty())
     places.push_back(home + "/.config/fastkernels/config.yaml");
   return places;
 }

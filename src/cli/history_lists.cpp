@@ -25,7 +25,6 @@ bool print_as_json(const Records& records, const CommonOptions& common) {
   return true;
 }
 
-Cell number(std::optional<double> value, int decimals) { return value ? Cell(*value, decimals) : Cell(); }
 Cell speedup(std::optional<double> value) { return value ? Cell(Json(*value), speedup_text(value)) : Cell(); }
 
 Cell word(const std::string& text) { return text.empty() ? Cell() : Cell(text); }
@@ -196,10 +195,10 @@ std::vector<Table::Column> operator_columns(std::vector<Table::Column> first, co
 std::vector<Cell> operator_row(std::vector<Cell> row, const OperatorRecord& o, const CommonOptions& common) {
   row.push_back(speedup(o.speedup));
   if (common.csv)
-    for (std::optional<double> end : {o.low, o.high}) row.push_back(number(end, 6));
+    for (std::optional<double> end : {o.low, o.high}) row.push_back(Cell(end, 6));
   else
     row.emplace_back(o.low && o.high ? Cell(interval_text(o.low, o.high)) : Cell());
-  row.insert(row.end(), {Cell(std::string(o.verdict())), pass(o), number(o.err_ratio, 2), candidate(o), word(o.filter),
+  row.insert(row.end(), {Cell(std::string(o.verdict())), pass(o), Cell(o.err_ratio, 2), candidate(o), word(o.filter),
                          Cell(o.run_id)});
   if (common.csv) {
     row.emplace_back(o.timed);

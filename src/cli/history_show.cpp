@@ -11,8 +11,6 @@
 namespace fk {
 namespace {
 
-Cell number(std::optional<double> value, int decimals) { return value ? Cell(*value, decimals) : Cell(); }
-
 Json run_json(StoreReader& store, const RunRecord& run) {
   Json json = {{"run", to_json(run)},   {"operators", Json::array()}, {"results", Json::array()},
                {"ttft", Json::array()}, {"metrics", Json::array()},   {"artifacts", Json::array()}};
@@ -39,7 +37,7 @@ Table result_table(StoreReader& store, const std::string& run_id) {
     return ns ? Cell(Json(*ns), fmt::format("{:.2f}", *ns * 1e-3)) : Cell();
   };
   for (const KernelRecord& k : store.kernel_results(run_id))
-    table.add_row({k.op, k.scenario, k.verdict, number(k.err_ratio, 2), micro(k.baseline_ns), micro(k.candidate_ns),
+    table.add_row({k.op, k.scenario, k.verdict, Cell(k.err_ratio, 2), micro(k.baseline_ns), micro(k.candidate_ns),
                    k.speedup ? Cell(Json(*k.speedup), speedup_text(k.speedup)) : Cell(), interval_text(k.low, k.high),
                    k.invalid.empty() ? (k.speed_verdict.empty() ? Cell() : Cell(k.speed_verdict)) : Cell("INVALID"),
                    k.of_floor ? Cell(Json(*k.of_floor), fmt::format("{:.0f} %", 100 * *k.of_floor)) : Cell()});
@@ -60,8 +58,8 @@ Table ttft_table(StoreReader& store, const std::string& run_id) {
                {"error", "ERROR"}});
   for (const TtftRecord& t : store.ttft_results(run_id))
     table.add_row({t.path, t.model, t.dtype, t.prompt_tokens, t.search_iters ? Cell(*t.search_iters) : Cell(),
-                   number(t.ttft_sequential_ms, 3), number(t.ttft_ms, 3), number(t.tpot_ms, 3),
-                   number(t.throughput_tps, 1), number(t.compile_ms, 1), t.error.empty() ? Cell() : Cell(t.error)});
+                   Cell(t.ttft_sequential_ms, 3), Cell(t.ttft_ms, 3), Cell(t.tpot_ms, 3), Cell(t.throughput_tps, 1),
+                   Cell(t.compile_ms, 1), t.error.empty() ? Cell() : Cell(t.error)});
   return table;
 }
 
@@ -155,7 +153,7 @@ Table metric_table(const RunDiff& diff) {
       {{"metric", "METRIC"}, {"before", "BEFORE"}, {"after", "AFTER"}, {"change", "CHANGE"}, {"noise", "NOISE"}});
   for (const MetricDiff& d : diff.metrics)
     table.add_row(
-        {d.key, number(d.before, 4), number(d.after, 4), change(d.before, d.after), std::string(noise_name(d.noise))});
+        {d.key, Cell(d.before, 4), Cell(d.after, 4), change(d.before, d.after), std::string(noise_name(d.noise))});
   return table;
 }
 
@@ -170,9 +168,8 @@ Table scenario_table(const RunDiff& diff) {
                {"noise", "NOISE"}});
   auto word = [](const std::string& text) { return text.empty() ? Cell() : Cell(text); };
   for (const ScenarioDiff& d : diff.scenarios)
-    table.add_row({d.op, d.scenario, word(d.before_verdict), word(d.after_verdict), number(d.before, 3),
-                   number(d.after, 3), change(d.before, d.after),
-                   d.before && d.after ? Cell(std::string(noise_name(d.noise))) : Cell()});
+    table.add_row({d.op, d.scenario, word(d.before_verdict), word(d.after_verdict), Cell(d.before, 3), Cell(d.after, 3),
+                   change(d.before, d.after), d.before && d.after ? Cell(std::string(noise_name(d.noise))) : Cell()});
   return table;
 }
 

@@ -29,7 +29,14 @@ std::vector<KernelTarget> operators_to_judge(const ScenarioSelection& select, co
   return targets;
 }
 
-std::vector<Scenario> read_or_generate(ScenarioSelection& select, const std::vector<std::string>& files) {
+bool some_for_each(const std::vector<KernelTarget>& targets, const std::vector<Scenario>& scenarios) {
+  return std::all_of(targets.begin(), targets.end(), [&](const KernelTarget& t) {
+    return std::any_of(scenarios.begin(), scenarios.end(), [&](const Scenario& s) { return s.op == t.op->name; });
+  });
+}
+
+std::vector<Scenario> read_or_generate(ScenarioSelection& select, const std::vector<std::string>& files,
+                                       const std::vector<KernelTarget>& targets) {
   std::vector<Scenario> all;
   check_selection(select);
   if (!files.empty()) {
@@ -43,8 +50,9 @@ std::vector<Scenario> read_or_generate(ScenarioSelection& select, const std::vec
   if (select.tp.empty()) select.tp = {1};
   if (select.models == std::vector<std::string>{"all"}) select.models.clear();
   all = generate_scenarios(select).scenarios;
-  if (!by_default) return all;
-  // For operators that no model uses, the cases of their contracts are the scenarios.
+  // For operators that no model uses, the cases of their contracts are the scenarios. Finding them needs the trees of all
+  // models, so they are generated only if a target has no scenario yet.
+  if (!by_default || some_for_each(targets, all)) return all;
   ScenarioSelection anywhere = select;
   anywhere.models.clear();
   for (Scenario& s : generate_scenarios(anywhere).scenarios)
@@ -56,7 +64,7 @@ std::vector<Scenario> read_or_generate(ScenarioSelection& select, const std::vec
 
 std::vector<KernelTarget> choose_targets(ScenarioSelection& select, const TargetOptions& options) {
   std::vector<KernelTarget> targets = operators_to_judge(select, options);
-  std::vector<Scenario> all = read_or_generate(select, options.scenario_files);
+  std::vector<Scenario> all = read_or_generate(select, options.scenario_files, targets);
   // A --repro command names one scenario, whose name may be a prefix of another's.
   auto named = [&](const Scenario& s) { return s.name == select.filter; };
   if (options.one_scenario && std::any_of(all.begin(), all.end(), named))

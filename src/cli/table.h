@@ -2,6 +2,7 @@
 #pragma once
 
 #include <concepts>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,9 @@ struct Cell {
   Cell(const std::string& words) : Cell(std::string_view(words)) {}       // NOLINT
   Cell(const char* words) : Cell(std::string_view(words)) {}              // NOLINT
   Cell(double number, int decimals);                                      // a number that is not finite is unknown
+  Cell(std::optional<double> number, int decimals) : Cell() {
+    if (number) *this = Cell(*number, decimals);
+  }
   Cell(Json exact, std::string shown) : value(std::move(exact)), text(std::move(shown)) {}
   template <std::integral Int>
   Cell(Int number) : value(number), text(value.dump()) {}  // NOLINT: a number is a cell

@@ -6,6 +6,8 @@
 
 namespace fk {
 
+inline constexpr double kNsPerMs = 1e6;
+
 inline int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
       .count();

@@ -15,15 +15,15 @@ namespace {
 constexpr std::string_view kGpt2Pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-struct Part {
+struct CutPart {
   size_t begin, end;
   bool match;
 };
 
 // `text` as matches and the parts between them.
 template <class Matches>
-std::vector<Part> cut(std::string_view text, const Matches& for_each_match) {
-  std::vector<Part> parts;
+std::vector<CutPart> cut(std::string_view text, const Matches& for_each_match) {
+  std::vector<CutPart> parts;
   size_t from = 0;
   for_each_match([&](size_t begin, size_t end) {
     if (begin > from) parts.push_back({from, begin, false});
@@ -123,9 +123,9 @@ void WordSplitter::split_range(const Split& step, const Words& words, Words::Ran
     for (size_t at = 0; (at = text.find(step.literal, at)) != std::string_view::npos; at += step.literal.size())
       match(at, at + step.literal.size());
   };
-  std::vector<Part> parts = cut(text, matches);
+  std::vector<CutPart> parts = cut(text, matches);
   if (step.invert)
-    for (Part& part : parts) part.match = !part.match;
+    for (CutPart& part : parts) part.match = !part.match;
 
   // Parts of one kind, or a delimiter and its neighbour, are joined by joining adjacent parts: `starts` marks where
   // words start.

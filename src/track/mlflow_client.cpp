@@ -1,19 +1,14 @@
 #include "track/mlflow_client.h"
 
 #include <cctype>
-#include <cstdlib>
 
+#include "core/environment_variable.h"
 #include "core/error.h"
 
 namespace fk {
 namespace {
 
 constexpr size_t kMostKey = 250;  // of the server
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 }  // namespace
 
@@ -80,12 +75,12 @@ HttpReply MlflowClient::send(const HttpRequest& request) const {
 
 MlflowServer MlflowServer::from_environment() {
   MlflowServer s;
-  s.uri = environment("MLFLOW_TRACKING_URI");
+  s.uri = environment_variable("MLFLOW_TRACKING_URI");
   while (s.uri.ends_with('/')) s.uri.pop_back();
   s.target = s.uri;
-  s.token = environment("MLFLOW_TRACKING_TOKEN");
-  s.user = environment("MLFLOW_TRACKING_USERNAME");
-  s.password = environment("MLFLOW_TRACKING_PASSWORD");
+  s.token = environment_variable("MLFLOW_TRACKING_TOKEN");
+  s.user = environment_variable("MLFLOW_TRACKING_USERNAME");
+  s.password = environment_variable("MLFLOW_TRACKING_PASSWORD");
   return s;
 }
 

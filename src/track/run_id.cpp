@@ -3,9 +3,9 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <ctime>
 
+#include "core/environment_variable.h"
 #include "core/error.h"
 #include "track/store.h"
 
@@ -17,11 +17,6 @@ std::tm utc(int64_t time_us) {
   std::tm fields{};
   gmtime_r(&seconds, &fields);
   return fields;
-}
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
 }
 
 }  // namespace
@@ -49,9 +44,9 @@ std::string utc_text(int64_t time_us) {
 }
 
 std::string default_store_path() {
-  if (std::string home = environment("FASTKERNELS_HOME"); !home.empty()) return home + "/history.db";
-  if (std::string data = environment("XDG_DATA_HOME"); !data.empty()) return data + "/fastkernels/history.db";
-  std::string home = environment("HOME");
+  if (std::string home = environment_variable("FASTKERNELS_HOME"); !home.empty()) return home + "/history.db";
+  if (std::string data = environment_variable("XDG_DATA_HOME"); !data.empty()) return data + "/fastkernels/history.db";
+  std::string home = environment_variable("HOME");
   if (home.empty()) return fmt::format("/tmp/fastkernels-{}/history.db", getuid());
   return home + "/.local/share/fastkernels/history.db";
 }

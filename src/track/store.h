@@ -30,6 +30,12 @@ struct RunQuery {
   int64_t offset = 0;
 };
 
+inline RunQuery newest_runs(int64_t limit) {
+  RunQuery query;
+  query.limit = limit;
+  return query;
+}
+
 struct OperatorName {
   std::string op;
   int level = 0;

@@ -17,12 +17,6 @@ constexpr int kMostRuns = 20'000;          // in one list; `fastkernels history`
 constexpr int kMostHistory = 1'000;        // runs of one operator or model
 constexpr size_t kMostText = 1024 * 1024;  // of a file shown on a page; a download is complete
 
-RunQuery newest(int runs) {
-  RunQuery query;
-  query.limit = runs;
-  return query;
-}
-
 // "a/b/c/d" into at most `most` parts; the last keeps its slashes.
 std::vector<std::string> split(std::string_view path, size_t most) {
   std::vector<std::string> parts;
@@ -76,12 +70,12 @@ bool is_sha256(std::string_view text) {
 
 Json runs_json(StoreReader& store, int most) {
   Json runs = Json::array();
-  for (const RunRecord& run : store.runs(newest(most))) runs.push_back(run_json(run));
+  for (const RunRecord& run : store.runs(newest_runs(most))) runs.push_back(run_json(run));
   return {{"total", store.count_runs(RunQuery{})}, {"runs", std::move(runs)}};
 }
 
 Json operator_page_json(StoreReader& store, const std::string& op) {
-  std::vector<OperatorRecord> history = store.operator_history(op, newest(kMostHistory));
+  std::vector<OperatorRecord> history = store.operator_history(op, newest_runs(kMostHistory));
   // Self-tests have no candidate; they are shown only if there is nothing else.
   if (!std::all_of(history.begin(), history.end(), [](const OperatorRecord& r) { return r.self_test(); }))
     std::erase_if(history, [](const OperatorRecord& r) { return r.self_test(); });
@@ -107,7 +101,7 @@ Json operator_page_json(StoreReader& store, const std::string& op) {
 
 Json model_page_json(StoreReader& store, const std::string& model) {
   Json rows = Json::array();
-  for (const TtftRecord& t : store.ttft_history(model, newest(kMostHistory))) rows.push_back(ttft_json(t));
+  for (const TtftRecord& t : store.ttft_history(model, newest_runs(kMostHistory))) rows.push_back(ttft_json(t));
   return {{"model", model}, {"rows", std::move(rows)}};
 }
 

@@ -15,12 +15,6 @@ constexpr int kLatestRuns = 50;
 constexpr int kTrendRuns = 30;
 constexpr int kModelRuns = 5;  // a path that is in none of them is left out
 
-RunQuery newest(int runs) {
-  RunQuery query;
-  query.limit = runs;
-  return query;
-}
-
 SeriesPoint series_point(const KernelRecord& k, const OperatorRecord& run, RunLikeness& likeness) {
   SeriesPoint p;
   p.run_id = k.run_id;
@@ -73,7 +67,7 @@ void add_regressions(StoreReader& store, const std::string& op, const std::vecto
   std::map<std::string, const OperatorRecord*> by_run;
   for (const OperatorRecord& r : history) by_run[r.run_id] = &r;
   std::map<std::pair<std::string, std::string>, std::vector<SeriesPoint>> series;  // by scenario and device
-  for (const KernelRecord& k : store.scenario_history(op, "", newest(kRegressionWindow)))
+  for (const KernelRecord& k : store.scenario_history(op, "", newest_runs(kRegressionWindow)))
     if (auto run = by_run.find(k.run_id); run != by_run.end())
       series[{k.scenario, run->second->device_name}].push_back(series_point(k, *run->second, likeness));
   for (const auto& [key, points] : series) {
@@ -122,7 +116,7 @@ Json models_json(StoreReader& store) {
   for (const ModelName& name : store.ttft_models()) {
     // By path: the result with the largest search budget in its newest run.
     std::map<std::string, TtftRecord> shown;
-    for (TtftRecord& t : store.ttft_history(name.model, newest(kModelRuns))) {
+    for (TtftRecord& t : store.ttft_history(name.model, newest_runs(kModelRuns))) {
       auto known = shown.find(t.path);
       if (known == shown.end())
         shown.emplace(t.path, std::move(t));
@@ -148,7 +142,7 @@ Json overview_json(StoreReader& store) {
   everything.limit = -1;
   std::vector<OperatorRecord> champions = store.best(everything);
   for (const OperatorName& name : store.operators()) {
-    std::vector<OperatorRecord> history = store.operator_history(name.op, newest(kTrendRuns));
+    std::vector<OperatorRecord> history = store.operator_history(name.op, newest_runs(kTrendRuns));
     std::erase_if(history, [](const OperatorRecord& r) { return r.self_test(); });
     add_regressions(store, name.op, history, likeness, regressions);
     std::vector<ComparableRuns> groups = comparable_runs(history);
@@ -158,7 +152,7 @@ Json overview_json(StoreReader& store) {
   sort_regressions(regressions.changes);
   ModelRegressions models = model_regressions(store, kRegressionWindow, likeness);
   Json runs = Json::array();
-  for (const RunRecord& run : store.runs(newest(kLatestRuns))) runs.push_back(run_json(run));
+  for (const RunRecord& run : store.runs(newest_runs(kLatestRuns))) runs.push_back(run_json(run));
   return {{"database", store.path()},
           {"runs_total", store.count_runs(everything)},
           {"window", kRegressionWindow},

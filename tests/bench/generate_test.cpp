@@ -124,6 +124,26 @@ TEST(GenerateScenarios, SlowEqualCallsAreOneScenarioThatNamesTheirModels) {
   FAIL() << "no such scenario";
 }
 
+// With a target the calls of other operators are not looked at, which must change nothing of its own.
+TEST(GenerateScenarios, ATargetHasTheScenariosItHasAmongAll) {
+  ScenarioSelection tiny{.models = {"tiny-llama", "tiny-gemma3"}, .tp = {1, 2}};
+  std::vector<Scenario> all = generate_scenarios(tiny).scenarios;
+  for (const char* target : {"linear", "llama_decoder_layer", "flash_attn_decode"}) {
+    tiny.target = target;
+    std::vector<Scenario> own = all;
+    std::erase_if(own, [&](const Scenario& s) { return s.op != target; });
+    std::vector<Scenario> alone = generate_scenarios(tiny).scenarios;
+    ASSERT_FALSE(alone.empty()) << target;
+    ASSERT_EQ(alone.size(), own.size()) << target;
+    for (size_t i = 0; i < own.size(); ++i) {
+      EXPECT_EQ(alone[i].name, own[i].name);
+      EXPECT_EQ(alone[i].count, own[i].count) << own[i].name;
+      EXPECT_EQ(alone[i].models, own[i].models) << own[i].name;
+      EXPECT_EQ(call_text(alone[i]), call_text(own[i])) << own[i].name;
+    }
+  }
+}
+
 TEST(GenerateScenarios, FlagsSelect) {
   auto count = [](const ScenarioSelection& s) { return generate_scenarios(s).scenarios.size(); };
   ScenarioSelection one{.models = {"qwen3-0.6b"}, .tp = {1}};

@@ -135,7 +135,7 @@ GeneratedScenarios generate_scenarios(const ScenarioSelection& selection) {
         continue;
       }
       for (const Step& step : steps) {
-        CallRecorder recorder;
+        CallRecorder recorder(false, selection.target);
         Workload workload = Workload::batch(step.sequences);
         workload.dtype = config.dtype;
         dry_run(*root, workload, &recorder);

@@ -114,6 +114,7 @@ std::string CallRecorder::key_of(size_t kind, const Node& node, Args given) cons
 bool CallRecorder::before_call(const Node& node, const Context& ctx, Args args) {
   // The batch changes from step to step, and a step begins at the top of the tree.
   if (ctx.attention != nullptr && (node.info().level == 4 || batch_.sequences.empty())) look_at(*ctx.attention);
+  if (!only_.empty() && node.info().name != only_) return true;
   size_t kind = kind_of(node);
   Args given = args.first(count_given(node.info().args));
   auto [at, is_new] = call_by_key_.emplace(key_of(kind, node, given), kUnmatched);

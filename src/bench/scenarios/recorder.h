@@ -24,8 +24,9 @@ struct RecordedCall {
 
 class CallRecorder final : public CallObserver {
  public:
-  // `golden`: keep the values of integer inputs too, of the first of equal calls.
-  explicit CallRecorder(bool golden = false) : golden_(golden) {}
+  // `golden`: keep the values of integer inputs too, of the first of equal calls. `only`: calls of this operator alone,
+  // of every one where it is empty.
+  explicit CallRecorder(bool golden = false, std::string only = {}) : golden_(golden), only_(std::move(only)) {}
 
   bool before_call(const Node& node, const Context& ctx, Args args) override;
 
@@ -46,6 +47,7 @@ class CallRecorder final : public CallObserver {
   void keep_golden(RecordedCall& call, const FittedWorkload& fitted, const Context& ctx, Args given);
 
   bool golden_;
+  std::string only_;
   SeenBatch batch_;
   std::string batch_key_;
   std::string step_;

@@ -31,7 +31,7 @@ double TimedWork::floor_share() const {
 
 namespace {
 
-constexpr double kNsPerMs = 1e6, kMsPerS = 1e3;
+constexpr double kMsPerS = 1e3;
 
 std::vector<std::vector<int64_t>> random_prompts(const TtftOptions& options, int64_t iteration, int64_t vocab_size) {
   Stream stream(options.seed, fmt::format("prompt {}", iteration));

@@ -3,11 +3,11 @@
 #include <cmath>
 
 #include "core/check.h"
+#include "measure/timer.h"
 
 namespace fk {
 namespace {
 
-constexpr double kNsPerMs = 1e6;
 // Times vary more between processes than between calls of one process, so the limit for an invalid result is higher;
 // the smallest change that counts grows with it.
 constexpr double kMostControlOff = 0.05;
