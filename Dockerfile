@@ -13,7 +13,7 @@ FROM ${BASE} AS build
 ARG PRESET=cpu-release
 RUN apt-get update && apt-get install --yes --no-install-recommends make ca-certificates
 WORKDIR /source
-# Alone, so that a change of the sources does not install everything again.
+# A separate layer, so that a change of the sources does not install everything again.
 COPY tools/install_deps.sh tools/
 RUN tools/install_deps.sh build
 COPY . .

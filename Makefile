@@ -1,4 +1,4 @@
-# The two commands: `make` builds and shows what this machine can do, `make test` runs every test. `make help` has more.
+# `make` builds and describes this machine, `make test` runs every test, `make help` lists the rest.
 PRESET ?= cpu-release
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -56,7 +56,7 @@ asan-fast: $(build)/build.ninja
 install: build
 	cmake --install $(build) --prefix $(PREFIX)
 
-# build/fastkernels-VERSION-ARCHITECTURE.tar.gz, which runs from whatever folder it is unpacked in.
+# build/fastkernels-VERSION-ARCHITECTURE.tar.gz, which runs from any folder.
 dist: build
 	cpack --config $(build)/CPackConfig.cmake -G TGZ -B build
 

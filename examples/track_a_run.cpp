@@ -1,4 +1,4 @@
-// Stores a run of its own beside those of fastkernels, then asks for it: the tracking API in one page.
+// Stores a run in the history of fastkernels and queries it: the tracking API on one page.
 //
 //   build/cpu-release/examples/track_a_run && build/cpu-release/fastkernels history show last
 #include <fastkernels/tracking.h>
@@ -59,7 +59,7 @@ int main() {
     for (const tracking::FoundRun& run : tracking::query_runs("fastkernels", "metrics.row_sum_passed = 1", 1))
       std::printf("%s %s: row_sum_avg_speedup %.2f\n", run.id.c_str(), run.status.c_str(),
                   run.metrics.at("row_sum_avg_speedup"));
-  } catch (const std::runtime_error& e) {  // no history here: asking, unlike logging, says so
+  } catch (const std::runtime_error& e) {  // no history: queries throw, logging does not
     std::printf("%s\n", e.what());
   }
 }

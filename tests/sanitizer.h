@@ -1,4 +1,4 @@
-// Tests that cannot run under a sanitizer say so and why, so that a run of all tests under one is green.
+// Skips tests that cannot run under a sanitizer, with the reason.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 
 namespace fk {
 
-// A sanitizer's runtime reserves terabytes of addresses and catches crashes itself: the first is more than a sandboxed
-// runner may have, the second takes the crash from the judge that waits for it.
+// A sanitizer's runtime reserves terabytes of addresses and catches crashes itself: the first exceeds the limits of a
+// sandboxed runner, the second hides the crash from the judge.
 inline constexpr const char* kNeedsTheSandbox =
     "it runs in a sandbox, which forbids what the sanitizer's runtime needs";
 inline constexpr const char* kNeedsFullSpeed = "it measures time";

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fails where one object of a build costs much more than the others, which a whole build then waits for.
+"""Fails if one object of a build takes much longer to compile than the others, so that the whole build waits for it.
 
   tools/build_budget.py BUILD_FOLDER [--times N]    N: how many times the median an object may cost (12)
 
@@ -39,7 +39,7 @@ def commands_of(build):
 
 
 def cpu_seconds(entry):
-    """Processor time of compiling one object again, into a folder that is thrown away."""
+    """CPU time of compiling one object again, into a temporary folder."""
     words = shlex.split(entry["command"])
     with tempfile.TemporaryDirectory() as folder:
         at = words.index("-o") + 1

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Everything there is to check on a machine with an NVIDIA GPU, in ten minutes: builds, runs the device's tests and
-# exploits, the sanitizers, and the target table with PyTorch beside it; prints a table last.
+# All checks on a machine with an NVIDIA GPU, in ten minutes: builds, runs the device tests and exploits, the
+# sanitizers, and the comparison with PyTorch; prints a table at the end.
 #
 #   tools/gpu_check.sh [FOLDER]    logs go to FOLDER, build/gpu_check when not given
 #
@@ -23,7 +23,7 @@ log_of() { echo "$logs/${1// /_}.log"; }
 
 declare -A pid_of started_at
 
-# begin NAME SECONDS COMMAND...: starts it beside what follows, when that many seconds are left.
+# begin NAME SECONDS COMMAND...: starts it in the background if that many seconds are left.
 begin() {
   local name=$1 needs_s=$2
   shift 2
@@ -36,7 +36,7 @@ begin() {
   pid_of[$name]=$!
 }
 
-# finish NAME: waits for it, and notes how it went. What does not end in time is stopped.
+# finish NAME: waits for it and records the result. A step that does not end in time is stopped.
 finish() {
   local name=$1 pid=${pid_of[$1]:-} status
   [ -n "$pid" ] || return 0
@@ -77,16 +77,16 @@ sharded() {
   return $status
 }
 
-# Sanitizers see every access of every kernel and take a hundred times as long, so they get what the conformance test
-# covers but for compositions, which only call the others.
+# Sanitizers see every access of every kernel and take a hundred times as long, so they run the conformance test without
+# compositions, which only call the others.
 memcheck() {
   timeout 150 compute-sanitizer --tool memcheck --error-exitcode 1 $build/tests/test_conformance \
     --gtest_filter='*Implementations.AgreeWithTheOracle/*_on_cuda:-*_by_composed_*'
 }
 racecheck() {
-  # Those whose threads share memory; of the slow ones that serve as a last resort, none. Of the families the kernel for
-  # a whole token computes, two: one has norms of heads, the other a window and heads of another size. Its lanes arrive
-  # one by one, because racecheck does not see that one speaks for its warp (token/handover.cuh).
+  # Only kernels whose threads share memory, without the slow fallback kernels. The kernel for a whole token is checked
+  # with two families: one with norms of heads, one with a window and another head size. There every lane arrives
+  # itself, because racecheck does not understand one arrival per warp (token/handover.cuh).
   local names=('flash_attn*' '*norm*' 'sample*' 'linear*' 'softmax*' 'qwen3_for_causal_lm_by_cuda*'
     'gemma3_for_causal_lm_by_cuda*') filter='' name
   for name in "${names[@]}"; do filter+=":*AgreeWithTheOracle/${name}_on_cuda"; done
@@ -97,8 +97,8 @@ racecheck() {
 
 peers() { python3 tools/peers/torch_cuda.py --binary $binary "$@"; }
 
-# The last step of the ladder of examples, on the shapes it was made for. Passes when it was judged right; whether it is
-# faster is in the table.
+# The last version of the examples, on the shapes it was made for. Passes if it is correct; the table shows whether it
+# is faster.
 example() {
   FASTKERNELS_CANDIDATE_DIR=tasks/candidate/examples $binary kernels --device cuda --target softmax \
     --scenarios tasks/candidate/examples/softmax_rows.yaml --no-history --output-json "$logs/softmax.json"
@@ -113,8 +113,8 @@ step "doctor" 5 $binary doctor --device cuda
 step "few-row products" 10 $build/tools/bench/cuda_stream_bench
 step "single operators" 10 $build/tools/bench/cuda_ops_bench
 
-# What is right or wrong whatever else runs, while PyTorch compiles. Candidates are judged by two processes: what they
-# do is wrong at any speed, and honest ones are not accused where clocks are unsure.
+# Tests that do not depend on timing run while PyTorch compiles. Candidates are judged by two processes at once:
+# correctness does not depend on speed, and noisy clocks do not make honest candidates fail.
 rm -f "$logs/quiet"
 begin "models" 150 peers --start-after "$logs/quiet" --limit-s 240 --iters 3 --work llama-3-8b,192,64,1,eager+compile \
   --work qwen3-4b,192,64,1,eager+compile --work gemma3-4b,192,64,1,eager+compile

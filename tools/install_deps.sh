@@ -2,8 +2,8 @@
 # Installs from the distribution what is missing to build (`build`), to build and test (`test`), to make a Debian
 # package (`deb`) or to lint and format (`lint`), and nothing else.
 #
-# Presence is judged by the thing itself (a command on the PATH, a CMake package file), not by the package manager: it is
-# quick, holds on systems without apt, and leaves alone what was installed by other means.
+# A dependency is detected by its command on the PATH or its CMake package file, not by the package manager: this is
+# fast, works on systems without apt, and does not touch what was installed by other means.
 set -euo pipefail
 
 has_file() { [ -e "$1" ]; }
@@ -23,10 +23,10 @@ has_cmake_package() {
   return 1
 }
 
-# What the compiler finds; a package that holds no CMake file is judged by its header.
+# Headers that the compiler finds: for packages without a CMake file.
 has_header() { echo "#include <$1>" | "${CXX:-g++}" -E -x c++ - >/dev/null 2>&1; }
 
-# The system's own interpreter: packages of the distribution are of no use to another one.
+# The system's interpreter: packages of the distribution do not work with another one.
 has_python_module() { /usr/bin/python3 -c "import $1" 2>/dev/null; }
 
 missing=()        # what is not there

@@ -67,7 +67,7 @@ def fingerprint(entry, source, common):
 
 
 def without_precompiled(entry):
-    """The command without its precompiled header, which is GCC's; a source that needs it to compile lacks an include."""
+    """The command without its precompiled header, which only GCC can read; a source that needs it lacks an include."""
     words = shlex.split(entry["command"])
     for at in reversed(range(len(words))):
         if words[at] == "-include" and words[at + 1].endswith("cmake_pch.hxx"):
@@ -88,7 +88,7 @@ def one_by_one(entries):
 
 
 def findings(commands, source):
-    """What clang-tidy says about one file; empty when it is clean."""
+    """The output of clang-tidy for one file; empty if it is clean."""
     done = subprocess.run(["clang-tidy", "-p", str(commands), "-quiet", str(source)], cwd=ROOT, text=True,
                           errors="replace", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if done.returncode == 0 and not done.stdout.strip():

@@ -10,9 +10,9 @@
 //   };
 //   FK_CANDIDATE(RMSNorm)
 //
-// fk::RMSNorm and its siblings stand in fastkernels/operators.h, which fastkernels writes from its own contracts. Of
-// the standard library only <new> is included here: the others cost more compile time than most kernels. The same
-// header serves g++ (.cpp, on the CPU) and nvcc (.cu, on the GPU), where the element types work on both sides.
+// fk::RMSNorm and the other operators are in fastkernels/operators.h, which is generated from the operators' contracts.
+// Of the standard library only <new> is included here: other headers take longer to compile than most kernels. The
+// header works with g++ (.cpp, on the CPU) and nvcc (.cu, on the GPU), where the element types work on host and device.
 #pragma once
 
 #include <new>
@@ -102,7 +102,7 @@ template <>
 inline constexpr int kDTypeOf<__nv_bfloat16> = 3;
 #endif
 
-// What a candidate throws to say in a sentence what is wrong; anything else thrown is reported without its words.
+// A candidate throws this to report an error with a message; other exceptions are reported without their text.
 struct Error {
   char text[240];
   template <class... A>
@@ -116,7 +116,7 @@ struct Error {
 
 enum class Device : int32_t { kCpu, kCuda };
 
-// A strided window on memory the host owns. On CUDA data() and what follows from it are for kernels to read.
+// A strided view of memory that the host owns. On CUDA data() is a device pointer.
 class View {
  public:
   View() = default;
@@ -190,10 +190,11 @@ class Context {
   int threads() const { return c_.threads; }
   Device device() const { return static_cast<Device>(c_.device); }
 #ifdef __CUDACC__
-  // Everything forward does on the GPU goes here, or waits for it and is waited for by it.
+  // The stream for all GPU work of forward. Other streams must wait for it, and it must wait for them.
   cudaStream_t stream() const { return static_cast<cudaStream_t>(c_.stream); }
 #endif
-  // body(begin, end) over 0 .. n-1, in chunks of `grain`, on the host's threads. What a body throws arrives here.
+  // body(begin, end) over 0 .. n-1, in chunks of `grain`, on the host's threads. An exception of the body is rethrown
+  // here.
   template <class Body>
   void parallel_for(int64_t n, int64_t grain, const Body& body) {
     struct Loop {
@@ -216,8 +217,8 @@ class Context {
         &loop);
     if (loop.failures != 0) throw loop.error;
   }
-  // 64-byte aligned, of the device the call runs on, until forward returns (on CUDA: until what it queued is done). Not
-  // inside parallel_for: take it before, a part for each thread.
+  // 64-byte aligned, on the device of the call, valid until forward returns (on CUDA: until the work it queued is
+  // done). Do not call it inside parallel_for: allocate before, with a part for each thread.
   template <class T>
   T* scratch(int64_t elements) {
     void* memory = c_.scratch(c_.host, static_cast<size_t>(elements) * sizeof(T));
@@ -225,21 +226,27 @@ class Context {
     return static_cast<T*>(memory);
   }
 
-  // Computes this very call as the operator's reference does, right and slow: to start from, or for what a kernel does
-  // not do itself yet. On the CPU, outside parallel_for.
+  // Computes this call with the operator's reference, correct but slow: as a start, or for cases that the kernel does
+  // not support yet. On the CPU only, outside parallel_for.
   void reference() {
     Error error("the reference failed");
     if (c_.reference(c_.host, error.text, sizeof error.text) != 0) throw error;
   }
 
+  // Who attends to what, for operators with a KV cache.
   bool has_attention() const { return c_.attention != nullptr; }
-  SequenceGroup decode() const { return SequenceGroup(c_.attention->decode); }
-  SequenceGroup prefill() const { return SequenceGroup(c_.attention->prefill); }
-  View slot_mapping() const { return View(c_.attention->slot_mapping); }
+  SequenceGroup decode() const { return SequenceGroup(attention().decode); }
+  SequenceGroup prefill() const { return SequenceGroup(attention().prefill); }
+  View slot_mapping() const { return View(attention().slot_mapping); }
   View key_cache(int64_t layer) const { return View(c_.kv_cache[2 * layer]); }
   View value_cache(int64_t layer) const { return View(c_.kv_cache[2 * layer + 1]); }
 
  private:
+  const fk_attention_metadata& attention() const {
+    if (c_.attention == nullptr) throw Error("this call has no attention metadata: ask has_attention() first");
+    return *c_.attention;
+  }
+
   const fk_context& c_;
 };
 
@@ -307,7 +314,7 @@ void with_float(DType dtype, const Body& body) {
 }
 
 #ifdef __CUDACC__
-// Throws with CUDA's words where a call failed: fk::check(cudaMalloc(&p, n), "the workspace").
+// Throws with CUDA's message if a call failed: fk::check(cudaMalloc(&p, n), "the workspace").
 inline void check(cudaError_t status, const char* what) {
   if (status != cudaSuccess) throw Error("%s failed: %s", what, cudaGetErrorString(status));
 }
@@ -320,10 +327,10 @@ class Operator {
  public:
   virtual ~Operator() = default;
 
-  // Why this candidate cannot take a call with such arguments; null when it can. The baseline takes it then.
+  // Why this candidate does not support a call with such arguments; null if it does. The baseline runs refused calls.
   virtual const char* refuse(Args) const { return nullptr; }
 
-  // Weights are bound: repack them here if you like. Called again whenever they change.
+  // Called after weights are bound, and again whenever they change. Repack them here.
   virtual void prepare() {}
 
   void bind(const char* const* names, const fk_view* params, size_t n) {
@@ -385,7 +392,7 @@ inline constexpr bool kSame = false;
 template <class A>
 inline constexpr bool kSame<A, A> = true;
 
-// T has the refuse of Operator, which says nothing: the host need not ask before every call.
+// T does not override refuse: the host need not call it before every call.
 template <class T>
 concept TakesEveryCall = kSame<decltype(&T::refuse), const char* (Operator::*)(Args) const>;
 

@@ -3,10 +3,10 @@
 //   fk::tracking::Run run = fk::tracking::start_run("my sweep", {{"block", "128"}});
 //   run.log_kernel("rms_norm", 1, source);
 //   run.log_metrics({{"my_metric", 1.5}});
-//   // The end of the scope ends the run: "finished", or "failed" where an exception is on its way through.
+//   // The end of the scope ends the run: "finished", or "failed" if an exception leaves the scope.
 //
-// Logging never throws and never ends a program: what cannot be stored is one warning on standard error, and the run
-// goes on into a journal (`fastkernels history import` takes it). Link with fastkernels-tracking.
+// Logging never throws and never ends a program. If a run cannot be stored, one warning is printed on standard error
+// and the run is written to a journal (`fastkernels history import` reads it). Link with fastkernels-tracking.
 #pragma once
 
 #include <cstdint>

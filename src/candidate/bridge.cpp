@@ -15,7 +15,7 @@ static_assert(FK_ABI_MAX_RANK == kMaxRank);
 
 fk_view to_abi(const OptView& view) { return view ? fk::to_abi(*view) : fk_view{}; }
 
-// Not to be confused with a thread of a candidate's own: those may not call the host.
+// Threads that a candidate starts itself may not call the host.
 thread_local bool inside_parallel_for = false;
 
 class BridgedOperator;
@@ -41,7 +41,7 @@ void host_parallel_for(void* host, int64_t n, int64_t grain, void (*body)(void*,
   });
 }
 
-// Null where there is none: inside a parallel loop, whose threads would take it from each other, and out of memory.
+// Null inside a parallel loop, where threads would get the same memory, and when memory is exhausted.
 void* host_scratch(void* host, size_t bytes) {
   if (inside_parallel_for || bytes > PTRDIFF_MAX) return nullptr;
   try {
@@ -94,7 +94,7 @@ class BridgedOperator final : public ForeignOperator {
           sentence, "failed to take its weights");
   }
 
-  // As the tree of oracles computes it. Made when it is first asked for: most candidates never do.
+  // The tree of oracles. Created on first use: most candidates never use it.
   void call_reference(Context& ctx, Args args) {
     if (reference_ == nullptr) {
       BuildOptions oracles;
@@ -123,7 +123,7 @@ class BridgedOperator final : public ForeignOperator {
                        .kv_cache = nullptr,
                        .num_layers = 0,
                        .reference = &host_reference};
-    // Kernels of one operation get everything as arguments; only blocks reach into the batch and the cache.
+    // L1 kernels get everything as arguments; only blocks use the batch and the cache.
     if (op_.level > 1) {
       if (ctx.attention != nullptr) {
         attention = {to_abi(ctx.attention->decode), to_abi(ctx.attention->prefill),
@@ -211,7 +211,7 @@ class BridgedKernel final : public ForeignKernel {
 }  // namespace
 
 fk_view to_abi(const View& view) {
-  fk_view v;  // in the way of every call: what lies behind `rank` is left alone
+  fk_view v;  // made in every call: entries after `rank` stay uninitialised
   v.data = view.data();
   v.dtype = static_cast<int32_t>(view.dtype());
   v.rank = view.rank();

@@ -1,4 +1,4 @@
-// The bridge over the C boundary: a candidate's table of functions as a ForeignKernel the registry can hold.
+// The bridge over the C interface: wraps a candidate's function table as a ForeignKernel for the registry.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace fk {
 
-// A candidate asked for memory that the system, or its limits, did not give.
+// A candidate's allocation failed, because of the system or its limits.
 class CandidateOutOfMemory : public Error {
  public:
   using Error::Error;

@@ -29,7 +29,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Which program a word of the compiler's command is: another version has another size or date.
+// Identifies a program of the compiler's command: another version has another size or date.
 std::string program_identity(const std::string& word) {
   std::string path = word.find('/') == std::string::npos ? find_program(word).value_or(word) : word;
   std::error_code error;
@@ -65,7 +65,7 @@ std::string headers_folder(const std::string& cache_folder, const std::string& o
   return written ? folder : "";
 }
 
-// What the compiler said of a build that is kept.
+// The compiler's output of a cached build.
 std::string warnings_file(const CompileCache& cache, const std::string& key) {
   return fmt::format("{}/{}.warnings", cache.folder(), key);
 }
@@ -156,7 +156,7 @@ CompileResult compile_candidate(const CandidateFile& file, const CompileOptions&
   fs::create_directories(cache.folder(), error);
   std::string include = error ? "" : headers_folder(root, operators);
   if (include.empty()) return fail(cache_failure(root));
-  // A folder for this build alone, which is all the compiler may write.
+  // A folder for this build only; the compiler may write nowhere else.
   std::string work = temporary_name(cache.folder() + "/" + key), built = work + "/candidate.so",
               rule = work + "/rule.d";
   UndoAtEnd folder;

@@ -1,6 +1,6 @@
-// Compiles a candidate's source file into a shared object, once: the result is kept in a cache folder, keyed by
-// everything that can change it. The folder holds no more than CacheLimits says (compile_cache.h). A .cpp goes to the
-// C++ compiler, a .cu to nvcc for the GPU that is present.
+// Compiles a candidate's source file into a shared object, once: the result is cached in a folder, keyed by everything
+// that can change it. The size of the folder is limited (CacheLimits in compile_cache.h). A .cpp is compiled by the C++
+// compiler, a .cu by nvcc for the GPU that is present.
 #pragma once
 
 #include <memory>
@@ -27,15 +27,15 @@ struct CompileResult {
   std::string so_path;                  // empty where it failed
   std::shared_ptr<void> lock;           // keeps it in the cache
   std::optional<Failure> failure;       // kBuildError or kSignatureMismatch
-  std::string log;                      // all the compiler said; cut where it is gigantic
-  std::vector<std::string> warnings;    // a line each, those of an earlier build that is used again too
+  std::string log;                      // the compiler's output, cut if it is huge
+  std::vector<std::string> warnings;    // one per line, also those of a cached build
   std::vector<std::string> command;     // for records: program and flags, without the files
   bool from_cache = false;              // then no compiler ran
-  std::vector<Protection> protections;  // walls round the compiler, where one ran
+  std::vector<Protection> protections;  // sandbox of the compiler, if it ran
   double seconds = 0;
 };
 
-// Never throws for what is wrong with the candidate, the compiler or the cache folder: that is a Failure.
+// Never throws for errors of the candidate, the compiler or the cache folder: these are a Failure.
 CompileResult compile_candidate(const CandidateFile& file, const CompileOptions& options = {});
 
 // $CXX, g++ or clang++, as words; empty where none is installed.
@@ -46,7 +46,7 @@ std::string default_cache_folder();
 
 // "-O2 -funroll-loops" as words; blanks inside quotes do not split.
 std::vector<std::string> split_flags(std::string_view text);
-// Whether every quote in it is closed; what split_flags makes of one that is not, nobody can have meant.
+// Whether every quote in it is closed; split_flags cannot handle an open quote.
 bool quotes_closed(std::string_view text);
 
 }  // namespace fk

@@ -70,7 +70,7 @@ std::string Fingerprint::hex() const { return fmt::format("{:016x}{:016x}", high
 
 std::optional<std::string> file_text(const std::string& path) {
   constexpr size_t kLimit = size_t{64} << 20;
-  // Not blocking: a name may be a pipe that nobody writes to.
+  // Not blocking: the file may be a pipe without a writer.
   int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return std::nullopt;
   struct stat info;
@@ -127,8 +127,8 @@ std::optional<HeldBuild> CompileCache::store(const std::string& key, const std::
   if (!name) return std::nullopt;
   std::string path = fmt::format("{}/{}.so", folder_, *name), list;
   for (const std::string& input : inputs) list += input + "\n";
-  // The result first: a list without its result is a build done again, nothing worse. One that is there already may be
-  // held by somebody, so it stays.
+  // The result first: a list without its result only causes another build. An existing result may be in use, so it
+  // stays.
   if (renameat2(AT_FDCWD, built.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) != 0) {
     if (errno != EEXIST) return std::nullopt;
     unlink(built.c_str());
@@ -143,7 +143,7 @@ void CompileCache::prune(const CacheLimits& limits) const {
     fs::file_time_type used;
     uint64_t bytes;
   };
-  constexpr std::chrono::hours kHalfDone{24};  // no compiler takes that long
+  constexpr std::chrono::hours kHalfDone{24};  // longer than any compilation
   auto now = fs::file_time_type::clock::now();
   std::vector<Entry> results;
   uint64_t bytes = 0;

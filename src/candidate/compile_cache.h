@@ -1,11 +1,10 @@
-// The cache of compiled candidates: which file a build has, whether it is there, and how it gets there without two
-// processes disturbing each other.
+// The cache of compiled candidates, safe for several processes at once.
 //
-// A build depends on files that only the compiler knows (what the source includes). So a build leaves a list of them
-// beside its result, named by all that is known beforehand; the result itself is named by that and the contents of the
-// listed files. As in other compiler caches, a new file that would shadow a listed one is not noticed.
+// A build depends on included files, which only the compiler can list. So a build writes a list of them beside its
+// result. The list is named by a hash of the source, flags and compiler; the result by a hash of that and the contents
+// of the listed files. As in other compiler caches, a new file that would shadow a listed one is not noticed.
 //
-// Whoever uses a result holds a lock on it; pruning leaves locked ones alone, whatever their age and size.
+// A process that uses a result locks it; pruning never removes locked results.
 #pragma once
 
 #include <chrono>
@@ -18,7 +17,7 @@
 
 namespace fk {
 
-// A 128-bit fingerprint (FNV-1a) of texts, each set off from the next. Against accidents, not against attackers.
+// A 128-bit hash (FNV-1a) of texts with separators. Not cryptographic.
 class Fingerprint {
  public:
   Fingerprint& add(std::string_view text);
@@ -38,27 +37,27 @@ bool write_whole(const std::string& path, std::string_view text);
 // A name beside `path` that no other process uses.
 std::string temporary_name(const std::string& path);
 
-// A result of the cache that stays where it is as long as this lives.
+// A result of the cache; it is not removed while this object exists.
 struct HeldBuild {
   std::string path;
   std::shared_ptr<void> lock;
 };
 
 struct CacheLimits {
-  uint64_t bytes = uint64_t{256} << 20;  // of all results; those unused for longest go first
-  std::chrono::hours unused{30 * 24};    // a result or a list nobody asked for in this time goes
+  uint64_t bytes = uint64_t{256} << 20;  // of all results; the least recently used are removed first
+  std::chrono::hours unused{30 * 24};    // results and lists unused for this time are removed
 };
 
 class CompileCache {
  public:
   explicit CompileCache(std::string folder) : folder_(std::move(folder)) {}
 
-  // The result of an earlier build under `key`, if every file it depended on is as it was.
+  // The result of an earlier build under `key`, if every file it depended on is unchanged.
   std::optional<HeldBuild> find(const std::string& key) const;
-  // Moves a finished build into its place, with the files it depended on. Nothing where that failed.
+  // Moves a finished build into the cache, with the list of its dependencies. Empty if that failed.
   std::optional<HeldBuild> store(const std::string& key, const std::string& built,
                                  const std::vector<std::string>& inputs) const;
-  // Removes what is beyond the limits and what processes that were killed left half done. Never throws.
+  // Removes results beyond the limits and incomplete builds of killed processes. Never throws.
   void prune(const CacheLimits& limits = {}) const;
 
   const std::string& folder() const { return folder_; }

@@ -34,7 +34,7 @@ struct FirstError {
   int errors = 0;
 };
 
-// nvcc's front end writes "rms_norm.cu(12)" where everybody else writes "rms_norm.cu:12".
+// nvcc's front end writes "rms_norm.cu(12)", other compilers write "rms_norm.cu:12".
 std::string usual_place(std::string place) {
   size_t open = place.rfind('(');
   if (open == std::string::npos || !place.ends_with(')')) return place;
@@ -46,9 +46,9 @@ std::string usual_place(std::string place) {
 std::optional<FirstError> first_error(const std::vector<std::string>& lines) {
   std::optional<FirstError> first;
   for (const std::string& line : lines) {
-    // By hand: std::regex recurses per character, and lines may be gigantic.
+    // Without std::regex, which recurses per character: lines may be huge.
     size_t at = line.find("error: ");
-    // The assembler of device code knows no place in the source: "ptxas error   : ...", "ptxas fatal   : ...".
+    // The assembler of device code gives no position in the source: "ptxas error : ...", "ptxas fatal : ...".
     if (line.starts_with("ptxas ") || line.starts_with("nvlink ")) {
       size_t colon = line.find(" : ");
       bool fault = line.find(" error ") != std::string::npos || line.find(" fatal ") != std::string::npos;
@@ -77,7 +77,7 @@ bool contains_any(const std::string& text, std::initializer_list<std::string_vie
   return false;
 }
 
-// What GCC, Clang and nvcc's front end say when a class is not a candidate's class.
+// Messages of GCC, Clang and nvcc's front end if a class is not a valid candidate.
 bool is_wrong_class(const std::string& message, const OperatorInfo& op) {
   return contains_any(message, {"marked 'override'", "abstract class type", "conflicting return type",
                                 "has a different return type", "expected class-name", "expected class name",
@@ -113,7 +113,7 @@ std::optional<std::string> linker_error(const std::vector<std::string>& lines, c
   return std::nullopt;
 }
 
-// The file that a line of the compiler, the assembler or the linker says it could not open, if it says so.
+// The file that could not be opened, if a line of the compiler, the assembler or the linker says so.
 std::optional<std::string> unopened_file(const std::string& line) {
   constexpr std::string_view kDenied = ": Permission denied", kNotFound = "Error: file not found: ";  // .incbin
   if (size_t at = line.find(kNotFound); at != std::string::npos) return line.substr(at + kNotFound.size());
@@ -153,7 +153,7 @@ Failure explain_failure(const CompilerRun& run, const CandidateFile& file, int l
     return build_error(fmt::format("{} did not compile within {} s.", file.path, (limit_ms + 999) / 1000));
   std::vector<std::string> lines = lines_of(run.log);
   if (std::optional<std::string> sentence = walls_error(lines, file)) return build_error(std::move(*sentence));
-  // A linker's complaint has "error:" lines too, with less to say.
+  // Linker errors also contain "error:" lines, which are less useful.
   if (std::optional<std::string> sentence = linker_error(lines, file)) return build_error(std::move(*sentence));
   if (std::optional<FirstError> error = first_error(lines)) {
     bool own_file = error->place.starts_with(file.path);
@@ -170,8 +170,8 @@ Failure explain_failure(const CompilerRun& run, const CandidateFile& file, int l
       return build_error(fmt::format("{} does not compile: {}", file.path, shortened(std::string(trim(line)))));
   if (run.signal != 0)
     return build_error(fmt::format("{} does not compile: signal {} ended the compiler.", file.path, run.signal));
-  return build_error(
-      fmt::format("{} does not compile: the compiler ended with code {} and said nothing.", file.path, run.exit_code));
+  return build_error(fmt::format("{} does not compile: the compiler ended with code {} and printed nothing.", file.path,
+                                 run.exit_code));
 }
 
 }  // namespace fk

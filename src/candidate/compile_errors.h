@@ -1,4 +1,4 @@
-// Makes one readable sentence of what a compiler said about a candidate.
+// Turns a compiler's output on a candidate into one readable sentence.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace fk {
 
-// The first error with its place. Where the class is not what the operator asks for, the expected one instead of the
-// compiler's view of templates.
+// The first error with its place. If the class does not match the operator, the expected class instead of a template
+// error.
 Failure explain_failure(const CompilerRun& run, const CandidateFile& file, int limit_ms);
 
 }  // namespace fk

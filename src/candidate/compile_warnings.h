@@ -1,4 +1,4 @@
-// The warnings among what a compiler said.
+// Extracts the warnings from a compiler's output.
 #pragma once
 
 #include <string>

@@ -29,8 +29,8 @@ namespace {
 constexpr size_t kLogLimit = 256 << 10;
 constexpr rlim_t kLargestFile = rlim_t{1} << 30;
 
-// Ours, except that messages come in English, since they are searched; that temporary files go where they may be; and
-// that ccache, which keeps files of its own, steps aside: builds are kept here already.
+// Our environment, with English messages, since they are parsed; with temporary files in the work folder; and without
+// ccache, which writes to its own folder: builds are cached here already.
 std::vector<std::string> compiler_environment(const std::optional<CompilerWalls>& walls) {
   std::vector<std::string> list, own = {"LC_", "LANG"};
   if (walls) own.insert(own.end(), {"TMPDIR=", "TMP=", "TEMP="});
@@ -54,7 +54,8 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
   return list;
 }
 
-// All a compiler needs of the system: programs, libraries, headers, and what -march=native is found out from.
+// The parts of the system that a compiler needs: programs, libraries, headers, and the CPU information for
+// -march=native.
 void allow_system(LandlockRules& rules) {
   for (const char* path :
        {"/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin", "/etc/ld.so.cache", "/etc/ld.so.preload",
@@ -69,8 +70,8 @@ rlim_t most_memory() {
   return std::min(kMost, machine / 4 * 3);
 }
 
-// Everything between the start of the child and its exec. The child is a copy of a process that may have threads, so it
-// makes system calls and nothing else: all texts are made beforehand.
+// Everything between fork and exec of the child. The parent may have threads, so the child makes only system calls: all
+// texts are prepared before the fork.
 class Child {
  public:
   Child(const std::string& program, const std::vector<std::string>& command, const std::optional<CompilerWalls>& walls,
@@ -88,11 +89,11 @@ class Child {
     rules_.emplace();
     allow_system(*rules_);
     for (const std::string& path : walls->readable) rules_->allow(path, LandlockRules::kRun);
-    // Not to be run from there: what the compiler wrote is the candidate's.
+    // No execute permission: files written by the compiler come from the candidate.
     rules_->allow(walls->work_folder, LandlockRules::kAllButExecute);
   }
 
-  // In `namespaces`, none where zero. The child says over `report` what went wrong.
+  // In `namespaces`, none if zero. The child reports errors over `report`.
   pid_t start(unsigned long namespaces, int report) {
     pid_t child = static_cast<pid_t>(syscall(SYS_clone, namespaces | SIGCHLD, 0, 0, 0, 0));
     if (child == 0) run(namespaces, report);
@@ -135,7 +136,7 @@ class Child {
         _exit(127);
       }
     } else if (namespaces != 0) {
-      // Root outside a namespace of its own keeps the right to read other people's files, and no other.
+      // Root without a user namespace keeps only the capability to read files of other users.
       for (unsigned long right = 0; right < 64; ++right)
         if (right != CAP_DAC_OVERRIDE && right != CAP_DAC_READ_SEARCH && right != CAP_FOWNER)
           prctl(PR_CAPBSET_DROP, right, 0, 0, 0);
@@ -158,13 +159,13 @@ class Child {
   std::string program_;
   std::vector<std::string> words_, environment_;
   std::vector<char*> argv_, envp_;
-  std::optional<LandlockRules> rules_;  // none: no walls
+  std::optional<LandlockRules> rules_;  // none: no sandbox
   int output_;
   rlim_t memory_;
   std::string uid_map_, gid_map_;
 };
 
-// What the child says until its exec, or its end, closes the pipe.
+// The child's report; its exec or its end closes the pipe.
 std::vector<Child::Report> reports_from(int file) {
   std::vector<Child::Report> all;
   Child::Report one{};
@@ -180,7 +181,8 @@ std::optional<int> error_in(const std::vector<Child::Report>& reports, Child::St
   return std::nullopt;
 }
 
-// Namespaces to try, in order, down to none. Root needs none for users, and inside one could not read what others own.
+// Namespaces to try, in order, down to none. Root needs no user namespace, and could not read files of other users
+// inside one.
 std::vector<unsigned long> namespaces_to_try(bool walls) {
   if (!walls) return {0};
   constexpr unsigned long kThese = CLONE_NEWNET | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
@@ -200,7 +202,7 @@ void wait_without_reaping(pid_t child) {
 
 void end_group(pid_t child) {
   kill(-child, SIGKILL);
-  kill(child, SIGKILL);  // the first of its namespace takes all others with it
+  kill(child, SIGKILL);  // the end of the namespace's first process ends all others
 }
 
 }  // namespace
@@ -250,7 +252,7 @@ CompilerRun run_compiler(const std::vector<std::string>& command, int limit_ms,
     pid = -1;
   }
   close(output[1]);
-  // Keeps the head of what is said and reads on, since a compiler that cannot write does not end.
+  // Keeps the beginning of the output and discards the rest; not reading it would block the compiler.
   if (run.started)
     run.timed_out = !read_blocks(output[0], limit_ms, [&](std::string_view block) {
       run.log += block.substr(0, kLogLimit - run.log.size());

@@ -1,5 +1,5 @@
-// Runs a compiler behind walls: no shell, no standard input, no network, no files but those named, a deadline that ends
-// it and everything it started, output kept up to a limit.
+// Runs a compiler in a sandbox: no shell, no standard input, no network, no files but those named, a time limit for it
+// and everything it started, limited output.
 #pragma once
 
 #include <optional>
@@ -15,8 +15,8 @@ struct CompilerRun {
   bool timed_out = false;
   int exit_code = -1;  // -1 where a signal ended it
   int signal = 0;
-  std::string log;                      // standard output and standard error as they came
-  std::vector<Protection> protections;  // which walls stood
+  std::string log;                      // standard output and standard error, in order
+  std::vector<Protection> protections;  // which protections were active
 
   bool succeeded() const { return started && !timed_out && exit_code == 0; }
 };
@@ -26,7 +26,7 @@ struct CompilerWalls {
   std::string work_folder;            // the only one that can be written; temporary files go there
 };
 
-// Without walls: a tool that is given nothing foreign to read, a profiler for instance.
+// Without a sandbox: for tools that read no untrusted files, a profiler for instance.
 CompilerRun run_compiler(const std::vector<std::string>& command, int limit_ms,
                          const std::optional<CompilerWalls>& walls = std::nullopt);
 

@@ -34,7 +34,7 @@ class Readable {
   }
 
   void add(const fs::path& path) { paths_.push_back(path.string()); }
-  // With everything below it, unless that would give away more than was meant.
+  // The folder with everything below it, unless that would expose too much.
   void add_folder(const fs::path& folder) {
     fs::path real = real_path(folder);
     for (const fs::path& apart : {secret_, home_, tmp_})
@@ -59,8 +59,8 @@ std::vector<std::string> split_at(std::string_view text, std::string_view separa
   return parts;
 }
 
-// A compiler's folder and, where that is a bin, the folders beside it that compilers have: the rest of a prefix may be
-// somebody's home.
+// A compiler's folder and, if that is a bin, the usual folders of a compiler beside it: the rest of the prefix may be a
+// home folder.
 void add_program(const fs::path& program, Readable& readable) {
   readable.add(program);
   fs::path folder = program.parent_path(), prefix = folder.parent_path();
@@ -77,8 +77,8 @@ void add_program(const fs::path& program, Readable& readable) {
     if (entry->path().filename().string().find("-linux") != std::string::npos) readable.add(entry->path());
 }
 
-// A word may hold a path anywhere: "-I", "-isystem", "-L", "--sysroot=", "-Wl,-rpath,". The user wrote it, so it
-// counts.
+// A word may contain a path anywhere: "-I", "-isystem", "-L", "--sysroot=", "-Wl,-rpath,". The user wrote it, so it is
+// allowed.
 void add_paths_in(const std::string& word, Readable& readable) {
   constexpr std::array<std::string_view, 7> kPrefixes = {"-isystem", "-iquote", "-idirafter", "-include",
                                                          "-I",       "-L",      "-B"};
@@ -112,7 +112,7 @@ void add_candidate(const fs::path& source, Readable& readable) {
     for (; !error && entry != end && headers < kMostHeaders; entry.increment(error)) {
       std::string extension = entry->path().extension().string();
       bool header = extension == ".h" || extension == ".hpp" || extension == ".cuh" || extension == ".inc";
-      if (!header || entry->is_symlink(error)) continue;  // a link could lead anywhere
+      if (!header || entry->is_symlink(error)) continue;  // a symbolic link could lead anywhere
       readable.add(entry->path());
       ++headers;
     }

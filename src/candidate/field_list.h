@@ -1,4 +1,4 @@
-// Constructor arguments as the boundary passes them: an array of fk_field and the memory it points into.
+// Constructor arguments for the C interface: an array of fk_field and the memory it points into.
 #pragma once
 
 #include <deque>
@@ -10,8 +10,8 @@
 
 namespace fk {
 
-// Dtypes travel as text ("bf16") with their number beside it; the generated header reads the number. Whether a text is
-// a dtype is decided here, for the host and the header alike.
+// Dtypes are passed as text ("bf16") together with their number; the generated header reads the number. Whether a text
+// is a dtype is decided here, for the host and the header alike.
 std::optional<DType> field_dtype(const FieldValue& value);
 
 class FieldList {

@@ -49,7 +49,7 @@ std::vector<CandidateFile> find_candidates(const std::string& folder, DeviceKind
     std::vector<fs::path> sources;
     std::error_code error;
     for (const fs::directory_entry& entry : fs::directory_iterator(level_folder(folder, level), error)) {
-      // Headers and notes may lie beside the sources, and editors leave hidden files.
+      // Headers and notes may be beside the sources, and editors leave hidden files.
       const fs::path& path = entry.path();
       bool source = path.extension() == ".cpp" || path.extension() == ".cu";
       std::error_code gone;

@@ -1,4 +1,4 @@
-// Where a user's candidates lie: tasks/candidate/L{1..4}/{op}.cpp (for the CPU) and .cu (for CUDA) of the current
+// Finds a user's candidates: tasks/candidate/L{1..4}/{op}.cpp (for the CPU) and .cu (for CUDA) of the current
 // directory, or the same tree elsewhere.
 #pragma once
 
@@ -21,7 +21,7 @@ struct CandidateFile {
 std::string candidate_folder();
 
 // The candidates of the folder that are written for `device`, L1 first, by name within a level; none where the folder
-// does not exist. Throws Error with what to do for a file named after no operator, or in the folder of another level.
+// does not exist. Throws Error for a file that is not named after an operator, or in the folder of another level.
 std::vector<CandidateFile> find_candidates(const std::string& folder, DeviceKind device = DeviceKind::kCpu);
 
 // The candidate of one operator for `device`; throws Error that says how to start where there is none.

@@ -1,5 +1,5 @@
-// LandlockRules: which files a process, and all it starts, may still reach. By number, since the headers of older
-// systems lack the later rights.
+// LandlockRules: restricts the files that a process and its children can access. Rights are numbers here, since the
+// headers of older systems lack newer ones.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +14,19 @@ class LandlockRules {
   static constexpr uint64_t kRead = kReadFile | kReadFolder, kRun = kRead | kExecute;
   static constexpr uint64_t kAllButExecute = ~kExecute;
 
-  // Nothing is allowed yet, the network included.
+  // Nothing is allowed at first, also no network.
   LandlockRules();
   ~LandlockRules();
   LandlockRules(const LandlockRules&) = delete;
   LandlockRules& operator=(const LandlockRules&) = delete;
 
-  // A file, or a folder and everything below it. What is not there cannot be reached anyway.
+  // Allows a file, or a folder and everything below it. Ignored if it does not exist.
   void allow(const std::string& path, uint64_t rights);
 
-  // Why these rules cannot hold, as an errno; 0 where they can.
+  // An errno if these rules cannot be enforced; 0 if they can.
   int error() const { return error_; }
-  // Puts the calling thread and all it starts under them, for good; it must have given up new privileges. Makes one
-  // system call and nothing else. False, with errno, where that failed.
+  // Enforces the rules permanently for the calling thread and its children; no_new_privs must be set. Makes only one
+  // system call. False, with errno, if that failed.
   bool restrict_self() const;
 
  private:

@@ -21,7 +21,7 @@ std::shared_ptr<const ForeignKernel> load_candidate(const std::string& so_path, 
   if (table == nullptr) throw Error("The candidate for {} has no table of functions.", op.name);
   if (table->abi_version != FK_ABI_VERSION || table->size != sizeof(fk_candidate))
     throw Error(
-        "The candidate for {} was compiled for version {} of the boundary and this is version {}; compile it again.",
+        "The candidate for {} was compiled for version {} of the C interface and this is version {}; compile it again.",
         op.name, table->abi_version, FK_ABI_VERSION);
   if (table->operator_name == nullptr || table->operator_name != op.name)
     throw Error("The candidate for {} holds a class of {}; it must derive from fk::{}.", op.name,
@@ -31,7 +31,8 @@ std::shared_ptr<const ForeignKernel> load_candidate(const std::string& so_path, 
     throw Error("The candidate for {} was compiled for `{}`, but the operator has `{}`; compile it again.", op.name,
                 table->signature == nullptr ? "" : table->signature, expected);
   if (table->create == nullptr || table->destroy == nullptr || table->bind == nullptr || table->forward == nullptr)
-    throw Error("The candidate for {} lacks a function of the boundary; use FK_CANDIDATE({}).", op.name, op.class_name);
+    throw Error("The candidate for {} lacks a function of the C interface; use FK_CANDIDATE({}).", op.name,
+                op.class_name);
   return bridge_to(*table, op);
 }
 

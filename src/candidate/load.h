@@ -1,4 +1,5 @@
-// Loads a compiled candidate into this process. Its static constructors run here: judges do it in a sandboxed process.
+// Loads a compiled candidate into this process. Its static constructors run here: the judge does this in a sandboxed
+// process.
 #pragma once
 
 #include <memory>
@@ -9,9 +10,9 @@
 
 namespace fk {
 
-// Throws Error with a sentence where the file cannot be loaded, is no candidate, was made for another version of the
-// boundary, or for another operator or signature than `op`'s. Stays loaded until the process ends: a candidate may have
-// threads or exit handlers of its own.
+// Throws Error if the file cannot be loaded, is not a candidate, was made for another version of the C interface, or
+// for another operator or signature than `op`'s. Stays loaded until the process ends: a candidate may have threads or
+// exit handlers.
 std::shared_ptr<const ForeignKernel> load_candidate(const std::string& so_path, const OperatorInfo& op);
 
 }  // namespace fk

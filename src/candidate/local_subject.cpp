@@ -64,14 +64,14 @@ std::optional<Failure> LocalSubject::refusal(const CallData& shapes) {
   std::vector<OptView> args = arguments(shapes, unused);
   std::string_view why = candidate_->refuse(args);
   if (why.empty()) return std::nullopt;
-  return Failure{Verdict::kRefused, fmt::format("The candidate takes no such call: {}.", why)};
+  return Failure{Verdict::kRefused, fmt::format("The candidate refuses this call: {}.", why)};
 }
 
 CallOutcome LocalSubject::call(const CallData& data, Placement) {
   CallOutcome outcome;
   std::vector<OptView> args = arguments(data, outcome);
   if (std::string_view why = candidate_->refuse(args); !why.empty()) {
-    outcome.failure = Failure{Verdict::kRefused, fmt::format("The candidate takes no such call: {}.", why)};
+    outcome.failure = Failure{Verdict::kRefused, fmt::format("The candidate refuses this call: {}.", why)};
     return outcome;
   }
   for (const Tensor& cache : data.kv_cache) outcome.kv_cache.push_back(copy_of(cache));
@@ -79,7 +79,10 @@ CallOutcome LocalSubject::call(const CallData& data, Placement) {
   for (size_t i = 0; i + 1 < outcome.kv_cache.size(); i += 2)
     layers.push_back({outcome.kv_cache[i], outcome.kv_cache[i + 1]});
   arena_.reset();
-  Context ctx{.pool = pool_, .arena = arena_, .attention = &data.batch->attention(), .kv_cache = layers};
+  Context ctx{.pool = pool_,
+              .arena = arena_,
+              .attention = layers.empty() ? nullptr : &data.batch->attention(),  // as in a runner
+              .kv_cache = layers};
   try {
     candidate_->forward(ctx, args);
   } catch (const std::exception& e) {

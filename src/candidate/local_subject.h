@@ -1,6 +1,5 @@
-// LocalSubject: a candidate called in this very process, without walls, so that a debugger or a sanitizer can look at
-// the calls of a judgement. It may do here whatever it likes: what comes of it is for its author to see, and no
-// verdict.
+// LocalSubject: calls a candidate in this process, without a sandbox, so that a debugger or a sanitizer can observe the
+// calls of a judgement. The candidate is not restricted here, so the result is not a verdict.
 #pragma once
 
 #include <memory>
@@ -14,7 +13,7 @@ namespace fk {
 
 class LocalSubject final : public Subject {
  public:
-  // On the CPU. Throws Error where the library is no candidate for the operator.
+  // On the CPU. Throws Error if the library is not a candidate for the operator.
   LocalSubject(const OperatorInfo& op, const Fields& init, const std::string& library, int threads);
 
   std::optional<Failure> bind(std::span<const Tensor> params) override;

@@ -1,5 +1,5 @@
-// The text of fastkernels/operators.h, which candidates are compiled against: one class per operator, written from the
-// contracts in the registry, so that it can never say anything else than they do.
+// The text of fastkernels/operators.h, which candidates are compiled against: one class per operator, generated from
+// the contracts in the registry, so that both always agree.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace fk {
 
-// "void forward(fk::Context& ctx, fk::View x, fk::View out)": compared at load, shown where a candidate got it wrong.
+// "void forward(fk::Context& ctx, fk::View x, fk::View out)": compared at load, shown if a candidate has another one.
 std::string forward_signature(const OperatorInfo& op);
 
-// The lines a candidate of `op` has to have, for people.
+// The lines that a candidate of `op` must have, for messages.
 std::string expected_class(const OperatorInfo& op);
 
 std::string operators_header();

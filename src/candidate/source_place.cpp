@@ -19,12 +19,12 @@ namespace fs = std::filesystem;
 
 constexpr int kLimitMs = 5'000;
 
-// From the current folder where it lies below, as the user writes it.
+// Relative to the current folder if it is inside.
 std::string short_path(const std::string& path) {
   std::error_code error;
   fs::path here = fs::current_path(error), near = fs::path(path).lexically_relative(here);
   std::string text = error || near.empty() || near.string().starts_with("..") ? path : near.string();
-  for (char& c : text)  // a candidate names its lines as it likes
+  for (char& c : text)  // a candidate can set any file name with #line
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
   return text;
 }

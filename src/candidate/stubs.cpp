@@ -44,12 +44,12 @@ std::string with_parts(std::string text) {
     std::optional<std::string_view> part =
         body_named(std::string_view(text).substr(at + kInclude.size(), end - at - kInclude.size()));
     FK_CHECK(part.has_value(), "a stub includes a part that does not exist");
-    text.replace(at, end + 2 - at, *part);  // with the line's end: the part brings its own
+    text.replace(at, end + 2 - at, *part);  // with the newline: the part has its own
   }
   return text;
 }
 
-// The signature broken into lines of at most 120 columns, as it stands inside a class.
+// The signature in lines of at most 120 columns, indented for a class.
 std::string wrapped_signature(const OperatorInfo& op) {
   constexpr size_t kColumns = 120 - sizeof("   override {");
   const std::string indent(15, ' ');
@@ -68,7 +68,7 @@ std::string wrapped_signature(const OperatorInfo& op) {
   return lines + line;
 }
 
-// The case that shows most: optional arguments given, then the most tokens.
+// The most informative case: with optional arguments, then with the most tokens.
 OperatorInfo::ErasedCase sample_case(const OperatorInfo& op) {
   std::vector<OperatorInfo::ErasedCase> cases = op.cases();
   FK_CHECK(!cases.empty(), "an operator lists no cases");
@@ -133,7 +133,7 @@ std::string comment(const OperatorInfo& op, DeviceKind device) {
   return text;
 }
 
-// The body for an operator that nobody wrote one for: it asks the reference, and shows what a kernel would read.
+// The body for an operator without a template: it calls the reference, and shows the arguments that a kernel reads.
 std::string generated_body(const OperatorInfo& op) {
   std::string hints;
   for (const Field& field : op.default_init()) hints += fmt::format("    //   init_.{}\n", field.name);
@@ -160,7 +160,7 @@ std::string moved_aside(const fs::path& path, const fs::path& folder, std::strin
     if (link(path.c_str(), target.c_str()) == 0 && unlink(path.c_str()) == 0) return target.string();
     if (errno != EEXIST) break;
   }
-  throw Error("{} stands in the way of a stub and cannot be moved: {}.", path.string(), std::strerror(errno));
+  throw Error("{} is where a stub has to be written and cannot be moved: {}.", path.string(), std::strerror(errno));
 }
 
 void write_new(const fs::path& path, std::string_view text) {

@@ -1,6 +1,6 @@
 // Stubs: candidates to start from, one per operator, with a body that is correct and slow. The bodies are the files of
 // src/candidate/stubs/, found by the operator's name and the device: rms_norm.cpp.in, rms_norm.cu.in. An operator
-// without a file there, which may have been added just now, gets one on the CPU that calls its reference.
+// without a file there gets a CPU stub that calls its reference.
 #pragma once
 
 #include <optional>
@@ -17,11 +17,11 @@ std::optional<std::string> stub_text(const OperatorInfo& op, DeviceKind device =
 struct WrittenStub {
   const OperatorInfo* op = nullptr;
   std::string path;
-  bool unchanged = false;     // the very same file was there already
-  std::string moved_to = {};  // where a file that stood in its place went; empty: there was none
+  bool unchanged = false;     // the same file was there already
+  std::string moved_to = {};  // new name of a file that was there before; empty: none
 };
 
-// Writes the stubs of operators that have one under folder/L{level}/. What was there is moved aside, never overwritten.
+// Writes the stubs of operators that have one under folder/L{level}/. Existing files are renamed, never overwritten.
 std::vector<WrittenStub> write_stubs(const std::vector<const OperatorInfo*>& ops, const std::string& folder,
                                      DeviceKind device = DeviceKind::kCpu);
 

@@ -1,5 +1,5 @@
-// Subject: one operator that is called for the judge (in a sandboxed process; in tests by a fake): weights and call
-// data go in, written tensors or a failure come out.
+// Subject: the judge's interface to one operator that runs elsewhere (in a sandboxed process, or a fake in tests):
+// weights and call data go in, written tensors or a failure come out.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@
 
 namespace fk {
 
-// Where the tensors of a call lie, compared with the call before: for probes of kernels that replay by address.
+// Whether the tensors of a call have the same addresses as in the call before: detects kernels that replay results by
+// address.
 enum class Placement : uint8_t { kSame, kNew };
 
 struct CallOutcome {
@@ -21,7 +22,7 @@ struct CallOutcome {
   std::vector<std::optional<Tensor>> written;
   std::vector<Tensor> kv_cache;
   std::optional<Failure> failure;  // then nothing else counts
-  int64_t ns = 0;                  // by our clock, the exchange included
+  int64_t ns = 0;                  // by our clock, including the exchange overhead
   std::optional<uint8_t> poison;   // the byte that outputs were filled with before the call
   // Where the call was made several times on the same data: those that did not write the same bits.
   std::vector<CallOutcome> differing = {};
@@ -31,10 +32,10 @@ class Subject {
  public:
   virtual ~Subject() = default;
 
-  // Weights as collect_params lists them. Called again with others: what was derived from the first must follow.
+  // Weights in the order of collect_params. Called again with other weights: derived data must be updated.
   virtual std::optional<Failure> bind(std::span<const Tensor> params) = 0;
 
-  // Whether it says beforehand that it takes no call with tensors like these, whose content does not count.
+  // Whether its refuse() rejects a call with such tensors; only shapes and dtypes matter.
   virtual std::optional<Failure> refusal(const CallData& shapes) {
     static_cast<void>(shapes);
     return std::nullopt;
@@ -43,7 +44,7 @@ class Subject {
   // Runs forward once on `data` (whose weights are ignored: those bound count). Outputs hold poison before the call.
   virtual CallOutcome call(const CallData& data, Placement placement) = 0;
 
-  // What the last call had written some time after it returned: to tell who is late from who is wrong.
+  // The output of the last call some time after it returned: distinguishes late writes from wrong results.
   virtual std::optional<CallOutcome> look_again() { return std::nullopt; }
 };
 

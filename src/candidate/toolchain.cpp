@@ -15,8 +15,8 @@
 namespace fk {
 namespace {
 
-// As the baselines are compiled (cmake/compiler.cmake), but for this very CPU, and with lines, so that a fault has a
-// place in the source: a table beside the code, which stays the same.
+// The flags of the baselines (cmake/compiler.cmake), but for this CPU, and with line tables, so that a fault can name
+// the source line. Line tables do not change the code.
 constexpr std::string_view kCppFlags[] = {"-std=c++20",
                                           "-O3",
                                           "-march=native",
@@ -28,7 +28,7 @@ constexpr std::string_view kCppFlags[] = {"-std=c++20",
                                           "-shared",
                                           "-fvisibility=hidden",
                                           "-g1"};
-// Errors at build time rather than at load, in words that can be searched.
+// Errors at build time rather than at load, with messages that can be parsed.
 constexpr std::string_view kCppChecks[] = {"-Wall",
                                            "-Wextra",
                                            "-Wno-unused-parameter",
@@ -37,7 +37,7 @@ constexpr std::string_view kCppChecks[] = {"-Wall",
                                            "-Wl,-z,defs",
                                            "-Wl,--require-defined=fk_candidate_entry"};
 
-// As the baselines are compiled (cmake/cuda.cmake). Lines, so that a profiler can name them.
+// The flags of the baselines (cmake/cuda.cmake), with line information for profilers.
 constexpr std::string_view kCudaFlags[] = {
     "-std=c++20", "-O3",   "-lineinfo",      "--expt-relaxed-constexpr",
     "-shared",    "-x=cu", "-cudart=static", "-Xcompiler=-fPIC,-fvisibility=hidden,-fdiagnostics-color=never"};
@@ -50,7 +50,7 @@ std::string cpu_identity() {
   std::string identity;
   std::string all = small_file("/proc/cpuinfo").value_or("");
   std::string_view rest(all);
-  rest = rest.substr(0, rest.find("\n\n"));  // the first core stands for all
+  rest = rest.substr(0, rest.find("\n\n"));  // the entry of the first core
   while (!rest.empty()) {
     std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(line.size() + 1, rest.size()));
@@ -113,7 +113,7 @@ Toolchain cuda_toolchain(const CompileOptions& options) {
   chain.flags.push_back(fmt::format("-gencode=arch=compute_{0},code=sm_{0}", arch));
   if (options.allow_libraries) {
     chain.flags.insert(chain.flags.end(), std::begin(kCudaLibraries), std::end(kCudaLibraries));
-    // They lie beside nvcc, where the loader need not look by itself.
+    // They are beside nvcc, where the loader may not search.
     std::error_code error;
     std::filesystem::path nvcc =
         std::filesystem::canonical(find_program(chain.compiler.front()).value_or(chain.compiler.front()), error);
@@ -149,7 +149,7 @@ std::string cuda_architecture(std::string_view text) {
   std::string digits = number.substr(0, number.find_first_not_of("0123456789"));
   std::string suffix = number.substr(digits.size());
   if (digits.size() < 2 || digits.size() > 3 || (!suffix.empty() && suffix != "a" && suffix != "f")) return {};
-  // From 9.0 on each chip has instructions of its own, wgmma for instance, which only its own number allows.
+  // From 9.0 on each chip has specific instructions, wgmma for instance, which need the suffix "a".
   if (suffix.empty() && std::stoi(digits) >= 90) suffix = "a";
   return digits + suffix;
 }

@@ -1,4 +1,4 @@
-// Verdict: what the judge says of a candidate, always with a sentence.
+// Verdict: the judge's result for a candidate, always with a sentence.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ enum class Verdict : uint8_t {
   kBuildError,
   kSignatureMismatch,
   kInvalidTask,
-  kRefused,  // by the candidate itself: it does not take such a call
+  kRefused,  // by the candidate itself: it does not support such a call
 };
 
 std::string_view verdict_name(Verdict v);  // "INCORRECT_NUMERICAL"

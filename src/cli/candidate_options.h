@@ -17,24 +17,24 @@ struct CandidateOptions {
   bool allow_incorrect = false;
 };
 
-// --cxxflags: refused where a quote stays open.
+// --cxxflags: refused if a quote is not closed.
 void add_cxxflags(FlagSet& flags, std::string& cxxflags, const std::string& help);
 
 void add_candidate_options(FlagSet& flags, CandidateOptions& options);
 
-// Compiles the candidates of the folder, asks the history in `db` whether they were judged (judged_candidates.h), and
-// puts them before the baselines. To be called before a model is built.
+// Compiles the candidates of the folder, looks them up in the history `db` (judged_candidates.h), and ranks them before
+// the baselines. Call it before a model is built.
 std::vector<CandidateRecord> activate_candidates(const CandidateOptions& options, const CommonOptions& common,
                                                  const std::string& db = "");
 
-// The same without putting them before anything: for a verb whose other processes do so.
+// The same without ranking them: for a verb whose child processes do that.
 std::vector<CandidateRecord> candidate_records(const CandidateOptions& options, const CommonOptions& common,
                                                const std::string& db);
 
 // Which implementation of which operator ran how often.
 Json to_json(const std::vector<DispatchCount>& dispatches);
 
-// One object per candidate: where it is asked first, where another hides it, and whether it was judged.
+// One object per candidate: where it is active, where a larger candidate contains it, and whether it was judged.
 Json to_json(const std::vector<CandidateUse>& uses, const std::vector<CandidateRecord>& records);
 
 }  // namespace fk

@@ -1,4 +1,4 @@
-// What a candidate's compiler, and the candidate itself, said: shown on standard error, beside the results.
+// Prints the output of a candidate's compiler and of the candidate itself to standard error.
 #pragma once
 
 #include <string>
@@ -9,6 +9,6 @@
 namespace fk {
 
 void show_warnings(const std::vector<std::string>& warnings);  // the first few
-void show_printed(const Json& row);  // of a repeated call, where the candidate printed something
+void show_printed(const Json& row);                            // the candidate's output in a repeated call
 
 }  // namespace fk

@@ -1,4 +1,4 @@
-// capture and capture-golden: run a model and write down what its operators were called with.
+// capture and capture-golden: run a model and record the arguments of its operators.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The one file that includes CLI11, whose header costs many seconds wherever it is included.
+// Parses the command line. The only file that includes CLI11, whose header takes many seconds to compile.
 #include "cli/command_line.h"
 
 #include <fmt/format.h>
@@ -74,7 +74,7 @@ UsageError unknown_verb(const std::string& word) {
   return UsageError("there is no verb `{}`{} `fastkernels --help` lists all", word, did_you_mean(word, names));
 }
 
-// The verb on the command line, or "fastkernels" itself: whose help to point at.
+// The verb on the command line, or "fastkernels": the command whose help an error names.
 std::string spoken_to(const CLI::App& app) {
   auto parsed = app.get_subcommands();
   return app.get_name() + (parsed.empty() ? "" : " " + spoken_to(*parsed.front()));
@@ -87,8 +87,8 @@ void add_flag_names(const CLI::App& app, std::vector<std::string>& names) {
   for (const CLI::App* parsed : app.get_subcommands()) add_flag_names(*parsed, names);
 }
 
-// The sentence for the first flag that nobody knows, where there is one. Names of one or two letters are like any
-// other.
+// The error for the first unknown flag, if there is one. Names of one or two letters get no suggestion: they are
+// similar to any name.
 std::optional<std::string> unknown_flag(const CLI::App& app) {
   constexpr size_t kTelling = 3;
   for (const std::string& word : app.remaining(true)) {

@@ -1,4 +1,4 @@
-// The command line, read: which verb it names, with the targets of all flags filled in.
+// The parsed command line: its verb, with the values of all flags set.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct CommandLine {
   std::string help = {};   // of the program, where no verb was named
 };
 
-// `program` are the flags before the verb; the verbs are all_verbs(). Throws UsageError for what cannot be understood.
+// `program` are the flags before the verb; the verbs are all_verbs(). Throws UsageError if the command line is invalid.
 CommandLine read_command_line(int argc, char** argv, FlagSet& program);
 
 }  // namespace fk

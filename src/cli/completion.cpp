@@ -1,4 +1,4 @@
-// completion: the script that completes our command line in a shell; and the names such a script asks for.
+// completion: prints the shell completion script, and the names that such a script queries.
 #include <fmt/format.h>
 
 #include "cli/completion_scripts.h"

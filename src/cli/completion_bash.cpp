@@ -38,7 +38,7 @@ std::string flag_names(const FlagSet& set) {
   return names;
 }
 
-// What may stand without a flag: actions, then words.
+// Words that need no flag: actions, then arguments.
 std::string offer_words(const FlagSet& set) {
   std::string command;
   ValueHint actions;
@@ -152,7 +152,7 @@ std::string bash_completion(const std::vector<Verb*>& verbs) {
       plain[offer_words(action)].push_back(both);
     }
   }
-  // Before the verb only the flags of every verb may stand; each verb has them.
+  // Before the verb only the flags of every verb are allowed; each verb has them.
   std::string common;
   for (const Flag* flag : named_flags(verbs.front()->flags())) {
     if (flag->group() != kCommonGroup) continue;

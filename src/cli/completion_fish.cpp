@@ -1,4 +1,4 @@
-// The script for fish: one `complete` line a flag, under the condition that its verb stands before it.
+// The script for fish: one `complete` line per flag, with the condition that its verb comes before it.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -8,7 +8,7 @@
 namespace fk {
 namespace {
 
-// Fish knows two escapes inside single quotes.
+// Fish has two escapes inside single quotes.
 std::string in_quotes(const std::string& text) {
   std::string safe = "'";
   for (char c : text) {

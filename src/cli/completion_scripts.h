@@ -8,8 +8,8 @@
 
 namespace fk {
 
-// `verbs` with all their flags, the common ones included. Each script answers to fastkernels and to kb_nano, and asks
-// `fastkernels completion --values KIND` for names that are not known before.
+// `verbs` with all their flags, the common ones included. Each script works for fastkernels and kb_nano, and calls
+// `fastkernels completion --values KIND` for names that are only known at run time.
 std::string bash_completion(const std::vector<Verb*>& verbs);
 std::string zsh_completion(const std::vector<Verb*>& verbs);
 std::string fish_completion(const std::vector<Verb*>& verbs);

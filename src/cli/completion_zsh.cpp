@@ -1,4 +1,4 @@
-// The script for zsh: one function a verb, whose flags are specs of zsh's own _arguments.
+// The script for zsh: one function per verb, with its flags as specs for zsh's _arguments.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -8,7 +8,7 @@
 namespace fk {
 namespace {
 
-// Inside single quotes, where a spec separates its parts by colons and brackets.
+// Escapes text inside single quotes, where colons and brackets separate the parts of a spec.
 std::string escaped(const std::string& text) {
   std::string safe;
   for (char c : text) {
@@ -30,7 +30,7 @@ std::string zsh_offer(const ValueHint& hint) {
   if (hint.folders) ways.emplace_back("_files -/");
   if (ways.empty()) return "";
   if (ways.size() == 1) return ways[0];
-  // Both names and folders: _alternative would need more quotes than a spec can hold.
+  // Both names and folders: _alternative would need more levels of quotes than a spec allows.
   return "_fastkernels_ask_or_folder " + hint.ask;
 }
 

@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// No config file that people write is larger; /dev/zero is.
+// Larger than any real config file; refuses /dev/zero.
 constexpr size_t kMaxBytes = 1 << 20;
 
 bool is_flag_of(const Flag& flag, const std::string& key) {
@@ -51,7 +51,7 @@ std::vector<std::string> scalars(const YAML::Node& node, const std::string& key,
   if (!node.IsSequence()) throw fail("has no value");
   std::vector<std::string> values;
   for (const YAML::Node& item : node) {
-    if (!item.IsScalar()) throw fail("holds something that is no value");
+    if (!item.IsScalar()) throw fail("holds something that is not a value");
     values.push_back(item.Scalar());
   }
   if (values.empty()) throw fail("has no value");
@@ -64,7 +64,7 @@ void add_settings(Config& config, const YAML::Node& map, const std::string& verb
     int line = item.first.Mark().line + 1;
     if (!item.first.IsScalar()) throw UsageError("{}:{}: a key must be the name of a flag", config.path, line);
     std::string key = item.first.Scalar();
-    if (!seen.insert(key).second) throw UsageError("{}:{}: {} stands there twice", config.path, line, key);
+    if (!seen.insert(key).second) throw UsageError("{}:{}: {} is there twice", config.path, line, key);
     if (item.second.IsMap()) {
       if (!verb.empty()) throw UsageError("{}:{}: {} must have a value", config.path, line, key);
       add_settings(config, item.second, key);
@@ -74,7 +74,7 @@ void add_settings(Config& config, const YAML::Node& map, const std::string& verb
   }
 }
 
-// Flags of every verb may also stand before the verb.
+// Flags of every verb are also allowed before the verb.
 bool given_to(const FlagSet& program, const Flag& flag) {
   if (flag.given()) return true;
   if (flag.group() != kCommonGroup) return false;
@@ -90,7 +90,7 @@ const Setting* Config::find(const Verb& verb, const Flag& flag) const {
   const Setting* found = nullptr;
   for (const Setting& s : settings) {
     if (!is_flag_of(flag, s.key) || (!s.verb.empty() && s.verb != verb.name())) continue;
-    // `history --device` selects runs: a device for every verb to compute on is not meant for it.
+    // `history --device` selects runs, so a device set for every verb does not apply to it.
     if (s.verb.empty() && common.contains(s.key) && flag.group() != kCommonGroup) continue;
     if (found == nullptr || !s.verb.empty()) found = &s;
   }
@@ -127,7 +127,7 @@ Config parse_config(std::string_view text, const std::string& path) {
 
 void check_keys(Config& config, const std::vector<Verb*>& verbs) {
   for (const Setting& setting : config.settings) {
-    std::vector<std::string> known;  // keys that could stand there
+    std::vector<std::string> known;  // keys that are allowed there
     bool verb_known = setting.verb.empty(), found = false;
     for (Verb* verb : verbs) {
       if (!verb->takes_config()) continue;
@@ -169,7 +169,7 @@ Config read_config(const std::vector<Verb*>& verbs) {
     throw UsageError("FASTKERNELS_CONFIG names {}, which is not there; name another file, or unset it", places[0]);
   }
   std::string text;
-  // Looked at before it is opened: to open a pipe is to wait for someone who writes.
+  // Checked before it is opened: opening a pipe blocks until there is a writer.
   std::ifstream in;
   if (fs::is_regular_file(*there, error)) in.open(*there, std::ios::binary);
   if (in.is_open()) {
@@ -211,7 +211,7 @@ void apply_config(const Config& config, Verb& verb, const FlagSet& program) {
                        flag.excluded()->name_list()[0].substr(2));
     try {
       set_flag(flag, "--" + setting->key, setting->values);
-    } catch (const UsageError& e) {  // of a reader that checks its text itself
+    } catch (const UsageError& e) {  // from a flag that parses its text itself
       throw UsageError("{}: {}", config.place(*setting), e.what());
     }
   }
@@ -222,7 +222,7 @@ std::vector<GivenFlag> given_flags(const Config& config, Verb& verb, const FlagS
   auto add = [&](const Flag& flag, const std::string& from) {
     if (!flag.is_hidden()) list.push_back({flag.name_list()[0], fmt::format("{}", fmt::join(flag.texts(), " ")), from});
   };
-  // A value of the config file was given last: apply_config leaves alone what the command line has.
+  // The value comes from the config file: apply_config does not change flags of the command line.
   for (const Flag& flag : verb.flags().flags()) {
     const Flag* before_verb = flag.group() == kCommonGroup ? program.find(flag.name_list()[0]) : nullptr;
     if (flag.given()) {

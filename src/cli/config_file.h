@@ -1,11 +1,11 @@
-// The config file: values for flags that the command line leaves out.
+// The config file: values for flags that are not on the command line.
 //
 //   threads: 4            # every verb that has the flag
 //   kernels:
 //     num-runs: 200       # this verb only; wins over a value for every verb
 //
-// $FASTKERNELS_CONFIG names it; else it is ./fastkernels.yaml, else $XDG_CONFIG_HOME/fastkernels/config.yaml. The first
-// of them that exists is read, and no other.
+// $FASTKERNELS_CONFIG names it; else it is ./fastkernels.yaml, else $XDG_CONFIG_HOME/fastkernels/config.yaml. Only the
+// first of them that exists is read.
 #pragma once
 
 #include <set>
@@ -37,31 +37,31 @@ struct Config {
   std::string place(const Setting& setting) const;  // "fastkernels.yaml:3"
 };
 
-// Where a config file is looked for, in this order. Where $FASTKERNELS_CONFIG is set, it is the only place; where it is
-// set to nothing, there is no place at all.
+// The paths that are searched for a config file, in this order. If $FASTKERNELS_CONFIG is set, it is the only path; if
+// it is empty, there is none.
 std::vector<std::string> config_places();
 
-// Reads the text of a config file. Throws UsageError where it is no mapping of keys to values.
+// Reads the text of a config file. Throws UsageError if it is not a mapping of keys to values.
 Config parse_config(std::string_view text, const std::string& path);
 
 // Throws UsageError for a key that no verb has as a flag.
 void check_keys(Config& config, const std::vector<Verb*>& verbs);
 
-// Throws UsageError for a value that its flag of this verb does not take. Only for a verb that is to be run: a file
-// that another verb needs may be made later.
+// Throws UsageError for a value that its flag of this verb does not accept. Called only for the verb that runs: a file
+// that another verb needs may not exist yet.
 void check_values(const Config& config, Verb& verb);
 
 // The file in use, with its keys checked.
 Config read_config(const std::vector<Verb*>& verbs);
 
-// Flags that the config file gives need not stand on the command line. To be called before that is read.
+// Makes required flags optional if the config file sets them. Call it before the command line is parsed.
 void relax_required(const Config& config, const std::vector<Verb*>& verbs);
 
-// Gives the flags of `verb` that the command line left out, and that exclude none it has, the config file's values.
-// `program`: the flags before the verb.
+// Sets the flags of `verb` that are not on the command line, and not excluded by a flag that is, to the values of the
+// config file. `program`: the flags before the verb.
 void apply_config(const Config& config, Verb& verb, const FlagSet& program);
 
-// Every flag of `verb`, its action included, that the command line or the config file gives.
+// Every flag of `verb`, including its action, that the command line or the config file sets.
 std::vector<GivenFlag> given_flags(const Config& config, Verb& verb, const FlagSet& program);
 
 }  // namespace fk

@@ -17,7 +17,7 @@
 namespace fk {
 namespace {
 
-// Names of the operators a family's models are made of. One small model stands for it: larger ones differ in counts.
+// Names of the operators in the models of a family. One small model is enough: larger ones differ only in counts.
 std::set<std::string, std::less<>> operators_of_family(const std::string& family) {
   std::vector<std::string> families;
   for (const CatalogEntry& entry : catalog()) {
@@ -44,9 +44,8 @@ class CreateStubs final : public Verb {
     flags.option("--target", target_, "Only this operator").type_name("OPERATOR");
     flags.option("--level", level_, "Only operators of this level: 1 kernels, 2 blocks, 3 layers, 4 models")
         .range(1, 4);
-    flags.option("--architecture", architecture_, "Only operators that models of this family are made of")
-        .type_name("FAMILY");
-    flags.option("--out", out_, "Folder to write to; default: where candidates are looked for").type_name("DIR");
+    flags.option("--architecture", architecture_, "Only operators that models of this family use").type_name("FAMILY");
+    flags.option("--out", out_, "Folder to write to; default: the folder of candidates").type_name("DIR");
   }
 
   bool computes() const override { return false; }

@@ -19,14 +19,14 @@ class Dashboard final : public Verb {
 
   void add_flags(FlagSet& flags) override {
     flags.option("--db", options_.database, "The history to show [that of `fastkernels history`]").type_name("FILE");
-    flags.option("--port", options_.port, "Port; another is chosen where it is taken")
+    flags.option("--port", options_.port, "Port; another one is chosen if it is in use")
         .range(0, 65535)
         .type_name("N")
         .show_default();
     flags.option("--host", options_.host, "Address to listen on; others than this machine's own need a token")
         .type_name("HOST")
         .show_default();
-    flags.option("--token", options_.token, "Token that other hosts must give [drawn and printed]").type_name("TEXT");
+    flags.option("--token", options_.token, "Token that other hosts must give [random, and printed]").type_name("TEXT");
     flags.option("--out", out_, "Write one self-contained file instead of serving").type_name("FILE.html");
     flags.option("--runs", runs_, "Newest runs that the file holds in full")
         .range(1, 100000)
@@ -37,7 +37,7 @@ class Dashboard final : public Verb {
   void run(const CommonOptions& common) override {
     if (std::string why = web_unavailable(); !why.empty()) throw Error("{}", why);
     if (!options_.token.empty() && options_.token.size() < 8)
-      throw UsageError("--token takes at least 8 characters; leave it out to have one drawn");
+      throw UsageError("--token takes at least 8 characters; leave it out to get a random one");
     if (out_.empty())
       serve(common);
     else

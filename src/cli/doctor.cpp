@@ -1,4 +1,4 @@
-// doctor: what this machine is and has, how fast it can read and multiply, and what this build lacks.
+// doctor: describes this machine, its measured bandwidth and matrix peak, and what this build lacks.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -100,7 +100,7 @@ void add_measured(Table& table, const MachineProbe& probe) {
 class Doctor final : public Verb {
  public:
   Doctor()
-      : Verb("doctor", "Show what this machine is and can do, and what this build lacks",
+      : Verb("doctor", "Describe this machine, its measured speeds, and what this build lacks",
              {"fastkernels doctor", "fastkernels doctor --threads 1", "fastkernels doctor --quick --json"}) {}
 
   void add_flags(FlagSet& flags) override { flags.flag("--quick", quick_, "Look only, measure nothing"); }

@@ -1,4 +1,4 @@
-// How a command ends: what it throws becomes one sentence on standard error and an exit code.
+// Turns an exception of a command into one sentence on standard error and an exit code.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@ enum ExitCode { kOk = 0, kFailure = 1, kBadFlags = 2 };
 // Prints the sentence and returns the code.
 int fail(ExitCode code, std::string_view sentence);
 
-// Runs `command`, and returns its code where it throws nothing.
+// Runs `command` and returns its code, or that of its exception.
 int exit_code_of(const std::function<int()>& command);
 
 }  // namespace fk

@@ -1,4 +1,4 @@
-// Values for flags from elsewhere than the command line: whether a flag takes them, and setting them.
+// Sets flags from other sources than the command line, and checks whether a flag accepts a value.
 #pragma once
 
 #include <string>
@@ -8,11 +8,12 @@
 
 namespace fk {
 
-// Empty, or what is wrong with these values, as the end of a sentence: "900 is not from 1 to 256". Flags that read
-// their texts themselves say it when the value is set.
+// Empty, or what is wrong with these values, as the end of a sentence: "900 is not from 1 to 256". Flags that parse
+// their text themselves throw when the value is set.
 std::string complaint_about(const Flag& flag, const std::vector<std::string>& values);
 
-// As if the command line had them under `name`, one of the flag's own. Values must have passed complaint_about.
+// Sets the values as if they were on the command line under `name`, one of the flag's names. complaint_about must have
+// accepted them.
 void set_flag(Flag& flag, const std::string& name, const std::vector<std::string>& values);
 
 }  // namespace fk

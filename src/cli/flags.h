@@ -3,7 +3,7 @@
 //   flags.option("--level", level_, "Only operators of this level").range(1, 4);
 //   flags.flag("--map", map_, "Which operators each model is made of");
 //
-// Only cli/command_line.cpp knows the library that does the parsing.
+// Only cli/command_line.cpp uses the parsing library.
 #pragma once
 
 #include <concepts>
@@ -19,7 +19,7 @@
 namespace fk {
 
 using FlagReader = std::function<void(const std::string& text)>;
-// Where a flag's value goes. A vector takes several values, a bool none; a reader is called with each text.
+// The target of a flag's value. A vector takes several values, a bool none; a reader function is called with each text.
 using FlagTarget = std::variant<bool*, int*, int64_t*, double*, std::string*, std::vector<int64_t>*,
                                 std::vector<std::string>*, FlagReader>;
 
@@ -37,23 +37,23 @@ class Flag {
   Flag(std::string names, FlagTarget target, std::string help)
       : names_(std::move(names)), target_(std::move(target)), help_(std::move(help)) {}
 
-  // What the value is called in the help; FILE and DIR also say what a shell may complete. Without it the help shows
-  // the value's type and its range.
+  // The name of the value in the help; FILE and DIR also select the shell completion. Without it the help shows the
+  // value's type and its range.
   Flag& type_name(std::string name);
   Flag& show_default();  // the target's value now
   Flag& required(bool needed = true);
   Flag& range(int64_t least, int64_t most);
   Flag& one_of(std::vector<std::string> choices);
   Flag& existing_file();
-  // `complaint` returns what is wrong with a text, or nothing.
+  // `complaint` returns the error in a text, or an empty string.
   Flag& check(std::function<std::string(const std::string& text)> complaint);
   Flag& excludes(Flag& other);
   Flag& exactly(int values);
-  Flag& group(std::string heading);  // the heading it stands under in the help
+  Flag& group(std::string heading);  // its heading in the help
   Flag& hidden();                    // not in the help, nor in anything else that lists flags
 
-  // Whether the command line, or else the config file, has it, and with which texts ("true" or "false" for a switch).
-  // False before they are read.
+  // Whether the command line, or else the config file, sets it, and its texts ("true" or "false" for a switch). False
+  // before parsing.
   bool given() const { return !texts_.empty(); }
   const std::vector<std::string>& texts() const { return texts_; }
   bool from_config() const { return from_config_; }
@@ -63,7 +63,7 @@ class Flag {
   }
 
   // "--cold,!--warm": names separated by commas; one after ! is a switch that turns the others off. A name without
-  // dashes is that of a word which needs no flag before it.
+  // dashes is a positional argument.
   const std::string& names() const { return names_; }
   std::vector<std::string> name_list() const;  // "--cold" and "--warm"
   bool is_word() const { return names_[0] != '-' && names_[0] != '!'; }
@@ -81,7 +81,7 @@ class Flag {
   const std::vector<std::string>& choices() const { return choices_; }
   const std::function<std::string(const std::string&)>& complaint() const { return complaint_; }
   Flag* excluded() const { return excluded_; }
-  int count() const { return count_; }  // 0: as the target says
+  int count() const { return count_; }  // 0: given by the type of the target
   const std::string& group() const { return group_; }
 
  private:
@@ -96,8 +96,8 @@ class Flag {
   bool shows_default_ = false, required_ = false, hidden_ = false, existing_file_ = false, from_config_ = false;
 };
 
-// The flags of the program, of a verb, or of an action of a verb. Targets must outlive it; flags and actions stay where
-// they are while others are added.
+// The flags of the program, of a verb, or of an action of a verb. Targets must outlive it; references to flags and
+// actions stay valid while others are added.
 class FlagSet {
  public:
   FlagSet() = default;
@@ -117,14 +117,14 @@ class FlagSet {
     return add(std::move(names), std::move(reader), std::move(help));
   }
 
-  // Words that need no flag before them.
+  // Positional arguments.
   template <FlagValue T>
   Flag& words(std::string name, T& target, std::string help) {
     return add(std::move(name), &target, std::move(help));
   }
 
-  // A second word after the verb, as `show` in `history show`, with flags of its own. The verb's flags may follow it
-  // too. `chosen` becomes its name where it is given.
+  // A second word after the verb, like `show` in `history show`, with its own flags. The verb's flags may follow it
+  // too. `chosen` is set to its name if it is given.
   FlagSet& action(std::string name, std::string summary, std::string& chosen);
 
   const Flag* find(const std::string& name) const;  // "--device", or null

@@ -17,7 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Long enough for an editor that writes, renames and sets permissions one after the other; too short to be noticed.
+// Long enough for an editor that writes, renames and sets permissions one after the other; too short for users to
+// notice.
 constexpr int kQuietMs = 60;
 constexpr uint32_t kEvents = IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_CREATE | IN_DELETE | IN_DELETE_SELF;
 
@@ -50,8 +51,8 @@ FolderWatch::FolderWatch(std::string folder)
 FolderWatch::~FolderWatch() { close(file_); }
 
 void FolderWatch::watch_all() {
-  // What is not there yet is announced by the nearest folder above it that is. One may be made between looking and
-  // watching, so this looks again.
+  // If a folder does not exist yet, its nearest existing parent is watched. A folder may be created between the check
+  // and the watch, so the check is repeated.
   for (fs::path nearest, before; (nearest = nearest_folder(folder_)) != before; before = nearest)
     watch(nearest.string());
   std::error_code error;
@@ -61,7 +62,7 @@ void FolderWatch::watch_all() {
 }
 
 void FolderWatch::watch(const std::string& folder) {
-  // Watching a folder once more changes nothing; one that is gone again is nobody's.
+  // Watching a folder twice has no effect; a folder that was removed again is ignored.
   bool watched = inotify_add_watch(file_, folder.c_str(), kEvents) >= 0;
   if (!watched && errno != ENOENT && errno != ENOTDIR && errno != EACCES)
     throw Error("{} cannot be watched ({}); raise fs.inotify.max_user_watches, or run without --watch.", folder,
@@ -83,7 +84,7 @@ bool FolderWatch::read_events() {
         counts = true;
     }
   }
-  // A new folder may hold files already, which nobody announced.
+  // A new folder may already contain files, for which there was no event.
   if (folders) watch_all();
   return counts || folders;
 }

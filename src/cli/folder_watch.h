@@ -1,5 +1,4 @@
-// FolderWatch: tells when files under a folder were written, however an editor does it: in place, or under another name
-// that then replaces the file.
+// FolderWatch: reports when files in a folder were written, in place or by renaming another file.
 #pragma once
 
 #include <string>
@@ -8,17 +7,17 @@ namespace fk {
 
 class FolderWatch {
  public:
-  // Of `folder` and everything below it; folders made later are watched too, also `folder` itself where it is not there
-  // yet. Throws Error where the system watches no more folders.
+  // Watches `folder` and everything below it, also folders created later, even `folder` itself. Throws Error if the
+  // system's limit of watches is reached.
   explicit FolderWatch(std::string folder);
   ~FolderWatch();
   FolderWatch(const FolderWatch&) = delete;
   FolderWatch& operator=(const FolderWatch&) = delete;
 
-  // Returns when something was written, and then nothing for a short while: an editor may write a file in several
+  // Returns when something was written and then nothing more for a short time: an editor may write a file in several
   // steps.
   void wait();
-  // Whether something was written since; what wait() would return for at once.
+  // Whether something was written since, so that wait() would return at once.
   bool changed();
 
  private:

@@ -42,7 +42,8 @@ class Generate final : public Verb {
     flags.option("--top-k", sampling_.top_k, "Draw from the k most likely; 0: all")
         .range(0, int64_t{1} << 24)
         .show_default();
-    flags.option("--top-p", sampling_.top_p, "Draw from the fewest tokens that hold this probability").show_default();
+    flags.option("--top-p", sampling_.top_p, "Sample from the smallest set of tokens with this total probability")
+        .show_default();
     flags.option("--min-p", sampling_.min_p, "Drop tokens less likely than this share of the likeliest").show_default();
     flags.flag("--ignore-eos", ignore_eos_, "Go on after the end of the text");
   }
@@ -99,7 +100,7 @@ class Generate final : public Verb {
     return encode_prompt(prompt_, tokenizer, source, model_);
   }
 
-  // Ids need no tokenizer: one that is not understood costs the text of the answer, not the answer.
+  // Ids need no tokenizer: if it is not supported, ids are printed without text.
   std::optional<Tokenizer> find_tokenizer(const ModelSource& source, const CommonOptions& common) const {
     if (source.tokenizer.empty()) return std::nullopt;
     try {

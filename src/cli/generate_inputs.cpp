@@ -32,7 +32,7 @@ class GenerateInputs final : public Verb {
     progress.show("deriving scenarios");
     GeneratedScenarios generated = generate_scenarios(selection_);
     if (generated.scenarios.empty()) {
-      // Ranks that do not divide some model are the reason only where ranks were asked for.
+      // Numbers of ranks that do not divide a model are named as the reason only if ranks were given.
       bool by_tp = !selection_.tp.empty() && !generated.left_out.empty();
       std::string why = !by_tp ? "" : fmt::format(" ({})", generated.left_out.front().reason);
       throw Error("No scenario is selected by these flags{}; leave one out, or see `fastkernels list`.", why);

@@ -1,4 +1,4 @@
-// history: what earlier runs measured, compared and moved between machines.
+// history: lists, compares, imports and exports stored runs.
 #include "cli/history.h"
 
 #include <fmt/format.h>
@@ -38,7 +38,7 @@ class History final : public Verb {
         .type_name("N");
     flags.option("--since", since_,
                  "Runs since 2026-11-15, '2026-11-15 07:32', today, yesterday, or an age: 30m, 2h, 3d, 1w");
-    flags.option("--model", query_.model, "Runs with results of models whose names begin so");
+    flags.option("--model", query_.model, "Runs with results of models whose names begin with this");
     flags.option("--device", query_.device, "Runs on this device (cpu, cuda:0), or one whose name holds this text");
     flags.option("--tier", query_.tier, "Runs of this kind").one_of({"kernel", "ttft", "e2e", "eval", "agent"});
     flags.option("--name", query_.name, "Runs whose names hold this text");
@@ -56,8 +56,9 @@ class History final : public Verb {
     diff.words("runs", runs_, "Two ids").required().exactly(2);
     FlagSet& rm = flags.action("rm", "Remove runs with all that belongs to them", action_);
     rm.words("runs", runs_, "Ids").required();
-    FlagSet& import =
-        flags.action("import", "Take journals, result files and exports of other machines; twice is once", action_);
+    FlagSet& import = flags.action(
+        "import", "Import journals, result files and exports of other machines; a second import changes nothing",
+        action_);
     import.words("files", files_, "Files").required();
     FlagSet& out =
         flags.action("export", "Write runs as JSON lines that `import` takes, or with --csv as a table", action_);
@@ -83,7 +84,7 @@ class History final : public Verb {
   }
 
  private:
-  // Runs whose process died are told apart from running ones on the way, where the file can be written.
+  // Also marks runs whose process died as interrupted, if the file can be written.
   std::unique_ptr<StoreReader> open_for_reading() const {
     std::unique_ptr<StoreReader> store = open_store_reader(db_);
     if (Store* writable = dynamic_cast<Store*>(store.get())) {

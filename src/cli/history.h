@@ -1,4 +1,4 @@
-// The parts of `history`, one per thing it does.
+// The parts of `history`, one per action.
 #pragma once
 
 #include <string>

@@ -15,7 +15,7 @@
 namespace fk {
 namespace {
 
-// A list that is empty says so to people; programs get an empty list.
+// Text output says that a list is empty; JSON and CSV print an empty list.
 template <class Records>
 bool print_as_json(const Records& records, const CommonOptions& common) {
   if (!common.json) return false;
@@ -29,7 +29,7 @@ Cell speedup(std::optional<double> value) { return value ? Cell(Json(*value), sp
 
 Cell word(const std::string& text) { return text.empty() ? Cell() : Cell(text); }
 
-// Enough to tell candidates apart: of the source where it was kept, else of what was built from it.
+// Short hash that identifies a candidate: of the source if it was stored, else of the build.
 Cell candidate(const OperatorRecord& o) {
   if (o.candidate.empty() && o.source_sha256.empty()) return {};
   bool not_built = o.candidate.starts_with("not built");
@@ -40,7 +40,7 @@ Cell candidate(const OperatorRecord& o) {
   return {Json(o.source_sha256.empty() ? o.candidate : o.source_sha256), shown};
 }
 
-// What the operators of a run say together: "FASTER", or "FASTER 2, FAILED 1".
+// The verdicts of a run's operators together: "FASTER", or "FASTER 2, FAILED 1".
 std::string run_verdict(const std::vector<OperatorRecord>& operators) {
   std::map<std::string, int> counts;
   for (const OperatorRecord& o : operators) ++counts[o.verdict()];
@@ -85,7 +85,7 @@ std::string key_metrics(const RunRecord& run) {
   return text;
 }
 
-// A run, and of each of its operators what was measured and what came of it.
+// A run, with the measurements and the verdict of each of its operators.
 void print_runs_as_json(StoreReader& store, const std::vector<RunRecord>& runs) {
   Json list = Json::array();
   for (const RunRecord& r : runs) {
@@ -111,7 +111,7 @@ std::string interval_text(std::optional<double> low, std::optional<double> high)
 
 std::string speedup_text(std::optional<double> speedup) { return speedup ? fmt::format("{:.3f}x", *speedup) : "-"; }
 
-// A run without metrics yet is told by the results it has.
+// A run without metrics yet is described by its results.
 std::string key_metrics_text(const RunRecord& run, const std::vector<OperatorRecord>& operators) {
   std::string text = key_metrics(run);
   int64_t passed = 0, failed = 0, timed = 0;
@@ -173,7 +173,7 @@ void print_runs(StoreReader& store, const RunQuery& query, const CommonOptions& 
 
 namespace {
 
-// Programs get the ends of an interval apart.
+// In JSON and CSV the ends of an interval are separate columns.
 std::vector<Table::Column> operator_columns(std::vector<Table::Column> first, const CommonOptions& common) {
   first.push_back({"speedup", "SPEEDUP"});
   if (common.csv)

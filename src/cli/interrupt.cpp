@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
 
-std::atomic<int> g_exit_code = 130;  // of Ctrl-C, as shells have it
+std::atomic<int> g_exit_code = 130;  // of Ctrl-C, as in shells
 
 volatile sig_atomic_t g_interrupted = 0;
 int g_pipe[2] = {-1, -1};
@@ -57,7 +57,7 @@ void wait_for_signal() {
 
 void end_cleanly_on_signals() {
   if (pipe2(g_pipe, O_CLOEXEC) != 0) return;
-  // The thread takes no signals: what they interrupt is to be the work of the others.
+  // The thread blocks all signals, so that they are delivered to the other threads.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);

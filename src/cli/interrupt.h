@@ -1,21 +1,21 @@
-// Ctrl-C, a polite kill and a closed terminal end the program within a moment, whatever it is doing: processes are
-// ended, folders removed, and what a verb has measured is kept.
+// Handles SIGINT, SIGTERM and SIGHUP: ends the program quickly, ends child processes, removes temporary folders, and
+// keeps the results so far.
 #pragma once
 
 #include <functional>
 
 namespace fk {
 
-// For the whole program. A thread waits for these signals, since a handler could undo nothing, and ends the program as
-// the signal would have, once everything is undone (core/undo_at_end.h). A second signal ends it at once.
+// For the whole program. A thread waits for these signals, since a signal handler may not do cleanup, and ends the
+// program with the exit code of the signal after cleanup (core/undo_at_end.h). A second signal ends it at once.
 void end_cleanly_on_signals();
 
-// For verbs that go on until somebody ends them: then Ctrl-C is no failure.
+// For verbs that run until Ctrl-C: the exit code is then 0.
 void control_c_ends_with(int exit_code);
 
-// As long as it lives, `finish` says how the program ends instead: it is called by another thread, and its result is
-// the exit code. That happens only while this thread is in `interruptible`, so that both never touch the same things.
-// One at a time.
+// While this object exists, `finish` ends the program instead: it is called by another thread, and its result is the
+// exit code. It is called only while this thread is in `interruptible`, so that the two never access the same data.
+// Only one object at a time.
 class InterruptGuard {
  public:
   explicit InterruptGuard(std::function<int()> finish);
@@ -23,7 +23,7 @@ class InterruptGuard {
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
-  // Calls `work`, which may take long. Once there is a signal, this does not return.
+  // Calls `work`, which may take long. Does not return after a signal.
   template <class Work>
   auto interruptible(const Work& work) {
     Open open;

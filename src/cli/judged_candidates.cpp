@@ -20,7 +20,7 @@ void look_up(StoreReader& store, const BuiltCandidate& built, CandidateRecord& r
   all.limit = -1;
   for (const OperatorRecord& of_run : store.operator_history(record.op, all)) {
     if (of_run.candidate != record.identity || !same_kind(of_run.device, built.file.device())) continue;
-    // One call repeated says nothing of all the others.
+    // A repeated single call is not a full judgement.
     std::optional<RunRecord> run = store.run(of_run.run_id);
     bool repeated = run && run->mode == "repro";
     for (const KernelRecord& result : store.kernel_results(of_run.run_id, record.op)) {
@@ -61,8 +61,8 @@ void check_judged(const std::vector<CandidateRecord>& records, bool allow_incorr
   for (const CandidateRecord& r : records)
     if (r.judged == "failed" && !allow_incorrect)
       throw Error(
-          "The candidate for {} was judged {} in {} (run {}); repair it, run without candidates "
-          "(--no-candidate-kernels), or use it all the same (--allow-incorrect).",
+          "The candidate for {} was judged {} in {} (run {}); fix it, run without candidates (--no-candidate-kernels), "
+          "or use it anyway (--allow-incorrect).",
           r.op, r.verdict, r.scenario, r.run_id);
   for (const CandidateRecord& r : records) {
     if (r.judged == "failed")

@@ -1,4 +1,4 @@
-// What the history says of candidates before a model is run with them: judged right, judged wrong, or never judged.
+// Looks up candidates in the history before a model runs with them: passed, failed, or never judged.
 #pragma once
 
 #include <string>
@@ -13,15 +13,14 @@ struct CandidateRecord {
   std::string op;
   std::string identity;                   // of the build: source, flags and compiler
   std::string judged = "never";           // or "passed", "failed"
-  std::string verdict, scenario, run_id;  // of one that failed: what, where and when
+  std::string verdict, scenario, run_id;  // of the failure
 };
 
 // Looks each build up in a history ("" is the default one): the newest verdict of every scenario it was judged in on
 // this kind of device. One scenario that failed is enough. Without a history nothing was judged.
 std::vector<CandidateRecord> look_up_candidates(const std::vector<BuiltCandidate>& built, const std::string& db);
 
-// Throws Error for the first that failed, unless `allow_incorrect`; every other that did not pass is a warning on
-// standard error.
+// Throws Error for the first that failed, unless `allow_incorrect`; prints a warning for every other that did not pass.
 void check_judged(const std::vector<CandidateRecord>& records, bool allow_incorrect);
 
 // The worst of all: "failed", "never", "passed"; empty without candidates.

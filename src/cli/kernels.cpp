@@ -71,7 +71,7 @@ class Kernels final : public Verb {
   void add_flags(FlagSet& flags) override {
     flags.option("--target", select_.target, "Only this operator; without it, every operator that has a candidate");
     flags.option("--model", select_.models,
-                 "Scenarios of models whose names begin so, or `all`; llama-3.2-1b unless given");
+                 "Scenarios of models whose names begin with this, or `all`; llama-3.2-1b unless given");
     flags
         .option("--category", select_.categories,
                 "Scenarios of models of these categories (llm), all of them unless --model is given")
@@ -98,24 +98,25 @@ class Kernels final : public Verb {
                              "Launches of the processes that the pairs are spread over (6 unless given on a GPU)")
                      .range(1, 1000)
                      .show_default();
-    flags.flag("--cold,!--warm", timing_.cold, "Take every tensor out of the caches before each call");
+    flags.flag("--cold,!--warm", timing_.cold, "Evict every tensor from the caches before each call");
     flags.option("--timeout", timeout_s_, "Seconds a scenario may take").check(seconds_complaint).show_default();
     add_cxxflags(flags, cxxflags_, "More flags for the candidate's compiler; recorded in the result");
     flags.flag("--allow-libraries", allow_libraries_, "Link CUDA candidates with cuBLAS and cuBLASLt");
     flags.option("--output-json", output_, "Result file [" + bench_folder() + "/results/kernels_<time>.json]");
-    flags.flag("--resume", resume_, "Go on with an interrupted run of the same --output-json");
+    flags.flag("--resume", resume_, "Resume an interrupted run of the same --output-json");
     flags.flag("--list", list_,
                "List the scenarios that would run (without candidates: all there are), and run nothing");
-    flags.flag("--map", map_, "Show which model is made of which operators, and the other way round; run nothing");
-    flags.flag("--self-test", self_test_, "The baseline plays the candidate: everything must be PASSED and SAME");
+    flags.flag("--map", map_, "Show which operators each model uses, and the other way round; run nothing");
+    flags.flag("--self-test", self_test_, "Use the baseline as the candidate: everything must be PASSED and SAME");
     flags.flag("--explain", explain_, "Say what limits each candidate and where to look first");
     flags.flag("--check", check_, "Judge only: right or wrong in about a second; times nothing and stores nothing");
     flags.flag("--watch", watch_, "Run again whenever a candidate is saved, and say what changed; Ctrl-C ends");
     flags.flag("--fail-fast", fail_fast_, "Stop at the first scenario that fails");
     add_record_options(flags, record_);
     flags.option("--repro", repro_, "Repeat one judged call: SEED or SEED:CALL, as a verdict names it");
-    flags.flag("--in-process", in_process_,
-               "With --repro SEED:CALL: the candidate's calls in this process, without walls, for gdb or a sanitizer");
+    flags.flag(
+        "--in-process", in_process_,
+        "With --repro SEED:CALL: the candidate's calls in this process, without a sandbox, for gdb or a sanitizer");
   }
 
   void run(const CommonOptions& common) override {
@@ -147,11 +148,11 @@ class Kernels final : public Verb {
   }
 
   void check_flags(const CommonOptions& common) const {
-    if (resume_ && output_.empty()) throw UsageError("--resume needs the --output-json of the run to go on with");
+    if (resume_ && output_.empty()) throw UsageError("--resume needs the --output-json of the interrupted run");
     if (resume_ && is_special_file(output_))
       throw UsageError("--resume: {} is not a regular file, so nothing was kept beside it; leave --resume out",
                        output_);
-    if (check_ && resume_) throw UsageError("--check keeps nothing to go on with; leave --resume out");
+    if (check_ && resume_) throw UsageError("--check stores nothing that could be resumed; leave --resume out");
     if (check_ && !repro_.empty()) throw UsageError("--check and --repro exclude each other; give one of them");
     if (!watch_) return;
     if (resume_ || self_test_ || list_)
@@ -159,11 +160,11 @@ class Kernels final : public Verb {
     if (!common.text()) throw UsageError("--watch prints tables for people; leave --json and --csv out");
   }
 
-  // Judges and times what was saved, whenever something is, until Ctrl-C.
+  // Judges and times the candidates after every save, until Ctrl-C.
   void watch(const CommonOptions& common, KernelBench& bench) {
     control_c_ends_with(kOk);
     FolderWatch folder(candidate_folder());
-    std::map<std::string_view, std::string> known;  // by operator: what was judged last
+    std::map<std::string_view, std::string> known;  // by operator: identity of the version judged last
     std::vector<KernelRow> last;                    // of every scenario
     for (bool first = true;; first = false) {
       try {
@@ -180,7 +181,7 @@ class Kernels final : public Verb {
           Finished run = run_once(targets, common, bench, &folder);
           print_text(changes_since(last, run.rows));
           remember(last, run.rows);
-          // Saved once more in the middle: that version was not judged to the end.
+          // Saved again during the run: that version was not judged completely.
           if (folder.changed())
             for (const KernelTarget& t : targets) known.erase(t.op->name);
         }
@@ -209,12 +210,12 @@ class Kernels final : public Verb {
     }
   }
 
-  // `watched`: a run that is given up where something was saved meanwhile.
+  // `watched`: the run stops if something was saved meanwhile.
   Finished run_once(std::vector<KernelTarget>& targets, const CommonOptions& common, KernelBench& bench,
                     FolderWatch* watched) {
     require_compiler(targets);
     KernelOptions options = kernel_options(common);
-    // A check is quick and leaves nothing behind unless it is told to.
+    // A check writes no file and no history unless asked to.
     std::optional<ResultFile> file;
     if (!check_ || !output_.empty()) file.emplace(output_);
     EarlierRun earlier = resume_ ? EarlierRun(*file, options_json(common)) : EarlierRun();
@@ -247,8 +248,9 @@ class Kernels final : public Verb {
       if (!early) return failed;
       return fmt::format(
           "Interrupted after {} of {} scenarios{}.", done, total,
-          check_ ? ""
-                 : fmt::format("; what was measured is in {0}, and --output-json {0} --resume goes on", file->path()));
+          check_
+              ? ""
+              : fmt::format("; what was measured is in {0}, and --output-json {0} --resume resumes it", file->path()));
     };
     InterruptGuard guard([&] {
       return exit_code_of([&] {
@@ -277,7 +279,7 @@ class Kernels final : public Verb {
                                                                           static_cast<double>(total - done));
         auto show = [&](std::string_view what) {
           if (interrupted()) return;
-          // All pairs asked for are timed, and more follow: see --num-runs.
+          // All requested pairs are timed, and maybe more: see --num-runs.
           if (what.ends_with("timing 100 %")) what = "timing more pairs, since the interval is still wide";
           progress.show(fmt::format("[{}/{}{}] {} {}: {}", done + 1, total, left, scenario.op, scenario.name, what));
         };
@@ -306,7 +308,7 @@ class Kernels final : public Verb {
     return run;
   }
 
-  // What else runs on this machine, where times depend on it; warns about it.
+  // Measures the load of this machine if times depend on it, and warns.
   Json load_json(const CommonOptions& common) const {
     if (check_ || !repro_.empty() || device_ != kCpu) return nullptr;
     HostLoad load = host_load();
@@ -329,7 +331,7 @@ class Kernels final : public Verb {
     options.in_process = in_process_;
     if (in_process_ && (!options.last_call || self_test_ || device_ != kCpu))
       throw UsageError("--in-process repeats a call of a candidate on the CPU: it needs --repro SEED:CALL");
-    if (check_) options.last_call = std::numeric_limits<int>::max();  // all of the judgement, and no timing
+    if (check_) options.last_call = std::numeric_limits<int>::max();  // the whole judgement, without timing
     return options;
   }
 
@@ -340,7 +342,7 @@ class Kernels final : public Verb {
     return options;
   }
 
-  // A machine without one is no verdict on any candidate.
+  // A missing compiler is not a verdict on a candidate.
   void require_compiler(const std::vector<KernelTarget>& targets) const {
     for (const KernelTarget& target : targets) {
       if (target.source_path.empty()) continue;
@@ -358,7 +360,7 @@ class Kernels final : public Verb {
     });
   }
 
-  // Under the id of the run that is gone on with, where there is one.
+  // With the id of the resumed run, if there is one.
   RunRecord make_run(const std::vector<KernelTarget>& targets, const CommonOptions& common,
                      const EarlierRun& earlier) const {
     RunRecord run = new_run("kernel", common, machine_);
@@ -392,7 +394,7 @@ class Kernels final : public Verb {
     return text + row.value("explanation", "");
   }
 
-  // As the result file carries it: ended, and without the machine, which the file has already.
+  // As in the result file: ended, and without the machine, which the file has already.
   static Json run_json(RunRecord run, std::string_view status) {
     run.status = status;
     run.ended_us = now_us();
@@ -434,7 +436,7 @@ class Kernels final : public Verb {
                                 [&](std::string_view what) { with.show(before + std::string(what)); });
         });
       };
-      // The baseline sets no best, nor does a seed that was chosen, nor what nobody keeps.
+      // Self-tests, runs with a chosen seed and runs that are not stored set no best.
       bool may_be_best = !self_test_ && !check_ && repro_.empty() && !record_.off;
       double best = may_be_best ? std::max(1.0, with.recorder.best_speedup(scenario.op, scenario.name).value_or(1)) : 0;
       result = may_be_best ? measure_and_confirm(run, options, best, interrupted) : run(options);
@@ -516,7 +518,7 @@ class Kernels final : public Verb {
     return machine;
   }
 
-  // Starting a process takes a GPU's driver most of a second.
+  // With a GPU driver, starting a process takes most of a second.
   static constexpr int kLaunchesOnGpu = 6;
   // Weights once; inputs and outputs for three runners, the judge's own and the oracle's in f64.
   static constexpr double kCopies = 6;
@@ -527,7 +529,7 @@ class Kernels final : public Verb {
   bool allow_libraries_ = false, threads_flag_ = false;
   int threads_ = 1;
   ScenarioSelection select_;  // as the flags say
-  ScenarioSelection chosen_;  // with what they leave open filled in
+  ScenarioSelection chosen_;  // with defaults filled in
   std::vector<std::string> scenario_files_;
   TimingOptions timing_;
   RecordOptions record_;

@@ -1,4 +1,4 @@
-// What a candidate was timed against.
+// Whether a candidate was timed against a kernel or only against the oracle.
 #pragma once
 
 #include <span>
@@ -7,8 +7,8 @@
 
 namespace fk {
 
-// Whether nothing but oracles took the baseline's calls: the operator has no kernel on this device, or none that takes
-// such a call. Compositions are as good as the operators they call.
+// Whether only oracles ran the baseline's calls: the operator has no kernel on this device, or none that supports such
+// a call. For compositions the operators they call decide.
 bool only_oracles(std::span<const RunnerDispatch> baseline);
 
 }  // namespace fk

@@ -1,4 +1,4 @@
-// What became of a candidate since the run before: for `kernels --watch`.
+// What changed for a candidate since the previous run: for `kernels --watch`.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace fk {
 
-// A line for each scenario of both runs whose verdict changed, or whose speed-up did beyond both intervals; and one
-// line on the others that were timed. Empty where the runs have no scenario in common.
+// A line for each scenario of both runs whose verdict changed, or whose speed-up changed beyond both intervals; and one
+// line for the others that were timed. Empty where the runs have no scenario in common.
 std::string changes_since(const std::vector<KernelRow>& before, const std::vector<KernelRow>& after);
 
 }  // namespace fk

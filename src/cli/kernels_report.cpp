@@ -65,7 +65,7 @@ bool repeats_calls(const std::vector<KernelRow>& rows, const std::string& op) {
   });
 }
 
-// A line on the scenarios that beat the best known, and one on each of those that did not do so again.
+// A line for the scenarios that beat the best known result, and one for each that was not confirmed.
 std::string new_bests(const std::vector<KernelRow>& rows, const std::string& op) {
   size_t confirmed = 0;
   std::string others;
@@ -133,15 +133,15 @@ Json aggregate_of(const std::vector<KernelRow>& rows, const std::string& op) {
           {"credit", a.credit}};
 }
 
-// What a speed-up over the oracle is worth, where the operator has no other baseline.
+// The note on speed-ups over the oracle, if the operator has no other baseline.
 std::string oracle_note(const std::vector<KernelRow>& rows, const std::string& op) {
   auto over_oracle = [&](const KernelRow& r) {
     return r.json.value("operator", "") == op && speed_word(r.json) == "vs ORACLE";
   };
   if (std::none_of(rows.begin(), rows.end(), over_oracle)) return "";
   return fmt::format(
-      "vs ORACLE: {} has no baseline here but the float64 oracle, which is written to be read; being quicker is no "
-      "FASTER.\n",
+      "vs ORACLE: the only baseline of {} here is the float64 oracle, which is written for clarity, not speed; a "
+      "speed-up over it is never called FASTER.\n",
       op);
 }
 
@@ -167,13 +167,13 @@ std::string footer(const std::vector<KernelRow>& rows, const std::string& op, si
   return text + "\n" + oracle_note(rows, op) + new_bests(rows, op);
 }
 
-// The sentences of what failed of an operator, from row `first` on, each once, and what limits each candidate.
+// The failures of an operator, from row `first` on, each sentence once, and what limits each candidate.
 std::string sentences(const std::vector<KernelRow>& rows, const std::string& op, size_t first, bool explain) {
   std::string text;
   for (size_t i = first; i < rows.size() && rows[i].json.value("operator", "") == op; ++i) {
     const KernelRow& r = rows[i];
     if (!r.passed()) {
-      // A candidate that does not build fails every scenario with the same words.
+      // A candidate that does not build fails every scenario with the same sentence.
       auto same = [&](const KernelRow& other) { return failure_text(other) == failure_text(r); };
       auto at = rows.begin() + static_cast<std::ptrdiff_t>(i);
       if (std::none_of(rows.begin(), at, same)) {
@@ -221,12 +221,12 @@ struct KernelsReport::State {
   const CommonOptions common;
   const ReportOptions options;
   KernelsTable table;
-  std::string op = {};         // whose rows are being printed; empty: none
+  std::string op = {};         // operator of the current rows; empty: none
   size_t first = 0;            // of its rows
   size_t left_out = 0;         // of its scenarios
-  bool closed = false;         // the reader went away; what is measured is kept all the same
-  std::string unprinted = {};  // why not, where it was for another reason
-  bool printed = false;        // something, so that what follows stands apart
+  bool closed = false;         // the pipe was closed; results are still kept
+  std::string unprinted = {};  // any other output error
+  bool printed = false;        // something was printed, so a blank line comes next
 
   void print(const std::string& text) {
     try {

@@ -13,7 +13,7 @@
 
 namespace fk {
 
-// An operator that is judged: its candidate, or nothing where the baseline plays it.
+// An operator that is judged: its candidate, or nothing in a self-test of the baseline.
 struct KernelTarget {
   const OperatorInfo* op = nullptr;
   std::string source_path;
@@ -21,18 +21,18 @@ struct KernelTarget {
   std::string source = {};
   std::optional<CompileResult> compiled = {};
 
-  // Names what was measured: the compiled object carries source, flags and compiler in its name.
+  // Identifies the build: the name of the compiled object is a hash of source, flags and compiler.
   std::string identity() const;
-  // The same; and where it was not built, by what the source was and what the compiler said.
+  // The same; for a failed build, from the source and the compiler's output.
   std::string version() const;
 };
 
-// One scenario's result as it stands in the result file.
+// One scenario's result as in the result file.
 struct KernelRow {
   Json json;
   bool passed() const { return json.value("verdict", "") == "PASSED"; }
-  // Not the candidate's failure: it does not take such a call, or the scenario can tell nobody right from wrong. Earns
-  // nothing, but is no error.
+  // Not a failure of the candidate: it refuses such a call, or the scenario cannot show errors. No credit, but no
+  // error.
   bool without_credit() const {
     auto verdict = json.value("verdict", "");
     return verdict == "REFUSED" || verdict == "INVALID_TASK";
@@ -46,8 +46,8 @@ struct ReportOptions {
   bool timed = true;     // false: a run that only checks
 };
 
-// Prints results as they come: a row when its scenario has finished, behind the last row of an operator its footer and
-// the sentences of what failed, each once. With --json nothing is printed before the end.
+// Prints results as they come: a row when its scenario has finished; after the last row of an operator its footer and
+// the failures, each sentence once. With --json everything is printed at the end.
 class KernelsReport {
  public:
   // `rows` grows while it prints.
@@ -57,7 +57,7 @@ class KernelsReport {
 
   void row_added();                                                  // the last one of `rows`
   void not_run(const std::string& op, const std::string& scenario);  // left out, after --fail-fast
-  // Throws Error where something could not be printed; a reader who went away is no error.
+  // Throws Error if something could not be printed; a closed pipe is no error.
   void finish(const Json& document, const std::string& path);  // `path`: empty where there is no file
 
  private:

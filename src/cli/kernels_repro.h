@@ -1,4 +1,4 @@
-// `kernels --repro`: one judged call again, and the command line that asks for it.
+// `kernels --repro`: repeats one judged call; and the command line for it.
 #pragma once
 
 #include <optional>
@@ -9,17 +9,17 @@
 
 namespace fk {
 
-// What a run was told that brings a scenario and its seed back.
+// The options of a run that are needed to repeat a scenario with its seed.
 struct ReproFlags {
   Device device = kCpu;
-  std::optional<int> threads;               // where they were not left to the machine
+  std::optional<int> threads;               // if given
   std::vector<std::string> scenario_files;  // empty: the catalog's
   bool cold = false, self_test = false, allow_libraries = false;
   std::string cxxflags;
 };
 
-// The command that judges it again with its seed: up to the call that was wrong, where the judgement found one; else
-// with the timing, which draws from the same seed.
+// The command that judges it again with its seed: up to the wrong call if the judgement found one; else with the
+// timing, which uses the same seed.
 std::string repro_command(const KernelResult& result, const ReproFlags& flags);
 
 // "SEED" or "SEED:CALL", as such a command has it. Throws UsageError for anything else.

@@ -1,4 +1,4 @@
-// `kernels --resume`: what an interrupted run measured, as far as it still holds.
+// `kernels --resume`: the results of an interrupted run that are still valid.
 #pragma once
 
 #include <string>
@@ -12,13 +12,12 @@ namespace fk {
 
 class EarlierRun {
  public:
-  EarlierRun() = default;  // none: nothing is taken over
-  // The last run in the file's journal. Older ones under the same name were not gone on with then and are not now.
-  // `options`: how this run measures. Throws UsageError where that run did it in another way, since such times do not
-  // belong into one table, and Error where the journal is damaged.
+  EarlierRun() = default;  // no earlier run
+  // The last run in the file's journal; older ones are ignored. `options`: how this run measures. Throws UsageError if
+  // that run measured in another way, since its times cannot be compared, and Error if the journal is damaged.
   EarlierRun(const ResultFile& file, const Json& options);
 
-  // Gives the record the id and the beginning of the run that is gone on with.
+  // Sets the id and the start time of the record to those of the resumed run.
   void go_on(RunRecord& run) const;
 
   // Its result of a scenario, made from the same candidate; null where there is none.

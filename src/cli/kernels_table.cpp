@@ -11,7 +11,7 @@
 namespace fk {
 namespace {
 
-// With the first column they need more than this, most names being longer than a handful of letters.
+// Together with the first column they need more than this, since most names are long.
 constexpr size_t kWide = 100;
 
 Tone tone_of(std::string_view word) {
@@ -26,8 +26,8 @@ std::string time_text(double ns) {
   return fmt::format("{:.3f} ms", ns * 1e-6);
 }
 
-// Widths are those of the longest texts that are common; what is longer moves the rest of its line. Verdicts other than
-// PASSED are, but nothing stands behind them.
+// Widths are those of the longest common texts; a longer text shifts the rest of its line. Verdicts other than PASSED
+// are longer, but the cells after them are empty.
 std::vector<TableLayout::Column> columns_of(const std::vector<KernelTarget>& targets, bool timed, bool narrow) {
   size_t names = 0;
   for (const KernelTarget& t : targets)

@@ -31,8 +31,8 @@ class KernelsTable {
 
 // The timing of a candidate that passed and was timed; null for any other.
 const Json* timing_of(const Json& row);
-// What the table says about its speed: FASTER, SLOWER, SAME, UNRESOLVED, INVALID where the times rank nothing, and
-// "vs ORACLE" where there is no baseline but the oracle, which nobody tries to beat.
+// The SPEED column: FASTER, SLOWER, SAME, UNRESOLVED, INVALID if the times are not ranked, and "vs ORACLE" if the only
+// baseline is the oracle, which is not written for speed.
 std::string speed_word(const Json& row);
 
 }  // namespace fk

@@ -23,7 +23,7 @@ std::vector<KernelTarget> operators_to_judge(const ScenarioSelection& select, co
   } else {
     for (const CandidateFile& c : find_candidates(candidate_folder(), options.device))
       targets.push_back({c.op, c.path});
-    if (targets.empty() && options.list) every_operator();  // what there is to write candidates for
+    if (targets.empty() && options.list) every_operator();  // the operators that candidates can be written for
     if (targets.empty()) throw Error("{}", no_candidates_sentence(candidate_folder(), options.device));
   }
   return targets;
@@ -50,8 +50,8 @@ std::vector<Scenario> read_or_generate(ScenarioSelection& select, const std::vec
   if (select.tp.empty()) select.tp = {1};
   if (select.models == std::vector<std::string>{"all"}) select.models.clear();
   all = generate_scenarios(select).scenarios;
-  // Operators that no model has come with the cases of their contracts. To know them takes a look at every model, which
-  // is spared where there is none to find.
+  // For operators that no model uses, the cases of their contracts are the scenarios. Finding them needs the trees of all
+  // models, so they are generated only if a target has no scenario yet.
   if (!by_default || some_for_each(targets, all)) return all;
   ScenarioSelection anywhere = select;
   anywhere.models.clear();
@@ -65,7 +65,7 @@ std::vector<Scenario> read_or_generate(ScenarioSelection& select, const std::vec
 std::vector<KernelTarget> choose_targets(ScenarioSelection& select, const TargetOptions& options) {
   std::vector<KernelTarget> targets = operators_to_judge(select, options);
   std::vector<Scenario> all = read_or_generate(select, options.scenario_files, targets);
-  // The command that a verdict prints names one scenario, whose name may begin another's.
+  // A --repro command names one scenario, whose name may be a prefix of another's.
   auto named = [&](const Scenario& s) { return s.name == select.filter; };
   if (options.one_scenario && std::any_of(all.begin(), all.end(), named))
     std::erase_if(all, [&](const Scenario& s) { return !named(s); });

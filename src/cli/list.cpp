@@ -1,4 +1,4 @@
-// list: the families, models and operators there are, and which model is made of which. Needs no weights and no GPU.
+// list: the families, models and operators, and which operators each model uses. Needs no weights and no GPU.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -17,7 +17,7 @@
 namespace fk {
 namespace {
 
-// One small model per family stands for it: the tree differs in counts only.
+// One small model per family is enough: larger trees differ only in counts.
 std::map<std::string, std::set<std::string, std::less<>>> families_by_operator() {
   std::map<std::string, std::set<std::string, std::less<>>> families;
   std::set<std::string> seen;
@@ -35,7 +35,7 @@ class List final : public Verb {
              {"fastkernels list", "fastkernels list --level 1", "fastkernels list --map --json"}) {}
 
   void add_flags(FlagSet& flags) override {
-    flags.flag("--map", map_, "Which operators each model is made of, and how many of each");
+    flags.flag("--map", map_, "Which operators each model uses, and how many of each");
     flags.option("--level", level_, "Only operators of this level: 1 kernels, 2 blocks, 3 layers, 4 models")
         .range(1, 4);
   }

@@ -1,4 +1,4 @@
-// fastkernels <verb>: parses the command line, runs one verb, turns what went wrong into one sentence and an exit code.
+// fastkernels <verb>: parses the command line, runs one verb, turns errors into one sentence and an exit code.
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -42,7 +42,7 @@ int run(int argc, char** argv) {
     if (!config_error.empty()) throw UsageError("{}", config_error);
     apply_config(config, *line.verb, program);
     common.given = given_flags(config, *line.verb, program);
-    // Processes of this program that the verb starts get from it every flag they need.
+    // Child processes get every flag they need from the verb, so they read no config file.
     setenv("FASTKERNELS_CONFIG", "", 1);
   }
   check_common_options(common, line.verb != nullptr && line.verb->computes());
@@ -58,7 +58,7 @@ int run(int argc, char** argv) {
 }  // namespace fk
 
 int main(int argc, char** argv) {
-  // A closed pipe is an error code of write(), handled in print_out; as a signal it would kill us in mid-verb.
+  // A closed pipe is an error code of write(), handled in print_out; as a signal it would end the program.
   std::signal(SIGPIPE, SIG_IGN);
   fk::end_cleanly_on_signals();
   fk::explain_lost_pages();

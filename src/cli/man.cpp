@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kWritten = "2026-11-16";  // the day the text of this file was last changed
 
-// For troff: a dash that can be copied, a backslash that shows, no line that begins like a request.
+// Escapes text for troff: dashes that can be copied, backslashes, no line that begins like a request.
 std::string troff(const std::string& text) {
   std::string safe = text.empty() || text[0] == '.' || text[0] == '\'' ? "\\&" : "";
   for (char c : text) {
@@ -139,7 +139,7 @@ class Man final : public Verb {
                                       {"2", "The command line or the config file cannot be understood."}});
     text += ".SH ENVIRONMENT\n" +
             listed({{"FASTKERNELS_CANDIDATE_DIR", "Folder of the candidates; tasks/candidate unless set."},
-                    {"FASTKERNELS_CONFIG", "The config file; set to nothing, none is read."},
+                    {"FASTKERNELS_CONFIG", "The config file; if it is empty, none is read."},
                     {"FASTKERNELS_CUDA_ARCH", "Architecture to compile CUDA candidates for, 90a for instance."},
                     {"FASTKERNELS_HOME", "Folder of the history and of compiled candidates."},
                     {"FASTKERNELS_RUNNER", "The program that runs candidates; that beside fastkernels unless set."},

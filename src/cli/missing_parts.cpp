@@ -17,7 +17,7 @@ std::vector<MissingPart> missing_parts() {
     missing.push_back({"mlflow", why + "; install libcurl4-openssl-dev and build again"});
   if (!web_unavailable().empty())
     missing.push_back({"dashboard",
-                       "what its pages need was not there when this was built; install libcpp-httplib-dev, "
+                       "its libraries were missing when this was built; install libcpp-httplib-dev, "
                        "node-d3 and libsqlite3-dev, and build again"});
   return missing;
 }

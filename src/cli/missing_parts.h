@@ -1,4 +1,4 @@
-// What fastkernels can be but is not here, each with the way to get it.
+// Optional parts that this build or machine lacks, each with the way to get it.
 #pragma once
 
 #include <string>

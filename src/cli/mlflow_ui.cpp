@@ -1,4 +1,4 @@
-// mlflow-ui: a local MLflow server with everything stored so far in it.
+// mlflow-ui: starts a local MLflow server and sends it all stored runs.
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <signal.h>
@@ -52,7 +52,7 @@ bool port_is_free(int port) {
   return free;
 }
 
-// The server and the workers it starts, in a group of their own that ends with us.
+// The server and its workers, in a process group that is ended with this program.
 class ServerProcess {
  public:
   explicit ServerProcess(const std::vector<std::string>& command, const std::string& log) {
@@ -118,7 +118,7 @@ class MlflowUi final : public Verb {
     std::string backend = base.string() + "-mlflow.db", artifacts = base.string() + "-mlflow-artifacts";
     MlflowServer server;
     server.uri = fmt::format("http://127.0.0.1:{}", port_);
-    server.target = "sqlite:///" + backend;  // the same server on whatever port
+    server.target = "sqlite:///" + backend;  // the same server on any port
     if (!fs::exists(backend)) store->forget_mirrors(server.target);
 
     struct sigaction stop {};

@@ -1,4 +1,4 @@
-// The flags of every verb that runs a model, and the model they ask for.
+// The flags of every verb that runs a model, and the model they select.
 #pragma once
 
 #include <string>

@@ -35,7 +35,7 @@ std::vector<ModelUses> uses_of_models(const ScenarioSelection& selection) {
   return all;
 }
 
-// The list as one cell: an array for programs, words for people.
+// The list as one cell: an array in JSON, words in text.
 Cell words(const std::vector<std::string>& names) { return {Json(names), fmt::format("{}", fmt::join(names, " "))}; }
 
 }  // namespace

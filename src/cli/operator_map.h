@@ -1,4 +1,4 @@
-// Which model of the catalog is made of which operators. Needs no weights and no GPU: trees are built, not run.
+// Which operators each model of the catalog uses. Needs no weights and no GPU: trees are built, not run.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Common flags: what they are called, what they accept, and the sentence for what they refuse.
+// The common flags: names, accepted values and error messages.
 #include "cli/options.h"
 
 #include <fmt/format.h>

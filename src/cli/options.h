@@ -1,4 +1,4 @@
-// The flags every verb takes, parsed once by main and handed to the verb that runs.
+// The flags of every verb, parsed once by main and passed to the verb that runs.
 #pragma once
 
 #include <charconv>
@@ -15,7 +15,7 @@ namespace fk {
 
 inline constexpr int kMaxThreads = 256;
 
-// A flag that is in effect because someone gave it: for the record of a run.
+// A flag that was given, for the record of a run.
 struct GivenFlag {
   std::string name;   // "--num-runs"
   std::string value;  // its texts, separated by blanks
@@ -39,12 +39,12 @@ struct CommonOptions {
 // it.
 void add_common_options(FlagSet& flags, CommonOptions& options);
 
-// Throws UsageError where two flags contradict each other (the parser sees the flags before and after the verb apart),
-// and, for verbs that compute, where the device cannot be used.
+// Throws UsageError where two flags contradict each other (the parser handles the flags before and after the verb
+// separately), and, for verbs that compute, where the device cannot be used.
 void check_common_options(const CommonOptions& options, bool computes);
 
-// All of `text` as a number that fits, or nothing. CLI11 reads numbers with strtoull and strtoll, which take -1 for an
-// unsigned one and silently cap what does not fit.
+// All of `text` as a number that fits, or nothing. CLI11 reads numbers with strtoull and strtoll, which accept -1 for
+// an unsigned number and silently clamp numbers that do not fit.
 template <class T>
 std::optional<T> parse_whole(std::string_view text) {
   T value{};
@@ -59,7 +59,7 @@ Flag& add_seed(FlagSet& flags, const std::string& flag, uint64_t& seed, const st
 // For the check() of flags that take a time: finite, above zero, and short enough to be counted in nanoseconds.
 std::string seconds_complaint(const std::string& text);
 
-// "auto", "cpu", "cuda" or "cuda:i". Throws UsageError for anything else; whether the device is there is asked later.
+// "auto", "cpu", "cuda" or "cuda:i". Throws UsageError for anything else; whether the device exists is checked later.
 Device parse_device(std::string_view text);
 
 }  // namespace fk

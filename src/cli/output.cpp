@@ -45,8 +45,8 @@ Progress::~Progress() {
 
 namespace {
 
-// A line that wraps cannot be wiped as one, so what does not fit is left out. The last column stays free: some
-// terminals wrap when it is filled.
+// A wrapped line cannot be erased as one line, so the text is cut to fit. The last column stays empty: some terminals
+// wrap when it is filled.
 std::string fitting(std::string_view text) {
   size_t columns = style_of(STDERR_FILENO).columns;
   std::string shown = printable(text);

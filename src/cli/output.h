@@ -1,4 +1,4 @@
-// Where verbs print: results to standard output, progress to a terminal and to nothing else.
+// Output of verbs: results to standard output, progress only to a terminal.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 
 namespace fk {
 
-// The reader of our standard output went away. Ends the command quietly and without failure.
+// Standard output was closed by its reader. Ends the command quietly, with exit code 0.
 struct OutputClosed {};
 
-// Writes all of `text` at once, unbuffered, so that streamed tokens appear as they come and nothing is left for exit.
-// Throws OutputClosed when the pipe is closed and Error when the system refuses for another reason (a full disk).
+// Writes all of `text` at once, unbuffered, so that streamed tokens appear at once and nothing is left in a buffer at
+// exit. Throws OutputClosed if the pipe is closed and Error if writing fails for another reason (a full disk).
 void print_out(std::string_view text);
 
-// The same for a text that holds words of a user, a file or a candidate: what would control the terminal is escaped.
+// The same for text from a user, a file or a candidate: control characters are escaped.
 void print_text(std::string_view text);
 
-// One line on standard error that each show() replaces and the destructor wipes. Silent unless standard error is a
+// One line on standard error that each show() replaces and the destructor erases. Silent unless standard error is a
 // terminal and --quiet was not given.
 class Progress {
  public:

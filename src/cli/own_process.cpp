@@ -18,7 +18,7 @@ extern char** environ;
 namespace fk {
 namespace {
 
-// What was written to a file that has no name.
+// Reads an unnamed temporary file.
 std::string content(int file) {
   std::string text(static_cast<size_t>(std::max<off_t>(lseek(file, 0, SEEK_END), 0)), '\0');
   size_t done = 0;
@@ -46,7 +46,7 @@ OwnProcess run_own_process(const std::vector<std::string>& arguments) {
   posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&files, err, STDERR_FILENO);
-  // Signals that this program waits for in a thread are blocked here; the other one blocks them by itself.
+  // This program blocks the signals that its thread waits for; unblock them, since the child blocks them itself.
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t none;

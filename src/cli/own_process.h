@@ -1,4 +1,4 @@
-// This program once more, in a process of its own: for measurements that must not share one.
+// Runs this program again as a child process: for measurements that need their own process.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ struct OwnProcess {
   std::string out, err;
 };
 
-// Runs `fastkernels arguments...` to its end. It does not outlive this program.
+// Runs `fastkernels arguments...` until it exits. The child is ended with this program.
 OwnProcess run_own_process(const std::vector<std::string>& arguments);
 
 }  // namespace fk

@@ -1,4 +1,4 @@
-// profile: says in words what limits an operator's baseline and candidate, beside what the machine could do.
+// profile: explains what limits an operator's baseline and candidate, compared with the machine's limits.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// One side, as it was measured in a process of its own.
+// The measurements of one side, made in a separate process.
 struct Side {
   std::string name;  // "baseline" or "candidate"
   std::string implementation;
@@ -46,13 +46,14 @@ class Profile final : public Verb {
   void add_flags(FlagSet& flags) override {
     flags.option("--target", target_, "The operator").required().type_name("OPERATOR");
     flags.option("--scenario", scenario_, "Part of the scenario's name; of several the largest").type_name("TEXT");
-    flags.option("--model", model_, "Scenarios of models whose names begin so, or `all`; llama-3.2-1b unless given");
+    flags.option("--model", model_,
+                 "Scenarios of models whose names begin with this, or `all`; llama-3.2-1b unless given");
     add_cxxflags(flags, cxxflags_, "More flags for the candidate's compiler");
     flags.flag("--allow-libraries", allow_libraries_, "Link CUDA candidates with cuBLAS and cuBLASLt");
     flags.option("--out", out_, "Folder for reports [" + bench_folder() + "/profiles/<operator>_<time>]")
         .type_name("DIR");
     flags.option("--timeout", timeout_s_, "Seconds a tool may take").check(seconds_complaint).show_default();
-    flags.option("--inner", inner_, "").hidden();  // this program, started again to be looked at
+    flags.option("--inner", inner_, "").hidden();  // this program, started again under a profiler
   }
 
   void run(const CommonOptions& common) override {
@@ -70,7 +71,7 @@ class Profile final : public Verb {
     if (has_candidate(common))
       sides.push_back(look_at("candidate", scenario, common, notes, progress));
     else
-      notes.push_back(fmt::format("There is no candidate for {} in {}, so only the baseline was looked at.", target_,
+      notes.push_back(fmt::format("There is no candidate for {} in {}, so only the baseline was profiled.", target_,
                                   candidate_folder()));
     progress.show("");
     print(scenario, cost, floor, sides, notes, common);
@@ -84,13 +85,13 @@ class Profile final : public Verb {
     select.tp = {1};
     if (model_ != "all") select.models = {model_.empty() ? "llama-3.2-1b" : model_};
     std::vector<Scenario> all = generate_scenarios(select).scenarios;
-    if (all.empty() && model_.empty()) {  // operators that no model has come with the cases of their contracts
+    if (all.empty() && model_.empty()) {  // no model uses the operator: the cases of its contract
       select.models.clear();
       all = generate_scenarios(select).scenarios;
     }
     for (const Scenario& s : all)
       if (s.name == scenario_) return s;
-    // The one that moves most: small ones say little about a kernel.
+    // The one that moves the most bytes: small calls say little about a kernel.
     const Scenario* largest = nullptr;
     auto bytes = [](const Scenario& s) { return s.info().cost(s.init, s.workload).bytes(); };
     for (const Scenario& s : all)
@@ -121,7 +122,7 @@ class Profile final : public Verb {
     if (error) throw Error("The folder {} cannot be made ({}); name another with --out.", out_, error.message());
   }
 
-  // What a tool looks at: a few calls to get warm, then those that count, marked.
+  // The profiled process: a few warm-up calls, then the marked calls that are measured.
   void run_inner(const Scenario& scenario, const CommonOptions& common) const {
     if (inner_ == "candidate")
       swap_in({find_candidate(candidate_folder(), scenario.info(), common.device.kind)}, compile_options());
@@ -244,7 +245,7 @@ class Profile final : public Verb {
       if (!s.report.empty()) print_text(fmt::format("{}: everything measured is in {}\n", s.name, s.report));
     }
     for (const std::string& note : notes) print_text(note + "\n");
-    print_out("These times are taken without a judge and warm; `fastkernels kernels` decides who is faster.\n");
+    print_out("These times are taken without a judge and warm; `fastkernels kernels` decides which is faster.\n");
   }
 
   static Json side_json(const Side& s, const Cost& cost, const Floor& floor) {

@@ -13,7 +13,7 @@ std::vector<int64_t> encode_prompt(const std::string& text, const std::optional<
   if (options.load_format != "dummy")
     throw Error("There is no tokenizer.json in {}; add one, or give token ids instead of text.",
                 source.directory.empty() ? source.name : source.directory);
-  // Dummy weights have no language: any ids will do, and the bytes of the text are as good as any.
+  // With dummy weights any ids will do, so the bytes of the text are used.
   std::vector<int64_t> ids;
   for (unsigned char byte : text) ids.push_back(byte % source.config.vocab_size);
   return ids;

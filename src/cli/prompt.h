@@ -11,7 +11,7 @@
 
 namespace fk {
 
-// Throws Error where the model has no tokenizer, unless its weights are dummies, for which any ids do.
+// Throws Error if the model has no tokenizer, unless it has dummy weights, for which any ids will do.
 std::vector<int64_t> encode_prompt(const std::string& text, const std::optional<Tokenizer>& tokenizer,
                                    const ModelSource& source, const ModelOptions& options);
 

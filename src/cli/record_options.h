@@ -1,4 +1,4 @@
-// The flags of verbs whose runs are stored, and the recorder they ask for.
+// The flags of verbs whose runs are stored, and the recorder they configure.
 #pragma once
 
 #include <map>
@@ -31,7 +31,7 @@ RecorderOptions recorder_options(const RecordOptions& options, const std::string
 // Warnings of the recorder: one line on standard error.
 void warn_on_stderr(const std::string& sentence);
 
-// What every verb records alike; name, mode, params and tags are the verb's.
+// The part of a record that is the same for all verbs; name, mode, params and tags depend on the verb.
 RunRecord new_run(const std::string& tier, const CommonOptions& common, const MachineInfo& machine);
 
 // results/{stem}_<local time with microseconds>{extension} in bench_folder()

@@ -50,7 +50,7 @@ class Report final : public Verb {
       try {
         charts = draw_charts(path, id, png_);
       } catch (const Error&) {
-        files.print(common);  // the page is there all the same
+        files.print(common);  // the page was written anyway
         throw;
       }
       std::filesystem::path stem = std::filesystem::path(path).replace_extension();

@@ -1,4 +1,4 @@
-// A command as a user can paste it into a shell.
+// Quotes a command so that a user can paste it into a shell.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Rows in three formats: aligned for people, exact for programs.
+// Rows in three formats: aligned text, JSON and CSV.
 #include "cli/table.h"
 
 #include <fmt/format.h>

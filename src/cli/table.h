@@ -52,7 +52,7 @@ class Table {
   std::string to_csv() const;  // RFC 4180: CRLF line ends, a header row of keys
   Json to_json() const;        // an array of one object per row
 
-  // In the format the flags ask for. JSON here is the bare array; a verb with more to say builds its own object.
+  // Prints in the format of the flags. JSON is only the array; a verb with more data builds its own object.
   void print(const CommonOptions& common) const;
 
  private:

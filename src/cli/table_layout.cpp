@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kGap = 2;        // blanks between columns
 constexpr size_t kReadable = 12;  // no column of words is made narrower than this, or than its title
-constexpr size_t kIndent = 2;     // of what stands below the first column
+constexpr size_t kIndent = 2;     // of lines below the first column
 
 std::string painted(const std::string& text, Tone tone) {
   constexpr std::string_view kCodes[] = {"", "\033[32m", "\033[36m", "\033[31m"};

@@ -1,5 +1,5 @@
-// TableLayout: where the columns of a table stand, decided before its rows are known, so that rows can be printed one
-// by one.
+// TableLayout: the positions of a table's columns, chosen before its rows are known, so that rows can be printed one by
+// one.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace fk {
 
-// What a text says about its subject. Shown as a colour, on terminals only.
+// The meaning of a text. Shown as a colour, on terminals only.
 enum class Tone : unsigned char { kPlain, kGood, kEqual, kBad };
 
 struct TableText {
@@ -22,21 +22,21 @@ class TableLayout {
   struct Column {
     std::string title;
     size_t width = 0;
-    bool right = false;       // numbers stand to the right, words to the left
+    bool right = false;       // numbers are aligned to the right, words to the left
     int expendable = 0;       // above 0: left out where the table is too wide, the largest first
-    bool wrapped = false;     // what is wider goes on below; else it moves the rest of its line to the right
-    size_t longest_word = 0;  // of one that may be wrapped: made narrower than this only where nothing else helps
+    bool wrapped = false;     // a wider text continues below; else it shifts the rest of its line to the right
+    size_t longest_word = 0;  // of a wrapped column: made narrower than this only as a last resort
   };
 
   TableLayout(std::vector<Column> columns, const TextStyle& style);
 
-  // Makes the widest of the columns that may be wrapped narrower until the table fits, as far as that can be read.
+  // Makes the widest wrapped columns narrower until the table fits, but not narrower than is readable.
   static TableLayout wrapping(std::vector<Column> columns, const TextStyle& style);
-  // Gives the first column a line of its own where the table does not fit, and then leaves out what is expendable.
+  // If the table does not fit, puts the first column on a separate line, and then drops expendable columns.
   static TableLayout stacking(std::vector<Column> columns, const TextStyle& style);
 
   std::string head() const;                                    // titles over rules
-  std::string row(const std::vector<TableText>& cells) const;  // one per column; empty ones take no room
+  std::string row(const std::vector<TableText>& cells) const;  // one per column; empty cells take no space
 
  private:
   struct Place {

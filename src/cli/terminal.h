@@ -1,4 +1,4 @@
-// What is known of the terminal that a text is printed to.
+// Width and colours of the terminal that a text is printed to.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@ struct TextStyle {
   bool colour = false;
 };
 
-// Of the terminal behind a file descriptor. $COLUMNS, where it is a number, says how wide lines may be, in a pipe too;
-// $NO_COLOR and TERM=dumb switch colours off.
+// Of the terminal behind a file descriptor. $COLUMNS, if it is a number, sets the width, in a pipe too; $NO_COLOR and
+// TERM=dumb switch colours off.
 TextStyle style_of(int file);
 
 }  // namespace fk

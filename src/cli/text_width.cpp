@@ -11,7 +11,7 @@ struct Range {
   uint32_t first, last;
 };
 
-// Marks that are drawn over the character before them, and characters without a shape.
+// Combining marks, which are drawn over the character before them, and invisible characters.
 constexpr Range kNoWidth[] = {
     {0x0300, 0x036f}, {0x0483, 0x0489}, {0x0591, 0x05bd}, {0x0610, 0x061a}, {0x064b, 0x065f},   {0x0900, 0x0902},
     {0x093c, 0x093c}, {0x0941, 0x0948}, {0x0e31, 0x0e31}, {0x0e34, 0x0e3a}, {0x0e47, 0x0e4e},   {0x1ab0, 0x1aff},

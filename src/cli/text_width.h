@@ -1,4 +1,4 @@
-// How much room a text takes on a terminal, and how it is cut and broken to fit.
+// The width of a text on a terminal, and how it is cut and wrapped to fit.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// ttft: times a model to its first token and from token to token, beside the limits of this machine.
+// ttft: measures a model's time to first token and time per token, compared with the limits of this machine.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -38,11 +38,12 @@ double mean(const std::vector<double>& values) {
 class Ttft final : public Verb {
  public:
   Ttft()
-      : Verb("ttft", "Time a model to its first token and from token to token",
+      : Verb("ttft", "Measure a model's time to first token and time per token",
              {"fastkernels ttft --model tiny-llama --load-format dummy",
               "fastkernels ttft --model llama-3.2-1b --load-format dummy --prompt-tokens 512 --no-sequential",
               "fastkernels ttft --model ./my-checkpoint --dtype f32 --iters 5 --json",
-              "fastkernels ttft --model tiny-llama --load-format dummy --compare   # faster by your candidates?"}) {}
+              "fastkernels ttft --model tiny-llama --load-format dummy --compare   # do your candidates make it "
+              "faster?"}) {}
 
   void add_flags(FlagSet& flags) override {
     add_model_options(flags, model_);
@@ -104,7 +105,7 @@ class Ttft final : public Verb {
       print_text(loaded, result, common);
   }
 
-  // Everything is timed in other processes; this one asks only what is known of the candidates.
+  // Everything is timed in child processes; this one only looks up the candidates in the history.
   void run_compare(const CommonOptions& common, Recorder& recorder) {
     judged_ = candidate_records(candidates_, common, record_.db);
     if (judged_.empty()) throw Error("{}", no_candidates_sentence(candidate_folder(), common.device.kind));
@@ -124,7 +125,7 @@ class Ttft final : public Verb {
     add("--decode-tokens", options_.decode_tokens);
     add("--batch-size", options_.batch_size);
     add("--warmups", options_.warmups);
-    request.candidate_arguments = {"--allow-incorrect"};  // what is known was said above
+    request.candidate_arguments = {"--allow-incorrect"};  // the warning was printed above
     if (!candidates_.cxxflags.empty()) request.candidate_arguments.push_back("--cxxflags=" + candidates_.cxxflags);
     if (candidates_.allow_libraries) request.candidate_arguments.push_back("--allow-libraries");
     request.rounds = rounds_;

@@ -20,7 +20,7 @@ std::string last_line(std::string text) {
   return text.substr(text.rfind('\n') + 1);
 }
 
-// A candidate may print too, before the result or behind it.
+// A candidate may print too, before or after the result.
 std::string object_in(const std::string& text) {
   size_t begin = text.find("{\n"), end = text.rfind("\n}\n");
   return begin == text.npos || end == text.npos || end < begin ? text : text.substr(begin, end + 2 - begin);
@@ -37,7 +37,7 @@ Json time_one_side(const CompareRequest& request, bool with_candidates, int64_t 
   OwnProcess process = run_own_process(arguments);
   if (process.exit_code != 0) {
     std::string words = last_line(process.err);
-    if (words.empty()) words = fmt::format("it ended with code {} and said nothing", process.exit_code);
+    if (words.empty()) words = fmt::format("it ended with code {} and printed nothing", process.exit_code);
     throw Error("The run {} candidates failed: {}", with_candidates ? "with" : "without", words);
   }
   return parse_json(object_in(process.out), "what a run printed");
@@ -58,7 +58,7 @@ std::string verdict_text(const PairedResult& r) {
   return r.invalid.empty() ? std::string(speed_verdict_name(r.verdict)) : "INVALID";
 }
 
-// Short iterations are disturbed by whatever else runs; of many the median is not.
+// Short iterations are noisy when other programs run; the median of many is stable.
 int64_t iters_in_a_second(const CompareRequest& request) {
   constexpr int64_t kLeast = 3, kMost = 50;
   Json printed = time_one_side(request, false, 1);
@@ -192,8 +192,7 @@ void print_comparison(const CompareResult& c, const CommonOptions& common) {
   for (const Compared& what : kCompared)
     if (const std::string& invalid = (c.comparison.*what.result).invalid; !invalid.empty())
       print_out(fmt::format("{}: {}\n", what.title, invalid));
-  if (c.candidate_calls() == 0)
-    print_out("No candidate took a call of this model, so both sides ran the same kernels.\n");
+  if (c.candidate_calls() == 0) print_out("No candidate ran in this model, so both sides ran the same kernels.\n");
 }
 
 void record_comparison(Recorder& recorder, const CompareResult& c, const std::string& judged) {

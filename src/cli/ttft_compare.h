@@ -1,4 +1,4 @@
-// `ttft --compare`: whether a model becomes faster by the user's candidates, measured in alternating processes.
+// `ttft --compare`: whether the user's candidates make a model faster, measured in alternating processes.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ struct CompareRequest {
   std::vector<std::string> candidate_arguments;  // more, for the side with candidates
   int64_t rounds = 8;
   std::optional<int64_t> iters;  // in each process; else as many as take about a second
-  std::string doubt;             // of candidates that were not judged, or judged wrong; empty where all passed
+  std::string doubt;             // warning about candidates that were not judged or failed; empty if all passed
 };
 
 struct CompareResult {
@@ -26,14 +26,14 @@ struct CompareResult {
   Json without, with;  // what the first process of each side printed
   std::string doubt;
 
-  int64_t candidate_calls() const;  // that candidates took in one process
+  int64_t candidate_calls() const;  // calls of candidates in one process
 };
 
-// Throws Error with the words of the process that failed.
+// Throws Error with the message of the process that failed.
 CompareResult run_comparison(const CompareRequest& request, const CommonOptions& common);
 
 void print_comparison(const CompareResult& result, const CommonOptions& common);
-// `judged`: the worst that the history says of the candidates.
+// `judged`: the worst verdict on the candidates in the history.
 void record_comparison(Recorder& recorder, const CompareResult& result, const std::string& judged);
 
 }  // namespace fk

@@ -37,7 +37,7 @@ Names of_catalog(std::string CatalogEntry::*field) {
   return names;
 }
 
-// Those that `kernels` runs unless told otherwise, since those of every model are many thousand.
+// Those that `kernels` runs by default, since all models together have many thousand.
 Names scenarios(const std::string& target) {
   ScenarioSelection selection;
   selection.target = target;
@@ -96,7 +96,7 @@ std::vector<std::string> known_names(const std::string& kind, const std::string&
     if (kind == "runs") return runs();
     if (kind == "devices") return device_names();
     if (kind == "verbs") return verbs();
-  } catch (const Error&) {  // a shell that completes a word has no place for a sentence
+  } catch (const Error&) {  // shell completion cannot show an error
   }
   return {};
 }

@@ -1,4 +1,4 @@
-// What a shell can offer as the value of a flag: a fixed set, files, or names that only the program knows.
+// Completions of a flag's value: a fixed set, files, or names that the program lists at run time.
 #pragma once
 
 #include <string>

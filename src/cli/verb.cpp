@@ -1,4 +1,4 @@
-// The list verbs put themselves on before main starts.
+// The list in which verbs register themselves before main starts.
 #include "cli/verb.h"
 
 #include <algorithm>

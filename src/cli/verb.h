@@ -1,4 +1,4 @@
-// Verb: one word of the command line. Deriving from it and defining one static object is all it takes to add one.
+// Verb: a subcommand of the program. To add one, derive from it and define one static object.
 #pragma once
 
 #include <memory>
@@ -21,10 +21,10 @@ class Verb {
   // Runs after all flags are parsed. Prints through cli/output.h; throws Error (exit 1) or UsageError (exit 2).
   virtual void run(const CommonOptions& common) = 0;
 
-  // Whether --device must be there to run on; false for verbs that only write about it.
+  // Whether the verb needs the --device to exist; false for verbs that do not compute on it.
   virtual bool computes() const { return true; }
 
-  // Whether the config file's values are its defaults; false for verbs that must work whatever that file says.
+  // Whether the config file applies; false for verbs that must work even with a broken config file.
   virtual bool takes_config() const { return true; }
 
   const std::string& name() const { return name_; }

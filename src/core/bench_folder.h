@@ -7,7 +7,7 @@ namespace fk {
 
 // $FASTKERNELS_HOME/bench; else bench/ of the project, which is the nearest folder from here upwards that has a
 // tasks/candidate and can be written to; else $XDG_DATA_HOME/fastkernels/bench or ~/.local/share/fastkernels/bench.
-// Relative where it lies in the current folder. Whoever writes makes it.
+// A relative path if it is in the current folder. The caller creates it.
 std::string bench_folder();
 
 }  // namespace fk

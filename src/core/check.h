@@ -1,4 +1,5 @@
-// FK_CHECK: a condition only a bug of ours can break. Never reachable from user input; on in every build.
+// FK_CHECK: an assertion that fails only because of a bug in this program, never because of user input; on in every
+// build.
 #pragma once
 
 namespace fk {

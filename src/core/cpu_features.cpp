@@ -15,7 +15,7 @@ namespace {
 
 #if defined(__x86_64__)
 
-// Linux hands out the 8 KiB of tile state only on request, once per process; threads started later inherit it.
+// Linux enables the 8 KiB of tile state only on request, once per process; threads started later inherit it.
 bool request_amx() {
   constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
   constexpr long kTileData = 18;               // XFEATURE_XTILEDATA
@@ -25,7 +25,7 @@ bool request_amx() {
 CpuFeatures detect() {
   CpuFeatures f;
   __builtin_cpu_init();
-  // Clang 14, which lints this file, knows no names for some of them.
+  // Clang 14, which lints this file, has no names for some of them.
   unsigned a = 0, b = 0, c = 0, d = 0;
   bool has_f16c = __get_cpuid(1, &a, &b, &c, &d) && ((c >> 29) & 1);
   f.avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c;

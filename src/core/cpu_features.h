@@ -1,4 +1,4 @@
-// What this CPU can execute, found out once at run time; kernels ask here before they use an instruction.
+// The instruction sets of this CPU, detected once at run time; kernels check them before they use an instruction.
 #pragma once
 
 #include <string>

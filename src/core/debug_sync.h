@@ -1,9 +1,9 @@
-// FASTKERNELS_DEBUG_SYNC=1: wait for the device after every operator, so that a failure names the one that failed.
+// FASTKERNELS_DEBUG_SYNC=1: synchronise after every operator, so that an error names the operator that failed.
 #pragma once
 
 namespace fk {
 
-// Asked for when the program started.
+// Whether the variable was set when the program started.
 bool debug_sync();
 
 }  // namespace fk

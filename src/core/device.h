@@ -1,4 +1,4 @@
-// Where a tensor lives.
+// Device: the CPU or one of the GPUs, where a tensor is stored.
 #pragma once
 
 #include <cstdint>

@@ -37,7 +37,7 @@ std::string device_missing(Device device) {
 DeviceRuntime& device_runtime(Device device) {
   FK_CHECK(device.kind != DeviceKind::kCpu, "the CPU needs no runtime");
   static std::mutex mutex;
-  // Never destroyed: buffers that live until the process ends give their memory back through it.
+  // Never destroyed: buffers that exist until the process ends free their memory through it.
   static auto& open = *new std::map<int, std::unique_ptr<DeviceRuntime>>;
   std::lock_guard lock(mutex);
   auto at = open.find(device.index);

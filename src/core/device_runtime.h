@@ -1,7 +1,7 @@
-// DeviceRuntime: what the program asks of a device beside the CPU: memory, copies, order, recorded work, time.
+// DeviceRuntime: the interface to a device other than the CPU: memory, copies, streams, graphs, timing.
 //
-// A backend registers its runtime before main; nobody else knows which library drives the device. All work of a runtime
-// goes to one stream, in order. Every function throws Error where the device fails.
+// A backend registers its runtime before main; no other code depends on the library of the device. All work of a
+// runtime goes to one stream, in order. Every function throws Error if the device fails.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace fk {
 
-// What a device is, as its driver tells.
+// Properties of a device, as reported by its driver.
 struct DeviceFacts {
   std::string name;
   std::string architecture;  // "sm_90"
@@ -25,18 +25,18 @@ struct DeviceFacts {
   int clock_mhz = 0;  // the highest
 };
 
-// What a device can do, measured.
+// Measured speeds of a device.
 struct DeviceSpeeds {
   double read_gbps = 0;           // 10^9 bytes a second, reading only
   double write_gbps = 0;          // writing only
   double copy_gbps = 0;           // reading and writing, both counted
   double bf16_tflops = 0;         // matrix products, 10^12 operations a second
-  double f32_tflops = 0;          // multiply-adds outside the matrix units
+  double f32_tflops = 0;          // multiply-adds outside tensor cores
   double launch_us = 0;           // from one kernel's start to the next, launched one by one
-  double recorded_launch_us = 0;  // the same inside a recorded piece of work
+  double recorded_launch_us = 0;  // the same inside a graph
 };
 
-// Work that was recorded once and can be run again and again, on the same memory.
+// A graph: work that was recorded once and can be replayed on the same memory.
 class RecordedWork {
  public:
   virtual ~RecordedWork() = default;
@@ -47,8 +47,8 @@ class RecordedWork {
 class DeviceEvent {
  public:
   virtual ~DeviceEvent() = default;
-  virtual void record() = 0;                                      // when the stream gets here
-  virtual void wait() = 0;                                        // until the moment recorded last has come
+  virtual void record() = 0;                                      // in stream order
+  virtual void wait() = 0;                                        // until the last recorded event is reached
   virtual double elapsed_ms_since(const DeviceEvent& start) = 0;  // waits for both
 };
 
@@ -63,9 +63,9 @@ class DeviceRuntime {
   virtual DeviceSpeeds measure() = 0;  // takes about a second and a few GiB
 
   virtual size_t free_bytes() = 0;
-  virtual void* allocate(size_t size_bytes) = 0;  // throws Error with the numbers where the device has no more
+  virtual void* allocate(size_t size_bytes) = 0;  // throws Error with the sizes if memory is exhausted
   virtual void release(void* address) noexcept = 0;
-  // Host memory the device can copy from without a detour.
+  // Pinned host memory.
   virtual void* allocate_host(size_t size_bytes) = 0;
   virtual void release_host(void* address) noexcept = 0;
 
@@ -78,7 +78,7 @@ class DeviceRuntime {
   virtual void fill_dummy(const View& to, uint64_t key, float offset, float scale, int64_t first) = 0;
 
   virtual void synchronize() = 0;  // throws Error when any work before it failed
-  virtual void* stream() = 0;      // the library's own handle, for kernels
+  virtual void* stream() = 0;      // the native handle of the library, for kernels
 
   // Between the two calls work is recorded instead of run.
   virtual void begin_recording() = 0;
@@ -88,7 +88,7 @@ class DeviceRuntime {
 
   virtual std::unique_ptr<DeviceEvent> make_event() = 0;
 
-  // What a judge asks of the device, on the same stream. Throws Error where a backend has none.
+  // The functions for the judge, on the same stream. Throws Error if the backend has none.
   virtual DeviceJudging& judging();
 };
 

@@ -87,7 +87,7 @@ struct f8e4m3 {  // the "fn" variant: no infinity, 0x7f and 0xff are NaN, larges
   explicit operator float() const;
 };
 
-struct f8e5m2 {  // a half with the low byte cut off: has infinities
+struct f8e5m2 {  // a half without its low byte: has infinities
   uint8_t bits;
 
   f8e5m2() = default;

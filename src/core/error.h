@@ -1,4 +1,4 @@
-// Error: "this command cannot go on". Caught once, at the top of a verb or request, and printed as one sentence.
+// Error: the command cannot continue. Caught once, at the top of a verb or request, and printed as one sentence.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ class Error : public std::runtime_error {
       : std::runtime_error(fmt::format(format, std::forward<Args>(args)...)) {}
 };
 
-// A command line that asks for something impossible: exit code 2 instead of 1.
+// An invalid command line: exit code 2 instead of 1.
 class UsageError : public Error {
  public:
   using Error::Error;

@@ -19,7 +19,7 @@ const char* kind_of(mode_t mode) {
 }  // namespace
 
 std::string read_file(const std::string& path, const std::string& what, const std::string& advice, size_t most_bytes) {
-  // Not blocking: a pipe that nobody writes to is refused below instead of waited for.
+  // Not blocking: a pipe without a writer is refused below instead of blocking.
   int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   auto refuse = [&](const std::string& why) {
     if (file >= 0) close(file);
@@ -33,7 +33,7 @@ std::string read_file(const std::string& path, const std::string& what, const st
   if (static_cast<size_t>(info.st_size) > most_bytes) too_large();
   std::string text;
   text.reserve(static_cast<size_t>(info.st_size));
-  // To its end and not to its size: files of /proc say they are empty.
+  // Read to the end, not to the reported size: files in /proc report size 0.
   char block[65536];
   for (ssize_t got; (got = read(file, block, sizeof block)) != 0;) {
     if (got < 0 && errno == EINTR) continue;

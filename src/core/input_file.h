@@ -1,5 +1,4 @@
-// Reading whole files that a user names. What never ends is refused: pipes, devices, and files too large for what they
-// should be.
+// Reads whole files that a user names. Refuses pipes, devices, and files that are too large for their kind.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +6,10 @@
 
 namespace fk {
 
-// Beyond any tokenizer.json, config or list of scenarios there is (the largest known are some 35 MB).
+// Larger than any known tokenizer.json, config or list of scenarios (the largest known are about 35 MB).
 inline constexpr size_t kLargestText = size_t{1} << 30;
 
-// Throws Error: "`what` cannot be read (why)", with `advice` behind where it is given ("; download it again").
+// Throws Error: "`what` cannot be read (why)", followed by `advice` if it is given ("; download it again").
 std::string read_file(const std::string& path, const std::string& what, const std::string& advice = "",
                       size_t most_bytes = kLargestText);
 

@@ -12,9 +12,9 @@ namespace fk {
 namespace {
 
 constexpr size_t kMaxDepth =
-    128;  // far beyond any config or header; below what recursion over the value could not bear
+    128;  // far more than any config or header needs; too little to overflow the stack in a recursion
 
-// The library quotes what it last read, which may be megabytes; its first words hold the position and the cause.
+// The library quotes the last token, which may be megabytes; the beginning of its message has position and cause.
 std::string first_words(std::string detail) {
   constexpr size_t kLongest = 200;
   if (detail.size() <= kLongest) return detail;
@@ -23,8 +23,8 @@ std::string first_words(std::string detail) {
   return detail.substr(0, end) + "...";
 }
 
-// Builds the value, and refuses what strict JSON leaves undefined. Members are appended instead of looked up, since
-// a lookup in an ordered object is a linear search and headers of checkpoints have tens of thousands of members.
+// Builds the value, and rejects everything that strict JSON does not define. Members are appended instead of looked up,
+// since a lookup in an ordered object is a linear search and headers of checkpoints have tens of thousands of members.
 class StrictHandler {
  public:
   explicit StrictHandler(Json& root) : root_(root) {}
@@ -64,7 +64,8 @@ class StrictHandler {
     std::unordered_set<std::string> keys;  // of an object
   };
 
-  // A container moves only when a sibling is added after it, and by then it is closed: pointers in open_ stay good.
+  // A container moves only when a sibling is added after it, and then it is already closed: pointers in open_ stay
+  // valid.
   Json* place(Json value) {
     if (open_.empty()) return &(root_ = std::move(value));
     Json& parent = *open_.back().value;
@@ -101,7 +102,7 @@ void require_finite(const Json& value) {
 }  // namespace
 
 Json parse_json(std::string_view text, std::string_view what) {
-  // The lexer takes a zero byte for the end of the text and would not look at what follows.
+  // The lexer treats a zero byte as the end of the text and would ignore the rest.
   if (size_t zero = text.find('\0'); zero != std::string_view::npos)
     throw Error("{} is not valid JSON: byte {} is zero.", what, zero);
   Json root;
@@ -115,7 +116,8 @@ Json parse_json_file(const std::string& path) { return parse_json(read_file(path
 
 std::string dump_json(const Json& value, int indent) {
   require_finite(value);
-  // A path may be any bytes. Those that are not UTF-8 become U+FFFD: hours of measuring are not thrown away for a name.
+  // A path may be any bytes. Those that are not UTF-8 become U+FFFD, so that a strange name does not lose the results
+  // of a long run.
   return value.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 

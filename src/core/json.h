@@ -13,7 +13,7 @@ namespace fk {
 Json parse_json(std::string_view text, std::string_view what);
 Json parse_json_file(const std::string& path);
 
-// Throws Error where a number is not finite (JSON has no word for it, and `null` would be a lie). Bytes that are not UTF-8
+// Throws Error if a number is not finite (JSON cannot express it, and `null` would be wrong). Bytes that are not UTF-8
 // become U+FFFD.
 std::string dump_json(const Json& value, int indent = 2);
 

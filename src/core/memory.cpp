@@ -28,7 +28,7 @@ Buffer::Buffer(size_t size_bytes, Device device) : device_(device) {
 void Buffer::map_host_pages(size_t size_bytes) {
   size_t requested = size_bytes;
   size_bytes = (size_bytes + kPage - 1) / kPage * kPage;
-  // Over-reserve by one huge page so that large buffers can start on one; untouched pages cost nothing.
+  // Over-reserve by one huge page so that large buffers can start on one; untouched pages use no memory.
   size_t slack = size_bytes >= kHugePage ? kHugePage : 0;
   void* raw = MAP_FAILED;
   if (requested <= PTRDIFF_MAX) {  // beyond, the sums above wrap around to something small
@@ -64,7 +64,7 @@ std::byte* Tensor::no_elements() {
 }
 
 View Arena::make(const TensorSpec& spec) {
-  constexpr size_t kAlignment = 256;  // what a device's allocator gives, and whole cache lines on the CPU
+  constexpr size_t kAlignment = 256;  // the alignment of device allocators, and a multiple of a cache line on the CPU
   size_t bytes = (spec.size_bytes() + kAlignment - 1) / kAlignment * kAlignment;
   while (at_.chunk < chunks_.size() && at_.used + bytes > chunks_[at_.chunk].size()) at_ = {at_.chunk + 1, 0};
   if (at_.chunk == chunks_.size()) {

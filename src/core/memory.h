@@ -15,7 +15,7 @@ namespace fk {
 class Buffer {
  public:
   Buffer() = default;
-  // Throws Error with the numbers when the device has no more.
+  // Throws Error with the sizes if the device's memory is exhausted.
   explicit Buffer(size_t size_bytes, Device device = kCpu);
   ~Buffer();
   Buffer(Buffer&& other) noexcept
@@ -56,7 +56,7 @@ class Tensor {
   }
 
  private:
-  // Where an empty tensor lies: memcpy and its kin may not be given null, not even for no bytes.
+  // The address of empty tensors: memcpy and similar functions must not get null, not even for zero bytes.
   static std::byte* no_elements();
 
   Buffer buffer_;
@@ -77,10 +77,10 @@ class Arena {
 
   View make(const TensorSpec& spec);
 
-  // Tensors made after mark() die at release(): scratch inside an operator.
+  // release() frees the tensors made after mark(): scratch inside an operator.
   Mark mark() const { return at_; }
   void release(Mark mark) { at_ = mark; }
-  // Frees everything, and joins what an unexpectedly large step scattered into one chunk.
+  // Frees everything. If a large step needed several chunks, they are replaced by one chunk.
   void reset();
 
   size_t capacity_bytes() const;

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The links of /proc (/dev/stdout is one of them) stand for open files: their text is only a description.
+// The links in /proc (/dev/stdout leads to one) refer to open files: the text of such a link is only a description.
 bool in_proc(const fs::path& link) {
   struct statfs system {};
   std::string folder = link.has_parent_path() ? link.parent_path().string() : ".";
@@ -60,7 +60,7 @@ std::optional<int> own_descriptor(const fs::path& link) {
   return number;
 }
 
-// A name in the same folder, and short: the file's own name may be as long as names can be.
+// A short name in the same folder: the file's own name may already have the maximum length.
 std::string temporary_name(const fs::path& target) {
   static std::atomic<int> number{0};
   return (target.parent_path() / fmt::format(".fastkernels-{}-{}.new", getpid(), number.fetch_add(1))).string();
@@ -87,7 +87,7 @@ OutputFile::OutputFile(std::string path) : path_(std::move(path)) {
   }
   if (S_ISREG(info.st_mode)) {
     open_beside(target_);
-    // Who might read and write the file before still may.
+    // Keep the permissions of the old file.
     static_cast<void>(!fchown(file_, info.st_uid, info.st_gid));
     static_cast<void>(fchmod(file_, info.st_mode & 07777));
     return;

@@ -1,4 +1,4 @@
-// OutputFile: a file that a command leaves behind, whole or not at all, under the name its user gave.
+// OutputFile: an output file of a command, written atomically under the name that the user gave.
 //
 // A regular file is written beside its place and renamed into it at the end. Symbolic links are followed first, so that
 // a link stays a link. Pipes, terminals and devices such as /dev/null cannot be replaced and are written directly.
@@ -41,8 +41,8 @@ void write_file(const std::string& path, std::string_view bytes, bool durable = 
 // Throws the Error that OutputFile would throw for the kind of file that is there now, before the work is done.
 void check_output_path(const std::string& path);
 
-// Whether `path` is there and is not a regular file: a pipe, a terminal, a device, a folder. Nothing can be kept beside
-// it or read back from it.
+// Whether `path` exists and is not a regular file: a pipe, a terminal, a device, a folder. No file can be kept beside
+// it, and it cannot be read back.
 bool is_special_file(const std::string& path);
 
 }  // namespace fk

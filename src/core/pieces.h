@@ -1,9 +1,9 @@
-// Pieces: a tensor put together from pieces of another, its set, chosen at random: numbers of the same kind, other
-// content in every row. What is chosen follows from a key, so that the CPU and a device come to the same tensor.
+// Pieces: builds a tensor from random pieces of a larger one, called its set: numbers of the same distribution,
+// different content in every row. The choice depends only on a key, so that the CPU and a device build the same tensor.
 //
-// Nothing of a tensor may be known from a few of its elements. Where a piece ends is not known; its elements come from
-// two places of the set in turns, in a pattern drawn for the piece, so that who remembers the set has to read every
-// element all the same; and a piece may be a power of two larger or smaller than those beside it.
+// A few elements of the tensor must not reveal the others. So the boundaries of pieces are random. The elements of a
+// piece come from two places of the set, in a random pattern, so that a candidate that remembers the set still has to
+// read every element. And each piece is scaled by its own power of two.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ struct Pieces {
     share = share < 1 ? 1 : share > kLargest ? kLargest : share;
     return share - part(static_cast<uint32_t>(key), share / 2 + 1);
   }
-  // What the first piece lacks of its length.
+  // How much shorter the first piece is.
   constexpr int64_t lacking() const { return part(static_cast<uint32_t>(key >> 32), length()); }
   constexpr int64_t count() const { return (elements + lacking() + length() - 1) / length(); }
 
@@ -60,8 +60,8 @@ struct Pieces {
     return p;
   }
 
-  // One of two elements of the set, as the piece has it for element i. Free of branches, so that loops over a piece
-  // become vector code. U: an unsigned integer of element_bytes.
+  // The element of the set that element i of the piece copies. Branch-free, so that loops over a piece are vectorised.
+  // U: an unsigned integer of element_bytes.
   template <class U>
   constexpr U chosen(U one, U two, const Piece& p, int64_t i) const {
     uint32_t h = static_cast<uint32_t>(i) * p.choice;

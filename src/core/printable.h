@@ -1,4 +1,4 @@
-// Text from a user, a file or a candidate, made fit to be shown on a terminal.
+// Makes text from a user, a file or a candidate safe to print on a terminal.
 #pragma once
 
 #include <string>

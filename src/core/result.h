@@ -1,4 +1,5 @@
-// Result<T>: a value, or the sentence that says why there is none. For outcomes we record rather than die of.
+// Result<T>: a value, or the sentence that says why there is none. For outcomes that are recorded instead of ending the
+// program.
 #pragma once
 
 #include <string>
@@ -41,8 +42,8 @@ class [[nodiscard]] Result {
     return std::get<Failed>(state_).sentence;
   }
 
-  // Turns an outcome into an exception where the caller cannot go on without the value. By value, as value() of a
-  // temporary is: a reference would die with the temporary in `for (auto& x : load().or_throw())`.
+  // Turns an outcome into an exception where the caller cannot go on without the value. Returns by value: a reference
+  // to a temporary would dangle in `for (auto& x : load().or_throw())`.
   T or_throw() && {
     if (!ok()) throw Error(error());
     return std::move(*this).value();

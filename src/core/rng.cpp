@@ -5,7 +5,7 @@
 
 namespace fk {
 
-// Box-Muller, one of the pair: an index costs one block and needs no neighbour.
+// Box-Muller, using one number of the pair: each index needs exactly one block.
 double Stream::normal(uint64_t i) const {
   PhiloxBlock b = block(i);
   double u = (static_cast<double>(b[0]) + 0.5) * 0x1p-32;

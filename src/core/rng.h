@@ -1,7 +1,8 @@
 // Philox4x32-10, a counter-based generator: any element of any stream can be computed alone, in any order, by any
 // thread.
 //
-// tools/golden/philox.py computes the same streams; tests/core/rng_test.cpp holds both to the published test vectors.
+// tools/golden/philox.py computes the same streams; tests/core/rng_test.cpp checks both against the published test
+// vectors.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// View: a strided window on memory somebody else owns. What every operator takes and gives.
+// View: a non-owning strided view of memory. The type of all inputs and outputs of operators.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ namespace fk {
 
 inline constexpr int kMaxRank = 5;
 
-// Extents of a tensor, outermost first. Lives inline: shapes are made in the token loop, which does not allocate.
+// Extents of a tensor, outermost first. Stored inline: shapes are made in the token loop, which must not allocate.
 class Shape {
  public:
   Shape() = default;
@@ -88,7 +88,7 @@ class View {
     return static_cast<T*>(data_);
   }
 
-  // The same memory under another window.
+  // Other views of the same memory.
   View narrow(int dim, int64_t start, int64_t length) const;
   View select(int dim, int64_t index) const;            // drops `dim`
   View reshape(const Shape& shape) const;               // contiguous views only

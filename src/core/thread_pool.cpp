@@ -12,8 +12,8 @@
 namespace fk {
 namespace {
 
-// Spinning covers the serial gaps of a token step; longer gaps let the core sleep. By the clock, because one relax()
-// takes from 1 ns (aarch64) to 40 ns (x86-64).
+// Spinning covers the serial parts of a decode step; in longer pauses the core sleeps. The limit is a time, because one
+// relax() takes from 1 ns (aarch64) to 40 ns (x86-64).
 constexpr std::chrono::microseconds kSpinTime(50);
 
 inline void relax() {
@@ -24,7 +24,7 @@ inline void relax() {
 #endif
 }
 
-// Spins until ready() or until the time is up; says whether it was ready.
+// Spins until ready() or until the time limit; returns whether it was ready.
 template <class Ready>
 bool spin_until(Ready ready) {
   std::optional<std::chrono::steady_clock::time_point> give_up;
@@ -66,7 +66,7 @@ ThreadPool::ThreadPool(int threads) {
   caller_core_ = cores[0];
   for (int i = 1; i < threads; ++i) {
     workers_.emplace_back([this, i] { work(i); });
-    if (threads > static_cast<int>(cores.size())) continue;  // more threads than cores: pinning would only stack them
+    if (threads > static_cast<int>(cores.size())) continue;  // pinning would put several threads on one core
     cpu_set_t set = only(cores[i]);
     if (pthread_setaffinity_np(workers_.back().native_handle(), sizeof set, &set) == 0)
       worker_cores_.push_back(cores[i]);
@@ -80,8 +80,9 @@ ThreadPool::~ThreadPool() {
   for (std::thread& worker : workers_) worker.join();
 }
 
-// A scheduler balances by moving threads that wait. Of two that share a core the one that waits is half of the time the
-// pinned worker, so a caller that once came to lie there was seen to stay for seconds, at half the speed.
+// The scheduler moves waiting threads to other cores. If the caller shares a core with a pinned worker, the waiting
+// thread is half of the time the worker, which cannot move. Such a caller was seen to stay for seconds, at half the
+// speed.
 void ThreadPool::leave_workers_cores() const {
   if (std::find(worker_cores_.begin(), worker_cores_.end(), sched_getcpu()) == worker_cores_.end()) return;
   cpu_set_t mine, first = only(caller_core_);

@@ -1,4 +1,4 @@
-// ThreadPool: pinned workers that wait in a spin and then sleep; a parallel loop costs no allocation and takes no lock.
+// ThreadPool: pinned workers that spin, then sleep, while they wait; a parallel loop neither allocates nor locks.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,8 @@ namespace fk {
 class ThreadPool {
  public:
   // `threads` counts the caller: 1 starts no worker. Workers are pinned to the cores this process may use, one each but
-  // the first. The caller is not ours to pin; it is moved to the first core when a loop finds it on a worker's.
+  // the first. The caller is not pinned; if it runs on a worker's core when a loop starts, it is moved to the first
+  // core.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -29,8 +30,8 @@ class ThreadPool {
     run({[](void* context, int thread) { (*static_cast<Plain*>(context))(thread); }, &body});
   }
 
-  // Splits 0 .. n-1 into chunks of at least `grain` and runs body(begin, end) on them; threads take chunks as they come
-  // free, so uneven chunks balance.
+  // Splits 0 .. n-1 into chunks of at least `grain` and runs body(begin, end) on them; chunks are distributed
+  // dynamically, so uneven chunks are balanced.
   template <class Body>
   void parallel_for(int64_t n, int64_t grain, Body&& body) {
     if (n <= 0) return;

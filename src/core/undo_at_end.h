@@ -1,4 +1,4 @@
-// UndoAtEnd: processes and folders that must not outlive this program, should it be told to end in the middle.
+// UndoAtEnd: cleans up child processes and folders if the program is terminated early.
 #pragma once
 
 #include <functional>
@@ -12,14 +12,14 @@ class UndoAtEnd {
   UndoAtEnd(const UndoAtEnd&) = delete;
   UndoAtEnd& operator=(const UndoAtEnd&) = delete;
 
-  // Calls `make`; from then on `undo` is called at the latest by undo_everything(). There is no moment in between.
+  // Calls `make` and registers `undo` in one atomic step; `undo` is called by undo_everything() at the latest.
   void make(const std::function<void()>& make, std::function<void()> undo);
-  void undo();    // now; nothing where that was done, or nothing made
-  void forget();  // it is over by itself
+  void undo();    // now; no effect if already undone, or if nothing was made
+  void forget();  // nothing is left to undo
 };
 
-// Undoes what others have made, the latest first, and makes every other thread wait that wants to make or undo
-// something: the program has to end now.
+// Undoes everything, the latest first, and from then on blocks every other thread that makes or undoes something: the
+// program is about to exit.
 void undo_everything();
 
 }  // namespace fk

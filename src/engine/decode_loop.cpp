@@ -9,7 +9,7 @@
 namespace fk {
 namespace {
 
-// The CPU records nothing, so it need not round.
+// The CPU records no graphs, so it need not round.
 int64_t bucket_for(int64_t sequences, Device device) {
   if (device == kCpu) return sequences;
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(sequences, 1))));
@@ -109,9 +109,9 @@ void DecodeLoop::run() {
 void DecodeLoop::step() {
   FK_CHECK(steps_left_ > 0, "more steps than room was reserved for");
   --steps_left_;
-  arena_.reset();  // joins what the step before scattered, which must not happen while work is recorded
+  arena_.reset();  // merges the chunks of the previous step, which must not happen during recording
   Device device = runner_.model().device;
-  // Recorded work cannot be waited for operator by operator.
+  // A graph cannot be synchronised after every operator.
   if (device == kCpu || runner_.context().observer != nullptr || debug_sync()) {
     run();
   } else {

@@ -1,7 +1,7 @@
-// DecodeLoop: sequences that draw a token each, step after step, with everything a step needs kept on the device.
+// DecodeLoop: decodes a batch of sequences step by step, with the whole state of a step on the device.
 //
-// The tokens drawn, positions, lengths and slots never pass through the host, so on a device that can record work a
-// step is recorded once for each batch size (rounded up to a power of two) and replayed from then on, unchanged.
+// Sampled tokens, positions, lengths and slots never pass through the host. So on a device with graphs a step is
+// recorded once for each batch size (rounded up to a power of two) and replayed from then on.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +21,17 @@ class DecodeLoop {
  public:
   DecodeLoop(Runner& runner, int64_t max_sequences);
 
-  // Takes sequences whose prompts are in the cache and gives them room for `steps` tokens more. tokens[i] is fed first;
-  // drawn[i] tokens were drawn before the next one.
+  // Takes sequences whose prompts are in the cache and reserves cache blocks for `steps` more tokens. tokens[i] is the
+  // first input; drawn[i] is the number of tokens sampled so far.
   void start(std::span<RunningSequence* const> sequences, std::span<const int64_t> tokens,
              std::span<const SamplingParams> params, std::span<const int64_t> drawn, int64_t steps);
 
-  // Feeds every sequence its token and draws the next. Returns before a device has done it.
+  // Runs one step: feeds every sequence its token and samples the next. Returns before a device has finished.
   void step();
-  // The same with these tokens in place of those drawn by the step before.
+  // The same with these tokens instead of those sampled by the previous step.
   void step_with(std::span<const int64_t> tokens);
 
-  // What the last step drew, one per sequence; waits for it.
+  // The tokens sampled by the last step, one per sequence; waits for it.
   std::span<const int64_t> drawn();
   // Of the last step, [sequences, V], on the device.
   View logits() const { return logits_.view().narrow(0, 0, static_cast<int64_t>(sequences_.size())); }
@@ -55,7 +55,7 @@ class DecodeLoop {
   int64_t steps_left_ = 0;
   AttentionMetadata attention_;
 
-  // By (bucket, greedy). Empty after a first, unrecorded step, in which kernels choose their ways and memory is found.
+  // By (bucket, greedy). Empty after the first, unrecorded step, which is for autotuning and allocation.
   std::map<std::pair<int64_t, bool>, std::unique_ptr<RecordedWork>> recorded_;
 };
 

@@ -11,12 +11,12 @@ namespace {
 [[noreturn]] void refuse(const Model& model) {
   if (auto tensor = model.weights.first_not_finite())
     throw Error(
-        "{} computes no numbers: its weight '{}' holds a NaN or an infinity as {}; load it in another --dtype, or get "
+        "{} gives NaN: its weight '{}' holds a NaN or an infinity as {}; load it in another --dtype, or get "
         "the "
         "checkpoint again.",
         model.name, *tensor, dtype_name(model.config.dtype));
   throw Error(
-      "{} computes no numbers: its logits are NaN or infinite although all weights are finite; try --dtype f32, or "
+      "{} gives NaN: its logits are NaN or infinite although all weights are finite; try --dtype f32, or "
       "without "
       "candidates.",
       model.name);

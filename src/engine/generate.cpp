@@ -33,7 +33,7 @@ std::vector<int64_t> generate(Runner& runner, Sampler& sampler, const GenerateRe
     token = loop->drawn()[0];
     require_finite_draw(runner.model(), loop->logits(), 0, token);
   }
-  // A device's logits are fetched once: a NaN stays in the sequence's keys and values.
+  // The logits of a device are checked only once, at the end: a NaN stays in the sequence's keys and values.
   if (loop && runner.model().device != kCpu) require_finite_logits(runner.model(), loop->logits());
   runner.finish(sequence);
   return tokens;

@@ -21,7 +21,7 @@ struct GenerateRequest {
 // Called with each token as it comes; false ends the generation.
 using TokenSink = std::function<bool(int64_t token)>;
 
-// The tokens after the prompt. Room for prompt and max_tokens must have been given to the runner.
+// The tokens after the prompt. The runner's max_context must be large enough for the prompt and max_tokens.
 std::vector<int64_t> generate(Runner& runner, Sampler& sampler, const GenerateRequest& request,
                               const TokenSink& sink = {});
 

@@ -1,4 +1,4 @@
-// KvCachePaged: keys and values of all layers in blocks of 16 tokens, handed out to sequences and taken back.
+// KvCachePaged: keys and values of all layers in blocks of 16 tokens, which are allocated to sequences and freed.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ class KvCachePaged {
   std::span<const KvLayer> layers() const { return views_; }
   int64_t blocks() const { return blocks_; }
 
-  // Throws Error with the numbers when none is left.
+  // Throws Error with the sizes if no block is left.
   int32_t take();
   void give_back(int32_t block);
 

@@ -1,4 +1,4 @@
-// Mirrored: numbers the host writes and the model's device reads. On the CPU both are the same memory.
+// Mirrored: an array with a copy on the host and one on the model's device. On the CPU both are the same memory.
 #pragma once
 
 #include "core/device_runtime.h"
@@ -14,10 +14,10 @@ class Mirrored {
   }
 
   T* host() const { return host_.ptr<T>(); }
-  // Where the device finds it.
+  // The device's copy.
   const View& view() const { return device_ ? device_->view() : host_.view(); }
 
-  // The first `count` numbers, to the device in stream order, or back from it.
+  // Copies the first `count` numbers to the device in stream order, or back.
   void push(int64_t count) const {
     if (device_ && count > 0) runtime().upload(view().data(), host(), bytes(count));
   }

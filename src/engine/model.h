@@ -32,10 +32,10 @@ struct Model {
   Weights weights;
 };
 
-// The tree alone, without weights: what `list` shows, in no time and little memory.
+// The tree without weights, for `list`: fast and small.
 std::unique_ptr<Node> build_model(const CausalLMConfig& config, const BuildOptions& options);
 
-// Throws Error where load_model would, as far as that can be told without reading weights.
+// Throws the errors of load_model that can be found without reading weights.
 void check_loadable(const ModelSource& source, const LoadOptions& options);
 
 Model load_model(const ModelSource& source, const LoadOptions& options, ThreadPool& pool);

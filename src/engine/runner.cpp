@@ -19,7 +19,7 @@ const EngineOptions& checked(const Model& model, const EngineOptions& options) {
 
 int64_t blocks_for(int64_t tokens) { return (tokens + kBlockSize - 1) / kBlockSize; }
 
-// Asked before the cache is made: its pages are only taken when used, long after it was promised.
+// Checked before the cache is made: its pages are only allocated on first use, much later.
 CacheShape fitting_cache(const Model& model, const EngineOptions& options) {
   CacheShape shape = cache_shape(*model.root);
   double tokens = static_cast<double>(options.max_sequences) * static_cast<double>(blocks_for(options.max_context)) *

@@ -1,4 +1,4 @@
-// Runner: owns the KV cache and the step's memory, and runs forward passes over sequences that keep their place in it.
+// Runner: owns the KV cache and the memory of a step, and runs forward passes over sequences in that cache.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct EngineOptions {
   int64_t max_step_tokens = 2048;  // tokens of one forward pass; longer prompts are taken in chunks
 };
 
-// A text in the making. Made by Runner::start, ended by Runner::finish.
+// A sequence that is being generated. Created by Runner::start, ended by Runner::finish.
 struct RunningSequence {
   int64_t length = 0;  // tokens whose keys and values are in the cache
   std::vector<int32_t> blocks;
@@ -39,12 +39,12 @@ class Runner {
   RunningSequence start() const;
   void finish(RunningSequence& sequence);
 
-  // Gives the sequence blocks for that many tokens more. Throws Error when that is beyond max_context.
+  // Allocates blocks for that many more tokens of the sequence. Throws Error when that is beyond max_context.
   void reserve(RunningSequence& sequence, int64_t new_tokens);
 
   // One forward pass; row i of the logits belongs to the last new token of item i. Valid until the next pass.
   View forward(std::span<const NewTokens> items);
-  // Passes return before a device has done the work; this returns after.
+  // A pass returns before the device has finished; this function waits for it.
   void wait() const;
   // A prompt, in as many passes as max_step_tokens asks for; the logits of its last token, [1, V].
   View prefill(RunningSequence& sequence, std::span<const int64_t> prompt);
@@ -52,7 +52,7 @@ class Runner {
   const EngineOptions& options() const { return options_; }
   const Model& model() const { return model_; }
   Context context();
-  // Sees every operator call from now on; nullptr: nobody does.
+  // Observes every operator call from now on; nullptr: no observer.
   void observe(CallObserver* observer) { observer_ = observer; }
   size_t memory_bytes() const;  // of the cache and of the step's arena, as far as reserved
 

@@ -32,8 +32,8 @@ class Sampler {
   std::span<const int64_t> pick(Context& ctx, const View& logits, std::span<const SamplingParams> params,
                                 std::span<const int64_t> steps);
 
-  // The two halves of pick for tokens that stay on the device: set the parameters, then draw with them. Whoever draws
-  // again advances steps() between.
+  // The two parts of pick for tokens that stay on the device: set the parameters, then sample with them. The caller
+  // advances steps() between two calls of the second.
   void set(std::span<const SamplingParams> params, std::span<const int64_t> steps);
   void draw(Context& ctx, const View& logits) const;
   bool greedy() const { return greedy_; }  // all rows take the most likely token

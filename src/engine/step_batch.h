@@ -10,7 +10,7 @@
 
 namespace fk {
 
-// New tokens of one sequence, and where it stands.
+// New tokens of one sequence, and its state.
 struct StepItem {
   std::span<const int64_t> tokens;
   int64_t context_len = 0;          // tokens already in the cache

@@ -19,7 +19,7 @@ namespace {
 
 using Keys = std::map<std::string, YAML::Node>;  // of one entry, those of `like` included
 
-// "5 local : 1 global": of every six layers, the first five slide.
+// "5 local : 1 global": of every six layers, the first five have a sliding window.
 std::vector<uint8_t> layer_flags(const std::string& pattern, int64_t layers) {
   int local = 0, global = 0, end = 0;
   if (std::sscanf(pattern.c_str(), "%d local : %d global%n", &local, &global, &end) != 2 || pattern[end] != '\0' ||
@@ -118,7 +118,7 @@ std::vector<CatalogEntry> parse_catalog(std::string_view text) {
       for (const auto& field : item.second) {
         auto key = field.first.as<std::string>();
         if (key == "like") continue;
-        keys.erase(key);  // assigning to a node would write through it into the entry it came from
+        keys.erase(key);  // assigning to a node would change the entry it came from
         keys.emplace(key, field.second);
       }
       if (!known.emplace(name, keys).second) throw Error("its name appears twice");

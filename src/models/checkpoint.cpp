@@ -22,7 +22,7 @@ WeightMap read_index(const std::string& path) {
   for (const auto& [tensor, shard] : map->items()) {
     if (!shard.is_string()) throw Error("{} gives no file name for tensor {}.", in_quotes(path), in_quotes(tensor));
     const auto& name = shard.get_ref<const std::string&>();
-    // A plain name: an index from elsewhere must not make us read outside its directory.
+    // A plain file name: an untrusted index must not make us read outside its directory.
     bool plain = !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
                  name.find('\\') == std::string::npos && name.find('\0') == std::string::npos;
     if (!plain) {

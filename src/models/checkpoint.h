@@ -17,9 +17,9 @@ class Checkpoint {
   static Checkpoint open(const std::string& directory);
 
   const std::string& directory() const { return directory_; }
-  std::optional<View> find(std::string_view name) const;  // read only, address possibly odd
+  std::optional<View> find(std::string_view name) const;  // read only, may be unaligned
   std::vector<std::string> names() const;                 // sorted
-  // Takes a tensor's pages out of memory once it was copied, so that loading does not hold it twice.
+  // Releases a tensor's pages after it was copied, so that loading does not use memory twice.
   void release(std::string_view name) const;
 
  private:

@@ -17,8 +17,8 @@ namespace {
 
 constexpr int64_t kMaxInt32 = INT32_MAX;
 
-// Upper bounds are generous against real models (hidden_size 16384, 126 layers) and keep every product of extents,
-// the bytes of all layers together included, below 2^60.
+// Upper bounds are far above real models (hidden_size 16384, 126 layers) and keep every product of dimensions,
+// including the bytes of all layers, below 2^60.
 struct Dimension {
   const char* name;
   int64_t CausalLMConfig::*member;
@@ -43,7 +43,7 @@ const Family& read_family(const JsonFields& fields) {
     throw Error("{} names no architecture; known are {}.", fields.what(), known_architectures());
   const auto& name = list->front().get_ref<const std::string&>();
   if (const Family* family = find_family(name)) {
-    // transformers goes by model_type and never looks at architectures.
+    // transformers uses model_type and ignores architectures.
     auto model_type = fields.string("model_type");
     if (model_type && *model_type != family->model_type)
       throw Error("{} contradicts itself: its architecture {} belongs to model_type {}, and its model_type is {}.",
@@ -105,7 +105,7 @@ void read_sliding(const JsonFields& fields, const Family& family, CausalLMConfig
     sliding = read_layer_types(fields, *list, layers);
     bool some_full = std::count(sliding.begin(), sliding.end(), 0) != 0;
     if (family.sliding == Sliding::kAllLayers && window != 0 && some_full) {
-      throw Error("{}: {} slides on all layers or on none, but layer_types mixes the two.", fields.what(),
+      throw Error("{}: {} has a sliding window on all layers or on none, but layer_types mixes the two.", fields.what(),
                   family.architecture);
     }
   } else if (family.sliding == Sliding::kAllLayers) {
@@ -147,7 +147,7 @@ DType read_dtype(const JsonFields& fields) {
   return *dtype;
 }
 
-// What a family's configuration may ask for and its arithmetic here does not do.
+// Settings that a family's configuration may have but that are not supported here.
 void refuse_unsupported(const JsonFields& fields, const Family& family, const CausalLMConfig& config) {
   if (fields.has("quantization_config"))
     throw Error("{} describes quantized weights; only bfloat16, float16 and float32 weights are supported.",

@@ -1,6 +1,6 @@
 // config.json of a Hugging Face directory, read into what a model's constructor takes.
 //
-// Reads what transformers 4 and 5 write. What would change the arithmetic and is not supported is refused by name.
+// Reads the files of transformers 4 and 5. An unsupported setting that changes the arithmetic is refused by name.
 #pragma once
 
 #include <string>

@@ -24,7 +24,7 @@ T require(std::optional<T> value, std::string_view key, const JsonFields& fields
   return *value;
 }
 
-// `original_context`: what original_max_position_embeddings is where these members do not say it.
+// `original_context`: the default of original_max_position_embeddings.
 RopeScaling read_scaling(const JsonFields& fields, int64_t original_context) {
   RopeScaling result;
   result.type = rope_type(fields);
@@ -46,21 +46,21 @@ RopeScaling read_scaling(const JsonFields& fields, int64_t original_context) {
 // One set of parameters for all layers.
 void read_for_all_layers(const JsonFields& fields, const Family& family, CausalLMConfig& config) {
   auto rope = fields.object("rope_parameters");
-  // Where it says anything, rope_scaling replaces rope_parameters as a whole, their rope_theta included.
+  // If rope_scaling is not empty, it replaces rope_parameters completely, including its rope_theta.
   if (auto scaling = fields.object("rope_scaling"); scaling && !scaling->empty()) rope = scaling;
   if (!rope) return;
   if (rope->has("full_attention") || rope->has("sliding_attention"))
     throw Error("{}: {} has one set of rope_parameters for all layers.", fields.what(), family.architecture);
   config.rope_theta = rope->real("rope_theta", 1, kMaxRopeTheta).value_or(config.rope_theta);
   config.rope_scaling = read_scaling(*rope, config.max_position_embeddings);
-  // Beside the parameters it counts more than among them.
+  // At the top level it takes precedence over the one in the parameters.
   if (config.rope_scaling.type == "llama3")
     config.rope_scaling.original_max_position_embeddings =
         fields.integer("original_max_position_embeddings", 1, INT32_MAX)
             .value_or(config.rope_scaling.original_max_position_embeddings);
 }
 
-// Gemma 3: one set for layers that see everything, one for layers with a window. rope_scaling is merged into the first.
+// Gemma 3: one set for global layers, one for sliding-window layers. rope_scaling is merged into the first.
 void read_per_kind_of_layer(const JsonFields& fields, const Family& family, CausalLMConfig& config) {
   config.rope_local_base_freq = fields.real("rope_local_base_freq", 1, kMaxRopeTheta).value_or(10000);
   Json full = {{"rope_type", "default"}};
@@ -72,7 +72,7 @@ void read_per_kind_of_layer(const JsonFields& fields, const Family& family, Caus
       throw Error(
           "{}: {} has rope_parameters for each kind of layer; move them into full_attention and sliding_attention.",
           fields.what(), family.architecture);
-    rope->object("full_attention");  // or says what it is instead
+    rope->object("full_attention");  // throws if it is not an object
     if (const Json* given = rope->find("full_attention")) full = *given;
     if (auto sliding = rope->object("sliding_attention")) {
       config.rope_local_base_freq = sliding->real("rope_theta", 1, kMaxRopeTheta).value_or(config.rope_local_base_freq);

@@ -10,10 +10,10 @@
 namespace fk {
 namespace {
 
-// Written without branches, unlike f16's own conversions, so that loops over them become vector code.
+// Branch-free, unlike f16's own conversions, so that loops are vectorised.
 
 inline float f16_to_float(uint16_t h) {
-  uint32_t magnitude = (h & 0x7fffu) << 13;  // the fraction where float has it
+  uint32_t magnitude = (h & 0x7fffu) << 13;  // the fraction shifted to its position in float
   uint32_t exponent = magnitude & 0x0f800000u;
   uint32_t bits = magnitude + (112u << 23);          // rebias from 15 to 127
   bits += exponent == 0x0f800000u ? 112u << 23 : 0;  // infinity and NaN: all exponent bits
@@ -99,7 +99,7 @@ void convert_elements(const void* from, DType from_type, void* to, DType to_type
     std::memcpy(target, source, static_cast<size_t>(n * target_size));
     return;
   }
-  constexpr int64_t kTile = 1024;  // floats between the two steps, in the first-level cache
+  constexpr int64_t kTile = 1024;  // floats between the two steps, fits in L1
   float tile[kTile];
   for (int64_t i = 0; i < n; i += kTile) {
     int64_t count = std::min(kTile, n - i);

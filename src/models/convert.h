@@ -1,4 +1,4 @@
-// Conversion of arrays between the float types of weights, at the speed of memory.
+// Conversion of arrays between the float types of weights, at memory bandwidth.
 #pragma once
 
 #include <cstddef>

@@ -10,8 +10,8 @@
 
 namespace fk {
 
-// A token reaches a stage in one or more pieces, each whole characters; the last piece says so. A stage that joins
-// tokens sends one token whose end comes with finish(), so a stage behind it still sees its start at once.
+// A token reaches a stage in one or more pieces of whole characters; the last piece is marked. A stage that joins
+// tokens emits one token that ends with finish(), so the next stage still gets its start at once.
 class Detokenizer::Stage {
  public:
   virtual ~Stage() = default;
@@ -35,7 +35,7 @@ class OutputStage : public Stage {
   std::string& out_;
 };
 
-// For stages that can judge a token only as a whole.
+// For stages that need the whole token.
 class WholeTokenStage : public Stage {
  public:
   void piece(std::string_view text, bool end) final {
@@ -116,7 +116,7 @@ class ByteLevelStage : public WholeTokenStage {
     for (size_t at = 0; at < text.size();) {
       auto d = unicode::decode_at(text, at);
       auto byte = byte_of_character(d.c);
-      if (!byte) {  // an added token, which is written as it reads
+      if (!byte) {  // an added token, which is written unchanged
         bytes = text;
         break;
       }
@@ -153,7 +153,7 @@ class StripStage : public Stage {
     }
     if (!text.empty()) stripped_ = step_.start;
     held_ += text;
-    // Up to `stop` copies at the end may yet turn out to be the token's last.
+    // Up to `stop` copies at the end are held back: they may be the last ones of the token.
     size_t keep = held_.size();
     for (size_t i = 0; i < step_.stop && std::string_view(held_).substr(0, keep).ends_with(step_.content); ++i)
       keep -= step_.content.size();

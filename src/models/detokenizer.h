@@ -1,4 +1,4 @@
-// From tokens back to text: the decoder of a tokenizer file, as stages that pass text on as soon as it is certain.
+// The decoder of a tokenizer file (tokens to text), as stages that pass text on as soon as it is final.
 #pragma once
 
 #include <cstddef>
@@ -26,13 +26,13 @@ struct MetaspaceDecoder {  // `replacement` becomes a space; in the first token 
   std::string replacement;
   bool prepended;
 };
-struct JoinDecoder {};  // what a file without a decoder gets: tokens with spaces between them
+struct JoinDecoder {};  // used if a file has no decoder: tokens joined with spaces
 using DecoderStep = std::variant<ReplaceStep, ByteFallbackDecoder, ByteLevelDecoder, FuseDecoder, StripDecoder,
                                  MetaspaceDecoder, JoinDecoder>;
 
 std::vector<DecoderStep> read_decoder(const JsonNode& root);
 
-// Takes tokens one by one and gives the text that no later token can change. Never cuts a UTF-8 character.
+// Takes tokens one by one and returns the text that no later token can change. Never splits a UTF-8 character.
 class Detokenizer {
  public:
   explicit Detokenizer(const std::vector<DecoderStep>& steps);
@@ -42,7 +42,7 @@ class Detokenizer {
 
   void push(std::string_view token);
   void finish();
-  // The text that became certain since the last call.
+  // The text that became final since the last call.
   std::string take();
 
   class Stage;

@@ -15,7 +15,7 @@ namespace fk {
 namespace {
 
 constexpr int64_t kPerBlock = 8;
-constexpr int64_t kBlocks = 256;                // of one tile; all state of a tile stays in the first-level cache
+constexpr int64_t kBlocks = 256;                // of one tile; all state of a tile fits in L1
 constexpr int64_t kTile = kBlocks * kPerBlock;  // elements
 
 // philox4x32 of core/rng.h on kBlocks counters at once, round by round, so that a round is one vector loop.
@@ -93,7 +93,7 @@ void fill_dummy(const View& destination, uint64_t seed, std::string_view name, D
     return device_runtime(destination.device()).fill_dummy(destination, key, range.offset, range.scale, first);
   auto* out = static_cast<std::byte*>(destination.data());
   auto size = static_cast<int64_t>(dtype_size(destination.dtype()));
-  // Whole huge pages: two threads that touch a fresh one together would both be made to clear it.
+  // Whole huge pages: if two threads touch a new page at the same time, both clear it.
   int64_t grain = (int64_t{2} << 20) / size;
   pool.parallel_for(destination.numel(), grain, [&](int64_t begin, int64_t end) {
     fill_range(key, range, first + begin, first + end, out + begin * size, destination.dtype());

@@ -1,4 +1,4 @@
-// The model families this program knows, and what their config.json leaves unsaid.
+// The supported model families, and the defaults of their config.json.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ enum class Sliding : uint8_t {
   kPattern,    // gemma3: every layer but each sixth
 };
 
-// Defaults are those of the family's configuration class in transformers: a file written by it leaves out what equals
-// them, or keeps fields an older version did not know.
+// Defaults are those of the family's configuration class in transformers: a file written by it leaves out fields with
+// default values, and older versions lack newer fields.
 struct Family {
   std::string_view name;          // "llama"
   std::string_view category;      // what kind of model: "llm"
@@ -31,7 +31,7 @@ struct Family {
   bool tie_word_embeddings;
   bool attention_bias;     // may have biases on q, k, v and o
   bool mlp_bias;           // may have biases in the mlp
-  float unit_norm_weight;  // the norm weight that scales nothing: 1, or 0 where norms multiply by 1 + weight
+  float unit_norm_weight;  // the neutral norm weight: 1, or 0 where norms multiply by 1 + weight
 };
 
 std::span<const Family> families();

@@ -25,7 +25,8 @@ bool all_finite(const View& tensor) {
       from = piece.data();
     }
     convert_elements(from, tensor.dtype(), values.data(), DType::kF32, count);
-    // The exponent of a NaN or an infinity is all ones. By its bits: compilers may take it that there are none.
+    // The exponent of a NaN or an infinity is all ones. The bits are tested, because compilers may assume that there is
+    // no NaN.
     bool finite = std::all_of(values.begin(), values.begin() + count,
                               [](float x) { return (std::bit_cast<uint32_t>(x) & 0x7f800000u) != 0x7f800000u; });
     if (!finite) return false;

@@ -1,4 +1,4 @@
-// Typed reading of a JSON object's members, with the sentence for each way a member can be wrong.
+// Typed access to the members of a JSON object, with an error message for each kind of mistake.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class JsonFields {
   const Json* find(std::string_view key) const;  // nullptr where absent
   bool has(std::string_view key) const { return find(key) != nullptr; }
   bool has_key(std::string_view key) const { return object_->contains(key); }  // null or not
-  bool is_null(std::string_view key) const;                                    // written out, as null
+  bool is_null(std::string_view key) const;                                    // present, as null
   bool empty() const { return object_->empty(); }
 
   std::optional<int64_t> integer(std::string_view key, int64_t least, int64_t most) const;

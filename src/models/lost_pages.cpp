@@ -10,7 +10,8 @@
 namespace fk {
 namespace {
 
-// A handler may not lock: places are fixed, and a place counts once `begin` is set, after the rest of it.
+// A signal handler may not lock: the table has a fixed size, and an entry is valid once `begin` is set, which is set
+// last.
 struct Place {
   std::atomic<const std::byte*> begin{nullptr};
   size_t size_bytes = 0;
@@ -45,7 +46,7 @@ void handle(int signal_number, siginfo_t* info, void*) {
         "start again\n");
     _exit(1);
   }
-  // Not one of ours: the fault is met again, and ends the program as it would have.
+  // Not in a watched file: restore the default handler, so that the fault is raised again and ends the program.
   signal(signal_number, SIG_DFL);
 }
 

@@ -1,5 +1,5 @@
-// A mapped file that becomes shorter while it is read: its missing pages raise SIGBUS, which ends a program without a
-// word.
+// Reports a mapped file that was truncated while it is read: a missing page raises SIGBUS, which would end the program
+// without a message.
 #pragma once
 
 #include <cstddef>

@@ -17,7 +17,7 @@
 namespace fk {
 
 MappedFile::MappedFile(const std::string& path) {
-  // O_NONBLOCK: a pipe under this name is refused below instead of waited for.
+  // O_NONBLOCK: a pipe is refused below instead of blocking.
   int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) throw Error("Cannot open {}: {}.", in_quotes(path), std::strerror(errno));
   struct stat info {};

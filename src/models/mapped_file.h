@@ -23,7 +23,7 @@ class MappedFile {
 
   std::span<std::byte> bytes() const { return {data_, size_}; }  // a write to them faults
 
-  // Takes the pages that lie wholly inside this part of the mapping out of memory; reading them brings them back.
+  // Releases the pages that lie completely inside this part of the mapping; they are loaded again when read.
   void release(std::span<const std::byte> part) const;
 
  private:

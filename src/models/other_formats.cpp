@@ -53,7 +53,7 @@ std::string other_weights_in(const std::string& directory) {
   std::error_code ignored;
   for (fs::directory_iterator at(directory, ignored), end; at != end; at.increment(ignored)) {
     std::string name = at->path().filename();
-    // Not weights, though they end like them.
+    // Not weights, although the extension is the same.
     bool other = name == "training_args.bin" || name == "optimizer.bin" || name == "scheduler.pt";
     if (!other && !weight_format_of(name).empty()) files.push_back(name);
   }

@@ -1,11 +1,11 @@
-// Checkpoints in formats that are not read, by name, so that a refusal can say what it found.
+// Recognises checkpoints in unsupported formats, so that the error can name the format.
 #pragma once
 
 #include <string>
 
 namespace fk {
 
-// "GGUF" for model.gguf, and empty for a name that says nothing.
+// "GGUF" for model.gguf; empty for an unknown extension.
 std::string weight_format_of(const std::string& file_name);
 
 // What a directory without safetensors holds instead, as the start of a sentence's next part: " (it holds model.gguf,

@@ -34,7 +34,7 @@ std::optional<std::string> environment(const char* name) {
   return value;
 }
 
-// As huggingface_hub finds it. Empty where not even a home directory is known.
+// Found as huggingface_hub does. Empty if there is no home directory.
 fs::path hub_cache() {
   if (auto cache = environment("HF_HUB_CACHE")) return *cache;
   if (auto home = environment("HF_HOME")) return fs::path(*home) / "hub";
@@ -58,7 +58,7 @@ std::string cache_folder(std::string_view id) {
   return is_plain(org) && is_plain(name) ? fmt::format("models--{}--{}", org, name) : "";
 }
 
-// The directory of the revision `main`, as the hub's client left it.
+// The directory of the revision `main` in the cache of the hub's client.
 std::optional<fs::path> cached_snapshot(std::string_view id) {
   std::string folder = cache_folder(id);
   fs::path cache = hub_cache();
@@ -86,7 +86,7 @@ ModelSource from_directory(std::string_view name, const fs::path& directory) {
   return source;
 }
 
-// Names of the catalog near to the text, which may also be near to a model's Hugging Face id.
+// Names of the catalog similar to the text, or whose Hugging Face id is similar to it.
 std::vector<std::string> near_names(std::string_view model) {
   std::vector<std::string> spellings, result;
   for (const CatalogEntry& entry : catalog()) {

@@ -27,7 +27,7 @@ constexpr Spelling kDTypes[] = {
     {"I32", DType::kI32},        {"I64", DType::kI64},        {"BOOL", DType::kBool},
 };
 
-// One tensor's line of the header, with the words for what may be wrong with it.
+// One tensor's entry of the header, with the messages for errors in it.
 class EntryReader {
  public:
   EntryReader(std::string_view path, std::string_view tensor, const Json& entry)
@@ -120,7 +120,7 @@ void check_metadata(const Json& metadata, std::string_view path) {
   if (!strings) throw Error("{} is broken: its __metadata__ is not an object of strings.", in_quotes(path));
 }
 
-// The tensors must tile the data: what no tensor claims, or two do, was not written by an honest writer.
+// The tensors must cover the data exactly: a gap or an overlap means that the file is corrupt.
 void check_tiling(const SafetensorsEntries& entries, size_t data_start, size_t file_size, std::string_view path) {
   std::vector<const SafetensorsEntries::value_type*> by_place;
   for (const auto& entry : entries) by_place.push_back(&entry);

@@ -1,6 +1,6 @@
 // A .safetensors file: eight bytes of header length, a JSON header, then the tensors one after the other.
 //
-// Everything the header claims is checked before the first tensor is read, so what comes out is inside the file.
+// The header is checked completely before the first tensor is read, so that every tensor is inside the file.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ struct SafetensorsEntry {
 
 using SafetensorsEntries = std::map<std::string, SafetensorsEntry, std::less<>>;
 
-// The tensors of a file given as bytes. `path` names it in errors. Throws Error where anything is off.
+// The tensors of a file given as bytes. `path` names it in errors. Throws Error if anything is wrong.
 SafetensorsEntries parse_safetensors(std::span<const std::byte> file, std::string_view path);
 
 // How the format spells a dtype: "BF16".
@@ -34,7 +34,7 @@ class SafetensorsFile {
 
   const std::string& path() const { return path_; }
   const SafetensorsEntries& entries() const { return entries_; }
-  // Memory of the mapping, read only. The format aligns nothing: an address may be odd.
+  // Memory of the mapping, read only. The format guarantees no alignment.
   View view(const SafetensorsEntry& entry) const { return View(file_.bytes().data() + entry.begin, entry.spec); }
   void release(const SafetensorsEntry& entry) const {
     file_.release(file_.bytes().subspan(entry.begin, entry.end - entry.begin));

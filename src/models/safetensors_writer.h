@@ -9,7 +9,8 @@
 
 namespace fk {
 
-// Tensors must be dense. The file is written whole and then put in place, so that a reader never sees half of one.
+// Tensors must be dense. The file is written under a temporary name and renamed, so that a reader never sees an
+// incomplete file.
 void write_safetensors(const std::string& path, const std::vector<std::pair<std::string, View>>& tensors);
 
 }  // namespace fk

@@ -35,7 +35,7 @@ class Matcher {
   }
 
  private:
-  // What to do when the path taken fails.
+  // What to do when the current path fails.
   struct Pending {
     enum Kind { kResume, kGiveBack, kUndoMark } kind;
     uint32_t pc;     // kUndoMark: the slot
@@ -151,7 +151,7 @@ class Matcher {
   }
   bool word_before(size_t at) const { return at > 0 && word_at(unicode::previous(text_, at)); }
 
-  // A lookahead or atomic group that matched leaves no alternatives, and no marks of its own, behind.
+  // After a lookahead or atomic group has matched, its alternatives and marks are removed.
   void undo_marks(size_t base) {
     for (; pending_.size() > base; pending_.pop_back())
       if (pending_.back().kind == Pending::kUndoMark) slots_[pending_.back().pc] = pending_.back().at;
@@ -174,7 +174,7 @@ void SplitPattern::for_each_match(std::string_view text, const std::function<voi
   size_t last_end = kNoMatch;
   for (size_t at = 0; at <= text.size();) {
     size_t end = matcher.match(0, at);
-    // An empty match right behind the last one would be found forever.
+    // An empty match right after the last match would repeat forever.
     bool accepted = end != kNoMatch && !(end == at && at == last_end);
     if (accepted) {
       match(at, end);

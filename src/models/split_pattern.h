@@ -16,7 +16,7 @@ struct PatternProgram;
 
 class SplitPattern {
  public:
-  // Throws Error naming the construct where the pattern needs something beyond this engine.
+  // Throws Error that names the construct if the pattern uses something unsupported.
   explicit SplitPattern(std::string_view pattern);
 
   // Calls `match(begin, end)` for each match from left to right, none overlapping. `text` must be valid UTF-8.

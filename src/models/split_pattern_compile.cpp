@@ -112,7 +112,7 @@ class Compiler {
     for (uint32_t i = 0; i < node.min; ++i) {
       uint32_t before = here();
       compile(body);
-      if (here() == before) return;  // an empty body stays empty however often it is repeated
+      if (here() == before) return;  // repeating an empty body matches nothing more
     }
     if (node.max == kNoLimit) {
       unbounded(body, node.lazy);

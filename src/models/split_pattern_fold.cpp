@@ -21,7 +21,7 @@ std::u32string text_of(const unicode::LongFold& fold) {
   return text;
 }
 
-// The long fold that some character has, and these characters are when each is folded.
+// The fold of several characters that equals these characters, each folded.
 std::optional<std::u32string> long_fold_at(const std::u32string& text, size_t at) {
   std::optional<std::u32string> longest;
   for (const unicode::LongFold& fold : unicode::long_folds()) {
@@ -53,7 +53,7 @@ void add_group(CharSet& set, const CharSet& plain, const std::u32string& group) 
     if (!plain.evaluate(c)) set.ranges.push_back({c, c});
 }
 
-// Calls `each` with the characters that fold to one thing. `folds` lie sorted by what they fold to.
+// Calls `each` with every group of characters with the same fold. `folds` are sorted by their fold.
 template <class Folds, class Each>
 void for_each_group(const Folds& folds, const Each& each) {
   for (size_t begin = 0, end; begin < folds.size(); begin = end) {

@@ -1,4 +1,4 @@
-// Letters without regard to case, as Oniguruma folds them: K is k is the Kelvin sign, and a sharp s is two s.
+// Case-insensitive matching as in Oniguruma: K, k and the Kelvin sign are equal, and a sharp s equals "ss".
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@ namespace fk {
 // Adds every character that differs only by case from one in the set.
 void fold_case(CharSet& set);
 
-// What characters of a set are when case is folded, where that is several characters: "ss" for a sharp s.
+// The case folds of a set's characters that consist of several characters: "ss" for a sharp s.
 std::vector<std::u32string> long_folds(const CharSet& set);
 
-// A place in a literal: one character of a set, or several characters one after the other, each in either case.
+// A position in a literal: one character of a set, or a sequence of characters, each in either case.
 struct FoldedPiece {
   CharSet one;
   std::u32string several;  // empty where there is only `one`

@@ -1,4 +1,4 @@
-// Reads a split pattern into a tree, or says which of its constructs is beyond this engine.
+// Parses a split pattern into a tree, or names the construct that is not supported.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -14,7 +14,7 @@ namespace {
 using Node = PatternNode;
 
 constexpr int kMaxNesting = 64;
-constexpr uint32_t kMaxCount = 100'000;  // of {m,n}; the limit of the engine tokenizer files are written for
+constexpr uint32_t kMaxCount = 100'000;  // of {m,n}; the limit of Oniguruma
 
 void sort_and_join(std::vector<CharSet::Range>& ranges) {
   std::ranges::sort(ranges, {}, &CharSet::Range::first);
@@ -73,7 +73,7 @@ class Parser {
     Node node{.kind = Node::kConcat};
     while (!at_end() && !next_is("|") && !next_is(")")) {
       Node next = quantified();
-      // Only characters side by side can stand for one that folds to all of them.
+      // Only adjacent characters can match one character that folds to all of them.
       bool joins = next.kind == Node::kLiteral && !node.children.empty() && node.children.back().kind == Node::kLiteral;
       if (joins)
         node.children.back().text += next.text;
@@ -281,7 +281,7 @@ class Parser {
 
   std::optional<char32_t> class_member(CharSet& set) { return next_is("\\") ? escape(set, true) : take_char(); }
 
-  // A character, or nothing where the escape stood for a set, which it has then added to `set`.
+  // A character, or nothing if the escape is a set, which is then added to `set`.
   std::optional<char32_t> escape(CharSet& set, bool in_class) {
     size_t start = at_++;
     if (at_end()) unsupported("a '\\' at its end");

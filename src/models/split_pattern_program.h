@@ -29,12 +29,11 @@ struct CharSet {
 
 enum class PatternOp : uint8_t {
   kSet,      // one character of sets[x]
-  kRepeat,   // as many characters of sets[x] as there are, from min to max, giving back one at a time; none where
-             // `atomic`
+  kRepeat,   // as many characters of sets[x] as possible, min to max, with backtracking unless `atomic`
   kSplit,    // try x; when that fails, y
   kJump,     // go to x
   kLook,     // the program at x must match here (or must not, where `negated`); then go to y
-  kAtomic,   // what the program at x matches here first; then go to y, and never back into it
+  kAtomic,   // the first match of the program at x; then go to y, without backtracking into it
   kWordEnd,  // a word begins or ends here (or does not, where `negated`)
   kMark,     // remember the position in slot x
   kLoop,     // go to y unless the position is the one in slot x: an empty round ends its loop
@@ -57,7 +56,7 @@ struct PatternProgram {
 
 inline constexpr uint32_t kNoLimit = UINT32_MAX;
 
-// Throws Error naming the construct where the pattern needs something beyond this engine.
+// Throws Error that names the construct if the pattern uses something unsupported.
 PatternProgram compile_split_pattern(std::string_view pattern);
 
 }  // namespace fk

@@ -1,4 +1,4 @@
-// A split pattern as a tree: what the parser makes and the compiler takes.
+// The syntax tree of a split pattern: output of the parser, input of the compiler.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ namespace fk {
 struct PatternNode {
   enum Kind { kSet, kLiteral, kConcat, kAlternate, kRepeat, kLook, kAtomic, kWordEnd } kind;
   uint32_t set = 0;       // kSet: an index into the sets
-  std::u32string text{};  // kLiteral: characters in either case. Only while parsing: they become the others.
+  std::u32string text{};  // kLiteral: characters in either case. Only while parsing: replaced by the other kinds.
   std::vector<PatternNode> children{};
   uint32_t min = 0, max = 0;  // kRepeat
   bool lazy = false;          // kRepeat
-  bool possessive = false;    // kRepeat: gives nothing back
+  bool possessive = false;    // kRepeat: no backtracking
   bool negated = false;       // kLook, kWordEnd
 };
 

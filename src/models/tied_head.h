@@ -1,4 +1,4 @@
-// What a checkpoint makes of tie_word_embeddings, as transformers 5 decides it.
+// Decides from the checkpoint whether the head is tied to the embedding, as transformers 5 does.
 #pragma once
 
 #include <vector>
@@ -9,11 +9,11 @@
 
 namespace fk {
 
-// A config may say that the head is the embedding while the file holds both. Where their values differ the file is
-// believed, and the head is untied here; equal ones stay one.
+// A config may tie the head to the embedding although the file has both. If their values differ, the head is untied
+// here; if they are equal, it stays tied.
 void untie_head_that_differs(CausalLMConfig& config, const Checkpoint& checkpoint);
 
-// A file may hold the one tied matrix under the head's name: the embedding is read from there then.
+// A file may have the tied matrix under the head's name only: then the embedding is read from there.
 void find_tied_embedding(std::vector<ParamSpec>& params, const CausalLMConfig& config, const Checkpoint& checkpoint);
 
 }  // namespace fk

@@ -24,7 +24,7 @@ Component read_component(const JsonNode& root, std::string_view key) {
   return node ? Component(*node) : Component();
 }
 
-// Ids of words met before in the same text. Words repeat so often that most are never merged twice.
+// A cache of the ids of words in the same text. Words repeat often, so most are merged only once.
 class WordCache {
  public:
   explicit WordCache(const BpeModel& bpe) : bpe_(bpe) {}
@@ -37,7 +37,7 @@ class WordCache {
   }
 
  private:
-  static constexpr size_t kMaxWordBytes = 64;  // longer ones hardly ever repeat
+  static constexpr size_t kMaxWordBytes = 64;  // longer ones rarely repeat
   const BpeModel& bpe_;
   BpeModel::Scratch scratch_;
   std::unordered_map<std::string, std::vector<int32_t>> ids_;
@@ -62,7 +62,7 @@ struct Tokenizer::Parts {
 
   void index_added(const JsonNode& root);
   void encode_segment(std::string_view text, bool first, WordCache& cache, std::vector<int32_t>& out) const;
-  // Null where decoding leaves the id out.
+  // Null if decoding skips the id.
   std::string_view token_to_decode(int32_t id, bool skip_special_tokens) const;
 };
 

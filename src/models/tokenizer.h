@@ -1,7 +1,7 @@
 // Text to token ids and back, by a Hugging Face tokenizer.json: byte-level BPE and BPE with byte fallback.
 //
-// Gives the ids and the text the `tokenizers` library gives. What that library cannot be asked, text that is not UTF-8,
-// is read as Python reads it with errors='replace'.
+// Gives the same ids and text as the `tokenizers` library. Text that is not UTF-8, which that library does not accept,
+// is read like Python with errors='replace'.
 #pragma once
 
 #include <cstdint>
@@ -44,9 +44,9 @@ class StreamDecoder {
  public:
   StreamDecoder(const Tokenizer& tokenizer, bool skip_special_tokens);
 
-  // The text that is certain now and was not before. Never cuts a UTF-8 character.
+  // The text that became final. Never splits a UTF-8 character.
   std::string step(int32_t id);
-  // What is left at the end; a character of which bytes are missing comes out as U+FFFD.
+  // The rest of the text; an incomplete character becomes U+FFFD.
   std::string finish();
 
  private:

@@ -103,7 +103,7 @@ std::vector<AddedTokenFinder::Part> AddedTokenFinder::split(std::string_view tex
     at = end;
     if (token.single_word && (ends_with_word(text.substr(0, begin)) || starts_with_word(text.substr(end)))) continue;
     if (token.lstrip) begin = before_spaces(text, begin, from);
-    // White space looked over before is not looked over again: tokens may themselves be white space.
+    // White space is not scanned twice: tokens may themselves be white space.
     if (token.rstrip) end = spaces_end = end < spaces_end ? spaces_end : behind_spaces(text, end);
     if (begin > from) parts.push_back({from, begin, -1});
     parts.push_back({begin, end, token.id});

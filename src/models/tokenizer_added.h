@@ -1,4 +1,4 @@
-// Added tokens: texts such as <|eot_id|> that become one id wherever they stand, before any other step.
+// Added tokens: texts such as <|eot_id|> that become one id wherever they occur, before any other step.
 #pragma once
 
 #include <array>
@@ -15,12 +15,12 @@ namespace fk {
 struct AddedToken {
   int32_t id = 0;
   std::string content;
-  std::string text;          // what it is found by and decoded to: the content, normalized where `normalized` says so
-  bool special = false;      // left out by decode(skip_special_tokens)
-  bool normalized = false;   // looked for in the normalized text instead of the raw one
+  std::string text;      // the text it is matched by and decoded to: the content, normalized where `normalized` says so
+  bool special = false;  // left out by decode(skip_special_tokens)
+  bool normalized = false;   // matched in the normalized text instead of the raw one
   bool single_word = false;  // only where no word character touches it
-  bool lstrip = false;       // takes the whitespace before it along
-  bool rstrip = false;       // takes the whitespace behind it along
+  bool lstrip = false;       // includes the whitespace before it
+  bool rstrip = false;       // includes the whitespace after it
 };
 
 std::vector<AddedToken> read_added_tokens(const JsonNode& root, const Normalizer& normalizer);
@@ -28,7 +28,7 @@ std::vector<AddedToken> read_added_tokens(const JsonNode& root, const Normalizer
 // Finds added tokens in text: leftmost first, the longest of those that start together.
 class AddedTokenFinder {
  public:
-  // Looks for those tokens that are to be found in normalized text, or for the others.
+  // Searches for the tokens that are matched in normalized text, or for the others.
   AddedTokenFinder(const std::vector<AddedToken>& tokens, bool normalized);
 
   struct Part {

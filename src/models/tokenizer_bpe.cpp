@@ -43,7 +43,7 @@ const BpeModel::Merge* BpeModel::MergeTable::find(int32_t left, int32_t right) c
 }
 
 BpeModel::BpeModel(const JsonNode& model, TokenizerFile& file) {
-  // Files older than the field itself are all BPE.
+  // Files from before this field existed are all BPE.
   if (auto type = model.find("type"); type && type->string() != "BPE") model.unsupported("model", "BPE");
   require_empty(model, "continuing_subword_prefix");
   require_empty(model, "end_of_word_suffix");
@@ -120,7 +120,7 @@ void BpeModel::encode(std::string_view word, Scratch& scratch, std::vector<int32
     if (!symbol.merged_away) out.push_back(symbol.id);
 }
 
-// The order in which a pending unknown token and byte tokens come out is the tokenizers library's.
+// A pending unknown token and byte tokens are output in the order of the tokenizers library.
 void BpeModel::split_into_characters(std::string_view word, Scratch& scratch) const {
   auto& symbols = scratch.symbols_;
   symbols.clear();
@@ -184,7 +184,7 @@ void BpeModel::merge_all(Scratch& scratch) const {
     auto& left = symbols[top.at];
     if (left.merged_away || left.next == kEnd) continue;
     auto& right = symbols[left.next];
-    // A candidate is stale where a neighbour has changed since it was proposed.
+    // A candidate is stale if a neighbour has changed since it was added.
     const Merge* merge = merges_.find(left.id, right.id);
     if (!merge || merge->id != top.id) continue;
     left.id = merge->id;

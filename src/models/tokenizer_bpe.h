@@ -1,4 +1,4 @@
-// Byte-pair encoding: from the characters of a word to token ids, by the merges of a tokenizer file.
+// Byte-pair encoding: turns the characters of a word into token ids with the merges of a tokenizer file.
 #pragma once
 
 #include <array>
@@ -15,8 +15,8 @@
 
 namespace fk {
 
-// Ids run from 0 to this, exclusive: four times the largest vocabulary in use, so that a wrong id cannot ask for
-// memory.
+// Ids run from 0 to this, exclusive: four times the largest vocabulary in use, so that a wrong id cannot allocate too
+// much memory.
 inline constexpr int64_t kMaxTokenIds = int64_t{1} << 20;
 
 class BpeModel {
@@ -40,7 +40,8 @@ class BpeModel {
     int32_t id;
   };
 
-  // (left id, right id) -> merge: open addressing in a power of two of places, at most half of them taken.
+  // (left id, right id) -> merge: a hash table with open addressing; its size is a power of two, at most half of it is
+  // used.
   class MergeTable {
    public:
     void reserve(size_t count);
@@ -48,7 +49,7 @@ class BpeModel {
     const Merge* find(int32_t left, int32_t right) const;
 
    private:
-    static constexpr uint64_t kEmpty = UINT64_MAX;  // ids are never negative, so no pair reads like this
+    static constexpr uint64_t kEmpty = UINT64_MAX;  // ids are never negative, so no pair has this value
     size_t place(uint64_t key) const;
     std::vector<std::pair<uint64_t, Merge>> entries_;
   };
@@ -76,7 +77,7 @@ class BpeModel {
 class BpeModel::Scratch {
  private:
   friend class BpeModel;
-  // The word as a linked list, so that a merge costs nothing but the two places it touches.
+  // The word as a linked list, so that a merge takes constant time.
   struct Symbol {
     int32_t id;
     uint32_t previous, next;

@@ -7,7 +7,7 @@
 namespace fk {
 namespace {
 
-// Printable bytes stand for themselves; the other 68 follow from U+0100 on, in order.
+// Printable bytes map to themselves; the other 68 to characters from U+0100 on, in order.
 constexpr char32_t kFirstExtra = 0x100;
 
 constexpr bool stands_for_itself(unsigned b) {

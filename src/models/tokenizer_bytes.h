@@ -10,7 +10,7 @@ namespace fk {
 // Each byte of `text` as its character.
 void append_byte_characters(std::string_view text, std::string& out);
 
-// The byte a character stands for, if it stands for one.
+// The byte of a character, if it has one.
 std::optional<unsigned char> byte_of_character(char32_t c);
 
 }  // namespace fk

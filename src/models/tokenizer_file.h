@@ -1,4 +1,4 @@
-// Reads tokenizer.json. The two large lists go straight into vectors: a document tree of them costs seconds to build.
+// Reads tokenizer.json. The two large lists go directly into vectors: building a JSON tree of them takes seconds.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A place in tokenizer.json: the value and the path to it, so that every error says where the file is wrong.
+// A value in tokenizer.json with its path, so that every error names the position in the file.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ class JsonNode {
   std::vector<JsonNode> parts(std::string_view list_key) const;
 
   [[noreturn]] void fail(std::string_view what_it_must_be) const;
-  // For a component this tokenizer does not know.
+  // For an unsupported component.
   [[noreturn]] void unsupported(std::string_view role, std::string_view known) const;
 
  private:

@@ -1,4 +1,4 @@
-// The post-processor of a tokenizer file: which special ids stand around the ids of the text.
+// The post-processor of a tokenizer file: which special ids are added around the ids of the text.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ class SpecialTemplate {
 
  private:
   struct Part {
-    bool text;                   // the ids of the text stand here
-    std::vector<int32_t> ids{};  // otherwise these do
+    bool text;                   // the ids of the text go here
+    std::vector<int32_t> ids{};  // otherwise these ids
   };
   void read_template(const JsonNode& node);
 

@@ -20,7 +20,7 @@ struct CutPart {
   bool match;
 };
 
-// `text` as matches and what lies between them.
+// `text` as matches and the parts between them.
 template <class Matches>
 std::vector<CutPart> cut(std::string_view text, const Matches& for_each_match) {
   std::vector<CutPart> parts;
@@ -127,7 +127,8 @@ void WordSplitter::split_range(const Split& step, const Words& words, Words::Ran
   if (step.invert)
     for (CutPart& part : parts) part.match = !part.match;
 
-  // Joining parts of a kind, or a delimiter to its neighbour, is joining neighbours: `starts` says where words start.
+  // Parts of one kind, or a delimiter and its neighbour, are joined by joining adjacent parts: `starts` marks where
+  // words start.
   std::vector<bool> starts(parts.size(), true);
   for (size_t i = 1; i < parts.size(); ++i) {
     bool match = parts[i].match, before = parts[i - 1].match;

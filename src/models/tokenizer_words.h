@@ -1,4 +1,4 @@
-// The pre-tokenizer of a tokenizer file: how normalized text is cut into the words that merges may not cross.
+// The pre-tokenizer of a tokenizer file: splits normalized text into words; merges stay inside a word.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace fk {
 
-// Words as ranges of one text. A word is `first` where it starts at the very start of what the user wrote.
+// Words as ranges of one text. A word is `first` if it starts at the start of the user's text.
 struct Words {
   struct Range {
     uint32_t begin, end;

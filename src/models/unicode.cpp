@@ -11,7 +11,7 @@ struct CombiningRange {
   uint8_t combining_class;
 };
 struct Decomposition {
-  char32_t c, first, second;  // second is 0 where one character stands for another
+  char32_t c, first, second;  // second is 0 if the character decomposes to one character
 };
 struct Composition {
   char32_t first, second, c;
@@ -133,7 +133,8 @@ void Utf8Repair::push(std::string_view bytes, std::string& out) {
       continue;
     }
     size_t size = lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
-    // The second byte is narrower after four leads: no overlong forms, no surrogates, nothing above U+10FFFF.
+    // After four of the lead bytes the range of the second byte is smaller: no overlong forms, no surrogates, nothing
+    // above U+10FFFF.
     unsigned low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
     unsigned high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
     size_t good = 1;

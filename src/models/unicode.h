@@ -40,7 +40,7 @@ inline size_t previous(std::string_view text, size_t end) {
 void append_utf8(std::string& out, char32_t c);
 
 // Bytes in, valid UTF-8 out: each maximal invalid part becomes one U+FFFD, as Python's errors='replace' and Rust's
-// from_utf8_lossy do it. A character cut in two is held back until its other half, or the end, arrives.
+// from_utf8_lossy do it. An incomplete character is held back until its rest, or the end, arrives.
 class Utf8Repair {
  public:
   void push(std::string_view bytes, std::string& out);
@@ -52,8 +52,8 @@ class Utf8Repair {
 
 std::string repair_utf8(std::string_view bytes);
 
-// General categories as a bit set: the bit of one character, and the bits a name such as "L" or "Lu" stands for
-// (0 where there is no such name).
+// General categories as a bit set: the bit of one character, and the bits of a name such as "L" or "Lu" (0 if there is
+// no such name).
 uint32_t category_bit(char32_t c);
 uint32_t category_mask(std::string_view name);
 inline constexpr uint32_t kAllCategories = (1u << 30) - 1;

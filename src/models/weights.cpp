@@ -96,8 +96,8 @@ void copy_converted(const View& from, const View& to, ThreadPool& pool) {
   });
 }
 
-// A piece of the parameter, converted on its way to the device through memory that the device reads directly. Two such
-// pieces alternate: while one travels the other is filled.
+// A piece of the parameter, converted into pinned memory and copied to the device from there. Two such buffers
+// alternate: while one is copied the other is filled.
 class Courier {
  public:
   Courier(Device device, ThreadPool& pool) : runtime_(device_runtime(device)), pool_(pool) {
@@ -146,7 +146,7 @@ class Courier {
 
 constexpr std::string_view kSmaller = "use a smaller model";
 
-// Whether the checkpoint's own memory can serve as the parameter.
+// Whether the checkpoint's mapped memory can be used as the parameter.
 bool usable_in_place(const ParamSpec& param, const View& tensor) {
   auto address = reinterpret_cast<uintptr_t>(tensor.data());
   return param.part_names.size() <= 1 && tensor.dtype() == param.spec.dtype &&
@@ -160,7 +160,7 @@ Weights Weights::load(const std::vector<ParamSpec>& specs, Checkpoint checkpoint
   auto stays = [&](const ParamSpec& param, const View& tensor) {
     return device == kCpu && usable_in_place(param, tensor);
   };
-  // All shapes before the first copy: a misfit is reported at once, not after minutes of reading.
+  // All shapes are checked before the first copy, so that a mismatch is reported at once, not after minutes.
   size_t copied_bytes = 0;
   for (const ParamSpec& param : specs) {
     bool in_place = false;
@@ -231,7 +231,7 @@ void Weights::add(const ParamSpec& param, const View& view) {
 }
 
 std::optional<std::string> Weights::first_not_finite() const {
-  // By the names of the file, where it is still there.
+  // By the names in the file, if it is still open.
   if (checkpoint_)
     for (const std::string& name : checkpoint_->names())
       if (View tensor = checkpoint_->find(name).value(); dtype_is_weight(tensor.dtype()) && !all_finite(tensor))

@@ -20,14 +20,14 @@ namespace fk {
 class Weights {
  public:
   // Every parameter must be found in the checkpoint and every tensor of the checkpoint used, with the shape expected;
-  // values are converted to the parameter's dtype (f32, f16 or bf16). A parameter that the checkpoint holds whole and
-  // in its dtype stays where it is, in the mapped file; such memory is read only.
-  // On another device than the CPU all of them are copied there, converting the next piece while the last one travels.
+  // values are converted to the parameter's dtype (f32, f16 or bf16). A parameter that is one tensor of the checkpoint
+  // in the right dtype is not copied: it is a view of the mapped file, which is read only. For other devices than the
+  // CPU all parameters are copied; the next piece is converted while the last one is copied.
   static Weights load(const std::vector<ParamSpec>& specs, Checkpoint checkpoint, ThreadPool& pool,
                       Device device = kCpu);
 
   // norm_offset: see dummy_range(). Tensors are those the checkpoint would hold, so packing changes no value.
-  // They are made where they will be used.
+  // They are generated on the device.
   static Weights dummy(const std::vector<ParamSpec>& specs, uint64_t seed, float norm_offset, ThreadPool& pool,
                        Device device = kCpu);
 
@@ -35,8 +35,8 @@ class Weights {
   size_t size_bytes() const { return size_bytes_; }
   // The first tensor that holds a NaN or an infinity. Reads all of them.
   std::optional<std::string> first_not_finite() const;
-  // The CPU's memory the parameters were copied or generated into, in one piece; empty where all of them lie in the
-  // file or on another device.
+  // The CPU's memory the parameters were copied or generated into, in one piece; empty if all of them are in the file
+  // or on another device.
   std::span<const std::byte> memory() const {
     return memory_.device() == kCpu ? std::span<const std::byte>(memory_.data(), used_bytes_)
                                     : std::span<const std::byte>();

@@ -1,4 +1,4 @@
-// The contract: everything a class must state to be an operator. A part forgotten is a compile error that names it.
+// The contract: everything a class must define to be an operator. A missing part is a compile error that names it.
 #pragma once
 
 #include <array>
@@ -20,7 +20,8 @@ class Operator {
  public:
   virtual ~Operator() = default;
 
-  // Why this implementation cannot take such a call; empty when it can. Called before every dispatch: must be cheap.
+  // Why this implementation does not support such a call; empty if it does. Called before every dispatch: must be
+  // cheap.
   virtual std::string_view refuse(Args) const { return {}; }
 
   // The weights, in the order the contract lists them. Called again whenever they change; an implementation that
@@ -30,12 +31,12 @@ class Operator {
     prepare();
   }
 
-  // For an implementation that stands for the operators below it too: gives a weight of the whole subtree by its name
-  // relative to this operator. Called with bind().
+  // For a fused implementation that replaces the operators below it too: returns a weight of the whole subtree by its
+  // name relative to this operator. Called with bind().
   using PartWeight = std::function<View(std::string_view name)>;
   virtual void bind_parts(const PartWeight&) {}
 
-  // Operators without weights say nothing; those with some hide this with their own list.
+  // The default for operators without weights; operators with weights hide it with their own list.
   template <class Init>
   static std::vector<ParamSpec> params(const Init&) {
     return {};

@@ -28,7 +28,7 @@ struct Field {
 std::string fields_text(const Fields& fields);  // "hidden_size=64, eps=1e-05"
 
 namespace detail {
-// Not a lambda: nvcc finds a concept that makes one unsatisfied.
+// Not a lambda: nvcc treats a concept that contains a lambda as not satisfied.
 struct VisitsAnything {
   template <class Member>
   void operator()(std::string_view, Member&) const {}

@@ -1,5 +1,5 @@
-// ForeignKernel: an implementation of an operator that was not compiled into this program (a user's candidate), seen
-// without its types. Registry::add_foreign puts one into an operator's ranked list like any other.
+// ForeignKernel: an implementation of an operator that was not compiled into this program (a user's candidate), with a
+// type-erased interface. Registry::add_foreign puts one into an operator's ranked list like any other.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ class ForeignOperator {
  public:
   virtual ~ForeignOperator() = default;
 
-  // Why it cannot take such a call; empty when it can.
+  // Why it does not support such a call; empty if it does.
   virtual std::string_view refuse(Args args) const = 0;
   // The weights of the node and of everything below it, since a foreign operator replaces its parts too. Names are
   // relative to the node. Called again whenever weights change.
@@ -30,7 +30,7 @@ class ForeignKernel {
   virtual std::unique_ptr<ForeignOperator> create(const Fields& init) const = 0;
 };
 
-// Gives a ForeignOperator the typed face of T.
+// Wraps a ForeignOperator in the typed interface of T.
 template <class T, class Forward = decltype(&T::forward)>
 class ForeignAdapter;
 

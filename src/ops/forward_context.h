@@ -1,5 +1,4 @@
-// What a forward pass carries beside its arguments: threads, scratch memory, the paged KV cache and who attends to
-// what.
+// The context of a forward pass: threads, scratch memory, the paged KV cache and the attention metadata.
 #pragma once
 
 #include <cstdint>
@@ -41,11 +40,11 @@ struct AttentionMetadata {
 class Node;
 struct Context;
 
-// Sees every call of an operator before it runs: how real runs are recorded and how shapes are found without running.
+// Called before every operator call: records real runs, and finds shapes without running kernels.
 class CallObserver {
  public:
   virtual ~CallObserver() = default;
-  // False: leave the call out, with its outputs as they are.
+  // False: skip the call and leave its outputs unchanged.
   virtual bool before_call(const Node& node, const Context& ctx, std::span<const OptView> args) = 0;
 };
 

@@ -16,7 +16,7 @@ namespace fk {
 class BatchMetadata {
  public:
   BatchMetadata(const Workload& workload, uint64_t seed);
-  // With the blocks of each sequence as given: at least as many as its tokens fill.
+  // With given blocks for each sequence, enough for its tokens.
   BatchMetadata(const Workload& workload, const std::vector<std::vector<int32_t>>& tables);
   BatchMetadata(const BatchMetadata&) = delete;
   BatchMetadata& operator=(const BatchMetadata&) = delete;
@@ -44,7 +44,7 @@ void fill(const View& view, const Generator& generator, uint64_t seed, std::stri
 // The tensors of one call, dense and owned.
 struct CallData {
   std::vector<std::optional<Tensor>> given;  // inputs and states, in order
-  // Of `given`, in elements: what lies between the rows of each when the call is made. Empty: nothing, for all.
+  // For each of `given`, the gap between its rows in the call, in elements. Empty: no gaps.
   std::vector<int64_t> row_gaps = {};
   std::vector<Tensor> params;    // as collect_params lists them
   std::vector<Tensor> kv_cache;  // key, value, key, value, ... by layer
@@ -63,7 +63,7 @@ CallData make_call_data(const Node& root, const Workload& workload, uint64_t see
 CallData make_call_data(const Node& root, const Inputs& inputs, const Workload& workload,
                         std::shared_ptr<const BatchMetadata> batch, uint64_t seed);
 
-// The two halves of it: weights, which outlive a call and can be large, and everything else.
+// The two parts of materialize: weights, which are kept between calls and can be large, and everything else.
 std::vector<Tensor> make_params(const Node& root, uint64_t seed);
 CallData make_call_inputs(const Node& root, const Workload& workload, uint64_t seed);
 // The tensors alone, all zeros but the metadata.

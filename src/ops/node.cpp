@@ -121,7 +121,7 @@ void check_call(const OperatorInfo& info, const Node& node, Args args, DeviceKin
       if (!info.args[i].optional)
         throw Error("{} ({}) was called without its argument '{}'.", info.name, node.path(), info.args[i].name);
     } else if (args[i]->device().kind != device) {
-      throw Error("{} runs on {} but its argument '{}' lives on {}; nothing is copied silently.", info.name,
+      throw Error("{} runs on {} but its argument '{}' is on {}; nothing is copied silently.", info.name,
                   device == DeviceKind::kCpu ? "cpu" : "cuda", info.args[i].name, device_name(args[i]->device()));
     }
   }

@@ -1,4 +1,4 @@
-// Node: one operator object inside a model, with its place in the tree, its parameters and its ranked implementations.
+// Node: one operator inside a model, with its position in the tree, its parameters and its ranked implementations.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ struct ImplementationInfo;
 
 struct BuildOptions {
   Device device = kCpu;
-  // Nothing but oracles and compositions: with tensors in f64 the tree computes the reference.
+  // Only oracles and compositions: with tensors in f64 the tree computes the reference.
   bool oracle = false;
   // Only this implementation of this operator (by names); everything else is ranked as usual.
   std::string only_operator = {};
@@ -54,7 +54,7 @@ class Node {
   virtual std::vector<const ImplementationInfo*> implementations() const = 0;
   // A whole call: every argument of forward, outputs included.
   virtual void call(Context& ctx, Args args) = 0;
-  // Why each implementation refuses such a call; empty when one takes it.
+  // Why each implementation refuses such a call; empty if one supports it.
   virtual std::string refusal(Args args) const = 0;
   virtual OutputSpecs outputs(Args given) const = 0;
   virtual void count_dispatches(std::vector<DispatchCount>& counts) const = 0;

@@ -3,7 +3,8 @@
 //   Op<RMSNorm> norm = builder.child<RMSNorm>("input_layernorm", {.hidden_size = D});
 //   auto [hidden, residual] = norm(ctx, x, residual);
 //
-// A call infers the outputs, takes them from the step's arena, asks the ranked implementations in order, and counts.
+// A call infers the output shapes, allocates the outputs in the step's arena, tries the ranked implementations in
+// order, and counts the dispatch.
 #pragma once
 
 #include <fmt/format.h>
@@ -29,7 +30,7 @@ class Builder {
  public:
   explicit Builder(const BuildOptions& options) : options_(options) {}
 
-  // An operator named `name` under the one being built. An empty name means: the same place in the checkpoint.
+  // An operator named `name` under the one being built. An empty name: the child has the same prefix in the checkpoint.
   template <Contract T>
   Op<T> child(std::string_view name, const typename T::Init& init) {
     return Op<T>(std::make_unique<OpNode<T>>(*this, name, init));
@@ -105,7 +106,7 @@ class OpNode final : public Node {
     detail::check_call(info_, *this, args, device_);
     if (ctx.observer != nullptr && !ctx.observer->before_call(*this, ctx, args)) return;
     for (Slot& slot : slots_) {
-      // An observer wants to see the operators inside, which a fused implementation would hide from it.
+      // With an observer no fused implementation is used, since it would hide the operators inside.
       if (ctx.observer != nullptr && !slot.info->stands_for.empty()) continue;
       if (!slot.implementation->refuse(args).empty()) continue;
       int64_t rows = args[0] && args[0]->rank() > 0 ? args[0]->size(0) : 1;
@@ -114,7 +115,7 @@ class OpNode final : public Node {
       auto forward = [&] {
         detail::invoke_forward(*slot.implementation, ctx, args, std::make_index_sequence<kNumArgs>{});
       };
-      // Compositions are left to the operators they call.
+      // For compositions, the operators they call do this.
       if (device_ == DeviceKind::kCpu || slot.info->any_device || !debug_sync()) [[likely]]
         return forward();
       return detail::call_and_wait(*this, *slot.info, args, forward);

@@ -1,4 +1,4 @@
-// A named parameter an operator needs: what the loader fills and the operator is bound to.
+// ParamSpec: a named parameter of an operator, filled by the loader.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ struct ParamSpec {
   std::string name;  // relative to its operator, or the full path once collected: "model.layers.0.mlp.down_proj.weight"
   TensorSpec spec;
   std::vector<int64_t> part_rows = {};  // rows of each matrix stacked in it; empty: it is one
-  // The checkpoint's names of those parts, in order, once the model has said how it packs them; empty: its own name.
+  // The checkpoint's names of those parts, in order, set by the model that packs them; empty: its own name.
   std::vector<std::string> part_names = {};
 };
 

@@ -1,5 +1,5 @@
-// What implementations of several operators ask of a call, whatever the device. Each is the sentence that refuses it,
-// or empty; what one operator asks of its own arguments stands in its class.
+// Checks of a call that implementations of several operators share, on any device. Each returns the sentence that
+// refuses the call, or an empty one. Checks for one operator are in its class.
 #pragma once
 
 #include <initializer_list>
@@ -19,7 +19,7 @@ inline std::string_view refuse_rows(std::initializer_list<const OptView*> tensor
   return {};
 }
 
-// Two tensors that rows are copied between, whatever the dtype.
+// Two tensors between which rows are copied, of any dtype.
 inline std::string_view refuse_copy(const View& from, const View& to) {
   if (from.dtype() != to.dtype()) return "it copies without converting, so both tensors must have one dtype";
   if (!from.rows_contiguous() || !to.rows_contiguous()) return "the last dimension of its tensors must be contiguous";

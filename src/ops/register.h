@@ -91,7 +91,7 @@ bool register_implementation(std::string_view name, DeviceKind device, int rank,
 #define FK_IMPLEMENTATION(T, Implementation, name, device, rank, unavailable) \
   [[maybe_unused]] static const bool fk_registered_##Implementation =         \
       ::fk::detail::register_implementation<T, Implementation>(name, device, rank, unavailable)
-// The same for one that computes operators below it as well; `stands_for` names them.
+// The same for a fused implementation that also computes operators below it; `stands_for` names them.
 #define FK_FUSED_IMPLEMENTATION(T, Implementation, name, device, rank, unavailable, stands_for) \
   [[maybe_unused]] static const bool fk_registered_##Implementation =                           \
       ::fk::detail::register_implementation<T, Implementation>(name, device, rank, unavailable, stands_for)

@@ -20,17 +20,17 @@ class Builder;
 struct ImplementationInfo {
   std::string_view name;  // "cpu.warp_per_row": backend, then algorithm
   DeviceKind device = DeviceKind::kCpu;
-  int rank = 0;             // higher is tried first; the oracle and compositions stand at the end
-  bool any_device = false;  // compositions: as good as the operators they call
+  int rank = 0;             // higher is tried first; the oracle and compositions are last
+  bool any_device = false;  // compositions: run on the devices of the operators they call
   bool is_oracle = false;
-  // Operators below this one that it computes itself. A candidate for one of them would be passed over, so where there
-  // is one this implementation steps back.
+  // Operators below this one that it computes itself. A candidate for one of them would not be used, so this
+  // implementation is skipped if there is such a candidate.
   std::span<const std::string_view> stands_for = {};
   // Why this machine cannot run it at all (a missing instruction set); empty when it can.
   std::string_view (*unavailable)() = nullptr;
-  // Makes a T of the operator it implements, owned by the caller, who knows the type.
+  // Creates an object of the operator's class T, owned by the caller, which casts it to that type.
   Operator* (*create)(const void* init, Builder& builder) = nullptr;
-  // Instead of `create`, for what comes from outside this program.
+  // Instead of `create`, for implementations loaded at run time.
   std::shared_ptr<const ForeignKernel> foreign = nullptr;
 };
 
@@ -51,12 +51,12 @@ struct OperatorInfo {
   Inputs (*inputs)(const Fields& init, const Workload&) = nullptr;
   Cost (*cost)(const Fields& init, const Workload&) = nullptr;
   Tolerance (*tolerance)(const Fields& init, DType) = nullptr;
-  // On these very inputs and states: wider where an operator's inputs can amplify the rounding of its arithmetic and it
-  // says by how much, else the same.
+  // The tolerance for these inputs and states: wider if the operator defines how its inputs amplify rounding errors,
+  // else the same.
   Tolerance (*tolerance_on)(const Fields& init, DType, Args given) = nullptr;
   std::unique_ptr<Node> (*build)(const Fields& init, const BuildOptions&) = nullptr;
-  // Operators whose outputs are right without being near the oracle's (sampling) judge a call themselves: empty when
-  // right, else what is wrong. Args are the call's, in f64 for `reference`.
+  // For operators with several correct outputs (sampling): checks a call itself; empty if correct, else what is wrong.
+  // Args are the call's, in f64 for `reference`.
   std::string (*judge)(const Fields& init, Args call, Args reference) = nullptr;
 };
 

@@ -1,4 +1,4 @@
-// How rotary frequencies are stretched for contexts longer than the model was first trained on.
+// RopeScaling: how rotary frequencies are scaled for contexts longer than in the original training.
 #pragma once
 
 #include <cstdint>

@@ -29,7 +29,7 @@ constexpr ArgSpec opt_state(std::string_view name) { return {name, Role::kState,
 constexpr ArgSpec out(std::string_view name) { return {name, Role::kOutput, false}; }
 constexpr ArgSpec opt_out(std::string_view name) { return {name, Role::kOutput, true}; }
 
-// Outputs stand behind everything else, so the arguments a caller gives are a prefix of the list.
+// Outputs come last, so the arguments that a caller passes are a prefix of the list.
 constexpr size_t count_given(std::span<const ArgSpec> args) {
   size_t n = 0;
   while (n < args.size() && args[n].role != Role::kOutput) ++n;

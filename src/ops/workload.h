@@ -1,4 +1,4 @@
-// Workload: how much of an operator's input varies from call to call, and how its tensors are to be filled.
+// Workload: the sizes of an operator's inputs that vary from call to call, and how its tensors are filled.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,9 @@ struct Workload {
   bool optional_inputs = false;                // give the optional inputs too
   DType dtype = DType::kBF16;                  // of activations
   int64_t width = 0;                           // last dimension or heads, where the constructor does not fix them
-  int64_t kv_heads = 0;                        // of keys given beside queries, likewise
-  int64_t picks = 0;                           // rows an operator picks out of those it is given; 0: half of them
-  int64_t blocks = 0;                          // the KV cache has at least; 0: what the sequences need
+  int64_t kv_heads = 0;                        // of keys passed with queries, likewise
+  int64_t picks = 0;                           // rows that an operator selects from its input; 0: half of them
+  int64_t blocks = 0;                          // minimum size of the KV cache; 0: what the sequences need
 
   int64_t num_tokens() const {
     int64_t n = 0;
@@ -38,7 +38,7 @@ struct Workload {
   static Workload tokens(int64_t n, bool optional_inputs = false) {
     return {.sequences = {{n, 0}}, .optional_inputs = optional_inputs};
   }
-  // So many such calls as one, each on inputs of its own: what they do together, with weights that all of them share.
+  // One workload for `times` such calls together, each with its own inputs, but all with the same weights.
   Workload repeated(int64_t times) const;
 
   static Workload rows(int64_t n, int64_t width) { return {.sequences = {{n, 0}}, .width = width}; }
@@ -73,7 +73,7 @@ struct Generator {
   bool is_metadata() const { return kind >= Kind::kPositions; }
 
   static Generator normal(double mean = 0, double deviation = 1) { return {Kind::kNormal, mean, deviation}; }
-  // The largest of many stands at a place, and has a value, that nobody knows, and often it is there twice.
+  // The position and the value of the maximum cannot be predicted, and often it occurs twice.
   static Generator normal_in_steps(double mean, double deviation, double step) {
     return {Kind::kNormal, mean, deviation, step};
   }
@@ -101,8 +101,8 @@ struct InputSpec {
 // Inputs and states in the order forward takes them; an optional one that is not given stays empty.
 using Inputs = std::vector<std::optional<InputSpec>>;
 
-// The least a call must do, whoever does it: bytes that must be read and written once, operations by the unit that can
-// do them fastest. Never more than that: times below it are refused.
+// The minimum work of a call for any implementation: bytes that must be read and written once, operations by the unit
+// that can do them fastest. It must never be too high: times below it are refused.
 struct Cost {
   double read_bytes = 0;
   double written_bytes = 0;
@@ -112,8 +112,8 @@ struct Cost {
   double bytes() const { return read_bytes + written_bytes; }
 };
 
-// How many different rows of `rows` are hit by `picks` that each fall on any of them: a row picked again need not be
-// read again.
+// The expected number of different rows among `picks` random picks from `rows`: a row picked again need not be read
+// again.
 double distinct_rows(double rows, double picks);
 
 // |x - ref| <= relative * |ref| + of_scale * max|ref| + negligible_error for every element.
@@ -122,9 +122,10 @@ struct Tolerance {
   double of_scale = 0;
 };
 
-// What any error may add to, however small the value. In f64, f32 and bf16 that is the smallest normal number: hardware
-// and fast kernels flush what is below it to zero, and no model can tell. The narrow formats hold values that matter
-// there, and nobody flushes them: half a step, from rounding. Where the tolerance is zero (copies), nothing.
+// The absolute error that is always allowed. In f64, f32 and bf16 it is the smallest normal number: hardware and fast
+// kernels flush subnormal numbers to zero, and this does not change the output of a model. Subnormals of the narrow
+// formats matter and are not flushed: there it is half a step, from rounding. If the tolerance is zero (copies), it is
+// zero.
 double negligible_error(const Tolerance& tolerance, DType dtype);
 
 template <class T>
@@ -135,7 +136,7 @@ struct Case {
 };
 
 // Blocks of the KV cache of a workload: what it needs when no two sequences share one, with one spare per sequence so
-// that tables can be scattered, or more where it says so.
+// that tables can be scattered, or more if the workload asks for more.
 int64_t cache_blocks(const Workload& workload);
 int64_t blocks_per_sequence(const Workload& workload);  // of the longest
 

@@ -1,5 +1,5 @@
-// fastkernels-runner: one operator in its own process, behind walls. Started by the judge with a channel as descriptor
-// 3 and a pipe for its end as descriptor 4; of no use by hand.
+// fastkernels-runner: runs one operator in a sandboxed process. Started by the judge with a channel as descriptor 3 and
+// a pipe for its end as descriptor 4; not meant to be started by hand.
 //
 // Three processes: this one enters the namespaces; its child is the first process of the pid namespace, which waits and
 // reports how the worker ended, and takes everything that is left with it; its grandchild is the worker.

@@ -1,4 +1,4 @@
-// Base64 (RFC 4648), for artifacts that are no UTF-8 text and yet must stand in JSON.
+// Base64 (RFC 4648), for artifacts in JSON that are not UTF-8 text.
 #pragma once
 
 #include <string>
@@ -7,6 +7,6 @@
 namespace fk {
 
 std::string to_base64(std::string_view bytes);
-std::string from_base64(std::string_view text);  // throws Error where it is none
+std::string from_base64(std::string_view text);  // throws Error if it is not base64
 
 }  // namespace fk

@@ -14,7 +14,7 @@ bool same_device(const OperatorRecord& a, const OperatorRecord& b) {
 }  // namespace
 
 std::vector<ComparableRuns> comparable_runs(const std::vector<OperatorRecord>& runs) {
-  // By the first run that sets it, so that a run without a mean finds the group of one that comes later.
+  // Set by the first run that has it, so that a run without a mean joins the group of a later one.
   std::vector<const OperatorRecord*> founders;
   auto founder_of = [&](const OperatorRecord& o) {
     if (has_mean(o))

@@ -15,8 +15,8 @@ struct ComparableRuns {
   std::vector<OperatorRecord> runs;
 };
 
-// Groups, and runs within each, in the order given. A run that failed, or whose times rank nothing, has no mean to be
-// compared: it stands, without one, among the runs that judged the same scenarios.
+// Groups, and runs within each, in the order given. A run that failed, or has no time that counts, has no mean: it is
+// put into the group of the runs that judged the same scenarios.
 std::vector<ComparableRuns> comparable_runs(const std::vector<OperatorRecord>& runs);
 
 }  // namespace fk

@@ -26,9 +26,9 @@ std::vector<std::string> lines_of_command(const char* command) {
   return lines;
 }
 
-// Of the folder we stand in: that is where candidates are written and committed.
+// Of the current folder, where candidates are written and committed.
 void add_git(Environment& e) {
-  // No locks, so that a commit somebody makes meanwhile is not disturbed.
+  // No locks, so that a commit at the same time is not disturbed.
   std::vector<std::string> head = lines_of_command("git rev-parse HEAD --abbrev-ref HEAD 2>/dev/null");
   if (head.size() < 2 || head[0].size() < 40) return;
   e.git_commit = head[0];
@@ -48,7 +48,7 @@ std::string host_name() {
   return gethostname(name, sizeof name - 1) == 0 ? name : "";
 }
 
-// Of the moment, or where the system does not scale it (a virtual machine), the one it names. 0: it names none.
+// The current clock, or the nominal one if the system does not report the current one (virtual machines). 0: unknown.
 double cpu_clock_mhz() {
   std::string khz = first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq");
   if (!khz.empty()) return std::strtod(khz.c_str(), nullptr) / 1000;
@@ -65,7 +65,7 @@ std::string cuda_version() {
   return json["cuda"].value("version", "");
 }
 
-// In clock ticks since boot: with it a process id means one process, however often the number is used again.
+// In clock ticks since boot: identifies a process even if its id is reused.
 std::string start_time(int64_t pid) {
   std::string stat = first_line("/proc/" + std::to_string(pid) + "/stat");
   size_t name_end = stat.rfind(')');

@@ -1,4 +1,4 @@
-// What a run was made with: the checkout, the machine, the load it was under.
+// The environment of a run: the checkout, the machine, its load.
 #pragma once
 
 #include <string>
@@ -7,12 +7,12 @@
 
 namespace fk {
 
-// `machine`: as `doctor --json` shows it. What cannot be found out stays empty; nothing here fails.
+// `machine`: as `doctor --json` shows it. Unknown values stay empty; this never fails.
 Environment collect_environment(const std::string& device, const Json& machine);
 
-// The process that writes a run, so that others can tell whether it still does.
+// Identifies the process that writes a run, so that others can check whether it is alive.
 Json process_json();
-// Whether the process of that description is alive; `unknown` where it cannot be told: on another host, an older run.
+// Whether the process of that description is alive; `unknown` on another host or for an older run.
 bool process_alive(const Json& process, bool unknown = true);
 
 }  // namespace fk

@@ -1,11 +1,11 @@
-// A run as a stream of events, each a JSON object. One stream serves all: the recorder sends it to the store and the
-// journal as things happen, an import reads it from a journal, an export writes it from the store.
+// A run as a stream of events, each a JSON object. The recorder sends the events to the store and the journal, an
+// import reads them from a journal, an export writes them from the store.
 //
 //   {"event":"run","run":{...}}                 begins; every event after it belongs to this run
 //   {"operator":...,"scenario":...}             one result of `kernels`, as in its result file
 //   {"event":"ttft","result":{...}}             {"event":"operator","summary":{...}}
 //   {"event":"metrics","points":[...]}          {"event":"params"|"tags","values":{...}}
-//   {"event":"artifact","path":...,"text":...}  or "base64" where the bytes are no text
+//   {"event":"artifact","path":...,"text":...} or "base64" if the bytes are not text
 //   {"event":"end","status":...,"error":...,"ended_us":...}
 #pragma once
 
@@ -24,8 +24,8 @@ Json operator_event(const OperatorRecord& summary);
 Json metrics_event(const std::vector<MetricPoint>& points);
 Json pairs_event(std::string_view what, const std::map<std::string, std::string>& values);  // "params" or "tags"
 Json artifact_event(std::string_view path, std::string_view bytes);
-// A candidate that was compiled: its source, with the ending its file has, and the build: the command, then all that
-// the compiler said.
+// A compiled candidate: its source, with the extension of its file, and the build log: the command, then the compiler's
+// output.
 struct BuiltSource {
   std::string op, path, source;
   std::vector<std::string> command = {};
@@ -34,10 +34,11 @@ struct BuiltSource {
 std::vector<Json> candidate_events(const BuiltSource& candidate);
 Json end_event(std::string_view status, std::string_view error, int64_t ended_us);
 
-// Stores one event of the run; a "run" event is the caller's. Throws Error, or Json::exception, where it is none.
+// Stores one event of the run; the caller handles "run" events. Throws Error, or Json::exception, if it is not an
+// event.
 void apply_event(Store& store, const std::string& run_id, const Json& event);
 
-// What a finished `kernels` run comes to, from its rows and the "aggregate" of its result file: an operator event per
+// The summary of a finished `kernels` run, from its rows and the "aggregate" of its result file: an operator event per
 // operator and the run's metrics. `sources`: SHA-256 of the candidates' sources by operator.
 std::vector<Json> kernel_summary_events(const Json& rows, const Json& aggregate,
                                         const std::map<std::string, std::string>& sources, int64_t time_us);

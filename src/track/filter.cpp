@@ -72,7 +72,7 @@ class Lexer {
       if (token.text == "!") refuse(token.column, "`!` alone is no operator; write `!=`.");
       return token;
     }
-    // A number may carry signs that a word may not.
+    // A number may contain signs that a word may not.
     double number = 0;
     const char *begin = text_.data() + at_ + (c == '+' ? 1 : 0), *end = text_.data() + text_.size();
     auto [stop, status] = std::from_chars(begin, end, number);
@@ -116,7 +116,8 @@ class Parser {
       all.push_back(comparison());
       if (peek().kind == TokenKind::kEnd) return all;
       Token joint = take();
-      if (is_word(joint, "or")) refuse(joint.column, "there is no OR in this grammar; ask twice.");
+      if (is_word(joint, "or"))
+        refuse(joint.column, "there is no OR in this grammar; use two filters, one after the other.");
       if (!is_word(joint, "and")) refuse(joint.column, fmt::format("expected `and` or the end, not {}.", shown(joint)));
     }
   }

@@ -4,8 +4,8 @@
 //   comparison = entity "." key operator value | attribute operator value
 //   operator   = "=" "!=" ">" ">=" "<" "<=" "LIKE" "ILIKE" "IN" "NOT IN" "IS NULL" "IS NOT NULL"
 //
-// Keys with blanks or odd characters stand in backticks or double quotes, text in either kind of quotes. As in MLflow
-// there is no OR and there are no parentheses but those of a list.
+// Keys with special characters are written in backticks or double quotes, text in single or double quotes. As in MLflow
+// there is no OR, and parentheses are only for lists.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct FilterComparison {
   std::variant<double, std::string, std::vector<std::string>> value;  // a number for metrics and times, else text
 };
 
-// All of them must hold; an empty text has none. Throws UsageError that names the column where reading stopped.
+// All comparisons must hold; an empty text has none. Throws UsageError with the column of the error.
 std::vector<FilterComparison> parse_filter(std::string_view text);
 
 }  // namespace fk

@@ -16,7 +16,7 @@ struct HttpRequest {
   std::string body = {};
   std::string user_password = {};  // "user:password" for basic authentication
   int timeout_ms = 30'000;
-  const std::atomic<bool>* cancel = nullptr;  // given up as soon as it is true
+  const std::atomic<bool>* cancel = nullptr;  // cancelled when it becomes true
 };
 
 struct HttpReply {
@@ -25,7 +25,7 @@ struct HttpReply {
 };
 
 std::string http_unavailable();  // empty, or the sentence why this build cannot
-// A reply of any status; a failure where none came.
+// A reply of any status; a failure if there was no reply.
 Result<HttpReply> http_send(const HttpRequest& request);
 
 }  // namespace fk

@@ -24,7 +24,7 @@ std::string file_text(const std::string& path) {
   return text.str();
 }
 
-// A result file from before runs had ids: one made from its content, so that the same file is the same run.
+// Old result files have no run id: the id is a hash of the content, so that the same file is the same run.
 RunRecord run_of_old_file(const Json& document, const std::string& text, const std::string& path) {
   RunRecord r;
   struct stat file {};
@@ -83,7 +83,7 @@ std::vector<Json> events_of_file(const std::string& path, ImportResult& result) 
   return Journal(path).lines(&result.damaged);
 }
 
-// True where the events that follow are to be stored.
+// True if the following events must be stored.
 bool begin(Store& store, const RunRecord& run, ImportResult& result) {
   result.last_run = run.id;
   std::optional<RunRecord> known = store.run(run.id);
@@ -106,9 +106,9 @@ ImportResult import_file(Store& store, const std::string& path) {
   ImportResult result;
   std::string run_id;
   size_t line = 0;
-  bool open = false;  // a run is being taken whose end has not come
+  bool open = false;  // the end of the current run has not been read
   auto close = [&] {
-    // One that is still being written here goes on; any other broke off.
+    // A run that a process here still writes continues; any other was interrupted.
     if (!open || process_alive(store.run(run_id)->environment.details.value("process", Json()), false)) return;
     store.end_run(run_id, "interrupted", "Its journal ends in the middle.", now_us());
   };

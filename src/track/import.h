@@ -1,4 +1,4 @@
-// Takes journals, result files and exports of other machines into a store. Doing it twice changes nothing.
+// Imports journals, result files and exports into a store. Importing twice changes nothing.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@
 namespace fk {
 
 struct ImportResult {
-  size_t added = 0;      // runs that were not there, or not whole
-  size_t known = 0;      // runs that were
-  size_t damaged = 0;    // lines that could not be read, as a crash leaves them
+  size_t added = 0;      // runs that were missing or incomplete
+  size_t known = 0;      // runs that were there already
+  size_t damaged = 0;    // lines that could not be read, for example after a crash
   std::string last_run;  // id
 };
 
-// All of the file or nothing. Throws Error where it holds no run, or one whose id belongs to another run here.
+// Imports all of the file or nothing. Throws Error if it has no run, or if an id belongs to another run in the store.
 ImportResult import_file(Store& store, const std::string& path);
 
 }  // namespace fk

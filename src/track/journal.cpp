@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a crash left of a line must not swallow the next one.
+// The rest of a line that a crash cut off must not merge with the next line.
 bool ends_in_the_middle(int fd) {
   struct stat file {};
   char last = '\n';

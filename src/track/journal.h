@@ -1,7 +1,7 @@
-// Journal: a run as JSON lines, each on disk before the next thing is measured. It survives what interrupts a run,
-// needs no library, and `history import` takes it elsewhere.
+// Journal: a run as JSON lines, each on disk before the next measurement. It survives crashes, needs no library, and
+// `history import` reads it.
 //
-// A line with "event" says something about the run (track/events.h); a line without is one result of `kernels`.
+// A line with "event" is an event of the run (track/events.h); a line without is one result of `kernels`.
 #pragma once
 
 #include <string>
@@ -16,9 +16,9 @@ class Journal {
   explicit Journal(std::string path) : path_(std::move(path)) {}
 
   const std::string& path() const { return path_; }
-  // Makes the folder too. Throws Error where the line did not reach the disk as a whole.
+  // Makes the folder too. Throws Error if the line was not written completely.
   void append(const Json& line) const;
-  // Every line that can be read; one cut short by a crash is left out. `damaged` counts those.
+  // Every line that can be read; incomplete lines are left out and counted in `damaged`.
   std::vector<Json> lines(size_t* damaged = nullptr) const;
   void remove() const;
 

@@ -10,7 +10,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A benchmark that is over waits this long for the server, and no longer.
+// The longest time that a finished benchmark waits for the server.
 constexpr auto kPatience = 10s;
 constexpr auto kFirstRetry = 500ms, kLongestRetry = 30'000ms;
 
@@ -55,7 +55,7 @@ void Mirror::finish() {
 std::string Mirror::send_all(Store& store) {
   try {
     mirror_run(store, server_, run_id_);
-    // Then what earlier runs could not send; those that go on have their own process for it.
+    // Then runs that could not be sent earlier; running ones are sent by their own process.
     for (const std::string& id : store.pending_mirrors(server_.target)) {
       if (cancel_) break;
       std::optional<RunRecord> run = store.run(id);
@@ -75,7 +75,7 @@ void Mirror::work() {
     bool due = changed_.wait_for(lock, trouble_.empty() ? kLongestRetry : retry, [&] { return stopped_ || news_; });
     if (stopped_) return;
     if (!due && trouble_.empty()) continue;
-    // While a server is away, news do not shorten the wait: each try costs a time-out.
+    // While a server does not answer, new events do not shorten the wait: each try takes a time-out.
     if (due && !trouble_.empty() && !finishing_) {
       changed_.wait_for(lock, retry, [&] { return stopped_ || finishing_; });
       if (stopped_) return;
@@ -115,7 +115,7 @@ std::unique_ptr<Mirror> start_mirror(Store& store, const std::string& run_id, co
     warn(fmt::format("Runs are not mirrored to {}: {}.", server.uri, why));
     return nullptr;
   }
-  // Noted before anything is sent, so that a run the server never saw is still owed to it.
+  // Recorded before anything is sent, so that a run the server never got is sent later.
   store.set_mirror(server.target, run_id, store.mirror_id(server.target, run_id), false);
   return std::make_unique<Mirror>(store.path(), run_id, std::move(server), warn);
 }

@@ -1,7 +1,7 @@
-// Mirror: sends a run to the MLflow server of MLFLOW_TRACKING_URI while it goes on, from a thread of its own.
+// Mirror: a thread that sends a run to the MLflow server of MLFLOW_TRACKING_URI while it is in progress.
 //
-// The store is what is sent, so nothing is lost when the server is away: what it lacks is sent when it is back, by this
-// run, the next one, or `mlflow-ui`.
+// It sends the rows of the store, so nothing is lost when the server is down: missing rows are sent later by this run,
+// the next one, or `mlflow-ui`.
 #pragma once
 
 #include <atomic>
@@ -20,12 +20,12 @@ class Mirror {
  public:
   using Warn = std::function<void(const std::string& sentence)>;
   Mirror(std::string store_path, std::string run_id, MlflowServer server, Warn warn);
-  ~Mirror();  // gives up at once what is under way
+  ~Mirror();  // cancels the current request
   Mirror(const Mirror&) = delete;
   Mirror& operator=(const Mirror&) = delete;
 
   void wake();  // there is something new
-  // The run has ended: waits a few seconds until the server has it, and warns where it does not.
+  // The run has ended: waits a few seconds until the server has it, else warns.
   void finish();
 
  private:
@@ -43,7 +43,7 @@ class Mirror {
   std::thread thread_;
 };
 
-// Nothing where MLFLOW_TRACKING_URI is not set, or cannot be used, which is one warning.
+// Null if MLFLOW_TRACKING_URI is not set, or cannot be used (with one warning).
 std::unique_ptr<Mirror> start_mirror(Store& store, const std::string& run_id, const Mirror::Warn& warn);
 
 }  // namespace fk

@@ -17,20 +17,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Limits of the server for one log-batch, of which it takes 1000 entries in all, and for one value.
+// Limits of the server for one log-batch (1000 entries in all) and for one value.
 constexpr size_t kMostMetrics = 800, kMostParams = 100, kMostTags = 100;
 constexpr size_t kMostParam = 500, kMostTag = 5000;
 constexpr const char* kIdTag = "fastkernels.run_id";
-// Runs whose sending is noted in one transaction. A run that was sent and not noted is searched for, and found, later.
+// Runs that are recorded as sent in one transaction. A run that was sent but not recorded is found by a search later.
 constexpr size_t kNotedAtOnce = 25;
 
-// Only one process talks about the runs of a store at a time: asking whether the server has a run and making it are two
-// requests. The lock goes with the process.
+// Only one process at a time sends the runs of a store: checking whether the server has a run and creating it are two
+// requests. The lock is released when the process ends.
 class MirrorLock {
  public:
   MirrorLock(const std::string& store, const std::atomic<bool>* cancel)
       : fd_(open((store + ".mirror").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
-    // Not waiting inside flock: whoever wants to stop must be able to.
+    // Does not block inside flock, so that it can be cancelled.
     for (int tries = 0; fd_ >= 0 && flock(fd_, LOCK_EX | LOCK_NB) != 0; ++tries) {
       bool given_up = tries == 1200 || (cancel != nullptr && *cancel);
       if (given_up) close(fd_);
@@ -74,7 +74,7 @@ std::map<std::string, std::string> tags_of(const RunRecord& run) {
   return tags;
 }
 
-// "mlflow-artifacts:/1/abc/artifacts" or "mlflow-artifacts://host:5000/1/abc/artifacts": the path the proxy knows.
+// "mlflow-artifacts:/1/abc/artifacts" or "mlflow-artifacts://host:5000/1/abc/artifacts": the path for the proxy.
 std::string proxy_path(const std::string& uri) {
   constexpr std::string_view kScheme = "mlflow-artifacts:";
   if (uri.rfind(kScheme, 0) != 0) return "";
@@ -88,7 +88,7 @@ std::string proxy_path(const std::string& uri) {
 
 Json pair_json(const std::string& key, const std::string& value) { return {{"key", key}, {"value", value}}; }
 
-// A path that stays inside its folder; others are left to the server, which refuses them.
+// A path that stays inside its folder; others are sent to the server, which refuses them.
 bool stays_inside(const fs::path& path) {
   if (path.empty() || path.is_absolute()) return false;
   return std::none_of(path.begin(), path.end(), [](const fs::path& part) { return part == ".."; });
@@ -103,8 +103,8 @@ void write_file(const fs::path& path, const std::string& bytes) {
   if (!out) throw Error("The artifact {} cannot be written for MLflow; free its disk.", path.string());
 }
 
-// What one run of the store still has to tell its run on the server, in as few requests as the server allows: each
-// takes it tens of milliseconds.
+// Sends everything of one run that the server does not have yet, in as few requests as possible: each takes tens of
+// milliseconds.
 struct Unsent {
   std::vector<Json> params, tags, metrics;
 
@@ -130,8 +130,8 @@ class RunSender {
   RunSender(Store& store, const MlflowServer& server, std::string artifact_folder)
       : store_(store), client_(server), artifact_folder_(std::move(artifact_folder)) {}
 
-  // The server's id of the run. `remote`: the one known so far; empty where none is, and then `never_sent` says whether
-  // the server can be trusted to have none.
+  // The server's id of the run. `remote`: the known id; if it is empty, `never_sent` says whether the run was certainly
+  // never sent.
   std::string send(const RunRecord& run, std::string remote, bool never_sent,
                    const std::function<void(const std::string& remote)>& made) {
     Json reply;
@@ -148,7 +148,7 @@ class RunSender {
     Unsent unsent;
     add_pairs(unsent, run, data);
     add_metrics(unsent, run.id, data);
-    // What could fail on its own comes last: a proxy may refuse what the server itself takes.
+    // Artifacts come last, since they may fail separately: a proxy may refuse what the server accepts.
     if (artifact_folder_.empty()) unsent.send(client_, remote);
     send_artifacts(unsent, run, info, data);
     unsent.send(client_, remote);
@@ -212,8 +212,8 @@ class RunSender {
     }
   }
 
-  // The server tells only the newest value of each metric; older steps it keeps apart by key, step, time and value, so
-  // sending a point twice keeps one.
+  // The server returns only the newest value of each metric. It stores points by key, step, time and value, so a point
+  // that is sent twice is stored once.
   void add_metrics(Unsent& unsent, const std::string& run_id, const Json& data) {
     std::map<std::string, std::pair<double, int64_t>> known;
     if (data.contains("metrics"))
@@ -232,7 +232,7 @@ class RunSender {
             {{"key", mlflow_key(p.key)}, {"value", p.value}, {"timestamp", p.time_us / 1000}, {"step", p.step}});
   }
 
-  // A tag per artifact that arrived, so that going on does not send them all again.
+  // A tag per artifact that was sent, so that a resumed transfer does not send it again.
   void send_artifacts(Unsent& unsent, const RunRecord& run, const Json& info, const Json& data) {
     std::string root = proxy_path(info.value("artifact_uri", ""));
     std::map<std::string, std::string> tags = known_pairs(data, "tags");
@@ -275,7 +275,7 @@ void mirror_run(Store& store, const MlflowServer& server, const std::string& run
 
 size_t mirror_runs(Store& store, const MlflowServer& server, const std::vector<std::string>& run_ids,
                    const std::string& artifact_folder, const std::function<bool(size_t sent)>& go_on) {
-  // Noted before anything is sent: what a process that was killed may have sent without noting it is searched for.
+  // Recorded before anything is sent: what a killed process sent without recording it is found by a search.
   std::set<std::string> begun;
   for (std::string& id : store.pending_mirrors(server.target)) begun.insert(std::move(id));
   {

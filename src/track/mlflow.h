@@ -1,4 +1,4 @@
-// A run of the store as a run of an MLflow server, through its REST API.
+// Sends runs of the store to an MLflow server, through its REST API.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@ namespace fk {
 
 struct MlflowServer {
   std::string uri;     // "http://127.0.0.1:5000"
-  std::string target;  // what the store calls it; the uri, unless the same server moves between addresses
+  std::string target;  // its name in the store; the uri, unless the address of the server changes
   std::string token, user, password;
   const std::atomic<bool>* cancel = nullptr;
 
@@ -21,15 +21,15 @@ struct MlflowServer {
   static MlflowServer from_environment();
 };
 
-// Sends what the server does not have of the run: parameters, tags, metrics with their steps, artifacts through the
-// server's proxy, and at its end the status. Doing it again, from any process and after any crash, changes nothing: the
-// server's run carries the tag fastkernels.run_id and is asked what it has. Throws Error where the server did not take
-// everything; what it took stays, and the next time goes on there.
+// Sends everything of the run that the server does not have: parameters, tags, metrics with their steps, artifacts
+// through the server's proxy, and at its end the status. It can be repeated from any process and after any crash: the
+// server's run has the tag fastkernels.run_id, and only missing parts are sent. Throws Error if the server did not
+// accept everything; the next call resumes there.
 void mirror_run(Store& store, const MlflowServer& server, const std::string& run_id);
 
-// The same for many runs, to a server that has runs of this store only: what is the same for all is asked once, and a
-// run takes three requests. `artifact_folder`: where the server keeps artifacts on this machine, which are then written
-// there; empty: they are sent. `go_on` is asked before each run. Returns how many were sent.
+// The same for many runs, to a server that has only runs of this store: common queries are made once, and a run takes
+// three requests. `artifact_folder`: the server's folder of artifacts on this machine, to which they are written;
+// empty: they are sent. `go_on` is called before each run. Returns how many were sent.
 size_t mirror_runs(Store& store, const MlflowServer& server, const std::vector<std::string>& run_ids,
                    const std::string& artifact_folder, const std::function<bool(size_t sent)>& go_on);
 

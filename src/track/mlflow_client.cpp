@@ -100,7 +100,7 @@ std::string mlflow_health(const MlflowServer& server) {
     HttpRequest request = client.make("GET", "/health");
     request.timeout_ms = 5000;
     int status = client.send(request).status;
-    return status == 200 ? "" : fmt::format("MLflow at {} answers {} when asked for its health.", server.uri, status);
+    return status == 200 ? "" : fmt::format("MLflow at {} answers a health check with {}.", server.uri, status);
   } catch (const Error& e) {
     return e.what();
   }

@@ -1,5 +1,5 @@
-// The fields of each record, named once: its JSON, its columns in the store and what pages read are made from these
-// lists. A visitor is called as v(name, field) for each, in this order.
+// The fields of each record, listed once: its JSON, its columns in the store and the data of web pages are made from
+// these lists. A visitor is called as v(name, field) for each, in this order.
 #pragma once
 
 #include <concepts>
@@ -9,7 +9,7 @@
 
 namespace fk {
 
-// What everybody asks of a run; those of `runs` are these, machine_fields() and the environment's details.
+// The common fields of a run; the table `runs` has these, machine_fields() and the environment's details.
 template <class Run, class Visitor>
 void run_fields(Run& r, Visitor&& v) {
   auto& e = r.environment;

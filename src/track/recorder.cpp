@@ -79,7 +79,7 @@ std::optional<double> Recorder::best_speedup(std::string_view op, std::string_vi
 
 void Recorder::to_journal(const Json& event) {
   if (options_.enabled && !journal_) {
-    // The run itself and what it said lately: the store has the rest by now.
+    // The run itself and its latest events: the rest is in the store.
     if (told_.size() == kMostTold) told_.erase(told_.begin() + 1, told_.begin() + kMostTold / 2);
     told_.push_back(event);
   }

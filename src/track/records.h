@@ -1,4 +1,4 @@
-// What is kept of a run: plain records, as a store hands them out and takes them in.
+// The records of a run, as read from and written to a store.
 //
 // Times are microseconds since 1970 in UTC. A number that is unknown is absent, never zero.
 #pragma once
@@ -20,7 +20,7 @@ struct MetricPoint {
   int64_t time_us = 0;
 };
 
-// Where and by what a run was made. `details` is everything known, as JSON; the fields are what people filter by.
+// The environment of a run. `details` has everything, as JSON; the fields are those that users filter by.
 struct Environment {
   std::string git_commit, git_branch;
   bool git_dirty = false;
@@ -48,12 +48,12 @@ struct RunRecord {
   std::map<std::string, double> metrics;  // the newest value of each
 };
 
-// One operator of one run: what its scenarios come to.
+// One operator of one run: the summary of its scenarios.
 struct OperatorRecord {
   std::string run_id, run_name, run_status;
   int64_t started_us = 0;
   std::string git_commit, device, device_name;
-  std::string filter;  // of the run: which scenarios were asked for; may be empty
+  std::string filter;  // of the run: which scenarios were selected; may be empty
   std::string op;
   int level = 0;
   std::string candidate;                        // identity of what was measured; "baseline" in a self-test
@@ -63,16 +63,16 @@ struct OperatorRecord {
   std::optional<double> worst;
   std::string worst_scenario;
   std::optional<double> err_ratio;  // the worst of its scenarios
-  std::string confirmed;  // "yes": scenarios beat the best known, and each of them did so again; "no": not each
-  // Means over different scenarios say nothing of each other. Both are short hashes of scenarios with their dtypes; the
-  // store fills them in from the results: those judged, and those whose times make up `speedup`.
+  std::string confirmed;  // "yes": all scenarios that beat the best known result were confirmed; "no": not all
+  // Means over different scenarios cannot be compared. These are short hashes of the scenarios with their dtypes, set
+  // by the store from the results: those judged, and those whose times are in `speedup`.
   std::string scenario_set, timed_set;
-  int64_t timed = 0;  // how many scenarios `speedup` is the mean of; one that passed need not have a time that ranks
+  int64_t timed = 0;  // number of scenarios in the mean `speedup`; a scenario that passed may have no valid time
 
   bool correct() const { return failed == 0 && passed > 0; }
   bool self_test() const { return candidate == "baseline"; }
 
-  // "FAILED"; "NO CREDIT": nothing was there to pass; "NOT TIMED": right, but no time ranks; "FASTER", "SLOWER" where
+  // "FAILED"; "NO CREDIT": no scenario could be passed; "NOT TIMED": correct, but no time counts; "FASTER", "SLOWER" if
   // the whole interval lies on one side of 1, else "UNRESOLVED".
   const char* verdict() const {
     if (failed > 0) return "FAILED";
@@ -99,26 +99,26 @@ struct KernelRecord {
   std::optional<double> err_ratio;
   std::optional<double> baseline_ns, candidate_ns, speedup, low, high;
   std::string speed_verdict;  // "FASTER", "SLOWER", "SAME", "UNRESOLVED"; empty where it was not timed
-  std::string invalid;        // why the timing ranks nothing
+  std::string invalid;        // why the timing is not ranked
   std::optional<double> delta, control_error;
   std::optional<double> floor_ns, of_floor;
   double bytes = 0, matrix_flops = 0, vector_flops = 0;
   double seconds = 0;     // it took
-  std::string confirmed;  // of one that beat the best known: "yes" where it did so again on fresh seeds, else "no"
+  std::string confirmed;  // if it beat the best known result: "yes" if confirmed with new seeds, else "no"
 
   bool passed() const { return verdict == "PASSED"; }
-  // Its time counts: a machine too noisy to rank says nothing of the candidate's speed.
+  // Its time counts: the machine was not too noisy to rank it.
   bool ranked() const { return passed() && invalid.empty() && speedup && *speedup > 0; }
-  // The scenario says nothing against the candidate: no credit, and no error.
+  // Not a failure of the candidate: no credit, and no error.
   bool skipped() const { return verdict == "REFUSED" || verdict == "INVALID_TASK"; }
 };
 
-// Adds what one of its scenarios says to an operator's `confirmed`.
+// Adds one of its scenarios to an operator's `confirmed`.
 inline void add_confirmed(OperatorRecord& o, const KernelRecord& k) {
   if (k.confirmed == "no" || (k.confirmed == "yes" && o.confirmed.empty())) o.confirmed = k.confirmed;
 }
 
-// What a scenario's row leaves out.
+// The large parts of a scenario's result that are not in its row.
 struct KernelDetail {
   Json detail;           // the whole row as in the result file, with empty lists where samples were
   Json samples;          // by launch, by pair: baseline ns, candidate ns, why the pair does not count

@@ -38,7 +38,7 @@ struct JsonWriter {
   }
 };
 
-// What a record leaves out keeps the value it has.
+// Missing fields keep their value.
 struct JsonReader {
   const Json& json;
   template <class T>
@@ -159,7 +159,7 @@ KernelDetail kernel_detail(Json row) {
   KernelDetail d{std::move(row), Json::array(), Json::array()};
   auto timing = d.detail.find("timing");
   if (timing == d.detail.end() || !timing->is_object()) return d;
-  // Emptied, not erased: the row can be put together again with its keys where they were.
+  // Emptied, not erased: the row can be restored with its keys in the same order.
   if (auto list = timing->find("samples"); list != timing->end()) std::swap(d.samples, *list);
   if (auto list = timing->find("control_samples"); list != timing->end()) std::swap(d.control_samples, *list);
   return d;

@@ -1,6 +1,6 @@
-// Records as JSON and back: what journals hold, `history --json` prints and exports carry.
+// Records as JSON and back: the format of journals, `history --json` and exports.
 //
-// Reading throws Error, or Json::exception, where a record is not what it must be; whoever reads a file adds its name.
+// Reading throws Error, or Json::exception, if a record is invalid; the caller adds the name of the file.
 #pragma once
 
 #include "track/records.h"
@@ -19,7 +19,7 @@ OperatorRecord operator_record(const Json& json);
 TtftRecord ttft_record(const Json& json);
 MetricPoint metric_point(const Json& json);
 
-// A row of a `kernels` result file (docs/kernels.schema.json), split into what is listed and what is rarely read.
+// A row of a `kernels` result file (docs/kernels.schema.json), split into listed fields and rarely used details.
 KernelRecord kernel_record(const Json& row);
 KernelDetail kernel_detail(Json row);
 Json kernel_row(const KernelDetail& detail);  // the row again

@@ -10,10 +10,10 @@
 namespace fk {
 
 enum class Noise : uint8_t {
-  kBeyond,   // the intervals (or the samples) of the two do not touch
+  kBeyond,   // the two intervals (or sample ranges) do not overlap
   kWithin,   // they do
   kExact,    // a count, or something else without noise
-  kUnknown,  // nothing is known about its noise
+  kUnknown,  // its noise is unknown
 };
 std::string_view noise_name(Noise noise);  // "beyond noise"
 
@@ -43,8 +43,7 @@ struct RunDiff {
 
 RunDiff diff_runs(StoreReader& store, const std::string& before, const std::string& after);
 
-// What is known of a metric's noise: the interval of a speed-up, or the smallest and the largest of three samples or
-// more.
+// The noise of a metric: the interval of a speed-up, or the smallest and the largest of three samples or more.
 struct Spread {
   std::optional<double> low, high;
 };
@@ -52,7 +51,7 @@ std::map<std::string, Spread> metric_spreads(const std::vector<OperatorRecord>& 
                                              const std::vector<TtftRecord>& ttft);  // of one run, by metric
 std::map<std::string, Spread> ttft_spreads(const TtftRecord& result);               // likewise, of one result
 
-// Two intervals: beyond noise where they do not touch.
+// Two intervals: beyond noise if they do not overlap.
 Noise compare_intervals(std::optional<double> low_a, std::optional<double> high_a, std::optional<double> low_b,
                         std::optional<double> high_b);
 

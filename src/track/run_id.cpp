@@ -1,4 +1,4 @@
-// Run ids, times, and where the history lies: what needs no database.
+// Run ids, times, and the path of the history: the part that needs no database.
 #include <sys/random.h>
 #include <unistd.h>
 

@@ -27,7 +27,7 @@ struct Edit {
   std::string_view line;
 };
 
-// Texts this different are shown as one replaced by the other: the search takes memory by the square of the changes.
+// Texts with more changes are shown as one replaced by the other: memory grows with the square of the changes.
 constexpr int64_t kMostChanges = 1500;
 
 std::vector<Edit> replaced(const Lines& a, const Lines& b) {

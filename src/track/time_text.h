@@ -1,4 +1,4 @@
-// Points in time as people write them.
+// Parses points in time as users write them.
 #pragma once
 
 #include <cstdint>

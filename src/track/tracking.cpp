@@ -1,4 +1,4 @@
-// include/fastkernels/tracking.h over the recorder and the store.
+// Implements include/fastkernels/tracking.h with the recorder and the store.
 #include <fastkernels/tracking.h>
 
 #include <cmath>
@@ -41,7 +41,7 @@ Json row_of(const KernelBenchResult& r) {
   return row;
 }
 
-// The geometric mean of what passed, as in the store while a run goes on.
+// The geometric mean of what passed, as in the store while a run is in progress.
 Json aggregate_of(const Json& rows, const std::string& op) {
   double speed = 0, low = 0, high = 0;
   int n = 0;
@@ -69,7 +69,7 @@ struct Run::State {
   int exceptions = std::uncaught_exceptions();
   bool ended = false, warned = false;
 
-  // Whatever goes wrong in a call of the user's is told once and forgotten.
+  // An error in a call of the user's program is one warning, never an exception.
   template <class Body>
   void guarded(Body&& body) noexcept {
     try {

@@ -1,4 +1,4 @@
-// Stands in for track/curl/ in a build without libcurl.
+// Replaces track/curl/ in a build without libcurl.
 #include "track/http.h"
 
 namespace fk {

@@ -1,4 +1,4 @@
-// Stands in for track/sqlite/ in a build without SQLite: there is no store, and everybody is told why.
+// Replaces track/sqlite/ in a build without SQLite: there is no store, and errors give the reason.
 #include "core/error.h"
 #include "track/store.h"
 

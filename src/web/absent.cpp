@@ -1,4 +1,4 @@
-// Stands in for this folder where what it needs was not there when fastkernels was built.
+// Replaces this folder in a build without its dependencies.
 #include "core/error.h"
 #include "web/web.h"
 

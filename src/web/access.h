@@ -1,4 +1,4 @@
-// Who may ask the server for what. Plain functions over header values, so that every rule has its test.
+// Access rules of the server. Plain functions of header values, so that every rule can be tested.
 #pragma once
 
 #include <optional>
@@ -19,17 +19,17 @@ struct Asked {
 struct AccessRules {
   std::string bound_host;  // as given with --host
   int port = 0;
-  std::string access_token;  // empty: the server is for this machine alone
-  std::string action_token;  // what our own page sends with an action
+  std::string access_token;  // empty: only this machine may connect
+  std::string action_token;  // sent by our own page with an action
 };
 
 enum class ReadAccess { kAllowed, kRefused, kSetCookie };
 
-// A page of another site may reach a server on this machine by a name of its own (DNS rebinding), so the name asked for
-// must be ours. A server for others asks for its token instead: once in the address, then as a cookie.
+// A page of another site may reach a server on this machine under another name (DNS rebinding), so the Host header must
+// be ours. A server for other machines checks its token instead: once in the address, then as a cookie.
 ReadAccess may_read(const AccessRules& rules, const Asked& asked);
 
-// An action also needs the token that our page was given, and must not come from another site's page.
+// An action also needs the token of our page, and must not come from a page of another site.
 bool may_act(const AccessRules& rules, const Asked& asked);
 
 // The value of one cookie of a Cookie header.

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kMostRuns = 20'000;          // in one list; `fastkernels history` reads the rest
 constexpr int kMostHistory = 1'000;        // runs of one operator or model
-constexpr size_t kMostText = 1024 * 1024;  // of a file shown on a page; a download is whole
+constexpr size_t kMostText = 1024 * 1024;  // of a file shown on a page; a download is complete
 
 // "a/b/c/d" into at most `most` parts; the last keeps its slashes.
 std::vector<std::string> split(std::string_view path, size_t most) {
@@ -30,7 +30,7 @@ std::vector<std::string> split(std::string_view path, size_t most) {
   return parts;
 }
 
-// Each source once, with the newest run that measured it and the best it came to.
+// Each source once, with the newest run that measured it and its best speed-up.
 Json sources_json(const std::vector<OperatorRecord>& history) {
   Json list = Json::array();
   for (const OperatorRecord& r : history) {
@@ -54,7 +54,7 @@ Json sources_json(const std::vector<OperatorRecord>& history) {
   return list;
 }
 
-// By metric what is known of its noise, for pages that compare runs.
+// The noise of each metric, for pages that compare runs.
 Json spreads_json(const std::map<std::string, Spread>& spreads) {
   Json json = Json::object();
   for (const auto& [key, spread] : spreads)
@@ -76,7 +76,7 @@ Json runs_json(StoreReader& store, int most) {
 
 Json operator_page_json(StoreReader& store, const std::string& op) {
   std::vector<OperatorRecord> history = store.operator_history(op, newest_runs(kMostHistory));
-  // The baseline against itself is no candidate; it is shown only where nothing else is.
+  // Self-tests have no candidate; they are shown only if there is nothing else.
   if (!std::all_of(history.begin(), history.end(), [](const OperatorRecord& r) { return r.self_test(); }))
     std::erase_if(history, [](const OperatorRecord& r) { return r.self_test(); });
   // Newest first within each group of runs that can be compared, and the group of the newest run first.

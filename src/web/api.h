@@ -1,4 +1,4 @@
-// What the pages ask for: one path, one JSON answer. The server and the offline file speak this alike.
+// The JSON API of the pages: one reply per path, the same from the server and from the offline file.
 //
 //   /api/state                              changes when the history does
 //   /api/overview                           the first page
@@ -19,7 +19,7 @@
 
 namespace fk {
 
-// `path` is decoded, so a scenario's slashes are its own. Nothing where there is no such thing.
+// `path` is decoded, so slashes in a scenario's name stay. Empty if nothing is found.
 std::optional<Json> api_answer(StoreReader& store, std::string_view path);
 
 Json runs_json(StoreReader& store, int most);

@@ -1,4 +1,4 @@
-// draw_charts: opens a report in a browser without a window and takes the charts out of the page it made.
+// draw_charts: opens a report in a headless browser and extracts the charts from the page.
 #include <fmt/format.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -24,7 +24,7 @@ std::string find_browser() {
       "and save a chart with the button beside it.");
 }
 
-// A profile of its own: a browser that is open elsewhere would be asked to show the page instead.
+// A separate profile: otherwise a running browser would open the page instead.
 class Profile {
  public:
   Profile() {

@@ -1,4 +1,4 @@
-// Text from outside, made safe for the place it goes to.
+// Escapes untrusted text for HTML, addresses and scripts.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace fk {
 std::string html_escaped(std::string_view text);
 std::string html_unescaped(std::string_view text);  // of the five entities html_escaped and browsers write
 
-// As JavaScript's encodeURIComponent: the pages and the offline file must name the same thing alike.
+// Like JavaScript's encodeURIComponent: pages and the offline file must use the same names.
 std::string url_part(std::string_view text);
 
 // JSON for a page: bytes that are not UTF-8 become U+FFFD, numbers that are not finite null; never fails.

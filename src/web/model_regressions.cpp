@@ -12,7 +12,7 @@
 namespace fk {
 namespace {
 
-// Times of separate runs move together with the machine's mood: what is no more than this is not news.
+// Times of separate runs vary with the state of the machine: smaller changes are not reported.
 constexpr double kMood = 0.05;
 
 struct Metric {
@@ -91,7 +91,7 @@ ModelRegressions model_regressions(StoreReader& store, int window, RunLikeness& 
         const TtftRecord& newest = results.front();
         (regression->unlike.empty() ? alarms : changes)
             .push_back(regression_json(newest, likeness.device_name(newest.run_id), metric, *regression));
-        if (regression->incorrect) break;  // it fails once, not once a metric
+        if (regression->incorrect) break;  // report a failure once, not once per metric
       }
   }
   auto weight = [](const Json& r) {

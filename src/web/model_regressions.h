@@ -7,10 +7,10 @@
 
 namespace fk {
 
-// Lists, what fails first, then the deepest fall. Times in milliseconds, with the samples' range as interval.
+// Lists failures first, then the largest slowdowns. Times in milliseconds, with the range of the samples as interval.
 struct ModelRegressions {
   Json alarms = Json::array();
-  Json changes = Json::array();  // between runs that are unlike: another candidate, or another load of the machine
+  Json changes = Json::array();  // between runs with another candidate or another load
 };
 
 ModelRegressions model_regressions(StoreReader& store, int window, RunLikeness& likeness);

@@ -1,4 +1,4 @@
-// dashboard_file and report_file: which answers a page without a server has to carry.
+// dashboard_file and report_file: which replies an offline file must contain.
 #include <algorithm>
 #include <set>
 
@@ -13,7 +13,7 @@ namespace fk {
 namespace {
 
 constexpr int kRunsWithSamples = 10;       // samples are most of a run's size
-constexpr int64_t kMostArtifact = 262144;  // larger files stay where they are
+constexpr int64_t kMostArtifact = 262144;  // larger files are left out
 
 class Carried {
  public:
@@ -44,7 +44,7 @@ class Carried {
     try {
       if (auto found = source_json(store_, sha256)) put(path, std::move(*found));
     } catch (const Error&) {
-      // A file that is gone or was changed is not shown; the page offers what it carries.
+      // A missing or changed file is left out; the page lists only what it contains.
     }
   }
 
@@ -70,7 +70,7 @@ std::string dashboard_file(StoreReader& store, int runs) {
     carried.put_run(run.id, count < kRunsWithSamples, count < kRunsWithSamples);
     ++count;
   }
-  // What the first page links to is there, however old.
+  // Everything that the first page links to is included, however old.
   for (const char* list : {"regressions", "changes", "model_regressions", "model_changes"})
     for (const Json& r : overview[list])
       for (const char* key : {"good_run", "bad_run", "latest_run"}) carried.put_run(r[key], false, false);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kLatestRuns = 50;
 constexpr int kTrendRuns = 30;
-constexpr int kModelRuns = 5;  // a path that none of them has is no longer news
+constexpr int kModelRuns = 5;  // a path that is in none of them is left out
 
 SeriesPoint series_point(const KernelRecord& k, const OperatorRecord& run, RunLikeness& likeness) {
   SeriesPoint p;
@@ -23,7 +23,7 @@ SeriesPoint series_point(const KernelRecord& k, const OperatorRecord& run, RunLi
   p.verdict = k.verdict;
   p.passed = k.passed();
   p.skipped = k.skipped();
-  if (k.invalid.empty()) {  // a machine too noisy to rank shows nothing, not even a loss
+  if (k.invalid.empty()) {  // with a noisy machine there is no valid speed-up
     p.speedup = k.speedup;
     p.low = k.low;
     p.high = k.high;
@@ -59,7 +59,7 @@ Json regression_json(const std::string& op, const std::string& scenario, const s
 struct Regressions {
   Json list = Json::array();     // alarms
   Json changes = Json::array();  // between runs that are unlike
-  int64_t series = 0;            // that had something to be compared with
+  int64_t series = 0;            // that could be compared
 };
 
 void add_regressions(StoreReader& store, const std::string& op, const std::vector<OperatorRecord>& history,
@@ -77,7 +77,7 @@ void add_regressions(StoreReader& store, const std::string& op, const std::vecto
   }
 }
 
-// Wrong before slow, and the deepest fall first.
+// Failures before slowdowns, the largest slowdown first.
 void sort_regressions(Json& list) {
   auto weight = [](const Json& r) {
     return r["kind"] == "incorrect" ? -1.0 : r["after"].get<double>() / r["before"].get<double>();
@@ -85,8 +85,8 @@ void sort_regressions(Json& list) {
   std::stable_sort(list.begin(), list.end(), [&](const Json& a, const Json& b) { return weight(a) < weight(b); });
 }
 
-// The newest runs of an operator that can be compared with each other: over the scenarios, and on the device, of its
-// newest run. The champion is the best of just those.
+// The newest comparable runs of an operator: with the scenarios and the device of its newest run. The champion is the
+// best of these.
 Json best_json(const OperatorName& name, const ComparableRuns& group, const std::vector<OperatorRecord>& champions) {
   Json row = {{"op", name.op},  {"level", name.level}, {"runs", name.runs},    {"speedup", nullptr},
               {"low", nullptr}, {"high", nullptr},     {"run_id", ""},         {"time_ms", nullptr},
@@ -114,7 +114,7 @@ Json best_json(const OperatorName& name, const ComparableRuns& group, const std:
 Json models_json(StoreReader& store) {
   Json list = Json::array();
   for (const ModelName& name : store.ttft_models()) {
-    // By path: of its newest run the result with the largest search budget.
+    // By path: the result with the largest search budget in its newest run.
     std::map<std::string, TtftRecord> shown;
     for (TtftRecord& t : store.ttft_history(name.model, newest_runs(kModelRuns))) {
       auto known = shown.find(t.path);

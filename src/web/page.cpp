@@ -31,8 +31,8 @@ std::string filled(std::string_view head, std::string_view body) {
   return page;
 }
 
-// Modules import each other as "./name.js", which means nothing inside a file. There they are "fk/name.js", and a map
-// says that these names are texts which the file carries.
+// Modules import each other as "./name.js", which does not work inside one file. There they are "fk/name.js", and an
+// import map resolves these names to texts in the file.
 std::string import_map() {
   Json imports = Json::object();
   for (auto [name, text] : kWebAssets) {

@@ -1,4 +1,4 @@
-// The page itself: its parts as the server hands them out, and all of them in one file.
+// The HTML page: its assets for the server, and everything in one file.
 #pragma once
 
 #include <optional>
@@ -16,14 +16,14 @@ struct Asset {
 
 std::optional<Asset> find_asset(std::string_view name);  // "main.js"; "d3.js" is the charting library
 
-// What the browser is told to refuse: scripts, styles and connections from anywhere but here.
+// The content security policy: no scripts, styles or connections from other origins.
 inline constexpr std::string_view kServerPolicy =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-std::string served_page(std::string_view action_token);  // empty: a page that can change nothing
+std::string served_page(std::string_view action_token);  // empty: a read-only page
 
-// `data`: answers by path, and "start", the address it opens on.
+// `data`: replies by path, and "start", the address it opens.
 std::string offline_page(const Json& data);
 
 std::string random_token();  // 128 bits, as hexadecimal text

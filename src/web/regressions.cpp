@@ -46,7 +46,7 @@ std::optional<Regression> regression_among(const std::vector<SeriesPoint>& runs)
   double fall = 1 - *found.latest.speedup / *best->speedup;
   if (fall <= std::max(best->delta, found.latest.delta)) return std::nullopt;
   found.before = *best;
-  // A run that could not be ranked, or failed for another reason, says nothing of when the speed was lost.
+  // A run that could not be ranked, or failed for another reason, does not show when it became slower.
   return between(runs, found, [&](const SeriesPoint& p) {
     if (!timed(p)) return Side::kNeither;
     return *p.high >= *best->low ? Side::kGood : Side::kBad;
@@ -72,7 +72,7 @@ std::optional<Regression> find_regression(const std::vector<SeriesPoint>& newest
   if (auto found = regression_among(alike)) return found;
   std::optional<Regression> found = regression_among(runs);
   if (found) found->unlike = unlike_words(found->before, found->latest);
-  // Between like runs nothing was lost, whatever unlike ones in between say.
+  // There is no regression between comparable runs; other runs in between do not matter.
   return found && found->unlike.empty() ? std::nullopt : found;
 }
 

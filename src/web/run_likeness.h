@@ -1,4 +1,4 @@
-// What two runs must share before the slower of them is a regression: the candidate, and a machine as busy.
+// Whether two runs are comparable, so that the slower one is a regression: same candidate, similar load.
 #pragma once
 
 #include <map>
@@ -12,9 +12,9 @@ class RunLikeness {
  public:
   explicit RunLikeness(StoreReader& store) : store_(store) {}
 
-  // Other programs kept more than half of the machine's cores busy when the run began; false where nobody knows.
+  // Other programs kept more than half of the machine's cores busy when the run began; false if unknown.
   bool busy(const std::string& run_id) { return of(run_id).busy; }
-  // Hashes of the candidates' sources that the run kept.
+  // Hashes of the candidates' sources stored with the run.
   const std::string& candidates(const std::string& run_id) { return of(run_id).candidates; }
   const std::string& device_name(const std::string& run_id) { return of(run_id).device_name; }
   std::string param(const std::string& run_id, const std::string& key);  // empty where the run has none

@@ -1,4 +1,4 @@
-// serve_dashboard: the pages and the answers over HTTP, for this machine unless asked otherwise.
+// serve_dashboard: pages and API over HTTP, for this machine unless configured otherwise.
 #include <fmt/format.h>
 #include <httplib.h>
 #include <sys/socket.h>
@@ -20,7 +20,7 @@ namespace {
 class DashboardServer {
  public:
   explicit DashboardServer(const ServeOptions& options) : options_(options) {
-    // One that can write, where possible: it makes the store that the first run will fill, and the actions need it.
+    // Opened for writing if possible: this creates the store for the first run, and actions need it.
     try {
       writable_ = open_store(options.database);
       store_ = writable_.get();
@@ -55,11 +55,11 @@ class DashboardServer {
             request.get_header_value("X-Fastkernels-Token"), request.get_param_value("token")};
   }
 
-  // Not set_content(): where the browser would take it, httplib packs that with brotli at its slowest, four seconds a
-  // megabyte, for a way through this machine's memory.
+  // Not set_content(): httplib would compress it with brotli at its slowest setting, four seconds per megabyte, which
+  // is useless for a local connection.
   static void send(Response& response, std::string text, std::string_view type) {
     size_t size = text.size();
-    if (size == 0) return response.set_content("", std::string(type));  // a provider must have something to provide
+    if (size == 0) return response.set_content("", std::string(type));  // a content provider needs at least one byte
     response.set_content_provider(size, std::string(type),
                                   [kept = std::move(text)](size_t offset, size_t length, httplib::DataSink& sink) {
                                     return sink.write(kept.data() + offset, length);
@@ -81,8 +81,8 @@ class DashboardServer {
       int yes = 1;
       setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     });
-    // A thread waits on each connection a browser keeps open, six a window; the default of eight is one window and a
-    // half.
+    // Each open connection occupies a thread, and a browser keeps six per window; the default of eight threads is too
+    // few for two windows.
     server_.new_task_queue = [] { return new httplib::ThreadPool(64); };
     server_.set_tcp_nodelay(true);
     server_.set_keep_alive_max_count(1000);
@@ -152,7 +152,7 @@ class DashboardServer {
     for (const ArtifactRecord& a : store_->artifacts(run)) {
       if (a.path != request.matches[2].str()) continue;
       std::string name = a.path.substr(a.path.rfind('/') + 1);
-      // A type no browser shows, so that a file of a candidate can never run as a page of ours.
+      // A type that browsers download, so that a file of a candidate can never run as one of our pages.
       response.set_header("Content-Disposition", "attachment; filename*=UTF-8''" + url_part(name));
       send(response, store_->artifact(a.sha256), "application/octet-stream");
       return;

@@ -1,4 +1,4 @@
-// The dashboard and the report: history as pages, from a server on this machine or in one file that needs none.
+// The dashboard and the report: the history as web pages, from a local server or in one offline file.
 #pragma once
 
 #include <functional>
@@ -9,18 +9,18 @@
 
 namespace fk {
 
-// Empty, or the sentence why this build has no pages.
+// Empty, or why this build has no pages.
 std::string web_unavailable();
 
 struct ServeOptions {
   std::string database;            // empty: the default one
-  std::string host = "127.0.0.1";  // anything that is not this machine alone needs a token
-  int port = 8765;                 // another is chosen where it is taken
-  std::string token;               // for other hosts; drawn where empty
+  std::string host = "127.0.0.1";  // any host but this machine needs a token
+  int port = 8765;                 // another one is chosen if it is in use
+  std::string token;               // for other hosts; random if empty
   std::function<void(const std::string& url)> ready = [](const std::string&) {};
 };
 
-// Serves until the process ends. Throws Error where no port can be had.
+// Serves until the process ends. Throws Error if no port is free.
 void serve_dashboard(const ServeOptions& options);
 
 // All pages with their data as one HTML file that opens without a server: the newest `runs` in full.
@@ -35,7 +35,7 @@ struct ChartFile {
   std::string png;  // the file's bytes; empty where not asked for
 };
 
-// The charts of a report, drawn by a browser without a window. Throws Error where there is none.
+// The charts of a report, drawn by a headless browser. Throws Error if there is none.
 std::vector<ChartFile> draw_charts(const std::string& report_path, const std::string& run_id, bool png);
 
 }  // namespace fk

@@ -1,4 +1,4 @@
-// The tree keeps the rules of the house.
+// The source tree follows the project's rules.
 #include <gtest/gtest.h>
 
 #include "tests/arch/checks.h"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/build_budget.py names an object that costs too much, and believes the processor rather than the log."""
+"""tools/build_budget.py names an object that takes too long, by its CPU time rather than the log."""
 import json
 import pathlib
 import shlex

@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kMaxLines = 600;
 
-// Folders of src/ and their layers, as ARCHITECTURE.md draws them.
+// Folders of src/ and their layers, as in ARCHITECTURE.md.
 const std::map<std::string, int, std::less<>> kLayers = {
     {"core", 0},     {"ops", 1},    {"backend", 2},   {"measure", 2},  {"track", 2},
     {"models", 3},   {"engine", 4}, {"candidate", 4}, {"validate", 5}, {"runner", 5},
@@ -166,7 +166,7 @@ Violations check_binaries(const fs::path& root, const std::vector<std::string>& 
 
 std::vector<std::string> tracked_files(const fs::path& root) {
   if (!fs::exists(root / ".git")) return {};
-  // The command line may override whose checkout git trusts, so that this works on a tree owned by someone else.
+  // safe.directory is set on the command line, so that this works on a tree of another owner.
   std::string command = fmt::format("git -c safe.directory='*' -C '{}' ls-files -z", root.string());
   std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
   std::vector<std::string> files(1);

@@ -1,4 +1,4 @@
-// The rules of the house as functions of a source tree, so that each can be shown to catch a planted violation.
+// The project's rules as functions of a source tree, so that each can be tested with a planted violation.
 #pragma once
 
 #include <filesystem>
@@ -19,12 +19,13 @@ using Violations = std::vector<Violation>;
 Violations check_layers(const std::filesystem::path& root);
 // No hand-written file of src, tests, tools or cmake is longer than 600 lines.
 Violations check_file_lengths(const std::filesystem::path& root);
-// Headers say on line 1 what they are for and carry #pragma once.
+// Headers state their purpose on line 1 and have #pragma once.
 Violations check_headers(const std::filesystem::path& root);
-// x.cpp includes its x.h first: with that, compiling x.cpp proves that x.h stands alone. cmake/header_check.cmake
-// compiles the headers that have no such .cpp.
+// x.cpp includes its x.h first: so compiling x.cpp proves that x.h compiles alone. cmake/header_check.cmake compiles
+// the headers that have no such .cpp.
 Violations check_own_header_first(const std::filesystem::path& root);
-// No class, struct, union or enum of a named namespace is defined in two files: they would be one type to the linker.
+// No class, struct, union or enum of a named namespace is defined in two files: the linker would treat them as one
+// type.
 Violations check_one_definition(const std::filesystem::path& root);
 // Headers that take seconds to parse are included where they must be and nowhere else.
 Violations check_slow_headers(const std::filesystem::path& root);

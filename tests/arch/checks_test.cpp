@@ -1,4 +1,4 @@
-// Each check of the tree reports a violation planted in a tree of its own, and nothing where there is none.
+// Each check reports a planted violation, and nothing in a tree without one.
 #include "tests/arch/checks.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Whether an operator's contract is complete: what the compiler cannot see of it.
+// Whether an operator's contract is complete: the part that the compiler cannot check.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@ namespace fk::arch {
 // The parts that are missing or contradict each other, one sentence each; empty when the contract is complete.
 std::vector<std::string> check_contract(const OperatorInfo& op);
 
-// An operator is found by its name alone, as src/ops/l{level}/{name}.{h,cpp}, and that .cpp registers no other.
+// The files of an operator are src/ops/l{level}/{name}.{h,cpp}, and that .cpp registers no other.
 std::vector<std::string> check_place(const OperatorInfo& op, const std::filesystem::path& root);
 
 }  // namespace fk::arch

@@ -1,4 +1,4 @@
-// Every operator in the registry has a complete contract, and the check notices each part when it is taken away.
+// Every operator in the registry has a complete contract, and the check reports each missing part.
 #include "tests/arch/contracts.h"
 
 #include <gtest/gtest.h>

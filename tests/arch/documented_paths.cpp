@@ -1,4 +1,4 @@
-// check_documented_paths: what in a Markdown text names a path of this repository, and whether it is there.
+// check_documented_paths: finds paths of this repository in a Markdown text, and checks that they exist.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace fk::arch {
 namespace fs = std::filesystem;
 namespace {
 
-// Made by the build or by the user, so named before they exist.
+// Created by the build or by the user, so they need not exist.
 constexpr std::string_view kMadeLater[] = {"build/", "tasks/candidate/L", "bench/results/", "bench/profiles/",
                                            "compile_commands.json"};
 

@@ -1,4 +1,5 @@
-// Types that are defined twice under one name. The compiler sees one file at a time and the linker takes them for one.
+// Types that are defined twice under one name. The compiler sees one file at a time, and the linker treats them as one
+// type.
 #include <fmt/format.h>
 
 #include <cctype>

@@ -1,5 +1,5 @@
-// Names of the standard library whose header a file does not include. Compilers see the precompiled headers and are
-// content; this reads the includes.
+// Names of the standard library whose header a file does not include. Precompiled headers hide this from compilers, so
+// the includes are checked here.
 #include <fmt/format.h>
 
 #include <algorithm>

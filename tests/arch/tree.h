@@ -1,4 +1,4 @@
-// Reading a source tree: which files there are and what their lines say.
+// Reads a source tree: its files and their lines.
 #pragma once
 
 #include <filesystem>

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Share of a call's time that the timer says it cannot see.
+// Share of a call's time that could be hidden from the timer.
 double could_hide(const TimingResult& r) {
   return r.paired.candidate.median > 0 ? r.could_hide_ns / r.paired.candidate.median : 0;
 }
@@ -105,8 +105,8 @@ Attempt Attack::judge(const Kind& kind, const Target& target, const std::string&
   o.timing.cold = kind.cold;
   o.timing.baseline_library = twin.so_path;
   KernelResult result = bench_.run(target.scenario, fraud.so_path, o, tell);
-  // A run that ranks nothing because the machine was busy says nothing about the fraud; one that does so again and
-  // again does, since nothing is ranked then.
+  // A run that was not ranked because the machine was busy says nothing about the fraud. If this happens every time,
+  // the fraud is harmless, since it is never ranked.
   constexpr int kAgain = 2;
   for (int i = 0; i < kAgain && result.passed() && result.timing && !result.timing->paired.invalid.empty(); ++i)
     result = bench_.run(target.scenario, fraud.so_path, o, tell);

@@ -1,4 +1,4 @@
-// Attack: frauds compiled, judged and timed as any candidate is, against their honest twins.
+// Attack: compiles, judges and times frauds like any candidate, against the honest kernel.
 #pragma once
 
 #include <functional>
@@ -28,12 +28,13 @@ class Attack {
 
   // Searches one kind of fraud on one target.
   Finding find(const Kind& kind, const Target& target);
-  // One fraud of one strength. The honest twin plays the baseline when it is timed, so that its speed-up is its worth.
+  // One fraud of one strength. The honest kernel is the baseline of the timing, so that the speed-up is the gain of the
+  // fraud.
   Attempt attempt(const Kind& kind, const Target& target, double strength);
-  // The twin against itself: says whether a fraud of no strength would be told from none.
+  // The honest kernel against itself: it must not be ranked faster.
   Attempt attempt_honest(const Kind& kind, const Target& target);
-  // What searches can come to need, compiled on several cores: the strongest of each, or all that a search of one step
-  // tries. Throws where something does not compile.
+  // Compiles the frauds that searches may need, on several cores: the strongest of each, or all that a search of one
+  // step tries. Throws where something does not compile.
   void compile_ahead(const std::vector<std::pair<const Kind*, const Target*>>& wanted, bool strongest_only = false);
 
  private:

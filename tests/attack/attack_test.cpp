@@ -1,4 +1,4 @@
-// Frauds of every class are caught or worth nothing, and the harness that says so can tell.
+// Frauds of every class are caught or gain nothing, and the harness itself works.
 #include "tests/attack/attack.h"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@ namespace {
 const Kind& cpu_kind(std::string_view name) { return kind_named(DeviceKind::kCpu, name); }
 const Target& cpu_target(std::string_view name) { return target_named(DeviceKind::kCpu, name); }
 
-// Few pairs: what these frauds gain is far more than a few pairs can miss.
+// Few pairs are enough: the gains of these frauds are large.
 AttackOptions quick() {
   AttackOptions o;
   o.pairs = 24;
@@ -81,7 +81,7 @@ TEST(Report, NamesEveryFraudInEveryForm) {
   EXPECT_NE(to_text(findings).find("1 kinds survive"), std::string::npos) << to_text(findings);
 }
 
-// A harness whose frauds gain something by accident, or whose honest kernels fail, would prove nothing.
+// The harness proves something only if honest kernels pass and gain nothing.
 TEST(SelfAttack, SlowHonestTwinsPassAndGainNothing) {
   Attack attack(kCpu, quick());
   for (const Target& target : targets(DeviceKind::kCpu)) {
@@ -92,7 +92,7 @@ TEST(SelfAttack, SlowHonestTwinsPassAndGainNothing) {
   }
 }
 
-// One fraud of each class, of a strength that pays.
+// One fraud of each class, at a strength with a clear gain.
 struct Tried {
   const char *kind, *target;
   double strength;

@@ -1,8 +1,8 @@
-// Mutation: an honest kernel with a fraud of a chosen strength spliced in.
+// Mutation: an honest kernel with an inserted fraud of a chosen strength.
 //
 // The texts are parts in tests/attack/cpu and tests/attack/cuda: an honest kernel for each operator, and frauds that
-// are written once for all of them. A kernel is honest until its calls look like timed ones, so that what is tried is
-// the timer with all that it checks, and not only the judge.
+// are written once for all of them. A kernel is honest until its calls look like timed ones, so that the checks of the
+// timer are tested, not only the judge.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ struct Target {
   Scenario scenario;
 };
 
-// How strengths lie between the weakest and the strongest.
+// The scale of strengths between the weakest and the strongest.
 enum class Scale { kLinear, kRatio, kInteger };
 
 struct Kind {
@@ -44,7 +44,7 @@ const Kind& kind_named(DeviceKind device, std::string_view name);
 double between(const Kind& kind, double low, double high);
 std::string strength_text(const Kind& kind, double strength);  // "12.5 %", "30 us"
 
-// The source of the fraud, and of the honest kernel it would like to be faster than.
+// The source of the fraud, and of the honest kernel it is compared with.
 std::string fraud_source(const Kind& kind, const Target& target, double strength);
 std::string twin_source(const Kind& kind, const Target& target);
 

@@ -71,7 +71,7 @@ std::string to_text(const std::vector<Finding>& findings) {
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
   text += "\n";
-  // What was said to the strongest of each kind, so that a reader sees whether it was caught for the right reason.
+  // The verdict on the strongest of each kind, so that a reader sees whether it was caught for the right reason.
   for (const Finding& f : findings)
     if (const Attempt* a = f.strongest_caught())
       text += fmt::format("{} on {}, {}: {} {}\n", f.kind->name, f.target->name, strength_text(*f.kind, a->strength),

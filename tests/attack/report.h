@@ -1,4 +1,4 @@
-// What an attack found, as a table for people, as Markdown for documents and as JSON for programs.
+// The results of an attack as a text table, as Markdown and as JSON.
 #pragma once
 
 #include <string>

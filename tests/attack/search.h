@@ -24,10 +24,10 @@ struct Attempt {
   std::string sentence;   // that came with it
   double speedup = 1;     // over the honest twin, where it was timed
   Interval interval;      // of that
-  double could_hide = 0;  // share of the time that the timer says it cannot see
+  double could_hide = 0;  // share of the time that could be hidden from the timer
   double seconds = 0;     // it took to try
 
-  // The part of the speed-up that is sure, as a share: what an attacker would have gained.
+  // The lower bound of the speed-up, as a share: the gain of the attacker.
   double worth() const { return outcome == Outcome::kSurvived ? interval.low - 1 : 0; }
 };
 
@@ -41,13 +41,13 @@ struct Finding {
   const Attempt* strongest_caught() const;
 };
 
-// The claimed resolution: a fraud worth less changes no ranking that anybody relies on.
+// The claimed resolution: a fraud with a smaller gain does not matter.
 inline constexpr double kResolution = 0.005;
-// Whether something survived that is worth more than the resolution and what the timer says it cannot see.
+// Whether something survived with a gain above the resolution and above the share that could be hidden.
 bool worth_caring(const Finding& finding);
 
-// Tries the strongest and, where that is caught, the weakest; then halves the stretch between what is caught and what
-// is not, `steps` times.
+// Tries the strongest and, where that is caught, the weakest; then bisects between caught and not caught strengths,
+// `steps` times.
 Finding search(const Kind& kind, const Target& target, int steps, const std::function<Attempt(double)>& attempt);
 
 }  // namespace fk::attack

@@ -85,7 +85,7 @@ TEST_P(CaptureTest, GoldenValuesAreThoseOfTheRun) {
     std::vector<int64_t> ids = prompt(23), second = prompt(9);
     ids.insert(ids.end(), second.begin(), second.end());
     for (size_t i = 0; i < ids.size(); ++i) EXPECT_EQ(data.given[0]->ptr<int64_t>()[i], ids[i]);
-    // The engine hands out blocks in an order of its own; tables of the seed would be others.
+    // The engine allocates blocks in its own order; tables from the seed would differ.
     const SequenceGroup& group = data.batch->attention().prefill;
     Tensor table = read_golden(s.block_table);
     for (int64_t b = 0; b < 2; ++b) EXPECT_EQ(get(group.block_table, 0, b), get(table.view(), 0, b));

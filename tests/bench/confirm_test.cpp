@@ -1,4 +1,4 @@
-// A new best is one that is new and best twice.
+// A new best result must be confirmed by a second measurement.
 #include "bench/kernels/confirm.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What a time means beside the floor of its call, decided on times that nobody measured.
+// The verdict on a time and the floor of its call, with invented times.
 #include "bench/kernels/floor_verdict.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ TEST(FloorVerdict, AGainBeyondTheFloorIsNotRanked) {
   EXPECT_EQ(v.kind, Kind::kNotRanked);
   EXPECT_NE(v.sentence.find("less than the 10.00 us this machine needs to read 1.000 MB"), std::string::npos)
       << v.sentence;
-  // Within the error of the floor there is nothing to object to.
+  // Within the error of the floor a time is accepted.
   EXPECT_EQ(hold_against_floor(timing(20, 9.7), kCost, floor_of(10)).kind, Kind::kPossible);
 }
 
@@ -63,7 +63,7 @@ TEST(FloorVerdict, AFloorTheBaselineIsBelowAccusesNobody) {
   for (double candidate : {9.0, 8.0, 7.0}) {
     FloorVerdict v = hold_against_floor(timing(9, candidate), kCost, floor_of(10));
     EXPECT_EQ(v.kind, Kind::kPossible) << candidate;
-    EXPECT_NE(v.note.find("accuses nobody"), std::string::npos) << v.note;
+    EXPECT_NE(v.note.find("floor is too high"), std::string::npos) << v.note;
   }
   // The control is the baseline as well.
   EXPECT_EQ(hold_against_floor(timing(10, 6.5, 9), kCost, floor_of(10)).kind, Kind::kPossible);

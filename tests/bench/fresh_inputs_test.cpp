@@ -109,7 +109,7 @@ TEST(FreshInputs, AreOfManyKinds) {
   EXPECT_FALSE(kinds.contains("zeros") || kinds.contains("sparse")) << "who skips zeros would look faster";
 }
 
-// Neither is the mean square of a row known in advance, nor does a part of the row tell it.
+// The mean square of a row is not known in advance, and a part of the row does not reveal it.
 TEST(FreshInputs, NoMeanSquareIsKnown) {
   std::unique_ptr<Node> root = norm();
   FreshInputs inputs(*root, contract_inputs(), tokens(4), 8);
@@ -131,7 +131,7 @@ TEST(FreshInputs, NoMeanSquareIsKnown) {
   EXPECT_GE(others_by_row_before, rows / 10);
 }
 
-// No few elements tell what follows them: whoever remembers earlier calls by them is wrong.
+// A few elements do not reveal the next ones: a candidate that remembers earlier calls by them is wrong.
 TEST(FreshInputs, NoStretchIsSeenTwice) {
   std::unique_ptr<Node> root = norm();
   FreshInputs inputs(*root, contract_inputs(), tokens(4), 9);

@@ -1,4 +1,4 @@
-// The scenarios of the catalog: all of them are walked. Each is built and planned, and the small ones run.
+// All scenarios of the catalog: each is built and its memory planned, and the small ones run.
 #include "bench/scenarios/generate.h"
 
 #include <gtest/gtest.h>
@@ -96,7 +96,7 @@ TEST(GenerateScenarios, SlowShapesAreThoseOfOneRank) {
   EXPECT_EQ(attention.count, 80);
   EXPECT_EQ(attention.workload.sequences.size(), 32u);
   EXPECT_NE(attention.workload.sequences.front().context_len, attention.workload.sequences.back().context_len);
-  // Queries come out of one product with keys and values, so their rows lie apart.
+  // Queries come out of one product with keys and values, so there are gaps between their rows.
   EXPECT_EQ(attention.override_of("query")->strides, (std::vector<int64_t>{10 * 128, 1}));
   EXPECT_EQ(shape(one("silu_and_mul", "llama-3-8b/tp4/decode-512"), 0), (Shape{512, 2 * 14336 / 4}));
   EXPECT_EQ(shape(one("linear", "llama-3.1-70b/tp2/decode-8/down_proj"), 0), (Shape{8, 28672 / 2}));

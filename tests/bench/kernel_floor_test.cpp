@@ -1,4 +1,4 @@
-// The floor of whole calls: what it is made of, and that no baseline is ever accused by it.
+// The floor of whole calls: its parts, and that no baseline is below it.
 #include "bench/kernels/kernel_floor.h"
 
 #include <gtest/gtest.h>

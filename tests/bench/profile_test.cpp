@@ -48,7 +48,7 @@ TEST(NcuCsv, SaysWhatIsNoTable) {
   EXPECT_THROW(parse_ncu_csv("==ERROR== The application returned an error code (1).\n"), Error);
   std::string header(kRecorded.substr(0, kRecorded.find("\"0\",")));
   EXPECT_THROW(parse_ncu_csv(header), Error);
-  // Cut short anywhere, it is a table with fewer kernels or none.
+  // A truncated text is a table with fewer kernels or none.
   for (size_t n = 0; n < kRecorded.size(); n += 97) try {
       EXPECT_LE(parse_ncu_csv(kRecorded.substr(0, n)).size(), 2u);
     } catch (const Error&) {

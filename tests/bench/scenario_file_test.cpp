@@ -1,4 +1,4 @@
-// Scenario files: what is written is read back as it was, and what is wrong is named with its place.
+// Scenario files: written files are read back unchanged, and errors are reported with their position.
 #include "bench/scenarios/scenario_file.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Times of alternating processes come to the right word, and a drift of the machine to none.
+// Times of alternating processes give the right verdict, and a drift of the machine gives none.
 #include "bench/ttft/ttft_compare.h"
 
 #include <gtest/gtest.h>

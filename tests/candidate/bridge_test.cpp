@@ -1,4 +1,5 @@
-// A candidate inside this process: constructor arguments, weights, errors, refusals and counters cross the boundary.
+// A candidate inside this process: constructor arguments, weights, errors, refusals and counters are passed through the
+// C interface.
 #include "candidate/bridge.h"
 
 #include <fmt/format.h>

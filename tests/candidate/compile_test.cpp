@@ -1,4 +1,4 @@
-// Compiling candidates: what is wrong is said in a sentence with its place, and nothing is compiled twice.
+// Compiling candidates: errors are one sentence with a position, and nothing is compiled twice.
 #include "candidate/compile.h"
 
 #include "candidate/compile_cache.h"
@@ -195,7 +195,7 @@ TEST_F(Cache, SlowFollowsEverythingThatChangesABuild) {
   EXPECT_NE(build().so_path, other_include.so_path);
   EXPECT_EQ(calls(), 4);
 
-  // Back to what was built before: still known.
+  // Back to the first version: still cached.
   folder_.write("L1/rms_norm.cpp", "#include \"helper.h\"\n" + rms_norm_with("helper();"));
   EXPECT_EQ(build().so_path, other_include.so_path);
   EXPECT_EQ(calls(), 4);
@@ -249,7 +249,7 @@ TEST_F(Cache, IsPrunedByAgeAndSizeButNeverUnderSomebody) {
   EXPECT_FALSE(exists(path));
   EXPECT_TRUE(exists(recent.so_path));
 
-  // By size, those unused for longest first.
+  // By size, the least recently used first.
   path = recent.so_path;
   recent = {};
   folder_.write("L1/helper.h", "inline int helper() { return 3; }\n");

@@ -1,4 +1,4 @@
-// Warnings are found among a compiler's words, and survive the cache.
+// Warnings are extracted from a compiler's output, and are kept in the cache.
 #include "candidate/compile_warnings.h"
 
 #include <gtest/gtest.h>

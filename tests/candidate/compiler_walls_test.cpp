@@ -1,4 +1,5 @@
-// Walls round the compiler: what a candidate's text may name is the system, its own folder and what the user named.
+// The compiler's sandbox: a candidate may include files of the system, of its own folder and of folders that the user
+// named.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -23,7 +24,7 @@ class CompilerWalls : public testing::Test {
     result_ = compile_candidate(folder_.candidate("rms_norm", text), options_);
     return result_;
   }
-  // Whether the wall stands; a system without Landlock says that it does not, and compiles all the same.
+  // Whether the sandbox is active; a system without Landlock reports that it is not, and compiles anyway.
   bool landlock() const {
     for (const Protection& p : result_.protections)
       if (p.name == "the compiler's landlock") return p.on;
@@ -109,7 +110,7 @@ TEST_F(CompilerWalls, LetACompilerWriteNowhereElse) {
     EXPECT_FALSE(entry.is_directory()) << entry.path() << " is left";
 }
 
-// Also what left its group, where the system has namespaces.
+// Also processes that left its group, if the system has namespaces.
 TEST_F(CompilerWalls, EndEverythingACompilerStarted) {
   std::string mark = fmt::format("{}.25", 100000 + getpid());
   options_.compiler = compiler("setsid sleep " + mark + " &\nsleep " + mark);

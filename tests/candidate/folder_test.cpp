@@ -1,4 +1,4 @@
-// Where candidates are found, and what is said of files that are none.
+// Where candidates are found, and the errors for other files.
 #include "candidate/folder.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ TEST(Folder, SaysWhatIsWrongWithAFile) {
   EXPECT_NE(error_in(folder.path()).find("move it to L1"), std::string::npos) << error_in(folder.path());
 }
 
-// A folder that cannot be read is not an empty one. Permissions do not hinder root, a link to itself does.
+// A folder that cannot be read is not an empty one. Root ignores permissions, but not a link to itself.
 TEST(Folder, SaysThatItCannotBeRead) {
   WorkFolder folder;
   fs::create_directories(folder.path());
@@ -83,7 +83,7 @@ TEST(WriteStubs, MovesWhatWasThere) {
   for (const std::string& path : moved) kept.push_back(folder.read(fs::relative(path, folder.path()).string()));
   EXPECT_EQ(kept, (std::vector<std::string>{"my first work", "my second work", "my third work"}));
   EXPECT_EQ(folder.read("L1/rms_norm.cpp"), stub_text(*ops[0]));
-  // What was moved aside is not found as a candidate again.
+  // Replaced files are not found as candidates.
   EXPECT_EQ(find_candidates(folder.path()).size(), 2u);
 }
 

@@ -1,4 +1,4 @@
-// A folder of a test's own, gone when the test is over, and candidates written into it.
+// A temporary folder for one test, and candidates written into it.
 #pragma once
 
 #include <string>

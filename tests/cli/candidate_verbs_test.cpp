@@ -1,4 +1,4 @@
-// Candidates as a user meets them: stubs are written, models run with them, and what does not build is said once.
+// Candidates from the user's view: stubs are written, models run with them, and a build error is printed once.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -121,7 +121,7 @@ TEST_F(CandidateVerbs, WhatIsWrongIsSaidInASentence) {
   expect_failure(generate(), "move it to L1");
 }
 
-// What `kernels` found out is known to whoever runs a model with the candidate afterwards.
+// The verdict of `kernels` is used when a model runs with the candidate later.
 TEST_F(CandidateVerbs, SlowModelsAskWhetherTheyWereJudged) {
   FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   auto judge = [&] {
@@ -162,7 +162,7 @@ TEST_F(CandidateVerbs, SlowModelsAskWhetherTheyWereJudged) {
   EXPECT_NE(shown.out.find("\"candidates_judged\": \"failed\""), std::string::npos) << shown.out;
 }
 
-// The third question: one candidate that changes nothing, since it refuses every call, and one that takes its time.
+// `ttft --compare`: one candidate that changes nothing, since it refuses every call, and one that is slow.
 TEST_F(CandidateVerbs, SlowCompareSaysWhetherTheModelIsFaster) {
   FK_NOT_UNDER_A_SANITIZER(kNeedsFullSpeed);
   auto silu = [&](const std::string& members) {
@@ -189,7 +189,7 @@ class SiluAndMul : public fk::SiluAndMul {
   Json json = parse_json(same.out, "output");
   EXPECT_EQ(json["candidate_calls"], 0);
   for (const Json& row : json["results"]) {
-    // A busy machine may leave it undecided; nobody may be called faster than himself.
+    // On a busy machine it may be unresolved; it must never be FASTER than itself.
     EXPECT_NE(row["verdict"], "FASTER") << row.dump();
     EXPECT_NE(row["verdict"], "SLOWER") << row.dump();
     EXPECT_GT(row["speedup"], 0.8) << row.dump();
@@ -220,7 +220,7 @@ TEST_F(CandidateVerbs, CudaStubsNeedNoGpu) {
   outcome = run_program({"create-stubs", "--device", "cuda", "--target", "llama_mlp"});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_NE(outcome.err.find("no naive CUDA body for llama_mlp"), std::string::npos) << outcome.err;
-  // On the CPU it is another device's candidate, and nothing else changes.
+  // On the CPU a candidate for another device has no effect.
   outcome = run_program({"kernels", "--device", "cpu", "--target", "rms_norm"});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_NE(outcome.err.find("--device cuda"), std::string::npos) << outcome.err;

@@ -1,4 +1,4 @@
-// Completion in the shells themselves, and the manual page as its readers see it. Shells that are missing are skipped.
+// Completion in real shells, and the formatted manual page. Missing shells are skipped.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -71,7 +71,7 @@ class CompletionScripts : public testing::Test {
     return run_shell("cd '" + folder_.string() + "' && export PATH=" FK_BINARY_DIR ":$PATH && " + command);
   }
 
-  // What bash offers for the last of these words. As bash itself, it gives = as a word of its own.
+  // The completions of bash for the last of these words. As in bash itself, = is a separate word.
   Words bash(const Words& words) const {
     std::string list;
     for (const std::string& word : words) list += " '" + word + "'";
@@ -138,7 +138,7 @@ TEST_F(CompletionScripts, FishOffersTheSame) {
   EXPECT_THAT(fish("fastkernels completion z"), ElementsAre("zsh"));
 }
 
-// A terminal on which a real zsh is typed at: <TAB> completes, and what came of it is printed.
+// A terminal with a real zsh: <TAB> completes, and the result is printed.
 TEST_F(CompletionScripts, ZshCompletesWhatIsTyped) {
   if (missing("zsh")) GTEST_SKIP() << "zsh is not installed";
   EXPECT_EQ(run_here("zsh -n zsh").exit_code, 0);

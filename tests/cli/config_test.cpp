@@ -22,7 +22,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using Values = std::vector<std::string>;
 
-// Verbs register themselves, so this one lives as long as the program.
+// Verbs register themselves, so this one exists until the program ends.
 class Bake final : public Verb {
  public:
   Bake() : Verb("bake", "Bakes", {"fastkernels bake"}) {}
@@ -177,7 +177,7 @@ TEST_F(ConfigFile, IsLookedForInTheFolderThenAmongTheUsersOwn) {
   setenv("FASTKERNELS_CONFIG", "other.yaml", 1);
   EXPECT_EQ(config_places(), Values{"other.yaml"});
   EXPECT_THROW(read_config({&bake()}), UsageError);  // it is named and not there
-  std::string pipe = folder_ / "pipe";               // nobody writes into it, so opening it would never end
+  std::string pipe = folder_ / "pipe";               // without a writer, so opening it would block
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   for (const std::string& odd : {pipe, std::string("/dev/zero"), folder_.string()}) {
     setenv("FASTKERNELS_CONFIG", odd.c_str(), 1);
@@ -210,7 +210,7 @@ TEST_F(ConfigOfTheProgram, DefaultsOfAVerb) {
   EXPECT_EQ(run("list: {level: 1}\n", {"list", "--level", "3", "--csv"}).out.find("rms_norm"), std::string::npos);
 }
 
-// A file that another verb would need is no matter of this one.
+// A missing file that only another verb needs is no error.
 TEST_F(ConfigOfTheProgram, ValuesMatterToTheVerbThatRuns) {
   std::string config = "kernels: {scenarios: [not-there.yaml]}\ndevice: cpu\n";
   EXPECT_EQ(run(config, {"list"}).exit_code, 0);
@@ -247,7 +247,7 @@ TEST_F(ConfigOfTheProgram, IsShown) {
   EXPECT_EQ(run("", {"config", "kernel"}).exit_code, 2);
 }
 
-// What a run is recorded with says which flags were in effect, and why.
+// The record of a run has the flags in effect and their source.
 TEST_F(ConfigOfTheProgram, SlowRunsAreRecordedWithIt) {
   std::string result = folder_ / "result.json";
   Outcome outcome =

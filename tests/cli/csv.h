@@ -1,4 +1,4 @@
-// A reader of RFC 4180, written from the RFC: the second opinion on what our tables print.
+// A reader of RFC 4180, written from the RFC, as an independent check of our tables.
 #pragma once
 
 #include <stdexcept>

@@ -1,4 +1,4 @@
-// A description of flags can be listed: names, kinds, choices and defaults, for whoever prints them.
+// Descriptions of flags can be listed: names, kinds, choices and defaults.
 #include "cli/flags.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A save is noticed however an editor makes it, and nothing else is.
+// Every way of saving a file is noticed, and nothing else.
 #include "cli/folder_watch.h"
 
 #include <gtest/gtest.h>

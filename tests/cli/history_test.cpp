@@ -1,4 +1,4 @@
-// `history` as a user meets it, over stores that hold known runs.
+// `history` from the user's view, on stores with known runs.
 #include <gmock/gmock.h>
 #include <stdlib.h>
 
@@ -232,7 +232,7 @@ TEST_F(HistoryVerb, BadInputIsOneSentence) {
   expect({"--since", "tomorrow"}, 2, "'tomorrow' is no time");
   expect({"--since", "2027-02-30"}, 2, "no time");
   expect({"--limit", "x"}, 2, "--limit");
-  expect({"--op", "rms_nrom"}, 1, "did you mean rms_norm?\n");  // and no advice to measure what does not exist
+  expect({"--op", "rms_nrom"}, 1, "did you mean rms_norm?\n");  // and no advice to run `kernels` for it
   expect({"show", "2027"}, 1, "several runs");
   expect({"show", "nothing"}, 1, "No run is called 'nothing'");
   expect({"show", "cccc", "--artifact", "none"}, 1, "no artifact none");
@@ -245,7 +245,7 @@ TEST_F(HistoryVerb, BadInputIsOneSentence) {
   EXPECT_FALSE(fs::exists(folder_ / "none.db")) << "looking made a file";
 }
 
-// The whole way: a run is stored without asking, or kept as a journal where it cannot be, and imported from there.
+// End to end: a run is stored automatically, or written to a journal if that fails, and imported from there.
 TEST_F(HistoryVerb, SlowARunOfKernelsIsInTheHistory) {
   std::string result = folder_ / "result.json", db = folder_ / "runs.db";
   Arguments kernels = {"kernels",    "--self-test", "--target",      "silu_and_mul",

@@ -1,5 +1,4 @@
-// What a user may hand to the program by mistake or malice: names that control terminals, pipes, files in other
-// formats.
+// Bad or hostile inputs: names with terminal control characters, pipes, files in other formats.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 

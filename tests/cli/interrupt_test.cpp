@@ -1,4 +1,4 @@
-// A signal ends `kernels` within a moment, whatever it is doing, and nothing of it is left.
+// A signal ends `kernels` quickly in every phase, and leaves nothing behind.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 
 class Interrupt : public KernelsVerb {
  protected:
-  // A folder for temporary files of its own, and whatever process loses its parent becomes a child of this one.
+  // A separate folder for temporary files; orphaned processes become children of this one.
   Interrupt() : tmp_(folder_ / "tmp") {
     fs::create_directories(tmp_);
     setenv("TMPDIR", tmp_.c_str(), 1);

@@ -1,4 +1,4 @@
-// `kernels` once more: the command a verdict prints, runs that are gone on with, and files that cannot be written.
+// `kernels` again: the --repro command of a verdict, resumed runs, and files that cannot be written.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -34,7 +34,7 @@ TEST_F(KernelsVerb, SlowTheCommandOfAVerdictRepeatsItFromAnyShell) {
   EXPECT_EQ(repeated["results"][0]["sentence"], one["sentence"]) << line;
 }
 
-// With an example that is faster, on most days by far.
+// With an example that is usually much faster.
 TEST_F(KernelsVerb, SlowANewBestIsMeasuredTwiceAndKnownAsOne) {
   FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   setenv("FASTKERNELS_CANDIDATE_DIR", FK_SOURCE_DIR "/tasks/candidate/examples", 1);
@@ -136,7 +136,7 @@ TEST_F(KernelsVerb, SlowWhatCouldRunIsListedBeforeThereIsACandidate) {
   EXPECT_EQ(run_program({"kernels", "--list", "--target", "linear"}).exit_code, 0);
 }
 
-// A program that was killed cannot tidy up; the next one does.
+// A killed program cannot clean up; the next one does.
 TEST_F(KernelsVerb, FoldersOfTheKilledAreRemoved) {
   FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   pid_t dead = fork();
@@ -173,7 +173,7 @@ TEST_F(KernelsVerb, SlowAPoliteKillKeepsWhatWasMeasured) {
   EXPECT_FALSE(result()["results"].empty());
 }
 
-// Nothing is measured for a file that cannot be; and where the disk is full at the end, what was measured is printed.
+// Nothing is measured if the result file cannot be written; if the disk is full at the end, the results are printed.
 TEST_F(KernelsVerb, SlowAResultFileThatCannotBeWrittenLosesNothing) {
   write_silu(kRight);
   Outcome o = kernels({"--filter", "tiny-llama/tp1/decode-8", "--output-json", folder_.string()});

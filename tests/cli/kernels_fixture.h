@@ -57,7 +57,7 @@ class KernelsVerb : public testing::Test {
   std::string result_path() const { return folder_ / "result.json"; }
   Json result() const { return parse_json_file(result_path()); }
 
-  // By somebody else's reading of the schema; where that is not installed, nothing is checked.
+  // With an independent JSON schema validator; without one installed, nothing is checked.
   void expect_schema() const {
     if (system("/usr/bin/python3 -c 'import jsonschema' 2>/dev/null") != 0) return;
     std::string check = "import json,jsonschema;jsonschema.Draft202012Validator(json.load(open('" FK_SOURCE_DIR
@@ -66,7 +66,7 @@ class KernelsVerb : public testing::Test {
     EXPECT_EQ(system(("/usr/bin/python3 -c \"" + check + "\"").c_str()), 0);
   }
 
-  // Few pairs: what is tested is the way there and back, not the statistics.
+  // Few pairs: the command is tested, not the statistics.
   Outcome kernels(const Arguments& more, const Arguments& size = {"--num-runs", "10", "--launches", "2"}) const {
     Arguments arguments = {"kernels", "--model", "tiny-llama", "--threads", "1", "--output-json", result_path()};
     arguments.insert(arguments.end(), size.begin(), size.end());

@@ -1,4 +1,4 @@
-// Edit, save, see: `kernels --check`, `--watch` and `--fail-fast`, and what they print while they run.
+// `kernels --check`, `--watch` and `--fail-fast`, and their output while they run.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -18,7 +18,7 @@ constexpr const char* kWrong = "out.row<T>(t)[i] = T(gate / (1 + expf(-gate)) * 
 
 class Loop : public KernelsVerb {
  protected:
-  // As editors do that leave no moment without a whole file: another file takes its name.
+  // Saves like editors that replace the file atomically by renaming another file.
   void save_silu(const std::string& body) const {
     fs::path path = folder_ / "candidate/L1/silu_and_mul.cpp", kept = folder_ / "kept.cpp", next = path.string() + "~";
     fs::rename(path, kept);

@@ -1,4 +1,4 @@
-// Rows of `kernels`: what they say about a speed, and what changed since the run before.
+// Rows of `kernels`: the SPEED column, and what changed since the previous run.
 #include "cli/kernels_table.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// `kernels` as a user meets it: a stub passes, mistakes get their verdict, and nothing measured is lost.
+// `kernels` from the user's view: a stub passes, mistakes get their verdict, and no result is lost.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -24,7 +24,7 @@ TEST_F(KernelsVerb, SlowAStubPassesAndItsResultFollowsTheSchema) {
   Json r = result();
   ASSERT_EQ(r["results"].size(), 1u);
   const Json& one = r["results"][0];
-  // Beside other work so many pairs may be interrupted that nothing is left to rank, and then it has to say so.
+  // On a busy machine so many pairs may be left out that nothing can be ranked; then it must say so.
   if (one["timing"]["invalid"] == "")
     EXPECT_NE(o.out.find("1/1 passed, geometric mean"), std::string::npos) << o.out;
   else
@@ -63,7 +63,7 @@ TEST_F(KernelsVerb, AWrongCandidateIsRefusedWithAWayToSeeItAgain) {
   EXPECT_EQ(one["verdict"], "INCORRECT_NUMERICAL") << one.dump(1);
   EXPECT_FALSE(one.contains("timing")) << "a wrong candidate has no speed";
   EXPECT_EQ(result()["aggregate"]["operators"]["silu_and_mul"]["credit"], 0.0);
-  // The last element alone: the picture and the sentence both say where.
+  // Only the last element is wrong: the picture and the sentence both show where.
   const Json& mismatch = one["mismatch"];
   EXPECT_EQ(mismatch["output"], "'out'");
   EXPECT_GT(mismatch["grid"].back().back(), 0);
@@ -97,7 +97,7 @@ TEST_F(KernelsVerb, AFaultHasItsLine) {
   EXPECT_NE(result()["results"][0]["sentence"].get<std::string>().find(place), std::string::npos) << o.out;
 }
 
-// What it prints is shown where one call is repeated, and nowhere else; a debugger can have the same calls.
+// The candidate's output is shown only if one call is repeated; --in-process makes the same calls.
 TEST_F(KernelsVerb, ARepeatedCallShowsWhatIsPrintedAndWarningsAreShown) {
   FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   write_silu(R"(int unused_number = 3;

@@ -1,4 +1,4 @@
-// The verbs that know models: list, generate and ttft, as a user types them, good input and bad.
+// The verbs that use models: list, generate and ttft, with good and bad input.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* kProgram = FK_BINARY_DIR "/fastkernels";
 
-// An unnamed file: the child can print any amount without anyone reading at the same time.
+// An unnamed file: the child can print any amount without a reader.
 class Sink {
  public:
   Sink() : file_(std::tmpfile(), &std::fclose) {

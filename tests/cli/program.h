@@ -28,7 +28,7 @@ Outcome run_and_interrupt(const std::vector<std::string>& arguments, const std::
 Outcome run_program_on_terminal(const std::vector<std::string>& arguments, unsigned short columns = 0,
                                 bool out_too = false);
 
-// The program at work, looked at while it runs. Killed where a test leaves it.
+// The running program, observed while it runs. Killed at the end of the test.
 class RunningProgram {
  public:
   explicit RunningProgram(const std::vector<std::string>& arguments);

@@ -18,7 +18,7 @@ namespace {
 
 using Arguments = std::vector<std::string>;
 
-// One line that starts with our name, and nothing where results belong.
+// One line that starts with our name on standard error, and nothing on standard output.
 void expect_sentence(const Outcome& outcome, const std::string& about) {
   EXPECT_EQ(outcome.out, "") << about;
   EXPECT_EQ(outcome.err.rfind("fastkernels: ", 0), 0u) << about << ": " << outcome.err;
@@ -188,7 +188,7 @@ TEST(Program, SlowProgressGoesToATerminalOnly) {
   EXPECT_EQ(run_program_on_terminal({"doctor", "--quick", "--quiet"}).err, "");
 }
 
-// A line that wraps would stay on the screen: only its last part can be wiped.
+// A wrapped line would stay on the screen: only its last part can be erased.
 TEST(Program, SlowProgressFitsANarrowTerminal) {
   constexpr unsigned short kColumns = 12;
   Outcome shown = run_program_on_terminal({"doctor", "--threads", "1"}, kColumns);

@@ -1,5 +1,4 @@
-// Compares a result with its reference, element by element, so that nothing slips through: a NaN is never near
-// anything.
+// Compares a result with its reference, element by element; a NaN is never close to anything.
 #pragma once
 
 #include <string>

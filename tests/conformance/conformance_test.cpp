@@ -1,5 +1,5 @@
-// Every operator x implementation x dtype x case x placement against the float64 oracle. Nothing here names an
-// operator: one that enters the registry is tested from that moment on.
+// Every operator x implementation x dtype x case x placement against the float64 oracle. No operator is named here:
+// every operator in the registry is tested automatically.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -38,7 +38,7 @@ std::string test_name(std::string text) {
   return text;
 }
 
-// The devices this build has kernels for; whether the machine has them too is a test's to find out.
+// The devices this build has kernels for; whether the machine has them too is checked in the tests.
 std::vector<Device> devices() {
   for (const OperatorInfo* info : Registry::instance().operators())
     for (const ImplementationInfo& implementation : info->implementations)
@@ -117,7 +117,7 @@ TEST_P(Implementations, AgreeWithTheOracle) {
   EXPECT_EQ(all.fault(), "") << GetParam().info->name << " by " << GetParam().implementation->name;
 }
 
-// Oracles are slow and know one way to read memory, so they need no sweep of placements by dtypes.
+// Oracles are slow and read memory in only one way, so they are not tested with all placements and dtypes.
 class Oracles : public Implementations {};
 
 TEST_P(Oracles, SlowKeepTheContract) {
@@ -162,9 +162,9 @@ class Operators : public testing::TestWithParam<Place> {
   }
 };
 
-// On the CPU the oracle stands last in every list, so a call nobody else takes still works, only a thousand times
-// slower. No call in a dtype models are run in may end there, on any level of the tree. Other devices have no oracle:
-// there such a call is an error.
+// On the CPU the oracle is last in every list, so a call that no kernel supports still works, but a thousand times
+// slower. No call in a dtype of models may use it, on any level of the tree. Other devices have no oracle: there such a
+// call is an error.
 TEST_P(Operators, NeedNoOracleInDTypesOfModels) {
   const OperatorInfo& info = *GetParam().info;
   const Device device = GetParam().device;

@@ -1,4 +1,4 @@
-// How a call finds its implementation: counting, and the sentences a wrong call is answered with.
+// Dispatch of calls: counting, and the errors for invalid calls.
 #include <gtest/gtest.h>
 
 #include "core/error.h"

@@ -1,4 +1,4 @@
-// GuardedTensor: a tensor whose memory is fenced by canaries, placed so that careless kernels trip.
+// GuardedTensor: a tensor with canaries around it, aligned or misaligned, so that out-of-bounds accesses are detected.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace fk::conformance {
 enum class Placement : uint8_t {
   kAligned,      // starts on a cache line, dense
   kMisaligned,   // one element past a cache line, dense
-  kStridedRows,  // rows of tokens further apart than they are long, the gaps guarded too
+  kStridedRows,  // gaps between rows of tokens, guarded too
 };
 
 std::string_view placement_name(Placement placement);
@@ -26,10 +26,10 @@ std::string_view placement_name(Placement placement);
 bool may_have_strided_rows(const TensorSpec& spec);
 
 // The fence is made of 0xff bytes: a NaN in every float format, so reading it by accident shows in the result as well.
-// The tensor lives on any device; what is checked is looked at on the CPU.
+// The tensor can be on any device; checks are made on the CPU.
 class GuardedTensor {
  public:
-  // With the elements of `content`, which lives on the CPU.
+  // With the elements of `content`, which is on the CPU.
   GuardedTensor(const View& content, Placement placement, Device device = kCpu);
   // To be poisoned before each call.
   GuardedTensor(const TensorSpec& spec, Placement placement, Device device = kCpu);
@@ -39,7 +39,7 @@ class GuardedTensor {
   const View& seen() const { return seen_view_; }
   void look();
 
-  // While armed, the address sanitizer (where the build has it) stops at any touch of the fence, reads included.
+  // While armed, the address sanitizer (if the build has it) reports any access to the fence, reads included.
   void arm() const;
   void disarm() const;
 

@@ -1,4 +1,4 @@
-// Tests of the conformance test: an honest implementation passes, and every planted error is reported as what it is.
+// Tests of the conformance test: an honest implementation passes, and every planted error is reported correctly.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -205,7 +205,7 @@ TEST(JudgedOperator, CoversGreedyRowsAndRowsWithoutFilters) {
   }
 }
 
-// A refusal is no fault where others take the case; who refuses all of them is not right by never being wrong.
+// A refused case is no fault, but an implementation that refuses all cases does not pass.
 TEST(Sweep, OfRefusalsOnlyIsAFault) {
   const OperatorInfo& info = Registry::instance().at("rms_norm");
   ThreadPool pool(1);

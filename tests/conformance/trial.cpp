@@ -89,7 +89,7 @@ void compute_expected(Problem& problem) {
   tree->call(ctx, views_of(problem.expected));
 }
 
-// Scratch memory that holds what the last call left is a bug's best friend; every call finds other rubbish there.
+// Scratch memory with the content of the last call can hide bugs; every call gets different garbage there.
 void poison_scratch(Arena& arena, std::byte pattern) {
   constexpr int64_t kScratch = 256 << 10;
   Arena::Mark mark = arena.mark();
@@ -122,7 +122,7 @@ class MetadataOn {
   std::vector<Tensor> owned_;
 };
 
-// The fenced memory of one examination, and what must hold for it after a call.
+// The guarded memory of one trial, and the checks after a call.
 class Scene {
  public:
   Scene(const Problem& problem, Placement placement, Device device) : problem_(problem) {

@@ -1,4 +1,4 @@
-// A trial: one case of an operator made concrete, and the examination every implementation of it has to pass.
+// A trial: one case of an operator with its data, and the checks that every implementation must pass.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace fk::conformance {
 
-// Tensors of one case in one dtype, and what the oracles make of the same numbers in f64.
+// Tensors of one case in one dtype, and the results of the oracles on the same numbers in f64.
 struct Problem {
   const OperatorInfo* info = nullptr;
   std::string label;
@@ -32,32 +32,32 @@ struct Problem {
 
 Problem make_problem(const OperatorInfo& info, const OperatorInfo::ErasedCase& which, DType dtype);
 
-// What is examined. A test may plant errors by wrapping an honest one.
+// The implementation under test. A test may plant errors by wrapping an honest one.
 struct Subject {
   std::function<void(const Node::Lookup&)> bind;
   std::function<void(Context&, Args)> call;
-  std::function<std::string(Args)> refusal = [](Args) { return std::string(); };  // why it does not take such calls
+  std::function<std::string(Args)> refusal = [](Args) { return std::string(); };  // why it refuses such calls
 };
 Subject subject_of(Node& node);
 
 struct Verdict {
-  std::string refusal;              // why the subject does not take such calls; then nothing was called
+  std::string refusal;              // why the subject refuses such calls; then nothing was called
   std::vector<std::string> faults;  // empty: everything is right
 };
 
 // Calls three times with poisoned outputs and restored states, all memory fenced. After each call: outputs, states and
 // KV cache near the reference; inputs, weights and fences untouched; the bits the same as after the first.
-// All of it, scratch and metadata too, lives on `device`, where the subject must run.
+// All of it, scratch and metadata too, is on `device`, where the subject must run.
 Verdict examine(const Problem& problem, const Subject& subject, Placement placement, ThreadPool& pool,
                 Device device = kCpu);
 
-// What a sweep over many cases came to.
+// The result of a sweep over many cases.
 struct Sweep {
   int examined = 0;
   std::map<std::string, int> refusals;  // how often, by reason
 
   void add(const Verdict& verdict);
-  // Empty, or what is wrong with all of it together: who refuses every case has been examined in none.
+  // Empty, or what is wrong with the whole sweep: refusing every case is an error.
   std::string fault() const;
 };
 

@@ -1,4 +1,4 @@
-// Where results go: to the project or to the user's own folder, never beside whatever is looked at just now.
+// Where results go: to the project or to the user's folder, never to an arbitrary current folder.
 #include "core/bench_folder.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Suggestions for a mistyped name: near ones, nearest first, and none that is far off.
+// Suggestions for a mistyped name: near ones, nearest first, and no distant ones.
 #include "core/closest.h"
 
 #include <gtest/gtest.h>

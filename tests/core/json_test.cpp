@@ -1,4 +1,4 @@
-// JSON: what strictness refuses, and floats that come back bit for bit.
+// JSON: what the strict parser refuses, and floats that round-trip exactly.
 #include "core/json.h"
 
 #include <gtest/gtest.h>
@@ -175,7 +175,7 @@ TEST(DumpJson, RefusesWhatJsonCannotSay) {
     EXPECT_THROW(dump_json(value), Error);
 }
 
-// A path may be any bytes, and must not make a result worthless when everything has been measured.
+// A path may be any bytes, and must not make writing the results fail.
 TEST(DumpJson, BytesThatAreNotUtf8BecomeReplacements) {
   EXPECT_EQ(dump_json(Json("a\xff\xc3\xa9z"), -1), "\"a\xef\xbf\xbd\xc3\xa9z\"");
   EXPECT_EQ(parse_json(dump_json(Json{{"\xfe", 1}}), "the text").size(), 1u);

@@ -21,7 +21,7 @@ TEST(Buffer, IsZeroAlignedAndAtLeastAsLargeAsAsked) {
     ASSERT_GE(b.size(), size);
     EXPECT_TRUE(aligned(b.data(), size >= (size_t{2} << 20) ? size_t{2} << 20 : 4096)) << size;
     EXPECT_TRUE(std::all_of(b.data(), b.data() + b.size(), [](std::byte x) { return x == std::byte{0}; }));
-    std::fill(b.data(), b.data() + b.size(), std::byte{0xff});  // every byte of size() is ours to write
+    std::fill(b.data(), b.data() + b.size(), std::byte{0xff});  // every byte of size() can be written
   }
 }
 
@@ -68,7 +68,7 @@ TEST(Tensor, OwnsADenseZeroView) {
   EXPECT_EQ(empty.view().numel(), 0);
 }
 
-// memcpy and its kin may not be given null, not even for no bytes.
+// memcpy and similar functions must not get null, not even for zero bytes.
 TEST(Tensor, WithoutElementsHasAnAddress) {
   for (const Shape& shape : {Shape{0}, Shape{3, 0}, Shape{0, 16, 2}}) {
     Tensor empty(shape, DType::kF32), moved(std::move(empty));
@@ -111,7 +111,7 @@ TEST(Arena, EqualStepsGetEqualMemoryAfterTheFirst) {
   EXPECT_GE(capacity, size_t{4} * (100 + 5000 + 17 + 1000000 + 300000));
 }
 
-// New memory shows as page faults: a settled loop that touches all it gets has none left to take.
+// New memory causes page faults: a loop in steady state must have none.
 TEST(Arena, SettledStepsTakeNoNewPages) {
   Arena arena;
   auto step = [&] {
@@ -146,8 +146,7 @@ TEST(Arena, ReleaseGivesBackWhatCameAfterTheMark) {
   EXPECT_EQ(kept.ptr<float>()[999], 42);
 }
 
-// The first step of a model runs on an arena that does not know its size yet; the scratch of one layer must not pile up
-// on that of the layer before.
+// In the first step of a model the arena does not know its size yet; the scratch of the layers must not accumulate.
 TEST(Arena, ReleasedScratchDoesNotPileUpInAStepThatGrows) {
   Arena arena;
   View kept = arena.make({{16}, DType::kF32});

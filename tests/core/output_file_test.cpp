@@ -1,4 +1,4 @@
-// Files that commands leave behind: whole or not at all, through links, and without harm to what cannot be replaced.
+// Output files of commands: written atomically, through links, without replacing special files.
 #include "core/output_file.h"
 
 #include <fcntl.h>
@@ -136,7 +136,7 @@ TEST_F(OutputFileTest, WhatCannotBeWrittenIsRefusedWithASentence) {
   close(socket_file);
 }
 
-// /dev/stdout is a link to one of these; a new file under the old name would not be what the shell opened.
+// /dev/stdout is a link to one of these; a new file under the old name would not be the file that the shell opened.
 TEST_F(OutputFileTest, AnOpenFileOfThisProcessIsWrittenWhereItStands) {
   int file = open(at("a").c_str(), O_RDWR | O_CREAT, 0600);
   ASSERT_EQ(write(file, "one ", 4), 4);

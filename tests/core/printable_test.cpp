@@ -1,4 +1,4 @@
-// Words of users on a terminal: nothing in them controls it.
+// User text on a terminal: control characters are escaped.
 #include "core/printable.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The three channels of errors: Result for outcomes, Error for commands that cannot go on, FK_CHECK for our bugs.
+// The three channels of errors: Result for outcomes, Error for commands that cannot continue, FK_CHECK for our bugs.
 #include "core/result.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Shapes and views: every window is compared with the elements a naive enumeration of the parent would pick.
+// Shapes and views: every view is compared with a naive enumeration of the parent's elements.
 #include "core/tensor.h"
 
 #include <gtest/gtest.h>

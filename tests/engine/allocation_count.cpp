@@ -1,5 +1,5 @@
-// Replaces the global operator new by one that counts. In a file of its own, so that no caller sees through it; in all
-// its forms, so that none meets another library's delete.
+// Replaces the global operator new by one that counts. In a separate file, so that callers cannot inline it; in all its
+// forms, so that new and delete always match.
 #include "tests/engine/allocation_count.h"
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Checkpoints that are not what their config says, or not numbers, and caches that no machine can hold.
+// Checkpoints that contradict their config or contain NaN, and caches that are too large for any machine.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -74,7 +74,7 @@ class OddCheckpoint : public testing::Test {
   std::map<std::string, Tensor> tensors_;
 };
 
-// As transformers 5 does it, which says that it will not tie them.
+// As in transformers 5, which warns that it does not tie them.
 TEST_F(OddCheckpoint, ATiedHeadThatDiffersIsUsed) {
   Model both = load();
   EXPECT_FALSE(both.config.tie_word_embeddings);
@@ -115,7 +115,7 @@ TEST_F(OddCheckpoint, WeightsThatAreNoNumbersAreNamed) {
   }
 }
 
-// A row of the embedding that no prompt uses is met when its token is drawn.
+// A bad row of the embedding that no prompt uses is found when its token is sampled.
 TEST_F(OddCheckpoint, ANaNThatIsMetWhileDecodingIsNamed) {
   std::vector<int64_t> drawn = tokens(load(), 1, 8);
   values(kEmbedding)[drawn[3] * 32] = std::numeric_limits<float>::quiet_NaN();

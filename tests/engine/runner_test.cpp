@@ -1,4 +1,4 @@
-// The engine: sequences keep their place, blocks come back, a decode step allocates nothing, refusals carry numbers.
+// The engine: sequences keep their state, blocks are freed, a decode step allocates nothing, errors contain sizes.
 #include "engine/runner.h"
 
 #include <gtest/gtest.h>

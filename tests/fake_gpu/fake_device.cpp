@@ -1,5 +1,5 @@
-// A GPU made of host memory: what is told of it happens at once, and its kernels are the CPU's. With it the judge's
-// side of GPUs (shared segments, masks, fingerprints, the two exchanges of a run) is tested where there is none.
+// A simulated GPU in host memory: operations run at once, and its kernels are the CPU's. It is used to test the judge's
+// GPU code (shared segments, masks, checksums, the two exchanges of a run) without a GPU.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@
 namespace fk {
 namespace {
 
-// A GPU so slow that everything is faster than it.
+// A GPU with such a low speed that every call is faster than its floor.
 bool slow() { return getenv("FAKE_GPU_SLOW") != nullptr; }
 
 class Memory final : public SharedDeviceMemory {
@@ -159,7 +159,7 @@ class Runtime final : public DeviceRuntime {
   Judging judging_;
 };
 
-// The CPU's kernels read its memory as well as any other.
+// The CPU's kernels can read its memory.
 void lend_kernels() {
   for (const OperatorInfo* op : Registry::instance().operators()) {
     std::vector<ImplementationInfo> lent;

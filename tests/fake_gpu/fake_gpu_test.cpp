@@ -1,4 +1,4 @@
-// The judge on a GPU, played by the fake one: what is shared, masked and fingerprinted, and the verdicts that follow.
+// The judge on a simulated GPU: shared memory, masks, checksums, and the verdicts.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -30,7 +30,7 @@ class FakeGpu : public testing::Test {
  protected:
   void SetUp() override {
     setenv("FASTKERNELS_RUNNER", FK_BINARY_DIR "/tests/fake-gpu-runner", 1);
-    device_runtime(kGpu);  // before any tree: it lends kernels
+    device_runtime(kGpu);  // before any tree is built: it registers kernels
     folder_ = fs::temp_directory_path() / fmt::format("fk-fake-gpu-{}", getpid());
     fs::create_directories(folder_ / "L1");
     init_ = Registry::instance().at("rms_norm").default_init();
@@ -130,7 +130,7 @@ TEST_F(FakeGpu, NamesWhatWentWrong) {
   expect("for (;;) {}", Verdict::kTimeout, "did not come back");
 }
 
-// The thread goes on writing for a while, long after the stream was fingerprinted.
+// The thread writes for a while, long after the checksum in the stream.
 TEST_F(FakeGpu, SeesWorkThatIsDoneLate) {
   expect(std::string(kRight) + R"(
     g_out = out;
@@ -189,13 +189,13 @@ TEST_F(FakeGpu, RunsAScenarioAndDoubtsAFloorItsBaselineIsBelow) {
   result = KernelBench(pool, kGpu).run(scenario, library, options, [](std::string_view) {});
   unsetenv("FAKE_GPU_SLOW");
   EXPECT_TRUE(result.passed()) << result.sentence;
-  EXPECT_NE(result.floor_note.find("accuses nobody"), std::string::npos) << result.floor_note;
+  EXPECT_NE(result.floor_note.find("floor is too high"), std::string::npos) << result.floor_note;
   EXPECT_EQ(to_json(result)["floor_note"], result.floor_note);
 }
 
 constexpr int kSecond[] = {1};  // of two slots
 
-// What a GPU puts together is what the judge finds when it looks.
+// Inputs built on the GPU equal those built by the judge.
 TEST_F(FakeGpu, HasTheInputsTheJudgeComparesWith) {
   std::unique_ptr<Node> root = Registry::instance().at("rms_norm").build(init_, {});
   workload_ = Workload::tokens(70, true);
@@ -215,7 +215,7 @@ TEST_F(FakeGpu, HasTheInputsTheJudgeComparesWith) {
   }
 }
 
-// What the runner is shown before the stream gets to a call is not the data of the call.
+// Before the stream reaches a call, the runner does not see the data of the call.
 TEST_F(FakeGpu, MasksInputsUntilTheCall) {
   std::unique_ptr<Node> root = Registry::instance().at("rms_norm").build(init_, {});
   CallData data = make_call_inputs(*root, workload_, 3);

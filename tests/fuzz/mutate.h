@@ -17,8 +17,8 @@ class Mutator {
 
   uint64_t below(uint64_t n) { return n == 0 ? 0 : stream_.below(next_++, n); }
 
-  // One to four wounds of the kinds that have broken parsers: flipped bits, cuts, copies, numbers at the edges of
-  // types, brackets, and bytes that mean something to JSON.
+  // One to four mutations of kinds that often break parsers: flipped bits, deletions, copies, numbers at the limits of
+  // types, brackets, and special bytes of JSON.
   std::string mutate(std::string text) {
     for (uint64_t wounds = 1 + below(4); wounds != 0; --wounds) wound(text);
     return text;

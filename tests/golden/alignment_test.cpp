@@ -83,7 +83,7 @@ TEST_P(Alignment, GreedyTokens) {
   EXPECT_EQ(tokens, greedy->tokens[0]);
 }
 
-// The sequence that decodes must not feel the one that prefills beside it.
+// A decoding sequence must not be affected by one that prefills in the same batch.
 TEST_P(Alignment, DecodingBesidePrefilling) {
   const Case* ragged = golden_.find("ragged_batch");
   Model model = golden_.load(DType::kF32, pool_);

@@ -1,5 +1,5 @@
-// A checkpoint on disk, as transformers lays it out, gives the logits transformers computes: names, packing, tying,
-// shards and dtypes all take part.
+// A checkpoint on disk in the layout of transformers gives the logits of transformers: names, packing, tying, shards
+// and dtypes all take part.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The catalog: every entry is a valid model, inheritance and patterns mean what they say, mistakes are named.
+// The catalog: every entry is a valid model, inheritance and patterns work, mistakes are named.
 #include "models/catalog.h"
 
 #include <gtest/gtest.h>

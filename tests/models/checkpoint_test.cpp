@@ -1,4 +1,4 @@
-// Checkpoint: one file or shards, and an index that must tell the truth about them.
+// Checkpoint: one file or shards, and an index that must match them.
 #include "models/checkpoint.h"
 
 #include <gtest/gtest.h>

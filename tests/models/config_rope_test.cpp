@@ -1,4 +1,4 @@
-// The rotary part of config.json against transformers: what it rotates with, or a refusal, and never something else.
+// The rotary part of config.json against transformers: the same frequencies, or a refusal, and never other frequencies.
 #include "models/config_rope.h"
 
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ TEST(ConfigRope, RotatesAsTransformersDoesOrRefuses) {
   int same = 0, refused = 0;
   for (const Json& c : data["cases"]) {
     std::string text = c["config"].dump();
-    // transformers reads nothing of it and says nothing, which cannot be what its writer wanted.
+    // transformers silently ignores it, which cannot be intended.
     if (is_supported(c["built"]) && !is_flat_gemma(c["config"])) {
       expect_same(config_from_json(c["config"], "config.json"), c["built"], text);
       ++same;

@@ -1,4 +1,4 @@
-// config.json: published files give the catalog's models, both spellings mean the same, and nothing odd gets through.
+// config.json: published files give the catalog's models, both spellings mean the same, and invalid files are refused.
 #include "models/config.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Dummy weights: to the bit what the NumPy tool makes, however the work is cut into pieces.
+// Dummy weights: bit-identical to those of the NumPy tool, however the work is split.
 #include "models/dummy_weights.h"
 
 #include <gtest/gtest.h>

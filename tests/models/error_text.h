@@ -1,4 +1,4 @@
-// What a call refuses with: the text of its fk::Error, or a note that it did not refuse.
+// The text of the fk::Error that a call throws, or a note that it did not throw.
 #pragma once
 
 #include <gtest/gtest.h>

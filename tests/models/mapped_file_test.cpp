@@ -1,4 +1,4 @@
-// Mapped files: what is refused, and a sentence where a file loses its end while it is read.
+// Mapped files: what is refused, and the message if a file is truncated while it is read.
 #include "models/mapped_file.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ TEST(LostPages, OtherFaultsEndAProgramAsBefore) {
   EXPECT_EXIT(fault_elsewhere(), testing::KilledBySignal(SIGBUS), "");
 }
 
-// What never ends or never begins is refused instead of read.
+// Endless files and pipes without a writer are refused instead of read.
 TEST(InputFiles, OnlyRegularFilesAreRead) {
   TempDirectory folder;
   std::string pipe = folder.path() + "/config.json";

@@ -1,4 +1,4 @@
-// Bytes of safetensors files, put together by hand from the format's description rather than by our own code.
+// Bytes of safetensors files, built from the format's description rather than by our own writer.
 #pragma once
 
 #include <bit>

@@ -1,4 +1,4 @@
-// safetensors: what a good file gives, and that no lie in a header gets past the reader.
+// safetensors: reading valid files, and refusing every invalid header.
 #include "models/safetensors.h"
 
 #include <gtest/gtest.h>

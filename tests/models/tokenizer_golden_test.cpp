@@ -60,7 +60,7 @@ void check_case(const Tokenizer& tokenizer, const std::string& text, const Json&
   EXPECT_EQ(tokenizer.decode(full, true), skipped);
   EXPECT_EQ(stream(tokenizer, full, false), kept);
   EXPECT_EQ(stream(tokenizer, full, true), skipped);
-  // The library's stream has no end, so it keeps back what ends in U+FFFD; null is where it gave up.
+  // The library's stream has no end, so it holds back text that ends in U+FFFD; null means that it failed.
   std::string streamed = expected[4].is_string() ? expected[4].get<std::string>() : "";
   EXPECT_TRUE(skipped.starts_with(streamed));
 }
@@ -138,7 +138,7 @@ int compare_with_library(const std::string& path, bool all_supported) {
 
 TEST(SplitPattern, FindsWhatTheLibraryFinds) { compare_with_library(kData + "patterns.json", true); }
 
-// Patterns and texts of today's seed, where Python has the library. FK_PYTHON names another Python.
+// Patterns and texts with today's seed, if Python has the library. FK_PYTHON names another Python.
 TEST(SplitPattern, SlowFindsWhatTheLibraryFindsInRandomTexts) {
   const char* python = std::getenv("FK_PYTHON");
   std::string command = python == nullptr ? "python3" : python;

@@ -1,4 +1,4 @@
-// What attention's contract allows for large scores is what float sums of them need: enough, needed, and not far more.
+// The tolerance of attention for large scores: large enough for float sums, and not much larger than needed.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -12,12 +12,12 @@ namespace fk {
 namespace {
 
 struct Errors {
-  double of_usual = 0;    // the largest error, in parts of the bound without regard to scores
-  double of_allowed = 0;  // and of the bound that knows them
+  double of_usual = 0;    // the largest error relative to the bound that ignores scores
+  double of_allowed = 0;  // and relative to the bound that depends on them
 };
 
-// Attention in double but for one thing: scores are float, summed one product after the other, the least exact of
-// honest ways. Inputs are standard normal numbers x factor + shift.
+// Attention in double but for one thing: scores are float, summed one product after the other, the least accurate
+// honest method. Inputs are standard normal numbers x factor + shift.
 Errors errors_of_float_scores(int64_t head_size, double factor, double shift) {
   constexpr int64_t kQueries = 24, kKeys = 200;
   FlashAttnPrefill::Init init{.num_heads = 1,

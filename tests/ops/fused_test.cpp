@@ -1,5 +1,5 @@
-// An implementation that stands for the operators below it: taken where it can be, left aside where somebody wants to
-// see those operators.
+// A fused implementation that replaces the operators below it: used where possible, but not with an observer or a
+// candidate for those operators.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -72,7 +72,7 @@ TEST_F(Fused, StepsAsideForAnObserver) {
   EXPECT_TRUE(seen.names.contains("silu_and_mul"));
 }
 
-// Computes nothing; says that it was called.
+// Computes nothing; records that it was called.
 class CandidateSilu final : public ForeignKernel {
  public:
   std::unique_ptr<ForeignOperator> create(const Fields&) const override {
@@ -91,7 +91,7 @@ class CandidateSilu final : public ForeignKernel {
   std::unique_ptr<int64_t> calls_ = std::make_unique<int64_t>(0);
 };
 
-// In a process of its own: a candidate in the registry stays there.
+// In a separate process: a candidate cannot be removed from the registry.
 TEST_F(Fused, StepsBackForACandidateOfAPartOfIt) {
   GTEST_FLAG_SET(death_test_style, "fast");
   auto with_candidate = [&] {

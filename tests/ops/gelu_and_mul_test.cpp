@@ -1,4 +1,4 @@
-// The oracle of gelu keeps its relative accuracy where the formula as written in papers cancels to zero.
+// The oracle of gelu keeps its relative accuracy where the usual formula cancels to zero.
 #include <gtest/gtest.h>
 
 #include <cmath>

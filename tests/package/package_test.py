@@ -51,7 +51,7 @@ class InFolder(unittest.TestCase):
         }
 
     def use(self, program, examples, alone):
-        """The newcomer's first commands, in an empty folder."""
+        """A new user's first commands, in an empty folder."""
         work = self.folder / "work"
         work.mkdir()
 

@@ -1,4 +1,4 @@
-// MLflow's filter grammar: what it means, and where reading stops when it means nothing.
+// MLflow's filter grammar: its meaning, and the position of errors.
 #include "track/filter.h"
 
 #include <gmock/gmock.h>

@@ -16,7 +16,7 @@ namespace {
 
 class EveryVersion : public testing::TestWithParam<int> {};
 
-// What an update finds out of old rows is what new rows are given.
+// A migration computes the same values for old rows as new rows get.
 void expect_scenarios_as_of_a_new_run(Store& store, const OperatorRecord& old) {
   store.begin_run(sample_run("again"));
   KernelRecord same = sample_result("again", "rms_norm", "a", 1.5);
@@ -56,7 +56,7 @@ TEST_P(EveryVersion, OpensAndKeepsItsRows) {
   EXPECT_EQ(schema_version_of(again), schema_version());
 }
 
-// An interrupted run of an older version had taken times that rank nothing into its mean.
+// In an older version, the mean of an interrupted run included invalid times.
 TEST(Migrate, ATimeThatRanksNothingIsNoSpeedUp) {
   StoreFolder folder;
   {
@@ -77,7 +77,7 @@ TEST(Migrate, ATimeThatRanksNothingIsNoSpeedUp) {
 
 INSTANTIATE_TEST_SUITE_P(Schema, EveryVersion, testing::Range(1, schema_version() + 1));
 
-// Stores of these versions are out there: what made them is never edited, only added to.
+// Stores of these versions exist: released migrations are never edited, only new ones are added.
 TEST(Migrate, ReleasedVersionsStayAsTheyWere) {
   const std::vector<std::string> released = {
       "f759cbf024bbebb9d4eda1a307a56f52cc2a121fb3e2c19ddde9e83181abbfc9",

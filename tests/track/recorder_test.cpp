@@ -1,4 +1,4 @@
-// What a benchmark tells reaches the store, or the journal where the store fails; imports take both, once.
+// Events of a benchmark reach the store, or the journal if the store fails; both can be imported, once.
 #include "track/recorder.h"
 
 #include <gmock/gmock.h>
@@ -64,7 +64,7 @@ class RecorderTest : public testing::Test {
   Recorder::Warn warn() {
     return [this](const std::string& sentence) { warnings_.push_back(sentence); };
   }
-  // A run whose scenario `a` beat the best known, and with or without `held` did so again.
+  // A run whose scenario `a` beat the best known result; `held`: it was confirmed.
   void record_best(double speedup, bool held) {
     Recorder recorder(options(), warn());
     recorder.start(sample_run(""));

@@ -1,4 +1,4 @@
-// A store in a folder of its own that goes with the test, and records to put into it.
+// A store in a temporary folder, and records to put into it.
 #pragma once
 
 #include <gtest/gtest.h>

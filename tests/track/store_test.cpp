@@ -1,4 +1,4 @@
-// What is put into the store comes out of it, by every way of asking.
+// Everything written to the store can be read back, with every query.
 #include "track/store.h"
 
 #include <gmock/gmock.h>
@@ -193,7 +193,7 @@ TEST_F(StoreTest, BestIsConfirmedAndBeyondTheBaseline) {
   EXPECT_EQ(store_->best_speedup("rms_norm", "s1", "cpu", "Test CPU"), std::nullopt);
 }
 
-// A few easy scenarios give a larger mean than all of them: neither says anything of the other.
+// A few easy scenarios give a larger mean than all of them: the two means cannot be compared.
 TEST_F(StoreTest, BestComparesMeansOverTheSameScenariosOnly) {
   auto add = [&](const std::string& id, const std::map<std::string, double>& scenarios, const std::string& dtype,
                  const std::string& cpu = "Test CPU") {
@@ -441,7 +441,7 @@ TEST_F(StoreTest, ABatchIsUndoneAsAWhole) {
   EXPECT_TRUE(store_->run("y"));
 }
 
-// As on a mount for reading only, or in another user's folder.
+// As on a read-only mount, or in another user's folder.
 TEST(StoreOpen, ReadsWhatItMayNotWrite) {
   StoreFolder folder;
   open_store(folder.db())->begin_run(sample_run("x"));

@@ -1,4 +1,4 @@
-// A diff applied to the first text gives the second, and changes no more lines than need be.
+// A diff applied to the first text gives the second, with the least number of changed lines.
 #include "track/text_diff.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Who is let in: every rule of the server, one at a time.
+// Access rules of the server, one at a time.
 #include "web/access.h"
 
 #include <gtest/gtest.h>

@@ -101,7 +101,7 @@ TEST_F(Api, BestIsCorrect) {
   }
 }
 
-// Two easy scenarios with a large gain, measured last: their mean stands beside nothing that was measured over more.
+// Two easy scenarios with a large gain, measured last: their mean is not compared with means over more scenarios.
 TEST_F(Api, MeansOverOtherScenariosAreNotCompared) {
   RunRecord few = sample_run("20990101-000000-000000-00000000", kNow + 1);
   store_->begin_run(few);

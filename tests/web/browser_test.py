@@ -1,4 +1,4 @@
-"""The dashboard in a real browser: every page with data, every control, and nothing that should not happen.
+"""The dashboard in a real browser: every page with data, every control, and no errors.
 
 browser_test.py FASTKERNELS WEB_HISTORY SCREENSHOTS [TEST...]
 """
@@ -61,7 +61,7 @@ class Dashboard(unittest.TestCase):
         self.browser.wait(SHOWN)
 
     def again(self, action):
-        """Does something that shows a page anew, and waits for it."""
+        """Triggers a redraw of the page, and waits for it."""
         before = self.browser.run(SHOWN)
         action()
         self.browser.wait(SHOWN + " !== arguments[0]", before)
@@ -209,7 +209,7 @@ class Dashboard(unittest.TestCase):
         self.assertEqual(b.count("[data-chart$=mismatch]"), 0, "nothing where nothing was kept")
 
     def test_ink_on_cells_can_be_read(self):
-        """WCAG AA, 4.5 to 1, for every text in a cell, by day and by night."""
+        """WCAG AA, 4.5 to 1, for every text in a cell, in the light and the dark theme."""
         b = self.browser
         contrast = """
             const light = (c) => { const [r, g, b] = c.match(/[\\d.]+/g).map(Number).map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
@@ -262,7 +262,7 @@ class Dashboard(unittest.TestCase):
         self.assertEqual(b.run(stray), [], "no 0 where no source is the same")
 
     def test_compare_tells_noise_from_change(self):
-        """A time differs where the samples of the two runs do not meet, as `history diff` has it; elsewhere it is the same."""
+        """A time differs if the samples of the two runs do not overlap, as in `history diff`; otherwise it is the same."""
         b = self.browser
         ids = [self.runs("ttft")[i]["id"] for i in (4, 0)]
         before, after = ({(r["model"], r["path"], r["search_iters"]): r for r in self.api(f"/api/run/{i}")["ttft"]} for i in ids)
@@ -420,7 +420,7 @@ class Dashboard(unittest.TestCase):
 
     @contextlib.contextmanager
     def other_server(self, name):
-        """One with a history of its own, for tests that change it."""
+        """One with a separate history, for tests that change it."""
         database = os.path.join(self.folder.name, name)
         server = subprocess.Popen([PROGRAM, "dashboard", "--db", database, "--quiet", "--port", "0"], stdout=subprocess.PIPE, text=True)
         url = server.stdout.readline().strip()
@@ -466,7 +466,7 @@ class Dashboard(unittest.TestCase):
             self.assertEqual(b.count("#table-runs input:checked"), 1, "what was ticked stays ticked")
 
     def test_differences_are_right_and_shortest(self):
-        """Of random texts: both sides can be put together again, and no shorter script exists (by the textbook's table)."""
+        """Of random texts: both sides can be reconstructed, and no shorter script exists (checked by dynamic programming)."""
         self.go("/")
         wrong = self.browser.run("""
             return import("/assets/diff.js").then(({diffLines}) => {
@@ -568,7 +568,7 @@ class Dashboard(unittest.TestCase):
 
 
 class TenThousandRuns(unittest.TestCase):
-    """The first page of a long history: time until it stands, in a fresh browser."""
+    """The first page of a long history: load time in a fresh browser."""
 
     def test_open_in_under_two_seconds(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-// The parts of the page: nothing from outside can become markup, nothing is fetched from elsewhere, nothing is missing.
+// The parts of the page: untrusted text never becomes markup, nothing is loaded from other hosts, nothing is missing.
 #include "web/page.h"
 
 #include <fmt/format.h>
@@ -53,7 +53,7 @@ TEST(Assets, NameNoOtherHost) {
   }
 }
 
-// Offline, an import that names nothing would stop the whole page.
+// Offline, an import of a missing module would break the whole page.
 TEST(Assets, ImportWhatThereIs) {
   const std::regex import(R"re((?:^|\n)import [^;"]*"([^"]+)";)re");
   for (const std::string& name : asset_names()) {

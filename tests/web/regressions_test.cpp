@@ -1,4 +1,4 @@
-// Which histories count as a regression, and between which runs it is said to lie.
+// Which histories count as a regression, and between which runs it is reported.
 #include "web/regressions.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace fk {
 namespace {
 
-// Runs are numbered in time; lists are newest first, as the store hands them out.
+// Runs are numbered by time; lists are newest first, as from the store.
 SeriesPoint timed(int run, double speedup, double spread = 0.01, double delta = 0.02) {
   SeriesPoint p;
   p.run_id = fmt::format("run{}", run);
@@ -50,10 +50,10 @@ TEST(Regressions, AreNotFoundWithinWhatARunCallsNoise) {
 }
 
 TEST(Regressions, StayWhenTheyAreOld) {
-  // The fall was three runs ago; the range is where it happened, not where it was last seen.
+  // The slowdown was three runs ago; the range is where it happened, not where it was last seen.
   EXPECT_EQ(told({timed(5, 1.2), timed(4, 1.21), timed(3, 1.2), timed(2, 1.5), timed(1, 1.49)}),
             "slow run2..run3 against run2");
-  // What recovered is none.
+  // A recovered speed is not a regression.
   EXPECT_EQ(told({timed(3, 1.5), timed(2, 1.2), timed(1, 1.5)}), "none");
 }
 
@@ -70,7 +70,7 @@ TEST(Regressions, WrongComesBeforeSlow) {
   EXPECT_EQ(told({failed(2), failed(1)}), "none");                 // it never worked
 }
 
-// Another candidate that is slower, or a machine that others keep busy, is news but no alarm.
+// A slower result of another candidate or on a busy machine is reported, but not as an alarm.
 TEST(Regressions, OfUnlikeRunsAreNoAlarms) {
   auto of = [](SeriesPoint p, const char* candidate, bool busy = false) {
     p.candidate = candidate;
@@ -85,7 +85,7 @@ TEST(Regressions, OfUnlikeRunsAreNoAlarms) {
   EXPECT_EQ(unlike({of(timed(2, 1.2), "b"), of(timed(1, 1.5), "a")}), "another candidate");
   EXPECT_EQ(unlike({of(timed(2, 1.2), "a", true), of(timed(1, 1.5), "a")}), "another load");
   EXPECT_EQ(unlike({of(failed(2), "b", true), of(timed(1, 1.5), "a")}), "another candidate and another load");
-  // A candidate that was tried in between hides no alarm.
+  // Another candidate in between does not hide an alarm.
   EXPECT_EQ(unlike({of(timed(3, 1.2), "a"), of(timed(2, 1.9), "b"), of(timed(1, 1.5), "a")}), "alarm");
   EXPECT_EQ(told({of(timed(3, 1.2), "a"), of(timed(2, 1.9), "b"), of(timed(1, 1.5), "a")}),
             "slow run1..run3 against run1");

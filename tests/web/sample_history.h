@@ -1,4 +1,4 @@
-// A history worth looking at: operators that got faster, one that fell back, one that broke, models with sweeps.
+// A sample history: operators that got faster, one that got slower, one that failed, models with sweeps.
 #pragma once
 
 #include "track/store.h"

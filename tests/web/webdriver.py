@@ -1,4 +1,4 @@
-"""A browser without a window, driven through chromedriver's HTTP interface; the standard library is all it needs."""
+"""A headless browser, driven through chromedriver's HTTP interface; needs only the standard library."""
 import base64
 import json
 import os
@@ -82,7 +82,7 @@ class Browser:
         self._call("POST", f"{self.session}/element/{self.find(css)}/value", {"text": text})
 
     def keys(self, text):
-        """To whatever has the focus."""
+        """To the focused element."""
         actions = [{"type": kind, "value": key} for key in text for kind in ("keyDown", "keyUp")]
         self._call("POST", self.session + "/actions", {"actions": [{"type": "key", "id": "keys", "actions": actions}]})
 
@@ -117,7 +117,7 @@ class Browser:
                 if entry["level"] in ("SEVERE", "WARNING")]
 
     def requested(self):
-        """Addresses asked for since the last call."""
+        """Addresses requested since the last call."""
         found = []
         for entry in self._call("POST", self.session + "/se/log", {"type": "performance"}):
             message = json.loads(entry["message"])["message"]

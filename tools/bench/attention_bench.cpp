@@ -1,8 +1,8 @@
 // Times the attention operators of this CPU at the shapes of real models: attention_bench [threads] [implementation]
 // [line]
 //
-// The quickest of many short calls counts: a call needs one quiet moment of the machine. On a busy one, look at the CPU
-// time with one thread (with more, it counts those that wait too).
+// The fastest of many short calls is reported, so that noise of the machine does not matter. On a busy machine, use the
+// CPU time with one thread (with more threads it includes waiting ones).
 #include <fmt/format.h>
 #include <time.h>
 

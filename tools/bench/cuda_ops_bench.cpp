@@ -1,6 +1,6 @@
 // Times every L1 operator's CUDA implementations in the sizes of Llama 3 8B: cuda_ops_bench [operator]...
 //
-// Calls rotate over more memory than the L2 holds and are recorded, so that what is timed is the device's work alone.
+// Calls rotate over more memory than the L2 holds and are recorded in a graph, so that only the device's work is timed.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ constexpr Device kCuda{DeviceKind::kCuda, 0};
 constexpr int64_t kD = 4096, kF = 14336, kV = 128256, kH = 32, kK = 8, kDh = 128, kContext = 512;
 constexpr size_t kRotated = size_t{256} << 20;  // bytes, four times the L2
 constexpr int64_t kMostCopies = 2048;
-constexpr int64_t kLeastCalls = 64;  // recorded together: the moment it takes to start them does not count
+constexpr int64_t kLeastCalls = 64;  // in one graph, so that launch overhead does not count
 constexpr double kMostMs = 100;      // of one run over all copies
 
 struct Timed {
@@ -38,7 +38,7 @@ struct Timed {
   Workload workload;
 };
 
-// What one step of `tokens` tokens calls: decoding sequences up to 32, one prefilling sequence beyond.
+// The calls of a step of `tokens` tokens: decoding sequences up to 32, else one prefilling sequence.
 std::vector<Timed> operators(int64_t tokens) {
   Workload rows = Workload::tokens(tokens), batch = rows;
   if (tokens <= 32) batch.sequences.assign(static_cast<size_t>(tokens), {1, kContext});
@@ -76,7 +76,7 @@ std::vector<Timed> operators(int64_t tokens) {
   return list;
 }
 
-// Copies of a tensor one behind the other, all with the same indices or with numbers made on the device.
+// Consecutive copies of a tensor, all with the same indices or with random numbers from the device.
 class Rotation {
  public:
   Rotation(const TensorSpec& spec, int64_t copies)
@@ -126,7 +126,7 @@ class OperatorBench {
     for (const ParamSpec& p : node_->own_params()) param_bytes += p.spec.size_bytes();
     for (const auto& output : outputs.specs)
       if (output) bytes += output->size_bytes();
-    // Of a table only some rows are read, so its size says nothing; small weights stay in the L2.
+    // Only some rows of a table are read, so its size does not matter; small weights stay in the L2.
     if (timed.op == "embedding") param_bytes = 0;
     copies_ = std::clamp<int64_t>(static_cast<int64_t>(kRotated / std::max(bytes, param_bytes)), 2, kMostCopies);
     weight_copies_ = param_bytes > (size_t{1} << 20) ? std::min<int64_t>(copies_, 8) : 1;
@@ -163,7 +163,7 @@ class OperatorBench {
     start->record();
     run(2);
     stop->record();
-    // What is slow needs no second's worth of calls.
+    // Slow calls need fewer repetitions.
     const double call_ms = std::max(stop->elapsed_ms_since(*start) / 2, 1e-3);
     const int64_t calls =
         std::clamp<int64_t>(static_cast<int64_t>(kMostMs / call_ms), 2, std::max(copies_, kLeastCalls));
@@ -222,7 +222,7 @@ class OperatorBench {
   Arena arena_{kCuda};
 };
 
-// Of the implementations that take the call, the `most` best ranked.
+// The `most` best ranked implementations that support the call.
 void print_times(const Timed& timed, int64_t tokens, const DeviceSpeeds& speeds, int most = 1000) {
   const OperatorInfo& info = Registry::instance().at(timed.op);
   Fields init = timed.init.empty() ? info.default_init() : timed.init;

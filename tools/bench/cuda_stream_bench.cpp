@@ -1,7 +1,7 @@
-// Products of few rows on CUDA: how near to the memory's speed the weights stream, by our kernel and by cuBLASLt.
+// Products of few rows on CUDA: the bandwidth of the weights with our kernel and with cuBLASLt.
 //
-// Each line is a chain of products over different matrices, recorded and replayed, as in a decoding step: what is timed
-// includes whatever one kernel costs the next.
+// Each line is a chain of products over different matrices, recorded and replayed as in a decode step, so that the
+// times include effects of one kernel on the next.
 #include <fmt/format.h>
 
 #include <algorithm>

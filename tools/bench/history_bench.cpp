@@ -1,6 +1,6 @@
-// How long `history` takes over a store of a million results.
+// Times `history` on a store of a million results.
 //   history_bench [FOLDER [RUNS [RESULTS_PER_RUN]]]
-// Makes FOLDER/history.db unless it is there, asks it what the verb and the dashboard ask, and runs the verb itself.
+// Creates FOLDER/history.db unless it exists, runs the queries of the verb and the dashboard, and runs the verb itself.
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -38,7 +38,7 @@ void generate(const std::string& path, int runs, int results) {
   std::normal_distribution<double> speed(0.1, 0.2);
   int64_t start = now_us() - int64_t{runs} * 60'000'000;
   for (int r = 0; r < runs;) {
-    auto batch = store->batch();  // a run each would wait for the disk each
+    auto batch = store->batch();  // otherwise each run would wait for the disk
     for (int until = std::min(runs, r + 500); r < until; ++r) {
       RunRecord run;
       run.started_us = start + int64_t{r} * 60'000'000;
@@ -78,7 +78,7 @@ void generate(const std::string& path, int runs, int results) {
 }
 
 int run_verb(const std::string& program, const std::vector<std::string>& arguments) {
-  std::fflush(stdout);  // what is still to be printed is not the child's to print
+  std::fflush(stdout);  // the child must not print buffered output again
   pid_t child = fork();
   if (child == 0) {
     std::vector<char*> words = {const_cast<char*>(program.c_str())};

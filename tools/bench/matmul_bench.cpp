@@ -1,7 +1,7 @@
 // Times the matrix products of this CPU next to its measured limits: matmul_bench [threads] [name] [m n k]...
 //
-// Weights rotate over more memory than the caches hold, as they do in a model. The quickest of many short calls counts:
-// a call needs one quiet moment of the machine.
+// Weights rotate over more memory than the caches hold, as they do in a model. The fastest of many short calls is
+// reported, so that noise of the machine does not matter.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,11 +1,11 @@
-// self_attack: the largest fraud of every kind that the judge and the timer let pass on this machine, as a table.
+// self_attack: the largest fraud of every kind that the judge and the timer do not detect on this machine, as a table.
 //
 //   self_attack [--device cpu|cuda] [--only KIND] [--target NAME] [--strength X] [--steps N] [--pairs N] [--seconds N]
 //               [--json FILE] [--markdown FILE] [--compile-only] [--list]
 //
-// Kinds of fraud and the operators they are tried on stand in tests/attack/mutation.cpp. --only and --target may be
-// given several times; --strength tries that one instead of searching. After --seconds (280 on a GPU, unless given) no
-// new search begins. Exit code 1: something survived that is worth more than the claimed resolution.
+// Kinds of fraud and their operators are in tests/attack/mutation.cpp. --only and --target may be given several times;
+// --strength tries that one instead of searching. After --seconds (280 on a GPU, unless given) no new search begins.
+// Exit code 1: a fraud with a gain above the claimed resolution was not detected.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -45,8 +45,8 @@ Wanted read_arguments(int argc, char** argv) {
     };
     if (words[i] == "--device") {
       w.device = value() == "cuda" ? DeviceKind::kCuda : DeviceKind::kCpu;
-      // A trial takes longer there, mostly for starting processes; and sources take nvcc long, so only those compiled
-      // ahead are tried.
+      // A trial takes longer there, mostly because of starting processes; and nvcc is slow, so only sources compiled in
+      // advance are tried.
       if (w.device == DeviceKind::kCuda) {
         w.options = {.pairs = 24, .launches = 2, .sample_on_s = 0, .steps = 1};
         w.seconds = 280;

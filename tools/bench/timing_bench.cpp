@@ -1,7 +1,7 @@
-// timing_bench: how far the pair timer can be trusted on this machine.
+// timing_bench: the accuracy of the pair timer on this machine.
 //
 //   timing_bench aa [repeats] [pairs]         errors of a kernel compared with itself
-//   timing_bench slow PERCENT [repeats] [pairs]  how often a planted slowdown is found
+//   timing_bench slow PERCENT [repeats] [pairs] how often a known slowdown is found
 //
 // The kernel is an RMSNorm over 200 rows; a slowdown of p percent is a wait of p percent of the time the call took so
 // far.

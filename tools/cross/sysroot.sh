@@ -11,7 +11,7 @@ root=$(cd "$1" && pwd)
 packages="libc6-dev libstdc++6 libfmt-dev libcli11-dev nlohmann-json3-dev libyaml-cpp-dev libgtest-dev
   libgmock-dev libsqlite3-dev"
 
-# An apt of its own: the machine's sources, but another architecture and nothing installed yet.
+# A separate apt configuration: the machine's sources, but another architecture and no installed packages.
 apt=$root/.apt
 mkdir -p "$apt/state/lists/partial" "$apt/cache/archives/partial"
 : > "$apt/status"

@@ -1,4 +1,4 @@
-"""Checks the stored golden data: it comes out again by another path, and it would notice each mistake worth naming.
+"""Checks the stored golden data: another code path gives the same data, and each known kind of mistake would change it.
 
 The other path: the model is built from the stored config alone, batches are padded, decoding uses the KV cache and SDPA.
 """

@@ -1,4 +1,4 @@
-"""Writes tests/golden/data/*.json: what Hugging Face computes for each tiny model, for the C++ tests to agree with.
+"""Writes tests/golden/data/*.json: what Hugging Face computes for each tiny model, as the reference of the C++ tests.
 
 Layout of a file (tokens are ids; one entry per prompt in every list of a case):
   name, seed, made_with, config   config is config.json as Hugging Face saves it

@@ -1,4 +1,4 @@
-"""Philox4x32-10 in numpy: the same streams as src/core/rng.h, held to the test vectors published with Random123."""
+"""Philox4x32-10 in numpy: the same streams as src/core/rng.h, checked against the test vectors published with Random123."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Stream:
 
 
 def check() -> None:
-    """Raises unless the published vectors come out."""
+    """Raises unless the published vectors are reproduced."""
     for counter, (lo, hi), expected in PUBLISHED:
         got = philox4x32(np.array([counter], np.uint32), hi << 32 | lo)[0]
         if tuple(int(w) for w in got) != expected:

@@ -98,7 +98,7 @@ def built(config):
     for layers in ("full_attention", "sliding_attention"):
         if layers in parameters:
             answer[layers] = {key: parameters[layers][key] for key in KEYS if key in parameters[layers]}
-    # The frequencies themselves: parameters that are stored but not used would show here.
+    # The frequencies themselves: detects parameters that are stored but not used.
     rotary = model.model.rotary_emb
     name = "full_attention_inv_freq" if hasattr(rotary, "full_attention_inv_freq") else "inv_freq"
     answer["full_attention"]["inv_freq"] = [float(f) for f in getattr(rotary, name)]

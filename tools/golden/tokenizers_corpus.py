@@ -1,4 +1,4 @@
-"""Texts for the tokenizer goldens: what the small tokenizers are trained on, and what they are asked about."""
+"""Texts for the tokenizer goldens: the training texts of the small tokenizers, and the test texts."""
 import random
 import unicodedata
 

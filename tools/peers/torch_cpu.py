@@ -1,4 +1,4 @@
-"""Times PyTorch on the work of `fastkernels ttft`, and that command itself beside it, on this machine's CPU.
+"""Times PyTorch on the work of `fastkernels ttft`, and that command itself, on this machine's CPU.
 
 Hugging Face's model with SDPA and a static KV cache; one prompt; logits of the last token only; greedy decode.
 Each row of PyTorch runs in a process of its own, so a failure (a compile error, no memory) becomes a row that says so.
@@ -87,7 +87,7 @@ def config_of(name: str) -> Any:
 
 
 def random_model(config: Any, dtype: Any) -> Any:
-    """One random block repeated over all weights: speed does not depend on the values, and drawing each takes minutes."""
+    """One random block repeated over all weights: speed does not depend on the values, and generating each takes minutes."""
     import torch
     from transformers import AutoModelForCausalLM
     from transformers.initialization import no_init_weights
@@ -111,12 +111,12 @@ def bytes_per_token(model: Any) -> int:
     return total if head is embedding else total - embedding.numel() * embedding.element_size()
 
 
-# In a process of PyTorch's: milliseconds of a prefill and of a mean decode step.
+# In the PyTorch process: milliseconds of a prefill and of a mean decode step.
 once: Callable[[], tuple[float, float]]
 
 
 def get_ready(work: Work, dtype: str, mode: str) -> tuple[float, int]:
-    """Seconds until a first pass was through, and the bytes of weights a decode step reads."""
+    """Seconds until the first pass was done, and the bytes of weights that a decode step reads."""
     import torch
     from transformers import StaticCache
 
@@ -180,7 +180,7 @@ def fill(row: Row, times: list[tuple[float, float]]) -> None:
 
 
 def rows_of(work: Work, dtype: str, mode: str, binary: Path | None) -> list[Row]:
-    """A row of PyTorch, behind one of ours where there is a program."""
+    """A row of PyTorch, after one of ours if a program is given."""
     row, ours = Row("torch", dtype, mode), Row("fastkernels", dtype, "ttft")
     times: list[tuple[float, float]] = []
     ours_times: list[tuple[float, float]] = []

@@ -1,4 +1,4 @@
-"""Times PyTorch on the work of `fastkernels ttft --device cuda`, and that command beside it, on this machine's GPU.
+"""Times PyTorch on the work of `fastkernels ttft --device cuda`, and that command itself, on this machine's GPU.
 
 Hugging Face's model with SDPA and a static KV cache, random weights in the catalog's shapes, greedy decode; eager, and
 compiled with mode reduce-overhead (a CUDA graph a step). Each row runs in a process of its own with a time limit, so a
@@ -156,7 +156,7 @@ def time_torch(work: Work, mode: str, wait: Callable[[], None]) -> Row:
 
 
 class TorchProcess:
-    """One row of PyTorch's: gets ready as soon as it is made, is timed when asked."""
+    """One row of PyTorch: prepares itself when created, is timed later."""
 
     def __init__(self, work: Work, mode: str):
         self.mode = mode
@@ -171,7 +171,7 @@ class TorchProcess:
             threading.Thread(target=lambda s=stream, t=take: [t(line) for line in s], daemon=True).start()
 
     def line_beginning(self, word: str, deadline: float) -> str | None:
-        """The next line that begins so; None when there is none in time."""
+        """The next line with this prefix; None if there is none in time."""
         while True:
             try:
                 line = self.lines.get(timeout=0.1)

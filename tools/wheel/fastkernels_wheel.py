@@ -22,7 +22,7 @@ import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-# A wheel holds no symbolic links, so the alias is a program of its own.
+# A wheel has no symbolic links, so the alias is a copy of the program.
 ALIAS = '#!/bin/sh\nexec "$(dirname "$(readlink -f "$0")")/fastkernels" "$@"\n'
 
 
@@ -91,7 +91,7 @@ def data_files(prefix):
 
 
 class Wheel:
-    """A zip file with the list of what it holds."""
+    """A zip file with a list of its contents."""
 
     def __init__(self, path):
         self.zip = zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED)
@@ -129,7 +129,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
 
 
 def build_sdist(sdist_directory, config_settings=None):
-    """Every file git knows, in the folder that the name of a source package promises."""
+    """Every file in git, in the folder with the name of the source package."""
     base = f"fastkernels-{version()}"
     files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
     info = pathlib.Path(tempfile.mkdtemp()) / "PKG-INFO"

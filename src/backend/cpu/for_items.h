@@ -1,4 +1,4 @@
-// A parallel loop whose body knows its thread, for kernels that keep scratch memory per thread.
+// A parallel loop that passes the thread index, for kernels with scratch memory per thread.
 #pragma once
 
 #include <atomic>
@@ -8,7 +8,7 @@
 
 namespace fk {
 
-// Runs body(thread, i) for 0 .. n-1; threads take items as they come free.
+// Runs body(thread, i) for 0 .. n-1; items are distributed dynamically.
 template <class Body>
 void for_items(ThreadPool& pool, int64_t n, Body&& body) {
   if (n <= 1) {

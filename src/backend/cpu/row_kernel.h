@@ -1,4 +1,4 @@
-// What kernels that work on rows of tokens share: which calls they take, where a row is, how work is split.
+// The common part of kernels on rows of tokens: supported calls, addresses of rows, splitting of work.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace fk {
 
-// Elements a thread should get at least: fewer take less time than waking it.
+// The minimum number of elements per thread: fewer take less time than waking it.
 inline constexpr int64_t kElementsPerTask = 16384;
 
 // Runs body(begin, end) over rows of `width` elements.
@@ -20,8 +20,8 @@ void for_rows(ThreadPool& pool, int64_t rows, int64_t width, Body&& body) {
   pool.parallel_for(rows, std::max<int64_t>(1, kElementsPerTask / std::max<int64_t>(width, 1)), body);
 }
 
-// Wide rows are cut into this many pieces, so that one row can keep several threads busy. The cut depends on the width
-// alone: sums over pieces come out the same whatever the number of rows or threads.
+// Wide rows are split into this many pieces, so that several threads can work on one row. The split depends only on the
+// width: sums over pieces do not depend on the number of rows or threads.
 inline int64_t pieces_per_row(int64_t width) { return std::max<int64_t>(1, width / kElementsPerTask); }
 inline int64_t piece_length(int64_t width) { return (width + pieces_per_row(width) - 1) / pieces_per_row(width); }
 
@@ -43,7 +43,7 @@ T* row_of(const View& v, int64_t r) {
   return v.ptr<T>() + r * v.stride(0);
 }
 
-// Calls body(T{}) with the element type of a dtype that refuse_floats lets through.
+// Calls body(T{}) with the element type of a dtype that refuse_floats accepts.
 template <class Body>
 void with_float(DType dtype, Body&& body) {
   if (dtype == DType::kBF16)

@@ -1,5 +1,4 @@
-// How plain loops become vector code: one source, compiled for several instruction sets, chosen when the program
-// starts.
+// Vectorisation of plain loops: one source, compiled for several instruction sets, selected when the program starts.
 //
 // A kernel is an inline template over the element type, called from non-template functions marked FK_SIMD_CLONES, one
 // per dtype. Everything it calls in its inner loop is FK_INLINE, so that it is compiled for the clone's instruction
@@ -16,10 +15,10 @@
 
 namespace fk {
 
-// Elements as float and back. A loop that copies a bf16 as an object does not vectorise; one that moves its bits does.
+// Elements as float and back. A loop that copies bf16 objects does not vectorise; one that copies their bits does.
 FK_INLINE float load(const float& x) { return x; }
 FK_INLINE float load(const bf16& x) { return std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16); }
-// An exponent of a half is 112 below a float's; the product also makes numbers of those below its smallest exponent.
+// The exponent bias of a half is 112 below a float's; the product also converts subnormal numbers.
 FK_INLINE float load(const f16& x) {
   uint32_t magnitude = x.bits & 0x7fffu;
   auto bits = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude << 13) * 0x1p112f);
@@ -28,8 +27,8 @@ FK_INLINE float load(const f16& x) {
 }
 
 FK_INLINE void store(float& to, float x) { to = x; }
-// Rounds to nearest even. A NaN stays one because its low 16 bits are zero, as in every NaN that arithmetic makes out
-// of bf16 operands or out of an invalid operation; others must not come here.
+// Rounds to nearest even. A NaN stays a NaN because its low 16 bits are zero, as in every NaN that arithmetic on bf16
+// operands or an invalid operation produces; other NaNs must not be passed.
 FK_INLINE void store(bf16& to, float x) {
   auto u = std::bit_cast<uint32_t>(x);
   to.bits = static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
@@ -46,8 +45,8 @@ FK_INLINE void store(f16& to, float x) {
   to.bits = static_cast<uint16_t>((bits >> 16 & 0x8000u) | half);
 }
 
-// A float's place in the order of all floats, as an integer: maxima of integers vectorise, those of floats only under
-// rules that forget NaN. Zeros of either sign are equal; a NaN, whatever its bits, stands where the caller says.
+// Maps a float to an integer with the same order: maxima of integers vectorise, those of floats only with flags that
+// ignore NaN. Zeros of either sign are equal; the caller chooses the position of NaN.
 inline constexpr int32_t kAboveInfinity = INT32_MAX;
 inline constexpr int32_t kMinusInfinity = INT32_MIN + 0x7fffff;
 

@@ -12,9 +12,10 @@ inline constexpr float kLargestExp = 0x1.62e42ep6f;    // the last float with a 
 inline constexpr float kSmallestExp = -0x1.5d589ep6f;  // the last float with a normal e^x
 
 // e^x within 1.2 ulp, x first brought into [kSmallestExp, kLargestExp]: for formulas that need neither 0 nor infinity
-// and get their NaN from somewhere else, since a NaN here gives any number.
+// and handle NaN elsewhere, since the result for NaN is undefined.
 //
-// x = n ln 2 + r with |r| <= ln(2)/2, and e^r = 1 + r + r^2 q(r), q fitted for the least largest relative error (3e-9).
+// x = n ln 2 + r with |r| <= ln(2)/2, and e^r = 1 + r + r^2 q(r), q fitted for the smallest maximum relative error
+// (3e-9).
 FK_INLINE float vexp_bounded(float x) {
   constexpr float kRound = 0x1.8p23f;       // adding it leaves the nearest integer in the low bits
   constexpr float kLn2High = 0x1.62e4p-1f;  // 15 bits: its product with any n is exact
@@ -31,7 +32,7 @@ FK_INLINE float vexp_bounded(float x) {
   q = q * r + 1.666651964e-01f;
   q = q * r + 4.999999404e-01f;
   float p = r * r * q + r + 1.0f;
-  // 2^n goes straight into the exponent: p is in [0.7, 1.42] and n within -126 .. 128, so the result stays normal.
+  // 2^n is added to the exponent bits: p is in [0.7, 1.42] and n within -126 .. 128, so the result stays normal.
   uint32_t exponent = std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kRound);
   return std::bit_cast<float>(std::bit_cast<uint32_t>(p) + (exponent << 23));
 }
@@ -44,8 +45,7 @@ FK_INLINE float vexp(float x) {
   return x != x ? x : y;
 }
 
-// The share of a normal distribution below x, (1 + erf(x / sqrt 2)) / 2, within 3.5 ulp and x^2/4 more in the lower
-// tail.
+// The cumulative normal distribution of x, (1 + erf(x / sqrt 2)) / 2, within 3.5 ulp and x^2/4 more in the lower tail.
 //
 // The tail beyond |x| is e^(-x^2/2) p(t) with t = 1 / (1 + 0.35 |x|), p fitted for the least relative error (4e-8) over
 // |x| <= 14, where the tail leaves the range of float; beyond, it stays around 1e-39.

@@ -28,13 +28,13 @@ std::string CallsAlone::objection(double baseline_ns, double candidate_ns, int t
   OfSides alone = alone_ns();
   double gain = baseline_ns - candidate_ns,
          gain_alone = std::min(alone[kBaseline], alone[kControl]) - alone[kCandidate];
-  // With threads, waking them is part of it, and pools differ in how they wait.
+  // With threads, the time includes waking them, and thread pools wait in different ways.
   double allowed =
       (threads > 1 ? 5e3 : 1e3) + 0.1 * alone[kCandidate] + 2 * std::abs(alone[kBaseline] - alone[kControl]);
   if (gain - gain_alone <= allowed) return {};
   return fmt::format(
-      "Among others a call takes {:.1f} us and the baseline's {:.1f} us, alone {:.1f} and {:.1f} us: its calls gain by "
-      "knowing of each other, so the time ranks nothing.",
+      "In a batch a call takes {:.1f} us and the baseline's {:.1f} us, alone {:.1f} and {:.1f} us: its calls are "
+      "faster only in a batch, so the time is not ranked.",
       candidate_ns * 1e-3, baseline_ns * 1e-3, alone[kCandidate] * 1e-3, alone[kBaseline] * 1e-3);
 }
 

@@ -1,9 +1,9 @@
-// CallsAlone: whether calls gain by being made among others.
+// CallsAlone: detects calls that are faster in a batch than alone.
 //
-// A call that has the next ones in view may do part of their work, or share its own with them: read weights once for
-// all of them, fetch what they will need, run beside them on other threads or on a GPU. Alone in a sample it cannot. So
-// a few calls of every launch are made alone, and what the candidate gains there is held against what it gains in the
-// samples that are ranked. Everybody is somewhat slower alone, because waking a process cools its caches.
+// A call that can see the next calls may do part of their work or share its own: read weights once for all of them,
+// prefetch their inputs, overlap with them on other threads or on a GPU. A single call in a sample cannot. So a few
+// samples of every launch have one call, and the candidate's gain in them is compared with its gain in the ranked
+// samples. Every side is a bit slower alone, because a process that was asleep has colder caches.
 #pragma once
 
 #include <array>
@@ -23,8 +23,7 @@ class CallsAlone {
   bool empty() const { return alone_.empty(); }
   OfSides alone_ns() const;  // medians
 
-  // Why a gain of the candidate is not ranked, given what a call takes among others; empty where nothing speaks against
-  // it.
+  // Why a gain of the candidate is not ranked, given the time of a call in a batch; empty if it may be ranked.
   std::string objection(double baseline_ns, double candidate_ns, int threads) const;
 
  private:

@@ -10,7 +10,7 @@ bool ranked(const KernelResult& r) {
          r.timing->paired.candidate.count > 0;
 }
 
-// Why the second time does not confirm the first.
+// Why the second measurement does not confirm the first.
 std::string objection(const KernelResult& again, double best) {
   if (!again.passed()) return again.sentence;
   if (!ranked(again)) return again.timing ? again.timing->paired.invalid : "It was not timed again.";

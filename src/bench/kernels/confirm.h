@@ -1,5 +1,5 @@
-// A new best is measured twice. Of many candidates the luckiest looks best, and so does one that passes on some seeds
-// only; neither does so again on fresh ones.
+// Measures a new best result a second time. The best of many candidates may be only lucky, or may pass only with some
+// seeds; a second measurement with new seeds detects both.
 #pragma once
 
 #include <functional>
@@ -11,9 +11,9 @@ namespace fk {
 // Whether its whole interval lies above `best`, a speed-up, and it is FASTER than the baseline; and ranked at all.
 bool beats(const KernelResult& result, double best);
 
-// Measures a scenario, and where that beats `best` once more on fresh seeds: see KernelResult::confirmation. Where the
-// second time finds it wrong, it is wrong, and that is the result. `stop`: asked before the second time, which is left
-// out then; the first stays unconfirmed.
+// Measures a scenario, and if it beats `best`, once more with new seeds: see KernelResult::confirmation. If the
+// candidate fails the second time, that failure is the result. `stop`: if it returns true before the second
+// measurement, that is skipped and the first stays unconfirmed.
 KernelResult measure_and_confirm(const std::function<KernelResult(const KernelOptions&)>& measure,
                                  const KernelOptions& options, double best, const std::function<bool()>& stop);
 

@@ -1,4 +1,4 @@
-// Sums of what several processes say about which implementation took which call.
+// Sums of the dispatch counts of several processes.
 #pragma once
 
 #include <algorithm>

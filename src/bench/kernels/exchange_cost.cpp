@@ -8,7 +8,7 @@
 namespace fk {
 namespace {
 constexpr double kHidden = 0.004;  // of a sample, by the spread of exchanges
-constexpr double kLongest = 4e6;   // ns; more calls would make memory of their own, not a better time
+constexpr double kLongest = 4e6;   // ns; more calls would need more memory without a better time
 }  // namespace
 
 double ExchangeCost::typical_ns() const { return empty_.empty() ? 0 : median(empty_); }

@@ -1,10 +1,10 @@
-// ExchangeCost: what a sample takes besides its kernels, and how much of that a candidate could save at most.
+// ExchangeCost: the overhead of a sample besides its kernels, and how much of it a candidate could save at most.
 //
-// A sample is timed from outside: from letting the runner's threads go until all of them have stopped. In between lie
-// waking, the runner's own loop and stopping, the same for every side. The median of samples without calls is taken off
-// every sample. A candidate cannot make these steps of the kernel quicker than the quickest seen, so it hides at most
-// median - minimum that way; and one that takes over the loop of the runner can leave out what the loop does for each
-// call, which samples whose calls run no kernel tell.
+// A sample is timed from outside: from resuming the runner's threads until all of them are stopped. This includes
+// waking, the runner's own loop and stopping, the same for every side. The median of samples without calls is
+// subtracted from every sample. A candidate cannot make these steps faster than the fastest one seen, so it can hide at
+// most median - minimum this way. A candidate that replaces the loop of the runner can save the loop's work for each
+// call; samples whose calls run no kernel measure it.
 #pragma once
 
 #include <vector>
@@ -25,9 +25,9 @@ class ExchangeCost {
   std::vector<double> empty_, without_kernels_;
 };
 
-// OutsideTime: the same on a GPU, whose events say when calls began and ended. A process can forge what they say, but
-// not our clock: what that has beyond them more than it has for the baseline is charged to the candidate. By how much
-// the baseline's control differs from it, anybody may.
+// OutsideTime: the same on a GPU, where events time the calls. A process can forge events, but not our clock: if our
+// time exceeds the events by more than it does for the baseline, the difference is added to the candidate's time. A
+// difference as large as that between the baseline and its control is allowed.
 class OutsideTime {
  public:
   // Of one launch and one call: our time beyond the events', minus the baseline's.
@@ -42,8 +42,8 @@ class OutsideTime {
   std::vector<double> candidate_, control_;
 };
 
-// So many calls that what the spread of exchanges hides stays below the resolution that is claimed, half a percent, and
-// that a sample is no shorter than `least_ns`; with a limit, for a machine that is too busy to tell.
+// The number of calls per sample: so many that the spread of the overhead stays below the resolution of half a percent,
+// and that a sample is not shorter than `least_ns`; limited for machines that are too noisy.
 int calls_per_sample(double call_ns, double spread_ns, double least_ns);
 
 }  // namespace fk

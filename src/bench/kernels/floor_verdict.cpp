@@ -8,7 +8,7 @@
 namespace fk {
 namespace {
 
-// The faster one of the baseline's two selves, by their medians.
+// The faster one of baseline and control, by their medians.
 double baseline_ns(const TimingResult& timing) {
   std::vector<double> control;
   for (const auto& launch : timing.control)
@@ -18,7 +18,7 @@ double baseline_ns(const TimingResult& timing) {
   return control.empty() ? own : std::min(own, median(control));
 }
 
-// "read 3.15 MB": what takes the machine longest.
+// "read 3.15 MB": the part of the floor that takes longest.
 std::string what_takes_longest(const Cost& cost, const Floor& floor) {
   if (floor.flops_s >= floor.bytes_s())
     return fmt::format("do {:.3f} GFLOP", (cost.matrix_flops + cost.vector_flops) * 1e-9);
@@ -38,7 +38,7 @@ FloorVerdict hold_against_floor(const TimingResult& timing, const Cost& cost, co
       fmt::format("the {:.2f} us this machine needs to {}", floor_ns * 1e-3, what_takes_longest(cost, floor));
   FloorVerdict verdict;
   if (own < (1 - kFloorError) * floor_ns) {
-    verdict.note = fmt::format("The baseline takes {:.2f} us, less than {}: that floor is too high and accuses nobody.",
+    verdict.note = fmt::format("The baseline takes {:.2f} us, less than {}: that floor is too high and is ignored.",
                                own * 1e-3, needs);
     if (gain && took < kImpossible * own) {
       verdict.kind = Kind::kNotRanked;

@@ -1,13 +1,13 @@
-// What a measured time means beside the floor of its call: nothing, a gain that is not ranked, or an impossible time.
+// Compares a measured time with the floor of its call: possible, a gain that is not ranked, or an impossible time.
 //
-// A floor may be wrong: a cost that counts too much, a machine that was busy whenever its rates were measured. Three
-// rules keep that from hurting anybody honest, and keep a gain that no machine can give from being ranked:
+// A floor may be wrong: a cost that counts too much, or a machine that was busy when its rates were measured. Three
+// rules protect honest candidates from that, and prevent ranking of impossible gains:
 //
 // 1. Faster than the floor by more than the floor's own error is never ranked, at any size.
 // 2. Much faster, in three quarters of the samples, is IMPOSSIBLE_TIME.
 // 3. Where the baseline itself (or its control) is faster than the floor, the floor is wrong for this call: a note says
-//    so and nobody is accused. The baseline's time then takes its place: gains down to `kImpossible` of it are ranked,
-//    larger ones are not, since a floor that is off by a little does not explain them.
+//    so, and there is no IMPOSSIBLE_TIME. The baseline's time then replaces the floor: gains down to `kImpossible` of
+//    it are ranked, larger ones are not, since a small error of the floor does not explain them.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,10 @@ namespace fk {
 
 // By how much a floor may be too high. On a busy machine the rates of separate short measurements differed by 1 % in a
 // core's own caches, by 3 % in main memory and by 6 % in memory just evicted; a run has a dozen of them or more, and
-// the best one counts.
+// uses the best one.
 inline constexpr double kFloorError = 0.05;
-// Faster than this share of the floor is not fast but wrong. What lies between is left to whoever finds a loop faster
-// than all of ours: not ranked, but not accused either.
+// A time below this share of the floor is impossible. Times between this and the floor may come from a loop that is
+// faster than our probes: they are not ranked, but not called impossible either.
 inline constexpr double kImpossible = 0.7;
 
 struct FloorVerdict {
@@ -32,7 +32,7 @@ struct FloorVerdict {
   Kind kind = Kind::kPossible;
   std::string sentence;  // why it is not kPossible
   std::string note;      // where the floor itself is wrong
-  // Whether to measure the floor again, at length, before this is told to anybody.
+  // Whether to measure the floor again, for longer, before the verdict is reported.
   bool doubtful() const { return kind != Kind::kPossible || !note.empty(); }
 };
 

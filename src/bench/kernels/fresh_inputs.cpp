@@ -11,24 +11,24 @@ constexpr std::string_view kFamilies[] = {"shifted +5", "ties", "clustered maxim
                                           "exact integers"};
 
 // Families that calls are judged on but not timed:
-// - "scaled x64": nearly every exponential of such numbers is zero or subnormal. A right kernel may leave most of them
-//   out, and one that does not is slowed down by what no model has;
-// - "zeros" and "sparse": a right kernel may skip zeros, and would be called faster for inputs that no model has; a GPU
-//   raises its clock on them, too.
+// - "scaled x64": nearly every exponential of such numbers is zero or subnormal. A correct kernel may skip most of
+//   them, and one that does not is slowed down by numbers that do not occur in models;
+// - "zeros" and "sparse": a correct kernel may skip zeros, and would be faster only on inputs that do not occur in
+//   models; a GPU also raises its clock on them.
 constexpr std::string_view kUntimedFamilies[] = {"scaled x64", "zeros", "sparse"};
 
-// Making the sets of families takes up to 30 ns an element; no scenario should wait for them for long. Where the inputs
-// are larger there are fewer, and other ones in every run.
+// Making the sets of families takes up to 30 ns per element; this must not delay a scenario much. For larger inputs
+// there are fewer sets, and different ones in every run.
 constexpr int64_t kMostElements = int64_t{8} << 20;
-// A tensor of a few elements is taken from a set of so many, or it would be the same ones in every call.
+// A small tensor is taken from a set of this size, or it would be the same in every call.
 constexpr int64_t kLeastElements = 4096;
 
-// Factors are powers of two, which keep every digit: from an eighth up to eight times, so that no mean square is known,
-// and exponentials of logits (deviation 3) may overflow where the largest was not subtracted.
+// Factors are powers of two, which are exact: from 1/8 to 8, so that the mean square is not known, and exponentials of
+// logits (standard deviation 3) may overflow if the maximum was not subtracted.
 constexpr int kLeastExponent = -3, kMostExponent = 3, kTinyExponent = -10;
 
-// A composition works on with what it computed from its inputs, and attention's scores grow with the square of them:
-// the roundings of intermediate results then differ by more than the result itself.
+// A composition uses intermediate results, and attention scores grow with the square of the inputs: the rounding errors
+// of intermediate results would be larger than the tolerance of the result.
 constexpr int kMostExponentOfCompositions = 1;
 
 int64_t elements_of(const CallData& data) {
@@ -64,8 +64,8 @@ FreshInputs::FreshInputs(const Node& root, const InputMaker& maker, const Worklo
     bool scaled = spec && may_be_rewritten(*spec);
     changes_.push_back({.renewed = spec && !spec->generator.is_metadata(), .scaled = scaled, .most_exponent = most});
   }
-  // Keys of earlier tokens are not larger than those that a call adds to them. In a whole model they stay as drawn: it
-  // rounds so often that its tolerance leaves room for nothing else.
+  // Keys of earlier tokens are not larger than those that a call adds. In a whole model they are not scaled: it rounds
+  // so often that its tolerance allows nothing more.
   changes_.resize(specs_.size() + shapes_.kv_cache.size(),
                   {.renewed = true, .scaled = root.info().level < 4, .most_exponent = 0});
   add_sets(maker, seed);
@@ -79,22 +79,25 @@ void FreshInputs::add_sets(const InputMaker& maker, uint64_t seed) {
   }
   if (std::none_of(changes_.begin(), changes_.end(), [](const Change& c) { return c.scaled; })) return;
   others_ = {{0, Factors::kOneAPiece}, {0, Factors::kTiny}};
-  std::vector<std::string_view> names(std::begin(kFamilies), std::end(kFamilies));
-  names.insert(names.end(), std::begin(kUntimedFamilies), std::end(kUntimedFamilies));
-  for (size_t i = names.size() - 1; i > 0; --i) std::swap(names[i], names[below(i + 1)]);
-  names.resize(std::min<size_t>(names.size(), static_cast<size_t>(kMostElements / (elements_of(*sets_[0].data) + 1))));
-  for (std::string_view name : names) {
-    bool untimed =
-        std::find(std::begin(kUntimedFamilies), std::end(kUntimedFamilies), name) != std::end(kUntimedFamilies);
-    if (untimed)
-      untimed_.push_back({sets_.size(), Factors::kNone});
-    else
-      for (Factors factors : {Factors::kOneEach, Factors::kOneAPiece}) others_.push_back({sets_.size(), factors});
+  // Of either kind as many as are affordable, others in every run.
+  const auto most = static_cast<size_t>(kMostElements / (elements_of(*sets_[0].data) + 1));
+  auto drawn = [&](std::span<const std::string_view> families) {
+    std::vector<std::string_view> names(families.begin(), families.end());
+    for (size_t i = names.size() - 1; i > 0; --i) std::swap(names[i], names[below(i + 1)]);
+    names.resize(std::min(names.size(), most));
+    return names;
+  };
+  for (std::string_view name : drawn(kFamilies)) {
+    for (Factors factors : {Factors::kOneEach, Factors::kOneAPiece}) others_.push_back({sets_.size(), factors});
+    sets_.push_back({name, &family_named(name), nullptr});
+  }
+  for (std::string_view name : drawn(kUntimedFamilies)) {
+    untimed_.push_back({sets_.size(), Factors::kNone});
     sets_.push_back({name, &family_named(name), nullptr});
   }
 }
 
-// With more of what a call has only a few numbers of.
+// With more elements for tensors that are small.
 std::unique_ptr<CallData> FreshInputs::made_larger(CallData data, uint64_t seed) const {
   for (size_t i = 0; i < data.given.size(); ++i) {
     if (!changes_[i].renewed || data.given[i]->view().rank() == 0) continue;
@@ -108,7 +111,7 @@ std::unique_ptr<CallData> FreshInputs::made_larger(CallData data, uint64_t seed)
   return std::make_unique<CallData>(std::move(data));
 }
 
-// The standard set with the family applied to it, and another batch: what stands in its tables has another order.
+// The standard set with the family applied to it, and another batch: its tables have another order.
 std::unique_ptr<CallData> FreshInputs::of_family(const InputFamily& family) const {
   auto data = std::make_unique<CallData>(copy_of(*sets_[0].data));
   uint64_t seed = stream_key(seed_, family.name);

@@ -1,11 +1,11 @@
-// FreshInputs: inputs that no call has seen before, of every kind the judge has too, at the price of a copy.
+// FreshInputs: new inputs for every timed call, of the judge's input families, as fast as a copy.
 //
-// Drawing every element anew would take longer than most kernels, so sets are drawn, one for each kind of numbers, and
-// a call gets its tensors put together from pieces of one of them (core/pieces.h). Which one, and by what its numbers
-// are multiplied, is drawn for every call: about half of them have numbers as the contract draws them, but for a
-// factor, and a kernel that takes their range, their mean square or the place of the largest for known is wrong in all
-// others. Where a scenario knows the values of a real run, half the calls have them, unchanged but in an order that no
-// run had. What describes the batch (positions, lengths, tables) is that of the set.
+// Generating every element again would take longer than most kernels. So one set is generated for each family, and the
+// tensors of a call are built from pieces of one of them (core/pieces.h). The set and a factor are chosen at random for
+// every call. About half of the calls have numbers as the contract generates them, times a factor; a kernel that relies
+// on their range, their mean square or the position of the maximum is wrong in all others. If a scenario has the values
+// of a real run, half of the calls use them, in another order. The description of the batch (positions, lengths,
+// tables) is that of the set.
 #pragma once
 
 #include <cstdint>
@@ -24,30 +24,29 @@ namespace fk {
 
 class FreshInputs {
  public:
-  // `root` is asked again later.
+  // `root` is used again later.
   FreshInputs(const Node& root, const InputMaker& maker, const Workload& workload, uint64_t seed);
 
-  // The shapes of every call; their content is nobody's.
+  // The shapes of every call; the content is not used.
   const CallData& base() const { return shapes_; }
-  // What the slot's tensors are put together from. Small ones have more elements than a call takes.
+  // The set from which the slot's tensors are built. Small tensors have more elements there than in a call.
   const CallData& base(int slot) const { return *sets_[slots_[static_cast<size_t>(slot)].set].data; }
-  // Chooses other inputs for a slot. Not to be timed: of the kinds that a right kernel may be faster on, too.
+  // Chooses other inputs for a slot. Untimed calls also get families on which a correct kernel may be faster.
   void next(int slot, bool timed = true);
   // The inputs of the first slot.
   void repeat(int slot);
-  // What a tensor of the slot is put together from, by its number: arguments, then the KV cache. None: as in
-  // base(slot).
+  // How a tensor of the slot is built, by its index: arguments, then the KV cache. None: as in base(slot).
   std::optional<CallMemory::MadeFrom> pieces(int slot, size_t tensor) const;
-  // The inputs themselves, put together when they are first asked for: a GPU has its own way to them.
+  // The inputs themselves, built on first use: a GPU builds them itself.
   const CallData& current(int slot);
-  // In words, for messages: "standard", "shifted +5", "recorded".
+  // As text, for messages: "standard", "shifted +5", "recorded".
   std::string_view kind(int slot) const { return sets_[slots_[static_cast<size_t>(slot)].set].name; }
 
  private:
   struct Set {
     std::string_view name;
-    const InputFamily* family = nullptr;  // to be applied to the standard set, when it is first needed
-    std::unique_ptr<CallData> data;       // at an address that stays
+    const InputFamily* family = nullptr;  // applied to the standard set on first use
+    std::unique_ptr<CallData> data;       // at a fixed address
   };
   // How the numbers of a set are multiplied.
   enum class Factors : uint8_t { kNone, kOneEach, kOneAPiece, kTiny };
@@ -83,7 +82,7 @@ class FreshInputs {
   CallData shapes_;
   std::vector<Change> changes_;  // by argument, then the KV cache
   std::vector<Set> sets_;        // standard first
-  size_t recorded_ = 0;          // where there is one: its set
+  size_t recorded_ = 0;          // its set, if there is one
   std::vector<Kind> others_;     // besides standard numbers, and recorded ones
   std::vector<Kind> untimed_;    // likewise, for calls that do not count
   std::vector<Slot> slots_;

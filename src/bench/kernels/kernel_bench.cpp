@@ -18,10 +18,10 @@
 namespace fk {
 namespace {
 
-// Of a scenario, for measuring what its floor is made of, between launches.
+// Time per scenario for measuring the rates of its floor, between launches.
 constexpr double kObserveS = 50e-3;
 
-// Enough for a median that says where the data came from; the verdict on speed is not theirs.
+// Enough for a median that shows the effect of the caches; they do not decide the verdict.
 constexpr int kPairsBesides = 20;
 
 void refuse(KernelResult& result, Verdict verdict, std::string sentence) {
@@ -29,8 +29,7 @@ void refuse(KernelResult& result, Verdict verdict, std::string sentence) {
   result.sentence = std::move(sentence);
 }
 
-// Where a scenario says itself which rows are read, they may be the same ones again and again: then reading them is not
-// counted.
+// If a scenario defines which rows are read, they may be the same in every call: then reading them is not counted.
 SampleCost sample_cost(const Scenario& scenario, int calls) {
   const OperatorInfo& op = scenario.info();
   SampleCost cost(op, scenario.init, scenario.workload, calls);
@@ -92,7 +91,7 @@ KernelResult KernelBench::run(const Scenario& scenario, const std::string& libra
   progress("checking the task");
   JudgeOptions judging;
   judging.inputs = &*inputs;
-  judging.seed = options.seed ? *options.seed : secret_number() >> 11;  // JSON readers hold 53 bits
+  judging.seed = options.seed ? *options.seed : secret_number() >> 11;  // JSON numbers are exact up to 53 bits
   judging.last_call = options.last_call;
   judging.seconds = std::min(judging.seconds, options.timeout_s);
   RunnerOptions runner;
@@ -145,7 +144,7 @@ KernelResult KernelBench::run(const Scenario& scenario, const std::string& libra
   timing.between_launches = [&](int calls) {
     if (observed_s >= kObserveS) return;
     SampleCost cost = sample_cost(scenario, calls);
-    floors_.floor(cost, scenario.workload.dtype, timing.cold);  // what no scenario needed before is measured now
+    floors_.floor(cost, scenario.workload.dtype, timing.cold);  // measures rates that were not needed before
     Stopwatch observing;
     floors_.observe(cost, scenario.workload.dtype, timing.cold);
     observed_s += observing.elapsed_s();
@@ -219,7 +218,7 @@ std::string explain(const KernelResult& r) {
                         cold.candidate.median * 1e-3, cold.baseline.median * 1e-3, warm.candidate.median * 1e-3,
                         warm.baseline.median * 1e-3,
                         slower > 1.2 ? fmt::format("fetching its data from memory makes it {:.1f} times slower", slower)
-                                     : "where its data lies makes little difference");
+                                     : "cold or warm caches make little difference");
   }
   if (r.other_timing && !r.other_timing->failure && r.other_timing->paired.candidate.count == 0)
     text += fmt::format("  {} caches were not timed: {}\n", r.cold ? "Warm" : "Cold", r.other_timing->paired.invalid);

@@ -1,4 +1,4 @@
-// Tier 1: one candidate on one scenario, judged first and timed only if it is right.
+// Tier 1: one candidate on one scenario, judged first and timed only if it is correct.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ namespace fk {
 
 struct KernelOptions {
   TimingOptions timing;
-  // Of the judgement. Empty: drawn from the system for each scenario and told afterwards, so that no candidate can have
-  // been written for it.
+  // Seed of the judgement. Empty: random for each scenario and reported afterwards, so that no candidate can be written
+  // for it.
   std::optional<uint64_t> seed;
   std::optional<int> last_call;    // of the judgement: repeats it up to one call, and times nothing
   bool in_process = false;         // with last_call: the candidate runs in this process, for a debugger
@@ -27,7 +27,7 @@ struct KernelOptions {
   bool other_cache_state = false;  // time it cold besides warm, or the other way round, with a few pairs
 };
 
-// What came of measuring a new best again, on fresh seeds.
+// The result of measuring a new best again, with new seeds.
 struct Confirmation {
   double best_before = 1;  // the speed-up it had to beat, both times; 1 is the baseline itself
   bool confirmed = false;
@@ -56,12 +56,12 @@ struct KernelResult {
   double of_floor() const;  // share of the floor the candidate reaches; 0 where it was not timed
 };
 
-// Holds what is the same for many scenarios: speeds of this machine, and which tasks can tell right from wrong.
+// Caches what many scenarios share: speeds of this machine, and which tasks can detect errors.
 class KernelBench {
  public:
   explicit KernelBench(ThreadPool& pool, Device device = kCpu) : device_(device), floors_(pool, device) {}
 
-  // `library`: the candidate's shared object; empty: the baseline plays the candidate.
+  // `library`: the candidate's shared object; empty: the baseline is used as the candidate.
   KernelResult run(const Scenario& scenario, const std::string& library, const KernelOptions& options,
                    const std::function<void(std::string_view)>& progress);
 
@@ -69,7 +69,7 @@ class KernelBench {
   std::optional<Failure> check_task_once(const Scenario& scenario, const InputMaker& inputs, Subject& baseline,
                                          uint64_t seed);
 
-  // Whether the candidate was faster than this machine can be, and what follows from it.
+  // Checks whether the candidate was faster than the hardware limit, and sets the result.
   void hold_against_floor(KernelResult& result);
 
   Device device_;
@@ -80,7 +80,7 @@ class KernelBench {
 // A candidate that did not even build, on a scenario it therefore fails.
 KernelResult failed_kernel(const Scenario& scenario, const Failure& failure);
 
-// What limits the candidate and where to look first, in sentences, one a line.
+// What limits the candidate and what to look at first, in sentences, one per line.
 std::string explain(const KernelResult& result);
 
 Json to_json(const KernelResult& result);

@@ -12,10 +12,10 @@ namespace fk {
 namespace {
 
 constexpr double kGlanceS = 1e-3;   // one rate, between two launches
-constexpr double kLengthS = 20e-3;  // one rate, before somebody is accused
-constexpr size_t kGlances = 2;      // rates that are looked at between two launches
+constexpr double kLengthS = 20e-3;  // one rate, before an IMPOSSIBLE_TIME
+constexpr size_t kGlances = 2;      // rates that are measured between two launches
 
-// On a GPU what no two kernels share begins below this, and main memory beyond that.
+// The range of sizes that are measured on a GPU: from its caches to its main memory.
 constexpr size_t kSmallestOnDevice = size_t{1} << 20, kLargestOnDevice = size_t{1} << 30;
 constexpr size_t kTellingOnDevice = size_t{16} << 20;  // enough for all its threads
 
@@ -38,7 +38,7 @@ std::vector<PricedBytes> KernelFloor::parts(Traffic traffic, double bytes) const
 KernelFloor::Bound KernelFloor::larger(Traffic alone, double call_bytes, Traffic together, double bytes, int calls) {
   auto bound = [&](Traffic traffic, double size, int share) {
     Bound b{parts(traffic, size)};
-    // The largest memory first: what it lies in then serves all others.
+    // The largest size first: its memory is then reused for all others.
     for (auto part = b.parts.rbegin(); part != b.parts.rend(); ++part) b.seconds += part->bytes / rate(part->rate);
     b.seconds /= share;
     return b;
@@ -60,7 +60,7 @@ void KernelFloor::measure(const RateKey& key, double seconds) {
   if (device_ == kCpu) return rates_.measure(key, seconds);
   DeviceJudging& gpu = device_runtime(device_).judging();
   double& known = device_rates_[key];
-  // In a GPU's memory cold and warm are the same; its main memory is measured with everything else there is.
+  // For a GPU's main memory cold and warm are the same; it is measured with the other sizes.
   if (key.traffic == Traffic::kWrite)
     known = std::max(known, gpu.write_speed(key.size_bytes));
   else
@@ -68,7 +68,7 @@ void KernelFloor::measure(const RateKey& key, double seconds) {
 }
 
 double KernelFloor::device_rate(const RateKey& key) {
-  // A small memory keeps too few threads busy to show how fast it is, and is no slower than a larger one.
+  // A small size keeps too few threads busy to measure its speed, and is not slower than a larger one.
   for (RateKey larger = key; larger.size_bytes <= kTellingOnDevice; larger.size_bytes *= 2)
     if (!device_rates_.contains(larger)) measure(larger, 0);
   if (!device_rates_.contains(key)) measure(key, 0);
@@ -118,7 +118,7 @@ double KernelFloor::arithmetic_s(const Cost& cost, DType dtype) {
     bf16 = device_speeds_->bf16_tflops * 1e12;
     products_of_f32 = 4;  // of three bf16 or tf32 parts
   }
-  double vector = (is_half(dtype) ? 2 : 1) * f32;  // two half numbers fit where one of 32 bits does
+  double vector = (is_half(dtype) ? 2 : 1) * f32;  // a vector holds twice as many 16-bit numbers
   double matrix = is_half(dtype) ? bf16 : std::max(f32, bf16 / products_of_f32);
   if (dtype == DType::kF16) matrix = std::max(matrix, vector);
   return std::max(cost.matrix_flops > 0 ? cost.matrix_flops / matrix : 0, cost.vector_flops / vector);

@@ -1,12 +1,12 @@
-// KernelFloor: the time below which a call cannot come on this machine, with data where the call finds it.
+// KernelFloor: the minimum time of a call on this machine, with its data in the caches or in memory.
 //
 // Reading, writing and arithmetic may all overlap (a copy in the nearest cache takes no longer than its writes alone),
-// so the slowest of the three is the bound. Warm bytes are priced as if every cache held as much of them as it can. A
-// cold call reads from main memory; what it writes need not come from there, so writes are priced as warm ones.
+// so the slowest of the three is the bound. Warm bytes count as if every cache held as many of them as possible. A cold
+// call reads from main memory; its writes may stay in caches, so they count as warm.
 //
 // The calls of one sample share their weights, so cold weights are cold for the first of them only. Two bounds hold for
-// such a call, and the larger one counts: its part of what all of them need together, and what one needs alone with
-// everything as near as can be.
+// such a call, and the larger one is used: its share of the time of all calls together, and the time of one call with
+// all data in the nearest caches.
 #pragma once
 
 #include <map>
@@ -49,14 +49,14 @@ class KernelFloor {
 
   // Of one call. Measures what it has not measured yet.
   Floor floor(const SampleCost& cost, DType dtype, bool cold);
-  // Measures for a few milliseconds what decides that floor. A machine that is busy now gives rates that are too low, a
-  // floor that is too high, and somebody would be accused for it; so the best rate of many moments of a run counts.
+  // Measures for a few milliseconds what decides that floor. A busy machine gives rates that are too low and a floor
+  // that is too high, so the best of many measurements during a run is used.
   void observe(const SampleCost& cost, DType dtype, bool cold);
-  // The floor after measuring all of it once more, at length: before anybody is accused of an impossible time.
+  // The floor after a second, longer measurement: before a time is called impossible.
   Floor floor_again(const SampleCost& cost, DType dtype, bool cold);
 
  private:
-  // Of the two bounds on a call's reads or writes, what the larger one is made of, and its seconds.
+  // The larger of the two bounds on a call's reads or writes: its parts and its seconds.
   struct Bound {
     std::vector<PricedBytes> parts;
     double seconds = 0;

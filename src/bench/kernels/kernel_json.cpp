@@ -73,7 +73,7 @@ Json timing_json(const TimingResult& t) {
   return json;
 }
 
-// Where the scenario's inputs are not what the contract makes of the workload.
+// Arguments for which the scenario overrides the contract.
 Json inputs_json(const Scenario& s) {
   Json inputs = Json::object();
   for (const ArgumentOverride& o : s.overrides) {

@@ -13,7 +13,7 @@
 
 namespace fk {
 
-// A tensor that a call writes, as two sides left it.
+// A tensor that a call writes, as written by two sides.
 struct OutputCheck::Written {
   std::string name;
   bool is_state = false;
@@ -117,8 +117,8 @@ double OutputCheck::allowed(const std::string& name) const {
          std::min(std::max(ratio, kLeastShare), 1.0);
 }
 
-// Whether so many elements in a row are as close as they have to be. `scale` is the largest of the whole tensor, or
-// zero: then that of these elements, which is stricter.
+// Whether this many consecutive elements are within the bound. `scale` is the largest of the whole tensor, or zero:
+// then that of these elements, which is stricter.
 bool OutputCheck::agree(const Written& w, int64_t from, int64_t count, const Tolerance& tolerance, double scale) const {
   size_t size = dtype_size(w.baseline.dtype()), at = static_cast<size_t>(from) * size;
   auto bytes = [&](const View& v) { return static_cast<const std::byte*>(v.data()) + at; };
@@ -126,7 +126,7 @@ bool OutputCheck::agree(const Written& w, int64_t from, int64_t count, const Tol
   if (std::memcmp(bytes(w.candidate), bytes(w.baseline), n) == 0) return true;
   if (!dtype_is_float(w.baseline.dtype()) || w.baseline.dtype() == DType::kF64) return false;
   if (tolerance.relative == 0 && tolerance.of_scale == 0) return false;
-  // What the baseline leaves as it was is not the call's to change.
+  // The call must not change what the baseline leaves unchanged.
   if (w.before != nullptr && std::memcmp(bytes(w.baseline), bytes(w.before->view()), n) == 0) return false;
   double share = allowed(w.name), largest = scale > 0 ? scale : largest_in(w.baseline, from, count);
   double relative = share * tolerance.relative + dtype_epsilon(w.baseline.dtype());
@@ -156,7 +156,7 @@ std::optional<Failure> OutputCheck::look(const CallMemory& memory, int slot, con
     bool fine = true;
     if (memory.device() != kCpu && dtype_is_float(w.baseline.dtype()) && w.baseline.contiguous() &&
         dtype_size(w.baseline.dtype()) >= 2) {
-      // The GPU compares all of it where it lies.
+      // The GPU compares all of it in its own memory.
       double share = allowed(w.name);
       Apart apart{share * tolerance.relative + dtype_epsilon(w.baseline.dtype()), share * tolerance.of_scale,
                   2 * negligible_error(tolerance, w.baseline.dtype())};
@@ -164,7 +164,7 @@ std::optional<Failure> OutputCheck::look(const CallMemory& memory, int slot, con
       elements_ += n;
     } else {
       on_cpu(w.candidate), on_cpu(w.baseline);
-      // Of states little is written and bytes are compared, which is quick; but any part may have been.
+      // Only a small part of a state is written, but it may be any part; comparing bytes is fast.
       int64_t most = w.is_state ? 16 * budget : budget;
       if (n <= most) {
         for (int64_t from = 0; fine && from < n; from += kTile)
@@ -180,7 +180,7 @@ std::optional<Failure> OutputCheck::look(const CallMemory& memory, int slot, con
     }
     if (fine) continue;
     on_cpu(w.candidate), on_cpu(w.baseline);
-    w.before = nullptr;  // of these shapes, it may not be that of the call
+    w.before = nullptr;  // it has these shapes, but may be of another call
     return final_word(memory, slot, data_of(slot), sides, w, tolerance);
   }
   return std::nullopt;
@@ -208,7 +208,7 @@ std::optional<Failure> OutputCheck::final_word(const CallMemory& memory, int slo
   return std::nullopt;
 }
 
-// Operators that judge themselves (sampling) have no single right output; here the baseline's is the one to agree with.
+// Operators with several correct outputs (sampling): here the output must agree with the baseline's.
 std::optional<Failure> OutputCheck::own_rule(const CallMemory& memory, int slot, const CallData& data,
                                              Sides sides) const {
   std::vector<OptView> got = memory.written_args(slot, sides.candidate),
@@ -239,7 +239,7 @@ std::optional<Failure> OutputCheck::judge(const CallMemory& memory, int slot, co
   }
   CallTruth truth(root_, workload_, data, *reference_, outcome(memory, slot, sides.baseline), false, typical_);
   ++judged_;
-  if (!truth.unusable().empty()) return std::nullopt;  // these inputs can judge nobody
+  if (!truth.unusable().empty()) return std::nullopt;  // these inputs cannot show errors
   if (calibrate)
     for (const auto& [name, ratio] : truth.ratios()) typical_[name] = std::max(typical_[name], ratio);
   CallCheckResult checked = truth.check(outcome(memory, slot, sides.candidate));

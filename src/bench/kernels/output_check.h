@@ -1,10 +1,9 @@
-// OutputCheck: what timed calls gave, held against the truth by the bounds that judged calls have to keep.
+// OutputCheck: checks the outputs of timed calls, with the same bounds as in the judgement.
 //
-// Every round is looked at, in places drawn after the calls returned: all of small outputs, tiles of large ones, so
-// that over a run every element has its chance. There the baseline stands in for the truth: a candidate may differ from
-// it by the calibrated bound of the candidate and the baseline's own error together. Whoever is beyond that anywhere,
-// and a secret share of all calls besides, is held against the float64 oracle, whose word is final; where the oracle
-// takes too long for the workload, the bound against the baseline is.
+// Every round is checked, at positions chosen after the calls returned: small outputs completely, large ones in random
+// tiles. They are compared with the baseline: a candidate may differ from it by the sum of the calibrated bound and the
+// baseline's own error. A call beyond that, and a secret share of all calls, is compared with the float64 oracle, which
+// decides; if the oracle takes too long for the workload, the comparison with the baseline decides.
 #pragma once
 
 #include <cstdint>
@@ -33,19 +32,19 @@ class OutputCheck {
     int candidate = 0, baseline = 0;
   };
 
-  // What is wrong in the places that `secret` leads to, at most `budget` elements of the slot; whole where it is small.
-  // On a GPU everything is compared where it lies, and the call's data are asked for only where something looks wrong.
+  // Checks at most `budget` elements of the slot at positions derived from `secret`; small ones completely. On a GPU
+  // everything is compared in its memory, and the call's data are fetched only if something is wrong.
   using DataOf = std::function<const CallData&(int slot)>;
   std::optional<Failure> look(const CallMemory& memory, int slot, const DataOf& data_of, const CallData& shapes,
                               Sides sides, uint64_t secret, int64_t budget);
-  // The whole call against the oracle. Nothing where the oracle takes too long, see oracle_affordable(). The baseline's
+  // The whole call against the oracle. Not done if the oracle takes too long, see oracle_affordable(). The baseline's
   // error on usual inputs calibrates the bounds of later calls.
   std::optional<Failure> judge(const CallMemory& memory, int slot, const CallData& data, Sides sides,
                                bool calibrate = true);
 
   bool oracle_affordable() const { return oracle_affordable_; }
-  int64_t elements() const { return elements_; }  // looked at so far
-  int judged() const { return judged_; }          // calls held against the oracle so far
+  int64_t elements() const { return elements_; }  // checked so far
+  int judged() const { return judged_; }          // calls compared with the oracle so far
 
  private:
   struct Written;  // a tensor that a call writes
@@ -56,14 +55,15 @@ class OutputCheck {
   std::optional<Failure> own_rule(const CallMemory& memory, int slot, const CallData& data, Sides sides) const;
   CallOutcome outcome(const CallMemory& memory, int slot, int writer) const;
   Tolerance tolerance_on(const CallData& data) const;
-  double allowed(const std::string& name) const;  // contract tolerances that a candidate and the baseline may differ by
+  // Allowed difference of candidate and baseline, in contract tolerances.
+  double allowed(const std::string& name) const;
 
   const OperatorInfo& op_;
   const Node& root_;
   Workload workload_;
   std::span<const Tensor> params_;
   bool oracle_affordable_;
-  std::unique_ptr<Reference> reference_;  // made when it is first asked
+  std::unique_ptr<Reference> reference_;  // created on first use
   BaselineRatios typical_;
   int64_t elements_ = 0;
   int judged_ = 0;

@@ -1,6 +1,6 @@
-// The result file of a `kernels` run, and where the run's journal (track/journal.h) lies: beside it.
+// The result file of a `kernels` run, and the path of the run's journal (track/journal.h) beside it.
 //
-// A run that resumes takes over the journal's results whose candidate and scenario are still the same.
+// A resumed run reuses the journal's results whose candidate and scenario are unchanged.
 #pragma once
 
 #include <optional>
@@ -23,9 +23,9 @@ class ResultFile {
   const std::string& path() const { return path_; }
   const std::string& journal_path() const { return journal_path_; }  // the same name with .jsonl
 
-  // Replaces the file as a whole or not at all. `finished`: the journal has done its work and goes.
+  // Replaces the file atomically. `finished`: the journal is no longer needed and is removed.
   void write(const Json& document, bool finished) const;
-  // The same; says why where it could not, and leaves nothing half written.
+  // The same; returns why it failed, and leaves no incomplete file.
   std::string try_write(const Json& document, bool finished) const;
 
   // The lines of the journal that an earlier run of this file left.

@@ -1,4 +1,4 @@
-// Who has which place when places are handed round.
+// Rotation of memory places among the sides.
 #pragma once
 
 #include <array>
@@ -6,8 +6,8 @@
 
 namespace fk {
 
-// Of each of n sides, the place it has in that turn: in n turns in a row each side has had every place once, and in
-// every turn each place belongs to one side. `places` is the order they are handed round in.
+// The place of each of n sides in that turn: in n consecutive turns each side has every place once, and in every turn
+// each place belongs to one side. `places` is the order of rotation.
 template <size_t n>
 std::array<int, n> handed_round(const std::array<int, n>& places, int turn) {
   std::array<int, n> of_side{};

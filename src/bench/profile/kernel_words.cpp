@@ -31,7 +31,7 @@ struct Numbers {
         possible(percent(k, {"sm__maximum_warps_per_active_cycle_pct"})),
         hit_rate(percent(k, {"lts__t_sector_hit_rate.pct"})) {
     if (!tensor) tensor = k.largest({"pipe_tensor", ".avg.pct_of_peak_sustained"});
-    // Of the 32 bytes of every sector that was fetched.
+    // Of the 32 bytes of every fetched sector.
     used_of_sector = k.metric("smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct");
     if (!used_of_sector)
       if (auto bytes = k.metric("smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.ratio"))
@@ -39,7 +39,7 @@ struct Numbers {
     auto conflict_waves = k.metric("l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"),
          waves = k.metric("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum");
     if (conflict_waves && waves && *waves > 0) conflicts = 100 * *conflict_waves / *waves;
-    // Older versions do not tell spilled registers from other variables in memory.
+    // Older versions do not distinguish spilled registers from other local variables.
     spilled = k.metric("sass__inst_executed_register_spilling");
     if (!spilled)
       for (const char* access :
@@ -50,7 +50,7 @@ struct Numbers {
 
 std::string text_of(const std::optional<double>& v) { return v ? fmt::format("{:.0f} %", *v) : "-"; }
 
-// Which resource keeps more blocks off a multiprocessor.
+// Which resource limits the number of blocks on a multiprocessor.
 std::string occupancy_limiter(const ProfiledKernel& k) {
   const std::pair<std::string_view, std::string_view> kLimits[] = {
       {"launch__occupancy_limit_registers", "registers"},
@@ -67,7 +67,7 @@ std::string occupancy_limiter(const ProfiledKernel& k) {
   return limiter;
 }
 
-// The reason most warps wait for, with how many of them wait on average.
+// The most frequent stall reason, with the average number of stalled warps.
 std::pair<std::string, double> main_stall(const ProfiledKernel& k) {
   constexpr std::string_view kBefore = "smsp__average_warps_issue_stalled_", kAfter = "_per_issue_active.ratio";
   std::pair<std::string, double> most{"", 0};
@@ -156,7 +156,7 @@ std::vector<std::string> describe_kernel(const ProfiledKernel& k) {
     lines.push_back(
         fmt::format("Its blocks fill {:.0f} % of the GPU once: share the work out over more of them.", 100 * waves));
   if (n.occupancy && *n.occupancy < 50 && !(n.dram && *n.dram >= kVeryBusy)) {
-    // Where all of them could be there, nothing but the number of blocks keeps them away.
+    // If all warps fit, only the number of blocks limits them.
     std::string limiter = n.possible && *n.possible > 95 ? "" : occupancy_limiter(k);
     lines.push_back(fmt::format("{:.0f} % of the warps a multiprocessor can hold are there{}{}.", *n.occupancy,
                                 n.possible ? fmt::format(" ({:.0f} % could be)", *n.possible) : "",

@@ -1,4 +1,4 @@
-// What limits a GPU kernel, in sentences, from what Nsight Compute measured of it.
+// Explains in sentences what limits a GPU kernel, from the metrics of Nsight Compute.
 #pragma once
 
 #include <string>
@@ -9,13 +9,13 @@
 namespace fk {
 
 // The kernels of one call, the longest first. Each gets a line with its numbers, then one sentence per finding, most
-// important first; nothing is said of what was not measured.
+// important first; metrics that were not measured are left out.
 std::vector<std::string> describe_kernel(const ProfiledKernel& kernel);
 
 // The function alone, without namespaces, template arguments and parameters.
 std::string short_name(const ProfiledKernel& kernel);
 
-// The same numbers for a table: what they are called, and their texts ("-" where not measured).
+// The same numbers for a table: names and texts ("-" if not measured).
 struct KernelNumber {
   std::string name;
   std::string text;

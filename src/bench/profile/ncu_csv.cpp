@@ -8,7 +8,7 @@
 namespace fk {
 namespace {
 
-// 1 of that unit in base units; 1 for what has none, percentages and counts.
+// One of that unit in base units; 1 for percentages and counts.
 double unit_factor(std::string_view unit) {
   static const std::map<std::string, double, std::less<>> kFactors = {
       {"nsecond", 1e-9}, {"ns", 1e-9},   {"usecond", 1e-6}, {"us", 1e-6},   {"msecond", 1e-3},
@@ -80,13 +80,13 @@ std::vector<ProfiledKernel> parse_ncu_csv(std::string_view text) {
     if (header.size() > 3 && place_of(header, "Kernel Name") < header.size()) break;
     header.clear();
   }
-  if (header.empty()) throw Error("Nsight Compute printed no table; its own words are in the log beside the report.");
+  if (header.empty()) throw Error("Nsight Compute printed no table; its messages are in the log beside the report.");
   std::vector<std::string> units = csv_record(text, at);
   size_t name = place_of(header, "Kernel Name");
   std::vector<ProfiledKernel> kernels;
   while (at < text.size()) {
     std::vector<std::string> row = csv_record(text, at);
-    if (row.size() != header.size()) continue;  // an empty line, or something ncu says at the end
+    if (row.size() != header.size()) continue;  // an empty line, or a message of ncu at the end
     ProfiledKernel kernel;
     kernel.name = row[name];
     for (size_t i = 0; i < row.size(); ++i)

@@ -1,4 +1,4 @@
-// Reads what `ncu --csv --page raw` prints: a row of metric names, a row of their units, then one row per kernel.
+// Parses the output of `ncu --csv --page raw`: a row of metric names, a row of their units, then one row per kernel.
 #pragma once
 
 #include <map>
@@ -20,10 +20,10 @@ struct ProfiledKernel {
   double seconds() const { return metric("gpu__time_duration.sum").value_or(0); }
 };
 
-// Throws Error where the text is no such table. Lines before its header (what ncu says of itself) are passed over.
+// Throws Error if the text is not such a table. Lines before its header (messages of ncu) are skipped.
 std::vector<ProfiledKernel> parse_ncu_csv(std::string_view text);
 
-// One record of RFC 4180 at `at`, which moves behind it.
+// One record of RFC 4180 at `at`, which is moved past it.
 std::vector<std::string> csv_record(std::string_view text, size_t& at);
 
 }  // namespace fk

@@ -1,4 +1,4 @@
-// PlainCall: an operator called in this very process, without judge and walls: what a profiler looks at.
+// PlainCall: calls an operator in this process, without judge and sandbox, for a profiler.
 #pragma once
 
 #include <memory>
@@ -12,14 +12,15 @@ namespace fk {
 
 class PlainCall {
  public:
-  // Builds the operator on the device with whatever is ranked first now, and makes the data of the call there.
+  // Builds the operator on the device with the implementation that is ranked first, and creates the data of the call
+  // there.
   PlainCall(const Scenario& scenario, Device device, int threads, uint64_t seed);
   ~PlainCall();
 
   void run();                       // one call, waited for
   double median_ns(int calls);      // of single calls, by the device's clock
   std::string implementation();     // that took the calls so far
-  void mark_for_profiler(bool on);  // what runs between is profiled; nothing to do on the CPU
+  void mark_for_profiler(bool on);  // profiles the work in between; no effect on the CPU
 
  private:
   struct State;

@@ -54,7 +54,7 @@ std::optional<std::string> find_ncu() {
 
 NcuRun run_ncu(const std::string& ncu, const std::vector<std::string>& command, const std::string& base, int limit_ms) {
   NcuRun run;
-  // Clocks as they are, since times are compared with ours; only what the program marks.
+  // Clocks unchanged, since times are compared with ours; only the calls that the program marks.
   std::vector<std::string> words = {
       ncu, "--clock-control", "none", "--profile-from-start", "off", "--set", "full", "--force-overwrite", "--export",
       base};
@@ -75,7 +75,7 @@ NcuRun run_ncu(const std::string& ncu, const std::vector<std::string>& command, 
   if (!made.succeeded() || !fs::exists(run.report, error)) {
     run.report.clear();
     std::string why = why_in(made.log);
-    run.problem = fmt::format("Nsight Compute failed ({}); its words are in {}.log.",
+    run.problem = fmt::format("Nsight Compute failed ({}); its messages are in {}.log.",
                               why.empty() ? "no reason given" : why, base);
     return run;
   }

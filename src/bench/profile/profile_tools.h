@@ -1,5 +1,4 @@
-// The programs that look at a kernel from outside: Nsight Compute, perf, objdump. None is required; what is missing is
-// said in a sentence.
+// Runs the profiling tools: Nsight Compute, perf, objdump. None is required; a missing tool is named in a sentence.
 #pragma once
 
 #include <optional>

@@ -17,7 +17,7 @@
 namespace fk {
 namespace {
 
-// All prompts in one pass, as an engine that has just received them; then all sequences token by token.
+// All prompts in one pass, as in an engine that has just received them; then all sequences token by token.
 void run(const Model& model, ThreadPool& pool, const CaptureOptions& options, CallObserver& observer) {
   auto count = options.prompts.size();
   int64_t longest = 0, tokens = 0;

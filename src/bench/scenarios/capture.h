@@ -19,7 +19,7 @@ struct CaptureOptions {
 
 struct Capture {
   std::vector<Scenario> scenarios;
-  std::vector<std::string> unmatched;  // calls that are no scenario because no workload explains their shapes
+  std::vector<std::string> unmatched;  // calls that are not a scenario because no workload gives their shapes
   int64_t tensors = 0;                 // in the golden file
 };
 

@@ -20,8 +20,8 @@ class LeaveKernelsOut final : public CallObserver {
   CallObserver* next_;
 };
 
-// Compositions that hand back a bias copy it themselves. Vectors are small enough to exist for that; matrices are not,
-// and only kernels read them.
+// Compositions that return a bias copy it themselves, so vectors are allocated. Matrices are too large, and only
+// kernels read them.
 View vector_or_shape(const TensorSpec& spec, Arena& memory) {
   return spec.shape.rank() <= 1 ? memory.make(spec) : shape_only(spec);
 }
@@ -40,7 +40,7 @@ void bind_vectors(Node& root, Arena& memory) {
 BuildOptions dry_build_options() { return {.oracle = true}; }
 
 View shape_only(const TensorSpec& spec) {
-  // Not null, because views are narrowed by adding to it; and nothing is ever mapped there.
+  // Not null, because views are narrowed by pointer arithmetic; and never mapped.
   return View(reinterpret_cast<void*>(uintptr_t{4096}), spec);
 }
 

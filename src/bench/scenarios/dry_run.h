@@ -1,5 +1,5 @@
-// A run of a tree in which no kernel runs: compositions call their parts with the real shapes, and the parts are left
-// out. It needs no weights and touches no tensor, so a model of any size goes through in milliseconds.
+// Dry run: compositions call their parts with the real shapes, but no kernel runs. It needs no weights and accesses no
+// tensor, so it takes milliseconds for a model of any size.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +11,14 @@
 
 namespace fk {
 
-// A tree to run dry: compositions above, and below them operators that are never called.
+// A tree for a dry run: compositions, and below them operators that are never called.
 BuildOptions dry_build_options();
 
-// Runs `root` on the inputs of a workload. `observer`, where given, sees every call; only those of level 1 are left
-// out. Returns the bytes of scratch memory the compositions asked for.
+// Runs `root` on the inputs of a workload. `observer`, if given, gets every call; only those of level 1 are skipped.
+// Returns the bytes of scratch memory that the compositions use.
 size_t dry_run(Node& root, const Workload& workload, CallObserver* observer = nullptr);
 
-// A tensor of this shape that nobody may read or write.
+// A tensor of this shape that must not be read or written.
 View shape_only(const TensorSpec& spec);
 
 }  // namespace fk

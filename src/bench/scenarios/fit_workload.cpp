@@ -14,7 +14,7 @@ const int64_t* integer_field(const Fields& fields, std::string_view name) {
   return nullptr;
 }
 
-// Of the activations: what the first real number among the arguments has, else what the constructor was told.
+// Dtype of the activations: that of the first floating-point argument, else that of the constructor.
 DType activation_dtype(const Fields& init, Args given) {
   for (const OptView& view : given)
     if (view && dtype_is_float(view->dtype())) return view->dtype();
@@ -27,7 +27,7 @@ DType activation_dtype(const Fields& init, Args given) {
 bool same_shape(const InputSpec& expected, const View& seen, const Workload& workload) {
   Shape want = expected.spec.shape, have = seen.shape();
   if (want.rank() != have.rank() || expected.spec.dtype != seen.dtype()) return false;
-  // An engine's KV cache and tables have room to spare: their sizes say nothing about the call.
+  // An engine's KV cache and tables are larger than needed: their sizes do not depend on the call.
   if (expected.generator.kind == Generator::Kind::kBlockTable) have[1] = want[1];
   if (want.rank() == 4 && want[0] == cache_blocks(workload) && want[1] == kBlockSize) have[0] = want[0];
   return want == have;
@@ -62,7 +62,7 @@ class Fitting {
   }
 
  private:
-  // Sizes a last dimension, or a number of heads, may have been made from.
+  // Candidates for the size of a last dimension, or for a number of heads.
   std::vector<int64_t> sizes() const {
     std::vector<int64_t> list = {0};
     for (const OptView& view : given_) {

@@ -1,7 +1,7 @@
-// The workload behind a call that was seen: what the operator's contract must be given to make the same arguments.
+// Finds the workload of an observed call: the one for which the operator's contract gives the same arguments.
 //
-// Nothing here knows an operator. Workloads that the batch and the shapes suggest are tried on the contract until one
-// gives exactly the shapes and dtypes of the call.
+// Independent of the operator: workloads that fit the batch and the shapes are tried on the contract until one gives
+// exactly the shapes and dtypes of the call.
 #pragma once
 
 #include <optional>
@@ -27,7 +27,7 @@ struct FittedWorkload {
   BatchPart part = BatchPart::kNone;  // whose sequences it has; kNone: the call depends on their number only
 };
 
-// `given`: the inputs and states of the call. Empty where nothing fits.
+// `given`: the inputs and states of the call. Empty if none fits.
 std::optional<FittedWorkload> fit_workload(const Node& node, const Fields& init, Args given, const SeenBatch& batch);
 
 }  // namespace fk

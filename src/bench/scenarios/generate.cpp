@@ -37,7 +37,7 @@ std::vector<const CatalogEntry*> selected_models(const ScenarioSelection& select
   return chosen;
 }
 
-// What an engine does with the logits of a step: greedy for all sequences, or drawn.
+// Sampling from the logits of a step: greedy for all sequences, or random.
 void dry_run_sampler(Sampler& sampler, int64_t sequences, int64_t vocab, CallObserver& observer) {
   struct Observed final : CallObserver {
     explicit Observed(CallObserver& next) : next_(next) {}
@@ -60,7 +60,7 @@ void dry_run_sampler(Sampler& sampler, int64_t sequences, int64_t vocab, CallObs
 
 class Collection {
  public:
-  // Takes the calls of one step of a model; those known already gain a model.
+  // Adds the calls of one step of a model; known calls only get another model.
   void add(std::vector<RecordedCall> calls, const std::string& model, int64_t tp, const std::string& step) {
     for (RecordedCall& call : calls) call.step = step;
     name_calls(calls, fmt::format("{}/tp{}", model, tp));
@@ -82,7 +82,7 @@ class Collection {
     }
   }
 
-  // Operators no model has: their contracts say what they must be able to do.
+  // Operators that no model uses: the cases of their contracts.
   void add_contract_cases() {
     std::set<std::string, std::less<>> seen;
     for (const Scenario& s : scenarios_) seen.insert(s.op);
@@ -126,7 +126,7 @@ GeneratedScenarios generate_scenarios(const ScenarioSelection& selection) {
     for (int64_t tp : sizes) {
       CausalLMConfig config = entry->config;
       config.tp_size = tp;
-      config.tp_reduce = tp == 1;  // one process: there is nobody to add up with
+      config.tp_reduce = tp == 1;  // one process: no all-reduce
       std::unique_ptr<Node> root;
       try {
         root = build_model(config, dry_build_options());

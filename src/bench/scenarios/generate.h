@@ -1,7 +1,7 @@
 // The scenarios of the models of the catalog: every operator of every model, at every number of ranks, in every step.
 //
-// A model's tree is built for one rank and run dry on a step's batch, and every call seen on the way is a scenario. So
-// shapes, strides and counts are those of the model itself, and nothing has to be kept in step with it.
+// A model's tree is built for one rank, and a dry run on a step's batch records every call as a scenario. So shapes,
+// strides and counts are always those of the model.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct Step {
 // some of which continue earlier chunks. No sequence grows beyond max_context.
 std::vector<Step> steps_of_all_sizes(int64_t max_context);
 
-// What is asked for but is no scenario, and why.
+// Scenarios that were left out, and why.
 struct LeftOut {
   std::string what;
   std::string reason;

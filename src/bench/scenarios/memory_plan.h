@@ -1,4 +1,4 @@
-// How much memory a scenario takes, worked out before any of it is taken.
+// Computes the memory of a scenario before it is allocated.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@ struct MemoryPlan {
   uint64_t total_bytes() const { return inputs_bytes + weights_bytes + outputs_bytes + caches_bytes + scratch_bytes; }
 };
 
-// Builds the operator without weights and runs it dry.
+// Builds the operator without weights and makes a dry run.
 MemoryPlan plan_memory(const Scenario& scenario);
 
-// Empty where `copies` times the plan fits into what is available; else one sentence with the numbers. A judge needs
-// more than one copy: inputs for both sides, and the oracle's in f64.
+// Empty if `copies` times the plan fits into available memory; else one sentence with the sizes. A judge needs more
+// than one copy: inputs for both sides, and the oracle's in f64.
 std::string refuse_memory(const Scenario& scenario, const MemoryPlan& plan, const MemoryInfo& machine,
                           double copies = 1);
 

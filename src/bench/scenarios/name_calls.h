@@ -1,4 +1,4 @@
-// Names for the calls of one step: short where an operator is called in one way, and with its place where in several.
+// Names the calls of one step: short if an operator is called in one way, with its position in the model if in several.
 #pragma once
 
 #include <string>

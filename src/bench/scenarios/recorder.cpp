@@ -79,8 +79,8 @@ size_t CallRecorder::kind_of(const Node& node) {
 
 void CallRecorder::look_at(const AttentionMetadata& metadata) {
   batch_ = seen_batch(metadata);
-  // A decoding sequence grows by a token a step. Steps that fill the same blocks are as good as equal, so that a long
-  // run does not become a thousand scenarios that differ by one key.
+  // A decoding sequence grows by a token a step. Steps that fill the same blocks count as equal, so that a long run
+  // does not give a thousand scenarios that differ by one key.
   batch_key_.clear();
   bool all_decode = batch_.decoding == batch_.sequences.size();
   step_ = fmt::format("{}-{}",

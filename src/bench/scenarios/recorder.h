@@ -1,4 +1,4 @@
-// CallRecorder: what every operator of a run was called with, equal calls counted together.
+// CallRecorder: records the arguments of every operator call of a run; equal calls are counted together.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ class CallRecorder final : public CallObserver {
   const std::vector<std::string>& unmatched() const { return unmatched_; }  // calls no workload explains
 
  private:
-  // Operators built alike, wherever they stand.
+  // Operators with the same constructor arguments, anywhere in the tree.
   struct Kind {
     std::string text;
     Fields init;
@@ -55,16 +55,16 @@ class CallRecorder final : public CallObserver {
   std::unordered_map<std::string, size_t> kind_by_text_;
   std::vector<Kind> kinds_;
   std::unordered_map<std::string, size_t> call_by_key_;       // kind, shapes and batch -> index into calls_
-  std::unordered_map<std::string, size_t> call_by_scenario_;  // what the scenario will say -> index into calls_
+  std::unordered_map<std::string, size_t> call_by_scenario_;  // scenario -> index into calls_
   std::vector<RecordedCall> calls_;
   std::vector<std::string> unmatched_;
 };
 
-// A layer of a model as if it were its only one: with the same arithmetic, its place in the KV cache first and what
-// only the rest of the model needs left out. Other constructors come back as they are.
+// The constructor arguments of a layer as if it were the only one: same arithmetic, first in the KV cache, without
+// arguments for the rest of the model. Others are returned unchanged.
 Fields as_only_layer(Fields init);
 
-// Equal for scenarios that ask for the same call, whatever their names and models.
+// Equal for scenarios of the same call, whatever their names and models.
 std::string call_text(const Scenario& scenario);
 
 }  // namespace fk

@@ -44,7 +44,7 @@ Inputs scenario_inputs(const Scenario& scenario) {
 
 bool name_matches(std::string_view name, std::string_view filter) {
   auto in_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
-  // Between two characters of one word, and nowhere else, a match must neither begin nor end.
+  // A match must not begin or end inside a word.
   auto inside_word = [&](size_t at) {
     return at > 0 && at < name.size() && in_word(name[at - 1]) && in_word(name[at]);
   };

@@ -1,7 +1,7 @@
-// Scenario: one call of one operator that is worth judging: how the operator is built and what it is called with.
+// Scenario: one call of one operator that is judged: its constructor arguments and its inputs.
 //
 // Where it comes from: derived from the models of the catalog (generate.h), recorded from a real run (capture.h), or
-// written by hand in a file (scenario_file.h). All three give the same struct, and everything that measures takes it.
+// written by hand in a file (scenario_file.h). All three give the same struct.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace fk {
 
-// Where an argument differs from what the operator's contract makes of the workload.
+// Overrides the contract's input for one argument.
 struct ArgumentOverride {
   std::string name;
   std::optional<Generator> generator = {};
@@ -29,9 +29,9 @@ struct ArgumentOverride {
 struct Scenario {
   std::string op;
   std::string name;                      // "llama-3.1-8b/tp1/decode-32", unique within its operator
-  std::vector<std::string> models = {};  // all that make this very call
+  std::vector<std::string> models = {};  // all that make this call
   int64_t tp = 1;                        // ranks of the model it is named after
-  std::vector<int64_t> also_tp = {};     // other numbers of ranks that make this very call
+  std::vector<int64_t> also_tp = {};     // other numbers of ranks that make this call
   Fields init = {};                      // complete: no field is left to its default
   Workload workload = {};
   int64_t count = 1;  // calls in the step, or in the run, it comes from
@@ -46,10 +46,10 @@ struct Scenario {
 bool same_fields(const Fields& a, const Fields& b);
 bool operator==(const Scenario& a, const Scenario& b);
 
-// What the operator is called with: the contract's inputs for this workload, with the scenario's generators.
+// The inputs of the call: the contract's inputs for this workload, with the scenario's generators.
 Inputs scenario_inputs(const Scenario& scenario);
 
-// Which scenarios a command wants. Empty lists and texts select everything.
+// Which scenarios a command selects. Empty lists and texts select everything.
 struct ScenarioSelection {
   std::vector<std::string> models = {};      // prefixes of names: "llama-3.1" takes 8b and 70b
   std::vector<std::string> categories = {};  // of models: "llm"; those of no known model have none
@@ -60,13 +60,13 @@ struct ScenarioSelection {
 };
 
 // Whether `filter` stands in `name` as whole words: "decode-1" in "tp1/decode-1/norm" but not in "tp1/decode-128".
-// Words are made of letters and digits. An empty filter matches everything, and one that begins with = the name behind
-// it and no other.
+// Words are made of letters and digits. An empty filter matches everything; one that begins with = matches only the
+// exact name after it.
 bool name_matches(std::string_view name, std::string_view filter);
 
 bool selects(const ScenarioSelection& selection, const Scenario& scenario);
 
-// Throws Error where the selection names an operator or a category that there is not.
+// Throws Error if the selection names an unknown operator or category.
 void check_selection(const ScenarioSelection& selection);
 
 }  // namespace fk

@@ -1,4 +1,4 @@
-// The tensors of a scenario's call: generated ones, real ones where the scenario has them, strides as it says.
+// The tensors of a scenario's call: generated values, or golden ones if the scenario has them, with its strides.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace fk {
 
-// Makes calls for whoever judges and times. The scenario's generators and the gaps between rows that its strides mean
-// hold for every workload; its golden values and blocks belong to its own, and are the recorded call.
+// Makes the data of calls for judging and timing. The scenario's generators and strides apply to every workload; its
+// golden values and blocks only to its own, which is the recorded call.
 class ScenarioInputs final : public InputMaker {
  public:
   // Reads the golden values. Throws Error where a file is missing, does not fit, or where strides are not of rows.
   explicit ScenarioInputs(const Scenario& scenario);
 
-  // Drawing them can take longer than judging with them, and every part of a run asks for the same: they are kept.
+  // Cached: generating weights can take longer than judging, and every part of a run needs the same.
   SharedParams params(const Node& root, uint64_t seed) const override;
   Inputs specs(const Node& root, const Workload& workload) const override;
   std::vector<int64_t> row_gaps() const override { return row_gaps_; }
@@ -35,11 +35,11 @@ class ScenarioInputs final : public InputMaker {
   std::vector<std::vector<int32_t>> tables_;  // blocks of each sequence; empty: scattered by the seed
 };
 
-// Elements between the rows of a tensor with these strides. Rows may lie apart; inside a row nothing may. Throws Error
-// for other strides.
+// Elements between the rows of a tensor with these strides. There may be gaps between rows, but not inside a row.
+// Throws Error for other strides.
 int64_t row_gap_of(const Shape& shape, const std::vector<int64_t>& strides);
 
-// "file#tensor" of a scenario, read whole.
+// Reads "file#tensor" of a scenario.
 Tensor read_golden(const std::string& reference);
 
 // Builds the operator, fills everything and calls it once with the best implementations of this machine. Outputs stay

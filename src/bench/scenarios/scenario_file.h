@@ -11,8 +11,8 @@
 //         x: {shape: [32, 4096], dtype: bf16, generator: "normal(0, 1)"}
 //
 // Only name is required: constructor arguments left out keep the operator's defaults. A sequence is [new tokens, tokens
-// in the cache, how many such]. Shapes and dtypes follow from init and workload and are there to be read; where a file
-// states them, they must agree.
+// in the cache, how many such]. Shapes and dtypes follow from init and workload; if a file states them, they must
+// agree.
 #pragma once
 
 #include <string>
@@ -23,7 +23,7 @@
 
 namespace fk {
 
-// `path` names the text in errors, and golden files are looked for beside it. Throws Error "path:line:column: ...".
+// `path` names the text in errors, and golden files are relative to it. Throws Error "path:line:column: ...".
 std::vector<Scenario> parse_scenarios(const std::string& text, const std::string& path);
 std::vector<Scenario> read_scenarios(const std::string& path);  // a file, or all *.yaml of a folder
 

@@ -1,4 +1,4 @@
-// The reading half of scenario_file.h. Every complaint carries the place in the file.
+// Reads scenario files (scenario_file.h). Every error has its position in the file.
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ class Reader {
     if (!root.IsMap()) fail(root, "a file of scenarios begins with the name of an operator and a colon");
     for (const auto& item : root) {
       const OperatorInfo& info = operator_named(item.first);
-      if (!item.second.IsSequence()) fail(item.second, "under an operator stands a list of scenarios");
+      if (!item.second.IsSequence()) fail(item.second, "an operator needs a list of scenarios");
       size_t first = scenarios.size();
       for (const YAML::Node& node : item.second) {
         Scenario s = scenario(info, node);
@@ -56,7 +56,7 @@ class Reader {
   template <class... A>
   [[noreturn]] void fail(const YAML::Node& node, fmt::format_string<A...> format, A&&... args) const {
     YAML::Mark mark = node.Mark();
-    // An empty file has no place; what is missing is missing at its beginning.
+    // An empty file has no position: errors point to its beginning.
     throw Error("{}:{}:{}: {}.", path_, std::max(mark.line + 1, 1), std::max(mark.column + 1, 1),
                 fmt::format(format, std::forward<A>(args)...));
   }
@@ -91,7 +91,7 @@ class Reader {
     fail(node, "there is no operator '{}'{}", name, nearest(name, names));
   }
 
-  // The value of a key, and a complaint about keys that are not known.
+  // The value of a key, and an error for unknown keys.
   using Handlers = std::vector<std::pair<std::string, std::function<void(const YAML::Node&)>>>;
   void each_key(const YAML::Node& node, std::string_view what, const Handlers& handlers) const {
     if (!node.IsMap()) fail(node, "{} must be a list of names with values", what);
@@ -104,7 +104,7 @@ class Reader {
         for (const auto& h : handlers) names.push_back(h.first);
         fail(item.first, "{} has no '{}'{}", what, key, nearest(key, names));
       }
-      if (std::find(seen.begin(), seen.end(), key) != seen.end()) fail(item.first, "'{}' stands twice", key);
+      if (std::find(seen.begin(), seen.end(), key) != seen.end()) fail(item.first, "'{}' is there twice", key);
       seen.push_back(key);
       handler->second(item.second);
     }
@@ -140,7 +140,7 @@ class Reader {
     return s;
   }
 
-  // The operator itself says what is wrong with its constructor's values.
+  // The operator itself checks its constructor arguments.
   void check(const OperatorInfo& info, const Scenario& s, const YAML::Node& node) const {
     Inputs inputs;
     try {
@@ -203,7 +203,7 @@ class Reader {
   }
 
   void sequences(const YAML::Node& node, Workload& w) const {
-    constexpr int64_t kMost = int64_t{1} << 24;  // of tokens and of sequences: more is a slip of the pen
+    constexpr int64_t kMost = int64_t{1} << 24;  // of tokens and of sequences: a larger number is a typing error
     w.sequences.clear();
     if (!node.IsSequence()) fail(node, "sequences must be a list of [new tokens, tokens in the cache]");
     for (const YAML::Node& item : node) {

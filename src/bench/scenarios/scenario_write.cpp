@@ -1,4 +1,4 @@
-// The writing half of scenario_file.h.
+// Writes scenario files (scenario_file.h).
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -108,7 +108,7 @@ std::string inputs_yaml(const Scenario& s, const std::string& path) {
 std::string scenarios_text(const std::vector<Scenario>& scenarios, const std::string& path) {
   std::string text;
   std::vector<std::string> written;
-  // A key may stand once in a file, so scenarios of an operator are brought together.
+  // A key may occur only once in a file, so scenarios are grouped by operator.
   for (const Scenario& first : scenarios) {
     if (std::find(written.begin(), written.end(), first.op) != written.end()) continue;
     written.push_back(first.op);

@@ -1,4 +1,4 @@
-// The batches scenarios are made of: deterministic, ragged, and with contexts that use the paged cache.
+// The batches of scenarios: deterministic, ragged, and with contexts in the paged cache.
 #include <fmt/format.h>
 
 #include <algorithm>

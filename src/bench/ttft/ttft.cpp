@@ -72,8 +72,8 @@ class Iteration {
     std::vector<NewTokens> items;
     for (size_t i = 0; i < prompts_.size(); ++i) items.push_back({&sequences_[i], prompts_[i]});
     sample.prefill = time([&] { runner_.forward(items); });
-    start_loop(column(0), options_.decode_tokens);  // which tokens are fed first changes nothing in the work
-    loop_.step();  // warm: the first step after a prompt finds other caches than the rest
+    start_loop(column(0), options_.decode_tokens);  // the first tokens do not affect the time
+    loop_.step();                                   // warm-up: the first step after a prompt has colder caches
     runner_.wait();
     sample.decode = time([&] {
       for (int64_t i = 1; i < options_.decode_tokens; ++i) loop_.step();
@@ -124,7 +124,7 @@ class Iteration {
   std::vector<RunningSequence> sequences_;
 };
 
-// The larger of what was typical before and after: what the iteration could have had.
+// The larger of the typical speeds before and after: the limit for the iteration.
 Speeds speeds_between(const MachineProbe& before, const MachineProbe& after, DType dtype) {
   Speeds b = median_speeds(before, dtype), a = median_speeds(after, dtype);
   return {std::max(b.read, a.read), std::max(b.compute, a.compute)};
@@ -151,7 +151,7 @@ Workload one_pass(const Model& model, int64_t sequences, int64_t new_tokens, int
 uint64_t peak_memory_bytes(Device device) {
   if (device != kCpu) {
     DeviceRuntime& runtime = device_runtime(device);
-    return runtime.facts().memory_bytes - runtime.free_bytes();  // nothing is given back between steps
+    return runtime.facts().memory_bytes - runtime.free_bytes();  // nothing is freed between steps
   }
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -184,8 +184,8 @@ TtftResult run_ttft(const Model& model, ThreadPool& pool, const TtftOptions& opt
   auto progress = [&](const std::string& text) {
     if (options.progress) options.progress(text);
   };
-  // Streaming the weights that are there anyway costs no memory and can be done around every iteration. A model that
-  // caches could hold has too few; the probe then brings its own, once, after the peak of memory is read.
+  // Streaming the model's own weights needs no extra memory and can be done around every iteration. A model that fits
+  // into caches is too small; then the probe uses its own memory, once, after the peak memory was read.
   constexpr size_t kLeastMemory = size_t{512} << 20, kMostMemory = size_t{1} << 30;
   std::span<const std::byte> weights = model.weights.memory();
   bool on_cpu = model.device == kCpu, probe_weights = on_cpu && weights.size() >= kLeastMemory;
@@ -224,7 +224,7 @@ TtftResult run_ttft(const Model& model, ThreadPool& pool, const TtftOptions& opt
                                    : best_speeds(result.machine, model.config.dtype));
   }
   set_floors(result.prefill, model, {one_pass(model, options.batch_size, options.prompt_tokens, 0)}, speeds);
-  // Every decode step reads one more key; the middle one stands for their mean.
+  // Every decode step reads one more key; the middle step is the mean.
   set_floors(result.decode, model,
              {one_pass(model, options.batch_size, 1, options.prompt_tokens + options.decode_tokens / 2)}, speeds);
   if (result.sequential) {

@@ -1,4 +1,4 @@
-// ttft: how long a model takes to its first token and from token to token, beside what this machine allows.
+// ttft: measures a model's time to first token and time per token, and the limits of this machine.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,13 @@ struct TtftOptions {
   int64_t iters = 3;
   int64_t warmups = 1;
   bool sequential = true;  // also feed the prompt one token at a time
-  bool floors = true;      // measure this machine besides; without, there are times only
+  bool floors = true;      // also measure the limits of this machine
   uint64_t seed = 0;       // of the prompts; every iteration has its own
   std::function<void(std::string_view)> progress = {};
 };
 
-// Times beside the work behind them. A floor is the slower of bytes and operations at the speeds this machine had
-// around that iteration: on a shared machine they move by a factor of two within a second, so only the pair means
-// something.
+// Times with their work. A floor is the slower of bytes and operations at the speeds measured around that iteration: on
+// a shared machine speeds change by a factor of two within a second, so a time is only compared with its own floor.
 struct TimedWork {
   std::vector<double> samples_ms;  // one per iteration
   std::vector<double> floors_ms;   // likewise; empty without floors
@@ -44,13 +43,13 @@ struct TimedWork {
 struct TtftResult {
   TimedWork prefill;                    // all prompts in one pass
   std::optional<TimedWork> sequential;  // the prompts token by token: the sum of its passes
-  TimedWork decode;                     // per step, drawing included: mean over the steps after one warm one
+  TimedWork decode;                     // per step, sampling included: mean over the steps after a warm-up step
   MachineProbe machine;                 // the best seen in any probe of the run
   uint64_t peak_memory_bytes = 0;       // weights and all, until the last iteration; of the device where there is one
   std::vector<DispatchCount> dispatches;
 };
 
-// Throws UsageError for what cannot be run, before a model is loaded for it. run_ttft asks it too.
+// Throws UsageError for invalid options, before a model is loaded. run_ttft calls it too.
 void check_options(const TtftOptions& options);
 
 TtftResult run_ttft(const Model& model, ThreadPool& pool, const TtftOptions& options);

@@ -8,8 +8,8 @@
 namespace fk {
 namespace {
 
-// Processes differ from each other by more than calls within one do, so more is let through before nothing is ranked;
-// what counts as a change grows with it.
+// Times vary more between processes than between calls of one process, so the limit for an invalid result is higher;
+// the smallest change that counts grows with it.
 constexpr double kMostControlOff = 0.05;
 
 PairedResult compare_times(const TtftRounds& rounds, std::vector<double> TtftTimes::*times, uint64_t seed) {
@@ -22,7 +22,7 @@ PairedResult compare_times(const TtftRounds& rounds, std::vector<double> TtftTim
     std::vector<TimePair> pairs, own;
     for (size_t i = 0; i < with.size(); ++i) {
       pairs.push_back({kNsPerMs * std::sqrt(before[i] * after[i]), kNsPerMs * with[i]});
-      bool turned = round % 2 == 1;  // so that a steady drift is no difference
+      bool turned = round % 2 == 1;  // so that a steady drift cancels out
       own.push_back({kNsPerMs * (turned ? after : before)[i], kNsPerMs * (turned ? before : after)[i]});
     }
     samples.push_back(std::move(pairs));

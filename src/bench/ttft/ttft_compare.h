@@ -1,8 +1,8 @@
-// A model with the user's candidates against the same model without: times of alternating processes, as one ratio.
+// Compares a model with the user's candidates to the same model without: times of alternating processes, as one ratio.
 //
-// The processes take turns, without, with, without, with, without: each one with candidates is compared with the two
-// around it, so that a machine that slowly becomes faster or slower favours nobody. Two neighbours without candidates
-// are the control: how far the model differs from itself.
+// The processes alternate: without, with, without, with, without. Each one with candidates is compared with the two
+// around it, so that a slow drift of the machine's speed cancels out. Two neighbours without candidates are the
+// control: the difference of the model to itself.
 #pragma once
 
 #include <vector>

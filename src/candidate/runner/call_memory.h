@@ -87,6 +87,7 @@ class CallMemory {
     size_t tensor = 0;  // its number among arguments and KV cache, or kMetadata
     static constexpr size_t kMetadata = SIZE_MAX;
   };
+  std::vector<View> metadata_of(const CallData& data) const;
   template <class Visit>
   void for_inputs(int slot, const CallData& data, const Visit& visit) const;
   template <class Visit>
@@ -104,6 +105,8 @@ class CallMemory {
   Device device_;
   std::vector<Arg> args_;
   size_t inputs_per_slot_ = 0, written_per_slot_ = 0;
+  bool has_metadata_ =
+      false;             // only calls with a KV cache have any: each tensor is a mapping of its own in each runner
   size_t metadata_ = 0;  // first of the metadata tensors among the inputs
   size_t first_kv_ = 0, kv_count_ = 0;
   int64_t decode_sequences_ = 0, decode_tokens_ = 0, prefill_sequences_ = 0, prefill_tokens_ = 0;

@@ -421,11 +421,10 @@ void RunnerProcess::plan(std::span<const CallPlan> calls) {
     Json args = Json::array(), kv = Json::array();
     for (const auto& a : call.args) args.push_back(a ? ref(*a) : Json());
     for (const TensorRef& t : call.kv_cache) kv.push_back(ref(t));
-    list.push_back(
-        {{"args", args},
-         {"kv", kv},
-         {"attention",
-          {{"decode", group(call.decode)}, {"prefill", group(call.prefill)}, {"slots", ref(call.slot_mapping)}}}});
+    list.push_back({{"args", args}, {"kv", kv}});
+    if (const auto& m = call.metadata)
+      list.back()["attention"] = {
+          {"decode", group(m->decode)}, {"prefill", group(m->prefill)}, {"slots", ref(m->slot_mapping)}};
   }
   ask({{"do", "plan"}, {"calls", list}});
 }

@@ -58,8 +58,11 @@ struct CallPlan {
     int64_t num_sequences = 0, num_tokens = 0;
     std::vector<TensorRef> views;  // cu_seqlens_q, cu_seqlens_k, seq_lens, block_table
   };
-  Group decode, prefill;
-  TensorRef slot_mapping;
+  struct Metadata {
+    Group decode, prefill;
+    TensorRef slot_mapping;
+  };
+  std::optional<Metadata> metadata;  // of attention, where there is a KV cache
 };
 
 // How calls are to be made.

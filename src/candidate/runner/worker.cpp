@@ -45,7 +45,7 @@ Json error_answer(const std::exception& e) {
 struct PreparedCall {
   std::vector<OptView> args;
   std::vector<KvLayer> kv_cache;
-  AttentionMetadata attention;
+  std::optional<AttentionMetadata> attention;
 };
 
 class Worker {
@@ -158,8 +158,8 @@ class Worker {
       return SequenceGroup{
           g.at("sequences").get<int64_t>(), g.at("tokens").get<int64_t>(), at(v[0]), at(v[1]), at(v[2]), at(v[3])};
     };
-    const Json& attention = body.at("attention");
-    call.attention = {group(attention.at("decode")), group(attention.at("prefill")), at(attention.at("slots"))};
+    if (auto attention = body.find("attention"); attention != body.end())
+      call.attention = {group(attention->at("decode")), group(attention->at("prefill")), at(attention->at("slots"))};
     return call;
   }
 
@@ -205,7 +205,7 @@ class Worker {
     arena_.reset();
     Context ctx{.pool = *pool_,
                 .arena = arena_,
-                .attention = &call.attention,
+                .attention = call.attention ? &*call.attention : nullptr,
                 .kv_cache = call.kv_cache,
                 .observer = observer,
                 .stream = device_calls_ ? device_runtime(device_).stream() : nullptr};
@@ -229,11 +229,12 @@ class Worker {
         (op_->args[i].role == Role::kInput ? made.inputs : made.written).push_back(range_of(*call.args[i]));
     for (const KvLayer& layer : call.kv_cache)
       for (const View& v : {layer.key, layer.value}) made.written.push_back(range_of(v));
-    const AttentionMetadata& m = call.attention;
-    for (const SequenceGroup* g : {&m.decode, &m.prefill})
-      for (const View& v : {g->cu_seqlens_q, g->cu_seqlens_k, g->seq_lens, g->block_table})
-        made.inputs.push_back(range_of(v));
-    made.inputs.push_back(range_of(m.slot_mapping));
+    if (const auto& m = call.attention) {
+      for (const SequenceGroup* g : {&m->decode, &m->prefill})
+        for (const View& v : {g->cu_seqlens_q, g->cu_seqlens_k, g->seq_lens, g->block_table})
+          made.inputs.push_back(range_of(v));
+      made.inputs.push_back(range_of(m->slot_mapping));
+    }
     made.forward = [this, &call] { make_call(call); };
     return made;
   }

@@ -1,4 +1,4 @@
-// AdvanceStep: from one decoding step to the next: the tokens drawn become the tokens fed, one position further.
+// AdvanceStep: prepares the next decode step: the sampled tokens become the inputs, one position further.
 #pragma once
 
 #include "ops/contract.h"
@@ -18,9 +18,9 @@ class AdvanceStep : public Operator {
 
   // sampled_token_ids i64 [S]; block_table i32 [S, n]; positions i64 [S], seq_lens i32 [S] and steps i64 [S] grow by
   // one
-  // -> input_ids i64 [S], the sampled ones; slot_mapping i64 [S], where the new position lies in the cache, -1 where
-  // the table ends before it; cu_seqlens_k i32 [S+1], the running sum of seq_lens. A row of length 0 is no sequence: it
-  // stays as it is, with token 0 and slot -1.
+  // -> input_ids i64 [S], the sampled ones; slot_mapping i64 [S], the cache slot of the new position, -1 if the table
+  // ends before it; cu_seqlens_k i32 [S+1], the running sum of seq_lens. A row of length 0 is padding: it stays
+  // unchanged, with token 0 and slot -1.
   static constexpr std::array kArgs{in("sampled_token_ids"), in("block_table"),  state("positions"),
                                     state("seq_lens"),       state("steps"),     out("input_ids"),
                                     out("slot_mapping"),     out("cu_seqlens_k")};
@@ -36,7 +36,7 @@ class AdvanceStep : public Operator {
   static std::vector<Case<AdvanceStep>> cases();
 
  protected:
-  // Why an implementation does not take such a call, whatever the device; empty where it may.
+  // Why no implementation on any device supports such a call; empty if one may.
   std::string_view refuse_call(Args args) const;
 
   const Init init_;

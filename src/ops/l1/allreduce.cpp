@@ -31,7 +31,7 @@ class AllReduceOracle final : public AllReduce {
   using AllReduce::AllReduce;
 
   std::string_view refuse(Args) const override {
-    return init_.world_size == 1 ? "" : "this build has no process group, so it can only sum over a world of one rank";
+    return init_.world_size == 1 ? "" : "this build has no process group, so an all-reduce works with one rank only";
   }
 
   void forward(Context&, View x, View out) override { copy_elements(x, out); }

@@ -9,8 +9,8 @@ namespace fk {
 OutputSpecs Argmax::outputs(const Init&, Args given) { return {TensorSpec{{given[0]->size(0)}, DType::kI64}}; }
 
 Inputs Argmax::inputs(const Init&, const Workload& w) {
-  // In steps, so that about every third row has its largest number twice and the first of equals is tested; but what
-  // that number is, and where in the row it stands, nobody knows who has not seen the whole row.
+  // Rounded to steps, so that about every third row has its maximum twice and the choice of the first is tested. The
+  // value and the position of the maximum cannot be known without reading the whole row.
   return {InputSpec{{{w.num_tokens(), w.width}, w.dtype}, Generator::normal_in_steps(0, 3, 0.25)}};
 }
 

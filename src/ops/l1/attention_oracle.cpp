@@ -7,7 +7,7 @@
 namespace fk {
 namespace {
 
-// In four sums, which a compiler makes a vector of: an oracle may add in any order, and this is most of its time.
+// In four sums, which the compiler vectorises: an oracle may add in any order, and this loop takes most of its time.
 double dot(const double* a, const double* b, size_t n) {
   double sums[4] = {};
   size_t i = 0;
@@ -62,12 +62,13 @@ double largest_norm(const View& vectors, int64_t head_size) {
 
 Tolerance tolerance_on_scores(Tolerance usual, const View& queries, const View& keys, int64_t head_size,
                               double softmax_scale) {
-  // Scores off by d at most move an output by d times the largest value at most. With u = 2^-24, d is n u times the
-  // largest score in the worst case; where products are summed one after the other it was seen to be 2 u for terms of
-  // either sign, and 20 u for 512 of one sign, which move all scores alike. Hence 8 u. For plain numbers that makes
-  // 16 u sqrt(n), the usual tolerance.
+  // Errors of at most d in the scores change an output by at most d times the largest value. With u = 2^-24, d is n u
+  // times the largest score in the worst case. With sequential summation we observed 2 u for terms of either sign, and
+  // 20 u for 512 terms of one sign, which change all scores alike. Hence 8 u. For standard normal inputs this gives 16
+  // u sqrt(n), the usual tolerance.
   double largest = std::abs(softmax_scale) * largest_norm(queries, head_size) * largest_norm(keys, head_size);
-  // Vectors of n standard normal numbers have norms around sqrt(n), and n / sqrt(n) is what scales are made for.
+  // Vectors of n standard normal numbers have norms around sqrt(n), and the scale 1 / sqrt(n) is made for scores around
+  // n / sqrt(n).
   double plain = 2 * std::sqrt(static_cast<double>(head_size));
   if (largest > plain) usual.of_scale += 4 * 0x1p-23 * (largest - plain);
   return usual;

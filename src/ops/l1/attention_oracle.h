@@ -1,4 +1,4 @@
-// Attention of one query over its keys, in double: what both attention operators are held to.
+// Attention of one query over its keys, in double: the reference of both attention operators.
 #pragma once
 
 #include <algorithm>
@@ -42,9 +42,9 @@ std::vector<double> attend(const AttentionRule& rule, KeyRange seen, const std::
                            const std::vector<double>& keys, const std::vector<double>& values);
 
 // The tolerance `usual` on these queries and keys (dense, of heads of this size). A score is a float sum, so its error
-// grows with its size and an exponential makes a relative error of it: beyond the scores of plain random numbers, four
-// roundings of the largest that these vectors could have. Not of outputs alone: they say nothing of how they came
-// about.
+// grows with its size and an exponential makes a relative error of it: where scores can be larger than those of
+// standard normal inputs, four roundings of the largest possible score of these vectors are added. The outputs alone do
+// not show how large the scores were.
 Tolerance tolerance_on_scores(Tolerance usual, const View& queries, const View& keys, int64_t head_size,
                               double softmax_scale);
 

@@ -30,7 +30,7 @@ Cost FlashAttnDecode::cost(const Init& init, const Workload& w) {
   }
   double per_pair = static_cast<double>(init.num_heads * init.head_size);
   auto size = static_cast<double>(dtype_size(w.dtype));
-  // The heads that share keys make a small matrix of queries, which matrix units take too.
+  // The heads that share keys form a small matrix of queries, so tensor cores can be used.
   return {.read_bytes = elements * size,
           .written_bytes = queries * size,
           .matrix_flops = 4 * pairs * per_pair,

@@ -42,7 +42,8 @@ Cost FlashAttnPrefill::cost(const Init& init, const Workload& w) {
 }
 
 Tolerance FlashAttnPrefill::tolerance(const Init& init, DType dtype) {
-  // Weights are rounded to dtype before they meet the values, so each output carries a few roundings of its scale.
+  // Attention weights are rounded to dtype before the product with the values, which adds a few roundings of the
+  // output's scale.
   Tolerance t = rounding_tolerance(dtype, static_cast<double>(init.head_size) * 4);
   return {t.relative, t.of_scale + dtype_epsilon(dtype) / 2};
 }
@@ -90,7 +91,7 @@ std::vector<Case<FlashAttnPrefill>> FlashAttnPrefill::cases() {
         .sliding_window = 70,
         .logits_soft_cap = 20},
        Workload::batch({{150, 0}, {33, 0}})},
-      // More tiles of keys than any kernel has buffers for, from blocks that lie anywhere.
+      // More tiles of keys than any kernel has buffers for, in scattered blocks.
       {"heads of 64, long context",
        {.num_heads = 2, .num_kv_heads = 1, .head_size = 64, .softmax_scale = scale(64)},
        Workload::batch({{35, 610}, {3, 258}}, true)},

@@ -1,4 +1,4 @@
-// FlashAttnPrefill: attention of several new tokens per sequence over keys that lie densely or in the paged cache.
+// FlashAttnPrefill: attention of several new tokens per sequence over dense keys or keys in the paged cache.
 #pragma once
 
 #include "ops/contract.h"

@@ -1,4 +1,4 @@
-// GemmaRMSNorm: x / rms(x) * (1 + weight); RMSNorm, but for weights that are stored less one.
+// GemmaRMSNorm: x / rms(x) * (1 + weight); RMSNorm for weights that are stored minus one.
 #pragma once
 
 #include "ops/l1/rms_norm.h"

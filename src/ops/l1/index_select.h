@@ -29,7 +29,7 @@ class IndexSelect : public Operator {
   static std::vector<Case<IndexSelect>> cases();
 
  protected:
-  // Why an implementation does not take such a call, whatever the device; empty where it may.
+  // Why no implementation on any device supports such a call; empty if one may.
   std::string_view refuse_call(Args args) const;
 
   const Init init_;

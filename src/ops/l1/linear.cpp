@@ -57,7 +57,7 @@ class LinearOracle final : public Linear {
   using Linear::Linear;
 
   void forward(Context& ctx, View x, View out) override {
-    // Every token for one row of the weight before the next: the row stays in the cache.
+    // All tokens for one row of the weight before the next row: the row stays in the cache.
     ctx.pool.parallel_for(init_.out_features, 16, [&](int64_t begin, int64_t end) {
       for (int64_t n = begin; n < end; ++n) {
         double bias = init_.bias ? get(param(1), n) : 0;
@@ -70,7 +70,7 @@ class LinearOracle final : public Linear {
  private:
   double dot(const View& a, const View& b) const {
     double sum = 0;
-    // References are computed in f64, and most of their time would go into finding out the dtype of each element.
+    // References are computed in f64; a dtype check for each element would take most of the time.
     if (a.dtype() == DType::kF64 && b.dtype() == DType::kF64 && a.contiguous() && b.contiguous()) {
       const double *x = a.ptr<double>(), *y = b.ptr<double>();
 #pragma omp simd reduction(+ : sum)

@@ -15,7 +15,7 @@ OutputSpecs RMSNorm::outputs(const Init&, Args given) {
 }
 
 namespace {
-// Norms of heads have none, whatever the workload would give.
+// Norms of heads have no residual, whatever the workload says.
 bool has_residual(const Workload& w) { return w.optional_inputs && w.width == 0; }
 }  // namespace
 

@@ -1,4 +1,4 @@
-// RotaryEmbedding: turns pairs of query and key elements by an angle that grows with the position. In place.
+// RotaryEmbedding: rotates pairs of query and key elements by an angle that grows with the position. In place.
 #pragma once
 
 #include "ops/contract.h"
@@ -14,7 +14,7 @@ class RotaryEmbedding : public Operator {
 
   struct Init {
     int64_t head_size = 0;
-    int64_t rotary_dim = 0;  // first elements of a head that turn; the rest pass
+    int64_t rotary_dim = 0;  // the first elements of a head, which are rotated; the rest is unchanged
     int64_t max_position_embeddings = 8192;
     double base = 10000;
     bool is_neox_style = true;  // pairs (i, i + rotary_dim/2); else (2i, 2i + 1)

@@ -81,7 +81,7 @@ std::vector<double> filtered(Args call, int64_t row) {
 }
 
 double drawn(Args call, int64_t row) {
-  // All 64 bits of a seed count; a double would lose some.
+  // All 64 bits of a seed are used; a double would lose some.
   auto integer = [&](size_t arg) {
     return static_cast<uint64_t>(call[arg]->ptr<int64_t>()[row * call[arg]->stride(0)]);
   };

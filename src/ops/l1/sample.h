@@ -36,7 +36,7 @@ class Sample : public Operator {
   static std::string judge(const Init& init, Args call, Args reference);
 
  protected:
-  // Why an implementation does not take such a call, whatever the device; empty where it may.
+  // Why no implementation on any device supports such a call; empty if one may.
   std::string_view refuse_call(Args args) const;
 
   const Init init_;

@@ -1,5 +1,5 @@
-// Attention: the cache-aware core. Stores the new keys and values, then attends: decoding sequences, then prefilling
-// ones.
+// Attention: attention over the paged cache. Stores the new keys and values, then runs decoding sequences, then
+// prefilling ones.
 #pragma once
 
 #include "ops/contract.h"
@@ -19,7 +19,7 @@ class Attention : public Operator {
     int64_t num_kv_heads = 0;
     int64_t sliding_window = 0;  // 0: none
     double logits_soft_cap = 0;  // 0: none
-    int64_t layer_index = 0;     // which layer of the context's KV cache is this one's
+    int64_t layer_index = 0;     // index of this layer in the context's KV cache
 
     template <class Visitor>
     void visit(Visitor&& v) {

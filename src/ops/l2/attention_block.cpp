@@ -27,7 +27,7 @@ Cost AttentionBlock::cost(const Init& init, const Workload& w) {
   Cost cost = Attention::cost(rank, w);
   cost.read_bytes += size * (D * (q + 2 * kv) + q * D + T * D);
   cost.written_bytes += size * T * D;
-  // Queries, new keys and values, and attention's output need not come from memory or go there in between.
+  // Queries, new keys and values, and the output of attention are intermediates that need not go through memory.
   cost.read_bytes -= size * T * (q + 2 * kv);
   cost.written_bytes -= size * T * q;
   cost.matrix_flops += 2 * T * D * (2 * q + 2 * kv);

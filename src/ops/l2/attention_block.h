@@ -1,4 +1,5 @@
-// What the attention blocks of the families share: project, norm (where the family does), turn, attend, project back.
+// The common part of the attention blocks of all families: projection, norm (in some families), rotary embedding,
+// attention, output projection.
 #pragma once
 
 #include <cmath>
@@ -70,7 +71,7 @@ class AttentionBlock : public Operator {
   const Init init_;
 };
 
-// T: the operator; Norm: what is applied to each head of queries and keys, where the family does.
+// T: the operator; Norm: the norm of each head of queries and keys, in families that have one.
 template <class T, class Norm, bool kNormed>
 class ComposedAttentionBlock final : public T {
  public:

@@ -1,4 +1,4 @@
-// What the feed-forward blocks of the families share: gate and up in one product, activation, down.
+// The common part of the feed-forward blocks of all families: gate and up in one product, activation, down.
 #pragma once
 
 #include "ops/l2/merged_column_parallel_linear.h"

@@ -1,5 +1,5 @@
-// What the five parallel linear layers share: one matrix product on this rank's part, and an output and a bias
-// returned.
+// The common part of the five parallel linear layers: one matrix product on this rank's part; returns an output and a
+// bias.
 #pragma once
 
 #include "ops/l1/linear.h"
@@ -12,7 +12,7 @@ template <class Derived>
 class ParallelLinear : public Operator {
  public:
   static constexpr int kLevel = 2;
-  // x [T, in] -> out [T, out / tp]; output_bias is the bias not added, where skip_bias_add asks for it.
+  // x [T, in] -> out [T, out / tp]; output_bias is the bias, returned instead of added if skip_bias_add is set.
   static constexpr std::array kArgs{in("x"), out("out"), opt_out("output_bias")};
 
   virtual void forward(Context& ctx, View x, View out, OptView output_bias) = 0;
@@ -26,7 +26,7 @@ class ParallelLinear : public Operator {
 
   template <class Init>
   static OutputSpecs outputs(const Init& init, Args given) {
-    // In the token loop: nothing here may allocate, which local() does.
+    // Runs in the token loop and must not allocate, so it does not call local().
     int64_t features = Derived::out_features(init);
     std::optional<TensorSpec> bias;
     if (returns_bias(init)) bias = TensorSpec{{features}, init.dtype};
@@ -51,7 +51,7 @@ class ParallelLinear : public Operator {
     return init.bias && init.skip_bias_add;
   }
 
-  // The product without the bias that is handed back instead of added.
+  // The product without the bias, which is returned instead of added.
   template <class Init>
   static Linear::Init product(const Init& init) {
     Linear::Init local = Derived::local(init);

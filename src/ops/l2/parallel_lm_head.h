@@ -1,4 +1,4 @@
-// ParallelLMHead: logits of the vocabulary, kept in the f32 they were summed in.
+// ParallelLMHead: logits of the vocabulary, in f32 like the accumulators.
 #pragma once
 
 #include "ops/l1/linear.h"

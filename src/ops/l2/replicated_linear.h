@@ -1,4 +1,4 @@
-// ReplicatedLinear: a linear layer that every rank holds whole.
+// ReplicatedLinear: a linear layer of which every rank has a full copy.
 #pragma once
 
 #include "ops/l2/parallel_linear.h"

@@ -7,7 +7,7 @@
 namespace fk {
 
 Linear::Init RowParallelLinear::local(const Init& init) {
-  // Every rank adds to the same sum, so only the first may bring the bias.
+  // The partial sums of all ranks are added, so only the first rank adds the bias.
   return {.in_features = rank_share(init.input_size, init.tp_size, "input features"),
           .out_features = out_features(init),
           .bias = init.bias && init.tp_rank == 0,

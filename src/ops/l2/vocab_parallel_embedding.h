@@ -1,5 +1,5 @@
-// VocabParallelEmbedding: the token embedding, its rows divided over the ranks. A rank gives zeros for tokens it does
-// not hold, and the sum over the ranks is the embedding.
+// VocabParallelEmbedding: the token embedding, with its rows divided over the ranks. A rank returns zeros for tokens of
+// other ranks, and the all-reduce gives the embedding.
 #pragma once
 
 #include "ops/l1/embedding.h"

@@ -48,7 +48,8 @@ Cost DecoderLayer::cost(const Init& init, const Workload& w) {
   Cost a = AttentionBlock::cost(attention(init), w), m = MlpBlock::cost(mlp(init), w);
   double stream =
       static_cast<double>(w.num_tokens() * init.config.hidden_size) * static_cast<double>(dtype_size(w.dtype));
-  // Each part counts its input and output; of those four only two and the residual's two cross the layer's border.
+  // Each part counts its input and output; of those four tensors only two, and the residual's two, enter or leave the
+  // layer.
   return {.read_bytes = a.read_bytes + m.read_bytes - (w.optional_inputs ? 0 : stream),
           .written_bytes = a.written_bytes + m.written_bytes,
           .matrix_flops = a.matrix_flops + m.matrix_flops,

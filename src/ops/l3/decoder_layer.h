@@ -1,4 +1,4 @@
-// What the decoder layers of the families share: their constructor, their signature and their cost.
+// The common part of the decoder layers of all families: constructor, signature and cost.
 #pragma once
 
 #include "ops/l2/attention_block.h"
@@ -23,8 +23,8 @@ class DecoderLayer : public Operator {
   static constexpr int kLevel = 3;
   using Init = DecoderLayerInit;
 
-  // The stream of a layer is a pair: what the last block put out, and the sum of all before it. The first layer has no
-  // residual yet. positions i64 [T]; the others [T, D].
+  // A layer passes on a pair: the output of the last block, and the residual (the sum of all outputs before it). The
+  // first layer gets no residual. positions i64 [T]; the others [T, D].
   static constexpr std::array kArgs{in("positions"), in("hidden_states"), opt_in("residual"), out("out"),
                                     out("residual_out")};
 

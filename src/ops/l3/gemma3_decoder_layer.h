@@ -1,4 +1,4 @@
-// Gemma3DecoderLayer: a norm before and after each block; layers slide over a window or see everything.
+// Gemma3DecoderLayer: a norm before and after each block; attention is global or has a sliding window, by layer.
 #pragma once
 
 #include "ops/l3/decoder_layer.h"
@@ -12,7 +12,7 @@ class Gemma3DecoderLayer : public DecoderLayer {
 
   using DecoderLayer::DecoderLayer;
 
-  // Layers that slide turn with their own base and are never stretched.
+  // Sliding-window layers have their own RoPE base and no RoPE scaling.
   static AttentionBlockInit attention(const Init& init);
 
   static std::vector<Case<Gemma3DecoderLayer>> cases();

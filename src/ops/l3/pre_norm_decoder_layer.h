@@ -1,5 +1,4 @@
-// The composition of the decoder layers that norm what goes into each block: Llama's, and those that differ from it in
-// the attention block alone.
+// The composition of pre-norm decoder layers: Llama's, and those that differ from it only in the attention block.
 #pragma once
 
 #include "ops/l1/rms_norm.h"

@@ -22,8 +22,8 @@ Cost CausalLM::cost(const Init& init, const Workload& w) {
   auto T = static_cast<double>(w.num_tokens()), S = static_cast<double>(w.num_sequences());
   auto D = static_cast<double>(init.hidden_size), V = static_cast<double>(rank_vocab(init.vocab_size, init.tp_size));
   auto size = static_cast<double>(dtype_size(init.dtype));
-  // This rank's embedding rows, unless they are the head's own; the head's matrix and the logits. Between layers
-  // nothing need leave the chip.
+  // This rank's embedding rows, unless they are the head's own; the head's matrix and the logits. Tensors between
+  // layers need not go through memory.
   double rows = init.tie_word_embeddings ? 0 : distinct_rows(V, T / static_cast<double>(init.tp_size));
   Cost cost{.read_bytes = size * (rows + V) * D, .written_bytes = 4 * S * V, .matrix_flops = 2 * S * V * D};
   for (int64_t i = 0; i < init.num_hidden_layers; ++i) {
@@ -38,7 +38,7 @@ Cost CausalLM::cost(const Init& init, const Workload& w) {
 }
 
 Tolerance CausalLM::tolerance(const Init& init, DType dtype) {
-  // Roundings between the layers add up like independent errors.
+  // Rounding errors of the layers add up like independent errors.
   Tolerance t = composed_tolerance(dtype, static_cast<double>(init.intermediate_size));
   double layers = 2 * std::sqrt(static_cast<double>(init.num_hidden_layers));
   return {layers * t.relative, layers * t.of_scale};

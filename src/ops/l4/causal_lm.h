@@ -1,4 +1,5 @@
-// What the causal language models of the families share: signature, cost, and how checkpoints name their parts.
+// The common part of the causal language models of all families: signature, cost, and the names of their parts in
+// checkpoints.
 #pragma once
 
 #include "ops/l1/index_select.h"
@@ -37,7 +38,7 @@ std::vector<ParamSpec> checkpoint_params(const Node& model, const CausalLMConfig
 // The name under which a parameter of the tree was loaded.
 std::string loaded_name(const std::string& param, const CausalLMConfig& config);
 
-// Batches that every family must get right: prompt, ragged prompts, decoding beside prefilling.
+// Test batches for every family: one prompt, ragged prompts, decoding and prefill in one batch.
 std::vector<Workload> causal_lm_workloads();
 // One token of one sequence: a prompt of one, few keys, and more than one block of a device holds at once. For heads of
 // a size that devices have kernels for.
@@ -68,8 +69,7 @@ class ComposedCausalLM : public T {
   void forward(Context& ctx, View input_ids, View positions, View logits_indices, View logits) override {
     View hidden = embed_tokens(ctx, input_ids);
     OptView residual;
-    // Layers read one pair of buffers and write the other, so that no implementation has to bear inputs that alias
-    // outputs.
+    // Layers read one pair of buffers and write the other, so that outputs never alias inputs.
     View spare_hidden = ctx.arena.make(hidden.spec());
     std::array<View, 2> residuals = {ctx.arena.make(hidden.spec()), ctx.arena.make(hidden.spec())};
     for (size_t i = 0; i < layers.size(); ++i) {

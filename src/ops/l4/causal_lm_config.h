@@ -29,10 +29,10 @@ struct CausalLMConfig {
   // Gemma 3 only.
   double rope_local_base_freq = 10000;  // theta of the sliding-window layers
   double query_pre_attn_scalar = 0;     // attention scale is its inverse square root; 0: head_dim
-  // Window of the sliding layers (keys a query sees, itself included); 0 where no layer slides.
+  // Window of the sliding layers (keys a query sees, itself included); 0 if no layer has a window.
   int64_t sliding_window = 0;
   std::vector<uint8_t> layer_is_sliding = {};  // one per layer; empty: none
-  // One rank's share of the model: the first of tp_size ranks, which add up their parts unless told not to.
+  // The model of the first of tp_size ranks; partial results are all-reduced unless reduce_results is false.
   int64_t tp_size = 1;
   bool tp_reduce = true;
   DType dtype = DType::kBF16;  // of weights and activations

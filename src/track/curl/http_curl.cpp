@@ -9,7 +9,7 @@
 namespace fk {
 namespace {
 
-// Beyond this a reply is none of ours.
+// A larger reply is not from an MLflow server.
 constexpr size_t kMostReplyBytes = size_t{64} << 20;
 
 size_t take_reply(char* data, size_t size, size_t count, void* into) {
@@ -31,14 +31,14 @@ std::string http_unavailable() { return ""; }
 Result<HttpReply> http_send(const HttpRequest& request) {
   static std::once_flag once;
   std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
-  // One for all requests of a thread: it keeps the connection to the server, and forgets the rest.
+  // One handle for all requests of a thread: it keeps the connection to the server; all options are reset.
   thread_local std::unique_ptr<CURL, void (*)(CURL*)> curl(curl_easy_init(), &curl_easy_cleanup);
   if (!curl) return failure("libcurl could not start");
   curl_easy_reset(curl.get());
   std::unique_ptr<curl_slist, void (*)(curl_slist*)> headers(nullptr, &curl_slist_free_all);
   auto add_header = [&](const std::string& h) { headers.reset(curl_slist_append(headers.release(), h.c_str())); };
   for (const std::string& h : request.headers) add_header(h);
-  add_header("Expect:");  // servers of this kind answer at once; waiting for their leave costs a second
+  add_header("Expect:");  // otherwise curl waits up to a second for "100 Continue"
 
   HttpReply reply;
   char why[CURL_ERROR_SIZE] = {};

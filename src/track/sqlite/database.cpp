@@ -5,9 +5,9 @@
 namespace fk {
 namespace {
 
-// Writers wait for each other: a transaction takes milliseconds, so this long means that one hangs.
+// Writers wait for each other: a transaction takes milliseconds, so a longer wait means that a writer hangs.
 constexpr int kBusyMs = 20'000;
-// Statements with a filter in them differ from call to call; beyond this many the cache is only ballast.
+// Statements with a filter differ from call to call; a larger cache would not help.
 constexpr size_t kMostIdle = 100;
 
 std::string immutable_uri(const std::string& path) {
@@ -155,7 +155,7 @@ void Database::fail() const {
 }
 
 Transaction::Transaction(Database& database) : database_(database), outermost_(!database.in_transaction()) {
-  // At once for writing: one that starts by reading can find at its first write that another was quicker.
+  // IMMEDIATE: a transaction that starts with a read may fail at its first write because another process wrote first.
   if (outermost_) database_.execute("BEGIN IMMEDIATE");
 }
 

@@ -1,4 +1,4 @@
-// A SQLite connection and its prepared statements; everything that goes wrong is an Error that names the file.
+// A SQLite connection and its prepared statements; every failure is an Error that names the file.
 #pragma once
 
 #include <sqlite3.h>
@@ -47,7 +47,7 @@ class SqlValue {
 
 class Database;
 
-// A prepared statement in use. Back in the cache of its database, reset, when it goes.
+// A prepared statement in use. The destructor resets it and returns it to the cache of its database.
 class Statement {
  public:
   Statement(Statement&& other) noexcept;
@@ -83,12 +83,12 @@ class Statement {
   int bound_ = 0, column_ = 0;
 };
 
-// Eight digits that stand for a list of scenarios, a line each; empty for none. Statements call it fk_scenario_set().
+// An eight-digit hash of a list of scenarios, one per line; empty for none. In SQL: fk_scenario_set().
 std::string scenario_set_hash(std::string_view lines);
 
 class Database {
  public:
-  // kImmutable: nobody writes it meanwhile, and nothing, not even a lock, can be written beside it.
+  // kImmutable: the file is on read-only media; not even a lock file can be written.
   enum class Mode : uint8_t { kReadWrite, kReadOnly, kImmutable };
   Database(std::string path, Mode mode);
   ~Database();
@@ -121,7 +121,7 @@ class Database {
   std::multimap<std::string, sqlite3_stmt*, std::less<>> idle_;
 };
 
-// A writing transaction, or nothing inside another one. Undone unless committed.
+// A write transaction; no effect inside another one. Rolled back unless committed.
 class Transaction {
  public:
   explicit Transaction(Database& database);

@@ -11,7 +11,7 @@ extern const std::span<const std::pair<std::string_view, std::string_view>> kSto
 
 namespace {
 
-// SQLite keeps it in the file's header, so that programs can tell whose it is: "fkhs".
+// Stored in the header of the SQLite file to identify it as ours: "fkhs".
 constexpr int64_t kApplicationId = 0x666b6873;
 
 }  // namespace
@@ -36,7 +36,7 @@ void migrate(Database& database, int up_to) {
                 database.path(), found, schema_version());
   while (schema_version_of(database) < up_to) {
     Transaction step(database);
-    int version = schema_version_of(database);  // again: another process may have been quicker
+    int version = schema_version_of(database);  // again: another process may have migrated it
     if (version >= up_to) break;
     database.execute_script(std::string(kStoreSchema[static_cast<size_t>(version)].second));
     database.execute_script(

@@ -1,11 +1,11 @@
-// Brings a store of any earlier version to the current schema.
+// Migrates a store of any earlier version to the current schema.
 #pragma once
 
 #include "track/sqlite/database.h"
 
 namespace fk {
 
-// The newest version this program knows: the number of files in schema/.
+// The current version: the number of files in schema/.
 int schema_version();
 int schema_version_of(Database& database);
 

@@ -1,4 +1,4 @@
-// Records as rows: the lists of columns, the reading and the inserting, all made from track/record_fields.h.
+// Records as SQL rows: lists of columns, reading and inserting, all made from track/record_fields.h.
 #pragma once
 
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 
 namespace fk {
 
-// "t.path, t.model, ..." by way of a record that holds nothing.
+// "t.path, t.model, ...", made with an empty record.
 struct ColumnNames {
   std::string prefix;
   std::string& list;

@@ -9,7 +9,7 @@
 namespace fk {
 namespace {
 
-// LIKE of SQLite does not tell A from a; GLOB does, with other wildcards.
+// LIKE of SQLite ignores case; GLOB does not, and has other wildcards.
 std::string glob_of_like(std::string_view pattern) {
   std::string glob;
   for (char c : pattern) {
@@ -25,7 +25,7 @@ std::string glob_of_like(std::string_view pattern) {
   return glob;
 }
 
-// Somewhere in the text, whatever the letters' case; for LIKE ... ESCAPE '\'.
+// Matches anywhere in the text, ignoring case; for LIKE ... ESCAPE '\'.
 std::string anywhere(std::string_view text) {
   std::string pattern = "%";
   for (char c : text) {
@@ -35,7 +35,7 @@ std::string anywhere(std::string_view text) {
   return pattern + "%";
 }
 
-// MLflow's words for our states.
+// MLflow's names of our states.
 std::string our_status(std::string text) {
   for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return text == "killed" ? "interrupted" : text;
@@ -117,7 +117,7 @@ class Builder {
 RunSelect run_select(const RunQuery& query) {
   Builder b;
   if (!query.op.empty()) b.add("EXISTS (SELECT 1 FROM operators x WHERE x.op = ? AND x.run = r.run)", query.op);
-  // A range and not a pattern: the index knows ranges. \xff stands in no UTF-8 text.
+  // A range, not a pattern: the index supports ranges. \xff does not occur in UTF-8 text.
   if (!query.model.empty())
     b.add("EXISTS (SELECT 1 FROM run_models x WHERE x.run = r.run AND x.model >= ? AND x.model < ?)", query.model,
           query.model + "\xff");
@@ -125,7 +125,7 @@ RunSelect run_select(const RunQuery& query) {
     b.add("(r.device = ? OR iif(r.device = 'cpu' OR r.gpu_name = '', r.cpu_name, r.gpu_name) LIKE ? ESCAPE '\\')",
           query.device, anywhere(query.device));
   if (!query.tier.empty()) b.add("r.tier = ?", query.tier);
-  // In words: an index holds the few that are running, and only a condition it can read takes it.
+  // As a literal, not a bound value: only then SQLite uses the partial index of the running runs.
   if (query.status == "running")
     b.add("r.status = 'running'");
   else if (!query.status.empty())

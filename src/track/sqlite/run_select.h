@@ -1,4 +1,4 @@
-// A RunQuery as SQL: conditions on `runs AS r`, every value bound and none written into the text.
+// A RunQuery as SQL: conditions on `runs AS r`; all values are bound, none is in the text.
 #pragma once
 
 #include <string>

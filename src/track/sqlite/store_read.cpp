@@ -27,7 +27,7 @@ int64_t read_run(Statement& s, RunRecord& r) {
   return number;
 }
 
-// What a result says of its run, in the order of owner_fields(), then what it says itself.
+// The fields of its run, in the order of owner_fields(), then the fields of the result.
 const std::string kOperatorColumns =
     "r.run_id, r.name, r.status, r.started_us, r.git_commit, r.device, iif(r.device = 'cpu' OR r.gpu_name = '',"
     " r.cpu_name, r.gpu_name),"
@@ -107,7 +107,7 @@ std::string SqliteStore::resolve_run(std::string_view abbreviation) {
     return s.text();
   }
   if (run(abbreviation)) return std::string(abbreviation);
-  // substr, not LIKE: an id may hold what LIKE takes for a wildcard. The head is a range, which the index knows.
+  // substr, not LIKE: an id may contain a wildcard of LIKE. The prefix is a range, which the index supports.
   std::vector<std::string> found;
   auto collect = [&](Statement s) {
     while (s.step() && found.size() < 4) found.push_back(s.text());
@@ -195,8 +195,8 @@ std::vector<OperatorRecord> SqliteStore::operator_history(std::string_view op, c
   RunQuery others = query;
   others.op.clear();
   RunSelect select = run_select(others);
-  // Of an operator that many runs have, the newest are found quickest by walking back through the runs; of a rare one,
-  // by sorting the few there are. A CROSS JOIN keeps the order it is written in.
+  // For an operator in many runs it is fastest to go back through the runs; for a rare one, to sort its few results. A
+  // CROSS JOIN keeps the order of the tables.
   constexpr int64_t kFew = 2000;
   Statement few = database_.query("SELECT count(*) FROM (SELECT 1 FROM operators WHERE op = ? LIMIT ?)", op, kFew);
   bool walk = few.step() && few.integer() == kFew;
@@ -209,7 +209,7 @@ std::vector<OperatorRecord> SqliteStore::operator_history(std::string_view op, c
   return results<OperatorRecord>(std::move(s));
 }
 
-// Results of the newest runs that have such results: the limit counts those runs, so it stands inside.
+// Results of the newest runs that have such results: the limit counts those runs, so it is in the subquery.
 template <class Record>
 std::vector<Record> SqliteStore::results_of_runs(const std::string& columns, const char* table, const char* condition,
                                                  std::initializer_list<std::string_view> values,

@@ -1,4 +1,4 @@
-// Opening, and what reading and writing share.
+// Opening the store, and the common part of reading and writing.
 #include "track/sqlite/store_sqlite.h"
 
 #include <unistd.h>
@@ -24,8 +24,8 @@ void make_folder_of(const std::string& path) {
                 path, error.message());
 }
 
-// Readers go on while one writes, and a process that is killed in the middle leaves a file that opens. Two processes
-// that make the file at once meet here, and SQLite does not wait for this lock by itself.
+// With WAL, readers are not blocked by a writer, and a killed process leaves a valid file. If two processes create the
+// file at the same time, SQLite does not wait for this lock by itself.
 void use_wal(Database& database) {
   auto mode = [&](const char* sql) {
     Statement s = database.query(sql);
@@ -33,7 +33,7 @@ void use_wal(Database& database) {
   };
   for (int tries = 0; mode("PRAGMA journal_mode") != "wal"; ++tries) {
     try {
-      mode("PRAGMA journal_mode = WAL");  // where the file system cannot, the old mode stays
+      mode("PRAGMA journal_mode = WAL");  // the old mode stays if the file system does not support it
       return;
     } catch (const DatabaseBusy&) {
       if (tries == 500) throw;
@@ -58,7 +58,7 @@ SqliteStore::SqliteStore(const std::string& path, Database::Mode mode)
   if (mode == Database::Mode::kReadWrite) {
     use_wal(database_);
     database_.execute("PRAGMA foreign_keys = ON");
-    // A row took seconds to measure, so it may cost the milliseconds that bring it to the disk itself.
+    // A row took seconds to measure, so the milliseconds for a sync to disk are acceptable.
     database_.execute("PRAGMA synchronous = FULL");
     migrate(database_);
   } else if (int version = schema_version_of(database_); version != schema_version()) {
@@ -105,13 +105,13 @@ std::unique_ptr<StoreReader> open_store_reader(const std::string& path) {
   if (access(file.c_str(), R_OK) != 0)
     throw Error("There is no history at {} ({}); `fastkernels kernels` makes one, --db names another.", file,
                 strerror(errno));
-  // Where writing is allowed, an older schema is brought up to date on the way.
+  // If writing is allowed, an older schema is migrated here.
   std::string folder = fs::path(file).parent_path().string();
   bool writable = access(file.c_str(), W_OK) == 0 && access(folder.empty() ? "." : folder.c_str(), W_OK) == 0;
   if (writable) return std::make_unique<SqliteStore>(file, Database::Mode::kReadWrite);
   try {
     return std::make_unique<SqliteStore>(file, Database::Mode::kReadOnly);
-  } catch (const Error&) {  // not even the file that readers share can be made
+  } catch (const Error&) {  // the shared-memory file of WAL cannot be created
     return std::make_unique<SqliteStore>(file, Database::Mode::kImmutable);
   }
 }

@@ -88,8 +88,8 @@ void SqliteStore::add_kernel_result(const KernelRecord& k, const KernelDetail& d
   });
 }
 
-// While a run goes on: the plain geometric mean, with the interval's ends averaged likewise, which is wider than need
-// be. The candidate's source, which results do not carry, is kept.
+// While a run is in progress: the plain geometric mean, with the ends of the intervals averaged in the same way, which
+// is wider than necessary. The hash of the candidate's source, which is not in results, is kept.
 void SqliteStore::summarise_operator(int64_t run, std::string_view op) {
   OperatorRecord o;
   o.op = op;
@@ -137,7 +137,7 @@ void SqliteStore::summarise_operator(int64_t run, std::string_view op) {
   set_scenarios(run, op);
 }
 
-// From the results, whatever a summary says: records of other machines and older versions have none.
+// From the results, not from the summary: records of older versions do not have it.
 void SqliteStore::set_scenarios(int64_t run, std::string_view op) {
   std::string judged, timed;
   int64_t count = 0;
@@ -179,7 +179,7 @@ void SqliteStore::add_ttft_result(const TtftRecord& t) {
 
 ArtifactRecord SqliteStore::add_artifact(std::string_view run_id, std::string_view path, std::string_view bytes) {
   ArtifactRecord a{std::string(path), sha256_hex(bytes), static_cast<int64_t>(bytes.size())};
-  // The file inside the transaction: nobody can remove it as unused between its writing and its row.
+  // The file is written inside the transaction, so that no other process removes it as unused before its row exists.
   write([&] {
     int64_t run = number_of(run_id);
     std::string file = artifact_file(a.sha256);

@@ -1,9 +1,9 @@
-// Where the data comes from: the server, or the JSON that an offline file carries under the same paths.
+// Loads the data: from the server, or from the JSON in an offline file under the same paths.
 const carried = document.getElementById("fk-data");
 const embedded = carried ? JSON.parse(carried.textContent) : null;
 export const offline = embedded !== null;
 
-const kept = new Map();  // answers of this stamp; a change of the history empties it
+const kept = new Map();  // cached replies; cleared when the history changes
 
 export async function get(path) {
   if (embedded) {
@@ -30,7 +30,7 @@ export function forget() { kept.clear(); }
 export const has = (path) => !embedded || path in embedded;
 export const startRoute = () => (embedded ? embedded["start"] : null);
 
-// A part of a path from outside.
+// Encodes one part of a path.
 export const part = encodeURIComponent;
 
 // Artifact names keep their slashes.

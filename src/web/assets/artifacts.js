@@ -1,4 +1,4 @@
-// What a run left on disk: to read here or to download.
+// The files of a run, to read here or to download.
 import {artifactPath, get, has, offline} from "./api.js";
 import {codeView} from "./code_view.js";
 import {breakable, card, empty, h} from "./dom.js";

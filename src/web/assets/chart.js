@@ -1,4 +1,4 @@
-// What every chart shares: a frame as wide as its place, axes, a name for screen readers, and buttons that save it.
+// The common part of all charts: a responsive frame, axes, a label for screen readers, and buttons that save the chart.
 import {h} from "./dom.js";
 import {saveChart} from "./save.js";
 
@@ -44,7 +44,7 @@ export function chart(name, height, draw, {label, legend} = {}) {
   return figure;
 }
 
-// Figures that left the page are not drawn again.
+// Figures that were removed from the page are not redrawn.
 export function dropCharts() {
   for (const figure of drawers.keys()) {
     if (figure.isConnected) continue;
@@ -91,7 +91,7 @@ export function axisBottom(svg, scale, {bottom, ticks = 6, format, title, right}
   return axis;
 }
 
-// Powers of ten and what lies between, but no more labels than fit.
+// Powers of ten and values between them, but no more labels than fit.
 export function logTicks(scale, most = 6) {
   const [low, high] = scale.domain();
   const span = Math.log10(high / low);
@@ -106,7 +106,7 @@ export function logTicks(scale, most = 6) {
   return ticks;
 }
 
-// A linear domain with air on both sides, reaching what must be seen.
+// A linear domain with padding on both sides that includes the given values.
 export function airy(values, ...also) {
   const all = values.concat(also).filter((v) => Number.isFinite(v));
   if (!all.length) return [0, 1];

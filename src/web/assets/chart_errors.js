@@ -1,4 +1,4 @@
-// The worst error of each scenario as a share of what is allowed: everything right of 1 is wrong.
+// The worst error of each scenario as a share of the allowed error: everything to the right of 1 is wrong.
 import {axisBottom, chart, logTicks} from "./chart.js";
 import {kCharacter, shorten} from "./colour_scale.js";
 import {ratio} from "./format.js";

@@ -1,4 +1,4 @@
-// Speed-up of each scenario, tokens across and model (and place in it) down.
+// Speed-up of each scenario: a column per number of tokens, a row per model (and position in it).
 import {chart} from "./chart.js";
 import {heatColour, inkOn, kCharacter, shorten} from "./colour_scale.js";
 import {nanoseconds, percent, scenarioParts, speedup} from "./format.js";
@@ -14,7 +14,7 @@ export function heatMap(name, results, {open} = {}) {
       column: parts.model === "contract" || !tokens ? parts.step : String(tokens)
     };
   });
-  // Prefill and decode of as many tokens are two columns only where both exist.
+  // Prefill and decode of the same number of tokens are two columns only if both exist.
   const steps = new Map();
   for (const c of cells) {
     const step = scenarioParts(c.r.scenario).step;

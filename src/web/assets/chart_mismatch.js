@@ -1,10 +1,10 @@
-// Where an output is wrong: the matrix in up to 32 by 32 pieces, each as red as its share of wrong elements.
+// Where an output is wrong: the matrix in up to 32 by 32 cells; the more wrong elements, the redder.
 import {chart} from "./chart.js";
 import {kCharacter} from "./colour_scale.js";
 import {number, percent} from "./format.js";
 import {describe} from "./tip.js";
 
-// mismatch: {output, rows, cols, grid: [[share, ...], ...], pattern}. Nothing for runs that kept none.
+// mismatch: {output, rows, cols, grid: [[share, ...], ...], pattern}. Nothing for runs without it.
 export function mismatchChart(name, mismatch) {
   const grid = mismatch && mismatch.grid;
   if (!Array.isArray(grid) || !grid.length || !Array.isArray(grid[0]) || !grid[0].length) return null;
@@ -34,7 +34,7 @@ export function mismatchChart(name, mismatch) {
                       .attr("y", (d) => kTop + d.i * high)
                       .attr("width", size - 1)
                       .attr("height", high - 1)
-                      // A single wrong element of thousands must still be seen.
+                      // A single wrong element of thousands must still be visible.
                       .attr("fill-opacity", (d) => (d.share > 0 ? 0.35 + 0.65 * Math.sqrt(Math.min(1, d.share)) : 1));
     const span = (at, pieces, whole) => {
       const [from, to] = [Math.floor((at * whole) / pieces), Math.max(Math.ceil(((at + 1) * whole) / pieces) - 1, 0)];

@@ -1,5 +1,5 @@
-// Each scenario on the roofline: work per byte across, work per second up. The roof is what the machine's floor allows
-// at that intensity; a point on it cannot be made faster by any program.
+// Each scenario on the roofline: operations per byte on the x axis, operations per second on the y axis. The roof is
+// the limit of the machine at that intensity.
 import {axisBottom, axisLeft, chart, logTicks} from "./chart.js";
 import {nanoseconds, percent, rate, scenarioParts} from "./format.js";
 import {describe} from "./tip.js";
@@ -46,8 +46,8 @@ export function roofline(name, results) {
                   .tickSize(4)
                   .tickPadding(6));
 
-    // The highest floors give the roof: so many bytes a second, so much work a second. Data in nearer caches moves
-    // faster than data from memory, so each scenario also has its own mark.
+    // The fastest floors give the roof: bytes per second and operations per second. Caches are faster than memory, so
+    // each scenario also has a mark at its own floor.
     const bandwidth = d3.max(points, (p) => p.roof / p.intensity), peak = d3.max(points, (p) => p.roof);
     const [from, to] = x.domain();
     const ridge = Math.min(to, Math.max(from, peak / bandwidth));
@@ -109,7 +109,7 @@ export function roofline(name, results) {
                      ["bytes moved", rate(p.r.bytes, "B")]
                    ]]);
   }
-  // What the two lines of the roof stand for, above each where it is drawn.
+  // Labels of the two lines of the roof, above each line if it is drawn.
   function labelRoof(g, x, y, {bandwidth, peak, ridge, from, to, right}) {
     const say = (at, height, text, anchor) => g.append("text")
                                                   .attr("class", "note")
@@ -126,13 +126,13 @@ export function roofline(name, results) {
   }
 }
 
-// "decode-8": models differ little in where they lie, steps much.
+// "decode-8": points differ little between models, but much between steps.
 function pointName(r) {
   const {model, step} = scenarioParts(r.scenario);
   return step || model;
 }
 
-// Names beside the points, the highest first; one that would lie on another is left to the tooltip.
+// Names beside the points, the highest first; a name that would overlap another is only in the tooltip.
 function labelPoints(g, points, left, right) {
   const taken = [];
   const free = (box) => box[0] >= left && box[2] <= right &&

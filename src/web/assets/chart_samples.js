@@ -4,9 +4,9 @@ import {axisBottom, chart, tone} from "./chart.js";
 import {describe} from "./tip.js";
 
 // groups: [{name, values: [{v, launch, dropped}], mark: {low, high}}]; values beyond the 99th percentile are drawn at
-// the edge, so that one stall does not flatten everything else.
+// the edge, so that one outlier does not compress the rest.
 export function samplesChart(name, groups, {format, reference, title, slim = false} = {}) {
-  const lane = slim ? 34 : 84;  // slim: dots and the median alone
+  const lane = slim ? 34 : 84;  // slim: only dots and the median
   return chart(
       name, 44 + groups.length * lane, draw,
       {label: `${name}: ${groups.map((g) => `${g.values.length} ${g.name}`).join(", ")}`});
@@ -77,7 +77,7 @@ export function samplesChart(name, groups, {format, reference, title, slim = fal
                      .attr("opacity", 0.75);
     if (g.values.length <= 400)
       describe(dots, (d) => [format(d.v), [["launch", String(d.launch + 1)], ["left out", d.dropped || ""]]]);
-    dots.attr("tabindex", null);  // hundreds of stops would bar the way of the keyboard
+    dots.attr("tabindex", null);  // hundreds of tab stops would make keyboard navigation slow
     if (g.mark && Number.isFinite(g.mark.low)) {
       group.append("line")
           .attr("class", "whisker")
@@ -125,7 +125,7 @@ function drawSlim(group, g, x, left, values) {
       .attr("opacity", 0.8);
 }
 
-// Gaussian kernel with Silverman's width, at 120 places across.
+// Gaussian kernel with Silverman's bandwidth, at 120 points.
 function density(values, x) {
   const [q1, q3] = [d3.quantile(values, 0.25), d3.quantile(values, 0.75)];
   const spread = Math.min(d3.deviation(values) || 0, (q3 - q1) / 1.34 || Infinity);

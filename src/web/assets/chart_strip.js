@@ -1,5 +1,5 @@
-// Speed-ups of every operator at a glance: a row an operator, a cell a run, the newest first. Only runs over the same
-// scenarios on the same device stand in one row.
+// Speed-ups of all operators: a row per operator, a cell per run, the newest first. A row has only runs over the same
+// scenarios on the same device.
 import {chart} from "./chart.js";
 import {heatColour, inkOn, kCharacter, shorten} from "./colour_scale.js";
 import {interval, mark, speedup, when} from "./format.js";

@@ -1,5 +1,5 @@
-// The sweep in space: budget to the right, runs into the depth, the value up. A wire joins the budgets of a run, a
-// coloured one joins equal budgets across runs. Dragging or the arrow keys turn it.
+// The sweep as a 3-D chart: x is the budget, y the value, z the run. A line joins the budgets of a run, a coloured one
+// joins equal budgets across runs. Dragging or the arrow keys turn it.
 import {chart, tone} from "./chart.js";
 import {mark, when} from "./format.js";
 import {describe} from "./tip.js";
@@ -22,7 +22,7 @@ export function sweepSpace(name, sweeps, {format, title} = {}) {
     const values = shown.flatMap((s) => s.points.map((p) => p.value));
     const high = d3.max(values) * 1.05;
     const x = d3.scalePoint().domain(budgets).range([-1, 1]);
-    const z = d3.scalePoint().domain(d3.range(shown.length)).range([-1, 1]);  // the newest run stands in front
+    const z = d3.scalePoint().domain(d3.range(shown.length)).range([-1, 1]);  // the newest run is in front
     const y = d3.scaleLinear().domain([0, high]).nice(4).range([0, 1.15]);
     const size = Math.min(width / 3.3, tall / 2.3);
     const node = svg.attr("class", "turn").attr("tabindex", 0).node();
@@ -44,7 +44,7 @@ export function sweepSpace(name, sweeps, {format, title} = {}) {
       draw_again();
     }
 
-    // Orthographic: equal values stay equally high wherever they stand.
+    // Orthographic: equal values have equal heights everywhere.
     function project(px, py, pz) {
       const across = px * Math.cos(yaw) - pz * Math.sin(yaw);
       const depth = px * Math.sin(yaw) + pz * Math.cos(yaw);

@@ -1,4 +1,4 @@
-// Values over runs: one evenly spaced column a run, so that ten runs of one day are ten columns and not one.
+// Values over runs: one evenly spaced column per run, so that ten runs of one day are ten columns and not one.
 import {airy, axisBottom, axisLeft, chart, tone} from "./chart.js";
 import {mark, timeLabels, when} from "./format.js";
 import {hideTip, showTip} from "./tip.js";
@@ -6,8 +6,8 @@ import {hideTip, showTip} from "./tip.js";
 const kMost = 200;  // columns; older runs are left out, and the chart says so
 
 // columns: [{id, time_ms, commit, dirty, name}], oldest first. series: [{name, tone, points: {id: {y, low, high,
-// failed, untimed}}}]: the last two are words for a run that failed, or was right and has no time. A series without a
-// tone takes the next colour.
+// failed, untimed}}}]: the last two are texts for a run that failed, or that passed without a valid time. A series
+// without a tone takes the next colour.
 export function trendChart(name, columns, series, {format, reference, height = 260, title, open, label} = {}) {
   const shown = columns.slice(-kMost);
   const toneOf = (s, i) => s.tone || tone(i);
@@ -90,7 +90,7 @@ export function trendChart(name, columns, series, {format, reference, height = 2
         .attr("d", (d) => `M${x(d.i) - 4},${bottom - 10}l8,8m0,-8l-8,8`);
   }
 
-  // One target for mouse and keys: the column under the pointer, or the one the arrows reached.
+  // One target for mouse and keyboard: the column under the pointer, or the one selected with the arrow keys.
   function listen(svg, x, guide, left, right) {
     let at = shown.length - 1;
     const node = svg.node();

@@ -1,4 +1,4 @@
-// Colours of cells that stand for numbers, ink that can be read on them, and labels that fit.
+// Colours of cells by value, readable text colours on them, and labels that fit.
 
 // Blue is faster, orange slower, both by the logarithm: twice as fast is as strong as half as fast.
 export function heatColour(speedups) {
@@ -10,7 +10,7 @@ export function heatColour(speedups) {
   };
 }
 
-// Of black and white the one that stands out more: at least 4.58 to 1 on any colour, where WCAG AA asks for 4.5.
+// Black or white, whichever has more contrast: at least 4.58 to 1 on any colour; WCAG AA requires 4.5.
 export function inkOn(colour) {
   const {r, g, b} = d3.rgb(colour);
   const linear = (v) => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4);

@@ -1,4 +1,4 @@
-// Line differences by Myers' algorithm: the shortest script of lines gone and lines come.
+// Line differences by Myers' algorithm: the shortest list of removed and added lines.
 export function diffLines(before, after) {
   let head = 0;
   while (head < before.length && head < after.length && before[head] === after[head]) head += 1;
@@ -15,7 +15,7 @@ export function diffLines(before, after) {
   return edits;
 }
 
-const kMostEdits = 1000;  // beyond it two texts have nothing in common worth the time
+const kMostEdits = 1000;  // with more edits the texts have too little in common
 
 function middle(a, b) {
   const most = Math.min(a.length + b.length, kMostEdits);

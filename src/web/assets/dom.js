@@ -1,5 +1,5 @@
 // h("td", {class: "number"}, "1.2x"): elements from data. Children that are not nodes become text nodes, never markup:
-// whatever a run, a candidate or a file is called, it can only be read.
+// names of runs, candidates and files cannot inject HTML.
 export function h(tag, attributes, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes || {})) {
@@ -34,7 +34,7 @@ export function card(title, {note, tools, flush, alarm, id} = {}, ...children) {
       children);
 }
 
-// What is not there yet, and the command that makes it.
+// A note that something does not exist yet, with the command that creates it.
 export function empty(title, sentence, command) {
   return h(
       "div", {class: "empty"}, h("strong", {}, title), h("span", {}, sentence),
@@ -48,7 +48,7 @@ export function facts(pairs) {
           .map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
 }
 
-// The few figures a page is about.
+// The key figures of a page.
 export function keyFigures(pairs) {
   return h(
       "dl", {class: "key"},

@@ -1,4 +1,4 @@
-// Numbers and times as people read them. Unknown values are a dash, never 0.
+// Formats numbers and times. Unknown values are a dash, never 0.
 const known = (x) => typeof x === "number" && Number.isFinite(x);
 const dash = "–";
 
@@ -17,7 +17,7 @@ export function slowerRange(ratios) {
   return least === most ? `${most} slower` : `${least} to ${most} slower`;
 }
 
-// Three digits that count, in the unit that fits.
+// Three significant digits, in a fitting unit.
 function scaled(x, units) {
   if (!known(x)) return dash;
   let [factor, unit] = units[0];
@@ -48,7 +48,7 @@ export const rate = (x, unit) =>
 
 export function percent(x, digits = 0) { return known(x) ? `${(100 * x).toFixed(digits)} %` : dash; }
 
-// Of an error and what is allowed.
+// An error as a share of the allowed error.
 export const ratio = (x) => (known(x) ? x.toFixed(x < 0.01 && x > 0 ? 4 : x < 10 ? 2 : 1) : dash);
 
 export function number(x) {
@@ -62,7 +62,7 @@ export const plural = (n, word) => `${number(n)} ${word}${n === 1 ? "" : "s"}`;
 
 export function commit(hash, dirty) { return hash ? hash.slice(0, 9) + (dirty ? "+" : "") : dash; }
 
-// What names a run on an axis or in a list: its commit, or when it was where there is none.
+// The label of a run on an axis or in a list: its commit, or its time if there is none.
 export const mark = (run) => (run.commit ? commit(run.commit, run.dirty) : when(run.time_ms).slice(5));
 
 const two = (n) => String(n).padStart(2, "0");
@@ -74,7 +74,7 @@ export function when(ms) {
   return `${t.getFullYear()}-${two(t.getMonth() + 1)}-${two(t.getDate())} ${two(t.getHours())}:${two(t.getMinutes())}`;
 }
 
-// Labels of an axis of runs: the hour within one day, the day over many, both in between.
+// Labels of an axis of runs: the hour for one day, the date for many days, both in between.
 export function timeLabels(times) {
   const [first, last] = d3.extent(times.filter(known));
   const days = (last - first) / 86400e3;

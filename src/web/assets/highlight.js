@@ -1,5 +1,5 @@
-// C++ and CUDA in colours: a scanner for words, texts, numbers and comments. It yields [class, text] pieces whose texts
-// join to exactly the source, so that nothing can be lost or become markup.
+// Syntax highlighting of C++ and CUDA: a scanner for words, strings, numbers and comments. It yields [class, text]
+// pieces whose joined texts are exactly the source, so that nothing is lost or becomes markup.
 const words = new Set(
     ("alignas auto bool break case catch char class concept const consteval constexpr constinit const_cast continue " +
      "co_await decltype default delete do double dynamic_cast else enum explicit extern false float for friend goto if inline int long " +

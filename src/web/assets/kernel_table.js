@@ -1,4 +1,4 @@
-// Results of `kernels` as rows: one scenario each, its verdict with its sentence, its times, its place on the machine.
+// Results of `kernels` as rows: one scenario each, its verdict with its sentence, its times, its share of the floor.
 import {badge, breakable, h} from "./dom.js";
 import {interval, nanoseconds, percent, ratio, speedup, verdictTone} from "./format.js";
 import {link, operatorLink} from "./router.js";
@@ -6,7 +6,7 @@ import {table} from "./table.js";
 
 const where = (page, run, r) => link(page, [run.id], {at: `${r.op}|${r.scenario}`});
 
-// A candidate that does not build fails every scenario with the same words; the card below says those of `at`.
+// A candidate that does not build fails every scenario with the same sentence; the card below shows that of `at`.
 function firstToSay(results, at) {
   const said = new Map([[at && at.sentence, null]]);
   for (const r of results)

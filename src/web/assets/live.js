@@ -1,4 +1,4 @@
-// Follows the history while a run writes: asks for its stamp, and says when it changed.
+// Polls the history's stamp during a run, and notifies the page when it changes.
 import {forget, offline} from "./api.js";
 
 const kPeriodMs = 2000;

@@ -49,13 +49,13 @@ async function show({keep = false} = {}) {
     content =
         [card("This page cannot be shown", {alarm: true}, empty(error.message, "The other pages may still work."))];
   }
-  if (mine !== turn) return;  // the reader has gone on
+  if (mine !== turn) return;  // the user has moved on to another page
   const path = [route.page, ...route.args].join("/");
   const fresh = path !== shownPath;
   const focus = keep ? document.activeElement?.getAttribute("aria-label") : null;
   const typed =
       keep && (document.activeElement?.matches("main input[type=search]") || main.querySelector(".note-form"));
-  if (typed) return void setTimeout(() => show({keep}), 1000);  // not under the reader's hands
+  if (typed) return void setTimeout(() => show({keep}), 1000);  // not while the user types
   const ready = await Promise.all(content.flat(Infinity));
   const unfolded = [...main.querySelectorAll("details")].map((d) => d.open);
   main.replaceChildren();
@@ -78,7 +78,7 @@ async function show({keep = false} = {}) {
     document.getElementById("scenario")?.scrollIntoView({block: "start"});
 }
 
-// A report carries one run: what would lead out of it is text.
+// A report has only one run: links to other pages become text.
 function unlink() {
   for (const a of main.querySelectorAll("a[href^=\"#/\"]"))
     if (!a.hash.startsWith("#/report/")) a.replaceWith(...a.childNodes);
@@ -96,7 +96,7 @@ async function notFound() {
 const reportOnly = offline && startRoute().startsWith("#/report/");
 if (reportOnly) document.body.classList.add("report-only");
 if (offline && startRoute() && !location.hash) history.replaceState(null, "", startRoute());
-// The address is the state of the page, so the link that skips the bar must not become it.
+// The address holds the state of the page, so the skip link must not change it.
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   main.focus();

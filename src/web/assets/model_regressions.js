@@ -8,7 +8,7 @@ const kNames = {
   tpot_ms: "TPOT"
 };
 
-// range(r): between which runs it happened, as words.
+// range(r): between which runs it happened, as text.
 export function modelRegressions(list, range) {
   if (!list.length) return null;
   return card(

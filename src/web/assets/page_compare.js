@@ -1,4 +1,4 @@
-// Any set of runs side by side. The first is what the others are compared with; what differs is marked.
+// Any set of runs side by side. All are compared with the first; differences are marked.
 import {get, offline, part} from "./api.js";
 import {diffView} from "./code_view.js";
 import {badge, breakable, card, empty, facts as factList, h, select} from "./dom.js";
@@ -71,7 +71,7 @@ function sections(all) {
   ];
 }
 
-// What is the same in every run folds into one list.
+// Values that are the same in every run are folded into one list.
 function settingsGrid(runs, rows) {
   const same = rows.filter((r) => !differs(r));
   const folded = same.length > 0 &&
@@ -119,8 +119,8 @@ function grid(title, id, runs, rows, note, below) {
 
 const differs = (row) => row.differs ?? row.cells.some((c) => c.key !== row.cells[0].key);
 
-// A value counts as different where what is known of its noise does not reach that of the first run's, or, where
-// nothing is known of it, where the number is another. `spread`: [low, high], as `fastkernels history diff` takes it.
+// A value counts as different if its interval does not overlap that of the first run, or, if the noise is unknown, if
+// the number differs. `spread`: [low, high], as in `fastkernels history diff`.
 function compared(values, spreads, format) {
   const [base, noise] = [values[0], spreads[0]];
   const cells = values.map((v, i) => {
@@ -151,7 +151,7 @@ function relative(x) {
 
 const ranked = (r) => r.verdict === "PASSED" && r.speedup && !r.invalid;
 
-// Two speed-ups differ where neither interval reaches the other.
+// Two speed-ups differ if their intervals do not overlap.
 function scenarioGrid(all, runs) {
   const keys = [...new Set(all.flatMap((d) => d.results.map((r) => `${r.op}|${r.scenario}`)))];
   const rows = keys.map((name) => {

@@ -1,4 +1,4 @@
-// One model: times per path over runs, and what a larger search budget buys.
+// One model: times per path over runs, and the effect of larger search budgets.
 import {get, part} from "./api.js";
 import {sweepLines} from "./chart_sweep.js";
 import {sweepSpace} from "./chart_sweep3d.js";
@@ -64,7 +64,7 @@ function columnsOf(rows) {
   return [...seen.values()].reverse();
 }
 
-// Of several budgets of one run the largest stands for the path; the sweep shows the others.
+// If a run has several budgets, the largest represents the path; the sweep shows the others.
 function trendCard(name, metric, rows, columns) {
   const series = [];
   for (const path of [...new Set(rows.map((r) => r.path))].sort()) {

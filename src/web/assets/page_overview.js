@@ -1,4 +1,4 @@
-// What changed for the worse, what is best, what ran last.
+// The overview: regressions, best candidates, latest runs.
 import {get, offline} from "./api.js";
 import {stripChart} from "./chart_strip.js";
 import {badge, card, empty, h} from "./dom.js";
@@ -36,7 +36,7 @@ export async function overviewPage() {
   ];
 }
 
-// The picture first: where every operator stands, and how it got there.
+// The chart comes first: speed-ups of every operator over its runs.
 function strip(best) {
   const picture = stripChart("speed-ups", best);
   return picture &&
@@ -48,7 +48,7 @@ function strip(best) {
            picture);
 }
 
-// Of runs that are unlike: worth knowing, nothing to be alarmed about.
+// Changes between runs that are not comparable: listed, but not as alarms.
 function changes(data) {
   const stories = grouped(data.changes).map(story);
   const models = data.model_changes.map((r) => modelStory(r, range));
@@ -62,7 +62,7 @@ function changes(data) {
         h("ul", {class: "alerts"}, stories, models)));
 }
 
-// Scenarios that changed between the same two runs are one story.
+// Scenarios that changed between the same two runs are one entry.
 const grouped = (list) => d3.nest()
                               .key((r) => JSON.stringify([r.op, r.kind, r.device_name, r.good_run, r.bad_run]))
                               .entries(list)
@@ -178,7 +178,7 @@ export function bestTable(best) {
       best, {text: (r) => r.op, caption: "Operators"});
 }
 
-// A run that is right and has no time that counts is neither a failure nor slow.
+// A run that passed without a valid time is neither a failure nor slow.
 function latestOf(row) {
   const newest = row.strip[0];
   if (!newest) return "–";

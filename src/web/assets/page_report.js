@@ -50,7 +50,7 @@ function operatorSection(name, run, results) {
   ];
 }
 
-// For a browser without a window: every chart of the report as text in one element, once all are drawn.
+// For a headless browser: every chart of the report as text in one element, once all are drawn.
 export async function exportPage(route) {
   const stage = h("div", {}, await reportPage(route));
   setTimeout(async () => {

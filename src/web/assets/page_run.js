@@ -1,4 +1,4 @@
-// One run: what was asked, where, every result, the samples behind them, and what it left on disk.
+// One run: parameters, environment, every result with its samples, and files.
 import {get, part} from "./api.js";
 import {artifactsCard} from "./artifacts.js";
 import {badge, breakable, card, empty, facts, h, keyFigures} from "./dom.js";
@@ -15,7 +15,7 @@ export async function runPage({args: [id], query}) {
   const data = await get(`/api/run/${part(id)}`);
   const run = data.run;
   const [op, scenario] = (query.get("at") || "").split(/\|(.*)/s);
-  // What is wrong is what one comes for; otherwise the first that has times.
+  // Select the first failure; otherwise the first scenario with times.
   const at = data.results.find((r) => r.op === op && r.scenario === scenario) ||
       data.results.find((r) => r.verdict !== "PASSED" && !r.skipped) || data.results.find((r) => r.speedup) ||
       data.results[0];
@@ -71,7 +71,7 @@ export function runFigures(data) {
           passed > ranked.length ? `${passed - ranked.length} not timed` : "", failed ? "bad" : ""
         ],
     worst && ["Worst", speedup(worst.speedup), worst.scenario],
-    // Of several paths or models these would be the last one's.
+    // With several paths or models these would only be those of the last.
     ...(data.ttft.length > 1 ?
             [] :
             [
@@ -93,7 +93,7 @@ function fastest(rows) {
   });
 }
 
-// What is wrong comes before the list of everything, unless the reader chose it from the list.
+// A failure is shown above the list, unless the user selected it in the list.
 function inOrder(at, results, scenario) {
   const wrong = at && at.verdict !== "PASSED" && !at.skipped && !parse().query.get("at");
   return wrong ? [scenario, results] : [results, scenario];
@@ -104,7 +104,7 @@ function resultsCard(data, at) {
   return card("Results", {flush: true, tools: [view.count, view.filter]}, view.element);
 }
 
-// What people ask for first; everything that was recorded folds out.
+// The most important values; the rest can be unfolded.
 export function environment(run) {
   const rows = [];
   const flat = (value, name) => {

@@ -1,4 +1,4 @@
-// The ways a model is run, each in one colour on every page, whichever of them a run has.
+// The paths of a model run; each has the same colour on every page.
 import {tone} from "./chart.js";
 
 const kPaths = ["eager", "compiled", "candidate", "hf", "torch_compile"];

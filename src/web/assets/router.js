@@ -31,7 +31,8 @@ export const runLink = (id) => link("run", [id]);
 export const operatorLink = (name) => link("operator", [name]);
 export const modelLink = (name) => link("model", [name]);
 
-// Changes some of the query in place; `push` where going back should undo it. An empty value is left out.
+// Changes parts of the query; `push` adds a history entry, so that the back button undoes it. An empty value is left
+// out.
 export function update(changes, {push = false, quiet = false} = {}) {
   const route = parse();
   for (const [key, value] of Object.entries(changes)) {

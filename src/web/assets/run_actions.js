@@ -12,7 +12,7 @@ export function actionsFor(run) {
   ];
 }
 
-// The form opens under the heading of the run; asked again, or with Escape, it goes.
+// The form opens under the heading of the run; a second click, or Escape, closes it.
 function toggle(event, run) {
   const button = event.currentTarget;
   const head = button.closest(".head");
@@ -61,7 +61,7 @@ function noteForm(run, closed) {
 
 async function remove(run) {
   if (!confirm(`Delete ${run.name || run.id} with its results and files? This cannot be undone.`)) return;
-  // Away from its page first: a live update must not ask for a run that is gone.
+  // Leave the page first: a live update must not request a deleted run.
   location.hash = "#/";
   try {
     await act(`/api/run/${part(run.id)}/delete`);

@@ -1,10 +1,10 @@
-// Runs as rows: what they were, what came out, and a box to choose the ones to compare.
+// Runs as rows: name, key figures, and a checkbox to compare them.
 import {badge, h} from "./dom.js";
 import {ago, commit, milliseconds, number, speedup, verdictTone, when} from "./format.js";
 import {link, runLink} from "./router.js";
 import {table} from "./table.js";
 
-// The figures a reader looks for first, by tier.
+// The key figures, by tier.
 function headline(run) {
   const m = run.metrics || {};
   const found = [];
@@ -25,7 +25,7 @@ export const runText = (r) => [r.id, r.name, r.tier, r.mode, r.status, r.commit,
                                r.host, ...Object.entries(r.tags || {}).flat(), ...Object.values(r.params || {})]
                                   .join(" ");
 
-// Runs ticked for comparison. Of the page, not of the table: a live update draws the table anew.
+// Runs ticked for comparison. Belongs to the page, not the table: a live update redraws the table.
 const chosen = new Set();
 
 export function runsTable(runs, {sort, tools = true} = {}) {

@@ -1,4 +1,4 @@
-// A chart as a file of its own: styles become attributes, so that it looks the same without our style sheets.
+// Saves a chart as a file: styles become attributes, so that it looks the same without our style sheets.
 const kCopied = [
   "fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-linejoin", "opacity", "font-family",
   "font-size", "font-weight", "text-anchor", "dominant-baseline", "display"
@@ -37,7 +37,7 @@ function make(tag, attributes, text) {
   return element;
 }
 
-// A file of its own has no card around it: its name and its legend go into the picture. Returns the height they take.
+// The file has no card around it, so title and legend become part of the picture. Returns the height they take.
 function addHeading(copy, figure) {
   const family = getComputedStyle(figure).fontFamily;
   const [strong, quiet] = isDark() ? ["#e8e8e5", "#a2a5ab"] : ["#1b1c1e", "#5d6066"];

@@ -1,4 +1,4 @@
-// One scenario of a run: the verdict in words, the samples as distributions, and the control of the method itself.
+// One scenario of a run: the verdict with its sentence, the samples as distributions, and the control.
 import {get, has, part} from "./api.js";
 import {mismatchChart} from "./chart_mismatch.js";
 import {samplesChart} from "./chart_samples.js";
@@ -38,7 +38,7 @@ export async function scenarioCard(run, r) {
                  "This file carries the samples of its newest runs only; `fastkernels dashboard` shows all."));
 }
 
-// Where elements are wrong, as far as the run kept it.
+// Where elements are wrong, if the run stored it.
 function wrongPlaces(r, more) {
   const mismatch = more.detail?.mismatch || more.detail?.judgement?.mismatch;
   const picture = mismatchChart(`${r.op}-${r.scenario}-mismatch`, mismatch);
@@ -82,7 +82,7 @@ function samples(r, more) {
         h("p", {class: "muted small"},
           lanes.length > 1 ?
               [
-                "Each pair's ratio. The control times the baseline against itself: it should stand at 1, and stands off by ",
+                "Each pair's ratio. The control times the baseline against itself: it should be 1, and is off by ",
                 percent(r.control_error, 2), "."
               ].join("") :
               "Each pair's ratio; the bar with ends is the 99 % interval.",

@@ -1,4 +1,4 @@
-// A word-sized trend: shape only, with the line of "no change" where it matters.
+// A sparkline: shape only, with a line at "no change" where useful.
 export function sparkline(values, {width = 96, height = 22, reference = 1} = {}) {
   const known = values.filter((v) => Number.isFinite(v));
   const svg = d3.create("svg")

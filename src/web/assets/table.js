@@ -1,4 +1,4 @@
-// A table that sorts and filters, with what was chosen in the address. Rows past the first hundred wait for a button.
+// A table that sorts and filters, with its state in the address. Rows after the first hundred are shown by a button.
 import {h} from "./dom.js";
 import {parse, update} from "./router.js";
 

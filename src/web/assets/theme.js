@@ -1,4 +1,4 @@
-// Light, dark, or as the system has it. A classic script in <head>: the choice stands before anything is painted.
+// Light, dark, or the system's theme. A classic script in <head>: the theme is set before the first paint.
 (() => {
   const choices = ["auto", "light", "dark"];
   const names = {auto: "Theme: system", light: "Theme: light", dark: "Theme: dark"};

@@ -1,4 +1,4 @@
-// A `ttft` run in charts, a card a model: bars per path, lines over search budgets, and the samples behind them.
+// A `ttft` run in charts, a card per model: bars per path, lines over search budgets, and the samples behind them.
 import {barChart} from "./chart_bars.js";
 import {samplesChart} from "./chart_samples.js";
 import {sweepLines} from "./chart_sweep.js";
@@ -17,7 +17,7 @@ export function ttftBars(rows) {
       .map(
           ({key: model, values}) => card(
               model,
-              {note: values.some((r) => r.error) ? "Failed paths are named; their message stands in the table." : ""},
+              {note: values.some((r) => r.error) ? "Failed paths are named; their message is in the table." : ""},
               h("div", {class: "grid three"}, bars(model, values), sweeps(model, values), samples(model, values))));
 }
 

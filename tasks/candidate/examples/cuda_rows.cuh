@@ -1,4 +1,4 @@
-// What the CUDA examples share: sums and maxima over a block, and 16 bytes of elements at a time.
+// Common functions of the CUDA examples: sums and maxima over a block, and packs of 16 bytes.
 #pragma once
 
 #include <fastkernels/candidate.h>
@@ -9,7 +9,7 @@ __device__ __forceinline__ float over_warp(float v, Join join) {
   return v;
 }
 
-// For every thread of the block, whose size is a multiple of 32. `neutral` changes nothing it is joined with.
+// Every thread of the block gets the result; the block size is a multiple of 32. `neutral` is the neutral element.
 template <class Join>
 __device__ __forceinline__ float over_block(float v, float neutral, Join join) {
   __shared__ float parts[32];
@@ -22,8 +22,8 @@ __device__ __forceinline__ float over_block(float v, float neutral, Join join) {
   return v;
 }
 
-// On Hopper a kernel may start while the one before it ends, if launched so and if it waits before it touches memory:
-// of 2 us between two kernels one is saved.
+// On Hopper a kernel may start while the previous one ends (programmatic dependent launch) if it waits before it
+// accesses memory: this saves 1 of the 2 us between two kernels.
 __device__ __forceinline__ void wait_for_previous() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -45,7 +45,7 @@ inline bool on_hopper() {
   return known;
 }
 
-// `cluster`: neighbouring blocks that run together and see each other's shared memory; more than one on Hopper only.
+// `cluster`: size of a thread block cluster; more than one on Hopper only.
 template <class... Params, class... Args>
 void launch_early(const char* name, void (*kernel)(Params...), dim3 blocks, unsigned threads, unsigned cluster,
                   cudaStream_t stream, Args... args) {
@@ -71,7 +71,7 @@ struct Larger {
   __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
 };
 
-// As much as a thread can load or store at once.
+// The widest load or store of a thread.
 template <class T>
 struct alignas(16) Pack {
   static constexpr int kElements = 16 / int(sizeof(T));

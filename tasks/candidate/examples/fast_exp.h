@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdint.h>
 
-// For x <= 0, right to about two units in the last place; below -87 it stays at e^-87, the end of the normal floats.
+// For x <= 0, with an error of about two ulp; below -87 the result stays at e^-87, near the smallest normal float.
 inline float fast_exp(float x) {
   x = x < -87.0f ? -87.0f : x;
   // e^x = 2^n e^r with |r| <= ln(2) / 2; adding and subtracting 1.5 * 2^23 rounds to a whole number.
@@ -20,8 +20,8 @@ inline float fast_exp(float x) {
   return p * __builtin_bit_cast(float, (static_cast<int32_t>(n) + 127) << 23);
 }
 
-// g / (1 + e^-g), written with e^-|g|: the divisor stays between 1 and 2. A quotient by something huge is a denormal
-// number, which takes a hundred times longer, and compilers compute it for every lane before they choose.
+// g / (1 + e^-g), written with e^-|g|: the divisor stays between 1 and 2. Division by a huge number gives a subnormal
+// result, which takes a hundred times longer, and vector code computes it for every lane.
 inline float silu(float g) {
   float x = -fabsf(g);
   float e = fast_exp(x < -70.0f ? -70.0f : x);

@@ -1,4 +1,4 @@
-// How far each pair of a rotary embedding turns from one position to the next.
+// The rotation angle per position of each pair of a rotary embedding.
 #pragma once
 
 #include <math.h>
@@ -15,7 +15,7 @@ std::vector<double> rope_frequencies(const Init& init) {
     if (strcmp(scaling.type, "linear") == 0) {
       f /= scaling.factor;
     } else if (strcmp(scaling.type, "llama3") == 0) {
-      // Long waves are stretched, short ones kept, those between blended.
+      // Long wavelengths are scaled, short ones kept, those between interpolated.
       double turns = double(scaling.original_max_position_embeddings) * f / (2 * M_PI);
       double keep = (turns - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor);
       keep = fmin(fmax(keep, 0), 1);

@@ -50,7 +50,7 @@ std::vector<Tensor> make_given(const Call& call, const Change& change) {
   return given;
 }
 
-// What one implementation, or the oracle in f64, gives in each of `calls`; nothing when it refuses the call.
+// The output of one implementation, or of the oracle in f64, for each of `calls`; nothing if it refuses the call.
 std::vector<Tensor> run_often(const Call& call, std::string_view implementation, int threads, int calls,
                               const Change& change = {}) {
   const OperatorInfo& info = Registry::instance().at(call.op);
@@ -196,8 +196,8 @@ TEST(DecodeAttention, CrossesEveryBoundary) {
   }
 }
 
-// Windows that start inside a block make every thread write to the very end of its scratch memory; one write beyond
-// lands in what the other thread is reading.
+// Windows that start inside a block make every thread write to the very end of its scratch memory; one write beyond it
+// changes memory that the other thread reads.
 TEST(DecodeAttention, ThreadsKeepToTheirOwnScratchMemory) {
   Call call = make_call(
       "flash_attn_decode",
@@ -216,7 +216,7 @@ TEST(DecodeAttention, OfASequenceWithoutKeysIsZero) {
                        [](std::vector<Tensor>& given) { given[3].ptr<int32_t>()[0] = 0; });
 }
 
-// More queries than keys: the first ones stand before the first key.
+// More queries than keys: the first ones come before the first key.
 TEST(PrefillAttention, OfAQueryWithoutKeysIsZero) {
   for (DType dtype : kDTypes)
     expect_near_oracle(
@@ -242,7 +242,8 @@ TEST(Attention, HasTheSameBitsWithAnyNumberOfThreads) {
       }
 }
 
-// A NaN must come out wherever it goes in, and nowhere else: element (token 5 of the query, or key 40) of head 0.
+// A NaN in the input must appear in the outputs that depend on it, and nowhere else: element (token 5 of the query, or
+// key 40) of head 0.
 class NaNs : public testing::TestWithParam<int> {};
 
 TEST_P(NaNs, ReachEveryQueryThatSeesThem) {
@@ -303,7 +304,7 @@ TEST_P(NaNs, ReachTheirSequenceInDecoding) {
 INSTANTIATE_TEST_SUITE_P(InEachOf, NaNs, testing::Values(0, 1, 2),
                          [](const auto& p) { return std::string(1, "qkv"[p.param]); });
 
-// What a cache holds beyond the last key of a sequence is nobody's business, whatever it is.
+// The content of a cache beyond the last key of a sequence must have no effect.
 TEST(Attention, DoesNotLookAtUnusedSlots) {
   for (DType dtype : kDTypes)
     for (auto [op, table, sequences] : {std::tuple("flash_attn_prefill", size_t{5}, std::vector<Sequence>{{21, 0}}),

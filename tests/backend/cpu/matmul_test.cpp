@@ -45,7 +45,7 @@ std::vector<Product> products_of_this_cpu() {
 }
 
 // Rows x columns with a gap between rows, ending at the last readable byte before a page that faults. The gaps hold
-// NaN: a product that reads them shows it.
+// NaN: a product that reads them gives NaN.
 class Matrix {
  public:
   Matrix(int64_t rows, int64_t columns, int64_t gap, DType dtype)
@@ -218,7 +218,7 @@ TEST_P(MatmulTest, StaysWithinTheRoundingOfF32Sums) {
         }
 }
 
-// One factor is a permutation: y is the other one, to the last bit, however it was cut for the multiplication.
+// One factor is a permutation: y is bit-identical to the other one, however it was split for the multiplication.
 TEST_P(MatmulTest, KeepsEveryBitOfItsInputs) {
   for (int64_t n : {64, 200}) {
     const int64_t m = 70, k = n;
@@ -233,8 +233,7 @@ TEST_P(MatmulTest, KeepsEveryBitOfItsInputs) {
       kept.fill_normal(rng);
       p.run(GetParam().run, pool());
       for (int64_t r = 0; r < m; ++r)
-        for (int64_t c = 0; c < n; ++c)
-          ASSERT_EQ(p.y.get(r, c), p.reference(r, c)) << n << " at " << r << "," << c;
+        for (int64_t c = 0; c < n; ++c) ASSERT_EQ(p.y.get(r, c), p.reference(r, c)) << n << " at " << r << "," << c;
     }
   }
 }

@@ -100,8 +100,8 @@ INSTANTIATE_TEST_SUITE_P(Tiny, Families,
                            return name;
                          });
 
-// Who waits for whom in the kernel for a whole token, put to the test: warps that dawdle at random where they hand over
-// weights find the same numbers, bit by bit, and so do those of which every lane arrives for itself.
+// Synchronisation in the kernel for a whole token: with random delays at the hand-over of weights, and with one arrival
+// per lane, results are bit-identical.
 TEST_F(OnGpu, HowWarpsHandOverChangesNothing) {
   Model model = load("llama-3.2-1b", DType::kBF16, kGpu);
   std::vector<int64_t> tokens = prompt(model, 24);

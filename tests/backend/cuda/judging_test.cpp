@@ -1,4 +1,4 @@
-// What the judge has the GPU do instead of doing it itself comes to the same.
+// The judge's functions on the GPU give the same results as on the CPU.
 #include <cmath>
 #include <limits>
 

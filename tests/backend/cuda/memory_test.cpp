@@ -36,7 +36,7 @@ TEST_F(CudaMemory, ArenaKeepsItsMemoryFromStepToStep) {
     return a.data();
   };
   step();
-  step();  // joins what the first scattered
+  step();  // merges the chunks of the first step
   size_t capacity = arena.capacity_bytes();
   void* first = step();
   EXPECT_EQ(step(), first);
@@ -50,7 +50,7 @@ TEST_F(CudaMemory, TooMuchIsRefusedWithTheNumbers) {
   } catch (const std::exception& error) {
     EXPECT_NE(std::string(error.what()).find("16384.00 GiB were asked for"), std::string::npos) << error.what();
   }
-  Buffer small(1024, kCuda);  // and the device goes on
+  Buffer small(1024, kCuda);  // and the device still works
 }
 
 TEST_F(CudaMemory, DummyWeightsEqualTheCpusToTheBit) {

@@ -1,4 +1,4 @@
-// What tests of the CUDA backend begin with: a device, or the reason why they are skipped; copies there and back.
+// Common part of CUDA tests: a device, or the reason why they are skipped; copies to and from it.
 #pragma once
 
 #include <gtest/gtest.h>

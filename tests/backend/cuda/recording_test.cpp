@@ -1,4 +1,4 @@
-// Recorded work: it runs again on what its memory holds then, and every L1 operator can be recorded.
+// Graphs: a replay uses the current content of memory, and every L1 operator can be recorded.
 #include "ops/materialize.h"
 #include "tests/backend/cuda/on_device.h"
 

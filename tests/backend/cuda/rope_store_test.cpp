@@ -1,4 +1,4 @@
-// The fused norm, rotary embedding and cache write against the operators it stands for, on the CPU.
+// The fused norm, rotary embedding and cache write against the operators it replaces, on the CPU.
 #include "backend/cuda/l2/rope_store.h"
 
 #include "core/rng.h"

@@ -1,4 +1,4 @@
-// An operator that was added just now has no stub of its own: the one that is generated compiles and passes the judge.
+// A new operator has no stub template: the generated stub compiles and passes the judge.
 #include <gtest/gtest.h>
 
 #include "candidate/stubs.h"
@@ -10,7 +10,7 @@
 
 namespace fk {
 
-// out = scale * x * weight, plus a bias where there is one: something of everything a contract can have.
+// out = scale * x * weight, plus an optional bias: uses every kind of argument that a contract can have.
 class ScaleAndShift : public Operator {
  public:
   static constexpr std::string_view kName = "scale_and_shift";

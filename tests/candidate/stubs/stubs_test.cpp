@@ -1,5 +1,5 @@
-// Stubs and examples compile, load and agree with the float64 oracle on the operator's own cases, as baselines must: an
-// author starts from something that is right.
+// Stubs and examples compile, load and agree with the float64 oracle on the operator's own cases, as baselines must: a
+// stub is a correct start.
 #include "candidate/stubs.h"
 
 #include <fmt/format.h>
@@ -61,7 +61,7 @@ TEST_P(Stubs, AgreeWithTheOracle) {
 INSTANTIATE_TEST_SUITE_P(Registry, Stubs, testing::ValuesIn(Registry::instance().operators()),
                          [](const auto& p) { return std::string(p.param->name); });
 
-// Whether they are right is for a GPU to say (tests/exploits/cuda_test.cpp); that they compile, for any machine.
+// Correctness is tested on a GPU (tests/exploits/cuda_test.cpp); that they compile is tested on any machine.
 TEST(CudaStubs, CompileForTheirArchitecture) {
   if (find_nvcc().empty()) GTEST_SKIP() << "there is no nvcc here, so nothing can compile CUDA";
   int stubs = 0;
@@ -83,7 +83,7 @@ TEST(CudaStubs, CompileForTheirArchitecture) {
 
 class Examples : public testing::TestWithParam<std::string> {};
 
-// The better ones may leave some calls to the baseline, which is what refusing is for.
+// The optimised ones may refuse some calls, which the baseline then runs.
 TEST_P(Examples, AgreeWithTheOracle) {
   std::vector<CandidateFile> files = find_candidates(GetParam());
   EXPECT_GE(files.size(), 5u);

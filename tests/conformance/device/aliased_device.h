@@ -1,6 +1,6 @@
-// A device without hardware: its memory may not be touched at the addresses it gives out, only through the runtime or
-// by "kernels", which know where the same pages can be reached. So whoever reads device memory from the CPU by mistake
-// crashes here too.
+// A simulated device: its memory cannot be accessed at the device addresses, only through the runtime or by "kernels",
+// which use a second mapping of the same pages. So code that reads device memory from the CPU by mistake crashes here
+// too.
 #pragma once
 
 #include "core/device_runtime.h"
@@ -15,7 +15,7 @@ void register_aliased_device();
 // The next wait for the device throws Error, as when a kernel before it has failed.
 void fail_next_wait();
 
-// Where a kernel finds what lies at an address of the device.
+// The address at which a kernel can access device memory.
 void* reachable(const void* on_device);
 // The same view, on the CPU. Rows are contiguous.
 View reachable(const View& on_device);

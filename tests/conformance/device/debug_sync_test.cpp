@@ -1,4 +1,4 @@
-// FASTKERNELS_DEBUG_SYNC=1: a kernel that fails is named, with where it stands and what it was given.
+// FASTKERNELS_DEBUG_SYNC=1: a failing kernel is named, with its place in the model and its arguments.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -12,7 +12,7 @@
 namespace fk::conformance {
 namespace {
 
-// Before anybody asks.
+// Before the variable is first read.
 [[maybe_unused]] const bool asked_for = setenv("FASTKERNELS_DEBUG_SYNC", "1", 1) == 0;
 
 class AllReduceFailing final : public AllReduce {

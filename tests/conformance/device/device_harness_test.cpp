@@ -1,5 +1,5 @@
-// The examination in the memory of a device: honest kernels pass, planted errors are reported, and nothing of the
-// harness touches that memory from the CPU.
+// The conformance harness on a device: honest kernels pass, planted errors are reported, and the harness never accesses
+// device memory from the CPU.
 #include <gtest/gtest.h>
 
 #include "core/error.h"
@@ -15,7 +15,7 @@ constexpr Placement kPlacements[] = {Placement::kAligned, Placement::kMisaligned
 
 using Mischief = std::function<void(int call, Args args)>;
 
-// The operator's CPU implementation as a kernel of the device, then mischief, with views it can reach.
+// The operator's CPU implementation as a kernel of the device, then a planted error, with views it can access.
 class Examined {
  public:
   Examined(std::string_view op, std::string_view label, DType dtype) : info_(Registry::instance().at(op)) {

@@ -1,4 +1,4 @@
-// libFuzzer target: any text as tokenizer.json; one that loads encodes and decodes what stands in the file itself.
+// libFuzzer target: any text as tokenizer.json; one that loads encodes and decodes the text of the file itself.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

@@ -1,4 +1,4 @@
-// Processes that are killed at any moment, and several that write at once: the store keeps what it said it had.
+// Processes that are killed at any time, and several that write at once: the store keeps every row it has confirmed.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -35,7 +35,7 @@ struct Writer {
     return w;
   }
 
-  // Waits until it said that this many results are in; all that it says until its end where `lines` is negative.
+  // Waits until it has reported this many stored results; reads until its end if `lines` is negative.
   int64_t said(int64_t lines = -1) {
     char c = 0;
     while ((lines < 0 || lines_ < lines) && read(out, &c, 1) == 1) lines_ += c == '\n' ? 1 : 0;

@@ -30,7 +30,7 @@ def free_port():
 
 
 class Server:
-    """`mlflow server`, which can die and come back with what it had."""
+    """`mlflow server`, which can be killed and restarted with its data."""
 
     def __init__(self):
         self.port = free_port()
@@ -145,11 +145,11 @@ def import_small_runs(count):
 
 
 def requests_of_ui():
-    """What mlflow-ui asked its server to change."""
+    """The changes that mlflow-ui requested from its server."""
     return (work / "home" / "history-mlflow.log").read_text().count('"POST ')
 
 
-# Without the warning that the machine is busy: it may be.
+# Ignores the warning that the machine is busy.
 def complaints(done):
     return "".join(line for line in done.stderr.splitlines(True) if "cores busy" not in line)
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Mirrors runs into a real MLflow from PyPI and compares what its own client reads back. Exit 77: it cannot be had here.
+# Mirrors runs into a real MLflow from PyPI and compares what its own client reads back. Exit 77: it cannot be installed
+# here.
 #   run.sh BUILD_FOLDER FASTKERNELS TRACK_A_RUN SOURCE_FOLDER
 set -euo pipefail
 version=3.17.2  # what the test was written against; a newer one is tried by changing this line

@@ -11,8 +11,8 @@
 namespace fk {
 namespace {
 
-// Keys of a sequence are cut every so many, from its first visible block on. The cut depends on nothing else, so a
-// result is the same whatever else is in the batch and however many threads there are.
+// The keys of a sequence are split at fixed intervals, from its first visible block on. The split depends on nothing
+// else, so the result does not depend on the rest of the batch or on the number of threads.
 constexpr int64_t kSplitKeys = 256;
 static_assert(kSplitKeys % kDecodeKeys == 0 && kDecodeKeys % kBlockSize == 0);
 
@@ -55,7 +55,7 @@ class Decode {
     while (per_task > 1 && splits_ * ((kv_heads_ + per_task - 1) / per_task) < kTasksPerThread * ctx_.pool.threads())
       per_task /= 2;
     int64_t parts = (kv_heads_ + per_task - 1) / per_task;
-    // Where a window starts inside a block, weighing rounds up beyond the last score: kSumLanes more.
+    // If a window starts inside a block, the number of weights is rounded up beyond the last score: kSumLanes more.
     scratch_bytes_ =
         round_up((kDecodeKeys * padded_head(head_size_) + per_task * quads_ * kDecodeKeys * kQuad + kSumLanes) * 4);
     scratch_ = bytes(scratch_bytes_ * ctx_.pool.threads());
@@ -136,7 +136,7 @@ class Decode {
     }
   }
 
-  // Joins the splits of a sequence, always in the same order, in the place of the first.
+  // Combines the splits of a sequence, always in the same order, into the first.
   void finish(int64_t s, int64_t kv_head) const {
     const SequencePlan& plan = plans_[s];
     for (int64_t i = 1; i < plan.splits; ++i)
@@ -177,7 +177,7 @@ void decode_attention(Context& ctx, const DecodeKernel& kernel, const FlashAttnD
 
 std::string_view refuse_decode(const FlashAttnDecode::Init& init, Args args) {
   if (init.num_kv_heads <= 0 || init.num_heads % init.num_kv_heads != 0)
-    return "it wants the same number of query heads for each kv head";
+    return "num_heads must be a multiple of num_kv_heads";
   if (init.num_heads / init.num_kv_heads > kMaxGroup) return "it takes at most 256 query heads per kv head";
   for (size_t i : {3u, 4u})
     if (args[i]->dtype() != DType::kI32 || !args[i]->rows_contiguous())

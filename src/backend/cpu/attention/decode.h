@@ -1,5 +1,5 @@
 // Attention of one query per sequence over the paged cache, which is read once for all query heads that share a kv
-// head. A kernel multiplies queries and keys; everything else is here.
+// head. A kernel multiplies queries and keys; the rest is here.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace fk {
 
-// Query heads that share a kv head, in fours; the last may have places that no head fills.
+// Query heads that share a kv head, in groups of four; the last group may be incomplete.
 inline int64_t quads_of(int64_t group) { return (group + kQuad - 1) / kQuad; }
 
 struct QueryTask {

@@ -1,5 +1,5 @@
-// Products of queries and keys with AMX tiles: sixteen keys of a block of the cache are a tile as they lie there, the
-// query heads of a group are the columns of the other operand.
+// Products of queries and keys with AMX tiles: sixteen keys of a cache block are a tile without copying, the query
+// heads of a group are the columns of the other operand.
 #include "backend/cpu/attention/decode.h"
 #include "backend/cpu/matmul/amx_tiles.x86.h"
 

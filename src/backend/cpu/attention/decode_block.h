@@ -1,5 +1,5 @@
-// What decoding does with the products of queries and keys: an online softmax and the weighted sum of values, for four
-// query heads that share a kv head.
+// The second part of decoding: an online softmax of the scores and the weighted sum of values, for four query heads
+// that share a kv head.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ inline constexpr int64_t kQuad = 4;         // query heads treated together
 inline constexpr int64_t kSumLanes = 16;
 inline int64_t padded_head(int64_t head_size) { return (head_size + kSumLanes - 1) / kSumLanes * kSumLanes; }
 
-// What a quad of heads has gathered from some keys: the values weighted with e^(score - largest), summed up, as panels
+// The partial result of four heads over some keys: the values weighted with e^(score - largest), summed up, as panels
 // [padded Dh / kSumLanes][kQuad][kSumLanes]; the largest score of each head; the sum of its weights.
 struct QuadState {
   float* sums;
@@ -34,9 +34,9 @@ struct QuadState {
 
 void clear_state(const QuadState& state, int64_t head_size);
 
-// Weighs the values of 1 .. kDecodeKeys keys: scores [keys][kQuad] are products q . k at first and weights afterwards,
-// and what lies behind them up to the next multiple of kSumLanes floats is overwritten; v holds the addresses of the
-// values, `panels` is scratch for keys * padded_head(Dh) floats.
+// Adds the weighted values of 1 .. kDecodeKeys keys: scores [keys][kQuad] are products q . k at first and weights
+// afterwards, and memory after them up to the next multiple of kSumLanes floats is overwritten; v holds the addresses
+// of the values, `panels` is scratch for keys * padded_head(Dh) floats.
 struct DecodeBlockTask {
   float* scores;
   const void* const* v;
@@ -48,7 +48,7 @@ struct DecodeBlockTask {
 };
 void add_block(const DecodeBlockTask& task, const QuadState& state);
 
-// Joins what another set of keys gave.
+// Combines the result with that of another set of keys.
 void merge_state(const QuadState& from, const QuadState& into, int64_t head_size);
 
 }  // namespace fk

@@ -1,4 +1,4 @@
-// KvRows: where the keys (or the values) of one sequence lie, one after the other or scattered over blocks of a cache.
+// KvRows: addresses of the keys (or the values) of one sequence, dense or in blocks of a paged cache.
 #pragma once
 
 #include <cstddef>

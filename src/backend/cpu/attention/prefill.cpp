@@ -10,10 +10,10 @@
 namespace fk {
 namespace {
 
-// Packed keys and values of the sequences treated together stay below this, unless one sequence alone needs more.
+// The packed keys and values of the sequences in a round stay below this, unless one sequence alone needs more.
 constexpr size_t kPackedBytes = size_t{4} << 20;
 
-// One sequence of a round, and where its work starts among that of all.
+// One sequence of a round, and the index of its first work item.
 struct SequencePlan {
   int64_t index;
   int64_t first_query, queries;
@@ -118,7 +118,7 @@ class Prefill {
   void attend(int thread, int64_t item) const {
     const SequencePlan& plan = find(item, &SequencePlan::tile_start);
     int64_t head = (item - plan.tile_start) / plan.tiles;
-    // The last tile of a causal sequence has the most keys: it goes first, so that threads end together.
+    // The last tile of a causal sequence has the most keys: it is started first, for load balance.
     int64_t tile = plan.tiles - 1 - (item - plan.tile_start) % plan.tiles;
 
     const void* q[kMaxTileRows];
@@ -133,7 +133,7 @@ class Prefill {
       first[r] = static_cast<int32_t>(keys.first);
       last[r] = static_cast<int32_t>(std::max<int64_t>(keys.last, 0));
     }
-    // Both ends rise from query to query.
+    // Both ends grow from query to query.
     int64_t first_block = std::max(first[0] / kKeysPerBlock, plan.first_block);
     int64_t last_block = (last[kernel_.tile_rows - 1] + kKeysPerBlock - 1) / kKeysPerBlock;
     int64_t packed_block = plan.pack_start + head * plan.blocks + first_block - plan.first_block;
@@ -178,7 +178,7 @@ void prefill_attention(Context& ctx, const PrefillKernel& kernel, const FlashAtt
 
 std::string_view refuse_prefill(const FlashAttnPrefill::Init& init, Args args) {
   if (init.num_kv_heads <= 0 || init.num_heads % init.num_kv_heads != 0)
-    return "it wants the same number of query heads for each kv head";
+    return "num_heads must be a multiple of num_kv_heads";
   for (size_t i : {3u, 4u, 5u})
     if (args[i] && (args[i]->dtype() != DType::kI32 || !args[i]->rows_contiguous()))
       return "its tables must be i32 with contiguous rows";

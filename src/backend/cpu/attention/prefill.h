@@ -1,9 +1,8 @@
-// Attention of many queries: keys and values are packed once into blocks, then tiles of queries walk over the blocks
-// with an online softmax. What a block looks like inside and the arithmetic on it are a kernel's; everything else is
-// here.
+// Attention of many queries: keys and values are packed once into blocks, then tiles of queries iterate over the blocks
+// with an online softmax. A kernel defines the layout of a block and the arithmetic; the rest is here.
 //
-// A tile weighs keys of a block that some of its queries do not see with zero. So a NaN or infinity among the values
-// reaches all queries of a tile that has its key in a block, never only those that see it; no other number does.
+// Keys that a query of a tile must not see get the weight zero. So a NaN or infinity in a value reaches all queries of
+// a tile that reads its block, also those that must not see it; finite values do not.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +20,7 @@ inline constexpr int64_t kKeysPerBlock = 64;
 struct PackBlockTask {
   const void* const* k;  // addresses of `keys` rows
   const void* const* v;
-  int64_t keys;  // at most kKeysPerBlock; what the block has more is filled with zeros
+  int64_t keys;  // at most kKeysPerBlock; the rest of the block is filled with zeros
   int64_t head_size;
   DType dtype;
   std::byte* block;  // of kernel.block_bytes, 64-byte aligned

@@ -1,8 +1,8 @@
 // The prefill kernel with AMX tiles. Both products are computed transposed, so that a query is a lane of a vector from
 // the scores to the output: S^T [key][query] = K Q^T, then O^T [Dh][query] += V^T P^T. The softmax needs no sums across
-// a vector, and weights in pairs of keys are already what a tile product wants as its second operand.
+// a vector, and weights in pairs of keys already have the layout of the second operand of a tile product.
 //
-// Weights are rounded to bf16 before they meet the values; their sum is taken before that, in f32.
+// Weights are rounded to bf16 before the product with the values; their sum is computed before that, in f32.
 #include <algorithm>
 
 #include "backend/cpu/attention/prefill.h"
@@ -40,7 +40,7 @@ FK_AMX void pack_keys(const PackBlockTask& t) {
     }
 }
 
-// Element d of keys 2i and 2i+1 side by side, then sixteen such pairs and sixteen elements change places.
+// Interleaves element d of keys 2i and 2i+1, then transposes sixteen such pairs by sixteen elements.
 FK_AMX void pack_values(const PackBlockTask& t) {
   std::byte* tile = t.block + key_bytes(t.head_size);
   for (int64_t key = 0; key < kKeysPerBlock; key += kTileColumns)
@@ -68,7 +68,7 @@ void pack(const PackBlockTask& task) {
 }
 
 // 2^x for x <= 0 within 3e-6, far below the rounding of weights to bf16: 2^floor(x) times a polynomial in the rest,
-// fitted for the least largest relative error. -infinity yields 0, a NaN stays one.
+// fitted for the smallest maximum relative error. -infinity gives 0, a NaN stays a NaN.
 FK_AMX_INLINE __m512 exp2_lanes(__m512 x) {
   __m512 f = _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
   __m512 p = _mm512_set1_ps(1.35341678e-2f);
@@ -79,7 +79,7 @@ FK_AMX_INLINE __m512 exp2_lanes(__m512 x) {
   return _mm512_scalef_ps(p, x);
 }
 
-// Rounded to bf16, lanes of the two side by side.
+// Rounded to bf16, lanes of the two interleaved.
 FK_AMX_INLINE __m512i pair_up(__m512 even, __m512 odd) {
   const __m512i interleave = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22,
                                               6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
@@ -185,8 +185,8 @@ FK_AMX_INLINE void store_outputs(const AttendTask& t, int64_t row, const float* 
   }
 }
 
-// Blocks whose scores are held at a time. After a tile product this CPU runs 512-bit arithmetic at half its rate for
-// some 1500 cycles, so the two had better take turns seldom; but the scores should stay in the first-level cache.
+// Blocks whose scores are kept at a time. After a tile product this CPU runs 512-bit arithmetic at half its rate for
+// about 1500 cycles, so the two should alternate rarely; but the scores should stay in L1.
 constexpr int64_t kBatch = 4;
 
 size_t scratch_bytes(int64_t head_size) {
@@ -194,7 +194,7 @@ size_t scratch_bytes(int64_t head_size) {
   return static_cast<size_t>(steps * 2 * kTileBytes + (kBatch * kKeysPerBlock + steps * kTileColumns) * kRows * 4);
 }
 
-// A tile of queries on its way through the blocks of keys.
+// The state of a tile of queries during the loop over the blocks of keys.
 class Tile {
  public:
   explicit Tile(const AttendTask& task)
@@ -205,7 +205,7 @@ class Tile {
         q_(task.scratch),
         scores_(reinterpret_cast<float*>(q_ + steps_ * 2 * kTileBytes)),
         sums_(scores_ + kBatch * kKeysPerBlock * kRows),
-        // Where scores need a function of their own, the scale is part of it; else it goes into the exponent.
+        // With a soft cap the scale is applied there; otherwise in the exponent.
         finish_(task.rule.soft_cap > 0 || !(task.rule.scale > 0)),
         factor_(finish_ ? kLog2e : task.rule.scale * kLog2e),
         all_from_(*std::max_element(task.first, task.first + kRows)),

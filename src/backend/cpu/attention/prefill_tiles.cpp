@@ -1,4 +1,4 @@
-// The prefill kernel for every CPU: f32 arithmetic in loops the compiler vectorises, sixteen queries side by side.
+// The prefill kernel for every CPU: f32 arithmetic in loops the compiler vectorises, sixteen queries in parallel lanes.
 //
 // Both products have one form: eight rows of sums, a step of the reduction adds eight numbers of a packed panel times
 // one vector of lanes. Keys are packed [key / 8][Dh][8] for the scores, values [Dh / 8][key][8] for the output.
@@ -13,7 +13,7 @@ namespace fk {
 namespace {
 
 constexpr int64_t kLanes = 16;  // queries: one AVX-512 register, two of AVX2, four of NEON
-constexpr int64_t kPanel = 8;   // sums in flight: enough to hide the latency of a multiply-add
+constexpr int64_t kPanel = 8;   // independent sums: enough to hide the latency of a multiply-add
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 int64_t padded(int64_t head_size) { return (head_size + kPanel - 1) / kPanel * kPanel; }

@@ -1,4 +1,4 @@
-// What happens to a block of scores between the two products, as far as all kernels share it.
+// The common operations on a block of scores between the two products.
 #pragma once
 
 #include <cstdint>

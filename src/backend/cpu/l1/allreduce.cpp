@@ -12,7 +12,7 @@ class AllReduceAlone final : public AllReduce {
   using AllReduce::AllReduce;
 
   std::string_view refuse(Args args) const override {
-    if (init_.world_size != 1) return "this build has no process group, so it can only sum over a world of one rank";
+    if (init_.world_size != 1) return "this build has no process group, so an all-reduce works with one rank only";
     return refuse_copy(*args[0], *args[1]);
   }
 

@@ -14,7 +14,7 @@ class ArgmaxBlockMax final : public Argmax {
 
   std::string_view refuse(Args args) const override {
     if (args[1]->dtype() != DType::kI64) return "out must be i64";
-    if (args[0]->size(1) == 0) return "a row without elements has no largest one";
+    if (args[0]->size(1) == 0) return "a row must have at least one element";
     return refuse_floats({&args[0]});
   }
 

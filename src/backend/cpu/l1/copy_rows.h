@@ -1,4 +1,4 @@
-// Kernels that only move whole rows of bytes: where a row lies.
+// Addresses of rows, for kernels that only copy whole rows of bytes.
 #pragma once
 
 #include <cstring>

@@ -8,7 +8,7 @@
 namespace fk {
 namespace {
 
-// x times the share of a normal distribution below x.
+// x times the cumulative normal distribution of x.
 FK_INLINE float gelu_exact(float x) { return x * normal_cdf(x); }
 
 // (1 + tanh z) / 2 is the logistic function of 2 z, which does not cancel for negative z.
@@ -47,7 +47,7 @@ class GeluAndMulFused final : public GeluAndMul {
   explicit GeluAndMulFused(const Init& init) : GeluAndMul(init), tanh_(init.approximate == "tanh") {}
 
   std::string_view refuse(Args args) const override {
-    if (!tanh_ && init_.approximate != "none") return "it knows the approximations none and tanh only";
+    if (!tanh_ && init_.approximate != "none") return "it supports the approximations none and tanh only";
     return refuse_floats({&args[0], &args[1]});
   }
 

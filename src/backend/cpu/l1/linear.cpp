@@ -1,4 +1,4 @@
-// `linear` on any CPU; linear.x86.cpp and linear.arm64.cpp hold what the architectures do better.
+// `linear` on any CPU; linear.x86.cpp and linear.arm64.cpp have the faster implementations.
 #include "backend/cpu/l1/linear_matmul.h"
 #include "ops/register.h"
 

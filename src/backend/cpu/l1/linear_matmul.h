@@ -8,7 +8,7 @@ namespace fk {
 
 using MatmulFunction = void (*)(const MatmulArgs&, ThreadPool&);
 
-// kMinRows: fewer rows of x than this are left to an implementation that streams the weights with less ado.
+// kMinRows: fewer rows of x than this are left to an implementation that streams the weights.
 template <MatmulFunction product, DType kDType, int64_t kMinRows = 0>
 class LinearMatmul : public Linear {
  public:

@@ -8,12 +8,13 @@
 namespace fk {
 namespace {
 
-// One row, read from memory once: the later loops find it in the first-level cache.
+// One row, read from memory once: the later loops find it in L1.
 template <class T>
 FK_INLINE void norm_row(const T* x, const T* residual, const T* weight, T* out, T* residual_out, int64_t n, float eps,
                         float weight_offset) {
   if (residual != nullptr) {
-    // The sum is rounded to T before it is normalised, so that out belongs to the residual_out the next layer reads.
+    // The sum is rounded to T before it is normalised, so that out is consistent with the residual_out that the next
+    // layer reads.
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) store(residual_out[i], load(x[i]) + load(residual[i]));
     x = residual_out;

@@ -1,4 +1,4 @@
-// RMSNorm, and the norms that differ from it in kWeightOffset, on CPU: rows are shared out among the threads.
+// RMSNorm, and the norms that differ from it in kWeightOffset, on CPU: rows are distributed over the threads.
 #pragma once
 
 #include "ops/l1/rms_norm.h"

@@ -1,4 +1,4 @@
-// RotaryEmbedding on CPU: sines and cosines of a token once, then every head turned by them.
+// RotaryEmbedding on CPU: computes sines and cosines of a token once, then rotates every head.
 #include "ops/l1/rotary_emb.h"
 
 #include "backend/cpu/row_kernel.h"
@@ -8,7 +8,7 @@
 namespace fk {
 namespace {
 
-// Pairs whose angles are in work at a time; their sines and cosines stay in the first-level cache.
+// Pairs whose angles are computed at a time; their sines and cosines stay in L1.
 constexpr int64_t kPairs = 128;
 
 struct Angles {

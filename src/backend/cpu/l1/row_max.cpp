@@ -7,7 +7,7 @@
 namespace fk {
 namespace {
 
-// The row is searched in blocks: only the block that raised the maximum is looked at again for the place.
+// The row is searched in blocks: only the block with the maximum is searched again for its position.
 constexpr int64_t kBlock = 2048;
 
 template <class T>

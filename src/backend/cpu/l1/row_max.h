@@ -1,4 +1,4 @@
-// The largest element of a row, and where it is: what arg-max, softmax and sampling begin with.
+// The largest element of a row and its index: the first step of arg-max, softmax and sampling.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Sample on CPU: no sort of the vocabulary. Filters become a cut in the order of probabilities, found by selection
-// among the few tokens that can matter.
+// among the few relevant tokens.
 #include "ops/l1/sample.h"
 
 #include <atomic>
@@ -24,7 +24,7 @@ struct Token {
 // Larger probabilities first, of equals the lower index.
 bool before(const Token& a, const Token& b) { return a.p > b.p || (a.p == b.p && a.index < b.index); }
 
-// A token is kept when it stands before the cut or is the cut itself.
+// A token is kept if it comes before the cut or is the cut itself.
 using Cut = Token;
 FK_INLINE bool kept(float p, int32_t index, Cut cut) { return (p > cut.p) | ((p == cut.p) & (index <= cut.index)); }
 
@@ -86,7 +86,7 @@ class Row {
     // A temperature too small to invert leaves the largest token at 0 and all others at -infinity.
     float inverse = std::min(1.0f / temperature, std::numeric_limits<float>::max());
     relative_probabilities(logits, row_max_number(logits, n_), inverse, n_, p_, block_max_);
-    // The largest is 1, so that min_p needs no scaling; without it, every token that is possible at all.
+    // The largest is 1, so that min_p needs no scaling; without it, every token with a probability above zero.
     Cut cut = min_p > 0 ? Cut{std::min(min_p, 1.0f), INT32_MAX} : Cut{0, -1};
     found_ = -1;
     if (top_k > 0 && top_k < n_) cut = cut_top_k(cut, top_k);
@@ -134,7 +134,7 @@ class Row {
       collect(cut, static_cast<float>(0.999 * (1 - top_p) * total / static_cast<double>(n_)));
     }
     if (found_ == 0) return cut;
-    // Halve the list until the token at which the running sum reaches its aim stands among a few.
+    // Halve the list until only a few tokens are left, among them the one at which the running sum reaches its target.
     double aim = top_p * total, sum = 0;
     Token *first = tokens_, *last = tokens_ + found_;
     while (last - first > 32) {
@@ -178,8 +178,8 @@ class Row {
       passed = left < sum;
       if (!passed) left -= sum;
     }
-    if (block < 0) return 0;  // a row without a single possible token
-    // Where rounding leaves a little after the last token, that token stands.
+    if (block < 0) return 0;  // a row without any possible token
+    // If the sum is not reached because of rounding, the last token is taken.
     int64_t token = 0;
     for (int64_t i = block * kBlock, last = std::min(i + kBlock, n_); i < last; ++i) {
       if (!kept(p_[i], static_cast<int32_t>(i), cut)) continue;
@@ -196,7 +196,7 @@ class Row {
   float* p_;
   float* block_max_;
   float* block_scratch_;
-  int64_t found_ = -1;  // tokens listed; -1: nobody asked
+  int64_t found_ = -1;  // tokens listed; -1: not computed yet
 };
 
 class SampleSelection final : public Sample {

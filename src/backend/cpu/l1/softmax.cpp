@@ -11,7 +11,7 @@ namespace {
 
 template <class T>
 FK_INLINE double exp_sum_body(const T* x, float largest, int64_t n) {
-  constexpr int64_t kBlock = 1024;  // short enough for a float sum to keep its digits
+  constexpr int64_t kBlock = 1024;  // short enough for an accurate float sum
   double total = 0;
   for (int64_t first = 0; first < n; first += kBlock) {
     int64_t last = std::min(first + kBlock, n);
@@ -58,7 +58,7 @@ class SoftmaxThreePass final : public Softmax {
   }
 
  private:
-  // A row per thread: the second and third pass find it in a near cache.
+  // A row per thread: in the second and third pass it is in a cache.
   template <class T>
   static void whole_rows(Context& ctx, const View& x, const View& out) {
     int64_t N = x.size(1), length = piece_length(N);

@@ -1,4 +1,4 @@
-// StoreKVCache on CPU: a copy per token, or per head where heads of the new keys lie apart.
+// StoreKVCache on CPU: a copy per token, or per head if the heads of the new keys are not contiguous.
 #include "ops/l1/store_kvcache.h"
 
 #include "backend/cpu/l1/copy_rows.h"

@@ -1,4 +1,4 @@
-// How products and attention use the AMX tile registers: eight tiles of sixteen rows by 64 bytes.
+// Helpers for the AMX tile registers: eight tiles of sixteen rows by 64 bytes.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +23,12 @@ struct alignas(64) TileConfig {
 };
 
 FK_AMX_INLINE void use_whole_tiles() {
-  // Constant: the intrinsic tells GCC of 8 bytes read, so stores to the rest of a local one could be dropped.
+  // Constant: GCC assumes that the intrinsic reads 8 bytes, so stores to the rest of a local variable could be dropped.
   static constexpr TileConfig config;
   _tile_loadconfig(&config);
 }
 
-// Tile intrinsics do not tell the compiler which memory they read and write.
+// The compiler does not know which memory tile intrinsics read and write.
 FK_AMX_INLINE void memory_barrier() { asm volatile("" ::: "memory"); }
 
 // Elements element .. element+31 of up to sixteen rows become the second operand of a product, row i of which holds

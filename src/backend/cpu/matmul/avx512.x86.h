@@ -1,7 +1,7 @@
 // AVX-512 building blocks of the matrix products: masked rows, 16x16 transposes, packing of x and storing of y.
 //
-// Every function carries its instruction set as an attribute instead of a file-wide flag, so that no inline function
-// shared with other files can be compiled into something an older CPU does not have.
+// Every function has its instruction set as an attribute instead of a compiler flag for the file, so that inline
+// functions of shared headers are not compiled with instructions that older CPUs lack.
 #pragma once
 
 // GCC 12 warns about its own "undefined" register values when intrinsics are inlined.
@@ -16,7 +16,7 @@
 
 #include "core/dtype.h"
 
-// VDPBF16PS is only ever reached through its intrinsic, so functions without it still run on every AVX-512 CPU.
+// VDPBF16PS is used only through its intrinsic, so functions without it run on every AVX-512 CPU.
 #define FK_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,fma")))
 #define FK_AVX512_INLINE FK_AVX512 __attribute__((always_inline)) inline
 
@@ -58,7 +58,7 @@ FK_AVX512_INLINE void transpose16(__m512i (&r)[16]) {
 }
 
 // Sixteen rows (those past `rows` are zero) of `bytes` bytes become [ceil(bytes / 4)][16] dwords, `step` dwords apart.
-// Bytes past the end of a row are neither read nor anything but zero in the result. bytes is even.
+// Bytes past the end of a row are not read and are zero in the result. bytes is even.
 FK_AVX512_INLINE void pack16(const std::byte* x, int64_t stride_bytes, int64_t rows, int64_t bytes, uint32_t* packed,
                              int64_t step) {
   for (int64_t b = 0; b < bytes; b += 64) {
@@ -110,8 +110,8 @@ FK_AVX512_INLINE void store16(const float* c, int64_t c_stride, __m512 bias, __m
   }
 }
 
-// The same for 32 columns at once, c[n][m] in two tiles of 16 columns, to bf16: a row of y is written in one piece.
-// Sums are rounded in pairs of columns first, which halves what has to be transposed.
+// The same for 32 columns at once, c[n][m] in two tiles of 16 columns, to bf16: a row of y is written at once. Sums are
+// rounded in pairs of columns first, which halves the data to be transposed.
 FK_AVX512_INLINE void store32_bf16(const float* low, const float* high, const float* bias, __mmask32 columns,
                                    int64_t rows, uint16_t* y, int64_t y_stride) {
   const __m512i interleave = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22,

@@ -25,8 +25,8 @@ struct MatmulArgs {
   DType y_dtype = DType::kF32;  // kF32, or kBF16 (kF16 where x and w are)
 };
 
-// Call only what cpu_features() reports; the caller asked it once before any thread of `pool` started (the right to use
-// AMX is inherited by threads). None of them allocates once it has seen the largest sizes of a loop.
+// Call only functions that cpu_features() supports; it must have been called before the threads of `pool` started (the
+// permission to use AMX is inherited by threads). None of them allocates after a call with the largest sizes.
 void matmul_portable(const MatmulArgs& args, ThreadPool& pool);  // either dtype, any CPU
 
 void matmul_f16(const MatmulArgs& args, ThreadPool& pool);  // x and w f16, y f16 or f32; any CPU
@@ -37,7 +37,7 @@ void matmul_avx2_bf16(const MatmulArgs& args, ThreadPool& pool);
 void matmul_avx512_f32(const MatmulArgs& args, ThreadPool& pool);
 void matmul_avx512_bf16(const MatmulArgs& args, ThreadPool& pool);
 void matmul_amx_bf16(const MatmulArgs& args, ThreadPool& pool);
-void matmul_amx_f32(const MatmulArgs& args, ThreadPool& pool);  // by bf16 parts that keep every bit of f32
+void matmul_amx_f32(const MatmulArgs& args, ThreadPool& pool);  // splits f32 into bf16 parts without losing a bit
 
 // aarch64
 void matmul_neon_f32(const MatmulArgs& args, ThreadPool& pool);

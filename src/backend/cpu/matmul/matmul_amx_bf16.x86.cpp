@@ -1,9 +1,8 @@
-// Matrix products with AMX tiles. Tiles of w come as they lie in memory (16 rows of 32 elements), x is packed once into
-// the pairwise layout the instruction wants of its second operand, so a tile of sums is y transposed: [16 n][16 m].
+// Matrix products with AMX tiles. Tiles of w are loaded directly from memory (16 rows of 32 elements), x is packed once
+// into the pairwise layout of the second operand, so a tile of sums is y transposed: [16 n][16 m].
 //
-// A block of w, 32 rows by 512, is copied into the first-level cache and multiplied with every 32 rows of x, which
-// stream from the second level (TILELOADDT1 leaves the first level alone). While that runs the next block of w is
-// prefetched.
+// A block of w, 32 rows by 512, is copied into L1 and multiplied with every 32 rows of x, which stream from L2
+// (TILELOADDT1 does not fill L1). While that runs the next block of w is prefetched.
 #include <algorithm>
 #include <atomic>
 
@@ -18,11 +17,11 @@ namespace {
 constexpr int64_t kPanel = 32;         // rows of w, and rows of x, multiplied at a time: two tiles each
 constexpr int64_t kStepElements = 32;  // of k in a tile
 constexpr int64_t kStepBytes = 2048;   // two tiles
-constexpr int64_t kMaxSteps = 16;      // k-steps of a block of w: 32 KiB of the 48 KiB first level
+constexpr int64_t kMaxSteps = 16;      // k-steps of a block of w: 32 KiB of the 48 KiB of L1
 constexpr int64_t kBlockBytes = kMaxSteps * kStepBytes;
 constexpr int64_t kSumsBytes = 4096;   // four tiles of f32
 constexpr int64_t kPassRows = 512;     // of x per pass; its packed block of k is 512 KiB
-constexpr int64_t kPassColumns = 512;  // of y per pass: 1 MiB of sums, half of a second-level cache
+constexpr int64_t kPassColumns = 512;  // of y per pass: 1 MiB of sums, half of an L2 cache
 constexpr int64_t kSumPanels = kPassRows / kPanel * (kPassColumns / kPanel);
 constexpr size_t kScratchBytes = kBlockBytes + (kSumPanels + 1) * kSumsBytes;  // with a spare panel of sums
 
@@ -46,7 +45,7 @@ class Pass {
     for (int64_t i = mine.begin; i < mine.end; ++i) pack_panel(i / panels_ * block_steps_, i % panels_);
   }
 
-  // Threads take columns as they come free.
+  // Columns are distributed dynamically.
   FK_AMX void multiply(int64_t thread) {
     amx::use_whole_tiles();
     Workspace space(workspaces_.of(thread));
@@ -60,13 +59,13 @@ class Pass {
   struct Workspace {
     explicit Workspace(std::byte* memory) : block(memory), sums(memory + kBlockBytes) {}
     std::byte *block, *sums;
-    std::byte* unsaved = sums + kSumPanels * kSumsBytes;  // where the sums in the tiles belong; at first to no panel
+    std::byte* unsaved = sums + kSumPanels * kSumsBytes;  // where the sums in the tiles go; at first a spare panel
   };
   // A block of w: rows n .. n+31, steps `step` and on.
   struct Place {
     int64_t n, step;
   };
-  // Rows of w to bring into the second level, one line of each per k-step.
+  // Rows of w to bring into L2, one line of each per k-step.
   struct Prefetch {
     const std::byte* w;
     int64_t rows, stride;
@@ -95,8 +94,8 @@ class Pass {
     for (int i = 0; i < 16; ++i) _mm512_store_si512(tile + i * 64, r[i]);
   }
 
-  // y for the columns of one pass. Sums wait in the second level between blocks of k, and until all are done: lines of
-  // y side by side are then written one after the other, which costs much less than one line of each of many rows.
+  // y for the columns of one pass. Sums stay in L2 between blocks of k, and until all are done: then adjacent lines of
+  // y are written together, which is much faster than one line of each of many rows.
   FK_AMX void multiply_columns(Range columns, Workspace& space) const {
     for (int64_t step = 0; step < steps_; step += block_steps_)
       for (int64_t n = columns.begin; n < columns.end; n += kPanel) multiply_block({n, step}, columns, space);
@@ -126,7 +125,7 @@ class Pass {
     }
   }
 
-  // The block multiplied after `at`; behind the last one of `columns`, the first of those nobody has taken yet.
+  // The block multiplied after `at`; after the last one of `columns`, the first that no thread has taken yet.
   Place after(Place at, Range columns) const {
     if (at.n + kPanel < columns.end) return {at.n + kPanel, at.step};
     if (at.step + block_steps_ < steps_) return {columns.begin, at.step + block_steps_};
@@ -158,11 +157,11 @@ class Pass {
     std::byte* unsaved;
   };
 
-  // sums (+)= block * x, left in the tiles. What was in them goes to `unsaved` first, each tile just before it is
-  // needed: stored all at once they would hold up the products behind them.
+  // sums (+)= block * x, left in the tiles. Their old content goes to `unsaved` first, each tile just before it is
+  // needed: storing all at once would delay the next products.
   template <bool kCopy>
   FK_AMX static void multiply_panel(PanelTask task, const Prefetch& ahead) {
-    asm volatile("" ::: "memory");  // tile loads do not tell the compiler that they read what was stored before
+    asm volatile("" ::: "memory");  // the compiler does not know that tile loads read the stored data
     load_step<kCopy>(task, ahead.stride);
     _tile_stored(0, task.unsaved, 64);
     if (task.first)
@@ -264,7 +263,7 @@ class Pass {
   const MatmulArgs& a_;
   int64_t row_, rows_, panels_;
   int64_t steps_, block_steps_;  // of k, and of a block of k
-  int64_t columns_;              // that a thread takes at a time
+  int64_t columns_;              // per unit of work
   std::atomic<int64_t> next_{0};
   ScratchPerThread workspaces_;
   std::byte* packed_;

@@ -1,13 +1,13 @@
-// f32 matrix products on AMX tiles, which multiply bf16 only: every number is cut into three bf16 that add up to it
-// exactly (8 + 8 + 8 bits), and of the nine products of parts the six that matter at f32's precision are summed:
+// f32 matrix products on AMX tiles, which multiply bf16 only: every number is split into three bf16 whose sum is exact
+// (8 + 8 + 8 bits), and of the nine partial products the six that matter for f32 precision are summed:
 //
 //   x w = x1 w1 + (x1 w2 + x2 w1) + (x1 w3 + x2 w2 + x3 w1) + O(2^-24)
 //
 // Six products on the tiles are still faster than one with vector instructions. Parts of numbers below 2^-110 can be
-// too small for the tiles, which take them as zero; numbers that are not finite are left to vector instructions.
+// too small for the tiles, which treat them as zero; non-finite numbers are computed with vector instructions.
 //
-// A block of w, 32 rows by 160, is cut into the first-level cache and multiplied with every 32 rows of x, packed and
-// cut once, which stream from the second level. Tiles of sums are y transposed: [16 n][16 m].
+// A block of w, 32 rows by 160, is split into L1 and multiplied with every 32 rows of x, packed and split once, which
+// stream from L2. Tiles of sums are y transposed: [16 n][16 m].
 #include <algorithm>
 #include <atomic>
 
@@ -23,7 +23,7 @@ constexpr int64_t kPanel = 32;         // rows of w, and rows of x, multiplied a
 constexpr int64_t kStepElements = 32;  // of k in a tile
 constexpr int64_t kPartBytes = 2048;   // two tiles
 constexpr int64_t kStepBytes = 3 * kPartBytes;
-constexpr int64_t kMaxSteps = 5;  // k-steps of a block: 30 KiB of the 48 KiB first level
+constexpr int64_t kMaxSteps = 5;  // k-steps of a block: 30 KiB of the 48 KiB of L1
 constexpr int64_t kBlockBytes = kMaxSteps * kStepBytes;
 constexpr int64_t kSumsBytes = 4096;   // four tiles of f32
 constexpr int64_t kPassRows = 512;     // of x per pass; its packed block of k is 480 KiB
@@ -31,7 +31,7 @@ constexpr int64_t kPassColumns = 256;  // of y that a thread takes at most: 512 
 constexpr int64_t kSumPanels = kPassRows / kPanel * (kPassColumns / kPanel);
 constexpr int64_t kScratchBytes = kBlockBytes + kSumPanels * kSumsBytes;
 
-// The bf16 that has the upper bits of each f32, and what is left of the f32.
+// The upper bits of each f32 as bf16, and the rest of the f32.
 FK_AMX_INLINE __m512 upper_bits(__m512& x) {
   __m512 upper = _mm512_and_ps(x, _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(0xffff0000u))));
   x = _mm512_sub_ps(x, upper);
@@ -71,7 +71,7 @@ class Pass {
     for (int64_t i = mine.begin; i < mine.end; ++i) pack_panel(i / panels_ * block_steps_, i % panels_);
   }
 
-  // Threads take columns as they come free.
+  // Columns are distributed dynamically.
   FK_AMX void multiply(int64_t thread) {
     amx::use_whole_tiles();
     std::byte *block = workspaces_.of(thread), *sums = block + kBlockBytes;
@@ -106,7 +106,7 @@ class Pass {
     }
   }
 
-  // Sums wait in the second level between blocks of k.
+  // Sums stay in L2 between blocks of k.
   FK_AMX void multiply_columns(Range columns, std::byte* block, std::byte* sums) {
     for (int64_t step = 0; step < steps_; step += block_steps_)
       for (int64_t n = columns.begin; n < columns.end; n += kPanel) {
@@ -136,7 +136,7 @@ class Pass {
     amx::memory_barrier();
   }
 
-  // Rows of w to bring into the second level.
+  // Rows of w to bring into L2.
   struct Prefetch {
     const float* w;
     int64_t rows, bytes, stride;
@@ -145,7 +145,7 @@ class Pass {
         for (int64_t b = 0; b < bytes; b += 64) _mm_prefetch(reinterpret_cast<const std::byte*>(w) + b, _MM_HINT_T1);
     }
   };
-  // The block multiplied after this one; behind the last one of `columns`, the first of those nobody has taken yet.
+  // The block multiplied after this one; after the last one of `columns`, the first that no thread has taken yet.
   Prefetch block_after(int64_t n, int64_t step, Range columns) const {
     if (n + kPanel < columns.end) {
       n += kPanel;
@@ -243,7 +243,7 @@ class Pass {
   const MatmulArgs& a_;
   int64_t row_, rows_, panels_;
   int64_t steps_, block_steps_;  // of k, and of a block of k
-  int64_t columns_;              // that a thread takes at a time
+  int64_t columns_;              // per unit of work
   std::atomic<int64_t> next_{0};
   std::atomic<bool> nan_{false};
   ScratchPerThread workspaces_;

@@ -85,7 +85,7 @@ FK_AVX2 void dot_group(const DotTask& task, int64_t row) {
 template <class T>
 FK_AVX2 void dot(const DotTask& task) {
   int64_t row = 0;
-  // Eight rows side by side keep as many hardware prefetchers busy; sums of more rows of x would not fit the registers.
+  // Eight rows in parallel keep eight hardware prefetchers busy; sums of more rows of x would not fit in the registers.
   if (task.m == 1)
     for (; row + 8 <= task.rows; row += 8) dot_rows<T, 1, 8>(task, row, 0);
   for (; row + 4 <= task.rows; row += 4) dot_group<T, 4>(task, row);
@@ -171,7 +171,7 @@ FK_AVX2 void multiply(const PanelTask& task) {
   }
 }
 
-// Rows of y by eights through a transpose; the last columns and rows leave through a small buffer.
+// Eight rows of y at a time through a transpose; the last columns and rows go through a small buffer.
 template <class Bias, class Out>
 FK_AVX2 void store_as(const StoreTask& task) {
   auto* bias = static_cast<const Bias*>(task.bias);

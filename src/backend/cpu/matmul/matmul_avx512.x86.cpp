@@ -46,7 +46,7 @@ struct Bf16 {
   FK_AVX512_INLINE static __m512 multiply_add(__m512 sum, Vector a, Vector b) { return _mm512_dpbf16_ps(sum, a, b); }
 };
 
-// R rows of w times M rows of x along k. Both loops unroll: the sums live in registers.
+// R rows of w times M rows of x along k. Both loops are unrolled: the sums stay in registers.
 template <class T, int M, int R>
 FK_AVX512 void dot_rows(const DotTask& task, int64_t row, int64_t m) {
   auto* w = static_cast<const typename T::Element*>(task.w) + row * task.w_stride;
@@ -97,8 +97,8 @@ FK_AVX512 void dot_group(const DotTask& task, int64_t row) {
 template <class T>
 FK_AVX512 void dot(const DotTask& task) {
   int64_t row = 0;
-  // Eight rows side by side: hardware prefetchers follow one stream per page, and a single one does not fill the memory
-  // bus. With more than two rows of x the sums take the registers that would need.
+  // Eight rows in parallel: hardware prefetchers follow one stream per page, and a single stream does not use the full
+  // memory bandwidth. With more than two rows of x there are not enough registers for that.
   if (task.m <= 2)
     for (; row + 8 <= task.rows; row += 8)
       task.m == 1 ? dot_rows<T, 1, 8>(task, row, 0) : dot_rows<T, 2, 8>(task, row, 0);
@@ -106,7 +106,7 @@ FK_AVX512 void dot(const DotTask& task) {
   for (; row < task.rows; ++row) dot_group<T, 1>(task, row);
 }
 
-// 8 rows of w by 3 vectors of x: 24 of the 32 registers are sums. A panel of x is 36 KiB of the 48 KiB first level.
+// 8 rows of w by 3 vectors of x: 24 of the 32 registers are sums. A panel of x is 36 KiB of the 48 KiB of L1.
 constexpr int64_t kGroup = 8, kLanes = 16, kVectors = 3, kSteps = 192;
 
 FK_AVX512 void pack(const PackTask& task, int64_t element_bytes) {
@@ -116,7 +116,7 @@ FK_AVX512 void pack(const PackTask& task, int64_t element_bytes) {
                    static_cast<uint32_t*>(task.panel) + i, task.width);
 }
 
-// Rows of w are a power of two apart and would push each other, and x, out of their cache sets.
+// The stride of w is a power of two, so its rows would evict each other, and x, from their cache sets.
 template <class T>
 void copy(const CopyTask& task) {
   std::memcpy(task.copy, task.w, static_cast<size_t>(task.k) * sizeof(typename T::Element));

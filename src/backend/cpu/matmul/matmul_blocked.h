@@ -1,6 +1,6 @@
 // Products of many rows with vector instructions: x is packed once so that a vector holds one k of several rows, and
-// weights, in rows as they are stored, are broadcast. A panel of x stays in the first-level cache while a
-// block of weights passes by; that block and its sums stay in the second level.
+// weights, in rows as they are stored, are broadcast. A panel of x stays in L1 while a block of weights is streamed;
+// that block and its sums stay in L2.
 #pragma once
 
 #include <cstdint>
@@ -50,9 +50,9 @@ struct BlockedKernel {
   int64_t vectors;  // vectors in the widest panel
   int64_t group;    // rows of w multiplied at a time
   int64_t k_per_step;
-  int64_t steps;  // of a block of k: its widest panel, and a group of w, fit the first-level cache
+  int64_t steps;  // of a block of k: its widest panel, and a group of w, fit L1
   void (*pack)(const PackTask&);
-  void (*copy)(const CopyTask&);  // a row of w into what multiply() reads; null when that is w itself
+  void (*copy)(const CopyTask&);  // copies a row of w for multiply(); null if it reads w itself
   void (*multiply)(const PanelTask&);
   void (*store)(const StoreTask&);
 };

@@ -7,7 +7,7 @@
 
 namespace fk {
 
-// Rows of w a kernel is given at a time; the sums of one piece stay in the first-level cache.
+// Rows of w per kernel call; the sums of one piece stay in L1.
 inline constexpr int64_t kDotPiece = 64;
 // Beyond this many rows of x the sums of a piece would not fit the caller's stack frame: use a blocked product.
 inline constexpr int64_t kDotMaxRows = 32;

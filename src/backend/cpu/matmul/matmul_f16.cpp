@@ -1,4 +1,4 @@
-// Products of f16 matrices on any CPU: x is widened to f32 once, every row of w once, and then it is sums of floats.
+// Products of f16 matrices on any CPU: x and every row of w are converted to f32 once, then multiplied in f32.
 #include <algorithm>
 
 #include "backend/cpu/matmul/matmul.h"
@@ -53,7 +53,7 @@ void matmul_f16(const MatmulArgs& a, ThreadPool& pool) {
     Range columns = split_range(a.n, kRows, thread, pool.threads());
     for (int64_t n = columns.begin; n < columns.end; n += kRows) {
       int64_t count = std::min(kRows, columns.end - n);
-      // Rows that are not there are those of before, or whatever lay there: their sums are not stored.
+      // Missing rows have old content: their sums are not stored.
       for (int64_t j = 0; j < count; ++j)
         widen(static_cast<const f16*>(a.w) + (n + j) * a.w_stride, panel + j * a.k, a.k);
       for (int64_t m = 0; m < a.m; ++m) {

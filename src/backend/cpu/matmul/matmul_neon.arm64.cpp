@@ -45,7 +45,7 @@ struct Fmla {
 
   template <int M, int R>
   static void dot(const DotTask& task, int64_t row) {
-    constexpr int kSets = M == 1 ? 2 : 1;          // a single row of x alone has too few sums to hide FMLA's latency
+    constexpr int kSets = M == 1 ? 2 : 1;          // a single row of x has too few sums to hide FMLA's latency
     constexpr int kStep = 64 / sizeof(Scalar);     // a cache line
     constexpr int kAhead = 1024 / sizeof(Scalar);  // prefetch distance in each row
     const int64_t k = task.k, x_stride = task.x_stride, w_stride = task.w_stride;
@@ -76,7 +76,7 @@ struct Fmla {
     }
   }
 
-  // out[k][8]: the 8 rows' elements side by side.
+  // out[k][8]: the elements of 8 rows interleaved.
   static void pack(const Element* rows, int64_t stride, int64_t count, int64_t k, float* out) {
     for (int64_t half = 0; half < 8; half += 4) {
       const Scalar* row[4];

@@ -1,4 +1,4 @@
-// What the NEON products share: few rows of x read w in place, more are packed into tiles.
+// The common part of the NEON products: with few rows of x, w is read in place; with more, both are packed into tiles.
 #pragma once
 
 #include <cstdint>

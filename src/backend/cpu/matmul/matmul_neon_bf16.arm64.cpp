@@ -5,13 +5,14 @@
 
 #include "backend/cpu/matmul/matmul_neon.arm64.h"
 
-// Attributes, not flags of the file: the inline functions of headers stay runnable on CPUs without these instructions.
+// Attributes, not compiler flags for the file: inline functions of headers still run on CPUs without these
+// instructions.
 #define FK_TARGET_BF16 __attribute__((target("arch=armv8.2-a+bf16")))
 
 namespace fk {
 namespace {
 
-using Bits = uint16_t;  // NEON loads know no struct bf16; its one member is this
+using Bits = uint16_t;  // NEON loads do not accept struct bf16; its only member has this type
 
 FK_TARGET_BF16 inline bfloat16x8_t load(const Bits* p) { return vreinterpretq_bf16_u16(vld1q_u16(p)); }
 
@@ -42,7 +43,7 @@ struct Bfmmla {
 
   template <int M, int R>
   FK_TARGET_BF16 static void dot(const DotTask& task, int64_t row) {
-    constexpr int kSets = M == 1 ? 2 : 1;  // a single row of x alone has too few sums to hide BFDOT's latency
+    constexpr int kSets = M == 1 ? 2 : 1;  // a single row of x has too few sums to hide BFDOT's latency
     constexpr int kStep = 32;              // a cache line
     constexpr int kAhead = 16 * kStep;     // prefetch distance in each row: 1 KiB
     const int64_t k = task.k, x_stride = task.x_stride, w_stride = task.w_stride;

@@ -4,7 +4,7 @@
 namespace fk {
 namespace {
 
-// Partial sums a compiler can keep in vector registers of any width; the order of the sum is fixed by it.
+// Partial sums that the compiler can keep in vector registers of any width; this fixes the order of summation.
 constexpr int kLanes = 16;
 
 template <class T>

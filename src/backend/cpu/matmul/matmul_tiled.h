@@ -1,5 +1,5 @@
-// Products of many rows in 8x8 tiles: x is packed once, w by blocks that fit the first-level cache, both as the kernel
-// wants to load them. For instruction sets whose registers hold pieces of several rows.
+// Products of many rows in 8x8 tiles: x is packed once, w in blocks that fit in L1, both in the kernel's layout. For
+// instruction sets whose registers hold parts of several rows.
 #pragma once
 
 #include <algorithm>
@@ -49,7 +49,7 @@ class TiledProduct {
   using Element = typename Kernel::Element;
   using Packed = typename Kernel::Packed;
   static constexpr int64_t kTile = 8;
-  // A block of w is 32 KiB, half the first-level cache of a server core; the tile of x it meets is a quarter of that.
+  // A block of w is 32 KiB, half the L1 cache of a server core; the tile of x is a quarter of that.
   static constexpr int64_t kBlockRows = 32;
   static constexpr int64_t kPanels = kBlockRows / kTile;
   static constexpr int64_t kDepth = 1024 / static_cast<int64_t>(sizeof(Packed));
@@ -59,7 +59,7 @@ class TiledProduct {
   static constexpr int64_t kBlockTiles = 256 / kTile;
   static constexpr int64_t kSums = kTile * kTile;
 
-  // With few tasks, fewer rows of x in each, so that no thread stands idle; but then more threads pack the same w.
+  // With few tasks, fewer rows of x in each, so that no thread is idle; but then more threads pack the same w.
   static int64_t count_x_blocks(int64_t x_tiles, int64_t w_blocks, int threads) {
     int64_t x_blocks = ceil_div(x_tiles, kBlockTiles);
     while (w_blocks * x_blocks < 2 * threads && x_tiles >= 8 * x_blocks) x_blocks *= 2;

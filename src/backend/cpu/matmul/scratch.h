@@ -1,4 +1,4 @@
-// Scratch: memory a matrix product needs while it runs, kept from call to call and grown only when a larger one comes.
+// Scratch: temporary memory of a matrix product, kept between calls and grown only when needed.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ class Scratch {
   }
 
  private:
-  static constexpr size_t kHugePage = size_t{2} << 20;  // less than one would come in small pages, and miss the TLB
+  static constexpr size_t kHugePage = size_t{2} << 20;  // smaller allocations use small pages and cause TLB misses
   Buffer buffer_;
 };
 
@@ -26,8 +26,8 @@ class Scratch {
 Scratch& shared_scratch();
 Scratch& panel_scratch();
 
-// A piece of memory for each thread of a product. The caller takes it for all of them before they start: there may be
-// no more memory, and what a thread pool runs must not throw.
+// Memory for each thread of a product. The caller allocates it for all threads before they start: allocation may fail,
+// and a thread pool's body must not throw.
 class ScratchPerThread {
  public:
   ScratchPerThread(Scratch& from, int64_t threads, int64_t size_bytes)

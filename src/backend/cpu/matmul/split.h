@@ -1,4 +1,4 @@
-// How products are shared out: rows in one contiguous piece per thread, or columns as threads come free.
+// How products are split over threads: rows in one contiguous piece per thread, or columns dynamically.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ inline Range split_range(int64_t total, int64_t unit, int64_t part, int64_t part
 }
 
 // How many columns a thread takes at a time: a multiple of `unit`, `most` where there are plenty, and so few that every
-// thread comes back for more, since one whose core is lent to somebody else must not keep the others waiting.
+// thread gets several pieces, so that a thread on a slow core does not delay the others.
 inline int64_t columns_of_a_turn(int64_t columns, int64_t unit, int64_t most, int64_t threads) {
   constexpr int64_t kTurns = 4;
   return std::clamp(ceil_div(ceil_div(columns, kTurns * threads), unit) * unit, unit, most);

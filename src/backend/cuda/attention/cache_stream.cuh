@@ -1,11 +1,11 @@
-// Keys and values of one head on their way from the cache to one warp, a block ahead of their use.
+// Loads keys and values of one head from the cache for one warp, one block ahead of their use.
 //
 // A warp takes blocks of the cache, 16 keys and their values, one after the other. Thread (g, t) = (lane / 4, lane % 4)
 // holds of each
 //  - keys: of keys g and g + 8 (h = 0, 1) the 16 bytes from element 32 c + 8 t on;
 //  - values: of keys 2t, 2t + 1, 2t + 8, 2t + 9 (j = 0 to 3) the 16 bytes from element 64 c + 8 g on.
-// Keys of the next block are loaded as soon as those of one are used, and so are values. What lies behind the last key
-// was never written and may be anything, even NaN, which a weight of zero keeps: values there are zeros.
+// Keys of the next block are loaded as soon as those of one are used, and so are values. Memory after the last key was
+// never written and may contain NaN, and zero times NaN is NaN: values there are replaced by zeros.
 #pragma once
 
 #include "backend/cuda/attention/keys.cuh"
@@ -18,7 +18,7 @@ class CacheStream {
  public:
   static constexpr int kRows = static_cast<int>(kBlockSize);
 
-  // Of the blocks with visible keys every `stride`-th, from `first` on.
+  // Every `stride`-th block with visible keys, from `first` on.
   __device__ __forceinline__ CacheStream(const AttentionCall& call, int sequence, int kv_head, VisibleKeys keys,
                                          int first, int stride)
       : table_(call.block_table + sequence * call.table_width),
@@ -41,10 +41,10 @@ class CacheStream {
   __device__ __forceinline__ const uint4& key(int h, int c) const { return k_[h][c]; }
   __device__ __forceinline__ const uint4& value(int j, int c) const { return v_[j][c]; }
 
-  // Behind the last step there is nothing to load. Values come after the keys of their step.
+  // After the last step there is nothing to load. Values come after the keys of their step.
   __device__ __forceinline__ void load_keys(int step) {
     if (step >= steps_) return;
-    // Lane i knows where the i-th block lies; after 32 all look again.
+    // Lane i has the address of the i-th block; after 32 blocks all lanes read the table again.
     if (step % 32 == 0 && step + lane() < steps_) ids_ = table_[first_ + (step + lane()) * stride_];
     row_ = static_cast<int64_t>(__shfl_sync(kAllLanes, ids_, step % 32)) * kRows;
 #pragma unroll
@@ -69,7 +69,7 @@ class CacheStream {
  private:
   static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % 32; }
 
-  // Past the L1, where nobody would look for it again.
+  // Bypasses L1, since the data is not reused.
   static __device__ __forceinline__ uint4 load_once(const T* address) {
     uint4 v;
     asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"

@@ -1,4 +1,4 @@
-// AttentionCall: one call of either attention operator, as plain numbers and addresses that a kernel can be given.
+// AttentionCall: one call of either attention operator, as plain numbers and addresses for a kernel.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +47,7 @@ AttentionCall prefill_call(const FlashAttnPrefill::Init& init, const View& q, co
                            const View& cu_seqlens_q, const View& cu_seqlens_k, const OptView& block_table,
                            const View& out);
 
-// Every head starts on 16 bytes, in all four tensors: what kernels that load packs ask for.
+// Every head is 16-byte aligned in all four tensors: required by kernels that load packs.
 bool heads_on_16_bytes(const AttentionCall& call);
 
 }  // namespace fk::cuda

@@ -1,13 +1,12 @@
-// Decoding on the matrix units: the query heads that share a kv head are the rows of the products, so a key is read
+// Decoding on tensor cores: the query heads that share a kv head are the rows of the products, so a key is read
 // once for all of them.
 //
-// A warp takes one block of the cache, 16 keys, at a time. The layouts of mma.m16n8k16 ask a thread for pairs of
-// elements that lie apart; which element of a head counts as which column is free, as long as both operands agree, so
-// each thread takes runs of 16 bytes (cache_stream.cuh). For scores the keys are the 8-column operand and the queries
-// the 16 rows. For the weighted values, pairs of keys are put together element by element, two elements are two of the
-// 16 rows, and the heads are the 8 columns.
-// Warps share the blocks of a sequence; so do the blocks of a cluster, which join what they found through each other's
-// shared memory.
+// A warp takes one block of the cache, 16 keys, at a time. In the layout of mma.m16n8k16 a thread holds pairs of
+// elements that are not adjacent. Any order of the columns is allowed if both operands agree, so each thread loads runs
+// of 16 bytes (cache_stream.cuh). For scores the keys are the 8-column operand and the queries the 16 rows. For the
+// weighted values, pairs of keys are interleaved element by element, two elements are two of the 16 rows, and the heads
+// are the 8 columns. The blocks of a sequence are distributed over warps and over the thread blocks of a cluster, which
+// combine their results through distributed shared memory.
 #include "backend/cuda/attention/decode_split.h"
 
 #include <cooperative_groups.h>
@@ -30,14 +29,14 @@ static_assert(kKeys == 16, "a block of the cache is one product's worth of keys"
 constexpr int kMaxGroup = 8;
 constexpr float kLog2E = 1.4426950408889634f;
 
-// Softmax in the making over some keys: largest score (in powers of two), sum of weights; the weighted values beside
-// it.
+// Partial softmax over some keys: largest score (as an exponent of two) and sum of weights; the weighted values are
+// stored separately.
 struct Running {
   float largest;
   float sum;
 };
 
-// What a and b seen together would be; scales for the values of each.
+// The combination of a and b; scales for the values of each.
 __device__ __forceinline__ Running join(Running a, Running b, float& scale_a, float& scale_b) {
   const float largest = fmaxf(a.largest, b.largest);
   const float safe = largest == -INFINITY ? 0.0f : largest;
@@ -134,7 +133,7 @@ __global__ void __launch_bounds__(kThreads, kHeadSize > 128 ? 2 : 3)
   sum += __shfl_xor_sync(kAllLanes, sum, 1);
   sum += __shfl_xor_sync(kAllLanes, sum, 2);
 
-  // Warps of the block, one after the other's place: means[warp][head][element].
+  // Results of the warps of the block: means[warp][head][element].
   __shared__ float means[kWarps][kMaxGroup][kHeadSize];
   __shared__ Running states[kWarps][kMaxGroup];
 #pragma unroll
@@ -157,7 +156,7 @@ __global__ void __launch_bounds__(kThreads, kHeadSize > 128 ? 2 : 3)
       all = join(all, states[w][head], mine, theirs);
       value = value * mine + means[w][head][i] * theirs;
     }
-    means[0][head][i] = value;  // read by this thread alone so far
+    means[0][head][i] = value;  // only this thread has read it so far
   }
   __syncthreads();
   __shared__ Running block_states[kMaxGroup];
@@ -183,7 +182,7 @@ __global__ void __launch_bounds__(kThreads, kHeadSize > 128 ? 2 : 3)
     return;
   }
 #if __CUDA_ARCH__ >= 900
-  // Each block of the cluster writes its part of the elements, from the shares of all.
+  // Each block of the cluster writes a part of the elements, combined from all blocks.
   auto cluster = cooperative_groups::this_cluster();
   cluster.sync();
   for (int at = piece * kThreads + threadIdx.x; at < group * kHeadSize; at += blocks_per_head * kThreads) {
@@ -196,12 +195,12 @@ __global__ void __launch_bounds__(kThreads, kHeadSize > 128 ? 2 : 3)
     }
     store(at, value, all.sum);
   }
-  cluster.sync();  // nobody leaves while another reads its memory
+  cluster.sync();  // no block may exit while another reads its memory
 #endif
 }
 
-// Blocks for the keys of one head, known from the shapes alone, so that a recorded call stays right while sequences
-// grow: up to three for each multiprocessor of the device, while every warp has keys.
+// Blocks for the keys of one head. Depends only on the shapes, so that a graph stays correct while sequences grow: up
+// to three per multiprocessor, as long as every warp has keys.
 int blocks_per_head(const AttentionCall& call) {
   constexpr int kBlocksWanted = 396, kMostBlocks = 8;
   if (!has_hopper_launches()) return 1;

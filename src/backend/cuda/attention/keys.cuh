@@ -1,4 +1,4 @@
-// Which keys a query sees and where they lie; shared by all attention kernels.
+// Which keys a query sees and their addresses; used by all attention kernels.
 #pragma once
 
 #include "backend/cuda/attention/call.h"

@@ -1,7 +1,8 @@
-// A block takes kRows queries of one head and walks over their keys in tiles of kKeys, softmax kept running, so that no
-// score leaves the registers. Each of its warps owns 16 queries.
+// A block takes kRows queries of one head and iterates over their keys in tiles of kKeys with an online softmax, so
+// that scores stay in registers. Each warp has 16 queries.
 //
-// Keys and values arrive by asynchronous copy, one tile ahead of the multiplication, straight from the paged cache.
+// Keys and values are loaded by asynchronous copies, one tile ahead of the multiplication, directly from the paged
+// cache.
 #include "backend/cuda/attention/prefill_mma.h"
 
 #include "backend/cuda/attention/keys.cuh"
@@ -29,8 +30,8 @@ constexpr size_t shared_bytes() {
   return sizeof(uint16_t) * kHeadSize * (kRows + 4 * keys_per_tile<kHeadSize>());  // queries; keys and values, twice
 }
 
-// Which queries a block has: tiles of all sequences in a row, the last tile of a sequence first, because late queries
-// see the most keys and long work should start early.
+// The queries of a block: tiles of all sequences in order, the last tile of a sequence first, because late queries see
+// the most keys and long work should start early.
 struct QueryTile {
   int sequence = -1;  // none: the grid is an upper bound
   int first = 0;      // of the sequence's queries
@@ -73,7 +74,7 @@ __global__ void __launch_bounds__(kThreads, 1) prefill_tiles(AttentionCall call)
     copy_async(queries.chunk(row, chunk), q + (query_start + (valid ? query : 0)) * call.q_strides.token + 8 * chunk,
                valid);
   }
-  // Where the blocks of a tile lie is looked up one tile ahead, so that no copy waits for its address.
+  // The block table is read one tile ahead, so that no copy waits for its address.
   constexpr int kBlock = static_cast<int>(kBlockSize), kBlocks = kKeys / kBlock;
   auto look_up = [&](int first, int last, int64_t(&rows)[kBlocks]) {
 #pragma unroll
@@ -176,7 +177,7 @@ __global__ void __launch_bounds__(kThreads, 1) prefill_tiles(AttentionCall call)
       }
     }
 
-    // Weights stay where the scores were: the layout of a sum is the layout of the next product's left operand.
+    // Weights replace the scores: the layout of a sum is the layout of the next product's left operand.
 #pragma unroll
     for (int k = 0; k < kKeys / 16; ++k) {
       uint32_t a[4];
@@ -194,7 +195,7 @@ __global__ void __launch_bounds__(kThreads, 1) prefill_tiles(AttentionCall call)
 #pragma unroll
       for (int n = 0; n < kHeadSize / 16; ++n) {
         uint32_t b[4];
-        // Transposed on the way: keys 0-7 and 8-15 of the left 8 elements, then of the right 8.
+        // Transposed while loading: keys 0-7 and 8-15 of the left 8 elements, then of the right 8.
         load_matrices_transposed(b, value_tile(buffer).chunk(k * 16 + lane % 16, 2 * n + lane / 16));
         multiply_tile<T>(mean[2 * n], a[0], a[1], a[2], a[3], b[0], b[1]);
         multiply_tile<T>(mean[2 * n + 1], a[0], a[1], a[2], a[3], b[2], b[3]);

@@ -1,4 +1,4 @@
-// Attention of many queries per sequence on the matrix units.
+// Attention of many queries per sequence on tensor cores.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
 // A block works through items of 128 rows. One warpgroup loads: queries, then keys and values tile by tile into a ring.
-// Two warpgroups multiply, 64 rows each, softmax kept running, so that no score leaves the registers.
+// Two warpgroups multiply, 64 rows each, with an online softmax, so that scores stay in registers.
 #include "backend/cuda/attention/prefill_wgmma.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Attention of many queries per sequence on the matrix units of Hopper.
+// Attention of many queries per sequence on the tensor cores of Hopper.
 #pragma once
 
 #include <string_view>
@@ -7,7 +7,7 @@
 
 namespace fk::cuda {
 
-// Why such a call is not taken; empty when it is.
+// Why such a call is not supported; empty if it is.
 std::string_view prefill_wgmma_refusal(const AttentionCall& call);
 void attention_prefill_wgmma(const AttentionCall& call, void* stream);
 

@@ -1,10 +1,10 @@
-// Which queries a block works on: the queries of all sequences, cut into items of kRows rows, in the order blocks take
-// them.
+// Work items of attention blocks: the queries of all sequences, split into items of kRows rows, in the order of
+// processing.
 //
-// The query heads of one kv head share its keys, so the rows of an item are queries times those heads, heads fastest: a
-// short sequence fills a tile all the same. Of a sequence its last rows come first, because they see the most keys and
-// long work should start early. A block takes items in the manner of a snake, its next from the left when the last was
-// from the right, so that every block ends up with about the same number of keys.
+// The query heads of one kv head share its keys, so the rows of an item are queries times those heads, heads fastest,
+// so that also a short sequence fills a tile. The last rows of a sequence come first, because they see the most keys
+// and long work should start early. Items are assigned to blocks in alternating direction (left to right, then right to
+// left), so that every block gets about the same number of keys.
 #pragma once
 
 #include "backend/cuda/attention/keys.cuh"
@@ -29,7 +29,7 @@ __device__ __forceinline__ int snake_index(int round) {
   return round * blocks + (round % 2 == 0 ? block : blocks - 1 - block);
 }
 
-// All lanes of a warp ask for the same item, and each looks at another sequence.
+// All lanes of a warp search the same item, each in another sequence.
 template <int kRows>
 __device__ __forceinline__ QueryItem query_item(const AttentionCall& call, int index) {
   const int lane = threadIdx.x % 32, group = call.heads / call.kv_heads;

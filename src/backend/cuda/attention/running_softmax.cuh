@@ -1,5 +1,5 @@
-// RunningSoftmax: what a thread keeps of the two rows it works on while their scores come by in tiles, the largest
-// score so far and the sum of the weights so far. Four neighbouring lanes share a row.
+// RunningSoftmax: the online softmax state of a thread's two rows: the largest score and the sum of weights so far.
+// Four neighbouring lanes share a row.
 #pragma once
 
 #include "backend/cuda/device/reduce.cuh"
@@ -8,22 +8,22 @@ namespace fk::cuda {
 
 inline constexpr float kLog2E = 1.4426950408889634f;
 
-// One instruction, right to about two bits of the last place; what is below the smallest normal number becomes zero.
+// One instruction, with an error of about two ulp; subnormal results become zero.
 __device__ __forceinline__ float exp2_quick(float v) {
   float result;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(v));
   return result;
 }
 
-// Right to about 2^-22 of one, which is what a score times a soft cap needs; not relative to small results.
+// Absolute error about 2^-22, which is enough for a soft cap; the relative error of small results is larger.
 __device__ __forceinline__ float tanh_quick(float v) { return 1 - __fdividef(2.0f, exp2_quick(v * (2 * kLog2E)) + 1); }
 
 struct RunningSoftmax {
   float largest[2] = {-INFINITY, -INFINITY};
   float sum[2] = {0, 0};
 
-  // scores[4 n + i] belongs to row i / 2. Turns scores into weights 2^(scale (score - largest)), scale > 0, and says in
-  // `shrink` what everything summed so far must be multiplied with.
+  // scores[4 n + i] belongs to row i / 2. Turns scores into weights 2^(scale (score - largest)), scale > 0, and returns
+  // in `shrink` the factor for everything summed so far.
   template <int N>
   __device__ __forceinline__ void weigh(float (&scores)[N], float scale, float (&shrink)[2]) {
     float most[4] = {largest[0], largest[0], largest[1], largest[1]};
@@ -39,7 +39,7 @@ struct RunningSoftmax {
       shrink[r] = all == largest[r] ? 1.0f : exp2_quick(largest[r] * scale - offset[r]);
       largest[r] = all;
     }
-    float part[4] = {0, 0, 0, 0};  // four chains of additions instead of two: each waits half as often
+    float part[4] = {0, 0, 0, 0};  // four independent chains of additions instead of two hide more latency
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       scores[i] = exp2_quick(fmaf(scores[i], scale, -offset[i / 2 % 2]));
@@ -49,7 +49,7 @@ struct RunningSoftmax {
     for (int r = 0; r < 2; ++r) sum[r] = sum[r] * shrink[r] + (part[2 * r] + part[2 * r + 1]);
   }
 
-  // One over the whole sum of row r; zero where it saw no key.
+  // The reciprocal of the sum of row r; zero if it saw no key.
   __device__ __forceinline__ float inverse(int r) const {
     float whole = sum[r] + __shfl_xor_sync(kAllLanes, sum[r], 1);
     whole += __shfl_xor_sync(kAllLanes, whole, 2);

@@ -23,7 +23,7 @@ struct Loader {
     return lane < kBlocks && key < item.last_key ? static_cast<int>(key_row(call, item.sequence, key)) : 0;
   }
 
-  // What is beyond the last key becomes zero: weights of zero would not silence what is not a number.
+  // Values beyond the last key become zero: a weight of zero would not remove a NaN.
   __device__ __forceinline__ void load_tile(uint32_t to, const T* from, int64_t stride, int block_rows,
                                             int keys) const {
     to += panel_place(row, chunk);
@@ -63,8 +63,8 @@ struct Loader {
       if (tiles == 0) continue;
       const T* k = static_cast<const T*>(call.k) + item.kv_head * call.k_strides.head + 8 * chunk;
       const T* v = static_cast<const T*>(call.v) + item.kv_head * call.v_strides.head + 8 * chunk;
-      // Where blocks lie is looked up one tile ahead, so that no copy waits for its address. Values come a tile later
-      // than keys, as they are used.
+      // The block table is read one tile ahead, so that no copy waits for its address. Values come a tile later than
+      // keys, as they are used.
       int next_rows = look_up(item, item.first_key), rows = 0;
       for (int i = 0; i <= tiles; ++i) {
         const int first = item.first_key + i * P::kKeys, value_rows = rows;

@@ -1,8 +1,8 @@
-// Multiplier: attention of 64 rows by one warpgroup, over the tiles that the loader puts into shared memory.
+// Multiplier: attention of 64 rows by one warpgroup, over the tiles that the loader copies into shared memory.
 //
-// It starts the scores of tile i and the weighted values of tile i - 1 together and works out the weights of tile i
-// while the latter are still being multiplied. The two warpgroups take turns in starting products, so that one has the
-// matrix units while the other is at its weights.
+// It starts the scores of tile i and the weighted values of tile i - 1 together and computes the weights of tile i
+// while the latter are still being multiplied. The two warpgroups alternate in starting products, so that one uses the
+// tensor cores while the other computes its weights.
 #pragma once
 
 #include "backend/cuda/attention/running_softmax.cuh"
@@ -18,12 +18,12 @@ __device__ __forceinline__ void wait_for_tile(uint32_t barrier, uint32_t phase) 
   show_shared_memory_to_products();
 }
 
-// One arrival a warp: its own products have read the tile.
+// One arrival per warp: its products have read the tile.
 __device__ __forceinline__ void release(uint32_t barrier) {
   if (threadIdx.x % 32 == 0) arrive(barrier);
 }
 
-// Part p of block b, 4 by 4, from lane p's entry b to entry p of lane b, in every group of four lanes.
+// A 4 x 4 transpose in every group of four lanes: entry b of lane p goes to entry p of lane b.
 __device__ __forceinline__ void transpose_among_four(uint32_t (&part)[4]) {
   const bool odd = threadIdx.x & 1, upper = threadIdx.x & 2;
 #pragma unroll
@@ -50,7 +50,7 @@ struct Multiplier {
   int warpgroup;
   uint64_t queries = matrix_descriptor(plan.base + warpgroup * 64 * kPanelRowBytes, P::kQueryPanelBytes);
   int quad = static_cast<int>(threadIdx.x) % 4;
-  // Scores are multiplied with `scale` in the exponent of two; capped ones are a hyperbolic tangent by then.
+  // Scores are multiplied with `scale` in the exponent of two; capped ones have gone through tanh before.
   float scale = (kCapped ? call.soft_cap : call.scale) * kLog2E;
 
   float mean[kHeadSize / 2];
@@ -80,8 +80,8 @@ struct Multiplier {
     commit_products();
   }
 
-  // Caps the scores of keys from `first` on and strikes out what `mine` does not see. `all` is what every row of the
-  // warpgroup sees: most tiles are all of that.
+  // Caps the scores of keys from `first` on and masks keys outside `mine`. `all` is what every row of the warpgroup
+  // sees: most tiles are inside it.
   __device__ __forceinline__ void mask(int first, const VisibleKeys (&mine)[2], VisibleKeys all) {
     if constexpr (kCapped) {
       const float before = call.scale / call.soft_cap;
@@ -96,7 +96,7 @@ struct Multiplier {
     }
   }
 
-  // Weights stay where the scores were: the layout of a sum is the layout of the next product's left factor.
+  // Weights replace the scores: the layout of a sum is the layout of the next product's left factor.
   __device__ __forceinline__ void pack_weights() {
 #pragma unroll
     for (int i = 0; i < kKeys / 4; ++i) weight[i / 4][i % 4] = pack_two<T>(score[2 * i], score[2 * i + 1]);
@@ -149,8 +149,8 @@ struct Multiplier {
     mask(item.first_key, mine, all);
     softmax.weigh(score, scale, shrink);
 
-    // The wait for the means stands at the top, a jump away from the weights that are worked out meanwhile: within
-    // straight code the assembler moves it before them.
+    // The wait for the means is at the top of the loop, after a jump: in straight-line code the assembler would move it
+    // before the computation of the weights.
     for (int i = 1; i < tiles; ++i) {
       const uint32_t tile = done + static_cast<uint32_t>(i);
       const Turn now(tile), before(tile - 1);
@@ -188,8 +188,8 @@ struct Multiplier {
     release(plan.values_empty(end.stage));
   }
 
-  // Waits for the means of `tile`, if they were started, and makes ready for those of the next one, whose weights have
-  // just been worked out.
+  // Waits for the means of `tile`, if they were started, and prepares those of the next tile, whose weights have just
+  // been computed.
   __device__ __forceinline__ void finish_means(bool started, uint32_t tile, const float (&shrink)[2]) {
     wait_products<0>();
     hold(mean);

@@ -1,4 +1,4 @@
-// How a block of warpgroups shares its work and its shared memory in prefill_wgmma.cu: one loads, two multiply.
+// Roles of the warpgroups of a block in prefill_wgmma.cu (one loads, two multiply), and the layout of shared memory.
 #pragma once
 
 #include "backend/cuda/attention/query_items.cuh"
@@ -16,7 +16,7 @@ inline constexpr int kStages = 2;
 inline constexpr int kLoaderRegisters = 40, kMultiplierRegisters = 232;
 inline constexpr int kBlock = static_cast<int>(kBlockSize);
 
-// Where things lie in shared memory, panels as in wgmma.cuh.
+// Layout of shared memory, panels as in wgmma.cuh.
 template <int kHeadSize>
 struct Plan {
   // Sums of values take kHeadSize / 2 registers a thread, scores kKeys / 2, weights kKeys / 4.
@@ -33,7 +33,7 @@ struct Plan {
 
   __device__ __forceinline__ uint32_t keys(uint32_t stage) const { return base + kKeysAt + stage * kTileBytes; }
   __device__ __forceinline__ uint32_t values(uint32_t stage) const { return base + kValuesAt + stage * kTileBytes; }
-  // Full: the loaders' copies have landed. Empty: every multiplying warp has read it.
+  // Full: the loaders' copies are complete. Empty: every multiplying warp has read it.
   __device__ __forceinline__ uint32_t keys_full(uint32_t stage) const { return base + kBarriersAt + 8 * stage; }
   __device__ __forceinline__ uint32_t keys_empty(uint32_t stage) const { return keys_full(kStages + stage); }
   __device__ __forceinline__ uint32_t values_full(uint32_t stage) const { return keys_full(2 * kStages + stage); }
@@ -49,7 +49,7 @@ struct Plan {
   }
 };
 
-// Tile number n of a block, over all its items: its place in the ring and how often that was filled before, mod 2.
+// Tile number n of a block, over all its items: its slot in the ring and how often that was filled before, mod 2.
 struct Turn {
   uint32_t stage, phase;
   __device__ __forceinline__ explicit Turn(uint32_t n) : stage(n % kStages), phase((n / kStages) & 1) {}

@@ -22,7 +22,7 @@ std::string_view wgmma_unavailable() {
     const bool asked = cudaGetDevice(&device) == cudaSuccess &&
                        cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
                        cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess;
-    cudaGetLastError();  // a failed call leaves its code behind for the next one to find
+    cudaGetLastError();  // clears the error code of the failed call
     return asked && major == 9 && minor == 0 ? "" : "it needs a GPU of architecture 9.0";
   }();
   return answer;
@@ -31,7 +31,7 @@ std::string_view wgmma_unavailable() {
 size_t shared_memory_of_block() {
   static const size_t answer = [] {
     int device = 0, bytes = 0;
-    // A model may be looked at where there is no device.
+    // Models can be listed without a device.
     if (cudaGetDevice(&device) != cudaSuccess) {
       cudaGetLastError();
       return size_t{0};

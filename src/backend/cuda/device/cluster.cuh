@@ -5,8 +5,7 @@
 
 namespace fk::cuda {
 
-// All threads of all blocks of the cluster meet, in two steps: who has arrived goes on until he must know that the
-// others have.
+// A barrier of all threads of the cluster in two steps: a thread arrives, continues, and waits later.
 __device__ __forceinline__ void arrive_at_cluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
@@ -14,20 +13,20 @@ __device__ __forceinline__ void wait_for_cluster() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-// Barriers that one thread has made are there for the other blocks too, once the cluster has met.
+// Makes barriers initialised by one thread visible to the other blocks after the next cluster barrier.
 __device__ __forceinline__ void show_barriers_to_cluster() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// Where block `rank` of the cluster has what this one has at `address`.
+// The address in block `rank` of the cluster that corresponds to `address` in this block.
 __device__ __forceinline__ uint32_t shared_of(uint32_t address, uint32_t rank) {
   uint32_t there;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
   return there;
 }
 
-// Starts a copy from shared memory to that of another block, where a barrier counts the bytes that have come. Both ends
-// on 16 bytes. What threads wrote there before must have been shown to it (show_shared_memory_to_products).
+// Starts a copy from shared memory to that of another block, where a barrier counts the received bytes. Both addresses
+// are 16-byte aligned. Earlier writes of threads need a fence (show_shared_memory_to_products).
 __device__ __forceinline__ void send(uint32_t there, uint32_t from, uint32_t bytes, uint32_t barrier_there) {
   asm volatile(
       "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\n"
@@ -35,10 +34,10 @@ __device__ __forceinline__ void send(uint32_t there, uint32_t from, uint32_t byt
       "r"(from), "r"(bytes), "r"(barrier_there)
       : "memory");
 }
-// Until what this thread has sent may be overwritten.
+// Waits until the source of this thread's copies may be overwritten.
 __device__ __forceinline__ void wait_until_sent() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
 
-// Arrives at a barrier of this block, whose phase then ends when as many bytes have been sent.
+// Arrives at a barrier of this block; its phase ends when this many bytes have been received.
 __device__ __forceinline__ void arrive_expecting(uint32_t barrier, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }

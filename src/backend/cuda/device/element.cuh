@@ -29,7 +29,7 @@ __device__ __forceinline__ __nv_bfloat16 from_float<__nv_bfloat16>(float v) {
   return __float2bfloat16_rn(v);
 }
 
-// N elements that are loaded and stored at once; 16 bytes is the widest a thread can.
+// N elements that are loaded and stored at once; 16 bytes is the widest access of a thread.
 template <class T, int N>
 struct alignas(sizeof(T) * N) Pack {
   T at[N];
@@ -49,7 +49,7 @@ struct Type {
   using type = T;
 };
 
-// Calls f(Type<T>{}) with the device type of a dtype; false for dtypes kernels here do not compute in.
+// Calls f(Type<T>{}) with the device type of a dtype; false for dtypes that kernels here do not support.
 template <class F>
 bool with_float_type(DType dtype, F&& f) {
   switch (dtype) {

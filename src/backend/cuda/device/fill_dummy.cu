@@ -1,4 +1,4 @@
-// Dummy weights made where they are needed: the formula of models/dummy_weights.h, to the bit.
+// Dummy weights generated on the device: the formula of models/dummy_weights.h, bit-identical.
 #include "backend/cuda/device/element.cuh"
 #include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/device/measure.h"

@@ -1,4 +1,4 @@
-// What a judge asks of a GPU: fingerprints, masks, held streams, cold caches and the speed of reading.
+// The judge's functions on a GPU: checksums, masks, held streams, cold caches and bandwidth.
 #include "backend/cuda/device/judging.h"
 
 #include <cuda_profiler_api.h>
@@ -17,7 +17,7 @@ namespace fk::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr size_t kMostRanges = 4096;  // in one piece of work; more are done in several
+constexpr size_t kMostRanges = 4096;  // in one launch; more need several
 
 // A bijection on 64 bits that spreads every bit over all of them (the finaliser of splitmix64).
 __host__ __device__ inline uint64_t mixed(uint64_t x) {
@@ -36,7 +36,7 @@ __device__ inline uint64_t load_word(const uint8_t* at, size_t bytes) {
   return word;
 }
 
-// The sum over words of a mix of content and place: in any order, so every run gives the same.
+// The sum over words of a hash of content and position: independent of the order, so deterministic.
 __global__ void fingerprint_ranges(const DeviceRange* ranges, unsigned long long* sums) {
   const DeviceRange range = ranges[blockIdx.y];
   const auto* bytes = static_cast<const uint8_t*>(range.address);
@@ -102,7 +102,7 @@ __global__ void count_beyond(const T* a, const T* b, int64_t n, Apart allowed, A
   for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < n; i += int64_t{gridDim.x} * kThreads) {
     const float x = to_float(a[i]), y = to_float(b[i]);
     if (__float_as_uint(x) == __float_as_uint(y)) {
-      beyond += isnan(x) ? 1 : 0;  // equals nothing, not even itself
+      beyond += isnan(x) ? 1 : 0;  // not equal even to itself
       continue;
     }
     const double wide = y;
@@ -137,7 +137,7 @@ __global__ void hold_until_told(HoldBox* box, long long limit_ns) {
   __threadfence_system();
 }
 
-// Past the L1 caches, which no two kernels share.
+// Bypasses the L1 caches, which kernels do not share.
 __global__ void read_again(const uint4* data, size_t count, int passes, unsigned* out) {
   uint4 sum{0, 0, 0, 0};
   const size_t threads = size_t{gridDim.x} * kThreads;
@@ -156,7 +156,7 @@ __global__ void read_again(const uint4* data, size_t count, int passes, unsigned
   if ((sum.x ^ sum.y ^ sum.z ^ sum.w) == 0x9e3779b9u) *out = 1;
 }
 
-// The pass is part of the value, so that no pass can be left out.
+// The value depends on the pass, so that the compiler cannot remove a pass.
 __global__ void write_again(uint4* data, size_t count, int passes) {
   const size_t threads = size_t{gridDim.x} * kThreads;
   for (int pass = 0; pass < passes; ++pass)
@@ -171,8 +171,8 @@ T* pinned(size_t count) {
   return static_cast<T*>(address);
 }
 
-// Memory of one piece of work over ranges. Made once and used again: allocating waits for the device, and the device
-// may be held.
+// Memory for one launch over ranges. Allocated once and reused: allocation synchronises with the device, which may be
+// held.
 struct RangeBox {
   DeviceRange* ranges = pinned<DeviceRange>(kMostRanges);
   DeviceWrite* writes = pinned<DeviceWrite>(kMostRanges);
@@ -212,7 +212,7 @@ class Hold final : public StreamHold {
   Hold(HoldBox* box, cudaEvent_t passed) : box_(box), passed_(passed) {}
   ~Hold() override {
     Hold::release();
-    cudaEventSynchronize(passed_);  // the box is the next hold's
+    cudaEventSynchronize(passed_);  // the memory is reused by the next hold
   }
   void release() override {
     box_->go = 1;
@@ -224,7 +224,7 @@ class Hold final : public StreamHold {
   }
   double clock_mhz() override {
     check(cudaEventSynchronize(passed_), "Work before this point");
-    constexpr long long kTelling = 5'000;  // the global timer moves in steps of up to a microsecond
+    constexpr long long kTelling = 5'000;  // the global timer has a resolution of up to a microsecond
     return box_->ns < kTelling ? 0 : 1e3 * static_cast<double>(box_->cycles) / static_cast<double>(box_->ns);
   }
 
@@ -307,7 +307,7 @@ class Judging final : public DeviceJudging {
       write_ranges<<<grid, kThreads, 0, stream_>>>(box.writes, mixed(key));
       check(cudaGetLastError(), "write_ranges");
       check(cudaEventRecord(box.done, stream_), "Recording an event");
-      return false;  // taken again once its event has passed
+      return false;  // reused once its event has completed
     });
   }
 
@@ -322,8 +322,8 @@ class Judging final : public DeviceJudging {
   void synchronize_all() override { check(cudaDeviceSynchronize(), "Work before this point"); }
 
   void flush_l2() override {
-    // Twice the cache, written and then read: what is left there is clean, so that nothing has to be written back
-    // first.
+    // Twice the size of the cache is written and then read, so that the cache has only clean lines and needs no
+    // write-back.
     const size_t bytes = std::max(size_t{2} * static_cast<size_t>(l2_bytes_), size_t{64} << 20);
     reserve(bytes);
     check(cudaMemsetAsync(memory_, 1, bytes, stream_), "Filling memory");
@@ -353,13 +353,13 @@ class Judging final : public DeviceJudging {
   }
 
  private:
-  // Bytes a second that pass(size, passes) moves, at most.
+  // The best rate of pass(size, passes), in bytes per second.
   template <class Pass>
   double best_speed(size_t size_bytes, const Pass& pass) {
     const size_t size = std::clamp(std::bit_floor(size_bytes), size_t{1} << 20, size_t{1} << 30);
     double best = 0;
     reserve(size);
-    // Many passes in one go, so that the start of a kernel does not count.
+    // Many passes per launch, so that the launch overhead does not count.
     const int passes = static_cast<int>(std::max<size_t>(1, (size_t{1} << 30) / size));
     cudaEvent_t start, stop;
     check(cudaEventCreate(&start), "Making an event");
@@ -378,15 +378,15 @@ class Judging final : public DeviceJudging {
     return best;
   }
 
-  // A box whose last work is done; a new one where all are waited for.
+  // A box that is no longer in use; a new one if all are in use.
   RangeBox& free_box() {
     for (RangeBox& box : boxes_)
       if (!box.in_use && cudaEventQuery(box.done) == cudaSuccess) return box;
-    cudaGetLastError();  // "not ready" is an answer
+    cudaGetLastError();  // "not ready" is not an error
     return boxes_.emplace_back();
   }
 
-  // use(box, count, grid) says whether the box stays taken.
+  // use(box, count, grid) returns whether the box stays in use.
   template <class Item, class Use>
   void for_parts(std::span<const Item> items, Item* RangeBox::*list, const Use& use) {
     for (size_t first = 0; first < items.size(); first += kMostRanges) {

@@ -1,10 +1,10 @@
-// How kernels are launched here: each may start while the one before it drains, and waits before it reads what that one
-// wrote.
+// Kernel launches with programmatic dependent launch: a kernel may start while the previous one drains, and waits
+// before it reads the previous one's results.
 //
 // A kernel launched with launch() must call wait_for_previous() in every thread before it touches memory that an
-// earlier kernel may write or read, and may call let_next_start() as soon as its own blocks need no more of the machine
-// than they hold. What never changes between kernels (weights) may be read before the wait: that is how a product
-// starts to stream its matrix while the norm before it still runs.
+// earlier kernel may write or read, and may call let_next_start() as soon as its blocks have all the resources they
+// need. Data that no kernel changes (weights) may be read before the wait: so a product can load its matrix while the
+// norm before it still runs.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -33,7 +33,7 @@ struct LaunchShape {
   dim3 grid;
   dim3 block;
   size_t shared_bytes = 0;
-  unsigned cluster = 1;  // neighbouring blocks that run together and see each other's shared memory
+  unsigned cluster = 1;  // size of a thread block cluster
   // All blocks run at once, or the launch fails. Such a kernel starts when the one before it has ended.
   bool cooperative = false;
 };

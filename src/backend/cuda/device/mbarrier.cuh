@@ -1,8 +1,8 @@
-// Barriers in shared memory (mbarrier): who fills a buffer and who reads it wait for each other by phases.
+// Barriers in shared memory (mbarrier): synchronise producers and consumers of a buffer by phases.
 //
-// A barrier starts in phase 0 and enters the next when as many have arrived as it was made for. wait_phase(b, p)
-// returns once the phase of parity p has ended; a fresh barrier passes for one whose phase of parity 1 has ended, which
-// is how the first round of "the buffer is empty" needs nobody to arrive.
+// A barrier starts in phase 0 and enters the next phase when the expected number of arrivals is reached. wait_phase(b,
+// p) returns once the phase of parity p has ended. On a new barrier the phase of parity 1 counts as ended, so the first
+// wait for "the buffer is empty" returns at once.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ __device__ __forceinline__ void arrive(uint32_t barrier) {
 }
 
 // Arrives when all copies this thread has started with copy_async so far are done; the thread does not wait for them.
-// .noinc: the arrival is one of those the barrier was made for.
+// .noinc: the arrival counts towards the expected number.
 __device__ __forceinline__ void arrive_after_copies(uint32_t barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
 }
@@ -42,8 +42,7 @@ __device__ __forceinline__ void wait_phase(uint32_t barrier, uint32_t parity) {
   }
 }
 
-// A hardware barrier that `threads` threads meet at: some wait, the others only let it be known that they came by.
-// Number 0 is __syncthreads().
+// A named hardware barrier of `threads` threads: some wait, the others only arrive. Number 0 is __syncthreads().
 __device__ __forceinline__ void meet(int number, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }

@@ -1,4 +1,4 @@
-// The device's own limits: reading, copying, multiplying, launching.
+// Measures the limits of the device: reading, copying, multiplying, launching.
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -21,7 +21,7 @@ struct DeviceMemory {
   void* data = nullptr;
 };
 
-// The sum goes nowhere unless it has a value no data gives, which the compiler cannot know.
+// The sum is stored only if it has a value that never occurs; the compiler does not know this and keeps the loads.
 __global__ void read_all(const uint4* data, int64_t count, unsigned* out) {
   constexpr int kInFlight = 8;
   const int64_t threads = static_cast<int64_t>(gridDim.x) * blockDim.x;
@@ -108,7 +108,8 @@ class Clock {
 double measure_bf16(Clock& clock, void* stream) {
   constexpr int64_t n = 8192;
   DeviceMemory a(n * n * 2), b(n * n * 2), c(n * n * 2);
-  // Equal numbers switch few transistors: the chip then stays below its power limit and shows a rate no real data gets.
+  // Constant data uses less power: the chip then stays below its power limit and shows a rate that real data does not
+  // reach.
   launch_fill_dummy(View(a.data, Shape{n, n}, DType::kBF16), 1, 0, 1, 0, stream);
   launch_fill_dummy(View(b.data, Shape{n, n}, DType::kBF16), 2, 0, 1, 0, stream);
   MatmulProblem problem{.rows = n, .out_features = n, .in_features = n, .x_stride = n, .out_stride = n};
@@ -139,7 +140,7 @@ DeviceSpeeds measure_device(void* handle) {
         8, [&] { read_all<<<grid, kThreads, 0, stream>>>(data, count, reinterpret_cast<unsigned*>(data)); });
     speeds.read_gbps = static_cast<double>(bytes) / read_s * 1e-9;
     double write_s = clock.best_s(8, [&] { write_all<<<grid, kThreads, 0, stream>>>(data, count); });
-    // The driver's own fill may know a faster way.
+    // The driver's memset may be faster.
     write_s = std::min(write_s, clock.best_s(8, [&] { cudaMemsetAsync(data, 1, bytes, stream); }));
     speeds.write_gbps = static_cast<double>(bytes) / write_s * 1e-9;
     double copy_s =

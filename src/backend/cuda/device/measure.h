@@ -1,5 +1,4 @@
-// What the CUDA runtime needs kernels of its own for: dummy weights, the device's speeds, and whether there is code for
-// it.
+// Kernels of the CUDA runtime: dummy weights, measured speeds, and a test whether the program has code for the device.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +11,7 @@ void launch_fill_dummy(const View& to, uint64_t key, float offset, float scale, 
 
 DeviceSpeeds measure_device(void* stream);
 
-// cudaSuccess where this program holds kernels that device `index` can run, and the device still runs anything.
+// cudaSuccess if this program has kernels for device `index`, and the device works.
 int code_status(int index);
 
 }  // namespace fk::cuda

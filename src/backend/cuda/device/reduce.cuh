@@ -1,4 +1,4 @@
-// Sums and maxima over a warp and over a block, given to every thread.
+// Sums and maxima over a warp and over a block; every thread gets the result.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,6 +1,5 @@
-// How many registers a thread of this warpgroup may use from here on; what some give back others can take. All four
-// warps of it must come by, in one branch of an if that has no other. Without Hopper's own instructions everybody keeps
-// what he has.
+// Sets the number of registers per thread of this warpgroup from here on (setmaxnreg); registers that one releases
+// another can use. All four warps must execute it, in an if without an else branch. No effect before Hopper.
 #pragma once
 
 namespace fk::cuda {

@@ -1,5 +1,5 @@
-// A place in a ring of shared memory, and which round of it: who fills the ring and who uses it up each go through all
-// places in order, and the parity is that of the barriers' phases (mbarrier.cuh).
+// A slot index in a ring buffer in shared memory, and the parity of its round: producer and consumer each go through
+// all slots in order, and the parity is that of the barriers' phases (mbarrier.cuh).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The CUDA runtime behind core's DeviceRuntime.
+// The CUDA implementation of core's DeviceRuntime.
 #include <fmt/format.h>
 
 #include "backend/cuda/device/judging.h"
@@ -160,9 +160,9 @@ class Runtime final : public DeviceRuntime {
  private:
   Device device_;
   DeviceFacts facts_;
-  cudaStream_t stream_ = nullptr;  // lives as long as the process
+  cudaStream_t stream_ = nullptr;  // exists until the process ends
   int64_t recordings_ = 0;
-  std::unique_ptr<DeviceJudging> judging_;  // made when first asked for
+  std::unique_ptr<DeviceJudging> judging_;  // created on first use
 };
 
 int count() {

@@ -40,7 +40,7 @@ CUmemAllocationProp properties_for(int device) {
 
 class Memory final : public SharedDeviceMemory {
  public:
-  // With `fd`: the memory it stands for. Without: new memory, and a descriptor for others.
+  // With `fd`: opens its memory. Without: allocates memory and exports a descriptor.
   Memory(int device, int fd, size_t size_bytes) {
     CUmemAllocationProp properties = properties_for(device);
     size_t granularity = 0;
@@ -89,7 +89,7 @@ class Memory final : public SharedDeviceMemory {
     check_driver(FK_DRIVER(cuMemSetAccess)(address_, size_bytes_, &access, 1), "Mapping shared memory");
   }
 
-  // Work that still uses the memory would fault otherwise. Nothing can be done where any of it fails.
+  // Work that still uses the memory would fault otherwise. Errors are ignored.
   void give_back() noexcept {
     try {
       cudaDeviceSynchronize();

@@ -11,7 +11,7 @@ namespace fk::cuda {
 
 inline void check(cudaError_t status, std::string_view what) {
   if (status == cudaSuccess) return;
-  cudaGetLastError();  // a failed call leaves its code behind for the next one to find
+  cudaGetLastError();  // clears the error code of the failed call
   throw Error("{} failed on the GPU: {} ({}).", what, cudaGetErrorString(status), cudaGetErrorName(status));
 }
 

@@ -1,4 +1,4 @@
-// Tiles of 16-bit elements for the matrix units: asynchronous copies into shared memory, conflict-free placement there,
+// Tiles of 16-bit elements for tensor cores: asynchronous copies into shared memory, conflict-free placement there,
 // and the instructions that read and multiply them.
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace fk::cuda {
 
-// A tile of kColumns elements a row, 16-byte chunks of a row permuted by its number: eight rows read at one column then
-// lie in eight different groups of banks.
+// A tile of kColumns elements a row, 16-byte chunks of a row permuted by the row index: eight rows read at one column
+// are then in eight different groups of banks.
 template <int kColumns>
 struct Tile {
   static constexpr int kChunks = kColumns / 8;
@@ -23,13 +23,13 @@ struct Tile {
   }
 };
 
-// 16 bytes from global to shared memory without passing registers; zeros when not `valid`.
+// Asynchronous copy of 16 bytes from global to shared memory; zeros if not `valid`.
 __device__ __forceinline__ void copy_async(uint32_t shared, const void* global, bool valid) {
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(valid ? 16 : 0)
                : "memory");
 }
 __device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// Until at most kPending groups of copies are still on their way.
+// Waits until at most kPending groups of copies are in flight.
 template <int kPending>
 __device__ __forceinline__ void wait_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");

@@ -1,19 +1,19 @@
-// Products of warpgroups on Hopper (wgmma, sm_90a only): four warps multiply a tile of 64 rows together, one or both
-// factors straight from shared memory, while their threads go on with other work.
+// Products of warpgroups on Hopper (wgmma, sm_90a only): four warps multiply a tile of 64 rows together, with one or
+// both factors in shared memory, asynchronously.
 //
-// How a tile lies in shared memory ("128-byte swizzle"): panels of 64 16-bit columns, one panel behind the other; in a
-// panel a row is 128 bytes, and chunk c (16 bytes) of row r lies at place c ^ (r % 8). The pattern repeats every 8
-// rows, 1024 bytes, and panels must start at multiples of that. The same tile serves as a factor whose columns are
-// summed over (queries, keys: "K-major") and as a right factor whose rows are summed over (values: "MN-major",
-// transposed).
+// Layout of a tile in shared memory ("128-byte swizzle"): consecutive panels of 64 16-bit columns; in a panel a row is
+// 128 bytes, and chunk c (16 bytes) of row r is at position c ^ (r % 8). The pattern repeats every 8 rows, 1024 bytes,
+// and panels must start at multiples of that. The same tile serves as a factor whose columns are summed over (queries,
+// keys: "K-major") and as a right factor whose rows are summed over (values: "MN-major", transposed).
 //
-// Who holds what of a sum [64, N]: warp w of the four has rows 16 w to 16 w + 15; of these, lane l has rows l / 4 and
-// l / 4 + 8, in each group of 8 columns the two from 2 (l % 4) on. sum[4 n + i] is column 8 n + 2 (l % 4) + i % 2 of
-// the upper (i < 2) or lower row. A left factor [64, 16] in registers is laid out as the sums of 16 columns are, two
+// Layout of a sum [64, N] in registers: warp w of the four has rows 16 w to 16 w + 15; of these, lane l has rows l / 4
+// and l / 4 + 8, in each group of 8 columns the two from 2 (l % 4) on. sum[4 n + i] is column 8 n + 2 (l % 4) + i % 2
+// of the upper (i < 2) or lower row. A left factor [64, 16] in registers is laid out as the sums of 16 columns are, two
 // elements a register: {upper, lower} of columns 0-7, then of 8-15.
 //
-// Rules: after the last plain access to registers of a product, begin_products() comes before it; its registers may not
-// be touched until wait_products() says it is done. The compiler knows neither, so hold() pins the values there.
+// Rules: call begin_products() after the last normal access to the registers of a product and before the product; its
+// registers must not be accessed until wait_products() returns. The compiler does not know these rules, so hold() keeps
+// the values in place.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -27,7 +27,7 @@ namespace fk::cuda {
 inline constexpr uint32_t kPanelRowBytes = 128;
 inline constexpr uint32_t kPatternBytes = 8 * kPanelRowBytes;
 
-// Where chunk `chunk` (0-7) of row `row` of a panel lies, in bytes.
+// Byte offset of chunk `chunk` (0-7) of row `row` of a panel.
 __device__ __forceinline__ uint32_t panel_place(int row, int chunk) {
   return static_cast<uint32_t>(row) * kPanelRowBytes + static_cast<uint32_t>((chunk ^ (row & 7)) * 16);
 }
@@ -35,21 +35,21 @@ __device__ __forceinline__ uint32_t panel_place(int row, int chunk) {
 // A matrix descriptor: bits 0-13 the start, 16-29 the leading and 32-45 the stride offset, all in units of 16 bytes;
 // bits 62-63 are 1 for the 128-byte swizzle. The stride is from 8 rows to the next 8. The leading offset is from panel
 // to panel where rows are summed over; where columns are, it is not used, because a product sums over 16 columns only.
-// Advancing by bytes within a tile is adding to the start, as the pattern is one of address bits.
+// To advance within a tile, add bytes to the start, since the swizzle depends only on address bits.
 __device__ __forceinline__ uint64_t matrix_descriptor(uint32_t start, uint32_t panel_bytes) {
   return static_cast<uint64_t>((start & 0x3FFFF) >> 4) | static_cast<uint64_t>(panel_bytes >> 4) << 16 |
          static_cast<uint64_t>(kPatternBytes >> 4) << 32 | uint64_t{1} << 62;
 }
 __device__ __forceinline__ uint64_t advance(uint64_t descriptor, uint32_t bytes) { return descriptor + (bytes >> 4); }
 
-// Copies into shared memory are of the generic kind, reads by products of the asynchronous kind: between them this.
+// Fence between copies into shared memory (generic proxy) and reads by products (asynchronous proxy).
 __device__ __forceinline__ void show_shared_memory_to_products() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
 __device__ __forceinline__ void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-// Until at most kPending committed groups are still at work.
+// Waits until at most kPending committed groups are in flight.
 template <int kPending>
 __device__ __forceinline__ void wait_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");

@@ -1,4 +1,4 @@
-// Which calls the kernels of this folder take: the sentences they refuse the others with.
+// Checks of calls for the kernels of this folder, with the sentences for refused calls.
 #pragma once
 
 #include <initializer_list>

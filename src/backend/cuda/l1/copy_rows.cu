@@ -7,7 +7,7 @@ namespace fk::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kInFlight = 4;  // units a thread has on their way at a time
+constexpr int kInFlight = 4;  // units that a thread has in flight
 constexpr int64_t kPerBlock = kThreads * kInFlight;
 
 struct Rows {
@@ -19,7 +19,7 @@ struct Rows {
   std::byte* to;
   int64_t to_pitch;
   int64_t units;    // in a row
-  unsigned pieces;  // blocks a row is shared out over
+  unsigned pieces;  // blocks per row
 };
 
 template <class U>

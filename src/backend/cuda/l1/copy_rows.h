@@ -1,4 +1,4 @@
-// Rows moved as they are, in the order of an index or one to one.
+// Copies rows unchanged, selected by an index or one to one.
 #pragma once
 
 #include "core/tensor.h"

@@ -1,4 +1,4 @@
-// Embedding on CUDA: a copy of each token's row, scaled on the way where the model says so.
+// Embedding on CUDA: a copy of each token's row, scaled if the model has a scale.
 #include "ops/l1/embedding.h"
 
 #include "backend/cuda/device/launch.cuh"

@@ -1,4 +1,4 @@
-// FlashAttnDecode on CUDA: keys split over blocks, and row by row what that does not take.
+// FlashAttnDecode on CUDA: keys split over blocks; a row-by-row kernel for other calls.
 #include "ops/l1/flash_attn_decode.h"
 
 #include "backend/cuda/attention/decode_split.h"

@@ -1,4 +1,4 @@
-// FlashAttnPrefill on CUDA: tiles on the matrix units, those of Hopper first, and row by row what they do not take.
+// FlashAttnPrefill on CUDA: tiles on tensor cores, with wgmma on Hopper; a row-by-row kernel for other calls.
 #include "ops/l1/flash_attn_prefill.h"
 
 #include "backend/cuda/attention/prefill_mma.h"
@@ -47,8 +47,7 @@ class FlashAttnPrefillRows final : public FlashAttnPrefill {
   }
 };
 
-FK_IMPLEMENTATION(FlashAttnPrefill, FlashAttnPrefillWgmma, "cuda.wgmma", DeviceKind::kCuda, 300,
-                  wgmma_unavailable);
+FK_IMPLEMENTATION(FlashAttnPrefill, FlashAttnPrefillWgmma, "cuda.wgmma", DeviceKind::kCuda, 300, wgmma_unavailable);
 FK_IMPLEMENTATION(FlashAttnPrefill, FlashAttnPrefillMma, "cuda.mma_tiles", DeviceKind::kCuda, 200, nullptr);
 FK_IMPLEMENTATION(FlashAttnPrefill, FlashAttnPrefillRows, "cuda.warp_per_row", DeviceKind::kCuda, 100, nullptr);
 

@@ -7,11 +7,11 @@
 namespace fk::cuda {
 
 inline constexpr int kGateThreads = 256;
-inline constexpr int kGatePacks = 2;  // of gate and of up that a thread has on their way
+inline constexpr int kGatePacks = 2;  // of gate and of up that a thread has in flight
 
-// numerator / (1 + e^exponent). 16-bit results hide the last digits that the short instructions lose: at |exponent| =
-// 20 they are wrong by 3e-6, a third of the margin f16 leaves beside its own rounding. Where e^exponent is beyond 2^126
-// the quotient is 0.
+// numerator / (1 + e^exponent). For 16-bit results the fast approximate instructions are accurate enough: at |exponent|
+// = 20 their error is 3e-6, a third of the margin of f16 besides its own rounding. If e^exponent is beyond 2^126 the
+// quotient is 0.
 template <class T>
 __device__ __forceinline__ float over_one_plus_exp(float numerator, float exponent) {
   if constexpr (sizeof(T) == 4)
@@ -54,7 +54,8 @@ __global__ void __launch_bounds__(kGateThreads)
 template <class Gate>
 void gate_and_mul(std::string_view name, const View& x, const View& out, void* stream) {
   int64_t F = out.size(1);
-  // Rows of x hold two rows of out: where out's fit packs and x's begin on them, so do the ups.
+  // A row of x is as long as two rows of out: if rows of out fit packs and rows of x are aligned, the up halves are
+  // aligned too.
   with_packs(x.dtype(), rows_fit_packs(x) && rows_fit_packs(out), [&](auto type, auto n) {
     using T = typename decltype(type)::type;
     constexpr int N = decltype(n)::value;

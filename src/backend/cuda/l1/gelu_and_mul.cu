@@ -8,7 +8,7 @@
 namespace fk::cuda {
 namespace {
 
-// x times the share of a normal distribution below x.
+// x times the cumulative normal distribution of x.
 struct GeluExact {
   template <class T>
   __device__ static float of(float x) {
@@ -31,7 +31,7 @@ class GeluAndMulFused final : public GeluAndMul {
   explicit GeluAndMulFused(const Init& init) : GeluAndMul(init), tanh_(init.approximate == "tanh") {}
 
   std::string_view refuse(Args args) const override {
-    if (!tanh_ && init_.approximate != "none") return "it knows the approximations none and tanh only";
+    if (!tanh_ && init_.approximate != "none") return "it supports the approximations none and tanh only";
     return refuse_floats({&args[0], &args[1]});
   }
 

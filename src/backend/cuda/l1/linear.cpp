@@ -1,5 +1,4 @@
-// Linear on CUDA: few rows stream the weights, in one way or another, many go through cuBLASLt, what none takes is
-// tiled.
+// Linear on CUDA: streaming kernels for few rows, cuBLASLt for many, a simple tiled kernel for the rest.
 #include "ops/l1/linear.h"
 
 #include "backend/cuda/device/capabilities.h"
@@ -27,7 +26,7 @@ class CudaLinear : public Linear {
     View shape(nullptr, Shape{init_.out_features, init_.in_features}, init_.dtype);
     return problem_of(x, shape, init_.bias, out);
   }
-  // Whether a call would be taken may be asked before there are weights.
+  // refuse() may be called before weights are bound.
   MatmulOperands operands(const View& x, const View& out) const {
     if (!has_param(0)) return {.x = x.data(), .out = out.data()};
     return {x.data(), weight().data(), bias_data(), out.data()};

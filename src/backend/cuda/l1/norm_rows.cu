@@ -67,7 +67,8 @@ __global__ void __launch_bounds__(kBlock ? kMaxThreads : kGroupThreads)
     const unsigned at = (lane + j * lanes) * N;
     if (!exists || at >= call.width) continue;
     if (call.residual != nullptr) {
-      // The sum is rounded to T before it is normalised, so that out belongs to the residual_out the next layer reads.
+      // The sum is rounded to T before it is normalised, so that out is consistent with the residual_out that the next
+      // layer reads.
 #pragma unroll
       for (int k = 0; k < N; ++k) v[j].at[k] = from_float<T>(to_float(v[j].at[k]) + to_float(residual[j].at[k]));
       store_pack<T, N>(call.residual_out + row * call.residual_out_token + at, v[j]);
@@ -110,7 +111,7 @@ __global__ void __launch_bounds__(kMaxThreads) norm_reread(const Call<T> call) {
   }
   squares = reduce_block<Sum>(squares, scratch);
   const float scale = 1.0f / sqrtf(squares / static_cast<float>(call.width) + call.eps);
-  // Each thread finds what it wrote itself.
+  // Each thread reads only what it wrote itself.
   const T* normed = call.residual != nullptr ? call.residual_out + row * call.residual_out_token : x;
   for (unsigned i = threadIdx.x; i < call.width; i += blockDim.x)
     out[i] = from_float<T>(to_float(normed[i]) * scale * (to_float(call.weight[i]) + call.weight_offset));
@@ -137,7 +138,8 @@ void launch_norm(const Call<T>& call, void* stream) {
     while (lanes < packs && lanes < 32) lanes *= 2;
     return packs <= lanes ? launch_groups<T, N, 1>(call, lanes, stream) : launch_groups<T, N, 2>(call, lanes, stream);
   }
-  // Small blocks: many rows keep more of them on their way, and of few each finds room beside the product before it.
+  // Small blocks: with many rows more of them are in flight, and with few rows each fits on a multiprocessor beside the
+  // previous product.
   unsigned threads = packs > kMaxPacks * 256 ? kMaxThreads : 256;
   if (packs <= threads) return launch_block<T, N, 1>(call, packs, stream);
   if (packs <= 2 * threads) return launch_block<T, N, 2>(call, packs, stream);

@@ -1,4 +1,4 @@
-// Rows read and written in packs of 16 bytes, or element by element where an address or a row's length forbids it.
+// Rows read and written in packs of 16 bytes, or element by element if an address or a row's length does not allow it.
 #pragma once
 
 #include <cstring>

@@ -1,5 +1,4 @@
-// Sines and cosines of rotary embeddings, computed where they are used: no table, so no limit to positions and nothing
-// to allocate.
+// Sines and cosines of rotary embeddings, computed on the fly: no table, so no limit of positions and no allocation.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,8 +14,8 @@ struct SinCos {
   float cos;
 };
 
-// Of an angle in double, |angle| < 2^30, within 1e-7. It is counted in quarter turns in double, where a position of a
-// million still leaves ten good digits; what is left of a quarter goes to float.
+// Of an angle in double, |angle| < 2^30, within 1e-7. It is reduced to quarter turns in double, where a position of a
+// million still leaves ten correct digits; the remainder is computed in float.
 __device__ __forceinline__ SinCos sin_cos(double angle) {
   const double quarters = angle * 0x1.45f306dc9c883p-1;  // 2 / pi
   const double whole = rint(quarters);
@@ -27,7 +26,7 @@ __device__ __forceinline__ SinCos sin_cos(double angle) {
   return {(quarter & 2) != 0 ? -sine : sine, ((quarter + 1) & 2) != 0 ? -cosine : cosine};
 }
 
-// The angles of one token in shared memory, by all threads of a block, which must meet before they read them.
+// Computes the angles of one token in shared memory, by all threads of a block; synchronise before reading them.
 struct TokenAngles {
   float cos[kMaxRotaryPairs];
   float sin[kMaxRotaryPairs];

@@ -1,4 +1,4 @@
-// RotaryEmbedding on CUDA: a block per token computes its sines and cosines once, then turns every head by them.
+// RotaryEmbedding on CUDA: a block per token computes its sines and cosines once, then rotates every head.
 #include "ops/l1/rotary_emb.h"
 
 #include <algorithm>
@@ -58,7 +58,7 @@ class RotaryEmbeddingTokenPerBlock final : public RotaryEmbedding {
   }
 
   std::string_view refuse(Args args) const override {
-    if (!fits()) return "it turns at most 256 elements of a head";
+    if (!fits()) return "it rotates at most 256 elements of a head";
     if (args[0]->dtype() != DType::kI64) return "positions must be i64";
     return refuse_floats({&args[1], &args[2]});
   }

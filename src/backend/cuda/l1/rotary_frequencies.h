@@ -1,4 +1,4 @@
-// Angle per position of each pair of a rotary embedding, as kernels are given them.
+// Angle per position of each pair of a rotary embedding, as a kernel argument.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@ namespace fk::cuda {
 
 inline constexpr int kMaxRotaryPairs = 128;
 
-// Small enough to be a kernel's argument, so that recorded work holds its own copy.
+// Small enough for a kernel argument, so that a graph has its own copy.
 struct RotaryFrequencies {
   double at[kMaxRotaryPairs];
   int pairs;

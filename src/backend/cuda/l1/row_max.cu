@@ -10,7 +10,7 @@ namespace fk::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int64_t kLeastPerPiece = 2048;  // elements: fewer are read sooner than another block starts
+constexpr int64_t kLeastPerPiece = 2048;  // elements: reading fewer takes less time than starting another block
 constexpr int64_t kBlocksWanted = 512;    // enough for every multiprocessor to have several
 
 template <class T, int N>

@@ -1,4 +1,4 @@
-// Order among floats, and the maxima that row_maxima() left, on the device.
+// Device functions: the order of floats, and the results of row_maxima().
 #pragma once
 
 #include "backend/cuda/device/reduce.cuh"
@@ -6,7 +6,7 @@
 
 namespace fk::cuda {
 
-// A float's place in the order of all floats. Zeros of either sign are equal, every NaN is above infinity.
+// Maps a float to an integer with the same order. Zeros of either sign are equal, every NaN is above infinity.
 __device__ __forceinline__ uint32_t order_key(float x) {
   const uint32_t bits = __float_as_uint(x + 0.0f);  // -0 + 0 is +0
   const uint32_t key = (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;

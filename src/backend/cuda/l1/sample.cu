@@ -1,4 +1,4 @@
-// Sample on CUDA: maxima and probabilities by many blocks a row, filters and the draw by one.
+// Sample on CUDA: maxima and probabilities with many blocks per row, filters and sampling with one.
 #include "ops/l1/sample.h"
 
 #include <cfloat>
@@ -32,7 +32,7 @@ struct Parameters {
   Column<int64_t> seeds, steps, out;
 };
 
-// Probabilities relative to the largest, as sample.cuh wants them. A NaN counts as impossible.
+// Probabilities relative to the largest, as sample.cuh expects them. A NaN counts as impossible.
 template <class T, int N>
 __global__ void __launch_bounds__(kWeighThreads)
     weigh(const T* logits, int64_t stride, uint32_t width, RowMaxima maxima, const __grid_constant__ Parameters given,

@@ -1,8 +1,8 @@
-// Sampling from a row of relative probabilities by one block: filters as a cut in the order of tokens, found by halving
-// its range, and the walk to the token drawn.
+// Sampling from a row of relative probabilities by one block: filters as a cut in the order of tokens, found by
+// bisection, and the search for the sampled token.
 //
-// Sums are of integers (weights of 2^-40 of the largest token), so they come out the same in any order and whatever the
-// number of threads, and the walk always ends at a token.
+// Sums are of integers (weights of 2^-40 of the largest token), so they do not depend on the order or the number of
+// threads, and the search always finds a token.
 #pragma once
 
 #include "backend/cuda/device/reduce.cuh"
@@ -51,7 +51,7 @@ struct Shared {
   unsigned listed;
 };
 
-// By all threads, to all threads; may be called again at once.
+// Called by all threads, which all get the result; may be called again at once.
 __device__ __forceinline__ Tally add_up(Tally v, Shared& shared) {
   const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   auto over_warp = [](Tally t) {
@@ -104,7 +104,7 @@ class Row {
     uint32_t begin = 0, end = quads_ * 4;
     uint64_t left = 0;
     for (bool whole_row = true; whole_row || end - begin > 1; whole_row = false) {
-      // Each warp sums up its share; the share in which the running sum passes is looked at next.
+      // Each warp sums up its share; the share in which the running sum passes is searched next.
       const uint32_t share = (end - begin + kWarps - 1) / kWarps;
       const uint32_t first = min(begin + warp * share, end), last = min(first + share, end);
       uint64_t sum = 0;
@@ -171,7 +171,7 @@ class Row {
       const uint64_t middle = low + (high - low) / 2;
       narrow(middle, tally_from(middle));
     }
-    // What is left is listed, so that the row need not be read again.
+    // The remaining tokens are listed, so that the row need not be read again.
     if (threadIdx.x == 0) shared_.listed = 0;
     __syncthreads();
     each_key([&](float, uint64_t key) {

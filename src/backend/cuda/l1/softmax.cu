@@ -1,5 +1,5 @@
 // Softmax on CUDA: rows that fit are kept in the registers of a block, longer ones are read twice, and few long ones
-// are shared out over many blocks.
+// are split over many blocks.
 #include "ops/l1/softmax.h"
 
 #include "backend/cuda/device/launch.cuh"
@@ -16,12 +16,12 @@ constexpr int kMaxPacks = 4;
 constexpr int kPieceThreads = 256;
 constexpr int64_t kBlocksWanted = 1024;  // enough for every multiprocessor to have several
 
-// Rows of a number at which blocks of few threads that keep much each are quicker: more rows are on their way at once,
-// and their threads wait less for each other.
+// With this many rows, blocks of few threads with many elements each are faster: more rows are in flight, and their
+// threads wait less for each other.
 constexpr int64_t kManyRows = 256;
 constexpr int64_t kFewThreads = 128;
 
-// 16-bit results hide the last digits that the short instruction loses: at x = -80 it is wrong by 1e-5.
+// The fast approximate instruction is accurate enough for 16-bit results: at x = -80 its error is 1e-5.
 template <class T>
 __device__ __forceinline__ float exp_for(float x) {
   if constexpr (sizeof(T) == 4)
@@ -36,7 +36,7 @@ struct Partial {
   float sum;
 };
 
-// What exponents are taken relative to: where all of a part is -infinity, its terms are to be 0, not NaN.
+// The reference of the exponents: if a part is all -infinity, its terms must be 0, not NaN.
 __device__ __forceinline__ float base_of(float largest) { return largest == Max::kNeutral ? 0.0f : largest; }
 
 __device__ __forceinline__ Partial joined(const Partial& a, const Partial& b) {
@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(kMaxThreads)
   }
 }
 
-// A row per block: as many rows are in work as blocks fit on the device, and the second reading finds them in the L2.
+// A row per block: only as many rows are active as blocks fit on the device, so the second read hits L2.
 template <class T, int N>
 __global__ void __launch_bounds__(kMaxThreads)
     row_read_twice(const T* x, int64_t x_stride, T* out, int64_t out_stride, unsigned width) {

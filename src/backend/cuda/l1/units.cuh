@@ -1,4 +1,4 @@
-// Copies do not look at elements: they move the widest unit that all addresses and lengths are multiples of.
+// Copies are independent of the dtype: they use the widest unit that divides all addresses and lengths.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,4 +1,4 @@
-// Attend: the attention of a batch over the paged cache, each call by the quickest way that takes it.
+// Attend: the attention of a batch over the paged cache, each call with the fastest kernel that supports it.
 #pragma once
 
 #include "backend/cuda/attention/call.h"

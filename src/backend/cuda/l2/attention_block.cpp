@@ -1,5 +1,5 @@
-// The attention blocks of all families on CUDA: project, then norms, rotary embedding and cache write in one kernel,
-// attend, project back.
+// The attention blocks of all families on CUDA: projection, then norms, rotary embedding and cache write in one kernel,
+// attention, output projection.
 #include "backend/cuda/l2/attend.h"
 #include "backend/cuda/l2/rope_store.h"
 #include "backend/cuda/matmul/matmul.h"
@@ -32,7 +32,7 @@ class FusedAttentionBlock final : public T {
     if (x.dtype() != DType::kBF16 && x.dtype() != DType::kF16 && x.dtype() != DType::kF32)
       return "it computes in bf16, f16 and f32";
     if (!x.rows_contiguous()) return "rows must be contiguous";
-    if (!turns()) return "it turns heads of an even size up to 256";
+    if (!turns()) return "head_dim must be even and at most 256";
     if (this->init_.tp_size > 1 && this->init_.reduce_results) return "it does not add up ranks";
     return {};
   }

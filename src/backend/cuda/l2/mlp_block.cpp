@@ -19,7 +19,7 @@ class StreamedMlp final : public T {
     const View& x = *args[0];
     if (!x.rows_contiguous()) return "rows must be contiguous";
     if (this->init_.tp_size > 1 && this->init_.reduce_results) return "it does not add up ranks";
-    // Only the shape of what lies between the two products matters here.
+    // Only the shape of the intermediate tensor matters here.
     View between(x.data(), Shape{x.size(0), gate_up_.size(0) / 2}, x.dtype(), x.device());
     return streamed_refusal(problem(x, between), operands(x, between), kActivation);
   }

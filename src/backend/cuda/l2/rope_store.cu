@@ -10,7 +10,7 @@
 namespace fk::cuda {
 namespace {
 
-// Few enough registers that a block finds room beside those of the product before it, and can wait there.
+// So few registers that a block fits on a multiprocessor beside blocks of the previous product, and can wait there.
 constexpr unsigned kMaxThreads = 256;
 
 template <class T>
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kMaxThreads)
   angles.compute(frequencies, call.positions[token * call.position_stride]);
   __syncthreads();
 
-  // All lanes of a warp make the same number of rounds, so that they meet in the sums.
+  // All lanes of a warp make the same number of rounds, because the sums need all lanes.
   for (unsigned first = 0; first < heads; first += groups) {
     const unsigned head = first + group;
     if (first > 0) load(head);
@@ -119,7 +119,7 @@ std::string_view rope_store_refusal(const RopeStoreArgs& a) {
   if (dtype != DType::kBF16 && dtype != DType::kF16 && dtype != DType::kF32)
     return "it computes in bf16, f16 and f32 only";
   if (a.head_size != 2 * a.frequencies.pairs || a.head_size == 0)
-    return "it turns whole heads, in pairs half a head apart, of at most 256 elements";
+    return "it rotates whole heads of at most 256 elements, in pairs half a head apart";
   if (a.qkv.size(1) != (a.num_heads + 2 * a.num_kv_heads) * a.head_size)
     return "a row must hold queries, keys and values";
   if (!a.qkv.rows_contiguous() || (a.q_out && (!a.q_out->rows_contiguous() || a.q_out->dtype() != dtype)))

@@ -1,5 +1,5 @@
-// What an attention block does between its projection and its attention, in one pass over the projection's rows: norms
-// of queries and keys where the family has them, rotary embedding, and the new keys and values written to the cache.
+// The steps of an attention block between projection and attention, in one pass over the rows: norms of queries and
+// keys (in some families), rotary embedding, and the write of new keys and values to the cache.
 #pragma once
 
 #include <string_view>
@@ -12,8 +12,8 @@ namespace fk::cuda {
 struct RopeStoreArgs {
   View qkv;  // [T, (H + 2 K) * Dh], rows contiguous: queries, keys, values of each token
   OptView
-      q_out;  // [T, H * Dh], rows contiguous; without it the queries are turned in place. Keys in qkv stay as they are
-  OptView q_norm, k_norm;       // [Dh]: weights of RMSNorm over each head, before it is turned
+      q_out;  // [T, H * Dh], rows contiguous; without it the queries are rotated in place. Keys in qkv are unchanged
+  OptView q_norm, k_norm;       // [Dh]: weights of RMSNorm over each head, before the rotation
   double eps = 0;               // of the norms
   double weight_offset = 0;     // added to the norms' weights: 1 for Gemma's
   View positions;               // i64 [T]
@@ -25,10 +25,10 @@ struct RopeStoreArgs {
   RotaryFrequencies frequencies = {};  // of head_size / 2 pairs (i, i + head_size / 2)
 };
 
-// Why rope_store does not take such a call; empty when it does.
+// Why rope_store does not support such a call; empty if it does.
 std::string_view rope_store_refusal(const RopeStoreArgs& args);
 
-// Rounds where the operators it stands for do: after the norm and after the turn.
+// Rounds where the separate operators do: after the norm and after the rotation.
 void rope_store(const RopeStoreArgs& args, void* stream);
 
 }  // namespace fk::cuda

@@ -22,12 +22,12 @@
 namespace fk::cuda {
 namespace {
 
-// How the families differ, for this kernel.
+// The differences between families, for this kernel.
 struct LlamaFamily {
   using Layer = LlamaDecoderLayer;
   using Norm = RMSNorm;
   static constexpr bool kNormsHeads = false;   // queries and keys
-  static constexpr bool kNormsBlocks = false;  // what the blocks put out
+  static constexpr bool kNormsBlocks = false;  // the outputs of blocks
   static constexpr bool kGelu = false;
   static double embedding_scale(const CausalLMConfig&) { return 1; }
 };
@@ -84,7 +84,7 @@ class OneKernelCausalLM final : public T {
   }
 
   void forward(Context& ctx, View input_ids, View positions, View, View logits) override {
-    // One token: of a sequence that decodes, or of a prompt that has no more.
+    // One token: of a decoding sequence, or of a prompt of one token.
     const SequenceGroup& sequence =
         ctx.attention->decode.num_tokens == 1 ? ctx.attention->decode : ctx.attention->prefill;
     TokenCall call = call_;
@@ -143,10 +143,10 @@ class OneKernelCausalLM final : public T {
     return call;
   }
 
-  // Why such a model cannot run in one kernel; empty when it can. Finds its rotary embeddings on the way.
+  // Why such a model cannot run in one kernel; empty when it can. Also collects its rotary embeddings.
   std::string_view judge_model(const CausalLMConfig& c) {
     if (c.dtype != DType::kBF16) return "it computes in bf16";
-    if (c.tp_size > 1) return "it computes whole models, not the part of a rank";
+    if (c.tp_size > 1) return "it supports tp_size 1 only";
     if (c.attention_bias || c.mlp_bias) return "it adds no biases";
     std::string_view why = decode_token_refusal(call_, c.head_dim);
     if (!why.empty()) return why;

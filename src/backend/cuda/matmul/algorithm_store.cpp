@@ -49,7 +49,7 @@ AlgorithmStore::AlgorithmStore(const std::string& name) {
     if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
   path_ = (folder / ("matmul_" + file + ".txt")).string();
   std::ifstream in(path_);
-  // A line is key, blank, bytes. The last line of a key counts; a half-written one has no bytes that fit.
+  // A line is key, blank, bytes. The last line of a key counts; an incomplete line has the wrong number of bytes.
   for (std::string key, bytes; in >> key >> bytes;)
     if (std::vector<unsigned char> algorithm = from_hex(bytes); !algorithm.empty()) known_[key] = algorithm;
 }

@@ -1,5 +1,5 @@
-// AlgorithmStore: which algorithm was quickest for a product, kept in a file per device and library version, so that
-// only the first process that meets a shape has to try.
+// AlgorithmStore: which algorithm was fastest for a product, stored in a file per device and library version, so that
+// only the first process that uses a shape has to autotune.
 #pragma once
 
 #include <map>
@@ -11,7 +11,8 @@ namespace fk::cuda {
 
 class AlgorithmStore {
  public:
-  // `name` tells devices and library versions apart. A file that cannot be read or written costs time, nothing else.
+  // `name` identifies the device and the library version. If the file cannot be read or written, autotuning is
+  // repeated.
   explicit AlgorithmStore(const std::string& name);
 
   // The bytes put() was given for `key`; empty when there are none.

@@ -65,11 +65,11 @@ uint32_t alignment_of(const void* address) {
   return alignment;
 }
 
-// The library adds a bias of the output's dtype; others are added by a kernel of ours, to f32 sums, which rounds
-// nothing.
+// The library adds a bias of the output's dtype; other biases are added by our own kernel to the f32 sums, without
+// extra rounding.
 bool adds_bias(const MatmulProblem& p) { return p.bias && p.dtype == p.out_dtype; }
 
-// Row-major out = x W^T is column-major out^T = W x^T, where W^T is what lies in memory.
+// Row-major out = x W^T is column-major out^T = W x^T, where W^T is the layout in memory.
 struct Layouts {
   explicit Layouts(const MatmulProblem& p) {
     check_lt(cublasLtMatmulDescCreate(&product, CUBLAS_COMPUTE_32F, CUDA_R_32F), "Describing a product");
@@ -138,7 +138,7 @@ bool multiply(const Layouts& layouts, const MatmulOperands& operands, const cubl
                         stream) == CUBLAS_STATUS_SUCCESS;
 }
 
-// Times every proposal on the real operands, in rounds, so that a moment's disturbance hits one round of all of them.
+// Times every proposed algorithm on the real operands, in rounds, so that a short disturbance affects only one round.
 cublasLtMatmulAlgo_t quickest(const Layouts& layouts, const MatmulOperands& operands, const Algorithms& proposals,
                               cudaStream_t stream) {
   constexpr int kRounds = 4;
@@ -195,7 +195,7 @@ struct CublasLtMatmul::State {
     std::vector<unsigned char> stored = library().store->find(key);
     if (stored.size() == sizeof algorithm) {
       std::memcpy(&algorithm, stored.data(), sizeof algorithm);
-      // A file may be older than the library or damaged: only what the library takes is used.
+      // A file may be outdated or damaged: only algorithms that the library accepts are used.
       cublasLtMatmulHeuristicResult_t result{};
       if (cublasLtMatmulAlgoCheck(library().handle, layouts.product, layouts.weight, layouts.x, layouts.out,
                                   layouts.out, &algorithm, &result) == CUBLAS_STATUS_SUCCESS &&
@@ -222,7 +222,7 @@ struct CublasLtMatmul::State {
 std::string_view cublaslt_refusal(const MatmulProblem& p, const MatmulOperands& operands) {
   if (p.dtype != DType::kBF16 && p.dtype != DType::kF16 && p.dtype != DType::kF32)
     return "it multiplies bf16, f16 and f32";
-  // Without 16-byte rows its kernels for matrix units are out, and it may have none at all.
+  // Without 16-byte alignment of rows its tensor core kernels cannot be used, and it may have none at all.
   auto element = static_cast<int64_t>(dtype_size(p.dtype));
   if (p.in_features * element % 16 != 0 || p.x_stride * element % 16 != 0 ||
       p.out_stride * static_cast<int64_t>(dtype_size(p.out_dtype)) % 16 != 0 || common_alignment(operands) < 16)

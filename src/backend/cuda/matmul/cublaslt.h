@@ -1,4 +1,4 @@
-// CublasLtMatmul: one product through cuBLASLt, with the algorithm that was quickest when tried on this device.
+// CublasLtMatmul: one product through cuBLASLt, with the algorithm that was fastest when tried on this device.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace fk::cuda {
 
-// Why cuBLASLt is not given such a product; empty when it is.
+// Why cuBLASLt is not used for such a product; empty if it is.
 std::string_view cublaslt_refusal(const MatmulProblem& problem, const MatmulOperands& operands);
 
 class CublasLtMatmul {
@@ -19,8 +19,8 @@ class CublasLtMatmul {
   CublasLtMatmul(CublasLtMatmul&&) noexcept;
   CublasLtMatmul& operator=(CublasLtMatmul&&) noexcept;
 
-  // The first run tries several algorithms, unless an earlier process has; it must not be recorded. Throws Error where
-  // cuBLASLt has none.
+  // The first run autotunes the algorithm, unless an earlier process has; it must not be recorded in a graph. Throws
+  // Error where cuBLASLt has none.
   void run(const MatmulOperands& operands, void* stream);
 
  private:

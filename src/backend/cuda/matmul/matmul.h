@@ -1,4 +1,4 @@
-// Matmul: a product by whichever way suits its number of rows. What linear and every fused block multiply with.
+// Matmul: selects the kernel by the number of rows. Used by linear and every fused block.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@ namespace fk::cuda {
 
 MatmulProblem problem_of(const View& x, const View& weight, bool bias, const View& out);
 
-// Plans of one weight matrix through cuBLASLt, by number of rows and strides; made when first needed.
+// Plans of one weight matrix through cuBLASLt, by number of rows and strides; created on first use.
 class CublasLtPlans {
  public:
   void run(const MatmulProblem& problem, const MatmulOperands& operands, void* stream);
@@ -22,8 +22,8 @@ class CublasLtPlans {
   std::map<MatmulProblem, CublasLtMatmul> plans_;
 };
 
-// Products bounded by reading the weights, by the kernel that streams them for so many rows: why such a product is none
-// of them (empty when it is), and the product.
+// Products limited by the bandwidth of the weights, with the streaming kernel for this number of rows: why such a
+// product is not supported (empty if it is), and the product.
 std::string_view streamed_refusal(const MatmulProblem& problem, const MatmulOperands& operands,
                                   StreamEpilogue epilogue);
 void multiply_streamed(const MatmulProblem& problem, const MatmulOperands& operands, StreamEpilogue epilogue,

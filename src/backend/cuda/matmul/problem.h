@@ -1,4 +1,4 @@
-// One matrix product out = x W^T + b, as its implementations see it.
+// The description of one matrix product out = x W^T + b.
 #pragma once
 
 #include <cstdint>

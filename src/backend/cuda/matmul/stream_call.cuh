@@ -1,4 +1,4 @@
-// What the kernels that stream weights are given, and what they make of their sums.
+// Arguments and epilogues of the kernels that stream weights.
 #pragma once
 
 #include "backend/cuda/device/element.cuh"
@@ -60,7 +60,8 @@ __device__ __forceinline__ float gelu_tanh(float v) {
   return v / (1 + __expf(-2 * z));
 }
 
-// Column `feature` of out; sum(0) is what its row of W gave, of a gated product its gate row, and sum(1) its up row.
+// Column `feature` of out; sum(0) is the sum of its row of W; in a gated product sum(0) is the gate row and sum(1) the
+// up row.
 template <StreamEpilogue kEpilogue, class T, class Sum>
 __device__ __forceinline__ float stream_result(const StreamPointers<T>& p, const StreamSizes& s, int feature,
                                                const Sum& sum) {
@@ -71,7 +72,7 @@ __device__ __forceinline__ float stream_result(const StreamPointers<T>& p, const
   } else {
     float up = sum(1);
     if (p.bias != nullptr) up += to_float(p.bias[feature + s.features]);
-    // A product of its own would be stored in T; rounding here keeps both ways alike.
+    // A separate product would be stored in T; rounding here gives the same result.
     first = to_float(from_float<T>(first));
     up = to_float(from_float<T>(up));
     return (kEpilogue == StreamEpilogue::kSiluAndMul ? silu(first) : gelu_tanh(first)) * up;

@@ -1,5 +1,5 @@
-// Up to 16 rows times a large matrix: its weights go through a ring of shared memory straight to the matrix units
-// (tile_block.cuh). Here, how a product is cut, and the launch.
+// Up to 16 rows times a large matrix: the weights go through a ring buffer in shared memory to tensor cores
+// (tile_block.cuh). Here: how a product is split, and the launch.
 #include "backend/cuda/matmul/stream_tiles.h"
 
 #include <algorithm>
@@ -34,8 +34,8 @@ __global__ void __launch_bounds__(kThreads)
 #endif
 }
 
-// Clusters of each size that run at once where a block fills a multiprocessor: a cluster's blocks are neighbours, so
-// some multiprocessors are left over.
+// The number of clusters of each size that run at once if a block fills a multiprocessor: the blocks of a cluster must
+// be in one GPC, so some multiprocessors stay unused.
 template <class T, class Out, StreamEpilogue kEpilogue>
 int clusters_at_once(int size) {
   static const std::map<int, int> known = [] {
@@ -60,7 +60,7 @@ int clusters_at_once(int size) {
   return known.at(size);
 }
 
-// The cut whose blocks have least to do.
+// The split with the least work per block.
 template <class T, class Out, StreamEpilogue kEpilogue>
 TilePlan plan_tiles(const StreamSizes& s) {
   auto up_to = [](int n, int multiple) { return (n + multiple - 1) / multiple * multiple; };

@@ -1,4 +1,4 @@
-// Products of some rows, more than stream_weights is quick for: bounded by reading the weights as well.
+// Products of 9 to 16 rows, too many for stream_weights, but still limited by the bandwidth of the weights.
 #pragma once
 
 #include <string_view>
@@ -8,10 +8,10 @@
 
 namespace fk::cuda {
 
-// Beyond, cuBLASLt is quicker (docs/results/h200.md).
+// Beyond, cuBLASLt is faster (docs/results/h200.md).
 inline constexpr int64_t kMostTiledRows = 16;
 
-// Why such a product is not taken; empty when it is.
+// Why such a product is not supported; empty if it is.
 std::string_view stream_tiles_refusal(const MatmulProblem& problem, const MatmulOperands& operands,
                                       StreamEpilogue epilogue);
 

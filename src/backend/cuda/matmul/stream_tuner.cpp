@@ -16,7 +16,7 @@
 namespace fk::cuda {
 namespace {
 
-// Memory whose writing drives everything else out of the L2.
+// Memory that is written to evict everything else from L2.
 class L2Flush {
  public:
   L2Flush() {
@@ -37,7 +37,8 @@ class L2Flush {
   size_t bytes_ = 0;
 };
 
-// A chain of products over different matrices ranks the cuts differently; steps of real models were quicker with these.
+// A chain of products over different matrices ranks the splits differently; steps of real models were faster with this
+// choice.
 int quickest(size_t cuts, cudaStream_t stream, const std::function<void(int)>& launch) {
   constexpr int kRounds = 6;
   L2Flush flush;
@@ -45,7 +46,7 @@ int quickest(size_t cuts, cudaStream_t stream, const std::function<void(int)>& l
   check(cudaEventCreate(&start), "Making an event");
   check(cudaEventCreate(&stop), "Making an event");
   std::vector<float> best_ms(cuts, std::numeric_limits<float>::infinity());
-  // In rounds, so that a moment's disturbance hits one round of all of them.
+  // In rounds, so that a short disturbance affects only one round.
   for (int round = 0; round < kRounds; ++round) {
     for (size_t cut = 0; cut < cuts; ++cut) {
       flush.run(stream);
@@ -60,8 +61,8 @@ int quickest(size_t cuts, cudaStream_t stream, const std::function<void(int)>& l
   }
   cudaEventDestroy(start);
   cudaEventDestroy(stop);
-  // Cuts this near to each other trade places from try to try, and a model's step may tell them apart after all: of
-  // those the first, which is the best guess.
+  // Splits with times this close are ranked differently from try to try, although they may differ in a real step: the
+  // first of them is taken, which is the best guess.
   const float near = 1.02f * *std::min_element(best_ms.begin(), best_ms.end());
   return static_cast<int>(std::find_if(best_ms.begin(), best_ms.end(), [&](float ms) { return ms <= near; }) -
                           best_ms.begin());
@@ -73,7 +74,7 @@ AlgorithmStore& store() {
     int device = 0;
     check(cudaGetDevice(&device), "Asking for the current device");
     check(cudaGetDeviceProperties(&properties, device), "Asking for the device's properties");
-    return new AlgorithmStore(fmt::format("{} stream 2", properties.name));  // another number when the cuts change
+    return new AlgorithmStore(fmt::format("{} stream 2", properties.name));  // change the number when the splits change
   }();
   return only;
 }
@@ -83,7 +84,7 @@ AlgorithmStore& store() {
 int stream_cut(const MatmulProblem& p, StreamEpilogue epilogue, size_t cuts, void* handle,
                const std::function<void(int)>& launch) {
   auto stream = static_cast<cudaStream_t>(handle);
-  // How far apart the rows of x and out lie changes nothing in the weights' way.
+  // The strides of x and out do not affect the reading of the weights.
   using Key = std::tuple<int64_t, int64_t, int64_t, DType, DType, StreamEpilogue>;
   Key key{p.rows, p.out_features, p.in_features, p.dtype, p.out_dtype, epilogue};
   static std::mutex mutex;

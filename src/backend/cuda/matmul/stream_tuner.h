@@ -1,4 +1,4 @@
-// Which way of cutting a few-row product is quickest on this device: tried once for every shape, kept on disk.
+// Autotunes the split of a few-row product: once for every shape, stored on disk.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace fk::cuda {
 
-// The cut to use, 0 to cuts - 1. The first call for a shape launches each several times through `launch`, with the L2
-// emptied before, as it is when a model comes back to these weights; while work is recorded it takes the first instead.
+// The split to use, 0 to cuts - 1. The first call for a shape times each split through `launch`, with an empty L2, as
+// in a real model; while a graph is recorded it uses the first instead.
 int stream_cut(const MatmulProblem& problem, StreamEpilogue epilogue, size_t cuts, void* stream,
                const std::function<void(int)>& launch);
 

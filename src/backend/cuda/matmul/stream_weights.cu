@@ -1,14 +1,14 @@
-// Few rows times a large matrix: bounded by reading the matrix, so everything here serves keeping loads in flight.
+// Few rows times a large matrix: limited by reading the matrix, so the goal is to keep loads in flight.
 //
-// A block owns a tile of 16 or 8 rows of W and its warps share their length, with mma.m16n8k16: a tile of 16 is the
-// instruction's 16-row operand and the tokens its 8 columns, for a tile of 8 it is the other way round. The
-// instruction's layout asks a thread for pairs of elements 8 apart; since the order of a sum does not matter, each
-// thread takes 8 neighbours of a row instead, 16 bytes at once, and the tokens are taken in the same order. W therefore
-// goes straight from memory to registers, with no shared memory between.
+// A block has a tile of 16 or 8 rows of W, and its warps split the k dimension, with mma.m16n8k16: a tile of 16 is the
+// instruction's 16-row operand and the tokens its 8 columns, for a tile of 8 it is the other way round. In the
+// instruction's layout a thread holds pairs of elements 8 apart. Since the order of a sum does not matter, each thread
+// loads 8 adjacent elements of a row instead, 16 bytes at once, and x in the same order. So W goes directly from memory
+// to registers, without shared memory.
 //
-// Which tile and how many warps are quickest depends on how the blocks fill the device; stream_tuner.h finds out.
+// Which tile and how many warps are fastest depends on how the blocks fill the device; stream_tuner.h autotunes this.
 //
-// The first loads of W are issued before the block waits for the kernel before it: W does not depend on that one.
+// The first loads of W are issued before the block waits for the previous kernel: W does not depend on it.
 #include "backend/cuda/matmul/stream_weights.h"
 
 #include <iterator>
@@ -25,7 +25,7 @@ namespace {
 constexpr int kTileTokens = 8;
 constexpr int kChunk = 32;  // elements of a row that four threads load at once: 64 bytes
 
-// One way to cut the work.
+// One way to split the work.
 template <int kWarps_, int kTileRows_, int kUnroll_>
 struct Cut {
   static constexpr int kWarps = kWarps_;        // of a block
@@ -43,8 +43,8 @@ __device__ __forceinline__ uint4 load_streamed(const void* address) {
   return v;
 }
 
-// Row of W behind a row of a block's tile: of a gated product's tile the first half is gate, the second the up rows
-// beside them.
+// The row of W for a row of a block's tile: in a gated product the first half of the tile is gate rows, the second half
+// the matching up rows.
 template <StreamEpilogue kEpilogue, int kTileRows>
 __device__ __forceinline__ int weight_row(int first_feature, int row_in_tile, const StreamSizes& s) {
   if constexpr (kEpilogue == StreamEpilogue::kPlain) {
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(32 * C::kWarps) stream_rows(StreamPointers<T> 
   load_weights(0, at);
   let_next_start();
   wait_for_previous();
-  // Two buffers by name, not by index: registers have no addresses.
+  // Two named buffers, not an array: registers cannot be indexed.
   while (at < s.length) {
     load_weights(1, at + C::kRound);
     multiply(0, at);

@@ -1,4 +1,4 @@
-// Products of few rows: the weights stream through the chip once, at the speed memory gives them.
+// Products of few rows: the weights are read once, at memory bandwidth.
 #pragma once
 
 #include <string_view>
@@ -7,17 +7,17 @@
 
 namespace fk::cuda {
 
-// Beyond, x would be read too often; stream_tiles.h goes on.
+// With more rows, x would be read too often; stream_tiles.h is used for them.
 inline constexpr int64_t kMostStreamedRows = 8;
 
-// What becomes of the sums. The gated ones take W as gate rows, then up rows, and give activation(gate) * up, so out
-// has half of out_features columns.
+// The epilogue. The gated ones take W as gate rows, then up rows, and give activation(gate) * up, so out has half of
+// out_features columns.
 enum class StreamEpilogue : uint8_t { kPlain, kSiluAndMul, kGeluTanhAndMul };
 
-// Why no kernel streams the weights of such a product, however many rows it has; empty when there may be one.
+// Why no streaming kernel supports such a product, with any number of rows; empty if one may.
 std::string_view stream_refusal(const MatmulProblem& problem, const MatmulOperands& operands, StreamEpilogue epilogue);
 
-// Why such a product is not taken; empty when it is.
+// Why such a product is not supported; empty if it is.
 std::string_view stream_weights_refusal(const MatmulProblem& problem, const MatmulOperands& operands,
                                         StreamEpilogue epilogue);
 

@@ -1,12 +1,13 @@
-// TileBlock: what one block of stream_tiles does.
+// TileBlock: the work of one block of stream_tiles.
 //
-// A cluster takes tiles of up to 64 rows of W, one after the other; its blocks share their length, so that a block
-// keeps its part of x in shared memory for good. In a block one warpgroup does nothing but start copies of W, over the
-// ends of tiles, and one multiplies. What the blocks found of a tile they send to each other: each adds up and puts out
-// some of its features, while the next tile is multiplied. All tiles are equally high, and as high as gives every
-// cluster equally many; that the matrix units take 64 rows all the same costs nothing, since memory is what is short.
+// A cluster takes tiles of up to 64 rows of W, one after the other; its blocks split the k dimension, so that each
+// block keeps its part of x in shared memory. In a block one warpgroup only starts copies of W, across the ends of
+// tiles, and one multiplies. The blocks send their partial sums of a tile to each other: each adds up and stores some
+// of its features, while the next tile is multiplied. All tiles have the same height, chosen so that every cluster has
+// the same number of tiles; that tensor cores always compute 64 rows does not matter, since memory bandwidth is the
+// limit.
 //
-// Copies of W start before the block waits for the kernel before it: W does not depend on that one.
+// Copies of W start before the block waits for the previous kernel: W does not depend on it.
 #pragma once
 
 #include "backend/cuda/device/cluster.cuh"
@@ -24,7 +25,7 @@ inline constexpr int kTokens = static_cast<int>(kMostTiledRows);
 inline constexpr int kWarpgroup = 128;
 inline constexpr int kThreads = 2 * kWarpgroup;
 inline constexpr int kTileRows = 64;  // of W, what a warpgroup multiplies at once
-inline constexpr int kPanel = 64;     // columns that lie together in shared memory (wgmma.cuh)
+inline constexpr int kPanel = 64;     // columns that are contiguous in shared memory (wgmma.cuh)
 inline constexpr int kPanelBytes = kTileRows * static_cast<int>(kPanelRowBytes);
 inline constexpr int kXPanelBytes = kTokens * static_cast<int>(kPanelRowBytes);
 inline constexpr int kStagePanels = 2;
@@ -39,9 +40,9 @@ constexpr int most_features(StreamEpilogue epilogue) {
   return epilogue == StreamEpilogue::kPlain ? kTileRows : kTileRows / 2;
 }
 
-// How a product is cut.
+// How a product is split.
 struct TilePlan {
-  int cluster = 0;   // blocks that share the length of a tile; 0: it cannot be cut
+  int cluster = 0;   // blocks that split the k dimension of a tile; 0: not possible
   int clusters = 0;  // that run at once
   int features = 0;  // of a tile
   int rounds = 0;    // tiles of a cluster, at most
@@ -53,7 +54,7 @@ struct TilePlan {
   int64_t cost() const { return rounds * (int64_t{features} * slice * kPanelRowBytes + 8192); }
 };
 
-// Where everything lies in a block's shared memory, from a multiple of 1024 on.
+// Layout of a block's shared memory, from a multiple of 1024 on.
 struct Places {
   uint32_t x, ring, staged, sums, barriers;
 
@@ -76,7 +77,7 @@ struct Places {
   __device__ __forceinline__ uint32_t sums_of(int round) const {
     return sums + static_cast<uint32_t>(round % 2 * kSumsBytes);
   }
-  __device__ __forceinline__ uint32_t sent(int round) const {  // all sums of a round have come
+  __device__ __forceinline__ uint32_t sent(int round) const {  // all sums of a round have arrived
     return barriers + static_cast<uint32_t>(16 * kMostStages + 8 * (round % 2));
   }
 };
@@ -106,7 +107,7 @@ class TileBlock {
         rows_(kHalves * features_),
         thread_(static_cast<int>(threadIdx.x) % kWarpgroup) {}
 
-  // By one thread, before the cluster meets.
+  // By one thread, before the cluster barrier.
   __device__ __forceinline__ void start_barriers() const {
     for (int i = 0; i < plan_.stages; ++i) {
       init_barrier(at_.full(i), kWarpgroup);
@@ -116,8 +117,8 @@ class TileBlock {
     show_barriers_to_cluster();
   }
 
-  // All of this block's W in order, by the fetching warpgroup; zeros below a tile's features, and behind the last panel
-  // up to a whole stage.
+  // Loads all of this block's W in order, by the load warpgroup; zeros after a tile's features, and after the last
+  // panel up to a whole stage.
   __device__ __forceinline__ void fetch() const {
     constexpr int kChunks = 8 * kStagePanels, kRowsAtOnce = kWarpgroup / kChunks, kPasses = kTileRows / kRowsAtOnce;
     const int chunk = thread_ % kChunks, row = thread_ / kChunks;
@@ -168,7 +169,8 @@ class TileBlock {
         hold(sum);
         if (thread_ % 32 == 0) arrive(at_.empty(place.slot));
       }
-      // Whoever sends round r + 1 has put out round r - 1, since all blocks had sent round r by then: two buffers do.
+      // A block that sends round r + 1 has stored round r - 1, since all blocks had sent round r by then: two buffers
+      // are enough.
       if (round == 0)
         wait_for_cluster();
       else
@@ -208,7 +210,7 @@ class TileBlock {
     meet(1, kWarpgroup);
   }
 
-  // Each block of the cluster gets the sums of its features; its own go straight to where it looks for them.
+  // Each block of the cluster gets the sums of its features; its own are written directly to their destination.
   __device__ __forceinline__ void send_sums(int round, const float (&sum)[kTokens / 2]) const {
     if (thread_ < plan_.cluster) wait_until_sent();
     meet(1, kWarpgroup);
@@ -260,7 +262,7 @@ class TileBlock {
   const Places at_;
   const int rank_;  // in the cluster
   const int first_panel_, last_panel_;
-  const int features_, rows_;  // of a tile, those this block puts out, and their rows
+  const int features_, rows_;  // of a tile that this block stores, and their rows
   const int thread_;           // of the warpgroup
 };
 

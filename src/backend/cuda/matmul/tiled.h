@@ -1,4 +1,4 @@
-// Products nobody else takes: odd sizes, odd addresses, f32 beside them.
+// A simple kernel for products that no other kernel supports: odd sizes, unaligned addresses, f32.
 #pragma once
 
 #include "backend/cuda/matmul/problem.h"

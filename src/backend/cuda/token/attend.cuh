@@ -1,12 +1,11 @@
 // Attention of one token inside the kernel that computes it: norms, rotary embedding, cache write and the sum over the
-// keys, by one block for each kv head, or several where the keys are many.
+// keys, with one block for each kv head, or several if there are many keys.
 //
 // The products are those of decode_split.cu with one change: values are the 16-row operand and the heads of a group its
 // 8 columns, so that no register holds an empty row.
 //
-// Time is short here, and most blocks have nothing to do meanwhile: so every 64 elements of the values have a block of
-// their own, which finds the weights of the keys for itself. A warp then has all it needs of 16 keys in registers,
-// loaded at once.
+// Latency matters here, and most blocks are idle meanwhile: so every 64 elements of the values have their own block,
+// which computes the weights of the keys itself. A warp then holds all data of 16 keys in registers, loaded at once.
 #pragma once
 
 #include "backend/cuda/device/tile.cuh"
@@ -16,7 +15,7 @@
 
 namespace fk::cuda {
 
-// What stays the same in all layers of a token.
+// Data that is the same in all layers of a token.
 struct TokenSequence {
   int length;    // keys, the new one included
   int64_t slot;  // of the new one
@@ -31,16 +30,16 @@ struct alignas(16) TokenAttentionMemory {
   __nv_bfloat16 k_norm[2 * kMostPairs];
   float largest[kTokenWarps][kMostGroup];
   float sums[kTokenWarps][kMostGroup];
-  float shares[kTokenWarps][kMostGroup];  // what a warp's values count for
+  float shares[kTokenWarps][kMostGroup];  // the weight of a warp's values
   float all_largest[kMostGroup], all_sums[kMostGroup];
   bool came_last;
 };
 
 template <class T, int kHeadSize>
 class TokenAttention {
-  static constexpr int kPairs = kHeadSize / 64;                        // of the rotary embedding that a lane turns
+  static constexpr int kPairs = kHeadSize / 64;                        // pairs of the rotary embedding per lane
   static constexpr int kScoreRuns = kHeadSize / 32;                    // runs of 16 bytes a thread takes of a key
-  static constexpr int kRunsAtOnce = kScoreRuns < 4 ? kScoreRuns : 4;  // as registers allow
+  static constexpr int kRunsAtOnce = kScoreRuns < 4 ? kScoreRuns : 4;  // limited by registers
   static constexpr int kColumns = 64;                                  // elements of the values that a block has
   static constexpr int kSlices = kHeadSize / kColumns;
   static constexpr int kTiles = kColumns / 16;  // of the values' product
@@ -81,8 +80,8 @@ class TokenAttention {
     return sizeof(float4) * kTokenWarps * kTiles * 8 * static_cast<size_t>((group + 1) / 2);
   }
 
-  // The old keys and values are where they were before the token began: they can be on their way to the L2 while the
-  // queries are computed; and the norms' weights to where they are needed.
+  // The old keys and values do not change during the token: they are prefetched into L2 while the queries are computed;
+  // so are the weights of the norms.
   __device__ __forceinline__ void fetch_ahead() const {
     if (split_ >= splits_) return;
     const int at = static_cast<int>(threadIdx.x);
@@ -101,7 +100,7 @@ class TokenAttention {
   }
 
   __device__ __forceinline__ void run() {
-    if (split_ >= splits_) return;  // blocks that have no keys
+    if (split_ >= splits_) return;  // blocks without keys
     turn_heads();
     meet();
     attend();
@@ -118,13 +117,13 @@ class TokenAttention {
 
   __device__ __forceinline__ int first_of_warp() const { return split_ * kTokenWarps + warp(); }
   __device__ __forceinline__ int64_t stride() const { return static_cast<int64_t>(call_.kv_heads) * kHeadSize; }
-  // Row of the cache where block `b` of those in sight begins.
+  // First row of the cache of visible block `b`.
   __device__ __forceinline__ int64_t block_row(int b) const {
     return static_cast<int64_t>(call_.block_table[first_block_ + b]) * kKeys;
   }
   __device__ __forceinline__ bool has_new_key() const { return (blocks_ - 1) / kTokenWarps % splits_ == split_; }
 
-  // A warp a head: the queries of the group, then the new key, then the new value.
+  // One warp per head: the queries of the group, then the new key, then the new value.
   __device__ __forceinline__ void turn_heads() {
     const int row = warp();
     if (row >= group_ + 2) return;
@@ -184,14 +183,14 @@ class TokenAttention {
   // Which of 16 keys a thread takes values of.
   static __device__ __forceinline__ int value_key(int j) { return 2 * (lane() % 4) + j % 2 + 8 * (j / 2); }
 
-  // The new key and value are taken from shared memory, whoever writes them to the cache.
+  // The new key and value are read from shared memory; only one block writes them to the cache.
   __device__ __forceinline__ uint4 load_key(int64_t row, int key, int at) const {
     if (key == length_ - 1) return *reinterpret_cast<const uint4*>(memory_.key + at);
     return *reinterpret_cast<const uint4*>(keys_ + row * stride() + at);
   }
   __device__ __forceinline__ uint4 load_value(int64_t row, int key, int at) const {
     if (key == length_ - 1) return *reinterpret_cast<const uint4*>(memory_.value + at);
-    // What lies behind the last key was never written: it may be anything, even NaN, which a weight of zero keeps.
+    // Memory after the last key was never written: it may contain NaN, and zero times NaN is NaN.
     if (key >= length_) return {0, 0, 0, 0};
     return *reinterpret_cast<const uint4*>(cached_values_ + row * stride() + at);
   }
@@ -276,7 +275,7 @@ class TokenAttention {
             mean[i][0], mean[i][1], mean[i][2], mean[i][3]};
   }
 
-  // What each warp's values count for beside the others'.
+  // The weight of each warp's values relative to the others.
   __device__ __forceinline__ void weigh_warps() {
     if (threadIdx.x >= kTokenWarps * kMostGroup) return;
     const int of = static_cast<int>(threadIdx.x) / kMostGroup, head = static_cast<int>(threadIdx.x) % kMostGroup;
@@ -293,7 +292,7 @@ class TokenAttention {
     memory_.all_sums[head] = sum;
   }
 
-  // Values lie as attend() left them: [tile][run][pair of heads][element of two][head of two].
+  // Layout of the values as written by attend(): [tile][run][pair of heads][element of two][head of two].
   __device__ __forceinline__ int values() const { return kTiles * 8 * head_pairs_ * 4; }
   __device__ __forceinline__ int head_of(int at) const { return 2 * (at / 4 % head_pairs_) + at % 2; }
   __device__ __forceinline__ int element_of(int at) const {
@@ -318,7 +317,7 @@ class TokenAttention {
     }
   }
 
-  // Blocks that share a head leave what they found in memory; the last to come joins it.
+  // Blocks that share a head store partial results in memory; the last one combines them.
   __device__ __forceinline__ void share_with_others() {
     const int share = kv_head_ * kSlices + slice_;
     auto values_of = [&](int split) {
@@ -343,8 +342,8 @@ class TokenAttention {
     }
     meet();
     if (!memory_.came_last) return;
-    // Shares of the splits, in the places of the warps' shares: there may be more of them than warps.
-    float* shares = values_;  // used up
+    // Weights of the splits; there may be more splits than warps.
+    float* shares = values_;  // no longer needed
     if (threadIdx.x < static_cast<unsigned>(group_)) {
       const int head = static_cast<int>(threadIdx.x);
       float largest = -INFINITY, sum = 0;

@@ -1,4 +1,4 @@
-// TokenCall: everything the kernel that computes one token is given, as plain numbers and addresses.
+// TokenCall: the arguments of the kernel that computes one token, as plain numbers and addresses.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 namespace fk::cuda {
 
 inline constexpr int kMostLayers = 128;
-inline constexpr int kMostRopes = 2;  // Gemma turns sliding layers and global ones differently
+inline constexpr int kMostRopes = 2;  // Gemma has different ones for sliding and global layers
 inline constexpr int kMostPairs = 128;
 inline constexpr int kMostGroup = 8;  // query heads that share a kv head
 
@@ -16,9 +16,9 @@ inline constexpr int kProductsOfLayer = 4;
 
 inline constexpr int kStep = 256;  // columns of two rows that a warp multiplies at once
 
-// What the products of one kind have in common.
+// The common properties of the products of one kind.
 struct ProductShape {
-  int features = 0;    // numbers it puts out: rows of the matrix, or half of them
+  int features = 0;    // number of outputs: rows of the matrix, or half of them
   int length = 0;      // of a row
   bool gated = false;  // the matrix is gate rows, then as many up rows
 };
@@ -26,7 +26,7 @@ struct ProductShape {
 struct TokenLayer {
   const void* matrices[kProductsOfLayer];
   const void* input_norm;
-  const void* after_attention_norm;  // of what the block put out, before it is added up; null where a family has none
+  const void* after_attention_norm;  // of the block's output, before the residual sum; null if the family has none
   const void* feed_forward_norm;
   const void* after_feed_forward_norm;  // as after_attention_norm
   const void* q_norm;                   // and k_norm: null where a family has none
@@ -67,7 +67,7 @@ struct TokenCall {
   void* feed_forward_out;
   void* residuals[2];
   float* logits;
-  // Of an attention that several blocks share: what each found, and who came last.
+  // For attention split over several blocks: partial results, and counters to find the last block.
   float* partial_values;
   float* partial_states;
   unsigned* arrivals;  // [0]: of the barrier, then of the blocks that share a head; zero before and after every launch
@@ -86,7 +86,7 @@ struct TokenCall {
   float norm_offset;  // added to the weights of norms
   float score_scale;
   bool gelu;            // the activation: gelu in its tanh form, or silu
-  unsigned dawdle = 0;  // seed of how warps take their time, where they do (handover.cuh)
+  unsigned dawdle = 0;  // seed of the random delays, if enabled (handover.cuh)
 };
 
 }  // namespace fk::cuda

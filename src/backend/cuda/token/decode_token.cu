@@ -1,10 +1,10 @@
 // One token of one sequence through the whole model, in one kernel.
 //
-// Decoding is bound by reading the weights, and what keeps it from the memory's speed is everything that interrupts the
-// reading: kernels that start and end, small kernels between the products, blocks without work at the end of each. Here
-// all blocks stay; weights stream into a ring of shared memory many copies ahead (weight_stream.cuh), and at the five
-// places of a layer where a number depends on all those before it, blocks wait for each other (grid_barrier.cuh) while
-// the ring fills. Norms, residual sums, activations and rotary embeddings are done by whoever needs their result.
+// Decoding is limited by reading the weights, and everything that interrupts the reading lowers the bandwidth: kernels
+// that start and end, small kernels between the products, idle blocks at the end of each. Here all blocks are
+// persistent; weights stream into a ring buffer in shared memory many copies ahead (weight_stream.cuh). At the five
+// points of a layer where data depends on all blocks, the blocks synchronise (grid_barrier.cuh) while the ring fills.
+// Norms, residual sums, activations and rotary embeddings are computed by every block that needs their result.
 #include "backend/cuda/token/decode_token.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ namespace {
 
 constexpr int kFewestSlots = kChunksOnTheirWay + 2, kMostSlots = 8;
 
-// Aligned, as what follows it must be: copies of weights to a ring that begins within 32 bytes take a fifth longer.
+// Aligned, because the ring comes after it: copies of weights to a misaligned ring take 20 % longer.
 struct alignas(128) Fixed {
   uint64_t barriers[kMostSlots][2];
   TokenLayer layers[kMostLayers];
@@ -32,10 +32,10 @@ struct alignas(128) Fixed {
   TokenAttentionMemory attention;
 };
 
-// Where everything lies in a block's shared memory.
+// Layout of a block's shared memory.
 struct Memory {
   Fixed* fixed;
-  std::byte* scratch;  // x of a product, or what an attention joins
+  std::byte* scratch;  // x of a product, or partial results of attention
   WeightRing ring;
 
   __device__ __forceinline__ Memory(const TokenCall& call, std::byte* shared)
@@ -113,14 +113,14 @@ class TokenBlock {
     static_cast<T*>(to)[feature] = from_float<T>(value);
   }
 
-  // A layer's norms are read by all blocks at the same moment, when everybody waits: some blocks, one for each, see to
-  // it that they are in the L2 by then.
+  // All blocks read a layer's norms at the same time, while nothing else can run: so a block per norm prefetches them
+  // into L2 before.
   __device__ __forceinline__ void fetch_norms(int layer) const {
     if (layer >= call_.layers) return;
     const TokenLayer& l = fixed_.layers[layer];
     const void* norms[] = {l.input_norm, l.after_attention_norm, l.feed_forward_norm, l.after_feed_forward_norm};
     constexpr int kLine = 128 / static_cast<int>(sizeof(T));
-    // From the end: the first blocks attend.
+    // From the last block on: the first blocks compute attention.
 #pragma unroll
     for (int i = 0; i < 4; ++i)
       if (blockIdx.x + 1 + i == gridDim.x && norms[i] != nullptr)
@@ -128,8 +128,8 @@ class TokenBlock {
           asm volatile("prefetch.global.L2 [%0];" ::"l"(vector(norms[i]) + at));
   }
 
-  // The stream between layers: what the last block put out, and the sum of all before it. The first layer begins with
-  // the embedding, and has no sum yet.
+  // The data between layers: the output of the last block, and the residual. The first layer starts with the embedding,
+  // without a residual.
   __device__ __forceinline__ void stage_stream(int layer, const void* norm) {
     Staging<T> s{.from = vector(call_.feed_forward_out),
                  .residual = vector(call_.residuals[1]),
@@ -154,7 +154,7 @@ class TokenBlock {
     vector.stage(x(), fixed_.reduced);
   }
 
-  // This block's rows of the next product over the staged x; put(feature, value) takes what comes out.
+  // This block's rows of the next product over the staged x; put(feature, value) gets the results.
   template <class Put>
   __device__ __forceinline__ void multiply(ProductKind kind, const Put& put) {
     const ProductShape& s = call_.shapes[kind];
@@ -192,7 +192,7 @@ class TokenBlock {
   template <class Put>
   __device__ __forceinline__ void finish(const ProductShape& s, int pair, float2 value, const Put& put) const {
     if (s.gated) {
-      // A product of its own would be stored in T; rounding here keeps both ways alike.
+      // A separate product would be stored in T; rounding here gives the same result.
       const float gate = to_float(from_float<T>(value.x)), up = to_float(from_float<T>(value.y));
       if (threadIdx.x % 32 == 0) put(pair, activated(gate) * up);
     } else {
@@ -217,7 +217,7 @@ __global__ void __launch_bounds__(kLaunchThreads, 1) decode_token_kernel(const _
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) std::byte token_shared[];
   const Memory memory(call, token_shared);
-  // To where reading it costs nothing, however often other blocks are waited for.
+  // The layers are copied to shared memory, so that reading them is fast.
   const auto* from = reinterpret_cast<const uint64_t*>(call.model->layers);
   auto* to = reinterpret_cast<uint64_t*>(memory.fixed->layers);
   const int words = call.layers * static_cast<int>(sizeof(TokenLayer) / sizeof(uint64_t));
@@ -243,7 +243,7 @@ struct Device {
 const Device& device() {
   static const Device only = [] {
     int index = 0, multiprocessors = 0, cooperative = 0;
-    // A model may be looked at where there is no device.
+    // Models can be listed without a device.
     if (cudaGetDevice(&index) != cudaSuccess) {
       cudaGetLastError();
       return Device{};
@@ -273,7 +273,7 @@ bool with_head_size(int64_t head_size, F&& f) {
   }
 }
 
-// Shared memory for the longest vector a product is given, or what an attention joins.
+// Shared memory for the longest input vector of a product, or the partial results of attention.
 size_t scratch_bytes(const TokenCall& call, int64_t head_size) {
   size_t bytes = 0;
   for (const ProductShape& s : call.shapes)
@@ -284,7 +284,7 @@ size_t scratch_bytes(const TokenCall& call, int64_t head_size) {
   return (bytes + 127) / 128 * 128;
 }
 
-// As many slots as fit: the more is on its way, the longer a wait it bridges.
+// As many slots as fit: more loads in flight hide longer waits.
 int slots_that_fit(const TokenCall& call, int64_t head_size) {
   const size_t beside = sizeof(Fixed) + scratch_bytes(call, head_size);
   if (shared_memory_of_block() < beside) return 0;

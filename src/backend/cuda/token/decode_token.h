@@ -7,14 +7,14 @@
 
 namespace fk::cuda {
 
-// What the kernel asks for beside TokenCall.
+// Workspace sizes of the kernel.
 struct TokenScratch {
   size_t partial_values = 0;  // floats
   size_t partial_states = 0;
   size_t arrivals = 0;  // counters
 };
 
-// Why this device cannot run such a model in one kernel; empty when it can. Only sizes are looked at.
+// Why this device cannot run such a model in one kernel; empty when it can. Only sizes are checked.
 std::string_view decode_token_refusal(const TokenCall& call, int64_t head_size);
 TokenScratch decode_token_scratch(const TokenCall& call, int64_t head_size);
 

@@ -1,4 +1,4 @@
-// A barrier of all blocks of a kernel, which must all run at once (a cooperative launch sees to that).
+// A barrier of all blocks of a kernel, which must all run at once (a cooperative launch guarantees that).
 #pragma once
 
 #include "backend/cuda/token/block.cuh"
@@ -10,7 +10,7 @@ class GridBarrier {
   // `arrivals` is zero before the launch, and zero again after finish().
   __device__ explicit GridBarrier(unsigned* arrivals) : arrivals_(arrivals) {}
 
-  // What any thread of this block wrote before is seen by all blocks that have waited.
+  // Earlier writes of this block are visible to all blocks after their wait.
   __device__ __forceinline__ void arrive() {
     meet();
     if (threadIdx.x == 0) asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(arrivals_) : "memory");
@@ -27,7 +27,7 @@ class GridBarrier {
     meet();
   }
 
-  // Instead of a last arrive(): whoever comes last makes the barrier ready for the next launch.
+  // Instead of a last arrive(): the last block resets the barrier for the next launch.
   __device__ __forceinline__ void finish() {
     meet();
     expected_ += gridDim.x;

@@ -1,8 +1,8 @@
-// What a product is given: a vector that other blocks have just written, normed and added up on the way, in the shared
-// memory of every block.
+// Prepares the input vector of a product in the shared memory of every block: reads a vector that other blocks have
+// just written, with norm and residual sum.
 //
-// Every block does the same small work, so that no kernel and no barrier is needed for it. Rounds where the operators
-// it stands for do.
+// Every block repeats this small work, so that no extra kernel or barrier is needed. Rounds where the separate
+// operators do.
 #pragma once
 
 #include <cstring>
@@ -14,13 +14,13 @@
 
 namespace fk::cuda {
 
-inline constexpr int kNormPacks = 2;  // of 8 elements that a thread has of a vector to be normed
+inline constexpr int kNormPacks = 2;  // packs of 8 elements per thread of a vector with a norm
 inline constexpr int kMostNormed = kNormPacks * 8 * kTokenThreads;
 
 template <class T>
 using Pack8 = Pack<T, 8>;
 
-// Past the L1, which knows nothing of what other multiprocessors write.
+// Bypasses L1, which is not coherent with writes of other multiprocessors.
 template <class T>
 __device__ __forceinline__ Pack8<T> load_shared_by_all(const T* from) {
   const uint4 raw = __ldcg(reinterpret_cast<const uint4*>(from));
@@ -34,12 +34,12 @@ struct Staging {
   const T* from;
   float scale = 1;              // of `from`, rounded: an embedding's
   const T* own_norm = nullptr;  // of `from` itself
-  const T* residual = nullptr;  // added then
+  const T* residual = nullptr;  // added next
   T* residual_out = nullptr;    // gets the sum, by the first block
   const T* norm = nullptr;      // of the sum
 };
 
-// Sum over the block; `scratch` has kTokenWarps floats that nobody else uses until the block has met again.
+// Sum over the block; `scratch` has kTokenWarps floats that must not be used otherwise until the next barrier.
 __device__ __forceinline__ float sum_of_block(float v, float* scratch) {
   v = reduce_warp<Sum>(v);
   if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = v;
@@ -54,7 +54,7 @@ __device__ __forceinline__ float sum_of_block(float v, float* scratch) {
 template <class T>
 class NormedVector {
  public:
-  // Weights do not depend on what is waited for.
+  // Weights do not depend on other blocks, so they are loaded before the wait.
   __device__ __forceinline__ NormedVector(const TokenCall& call, const Staging<T>& s) : call_(call), s_(s) {
 #pragma unroll
     for (int j = 0; j < kNormPacks; ++j) {

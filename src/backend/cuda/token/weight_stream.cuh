@@ -1,16 +1,15 @@
-// The weights of the whole model on their way through one block, many copies ahead of their use.
+// Streams the weights of the whole model through one block, many copies ahead of their use.
 //
-// What weights a block needs, and in which order, is known before the first number is computed. Four warps do
-// nothing but start copies into a ring of shared memory, over the ends of products and layers, as fast as the others
-// free it; so memory stays busy while blocks wait for each other or attend. The warps that compute never start a load
-// of weights themselves: they would stand still whenever memory takes no more, and what they had not used up by then
-// could not be overwritten by what comes next.
+// The weights of a block and their order are known in advance. Four warps only start copies into a ring buffer in
+// shared memory, across the ends of products and layers, as fast as slots become free; so memory stays busy while
+// blocks synchronise or compute attention. The computing warps never load weights themselves: they would stall when the
+// memory queue is full, and slots would not become free.
 //
-// Rows are taken in pairs (of a gated product: a gate row and its up row), each by one warp from end to end, up to 16
-// pairs beside each other. A chunk is the same columns of all of them. 256 columns of a pair are two mma.m16n8k16: the
-// eight groups of four lanes hold eight stretches of them, as eight rows of the left operand for the first row of W and
-// eight for the second, and the same stretches of x as eight columns of the right one. Of the products only those of
-// equal stretches are wanted: the diagonal. The matrix unit has nothing better to do, and no number need be unpacked.
+// Rows are processed in pairs (in a gated product: a gate row and its up row), each by one warp, up to 16 pairs at a
+// time. A chunk is the same columns of all of them. 256 columns of a pair are two mma.m16n8k16: the eight groups of
+// four lanes hold eight segments of them, as eight rows of the left operand for the first row of W and eight for the
+// second, and the same segments of x as eight columns of the right one. Only the products of equal segments are used:
+// the diagonal. The tensor core is idle anyway, and no number has to be unpacked.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -28,8 +27,8 @@ namespace fk::cuda {
 inline constexpr int kStepBytes = 2 * 2 * kStep;  // of two rows of 16-bit elements
 inline constexpr int kSlotBytes = kTokenWarps * 2 * kStepBytes;
 
-// Which pairs of rows of a product belong to this block: equally many for each, and what is left over to other blocks
-// in every product, so that over a whole model no block has more than one pair more than another.
+// Which pairs of rows of a product belong to this block: the same number for each block, and the remainder goes to
+// other blocks in every product, so that over a whole model the blocks differ by at most one pair.
 class PairShare {
  public:
   // visit(first, count, columns) for every round: `count` pairs from `first` on, one for each warp, in chunks of so
@@ -52,7 +51,7 @@ class PairShare {
   int first_block_ = 0;  // the one that has the first pair
 };
 
-// Slots of shared memory, each with a barrier that opens when its chunk has come, and one when it is used up.
+// Slots of shared memory, each with a "full" barrier (its chunk has arrived) and an "empty" barrier (it was used).
 struct WeightRing {
   uint32_t slots;     // shared-memory addresses
   uint32_t barriers;  // full and empty of each slot
@@ -62,7 +61,7 @@ struct WeightRing {
   __device__ __forceinline__ uint32_t full(int i) const { return barriers + static_cast<uint32_t>(16 * i); }
   __device__ __forceinline__ uint32_t empty(int i) const { return full(i) + 8; }
 
-  // By one thread, before the block meets. `arrivals` of each warp for a slot.
+  // By one thread, before the first block barrier. `arrivals` of each warp for a slot.
   __device__ __forceinline__ void start(unsigned arrivals) const {
     for (int i = 0; i < count; ++i) {
       init_barrier(full(i), kFetchingWarps * arrivals);
@@ -71,9 +70,8 @@ struct WeightRing {
   }
 };
 
-// One chunk of a fetching warp's rows, each `kSteps` steps long (0: `steps`). The fetching warps are few, so every
-// instruction here counts: rows lie `stride` elements apart, and only the last chunk of a row is looked at lane by
-// lane.
+// Loads one chunk of a load warp's rows, each `kSteps` steps long (0: `steps`). There are few load warps, so every
+// instruction here counts: rows are `stride` elements apart, and only the last chunk of a row is checked lane by lane.
 template <int kSteps, class T>
 __device__ __forceinline__ void fetch_rows(uint32_t to, const T* from, int64_t stride, int rows, int steps, int left) {
   const int count = kSteps > 0 ? kSteps : steps;
@@ -88,18 +86,18 @@ __device__ __forceinline__ void fetch_rows(uint32_t to, const T* from, int64_t s
   }
 }
 
-// Chunks behind the one whose coming is told next. Told by one lane a warp, for all: a barrier takes arrivals one by
-// one, and a hundred of them for every chunk are slower than the copies.
+// Number of chunks in flight before the oldest is signalled. One lane per warp arrives: a barrier handles arrivals one
+// by one, and a hundred of them per chunk are slower than the copies.
 inline constexpr int kChunksOnTheirWay = 2;
 
-// All chunks of this block in order, by the fetching threads. `layers`: of the model, in shared memory.
+// Loads all chunks of this block in order, by the load threads. `layers`: of the model, in shared memory.
 template <class T, class Handover>
 __device__ __forceinline__ void fetch_weights(const TokenCall& call, const TokenLayer* layers, const WeightRing& ring) {
   static_assert(sizeof(T) == 2);
   const int warp = static_cast<int>(threadIdx.x - kTokenThreads) / 32, lane = static_cast<int>(threadIdx.x % 32);
   PairShare share;
   RingPlace place{.parity = 1};  // all slots are empty at first
-  RingPlace oldest;              // chunk whose coming has not been told
+  RingPlace oldest;              // oldest chunk that has not been signalled
   int on_their_way = 0;
   Handover handover(call.dawdle);
   auto tell_oldest = [&] {
@@ -166,7 +164,7 @@ __device__ __forceinline__ void multiply_step(float (&sum)[4], uint32_t first, u
   multiply_tile<T>(sum, a.z, b.z, a.w, b.w, v.z, v.w);
 }
 
-// What multiply_step found for both rows, in every lane.
+// The sums of multiply_step for both rows, in every lane.
 __device__ __forceinline__ float2 gather(const float (&sum)[4]) {
   const uint32_t stretch = threadIdx.x % 32 / 4;
   const bool diagonal = threadIdx.x % 4 == stretch / 2, odd = stretch % 2 != 0;

@@ -1,5 +1,5 @@
-// rms_norm, third step: weights become floats once, in prepare(), and a row is converted once: the sum of squares
-// leaves it in a buffer that the last loop reads.
+// rms_norm, third step: weights become floats once, in prepare(), and a row is converted once: the loop for the sum of
+// squares stores it in a buffer that the last loop reads.
 #include <fastkernels/candidate.h>
 #include <math.h>
 
@@ -58,7 +58,7 @@ class RMSNorm : public fk::RMSNorm {
 #pragma omp simd reduction(+ : squares)
     for (int64_t i = 0; i < n; ++i) {
       residual_out[i] = float(x[i]) + float(residual[i]);
-      row[i] = residual_out[i];  // rounded: out belongs to the residual_out the next layer reads
+      row[i] = residual_out[i];  // rounded: out must be consistent with residual_out
       squares += row[i] * row[i];
     }
     scale_into(row, squares, out, n);

@@ -1,5 +1,5 @@
-// rms_norm on CUDA, third step: 16 bytes a load, the row stays in registers, so that memory is read once, and the
-// kernel starts while the one before it ends.
+// rms_norm on CUDA, third step: 16 bytes per load, the row stays in registers, so that memory is read once, and the
+// kernel starts while the previous one ends.
 #include <fastkernels/candidate.h>
 
 #include "../cuda_rows.cuh"
@@ -65,7 +65,7 @@ class RMSNorm : public fk::RMSNorm {
     if (rows == 0) return;
     fk::with_float(x.dtype(), [&]<class T>(T) {
       int packs = int(x.size(-1)) / Pack<T>::kElements;
-      // Two packs a thread keep several loads in flight and the block small enough to be joined quickly.
+      // Two packs per thread keep several loads in flight, and the block is small enough for a fast reduction.
       int per_thread = packs <= 2 * kMostThreads ? 2 : kMostPacks;
       int threads = ((packs + per_thread - 1) / per_thread + 31) / 32 * 32;
       auto kernel = per_thread == 2 ? norm_in_registers<T, 2> : norm_in_registers<T, kMostPacks>;

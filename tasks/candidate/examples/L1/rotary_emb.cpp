@@ -17,7 +17,7 @@ struct Table {
   const float* row(int64_t position) const { return values.data() + size_t(position) * 2 * frequencies.size(); }
 };
 
-constexpr int64_t kPositions = 16384;  // more would cost more memory than time; calls beyond it are refused
+constexpr int64_t kPositions = 16384;  // a larger table would need too much memory; calls beyond it are refused
 
 std::shared_ptr<const Table> table_for(const std::vector<double>& frequencies) {
   static std::mutex mutex;

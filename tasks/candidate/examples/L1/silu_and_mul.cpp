@@ -1,5 +1,4 @@
-// silu_and_mul, third step: an exponential that vectorises, in a loop of its own so that the compiler sees nothing
-// else.
+// silu_and_mul, third step: an exponential that vectorises, in a separate loop that is simple enough for the compiler.
 #include <fastkernels/candidate.h>
 
 #include "../fast_exp.h"

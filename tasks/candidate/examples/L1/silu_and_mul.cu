@@ -1,5 +1,5 @@
 // silu_and_mul on CUDA, third step: 16 bytes of gate and of up at a time, the fast exponential and division, whose
-// errors lie far below what bf16 rounds away, and a kernel that starts while the one before it ends.
+// errors are far below the rounding of bf16, and a kernel that starts while the previous one ends.
 #include <fastkernels/candidate.h>
 
 #include "../cuda_rows.cuh"
@@ -27,7 +27,8 @@ class SiluAndMul : public fk::SiluAndMul {
  public:
   using fk::SiluAndMul::SiluAndMul;
 
-  // The division gives 0 where its divisor passes 2^126, which __expf(-g) does for g below -87: f32 shows that.
+  // The fast division gives 0 if its divisor is above 2^126, which happens for g below -87; in f32 this error is
+  // visible.
   const char* refuse(fk::Args args) const override {
     if (args[0].dtype() == fk::DType::kF32) return "it computes in bf16 and f16 only";
     return on_16_bytes(args[0], 2) && on_16_bytes(args[1], 2) ? nullptr : "its rows begin and end on 16 bytes";

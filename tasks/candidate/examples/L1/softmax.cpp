@@ -1,5 +1,5 @@
 // softmax, third step: an exponential that vectorises, computed once per element and kept in a buffer. The baseline
-// computes it twice and needs no buffer; once is faster where the buffer stays in a near cache.
+// computes it twice and needs no buffer; once is faster if the buffer stays in a cache.
 #include <fastkernels/candidate.h>
 #include <math.h>
 
@@ -22,7 +22,7 @@ class Softmax : public fk::Softmax {
   }
 
  private:
-  static constexpr int64_t kLongest = 16384, kBlock = 1024;  // blocks short enough for a float sum to keep its digits
+  static constexpr int64_t kLongest = 16384, kBlock = 1024;  // blocks short enough for an accurate float sum
 
   template <class T>
   static void row_softmax(const T* x, T* out, float* exps, int64_t n) {

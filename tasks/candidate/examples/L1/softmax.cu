@@ -1,5 +1,5 @@
-// softmax on CUDA, third step: a row is shared by a cluster of up to eight blocks, which keep it in registers and tell
-// each other their sums through shared memory. One launch, every element read once and written once.
+// softmax on CUDA, third step: a cluster of up to eight blocks computes a row, keeps it in registers and exchanges sums
+// through shared memory. One launch, every element read once and written once.
 #include <fastkernels/candidate.h>
 
 #include "../cuda_rows.cuh"
@@ -14,7 +14,7 @@ __device__ __forceinline__ unsigned rank_in_cluster() {
   return rank;
 }
 
-// A barrier of the cluster in two halves: what was written before arriving is seen behind the wait.
+// A cluster barrier in two parts: data written before the arrival is visible after the wait.
 __device__ __forceinline__ void arrive() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
@@ -28,7 +28,7 @@ __device__ __forceinline__ void wait_for_all() {
 #endif
 }
 
-// What the block of that rank has at this place of its shared memory.
+// The value at the same address in the shared memory of the block with that rank.
 __device__ __forceinline__ float2 read_of_block(const float2* at, unsigned rank) {
 #if __CUDA_ARCH__ >= 900
   unsigned local = unsigned(__cvta_generic_to_shared(at)), remote;
@@ -41,13 +41,13 @@ __device__ __forceinline__ float2 read_of_block(const float2* at, unsigned rank)
 #endif
 }
 
-// e^(x - base), where base stands for 0 if all is minus infinity. The short instruction: 16-bit results do not show
-// what it loses.
+// e^(x - base); base is 0 if all elements are minus infinity. The fast approximate instruction is accurate enough for
+// 16-bit results.
 __device__ __forceinline__ float power(float x, float base) {
   return __expf(x - (base == __int_as_float(0xff800000) ? 0.0f : base));
 }
 
-// Every thread has kPacks packs of the row; packs that lie side by side are in threads side by side.
+// Every thread has kPacks packs of the row; adjacent packs belong to adjacent threads.
 template <class T, int kPacks>
 __global__ void __launch_bounds__(kThreads)
     softmax_in_cluster(const T* x, int64_t x_stride, T* out, int64_t out_stride, unsigned packs, unsigned blocks) {
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int k = 0; k < P::kElements; ++k) mine[j].at[k] = power(float(mine[j].at[k]), all) * scale;
     to[first + j * step] = mine[j];
   }
-  wait_for_all();  // nobody leaves while others read its shared memory
+  wait_for_all();  // no block may exit while others read its shared memory
 }
 
 class Softmax : public fk::Softmax {
@@ -114,7 +114,7 @@ class Softmax : public fk::Softmax {
   void forward(fk::Context& ctx, fk::View x, fk::View out) override {
     if (x.numel() == 0) return;
     unsigned packs = unsigned(packs_of(x)), blocks = 1;
-    // More blocks than a row needs finish it sooner, as long as there are multiprocessors left.
+    // More blocks per row are faster as long as multiprocessors are free.
     while (blocks < most_blocks() &&
            (packs > kMostPacks * kThreads * blocks || (packs > kThreads * blocks && x.size(0) * blocks < 128)))
       blocks *= 2;

@@ -1,7 +1,7 @@
-// llama_mlp, third step: fused. The gate, its activation and the product with up are made where the two sums are, so
-// that the block is two loops over the weights instead of three and the [T, 2 F] in between never exists. That helps
-// where weights are read for few tokens; many tokens are a matter of matrix units, which the baseline uses and this
-// does not.
+// llama_mlp, third step: fused. The activation of the gate and the product with up are computed right after the two
+// sums, so that there are two loops over the weights instead of three, and no intermediate [T, 2 F]. That helps with
+// few tokens, where reading weights is the limit; with many tokens the baseline is faster because it uses matrix
+// instructions.
 #include <fastkernels/candidate.h>
 
 #include "../fast_exp.h"
@@ -11,7 +11,7 @@ class LlamaMLP : public fk::LlamaMLP {
   using fk::LlamaMLP::LlamaMLP;
 
   const char* refuse(fk::Args) const override {
-    return init_.reduce_results && init_.tp_size > 1 ? "it knows no other rank to add its sums to" : nullptr;
+    return init_.reduce_results && init_.tp_size > 1 ? "it has no all-reduce over several ranks" : nullptr;
   }
 
   void forward(fk::Context& ctx, fk::View x, fk::View out) override {
@@ -45,7 +45,7 @@ class LlamaMLP : public fk::LlamaMLP {
  private:
   static int64_t grain(int64_t width) { return 1 + 65536 / width; }
 
-  // Both sums in one loop: `a` is read once, and one sum's additions run while the other's wait.
+  // Both sums in one loop: `a` is read once, and the two independent sums hide each other's latency.
   template <class T>
   static void add_dots(const float* a, const T* gate, const T* up, int64_t n, float& g, float& u) {
     float gates = 0, ups = 0;

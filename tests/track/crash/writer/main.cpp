@@ -1,4 +1,4 @@
-// Writes results into a store until somebody kills it, and says on standard output which ones are in.
+// Writes results into a store until it is killed, and reports each stored one on standard output.
 //   track_writer DB RUN COUNT
 #include <unistd.h>
 

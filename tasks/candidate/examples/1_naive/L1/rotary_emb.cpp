@@ -11,13 +11,13 @@
 #include <math.h>
 #include <string.h>
 
-// How far pair `i` of `dims / 2` turns from one position to the next. Scaling: an Init's rope_scaling.
+// The rotation angle of pair `i` of `dims / 2` per position. Scaling: an Init's rope_scaling.
 template <class Scaling>
 double inverse_frequency(int64_t i, int64_t dims, double base, const Scaling& scaling) {
   double f = pow(base, -2.0 * i / dims);
   if (strcmp(scaling.type, "linear") == 0) return f / scaling.factor;
   if (strcmp(scaling.type, "llama3") != 0) return f;
-  // Long waves are stretched, short ones kept, those between blended.
+  // Long wavelengths are scaled, short ones kept, those between interpolated.
   double turns = scaling.original_max_position_embeddings * f / (2 * M_PI);
   double keep = (turns - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor);
   keep = fmin(fmax(keep, 0), 1);

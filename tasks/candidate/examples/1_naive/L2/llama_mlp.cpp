@@ -50,18 +50,18 @@ class LlamaMLP : public fk::LlamaMLP {
   using fk::LlamaMLP::LlamaMLP;
 
   const char* refuse(fk::Args) const override {
-    return init_.reduce_results && init_.tp_size > 1 ? "it knows no other rank to add its sums to" : nullptr;
+    return init_.reduce_results && init_.tp_size > 1 ? "it has no all-reduce over several ranks" : nullptr;
   }
 
   void forward(fk::Context& ctx, fk::View x, fk::View out) override {
-    // F of this rank, which the weights know.
+    // F of this rank, from the shape of the weights.
     int64_t tokens = x.size(0), D = init_.hidden_size, F = weight("down_proj.weight").size(1);
     double* in = ctx.scratch<double>(tokens * D);
     double* gate_up = ctx.scratch<double>(tokens * 2 * F);
     fk::with_float(x.dtype(), [&]<class T>(T) {
       read_rows<T>(ctx, x, in);
       product<T>(ctx, in, tokens, weight("gate_up_proj.weight"), find_weight("gate_up_proj.bias"), gate_up);
-      // The activations take the place of the gates; rows stay 2 F apart.
+      // The activations overwrite the gates; the row stride stays 2 F.
       ctx.parallel_for(tokens, 1, [&](int64_t begin, int64_t end) {
         for (int64_t t = begin; t < end; ++t)
           for (int64_t i = 0; i < F; ++i) {

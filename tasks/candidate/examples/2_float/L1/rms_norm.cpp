@@ -1,5 +1,5 @@
-// rms_norm, second step: float instead of double, loops the compiler can vectorise, and enough rows per task that
-// waking a thread pays.
+// rms_norm, second step: float instead of double, loops the compiler can vectorise, and enough rows per task to make up
+// for waking a thread.
 #include <fastkernels/candidate.h>
 #include <math.h>
 

@@ -1,4 +1,4 @@
-// rms_norm on CUDA, second step: a block for each row, so that a warp reads neighbours, and sums in float.
+// rms_norm on CUDA, second step: a block for each row, so that loads are coalesced, and sums in float.
 #include <fastkernels/candidate.h>
 
 #include "../../cuda_rows.cuh"

@@ -1,4 +1,4 @@
-// silu_and_mul, second step: float instead of double, and rows cut so that one wide row keeps several threads busy.
+// silu_and_mul, second step: float instead of double, and rows split so that several threads can work on one wide row.
 #include <fastkernels/candidate.h>
 #include <math.h>
 

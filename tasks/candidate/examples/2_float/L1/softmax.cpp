@@ -14,7 +14,7 @@ class Softmax : public fk::Softmax {
           const T* row = x.row<T>(t);
           T* result = out.row<T>(t);
           float largest = -INFINITY;
-          double sum = 0;  // a float would lose digits over a vocabulary
+          double sum = 0;  // a float sum over a vocabulary would be inaccurate
           for (int64_t i = 0; i < N; ++i) largest = row[i] > largest ? float(row[i]) : largest;
           for (int64_t i = 0; i < N; ++i) sum += expf(float(row[i]) - largest);
           float scale = float(1 / sum);

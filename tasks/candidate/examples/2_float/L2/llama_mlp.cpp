@@ -7,7 +7,7 @@ class LlamaMLP : public fk::LlamaMLP {
   using fk::LlamaMLP::LlamaMLP;
 
   const char* refuse(fk::Args) const override {
-    return init_.reduce_results && init_.tp_size > 1 ? "it knows no other rank to add its sums to" : nullptr;
+    return init_.reduce_results && init_.tp_size > 1 ? "it has no all-reduce over several ranks" : nullptr;
   }
 
   void forward(fk::Context& ctx, fk::View x, fk::View out) override {
