@@ -188,7 +188,10 @@ std::optional<Failure> OutputCheck::look(const CallMemory& memory, int slot, con
 
 std::optional<Failure> OutputCheck::final_word(const CallMemory& memory, int slot, const CallData& data, Sides sides,
                                                const Written& suspect, const Tolerance& tolerance) {
-  if (oracle_affordable_) return judge(memory, slot, data, sides);
+  if (oracle_affordable_) {
+    std::optional<Found> found = judge(memory, slot, data, sides.baseline, std::span(&sides.candidate, 1));
+    return found ? std::optional(found->failure) : std::nullopt;
+  }
   if (op_.judge != nullptr) return own_rule(memory, slot, data, sides);
   bool is_float = dtype_is_float(suspect.baseline.dtype());
   double scale = is_float ? largest_in(suspect.baseline, 0, suspect.baseline.numel()) : 0;
@@ -230,22 +233,25 @@ CallOutcome OutputCheck::outcome(const CallMemory& memory, int slot, int writer)
   return outcome;
 }
 
-std::optional<Failure> OutputCheck::judge(const CallMemory& memory, int slot, const CallData& data, Sides sides,
-                                          bool calibrate) {
+std::optional<OutputCheck::Found> OutputCheck::judge(const CallMemory& memory, int slot, const CallData& data,
+                                                     int baseline, std::span<const int> writers, bool calibrate) {
   if (!oracle_affordable_) return std::nullopt;
   if (!reference_) {
     reference_ = std::make_unique<Reference>(op_, root_.init());
     reference_->bind(params_);
   }
-  CallTruth truth(root_, workload_, data, *reference_, outcome(memory, slot, sides.baseline), false, typical_);
+  CallTruth truth(root_, workload_, data, *reference_, outcome(memory, slot, baseline), false, typical_);
   ++judged_;
   if (!truth.unusable().empty()) return std::nullopt;  // these inputs cannot show errors
   if (calibrate)
     for (const auto& [name, ratio] : truth.ratios()) typical_[name] = std::max(typical_[name], ratio);
-  CallCheckResult checked = truth.check(outcome(memory, slot, sides.candidate));
-  elements_ += checked.elements;
-  if (!checked.fault) return std::nullopt;
-  return Failure{checked.fault->verdict, fmt::format("In a timed call, {}", checked.fault->sentence)};
+  for (int writer : writers) {
+    CallCheckResult checked = truth.check(outcome(memory, slot, writer));
+    elements_ += checked.elements;
+    if (checked.fault)
+      return Found{writer, {checked.fault->verdict, fmt::format("In a timed call, {}", checked.fault->sentence)}};
+  }
+  return std::nullopt;
 }
 
 }  // namespace fk

@@ -37,10 +37,14 @@ class OutputCheck {
   using DataOf = std::function<const CallData&(int slot)>;
   std::optional<Failure> look(const CallMemory& memory, int slot, const DataOf& data_of, const CallData& shapes,
                               Sides sides, uint64_t secret, int64_t budget);
-  // The whole call against the oracle. Not done if the oracle takes too long, see oracle_affordable(). The baseline's
-  // error on usual inputs calibrates the bounds of later calls.
-  std::optional<Failure> judge(const CallMemory& memory, int slot, const CallData& data, Sides sides,
-                               bool calibrate = true);
+  // Compares a whole call of several writers with the oracle. Does nothing if the oracle takes too long, see
+  // oracle_affordable(). The baseline's error on usual inputs calibrates the bounds of later calls.
+  struct Found {
+    int writer = 0;
+    Failure failure;
+  };
+  std::optional<Found> judge(const CallMemory& memory, int slot, const CallData& data, int baseline,
+                             std::span<const int> writers, bool calibrate = true);
 
   bool oracle_affordable() const { return oracle_affordable_; }
   int64_t elements() const { return elements_; }  // checked so far

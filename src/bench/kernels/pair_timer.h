@@ -30,7 +30,7 @@ namespace fk {
 struct TimingOptions {
   int pairs = 100;    // all launches together, at least
   int launches = 12;  // of each process; a multiple of three lets every side have every place in memory equally often
-  int warmups = 10;   // rounds of a launch that are not counted, at most: they end early once a second has gone
+  int warmups = 5;    // rounds of a launch that are not counted, at most: they end early once a second has gone
   bool cold = false;  // every tensor of a call is taken out of the caches before it
   Device device = kCpu;
   int threads = 1;

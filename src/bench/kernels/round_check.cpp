@@ -33,26 +33,33 @@ std::optional<Failure> RoundCheck::check(const RoundOutputs& round) {
     int side, against;
   };
   std::vector<Look> looks = {{kCandidate, kBaseline}, {kControl, kBaseline}, {kCandidate, kControl}};
-  if (round.memory.device() != kCpu) looks.resize(1);  // what is read there does not change its caches' state for calls
+  const bool on_cpu = round.memory.device() == kCpu;
+  if (!on_cpu) looks.resize(1);  // a GPU's caches do not depend on what was read between samples
   for (size_t i = looks.size() - 1; i > 0; --i) std::swap(looks[i], looks[random_.below(draws_++, i + 1)]);
   const std::span<const int> calls = round.calls;
   auto budget = std::max<int64_t>(kLookAt / static_cast<int64_t>(calls.size()), 64);
-  size_t to_judge = to_oracle(round.judged) ? random_.below(draws_++, calls.size()) : calls.size();
+  auto of_task = [](const Failure& found) {
+    return Failure{Verdict::kInvalidTask, fmt::format("The baseline differs from itself: {}", found.sentence)};
+  };
+  size_t judged = to_oracle(round.judged) ? random_.below(draws_++, calls.size()) : calls.size();
+  if (judged < calls.size()) {
+    std::vector<int> sides = {round.writers[kCandidate]};
+    if (on_cpu) sides.insert(sides.begin() + secret_number() % 2, round.writers[kControl]);
+    std::optional<OutputCheck::Found> found =
+        outputs_.judge(round.memory, calls[judged], inputs_.current(calls[judged]), round.writers[kBaseline], sides,
+                       /*calibrate=*/!round.judged);
+    if (found) return found->writer == round.writers[kCandidate] ? found->failure : of_task(found->failure);
+  }
   auto data_of = [&](int slot) -> const CallData& { return inputs_.current(slot); };
   for (const Look& look : looks) {
     int writer = round.writers[static_cast<size_t>(look.side)];
     OutputCheck::Sides sides{writer, round.writers[static_cast<size_t>(look.against)]};
     uint64_t secret = secret_number();
     std::optional<Failure> found = round.memory.check_margins(calls, writer, round.pattern);
-    for (size_t i = 0; i < calls.size() && !found; ++i) {
-      int slot = calls[i];
-      found = i == to_judge
-                  ? outputs_.judge(round.memory, slot, inputs_.current(slot), sides, /*calibrate=*/!round.judged)
-                  : outputs_.look(round.memory, slot, data_of, inputs_.base(), sides, secret + i, budget);
-    }
-    if (!found) continue;
-    if (look.side != kControl) return found;
-    return Failure{Verdict::kInvalidTask, fmt::format("The baseline differs from itself: {}", found->sentence)};
+    for (size_t i = 0; i < calls.size() && !found; ++i)
+      if (i != judged)
+        found = outputs_.look(round.memory, calls[i], data_of, inputs_.base(), sides, secret + i, budget);
+    if (found) return look.side == kControl ? of_task(*found) : *found;
   }
   return round.judged ? check_repeats(round) : std::nullopt;
 }
