@@ -21,7 +21,9 @@ std::shared_ptr<const ForeignKernel> load_candidate(const std::string& so_path, 
   if (table == nullptr) throw Error("The candidate for {} has no table of functions.", op.name);
   if (table->abi_version != FK_ABI_VERSION || table->size != sizeof(fk_candidate))
     throw Error(
-        "The candidate for {} was compiled for version {} of the boundary and this is version {}; compile it again.",
+        "The candidate for {} was compiled for version {} of the boundary and this is version {}: compile it again; "
+        "where "
+        "it calls ctx.key_cache(layer) or ctx.value_cache(layer), write ctx.state(name) instead.",
         op.name, table->abi_version, FK_ABI_VERSION);
   if (table->operator_name == nullptr || table->operator_name != op.name)
     throw Error("The candidate for {} holds a class of {}; it must derive from fk::{}.", op.name,

@@ -24,7 +24,7 @@ struct Problem {
   CallData data;
 
   std::vector<std::optional<Tensor>> expected;  // the whole reference call, states and outputs after it
-  std::vector<Tensor> expected_kv_cache;
+  std::vector<Tensor> expected_states;          // of the context
 
   // True when some argument has rows that may be strided, so that this placement differs from the misaligned one.
   bool has_rows() const;
@@ -45,8 +45,8 @@ struct Verdict {
   std::vector<std::string> faults;  // empty: everything is right
 };
 
-// Calls three times with poisoned outputs and restored states, all memory fenced. After each call: outputs, states and
-// KV cache near the reference; inputs, weights and fences untouched; the bits the same as after the first.
+// Calls three times with poisoned outputs and restored states, all memory fenced. After each call: outputs and states
+// near the reference; inputs, weights and fences untouched; the bits the same as after the first.
 // All of it, scratch and metadata too, lives on `device`, where the subject must run.
 Verdict examine(const Problem& problem, const Subject& subject, Placement placement, ThreadPool& pool,
                 Device device = kCpu);

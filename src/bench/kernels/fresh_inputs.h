@@ -35,7 +35,7 @@ class FreshInputs {
   void next(int slot, bool timed = true);
   // The inputs of the first slot.
   void repeat(int slot);
-  // What a tensor of the slot is put together from, by its number: arguments, then the KV cache. None: as in
+  // What a tensor of the slot is put together from, by its number: arguments, then states. None: as in
   // base(slot).
   std::optional<CallMemory::MadeFrom> pieces(int slot, size_t tensor) const;
   // The inputs themselves, put together when they are first asked for: a GPU has its own way to them.
@@ -81,7 +81,7 @@ class FreshInputs {
   Stream random_;
   uint64_t draws_ = 0;
   CallData shapes_;
-  std::vector<Change> changes_;  // by argument, then the KV cache
+  std::vector<Change> changes_;  // by argument, then by state of the context
   std::vector<Set> sets_;        // standard first
   size_t recorded_ = 0;          // where there is one: its set
   std::vector<Kind> others_;     // besides standard numbers, and recorded ones

@@ -58,10 +58,6 @@ class CallRecorder final : public CallObserver {
   std::vector<std::string> unmatched_;
 };
 
-// A layer of a model as if it were its only one: with the same arithmetic, its place in the KV cache first and what
-// only the rest of the model needs left out. Other constructors come back as they are.
-Fields as_only_layer(Fields init);
-
 // Equal for scenarios that ask for the same call, whatever their names and models.
 std::string call_text(const Scenario& scenario);
 

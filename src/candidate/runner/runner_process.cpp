@@ -418,14 +418,16 @@ int64_t RunnerProcess::bind(std::span<const TensorRef> params) {
 void RunnerProcess::plan(std::span<const CallPlan> calls) {
   Json list = Json::array();
   for (const CallPlan& call : calls) {
-    Json args = Json::array(), kv = Json::array();
+    Json args = Json::array(), states = Json::array();
     for (const auto& a : call.args) args.push_back(a ? ref(*a) : Json());
-    for (const TensorRef& t : call.kv_cache) kv.push_back(ref(t));
-    list.push_back(
-        {{"args", args},
-         {"kv", kv},
-         {"attention",
-          {{"decode", group(call.decode)}, {"prefill", group(call.prefill)}, {"slots", ref(call.slot_mapping)}}}});
+    for (const TensorRef& t : call.states) states.push_back(ref(t));
+    list.push_back({{"args", args},
+                    {"states", states},
+                    {"attention",
+                     {{"decode", group(call.decode)},
+                      {"prefill", group(call.prefill)},
+                      {"slots", ref(call.slot_mapping)},
+                      {"page_size", call.page_size}}}});
   }
   ask({{"do", "plan"}, {"calls", list}});
 }

@@ -1,6 +1,7 @@
 #include "backend/cpu/attention/decode.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "backend/cpu/attention/kv_rows.h"
 #include "backend/cpu/for_items.h"
@@ -11,10 +12,11 @@
 namespace fk {
 namespace {
 
-// Keys of a sequence are cut every so many, from its first visible block on. The cut depends on nothing else, so a
-// result is the same whatever else is in the batch and however many threads there are.
+// Keys of a sequence are cut every so many, from the tile of its first visible key on. The cut depends on nothing else,
+// so a result is the same whatever else is in the batch and however many threads there are.
 constexpr int64_t kSplitKeys = 256;
-static_assert(kSplitKeys % kDecodeKeys == 0 && kDecodeKeys % kBlockSize == 0);
+constexpr int64_t kTileKeys = 16;
+static_assert(kSplitKeys % kDecodeKeys == 0 && kDecodeKeys % kTileKeys == 0);
 
 // Tasks per thread below which the kv heads of a split are divided too.
 constexpr int64_t kTasksPerThread = 4;
@@ -23,7 +25,7 @@ constexpr int64_t kMaxGroup = 256;  // query heads that may share a kv head
 
 struct SequencePlan {
   int64_t first, last;  // keys seen
-  int64_t begin;        // where the first split starts: `first`, rounded down to a block
+  int64_t begin;        // where the first split starts: `first`, rounded down to a tile
   int64_t splits;
   int64_t split_start;  // splits of the sequences before
 };
@@ -55,7 +57,7 @@ class Decode {
     while (per_task > 1 && splits_ * ((kv_heads_ + per_task - 1) / per_task) < kTasksPerThread * ctx_.pool.threads())
       per_task /= 2;
     int64_t parts = (kv_heads_ + per_task - 1) / per_task;
-    // Where a window starts inside a block, weighing rounds up beyond the last score: kSumLanes more.
+    // Where a window starts inside a tile, weighing rounds up beyond the last score: kSumLanes more.
     scratch_bytes_ =
         round_up((kDecodeKeys * padded_head(head_size_) + per_task * quads_ * kDecodeKeys * kQuad + kSumLanes) * 4);
     scratch_ = bytes(scratch_bytes_ * ctx_.pool.threads());
@@ -79,7 +81,7 @@ class Decode {
     const auto* lengths = args_.cache_seqlens.ptr<int32_t>();
     for (int64_t s = 0; s < sequences_; ++s) {
       KeyRange keys = visible_keys(rule, lengths[s] - 1, lengths[s]);
-      int64_t begin = keys.first / kBlockSize * kBlockSize;
+      int64_t begin = keys.first / kTileKeys * kTileKeys;
       int64_t splits = std::max<int64_t>(0, keys.last - begin + kSplitKeys - 1) / kSplitKeys;
       plans_[s] = {keys.first, keys.last, begin, splits, splits_};
       splits_ += splits;
@@ -179,6 +181,7 @@ std::string_view refuse_decode(const FlashAttnDecode::Init& init, Args args) {
   if (init.num_kv_heads <= 0 || init.num_heads % init.num_kv_heads != 0)
     return "it wants the same number of query heads for each kv head";
   if (init.num_heads / init.num_kv_heads > kMaxGroup) return "it takes at most 256 query heads per kv head";
+  if (!std::has_single_bit(static_cast<uint64_t>(args[1]->size(1)))) return "pages must hold a power of two of tokens";
   for (size_t i : {3u, 4u})
     if (args[i]->dtype() != DType::kI32 || !args[i]->rows_contiguous())
       return "its tables must be i32 with contiguous rows";
