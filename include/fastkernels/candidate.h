@@ -242,10 +242,11 @@ class Context {
     if (c_.reference(c_.host, error.text, sizeof error.text) != 0) throw error;
   }
 
+  // The batch, for operators that keep something between calls, or whose parts do.
   bool has_attention() const { return c_.attention != nullptr; }
-  SequenceGroup decode() const { return SequenceGroup(c_.attention->decode); }
-  SequenceGroup prefill() const { return SequenceGroup(c_.attention->prefill); }
-  View slot_mapping() const { return View(c_.attention->slot_mapping); }
+  SequenceGroup decode() const { return SequenceGroup(attention().decode); }
+  SequenceGroup prefill() const { return SequenceGroup(attention().prefill); }
+  View slot_mapping() const { return View(attention().slot_mapping); }
 
   // What the operator and those below it keep between calls, to be read and written: by number, in the order of the
   // tree, or by name relative to the operator ("key_cache", "attn.key_cache",
@@ -261,7 +262,10 @@ class Context {
       if (detail::same_text(c_.states[i].name, name)) return View(c_.states[i].view);
     throw Error("there is no state '%s'", name);
   }
-  const char* state_name(int64_t i) const { return state(i), c_.states[i].name; }
+  const char* state_name(int64_t i) const {
+    static_cast<void>(state(i));  // there is one
+    return c_.states[i].name;
+  }
 
   // Of version 3 of the boundary.
   template <class Layer>
@@ -280,6 +284,11 @@ class Context {
   }
 
  private:
+  const fk_attention_metadata& attention() const {
+    if (c_.attention == nullptr) throw Error("this call has no attention metadata: ask has_attention() first");
+    return *c_.attention;
+  }
+
   const fk_context& c_;
 };
 

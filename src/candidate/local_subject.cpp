@@ -79,7 +79,10 @@ CallOutcome LocalSubject::call(const CallData& data, Placement) {
   for (const Tensor& state : data.states) outcome.states.push_back(copy_of(state));
   std::vector<View> states = state_views(outcome.states);
   arena_.reset();
-  Context ctx{.pool = pool_, .arena = arena_, .attention = &data.batch->attention(), .states = states};
+  Context ctx{.pool = pool_,
+              .arena = arena_,
+              .attention = states.empty() ? nullptr : &data.batch->attention(),  // as in a runner
+              .states = states};
   try {
     candidate_->forward(ctx, args);
   } catch (const std::exception& e) {

@@ -73,6 +73,8 @@ class Judging {
     slow_weights_ = elements > kSlowWeights;
   }
 
+  uint64_t seed() const { return options_.seed; }
+
   Judgement run(Subject& candidate, Subject& baseline) {
     call_on(candidate, baseline);
     // Asked before anything costs time: one that does not take the workload itself gets no credit, whatever else it
@@ -470,6 +472,8 @@ class Judge::Impl : public Judging {
 Judge::Judge(const OperatorInfo& info, const Fields& init, const Workload& workload, const JudgeOptions& options)
     : impl_(std::make_unique<Impl>(info, init, workload, options)) {}
 Judge::~Judge() = default;
+
+uint64_t Judge::seed() const { return impl_->seed(); }
 
 Judgement Judge::run(Subject& candidate, Subject& baseline) { return impl_->run(candidate, baseline); }
 

@@ -75,6 +75,8 @@ class Judge {
   Judge(const OperatorInfo& info, const Fields& init, const Workload& workload, const JudgeOptions& options);
   ~Judge();
 
+  uint64_t seed() const;
+
   Judgement run(Subject& candidate, Subject& baseline);
 
   // A few calls like those of a judgement, in a process that was bound to the first set of weights

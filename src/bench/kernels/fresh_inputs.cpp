@@ -80,17 +80,20 @@ void FreshInputs::add_sets(const InputMaker& maker, uint64_t seed) {
   }
   if (std::none_of(changes_.begin(), changes_.end(), [](const Change& c) { return c.scaled; })) return;
   others_ = {{0, Factors::kOneAPiece}, {0, Factors::kTiny}};
-  std::vector<std::string_view> names(std::begin(kFamilies), std::end(kFamilies));
-  names.insert(names.end(), std::begin(kUntimedFamilies), std::end(kUntimedFamilies));
-  for (size_t i = names.size() - 1; i > 0; --i) std::swap(names[i], names[below(i + 1)]);
-  names.resize(std::min<size_t>(names.size(), static_cast<size_t>(kMostElements / (elements_of(*sets_[0].data) + 1))));
-  for (std::string_view name : names) {
-    bool untimed =
-        std::find(std::begin(kUntimedFamilies), std::end(kUntimedFamilies), name) != std::end(kUntimedFamilies);
-    if (untimed)
-      untimed_.push_back({sets_.size(), Factors::kNone});
-    else
-      for (Factors factors : {Factors::kOneEach, Factors::kOneAPiece}) others_.push_back({sets_.size(), factors});
+  // Of either kind as many as are affordable, others in every run.
+  const auto most = static_cast<size_t>(kMostElements / (elements_of(*sets_[0].data) + 1));
+  auto drawn = [&](std::span<const std::string_view> families) {
+    std::vector<std::string_view> names(families.begin(), families.end());
+    for (size_t i = names.size() - 1; i > 0; --i) std::swap(names[i], names[below(i + 1)]);
+    names.resize(std::min(names.size(), most));
+    return names;
+  };
+  for (std::string_view name : drawn(kFamilies)) {
+    for (Factors factors : {Factors::kOneEach, Factors::kOneAPiece}) others_.push_back({sets_.size(), factors});
+    sets_.push_back({name, &family_named(name), nullptr});
+  }
+  for (std::string_view name : drawn(kUntimedFamilies)) {
+    untimed_.push_back({sets_.size(), Factors::kNone});
     sets_.push_back({name, &family_named(name), nullptr});
   }
 }

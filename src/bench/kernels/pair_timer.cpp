@@ -67,7 +67,10 @@ class PairTimer {
         clock_(options.core_chain),
         judged_(std::move(judged)) {
     params_ = share_params(*root_, *weights_, options.device);
-    if (judged_.judge != nullptr) return;
+    if (judged_.judge != nullptr) {
+      FK_CHECK(judged_.judge->seed() == options.seed, "judged and timed weights differ");
+      return;
+    }
     JudgeOptions judging;
     judging.seed = options.seed;
     judging.inputs = options.inputs;

@@ -117,7 +117,8 @@ CallMemory::CallMemory(const Node& root, const CallData& data, int slots, int wr
   state_count_ = data.states.size();
   for (size_t i = 0; i < state_count_; ++i) out.push_back({data.state_specs[i].name, data.states[i].view().spec()});
   metadata_ = in.size();
-  for (const View& v : metadata_views(*data.batch)) in.push_back({"the attention metadata", v.spec()});
+  has_metadata_ = state_count_ > 0;
+  for (const View& v : metadata_of(data)) in.push_back({"the attention metadata", v.spec()});
   const AttentionMetadata& m = data.batch->attention();
   page_size_ = m.page_size;
   decode_sequences_ = m.decode.num_sequences, decode_tokens_ = m.decode.num_tokens;
@@ -144,6 +145,10 @@ CallMemory::CallMemory(const Node& root, const CallData& data, int slots, int wr
   staging_ = Buffer(std::max<size_t>(1, staging_per_slot_ * static_cast<size_t>(slots)), device);
 }
 
+std::vector<View> CallMemory::metadata_of(const CallData& data) const {
+  return has_metadata_ ? metadata_views(*data.batch) : std::vector<View>();
+}
+
 template <class Visit>
 void CallMemory::for_inputs(int slot, const CallData& data, const Visit& visit) const {
   size_t offset = 0;
@@ -154,7 +159,7 @@ void CallMemory::for_inputs(int slot, const CallData& data, const Visit& visit) 
   for (size_t i = 0; i < data.given.size(); ++i)
     if (args_[i].present && !args_[i].written) one(*data.given[i], inputs_->view(input(args_[i].tensor, slot)), i);
   size_t at = metadata_;
-  for (const View& v : metadata_views(*data.batch)) one(v, inputs_->view(input(at++, slot)), Place::kMetadata);
+  for (const View& v : metadata_of(data)) one(v, inputs_->view(input(at++, slot)), Place::kMetadata);
 }
 
 template <class Visit>
@@ -222,15 +227,17 @@ CallPlan CallMemory::plan(int slot, int inputs_segment, int written_segment) con
       plan.args.emplace_back(TensorRef{inputs_segment, input(a.tensor, slot)});
   }
   for (size_t i = 0; i < state_count_; ++i) plan.states.push_back({written_segment, output(first_state_ + i, slot)});
+  if (!has_metadata_) return plan;
+  CallPlan::Metadata& m = plan.metadata.emplace();
   auto group = [&](CallPlan::Group& g, size_t first) {
     for (size_t i = 0; i < kGroupViews; ++i) g.views.push_back({inputs_segment, input(metadata_ + first + i, slot)});
   };
-  plan.decode.num_sequences = decode_sequences_, plan.decode.num_tokens = decode_tokens_;
-  plan.prefill.num_sequences = prefill_sequences_, plan.prefill.num_tokens = prefill_tokens_;
-  group(plan.decode, 0);
-  group(plan.prefill, kGroupViews);
-  plan.page_size = page_size_;
-  plan.slot_mapping = {inputs_segment, input(metadata_ + 2 * kGroupViews, slot)};
+  m.decode.num_sequences = decode_sequences_, m.decode.num_tokens = decode_tokens_;
+  m.prefill.num_sequences = prefill_sequences_, m.prefill.num_tokens = prefill_tokens_;
+  group(m.decode, 0);
+  group(m.prefill, kGroupViews);
+  m.page_size = page_size_;
+  m.slot_mapping = {inputs_segment, input(metadata_ + 2 * kGroupViews, slot)};
   return plan;
 }
 

@@ -87,6 +87,7 @@ class CallMemory {
     size_t tensor = 0;  // its number among arguments and states, or kMetadata
     static constexpr size_t kMetadata = SIZE_MAX;
   };
+  std::vector<View> metadata_of(const CallData& data) const;
   template <class Visit>
   void for_inputs(int slot, const CallData& data, const Visit& visit) const;
   template <class Visit>
@@ -104,6 +105,8 @@ class CallMemory {
   Device device_;
   std::vector<Arg> args_;
   size_t inputs_per_slot_ = 0, written_per_slot_ = 0;
+  // Only calls with states have any: each tensor is a mapping of its own in each runner.
+  bool has_metadata_ = false;
   size_t metadata_ = 0;                       // first of the metadata tensors among the inputs
   size_t first_state_ = 0, state_count_ = 0;  // the context's, among what is written
   int64_t page_size_ = 0, decode_sequences_ = 0, decode_tokens_ = 0, prefill_sequences_ = 0, prefill_tokens_ = 0;

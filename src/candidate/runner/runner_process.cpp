@@ -421,13 +421,12 @@ void RunnerProcess::plan(std::span<const CallPlan> calls) {
     Json args = Json::array(), states = Json::array();
     for (const auto& a : call.args) args.push_back(a ? ref(*a) : Json());
     for (const TensorRef& t : call.states) states.push_back(ref(t));
-    list.push_back({{"args", args},
-                    {"states", states},
-                    {"attention",
-                     {{"decode", group(call.decode)},
-                      {"prefill", group(call.prefill)},
-                      {"slots", ref(call.slot_mapping)},
-                      {"page_size", call.page_size}}}});
+    list.push_back({{"args", args}, {"states", states}});
+    if (const auto& m = call.metadata)
+      list.back()["attention"] = {{"decode", group(m->decode)},
+                                  {"prefill", group(m->prefill)},
+                                  {"slots", ref(m->slot_mapping)},
+                                  {"page_size", m->page_size}};
   }
   ask({{"do", "plan"}, {"calls", list}});
 }

@@ -58,9 +58,12 @@ struct CallPlan {
     int64_t num_sequences = 0, num_tokens = 0;
     std::vector<TensorRef> views;  // cu_seqlens_q, cu_seqlens_k, seq_lens, block_table, state_slots
   };
-  Group decode, prefill;
-  TensorRef slot_mapping;
-  int64_t page_size = 0;
+  struct Metadata {
+    Group decode, prefill;
+    TensorRef slot_mapping;
+    int64_t page_size = 0;
+  };
+  std::optional<Metadata> metadata;  // of the batch, where there are states
 };
 
 // How calls are to be made.

@@ -45,7 +45,7 @@ Json error_answer(const std::exception& e) {
 struct PreparedCall {
   std::vector<OptView> args;
   std::vector<View> states;
-  AttentionMetadata attention;
+  std::optional<AttentionMetadata> attention;
 };
 
 class Worker {
@@ -162,9 +162,9 @@ class Worker {
                            at(v[3]),
                            at(v[4])};
     };
-    const Json& attention = body.at("attention");
-    call.attention = {group(attention.at("decode")), group(attention.at("prefill")), at(attention.at("slots")),
-                      attention.at("page_size").get<int64_t>()};
+    if (auto attention = body.find("attention"); attention != body.end())
+      call.attention = {group(attention->at("decode")), group(attention->at("prefill")), at(attention->at("slots")),
+                        attention->at("page_size").get<int64_t>()};
     return call;
   }
 
@@ -210,7 +210,7 @@ class Worker {
     arena_.reset();
     Context ctx{.pool = *pool_,
                 .arena = arena_,
-                .attention = &call.attention,
+                .attention = call.attention ? &*call.attention : nullptr,
                 .states = call.states,
                 .observer = observer,
                 .stream = device_calls_ ? device_runtime(device_).stream() : nullptr};
@@ -233,11 +233,12 @@ class Worker {
       if (call.args[i])
         (op_->args[i].role == Role::kInput ? made.inputs : made.written).push_back(range_of(*call.args[i]));
     for (const View& v : call.states) made.written.push_back(range_of(v));
-    const AttentionMetadata& m = call.attention;
-    for (const SequenceGroup* g : {&m.decode, &m.prefill})
-      for (const View& v : {g->cu_seqlens_q, g->cu_seqlens_k, g->seq_lens, g->block_table, g->state_slots})
-        made.inputs.push_back(range_of(v));
-    made.inputs.push_back(range_of(m.slot_mapping));
+    if (const auto& m = call.attention) {
+      for (const SequenceGroup* g : {&m->decode, &m->prefill})
+        for (const View& v : {g->cu_seqlens_q, g->cu_seqlens_k, g->seq_lens, g->block_table, g->state_slots})
+          made.inputs.push_back(range_of(v));
+      made.inputs.push_back(range_of(m->slot_mapping));
+    }
     made.forward = [this, &call] { make_call(call); };
     return made;
   }
