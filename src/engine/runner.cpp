@@ -25,9 +25,10 @@ int64_t blocks_per_sequence(const EngineOptions& options) { return blocks_for(op
 StateRoom fitting_room(const Model& model, const EngineOptions& options) {
   StateRoom room{options.max_sequences * blocks_per_sequence(options), options.page_size, options.max_sequences};
   double bytes = StatePool::size_bytes(collect_states(*model.root), model.config.dtype, room);
-  require_memory(bytes, model.device,
-                 fmt::format("What the model keeps of {} sequences of {} tokens", room.slots, options.max_context),
-                 "ask for fewer or shorter sequences");
+  require_memory(
+      bytes, model.device,
+      fmt::format("The states (keys and values) of {} sequences of {} tokens", room.slots, options.max_context),
+      "ask for fewer or shorter sequences");
   return room;
 }
 

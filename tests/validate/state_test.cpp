@@ -120,7 +120,7 @@ TEST(States, CrossCalls) {
   Tensor last = run(second, in_two, x.narrow(0, 4, 2));
   View wanted = expected.view().narrow(0, 4, 2);
   for (int64_t r = 0; r < 2; ++r)
-    for (int64_t i = 0; i < 24; ++i) EXPECT_FLOAT_EQ(get(last.view(), r, i), get(wanted, r, i));
+    for (int64_t i = 0; i < 24; ++i) EXPECT_EQ(get(last.view(), r, i), get(wanted, r, i));
   for (size_t i = 0; i < at_once.size(); ++i)
     EXPECT_EQ(std::memcmp(at_once[i].view().data(), in_two[i].view().data(), at_once[i].view().size_bytes()), 0) << i;
 }
@@ -163,6 +163,8 @@ TEST(States, PlantedErrorsAreRefusedByName) {
 std::string candidate_text(const std::string& start) {
   return R"(
 #include <fastkernels/candidate.h>
+
+#include <initializer_list>
 
 class ToyPair : public fk::ToyPair {
  public:

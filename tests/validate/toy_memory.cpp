@@ -51,14 +51,12 @@ class ToyMemoryOracle final : public ToyMemory {
              slot = static_cast<int64_t>(get(group->state_slots, s)),
              block = static_cast<int64_t>(get(group->block_table, s, 0));
         for (int64_t i = 0; i < init_.width; ++i) {
-          double running = get(sum, slot, i);
           for (int64_t t = first + begin; t < first + end; ++t) {
             auto at = static_cast<int64_t>(get(ctx.attention->slot_mapping, t));
             set(history, get(x, t, i), at / page, at % page, i);
-            running = running / 2 + get(x, t, i);
-            set(out, running + get(history, block, 0, i), t, i);
+            set(sum, get(sum, slot, i) / 2 + get(x, t, i), slot, i);
+            set(out, get(sum, slot, i) + get(history, block, 0, i), t, i);
           }
-          set(sum, running, slot, i);
         }
       }
       first += group->num_tokens;
