@@ -173,15 +173,25 @@ class OptView {
 
 struct SequenceGroup {
   int64_t num_sequences, num_tokens;
-  View cu_seqlens_q, cu_seqlens_k, seq_lens, block_table;
+  View cu_seqlens_q, cu_seqlens_k, seq_lens, block_table, state_slots;
   explicit SequenceGroup(const fk_sequence_group& g)
       : num_sequences(g.num_sequences),
         num_tokens(g.num_tokens),
         cu_seqlens_q(g.cu_seqlens_q),
         cu_seqlens_k(g.cu_seqlens_k),
         seq_lens(g.seq_lens),
-        block_table(g.block_table) {}
+        block_table(g.block_table),
+        state_slots(g.state_slots) {}
 };
+
+namespace detail {
+constexpr bool same_text(const char* a, const char* b) {
+  while (*a != 0 && *a == *b) ++a, ++b;
+  return *a == *b;
+}
+template <class>
+inline constexpr bool kNever = false;
+}  // namespace detail
 
 class Context {
  public:
@@ -233,13 +243,46 @@ class Context {
     if (c_.reference(c_.host, error.text, sizeof error.text) != 0) throw error;
   }
 
-  // Who attends to what, for operators with a KV cache.
+  // The batch, for operators that keep something between calls, or whose parts do.
   bool has_attention() const { return c_.attention != nullptr; }
   SequenceGroup decode() const { return SequenceGroup(attention().decode); }
   SequenceGroup prefill() const { return SequenceGroup(attention().prefill); }
   View slot_mapping() const { return View(attention().slot_mapping); }
-  View key_cache(int64_t layer) const { return View(c_.kv_cache[2 * layer]); }
-  View value_cache(int64_t layer) const { return View(c_.kv_cache[2 * layer + 1]); }
+
+  // What the operator and those below it keep between calls, to be read and written: by number, in the order of the
+  // tree, or by name relative to the operator ("key_cache", "attn.key_cache",
+  // "model.layers.3.self_attn.attn.key_cache").
+  int64_t num_states() const { return c_.num_states; }
+  View state(int64_t i) const {
+    if (i < 0 || i >= c_.num_states) throw Error("there is no state number %lld", static_cast<long long>(i));
+    return View(c_.states[i].view);
+  }
+  View state(int i) const { return state(static_cast<int64_t>(i)); }  // so that 0 is a number
+  View state(const char* name) const {
+    for (int64_t i = 0; i < c_.num_states; ++i)
+      if (detail::same_text(c_.states[i].name, name)) return View(c_.states[i].view);
+    throw Error("there is no state '%s'", name);
+  }
+  const char* state_name(int64_t i) const {
+    static_cast<void>(state(i));  // there is one
+    return c_.states[i].name;
+  }
+
+  // Of version 3 of the boundary.
+  template <class Layer>
+  View key_cache(Layer) const {
+    static_assert(detail::kNever<Layer>,
+                  "fastkernels: write ctx.state(\"key_cache\"), with the names of the parts it lies in before it "
+                  "(\"attn.key_cache\"), instead of ctx.key_cache(layer): caches are states of their operator now");
+    return {};
+  }
+  template <class Layer>
+  View value_cache(Layer) const {
+    static_assert(detail::kNever<Layer>,
+                  "fastkernels: write ctx.state(\"value_cache\"), with the names of the parts it lies in before it "
+                  "(\"attn.value_cache\"), instead of ctx.value_cache(layer): caches are states of their operator now");
+    return {};
+  }
 
  private:
   const fk_attention_metadata& attention() const {
@@ -249,13 +292,6 @@ class Context {
 
   const fk_context& c_;
 };
-
-namespace detail {
-constexpr bool same_text(const char* a, const char* b) {
-  while (*a != 0 && *a == *b) ++a, ++b;
-  return *a == *b;
-}
-}  // namespace detail
 
 struct Integers {
   const int64_t* data;

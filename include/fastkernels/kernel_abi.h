@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FK_ABI_VERSION 3
+#define FK_ABI_VERSION 4
 #define FK_ABI_MAX_RANK 5
 
 #ifdef __cplusplus
@@ -50,6 +50,7 @@ typedef struct {
   fk_view cu_seqlens_k; /* i32 [S+1] */
   fk_view seq_lens;     /* i32 [S] */
   fk_view block_table;  /* i32 [S, blocks] */
+  fk_view state_slots;  /* i32 [S]: of the per-sequence states; negative: the row is no sequence */
 } fk_sequence_group;
 
 typedef struct {
@@ -57,6 +58,16 @@ typedef struct {
   fk_sequence_group prefill;
   fk_view slot_mapping; /* i64 [T] */
 } fk_attention_metadata;
+
+typedef enum { FK_PER_TOKEN = 0, FK_PER_SEQUENCE = 1, FK_PER_SEQUENCE_FIXED = 2 } fk_state_kind;
+
+/* Something the operator, or one below it, keeps between calls: it may be read and written. Per token [blocks, page
+ * size, ...], reached through block_table and slot_mapping; per sequence [slots, ...], through state_slots. */
+typedef struct {
+  const char* name; /* relative to the operator: "attn.key_cache" */
+  int32_t kind;     /* fk_state_kind */
+  fk_view view;
+} fk_state;
 
 /* What a call carries beside its arguments. `host` is the host's, handed back to its functions. */
 typedef struct {
@@ -71,10 +82,11 @@ typedef struct {
   /* Where the call runs. On CUDA everything goes to `stream` (a cudaStream_t), in order; on the CPU it is null. */
   int32_t device;
   void* stream;
-  /* Batch and cache, for operators of level 2 and above; null and empty where the call has none. */
+  /* The batch, for operators of level 2 and above and those that keep states; null where the call has none. */
   const fk_attention_metadata* attention;
-  const fk_view* kv_cache; /* key, value, key, value, ... by layer */
-  int64_t num_layers;
+  /* The states of the operator and of all below it, its own first, then those of its parts in order. */
+  const fk_state* states;
+  int64_t num_states;
   /* Computes this call's outputs and states as the operator's reference does: right and slow. CPU only, and not inside
    * parallel_for. Returns 0, or FK_FAILED after writing a sentence to `error`. */
   int (*reference)(void* host, char* error, size_t error_size);

@@ -57,7 +57,8 @@ fk_sequence_group to_abi(const SequenceGroup& group) {
           fk::to_abi(group.cu_seqlens_q),
           fk::to_abi(group.cu_seqlens_k),
           fk::to_abi(group.seq_lens),
-          fk::to_abi(group.block_table)};
+          fk::to_abi(group.block_table),
+          fk::to_abi(group.state_slots)};
 }
 
 class BridgedOperator final : public ForeignOperator {
@@ -109,6 +110,13 @@ class BridgedOperator final : public ForeignOperator {
     reference_->call(ctx, args);
   }
 
+  void name_states(std::span<const StateSpec> states) override {
+    state_specs_.assign(states.begin(), states.end());
+    states_.clear();
+    for (const StateSpec& s : state_specs_)
+      states_.push_back({.name = s.name.c_str(), .kind = static_cast<int32_t>(s.kind), .view = {}});
+  }
+
   void forward(Context& ctx, Args args) override {
     std::array<fk_view, kMaxArgs> list;
     HostCall host{ctx, *this, args};
@@ -120,23 +128,20 @@ class BridgedOperator final : public ForeignOperator {
                        .device = ctx.stream == nullptr ? FK_CPU : FK_CUDA,
                        .stream = ctx.stream,
                        .attention = nullptr,
-                       .kv_cache = nullptr,
-                       .num_layers = 0,
+                       .states = nullptr,
+                       .num_states = 0,
                        .reference = &host_reference};
-    // L1 kernels get everything as arguments; only blocks use the batch and the cache.
-    if (op_.level > 1) {
-      if (ctx.attention != nullptr) {
-        attention = {to_abi(ctx.attention->decode), to_abi(ctx.attention->prefill),
-                     fk::to_abi(ctx.attention->slot_mapping)};
-        context.attention = &attention;
-      }
-      kv_cache_.clear();
-      for (const KvLayer& layer : ctx.kv_cache) {
-        kv_cache_.push_back(fk::to_abi(layer.key));
-        kv_cache_.push_back(fk::to_abi(layer.value));
-      }
-      context.kv_cache = kv_cache_.data();
-      context.num_layers = static_cast<int64_t>(ctx.kv_cache.size());
+    // L1 kernels get everything as arguments; only blocks and operators with states use the batch.
+    if (ctx.attention != nullptr && (op_.level > 1 || !states_.empty())) {
+      attention = {to_abi(ctx.attention->decode), to_abi(ctx.attention->prefill),
+                   fk::to_abi(ctx.attention->slot_mapping)};
+      context.attention = &attention;
+    }
+    if (!ctx.states.empty()) {
+      FK_CHECK(ctx.states.size() == states_.size());
+      for (size_t i = 0; i < states_.size(); ++i) states_[i].view = fk::to_abi(ctx.states[i]);
+      context.states = states_.data();
+      context.num_states = static_cast<int64_t>(states_.size());
     }
     Sentence sentence;
     sentence[0] = 0;
@@ -173,7 +178,8 @@ class BridgedOperator final : public ForeignOperator {
   std::vector<std::string> names_;
   std::vector<const char*> name_texts_;
   std::vector<fk_view> params_;
-  std::vector<fk_view> kv_cache_;  // kept from call to call for its memory
+  std::vector<StateSpec> state_specs_;
+  std::vector<fk_state> states_;  // names are those of state_specs_; views those of the call
 };
 
 int host_reference(void* host, char* error, size_t error_size) {

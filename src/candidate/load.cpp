@@ -21,7 +21,8 @@ std::shared_ptr<const ForeignKernel> load_candidate(const std::string& so_path, 
   if (table == nullptr) throw Error("The candidate for {} has no table of functions.", op.name);
   if (table->abi_version != FK_ABI_VERSION || table->size != sizeof(fk_candidate))
     throw Error(
-        "The candidate for {} was compiled for version {} of the C interface and this is version {}; compile it again.",
+        "The candidate for {} was compiled for version {} of the C interface and this is version {}: compile it again; "
+        "replace ctx.key_cache(layer) and ctx.value_cache(layer) by ctx.state(name).",
         op.name, table->abi_version, FK_ABI_VERSION);
   if (table->operator_name == nullptr || table->operator_name != op.name)
     throw Error("The candidate for {} holds a class of {}; it must derive from fk::{}.", op.name,

@@ -19,7 +19,9 @@ std::optional<Failure> threw(const char* where, const std::exception& e) {
 }  // namespace
 
 LocalSubject::LocalSubject(const OperatorInfo& op, const Fields& init, const std::string& library, int threads)
-    : op_(op), root_(op.build(init, {})), candidate_(load_candidate(library, op)->create(init)), pool_(threads) {}
+    : op_(op), root_(op.build(init, {})), candidate_(load_candidate(library, op)->create(init)), pool_(threads) {
+  candidate_->name_states(collect_states(*root_));
+}
 
 std::optional<Failure> LocalSubject::bind(std::span<const Tensor> params) {
   params_.clear();
@@ -74,15 +76,13 @@ CallOutcome LocalSubject::call(const CallData& data, Placement) {
     outcome.failure = Failure{Verdict::kRefused, fmt::format("The candidate refuses this call: {}.", why)};
     return outcome;
   }
-  for (const Tensor& cache : data.kv_cache) outcome.kv_cache.push_back(copy_of(cache));
-  std::vector<KvLayer> layers;
-  for (size_t i = 0; i + 1 < outcome.kv_cache.size(); i += 2)
-    layers.push_back({outcome.kv_cache[i], outcome.kv_cache[i + 1]});
+  for (const Tensor& state : data.states) outcome.states.push_back(copy_of(state));
+  std::vector<View> states = state_views(outcome.states);
   arena_.reset();
   Context ctx{.pool = pool_,
               .arena = arena_,
-              .attention = layers.empty() ? nullptr : &data.batch->attention(),  // as in a runner
-              .kv_cache = layers};
+              .attention = states.empty() ? nullptr : &data.batch->attention(),  // as in a runner
+              .states = states};
   try {
     candidate_->forward(ctx, args);
   } catch (const std::exception& e) {

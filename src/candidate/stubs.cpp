@@ -130,6 +130,12 @@ std::string comment(const OperatorInfo& op, DeviceKind device) {
   for (size_t i = 0; i < std::min(params.size(), kShownWeights); ++i)
     text += fmt::format("//   {}  {}\n", params[i].name, shape(params[i].spec));
   if (params.size() > kShownWeights) text += fmt::format("//   and {} more\n", params.size() - kShownWeights);
+  std::vector<StateSpec> states = collect_states(*node);
+  if (!states.empty()) text += "// What it keeps between calls, by the names ctx.state() takes:\n";
+  for (size_t i = 0; i < std::min(states.size(), kShownWeights); ++i)
+    text += fmt::format("//   {}  {}\n", states[i].name,
+                        shape(state_tensor(states[i], state_room(example.workload), example.workload.dtype)));
+  if (states.size() > kShownWeights) text += fmt::format("//   and {} more\n", states.size() - kShownWeights);
   return text;
 }
 
@@ -139,9 +145,13 @@ std::string generated_body(const OperatorInfo& op) {
   for (const Field& field : op.default_init()) hints += fmt::format("    //   init_.{}\n", field.name);
   BuildOptions oracle;
   oracle.oracle = true;
-  std::vector<ParamSpec> params = collect_params(*op.build(sample_case(op).init, oracle));
+  std::unique_ptr<Node> node = op.build(sample_case(op).init, oracle);
+  std::vector<ParamSpec> params = collect_params(*node);
   for (size_t i = 0; i < std::min(params.size(), kShownWeights); ++i)
     hints += fmt::format("    //   weight(\"{}\")\n", params[i].name);
+  std::vector<StateSpec> states = collect_states(*node);
+  for (size_t i = 0; i < std::min(states.size(), kShownWeights); ++i)
+    hints += fmt::format("    //   ctx.state(\"{}\"), which it may write too\n", states[i].name);
   for (const ArgSpec& arg : op.args)
     if (arg.optional) hints += fmt::format("    //   {}, where `if ({})`, as *{}\n", arg.name, arg.name, arg.name);
   if (!hints.empty()) hints = "    // Besides the arguments it may read:\n" + hints;

@@ -18,9 +18,10 @@ namespace fk {
 enum class Placement : uint8_t { kSame, kNew };
 
 struct CallOutcome {
-  // After the call, in the order of forward: states and outputs; inputs stay empty, they are the caller's own.
+  // After the call, in the order of forward: arguments that are states, and outputs; inputs stay empty, they are the
+  // caller's own.
   std::vector<std::optional<Tensor>> written;
-  std::vector<Tensor> kv_cache;
+  std::vector<Tensor> states;      // of the context, as collect_states lists them
   std::optional<Failure> failure;  // then nothing else counts
   int64_t ns = 0;                  // by our clock, including the exchange overhead
   std::optional<uint8_t> poison;   // the byte that outputs were filled with before the call

@@ -15,7 +15,10 @@ int64_t bucket_for(int64_t sequences, Device device) {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(sequences, 1))));
 }
 
-int64_t table_width(const Runner& runner) { return (runner.options().max_context + kBlockSize - 1) / kBlockSize; }
+int64_t table_width(const Runner& runner) {
+  int64_t page = runner.options().page_size;
+  return (runner.options().max_context + page - 1) / page;
+}
 
 }  // namespace
 
@@ -26,7 +29,7 @@ DecodeLoop::DecodeLoop(Runner& runner, int64_t rows, Device device)
     : runner_(runner),
       sampler_(rows, {.device = device}),
       builder_({.device = device}),
-      advance_(builder_.child<AdvanceStep>("advance_step", {})),
+      advance_(builder_.child<AdvanceStep>("advance_step", {.block_size = runner.options().page_size})),
       ids_({rows}, device),
       positions_({rows}, device),
       slots_({rows}, device),
@@ -36,6 +39,7 @@ DecodeLoop::DecodeLoop(Runner& runner, int64_t rows, Device device)
       cu_q_({rows + 1}, device),
       cu_k_({rows + 1}, device),
       table_({rows, table_width(runner)}, device),
+      state_slots_({rows}, device),
       logits_({rows, runner.model().config.vocab_size}, DType::kF32, device),
       arena_(device) {}
 
@@ -53,7 +57,7 @@ void DecodeLoop::start(std::span<RunningSequence* const> sequences, std::span<co
   all_drawn.resize(static_cast<size_t>(bucket_));
   sampler_.set(all_params, all_drawn);
 
-  int64_t width = table_.view().size(1);
+  const int64_t width = table_.view().size(1), page = runner_.options().page_size;
   std::fill_n(table_.host(), bucket_ * width, 0);
   cu_q_.host()[0] = cu_k_.host()[0] = 0;
   for (int64_t i = 0; i < bucket_; ++i) {
@@ -61,6 +65,7 @@ void DecodeLoop::start(std::span<RunningSequence* const> sequences, std::span<co
     ids_.host()[i] = positions_.host()[i] = 0;
     slots_.host()[i] = -1;
     lengths_.host()[i] = 0;
+    state_slots_.host()[i] = -1;
     indices_.host()[i] = i;
     if (is_sequence) {
       RunningSequence& sequence = *sequences_[static_cast<size_t>(i)];
@@ -68,8 +73,8 @@ void DecodeLoop::start(std::span<RunningSequence* const> sequences, std::span<co
       std::copy(sequence.blocks.begin(), sequence.blocks.end(), table_.host() + i * width);
       ids_.host()[i] = tokens[static_cast<size_t>(i)];
       positions_.host()[i] = sequence.length;
-      slots_.host()[i] = sequence.blocks[static_cast<size_t>(sequence.length / kBlockSize)] * kBlockSize +
-                         sequence.length % kBlockSize;
+      slots_.host()[i] = sequence.blocks[static_cast<size_t>(sequence.length / page)] * page + sequence.length % page;
+      state_slots_.host()[i] = sequence.state_slot;
       lengths_.host()[i] = static_cast<int32_t>(sequence.length) + 1;
     }
     cu_q_.host()[i + 1] = static_cast<int32_t>(i) + 1;
@@ -78,6 +83,7 @@ void DecodeLoop::start(std::span<RunningSequence* const> sequences, std::span<co
   for (const Mirrored<int64_t>* numbers : {&ids_, &positions_, &slots_, &indices_}) numbers->push(bucket_);
   for (const Mirrored<int32_t>* numbers : {&cu_q_, &cu_k_}) numbers->push(bucket_ + 1);
   lengths_.push(bucket_);
+  state_slots_.push(bucket_);
   table_.push(bucket_ * width);
 
   attention_ = {};
@@ -86,8 +92,10 @@ void DecodeLoop::start(std::span<RunningSequence* const> sequences, std::span<co
                        .cu_seqlens_q = cu_q_.view().narrow(0, 0, bucket_ + 1),
                        .cu_seqlens_k = cu_k_.view().narrow(0, 0, bucket_ + 1),
                        .seq_lens = rows(lengths_.view()),
-                       .block_table = rows(table_.view())};
+                       .block_table = rows(table_.view()),
+                       .state_slots = rows(state_slots_.view())};
   attention_.slot_mapping = rows(slots_.view());
+  attention_.page_size = page;
 }
 
 void DecodeLoop::run() {
@@ -95,7 +103,7 @@ void DecodeLoop::run() {
   Context ctx{.pool = model_context.pool,
               .arena = arena_,
               .attention = &attention_,
-              .kv_cache = model_context.kv_cache,
+              .states = model_context.states,
               .observer = model_context.observer,
               .stream = model_context.stream};
   View logits = rows(logits_.view());

@@ -46,7 +46,7 @@ class DecodeLoop {
   Builder builder_;
   Op<AdvanceStep> advance_;
   Mirrored<int64_t> ids_, positions_, slots_, indices_, drawn_;
-  Mirrored<int32_t> lengths_, cu_q_, cu_k_, table_;
+  Mirrored<int32_t> lengths_, cu_q_, cu_k_, table_, state_slots_;
   Tensor logits_;
   Arena arena_;
 

@@ -17,17 +17,19 @@ const EngineOptions& checked(const Model& model, const EngineOptions& options) {
   return options;
 }
 
-int64_t blocks_for(int64_t tokens) { return (tokens + kBlockSize - 1) / kBlockSize; }
+int64_t blocks_for(int64_t tokens, int64_t page_size) { return (tokens + page_size - 1) / page_size; }
 
-// Checked before the cache is made: its pages are only allocated on first use, much later.
-CacheShape fitting_cache(const Model& model, const EngineOptions& options) {
-  CacheShape shape = cache_shape(*model.root);
-  double tokens = static_cast<double>(options.max_sequences) * static_cast<double>(blocks_for(options.max_context)) *
-                  static_cast<double>(kBlockSize);
-  double bytes = tokens * static_cast<double>(KvCachePaged::bytes_per_token(shape, model.config.dtype));
-  require_memory(bytes, model.device, fmt::format("The keys and values of {:.0f} tokens", tokens),
-                 "ask for fewer or shorter sequences");
-  return shape;
+int64_t blocks_per_sequence(const EngineOptions& options) { return blocks_for(options.max_context, options.page_size); }
+
+// Checked before the states are made: their pages are only allocated on first use, much later.
+StateRoom fitting_room(const Model& model, const EngineOptions& options) {
+  StateRoom room{options.max_sequences * blocks_per_sequence(options), options.page_size, options.max_sequences};
+  double bytes = StatePool::size_bytes(collect_states(*model.root), model.config.dtype, room);
+  require_memory(
+      bytes, model.device,
+      fmt::format("The states (keys and values) of {} sequences of {} tokens", room.slots, options.max_context),
+      "ask for fewer or shorter sequences");
+  return room;
 }
 
 }  // namespace
@@ -36,11 +38,9 @@ Runner::Runner(const Model& model, ThreadPool& pool, const EngineOptions& option
     : model_(model),
       pool_(pool),
       options_(checked(model, options)),
-      cache_shape_(fitting_cache(model, options)),
-      cache_(cache_shape_, model.config.dtype, options.max_sequences * blocks_for(options.max_context) * kBlockSize,
-             model.device),
+      states_(collect_states(*model.root), model.config.dtype, fitting_room(model, options), model.device),
       batch_(std::max(options.max_step_tokens, options.max_sequences), options.max_sequences,
-             blocks_for(options.max_context), model.device),
+             blocks_per_sequence(options), options.page_size, model.device),
       logits_({options.max_sequences, model.config.vocab_size}, DType::kF32, model.device),
       arena_(model.device) {
   items_.reserve(static_cast<size_t>(options.max_sequences));
@@ -48,12 +48,13 @@ Runner::Runner(const Model& model, ThreadPool& pool, const EngineOptions& option
 
 RunningSequence Runner::start() const {
   RunningSequence sequence;
-  sequence.blocks.reserve(static_cast<size_t>(blocks_for(options_.max_context)));
+  sequence.blocks.reserve(static_cast<size_t>(blocks_per_sequence(options_)));
   return sequence;
 }
 
 void Runner::finish(RunningSequence& sequence) {
-  for (int32_t block : sequence.blocks) cache_.give_back(block);
+  for (int32_t block : sequence.blocks) states_.give_back_block(block);
+  states_.give_back_slot(sequence.state_slot);
   sequence = {};
 }
 
@@ -61,12 +62,14 @@ void Runner::reserve(RunningSequence& sequence, int64_t new_tokens) {
   int64_t length = sequence.length + new_tokens;
   if (length > options_.max_context)
     throw Error("A sequence of {} tokens does not fit the {} this run was set up for.", length, options_.max_context);
-  while (static_cast<int64_t>(sequence.blocks.size()) < blocks_for(length)) sequence.blocks.push_back(cache_.take());
+  if (sequence.state_slot < 0) sequence.state_slot = states_.take_slot();
+  while (static_cast<int64_t>(sequence.blocks.size()) < blocks_for(length, options_.page_size))
+    sequence.blocks.push_back(states_.take_block());
 }
 
 Context Runner::context() {
   void* stream = model_.device == kCpu ? nullptr : device_runtime(model_.device).stream();
-  return {pool_, arena_, &batch_.attention(), cache_.layers(), observer_, stream};
+  return {pool_, arena_, &batch_.attention(), states_.states(), observer_, stream};
 }
 
 void Runner::wait() const {
@@ -81,7 +84,7 @@ View Runner::forward(std::span<const NewTokens> items) {
         throw Error("Token id {} is outside the vocabulary of {}, which has {} tokens.", token, model_.name,
                     model_.config.vocab_size);
     reserve(*item.sequence, static_cast<int64_t>(item.tokens.size()));
-    items_.push_back({item.tokens, item.sequence->length, item.sequence->blocks});
+    items_.push_back({item.tokens, item.sequence->length, item.sequence->blocks, item.sequence->state_slot});
   }
   batch_.assemble(items_);
   arena_.reset();
@@ -105,9 +108,7 @@ View Runner::prefill(RunningSequence& sequence, std::span<const int64_t> prompt)
 }
 
 size_t Runner::memory_bytes() const {
-  int64_t per_token = KvCachePaged::bytes_per_token(cache_shape_, model_.config.dtype);
-  return static_cast<size_t>(per_token * cache_.blocks() * kBlockSize) + arena_.capacity_bytes() +
-         logits_.view().size_bytes();
+  return states_.size_bytes() + arena_.capacity_bytes() + logits_.view().size_bytes();
 }
 
 }  // namespace fk

@@ -6,22 +6,24 @@
 #include <vector>
 
 #include "core/memory.h"
-#include "engine/kv_cache_paged.h"
 #include "engine/model.h"
+#include "engine/state_pool.h"
 #include "engine/step_batch.h"
 
 namespace fk {
 
 struct EngineOptions {
   int64_t max_sequences = 1;
-  int64_t max_context = 2048;      // tokens a sequence may reach, prompt and output together
-  int64_t max_step_tokens = 2048;  // tokens of one forward pass; longer prompts are taken in chunks
+  int64_t max_context = 2048;            // tokens a sequence may reach, prompt and output together
+  int64_t max_step_tokens = 2048;        // tokens of one forward pass; longer prompts are taken in chunks
+  int64_t page_size = kDefaultPageSize;  // tokens a block of the per-token states holds
 };
 
 // A sequence that is being generated. Created by Runner::start, ended by Runner::finish.
 struct RunningSequence {
-  int64_t length = 0;  // tokens whose keys and values are in the cache
+  int64_t length = 0;  // tokens that are in the states
   std::vector<int32_t> blocks;
+  int32_t state_slot = -1;  // of the per-sequence states; none before the first tokens
 };
 
 // New tokens of one sequence in a step.
@@ -32,7 +34,7 @@ struct NewTokens {
 
 class Runner {
  public:
-  // Throws Error with the numbers where the options ask for more than the model's context, or where the whole cache
+  // Throws Error with the numbers where the options ask for more than the model's context, or where all the states
   // would need more memory than the device has free.
   Runner(const Model& model, ThreadPool& pool, const EngineOptions& options);
 
@@ -54,14 +56,13 @@ class Runner {
   Context context();
   // Observes every operator call from now on; nullptr: no observer.
   void observe(CallObserver* observer) { observer_ = observer; }
-  size_t memory_bytes() const;  // of the cache and of the step's arena, as far as reserved
+  size_t memory_bytes() const;  // of the states and of the step's arena, as far as reserved
 
  private:
   const Model& model_;
   ThreadPool& pool_;
   EngineOptions options_;
-  CacheShape cache_shape_;
-  KvCachePaged cache_;
+  StatePool states_;
   StepBatch batch_;
   Tensor logits_;
   Arena arena_;

@@ -11,6 +11,7 @@
 #include "ops/forward_context.h"
 #include "ops/param.h"
 #include "ops/signature.h"
+#include "ops/state.h"
 #include "ops/workload.h"
 
 namespace fk {
@@ -36,9 +37,18 @@ class Operator {
   using PartWeight = std::function<View(std::string_view name)>;
   virtual void bind_parts(const PartWeight&) {}
 
+  // Index of this operator's first state in the context; those of the operators below it follow. Called once, when the
+  // tree is complete.
+  void place_states(size_t first) { first_state_ = first; }
+
   // The default for operators without weights; operators with weights hide it with their own list.
   template <class Init>
   static std::vector<ParamSpec> params(const Init&) {
+    return {};
+  }
+  // The same for those that keep nothing between calls.
+  template <class Init>
+  static std::vector<StateSpec> states(const Init&) {
     return {};
   }
 
@@ -46,9 +56,14 @@ class Operator {
   virtual void prepare() {}
   const View& param(size_t i) const { return params_[i]; }
   bool has_param(size_t i) const { return i < params_.size(); }
+  // The i-th state, in the order the contract lists them; those of the operators below follow in tree order, for an
+  // implementation that stands for them too.
+  const View& own_state(const Context& ctx, size_t i) const { return ctx.states[first_state_ + i]; }
+  size_t first_state() const { return first_state_; }
 
  private:
   std::vector<View> params_;
+  size_t first_state_ = 0;
 };
 
 template <class T>
@@ -71,6 +86,12 @@ concept HasSignature = requires {
 template <class T>
 concept HasParams = requires(const typename T::Init& init) {
   { T::params(init) } -> std::same_as<std::vector<ParamSpec>>;
+};
+
+// What it keeps between calls, likewise.
+template <class T>
+concept HasStates = requires(const typename T::Init& init) {
+  { T::states(init) } -> std::same_as<std::vector<StateSpec>>;
 };
 
 template <class T>
@@ -100,7 +121,7 @@ concept ListsCases = requires {
 
 template <class T>
 concept Contract = std::derived_from<T, Operator> && NamesItself<T> && HasInit<T> && HasSignature<T> && HasParams<T> &&
-    InfersOutputs<T> && MakesInputs<T> && KnowsCost<T> && StatesTolerance<T> && ListsCases<T>;
+    HasStates<T> && InfersOutputs<T> && MakesInputs<T> && KnowsCost<T> && StatesTolerance<T> && ListsCases<T>;
 
 // Tolerance of arithmetic done in float and rounded once to `dtype`, for sums of `terms` products.
 Tolerance rounding_tolerance(DType dtype, double terms = 1);

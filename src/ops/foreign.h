@@ -21,6 +21,10 @@ class ForeignOperator {
   // The weights of the node and of everything below it, since a foreign operator replaces its parts too. Names are
   // relative to the node. Called again whenever weights change.
   virtual void bind(std::span<const std::string> names, std::span<const View> params) = 0;
+  // The states of the node and of everything below it, in tree order, with names relative to the node. Called once,
+  // before any call.
+  virtual void name_states(std::span<const StateSpec> states) { static_cast<void>(states); }
+  // The context's states are those, and no others.
   virtual void forward(Context& ctx, Args args) = 0;
 };
 
@@ -43,11 +47,18 @@ class ForeignAdapter<T, void (Base::*)(Context&, A...)> final : public T {
   std::string_view refuse(Args args) const override { return foreign_->refuse(args); }
   void forward(Context& ctx, A... args) override {
     const OptView list[] = {OptView(args)...};
-    foreign_->forward(ctx, list);
+    Context own = ctx;
+    if (!ctx.states.empty()) own.states = ctx.states.subspan(this->first_state(), num_states_);
+    foreign_->forward(own, list);
+  }
+  void name_states(std::span<const StateSpec> states) {
+    num_states_ = states.size();
+    foreign_->name_states(states);
   }
   ForeignOperator& foreign() { return *foreign_; }
 
  private:
+  size_t num_states_ = 0;
   std::unique_ptr<ForeignOperator> foreign_;
 };
 

@@ -7,16 +7,9 @@
 #include "core/memory.h"
 #include "core/tensor.h"
 #include "core/thread_pool.h"
+#include "ops/state.h"
 
 namespace fk {
-
-inline constexpr int64_t kBlockSize = 16;  // tokens a block of the KV cache holds
-
-// Keys and values of one layer, each [blocks, kBlockSize, K, Dh].
-struct KvLayer {
-  View key;
-  View value;
-};
 
 // One kind of sequences (decoding or prefilling) of a batch. Offsets count from the first token of that kind.
 struct SequenceGroup {
@@ -25,14 +18,16 @@ struct SequenceGroup {
   View cu_seqlens_q;  // i32 [S+1]: where each sequence's new tokens start
   View cu_seqlens_k;  // i32 [S+1]: running sum of seq_lens
   View seq_lens;      // i32 [S]: keys each sequence has, the new tokens included
-  View block_table;   // i32 [S, blocks]: which block holds keys 16 i .. 16 i + 15
+  View block_table;   // i32 [S, n]: which block of the per-token states holds the i-th page of tokens
+  View state_slots;   // i32 [S]: which slot of the per-sequence states is each sequence's; negative: it has none
 };
 
 // Tokens of a batch are ordered: sequences that decode (one new token each) first, then those that prefill.
 struct AttentionMetadata {
   SequenceGroup decode;
   SequenceGroup prefill;
-  View slot_mapping;  // i64 [T]: block * kBlockSize + offset where a token's key and value go
+  View slot_mapping;  // i64 [T]: block * page size + offset where a token's entry goes; negative: nowhere
+  int64_t page_size = kDefaultPageSize;  // tokens a block of the per-token states holds, as their shape says too
 
   int64_t num_tokens() const { return decode.num_tokens + prefill.num_tokens; }
 };
@@ -52,7 +47,7 @@ struct Context {
   ThreadPool& pool;
   Arena& arena;
   const AttentionMetadata* attention = nullptr;
-  std::span<const KvLayer> kv_cache = {};  // by layer index
+  std::span<const View> states = {};  // of the whole tree, as collect_states lists them
   CallObserver* observer = nullptr;
   void* stream = nullptr;  // DeviceRuntime::stream() of the device the call runs on; nothing on the CPU
 };

@@ -28,7 +28,8 @@ View store(std::vector<Tensor>& owned, const std::vector<T>& values, const Shape
 }
 
 SequenceGroup make_group(std::vector<Tensor>& owned, std::span<const Sequence> sequences,
-                         std::span<const std::vector<int32_t>> tables, int64_t width) {
+                         std::span<const std::vector<int32_t>> tables, int64_t width,
+                         std::span<const int32_t> state_slots) {
   std::vector<int32_t> cu_q{0}, cu_k{0}, lens, table;
   for (size_t i = 0; i < sequences.size(); ++i) {
     auto len = static_cast<int32_t>(sequences[i].query_len + sequences[i].context_len);
@@ -46,6 +47,7 @@ SequenceGroup make_group(std::vector<Tensor>& owned, std::span<const Sequence> s
   g.cu_seqlens_k = store(owned, cu_k, {n + 1});
   g.seq_lens = store(owned, lens, {n});
   g.block_table = store(owned, table, {n, width});
+  g.state_slots = store(owned, std::vector<int32_t>(state_slots.begin(), state_slots.end()), {n});
   return g;
 }
 
@@ -71,27 +73,29 @@ BatchMetadata::BatchMetadata(const Workload& workload, uint64_t seed) {
   size_t next = 0;
   for (const Sequence& s : workload.sequences) {
     tables.emplace_back();
-    for (int64_t b = 0; b * kBlockSize < s.query_len + s.context_len; ++b)
+    for (int64_t b = 0; b * workload.page_size < s.query_len + s.context_len; ++b)
       tables.back().push_back(static_cast<int32_t>(order[next++]));
   }
-  lay_out(workload, tables);
+  lay_out(workload, tables, seed);
 }
 
-BatchMetadata::BatchMetadata(const Workload& workload, const std::vector<std::vector<int32_t>>& tables) {
+BatchMetadata::BatchMetadata(const Workload& workload, const std::vector<std::vector<int32_t>>& tables, uint64_t seed) {
   FK_CHECK(tables.size() == workload.sequences.size());
-  lay_out(workload, tables);
+  lay_out(workload, tables, seed);
 }
 
-void BatchMetadata::lay_out(const Workload& workload, std::span<const std::vector<int32_t>> tables) {
+void BatchMetadata::lay_out(const Workload& workload, std::span<const std::vector<int32_t>> tables, uint64_t seed) {
+  const int64_t page = workload.page_size;
+  FK_CHECK(page > 0 && (page & (page - 1)) == 0, "a page must hold a power of two of tokens");
   std::vector<int64_t> slots, positions, logits;
   for (size_t i = 0; i < tables.size(); ++i) {
     const Sequence& s = workload.sequences[i];
     const std::vector<int32_t>& table = tables[i];
     int64_t len = s.query_len + s.context_len;
-    FK_CHECK(static_cast<int64_t>(table.size()) * kBlockSize >= len);
+    FK_CHECK(static_cast<int64_t>(table.size()) * page >= len);
     for (int64_t p = s.context_len; p < len; ++p) {
       positions.push_back(p);
-      slots.push_back(table[static_cast<size_t>(p / kBlockSize)] * kBlockSize + p % kBlockSize);
+      slots.push_back(table[static_cast<size_t>(p / page)] * page + p % page);
     }
     if (s.query_len > 0) logits.push_back(static_cast<int64_t>(positions.size()) - 1);
   }
@@ -99,9 +103,13 @@ void BatchMetadata::lay_out(const Workload& workload, std::span<const std::vecto
   size_t decodes = 0;
   while (decodes < all.size() && all[decodes].query_len == 1 && all[decodes].context_len > 0) ++decodes;
   int64_t width = blocks_per_sequence(workload);
-  all_ = make_group(owned_, all, tables, width);
-  metadata_.decode = make_group(owned_, all.first(decodes), tables.first(decodes), width);
-  metadata_.prefill = make_group(owned_, all.subspan(decodes), tables.subspan(decodes), width);
+  std::vector<int64_t> order = shuffled(state_slots(workload), Stream(seed, "state slots"));
+  std::vector<int32_t> own_slots(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(all.size()));
+  std::span<const int32_t> of_all(own_slots);
+  all_ = make_group(owned_, all, tables, width, of_all);
+  metadata_.decode = make_group(owned_, all.first(decodes), tables.first(decodes), width, of_all.first(decodes));
+  metadata_.prefill = make_group(owned_, all.subspan(decodes), tables.subspan(decodes), width, of_all.subspan(decodes));
+  metadata_.page_size = page;
   auto tokens = static_cast<int64_t>(positions.size());
   metadata_.slot_mapping = store(owned_, slots, {tokens});
   logits_indices_ = store(owned_, logits, {static_cast<int64_t>(logits.size())});
@@ -153,6 +161,8 @@ void fill(const View& view, const Generator& generator, uint64_t seed, std::stri
       return copy(batch.all().block_table);
     case Kind::kSlotMapping:
       return copy(batch.attention().slot_mapping);
+    case Kind::kStateSlots:
+      return copy(batch.all().state_slots);
   }
 }
 
@@ -170,20 +180,9 @@ size_t bytes_with_gaps(const TensorSpec& spec, int64_t gap) {
   return spec.size_bytes() + static_cast<size_t>((spec.shape[0] - 1) * gap) * dtype_size(spec.dtype);
 }
 
-CacheShape cache_shape(const Node& root) {
-  CacheShape shape;
-  walk(root, [&](const Node& node, int) {
-    if (node.info().name != "attention") return;
-    int64_t layer = 0;
-    for (const Field& f : node.init()) {
-      if (f.name == "layer_index") layer = std::get<int64_t>(f.value);
-      if (f.name == "num_kv_heads") shape.kv_heads = std::get<int64_t>(f.value);
-      if (f.name == "head_size") shape.head_size = std::get<int64_t>(f.value);
-    }
-    shape.layers = std::max(shape.layers, layer + 1);
-  });
-  return shape;
-}
+std::string state_words(const StateSpec& state) { return fmt::format("the state '{}'", state.name); }
+
+std::vector<View> state_views(std::span<const Tensor> states) { return {states.begin(), states.end()}; }
 
 CallData make_call_data(const Node& root, const Workload& workload, uint64_t seed) {
   CallData data = make_call_inputs(root, workload, seed);
@@ -223,10 +222,9 @@ CallData make_call_shapes(const Node& root, const Inputs& inputs, const Workload
     data.given.emplace_back();
     if (input) data.given.back().emplace(input->spec);
   }
-  CacheShape cache = cache_shape(root);
-  for (int64_t i = 0; i < 2 * cache.layers; ++i)
-    data.kv_cache.emplace_back(Shape{cache_blocks(workload), kBlockSize, cache.kv_heads, cache.head_size},
-                               workload.dtype);
+  data.state_specs = collect_states(root);
+  for (const StateSpec& s : data.state_specs)
+    data.states.emplace_back(state_tensor(s, state_room(workload), workload.dtype));
   return data;
 }
 
@@ -235,8 +233,8 @@ CallData make_call_inputs(const Node& root, const Inputs& inputs, const Workload
   CallData data = make_call_shapes(root, inputs, workload, std::move(batch));
   for (size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i]) fill(*data.given[i], inputs[i]->generator, seed, root.info().args[i].name, *data.batch);
-  for (size_t i = 0; i < data.kv_cache.size(); ++i)
-    fill(data.kv_cache[i], Generator::normal(), seed, fmt::format("kv {}", i), *data.batch);
+  for (size_t i = 0; i < data.states.size(); ++i)
+    fill(data.states[i], Generator::normal(), seed, "state " + data.state_specs[i].name, *data.batch);
   return data;
 }
 

@@ -1,10 +1,12 @@
-// Turns (operator, constructor arguments, workload, seed) into the tensors of a real call: inputs, weights, KV cache,
+// Turns (operator, constructor arguments, workload, seed) into the tensors of a real call: inputs, weights, states,
 // attention metadata. Tests, benchmarks and the validator make their data here and nowhere else.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "core/memory.h"
@@ -12,12 +14,12 @@
 
 namespace fk {
 
-// The metadata of a batch, with the memory it points into. Block tables are scattered by the seed.
+// The metadata of a batch, with the memory it points into. Block tables and state slots are scattered by the seed.
 class BatchMetadata {
  public:
   BatchMetadata(const Workload& workload, uint64_t seed);
   // With given blocks for each sequence, enough for its tokens.
-  BatchMetadata(const Workload& workload, const std::vector<std::vector<int32_t>>& tables);
+  BatchMetadata(const Workload& workload, const std::vector<std::vector<int32_t>>& tables, uint64_t seed);
   BatchMetadata(const BatchMetadata&) = delete;
   BatchMetadata& operator=(const BatchMetadata&) = delete;
 
@@ -28,7 +30,7 @@ class BatchMetadata {
   const SequenceGroup& all() const { return all_; }
 
  private:
-  void lay_out(const Workload& workload, std::span<const std::vector<int32_t>> tables);
+  void lay_out(const Workload& workload, std::span<const std::vector<int32_t>> tables, uint64_t seed);
 
   std::vector<Tensor> owned_;
   AttentionMetadata metadata_;
@@ -46,8 +48,9 @@ struct CallData {
   std::vector<std::optional<Tensor>> given;  // inputs and states, in order
   // For each of `given`, the gap between its rows in the call, in elements. Empty: no gaps.
   std::vector<int64_t> row_gaps = {};
-  std::vector<Tensor> params;    // as collect_params lists them
-  std::vector<Tensor> kv_cache;  // key, value, key, value, ... by layer
+  std::vector<Tensor> params;          // as collect_params lists them
+  std::vector<StateSpec> state_specs;  // as collect_states lists them
+  std::vector<Tensor> states;          // likewise
   std::shared_ptr<const BatchMetadata> batch;
 
   int64_t row_gap(size_t i) const { return i < row_gaps.size() ? row_gaps[i] : 0; }
@@ -65,19 +68,15 @@ CallData make_call_data(const Node& root, const Inputs& inputs, const Workload& 
 
 // The two parts of materialize: weights, which are kept between calls and can be large, and everything else.
 std::vector<Tensor> make_params(const Node& root, uint64_t seed);
+// How the words of a message name a state: "the state 'attn.key_cache'".
+std::string state_words(const StateSpec& state);
+// The states of a call as its context carries them.
+std::vector<View> state_views(std::span<const Tensor> states);
 CallData make_call_inputs(const Node& root, const Workload& workload, uint64_t seed);
 // The tensors alone, all zeros but the metadata.
 CallData make_call_shapes(const Node& root, const Inputs& inputs, const Workload& workload,
                           std::shared_ptr<const BatchMetadata> batch);
 CallData make_call_inputs(const Node& root, const Inputs& inputs, const Workload& workload,
                           std::shared_ptr<const BatchMetadata> batch, uint64_t seed);
-
-// Layers, heads and head size of the KV cache a call of this tree needs, found from its attention operators.
-struct CacheShape {
-  int64_t layers = 0;
-  int64_t kv_heads = 0;
-  int64_t head_size = 0;
-};
-CacheShape cache_shape(const Node& root);
 
 }  // namespace fk

@@ -28,6 +28,22 @@ std::pair<std::vector<std::string>, std::vector<View>> Node::subtree_params(cons
   return found;
 }
 
+std::vector<StateSpec> Node::subtree_states() const {
+  std::vector<StateSpec> found = collect_states(*this);
+  if (!path_.empty())
+    for (StateSpec& s : found) s.name = s.name.substr(path_.size() + 1);
+  return found;
+}
+
+size_t Node::number_states(size_t first) {
+  first_state_ = first;
+  size_t next = first + states_.size();
+  for (Node* child : children_) next = child->number_states(next);
+  num_states_ = next - first;
+  place_own_states();
+  return next;
+}
+
 void walk(const Node& root, const std::function<void(const Node&, int)>& visit) {
   auto go = [&](auto&& self, const Node& node, int depth) -> void {
     visit(node, depth);
@@ -40,6 +56,14 @@ std::vector<ParamSpec> collect_params(const Node& root) {
   std::vector<ParamSpec> all;
   walk(root, [&](const Node& node, int) {
     for (const ParamSpec& p : node.own_params()) all.push_back(p);
+  });
+  return all;
+}
+
+std::vector<StateSpec> collect_states(const Node& root) {
+  std::vector<StateSpec> all;
+  walk(root, [&](const Node& node, int) {
+    for (const StateSpec& s : node.own_states()) all.push_back(s);
   });
   return all;
 }

@@ -47,6 +47,10 @@ class Node {
   const Fields& init() const { return init_; }
   const std::vector<Node*>& children() const { return children_; }
   const std::vector<ParamSpec>& own_params() const { return params_; }  // names are full paths
+  const std::vector<StateSpec>& own_states() const { return states_; }  // likewise
+  // Of the context's states, those of this node and all below it.
+  size_t first_state() const { return first_state_; }
+  size_t num_states() const { return num_states_; }
 
   void adopt(Node& child) { children_.push_back(&child); }
 
@@ -64,18 +68,27 @@ class Node {
   void bind(const Lookup& weight);
 
  protected:
+  // Of a complete tree, from its root: tells every node where its states begin. Returns one past the last.
+  size_t number_states(size_t first);
+  virtual void place_own_states() = 0;
   virtual void bind_own(const std::vector<View>& params, const Lookup& weight) = 0;
   // Weights of this node and all below it, by names relative to this node.
   std::pair<std::vector<std::string>, std::vector<View>> subtree_params(const Lookup& weight) const;
+  // Likewise, in tree order.
+  std::vector<StateSpec> subtree_states() const;
   const OperatorInfo& info_;
   std::string path_;
   Fields init_;
   std::vector<Node*> children_;
   std::vector<ParamSpec> params_;
+  std::vector<StateSpec> states_;
+  size_t first_state_ = 0, num_states_ = 0;
 };
 
 // Parameters of the whole tree, in the order the model builds its parts.
 std::vector<ParamSpec> collect_params(const Node& root);
+// States of the whole tree, depth first: a node's own, then those of its parts. The order of Context::states.
+std::vector<StateSpec> collect_states(const Node& root);
 // Dispatches of the whole tree, equal (operator, implementation, size) added up.
 std::vector<DispatchCount> collect_dispatches(const Node& root);
 void walk(const Node& root, const std::function<void(const Node&, int depth)>& visit);

@@ -85,6 +85,8 @@ class OpNode final : public Node {
     if (builder.parent_ != nullptr) builder.parent_->adopt(*this);
     params_ = T::params(init);
     for (ParamSpec& p : params_) p.name = path_.empty() ? p.name : path_ + "." + p.name;
+    states_ = T::states(init);
+    for (StateSpec& s : states_) s.name = path_.empty() ? s.name : path_ + "." + s.name;
     Node* outer = std::exchange(builder.parent_, this);
     for (const ImplementationInfo& candidate : info_.implementations) {
       if (!detail::usable(info_, candidate, builder.options_)) continue;
@@ -92,6 +94,7 @@ class OpNode final : public Node {
     }
     builder.parent_ = outer;
     if (slots_.empty()) detail::throw_no_implementation(T::kName, builder.options_);
+    if (outer == nullptr) number_states(0);
   }
 
   std::vector<const ImplementationInfo*> implementations() const override {
@@ -140,6 +143,14 @@ class OpNode final : public Node {
   }
 
  protected:
+  void place_own_states() override {
+    for (Slot& slot : slots_) {
+      slot.implementation->place_states(first_state_);
+      if (slot.info->foreign != nullptr)
+        static_cast<ForeignAdapter<T>&>(*slot.implementation).name_states(subtree_states());
+    }
+  }
+
   void bind_own(const std::vector<View>& params, const Lookup& weight) override {
     for (Slot& slot : slots_) {
       if (slot.info->foreign == nullptr) {

@@ -49,6 +49,7 @@ struct OperatorInfo {
   std::vector<ErasedCase> (*cases)() = nullptr;
   Fields (*default_init)() = nullptr;
   Inputs (*inputs)(const Fields& init, const Workload&) = nullptr;
+  std::vector<StateSpec> (*states)(const Fields& init) = nullptr;  // its own, without those of its parts
   Cost (*cost)(const Fields& init, const Workload&) = nullptr;
   Tolerance (*tolerance)(const Fields& init, DType) = nullptr;
   // The tolerance for these inputs and states: wider if the operator defines how its inputs amplify rounding errors,

@@ -4,11 +4,12 @@
 #include <cmath>
 
 #include "ops/contract.h"
-#include "ops/forward_context.h"
 
 namespace fk {
 namespace {
-int64_t blocks_of(const Sequence& s) { return (s.query_len + s.context_len + kBlockSize - 1) / kBlockSize; }
+int64_t blocks_of(const Sequence& s, int64_t page_size) {
+  return (s.query_len + s.context_len + page_size - 1) / page_size;
+}
 }  // namespace
 
 double distinct_rows(double rows, double picks) {
@@ -26,15 +27,17 @@ Workload Workload::repeated(int64_t times) const {
 
 int64_t cache_blocks(const Workload& workload) {
   int64_t n = 1;
-  for (const Sequence& s : workload.sequences) n += blocks_of(s) + 1;
+  for (const Sequence& s : workload.sequences) n += blocks_of(s, workload.page_size) + 1;
   return std::max(n, workload.blocks);
 }
 
 int64_t blocks_per_sequence(const Workload& workload) {
   int64_t most = 1;
-  for (const Sequence& s : workload.sequences) most = std::max(most, blocks_of(s));
+  for (const Sequence& s : workload.sequences) most = std::max(most, blocks_of(s, workload.page_size));
   return most;
 }
+
+int64_t state_slots(const Workload& workload) { return workload.num_sequences() + 2; }
 
 double negligible_error(const Tolerance& tolerance, DType dtype) {
   if (tolerance.relative == 0 && tolerance.of_scale == 0) return 0;

@@ -8,12 +8,13 @@
 #include <vector>
 
 #include "core/tensor.h"
+#include "ops/state.h"
 
 namespace fk {
 
 struct Sequence {
   int64_t query_len = 1;    // new tokens
-  int64_t context_len = 0;  // tokens already in the KV cache
+  int64_t context_len = 0;  // tokens that earlier calls have put into the states
 
   friend bool operator==(const Sequence&, const Sequence&) = default;
 };
@@ -25,7 +26,8 @@ struct Workload {
   int64_t width = 0;                           // last dimension or heads, where the constructor does not fix them
   int64_t kv_heads = 0;                        // of keys passed with queries, likewise
   int64_t picks = 0;                           // rows that an operator selects from its input; 0: half of them
-  int64_t blocks = 0;                          // minimum size of the KV cache; 0: what the sequences need
+  int64_t blocks = 0;                          // minimum size of the per-token states; 0: what the sequences need
+  int64_t page_size = kDefaultPageSize;        // tokens a block holds; a power of two
 
   int64_t num_tokens() const {
     int64_t n = 0;
@@ -40,6 +42,13 @@ struct Workload {
   }
   // One workload for `times` such calls together, each with its own inputs, but all with the same weights.
   Workload repeated(int64_t times) const;
+
+  // The same over states in pages of so many tokens.
+  Workload with_pages_of(int64_t tokens) const {
+    Workload same = *this;
+    same.page_size = tokens;
+    return same;
+  }
 
   static Workload rows(int64_t n, int64_t width) { return {.sequences = {{n, 0}}, .width = width}; }
   static Workload batch(std::vector<Sequence> sequences, bool optional_inputs = false) {
@@ -62,6 +71,7 @@ struct Generator {
     kSeqLens,
     kBlockTable,
     kSlotMapping,  // as in AttentionMetadata, over all sequences
+    kStateSlots,   // as in SequenceGroup, over all sequences
   };
   Kind kind = Kind::kNormal;
   double a = 0;
@@ -139,5 +149,10 @@ struct Case {
 // that tables can be scattered, or more if the workload asks for more.
 int64_t cache_blocks(const Workload& workload);
 int64_t blocks_per_sequence(const Workload& workload);  // of the longest
+// Slots of its per-sequence states: one each, and two that are nobody's.
+int64_t state_slots(const Workload& workload);
+inline StateRoom state_room(const Workload& workload) {
+  return {cache_blocks(workload), workload.page_size, state_slots(workload)};
+}
 
 }  // namespace fk

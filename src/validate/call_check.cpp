@@ -24,9 +24,9 @@ Verdict verdict_of(const Comparison& c, bool is_state) {
 }  // namespace
 
 const Tensor* written_tensor(const CallOutcome& outcome, const CallTruth::Item& item) {
-  if (item.cache >= 0) {
-    auto i = static_cast<size_t>(item.cache);
-    return i < outcome.kv_cache.size() ? &outcome.kv_cache[i] : nullptr;
+  if (item.state >= 0) {
+    auto i = static_cast<size_t>(item.state);
+    return i < outcome.states.size() ? &outcome.states[i] : nullptr;
   }
   auto i = static_cast<size_t>(item.arg);
   return i < outcome.written.size() && outcome.written[i] ? &*outcome.written[i] : nullptr;
@@ -52,13 +52,13 @@ CallTruth::CallTruth(const Node& tree, const Workload& workload, const CallData&
                       .reference = *expected_.args[i],
                       .before = is_state ? &data.given[i]->view() : nullptr});
   }
-  for (size_t i = 0; i < data.kv_cache.size(); ++i)
-    items_.push_back({.name = fmt::format("the {} cache of layer {}", i % 2 == 0 ? "key" : "value", i / 2),
-                      .cache = static_cast<int>(i),
+  for (size_t i = 0; i < data.states.size(); ++i)
+    items_.push_back({.name = state_words(data.state_specs[i]),
+                      .state = static_cast<int>(i),
                       .is_state = true,
-                      .spec = data.kv_cache[i].view().spec(),
-                      .reference = expected_.kv_cache[i],
-                      .before = &data.kv_cache[i].view()});
+                      .spec = data.states[i].view().spec(),
+                      .reference = expected_.states[i],
+                      .before = &data.states[i].view()});
 
   std::vector<OptView> given = views_of(data.given);
   Tolerance contract = info.tolerance_on(tree.init(), workload.dtype, given);

@@ -53,8 +53,8 @@ class CallTruth {
   // A tensor a call writes.
   struct Item {
     std::string name;
-    int arg = -1;    // of forward; -1: a KV cache
-    int cache = -1;  // of the KV cache
+    int arg = -1;    // of forward; -1: a state of the context
+    int state = -1;  // of the context's states
     bool is_state = false;
     TensorSpec spec;
     View reference;

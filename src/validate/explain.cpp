@@ -29,7 +29,7 @@ bool all_zero(const View& v) {
 }
 
 const View& reference_in(const Expected& expected, const CallTruth::Item& item) {
-  return item.cache >= 0 ? expected.kv_cache[static_cast<size_t>(item.cache)].view()
+  return item.state >= 0 ? expected.states[static_cast<size_t>(item.state)].view()
                          : expected.args[static_cast<size_t>(item.arg)]->view();
 }
 

@@ -145,8 +145,9 @@ void apply_to_inputs(const InputFamily& family, const Node& root, const Inputs& 
   for (size_t i = 0; i < specs.size(); ++i)
     if (specs[i] && may_be_rewritten(*specs[i]))
       family.inputs(*data.given[i], Stream(seed, fmt::format("{} {}", family.name, root.info().args[i].name)));
-  for (size_t i = 0; i < data.kv_cache.size(); ++i)
-    family.inputs(data.kv_cache[i], Stream(seed, fmt::format("{} kv {}", family.name, i)));
+  for (size_t i = 0; i < data.states.size(); ++i)
+    if (dtype_is_float(data.states[i].view().dtype()))
+      family.inputs(data.states[i], Stream(seed, fmt::format("{} state {}", family.name, data.state_specs[i].name)));
 }
 
 void apply_to_weights(const InputFamily& family, std::span<const Tensor> params, uint64_t seed) {

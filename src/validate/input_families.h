@@ -17,7 +17,7 @@ using Rewrite = void (*)(const View& tensor, const Stream& stream);
 
 struct InputFamily {
   std::string_view name;
-  Rewrite inputs = nullptr;   // of every free float input and state, and of the KV cache; null: as generated
+  Rewrite inputs = nullptr;   // of every free float input and state; null: as generated
   Rewrite weights = nullptr;  // of every weight; null: as generated
   // Every sum over these numbers is exact in float, whatever its order.
   bool exact = false;
@@ -35,7 +35,7 @@ const InputFamily& flip_one_family();
 // Whether families, and factors, change an input. Left alone: indices, tables and positions, and floats whose range has
 // a meaning (probabilities, temperatures), which their generators draw from an interval.
 bool may_be_rewritten(const InputSpec& spec);
-// Applies the family to inputs, states and KV cache. `specs` say how the data were made.
+// Applies the family to inputs and states. `specs` say how the data were made.
 void apply_to_inputs(const InputFamily& family, const Node& root, const Inputs& specs, CallData& data, uint64_t seed);
 void apply_to_weights(const InputFamily& family, std::span<const Tensor> params, uint64_t seed);
 

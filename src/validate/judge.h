@@ -47,7 +47,7 @@ struct Probe {
 struct JudgedFailure {
   Verdict verdict = Verdict::kPassed;
   std::string sentence;                   // in plain words
-  std::string tensor;                     // the argument, or "key cache of layer 0"; empty where no tensor is to blame
+  std::string tensor;                     // the argument, or "the state 'key_cache'"; empty where no tensor is to blame
   std::optional<Shape> worst;             // index of the worst element
   double got = 0;                         // there
   double want = 0;                        //

@@ -118,10 +118,8 @@ Expected Reference::compute(const CallData& data) {
     expected.args.emplace_back();
     if (given) expected.args.back() = widened(*given, pool_);
   }
-  std::vector<KvLayer> layers;
-  for (const Tensor& cache : data.kv_cache) expected.kv_cache.push_back(widened(cache, pool_));
-  for (size_t i = 0; i + 1 < expected.kv_cache.size(); i += 2)
-    layers.push_back({expected.kv_cache[i], expected.kv_cache[i + 1]});
+  for (const Tensor& state : data.states) expected.states.push_back(widened(state, pool_));
+  std::vector<View> states = state_views(expected.states);
   OutputSpecs outputs = tree_->outputs(expected.views());
   for (size_t i = 0; expected.args.size() < info_.args.size(); ++i) {
     expected.args.emplace_back();
@@ -132,7 +130,7 @@ Expected Reference::compute(const CallData& data) {
     expected.args.back().emplace(spec);
   }
   Arena arena;
-  Context ctx{.pool = pool_, .arena = arena, .attention = &data.batch->attention(), .kv_cache = layers};
+  Context ctx{.pool = pool_, .arena = arena, .attention = &data.batch->attention(), .states = states};
   tree_->call(ctx, expected.views());
   return expected;
 }

@@ -11,10 +11,11 @@
 
 namespace fk {
 
-// The arguments of forward after the call (inputs too, as the oracle read them) and the KV cache. Floats are f64.
+// The arguments of forward after the call (inputs too, as the oracle read them) and the context's states. Floats are
+// f64.
 struct Expected {
   std::vector<std::optional<Tensor>> args;
-  std::vector<Tensor> kv_cache;
+  std::vector<Tensor> states;
 
   std::vector<OptView> views() const;
 };
@@ -31,7 +32,7 @@ class Reference {
   // Another one in the place of weight i, after bind.
   void replace(size_t i, const Tensor& param);
 
-  // Inputs, states and KV cache are widened from the rounded values in `data`.
+  // Inputs and states are widened from the rounded values in `data`.
   Expected compute(const CallData& data);
 
  private:

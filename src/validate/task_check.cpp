@@ -108,8 +108,8 @@ class TaskCheck {
     Expected moved = reference_.compute(data);
     double most = 0;
     for (const CallTruth::Item& item : truth_->items()) {
-      const Tensor& t = item.cache >= 0 ? moved.kv_cache[static_cast<size_t>(item.cache)]
-                                        : *moved.args[static_cast<size_t>(item.arg)];
+      const Tensor& t =
+          item.state >= 0 ? moved.states[static_cast<size_t>(item.state)] : *moved.args[static_cast<size_t>(item.arg)];
       most = std::max(most, compare(t, item.reference, item.bounds).ratio);
     }
     return most;
@@ -133,9 +133,9 @@ class TaskCheck {
     report_.cheat_margin = kInfinity;
     for (const CallTruth::Item& item : truth_->items()) {
       if (item.reference.numel() == 0) continue;
-      // Caches of layers that are not this operator's stay as they are.
-      bool foreign = item.cache >= 0 && compare(*item.before, item.reference, Bounds::exact()).ok();
-      if (item.before != nullptr && !foreign)
+      // A state that such a call only reads (one fixed at prefill) stays as it is.
+      bool only_read = item.state >= 0 && compare(*item.before, item.reference, Bounds::exact()).ok();
+      if (item.before != nullptr && !only_read)
         cheat(item, "leaving it as it was", [&](int64_t i) { return element(*item.before, i); });
       if (item.is_state) continue;
       cheat(item, "zeros", [](int64_t) { return 0.0; });

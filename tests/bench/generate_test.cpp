@@ -170,7 +170,7 @@ TEST(ScenarioFilter, MatchesWholeWords) {
   EXPECT_TRUE(name_matches("a-12/a-1", "a-1")) << "the second place counts too";
 }
 
-// Fusing layers into "the only layer" must not change what any part of them is.
+// A layer is made of its own arguments, whatever its place in a model; and layers of one kind have the same.
 TEST(GenerateScenarios, ALayerAloneIsTheLayerInItsModel) {
   const CatalogEntry* entry = find_catalog("gemma3-1b");
   std::unique_ptr<Node> model = build_model(entry->config, dry_build_options());
@@ -178,22 +178,22 @@ TEST(GenerateScenarios, ALayerAloneIsTheLayerInItsModel) {
     std::vector<std::string> list;
     walk(root, [&](const Node& node, int depth) {
       if (depth == 0) return;
-      Fields init = node.init();
-      for (Field& f : init)
-        if (f.name == "layer_index") f.value = int64_t{0};
-      list.push_back(std::string(node.info().name) + " " + fields_text(init));
+      list.push_back(std::string(node.info().name) + " " + fields_text(node.init()));
     });
     return list;
   };
   int layers = 0;
+  std::set<std::string> kinds;
   for (const Node* layer : model->children()) {
     if (layer->info().level != 3) continue;
     ++layers;
-    std::unique_ptr<Node> alone = layer->info().build(as_only_layer(layer->init()), dry_build_options());
+    std::unique_ptr<Node> alone = layer->info().build(layer->init(), dry_build_options());
     EXPECT_EQ(parts(*alone), parts(*layer)) << layer->path();
-    EXPECT_EQ(cache_shape(*alone).layers, 1);
+    EXPECT_EQ(collect_states(*alone).size(), 2u);
+    kinds.insert(fields_text(layer->init()));
   }
   EXPECT_EQ(layers, 26);
+  EXPECT_EQ(kinds.size(), 2u) << "sliding and global";
 }
 
 TEST(GenerateScenarios, StepsAreRaggedAndFitTheContext) {

@@ -24,7 +24,12 @@ TEST(ScenarioFile, EveryGeneratedScenarioSurvivesTheRoundTrip) {
 TEST(ScenarioFile, OverridesSurviveTheRoundTrip) {
   Scenario s{.op = "index_select", .name = "odd \"name\": with \\ and #"};
   s.init = s.info().default_init();
-  s.workload = {.sequences = {{3, 0}, {3, 0}, {1, 7}}, .dtype = DType::kF32, .width = 24, .picks = 5, .blocks = 90};
+  s.workload = {.sequences = {{3, 0}, {3, 0}, {1, 7}},
+                .dtype = DType::kF32,
+                .width = 24,
+                .picks = 5,
+                .blocks = 90,
+                .page_size = 32};
   s.overrides = {{.name = "x", .generator = Generator::uniform(-0.1, 1e-7), .strides = {40, 1}},
                  {.name = "index", .golden = "/data/golden.safetensors#some/tensor"}};
   s.block_table = "/data/golden.safetensors#table";
@@ -60,6 +65,8 @@ TEST(ScenarioFile, WhatIsWrongIsNamedWithItsPlace) {
   expect_sentence(error("rms_nrom:\n  - name: a\n"), {"s.yaml:1:1:", "no operator 'rms_nrom'", "rms_norm"});
   expect_sentence(error("rms_norm:\n  - name: a\n    init: {hiden_size: 3}\n"),
                   {"s.yaml:3:12:", "'hiden_size'", "hidden_size"});
+  expect_sentence(error("attention:\n  - name: a\n    workload: {page_size: 24}\n"),
+                  {"s.yaml:3:27:", "page_size must be a power of two"});
   expect_sentence(error("rms_norm:\n  - name: a\n    init: {hidden_size: big}\n"),
                   {"s.yaml:3:25:", "hidden_size must be a whole number"});
   expect_sentence(error("rms_norm:\n  - name: a\n    inputs:\n      resid: {dtype: bf16}\n"),

@@ -29,7 +29,7 @@ class Dispatch : public testing::Test {
 
   ThreadPool pool_{1};
   Arena arena_;
-  Context ctx_{.pool = pool_, .arena = arena_, .attention = nullptr, .kv_cache = {}};
+  Context ctx_{.pool = pool_, .arena = arena_, .attention = nullptr, .states = {}};
   Builder builder_{BuildOptions{}};
   Tensor weight_{{8}, DType::kF32};
   Tensor x_{{3, 8}, DType::kF32};

@@ -30,12 +30,6 @@ std::vector<OptView> views_of(const std::vector<std::optional<Tensor>>& tensors)
   return views;
 }
 
-std::vector<KvLayer> layers_of(const std::vector<View>& caches) {
-  std::vector<KvLayer> layers;
-  for (size_t i = 0; i + 1 < caches.size(); i += 2) layers.push_back({caches[i], caches[i + 1]});
-  return layers;
-}
-
 Tensor converted(const View& from, const TensorSpec& to) {
   Tensor t(to);
   copy_elements(from, t);
@@ -71,11 +65,9 @@ void compute_expected(Problem& problem) {
     problem.expected.emplace_back();
     if (inputs[i]) problem.expected.back() = converted(*problem.data.given[i], inputs[i]->spec);
   }
-  std::vector<View> caches;
-  for (const Tensor& cache : problem.data.kv_cache) {
-    problem.expected_kv_cache.push_back(converted(cache, {cache.view().shape(), DType::kF64}));
-    caches.push_back(problem.expected_kv_cache.back());
-  }
+  for (const Tensor& state : problem.data.states)
+    problem.expected_states.push_back(converted(state, {state.view().shape(), DType::kF64}));
+  std::vector<View> states = state_views(problem.expected_states);
   OutputSpecs outputs = tree->outputs(views_of(problem.expected));
   for (size_t i = 0; problem.expected.size() < problem.info->args.size(); ++i) {
     problem.expected.emplace_back();
@@ -84,8 +76,7 @@ void compute_expected(Problem& problem) {
 
   ThreadPool pool(1);
   Arena arena;
-  std::vector<KvLayer> layers = layers_of(caches);
-  Context ctx{.pool = pool, .arena = arena, .attention = &problem.data.batch->attention(), .kv_cache = layers};
+  Context ctx{.pool = pool, .arena = arena, .attention = &problem.data.batch->attention(), .states = states};
   tree->call(ctx, views_of(problem.expected));
 }
 
@@ -112,7 +103,9 @@ class MetadataOn {
       v = owned_.back();
     };
     for (SequenceGroup* group : {&metadata_.decode, &metadata_.prefill})
-      for (View* v : {&group->cu_seqlens_q, &group->cu_seqlens_k, &group->seq_lens, &group->block_table}) move(*v);
+      for (View* v :
+           {&group->cu_seqlens_q, &group->cu_seqlens_k, &group->seq_lens, &group->block_table, &group->state_slots})
+        move(*v);
     move(metadata_.slot_mapping);
   }
   const AttentionMetadata& operator*() const { return metadata_; }
@@ -126,7 +119,7 @@ class MetadataOn {
 class Scene {
  public:
   Scene(const Problem& problem, Placement placement, Device device) : problem_(problem) {
-    // Weights and caches have no token rows: only their start moves.
+    // Weights and states have no token rows: only their start moves.
     Placement dense = placement == Placement::kStridedRows ? Placement::kMisaligned : placement;
     const auto& args = problem.info->args;
     for (size_t i = 0; i < problem.data.given.size(); ++i) {
@@ -144,16 +137,15 @@ class Scene {
       add(specs_[i].name, Role::kInput, kNoArg).emplace(problem.data.params[i].view(), dense, device);
       params_.push_back(items_.back().tensor->view());
     }
-    for (size_t i = 0; i < problem.data.kv_cache.size(); ++i) {
-      std::string name = fmt::format("{} cache of layer {}", i % 2 == 0 ? "key" : "value", i / 2);
-      add(name, Role::kState, kNoArg).emplace(problem.data.kv_cache[i].view(), dense, device);
-      items_.back().reference = problem.expected_kv_cache[i].view();
-      caches_.push_back(items_.back().tensor->view());
+    for (size_t i = 0; i < problem.data.states.size(); ++i) {
+      add(problem.data.state_specs[i].name, Role::kState, kNoArg).emplace(problem.data.states[i].view(), dense, device);
+      items_.back().reference = problem.expected_states[i].view();
+      states_.push_back(items_.back().tensor->view());
     }
   }
 
   Args args() const { return args_; }
-  const std::vector<View>& caches() const { return caches_; }
+  const std::vector<View>& states() const { return states_; }
   Node::Lookup weights() const { return lookup_in(specs_, params_); }
 
   void arm() const {
@@ -224,7 +216,7 @@ class Scene {
   std::vector<OptView> args_;
   std::vector<ParamSpec> specs_;
   std::vector<View> params_;
-  std::vector<View> caches_;
+  std::vector<View> states_;
 };
 
 }  // namespace
@@ -287,12 +279,11 @@ Verdict examine(const Problem& problem, const Subject& subject, Placement placem
   if (!verdict.refusal.empty()) return verdict;
   Arena arena(device);
   MetadataOn metadata(problem.data.batch->attention(), device);
-  std::vector<KvLayer> layers = layers_of(scene.caches());
   for (int call = 0; call < kCalls && verdict.faults.empty(); ++call) {
     arena.reset();
     poison_scratch(arena, kPoison[call]);
     scene.prepare(kPoison[call]);
-    Context ctx{.pool = pool, .arena = arena, .attention = &*metadata, .kv_cache = layers};
+    Context ctx{.pool = pool, .arena = arena, .attention = &*metadata, .states = scene.states()};
     if (runtime != nullptr) ctx.stream = runtime->stream();
     try {
       scene.arm();

@@ -24,7 +24,7 @@ struct Problem {
   CallData data;
 
   std::vector<std::optional<Tensor>> expected;  // the whole reference call, states and outputs after it
-  std::vector<Tensor> expected_kv_cache;
+  std::vector<Tensor> expected_states;          // of the context
 
   // True when some argument has rows that may be strided, so that this placement differs from the misaligned one.
   bool has_rows() const;

@@ -20,7 +20,7 @@ double gelu(const char* approximate, double gate) {
   x.ptr<double>()[1] = 1;
   ThreadPool pool(1);
   Arena arena;
-  Context ctx{.pool = pool, .arena = arena, .attention = nullptr, .kv_cache = {}};
+  Context ctx{.pool = pool, .arena = arena, .attention = nullptr, .states = {}};
   std::vector<OptView> args = {x.view(), out.view()};
   root->call(ctx, args);
   return out.ptr<double>()[0];

@@ -61,13 +61,11 @@ CallOutcome FakeSubject::call(const CallData& data, Placement placement) {
     }
     args.push_back(outcome.written.back() ? OptView(outcome.written.back()->view()) : std::nullopt);
   }
-  std::vector<KvLayer> layers;
-  for (const Tensor& cache : data.kv_cache) outcome.kv_cache.push_back(clone(cache));
-  for (size_t i = 0; i + 1 < outcome.kv_cache.size(); i += 2)
-    layers.push_back({outcome.kv_cache[i], outcome.kv_cache[i + 1]});
+  for (const Tensor& state : data.states) outcome.states.push_back(clone(state));
+  std::vector<View> states = state_views(outcome.states);
   static ThreadPool pool(1);
   Arena arena;
-  Context ctx{.pool = pool, .arena = arena, .attention = &data.batch->attention(), .kv_cache = layers};
+  Context ctx{.pool = pool, .arena = arena, .attention = &data.batch->attention(), .states = states};
   node_->call(ctx, args);
   if (after) after({data, outcome, params_, calls_, address_});
   ++calls_;

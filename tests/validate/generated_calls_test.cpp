@@ -29,7 +29,7 @@ std::string taken_by(const OperatorInfo& info, const Fields& init, const Workloa
   }
   ThreadPool pool(1);
   Arena arena;
-  Context ctx{.pool = pool, .arena = arena, .attention = &data.batch->attention(), .kv_cache = {}};
+  Context ctx{.pool = pool, .arena = arena, .attention = &data.batch->attention(), .states = {}};
   root->call(ctx, args);
   std::vector<DispatchCount> counts;
   root->count_dispatches(counts);

@@ -156,7 +156,8 @@ std::vector<Planted> planted() {
       {"StaleState", [] { return task("rotary_emb", "default"); },
        [](const FakeCall& c) { c.written()[1] = clone(*c.data.given[1]); }, kState, "as it was before"},
       {"DroppedKvWrite", [] { return task("llama_attention", "mixed"); },
-       [](const FakeCall& c) { c.outcome.kv_cache[1] = clone(c.data.kv_cache[1]); }, kState, "as it was before"},
+       [](const FakeCall& c) { c.outcome.states[1] = clone(c.data.states[1]); }, kState,
+       "the state 'attn.value_cache'"},
       {"OneTokenNotStored", [] { return task("store_kvcache", "mixed batch"); },
        [](const FakeCall& c) {
          View slots = *c.data.given[4];
@@ -168,7 +169,7 @@ std::vector<Planted> planted() {
       {"TouchedForeignKv", [] { return task("llama_attention", "mixed"); },
        [](const FakeCall& c) {
          // One ulp in the first element that the call should leave alone.
-         const Tensor &after = c.outcome.kv_cache[0], &before = c.data.kv_cache[0];
+         const Tensor &after = c.outcome.states[0], &before = c.data.states[0];
          for (int64_t i = 0; i < after.view().numel(); ++i) {
            if (bits(after)[i] != bits(before)[i]) continue;
            bits(after)[i] ^= 1;
@@ -214,7 +215,7 @@ std::vector<Planted> planted() {
       {"SamplesTheFirstToken", [] { return task("sample", "small vocabulary"); },
        [](const FakeCall& c) { each_element(out_of(c), [](double, int64_t) { return 0.0; }); }, kNumerical},
       {"ModelForgetsALayerOfKv", [] { return task("llama_for_causal_lm", "3 sequences", DType::kBF16); },
-       [](const FakeCall& c) { c.outcome.kv_cache[2] = clone(c.data.kv_cache[2]); }, kState},
+       [](const FakeCall& c) { c.outcome.states[2] = clone(c.data.states[2]); }, kState},
   };
 }
 

@@ -17,6 +17,7 @@ const std::map<std::string, std::string> kDegenerate = {
     {"advance_step: one sequence", "the tokens fed are a copy of those drawn"},
     {"advance_step: the table ends", "the tokens fed are a copy of those drawn"},
     {"advance_step: ragged", "the tokens fed are a copy of those drawn"},
+    {"advance_step: blocks of 64", "the tokens fed are a copy of those drawn"},
     {"advance_step: many", "the tokens fed are a copy of those drawn"},
     {"allreduce: alone, one element", "the sum over one rank is a copy"},
     {"allreduce: alone, odd", "the sum over one rank is a copy"},

@@ -100,7 +100,7 @@ void measure(const Scenario& scenario, const ImplementationInfo& implementation,
   args.push_back(out.view());
 
   Arena arena;
-  Context ctx{.pool = pool, .arena = arena, .attention = nullptr, .kv_cache = {}};
+  Context ctx{.pool = pool, .arena = arena, .attention = nullptr, .states = {}};
   double best = std::numeric_limits<double>::infinity(), best_cpu = best;
   for (Stopwatch all; all.elapsed_s() < kSecondsPerLine;) {
     arena.reset();

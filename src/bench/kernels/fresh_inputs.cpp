@@ -34,7 +34,7 @@ constexpr int kMostExponentOfCompositions = 1;
 int64_t elements_of(const CallData& data) {
   int64_t n = 0;
   for (const auto& t : data.given) n += t ? t->view().numel() : 0;
-  for (const Tensor& t : data.kv_cache) n += t.view().numel();
+  for (const Tensor& t : data.states) n += t.view().numel();
   return n;
 }
 
@@ -44,7 +44,8 @@ CallData copy_of(const CallData& from) {
     to.given.emplace_back();
     if (t) to.given.back() = copy_of(*t);
   }
-  for (const Tensor& t : from.kv_cache) to.kv_cache.push_back(copy_of(t));
+  for (const Tensor& t : from.states) to.states.push_back(copy_of(t));
+  to.state_specs = from.state_specs;
   to.row_gaps = from.row_gaps;
   to.batch = from.batch;
   return to;
@@ -66,7 +67,7 @@ FreshInputs::FreshInputs(const Node& root, const InputMaker& maker, const Worklo
   }
   // Keys of earlier tokens are not larger than those that a call adds. In a whole model they are not scaled: it rounds
   // so often that its tolerance allows nothing more.
-  changes_.resize(specs_.size() + shapes_.kv_cache.size(),
+  changes_.resize(specs_.size() + shapes_.states.size(),
                   {.renewed = true, .scaled = root.info().level < 4, .most_exponent = 0});
   add_sets(maker, seed);
 }
@@ -155,7 +156,7 @@ void FreshInputs::next(int slot, bool timed) {
 
 const View& FreshInputs::tensor_of(const CallData& data, size_t tensor) const {
   size_t args = data.given.size();
-  return tensor < args ? data.given[tensor]->view() : data.kv_cache[tensor - args].view();
+  return tensor < args ? data.given[tensor]->view() : data.states[tensor - args].view();
 }
 
 std::optional<CallMemory::MadeFrom> FreshInputs::pieces(int slot, size_t tensor) const {
@@ -184,11 +185,11 @@ const CallData& FreshInputs::current(int slot) {
   Slot& s = slots_[static_cast<size_t>(slot)];
   if (s.made) return s.data;
   CallData& data = s.data;
-  if (data.given.empty() && data.kv_cache.empty()) data = copy_of(shapes_);
+  if (data.given.empty() && data.states.empty()) data = copy_of(shapes_);
   const CallData& set = *sets_[s.set].data;
   data.batch = set.batch;
   size_t args = data.given.size();
-  for (size_t i = 0; i < args + data.kv_cache.size(); ++i) {
+  for (size_t i = 0; i < args + data.states.size(); ++i) {
     if (i < args && !data.given[i]) continue;
     const View& to = tensor_of(data, i);
     if (std::optional<CallMemory::MadeFrom> from = pieces(slot, i))

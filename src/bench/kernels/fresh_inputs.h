@@ -80,7 +80,7 @@ class FreshInputs {
   Stream random_;
   uint64_t draws_ = 0;
   CallData shapes_;
-  std::vector<Change> changes_;  // by argument, then the KV cache
+  std::vector<Change> changes_;  // by argument, then by state of the context
   std::vector<Set> sets_;        // standard first
   size_t recorded_ = 0;          // its set, if there is one
   std::vector<Kind> others_;     // besides standard numbers, and recorded ones

@@ -96,10 +96,9 @@ std::vector<OutputCheck::Written> OutputCheck::written(const CallMemory& memory,
     all.push_back(
         {fmt::format("'{}'", op_.args[i].name), is_state, got[at], want[at], is_state ? &*data.given[i] : nullptr});
   }
-  for (size_t i = 0; i < data.kv_cache.size(); ++i) {
+  for (size_t i = 0; i < data.states.size(); ++i) {
     size_t at = all.size();
-    all.push_back({fmt::format("the {} cache of layer {}", i % 2 == 0 ? "key" : "value", i / 2), true, got[at],
-                   want[at], &data.kv_cache[i]});
+    all.push_back({state_words(data.state_specs[i]), true, got[at], want[at], &data.states[i]});
   }
   return all;
 }
@@ -229,7 +228,7 @@ CallOutcome OutputCheck::outcome(const CallMemory& memory, int slot, int writer)
     outcome.written.emplace_back();
     if (v) outcome.written.back() = copy_of(*v);
   }
-  for (const View& v : memory.kv_cache(slot, writer)) outcome.kv_cache.push_back(copy_of(v));
+  for (const View& v : memory.states(slot, writer)) outcome.states.push_back(copy_of(v));
   return outcome;
 }
 

@@ -31,12 +31,11 @@ struct PlainCall::State {
       owned.emplace_back(*outputs.specs[i], device);
       args.back() = owned.back().view();
     }
-    std::vector<View> caches;
-    for (const Tensor& t : data.kv_cache) caches.push_back(here(t));
-    for (size_t i = 0; i + 1 < caches.size(); i += 2) layers.push_back({caches[i], caches[i + 1]});
+    for (const Tensor& t : data.states) states.push_back(here(t));
     attention = data.batch->attention();
     for (SequenceGroup* g : {&attention.decode, &attention.prefill})
-      for (View* v : {&g->cu_seqlens_q, &g->cu_seqlens_k, &g->seq_lens, &g->block_table}) *v = here(*v);
+      for (View* v : {&g->cu_seqlens_q, &g->cu_seqlens_k, &g->seq_lens, &g->block_table, &g->state_slots})
+        *v = here(*v);
     attention.slot_mapping = here(attention.slot_mapping);
   }
 
@@ -52,7 +51,7 @@ struct PlainCall::State {
     Context ctx{.pool = pool,
                 .arena = arena,
                 .attention = &attention,
-                .kv_cache = layers,
+                .states = states,
                 .stream = device == kCpu ? nullptr : device_runtime(device).stream()};
     root->call(ctx, args);
   }
@@ -63,7 +62,7 @@ struct PlainCall::State {
   std::unique_ptr<Node> root;
   std::vector<Tensor> owned;
   std::vector<OptView> args;
-  std::vector<KvLayer> layers;
+  std::vector<View> states;
   AttentionMetadata attention;
 };
 

@@ -55,13 +55,13 @@ size_t dry_run(Node& root, const Workload& workload, CallObserver* observer) {
     args.push_back(outputs.specs[i] ? OptView(vector_or_shape(*outputs.specs[i], memory)) : std::nullopt);
 
   BatchMetadata batch(workload, 0);
-  CacheShape cache = cache_shape(root);
-  View layer = shape_only({{cache_blocks(workload), kBlockSize, cache.kv_heads, cache.head_size}, workload.dtype});
-  std::vector<KvLayer> layers(static_cast<size_t>(cache.layers), KvLayer{layer, layer});
+  std::vector<View> states;
+  for (const StateSpec& s : collect_states(root))
+    states.push_back(shape_only(state_tensor(s, state_room(workload), workload.dtype)));
   ThreadPool pool(1);
   Arena arena;
   LeaveKernelsOut leave_out(observer);
-  Context ctx{pool, arena, &batch.attention(), layers, &leave_out};
+  Context ctx{pool, arena, &batch.attention(), states, &leave_out};
   root.call(ctx, args);
   return arena.capacity_bytes();
 }

@@ -29,14 +29,14 @@ bool same_shape(const InputSpec& expected, const View& seen, const Workload& wor
   if (want.rank() != have.rank() || expected.spec.dtype != seen.dtype()) return false;
   // An engine's KV cache and tables are larger than needed: their sizes do not depend on the call.
   if (expected.generator.kind == Generator::Kind::kBlockTable) have[1] = want[1];
-  if (want.rank() == 4 && want[0] == cache_blocks(workload) && want[1] == kBlockSize) have[0] = want[0];
+  if (want.rank() == 4 && want[0] == cache_blocks(workload) && want[1] == workload.page_size) have[0] = want[0];
   return want == have;
 }
 
 class Fitting {
  public:
   Fitting(const Node& node, const Fields& init, Args given, const SeenBatch& batch)
-      : info_(node.info()), init_(init), given_(given), has_cache_(cache_shape(node).layers > 0) {
+      : info_(node.info()), init_(init), given_(given), has_states_(node.num_states() > 0) {
     int64_t rows = given[0] && given[0]->rank() > 0 ? given[0]->size(0) : 1;
     auto part = [&](size_t begin, size_t end) {
       auto first = batch.sequences.begin();
@@ -51,6 +51,7 @@ class Fitting {
     for (size_t i = 0; i < given.size(); ++i)
       base_.optional_inputs = base_.optional_inputs || (given[i] && info_.args[i].optional);
     base_.dtype = activation_dtype(init, given);
+    base_.page_size = batch.page_size;
   }
 
   std::optional<FittedWorkload> find() {
@@ -111,7 +112,7 @@ class Fitting {
   }
 
   bool fits(const Workload& w, BatchPart part) const {
-    if (part == BatchPart::kNone && has_cache_) return false;
+    if (part == BatchPart::kNone && has_states_) return false;
     Inputs inputs = info_.inputs(init_, w);
     if (inputs.size() != given_.size()) return false;
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -127,7 +128,7 @@ class Fitting {
   const OperatorInfo& info_;
   const Fields& init_;
   Args given_;
-  bool has_cache_;
+  bool has_states_;
   Workload base_;
   std::vector<std::pair<BatchPart, std::vector<Sequence>>> sequences_;
   FittedWorkload found_;
@@ -137,6 +138,7 @@ class Fitting {
 
 SeenBatch seen_batch(const AttentionMetadata& metadata) {
   SeenBatch batch;
+  batch.page_size = metadata.page_size;
   for (const SequenceGroup* group : {&metadata.decode, &metadata.prefill}) {
     for (int64_t i = 0; i < group->num_sequences; ++i) {
       const int32_t* cu_q = group->cu_seqlens_q.ptr<int32_t>();

@@ -17,6 +17,7 @@ namespace fk {
 struct SeenBatch {
   std::vector<Sequence> sequences;
   size_t decoding = 0;  // how many of them, at the front, decode
+  int64_t page_size = kDefaultPageSize;
 };
 SeenBatch seen_batch(const AttentionMetadata& metadata);
 

@@ -15,12 +15,18 @@ struct Spelling {
 };
 
 using Kind = Generator::Kind;
-constexpr Spelling kSpellings[] = {{Kind::kNormal, "normal", 2},           {Kind::kUniform, "uniform", 2},
-                                   {Kind::kIntegers, "integers", 2},       {Kind::kConstant, "constant", 1},
-                                   {Kind::kPositions, "positions", 0},     {Kind::kLogitsIndices, "logits_indices", 0},
-                                   {Kind::kCuSeqlensQ, "cu_seqlens_q", 0}, {Kind::kCuSeqlensK, "cu_seqlens_k", 0},
-                                   {Kind::kSeqLens, "seq_lens", 0},        {Kind::kBlockTable, "block_table", 0},
-                                   {Kind::kSlotMapping, "slot_mapping", 0}};
+constexpr Spelling kSpellings[] = {{Kind::kNormal, "normal", 2},
+                                   {Kind::kUniform, "uniform", 2},
+                                   {Kind::kIntegers, "integers", 2},
+                                   {Kind::kConstant, "constant", 1},
+                                   {Kind::kPositions, "positions", 0},
+                                   {Kind::kLogitsIndices, "logits_indices", 0},
+                                   {Kind::kCuSeqlensQ, "cu_seqlens_q", 0},
+                                   {Kind::kCuSeqlensK, "cu_seqlens_k", 0},
+                                   {Kind::kSeqLens, "seq_lens", 0},
+                                   {Kind::kBlockTable, "block_table", 0},
+                                   {Kind::kSlotMapping, "slot_mapping", 0},
+                                   {Kind::kStateSlots, "state_slots", 0}};
 
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);

@@ -28,10 +28,8 @@ MemoryPlan plan_memory(const Scenario& scenario) {
   for (const auto& output : root->outputs(given).specs)
     if (output) plan.outputs_bytes += output->size_bytes();
   for (const ParamSpec& p : collect_params(*root)) plan.weights_bytes += p.spec.size_bytes();
-  CacheShape cache = cache_shape(*root);
-  plan.caches_bytes = static_cast<uint64_t>(2 * cache.layers * cache_blocks(scenario.workload) * kBlockSize *
-                                            cache.kv_heads * cache.head_size) *
-                      dtype_size(scenario.workload.dtype);
+  for (const StateSpec& s : collect_states(*root))
+    plan.states_bytes += state_tensor(s, state_room(scenario.workload), scenario.workload.dtype).size_bytes();
   if (scenario.info().level > 1) plan.scratch_bytes = dry_run(*root, scenario.workload);
   return plan;
 }
@@ -41,10 +39,10 @@ std::string refuse_memory(const Scenario& scenario, const MemoryPlan& plan, cons
   auto have = static_cast<double>(machine.available_bytes);
   if (need <= have) return {};
   return fmt::format(
-      "{} {} needs {} ({} of weights, {} of KV cache, {} of inputs, {} of outputs, {} of scratch{}), but this machine "
+      "{} {} needs {} ({} of weights, {} of states, {} of inputs, {} of outputs, {} of scratch{}), but this machine "
       "has {} left; select smaller scenarios with --model, --tp or --filter.",
       scenario.op, scenario.name, gib(need), gib(static_cast<double>(plan.weights_bytes)),
-      gib(static_cast<double>(plan.caches_bytes)), gib(static_cast<double>(plan.inputs_bytes)),
+      gib(static_cast<double>(plan.states_bytes)), gib(static_cast<double>(plan.inputs_bytes)),
       gib(static_cast<double>(plan.outputs_bytes)), gib(static_cast<double>(plan.scratch_bytes)),
       copies == 1 ? "" : fmt::format("; {} copies", copies), gib(have));
 }

@@ -13,10 +13,10 @@ struct MemoryPlan {
   uint64_t inputs_bytes = 0;
   uint64_t weights_bytes = 0;
   uint64_t outputs_bytes = 0;
-  uint64_t caches_bytes = 0;   // keys and values of all layers
+  uint64_t states_bytes = 0;   // keys and values of all layers, and what else is kept between calls
   uint64_t scratch_bytes = 0;  // between the parts of a composition
 
-  uint64_t total_bytes() const { return inputs_bytes + weights_bytes + outputs_bytes + caches_bytes + scratch_bytes; }
+  uint64_t total_bytes() const { return inputs_bytes + weights_bytes + outputs_bytes + states_bytes + scratch_bytes; }
 };
 
 // Builds the operator without weights and makes a dry run.

@@ -13,12 +13,6 @@ namespace {
 
 constexpr size_t kUnmatched = static_cast<size_t>(-1);
 
-Field* find_field(Fields& fields, std::string_view name) {
-  for (Field& f : fields)
-    if (f.name == name) return &f;
-  return nullptr;
-}
-
 void append(std::string& key, int64_t number) { key.append(reinterpret_cast<const char*>(&number), sizeof number); }
 
 std::vector<int64_t> strides_of(const View& view) {
@@ -41,25 +35,10 @@ View cut_to(View view, const Shape& shape) {
 
 }  // namespace
 
-Fields as_only_layer(Fields init) {
-  Field* index = find_field(init, "layer_index");
-  if (index == nullptr) return init;
-  auto layer = static_cast<size_t>(std::exchange(std::get<int64_t>(index->value), 0));
-  Field* config = find_field(init, "config");
-  if (config == nullptr) return init;
-  auto& fields = std::get<Fields>(config->value);
-  if (Field* layers = find_field(fields, "num_hidden_layers")) layers->value = int64_t{1};
-  if (Field* sliding = find_field(fields, "layer_is_sliding")) {
-    auto& flags = std::get<std::vector<int64_t>>(sliding->value);
-    if (layer < flags.size()) flags = {flags[layer]};
-  }
-  return init;
-}
-
 std::string call_text(const Scenario& s) {
   const Workload& w = s.workload;
-  std::string text = fmt::format("{}|{}|{} {} {} {} {} {}|", s.op, fields_text(s.init), w.optional_inputs,
-                                 dtype_name(w.dtype), w.width, w.kv_heads, w.picks, w.blocks);
+  std::string text = fmt::format("{}|{}|{} {} {} {} {} {} {}|", s.op, fields_text(s.init), w.optional_inputs,
+                                 dtype_name(w.dtype), w.width, w.kv_heads, w.picks, w.blocks, w.page_size);
   for (const Sequence& q : w.sequences) text += fmt::format("{} {},", q.query_len, q.context_len);
   for (const ArgumentOverride& o : s.overrides)
     if (!o.strides.empty()) text += fmt::format("|{} {}", o.name, fmt::join(o.strides, " "));
@@ -69,7 +48,7 @@ std::string call_text(const Scenario& s) {
 size_t CallRecorder::kind_of(const Node& node) {
   auto known = kind_by_node_.find(&node);
   if (known != kind_by_node_.end()) return known->second;
-  Fields init = as_only_layer(node.init());
+  Fields init = node.init();
   std::string text = fmt::format("{} {}", node.info().name, fields_text(init));
   auto [at, is_new] = kind_by_text_.emplace(text, kinds_.size());
   if (is_new) kinds_.push_back({std::move(text), std::move(init)});
@@ -90,7 +69,7 @@ void CallRecorder::look_at(const AttentionMetadata& metadata) {
                       metadata.num_tokens());
   for (const Sequence& s : batch_.sequences) {
     append(batch_key_, s.query_len);
-    append(batch_key_, (s.query_len + s.context_len + kBlockSize - 1) / kBlockSize);
+    append(batch_key_, (s.query_len + s.context_len + batch_.page_size - 1) / batch_.page_size);
   }
 }
 
@@ -162,7 +141,7 @@ void CallRecorder::keep_golden(RecordedCall& call, const FittedWorkload& fitted,
     auto add_group = [&](const SequenceGroup& group) {
       for (int64_t i = 0; i < group.num_sequences; ++i, ++rows) {
         const auto* row = group.block_table.ptr<int32_t>() + i * group.block_table.stride(0);
-        int64_t used = (group.seq_lens.ptr<int32_t>()[i] + kBlockSize - 1) / kBlockSize;
+        int64_t page = ctx.attention->page_size, used = (group.seq_lens.ptr<int32_t>()[i] + page - 1) / page;
         for (int64_t b = 0; b < width; ++b) entries.push_back(b < used ? row[b] : 0);
       }
     };

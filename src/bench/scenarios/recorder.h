@@ -60,11 +60,7 @@ class CallRecorder final : public CallObserver {
   std::vector<std::string> unmatched_;
 };
 
-// The constructor arguments of a layer as if it were the only one: same arithmetic, first in the KV cache, without
-// arguments for the rest of the model. Others are returned unchanged.
-Fields as_only_layer(Fields init);
-
-// Equal for scenarios of the same call, whatever their names and models.
+// Equal for scenarios that ask for the same call, whatever their names and models.
 std::string call_text(const Scenario& scenario);
 
 }  // namespace fk

@@ -26,7 +26,7 @@ std::vector<std::vector<int32_t>> read_tables(const Scenario& scenario) {
     tables.emplace_back(row, row + v.size(1));
     for (int32_t block : tables.back())
       if (block < 0 || block >= blocks)
-        throw Error("The block table '{}' of {} names block {}, but the KV cache has {}; raise the workload's blocks.",
+        throw Error("The block table '{}' of {} names block {}, but there are {}; raise the workload's blocks.",
                     scenario.block_table, scenario.name, block, blocks);
   }
   return tables;
@@ -97,7 +97,7 @@ CallData ScenarioInputs::make_recorded(const Node& root, const Workload& workloa
   FK_CHECK(workload == scenario_.workload, "recorded values belong to one workload");
   if (tables_.empty() && golden_.empty()) return make(root, workload, seed);
   auto batch = tables_.empty() ? std::make_shared<BatchMetadata>(workload, seed)
-                               : std::make_shared<BatchMetadata>(workload, tables_);
+                               : std::make_shared<BatchMetadata>(workload, tables_, seed);
   CallData data = make_call_inputs(root, specs(root, workload), workload, std::move(batch), seed);
   data.row_gaps = row_gaps_;
   for (const auto& [i, values] : golden_) copy_elements(values, *data.given[i]);
@@ -130,11 +130,9 @@ void run_scenario_once(const Scenario& scenario, uint64_t seed, ThreadPool& pool
     if (specs.specs[i]) outputs.emplace_back(*specs.specs[i]);
     args.push_back(specs.specs[i] ? OptView(outputs.back().view()) : std::nullopt);
   }
-  std::vector<KvLayer> kv_layers;
-  for (size_t i = 0; i + 1 < data.kv_cache.size(); i += 2)
-    kv_layers.push_back({data.kv_cache[i], data.kv_cache[i + 1]});
+  std::vector<View> states = state_views(data.states);
   Arena arena;
-  Context ctx{pool, arena, &data.batch->attention(), kv_layers};
+  Context ctx{pool, arena, &data.batch->attention(), states};
   root->call(ctx, args);
 }
 

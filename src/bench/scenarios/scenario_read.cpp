@@ -199,7 +199,13 @@ class Reader {
               {"width", number(w.width, "width")},
               {"kv_heads", number(w.kv_heads, "kv_heads")},
               {"picks", number(w.picks, "picks")},
-              {"blocks", number(w.blocks, "blocks")}});
+              {"blocks", number(w.blocks, "blocks")},
+              {"page_size", [&](const YAML::Node& n) {
+                 number(w.page_size, "page_size")(n);
+                 constexpr int64_t kMost = int64_t{1} << 16;
+                 if (w.page_size == 0 || w.page_size > kMost || (w.page_size & (w.page_size - 1)) != 0)
+                   fail(n, "page_size must be a power of two from 1 to {}", kMost);
+               }}});
   }
 
   void sequences(const YAML::Node& node, Workload& w) const {

@@ -72,6 +72,7 @@ std::string workload_yaml(const Workload& w) {
   for (auto [name, value] : {std::pair("width", w.width), std::pair("kv_heads", w.kv_heads),
                              std::pair("picks", w.picks), std::pair("blocks", w.blocks)})
     if (value != 0) text += fmt::format(", {}: {}", name, value);
+  if (w.page_size != kDefaultPageSize) text += fmt::format(", page_size: {}", w.page_size);
   return text + "}";
 }
 

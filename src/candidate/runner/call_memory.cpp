@@ -13,11 +13,12 @@ std::vector<View> metadata_views(const BatchMetadata& batch) {
   const AttentionMetadata& m = batch.attention();
   std::vector<View> views;
   for (const SequenceGroup* g : {&m.decode, &m.prefill})
-    for (const View& v : {g->cu_seqlens_q, g->cu_seqlens_k, g->seq_lens, g->block_table}) views.push_back(v);
+    for (const View& v : {g->cu_seqlens_q, g->cu_seqlens_k, g->seq_lens, g->block_table, g->state_slots})
+      views.push_back(v);
   views.push_back(m.slot_mapping);
   return views;
 }
-constexpr size_t kGroupViews = 4;
+constexpr size_t kGroupViews = 5;
 size_t aligned(size_t bytes) { return (bytes + 511) / 512 * 512; }
 
 // Calls with every stretch of memory a view covers, as often as it has rows that lie apart: address and bytes.
@@ -112,14 +113,14 @@ CallMemory::CallMemory(const Node& root, const CallData& data, int slots, int wr
     }
     args_.push_back(arg);
   }
-  first_kv_ = out.size();
-  kv_count_ = data.kv_cache.size();
-  for (size_t i = 0; i < kv_count_; ++i)
-    out.push_back({i % 2 == 0 ? "the key cache" : "the value cache", data.kv_cache[i].view().spec()});
+  first_state_ = out.size();
+  state_count_ = data.states.size();
+  for (size_t i = 0; i < state_count_; ++i) out.push_back({data.state_specs[i].name, data.states[i].view().spec()});
   metadata_ = in.size();
-  has_metadata_ = kv_count_ > 0;
+  has_metadata_ = state_count_ > 0;
   for (const View& v : metadata_of(data)) in.push_back({"the attention metadata", v.spec()});
   const AttentionMetadata& m = data.batch->attention();
+  page_size_ = m.page_size;
   decode_sequences_ = m.decode.num_sequences, decode_tokens_ = m.decode.num_tokens;
   prefill_sequences_ = m.prefill.num_sequences, prefill_tokens_ = m.prefill.num_tokens;
 
@@ -171,8 +172,8 @@ void CallMemory::for_states(int slot, int writer, const CallData& data, const Vi
   };
   for (size_t i = 0; i < data.given.size(); ++i)
     if (args_[i].present && args_[i].written) one(*data.given[i], memory.view(output(args_[i].tensor, slot)), i);
-  for (size_t i = 0; i < kv_count_; ++i)
-    one(data.kv_cache[i], memory.view(output(first_kv_ + i, slot)), data.given.size() + i);
+  for (size_t i = 0; i < state_count_; ++i)
+    one(data.states[i], memory.view(output(first_state_ + i, slot)), data.given.size() + i);
 }
 
 void CallMemory::stage(int slot, const CallData& data) const {
@@ -225,7 +226,7 @@ CallPlan CallMemory::plan(int slot, int inputs_segment, int written_segment) con
     else
       plan.args.emplace_back(TensorRef{inputs_segment, input(a.tensor, slot)});
   }
-  for (size_t i = 0; i < kv_count_; ++i) plan.kv_cache.push_back({written_segment, output(first_kv_ + i, slot)});
+  for (size_t i = 0; i < state_count_; ++i) plan.states.push_back({written_segment, output(first_state_ + i, slot)});
   if (!has_metadata_) return plan;
   CallPlan::Metadata& m = plan.metadata.emplace();
   auto group = [&](CallPlan::Group& g, size_t first) {
@@ -235,6 +236,7 @@ CallPlan CallMemory::plan(int slot, int inputs_segment, int written_segment) con
   m.prefill.num_sequences = prefill_sequences_, m.prefill.num_tokens = prefill_tokens_;
   group(m.decode, 0);
   group(m.prefill, kGroupViews);
+  m.page_size = page_size_;
   m.slot_mapping = {inputs_segment, input(metadata_ + 2 * kGroupViews, slot)};
   return plan;
 }
@@ -388,9 +390,9 @@ std::vector<OptView> CallMemory::written_args(int slot, int writer) const {
   return views;
 }
 
-std::vector<View> CallMemory::kv_cache(int slot, int writer) const {
+std::vector<View> CallMemory::states(int slot, int writer) const {
   std::vector<View> views;
-  for (size_t i = 0; i < kv_count_; ++i) views.push_back(on_cpu(slot, writer, first_kv_ + i));
+  for (size_t i = 0; i < state_count_; ++i) views.push_back(on_cpu(slot, writer, first_state_ + i));
   return views;
 }
 

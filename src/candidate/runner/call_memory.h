@@ -1,5 +1,5 @@
 // CallMemory: the shared tensors of calls with equal shapes. Inputs are one segment that all runners read; what a call
-// writes (states, KV cache, outputs) each runner has for itself.
+// writes (states, outputs) each runner has for itself.
 //
 // On a GPU the data of a call waits in memory of the judge's own, so that every side gets it by a copy on the device,
 // and inputs are masked until the runner, in stream order, is told the key: work begun before the call finds nothing.
@@ -36,7 +36,7 @@ class CallMemory {
   // Brings the data of a call to the device, where no runner sees them. Nothing to do on the CPU.
   void stage(int slot, const CallData& data) const;
   // The same for data put together on the device: made_from(slot, tensor) tells from what, by the number of the
-  // argument or, behind them, of the tensor of the KV cache; none: it is as `data` has it. Sets, and what `data` has,
+  // argument or, behind them, of the context's state; none: it is as `data` has it. Sets, and what `data` has,
   // are brought to the device once, and must not change or move as long as this lives.
   struct MadeFrom {
     View set;  // as many elements as the pieces say, dense
@@ -45,8 +45,8 @@ class CallMemory {
   using DataOf = std::function<const CallData&(int slot)>;
   using MadeFromOf = std::function<std::optional<MadeFrom>(int slot, size_t tensor)>;
   void stage_pieces(const DataOf& data_of, const MadeFromOf& made_from);  // all slots
-  // Before calls: copies their inputs in (only now can a runner see them, on a GPU with `key` only), states and KV
-  // cache are as the data has them, outputs and everything beside them painted with a pattern that is no number where
+  // Before calls: copies their inputs in (only now can a runner see them, on a GPU with `key` only), states are as the
+  // data has them, outputs and everything beside them painted with a pattern that is no number where
   // they are floats.
   void fill(std::span<const int> slots, int writer, const DataOf& data_of, uint8_t pattern, uint64_t key) const;
 
@@ -56,7 +56,7 @@ class CallMemory {
   // After calls: what is not as it must be, if anything.
   std::optional<Failure> check_margins(std::span<const int> slots, int writer, uint8_t pattern) const;
   std::optional<Failure> check_inputs(int slot, const CallData& data) const;
-  // Of everything calls write, tensor by tensor: states and outputs in the order of forward, then the KV cache.
+  // Of everything calls write, tensor by tensor: states and outputs in the order of forward, then the context's states.
   std::vector<uint64_t> fingerprints(std::span<const int> slots, int writer) const;
 
   // All of it where it lies, in the order of fingerprints().
@@ -65,7 +65,7 @@ class CallMemory {
   // Views of states and outputs on the CPU, in the order of forward; inputs stay empty. From a GPU they are copied
   // here, and valid until the same are asked for again.
   std::vector<OptView> written_args(int slot, int writer) const;
-  std::vector<View> kv_cache(int slot, int writer) const;
+  std::vector<View> states(int slot, int writer) const;  // the context's
 
  private:
   struct Arg {
@@ -84,7 +84,7 @@ class CallMemory {
     View from;          // the tensor of `data`
     View to;            // its place in shared memory
     size_t offset = 0;  // where it is staged
-    size_t tensor = 0;  // its number among arguments and KV cache, or kMetadata
+    size_t tensor = 0;  // its number among arguments and states, or kMetadata
     static constexpr size_t kMetadata = SIZE_MAX;
   };
   std::vector<View> metadata_of(const CallData& data) const;
@@ -105,11 +105,11 @@ class CallMemory {
   Device device_;
   std::vector<Arg> args_;
   size_t inputs_per_slot_ = 0, written_per_slot_ = 0;
-  bool has_metadata_ =
-      false;             // only calls with a KV cache have any: each tensor is a mapping of its own in each runner
-  size_t metadata_ = 0;  // first of the metadata tensors among the inputs
-  size_t first_kv_ = 0, kv_count_ = 0;
-  int64_t decode_sequences_ = 0, decode_tokens_ = 0, prefill_sequences_ = 0, prefill_tokens_ = 0;
+  // Only calls with states have any: each tensor is a mapping of its own in each runner.
+  bool has_metadata_ = false;
+  size_t metadata_ = 0;                       // first of the metadata tensors among the inputs
+  size_t first_state_ = 0, state_count_ = 0;  // the context's, among what is written
+  int64_t page_size_ = 0, decode_sequences_ = 0, decode_tokens_ = 0, prefill_sequences_ = 0, prefill_tokens_ = 0;
   std::unique_ptr<SharedTensors> inputs_;
   std::vector<std::unique_ptr<SharedTensors>> written_;
   // On a GPU only.

@@ -18,9 +18,9 @@ std::vector<TensorSpec> shape_of(const CallData& data) {
   std::vector<TensorSpec> specs;
   for (const auto& t : data.given) specs.push_back(t ? t->view().spec() : TensorSpec{{-1}, DType::kU8});
   for (size_t i = 0; i < data.given.size(); ++i) specs.push_back({{data.row_gap(i)}, DType::kU8});
-  for (const Tensor& t : data.kv_cache) specs.push_back(t.view().spec());
+  for (const Tensor& t : data.states) specs.push_back(t.view().spec());
   for (const SequenceGroup* g : {&data.batch->attention().decode, &data.batch->attention().prefill})
-    specs.push_back({{g->num_sequences, g->num_tokens}, DType::kI64});
+    specs.push_back({{g->num_sequences, g->num_tokens, g->block_table.size(1)}, DType::kI64});
   return specs;
 }
 
@@ -31,7 +31,7 @@ size_t bytes_of(const Node& root, const CallData& data) {
     given.push_back(t ? OptView(t->view()) : std::nullopt);
     bytes += t ? t->view().size_bytes() : 0;
   }
-  for (const Tensor& t : data.kv_cache) bytes += t.view().size_bytes();
+  for (const Tensor& t : data.states) bytes += t.view().size_bytes();
   for (const auto& spec : root.outputs(given).specs) bytes += spec ? spec->size_bytes() : 0;
   return bytes;
 }
@@ -134,7 +134,7 @@ void ProcessSubject::read_slot(const Mapped& mapped, int slot, CallOutcome& outc
     outcome.written.emplace_back();
     if (v) outcome.written.back() = copy_of(*v);
   }
-  for (const View& v : mapped.memory->kv_cache(slot, 0)) outcome.kv_cache.push_back(copy_of(v));
+  for (const View& v : mapped.memory->states(slot, 0)) outcome.states.push_back(copy_of(v));
 }
 
 void ProcessSubject::read_all(const Mapped& mapped, CallOutcome& outcome) {

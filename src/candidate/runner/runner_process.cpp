@@ -418,13 +418,15 @@ int64_t RunnerProcess::bind(std::span<const TensorRef> params) {
 void RunnerProcess::plan(std::span<const CallPlan> calls) {
   Json list = Json::array();
   for (const CallPlan& call : calls) {
-    Json args = Json::array(), kv = Json::array();
+    Json args = Json::array(), states = Json::array();
     for (const auto& a : call.args) args.push_back(a ? ref(*a) : Json());
-    for (const TensorRef& t : call.kv_cache) kv.push_back(ref(t));
-    list.push_back({{"args", args}, {"kv", kv}});
+    for (const TensorRef& t : call.states) states.push_back(ref(t));
+    list.push_back({{"args", args}, {"states", states}});
     if (const auto& m = call.metadata)
-      list.back()["attention"] = {
-          {"decode", group(m->decode)}, {"prefill", group(m->prefill)}, {"slots", ref(m->slot_mapping)}};
+      list.back()["attention"] = {{"decode", group(m->decode)},
+                                  {"prefill", group(m->prefill)},
+                                  {"slots", ref(m->slot_mapping)},
+                                  {"page_size", m->page_size}};
   }
   ask({{"do", "plan"}, {"calls", list}});
 }

@@ -53,16 +53,17 @@ struct TensorRef {
 // Which tensors one call takes.
 struct CallPlan {
   std::vector<std::optional<TensorRef>> args;
-  std::vector<TensorRef> kv_cache;
+  std::vector<TensorRef> states;  // of the context
   struct Group {
     int64_t num_sequences = 0, num_tokens = 0;
-    std::vector<TensorRef> views;  // cu_seqlens_q, cu_seqlens_k, seq_lens, block_table
+    std::vector<TensorRef> views;  // cu_seqlens_q, cu_seqlens_k, seq_lens, block_table, state_slots
   };
   struct Metadata {
     Group decode, prefill;
     TensorRef slot_mapping;
+    int64_t page_size = 0;
   };
-  std::optional<Metadata> metadata;  // of attention, where there is a KV cache
+  std::optional<Metadata> metadata;  // of the batch, where there are states
 };
 
 // How calls are to be made.

@@ -44,7 +44,7 @@ Json error_answer(const std::exception& e) {
 
 struct PreparedCall {
   std::vector<OptView> args;
-  std::vector<KvLayer> kv_cache;
+  std::vector<View> states;
   std::optional<AttentionMetadata> attention;
 };
 
@@ -151,15 +151,20 @@ class Worker {
   PreparedCall planned(const Json& body) const {
     PreparedCall call;
     for (const Json& place : body.at("args")) call.args.push_back(maybe_at(place));
-    const Json& kv = body.at("kv");
-    for (size_t i = 0; i + 1 < kv.size(); i += 2) call.kv_cache.push_back({at(kv[i]), at(kv[i + 1])});
+    for (const Json& place : body.at("states")) call.states.push_back(at(place));
     auto group = [&](const Json& g) {
       const Json& v = g.at("views");
-      return SequenceGroup{
-          g.at("sequences").get<int64_t>(), g.at("tokens").get<int64_t>(), at(v[0]), at(v[1]), at(v[2]), at(v[3])};
+      return SequenceGroup{g.at("sequences").get<int64_t>(),
+                           g.at("tokens").get<int64_t>(),
+                           at(v[0]),
+                           at(v[1]),
+                           at(v[2]),
+                           at(v[3]),
+                           at(v[4])};
     };
     if (auto attention = body.find("attention"); attention != body.end())
-      call.attention = {group(attention->at("decode")), group(attention->at("prefill")), at(attention->at("slots"))};
+      call.attention = {group(attention->at("decode")), group(attention->at("prefill")), at(attention->at("slots")),
+                        attention->at("page_size").get<int64_t>()};
     return call;
   }
 
@@ -206,7 +211,7 @@ class Worker {
     Context ctx{.pool = *pool_,
                 .arena = arena_,
                 .attention = call.attention ? &*call.attention : nullptr,
-                .kv_cache = call.kv_cache,
+                .states = call.states,
                 .observer = observer,
                 .stream = device_calls_ ? device_runtime(device_).stream() : nullptr};
     root_->call(ctx, call.args);
@@ -227,11 +232,10 @@ class Worker {
     for (size_t i = 0; i < call.args.size(); ++i)
       if (call.args[i])
         (op_->args[i].role == Role::kInput ? made.inputs : made.written).push_back(range_of(*call.args[i]));
-    for (const KvLayer& layer : call.kv_cache)
-      for (const View& v : {layer.key, layer.value}) made.written.push_back(range_of(v));
+    for (const View& v : call.states) made.written.push_back(range_of(v));
     if (const auto& m = call.attention) {
       for (const SequenceGroup* g : {&m->decode, &m->prefill})
-        for (const View& v : {g->cu_seqlens_q, g->cu_seqlens_k, g->seq_lens, g->block_table})
+        for (const View& v : {g->cu_seqlens_q, g->cu_seqlens_k, g->seq_lens, g->block_table, g->state_slots})
           made.inputs.push_back(range_of(v));
       made.inputs.push_back(range_of(m->slot_mapping));
     }

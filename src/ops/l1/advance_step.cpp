@@ -33,6 +33,7 @@ std::vector<Case<AdvanceStep>> AdvanceStep::cases() {
       {"one sequence", {}, Workload::batch({{1, 7}})},
       {"the table ends", {}, Workload::batch({{1, 15}})},
       {"ragged", {}, Workload::batch({{1, 3}, {1, 15}, {1, 16}, {1, 100}, {1, 47}})},
+      {"blocks of 64", {.block_size = 64}, Workload::batch({{1, 63}, {1, 64}, {1, 5}}).with_pages_of(64)},
       {"many", {}, Workload::batch(std::vector<Sequence>(300, {1, 20}))},
   };
 }
@@ -60,11 +61,14 @@ class AdvanceStepOracle final : public AdvanceStep {
         set(seq_lens, get(seq_lens, s) + 1, s);
         set(steps, get(steps, s) + 1, s);
       }
-      auto position = static_cast<int64_t>(get(positions, s)), block = position / kBlockSize;
+      auto position = static_cast<int64_t>(get(positions, s)), block = position / init_.block_size;
       bool has_slot = is_sequence && block < block_table.size(1);
       set(input_ids, is_sequence ? get(sampled, s) : 0, s);
       set(slot_mapping,
-          has_slot ? get(block_table, s, block) * kBlockSize + static_cast<double>(position % kBlockSize) : -1, s);
+          has_slot ? get(block_table, s, block) * static_cast<double>(init_.block_size) +
+                         static_cast<double>(position % init_.block_size)
+                   : -1,
+          s);
       set(cu_seqlens_k, keys += get(seq_lens, s), s + 1);
     }
   }

@@ -12,8 +12,12 @@ class AdvanceStep : public Operator {
   static constexpr int kLevel = 1;
 
   struct Init {
+    int64_t block_size = kDefaultPageSize;  // tokens a block of the cache holds
+
     template <class Visitor>
-    void visit(Visitor&&) {}
+    void visit(Visitor&& v) {
+      v("block_size", block_size);
+    }
   };
 
   // sampled_token_ids i64 [S]; block_table i32 [S, n]; positions i64 [S], seq_lens i32 [S] and steps i64 [S] grow by

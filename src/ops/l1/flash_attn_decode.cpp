@@ -13,7 +13,7 @@ Inputs FlashAttnDecode::inputs(const Init& init, const Workload& w) {
   using Kind = Generator::Kind;
   int64_t S = w.num_sequences();
   InputSpec q{{{S, init.num_heads, init.head_size}, w.dtype}, Generator::normal()};
-  InputSpec cache{{{cache_blocks(w), kBlockSize, init.num_kv_heads, init.head_size}, w.dtype}, Generator::normal()};
+  InputSpec cache{{{cache_blocks(w), w.page_size, init.num_kv_heads, init.head_size}, w.dtype}, Generator::normal()};
   InputSpec lens{{{S}, DType::kI32}, Generator::metadata(Kind::kSeqLens)};
   InputSpec table{{{S, blocks_per_sequence(w)}, DType::kI32}, Generator::metadata(Kind::kBlockTable)};
   return {q, cache, cache, lens, table};
@@ -76,6 +76,12 @@ std::vector<Case<FlashAttnDecode>> FlashAttnDecode::cases() {
         .sliding_window = 100,
         .logits_soft_cap = 20},
        Workload::batch({{1, 300}, {1, 5}})},
+      {"pages of 64",
+       {.num_heads = 4, .num_kv_heads = 2, .head_size = 64, .softmax_scale = scale(64), .sliding_window = 90},
+       Workload::batch({{1, 300}, {1, 63}, {1, 5}}).with_pages_of(64)},
+      {"pages of 4",
+       {.num_heads = 2, .num_kv_heads = 1, .head_size = 32, .softmax_scale = scale(32), .sliding_window = 21},
+       Workload::batch({{1, 70}, {1, 3}}).with_pages_of(4)},
       {"large heads",
        {.num_heads = 4, .num_kv_heads = 1, .head_size = 256, .softmax_scale = 1.0 / 16},
        Workload::batch({{1, 60}})},
@@ -91,14 +97,14 @@ class FlashAttnDecodeOracle final : public FlashAttnDecode {
   void forward(Context& ctx, View q, View k_cache, View v_cache, View cache_seqlens, View block_table,
                View out) override {
     AttentionRule rule{init_.softmax_scale, init_.logits_soft_cap, init_.sliding_window, true};
-    int64_t size = init_.head_size, group = init_.num_heads / init_.num_kv_heads;
+    int64_t size = init_.head_size, group = init_.num_heads / init_.num_kv_heads, page = k_cache.size(1);
     ctx.pool.parallel_for(q.size(0) * init_.num_kv_heads, 1, [&](int64_t begin, int64_t end) {
       for (int64_t item = begin; item < end; ++item) {
         int64_t s = item / init_.num_kv_heads, kv_head = item % init_.num_kv_heads;
         auto keys = static_cast<int64_t>(get(cache_seqlens, s));
         auto rows = [&](const View& cache) {
           return rows_of_head(keys, size, [&](int64_t j, int64_t i) {
-            return get(cache, static_cast<int64_t>(get(block_table, s, j / kBlockSize)), j % kBlockSize, kv_head, i);
+            return get(cache, static_cast<int64_t>(get(block_table, s, j / page)), j % page, kv_head, i);
           });
         };
         std::vector<double> k_rows = rows(k_cache), v_rows = rows(v_cache), query(static_cast<size_t>(size));

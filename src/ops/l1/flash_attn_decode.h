@@ -30,7 +30,7 @@ class FlashAttnDecode : public Operator {
     }
   };
 
-  // q, out [S, H, Dh]; caches [blocks, kBlockSize, K, Dh]; cache_seqlens i32 [S] counts the new token; block_table i32
+  // q, out [S, H, Dh]; caches [blocks, page size, K, Dh]; cache_seqlens i32 [S] counts the new token; block_table i32
   // [S, n].
   static constexpr std::array kArgs{in("q"),           in("k_cache"), in("v_cache"), in("cache_seqlens"),
                                     in("block_table"), out("out")};

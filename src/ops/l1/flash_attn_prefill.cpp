@@ -14,7 +14,7 @@ Inputs FlashAttnPrefill::inputs(const Init& init, const Workload& w) {
   int64_t S = w.num_sequences(), keys = 0;
   for (const Sequence& s : w.sequences) keys += s.query_len + s.context_len;
   bool paged = w.optional_inputs;
-  Shape kv = paged ? Shape{cache_blocks(w), kBlockSize, init.num_kv_heads, init.head_size}
+  Shape kv = paged ? Shape{cache_blocks(w), w.page_size, init.num_kv_heads, init.head_size}
                    : Shape{keys, init.num_kv_heads, init.head_size};
   InputSpec q{{{w.num_tokens(), init.num_heads, init.head_size}, w.dtype}, Generator::normal()};
   InputSpec cache{{kv, w.dtype}, Generator::normal()};
@@ -113,6 +113,12 @@ std::vector<Case<FlashAttnPrefill>> FlashAttnPrefill::cases() {
       {"many short sequences",
        {.num_heads = 24, .num_kv_heads = 24, .head_size = 64, .softmax_scale = scale(64)},
        Workload::batch({{1, 0}, {3, 2}, {2, 9}, {5, 11}, {1, 3}, {4, 0}}, true)},
+      {"pages of 64",
+       {.num_heads = 4, .num_kv_heads = 2, .head_size = 64, .softmax_scale = scale(64), .sliding_window = 90},
+       Workload::batch({{35, 300}, {3, 63}}, true).with_pages_of(64)},
+      {"pages of 4",
+       {.num_heads = 2, .num_kv_heads = 1, .head_size = 32, .softmax_scale = scale(32)},
+       Workload::batch({{19, 7}, {2, 40}}, true).with_pages_of(4)},
       {"large heads",
        {.num_heads = 2, .num_kv_heads = 1, .head_size = 256, .softmax_scale = 1.0 / 16},
        Workload::batch({{35, 10}}, true)},
@@ -131,6 +137,7 @@ class FlashAttnPrefillOracle final : public FlashAttnPrefill {
     AttentionRule rule{init_.softmax_scale, init_.logits_soft_cap, init_.sliding_window, init_.causal};
     auto offset = [](const View& table, int64_t i) { return static_cast<int64_t>(get(table, i)); };
     int64_t size = init_.head_size, group = init_.num_heads / init_.num_kv_heads, sequences = cu_seqlens_q.size(0) - 1;
+    int64_t page = block_table ? k.size(1) : 0;
     ctx.pool.parallel_for(sequences * init_.num_kv_heads, 1, [&](int64_t begin, int64_t end) {
       for (int64_t item = begin; item < end; ++item) {
         int64_t s = item / init_.num_kv_heads, kv_head = item % init_.num_kv_heads;
@@ -139,7 +146,7 @@ class FlashAttnPrefillOracle final : public FlashAttnPrefill {
         auto rows = [&](const View& kv) {
           return rows_of_head(keys, size, [&](int64_t j, int64_t i) {
             if (!block_table) return get(kv, first_k + j, kv_head, i);
-            return get(kv, static_cast<int64_t>(get(*block_table, s, j / kBlockSize)), j % kBlockSize, kv_head, i);
+            return get(kv, static_cast<int64_t>(get(*block_table, s, j / page)), j % page, kv_head, i);
           });
         };
         std::vector<double> k_rows = rows(k), v_rows = rows(v), query(static_cast<size_t>(size));

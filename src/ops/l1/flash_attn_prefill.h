@@ -33,7 +33,7 @@ class FlashAttnPrefill : public Operator {
   };
 
   // q, out [T, H, Dh]. Without block_table: k, v [Tk, K, Dh], sequence s at cu_seqlens_k[s]. With it: k, v are caches
-  // [blocks, kBlockSize, K, Dh]. The last query of a sequence is aligned with its last key. Tables are i32.
+  // [blocks, page size, K, Dh]. The last query of a sequence is aligned with its last key. Tables are i32.
   static constexpr std::array kArgs{
       in("q"), in("k"), in("v"), in("cu_seqlens_q"), in("cu_seqlens_k"), opt_in("block_table"), out("out")};
 

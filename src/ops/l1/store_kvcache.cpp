@@ -9,7 +9,7 @@ OutputSpecs StoreKVCache::outputs(const Init&, Args) { return {}; }
 
 Inputs StoreKVCache::inputs(const Init& init, const Workload& w) {
   InputSpec token{{{w.num_tokens(), init.num_kv_heads, init.head_size}, w.dtype}, Generator::normal()};
-  InputSpec cache{{{cache_blocks(w), kBlockSize, init.num_kv_heads, init.head_size}, w.dtype}, Generator::normal()};
+  InputSpec cache{{{cache_blocks(w), w.page_size, init.num_kv_heads, init.head_size}, w.dtype}, Generator::normal()};
   InputSpec slots{{{w.num_tokens()}, DType::kI64}, Generator::metadata(Generator::Kind::kSlotMapping)};
   return {token, token, cache, cache, slots};
 }
@@ -27,6 +27,9 @@ std::vector<Case<StoreKVCache>> StoreKVCache::cases() {
       {"one token", {.num_kv_heads = 1, .head_size = 1}, Workload::tokens(1)},
       {"mixed batch", {.num_kv_heads = 3, .head_size = 24}, Workload::batch({{1, 16}, {1, 30}, {37, 0}, {5, 15}})},
       {"wide", {.num_kv_heads = 8, .head_size = 64}, Workload::batch({{1, 100}, {70, 0}})},
+      {"pages of 8",
+       {.num_kv_heads = 2, .head_size = 16},
+       Workload::batch({{1, 16}, {1, 30}, {9, 3}}).with_pages_of(8)},
       {"no tokens", {.num_kv_heads = 2, .head_size = 8}, Workload::tokens(0)},
   };
 }
@@ -45,13 +48,14 @@ class StoreKVCacheOracle final : public StoreKVCache {
   using StoreKVCache::StoreKVCache;
 
   void forward(Context&, View key, View value, View key_cache, View value_cache, View slot_mapping) override {
+    int64_t page = key_cache.size(1);
     for (int64_t t = 0; t < key.size(0); ++t) {
       auto slot = static_cast<int64_t>(get(slot_mapping, t));
       if (slot < 0) continue;
       for (int64_t h = 0; h < init_.num_kv_heads; ++h)
         for (int64_t i = 0; i < init_.head_size; ++i) {
-          set(key_cache, get(key, t, h, i), slot / kBlockSize, slot % kBlockSize, h, i);
-          set(value_cache, get(value, t, h, i), slot / kBlockSize, slot % kBlockSize, h, i);
+          set(key_cache, get(key, t, h, i), slot / page, slot % page, h, i);
+          set(value_cache, get(value, t, h, i), slot / page, slot % page, h, i);
         }
     }
   }

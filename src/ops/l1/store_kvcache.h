@@ -22,7 +22,7 @@ class StoreKVCache : public Operator {
     }
   };
 
-  // key, value [T, K, Dh]; caches [blocks, kBlockSize, K, Dh]; slot_mapping i64 [T], negative: do not store.
+  // key, value [T, K, Dh]; caches [blocks, page size, K, Dh]; slot_mapping i64 [T], negative: do not store.
   static constexpr std::array kArgs{in("key"), in("value"), state("key_cache"), state("value_cache"),
                                     in("slot_mapping")};
 

@@ -29,6 +29,11 @@ FlashAttnDecode::Init decode_init(const Attention::Init& init) {
 
 }  // namespace
 
+std::vector<StateSpec> Attention::states(const Init& init) {
+  Shape heads{init.num_kv_heads, init.head_size};
+  return {{"key_cache", StateKind::kPerToken, heads}, {"value_cache", StateKind::kPerToken, heads}};
+}
+
 OutputSpecs Attention::outputs(const Init&, Args given) { return {TensorSpec{given[0]->shape(), given[0]->dtype()}}; }
 
 Inputs Attention::inputs(const Init& init, const Workload& w) {
@@ -68,6 +73,9 @@ std::vector<Case<Attention>> Attention::cases() {
       {"window",
        {.num_heads = 2, .head_size = 32, .scale = 0.17, .num_kv_heads = 1, .sliding_window = 8},
        Workload::batch({{1, 30}, {25, 4}})},
+      {"pages of 64",
+       {.num_heads = 4, .head_size = 16, .scale = 0.25, .num_kv_heads = 2},
+       Workload::batch({{1, 130}, {1, 5}, {17, 50}}).with_pages_of(64)},
       {"soft cap",
        {.num_heads = 2, .head_size = 32, .scale = 0.5, .num_kv_heads = 1, .logits_soft_cap = 4},
        Workload::batch({{1, 30}, {9, 4}})},
@@ -87,19 +95,19 @@ class ComposedAttention final : public Attention {
 
   void forward(Context& ctx, View query, View key, View value, View out) override {
     const AttentionMetadata& batch = *ctx.attention;
-    const KvLayer& cache = ctx.kv_cache[static_cast<size_t>(init_.layer_index)];
+    const View &key_cache = own_state(ctx, 0), &value_cache = own_state(ctx, 1);
     View q = query.split_last(init_.num_heads, init_.head_size);
     View k = key.split_last(init_.num_kv_heads, init_.head_size);
     View v = value.split_last(init_.num_kv_heads, init_.head_size);
     View o = out.split_last(init_.num_heads, init_.head_size);
 
-    store_kvcache(ctx, k, v, cache.key, cache.value, batch.slot_mapping);
+    store_kvcache(ctx, k, v, key_cache, value_cache, batch.slot_mapping);
     int64_t decoding = batch.decode.num_tokens, prefilling = batch.prefill.num_tokens;
     if (decoding > 0)
-      decode.into(ctx, q.narrow(0, 0, decoding), cache.key, cache.value, batch.decode.seq_lens,
+      decode.into(ctx, q.narrow(0, 0, decoding), key_cache, value_cache, batch.decode.seq_lens,
                   batch.decode.block_table, o.narrow(0, 0, decoding));
     if (prefilling > 0)
-      prefill.into(ctx, q.narrow(0, decoding, prefilling), cache.key, cache.value, batch.prefill.cu_seqlens_q,
+      prefill.into(ctx, q.narrow(0, decoding, prefilling), key_cache, value_cache, batch.prefill.cu_seqlens_q,
                    batch.prefill.cu_seqlens_k, batch.prefill.block_table, o.narrow(0, decoding, prefilling));
   }
 

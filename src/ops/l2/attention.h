@@ -19,7 +19,6 @@ class Attention : public Operator {
     int64_t num_kv_heads = 0;
     int64_t sliding_window = 0;  // 0: none
     double logits_soft_cap = 0;  // 0: none
-    int64_t layer_index = 0;     // index of this layer in the context's KV cache
 
     template <class Visitor>
     void visit(Visitor&& v) {
@@ -29,17 +28,18 @@ class Attention : public Operator {
       v("num_kv_heads", num_kv_heads);
       v("sliding_window", sliding_window);
       v("logits_soft_cap", logits_soft_cap);
-      v("layer_index", layer_index);
     }
   };
 
-  // query [T, H * Dh], key and value [T, K * Dh], rows contiguous -> out [T, H * Dh]. Batch and cache are the
+  // query [T, H * Dh], key and value [T, K * Dh], rows contiguous -> out [T, H * Dh]. The batch is the
   // context's.
   static constexpr std::array kArgs{in("query"), in("key"), in("value"), out("out")};
 
   explicit Attention(const Init& init) : init_(init) {}
   virtual void forward(Context& ctx, View query, View key, View value, View out) = 0;
 
+  // Keys and values of every token, [K, Dh] each.
+  static std::vector<StateSpec> states(const Init& init);
   static OutputSpecs outputs(const Init& init, Args given);
   static Inputs inputs(const Init& init, const Workload& workload);
   static Cost cost(const Init& init, const Workload& workload);

@@ -7,8 +7,7 @@ Attention::Init AttentionBlock::core(const Init& init) {
           .head_size = init.head_dim,
           .scale = init.scale > 0 ? init.scale : 1 / std::sqrt(static_cast<double>(init.head_dim)),
           .num_kv_heads = rank_kv_heads(init.num_kv_heads, init.tp_size),
-          .sliding_window = init.sliding_window,
-          .layer_index = init.layer_index};
+          .sliding_window = init.sliding_window};
 }
 
 OutputSpecs AttentionBlock::outputs(const Init&, Args given) { return {given[1]->spec()}; }

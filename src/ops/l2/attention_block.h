@@ -25,7 +25,6 @@ struct AttentionBlockInit {
   double rms_norm_eps = 1e-6;  // of the query and key norms
   double scale = 0;            // of the scores; 0: 1 / sqrt(head_dim)
   int64_t sliding_window = 0;  // 0: none
-  int64_t layer_index = 0;
   int64_t tp_size = 1;         // ranks the heads are divided over; this is the first of them
   bool reduce_results = true;  // add up the ranks' outputs; else each keeps its part
   DType dtype = DType::kBF16;
@@ -43,7 +42,6 @@ struct AttentionBlockInit {
     v("rms_norm_eps", rms_norm_eps);
     v("scale", scale);
     v("sliding_window", sliding_window);
-    v("layer_index", layer_index);
     v("tp_size", tp_size);
     v("reduce_results", reduce_results);
     v("dtype", dtype);

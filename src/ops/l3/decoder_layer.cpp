@@ -2,10 +2,15 @@
 
 namespace fk {
 
-bool DecoderLayer::slides(const Init& init) {
-  const auto& sliding = init.config.layer_is_sliding;
-  auto i = static_cast<size_t>(init.layer_index);
-  return i < sliding.size() && sliding[i] != 0;
+DecoderLayerInit DecoderLayerInit::of_layer(const CausalLMConfig& config, int64_t i) {
+  const auto& sliding = config.layer_is_sliding;
+  auto layer = static_cast<size_t>(i);
+  bool slides = layer < sliding.size() && sliding[layer] != 0;
+  DecoderLayerInit init{config, slides ? config.sliding_window : 0};
+  init.config.num_hidden_layers = 1;
+  init.config.sliding_window = 0;
+  init.config.layer_is_sliding = {};
+  return init;
 }
 
 AttentionBlockInit DecoderLayer::attention(const Init& init) {
@@ -19,8 +24,7 @@ AttentionBlockInit DecoderLayer::attention(const Init& init) {
           .rope_scaling = c.rope_scaling,
           .bias = c.attention_bias,
           .rms_norm_eps = c.rms_norm_eps,
-          .sliding_window = slides(init) ? c.sliding_window : 0,
-          .layer_index = init.layer_index,
+          .sliding_window = init.sliding_window,
           .tp_size = c.tp_size,
           .reduce_results = c.tp_reduce,
           .dtype = c.dtype};

@@ -9,13 +9,17 @@ namespace fk {
 
 struct DecoderLayerInit {
   CausalLMConfig config = {};
-  int64_t layer_index = 0;
+  int64_t sliding_window = 0;  // of this layer; 0: it sees all keys
 
   template <class Visitor>
   void visit(Visitor&& v) {
     v("config", config);
-    v("layer_index", layer_index);
+    v("sliding_window", sliding_window);
   }
+
+  // Layer i of a model. What tells layers apart becomes an argument of its own and leaves the config, so that equal
+  // layers have equal arguments.
+  static DecoderLayerInit of_layer(const CausalLMConfig& config, int64_t i);
 };
 
 class DecoderLayer : public Operator {
@@ -37,7 +41,7 @@ class DecoderLayer : public Operator {
   static Cost cost(const Init& init, const Workload& workload);
   static Tolerance tolerance(const Init& init, DType dtype);
 
-  static bool slides(const Init& init);
+  static bool slides(const Init& init) { return init.sliding_window > 0; }
   static AttentionBlockInit attention(const Init& init);
   static MlpBlockInit mlp(const Init& init);
 

@@ -9,14 +9,14 @@ namespace fk {
 std::vector<Case<LlamaDecoderLayer>> LlamaDecoderLayer::cases() {
   CausalLMConfig c{.hidden_size = 64,
                    .intermediate_size = 176,
-                   .num_hidden_layers = 2,
+                   .num_hidden_layers = 1,
                    .num_attention_heads = 4,
                    .num_key_value_heads = 2,
                    .head_dim = 16,
                    .max_position_embeddings = 512};
   return {
       {"first layer", {c, 0}, Workload::batch({{1, 20}, {9, 0}})},
-      {"later layer", {c, 1}, Workload::batch({{1, 33}, {4, 17}}, true)},
+      {"later layer, sliding", {c, 24}, Workload::batch({{1, 33}, {4, 17}}, true)},
   };
 }
 

@@ -9,14 +9,14 @@ namespace fk {
 std::vector<Case<Qwen3DecoderLayer>> Qwen3DecoderLayer::cases() {
   CausalLMConfig c{.hidden_size = 72,
                    .intermediate_size = 200,
-                   .num_hidden_layers = 2,
+                   .num_hidden_layers = 1,
                    .num_attention_heads = 6,
                    .num_key_value_heads = 3,
                    .head_dim = 24,
                    .max_position_embeddings = 512};
   return {
       {"first layer", {c, 0}, Workload::batch({{1, 20}, {9, 0}})},
-      {"later layer", {c, 1}, Workload::batch({{1, 33}, {4, 17}}, true)},
+      {"later layer, sliding", {c, 24}, Workload::batch({{1, 33}, {4, 17}}, true)},
   };
 }
 

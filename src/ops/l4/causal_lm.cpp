@@ -27,7 +27,7 @@ Cost CausalLM::cost(const Init& init, const Workload& w) {
   double rows = init.tie_word_embeddings ? 0 : distinct_rows(V, T / static_cast<double>(init.tp_size));
   Cost cost{.read_bytes = size * (rows + V) * D, .written_bytes = 4 * S * V, .matrix_flops = 2 * S * V * D};
   for (int64_t i = 0; i < init.num_hidden_layers; ++i) {
-    Cost layer = DecoderLayer::cost({init, i}, w);
+    Cost layer = DecoderLayer::cost(DecoderLayerInit::of_layer(init, i), w);
     double stream = T * D * size;
     cost.read_bytes += layer.read_bytes - (w.optional_inputs ? 2 : 1) * stream;
     cost.written_bytes += layer.written_bytes - 2 * stream;

@@ -63,7 +63,7 @@ class ComposedCausalLM : public T {
             {.num_embeddings = c.vocab_size, .embedding_dim = c.hidden_size, .tp_size = c.tp_size, .dtype = c.dtype})),
         select(builder.child<IndexSelect>("index_select", {})) {
     for (int64_t i = 0; i < c.num_hidden_layers; ++i)
-      layers.push_back(builder.child<Layer>("model.layers." + std::to_string(i), {c, i}));
+      layers.push_back(builder.child<Layer>("model.layers." + std::to_string(i), Layer::Init::of_layer(c, i)));
   }
 
   void forward(Context& ctx, View input_ids, View positions, View logits_indices, View logits) override {

@@ -70,7 +70,7 @@ std::vector<Tensor> run_often(const Call& call, std::string_view implementation,
 
   ThreadPool pool(threads);
   Arena arena;
-  Context ctx{.pool = pool, .arena = arena, .attention = nullptr, .kv_cache = {}};
+  Context ctx{.pool = pool, .arena = arena, .attention = nullptr, .states = {}};
   std::vector<Tensor> outputs;
   size_t capacity = 0;
   for (int i = 0; i < calls; ++i) {
@@ -255,8 +255,9 @@ TEST_P(NaNs, ReachEveryQueryThatSeesThem) {
                           {{kTokens, 0}}, dtype);
     auto poison = [&](std::vector<Tensor>& given) {
       if (argument == 0) return set(given[0].view(), NAN, kKey, 0, 3);
-      int64_t block = given[5].ptr<int32_t>()[kKey / kBlockSize];
-      set(given[static_cast<size_t>(argument)].view(), NAN, block, kKey % kBlockSize, 0, 3);
+      const View& cache = given[static_cast<size_t>(argument)];
+      int64_t block = given[5].ptr<int32_t>()[kKey / cache.size(1)];
+      set(cache, NAN, block, kKey % cache.size(1), 0, 3);
     };
     for (std::string_view name : implementations(call.op)) {
       std::optional<Tensor> out = run(call, name, 2, poison);
@@ -313,7 +314,7 @@ TEST(Attention, DoesNotLookAtUnusedSlots) {
                          [&](std::vector<Tensor>& given) {
                            int64_t last = given[table].ptr<int32_t>()[1];
                            for (size_t cache : {1, 2})
-                             for (int64_t slot = 21 - kBlockSize; slot < kBlockSize; ++slot)
+                             for (int64_t page = given[cache].view().size(1), slot = 21 - page; slot < page; ++slot)
                                for (int64_t d = 0; d < 32; ++d) set(given[cache].view(), NAN, last, slot, 0, d);
                          });
 }

@@ -51,13 +51,14 @@ class Examined {
     }
     AttentionMetadata metadata = *given.attention;
     for (SequenceGroup* group : {&metadata.decode, &metadata.prefill})
-      for (View* v : {&group->cu_seqlens_q, &group->cu_seqlens_k, &group->seq_lens, &group->block_table})
+      for (View* v :
+           {&group->cu_seqlens_q, &group->cu_seqlens_k, &group->seq_lens, &group->block_table, &group->state_slots})
         *v = reachable(*v);
     metadata.slot_mapping = reachable(metadata.slot_mapping);
-    std::vector<KvLayer> layers;
-    for (const KvLayer& layer : given.kv_cache) layers.push_back({reachable(layer.key), reachable(layer.value)});
+    std::vector<View> states;
+    for (const View& state : given.states) states.push_back(reachable(state));
     Arena arena;
-    Context ctx{.pool = pool_, .arena = arena, .attention = &metadata, .kv_cache = layers};
+    Context ctx{.pool = pool_, .arena = arena, .attention = &metadata, .states = states};
     honest_->call(ctx, near);
     return near;
   }

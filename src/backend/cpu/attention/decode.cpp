@@ -1,6 +1,7 @@
 #include "backend/cpu/attention/decode.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "backend/cpu/attention/kv_rows.h"
 #include "backend/cpu/for_items.h"
@@ -14,7 +15,8 @@ namespace {
 // The keys of a sequence are split at fixed intervals, from its first visible block on. The split depends on nothing
 // else, so the result does not depend on the rest of the batch or on the number of threads.
 constexpr int64_t kSplitKeys = 256;
-static_assert(kSplitKeys % kDecodeKeys == 0 && kDecodeKeys % kBlockSize == 0);
+constexpr int64_t kTileKeys = 16;
+static_assert(kSplitKeys % kDecodeKeys == 0 && kDecodeKeys % kTileKeys == 0);
 
 // Tasks per thread below which the kv heads of a split are divided too.
 constexpr int64_t kTasksPerThread = 4;
@@ -23,7 +25,7 @@ constexpr int64_t kMaxGroup = 256;  // query heads that may share a kv head
 
 struct SequencePlan {
   int64_t first, last;  // keys seen
-  int64_t begin;        // where the first split starts: `first`, rounded down to a block
+  int64_t begin;        // where the first split starts: `first`, rounded down to a tile
   int64_t splits;
   int64_t split_start;  // splits of the sequences before
 };
@@ -79,7 +81,7 @@ class Decode {
     const auto* lengths = args_.cache_seqlens.ptr<int32_t>();
     for (int64_t s = 0; s < sequences_; ++s) {
       KeyRange keys = visible_keys(rule, lengths[s] - 1, lengths[s]);
-      int64_t begin = keys.first / kBlockSize * kBlockSize;
+      int64_t begin = keys.first / kTileKeys * kTileKeys;
       int64_t splits = std::max<int64_t>(0, keys.last - begin + kSplitKeys - 1) / kSplitKeys;
       plans_[s] = {keys.first, keys.last, begin, splits, splits_};
       splits_ += splits;
@@ -179,6 +181,7 @@ std::string_view refuse_decode(const FlashAttnDecode::Init& init, Args args) {
   if (init.num_kv_heads <= 0 || init.num_heads % init.num_kv_heads != 0)
     return "num_heads must be a multiple of num_kv_heads";
   if (init.num_heads / init.num_kv_heads > kMaxGroup) return "it takes at most 256 query heads per kv head";
+  if (!std::has_single_bit(static_cast<uint64_t>(args[1]->size(1)))) return "pages must hold a power of two of tokens";
   for (size_t i : {3u, 4u})
     if (args[i]->dtype() != DType::kI32 || !args[i]->rows_contiguous())
       return "its tables must be i32 with contiguous rows";

@@ -10,7 +10,7 @@ using amx::kTileBytes;
 using amx::kTileColumns;
 using amx::kTileRows;
 
-static_assert(kBlockSize == kTileRows && kDecodeKeys == 4 * kTileRows);
+static_assert(kDecodeKeys == 4 * kTileRows);
 
 int64_t tiles_of(int64_t group) { return (group + kTileRows - 1) / kTileRows; }
 

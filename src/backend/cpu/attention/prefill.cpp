@@ -1,6 +1,7 @@
 #include "backend/cpu/attention/prefill.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "backend/cpu/attention/kv_rows.h"
 #include "backend/cpu/for_items.h"
@@ -182,6 +183,8 @@ std::string_view refuse_prefill(const FlashAttnPrefill::Init& init, Args args) {
   for (size_t i : {3u, 4u, 5u})
     if (args[i] && (args[i]->dtype() != DType::kI32 || !args[i]->rows_contiguous()))
       return "its tables must be i32 with contiguous rows";
+  if (args[5] && !std::has_single_bit(static_cast<uint64_t>(args[1]->size(1))))
+    return "pages must hold a power of two of tokens";
   return refuse_floats({&args[0], &args[1], &args[2], &args[6]});
 }
 

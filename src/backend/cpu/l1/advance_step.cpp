@@ -14,7 +14,7 @@ class AdvanceStepLoop final : public AdvanceStep {
 
   void forward(Context&, View sampled, View block_table, View positions, View seq_lens, View steps, View input_ids,
                View slot_mapping, View cu_seqlens_k) override {
-    int64_t width = block_table.size(1);
+    int64_t width = block_table.size(1), block_size = init_.block_size;
     int32_t* running_sum = cu_seqlens_k.ptr<int32_t>();
     *running_sum = 0;
     for (int64_t s = 0; s < sampled.size(0); ++s) {
@@ -25,8 +25,8 @@ class AdvanceStepLoop final : public AdvanceStep {
       if (length > 0) {
         ++length;
         ++steps.ptr<int64_t>()[s];
-        int64_t position = ++positions.ptr<int64_t>()[s], block = position / kBlockSize;
-        if (block < width) slot = block_table.ptr<int32_t>()[s * width + block] * kBlockSize + position % kBlockSize;
+        int64_t position = ++positions.ptr<int64_t>()[s], block = position / block_size;
+        if (block < width) slot = block_table.ptr<int32_t>()[s * width + block] * block_size + position % block_size;
       }
       running_sum[s + 1] = running_sum[s] + length;
     }

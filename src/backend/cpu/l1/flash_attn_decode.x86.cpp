@@ -17,6 +17,7 @@ class FlashAttnDecodeAmxBf16 final : public FlashAttnDecode {
   std::string_view refuse(Args args) const override {
     if (args[0]->dtype() != DType::kBF16) return "it computes in bf16 only";
     if (init_.head_size % 32 != 0) return "its tiles want a head size that is a multiple of 32";
+    if (args[1]->size(1) % 16 != 0) return "its tiles want pages of 16 tokens or a multiple";
     return refuse_decode(init_, args);
   }
 

@@ -16,7 +16,7 @@ namespace fk::cuda {
 template <class T, int kHeadSize>
 class CacheStream {
  public:
-  static constexpr int kRows = static_cast<int>(kBlockSize);
+  static constexpr int kRows = kTileKeys;
 
   // Every `stride`-th block with visible keys, from `first` on.
   __device__ __forceinline__ CacheStream(const AttentionCall& call, int sequence, int kv_head, VisibleKeys keys,

@@ -1,10 +1,17 @@
 #include "backend/cuda/attention/call.h"
 
+#include <bit>
+
 namespace fk::cuda {
 namespace {
 
 // Rows of [.., heads, head_size] with the leading dimensions dense.
 HeadStrides strides_of(const View& v) { return {v.stride(-3), v.stride(-2)}; }
+
+int page_bits(const View& cache) {
+  auto tokens = static_cast<uint64_t>(cache.size(1));
+  return std::has_single_bit(tokens) ? std::countr_zero(tokens) : -1;
+}
 
 template <class Init>
 AttentionCall common(const Init& init, const View& q, const View& k, const View& v, const View& out) {
@@ -42,6 +49,7 @@ AttentionCall decode_call(const FlashAttnDecode::Init& init, const View& q, cons
   call.seq_lens = cache_seqlens.ptr<int32_t>();
   call.block_table = block_table.ptr<int32_t>();
   call.table_width = block_table.size(1);
+  call.page_bits = page_bits(k_cache);
   return call;
 }
 
@@ -56,6 +64,7 @@ AttentionCall prefill_call(const FlashAttnPrefill::Init& init, const View& q, co
   if (block_table) {
     call.block_table = block_table->ptr<int32_t>();
     call.table_width = block_table->size(1);
+    call.page_bits = page_bits(k);
   }
   return call;
 }

@@ -25,6 +25,7 @@ struct AttentionCall {
 
   const int32_t* block_table = nullptr;  // missing: sequence s has its keys from row cu_seqlens_k[s] on
   int64_t table_width = 0;
+  int page_bits = 0;                      // a block of the cache holds 2^page_bits tokens; negative: no power of two
   const int32_t* cu_seqlens_q = nullptr;  // missing in decoding: one query per sequence
   const int32_t* cu_seqlens_k = nullptr;
   const int32_t* seq_lens = nullptr;  // in decoding
@@ -46,6 +47,13 @@ AttentionCall decode_call(const FlashAttnDecode::Init& init, const View& q, cons
 AttentionCall prefill_call(const FlashAttnPrefill::Init& init, const View& q, const View& k, const View& v,
                            const View& cu_seqlens_q, const View& cu_seqlens_k, const OptView& block_table,
                            const View& out);
+
+// Keys of a tile. Kernels that load whole pages of the cache support only pages of this size.
+inline constexpr int kTileBits = 4, kTileKeys = 1 << kTileBits;
+// True without a block table or if its pages have the size of a tile.
+inline bool pages_are_tiles(const AttentionCall& call) {
+  return call.block_table == nullptr || call.page_bits == kTileBits;
+}
 
 // Every head is 16-byte aligned in all four tensors: required by kernels that load packs.
 bool heads_on_16_bytes(const AttentionCall& call);

@@ -24,7 +24,7 @@ namespace {
 
 constexpr int kWarps = 4;
 constexpr int kThreads = 32 * kWarps;
-constexpr int kKeys = static_cast<int>(kBlockSize);  // of a step of a warp
+constexpr int kKeys = kTileKeys;  // of a step of a warp
 static_assert(kKeys == 16, "a block of the cache is one product's worth of keys");
 constexpr int kMaxGroup = 8;
 constexpr float kLog2E = 1.4426950408889634f;
@@ -242,6 +242,7 @@ std::string_view decode_split_refusal(const AttentionCall& call) {
     return "heads have 64, 128 or 256 elements";
   if (call.heads / call.kv_heads > kMaxGroup) return "at most 8 heads share a kv head";
   if (!heads_on_16_bytes(call)) return "heads must start on 16 bytes";
+  if (!pages_are_tiles(call)) return "pages must hold 16 tokens";
   if (call.sequences > 65535) return "at most 65535 sequences";
   return {};
 }

@@ -16,10 +16,10 @@ __device__ __forceinline__ VisibleKeys visible_keys(const AttentionCall& call, i
 }
 
 // Row of key j of sequence s, counted in tokens.
-__device__ __forceinline__ int64_t key_row(const AttentionCall& call, int s, int j) {
+__device__ __forceinline__ int64_t key_row(const AttentionCall& call, int s, int j, int page_bits) {
   if (call.block_table == nullptr) return static_cast<int64_t>(call.cu_seqlens_k[s]) + j;
-  constexpr int kBlock = static_cast<int>(kBlockSize);
-  return static_cast<int64_t>(call.block_table[s * call.table_width + j / kBlock]) * kBlock + j % kBlock;
+  const int64_t block = call.block_table[s * call.table_width + (j >> page_bits)];
+  return (block << page_bits) + (j & ((1 << page_bits) - 1));
 }
 
 __device__ __forceinline__ float capped(float score, float cap) { return cap > 0 ? cap * tanhf(score / cap) : score; }

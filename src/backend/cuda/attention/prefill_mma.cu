@@ -75,10 +75,11 @@ __global__ void __launch_bounds__(kThreads, 1) prefill_tiles(AttentionCall call)
                valid);
   }
   // The block table is read one tile ahead, so that no copy waits for its address.
-  constexpr int kBlock = static_cast<int>(kBlockSize), kBlocks = kKeys / kBlock;
+  constexpr int kBlock = kTileKeys, kBlocks = kKeys / kBlock;
   auto look_up = [&](int first, int last, int64_t(&rows)[kBlocks]) {
 #pragma unroll
-    for (int b = 0; b < kBlocks; ++b) rows[b] = first + b * kBlock < last ? key_row(call, s, first + b * kBlock) : 0;
+    for (int b = 0; b < kBlocks; ++b)
+      rows[b] = first + b * kBlock < last ? key_row(call, s, first + b * kBlock, kTileBits) : 0;
   };
   auto load_keys = [&](int first, int last, const int64_t(&rows)[kBlocks], int buffer) {
 #pragma unroll
@@ -246,6 +247,7 @@ std::string_view prefill_mma_refusal(const AttentionCall& call) {
   if (call.head_size != 64 && call.head_size != 128 && call.head_size != 256)
     return "heads have 64, 128 or 256 elements";
   if (!heads_on_16_bytes(call)) return "heads must start on 16 bytes";
+  if (!pages_are_tiles(call)) return "pages must hold 16 tokens";
   return {};
 }
 

@@ -85,6 +85,7 @@ std::string_view prefill_wgmma_refusal(const AttentionCall& call) {
     return "heads have 64, 128 or 256 elements";
   if (!(call.scale > 0)) return "the scale must be positive";
   if (!heads_on_16_bytes(call)) return "heads must start on 16 bytes";
+  if (!pages_are_tiles(call)) return "pages must hold 16 tokens";
   return {};
 }
 

@@ -58,8 +58,8 @@ __device__ __forceinline__ QueryItem query_item(const AttentionCall& call, int i
     item.key_len = call.cu_seqlens_k[item.sequence + 1] - call.cu_seqlens_k[item.sequence];
     item.context = item.key_len - item.rows / group;
     const int last_row = min(item.first_row + kRows, item.rows) - 1;
-    constexpr int kBlock = static_cast<int>(kBlockSize);
-    item.first_key = visible_keys(call, item.context + item.first_row / group, item.key_len).first / kBlock * kBlock;
+    item.first_key =
+        visible_keys(call, item.context + item.first_row / group, item.key_len).first / kTileKeys * kTileKeys;
     item.last_key = visible_keys(call, item.context + last_row / group, item.key_len).last;
     return item;
   }

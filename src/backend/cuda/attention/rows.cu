@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(32 * kWarps) attend_rows(AttentionCall call) {
     float score = -INFINITY;
     int64_t row = 0;
     if (j < keys.last) {
-      row = key_row(call, s, j);
+      row = key_row(call, s, j, call.page_bits);
       const T* k = static_cast<const T*>(call.k) + row * call.k_strides.token + kv_head * call.k_strides.head;
       float dot = 0;
       for (int i = 0; i < call.head_size; ++i) dot += queries[warp][i] * to_float(k[i]);
@@ -90,6 +90,7 @@ std::string_view attention_rows_refusal(const AttentionCall& call) {
   if (call.dtype != DType::kBF16 && call.dtype != DType::kF16 && call.dtype != DType::kF32)
     return "it attends in bf16, f16 and f32";
   if (call.head_size > kMaxHeadSize) return "heads may have 512 elements at most";
+  if (call.page_bits < 0) return "pages must hold a power of two of tokens";
   return {};
 }
 

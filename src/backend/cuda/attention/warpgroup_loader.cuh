@@ -20,7 +20,7 @@ struct Loader {
   // The first row of block `lane` of the tile of keys that begins at `first`.
   __device__ __forceinline__ int look_up(const QueryItem& item, int first) const {
     const int lane = threadIdx.x % 32, key = first + lane * kBlock;
-    return lane < kBlocks && key < item.last_key ? static_cast<int>(key_row(call, item.sequence, key)) : 0;
+    return lane < kBlocks && key < item.last_key ? static_cast<int>(key_row(call, item.sequence, key, kTileBits)) : 0;
   }
 
   // Values beyond the last key become zero: a weight of zero would not remove a NaN.

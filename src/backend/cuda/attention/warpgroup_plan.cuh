@@ -14,7 +14,7 @@ inline constexpr int kRows = 64 * kMultipliers;
 inline constexpr int kStages = 2;
 // 65536 registers for three warpgroups: compiled for 168 each, then (2 * 232 + 40) * 128 = 64512.
 inline constexpr int kLoaderRegisters = 40, kMultiplierRegisters = 232;
-inline constexpr int kBlock = static_cast<int>(kBlockSize);
+inline constexpr int kBlock = kTileKeys;
 
 // Layout of shared memory, panels as in wgmma.cuh.
 template <int kHeadSize>

@@ -3,7 +3,6 @@
 
 #include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/device/reduce.cuh"
-#include "ops/forward_context.h"
 
 namespace fk::cuda {
 namespace {
@@ -11,7 +10,6 @@ namespace {
 __global__ void advance(AdvanceRows r) {
   let_next_start();
   wait_for_previous();
-  constexpr int kBlock = static_cast<int>(kBlockSize);
   const int lane = threadIdx.x;
   int before = 0;
   if (lane == 0) r.running_sum[0] = 0;
@@ -25,9 +23,9 @@ __global__ void advance(AdvanceRows r) {
       if (length > 0) {
         r.seq_lens[s] = ++length;
         ++r.steps[s];
-        const int64_t position = ++r.positions[s], block = position / kBlock;
+        const int64_t position = ++r.positions[s], block = position / r.block_size;
         if (block < r.width)
-          slot = static_cast<int64_t>(r.block_table[s * r.width + block]) * kBlock + position % kBlock;
+          slot = static_cast<int64_t>(r.block_table[s * r.width + block]) * r.block_size + position % r.block_size;
       }
       r.slots[s] = slot;
     }

@@ -9,6 +9,7 @@ struct AdvanceRows {
   const int64_t* sampled;
   const int32_t* block_table;
   int width;  // of the table
+  int block_size;
   int64_t* positions;
   int32_t* seq_lens;
   int64_t* steps;

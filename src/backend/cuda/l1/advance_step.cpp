@@ -18,6 +18,7 @@ class AdvanceStepWarp final : public AdvanceStep {
     advance_rows({.sampled = sampled.ptr<int64_t>(),
                   .block_table = block_table.ptr<int32_t>(),
                   .width = static_cast<int>(block_table.size(1)),
+                  .block_size = static_cast<int>(init_.block_size),
                   .positions = positions.ptr<int64_t>(),
                   .seq_lens = seq_lens.ptr<int32_t>(),
                   .steps = steps.ptr<int64_t>(),

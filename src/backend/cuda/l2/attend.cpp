@@ -7,9 +7,8 @@
 
 namespace fk::cuda {
 
-void Attend::run(Context& ctx, const View& q, const View& out) const {
+void Attend::run(Context& ctx, const View& q, const View& key_cache, const View& value_cache, const View& out) const {
   const AttentionMetadata& batch = *ctx.attention;
-  const KvLayer& cache = ctx.kv_cache[static_cast<size_t>(init_.layer_index)];
   int64_t decoding = batch.decode.num_tokens, prefilling = batch.prefill.num_tokens;
   if (decoding > 0) {
     FlashAttnDecode::Init decode{.num_heads = init_.num_heads,
@@ -18,7 +17,7 @@ void Attend::run(Context& ctx, const View& q, const View& out) const {
                                  .softmax_scale = init_.scale,
                                  .sliding_window = init_.sliding_window,
                                  .logits_soft_cap = init_.logits_soft_cap};
-    AttentionCall call = decode_call(decode, q.narrow(0, 0, decoding), cache.key, cache.value, batch.decode.seq_lens,
+    AttentionCall call = decode_call(decode, q.narrow(0, 0, decoding), key_cache, value_cache, batch.decode.seq_lens,
                                      batch.decode.block_table, out.narrow(0, 0, decoding));
     if (decode_split_refusal(call).empty())
       attention_decode_split(call, ctx.stream);
@@ -33,7 +32,7 @@ void Attend::run(Context& ctx, const View& q, const View& out) const {
                                    .sliding_window = init_.sliding_window,
                                    .logits_soft_cap = init_.logits_soft_cap};
     AttentionCall call =
-        prefill_call(prefill, q.narrow(0, decoding, prefilling), cache.key, cache.value, batch.prefill.cu_seqlens_q,
+        prefill_call(prefill, q.narrow(0, decoding, prefilling), key_cache, value_cache, batch.prefill.cu_seqlens_q,
                      batch.prefill.cu_seqlens_k, batch.prefill.block_table, out.narrow(0, decoding, prefilling));
     if (prefill_wgmma_refusal(call).empty())
       attention_prefill_wgmma(call, ctx.stream);

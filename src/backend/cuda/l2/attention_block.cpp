@@ -53,7 +53,7 @@ class FusedAttentionBlock final : public T {
   void forward(Context& ctx, View positions, View hidden_states, View out) override {
     int64_t T_ = hidden_states.size(0), H = core_.num_heads, K = core_.num_kv_heads, Dh = core_.head_size;
     if (T_ == 0) return;
-    const KvLayer& cache = ctx.kv_cache[static_cast<size_t>(core_.layer_index)];
+    const View &key_cache = this->own_state(ctx, 0), &value_cache = this->own_state(ctx, 1);
     View qkv = ctx.arena.make({{T_, (H + 2 * K) * Dh}, hidden_states.dtype()});
     qkv_proj_.run(ctx, hidden_states, qkv_weight_, qkv_bias_ ? qkv_bias_->data() : nullptr, qkv);
     rope_store({.qkv = qkv,
@@ -64,15 +64,15 @@ class FusedAttentionBlock final : public T {
                 .weight_offset = Norm::kWeightOffset,
                 .positions = positions,
                 .slot_mapping = ctx.attention->slot_mapping,
-                .key_cache = cache.key,
-                .value_cache = cache.value,
+                .key_cache = key_cache,
+                .value_cache = value_cache,
                 .num_heads = H,
                 .num_kv_heads = K,
                 .head_size = Dh,
                 .frequencies = frequencies_},
                ctx.stream);
     View attended = ctx.arena.make({{T_, H * Dh}, hidden_states.dtype()});
-    attend_.run(ctx, qkv.narrow(1, 0, H * Dh).split_last(H, Dh), attended.split_last(H, Dh));
+    attend_.run(ctx, qkv.narrow(1, 0, H * Dh).split_last(H, Dh), key_cache, value_cache, attended.split_last(H, Dh));
     o_proj_.run(ctx, attended, o_weight_, o_bias_ ? o_bias_->data() : nullptr, out);
   }
 

@@ -18,7 +18,7 @@ struct RopeStoreArgs {
   double weight_offset = 0;     // added to the norms' weights: 1 for Gemma's
   View positions;               // i64 [T]
   View slot_mapping;            // i64 [T], negative: do not store
-  View key_cache, value_cache;  // [blocks, kBlockSize, K, Dh], contiguous
+  View key_cache, value_cache;  // [blocks, page size, K, Dh], contiguous
   int64_t num_heads = 0;
   int64_t num_kv_heads = 0;
   int64_t head_size = 0;

@@ -90,10 +90,15 @@ class OneKernelCausalLM final : public T {
     TokenCall call = call_;
     call.model = reinterpret_cast<const TokenModel*>(model_.data());
     for (int64_t i = 0; i < this->init_.num_hidden_layers; ++i) {
-      const KvLayer& cache = ctx.kv_cache[static_cast<size_t>(i)];
-      FK_CHECK(cache.key.contiguous() && cache.value.contiguous() && cache.key.dtype() == this->init_.dtype);
-      call.caches[i] = {cache.key.data(), cache.value.data()};
-      call.cache_slots = cache.key.size(0) * cache.key.size(1);
+      // The states of the tree are those of its layers: keys, values, one layer after the other.
+      auto first = 2 * static_cast<size_t>(i);
+      const View &key = this->own_state(ctx, first), &value = this->own_state(ctx, first + 1);
+      FK_CHECK(key.contiguous() && value.contiguous() && key.dtype() == this->init_.dtype);
+      if (key.size(1) != kTokenPage)
+        throw Error("A whole token in one kernel wants pages of {} tokens, and these hold {}; use that page size.",
+                    kTokenPage, key.size(1));
+      call.caches[i] = {key.data(), value.data()};
+      call.cache_slots = key.size(0) * key.size(1);
     }
     call.id = input_ids.ptr<int64_t>();
     call.position = positions.ptr<int64_t>();
@@ -116,7 +121,7 @@ class OneKernelCausalLM final : public T {
 
  private:
   static Attention::Init core(const CausalLMConfig& c, int64_t layer) {
-    return AttentionBlock::core(Family::Layer::attention({c, layer}));
+    return AttentionBlock::core(Family::Layer::attention(DecoderLayerInit::of_layer(c, layer)));
   }
 
   static TokenCall sizes(const CausalLMConfig& c) {
@@ -151,7 +156,7 @@ class OneKernelCausalLM final : public T {
     std::string_view why = decode_token_refusal(call_, c.head_dim);
     if (!why.empty()) return why;
     for (int64_t i = 0; i < c.num_hidden_layers; ++i) {
-      AttentionBlockInit a = Family::Layer::attention({c, i});
+      AttentionBlockInit a = Family::Layer::attention(DecoderLayerInit::of_layer(c, i));
       std::vector<double> rope = RotaryEmbedding::inverse_frequencies({.head_size = a.head_dim,
                                                                        .rotary_dim = a.head_dim,
                                                                        .max_position_embeddings = a.max_position,

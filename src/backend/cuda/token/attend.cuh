@@ -11,7 +11,6 @@
 #include "backend/cuda/device/tile.cuh"
 #include "backend/cuda/l1/rotary_angles.cuh"
 #include "backend/cuda/token/staging.cuh"
-#include "ops/forward_context.h"
 
 namespace fk::cuda {
 
@@ -43,7 +42,7 @@ class TokenAttention {
   static constexpr int kColumns = 64;                                  // elements of the values that a block has
   static constexpr int kSlices = kHeadSize / kColumns;
   static constexpr int kTiles = kColumns / 16;  // of the values' product
-  static constexpr int kKeys = static_cast<int>(kBlockSize);
+  static constexpr int kKeys = kTokenPage;
   static constexpr float kLog2E = 1.4426950408889634f;
   static_assert(kKeys == 16, "a block of the cache is one product's worth of keys");
 

@@ -8,7 +8,8 @@ namespace fk::cuda {
 inline constexpr int kMostLayers = 128;
 inline constexpr int kMostRopes = 2;  // Gemma has different ones for sliding and global layers
 inline constexpr int kMostPairs = 128;
-inline constexpr int kMostGroup = 8;  // query heads that share a kv head
+inline constexpr int kMostGroup = 8;   // query heads that share a kv head
+inline constexpr int kTokenPage = 16;  // tokens a block of the cache holds
 
 // The matrices of a layer, in the order they are multiplied; the output head follows the last layer.
 enum ProductKind : uint8_t { kQkv, kOut, kGateUp, kDown, kHead, kProductKinds };

@@ -1,0 +1,45 @@
+// What an operator keeps between calls (keys and values of earlier tokens, a recurrent state): stated in its contract
+// as its weights are, allocated by whoever runs the model, handed to it in the context.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/tensor.h"
+
+namespace fk {
+
+enum class StateKind : uint8_t {
+  // One entry for every token of a sequence, in pages that a block table scatters: [blocks, page size, shape...].
+  kPerToken,
+  // One entry for every sequence: [slots, shape...]. The slot is zeroed when a sequence is admitted; an operator takes
+  // what stands there as the state, whether the sequence has a context or not.
+  kPerSequence,
+  // The same, written by the pass that reads the prompt and only read afterwards (keys of an encoder's output).
+  kPerSequenceFixed,
+};
+
+struct StateSpec {
+  std::string
+      name;  // relative to its operator, or the full path once collected: "model.layers.0.self_attn.attn.key_cache"
+  StateKind kind = StateKind::kPerToken;
+  Shape shape;                      // of one token's or one sequence's entry
+  std::optional<DType> dtype = {};  // none: that of the activations
+
+  bool per_token() const { return kind == StateKind::kPerToken; }
+};
+
+inline constexpr int64_t kDefaultPageSize = 16;  // tokens
+
+// How much a pool of states holds.
+struct StateRoom {
+  int64_t blocks = 0;  // of page_size tokens each
+  int64_t page_size = kDefaultPageSize;
+  int64_t slots = 0;  // sequences
+};
+
+// The tensor that holds a state of that many tokens and sequences; `activations` is the dtype of states that have none.
+TensorSpec state_tensor(const StateSpec& spec, const StateRoom& room, DType activations);
+
+}  // namespace fk

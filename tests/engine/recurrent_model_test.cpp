@@ -1,0 +1,128 @@
+// A model that remembers in states of both kinds, run by the engine: what it says depends on every token before, so it
+// shows whether a sequence keeps its own slot and its own blocks, and starts from zero.
+#include <gtest/gtest.h>
+
+#include "engine/decode_loop.h"
+#include "engine/generate.h"
+#include "ops/l4/causal_lm.h"
+#include "ops/register.h"
+
+namespace fk {
+namespace {
+
+constexpr int64_t kVocabulary = 97;
+
+// What a sequence comes to with one token more; numbers this small are exact in f32.
+int64_t mixed(int64_t memory, int64_t token) { return (3 * memory + token + 1) % kVocabulary; }
+
+// The likeliest next token is the memory of all tokens so far plus the first token of the sequence.
+class ToyRecurrentLM : public CausalLM {
+ public:
+  static constexpr std::string_view kName = "toy_recurrent_lm";
+  static constexpr std::string_view kClass = "ToyRecurrentLM";
+  using CausalLM::CausalLM;
+
+  static std::vector<StateSpec> states(const Init&) {
+    return {{"memory", StateKind::kPerSequence, {1}, DType::kF32}, {"tokens", StateKind::kPerToken, {1}, DType::kF32}};
+  }
+  static std::vector<Case<ToyRecurrentLM>> cases() { return {}; }
+};
+
+class ToyRecurrentOracle final : public ToyRecurrentLM {
+ public:
+  using ToyRecurrentLM::ToyRecurrentLM;
+
+  void forward(Context& ctx, View input_ids, View, View logits_indices, View logits) override {
+    const View &memory = own_state(ctx, 0), &tokens = own_state(ctx, 1);
+    std::vector<int64_t> said(static_cast<size_t>(input_ids.size(0)));
+    int64_t first = 0, page = tokens.size(1);
+    for (const SequenceGroup* group : {&ctx.attention->decode, &ctx.attention->prefill}) {
+      for (int64_t s = 0; s < group->num_sequences; ++s) {
+        auto slot = static_cast<int64_t>(get(group->state_slots, s));
+        auto now = static_cast<int64_t>(get(memory, slot, 0));
+        for (int64_t t = first + group->cu_seqlens_q.ptr<int32_t>()[s];
+             t < first + group->cu_seqlens_q.ptr<int32_t>()[s + 1]; ++t) {
+          int64_t at = ctx.attention->slot_mapping.ptr<int64_t>()[t];
+          set(tokens, get(input_ids, t), at / page, at % page, 0);
+          now = mixed(now, input_ids.ptr<int64_t>()[t]);
+          auto start = static_cast<int64_t>(get(tokens, static_cast<int64_t>(get(group->block_table, s, 0)), 0, 0));
+          said[static_cast<size_t>(t)] = (now + start) % kVocabulary;
+        }
+        set(memory, static_cast<double>(now), slot, 0);
+      }
+      first += group->num_tokens;
+    }
+    for (int64_t l = 0; l < logits.size(0); ++l) {
+      int64_t best = said[static_cast<size_t>(logits_indices.ptr<int64_t>()[l])];
+      for (int64_t v = 0; v < kVocabulary; ++v) set(logits, v == best ? 1 : 0, l, v);
+    }
+  }
+};
+
+FK_OPERATOR(ToyRecurrentLM, ToyRecurrentOracle);
+
+std::vector<int64_t> expected(const std::vector<int64_t>& prompt, int64_t count) {
+  std::vector<int64_t> all;
+  int64_t memory = 0;
+  for (int64_t token : prompt) memory = mixed(memory, token);
+  for (int64_t i = 0; i < count; ++i) {
+    all.push_back((memory + prompt[0]) % kVocabulary);
+    memory = mixed(memory, all.back());
+  }
+  return all;
+}
+
+class RecurrentModel : public testing::Test {
+ protected:
+  RecurrentModel() {
+    model_.name = "toy";
+    model_.config = {.vocab_size = kVocabulary, .max_position_embeddings = 64, .dtype = DType::kF32};
+    model_.root = Registry::instance().at("toy_recurrent_lm").build(to_fields(model_.config), {});
+  }
+
+  ThreadPool pool_{1};
+  Model model_;
+  const std::vector<int64_t> prompt_ = {5, 90, 3, 3, 17, 0, 41, 8, 8, 60}, other_ = {60, 2, 7};
+};
+
+TEST_F(RecurrentModel, SpeaksTheSameInChunksAndAgain) {
+  for (int64_t chunk : {64, 4}) {
+    Runner runner(model_, pool_, {.max_sequences = 1, .max_context = 32, .max_step_tokens = chunk, .page_size = 8});
+    Sampler sampler(1, {});
+    for (const std::vector<int64_t>& prompt : {prompt_, other_, prompt_})
+      EXPECT_EQ(generate(runner, sampler, {.prompt = prompt, .max_tokens = 12, .sampling = {}, .stop_tokens = {}}),
+                expected(prompt, 12))
+          << "in chunks of " << chunk;
+  }
+}
+
+TEST_F(RecurrentModel, SequencesSideBySideKeepTheirOwn) {
+  Runner runner(model_, pool_, {.max_sequences = 3, .max_context = 32});
+  DecodeLoop loop(runner, 3);
+  auto first_of = [&](View logits) {
+    const float* row = logits.ptr<float>();
+    return std::max_element(row, row + kVocabulary) - row;
+  };
+  for (int round = 0; round < 2; ++round) {  // slots come back in another order
+    RunningSequence a = runner.start(), b = runner.start();
+    std::vector<int64_t> tokens = {first_of(runner.prefill(a, prompt_)), first_of(runner.prefill(b, other_))};
+    EXPECT_NE(a.state_slot, b.state_slot);
+    std::vector<int64_t> said_a = {tokens[0]}, said_b = {tokens[1]};
+    RunningSequence* both[] = {&a, &b};
+    const SamplingParams greedy[2] = {};
+    const int64_t drawn[2] = {1, 1};
+    loop.start(both, tokens, greedy, drawn, 10);
+    for (int i = 0; i < 10; ++i) {
+      loop.step();
+      said_a.push_back(loop.drawn()[0]);
+      said_b.push_back(loop.drawn()[1]);
+    }
+    EXPECT_EQ(said_a, expected(prompt_, 11));
+    EXPECT_EQ(said_b, expected(other_, 11));
+    runner.finish(a);
+    runner.finish(b);
+  }
+}
+
+}  // namespace
+}  // namespace fk
