@@ -115,6 +115,7 @@ class Judging {
     for (size_t i = 0; i < most; ++i) {
       std::swap(calls[i], calls[i + order.below(i, calls.size() - i)]);
       calls[i].weights = 0;
+      calls[i].essential = false;
       if (!step(calls[i]) || seconds() > seconds_at_most) break;
     }
     return first_failure();
@@ -186,6 +187,9 @@ class Judging {
                        .seed = stream_key(options_.seed + static_cast<uint64_t>(i), "calibration")};
       if (!bind(call)) return false;
       make_truth(call);
+      // What the candidate does wrong here is found in later calls, which may replay these.
+      if (CallOutcome outcome = candidate_->call(*data_, call.placement); !outcome.failure)
+        remember(std::move(outcome), call);
       if (!truth_->unusable().empty()) continue;
       for (const auto& [name, ratio] : truth_->ratios()) typical_[name] = std::max(typical_[name], ratio);
     }
@@ -196,8 +200,9 @@ class Judging {
   // False when the judgement is over.
   bool step(const PlannedCall& call) {
     if (!bind(call)) return false;
-    if (!prepare(call)) return result_.failures.empty() || !options_.stop_at_first;
+    const bool usable = prepare(call);
     CallOutcome outcome = candidate_->call(*data_, call.placement);
+    if (!usable) return result_.failures.empty() || !options_.stop_at_first;
     Probe probe{result_.calls++, call.label, call.workload, call.seed};
     if (outcome.failure && outcome.failure->verdict == Verdict::kRefused) return refused(call, *outcome.failure, probe);
     CallCheckResult checked = truth_->check(outcome);
@@ -274,11 +279,12 @@ class Judging {
       data_family_ = call.family;
       truth_.reset();
     }
-    if (truth_ == nullptr) {
-      CallOutcome baseline = baseline_->call(*data_, Placement::kNew);
+    // Also where the truth is known: processes with different histories differ in speed, by 1 % on some machines, and
+    // the control has the baseline's history.
+    CallOutcome baseline = baseline_->call(*data_, call.placement);
+    if (truth_ == nullptr)
       truth_ = std::make_unique<CallTruth>(*tree_, call.workload, *data_, reference_, baseline, call.family->exact,
                                            typical_);
-    }
   }
 
   // False when these data can judge nobody.
