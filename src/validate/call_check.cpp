@@ -114,7 +114,7 @@ CallCheckResult CallTruth::check_items(const CallOutcome& outcome) const {
       return result;
     }
     if (tree_.info().judge != nullptr && !item.is_state) {
-      // The values are the operator's own business, the form is not.
+      // The operator has its own check of the values; only shape and dtype are checked here.
       if (got->view().spec() == item.spec) {
         result.elements += got->view().numel();
         continue;

@@ -8,7 +8,7 @@
 namespace fk {
 namespace {
 
-// Too few or too equal elements agree by chance.
+// Few or equal elements may agree by chance.
 bool telling(const View& v) {
   constexpr int64_t kFew = 8;
   if (v.numel() < kFew) return false;
