@@ -165,8 +165,7 @@ Workload random_workload(const Workload& like, const Stream& stream) {
   for (int64_t i = 0; i < count; ++i) {
     auto at = static_cast<uint64_t>(8 + 4 * i);
     const Sequence& from = like.sequences[stream.below(at, like.sequences.size())];
-    int64_t longest =
-        from.query_len > 0 ? from.query_len : 4;  // a batch without tokens has no length to use as a limit
+    int64_t longest = from.query_len > 0 ? from.query_len : 4;  // a batch without tokens has no limit
     w.sequences.push_back(
         {between(stream, at + 1, 1, longest), from.context_len > 0 ? between(stream, at + 2, 1, from.context_len) : 0});
   }

@@ -40,8 +40,7 @@ void apply_to_inputs(const InputFamily& family, const Node& root, const Inputs& 
 void apply_to_weights(const InputFamily& family, std::span<const Tensor> params, uint64_t seed);
 
 // Valid workloads near the given one. Sequences are not longer than its longest, and one-token sequences stay so.
-Workload random_workload(const Workload& like,
-                         const Stream& stream);  // other mix of sequences, odd tails, optional inputs
-Workload ragged_workload(const Workload& like);  // one long sequence among the shortest possible
+Workload random_workload(const Workload& like, const Stream& stream);  // other sequence mix, odd tails, optional inputs
+Workload ragged_workload(const Workload& like);                        // one long sequence among the shortest possible
 
 }  // namespace fk

@@ -191,8 +191,8 @@ void RunnerProcess::start(const RunnerOptions&) {
   // For libraries with their own threads: they would count only the one core that the first thread is pinned to.
   std::vector<std::string> more = {fmt::format("OMP_NUM_THREADS={}", options_.threads),
                                    fmt::format("OPENBLAS_NUM_THREADS={}", options_.threads)};
-  if (options_.device !=
-      kCpu)  // the same GPU by the same number, and the driver's library from where this process found it
+  // The same GPU by the same number, and the driver's library from where this process found it.
+  if (options_.device != kCpu)
     for (const char* variable : {"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "LD_LIBRARY_PATH"})
       if (const char* value = getenv(variable)) more.push_back(fmt::format("{}={}", variable, value));
   std::vector<char*> env = {search.data(), language.data(), tmp.data()};

@@ -36,8 +36,8 @@ Device device_in(const Json& open) {
 
 Json error_answer(const std::exception& e) {
   std::string_view words = e.what();
-  if (words.find("failed on the GPU") != std::string_view::npos)
-    return {{"device_error", words}};  // from our code or from CUDA
+  // An error of our code or of CUDA.
+  if (words.find("failed on the GPU") != std::string_view::npos) return {{"device_error", words}};
   bool out_of_memory =
       dynamic_cast<const std::bad_alloc*>(&e) != nullptr || dynamic_cast<const CandidateOutOfMemory*>(&e) != nullptr;
   return {{out_of_memory ? "out_of_memory" : "error", e.what()}};
@@ -60,9 +60,9 @@ class Worker {
       return;
     }
     op_ = &Registry::instance().at(name);
-    pool_ =
-        std::make_unique<ThreadPool>(open.at("threads").get<int>());  // before pinning: it counts the cores we may use
-    if (device_ == kCpu) {                                            // a driver's threads need other cores
+    // Before pinning: it counts the cores we may use.
+    pool_ = std::make_unique<ThreadPool>(open.at("threads").get<int>());
+    if (device_ == kCpu) {  // a driver's threads need other cores
       pin_to_first_core();
       forbid_other_cores();
     }
