@@ -68,7 +68,7 @@ std::optional<Failure> KernelBench::check_task_once(const Scenario& scenario, co
   options.inputs = &inputs;
   std::optional<Failure> failure =
       check_task(scenario.info(), scenario.init, scenario.workload, baseline, options).failure();
-  if (!failure) sound_tasks_.insert(key);  // one that failed may have been too small, so others are tried again
+  if (!failure) sound_tasks_.insert(key);  // a task that failed may have been too small, so others are checked again
   return failure;
 }
 
@@ -122,7 +122,7 @@ KernelResult KernelBench::run(const Scenario& scenario, const std::string& libra
   result.judgement = judge.run(sides->candidate(), sides->baseline());
   refuse(result, result.judgement.verdict, result.judgement.passed() ? "" : result.judgement.sentence);
   if (!result.passed() || options.last_call) {
-    // Where it is timed it ends behind the first launch.
+    // If it is timed, it ends after the first launch.
     sides->candidate().process().finish();
     if (result.passed() && sides->failure(LaunchSides::kCandidate))
       refuse(result, sides->failure(LaunchSides::kCandidate)->verdict,
