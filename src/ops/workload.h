@@ -149,7 +149,7 @@ struct Case {
 // that tables can be scattered, or more if the workload asks for more.
 int64_t cache_blocks(const Workload& workload);
 int64_t blocks_per_sequence(const Workload& workload);  // of the longest
-// Slots of its per-sequence states: one each, and two that are nobody's.
+// Slots of its per-sequence states: one for each sequence, and two unused ones.
 int64_t state_slots(const Workload& workload);
 inline StateRoom state_room(const Workload& workload) {
   return {cache_blocks(workload), workload.page_size, state_slots(workload)};
