@@ -23,7 +23,7 @@ LogRatios log_ratios(const PairedSamples& samples) {
     for (const TimePair& pair : launch) {
       if (pair.dropped != Dropped::kNo) continue;
       if (!(pair.baseline_ns > 0) || !(pair.candidate_ns > 0) || !std::isfinite(pair.baseline_ns / pair.candidate_ns))
-        throw Error("A pair has the times {} and {} ns, which no clock can give; find out how they were taken.",
+        throw Error("A pair has the times {} and {} ns, which no clock can return; check how they were measured.",
                     pair.baseline_ns, pair.candidate_ns);
       of_launch.push_back(std::log(pair.baseline_ns / pair.candidate_ns));
     }
@@ -125,7 +125,7 @@ PairedResult compare_paired(const PairedSamples& samples, const PairedSamples& c
   result.control_error = control_ratios.empty() ? 0 : std::abs(median(joined(control_ratios)));
   result.delta = std::max(std::log1p(options.least_delta), 2 * result.control_error);
   if (ratios.empty()) {
-    result.invalid = fmt::format("None of the {} pairs counts, so there is nothing to compare.", result.pairs);
+    result.invalid = fmt::format("None of the {} pairs is valid, so there is nothing to compare.", result.pairs);
     return result;
   }
   result.baseline = summarize(baseline);
@@ -145,7 +145,7 @@ PairedResult compare_paired(const PairedSamples& samples, const PairedSamples& c
         fmt::format("{} of {} pairs were dropped ({}), and more than {:.0f} % is too many to trust the rest.",
                     result.dropped_pairs(), result.pairs, dropped_text(result), 100 * options.most_dropped);
   else if (control_ratios.empty())
-    result.invalid = "There are no pairs of the baseline against itself, so today's noise is not known.";
+    result.invalid = "There are no pairs of the baseline against itself, so the noise is unknown.";
   else if (result.control_error > std::log1p(options.most_control_off))
     result.invalid = fmt::format("The baseline differs from itself by {:.2f} %, so the machine is too noisy to rank.",
                                  100 * std::expm1(result.control_error));

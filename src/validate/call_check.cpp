@@ -109,7 +109,7 @@ CallCheckResult CallTruth::check_items(const CallOutcome& outcome) const {
     const Tensor* got = written_tensor(outcome, item);
     if (got == nullptr) {
       result.fault = CallFault{.verdict = Verdict::kIncorrectShape,
-                               .sentence = fmt::format("{} did not come back from the call.", item.name),
+                               .sentence = fmt::format("{} is missing after the call.", item.name),
                                .tensor = item.name};
       return result;
     }

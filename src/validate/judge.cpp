@@ -287,7 +287,7 @@ class Judging {
     if (truth_->unusable().empty()) return true;
     if (call.essential)
       fail({.verdict = Verdict::kInvalidTask,
-            .sentence = fmt::format("These inputs can judge nobody: {}.", truth_->unusable())},
+            .sentence = fmt::format("These inputs cannot judge a candidate: {}.", truth_->unusable())},
            {result_.calls, call.label, call.workload, call.seed});
     else
       note(fmt::format("'{}' was left out: {}.", call.label, truth_->unusable()));
@@ -300,7 +300,7 @@ class Judging {
     if (std::optional<CallOutcome> later = of_values ? candidate_->look_again() : std::nullopt;
         later && later->differing.empty() && !truth_->check(*later).fault) {
       explained.verdict = Verdict::kRewardHack;
-      explained.sentence += " A moment after the call had returned it was right: the work is done late.";
+      explained.sentence += " A moment after the call had returned it was right: the work was finished too late.";
       return fail(explained, probe);
     }
     std::optional<Mismatch> mismatch = of_values ? mismatch_in(fault.tensor, outcome) : std::nullopt;
@@ -407,7 +407,7 @@ class Judging {
     ++result_.checks;
     if (!(chi_square <= limit))
       fail({.verdict = Verdict::kIncorrectNumerical,
-            .sentence = fmt::format("what {} calls drew is distributed otherwise than it should be (chi square {:.1f}, "
+            .sentence = fmt::format("the samples of {} calls have the wrong distribution (chi square {:.1f}, "
                                     "allowed {:.1f}).",
                                     options_.draws, chi_square, limit)},
            {result_.calls, "distribution", shapes_.small, seed});
@@ -419,7 +419,7 @@ class Judging {
       result_.sentence = result_.failures.front().sentence;
     } else if (result_.checks == 0 || result_.elements == 0) {
       result_.verdict = Verdict::kInvalidTask;
-      result_.sentence = fmt::format("Nothing of {} was compared, so nothing is known of it.", tree_->info().name);
+      result_.sentence = fmt::format("No output of {} was compared, so it was not judged.", tree_->info().name);
     } else {
       result_.verdict = Verdict::kPassed;
       result_.sentence =

@@ -131,7 +131,8 @@ TEST(Paired, DroppedPairsDoNotCountAndTooManyMakeTheRunInvalid) {
 
   for (auto& launch : samples)
     for (TimePair& pair : launch) pair.dropped = Dropped::kContextSwitch;
-  EXPECT_EQ(compare_paired(samples, control).invalid, "None of the 100 pairs counts, so there is nothing to compare.");
+  EXPECT_EQ(compare_paired(samples, control).invalid,
+            "None of the 100 pairs is valid, so there is nothing to compare.");
 }
 
 TEST(Paired, ControlSetsDeltaAndRefusesToRankOnANoisyMachine) {
@@ -147,7 +148,7 @@ TEST(Paired, ControlSetsDeltaAndRefusesToRankOnANoisyMachine) {
   EXPECT_EQ(compare_paired(samples, control(0.95)).invalid,
             "The baseline differs from itself by 5.26 %, so the machine is too noisy to rank.");
   EXPECT_EQ(compare_paired(samples, {}).invalid,
-            "There are no pairs of the baseline against itself, so today's noise is not known.");
+            "There are no pairs of the baseline against itself, so the noise is unknown.");
 }
 
 TEST(Paired, SamplingStopsOnWidthAndBudgetOnly) {

@@ -147,7 +147,7 @@ std::vector<Planted> planted() {
        },
        Verdict::kIncorrectShape},
       {"NothingReturned", norm, [](const FakeCall& c) { c.written()[2].reset(); }, Verdict::kIncorrectShape,
-       "did not come back"},
+       "is missing after the call"},
       {"DroppedResidual", norm_with_residual,
        [](const FakeCall& c) {
          if (c.written()[3]) copy_elements(*c.data.given[0], *c.written()[3]);

@@ -233,7 +233,7 @@ std::string explain(const KernelResult& r) {
   if (r.of_floor() > 0.8)
     text += "  It is near the floor: only moving less data (fusing with a neighbour) can help.\n";
   else if (t->clock_mhz > 0)
-    text += fmt::format("  `fastkernels profile --device cuda --target {} --scenario {}` says what it waits for.\n",
+    text += fmt::format("  `fastkernels profile --device cuda --target {} --scenario {}` shows what it waits for.\n",
                         r.scenario.op, r.scenario.name);
   else if (took < 5e-6)
     text += "  A call of a few microseconds is mostly its overhead: look at waking threads and at set-up per call.\n";

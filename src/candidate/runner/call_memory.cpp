@@ -60,7 +60,7 @@ std::unique_ptr<SharedTensors> share_params(const Node& root, std::span<const Te
 
 std::optional<Failure> check_params(const SharedTensors& params) {
   if (std::optional<std::string> name = params.changed())
-    return Failure{Verdict::kInputMutated, fmt::format("Its weight '{}' is no longer what it was.", *name)};
+    return Failure{Verdict::kInputMutated, fmt::format("Its weight '{}' was changed.", *name)};
   return std::nullopt;
 }
 
@@ -324,7 +324,7 @@ std::optional<Failure> CallMemory::check_margins(std::span<const int> slots, int
 std::optional<Failure> CallMemory::check_inputs(int slot, const CallData& data) const {
   auto mutated = [&](size_t tensor) {
     return Failure{Verdict::kInputMutated,
-                   fmt::format("Its input '{}' is no longer what it was.", inputs_->name(input(tensor, slot)))};
+                   fmt::format("Its input '{}' was changed.", inputs_->name(input(tensor, slot)))};
   };
   if (device_ != kCpu) {
     std::vector<DeviceRange> ranges;

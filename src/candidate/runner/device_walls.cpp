@@ -29,7 +29,7 @@ std::string try_walls(Device device, Walls walls) {
   Tensor seen(shared.view(0).spec());
   copy_between(shared.view(0), seen);
   for (int64_t i = 0; i < kElements; ++i)
-    if (seen.ptr<uint8_t>()[i] != kPattern) return "What a runner wrote did not arrive.";
+    if (seen.ptr<uint8_t>()[i] != kPattern) return "Data that a runner wrote to shared memory did not arrive.";
   return {};
 }
 
@@ -60,7 +60,7 @@ Walls usable_walls(Device device) {
     if (why.empty()) return *(outcome.walls = walls);
     outcome.failed.push_back(std::move(why));
   }
-  throw Error("No runner process can use {}, with or without walls around it: {}", device_name(device),
+  throw Error("No runner process can use {}, with or without a sandbox: {}", device_name(device),
               fmt::join(outcome.failed, " "));
 }
 

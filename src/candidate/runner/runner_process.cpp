@@ -52,7 +52,7 @@ Failure device_failure(const std::string& words, const std::string& doing) {
   auto has = [&](std::string_view part) { return words.find(part) != std::string::npos; };
   if (has("cudaErrorIllegalAddress"))
     return {Verdict::kOutOfBounds,
-            fmt::format("Its kernel touched memory that is nobody's, {} (illegal address).", doing)};
+            fmt::format("Its kernel accessed memory outside all allocations, {} (illegal address).", doing)};
   if (has("cudaErrorMemoryAllocation") || has("out of memory"))
     return {Verdict::kOutOfMemory, fmt::format("The GPU ran out of memory, {}.", doing)};
   return {Verdict::kCrashed, fmt::format("Its work on the GPU failed, {}: {}", doing, words)};
@@ -69,8 +69,8 @@ std::optional<Failure> refusal_in(const Json& answer) {
   auto refused = answer.find("refused");
   if (refused == answer.end() || !refused->is_string()) return std::nullopt;
   auto why = refused->get<std::string>();
-  return Failure{Verdict::kRefused, fmt::format("The candidate takes no such call: {}; a model would use the baseline.",
-                                                why.empty() ? "asked again, it gives no reason" : why)};
+  return Failure{Verdict::kRefused, fmt::format("The candidate refuses this call: {}; a model would use the baseline.",
+                                                why.empty() ? "it gives no reason when asked again" : why)};
 }
 
 // The first cores that this process may use.
@@ -87,7 +87,7 @@ std::vector<int> first_cores(int count) {
 
 uint64_t secret_number() {
   uint64_t value = 0;
-  if (getrandom(&value, sizeof value, 0) != sizeof value) throw Error("The system gave no random numbers.");
+  if (getrandom(&value, sizeof value, 0) != sizeof value) throw Error("The system returned no random numbers.");
   return value;
 }
 
@@ -163,7 +163,7 @@ void RunnerProcess::attach() {
 void RunnerProcess::start(const RunnerOptions&) {
   int channel[2], status[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel) != 0 || pipe2(status, O_CLOEXEC) != 0)
-    throw Error("The system gave no channel to a runner ({}).", strerror(errno));
+    throw Error("The channel to a runner could not be created ({}).", strerror(errno));
   int large = 8 << 20, yes = 1;
   for (int end : channel) setsockopt(end, SOL_SOCKET, SO_SNDBUF, &large, sizeof large);
   setsockopt(channel[0], SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes);
@@ -271,7 +271,7 @@ bool RunnerProcess::resume_until_trap() {
       explain_fault(*tracer_->fault());
       return false;
     case Tracer::Stop::kTimedOut:
-      fail({Verdict::kTimeout, fmt::format("It did not come back {} within {:g} s.", doing_,
+      fail({Verdict::kTimeout, fmt::format("It did not return {} within {:g} s.", doing_,
                                            static_cast<double>(options_.timeout_ns) * 1e-9)});
       return false;
     case Tracer::Stop::kEnded:
@@ -299,8 +299,8 @@ std::optional<Json> RunnerProcess::next_message(int64_t deadline_ns) {
   }
   const Json& body = answer.body;
   if (got != Received::kMessage || !body.is_object() || !body.contains("nonce") || body["nonce"] != nonce_) {
-    fail({Verdict::kTampered,
-          fmt::format("The runner's channel carried something that is not its answer, {}.", doing_)});
+    fail(
+        {Verdict::kTampered, fmt::format("A message on the runner's channel is not the runner's answer, {}.", doing_)});
     return std::nullopt;
   }
   if (worker_pid_ <= 0) worker_pid_ = answer.sender_pid;
@@ -323,13 +323,13 @@ void RunnerProcess::read_answer(const Json& body) try {
   else if (body.contains("error"))
     fail({Verdict::kCrashed, fmt::format("It threw, {}: {}", doing_, body["error"].get<std::string>())});
 } catch (const Json::exception&) {
-  fail({Verdict::kTampered, fmt::format("The runner's answer is not one of its own, {}.", doing_)});
+  fail({Verdict::kTampered, fmt::format("The runner's answer has the wrong format, {}.", doing_)});
 }
 
 int64_t RunnerProcess::number(const Json& answer, const char* name) {
   if (failure_) return 0;
   if (auto found = answer.find(name); found != answer.end() && found->is_number_integer()) return found->get<int64_t>();
-  fail({Verdict::kTampered, fmt::format("The runner's answer is not one of its own, {}.", doing_)});
+  fail({Verdict::kTampered, fmt::format("The runner's answer has the wrong format, {}.", doing_)});
   return 0;
 }
 
@@ -386,7 +386,7 @@ void RunnerProcess::explain_fault(const Tracer::Fault& fault) {
   auto limit = static_cast<double>(options_.private_memory_bytes);
   int64_t peak_kib = read_process_state(worker_pid_, *tracer_, false).peak_kib;
   if (static_cast<double>(peak_kib) * 1024 > 0.7 * limit)
-    return fail({Verdict::kOutOfMemory, fmt::format("It used {:.1f} GiB of memory {} and got no more.",
+    return fail({Verdict::kOutOfMemory, fmt::format("It used {:.1f} GiB of memory {} and could not get more.",
                                                     static_cast<double>(peak_kib) / 0x1p20, doing_)});
   fail({Verdict::kCrashed, fmt::format("It crashed {} with {} at address {:#x}{}.", doing_, signal_name(fault.signal),
                                        fault.address, at_line(fault.code))});
@@ -454,7 +454,7 @@ std::vector<RunnerDispatch> RunnerProcess::dispatches() {
       list.push_back(
           {d.at(0).get<std::string>(), d.at(1).get<std::string>(), d.at(2).get<int64_t>(), d.at(3).get<int64_t>()});
   } catch (const Json::exception&) {
-    fail({Verdict::kTampered, fmt::format("The runner's answer is not one of its own, {}.", doing_)});
+    fail({Verdict::kTampered, fmt::format("The runner's answer has the wrong format, {}.", doing_)});
   }
   return list;
 }
@@ -529,7 +529,7 @@ RunTimes RunnerProcess::carry_out(Order order, std::span<const int> entries) {
   Json outcome = ask({{"do", "outcome"}});
   times.refused = refusal_in(outcome);
   if (!times.refused && !failure_)
-    fail({Verdict::kTampered, "The runner stopped in the middle of its work and does not say why."});
+    fail({Verdict::kTampered, "The runner stopped in the middle of its work without giving a reason."});
   return times;
 }
 
@@ -542,7 +542,7 @@ void RunnerProcess::read_device_times(RunTimes& times) {
     times.clock_mhz = answer.at("clock_mhz").get<double>();
     times.held = answer.at("held").get<bool>();
   } catch (const Json::exception&) {
-    fail({Verdict::kTampered, "The runner's answer is not one of its own, in forward."});
+    fail({Verdict::kTampered, "The runner's answer has the wrong format, in forward."});
   }
 }
 

@@ -17,7 +17,7 @@
 namespace fk {
 namespace {
 
-constexpr const char* kDriverCannot = "the GPU's driver does not work behind it";
+constexpr const char* kDriverCannot = "the GPU's driver does not work with it";
 
 Protection outcome(std::string name, bool on) { return {std::move(name), on, on ? "" : strerror(errno)}; }
 

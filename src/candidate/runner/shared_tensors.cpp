@@ -75,7 +75,7 @@ void SharedTensors::lay_out(const std::vector<Named>& tensors) {
 
 void SharedTensors::map_host_memory() {
   fd_ = memfd_create("fastkernels", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (fd_ < 0) throw Error("The system gave no shared memory ({}).", strerror(errno));
+  if (fd_ < 0) throw Error("Shared memory could not be created ({}).", strerror(errno));
   size_t size = std::max(bytes_, page_bytes());
   void* mapped = MAP_FAILED;
   if (ftruncate(fd_, static_cast<off_t>(size)) == 0)
