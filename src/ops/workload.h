@@ -43,7 +43,7 @@ struct Workload {
   // One workload for `times` such calls together, each with its own inputs, but all with the same weights.
   Workload repeated(int64_t times) const;
 
-  // The same over states in pages of so many tokens.
+  // The same with states in pages of this many tokens.
   Workload with_pages_of(int64_t tokens) const {
     Workload same = *this;
     same.page_size = tokens;
