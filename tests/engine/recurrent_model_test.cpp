@@ -12,10 +12,10 @@ namespace {
 
 constexpr int64_t kVocabulary = 97;
 
-// The sum of a sequence after one more token; numbers this small are exact in f32.
+// The recurrent state after one more token; numbers this small are exact in f32.
 int64_t mixed(int64_t memory, int64_t token) { return (3 * memory + token + 1) % kVocabulary; }
 
-// The most likely next token is the sum over all tokens so far plus the first token of the sequence.
+// The most likely next token is the recurrent state plus the first token of the sequence.
 class ToyRecurrentLM : public CausalLM {
  public:
   static constexpr std::string_view kName = "toy_recurrent_lm";
