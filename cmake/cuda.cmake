@@ -9,13 +9,13 @@ if(FK_CCACHE)
   set(CMAKE_CUDA_COMPILER_LAUNCHER "${FK_CCACHE}")
 endif()
 
-# CMake 3.25 does not know how nvcc is asked for C++20.
+# CMake 3.25 has no option of nvcc for C++20.
 set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
 set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
-# nvcc 13 cannot evaluate fmt's consteval constructors; format strings are then checked when they are used.
+# nvcc 13 cannot evaluate fmt's consteval constructors; format strings are then checked at run time.
 add_compile_definitions("$<$<COMPILE_LANGUAGE:CUDA>:FMT_USE_CONSTEXPR=1;FMT_CONSTEVAL=>")
-# constexpr functions (the random streams of core) run on both sides. Host code inside .cu files keeps the warnings of the
-# others, but for those nvcc's own stubs raise.
+# constexpr functions (the random streams of core) run on both sides. Host code in .cu files has the usual warnings,
+# except those that nvcc's own stubs cause.
 add_compile_options(
   "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--extended-lambda;-lineinfo;-Xcompiler=-Wall,-Wextra,-Wno-unused-parameter;-Werror=all-warnings>")
 set(CMAKE_CUDA_FLAGS_RELEASE "-O3 -DNDEBUG")

@@ -1,5 +1,5 @@
-# The target cuda_check: the programs and the device's tests with the CUDA backend in them, linked with the objects that
-# this build has anyway. It shows that the backend compiles and links on machines without a GPU; nothing runs them.
+# The target cuda_check: the programs and the device's tests with the CUDA backend, linked with the existing objects of
+# this build. It checks that the backend compiles and links on machines without a GPU; the programs are not run.
 fk_sources(sources backend/cuda)
 fk_objects(fk_backend_cuda backend/cuda ${sources})
 set_property(TARGET fk_backend_cuda PROPERTY EXCLUDE_FROM_ALL ON)

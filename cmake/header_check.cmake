@@ -1,8 +1,8 @@
-# header_check: compiles every header of src/ that no source proves to stand alone.
+# header_check: checks that headers of src/ compile alone.
 #
-# x.cpp includes x.h first (tests/arch checks it), so compiling x.cpp is the proof for x.h, where no precompiled header
-# stands before it (cmake/precompiled.cmake says what is checked instead). For the other headers one line of source each
-# is written into the build folder, and compiled without one.
+# x.cpp includes x.h first (tests/arch checks it), so compiling x.cpp checks x.h, unless a precompiled header is
+# included before it (for that case see cmake/precompiled.cmake). For each other header a source with one line is
+# written into the build folder, and compiled without a precompiled header.
 function(fk_header_check)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/*.h")
   set(sources "")
@@ -12,7 +12,7 @@ function(fk_header_check)
     if(EXISTS "${source}" OR (name MATCHES "^backend/cuda/" AND NOT FK_CUDA))
       continue()
     endif()
-    # Headers of one architecture's instructions are named like its sources.
+    # Headers for one architecture have the same suffix as its sources.
     if((name MATCHES "\\.x86\\.h$" AND NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64") OR
        (name MATCHES "\\.arm64\\.h$" AND NOT CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64"))
       continue()

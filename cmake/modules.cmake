@@ -1,7 +1,8 @@
-# fk_module(FOLDER): everything under src/FOLDER as one OBJECT library.
+# fk_module(FOLDER): all sources under src/FOLDER as one OBJECT library.
 #
-# OBJECT, not STATIC: operators and implementations register themselves from static initialisers, and a linker drops
-# objects of an archive that nobody names. Sources are globbed so that adding an operator touches no build file.
+# OBJECT, not STATIC: operators and implementations register themselves in static initialisers, and a linker drops
+# objects of an archive that are not referenced. Sources are globbed so that a new operator needs no change of a build
+# file.
 set(FK_MODULES "" CACHE INTERNAL "")
 set(FK_COMMON_LIBRARIES fmt::fmt nlohmann_json::nlohmann_json yaml-cpp Threads::Threads)
 
@@ -11,7 +12,7 @@ function(fk_sources out folder)
     file(GLOB_RECURSE kernels CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${folder}/*.cu")
     list(APPEND found ${kernels})
   endif()
-  # A file named *.x86.cpp or *.arm64.cpp holds instructions of that architecture only.
+  # A file named *.x86.cpp or *.arm64.cpp uses instructions of that architecture only.
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     list(FILTER found EXCLUDE REGEX "\\.arm64\\.cpp$")
   else()
@@ -34,7 +35,7 @@ function(fk_objects name folder)
   add_library(${name} OBJECT ${ARGN})
   target_include_directories(${name} PUBLIC "${CMAKE_SOURCE_DIR}/src" "${CMAKE_SOURCE_DIR}/include")
   target_link_libraries(${name} PUBLIC ${FK_COMMON_LIBRARIES})
-  include("${CMAKE_SOURCE_DIR}/src/${folder}/module.cmake" OPTIONAL)  # where a folder needs more than its sources
+  include("${CMAKE_SOURCE_DIR}/src/${folder}/module.cmake" OPTIONAL)  # if a folder needs more than its sources
   fk_compile_together(${name} ${folder})
   fk_precompile(${name})
 endfunction()
@@ -57,7 +58,7 @@ constinit const std::string_view @symbol@ = R"fk_text(@text@)fk_text";
   target_sources(${target} PRIVATE "${generated}")
 endfunction()
 
-# fk_embed_texts(TARGET GLOB SYMBOL): the files a pattern finds as `extern const std::span<const std::pair<...>>
+# fk_embed_texts(TARGET GLOB SYMBOL): the files that match a pattern as `extern const std::span<const std::pair<...>>
 # fk::SYMBOL`, pairs of file name and text.
 function(fk_embed_texts target pattern symbol)
   file(GLOB paths CONFIGURE_DEPENDS "${pattern}")
@@ -87,8 +88,8 @@ constinit const std::span<const std::pair<std::string_view, std::string_view>> @
   target_sources(${target} PRIVATE "${generated}")
 endfunction()
 
-# fk_link(TARGET [MODULE...]): link these modules, or every one, into an executable. Objects are named one by one, so
-# none is dropped.
+# fk_link(TARGET [MODULE...]): links these modules, or all of them, into an executable. Objects are listed one by one,
+# so the linker drops none.
 function(fk_link target)
   set(modules ${ARGN})
   if(NOT modules)
@@ -97,14 +98,14 @@ function(fk_link target)
   target_include_directories(${target} PRIVATE "${CMAKE_SOURCE_DIR}/src" "${CMAKE_SOURCE_DIR}/include")
   foreach(module IN LISTS modules)
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:${module}>)
-    get_property(libraries TARGET ${module} PROPERTY FK_LIBRARIES)  # what a module.cmake asks for
+    get_property(libraries TARGET ${module} PROPERTY FK_LIBRARIES)  # required by a module.cmake
     target_link_libraries(${target} PRIVATE ${libraries})
   endforeach()
   target_link_libraries(${target} PRIVATE ${FK_COMMON_LIBRARIES} ${CMAKE_DL_LIBS})
 endfunction()
 
-# fk_executable(TARGET FOLDER [MODULE...]): src/FOLDER/main.cpp and what lies beside it, as a library of objects that
-# tests of its parts link too, with these modules, or every one.
+# fk_executable(TARGET FOLDER [MODULE...]): src/FOLDER/main.cpp and the other sources of the folder, as a library of
+# objects that its tests link too, with these modules or all of them.
 function(fk_executable target folder)
   fk_sources(sources ${folder})
   set(main "${CMAKE_SOURCE_DIR}/src/${folder}/main.cpp")

@@ -1,6 +1,6 @@
-# What `make install`, `make dist`, `make deb` and the wheel put where: programs, completions, manual page, headers,
-# examples and texts, in the usual folders under a prefix.
-set(described "${CMAKE_BINARY_DIR}/share")  # what the program prints about itself
+# Installs the files of `make install`, `make dist`, `make deb` and the wheel: programs, completions, manual page,
+# headers, examples and texts, in the usual folders under a prefix.
+set(described "${CMAKE_BINARY_DIR}/share")  # texts that the program prints about itself
 add_custom_command(
   OUTPUT "${described}/fastkernels.1"
   COMMAND ${CMAKE_COMMAND} "-DPROGRAM=${CMAKE_CROSSCOMPILING_EMULATOR};$<TARGET_FILE:fastkernels>"
@@ -19,7 +19,7 @@ install(DIRECTORY include/fastkernels DESTINATION include FILES_MATCHING PATTERN
 install(DIRECTORY tasks/candidate/examples DESTINATION share/fastkernels)
 install(DIRECTORY docs DESTINATION share/doc/fastkernels)
 install(FILES README.md LICENSE DESTINATION share/doc/fastkernels)
-# What is only known when it is installed: Debian's zsh looks for what packages bring in a folder of its own.
+# Known only at installation: Debian's zsh reads the completions of packages from a separate folder.
 install(CODE "set(described \"${described}\")")
 install(CODE [[
   set(zsh "site-functions")
@@ -32,9 +32,9 @@ install(CODE [[
   file(CREATE_LINK fastkernels.1 "${root}/share/man/man1/kb_nano.1" SYMBOLIC)
 ]])
 
-# Component `carried`: the libraries that a tarball or a wheel takes with it, because other machines may lack them. Not
-# the C and C++ libraries: candidates are compiled against that machine's own, so those are loaded here too. The old kind
-# of runtime path also holds for the libraries that libraries need.
+# Component `carried`: the libraries included in a tarball or a wheel, because other machines may lack them. The C and
+# C++ libraries are not included: candidates are compiled against those of the machine, so the program must load the
+# same. The old kind of runtime path (RPATH) also applies to dependencies of libraries.
 set_target_properties(fastkernels fastkernels-runner PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/fastkernels")
 target_link_options(fastkernels PRIVATE -Wl,--disable-new-dtags)
 target_link_options(fastkernels-runner PRIVATE -Wl,--disable-new-dtags)
@@ -47,12 +47,12 @@ install(CODE [[
   if(missing)
     message(FATAL_ERROR "These libraries are not on this machine: ${missing}")
   endif()
-  # Each as one file under the name it is loaded by, since a wheel holds no links.
+  # Each as one file with the name it is loaded by, since a wheel cannot contain links.
   foreach(library IN LISTS found)
     get_filename_component(name "${library}" NAME)
     get_filename_component(file "${library}" REALPATH)
     file(INSTALL "${file}" DESTINATION "${CMAKE_INSTALL_PREFIX}/lib/fastkernels" RENAME "${name}")
-    # Its licence, where Debian's package manager knows whose it is; it may know the file without /usr.
+    # Its licence, if Debian's package manager finds the package of the file; it may list the file without /usr.
     string(REGEX REPLACE "^/usr" "" short "${file}")
     foreach(known "${file}" "${short}")
       execute_process(COMMAND dpkg-query --search "${known}" OUTPUT_VARIABLE owner ERROR_QUIET RESULT_VARIABLE failed)
@@ -65,7 +65,7 @@ install(CODE [[
   endforeach()
 ]] COMPONENT carried EXCLUDE_FROM_ALL)
 
-# make dist: one folder that may be put anywhere. make deb: for /usr, by the package manager.
+# make dist: one folder that can be moved anywhere. make deb: for /usr, by the package manager.
 set(CPACK_BUILD_FOLDER "${CMAKE_BINARY_DIR}")
 set(CPACK_PACKAGE_VENDOR fastkernels)
 set(CPACK_PACKAGE_CONTACT "fastkernels <fastkernels@localhost>")
@@ -74,7 +74,7 @@ set(CPACK_PACKAGE_FILE_NAME "fastkernels-${PROJECT_VERSION}-${CMAKE_SYSTEM_PROCE
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION devel)
-set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)  # asks dpkg-shlibdeps which packages hold the libraries it is linked with
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)  # uses dpkg-shlibdeps to find the packages of the linked libraries
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "g++ (>= 4:12)")  # compiles candidates
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "nvidia-cuda-toolkit, chromium")
 set(CPACK_PROJECT_CONFIG_FILE "${CMAKE_SOURCE_DIR}/cmake/package_kinds.cmake")

@@ -1,28 +1,29 @@
-# Headers parsed once for many sources: those of the standard library, fmt and JSON cost more than most of our own files.
+# Precompiled headers: those of the standard library, fmt and JSON take longer to parse than most of our own files.
 #
-# A precompiled header serves only sources compiled with its flags, so there is one per set of flags. It includes nothing
-# of ours, and sources still include what they use: FK_PCH=OFF (the presets cpu-debug and cpu-asan), `make lint` and
-# header_check compile without it, and tests/arch compares the names of std that a file uses with what it includes.
+# A precompiled header can be used only by sources with the same flags, so there is one per set of flags. It includes
+# none of our headers, and sources still include what they use: FK_PCH=OFF (the presets cpu-debug and cpu-asan), `make
+# lint` and header_check compile without it, and tests/arch compares the names of std in a file with its includes.
 option(FK_PCH "Precompile the headers of the standard library, fmt, JSON and GoogleTest" ON)
 
-# Every source pays for the functions these headers define, used or not: 0.2 s for this list, 0.7 s more for JSON.
+# Functions defined in these headers add to the compile time of every source, used or not: 0.2 s for this list, 0.7 s
+# more for JSON.
 set(FK_PCH_HEADERS
   <algorithm> <array> <atomic> <cmath> <cstdint> <cstring> <functional> <limits> <map> <memory> <numeric> <optional> <set>
   <span> <string> <string_view> <thread> <utility> <variant> <vector> <fmt/format.h>)
 set(FK_PCH_HEADERS_JSON ${FK_PCH_HEADERS} <chrono> <filesystem> <fstream> <fmt/ranges.h> <nlohmann/json.hpp>)
 
-# Modules that compute nothing: light optimisation builds them in half the time, and nobody waits for them to run.
+# For modules without time-critical code: -O1 compiles them in half the time.
 function(fk_light_optimisation target)
   target_compile_options(${target} PRIVATE "$<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>")
   set_property(TARGET ${target} PROPERTY FK_LIGHT _light)
 endfunction()
 
-# For modules most of whose sources use JSON.
+# For modules in which most sources use JSON.
 function(fk_precompile_json target)
   set_property(TARGET ${target} PROPERTY FK_JSON _json)
 endfunction()
 
-# fk_precompile(TARGET): for an OBJECT library of ours.
+# fk_precompile(TARGET): for one of our OBJECT libraries.
 function(fk_precompile target)
   if(NOT FK_PCH)
     return()
@@ -42,7 +43,7 @@ function(fk_precompile target)
   target_precompile_headers(${target} REUSE_FROM ${owner})
 endfunction()
 
-# fk_precompile_test(TARGET): for an executable, whose code is position-independent in another way.
+# fk_precompile_test(TARGET): for an executable, which has other flags for position-independent code.
 function(fk_precompile_test target)
   fk_light_optimisation(${target})
   if(FK_PCH AND NOT TARGET fk_precompiled_test)

@@ -1,11 +1,11 @@
-# Neighbouring sources of a folder compiled as one: a template that they share is instantiated once instead of once in
-# each of them.
+# Unity build: several sources of a folder are compiled as one, so that a template they share is instantiated only once.
 #
-# Names in the unnamed namespaces of a folder have to differ for it. -DFK_UNITY=OFF compiles every source alone: then a
-# change of one costs less and a whole build more. The presets cpu-debug and cpu-asan do, and `make lint`.
+# Names in the unnamed namespaces of a folder must differ for that. -DFK_UNITY=OFF compiles every source separately:
+# then a build after a small change is faster and a whole build slower. The presets cpu-debug and cpu-asan and `make
+# lint` use it.
 option(FK_UNITY "Compile several sources of a folder together" ON)
 
-# Not these: kernels, what times them and what judges them, whose code shall not depend on what lies beside it.
+# Not for kernels and for the code that times and judges them: it must not depend on the sources next to it.
 set(FK_APART backend/cpu backend/cuda measure validate)
 
 function(fk_compile_together target folder)

@@ -1,4 +1,4 @@
-# Unicode tables for the tokenizer, written at build time by tools/unicode/make_tables.py.
+# Unicode tables for the tokenizer, generated at build time by tools/unicode/make_tables.py.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 set(FK_GENERATED_DIR "${CMAKE_BINARY_DIR}/generated")
 file(MAKE_DIRECTORY "${FK_GENERATED_DIR}")

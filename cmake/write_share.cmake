@@ -1,7 +1,7 @@
-# Run as a script, with PROGRAM (the command that starts fastkernels) and FOLDER: writes the texts that the program prints
-# about itself, completions and manual page, into FOLDER.
+# Run as a script, with PROGRAM (the command that starts fastkernels) and FOLDER: writes completions and manual page, as
+# printed by the program, into FOLDER.
 function(write_text file)
-  # Defaults that depend on a home are written with ~, not with the home of who builds.
+  # Defaults in the home folder are written with ~ instead of the home folder of the user who builds.
   execute_process(
     COMMAND ${CMAKE_COMMAND} -E env --unset=FASTKERNELS_HOME --unset=XDG_DATA_HOME HOME=~ FASTKERNELS_CONFIG= ${PROGRAM}
             ${ARGN}

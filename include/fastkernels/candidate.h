@@ -249,9 +249,8 @@ class Context {
   SequenceGroup prefill() const { return SequenceGroup(attention().prefill); }
   View slot_mapping() const { return View(attention().slot_mapping); }
 
-  // What the operator and those below it keep between calls, to be read and written: by number, in the order of the
-  // tree, or by name relative to the operator ("key_cache", "attn.key_cache",
-  // "model.layers.3.self_attn.attn.key_cache").
+  // The states of the operator and its children, which may be read and written: by index, in the order of the tree, or
+  // by name relative to the operator ("key_cache", "attn.key_cache", "model.layers.3.self_attn.attn.key_cache").
   int64_t num_states() const { return c_.num_states; }
   View state(int64_t i) const {
     if (i < 0 || i >= c_.num_states) throw Error("there is no state number %lld", static_cast<long long>(i));

@@ -18,8 +18,8 @@ namespace fk {
 enum class Placement : uint8_t { kSame, kNew };
 
 struct CallOutcome {
-  // After the call, in the order of forward: arguments that are states, and outputs; inputs stay empty, they are the
-  // caller's own.
+  // After the call, in the order of forward: arguments that are states, and outputs; inputs stay empty, since the
+  // caller has them.
   std::vector<std::optional<Tensor>> written;
   std::vector<Tensor> states;      // of the context, as collect_states lists them
   std::optional<Failure> failure;  // then nothing else counts

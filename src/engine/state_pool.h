@@ -1,5 +1,5 @@
-// StatePool: the memory of a model's states. Per-token states lie in blocks, with one block table for all of them;
-// per-sequence states have a slot for each sequence. Both are handed out to sequences and taken back.
+// StatePool: the memory of a model's states. Per-token states are stored in blocks, with one block table for all of
+// them; per-sequence states have a slot for each sequence. Sequences allocate and free both.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@ namespace fk {
 
 class StatePool {
  public:
-  // States without a dtype of their own have that of `activations`. Pages are only touched when used.
+  // States without their own dtype have that of `activations`. Pages get memory only when used.
   StatePool(const std::vector<StateSpec>& states, DType activations, const StateRoom& room, Device device = kCpu);
 
-  std::span<const View> states() const { return views_; }  // in the order given
+  std::span<const View> states() const { return views_; }  // in the order of the specs
   const StateRoom& room() const { return room_; }
   bool has_slots() const { return has_slots_; }
   size_t size_bytes() const;
 
-  // Throws Error with the numbers when none is left.
+  // Throws Error with the numbers if none is free.
   int32_t take_block();
   void give_back_block(int32_t block);
-  // A slot whose states are zero; negative where no state is kept per sequence.
+  // A slot whose states are zero; negative if there are no per-sequence states.
   int32_t take_slot();
   void give_back_slot(int32_t slot);
 

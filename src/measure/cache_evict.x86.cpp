@@ -1,4 +1,4 @@
-// clflush waits for each line, clflushopt does not; the fence after it does, once.
+// clflush waits for each line. clflushopt does not; one fence after all of them waits once.
 #include "measure/cache_evict.h"
 
 #include <cpuid.h>
@@ -36,7 +36,7 @@ void evict_from_caches(const void* address, size_t size_bytes) {
   if (size_bytes == 0) return;
   const char* end = static_cast<const char*>(address) + size_bytes;
   const char* begin = static_cast<const char*>(address) - reinterpret_cast<uintptr_t>(address) % step;
-  _mm_mfence();  // stores still in flight would bring their lines back
+  _mm_mfence();  // pending stores would bring their lines back
   if (unordered)
     flush_unordered(begin, end, step);
   else

@@ -1,4 +1,4 @@
-// posix_spawn with a pipe and a deadline: safe beside running threads, and a hanging tool cannot hang us.
+// posix_spawn with a pipe and a deadline: safe while other threads run, and a hanging tool cannot block us.
 #include "measure/child_output.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// What another program prints, for asking tools about themselves.
+// Runs another program and returns its output, for example to get a tool's version.
 #pragma once
 
 #include <functional>
@@ -9,14 +9,15 @@
 
 namespace fk {
 
-// Path of the program in the folders of PATH, or nothing.
+// Path of the program in the folders of PATH, or empty.
 std::optional<std::string> find_program(std::string_view name);
 
-// Hands all that `file` says to `take`, block by block. False at the deadline, on an error, or where `take` says so.
+// Passes everything read from `file` to `take`, block by block. False at the deadline, on an error, or if `take`
+// returns false.
 bool read_blocks(int file, int limit_ms, const std::function<bool(std::string_view)>& take);
 
-// Standard output of `command` (its first word looked up in PATH), run without a shell and with no standard input.
-// Nothing when it cannot start, fails, prints over `limit_bytes`, or takes longer than `limit_ms` (it is then killed).
+// Standard output of `command` (its first word is searched in PATH), run without a shell and without standard input.
+// Empty if it cannot start, fails, prints more than `limit_bytes`, or takes longer than `limit_ms` (it is then killed).
 std::optional<std::string> output_of(const std::vector<std::string>& command, int limit_ms,
                                      size_t limit_bytes = size_t{1} << 20);
 

@@ -7,12 +7,12 @@
 namespace fk {
 namespace {
 
-// A multiplication and an addition take four cycles or so: a microsecond at 3 GHz, some fifty times what reading the
-// clock around it takes.
+// A multiplication and an addition take about four cycles: a microsecond at 3 GHz in total, about fifty times as long
+// as reading the clock.
 constexpr int kSteps = 750;
 constexpr int kChains = 3;
 
-volatile uint64_t g_chain = 1;  // so that the compiler neither knows the chain's beginning nor leaves out its end
+volatile uint64_t g_chain = 1;  // volatile, so that the compiler cannot compute the chain in advance or remove it
 
 }  // namespace
 

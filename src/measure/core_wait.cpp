@@ -10,7 +10,7 @@
 namespace fk {
 
 std::optional<int64_t> waited_for_core_ns(std::string_view schedstat) {
-  // Nanoseconds it ran, nanoseconds it waited, and how often it got a core.
+  // Nanoseconds run, nanoseconds waited, and number of times the thread got a core.
   size_t space = schedstat.find(' ');
   if (space == std::string_view::npos) return std::nullopt;
   int64_t waited = 0;
@@ -20,7 +20,7 @@ std::optional<int64_t> waited_for_core_ns(std::string_view schedstat) {
 }
 
 std::optional<int64_t> waited_for_cores_ns(pid_t process) {
-  // Threads may end while they are looked at, so nothing here may throw.
+  // Threads may end during this loop, so nothing here may throw.
   std::error_code error;
   std::filesystem::directory_iterator task(fmt::format("/proc/{}/task", process), error), end;
   std::optional<int64_t> sum;

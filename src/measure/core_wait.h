@@ -1,4 +1,4 @@
-// How long a process waited for a core although it had work, as Linux counts it.
+// How long a process waited for a core although it had work, from the counters of Linux.
 #pragma once
 
 #include <sys/types.h>
@@ -9,10 +9,10 @@
 
 namespace fk {
 
-// All its threads together, since they started; nothing where the kernel does not count it.
+// Sum over all its threads since they started; empty if the kernel does not count it.
 std::optional<int64_t> waited_for_cores_ns(pid_t process);
 
-// Of one thread, from the text of its schedstat file.
+// The same for one thread, from the text of its schedstat file.
 std::optional<int64_t> waited_for_core_ns(std::string_view schedstat);
 
 }  // namespace fk

@@ -1,4 +1,4 @@
-// The speeds of a device beside the CPU, in the form a machine's are given in.
+// Measures the speeds of a GPU, in the same form as those of the CPU.
 #pragma once
 
 #include "core/device_runtime.h"

@@ -1,15 +1,15 @@
-// Keeps the calling thread on the first core that it may use: what judge and judged write for each other then lies in
-// the same caches.
+// Pins the calling thread to the first core that it may use, so that judge and candidate exchange data through the same
+// caches.
 #pragma once
 
 #include <sched.h>
 
 namespace fk {
 
-// For good. Threads started from here on inherit it.
+// Permanently. Threads started later inherit it.
 void pin_to_first_core();
 
-// As long as it lives.
+// Pins while the object lives.
 class OnFirstCore {
  public:
   OnFirstCore();

@@ -15,15 +15,15 @@
 namespace fk {
 namespace {
 
-// A background process that wakes now and then is always there.
+// Background processes that wake now and then always use about this much.
 constexpr double kAlwaysThere = 0.25;
 
 struct Ticks {
   double busy = 0, all = 0;
 };
 
-// "cpu3 user nice system idle iowait irq softirq steal guest ...": what the hypervisor took (steal) counts as busy, and
-// guests are in user already.
+// "cpu3 user nice system idle iowait irq softirq steal guest ...": steal time counts as busy, and guest time is
+// included in user time.
 std::map<int, Ticks> ticks_of(std::string_view stat) {
   std::map<int, Ticks> cores;
   while (!stat.empty()) {

@@ -1,4 +1,4 @@
-// Aarch64 has no instruction that names the hypervisor; the firmware's product name often does.
+// Aarch64 has no instruction that returns the hypervisor's name; the firmware's product name often contains it.
 #include "measure/machine_cpu.h"
 #include "measure/small_file.h"
 

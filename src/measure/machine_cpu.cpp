@@ -1,4 +1,4 @@
-// Reads /proc/cpuinfo and sysfs; what is missing there stays unknown.
+// Reads /proc/cpuinfo and sysfs; missing values stay unknown.
 #include "measure/machine_cpu.h"
 
 #include <unistd.h>
@@ -14,7 +14,7 @@
 namespace fk {
 namespace {
 
-// Arm's processors name themselves by two numbers; these are the ones found in servers and in Apple's machines.
+// Arm processors have two numbers instead of a name; these are the ones found in servers and in Apple's machines.
 constexpr std::pair<std::string_view, std::string_view> kArmVendors[] = {
     {"0x41", "ARM"},    {"0x42", "Broadcom"}, {"0x46", "Fujitsu"}, {"0x48", "HiSilicon"}, {"0x4e", "NVIDIA"},
     {"0x50", "Ampere"}, {"0x51", "Qualcomm"}, {"0x61", "Apple"},   {"0x6d", "Microsoft"}, {"0xc0", "Ampere"}};
@@ -35,7 +35,7 @@ int parse_int(std::string_view text, int otherwise) {
   return status == std::errc() && end == text.data() + text.size() ? value : otherwise;
 }
 
-// sysfs writes "48K", "2M" or plain bytes.
+// The formats of sysfs: "48K", "2M" or plain bytes.
 uint64_t parse_size(std::string_view text) {
   uint64_t value = 0;
   auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -50,7 +50,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-// What the C library knows (cpuid on x86-64), for systems that show no /sys.
+// Cache sizes from the C library (cpuid on x86-64), for systems without /sys.
 std::vector<CpuCache> caches_from_libc() {
   constexpr struct {
     int level;

@@ -1,4 +1,4 @@
-// The hypervisor's signature, where cpuid says there is one.
+// The hypervisor's signature, if cpuid reports one.
 #include <cpuid.h>
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// Gathers the parts and turns them into JSON.
+// Collects the parts and converts them to JSON.
 #include "measure/machine_info.h"
 
 #include <sys/utsname.h>

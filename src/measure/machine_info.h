@@ -1,4 +1,4 @@
-// MachineInfo: what a result was measured on, and what `doctor` shows.
+// MachineInfo: the machine that a result was measured on; `doctor` shows it too.
 #pragma once
 
 #include <string>
@@ -15,21 +15,21 @@ struct MachineInfo {
   std::string architecture;  // "x86_64", "aarch64"
   CpuName cpu;
   CpuLayout layout;
-  int usable_cores = 0;  // this process's affinity
-  double cpu_quota = 0;  // cores' worth of time; 0: no limit
+  int usable_cores = 0;  // from this process's affinity
+  double cpu_quota = 0;  // in cores; 0: no limit
   std::vector<CpuCache> caches;
   std::vector<std::string> instructions;
   MemoryInfo memory;
   std::string os;          // "Debian GNU/Linux 12 (bookworm)"
   std::string kernel;      // "Linux 6.1.0"
-  std::string hypervisor;  // empty: none that shows itself
-  std::string container;   // "docker", ...; empty: none that shows itself
+  std::string hypervisor;  // empty: none detected
+  std::string container;   // "docker", ...; empty: none detected
   std::vector<CompilerInfo> compilers;
   std::vector<GpuInfo> gpus;
 };
 
 MachineInfo machine_info();
 
-Json to_json(const MachineInfo& info);  // what is unknown is null
+Json to_json(const MachineInfo& info);  // unknown values are null
 
 }  // namespace fk

@@ -1,4 +1,5 @@
-// /proc/meminfo and the control groups, both versions: a process is bound by every group from its own up to the root.
+// Reads /proc/meminfo and the control groups, both versions: the limits of every group from the process's own up to the
+// root apply.
 #include "measure/machine_limits.h"
 
 #include <fmt/format.h>
@@ -27,8 +28,8 @@ std::optional<uint64_t> number_after(std::string_view text, std::string_view key
 
 std::optional<uint64_t> number_in(const std::string& path) { return number_after(small_file(path).value_or(""), ""); }
 
-// Folders of the groups this process is in for `controller` ("" is version 2), the innermost first. In a container the
-// path may name a folder that only the host sees; the root above it then speaks for the container.
+// Folders of this process's groups for `controller` ("" is version 2), the innermost first. In a container the path may
+// name a folder that exists only on the host; then the limits are in the root folder.
 std::vector<std::string> group_folders(const std::string& root, std::string_view controller) {
   std::string mount = fmt::format("{}/sys/fs/cgroup{}{}", root, controller.empty() ? "" : "/", controller);
   std::string text = small_file(root + "/proc/self/cgroup").value_or("");
@@ -52,7 +53,7 @@ std::vector<std::string> group_folders(const std::string& root, std::string_view
   return folders;
 }
 
-// Tightens `info` by one group. Cached file pages count as used there but are given back on demand.
+// Applies the limit of one group to `info`. Cached file pages count as used there but are freed on demand.
 void apply_group(MemoryInfo& info, std::optional<uint64_t> limit, uint64_t used, uint64_t reclaimable) {
   if (!limit || *limit >= info.total_bytes) return;  // version 1 writes "none" as a number near 2^63
   info.limit_bytes = info.limit_bytes == 0 ? *limit : std::min(info.limit_bytes, *limit);

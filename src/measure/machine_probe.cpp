@@ -1,5 +1,5 @@
-// Measures in slices of at most a few milliseconds and keeps the quickest run of each: a slice needs one quiet moment,
-// a whole pass would need a quiet tenth of a second.
+// Measures in slices of at most a few milliseconds and keeps the fastest run of each: a slice needs only a few
+// milliseconds without interference, a whole pass would need a tenth of a second.
 #include "measure/machine_probe.h"
 
 #include <fmt/format.h>
@@ -24,10 +24,10 @@ namespace fk {
 namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
-constexpr size_t kSliceBytesPerThread = 16 * kMiB;  // 1 to 4 ms: the start of the threads is under 1 % of it
+constexpr size_t kSliceBytesPerThread = 16 * kMiB;  // 1 to 4 ms: starting the threads is under 1 % of it
 constexpr size_t kMinBytesPerThread = kMiB;
 
-// Bytes the caches these threads can reach may hold: each may sit under a last-level cache of its own.
+// Total size of the caches these threads can use: each thread may have a last-level cache of its own.
 size_t reachable_cache_bytes(int threads) {
   int logical = cpu_layout().logical;
   size_t reachable = 0;
@@ -38,7 +38,7 @@ size_t reachable_cache_bytes(int threads) {
   return reachable;
 }
 
-// One slice is a contiguous part of memory, cut into one contiguous part per thread.
+// One slice is a contiguous part of memory, divided into one contiguous part per thread.
 struct Slices {
   const std::byte* data;
   size_t bytes_per_thread;
@@ -64,8 +64,8 @@ Slices cut(std::span<const std::byte> memory, int threads) {
   return slices;
 }
 
-// Memory of our own, every page written by the thread that will read it. At least twice the caches, more while the time
-// lasts: a page costs more to get than to read.
+// Allocates memory; every page is written by the thread that will read it. At least twice the size of the caches, more
+// if there is time: allocating a page takes longer than reading it.
 Buffer make_buffer(ThreadPool& pool, double deadline_s, const Stopwatch& watch, size_t& written_bytes) {
   size_t threads = static_cast<size_t>(pool.threads());
   size_t slice = kSliceBytesPerThread * threads;
@@ -100,7 +100,8 @@ Rate measure_read(ThreadPool& pool, const Slices& slices, double deadline_s, con
     return total_s;
   };
   std::vector<ReadKernel> loops = read_loops(slices.bytes_per_thread);
-  // The first pass only warms up: it writes back what filling the memory left in the caches. Then each loop has one.
+  // The first pass is a warm-up: it writes back the dirty lines that filling the memory left in the caches. Then one
+  // pass for each loop.
   pass_s(loops.front(), false);
   ReadKernel fastest = loops.front();
   double least_s = std::numeric_limits<double>::infinity();
@@ -150,7 +151,7 @@ MachineProbe probe_machine(ThreadPool& pool, const ProbeOptions& options) {
   auto tell = [&](std::string_view what) {
     if (options.progress) options.progress(what);
   };
-  // Shares of the budget: getting memory 40 %, streaming it to 65 %, then the two peaks.
+  // Shares of the budget: allocating memory until 40 %, reading it until 65 %, then the two peaks.
   auto until = [&](double share) { return share * options.budget_s; };
   MachineProbe probe;
   probe.threads = pool.threads();

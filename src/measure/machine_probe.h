@@ -1,4 +1,4 @@
-// MachineProbe: the two speeds no program here can exceed, measured in about a second so that a run can carry its own.
+// MachineProbe: measures peak memory bandwidth and peak arithmetic in about a second, short enough for every run.
 #pragma once
 
 #include <cstddef>
@@ -14,25 +14,25 @@
 namespace fk {
 
 struct Rate {
-  double best = 0;    // the ceiling: use this one for floors
-  double median = 0;  // what the machine gave most of the time; far below `best` when something else is running
-  std::string how;    // what was done to measure it, instruction included
+  double best = 0;    // the peak: use this one for floors
+  double median = 0;  // typical value; far below `best` if something else is running
+  std::string how;    // how it was measured, with the instruction
 };
 
 struct MachineProbe {
   int threads = 0;
-  uint64_t read_size_bytes = 0;  // of the memory that was streamed
-  Rate read_gbps;                // 10^9 bytes a second, all threads together
-  Rate bf16_tflops;              // 10^12 operations a second, all threads together; a multiply-add is two
+  uint64_t read_size_bytes = 0;  // size of the memory that was read
+  Rate read_gbps;                // 10^9 bytes per second, all threads together
+  Rate bf16_tflops;              // 10^12 operations per second, all threads together; a multiply-add is two
   Rate f32_tflops;
 };
 
 struct ProbeOptions {
-  double budget_s = 1.5;  // aimed at; a machine under load gets the few extra passes a number needs
-  // Memory to stream, at least 1 MiB a thread and written before (a page never written is not really there). Weights
-  // that are loaded anyway are a good choice. Empty: the probe takes memory of its own and gives it back.
+  double budget_s = 1.5;  // target; under load the probe takes a few passes more
+  // Memory to read, at least 1 MiB per thread and written before (a page never written has no memory of its own).
+  // Weights that are loaded anyway are a good choice. Empty: the probe allocates its own memory and frees it.
   std::span<const std::byte> memory;
-  std::function<void(std::string_view)> progress;  // told what is being measured
+  std::function<void(std::string_view)> progress;  // receives the name of each step
 };
 
 // Runs on all threads of the pool.

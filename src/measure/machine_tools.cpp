@@ -1,4 +1,4 @@
-// Asks each tool for its version, with a time limit: a broken driver must not hang `doctor`.
+// Runs each tool to get its version, with a time limit: a broken driver must not hang `doctor`.
 #include "measure/machine_tools.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
-// nvcc opens with a name and a copyright; the line with its version says "release".
+// nvcc prints a name and a copyright first; the line with its version contains "release".
 std::string version_line(std::string_view text) {
   std::vector<std::string_view> lines = split(text, '\n');
   auto release = std::find_if(lines.begin(), lines.end(),

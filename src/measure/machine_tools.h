@@ -1,4 +1,4 @@
-// Compilers and GPUs this machine has; none is required.
+// Compilers and GPUs of this machine; none is required.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@ namespace fk {
 
 struct CompilerInfo {
   std::string name;     // "g++"
-  std::string path;     // where PATH finds it
-  std::string version;  // the line it prints about itself; empty when it fails
+  std::string path;     // as found in PATH
+  std::string version;  // the version line it prints; empty if it fails
 };
 
 struct GpuInfo {
@@ -21,7 +21,7 @@ struct GpuInfo {
   std::string compute_capability;
 };
 
-std::vector<CompilerInfo> compilers_on_path();  // of g++, clang++ and nvcc
+std::vector<CompilerInfo> compilers_on_path();  // searches g++, clang++ and nvcc
 std::vector<GpuInfo> nvidia_gpus();
 
 // One GPU per line of `nvidia-smi --query-gpu=name,memory.total,driver_version,compute_cap

@@ -14,13 +14,13 @@ namespace fk {
 namespace {
 
 constexpr double kFirstTimeS = 1.5e-3;
-constexpr size_t kFirstTurns = 3;  // of each loop
-// What one measurement moves for each thread: 0.1 to 0.4 ms, so that waking the threads takes a hundredth of it.
+constexpr size_t kFirstTurns = 3;  // measurements of each loop at first
+// Bytes per thread in one measurement: 0.1 to 0.4 ms, so that waking the threads takes about a hundredth of it.
 constexpr size_t kMovedByThread = size_t{4} << 20;
-// Evicting takes as long as reading, and a smaller piece reads slower: its first lines are waited for.
+// Evicting takes as long as reading. Smaller pieces would read slower because of the latency of their first lines.
 constexpr size_t kColdByThread = size_t{256} << 10;
 constexpr size_t kLeastByThread = 4 * kStreamStep;
-// Larger memory takes longer to bring back into a cache than there is time between two launches.
+// Larger memory takes longer to bring back into a cache than the time between two launches.
 constexpr size_t kBroughtBack = size_t{32} << 20;
 
 }  // namespace
@@ -45,7 +45,7 @@ std::vector<PricedBytes> MemoryRates::parts(Traffic traffic, double bytes) {
 double MemoryRates::least_s(Traffic traffic, double bytes) {
   double seconds = 0;
   std::vector<PricedBytes> all = parts(traffic, bytes);
-  // The largest first: its memory is then there for all others.
+  // The largest first: the other sizes then use parts of its memory.
   for (auto part = all.rbegin(); part != all.rend(); ++part) seconds += part->bytes / rate(part->rate);
   return seconds;
 }
@@ -61,14 +61,14 @@ double MemoryRates::rate(const RateKey& key) {
 void MemoryRates::reserve(size_t size_bytes) {
   if (memory_.size() >= size_bytes) return;
   memory_ = Buffer(size_bytes);
-  // Pages that were never written are not really there; those that a thread will use are written by it.
+  // Pages that were never written have no memory of their own; each thread writes the pages it will use.
   size_t threads = static_cast<size_t>(pool_.threads()), share = size_bytes / threads / kStreamStep * kStreamStep;
   pool_.on_all([&](int thread) {
     stream_write_kernels().front().run(memory_.data() + static_cast<size_t>(thread) * share, share);
   });
 }
 
-// One measurement with one of the loops. Small memory is gone over many times, large memory a piece at a time.
+// One measurement with one of the loops. Small memory is read many times, large memory a piece at a time.
 double MemoryRates::measure_once(const RateKey& key, size_t kernel, size_t& offset) {
   auto threads = static_cast<size_t>(pool_.threads());
   bool cold = key.traffic == Traffic::kColdRead;
@@ -94,7 +94,7 @@ double MemoryRates::measure_once(const RateKey& key, size_t kernel, size_t& offs
 }
 
 void MemoryRates::measure(const RateKey& key, double seconds) {
-  OnFirstCore where_kernels_run;  // cores may differ
+  OnFirstCore where_kernels_run;  // cores may differ in speed
   auto threads = static_cast<size_t>(pool_.threads());
   size_t size = key.traffic == Traffic::kColdRead ? kColdByThread * threads : key.size_bytes;
   reserve(std::max(size, kLeastByThread * threads));
@@ -103,7 +103,7 @@ void MemoryRates::measure(const RateKey& key, double seconds) {
   size_t loops = key.traffic == Traffic::kWrite ? stream_write_kernels().size() : read_loops(kReadBlock).size();
   size_t turns = (known == 0 ? kFirstTurns : 1) * loops;
   Stopwatch all;
-  // Once over all of it first, so that a cache that can hold it does.
+  // One pass over all of it first, so that it is in the caches if it fits.
   bool in_pieces = size / threads > kMovedByThread;
   if (in_pieces && (known == 0 || size <= kBroughtBack))
     for (size_t done = 0; done < size; done += kMovedByThread * threads) measure_once(key, 0, offset);

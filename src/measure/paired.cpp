@@ -1,5 +1,5 @@
 // The bootstrap of the paired comparison. Values are replaced by their ranks once; a resample is then a count per rank,
-// and its median is found by walking the counts, which needs no sorting.
+// and its median is found from the counts without sorting.
 #include "measure/paired.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ LogRatios log_ratios(const PairedSamples& samples) {
     for (const TimePair& pair : launch) {
       if (pair.dropped != Dropped::kNo) continue;
       if (!(pair.baseline_ns > 0) || !(pair.candidate_ns > 0) || !std::isfinite(pair.baseline_ns / pair.candidate_ns))
-        throw Error("A pair has the times {} and {} ns, which no clock can give; find out how they were taken.",
+        throw Error("A pair has the times {} and {} ns, which no clock can return; check how they were measured.",
                     pair.baseline_ns, pair.candidate_ns);
       of_launch.push_back(std::log(pair.baseline_ns / pair.candidate_ns));
     }
@@ -61,7 +61,7 @@ Interval bootstrap_median(const LogRatios& ratios, const PairedOptions& options)
       for (size_t k = 0; k < size; ++k) ++count[ranks[draws.below(size)]];
       drawn += size;
     }
-    // The lower and the upper middle, which differ where the number drawn is even.
+    // The lower and the upper middle value, which differ if the number of samples is even.
     size_t below = 0, at = 0, lower = 0;
     bool has_lower = false;
     for (;; ++at) {
@@ -121,11 +121,11 @@ PairedResult compare_paired(const PairedSamples& samples, const PairedSamples& c
   }
   LogRatios ratios = log_ratios(samples), control_ratios = log_ratios(control);
   result.launches = ratios.size();
-  // Without a control nothing is known about today's noise, and nothing is ranked.
+  // Without a control the noise is unknown, and nothing is ranked.
   result.control_error = control_ratios.empty() ? 0 : std::abs(median(joined(control_ratios)));
   result.delta = std::max(std::log1p(options.least_delta), 2 * result.control_error);
   if (ratios.empty()) {
-    result.invalid = fmt::format("None of the {} pairs counts, so there is nothing to compare.", result.pairs);
+    result.invalid = fmt::format("None of the {} pairs is valid, so there is nothing to compare.", result.pairs);
     return result;
   }
   result.baseline = summarize(baseline);
@@ -133,7 +133,7 @@ PairedResult compare_paired(const PairedSamples& samples, const PairedSamples& c
   result.log_ratio = median(joined(ratios));
   result.log_interval = bootstrap_median(ratios, options);
   result.verdict = verdict_of(result.log_interval, result.delta);
-  // Whoever is faster by no more than what can be hidden is not known to be faster.
+  // A side is not known to be faster if its gain is at most what can be hidden.
   double hidden = std::log1p(options.could_hide_ns / result.candidate.median);
   double& low = result.log_interval.low;
   if (low > 0) low = std::max(0.0, low - hidden);
@@ -145,7 +145,7 @@ PairedResult compare_paired(const PairedSamples& samples, const PairedSamples& c
         fmt::format("{} of {} pairs were dropped ({}), and more than {:.0f} % is too many to trust the rest.",
                     result.dropped_pairs(), result.pairs, dropped_text(result), 100 * options.most_dropped);
   else if (control_ratios.empty())
-    result.invalid = "There are no pairs of the baseline against itself, so today's noise is not known.";
+    result.invalid = "There are no pairs of the baseline against itself, so the noise is unknown.";
   else if (result.control_error > std::log1p(options.most_control_off))
     result.invalid = fmt::format("The baseline differs from itself by {:.2f} %, so the machine is too noisy to rank.",
                                  100 * std::expm1(result.control_error));

@@ -36,8 +36,8 @@ bool sums_are_right(const float (&sums)[16][4], int products_per_round) {
   return true;
 }
 
-// The loop is assembly from end to end: left to itself, g++ 12 keeps the sums of such a loop in memory. Sum r is
-// multiplied up from operand r / 4 and the last operand; 16 sums cover 4 pipes of 4 cycles' latency.
+// The whole loop is assembly: in C++, g++ 12 keeps the sums of such a loop in memory. Sum r accumulates operand r / 4
+// times the last operand; 16 sums cover 4 pipes of 4 cycles' latency.
 #define FK_NEON_LOOP(instruction, width)                                                                               \
   alignas(16) float sums[16][4];                                                                                       \
   const uint32_t* lane = operands.lanes;                                                                               \

@@ -7,16 +7,16 @@
 
 namespace fk {
 
-// Multiply-adds on registers alone: independent accumulators, nothing loaded or stored inside the loop, so no program
-// can do more. The operands are whole numbers of at most 3 and stay the same, so the sums are exact and checkable:
-// run() says whether they came out right, which also keeps the compiler from dropping the loop.
+// Multiply-adds on registers alone: independent accumulators and no loads or stores inside the loop, so no program can
+// do more. The operands are constant integers of at most 3, so the sums are exact: run() returns whether they are
+// right, which also prevents the compiler from removing the loop.
 struct PeakKernel {
-  const char* instruction;  // what is repeated, and the extension it belongs to
+  const char* instruction;  // the repeated instruction and its extension
   double flops;             // of one run(), a multiply-add counted as two
   bool (*run)();            // takes about 0.1 to 0.5 ms
 };
 
-// Those this CPU can run, the best first; never empty.
+// The kernels this CPU can run, the best first; never empty.
 std::vector<PeakKernel> bf16_peak_kernels();
 std::vector<PeakKernel> f32_peak_kernels();
 
@@ -26,16 +26,16 @@ struct ReadKernel {
   void (*run)(const std::byte* data, size_t size_bytes);
 };
 
-std::vector<ReadKernel> read_kernels();  // likewise
+std::vector<ReadKernel> read_kernels();  // the same for reads
 
-// Eight 4 KiB pages are read side by side: hardware prefetchers follow one stream per page, and one stream alone leaves
+// Eight 4 KiB pages are read in parallel: hardware prefetchers follow one stream per page, and a single stream leaves
 // about a fifth of a core's bandwidth unused.
 inline constexpr size_t kReadPage = 4096;
 inline constexpr size_t kReadPages = 8;
 inline constexpr size_t kReadBlock = kReadPage * kReadPages;
 
-// Operands of the peak kernels: whole numbers of 1 to 3 with changing sign, so that neither zeros nor equal values save
-// the multipliers work.
+// Operands of the peak kernels: integers of 1 to 3 with changing sign, since zeros or equal values would be less work
+// for the multipliers.
 constexpr int peak_operand(size_t i) {
   constexpr int kValues[] = {1, -2, 3, 2, -1, 3, -3, 1, 2, -3, -1, 2, 1};
   return kValues[i % 13];

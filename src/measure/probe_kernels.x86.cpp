@@ -44,7 +44,7 @@ float tile_dot(const TileBf16& a, const TileBf16& b, size_t m, size_t n) {
 __attribute__((target("amx-tile,amx-bf16"))) bool run_amx() {
   static const TileBf16 a[2] = {make_tile(0), make_tile(3)}, b[2] = {make_tile(5), make_tile(9)};
   alignas(64) float sums[4][16][16];
-  // Constant: the intrinsic tells GCC of 8 bytes read, so stores to the rest of a local one could be dropped.
+  // Constant: the intrinsic is declared to read only 8 bytes, so GCC could remove stores to the rest of a local object.
   static constexpr TileConfig config;
   _tile_loadconfig(&config);
   _tile_loadd(4, a[0].at, 64);
@@ -66,7 +66,7 @@ __attribute__((target("amx-tile,amx-bf16"))) bool run_amx() {
   _tile_stored(2, sums[2], 64);
   _tile_stored(3, sums[3], 64);
   _tile_release();
-  // One element of each result: the check must not take time that counts as arithmetic.
+  // Checks one element of each result: a longer check would count as time of the arithmetic.
   for (size_t t = 0; t < 4; ++t)
     if (!(sums[t][15][t] == kAmxRounds * tile_dot(a[t / 2], b[t % 2], 15, t))) return false;
   return true;
@@ -74,9 +74,9 @@ __attribute__((target("amx-tile,amx-bf16"))) bool run_amx() {
 
 // ---- vectors ----
 //
-// The loops are assembly from end to end: left to itself, g++ 12 keeps the sums of such a loop in memory. Sum r is
-// multiplied up from operand r / 4 and the last operand; 16 sums (10 of the 16 registers without AVX-512) cover the
-// latency of 2 instructions a cycle.
+// The whole loops are assembly: in C++, g++ 12 keeps the sums of such a loop in memory. Sum r accumulates operand r / 4
+// times the last operand; 16 sums (10 of the 16 registers without AVX-512) cover the latency at 2 instructions per
+// cycle.
 
 constexpr int64_t kVectorRounds = 32768;  // |sum| <= 32768 * 2 * 9 < 2^24: exact in f32
 
@@ -170,7 +170,7 @@ bool run_fma256() {
   return sums_are_right(sums, 1);
 }
 
-// CPUs from before 2013: no fused instruction, so a product and an addition each.
+// CPUs from before 2013: no fused instruction, so a multiplication and an addition each.
 bool run_sse2() {
   static const Operands operands = f32_operands();
   alignas(16) float sums[4][4];

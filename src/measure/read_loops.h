@@ -1,8 +1,8 @@
-// All loops that read memory fast on this CPU: the one list behind every read bandwidth that is measured.
+// All loops that read memory fast on this CPU: the list used by every measurement of read bandwidth.
 //
-// Which of them is the fastest depends on the CPU and on where the memory lies: on some, eight pages side by side use a
-// fifth more of main memory, on others they get half of what reading straight on does. So whoever wants a ceiling times
-// all of them.
+// The fastest loop depends on the CPU and on where the memory is: on some CPUs, eight pages in parallel reach a fifth
+// more of the bandwidth of main memory, on others only half of a sequential read. So a measurement of the peak must
+// time all of them.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace fk {
 
-// Those that can read stretches of so many bytes, a multiple of kStreamStep; never empty.
+// The loops that can read blocks of this size, a multiple of kStreamStep; never empty.
 std::vector<ReadKernel> read_loops(size_t stretch_bytes);
 
 }  // namespace fk

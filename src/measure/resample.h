@@ -1,4 +1,5 @@
-// A small, fast generator for bootstrap draws, where a million are made per verdict. Seeded, so verdicts repeat.
+// A small, fast random generator for the bootstrap, which needs a million numbers per verdict. Seeded, so verdicts
+// repeat.
 #pragma once
 
 #include <cstddef>

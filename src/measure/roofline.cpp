@@ -1,4 +1,3 @@
-// Bytes over bandwidth, operations over peak.
 #include "measure/roofline.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The time a piece of work cannot go below on this machine, and how near a measured time comes to it.
+// The least possible time of some work on this machine, and how near a measured time comes to it.
 #pragma once
 
 #include "core/dtype.h"
@@ -7,19 +7,19 @@
 namespace fk {
 
 struct Speeds {
-  double read = 0;     // bytes a second
-  double compute = 0;  // operations a second
+  double read = 0;     // bytes per second
+  double compute = 0;  // operations per second
 };
 
-// Matrix units that know bf16 only multiply f32 as three parts of 8 bits each; six of their nine products count.
+// Matrix units that support only bf16 multiply f32 as three parts of 8 bits each; six of the nine products matter.
 inline constexpr double kBf16ProductsOfF32 = 6;
 
-// For arithmetic in `dtype`: bf16 has its own speed, everything else runs in f32, on whichever unit is faster at it.
+// For arithmetic in `dtype`: bf16 has its own speed, everything else runs in f32, on whichever unit is faster.
 Speeds best_speeds(const MachineProbe& probe, DType dtype);
-// What the machine gave most of the time: for work timed right beside the probe.
+// The typical speeds instead of the best: for work timed at the same moment as the probe.
 Speeds median_speeds(const MachineProbe& probe, DType dtype);
 
-// Reading and computing overlap at best, so the slower of the two bounds the whole.
+// Reading and computing overlap at best, so the slower of the two is the limit.
 double floor_s(double bytes, double flops, const Speeds& speeds);
 
 // floor / time, both in one unit: 1 is the limit; above 1 the time (or the count of bytes and operations) is wrong.

@@ -1,4 +1,4 @@
-// Absence is an answer here: none of these files is required to exist.
+// A missing file is not an error here: none of these files is required to exist.
 #include "measure/small_file.h"
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@ std::string_view trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
 }
 
-// Read between samples of the clock: it must not push a megabyte through the caches for a line of text.
+// Called between timed samples: a buffer of a megabyte would evict other data from the caches.
 std::optional<std::string> small_file(const std::string& path) {
   constexpr size_t kMost = 1 << 20;
   int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);

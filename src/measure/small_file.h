@@ -1,4 +1,4 @@
-// Reading the one-line files of /proc and /sys.
+// Reads the one-line files of /proc and /sys.
 #pragma once
 
 #include <optional>
@@ -8,13 +8,13 @@
 
 namespace fk {
 
-// Without blanks and line ends at either side.
+// Removes blanks and line ends at both ends.
 std::string_view trim(std::string_view text);
 
-// The trimmed text of a file of at most 1 MiB; nothing where it cannot be read.
+// The trimmed text of a file of at most 1 MiB; empty if it cannot be read.
 std::optional<std::string> small_file(const std::string& path);
 
-// Paths in `folder` named `prefix` and a number, ordered by the number.
+// Paths in `folder` whose names are `prefix` and a number, ordered by the number.
 std::vector<std::string> files_like(const std::string& folder, std::string_view prefix);
 
 }  // namespace fk

@@ -16,7 +16,7 @@ namespace {
 std::vector<double> sorted(std::span<const double> samples) {
   if (samples.empty()) throw Error("there are no samples to summarize; take at least one");
   for (double x : samples)
-    if (!std::isfinite(x)) throw Error("a sample is {}, which no statistic can use; find out why it was taken", x);
+    if (!std::isfinite(x)) throw Error("a sample is {}, which no statistic can use; check how it was measured", x);
   std::vector<double> ordered(samples.begin(), samples.end());
   std::sort(ordered.begin(), ordered.end());
   return ordered;

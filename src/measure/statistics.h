@@ -1,5 +1,5 @@
-// Summaries of samples. Every function throws Error on no samples and on a sample that is not finite: a summary of
-// those would be a number that means nothing.
+// Summaries of samples. Every function throws Error if there are no samples or a sample is not finite, since the
+// summary would be meaningless.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@ struct Summary {
 
 Summary summarize(std::span<const double> samples);
 
-// By order statistics: the smallest sample with at least a share `q` of all at or below it; where that share is met
-// exactly, the mean of it and the next one, so that quantile(0.5) is the usual median. 0 <= q <= 1.
+// By order statistics: the smallest sample with at least a share `q` of all samples at or below it; if that share is
+// met exactly, the mean of it and the next one, so that quantile(0.5) is the usual median. 0 <= q <= 1.
 double quantile(std::span<const double> samples, double q);
 
 double median(std::span<const double> samples);

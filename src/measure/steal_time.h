@@ -1,4 +1,4 @@
-// Time that the hypervisor took from a core, as Linux counts it.
+// Steal time: time that the hypervisor took from a core, as Linux counts it.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace fk {
 
-// Of the core this thread runs on, in ticks of a hundredth of a second; nothing where /proc/stat does not say.
+// Of the core this thread runs on, in ticks of a hundredth of a second; empty if /proc/stat does not have it.
 std::optional<int64_t> stolen_ticks();
 
 // The same from the text of /proc/stat.

@@ -1,7 +1,7 @@
-// Loops that read or write memory in the order of addresses as fast as this CPU can: the rates no kernel passes.
+// Loops that read or write memory sequentially as fast as this CPU can: no kernel exceeds their rates.
 //
-// One file per architecture, the instructions chosen at run time. Which loop is the fastest depends on where the memory
-// lies, so whoever wants a ceiling times all of them.
+// One file per architecture, the instructions chosen at run time. The fastest loop depends on where the memory is, so a
+// measurement of the peak must time all of them.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace fk {
 
-// Starts and sizes are multiples of this.
+// Start addresses and sizes are multiples of this.
 inline constexpr size_t kStreamStep = 1024;
 
 std::vector<ReadKernel> stream_read_kernels();
@@ -22,7 +22,7 @@ struct WriteKernel {
   void (*run)(std::byte* data, size_t size_bytes);
 };
 
-// Stores that take lines into the caches, and such as go past them.
+// Ordinary stores, and non-temporal stores, which bypass the caches.
 std::vector<WriteKernel> stream_write_kernels();
 
 }  // namespace fk

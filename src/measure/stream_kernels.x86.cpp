@@ -1,5 +1,5 @@
-// x86-64 loops over memory: the widest loads and stores there are, stores past the caches, and the string instruction,
-// which can take whole lines without reading them first.
+// x86-64 loops over memory: the widest loads and stores, non-temporal stores, and the string instruction, which can
+// write whole lines without reading them first.
 #include <immintrin.h>
 
 #include "core/cpu_features.h"
@@ -39,7 +39,7 @@ __attribute__((target("avx512f"))) void write_512(std::byte* data, size_t size_b
   for (std::byte* at = data; at < data + size_bytes; at += 128) {
     _mm512_store_si512(at, value);
     _mm512_store_si512(at + 64, value);
-    asm volatile("" : : : "memory");  // else the compiler may call memset
+    asm volatile("" : : : "memory");  // otherwise the compiler may call memset
   }
 }
 
@@ -61,7 +61,7 @@ void write_128(std::byte* data, size_t size_bytes) {
   }
 }
 
-// A whole line in a row fills one write-combining buffer, whatever the width of the stores.
+// Writes a whole line at once, which fills one write-combining buffer, whatever the width of the stores.
 void write_past_caches(std::byte* data, size_t size_bytes) {
   const __m128i value = _mm_set1_epi8(1);
   for (std::byte* at = data; at < data + size_bytes; at += 16) _mm_stream_si128(reinterpret_cast<__m128i*>(at), value);

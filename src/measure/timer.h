@@ -1,4 +1,4 @@
-// The monotonic clock every duration is taken from.
+// The monotonic clock used for all durations.
 #pragma once
 
 #include <chrono>

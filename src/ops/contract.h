@@ -46,7 +46,7 @@ class Operator {
   static std::vector<ParamSpec> params(const Init&) {
     return {};
   }
-  // The same for those that keep nothing between calls.
+  // The same for operators without states.
   template <class Init>
   static std::vector<StateSpec> states(const Init&) {
     return {};
@@ -56,8 +56,8 @@ class Operator {
   virtual void prepare() {}
   const View& param(size_t i) const { return params_[i]; }
   bool has_param(size_t i) const { return i < params_.size(); }
-  // The i-th state, in the order the contract lists them; those of the operators below follow in tree order, for an
-  // implementation that stands for them too.
+  // The i-th state, in the order of the contract; those of the children follow in tree order, for an implementation
+  // that replaces them too.
   const View& own_state(const Context& ctx, size_t i) const { return ctx.states[first_state_ + i]; }
   size_t first_state() const { return first_state_; }
 
@@ -88,7 +88,7 @@ concept HasParams = requires(const typename T::Init& init) {
   { T::params(init) } -> std::same_as<std::vector<ParamSpec>>;
 };
 
-// What it keeps between calls, likewise.
+// The same for its states.
 template <class T>
 concept HasStates = requires(const typename T::Init& init) {
   { T::states(init) } -> std::same_as<std::vector<StateSpec>>;

@@ -24,7 +24,7 @@ class ForeignOperator {
   // The states of the node and of everything below it, in tree order, with names relative to the node. Called once,
   // before any call.
   virtual void name_states(std::span<const StateSpec> states) { static_cast<void>(states); }
-  // The context's states are those, and no others.
+  // The context has exactly those states.
   virtual void forward(Context& ctx, Args args) = 0;
 };
 

@@ -68,9 +68,9 @@ CallData make_call_data(const Node& root, const Inputs& inputs, const Workload& 
 
 // The two parts of materialize: weights, which are kept between calls and can be large, and everything else.
 std::vector<Tensor> make_params(const Node& root, uint64_t seed);
-// How the words of a message name a state: "the state 'attn.key_cache'".
+// The name of a state in messages: "the state 'attn.key_cache'".
 std::string state_words(const StateSpec& state);
-// The states of a call as its context carries them.
+// The states of a call, for its context.
 std::vector<View> state_views(std::span<const Tensor> states);
 CallData make_call_inputs(const Node& root, const Workload& workload, uint64_t seed);
 // The tensors alone, all zeros but the metadata.

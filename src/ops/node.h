@@ -48,7 +48,7 @@ class Node {
   const std::vector<Node*>& children() const { return children_; }
   const std::vector<ParamSpec>& own_params() const { return params_; }  // names are full paths
   const std::vector<StateSpec>& own_states() const { return states_; }  // likewise
-  // Of the context's states, those of this node and all below it.
+  // The part of the context's states that belongs to this node and its children.
   size_t first_state() const { return first_state_; }
   size_t num_states() const { return num_states_; }
 
@@ -68,7 +68,7 @@ class Node {
   void bind(const Lookup& weight);
 
  protected:
-  // Of a complete tree, from its root: tells every node where its states begin. Returns one past the last.
+  // Called on the root of a complete tree: sets the index of every node's first state. Returns one past the last index.
   size_t number_states(size_t first);
   virtual void place_own_states() = 0;
   virtual void bind_own(const std::vector<View>& params, const Lookup& weight) = 0;

@@ -1,5 +1,5 @@
-// What an operator keeps between calls (keys and values of earlier tokens, a recurrent state): stated in its contract
-// as its weights are, allocated by whoever runs the model, handed to it in the context.
+// StateSpec: a tensor that an operator keeps between calls (keys and values of earlier tokens, a recurrent state). It
+// is declared in the contract like weights, allocated by the engine or the judge, and passed in the context.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 namespace fk {
 
 enum class StateKind : uint8_t {
-  // One entry for every token of a sequence, in pages that a block table scatters: [blocks, page size, shape...].
+  // One entry for every token of a sequence, in pages addressed by a block table: [blocks, page size, shape...].
   kPerToken,
-  // One entry for every sequence: [slots, shape...]. The slot is zeroed when a sequence is admitted; an operator takes
-  // what stands there as the state, whether the sequence has a context or not.
+  // One entry for every sequence: [slots, shape...]. The slot is zeroed when a sequence is admitted; an operator uses
+  // its content as the state, whether the sequence has a context or not.
   kPerSequence,
-  // The same, written by the pass that reads the prompt and only read afterwards (keys of an encoder's output).
+  // The same, but written only during prefill and read afterwards (keys of an encoder's output).
   kPerSequenceFixed,
 };
 
@@ -30,16 +30,16 @@ struct StateSpec {
   bool per_token() const { return kind == StateKind::kPerToken; }
 };
 
-inline constexpr int64_t kDefaultPageSize = 16;  // tokens
+inline constexpr int64_t kDefaultPageSize = 16;  // in tokens
 
-// How much a pool of states holds.
+// The capacity of a pool of states.
 struct StateRoom {
   int64_t blocks = 0;  // of page_size tokens each
   int64_t page_size = kDefaultPageSize;
   int64_t slots = 0;  // sequences
 };
 
-// The tensor that holds a state of that many tokens and sequences; `activations` is the dtype of states that have none.
+// The tensor of a state for a pool of this capacity; `activations` is the dtype of states without their own.
 TensorSpec state_tensor(const StateSpec& spec, const StateRoom& room, DType activations);
 
 }  // namespace fk

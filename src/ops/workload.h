@@ -43,7 +43,7 @@ struct Workload {
   // One workload for `times` such calls together, each with its own inputs, but all with the same weights.
   Workload repeated(int64_t times) const;
 
-  // The same over states in pages of so many tokens.
+  // The same with states in pages of this many tokens.
   Workload with_pages_of(int64_t tokens) const {
     Workload same = *this;
     same.page_size = tokens;
@@ -149,7 +149,7 @@ struct Case {
 // that tables can be scattered, or more if the workload asks for more.
 int64_t cache_blocks(const Workload& workload);
 int64_t blocks_per_sequence(const Workload& workload);  // of the longest
-// Slots of its per-sequence states: one each, and two that are nobody's.
+// Slots of its per-sequence states: one for each sequence, and two unused ones.
 int64_t state_slots(const Workload& workload);
 inline StateRoom state_room(const Workload& workload) {
   return {cache_blocks(workload), workload.page_size, state_slots(workload)};

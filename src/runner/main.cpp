@@ -2,7 +2,7 @@
 // a pipe for its end as descriptor 4; not meant to be started by hand.
 //
 // Three processes: this one enters the namespaces; its child is the first process of the pid namespace, which waits and
-// reports how the worker ended, and takes everything that is left with it; its grandchild is the worker.
+// reports how the worker ended (the kernel then kills everything left in the namespace); its grandchild is the worker.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -21,7 +21,7 @@ namespace {
 constexpr int kChannel = 3;
 constexpr int kStatusPipe = 4;
 
-// Waits for the worker and says how it ended: the wait status, then its peak memory in KiB.
+// Waits for the worker and reports how it ended: the wait status, then its peak memory in KiB.
 int watch_over(pid_t worker) {
   close(kChannel);
   int status = 0;

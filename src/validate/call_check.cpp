@@ -109,12 +109,12 @@ CallCheckResult CallTruth::check_items(const CallOutcome& outcome) const {
     const Tensor* got = written_tensor(outcome, item);
     if (got == nullptr) {
       result.fault = CallFault{.verdict = Verdict::kIncorrectShape,
-                               .sentence = fmt::format("{} did not come back from the call.", item.name),
+                               .sentence = fmt::format("{} is missing after the call.", item.name),
                                .tensor = item.name};
       return result;
     }
     if (tree_.info().judge != nullptr && !item.is_state) {
-      // The values are the operator's own business, the form is not.
+      // The operator has its own check of the values; only shape and dtype are checked here.
       if (got->view().spec() == item.spec) {
         result.elements += got->view().numel();
         continue;

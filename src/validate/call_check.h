@@ -1,5 +1,5 @@
-// CallTruth: everything a call must leave behind, and the check of what a subject left. One truth serves any number of
-// calls on the same data, timed ones too.
+// CallTruth: the expected results of a call, and the check of a subject's results against them. One CallTruth serves
+// any number of calls on the same data, timed calls too.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@
 
 namespace fk {
 
-// A tensor that a call left wrong.
+// A tensor with a wrong result.
 struct CallFault {
   Verdict verdict = Verdict::kPassed;
   std::string sentence = {};  // begins with the tensor's name
@@ -35,13 +35,14 @@ using BaselineRatios = std::map<std::string, double>;
 
 class CallTruth {
  public:
-  // `tree` is of the dtype judged; `data` must live as long as the truth. `exact` data has exact sums: where the
-  // reference shows it and the baseline agrees, nothing but the output's rounding is allowed. `typical` are ratios() of
-  // typical calls, joined.
+  // `tree` has the dtype judged; `data` must live as long as this object. `exact`: sums over the data are exact; if the
+  // reference confirms it and the baseline agrees, only the rounding of the output is allowed. `typical`: the joined
+  // ratios() of typical calls.
   CallTruth(const Node& tree, const Workload& workload, const CallData& data, Reference& reference,
             const CallOutcome& baseline, bool exact, const BaselineRatios& typical = {});
 
-  // Empty when these data can judge a candidate; else why not: the baseline failed, or breaks its own contract on them.
+  // Empty if these data can judge a candidate. Otherwise the reason: the baseline failed, or breaks its own contract on
+  // them.
   const std::string& unusable() const { return unusable_; }
   const BaselineRatios& ratios() const { return ratios_; }
 
@@ -75,10 +76,10 @@ class CallTruth {
   BaselineRatios ratios_;
 };
 
-// The tensor an outcome holds for an item; null where it is missing.
+// The tensor of an outcome that belongs to an item; null if it is missing.
 const Tensor* written_tensor(const CallOutcome& outcome, const CallTruth::Item& item);
 
-// Whether two outcomes have the same bits in everything they wrote; else the name of a tensor where they differ.
+// Empty if two outcomes have the same bits in all written tensors; otherwise the name of a tensor that differs.
 std::optional<std::string> differing_bits(const CallTruth& truth, const CallOutcome& a, const CallOutcome& b);
 
 }  // namespace fk

@@ -29,7 +29,7 @@ double rounded(double x) {
     return wide(T(static_cast<float>(x)));
 }
 
-// Calls visit(const T*) with the type of the view's elements, so that loops over elements have no switch inside.
+// Calls visit(const T*) with the type of the view's elements, so that loops over elements contain no switch.
 template <class Visit>
 auto with_floats(const View& v, Visit&& visit) {
   switch (v.dtype()) {
@@ -66,17 +66,17 @@ Comparison refused(Comparison::Fault fault, std::string sentence) {
   return c;
 }
 
-// What one pass over the elements finds.
+// The result of one pass over the elements.
 struct Tally {
   int64_t wrong = 0;
   int64_t worst = -1;
   double ratio = 0;
   double largest = 0;
   double sum_of_squares = 0;
-  double allowed = 0;  // at the worst
+  double allowed = 0;  // at the worst element
 };
 
-// A single element may be as it was by chance; a row that is was not to be touched.
+// A single element may be unchanged by chance; an unchanged row was not meant to be written.
 template <class T>
 bool row_unchanged(const double* want, const T* before, int64_t n) {
   for (int64_t i = 0; i < n; ++i)
@@ -95,7 +95,7 @@ void each_error(const T* got, const double* want, const T* before, int64_t n, in
     if (before != nullptr && i % row == 0) untouched = row_unchanged(want + i, before + i, row);
     if (untouched) allowed = 0;
     if (!std::isfinite(error)) {
-      // Equal infinities, or a reference too large for the dtype, whose right answer is an infinity. The bound of an
+      // Equal infinities, or a reference too large for the dtype: the right answer is then infinity. The bound of an
       // infinite reference would be infinite too and allow anything.
       error = x == rounded<T>(ref) ? 0 : kInfinity;
       allowed = 0;
@@ -209,8 +209,8 @@ Magnitudes magnitudes(const View& reference) {
   return m;
 }
 
-// The share of the contract's tolerance that is always allowed: the largest of few errors says little about how large
-// an honest error can be. Errors within a row have causes in common, so a row counts for no more than 16.
+// The share of the contract's tolerance that is always allowed: the maximum of few errors is a poor estimate of how
+// large an honest error can be. Errors within a row are correlated, so a row counts as at most 16.
 double least_share(const Shape& shape) {
   constexpr double kErrors = 2000, kPerRow = 16;
   double row = shape.rank() > 0 ? static_cast<double>(std::max<int64_t>(shape[-1], 1)) : 1;
@@ -263,7 +263,7 @@ std::vector<uint8_t> wrong_elements(const View& result, const View& reference, c
     return any;
   };
   if (mark([](double error, double allowed) { return !(error <= allowed); })) return wrong;
-  // All are in their own bounds: then those that break the bounds of the whole tensor.
+  // All elements are within their own bounds: mark those that break the bounds of the whole tensor.
   if (!mark([&](double error, double) { return !(error <= bounds.largest_error); }))
     mark([&](double error, double) { return !(error <= bounds.rms_error); });
   return wrong;
@@ -296,7 +296,8 @@ Calibration calibrate(const View& baseline, const View& reference, const Toleran
   b.largest_error = smallest + half_ulp * m.largest +
                     std::max(std::min(kBaselineFactor * own_largest, kContractFactor * contract_largest),
                              floor * (least.relative + least.of_scale) * m.largest);
-  // Errors of honest kernels lie well inside the bounds of their elements; of one element nothing more can be asked.
+  // Errors of honest kernels are well within the bounds of their elements. For a single element no tighter bound is
+  // possible.
   double inside = 0.7 + 0.3 / std::sqrt(static_cast<double>(n));
   double mean_square =
       b.absolute * b.absolute +

@@ -8,7 +8,7 @@
 namespace fk {
 namespace {
 
-// Too few or too equal elements agree by chance.
+// Few or equal elements may agree by chance.
 bool telling(const View& v) {
   constexpr int64_t kFew = 8;
   if (v.numel() < kFew) return false;
@@ -46,7 +46,8 @@ std::optional<Explanation> explain(const CallTruth& truth, const CallOutcome& ou
       return Explanation{"It is as it was before the call: nothing was written to it."};
     for (const Expected& old : stale)
       if (telling(v) && compare(v, reference_in(old, item), item.bounds, item.before).ok())
-        return Explanation{"It fits weights that were bound earlier: what prepare() derives must follow every bind()."};
+        return Explanation{
+            "It fits weights that were bound earlier: prepare() must compute its data again after every bind()."};
     for (const EarlierCall& call : earlier) {
       const Tensor* old = written_tensor(*call.outcome, item);
       if (!call.same_data && old != nullptr && telling(v) && same_bits(v, *old))

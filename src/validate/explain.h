@@ -1,4 +1,4 @@
-// Why a wrong output may be wrong: what it is equal to instead of the right answer, said in one sentence.
+// Explains a wrong output in one sentence: what it is equal to instead of the right answer.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@ namespace fk {
 
 struct Explanation {
   std::string sentence;
-  bool replay = false;  // the output of an earlier call, kept and handed out again: no accident
+  bool replay = false;  // the output is that of an earlier call, saved and returned again: this is not an accident
 };
 
 struct EarlierCall {
@@ -19,7 +19,7 @@ struct EarlierCall {
   bool same_data = false;
 };
 
-// Looks at the first tensor that `truth` refuses. `stale` holds what the call should give with weights bound earlier.
+// Looks at the first tensor that `truth` refuses. `stale`: the expected results with weights that were bound earlier.
 std::optional<Explanation> explain(const CallTruth& truth, const CallOutcome& outcome,
                                    std::span<const EarlierCall> earlier, std::span<const Expected> stale);
 

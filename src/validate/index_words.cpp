@@ -8,7 +8,8 @@
 namespace fk {
 namespace {
 
-// The last `count` of `size` indexes are often what a loop over whole vectors left over; which widths would leave that.
+// The last `count` of `size` indexes are often the tail of a loop over whole vectors; names the vector widths with such
+// a tail.
 std::string tail_words(size_t size, size_t count) {
   std::vector<size_t> widths;
   for (size_t width = 4; width <= 256; width *= 2)
@@ -39,7 +40,7 @@ bool repeats_after(const std::vector<bool>& chosen, size_t period) {
   return true;
 }
 
-// Fewer repetitions than this may be an accident.
+// Fewer repetitions may be chance.
 constexpr size_t kRepetitions = 3;
 
 std::string periodic_words(const std::vector<bool>& chosen, std::string_view name) {

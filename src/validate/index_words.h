@@ -1,4 +1,4 @@
-// Says in words which indexes of a dimension are meant: "row 6, the last of 7", "every 4th column, from 3 on".
+// Describes in words which indexes of a dimension are chosen: "row 6, the last of 7", "every 4th column, from 3 on".
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace fk {
 
-// `chosen` has one entry per index of the dimension, `name` is what one index is called ("column"). Empty where all or
-// none are chosen.
+// `chosen` has one entry per index of the dimension, `name` is the name of one index ("column"). Empty if all or none
+// are chosen.
 std::string index_words(const std::vector<bool>& chosen, std::string_view name);
 
 }  // namespace fk

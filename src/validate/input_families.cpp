@@ -33,13 +33,13 @@ void shifted(const View& v, const Stream&) {
   rewrite(v, [](double x, int64_t) { return x + 5; });
 }
 
-// Few different values, so that every row has equal largest ones.
+// Few different values, so that several elements of a row share its maximum.
 void ties(const View& v, const Stream&) {
   rewrite(v, [](double x, int64_t) { return std::clamp(std::round(x), -2.0, 2.0); });
 }
 
-// Three neighbours far above the rest of their row and close to each other: what a maximum per tile or a shortened
-// exponential gets wrong.
+// Three neighbours far above the rest of their row and close to each other: detects errors of a maximum per tile and of
+// an approximated exponential.
 void clustered_maxima(const View& v, const Stream& stream) {
   int64_t n = row_length(v);
   rewrite(v, [&](double x, int64_t i) {
@@ -50,7 +50,7 @@ void clustered_maxima(const View& v, const Stream& stream) {
   });
 }
 
-// Nearly everything in the last eighth of each row and in the last row, where tiles are cut short.
+// Nearly the whole sum is in the last eighth of each row and in the last row, where tiles are incomplete.
 void tail_mass(const View& v, const Stream&) {
   int64_t n = row_length(v), rows = v.numel() / n;
   rewrite(v, [&](double x, int64_t i) {
@@ -75,7 +75,7 @@ void smaller_integers(const View& v, const Stream& stream) {
   rewrite(v, [&](double, int64_t i) { return static_cast<double>(stream.below(static_cast<uint64_t>(i), 5)) - 2; });
 }
 
-// Signs that alternate and a few channels far above the others.
+// Alternating signs, and a few channels far above the others.
 void outliers(const View& v, const Stream& stream) {
   rewrite(v, [&](double x, int64_t i) {
     auto at = static_cast<uint64_t>(i);
@@ -113,7 +113,7 @@ int64_t between(const Stream& stream, uint64_t i, int64_t low, int64_t high) {
   return low + static_cast<int64_t>(stream.below(i, static_cast<uint64_t>(high - low + 1)));
 }
 
-// Attention takes decoding sequences first.
+// Attention requires decoding sequences first.
 void order(std::vector<Sequence>& sequences) {
   std::stable_partition(sequences.begin(), sequences.end(),
                         [](const Sequence& s) { return s.query_len == 1 && s.context_len > 0; });
@@ -165,7 +165,7 @@ Workload random_workload(const Workload& like, const Stream& stream) {
   for (int64_t i = 0; i < count; ++i) {
     auto at = static_cast<uint64_t>(8 + 4 * i);
     const Sequence& from = like.sequences[stream.below(at, like.sequences.size())];
-    int64_t longest = from.query_len > 0 ? from.query_len : 4;  // a batch without tokens says nothing of others
+    int64_t longest = from.query_len > 0 ? from.query_len : 4;  // a batch without tokens has no limit
     w.sequences.push_back(
         {between(stream, at + 1, 1, longest), from.context_len > 0 ? between(stream, at + 2, 1, from.context_len) : 0});
   }

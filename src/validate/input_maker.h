@@ -1,5 +1,5 @@
-// InputMaker: where the inputs of judged and timed calls come from: what the operator's contract makes of a workload,
-// unless somebody (a scenario recorded from a real run) knows more of them.
+// InputMaker: generates the inputs of judged and timed calls, from the operator's contract and a workload. A scenario
+// recorded from a real run replaces them by its own.
 #pragma once
 
 #include <cstdint>
@@ -16,28 +16,28 @@ class InputMaker {
  public:
   virtual ~InputMaker() = default;
 
-  // The weights that a seed gives.
+  // The weights for a seed.
   virtual SharedParams params(const Node& root, uint64_t seed) const;
 
-  // What a call of `root` with this workload is given, and how it is filled.
+  // The inputs of a call of `root` with this workload, and how they are filled.
   virtual Inputs specs(const Node& root, const Workload& workload) const;
-  // What lies between the rows of each, in elements; empty: nothing.
+  // Padding after each row of each input, in elements; empty: none.
   virtual std::vector<int64_t> row_gaps() const { return {}; }
 
-  // The call itself, without weights: equal seeds make equal calls.
+  // The call itself, without weights: equal seeds give equal calls.
   CallData make(const Node& root, const Workload& workload, uint64_t seed) const;
-  // Its tensors without their content.
+  // Its tensors with undefined content.
   CallData make_shapes(const Node& root, const Workload& workload) const;
 
-  // Whether there is a call whose values are known instead of drawn. It has the workload the maker was made for.
+  // Whether there is a call with recorded values. It has the workload that the maker was made for.
   virtual bool has_recorded() const { return false; }
-  // That call; what is not known of it is drawn from the seed.
+  // That call; values that were not recorded are generated from the seed.
   virtual CallData make_recorded(const Node& root, const Workload& workload, uint64_t seed) const {
     return make(root, workload, seed);
   }
 };
 
-// As the contract says.
+// Inputs from the contract alone.
 const InputMaker& contract_inputs();
 
 }  // namespace fk

@@ -23,8 +23,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kLargeWeights = 20'000'000;  // elements; rewriting them takes about a second
-constexpr int64_t kSlowWeights = 1'000'000;    // drawing so many takes longer than a call
-constexpr size_t kRemembered = 4;              // earlier outcomes that a wrong one is held against
+constexpr int64_t kSlowWeights = 1'000'000;    // generating so many takes longer than a call
+constexpr size_t kRemembered = 4;              // earlier outcomes that a wrong one is compared with
 constexpr int64_t kRememberedBytes = 64 << 20;
 
 BuildOptions oracles_only() {
@@ -38,7 +38,8 @@ std::string workload_text(const Workload& w) {
                      w.num_sequences(), w.num_sequences() == 1 ? "" : "s", dtype_name(w.dtype));
 }
 
-// Other numbers of the same kind: drawn anew, or, where that would take long, the same ones in reverse order.
+// Other numbers of the same distribution: generated again, or, if that would take long, the same numbers in reverse
+// order.
 std::vector<Tensor> other_weights(const Node& tree, const std::vector<Tensor>& weights, uint64_t seed, bool slow) {
   if (!slow) return make_params(tree, seed);
   std::vector<Tensor> others;
@@ -77,15 +78,14 @@ class Judging {
 
   Judgement run(Subject& candidate, Subject& baseline) {
     call_on(candidate, baseline);
-    // Asked before anything costs time: one that does not take the workload itself gets no credit, whatever else it
-    // can.
+    // Checked first, before anything takes time: a candidate that does not support the workload itself cannot pass.
     if (auto refusal = candidate_->refusal(options_.inputs->make_shapes(*tree_, workload_))) {
       fail({.verdict = refusal->verdict, .sentence = refusal->sentence},
            {result_.calls, "the workload's own shape", workload_, 0});
       decide();
       return std::move(result_);
     }
-    // A candidate made for some shapes only is judged on those: where it refuses the small ones, on its own.
+    // A candidate may support some shapes only: if it refuses the small ones, it is judged on its own shapes.
     if (calibrate_baseline() && !make_calls() && refuses_small_) {
       note("It refuses small calls, so every family was judged on the workload's own shape.");
       shapes_.small = shapes_.full;
@@ -122,7 +122,7 @@ class Judging {
   }
 
  private:
-  // Whom the next calls are made on. Nothing is known about them yet.
+  // Sets the subjects of the next calls, and resets what was recorded about the earlier ones.
   void call_on(Subject& candidate, Subject& baseline) {
     candidate_ = &candidate;
     baseline_ = &baseline;
@@ -137,7 +137,7 @@ class Judging {
     return Failure{result_.failures.front().verdict, result_.failures.front().sentence};
   }
 
-  // The two sets of weights, drawn when they are first needed.
+  // The two sets of weights, generated on first use.
   const std::vector<Tensor>& weights(size_t set) {
     SharedParams& known = weights_[set];
     if (!known)
@@ -147,7 +147,7 @@ class Judging {
     return *known;
   }
 
-  // False when it ended early.
+  // False if the judgement ended early.
   bool make_calls() {
     for (const PlannedCall& call : plan_calls(shapes_, options_)) {
       if (!call.essential && seconds() > options_.seconds) {
@@ -159,7 +159,7 @@ class Judging {
     return true;
   }
 
-  // Whether the judgement goes on after the candidate refused a call.
+  // Whether the judgement continues after the candidate refused a call.
   bool refused(const PlannedCall& call, const Failure& refusal, const Probe& probe) {
     if (call.workload == shapes_.full) {
       fail({.verdict = refusal.verdict, .sentence = refusal.sentence}, probe);
@@ -177,8 +177,8 @@ class Judging {
   double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
   bool at_end() const { return options_.last_call && result_.calls > *options_.last_call; }
 
-  // The baseline's error on a few typical calls, so that bounds do not hang on the luck of one. False when weights
-  // could not be bound.
+  // Measures the baseline's error on a few typical calls, so that bounds do not depend on a single call. False if
+  // weights could not be bound.
   bool calibrate_baseline() {
     for (int i = 0; i < options_.calibration_calls && seconds() < options_.seconds / 4; ++i) {
       PlannedCall call{.label = "calibration",
@@ -197,7 +197,7 @@ class Judging {
     return true;
   }
 
-  // False when the judgement is over.
+  // False if the judgement has ended.
   bool step(const PlannedCall& call) {
     if (!bind(call)) return false;
     const bool usable = prepare(call);
@@ -211,7 +211,7 @@ class Judging {
     result_.worst_ratio = std::max(result_.worst_ratio, checked.worst_ratio);
     if (checked.fault) {
       fail(*checked.fault, probe, outcome);
-      if (outcome.failure) return false;  // there is nobody left to call
+      if (outcome.failure) return false;  // the process has ended
     } else if (!outcome.differing.empty()) {
       check_differing(outcome, probe);
     } else if (call.same_bits && options_.deterministic && !earlier_.empty() && earlier_.back().has_data_of(call)) {
@@ -226,7 +226,7 @@ class Judging {
     return result_.failures.empty() || !options_.stop_at_first;
   }
 
-  // Calls of one request had the same data and wrote different bits.
+  // Calls of one request had the same data but wrote different bits.
   void check_differing(const CallOutcome& outcome, const Probe& probe) {
     for (const CallOutcome& other : outcome.differing)
       if (CallCheckResult checked = truth_->check(other); checked.fault) return fail(*checked.fault, probe, other);
@@ -267,7 +267,7 @@ class Judging {
     return true;
   }
 
-  // Data, reference and bounds of the call, unless they are those of the call before.
+  // Data, reference and bounds of the call, unless they are those of the previous call.
   void make_truth(const PlannedCall& call) {
     bool same_data = data_ != nullptr && data_seed_ == call.seed && data_family_ == call.family;
     if (!same_data) {
@@ -287,13 +287,13 @@ class Judging {
                                            typical_);
   }
 
-  // False when these data can judge nobody.
+  // False if these data cannot judge a candidate.
   bool prepare(const PlannedCall& call) {
     make_truth(call);
     if (truth_->unusable().empty()) return true;
     if (call.essential)
       fail({.verdict = Verdict::kInvalidTask,
-            .sentence = fmt::format("These inputs can judge nobody: {}.", truth_->unusable())},
+            .sentence = fmt::format("These inputs cannot judge a candidate: {}.", truth_->unusable())},
            {result_.calls, call.label, call.workload, call.seed});
     else
       note(fmt::format("'{}' was left out: {}.", call.label, truth_->unusable()));
@@ -306,7 +306,7 @@ class Judging {
     if (std::optional<CallOutcome> later = of_values ? candidate_->look_again() : std::nullopt;
         later && later->differing.empty() && !truth_->check(*later).fault) {
       explained.verdict = Verdict::kRewardHack;
-      explained.sentence += " A moment after the call had returned it was right: the work is done late.";
+      explained.sentence += " A moment after the call had returned it was right: the work was finished too late.";
       return fail(explained, probe);
     }
     std::optional<Mismatch> mismatch = of_values ? mismatch_in(fault.tensor, outcome) : std::nullopt;
@@ -315,7 +315,7 @@ class Judging {
       for (const Remembered& r : earlier_)
         earlier.push_back({&r.outcome, r.seed == data_seed_ && r.family == data_family_});
       if (auto why = explain(*truth_, outcome, earlier, stale_references())) {
-        // What the whole tensor is says more than what its wrong elements are.
+        // An explanation of the whole tensor is better than a pattern of its wrong elements.
         if (mismatch) mismatch->pattern = why->sentence;
         explained.sentence += " " + why->sentence;
         if (why->replay) explained.verdict = Verdict::kRewardHack;
@@ -326,7 +326,7 @@ class Judging {
     fail(explained, probe, std::move(mismatch));
   }
 
-  // Where the wrong elements of a tensor lie and what they hold.
+  // Where the wrong elements of a tensor are, and their values.
   std::optional<Mismatch> mismatch_in(const std::string& tensor, const CallOutcome& outcome) const {
     for (const CallTruth::Item& item : truth_->items()) {
       const Tensor* got = written_tensor(outcome, item);
@@ -336,7 +336,7 @@ class Judging {
         if (const Tensor* old = written_tensor(r.outcome, item);
             old != nullptr && !(r.seed == data_seed_ && r.family == data_family_))
           earlier.push_back(old);
-      // States hold their own old values before a call, and no poison.
+      // States contain their old values before a call, not poison.
       return find_mismatch({item, *got, item.is_state ? std::nullopt : outcome.poison, earlier});
     }
     return std::nullopt;
@@ -355,7 +355,7 @@ class Judging {
          .probe = probe});
   }
 
-  // What the call at hand gives with the sets of weights that are not bound.
+  // The expected results of the current call with the sets of weights that are not bound.
   std::vector<Expected> stale_references() {
     std::vector<Expected> stale;
     if (weights(0).empty()) return stale;
@@ -375,8 +375,8 @@ class Judging {
     while (earlier_.size() > (bytes > kRememberedBytes ? 1 : kRemembered)) earlier_.pop_front();
   }
 
-  // Tokens that many calls draw, against those the oracle draws from the same numbers: each may differ on the edge of
-  // an interval, all together they have the same histogram.
+  // Compares the tokens that many calls sample with those that the oracle samples from the same random numbers: single
+  // tokens may differ at the edge of an interval, but the histograms must agree.
   void distribution() {
     constexpr size_t kBins = 16;
     std::vector<double> own(kBins), oracle(kBins);
@@ -408,12 +408,12 @@ class Judging {
     double chi_square = 0;
     for (size_t i = 0; i < kBins; ++i)
       if (own[i] + oracle[i] > 0) chi_square += (own[i] - oracle[i]) * (own[i] - oracle[i]) / (own[i] + oracle[i]);
-    // Mean 15 and variance 30 for independent draws; six deviations above it is no accident.
+    // Mean 15 and variance 30 for independent samples; six standard deviations above the mean is not chance.
     double limit = 15 + 6 * std::sqrt(30.0);
     ++result_.checks;
     if (!(chi_square <= limit))
       fail({.verdict = Verdict::kIncorrectNumerical,
-            .sentence = fmt::format("what {} calls drew is distributed otherwise than it should be (chi square {:.1f}, "
+            .sentence = fmt::format("the samples of {} calls have the wrong distribution (chi square {:.1f}, "
                                     "allowed {:.1f}).",
                                     options_.draws, chi_square, limit)},
            {result_.calls, "distribution", shapes_.small, seed});
@@ -425,7 +425,7 @@ class Judging {
       result_.sentence = result_.failures.front().sentence;
     } else if (result_.checks == 0 || result_.elements == 0) {
       result_.verdict = Verdict::kInvalidTask;
-      result_.sentence = fmt::format("Nothing of {} was compared, so nothing is known of it.", tree_->info().name);
+      result_.sentence = fmt::format("No output of {} was compared, so it was not judged.", tree_->info().name);
     } else {
       result_.verdict = Verdict::kPassed;
       result_.sentence =
@@ -465,7 +465,7 @@ class Judging {
   Clock::time_point start_ = Clock::now();
 };
 
-// JSON cannot hold what is not finite.
+// JSON has no infinity and no NaN.
 Json number_json(double x) { return std::isfinite(x) ? Json(x) : Json(fmt::format("{}", x)); }
 
 }  // namespace
@@ -510,7 +510,7 @@ Json to_json(const Judgement& judgement) {
       entry["got"] = number_json(f.got);
       entry["want"] = number_json(f.want);
     }
-    // Seeds as text: readers that know only doubles would change them.
+    // Seeds as text: readers that store numbers as doubles would change them.
     entry["probe"] = {{"call", f.probe.call},
                       {"family", f.probe.family},
                       {"workload", to_json(f.probe.workload)},

@@ -12,7 +12,7 @@
 namespace fk {
 namespace {
 
-constexpr int64_t kMostCells = 32;  // along each side of the picture
+constexpr int64_t kMostCells = 32;  // along each side of the grid
 
 std::string dimension_name(int dimension, int rank) {
   constexpr std::string_view kNames[] = {"block", "slot", "head", "column"};  // of a KV cache
@@ -50,7 +50,7 @@ std::vector<std::vector<double>> picture(const std::vector<uint8_t>& wrong, int6
   auto cell_of = [](int64_t at, int64_t size, int64_t cells) { return static_cast<size_t>(at * cells / size); };
   for (int64_t i = 0; i < rows * cols; ++i)
     if (wrong[static_cast<size_t>(i)] != 0) ++counts[cell_of(i / cols, rows, down)][cell_of(i % cols, cols, across)];
-  auto size_of = [](int64_t cell, int64_t size, int64_t cells) {  // how many indexes cell_of puts there
+  auto size_of = [](int64_t cell, int64_t size, int64_t cells) {  // number of indexes that cell_of maps to a cell
     return ((cell + 1) * size + cells - 1) / cells - (cell * size + cells - 1) / cells;
   };
   for (int64_t r = 0; r < down; ++r)

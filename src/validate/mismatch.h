@@ -1,4 +1,4 @@
-// Mismatch: where the wrong elements of one output lie, as a coarse picture and in words.
+// Mismatch: where the wrong elements of one output are, as a coarse grid and in words.
 //
 // It is made after the call and goes into the user's result; a candidate never sees it.
 #pragma once
@@ -17,17 +17,17 @@ struct Mismatch {
   std::string output;                     // the tensor's name
   int64_t rows = 0, cols = 0;             // of the tensor as a matrix: the last dimension is the columns
   std::vector<std::vector<double>> grid;  // share of wrong elements in each of up to 32 x 32 cells
-  std::string pattern;                    // which elements are wrong and what they hold, in sentences; may be empty
+  std::string pattern;                    // which elements are wrong and their values, in sentences; may be empty
 };
 
 struct MismatchCause {
   const CallTruth::Item& item;              // the tensor that is wrong
-  const Tensor& got;                        // as the call left it
+  const Tensor& got;                        // as the call wrote it
   std::optional<uint8_t> poison = {};       // the byte that outputs were filled with before the call
-  std::vector<const Tensor*> earlier = {};  // what earlier calls on other data left, the latest last
+  std::vector<const Tensor*> earlier = {};  // results of earlier calls on other data, the latest last
 };
 
-// Nothing where shape or dtype are not the expected ones, or where no element is out of its own bounds.
+// Empty if shape or dtype are not the expected ones, or if no element is out of its own bounds.
 std::optional<Mismatch> find_mismatch(const MismatchCause& cause);
 
 Json to_json(const Mismatch& mismatch);

@@ -1,5 +1,5 @@
-// Every pattern is a function that looks at a sample of the wrong elements and says a sentence, or nothing. The list at
-// the end is in order of how much a sentence explains.
+// Every pattern is a function that looks at a sample of the wrong elements and returns a sentence, or an empty string.
+// The list at the end is ordered: the patterns that explain most come first.
 #include "validate/mismatch_pattern.h"
 
 #include <fmt/format.h>
@@ -15,15 +15,15 @@
 namespace fk {
 namespace {
 
-constexpr size_t kStretches = 64, kStretch = 1024;  // of wrong elements that follow each other: together a sample
-constexpr double kMost = 0.99;                      // of the sample has to fit
-constexpr size_t kFew = 4, kFewIntegers = 8;        // so many fit by chance
+constexpr size_t kStretches = 64, kStretch = 1024;  // runs of consecutive wrong elements: together they are the sample
+constexpr double kMost = 0.99;                      // share of the sample that must fit
+constexpr size_t kFew = 4, kFewIntegers = 8;        // this many may fit by chance
 
 struct Sample {
   const WrongOutput& output;
-  std::vector<int64_t> at;  // flat indexes, rising
+  std::vector<int64_t> at;  // flat indexes, ascending
   size_t least = kFew;
-  size_t written = 0;  // wrong elements in all, without those that were never written
+  size_t written = 0;  // wrong elements in total, without those that were never written
 
   double got(int64_t i) const { return load_at(output.got, i); }
   double want(int64_t i) const { return load_at(output.want, i); }
@@ -36,7 +36,7 @@ struct Sample {
   }
 };
 
-// Whether an element has the bytes that stood there before the call.
+// Whether an element still has the bytes from before the call.
 bool unwritten(const WrongOutput& output, size_t i) {
   if (!output.poison) return false;
   size_t size = dtype_size(output.got.dtype());
@@ -44,13 +44,13 @@ bool unwritten(const WrongOutput& output, size_t i) {
   return std::all_of(bytes, bytes + size, [&](uint8_t b) { return b == *output.poison; });
 }
 
-// Of the elements that were written and are wrong.
+// A sample of the elements that were written and are wrong.
 Sample sample_of(const WrongOutput& output) {
   auto counts = [&](size_t i) { return output.wrong[i] != 0 && !unwritten(output, i); };
   Sample sample{output, {}, dtype_is_float(output.got.dtype()) ? kFew : kFewIntegers};
   for (size_t i = 0; i < output.wrong.size(); ++i) sample.written += counts(i) ? 1 : 0;
   bool all = sample.written <= kStretches * kStretch;
-  size_t number = 0;  // of the element among those that count
+  size_t number = 0;  // index of the element among those that count
   size_t stretch = 0;
   auto first_of = [&](size_t s) { return s * (sample.written - kStretch) / (kStretches - 1); };
   for (size_t i = 0; i < output.wrong.size(); ++i) {
@@ -62,8 +62,8 @@ Sample sample_of(const WrongOutput& output) {
   return sample;
 }
 
-// Whether something is true of nearly all elements that it can be asked of, and of enough of them. `fits` answers 1, 0
-// or, where the question makes no sense, -1.
+// Whether a property holds for nearly all elements that it applies to, and for enough of them. `fits` returns 1, 0 or,
+// if the property does not apply, -1.
 bool holds(const Sample& s, const std::function<int(int64_t)>& fits) {
   size_t asked = 0, yes = 0;
   for (int64_t i : s.at) {
@@ -75,7 +75,7 @@ bool holds(const Sample& s, const std::function<int(int64_t)>& fits) {
   return yes >= s.least && 2 * asked >= s.at.size() && static_cast<double>(yes) >= kMost * static_cast<double>(asked);
 }
 
-// Whether predicted values are much nearer than the right ones: elements that are wrong by little fit many things.
+// Whether predicted values are much nearer than the right ones: elements with small errors fit many patterns.
 bool much_nearer(const Sample& s, const std::function<double(int64_t)>& predicted) {
   double off = 0, error = 0;
   for (int64_t i : s.at) {
@@ -145,7 +145,7 @@ std::string transposed(const Sample& s) {
   return "";
 }
 
-// got / want, where that says something.
+// got / want, if that is meaningful.
 std::optional<double> ratio_at(const Sample& s, int64_t i) {
   double got = s.got(i), want = s.want(i);
   if (!std::isfinite(got) || !std::isfinite(want) || !(std::abs(want) > s.allowed(want))) return std::nullopt;
@@ -165,7 +165,7 @@ std::string scaled(const Sample& s) {
   });
   if (!fits || !much_nearer(s, [&](int64_t i) { return factor * s.want(i); })) return "";
   if (std::abs(factor + 1) < 1e-3) return "Each of them has the wrong sign.";
-  bool little = std::abs(factor - 1) < 0.01;  // then the digits that follow say how much
+  bool little = std::abs(factor - 1) < 0.01;  // then more digits are printed
   return fmt::format("Each of them is {} times what it should be.",
                      little ? fmt::format("{:.6g}", factor) : fmt::format("{:.4g}", factor));
 }
@@ -235,7 +235,7 @@ std::string index_text(const WrongOutput& output, int64_t flat) {
   return "[" + text + "]";
 }
 
-// NaN that the candidate computed; what fills outputs before a call may be NaN too.
+// The first NaN that the candidate computed; the fill pattern of outputs may be NaN too.
 std::string first_nan(const WrongOutput& output) {
   if (!dtype_is_float(output.got.dtype())) return "";
   int64_t first = -1;

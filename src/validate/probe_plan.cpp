@@ -26,7 +26,7 @@ class Planner {
       calls_.back().essential = true;
       again("the scenario's own values again").same_bits = true;
     }
-    // Old and new addresses in an order nobody can foresee.
+    // Old and new addresses in an unpredictable order.
     for (int i = 0; i < options_.repeats; ++i)
       add("standard, late", standard_family(), shapes_.small, fresh()).placement =
           stream_.u32(next_++) % 2 == 0 ? Placement::kSame : Placement::kNew;
@@ -43,7 +43,7 @@ class Planner {
     return calls_.emplace_back(
         PlannedCall{.label = std::move(label), .family = &family, .workload = workload, .seed = seed});
   }
-  // The data of the call before, at the same addresses.
+  // The data of the previous call, at the same addresses.
   PlannedCall& again(std::string label) {
     PlannedCall call = calls_.back();
     call.label = std::move(label);

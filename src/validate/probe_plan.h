@@ -1,4 +1,4 @@
-// The calls of a judgement, decided from the secret seed before the first one is made.
+// The calls of a judgement, planned from the secret seed before the first call.
 #pragma once
 
 #include <cstdint>
@@ -15,20 +15,20 @@ struct PlannedCall {
   std::string label;
   const InputFamily* family = nullptr;
   Workload workload = {};
-  uint64_t seed = 0;  // of the inputs; equal seed, family and workload mean equal data
-  int weights = 0;    // which of two sets is bound; families with weights bring their own
+  uint64_t seed = 0;  // of the inputs; equal seed, family and workload give equal data
+  int weights = 0;    // which of two sets is bound; families with weights have their own
   Placement placement = Placement::kNew;
-  bool recorded = false;   // with the values that are known of it, in place of drawn ones
-  bool same_bits = false;  // the call before had the same data: bits must be equal
-  bool essential = false;  // made whatever the time, and not skipped for an inaccurate baseline
+  bool recorded = false;   // with recorded values instead of generated ones
+  bool same_bits = false;  // the previous call had the same data: bits must be equal
+  bool essential = false;  // made even if the time is over, and not skipped if the baseline is inaccurate
 };
 
 struct PlanShapes {
-  Workload small;  // of families and replays
-  Workload full;   // the workload's own shape, or as much of it as the oracle's time allows
+  Workload small;  // for families and replays
+  Workload full;   // the workload's own shape, shrunk if the oracle would take too long
   bool full_differs = false;
-  bool recorded = false;       // the full shape is one whose values are known
-  bool large_weights = false;  // making weights takes seconds: families that need their own are left out
+  bool recorded = false;       // there are recorded values for the full shape
+  bool large_weights = false;  // making weights takes seconds: families with their own weights are skipped
 };
 
 std::vector<PlannedCall> plan_calls(const PlanShapes& shapes, const JudgeOptions& options);

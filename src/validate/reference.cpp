@@ -7,12 +7,12 @@
 namespace fk {
 namespace {
 
-// Operations and bytes a second of oracles, estimated: plain loops, most of them over get() and set().
+// Operations and bytes per second of oracles, estimated: plain loops, most of them with get() and set().
 constexpr double kOracleFlops = 5e8;
 constexpr double kOracleBytes = 2e8;
 // A vector operation of an oracle may be an exponential.
 constexpr double kVectorWeight = 4;
-// Of an oracle; more take longer to wake than small calls take.
+// Limit for an oracle; waking more threads takes longer than small calls.
 constexpr int kMostThreads = 8;
 
 BuildOptions oracles_only() {
@@ -33,7 +33,7 @@ void widen(const View& from, const View& to, ThreadPool& pool) {
       for (int64_t i = begin; i < end; ++i) out[i] = wide(values[i]);
     });
   };
-  // Weights can be many: the two dtypes that models have are read without a switch per element.
+  // There may be many weights: the two usual dtypes of models are read without a switch per element.
   if (from.dtype() == DType::kBF16)
     copy(from.ptr<bf16>(), [](bf16 x) { return static_cast<double>(static_cast<float>(x)); });
   else if (from.dtype() == DType::kF32)
@@ -50,7 +50,7 @@ Tensor widened(const View& from, ThreadPool& pool) {
 
 int64_t half(int64_t n) { return (n + 1) / 2; }
 
-// What a workload should keep: with fewer, attention has nothing to weigh and tiles no tail.
+// The minimum that a workload should keep: with less, attention has nothing to weigh and tiles have no tail.
 struct Least {
   size_t sequences;
   int64_t query;
@@ -59,7 +59,7 @@ struct Least {
 constexpr Least kTelling = {2, 3, 17};
 constexpr Least kSmallest = {1, 1, 1};
 
-// One step smaller; false where nothing is left to take away.
+// One step smaller; false if it cannot shrink further.
 bool make_smaller(Workload& w, const Least& least) {
   std::vector<Sequence>& s = w.sequences;
   auto halve_longest = [&](int64_t Sequence::*member, int64_t at_least) {
@@ -70,7 +70,7 @@ bool make_smaller(Workload& w, const Least& least) {
       if (q.*member > std::max(at_least, most / 2)) q.*member = std::max(at_least, half(q.*member));
     return true;
   };
-  // Every second sequence goes, so that the mix of decoding and prefilling ones stays.
+  // Removes every second sequence, so that the mix of decode and prefill stays.
   auto drop_half = [&](size_t at_least) {
     if (s.size() <= at_least) return false;
     std::vector<Sequence> kept;
@@ -141,7 +141,7 @@ double reference_seconds(const OperatorInfo& info, const Fields& init, const Wor
 }
 
 Workload shrink(const OperatorInfo& info, const Fields& init, Workload workload, double seconds) {
-  constexpr double kWorthIt = 8;  // times as long, for a workload that still tells something
+  constexpr double kWorthIt = 8;  // times as long, for a workload that is still a useful test
   auto too_long = [&](double limit) { return reference_seconds(info, init, workload) > limit; };
   while (too_long(seconds) && make_smaller(workload, kTelling)) {
   }

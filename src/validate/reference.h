@@ -1,4 +1,4 @@
-// Reference: an operator's call computed by its oracles in float64, in the judge's own process.
+// Reference: computes an operator's call with its oracles in float64, in the judge's own process.
 #pragma once
 
 #include <memory>
@@ -22,17 +22,16 @@ struct Expected {
 
 class Reference {
  public:
-  // `init` is that of the operator judged; its dtype, where it has one, becomes f64.
+  // `init` is that of the judged operator; its dtype, if it has one, becomes f64.
   Reference(const OperatorInfo& info, const Fields& init);
   ~Reference();
 
-  // Weights as collect_params lists them, in the dtype judged. Widened from their rounded values into memory of its
-  // own.
+  // Weights in the order of collect_params, in the judged dtype. Their rounded values are converted to f64 copies.
   void bind(std::span<const Tensor> params);
-  // Another one in the place of weight i, after bind.
+  // Replaces weight i, after bind.
   void replace(size_t i, const Tensor& param);
 
-  // Inputs and states are widened from the rounded values in `data`.
+  // Inputs and states are converted from the rounded values in `data`.
   Expected compute(const CallData& data);
 
  private:
@@ -42,12 +41,12 @@ class Reference {
   ThreadPool pool_;
 };
 
-// Seconds the oracle will take, from the operator's cost. Right to a factor of three or so.
+// Estimated time of the oracle in seconds, from the operator's cost; right within a factor of about three.
 double reference_seconds(const OperatorInfo& info, const Fields& init, const Workload& workload);
 
-// The workload itself where the oracle needs no longer than `seconds`, else one like it with fewer sequences, fewer new
-// tokens and shorter contexts. Below a few tokens in two sequences it goes only when those would take eight times as
-// long, since less tells little.
+// The workload itself if the oracle takes at most `seconds`; otherwise one like it with fewer sequences, fewer new
+// tokens and shorter contexts. Less than a few tokens in two sequences tests little, so it shrinks below that only if
+// they would take eight times as long.
 Workload shrink(const OperatorInfo& info, const Fields& init, Workload workload, double seconds);
 
 // The same fields, with every constructor argument named "dtype" set.

@@ -19,7 +19,7 @@ using Rule = TaskFinding::Rule;
 using Clock = std::chrono::steady_clock;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr uint64_t kDraws = 64;  // of an input that may move an index
+constexpr uint64_t kDraws = 64;  // for an input that may change an index
 
 BuildOptions oracles_only() {
   BuildOptions options;
@@ -103,7 +103,7 @@ class TaskCheck {
     return false;
   }
 
-  // Bounds by which the reference of other data is away from that of the task's.
+  // Distance between the reference of other data and that of the task, in units of the bounds.
   double distance(const CallData& data) {
     Expected moved = reference_.compute(data);
     double most = 0;
@@ -133,7 +133,7 @@ class TaskCheck {
     report_.cheat_margin = kInfinity;
     for (const CallTruth::Item& item : truth_->items()) {
       if (item.reference.numel() == 0) continue;
-      // A state that such a call only reads (one fixed at prefill) stays as it is.
+      // A state that such a call only reads (one written at prefill) does not change.
       bool only_read = item.state >= 0 && compare(*item.before, item.reference, Bounds::exact()).ok();
       if (item.before != nullptr && !only_read)
         cheat(item, "leaving it as it was", [&](int64_t i) { return element(*item.before, i); });
@@ -161,7 +161,7 @@ class TaskCheck {
     report_.cheapest_cheat = fmt::format("{}: {}", item.name, name);
   }
 
-  // Drawing others would take longer than everything else where there are many.
+  // If there are many, generating others would take longer than everything else.
   std::vector<Tensor> changed(const InputFamily& family) const {
     std::vector<Tensor> params;
     for (const Tensor& p : params_) params.push_back(copy_of(p));
@@ -180,7 +180,7 @@ class TaskCheck {
     Inputs specs = options_.inputs->specs(*tree_, workload_);
     for (size_t i = 0; i < specs.size(); ++i) {
       if (!specs[i] || is_metadata(*specs[i]) || !in_time(tree_->info().args[i].name)) continue;
-      // Few draws change an index, so operators that give nothing else get several chances.
+      // Few changes of the input change an index, so operators with integer outputs get several attempts.
       double moved = 0;
       for (uint64_t k = 0; k < (only_integers() ? kDraws : 1) && !(moved >= options_.moved); ++k) {
         CallData data = same_inputs(), other = make(other_seed() + k);
@@ -201,7 +201,7 @@ class TaskCheck {
     std::vector<ParamSpec> specs = collect_params(*tree_);
     for (size_t i = 0; i < specs.size(); ++i) {
       if (!in_time(specs[i].name)) continue;
-      // Of another sign and size: a norm's weights hardly differ from one draw to the next.
+      // With another sign and size: a norm's weights hardly differ between two seeds.
       std::vector<Tensor> other;
       other.push_back(copy_of(params_[i]));
       apply_to_weights(kOtherWeights, other, options_.seed);
@@ -211,9 +211,9 @@ class TaskCheck {
     }
   }
 
-  // Of the inputs or of the weights: a norm undoes the one and follows the other.
+  // Scales the inputs or the weights: a norm cancels the first and follows the second.
   void scale() {
-    if (only_integers()) return;  // an index does not grow
+    if (only_integers()) return;  // an index does not grow with the scale
     CallData data = same_inputs();
     apply_to_inputs(kDoubledInputs, *tree_, options_.inputs->specs(*tree_, workload_), data, options_.seed);
     double moved = distance(data);

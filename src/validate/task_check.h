@@ -1,5 +1,5 @@
-// The task linter: whether an operator with these arguments and this workload can tell a right kernel from a wrong one.
-// A task that cannot may not score.
+// The task linter: checks whether an operator with these arguments and this workload can tell a right kernel from a
+// wrong one. A task that cannot is not scored.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace fk {
 
 struct TaskCheckOptions {
   uint64_t seed = 0;
-  double oracle_seconds = 0.05;  // of each reference
-  double seconds = 10;           // of all; what does not fit is left out and said so
+  double oracle_seconds = 0.05;  // for each reference
+  double seconds = 10;           // for everything; what does not fit is skipped, with a note
   double honest_margin = 3;      // bound / the baseline's error, at least
   double cheat_margin = 20;      // error of the cheapest cheat / bound, at least
   double moved = 3;              // bounds the reference must move by when an input or the scale changes
@@ -31,8 +31,8 @@ struct TaskFinding {
 
 struct TaskReport {
   std::vector<TaskFinding> findings;
-  double honest_margin = 0;  // the smallest; infinity where the baseline is exact
-  double cheat_margin = 0;   // the smallest; infinity where nothing but the right answer passes
+  double honest_margin = 0;  // the smallest; infinity if the baseline is exact
+  double cheat_margin = 0;   // the smallest; infinity if only the right answer passes
   std::string cheapest_cheat;
   std::vector<std::string> notes;
 
@@ -40,7 +40,7 @@ struct TaskReport {
   std::optional<Failure> failure() const;  // INVALID_TASK with the first finding
 };
 
-// Indices, tables and positions are not varied: they are valid by construction and would not be after a change.
+// Indices, tables and positions are not varied: a change could make them invalid.
 TaskReport check_task(const OperatorInfo& info, const Fields& init, const Workload& workload, Subject& baseline,
                       const TaskCheckOptions& options);
 

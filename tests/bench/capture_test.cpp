@@ -1,4 +1,4 @@
-// A recorded run: its counts are those of the model, its file is read back, and everything in it runs.
+// A recorded run: its counts are those of the model, its file can be read back, and everything in it runs.
 #include "bench/scenarios/capture.h"
 
 #include <gtest/gtest.h>
@@ -54,8 +54,8 @@ TEST_P(CaptureTest, EveryRecordedScenarioRuns) {
   EXPECT_EQ(calls(read, "flash_attn_prefill"), layers);
   EXPECT_EQ(calls(read, "argmax"), steps);
   EXPECT_EQ(calls(read, "index_select"), 2 * steps);
-  // Twenty steps of growing contexts are a few scenarios, not twenty: 23 + 20, 9 + 20 and 31 + 20 keys fill new blocks
-  // six times in all.
+  // Twenty steps of growing contexts give a few scenarios, not twenty: 23 + 20, 9 + 20 and 31 + 20 keys fill new blocks
+  // six times in total.
   auto decodes = std::count_if(read.begin(), read.end(), [](const Scenario& s) { return s.op == "flash_attn_decode"; });
   EXPECT_GE(decodes, 3);
   EXPECT_LE(decodes, 14);

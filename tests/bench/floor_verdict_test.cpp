@@ -65,7 +65,7 @@ TEST(FloorVerdict, AFloorTheBaselineIsBelowAccusesNobody) {
     EXPECT_EQ(v.kind, Kind::kPossible) << candidate;
     EXPECT_NE(v.note.find("floor is too high"), std::string::npos) << v.note;
   }
-  // The control is the baseline as well.
+  // The control counts as the baseline, too.
   EXPECT_EQ(hold_against_floor(timing(10, 6.5, 9), kCost, floor_of(10)).kind, Kind::kPossible);
   // A floor that is a little too high does not explain a gain this large.
   FloorVerdict v = hold_against_floor(timing(9, 3), kCost, floor_of(10));

@@ -1,4 +1,4 @@
-// Timed calls have a scenario's strides and real values, and still no two of them the same data.
+// Timed calls have a scenario's strides and real values, but no two of them have the same data.
 #include "bench/kernels/fresh_inputs.h"
 
 #include <gtest/gtest.h>
@@ -94,7 +94,7 @@ std::unique_ptr<Node> norm() {
   return op.build(init, {});
 }
 
-// Timed calls are of the kinds that are judged; half of them, not more, are as the contract draws them.
+// Timed calls use the input families of judged calls; at most half of them have the contract's own distribution.
 TEST(FreshInputs, AreOfManyKinds) {
   std::unique_ptr<Node> root = norm();
   FreshInputs inputs(*root, contract_inputs(), tokens(4), 7);
@@ -113,7 +113,7 @@ TEST(FreshInputs, AreOfManyKinds) {
 TEST(FreshInputs, NoMeanSquareIsKnown) {
   std::unique_ptr<Node> root = norm();
   FreshInputs inputs(*root, contract_inputs(), tokens(4), 8);
-  std::map<int, int> found;  // by power of two
+  std::map<int, int> found;  // count by power of two
   int others_by_its_quarter = 0, others_by_row_before = 0, rows = 0;
   for (int call = 0; call < 200; ++call) {
     inputs.next(0);
@@ -135,12 +135,12 @@ TEST(FreshInputs, NoMeanSquareIsKnown) {
 TEST(FreshInputs, NoStretchIsSeenTwice) {
   std::unique_ptr<Node> root = norm();
   FreshInputs inputs(*root, contract_inputs(), tokens(4), 9);
-  std::map<uint64_t, uint32_t> after;  // two mantissas, and the next: whatever the factor
+  std::map<uint64_t, uint32_t> after;  // two mantissas, and the next one, independent of the factor
   int64_t known = 0, seen = 0;
   for (int call = 0; call < 100; ++call) {
     inputs.next(0);
     std::string_view kind = inputs.kind(0);
-    if (kind == "ties" || kind == "exact integers" || kind == "clustered maxima") continue;  // equal numbers anyway
+    if (kind == "ties" || kind == "exact integers" || kind == "clustered maxima") continue;  // they repeat numbers
     const auto* x = static_cast<const uint32_t*>(inputs.current(0).given[0]->view().data());
     auto mantissa = [&](int64_t i) { return uint64_t{x[i] & 0x7fffff}; };
     for (int64_t i = 0; i + 16 < 4 * kWidth; i += 16) {
@@ -154,7 +154,7 @@ TEST(FreshInputs, NoStretchIsSeenTwice) {
   EXPECT_LE(known, seen / 1000) << "of " << seen;
 }
 
-// One token is another one in every call.
+// A single token is a different one in every call.
 TEST(FreshInputs, SmallTensorsChangeToo) {
   const OperatorInfo& op = Registry::instance().at("embedding");
   std::unique_ptr<Node> root = op.build(op.cases().front().init, {});
@@ -172,7 +172,7 @@ TEST(FreshInputs, SmallTensorsChangeToo) {
   EXPECT_GE(ids.size(), 40u);
 }
 
-// Tables are in another order from time to time, and those given as arguments are those of the batch.
+// The order of tables changes from time to time, and tables given as arguments are those of the batch.
 TEST(FreshInputs, TablesChangeWithTheirBatch) {
   const OperatorInfo& op = Registry::instance().at("flash_attn_decode");
   std::unique_ptr<Node> root = op.build(op.cases().front().init, {});
@@ -188,7 +188,7 @@ TEST(FreshInputs, TablesChangeWithTheirBatch) {
   EXPECT_GE(tables.size(), 4u);
 }
 
-// Where inputs are large, sets of other families would take longer than the calls.
+// For large inputs, sets of other families would take longer than the calls.
 TEST(FreshInputs, LargeInputsHaveFewerKinds) {
   std::unique_ptr<Node> root = norm();
   std::set<std::string_view> ever;

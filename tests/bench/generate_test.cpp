@@ -39,7 +39,7 @@ TEST(GenerateScenarios, SlowEveryOperatorHasSomeAndNamesAreUnique) {
     EXPECT_EQ(l.what.find(": "), std::string::npos) << l.what << ": every call must have a workload; " << l.reason;
 }
 
-// Every one is built, its inputs worked out and its memory planned; none is refused without numbers.
+// Every scenario is built, its inputs generated and its memory planned; none is refused without numbers.
 TEST(GenerateScenarios, SlowAllAreBuiltAndPlanned) {
   MemoryInfo small{.total_bytes = 1 << 30, .available_bytes = 1 << 30};
   size_t refused = 0;
@@ -67,7 +67,7 @@ TEST(GenerateScenarios, SlowSmallOnesRun) {
   for (const Scenario& s : scenarios) {
     Cost cost = s.info().cost(s.init, s.workload);
     if (cost.bytes() > 2e6 || cost.matrix_flops + cost.vector_flops > 2e7) continue;
-    if (ran[s.op] > 0 && watch.elapsed_s() > 8) continue;  // time-boxed, but no operator is left out
+    if (ran[s.op] > 0 && watch.elapsed_s() > 8) continue;  // limited in time, but no operator is skipped
     if (plan_memory(s).total_bytes() > (64u << 20)) continue;
     ++ran[s.op];
     ++total;
@@ -96,11 +96,11 @@ TEST(GenerateScenarios, SlowShapesAreThoseOfOneRank) {
   EXPECT_EQ(attention.count, 80);
   EXPECT_EQ(attention.workload.sequences.size(), 32u);
   EXPECT_NE(attention.workload.sequences.front().context_len, attention.workload.sequences.back().context_len);
-  // Queries come out of one product with keys and values, so there are gaps between their rows.
+  // Queries are part of one product with keys and values, so there are gaps between their rows.
   EXPECT_EQ(attention.override_of("query")->strides, (std::vector<int64_t>{10 * 128, 1}));
   EXPECT_EQ(shape(one("silu_and_mul", "llama-3-8b/tp4/decode-512"), 0), (Shape{512, 2 * 14336 / 4}));
   EXPECT_EQ(shape(one("linear", "llama-3.1-70b/tp2/decode-8/down_proj"), 0), (Shape{8, 28672 / 2}));
-  // gemma3-1b has four heads and one of keys and values, which every rank holds.
+  // gemma3-1b has four query heads and one key-value head, which every rank has.
   EXPECT_EQ(shape(one("rotary_emb", "gemma3-1b/tp4/decode-8/rotary_emb"), 1), (Shape{8, 256}));
   EXPECT_EQ(shape(one("rotary_emb", "gemma3-1b/tp4/decode-8/rotary_emb"), 2), (Shape{8, 256}));
   EXPECT_EQ(shape(one("argmax", "llama-3-8b/tp1/decode-32"), 0), (Shape{32, 128256}));
@@ -124,7 +124,7 @@ TEST(GenerateScenarios, SlowEqualCallsAreOneScenarioThatNamesTheirModels) {
   FAIL() << "no such scenario";
 }
 
-// With a target the calls of other operators are not looked at, which must change nothing of its own.
+// With a target the calls of other operators are skipped; this must not change the target's scenarios.
 TEST(GenerateScenarios, ATargetHasTheScenariosItHasAmongAll) {
   ScenarioSelection tiny{.models = {"tiny-llama", "tiny-gemma3"}, .tp = {1, 2}};
   std::vector<Scenario> all = generate_scenarios(tiny).scenarios;
@@ -170,7 +170,8 @@ TEST(ScenarioFilter, MatchesWholeWords) {
   EXPECT_TRUE(name_matches("a-12/a-1", "a-1")) << "the second place counts too";
 }
 
-// A layer is made of its own arguments, whatever its place in a model; and layers of one kind have the same.
+// A layer is created from its own arguments, whatever its position in a model; layers of one kind have the same
+// arguments.
 TEST(GenerateScenarios, ALayerAloneIsTheLayerInItsModel) {
   const CatalogEntry* entry = find_catalog("gemma3-1b");
   std::unique_ptr<Node> model = build_model(entry->config, dry_build_options());

@@ -31,7 +31,7 @@ TEST(KernelFloor, PricesReadingWritingAndArithmeticApart) {
   EXPECT_EQ(flops.seconds, flops.flops_s);
   // Small calls have a floor too.
   EXPECT_GT(floors.floor(Cost{.read_bytes = 100}, DType::kF32, false).seconds, 0);
-  // What is written need not come from main memory first.
+  // Written memory need not be read from main memory first.
   Floor cold = floors.floor(Cost{.read_bytes = 1e6, .written_bytes = 1e6}, DType::kF32, true);
   EXPECT_GE(cold.read_s, both.read_s * 0.9);
   EXPECT_EQ(cold.written_s, floors.floor(Cost{.written_bytes = 1e6}, DType::kF32, false).written_s);
@@ -52,7 +52,7 @@ TEST(KernelFloor, ObservingOnlyLowersAFloor) {
   EXPECT_LE(floors.floor_again(cost, DType::kF32, false).seconds, before);
 }
 
-// Calls of one sample read the same weights: cold, only the first of them does so from memory.
+// Calls of one sample read the same weights: with cold caches, only the first reads them from memory.
 TEST(KernelFloor, WeightsAreReadOnceForAllCallsOfASample) {
   Linear::Init init{.in_features = 256, .out_features = 256};
   Workload one = Workload::tokens(4);
@@ -70,8 +70,7 @@ TEST(KernelFloor, WeightsAreReadOnceForAllCallsOfASample) {
   EXPECT_GE(cold, floors.floor(sample.call, DType::kBF16, false).read_s);  // every call still reads all of them
 }
 
-// The baseline against itself. Judged by few pairs, on whatever else this machine does: the floor must hold all the
-// same.
+// The baseline against itself, with few pairs and whatever else runs on this machine: no time may be below the floor.
 void expect_no_accusation(const std::string& op, const Fields& init, const Workload& workload) {
   Scenario scenario{.op = op, .name = "a case", .init = init, .workload = workload};
   ThreadPool pool(1);

@@ -1,4 +1,4 @@
-// Which rounds of a timing count.
+// Which rounds of a timing are dropped.
 #include "bench/kernels/pair_timer.h"
 
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 namespace fk {
 namespace {
 
-// The baseline against itself in two launches of four pairs or more, under a clock that `chain_of` states for every
-// look: two around each round, of two warm-ups first.
+// The baseline against itself in two launches of at least four pairs, with a simulated clock: `chain_of` gives its
+// speed for every sample, two around each round; the first two rounds are warm-ups.
 TimingResult timed(const std::function<double(int look)>& chain_of) {
   const OperatorInfo& op = Registry::instance().at("rms_norm");
   int looks = 0;
@@ -32,12 +32,12 @@ size_t slow_pairs(const std::vector<TimePair>& pairs) {
 
 TEST(PairTimer, RoundsAtASlowClockAreDroppedAndCounted) {
   FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
-  // Slow from the warm-ups on until in the middle of the second round that counts; where a launch is slow throughout,
-  // there is nothing better to compare it with.
+  // Slow from the warm-ups until the middle of the second timed round. If a whole launch is slow, there is nothing
+  // better to compare it with.
   TimingResult r = timed([](int look) { return look < 7 ? 2000.0 : 1000.0; });
   ASSERT_FALSE(r.failure) << r.failure->sentence;
   ASSERT_EQ(r.samples.size(), 2u);
-  // Others may rob the machine of a core meanwhile, and that reason comes first.
+  // Other programs may use a core meanwhile, and that reason is reported first.
   for (size_t i : {0u, 1u}) {
     EXPECT_NE(r.samples[0][i].dropped, Dropped::kNo);
     EXPECT_NE(r.control[0][i].dropped, Dropped::kNo);
@@ -63,7 +63,7 @@ TEST(PairTimer, TooManySlowRoundsRankNothing) {
   EXPECT_EQ(r.paired.verdict, SpeedVerdict::kUnresolved);
 }
 
-// A block's own call, and those of the operators that it is made of.
+// The block's own call, and those of its operators.
 TEST(PairTimer, CountsWhatRanBelowABlock) {
   FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   const OperatorInfo& op = Registry::instance().at("llama_mlp");
@@ -83,7 +83,7 @@ TEST(PairTimer, CountsWhatRanBelowABlock) {
   }
 }
 
-// One memory is faster than another, so whoever has it more often would seem faster.
+// One memory is faster than another, so a side that uses it more often would seem faster.
 TEST(Turns, EverySideHasEveryPlaceEquallyOften) {
   for (std::array<int, 3> places : {std::array{0, 1, 2}, std::array{2, 0, 1}, std::array{1, 0, 2}})
     for (int first = 0; first < 4; ++first) {

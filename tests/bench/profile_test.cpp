@@ -1,4 +1,4 @@
-// What tools print about kernels, turned into numbers and sentences.
+// The output of profiling tools, converted to numbers and sentences.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 namespace fk {
 namespace {
 
-// Written by hand after what ncu 2025.3 prints: quoted fields, a row of units, thousands with commas, names with
+// Written by hand like the output of ncu 2025.3: quoted fields, a row of units, thousands with commas, names with
 // commas.
 constexpr std::string_view kRecorded = R"csv(==PROF== Connected to process 4711 (/usr/local/bin/fastkernels)
 ==PROF== Disconnected from process 4711
@@ -48,7 +48,7 @@ TEST(NcuCsv, SaysWhatIsNoTable) {
   EXPECT_THROW(parse_ncu_csv("==ERROR== The application returned an error code (1).\n"), Error);
   std::string header(kRecorded.substr(0, kRecorded.find("\"0\",")));
   EXPECT_THROW(parse_ncu_csv(header), Error);
-  // A truncated text is a table with fewer kernels or none.
+  // A truncated text gives a table with fewer kernels or none.
   for (size_t n = 0; n < kRecorded.size(); n += 97) try {
       EXPECT_LE(parse_ncu_csv(kRecorded.substr(0, n)).size(), 2u);
     } catch (const Error&) {

@@ -8,7 +8,7 @@
 namespace fk {
 namespace {
 
-// A model whose decode steps take `factor` times as long with candidates; prefill is as it was. The machine becomes
+// A model whose decode steps take `factor` times as long with candidates; prefill is unchanged. The machine becomes
 // slower by `drift` from process to process, and every time has 0.2 % of noise.
 TtftRounds simulated(double factor, double drift, size_t rounds = 8) {
   TtftRounds all;
@@ -54,7 +54,7 @@ TEST(TtftCompare, ASteadyDriftOfTheMachineIsNoDifference) {
 
 TEST(TtftCompare, AModelThatDiffersFromItselfRanksNothing) {
   TtftRounds rounds = simulated(0.5, 0);
-  // Every second process without candidates is slower: each pair of neighbours is apart, in the same direction.
+  // Every second process without candidates is slower: each pair of neighbours differs in the same direction.
   for (size_t i = 0; i < rounds.without.size(); i += 2)
     for (double& ms : rounds.without[i].decode_ms) ms *= 1.3;
   TtftComparison c = compare_rounds(rounds);

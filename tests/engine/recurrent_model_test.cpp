@@ -1,5 +1,5 @@
-// A model that remembers in states of both kinds, run by the engine: what it says depends on every token before, so it
-// shows whether a sequence keeps its own slot and its own blocks, and starts from zero.
+// A model with states of both kinds, run by the engine: its output depends on all earlier tokens, so it shows whether a
+// sequence keeps its own slot and its own blocks, and starts from zero.
 #include <gtest/gtest.h>
 
 #include "engine/decode_loop.h"
@@ -12,10 +12,10 @@ namespace {
 
 constexpr int64_t kVocabulary = 97;
 
-// What a sequence comes to with one token more; numbers this small are exact in f32.
+// The recurrent state after one more token; numbers this small are exact in f32.
 int64_t mixed(int64_t memory, int64_t token) { return (3 * memory + token + 1) % kVocabulary; }
 
-// The likeliest next token is the memory of all tokens so far plus the first token of the sequence.
+// The most likely next token is the recurrent state plus the first token of the sequence.
 class ToyRecurrentLM : public CausalLM {
  public:
   static constexpr std::string_view kName = "toy_recurrent_lm";
@@ -103,7 +103,7 @@ TEST_F(RecurrentModel, SequencesSideBySideKeepTheirOwn) {
     const float* row = logits.ptr<float>();
     return std::max_element(row, row + kVocabulary) - row;
   };
-  for (int round = 0; round < 2; ++round) {  // slots come back in another order
+  for (int round = 0; round < 2; ++round) {  // slots are freed in another order
     RunningSequence a = runner.start(), b = runner.start();
     std::vector<int64_t> tokens = {first_of(runner.prefill(a, prompt_)), first_of(runner.prefill(b, other_))};
     EXPECT_NE(a.state_slot, b.state_slot);

@@ -1,4 +1,4 @@
-// The memory of a model's states: blocks and slots are handed out once, come back, and a slot starts at zero.
+// The memory of a model's states: each block and slot is allocated once and can be freed, and a slot starts at zero.
 #include "engine/state_pool.h"
 
 #include <gtest/gtest.h>

@@ -127,7 +127,7 @@ TEST_F(FakeGpu, NamesWhatWentWrong) {
   expect(right + "out.ptr<float>()[1] = 0;", Verdict::kIncorrectNumerical, "'out'");
   expect("throw fk::Error(\"too hot\");", Verdict::kCrashed, "too hot");
   expect("_exit(0);", Verdict::kTampered, "exit code 0");
-  expect("for (;;) {}", Verdict::kTimeout, "did not come back");
+  expect("for (;;) {}", Verdict::kTimeout, "did not return");
 }
 
 // The thread writes for a while, long after the checksum in the stream.

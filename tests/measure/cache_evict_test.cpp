@@ -1,4 +1,5 @@
-// Eviction shows in time: a walk through memory that was just evicted waits for main memory at every step.
+// Eviction is visible in the time: a pointer chase through memory that was just evicted waits for main memory at every
+// step.
 #include "measure/cache_evict.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +17,7 @@
 namespace fk {
 namespace {
 
-constexpr size_t kLines = 256;  // 16 KiB: stays in the first level
+constexpr size_t kLines = 256;  // 16 KiB: fits into the first-level cache
 struct alignas(64) Line {
   Line* next;
   char rest[56];
@@ -32,7 +33,7 @@ class Walk {
     for (size_t i = 0; i < kLines; ++i) lines_[order[i]].next = &lines_[order[(i + 1) % kLines]];
   }
 
-  // Every load needs the one before it, so that nothing can run ahead.
+  // Every load depends on the one before it, so that loads cannot overlap.
   double ns() const {
     Stopwatch watch;
     const Line* at = lines_;

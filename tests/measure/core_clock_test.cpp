@@ -29,8 +29,8 @@ TEST(CoreClock, AnotherLaunchHasItsOwnBest) {
   EXPECT_FALSE(watch.slow(1000));
 }
 
-// How fast this machine's clock is, and whether it holds, is not the test's business; that the chain is really computed
-// and costs a round little, is.
+// This does not test how fast or how stable this machine's clock is, only that the chain is really computed and takes
+// little time of a round.
 TEST(CoreClock, TheChainIsComputedAndShort) {
   double shortest = 1e9;
   for (int i = 0; i < 20; ++i) shortest = std::min(shortest, chain_ns());

@@ -19,7 +19,7 @@ TEST(CoreWait, IsTheSecondNumber) {
   EXPECT_EQ(waited_for_cores_ns(-5), std::nullopt) << "there is no such process";
 }
 
-// On the first core this process may use, for a while.
+// Busy loop on the first core this process may use.
 void spin_there(double seconds) {
   cpu_set_t allowed, one;
   CPU_ZERO(&one);
@@ -40,7 +40,7 @@ TEST(CoreWait, TwoThreadsOnOneCoreWaitForEachOther) {
   threads.emplace_back([] { spin_there(0.1); });
   threads.emplace_back([&] {
     spin_there(0.1);
-    after = waited_for_cores_ns(getpid());  // while the other may still be there
+    after = waited_for_cores_ns(getpid());  // while the other thread may still run
   });
   for (std::thread& t : threads) t.join();
   ASSERT_TRUE(after);

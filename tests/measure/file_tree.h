@@ -1,4 +1,4 @@
-// A folder of small files that lives as long as the object: a /proc and /sys of our own making.
+// A temporary folder of small files, used as /proc and /sys in tests; removed with the object.
 #pragma once
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Other work on this machine is seen, and said only where it is in the way.
+// Other work on this machine is detected, and reported only if it disturbs measurements.
 #include "measure/host_load.h"
 
 #include <gtest/gtest.h>
@@ -8,8 +8,7 @@ namespace {
 
 constexpr const char* kBefore =
     "cpu  400 0 0 1600 0 0 0 0 0 0\ncpu0 100 0 0 400 0 0 0 0 0 0\ncpu1 100 0 0 400 0 0 0 0 0 0\nintr 5\n";
-// cpu0 did nothing for 100 ticks; cpu1 worked for 50, was waited for by a hypervisor for 25 and waited for a disk
-// for 25.
+// cpu0 was idle for 100 ticks; cpu1 worked for 50, had 25 ticks of steal time and waited for a disk for 25.
 constexpr const char* kAfter =
     "cpu  500 0 0 1700 0 0 0 0 0 0\ncpu0 100 0 0 500 0 0 0 0 0 0\ncpu1 150 0 0 400 25 0 0 25 0 0\nintr 9\n";
 

@@ -1,4 +1,4 @@
-// Names, layouts and caches read from texts as real machines show them.
+// Names, layouts and caches read from texts of real machines.
 #include "measure/machine_cpu.h"
 
 #include <gtest/gtest.h>

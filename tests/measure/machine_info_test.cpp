@@ -1,4 +1,4 @@
-// What other programs say about themselves, and the whole description of the machine the tests run on.
+// The output of other programs, and the whole description of the machine the tests run on.
 #include "measure/machine_info.h"
 
 #include <gtest/gtest.h>

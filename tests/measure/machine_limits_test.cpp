@@ -38,7 +38,7 @@ TEST(MachineLimits, VersionTwoTakesTheTightestOfAllLevels) {
   tree.add("/sys/fs/cgroup/outer/cpu.max", "max 100000");
   MemoryInfo info = memory_info(tree.root());
   EXPECT_EQ(info.limit_bytes, 8 * kGiB);
-  EXPECT_EQ(info.available_bytes, 5 * kGiB);  // 8 - (5 - 2): cached files are given back on demand
+  EXPECT_EQ(info.available_bytes, 5 * kGiB);  // 8 - (5 - 2): cached files are freed on demand
   EXPECT_EQ(cpu_quota(tree.root()), 1.5);
 }
 

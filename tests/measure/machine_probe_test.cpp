@@ -1,5 +1,5 @@
-// The probe within bounds that hold on a machine however fast or busy; what does not depend on speed (the arithmetic,
-// the bytes, the memory kept) is exact.
+// The probe stays within bounds that hold on any machine, however fast or busy; what does not depend on speed (the
+// arithmetic, the bytes, the memory used) is exact.
 #include "measure/machine_probe.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ ProbeOptions short_probe() {
 // widest NEON cores 4 x 8 in f32 and 4 x 32 in bf16.
 constexpr double kMaxBf16Tflops = 6.2, kMaxF32Tflops = 0.4;
 
-// A probe and the seconds it took.
+// A probe and its time in seconds.
 struct Probed {
   MachineProbe probe;
   double seconds = 0;
@@ -42,9 +42,9 @@ Probed timed_probe(ThreadPool& pool, const ProbeOptions& options) {
   return {std::move(probe), watch.elapsed_s()};
 }
 
-// From above rates are bound by physics, from below by the work that was done in the time the probe took: both hold
-// however busy the machine is. Of n timed pieces half take at least the median, so the median is at most 2 / n of that
-// time; the probe reads its memory at least 4 times and runs each peak kernel in at least 16 slices.
+// Upper bounds of rates come from physics, lower bounds from the work done in the time of the probe: both hold however
+// busy the machine is. Of n timed pieces half take at least the median, so the median is at most 2 / n of that time;
+// the probe reads its memory at least 4 times and runs each peak kernel in at least 16 slices.
 void expect_plausible(const Probed& probed) {
   const MachineProbe& probe = probed.probe;
   double seconds = probed.seconds;
@@ -73,7 +73,7 @@ TEST(ProbeKernels, EveryInstructionOfThisCpuAddsUpRight) {
   }
 }
 
-// Memory between two pages that nobody may touch: a read before or behind it is a fault.
+// Memory between two guard pages: a read before or after it is a fault.
 class BetweenGuards {
  public:
   explicit BetweenGuards(size_t size_bytes) : page_(static_cast<size_t>(sysconf(_SC_PAGESIZE))), size_(size_bytes) {
@@ -88,7 +88,7 @@ class BetweenGuards {
   std::byte* data() const { return static_cast<std::byte*>(all_) + page_; }
 
  private:
-  size_t page_, size_;  // the size is one of whole pages
+  size_t page_, size_;  // the size is a multiple of the page size
   void* all_;
 };
 
@@ -108,7 +108,7 @@ TEST(ProbeKernels, GuardsReallyFault) {
   EXPECT_DEATH(past(), "");
 }
 
-// What doctor and ttft call the bandwidth of memory is what the floors of kernels are made of: no loop of those is
+// The memory bandwidth in doctor and ttft agrees with the rates used for the floors of kernels: no loop of those is
 // faster than the probe by more than a busy machine explains.
 TEST(MachineProbe, AgreesWithTheRatesOfKernels) {
   FK_NOT_UNDER_A_SANITIZER(kNeedsFullSpeed);

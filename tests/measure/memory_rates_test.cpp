@@ -1,4 +1,4 @@
-// Bytes are priced so that no way of placing them in caches, and no loop over them, is cheaper.
+// The computed time of bytes is a lower bound: no placement in caches and no loop is faster.
 #include "measure/memory_rates.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ TEST(PricedBytes, AreCountedOnceAndAtTheSizeBelowThem) {
   EXPECT_TRUE(price(Traffic::kWrite, 0, 8, 32).empty());
 }
 
-// A machine with caches of two sizes, its data placed as well as can be.
+// A machine with caches of two sizes, with the best possible placement of its data.
 TEST(PricedBytes, NoPlacementIsCheaper) {
   for (double cache : {24.0, 48.0, 64.0, 100.0}) {
     auto rate_of = [&](size_t size) { return static_cast<double>(size) <= cache ? 10.0 : 1.0; };
@@ -55,7 +55,7 @@ TEST(StreamKernels, WriteEveryByteAndNoOther) {
   }
 }
 
-// The shortest of many, in s.
+// The shortest of many runs, in s.
 template <class Work>
 double quickest(const Work& work) {
   double best = 1e9;
@@ -64,7 +64,7 @@ double quickest(const Work& work) {
   return best;
 }
 
-// Loops of others, not those the rates come from.
+// Tests loops of libraries, not those that the rates come from.
 TEST(MemoryRates, NoLibraryLoopIsFaster) {
   FK_NOT_UNDER_A_SANITIZER(kNeedsFullSpeed);
   constexpr double kError = 0.05;  // as in bench/kernels/floor_verdict.h
@@ -89,7 +89,7 @@ TEST(MemoryRates, NoLibraryLoopIsFaster) {
       };
       double copy = timed([&] { std::memcpy(to.data(), from.data(), size); });
       double fill = timed([&] { std::memset(to.data(), 3, size); });
-      // As a run does: some of the measurements lie beside the times.
+      // As in a run: some of the rates are measured near the timed calls.
       Traffic reading = cold ? Traffic::kColdRead : Traffic::kRead;
       for (Traffic traffic : {reading, Traffic::kWrite})
         for (const PricedBytes& part : MemoryRates::parts(traffic, static_cast<double>(size)))

@@ -1,4 +1,5 @@
-// The paired comparison on simulated noise: does the interval cover, is what was planted found, is nothing invented?
+// The paired comparison on simulated noise: the interval covers the true value, inserted differences are found, and no
+// others.
 #include "measure/paired.h"
 
 #include <gtest/gtest.h>
@@ -14,14 +15,14 @@ namespace fk {
 namespace {
 
 struct Noise {
-  double pair_sd = 0.02;     // of a pair's log-ratio, mostly
-  double launch_sd = 0.002;  // of what a launch decides once
-  double drift = 0.3;        // how far both sides of a pair wander together
+  double pair_sd = 0.02;     // of a pair's log-ratio, without the tail
+  double launch_sd = 0.002;  // of the offset that a launch has for all its pairs
+  double drift = 0.3;        // how far both sides of a pair drift together
   double tail_share = 0.05;  // pairs in which one side is interrupted
   double tail_scale = 0.3;
 };
 
-// A run whose candidate takes `slowdown` times as long. Heavy tails hit either side alike.
+// A run whose candidate takes `slowdown` times as long. Heavy tails affect both sides equally.
 PairedSamples simulate(uint64_t run, size_t launches, size_t pairs, double slowdown, const Noise& noise = {}) {
   Stream stream(run, "simulated noise");
   uint64_t i = 0;
@@ -100,7 +101,7 @@ TEST(Paired, SameSeedSameInterval) {
 }
 
 TEST(Paired, LaunchesAreTheOuterLevel) {
-  // Inside a launch nothing varies, so that all that is known about the spread is between launches.
+  // Nothing varies within a launch, so the spread comes only from the differences between launches.
   PairedSamples samples;
   for (double ratio : {1.00, 1.02, 1.04, 1.06, 1.08}) samples.emplace_back(100, TimePair{ratio * 100, 100});
   PairedResult r = compare_paired(samples, samples);
@@ -130,7 +131,8 @@ TEST(Paired, DroppedPairsDoNotCountAndTooManyMakeTheRunInvalid) {
 
   for (auto& launch : samples)
     for (TimePair& pair : launch) pair.dropped = Dropped::kContextSwitch;
-  EXPECT_EQ(compare_paired(samples, control).invalid, "None of the 100 pairs counts, so there is nothing to compare.");
+  EXPECT_EQ(compare_paired(samples, control).invalid,
+            "None of the 100 pairs is valid, so there is nothing to compare.");
 }
 
 TEST(Paired, ControlSetsDeltaAndRefusesToRankOnANoisyMachine) {
@@ -146,7 +148,7 @@ TEST(Paired, ControlSetsDeltaAndRefusesToRankOnANoisyMachine) {
   EXPECT_EQ(compare_paired(samples, control(0.95)).invalid,
             "The baseline differs from itself by 5.26 %, so the machine is too noisy to rank.");
   EXPECT_EQ(compare_paired(samples, {}).invalid,
-            "There are no pairs of the baseline against itself, so today's noise is not known.");
+            "There are no pairs of the baseline against itself, so the noise is unknown.");
 }
 
 TEST(Paired, SamplingStopsOnWidthAndBudgetOnly) {

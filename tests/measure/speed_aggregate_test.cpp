@@ -51,14 +51,14 @@ TEST(SpeedAggregate, AScenarioWeighsAsOftenAsARunHasIt) {
   EXPECT_DOUBLE_EQ(all.weight, 8);
   EXPECT_DOUBLE_EQ(all.passed_weight, 4);
   EXPECT_DOUBLE_EQ(all.credit, all.geometric_mean / 2);
-  // The same as so many equal scenarios, but for the interval: they were measured once.
+  // The same as that many equal scenarios, except for the interval, because they were measured only once.
   std::vector<ScenarioSpeed> apart{speed("a", 4), speed("b", 1), speed("b", 1), speed("b", 1)};
   EXPECT_DOUBLE_EQ(aggregate_speed(apart).geometric_mean, all.geometric_mean);
   EXPECT_LE(all.interval.low, 1.01);
   EXPECT_GE(all.interval.high, 3.9) << "two scenarios say little about a third";
 }
 
-// A time from a machine that differed from itself is printed and ranks nothing.
+// A time from a machine that is too noisy is printed but not ranked.
 TEST(SpeedAggregate, WhatDoesNotRankIsNeitherCreditNorBlame) {
   std::vector<ScenarioSpeed> s{
       speed("a", 4), speed("noisy", 100), {.name = "wrong", .failed = true, .log_interval = {}}};

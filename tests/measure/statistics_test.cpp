@@ -1,4 +1,4 @@
-// Summaries against values worked out by hand and against the definitions applied by brute force.
+// Summaries compared with values computed by hand and with the definitions applied by brute force.
 #include "measure/statistics.h"
 
 #include <gtest/gtest.h>
@@ -65,7 +65,7 @@ TEST(Statistics, AgreesWithTheDefinitionsOnRandomSamples) {
     EXPECT_DOUBLE_EQ(s.median, quantile_by_counting(samples, 50, 100)) << n;
     EXPECT_DOUBLE_EQ(s.q3, quantile_by_counting(samples, 75, 100)) << n;
     EXPECT_DOUBLE_EQ(s.p95, quantile_by_counting(samples, 95, 100)) << n;
-    // Welford's recurrence, in the order the samples came.
+    // Welford's recurrence, in the order of the samples.
     long double mean = 0, squares = 0;
     for (size_t i = 0; i < n; ++i) {
       long double delta = samples[i] - mean;

@@ -1,4 +1,4 @@
-// The comparator against a second, plain implementation of the same rule, and against planted errors.
+// Tests of the comparator against a second, plain implementation of the same rule, and with inserted errors.
 #include "validate/compare.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ Fault fault_of(DType dtype, double got, double want, const Bounds& bounds) {
   return compare(tensor({1}, dtype, {got}), tensor({1}, DType::kF64, {want}), bounds).fault;
 }
 
-// The rule once more, element by element, without a thought for speed.
+// The rule implemented again, element by element, without regard to speed.
 int64_t wrong_by_hand(const std::vector<double>& got, const std::vector<double>& want, double relative,
                       double absolute) {
   int64_t wrong = 0;
@@ -155,7 +155,7 @@ TEST(Calibrate, AllowsThreeTimesTheBaselineAndNoMoreThanThreeContracts) {
   EXPECT_FALSE(broken.usable);
   EXPECT_LE(broken.bounds.relative, 3.001e-3);
   EXPECT_LE(broken.bounds.largest_error, 3.001e-3);
-  // An exact baseline on many elements leaves the least share, never less than the output's rounding.
+  // For an exact baseline on many elements only the least share is allowed, but never less than the output's rounding.
   Calibration exact = calibrate(tensor({n}, DType::kBF16, want), reference, {0, 0x1p-20}, {0, 0x1p-20});
   EXPECT_GE(exact.bounds.relative, 0x1p-8);
   EXPECT_LT(exact.bounds.relative, 0x1p-7);
@@ -175,7 +175,7 @@ TEST(Compare, TakesTenMillionElementsInASecond) {
   EXPECT_LT(best, 0.1);
 }
 
-// Hardware that flushes subnormal numbers, or fast-math code, is as right as code that keeps them.
+// Hardware or fast-math code that flushes subnormal numbers is as correct as code that keeps them.
 TEST(Calibrate, ACandidateMayFlushWhatTheContractLetsGo) {
   Tolerance tolerance = rounding_tolerance(DType::kF32, 8);
   std::vector<double> tiny = {0x1p-127, -0x1p-130, 0x1.8p-128, 0x1p-149};
@@ -187,7 +187,7 @@ TEST(Calibrate, ACandidateMayFlushWhatTheContractLetsGo) {
     EXPECT_TRUE(compare(kept, reference, c.bounds).ok());
     EXPECT_TRUE(compare(flushed, reference, c.bounds).ok()) << compare(flushed, reference, c.bounds).sentence;
   }
-  // Normal numbers are not let go, nor what f16 holds beside its normal ones, nor a copy of anything.
+  // Normal numbers may not be flushed, nor subnormal numbers of f16, nor anything in a copy.
   Tensor normal = tensor({2}, DType::kF64, {0x1p-124, -0x1p-124});
   Calibration c = calibrate(tensor({2}, DType::kF32, {0x1p-124, -0x1p-124}), normal, tolerance, tolerance);
   EXPECT_FALSE(compare(tensor({2}, DType::kF32, {0, 0}), normal, c.bounds).ok());

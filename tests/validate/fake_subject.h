@@ -1,4 +1,4 @@
-// FakeSubject: an operator run in this process, honest unless a test plants an error.
+// FakeSubject: an operator run in this process, honest unless a test inserts an error.
 #pragma once
 
 #include <functional>
@@ -9,13 +9,13 @@
 
 namespace fk::validate {
 
-// What a planted error sees and may change, after the honest call.
+// What an inserted error can read and change, after the honest call.
 struct FakeCall {
   const CallData& data;
   CallOutcome& outcome;
   const std::vector<Tensor>& params;  // as bound
   int index;                          // of the call, from 0
-  int address;                        // equal for calls whose tensors lie in the same place
+  int address;                        // equal for calls whose tensors are at the same addresses
   std::vector<std::optional<Tensor>>& written() const { return outcome.written; }
 };
 
@@ -28,9 +28,9 @@ class FakeSubject : public Subject {
   std::optional<Failure> bind(std::span<const Tensor> params) override;
   CallOutcome call(const CallData& data, Placement placement) override;
 
-  Fault after = {};             // changes what the call left
+  Fault after = {};             // changes the results of the call
   bool bind_once = false;       // keeps the first weights
-  bool ignore_weights = false;  // ones instead of what was bound
+  bool ignore_weights = false;  // ones instead of the bound weights
   int calls() const { return calls_; }
 
  private:

@@ -1,5 +1,5 @@
-// The calls a judge generates are calls that kernels take: a workload whose optional inputs are turned on or off, as
-// random shapes do, must not end at the oracle for want of anybody else.
+// Kernels support the calls that a judge generates: a workload whose optional inputs are turned on or off, as random
+// shapes do, must not run on the oracle because no implementation supports it.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -49,7 +49,7 @@ TEST_P(GeneratedCalls, AreTakenByAKernel) {
     Fields init = with_dtype(c.init, DType::kBF16);
     std::string usual = taken_by(info, init, workload);
     workload.optional_inputs = !workload.optional_inputs;
-    if (usual == "oracle") continue;  // an odd case that no kernel takes either way
+    if (usual == "oracle") continue;  // an unusual case that no kernel supports anyway
     EXPECT_NE(taken_by(info, init, workload), "oracle") << fmt::format("{}, case '{}'", info.name, c.label);
   }
 }

@@ -1,5 +1,5 @@
-// Honest candidates must pass: every operator of the registry, run by its own baseline and by arithmetic that rounds
-// elsewhere.
+// Honest candidates must pass: every operator of the registry, computed by its own baseline and by code that rounds in
+// other places.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 namespace fk::validate {
 namespace {
 
-// Small shapes and few repeats: what is tested are the bounds on honest kernels, for all operators in seconds.
+// Small shapes and few repeats: this tests the bounds on honest kernels, for all operators in seconds.
 JudgeOptions quick(uint64_t seed) {
   return {.seed = seed,
           .family_oracle_seconds = 0.0005,
@@ -31,7 +31,7 @@ TEST_P(Honest, SlowCandidatesPass) {
   BuildOptions oracles;
   oracles.oracle = true;
   std::vector<OperatorInfo::ErasedCase> cases = info.cases();
-  // Every case in one dtype, a lone case in both; models are slow, and two of theirs say what all do.
+  // Every case in one dtype, a single case in both; models are slow, and two of their cases are enough.
   size_t rounds = std::clamp<size_t>(cases.size(), 2, info.level == 4 ? 2 : cases.size() + 1);
   for (size_t i = 0; i < rounds; ++i) {
     const OperatorInfo::ErasedCase& which = cases[i % cases.size()];
@@ -39,10 +39,10 @@ TEST_P(Honest, SlowCandidatesPass) {
     Fields init = with_dtype(which.init, dtype);
     Workload workload = which.workload;
     workload.dtype = dtype;
-    // Oracles in the dtype judged add up in double and round between the parts of a composition only.
+    // Oracles in the judged dtype accumulate in double and round only between the parts of a composition.
     FakeSubject same(info, init), other(info, init, oracles), baseline(info, init);
     for (FakeSubject* candidate : {&same, &other}) {
-      // The first two rounds are the baseline's, the others the oracles'; where there are but two, both have them.
+      // The first two rounds test the baseline, the others the oracles; if there are only two, both test both.
       if (candidate == &same ? i >= 2 : i < 2 && (rounds > 2 || info.level == 4)) continue;
       Judgement judgement = judge(info, init, workload, *candidate, baseline, quick(100 + i));
       EXPECT_TRUE(judgement.passed()) << fmt::format("{}, case '{}', {}, {}: {}", info.name, which.label,
@@ -54,8 +54,8 @@ TEST_P(Honest, SlowCandidatesPass) {
   }
 }
 
-// Large scores amplify the rounding of their sums: the contract allows for it, so inputs x10, x64 and +5 judge
-// attention like any others instead of being left out.
+// Large scores amplify the rounding of their sums. The contract allows for it, so inputs x10, x64 and +5 judge
+// attention like any others instead of being skipped.
 TEST(AttentionTolerance, SlowLeavesNoFamilyOut) {
   for (const char* name : {"flash_attn_prefill", "flash_attn_decode", "attention"}) {
     const OperatorInfo& info = Registry::instance().at(name);
@@ -76,7 +76,7 @@ TEST(AttentionTolerance, SlowLeavesNoFamilyOut) {
   }
 }
 
-// By how much: hardly on plain random numbers, and never so much that anything passes.
+// How much the tolerance grows: hardly on plain random numbers, and never so much that anything passes.
 TEST(AttentionTolerance, GrowsWithTheScoresAndNoFurther) {
   const OperatorInfo& info = Registry::instance().at("flash_attn_prefill");
   OperatorInfo::ErasedCase c = info.cases()[1];

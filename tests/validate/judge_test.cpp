@@ -1,4 +1,4 @@
-// Planted errors: each must be refused with its verdict, and what is inside the bounds must pass.
+// Inserted errors: each must be refused with its verdict, and errors within the bounds must pass.
 #include "validate/judge.h"
 
 #include <fmt/format.h>
@@ -33,7 +33,7 @@ struct Task {
   Workload workload;
 };
 
-// The operator's case of that label.
+// The operator's case with that label.
 Task task(std::string_view op, std::string_view label, DType dtype = DType::kF32) {
   const OperatorInfo& info = Registry::instance().at(op);
   for (const auto& c : info.cases()) {
@@ -147,7 +147,7 @@ std::vector<Planted> planted() {
        },
        Verdict::kIncorrectShape},
       {"NothingReturned", norm, [](const FakeCall& c) { c.written()[2].reset(); }, Verdict::kIncorrectShape,
-       "did not come back"},
+       "is missing after the call"},
       {"DroppedResidual", norm_with_residual,
        [](const FakeCall& c) {
          if (c.written()[3]) copy_elements(*c.data.given[0], *c.written()[3]);
@@ -168,7 +168,7 @@ std::vector<Planted> planted() {
        kState},
       {"TouchedForeignKv", [] { return task("llama_attention", "mixed"); },
        [](const FakeCall& c) {
-         // One ulp in the first element that the call should leave alone.
+         // One ulp in the first element that the call should not change.
          const Tensor &after = c.outcome.states[0], &before = c.data.states[0];
          for (int64_t i = 0; i < after.view().numel(); ++i) {
            if (bits(after)[i] != bits(before)[i]) continue;
@@ -260,7 +260,7 @@ TEST(Judge, RefusesABf16AccumulatorInAnF32Task) {
 
 TEST(Judge, AcceptsErrorsInsideTheBounds) {
   for (DType dtype : {DType::kF32, DType::kBF16}) {
-    // An ulp at most; integers stay, since theirs may be exact.
+    // One ulp at most; integers are not changed, since they may have to be exact.
     double nudge = 1 + dtype_epsilon(dtype) / 2;
     for (const Task& t : {task("rms_norm", "odd tail", dtype), task("linear", "odd everywhere", dtype)}) {
       Judgement j = judge_fault(t, [&](const FakeCall& c) {
@@ -272,7 +272,7 @@ TEST(Judge, AcceptsErrorsInsideTheBounds) {
 }
 
 TEST(Judge, SeesLowerPrecisionInExactIntegersAlone) {
-  // Off by one part in 2^15 in a bf16 task: far below any bf16 bound, but sums of integers have no error at all.
+  // An error of 2^-15 in a bf16 task: far below any bf16 bound, but sums of integers are exact.
   Task t = task("linear", "logits", DType::kBF16);
   Judgement j = judge_fault(
       t, [](const FakeCall& c) { each_element(out_of(c), [](double x, int64_t) { return x * (1 - 0x1p-15); }); });
@@ -317,7 +317,7 @@ TEST(Judge, NothingComparedIsNotPassed) {
   Task t = task("rms_norm", "no tokens");
   FakeSubject candidate(t.info, t.init), baseline(t.info, t.init);
   JudgeOptions options = quick();
-  options.last_call = 0;  // a call without tokens and nothing else
+  options.last_call = 0;  // only the call without tokens
   EXPECT_EQ(judge(t.info, t.init, t.workload, candidate, baseline, options).verdict, Verdict::kInvalidTask);
 }
 

@@ -1,4 +1,4 @@
-// Planted mistakes, each of which must be named by where it is and by what stands there.
+// Inserted errors: for each the message must describe where it is and what the wrong elements contain.
 #include "validate/mismatch.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint8_t kPoison = 0xff;
 
-// An output of one call: right until a test changes it.
+// An output of one call: correct until a test changes it.
 struct Output {
   explicit Output(const Shape& shape, DType dtype = DType::kF32) : want(shape, DType::kF64), got(shape, dtype) {
     Stream stream(5, "mismatch");
@@ -178,7 +178,7 @@ TEST(Mismatch, AStaleRowIsNamed) {
   EXPECT_EQ(m.pattern.find("All lie in row 1 of 6. They hold what an earlier call left there"), 0u) << m.pattern;
 }
 
-// Every element is in its own bounds, all together are not: noise has no pattern, a factor has.
+// Every element is within its own bounds, but the whole tensor is not: noise has no pattern, a factor has one.
 TEST(Mismatch, SmallErrorsFitNoPatternByBeingSmall) {
   Output noise({40, 50}), factor({40, 50});
   Stream stream(8, "small errors");
@@ -197,7 +197,7 @@ TEST(Mismatch, LargeOutputsAreSampled) {
   EXPECT_EQ(o.pattern(), "Each of them is -3 times what it should be.");
 }
 
-// A single wrong element fits too much to say anything but where it is.
+// A single wrong element fits too many patterns, so only its position is reported.
 TEST(Mismatch, OneElementHasAPlaceOnly) {
   Output o({6, 40});
   o.set(3 * 40 + 7, 9);

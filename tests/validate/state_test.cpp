@@ -1,5 +1,5 @@
-// What operators keep between calls: collected from the tree, carried from call to call, compared by the judge, and
-// given to candidates by name.
+// States of operators: collected from the tree, kept from call to call, compared by the judge, and passed to candidates
+// by name.
 #include "ops/state.h"
 
 #include <gtest/gtest.h>
@@ -93,7 +93,7 @@ TEST(States, SlotsAreScatteredAndNobodySharesOne) {
   EXPECT_NE(std::memcmp(slots.data(), other.all().state_slots.data(), slots.size_bytes()), 0);
 }
 
-// Six tokens in one call are four and then two, when the states are those the first call left.
+// Six tokens in one call give the same as four and then two with the states of the first call.
 TEST(States, CrossCalls) {
   Task t = pair_task();
   std::unique_ptr<Node> root = t.info.build(t.init, {});
@@ -147,7 +147,7 @@ TEST(States, PlantedErrorsAreRefusedByName) {
           "the state 'right.sum'");
   refused([](const FakeCall& c) { c.outcome.states[0] = clone(c.data.states[0]); }, Verdict::kIncorrectState,
           "the state 'left.history'");
-  // In a slot that is no sequence's of this call.
+  // In a slot that belongs to no sequence of this call.
   refused(
       [](const FakeCall& c) {
         std::vector<bool> used(static_cast<size_t>(c.outcome.states[1].view().size(0)));
@@ -159,7 +159,7 @@ TEST(States, PlantedErrorsAreRefusedByName) {
       Verdict::kIncorrectState, "the state 'left.sum'");
 }
 
-// A candidate of the pair, which stands for both parts: %s is what a sequence starts from.
+// A candidate of the pair, which replaces both parts: %s is the initial value of a sequence.
 std::string candidate_text(const std::string& start) {
   return R"(
 #include <fastkernels/candidate.h>

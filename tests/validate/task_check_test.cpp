@@ -1,4 +1,5 @@
-// The task linter over every case of every operator: those it refuses are degenerate, and listed here with the reason.
+// The task linter over every case of every operator: the cases it refuses are degenerate, and listed here with the
+// reason.
 #include "validate/task_check.h"
 
 #include <fmt/format.h>
@@ -39,8 +40,9 @@ TEST_P(Tasks, AreValidUnlessListed) {
   const OperatorInfo& info = *GetParam();
   std::vector<OperatorInfo::ErasedCase> cases = info.cases();
   for (size_t i = 0; i < cases.size(); ++i) {
-    if (info.level >= 3 && i > 0) continue;  // minutes for all
-    // A bf16 model of six layers drowns single weights in its rounding; in f32 they are seen.
+    if (info.level >= 3 && i > 0) continue;  // all of them would take minutes
+    // In a bf16 model of six layers single weights have less effect than the rounding; in f32 they have a visible
+    // effect.
     DType dtype = info.level == 4 || i % 2 == 0 ? DType::kF32 : DType::kBF16;
     Fields init = with_dtype(cases[i].init, dtype);
     Workload workload = cases[i].workload;

@@ -1,4 +1,4 @@
-// The inputs of timed calls can judge: on every kind of them the baseline keeps its operator's contract.
+// The inputs of timed calls can be used for judging: on every kind of them the baseline keeps its operator's contract.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -9,13 +9,13 @@
 namespace fk::validate {
 namespace {
 
-constexpr double kMostSeconds = 0.02;  // of an oracle's call: the others say nothing new
+constexpr double kMostSeconds = 0.02;  // of an oracle's call: longer ones test nothing new
 constexpr int kCalls = 12;
-constexpr int64_t kLeastElements = 16;  // in fewer, what cancels may be all there is
+constexpr int64_t kLeastElements = 16;  // in fewer, all elements may be cancelled sums
 
 TEST(TimedInputs, SlowCanJudge) {
   for (const OperatorInfo* op : Registry::instance().operators()) {
-    if (op->level > 3) continue;  // a whole model in bf16 is at the end of its tolerance with plain numbers, too
+    if (op->level > 3) continue;  // a whole model in bf16 uses its whole tolerance with plain numbers, too
     for (const OperatorInfo::ErasedCase& c : op->cases())
       for (DType dtype : {DType::kF32, DType::kBF16}) {
         Fields init = with_dtype(c.init, dtype);

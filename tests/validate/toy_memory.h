@@ -1,13 +1,12 @@
-// Toy operators that keep something between calls, one of each kind: what the contract of states promises is shown on
-// them.
+// Toy operators with states, one of each kind, for tests of the contract of states.
 #pragma once
 
 #include "ops/contract.h"
 
 namespace fk::validate {
 
-// For each token: sum = sum / 2 + x, kept per sequence, and x itself kept per token; out is the sum and the sequence's
-// very first x.
+// For each token: sum = sum / 2 + x, kept per sequence, and x itself kept per token; out is the sum plus the sequence's
+// first x.
 class ToyMemory : public Operator {
  public:
   static constexpr std::string_view kName = "toy_memory";
@@ -39,7 +38,7 @@ class ToyMemory : public Operator {
   const Init init_;
 };
 
-// Two of them, one after the other: its states are theirs.
+// Two of them, one after the other: its states are those of both.
 class ToyPair : public Operator {
  public:
   static constexpr std::string_view kName = "toy_pair";

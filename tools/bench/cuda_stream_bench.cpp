@@ -61,7 +61,7 @@ double replay_us(DeviceRuntime& runtime, int launches, const std::function<void(
 void run(DeviceRuntime& runtime, const Line& line, int64_t tokens) {
   Device device = runtime.device();
   double bytes = 2.0 * static_cast<double>(line.out_features * line.in_features);
-  // Enough matrices that none is still in the L2 when its turn comes again.
+  // Enough matrices that none is still in the L2 cache when it is used again.
   int copies = static_cast<int>(std::clamp(1.5e9 / bytes, 2.0, 64.0));
   Tensor weights({copies, line.out_features, line.in_features}, DType::kBF16, device);
   Tensor x({tokens, std::max(line.in_features, line.out_features)}, DType::kBF16, device);

@@ -45,8 +45,8 @@ Wanted read_arguments(int argc, char** argv) {
     };
     if (words[i] == "--device") {
       w.device = value() == "cuda" ? DeviceKind::kCuda : DeviceKind::kCpu;
-      // A trial takes longer there, mostly because of starting processes; and nvcc is slow, so only sources compiled in
-      // advance are tried.
+      // A trial takes longer on a GPU, mostly because of starting processes; and nvcc is slow, so only sources compiled
+      // in advance are tried.
       if (w.device == DeviceKind::kCuda) {
         w.options = {.pairs = 24, .launches = 2, .sample_on_s = 0, .steps = 1};
         w.seconds = 280;
@@ -84,7 +84,7 @@ bool chosen(const std::vector<std::string>& names, const std::string& name) {
 
 int run(int argc, char** argv) {
   Wanted w = read_arguments(argc, argv);
-  for (const std::string& name : w.only) kind_named(w.device, name);  // throws where there is none
+  for (const std::string& name : w.only) kind_named(w.device, name);  // throws if there is none
   for (const std::string& name : w.targets) target_named(w.device, name);
   std::vector<std::pair<const Kind*, const Target*>> searches;
   for (const Kind& kind : kinds(w.device))

@@ -17,7 +17,7 @@ class CallsAlone {
   static constexpr size_t kSides = 3;  // baseline, candidate, control
   using OfSides = std::array<double, kSides>;
 
-  // The mean time of a call that is made alone, in ns, in one launch.
+  // The mean time of a call alone in its sample, in ns, in one launch.
   void add(const OfSides& alone) { alone_.push_back(alone); }
 
   bool empty() const { return alone_.empty(); }

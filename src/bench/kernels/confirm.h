@@ -8,7 +8,7 @@
 
 namespace fk {
 
-// Whether its whole interval lies above `best`, a speed-up, and it is FASTER than the baseline; and ranked at all.
+// Whether the result is ranked, is FASTER than the baseline, and its whole interval is above the speed-up `best`.
 bool beats(const KernelResult& result, double best);
 
 // Measures a scenario, and if it beats `best`, once more with new seeds: see KernelResult::confirmation. If the

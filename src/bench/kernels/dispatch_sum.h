@@ -20,7 +20,7 @@ inline void add_dispatches(std::vector<RunnerDispatch>& sum, const std::vector<R
   }
 }
 
-// Leaves out what was counted before.
+// Subtracts the counts of `before`.
 inline std::vector<RunnerDispatch> dispatches_since(const std::vector<RunnerDispatch>& before,
                                                     std::vector<RunnerDispatch> now) {
   for (RunnerDispatch& d : now)

@@ -7,7 +7,7 @@
 
 namespace fk {
 namespace {
-constexpr double kHidden = 0.004;  // of a sample, by the spread of exchanges
+constexpr double kHidden = 0.004;  // share of a sample that the spread of the overhead may hide
 constexpr double kLongest = 4e6;   // ns; more calls would need more memory without a better time
 }  // namespace
 
@@ -28,7 +28,7 @@ double OutsideTime::could_hide_ns() const {
   double middle = median(control_);
   std::vector<double> off;
   for (double ns : control_) off.push_back(std::abs(ns - middle));
-  // Twice the error of a median, from the typical distance to it.
+  // Twice the error of a median, estimated from the median deviation.
   double error = 2 * 1.25 * 1.48 * median(off) / std::sqrt(static_cast<double>(control_.size()));
   return std::abs(middle) + error;
 }

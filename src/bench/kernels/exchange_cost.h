@@ -16,9 +16,9 @@ class ExchangeCost {
   void add_empty(double ns) { empty_.push_back(ns); }                      // a sample without calls
   void add_without_kernels(double ns) { without_kernels_.push_back(ns); }  // one with all calls, but no kernel
 
-  double typical_ns() const;                                        // of an exchange
-  double spread_ns() const;                                         // median - minimum
-  double loop_ns() const;                                           // of the runner's loop over all calls of a sample
+  double typical_ns() const;  // overhead of a sample (waking and stopping a runner)
+  double spread_ns() const;   // median - minimum
+  double loop_ns() const;     // of the runner's loop over all calls of a sample
   double could_hide_ns() const { return spread_ns() + loop_ns(); }  // in one sample
 
  private:

@@ -5,8 +5,8 @@
 //
 // 1. Faster than the floor by more than the floor's own error is never ranked, at any size.
 // 2. Much faster, in three quarters of the samples, is IMPOSSIBLE_TIME.
-// 3. Where the baseline itself (or its control) is faster than the floor, the floor is wrong for this call: a note says
-//    so, and there is no IMPOSSIBLE_TIME. The baseline's time then replaces the floor: gains down to `kImpossible` of
+// 3. If the baseline itself (or its control) is faster than the floor, the floor is wrong for this call: a note reports
+//    it, and there is no IMPOSSIBLE_TIME. The baseline's time then replaces the floor: gains down to `kImpossible` of
 //    it are ranked, larger ones are not, since a small error of the floor does not explain them.
 #pragma once
 
@@ -31,12 +31,12 @@ struct FloorVerdict {
   enum class Kind : uint8_t { kPossible, kNotRanked, kImpossibleTime };
   Kind kind = Kind::kPossible;
   std::string sentence;  // why it is not kPossible
-  std::string note;      // where the floor itself is wrong
+  std::string note;      // if the floor itself is wrong
   // Whether to measure the floor again, for longer, before the verdict is reported.
   bool doubtful() const { return kind != Kind::kPossible || !note.empty(); }
 };
 
-// `cost` is that of one call. A timing that failed, or in which no pair counts, is always possible.
+// `cost` is that of one call. A timing that failed, or without valid pairs, is always possible.
 FloorVerdict hold_against_floor(const TimingResult& timing, const Cost& cost, const Floor& floor);
 
 }  // namespace fk

@@ -80,7 +80,7 @@ void FreshInputs::add_sets(const InputMaker& maker, uint64_t seed) {
   }
   if (std::none_of(changes_.begin(), changes_.end(), [](const Change& c) { return c.scaled; })) return;
   others_ = {{0, Factors::kOneAPiece}, {0, Factors::kTiny}};
-  // Of either kind as many as are affordable, others in every run.
+  // As many of each kind as there is time for, different ones in every run.
   const auto most = static_cast<size_t>(kMostElements / (elements_of(*sets_[0].data) + 1));
   auto drawn = [&](std::span<const std::string_view> families) {
     std::vector<std::string_view> names(families.begin(), families.end());

@@ -82,9 +82,9 @@ class FreshInputs {
   CallData shapes_;
   std::vector<Change> changes_;  // by argument, then by state of the context
   std::vector<Set> sets_;        // standard first
-  size_t recorded_ = 0;          // its set, if there is one
-  std::vector<Kind> others_;     // besides standard numbers, and recorded ones
-  std::vector<Kind> untimed_;    // likewise, for calls that do not count
+  size_t recorded_ = 0;          // index of its set, if there is one
+  std::vector<Kind> others_;     // kinds besides standard and recorded numbers
+  std::vector<Kind> untimed_;    // the same for untimed calls
   std::vector<Slot> slots_;
 };
 

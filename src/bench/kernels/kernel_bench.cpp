@@ -68,7 +68,7 @@ std::optional<Failure> KernelBench::check_task_once(const Scenario& scenario, co
   options.inputs = &inputs;
   std::optional<Failure> failure =
       check_task(scenario.info(), scenario.init, scenario.workload, baseline, options).failure();
-  if (!failure) sound_tasks_.insert(key);  // one that failed may have been too small, so others are tried again
+  if (!failure) sound_tasks_.insert(key);  // a task that failed may have been too small, so others are checked again
   return failure;
 }
 
@@ -122,7 +122,7 @@ KernelResult KernelBench::run(const Scenario& scenario, const std::string& libra
   result.judgement = judge.run(sides->candidate(), sides->baseline());
   refuse(result, result.judgement.verdict, result.judgement.passed() ? "" : result.judgement.sentence);
   if (!result.passed() || options.last_call) {
-    // Where it is timed it ends behind the first launch.
+    // If it is timed, it ends after the first launch.
     sides->candidate().process().finish();
     if (result.passed() && sides->failure(LaunchSides::kCandidate))
       refuse(result, sides->failure(LaunchSides::kCandidate)->verdict,
@@ -233,7 +233,7 @@ std::string explain(const KernelResult& r) {
   if (r.of_floor() > 0.8)
     text += "  It is near the floor: only moving less data (fusing with a neighbour) can help.\n";
   else if (t->clock_mhz > 0)
-    text += fmt::format("  `fastkernels profile --device cuda --target {} --scenario {}` says what it waits for.\n",
+    text += fmt::format("  `fastkernels profile --device cuda --target {} --scenario {}` shows what it waits for.\n",
                         r.scenario.op, r.scenario.name);
   else if (took < 5e-6)
     text += "  A call of a few microseconds is mostly its overhead: look at waking threads and at set-up per call.\n";

@@ -21,39 +21,39 @@ struct KernelOptions {
   // Seed of the judgement. Empty: random for each scenario and reported afterwards, so that no candidate can be written
   // for it.
   std::optional<uint64_t> seed;
-  std::optional<int> last_call;    // of the judgement: repeats it up to one call, and times nothing
+  std::optional<int> last_call;    // of the judgement: repeats it up to this call, without timing
   bool in_process = false;         // with last_call: the candidate runs in this process, for a debugger
-  double timeout_s = 300;          // of the scenario
-  bool other_cache_state = false;  // time it cold besides warm, or the other way round, with a few pairs
+  double timeout_s = 300;          // for the whole scenario
+  bool other_cache_state = false;  // also time it with the other state of the caches, with a few pairs
 };
 
 // The result of measuring a new best again, with new seeds.
 struct Confirmation {
   double best_before = 1;  // the speed-up it had to beat, both times; 1 is the baseline itself
   bool confirmed = false;
-  std::string sentence = {};           // why not
-  std::optional<uint64_t> seed = {};   // of the second time
-  std::optional<double> speedup = {};  // likewise, where it could be ranked
-  Interval interval = {};              // of that
+  std::string sentence = {};           // why it is not confirmed
+  std::optional<uint64_t> seed = {};   // of the second measurement
+  std::optional<double> speedup = {};  // of the second measurement, if it could be ranked
+  Interval interval = {};              // of that speed-up
 };
 
 struct KernelResult {
   Scenario scenario;
   Verdict verdict = Verdict::kCrashed;
-  std::string sentence;  // why it is not PASSED; empty where it is
+  std::string sentence;  // why it is not PASSED; empty if it is
   Judgement judgement;
-  std::string printed;                       // by the candidate, where one call is repeated (last_call)
-  std::optional<TimingResult> timing;        // only of a candidate that passed
-  std::optional<TimingResult> other_timing;  // in the other state of the caches, where asked for
-  std::optional<Confirmation> confirmation;  // only of one that beat the best known
+  std::string printed;                       // output of the candidate, if one call is repeated (last_call)
+  std::optional<TimingResult> timing;        // only if the candidate passed
+  std::optional<TimingResult> other_timing;  // with the other state of the caches, if requested
+  std::optional<Confirmation> confirmation;  // only if it beat the best known result
   Cost cost;
   Floor floor;             // of one call
-  std::string floor_note;  // where the floor turned out to be wrong for this call; else empty
-  double seconds = 0;      // the whole scenario took
+  std::string floor_note;  // if the floor was wrong for this call; otherwise empty
+  double seconds = 0;      // time of the whole scenario
 
   bool passed() const { return verdict == Verdict::kPassed; }
   bool cold = false;        // the state of the caches in `timing`
-  double of_floor() const;  // share of the floor the candidate reaches; 0 where it was not timed
+  double of_floor() const;  // share of the floor that the candidate reaches; 0 if it was not timed
 };
 
 // Caches what many scenarios share: speeds of this machine, and which tasks can detect errors.
@@ -77,10 +77,10 @@ class KernelBench {
   std::set<std::string> sound_tasks_;  // by operator, constructor arguments, dtype and generators
 };
 
-// A candidate that did not even build, on a scenario it therefore fails.
+// The result of a scenario for a candidate that could not be built.
 KernelResult failed_kernel(const Scenario& scenario, const Failure& failure);
 
-// What limits the candidate and what to look at first, in sentences, one per line.
+// What limits the candidate and what to optimize first, in sentences, one per line.
 std::string explain(const KernelResult& result);
 
 Json to_json(const KernelResult& result);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kGlanceS = 1e-3;   // one rate, between two launches
 constexpr double kLengthS = 20e-3;  // one rate, before an IMPOSSIBLE_TIME
-constexpr size_t kGlances = 2;      // rates that are measured between two launches
+constexpr size_t kGlances = 2;      // number of rates measured between two launches
 
 // The range of sizes that are measured on a GPU: from its caches to its main memory.
 constexpr size_t kSmallestOnDevice = size_t{1} << 20, kLargestOnDevice = size_t{1} << 30;
@@ -90,7 +90,7 @@ void KernelFloor::measure_device() {
 }
 
 void KernelFloor::measure_peak(bool matrix_bf16, double seconds) {
-  OnFirstCore where_kernels_run;  // cores may differ
+  OnFirstCore where_kernels_run;  // cores may differ in speed
   double& known = peaks_[matrix_bf16];
   PeakKernel kernel = (matrix_bf16 ? bf16_peak_kernels() : f32_peak_kernels()).front();
   Stopwatch all;

@@ -27,16 +27,16 @@ struct Floor {
   double read_s = 0;
   double written_s = 0;
   double flops_s = 0;
-  double read_bytes_per_s = 0;  // the rates behind the first two; 0 where nothing is read or written
+  double read_bytes_per_s = 0;  // the rates for read_s and write_s; 0 if nothing is read or written
   double written_bytes_per_s = 0;
 
   double bytes_s() const { return read_s > written_s ? read_s : written_s; }
 };
 
-// What one call of a sample needs, and what all of them need together.
+// The cost of one call of a sample, and of all of them together.
 struct SampleCost {
   SampleCost(const Cost& one) : call(one), together(one) {}  // NOLINT: one call is a sample
-  // Each call on inputs of its own, all with the same weights.
+  // Each call has its own inputs, all have the same weights.
   SampleCost(const OperatorInfo& op, const Fields& init, const Workload& workload, int calls_per_sample);
 
   Cost call, together;
@@ -47,10 +47,10 @@ class KernelFloor {
  public:
   explicit KernelFloor(ThreadPool& pool, Device device = kCpu) : pool_(pool), device_(device), rates_(pool) {}
 
-  // Of one call. Measures what it has not measured yet.
+  // The floor of one call. Measures missing rates first.
   Floor floor(const SampleCost& cost, DType dtype, bool cold);
-  // Measures for a few milliseconds what decides that floor. A busy machine gives rates that are too low and a floor
-  // that is too high, so the best of many measurements during a run is used.
+  // Measures for a few milliseconds the rates that decide that floor. On a busy machine rates are too low and the floor
+  // is too high, so the best of many measurements during a run is used.
   void observe(const SampleCost& cost, DType dtype, bool cold);
   // The floor after a second, longer measurement: before a time is called impossible.
   Floor floor_again(const SampleCost& cost, DType dtype, bool cold);

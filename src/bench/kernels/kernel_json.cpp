@@ -53,7 +53,7 @@ Json timing_json(const TimingResult& t) {
     if (p.dropped[i] > 0) json["dropped_by_reason"][drop_reason_name(static_cast<Dropped>(i))] = p.dropped[i];
   json["samples"] = samples(t.samples);
   json["control_samples"] = samples(t.control);
-  if (p.candidate.count == 0) return json;  // every pair was dropped: there is nothing to sum up
+  if (p.candidate.count == 0) return json;  // every pair was dropped
   json["speedup"] = p.speedup();
   json["speedup_low"] = p.speedup_interval().low;
   json["speedup_high"] = p.speedup_interval().high;

@@ -7,7 +7,7 @@ namespace fk {
 LaunchSides::LaunchSides(const RunnerOptions& options, const Libraries& libraries, const std::array<int, kAll>& order,
                          bool timed, uint64_t seed) {
   for (int side : order) {
-    // On a GPU the device's own clock leaves nothing to take off, so nobody makes empty samples.
+    // On a GPU events measure the calls alone, so there is no overhead to subtract and no process for empty samples.
     if (side > kCandidate && (!timed || (side == kEmpty && options.device != kCpu))) continue;
     RunnerOptions own = options;
     own.library = side == kCandidate ? libraries.candidate : libraries.baseline;

@@ -1,5 +1,5 @@
-// LaunchSides: the processes that are judged and timed together. The first launch of a timing goes on with those of the
-// judgement, so no candidate can tell from its process which of the two it is there for.
+// LaunchSides: the processes that are judged and timed together. The first launch of a timing continues with those of
+// the judgement, so a candidate cannot tell from its process whether it is judged or timed.
 #pragma once
 
 #include <array>
@@ -14,14 +14,14 @@ namespace fk {
 
 class LaunchSides {
  public:
-  // Three are timed. The fourth makes samples without a kernel; it has a process of its own and its turn like the
-  // others: a process that was woken more often than another is woken sooner, which came to 1 % of a sample.
+  // Three are timed. The fourth makes samples without a kernel. It has its own process and runs as often as the others:
+  // a process that is woken more often wakes faster, which made a difference of 1 % of a sample.
   static constexpr int kBaseline = 0, kCandidate = 1, kControl = 2, kTimed = 3;
   static constexpr int kEmpty = 3, kAll = 4;
 
   struct Libraries {
-    std::string candidate;      // its shared object; empty: the baseline plays the candidate
-    std::string baseline = {};  // plays the baseline and the control instead of it
+    std::string candidate;      // its shared object; empty: the baseline is used as the candidate
+    std::string baseline = {};  // used as baseline and control instead of the real baseline
   };
   // Started in this order. Without timing there are only the baseline and the candidate. `options` has no library.
   LaunchSides(const RunnerOptions& options, const Libraries& libraries, const std::array<int, kAll>& order, bool timed,
@@ -32,14 +32,14 @@ class LaunchSides {
   RunnerProcess& process(int side) { return (*this)[side].process(); }
 
   ProcessSubject& candidate() { return (*this)[kCandidate]; }
-  // The baseline, with every call made on the control and the fourth too, so that all have done the same before they
-  // are timed.
+  // The baseline. Every call is also made on the control and the fourth process, so that all have the same history
+  // before they are timed.
   Subject& baseline() { return together_; }
 
-  // What the candidate did wrong; of the others, that the task is at fault.
+  // The failure of a side. For the baseline and the others it means that the task is invalid.
   std::optional<Failure> failure(int side);
 
-  // Ends all of them together; the first failure on the way out, if any.
+  // Ends all of them together; the first failure while they end, if any.
   std::optional<Failure> finish();
 
  private:

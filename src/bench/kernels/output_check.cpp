@@ -140,7 +140,7 @@ std::optional<Failure> OutputCheck::look(const CallMemory& memory, int slot, con
   const CallData& data = memory.device() == kCpu ? data_of(slot) : shapes;
   Tolerance tolerance = tolerance_on(data);
   if (op_.judge != nullptr) tolerance = {};
-  std::deque<Tensor> dense;  // of states whose rows lie apart, and of a GPU's tensors
+  std::deque<Tensor> dense;  // copies of states with gaps between rows, and of a GPU's tensors
   auto on_cpu = [&](View& v) {
     if (v.device() == kCpu && v.contiguous()) return;
     Tensor& copy = dense.emplace_back(v.spec());
@@ -179,7 +179,7 @@ std::optional<Failure> OutputCheck::look(const CallMemory& memory, int slot, con
     }
     if (fine) continue;
     on_cpu(w.candidate), on_cpu(w.baseline);
-    w.before = nullptr;  // it has these shapes, but may be of another call
+    w.before = nullptr;  // `data` has these shapes, but may belong to another call
     return final_word(memory, slot, data_of(slot), sides, w, tolerance);
   }
   return std::nullopt;

@@ -32,23 +32,24 @@ constexpr int kBaseline = LaunchSides::kBaseline, kCandidate = LaunchSides::kCan
 constexpr int kSides = LaunchSides::kTimed, kRunners = LaunchSides::kAll;
 
 constexpr int kMostCallsPerSample = 512, kMostOnGpu = 64;  // a stream holds about a thousand launches
-constexpr size_t kCallsAlone = 8;                          // of a launch and side, each in a sample of its own
-constexpr int kLaunchesOnGpu = 6;      // starting a driver takes most of a second, and places in its memory matter less
-constexpr int kExchanges = 16;         // empty samples at the start, to know how far they scatter
-constexpr double kJudgeAgainS = 0.03;  // of a launch, for calls like those of a judgement
+constexpr size_t kCallsAlone = 8;                          // per launch and side, each alone in a sample
+constexpr int kLaunchesOnGpu = 6;  // starting a driver takes about a second, and positions in its memory matter less
+constexpr int kExchanges = 16;     // empty samples at the start, to measure their spread
+constexpr double kJudgeAgainS = 0.03;  // per launch, for calls like those of a judgement
 constexpr size_t kMostRotatingBytes = size_t{64} << 20, kMostRotatingOnGpu = size_t{2} << 30;
 
-// What a process has mapped.
+// The segments that a process has mapped.
 struct Mapped {
   int inputs_segment = 0, written_segment = 0;
 };
 
-// Judged ones are made among the timed ones: all calls have the same inputs, of more kinds, and nothing of them counts.
+// Judged rounds run between the timed ones: all their calls have the same inputs, of more families, and they are not
+// timed.
 enum class Round : uint8_t { kWarmUp, kTimed, kJudged };
 
 struct Sample {
-  double ns = 0;          // of all its calls, on a CPU with the exchange
-  double outside_ns = 0;  // on a GPU: what our clock has beyond the device's
+  double ns = 0;          // of all its calls; on a CPU with the overhead
+  double outside_ns = 0;  // on a GPU: our time minus the device's
   Dropped dropped = Dropped::kNo;
 };
 
@@ -81,10 +82,10 @@ class PairTimer {
   TimingResult run(const std::function<void(double)>& progress) {
     int launches = std::max(1, std::min({options_.launches, options_.pairs, on_gpu() ? kLaunchesOnGpu : INT_MAX}));
     Stopwatch watch;
-    double asked_s = 0;  // for the pairs asked for
+    double asked_s = 0;  // time for the requested pairs
     for (int launch = 0; !result_.failure; ++launch) {
       if (launch == launches) asked_s = watch.elapsed_s();
-      if (launch >= launches && (launch - launches) % kSides == 0 &&  // in three, every side has every place
+      if (launch >= launches && (launch - launches) % kSides == 0 &&  // every side has used every memory
           (watch.elapsed_s() - asked_s >= patience() * options_.sample_on_s || !too_wide()))
         break;
       if (launch >= launches && watch.elapsed_s() > options_.budget_s) break;
@@ -98,7 +99,7 @@ class PairTimer {
       result_.control.emplace_back();
       start(launch);
       if (result_.failure) break;
-      std::optional<OnFirstCore> pinned;  // where runners start, too; only now: they would have inherited it
+      std::optional<OnFirstCore> pinned;  // the core of the runners; not earlier, since they would inherit it
       if (!on_gpu()) pinned.emplace();
       if (!sized_) choose_calls_per_sample();
       measure_exchanges();
@@ -110,32 +111,32 @@ class PairTimer {
         if (!result_.failure) round(Round::kTimed);
         progress(std::min(1.0, (launch + (pair + 1.0) / pairs) / launches));
       }
-      if (!on_gpu() || launch % 2 == 0) call_alone();  // there a sample takes long to prepare
+      if (!on_gpu() || launch % 2 == 0) call_alone();  // on a GPU a sample takes long to prepare
       drop_slow_rounds();
       take_off_exchanges();
       finish();
-      if (launch < kSides) take_memory(exchange_.spread_ns());  // among other processes they scatter more than at first
+      if (launch < kSides) take_memory(exchange_.spread_ns());  // the spread is larger than at first
     }
     if (!result_.failure) conclude();
     return std::move(result_);
   }
 
  private:
-  // How many times as long sampling goes on, and how many times as many pairs it may take. A long call reaches far into
-  // caches and memory that others use too; a hundred calls of a microsecond do not.
+  // Factor on the time and the pairs for more sampling. Long calls use more of the caches and of the memory bandwidth
+  // that other programs use too, so they need more; a hundred calls of a microsecond do not.
   int patience() const { return call_ns_ > 100e3 ? 3 : 1; }
 
-  // At least its share of the pairs asked for, and some more that nobody can know of.
+  // At least the launch's share of the requested pairs, plus a secret number of pairs.
   int pairs_of_a_launch(int launch, int launches) const {
     int share = options_.pairs / launches + (launch % launches < options_.pairs % launches ? 1 : 0);
-    if (launch >= launches) share *= patience();  // processes have been started often enough by then
+    if (launch >= launches) share *= patience();  // there have been enough launches by then
     return share + static_cast<int>(more_ % static_cast<uint64_t>(share / 2 + 1));
   }
 
-  // Whether the interval is wider than the change it is to tell from none, and than a tenth of what was found. Its
-  // width decides, and never what it says: a test repeated until it says yes says yes too often.
+  // Whether the interval is wider than the smallest change it must detect, and than a tenth of the measured change.
+  // Only the width decides, not the verdict: a test repeated until it succeeds succeeds too often.
   bool too_wide() const {
-    const size_t most = size_t{4} * static_cast<size_t>(patience());  // times the pairs asked for
+    const size_t most = size_t{4} * static_cast<size_t>(patience());  // times the requested pairs
     PairedOptions o;
     o.seed = options_.seed;
     PairedResult now = compare_paired(result_.samples, result_.control, o);
@@ -155,7 +156,7 @@ class PairTimer {
   bool takes_part(int side) const { return side != kEmpty || !on_gpu(); }
   RunnerProcess& process(int side) { return sides_->process(side); }
 
-  // Which of the memories a side writes to in this launch.
+  // The memory that a side writes to in this launch.
   int writer(int side) const { return side == kEmpty ? kEmpty : writers_[static_cast<size_t>(side)]; }
 
   RunnerOptions runner_options() const {
@@ -166,14 +167,14 @@ class PairTimer {
     o.timeout_ns = options_.timeout_ns;
     o.device = options_.device;
     o.walls = usable_walls(options_.device);
-    o.wait_until_open = !on_gpu();  // a driver takes its time to start; on a CPU they would disturb each other
+    o.wait_until_open = !on_gpu();  // drivers start slowly, so in parallel; on a CPU they would disturb each other
     return o;
   }
 
-  // The processes of a launch, with the weights and the memory of calls mapped.
+  // Starts the processes of a launch and maps weights and the memory of calls.
   void start(int launch) {
-    // Where pages happen to lie makes a memory faster or slower than another, by 1 to 2 % here, as long as it lives. So
-    // sides change places from launch to launch, and in three launches each has every place once.
+    // The physical pages make one memory faster or slower than another, by 1 to 2 % here, as long as it exists. So the
+    // sides rotate from launch to launch, and in three launches each uses every memory once.
     writers_ = handed_round(places_, launch);
     if (!memory_) memory_ = std::make_unique<CallMemory>(*root_, inputs_.base(), 1, kRunners, options_.device);
     std::array<int, kRunners> order = shuffled<kRunners>();
@@ -206,7 +207,7 @@ class PairTimer {
     for (int side : {kBaseline, kCandidate}) counted_before_[static_cast<size_t>(side)] = process(side).dispatches();
   }
 
-  // All sides read the same weights at the same place in memory.
+  // All sides read the same weights at the same physical addresses.
   void bind(int side) {
     int segment = process(side).map(*params_);
     std::vector<TensorRef> refs;
@@ -230,15 +231,15 @@ class PairTimer {
     process(side).plan(plans);
   }
 
-  // From the time of single calls and from how far exchanges scatter. Then every call of a sample gets memory of its
-  // own, and there is some more, so that nobody knows which call comes where.
+  // Computed from the time of single calls and the spread of the overhead. Then every call of a sample gets its own
+  // memory, and there are some spare slots, so that the slot of a call cannot be predicted.
   void choose_calls_per_sample() {
     sized_ = true;
     ExchangeCost exchange;
     next_inputs();
     const int one_call = 0;
     double shortest = 1e12;
-    for (int i = 0; i < kExchanges && !result_.failure; ++i) {  // in turn, as in a round
+    for (int i = 0; i < kExchanges && !result_.failure; ++i) {  // alternating, as in a round
       if (!on_gpu()) exchange.add_empty(empty_sample(std::span(&one_call, 1)));
       shortest = std::min(shortest, time_side(kBaseline, std::span(&one_call, 1), 0xFF).ns);
       note_failure(kBaseline);
@@ -250,7 +251,7 @@ class PairTimer {
       if (takes_part(side)) map_calls(side);
   }
 
-  // Memory for as many calls as a sample needs where exchanges scatter so much. False where it is as it was.
+  // Allocates memory for as many calls as a sample needs with this spread of the overhead. False if nothing changed.
   bool take_memory(double spread_ns) {
     size_t one = memory_->inputs().size_bytes() + kRunners * memory_->written(0).size_bytes();
     int affordable = static_cast<int>(
@@ -269,12 +270,12 @@ class PairTimer {
     return true;
   }
 
-  // What our clock has beyond a GPU's varies by a few microseconds, so samples there are longer.
+  // The difference between our clock and a GPU's varies by a few microseconds, so samples there are longer.
   double least_sample_ns() const { return options_.sample_s * 1e9 * (on_gpu() ? 3 : 1); }
 
-  // Filling memory takes the system's own code out of the caches, and waking a process then takes three times as long
-  // and varies as much. An exchange with a process that takes no part brings it back, for every sample alike; to that
-  // process the inputs are nothing.
+  // Filling memory evicts the kernel's code from the caches; waking a process then takes three times as long and varies
+  // as much. Waking another process brings that code back, equally for every sample; that process does not see the
+  // inputs.
   void refresh_exchange() {
     if (on_gpu()) return;
     if (!pacer_) pacer_ = std::make_unique<RunnerProcess>(runner_options());
@@ -283,7 +284,8 @@ class PairTimer {
     pacer_->run({}, mode);
   }
 
-  // A sample without calls, everything else about it as if `calls` were made; or with them, but without their kernels.
+  // A sample without calls, with the same preparation as for `calls`; `with_loop`: with the calls, but without their
+  // kernels.
   double empty_sample(std::span<const int> calls, bool with_loop = false) {
     RunMode mode;
     mode.nothing = true;
@@ -294,7 +296,7 @@ class PairTimer {
     return ns;
   }
 
-  // What the runner's loop takes in a sample of this launch; the rest is measured among the rounds.
+  // Measures the overhead of the runner's loop in a sample of this launch; the rest is measured between the rounds.
   void measure_exchanges() {
     exchange_ = {};
     if (on_gpu()) return;
@@ -319,10 +321,10 @@ class PairTimer {
     held_ = rounds_ = 0;
     clock_.restart();
     looks_.clear();
-    const double at_most_s = on_gpu() ? 0.1 : 1;  // there a round has more calls, all in the device's own time
+    const double at_most_s = on_gpu() ? 0.1 : 1;  // on a GPU a round has more calls
     for (int i = 0; i < options_.warmups && !result_.failure && watch.elapsed_s() < at_most_s; ++i)
       round(Round::kWarmUp);
-    // Who waits for the device in a call cannot be queued; then both sides are timed as they are launched.
+    // Calls that wait for the device cannot be queued; then both sides are timed without a hold.
     if (on_gpu() && rounds_ > 1 && 2 * held_ < rounds_) hold_ = false;
   }
 
@@ -337,11 +339,12 @@ class PairTimer {
                           [&](int slot, size_t tensor) { return inputs_.pieces(slot, tensor); });
   }
 
-  // What a slot's memory is filled from and held against. On a GPU that waits there, and only shapes are asked for.
+  // The data that a slot's memory is filled with and compared with. On a GPU the data is staged there, and only the
+  // shapes are used.
   const CallData& shapes_of(int slot) { return on_gpu() ? inputs_.base() : inputs_.current(slot); }
 
-  // All three on the same fresh inputs, in random order. Outputs are looked at when all have returned, those of the
-  // control as those of the candidate: what that does to the caches is the same for both.
+  // All three sides on the same new inputs, in random order. Outputs are checked after all have returned, those of the
+  // control like those of the candidate: so the effect on the caches is the same for both.
   void round(Round kind) {
     next_inputs(kind == Round::kJudged);
     std::array<int, kRunners> order = shuffled<kRunners>();
@@ -359,7 +362,8 @@ class PairTimer {
       if (takes_part(side) && note_failure(side)) return;
     }
     if (!on_gpu()) look = std::max(look, clock_.look());
-    // Counted in ticks longer than a round, so which of the three was robbed cannot be told: none of them counts.
+    // Steal time is counted in ticks longer than a round, so it is unknown which of the three was affected: all are
+    // dropped.
     if (stolen && stolen_ticks().value_or(*stolen) > *stolen)
       for (Sample& sample : samples) sample.dropped = Dropped::kStealTime;
     check_round(calls, pattern, kind == Round::kJudged);
@@ -399,7 +403,7 @@ class PairTimer {
     alone_.add(alone);
   }
 
-  // From what samples took to what one call took.
+  // Converts the times of samples to times of one call.
   void take_off_exchanges() {
     if (result_.failure) return;
     double n = calls_, exchange = exchange_.typical_ns();
@@ -417,7 +421,7 @@ class PairTimer {
     }
   }
 
-  // A CPU does not say how fast its clock is; that of a GPU is read in its stream.
+  // The clock of a CPU cannot be read directly; that of a GPU is read in its stream.
   void drop_slow_rounds() {
     if (on_gpu() || result_.failure) return;
     auto drop = [](TimePair& pair) {
@@ -439,7 +443,7 @@ class PairTimer {
     if (t.refused) r.fail(*t.refused);
     if (!r.failure())
       if (std::optional<Failure> changed = r.check_state(false)) r.fail(*changed);
-    // Drawn when the calls have returned; on a CPU sealed memory and a stopped process make sure of the same.
+    // Decided after the calls have returned; on a CPU sealed memory and a stopped process give the same guarantee.
     if (side == kCandidate && on_gpu() && !r.failure() && secret_number() % 4 == 0) check_on_gpu(r, calls, t);
     (side == kCandidate ? result_.candidate_peak_kib : result_.baseline_peak_kib) = t.peak_kib;
     Dropped dropped = !on_gpu() && t.core_was_taken(options_.threads, exchange_.typical_ns()) ? Dropped::kContextSwitch
@@ -458,7 +462,7 @@ class PairTimer {
     return {static_cast<double>(t.device_ns), static_cast<double>(t.ns - t.device_ns), dropped};
   }
 
-  // Inputs are written anew for each side, so that all find them in the same state of the caches.
+  // Inputs are written again for each side, so that all have the same state of the caches.
   void fill(int side, std::span<const int> calls, uint8_t pattern, uint64_t key) {
     memory_->fill(
         calls, writer(side), [&](int slot) -> const CallData& { return shapes_of(slot); }, pattern, key);
@@ -477,8 +481,8 @@ class PairTimer {
     }
   }
 
-  // What sealed memory and a stopped process tell on the CPU: inputs and weights are as they were, and nothing was
-  // written any more when the stream had passed the calls.
+  // Checks what sealed memory and a stopped process guarantee on the CPU: inputs and weights are unchanged, and nothing
+  // was written after the calls had finished on the stream.
   void check_on_gpu(RunnerProcess& process, std::span<const int> calls, const RunTimes& t) {
     std::vector<uint64_t> at_return = memory_->fingerprints(calls, writer(kCandidate));
     std::optional<Failure> found = check_params(*params_);
@@ -532,12 +536,12 @@ class PairTimer {
     result_.baseline_alone_ns = alone_.alone_ns()[kBaseline];
     result_.candidate_alone_ns = alone_.alone_ns()[kCandidate];
     PairedResult& p = result_.paired;
-    if (p.dropped[0] == 0 || p.log_ratio <= 0 || !p.invalid.empty()) return;  // there is no gain to doubt
+    if (p.dropped[0] == 0 || p.log_ratio <= 0 || !p.invalid.empty()) return;  // there is no gain to check
     p.invalid = alone_.objection(p.baseline.median, p.candidate.median, options_.threads);
     if (!p.invalid.empty()) p.verdict = SpeedVerdict::kUnresolved;
   }
 
-  // Where pairs were dropped because threads had to wait, the candidate may be able to do something about it.
+  // If pairs were dropped because threads had to wait, the candidate may be able to avoid it.
   void explain_dropped() {
     PairedResult& p = result_.paired;
     size_t switched = p.dropped[static_cast<size_t>(Dropped::kContextSwitch)];
@@ -560,26 +564,26 @@ class PairTimer {
   std::unique_ptr<SharedTensors> params_;
   std::unique_ptr<CallMemory> memory_;
   bool sized_ = false;
-  int calls_ = 1;              // of a sample
-  double call_ns_ = 0;         // one call of the baseline, roughly
-  bool hold_ = true;           // on a GPU: calls are queued before it starts on them
-  int rounds_ = 0, held_ = 0;  // of this launch, by the candidate
+  int calls_ = 1;              // per sample
+  double call_ns_ = 0;         // of one call of the baseline, estimated
+  bool hold_ = true;           // on a GPU: calls are queued before it starts
+  int rounds_ = 0, held_ = 0;  // in this launch, of the candidate
   std::vector<double> clocks_;
   ClockWatch clock_;
-  std::vector<double> looks_;  // of this launch: the slower of the two around each round that counts
+  std::vector<double> looks_;  // of this launch: the slower of the two clock samples around each timed round
   JudgedLaunch judged_;
   std::optional<Judge> own_judge_;
   std::unique_ptr<LaunchSides> sides_;  // of this launch
   std::array<Mapped, kRunners> mapped_;
-  std::array<std::vector<RunnerDispatch>, 2> counted_before_;  // of baseline and candidate, by calls of the judge
-  std::unique_ptr<RunnerProcess> pacer_;                       // refreshes exchanges; for all launches
-  std::array<int, kSides> places_{};                           // for three launches: how the memories are handed round
-  std::array<int, kSides> writers_{};                          // the memory of each side in this launch
-  uint64_t more_ = 0;                       // for three launches: leads to how many pairs they have more than asked for
-  ExchangeCost exchange_;                   // of this launch
-  std::vector<double> exchanges_, hidden_;  // by launch; the second of one call
-  std::array<std::vector<double>, kSides> outside_;  // on a GPU, of this launch: our time beyond the device's
-  OutsideTime outside_time_;                         // likewise, of all launches
+  std::array<std::vector<RunnerDispatch>, 2> counted_before_;  // of baseline and candidate, for calls of the judge
+  std::unique_ptr<RunnerProcess> pacer_;             // woken before every sample (refresh_exchange); for all launches
+  std::array<int, kSides> places_{};                 // for three launches: the order of rotation of the memories
+  std::array<int, kSides> writers_{};                // the memory of each side in this launch
+  uint64_t more_ = 0;                                // for three launches: random number for the additional pairs
+  ExchangeCost exchange_;                            // overhead in this launch
+  std::vector<double> exchanges_, hidden_;           // by launch; hidden_ is per call
+  std::array<std::vector<double>, kSides> outside_;  // on a GPU, of this launch: our time minus the device's
+  OutsideTime outside_time_;                         // the same for all launches
   CallsAlone alone_;
   int most_threads_ = 0;  // of the candidate
   TimingResult result_;

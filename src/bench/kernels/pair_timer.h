@@ -1,10 +1,10 @@
-// Times a candidate against its baseline, in pairs, in processes of their own.
+// Times a candidate against its baseline, in pairs, in separate processes.
 //
 // One round is the baseline, the candidate and the baseline once more (the control), each in its own runner, in random
-// order, on the same fresh inputs. Several launches of all three make up a run. A runner is stopped, with all its
-// threads, except while it makes the calls of a sample; a sample's time is that between letting it go and having it
-// stopped again, by our clock (exchange_cost.h says what that leaves to hide). Timed calls are judged like any other
-// (output_check.h), and every launch has calls of a judgement before and among its timed ones, in the same process.
+// order, on the same new inputs. A run has several launches of all three. A runner is stopped, with all its threads,
+// except during a sample; the time of a sample is the time from resuming it until it is stopped again, by our clock
+// (exchange_cost.h describes what could be hidden from it). Timed calls are checked (output_check.h), and every launch
+// has calls of a judgement before and between its timed calls, in the same process.
 #pragma once
 
 #include <cstdint>
@@ -28,53 +28,53 @@
 namespace fk {
 
 struct TimingOptions {
-  int pairs = 100;    // all launches together, at least
-  int launches = 12;  // of each process; a multiple of three lets every side have every place in memory equally often
-  int warmups = 5;    // rounds of a launch that are not counted, at most: they end early once a second has gone
-  bool cold = false;  // every tensor of a call is taken out of the caches before it
+  int pairs = 100;    // minimum over all launches together
+  int launches = 12;  // of each process; with a multiple of three every side uses every memory equally often
+  int warmups = 5;    // untimed rounds of a launch, at most: they end early after a second
+  bool cold = false;  // every tensor of a call is evicted from the caches before it
   Device device = kCpu;
   int threads = 1;
   uint64_t seed = 0;
-  double sample_s = 100e-6;  // calls are made several times, each on other inputs, until a sample is at least so long
+  double sample_s = 100e-6;  // a sample has as many calls, each on other inputs, as needed to be at least this long
   int64_t timeout_ns = int64_t{30} * 1000000000;
-  double budget_s = 60;  // no new round after this
-  // More launches for so long while the interval is wide, up to four times the pairs; three times as long, and as many,
-  // where one call fills a sample.
+  double budget_s = 60;  // no new round after this time
+  // Time for more launches while the interval is wide, up to four times the pairs; three times as long, with three
+  // times as many pairs, if one call fills a sample.
   double sample_on_s = 0;
   const InputMaker* inputs = &contract_inputs();
-  std::function<double()> core_chain = chain_ns;  // what tells how fast a core's clock is now
-  // Called before every launch, while no runner lives, with the calls of a sample: a time to measure the machine.
+  std::function<double()> core_chain = chain_ns;  // measures how fast a core's clock is now
+  // Called before every launch, while no runner exists, with the calls of a sample: for measurements of the machine.
   std::function<void(int calls_per_sample)> between_launches = {};
-  std::string baseline_library = {};  // plays the baseline instead of it: for experiments on the protocol itself
+  std::string baseline_library = {};  // used instead of the baseline, for experiments with the protocol itself
 };
 
 struct TimingResult {
-  std::optional<Failure> failure;  // then there are no times worth reading
+  std::optional<Failure> failure;  // if set, the times are not valid
   PairedSamples samples;           // of one call, in ns
   PairedSamples control;
   PairedResult paired;
   int calls_per_sample = 0;
-  double could_hide_ns = 0;  // of one call, at most: no gain within it is ranked
-  double exchange_ns = 0;    // of one sample: waking and stopping a runner, which is taken off
-  // One call alone in its sample, median: whoever is much quicker with others around it looks ahead.
+  double could_hide_ns = 0;  // of one call, at most: a smaller gain is not ranked
+  double exchange_ns = 0;    // of one sample: waking and stopping a runner, which is subtracted
+  // One call alone in its sample, median: a side that is much faster in a batch uses the later calls' inputs.
   double baseline_alone_ns = 0, candidate_alone_ns = 0;
   int64_t prepare_ns = 0;         // of the candidate
   int64_t baseline_peak_kib = 0;  // of the whole process
   int64_t candidate_peak_kib = 0;
   std::vector<Protection> protections;
-  int64_t elements_checked = 0;  // of timed outputs
-  int calls_judged = 0;          // of timed calls, whole against the oracle
-  // All launches together, warm-ups included; the control's are not among them.
+  int64_t elements_checked = 0;  // elements of timed outputs
+  int calls_judged = 0;          // timed calls that were compared completely with the oracle
+  // Of all launches together, warm-ups included, without those of the control.
   std::vector<RunnerDispatch> baseline_dispatches, candidate_dispatches;
-  // On a GPU.
-  bool held = false;     // everything was queued before the device began, so that launching does not count
+  // On a GPU only.
+  bool held = false;     // everything was queued before the device started, so that launch overhead does not count
   double clock_mhz = 0;  // of the multiprocessors, median of the candidate's samples
 };
 
-// What a judgement leaves to the timing that follows it.
+// The objects of a judgement that the timing after it uses.
 struct JudgedLaunch {
-  Judge* judge = nullptr;              // null: one is made
-  std::unique_ptr<LaunchSides> sides;  // its processes, which the first launch goes on with; null: it starts new ones
+  Judge* judge = nullptr;              // null: one is created
+  std::unique_ptr<LaunchSides> sides;  // its processes, used by the first launch; null: it starts new ones
 };
 
 // `library` is the candidate's shared object; empty times the baseline against itself.

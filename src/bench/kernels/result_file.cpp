@@ -34,8 +34,8 @@ ResultFile::ResultFile(std::string path) : path_(path.empty() ? default_path() :
   if (error)
     throw Error("The folder {} cannot be made ({}); name another file with --output-json.", folder.string(),
                 error.message());
-  check_output_path(path_);  // now, before anything is measured
-  // Nothing is kept beside a device or a pipe.
+  check_output_path(path_);  // checked now, before anything is measured
+  // No journal is written next to a device or a pipe.
   journal_path_ = (is_special_file(path_) ? default_path() : path_) + "l";
 }
 

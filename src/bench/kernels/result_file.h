@@ -16,8 +16,8 @@ inline constexpr std::string_view kKernelsSchema = "fastkernels.kernels/1";
 
 class ResultFile {
  public:
-  // results/kernels_<time>.json in bench_folder() where `path` is empty. Makes the folder. Throws Error where it cannot
-  // be written.
+  // If `path` is empty, results/kernels_<time>.json in bench_folder(). Creates the folder. Throws Error if the file
+  // cannot be written.
   explicit ResultFile(std::string path);
 
   const std::string& path() const { return path_; }

@@ -9,7 +9,7 @@
 namespace fk {
 namespace {
 
-constexpr int64_t kLookAt = int64_t{1} << 15;  // elements of each side in a round
+constexpr int64_t kLookAt = int64_t{1} << 15;  // elements checked per side and round
 
 }  // namespace
 
@@ -17,15 +17,15 @@ RoundCheck::RoundCheck(const OperatorInfo& op, const Node& root, const Workload&
                        std::span<const Tensor> params, FreshInputs& inputs, uint64_t seed)
     : outputs_(op, root, workload, params), inputs_(inputs), random_(seed, "round check") {}
 
-// About twice a launch; at the very beginning always, since bounds are calibrated by it.
+// About twice per launch; always in the first round, since it calibrates the bounds.
 bool RoundCheck::to_oracle(bool judged_round) const {
   if (!outputs_.oracle_affordable()) return false;
   return judged_round || outputs_.judged() == 0 || secret_number() % 8 == 0;
 }
 
-// Outputs of all calls in places drawn after they returned, and in some rounds a whole call by the oracle. Every side
-// is read as often as every other, in random order: a side whose outputs stay in the caches longer than another's would
-// be timed differently. A difference between baseline and control means that the task is at fault.
+// Checks outputs of all calls at positions chosen after they returned, and in some rounds a whole call with the oracle.
+// Every side is read equally often, in random order: a side whose outputs stay in the caches longer would be timed
+// differently. A difference between baseline and control means that the task is invalid.
 std::optional<Failure> RoundCheck::check(const RoundOutputs& round) {
   constexpr int kBaseline = LaunchSides::kBaseline, kCandidate = LaunchSides::kCandidate,
                 kControl = LaunchSides::kControl;
@@ -64,7 +64,7 @@ std::optional<Failure> RoundCheck::check(const RoundOutputs& round) {
   return round.judged ? check_repeats(round) : std::nullopt;
 }
 
-// Equal inputs lead to equal bits.
+// Equal inputs must give equal bits.
 std::optional<Failure> RoundCheck::check_repeats(const RoundOutputs& round) const {
   int writer = round.writers[LaunchSides::kCandidate];
   std::vector<uint64_t> first = round.memory.fingerprints(round.calls.first(1), writer);

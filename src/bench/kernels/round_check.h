@@ -1,4 +1,4 @@
-// RoundCheck: what is compared when all calls of a round have returned (output_check.h says how).
+// RoundCheck: checks the outputs when all calls of a round have returned (output_check.h describes how).
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ struct RoundOutputs {
   const CallMemory& memory;
   std::span<const int> calls;                    // slots
   std::array<int, LaunchSides::kTimed> writers;  // of baseline, candidate and control
-  uint8_t pattern = 0;                           // beside and, before the calls, in the outputs
+  uint8_t pattern = 0;                           // fill pattern of the margins and, before the calls, of the outputs
   bool judged = false;                           // all calls had the same inputs, and the round is not timed
 };
 

@@ -1,4 +1,4 @@
-// Rotation of memory places among the sides.
+// Rotation of memories among the sides.
 #pragma once
 
 #include <array>
@@ -6,8 +6,8 @@
 
 namespace fk {
 
-// The place of each of n sides in that turn: in n consecutive turns each side has every place once, and in every turn
-// each place belongs to one side. `places` is the order of rotation.
+// The memory of each of n sides in a turn: in n consecutive turns each side uses every memory once, and in every turn
+// each memory belongs to one side. `places` is the order of rotation.
 template <size_t n>
 std::array<int, n> handed_round(const std::array<int, n>& places, int turn) {
   std::array<int, n> of_side{};

@@ -21,7 +21,7 @@ std::vector<View> metadata_views(const BatchMetadata& batch) {
 constexpr size_t kGroupViews = 5;
 size_t aligned(size_t bytes) { return (bytes + 511) / 512 * 512; }
 
-// Calls with every stretch of memory a view covers, as often as it has rows that lie apart: address and bytes.
+// Calls visit(address, bytes) for every contiguous part of a view.
 template <class Visit>
 void each_stretch(const View& v, Visit&& visit) {
   if (v.contiguous()) return visit(static_cast<std::byte*>(v.data()), v.size_bytes());
@@ -60,7 +60,7 @@ std::unique_ptr<SharedTensors> share_params(const Node& root, std::span<const Te
 
 std::optional<Failure> check_params(const SharedTensors& params) {
   if (std::optional<std::string> name = params.changed())
-    return Failure{Verdict::kInputMutated, fmt::format("Its weight '{}' is no longer what it was.", *name)};
+    return Failure{Verdict::kInputMutated, fmt::format("Its weight '{}' was changed.", *name)};
   return std::nullopt;
 }
 
@@ -71,7 +71,7 @@ Tensor copy_of(const View& view) {
 }
 
 uint64_t hash_bytes(const void* data, size_t bytes, uint64_t seed) {
-  // Four multiply-xor lanes over 32-byte blocks, so that the loop is bound by memory and not by the multiplier.
+  // Four multiply-xor lanes over 32-byte blocks, so that the loop is limited by memory and not by the multiplier.
   constexpr uint64_t kPrime = 0x9E3779B97F4A7C15u;
   uint64_t lanes[4] = {seed ^ 1, seed ^ 2, seed ^ 3, seed ^ 4};
   const auto* at = static_cast<const std::byte*>(data);
@@ -107,7 +107,7 @@ CallMemory::CallMemory(const Node& root, const CallData& data, int slots, int wr
     if (spec) {
       auto& list = arg.written ? out : in;
       arg.tensor = list.size();
-      // On a GPU rows lie side by side: what waits there is copied as it is.
+      // On a GPU rows have no gaps: staged data is copied as it is.
       int64_t row_gap = is_output || device != kCpu ? 0 : data.row_gap(i);
       list.push_back({std::string(specs[i].name), *spec, row_gap});
     }
@@ -132,7 +132,7 @@ CallMemory::CallMemory(const Node& root, const CallData& data, int slots, int wr
     return all;
   };
   inputs_ = std::make_unique<SharedTensors>(repeat(in), Access::kReadOnly, device);
-  // What is no part of an input, its gaps above all, is no number.
+  // The margins of inputs and the gaps between rows are NaN.
   for (size_t i = 0; i < inputs_->size(); ++i) inputs_->paint_margins(i, 0xFF);
   for (int w = 0; w < writers; ++w)
     written_.push_back(std::make_unique<SharedTensors>(repeat(out), Access::kWritable, device));
@@ -250,7 +250,7 @@ void CallMemory::fill(std::span<const int> slots, int writer, const DataOf& data
   std::vector<DeviceWrite> writes;
   for (int slot : slots) add_writes(slot, writer, data_of(slot), pattern, writes);
   device_runtime(device_).judging().write(writes, key);
-  // Before any runner is told to run, so that nobody can have touched them.
+  // Taken before any runner runs, so that the margins are certainly unchanged.
   if (slots.empty() || painted_margins_.contains(pattern)) return;
   std::vector<DeviceRange> margins;
   add_margins(slots[0], writer, margins);
@@ -324,7 +324,7 @@ std::optional<Failure> CallMemory::check_margins(std::span<const int> slots, int
 std::optional<Failure> CallMemory::check_inputs(int slot, const CallData& data) const {
   auto mutated = [&](size_t tensor) {
     return Failure{Verdict::kInputMutated,
-                   fmt::format("Its input '{}' is no longer what it was.", inputs_->name(input(tensor, slot)))};
+                   fmt::format("Its input '{}' was changed.", inputs_->name(input(tensor, slot)))};
   };
   if (device_ != kCpu) {
     std::vector<DeviceRange> ranges;
@@ -334,7 +334,7 @@ std::optional<Failure> CallMemory::check_inputs(int slot, const CallData& data) 
     });
     std::vector<uint64_t> prints = device_runtime(device_).judging().fingerprint(ranges)->values();
     for (size_t i = 0; 2 * i < prints.size(); ++i)
-      if (prints[2 * i] != prints[2 * i + 1]) return mutated(i);  // inputs are stored in the order they are met
+      if (prints[2 * i] != prints[2 * i + 1]) return mutated(i);  // inputs are stored in the order of this loop
     return std::nullopt;
   }
   for (size_t i = 0; i < data.given.size(); ++i) {

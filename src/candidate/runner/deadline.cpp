@@ -13,7 +13,7 @@
 
 namespace fk {
 
-// One thread looks at all deadlines every few milliseconds, so that setting one wakes nobody.
+// One thread checks all deadlines every few milliseconds, so that setting a deadline wakes no thread.
 class DeadlineThread {
  public:
   static DeadlineThread& instance() {
@@ -55,7 +55,7 @@ class DeadlineThread {
 
   std::mutex mutex_;
   std::vector<Deadline*> all_;
-  std::jthread thread_;  // last: it is stopped before the rest goes
+  std::jthread thread_;  // last: it is stopped before the other members are destroyed
 };
 
 Deadline::Deadline(pid_t process, int64_t deadline_ns) : process_(process), deadline_ns_(deadline_ns) {

@@ -1,5 +1,4 @@
-// Deadline: kills a process that is still waited for at a given time, since waiting for a traced process has no
-// timeout.
+// Deadline: kills a process at a given time, since waiting for a traced process has no timeout.
 #pragma once
 
 #include <sys/types.h>
@@ -10,13 +9,13 @@ namespace fk {
 
 class Deadline {
  public:
-  // In ns of now_ns(). It is kept to within some hundredths of a second.
+  // In ns of now_ns(), with a precision of some hundredths of a second.
   Deadline(pid_t process, int64_t deadline_ns);
   ~Deadline();
   Deadline(const Deadline&) = delete;
   Deadline& operator=(const Deadline&) = delete;
 
-  bool passed() const;  // and the process was killed
+  bool passed() const;  // true if the process was killed
 
  private:
   friend class DeadlineThread;

@@ -3,7 +3,7 @@
 namespace fk {
 namespace {
 
-// Longer than queuing a whole model takes. Calls that wait for the device themselves get here every time.
+// Longer than queuing a whole model takes. Calls that wait for the device themselves reach this limit every time.
 constexpr int64_t kHoldLimit = 20'000'000;
 
 }  // namespace
@@ -18,15 +18,14 @@ void DeviceCalls::queue(std::vector<DeviceCall> calls, const RunMode& mode) {
   l2_before_ = judging_.persisting_l2_bytes();
   timed_ = mode.cold ? calls_.size() : 1;
   while (events_.size() < 2 * timed_) events_.push_back(runtime_.make_event());
-  if (mode.cold) judging_.flush_l2();  // takes its memory now: that cannot be had behind a hold
+  if (mode.cold) judging_.flush_l2();  // allocates its memory now, since that is impossible behind a hold
   runtime_.synchronize();
   if (!mode.hold) return;
   hold_ = judging_.hold_stream(kHoldLimit);
   make_calls();
 }
 
-// All of it lies behind the hold, or is not begun before go(): inputs are there when the judge's clock runs, not
-// before.
+// All of it is queued behind the hold or starts after go(), so inputs are unmasked only while the judge's clock runs.
 void DeviceCalls::make_calls() {
   std::vector<DeviceRange> inputs;
   for (const DeviceCall& call : calls_) inputs.insert(inputs.end(), call.inputs.begin(), call.inputs.end());

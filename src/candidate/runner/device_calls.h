@@ -1,9 +1,9 @@
-// DeviceCalls: how a runner makes calls on a GPU: queued behind a kernel that waits, timed by the device, fingerprinted
+// DeviceCalls: makes a runner's calls on a GPU: queued behind a kernel that waits, timed by the device, fingerprinted
 // in stream order.
 //
-// Inputs are masked until the stream gets to the calls, so work that was begun elsewhere before finds nothing; what is
-// written is fingerprinted right behind the calls, so work that goes on elsewhere after them is seen by the judge, who
-// takes fingerprints again when the whole device is quiet.
+// Inputs are masked until the stream reaches the calls, so work started earlier on another stream reads only masked
+// data. Outputs are fingerprinted directly after the calls, and by the judge again when the whole device is idle, so
+// work that continues on another stream is detected.
 #pragma once
 
 #include <cstdint>
@@ -18,30 +18,30 @@
 namespace fk {
 
 struct DeviceCall {
-  std::vector<DeviceRange> inputs;   // masked until now
-  std::vector<DeviceRange> written;  // in the order CallMemory::fingerprints has them
+  std::vector<DeviceRange> inputs;   // masked until the call
+  std::vector<DeviceRange> written;  // in the order of CallMemory::fingerprints
   std::function<void()> forward;
 };
 
 struct DeviceTimes {
-  int64_t ns = 0;  // all calls together, by the device's events
+  int64_t ns = 0;  // of all calls together, by the device's events
   std::vector<uint64_t> at_stop;
   double clock_mhz = 0;
   bool held = false;
-  bool kept_l2 = false;  // a call left part of the L2 cache set aside
+  bool kept_l2 = false;  // a call kept part of the L2 cache reserved
 };
 
 class DeviceCalls {
  public:
   explicit DeviceCalls(Device device);
 
-  // Queues the calls; nothing of them runs before go(), unless something in them waits for the device.
+  // Queues the calls; none of them runs before go(), unless a call itself waits for the device.
   void queue(std::vector<DeviceCall> calls, const RunMode& mode);
-  // Lets them run and waits for everything this process does on the device.
+  // Runs them and waits until the device has finished all work of this process.
   void go();
-  // Of what ran last.
+  // Times of the last run.
   DeviceTimes times();
-  // Drops what is queued, after an exception on the way.
+  // Drops the queued calls after an exception.
   void abandon();
 
  private:
@@ -50,8 +50,8 @@ class DeviceCalls {
 
   DeviceRuntime& runtime_;
   DeviceJudging& judging_;
-  std::vector<std::unique_ptr<DeviceEvent>> events_;  // start and stop, in turn
-  size_t timed_ = 0;                                  // pairs of them in use
+  std::vector<std::unique_ptr<DeviceEvent>> events_;  // start and stop events, alternating
+  size_t timed_ = 0;                                  // number of pairs in use
   std::vector<DeviceCall> calls_;
   RunMode mode_;
   size_t l2_before_ = 0;

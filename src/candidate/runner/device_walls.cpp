@@ -13,7 +13,7 @@
 namespace fk {
 namespace {
 
-// Empty where a runner behind these walls shares memory with us, else why not.
+// Empty if a runner with these protections can share memory with us; otherwise the reason.
 std::string try_walls(Device device, Walls walls) {
   constexpr int64_t kElements = 4096;
   constexpr uint8_t kPattern = 0x5A;
@@ -21,7 +21,7 @@ std::string try_walls(Device device, Walls walls) {
   RunnerOptions options;
   options.device = device;
   options.walls = walls;
-  options.timeout_ns = 15'000'000'000;  // a driver that waits for something it cannot reach
+  options.timeout_ns = 15'000'000'000;  // for a driver that waits for something it cannot access
   RunnerProcess runner(options);
   int segment = runner.map(shared);
   runner.touch({segment, 0}, kPattern);
@@ -29,7 +29,7 @@ std::string try_walls(Device device, Walls walls) {
   Tensor seen(shared.view(0).spec());
   copy_between(shared.view(0), seen);
   for (int64_t i = 0; i < kElements; ++i)
-    if (seen.ptr<uint8_t>()[i] != kPattern) return "What a runner wrote did not arrive.";
+    if (seen.ptr<uint8_t>()[i] != kPattern) return "Data that a runner wrote to shared memory did not arrive.";
   return {};
 }
 
@@ -60,7 +60,7 @@ Walls usable_walls(Device device) {
     if (why.empty()) return *(outcome.walls = walls);
     outcome.failed.push_back(std::move(why));
   }
-  throw Error("No runner process can use {}, with or without walls around it: {}", device_name(device),
+  throw Error("No runner process can use {}, with or without a sandbox: {}", device_name(device),
               fmt::join(outcome.failed, " "));
 }
 

@@ -1,4 +1,4 @@
-// Which walls a runner can have around it and still drive the GPU: found out once, by trying.
+// Which protections of the sandbox ("walls") a GPU's driver works with: found once, by trying.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace fk {
 
-// kAll for the CPU. For a GPU the most walls behind which a runner can open shared memory and write to it; throws Error
-// where it cannot without any.
+// kAll for the CPU. For a GPU the most protections with which a runner can open shared memory and write to it; throws
+// Error if it cannot even without any.
 Walls usable_walls(Device device);
 
-// Why runners failed behind more walls than those, one sentence each; empty where all stand.
+// Why runners failed with more protections, one sentence each; empty if all of them work.
 std::vector<std::string> failed_walls(Device device);
 
 }  // namespace fk

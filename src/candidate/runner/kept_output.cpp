@@ -14,7 +14,7 @@ constexpr off_t kMostBytes = 256 << 10;
 
 }  // namespace
 
-// Memory that cannot grow: who writes more gets an error, and never waits for a reader.
+// Memory that cannot grow: writing more fails with an error, and a writer never waits for a reader.
 KeptOutput::KeptOutput() : fd_(memfd_create("candidate output", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
   if (fd_ < 0) return;
   if (ftruncate(fd_, kMostBytes) == 0 && fcntl(fd_, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) == 0)
@@ -28,7 +28,7 @@ KeptOutput::~KeptOutput() {
 }
 
 std::string KeptOutput::text() const {
-  // The descriptors have their position in common: it is where the process stopped writing.
+  // The descriptors share their position, which is where the process stopped writing.
   off_t end = fd_ < 0 ? 0 : std::clamp<off_t>(lseek(fd_, 0, SEEK_CUR), 0, kMostBytes);
   std::string raw(static_cast<size_t>(end), '\0');
   ssize_t got = end == 0 ? 0 : pread(fd_, raw.data(), raw.size(), 0);

@@ -1,4 +1,4 @@
-// KeptOutput: what a runner's process writes to standard output and standard error, kept up to a limit.
+// KeptOutput: stores what a runner's process writes to standard output and standard error, up to a limit.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ class KeptOutput {
   KeptOutput(const KeptOutput&) = delete;
   KeptOutput& operator=(const KeptOutput&) = delete;
 
-  int fd() const { return fd_; }  // to be the process's descriptors 1 and 2; -1 where the system gave none
-  // What was written so far, with everything that would steer a terminal made visible.
+  int fd() const { return fd_; }  // for the process's descriptors 1 and 2; -1 if the system could not create it
+  // The text written so far, with terminal control characters escaped.
   std::string text() const;
 
  private:

@@ -11,9 +11,8 @@
 namespace fk {
 namespace {
 
-// Segment by segment: between those of the program itself there may be addresses that are free, and anybody may get
-// them. And not from /proc/self/maps: there an object's zeroed data may have become one with memory of malloc behind
-// it.
+// Segment by segment: between the segments of the program there may be free addresses, which other mappings may get.
+// Not from /proc/self/maps, where an object's zeroed data may be merged with the memory of malloc after it.
 int add_object(dl_phdr_info* object, size_t, void* list) {
   auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   for (int i = 0; i < object->dlpi_phnum; ++i) {
@@ -36,7 +35,7 @@ std::vector<AddressRange> loaded_memory() {
     unsigned long begin = 0, end = 0;
     bool known = line.find("[stack]") != std::string::npos || line.find("[vdso]") != std::string::npos ||
                  line.find("[vvar") != std::string::npos;
-    // What the loader keeps closed between the segments of a library, so that they become one range.
+    // The loader reserves the gaps between the segments of a library without access; including them makes one range.
     known = known || (line.find("---p") != std::string::npos && line.find('/') != std::string::npos);
     if (known && sscanf(line.c_str(), "%lx-%lx", &begin, &end) == 2) ranges.push_back({begin, end});
   }

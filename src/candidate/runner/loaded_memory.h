@@ -1,4 +1,4 @@
-// Which addresses hold the code and data of this program and of the libraries it has loaded so far.
+// The addresses of the code and data of this program and of the libraries loaded so far.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace fk {
 
-// Whole pages, in ascending order: every loaded object from its first to its last page, what the kernel maps beside
-// them (vdso and its data), and the main thread's stack. What malloc or a thread got from the system is not among them.
+// Whole pages, in ascending order: every loaded object from its first to its last page, the kernel's own mappings (vdso
+// and its data), and the main thread's stack. Memory of malloc and stacks of other threads are not included.
 std::vector<AddressRange> loaded_memory();
 
 }  // namespace fk

@@ -17,7 +17,7 @@ constexpr size_t kLargestMessage = size_t{4} << 20;
 }
 
 bool send_message(int socket, const Json& body, int fd) {
-  std::string text = body.dump(-1, ' ', false, Json::error_handler_t::replace);  // candidates say anything
+  std::string text = body.dump(-1, ' ', false, Json::error_handler_t::replace);  // may contain invalid UTF-8
   if (text.size() > kLargestMessage) throw Error("A message to a runner has {} bytes, too many.", text.size());
   iovec part{text.data(), text.size()};
   msghdr header{};

@@ -1,6 +1,6 @@
-// Messages between a judge and a runner: JSON in one packet, with at most one descriptor beside it.
+// Messages between a judge and a runner: JSON in one packet, with at most one file descriptor.
 //
-// Every request carries a nonce that the answer must repeat, so an answer cannot be made up beforehand.
+// Every request contains a nonce that the answer must repeat, so an answer cannot be prepared in advance.
 #pragma once
 
 #include <sys/types.h>
@@ -17,15 +17,15 @@ namespace fk {
 
 struct Message {
   Json body;
-  int fd = -1;           // owned by whoever received it
-  pid_t sender_pid = 0;  // as the receiver numbers processes; only where the receiver asked for it
+  int fd = -1;           // owned by the receiver
+  pid_t sender_pid = 0;  // in the receiver's pid namespace; only if the receiver enabled it
 };
 
-// False when the other side is gone.
+// False if the other side has closed the channel.
 bool send_message(int socket, const Json& body, int fd = -1);
 
 enum class Received : uint8_t { kMessage, kClosed, kTimedOut, kMalformed };
-// Waits until the deadline (ns of now_ns(); negative: for ever).
+// Waits until the deadline (ns of now_ns(); negative: no deadline).
 Received receive_message(int socket, int64_t deadline_ns, Message& message);
 
 Json fields_to_json(const Fields& fields);

@@ -17,8 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Folders of programs that were killed. Only empty ones can go, and only old ones do: a process that is unknown here
-// may live in another container that has the same /tmp.
+// Removes folders of programs that were killed. Only empty and old ones: a process that is unknown here may run in
+// another container with the same /tmp.
 void remove_stale_folders(const fs::path& tmp) {
   constexpr std::chrono::minutes kOld{10};
   auto now = fs::file_time_type::clock::now();

@@ -1,11 +1,11 @@
-// A folder under /tmp for one runner alone, the only one that it may write.
+// A folder under /tmp for a single runner, the only one that it may write.
 #pragma once
 
 #include <string>
 
 namespace fk {
 
-// Makes one, and removes those that killed programs left behind. Throws Error where none can be made.
+// Makes a folder, and removes those of programs that were killed. Throws Error if it cannot make one.
 std::string make_private_tmp();
 
 }  // namespace fk

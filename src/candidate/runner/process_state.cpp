@@ -12,7 +12,7 @@
 namespace fk {
 namespace {
 
-// A file of /proc, in small pieces: a large buffer would take the place of what lies in the caches.
+// Reads a file of /proc in small pieces: a large buffer would evict other data from the caches.
 std::string proc_file(const std::string& path) {
   std::string text;
   int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -23,7 +23,7 @@ std::string proc_file(const std::string& path) {
   return text;
 }
 
-// The rest of the line that begins with `name`; empty where there is none.
+// The rest of the line that begins with `name`; empty if there is none.
 std::string_view line_of(std::string_view text, std::string_view name) {
   for (size_t at = 0; at < text.size();) {
     size_t end = std::min(text.find('\n', at), text.size());
@@ -87,7 +87,7 @@ ProcessState read_process_state(pid_t process, const Tracer& tracer, bool thorou
     state.switches += number(line_of(text, "nonvoluntary_ctxt_switches:"));
     if (std::optional<uint64_t> mode = Tracer::float_state(thread)) state.float_state[thread] = *mode;
     if (thread != process) continue;
-    // The C library takes 32 and 33 for itself when the first thread is started.
+    // The C library uses signals 32 and 33 from the start of the first thread on.
     constexpr uint64_t kOfTheLibrary = uint64_t{3} << 31;
     state.ignored = mask_of(line_of(text, "SigIgn:")) & ~kOfTheLibrary;
     state.caught = mask_of(line_of(text, "SigCgt:")) & ~kOfTheLibrary;

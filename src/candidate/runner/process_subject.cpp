@@ -6,13 +6,13 @@
 namespace fk {
 namespace {
 
-// Repeated, the first is NaN in every float and the second NaN or the largest number, so an element nobody wrote is
-// never right.
+// Repeated, the first byte is NaN in every float dtype and the second is NaN or the largest number, so an element that
+// was not written is never right.
 constexpr uint8_t kPoisons[] = {0xFF, 0x7F};
 
-constexpr uint64_t kMostRepeats = 4;                     // of a request
-constexpr size_t kMostRepeatedBytes = size_t{64} << 20;  // that they take together; a larger call is made once
-constexpr int64_t kLongCall = 100'000'000;               // ns; likewise
+constexpr uint64_t kMostRepeats = 4;                     // calls in a request
+constexpr size_t kMostRepeatedBytes = size_t{64} << 20;  // memory of all of them; a larger call is made once
+constexpr int64_t kLongCall = 100'000'000;               // ns; a longer call is made once
 
 std::vector<TensorSpec> shape_of(const CallData& data) {
   std::vector<TensorSpec> specs;
@@ -46,7 +46,7 @@ ProcessSubject::ProcessSubject(const RunnerOptions& options, uint64_t seed)
       random_(seed, "requests") {}
 
 std::optional<Failure> ProcessSubject::bind(std::span<const Tensor> params) {
-  // New memory each time: what was derived from the old weights, or points to them, must not survive.
+  // New memory each time: data derived from the old weights, and pointers to them, must become invalid.
   release();
   params_ = share_params(*root_, params, device_);
   params_segment_ = process_->map(*params_);
@@ -81,7 +81,7 @@ ProcessSubject::Mapped& ProcessSubject::memory_for(const CallData& data, Placeme
   m.calls.resize(repeated ? 1 + random_.below(draws_++, kMostRepeats) : 1);
   std::iota(m.calls.begin(), m.calls.end(), 0);
   m.memory = std::make_unique<CallMemory>(*root_, data, static_cast<int>(m.calls.size()), 1, device_);
-  // Some of the places, in an order nobody can know.
+  // A random number of the slots, in a random order.
   for (size_t i = m.calls.size() - 1; i > 0; --i) std::swap(m.calls[i], m.calls[random_.below(draws_++, i + 1)]);
   m.calls.resize(1 + random_.below(draws_++, m.calls.size()));
   m.inputs_segment = process_->map(m.memory->inputs());
@@ -157,8 +157,8 @@ std::optional<CallOutcome> ProcessSubject::look_again() {
   return outcome;
 }
 
-// What calls may not have done besides their work. The process is stopped, so what it wrote is what it had written when
-// the clock stopped; only a GPU may still be at work.
+// Checks for forbidden side effects of calls. The process is stopped, so its memory is as it was when the clock
+// stopped; only a GPU may still be working.
 std::optional<Failure> ProcessSubject::look_after(const Mapped& mapped, const CallData& data, const RunTimes& times) {
   const CallMemory& memory = *mapped.memory;
   if (device_ != kCpu && times.at_stop != memory.fingerprints(mapped.calls, 0))

@@ -1,7 +1,7 @@
-// ProcessSubject: an operator in a runner process, with everything checked around its calls.
+// ProcessSubject: an operator in a runner process, with all checks before and after its calls.
 //
-// A call is made as timed ones are: several in a request, one to four here, on the same data at different addresses.
-// Which of them the outcome is of is drawn after they returned; those that differ from it come with it.
+// Calls are made like timed calls: one to four in a request, on the same data at different addresses. The outcome is
+// that of one of them, chosen at random after they returned; calls with different results are reported with it.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ namespace fk {
 
 class ProcessSubject final : public Subject {
  public:
-  // How calls are placed and repeated follows from `seed`, so that a judgement can be repeated.
+  // `seed` decides how calls are placed and repeated, so that a judgement can be repeated.
   explicit ProcessSubject(const RunnerOptions& options, uint64_t seed = secret_number());
 
   std::optional<Failure> bind(std::span<const Tensor> params) override;
@@ -26,16 +26,16 @@ class ProcessSubject final : public Subject {
 
   RunnerProcess& process() { return *process_; }
   int64_t prepare_ns() const { return prepare_ns_; }
-  // Unmaps calls and weights, for a caller that goes on with memory of its own.
+  // Unmaps calls and weights, for a caller that continues with its own memory.
   void release();
 
  private:
   struct Mapped {
     std::unique_ptr<CallMemory> memory;
     int inputs_segment = 0, written_segment = 0;
-    std::vector<TensorSpec> shape;  // of what it holds
+    std::vector<TensorSpec> shape;  // of its tensors
     std::vector<int> calls;         // slots, in the order of the calls
-    int examined = 0;               // one of them, the last time
+    int examined = 0;               // the one chosen in the last request
   };
   static void read_slot(const Mapped& mapped, int slot, CallOutcome& outcome);
   static void read_all(const Mapped& mapped, CallOutcome& outcome);
@@ -48,7 +48,7 @@ class ProcessSubject final : public Subject {
   std::unique_ptr<RunnerProcess> process_;
   std::unique_ptr<SharedTensors> params_;
   int params_segment_ = -1;
-  // All mappings stay until the next bind, so that a new place is really new.
+  // All mappings stay until the next bind, so that a new address is really new.
   std::vector<Mapped> mapped_;
   uint8_t pattern_;
   Stream random_;

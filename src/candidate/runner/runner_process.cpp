@@ -32,7 +32,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Beside this program, or one folder up (the tests' own folder); FASTKERNELS_RUNNER names another.
+// In the folder of this program, or one folder up (for the tests); FASTKERNELS_RUNNER overrides it.
 std::string runner_path() {
   if (const char* named = getenv("FASTKERNELS_RUNNER")) return named;
   fs::path own = fs::read_symlink("/proc/self/exe").parent_path();
@@ -46,12 +46,13 @@ std::string signal_name(int number) {
   return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("signal {}", number);
 }
 
-// What a GPU says of work that failed. Past the bands around tensors lies nothing: who gets there is out of bounds.
+// A failure from a GPU's error message. There is nothing beyond the margins around tensors: an access there is out of
+// bounds.
 Failure device_failure(const std::string& words, const std::string& doing) {
   auto has = [&](std::string_view part) { return words.find(part) != std::string::npos; };
   if (has("cudaErrorIllegalAddress"))
     return {Verdict::kOutOfBounds,
-            fmt::format("Its kernel touched memory that is nobody's, {} (illegal address).", doing)};
+            fmt::format("Its kernel accessed memory outside all allocations, {} (illegal address).", doing)};
   if (has("cudaErrorMemoryAllocation") || has("out of memory"))
     return {Verdict::kOutOfMemory, fmt::format("The GPU ran out of memory, {}.", doing)};
   return {Verdict::kCrashed, fmt::format("Its work on the GPU failed, {}: {}", doing, words)};
@@ -68,8 +69,8 @@ std::optional<Failure> refusal_in(const Json& answer) {
   auto refused = answer.find("refused");
   if (refused == answer.end() || !refused->is_string()) return std::nullopt;
   auto why = refused->get<std::string>();
-  return Failure{Verdict::kRefused, fmt::format("The candidate takes no such call: {}; a model would use the baseline.",
-                                                why.empty() ? "asked again, it gives no reason" : why)};
+  return Failure{Verdict::kRefused, fmt::format("The candidate refuses this call: {}; a model would use the baseline.",
+                                                why.empty() ? "it gives no reason when asked again" : why)};
 }
 
 // The first cores that this process may use.
@@ -86,16 +87,17 @@ std::vector<int> first_cores(int count) {
 
 uint64_t secret_number() {
   uint64_t value = 0;
-  if (getrandom(&value, sizeof value, 0) != sizeof value) throw Error("The system gave no random numbers.");
+  if (getrandom(&value, sizeof value, 0) != sizeof value) throw Error("The system returned no random numbers.");
   return value;
 }
 
-// A call of many milliseconds is always interrupted, so a switch alone says nothing. Threads that wait for each other's
-// core are the candidate's own affair: then all cores together were busy with it. With more threads than cores some
-// wait all the time, also while the process is woken and stopped and no core is busy with it: that is not counted.
+// A call of many milliseconds is always interrupted, so a context switch alone is not a reason. If threads of the
+// candidate wait for each other's cores, that is not caused by other programs: all cores together were busy with them.
+// With more threads than cores some wait all the time, also while the process wakes and stops and uses no core: that is
+// not counted.
 bool RunTimes::core_was_taken(int cores, double exchange_ns) const {
-  constexpr double kMatters = 0.01;  // of the time: what counts as a difference
-  // All threads are let go at once, and those with nothing to do need a core for a moment to find that out.
+  constexpr double kMatters = 0.01;  // share of the time that counts as a difference
+  // All threads are resumed at once, and idle threads need a core for a moment before they sleep again.
   constexpr double kMoment = 5e3;
   double in_calls = static_cast<double>(ns) - (threads > cores ? exchange_ns : 0);
   double idle = cores * in_calls - static_cast<double>(cpu_ns);
@@ -125,7 +127,7 @@ RunnerProcess::RunnerProcess(const RunnerOptions& options) : options_(options), 
   if (options.wait_until_open) open();
 }
 
-// The worker says hello then; it loads nothing before it is told to.
+// Waits for the worker's hello message; the worker loads nothing before the next request.
 void RunnerProcess::wait_for_start() {
   if (failure_ || worker_pid_ > 0) return;
   if (std::optional<Json> hello = next_message(deadline())) read_answer(*hello);
@@ -137,7 +139,7 @@ void RunnerProcess::open() {
   attach();
   if (!send({{"do", "begin"}}) || !resume_until_trap()) return;
   at_start_ = read_process_state(worker_pid_, *tracer_, true);
-  // The candidate's own threads have as many cores as it was given threads; those of our pool have theirs already.
+  // The candidate's own threads get as many cores as the thread count; those of our pool are already pinned.
   if (options_.device == kCpu) tracer_->spread_over(first_cores(options_.threads));
   if (!resume_until_trap()) return;
   answer();
@@ -161,7 +163,7 @@ void RunnerProcess::attach() {
 void RunnerProcess::start(const RunnerOptions&) {
   int channel[2], status[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel) != 0 || pipe2(status, O_CLOEXEC) != 0)
-    throw Error("The system gave no channel to a runner ({}).", strerror(errno));
+    throw Error("The channel to a runner could not be created ({}).", strerror(errno));
   int large = 8 << 20, yes = 1;
   for (int end : channel) setsockopt(end, SOL_SOCKET, SO_SNDBUF, &large, sizeof large);
   setsockopt(channel[0], SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes);
@@ -174,28 +176,29 @@ void RunnerProcess::start(const RunnerOptions&) {
       posix_spawn_file_actions_adddup2(&files, options_.output->fd(), words);
     else
       posix_spawn_file_actions_addopen(&files, words, "/dev/null", O_WRONLY, 0);
-  // Through high numbers, since the ends may themselves be 3 or 4.
+  // Via high numbers, since the descriptors may themselves be 3 or 4.
   constexpr int kParking = 200;
   posix_spawn_file_actions_adddup2(&files, channel[1], kParking);
   posix_spawn_file_actions_adddup2(&files, status[1], kParking + 1);
   posix_spawn_file_actions_adddup2(&files, kParking, 3);
   posix_spawn_file_actions_adddup2(&files, kParking + 1, 4);
   posix_spawn_file_actions_addclosefrom_np(&files, 5);
-  // The same for baseline and candidate, so that neither can tell what it is.
+  // The same for baseline and candidate, so that the process cannot tell which one it is.
   std::string path = runner_path(), name = "fastkernels-runner", search = "PATH=/usr/bin:/bin",
               language = "LANG=C.UTF-8";
   std::string tmp = "TMPDIR=" + private_tmp_;
   char* argv[] = {name.data(), nullptr};
-  // What libraries with threads of their own are told: they would count the one core that the first thread is kept on.
+  // For libraries with their own threads: they would count only the one core that the first thread is pinned to.
   std::vector<std::string> more = {fmt::format("OMP_NUM_THREADS={}", options_.threads),
                                    fmt::format("OPENBLAS_NUM_THREADS={}", options_.threads)};
-  if (options_.device != kCpu)  // the same GPU by the same number, and the driver's library where this process found it
+  // The same GPU by the same number, and the driver's library from where this process found it.
+  if (options_.device != kCpu)
     for (const char* variable : {"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "LD_LIBRARY_PATH"})
       if (const char* value = getenv(variable)) more.push_back(fmt::format("{}={}", variable, value));
   std::vector<char*> env = {search.data(), language.data(), tmp.data()};
   for (std::string& entry : more) env.push_back(entry.data());
   env.push_back(nullptr);
-  // A process group of its own: Ctrl-C on the terminal is for the judge to handle.
+  // A process group of its own: Ctrl-C in the terminal is handled by the judge.
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
@@ -207,7 +210,7 @@ void RunnerProcess::start(const RunnerOptions&) {
       },
       [this] {
         if (pid_ <= 0) return;
-        kill(pid_, SIGKILL);  // the others die with it
+        kill(pid_, SIGKILL);  // the others are killed with it
         waitpid(pid_, nullptr, 0);
       });
   posix_spawnattr_destroy(&attributes);
@@ -245,7 +248,7 @@ Json RunnerProcess::ask(const Json& request, int fd) {
   if (failure_) return {};
   if (order_) *order_->view(0).ptr<int32_t>() = static_cast<int32_t>(Order::kMessage);
   if (!send(request, fd) || !resume_until_trap()) return {};
-  if (options_.device == kCpu) look_at_state();  // what calls of the next sample change is counted from here
+  if (options_.device == kCpu) look_at_state();  // changes by the calls of the next sample are counted from here
   return answer();
 }
 
@@ -268,7 +271,7 @@ bool RunnerProcess::resume_until_trap() {
       explain_fault(*tracer_->fault());
       return false;
     case Tracer::Stop::kTimedOut:
-      fail({Verdict::kTimeout, fmt::format("It did not come back {} within {:g} s.", doing_,
+      fail({Verdict::kTimeout, fmt::format("It did not return {} within {:g} s.", doing_,
                                            static_cast<double>(options_.timeout_ns) * 1e-9)});
       return false;
     case Tracer::Stop::kEnded:
@@ -277,7 +280,7 @@ bool RunnerProcess::resume_until_trap() {
   return false;
 }
 
-// To what was sent last; the worker stopped behind it.
+// The answer to the last message; the worker stopped after sending it.
 Json RunnerProcess::answer() {
   std::optional<Json> body = next_message(now_ns());
   if (!body) return {};
@@ -296,15 +299,15 @@ std::optional<Json> RunnerProcess::next_message(int64_t deadline_ns) {
   }
   const Json& body = answer.body;
   if (got != Received::kMessage || !body.is_object() || !body.contains("nonce") || body["nonce"] != nonce_) {
-    fail({Verdict::kTampered,
-          fmt::format("The runner's channel carried something that is not its answer, {}.", doing_)});
+    fail(
+        {Verdict::kTampered, fmt::format("A message on the runner's channel is not the runner's answer, {}.", doing_)});
     return std::nullopt;
   }
   if (worker_pid_ <= 0) worker_pid_ = answer.sender_pid;
   return body;
 }
 
-// What an answer says besides numbers. The candidate may have written it, so it may be anything.
+// Reads failures and protections from an answer. The candidate may have forged it, so any content is possible.
 void RunnerProcess::read_answer(const Json& body) try {
   if (body.contains("protections"))
     for (const Json& p : body["protections"])
@@ -320,20 +323,20 @@ void RunnerProcess::read_answer(const Json& body) try {
   else if (body.contains("error"))
     fail({Verdict::kCrashed, fmt::format("It threw, {}: {}", doing_, body["error"].get<std::string>())});
 } catch (const Json::exception&) {
-  fail({Verdict::kTampered, fmt::format("The runner's answer is not one of its own, {}.", doing_)});
+  fail({Verdict::kTampered, fmt::format("The runner's answer has the wrong format, {}.", doing_)});
 }
 
 int64_t RunnerProcess::number(const Json& answer, const char* name) {
   if (failure_) return 0;
   if (auto found = answer.find(name); found != answer.end() && found->is_number_integer()) return found->get<int64_t>();
-  fail({Verdict::kTampered, fmt::format("The runner's answer is not one of its own, {}.", doing_)});
+  fail({Verdict::kTampered, fmt::format("The runner's answer has the wrong format, {}.", doing_)});
   return 0;
 }
 
-// How long the end of a process may take; a GPU's driver has much to give back.
+// How long a process may take to end; a GPU's driver has much to free.
 int RunnerProcess::patience_ms() const { return options_.device == kCpu ? 2'000 : 20'000; }
 
-// The channel closed without an answer: how did the worker end?
+// The channel closed without an answer: finds out how the worker ended.
 void RunnerProcess::explain_end() {
   std::array<long, 2> report{};
   pollfd waiting{status_pipe_, POLLIN, 0};
@@ -364,7 +367,7 @@ std::string RunnerProcess::at_line(uint64_t code) const {
   return place.empty() ? "" : " at " + place;
 }
 
-// We see a fault before any handler of the candidate's does.
+// We see a fault before the candidate's own handlers do.
 void RunnerProcess::explain_fault(const Tracer::Fault& fault) {
   for (const auto& [id, segment] : segments_) {
     if (fault.address < segment.address || segment.tensors->device() != kCpu) continue;
@@ -383,7 +386,7 @@ void RunnerProcess::explain_fault(const Tracer::Fault& fault) {
   auto limit = static_cast<double>(options_.private_memory_bytes);
   int64_t peak_kib = read_process_state(worker_pid_, *tracer_, false).peak_kib;
   if (static_cast<double>(peak_kib) * 1024 > 0.7 * limit)
-    return fail({Verdict::kOutOfMemory, fmt::format("It used {:.1f} GiB of memory {} and got no more.",
+    return fail({Verdict::kOutOfMemory, fmt::format("It used {:.1f} GiB of memory {} and could not get more.",
                                                     static_cast<double>(peak_kib) / 0x1p20, doing_)});
   fail({Verdict::kCrashed, fmt::format("It crashed {} with {} at address {:#x}{}.", doing_, signal_name(fault.signal),
                                        fault.address, at_line(fault.code))});
@@ -451,7 +454,7 @@ std::vector<RunnerDispatch> RunnerProcess::dispatches() {
       list.push_back(
           {d.at(0).get<std::string>(), d.at(1).get<std::string>(), d.at(2).get<int64_t>(), d.at(3).get<int64_t>()});
   } catch (const Json::exception&) {
-    fail({Verdict::kTampered, fmt::format("The runner's answer is not one of its own, {}.", doing_)});
+    fail({Verdict::kTampered, fmt::format("The runner's answer has the wrong format, {}.", doing_)});
   }
   return list;
 }
@@ -459,8 +462,8 @@ std::vector<RunnerDispatch> RunnerProcess::dispatches() {
 RunTimes RunnerProcess::run(std::span<const int> calls, const RunMode& mode) {
   doing_ = "in forward";
   if (options_.device == kCpu) return carry_out(mode.nothing ? Order::kNothing : Order::kCalls, calls);
-  // The work is queued behind a kernel that waits, and then let go. Only the second counts: inputs are masked until
-  // then, so that work before it finds nothing to work on.
+  // The work is queued behind a kernel that waits, and then released. Only the time after the release counts: inputs
+  // are masked until then, so earlier work reads only masked data.
   Json ids = Json::array();
   for (int id : calls) ids.push_back(id);
   Json queued = ask({{"do", "queue"}, {"calls", ids}, {"key", mode.key}, {"hold", mode.hold}, {"cold", mode.cold}});
@@ -493,7 +496,7 @@ bool RunnerProcess::has_untraced_thread() const {
   return false;
 }
 
-// Lets the worker go with an order and waits until it stops again. Nothing else of it ever runs.
+// Resumes the worker with an order and waits until it stops again. The worker never runs otherwise.
 RunTimes RunnerProcess::carry_out(Order order, std::span<const int> entries) {
   RunTimes times;
   if (!tracer_) open();
@@ -503,14 +506,15 @@ RunTimes RunnerProcess::carry_out(Order order, std::span<const int> entries) {
   words[0] = static_cast<int32_t>(order);
   words[1] = static_cast<int32_t>(entries.size());
   std::copy(entries.begin(), entries.end(), words + 2);
-  // Nothing of it has run since it was looked at last; looking again would only take the place of others in the caches.
+  // The worker has not run since its state was last read; reading again would only evict other data from the caches.
   ProcessState before = std::move(seen_);
   int64_t waited = waited_ns_, cpu = cpu_ns_;
   bool came_back = resume_until_trap();
   times.ns = tracer_ ? tracer_->stopped_ns() - tracer_->started_ns() : 0;
   if (!came_back) return times;
   look_at_state();
-  // Each has to be stopped. One that has just ended, or was just started and has done nothing yet, may be counted late.
+  // Every thread must be stopped. A thread that has just ended, or has just started and done nothing, may be counted
+  // late.
   if (std::abs(seen_.threads - static_cast<int64_t>(seen_.cores.size())) > 0 && has_untraced_thread()) {
     fail({Verdict::kTampered, "It started a thread that cannot be stopped."});
     return times;
@@ -521,11 +525,11 @@ RunTimes RunnerProcess::carry_out(Order order, std::span<const int> entries) {
   times.threads = static_cast<int>(seen_.cores.size());
   times.peak_kib = seen_.peak_kib;
   if (tracer_->trap_status() == 0) return times;
-  // What went wrong, as far as it says; what was written meanwhile counts for nothing any more.
+  // The reason, from the worker's answer; everything written since is ignored.
   Json outcome = ask({{"do", "outcome"}});
   times.refused = refusal_in(outcome);
   if (!times.refused && !failure_)
-    fail({Verdict::kTampered, "The runner stopped in the middle of its work and does not say why."});
+    fail({Verdict::kTampered, "The runner stopped in the middle of its work without giving a reason."});
   return times;
 }
 
@@ -538,7 +542,7 @@ void RunnerProcess::read_device_times(RunTimes& times) {
     times.clock_mhz = answer.at("clock_mhz").get<double>();
     times.held = answer.at("held").get<bool>();
   } catch (const Json::exception&) {
-    fail({Verdict::kTampered, "The runner's answer is not one of its own, in forward."});
+    fail({Verdict::kTampered, "The runner's answer has the wrong format, in forward."});
   }
 }
 
@@ -567,7 +571,7 @@ void RunnerProcess::begin_finish() {
 void RunnerProcess::finish() {
   begin_finish();
   if (failure_ || channel_ < 0) return;
-  if (!tracer_) return stop();  // it never loaded anything
+  if (!tracer_) return stop();  // it never loaded a candidate
   int64_t patience = int64_t{patience_ms()} * 1'000'000;
   switch (tracer_->run(now_ns() + patience)) {
     case Tracer::Stop::kFault:

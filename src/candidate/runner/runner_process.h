@@ -1,7 +1,7 @@
-// RunnerProcess: the judge's end of a runner. Asks one thing at a time; the first failure is final.
+// RunnerProcess: the judge's side of a runner. Makes one request at a time; the first failure is final.
 //
-// The runner is traced (tracer.h): all its threads are stopped whenever it has nothing to do for us. Calls are made
-// between two stops, and the time between these, by our clock, is their time, whatever the process did with it.
+// The runner is traced (tracer.h): all its threads are stopped between requests. Calls run between two stops, and the
+// time between them, by our clock, is the time of the calls, whatever the process did meanwhile.
 #pragma once
 
 #include <sys/types.h>
@@ -28,7 +28,7 @@
 
 namespace fk {
 
-// From the system, so that nobody can foresee it.
+// From the system's random generator, so that it cannot be predicted.
 uint64_t secret_number();
 
 struct RunnerOptions {
@@ -39,9 +39,9 @@ struct RunnerOptions {
   size_t private_memory_bytes = size_t{8} << 30;
   int64_t timeout_ns = int64_t{30} * 1000000000;  // of one request
   Device device = kCpu;                           // where the operator runs
-  Walls walls = Walls::kAll;                      // on a GPU: what its driver works behind (device_walls.h)
-  bool wait_until_open = true;         // else it opens when it is first used: several that start together start sooner
-  const KeptOutput* output = nullptr;  // what it prints goes there; null: nowhere
+  Walls walls = Walls::kAll;                      // on a GPU: those its driver works with (device_walls.h)
+  bool wait_until_open = true;         // false: it opens on first use, so that several runners start in parallel
+  const KeptOutput* output = nullptr;  // receives its output; null: the output is discarded
 };
 
 // A tensor of a mapped segment.
@@ -50,7 +50,7 @@ struct TensorRef {
   size_t tensor = 0;
 };
 
-// Which tensors one call takes.
+// The tensors of one call.
 struct CallPlan {
   std::vector<std::optional<TensorRef>> args;
   std::vector<TensorRef> states;  // of the context
@@ -63,38 +63,38 @@ struct CallPlan {
     TensorRef slot_mapping;
     int64_t page_size = 0;
   };
-  std::optional<Metadata> metadata;  // of the batch, where there are states
+  std::optional<Metadata> metadata;  // of the batch, if there are states
 };
 
 // How calls are to be made.
 struct RunMode {
-  bool nothing = false;  // on the CPU: leave the kernels out, to see what a sample takes besides
+  bool nothing = false;  // on the CPU: without the kernels, to measure the overhead of a sample
   // On a GPU only.
   uint64_t key = 0;   // unmasks the inputs
-  bool hold = true;   // everything is queued before the device starts on it
-  bool cold = false;  // the L2 cache holds other data before each call
+  bool hold = true;   // everything is queued before the device starts
+  bool cold = false;  // the L2 cache is filled with other data before each call
 };
 
 struct RunTimes {
-  int64_t ns = 0;         // from when the first thread was let go until the last one had stopped, the exchange included
-  int64_t switches = 0;   // involuntary context switches meanwhile
-  int64_t waited_ns = 0;  // its threads waited for a core meanwhile, where the kernel says
-  int64_t cpu_ns = 0;     // they used meanwhile, all together
-  int threads = 0;        // it has
+  int64_t ns = 0;         // from resuming the first thread until the last one has stopped, overhead included
+  int64_t switches = 0;   // involuntary context switches in this time
+  int64_t waited_ns = 0;  // time its threads waited for a core, if the kernel counts it
+  int64_t cpu_ns = 0;     // CPU time of all its threads together
+  int threads = 0;        // number of its threads
   int64_t peak_kib = 0;
-  std::optional<Failure> refused;  // by the candidate: nothing ran, and the process is as it was
+  std::optional<Failure> refused;  // by the candidate: nothing ran, and the process can be used further
   // On a GPU only.
-  int64_t device_ns = 0;          // of the calls, by the device's events: the candidate's process reads them
-  std::vector<uint64_t> at_stop;  // fingerprints of all that was written, taken in stream order behind the calls
-  double clock_mhz = 0;           // of the multiprocessors; zero: not known
-  bool held = false;              // until all was queued
+  int64_t device_ns = 0;          // of the calls, by the device's events, which the candidate's process reads
+  std::vector<uint64_t> at_stop;  // fingerprints of all written tensors, taken in stream order after the calls
+  double clock_mhz = 0;           // of the multiprocessors; zero: unknown
+  bool held = false;              // the device started after everything was queued
 
-  // Whether other programs had one of its cores for long enough to matter. `exchange_ns`: what of `ns` is typically
-  // spent on waking and stopping the process.
+  // Whether other programs used one of its cores for long enough to matter. `exchange_ns`: the typical part of `ns` for
+  // waking and stopping the process.
   bool core_was_taken(int cores, double exchange_ns = 0) const;
 };
 
-// As ops/node.h counts them, from another process.
+// Dispatch counts of ops/node.h, from another process.
 struct RunnerDispatch {
   std::string op, implementation;
   int64_t rows_up_to = 0, calls = 0;
@@ -107,44 +107,44 @@ class RunnerProcess {
   RunnerProcess(const RunnerProcess&) = delete;
   RunnerProcess& operator=(const RunnerProcess&) = delete;
 
-  // Waits until the worker could load the candidate: its driver, if it has one, is there.
+  // Waits until the worker is ready to load the candidate and has started its GPU driver, if it uses one.
   void wait_for_start();
-  // Has it loaded.
+  // Loads the candidate.
   void open();
 
-  // Empty as long as everything went well; every function below does nothing more once there is one.
+  // Empty if everything went well. After a failure all functions below do nothing.
   const std::optional<Failure>& failure() const { return failure_; }
   const std::vector<Protection>& protections() const { return protections_; }
 
   int map(const SharedTensors& tensors);  // must outlive the mapping
   void unmap(int segment);
   int64_t bind(std::span<const TensorRef> params);  // returns the time of prepare in ns
-  // Calls get the numbers from 0 on; those known before are forgotten.
+  // Calls are numbered from 0; earlier plans are discarded.
   void plan(std::span<const CallPlan> calls);
-  // Whether the candidate says that it takes no such call; nothing runs.
+  // Whether the candidate refuses the call; nothing runs.
   std::optional<Failure> refusal(int id);
-  // Makes the calls. On the CPU their inputs may be written before this: the process is stopped and cannot look. On
-  // return it is stopped again, so that nothing it wrote can change before the next request.
+  // Makes the calls. On the CPU their inputs may be written before this: the process is stopped and cannot read them.
+  // On return it is stopped again, so that its outputs cannot change before the next request.
   RunTimes run(std::span<const int> calls, const RunMode& mode = {});
-  // On a GPU: fills a tensor of a mapped segment with a pattern, to see whether memory is really shared.
+  // On a GPU: fills a tensor of a mapped segment with a pattern, to check that memory is really shared.
   void touch(const TensorRef& tensor, uint8_t pattern);
 
-  // What the process changed about itself since before it loaded the candidate, if anything (process_state.h).
+  // A failure if the process changed its state since before it loaded the candidate (process_state.h).
   std::optional<Failure> check_state(bool thorough);
 
-  // Which implementation took which call of the operator and of those below it, since the process started. By the
-  // runner's own account: for people to read, and not for the verdict.
+  // Which implementation ran which call of the operator and its children, since the process started. Reported by the
+  // runner itself: for information, not for the verdict.
   std::vector<RunnerDispatch> dispatches();
 
-  // Lets it run for a while with nothing to do.
+  // Lets the idle process run for a while.
   void let_run(int64_t ns);
 
-  // Lets the worker end by itself; a crash on the way out is a failure too. The first only tells it to, so that several
-  // end together; nothing else may be asked of it then.
+  // The worker ends by itself; a crash while it ends is a failure too. begin_finish() only sends the request, so that
+  // several workers end in parallel; no other request may follow.
   void begin_finish();
   void finish();
 
-  void fail(Failure failure);  // what the judge found; ends the process
+  void fail(Failure failure);  // a failure found by the judge; ends the process
 
  private:
   Json ask(const Json& request, int fd = -1);
@@ -152,18 +152,18 @@ class RunnerProcess {
   Json answer();
   std::optional<Json> next_message(int64_t deadline_ns);
   void read_answer(const Json& body);
-  int64_t number(const Json& answer, const char* name);  // zero, and a failure, where there is none
+  int64_t number(const Json& answer, const char* name);  // zero, and a failure, if it is missing
   RunTimes carry_out(Order order, std::span<const int> entries);
   void read_device_times(RunTimes& times);
   void look_at_state();
   bool has_untraced_thread() const;
-  bool resume_until_trap();  // false where that was the end
+  bool resume_until_trap();  // false if the process ended
   int64_t deadline() const;
   void start(const RunnerOptions& options);
   void attach();
   void explain_end();
   void explain_fault(const Tracer::Fault& fault);
-  std::string at_line(uint64_t code) const;  // " at rms_norm.cpp:12", or nothing
+  std::string at_line(uint64_t code) const;  // " at rms_norm.cpp:12", or empty
   int patience_ms() const;
   void stop();
 
@@ -179,12 +179,12 @@ class RunnerProcess {
     uint64_t address = 0;  // in the worker
   };
   std::map<int, Segment> segments_;
-  std::unique_ptr<SharedTensors> order_;  // what the worker is to do when it is let go
+  std::unique_ptr<SharedTensors> order_;  // the order that the worker reads when it resumes
   std::unique_ptr<Tracer> tracer_;
   uint64_t library_base_ = 0;  // in the worker
   ProcessState at_start_;
-  ProcessState seen_;                   // when it stopped last
-  int64_t waited_ns_ = 0, cpu_ns_ = 0;  // likewise: its threads have waited for a core, and had one, so long
+  ProcessState seen_;                   // at the last stop
+  int64_t waited_ns_ = 0, cpu_ns_ = 0;  // at the last stop: how long its threads had waited for a core and used one
   std::string doing_ = "at load";
   bool ending_ = false;
   std::vector<Protection> protections_;

@@ -17,7 +17,7 @@
 namespace fk {
 namespace {
 
-constexpr const char* kDriverCannot = "the GPU's driver does not work behind it";
+constexpr const char* kDriverCannot = "the GPU's driver does not work with it";
 
 Protection outcome(std::string name, bool on) { return {std::move(name), on, on ? "" : strerror(errno)}; }
 
@@ -31,7 +31,7 @@ bool write_file(const char* path, const std::string& text) {
   return written;
 }
 
-// What a driver that has already started may still open: its devices, and what it says about itself and the machine.
+// What a driver may still open after its start: its devices, and information about itself and the machine.
 void allow_gpu(LandlockRules& rules) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator("/dev", error))
@@ -86,7 +86,7 @@ std::vector<Protection> enter_namespaces(const std::string& private_tmp, Walls w
 
 std::vector<Protection> restrict_self(const SandboxLimits& limits) {
   std::vector<Protection> all;
-  // Private memory only: what the judge shares does not count against it.
+  // Private memory only: memory shared by the judge does not count.
   bool limited = limit(RLIMIT_DATA, limits.private_memory_bytes) && limit(RLIMIT_CORE, 0) &&
                  limit(RLIMIT_FSIZE, rlim_t{64} << 20) && limit(RLIMIT_NOFILE, limits.drives_gpu ? 1024 : 256);
   all.push_back(outcome("resource limits", limited));

@@ -1,4 +1,4 @@
-// The walls around a runner. Each is put up if this system can; what could not be put up is said, never assumed.
+// The sandbox of a runner. Each protection is used if this system supports it; a missing one is always reported.
 #pragma once
 
 #include <cstddef>
@@ -13,32 +13,32 @@ namespace fk {
 struct Protection {
   std::string name;  // "landlock"
   bool on = false;
-  std::string why;  // where it is off
+  std::string why;  // why it is off
 };
 
-// How many of the walls stand. A GPU's driver may not work behind all of them: what it works behind is found out once
-// (device_walls.h), and what has to stay down is said like anything else that is off.
+// How many protections are used. A GPU's driver may not work with all of them: which ones it works with is found once
+// (device_walls.h), and those left off are reported like any other.
 enum class Walls : uint8_t { kAll, kNoPidNamespace, kNoNamespaces, kNoSeccomp, kNone };
 inline constexpr int kWalls = 5;
 
-// User, pid, network, ipc, mount and host name namespaces for the processes forked after this, and an empty tmpfs over
-// `private_tmp` that vanishes with them. Call while single-threaded.
+// User, pid, network, ipc, mount and host name namespaces for the processes forked after this, and an empty tmpfs at
+// `private_tmp` that is removed with them. Call while single-threaded.
 std::vector<Protection> enter_namespaces(const std::string& private_tmp, Walls walls = Walls::kAll);
 
 struct SandboxLimits {
   size_t private_memory_bytes = size_t{8} << 30;
-  std::vector<std::string> readable;  // files beyond the system's libraries
+  std::vector<std::string> readable;  // files besides the system's libraries
   std::string private_tmp;            // the only folder that can be written
-  bool drives_gpu = false;            // its device files stay open to it
+  bool drives_gpu = false;            // it may open the GPU's device files
   Walls walls = Walls::kAll;
 };
 
-// For the process itself, for good: resource limits, no new privileges, Landlock. Threads, memory, reading system
-// libraries and the open channel still work; other files do not.
+// Permanent restrictions of the calling process: resource limits, no new privileges, Landlock. Threads, memory, reading
+// system libraries and the open channel still work; other files do not.
 std::vector<Protection> restrict_self(const SandboxLimits& limits);
 
-// Then, just before foreign code is loaded: seccomp. New processes, network, tracing and changes to the mapping of
-// `ours` (loaded_memory.h, which has to be asked before restrict_self) end the process.
+// After that, just before foreign code is loaded: seccomp. New processes, network, tracing and changes to the mapping
+// of `ours` end the process. Call loaded_memory() for `ours` before restrict_self.
 Protection restrict_system_calls(const SandboxLimits& limits, const std::vector<AddressRange>& ours);
 
 }  // namespace fk

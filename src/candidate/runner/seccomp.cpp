@@ -45,13 +45,13 @@ constexpr long kAllowed[] = {
     SYS_sched_getparam,
     SYS_sched_getscheduler,
     SYS_getcpu,
-    // signals of its own
+    // its own signals
     SYS_rt_sigaction,
     SYS_rt_sigprocmask,
     SYS_rt_sigreturn,
     SYS_sigaltstack,
     SYS_restart_syscall,
-    // clocks and rest
+    // clocks and others
     SYS_clock_gettime,
     SYS_clock_getres,
     SYS_clock_nanosleep,
@@ -66,7 +66,7 @@ constexpr long kAllowed[] = {
     SYS_geteuid,
     SYS_getgid,
     SYS_getegid,
-    // files, as far as Landlock lets them be opened
+    // files, if Landlock allows to open them
     SYS_openat,
     SYS_close,
     SYS_read,
@@ -106,7 +106,7 @@ constexpr long kAllowed[] = {
 #endif
 };
 
-// What the driver of a GPU uses besides.
+// Additional system calls of a GPU's driver.
 constexpr long kDriver[] = {
     SYS_eventfd2,
     SYS_pipe2,
@@ -127,7 +127,7 @@ constexpr long kDriver[] = {
     SYS_epoll_wait,
 #endif
 };
-// Deadly otherwise, but a driver may try them without need; they fail.
+// These would end the process, but a driver may try them without need; for it they only fail.
 constexpr long kDriverTries[] = {SYS_socket, SYS_socketpair, SYS_connect, SYS_bind, SYS_listen, SYS_memfd_create};
 
 constexpr long kDeadly[] = {
@@ -170,8 +170,8 @@ constexpr long kDeadly[] = {
 #endif
 };
 
-// What the C library and honest programs ask prctl for. Everything else that changes the process is refused, and what
-// only an attack needs ends it.
+// The prctl options that the C library and honest programs use. All other changes of the process are refused, and those
+// that only an attack needs end it.
 constexpr uint32_t kProcessAllowed[] = {PR_SET_NAME,
                                         PR_GET_NAME,
                                         0x53564d41,  // PR_SET_VMA: names for memory in /proc
@@ -191,21 +191,21 @@ constexpr uint32_t kFileAllowed[] = {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD,
                                      36,   // F_OFD_GETLK
                                      37,   // F_OFD_SETLK
                                      38};  // F_OFD_SETLKW
-// Signals at a time that somebody else decides: when a message arrives, when a folder changes.
+// Signals at a time that others control: when a message arrives, when a folder changes.
 constexpr uint32_t kFileDeadly[] = {F_SETOWN,
                                     10,     // F_SETSIG
                                     15,     // F_SETOWN_EX
                                     1024,   // F_SETLEASE
                                     1026};  // F_NOTIFY
 
-// Questions about a file; a terminal is what the C library asks for.
+// Queries about a file; the C library checks whether it is a terminal.
 constexpr uint32_t kControlAllowed[] = {TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIOCLEX, FIONCLEX};
 constexpr uint32_t kControlDeadly[] = {FIOSETOWN, SIOCSPGRP};
 
 void judge_mappings(SeccompProgram& program, const std::vector<AddressRange>& ours) {
   for (long nr : {SYS_munmap, SYS_mprotect, SYS_madvise})
     program.where(static_cast<uint32_t>(nr), [&] { program.ask_if_touched(0, 1); });
-  // Without MAP_FIXED the kernel chooses an address that is free. MAP_FIXED_NOREPLACE alone replaces nothing.
+  // Without MAP_FIXED the kernel chooses a free address. MAP_FIXED_NOREPLACE alone replaces nothing.
   program.where(SYS_mmap, [&] {
     program.load_argument(3);
     program.mask(MAP_FIXED);
@@ -229,7 +229,7 @@ void judge_options(SeccompProgram& program, bool drives_gpu) {
     program.load_argument(0);
     answer_each(kProcessAllowed, SECCOMP_RET_ALLOW);
     answer_each(kProcessDeadly, SECCOMP_RET_KILL_PROCESS);
-    program.answer(SECCOMP_RET_ERRNO | EINVAL);  // as a kernel that does not know it
+    program.answer(SECCOMP_RET_ERRNO | EINVAL);  // like a kernel that does not support it
   });
   program.where(SYS_fcntl, [&] {
     program.load_argument(1);
@@ -246,12 +246,12 @@ void judge_options(SeccompProgram& program, bool drives_gpu) {
   program.where(SYS_ioctl, [&] {
     program.load_argument(1);
     answer_each(kControlDeadly, SECCOMP_RET_KILL_PROCESS);
-    if (drives_gpu) return program.answer(SECCOMP_RET_ALLOW);  // all that a driver does goes through here
+    if (drives_gpu) return program.answer(SECCOMP_RET_ALLOW);  // all requests of a driver are made this way
     program.answer_if(FIOASYNC, SECCOMP_RET_KILL_PROCESS);
     answer_each(kControlAllowed, SECCOMP_RET_ALLOW);
     program.answer(SECCOMP_RET_ERRNO | ENOTTY);
   });
-  // Limits may be asked for, not set: the address of a new one is zero.
+  // Limits may be read, not set: the pointer to a new limit must be null.
   program.where(SYS_prlimit64, [&] {
     program.load_argument(2);
     program.answer_unless(0, SECCOMP_RET_ERRNO | EPERM);
@@ -260,7 +260,7 @@ void judge_options(SeccompProgram& program, bool drives_gpu) {
     program.answer(SECCOMP_RET_ALLOW);
   });
 #if defined(__x86_64__)
-  // A thread's own segment registers, and the use of matrix tiles.
+  // A thread's own segment registers, and permission for matrix tiles.
   program.where(SYS_arch_prctl, [&] {
     program.load_argument(0);
     for (uint32_t value : {0x1001u, 0x1002u, 0x1003u, 0x1004u, 0x1021u, 0x1022u, 0x1023u})
@@ -286,11 +286,11 @@ bool install_seccomp_filter(const std::vector<AddressRange>& ours, bool drives_g
   program.load(offsetof(seccomp_data, nr));
   program.where(SYS_clone, [&] {
     program.load_argument(0);
-    program.mask(CLONE_THREAD | CLONE_UNTRACED | CLONE_PTRACE);  // threads, and none that the judge could not stop
+    program.mask(CLONE_THREAD | CLONE_UNTRACED | CLONE_PTRACE);  // only threads, and none that the judge cannot trace
     program.answer_if(CLONE_THREAD, SECCOMP_RET_ALLOW);
     program.answer(SECCOMP_RET_KILL_PROCESS);
   });
-  // Its flags lie in memory, where a filter cannot look; the C library then takes clone().
+  // Its flags are in memory, which a filter cannot read; the C library then uses clone().
   program.answer_if(SYS_clone3, SECCOMP_RET_ERRNO | ENOSYS);
   program.where(SYS_tgkill, [&] {
     program.load_argument(0);

@@ -1,4 +1,4 @@
-// The system calls a runner keeps: those of memory, threads, clocks, reading files and its channel.
+// The system calls a runner may make: for memory, threads, clocks, reading files and its channel.
 #pragma once
 
 #include <vector>
@@ -7,15 +7,14 @@
 
 namespace fk {
 
-// For all threads of the process, for good. Calls that only an attack needs (new processes, network, tracing, changing
-// the mapping of `ours`, signals on a channel, a filter of its own) end the process at once with SIGSYS; what is merely
-// unknown fails with EPERM. False, with errno, where the kernel has none. `drives_gpu`: a GPU's driver waits by other
-// means, and asks for sockets without need, which then only fail.
+// Permanent, for all threads of the process. System calls that only an attack needs (new processes, network, tracing,
+// changing the mapping of `ours`, signals on a channel, another filter) end the process at once with SIGSYS; all other
+// calls fail with EPERM. False, with errno, if the kernel does not support seccomp. `drives_gpu`: a GPU's driver needs
+// more system calls, and tries to open sockets without need; these calls then only fail.
 bool install_seccomp_filter(const std::vector<AddressRange>& ours, bool drives_gpu = false);
 
-// For the calling thread and those it starts from now on, for good: the cores they may use stay as they are; asking for
-// others fails with EPERM. Before the filter above, which lets no other be installed and then holds all threads to
-// both.
+// Permanent, for the calling thread and those it starts later: they cannot change their cores (EPERM). Must be
+// installed before the filter above, which allows no further filter and then applies both to all threads.
 bool forbid_other_cores();
 
 }  // namespace fk

@@ -5,11 +5,11 @@
 namespace fk {
 namespace {
 
-// Places in the filter's own memory.
+// Indexes of the filter's scratch memory.
 enum Place : uint32_t { kStartLow, kStartHigh, kEndLow, kEndHigh };
 
-// No process has memory from 2^56 on. On 64-bit ARM the kernel ignores the byte above that in an address, so a filter
-// that looked at it could be told another address than the kernel is.
+// No process has memory from 2^56 on. On 64-bit ARM the kernel ignores the top byte of an address, so a filter that
+// compares it could be tricked with another address.
 constexpr uint32_t kHighBits = 0x00FFFFFF;
 
 sock_filter keep(Place place) { return BPF_STMT(BPF_ST, place); }
@@ -41,8 +41,8 @@ void SeccompProgram::ask_if_touched(int address, int length) {
 }
 
 void SeccompProgram::answer_touched(const std::vector<AddressRange>& ranges, uint32_t touched, uint32_t otherwise) {
-  // Nobody gets to this jump, but to the kernel's check only jumps end a path: else what comes before would seem to
-  // lead here without any address kept.
+  // This jump is never executed, but for the kernel's check only a jump ends a path: otherwise the code before it would
+  // seem to continue here without stored addresses.
   size_t around = code_.size();
   add(skip(0));
   for (size_t jump : asked_) code_[jump].k = static_cast<uint32_t>(code_.size() - jump - 1);
@@ -58,18 +58,18 @@ void SeccompProgram::keep_addresses(int address, int length) {
   load(high_half(address));
   mask(kHighBits);
   add(keep(kStartHigh));
-  // Longer than all addresses there are: the end would wrap round. The kernel refuses that too.
+  // Longer than the whole address space: the end would overflow. The kernel refuses that too.
   load(high_half(length));
   add(if_greater(kHighBits, 0, 1));
   answer(SECCOMP_RET_ERRNO | EINVAL);
-  // No bytes at all count as one: mremap takes that for a wish to have the page a second time.
+  // A length of zero counts as one: mremap then maps the page a second time.
   add(if_equal(0, 0, 4));
   load(low_half(length));
   add(if_equal(0, 0, 2));
   add(BPF_STMT(BPF_LD | BPF_IMM, 1));
   add(skip(1));
   load(low_half(length));
-  // The end, as a sum of two halves: the low one has carried where it is less than what it began with.
+  // The end, as a sum of two halves: the low half has a carry if it is less than its first operand.
   add(take_aside(kStartLow));
   add(BPF_STMT(BPF_ALU | BPF_ADD | BPF_X, 0));
   add(keep(kEndLow));
@@ -83,8 +83,8 @@ void SeccompProgram::keep_addresses(int address, int length) {
   add(keep(kEndHigh));
 }
 
-// Where start < range.end and end > range.begin, each compared by halves. Ranges are whole pages and the kernel takes
-// whole pages only, so rounding the length up would change nothing.
+// Whether start < range.end and end > range.begin, each compared in halves. Ranges are whole pages and the kernel
+// accepts only whole pages, so the length need not be rounded up.
 void SeccompProgram::answer_if_in(const AddressRange& range, uint32_t action) {
   auto low = [](uint64_t word) { return static_cast<uint32_t>(word); };
   auto high = [](uint64_t word) { return static_cast<uint32_t>(word >> 32); };

@@ -1,4 +1,4 @@
-// SeccompProgram: a filter for system calls, put together instruction by instruction.
+// SeccompProgram: builds a filter for system calls instruction by instruction.
 #pragma once
 
 #include <linux/filter.h>
@@ -11,7 +11,7 @@
 
 namespace fk {
 
-// Addresses from `begin` up to, and without, `end`.
+// Addresses from `begin` up to `end`, which is excluded.
 struct AddressRange {
   uint64_t begin = 0, end = 0;
 };
@@ -23,7 +23,7 @@ class SeccompProgram {
   void load_high_argument(int i) { load(high_half(i)); }
   void mask(uint32_t bits) { add(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, bits)); }
   void answer(uint32_t action) { add(BPF_STMT(BPF_RET | BPF_K, action)); }
-  // Answers `action` where the loaded word is `value`.
+  // Returns `action` if the loaded word is `value`.
   void answer_if(uint32_t value, uint32_t action) {
     add(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1));
     answer(action);
@@ -32,7 +32,8 @@ class SeccompProgram {
     add(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 1, 0));
     answer(action);
   }
-  // What `then` adds counts only where the loaded word is `value`. It must end with an answer or a question.
+  // The instructions that `then` adds run only if the loaded word is `value`. They must end with an answer or with
+  // ask_if_touched().
   void where(uint32_t value, const std::function<void()>& then) {
     add(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 1, 0));
     size_t jump = code_.size();
@@ -41,11 +42,12 @@ class SeccompProgram {
     code_[jump].k = static_cast<uint32_t>(code_.size() - jump - 1);
   }
 
-  // Answers `action` where the pages that begin at one argument, and are as many bytes long as another says, touch one
-  // of `ranges`; goes on where they do not.
+  // Returns `action` if the pages that start at one argument, with the length of another, overlap one of `ranges`;
+  // otherwise continues.
   void answer_if_touched(int address_argument, int length_argument, const std::vector<AddressRange>& ranges,
                          uint32_t action);
-  // The same where it is the last question: it is asked once for all, by answer_touched() at the end of the program.
+  // The same as the last check of a system call: jumps to shared code, which answer_touched() adds at the end of the
+  // program.
   void ask_if_touched(int address_argument, int length_argument);
   void answer_touched(const std::vector<AddressRange>& ranges, uint32_t touched, uint32_t otherwise);
 
@@ -61,7 +63,7 @@ class SeccompProgram {
   void answer_if_in(const AddressRange& range, uint32_t action);
 
   std::vector<sock_filter> code_;
-  std::vector<size_t> asked_;  // jumps to what answer_touched() adds
+  std::vector<size_t> asked_;  // jumps to the code that answer_touched() adds
 };
 
 }  // namespace fk

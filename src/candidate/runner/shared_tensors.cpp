@@ -23,7 +23,7 @@ size_t page_bytes() {
 }
 size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
-// Calls with the two ends of everything in a tensor's pages that is not the tensor, as long as it gets true.
+// Calls visit(begin, end) for each part of a tensor's pages outside the tensor, while it returns true.
 template <class Visit>
 bool each_margin(const TensorPlace& p, std::byte* base, Visit&& visit) {
   std::byte *start = base + p.extent_offset, *data = start + p.data_offset, *end = data + p.size_bytes();
@@ -57,12 +57,12 @@ void SharedTensors::lay_out(const std::vector<Named>& tensors) {
     names_.push_back(name);
     if (device_ == kCpu) {
       size_t padded = round_up(bytes_with_gaps(spec, gap), 64);
-      // One page more than needed where a tensor fills its pages, so that there is always a margin before it.
+      // One page more if a tensor fills its pages, so that there is always a margin before it.
       size_t extent = round_up(padded + 64, page_bytes());
       places_.push_back({bytes_, extent, extent - padded, spec, gap});
       bytes_ += extent;
     } else {
-      // A kernel that is wrong about its last tile or its number of rows writes a row too many.
+      // A kernel with a wrong last tile or a wrong number of rows writes a row too many.
       constexpr size_t kLeast = 4096, kMost = size_t{1} << 20, kAligned = 512;
       size_t row = spec.shape.rank() == 0 ? 0 : static_cast<size_t>(spec.shape[-1]) * dtype_size(spec.dtype);
       size_t band = round_up(std::clamp(row, kLeast, kMost), kAligned);
@@ -75,7 +75,7 @@ void SharedTensors::lay_out(const std::vector<Named>& tensors) {
 
 void SharedTensors::map_host_memory() {
   fd_ = memfd_create("fastkernels", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (fd_ < 0) throw Error("The system gave no shared memory ({}).", strerror(errno));
+  if (fd_ < 0) throw Error("Shared memory could not be created ({}).", strerror(errno));
   size_t size = std::max(bytes_, page_bytes());
   void* mapped = MAP_FAILED;
   if (ftruncate(fd_, static_cast<off_t>(size)) == 0)
@@ -87,7 +87,7 @@ void SharedTensors::map_host_memory() {
   }
   base_ = static_cast<std::byte*>(mapped);
   bytes_ = size;
-  // From here on nobody can map it writable who has not already: not even by opening the descriptor anew.
+  // From here on no process can map it writable again, not even by reopening the descriptor.
   int seals = F_SEAL_SHRINK | F_SEAL_GROW | (access_ == Access::kReadOnly ? F_SEAL_FUTURE_WRITE : 0) | F_SEAL_SEAL;
   if (fcntl(fd_, F_ADD_SEALS, seals) != 0) {
     munmap(base_, bytes_);
@@ -202,7 +202,7 @@ View MappedTensors::view(size_t i) const {
   return on_device_ ? View(data, p.spec, device_) : view_with_gaps(data, p.spec, p.row_gap);
 }
 
-// As map_between_guards lays them out.
+// For the layout of map_between_guards.
 TensorNeighbour tensor_near(const std::vector<TensorPlace>& places, uint64_t distance) {
   size_t guard = page_bytes(), start = guard;
   for (size_t i = 0; i < places.size(); ++i) {

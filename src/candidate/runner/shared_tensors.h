@@ -1,8 +1,8 @@
-// SharedTensors: tensors in memory that a judge fills and the processes it judges map.
+// SharedTensors: tensors in memory that a judge fills and the judged processes map.
 //
-// On the CPU each tensor ends where its pages end (but for what its size lacks to 64 bytes), and whoever maps them puts
-// guard pages between, so that one step beyond the end is a fault and one before the start is a changed canary. On a
-// GPU pages are too large for that: there canaries lie on both sides, at least a row of the tensor wide.
+// On the CPU each tensor ends where its pages end (except for padding to 64 bytes), and the process that maps them puts
+// guard pages between them: an access after the end is a fault, a write before the start changes a canary. On a GPU
+// pages are too large for that: there canaries are on both sides, at least as wide as a row of the tensor.
 #pragma once
 
 #include <sys/types.h>
@@ -20,7 +20,7 @@
 
 namespace fk {
 
-// Where a tensor lies in a segment; the same numbers on both sides of the process boundary.
+// Position of a tensor in a segment; the same numbers on both sides of the process boundary.
 struct TensorPlace {
   size_t extent_offset = 0;  // of its pages, from the start of the segment
   size_t extent_bytes = 0;
@@ -31,12 +31,12 @@ struct TensorPlace {
   size_t size_bytes() const { return bytes_with_gaps(spec, row_gap); }  // from its first element to its last
 };
 
-// Of runners; the judge may always write. A GPU lets them write all the same, so there it is checked afterwards.
+// For runners; the judge may always write. A GPU cannot enforce it, so there it is checked afterwards.
 enum class Access : uint8_t { kReadOnly, kWritable };
 
 class SharedTensors {
  public:
-  // Names are what a fault beside a tensor is reported with.
+  // The name is used in messages about a fault near the tensor.
   struct Named {
     std::string name;
     TensorSpec spec;
@@ -56,14 +56,14 @@ class SharedTensors {
   Device device() const { return device_; }
   size_t size_bytes() const { return bytes_; }
 
-  // Paints what lies beside tensor i, and between its rows; intact() tells whether that is still so. The second on the
-  // CPU only: on a GPU the caller takes fingerprints of margins(), of many tensors at once.
+  // Fills the margins of tensor i and the gaps between its rows; intact() checks that they are unchanged. intact() is
+  // for the CPU only: on a GPU the caller takes fingerprints of the margins() of many tensors at once.
   void paint_margins(size_t i, uint8_t pattern) const;
   bool margins_intact(size_t i, uint8_t pattern) const;
   std::array<DeviceRange, 2> margins(size_t i) const;
 
-  // On a GPU: keeps fingerprints of all tensors, and names one that is no longer as it was. On the CPU read-only memory
-  // is sealed, and nothing can change it.
+  // On a GPU: stores fingerprints of all tensors, and later finds one that has changed. On the CPU read-only memory is
+  // sealed and cannot change.
   void remember();
   std::optional<std::string> changed() const;
 
@@ -85,15 +85,15 @@ class SharedTensors {
 
 DeviceRange range_of(const View& view);
 
-// What an address that could not be touched was meant for, by its distance from MappedTensors::address().
+// The tensor next to a faulting address, given by its distance from MappedTensors::address().
 struct TensorNeighbour {
   bool found = false;
   size_t tensor = 0;
-  bool inside = false;  // of the tensor's own pages: a write to something read-only
+  bool inside = false;  // in the tensor's own pages: a write to read-only memory
 };
 TensorNeighbour tensor_near(const std::vector<TensorPlace>& places, uint64_t distance);
 
-// The same tensors as another process sees them: guard pages around each.
+// The same tensors mapped into another process, with guard pages around each.
 class MappedTensors {
  public:
   MappedTensors(int fd, std::vector<TensorPlace> places, Access access, Device device = kCpu);  // takes the descriptor

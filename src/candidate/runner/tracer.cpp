@@ -32,7 +32,7 @@ bool read_registers(pid_t thread, int which, Registers& registers) {
   return ptrace(PTRACE_GETREGSET, thread, which, &part) == 0;
 }
 
-// The instruction that a stopped thread is at; 0 where it cannot be read.
+// The address of a stopped thread's instruction; 0 if it cannot be read.
 uint64_t instruction_of(pid_t thread) {
   user_regs_struct registers{};
   if (!read_registers(thread, NT_PRSTATUS, registers)) return 0;
@@ -43,7 +43,7 @@ uint64_t instruction_of(pid_t thread) {
 #endif
 }
 
-// Whether a thread stopped at the instruction of trap(), and not at one that a compiler put where nothing may come.
+// Whether a thread stopped at the instruction of trap(), and not at a trap that a compiler put into unreachable code.
 bool at_our_trap(pid_t thread) {
 #if defined(__aarch64__)
   user_regs_struct registers{};
@@ -65,7 +65,7 @@ void trap(uint64_t status) { asm volatile("int3" : : "a"(status) : "memory"); }
 #elif defined(__aarch64__)
 void trap(uint64_t status) {
   register uint64_t x0 asm("x0") = status;
-  asm volatile("brk #0x1fb7" : : "r"(x0) : "memory");  // a number that compilers do not use for traps of their own
+  asm volatile("brk #0x1fb7" : : "r"(x0) : "memory");  // a number that compilers do not use for their own traps
 }
 #endif
 
@@ -77,7 +77,7 @@ Tracer::~Tracer() {
 }
 
 bool Tracer::attach(pid_t process) {
-  // A thread that starts meanwhile is seen in the next pass, or is traced because its maker already was.
+  // A thread that starts meanwhile is found in the next pass, or is traced because its creator already was.
   size_t known = SIZE_MAX;
   while (known != threads_.size()) {
     known = threads_.size();
@@ -129,7 +129,7 @@ void Tracer::freeze() {
     return false;
   };
   for (auto& [thread, state] : threads_)
-    // One that has ended and is still kept for the others' sake cannot be stopped, and need not be.
+    // A thread that has ended but whose entry still exists cannot be stopped, and need not be.
     if (!state.stopped && ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) != 0) state.stopped = errno == ESRCH;
   while (!ended_ && running()) wait_for_one();
 }
@@ -139,7 +139,7 @@ void Tracer::wait_for_one() {
   pid_t thread = waitpid(-process_, &status, __WALL);
   stopped_ns_ = now_ns();
   if (thread > 0) return handle(thread, status);
-  if (errno != EINTR) ended_ = true;  // nobody is left to wait for
+  if (errno != EINTR) ended_ = true;  // no process is left to wait for
 }
 
 void Tracer::handle(pid_t thread, int status) {
@@ -149,8 +149,8 @@ void Tracer::handle(pid_t thread, int status) {
     if (thread == process_) ended_ = true;
     return;
   }
-  // Of a new thread we learn by its first stop, before it has done anything. Its maker's news come at any time, even
-  // after it has ended, so they are not listened to.
+  // A new thread is detected by its first stop, before it has done anything. Its creator's event may come at any time,
+  // even after the thread has ended, so it is ignored.
   bool is_new = !threads_.contains(thread);
   Thread& state = threads_[thread];
   state = {.stopped = true};
@@ -162,7 +162,7 @@ void Tracer::handle(pid_t thread, int status) {
     } else if (signal == SIGSEGV || signal == SIGBUS) {
       siginfo_t info{};
       ptrace(PTRACE_GETSIGINFO, thread, nullptr, &info);
-      // Sent by a process, these say nothing of an address.
+      // If another process sent the signal, it has no address.
       fault_ = Fault{signal, info.si_code > 0 ? reinterpret_cast<uint64_t>(info.si_addr) : 0,
                      info.si_code == SEGV_ACCERR, instruction_of(thread)};
     } else {
@@ -173,7 +173,7 @@ void Tracer::handle(pid_t thread, int status) {
   if (!freezing_ && !trapped_ && !fault_) go_on(thread, state);
 }
 
-// Where the fewest are.
+// Pins a thread to the core with the fewest threads.
 void Tracer::place(pid_t thread) {
   if (cores_.empty()) return;
   auto on = [&](int core) {
@@ -202,8 +202,8 @@ void Tracer::take_status_and_step_over() {
 std::optional<uint64_t> Tracer::float_state(pid_t thread) {
   user_fpregs_struct registers{};
   if (!read_registers(thread, NT_PRFPREG, registers)) return std::nullopt;
-  // The control register of SSE without the flags of what has happened, that of the x87 unit, and, where the processor
-  // has tiles, whether they are in use.
+  // The control registers of SSE (without the exception flags) and of the x87 unit, and, if the processor has tiles,
+  // whether they are in use.
   uint64_t state = (registers.mxcsr & 0xFFC0u) | uint64_t{registers.cwd} << 16;
   struct {
     char legacy[512];
@@ -222,7 +222,7 @@ void Tracer::take_status_and_step_over() {
   iovec part{&registers, sizeof registers};
   if (!read_registers(process_, NT_PRSTATUS, registers)) return;
   trap_status_ = registers.regs[0];
-  registers.pc += 4;  // the instruction that stopped it is not stepped over by itself
+  registers.pc += 4;  // the processor does not step over the trap instruction by itself
   ptrace(PTRACE_SETREGSET, process_, NT_PRSTATUS, &part);
 }
 

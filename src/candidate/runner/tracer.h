@@ -1,7 +1,7 @@
-// Tracer: holds a process from outside (ptrace). All its threads run only between run() and the stop that ends it, both
-// by our clock, and every fault reaches us before any handler of its own.
+// Tracer: controls a process from outside (ptrace). Its threads run only between run() and the next stop, both timed by
+// our clock, and every fault is reported to us before the process's own handlers.
 //
-// Who attaches is the tracer of that process for good: every call has to come from the same thread.
+// The thread that attaches is the tracer of that process permanently: every call must come from the same thread.
 #pragma once
 
 #include <sched.h>
@@ -14,56 +14,55 @@
 
 namespace fk {
 
-// For the traced process: stops its first thread, and with it the others. `status` is shown to the tracer.
+// Called by the traced process: stops its first thread, and with it the others. The tracer can read `status`.
 void trap(uint64_t status);
 
 class Tracer {
  public:
   enum class Stop : uint8_t {
     kTrap,      // the first thread called trap()
-    kFault,     // a thread touched memory that it may not touch
-    kEnded,     // the process is gone
+    kFault,     // a thread made an invalid memory access
+    kEnded,     // the process has ended
     kTimedOut,  // it was killed at the deadline
   };
   struct Fault {
     int signal = 0;
     uint64_t address = 0;
-    bool mapped = false;  // there is memory at the address, but not for this
-    uint64_t code = 0;    // the instruction
+    bool mapped = false;  // the address is mapped, but the access is not allowed
+    uint64_t code = 0;    // address of the instruction
   };
 
   ~Tracer();
-  // To every thread of a process that leads its process group. False, with errno, where the system does not allow it.
+  // Attaches to every thread of a process that leads its process group. False, with errno, if the system does not allow
+  // it.
   bool attach(pid_t process);
 
-  // Threads that start from here on are spread over these cores, of which the process itself has the first. They run
-  // for too short a time at once for the system to spread them, which left a pool of one thread on the core of its
-  // caller.
+  // Threads that start from now on are distributed over these cores; the process itself uses the first. They run too
+  // briefly for the system to distribute them: a pool of one thread stayed on the core of its caller.
   void spread_over(std::vector<int> cores) { cores_ = std::move(cores); }
 
-  // Lets all threads go on until one of the above, then stops them all again.
+  // Resumes all threads until one of the events above, then stops them all again.
   Stop run(int64_t deadline_ns);
-  // The first half of it: a run() after this only waits.
+  // The first half of run(): only resumes. A run() after this only waits.
   void let_go();
 
-  // Of the last run: when the first thread was let go, and when the last one had stopped.
+  // Of the last run: when the first thread was resumed, and when the last one had stopped.
   int64_t started_ns() const { return started_ns_; }
   int64_t stopped_ns() const { return stopped_ns_; }
   uint64_t trap_status() const { return trap_status_; }
   const std::optional<Fault>& fault() const { return fault_; }
-  // The instruction at which the last other signal came that a wrong instruction causes (SIGILL, SIGFPE, SIGTRAP), or
-  // 0.
+  // The address of the last instruction that caused another signal (SIGILL, SIGFPE, SIGTRAP), or 0.
   uint64_t signal_code() const { return signal_code_; }
   std::vector<pid_t> threads() const;
 
-  // How a stopped thread computes: rounding, subnormal numbers, exceptions that are not masked, and whether it has
-  // matrix tiles set up. None where it cannot be read.
+  // Floating-point mode of a stopped thread: rounding, subnormal numbers, unmasked exceptions, and whether matrix tiles
+  // are configured. None if it cannot be read.
   static std::optional<uint64_t> float_state(pid_t thread);
 
  private:
   struct Thread {
     bool stopped = false;
-    int signal = 0;  // to be delivered when it goes on
+    int signal = 0;  // delivered when it resumes
   };
   void go_on(pid_t thread, Thread& state);
   void handle(pid_t thread, int status);
@@ -75,7 +74,7 @@ class Tracer {
   pid_t process_ = -1;
   std::map<pid_t, Thread> threads_;
   std::vector<int> cores_;
-  std::map<pid_t, int> core_of_;  // of threads that were placed
+  std::map<pid_t, int> core_of_;  // of threads that were pinned
   bool freezing_ = false, trapped_ = false, ended_ = false;
   uint64_t trap_status_ = 0, signal_code_ = 0;
   std::optional<Fault> fault_;

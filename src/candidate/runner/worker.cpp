@@ -36,7 +36,8 @@ Device device_in(const Json& open) {
 
 Json error_answer(const std::exception& e) {
   std::string_view words = e.what();
-  if (words.find("failed on the GPU") != std::string_view::npos) return {{"device_error", words}};  // ours, or cuda's
+  // An error of our code or of CUDA.
+  if (words.find("failed on the GPU") != std::string_view::npos) return {{"device_error", words}};
   bool out_of_memory =
       dynamic_cast<const std::bad_alloc*>(&e) != nullptr || dynamic_cast<const CandidateOutOfMemory*>(&e) != nullptr;
   return {{out_of_memory ? "out_of_memory" : "error", e.what()}};
@@ -50,24 +51,25 @@ struct PreparedCall {
 
 class Worker {
  public:
-  // `restrict_calls`: puts up the last wall, behind which everything of the candidate runs.
+  // `restrict_calls`: installs the last protection, before any code of the candidate runs.
   Worker(const Json& open, const std::function<void()>& restrict_calls) : device_(device_in(open)), arena_(device_) {
     if (device_ != kCpu) device_calls_.emplace(device_);
     auto name = open.at("op").get<std::string>();
-    if (name.empty()) {  // a trial of the walls
+    if (name.empty()) {  // a test of the protections
       restrict_calls();
       return;
     }
     op_ = &Registry::instance().at(name);
-    pool_ = std::make_unique<ThreadPool>(open.at("threads").get<int>());  // before pinning: it looks at our cores
-    if (device_ == kCpu) {                                                // a driver's threads need cores of their own
+    // Before pinning: it counts the cores we may use.
+    pool_ = std::make_unique<ThreadPool>(open.at("threads").get<int>());
+    if (device_ == kCpu) {  // a driver's threads need other cores
       pin_to_first_core();
       forbid_other_cores();
     }
     restrict_calls();
   }
 
-  // Everything before this is ours; from here on the candidate's code runs too.
+  // Everything before this is our code; from here on the candidate's code runs too.
   void load(const Json& open) {
     if (op_ == nullptr) return;
     auto library = open.at("library").get<std::string>();
@@ -78,7 +80,7 @@ class Worker {
     root_ = op_->build(fields_from_json(open.at("init")), {.device = device_});
   }
 
-  // None: a message waits.
+  // None: read a message.
   std::optional<WorkerStatus> carry_out_order() {
     if (order_ == nullptr || static_cast<Order>(order_[0]) == Order::kMessage) return std::nullopt;
     std::span<const int32_t> entries(order_ + 2, static_cast<size_t>(order_[1]));
@@ -168,7 +170,7 @@ class Worker {
     return call;
   }
 
-  // Whether the candidate would take a call, before it is made.
+  // Whether the candidate would refuse a call, before it is made.
   Json ask(const Json& body) {
     if (!candidate_) return Json::object();
     std::unique_ptr<ForeignOperator> object = candidate_->create(root_->init());
@@ -191,8 +193,8 @@ class Worker {
       std::this_thread::sleep_for(std::chrono::microseconds(entries[0]));
       return WorkerStatus::kDone;
     }
-    // The judge shares this core and may have been interrupted by us before it lay down; it would do so in the middle
-    // of a long call.
+    // The judge shares this core, and we may have interrupted it before it went to sleep; otherwise it would continue
+    // in the middle of a long call.
     sched_yield();
     LeaveOut leave_out;
     for (int32_t id : entries)
@@ -217,8 +219,8 @@ class Worker {
     root_->call(ctx, call.args);
   }
 
-  // Whether the candidate has taken fewer calls since this was asked last. Baselines count too, so that both sides take
-  // equally long.
+  // Whether the candidate ran fewer than `calls` calls since the last check. Done for baselines too, so that both sides
+  // take equally long.
   bool refused(size_t calls) {
     int64_t before = std::exchange(taken_, candidate_calls());
     return candidate_ && taken_ - before != static_cast<int64_t>(calls);
@@ -290,22 +292,22 @@ class Worker {
   std::unique_ptr<Node> root_;
   std::vector<PreparedCall> calls_;
   const int32_t* order_ = nullptr;
-  Json outcome_ = Json::object();            // of the last order that was not carried out
+  Json outcome_ = Json::object();            // of the last order that failed or was refused
   std::optional<DeviceCalls> device_calls_;  // on a GPU only
   std::vector<PreparedCall*> queued_;
-  int64_t taken_ = 0;  // calls, by the candidate
+  int64_t taken_ = 0;  // calls made by the candidate
 };
 
 }  // namespace
 
 int serve_requests(int channel, const Json& open, Json hello) {
-  // Somebody reads what is printed, even by a candidate that crashes a moment later.
+  // Unbuffered, so that output is stored even if the candidate crashes right afterwards.
   if (open.value("prints", false)) setvbuf(stdout, nullptr, _IONBF, 0);
   SandboxLimits limits;
   limits.private_memory_bytes = open.at("memory_bytes").get<size_t>();
   limits.private_tmp = open.at("private_tmp").get<std::string>();
   if (auto library = open.at("library").get<std::string>(); !library.empty()) limits.readable.push_back(library);
-  // A driver starts by opening half the system; what it needs afterwards it may have. Nobody traces it yet.
+  // A driver opens many files when it starts, so it starts before the sandbox. It is not traced yet.
   if (Device device = device_in(open); device != kCpu) {
     limits.drives_gpu = true;
     limits.walls = static_cast<Walls>(open.at("walls").get<int>());
@@ -329,7 +331,7 @@ int serve_requests(int channel, const Json& open, Json hello) {
   } catch (const std::exception& e) {
     answer = error_answer(e);
   }
-  trap(0);  // what the judge sees of this process now is how it has to stay
+  trap(0);  // the state of the process now is the reference for later checks
   bool usable = worker != nullptr;
   try {
     if (usable) worker->load(open);
@@ -342,7 +344,7 @@ int serve_requests(int channel, const Json& open, Json hello) {
   if (!send_message(channel, answer)) return 1;
   auto status = WorkerStatus::kDone;
   for (;;) {
-    trap(static_cast<uint64_t>(status));  // the process runs from here to the next time it gets here, and not otherwise
+    trap(static_cast<uint64_t>(status));  // the process runs only between two traps
     if (!usable) return 1;
     status = WorkerStatus::kDone;
     if (std::optional<WorkerStatus> done = worker->carry_out_order()) {

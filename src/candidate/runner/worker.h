@@ -1,12 +1,12 @@
-// The judged side of a runner: builds one operator, then does what the channel asks until it closes.
+// The judged side of a runner: creates one operator, then handles requests until the channel closes.
 #pragma once
 
 #include "core/json.h"
 
 namespace fk {
 
-// `open` is the judge's first message, `hello` what it is answered with. Everything the candidate brings is loaded
-// here, inside the walls. Returns the process's exit code.
+// `open` is the judge's first message, `hello` the answer to it. The candidate's code is loaded here, inside the
+// sandbox. Returns the process's exit code.
 int serve_requests(int channel, const Json& open, Json hello);
 
 }  // namespace fk

@@ -17,8 +17,8 @@ struct DecoderLayerInit {
     v("sliding_window", sliding_window);
   }
 
-  // Layer i of a model. What tells layers apart becomes an argument of its own and leaves the config, so that equal
-  // layers have equal arguments.
+  // Layer i of a model. Settings that differ between layers become separate arguments and are removed from the config,
+  // so that equal layers have equal arguments.
   static DecoderLayerInit of_layer(const CausalLMConfig& config, int64_t i);
 };
 

@@ -34,7 +34,7 @@ class ProcessSubjectTest : public testing::Test {
   }
   void TearDown() override { fs::remove_all(folder_); }
 
-  // A candidate of rms_norm whose forward is `body`; the whole file where it holds a class.
+  // A candidate of rms_norm whose forward is `body`, or `body` as the whole file if it contains a class.
   std::string compile(const std::string& body, const std::string& before = "") {
     fs::path path = folder_ / "L1" / "rms_norm.cpp";
     std::ofstream(path) << "#include <fastkernels/candidate.h>\n#include <math.h>\n"
@@ -71,7 +71,7 @@ class RMSNorm : public fk::RMSNorm {
     return o;
   }
 
-  // One call with weights bound; what went wrong, if anything.
+  // One call with weights bound; returns the failure, if any.
   std::optional<Failure> run(const RunnerOptions& o, int calls = 1) {
     ProcessSubject subject(o);
     std::unique_ptr<Node> root = Registry::instance().at(o.op).build(o.init, {});
@@ -145,7 +145,7 @@ TEST_F(ProcessSubjectTest, LimitsMemory) {
   EXPECT_EQ(verdict_name(f->verdict), "OUT_OF_MEMORY") << f->sentence;
 }
 
-// All threads are stopped when the call has returned, so what was written by then is all there is.
+// All threads are stopped when the call has returned, so later writes are missing from the output.
 TEST_F(ProcessSubjectTest, SlowStopsWorkAtTheReturn) {
   const char* threads = "#include <thread>\n#include <chrono>\n";
   std::string late = compile(R"(std::thread([=, this] {
@@ -233,8 +233,8 @@ TEST_F(ProcessSubjectTest, ThreadsThatAreDoneMayStay) {
   EXPECT_FALSE(f) << f->sentence;
 }
 
-// Nothing is left behind, whatever happened: no process, no folder. Others may run the same tests meanwhile, so
-// temporary folders lie in one of our own, and processes that lose their parent become our children.
+// No process and no folder is left behind, whatever happened. Other runs of the same tests may be active, so temporary
+// folders are in a separate folder, and orphaned processes become our children.
 TEST_F(ProcessSubjectTest, LeavesNothingBehind) {
   fs::path tmp = folder_ / "tmp";
   fs::create_directories(tmp);

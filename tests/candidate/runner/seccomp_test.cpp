@@ -1,4 +1,4 @@
-// The filter of system calls, each rule in a process of its own: what it kills, what it refuses, what it lets through.
+// The filter of system calls, each rule in a separate process: which calls end the process, fail, or are allowed.
 #include "candidate/runner/seccomp.h"
 
 #include <dlfcn.h>
@@ -25,7 +25,7 @@ namespace {
 
 constexpr int kKilled = -1, kNoFilter = 250;
 
-// 0 where the call worked, its errno where it did not, kKilled where the filter ended the process.
+// 0 if the call succeeded, its errno if it failed, kKilled if the filter ended the process.
 int outcome_of(const std::function<bool()>& call, bool after_other_cores = false) {
   pid_t child = fork();
   if (child == 0) {
@@ -69,11 +69,11 @@ TEST_F(Seccomp, KeepsThePagesOfTheProgramAndItsLibraries) {
             kKilled);
 }
 
-// To the kernel of a 64-bit ARM machine the top byte of an address means nothing.
+// On 64-bit ARM the kernel ignores the top byte of an address.
 TEST_F(Seccomp, IsNotToldAnotherAddressThanTheKernel) {
   uintptr_t tagged = libc_ | uintptr_t{0x2A} << 56;
   EXPECT_EQ(outcome_of([&] { return syscall(SYS_mprotect, number(tagged), page_, PROT_READ) == 0; }), kKilled);
-  // An end that wraps round lies before the start.
+  // An end that overflows is before the start.
   EXPECT_EQ(outcome_of([&] { return syscall(SYS_mprotect, number(libc_), -4096L, PROT_READ) == 0; }), EINVAL);
   EXPECT_EQ(outcome_of([&] { return syscall(SYS_munmap, number(libc_), (1L << 56) + 4096) == 0; }), EINVAL);
 }
@@ -102,7 +102,7 @@ TEST_F(Seccomp, LeavesMemoryOfOnesOwnAlone) {
                      madvise(own + page_, page_, MADV_DONTNEED) == 0 && munmap(own, 4 * page_) == 0;
             }),
             0);
-  // Small pieces fill every gap there is, those between the segments of the program too.
+  // Small mappings fill every free gap, those between the segments of the program too.
   EXPECT_EQ(outcome_of([&] {
               for (size_t i = 0; i < 3000; ++i) {
                 void* at = mmap(nullptr, page_ * (1 + i % 20), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
