@@ -75,6 +75,12 @@ class Judging {
   }
 
   uint64_t seed() const { return options_.seed; }
+  const BaselineRatios& typical_errors() const { return typical_; }
+
+  Reference& oracle() {
+    if (std::exchange(bound_, "set 0") != "set 0") reference_.bind(weights(0));
+    return reference_;
+  }
 
   Judgement run(Subject& candidate, Subject& baseline) {
     call_on(candidate, baseline);
@@ -101,7 +107,8 @@ class Judging {
   std::optional<Failure> again(Subject& candidate, Subject& baseline, uint64_t secret, double seconds_at_most) {
     call_on(candidate, baseline);
     result_ = {};
-    if (std::exchange(bound_, "set 0") != "set 0") reference_.bind(weights(0));
+    oracle();
+    candidate_->refusal(options_.inputs->make_shapes(*tree_, workload_));  // asked in a judgement too
     if (typical_.empty() && !calibrate_baseline()) return first_failure();
     JudgeOptions drawn = options_;
     drawn.seed = secret;
@@ -116,7 +123,7 @@ class Judging {
       std::swap(calls[i], calls[i + order.below(i, calls.size() - i)]);
       calls[i].weights = 0;
       calls[i].essential = false;
-      if (!step(calls[i]) || seconds() > seconds_at_most) break;
+      if (!step(calls[i]) || (i > 0 && seconds() > seconds_at_most)) break;
     }
     return first_failure();
   }
@@ -480,6 +487,8 @@ Judge::Judge(const OperatorInfo& info, const Fields& init, const Workload& workl
 Judge::~Judge() = default;
 
 uint64_t Judge::seed() const { return impl_->seed(); }
+Reference& Judge::oracle() { return impl_->oracle(); }
+const BaselineRatios& Judge::typical_errors() const { return impl_->typical_errors(); }
 
 Judgement Judge::run(Subject& candidate, Subject& baseline) { return impl_->run(candidate, baseline); }
 

@@ -16,8 +16,10 @@
 #include "candidate/verdict.h"
 #include "core/json_fwd.h"
 #include "ops/registry.h"
+#include "validate/call_check.h"
 #include "validate/input_maker.h"
 #include "validate/mismatch.h"
+#include "validate/reference.h"
 
 namespace fk {
 
@@ -76,6 +78,10 @@ class Judge {
   ~Judge();
 
   uint64_t seed() const;
+  // The float64 oracle, bound to the first set of weights.
+  Reference& oracle();
+  // Errors of the baseline on usual inputs, in contract tolerances, by tensor; empty before the first judgement.
+  const BaselineRatios& typical_errors() const;
 
   Judgement run(Subject& candidate, Subject& baseline);
 

@@ -23,15 +23,7 @@ struct OutputCheck::Written {
 
 namespace {
 
-constexpr double kAffordable = 0.15;                // seconds the oracle may take for one call
-constexpr int64_t kAffordableWeights = 20'000'000;  // elements, which it keeps in f64
-constexpr int64_t kTile = 1024;                     // elements
-
-int64_t weight_elements(std::span<const Tensor> params) {
-  int64_t n = 0;
-  for (const Tensor& p : params) n += p.view().numel();
-  return n;
-}
+constexpr int64_t kTile = 1024;  // elements
 
 template <class T>
 double largest_of(const T* values, int64_t n) {
@@ -71,14 +63,12 @@ double largest_in(const View& v, int64_t from, int64_t n) {
 
 }  // namespace
 
-OutputCheck::OutputCheck(const OperatorInfo& op, const Node& root, const Workload& workload,
-                         std::span<const Tensor> params)
+OutputCheck::OutputCheck(const OperatorInfo& op, const Node& root, const Workload& workload, Judge& judge)
     : op_(op),
       root_(root),
       workload_(workload),
-      params_(params),
-      oracle_affordable_(reference_seconds(op, root.init(), workload) <= kAffordable &&
-                         weight_elements(params) <= kAffordableWeights) {}
+      judge_(judge),
+      oracle_seconds_(reference_seconds(op, root.init(), workload)) {}
 
 std::vector<OutputCheck::Written> OutputCheck::written(const CallMemory& memory, int slot, const CallData& data,
                                                        Sides sides) const {
@@ -110,8 +100,9 @@ Tolerance OutputCheck::tolerance_on(const CallData& data) const {
 }
 
 double OutputCheck::allowed(const std::string& name) const {
-  auto known = typical_.find(name);
-  double ratio = known != typical_.end() ? known->second : 1;
+  const BaselineRatios& typical = typical_.empty() ? judge_.typical_errors() : typical_;
+  auto known = typical.find(name);
+  double ratio = known != typical.end() ? known->second : 1;
   return std::clamp(kBaselineFactor * ratio, kLeastShare, kContractFactor) +
          std::min(std::max(ratio, kLeastShare), 1.0);
 }
@@ -187,7 +178,7 @@ std::optional<Failure> OutputCheck::look(const CallMemory& memory, int slot, con
 
 std::optional<Failure> OutputCheck::final_word(const CallMemory& memory, int slot, const CallData& data, Sides sides,
                                                const Written& suspect, const Tolerance& tolerance) {
-  if (oracle_affordable_) {
+  if (oracle_affordable()) {
     std::optional<Found> found = judge(memory, slot, data, sides.baseline, std::span(&sides.candidate, 1));
     return found ? std::optional(found->failure) : std::nullopt;
   }
@@ -234,12 +225,9 @@ CallOutcome OutputCheck::outcome(const CallMemory& memory, int slot, int writer)
 
 std::optional<OutputCheck::Found> OutputCheck::judge(const CallMemory& memory, int slot, const CallData& data,
                                                      int baseline, std::span<const int> writers, bool calibrate) {
-  if (!oracle_affordable_) return std::nullopt;
-  if (!reference_) {
-    reference_ = std::make_unique<Reference>(op_, root_.init());
-    reference_->bind(params_);
-  }
-  CallTruth truth(root_, workload_, data, *reference_, outcome(memory, slot, baseline), false, typical_);
+  if (!oracle_affordable()) return std::nullopt;
+  CallTruth truth(root_, workload_, data, judge_.oracle(), outcome(memory, slot, baseline), false,
+                  typical_.empty() ? judge_.typical_errors() : typical_);
   ++judged_;
   if (!truth.unusable().empty()) return std::nullopt;  // these inputs cannot show errors
   if (calibrate)

@@ -18,14 +18,15 @@
 #include "candidate/verdict.h"
 #include "ops/registry.h"
 #include "validate/call_check.h"
+#include "validate/judge.h"
 #include "validate/reference.h"
 
 namespace fk {
 
 class OutputCheck {
  public:
-  // `params` are the weights that all sides were bound to.
-  OutputCheck(const OperatorInfo& op, const Node& root, const Workload& workload, std::span<const Tensor> params);
+  // `judge` has the oracle, bound to the weights that all sides have.
+  OutputCheck(const OperatorInfo& op, const Node& root, const Workload& workload, Judge& judge);
 
   // Memory of two sides, by writer.
   struct Sides {
@@ -46,9 +47,11 @@ class OutputCheck {
   std::optional<Found> judge(const CallMemory& memory, int slot, const CallData& data, int baseline,
                              std::span<const int> writers, bool calibrate = true);
 
-  bool oracle_affordable() const { return oracle_affordable_; }
-  int64_t elements() const { return elements_; }  // checked so far
-  int judged() const { return judged_; }          // calls compared with the oracle so far
+  double oracle_seconds() const { return oracle_seconds_; }         // of one call, roughly
+  bool oracle_affordable() const { return oracle_seconds_ <= 3; }   // for a few calls
+  bool oracle_is_quick() const { return oracle_seconds_ <= 0.15; }  // for a few calls in every launch
+  int64_t elements() const { return elements_; }                    // checked so far
+  int judged() const { return judged_; }                            // calls compared with the oracle so far
 
  private:
   struct Written;  // a tensor that a call writes
@@ -65,10 +68,9 @@ class OutputCheck {
   const OperatorInfo& op_;
   const Node& root_;
   Workload workload_;
-  std::span<const Tensor> params_;
-  bool oracle_affordable_;
-  std::unique_ptr<Reference> reference_;  // created on first use
-  BaselineRatios typical_;
+  Judge& judge_;
+  double oracle_seconds_;
+  BaselineRatios typical_;  // of timed calls; those of judged ones hold until one was compared
   int64_t elements_ = 0;
   int judged_ = 0;
 };

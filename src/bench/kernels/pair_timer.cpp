@@ -18,6 +18,7 @@
 #include "candidate/runner/device_walls.h"
 #include "core/device_runtime.h"
 #include "core/rng.h"
+#include "core/thread_pool.h"
 #include "measure/cache_evict.h"
 #include "measure/core_clock.h"
 #include "measure/first_core.h"
@@ -64,19 +65,18 @@ class PairTimer {
         root_(op.build(init, {})),
         inputs_(*root_, *options.inputs, workload, options.seed),
         weights_(options.inputs->params(*root_, options.seed)),
-        check_(op, *root_, workload, *weights_, inputs_, options.seed),
-        clock_(options.core_chain),
-        judged_(std::move(judged)) {
+        judged_(std::move(judged)),
+        clock_(options.core_chain) {
     params_ = share_params(*root_, *weights_, options.device);
-    if (judged_.judge != nullptr) {
-      FK_CHECK(judged_.judge->seed() == options.seed, "judged and timed weights differ");
-      return;
+    if (judged_.judge == nullptr) {
+      JudgeOptions judging;
+      judging.seed = options.seed;
+      judging.inputs = options.inputs;
+      own_judge_.emplace(op, init, workload, judging);
+      judged_.judge = &*own_judge_;
     }
-    JudgeOptions judging;
-    judging.seed = options.seed;
-    judging.inputs = options.inputs;
-    own_judge_.emplace(op, init, workload, judging);
-    judged_.judge = &*own_judge_;
+    FK_CHECK(judged_.judge->seed() == options.seed, "judged and timed weights differ");
+    check_.emplace(op, *root_, workload, *judged_.judge, inputs_, options.seed);
   }
 
   TimingResult run(const std::function<void(double)>& progress) {
@@ -331,7 +331,7 @@ class PairTimer {
   void next_inputs(bool same = false) {
     for (int slot = 0; slot < memory_->slots(); ++slot)
       if (slot == 0 || !same)
-        inputs_.next(slot, !same || !check_.oracle_affordable());
+        inputs_.next(slot, !same || !check_->oracle_is_quick());
       else
         inputs_.repeat(slot);
     if (!on_gpu()) return;
@@ -446,8 +446,9 @@ class PairTimer {
     // Decided after the calls have returned; on a CPU sealed memory and a stopped process give the same guarantee.
     if (side == kCandidate && on_gpu() && !r.failure() && secret_number() % 4 == 0) check_on_gpu(r, calls, t);
     (side == kCandidate ? result_.candidate_peak_kib : result_.baseline_peak_kib) = t.peak_kib;
-    Dropped dropped = !on_gpu() && t.core_was_taken(options_.threads, exchange_.typical_ns()) ? Dropped::kContextSwitch
-                                                                                              : Dropped::kNo;
+    Dropped dropped = !on_gpu() && t.core_was_taken(std::min(options_.threads, usable_cores()), exchange_.typical_ns())
+                          ? Dropped::kContextSwitch
+                          : Dropped::kNo;
     if (on_gpu()) {
       double nominal = device_runtime(options_.device).facts().clock_mhz;
       if (t.clock_mhz > 0 && t.clock_mhz < kSlowestClock * nominal) dropped = Dropped::kSlowClock;
@@ -495,7 +496,7 @@ class PairTimer {
   }
 
   void check_round(std::span<const int> calls, uint8_t pattern, bool judged) {
-    result_.failure = check_.check({*memory_, calls, writers_, pattern, judged});
+    result_.failure = check_->check({*memory_, calls, writers_, pattern, judged});
   }
 
   bool note_failure(int side) {
@@ -525,8 +526,8 @@ class PairTimer {
     result_.paired = compare_paired(result_.samples, result_.control, o);
     result_.held = on_gpu() && hold_;
     result_.clock_mhz = clocks_.empty() ? 0 : median(clocks_);
-    result_.elements_checked = check_.elements();
-    result_.calls_judged = check_.judged();
+    result_.elements_checked = check_->elements();
+    result_.calls_judged = check_->judged();
     compare_with_calls_alone();
     explain_dropped();
   }
@@ -560,7 +561,9 @@ class PairTimer {
   std::unique_ptr<Node> root_;  // for shapes; never called
   FreshInputs inputs_;
   SharedParams weights_;
-  RoundCheck check_;
+  JudgedLaunch judged_;
+  std::optional<Judge> own_judge_;
+  std::optional<RoundCheck> check_;
   std::unique_ptr<SharedTensors> params_;
   std::unique_ptr<CallMemory> memory_;
   bool sized_ = false;
@@ -570,9 +573,7 @@ class PairTimer {
   int rounds_ = 0, held_ = 0;  // in this launch, of the candidate
   std::vector<double> clocks_;
   ClockWatch clock_;
-  std::vector<double> looks_;  // of this launch: the slower of the two clock samples around each timed round
-  JudgedLaunch judged_;
-  std::optional<Judge> own_judge_;
+  std::vector<double> looks_;           // of this launch: the slower of the two clock samples around each timed round
   std::unique_ptr<LaunchSides> sides_;  // of this launch
   std::array<Mapped, kRunners> mapped_;
   std::array<std::vector<RunnerDispatch>, 2> counted_before_;  // of baseline and candidate, for calls of the judge

@@ -31,7 +31,7 @@ struct TimingOptions {
   int pairs = 100;    // minimum over all launches together
   int launches = 12;  // of each process; with a multiple of three every side uses every memory equally often
   int warmups = 5;    // untimed rounds of a launch, at most: they end early after a second
-  bool cold = false;  // every tensor of a call is evicted from the caches before it
+  bool cold = false;  // caches are emptied before each sample: weights are cold in its first call only
   Device device = kCpu;
   int threads = 1;
   uint64_t seed = 0;

@@ -13,14 +13,18 @@ constexpr int64_t kLookAt = int64_t{1} << 15;  // elements checked per side and 
 
 }  // namespace
 
-RoundCheck::RoundCheck(const OperatorInfo& op, const Node& root, const Workload& workload,
-                       std::span<const Tensor> params, FreshInputs& inputs, uint64_t seed)
-    : outputs_(op, root, workload, params), inputs_(inputs), random_(seed, "round check") {}
+RoundCheck::RoundCheck(const OperatorInfo& op, const Node& root, const Workload& workload, Judge& judge,
+                       FreshInputs& inputs, uint64_t seed)
+    : outputs_(op, root, workload, judge), inputs_(inputs), random_(seed, "round check") {}
 
-// About twice per launch; always in the first round, since it calibrates the bounds.
+// About twice a launch, less often where the oracle is slow; the first round always. Judged rounds too, where it is
+// quick.
 bool RoundCheck::to_oracle(bool judged_round) const {
   if (!outputs_.oracle_affordable()) return false;
-  return judged_round || outputs_.judged() == 0 || secret_number() % 8 == 0;
+  if (outputs_.judged() == 0 || (judged_round && outputs_.oracle_is_quick())) return true;
+  constexpr double kSecondsPerRound = 0.02;
+  double share = std::min(1.0 / 8, kSecondsPerRound / outputs_.oracle_seconds());
+  return static_cast<double>(secret_number() >> 11) * 0x1p-53 < share;
 }
 
 // Checks outputs of all calls at positions chosen after they returned, and in some rounds a whole call with the oracle.

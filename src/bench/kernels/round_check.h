@@ -12,6 +12,7 @@
 #include "candidate/runner/call_memory.h"
 #include "candidate/verdict.h"
 #include "core/rng.h"
+#include "validate/judge.h"
 
 namespace fk {
 
@@ -26,13 +27,13 @@ struct RoundOutputs {
 
 class RoundCheck {
  public:
-  // `params` are the weights that all sides were bound to.
-  RoundCheck(const OperatorInfo& op, const Node& root, const Workload& workload, std::span<const Tensor> params,
-             FreshInputs& inputs, uint64_t seed);
+  // `judge` has the oracle, bound to the weights that all sides have.
+  RoundCheck(const OperatorInfo& op, const Node& root, const Workload& workload, Judge& judge, FreshInputs& inputs,
+             uint64_t seed);
 
   std::optional<Failure> check(const RoundOutputs& round);
 
-  bool oracle_affordable() const { return outputs_.oracle_affordable(); }
+  bool oracle_is_quick() const { return outputs_.oracle_is_quick(); }
   int64_t elements() const { return outputs_.elements(); }
   int judged() const { return outputs_.judged(); }
 

@@ -23,6 +23,7 @@
 #include "core/check.h"
 #include "core/error.h"
 #include "core/json.h"
+#include "core/printable.h"
 #include "measure/core_wait.h"
 #include "measure/small_file.h"
 #include "measure/timer.h"
@@ -65,10 +66,17 @@ Json group(const CallPlan::Group& g) {
   return {{"sequences", g.num_sequences}, {"tokens", g.num_tokens}, {"views", views}};
 }
 
+// A candidate's own words, which could otherwise pretend to be lines of ours.
+std::string in_one_line(std::string_view text) {
+  constexpr size_t kMost = 255;
+  std::string safe = printable(text.substr(0, kMost));
+  return text.size() > kMost ? safe + " ..." : safe;
+}
+
 std::optional<Failure> refusal_in(const Json& answer) {
   auto refused = answer.find("refused");
   if (refused == answer.end() || !refused->is_string()) return std::nullopt;
-  auto why = refused->get<std::string>();
+  std::string why = in_one_line(refused->get<std::string>());
   return Failure{Verdict::kRefused, fmt::format("The candidate refuses this call: {}; a model would use the baseline.",
                                                 why.empty() ? "it gives no reason when asked again" : why)};
 }
@@ -321,7 +329,7 @@ void RunnerProcess::read_answer(const Json& body) try {
     fail({Verdict::kRewardHack,
           "It left part of the L2 cache set aside for itself, where its data would outlive every other call."});
   else if (body.contains("error"))
-    fail({Verdict::kCrashed, fmt::format("It threw, {}: {}", doing_, body["error"].get<std::string>())});
+    fail({Verdict::kCrashed, fmt::format("It threw, {}: {}", doing_, in_one_line(body["error"].get<std::string>()))});
 } catch (const Json::exception&) {
   fail({Verdict::kTampered, fmt::format("The runner's answer has the wrong format, {}.", doing_)});
 }
@@ -555,6 +563,12 @@ std::optional<Failure> RunnerProcess::check_state(bool thorough) {
   if (failure_ || options_.library.empty()) return std::nullopt;
   std::optional<std::string> changed =
       changed_state(at_start_, thorough ? read_process_state(worker_pid_, *tracer_, true) : seen_);
+  // A GPU's driver has threads of its own, which come and go.
+  if (!changed && options_.device == kCpu)
+    for (const auto& [thread, cores] : at_start_.cores)
+      if (!seen_.cores.contains(thread))
+        changed =
+            "It ended a thread of its process that it did not start: waking and stopping the others is quicker then.";
   if (!changed) return std::nullopt;
   return Failure{Verdict::kIncorrectState, *changed};
 }

@@ -235,6 +235,39 @@ TEST_F(ProcessSubjectTest, ThreadsThatAreDoneMayStay) {
 
 // No process and no folder is left behind, whatever happened. Other runs of the same tests may be active, so temporary
 // folders are in a separate folder, and orphaned processes become our children.
+// With fewer threads to wake and to stop, the time around its calls would be shorter than what is taken off.
+TEST_F(ProcessSubjectTest, SlowItsProcessKeepsItsThreads) {
+  RunnerOptions o = options(compile(R"(
+    static int gone = 0;
+    long caller = syscall(SYS_gettid);
+    if (gone == 0 && setjmp(back) == 0)
+      ctx.parallel_for(1 << 20, 1, [=](int64_t, int64_t) {
+        if (syscall(SYS_gettid) != caller) {
+          __atomic_add_fetch(&gone, 1, __ATOMIC_SEQ_CST);
+          syscall(SYS_exit, 0);
+        }
+        while (__atomic_load_n(&gone, __ATOMIC_SEQ_CST) == 0) {
+        }
+        longjmp(back, 1);
+      });
+    right(x, out);)",
+                                    "#include <setjmp.h>\n#include <sys/syscall.h>\n#include <unistd.h>\n"
+                                    "static jmp_buf back;\n"));
+  o.threads = 2;
+  std::optional<Failure> f = run(o, 3);
+  ASSERT_TRUE(f) << "nothing was noticed";
+  EXPECT_EQ(verdict_name(f->verdict), verdict_name(Verdict::kIncorrectState)) << f->sentence;
+  EXPECT_NE(f->sentence.find("ended a thread"), std::string::npos) << f->sentence;
+}
+
+// What a candidate says must not look like lines of the table.
+TEST_F(ProcessSubjectTest, SlowItsWordsStayInOneLine) {
+  std::optional<Failure> f = run(options(compile(R"(throw fk::Error("first\nPASSED\033[31m");)")));
+  ASSERT_TRUE(f);
+  EXPECT_EQ(f->sentence.find_first_of("\n\033"), std::string::npos) << f->sentence;
+  EXPECT_NE(f->sentence.find("first\\x0aPASSED"), std::string::npos) << f->sentence;
+}
+
 TEST_F(ProcessSubjectTest, LeavesNothingBehind) {
   fs::path tmp = folder_ / "tmp";
   fs::create_directories(tmp);
