@@ -98,7 +98,7 @@ TEST(Turns, EverySideHasEveryPlaceEquallyOften) {
     }
 }
 
-TEST(PairTimer, LaunchesAreAddedInThrees) {
+TEST(PairTimer, SlowLaunchesAreAddedInThrees) {
   FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   const OperatorInfo& op = Registry::instance().at("rms_norm");
   TimingOptions options;

@@ -70,7 +70,7 @@ TEST_F(Loop, FailFastStopsAtTheFirstFailure) {
   for (size_t i = 2; i < records.size(); ++i) EXPECT_EQ(records[i][2], "NOT_RUN");
 }
 
-TEST_F(Loop, EverySaveIsJudgedUntilControlC) {
+TEST_F(Loop, SlowEverySaveIsJudgedUntilControlC) {
   FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   write_silu(kRight);
   RunningProgram watch(arguments({"--watch", "--check", "--filter", "=tiny-llama/tp1/decode-8"}));
@@ -128,7 +128,7 @@ TEST_F(Loop, SlowTheTableFitsATerminalOf80Columns) {
   }
 }
 
-TEST_F(Loop, TheIntervalIsTwoColumnsOfCsv) {
+TEST_F(Loop, SlowTheIntervalIsTwoColumnsOfCsv) {
   FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   write_silu(kRight);
   auto records = parse_csv(kernels({"--filter", "=tiny-llama/tp1/decode-8", "--csv"}).out);

@@ -108,7 +108,7 @@ class Implementations : public testing::TestWithParam<Entry> {
 
 TEST_P(Implementations, AgreeWithTheOracle) {
   // In f64 a composition would be compared with itself; in f16 it calls what was compared on its own, and
-  // NeedNoOracleInDTypesOfModels compares it once more.
+  // SlowNeedNoOracleInDTypesOfModels compares it once more.
   Sweep all = GetParam().device != kCpu
                   ? sweep(kCudaDTypes, kPlacements, 1)
                   : sweep(GetParam().info->level > 1 ? std::span<const DType>(kModelDTypes).first(2)
@@ -165,7 +165,7 @@ class Operators : public testing::TestWithParam<Place> {
 // On the CPU the oracle is last in every list, so a call that no kernel supports still works, but a thousand times
 // slower. No call in a dtype of models may use it, on any level of the tree. Other devices have no oracle: there such a
 // call is an error.
-TEST_P(Operators, NeedNoOracleInDTypesOfModels) {
+TEST_P(Operators, SlowNeedNoOracleInDTypesOfModels) {
   const OperatorInfo& info = *GetParam().info;
   const Device device = GetParam().device;
   BuildOptions options;

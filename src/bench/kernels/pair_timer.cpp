@@ -183,8 +183,7 @@ class PairTimer {
     if (!sides_)
       sides_ = std::make_unique<LaunchSides>(runner_options(),
                                              LaunchSides::Libraries{library_, options_.baseline_library}, order, true);
-    // What is timed is mapped before anything is judged: where mappings lie in a process changes its speed, by 1 % on
-    // some machines, and those of judged calls come and go.
+    // Mapped before anything is judged: where mappings lie in a process changes its speed, by 1 % on some machines.
     for (int side : order) {
       if (!takes_part(side)) continue;
       process(side).open();
