@@ -352,7 +352,8 @@ class PairTimer {
     bool with_empty = !on_gpu() && random_.u32(draws_++) % 2 == 0;
     std::array<Sample, kSides> samples;
     std::optional<int64_t> stolen = on_gpu() ? std::nullopt : stolen_ticks();
-    double look = on_gpu() ? 0 : clock_.look();
+    const bool watches = !on_gpu() && kind != Round::kJudged;
+    double look = watches ? clock_.look() : 0;
     for (int side : order) {
       if (side != kEmpty)
         samples[static_cast<size_t>(side)] = time_side(side, calls, pattern);
@@ -360,12 +361,12 @@ class PairTimer {
         exchange_.add_empty(empty_sample(calls));
       if (takes_part(side) && note_failure(side)) return;
     }
-    if (!on_gpu()) look = std::max(look, clock_.look());
+    if (watches) look = std::max(look, clock_.look());
     // Steal time is counted in ticks longer than a round, so it is unknown which of the three was affected: all are
     // dropped.
     if (stolen && stolen_ticks().value_or(*stolen) > *stolen)
       for (Sample& sample : samples) sample.dropped = Dropped::kStealTime;
-    check_round(calls, pattern, kind == Round::kJudged);
+    result_.failure = check_->check({*memory_, calls, writers_, pattern, kind == Round::kJudged});
     if (kind != Round::kTimed || result_.failure) return;
     const Sample &b = samples[kBaseline], &c = samples[kCandidate], &a = samples[kControl];
     auto pair = [](const Sample& x, const Sample& y) {
@@ -395,7 +396,7 @@ class PairTimer {
           alone[static_cast<size_t>(side)] += time_side(side, one, 0x7F).ns;
         if (note_failure(side)) return;
       }
-      check_round(one, 0x7F, false);
+      result_.failure = check_->check({*memory_, one, writers_, 0x7F, false});
       if (result_.failure) return;
     }
     for (double& ns : alone) ns = ns / static_cast<double>(calls.size()) - exchange.typical_ns();
@@ -492,10 +493,6 @@ class PairTimer {
                       "Its outputs changed after the work on its stream was done: it works beside the stream it was "
                       "given."};
     if (found) process.fail(*found);
-  }
-
-  void check_round(std::span<const int> calls, uint8_t pattern, bool judged) {
-    result_.failure = check_->check({*memory_, calls, writers_, pattern, judged});
   }
 
   bool note_failure(int side) {
