@@ -114,6 +114,9 @@ class PairTimer {
       if (!on_gpu() || launch % 2 == 0) call_alone();  // on a GPU a sample takes long to prepare
       drop_slow_rounds();
       take_off_exchanges();
+      count_dispatches();
+      pinned.reset();
+      judge_again();
       finish();
       if (launch < kSides) take_memory(exchange_.spread_ns());  // the spread is larger than at first
     }
@@ -178,12 +181,11 @@ class PairTimer {
     writers_ = handed_round(places_, launch);
     if (!memory_) memory_ = std::make_unique<CallMemory>(*root_, inputs_.base(), 1, kRunners, options_.device);
     std::array<int, kRunners> order = shuffled<kRunners>();
-    const bool was_judged = judged_.sides != nullptr;
+    was_judged_ = judged_.sides != nullptr;
     sides_ = std::move(judged_.sides);
     if (!sides_)
       sides_ = std::make_unique<LaunchSides>(runner_options(),
                                              LaunchSides::Libraries{library_, options_.baseline_library}, order, true);
-    // Mapped before anything is judged: where mappings lie in a process changes its speed, by 1 % on some machines.
     for (int side : order) {
       if (!takes_part(side)) continue;
       process(side).open();
@@ -193,16 +195,6 @@ class PairTimer {
       if (note_failure(side)) return;
     }
     result_.protections = process(kCandidate).protections();
-    if (!was_judged) {
-      result_.failure = judged_.judge->again(sides_->candidate(), sides_->baseline(), secret_number(), kJudgeAgainS);
-      for (int side : order) {
-        if (result_.failure || !takes_part(side)) continue;
-        (*sides_)[side].release();
-        plan_calls(side);
-        note_failure(side);
-      }
-    }
-    if (result_.failure) return;
     for (int side : {kBaseline, kCandidate}) counted_before_[static_cast<size_t>(side)] = process(side).dispatches();
   }
 
@@ -219,11 +211,6 @@ class PairTimer {
     Mapped& m = mapped_[static_cast<size_t>(side)];
     m.inputs_segment = process(side).map(memory_->inputs());
     m.written_segment = process(side).map(memory_->written(writer(side)));
-    plan_calls(side);
-  }
-
-  void plan_calls(int side) {
-    const Mapped& m = mapped_[static_cast<size_t>(side)];
     std::vector<CallPlan> plans;
     for (int slot = 0; slot < memory_->slots(); ++slot)
       plans.push_back(memory_->plan(slot, m.inputs_segment, m.written_segment));
@@ -500,11 +487,22 @@ class PairTimer {
     return result_.failure.has_value();
   }
 
-  void finish() {
+  void count_dispatches() {
     if (result_.failure) return;
     for (int side : {kBaseline, kCandidate})
       add_dispatches(side == kCandidate ? result_.candidate_dispatches : result_.baseline_dispatches,
                      dispatches_since(counted_before_[static_cast<size_t>(side)], process(side).dispatches()));
+  }
+
+  // In a process that was not judged yet. After the timed rounds: mappings that come and go, and calls of other shapes,
+  // change the speed of a process by 1 % on some machines.
+  void judge_again() {
+    if (result_.failure || was_judged_) return;
+    result_.failure = judged_.judge->again(sides_->candidate(), sides_->baseline(), secret_number(), kJudgeAgainS);
+  }
+
+  void finish() {
+    if (result_.failure) return;
     result_.failure = sides_->finish();
     sides_.reset();
   }
@@ -571,6 +569,7 @@ class PairTimer {
   ClockWatch clock_;
   std::vector<double> looks_;           // of this launch: the slower of the two clock samples around each timed round
   std::unique_ptr<LaunchSides> sides_;  // of this launch
+  bool was_judged_ = false;             // these were
   std::array<Mapped, kRunners> mapped_;
   std::array<std::vector<RunnerDispatch>, 2> counted_before_;  // of baseline and candidate, for calls of the judge
   std::unique_ptr<RunnerProcess> pacer_;             // woken before every sample (refresh_exchange); for all launches

@@ -4,7 +4,7 @@
 // order, on the same new inputs. A run has several launches of all three. A runner is stopped, with all its threads,
 // except during a sample; the time of a sample is the time from resuming it until it is stopped again, by our clock
 // (exchange_cost.h describes what could be hidden from it). Timed calls are checked (output_check.h), and every launch
-// has calls of a judgement before and between its timed calls, in the same process.
+// has calls of a judgement between and after its timed calls, in the same process.
 #pragma once
 
 #include <cstdint>
