@@ -34,7 +34,7 @@ TEST_F(KernelsVerb, SlowTheCommandOfAVerdictRepeatsItFromAnyShell) {
   EXPECT_EQ(repeated["results"][0]["sentence"], one["sentence"]) << line;
 }
 
-// With an example that is usually much faster.
+// With an example that is usually much faster. On a busy machine the second measurement may not confirm the first.
 TEST_F(KernelsVerb, SlowANewBestIsMeasuredTwiceAndKnownAsOne) {
   FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   setenv("FASTKERNELS_CANDIDATE_DIR", FK_SOURCE_DIR "/tasks/candidate/examples", 1);
@@ -56,7 +56,8 @@ TEST_F(KernelsVerb, SlowANewBestIsMeasuredTwiceAndKnownAsOne) {
   EXPECT_EQ(first["confirmation"]["best_before"], 1.0);
   bool held = first["confirmation"]["confirmed"];
   Json best = parse_json(run_program({"history", "--best", "--json"}).out, "best");
-  EXPECT_EQ(best.at(0)["confirmed"], held ? "yes" : "no");
+  ASSERT_EQ(best.size(), held ? 1u : 0u) << best << first["confirmation"]["sentence"];
+  EXPECT_TRUE(!held || best.at(0)["confirmed"] == "yes") << best;
 
   Json second = run({});
   double to_beat = held ? first["timing"]["speedup"].get<double>() : 1.0;
