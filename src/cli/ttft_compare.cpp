@@ -168,6 +168,11 @@ CompareResult run_comparison(const CompareRequest& request, const CommonOptions&
     if (first.is_null()) first = std::move(printed);
   }
   c.comparison = compare_rounds(c.rounds, common.seed);
+  // Both sides ran the same kernels: a difference is noise, whatever its interval says.
+  if (c.candidate_calls() == 0)
+    for (const Compared& what : kCompared)
+      if (PairedResult& r = c.comparison.*what.result; r.verdict != SpeedVerdict::kSame)
+        r.verdict = SpeedVerdict::kUnresolved;
   return c;
 }
 

@@ -73,6 +73,27 @@ TEST(FloorVerdict, AFloorTheBaselineIsBelowAccusesNobody) {
   EXPECT_FALSE(v.note.empty());
 }
 
+// What remains of a candidate's time when the process takes longer to wake than its calls take.
+TEST(FloorVerdict, ABusyMachineAccusesNobody) {
+  TimingResult r = timing(12, 0.001);
+  r.calls_per_sample = 10;
+  r.exchange_ns = 11e3;
+  EXPECT_EQ(lost_in_exchange(r), "") << "an idle machine: nothing excuses a candidate that takes no time";
+  EXPECT_EQ(hold_against_floor(r, kCost, floor_of(10)).kind, Kind::kImpossibleTime);
+  r.exchange_ns = 130e3;
+  r.paired.invalid = lost_in_exchange(r);
+  EXPECT_NE(r.paired.invalid.find("takes 130 us"), std::string::npos) << r.paired.invalid;
+  EXPECT_FALSE(hold_against_floor(r, kCost, floor_of(10)).doubtful());
+}
+
+// For example, too many pairs were dropped.
+TEST(FloorVerdict, InvalidTimesSayNothingOfTheFloor) {
+  TimingResult r = timing(0.001, 0.001);
+  EXPECT_TRUE(hold_against_floor(r, kCost, floor_of(10)).doubtful());
+  r.paired.invalid = "23 of 24 pairs were dropped.";
+  EXPECT_FALSE(hold_against_floor(r, kCost, floor_of(10)).doubtful());
+}
+
 TEST(FloorVerdict, WhoGainsNothingLosesNothing) {
   FloorVerdict v = hold_against_floor(timing(9.52, 9.48), kCost, floor_of(10));
   EXPECT_EQ(v.kind, Kind::kPossible) << v.sentence;

@@ -277,7 +277,9 @@ TEST_F(HistoryVerb, SlowARunOfKernelsIsInTheHistory) {
 
   Outcome lost = with({"--db", "/proc/none/history.db"});
   EXPECT_EQ(lost.exit_code, 0) << lost.err;
-  EXPECT_EQ(std::count(lost.err.begin(), lost.err.end(), '\n'), 1) << lost.err;
+  // Said once; a busy machine may add its own warning.
+  EXPECT_EQ(lost.err.find("/proc/none/history.db"), lost.err.rfind("/proc/none/history.db")) << lost.err;
+  EXPECT_THAT(lost.err, HasSubstr("/proc/none/history.db"));
   EXPECT_THAT(lost.err, HasSubstr(result + "l"));
   EXPECT_THAT(run_program({"history", "--db", db, "import", result + "l", result}).out,
               HasSubstr("result.jsonl: 1 run added, 0 known already\n" + result + ": 0 runs added, 1 known"));

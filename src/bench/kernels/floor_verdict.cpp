@@ -8,6 +8,9 @@
 namespace fk {
 namespace {
 
+// Of the baseline's calls in a sample. An idle machine needs a tenth or less.
+constexpr double kMostExchange = 0.75;
+
 // The faster one of baseline and control, by their medians.
 double baseline_ns(const TimingResult& timing) {
   std::vector<double> control;
@@ -28,10 +31,20 @@ std::string what_takes_longest(const Cost& cost, const Floor& floor) {
 
 }  // namespace
 
+std::string lost_in_exchange(const TimingResult& timing) {
+  if (timing.failure || timing.paired.candidate.count == 0) return {};
+  if (timing.exchange_ns <= kMostExchange * timing.calls_per_sample * baseline_ns(timing)) return {};
+  return fmt::format(
+      "Waking and stopping the process takes {:.0f} us, about as long as all calls of a sample: the machine is too "
+      "busy "
+      "to time them.",
+      timing.exchange_ns * 1e-3);
+}
+
 FloorVerdict hold_against_floor(const TimingResult& timing, const Cost& cost, const Floor& floor) {
   using Kind = FloorVerdict::Kind;
   const PairedResult& paired = timing.paired;
-  if (timing.failure || paired.candidate.count == 0 || !(floor.seconds > 0)) return {};
+  if (timing.failure || !paired.invalid.empty() || paired.candidate.count == 0 || !(floor.seconds > 0)) return {};
   double floor_ns = floor.seconds * 1e9, took = paired.candidate.median, own = baseline_ns(timing);
   bool gain = paired.verdict != SpeedVerdict::kSame && paired.verdict != SpeedVerdict::kSlower && took < own;
   std::string needs =

@@ -36,7 +36,12 @@ struct FloorVerdict {
   bool doubtful() const { return kind != Kind::kPossible || !note.empty(); }
 };
 
-// `cost` is that of one call. A timing that failed, or without valid pairs, is always possible.
+// Why the times of a run on the CPU mean nothing; empty if they do. On a busy machine waking and stopping a process can
+// take longer than the calls of a sample: what is left after it is subtracted is then noise, of the baseline as of the
+// candidate. Only the baseline's times decide, so a candidate that does nothing is still found.
+std::string lost_in_exchange(const TimingResult& timing);
+
+// `cost` is that of one call. A timing that failed, is invalid, or has no valid pairs is always possible.
 FloorVerdict hold_against_floor(const TimingResult& timing, const Cost& cost, const Floor& floor);
 
 }  // namespace fk

@@ -176,6 +176,10 @@ KernelResult KernelBench::run(const Scenario& scenario, const std::string& libra
 
 void KernelBench::hold_against_floor(KernelResult& result) {
   TimingResult& timing = *result.timing;
+  if (device_ == kCpu && timing.paired.invalid.empty()) {
+    timing.paired.invalid = lost_in_exchange(timing);
+    if (!timing.paired.invalid.empty()) timing.paired.verdict = SpeedVerdict::kUnresolved;
+  }
   const DType dtype = result.scenario.workload.dtype;
   const SampleCost cost = sample_cost(result.scenario, timing.calls_per_sample);
   floors_.observe(cost, dtype, result.cold);
@@ -185,12 +189,6 @@ void KernelBench::hold_against_floor(KernelResult& result) {
     result.floor = floors_.floor_again(cost, dtype, result.cold);
     verdict = fk::hold_against_floor(timing, result.cost, result.floor);
   }
-  // On a busy machine waking a process can take longer than the calls of a sample; what is left of their time then
-  // means nothing, for the baseline as for the candidate.
-  if (verdict.kind == FloorVerdict::Kind::kImpossibleTime && device_ == kCpu &&
-      timing.exchange_ns > timing.calls_per_sample * timing.paired.candidate.median)
-    verdict = {FloorVerdict::Kind::kNotRanked,
-               "Waking and stopping the process took longer than its calls: the machine is too busy to time them.", ""};
   result.floor_note = verdict.note;
   if (verdict.kind == FloorVerdict::Kind::kImpossibleTime) refuse(result, Verdict::kImpossibleTime, verdict.sentence);
   if (verdict.kind == FloorVerdict::Kind::kNotRanked && timing.paired.invalid.empty()) {
