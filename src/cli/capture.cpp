@@ -60,7 +60,7 @@ class CaptureVerb final : public Verb {
       options_.prompts.emplace_back();
       for (int64_t k = 0; k < prompt_tokens_[i]; ++k)
         options_.prompts.back().push_back(static_cast<int64_t>(
-            stream.below(static_cast<uint64_t>(k), static_cast<uint64_t>(source.config.vocab_size))));
+            stream.below(static_cast<uint64_t>(k), static_cast<uint64_t>(source.config.facts.vocab_size))));
     }
     options_.golden = golden_;
     ThreadPool pool(common.threads);

@@ -63,11 +63,11 @@ class Generate final : public Verb {
 
     ThreadPool pool(common.threads);
     int64_t context = static_cast<int64_t>(request.prompt.size()) + max_tokens_;
-    if (context > source.config.max_position_embeddings)
+    if (context > source.config.facts.max_position_embeddings)
       throw Error(
           "{} has a context of {} tokens, but the prompt has {} and --max-tokens asks for {} more; shorten one of "
           "them.",
-          source.name, source.config.max_position_embeddings, request.prompt.size(), max_tokens_);
+          source.name, source.config.facts.max_position_embeddings, request.prompt.size(), max_tokens_);
     judged_ = activate_candidates(candidates_, common);
     TimedModel loaded = load_timed(model_, source, common, pool);
     uses_ = candidate_uses(*loaded.model.root);
@@ -143,7 +143,7 @@ class Generate final : public Verb {
     }
     if (common.json) {
       Json json = {{"model", loaded.model.name},
-                   {"dtype", dtype_name(loaded.model.config.dtype)},
+                   {"dtype", dtype_name(loaded.model.config.facts.dtype)},
                    {"prompt_token_ids", request.prompt},
                    {"token_ids", tokens},
                    {"text", text}};

@@ -98,11 +98,12 @@ class List final : public Verb {
       int64_t count = 0;
       std::unique_ptr<Node> root = build_model(e.config, {});
       for (const ParamSpec& p : collect_params(*root))
-        if (!(e.config.tie_word_embeddings && p.name == "lm_head.weight")) count += p.spec.shape.numel();
-      table.add_row({e.name, e.family, e.category, e.config.architecture, e.hf_id.empty() ? Cell() : Cell(e.hf_id),
+        if (!(e.config.facts.tied_head && p.name == "lm_head.weight")) count += p.spec.shape.numel();
+      table.add_row({e.name, e.family, e.category, std::string(e.config.architecture()),
+                     e.hf_id.empty() ? Cell() : Cell(e.hf_id),
                      Cell(Json(count), count < 1'000'000 ? fmt::format("{:.1f} K", static_cast<double>(count) * 1e-3)
                                                          : fmt::format("{:.2f} B", static_cast<double>(count) * 1e-9)),
-                     e.config.num_hidden_layers, e.config.hidden_size});
+                     e.config.facts.num_hidden_layers, e.config.facts.hidden_size});
     }
     return table;
   }

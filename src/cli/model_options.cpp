@@ -28,7 +28,7 @@ LoadOptions load_options(const ModelOptions& options, const ModelSource& source,
   load.seed = options.weight_seed;
   load.device = common.device;
   if (options.dtype == "auto")
-    load.dtype = source.directory.empty() ? DType::kBF16 : source.config.dtype;
+    load.dtype = source.directory.empty() ? DType::kBF16 : source.config.facts.dtype;
   else
     load.dtype = dtype_from_name(options.dtype).value();
   return load;

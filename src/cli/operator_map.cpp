@@ -40,7 +40,7 @@ Cell words(const std::vector<std::string>& names) { return {Json(names), fmt::fo
 
 }  // namespace
 
-OperatorUses operator_uses(const CausalLMConfig& config) {
+OperatorUses operator_uses(const ModelConfig& config) {
   OperatorUses uses;
   std::unique_ptr<Node> root = build_model(config, {});
   walk(*root, [&](const Node& node, int) { ++uses[std::string(node.info().name)]; });

@@ -15,7 +15,7 @@ std::vector<int64_t> encode_prompt(const std::string& text, const std::optional<
                 source.directory.empty() ? source.name : source.directory);
   // With dummy weights any ids will do, so the bytes of the text are used.
   std::vector<int64_t> ids;
-  for (unsigned char byte : text) ids.push_back(byte % source.config.vocab_size);
+  for (unsigned char byte : text) ids.push_back(byte % source.config.facts.vocab_size);
   return ids;
 }
 

@@ -165,7 +165,7 @@ class Ttft final : public Verb {
     t.path = uses_.empty() ? "eager" : "candidate";
     t.model = t.model_key = loaded.model.name;
     t.device = device_name(common.device);
-    t.dtype = dtype_name(loaded.model.config.dtype);
+    t.dtype = dtype_name(loaded.model.config.facts.dtype);
     t.threads = common.threads;
     t.prompt_tokens = options_.prompt_tokens;
     t.iters = options_.iters;
@@ -224,7 +224,7 @@ class Ttft final : public Verb {
     auto batch = static_cast<double>(options_.batch_size);
     table.add_row({loaded.model.name,
                    device_name(common.device),
-                   std::string(dtype_name(loaded.model.config.dtype)),
+                   std::string(dtype_name(loaded.model.config.facts.dtype)),
                    common.threads,
                    options_.prompt_tokens,
                    options_.decode_tokens,
@@ -265,7 +265,7 @@ class Ttft final : public Verb {
             ? fmt::format("cpu with {} thread{}", common.threads, common.threads == 1 ? "" : "s")
             : fmt::format("{} ({})", device_name(common.device), device_runtime(common.device).facts().name);
     fk::print_text(fmt::format("{}, {}, {} on {}: {} of weights ready in {:.1f} s, peak memory {}\n\n", model.name,
-                               model.config.architecture, dtype_name(model.config.dtype), where,
+                               model.config.architecture(), dtype_name(model.config.facts.dtype), where,
                                human_bytes(model.weights.size_bytes()), loaded.load_ms * 1e-3,
                                human_bytes(r.peak_memory_bytes)));
     if (std::string line = describe_uses(uses_); !line.empty()) {
@@ -294,8 +294,8 @@ class Ttft final : public Verb {
     print_out(
         fmt::format("\nfloors from speeds measured around each iteration; best seen: {:.1f} GB/s read, {:.3f} TFLOP/s "
                     "{}; medians of {} iteration{}\n",
-                    r.machine.read_gbps.best, best_speeds(r.machine, model.config.dtype).compute * 1e-12,
-                    dtype_name(model.config.dtype), options_.iters, options_.iters == 1 ? "" : "s"));
+                    r.machine.read_gbps.best, best_speeds(r.machine, model.config.facts.dtype).compute * 1e-12,
+                    dtype_name(model.config.facts.dtype), options_.iters, options_.iters == 1 ? "" : "s"));
   }
 
   ModelOptions model_;

@@ -40,7 +40,7 @@ DecodeLoop::DecodeLoop(Runner& runner, int64_t rows, Device device)
       cu_k_({rows + 1}, device),
       table_({rows, table_width(runner)}, device),
       state_slots_({rows}, device),
-      logits_({rows, runner.model().config.vocab_size}, DType::kF32, device),
+      logits_({rows, runner.model().config.facts.vocab_size}, DType::kF32, device),
       arena_(device) {}
 
 void DecodeLoop::start(std::span<RunningSequence* const> sequences, std::span<const int64_t> tokens,

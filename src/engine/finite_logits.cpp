@@ -14,7 +14,7 @@ namespace {
         "{} gives NaN: its weight '{}' holds a NaN or an infinity as {}; load it in another --dtype, or get "
         "the "
         "checkpoint again.",
-        model.name, *tensor, dtype_name(model.config.dtype));
+        model.name, *tensor, dtype_name(model.config.facts.dtype));
   throw Error(
       "{} gives NaN: its logits are NaN or infinite although all weights are finite; try --dtype f32, or "
       "without "

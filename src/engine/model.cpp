@@ -1,26 +1,18 @@
 #include "engine/model.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <optional>
 
 #include "core/error.h"
+#include "models/checkpoint_names.h"
 #include "models/convert.h"
+#include "models/family.h"
 #include "models/tied_head.h"
-#include "ops/l4/causal_lm.h"
 #include "ops/registry.h"
 
 namespace fk {
 
-std::unique_ptr<Node> build_model(const CausalLMConfig& config, const BuildOptions& options) {
-  std::vector<std::string_view> known;
-  for (const OperatorInfo* op : Registry::instance().operators()) {
-    if (op->level != 4) continue;
-    if (op->class_name == config.architecture) return op->build(to_fields(config), options);
-    known.push_back(op->class_name);
-  }
-  throw Error("The architecture '{}' is not known; known are {}.", config.architecture, fmt::join(known, ", "));
+std::unique_ptr<Node> build_model(const ModelConfig& config, const BuildOptions& options) {
+  return Registry::instance().at(config.family->op).build(config.init, options);
 }
 
 void check_loadable(const ModelSource& source, const LoadOptions& options) {
@@ -39,7 +31,7 @@ Model load_model(const ModelSource& source, const LoadOptions& options, ThreadPo
   model.name = source.name;
   model.device = options.device;
   model.config = source.config;
-  model.config.dtype = options.dtype;
+  model.config.set_dtype(options.dtype);
   std::optional<Checkpoint> checkpoint;
   if (options.format == LoadFormat::kAuto) {
     checkpoint = Checkpoint::open(source.directory);
@@ -48,9 +40,7 @@ Model load_model(const ModelSource& source, const LoadOptions& options, ThreadPo
   model.root = build_model(model.config, {.device = options.device});
   std::vector<ParamSpec> params = checkpoint_params(*model.root, model.config);
   if (!checkpoint) {
-    // Norms that multiply by 1 + weight have weights around 0.
-    float norm_offset = model.config.architecture.starts_with("Gemma") ? 0 : 1;
-    model.weights = Weights::dummy(params, options.seed, norm_offset, pool, options.device);
+    model.weights = Weights::dummy(params, options.seed, model.config.family->norm_offset, pool, options.device);
   } else {
     find_tied_embedding(params, model.config, *checkpoint);
     model.weights = Weights::load(params, std::move(*checkpoint), pool, options.device);

@@ -27,13 +27,13 @@ struct LoadOptions {
 struct Model {
   std::string name;
   Device device = kCpu;
-  CausalLMConfig config;  // with the dtype it was loaded in
+  ModelConfig config;  // with the dtype it was loaded in
   std::unique_ptr<Node> root;
   Weights weights;
 };
 
 // The tree without weights, for `list`: fast and small.
-std::unique_ptr<Node> build_model(const CausalLMConfig& config, const BuildOptions& options);
+std::unique_ptr<Node> build_model(const ModelConfig& config, const BuildOptions& options);
 
 // Throws the errors of load_model that can be found without reading weights.
 void check_loadable(const ModelSource& source, const LoadOptions& options);

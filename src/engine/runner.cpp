@@ -10,9 +10,9 @@ namespace fk {
 namespace {
 
 const EngineOptions& checked(const Model& model, const EngineOptions& options) {
-  if (options.max_context > model.config.max_position_embeddings)
+  if (options.max_context > model.config.facts.max_position_embeddings)
     throw Error("{} has a context of {} tokens, and prompt and output together need {}; ask for fewer.", model.name,
-                model.config.max_position_embeddings, options.max_context);
+                model.config.facts.max_position_embeddings, options.max_context);
   FK_CHECK(options.max_sequences > 0 && options.max_context > 0 && options.max_step_tokens > 0);
   return options;
 }
@@ -24,7 +24,7 @@ int64_t blocks_per_sequence(const EngineOptions& options) { return blocks_for(op
 // Checked before the states are made: their pages are only allocated on first use, much later.
 StateRoom fitting_room(const Model& model, const EngineOptions& options) {
   StateRoom room{options.max_sequences * blocks_per_sequence(options), options.page_size, options.max_sequences};
-  double bytes = StatePool::size_bytes(collect_states(*model.root), model.config.dtype, room);
+  double bytes = StatePool::size_bytes(collect_states(*model.root), model.config.facts.dtype, room);
   require_memory(
       bytes, model.device,
       fmt::format("The states (keys and values) of {} sequences of {} tokens", room.slots, options.max_context),
@@ -38,10 +38,10 @@ Runner::Runner(const Model& model, ThreadPool& pool, const EngineOptions& option
     : model_(model),
       pool_(pool),
       options_(checked(model, options)),
-      states_(collect_states(*model.root), model.config.dtype, fitting_room(model, options), model.device),
+      states_(collect_states(*model.root), model.config.facts.dtype, fitting_room(model, options), model.device),
       batch_(std::max(options.max_step_tokens, options.max_sequences), options.max_sequences,
              blocks_per_sequence(options), options.page_size, model.device),
-      logits_({options.max_sequences, model.config.vocab_size}, DType::kF32, model.device),
+      logits_({options.max_sequences, model.config.facts.vocab_size}, DType::kF32, model.device),
       arena_(model.device) {
   items_.reserve(static_cast<size_t>(options.max_sequences));
 }
@@ -80,9 +80,9 @@ View Runner::forward(std::span<const NewTokens> items) {
   items_.clear();
   for (const NewTokens& item : items) {
     for (int64_t token : item.tokens)
-      if (token < 0 || token >= model_.config.vocab_size)
+      if (token < 0 || token >= model_.config.facts.vocab_size)
         throw Error("Token id {} is outside the vocabulary of {}, which has {} tokens.", token, model_.name,
-                    model_.config.vocab_size);
+                    model_.config.facts.vocab_size);
     reserve(*item.sequence, static_cast<int64_t>(item.tokens.size()));
     items_.push_back({item.tokens, item.sequence->length, item.sequence->blocks, item.sequence->state_slot});
   }

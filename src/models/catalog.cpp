@@ -2,14 +2,19 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <iterator>
 #include <map>
+#include <set>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "models/config.h"
 #include "models/family.h"
 #include "models/in_quotes.h"
+#include "models/json_fields.h"
 
 namespace fk {
 
@@ -19,83 +24,81 @@ namespace {
 
 using Keys = std::map<std::string, YAML::Node>;  // of one entry, those of `like` included
 
+// The short names of the catalog, and what config.json calls them.
+const std::map<std::string, std::string, std::less<>> kShort = {
+    {"D", "hidden_size"},         {"F", "intermediate_size"},
+    {"L", "num_hidden_layers"},   {"H", "num_attention_heads"},
+    {"K", "num_key_value_heads"}, {"Dh", "head_dim"},
+    {"V", "vocab_size"},          {"max_pos", "max_position_embeddings"},
+    {"eps", "rms_norm_eps"},      {"tie", "tie_word_embeddings"}};
+
 // "5 local : 1 global": of every six layers, the first five have a sliding window.
-std::vector<uint8_t> layer_flags(const std::string& pattern, int64_t layers) {
+Json layer_types(const std::string& pattern, const Json& layers) {
   int local = 0, global = 0, end = 0;
   if (std::sscanf(pattern.c_str(), "%d local : %d global%n", &local, &global, &end) != 2 || pattern[end] != '\0' ||
       local < 1 || global < 1)
     throw Error("pattern {} is not of the form '5 local : 1 global'", in_quotes(pattern));
-  std::vector<uint8_t> result;
-  for (int64_t i = 0; i < layers; ++i) result.push_back(i % (local + global) < local);
+  Json result = Json::array();
+  if (!layers.is_number_integer()) return result;
+  for (int64_t i = 0; i < layers.get<int64_t>(); ++i)
+    result.push_back(i % (local + global) < local ? "sliding_attention" : "full_attention");
   return result;
 }
 
-RopeScaling rope_scaling(const YAML::Node& node) {
-  RopeScaling result;
+Json scalar(const YAML::Node& node) {
+  if (node.IsNull()) return nullptr;
+  if (node.Tag() == "!") return node.as<std::string>();  // it stands in quotes
+  if (int64_t integer = 0; YAML::convert<int64_t>::decode(node, integer)) return integer;
+  if (double real = 0; YAML::convert<double>::decode(node, real)) return real;
+  if (bool flag = false; YAML::convert<bool>::decode(node, flag)) return flag;
+  return node.as<std::string>();
+}
+
+Json rope_scaling(const YAML::Node& node) {
+  constexpr std::string_view kKnown[] = {"type", "factor", "low_freq_factor", "high_freq_factor",
+                                         "original_max_position_embeddings"};
+  Json result = Json::object();
   for (const auto& item : node) {
     auto key = item.first.as<std::string>();
-    if (key == "type")
-      result.type = item.second.as<std::string>();
-    else if (key == "factor")
-      result.factor = item.second.as<double>();
-    else if (key == "low_freq_factor")
-      result.low_freq_factor = item.second.as<double>();
-    else if (key == "high_freq_factor")
-      result.high_freq_factor = item.second.as<double>();
-    else if (key == "original_max_pos")
-      result.original_max_position_embeddings = item.second.as<int64_t>();
-    else
+    if (std::find(std::begin(kKnown), std::end(kKnown), key) == std::end(kKnown))
       throw Error("rope_scaling has the unknown key {}", in_quotes(key));
+    result[key == "type" ? "rope_type" : key] = scalar(item.second);
   }
   return result;
+}
+
+// The entry as the config.json of such a model.
+Json config_json(const Keys& keys) {
+  Json json = {{"dtype", "bfloat16"}};
+  for (const auto& [key, value] : keys) {
+    if (key == "arch")
+      json["architectures"] = Json::array({scalar(value)});
+    else if (key == "rope_scaling")
+      json[key] = rope_scaling(value);
+    else if (auto full = kShort.find(key); full != kShort.end())
+      json[full->second] = scalar(value);
+    else if (key != "hf" && key != "pattern")
+      json[key] = scalar(value);
+  }
+  if (auto pattern = keys.find("pattern"); pattern != keys.end())
+    json["layer_types"] = layer_types(pattern->second.as<std::string>(), json["num_hidden_layers"]);
+  return json;
 }
 
 CatalogEntry make_entry(const std::string& name, const Keys& keys) {
   CatalogEntry entry;
   entry.name = name;
-  CausalLMConfig& c = entry.config;
-  const std::map<std::string, int64_t*> integers = {{"D", &c.hidden_size},
-                                                    {"F", &c.intermediate_size},
-                                                    {"L", &c.num_hidden_layers},
-                                                    {"H", &c.num_attention_heads},
-                                                    {"K", &c.num_key_value_heads},
-                                                    {"Dh", &c.head_dim},
-                                                    {"V", &c.vocab_size},
-                                                    {"max_pos", &c.max_position_embeddings},
-                                                    {"sliding_window", &c.sliding_window}};
-  const std::map<std::string, double*> reals = {{"eps", &c.rms_norm_eps},
-                                                {"rope_theta", &c.rope_theta},
-                                                {"rope_local_theta", &c.rope_local_base_freq},
-                                                {"attn_scalar", &c.query_pre_attn_scalar}};
-  const std::map<std::string, bool*> flags = {
-      {"tie", &c.tie_word_embeddings}, {"attention_bias", &c.attention_bias}, {"mlp_bias", &c.mlp_bias}};
-  std::string pattern;
-  for (const auto& [key, value] : keys) {
-    if (auto integer = integers.find(key); integer != integers.end())
-      *integer->second = value.as<int64_t>();
-    else if (auto real = reals.find(key); real != reals.end())
-      *real->second = value.as<double>();
-    else if (auto flag = flags.find(key); flag != flags.end())
-      *flag->second = value.as<bool>();
-    else if (key == "hf")
-      entry.hf_id = value.as<std::string>();
-    else if (key == "arch")
-      c.architecture = value.as<std::string>();
-    else if (key == "pattern")
-      pattern = value.as<std::string>();
-    else if (key == "rope_scaling")
-      c.rope_scaling = rope_scaling(value);
-    else
-      throw Error("{} is not a key of an entry", in_quotes(key));
-  }
-  if (!pattern.empty())
-    c.layer_is_sliding = layer_flags(pattern, c.num_hidden_layers);
-  else if (c.sliding_window != 0)
-    c.layer_is_sliding.assign(static_cast<size_t>(c.num_hidden_layers), 1);
-  check_config(c, in_quotes(name));
-  const Family& family = *find_family(c.architecture);
-  entry.family = family.name;
-  entry.category = family.category;
+  if (auto hf = keys.find("hf"); hf != keys.end()) entry.hf_id = hf->second.as<std::string>();
+  Json json = config_json(keys);
+  JsonFields fields(json, in_quotes(name));
+  std::set<std::string, std::less<>> asked;
+  fields.record_keys(asked);
+  entry.config = config_from_fields(fields);
+  // A file of transformers holds much that changes nothing; an entry of the catalog does not.
+  for (const auto& [key, value] : json.items())
+    if (!asked.contains(key)) throw Error("{} is not a key that {} reads", in_quotes(key), entry.config.architecture());
+  entry.family = entry.config.family->name;
+  entry.category = entry.config.family->category;
   return entry;
 }
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ops/l4/causal_lm_config.h"
+#include "models/model_config.h"
 
 namespace fk {
 
@@ -14,7 +14,7 @@ struct CatalogEntry {
   std::string hf_id;     // "meta-llama/Llama-3.2-1B-Instruct"; empty for the test-sized ones
   std::string family;    // "llama"
   std::string category;  // "llm"
-  CausalLMConfig config;
+  ModelConfig config;
 };
 
 const std::vector<CatalogEntry>& catalog();               // in the file's order

@@ -1,21 +1,20 @@
-// config.json of a Hugging Face directory, read into what a model's constructor takes.
+// config.json of a Hugging Face directory, read by the family it names.
 //
 // Reads the files of transformers 4 and 5. An unsupported setting that changes the arithmetic is refused by name.
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "core/json_fwd.h"
-#include "ops/l4/causal_lm_config.h"
+#include "models/model_config.h"
 
 namespace fk {
 
-// The dtype is the one the file states: float32 where it states none. `what` names the text in errors.
-CausalLMConfig config_from_json(const Json& json, const std::string& what);
-CausalLMConfig read_config(const std::string& directory);
+class JsonFields;
 
-// Throws Error where a field is out of range or two contradict each other; config_from_json's results pass.
-void check_config(const CausalLMConfig& config, std::string_view what);
+// The dtype is the one the file states: float32 where it states none. The fields' what() names the text in errors.
+ModelConfig config_from_fields(const JsonFields& fields);
+ModelConfig config_from_json(const Json& json, const std::string& what);
+ModelConfig read_config(const std::string& directory);
 
 }  // namespace fk

@@ -13,8 +13,10 @@ std::string rope_type(const JsonFields& fields) {
   return fields.string("type").value_or("default");
 }
 
+constexpr std::string_view kPartial = "partial_rotary_factor";
+
 void refuse_partial(const JsonFields& fields) {
-  if (fields.real("partial_rotary_factor", 0, 1).value_or(1) != 1)
+  if (fields.real(kPartial, 0, 1).value_or(1) != 1)
     throw Error("{}: a partial_rotary_factor other than 1 is not supported.", fields.what());
 }
 
@@ -32,7 +34,6 @@ RopeScaling read_scaling(const JsonFields& fields, int64_t original_context) {
     throw Error("{} asks for rope type {}; supported are default, linear and llama3.", fields.what(),
                 in_quotes(result.type));
   }
-  refuse_partial(fields);
   if (result.type == "default") return result;
   result.factor = require(fields.real("factor", 1, kMaxRopeFactor), "factor", fields);
   if (result.type == "linear") return result;
@@ -40,29 +41,57 @@ RopeScaling read_scaling(const JsonFields& fields, int64_t original_context) {
   result.high_freq_factor = require(fields.real("high_freq_factor", 1e-6, kMaxRopeFactor), "high_freq_factor", fields);
   result.original_max_position_embeddings =
       fields.integer("original_max_position_embeddings", 1, INT32_MAX).value_or(original_context);
+  if (result.high_freq_factor <= result.low_freq_factor)
+    throw Error("{}: high_freq_factor {} must be above low_freq_factor {}.", fields.what(), result.high_freq_factor,
+                result.low_freq_factor);
   return result;
 }
 
-// One set of parameters for all layers.
-void read_for_all_layers(const JsonFields& fields, const Family& family, CausalLMConfig& config) {
+// One set of parameters for all layers; returns it where the file has one.
+std::optional<JsonFields> read_for_all_layers(const FamilyFields& fields, double default_theta,
+                                              DecoderModelInit& init) {
+  init.rope_theta = fields.real("rope_theta", 1, kMaxRopeTheta).value_or(default_theta);
   auto rope = fields.object("rope_parameters");
   // If rope_scaling is not empty, it replaces rope_parameters completely, including its rope_theta.
   if (auto scaling = fields.object("rope_scaling"); scaling && !scaling->empty()) rope = scaling;
-  if (!rope) return;
+  if (!rope) return rope;
   if (rope->has("full_attention") || rope->has("sliding_attention"))
-    throw Error("{}: {} has one set of rope_parameters for all layers.", fields.what(), family.architecture);
-  config.rope_theta = rope->real("rope_theta", 1, kMaxRopeTheta).value_or(config.rope_theta);
-  config.rope_scaling = read_scaling(*rope, config.max_position_embeddings);
+    throw Error("{}: {} has one set of rope_parameters for all layers.", fields.what(), fields.architecture);
+  init.rope_theta = rope->real("rope_theta", 1, kMaxRopeTheta).value_or(init.rope_theta);
+  init.rope_scaling = read_scaling(*rope, init.max_position_embeddings);
   // At the top level it takes precedence over the one in the parameters.
-  if (config.rope_scaling.type == "llama3")
-    config.rope_scaling.original_max_position_embeddings =
+  if (init.rope_scaling.type == "llama3")
+    init.rope_scaling.original_max_position_embeddings =
         fields.integer("original_max_position_embeddings", 1, INT32_MAX)
-            .value_or(config.rope_scaling.original_max_position_embeddings);
+            .value_or(init.rope_scaling.original_max_position_embeddings);
+  return rope;
 }
 
-// Gemma 3: one set for global layers, one for sliding-window layers. rope_scaling is merged into the first.
-void read_per_kind_of_layer(const JsonFields& fields, const Family& family, CausalLMConfig& config) {
-  config.rope_local_base_freq = fields.real("rope_local_base_freq", 1, kMaxRopeTheta).value_or(10000);
+}  // namespace
+
+// As transformers 5 reads both spellings, in any mixture (tools/golden/rope_configs.py).
+void read_rope(const FamilyFields& fields, double default_theta, DecoderModelInit& init) {
+  refuse_partial(fields);
+  if (auto rope = read_for_all_layers(fields, default_theta, init)) refuse_partial(*rope);
+}
+
+int64_t read_partial_rope(const FamilyFields& fields, double default_theta, double default_factor,
+                          DecoderModelInit& init) {
+  double factor = fields.real(kPartial, 0, 1).value_or(default_factor);
+  if (auto rope = read_for_all_layers(fields, default_theta, init))
+    factor = rope->real(kPartial, 0, 1).value_or(factor);
+  auto rotated = static_cast<int64_t>(static_cast<double>(init.head_dim) * factor);
+  if (rotated < 2 || rotated % 2 != 0)
+    throw Error("{}: {} {} of head_dim {} rotates {} elements, which must be an even number of at least 2.",
+                fields.what(), kPartial, factor, init.head_dim, rotated);
+  return rotated;
+}
+
+double read_rope_by_kind_of_layer(const FamilyFields& fields, double default_theta, double default_local_theta,
+                                  DecoderModelInit& init) {
+  init.rope_theta = fields.real("rope_theta", 1, kMaxRopeTheta).value_or(default_theta);
+  refuse_partial(fields);
+  double local_theta = fields.real("rope_local_base_freq", 1, kMaxRopeTheta).value_or(default_local_theta);
   Json full = {{"rope_type", "default"}};
   std::string what = fmt::format("full_attention in rope_parameters in {}", fields.what());
   auto rope = fields.object("rope_parameters");
@@ -71,12 +100,13 @@ void read_per_kind_of_layer(const JsonFields& fields, const Family& family, Caus
     if (!nested && !rope->empty())
       throw Error(
           "{}: {} has rope_parameters for each kind of layer; move them into full_attention and sliding_attention.",
-          fields.what(), family.architecture);
+          fields.what(), fields.architecture);
     rope->object("full_attention");  // throws if it is not an object
     if (const Json* given = rope->find("full_attention")) full = *given;
     if (auto sliding = rope->object("sliding_attention")) {
-      config.rope_local_base_freq = sliding->real("rope_theta", 1, kMaxRopeTheta).value_or(config.rope_local_base_freq);
-      RopeScaling local = read_scaling(*sliding, config.max_position_embeddings);
+      local_theta = sliding->real("rope_theta", 1, kMaxRopeTheta).value_or(local_theta);
+      RopeScaling local = read_scaling(*sliding, init.max_position_embeddings);
+      refuse_partial(*sliding);
       if (local.type != "default")
         throw Error("{}: rope type {} on sliding layers is not supported.", fields.what(), in_quotes(local.type));
     }
@@ -89,20 +119,10 @@ void read_per_kind_of_layer(const JsonFields& fields, const Family& family, Caus
     what = fmt::format("rope_scaling in {}", fields.what());
   }
   JsonFields global(full, what);
-  config.rope_theta = global.real("rope_theta", 1, kMaxRopeTheta).value_or(config.rope_theta);
-  config.rope_scaling = read_scaling(global, config.max_position_embeddings);
-}
-
-}  // namespace
-
-// As transformers 5 reads both spellings, in any mixture (tools/golden/rope_configs.py).
-void read_rope(const JsonFields& fields, const Family& family, CausalLMConfig& config) {
-  config.rope_theta = fields.real("rope_theta", 1, kMaxRopeTheta).value_or(family.rope_theta);
-  refuse_partial(fields);
-  if (family.sliding == Sliding::kPattern)
-    read_per_kind_of_layer(fields, family, config);
-  else
-    read_for_all_layers(fields, family, config);
+  init.rope_theta = global.real("rope_theta", 1, kMaxRopeTheta).value_or(init.rope_theta);
+  init.rope_scaling = read_scaling(global, init.max_position_embeddings);
+  refuse_partial(global);
+  return local_theta;
 }
 
 }  // namespace fk

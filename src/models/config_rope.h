@@ -1,16 +1,23 @@
 // The rotary embedding's part of config.json, in the spellings of transformers 4 and 5.
 #pragma once
 
-#include "models/family.h"
-#include "models/json_fields.h"
-#include "ops/l4/causal_lm_config.h"
+#include "models/family_fields.h"
 
 namespace fk {
 
 inline constexpr double kMaxRopeTheta = 1e12;  // far beyond any in use (1e7), far below what loses precision
 inline constexpr double kMaxRopeFactor = 1e6;
 
-// Sets rope_theta, rope_scaling and, for Gemma 3, rope_local_base_freq.
-void read_rope(const JsonFields& fields, const Family& family, CausalLMConfig& config);
+// One set for all layers, whole heads rotated: sets rope_theta and rope_scaling. head_dim and max_position_embeddings
+// must be set before, here as below.
+void read_rope(const FamilyFields& fields, double default_theta, DecoderModelInit& init);
+
+// The same where only a part of every head is rotated: returns how many of its elements.
+int64_t read_partial_rope(const FamilyFields& fields, double default_theta, double default_factor,
+                          DecoderModelInit& init);
+
+// One set for global layers, into which rope_scaling is merged, and one for sliding layers, whose theta is returned.
+double read_rope_by_kind_of_layer(const FamilyFields& fields, double default_theta, double default_local_theta,
+                                  DecoderModelInit& init);
 
 }  // namespace fk

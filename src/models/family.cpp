@@ -1,88 +1,57 @@
 #include "models/family.h"
 
 #include <algorithm>
-#include <array>
+#include <memory>
+
+#include "core/check.h"
 
 namespace fk {
 namespace {
 
-constexpr std::array kFamilies{
-    Family{.name = "llama",
-           .category = "llm",
-           .architecture = "LlamaForCausalLM",
-           .model_type = "llama",
-           .activation = "silu",
-           .sliding = Sliding::kNever,
-           .max_position_embeddings = 2048,
-           .head_dim = 0,
-           .rope_theta = 10000,
-           .tie_word_embeddings = false,
-           .attention_bias = true,
-           .mlp_bias = true,
-           .unit_norm_weight = 1},
-    Family{.name = "mistral",
-           .category = "llm",
-           .architecture = "MistralForCausalLM",
-           .model_type = "mistral",
-           .activation = "silu",
-           .sliding = Sliding::kAllLayers,
-           .max_position_embeddings = 131072,
-           .head_dim = 0,
-           .rope_theta = 10000,
-           .tie_word_embeddings = false,
-           .attention_bias = false,
-           .mlp_bias = false,
-           .unit_norm_weight = 1},
-    Family{.name = "qwen3",
-           .category = "llm",
-           .architecture = "Qwen3ForCausalLM",
-           .model_type = "qwen3",
-           .activation = "silu",
-           .sliding = Sliding::kFromLayer,
-           .max_position_embeddings = 32768,
-           .head_dim = 128,
-           .rope_theta = 10000,
-           .tie_word_embeddings = false,
-           .attention_bias = true,
-           .mlp_bias = false,
-           .unit_norm_weight = 1},
-    Family{.name = "gemma3",
-           .category = "llm",
-           .architecture = "Gemma3ForCausalLM",
-           .model_type = "gemma3_text",
-           .activation = "gelu_pytorch_tanh",
-           .sliding = Sliding::kPattern,
-           .max_position_embeddings = 131072,
-           .head_dim = 256,
-           .rope_theta = 1000000,
-           .tie_word_embeddings = true,
-           .attention_bias = true,
-           .mlp_bias = false,
-           .unit_norm_weight = 0},
-};
+// Pointers, because configs point at their family and more may be added later.
+std::vector<std::unique_ptr<const Family>>& all_families() {
+  static std::vector<std::unique_ptr<const Family>> all;
+  return all;
+}
 
 }  // namespace
 
-std::span<const Family> families() { return kFamilies; }
+std::vector<PackedModule> separate_projections() {
+  return {{"qkv_proj", {"q_proj", "k_proj", "v_proj"}}, {"gate_up_proj", {"gate_proj", "up_proj"}}};
+}
+
+void add_family(const Family& family) {
+  FK_CHECK(find_family(family.architecture) == nullptr, "two families have one architecture");
+  auto& all = all_families();
+  auto at = std::find_if(all.begin(), all.end(), [&](const auto& other) { return other->name > family.name; });
+  all.insert(at, std::make_unique<const Family>(family));
+}
+
+std::vector<const Family*> families() {
+  std::vector<const Family*> result;
+  for (const auto& family : all_families()) result.push_back(family.get());
+  return result;
+}
 
 const Family* find_family(std::string_view architecture) {
-  for (const Family& family : kFamilies)
-    if (family.architecture == architecture) return &family;
+  for (const auto& family : all_families())
+    if (family->architecture == architecture) return family.get();
   return nullptr;
 }
 
 std::vector<std::string> known_categories() {
   std::vector<std::string> names;
-  for (const Family& family : kFamilies)
-    if (std::find(names.begin(), names.end(), family.category) == names.end()) names.emplace_back(family.category);
+  for (const auto& family : all_families())
+    if (std::find(names.begin(), names.end(), family->category) == names.end()) names.emplace_back(family->category);
   return names;
 }
 
 std::string known_architectures() {
   std::string result;
-  for (size_t i = 0; i < kFamilies.size(); ++i) {
-    if (i != 0) result += i + 1 == kFamilies.size() ? " and " : ", ";
-    result += kFamilies[i].architecture;
+  const auto& all = all_families();
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (i != 0) result += i + 1 == all.size() ? " and " : ", ";
+    result += all[i]->architecture;
   }
   return result;
 }

@@ -1,42 +1,67 @@
-// The supported model families, and the defaults of their config.json.
+// Family: what tells the models of one family from others. Each family is one file in src/models/families/, which
+// enters itself here before main(); no list names them.
 #pragma once
 
-#include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "models/family_fields.h"
+#include "models/model_config.h"
+
 namespace fk {
 
-enum class Sliding : uint8_t {
-  kNever,      // llama
-  kAllLayers,  // mistral: every layer, where a window is given
-  kFromLayer,  // qwen3: layers from max_window_layers on, where use_sliding_window is set
-  kPattern,    // gemma3: every layer but each sixth
+// A module whose matrix is stacked from several of the checkpoint: "qkv_proj" from "q_proj", "k_proj" and "v_proj".
+struct PackedModule {
+  std::string_view module;
+  std::vector<std::string_view> parts;
+};
+// Of checkpoints that store every projection for itself, as most do.
+std::vector<PackedModule> separate_projections();
+
+// An architecture that belongs to the family and is not supported, with the rest of the sentence that refuses it.
+struct RefusedArchitecture {
+  std::string_view name;
+  std::string_view why;  // after "{config.json} "
 };
 
-// Defaults are those of the family's configuration class in transformers: a file written by it leaves out fields with
-// default values, and older versions lack newer fields.
 struct Family {
-  std::string_view name;          // "llama"
-  std::string_view category;      // what kind of model: "llm"
-  std::string_view architecture;  // "LlamaForCausalLM"
-  std::string_view model_type;    // "llama": by which transformers chooses the model
-  std::string_view activation;    // the only hidden_act its mlp has
-  Sliding sliding;
-  int64_t max_position_embeddings;
-  int64_t head_dim;  // 0: hidden_size / num_attention_heads
-  double rope_theta;
-  bool tie_word_embeddings;
-  bool attention_bias;     // may have biases on q, k, v and o
-  bool mlp_bias;           // may have biases in the mlp
-  float unit_norm_weight;  // the neutral norm weight: 1, or 0 where norms multiply by 1 + weight
+  std::string_view name;              // "llama"
+  std::string_view category = "llm";  // what kind of model
+  std::string_view model_type;        // "llama": by which transformers chooses the model
+  Task task = Task::kCausalLM;
+  float norm_offset = 1;  // the norm weight that changes nothing: 1, or 0 where norms multiply by 1 + weight
+  std::vector<PackedModule> packed = separate_projections();  // empty: the checkpoint stacks them as the model does
+  std::vector<RefusedArchitecture> refused = {};
+
+  // Set by RegisterFamily.
+  std::string_view architecture = {};  // "LlamaForCausalLM": the L4 operator's class
+  std::string_view op = {};            // "llama_for_causal_lm"
+  ModelConfig (*read)(const FamilyFields& fields) = nullptr;
 };
 
-std::span<const Family> families();
+std::vector<const Family*> families();                     // by name
 const Family* find_family(std::string_view architecture);  // nullptr where unknown
 std::string known_architectures();                         // "A, B and C", for errors
 std::vector<std::string> known_categories();               // each once
+
+void add_family(const Family& family);
+
+// T: the family's L4 operator. kRead: reads config.json into T's constructor arguments, from which facts_of() takes
+// what every model states of itself.
+//
+//   const RegisterFamily<LlamaForCausalLM, read_llama> kLlama({.name = "llama", .model_type = "llama"});
+template <class T, auto kRead>
+struct RegisterFamily {
+  explicit RegisterFamily(Family family) {
+    family.architecture = T::kClass;
+    family.op = T::kName;
+    family.read = [](const FamilyFields& fields) {
+      typename T::Init init = kRead(fields);
+      return ModelConfig{.init = to_fields(init), .facts = facts_of(init)};
+    };
+    add_family(family);
+  }
+};
 
 }  // namespace fk

@@ -12,12 +12,25 @@ JsonFields::JsonFields(const Json& object, std::string what) : object_(&object),
   if (!object.is_object()) throw Error("{} is not a JSON object.", what_);
 }
 
+void JsonFields::record(std::string_view key) const {
+  if (asked_ != nullptr) asked_->emplace(key);
+}
+
+bool JsonFields::has_key(std::string_view key) const {
+  record(key);
+  return object_->contains(key);
+}
+
+bool JsonFields::empty() const { return object_->empty(); }
+
 const Json* JsonFields::find(std::string_view key) const {
+  record(key);
   auto found = object_->find(key);
   return found == object_->end() || found->is_null() ? nullptr : &*found;
 }
 
 bool JsonFields::is_null(std::string_view key) const {
+  record(key);
   auto found = object_->find(key);
   return found != object_->end() && found->is_null();
 }

@@ -3,10 +3,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
-#include "core/json.h"
+#include "core/json_fwd.h"
 
 namespace fk {
 
@@ -19,9 +20,11 @@ class JsonFields {
   const std::string& what() const { return what_; }
   const Json* find(std::string_view key) const;  // nullptr where absent
   bool has(std::string_view key) const { return find(key) != nullptr; }
-  bool has_key(std::string_view key) const { return object_->contains(key); }  // null or not
-  bool is_null(std::string_view key) const;                                    // present, as null
-  bool empty() const { return object_->empty(); }
+  bool has_key(std::string_view key) const;  // null or not
+  bool is_null(std::string_view key) const;  // present, as null
+  bool empty() const;
+  // From now on every key that is asked for enters `asked`, which must outlive this and its copies.
+  void record_keys(std::set<std::string, std::less<>>& asked) { asked_ = &asked; }
 
   std::optional<int64_t> integer(std::string_view key, int64_t least, int64_t most) const;
   std::optional<double> real(std::string_view key, double least, double most) const;
@@ -32,8 +35,11 @@ class JsonFields {
  private:
   [[noreturn]] void refuse(std::string_view key, const std::string& wanted, const Json& found) const;
 
+  void record(std::string_view key) const;
+
   const Json* object_;
   std::string what_;
+  std::set<std::string, std::less<>>* asked_ = nullptr;
 };
 
 }  // namespace fk

@@ -4,13 +4,13 @@
 #include <string>
 #include <string_view>
 
-#include "ops/l4/causal_lm_config.h"
+#include "models/model_config.h"
 
 namespace fk {
 
 struct ModelSource {
   std::string name;  // as the user gave it
-  CausalLMConfig config;
+  ModelConfig config;
   std::string directory;  // empty for a name of the catalog, which has no weights
   std::string tokenizer;  // path of tokenizer.json; empty where there is none
 };

@@ -8,25 +8,23 @@
 namespace fk {
 namespace {
 
-using Node = PatternNode;
-
 constexpr size_t kMaxInstructions = 100'000;  // counted groups are unrolled, and counts multiply when nested
 
-bool may_be_empty(const Node& node) {
+bool may_be_empty(const PatternNode& node) {
   switch (node.kind) {
-    case Node::kSet:
+    case PatternNode::kSet:
       return false;
-    case Node::kConcat:
+    case PatternNode::kConcat:
       return std::ranges::all_of(node.children, may_be_empty);
-    case Node::kAlternate:
+    case PatternNode::kAlternate:
       return std::ranges::any_of(node.children, may_be_empty);
-    case Node::kRepeat:
+    case PatternNode::kRepeat:
       return node.min == 0 || may_be_empty(node.children[0]);
-    case Node::kAtomic:
+    case PatternNode::kAtomic:
       return may_be_empty(node.children[0]);
-    case Node::kLiteral:
-    case Node::kLook:
-    case Node::kWordEnd:
+    case PatternNode::kLiteral:
+    case PatternNode::kLook:
+    case PatternNode::kWordEnd:
       return true;
   }
   return true;
@@ -36,30 +34,30 @@ class Compiler {
  public:
   explicit Compiler(PatternProgram& program) : program_(program) {}
 
-  void compile(const Node& node) {
+  void compile(const PatternNode& node) {
     switch (node.kind) {
-      case Node::kSet:
+      case PatternNode::kSet:
         emit({.op = PatternOp::kSet, .x = node.set});
         break;
-      case Node::kConcat:
-        for (const Node& child : node.children) compile(child);
+      case PatternNode::kConcat:
+        for (const PatternNode& child : node.children) compile(child);
         break;
-      case Node::kAlternate:
+      case PatternNode::kAlternate:
         alternate(node);
         break;
-      case Node::kRepeat:
+      case PatternNode::kRepeat:
         repeat(node);
         break;
-      case Node::kLook:
+      case PatternNode::kLook:
         program_of_its_own({.op = PatternOp::kLook, .negated = node.negated}, node.children[0]);
         break;
-      case Node::kAtomic:
+      case PatternNode::kAtomic:
         program_of_its_own({.op = PatternOp::kAtomic}, node.children[0]);
         break;
-      case Node::kWordEnd:
+      case PatternNode::kWordEnd:
         emit({.op = PatternOp::kWordEnd, .negated = node.negated});
         break;
-      case Node::kLiteral:
+      case PatternNode::kLiteral:
         FK_CHECK(false, "the parser has made sets of literals");
     }
   }
@@ -76,7 +74,7 @@ class Compiler {
   uint32_t here() { return static_cast<uint32_t>(program_.code.size()); }
 
   // An instruction that runs the program at x and goes on at y.
-  void program_of_its_own(const PatternInstruction& instruction, const Node& body) {
+  void program_of_its_own(const PatternInstruction& instruction, const PatternNode& body) {
     uint32_t at = emit(instruction);
     code()[at].x = here();
     compile(body);
@@ -84,7 +82,7 @@ class Compiler {
     code()[at].y = here();
   }
 
-  void alternate(const Node& node) {
+  void alternate(const PatternNode& node) {
     std::vector<uint32_t> jumps;
     for (size_t i = 0; i + 1 < node.children.size(); ++i) {
       uint32_t split = emit({.op = PatternOp::kSplit});
@@ -97,14 +95,14 @@ class Compiler {
     for (uint32_t jump : jumps) code()[jump].x = here();
   }
 
-  void repeat(const Node& node) {
-    const Node& body = node.children[0];
-    if (body.kind == Node::kSet && !node.lazy) {
+  void repeat(const PatternNode& node) {
+    const PatternNode& body = node.children[0];
+    if (body.kind == PatternNode::kSet && !node.lazy) {
       emit({.op = PatternOp::kRepeat, .atomic = node.possessive, .x = body.set, .min = node.min, .max = node.max});
       return;
     }
     if (node.possessive) {
-      Node plain = node;
+      PatternNode plain = node;
       plain.possessive = false;
       program_of_its_own({.op = PatternOp::kAtomic}, plain);
       return;
@@ -127,7 +125,7 @@ class Compiler {
     for (uint32_t split : splits) exit_to(split, node.lazy, here());
   }
 
-  void unbounded(const Node& body, bool lazy) {
+  void unbounded(const PatternNode& body, bool lazy) {
     uint32_t split = emit({.op = PatternOp::kSplit});
     body_after(split, lazy);
     if (may_be_empty(body)) {
@@ -164,7 +162,7 @@ bool CharSet::evaluate(char32_t c) const {
 
 PatternProgram compile_split_pattern(std::string_view pattern) {
   PatternProgram program;
-  Node tree = parse_split_pattern(unicode::repair_utf8(pattern), program.sets);
+  PatternNode tree = parse_split_pattern(unicode::repair_utf8(pattern), program.sets);
   Compiler compiler(program);
   compiler.compile(tree);
   compiler.emit({.op = PatternOp::kAccept});

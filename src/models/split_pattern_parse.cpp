@@ -11,8 +11,6 @@
 namespace fk {
 namespace {
 
-using Node = PatternNode;
-
 constexpr int kMaxNesting = 64;
 constexpr uint32_t kMaxCount = 100'000;  // of {m,n}; the limit of Oniguruma
 
@@ -32,8 +30,8 @@ class Parser {
  public:
   Parser(std::string_view pattern, std::vector<CharSet>& sets) : pattern_(pattern), sets_(sets) {}
 
-  Node parse() {
-    Node node = alternation();
+  PatternNode parse() {
+    PatternNode node = alternation();
     if (!at_end()) unsupported("the unmatched parenthesis ')'");
     make_sets_of_literals(node);
     return node;
@@ -59,44 +57,45 @@ class Parser {
     return d.c;
   }
 
-  Node alternation() {
+  PatternNode alternation() {
     if (++nesting_ > kMaxNesting) unsupported(fmt::format("more than {} nested groups", kMaxNesting));
-    Node node{.kind = Node::kAlternate};
+    PatternNode node{.kind = PatternNode::kAlternate};
     do node.children.push_back(concatenation());
     while (take("|"));
     --nesting_;
     if (node.children.size() > 1) return node;
-    return Node(std::move(node.children[0]));
+    return PatternNode(std::move(node.children[0]));
   }
 
-  Node concatenation() {
-    Node node{.kind = Node::kConcat};
+  PatternNode concatenation() {
+    PatternNode node{.kind = PatternNode::kConcat};
     while (!at_end() && !next_is("|") && !next_is(")")) {
-      Node next = quantified();
+      PatternNode next = quantified();
       // Only adjacent characters can match one character that folds to all of them.
-      bool joins = next.kind == Node::kLiteral && !node.children.empty() && node.children.back().kind == Node::kLiteral;
+      bool joins = next.kind == PatternNode::kLiteral && !node.children.empty() &&
+                   node.children.back().kind == PatternNode::kLiteral;
       if (joins)
         node.children.back().text += next.text;
       else
         node.children.push_back(std::move(next));
     }
     if (node.children.size() != 1) return node;
-    return Node(std::move(node.children[0]));
+    return PatternNode(std::move(node.children[0]));
   }
 
-  Node quantified() {
-    Node body = atom();
+  PatternNode quantified() {
+    PatternNode body = atom();
     auto count = quantifier();
     if (!count) return body;
-    if (body.kind == Node::kLook) unsupported("a repeated lookahead");
-    if (body.kind == Node::kWordEnd) unsupported("a repeated word boundary");
-    Node node{.kind = Node::kRepeat, .min = count->first, .max = count->second};
+    if (body.kind == PatternNode::kLook) unsupported("a repeated lookahead");
+    if (body.kind == PatternNode::kWordEnd) unsupported("a repeated word boundary");
+    PatternNode node{.kind = PatternNode::kRepeat, .min = count->first, .max = count->second};
     bool counted = pattern_[at_ - 1] == '}';
     node.children.push_back(std::move(body));
     if (next_is("+")) {
       ++at_;
       if (counted) {  // a{2}+ is (?:a{2})+
-        Node again{.kind = Node::kRepeat, .min = 1, .max = kNoLimit};
+        PatternNode again{.kind = PatternNode::kRepeat, .min = 1, .max = kNoLimit};
         again.children.push_back(std::move(node));
         node = std::move(again);
       } else {
@@ -140,11 +139,11 @@ class Parser {
     return value;
   }
 
-  Node atom() {
+  PatternNode atom() {
     if (next_is("(")) return group();
     if (next_is("[")) return class_node(char_class());
-    if (take("\\b")) return Node{.kind = Node::kWordEnd};
-    if (take("\\B")) return Node{.kind = Node::kWordEnd, .negated = true};
+    if (take("\\b")) return PatternNode{.kind = PatternNode::kWordEnd};
+    if (take("\\B")) return PatternNode{.kind = PatternNode::kWordEnd, .negated = true};
     CharSet set;
     for (std::string_view c : {"*", "+", "?", "{"})
       if (next_is(c)) unsupported(fmt::format("the quantifier '{}' with nothing to repeat", c));
@@ -162,15 +161,15 @@ class Parser {
     return set_node(std::move(set));
   }
 
-  Node literal(char32_t c) {
-    if (ignore_case_) return Node{.kind = Node::kLiteral, .text = std::u32string(1, c)};
+  PatternNode literal(char32_t c) {
+    if (ignore_case_) return PatternNode{.kind = PatternNode::kLiteral, .text = std::u32string(1, c)};
     CharSet set;
     set.ranges.push_back({c, c});
     return set_node(std::move(set));
   }
 
-  Node sequence(const std::u32string& text) {
-    Node node{.kind = Node::kConcat};
+  PatternNode sequence(const std::u32string& text) {
+    PatternNode node{.kind = PatternNode::kConcat};
     for (char32_t c : text) {
       CharSet set;
       set.ranges.push_back({c, c});
@@ -180,54 +179,54 @@ class Parser {
     return node;
   }
 
-  Node class_node(CharSet set) {
+  PatternNode class_node(CharSet set) {
     if (!ignore_case_) return set_node(std::move(set));
     sort_and_join(set.ranges);
     fold_case(set);
     std::vector<std::u32string> several;
     if (!set.negated) several = long_folds(set);
-    Node node{.kind = Node::kAlternate};
+    PatternNode node{.kind = PatternNode::kAlternate};
     node.children.push_back(set_node(std::move(set)));
     for (const std::u32string& text : several) node.children.push_back(sequence(text));
-    if (several.empty()) return Node(std::move(node.children[0]));
+    if (several.empty()) return PatternNode(std::move(node.children[0]));
     return node;
   }
 
-  void make_sets_of_literals(Node& node) {
-    for (Node& child : node.children) make_sets_of_literals(child);
-    if (node.kind != Node::kLiteral) return;
-    Node sets{.kind = Node::kConcat};
+  void make_sets_of_literals(PatternNode& node) {
+    for (PatternNode& child : node.children) make_sets_of_literals(child);
+    if (node.kind != PatternNode::kLiteral) return;
+    PatternNode sets{.kind = PatternNode::kConcat};
     for (FoldedPiece& piece : fold_literal(node.text)) {
-      Node one = set_node(std::move(piece.one));
+      PatternNode one = set_node(std::move(piece.one));
       if (piece.several.empty()) {
         sets.children.push_back(std::move(one));
         continue;
       }
-      Node either{.kind = Node::kAlternate};
+      PatternNode either{.kind = PatternNode::kAlternate};
       either.children.push_back(std::move(one));
       either.children.push_back(sequence(piece.several));
       sets.children.push_back(std::move(either));
     }
-    node = sets.children.size() == 1 ? Node(std::move(sets.children[0])) : std::move(sets);
+    node = sets.children.size() == 1 ? PatternNode(std::move(sets.children[0])) : std::move(sets);
   }
 
-  Node set_node(CharSet set) {
+  PatternNode set_node(CharSet set) {
     sort_and_join(set.ranges);
     for (char32_t c = 0; c < 128; ++c)
       if (set.evaluate(c)) set.ascii[c >> 6] |= uint64_t{1} << (c & 63);
     sets_.push_back(std::move(set));
-    return Node{.kind = Node::kSet, .set = static_cast<uint32_t>(sets_.size() - 1)};
+    return PatternNode{.kind = PatternNode::kSet, .set = static_cast<uint32_t>(sets_.size() - 1)};
   }
 
-  Node group() {
+  PatternNode group() {
     size_t start = at_;
     bool outer_case = ignore_case_;
-    std::optional<Node> around;
+    std::optional<PatternNode> around;
     bool plain = false;
     if (take("(?=") || take("(?!")) {
-      around = Node{.kind = Node::kLook, .negated = pattern_[at_ - 1] == '!'};
+      around = PatternNode{.kind = PatternNode::kLook, .negated = pattern_[at_ - 1] == '!'};
     } else if (take("(?>")) {
-      around = Node{.kind = Node::kAtomic};
+      around = PatternNode{.kind = PatternNode::kAtomic};
     } else if (take("(?i:")) {
       ignore_case_ = true;
     } else if (take("(?-i:")) {
@@ -239,14 +238,14 @@ class Parser {
       if (next_is("(*")) unsupported("the group '(*'");
       ++at_;
     }
-    Node body = alternation();
+    PatternNode body = alternation();
     if (!take(")")) {
       at_ = start;
       unsupported("the unmatched parenthesis '('");
     }
     ignore_case_ = outer_case;
     // The characters of a group that captures or sets options do not join those beside it.
-    if (!around && !plain && body.kind == Node::kLiteral) around = Node{.kind = Node::kConcat};
+    if (!around && !plain && body.kind == PatternNode::kLiteral) around = PatternNode{.kind = PatternNode::kConcat};
     if (!around) return body;
     around->children.push_back(std::move(body));
     return std::move(*around);

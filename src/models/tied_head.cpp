@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "models/checkpoint_names.h"
 #include "models/convert.h"
 
 namespace fk {
 namespace {
-
-constexpr std::string_view kHead = "lm_head.weight";
-constexpr std::string_view kEmbedding = "model.embed_tokens.weight";
 
 bool same_values(const View& a, const View& b) {
   if (a.shape() != b.shape()) return false;
@@ -32,17 +30,17 @@ bool same_values(const View& a, const View& b) {
 
 }  // namespace
 
-void untie_head_that_differs(CausalLMConfig& config, const Checkpoint& checkpoint) {
-  if (!config.tie_word_embeddings) return;
-  std::optional<View> head = checkpoint.find(kHead), embedding = checkpoint.find(kEmbedding);
-  if (head && embedding && !same_values(*head, *embedding)) config.tie_word_embeddings = false;
+void untie_head_that_differs(ModelConfig& config, const Checkpoint& checkpoint) {
+  if (!config.facts.tied_head) return;
+  std::optional<View> head = checkpoint.find(kHeadWeight), embedding = checkpoint.find(kEmbeddingWeight);
+  if (head && embedding && !same_values(*head, *embedding)) config.set_tied_head(false);
 }
 
-void find_tied_embedding(std::vector<ParamSpec>& params, const CausalLMConfig& config, const Checkpoint& checkpoint) {
-  if (!config.tie_word_embeddings || checkpoint.find(kEmbedding) || !checkpoint.find(kHead)) return;
+void find_tied_embedding(std::vector<ParamSpec>& params, const ModelConfig& config, const Checkpoint& checkpoint) {
+  if (!config.facts.tied_head || checkpoint.find(kEmbeddingWeight) || !checkpoint.find(kHeadWeight)) return;
   for (ParamSpec& param : params) {
-    if (param.name != kEmbedding) continue;
-    param.part_names = {std::string(kHead)};
+    if (param.name != kEmbeddingWeight) continue;
+    param.part_names = {std::string(kHeadWeight)};
     param.part_rows = {param.spec.shape[0]};
   }
 }

@@ -22,6 +22,23 @@ std::string value_text(const FieldValue& value) {
 
 }  // namespace
 
+bool operator==(const Field& a, const Field& b) { return a.name == b.name && a.value == b.value; }
+
+const FieldValue* find_field(const Fields& fields, std::string_view name) {
+  for (const Field& f : fields)
+    if (f.name == name) return &f.value;
+  return nullptr;
+}
+
+bool set_field(Fields& fields, std::string_view name, FieldValue value) {
+  for (Field& f : fields) {
+    if (f.name != name) continue;
+    f.value = std::move(value);
+    return true;
+  }
+  return false;
+}
+
 std::string fields_text(const Fields& fields) {
   std::string text;
   for (const Field& f : fields) text += fmt::format("{}{}={}", text.empty() ? "" : ", ", f.name, value_text(f.value));

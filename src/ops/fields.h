@@ -24,8 +24,12 @@ struct Field {
   std::string name;
   FieldValue value;
 };
+bool operator==(const Field& a, const Field& b);
 
-std::string fields_text(const Fields& fields);  // "hidden_size=64, eps=1e-05"
+std::string fields_text(const Fields& fields);                              // "hidden_size=64, eps=1e-05"
+const FieldValue* find_field(const Fields& fields, std::string_view name);  // nullptr where there is none
+// Gives a field that is there another value; false where there is none of that name.
+bool set_field(Fields& fields, std::string_view name, FieldValue value);
 
 namespace detail {
 // Not a lambda: nvcc treats a concept that contains a lambda as not satisfied.

@@ -48,7 +48,7 @@ TEST_P(CaptureTest, EveryRecordedScenarioRuns) {
   ASSERT_EQ(read.size(), capture.scenarios.size());
   for (size_t i = 0; i < read.size(); ++i) EXPECT_TRUE(read[i] == capture.scenarios[i]) << read[i].name;
 
-  int64_t steps = 21, layers = model.config.num_hidden_layers;
+  int64_t steps = 21, layers = model.config.facts.num_hidden_layers;
   EXPECT_EQ(calls(read, "attention"), steps * layers);
   EXPECT_EQ(calls(read, "flash_attn_decode"), (steps - 1) * layers);
   EXPECT_EQ(calls(read, "flash_attn_prefill"), layers);

@@ -41,7 +41,7 @@ TEST(ListVerb, LevelSelects) {
     for (const Json& row : json["operators"]) EXPECT_EQ(row["level"], level);
   }
   auto records = parse_csv(run_program({"list", "--level", "3", "--csv"}).out);
-  EXPECT_EQ(records.size(), 4u);  // a header and three layers
+  EXPECT_EQ(records.size(), 1 + run_json({"list", "--level", "3"})["operators"].size());  // after a header
 }
 
 TEST(ListVerb, CsvHoldsModelsAndOperators) {

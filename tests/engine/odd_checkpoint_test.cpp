@@ -7,10 +7,10 @@
 
 #include "core/json.h"
 #include "engine/generate.h"
+#include "models/checkpoint_names.h"
 #include "models/config.h"
 #include "models/dummy_weights.h"
 #include "models/safetensors_writer.h"
-#include "ops/l4/causal_lm.h"
 #include "tests/models/error_text.h"
 #include "tests/models/temp_directory.h"
 
@@ -28,8 +28,8 @@ class OddCheckpoint : public testing::Test {
         "max_position_embeddings":2147483647,"tie_word_embeddings":true,"dtype":"float32"})",
                          "the test's config");
     // The tensors of an untied model, by the names of its checkpoint.
-    CausalLMConfig untied = config_from_json(config_, "config.json");
-    untied.tie_word_embeddings = false;
+    ModelConfig untied = config_from_json(config_, "config.json");
+    untied.set_tied_head(false);
     for (const ParamSpec& p : checkpoint_params(*build_model(untied, {}), untied)) {
       if (p.part_names.empty()) add(p.name, p.spec.shape);
       for (size_t i = 0; i < p.part_names.size(); ++i) {
@@ -77,7 +77,7 @@ class OddCheckpoint : public testing::Test {
 // As in transformers 5, which warns that it does not tie them.
 TEST_F(OddCheckpoint, ATiedHeadThatDiffersIsUsed) {
   Model both = load();
-  EXPECT_FALSE(both.config.tie_word_embeddings);
+  EXPECT_FALSE(both.config.facts.tied_head);
   std::vector<float> with_both = logits(both);
   config_["tie_word_embeddings"] = false;
   EXPECT_EQ(with_both, logits(load()));
@@ -86,7 +86,7 @@ TEST_F(OddCheckpoint, ATiedHeadThatDiffersIsUsed) {
 TEST_F(OddCheckpoint, ATiedHeadThatIsTheEmbeddingStaysTied) {
   copy_embedding_to_head();
   Model both = load();
-  EXPECT_TRUE(both.config.tie_word_embeddings);
+  EXPECT_TRUE(both.config.facts.tied_head);
   std::vector<float> with_both = logits(both);
   tensors_.erase(kHead);
   EXPECT_EQ(with_both, logits(load()));

@@ -4,8 +4,10 @@
 
 #include "engine/decode_loop.h"
 #include "engine/generate.h"
+#include "models/family.h"
 #include "ops/l4/causal_lm.h"
 #include "ops/register.h"
+#include "tests/models/temp_directory.h"
 
 namespace fk {
 namespace {
@@ -16,12 +18,13 @@ constexpr int64_t kVocabulary = 97;
 int64_t mixed(int64_t memory, int64_t token) { return (3 * memory + token + 1) % kVocabulary; }
 
 // The most likely next token is the recurrent state plus the first token of the sequence.
-class ToyRecurrentLM : public CausalLM {
+class ToyRecurrentLM : public CausalLM<ToyRecurrentLM, DecoderModelInit> {
  public:
   static constexpr std::string_view kName = "toy_recurrent_lm";
   static constexpr std::string_view kClass = "ToyRecurrentLM";
   using CausalLM::CausalLM;
 
+  static DecoderLayerInit layer(const Init& init, int64_t) { return common_layer(init); }
   static std::vector<StateSpec> states(const Init&) {
     return {{"memory", StateKind::kPerSequence, {1}, DType::kF32}, {"tokens", StateKind::kPerToken, {1}, DType::kF32}};
   }
@@ -61,6 +64,14 @@ class ToyRecurrentOracle final : public ToyRecurrentLM {
 
 FK_OPERATOR(ToyRecurrentLM, ToyRecurrentOracle);
 
+// A family from outside src/: these lines are all it takes.
+ToyRecurrentLM::Init read_toy(const FamilyFields& fields) {
+  ToyRecurrentLM::Init init;
+  read_decoder(fields, {}, init);
+  return init;
+}
+const RegisterFamily<ToyRecurrentLM, read_toy> kToy({.name = "toy", .category = "toy", .model_type = "toy"});
+
 std::vector<int64_t> expected(const std::vector<int64_t>& prompt, int64_t count) {
   std::vector<int64_t> all;
   int64_t memory = 0;
@@ -76,8 +87,9 @@ class RecurrentModel : public testing::Test {
  protected:
   RecurrentModel() {
     model_.name = "toy";
-    model_.config = {.vocab_size = kVocabulary, .max_position_embeddings = 64, .dtype = DType::kF32};
-    model_.root = Registry::instance().at("toy_recurrent_lm").build(to_fields(model_.config), {});
+    model_.config.facts = {.vocab_size = kVocabulary, .max_position_embeddings = 64, .dtype = DType::kF32};
+    ToyRecurrentLM::Init init{.vocab_size = kVocabulary, .max_position_embeddings = 64, .dtype = DType::kF32};
+    model_.root = Registry::instance().at("toy_recurrent_lm").build(to_fields(init), {});
   }
 
   ThreadPool pool_{1};
@@ -122,6 +134,21 @@ TEST_F(RecurrentModel, SequencesSideBySideKeepTheirOwn) {
     runner.finish(a);
     runner.finish(b);
   }
+}
+
+TEST(ToyFamily, IsReadFromItsConfigAndRun) {
+  TempDirectory folder;
+  folder.write("config.json", R"({"architectures":["ToyRecurrentLM"],"model_type":"toy","vocab_size":97,"hidden_size":8,
+      "intermediate_size":8,"num_hidden_layers":1,"num_attention_heads":1,"max_position_embeddings":64})");
+  ThreadPool pool(1);
+  Model model = load_model(resolve_model(folder.path()), {.format = LoadFormat::kDummy, .dtype = DType::kF32}, pool);
+  EXPECT_EQ(model.config.family->category, "toy");
+  EXPECT_EQ(model.config.facts.task, Task::kCausalLM);
+  Runner runner(model, pool, {.max_sequences = 1, .max_context = 32});
+  Sampler sampler(1, {});
+  const std::vector<int64_t> prompt = {4, 8, 15};
+  EXPECT_EQ(generate(runner, sampler, {.prompt = prompt, .max_tokens = 6, .sampling = {}, .stop_tokens = {}}),
+            expected(prompt, 6));
 }
 
 }  // namespace

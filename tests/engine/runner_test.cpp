@@ -21,7 +21,7 @@ class RunnerTest : public testing::TestWithParam<const char*> {
 
   std::vector<int64_t> tokens(int64_t n) const {
     std::vector<int64_t> ids;
-    for (int64_t i = 0; i < n; ++i) ids.push_back((7 * i + 3) % model_.config.vocab_size);
+    for (int64_t i = 0; i < n; ++i) ids.push_back((7 * i + 3) % model_.config.facts.vocab_size);
     return ids;
   }
 
@@ -91,9 +91,9 @@ TEST_P(RunnerTest, RefusesWithNumbers) {
     }
     return "";
   };
-  std::string beyond = std::to_string(model_.config.vocab_size);
+  std::string beyond = std::to_string(model_.config.facts.vocab_size);
   EXPECT_NE(message([&] {
-              std::vector<int64_t> bad{model_.config.vocab_size};
+              std::vector<int64_t> bad{model_.config.facts.vocab_size};
               runner.prefill(sequence, bad);
             }).find(beyond),
             std::string::npos);
@@ -104,7 +104,7 @@ TEST_P(RunnerTest, RefusesWithNumbers) {
             std::string::npos);
   EXPECT_NE(message([&] { runner.prefill(sequence, {}); }).find("no tokens"), std::string::npos);
   EXPECT_NE(message([&] { runner.prefill(sequence, tokens(17)); }).find("17"), std::string::npos);
-  int64_t context = model_.config.max_position_embeddings;
+  int64_t context = model_.config.facts.max_position_embeddings;
   EXPECT_NE(message([&] { Runner(model_, pool_, {.max_context = context + 1}); }).find(std::to_string(context)),
             std::string::npos);
 }

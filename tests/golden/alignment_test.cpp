@@ -61,7 +61,7 @@ TEST_P(Alignment, EveryPositionHasTheSameArgmax) {
     for (size_t t = 0; t < c.prompts[0].size(); ++t) {
       const NewTokens item{&sequence, {&c.prompts[0][t], 1}};
       const float* logits = runner.forward({&item, 1}).ptr<float>();
-      const float* best = std::max_element(logits, logits + model.config.vocab_size);
+      const float* best = std::max_element(logits, logits + model.config.facts.vocab_size);
       EXPECT_EQ(best - logits, c.argmax[0][t]) << c.name << " position " << t;
       EXPECT_NEAR(*best, c.max_logit[0][t], kF32Bound * c.max_logit[0][t]) << c.name << " position " << t;
     }

@@ -7,7 +7,9 @@
 #include <fstream>
 
 #include "core/memory.h"
+#include "models/config.h"
 #include "models/dummy_weights.h"
+#include "models/family.h"
 #include "tests/golden/golden_model.h"
 
 namespace fk::golden {
@@ -53,7 +55,7 @@ void write_safetensors(const std::string& path, const std::vector<std::pair<std:
 void write_checkpoint(const Directory& directory, const std::string& name, DType dtype, ThreadPool& pool) {
   Json golden = parse_json_file(FK_SOURCE_DIR "/tests/golden/data/" + name + ".json");
   std::ofstream(directory.file("config.json")) << golden.at("config").dump();
-  float norm_offset = name.find("gemma") == std::string::npos ? 1 : 0;
+  float norm_offset = config_from_json(golden.at("config"), name).family->norm_offset;
   std::vector<std::pair<std::string, Tensor>> shards[2];
   Json index = {{"metadata", Json::object()}, {"weight_map", Json::object()}};
   size_t count = 0;
@@ -90,7 +92,9 @@ TEST_P(CheckpointOnDisk, GivesTransformersLogits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, CheckpointOnDisk,
-                         testing::Values("tiny-llama-bias", "tiny-mistral", "tiny-qwen3", "tiny-gemma3"),
+                         testing::Values("tiny-llama-bias", "tiny-mistral", "tiny-qwen3", "tiny-gemma3", "tiny-qwen2",
+                                         "tiny-olmo2-bias", "tiny-granite-bias", "tiny-phi3-partial", "tiny-glm4",
+                                         "tiny-cohere-normed"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::replace(name.begin(), name.end(), '-', '_');

@@ -6,7 +6,9 @@
 #include "core/json.h"
 #include "models/config.h"
 #include "ops/l1/rotary_emb.h"
+#include "ops/l4/gemma3_for_causal_lm.h"
 #include "tests/models/error_text.h"
+#include "tests/models/init_of.h"
 #include "tests/models/published_configs.h"
 
 namespace fk {
@@ -29,8 +31,9 @@ bool is_supported(const Json& built) {
   return true;
 }
 
-void expect_same(const CausalLMConfig& config, const Json& built, const std::string& text) {
+void expect_same(const ModelConfig& read, const Json& built, const std::string& text) {
   const Json& full = built["full_attention"];
+  DecoderModelInit config = decoder_of(read);
   EXPECT_EQ(config.rope_theta, full["rope_theta"].get<double>()) << text;
   EXPECT_EQ(config.rope_scaling.type, full["rope_type"].get<std::string>()) << text;
   RotaryEmbedding::Init init{.head_size = config.head_dim,
@@ -42,7 +45,9 @@ void expect_same(const CausalLMConfig& config, const Json& built, const std::str
   for (size_t i = 0; i < frequencies.size(); ++i)
     EXPECT_NEAR(frequencies[i], full["inv_freq"][i].get<double>(), 1e-6 * frequencies[i]) << text;
   if (!built.contains("sliding_attention")) return;
-  EXPECT_EQ(config.rope_local_base_freq, built["sliding_attention"]["rope_theta"].get<double>()) << text;
+  EXPECT_EQ(init_of<Gemma3ForCausalLM>(read).rope_local_base_freq,
+            built["sliding_attention"]["rope_theta"].get<double>())
+      << text;
 }
 
 TEST(ConfigRope, RotatesAsTransformersDoesOrRefuses) {

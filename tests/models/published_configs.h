@@ -57,4 +57,43 @@ inline constexpr const char* kGemma3Version5Config = R"({
   "sliding_window": 16, "tie_word_embeddings": true, "transformers_version": "5.17.0",
   "use_bidirectional_attention": false, "use_cache": true, "vocab_size": 311})";
 
+inline constexpr const char* kQwen25Config = R"({
+  "architectures": ["Qwen2ForCausalLM"], "attention_dropout": 0.0, "bos_token_id": 151643, "eos_token_id": 151645,
+  "hidden_act": "silu", "hidden_size": 3584, "initializer_range": 0.02, "intermediate_size": 18944,
+  "max_position_embeddings": 32768, "max_window_layers": 28, "model_type": "qwen2", "num_attention_heads": 28,
+  "num_hidden_layers": 28, "num_key_value_heads": 4, "rms_norm_eps": 1e-06, "rope_theta": 1000000.0,
+  "sliding_window": null, "tie_word_embeddings": false, "torch_dtype": "bfloat16", "transformers_version": "4.43.3",
+  "use_cache": true, "use_sliding_window": false, "vocab_size": 152064})";
+
+inline constexpr const char* kOlmo2Config = R"({
+  "architectures": ["Olmo2ForCausalLM"], "attention_bias": false, "attention_dropout": 0.0, "hidden_act": "silu",
+  "hidden_size": 2048, "intermediate_size": 8192, "max_position_embeddings": 4096, "model_type": "olmo2",
+  "num_attention_heads": 16, "num_hidden_layers": 16, "num_key_value_heads": 16, "rms_norm_eps": 1e-06,
+  "rope_scaling": null, "rope_theta": 500000, "tie_word_embeddings": false, "torch_dtype": "bfloat16",
+  "vocab_size": 100352})";
+
+inline constexpr const char* kGraniteConfig = R"({
+  "architectures": ["GraniteForCausalLM"], "attention_bias": false, "attention_dropout": 0.1,
+  "attention_multiplier": 0.015625, "embedding_multiplier": 12.0, "hidden_act": "silu", "hidden_size": 2048,
+  "intermediate_size": 8192, "logits_scaling": 8.0, "max_position_embeddings": 131072, "mlp_bias": false,
+  "model_type": "granite", "num_attention_heads": 32, "num_hidden_layers": 40, "num_key_value_heads": 8,
+  "residual_multiplier": 0.22, "rms_norm_eps": 1e-05, "rope_scaling": null, "rope_theta": 5000000.0,
+  "tie_word_embeddings": true, "torch_dtype": "bfloat16", "vocab_size": 49155})";
+
+inline constexpr const char* kPhi4Config = R"({
+  "architectures": ["Phi3ForCausalLM"], "attention_bias": false, "attention_dropout": 0.0, "auto_map": {},
+  "bos_token_id": 100257, "embd_pdrop": 0.0, "eos_token_id": 100257, "hidden_act": "silu", "hidden_size": 5120,
+  "initializer_range": 0.02, "intermediate_size": 17920, "max_position_embeddings": 16384, "model_type": "phi3",
+  "num_attention_heads": 40, "num_hidden_layers": 40, "num_key_value_heads": 10,
+  "original_max_position_embeddings": 16384, "pad_token_id": 100257, "resid_pdrop": 0.0, "rms_norm_eps": 1e-05,
+  "rope_scaling": null, "rope_theta": 250000, "sliding_window": null, "tie_word_embeddings": false,
+  "torch_dtype": "bfloat16", "transformers_version": "4.47.0", "use_cache": true, "vocab_size": 100352})";
+
+inline constexpr const char* kGlm4Config = R"({
+  "architectures": ["Glm4ForCausalLM"], "attention_bias": true, "attention_dropout": 0.0, "head_dim": 128,
+  "hidden_act": "silu", "hidden_size": 4096, "intermediate_size": 13696, "max_position_embeddings": 32768,
+  "model_type": "glm4", "num_attention_heads": 32, "num_hidden_layers": 40, "num_key_value_heads": 2,
+  "partial_rotary_factor": 0.5, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "tie_word_embeddings": false,
+  "torch_dtype": "bfloat16", "vocab_size": 151552})";
+
 }  // namespace fk

@@ -88,12 +88,26 @@ def mistakes(config: Config) -> Iterator[tuple[str, Callable[[Config], None]]]:
     if config.get("sliding_window"):
         yield "window one longer", lambda c: c.update(sliding_window=c["sliding_window"] + 1)
         yield "window one shorter", lambda c: c.update(sliding_window=c["sliding_window"] - 1)
-    if config["rms_norm_eps"] >= 1e-5:  # 1e-6 moves logits by less than float32 tests can see
-        yield "eps ten times", lambda c: c.update(rms_norm_eps=c["rms_norm_eps"] * 10)
-        yield "eps zero", lambda c: c.update(rms_norm_eps=0.0)
-    if config.get("attention_bias"):
-        yield "no attention bias", lambda c: c.update(attention_bias=False)
-        yield "no mlp bias", lambda c: c.update(mlp_bias=False)
+    eps = "layer_norm_eps" if "layer_norm_eps" in config else "rms_norm_eps"
+    if config[eps] >= 1e-5:  # 1e-6 moves logits by less than float32 tests can see
+        yield "eps ten times", lambda c: c.update({eps: c[eps] * 10})
+        yield "eps zero", lambda c: c.update({eps: 0.0})
+    for bias in ("attention_bias", "mlp_bias"):
+        if config.get(bias):
+            yield f"no {bias}", lambda c, bias=bias: c.update({bias: False})
+    for factor in (
+        "embedding_multiplier",
+        "residual_multiplier",
+        "attention_multiplier",
+        "logits_scaling",
+        "logit_scale",
+    ):
+        if factor in config:
+            yield f"another {factor}", lambda c, factor=factor: c.update({factor: c[factor] * 1.01})
+    if full(config).get("partial_rotary_factor", 1) != 1:
+        yield "whole heads rotated", lambda c: full(c).update(partial_rotary_factor=1.0)
+    if config.get("use_qk_norm"):
+        yield "no norm of heads", lambda c: c.update(use_qk_norm=False)
     yield "tied the other way", lambda c: c.update(tie_word_embeddings=not c["tie_word_embeddings"])
 
 

@@ -13,14 +13,26 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 from transformers import (
+    CohereConfig,
+    CohereForCausalLM,
     Gemma3ForCausalLM,
     Gemma3TextConfig,
+    Glm4Config,
+    Glm4ForCausalLM,
+    GraniteConfig,
+    GraniteForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
     MistralConfig,
     MistralForCausalLM,
+    Olmo2Config,
+    Olmo2ForCausalLM,
+    Phi3Config,
+    Phi3ForCausalLM,
     PreTrainedConfig,
     PreTrainedModel,
+    Qwen2Config,
+    Qwen2ForCausalLM,
     Qwen3Config,
     Qwen3ForCausalLM,
 )
@@ -32,6 +44,12 @@ FAMILIES: dict[str, tuple[type[PreTrainedConfig], type[PreTrainedModel]]] = {
     "mistral": (MistralConfig, MistralForCausalLM),
     "qwen3": (Qwen3Config, Qwen3ForCausalLM),
     "gemma3": (Gemma3TextConfig, Gemma3ForCausalLM),
+    "qwen2": (Qwen2Config, Qwen2ForCausalLM),
+    "olmo2": (Olmo2Config, Olmo2ForCausalLM),
+    "granite": (GraniteConfig, GraniteForCausalLM),
+    "phi3": (Phi3Config, Phi3ForCausalLM),
+    "glm4": (Glm4Config, Glm4ForCausalLM),
+    "cohere": (CohereConfig, CohereForCausalLM),
 }
 
 
@@ -93,6 +111,65 @@ MODELS: dict[str, Tiny] = {
             "query_pre_attn_scalar": 16,
             "layer_types": ["sliding_attention", "full_attention"] * 2,
         },
+    ),
+    "tiny-qwen2": Tiny("qwen2", 56, 150, 2, 7, 1, 8, 301, tied=True, eps=1e-6, rope=rope(1e6)),
+    "tiny-qwen2-window": Tiny(
+        "qwen2", 60, 130, 4, 6, 2, 10, 287,
+        extra={"use_sliding_window": True, "sliding_window": 8, "max_window_layers": 2},
+    ),
+    "tiny-qwen2-linear": Tiny("qwen2", 44, 121, 2, 4, 4, 12, 297, eps=1e-4, rope=rope(1e4, "linear", factor=4.0)),
+    "tiny-olmo2": Tiny("olmo2", 64, 172, 2, 4, 4, 16, 317, eps=1e-6, rope=rope(5e5)),
+    "tiny-olmo2-gqa": Tiny("olmo2", 52, 140, 3, 6, 2, 10, 283, eps=1e-4),
+    "tiny-olmo2-bias": Tiny(
+        "olmo2", 40, 111, 2, 5, 5, 12, 271, tied=True, rope=rope(1e4, "linear", factor=3.0),
+        extra={"attention_bias": True},
+    ),
+    "tiny-granite": Tiny(
+        "granite", 64, 160, 2, 4, 2, 16, 319, eps=1e-2, rope=rope(5e6),
+        extra={
+            "embedding_multiplier": 12.0,
+            "residual_multiplier": 0.22,
+            "attention_multiplier": 0.0625,
+            "logits_scaling": 8.0,
+        },
+    ),
+    "tiny-granite-bias": Tiny(
+        "granite", 36, 101, 3, 3, 1, 14, 279, eps=1e-3,
+        extra={
+            "embedding_multiplier": 3.7,
+            "residual_multiplier": 0.6,
+            "attention_multiplier": 0.31,
+            "logits_scaling": 0.7,
+            "attention_bias": True,
+            "mlp_bias": True,
+        },
+    ),
+    "tiny-granite-plain": Tiny("granite", 48, 90, 2, 6, 6, 8, 289, tied=True, eps=1e-4),  # attention is not scaled at all
+    "tiny-phi3": Tiny("phi3", 64, 150, 2, 4, 2, 16, 309),
+    "tiny-phi3-partial": Tiny(
+        "phi3", 48, 131, 2, 6, 3, 16, 313, tied=True, rope=rope(2.5e5) | {"partial_rotary_factor": 0.75}
+    ),
+    "tiny-phi3-window": Tiny("phi3", 60, 97, 3, 5, 1, 12, 291, eps=1e-4, extra={"sliding_window": 7}),
+    "tiny-glm4": Tiny(
+        "glm4", 64, 136, 2, 4, 2, 16, 305, rope=rope() | {"partial_rotary_factor": 0.5}, extra={"attention_bias": True}
+    ),
+    "tiny-glm4-quarter": Tiny(
+        "glm4", 44, 115, 3, 3, 1, 24, 281, eps=1e-4, rope=rope() | {"partial_rotary_factor": 0.25},
+        extra={"attention_bias": False},
+    ),
+    "tiny-glm4-whole": Tiny(
+        "glm4", 40, 107, 2, 6, 6, 12, 277, tied=True, rope=rope(5e5, "linear", factor=4.0) | {"partial_rotary_factor": 1.0},
+        extra={"attention_bias": True},
+    ),
+    "tiny-cohere": Tiny(
+        "cohere", 64, 144, 2, 4, 2, 16, 299, tied=True, rope=rope(8e6), extra={"layer_norm_eps": 1e-5, "logit_scale": 0.5}
+    ),
+    "tiny-cohere-normed": Tiny(
+        "cohere", 48, 131, 3, 6, 3, 10, 303, rope=rope(1e4, "linear", factor=2.0),
+        extra={"layer_norm_eps": 1e-4, "use_qk_norm": True, "logit_scale": 0.3},
+    ),
+    "tiny-cohere-bias": Tiny(
+        "cohere", 36, 99, 2, 3, 1, 14, 269, extra={"layer_norm_eps": 1e-3, "attention_bias": True, "logit_scale": 0.8333333}
     ),
 }  # fmt: skip
 

@@ -75,14 +75,14 @@ Capture capture_to_file(const Model& model, ThreadPool& pool, const CaptureOptio
   run(model, pool, options, recorder);
   std::vector<RecordedCall>& calls = recorder.calls();
   std::string name = name_part(std::filesystem::path(model.name).filename().string());
-  name_calls(calls, fmt::format("{}/tp{}", name, model.config.tp_size));
+  name_calls(calls, fmt::format("{}/tp{}", name, model.config.facts.tp_size));
   Capture capture;
   capture.unmatched = recorder.unmatched();
   if (options.golden)
     capture.tensors = write_golden(calls, std::filesystem::path(path).replace_extension(".safetensors").string());
   for (RecordedCall& call : calls) {
     call.scenario.models = {name};
-    call.scenario.tp = model.config.tp_size;
+    call.scenario.tp = model.config.facts.tp_size;
     capture.scenarios.push_back(std::move(call.scenario));
   }
   std::stable_sort(capture.scenarios.begin(), capture.scenarios.end(), [](const Scenario& a, const Scenario& b) {

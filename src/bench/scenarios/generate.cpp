@@ -122,13 +122,12 @@ GeneratedScenarios generate_scenarios(const ScenarioSelection& selection) {
   GeneratedScenarios result;
   Collection collection;
   for (const CatalogEntry* entry : selected_models(selection)) {
-    std::vector<Step> steps = steps_of_all_sizes(entry->config.max_position_embeddings);
+    std::vector<Step> steps = steps_of_all_sizes(entry->config.facts.max_position_embeddings);
     for (int64_t tp : sizes) {
-      CausalLMConfig config = entry->config;
-      config.tp_size = tp;
-      config.tp_reduce = tp == 1;  // one process: no all-reduce
+      ModelConfig config = entry->config;
       std::unique_ptr<Node> root;
       try {
+        config.set_ranks(tp, tp == 1);  // one process: no all-reduce
         root = build_model(config, dry_build_options());
       } catch (const Error& impossible) {
         result.left_out.push_back({fmt::format("{}/tp{}", entry->name, tp), impossible.what()});
@@ -137,10 +136,10 @@ GeneratedScenarios generate_scenarios(const ScenarioSelection& selection) {
       for (const Step& step : steps) {
         CallRecorder recorder(false, selection.target);
         Workload workload = Workload::batch(step.sequences);
-        workload.dtype = config.dtype;
+        workload.dtype = config.facts.dtype;
         dry_run(*root, workload, &recorder);
         Sampler sampler(workload.num_sequences(), dry_build_options());
-        dry_run_sampler(sampler, workload.num_sequences(), config.vocab_size, recorder);
+        dry_run_sampler(sampler, workload.num_sequences(), config.facts.vocab_size, recorder);
         for (const std::string& call : recorder.unmatched())
           result.left_out.push_back({fmt::format("{}/tp{}/{}: {}", entry->name, tp, step.name, call),
                                      "its contract has no workload that makes these shapes"});

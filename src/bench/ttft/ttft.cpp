@@ -145,7 +145,7 @@ void set_floors(TimedWork& work, const Model& model, const std::vector<Workload>
 
 Workload one_pass(const Model& model, int64_t sequences, int64_t new_tokens, int64_t context) {
   return {.sequences = std::vector<Sequence>(static_cast<size_t>(sequences), {new_tokens, context}),
-          .dtype = model.config.dtype};
+          .dtype = model.config.facts.dtype};
 }
 
 uint64_t peak_memory_bytes(Device device) {
@@ -204,7 +204,7 @@ TtftResult run_ttft(const Model& model, ThreadPool& pool, const TtftOptions& opt
   for (int64_t i = -options.warmups; i < options.iters; ++i) {
     progress(i < 0 ? "warming up" : fmt::format("iteration {} of {}", i + 1, options.iters));
     if (probe_weights && options.floors && i >= 0) probes.push_back(probe_machine(pool, probe_options));
-    std::vector<std::vector<int64_t>> prompts = random_prompts(options, i, model.config.vocab_size);
+    std::vector<std::vector<int64_t>> prompts = random_prompts(options, i, model.config.facts.vocab_size);
     IterationTimes sample = Iteration(runner, loop, options, prompts).run();
     if (i < 0) continue;
     result.prefill.samples_ms.push_back(sample.prefill);
@@ -220,8 +220,8 @@ TtftResult run_ttft(const Model& model, ThreadPool& pool, const TtftOptions& opt
     result.machine = best_of(probes);
   }
   for (size_t i = 0; options.floors && i < static_cast<size_t>(options.iters); ++i) {
-    speeds.push_back(probe_weights ? speeds_between(probes[i], probes[i + 1], model.config.dtype)
-                                   : best_speeds(result.machine, model.config.dtype));
+    speeds.push_back(probe_weights ? speeds_between(probes[i], probes[i + 1], model.config.facts.dtype)
+                                   : best_speeds(result.machine, model.config.facts.dtype));
   }
   set_floors(result.prefill, model, {one_pass(model, options.batch_size, options.prompt_tokens, 0)}, speeds);
   // Every decode step reads one more key; the middle step is the mean.

@@ -10,6 +10,16 @@ Attention::Init AttentionBlock::core(const Init& init) {
           .sliding_window = init.sliding_window};
 }
 
+RotaryEmbedding::Init AttentionBlock::rotary(const Init& init) {
+  return {.head_size = init.head_dim,
+          .rotary_dim = init.rotary_dim > 0 ? init.rotary_dim : init.head_dim,
+          .max_position_embeddings = init.max_position,
+          .base = init.rope_theta,
+          .is_neox_style = init.is_neox_style,
+          .rope_scaling = init.rope_scaling,
+          .dtype = init.dtype};
+}
+
 OutputSpecs AttentionBlock::outputs(const Init&, Args given) { return {given[1]->spec()}; }
 
 Inputs AttentionBlock::inputs(const Init& init, const Workload& w) {

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "core/error.h"
 #include "ops/l1/rotary_emb.h"
 #include "ops/l2/attention.h"
 #include "ops/l2/qkv_parallel_linear.h"
@@ -21,7 +22,10 @@ struct AttentionBlockInit {
   int64_t max_position = 8192;
   double rope_theta = 10000;
   RopeScaling rope_scaling = {};
-  bool bias = false;           // of all four projections
+  int64_t rotary_dim = 0;      // elements of a head that are rotated; 0: all
+  bool is_neox_style = true;   // as in RotaryEmbedding
+  bool bias = false;           // of queries, keys and values
+  bool bias_o_proj = false;    // of the output projection
   double rms_norm_eps = 1e-6;  // of the query and key norms
   double scale = 0;            // of the scores; 0: 1 / sqrt(head_dim)
   int64_t sliding_window = 0;  // 0: none
@@ -38,7 +42,10 @@ struct AttentionBlockInit {
     v("max_position", max_position);
     v("rope_theta", rope_theta);
     v("rope_scaling", rope_scaling);
+    v("rotary_dim", rotary_dim);
+    v("is_neox_style", is_neox_style);
     v("bias", bias);
+    v("bias_o_proj", bias_o_proj);
     v("rms_norm_eps", rms_norm_eps);
     v("scale", scale);
     v("sliding_window", sliding_window);
@@ -64,13 +71,17 @@ class AttentionBlock : public Operator {
   static Cost cost(const Init& init, const Workload& workload);
   static Tolerance tolerance(const Init& init, DType dtype);
   static Attention::Init core(const Init& init);
+  static RotaryEmbedding::Init rotary(const Init& init);
 
  protected:
   const Init init_;
 };
 
-// T: the operator; Norm: the norm of each head of queries and keys, in families that have one.
-template <class T, class Norm, bool kNormed>
+// What the norms of queries and keys add up over, in families that have them.
+enum class QkNorm : uint8_t { kNone, kEachHead, kAllHeads };
+
+// T: the operator; Norm: the norm of queries and keys.
+template <class T, class Norm, QkNorm kQkNorm>
 class ComposedAttentionBlock final : public T {
  public:
   using Init = AttentionBlockInit;
@@ -86,24 +97,27 @@ class ComposedAttentionBlock final : public T {
                                                                .dtype = init.dtype})),
         o_proj(builder.child<RowParallelLinear>("o_proj", {.input_size = init.num_heads * init.head_dim,
                                                            .output_size = init.hidden_size,
-                                                           .bias = init.bias,
+                                                           .bias = init.bias_o_proj,
                                                            .reduce_results = init.reduce_results,
                                                            .tp_size = init.tp_size,
                                                            .dtype = init.dtype})),
-        rotary_emb(builder.child<RotaryEmbedding>("rotary_emb", {.head_size = init.head_dim,
-                                                                 .rotary_dim = init.head_dim,
-                                                                 .max_position_embeddings = init.max_position,
-                                                                 .base = init.rope_theta,
-                                                                 .rope_scaling = init.rope_scaling,
-                                                                 .dtype = init.dtype})),
+        rotary_emb(builder.child<RotaryEmbedding>("rotary_emb", AttentionBlock::rotary(init))),
         attn(builder.child<Attention>("attn", AttentionBlock::core(init))),
         heads_(rank_share(init.num_heads, init.tp_size, "attention heads")),
         kv_heads_(rank_kv_heads(init.num_kv_heads, init.tp_size)) {
-    if constexpr (kNormed) {
-      q_norm.emplace(
-          builder.child<Norm>("q_norm", {.hidden_size = init.head_dim, .eps = init.rms_norm_eps, .dtype = init.dtype}));
-      k_norm.emplace(
-          builder.child<Norm>("k_norm", {.hidden_size = init.head_dim, .eps = init.rms_norm_eps, .dtype = init.dtype}));
+    if constexpr (kQkNorm != QkNorm::kNone) {
+      bool all = kQkNorm == QkNorm::kAllHeads;
+      if (all && init.tp_size > 1)
+        throw Error("{} norms queries and keys over all heads, which cannot be divided over {} ranks; use tp_size 1.",
+                    T::kClass, init.tp_size);
+      auto norm_of = [&](int64_t heads) {
+        typename Norm::Init norm{
+            .hidden_size = (all ? heads : 1) * init.head_dim, .eps = init.rms_norm_eps, .dtype = init.dtype};
+        if constexpr (requires { norm.num_heads; }) norm.num_heads = heads;  // each head has its own weight
+        return norm;
+      };
+      q_norm.emplace(builder.child<Norm>("q_norm", norm_of(heads_)));
+      k_norm.emplace(builder.child<Norm>("k_norm", norm_of(kv_heads_)));
     }
   }
 
@@ -114,7 +128,10 @@ class ComposedAttentionBlock final : public T {
     View q = qkv.narrow(1, 0, q_size);
     View k = qkv.narrow(1, q_size, kv_size);
     View v = qkv.narrow(1, q_size + kv_size, kv_size);
-    if constexpr (kNormed) {
+    if constexpr (kQkNorm == QkNorm::kAllHeads) {
+      q = std::get<0>((*q_norm)(ctx, q));
+      k = std::get<0>((*k_norm)(ctx, k));
+    } else if constexpr (kQkNorm == QkNorm::kEachHead) {
       q = std::get<0>((*q_norm)(ctx, q.split_last(heads_, init.head_dim))).flatten_last();
       k = std::get<0>((*k_norm)(ctx, k.split_last(kv_heads_, init.head_dim))).flatten_last();
     }

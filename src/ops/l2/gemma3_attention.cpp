@@ -23,7 +23,7 @@ std::vector<Case<Gemma3Attention>> Gemma3Attention::cases() {
 }
 
 namespace {
-using ComposedGemma3Attention = ComposedAttentionBlock<Gemma3Attention, GemmaRMSNorm, true>;
+using ComposedGemma3Attention = ComposedAttentionBlock<Gemma3Attention, GemmaRMSNorm, QkNorm::kEachHead>;
 FK_COMPOSITION(Gemma3Attention, ComposedGemma3Attention);
 }  // namespace
 }  // namespace fk

@@ -11,8 +11,20 @@ std::vector<Case<LlamaAttention>> LlamaAttention::cases() {
        {.hidden_size = 64, .num_heads = 4, .num_kv_heads = 2, .head_dim = 16},
        Workload::batch({{1, 20}, {9, 0}, {4, 17}})},
       {"bias, window",
-       {.hidden_size = 40, .num_heads = 4, .num_kv_heads = 1, .head_dim = 10, .bias = true, .sliding_window = 5},
+       {.hidden_size = 40,
+        .num_heads = 4,
+        .num_kv_heads = 1,
+        .head_dim = 10,
+        .bias = true,
+        .bias_o_proj = true,
+        .sliding_window = 5},
        Workload::batch({{1, 20}, {18, 0}})},
+      {"bias of queries, keys and values; partial rotation",
+       {.hidden_size = 36, .num_heads = 3, .num_kv_heads = 1, .head_dim = 12, .rotary_dim = 8, .bias = true},
+       Workload::batch({{1, 20}, {7, 0}})},
+      {"interleaved partial rotation",
+       {.hidden_size = 32, .num_heads = 2, .num_kv_heads = 2, .head_dim = 16, .rotary_dim = 8, .is_neox_style = false},
+       Workload::batch({{1, 20}, {7, 0}})},
       {"llama3 rope",
        {.hidden_size = 32,
         .num_heads = 2,
@@ -28,7 +40,7 @@ std::vector<Case<LlamaAttention>> LlamaAttention::cases() {
 }
 
 namespace {
-using ComposedLlamaAttention = ComposedAttentionBlock<LlamaAttention, RMSNorm, false>;
+using ComposedLlamaAttention = ComposedAttentionBlock<LlamaAttention, RMSNorm, QkNorm::kNone>;
 FK_COMPOSITION(LlamaAttention, ComposedLlamaAttention);
 }  // namespace
 }  // namespace fk

@@ -17,7 +17,7 @@ std::vector<Case<Qwen3Attention>> Qwen3Attention::cases() {
 }
 
 namespace {
-using ComposedQwen3Attention = ComposedAttentionBlock<Qwen3Attention, RMSNorm, true>;
+using ComposedQwen3Attention = ComposedAttentionBlock<Qwen3Attention, RMSNorm, QkNorm::kEachHead>;
 FK_COMPOSITION(Qwen3Attention, ComposedQwen3Attention);
 }  // namespace
 }  // namespace fk

@@ -3,23 +3,20 @@
 
 #include "ops/l2/attention_block.h"
 #include "ops/l2/mlp_block.h"
-#include "ops/l4/causal_lm_config.h"
 
 namespace fk {
 
 struct DecoderLayerInit {
-  CausalLMConfig config = {};
-  int64_t sliding_window = 0;  // of this layer; 0: it sees all keys
+  AttentionBlockInit attention = {};
+  MlpBlockInit mlp = {};
+  double rms_norm_eps = 1e-6;  // of the layer's own norms
 
   template <class Visitor>
   void visit(Visitor&& v) {
-    v("config", config);
-    v("sliding_window", sliding_window);
+    v("attention", attention);
+    v("mlp", mlp);
+    v("rms_norm_eps", rms_norm_eps);
   }
-
-  // Layer i of a model. Settings that differ between layers become separate arguments and are removed from the config,
-  // so that equal layers have equal arguments.
-  static DecoderLayerInit of_layer(const CausalLMConfig& config, int64_t i);
 };
 
 class DecoderLayer : public Operator {
@@ -41,9 +38,11 @@ class DecoderLayer : public Operator {
   static Cost cost(const Init& init, const Workload& workload);
   static Tolerance tolerance(const Init& init, DType dtype);
 
-  static bool slides(const Init& init) { return init.sliding_window > 0; }
-  static AttentionBlockInit attention(const Init& init);
-  static MlpBlockInit mlp(const Init& init);
+  // A norm over the model's width, of any norm operator whose Init has these fields.
+  template <class Norm>
+  static typename Norm::Init norm(const Init& init) {
+    return {.hidden_size = init.attention.hidden_size, .eps = init.rms_norm_eps, .dtype = init.attention.dtype};
+  }
 
  protected:
   const Init init_;

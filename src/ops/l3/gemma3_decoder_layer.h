@@ -12,9 +12,6 @@ class Gemma3DecoderLayer : public DecoderLayer {
 
   using DecoderLayer::DecoderLayer;
 
-  // Sliding-window layers have their own RoPE base and no RoPE scaling.
-  static AttentionBlockInit attention(const Init& init);
-
   static std::vector<Case<Gemma3DecoderLayer>> cases();
 };
 

@@ -7,16 +7,13 @@
 namespace fk {
 
 std::vector<Case<LlamaDecoderLayer>> LlamaDecoderLayer::cases() {
-  CausalLMConfig c{.hidden_size = 64,
-                   .intermediate_size = 176,
-                   .num_hidden_layers = 1,
-                   .num_attention_heads = 4,
-                   .num_key_value_heads = 2,
-                   .head_dim = 16,
-                   .max_position_embeddings = 512};
+  Init c{.attention = {.hidden_size = 64, .num_heads = 4, .num_kv_heads = 2, .head_dim = 16, .max_position = 512},
+         .mlp = {.hidden_size = 64, .intermediate_size = 176}};
+  Init sliding = c;
+  sliding.attention.sliding_window = 24;
   return {
-      {"first layer", {c, 0}, Workload::batch({{1, 20}, {9, 0}})},
-      {"later layer, sliding", {c, 24}, Workload::batch({{1, 33}, {4, 17}}, true)},
+      {"first layer", c, Workload::batch({{1, 20}, {9, 0}})},
+      {"later layer, sliding", sliding, Workload::batch({{1, 33}, {4, 17}}, true)},
   };
 }
 

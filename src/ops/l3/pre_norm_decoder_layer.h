@@ -16,10 +16,11 @@ class PreNormDecoderLayer final : public T {
 
   PreNormDecoderLayer(const Init& init, Builder& builder)
       : T(init),
-        self_attn(builder.child<SelfAttention>("self_attn", DecoderLayer::attention(init))),
-        mlp(builder.child<LlamaMLP>("mlp", DecoderLayer::mlp(init))),
-        input_layernorm(builder.child<RMSNorm>("input_layernorm", norm(init))),
-        post_attention_layernorm(builder.child<RMSNorm>("post_attention_layernorm", norm(init))) {}
+        self_attn(builder.child<SelfAttention>("self_attn", init.attention)),
+        mlp(builder.child<LlamaMLP>("mlp", init.mlp)),
+        input_layernorm(builder.child<RMSNorm>("input_layernorm", DecoderLayer::norm<RMSNorm>(init))),
+        post_attention_layernorm(
+            builder.child<RMSNorm>("post_attention_layernorm", DecoderLayer::norm<RMSNorm>(init))) {}
 
   void forward(Context& ctx, View positions, View hidden_states, OptView residual, View out,
                View residual_out) override {
@@ -31,10 +32,6 @@ class PreNormDecoderLayer final : public T {
   }
 
  private:
-  static RMSNorm::Init norm(const Init& init) {
-    return {.hidden_size = init.config.hidden_size, .eps = init.config.rms_norm_eps, .dtype = init.config.dtype};
-  }
-
   Op<SelfAttention> self_attn;
   Op<LlamaMLP> mlp;
   Op<RMSNorm> input_layernorm;

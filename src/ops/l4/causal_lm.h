@@ -1,19 +1,31 @@
-// The common part of the causal language models of all families: signature, cost, and the names of their parts in
-// checkpoints.
+// The common part of the causal language models of all families: signature, cost and composition.
 #pragma once
 
+#include <functional>
+
 #include "ops/l1/index_select.h"
+#include "ops/l1/scale_add.h"
 #include "ops/l2/parallel_lm_head.h"
 #include "ops/l2/vocab_parallel_embedding.h"
-#include "ops/l4/causal_lm_config.h"
+#include "ops/l4/decoder_model_init.h"
 #include "ops/op.h"
 
 namespace fk {
 
+// The parts of the contract that need no more than what all models have; `layer` gives the layers' arguments.
+OutputSpecs causal_lm_outputs(const DecoderModelInit& init, Args given);
+Inputs causal_lm_inputs(const DecoderModelInit& init, const Workload& workload);
+Cost causal_lm_cost(const DecoderModelInit& init, const Workload& workload,
+                    const std::function<DecoderLayerInit(int64_t i)>& layer);
+Tolerance causal_lm_tolerance(const DecoderModelInit& init, DType dtype);
+
+// Self: the family's operator, which has `static ... layer(const Init&, int64_t i)`, the arguments of its layer i.
+// InitType: its constructor arguments, DecoderModelInit with what the family adds.
+template <class Self, class InitType>
 class CausalLM : public Operator {
  public:
   static constexpr int kLevel = 4;
-  using Init = CausalLMConfig;
+  using Init = InitType;
 
   // input_ids, positions i64 [T]; logits_indices i64 [L]: the tokens whose logits are wanted -> logits [L, V] of
   // this rank's part of the vocabulary.
@@ -22,21 +34,21 @@ class CausalLM : public Operator {
   explicit CausalLM(const Init& init) : init_(init) {}
   virtual void forward(Context& ctx, View input_ids, View positions, View logits_indices, View logits) = 0;
 
-  static OutputSpecs outputs(const Init& init, Args given);
-  static Inputs inputs(const Init& init, const Workload& workload);
-  static Cost cost(const Init& init, const Workload& workload);
-  static Tolerance tolerance(const Init& init, DType dtype);
+  static OutputSpecs outputs(const Init& init, Args given) { return causal_lm_outputs(init, given); }
+  static Inputs inputs(const Init& init, const Workload& w) { return causal_lm_inputs(init, w); }
+  static Cost cost(const Init& init, const Workload& w) {
+    return causal_lm_cost(init, w, [&](int64_t i) { return DecoderLayerInit(Self::layer(init, i)); });
+  }
+  static Tolerance tolerance(const Init& init, DType dtype) { return causal_lm_tolerance(init, dtype); }
+
+  // What token embeddings are multiplied by. A family with another factor hides it with its own.
+  static double embedding_scale(const Init&) { return 1; }
+  // The same of logits.
+  static double logits_scale(const Init&) { return 1; }
 
  protected:
   const Init init_;
 };
-
-// The parameters to load for a model built from `config`: stacked ones with the checkpoint's names of their parts, and
-// without the output head where it is tied to the embedding.
-std::vector<ParamSpec> checkpoint_params(const Node& model, const CausalLMConfig& config);
-
-// The name under which a parameter of the tree was loaded.
-std::string loaded_name(const std::string& param, const CausalLMConfig& config);
 
 // Test batches for every family: one prompt, ragged prompts, decoding and prefill in one batch.
 std::vector<Workload> causal_lm_workloads();
@@ -44,15 +56,15 @@ std::vector<Workload> causal_lm_workloads();
 // a size that devices have kernels for.
 std::vector<Workload> one_token_workloads();
 
-// Layer and Norm differ between families, and so does what the embedding is multiplied by.
+// T: the family's operator. Layer and Norm differ between families.
 template <class T, class Layer, class Norm>
 class ComposedCausalLM : public T {
  public:
-  ComposedCausalLM(const CausalLMConfig& c, Builder& builder, double embedding_scale = 1)
+  ComposedCausalLM(const typename T::Init& c, Builder& builder)
       : T(c),
         embed_tokens(builder.child<VocabParallelEmbedding>("model.embed_tokens", {.num_embeddings = c.vocab_size,
                                                                                   .embedding_dim = c.hidden_size,
-                                                                                  .scale = embedding_scale,
+                                                                                  .scale = T::embedding_scale(c),
                                                                                   .tp_size = c.tp_size,
                                                                                   .reduce_results = c.tp_reduce,
                                                                                   .dtype = c.dtype})),
@@ -62,8 +74,10 @@ class ComposedCausalLM : public T {
             "lm_head",
             {.num_embeddings = c.vocab_size, .embedding_dim = c.hidden_size, .tp_size = c.tp_size, .dtype = c.dtype})),
         select(builder.child<IndexSelect>("index_select", {})) {
+    if (double factor = T::logits_scale(c); factor != 1)
+      scale_logits.emplace(builder.child<ScaleAdd>("scale_logits", {.scale = factor}));
     for (int64_t i = 0; i < c.num_hidden_layers; ++i)
-      layers.push_back(builder.child<Layer>("model.layers." + std::to_string(i), Layer::Init::of_layer(c, i)));
+      layers.push_back(builder.child<Layer>("model.layers." + std::to_string(i), T::layer(c, i)));
   }
 
   void forward(Context& ctx, View input_ids, View positions, View logits_indices, View logits) override {
@@ -79,7 +93,10 @@ class ComposedCausalLM : public T {
     }
     View last = select(ctx, hidden, logits_indices);
     View normed = std::get<0>(norm(ctx, last, select(ctx, *residual, logits_indices)));
-    lm_head.into(ctx, normed, logits);
+    if (scale_logits)
+      scale_logits->into(ctx, lm_head(ctx, normed), OptView(), logits);
+    else
+      lm_head.into(ctx, normed, logits);
   }
 
  private:
@@ -88,6 +105,7 @@ class ComposedCausalLM : public T {
   Op<Norm> norm;
   Op<ParallelLMHead> lm_head;
   Op<IndexSelect> select;
+  std::optional<Op<ScaleAdd>> scale_logits;
 };
 
 }  // namespace fk

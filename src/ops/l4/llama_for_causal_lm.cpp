@@ -7,15 +7,14 @@
 namespace fk {
 
 std::vector<Case<LlamaForCausalLM>> LlamaForCausalLM::cases() {
-  CausalLMConfig c{.architecture = "LlamaForCausalLM",
-                   .vocab_size = 320,
-                   .hidden_size = 64,
-                   .intermediate_size = 176,
-                   .num_hidden_layers = 2,
-                   .num_attention_heads = 4,
-                   .num_key_value_heads = 2,
-                   .head_dim = 16,
-                   .max_position_embeddings = 512};
+  Init c{{.vocab_size = 320,
+          .hidden_size = 64,
+          .intermediate_size = 176,
+          .num_hidden_layers = 2,
+          .num_attention_heads = 4,
+          .num_key_value_heads = 2,
+          .head_dim = 16,
+          .max_position_embeddings = 512}};
   std::vector<Case<LlamaForCausalLM>> cases;
   for (const Workload& w : causal_lm_workloads())
     cases.push_back({std::to_string(w.num_sequences()) + " sequences", c, w});
@@ -23,6 +22,13 @@ std::vector<Case<LlamaForCausalLM>> LlamaForCausalLM::cases() {
   for (const Workload& w : one_token_workloads())
     cases.push_back({std::to_string(w.sequences[0].context_len + 1) + " keys", c, w});
   return cases;
+}
+
+DecoderLayerInit LlamaForCausalLM::layer(const Init& init, int64_t) {
+  DecoderLayerInit layer = common_layer(init);
+  layer.attention.bias = layer.attention.bias_o_proj = init.attention_bias;
+  layer.mlp.bias = init.mlp_bias;
+  return layer;
 }
 
 namespace {

@@ -7,15 +7,15 @@
 namespace fk {
 
 std::vector<Case<Qwen3ForCausalLM>> Qwen3ForCausalLM::cases() {
-  CausalLMConfig c{.architecture = "Qwen3ForCausalLM",
-                   .vocab_size = 331,
-                   .hidden_size = 72,
-                   .intermediate_size = 200,
-                   .num_hidden_layers = 3,
-                   .num_attention_heads = 6,
-                   .num_key_value_heads = 3,
-                   .head_dim = 24,
-                   .max_position_embeddings = 512};
+  Init c{{.vocab_size = 331,
+          .hidden_size = 72,
+          .intermediate_size = 200,
+          .num_hidden_layers = 3,
+          .num_attention_heads = 6,
+          .num_key_value_heads = 3,
+          .head_dim = 24,
+          .max_position_embeddings = 512},
+         {}};
   std::vector<Case<Qwen3ForCausalLM>> cases;
   for (const Workload& w : causal_lm_workloads())
     cases.push_back({std::to_string(w.num_sequences()) + " sequences", c, w});
@@ -26,6 +26,13 @@ std::vector<Case<Qwen3ForCausalLM>> Qwen3ForCausalLM::cases() {
   for (const Workload& w : one_token_workloads())
     cases.push_back({std::to_string(w.sequences[0].context_len + 1) + " keys", c, w});
   return cases;
+}
+
+DecoderLayerInit Qwen3ForCausalLM::layer(const Init& init, int64_t i) {
+  DecoderLayerInit layer = common_layer(init);
+  layer.attention.bias = layer.attention.bias_o_proj = init.attention_bias;
+  layer.attention.sliding_window = init.window_of(i);
+  return layer;
 }
 
 namespace {

@@ -29,7 +29,7 @@ class OnGpu : public testing::Test {
 
   std::vector<int64_t> prompt(const Model& model, int64_t length) const {
     std::vector<int64_t> tokens;
-    for (int64_t i = 0; i < length; ++i) tokens.push_back((i * 7919 + 3) % model.config.vocab_size);
+    for (int64_t i = 0; i < length; ++i) tokens.push_back((i * 7919 + 3) % model.config.facts.vocab_size);
     return tokens;
   }
 

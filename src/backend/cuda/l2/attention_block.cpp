@@ -24,7 +24,8 @@ class FusedAttentionBlock final : public T {
  public:
   explicit FusedAttentionBlock(const AttentionBlockInit& init)
       : T(init), core_(AttentionBlock::core(init)), attend_(core_) {
-    if (turns()) frequencies_ = RotaryFrequencies::of(RotaryEmbedding::inverse_frequencies(rotary(init)));
+    if (turns())
+      frequencies_ = RotaryFrequencies::of(RotaryEmbedding::inverse_frequencies(AttentionBlock::rotary(init)));
   }
 
   std::string_view refuse(Args args) const override {
@@ -33,6 +34,8 @@ class FusedAttentionBlock final : public T {
       return "it computes in bf16, f16 and f32";
     if (!x.rows_contiguous()) return "rows must be contiguous";
     if (!turns()) return "head_dim must be even and at most 256";
+    if ((this->init_.rotary_dim > 0 && this->init_.rotary_dim != this->init_.head_dim) || !this->init_.is_neox_style)
+      return "it rotates whole heads, in pairs that lie half a head apart";
     if (this->init_.tp_size > 1 && this->init_.reduce_results) return "it does not add up ranks";
     return {};
   }
@@ -40,10 +43,8 @@ class FusedAttentionBlock final : public T {
   void bind_parts(const Operator::PartWeight& weight) override {
     qkv_weight_ = weight("qkv_proj.weight");
     o_weight_ = weight("o_proj.weight");
-    if (this->init_.bias) {
-      qkv_bias_ = weight("qkv_proj.bias");
-      o_bias_ = weight("o_proj.bias");
-    }
+    if (this->init_.bias) qkv_bias_ = weight("qkv_proj.bias");
+    if (this->init_.bias_o_proj) o_bias_ = weight("o_proj.bias");
     if constexpr (kNormed) {
       q_norm_ = weight("q_norm.weight");
       k_norm_ = weight("k_norm.weight");
@@ -78,15 +79,6 @@ class FusedAttentionBlock final : public T {
 
  private:
   bool turns() const { return this->init_.head_dim % 2 == 0 && this->init_.head_dim <= 2 * kMaxRotaryPairs; }
-
-  static RotaryEmbedding::Init rotary(const AttentionBlockInit& init) {
-    return {.head_size = init.head_dim,
-            .rotary_dim = init.head_dim,
-            .max_position_embeddings = init.max_position,
-            .base = init.rope_theta,
-            .rope_scaling = init.rope_scaling,
-            .dtype = init.dtype};
-  }
 
   Attention::Init core_;
   RotaryFrequencies frequencies_{};

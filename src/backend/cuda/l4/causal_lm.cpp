@@ -10,9 +10,6 @@
 #include "ops/l1/gemma_rms_norm.h"
 #include "ops/l1/rms_norm.h"
 #include "ops/l1/rotary_emb.h"
-#include "ops/l3/gemma3_decoder_layer.h"
-#include "ops/l3/llama_decoder_layer.h"
-#include "ops/l3/qwen3_decoder_layer.h"
 #include "ops/l4/gemma3_for_causal_lm.h"
 #include "ops/l4/llama_for_causal_lm.h"
 #include "ops/l4/mistral_for_causal_lm.h"
@@ -24,31 +21,28 @@ namespace {
 
 // The differences between families, for this kernel.
 struct LlamaFamily {
-  using Layer = LlamaDecoderLayer;
   using Norm = RMSNorm;
   static constexpr bool kNormsHeads = false;   // queries and keys
   static constexpr bool kNormsBlocks = false;  // the outputs of blocks
   static constexpr bool kGelu = false;
-  static double embedding_scale(const CausalLMConfig&) { return 1; }
 };
 struct Qwen3Family : LlamaFamily {
-  using Layer = Qwen3DecoderLayer;
   static constexpr bool kNormsHeads = true;
 };
 struct Gemma3Family : LlamaFamily {
-  using Layer = Gemma3DecoderLayer;
   using Norm = GemmaRMSNorm;
   static constexpr bool kNormsHeads = true;
   static constexpr bool kNormsBlocks = true;
   static constexpr bool kGelu = true;
-  static double embedding_scale(const CausalLMConfig& c) { return Gemma3ForCausalLM::embedding_scale(c); }
 };
 
 // T: the operator.
 template <class T, class Family>
 class OneKernelCausalLM final : public T {
  public:
-  explicit OneKernelCausalLM(const CausalLMConfig& c) : T(c), call_(sizes(c)), unfit_(judge_model(c)) {}
+  using Init = typename T::Init;
+
+  explicit OneKernelCausalLM(const Init& c) : T(c), call_(sizes(c)), unfit_(judge_model(c)) {}
 
   std::string_view refuse(Args args) const override {
     if (!aligned_) return "weights must start on 16 bytes";
@@ -120,11 +114,11 @@ class OneKernelCausalLM final : public T {
   }
 
  private:
-  static Attention::Init core(const CausalLMConfig& c, int64_t layer) {
-    return AttentionBlock::core(Family::Layer::attention(DecoderLayerInit::of_layer(c, layer)));
+  static Attention::Init core(const Init& c, int64_t layer) {
+    return AttentionBlock::core(T::layer(c, layer).attention);
   }
 
-  static TokenCall sizes(const CausalLMConfig& c) {
+  static TokenCall sizes(const Init& c) {
     TokenCall call{};
     auto product = [](int64_t features, int64_t length, bool gated = false) {
       return ProductShape{static_cast<int>(features), static_cast<int>(length), gated};
@@ -140,7 +134,7 @@ class OneKernelCausalLM final : public T {
     call.heads = static_cast<int>(c.num_attention_heads);
     call.kv_heads = static_cast<int>(c.num_key_value_heads);
     call.pairs = static_cast<int>(c.head_dim / 2);
-    call.embedding_scale = static_cast<float>(Family::embedding_scale(c));
+    call.embedding_scale = static_cast<float>(T::embedding_scale(c));
     call.eps = static_cast<float>(c.rms_norm_eps);
     call.norm_offset = static_cast<float>(Family::Norm::kWeightOffset);
     call.score_scale = static_cast<float>(core(c, 0).scale);
@@ -149,20 +143,15 @@ class OneKernelCausalLM final : public T {
   }
 
   // Why such a model cannot run in one kernel; empty when it can. Also collects its rotary embeddings.
-  std::string_view judge_model(const CausalLMConfig& c) {
+  std::string_view judge_model(const Init& c) {
     if (c.dtype != DType::kBF16) return "it computes in bf16";
     if (c.tp_size > 1) return "it supports tp_size 1 only";
-    if (c.attention_bias || c.mlp_bias) return "it adds no biases";
+    DecoderLayerInit first = T::layer(c, 0);
+    if (first.attention.bias || first.attention.bias_o_proj || first.mlp.bias) return "it adds no biases";
     std::string_view why = decode_token_refusal(call_, c.head_dim);
     if (!why.empty()) return why;
     for (int64_t i = 0; i < c.num_hidden_layers; ++i) {
-      AttentionBlockInit a = Family::Layer::attention(DecoderLayerInit::of_layer(c, i));
-      std::vector<double> rope = RotaryEmbedding::inverse_frequencies({.head_size = a.head_dim,
-                                                                       .rotary_dim = a.head_dim,
-                                                                       .max_position_embeddings = a.max_position,
-                                                                       .base = a.rope_theta,
-                                                                       .rope_scaling = a.rope_scaling,
-                                                                       .dtype = a.dtype});
+      std::vector<double> rope = RotaryEmbedding::inverse_frequencies(AttentionBlock::rotary(T::layer(c, i).attention));
       auto same = std::find(ropes_.begin(), ropes_.end(), rope);
       rope_of_layer_.push_back(static_cast<int>(same - ropes_.begin()));
       if (same == ropes_.end()) ropes_.push_back(std::move(rope));

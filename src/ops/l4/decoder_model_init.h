@@ -1,17 +1,16 @@
-// What the constructor of a causal language model takes: the fields of an HF config.json that change the arithmetic.
+// Constructor arguments that all decoder-only language models have. A family's own Init adds what only it has.
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "core/dtype.h"
+#include "ops/l3/decoder_layer.h"
 #include "ops/rope_scaling.h"
 
 namespace fk {
 
-struct CausalLMConfig {
-  std::string architecture = {};  // "LlamaForCausalLM"
+struct DecoderModelInit {
   int64_t vocab_size = 0;
   int64_t hidden_size = 0;
   int64_t intermediate_size = 0;
@@ -23,25 +22,14 @@ struct CausalLMConfig {
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000;
   RopeScaling rope_scaling = {};
-  bool attention_bias = false;
-  bool mlp_bias = false;
   bool tie_word_embeddings = false;
-  // Gemma 3 only.
-  double rope_local_base_freq = 10000;  // theta of the sliding-window layers
-  double query_pre_attn_scalar = 0;     // attention scale is its inverse square root; 0: head_dim
-  // Window of the sliding layers (keys a query sees, itself included); 0 if no layer has a window.
-  int64_t sliding_window = 0;
-  std::vector<uint8_t> layer_is_sliding = {};  // one per layer; empty: none
-  // The model of the first of tp_size ranks; partial results are all-reduced unless reduce_results is false.
+  // The model of the first of tp_size ranks; partial results are all-reduced unless tp_reduce is false.
   int64_t tp_size = 1;
   bool tp_reduce = true;
   DType dtype = DType::kBF16;  // of weights and activations
 
-  friend bool operator==(const CausalLMConfig&, const CausalLMConfig&) = default;
-
   template <class Visitor>
   void visit(Visitor&& v) {
-    v("architecture", architecture);
     v("vocab_size", vocab_size);
     v("hidden_size", hidden_size);
     v("intermediate_size", intermediate_size);
@@ -53,17 +41,31 @@ struct CausalLMConfig {
     v("rms_norm_eps", rms_norm_eps);
     v("rope_theta", rope_theta);
     v("rope_scaling", rope_scaling);
-    v("attention_bias", attention_bias);
-    v("mlp_bias", mlp_bias);
     v("tie_word_embeddings", tie_word_embeddings);
-    v("rope_local_base_freq", rope_local_base_freq);
-    v("query_pre_attn_scalar", query_pre_attn_scalar);
-    v("sliding_window", sliding_window);
-    v("layer_is_sliding", layer_is_sliding);
     v("tp_size", tp_size);
     v("tp_reduce", tp_reduce);
     v("dtype", dtype);
   }
 };
+
+// Layers with and without a sliding window in one model.
+struct SlidingLayers {
+  int64_t sliding_window = 0;                  // keys a query of a sliding layer sees, itself included; 0: none slides
+  std::vector<uint8_t> layer_is_sliding = {};  // one per layer; empty: none
+
+  int64_t window_of(int64_t layer) const {
+    auto i = static_cast<size_t>(layer);
+    return i < layer_is_sliding.size() && layer_is_sliding[i] != 0 ? sliding_window : 0;
+  }
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    v("sliding_window", sliding_window);
+    v("layer_is_sliding", layer_is_sliding);
+  }
+};
+
+// What all layers of a model share; a family adds what differs from layer to layer, and what only it has.
+DecoderLayerInit common_layer(const DecoderModelInit& init);
 
 }  // namespace fk

@@ -1,0 +1,23 @@
+// What checkpoints call the parameters of a model.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/model_config.h"
+#include "ops/node.h"
+
+namespace fk {
+
+inline constexpr std::string_view kHeadWeight = "lm_head.weight";
+inline constexpr std::string_view kEmbeddingWeight = "model.embed_tokens.weight";
+
+// The parameters to load for a model built from `config`: stacked ones with the checkpoint's names of their parts, and
+// without the output head where it is tied to the embedding.
+std::vector<ParamSpec> checkpoint_params(const Node& model, const ModelConfig& config);
+
+// The name under which a parameter of the tree was loaded.
+std::string loaded_name(const std::string& param, const ModelConfig& config);
+
+}  // namespace fk
