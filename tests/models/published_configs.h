@@ -1,4 +1,4 @@
-// config.json of published models, as their authors wrote them (transformers 4), and one as transformers 5 writes it.
+// config.json of published models with the fields that transformers 4 writes, and one as transformers 5 writes it.
 #pragma once
 
 namespace fk {
