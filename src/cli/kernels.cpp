@@ -98,7 +98,8 @@ class Kernels final : public Verb {
                              "Launches of the processes that the pairs are spread over (6 unless given on a GPU)")
                      .range(1, 1000)
                      .show_default();
-    flags.flag("--cold,!--warm", timing_.cold, "Evict every tensor from the caches before each call");
+    flags.flag("--cold,!--warm", timing_.cold,
+               "Evict every tensor from the caches before each sample; on a GPU, before each call");
     flags.option("--timeout", timeout_s_, "Seconds a scenario may take").check(seconds_complaint).show_default();
     add_cxxflags(flags, cxxflags_, "More flags for the candidate's compiler; recorded in the result");
     flags.flag("--allow-libraries", allow_libraries_, "Link CUDA candidates with cuBLAS and cuBLASLt");

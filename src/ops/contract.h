@@ -4,6 +4,7 @@
 #include <array>
 #include <concepts>
 #include <functional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -37,9 +38,12 @@ class Operator {
   using PartWeight = std::function<View(std::string_view name)>;
   virtual void bind_parts(const PartWeight&) {}
 
-  // Index of this operator's first state in the context; those of the operators below it follow. Called once, when the
-  // tree is complete.
-  void place_states(size_t first) { first_state_ = first; }
+  // Index of this operator's first state in the context, and how many it has together with the operators below it.
+  // Called once, when the tree is complete.
+  void place_states(size_t first, size_t count) {
+    first_state_ = first;
+    num_states_ = count;
+  }
 
   // The default for operators without weights; operators with weights hide it with their own list.
   template <class Init>
@@ -59,11 +63,14 @@ class Operator {
   // The i-th state, in the order of the contract; those of the children follow in tree order, for an implementation
   // that replaces them too.
   const View& own_state(const Context& ctx, size_t i) const { return ctx.states[first_state_ + i]; }
-  size_t first_state() const { return first_state_; }
+  // The part of the context's states that belongs to this operator and those below it; empty if the context has none.
+  std::span<const View> subtree_states(const Context& ctx) const {
+    return ctx.states.empty() ? ctx.states : ctx.states.subspan(first_state_, num_states_);
+  }
 
  private:
   std::vector<View> params_;
-  size_t first_state_ = 0;
+  size_t first_state_ = 0, num_states_ = 0;
 };
 
 template <class T>

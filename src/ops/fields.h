@@ -6,13 +6,11 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "core/dtype.h"
-#include "core/error.h"
 
 namespace fk {
 
@@ -45,70 +43,79 @@ concept Visitable = requires(T& x) {
 };
 
 template <Visitable T>
+T from_fields(const Fields& fields);
+
+// The two visitors. What an operator's own code adds is one call for each field.
+class FieldWriter {
+ public:
+  explicit FieldWriter(Fields& to) : to_(to) {}
+
+  void operator()(std::string_view name, bool member);
+  void operator()(std::string_view name, int64_t member);
+  void operator()(std::string_view name, double member);
+  void operator()(std::string_view name, const std::string& member);
+  void operator()(std::string_view name, const std::vector<int64_t>& member);
+  void operator()(std::string_view name, const std::vector<uint8_t>& member);
+  void operator()(std::string_view name, DType member);
+  template <Visitable M>
+  void operator()(std::string_view name, M& member) {
+    Fields inner;
+    member.visit(FieldWriter(inner));
+    add(name, std::move(inner));
+  }
+
+ private:
+  void add(std::string_view name, FieldValue value);
+  Fields& to_;
+};
+
+class FieldReader {
+ public:
+  explicit FieldReader(const Fields& from) : from_(from) {}
+
+  void operator()(std::string_view name, bool& member);
+  void operator()(std::string_view name, int64_t& member);
+  void operator()(std::string_view name, double& member);
+  void operator()(std::string_view name, std::string& member);
+  void operator()(std::string_view name, std::vector<int64_t>& member);
+  void operator()(std::string_view name, std::vector<uint8_t>& member);
+  void operator()(std::string_view name, DType& member);
+  template <Visitable M>
+  void operator()(std::string_view name, M& member) {
+    if (const Fields* inner = nested(name)) member = from_fields<M>(*inner);
+  }
+
+  // Every field belonged to a member.
+  bool all_used() const { return used_ == from_.size(); }
+
+ private:
+  const FieldValue* take(std::string_view name);
+  template <class M>
+  void assign(std::string_view name, M& member);
+  const Fields* nested(std::string_view name);
+
+  const Fields& from_;
+  size_t used_ = 0;
+};
+
+template <Visitable T>
 Fields to_fields(T init) {
   Fields fields;
-  init.visit([&](std::string_view name, auto& member) {
-    using M = std::remove_cvref_t<decltype(member)>;
-    FieldValue value;
-    if constexpr (std::is_same_v<M, DType>)
-      value = std::string(dtype_name(member));
-    else if constexpr (std::is_same_v<M, std::vector<uint8_t>>)
-      value = std::vector<int64_t>(member.begin(), member.end());
-    else if constexpr (Visitable<M>)
-      value = to_fields(member);
-    else
-      value = member;
-    fields.push_back({std::string(name), std::move(value)});
-  });
+  init.visit(FieldWriter(fields));
   return fields;
 }
 
 namespace detail {
-[[noreturn]] void throw_field_type(std::string_view name);
-[[noreturn]] void throw_unknown_field(std::string_view name, const Fields& known);
-DType dtype_field(std::string_view name, const FieldValue& value);
+[[noreturn]] void throw_unknown_field(const Fields& fields, const Fields& known);
 }  // namespace detail
 
 // Fields not named keep their defaults; a name the struct does not have is an error that lists those it has.
 template <Visitable T>
 T from_fields(const Fields& fields) {
   T init;
-  size_t used = 0;
-  init.visit([&](std::string_view name, auto& member) {
-    using M = std::remove_cvref_t<decltype(member)>;
-    for (const Field& f : fields) {
-      if (f.name != name) continue;
-      ++used;
-      if constexpr (std::is_same_v<M, DType>) {
-        member = detail::dtype_field(name, f.value);
-      } else if constexpr (Visitable<M>) {
-        if (!std::holds_alternative<Fields>(f.value)) detail::throw_field_type(name);
-        member = from_fields<M>(std::get<Fields>(f.value));
-      } else if constexpr (std::is_same_v<M, std::vector<uint8_t>>) {
-        if (!std::holds_alternative<std::vector<int64_t>>(f.value)) detail::throw_field_type(name);
-        const auto& list = std::get<std::vector<int64_t>>(f.value);
-        member.assign(list.begin(), list.end());
-      } else if constexpr (std::is_same_v<M, double>) {
-        if (const auto* integer = std::get_if<int64_t>(&f.value))
-          member = static_cast<double>(*integer);
-        else if (const auto* real = std::get_if<double>(&f.value))
-          member = *real;
-        else
-          detail::throw_field_type(name);
-      } else {
-        if (!std::holds_alternative<M>(f.value)) detail::throw_field_type(name);
-        member = std::get<M>(f.value);
-      }
-    }
-  });
-  if (used != fields.size()) {
-    Fields known = to_fields(T{});
-    for (const Field& f : fields) {
-      bool found = false;
-      for (const Field& k : known) found = found || k.name == f.name;
-      if (!found) detail::throw_unknown_field(f.name, known);
-    }
-  }
+  FieldReader reader(fields);
+  init.visit(reader);
+  if (!reader.all_used()) detail::throw_unknown_field(fields, to_fields(T{}));
   return init;
 }
 

@@ -48,17 +48,11 @@ class ForeignAdapter<T, void (Base::*)(Context&, A...)> final : public T {
   void forward(Context& ctx, A... args) override {
     const OptView list[] = {OptView(args)...};
     Context own = ctx;
-    if (!ctx.states.empty()) own.states = ctx.states.subspan(this->first_state(), num_states_);
+    own.states = this->subtree_states(ctx);
     foreign_->forward(own, list);
   }
-  void name_states(std::span<const StateSpec> states) {
-    num_states_ = states.size();
-    foreign_->name_states(states);
-  }
-  ForeignOperator& foreign() { return *foreign_; }
 
  private:
-  size_t num_states_ = 0;
   std::unique_ptr<ForeignOperator> foreign_;
 };
 

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 
-#include "core/device_runtime.h"
-#include "core/error.h"
-#include "ops/op.h"
+#include "core/check.h"
 
 namespace fk {
 
@@ -83,73 +81,4 @@ std::vector<DispatchCount> collect_dispatches(const Node& root) {
   return sum;
 }
 
-namespace detail {
-
-std::string child_path(const Node* parent, std::string_view name) {
-  if (parent == nullptr || parent->path().empty()) return std::string(name);
-  if (name.empty()) return parent->path();
-  return parent->path() + "." + std::string(name);
-}
-
-namespace {
-bool has_candidate(std::string_view op) {
-  const OperatorInfo* info = Registry::instance().find(op);
-  return info != nullptr && std::any_of(info->implementations.begin(), info->implementations.end(),
-                                        [](const ImplementationInfo& i) { return i.foreign != nullptr; });
-}
-}  // namespace
-
-bool usable(const OperatorInfo& op, const ImplementationInfo& implementation, const BuildOptions& options) {
-  if (op.name == options.only_operator) return implementation.name == options.only_implementation;
-  if (options.oracle) return implementation.is_oracle || implementation.any_device;
-  if (implementation.any_device) return true;
-  if (implementation.device != options.device.kind) return false;
-  if (std::any_of(implementation.stands_for.begin(), implementation.stands_for.end(), has_candidate)) return false;
-  return implementation.unavailable == nullptr || implementation.unavailable().empty();
-}
-
-void throw_no_implementation(std::string_view op, const BuildOptions& options) {
-  throw Error("The operator {} has no implementation for device {}{}.", op, device_name(options.device),
-              options.only_operator == op ? fmt::format(" named '{}'", options.only_implementation) : "");
-}
-
-namespace {
-std::string call_text(const OperatorInfo& info, Args args) {
-  std::string text;
-  for (size_t i = 0; i < args.size(); ++i)
-    text += fmt::format("{}{}: {}", i == 0 ? "" : ", ", info.args[i].name, args[i] ? args[i]->str() : "none");
-  return text;
-}
-}  // namespace
-
-void throw_all_refused(const Node& node, Args args) {
-  throw Error("No implementation of {} takes ({}): {}", node.info().name, call_text(node.info(), args),
-              node.refusal(args));
-}
-
-void call_and_wait(const Node& node, const ImplementationInfo& implementation, Args args,
-                   const std::function<void()>& forward) {
-  try {
-    forward();
-    for (const OptView& v : args)
-      if (v && v->device() != kCpu) return device_runtime(v->device()).synchronize();
-  } catch (const Error& error) {
-    throw Error("{} by {}{} failed on ({}): {}", node.info().name, implementation.name,
-                node.path().empty() ? "" : " at " + node.path(), call_text(node.info(), args), error.what());
-  }
-}
-
-void check_call(const OperatorInfo& info, const Node& node, Args args, DeviceKind device) {
-  for (size_t i = 0; i < args.size(); ++i) {
-    if (!args[i]) {
-      if (!info.args[i].optional)
-        throw Error("{} ({}) was called without its argument '{}'.", info.name, node.path(), info.args[i].name);
-    } else if (args[i]->device().kind != device) {
-      throw Error("{} runs on {} but its argument '{}' is on {}; nothing is copied silently.", info.name,
-                  device == DeviceKind::kCpu ? "cpu" : "cuda", info.args[i].name, device_name(args[i]->device()));
-    }
-  }
-}
-
-}  // namespace detail
 }  // namespace fk

@@ -70,11 +70,13 @@ bool register_composition() {
 
 template <Contract T, class Implementation>
 bool register_implementation(std::string_view name, DeviceKind device, int rank, std::string_view (*unavailable)(),
-                             std::span<const std::string_view> stands_for = {}) {
+                             bool fused = false) {
+  static_assert(!std::constructible_from<Implementation, const typename T::Init&, Builder&>,
+                "only a composition has parts of its own");
   Registry::instance().add(T::kName, {.name = name,
                                       .device = device,
                                       .rank = rank,
-                                      .stands_for = stands_for,
+                                      .fused = fused,
                                       .unavailable = unavailable,
                                       .create = &create<T, Implementation>});
   return true;
@@ -92,7 +94,7 @@ bool register_implementation(std::string_view name, DeviceKind device, int rank,
 #define FK_IMPLEMENTATION(T, Implementation, name, device, rank, unavailable) \
   [[maybe_unused]] static const bool fk_registered_##Implementation =         \
       ::fk::detail::register_implementation<T, Implementation>(name, device, rank, unavailable)
-// The same for a fused implementation that also computes operators below it; `stands_for` names them.
-#define FK_FUSED_IMPLEMENTATION(T, Implementation, name, device, rank, unavailable, stands_for) \
-  [[maybe_unused]] static const bool fk_registered_##Implementation =                           \
-      ::fk::detail::register_implementation<T, Implementation>(name, device, rank, unavailable, stands_for)
+// The same for a fused implementation, which computes all operators below it, too.
+#define FK_FUSED_IMPLEMENTATION(T, Implementation, name, device, rank, unavailable) \
+  [[maybe_unused]] static const bool fk_registered_##Implementation =               \
+      ::fk::detail::register_implementation<T, Implementation>(name, device, rank, unavailable, true)

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,9 +22,8 @@ struct ImplementationInfo {
   int rank = 0;             // higher is tried first; the oracle and compositions are last
   bool any_device = false;  // compositions: run on the devices of the operators they call
   bool is_oracle = false;
-  // Operators below this one that it computes itself. A candidate for one of them would not be used, so this
-  // implementation is skipped if there is such a candidate.
-  std::span<const std::string_view> stands_for = {};
+  // Computes the operators below this one, too. It is not used if there is a candidate for one of them.
+  bool fused = false;
   // Why this machine cannot run it at all (a missing instruction set); empty when it can.
   std::string_view (*unavailable)() = nullptr;
   // Creates an object of the operator's class T, owned by the caller, which casts it to that type.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "core/error.h"
 #include "core/thread_pool.h"
 #include "ops/materialize.h"
 #include "validate/reference.h"

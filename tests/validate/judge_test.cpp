@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 
+#include "core/error.h"
 #include "core/json.h"
 #include "tests/sanitizer.h"
 #include "tests/validate/fake_subject.h"

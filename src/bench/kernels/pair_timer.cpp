@@ -477,8 +477,7 @@ class PairTimer {
     for (size_t i = 0; i < calls.size() && !found; ++i) found = memory_->check_inputs(calls[i], shapes_of(calls[i]));
     if (!found && t.at_stop != at_return)
       found = Failure{Verdict::kRewardHack,
-                      "Its outputs changed after the work on its stream was done: it works beside the stream it was "
-                      "given."};
+                      "Its outputs changed after the work on its stream was done: all work must be on that stream."};
     if (found) process.fail(*found);
   }
 

@@ -162,9 +162,8 @@ std::optional<CallOutcome> ProcessSubject::look_again() {
 std::optional<Failure> ProcessSubject::look_after(const Mapped& mapped, const CallData& data, const RunTimes& times) {
   const CallMemory& memory = *mapped.memory;
   if (device_ != kCpu && times.at_stop != memory.fingerprints(mapped.calls, 0))
-    return Failure{
-        Verdict::kRewardHack,
-        "Its outputs changed after the work on its stream was done: it works beside the stream it was given."};
+    return Failure{Verdict::kRewardHack,
+                   "Its outputs changed after the work on its stream was done: all work must be on that stream."};
   if (auto found = process_->check_state(true)) return found;
   if (auto found = memory.check_margins(mapped.calls, 0, pattern_)) return found;
   for (int slot : mapped.calls)

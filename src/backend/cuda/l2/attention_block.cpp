@@ -14,10 +14,6 @@
 namespace fk::cuda {
 namespace {
 
-constexpr std::string_view kStandsFor[] = {"qkv_parallel_linear", "row_parallel_linear", "linear",    "rms_norm",
-                                           "gemma_rms_norm",      "rotary_emb",          "attention", "store_kvcache",
-                                           "flash_attn_decode",   "flash_attn_prefill"};
-
 // T: the operator; Norm: of each head of queries and keys, where the family has one.
 template <class T, class Norm, bool kNormed>
 class FusedAttentionBlock final : public T {
@@ -92,12 +88,9 @@ using FusedLlamaAttention = FusedAttentionBlock<LlamaAttention, RMSNorm, false>;
 using FusedQwen3Attention = FusedAttentionBlock<Qwen3Attention, RMSNorm, true>;
 using FusedGemma3Attention = FusedAttentionBlock<Gemma3Attention, GemmaRMSNorm, true>;
 
-FK_FUSED_IMPLEMENTATION(LlamaAttention, FusedLlamaAttention, "cuda.rope_store", DeviceKind::kCuda, 100, nullptr,
-                        kStandsFor);
-FK_FUSED_IMPLEMENTATION(Qwen3Attention, FusedQwen3Attention, "cuda.rope_store", DeviceKind::kCuda, 100, nullptr,
-                        kStandsFor);
-FK_FUSED_IMPLEMENTATION(Gemma3Attention, FusedGemma3Attention, "cuda.rope_store", DeviceKind::kCuda, 100, nullptr,
-                        kStandsFor);
+FK_FUSED_IMPLEMENTATION(LlamaAttention, FusedLlamaAttention, "cuda.rope_store", DeviceKind::kCuda, 100, nullptr);
+FK_FUSED_IMPLEMENTATION(Qwen3Attention, FusedQwen3Attention, "cuda.rope_store", DeviceKind::kCuda, 100, nullptr);
+FK_FUSED_IMPLEMENTATION(Gemma3Attention, FusedGemma3Attention, "cuda.rope_store", DeviceKind::kCuda, 100, nullptr);
 
 }  // namespace
 }  // namespace fk::cuda

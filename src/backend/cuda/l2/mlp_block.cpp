@@ -7,9 +7,6 @@
 namespace fk::cuda {
 namespace {
 
-constexpr std::string_view kStandsFor[] = {"merged_column_parallel_linear", "row_parallel_linear", "linear",
-                                           "silu_and_mul", "gelu_and_mul"};
-
 template <class T, StreamEpilogue kActivation>
 class StreamedMlp final : public T {
  public:
@@ -55,8 +52,8 @@ class StreamedMlp final : public T {
 using StreamedLlamaMlp = StreamedMlp<LlamaMLP, StreamEpilogue::kSiluAndMul>;
 using StreamedGemmaMlp = StreamedMlp<GemmaMLP, StreamEpilogue::kGeluTanhAndMul>;
 
-FK_FUSED_IMPLEMENTATION(LlamaMLP, StreamedLlamaMlp, "cuda.stream_gate_up", DeviceKind::kCuda, 100, nullptr, kStandsFor);
-FK_FUSED_IMPLEMENTATION(GemmaMLP, StreamedGemmaMlp, "cuda.stream_gate_up", DeviceKind::kCuda, 100, nullptr, kStandsFor);
+FK_FUSED_IMPLEMENTATION(LlamaMLP, StreamedLlamaMlp, "cuda.stream_gate_up", DeviceKind::kCuda, 100, nullptr);
+FK_FUSED_IMPLEMENTATION(GemmaMLP, StreamedGemmaMlp, "cuda.stream_gate_up", DeviceKind::kCuda, 100, nullptr);
 
 }  // namespace
 }  // namespace fk::cuda

@@ -193,45 +193,15 @@ class OneKernelCausalLM final : public T {
   Buffer model_, partial_values_, partial_states_, arrivals_;
 };
 
-constexpr std::string_view kStandsFor[] = {"embedding",
-                                           "linear",
-                                           "rms_norm",
-                                           "gemma_rms_norm",
-                                           "rotary_emb",
-                                           "silu_and_mul",
-                                           "gelu_and_mul",
-                                           "store_kvcache",
-                                           "flash_attn_prefill",
-                                           "flash_attn_decode",
-                                           "index_select",
-                                           "merged_column_parallel_linear",
-                                           "qkv_parallel_linear",
-                                           "row_parallel_linear",
-                                           "vocab_parallel_embedding",
-                                           "parallel_lm_head",
-                                           "attention",
-                                           "llama_attention",
-                                           "qwen3_attention",
-                                           "gemma3_attention",
-                                           "llama_mlp",
-                                           "gemma_mlp",
-                                           "llama_decoder_layer",
-                                           "qwen3_decoder_layer",
-                                           "gemma3_decoder_layer"};
-
 using OneKernelLlama = OneKernelCausalLM<LlamaForCausalLM, LlamaFamily>;
 using OneKernelMistral = OneKernelCausalLM<MistralForCausalLM, LlamaFamily>;
 using OneKernelQwen3 = OneKernelCausalLM<Qwen3ForCausalLM, Qwen3Family>;
 using OneKernelGemma3 = OneKernelCausalLM<Gemma3ForCausalLM, Gemma3Family>;
 
-FK_FUSED_IMPLEMENTATION(LlamaForCausalLM, OneKernelLlama, "cuda.one_kernel", DeviceKind::kCuda, 100, nullptr,
-                        kStandsFor);
-FK_FUSED_IMPLEMENTATION(MistralForCausalLM, OneKernelMistral, "cuda.one_kernel", DeviceKind::kCuda, 100, nullptr,
-                        kStandsFor);
-FK_FUSED_IMPLEMENTATION(Qwen3ForCausalLM, OneKernelQwen3, "cuda.one_kernel", DeviceKind::kCuda, 100, nullptr,
-                        kStandsFor);
-FK_FUSED_IMPLEMENTATION(Gemma3ForCausalLM, OneKernelGemma3, "cuda.one_kernel", DeviceKind::kCuda, 100, nullptr,
-                        kStandsFor);
+FK_FUSED_IMPLEMENTATION(LlamaForCausalLM, OneKernelLlama, "cuda.one_kernel", DeviceKind::kCuda, 100, nullptr);
+FK_FUSED_IMPLEMENTATION(MistralForCausalLM, OneKernelMistral, "cuda.one_kernel", DeviceKind::kCuda, 100, nullptr);
+FK_FUSED_IMPLEMENTATION(Qwen3ForCausalLM, OneKernelQwen3, "cuda.one_kernel", DeviceKind::kCuda, 100, nullptr);
+FK_FUSED_IMPLEMENTATION(Gemma3ForCausalLM, OneKernelGemma3, "cuda.one_kernel", DeviceKind::kCuda, 100, nullptr);
 
 }  // namespace
 }  // namespace fk::cuda
