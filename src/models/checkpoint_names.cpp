@@ -4,6 +4,17 @@
 #include "models/family.h"
 
 namespace fk {
+namespace {
+
+// "experts.3.down_proj" from "experts.{e}.down_proj"; other names as they are.
+std::string of_expert(std::string_view part, size_t expert) {
+  constexpr std::string_view kExpert = "{e}";
+  std::string name(part);
+  if (size_t at = name.find(kExpert); at != std::string::npos) name.replace(at, kExpert.size(), std::to_string(expert));
+  return name;
+}
+
+}  // namespace
 
 std::vector<ParamSpec> checkpoint_params(const Node& model, const ModelConfig& config) {
   std::vector<ParamSpec> params;
@@ -12,9 +23,12 @@ std::vector<ParamSpec> checkpoint_params(const Node& model, const ModelConfig& c
     for (const PackedModule& packed : config.family->packed) {
       size_t at = p.part_rows.empty() ? std::string::npos : p.name.find(packed.module);
       if (at == std::string::npos) continue;
-      FK_CHECK(packed.parts.size() == p.part_rows.size(), "a stacked weight has other parts than its family says");
-      for (std::string_view part : packed.parts)
-        p.part_names.push_back(std::string(p.name).replace(at, packed.module.size(), part));
+      const size_t experts = p.spec.shape.rank() == 3 ? static_cast<size_t>(p.spec.shape[0]) : 1;
+      FK_CHECK(packed.parts.size() * experts == p.part_rows.size(),
+               "a stacked weight has other parts than its family says");
+      for (size_t e = 0; e < experts; ++e)
+        for (std::string_view part : packed.parts)
+          p.part_names.push_back(std::string(p.name).replace(at, packed.module.size(), of_expert(part, e)));
     }
     params.push_back(std::move(p));
   }

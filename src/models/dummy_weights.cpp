@@ -80,8 +80,8 @@ void fill_range(uint64_t key, DummyRange range, int64_t begin, int64_t end, std:
 }  // namespace
 
 DummyRange dummy_range(std::string_view name, const Shape& shape, float norm_offset) {
-  FK_CHECK(shape.rank() == 1 || shape.rank() == 2, "dummy weights are defined for one and two dimensions");
-  if (shape.rank() == 2) return {0.0f, static_cast<float>(std::sqrt(3.0 / static_cast<double>(shape[1])))};
+  FK_CHECK(shape.rank() >= 1 && shape.rank() <= 3, "dummy weights are defined for one to three dimensions");
+  if (shape.rank() > 1) return {0.0f, static_cast<float>(std::sqrt(3.0 / static_cast<double>(shape[-1])))};
   return {name.find("norm") == std::string_view::npos ? 0.0f : norm_offset, 0.1f};
 }
 

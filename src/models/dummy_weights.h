@@ -19,7 +19,8 @@ struct DummyRange {
 };
 
 // Norm weights are centred at norm_offset (1, or 0 where the norm adds 1 itself), biases around 0, and a matrix [out,
-// in] has variance 1 / in, so that activations keep their size from layer to layer. Tensors have one or two dimensions.
+// in] has variance 1 / in, so that activations keep their size from layer to layer; several matrices in one tensor
+// [experts, out, in] likewise.
 DummyRange dummy_range(std::string_view name, const Shape& shape, float norm_offset);
 
 // Fills a contiguous f32, f16 or bf16 view with elements first .. first + numel - 1 of the tensor `name`.

@@ -20,6 +20,13 @@ std::vector<PackedModule> separate_projections() {
   return {{"qkv_proj", {"q_proj", "k_proj", "v_proj"}}, {"gate_up_proj", {"gate_proj", "up_proj"}}};
 }
 
+std::vector<PackedModule> separate_experts() {
+  std::vector<PackedModule> packed = separate_projections();
+  packed.push_back({"experts.w13", {"experts.{e}.gate_proj", "experts.{e}.up_proj"}});
+  packed.push_back({"experts.w2", {"experts.{e}.down_proj"}});
+  return packed;
+}
+
 void add_family(const Family& family) {
   FK_CHECK(find_family(family.architecture) == nullptr, "two families have one architecture");
   auto& all = all_families();

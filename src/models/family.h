@@ -12,12 +12,15 @@
 namespace fk {
 
 // A module whose matrix is stacked from several of the checkpoint: "qkv_proj" from "q_proj", "k_proj" and "v_proj".
+// Parts with {e} in their names exist once for each expert: "experts.w2" from "experts.{e}.down_proj".
 struct PackedModule {
   std::string_view module;
   std::vector<std::string_view> parts;
 };
 // Of checkpoints that store every projection for itself, as most do.
 std::vector<PackedModule> separate_projections();
+// The same, and the projections of every expert for themselves, with the names that most families give them.
+std::vector<PackedModule> separate_experts();
 
 // An architecture that belongs to the family and is not supported, with the rest of the sentence that refuses it.
 struct RefusedArchitecture {

@@ -18,26 +18,36 @@
 namespace fk {
 namespace {
 
-// A tensor as the checkpoint stores it, and the rows of the parameter it fills.
+// A tensor as the checkpoint stores it, and the rows of the parameter it fills. Experts [E, N, K] have E * N rows.
 struct Part {
   std::string name;
   Shape shape;
   int64_t row = 0;
 };
 
+// All leading dimensions as one.
+Shape as_rows(const Shape& shape) { return shape.rank() < 3 ? shape : Shape{shape.numel() / shape[-1], shape[-1]}; }
+
 std::vector<Part> parts_of(const ParamSpec& param) {
   if (param.part_names.empty()) return {{param.name, param.spec.shape, 0}};
   FK_CHECK(param.part_names.size() == param.part_rows.size());
   std::vector<Part> result;
+  Shape shape = as_rows(param.spec.shape);
+  const int64_t rows = shape[0];
   int64_t row = 0;
   for (size_t i = 0; i < param.part_names.size(); ++i) {
-    Shape shape = param.spec.shape;
     shape[0] = param.part_rows[i];
     result.push_back({param.part_names[i], shape, row});
     row += param.part_rows[i];
   }
-  FK_CHECK(row == param.spec.shape[0], "the parts of a parameter must add up to its rows");
+  FK_CHECK(row == rows, "the parts of a parameter must add up to its rows");
   return result;
+}
+
+// The memory of the parameter that the part fills.
+View place_of(const Part& part, const View& parameter) {
+  if (part.shape == parameter.shape()) return parameter;
+  return parameter.reshape(as_rows(parameter.shape())).narrow(0, part.row, part.shape[0]);
 }
 
 // Old checkpoints store the rotary frequencies, and some store a head that is tied to the embedding.
@@ -177,13 +187,13 @@ Weights Weights::load(const std::vector<ParamSpec>& specs, Checkpoint checkpoint
   for (const ParamSpec& param : specs) {
     std::vector<Part> parts = parts_of(param);
     if (View tensor = checked_tensor(checkpoint, parts.front()); stays(param, tensor)) {
-      result.add(param, tensor);
+      result.add(param, tensor.reshape(param.spec.shape));
       points_into_file = true;
       continue;
     }
     View destination = result.allocate(param);
     for (const Part& part : parts) {
-      View rows = destination.narrow(0, part.row, part.shape[0]);
+      View rows = place_of(part, destination);
       if (courier)
         courier->send(checked_tensor(checkpoint, part), rows);
       else
@@ -206,7 +216,7 @@ Weights Weights::dummy(const std::vector<ParamSpec>& specs, uint64_t seed, float
   for (const ParamSpec& param : specs) {
     View destination = result.allocate(param);
     for (const Part& part : parts_of(param)) {
-      View rows = destination.narrow(0, part.row, part.shape[0]);
+      View rows = place_of(part, destination);
       fill_dummy(rows, seed, part.name, dummy_range(part.name, part.shape, norm_offset), pool);
     }
   }

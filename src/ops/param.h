@@ -11,7 +11,8 @@ namespace fk {
 struct ParamSpec {
   std::string name;  // relative to its operator, or the full path once collected: "model.layers.0.mlp.down_proj.weight"
   TensorSpec spec;
-  std::vector<int64_t> part_rows = {};  // rows of each matrix stacked in it; empty: it is one
+  // Rows of each matrix stacked in it; empty: it is one. Experts [E, N, K] are counted as E * N rows.
+  std::vector<int64_t> part_rows = {};
   // The checkpoint's names of those parts, in order, set by the model that packs them; empty: its own name.
   std::vector<std::string> part_names = {};
 };

@@ -62,6 +62,41 @@ TEST_F(WeightsTest, StacksPartsAndConverts) {
   }
 }
 
+// One tensor for each expert and projection fills experts [E, N, K] in order; with one expert too, whose matrix may
+// stay in the file.
+TEST_F(WeightsTest, StacksExperts) {
+  std::vector<ParamSpec> experts = {
+      {.name = "w13.weight",
+       .spec = {{2, 3, 2}, DType::kF32},
+       .part_rows = {1, 2, 1, 2},
+       .part_names = {"0.gate", "0.up", "1.gate", "1.up"}},
+      {.name = "w2.weight", .spec = {{1, 2, 1}, DType::kF32}, .part_rows = {2}, .part_names = {"0.down"}}};
+  std::vector<TensorBytes> tensors = {{"0.down", "F32", "[2,1]", f32_bytes({13, 14})},
+                                      {"0.gate", "F32", "[1,2]", f32_bytes({1, 2})},
+                                      {"0.up", "F32", "[2,2]", f32_bytes({3, 4, 5, 6})},
+                                      {"1.gate", "F32", "[1,2]", f32_bytes({7, 8})},
+                                      {"1.up", "F32", "[2,2]", f32_bytes({9, 10, 11, 12})}};
+  auto loaded = [&] {
+    dir_.write("model.safetensors", safetensors_bytes(tensors));
+    return Weights::load(experts, Checkpoint::open(dir_.path()), pool_);
+  };
+  Weights weights = loaded();
+  for (const ParamSpec& p : experts) EXPECT_EQ(weights.get(p.name).spec(), p.spec) << p.name;
+  expect_values(weights.get("w13.weight"), {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
+  expect_values(weights.get("w2.weight"), {13, 14});
+
+  Weights dummy = Weights::dummy(experts, 5, 1, pool_);
+  Tensor up(Shape{2, 2}, DType::kF32);
+  fill_dummy(up, 5, "1.up", dummy_range("1.up", {2, 2}, 1), pool_);
+  View got = dummy.get("w13.weight").select(0, 1).narrow(0, 1, 2);
+  EXPECT_EQ(std::memcmp(got.data(), up.view().data(), got.size_bytes()), 0);
+
+  tensors[4].shape = "[4,1]";
+  expect_sentence(error_of(loaded), {"'1.up'", "[4, 1]", "[2, 2]"});
+  tensors[4].name = "2.up";
+  expect_sentence(error_of(loaded), {"lacks '1.up'", "no place for '2.up'"});
+}
+
 // An odd tensor first moves all others to odd addresses, where they can be read but not used in place.
 TEST_F(WeightsTest, CopesWithTensorsThatAreNotAligned) {
   std::vector<TensorBytes> tensors = good_tensors();
