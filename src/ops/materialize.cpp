@@ -65,6 +65,18 @@ void fill_normal(const View& view, double mean, double deviation, const Stream& 
   });
 }
 
+// The stream does not depend on the argument's name: all arguments of a call describe one routing.
+void fill_routing(const View& view, const Generator& g, uint64_t seed, const BatchMetadata& batch) {
+  Routing routing =
+      make_routing(static_cast<int64_t>(g.a), static_cast<int64_t>(g.b), batch.positions().size(0), g.c, seed);
+  using Kind = Generator::Kind;
+  std::vector<int32_t>& values = g.kind == Kind::kTopkIds     ? routing.topk_ids
+                                 : g.kind == Kind::kSortedIds ? routing.sorted_ids
+                                                              : routing.offsets;
+  FK_CHECK(static_cast<int64_t>(values.size()) == view.numel(), "routing of another shape than its argument");
+  copy_elements(View(values.data(), view.shape(), DType::kI32), view);
+}
+
 }  // namespace
 
 BatchMetadata::BatchMetadata(const Workload& workload, uint64_t seed) {
@@ -163,6 +175,10 @@ void fill(const View& view, const Generator& generator, uint64_t seed, std::stri
       return copy(batch.attention().slot_mapping);
     case Kind::kStateSlots:
       return copy(batch.all().state_slots);
+    case Kind::kTopkIds:
+    case Kind::kSortedIds:
+    case Kind::kExpertOffsets:
+      return fill_routing(view, generator, seed, batch);
   }
 }
 
@@ -202,8 +218,8 @@ std::vector<Tensor> make_params(const Node& root, uint64_t seed) {
   for (const ParamSpec& p : collect_params(root)) {
     params.emplace_back(p.spec);
     // Weights like trained ones: rows that keep the size of their input, norm weights that are neither one nor zero.
-    bool matrix = p.spec.shape.rank() == 2;
-    double deviation = matrix ? 1.0 / std::sqrt(static_cast<double>(p.spec.shape[1])) : 0.25;
+    bool matrix = p.spec.shape.rank() > 1;
+    double deviation = matrix ? 1.0 / std::sqrt(static_cast<double>(p.spec.shape[-1])) : 0.25;
     fill_normal(params.back(), matrix ? 0 : 0.75, deviation, Stream(seed, p.name));
   }
   return params;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/tensor.h"
+#include "ops/routing.h"
 #include "ops/state.h"
 
 namespace fk {
@@ -72,6 +73,11 @@ struct Generator {
     kBlockTable,
     kSlotMapping,  // as in AttentionMetadata, over all sequences
     kStateSlots,   // as in SequenceGroup, over all sequences
+    // Routing of the tokens to a experts, b for each, with the skew c: see make_routing() in ops/routing.h. Arguments
+    // of one call describe the same routing.
+    kTopkIds,
+    kSortedIds,
+    kExpertOffsets,
   };
   Kind kind = Kind::kNormal;
   double a = 0;
@@ -79,8 +85,10 @@ struct Generator {
   double c = 0;
 
   friend bool operator==(const Generator&, const Generator&) = default;
-  // Filled from the sequences of the workload, not from a random stream.
+  // Filled from the sequences of the workload as a whole, not element by element from a random stream.
   bool is_metadata() const { return kind >= Kind::kPositions; }
+
+  bool is_routing() const { return kind >= Kind::kTopkIds; }
 
   static Generator normal(double mean = 0, double deviation = 1) { return {Kind::kNormal, mean, deviation}; }
   // The position and the value of the maximum cannot be predicted, and often it occurs twice.
@@ -101,6 +109,9 @@ struct Generator {
   }
   static Generator constant(double value) { return {Kind::kConstant, value, 0}; }
   static Generator metadata(Kind kind) { return {kind, 0, 0}; }
+  static Generator routing(Kind kind, int64_t experts, int64_t top_k) {
+    return {kind, static_cast<double>(experts), static_cast<double>(top_k), kSkewed};
+  }
 };
 
 struct InputSpec {

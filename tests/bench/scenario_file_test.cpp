@@ -78,6 +78,20 @@ TEST(ScenarioFile, WhatIsWrongIsNamedWithItsPlace) {
   expect_sentence(error("rms_norm:\n  - name: a\n    inputs:\n      x: {dtype: b16}\n"), {"s.yaml:4:18:", "bf16"});
   expect_sentence(error("rms_norm:\n  - name: a\n    inputs:\n      x: {generator: \"normal(1)\"}\n"),
                   {"s.yaml:4:22:", "no generator"});
+  auto align = [&](const char* generator) {
+    return error(
+        fmt::format("moe_align:\n  - name: a\n    init: {{num_experts: 8, top_k: 2}}\n    inputs:\n      topk_ids: "
+                    "{{generator: \"{}\"}}\n",
+                    generator)
+            .c_str());
+  };
+  EXPECT_EQ(align("topk_ids(8, 2, 4)"), "(no error)");
+  expect_sentence(align("topk_ids(9, 2, 1)"), {"s.yaml:5:29:", "only the last number", "topk_ids(8, 2, 1)"});
+  expect_sentence(align("sorted_ids(8, 2, 1)"), {"only the last number"});
+  for (const char* wrong : {"topk_ids(8, 2)", "topk_ids(8, 2, -1)", "topk_ids(8.5, 2, 1)", "topk_ids(1e30, 2, 1)"})
+    expect_sentence(align(wrong), {"no generator"});
+  expect_sentence(error("moe_align:\n  - name: a\n    init: {num_experts: 2, top_k: 3}\n"),
+                  {"3 of 2 experts", "top_k"});
   expect_sentence(error("rms_norm:\n  - name: a\n    wokload: {}\n"), {"s.yaml:3:5:", "workload"});
   expect_sentence(error("rms_norm:\n  - name: a\n    workload: {sequences: [[1]]}\n"), {"s.yaml:3:28:", "new tokens"});
   expect_sentence(error("rms_norm:\n  - name: a\n    workload: {sequences: [[1, -4]]}\n"), {"s.yaml:3:28:"});

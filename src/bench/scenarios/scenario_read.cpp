@@ -261,6 +261,11 @@ class Reader {
                      o.generator = generator_from_text(text);
                      if (!o.generator)
                        fail(v, "'{}' is no generator; write normal(0, 1), integers(0, 9) or the like", text);
+                     Generator own = inputs[i]->generator;
+                     own.c = o.generator->c;
+                     if (o.generator->is_routing() && !(*o.generator == own))
+                       fail(v, "'{}' does not fit '{}'; only the last number of {} may be another", text, name,
+                            generator_text(inputs[i]->generator));
                    }},
                   {"strides",
                    [&](const YAML::Node& v) {

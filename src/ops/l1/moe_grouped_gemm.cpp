@@ -1,0 +1,118 @@
+#include "ops/l1/moe_grouped_gemm.h"
+
+#include "ops/l1/expert_choice.h"
+#include "ops/register.h"
+
+namespace fk {
+
+std::vector<ParamSpec> MoeGroupedGemm::params(const Init& init) {
+  ParamSpec weight{"weight", {{init.num_experts, init.out_features, init.in_features}, init.dtype}};
+  for (int64_t e = 0; e < init.num_experts; ++e) {
+    if (init.output_sizes.empty())
+      weight.part_rows.push_back(init.out_features);
+    else
+      weight.part_rows.insert(weight.part_rows.end(), init.output_sizes.begin(), init.output_sizes.end());
+  }
+  return {weight};
+}
+
+OutputSpecs MoeGroupedGemm::outputs(const Init& init, Args given) {
+  return {TensorSpec{{given[1]->size(0), init.out_features}, given[0]->dtype()}};
+}
+
+namespace {
+int64_t input_rows(const MoeGroupedGemm::Init& init, const Workload& w) {
+  return w.num_tokens() * (init.input_per_token ? 1 : init.top_k);
+}
+}  // namespace
+
+Inputs MoeGroupedGemm::inputs(const Init& init, const Workload& w) {
+  check_top_k(init.num_experts, init.top_k);
+  using Kind = Generator::Kind;
+  auto routing = [&](Kind kind, int64_t size) {
+    return InputSpec{{{size}, DType::kI32}, Generator::routing(kind, init.num_experts, init.top_k)};
+  };
+  return {InputSpec{{{input_rows(init, w), init.in_features}, w.dtype}, Generator::normal()},
+          routing(Kind::kSortedIds, w.num_tokens() * init.top_k), routing(Kind::kExpertOffsets, init.num_experts + 1)};
+}
+
+Cost MoeGroupedGemm::cost(const Init& init, const Workload& w) {
+  auto pairs = static_cast<double>(w.num_tokens() * init.top_k), rows = static_cast<double>(input_rows(init, w)),
+       touched = static_cast<double>(experts_touched(init.num_experts, init.top_k, w.num_tokens())),
+       N = static_cast<double>(init.out_features), K = static_cast<double>(init.in_features),
+       E = static_cast<double>(init.num_experts), size = static_cast<double>(dtype_size(w.dtype));
+  return {.read_bytes = size * (touched * N * K + rows * K) + 4 * (pairs + E + 1),
+          .written_bytes = size * pairs * N,
+          .matrix_flops = 2 * pairs * N * K};
+}
+
+Tolerance MoeGroupedGemm::tolerance(const Init& init, DType dtype) {
+  return rounding_tolerance(dtype, static_cast<double>(init.in_features));
+}
+
+std::vector<Case<MoeGroupedGemm>> MoeGroupedGemm::cases() {
+  return {
+      {"one by one", {.num_experts = 1, .top_k = 1, .in_features = 1, .out_features = 1}, Workload::tokens(1)},
+      {"one token",
+       {.num_experts = 8, .top_k = 2, .in_features = 72, .out_features = 40, .input_per_token = true},
+       Workload::tokens(1)},
+      {"few tokens, odd",
+       {.num_experts = 11, .top_k = 3, .in_features = 77, .out_features = 35, .input_per_token = true},
+       Workload::tokens(5)},
+      {"a row for each pair",
+       {.num_experts = 7, .top_k = 2, .in_features = 33, .out_features = 51},
+       Workload::tokens(19)},
+      {"gate and up",
+       {.num_experts = 4,
+        .top_k = 2,
+        .in_features = 64,
+        .out_features = 96,
+        .output_sizes = {48, 48},
+        .input_per_token = true},
+       Workload::tokens(70)},
+      {"empty experts", {.num_experts = 64, .top_k = 4, .in_features = 40, .out_features = 24}, Workload::tokens(6)},
+      {"all experts", {.num_experts = 3, .top_k = 3, .in_features = 130, .out_features = 20}, Workload::tokens(40)},
+      {"no tokens", {.num_experts = 4, .top_k = 2, .in_features = 8, .out_features = 8}, Workload::tokens(0)},
+  };
+}
+
+namespace {
+
+class MoeGroupedGemmOracle final : public MoeGroupedGemm {
+ public:
+  using MoeGroupedGemm::MoeGroupedGemm;
+
+  void forward(Context& ctx, View x, View sorted_token_ids, View expert_offsets, View out) override {
+    // All rows of an expert for one row of its matrix before the next: the row stays in the cache.
+    ctx.pool.parallel_for(init_.out_features, 16, [&](int64_t begin, int64_t end) {
+      for (int64_t e = 0; e < init_.num_experts; ++e) {
+        auto first = static_cast<int64_t>(get(expert_offsets, e)),
+             last = static_cast<int64_t>(get(expert_offsets, e + 1));
+        for (int64_t n = begin; n < end; ++n)
+          for (int64_t i = first; i < last; ++i) {
+            auto pair = static_cast<int64_t>(get(sorted_token_ids, i));
+            set(out, dot(x.select(0, input_row(pair)), weight().select(0, e).select(0, n)), pair, n);
+          }
+      }
+    });
+  }
+
+ private:
+  double dot(const View& a, const View& b) const {
+    double sum = 0;
+    // References are computed in f64; a dtype check for each element would take most of the time.
+    if (a.dtype() == DType::kF64 && b.dtype() == DType::kF64 && a.contiguous() && b.contiguous()) {
+      const double *x = a.ptr<double>(), *y = b.ptr<double>();
+#pragma omp simd reduction(+ : sum)
+      for (int64_t k = 0; k < init_.in_features; ++k) sum += x[k] * y[k];
+    } else {
+      for (int64_t k = 0; k < init_.in_features; ++k) sum += get(a, k) * get(b, k);
+    }
+    return sum;
+  }
+};
+
+FK_OPERATOR(MoeGroupedGemm, MoeGroupedGemmOracle);
+
+}  // namespace
+}  // namespace fk
