@@ -47,6 +47,11 @@ Json layer_types(const std::string& pattern, const Json& layers) {
 
 Json scalar(const YAML::Node& node) {
   if (node.IsNull()) return nullptr;
+  if (node.IsSequence()) {
+    Json list = Json::array();
+    for (const YAML::Node& item : node) list.push_back(scalar(item));
+    return list;
+  }
   if (node.Tag() == "!") return node.as<std::string>();  // it stands in quotes
   if (int64_t integer = 0; YAML::convert<int64_t>::decode(node, integer)) return integer;
   if (double real = 0; YAML::convert<double>::decode(node, real)) return real;

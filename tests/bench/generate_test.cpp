@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
@@ -56,7 +57,7 @@ TEST(GenerateScenarios, SlowAllAreBuiltAndPlanned) {
 }
 
 TEST(GenerateScenarios, SlowSmallOnesRun) {
-  ScenarioSelection tiny{.models = {"tiny-llama", "tiny-mistral", "tiny-qwen3", "tiny-gemma3"}, .tp = {1, 2, 4}};
+  ScenarioSelection tiny{.models = {"tiny-"}, .tp = {1, 2}};
   std::vector<Scenario> scenarios = generate_scenarios(tiny).scenarios;
   for (const Scenario& s : all_published().scenarios) scenarios.push_back(s);
   ThreadPool pool(1);
@@ -117,7 +118,10 @@ TEST(GenerateScenarios, ImpossibleDivisionsAreLeftOutWithAReason) {
 TEST(GenerateScenarios, SlowEqualCallsAreOneScenarioThatNamesTheirModels) {
   for (const Scenario& s : all_published().scenarios) {
     if (s.op != "rms_norm" || s.name != "llama-3-8b/tp1/decode-32/input_layernorm") continue;
-    EXPECT_EQ(s.models, (std::vector<std::string>{"llama-3-8b", "llama-3.1-8b", "mistral-7b"}));
+    ASSERT_GE(s.models.size(), 3u);
+    EXPECT_EQ(std::vector(s.models.begin(), s.models.begin() + 3),
+              (std::vector<std::string>{"llama-3-8b", "llama-3.1-8b", "mistral-7b"}));
+    EXPECT_NE(std::find(s.models.begin(), s.models.end(), "mixtral-8x7b"), s.models.end());
     EXPECT_EQ(s.also_tp, (std::vector<int64_t>{2, 4, 8}));
     return;
   }

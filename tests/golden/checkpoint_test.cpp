@@ -94,7 +94,8 @@ TEST_P(CheckpointOnDisk, GivesTransformersLogits) {
 INSTANTIATE_TEST_SUITE_P(Models, CheckpointOnDisk,
                          testing::Values("tiny-llama-bias", "tiny-mistral", "tiny-qwen3", "tiny-gemma3", "tiny-qwen2",
                                          "tiny-olmo2-bias", "tiny-granite-bias", "tiny-phi3-partial", "tiny-glm4",
-                                         "tiny-cohere-normed"),
+                                         "tiny-cohere-normed", "tiny-mixtral", "tiny-qwen2-moe-mixed",
+                                         "tiny-qwen3-moe-mixed"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::replace(name.begin(), name.end(), '-', '_');

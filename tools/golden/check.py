@@ -19,6 +19,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging
 
 from dummy import dummy_tensor
+from experts import checkpoint_tensors
 from export import DEFAULT_OUT
 
 Config = dict[str, Any]
@@ -31,9 +32,9 @@ def load(config: Config, seed: int) -> PreTrainedModel:
         AutoConfig.for_model(config.pop("model_type"), **config), attn_implementation="sdpa"
     )
     model.eval().requires_grad_(False)
-    for name, parameter in model.named_parameters():
-        values = dummy_tensor(seed, name, tuple(parameter.shape), config["architectures"] == ["Gemma3ForCausalLM"])
-        parameter.copy_(torch.from_numpy(values))
+    for name, tensor in checkpoint_tensors(model):
+        values = dummy_tensor(seed, name, tuple(tensor.shape), config["architectures"] == ["Gemma3ForCausalLM"])
+        tensor.copy_(torch.from_numpy(values))
     return model
 
 
@@ -108,6 +109,10 @@ def mistakes(config: Config) -> Iterator[tuple[str, Callable[[Config], None]]]:
         yield "whole heads rotated", lambda c: full(c).update(partial_rotary_factor=1.0)
     if config.get("use_qk_norm"):
         yield "no norm of heads", lambda c: c.update(use_qk_norm=False)
+    if "norm_topk_prob" in config:
+        yield "weights normed the other way", lambda c: c.update(norm_topk_prob=not c["norm_topk_prob"])
+    if "num_experts_per_tok" in config:
+        yield "one expert fewer", lambda c: c.update(num_experts_per_tok=c["num_experts_per_tok"] - 1)
     yield "tied the other way", lambda c: c.update(tie_word_embeddings=not c["tie_word_embeddings"])
 
 

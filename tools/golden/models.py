@@ -25,6 +25,8 @@ from transformers import (
     LlamaForCausalLM,
     MistralConfig,
     MistralForCausalLM,
+    MixtralConfig,
+    MixtralForCausalLM,
     Olmo2Config,
     Olmo2ForCausalLM,
     Phi3Config,
@@ -33,11 +35,16 @@ from transformers import (
     PreTrainedModel,
     Qwen2Config,
     Qwen2ForCausalLM,
+    Qwen2MoeConfig,
+    Qwen2MoeForCausalLM,
     Qwen3Config,
     Qwen3ForCausalLM,
+    Qwen3MoeConfig,
+    Qwen3MoeForCausalLM,
 )
 
 from dummy import dummy_tensor
+from experts import checkpoint_tensors
 
 FAMILIES: dict[str, tuple[type[PreTrainedConfig], type[PreTrainedModel]]] = {
     "llama": (LlamaConfig, LlamaForCausalLM),
@@ -50,6 +57,9 @@ FAMILIES: dict[str, tuple[type[PreTrainedConfig], type[PreTrainedModel]]] = {
     "phi3": (Phi3Config, Phi3ForCausalLM),
     "glm4": (Glm4Config, Glm4ForCausalLM),
     "cohere": (CohereConfig, CohereForCausalLM),
+    "mixtral": (MixtralConfig, MixtralForCausalLM),
+    "qwen2_moe": (Qwen2MoeConfig, Qwen2MoeForCausalLM),
+    "qwen3_moe": (Qwen3MoeConfig, Qwen3MoeForCausalLM),
 }
 
 
@@ -171,6 +181,79 @@ MODELS: dict[str, Tiny] = {
     "tiny-cohere-bias": Tiny(
         "cohere", 36, 99, 2, 3, 1, 14, 269, extra={"layer_norm_eps": 1e-3, "attention_bias": True, "logit_scale": 0.8333333}
     ),
+    # With dimensions for which rounding changes no token's experts (export.py tells).
+    "tiny-mixtral": Tiny(
+        "mixtral", 64, 80, 2, 4, 2, 16, 291, extra={"num_local_experts": 4, "num_experts_per_tok": 2}
+    ),
+    "tiny-mixtral-window": Tiny(
+        "mixtral", 44, 51, 2, 6, 2, 10, 281, eps=1e-4, rope=rope(1e6),
+        extra={"num_local_experts": 5, "num_experts_per_tok": 2, "sliding_window": 7},
+    ),
+    "tiny-mixtral-one": Tiny(
+        "mixtral", 40, 67, 3, 5, 5, 12, 271, tied=True, eps=1e-3,
+        extra={"num_local_experts": 3, "num_experts_per_tok": 1},
+    ),
+    "tiny-qwen3-moe": Tiny(
+        "qwen3_moe", 56, 96, 2, 6, 3, 20, 271, rope=rope(1e6),
+        extra={"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 36, "norm_topk_prob": True},
+    ),
+    "tiny-qwen3-moe-mixed": Tiny(
+        "qwen3_moe", 48, 90, 4, 4, 1, 14, 271, tied=True,
+        extra={
+            "num_experts": 6,
+            "num_experts_per_tok": 3,
+            "moe_intermediate_size": 29,
+            "norm_topk_prob": False,
+            "decoder_sparse_step": 2,
+            "mlp_only_layers": [3],
+        },
+    ),
+    "tiny-qwen3-moe-window": Tiny(
+        "qwen3_moe", 36, 70, 2, 3, 3, 18, 281, eps=1e-4,
+        extra={
+            "num_experts": 5,
+            "num_experts_per_tok": 2,
+            "moe_intermediate_size": 43,
+            "norm_topk_prob": True,
+            "use_sliding_window": True,
+            "sliding_window": 6,
+            "attention_bias": True,
+        },
+    ),
+    "tiny-qwen2-moe": Tiny(
+        "qwen2_moe", 64, 100, 2, 4, 4, 16, 273, rope=rope(1e6),
+        extra={
+            "num_experts": 6,
+            "num_experts_per_tok": 2,
+            "moe_intermediate_size": 40,
+            "shared_expert_intermediate_size": 72,
+            "norm_topk_prob": False,
+        },
+    ),
+    "tiny-qwen2-moe-mixed": Tiny(
+        "qwen2_moe", 44, 85, 3, 6, 2, 10, 285, tied=True, eps=1e-4,
+        extra={
+            "num_experts": 5,
+            "num_experts_per_tok": 3,
+            "moe_intermediate_size": 31,
+            "shared_expert_intermediate_size": 45,
+            "norm_topk_prob": True,
+            "mlp_only_layers": [1],
+        },
+    ),
+    "tiny-qwen2-moe-window": Tiny(
+        "qwen2_moe", 40, 77, 3, 5, 1, 12, 271,
+        extra={
+            "num_experts": 4,
+            "num_experts_per_tok": 2,
+            "moe_intermediate_size": 27,
+            "shared_expert_intermediate_size": 38,
+            "use_sliding_window": True,
+            "sliding_window": 6,
+            "max_window_layers": 3,
+            "qkv_bias": False,
+        },
+    ),
 }  # fmt: skip
 
 
@@ -229,10 +312,11 @@ def build(tiny: Tiny, seed: int, round_to: torch.dtype | None = None) -> PreTrai
     config = hf_config(tiny)
     config.dtype = torch.get_default_dtype()
     config._attn_implementation = "eager"
+    config._experts_implementation = "eager"  # the other knows no float64
     model = FAMILIES[tiny.family][1](config).eval().requires_grad_(False)
-    for name, parameter in model.named_parameters():  # lists a tied head once, as the embedding
-        values = torch.from_numpy(dummy_tensor(seed, name, tuple(parameter.shape), tiny.family == "gemma3"))
-        parameter.copy_(values if round_to is None else values.to(round_to))
+    for name, tensor in checkpoint_tensors(model):
+        values = torch.from_numpy(dummy_tensor(seed, name, tuple(tensor.shape), tiny.family == "gemma3"))
+        tensor.copy_(values if round_to is None else values.to(round_to))
     return model
 
 

@@ -75,7 +75,7 @@ class Row:
 
 
 def config_of(name: str) -> Any:
-    from transformers import LlamaConfig
+    from transformers import AutoConfig, LlamaConfig
 
     from models import MODELS, hf_config
 
@@ -83,7 +83,9 @@ def config_of(name: str) -> Any:
         return LlamaConfig(**LLAMA_3_2_1B)
     if name in MODELS:
         return hf_config(MODELS[name])
-    raise ValueError(f"unknown model {name}; known: llama-3.2-1b, {', '.join(MODELS)}")
+    if (Path(name) / "config.json").exists():
+        return AutoConfig.from_pretrained(name)
+    raise ValueError(f"unknown model {name}; known: a folder with a config.json, llama-3.2-1b, {', '.join(MODELS)}")
 
 
 def random_model(config: Any, dtype: Any) -> Any:
@@ -241,7 +243,7 @@ def print_table(rows: list[Row], out: Any) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default="llama-3.2-1b", help="llama-3.2-1b or a tiny one of tools/golden/models.py")
+    parser.add_argument("--model", default="llama-3.2-1b", help="llama-3.2-1b, a tiny one of tools/golden/models.py, or a folder with a config.json")
     parser.add_argument("--dtype", choices=["bf16", "f32", "both"], default="both")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--prompt-tokens", type=int, default=512)

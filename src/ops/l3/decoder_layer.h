@@ -36,6 +36,8 @@ class DecoderLayer : public Operator {
   static OutputSpecs outputs(const Init& init, Args given);
   static Inputs inputs(const Init& init, const Workload& workload);
   static Cost cost(const Init& init, const Workload& workload);
+  // The same with a feed-forward block of another cost.
+  static Cost cost_with(const AttentionBlockInit& attention, const Cost& feed_forward, const Workload& workload);
   static Tolerance tolerance(const Init& init, DType dtype);
 
   // A norm over the model's width, of any norm operator whose Init has these fields.

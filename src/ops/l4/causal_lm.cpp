@@ -16,8 +16,7 @@ Inputs causal_lm_inputs(const DecoderModelInit& init, const Workload& w) {
           InputSpec{{{w.num_sequences()}, DType::kI64}, Generator::metadata(Kind::kLogitsIndices)}};
 }
 
-Cost causal_lm_cost(const DecoderModelInit& init, const Workload& w,
-                    const std::function<DecoderLayerInit(int64_t i)>& layer_of) {
+Cost causal_lm_cost(const DecoderModelInit& init, const Workload& w, const std::function<Cost(int64_t i)>& layer_cost) {
   auto T = static_cast<double>(w.num_tokens()), S = static_cast<double>(w.num_sequences());
   auto D = static_cast<double>(init.hidden_size), V = static_cast<double>(rank_vocab(init.vocab_size, init.tp_size));
   auto size = static_cast<double>(dtype_size(init.dtype));
@@ -26,7 +25,7 @@ Cost causal_lm_cost(const DecoderModelInit& init, const Workload& w,
   double rows = init.tie_word_embeddings ? 0 : distinct_rows(V, T / static_cast<double>(init.tp_size));
   Cost cost{.read_bytes = size * (rows + V) * D, .written_bytes = 4 * S * V, .matrix_flops = 2 * S * V * D};
   for (int64_t i = 0; i < init.num_hidden_layers; ++i) {
-    Cost layer = DecoderLayer::cost(layer_of(i), w);
+    Cost layer = layer_cost(i);
     double stream = T * D * size;
     cost.read_bytes += layer.read_bytes - (w.optional_inputs ? 2 : 1) * stream;
     cost.written_bytes += layer.written_bytes - 2 * stream;

@@ -12,11 +12,11 @@
 
 namespace fk {
 
-// The parts of the contract that need no more than what all models have; `layer` gives the layers' arguments.
+// The parts of the contract that need no more than what all models have, and the cost of layer i.
 OutputSpecs causal_lm_outputs(const DecoderModelInit& init, Args given);
 Inputs causal_lm_inputs(const DecoderModelInit& init, const Workload& workload);
 Cost causal_lm_cost(const DecoderModelInit& init, const Workload& workload,
-                    const std::function<DecoderLayerInit(int64_t i)>& layer);
+                    const std::function<Cost(int64_t i)>& layer_cost);
 Tolerance causal_lm_tolerance(const DecoderModelInit& init, DType dtype);
 
 // Self: the family's operator, which has `static ... layer(const Init&, int64_t i)`, the arguments of its layer i.
@@ -37,10 +37,14 @@ class CausalLM : public Operator {
   static OutputSpecs outputs(const Init& init, Args given) { return causal_lm_outputs(init, given); }
   static Inputs inputs(const Init& init, const Workload& w) { return causal_lm_inputs(init, w); }
   static Cost cost(const Init& init, const Workload& w) {
-    return causal_lm_cost(init, w, [&](int64_t i) { return DecoderLayerInit(Self::layer(init, i)); });
+    return causal_lm_cost(init, w, [&](int64_t i) { return Self::layer_cost(init, i, w); });
   }
   static Tolerance tolerance(const Init& init, DType dtype) { return causal_lm_tolerance(init, dtype); }
 
+  // A family whose layers have other costs hides it with its own.
+  static Cost layer_cost(const Init& init, int64_t i, const Workload& w) {
+    return DecoderLayer::cost(Self::layer(init, i), w);
+  }
   // What token embeddings are multiplied by. A family with another factor hides it with its own.
   static double embedding_scale(const Init&) { return 1; }
   // The same of logits.

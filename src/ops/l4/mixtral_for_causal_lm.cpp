@@ -1,0 +1,44 @@
+#include "ops/l4/mixtral_for_causal_lm.h"
+
+#include "ops/l1/rms_norm.h"
+#include "ops/l3/mixtral_decoder_layer.h"
+#include "ops/register.h"
+
+namespace fk {
+
+std::vector<Case<MixtralForCausalLM>> MixtralForCausalLM::cases() {
+  Init c{{.vocab_size = 300,
+          .hidden_size = 64,
+          .intermediate_size = 72,
+          .num_hidden_layers = 2,
+          .num_attention_heads = 8,
+          .num_key_value_heads = 2,
+          .head_dim = 8,
+          .max_position_embeddings = 512}};
+  c.num_local_experts = 4;
+  c.num_experts_per_tok = 2;
+  c.sliding_window = 6;
+  std::vector<Case<MixtralForCausalLM>> cases;
+  for (const Workload& w : causal_lm_workloads())
+    cases.push_back({std::to_string(w.num_sequences()) + " sequences", c, w});
+  return cases;
+}
+
+SparseDecoderLayerInit MixtralForCausalLM::layer(const Init& init, int64_t) {
+  SparseDecoderLayerInit layer{common_layer(init),
+                               {.hidden_size = init.hidden_size,
+                                .num_experts = init.num_local_experts,
+                                .top_k = init.num_experts_per_tok,
+                                .intermediate_size = init.intermediate_size,
+                                .tp_size = init.tp_size,
+                                .reduce_results = init.tp_reduce,
+                                .dtype = init.dtype}};
+  layer.attention.sliding_window = init.sliding_window;
+  return layer;
+}
+
+namespace {
+using ComposedMixtralForCausalLM = ComposedCausalLM<MixtralForCausalLM, MixtralDecoderLayer, RMSNorm>;
+FK_COMPOSITION(MixtralForCausalLM, ComposedMixtralForCausalLM);
+}  // namespace
+}  // namespace fk

@@ -1,0 +1,146 @@
+// Families with experts: what they read and refuse, and how their checkpoints call the experts.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "core/json.h"
+#include "models/checkpoint_names.h"
+#include "models/config.h"
+#include "models/family.h"
+#include "ops/l4/mixtral_for_causal_lm.h"
+#include "ops/l4/qwen2_moe_for_causal_lm.h"
+#include "ops/l4/qwen3_moe_for_causal_lm.h"
+#include "ops/registry.h"
+#include "tests/models/error_text.h"
+#include "tests/models/init_of.h"
+
+namespace fk {
+namespace {
+
+// As published, with one layer.
+constexpr const char* kMixtral = R"({"architectures": ["MixtralForCausalLM"], "model_type": "mixtral",
+  "hidden_act": "silu", "hidden_size": 64, "intermediate_size": 96, "max_position_embeddings": 32768,
+  "num_attention_heads": 4, "num_experts_per_tok": 2, "num_hidden_layers": 1, "num_key_value_heads": 2,
+  "num_local_experts": 3, "output_router_logits": false, "rms_norm_eps": 1e-05, "rope_theta": 1000000.0,
+  "router_aux_loss_coef": 0.02, "sliding_window": null, "tie_word_embeddings": false, "torch_dtype": "bfloat16",
+  "vocab_size": 32000})";
+constexpr const char* kQwen2Moe = R"({"architectures": ["Qwen2MoeForCausalLM"], "model_type": "qwen2_moe",
+  "decoder_sparse_step": 1, "hidden_act": "silu", "hidden_size": 64, "intermediate_size": 96,
+  "max_position_embeddings": 8192, "max_window_layers": 21, "moe_intermediate_size": 24, "norm_topk_prob": false,
+  "num_attention_heads": 4, "num_experts": 6, "num_experts_per_tok": 4, "num_hidden_layers": 4,
+  "num_key_value_heads": 4, "rms_norm_eps": 1e-06, "rope_theta": 1000000.0, "shared_expert_intermediate_size": 80,
+  "sliding_window": 32768, "tie_word_embeddings": false, "torch_dtype": "bfloat16", "use_sliding_window": false,
+  "vocab_size": 151936})";
+constexpr const char* kQwen3Moe = R"({"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe",
+  "attention_bias": false, "decoder_sparse_step": 1, "head_dim": 32, "hidden_act": "silu", "hidden_size": 64,
+  "intermediate_size": 96, "max_position_embeddings": 40960, "max_window_layers": 48, "mlp_only_layers": [],
+  "moe_intermediate_size": 24, "norm_topk_prob": true, "num_attention_heads": 4, "num_experts": 16,
+  "num_experts_per_tok": 8, "num_hidden_layers": 4, "num_key_value_heads": 4, "rms_norm_eps": 1e-06,
+  "rope_scaling": null, "rope_theta": 1000000.0, "sliding_window": null, "tie_word_embeddings": false,
+  "torch_dtype": "bfloat16", "use_sliding_window": false, "vocab_size": 151936})";
+
+ModelConfig with(const char* base, std::initializer_list<std::pair<const char*, const char*>> changes) {
+  Json json = parse_json(base, "the test's config");
+  for (auto [key, value] : changes) json[key] = parse_json(value, "the test's value");
+  return config_from_json(json, "config.json");
+}
+std::string refusal_of(const char* base, const char* key, const char* value) {
+  return error_of([&] { with(base, {{key, value}}); });
+}
+
+std::vector<std::string> checkpoint_names(const ModelConfig& config) {
+  std::unique_ptr<Node> root = Registry::instance().at(config.family->op).build(config.init, {.oracle = true});
+  std::vector<std::string> all;
+  for (const ParamSpec& param : checkpoint_params(*root, config)) {
+    if (param.part_names.empty()) all.push_back(param.name);
+    all.insert(all.end(), param.part_names.begin(), param.part_names.end());
+  }
+  std::sort(all.begin(), all.end());
+  return all;
+}
+bool has(const std::vector<std::string>& all, std::string_view name) {
+  return std::binary_search(all.begin(), all.end(), "model.layers.0." + std::string(name));
+}
+
+TEST(Experts, HaveTheNamesOfTheirCheckpoints) {
+  std::vector<std::string> mixtral = checkpoint_names(with(kMixtral, {}));
+  for (const char* name : {"gate.weight", "experts.0.w1.weight", "experts.2.w2.weight", "experts.1.w3.weight"})
+    EXPECT_TRUE(has(mixtral, std::string("block_sparse_moe.") + name)) << name;
+  EXPECT_FALSE(has(mixtral, "block_sparse_moe.experts.3.w1.weight"));
+  // 3 experts of 3 matrices, the router, 4 projections, 2 norms; embedding, norm and head.
+  EXPECT_EQ(mixtral.size(), 9u + 1 + 4 + 2 + 3);
+
+  std::vector<std::string> qwen = checkpoint_names(with(kQwen2Moe, {}));
+  for (const char* name : {"gate.weight", "experts.5.down_proj.weight", "experts.0.gate_proj.weight",
+                           "shared_expert.up_proj.weight", "shared_expert_gate.weight"})
+    EXPECT_TRUE(has(qwen, std::string("mlp.") + name)) << name;
+  EXPECT_TRUE(has(qwen, "self_attn.q_proj.bias"));
+  EXPECT_FALSE(has(checkpoint_names(with(kQwen2Moe, {{"qkv_bias", "false"}})), "self_attn.q_proj.bias"));
+
+  std::vector<std::string> dense = checkpoint_names(with(kQwen3Moe, {{"mlp_only_layers", "[0]"}}));
+  EXPECT_TRUE(has(dense, "mlp.up_proj.weight") && has(dense, "self_attn.q_norm.weight"));
+  EXPECT_FALSE(has(dense, "mlp.gate.weight"));
+}
+
+TEST(Experts, AreOnTheLayersTheConfigNames) {
+  auto layers = [](const ModelConfig& config) {
+    auto init = init_of<Qwen3MoeForCausalLM>(config);
+    std::string found;
+    for (int64_t i = 0; i < init.num_hidden_layers; ++i)
+      found += Qwen3MoeForCausalLM::layer(init, i).has_experts() ? 'e' : '.';
+    return found;
+  };
+  EXPECT_EQ(layers(with(kQwen3Moe, {})), "eeee");
+  EXPECT_EQ(layers(with(kQwen3Moe, {{"decoder_sparse_step", "2"}})), ".e.e");
+  EXPECT_EQ(layers(with(kQwen3Moe, {{"mlp_only_layers", "[0, 3]"}})), ".ee.");
+  EXPECT_EQ(layers(with(kQwen3Moe, {{"decoder_sparse_step", "9"}})), "....");
+}
+
+TEST(Experts, ReadWhatTransformersDefaults) {
+  Json json = parse_json(kQwen3Moe, "the test's config");
+  for (const char* key : {"num_experts", "num_experts_per_tok", "norm_topk_prob", "moe_intermediate_size"})
+    json.erase(key);
+  auto init = init_of<Qwen3MoeForCausalLM>(config_from_json(json, "config.json"));
+  EXPECT_EQ(init.num_experts, 128);
+  EXPECT_EQ(init.num_experts_per_tok, 8);
+  EXPECT_EQ(init.moe_intermediate_size, 768);
+  EXPECT_FALSE(init.norm_topk_prob);
+  // The spelling of transformers 5.
+  json["num_local_experts"] = 12;
+  EXPECT_EQ(init_of<Qwen3MoeForCausalLM>(config_from_json(json, "config.json")).num_experts, 12);
+}
+
+TEST(Experts, WindowsAreThoseOfTransformers) {
+  auto windows = [](const ModelConfig& config) {
+    auto init = init_of<Qwen2MoeForCausalLM>(config);
+    std::vector<int64_t> all;
+    for (int64_t i = 0; i < init.num_hidden_layers; ++i)
+      all.push_back(Qwen2MoeForCausalLM::layer(init, i).attention.sliding_window);
+    return all;
+  };
+  EXPECT_EQ(windows(with(kQwen2Moe, {})), (std::vector<int64_t>{0, 0, 0, 0}));
+  ModelConfig sliding = with(kQwen2Moe, {{"use_sliding_window", "true"}, {"sliding_window", "64"}});
+  EXPECT_EQ(windows(sliding), (std::vector<int64_t>{64, 0, 64, 0}));
+  EXPECT_EQ(
+      windows(with(kQwen2Moe, {{"use_sliding_window", "true"}, {"sliding_window", "64"}, {"max_window_layers", "1"}})),
+      (std::vector<int64_t>{64, 0, 0, 0}));
+  EXPECT_EQ(init_of<Qwen3MoeForCausalLM>(with(kQwen3Moe, {{"use_sliding_window", "true"}, {"sliding_window", "9"}}))
+                .sliding_window,
+            9);
+  EXPECT_EQ(init_of<MixtralForCausalLM>(with(kMixtral, {{"sliding_window", "4096"}})).sliding_window, 4096);
+}
+
+TEST(Experts, RefuseWhatCannotBe) {
+  expect_sentence(refusal_of(kMixtral, "num_experts_per_tok", "4"), {"num_experts_per_tok 4", "num_local_experts 3"});
+  expect_sentence(refusal_of(kQwen3Moe, "num_experts_per_tok", "17"), {"num_experts_per_tok 17", "num_experts 16"});
+  for (const char* value : {"0", "-1", "1.5", "\"8\"", "1000000000"})
+    expect_sentence(refusal_of(kMixtral, "num_local_experts", value), {"num_local_experts"});
+  expect_sentence(refusal_of(kQwen3Moe, "decoder_sparse_step", "0"), {"decoder_sparse_step"});
+  expect_sentence(refusal_of(kQwen3Moe, "mlp_only_layers", "4"), {"mlp_only_layers must be a list"});
+  for (const char* value : {"[4]", "[-1]", "[\"0\"]", "[0.5]"})
+    expect_sentence(refusal_of(kQwen3Moe, "mlp_only_layers", value), {"mlp_only_layers holds", "from 0 to 3"});
+  expect_sentence(refusal_of(kMixtral, "hidden_act", "\"gelu\""), {"'gelu'", "silu"});
+}
+
+}  // namespace
+}  // namespace fk
