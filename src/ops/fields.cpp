@@ -5,6 +5,8 @@
 
 #include <optional>
 
+#include "core/error.h"
+
 namespace fk {
 namespace {
 
