@@ -42,6 +42,7 @@ CpuFeatures detect() {
 CpuFeatures detect() {
   CpuFeatures f;
   f.neon = true;
+  f.neon_dot = (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
   f.neon_bf16 = (getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0;
   return f;
 }
@@ -68,6 +69,7 @@ std::vector<std::string> cpu_feature_names() {
   add(f.avx512_bf16, "avx512_bf16");
   add(f.amx_bf16, "amx_bf16");
   add(f.neon, "neon");
+  add(f.neon_dot, "neon_dot");
   add(f.neon_bf16, "neon_bf16");
   return names;
 }

@@ -14,6 +14,7 @@ struct CpuFeatures {
   bool amx_bf16 = false;     // TDPBF16PS, and the kernel granted this process the tile registers
   // aarch64
   bool neon = false;
+  bool neon_dot = false;   // SDOT
   bool neon_bf16 = false;  // BFDOT, BFMMLA
 };
 

@@ -6,6 +6,7 @@
 
 #include "core/rng.h"
 #include "core/thread_pool.h"
+#include "ops/formats/weight_format.h"
 
 namespace fk {
 namespace {
@@ -75,6 +76,14 @@ void fill_routing(const View& view, const Generator& g, uint64_t seed, const Bat
                                                               : routing.offsets;
   FK_CHECK(static_cast<int64_t>(values.size()) == view.numel(), "routing of another shape than its argument");
   copy_elements(View(values.data(), view.shape(), DType::kI32), view);
+}
+
+// A matrix of the numbers that one of elements would have, rounded to its format.
+void fill_quantised(const View& bytes, const WeightFormat& format, const Stream& stream) {
+  int64_t columns = format.row_elements(bytes.size(1));
+  Tensor values({bytes.size(0), columns}, DType::kF32);
+  fill_normal(values, 0, 1.0 / std::sqrt(static_cast<double>(columns)), stream);
+  quantise(format, values.ptr<float>(), values.view().numel(), static_cast<std::byte*>(bytes.data()));
 }
 
 }  // namespace
@@ -217,6 +226,10 @@ std::vector<Tensor> make_params(const Node& root, uint64_t seed) {
   std::vector<Tensor> params;
   for (const ParamSpec& p : collect_params(root)) {
     params.emplace_back(p.spec);
+    if (!p.format.empty()) {
+      fill_quantised(params.back(), weight_format(p.format), Stream(seed, p.name));
+      continue;
+    }
     // Weights like trained ones: rows that keep the size of their input, norm weights that are neither one nor zero.
     bool matrix = p.spec.shape.rank() > 1;
     double deviation = matrix ? 1.0 / std::sqrt(static_cast<double>(p.spec.shape[-1])) : 0.25;

@@ -15,6 +15,12 @@ struct ParamSpec {
   std::vector<int64_t> part_rows = {};
   // The checkpoint's names of those parts, in order, set by the model that packs them; empty: its own name.
   std::vector<std::string> part_names = {};
+  // Of a quantised matrix (ops/formats/weight_format.h), whose spec is that of its bytes; empty: elements of
+  // spec.dtype.
+  std::string format = {};
+  // The parameter holds only this one of several stacked matrices; negative: it holds all of them. Parts of different
+  // formats have rows of different lengths, and parts that are not copied together can stay in the mapped file.
+  int64_t part = -1;
 };
 
 }  // namespace fk

@@ -121,6 +121,7 @@ double KernelFloor::arithmetic_s(const Cost& cost, DType dtype) {
   double vector = (is_half(dtype) ? 2 : 1) * f32;  // a vector holds twice as many 16-bit numbers
   double matrix = is_half(dtype) ? bf16 : std::max(f32, bf16 / products_of_f32);
   if (dtype == DType::kF16) matrix = std::max(matrix, vector);
+  matrix *= cost.matrix_speedup;
   return std::max(cost.matrix_flops > 0 ? cost.matrix_flops / matrix : 0, cost.vector_flops / vector);
 }
 

@@ -139,7 +139,7 @@ void set_floors(TimedWork& work, const Model& model, const std::vector<Workload>
     work.bytes += cost.bytes();
     work.flops += cost.matrix_flops;
     for (size_t i = 0; i < speeds.size(); ++i)
-      work.floors_ms[i] += floor_s(cost.bytes(), cost.matrix_flops, speeds[i]) * kMsPerS;
+      work.floors_ms[i] += floor_s(cost.bytes(), cost.matrix_flops / cost.matrix_speedup, speeds[i]) * kMsPerS;
   }
 }
 

@@ -1,5 +1,7 @@
 #include "ops/l2/attention_block.h"
 
+#include "ops/formats/format_map.h"
+
 namespace fk {
 
 Attention::Init AttentionBlock::core(const Init& init) {
@@ -20,6 +22,12 @@ RotaryEmbedding::Init AttentionBlock::rotary(const Init& init) {
           .dtype = init.dtype};
 }
 
+std::string AttentionBlock::qkv_format(const Init& init) {
+  return format_of_modules(init.weight_format, {"q_proj", "k_proj", "v_proj"});
+}
+
+std::string AttentionBlock::output_format(const Init& init) { return format_of_module(init.weight_format, "o_proj"); }
+
 OutputSpecs AttentionBlock::outputs(const Init&, Args given) { return {given[1]->spec()}; }
 
 Inputs AttentionBlock::inputs(const Init& init, const Workload& w) {
@@ -34,7 +42,13 @@ Cost AttentionBlock::cost(const Init& init, const Workload& w) {
        kv = static_cast<double>(rank.num_kv_heads * init.head_dim);
   auto size = static_cast<double>(dtype_size(w.dtype));
   Cost cost = Attention::cost(rank, w);
-  cost.read_bytes += size * (D * (q + 2 * kv) + q * D + T * D);
+  std::vector<std::string> formats = formats_of_parts(qkv_format(init), 3);
+  int64_t heads = rank.num_heads * init.head_dim, kv_heads = rank.num_kv_heads * init.head_dim;
+  cost.read_bytes += matrix_bytes(formats[0], heads, init.hidden_size, w.dtype) +
+                     matrix_bytes(formats[1], kv_heads, init.hidden_size, w.dtype) +
+                     matrix_bytes(formats[2], kv_heads, init.hidden_size, w.dtype) +
+                     matrix_bytes(output_format(init), init.hidden_size, heads, w.dtype) + size * T * D;
+  if (!init.weight_format.empty()) cost.matrix_speedup = kInt8Speedup;
   cost.written_bytes += size * T * D;
   // Queries, new keys and values, and the output of attention are intermediates that need not go through memory.
   cost.read_bytes -= size * T * (q + 2 * kv);
@@ -44,7 +58,7 @@ Cost AttentionBlock::cost(const Init& init, const Workload& w) {
 }
 
 Tolerance AttentionBlock::tolerance(const Init& init, DType dtype) {
-  return composed_tolerance(dtype, static_cast<double>(init.hidden_size));
+  return with_rounded_activations(composed_tolerance(dtype, static_cast<double>(init.hidden_size)), init.weight_format);
 }
 
 }  // namespace fk

@@ -31,6 +31,8 @@ struct AttentionBlockInit {
   int64_t sliding_window = 0;  // 0: none
   int64_t tp_size = 1;         // ranks the heads are divided over; this is the first of them
   bool reduce_results = true;  // add up the ranks' outputs; else each keeps its part
+  // Of its matrices, by module (ops/formats/format_map.h); empty: elements of dtype.
+  std::string weight_format = {};
   DType dtype = DType::kBF16;
 
   template <class Visitor>
@@ -51,6 +53,7 @@ struct AttentionBlockInit {
     v("sliding_window", sliding_window);
     v("tp_size", tp_size);
     v("reduce_results", reduce_results);
+    v("weight_format", weight_format);
     v("dtype", dtype);
   }
 };
@@ -72,6 +75,8 @@ class AttentionBlock : public Operator {
   static Tolerance tolerance(const Init& init, DType dtype);
   static Attention::Init core(const Init& init);
   static RotaryEmbedding::Init rotary(const Init& init);
+  static std::string qkv_format(const Init& init);
+  static std::string output_format(const Init& init);
 
  protected:
   const Init init_;
@@ -94,12 +99,14 @@ class ComposedAttentionBlock final : public T {
                                                                .total_num_kv_heads = init.num_kv_heads,
                                                                .bias = init.bias,
                                                                .tp_size = init.tp_size,
+                                                               .weight_format = AttentionBlock::qkv_format(init),
                                                                .dtype = init.dtype})),
         o_proj(builder.child<RowParallelLinear>("o_proj", {.input_size = init.num_heads * init.head_dim,
                                                            .output_size = init.hidden_size,
                                                            .bias = init.bias_o_proj,
                                                            .reduce_results = init.reduce_results,
                                                            .tp_size = init.tp_size,
+                                                           .weight_format = AttentionBlock::output_format(init),
                                                            .dtype = init.dtype})),
         rotary_emb(builder.child<RotaryEmbedding>("rotary_emb", AttentionBlock::rotary(init))),
         attn(builder.child<Attention>("attn", AttentionBlock::core(init))),

@@ -18,6 +18,7 @@ class ColumnParallelLinear : public ParallelLinear<ColumnParallelLinear> {
     bool skip_bias_add = false;
     int64_t tp_size = 1;
     int64_t tp_rank = 0;
+    std::string weight_format = {};  // empty: elements of dtype; else as in GGUFLinear
     DType dtype = DType::kBF16;
 
     template <class Visitor>
@@ -28,6 +29,7 @@ class ColumnParallelLinear : public ParallelLinear<ColumnParallelLinear> {
       v("skip_bias_add", skip_bias_add);
       v("tp_size", tp_size);
       v("tp_rank", tp_rank);
+      v("weight_format", weight_format);
       v("dtype", dtype);
     }
   };

@@ -1,6 +1,7 @@
 // The common part of the feed-forward blocks of all families: gate and up in one product, activation, down.
 #pragma once
 
+#include "ops/formats/format_map.h"
 #include "ops/l2/merged_column_parallel_linear.h"
 #include "ops/l2/row_parallel_linear.h"
 #include "ops/l2/tensor_parallel.h"
@@ -14,6 +15,8 @@ struct MlpBlockInit {
   bool bias = false;
   int64_t tp_size = 1;         // ranks the intermediate size is divided over; this is the first of them
   bool reduce_results = true;  // add up the ranks' outputs; else each keeps its part
+  // Of its matrices, by module (ops/formats/format_map.h); empty: elements of dtype.
+  std::string weight_format = {};
   DType dtype = DType::kBF16;
 
   template <class Visitor>
@@ -23,6 +26,7 @@ struct MlpBlockInit {
     v("bias", bias);
     v("tp_size", tp_size);
     v("reduce_results", reduce_results);
+    v("weight_format", weight_format);
     v("dtype", dtype);
   }
 };
@@ -46,13 +50,23 @@ class MlpBlock : public Operator {
     auto T = static_cast<double>(w.num_tokens()), D = static_cast<double>(init.hidden_size),
          F = static_cast<double>(rank_share(init.intermediate_size, init.tp_size, "intermediate features"));
     auto size = static_cast<double>(dtype_size(w.dtype));
-    return {.read_bytes = size * (3 * D * F + T * D),
+    auto features = static_cast<int64_t>(F);
+    double weights =
+        matrix_bytes(format_of_module(init.weight_format, "down_proj"), init.hidden_size, features, w.dtype);
+    for (const std::string& format : formats_of_parts(gate_up_format(init), 2))
+      weights += matrix_bytes(format, features, init.hidden_size, w.dtype);
+    return {.read_bytes = weights + size * T * D,
             .written_bytes = size * T * D,
             .matrix_flops = 6 * T * D * F,
-            .vector_flops = 5 * T * F};
+            .vector_flops = 5 * T * F,
+            .matrix_speedup = init.weight_format.empty() ? 1 : kInt8Speedup};
   }
   static Tolerance tolerance(const Init& init, DType dtype) {
-    return composed_tolerance(dtype, static_cast<double>(init.intermediate_size));
+    return with_rounded_activations(composed_tolerance(dtype, static_cast<double>(init.intermediate_size)),
+                                    init.weight_format);
+  }
+  static std::string gate_up_format(const Init& init) {
+    return format_of_modules(init.weight_format, {"gate_proj", "up_proj"});
   }
 
  protected:
@@ -69,13 +83,16 @@ class ComposedMlpBlock : public T {
                              .output_sizes = {init.intermediate_size, init.intermediate_size},
                              .bias = init.bias,
                              .tp_size = init.tp_size,
+                             .weight_format = MlpBlock::gate_up_format(init),
                              .dtype = init.dtype})),
-        down_proj(builder.child<RowParallelLinear>("down_proj", {.input_size = init.intermediate_size,
-                                                                 .output_size = init.hidden_size,
-                                                                 .bias = init.bias,
-                                                                 .reduce_results = init.reduce_results,
-                                                                 .tp_size = init.tp_size,
-                                                                 .dtype = init.dtype})),
+        down_proj(builder.child<RowParallelLinear>("down_proj",
+                                                   {.input_size = init.intermediate_size,
+                                                    .output_size = init.hidden_size,
+                                                    .bias = init.bias,
+                                                    .reduce_results = init.reduce_results,
+                                                    .tp_size = init.tp_size,
+                                                    .weight_format = format_of_module(init.weight_format, "down_proj"),
+                                                    .dtype = init.dtype})),
         act_fn(builder.child<Activation>("act_fn", activation)) {}
 
   void forward(Context& ctx, View x, View out) override {

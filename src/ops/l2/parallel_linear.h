@@ -2,12 +2,12 @@
 // bias.
 #pragma once
 
-#include "ops/l1/linear.h"
-#include "ops/op.h"
+#include "ops/l2/any_linear.h"
 
 namespace fk {
 
-// A derived contract gives Init, local(init) (the product this rank computes), out_features(init) of it, and cases.
+// A derived contract gives Init (with weight_format), local(init) (the product this rank computes), out_features(init)
+// of it, and cases.
 template <class Derived>
 class ParallelLinear : public Operator {
  public:
@@ -39,11 +39,11 @@ class ParallelLinear : public Operator {
   }
   template <class Init>
   static Cost cost(const Init& init, const Workload& w) {
-    return Linear::cost(Derived::local(init), w);
+    return product_cost(Derived::local(init), init.weight_format, w);
   }
   template <class Init>
   static Tolerance tolerance(const Init& init, DType dtype) {
-    return Linear::tolerance(product(init), dtype);
+    return product_tolerance(product(init), init.weight_format, dtype);
   }
 
   template <class Init>
@@ -64,7 +64,7 @@ template <class T>
 class ComposedParallelLinear final : public T {
  public:
   ComposedParallelLinear(const typename T::Init& init, Builder& builder)
-      : T(init), linear_(builder.child<Linear>("", T::product(init))) {}
+      : T(init), linear_(builder, T::product(init), init.weight_format) {}
 
   void forward(Context& ctx, View x, View out, OptView output_bias) override {
     linear_.into(ctx, x, out);
@@ -72,7 +72,7 @@ class ComposedParallelLinear final : public T {
   }
 
  private:
-  Op<Linear> linear_;
+  AnyLinear linear_;
 };
 
 }  // namespace fk

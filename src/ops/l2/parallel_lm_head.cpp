@@ -17,12 +17,12 @@ namespace {
 class ComposedParallelLMHead final : public ParallelLMHead {
  public:
   ComposedParallelLMHead(const Init& init, Builder& builder)
-      : ParallelLMHead(init), linear_(builder.child<Linear>("", product(init))) {}
+      : ParallelLMHead(init), linear_(builder, product(init), init.weight_format) {}
 
   void forward(Context& ctx, View hidden_states, View logits) override { linear_.into(ctx, hidden_states, logits); }
 
  private:
-  Op<Linear> linear_;
+  AnyLinear linear_;
 };
 
 FK_COMPOSITION(ParallelLMHead, ComposedParallelLMHead);

@@ -1,7 +1,7 @@
 // ParallelLMHead: logits of the vocabulary, in f32 like the accumulators.
 #pragma once
 
-#include "ops/l1/linear.h"
+#include "ops/l2/any_linear.h"
 #include "ops/l2/tensor_parallel.h"
 
 namespace fk {
@@ -16,7 +16,8 @@ class ParallelLMHead : public Operator {
     int64_t num_embeddings = 0;
     int64_t embedding_dim = 0;
     bool bias = false;
-    int64_t tp_size = 1;  // ranks the vocabulary is divided over; this is the first of them
+    int64_t tp_size = 1;             // ranks the vocabulary is divided over; this is the first of them
+    std::string weight_format = {};  // empty: elements of dtype; else as in GGUFLinear
     DType dtype = DType::kBF16;
 
     template <class Visitor>
@@ -25,6 +26,7 @@ class ParallelLMHead : public Operator {
       v("embedding_dim", embedding_dim);
       v("bias", bias);
       v("tp_size", tp_size);
+      v("weight_format", weight_format);
       v("dtype", dtype);
     }
   };
@@ -44,8 +46,10 @@ class ParallelLMHead : public Operator {
   }
   static OutputSpecs outputs(const Init& init, Args given) { return Linear::outputs(product(init), given); }
   static Inputs inputs(const Init& init, const Workload& w) { return Linear::inputs(product(init), w); }
-  static Cost cost(const Init& init, const Workload& w) { return Linear::cost(product(init), w); }
-  static Tolerance tolerance(const Init& init, DType dtype) { return Linear::tolerance(product(init), dtype); }
+  static Cost cost(const Init& init, const Workload& w) { return product_cost(product(init), init.weight_format, w); }
+  static Tolerance tolerance(const Init& init, DType dtype) {
+    return product_tolerance(product(init), init.weight_format, dtype);
+  }
   static std::vector<Case<ParallelLMHead>> cases();
 };
 

@@ -19,6 +19,7 @@ class QKVParallelLinear : public ParallelLinear<QKVParallelLinear> {
     bool skip_bias_add = false;
     int64_t tp_size = 1;
     int64_t tp_rank = 0;
+    std::string weight_format = {};  // empty: elements of dtype; else as in GGUFLinear
     DType dtype = DType::kBF16;
 
     template <class Visitor>
@@ -31,6 +32,7 @@ class QKVParallelLinear : public ParallelLinear<QKVParallelLinear> {
       v("skip_bias_add", skip_bias_add);
       v("tp_size", tp_size);
       v("tp_rank", tp_rank);
+      v("weight_format", weight_format);
       v("dtype", dtype);
     }
   };

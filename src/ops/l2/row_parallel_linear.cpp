@@ -32,7 +32,7 @@ namespace {
 class ComposedRowParallelLinear final : public RowParallelLinear {
  public:
   ComposedRowParallelLinear(const Init& init, Builder& builder)
-      : RowParallelLinear(init), linear_(builder.child<Linear>("", product(init))) {
+      : RowParallelLinear(init), linear_(builder, product(init), init.weight_format) {
     if (init.reduce_results && init.tp_size > 1)
       all_reduce_.emplace(builder.child<AllReduce>("all_reduce", {.world_size = init.tp_size, .rank = init.tp_rank}));
   }
@@ -46,7 +46,7 @@ class ComposedRowParallelLinear final : public RowParallelLinear {
   }
 
  private:
-  Op<Linear> linear_;
+  AnyLinear linear_;
   std::optional<Op<AllReduce>> all_reduce_;
 };
 

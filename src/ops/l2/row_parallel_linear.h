@@ -18,6 +18,7 @@ class RowParallelLinear : public ParallelLinear<RowParallelLinear> {
     bool reduce_results = true;
     int64_t tp_size = 1;
     int64_t tp_rank = 0;
+    std::string weight_format = {};  // empty: elements of dtype; else as in GGUFLinear
     DType dtype = DType::kBF16;
 
     template <class Visitor>
@@ -29,6 +30,7 @@ class RowParallelLinear : public ParallelLinear<RowParallelLinear> {
       v("reduce_results", reduce_results);
       v("tp_size", tp_size);
       v("tp_rank", tp_rank);
+      v("weight_format", weight_format);
       v("dtype", dtype);
     }
   };

@@ -7,10 +7,11 @@ namespace fk {
 
 Cost VocabParallelEmbedding::cost(const Init& init, const Workload& w) {
   Embedding::Init rank = local(init);
-  Cost cost = Embedding::cost(rank, w);
+  Cost cost = init.weight_format.empty() ? Embedding::cost(rank, w)
+                                         : GGUFEmbedding::cost(GGUFEmbedding::of(rank, init.weight_format), w);
   // Rows of tokens that another rank holds are zeros, which are written but not read.
   auto held = static_cast<double>(rank.num_embeddings);
-  double row = static_cast<double>(rank.embedding_dim) * static_cast<double>(dtype_size(rank.dtype));
+  double row = matrix_bytes(init.weight_format, 1, rank.embedding_dim, rank.dtype);
   auto tokens = static_cast<double>(w.num_tokens());
   cost.read_bytes -=
       (distinct_rows(held, tokens) - distinct_rows(held, tokens / static_cast<double>(init.tp_size))) * row;
@@ -31,21 +32,27 @@ namespace {
 
 class ComposedVocabParallelEmbedding final : public VocabParallelEmbedding {
  public:
-  ComposedVocabParallelEmbedding(const Init& init, Builder& builder)
-      : VocabParallelEmbedding(init), embedding_(builder.child<Embedding>("", local(init))) {
+  ComposedVocabParallelEmbedding(const Init& init, Builder& builder) : VocabParallelEmbedding(init) {
+    if (init.weight_format.empty())
+      embedding_.emplace(builder.child<Embedding>("", local(init)));
+    else
+      gguf_.emplace(builder.child<GGUFEmbedding>("", GGUFEmbedding::of(local(init), init.weight_format)));
     if (init.reduce_results && init.tp_size > 1)
       all_reduce_.emplace(builder.child<AllReduce>("all_reduce", {.world_size = init.tp_size}));
   }
 
   void forward(Context& ctx, View input_ids, View out) override {
     if (all_reduce_)
-      all_reduce_->into(ctx, embedding_(ctx, input_ids), out);
+      all_reduce_->into(ctx, embedding_ ? (*embedding_)(ctx, input_ids) : (*gguf_)(ctx, input_ids), out);
+    else if (embedding_)
+      embedding_->into(ctx, input_ids, out);
     else
-      embedding_.into(ctx, input_ids, out);
+      gguf_->into(ctx, input_ids, out);
   }
 
  private:
-  Op<Embedding> embedding_;
+  std::optional<Op<Embedding>> embedding_;
+  std::optional<Op<GGUFEmbedding>> gguf_;
   std::optional<Op<AllReduce>> all_reduce_;
 };
 

@@ -2,7 +2,7 @@
 // other ranks, and the all-reduce gives the embedding.
 #pragma once
 
-#include "ops/l1/embedding.h"
+#include "ops/l1/gguf_embedding.h"
 #include "ops/l2/tensor_parallel.h"
 
 namespace fk {
@@ -16,9 +16,10 @@ class VocabParallelEmbedding : public Operator {
   struct Init {
     int64_t num_embeddings = 0;
     int64_t embedding_dim = 0;
-    double scale = 1;            // rows are multiplied by it
-    int64_t tp_size = 1;         // ranks the vocabulary is divided over; this is the first of them
-    bool reduce_results = true;  // add up the ranks' outputs; else each keeps its part
+    double scale = 1;                // rows are multiplied by it
+    int64_t tp_size = 1;             // ranks the vocabulary is divided over; this is the first of them
+    bool reduce_results = true;      // add up the ranks' outputs; else each keeps its part
+    std::string weight_format = {};  // empty: elements of dtype; else as in GGUFEmbedding
     DType dtype = DType::kBF16;
 
     template <class Visitor>
@@ -28,6 +29,7 @@ class VocabParallelEmbedding : public Operator {
       v("scale", scale);
       v("tp_size", tp_size);
       v("reduce_results", reduce_results);
+      v("weight_format", weight_format);
       v("dtype", dtype);
     }
   };
@@ -50,7 +52,9 @@ class VocabParallelEmbedding : public Operator {
     return {InputSpec{{{w.num_tokens()}, DType::kI64}, Generator::integers(0, init.num_embeddings)}};
   }
   static Cost cost(const Init& init, const Workload& w);
-  static Tolerance tolerance(const Init& init, DType dtype) { return Embedding::tolerance(local(init), dtype); }
+  static Tolerance tolerance(const Init& init, DType dtype) {
+    return init.weight_format.empty() ? Embedding::tolerance(local(init), dtype) : rounding_tolerance(dtype);
+  }
   static std::vector<Case<VocabParallelEmbedding>> cases();
 };
 

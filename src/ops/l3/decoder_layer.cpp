@@ -1,5 +1,7 @@
 #include "ops/l3/decoder_layer.h"
 
+#include <algorithm>
+
 namespace fk {
 
 OutputSpecs DecoderLayer::outputs(const Init&, Args given) { return {given[1]->spec(), given[1]->spec()}; }
@@ -23,11 +25,13 @@ Cost DecoderLayer::cost_with(const AttentionBlockInit& attention, const Cost& m,
   return {.read_bytes = a.read_bytes + m.read_bytes - (w.optional_inputs ? 0 : stream),
           .written_bytes = a.written_bytes + m.written_bytes,
           .matrix_flops = a.matrix_flops + m.matrix_flops,
-          .vector_flops = a.vector_flops + m.vector_flops};
+          .vector_flops = a.vector_flops + m.vector_flops,
+          .matrix_speedup = std::max(a.matrix_speedup, m.matrix_speedup)};
 }
 
 Tolerance DecoderLayer::tolerance(const Init& init, DType dtype) {
-  Tolerance t = composed_tolerance(dtype, static_cast<double>(init.mlp.intermediate_size));
+  Tolerance t = with_rounded_activations(composed_tolerance(dtype, static_cast<double>(init.mlp.intermediate_size)),
+                                         init.mlp.weight_format);
   return {2 * t.relative, 2 * t.of_scale};
 }
 

@@ -1,5 +1,6 @@
 #include "ops/l4/causal_lm.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace fk {
@@ -23,7 +24,9 @@ Cost causal_lm_cost(const DecoderModelInit& init, const Workload& w, const std::
   // This rank's embedding rows, unless they are the head's own; the head's matrix and the logits. Tensors between
   // layers need not go through memory.
   double rows = init.tie_word_embeddings ? 0 : distinct_rows(V, T / static_cast<double>(init.tp_size));
-  Cost cost{.read_bytes = size * (rows + V) * D, .written_bytes = 4 * S * V, .matrix_flops = 2 * S * V * D};
+  double row = matrix_bytes(format_of_module(init.weight_format, "embed_tokens"), 1, init.hidden_size, init.dtype);
+  double head = matrix_bytes(head_format(init), 1, init.hidden_size, init.dtype);
+  Cost cost{.read_bytes = rows * row + V * head, .written_bytes = 4 * S * V, .matrix_flops = 2 * S * V * D};
   for (int64_t i = 0; i < init.num_hidden_layers; ++i) {
     Cost layer = layer_cost(i);
     double stream = T * D * size;
@@ -31,15 +34,21 @@ Cost causal_lm_cost(const DecoderModelInit& init, const Workload& w, const std::
     cost.written_bytes += layer.written_bytes - 2 * stream;
     cost.matrix_flops += layer.matrix_flops;
     cost.vector_flops += layer.vector_flops;
+    cost.matrix_speedup = std::max(cost.matrix_speedup, layer.matrix_speedup);
   }
   return cost;
 }
 
 Tolerance causal_lm_tolerance(const DecoderModelInit& init, DType dtype) {
   // Rounding errors of the layers add up like independent errors.
-  Tolerance t = composed_tolerance(dtype, static_cast<double>(init.intermediate_size));
+  Tolerance t = with_rounded_activations(composed_tolerance(dtype, static_cast<double>(init.intermediate_size)),
+                                         init.weight_format);
   double layers = 2 * std::sqrt(static_cast<double>(init.num_hidden_layers));
   return {layers * t.relative, layers * t.of_scale};
+}
+
+std::string head_format(const DecoderModelInit& init) {
+  return format_of_module(init.weight_format, init.tie_word_embeddings ? "embed_tokens" : "lm_head");
 }
 
 DecoderLayerInit common_layer(const DecoderModelInit& c) {
@@ -50,6 +59,7 @@ DecoderLayerInit common_layer(const DecoderModelInit& c) {
                         .max_position = c.max_position_embeddings,
                         .rope_theta = c.rope_theta,
                         .rope_scaling = c.rope_scaling,
+                        .is_neox_style = c.is_neox_style,
                         .rms_norm_eps = c.rms_norm_eps,
                         .tp_size = c.tp_size,
                         .reduce_results = c.tp_reduce,

@@ -18,6 +18,8 @@ Inputs causal_lm_inputs(const DecoderModelInit& init, const Workload& workload);
 Cost causal_lm_cost(const DecoderModelInit& init, const Workload& workload,
                     const std::function<Cost(int64_t i)>& layer_cost);
 Tolerance causal_lm_tolerance(const DecoderModelInit& init, DType dtype);
+// Of the output head: the embedding's where the two are one matrix.
+std::string head_format(const DecoderModelInit& init);
 
 // Self: the family's operator, which has `static ... layer(const Init&, int64_t i)`, the arguments of its layer i.
 // InitType: its constructor arguments, DecoderModelInit with what the family adds.
@@ -43,7 +45,7 @@ class CausalLM : public Operator {
 
   // A family whose layers have other costs hides it with its own.
   static Cost layer_cost(const Init& init, int64_t i, const Workload& w) {
-    return DecoderLayer::cost(Self::layer(init, i), w);
+    return DecoderLayer::cost(with_formats(DecoderLayerInit(Self::layer(init, i)), init, i), w);
   }
   // What token embeddings are multiplied by. A family with another factor hides it with its own.
   static double embedding_scale(const Init&) { return 1; }
@@ -66,22 +68,26 @@ class ComposedCausalLM : public T {
  public:
   ComposedCausalLM(const typename T::Init& c, Builder& builder)
       : T(c),
-        embed_tokens(builder.child<VocabParallelEmbedding>("model.embed_tokens", {.num_embeddings = c.vocab_size,
-                                                                                  .embedding_dim = c.hidden_size,
-                                                                                  .scale = T::embedding_scale(c),
-                                                                                  .tp_size = c.tp_size,
-                                                                                  .reduce_results = c.tp_reduce,
-                                                                                  .dtype = c.dtype})),
+        embed_tokens(builder.child<VocabParallelEmbedding>(
+            "model.embed_tokens", {.num_embeddings = c.vocab_size,
+                                   .embedding_dim = c.hidden_size,
+                                   .scale = T::embedding_scale(c),
+                                   .tp_size = c.tp_size,
+                                   .reduce_results = c.tp_reduce,
+                                   .weight_format = format_of_module(c.weight_format, "embed_tokens"),
+                                   .dtype = c.dtype})),
         norm(
             builder.child<Norm>("model.norm", {.hidden_size = c.hidden_size, .eps = c.rms_norm_eps, .dtype = c.dtype})),
-        lm_head(builder.child<ParallelLMHead>(
-            "lm_head",
-            {.num_embeddings = c.vocab_size, .embedding_dim = c.hidden_size, .tp_size = c.tp_size, .dtype = c.dtype})),
+        lm_head(builder.child<ParallelLMHead>("lm_head", {.num_embeddings = c.vocab_size,
+                                                          .embedding_dim = c.hidden_size,
+                                                          .tp_size = c.tp_size,
+                                                          .weight_format = head_format(c),
+                                                          .dtype = c.dtype})),
         select(builder.child<IndexSelect>("index_select", {})) {
     if (double factor = T::logits_scale(c); factor != 1)
       scale_logits.emplace(builder.child<ScaleAdd>("scale_logits", {.scale = factor}));
     for (int64_t i = 0; i < c.num_hidden_layers; ++i)
-      layers.push_back(builder.child<Layer>("model.layers." + std::to_string(i), T::layer(c, i)));
+      layers.push_back(builder.child<Layer>("model.layers." + std::to_string(i), with_formats(T::layer(c, i), c, i)));
   }
 
   void forward(Context& ctx, View input_ids, View positions, View logits_indices, View logits) override {

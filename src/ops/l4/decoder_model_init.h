@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "core/dtype.h"
+#include "ops/formats/format_map.h"
 #include "ops/l3/decoder_layer.h"
 #include "ops/rope_scaling.h"
 
@@ -26,7 +28,11 @@ struct DecoderModelInit {
   // The model of the first of tp_size ranks; partial results are all-reduced unless tp_reduce is false.
   int64_t tp_size = 1;
   bool tp_reduce = true;
-  DType dtype = DType::kBF16;  // of weights and activations
+  // As in AttentionBlockInit. Checkpoints of llama.cpp have the rows of queries and keys in the order of pairs.
+  bool is_neox_style = true;
+  // Of its matrices, by module and layer (ops/formats/format_map.h); empty: elements of dtype.
+  std::string weight_format = {};
+  DType dtype = DType::kBF16;  // of activations, and of weights without a format
 
   template <class Visitor>
   void visit(Visitor&& v) {
@@ -44,6 +50,8 @@ struct DecoderModelInit {
     v("tie_word_embeddings", tie_word_embeddings);
     v("tp_size", tp_size);
     v("tp_reduce", tp_reduce);
+    v("is_neox_style", is_neox_style);
+    v("weight_format", weight_format);
     v("dtype", dtype);
   }
 };
@@ -64,6 +72,13 @@ struct SlidingLayers {
     v("layer_is_sliding", layer_is_sliding);
   }
 };
+
+// The arguments of layer i with the formats of its matrices.
+template <class Layer>
+Layer with_formats(Layer layer, const DecoderModelInit& init, int64_t i) {
+  layer.attention.weight_format = layer.mlp.weight_format = formats_of_layer(init.weight_format, i);
+  return layer;
+}
 
 // What all layers of a model share; a family adds what differs from layer to layer, and what only it has.
 DecoderLayerInit common_layer(const DecoderModelInit& init);

@@ -1,0 +1,90 @@
+// `gguf_linear` with SDOT: few tokens read the weights in place, many multiply in tiles.
+#include "backend/cpu/for_items.h"
+#include "backend/cpu/l1/gguf_linear_call.h"
+#include "backend/cpu/quantised/neon_kernels.arm64.h"
+#include "backend/cpu/quantised/neon_tiles.arm64.h"
+#include "core/cpu_features.h"
+#include "ops/register.h"
+
+namespace fk {
+namespace {
+
+std::string_view without_neon_dot() { return cpu_features().neon_dot ? "" : "this CPU has no SDOT"; }
+
+constexpr int64_t kFewTokens = 4;
+constexpr int64_t kRowsOfAPiece = 64;  // of weights: their sums stay in L1
+
+class GGUFLinearNeonDot final : public GGUFLinearCall {
+ public:
+  explicit GGUFLinearNeonDot(const Init& init) : GGUFLinearCall(init) {
+    for (const Part& part : parts_) kernels_.push_back(find_neon_format(part.format->name));
+  }
+
+  std::string_view refuse(Args args) const override {
+    for (const NeonFormat* kernels : kernels_)
+      if (kernels == nullptr) return "there are no NEON kernels for the format";
+    return GGUFLinearCall::refuse(args);
+  }
+
+  void forward(Context& ctx, View x, View out) override {
+    if (x.size(0) == 0) return;
+    RoundedRows rows = round_rows(x, ctx.arena, ctx.pool);
+    if (rows.m <= kFewTokens)
+      in_place(ctx, rows, out);
+    else
+      in_tiles(ctx, rows, out);
+  }
+
+ private:
+  // Pieces of all parts one after the other, so that a small part does not leave threads idle.
+  template <class Body>
+  void each_piece(Context& ctx, int64_t rows_of_piece, int64_t per_piece, Body&& body) {
+    int64_t pieces = 0;
+    for (const Part& part : parts_) pieces += (part.rows + rows_of_piece - 1) / rows_of_piece;
+    for_items(ctx.pool, pieces * per_piece, [&](int thread, int64_t i) {
+      int64_t piece = i / per_piece;
+      size_t p = 0;
+      for (; piece >= (parts_[p].rows + rows_of_piece - 1) / rows_of_piece; ++p)
+        piece -= (parts_[p].rows + rows_of_piece - 1) / rows_of_piece;
+      int64_t row = piece * rows_of_piece;
+      body(thread, p, row, std::min(rows_of_piece, parts_[p].rows - row), i % per_piece);
+    });
+  }
+
+  void in_place(Context& ctx, const RoundedRows& x, const View& out) {
+    each_piece(ctx, kRowsOfAPiece, 1, [&](int, size_t p, int64_t row, int64_t count, int64_t) {
+      float sums[kFewTokens * kRowsOfAPiece];
+      kernels_[p]->rows({row_bytes(p, row), weight(p).stride(0), count, &x, sums, kRowsOfAPiece});
+      for (int64_t t = 0; t < x.m; ++t) store_sums(out, t, parts_[p].row + row, sums + t * kRowsOfAPiece, count);
+    });
+  }
+
+  void in_tiles(Context& ctx, const RoundedRows& x, const View& out) {
+    PackedRows packed = pack_rows(x, ctx.arena, ctx.pool);
+    int64_t per_task = std::min(kTaskTiles, packed.tiles), blocks = (packed.tiles + per_task - 1) / per_task;
+    int64_t bytes = (tiles_scratch_bytes(per_task) + 4095) / 4096 * 4096;
+    View scratch = ctx.arena.make({{ctx.pool.threads(), bytes}, DType::kU8});
+    each_piece(ctx, kTaskRows, blocks, [&](int thread, size_t p, int64_t row, int64_t count, int64_t block) {
+      int64_t first = block * per_task, tiles = std::min(per_task, packed.tiles - first);
+      const float* sums =
+          multiply_tiles({.kernels = kernels_[p],
+                          .format = parts_[p].format,
+                          .w = row_bytes(p, row),
+                          .w_stride = weight(p).stride(0),
+                          .rows = count,
+                          .x = &packed,
+                          .first_tile = first,
+                          .tiles = tiles,
+                          .scratch = reinterpret_cast<std::byte*>(scratch.ptr<uint8_t>()) + thread * bytes});
+      for (int64_t t = first * kTileRows; t < std::min((first + tiles) * kTileRows, x.m); ++t)
+        store_sums(out, t, parts_[p].row + row, sums + (t - first * kTileRows) * kTaskRows, count);
+    });
+  }
+
+  std::vector<const NeonFormat*> kernels_;
+};
+
+FK_IMPLEMENTATION(GGUFLinear, GGUFLinearNeonDot, "cpu.neon_dot", DeviceKind::kCpu, 10, without_neon_dot);
+
+}  // namespace
+}  // namespace fk
