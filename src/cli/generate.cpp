@@ -15,6 +15,7 @@
 #include "engine/generate.h"
 #include "measure/timer.h"
 #include "models/generation_defaults.h"
+#include "models/gguf_model.h"
 #include "models/tokenizer.h"
 
 namespace fk {
@@ -60,6 +61,8 @@ class Generate final : public Verb {
     GenerateRequest request{
         .prompt = encode(tokenizer, source), .max_tokens = max_tokens_, .sampling = sampling_, .stop_tokens = {}};
     if (!ignore_eos_ && !source.directory.empty()) request.stop_tokens = read_generation_defaults(source.directory).eos;
+    if (!ignore_eos_ && !source.gguf.empty())
+      request.stop_tokens = gguf_generation_defaults(GgufFile::open(source.gguf)).eos;
 
     ThreadPool pool(common.threads);
     int64_t context = static_cast<int64_t>(request.prompt.size()) + max_tokens_;

@@ -9,7 +9,7 @@ namespace fk {
 void add_model_options(FlagSet& flags, ModelOptions& options) {
   flags
       .option("--model", options.model,
-              "Directory with a checkpoint, name of the catalog, or Hugging Face id in the local cache")
+              "Directory with a checkpoint, GGUF file, name of the catalog, or Hugging Face id in the local cache")
       .required()
       .type_name("MODEL");
   flags
@@ -28,7 +28,7 @@ LoadOptions load_options(const ModelOptions& options, const ModelSource& source,
   load.seed = options.weight_seed;
   load.device = common.device;
   if (options.dtype == "auto")
-    load.dtype = source.directory.empty() ? DType::kBF16 : source.config.facts.dtype;
+    load.dtype = !source.has_weights() ? DType::kBF16 : source.config.facts.dtype;
   else
     load.dtype = dtype_from_name(options.dtype).value();
   return load;

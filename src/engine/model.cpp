@@ -18,7 +18,7 @@ std::unique_ptr<Node> build_model(const ModelConfig& config, const BuildOptions&
 void check_loadable(const ModelSource& source, const LoadOptions& options) {
   if (!dtype_is_weight(options.dtype))
     throw UsageError("Models run in bf16, f16 or f32, not in {}.", dtype_name(options.dtype));
-  if (options.format == LoadFormat::kAuto && source.directory.empty())
+  if (options.format == LoadFormat::kAuto && !source.has_weights())
     throw Error(
         "'{}' is a name of the catalog and has no weights here; add --load-format dummy, or give a directory with a "
         "checkpoint.",
@@ -34,7 +34,7 @@ Model load_model(const ModelSource& source, const LoadOptions& options, ThreadPo
   model.config.set_dtype(options.dtype);
   std::optional<Checkpoint> checkpoint;
   if (options.format == LoadFormat::kAuto) {
-    checkpoint = Checkpoint::open(source.directory);
+    checkpoint = source.gguf.empty() ? Checkpoint::open(source.directory) : Checkpoint::open_gguf(source.gguf);
     untie_head_that_differs(model.config, *checkpoint);
   }
   model.root = build_model(model.config, {.device = options.device});

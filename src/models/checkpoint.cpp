@@ -5,6 +5,7 @@
 #include "core/check.h"
 #include "core/error.h"
 #include "core/json.h"
+#include "models/gguf_model.h"
 #include "models/in_quotes.h"
 #include "models/other_formats.h"
 
@@ -45,7 +46,7 @@ void Checkpoint::add(SafetensorsFile file) {
 Checkpoint Checkpoint::open(const std::string& directory) {
   namespace fs = std::filesystem;
   Checkpoint result;
-  result.directory_ = directory;
+  result.place_ = directory;
   fs::path single = fs::path(directory) / "model.safetensors";
   fs::path index = fs::path(directory) / "model.safetensors.index.json";
   std::error_code ignored;
@@ -85,7 +86,22 @@ Checkpoint Checkpoint::open(const std::string& directory) {
   return result;
 }
 
+Checkpoint Checkpoint::open_gguf(const std::string& path) {
+  Checkpoint result;
+  result.place_ = path;
+  result.gguf_ = GgufFile::open(path);
+  for (const auto& [name, tensor] : result.gguf_->header().tensors)
+    if (std::string ours = gguf_tensor_name(name); !ours.empty()) result.gguf_places_[ours] = &tensor;
+  return result;
+}
+
+std::string_view Checkpoint::format(std::string_view name) const {
+  auto place = gguf_places_.find(name);
+  return place == gguf_places_.end() ? std::string_view() : std::string_view(place->second->format);
+}
+
 std::optional<View> Checkpoint::find(std::string_view name) const {
+  if (auto place = gguf_places_.find(name); place != gguf_places_.end()) return gguf_->view(*place->second);
   auto place = places_.find(name);
   if (place == places_.end()) return std::nullopt;
   return files_[place->second.file].view(*place->second.entry);
@@ -94,10 +110,12 @@ std::optional<View> Checkpoint::find(std::string_view name) const {
 std::vector<std::string> Checkpoint::names() const {
   std::vector<std::string> result;
   for (const auto& [name, place] : places_) result.push_back(name);
+  for (const auto& [name, place] : gguf_places_) result.push_back(name);
   return result;
 }
 
 void Checkpoint::release(std::string_view name) const {
+  if (auto place = gguf_places_.find(name); place != gguf_places_.end()) return gguf_->release(*place->second);
   auto place = places_.find(name);
   FK_CHECK(place != places_.end());
   files_[place->second.file].release(*place->second.entry);

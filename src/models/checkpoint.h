@@ -1,4 +1,5 @@
-// The weights of a Hugging Face directory: model.safetensors, or the shards model.safetensors.index.json names.
+// The weights of a model: model.safetensors of a Hugging Face directory, or the shards model.safetensors.index.json
+// names, or a GGUF file.
 #pragma once
 
 #include <map>
@@ -7,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "models/gguf.h"
 #include "models/safetensors.h"
 
 namespace fk {
@@ -15,10 +17,15 @@ class Checkpoint {
  public:
   // Index and shards must agree in both directions.
   static Checkpoint open(const std::string& directory);
+  static Checkpoint open_gguf(const std::string& path);
 
-  const std::string& directory() const { return directory_; }
+  const std::string& place() const { return place_; }  // the directory, or the GGUF file
+  // Where its shapes are stated, for errors.
+  std::string_view config_words() const { return gguf_ ? "its metadata" : "its config.json"; }
   std::optional<View> find(std::string_view name) const;  // read only, may be unaligned
-  std::vector<std::string> names() const;                 // sorted
+  // The weight format of a tensor; empty: elements of its dtype.
+  std::string_view format(std::string_view name) const;
+  std::vector<std::string> names() const;  // sorted
   // Releases a tensor's pages after it was copied, so that loading does not use memory twice.
   void release(std::string_view name) const;
 
@@ -30,8 +37,10 @@ class Checkpoint {
 
   void add(SafetensorsFile file);
 
-  std::string directory_;
+  std::string place_;
   std::vector<SafetensorsFile> files_;
+  std::optional<GgufFile> gguf_;
+  std::map<std::string, const GgufTensor*, std::less<>> gguf_places_;  // likewise
   std::map<std::string, Place, std::less<>> places_;  // entries are nodes of maps: moving a file does not move them
 };
 

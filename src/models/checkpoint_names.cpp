@@ -16,11 +16,30 @@ std::string of_expert(std::string_view part, size_t expert) {
 
 }  // namespace
 
+namespace {
+
+// Of a parameter that holds one of the stacked matrices: "...qkv_proj.weight_1" is "...k_proj.weight".
+std::string name_of_part(const ParamSpec& p, const Family& family) {
+  for (const PackedModule& packed : family.packed) {
+    size_t at = p.name.find(packed.module);
+    if (at == std::string::npos) continue;
+    FK_CHECK(static_cast<size_t>(p.part) < packed.parts.size(), "a stacked weight has more parts than its family says");
+    std::string name = p.name.substr(0, p.name.rfind('_'));
+    return name.replace(at, packed.module.size(), packed.parts[static_cast<size_t>(p.part)]);
+  }
+  return p.name;
+}
+
+}  // namespace
+
 std::vector<ParamSpec> checkpoint_params(const Node& model, const ModelConfig& config) {
   std::vector<ParamSpec> params;
   for (ParamSpec p : collect_params(model)) {
     if (config.facts.tied_head && p.name == kHeadWeight) continue;
+    if (p.part >= 0) p.part_names = {name_of_part(p, *config.family)};
+    if (p.part >= 0) p.part_rows = {p.spec.shape[0]};
     for (const PackedModule& packed : config.family->packed) {
+      if (p.part >= 0) break;
       size_t at = p.part_rows.empty() ? std::string::npos : p.name.find(packed.module);
       if (at == std::string::npos) continue;
       const size_t experts = p.spec.shape.rank() == 3 ? static_cast<size_t>(p.spec.shape[0]) : 1;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <vector>
 
 #include "core/check.h"
 #include "core/device_runtime.h"
@@ -97,6 +98,21 @@ void fill_dummy(const View& destination, uint64_t seed, std::string_view name, D
   int64_t grain = (int64_t{2} << 20) / size;
   pool.parallel_for(destination.numel(), grain, [&](int64_t begin, int64_t end) {
     fill_range(key, range, first + begin, first + end, out + begin * size, destination.dtype());
+  });
+}
+
+void fill_dummy_format(const View& bytes, const WeightFormat& format, uint64_t seed, std::string_view name,
+                       ThreadPool& pool) {
+  FK_CHECK(bytes.contiguous() && bytes.device() == kCpu && bytes.rank() == 2);
+  int64_t columns = format.row_elements(bytes.size(1));
+  DummyRange range = dummy_range(name, {bytes.size(0), columns}, 0);
+  uint64_t key = stream_key(seed, name);
+  pool.parallel_for(bytes.size(0), 64, [&](int64_t begin, int64_t end) {
+    std::vector<float> row(static_cast<size_t>(columns));
+    for (int64_t r = begin; r < end; ++r) {
+      fill_range(key, range, r * columns, (r + 1) * columns, reinterpret_cast<std::byte*>(row.data()), DType::kF32);
+      quantise(format, row.data(), columns, static_cast<std::byte*>(bytes.data()) + r * bytes.size(1));
+    }
   });
 }
 

@@ -10,6 +10,7 @@
 
 #include "core/tensor.h"
 #include "core/thread_pool.h"
+#include "ops/formats/weight_format.h"
 
 namespace fk {
 
@@ -26,5 +27,9 @@ DummyRange dummy_range(std::string_view name, const Shape& shape, float norm_off
 // Fills a contiguous f32, f16 or bf16 view with elements first .. first + numel - 1 of the tensor `name`.
 void fill_dummy(const View& destination, uint64_t seed, std::string_view name, DummyRange range, ThreadPool& pool,
                 int64_t first = 0);
+
+// A quantised matrix of the numbers that one of elements would have. `bytes` is [rows, bytes of a row], on the CPU.
+void fill_dummy_format(const View& bytes, const WeightFormat& format, uint64_t seed, std::string_view name,
+                       ThreadPool& pool);
 
 }  // namespace fk

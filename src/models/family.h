@@ -28,6 +28,13 @@ struct RefusedArchitecture {
   std::string_view why;  // after "{config.json} "
 };
 
+// How GGUF files hold models of the family.
+struct GgufFamily {
+  std::string_view architecture = {};  // "llama": their general.architecture; empty: none are read
+  // llama.cpp reorders the rows of queries and keys so that the two halves of a head alternate, and rotates neighbours.
+  bool rotates_pairs = false;
+};
+
 struct Family {
   std::string_view name;              // "llama"
   std::string_view category = "llm";  // what kind of model
@@ -36,6 +43,7 @@ struct Family {
   float norm_offset = 1;  // the norm weight that changes nothing: 1, or 0 where norms multiply by 1 + weight
   std::vector<PackedModule> packed = separate_projections();  // empty: the checkpoint stacks them as the model does
   std::vector<RefusedArchitecture> refused = {};
+  GgufFamily gguf = {};
 
   // Set by RegisterFamily.
   std::string_view architecture = {};  // "LlamaForCausalLM": the L4 operator's class

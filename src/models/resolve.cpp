@@ -15,6 +15,7 @@
 #include "core/input_file.h"
 #include "models/catalog.h"
 #include "models/config.h"
+#include "models/gguf_model.h"
 #include "models/in_quotes.h"
 #include "models/other_formats.h"
 
@@ -86,6 +87,13 @@ ModelSource from_directory(std::string_view name, const fs::path& directory) {
   return source;
 }
 
+ModelSource from_gguf(std::string_view path) {
+  ModelSource source;
+  source.name = source.gguf = path;
+  source.config = gguf_config(GgufFile::open(source.gguf));
+  return source;
+}
+
 // Names of the catalog similar to the text, or whose Hugging Face id is similar to it.
 std::vector<std::string> near_names(std::string_view model) {
   std::vector<std::string> spellings, result;
@@ -114,6 +122,7 @@ ModelSource resolve_model(std::string_view model) {
     throw Error("The directory {} holds no config.json{}; give the directory of a Hugging Face model.",
                 in_quotes(model), other_weights_in(std::string(model)));
   }
+  if (model.ends_with(".gguf") && is_there(path)) return from_gguf(model);
   if (std::string format = weight_format_of(std::string(model)); !format.empty() && is_there(path)) {
     throw Error(
         "{} is a file ({}); give the directory of a Hugging Face model, with config.json and model.safetensors.",
@@ -123,7 +132,8 @@ ModelSource resolve_model(std::string_view model) {
   if (auto snapshot = cached_snapshot(model)) return from_directory(model, *snapshot);
   std::vector<std::string> near = near_names(model);
   throw Error(
-      "There is no model {}: it is not a directory, not a name of the catalog ({}), and not a Hugging Face id in "
+      "There is no model {}: it is not a directory, not a GGUF file, not a name of the catalog ({}), and not a Hugging "
+      "Face id in "
       "{}.",
       in_quotes(model), near.empty() ? "see fastkernels list" : fmt::format("near are {}", fmt::join(near, ", ")),
       in_quotes(hub_cache().string()));

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <set>
 
@@ -14,6 +15,7 @@
 #include "models/dummy_weights.h"
 #include "models/finite.h"
 #include "models/in_quotes.h"
+#include "ops/formats/weight_format.h"
 
 namespace fk {
 namespace {
@@ -23,13 +25,15 @@ struct Part {
   std::string name;
   Shape shape;
   int64_t row = 0;
+  std::string format = {};  // as in ParamSpec
 };
 
 // All leading dimensions as one.
 Shape as_rows(const Shape& shape) { return shape.rank() < 3 ? shape : Shape{shape.numel() / shape[-1], shape[-1]}; }
+std::string_view format_words(std::string_view format) { return format.empty() ? "plain elements" : format; }
 
 std::vector<Part> parts_of(const ParamSpec& param) {
-  if (param.part_names.empty()) return {{param.name, param.spec.shape, 0}};
+  if (param.part_names.empty()) return {{param.name, param.spec.shape, 0, param.format}};
   FK_CHECK(param.part_names.size() == param.part_rows.size());
   std::vector<Part> result;
   Shape shape = as_rows(param.spec.shape);
@@ -37,7 +41,7 @@ std::vector<Part> parts_of(const ParamSpec& param) {
   int64_t row = 0;
   for (size_t i = 0; i < param.part_names.size(); ++i) {
     shape[0] = param.part_rows[i];
-    result.push_back({param.part_names[i], shape, row});
+    result.push_back({param.part_names[i], shape, row, param.format});
     row += param.part_rows[i];
   }
   FK_CHECK(row == rows, "the parts of a parameter must add up to its rows");
@@ -78,24 +82,31 @@ void check_names(const std::vector<ParamSpec>& specs, const Checkpoint& checkpoi
   if (!missing.empty()) reasons.push_back("it lacks " + some_of(missing));
   if (!unused.empty()) reasons.push_back("the model has no place for " + some_of(unused));
   if (reasons.empty()) return;
-  throw Error("The checkpoint in {} does not fit its config.json: {}.", in_quotes(checkpoint.directory()),
+  throw Error("The checkpoint in {} does not fit {}: {}.", in_quotes(checkpoint.place()), checkpoint.config_words(),
               fmt::join(reasons, "; "));
 }
 
 View checked_tensor(const Checkpoint& checkpoint, const Part& part) {
   View tensor = checkpoint.find(part.name).value();
   if (tensor.shape() != part.shape) {
-    throw Error("Tensor {} of the checkpoint in {} has shape {}, but config.json makes it {}.", in_quotes(part.name),
-                in_quotes(checkpoint.directory()), tensor.shape().str(), part.shape.str());
+    throw Error("Tensor {} of the checkpoint in {} has shape {}, but {} makes it {}.", in_quotes(part.name),
+                in_quotes(checkpoint.place()), tensor.shape().str(), checkpoint.config_words(), part.shape.str());
   }
-  if (!dtype_is_weight(tensor.dtype())) {
+  if (checkpoint.format(part.name) != part.format)
+    throw Error("Tensor {} of the checkpoint in {} is stored as {} where the model needs {}.", in_quotes(part.name),
+                in_quotes(checkpoint.place()), format_words(checkpoint.format(part.name)), format_words(part.format));
+  if (part.format.empty() && !dtype_is_weight(tensor.dtype())) {
     throw Error("Tensor {} of the checkpoint in {} is stored as {}; weights must be f32, f16 or bf16.",
-                in_quotes(part.name), in_quotes(checkpoint.directory()), dtype_name(tensor.dtype()));
+                in_quotes(part.name), in_quotes(checkpoint.place()), dtype_name(tensor.dtype()));
   }
   return tensor;
 }
 
 void copy_converted(const View& from, const View& to, ThreadPool& pool) {
+  if (from.dtype() == DType::kU8) {  // blocks of a weight format
+    std::memcpy(to.data(), from.data(), from.size_bytes());
+    return;
+  }
   const auto* source = static_cast<const std::byte*>(from.data());
   auto* target = static_cast<std::byte*>(to.data());
   auto source_size = static_cast<int64_t>(dtype_size(from.dtype()));
@@ -217,6 +228,10 @@ Weights Weights::dummy(const std::vector<ParamSpec>& specs, uint64_t seed, float
     View destination = result.allocate(param);
     for (const Part& part : parts_of(param)) {
       View rows = place_of(part, destination);
+      if (!part.format.empty()) {
+        fill_dummy_format(rows, weight_format(part.format), seed, part.name, pool);
+        continue;
+      }
       fill_dummy(rows, seed, part.name, dummy_range(part.name, part.shape, norm_offset), pool);
     }
   }
@@ -227,7 +242,7 @@ Weights Weights::dummy(const std::vector<ParamSpec>& specs, uint64_t seed, float
 size_t Weights::padded_bytes(const ParamSpec& param) { return (param.spec.size_bytes() + 255) / 256 * 256; }
 
 View Weights::allocate(const ParamSpec& param) {
-  FK_CHECK(dtype_is_weight(param.spec.dtype), "a parameter is f32, f16 or bf16");
+  FK_CHECK(dtype_is_weight(param.spec.dtype) || !param.format.empty(), "a parameter is f32, f16, bf16 or in a format");
   View view(memory_.data() + used_bytes_, param.spec, memory_.device());
   used_bytes_ += padded_bytes(param);
   FK_CHECK(used_bytes_ <= memory_.size());
@@ -247,7 +262,7 @@ std::optional<std::string> Weights::first_not_finite() const {
       if (View tensor = checkpoint_->find(name).value(); dtype_is_weight(tensor.dtype()) && !all_finite(tensor))
         return name;
   for (const auto& [name, view] : views_)
-    if (!all_finite(view)) return name;
+    if (dtype_is_weight(view.dtype()) && !all_finite(view)) return name;
   return std::nullopt;
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "ops/formats/weight_format.h"
 
 namespace fk {
 namespace {
@@ -150,11 +151,24 @@ void apply_to_inputs(const InputFamily& family, const Node& root, const Inputs& 
       family.inputs(data.states[i], Stream(seed, fmt::format("{} state {}", family.name, data.state_specs[i].name)));
 }
 
-void apply_to_weights(const InputFamily& family, std::span<const Tensor> params, uint64_t seed) {
+void apply_to_weights(const InputFamily& family, std::span<const ParamSpec> specs, std::span<const Tensor> params,
+                      uint64_t seed) {
   if (family.weights == nullptr) return;
-  for (size_t i = 0; i < params.size(); ++i)
-    if (dtype_is_float(params[i].view().dtype()))
-      family.weights(params[i], Stream(seed, fmt::format("{} weight {}", family.name, i)));
+  FK_CHECK(specs.size() == params.size());
+  for (size_t i = 0; i < params.size(); ++i) {
+    Stream stream(seed, fmt::format("{} weight {}", family.name, i));
+    const View& weight = params[i].view();
+    if (!specs[i].format.empty()) {
+      const WeightFormat& format = weight_format(specs[i].format);
+      auto* blocks = static_cast<std::byte*>(weight.data());
+      Tensor values({weight.size(0), format.row_elements(weight.size(1))}, DType::kF32);
+      dequantise(format, blocks, values.view().numel(), values.ptr<float>());
+      family.weights(values, stream);
+      quantise(format, values.ptr<float>(), values.view().numel(), blocks);
+    } else if (dtype_is_float(weight.dtype())) {
+      family.weights(weight, stream);
+    }
+  }
 }
 
 Workload random_workload(const Workload& like, const Stream& stream) {

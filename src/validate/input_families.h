@@ -37,7 +37,9 @@ const InputFamily& flip_one_family();
 bool may_be_rewritten(const InputSpec& spec);
 // Applies the family to inputs and states. `specs` describe how the data were generated.
 void apply_to_inputs(const InputFamily& family, const Node& root, const Inputs& specs, CallData& data, uint64_t seed);
-void apply_to_weights(const InputFamily& family, std::span<const Tensor> params, uint64_t seed);
+// `specs` describe the weights; those in a weight format are rounded to it again.
+void apply_to_weights(const InputFamily& family, std::span<const ParamSpec> specs, std::span<const Tensor> params,
+                      uint64_t seed);
 
 // Valid workloads near the given one. Sequences are not longer than its longest, and one-token sequences stay so.
 Workload random_workload(const Workload& like, const Stream& stream);  // other sequence mix, odd tails, optional inputs

@@ -12,6 +12,7 @@
 #include "candidate/runner/call_memory.h"
 #include "core/json.h"
 #include "core/rng.h"
+#include "ops/formats/weight_format.h"
 #include "validate/call_check.h"
 #include "validate/explain.h"
 #include "validate/probe_plan.h"
@@ -43,9 +44,14 @@ std::string workload_text(const Workload& w) {
 std::vector<Tensor> other_weights(const Node& tree, const std::vector<Tensor>& weights, uint64_t seed, bool slow) {
   if (!slow) return make_params(tree, seed);
   std::vector<Tensor> others;
-  for (const Tensor& t : weights) {
+  std::vector<ParamSpec> specs = collect_params(tree);
+  for (size_t w = 0; w < weights.size(); ++w) {
+    const Tensor& t = weights[w];
     others.emplace_back(t.view().spec());
-    size_t size = dtype_size(t.view().dtype()), n = static_cast<size_t>(t.view().numel());
+    // Of a quantised matrix whole blocks: the bytes of one have different meanings.
+    size_t size = specs[w].format.empty() ? dtype_size(t.view().dtype())
+                                          : static_cast<size_t>(weight_format(specs[w].format).block_bytes);
+    size_t n = t.view().size_bytes() / size;
     const auto* from = static_cast<const std::byte*>(t.view().data());
     auto* to = static_cast<std::byte*>(others.back().view().data());
     for (size_t i = 0; i < n; ++i) std::copy_n(from + i * size, size, to + (n - 1 - i) * size);
@@ -252,7 +258,7 @@ class Judging {
     if (own) {
       family_weights_.clear();
       for (const Tensor& t : weights(1)) family_weights_.push_back(copy_of(t));
-      apply_to_weights(*call.family, family_weights_, call.seed);
+      apply_to_weights(*call.family, collect_params(*tree_), family_weights_, call.seed);
     }
     const std::vector<Tensor>& bound = own ? family_weights_ : weights(static_cast<size_t>(call.weights));
     std::optional<Failure> failed = baseline_->bind(bound);

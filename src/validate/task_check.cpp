@@ -165,7 +165,7 @@ class TaskCheck {
   std::vector<Tensor> changed(const InputFamily& family) const {
     std::vector<Tensor> params;
     for (const Tensor& p : params_) params.push_back(copy_of(p));
-    apply_to_weights(family, params, options_.seed);
+    apply_to_weights(family, collect_params(*tree_), params, options_.seed);
     return params;
   }
 
@@ -204,7 +204,7 @@ class TaskCheck {
       // With another sign and size: a norm's weights hardly differ between two seeds.
       std::vector<Tensor> other;
       other.push_back(copy_of(params_[i]));
-      apply_to_weights(kOtherWeights, other, options_.seed);
+      apply_to_weights(kOtherWeights, std::span(&specs[i], 1), other, options_.seed);
       reference_.replace(i, other[0]);
       if (!(distance(data_) >= 1)) find(Rule::kWeight, fmt::format("The weight '{}' does not matter.", specs[i].name));
       reference_.replace(i, params_[i]);

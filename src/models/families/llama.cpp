@@ -15,7 +15,9 @@ LlamaForCausalLM::Init read_llama(const FamilyFields& fields) {
   return init;
 }
 
-const RegisterFamily<LlamaForCausalLM, read_llama> kLlama({.name = "llama", .model_type = "llama"});
+const RegisterFamily<LlamaForCausalLM, read_llama> kLlama({.name = "llama",
+                                                           .model_type = "llama",
+                                                           .gguf = {.architecture = "llama", .rotates_pairs = true}});
 
 }  // namespace
 }  // namespace fk

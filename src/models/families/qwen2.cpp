@@ -16,7 +16,9 @@ Qwen2ForCausalLM::Init read_qwen2(const FamilyFields& fields) {
   return init;
 }
 
-const RegisterFamily<Qwen2ForCausalLM, read_qwen2> kQwen2({.name = "qwen2", .model_type = "qwen2"});
+const RegisterFamily<Qwen2ForCausalLM, read_qwen2> kQwen2({.name = "qwen2",
+                                                           .model_type = "qwen2",
+                                                           .gguf = {.architecture = "qwen2"}});
 
 }  // namespace
 }  // namespace fk

@@ -16,7 +16,9 @@ Qwen3ForCausalLM::Init read_qwen3(const FamilyFields& fields) {
   return init;
 }
 
-const RegisterFamily<Qwen3ForCausalLM, read_qwen3> kQwen3({.name = "qwen3", .model_type = "qwen3"});
+const RegisterFamily<Qwen3ForCausalLM, read_qwen3> kQwen3({.name = "qwen3",
+                                                           .model_type = "qwen3",
+                                                           .gguf = {.architecture = "qwen3"}});
 
 }  // namespace
 }  // namespace fk

@@ -71,7 +71,8 @@ std::string format_of_module(std::string_view formats, std::string_view module) 
   std::vector<std::string_view> pieces = split(formats, ';');
   for (size_t i = 1; i < pieces.size(); ++i) {
     size_t equals = pieces[i].find('=');
-    if (equals == std::string_view::npos || pieces[i].find('@') != std::string_view::npos)
+    if (pieces[i].find('@') != std::string_view::npos) continue;  // of layers
+    if (equals == std::string_view::npos)
       throw Error("'{}' gives no weight format to a module; an exception looks like v_proj=q6_k.", pieces[i]);
     if (pieces[i].substr(0, equals) == module) return plain(pieces[i].substr(equals + 1));
   }

@@ -18,7 +18,7 @@ namespace fk {
 
 // The text for one layer: without the exceptions of other layers, and without layer numbers.
 std::string formats_of_layer(std::string_view formats, int64_t layer);
-// Of one module; empty: elements of the model's dtype.
+// Of one module that is in no layer, or in the layer the text is for; empty: elements of the model's dtype.
 std::string format_of_module(std::string_view formats, std::string_view module);
 // Of modules stacked into one product; empty: all of them are of the model's dtype. Throws Error where only some are.
 std::string format_of_modules(std::string_view formats, std::initializer_list<std::string_view> modules);

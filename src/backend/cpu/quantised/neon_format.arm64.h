@@ -7,10 +7,13 @@
 //   raw(block, g)       32 codes with the offset, as two vectors
 //   scales(block, scales, minimums)
 //                       of all groups of a block
+//   kUnit               elements that rows_of() takes at a time: four groups, or a block where that is more
+//   unit_scales(unit)   of the groups of such a unit, four in each vector
 #pragma once
 
 #include <arm_neon.h>
 
+#include <bit>
 #include <cstring>
 
 #include "backend/cpu/quantised/neon_kernels.arm64.h"
@@ -31,62 +34,124 @@ FK_INLINE_DOT float half_at(const std::byte* address) {
   return static_cast<float>(half);
 }
 
+// Four halves that lie `stride` bytes apart.
+FK_INLINE_DOT float32x4_t four_halves(const std::byte* address, int64_t stride) {
+  uint16_t halves[4];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) std::memcpy(&halves[i], address + i * stride, sizeof halves[i]);
+  uint64_t bits = halves[0] | static_cast<uint64_t>(halves[1]) << 16 | static_cast<uint64_t>(halves[2]) << 32 |
+                  static_cast<uint64_t>(halves[3]) << 48;
+  return vcvt_f32_f16(vreinterpret_f16_u64(vcreate_u64(bits)));
+}
+
 FK_INLINE_DOT uint8x16_t load_bytes(const std::byte* address) {
   return vld1q_u8(reinterpret_cast<const uint8_t*>(address));
+}
+
+// Scales and minimums of the groups of a unit, four in each vector.
+template <int kVectors>
+struct UnitScales {
+  float32x4_t scales[kVectors], minimums[kVectors];
+};
+
+// The sums of four vectors as one vector. Converting that is one conversion for four groups: SCVTF is slow.
+FK_INLINE_DOT float32x4_t sums_of_four(int32x4_t a, int32x4_t b, int32x4_t c, int32x4_t d) {
+  return vcvtq_f32_s32(vpaddq_s32(vpaddq_s32(a, b), vpaddq_s32(c, d)));
+}
+
+FK_INLINE_DOT int32x4_t dot_32(Codes w, Codes x) {
+  return vdotq_s32(vdotq_s32(vdupq_n_s32(0), w.low, x.low), w.high, x.high);
+}
+
+FK_INLINE_DOT Codes load_codes(const int8_t* codes) { return {vld1q_s8(codes), vld1q_s8(codes + 16)}; }
+
+// Row t of x from element `at` on with the blocks at w: for formats whose block is one group.
+template <class F>
+FK_TARGET_DOT float rest_of(const std::byte* w, const RoundedRows& x, int64_t t, int64_t at) {
+  float sum = 0;
+  for (; at < x.k; at += F::kElements, w += F::kBytes) {
+    int64_t group = t * x.groups() + at / kRoundedGroup;
+    float scale = 0, minimum = 0;
+    F::scales(w, &scale, &minimum);
+    auto products = static_cast<float>(vaddvq_s32(dot_32(F::raw(w, 0), load_codes(x.codes + t * x.k + at))));
+    sum += scale * (x.scales[group] * products - static_cast<float>(F::kOffset) * x.sums[group]);
+  }
+  return sum;
+}
+
+// What one vector of scales of w meets in a row of x.
+template <int kSteps>
+struct UnitOfRow {
+  Codes codes[kSteps];
+  float32x4_t scales, sums;
+};
+
+template <class F, int kSteps>
+FK_INLINE_DOT UnitOfRow<kSteps> unit_of_row(const RoundedRows& x, int64_t t, int64_t at, int v) {
+  UnitOfRow<kSteps> unit;
+  int64_t first = at + v * kSteps * kRoundedGroup, group = t * x.groups() + first / kRoundedGroup;
+#pragma GCC unroll 8
+  for (int s = 0; s < kSteps; ++s) unit.codes[s] = load_codes(x.codes + t * x.k + first + s * kRoundedGroup);
+  if constexpr (F::kGroup == 32) {
+    unit.scales = vld1q_f32(x.scales + group);
+    unit.sums = vld1q_f32(x.sums + group);
+  } else {
+    float32x2_t pair = vld1_f32(x.scales + group);
+    unit.scales = vcombine_f32(vdup_lane_f32(pair, 0), vdup_lane_f32(pair, 1));
+    unit.sums = vdupq_n_f32(0);
+  }
+  return unit;
 }
 
 // sums of M rows of x with R rows of w from `row` on
 template <class F, int M, int R>
 FK_TARGET_DOT void rows_of(const RowsTask& task, int64_t row, int64_t first_x) {
-  constexpr int64_t kGroups = F::kElements / F::kGroup, kSteps = F::kElements / kRoundedGroup;
+  constexpr int kVectors = F::kUnit / F::kGroup / 4;
+  constexpr int64_t kUnitBytes = F::kUnit / F::kElements * F::kBytes;
+  constexpr int kSteps = 4 * F::kGroup / kRoundedGroup;  // groups of x for one vector of scales
   const RoundedRows& x = *task.x;
   const std::byte* w = task.w + row * task.w_stride;
-  float32x4_t sums[M][R];
-  float minimums[M][R];
+  float32x4_t sums[M][R], minimums[M][R];
 #pragma GCC unroll 8
   for (int m = 0; m < M; ++m)
 #pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-      sums[m][r] = vdupq_n_f32(0);
-      minimums[m][r] = 0;
-    }
-  for (int64_t block = 0; block * F::kElements < x.k; ++block) {
-    float w_scales[R][kGroups], w_minimums[R][F::kMinimums ? kGroups : 1];
-    const std::byte* blocks[R];
+    for (int r = 0; r < R; ++r) sums[m][r] = minimums[m][r] = vdupq_n_f32(0);
+  int64_t at = 0;
+  for (; at + F::kUnit <= x.k; at += F::kUnit, w += kUnitBytes) {
+    UnitScales<kVectors> scales[R];
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
-      blocks[r] = w + r * task.w_stride + block * F::kBytes;
+      const std::byte* unit = w + r * task.w_stride;
       // The rows that follow: hardware does not see that streams this short continue there.
-      for (int64_t line = 0; line < F::kBytes; line += 64)
-        __builtin_prefetch(blocks[r] + R * task.w_stride + line, 0, 0);
-      F::scales(blocks[r], w_scales[r], w_minimums[r]);
+#pragma GCC unroll 8
+      for (int64_t line = 0; line < kUnitBytes; line += 64) __builtin_prefetch(unit + R * task.w_stride + line, 0, 0);
+      scales[r] = F::unit_scales(unit);
     }
 #pragma GCC unroll 8
-    for (int64_t step = 0; step < kSteps; ++step) {
-      Codes codes[R];
+    for (int v = 0; v < kVectors; ++v) {
+      UnitOfRow<kSteps> one;  // a single row of x stays in registers for all rows of w
+      if constexpr (M == 1) one = unit_of_row<F, kSteps>(x, first_x, at, v);
 #pragma GCC unroll 8
-      for (int r = 0; r < R; ++r) codes[r] = F::raw(blocks[r], step);
+      for (int r = 0; r < R; ++r) {
+        Codes codes[kSteps];
 #pragma GCC unroll 8
-      for (int m = 0; m < M; ++m) {
-        int64_t t = first_x + m, g = block * kSteps + step;
-        const int8_t* x_codes = x.codes + t * x.k + g * kRoundedGroup;
-        int8x16_t low = vld1q_s8(x_codes), high = vld1q_s8(x_codes + 16);
-        float x_scale = x.scales[t * x.groups() + g], x_sum = x.sums[t * x.groups() + g];
+        for (int s = 0; s < kSteps; ++s) codes[s] = F::unit_raw(w + r * task.w_stride, v * kSteps + s);
 #pragma GCC unroll 8
-        for (int r = 0; r < R; ++r) {
-          int32x4_t zero = vdupq_n_s32(0);
+        for (int m = 0; m < M; ++m) {
+          if constexpr (M > 1) one = unit_of_row<F, kSteps>(x, first_x + m, at, v);
+          float32x4_t products;
           if constexpr (F::kGroup == 32) {
-            int32x4_t products = vdotq_s32(vdotq_s32(zero, codes[r].low, low), codes[r].high, high);
-            float scale = w_scales[r][step];
-            sums[m][r] = vfmaq_n_f32(sums[m][r], vcvtq_f32_s32(products), scale * x_scale);
-            if constexpr (F::kMinimums) minimums[m][r] += w_minimums[r][step] * x_sum;
-            if constexpr (F::kOffset != 0) minimums[m][r] += scale * x_sum;
+            products = sums_of_four(dot_32(codes[0], one.codes[0]), dot_32(codes[1], one.codes[1]),
+                                    dot_32(codes[2], one.codes[2]), dot_32(codes[3], one.codes[3]));
+            if constexpr (F::kMinimums) minimums[m][r] = vfmaq_f32(minimums[m][r], scales[r].minimums[v], one.sums);
+            if constexpr (F::kOffset != 0) minimums[m][r] = vfmaq_f32(minimums[m][r], scales[r].scales[v], one.sums);
           } else {
-            sums[m][r] = vfmaq_n_f32(sums[m][r], vcvtq_f32_s32(vdotq_s32(zero, codes[r].low, low)),
-                                     w_scales[r][2 * step] * x_scale);
-            sums[m][r] = vfmaq_n_f32(sums[m][r], vcvtq_f32_s32(vdotq_s32(zero, codes[r].high, high)),
-                                     w_scales[r][2 * step + 1] * x_scale);
+            int32x4_t zero = vdupq_n_s32(0);
+            Codes a = one.codes[0], b = one.codes[1];
+            products = sums_of_four(vdotq_s32(zero, codes[0].low, a.low), vdotq_s32(zero, codes[0].high, a.high),
+                                    vdotq_s32(zero, codes[1].low, b.low), vdotq_s32(zero, codes[1].high, b.high));
           }
+          sums[m][r] = vfmaq_f32(sums[m][r], products, vmulq_f32(scales[r].scales[v], one.scales));
         }
       }
     }
@@ -95,13 +160,17 @@ FK_TARGET_DOT void rows_of(const RowsTask& task, int64_t row, int64_t first_x) {
 #pragma GCC unroll 8
   for (int m = 0; m < M; ++m)
 #pragma GCC unroll 8
-    for (int r = 0; r < R; ++r)
-      task.sums[(first_x + m) * task.sums_stride + row + r] = vaddvq_f32(sums[m][r]) - kFactor * minimums[m][r];
+    for (int r = 0; r < R; ++r) {
+      float sum = vaddvq_f32(sums[m][r]) - kFactor * vaddvq_f32(minimums[m][r]);
+      if constexpr (F::kUnit > F::kElements)  // blocks that are no whole unit
+        sum += rest_of<F>(w + r * task.w_stride, x, first_x + m, at);
+      task.sums[(first_x + m) * task.sums_stride + row + r] = sum;
+    }
 }
 
 template <class F, int M>
 FK_TARGET_DOT void rows_with(const RowsTask& task, int64_t first_x) {
-  constexpr int kRows = M == 1 ? 4 : 2;
+  constexpr int kRows = 2;
   int64_t row = 0;
   for (; row + kRows <= task.rows; row += kRows) rows_of<F, M, kRows>(task, row, first_x);
   for (; row < task.rows; ++row) rows_of<F, M, 1>(task, row, first_x);

@@ -24,70 +24,74 @@ struct TileOperands {
   float* c;  // [8 tokens][kTaskRows]: added to
 };
 
-// Tokens 4 half .. 4 half + 3 are the lanes of one register of x.
-#define FK_DOT_LANES(half, x)                                                   \
-  sums[half * 4 + 0][0] = vdotq_laneq_s32(sums[half * 4 + 0][0], w_low, x, 0);  \
-  sums[half * 4 + 0][1] = vdotq_laneq_s32(sums[half * 4 + 0][1], w_high, x, 0); \
-  sums[half * 4 + 1][0] = vdotq_laneq_s32(sums[half * 4 + 1][0], w_low, x, 1);  \
-  sums[half * 4 + 1][1] = vdotq_laneq_s32(sums[half * 4 + 1][1], w_high, x, 1); \
-  sums[half * 4 + 2][0] = vdotq_laneq_s32(sums[half * 4 + 2][0], w_low, x, 2);  \
-  sums[half * 4 + 2][1] = vdotq_laneq_s32(sums[half * 4 + 2][1], w_high, x, 2); \
-  sums[half * 4 + 3][0] = vdotq_laneq_s32(sums[half * 4 + 3][0], w_low, x, 3);  \
-  sums[half * 4 + 3][1] = vdotq_laneq_s32(sums[half * 4 + 3][1], w_high, x, 3)
+// Sums start at the bits of 1.5 * 2^23: as long as they are below 2^22, the bits are those of the float 1.5 * 2^23 +
+// sum, and a subtraction converts it. SCVTF has a fraction of that speed. Loading these bits is free, where moving them
+// between registers would take the time of a product.
+alignas(16) const int32_t kZeroSums[8] = {0x4b400000, 0x4b400000, 0x4b400000, 0x4b400000,
+                                          0x4b400000, 0x4b400000, 0x4b400000, 0x4b400000};
 
-#define FK_SCALE_LANE(token, x, lane)                                                                                 \
-  vst1q_f32(c + token * kTaskRows, vfmaq_f32(vld1q_f32(c + token * kTaskRows), vcvtq_f32_s32(sums[token][0]),         \
-                                             vmulq_laneq_f32(scales_low, x, lane)));                                  \
-  vst1q_f32(c + token * kTaskRows + 4, vfmaq_f32(vld1q_f32(c + token * kTaskRows + 4), vcvtq_f32_s32(sums[token][1]), \
-                                                 vmulq_laneq_f32(scales_high, x, lane)))
+// Four tokens at a time, whose 8 integer and 8 float sums stay in registers: storing a vector takes the time of a
+// product too. Assembly, because g++ 12 keeps some of them in memory. Integer sums of token t are in v(16 + 2 t) and
+// v(17 + 2 t).
+#define FK_DOT(even, odd, lane)              \
+  "sdot v" #even ".4s, v0.16b, v2.4b[" #lane \
+  "]\n\t"                                    \
+  "sdot v" #odd ".4s, v1.16b, v2.4b[" #lane "]\n\t"
+#define FK_DOT_STEPS(steps)                                                                                      \
+  "ldp q16, q17, [%[zero]]\n\tldp q18, q19, [%[zero]]\n\tldp q20, q21, [%[zero]]\n\tldp q22, q23, [%[zero]]\n\t" \
+  ".rept " #steps "\n\tldp q0, q1, [%[w]], #32\n\tldr q2, [%[x]], #32\n\t" FK_DOT(16, 17, 0) FK_DOT(18, 19, 1)   \
+      FK_DOT(20, 21, 2) FK_DOT(22, 23, 3) ".endr\n\t"
+// c += (sums - zero) * scale of w * scale of x
+#define FK_SCALE(even, odd, c_even, c_odd, lane)                          \
+  "fmul v4.4s, v0.4s, v2.s[" #lane "]\n\tfmul v5.4s, v1.4s, v2.s[" #lane  \
+  "]\n\t"                                                                 \
+  "fsub v" #even ".4s, v" #even ".4s, v3.4s\n\tfsub v" #odd ".4s, v" #odd \
+  ".4s, v3.4s\n\t"                                                        \
+  "fmla %[" #c_even "].4s, v" #even ".4s, v4.4s\n\tfmla %[" #c_odd "].4s, v" #odd ".4s, v5.4s\n\t"
+#define FK_SCALES                                                                                                \
+  "ldp q0, q1, [%[w_scales]], #32\n\tldr q2, [%[x_scales]]\n\tldr q3, [%[zero]]\n\t" FK_SCALE(16, 17, c0, c1, 0) \
+      FK_SCALE(18, 19, c2, c3, 1) FK_SCALE(20, 21, c4, c5, 2) FK_SCALE(22, 23, c6, c7, 3)
+// c -= minimum of w * sum of x
+#define FK_MINIMUM(c_even, c_odd, lane) \
+  "fmls %[" #c_even "].4s, v0.4s, v2.s[" #lane "]\n\tfmls %[" #c_odd "].4s, v1.4s, v2.s[" #lane "]\n\t"
+#define FK_MINIMUMS                                                                                    \
+  "ldp q0, q1, [%[w_minimums]]\n\tldr q2, [%[x_sums]]\n\t" FK_MINIMUM(c0, c1, 0) FK_MINIMUM(c2, c3, 1) \
+      FK_MINIMUM(c4, c5, 2) FK_MINIMUM(c6, c7, 3)
+#define FK_GROUP(text)                                                                                                \
+  asm volatile(text                                                                                                   \
+               : [w] "+r"(w), [x] "+r"(x), [w_scales] "+r"(w_scales), [c0] "+w"(c[0]), [c1] "+w"(c[1]),               \
+                 [c2] "+w"(c[2]), [c3] "+w"(c[3]), [c4] "+w"(c[4]), [c5] "+w"(c[5]), [c6] "+w"(c[6]), [c7] "+w"(c[7]) \
+               : [zero] "r"(kZeroSums), [x_scales] "r"(x_scales), [w_minimums] "r"(w_minimums), [x_sums] "r"(x_sums)  \
+               : "memory", "v0", "v1", "v2", "v3", "v4", "v5", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23")
 
-#define FK_MINIMUM_LANE(token, x, lane)                                                                       \
-  vst1q_f32(c + token * kTaskRows, vfmsq_laneq_f32(vld1q_f32(c + token * kTaskRows), minimums_low, x, lane)); \
-  vst1q_f32(c + token * kTaskRows + 4, vfmsq_laneq_f32(vld1q_f32(c + token * kTaskRows + 4), minimums_high, x, lane))
+template <int64_t kGroup, bool kMinimums>
+FK_TARGET_DOT void multiply_half(const TileOperands& task, int64_t half) {
+  static_assert(!kMinimums || kGroup == kRoundedGroup);
+  const int8_t *w = task.w, *x = task.x + half * 16;
+  const float* w_scales = task.w_scales;
+  float* const to = task.c + half * 4 * kTaskRows;
+  float32x4_t c[8];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) c[i] = vld1q_f32(to + i / 2 * kTaskRows + i % 2 * 4);
+  for (int64_t at = 0; at < task.k; at += kGroup) {
+    int64_t x_group = at / kRoundedGroup * 8 + half * 4;
+    const float *x_scales = task.x_scales + x_group, *x_sums = task.x_sums + x_group;
+    const float* w_minimums = task.w_minimums + at / kGroup * 8;
+    if constexpr (kMinimums)
+      FK_GROUP(FK_DOT_STEPS(8) FK_SCALES FK_MINIMUMS);
+    else if constexpr (kGroup == 32)
+      FK_GROUP(FK_DOT_STEPS(8) FK_SCALES);
+    else
+      FK_GROUP(FK_DOT_STEPS(4) FK_SCALES);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) vst1q_f32(to + i / 2 * kTaskRows + i % 2 * 4, c[i]);
+}
 
 template <int64_t kGroup, bool kMinimums>
 FK_TARGET_DOT void multiply_tile(const TileOperands& task) {
-  const int8_t *w = task.w, *x = task.x;
-  float* const c = task.c;
-  for (int64_t at = 0; at < task.k; at += kGroup) {
-    int32x4_t sums[8][2];
-#pragma GCC unroll 8
-    for (auto& pair : sums) pair[0] = pair[1] = vdupq_n_s32(0);
-#pragma GCC unroll 8
-    for (int64_t step = 0; step < kGroup / 4; ++step, w += 32, x += 32) {
-      int8x16_t w_low = vld1q_s8(w), w_high = vld1q_s8(w + 16), x_low = vld1q_s8(x), x_high = vld1q_s8(x + 16);
-      FK_DOT_LANES(0, x_low);
-      FK_DOT_LANES(1, x_high);
-    }
-    const float* w_scales = task.w_scales + at / kGroup * 8;
-    const float* x_scales = task.x_scales + at / kRoundedGroup * 8;
-    float32x4_t scales_low = vld1q_f32(w_scales), scales_high = vld1q_f32(w_scales + 4);
-    float32x4_t low = vld1q_f32(x_scales), high = vld1q_f32(x_scales + 4);
-    FK_SCALE_LANE(0, low, 0);
-    FK_SCALE_LANE(1, low, 1);
-    FK_SCALE_LANE(2, low, 2);
-    FK_SCALE_LANE(3, low, 3);
-    FK_SCALE_LANE(4, high, 0);
-    FK_SCALE_LANE(5, high, 1);
-    FK_SCALE_LANE(6, high, 2);
-    FK_SCALE_LANE(7, high, 3);
-    if constexpr (kMinimums) {
-      static_assert(kGroup == kRoundedGroup);
-      const float* w_minimums = task.w_minimums + at / kGroup * 8;
-      const float* x_sums = task.x_sums + at / kRoundedGroup * 8;
-      float32x4_t minimums_low = vld1q_f32(w_minimums), minimums_high = vld1q_f32(w_minimums + 4);
-      low = vld1q_f32(x_sums);
-      high = vld1q_f32(x_sums + 4);
-      FK_MINIMUM_LANE(0, low, 0);
-      FK_MINIMUM_LANE(1, low, 1);
-      FK_MINIMUM_LANE(2, low, 2);
-      FK_MINIMUM_LANE(3, low, 3);
-      FK_MINIMUM_LANE(4, high, 0);
-      FK_MINIMUM_LANE(5, high, 1);
-      FK_MINIMUM_LANE(6, high, 2);
-      FK_MINIMUM_LANE(7, high, 3);
-    }
-  }
+  multiply_half<kGroup, kMinimums>(task, 0);
+  multiply_half<kGroup, kMinimums>(task, 1);
 }
 
 FK_TARGET_DOT void pack_tile(const RoundedRows& x, int64_t tile, const PackedRows& to) {

@@ -17,23 +17,32 @@ struct Q4_K {
     return {vreinterpretq_s8_u8(vshrq_n_u8(a, 4)), vreinterpretq_s8_u8(vshrq_n_u8(b, 4))};
   }
 
-  // Twelve bytes as three words: the steps of four groups at a time are bytes of a word.
   FK_INLINE_DOT static void scales(const std::byte* block, float* scales, float* minimums) {
+    UnitScales<2> unit = unit_scales(block);
+#pragma GCC unroll 2
+    for (int v = 0; v < 2; ++v) {
+      vst1q_f32(scales + 4 * v, unit.scales[v]);
+      vst1q_f32(minimums + 4 * v, unit.minimums[v]);
+    }
+  }
+
+  static constexpr int64_t kUnit = kElements;
+  FK_INLINE_DOT static Codes unit_raw(const std::byte* unit, int64_t g) { return raw(unit, g); }
+  // Twelve bytes as three words: the steps of four groups at a time are the bytes of a word.
+  FK_INLINE_DOT static UnitScales<2> unit_scales(const std::byte* unit) {
     uint32_t words[3];
-    std::memcpy(words, block + 4, sizeof words);
-    uint64_t scale_steps = (words[0] & 0x3f3f3f3fu) |
-                           static_cast<uint64_t>((words[2] & 0x0f0f0f0fu) | (words[0] >> 2 & 0x30303030u)) << 32;
-    uint64_t minimum_steps = (words[1] & 0x3f3f3f3fu) |
-                             static_cast<uint64_t>((words[2] >> 4 & 0x0f0f0f0fu) | (words[1] >> 2 & 0x30303030u)) << 32;
-    store_steps(scale_steps, half_at(block), scales);
-    store_steps(minimum_steps, half_at(block + 2), minimums);
+    std::memcpy(words, unit + 4, sizeof words);
+    float scale = half_at(unit), minimum = half_at(unit + 2);
+    uint32_t later_scales = (words[2] & 0x0f0f0f0fu) | (words[0] >> 2 & 0x30303030u);
+    uint32_t later_minimums = (words[2] >> 4 & 0x0f0f0f0fu) | (words[1] >> 2 & 0x30303030u);
+    return {{steps(words[0] & 0x3f3f3f3fu, scale), steps(later_scales, scale)},
+            {steps(words[1] & 0x3f3f3f3fu, minimum), steps(later_minimums, minimum)}};
   }
 
  private:
-  FK_INLINE_DOT static void store_steps(uint64_t steps, float unit, float* to) {
-    uint16x8_t wide = vmovl_u8(vcreate_u8(steps));
-    vst1q_f32(to, vmulq_n_f32(vcvtq_f32_u32(vmovl_u16(vget_low_u16(wide))), unit));
-    vst1q_f32(to + 4, vmulq_n_f32(vcvtq_f32_u32(vmovl_u16(vget_high_u16(wide))), unit));
+  FK_INLINE_DOT static float32x4_t steps(uint32_t bytes, float unit) {
+    uint16x8_t wide = vmovl_u8(vcreate_u8(bytes));
+    return vmulq_n_f32(vcvtq_f32_u32(vmovl_u16(vget_low_u16(wide))), unit);
   }
 };
 

@@ -17,13 +17,23 @@ struct Q6_K {
   }
 
   FK_INLINE_DOT static void scales(const std::byte* block, float* scales, float*) {
-    int8x16_t steps = vreinterpretq_s8_u8(load_bytes(block + 192));
-    float unit = half_at(block + 208);
+    UnitScales<4> unit = unit_scales(block);
+#pragma GCC unroll 4
+    for (int v = 0; v < 4; ++v) vst1q_f32(scales + 4 * v, unit.scales[v]);
+  }
+
+  static constexpr int64_t kUnit = kElements;
+  FK_INLINE_DOT static Codes unit_raw(const std::byte* unit, int64_t g) { return raw(unit, g); }
+  FK_INLINE_DOT static UnitScales<4> unit_scales(const std::byte* unit) {
+    int8x16_t steps = vreinterpretq_s8_u8(load_bytes(unit + 192));
+    float scale = half_at(unit + 208);
     int16x8_t a = vmovl_s8(vget_low_s8(steps)), b = vmovl_s8(vget_high_s8(steps));
-    vst1q_f32(scales, vmulq_n_f32(vcvtq_f32_s32(vmovl_s16(vget_low_s16(a))), unit));
-    vst1q_f32(scales + 4, vmulq_n_f32(vcvtq_f32_s32(vmovl_s16(vget_high_s16(a))), unit));
-    vst1q_f32(scales + 8, vmulq_n_f32(vcvtq_f32_s32(vmovl_s16(vget_low_s16(b))), unit));
-    vst1q_f32(scales + 12, vmulq_n_f32(vcvtq_f32_s32(vmovl_s16(vget_high_s16(b))), unit));
+    UnitScales<4> found;
+    found.scales[0] = vmulq_n_f32(vcvtq_f32_s32(vmovl_s16(vget_low_s16(a))), scale);
+    found.scales[1] = vmulq_n_f32(vcvtq_f32_s32(vmovl_s16(vget_high_s16(a))), scale);
+    found.scales[2] = vmulq_n_f32(vcvtq_f32_s32(vmovl_s16(vget_low_s16(b))), scale);
+    found.scales[3] = vmulq_n_f32(vcvtq_f32_s32(vmovl_s16(vget_high_s16(b))), scale);
+    return found;
   }
 
  private:
