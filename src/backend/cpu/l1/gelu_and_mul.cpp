@@ -1,21 +1,12 @@
 // GeluAndMul on CPU, exact and in the tanh approximation.
 #include "ops/l1/gelu_and_mul.h"
 
+#include "backend/cpu/l1/activations.h"
 #include "backend/cpu/row_kernel.h"
-#include "backend/cpu/vector_math.h"
 #include "ops/register.h"
 
 namespace fk {
 namespace {
-
-// x times the cumulative normal distribution of x.
-FK_INLINE float gelu_exact(float x) { return x * normal_cdf(x); }
-
-// (1 + tanh z) / 2 is the logistic function of 2 z, which does not cancel for negative z.
-FK_INLINE float gelu_tanh(float x) {
-  constexpr float k2Sqrt2OverPi = 1.5957691216f;
-  return x / (1.0f + vexp_bounded(-k2Sqrt2OverPi * (x + 0.044715f * x * x * x)));
-}
 
 template <auto kGelu, class T>
 FK_INLINE void gelu_and_mul_body(const T* gate, const T* up, T* out, int64_t n) {

@@ -1,0 +1,88 @@
+#include "ops/l1/sequence_pool.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/register.h"
+
+namespace fk {
+
+OutputSpecs SequencePool::outputs(const Init&, Args given) {
+  return {TensorSpec{{given[1]->size(0) - 1, given[0]->size(1)}, given[0]->dtype()}};
+}
+
+Inputs SequencePool::inputs(const Init&, const Workload& w) {
+  return {InputSpec{{{w.num_tokens(), w.width}, w.dtype}, Generator::normal(0.25, 1)},
+          InputSpec{{{w.num_sequences() + 1}, DType::kI32}, Generator::metadata(Generator::Kind::kCuSeqlensQ)}};
+}
+
+Cost SequencePool::cost(const Init& init, const Workload& w) {
+  auto S = static_cast<double>(w.num_sequences()), D = static_cast<double>(w.width);
+  double rows = 0;
+  for (const Sequence& s : w.sequences)
+    rows += static_cast<double>(init.pooling == "mean" ? s.query_len : std::min<int64_t>(s.query_len, 1));
+  auto size = static_cast<double>(dtype_size(w.dtype));
+  return {.read_bytes = rows * D * size + 4 * (S + 1),
+          .written_bytes = S * D * size,
+          .vector_flops = (init.pooling == "mean" ? rows * D : 0) + (init.normalize ? 3 * S * D : 0)};
+}
+
+Tolerance SequencePool::tolerance(const Init& init, DType dtype) {
+  if (init.pooling != "mean" && !init.normalize) return {};  // a copy is exact
+  return rounding_tolerance(dtype, 1024);                    // tokens or elements of a sum
+}
+
+std::vector<Case<SequencePool>> SequencePool::cases() {
+  auto of = [](std::vector<Sequence> sequences, int64_t width) {
+    Workload w = Workload::batch(std::move(sequences));
+    w.width = width;
+    return w;
+  };
+  std::vector<Case<SequencePool>> cases;
+  for (const char* pooling : {"cls", "mean", "last"}) {
+    std::string name(pooling);
+    cases.push_back({name + ", ragged", {name}, of({{1, 0}, {7, 0}, {19, 0}, {2, 0}}, 77)});
+    cases.push_back({name + ", ragged, normalised", {name, true}, of({{5, 0}, {1, 0}, {33, 0}}, 131)});
+  }
+  cases.push_back({"one element", {"mean", true}, of({{1, 0}}, 1)});
+  cases.push_back({"wide", {"mean"}, of({{12, 0}, {3, 0}}, 1024)});
+  cases.push_back({"no tokens", {"mean", true}, of({{0, 0}}, 8)});
+  return cases;
+}
+
+std::string_view SequencePool::refuse_call(Args args) const {
+  if (init_.pooling != "cls" && init_.pooling != "mean" && init_.pooling != "last")
+    return "it pools by cls, mean and last only";
+  if (args[1]->dtype() != DType::kI32 || !args[1]->rows_contiguous()) return "cu_seqlens must be i32 without gaps";
+  return {};
+}
+
+namespace {
+
+class SequencePoolOracle final : public SequencePool {
+ public:
+  using SequencePool::SequencePool;
+
+  std::string_view refuse(Args args) const override { return refuse_call(args); }
+
+  void forward(Context&, View x, View cu_seqlens, View out) override {
+    for (int64_t s = 0; s + 1 < cu_seqlens.size(0); ++s) {
+      auto begin = static_cast<int64_t>(get(cu_seqlens, s)), end = static_cast<int64_t>(get(cu_seqlens, s + 1));
+      if (init_.pooling == "cls") end = std::min(end, begin + 1);
+      if (init_.pooling == "last") begin = std::max(begin, end - 1);
+      double squares = 0;
+      std::vector<double> mean(static_cast<size_t>(x.size(1)));
+      for (size_t i = 0; i < mean.size(); ++i) {
+        for (int64_t t = begin; t < end; ++t) mean[i] += get(x, t, i) / static_cast<double>(end - begin);
+        squares += mean[i] * mean[i];
+      }
+      double length = init_.normalize ? std::max(std::sqrt(squares), kLeastLength) : 1;
+      for (size_t i = 0; i < mean.size(); ++i) set(out, mean[i] / length, s, i);
+    }
+  }
+};
+
+FK_OPERATOR(SequencePool, SequencePoolOracle);
+
+}  // namespace
+}  // namespace fk
