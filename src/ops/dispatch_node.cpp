@@ -33,6 +33,14 @@ bool usable(const OperatorInfo& op, const ImplementationInfo& implementation, co
   return implementation.unavailable == nullptr || implementation.unavailable().empty();
 }
 
+[[noreturn]] void throw_no_implementation(std::string_view op, const BuildOptions& options) {
+  if (options.only_operator == op)
+    throw Error("The operator {} has no implementation for device {} named '{}'.", op, device_name(options.device),
+                options.only_implementation);
+  throw Error("The operator {} has no implementation for device {}{}.", op, device_name(options.device),
+              options.device == kCpu ? "" : "; use --device cpu");
+}
+
 std::string call_text(const OperatorInfo& info, Args args) {
   std::string text;
   for (size_t i = 0; i < args.size(); ++i)
@@ -97,9 +105,7 @@ void DispatchNode::complete(Builder& builder, std::vector<ParamSpec> params, std
   // The parts are known now. With a fused implementation a candidate for one of them would not be used.
   if (info_.name != options.only_operator && a_part_has_a_candidate())
     std::erase_if(slots_, [](const Slot& slot) { return slot.info->fused; });
-  if (slots_.empty())
-    throw Error("The operator {} has no implementation for device {}{}.", info_.name, device_name(options.device),
-                options.only_operator == info_.name ? fmt::format(" named '{}'", options.only_implementation) : "");
+  if (slots_.empty()) throw_no_implementation(info_.name, options);
   if (outer == nullptr) number_states(0);
 }
 

@@ -6,6 +6,7 @@
 
 #include "core/rng.h"
 #include "core/thread_pool.h"
+#include "ops/fan_in.h"
 #include "ops/formats/weight_format.h"
 
 namespace fk {
@@ -231,8 +232,8 @@ std::vector<Tensor> make_params(const Node& root, uint64_t seed) {
       continue;
     }
     // Weights like trained ones: rows that keep the size of their input, norm weights that are neither one nor zero.
-    bool matrix = p.spec.shape.rank() > 1;
-    double deviation = matrix ? 1.0 / std::sqrt(static_cast<double>(p.spec.shape[-1])) : 0.25;
+    bool matrix = p.spec.shape.rank() >= 2;
+    double deviation = matrix ? 1.0 / std::sqrt(static_cast<double>(fan_in(p.spec.shape))) : 0.25;
     fill_normal(params.back(), matrix ? 0 : 0.75, deviation, Stream(seed, p.name));
   }
   return params;

@@ -7,8 +7,10 @@
 
 namespace fk {
 
-OutputSpecs SequencePool::outputs(const Init&, Args given) {
-  return {TensorSpec{{given[1]->size(0) - 1, given[0]->size(1)}, given[0]->dtype()}};
+OutputSpecs SequencePool::outputs(const Init& init, Args given) {
+  DType narrow = given[0]->dtype();
+  DType dtype = init.float_output && dtype_size(narrow) < 4 ? DType::kF32 : narrow;
+  return {TensorSpec{{given[1]->size(0) - 1, given[0]->size(1)}, dtype}};
 }
 
 Inputs SequencePool::inputs(const Init&, const Workload& w) {
@@ -23,7 +25,7 @@ Cost SequencePool::cost(const Init& init, const Workload& w) {
     rows += static_cast<double>(init.pooling == "mean" ? s.query_len : std::min<int64_t>(s.query_len, 1));
   auto size = static_cast<double>(dtype_size(w.dtype));
   return {.read_bytes = rows * D * size + 4 * (S + 1),
-          .written_bytes = S * D * size,
+          .written_bytes = S * D * (init.float_output ? std::max(size, 4.0) : size),
           .vector_flops = (init.pooling == "mean" ? rows * D : 0) + (init.normalize ? 3 * S * D : 0)};
 }
 
@@ -44,6 +46,7 @@ std::vector<Case<SequencePool>> SequencePool::cases() {
     cases.push_back({name + ", ragged", {name}, of({{1, 0}, {7, 0}, {19, 0}, {2, 0}}, 77)});
     cases.push_back({name + ", ragged, normalised", {name, true}, of({{5, 0}, {1, 0}, {33, 0}}, 131)});
   }
+  cases.push_back({"embeddings", {"cls", true, true}, of({{3, 0}, {8, 0}}, 99)});
   cases.push_back({"one element", {"mean", true}, of({{1, 0}}, 1)});
   cases.push_back({"wide", {"mean"}, of({{12, 0}, {3, 0}}, 1024)});
   cases.push_back({"no tokens", {"mean", true}, of({{0, 0}}, 8)});

@@ -14,11 +14,13 @@ class SequencePool : public Operator {
   struct Init {
     std::string pooling = "cls";  // "cls": the first token's vector; "last": the last one's; "mean": of all tokens
     bool normalize = false;       // divide the result by its length
+    bool float_output = false;    // embeddings: not rounded to the dtype of x
 
     template <class Visitor>
     void visit(Visitor&& v) {
       v("pooling", pooling);
       v("normalize", normalize);
+      v("float_output", float_output);
     }
   };
 

@@ -1,12 +1,10 @@
 // LinearMatmul: `linear` by one of the matrix products of backend/cpu/matmul.
 #pragma once
 
-#include "backend/cpu/matmul/matmul.h"
+#include "backend/cpu/matmul/matmul_choice.h"
 #include "ops/l1/linear.h"
 
 namespace fk {
-
-using MatmulFunction = void (*)(const MatmulArgs&, ThreadPool&);
 
 // kMinRows: fewer rows of x than this are left to an implementation that streams the weights.
 template <MatmulFunction product, DType kDType, int64_t kMinRows = 0>

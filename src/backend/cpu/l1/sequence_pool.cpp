@@ -45,7 +45,10 @@ class SequencePoolBlocks final : public SequencePool {
 
   std::string_view refuse(Args args) const override {
     std::string_view why = refuse_call(args);
-    return why.empty() ? refuse_floats({&args[0], &args[2]}) : why;
+    if (!why.empty()) return why;
+    if (init_.float_output && args[2]->dtype() == DType::kF32 && args[2]->rows_contiguous())
+      return refuse_floats({&args[0]});
+    return refuse_floats({&args[0], &args[2]});
   }
 
   void forward(Context& ctx, View x, View cu_seqlens, View out) override {
@@ -54,8 +57,13 @@ class SequencePoolBlocks final : public SequencePool {
     float* sums = ctx.arena.make({{sequences, D}, DType::kF32}).ptr<float>();
     with_float(x.dtype(), [&]<class T>(T) {
       ctx.pool.parallel_for(sequences, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t s = begin; s < end; ++s)
-          pool<T>(x, rows_of(starts[s], starts[s + 1]), sums + s * D, row_of<T>(out, s), D);
+        for (int64_t s = begin; s < end; ++s) {
+          float factor = add_up<T>(x, rows_of(starts[s], starts[s + 1]), sums + s * D, D);
+          if (out.dtype() == DType::kF32)
+            scale_row(sums + s * D, factor, row_of<float>(out, s), D);
+          else
+            scale_row(sums + s * D, factor, row_of<T>(out, s), D);
+        }
       });
     });
   }
@@ -70,19 +78,19 @@ class SequencePoolBlocks final : public SequencePool {
     return {begin, end};
   }
 
+  // Sums of the rows; returns what makes the result of them.
   template <class T>
-  void pool(const View& x, Rows rows, float* sums, T* out, int64_t D) const {
+  float add_up(const View& x, Rows rows, float* sums, int64_t D) const {
     constexpr int64_t kColumns = 1024;
     std::fill_n(sums, D, 0.0f);
     for (int64_t first = 0; first < D; first += kColumns)
       for (int64_t t = rows.begin; t < rows.end; ++t)
         add_row(row_of<T>(x, t) + first, sums + first, std::min(kColumns, D - first));
     auto count = static_cast<float>(std::max<int64_t>(rows.end - rows.begin, 1));
-    float factor = 1 / count;
     // The length of the mean is that of the sum divided by the count.
     if (init_.normalize)
-      factor = 1 / std::max(std::sqrt(sum_of_squares(sums, D)), count * static_cast<float>(kLeastLength));
-    scale_row(sums, factor, out, D);
+      return 1 / std::max(std::sqrt(sum_of_squares(sums, D)), count * static_cast<float>(kLeastLength));
+    return 1 / count;
   }
 };
 
