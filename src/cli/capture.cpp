@@ -35,14 +35,16 @@ class CaptureVerb final : public Verb {
     flags.option("--prompt-tokens", prompt_tokens_, "Instead: a prompt of so many random tokens; several likewise")
         .range(1, int64_t{1} << 24)
         .excludes(text);
-    flags.option("--decode-tokens", options_.decode_tokens, "Tokens generated after each prompt")
+    flags.option("--images", images_, "For an image encoder: so many random images").range(1, 4096).excludes(text);
+    flags.option("--decode-tokens", options_.decode_tokens, "Tokens a language model generates after each prompt")
         .range(0, int64_t{1} << 20)
         .show_default();
     flags.option("--out", out_, "File the scenarios are written to").required().type_name("FILE");
   }
 
   void run(const CommonOptions& common) override {
-    if (prompts_.empty() && prompt_tokens_.empty()) throw UsageError("Give a --prompt or --prompt-tokens.");
+    if (prompts_.empty() && prompt_tokens_.empty() && images_ == 0)
+      throw UsageError("Give a --prompt, --prompt-tokens or, for an image encoder, --images.");
     std::filesystem::path folder = std::filesystem::absolute(out_).parent_path();
     if (!std::filesystem::is_directory(folder))
       throw Error("There is no folder '{}' to write to; make it first.", folder.string());
@@ -50,21 +52,25 @@ class CaptureVerb final : public Verb {
     if (golden_ && is_special_file(out_))
       throw UsageError("capture-golden writes tensors beside --out; {} is not a regular file, name one", out_);
     ModelSource source = resolve_model(model_.model);
+    if ((source.config.facts.task == Task::kImageEncoder) != (images_ > 0))
+      throw UsageError("{} is {}; give it {}.", source.name, task_info(source.config.facts.task).words,
+                       images_ > 0 ? "a --prompt or --prompt-tokens" : "--images");
     check_loadable(source, load_options(model_, source, common));
     std::optional<Tokenizer> tokenizer;
     if (!source.tokenizer.empty() && !prompts_.empty()) tokenizer = Tokenizer::from_file(source.tokenizer);
     for (const std::string& prompt : prompts_)
-      options_.prompts.push_back(encode_prompt(prompt, tokenizer, source, model_));
+      options_.inputs.texts.push_back(encode_prompt(prompt, tokenizer, source, model_));
     for (size_t i = 0; i < prompt_tokens_.size(); ++i) {
       Stream stream(common.seed, fmt::format("prompt {}", i));
-      options_.prompts.emplace_back();
+      options_.inputs.texts.emplace_back();
       for (int64_t k = 0; k < prompt_tokens_[i]; ++k)
-        options_.prompts.back().push_back(static_cast<int64_t>(
+        options_.inputs.texts.back().push_back(static_cast<int64_t>(
             stream.below(static_cast<uint64_t>(k), static_cast<uint64_t>(source.config.facts.vocab_size))));
     }
     options_.golden = golden_;
     ThreadPool pool(common.threads);
     TimedModel loaded = load_timed(model_, source, common, pool);
+    if (images_ > 0) options_.inputs = make_encoder(loaded.model, pool)->random_input(images_, 0, common.seed);
     Capture capture = capture_to_file(loaded.model, pool, options_, out_);
     report(capture, common);
   }
@@ -97,6 +103,7 @@ class CaptureVerb final : public Verb {
   CaptureOptions options_;
   std::vector<std::string> prompts_;
   std::vector<int64_t> prompt_tokens_;
+  int64_t images_ = 0;
   std::string out_;
 };
 

@@ -56,6 +56,7 @@ class Generate final : public Verb {
       throw UsageError("The prompt is empty; give it at least one character.");
     if (prompt_.empty() && prompt_ids_.empty()) throw UsageError("Give a --prompt or --prompt-token-ids.");
     ModelSource source = resolve_model(model_.model);
+    source.config.require_task(Task::kCausalLM, source.name, "generate");
     check_loadable(source, load_options(model_, source, common));
     std::optional<Tokenizer> tokenizer = find_tokenizer(source, common);
     GenerateRequest request{
@@ -99,7 +100,7 @@ class Generate final : public Verb {
 
  private:
   std::vector<int64_t> encode(const std::optional<Tokenizer>& tokenizer, const ModelSource& source) const {
-    if (!prompt_ids_.empty()) return token_ids(prompt_ids_);
+    if (!prompt_ids_.empty()) return parse_token_ids(prompt_ids_);
     return encode_prompt(prompt_, tokenizer, source, model_);
   }
 
@@ -114,19 +115,6 @@ class Generate final : public Verb {
         std::fputs(printable_lines(fmt::format("[no text, only ids: {}]\n", e.what())).c_str(), stderr);
       return std::nullopt;
     }
-  }
-
-  static std::vector<int64_t> token_ids(const std::string& text) {
-    std::vector<int64_t> ids;
-    for (size_t begin = 0; begin <= text.size();) {
-      size_t end = std::min(text.find(',', begin), text.size());
-      std::optional<int64_t> id = parse_whole<int64_t>(std::string_view(text).substr(begin, end - begin));
-      if (!id)
-        throw UsageError("--prompt-token-ids takes whole numbers with commas between, as 5,17,99, not '{}'", text);
-      ids.push_back(*id);
-      begin = end + 1;
-    }
-    return ids;
   }
 
   void report(const CommonOptions& common, const TimedModel& loaded, const GenerateRequest& request,

@@ -40,6 +40,7 @@
 #include "measure/host_load.h"
 #include "measure/machine_info.h"
 #include "measure/timer.h"
+#include "models/family.h"
 #include "track/records_json.h"
 #include "track/sha256.h"
 
@@ -74,7 +75,8 @@ class Kernels final : public Verb {
                  "Scenarios of models whose names begin with this, or `all`; llama-3.2-1b unless given");
     flags
         .option("--category", select_.categories,
-                "Scenarios of models of these categories (llm), all of them unless --model is given")
+                fmt::format("Scenarios of models of these categories ({}), all of them unless --model is given",
+                            fmt::join(known_categories(), ", ")))
         .type_name("CATEGORY");
     flags.option("--tp", select_.tp, "Scenarios of these tensor-parallel sizes; 1 unless given")
         .one_of({"1", "2", "4", "8"});

@@ -21,4 +21,16 @@ std::vector<int64_t> encode_prompt(const std::string& text, const std::optional<
   return ids;
 }
 
+std::vector<int64_t> parse_token_ids(const std::string& text) {
+  std::vector<int64_t> ids;
+  for (size_t begin = 0; begin <= text.size();) {
+    size_t end = std::min(text.find(',', begin), text.size());
+    std::optional<int64_t> id = parse_whole<int64_t>(std::string_view(text).substr(begin, end - begin));
+    if (!id) throw UsageError("--prompt-token-ids takes whole numbers with commas between, as 5,17,99, not '{}'", text);
+    ids.push_back(*id);
+    begin = end + 1;
+  }
+  return ids;
+}
+
 }  // namespace fk

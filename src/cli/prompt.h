@@ -15,4 +15,7 @@ namespace fk {
 std::vector<int64_t> encode_prompt(const std::string& text, const std::optional<Tokenizer>& tokenizer,
                                    const ModelSource& source, const ModelOptions& options);
 
+// The value of --prompt-token-ids: whole numbers with commas between. Throws UsageError for anything else.
+std::vector<int64_t> parse_token_ids(const std::string& text);
+
 }  // namespace fk

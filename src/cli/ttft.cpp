@@ -1,4 +1,5 @@
-// ttft: measures a model's time to first token and time per token, compared with the limits of this machine.
+// ttft: measures a model's time to first token and time per token, or an encoder's time for a batch, compared with the
+// limits of this machine.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -42,6 +43,7 @@ class Ttft final : public Verb {
              {"fastkernels ttft --model tiny-llama --load-format dummy",
               "fastkernels ttft --model llama-3.2-1b --load-format dummy --prompt-tokens 512 --no-sequential",
               "fastkernels ttft --model ./my-checkpoint --dtype f32 --iters 5 --json",
+              "fastkernels ttft --model bge-m3 --load-format dummy --batch-size 32   # an encoder: time of one pass",
               "fastkernels ttft --model tiny-llama --load-format dummy --compare   # do your candidates make it "
               "faster?"}) {}
 
@@ -51,9 +53,9 @@ class Ttft final : public Verb {
     auto count = [&](const char* flag, int64_t& value, int64_t least, const char* help) {
       return &flags.option(flag, value, help).range(least, int64_t{1} << 24).show_default();
     };
-    count("--prompt-tokens", options_.prompt_tokens, 1, "Tokens of the prompt");
+    count("--prompt-tokens", options_.prompt_tokens, 1, "Tokens of the prompt, or of a text for an encoder");
     count("--decode-tokens", options_.decode_tokens, 2, "Tokens after it; the first warms up and is not timed");
-    count("--batch-size", options_.batch_size, 1, "Sequences at once, each with a prompt of its own");
+    count("--batch-size", options_.batch_size, 1, "Sequences at once, each with a prompt of its own; texts or images");
     iters_flag_ =
         count("--iters", options_.iters, 1,
               "Iterations, each with a prompt of its own; medians are reported. With --compare as many as take "
@@ -167,25 +169,30 @@ class Ttft final : public Verb {
     t.device = device_name(common.device);
     t.dtype = dtype_name(loaded.model.config.facts.dtype);
     t.threads = common.threads;
-    t.prompt_tokens = options_.prompt_tokens;
+    t.prompt_tokens = tokens_each(loaded);
     t.iters = options_.iters;
-    t.decode_tokens = options_.decode_tokens;
+    t.decode_tokens = r.decode ? options_.decode_tokens : 0;
     t.ttft_ms = r.prefill.median_ms();
     t.ttft_ms_mean = mean(r.prefill.samples_ms);
     if (options_.floors) t.prefill_floor_share = r.prefill.floor_share();
-    t.tpot_ms = r.decode.median_ms();
-    t.throughput_tps = static_cast<double>(options_.batch_size) * 1e3 / r.decode.median_ms();
-    if (options_.floors) t.decode_floor_share = r.decode.floor_share();
+    t.throughput_tps = tokens_per_second(loaded, r);
+    if (r.decode) {
+      t.tpot_ms = r.decode->median_ms();
+      if (options_.floors) t.decode_floor_share = r.decode->floor_share();
+    }
     t.load_ms = loaded.load_ms;
     t.weights_bytes = static_cast<int64_t>(loaded.model.weights.size_bytes());
     t.peak_memory_bytes = static_cast<int64_t>(r.peak_memory_bytes);
     t.note = describe_judged(judged_);
-    t.samples = {{"prefill", r.prefill.samples_ms}, {"decode", r.decode.samples_ms}};
+    t.samples = {{"prefill", r.prefill.samples_ms}};
     std::vector<MetricPoint> points = {{"ttft_ms", *t.ttft_ms, 0, now_us()},
                                        {"mean_ttft_ms", *t.ttft_ms_mean, 0, now_us()},
-                                       {"tpot_ms", *t.tpot_ms, 0, now_us()},
-                                       {"mean_tpot_ms", mean(r.decode.samples_ms), 0, now_us()},
                                        {"tokens_per_second", *t.throughput_tps, 0, now_us()}};
+    if (r.decode) {
+      t.samples["decode"] = r.decode->samples_ms;
+      points.push_back({"tpot_ms", *t.tpot_ms, 0, now_us()});
+      points.push_back({"mean_tpot_ms", mean(r.decode->samples_ms), 0, now_us()});
+    }
     if (r.sequential) {
       t.ttft_sequential_ms = r.sequential->median_ms();
       t.samples["sequential"] = r.sequential->samples_ms;
@@ -197,6 +204,18 @@ class Ttft final : public Verb {
     for (const CandidateUse& use : uses_) record_source(recorder, use.op, common);
     recorder.artifact("results/ttft.json", dump_json(result_json(loaded, r, common)) + "\n");
     recorder.end("finished");
+  }
+
+  // Of one sequence of the first pass: an image has as many as it has patches.
+  int64_t tokens_each(const TimedModel& loaded) const {
+    const ModelFacts& facts = loaded.model.config.facts;
+    return facts.task == Task::kImageEncoder ? facts.num_patches() : options_.prompt_tokens;
+  }
+  // Of decoding, or of the pass of a model that does not decode.
+  double tokens_per_second(const TimedModel& loaded, const TtftResult& r) const {
+    auto batch = static_cast<double>(options_.batch_size);
+    if (r.decode) return batch * 1e3 / r.decode->median_ms();
+    return batch * static_cast<double>(tokens_each(loaded)) * 1e3 / r.prefill.median_ms();
   }
 
   Table row_table(const TimedModel& loaded, const TtftResult& r, const CommonOptions& common) const {
@@ -226,17 +245,17 @@ class Ttft final : public Verb {
                    device_name(common.device),
                    std::string(dtype_name(loaded.model.config.facts.dtype)),
                    common.threads,
-                   options_.prompt_tokens,
-                   options_.decode_tokens,
+                   tokens_each(loaded),
+                   r.decode ? Cell(options_.decode_tokens) : Cell(),
                    options_.batch_size,
                    options_.iters,
                    r.sequential ? Cell(r.sequential->median_ms(), 3) : Cell(),
                    Cell(r.prefill.median_ms(), 3),
-                   Cell(r.decode.median_ms(), 3),
-                   Cell(batch * 1e3 / r.decode.median_ms(), 2),
-                   Cell(r.decode.gbps(), 2),
-                   Cell(r.decode.floor_share(), 3),
-                   Cell(batch * 1e3 * static_cast<double>(options_.prompt_tokens) / r.prefill.median_ms(), 1),
+                   r.decode ? Cell(r.decode->median_ms(), 3) : Cell(),
+                   Cell(tokens_per_second(loaded, r), 2),
+                   r.decode ? Cell(r.decode->gbps(), 2) : Cell(),
+                   r.decode ? Cell(r.decode->floor_share(), 3) : Cell(),
+                   Cell(batch * 1e3 * static_cast<double>(tokens_each(loaded)) / r.prefill.median_ms(), 1),
                    Cell(r.prefill.tflops(), 3),
                    Cell(r.prefill.floor_share(), 3),
                    Cell(loaded.load_ms, 1),
@@ -248,7 +267,8 @@ class Ttft final : public Verb {
 
   Json result_json(const TimedModel& loaded, const TtftResult& r, const CommonOptions& common) const {
     Json json = {{"version", FK_VERSION}, {"results", row_table(loaded, r, common).to_json()}};
-    json["samples"] = {{"prefill", samples(r.prefill)}, {"decode", samples(r.decode)}};
+    json["samples"] = {{"prefill", samples(r.prefill)}};
+    if (r.decode) json["samples"]["decode"] = samples(*r.decode);
     if (r.sequential) json["samples"]["sequential"] = samples(*r.sequential);
     if (options_.floors) json["measured"] = to_json(r.machine);
     json["machine"] = to_json(machine_info());
@@ -280,16 +300,26 @@ class Ttft final : public Verb {
                  {"tflops", "TFLOP/s"},
                  {"floor", "floor ms"},
                  {"share", "of floor"}});
-    auto row = [&](const char* what, const TimedWork& w, int64_t tokens_each) {
-      int64_t tokens = tokens_each * options_.batch_size;
+    auto row = [&](const std::string& what, const TimedWork& w, int64_t of_each) {
+      int64_t tokens = of_each * options_.batch_size;
       table.add_row({what, tokens, Cell(w.median_ms(), 3), Cell(1e3 * static_cast<double>(tokens) / w.median_ms(), 1),
                      Cell(w.gbps(), 2), Cell(w.tflops(), 3), Cell(w.floor_ms(), 3),
                      options_.floors ? Cell(fmt::format("{:.1f} %", 100 * w.floor_share())) : Cell()});
     };
     if (r.sequential) row("TTFT, token by token", *r.sequential, options_.prompt_tokens);
-    row("TTFT, one prefill", r.prefill, options_.prompt_tokens);
-    row("TPOT", r.decode, 1);
+    if (r.decode) {
+      row("TTFT, one prefill", r.prefill, options_.prompt_tokens);
+      row("TPOT", *r.decode, 1);
+    } else {
+      bool images = model.config.facts.task == Task::kImageEncoder;
+      row(fmt::format("{} {}{}", options_.batch_size, images ? "image" : "text", options_.batch_size == 1 ? "" : "s"),
+          r.prefill, tokens_each(loaded));
+    }
     print_out(table.to_text());
+    if (!r.decode)
+      print_out(fmt::format("\n{:.2f} inputs per second in batches of {}\n",
+                            static_cast<double>(options_.batch_size) * 1e3 / r.prefill.median_ms(),
+                            options_.batch_size));
     if (!options_.floors) return;
     print_out(
         fmt::format("\nfloors from speeds measured around each iteration; best seen: {:.1f} GB/s read, {:.3f} TFLOP/s "

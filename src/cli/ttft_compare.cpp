@@ -44,8 +44,10 @@ Json time_one_side(const CompareRequest& request, bool with_candidates, int64_t 
 }
 
 TtftTimes times_in(const Json& printed) {
-  return {printed.at("samples").at("prefill").at("samples_ms").get<std::vector<double>>(),
-          printed.at("samples").at("decode").at("samples_ms").get<std::vector<double>>()};
+  const Json& samples = printed.at("samples");
+  TtftTimes times{samples.at("prefill").at("samples_ms").get<std::vector<double>>(), {}};
+  if (samples.contains("decode")) times.decode_ms = samples.at("decode").at("samples_ms").get<std::vector<double>>();
+  return times;
 }
 
 std::vector<double> joined(const std::vector<TtftTimes>& processes, std::vector<double> TtftTimes::*times) {
@@ -63,8 +65,9 @@ int64_t iters_in_a_second(const CompareRequest& request) {
   constexpr int64_t kLeast = 3, kMost = 50;
   Json printed = time_one_side(request, false, 1);
   TtftTimes once = times_in(printed);
-  double tokens = printed.at("results").at(0).at("decode_tokens").get<double>();
-  double ms = once.prefill_ms.at(0) + tokens * once.decode_ms.at(0);
+  double ms = once.prefill_ms.at(0);
+  if (!once.decode_ms.empty())
+    ms += printed.at("results").at(0).at("decode_tokens").get<double>() * once.decode_ms.at(0);
   return ms > 0 ? std::clamp(static_cast<int64_t>(1e3 / ms), kLeast, kMost) : kLeast;
 }
 
@@ -74,10 +77,13 @@ struct Compared {
   std::vector<double> TtftTimes::*times;
   PairedResult TtftComparison::*result;
 };
-constexpr Compared kCompared[] = {
-    {"ttft", "TTFT, one prefill", &TtftTimes::prefill_ms, &TtftComparison::prefill},
-    {"tpot", "TPOT", &TtftTimes::decode_ms, &TtftComparison::decode},
-};
+// What the model has: an encoder has no time per token.
+std::vector<Compared> compared_in(const CompareResult& c) {
+  if (c.rounds.with.front().decode_ms.empty())
+    return {{"ttft", "one pass", &TtftTimes::prefill_ms, &TtftComparison::prefill}};
+  return {{"ttft", "TTFT, one prefill", &TtftTimes::prefill_ms, &TtftComparison::prefill},
+          {"tpot", "TPOT", &TtftTimes::decode_ms, &TtftComparison::decode}};
+}
 
 Table comparison_table(const CompareResult& c) {
   Table table({{"what", "what"},
@@ -88,7 +94,7 @@ Table comparison_table(const CompareResult& c) {
                {"speedup_high", "high"},
                {"verdict", "verdict"},
                {"control_error", "A/A"}});
-  for (const Compared& what : kCompared) {
+  for (const Compared& what : compared_in(c)) {
     const PairedResult& r = c.comparison.*what.result;
     Interval interval = r.speedup_interval();
     table.add_row(
@@ -103,7 +109,7 @@ Table comparison_table(const CompareResult& c) {
 
 Json comparison_json(const CompareResult& c) {
   Json json = {{"version", FK_VERSION}, {"mode", "compare"}, {"results", comparison_table(c).to_json()}};
-  for (const Compared& what : kCompared) {
+  for (const Compared& what : compared_in(c)) {
     const PairedResult& r = c.comparison.*what.result;
     Json with = Json::array(), without = Json::array();
     for (const TtftTimes& p : c.rounds.with) with.push_back(p.*what.times);
@@ -129,15 +135,20 @@ TtftRecord side_record(const CompareResult& c, bool with) {
   t.dtype = row.at("dtype").get<std::string>();
   t.threads = row.at("threads").get<int64_t>();
   t.prompt_tokens = row.at("prompt_tokens").get<int64_t>();
-  t.decode_tokens = row.at("decode_tokens").get<int64_t>();
+  if (!row.at("decode_tokens").is_null()) t.decode_tokens = row.at("decode_tokens").get<int64_t>();
   std::vector<double> prefill = joined(processes, &TtftTimes::prefill_ms),
                       decode = joined(processes, &TtftTimes::decode_ms);
   t.iters = static_cast<int64_t>(prefill.size());
   t.ttft_ms = median(prefill);
-  t.tpot_ms = median(decode);
-  t.throughput_tps = row.at("batch_size").get<double>() * 1e3 / *t.tpot_ms;
+  double batch = row.at("batch_size").get<double>();
+  t.throughput_tps = batch * static_cast<double>(t.prompt_tokens) * 1e3 / *t.ttft_ms;
+  if (!decode.empty()) {
+    t.tpot_ms = median(decode);
+    t.throughput_tps = batch * 1e3 / *t.tpot_ms;
+  }
   t.load_ms = row.at("load_ms").get<double>();
-  t.samples = {{"prefill", prefill}, {"decode", decode}};
+  t.samples = {{"prefill", prefill}};
+  if (!decode.empty()) t.samples["decode"] = decode;
   if (with) t.note = c.doubt;
   return t;
 }
@@ -194,7 +205,7 @@ void print_comparison(const CompareResult& c, const CommonOptions& common) {
   print_out(
       "\nspeed-up with its 99 % interval, above 1 where candidates make the model faster; A/A: the model without "
       "candidates\nagainst itself\n");
-  for (const Compared& what : kCompared)
+  for (const Compared& what : compared_in(c))
     if (const std::string& invalid = (c.comparison.*what.result).invalid; !invalid.empty())
       print_out(fmt::format("{}: {}\n", what.title, invalid));
   if (c.candidate_calls() == 0) print_out("No candidate ran in this model, so both sides ran the same kernels.\n");
@@ -203,7 +214,7 @@ void print_comparison(const CompareResult& c, const CommonOptions& common) {
 void record_comparison(Recorder& recorder, const CompareResult& c, const std::string& judged) {
   std::vector<MetricPoint> points;
   std::map<std::string, std::string> tags = {{"candidates_judged", judged}};
-  for (const Compared& what : kCompared) {
+  for (const Compared& what : compared_in(c)) {
     const PairedResult& r = c.comparison.*what.result;
     auto add = [&](const char* name, double value) {
       points.push_back({fmt::format("{}_{}", what.key, name), value, 0, now_us()});

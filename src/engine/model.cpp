@@ -43,7 +43,9 @@ Model load_model(const ModelSource& source, const LoadOptions& options, ThreadPo
     model.weights = Weights::dummy(params, options.seed, model.config.family->norm_offset, pool, options.device);
   } else {
     find_tied_embedding(params, model.config, *checkpoint);
-    model.weights = Weights::load(params, std::move(*checkpoint), pool, options.device);
+    find_part(params, model.config, *checkpoint);
+    model.weights =
+        Weights::load(params, std::move(*checkpoint), pool, options.device, model.config.family->other_parts);
   }
   model.root->bind([&](const std::string& name) { return model.weights.get(loaded_name(name, model.config)); });
   return model;

@@ -54,6 +54,20 @@ std::vector<ParamSpec> checkpoint_params(const Node& model, const ModelConfig& c
   return params;
 }
 
+void find_part(std::vector<ParamSpec>& params, const ModelConfig& config, const Checkpoint& checkpoint) {
+  std::string prefix(config.family->part_prefix);
+  if (prefix.empty() || params.empty() || checkpoint.find(params.front().name) ||
+      !checkpoint.find(prefix + params.front().name))
+    return;
+  for (ParamSpec& param : params) {
+    if (param.part_names.empty()) {
+      param.part_names = {param.name};
+      param.part_rows = {param.spec.shape[0]};
+    }
+    for (std::string& name : param.part_names) name.insert(0, prefix);
+  }
+}
+
 std::string loaded_name(const std::string& param, const ModelConfig& config) {
   return config.facts.tied_head && param == kHeadWeight ? std::string(kEmbeddingWeight) : param;
 }

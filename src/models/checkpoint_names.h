@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "models/checkpoint.h"
 #include "models/model_config.h"
 #include "ops/node.h"
 
@@ -16,6 +17,9 @@ inline constexpr std::string_view kEmbeddingWeight = "model.embed_tokens.weight"
 // The parameters to load for a model built from `config`: stacked ones with the checkpoint's names of their parts, and
 // without the output head where it is tied to the embedding.
 std::vector<ParamSpec> checkpoint_params(const Node& model, const ModelConfig& config);
+
+// In the checkpoint of a larger architecture the model's tensors have a prefix: then they are read from there.
+void find_part(std::vector<ParamSpec>& params, const ModelConfig& config, const Checkpoint& checkpoint);
 
 // The name under which a parameter of the tree was loaded.
 std::string loaded_name(const std::string& param, const ModelConfig& config);

@@ -10,17 +10,28 @@
 namespace fk {
 namespace {
 
-const Family& named_family(const JsonFields& fields) {
+// transformers uses model_type and ignores architectures.
+void check_model_type(const JsonFields& fields, std::string_view architecture, std::string_view expected) {
+  auto model_type = fields.string("model_type");
+  if (model_type && *model_type != expected)
+    throw Error("{} contradicts itself: its architecture {} belongs to model_type {}, and its model_type is {}.",
+                fields.what(), architecture, in_quotes(expected), in_quotes(*model_type));
+}
+
+// `part`: the object of the file that describes the model; empty: the whole file.
+const Family& named_family(const JsonFields& fields, std::string_view& part) {
   const Json* list = fields.find("architectures");
   if (list == nullptr || !list->is_array() || list->empty() || !list->front().is_string())
     throw Error("{} names no architecture; known are {}.", fields.what(), known_architectures());
   const auto& name = list->front().get_ref<const std::string&>();
   if (const Family* family = find_family(name)) {
-    // transformers uses model_type and ignores architectures.
-    auto model_type = fields.string("model_type");
-    if (model_type && *model_type != family->model_type)
-      throw Error("{} contradicts itself: its architecture {} belongs to model_type {}, and its model_type is {}.",
-                  fields.what(), name, in_quotes(family->model_type), in_quotes(*model_type));
+    check_model_type(fields, name, family->model_type);
+    return *family;
+  }
+  LargerArchitecture larger;
+  if (const Family* family = find_larger(name, larger)) {
+    check_model_type(fields, name, larger.model_type);
+    part = larger.config_key;
     return *family;
   }
   for (const Family* family : families())
@@ -32,8 +43,18 @@ const Family& named_family(const JsonFields& fields) {
 }  // namespace
 
 ModelConfig config_from_fields(const JsonFields& fields) {
-  const Family& family = named_family(fields);
-  ModelConfig config = family.read(FamilyFields(fields, family.architecture));
+  std::string_view part;
+  const Family& family = named_family(fields, part);
+  FamilyFields whole(fields, family.architecture);
+  ModelConfig config;
+  if (part.empty()) {
+    config = family.read(whole);
+  } else {
+    std::optional<JsonFields> object = fields.object(part);
+    if (!object) throw Error("{} has no {}.", fields.what(), part);
+    config = family.read(FamilyFields(*object, family.architecture));
+    if (!object->has("dtype") && !object->has("torch_dtype")) config.set_dtype(read_dtype(whole));
+  }
   config.family = &family;
   config.facts.task = family.task;
   return config;

@@ -11,6 +11,7 @@
 #include "core/rng.h"
 #include "core/simd_clones.h"
 #include "models/convert.h"
+#include "ops/fan_in.h"
 
 namespace fk {
 namespace {
@@ -81,9 +82,10 @@ void fill_range(uint64_t key, DummyRange range, int64_t begin, int64_t end, std:
 }  // namespace
 
 DummyRange dummy_range(std::string_view name, const Shape& shape, float norm_offset) {
-  FK_CHECK(shape.rank() >= 1 && shape.rank() <= 3, "dummy weights are defined for one to three dimensions");
-  if (shape.rank() > 1) return {0.0f, static_cast<float>(std::sqrt(3.0 / static_cast<double>(shape[-1])))};
-  return {name.find("norm") == std::string_view::npos ? 0.0f : norm_offset, 0.1f};
+  bool norm = name.find("norm") != std::string_view::npos || name.find("Norm") != std::string_view::npos;
+  if (shape.rank() == 1) return {norm && !name.ends_with(".bias") ? norm_offset : 0.0f, 0.1f};
+  if (shape.rank() == 3 && shape[0] == 1 && shape[1] == 1) return {0.0f, 1.0f};
+  return {0.0f, static_cast<float>(std::sqrt(3.0 / static_cast<double>(fan_in(shape))))};
 }
 
 void fill_dummy(const View& destination, uint64_t seed, std::string_view name, DummyRange range, ThreadPool& pool,

@@ -46,6 +46,16 @@ const Family* find_family(std::string_view architecture) {
   return nullptr;
 }
 
+const Family* find_larger(std::string_view architecture, LargerArchitecture& found) {
+  for (const auto& family : all_families())
+    for (const LargerArchitecture& larger : family->parts_of)
+      if (larger.name == architecture) {
+        found = larger;
+        return family.get();
+      }
+  return nullptr;
+}
+
 std::vector<std::string> known_categories() {
   std::vector<std::string> names;
   for (const auto& family : all_families())

@@ -35,6 +35,13 @@ struct GgufFamily {
   bool rotates_pairs = false;
 };
 
+// A model of a larger architecture that holds a model of the family, as a vision tower in a model of images and texts.
+struct LargerArchitecture {
+  std::string_view name;
+  std::string_view model_type;
+  std::string_view config_key = {};  // the object of config.json that describes the part; empty: the whole file
+};
+
 struct Family {
   std::string_view name;              // "llama"
   std::string_view category = "llm";  // what kind of model
@@ -44,6 +51,9 @@ struct Family {
   std::vector<PackedModule> packed = separate_projections();  // empty: the checkpoint stacks them as the model does
   std::vector<RefusedArchitecture> refused = {};
   GgufFamily gguf = {};
+  std::vector<LargerArchitecture> parts_of = {};
+  std::string_view part_prefix = {};  // of the part's tensors in checkpoints of larger architectures: "roberta."
+  std::vector<std::string_view> other_parts = {};  // beginnings of names of tensors that the model does without
 
   // Set by RegisterFamily.
   std::string_view architecture = {};  // "LlamaForCausalLM": the L4 operator's class
@@ -53,8 +63,10 @@ struct Family {
 
 std::vector<const Family*> families();                     // by name
 const Family* find_family(std::string_view architecture);  // nullptr where unknown
-std::string known_architectures();                         // "A, B and C", for errors
-std::vector<std::string> known_categories();               // each once
+// Likewise of an architecture that holds a model of a family; `found` is set to its entry.
+const Family* find_larger(std::string_view architecture, LargerArchitecture& found);
+std::string known_architectures();            // "A, B and C", for errors
+std::vector<std::string> known_categories();  // each once
 
 void add_family(const Family& family);
 

@@ -68,6 +68,21 @@ void check_activation(const FamilyFields& fields, std::string_view known) {
   }
 }
 
+}  // namespace
+
+void read_decoder(const FamilyFields& fields, const DecoderDefaults& defaults, DecoderModelInit& init) {
+  read_dimensions(fields, defaults, init);
+  init.rms_norm_eps = fields.real("rms_norm_eps", kMinEps, kMaxEps).value_or(defaults.rms_norm_eps);
+  init.tie_word_embeddings = fields.boolean("tie_word_embeddings").value_or(defaults.tie_word_embeddings);
+  init.dtype = read_dtype(fields);
+  check_activation(fields, defaults.activation);
+  refuse_quantized(fields);
+  for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping"})
+    if (fields.has(key)) throw Error("{}: {} is not supported.", fields.what(), key);
+  if (fields.boolean("use_bidirectional_attention").value_or(false))
+    throw Error("{}: use_bidirectional_attention is not supported; the model must be causal.", fields.what());
+}
+
 DType read_dtype(const FamilyFields& fields) {
   auto name = fields.string("dtype");
   if (!name) name = fields.string("torch_dtype");
@@ -79,21 +94,10 @@ DType read_dtype(const FamilyFields& fields) {
   return *dtype;
 }
 
-}  // namespace
-
-void read_decoder(const FamilyFields& fields, const DecoderDefaults& defaults, DecoderModelInit& init) {
-  read_dimensions(fields, defaults, init);
-  init.rms_norm_eps = fields.real("rms_norm_eps", kMinEps, kMaxEps).value_or(defaults.rms_norm_eps);
-  init.tie_word_embeddings = fields.boolean("tie_word_embeddings").value_or(defaults.tie_word_embeddings);
-  init.dtype = read_dtype(fields);
-  check_activation(fields, defaults.activation);
+void refuse_quantized(const FamilyFields& fields) {
   if (fields.has("quantization_config"))
     throw Error("{} describes quantized weights; only bfloat16, float16 and float32 weights are supported.",
                 fields.what());
-  for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping"})
-    if (fields.has(key)) throw Error("{}: {} is not supported.", fields.what(), key);
-  if (fields.boolean("use_bidirectional_attention").value_or(false))
-    throw Error("{}: use_bidirectional_attention is not supported; the model must be causal.", fields.what());
 }
 
 void refuse_flag(const FamilyFields& fields, std::string_view key) {

@@ -35,6 +35,11 @@ struct DecoderDefaults {
 // other activations and soft caps.
 void read_decoder(const FamilyFields& fields, const DecoderDefaults& defaults, DecoderModelInit& init);
 
+// The dtype that the file states; float32 where it states none.
+DType read_dtype(const FamilyFields& fields);
+// Weights in a quantised format, which the families of this file do not read.
+void refuse_quantized(const FamilyFields& fields);
+
 // A flag that some families have and this one does not support.
 void refuse_flag(const FamilyFields& fields, std::string_view key);
 

@@ -13,12 +13,17 @@ void change(ModelConfig& config, std::string_view name, FieldValue value) {
 
 }  // namespace
 
-std::string_view task_name(Task task) {
-  switch (task) {
-    case Task::kCausalLM:
-      return "causal-lm";
-  }
-  return "unknown";
+const TaskInfo& task_info(Task task) {
+  static constexpr TaskInfo kTasks[] = {{"causal-lm", "a language model", "generate"},
+                                        {"text-encoder", "a text encoder", "encode"},
+                                        {"image-encoder", "an image encoder", "encode"}};
+  return kTasks[static_cast<size_t>(task)];
+}
+
+void ModelConfig::require_task(Task task, std::string_view model, std::string_view verb) const {
+  if (facts.task == task) return;
+  throw Error("{} is {}, and {} needs {}; run it with fastkernels {}.", model, task_info(facts.task).words, verb,
+              task_info(task).words, task_info(facts.task).verb);
 }
 
 std::string_view ModelConfig::architecture() const { return family != nullptr ? family->architecture : ""; }
@@ -34,6 +39,7 @@ void ModelConfig::set_tied_head(bool tied) {
 }
 
 void ModelConfig::set_ranks(int64_t tp_size, bool reduce) {
+  if (tp_size == 1 && find_field(init, "tp_size") == nullptr) return;
   change(*this, "tp_size", tp_size);
   change(*this, "tp_reduce", reduce);
   facts.tp_size = tp_size;

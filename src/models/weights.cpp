@@ -54,9 +54,10 @@ View place_of(const Part& part, const View& parameter) {
   return parameter.reshape(as_rows(parameter.shape())).narrow(0, part.row, part.shape[0]);
 }
 
-// Old checkpoints store the rotary frequencies, and some store a head that is tied to the embedding.
-bool may_stay_unused(std::string_view name) {
-  return name.ends_with(".rotary_emb.inv_freq") || name == "lm_head.weight";
+// Old checkpoints store rotary frequencies and lists of positions, and some store a head that is tied to the embedding.
+bool may_stay_unused(std::string_view name, const std::vector<std::string_view>& other_parts) {
+  return name.ends_with(".rotary_emb.inv_freq") || name.ends_with(".position_ids") || name == "lm_head.weight" ||
+         std::any_of(other_parts.begin(), other_parts.end(), [&](std::string_view p) { return name.starts_with(p); });
 }
 
 std::string some_of(const std::vector<std::string>& names) {
@@ -67,7 +68,8 @@ std::string some_of(const std::vector<std::string>& names) {
   return fmt::format("{}", fmt::join(shown, ", "));
 }
 
-void check_names(const std::vector<ParamSpec>& specs, const Checkpoint& checkpoint) {
+void check_names(const std::vector<ParamSpec>& specs, const Checkpoint& checkpoint,
+                 const std::vector<std::string_view>& other_parts) {
   std::vector<std::string> missing, unused;
   std::set<std::string> wanted;
   for (const ParamSpec& param : specs) {
@@ -77,7 +79,7 @@ void check_names(const std::vector<ParamSpec>& specs, const Checkpoint& checkpoi
     }
   }
   for (const std::string& name : checkpoint.names())
-    if (!wanted.contains(name) && !may_stay_unused(name)) unused.push_back(name);
+    if (!wanted.contains(name) && !may_stay_unused(name, other_parts)) unused.push_back(name);
   std::vector<std::string> reasons;
   if (!missing.empty()) reasons.push_back("it lacks " + some_of(missing));
   if (!unused.empty()) reasons.push_back("the model has no place for " + some_of(unused));
@@ -176,8 +178,9 @@ bool usable_in_place(const ParamSpec& param, const View& tensor) {
 
 }  // namespace
 
-Weights Weights::load(const std::vector<ParamSpec>& specs, Checkpoint checkpoint, ThreadPool& pool, Device device) {
-  check_names(specs, checkpoint);
+Weights Weights::load(const std::vector<ParamSpec>& specs, Checkpoint checkpoint, ThreadPool& pool, Device device,
+                      const std::vector<std::string_view>& other_parts) {
+  check_names(specs, checkpoint, other_parts);
   auto stays = [&](const ParamSpec& param, const View& tensor) {
     return device == kCpu && usable_in_place(param, tensor);
   };

@@ -23,8 +23,9 @@ class Weights {
   // values are converted to the parameter's dtype (f32, f16 or bf16). A parameter that is one tensor of the checkpoint
   // in the right dtype is not copied: it is a view of the mapped file, which is read only. For other devices than the
   // CPU all parameters are copied; the next piece is converted while the last one is copied.
+  // Tensors whose names begin with one of `other_parts` may stay unused.
   static Weights load(const std::vector<ParamSpec>& specs, Checkpoint checkpoint, ThreadPool& pool,
-                      Device device = kCpu);
+                      Device device = kCpu, const std::vector<std::string_view>& other_parts = {});
 
   // norm_offset: see dummy_range(). Tensors are those the checkpoint would hold, so packing changes no value.
   // They are generated on the device.

@@ -41,8 +41,8 @@ TEST_P(CaptureTest, EveryRecordedScenarioRuns) {
   Model model = dummy(GetParam(), pool);
   TempDirectory folder;
   std::string path = folder.path() + "/run.yaml";
-  Capture capture =
-      capture_to_file(model, pool, {.prompts = {prompt(23), prompt(9), prompt(31)}, .decode_tokens = 20}, path);
+  Capture capture = capture_to_file(
+      model, pool, {.inputs = {.texts = {prompt(23), prompt(9), prompt(31)}}, .decode_tokens = 20}, path);
   EXPECT_EQ(capture.unmatched, std::vector<std::string>());
   std::vector<Scenario> read = read_scenarios(path);
   ASSERT_EQ(read.size(), capture.scenarios.size());
@@ -68,8 +68,8 @@ TEST_P(CaptureTest, GoldenValuesAreThoseOfTheRun) {
   Model model = dummy(GetParam(), pool);
   TempDirectory folder;
   std::string path = folder.path() + "/run.yaml";
-  Capture capture =
-      capture_to_file(model, pool, {.prompts = {prompt(23), prompt(9)}, .decode_tokens = 2, .golden = true}, path);
+  Capture capture = capture_to_file(
+      model, pool, {.inputs = {.texts = {prompt(23), prompt(9)}}, .decode_tokens = 2, .golden = true}, path);
   EXPECT_GT(capture.tensors, 10);
   // The file can be moved with its tensors.
   std::filesystem::rename(folder.path(), folder.path() + "_moved");

@@ -28,14 +28,15 @@ int64_t parameter_count(const ModelConfig& config) {
 TEST(Catalog, HasTheSizesItsModelsAreKnownFor) {
   // Counts as the checkpoints on the hub report them; Gemma 3 4B without its vision tower and projector.
   const std::map<std::string, int64_t> published = {
-      {"llama-3-8b", 8030261248},        {"llama-3.1-8b", 8030261248},  {"llama-3.1-70b", 70553706496},
-      {"llama-3.2-1b", 1235814400},      {"llama-3.2-3b", 3212749824},  {"mistral-7b", 7248023552},
-      {"qwen3-0.6b", 596049920},         {"qwen3-4b", 4022468096},      {"qwen3-8b", 8190735360},
-      {"gemma3-1b", 999885952},          {"gemma3-4b", 3880263168},     {"qwen2.5-0.5b", 494032768},
-      {"qwen2.5-7b", 7615616512},        {"olmo2-1b", 1484916736},      {"olmo2-7b", 7298617344},
-      {"granite-3.1-2b", 2533531648},    {"phi-4", 14659507200},        {"glm4-9b", 9400279040},
-      {"command-r-35b", 34980831232},    {"mixtral-8x7b", 46702792704}, {"qwen3-30b-a3b", 30532122624},
-      {"qwen1.5-moe-a2.7b", 14315784192}};
+      {"llama-3-8b", 8030261248},         {"llama-3.1-8b", 8030261248},  {"llama-3.1-70b", 70553706496},
+      {"llama-3.2-1b", 1235814400},       {"llama-3.2-3b", 3212749824},  {"mistral-7b", 7248023552},
+      {"qwen3-0.6b", 596049920},          {"qwen3-4b", 4022468096},      {"qwen3-8b", 8190735360},
+      {"gemma3-1b", 999885952},           {"gemma3-4b", 3880263168},     {"qwen2.5-0.5b", 494032768},
+      {"qwen2.5-7b", 7615616512},         {"olmo2-1b", 1484916736},      {"olmo2-7b", 7298617344},
+      {"granite-3.1-2b", 2533531648},     {"phi-4", 14659507200},        {"glm4-9b", 9400279040},
+      {"command-r-35b", 34980831232},     {"mixtral-8x7b", 46702792704}, {"qwen3-30b-a3b", 30532122624},
+      {"qwen1.5-moe-a2.7b", 14315784192}, {"bge-m3", 567754752},         {"xlm-roberta-base", 278043648},
+      {"siglip2-base", 92884224},         {"siglip2-so400m", 428225600}};
   for (const auto& [name, count] : published) {
     const CatalogEntry* entry = find_catalog(name);
     ASSERT_NE(entry, nullptr) << name;

@@ -15,14 +15,22 @@ from numpy.typing import NDArray
 from philox import Stream
 
 
+def fan_in(shape: tuple[int, ...]) -> int:
+    """The last extent of matrices, and all but the first of convolutions [out, channels, height, width]."""
+    return math.prod(shape[1:]) if len(shape) == 4 else shape[-1]
+
+
 def offset_and_scale(name: str, shape: tuple[int, ...], gemma: bool) -> tuple[np.float32, np.float32]:
-    """Norm weights sit near 1 (Gemma stores weight - 1); a matrix has variance 1 / in, so products keep their size."""
+    """Norm weights sit near 1 (Gemma stores weight - 1); a matrix has variance 1 / in, so products keep their size.
+
+    A learned token [1, 1, D] has elements of the size of activations.
+    """
     if len(shape) == 1:
-        offset = 1.0 if "norm" in name and not gemma else 0.0
-        return np.float32(offset), np.float32(0.1)
-    if len(shape) == 2:
-        return np.float32(0.0), np.float32(math.sqrt(3.0 / shape[1]))
-    raise ValueError(f"{name} has shape {shape}; dummy weights are defined for 1 and 2 dimensions")
+        norm = "norm" in name.replace("Norm", "norm") and not name.endswith(".bias")
+        return np.float32(1.0 if norm and not gemma else 0.0), np.float32(0.1)
+    if len(shape) == 3 and shape[:2] == (1, 1):
+        return np.float32(0.0), np.float32(1.0)
+    return np.float32(0.0), np.float32(math.sqrt(3.0 / fan_in(shape)))
 
 
 def dummy_tensor(seed: int, name: str, shape: tuple[int, ...], gemma: bool = False) -> NDArray[np.float32]:

@@ -18,10 +18,10 @@ namespace fk {
 namespace {
 
 // All prompts in one pass, as in an engine that has just received them; then all sequences token by token.
-void run(const Model& model, ThreadPool& pool, const CaptureOptions& options, CallObserver& observer) {
-  auto count = options.prompts.size();
+void run_language_model(const Model& model, ThreadPool& pool, const CaptureOptions& options, CallObserver& observer) {
+  auto count = options.inputs.texts.size();
   int64_t longest = 0, tokens = 0;
-  for (const auto& prompt : options.prompts) {
+  for (const auto& prompt : options.inputs.texts) {
     if (prompt.empty()) throw Error("A prompt has no tokens; give at least one.");
     longest = std::max(longest, static_cast<int64_t>(prompt.size()));
     tokens += static_cast<int64_t>(prompt.size());
@@ -34,7 +34,7 @@ void run(const Model& model, ThreadPool& pool, const CaptureOptions& options, Ca
   runner.observe(&observer);
   std::vector<RunningSequence> sequences(count);
   for (RunningSequence& s : sequences) s = runner.start();
-  std::vector<std::vector<int64_t>> next = options.prompts;
+  std::vector<std::vector<int64_t>> next = options.inputs.texts;
   const std::vector<SamplingParams> greedy(count);
   for (int64_t step = 0; step <= options.decode_tokens; ++step) {
     std::vector<NewTokens> items;
@@ -45,6 +45,14 @@ void run(const Model& model, ThreadPool& pool, const CaptureOptions& options, Ca
     std::span<const int64_t> picked = sampler.pick(ctx, logits, greedy, std::vector<int64_t>(count, step));
     for (size_t i = 0; i < count; ++i) next[i] = {picked[i]};
   }
+}
+
+void run(const Model& model, ThreadPool& pool, const CaptureOptions& options, CallObserver& observer) {
+  if (model.config.facts.task == Task::kCausalLM) return run_language_model(model, pool, options, observer);
+  std::unique_ptr<Encoder> encoder = make_encoder(model, pool);
+  encoder->observe(&observer);
+  Encoded encoded = encoder->forward(options.inputs);
+  require_finite(model, encoded.last_hidden_state, "vectors");
 }
 
 int64_t write_golden(std::vector<RecordedCall>& calls, const std::string& path) {

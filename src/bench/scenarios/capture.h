@@ -7,14 +7,15 @@
 
 #include "bench/scenarios/scenario.h"
 #include "core/thread_pool.h"
+#include "engine/encoder.h"
 #include "engine/model.h"
 
 namespace fk {
 
 struct CaptureOptions {
-  std::vector<std::vector<int64_t>> prompts;  // of token ids; run together as one batch
-  int64_t decode_tokens = 8;                  // after each prompt, greedily
-  bool golden = false;                        // keep the values of integer inputs and the blocks of the KV cache
+  EncoderInput inputs;        // prompts or texts as token ids, or images; run together as one batch
+  int64_t decode_tokens = 8;  // of language models, after each prompt, greedily
+  bool golden = false;        // keep the values of integer inputs and the blocks of the KV cache
 };
 
 struct Capture {

@@ -14,6 +14,7 @@
 #include "engine/model.h"
 #include "engine/sampler.h"
 #include "models/catalog.h"
+#include "ops/l1/sequence_pool.h"
 
 namespace fk {
 namespace {
@@ -56,6 +57,18 @@ void dry_run_sampler(Sampler& sampler, int64_t sequences, int64_t vocab, CallObs
     std::vector<SamplingParams> params(static_cast<size_t>(sequences), SamplingParams{.temperature = temperature});
     sampler.pick(ctx, logits, params, steps);
   }
+}
+
+// Pooling of an encoder's vectors, in each way.
+void dry_run_embedding(const Workload& workload, const ModelFacts& facts, CallRecorder& recorder) {
+  Builder builder(dry_build_options());
+  std::vector<Op<SequencePool>> pools;  // all at once, since the recorder knows nodes by their address
+  for (const char* pooling : {"cls", "mean"})
+    pools.push_back(
+        builder.child<SequencePool>("embedding", {.pooling = pooling, .normalize = true, .float_output = true}));
+  Workload of_rows = workload;
+  of_rows.width = facts.hidden_size;
+  for (const Op<SequencePool>& pool : pools) dry_run(pool.node(), of_rows, &recorder);
 }
 
 class Collection {
@@ -122,7 +135,7 @@ GeneratedScenarios generate_scenarios(const ScenarioSelection& selection) {
   GeneratedScenarios result;
   Collection collection;
   for (const CatalogEntry* entry : selected_models(selection)) {
-    std::vector<Step> steps = steps_of_all_sizes(entry->config.facts.max_position_embeddings);
+    std::vector<Step> steps = steps_of(entry->config.facts);
     for (int64_t tp : sizes) {
       ModelConfig config = entry->config;
       std::unique_ptr<Node> root;
@@ -138,8 +151,12 @@ GeneratedScenarios generate_scenarios(const ScenarioSelection& selection) {
         Workload workload = Workload::batch(step.sequences);
         workload.dtype = config.facts.dtype;
         dry_run(*root, workload, &recorder);
-        Sampler sampler(workload.num_sequences(), dry_build_options());
-        dry_run_sampler(sampler, workload.num_sequences(), config.facts.vocab_size, recorder);
+        if (config.facts.task == Task::kCausalLM) {
+          Sampler sampler(workload.num_sequences(), dry_build_options());
+          dry_run_sampler(sampler, workload.num_sequences(), config.facts.vocab_size, recorder);
+        } else {
+          dry_run_embedding(workload, config.facts, recorder);
+        }
         for (const std::string& call : recorder.unmatched())
           result.left_out.push_back({fmt::format("{}/tp{}/{}: {}", entry->name, tp, step.name, call),
                                      "its contract has no workload that makes these shapes"});

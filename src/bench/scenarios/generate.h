@@ -9,18 +9,9 @@
 #include <vector>
 
 #include "bench/scenarios/scenario.h"
+#include "bench/scenarios/steps.h"
 
 namespace fk {
-
-// A step of an engine, by name: "decode-32", "prefill-512".
-struct Step {
-  std::string name;
-  std::vector<Sequence> sequences;
-};
-
-// Decoding: so many sequences of one new token each, contexts ragged. Prefilling: so many tokens of ragged prompts,
-// some of which continue earlier chunks. No sequence grows beyond max_context.
-std::vector<Step> steps_of_all_sizes(int64_t max_context);
 
 // Scenarios that were left out, and why.
 struct LeftOut {

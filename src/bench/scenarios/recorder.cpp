@@ -135,7 +135,10 @@ size_t CallRecorder::add(const Node& node, size_t kind, const Context& ctx, Args
 void CallRecorder::keep_golden(RecordedCall& call, const FittedWorkload& fitted, const Context& ctx, Args given) {
   Scenario& s = call.scenario;
   const OperatorInfo& info = s.info();
-  if (fitted.part != BatchPart::kNone) {
+  // Models without states have no block tables.
+  const AttentionMetadata& batch = *ctx.attention;
+  bool has_tables = batch.decode.block_table.data() != nullptr || batch.prefill.block_table.data() != nullptr;
+  if (fitted.part != BatchPart::kNone && has_tables) {
     std::vector<int32_t> entries;
     int64_t width = blocks_per_sequence(s.workload), rows = 0;
     auto add_group = [&](const SequenceGroup& group) {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "bench/scenarios/generate.h"
+#include "bench/scenarios/steps.h"
 
 namespace fk {
 namespace {

@@ -1,4 +1,5 @@
-// ttft: measures a model's time to first token and time per token, and the limits of this machine.
+// ttft: measures a model's time to first token and time per token, or an encoder's time for a batch, and the limits of
+// this machine.
 #pragma once
 
 #include <cstdint>
@@ -41,9 +42,9 @@ struct TimedWork {
 };
 
 struct TtftResult {
-  TimedWork prefill;                    // all prompts in one pass
+  TimedWork prefill;                    // all prompts, texts or images in one pass
   std::optional<TimedWork> sequential;  // the prompts token by token: the sum of its passes
-  TimedWork decode;                     // per step, sampling included: mean over the steps after a warm-up step
+  std::optional<TimedWork> decode;      // per step, sampling included: mean over the steps after a warm-up step
   MachineProbe machine;                 // the best seen in any probe of the run
   uint64_t peak_memory_bytes = 0;       // weights and all, until the last iteration; of the device where there is one
   std::vector<DispatchCount> dispatches;
@@ -52,6 +53,10 @@ struct TtftResult {
 // Throws UsageError for invalid options, before a model is loaded. run_ttft calls it too.
 void check_options(const TtftOptions& options);
 
+// What the model's task needs: one of the two below.
 TtftResult run_ttft(const Model& model, ThreadPool& pool, const TtftOptions& options);
+TtftResult run_causal_ttft(const Model& model, ThreadPool& pool, const TtftOptions& options);
+// Only `prefill` is measured; prompt_tokens is the length of a text, and images have that of the model.
+TtftResult run_encoder_ttft(const Model& model, ThreadPool& pool, const TtftOptions& options);
 
 }  // namespace fk

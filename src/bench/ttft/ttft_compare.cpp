@@ -37,7 +37,9 @@ PairedResult compare_times(const TtftRounds& rounds, std::vector<double> TtftTim
 }  // namespace
 
 TtftComparison compare_rounds(const TtftRounds& rounds, uint64_t seed) {
-  return {compare_times(rounds, &TtftTimes::prefill_ms, seed), compare_times(rounds, &TtftTimes::decode_ms, seed)};
+  TtftComparison comparison{compare_times(rounds, &TtftTimes::prefill_ms, seed), {}};
+  if (!rounds.with.front().decode_ms.empty()) comparison.decode = compare_times(rounds, &TtftTimes::decode_ms, seed);
+  return comparison;
 }
 
 }  // namespace fk

@@ -13,7 +13,8 @@ namespace fk {
 
 // Of one process, in ms, by iteration. The same iteration has the same prompt in every process.
 struct TtftTimes {
-  std::vector<double> prefill_ms, decode_ms;
+  std::vector<double> prefill_ms;
+  std::vector<double> decode_ms;  // empty for models that do not decode
 };
 
 struct TtftRounds {
@@ -22,7 +23,8 @@ struct TtftRounds {
 };
 
 struct TtftComparison {
-  PairedResult prefill, decode;
+  PairedResult prefill;
+  PairedResult decode;  // meaningless for models that do not decode
 };
 
 TtftComparison compare_rounds(const TtftRounds& rounds, uint64_t seed = 0);
