@@ -181,7 +181,7 @@ CompareResult run_comparison(const CompareRequest& request, const CommonOptions&
   c.comparison = compare_rounds(c.rounds, common.seed);
   // Both sides ran the same kernels: a difference is noise, whatever its interval says.
   if (c.candidate_calls() == 0)
-    for (const Compared& what : kCompared)
+    for (const Compared& what : compared_in(c))
       if (PairedResult& r = c.comparison.*what.result; r.verdict != SpeedVerdict::kSame)
         r.verdict = SpeedVerdict::kUnresolved;
   return c;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/error.h"
 #include "tests/conformance/compare.h"
 #include "tests/conformance/trial.h"
 
