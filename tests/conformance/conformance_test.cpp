@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "core/device_runtime.h"
+#include "core/error.h"
 #include "tests/conformance/trial.h"
 
 namespace fk::conformance {
@@ -68,10 +69,24 @@ std::vector<Entry> entries(std::span<const Device> on, Which which) {
   return list;
 }
 
+// Why there is no such operator on a device other than the CPU: a part of it has no kernel there. Empty if there is.
+std::string not_on_device(const OperatorInfo& info, Device device) {
+  if (device == kCpu) return {};
+  BuildOptions options;
+  options.device = device;
+  try {
+    info.build(info.cases().front().init, options);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return {};
+}
+
 class Implementations : public testing::TestWithParam<Entry> {
  protected:
   void SetUp() override {
     if (std::string why = device_missing(GetParam().device); !why.empty()) GTEST_SKIP() << why;
+    if (std::string why = not_on_device(*GetParam().info, GetParam().device); !why.empty()) GTEST_SKIP() << why;
     const ImplementationInfo& implementation = *GetParam().implementation;
     if (implementation.unavailable == nullptr) return;
     if (std::string why(implementation.unavailable()); !why.empty()) GTEST_SKIP() << why;
@@ -159,6 +174,7 @@ class Operators : public testing::TestWithParam<Place> {
  protected:
   void SetUp() override {
     if (std::string why = device_missing(GetParam().device); !why.empty()) GTEST_SKIP() << why;
+    if (std::string why = not_on_device(*GetParam().info, GetParam().device); !why.empty()) GTEST_SKIP() << why;
   }
 };
 

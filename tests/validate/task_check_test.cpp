@@ -28,10 +28,12 @@ const std::map<std::string, std::string> kDegenerate = {
     {"flash_attn_prefill: one token", "one key has all the weight, whatever the query"},
     {"flash_attn_prefill: window of one", "one key has all the weight, whatever the query"},
     {"index_select: one element", "a copy"},
+    {"moe_align: one pair", "the pair can only be the first"},
     {"rotary_emb: smallest", "position 0 turns nothing"},
     {"sample: one token", "the token can only be 0"},
     {"sample: large vocabulary", "no row of three draws a number that a filter decides about"},
     {"softmax: one element", "always 1"},
+    {"topk_softmax: one expert", "always expert 0 with weight 1"},
 };
 
 class Tasks : public testing::TestWithParam<const OperatorInfo*> {};
