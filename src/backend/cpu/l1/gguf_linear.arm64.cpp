@@ -28,11 +28,11 @@ class GGUFLinearNeonDot final : public GGUFLinearCall {
 
   void forward(Context& ctx, View x, View out) override {
     if (x.size(0) == 0) return;
-    RoundedRows rows = round_rows(x, ctx.arena, ctx.pool);
-    if (rows.m <= kFewTokens)
-      in_place(ctx, rows, out);
+    RoundedParts rounded = round_for_parts(x, ctx);
+    if (x.size(0) <= kFewTokens)
+      in_place(ctx, rounded, out);
     else
-      in_tiles(ctx, rows, out);
+      in_tiles(ctx, rounded, out);
   }
 
  private:
@@ -51,32 +51,38 @@ class GGUFLinearNeonDot final : public GGUFLinearCall {
     });
   }
 
-  void in_place(Context& ctx, const RoundedRows& x, const View& out) {
+  void in_place(Context& ctx, const RoundedParts& rounded, const View& out) {
     each_piece(ctx, kRowsOfAPiece, 1, [&](int, size_t p, int64_t row, int64_t count, int64_t) {
+      const RoundedRows& x = rounded.of(rounded_group(p));
       float sums[kFewTokens * kRowsOfAPiece];
       kernels_[p]->rows({row_bytes(p, row), weight(p).stride(0), count, &x, sums, kRowsOfAPiece});
       for (int64_t t = 0; t < x.m; ++t) store_sums(out, t, parts_[p].row + row, sums + t * kRowsOfAPiece, count);
     });
   }
 
-  void in_tiles(Context& ctx, const RoundedRows& x, const View& out) {
-    PackedRows packed = pack_rows(x, ctx.arena, ctx.pool);
-    int64_t per_task = std::min(kTaskTiles, packed.tiles), blocks = (packed.tiles + per_task - 1) / per_task;
+  void in_tiles(Context& ctx, const RoundedParts& rounded, const View& out) {
+    PackedRows packed_32, packed_256;
+    for (size_t p = 0; p < parts_.size(); ++p) {
+      PackedRows& packed = rounded_group(p) == kRoundedGroup ? packed_32 : packed_256;
+      if (packed.codes == nullptr) packed = pack_rows(rounded.of(rounded_group(p)), ctx.arena, ctx.pool);
+    }
+    int64_t m = out.size(0), all_tiles = (m + kTileRows - 1) / kTileRows;
+    int64_t per_task = std::min(kTaskTiles, all_tiles), blocks = (all_tiles + per_task - 1) / per_task;
     int64_t bytes = (tiles_scratch_bytes(per_task) + 4095) / 4096 * 4096;
     View scratch = ctx.arena.make({{ctx.pool.threads(), bytes}, DType::kU8});
     each_piece(ctx, kTaskRows, blocks, [&](int thread, size_t p, int64_t row, int64_t count, int64_t block) {
-      int64_t first = block * per_task, tiles = std::min(per_task, packed.tiles - first);
+      int64_t first = block * per_task, tiles = std::min(per_task, all_tiles - first);
       const float* sums =
           multiply_tiles({.kernels = kernels_[p],
                           .format = parts_[p].format,
                           .w = row_bytes(p, row),
                           .w_stride = weight(p).stride(0),
                           .rows = count,
-                          .x = &packed,
+                          .x = rounded_group(p) == kRoundedGroup ? &packed_32 : &packed_256,
                           .first_tile = first,
                           .tiles = tiles,
                           .scratch = reinterpret_cast<std::byte*>(scratch.ptr<uint8_t>()) + thread * bytes});
-      for (int64_t t = first * kTileRows; t < std::min((first + tiles) * kTileRows, x.m); ++t)
+      for (int64_t t = first * kTileRows; t < std::min((first + tiles) * kTileRows, m); ++t)
         store_sums(out, t, parts_[p].row + row, sums + (t - first * kTileRows) * kTaskRows, count);
     });
   }

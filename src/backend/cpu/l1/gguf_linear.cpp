@@ -40,8 +40,9 @@ class GGUFLinearPortable final : public GGUFLinearCall {
   }
 
   void forward(Context& ctx, View x, View out) override {
-    RoundedRows rows = round_rows(x, ctx.arena, ctx.pool);
+    RoundedParts rounded = round_for_parts(x, ctx);
     for (size_t p = 0; p < parts_.size(); ++p) {
+      const RoundedRows& rows = rounded.of(rounded_group(p));
       int64_t pieces = (parts_[p].rows + kPiece - 1) / kPiece;
       // One unpacked row per thread would do; a piece of work has no thread number, so each has its own.
       int64_t tasks = std::min<int64_t>(pieces, 4 * ctx.pool.threads()),

@@ -1,6 +1,7 @@
 // The common part of the CPU's implementations of `gguf_linear`: which calls they take, and storing sums.
 #pragma once
 
+#include "backend/cpu/quantised/rounded_rows.h"
 #include "backend/cpu/row_kernel.h"
 #include "ops/l1/gguf_linear.h"
 
@@ -33,6 +34,24 @@ class GGUFLinearCall : public GGUFLinear {
         for (int64_t i = 0; i < count; ++i) y[i] = static_cast<Out>(sums[i] + static_cast<float>(b[i]));
       });
     });
+  }
+  // Elements of x that have one scale, for a part: those that meet a block of its format, at least 32.
+  int64_t rounded_group(size_t part) const {
+    return parts_[part].format->block_elements >= kMaxBlockElements ? kMaxBlockElements : kRoundedGroup;
+  }
+  // x rounded for each part; parts with equal groups share one.
+  struct RoundedParts {
+    RoundedRows groups_of_32, groups_of_256;
+    const RoundedRows& of(int64_t group) const { return group == kRoundedGroup ? groups_of_32 : groups_of_256; }
+  };
+  RoundedParts round_for_parts(const View& x, Context& ctx) const {
+    RoundedParts rounded;
+    for (size_t p = 0; p < parts_.size(); ++p) {
+      int64_t group = rounded_group(p);
+      RoundedRows& rows = group == kRoundedGroup ? rounded.groups_of_32 : rounded.groups_of_256;
+      if (rows.codes == nullptr) rows = round_rows(x, group, ctx.arena, ctx.pool);
+    }
+    return rounded;
   }
   const std::byte* row_bytes(size_t part, int64_t row) const {
     return static_cast<const std::byte*>(weight(part).data()) + row * weight(part).stride(0);

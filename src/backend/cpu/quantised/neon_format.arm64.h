@@ -7,8 +7,6 @@
 //   raw(block, g)       32 codes with the offset, as two vectors
 //   scales(block, scales, minimums)
 //                       of all groups of a block
-//   kUnit               elements that rows_of() takes at a time: four groups, or a block where that is more
-//   unit_scales(unit)   of the groups of such a unit, four in each vector
 #pragma once
 
 #include <arm_neon.h>
@@ -48,12 +46,6 @@ FK_INLINE_DOT uint8x16_t load_bytes(const std::byte* address) {
   return vld1q_u8(reinterpret_cast<const uint8_t*>(address));
 }
 
-// Scales and minimums of the groups of a unit, four in each vector.
-template <int kVectors>
-struct UnitScales {
-  float32x4_t scales[kVectors], minimums[kVectors];
-};
-
 // The sums of four vectors as one vector. Converting that is one conversion for four groups: SCVTF is slow.
 FK_INLINE_DOT float32x4_t sums_of_four(int32x4_t a, int32x4_t b, int32x4_t c, int32x4_t d) {
   return vcvtq_f32_s32(vpaddq_s32(vpaddq_s32(a, b), vpaddq_s32(c, d)));
@@ -64,6 +56,11 @@ FK_INLINE_DOT int32x4_t dot_32(Codes w, Codes x) {
 }
 
 FK_INLINE_DOT Codes load_codes(const int8_t* codes) { return {vld1q_s8(codes), vld1q_s8(codes + 16)}; }
+
+FK_INLINE_DOT void load_unit(const RoundedRows& x, int64_t t, int64_t at, Codes (&unit)[4]) {
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) unit[i] = load_codes(x.codes + t * x.k + at + i * kRoundedGroup);
+}
 
 // Row t of x from element `at` on with the blocks at w: for formats whose block is one group.
 template <class F>
@@ -79,107 +76,129 @@ FK_TARGET_DOT float rest_of(const std::byte* w, const RoundedRows& x, int64_t t,
   return sum;
 }
 
-// What one vector of scales of w meets in a row of x.
-template <int kSteps>
-struct UnitOfRow {
-  Codes codes[kSteps];
-  float32x4_t scales, sums;
-};
-
-template <class F, int kSteps>
-FK_INLINE_DOT UnitOfRow<kSteps> unit_of_row(const RoundedRows& x, int64_t t, int64_t at, int v) {
-  UnitOfRow<kSteps> unit;
-  int64_t first = at + v * kSteps * kRoundedGroup, group = t * x.groups() + first / kRoundedGroup;
-#pragma GCC unroll 8
-  for (int s = 0; s < kSteps; ++s) unit.codes[s] = load_codes(x.codes + t * x.k + first + s * kRoundedGroup);
-  if constexpr (F::kGroup == 32) {
-    unit.scales = vld1q_f32(x.scales + group);
-    unit.sums = vld1q_f32(x.sums + group);
-  } else {
-    float32x2_t pair = vld1_f32(x.scales + group);
-    unit.scales = vcombine_f32(vdup_lane_f32(pair, 0), vdup_lane_f32(pair, 1));
-    unit.sums = vdupq_n_f32(0);
-  }
-  return unit;
-}
-
-// sums of M rows of x with R rows of w from `row` on
+// sums of M rows of x with R rows of w from `row` on, for formats whose block is one group: four blocks at a time
 template <class F, int M, int R>
 FK_TARGET_DOT void rows_of(const RowsTask& task, int64_t row, int64_t first_x) {
-  constexpr int kVectors = F::kUnit / F::kGroup / 4;
-  constexpr int64_t kUnitBytes = F::kUnit / F::kElements * F::kBytes;
-  constexpr int kSteps = 4 * F::kGroup / kRoundedGroup;  // groups of x for one vector of scales
+  static_assert(F::kElements == 32 && F::kGroup == 32 && !F::kMinimums);
+  constexpr int64_t kUnit = 4 * F::kElements, kUnitBytes = 4 * F::kBytes;
   const RoundedRows& x = *task.x;
   const std::byte* w = task.w + row * task.w_stride;
-  float32x4_t sums[M][R], minimums[M][R];
+  float32x4_t sums[M][R], offsets[M][R];
 #pragma GCC unroll 8
   for (int m = 0; m < M; ++m)
 #pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) sums[m][r] = minimums[m][r] = vdupq_n_f32(0);
+    for (int r = 0; r < R; ++r) sums[m][r] = offsets[m][r] = vdupq_n_f32(0);
   int64_t at = 0;
-  for (; at + F::kUnit <= x.k; at += F::kUnit, w += kUnitBytes) {
-    UnitScales<kVectors> scales[R];
+  for (; at + kUnit <= x.k; at += kUnit, w += kUnitBytes) {
+    Codes one[4];  // a single row of x stays in registers for all rows of w
+    if constexpr (M == 1) load_unit(x, first_x, at, one);
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
       const std::byte* unit = w + r * task.w_stride;
       // The rows that follow: hardware does not see that streams this short continue there.
 #pragma GCC unroll 8
       for (int64_t line = 0; line < kUnitBytes; line += 64) __builtin_prefetch(unit + R * task.w_stride + line, 0, 0);
-      scales[r] = F::unit_scales(unit);
-    }
+      float32x4_t w_scales = four_halves(unit, F::kBytes);
+      Codes codes[4];
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) codes[i] = F::raw(unit + i * F::kBytes, 0);
 #pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) {
-      UnitOfRow<kSteps> one;  // a single row of x stays in registers for all rows of w
-      if constexpr (M == 1) one = unit_of_row<F, kSteps>(x, first_x, at, v);
-#pragma GCC unroll 8
-      for (int r = 0; r < R; ++r) {
-        Codes codes[kSteps];
-#pragma GCC unroll 8
-        for (int s = 0; s < kSteps; ++s) codes[s] = F::unit_raw(w + r * task.w_stride, v * kSteps + s);
-#pragma GCC unroll 8
-        for (int m = 0; m < M; ++m) {
-          if constexpr (M > 1) one = unit_of_row<F, kSteps>(x, first_x + m, at, v);
-          float32x4_t products;
-          if constexpr (F::kGroup == 32) {
-            products = sums_of_four(dot_32(codes[0], one.codes[0]), dot_32(codes[1], one.codes[1]),
-                                    dot_32(codes[2], one.codes[2]), dot_32(codes[3], one.codes[3]));
-            if constexpr (F::kMinimums) minimums[m][r] = vfmaq_f32(minimums[m][r], scales[r].minimums[v], one.sums);
-            if constexpr (F::kOffset != 0) minimums[m][r] = vfmaq_f32(minimums[m][r], scales[r].scales[v], one.sums);
-          } else {
-            int32x4_t zero = vdupq_n_s32(0);
-            Codes a = one.codes[0], b = one.codes[1];
-            products = sums_of_four(vdotq_s32(zero, codes[0].low, a.low), vdotq_s32(zero, codes[0].high, a.high),
-                                    vdotq_s32(zero, codes[1].low, b.low), vdotq_s32(zero, codes[1].high, b.high));
-          }
-          sums[m][r] = vfmaq_f32(sums[m][r], products, vmulq_f32(scales[r].scales[v], one.scales));
-        }
+      for (int m = 0; m < M; ++m) {
+        if constexpr (M > 1) load_unit(x, first_x + m, at, one);
+        int64_t group = (first_x + m) * x.groups() + at / kRoundedGroup;
+        float32x4_t products = sums_of_four(dot_32(codes[0], one[0]), dot_32(codes[1], one[1]),
+                                            dot_32(codes[2], one[2]), dot_32(codes[3], one[3]));
+        sums[m][r] = vfmaq_f32(sums[m][r], products, vmulq_f32(w_scales, vld1q_f32(x.scales + group)));
+        if constexpr (F::kOffset != 0) offsets[m][r] = vfmaq_f32(offsets[m][r], w_scales, vld1q_f32(x.sums + group));
       }
     }
   }
-  constexpr float kFactor = F::kOffset != 0 ? F::kOffset : 1;
 #pragma GCC unroll 8
   for (int m = 0; m < M; ++m)
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
-      float sum = vaddvq_f32(sums[m][r]) - kFactor * vaddvq_f32(minimums[m][r]);
-      if constexpr (F::kUnit > F::kElements)  // blocks that are no whole unit
-        sum += rest_of<F>(w + r * task.w_stride, x, first_x + m, at);
-      task.sums[(first_x + m) * task.sums_stride + row + r] = sum;
+      float sum = vaddvq_f32(sums[m][r]) - static_cast<float>(F::kOffset) * vaddvq_f32(offsets[m][r]);
+      task.sums[(first_x + m) * task.sums_stride + row + r] =
+          sum + rest_of<F>(w + r * task.w_stride, x, first_x + m, at);
     }
+}
+
+// The same for formats with blocks of 256, whose groups have whole numbers of steps as scales. x has one scale for a
+// block, so that a block is a sum of integers, and one conversion. F has
+//   unsigned_raw(block, g)   32 codes without their offset
+//   steps(block)             of its 8 or 16 groups
+//   unit(block), minimum_unit(block)
+//                            what a step of a scale, or of a minimum, is
+//   least(block, code_sums, steps)
+//                            the sum over groups of minimum (or offset) times code sum, in four parts
+template <class F, int M, int R>
+FK_TARGET_DOT void blocks_of(const RowsTask& task, int64_t row, int64_t first_x) {
+  const RoundedRows& x = *task.x;
+  const std::byte* w = task.w + row * task.w_stride;
+  float32x4_t sums[M][R];
+#pragma GCC unroll 8
+  for (int m = 0; m < M; ++m)
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) sums[m][r] = vdupq_n_f32(0);
+  for (int64_t at = 0; at < x.k; at += F::kElements, w += F::kBytes) {
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      const std::byte* block = w + r * task.w_stride;
+#pragma GCC unroll 8
+      for (int64_t line = 0; line < F::kBytes; line += 64) __builtin_prefetch(block + R * task.w_stride + line, 0, 0);
+      auto steps = F::steps(block);
+      float unit = F::unit(block), minimum_unit = F::minimum_unit(block);
+#pragma GCC unroll 8
+      for (int m = 0; m < M; ++m) {
+        int64_t t = first_x + m;
+        const int8_t* codes = x.codes + t * x.k + at;
+        float scale = x.scales[t * x.groups() + at / kRoundedGroup];
+        int32x4_t products = vdupq_n_s32(0);
+#pragma GCC unroll 4
+        for (int v = 0; v < F::kElements / F::kGroup / 4; ++v) {
+          int32x4_t dots[4];
+#pragma GCC unroll 4
+          for (int i = 0; i < 4; ++i) {
+            if constexpr (F::kGroup == 32) {
+              dots[i] = dot_32(F::unsigned_raw(block, 4 * v + i), load_codes(codes + (4 * v + i) * 32));
+            } else if (i % 2 == 0) {
+              Codes a = F::unsigned_raw(block, 2 * v + i / 2), b = load_codes(codes + (2 * v + i / 2) * 32);
+              dots[i] = vdotq_s32(vdupq_n_s32(0), a.low, b.low);
+              dots[i + 1] = vdotq_s32(vdupq_n_s32(0), a.high, b.high);
+            }
+          }
+          products = vmlaq_laneq_s32(products, dots[0], steps.vectors[v], 0);
+          products = vmlaq_laneq_s32(products, dots[1], steps.vectors[v], 1);
+          products = vmlaq_laneq_s32(products, dots[2], steps.vectors[v], 2);
+          products = vmlaq_laneq_s32(products, dots[3], steps.vectors[v], 3);
+        }
+        int32x4_t least = F::least(block, x.code_sums + t * 2 * x.groups() + at / 16, steps);
+        sums[m][r] = vfmaq_n_f32(sums[m][r], vcvtq_f32_s32(products), unit * scale);
+        sums[m][r] = vfmsq_n_f32(sums[m][r], vcvtq_f32_s32(least), minimum_unit * scale);
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int m = 0; m < M; ++m)
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) task.sums[(first_x + m) * task.sums_stride + row + r] = vaddvq_f32(sums[m][r]);
 }
 
 template <class F, int M>
 FK_TARGET_DOT void rows_with(const RowsTask& task, int64_t first_x) {
   constexpr int kRows = 2;
   int64_t row = 0;
-  for (; row + kRows <= task.rows; row += kRows) rows_of<F, M, kRows>(task, row, first_x);
-  for (; row < task.rows; ++row) rows_of<F, M, 1>(task, row, first_x);
+  if constexpr (F::kElements == 256) {
+    for (; row + kRows <= task.rows; row += kRows) blocks_of<F, M, kRows>(task, row, first_x);
+    for (; row < task.rows; ++row) blocks_of<F, M, 1>(task, row, first_x);
+  } else {
+    for (; row + kRows <= task.rows; row += kRows) rows_of<F, M, kRows>(task, row, first_x);
+    for (; row < task.rows; ++row) rows_of<F, M, 1>(task, row, first_x);
+  }
 }
 
 template <class F>
 void rows(const RowsTask& task) {
-  static_assert(F::kGroup == 32 || (!F::kMinimums && F::kOffset == 0));
-  static_assert(!F::kMinimums || F::kOffset == 0);
   int64_t t = 0;
   for (; t + 4 <= task.x->m; t += 4) rows_with<F, 4>(task, t);
   for (; t + 2 <= task.x->m; t += 2) rows_with<F, 2>(task, t);

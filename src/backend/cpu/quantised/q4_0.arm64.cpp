@@ -14,12 +14,6 @@ struct Q4_0 {
     return {vreinterpretq_s8_u8(vandq_u8(pairs, vdupq_n_u8(15))), vreinterpretq_s8_u8(vshrq_n_u8(pairs, 4))};
   }
   FK_INLINE_DOT static void scales(const std::byte* block, float* scales, float*) { scales[0] = half_at(block); }
-
-  static constexpr int64_t kUnit = 128;
-  FK_INLINE_DOT static Codes unit_raw(const std::byte* unit, int64_t g) { return raw(unit + g * kBytes, 0); }
-  FK_INLINE_DOT static UnitScales<1> unit_scales(const std::byte* unit) {
-    return {{four_halves(unit, kBytes)}, {vdupq_n_f32(0)}};
-  }
 };
 
 const RegisterNeonFormat kNeonQ4_0(kernels_of<Q4_0>("q4_0"));

@@ -10,30 +10,40 @@ struct Q6_K {
   static constexpr int kOffset = 0;
 
   FK_INLINE_DOT static Codes raw(const std::byte* block, int64_t g) {
+    Codes codes = unsigned_raw(block, g);
+    return {vsubq_s8(codes.low, vdupq_n_s8(32)), vsubq_s8(codes.high, vdupq_n_s8(32))};
+  }
+  FK_INLINE_DOT static Codes unsigned_raw(const std::byte* block, int64_t g) {
     const std::byte* low = block + g / 4 * 64 + g % 2 * 32;
     const std::byte* upper = block + 128 + g / 4 * 32;
     return {codes(load_bytes(low), load_bytes(upper), g % 4),
             codes(load_bytes(low + 16), load_bytes(upper + 16), g % 4)};
   }
 
-  FK_INLINE_DOT static void scales(const std::byte* block, float* scales, float*) {
-    UnitScales<4> unit = unit_scales(block);
-#pragma GCC unroll 4
-    for (int v = 0; v < 4; ++v) vst1q_f32(scales + 4 * v, unit.scales[v]);
+  struct Steps {
+    int32x4_t vectors[4];
+    int16x8_t halves[2];
+  };
+  FK_INLINE_DOT static Steps steps(const std::byte* block) {
+    int8x16_t bytes = vreinterpretq_s8_u8(load_bytes(block + 192));
+    int16x8_t a = vmovl_s8(vget_low_s8(bytes)), b = vmovl_high_s8(bytes);
+    return {{vmovl_s16(vget_low_s16(a)), vmovl_high_s16(a), vmovl_s16(vget_low_s16(b)), vmovl_high_s16(b)}, {a, b}};
+  }
+  FK_INLINE_DOT static float unit(const std::byte* block) { return half_at(block + 208); }
+  // Every code has 32 subtracted.
+  FK_INLINE_DOT static float minimum_unit(const std::byte* block) { return 32 * unit(block); }
+  FK_INLINE_DOT static int32x4_t least(const std::byte*, const int16_t* code_sums, const Steps& steps) {
+    int16x8_t a = vld1q_s16(code_sums), b = vld1q_s16(code_sums + 8);
+    int32x4_t sum = vmull_s16(vget_low_s16(a), vget_low_s16(steps.halves[0]));
+    sum = vmlal_high_s16(sum, a, steps.halves[0]);
+    sum = vmlal_s16(sum, vget_low_s16(b), vget_low_s16(steps.halves[1]));
+    return vmlal_high_s16(sum, b, steps.halves[1]);
   }
 
-  static constexpr int64_t kUnit = kElements;
-  FK_INLINE_DOT static Codes unit_raw(const std::byte* unit, int64_t g) { return raw(unit, g); }
-  FK_INLINE_DOT static UnitScales<4> unit_scales(const std::byte* unit) {
-    int8x16_t steps = vreinterpretq_s8_u8(load_bytes(unit + 192));
-    float scale = half_at(unit + 208);
-    int16x8_t a = vmovl_s8(vget_low_s8(steps)), b = vmovl_s8(vget_high_s8(steps));
-    UnitScales<4> found;
-    found.scales[0] = vmulq_n_f32(vcvtq_f32_s32(vmovl_s16(vget_low_s16(a))), scale);
-    found.scales[1] = vmulq_n_f32(vcvtq_f32_s32(vmovl_s16(vget_high_s16(a))), scale);
-    found.scales[2] = vmulq_n_f32(vcvtq_f32_s32(vmovl_s16(vget_low_s16(b))), scale);
-    found.scales[3] = vmulq_n_f32(vcvtq_f32_s32(vmovl_s16(vget_high_s16(b))), scale);
-    return found;
+  FK_INLINE_DOT static void scales(const std::byte* block, float* scales, float*) {
+    Steps all = steps(block);
+#pragma GCC unroll 4
+    for (int v = 0; v < 4; ++v) vst1q_f32(scales + 4 * v, vmulq_n_f32(vcvtq_f32_s32(all.vectors[v]), unit(block)));
   }
 
  private:
@@ -44,7 +54,7 @@ struct Q6_K {
                      : quarter == 1 ? vandq_u8(vshlq_n_u8(upper, 2), mask)
                      : quarter == 2 ? vandq_u8(upper, mask)
                                     : vandq_u8(vshrq_n_u8(upper, 2), mask);
-    return vsubq_s8(vreinterpretq_s8_u8(vorrq_u8(four, two)), vdupq_n_s8(32));
+    return vreinterpretq_s8_u8(vorrq_u8(four, two));
   }
 };
 

@@ -1,5 +1,5 @@
-// Activations rounded to 8 bits, with one scale for 32 elements: the operand of integer dot products with quantised
-// weights.
+// Activations rounded to 8 bits, with one scale for 32 or for 256 elements: the operand of integer dot products with
+// quantised weights.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,14 @@ inline constexpr int64_t kRoundedGroup = 32;
 struct RoundedRows {
   int64_t m = 0, k = 0;
   int8_t* codes = nullptr;  // [m][k], -127 .. 127
-  float* scales = nullptr;  // [m][k / 32]
+  float* scales = nullptr;  // [m][k / 32]; with scales for 256 elements, eight are equal
   float* sums = nullptr;    // [m][k / 32]: scale * the sum of the group's codes, for formats that subtract a minimum
+  int16_t* code_sums = nullptr;  // [m][k / 16]: sums of codes
 
   int64_t groups() const { return k / kRoundedGroup; }
 };
 
-// In memory of the arena. x is bf16, f16 or f32 with dense rows.
-RoundedRows round_rows(const View& x, Arena& arena, ThreadPool& pool);
+// In memory of the arena. x is bf16, f16 or f32 with dense rows of whole groups; group: 32 or 256 elements.
+RoundedRows round_rows(const View& x, int64_t group, Arena& arena, ThreadPool& pool);
 
 }  // namespace fk
