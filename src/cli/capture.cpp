@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "core/output_file.h"
 #include "core/rng.h"
+#include "models/gguf_tokenizer.h"
 
 namespace fk {
 namespace {
@@ -58,6 +59,7 @@ class CaptureVerb final : public Verb {
     check_loadable(source, load_options(model_, source, common));
     std::optional<Tokenizer> tokenizer;
     if (!source.tokenizer.empty() && !prompts_.empty()) tokenizer = Tokenizer::from_file(source.tokenizer);
+    if (!source.gguf.empty() && !prompts_.empty()) tokenizer = gguf_tokenizer(GgufFile::open(source.gguf));
     for (const std::string& prompt : prompts_)
       options_.inputs.texts.push_back(encode_prompt(prompt, tokenizer, source, model_));
     for (size_t i = 0; i < prompt_tokens_.size(); ++i) {

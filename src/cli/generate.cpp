@@ -16,6 +16,7 @@
 #include "measure/timer.h"
 #include "models/generation_defaults.h"
 #include "models/gguf_model.h"
+#include "models/gguf_tokenizer.h"
 #include "models/tokenizer.h"
 
 namespace fk {
@@ -106,8 +107,9 @@ class Generate final : public Verb {
 
   // Ids need no tokenizer: if it is not supported, ids are printed without text.
   std::optional<Tokenizer> find_tokenizer(const ModelSource& source, const CommonOptions& common) const {
-    if (source.tokenizer.empty()) return std::nullopt;
+    if (source.tokenizer.empty() && source.gguf.empty()) return std::nullopt;
     try {
+      if (!source.gguf.empty()) return gguf_tokenizer(GgufFile::open(source.gguf));
       return Tokenizer::from_file(source.tokenizer);
     } catch (const Error& e) {
       if (prompt_ids_.empty()) throw;

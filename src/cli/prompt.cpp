@@ -10,8 +10,6 @@ std::vector<int64_t> encode_prompt(const std::string& text, const std::optional<
     std::vector<int32_t> ids = tokenizer->encode(text, true);
     return {ids.begin(), ids.end()};
   }
-  if (!source.gguf.empty())
-    throw Error("The tokenizer of {} is not supported; give token ids with --prompt-token-ids.", source.gguf);
   if (options.load_format != "dummy")
     throw Error("There is no tokenizer.json in {}; add one, or give token ids instead of text.",
                 source.directory.empty() ? source.name : source.directory);

@@ -123,7 +123,10 @@ Tokenizer Tokenizer::from_file(const std::string& path) {
 }
 
 Tokenizer Tokenizer::from_json(std::string_view text, std::string_view what) {
-  TokenizerFile file = read_tokenizer_file(text, what);
+  return from_parts(read_tokenizer_file(text, what));
+}
+
+Tokenizer Tokenizer::from_parts(TokenizerFile file) {
   return Tokenizer(std::make_shared<const Parts>(JsonNode(file.root, file.what), file));
 }
 

@@ -16,11 +16,15 @@
 
 namespace fk {
 
+struct TokenizerFile;
+
 class Tokenizer {
  public:
   // Throw Error where the file is broken or asks for something unsupported; `what` names the text in errors.
   static Tokenizer from_file(const std::string& path);
   static Tokenizer from_json(std::string_view text, std::string_view what);
+  // From what such a file would hold.
+  static Tokenizer from_parts(TokenizerFile file);
 
   std::vector<int32_t> encode(std::string_view text, bool add_special_tokens) const;
   // Ids without a token are left out.
