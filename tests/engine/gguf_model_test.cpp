@@ -153,7 +153,7 @@ INSTANTIATE_TEST_SUITE_P(
     Families, GgufModel,
     testing::Combine(testing::Values("llama", "qwen2", "qwen3"),
                      testing::Values(Formats{"q8_0", "q8_0", "q8_0"}, Formats{"q4_k", "q6_k", "q6_k"})),
-    [](const auto& one) { return std::string(std::get<0>(one.param)) + "_" + std::get<1>(one.param).most; });
+    [](const auto& p) { return std::string(std::get<0>(p.param)) + "_" + std::get<1>(p.param).most; });
 
 }  // namespace
 }  // namespace fk

@@ -95,8 +95,8 @@ TEST_P(PackagedVocabulary, GivesTheExpectedIds) {
 }
 
 INSTANTIATE_TEST_SUITE_P(LlamaCpp, PackagedVocabulary, testing::Values("llama-bpe", "llama-spm", "qwen2", "gpt-2"),
-                         [](const auto& info) {
-                           std::string name = info.param;
+                         [](const auto& p) {
+                           std::string name = p.param;
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });

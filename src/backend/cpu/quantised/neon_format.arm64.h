@@ -57,9 +57,9 @@ FK_INLINE_DOT int32x4_t dot_32(Codes w, Codes x) {
 
 FK_INLINE_DOT Codes load_codes(const int8_t* codes) { return {vld1q_s8(codes), vld1q_s8(codes + 16)}; }
 
-FK_INLINE_DOT void load_unit(const RoundedRows& x, int64_t t, int64_t at, Codes (&unit)[4]) {
+FK_INLINE_DOT void load_unit(const int8_t* codes, Codes (&unit)[4]) {
 #pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) unit[i] = load_codes(x.codes + t * x.k + at + i * kRoundedGroup);
+  for (int i = 0; i < 4; ++i) unit[i] = load_codes(codes + i * kRoundedGroup);
 }
 
 // Row t of x from element `at` on with the blocks at w: for formats whose block is one group.
@@ -88,38 +88,61 @@ FK_TARGET_DOT void rows_of(const RowsTask& task, int64_t row, int64_t first_x) {
   for (int m = 0; m < M; ++m)
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) sums[m][r] = offsets[m][r] = vdupq_n_f32(0);
+  // Pointers that advance: addresses from indices would be half of the instructions.
+  const std::byte* blocks[R];
+  const int8_t* codes_of_x[M];
+  const float *scales_of_x[M], *sums_of_x[M];
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) blocks[r] = w + r * task.w_stride;
+#pragma GCC unroll 8
+  for (int m = 0; m < M; ++m) {
+    codes_of_x[m] = x.codes + (first_x + m) * x.k;
+    scales_of_x[m] = x.scales + (first_x + m) * x.groups();
+    sums_of_x[m] = x.sums + (first_x + m) * x.groups();
+  }
+  const int64_t ahead = R * task.w_stride;
   int64_t at = 0;
-  for (; at + kUnit <= x.k; at += kUnit, w += kUnitBytes) {
+  for (; at + kUnit <= x.k; at += kUnit) {
     Codes one[4];  // a single row of x stays in registers for all rows of w
-    if constexpr (M == 1) load_unit(x, first_x, at, one);
+    if constexpr (M == 1) load_unit(codes_of_x[0], one);
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
-      const std::byte* unit = w + r * task.w_stride;
+      const std::byte* unit = blocks[r];
       // The rows that follow: hardware does not see that streams this short continue there.
+      const std::byte* next = unit + ahead;
 #pragma GCC unroll 8
-      for (int64_t line = 0; line < kUnitBytes; line += 64) __builtin_prefetch(unit + R * task.w_stride + line, 0, 0);
+      for (int64_t line = 0; line < kUnitBytes; line += 64) __builtin_prefetch(next + line, 0, 0);
       float32x4_t w_scales = four_halves(unit, F::kBytes);
       Codes codes[4];
 #pragma GCC unroll 4
       for (int i = 0; i < 4; ++i) codes[i] = F::raw(unit + i * F::kBytes, 0);
 #pragma GCC unroll 8
       for (int m = 0; m < M; ++m) {
-        if constexpr (M > 1) load_unit(x, first_x + m, at, one);
-        int64_t group = (first_x + m) * x.groups() + at / kRoundedGroup;
+        if constexpr (M > 1) load_unit(codes_of_x[m], one);
         float32x4_t products = sums_of_four(dot_32(codes[0], one[0]), dot_32(codes[1], one[1]),
                                             dot_32(codes[2], one[2]), dot_32(codes[3], one[3]));
-        sums[m][r] = vfmaq_f32(sums[m][r], products, vmulq_f32(w_scales, vld1q_f32(x.scales + group)));
-        if constexpr (F::kOffset != 0) offsets[m][r] = vfmaq_f32(offsets[m][r], w_scales, vld1q_f32(x.sums + group));
+        sums[m][r] = vfmaq_f32(sums[m][r], products, vmulq_f32(w_scales, vld1q_f32(scales_of_x[m])));
+        if constexpr (F::kOffset != 0) offsets[m][r] = vfmaq_f32(offsets[m][r], w_scales, vld1q_f32(sums_of_x[m]));
       }
+      blocks[r] += kUnitBytes;
     }
+#pragma GCC unroll 8
+    for (int m = 0; m < M; ++m) {
+      codes_of_x[m] += kUnit;
+      scales_of_x[m] += 4;
+      sums_of_x[m] += 4;
+      // One register each: g++ otherwise derives all of them from one index again.
+      asm("" : "+r"(codes_of_x[m]), "+r"(scales_of_x[m]), "+r"(sums_of_x[m]));
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) asm("" : "+r"(blocks[r]));
   }
 #pragma GCC unroll 8
   for (int m = 0; m < M; ++m)
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
       float sum = vaddvq_f32(sums[m][r]) - static_cast<float>(F::kOffset) * vaddvq_f32(offsets[m][r]);
-      task.sums[(first_x + m) * task.sums_stride + row + r] =
-          sum + rest_of<F>(w + r * task.w_stride, x, first_x + m, at);
+      task.sums[(first_x + m) * task.sums_stride + row + r] = sum + rest_of<F>(blocks[r], x, first_x + m, at);
     }
 }
 
@@ -140,19 +163,30 @@ FK_TARGET_DOT void blocks_of(const RowsTask& task, int64_t row, int64_t first_x)
   for (int m = 0; m < M; ++m)
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) sums[m][r] = vdupq_n_f32(0);
-  for (int64_t at = 0; at < x.k; at += F::kElements, w += F::kBytes) {
+  const std::byte* blocks[R];
+  const int8_t* codes_of_x[M];
+  const float* scales_of_x[M];
+  const int16_t* sums_of_x[M];
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) blocks[r] = w + r * task.w_stride;
+#pragma GCC unroll 8
+  for (int m = 0; m < M; ++m) {
+    codes_of_x[m] = x.codes + (first_x + m) * x.k;
+    scales_of_x[m] = x.scales + (first_x + m) * x.groups();
+    sums_of_x[m] = x.code_sums + (first_x + m) * 2 * x.groups();
+  }
+  for (int64_t at = 0; at < x.k; at += F::kElements) {
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
-      const std::byte* block = w + r * task.w_stride;
+      const std::byte* block = blocks[r];
 #pragma GCC unroll 8
       for (int64_t line = 0; line < F::kBytes; line += 64) __builtin_prefetch(block + R * task.w_stride + line, 0, 0);
       auto steps = F::steps(block);
       float unit = F::unit(block), minimum_unit = F::minimum_unit(block);
 #pragma GCC unroll 8
       for (int m = 0; m < M; ++m) {
-        int64_t t = first_x + m;
-        const int8_t* codes = x.codes + t * x.k + at;
-        float scale = x.scales[t * x.groups() + at / kRoundedGroup];
+        const int8_t* codes = codes_of_x[m];
+        float scale = *scales_of_x[m];
         int32x4_t products = vdupq_n_s32(0);
 #pragma GCC unroll 4
         for (int v = 0; v < F::kElements / F::kGroup / 4; ++v) {
@@ -172,10 +206,19 @@ FK_TARGET_DOT void blocks_of(const RowsTask& task, int64_t row, int64_t first_x)
           products = vmlaq_laneq_s32(products, dots[2], steps.vectors[v], 2);
           products = vmlaq_laneq_s32(products, dots[3], steps.vectors[v], 3);
         }
-        int32x4_t least = F::least(block, x.code_sums + t * 2 * x.groups() + at / 16, steps);
+        int32x4_t least = F::least(block, sums_of_x[m], steps);
         sums[m][r] = vfmaq_n_f32(sums[m][r], vcvtq_f32_s32(products), unit * scale);
         sums[m][r] = vfmsq_n_f32(sums[m][r], vcvtq_f32_s32(least), minimum_unit * scale);
       }
+      blocks[r] += F::kBytes;
+      asm("" : "+r"(blocks[r]));
+    }
+#pragma GCC unroll 8
+    for (int m = 0; m < M; ++m) {
+      codes_of_x[m] += F::kElements;
+      scales_of_x[m] += F::kElements / kRoundedGroup;
+      sums_of_x[m] += F::kElements / 16;
+      asm("" : "+r"(codes_of_x[m]), "+r"(scales_of_x[m]), "+r"(sums_of_x[m]));
     }
   }
 #pragma GCC unroll 8
