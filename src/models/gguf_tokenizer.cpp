@@ -159,10 +159,11 @@ TokenizerFile sentence_piece(const GgufFile& file, const GgufVocabulary& vocabul
                                {{"type", "Fuse"}}});
   if (prefix) decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
   Json& root = result.root;
-  root["pre_tokenizer"] = {{"type", "Metaspace"},
-                           {"replacement", "\u2581"},
-                           {"prepend_scheme", prefix ? "always" : "never"},
-                           {"split", false}};
+  // A space is put before the text even where it begins with one, which Metaspace does not do.
+  Json normalizers = Json::array();
+  if (prefix) normalizers.push_back({{"type", "Prepend"}, {"prepend", "\u2581"}});
+  normalizers.push_back({{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "\u2581"}});
+  root["normalizer"] = {{"type", "Sequence"}, {"normalizers", normalizers}};
   root["post_processor"] = vocabulary.starts_with_bos(true);
   root["decoder"] = {{"type", "Sequence"}, {"decoders", decoders}};
   auto unknown = file.integer("tokenizer.ggml.unknown_token_id").value_or(0);
