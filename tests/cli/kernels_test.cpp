@@ -98,7 +98,7 @@ TEST_F(KernelsVerb, AFaultHasItsLine) {
 }
 
 // The candidate's output is shown only if one call is repeated; --in-process makes the same calls.
-TEST_F(KernelsVerb, ARepeatedCallShowsWhatIsPrintedAndWarningsAreShown) {
+TEST_F(KernelsVerb, SlowARepeatedCallShowsWhatIsPrintedAndWarningsAreShown) {
   FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   write_silu(R"(int unused_number = 3;
 if (i == 0) printf("row %d\033[2J\n", int(t));
@@ -282,7 +282,7 @@ FK_CANDIDATE(RMSNorm)
   EXPECT_NE(dense["repro"].get<std::string>().find("--scenarios " + scenarios), std::string::npos) << dense["repro"];
 }
 
-TEST_F(KernelsVerb, GoldenValuesReachTheCandidate) {
+TEST_F(KernelsVerb, SlowGoldenValuesReachTheCandidate) {
   FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   Tensor ids({6}, DType::kI64);
   std::fill_n(ids.ptr<int64_t>(), 6, 7);
@@ -320,7 +320,7 @@ FK_CANDIDATE(Embedding)
   EXPECT_NE(one["sentence"].get<std::string>().find("real.safetensors"), std::string::npos) << one["sentence"];
 }
 
-TEST_F(KernelsVerb, ARefusalIsFoundBeforeAnythingIsCalled) {
+TEST_F(KernelsVerb, SlowARefusalIsFoundBeforeAnythingIsCalled) {
   FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   write_silu(kRight);
   fs::path path = folder_ / "candidate/L1/silu_and_mul.cpp";
@@ -364,7 +364,8 @@ TEST_F(KernelsVerb, TheMapSaysWhoIsMadeOfWhat) {
   EXPECT_TRUE(row(map["operators"], "operator", "rms_norm")["candidate"].is_null());
 
   map = parse_json(run_program({"kernels", "--map", "--model", "qwen3", "--level", "3", "--json"}).out, "output");
-  EXPECT_EQ(map["models"].size(), 3u);
+  EXPECT_GE(map["models"].size(), 3u);
+  for (const Json& model : map["models"]) EXPECT_EQ(model["model"].get<std::string>().substr(0, 5), "qwen3") << model;
   EXPECT_TRUE(row(map["operators"], "operator", "silu_and_mul").is_null());
   EXPECT_NE(run_program({"kernels", "--map"}).out.find("OPERATORS"), std::string::npos);
 }

@@ -1,6 +1,7 @@
 // Checkpoints that contradict their config or contain NaN, and caches that are too large for any machine.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>

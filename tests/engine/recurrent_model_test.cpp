@@ -2,7 +2,9 @@
 // sequence keeps its own slot and its own blocks, and starts from zero.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include "engine/decode_loop.h"
+
 #include "engine/generate.h"
 #include "models/family.h"
 #include "ops/l4/causal_lm.h"

@@ -215,7 +215,7 @@ class StatesOfCandidates : public testing::Test {
   WorkFolder folder_;
 };
 
-TEST_F(StatesOfCandidates, AreThoseOfTheWholeSubtree) {
+TEST_F(StatesOfCandidates, SlowAreThoseOfTheWholeSubtree) {
   Task t = pair_task();
   CompileResult right = compile(candidate_text("running[i]"));
   ASSERT_FALSE(right.failure) << right.log;

@@ -1,9 +1,9 @@
 // The batches of scenarios: deterministic, ragged, and with contexts in the paged cache.
+#include "bench/scenarios/steps.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-
-#include "bench/scenarios/steps.h"
 
 namespace fk {
 namespace {

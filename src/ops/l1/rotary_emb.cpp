@@ -1,5 +1,6 @@
 #include "ops/l1/rotary_emb.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 

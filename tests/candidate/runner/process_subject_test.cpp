@@ -209,7 +209,7 @@ TEST_F(ProcessSubjectTest, SlowSeesHowEveryThreadComputes) {
          Verdict::kIncorrectState, "subnormal");
 }
 
-TEST_F(ProcessSubjectTest, ThreadsThatAreDoneMayStay) {
+TEST_F(ProcessSubjectTest, SlowThreadsThatAreDoneMayStay) {
   std::optional<Failure> f =
       run(options(compile(R"(
     static std::mutex m;
