@@ -29,13 +29,18 @@ def checkpoint_tensors(model: PreTrainedModel) -> Iterator[tuple[str, torch.Tens
 
 
 class RecordedRouting:
-    """The experts that a model chooses, call after call, each token's in ascending order."""
+    """The experts that a model chooses, call after call, each token's in ascending order; and by how much the logit of
+    the last one chosen is above the next, where that is least."""
 
     def __init__(self, model: PreTrainedModel) -> None:
         self.chosen: list[list[list[int]]] = []
+        self.least_gap = float("inf")
         for module in model.modules():
             if type(module).__name__.endswith("TopKRouter"):
                 module.register_forward_hook(self._keep)
 
     def _keep(self, _module: torch.nn.Module, _inputs: object, output: tuple[torch.Tensor, ...]) -> None:
-        self.chosen.append(output[2].sort(dim=-1).values.tolist())
+        logits, _, ids = output
+        self.chosen.append(ids.sort(dim=-1).values.tolist())
+        ordered, k = logits.sort(dim=-1, descending=True).values, ids.shape[-1]
+        self.least_gap = min(self.least_gap, float((ordered[:, k - 1] - ordered[:, k]).min()))

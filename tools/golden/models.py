@@ -209,7 +209,7 @@ MODELS: dict[str, Tiny] = {
         },
     ),
     "tiny-qwen3-moe-window": Tiny(
-        "qwen3_moe", 36, 70, 2, 3, 3, 18, 281, eps=1e-4,
+        "qwen3_moe", 36, 70, 2, 3, 3, 18, 297, eps=1e-4,
         extra={
             "num_experts": 5,
             "num_experts_per_tok": 2,
@@ -221,7 +221,7 @@ MODELS: dict[str, Tiny] = {
         },
     ),
     "tiny-qwen2-moe": Tiny(
-        "qwen2_moe", 64, 100, 2, 4, 4, 16, 273, rope=rope(1e6),
+        "qwen2_moe", 64, 100, 2, 4, 4, 16, 291, rope=rope(1e6),
         extra={
             "num_experts": 6,
             "num_experts_per_tok": 2,

@@ -7,8 +7,9 @@
 namespace fk {
 
 std::vector<Case<MixtralDecoderLayer>> MixtralDecoderLayer::cases() {
+  // All experts: with fewer, rounding in bf16 could change the choice, and then the reference computes something else.
   Init c{{.attention = {.hidden_size = 56, .num_heads = 7, .num_kv_heads = 1, .head_dim = 12, .max_position = 512}},
-         {.hidden_size = 56, .num_experts = 5, .top_k = 2, .intermediate_size = 60}};
+         {.hidden_size = 56, .num_experts = 3, .top_k = 3, .intermediate_size = 60}};
   Init sliding = c;
   sliding.attention.sliding_window = 24;
   return {

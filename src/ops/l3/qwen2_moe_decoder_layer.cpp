@@ -7,11 +7,12 @@
 namespace fk {
 
 std::vector<Case<Qwen2MoeDecoderLayer>> Qwen2MoeDecoderLayer::cases() {
+  // All experts: with fewer, rounding in bf16 could change the choice, and then the reference computes something else.
   Init c{{.attention =
               {.hidden_size = 48, .num_heads = 4, .num_kv_heads = 2, .head_dim = 12, .max_position = 512, .bias = true},
           .mlp = {.hidden_size = 48, .intermediate_size = 100}},
          {.hidden_size = 48,
-          .num_experts = 6,
+          .num_experts = 3,
           .top_k = 3,
           .intermediate_size = 40,
           .renormalize = false,
