@@ -81,8 +81,9 @@ class GgufCursor {
 
   std::span<const std::byte> take(uint64_t bytes) {
     if (bytes > file_.size() - at_)
-      throw Error("{} is broken: its header ends after {} bytes, in the middle of a value; fetch the file again.",
-                  in_quotes(path_), file_.size());
+      throw Error(
+          "{} is a broken GGUF file: its header ends after {} bytes, in the middle of a value; fetch the file again.",
+          in_quotes(path_), file_.size());
     auto part = file_.subspan(at_, bytes);
     at_ += bytes;
     return part;
@@ -98,7 +99,7 @@ class GgufCursor {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
   [[noreturn]] void refuse(const std::string& reason) const {
-    throw Error("{} is broken: {}; fetch the file again.", in_quotes(path_), reason);
+    throw Error("{} is a broken GGUF file: {}; fetch the file again.", in_quotes(path_), reason);
   }
 
  private:
