@@ -1,5 +1,7 @@
 #include "engine/encoder.h"
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "core/error.h"
@@ -10,6 +12,14 @@ namespace {
 std::map<Task, EncoderFactory>& factories() {
   static std::map<Task, EncoderFactory> all;
   return all;
+}
+
+void normalize(float* vector, int64_t size) {
+  constexpr double kLeastLength = 1e-12;  // shorter ones are divided by this, as in PyTorch
+  double squares = 0;
+  for (int64_t i = 0; i < size; ++i) squares += static_cast<double>(vector[i]) * static_cast<double>(vector[i]);
+  auto factor = static_cast<float>(1 / std::max(std::sqrt(squares), kLeastLength));
+  for (int64_t i = 0; i < size; ++i) vector[i] *= factor;
 }
 
 }  // namespace
@@ -78,12 +88,14 @@ View Encoder::embed(const Encoded& encoded, const EmbeddingOptions& options) {
     starts = embedding_arena_.make(starts.spec());
     for (int64_t i = 0; i < starts.size(0); ++i) starts.ptr<int32_t>()[i] = static_cast<int32_t>(i);
   }
-  Op<SequencePool> pool = builder_.child<SequencePool>("", {.pooling = own_head ? "cls" : std::string(options.pooling),
-                                                            .normalize = options.normalize,
-                                                            .float_output = true});
+  Op<SequencePool> pool = builder_.child<SequencePool>(
+      "", {.pooling = own_head ? "cls" : std::string(options.pooling), .float_output = true});
   View embeddings = grown(embeddings_, {starts.size(0) - 1, vectors.size(1)}, DType::kF32);
   Context ctx{.pool = pool_, .arena = embedding_arena_, .observer = nullptr};
   pool.into(ctx, vectors, starts, embeddings);
+  if (options.normalize)
+    for (int64_t i = 0; i < embeddings.size(0); ++i)
+      normalize(embeddings.ptr<float>() + i * embeddings.size(1), embeddings.size(1));
   return embeddings;
 }
 

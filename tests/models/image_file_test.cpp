@@ -53,7 +53,7 @@ TEST_F(ImageFiles, SaysWhatIsWrong) {
       {"P6 2 2 255\nabc", "ends early"},
       {"P6 2 2 65535\n", "8 bits"},
       {"P6 0 2 255\n", "sizes"},
-      {"P6 99999999999999999999 2 255\n", "header"},
+      {"P6 99999999999999999999 2 255\n", "sizes"},
       {"P6", "neither"},
       {"P6 2", "header"},
       {npy("<f8", "1, 1, 1", "12345678"), "dtype"},

@@ -64,8 +64,7 @@ void dry_run_embedding(const Workload& workload, const ModelFacts& facts, CallRe
   Builder builder(dry_build_options());
   std::vector<Op<SequencePool>> pools;  // all at once, since the recorder knows nodes by their address
   for (const char* pooling : {"cls", "mean"})
-    pools.push_back(
-        builder.child<SequencePool>("embedding", {.pooling = pooling, .normalize = true, .float_output = true}));
+    pools.push_back(builder.child<SequencePool>("embedding", {.pooling = pooling, .float_output = true}));
   Workload of_rows = workload;
   of_rows.width = facts.hidden_size;
   for (const Op<SequencePool>& pool : pools) dry_run(pool.node(), of_rows, &recorder);

@@ -1,4 +1,4 @@
-// The batches of scenarios: deterministic, ragged, and with contexts in the paged cache.
+// The batches of scenarios of language models: deterministic, ragged, and with contexts in the paged cache.
 #include "bench/scenarios/steps.h"
 
 #include <fmt/format.h>

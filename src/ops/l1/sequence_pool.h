@@ -13,13 +13,11 @@ class SequencePool : public Operator {
 
   struct Init {
     std::string pooling = "cls";  // "cls": the first token's vector; "last": the last one's; "mean": of all tokens
-    bool normalize = false;       // divide the result by its length
     bool float_output = false;    // embeddings: not rounded to the dtype of x
 
     template <class Visitor>
     void visit(Visitor&& v) {
       v("pooling", pooling);
-      v("normalize", normalize);
       v("float_output", float_output);
     }
   };
@@ -36,9 +34,6 @@ class SequencePool : public Operator {
   static Cost cost(const Init& init, const Workload& workload);
   static Tolerance tolerance(const Init& init, DType dtype);
   static std::vector<Case<SequencePool>> cases();
-
-  // A vector this short is divided by it instead of its length, as in PyTorch's normalize.
-  static constexpr double kLeastLength = 1e-12;
 
  protected:
   // Why no implementation supports such a call; empty if one may.

@@ -2,7 +2,6 @@
 #include "ops/l1/sequence_pool.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "backend/cpu/row_kernel.h"
 #include "backend/cpu/simd.h"
@@ -33,10 +32,6 @@ FK_SIMD_CLONES void scale_row(const float* sums, float factor, f16* out, int64_t
 }
 FK_SIMD_CLONES void scale_row(const float* sums, float factor, float* out, int64_t n) {
   scale_row_body(sums, factor, out, n);
-}
-
-FK_SIMD_CLONES float sum_of_squares(const float* x, int64_t n) {
-  return lane_sum(n, [&](int64_t i) { return x[i] * x[i]; });
 }
 
 class SequencePoolBlocks final : public SequencePool {
@@ -78,7 +73,7 @@ class SequencePoolBlocks final : public SequencePool {
     return {begin, end};
   }
 
-  // Sums of the rows; returns what makes the result of them.
+  // Sums of the rows; returns what they are multiplied by.
   template <class T>
   float add_up(const View& x, Rows rows, float* sums, int64_t D) const {
     constexpr int64_t kColumns = 1024;
@@ -86,11 +81,7 @@ class SequencePoolBlocks final : public SequencePool {
     for (int64_t first = 0; first < D; first += kColumns)
       for (int64_t t = rows.begin; t < rows.end; ++t)
         add_row(row_of<T>(x, t) + first, sums + first, std::min(kColumns, D - first));
-    auto count = static_cast<float>(std::max<int64_t>(rows.end - rows.begin, 1));
-    // The length of the mean is that of the sum divided by the count.
-    if (init_.normalize)
-      return 1 / std::max(std::sqrt(sum_of_squares(sums, D)), count * static_cast<float>(kLeastLength));
-    return 1 / count;
+    return 1 / static_cast<float>(std::max<int64_t>(rows.end - rows.begin, 1));
   }
 };
 
