@@ -243,7 +243,8 @@ def print_table(rows: list[Row], out: Any) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default="llama-3.2-1b", help="llama-3.2-1b, a tiny one of tools/golden/models.py, or a folder with a config.json")
+    known = "llama-3.2-1b, a tiny one of tools/golden/models.py, or a folder with a config.json"
+    parser.add_argument("--model", default="llama-3.2-1b", help=known)
     parser.add_argument("--dtype", choices=["bf16", "f32", "both"], default="both")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--prompt-tokens", type=int, default=512)
