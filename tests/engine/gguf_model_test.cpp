@@ -9,6 +9,7 @@
 #include "engine/runner.h"
 #include "models/safetensors_writer.h"
 #include "ops/formats/weight_format.h"
+#include "tests/engine/allocation_count.h"
 #include "tests/models/gguf_bytes.h"
 #include "tests/models/temp_directory.h"
 
@@ -148,6 +149,22 @@ TEST_P(GgufModel, HasTheLogitsOfItsDequantisedWeights) {
   // Activations of 8 bits are off by 0.6 % before each of the 15 products; a wrong row, name or tie is off by 100 %.
   EXPECT_LT(std::sqrt(errors / squares), 0.03);
   EXPECT_GT(squares, 0);
+}
+
+TEST_P(GgufModel, DecodingAllocatesNothing) {
+  Twins twins(std::get<0>(GetParam()), std::get<1>(GetParam()));
+  ThreadPool pool(2);
+  Model model = load_model(resolve_model(twins.gguf_path), {.dtype = DType::kBF16}, pool);
+  Runner runner(model, pool, {.max_sequences = 1, .max_context = 64});
+  RunningSequence sequence = runner.start();
+  const std::vector<int64_t> prompt{1, 2, 3, 4, 5, 6, 7};
+  runner.prefill(sequence, prompt);
+  int64_t next = 42;
+  const NewTokens item{&sequence, {&next, 1}};
+  for (int i = 0; i < 3; ++i) runner.forward({&item, 1});
+  int64_t before = allocation_count();
+  for (int i = 0; i < 10; ++i) runner.forward({&item, 1});
+  EXPECT_EQ(allocation_count() - before, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(
