@@ -26,8 +26,9 @@ class Encode final : public Verb {
  public:
   Encode()
       : Verb("encode", "Turn texts or images into vectors",
-             {"fastkernels encode --model ./bge-m3 --prompt 'What is a kernel?' --prompt 'A program for a GPU'",
-              "fastkernels encode --model bge-m3 --load-format dummy --prompt-token-ids 0,581,2 --json",
+             {"fastkernels encode --model ./bge-m3 --prompt-token-ids 0,581,2 --prompt-token-ids 0,1401,83,2",
+              "fastkernels encode --model tiny-xlm-roberta --load-format dummy --prompt 'A text' --prompt 'Another' "
+              "--json",
               "fastkernels encode --model ./my-checkpoint --prompt 'Hello' --pooling mean --csv",
               "fastkernels encode --model ./siglip2-base --image cat.ppm --image dog.ppm"}) {}
 
@@ -108,7 +109,7 @@ class Encode final : public Verb {
   EncoderInput read_input(const ModelSource& source) const {
     EncoderInput input;
     std::optional<Tokenizer> tokenizer;
-    if (!source.tokenizer.empty() && !prompts_.empty()) tokenizer = Tokenizer::from_file(source.tokenizer);
+    if (!source.tokenizer.empty() && !prompts_.empty()) tokenizer = read_tokenizer(source.tokenizer);
     for (const std::string& prompt : prompts_) input.texts.push_back(encode_prompt(prompt, tokenizer, source, model_));
     for (const std::string& ids : prompt_ids_) input.texts.push_back(parse_token_ids(ids));
     ImagePreprocessor preprocessor;
@@ -116,6 +117,17 @@ class Encode final : public Verb {
     for (const std::string& path : images_)
       input.images.push_back(preprocess(preprocessor, read_image(path), source.config.facts, path));
     return input;
+  }
+
+  // Many encoders have tokenizers of kinds that are not supported; ids need none.
+  static Tokenizer read_tokenizer(const std::string& path) {
+    try {
+      return Tokenizer::from_file(path);
+    } catch (const Error& e) {
+      std::string_view sentence = e.what();
+      if (sentence.ends_with('.')) sentence.remove_suffix(1);
+      throw Error("{}; give --prompt-token-ids instead of a text.", sentence);
+    }
   }
 
   static double length(std::span<const float> v) {

@@ -107,6 +107,21 @@ TEST(EncodeVerb, WrongModelsAndInputsAreNamed) {
   refused({"encode", "--model", "tiny-siglip", "--load-format", "dummy", "--prompt", "x"}, 2, "give it an --image");
 }
 
+TEST(EncodeVerb, ATokenizerThatIsNotSupportedIsRefusedWithTheWayAround) {
+  fs::path folder = fs::path(testing::TempDir()) / "fk_unigram";
+  fs::create_directories(folder);
+  std::ofstream(folder / "config.json") << R"({"architectures": ["XLMRobertaModel"], "hidden_size": 8,
+    "num_attention_heads": 2, "intermediate_size": 8, "num_hidden_layers": 1, "vocab_size": 9})";
+  std::ofstream(folder / "tokenizer.json") << R"({"model": {"type": "Unigram", "vocab": [["<unk>", 0.0]]}})";
+  Arguments encode = {"encode", "--model", folder.string(), "--load-format", "dummy"};
+  Outcome text = run_program(with(encode, {"--prompt", "hello"}));
+  EXPECT_EQ(text.exit_code, 1);
+  EXPECT_NE(text.err.find("'Unigram', which is not supported"), std::string::npos) << text.err;
+  EXPECT_NE(text.err.find("give --prompt-token-ids"), std::string::npos) << text.err;
+  EXPECT_EQ(run_program(with(encode, {"--prompt-token-ids", "0,5,2"})).exit_code, 0);
+  fs::remove_all(folder);
+}
+
 TEST(TtftVerb, TimesOnePassOfAnEncoder) {
   for (const char* model : {"tiny-xlm-roberta", "tiny-siglip"}) {
     Json json = run_json({"ttft", "--model", model, "--load-format", "dummy", "--batch-size", "3", "--iters", "2",
