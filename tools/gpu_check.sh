@@ -81,7 +81,7 @@ sharded() {
 # compositions, which only call the others.
 memcheck() {
   timeout 150 compute-sanitizer --tool memcheck --error-exitcode 1 $build/tests/test_conformance \
-    --gtest_filter='*Implementations.AgreeWithTheOracle/*_on_cuda:-*_by_composed_*'
+    --gtest_filter='*AgreeWithTheOracle/*_on_cuda:-*_by_composed_*'
 }
 racecheck() {
   # Only kernels whose threads share memory, without the slow fallback kernels. The kernel for a whole token is checked

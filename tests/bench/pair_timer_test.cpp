@@ -78,7 +78,7 @@ TEST(PairTimer, CountsWhatRanBelowABlock) {
       EXPECT_EQ(d.rows_up_to, 4) << d.op;
       (d.op == "llama_mlp" ? blocks : parts) += d.calls;
     }
-    EXPECT_GE(blocks, 2 * r.calls_per_sample) << "both launches";
+    EXPECT_GT(blocks, r.calls_per_sample) << "both launches; the last has the most calls in a sample";
     EXPECT_GE(parts, blocks) << "linear and silu_and_mul, unless one implementation is fused";
   }
 }

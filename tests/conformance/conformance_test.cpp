@@ -56,7 +56,12 @@ void PrintTo(const Entry& e, std::ostream* os) {
   *os << e.info->name << " by " << e.implementation->name << " on " << device_name(e.device);
 }
 
-enum class Which : uint8_t { kOracles, kOthers };
+enum class Which : uint8_t { kOracles, kKernelsAndBlocks, kLayersAndModels };
+
+Which which_of(const OperatorInfo& info, const ImplementationInfo& implementation) {
+  if (implementation.is_oracle) return Which::kOracles;
+  return info.level < 3 ? Which::kKernelsAndBlocks : Which::kLayersAndModels;
+}
 
 std::vector<Entry> entries(std::span<const Device> on, Which which) {
   std::vector<Entry> list;
@@ -64,7 +69,7 @@ std::vector<Entry> entries(std::span<const Device> on, Which which) {
     for (const ImplementationInfo& implementation : info->implementations)
       for (Device device : on)
         if ((implementation.any_device || implementation.device == device.kind) &&
-            implementation.is_oracle == (which == Which::kOracles))
+            which_of(*info, implementation) == which)
           list.push_back({info, &implementation, device});
   return list;
 }
@@ -119,18 +124,23 @@ class Implementations : public testing::TestWithParam<Entry> {
     for (const auto& [why, times] : all.refusals) RecordProperty("refused", fmt::format("{} times: {}", times, why));
     return all;
   }
+
+  // In f64 a composition would be compared with itself; in f16 it calls what was compared on its own, and
+  // SlowNeedNoOracleInDTypesOfModels compares it once more. Empty if all is well.
+  std::string agreement() {
+    const auto& [info, implementation, device] = GetParam();
+    std::span<const DType> on_cpu = info->level > 1 ? std::span(kModelDTypes).first(2) : std::span(kAllFloats);
+    std::string fault = (device != kCpu ? sweep(kCudaDTypes, kPlacements, 1) : sweep(on_cpu, kPlacements, 2)).fault();
+    return fault.empty() ? fault : fmt::format("{} by {}: {}", info->name, implementation->name, fault);
+  }
 };
 
-TEST_P(Implementations, AgreeWithTheOracle) {
-  // In f64 a composition would be compared with itself; in f16 it calls what was compared on its own, and
-  // SlowNeedNoOracleInDTypesOfModels compares it once more.
-  Sweep all = GetParam().device != kCpu
-                  ? sweep(kCudaDTypes, kPlacements, 1)
-                  : sweep(GetParam().info->level > 1 ? std::span<const DType>(kModelDTypes).first(2)
-                                                     : std::span<const DType>(kAllFloats),
-                          kPlacements, 2);
-  EXPECT_EQ(all.fault(), "") << GetParam().info->name << " by " << GetParam().implementation->name;
-}
+TEST_P(Implementations, AgreeWithTheOracle) { EXPECT_EQ(agreement(), ""); }
+
+// Their parts are in the fast set.
+class LayersAndModels : public Implementations {};
+
+TEST_P(LayersAndModels, SlowAgreeWithTheOracle) { EXPECT_EQ(agreement(), ""); }
 
 // Oracles are slow and read memory in only one way, so they are not tested with all placements and dtypes.
 class Oracles : public Implementations {};
@@ -151,11 +161,16 @@ std::string entry_name(const testing::TestParamInfo<Entry>& entry) {
   return test_name(fmt::format("{}_by_{}{}", entry.param.info->name, entry.param.implementation->name,
                                entry.param.device == kCpu ? "" : "_on_cuda"));
 }
-INSTANTIATE_TEST_SUITE_P(Registry, Implementations, testing::ValuesIn(entries(devices(), Which::kOthers)), entry_name);
+INSTANTIATE_TEST_SUITE_P(Registry, Implementations, testing::ValuesIn(entries(devices(), Which::kKernelsAndBlocks)),
+                         entry_name);
+INSTANTIATE_TEST_SUITE_P(Registry, LayersAndModels, testing::ValuesIn(entries(devices(), Which::kLayersAndModels)),
+                         entry_name);
 INSTANTIATE_TEST_SUITE_P(Registry, Oracles, testing::ValuesIn(entries(std::span(&kCpu, 1), Which::kOracles)),
                          entry_name);
 INSTANTIATE_TEST_SUITE_P(Registry, ThreadedImplementations,
-                         testing::ValuesIn(entries(std::span(&kCpu, 1), Which::kOthers)), entry_name);
+                         testing::ValuesIn(entries(std::span(&kCpu, 1), Which::kKernelsAndBlocks)), entry_name);
+INSTANTIATE_TEST_SUITE_P(LayersAndModels, ThreadedImplementations,
+                         testing::ValuesIn(entries(std::span(&kCpu, 1), Which::kLayersAndModels)), entry_name);
 
 struct Place {
   const OperatorInfo* info;

