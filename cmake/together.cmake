@@ -10,6 +10,6 @@ set(FK_APART backend/cpu backend/cuda measure validate)
 
 function(fk_compile_together target folder)
   if(FK_UNITY AND NOT folder IN_LIST FK_APART)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
   endif()
 endfunction()
