@@ -18,6 +18,12 @@ OperatorInfo& declare_operator() {
   };
   info.default_init = [] { return to_fields(typename T::Init{}); };
   info.inputs = [](const Fields& init, const Workload& w) { return T::inputs(from_fields<typename T::Init>(init), w); };
+  info.possible = [](const Fields& init, const Workload& w) {
+    if constexpr (requires(const typename T::Init& typed) { T::possible(typed, w); })
+      return T::possible(from_fields<typename T::Init>(init), w);
+    else
+      return w;
+  };
   info.states = [](const Fields& init) { return T::states(from_fields<typename T::Init>(init)); };
   info.cost = [](const Fields& init, const Workload& w) { return T::cost(from_fields<typename T::Init>(init), w); };
   info.tolerance = [](const Fields& init, DType t) { return T::tolerance(from_fields<typename T::Init>(init), t); };

@@ -47,6 +47,8 @@ struct OperatorInfo {
   std::vector<ErasedCase> (*cases)() = nullptr;
   Fields (*default_init)() = nullptr;
   Inputs (*inputs)(const Fields& init, const Workload&) = nullptr;
+  // The workload itself, or the nearest one that such an operator can have: all images have the same number of patches.
+  Workload (*possible)(const Fields& init, const Workload&) = nullptr;
   std::vector<StateSpec> (*states)(const Fields& init) = nullptr;  // its own, without those of its parts
   Cost (*cost)(const Fields& init, const Workload&) = nullptr;
   Tolerance (*tolerance)(const Fields& init, DType) = nullptr;

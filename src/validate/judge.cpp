@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "candidate/runner/call_memory.h"
+#include "core/error.h"
 #include "core/json.h"
 #include "core/rng.h"
 #include "ops/formats/weight_format.h"
@@ -64,6 +65,8 @@ class Judging {
   Judging(const OperatorInfo& info, const Fields& init, const Workload& workload, const JudgeOptions& options)
       : options_(options), workload_(workload), tree_(info.build(init, oracles_only())), reference_(info, init) {
     result_.seed = options.seed;
+    if (Workload possible = info.possible(init, workload); !(possible == workload))
+      throw Error("{} cannot have {}; it can have {}.", info.name, workload_text(workload), workload_text(possible));
     int64_t elements = 0;
     for (const ParamSpec& p : collect_params(*tree_)) elements += p.spec.shape.numel();
     shapes_.large_weights = elements > kLargeWeights;
@@ -118,7 +121,7 @@ class Judging {
     if (typical_.empty() && !calibrate_baseline()) return first_failure();
     JudgeOptions drawn = options_;
     drawn.seed = secret;
-    std::vector<PlannedCall> calls = plan_calls(shapes_, drawn);
+    std::vector<PlannedCall> calls = planned(drawn);
     std::erase_if(calls, [&](const PlannedCall& call) {
       return call.family->weights != nullptr || call.recorded ||
              (shapes_.full_differs && call.workload == shapes_.full);
@@ -135,6 +138,13 @@ class Judging {
   }
 
  private:
+  // Shapes are drawn without knowing the operator.
+  std::vector<PlannedCall> planned(const JudgeOptions& options) const {
+    std::vector<PlannedCall> calls = plan_calls(shapes_, options);
+    for (PlannedCall& call : calls) call.workload = tree_->info().possible(tree_->init(), call.workload);
+    return calls;
+  }
+
   // Sets the subjects of the next calls, and resets what was recorded about the earlier ones.
   void call_on(Subject& candidate, Subject& baseline) {
     candidate_ = &candidate;
@@ -162,7 +172,7 @@ class Judging {
 
   // False if the judgement ended early.
   bool make_calls() {
-    for (const PlannedCall& call : plan_calls(shapes_, options_)) {
+    for (const PlannedCall& call : planned(options_)) {
       if (!call.essential && seconds() > options_.seconds) {
         ++out_of_time_;
         continue;

@@ -142,12 +142,12 @@ double reference_seconds(const OperatorInfo& info, const Fields& init, const Wor
 
 Workload shrink(const OperatorInfo& info, const Fields& init, Workload workload, double seconds) {
   constexpr double kWorthIt = 8;  // times as long, for a workload that is still a useful test
-  auto too_long = [&](double limit) { return reference_seconds(info, init, workload) > limit; };
+  auto too_long = [&](double limit) { return reference_seconds(info, init, info.possible(init, workload)) > limit; };
   while (too_long(seconds) && make_smaller(workload, kTelling)) {
   }
   while (too_long(kWorthIt * seconds) && make_smaller(workload, kSmallest)) {
   }
-  return workload;
+  return info.possible(init, workload);
 }
 
 Fields with_dtype(Fields init, DType dtype) {

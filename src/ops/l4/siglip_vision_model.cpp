@@ -40,6 +40,13 @@ Inputs SiglipVisionModel::inputs(const Init& init, const Workload& w) {
   return {SiglipVisionEmbeddings::inputs(embeddings(init), typed).front(), positions, sequence_starts(w)};
 }
 
+Workload SiglipVisionModel::possible(const Init& init, const Workload& w) {
+  Workload images = w;
+  images.sequences =
+      image_workload(w.num_sequences(), SiglipVisionEmbeddings::patches(embeddings(init)).places()).sequences;
+  return images;
+}
+
 Cost SiglipVisionModel::cost(const Init& init, const Workload& w) {
   Workload typed = w;
   typed.dtype = init.dtype;

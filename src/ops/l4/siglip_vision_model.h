@@ -57,6 +57,7 @@ class SiglipVisionModel : public Operator {
   static SiglipMultiheadAttentionPoolingHead::Init head(const Init& init);
   static OutputSpecs outputs(const Init& init, Args given);
   static Inputs inputs(const Init& init, const Workload& workload);
+  static Workload possible(const Init& init, const Workload& workload);
   static Cost cost(const Init& init, const Workload& workload);
   static Tolerance tolerance(const Init& init, DType dtype);
   static std::vector<Case<SiglipVisionModel>> cases();
