@@ -1,4 +1,5 @@
 // Graphs: a replay uses the current content of memory, and every L1 operator can be recorded.
+#include "core/error.h"
 #include "ops/materialize.h"
 #include "tests/backend/cuda/on_device.h"
 
