@@ -189,7 +189,7 @@ TEST(FreshInputs, TablesChangeWithTheirBatch) {
 }
 
 // For large inputs, sets of other families would take longer than the calls.
-TEST(FreshInputs, LargeInputsHaveFewerKinds) {
+TEST(FreshInputs, SlowLargeInputsHaveFewerKinds) {
   std::unique_ptr<Node> root = norm();
   std::set<std::string_view> ever;
   for (uint64_t seed = 0; seed < 4; ++seed) {

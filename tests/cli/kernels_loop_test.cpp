@@ -55,7 +55,7 @@ TEST_F(Loop, ACheckSaysRightOrWrongAndTimesNothing) {
   EXPECT_EQ(run_program(arguments({"--check", "--repro", "5:1"})).exit_code, 2);
 }
 
-TEST_F(Loop, FailFastStopsAtTheFirstFailure) {
+TEST_F(Loop, SlowFailFastStopsAtTheFirstFailure) {
   write_silu("out.row<T>(t)[i] = T(gate)");  // no semicolon
   Outcome o = kernels({"--filter", "tiny-llama/tp1/decode", "--fail-fast"});
   EXPECT_EQ(o.exit_code, 1);

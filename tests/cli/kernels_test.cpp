@@ -88,7 +88,7 @@ TEST_F(KernelsVerb, RowsThatNobodyWroteAreCalledSo) {
   EXPECT_NE(o.out.find("They were never written."), std::string::npos) << o.out;
 }
 
-TEST_F(KernelsVerb, AFaultHasItsLine) {
+TEST_F(KernelsVerb, SlowAFaultHasItsLine) {
   FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   write_silu("\nout.row<T>(t)[i + (int64_t{1} << 20)] = T(gate / (1 + expf(-gate)) * up);");
   Outcome o = kernels({"--filter", "tiny-llama/tp1/decode-8"});
@@ -370,7 +370,7 @@ TEST_F(KernelsVerb, TheMapSaysWhoIsMadeOfWhat) {
   EXPECT_NE(run_program({"kernels", "--map"}).out.find("OPERATORS"), std::string::npos);
 }
 
-TEST_F(KernelsVerb, CategoriesSelectModels) {
+TEST_F(KernelsVerb, SlowCategoriesSelectModels) {
   write_silu(kRight);
   Outcome o = run_program({"kernels", "--list", "--category", "llm", "--tp", "1", "--filter", "decode-8", "--csv"});
   EXPECT_EQ(o.exit_code, 0) << o.err;
