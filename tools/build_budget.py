@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Fails if one object of a build takes much longer to compile than the others, so that the whole build waits for it.
+"""Fails if one object of a build takes so long to compile that a machine with many cores waits for it alone.
 
-  tools/build_budget.py BUILD_FOLDER [--times N]    N: how many times the median an object may cost (12)
+  tools/build_budget.py BUILD_FOLDER [--cores N]    N cores: no object may cost more than 1/N of the whole build (16)
 
-Times in ninja's log depend on what else the machine did. So the log only says which objects are suspects; each suspect
-and a median object are compiled again, and their processor time decides.
+Times in ninja's log depend on what else the machine did, and on ccache. So the log only says which objects are suspects;
+the suspects and a sample of all objects are compiled again, and their CPU time decides.
 """
 import argparse
 import json
@@ -16,6 +16,7 @@ import sys
 import tempfile
 
 SUSPECTS = 3  # the slowest of the log that are measured
+SAMPLE = 16   # objects whose mean cost stands for that of all
 
 
 def logged_ms(build):
@@ -50,31 +51,36 @@ def cpu_seconds(entry):
     return (after.children_user - before.children_user) + (after.children_system - before.children_system)
 
 
+def spread(names, count):
+    """`count` of the names, at equal distances."""
+    return [names[(2 * i + 1) * len(names) // (2 * count)] for i in range(min(count, len(names)))]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path)
-    parser.add_argument("--times", type=float, default=12)
+    parser.add_argument("--cores", type=int, default=16)
     options = parser.parse_args()
     entries = commands_of(options.build)
     times = {name: ms for name, ms in logged_ms(options.build).items() if name in entries}
     if not times:
         sys.exit(f"build_budget.py: {options.build}/.ninja_log names no object; build first.")
     slowest = sorted(times, key=times.get)
-    median = slowest[len(slowest) // 2]
-    suspects = [name for name in slowest[-SUSPECTS:] if times[name] > options.times * times[median]]
-    print(f"{len(times)} objects, median {times[median] / 1000:.1f} s, slowest {times[slowest[-1]] / 1000:.1f} s: "
-          f"{slowest[-1]}")
+    total = sum(times.values())
+    print(f"{len(times)} objects, {total / 1000:.0f} s in all, slowest {times[slowest[-1]] / 1000:.1f} s: {slowest[-1]}")
+    suspects = [name for name in slowest[-SUSPECTS:] if times[name] * options.cores > total]
     over = []
     if suspects:
-        typical = cpu_seconds(entries[median])
+        costs = [cpu_seconds(entries[name]) for name in spread(slowest, min(SAMPLE, len(slowest)))]
+        total = sum(costs) / len(costs) * len(times)
         for name in suspects:
             cost = cpu_seconds(entries[name])
-            print(f"{cost:.1f} s of processor time, {cost / typical:.1f} times a median object: {name}")
-            if cost > options.times * typical:
+            print(f"{cost:.1f} s of CPU time, {100 * cost / total:.1f} % of the build's {total:.0f} s: {name}")
+            if cost * options.cores > total:
                 over.append(name)
     for name in over:
-        print(f"build_budget.py: {name} costs more than {options.times:g} median objects; split it, or keep slow headers "
-              "and templates out of it (docs/build.md).", file=sys.stderr)
+        print(f"build_budget.py: {name} costs more than 1/{options.cores} of the build; split it, or keep slow headers and "
+              "templates out of it (docs/build.md).", file=sys.stderr)
     return 1 if over else 0
 
 

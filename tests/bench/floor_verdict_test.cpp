@@ -81,17 +81,28 @@ TEST(FloorVerdict, ABusyMachineAccusesNobody) {
   EXPECT_EQ(lost_in_exchange(r), "") << "an idle machine: nothing excuses a candidate that takes no time";
   EXPECT_EQ(hold_against_floor(r, kCost, floor_of(10)).kind, Kind::kImpossibleTime);
   r.exchange_ns = 130e3;
-  r.paired.invalid = lost_in_exchange(r);
-  EXPECT_NE(r.paired.invalid.find("takes 130 us"), std::string::npos) << r.paired.invalid;
+  EXPECT_NE(lost_in_exchange(r).find("takes 130 us"), std::string::npos) << lost_in_exchange(r);
+}
+
+TEST(FloorVerdict, TheFewPairsThatWereNotDroppedProveNothing) {
+  TimingResult r = timing(20, 1);
+  for (auto& launch : r.samples)
+    for (size_t i = 0; i < launch.size(); ++i) launch[i].dropped = i < 9 ? Dropped::kNo : Dropped::kContextSwitch;
+  r.paired = compare_paired(r.samples, r.control);
   EXPECT_FALSE(hold_against_floor(r, kCost, floor_of(10)).doubtful());
 }
 
-// For example, too many pairs were dropped.
-TEST(FloorVerdict, InvalidTimesSayNothingOfTheFloor) {
-  TimingResult r = timing(0.001, 0.001);
-  EXPECT_TRUE(hold_against_floor(r, kCost, floor_of(10)).doubtful());
-  r.paired.invalid = "23 of 24 pairs were dropped.";
-  EXPECT_FALSE(hold_against_floor(r, kCost, floor_of(10)).doubtful());
+// A candidate with impossible times must not avoid the verdict by making its run too noisy to rank.
+TEST(FloorVerdict, NoiseDoesNotExcuseAnImpossibleTime) {
+  TimingResult noisy = timing(20, 1, 26);
+  EXPECT_NE(noisy.paired.invalid.find("differs from itself"), std::string::npos) << noisy.paired.invalid;
+  EXPECT_EQ(hold_against_floor(noisy, kCost, floor_of(10)).kind, Kind::kImpossibleTime);
+  TimingResult dropped = timing(20, 1);
+  for (auto& launch : dropped.samples)
+    for (size_t i = 0; i < launch.size(); i += 3) launch[i].dropped = Dropped::kContextSwitch;
+  dropped.paired = compare_paired(dropped.samples, dropped.control);
+  EXPECT_NE(dropped.paired.invalid.find("pairs were dropped"), std::string::npos) << dropped.paired.invalid;
+  EXPECT_EQ(hold_against_floor(dropped, kCost, floor_of(10)).kind, Kind::kImpossibleTime);
 }
 
 TEST(FloorVerdict, WhoGainsNothingLosesNothing) {

@@ -36,15 +36,15 @@ std::string lost_in_exchange(const TimingResult& timing) {
   if (timing.exchange_ns <= kMostExchange * timing.calls_per_sample * baseline_ns(timing)) return {};
   return fmt::format(
       "Waking and stopping the process takes {:.0f} us, about as long as all calls of a sample: the machine is too "
-      "busy "
-      "to time them.",
+      "busy to time them.",
       timing.exchange_ns * 1e-3);
 }
 
 FloorVerdict hold_against_floor(const TimingResult& timing, const Cost& cost, const Floor& floor) {
   using Kind = FloorVerdict::Kind;
   const PairedResult& paired = timing.paired;
-  if (timing.failure || !paired.invalid.empty() || paired.candidate.count == 0 || !(floor.seconds > 0)) return {};
+  if (timing.failure || paired.candidate.count == 0 || 2 * paired.dropped_pairs() > paired.pairs) return {};
+  if (!(floor.seconds > 0)) return {};
   double floor_ns = floor.seconds * 1e9, took = paired.candidate.median, own = baseline_ns(timing);
   bool gain = paired.verdict != SpeedVerdict::kSame && paired.verdict != SpeedVerdict::kSlower && took < own;
   std::string needs =

@@ -41,7 +41,8 @@ struct FloorVerdict {
 // candidate. Only the baseline's times decide, so a candidate that does nothing is still found.
 std::string lost_in_exchange(const TimingResult& timing);
 
-// `cost` is that of one call. A timing that failed, is invalid, or has no valid pairs is always possible.
+// `cost` is that of one call. A timing that failed, or of which most pairs were dropped, is always possible. One that
+// is invalid for other reasons is held against the floor all the same: a candidate must not avoid the verdict by noise.
 FloorVerdict hold_against_floor(const TimingResult& timing, const Cost& cost, const Floor& floor);
 
 }  // namespace fk

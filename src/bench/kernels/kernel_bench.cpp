@@ -176,14 +176,16 @@ KernelResult KernelBench::run(const Scenario& scenario, const std::string& libra
 
 void KernelBench::hold_against_floor(KernelResult& result) {
   TimingResult& timing = *result.timing;
-  if (device_ == kCpu && timing.paired.invalid.empty()) {
-    timing.paired.invalid = lost_in_exchange(timing);
-    if (!timing.paired.invalid.empty()) timing.paired.verdict = SpeedVerdict::kUnresolved;
+  const std::string lost = device_ == kCpu ? lost_in_exchange(timing) : "";
+  if (!lost.empty()) {
+    timing.paired.invalid = lost;
+    timing.paired.verdict = SpeedVerdict::kUnresolved;
   }
   const DType dtype = result.scenario.workload.dtype;
   const SampleCost cost = sample_cost(result.scenario, timing.calls_per_sample);
   floors_.observe(cost, dtype, result.cold);
   result.floor = floors_.floor(cost, dtype, result.cold);
+  if (!lost.empty()) return;  // such times prove nothing, not even that they are impossible
   FloorVerdict verdict = fk::hold_against_floor(timing, result.cost, result.floor);
   if (verdict.doubtful()) {
     result.floor = floors_.floor_again(cost, dtype, result.cold);
