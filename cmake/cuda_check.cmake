@@ -6,7 +6,7 @@ set_property(TARGET fk_backend_cuda PROPERTY EXCLUDE_FROM_ALL ON)
 
 add_executable(cuda_check_program EXCLUDE_FROM_ALL "${CMAKE_SOURCE_DIR}/src/cli/main.cpp" $<TARGET_OBJECTS:fk_cli>)
 fk_link(cuda_check_program ${FK_MODULES} fk_backend_cuda)
-add_executable(cuda_check_runner EXCLUDE_FROM_ALL "${CMAKE_SOURCE_DIR}/src/runner/main.cpp")
+add_executable(cuda_check_runner EXCLUDE_FROM_ALL "${CMAKE_SOURCE_DIR}/src/sandbox/main.cpp")
 fk_link(cuda_check_runner ${runner_modules} fk_backend_cuda)
 add_custom_target(cuda_check DEPENDS cuda_check_program cuda_check_runner)
 

@@ -1,4 +1,4 @@
-# fk_module(FOLDER): all sources under src/FOLDER as one OBJECT library.
+# fk_module(FOLDER): all sources under src/FOLDER, without a main.cpp, as one OBJECT library.
 #
 # OBJECT, not STATIC: operators and implementations register themselves in static initialisers, and a linker drops
 # objects of an archive that are not referenced. Sources are globbed so that a new operator needs no change of a build
@@ -8,6 +8,7 @@ set(FK_COMMON_LIBRARIES fmt::fmt nlohmann_json::nlohmann_json yaml-cpp Threads::
 
 function(fk_sources out folder)
   file(GLOB_RECURSE found CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${folder}/*.cpp")
+  list(REMOVE_ITEM found "${CMAKE_SOURCE_DIR}/src/${folder}/main.cpp")
   if(FK_CUDA OR FK_CUDA_CHECK)
     file(GLOB_RECURSE kernels CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${folder}/*.cu")
     list(APPEND found ${kernels})
@@ -104,14 +105,12 @@ function(fk_link target)
   target_link_libraries(${target} PRIVATE ${FK_COMMON_LIBRARIES} ${CMAKE_DL_LIBS})
 endfunction()
 
-# fk_executable(TARGET FOLDER [MODULE...]): src/FOLDER/main.cpp and the other sources of the folder, as a library of
-# objects that its tests link too, with these modules or all of them.
+# fk_executable(TARGET FOLDER [MODULE...]): src/FOLDER/main.cpp with these modules or all of them. Unless the folder is a
+# module itself, its other sources become a library of objects that only this program and its tests link.
 function(fk_executable target folder)
-  fk_sources(sources ${folder})
-  set(main "${CMAKE_SOURCE_DIR}/src/${folder}/main.cpp")
-  list(REMOVE_ITEM sources "${main}")
-  add_executable(${target} "${main}")
-  if(sources)
+  add_executable(${target} "${CMAKE_SOURCE_DIR}/src/${folder}/main.cpp")
+  if(NOT TARGET fk_${folder})
+    fk_sources(sources ${folder})
     fk_objects(fk_${folder} ${folder} ${sources})
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:fk_${folder}>)
   endif()

@@ -5,8 +5,8 @@
 # lint` use it.
 option(FK_UNITY "Compile several sources of a folder together" ON)
 
-# Not for kernels and for the code that times and judges them: it must not depend on the sources next to it.
-set(FK_APART backend/cpu backend/cuda measure validate)
+# Not for kernels and for the code that calls, times and judges them: it must not depend on the sources next to it.
+set(FK_APART backend/cpu backend/cuda measure sandbox validate)
 
 function(fk_compile_together target folder)
   if(FK_UNITY AND NOT folder IN_LIST FK_APART)

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "candidate/folder.h"
-#include "candidate/runner/sandbox.h"
 #include "candidate/verdict.h"
+#include "candidate/walls.h"
 
 namespace fk {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "candidate/runner/sandbox.h"
+#include "candidate/walls.h"
 
 namespace fk {
 

@@ -79,7 +79,7 @@ class Generate final : public Verb {
     // To standard error: standard output is the text.
     if (std::string line = describe_uses(uses_); common.text() && !common.quiet && !line.empty())
       std::fputs(("[" + line + "]\n").c_str(), stderr);
-    Runner runner(loaded.model, pool, {.max_sequences = 1, .max_context = context});
+    ModelExecutor executor(loaded.model, pool, {.max_sequences = 1, .max_context = context});
     Sampler sampler(1, {.device = common.device});
     std::optional<StreamDecoder> decoder;
     if (tokenizer) decoder.emplace(*tokenizer, true);
@@ -90,7 +90,7 @@ class Generate final : public Verb {
       text += piece;
       if (common.text()) print_out(piece);
     };
-    std::vector<int64_t> tokens = generate(runner, sampler, request, [&](int64_t token) {
+    std::vector<int64_t> tokens = generate(executor, sampler, request, [&](int64_t token) {
       if (first_token_s == 0) first_token_s = watch.elapsed_s();
       emit(decoder ? decoder->step(static_cast<int32_t>(token)) : fmt::format("<{}>", token));
       return true;

@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "candidate/runner/runner_process.h"
+#include "sandbox/runner_process.h"
 
 namespace fk {
 

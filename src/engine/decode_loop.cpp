@@ -15,21 +15,21 @@ int64_t bucket_for(int64_t sequences, Device device) {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(sequences, 1))));
 }
 
-int64_t table_width(const Runner& runner) {
-  int64_t page = runner.options().page_size;
-  return (runner.options().max_context + page - 1) / page;
+int64_t table_width(const ModelExecutor& executor) {
+  int64_t page = executor.options().page_size;
+  return (executor.options().max_context + page - 1) / page;
 }
 
 }  // namespace
 
-DecodeLoop::DecodeLoop(Runner& runner, int64_t max_sequences)
-    : DecodeLoop(runner, bucket_for(max_sequences, runner.model().device), runner.model().device) {}
+DecodeLoop::DecodeLoop(ModelExecutor& executor, int64_t max_sequences)
+    : DecodeLoop(executor, bucket_for(max_sequences, executor.model().device), executor.model().device) {}
 
-DecodeLoop::DecodeLoop(Runner& runner, int64_t rows, Device device)
-    : runner_(runner),
+DecodeLoop::DecodeLoop(ModelExecutor& executor, int64_t rows, Device device)
+    : executor_(executor),
       sampler_(rows, {.device = device}),
       builder_({.device = device}),
-      advance_(builder_.child<AdvanceStep>("advance_step", {.block_size = runner.options().page_size})),
+      advance_(builder_.child<AdvanceStep>("advance_step", {.block_size = executor.options().page_size})),
       ids_({rows}, device),
       positions_({rows}, device),
       slots_({rows}, device),
@@ -38,16 +38,16 @@ DecodeLoop::DecodeLoop(Runner& runner, int64_t rows, Device device)
       lengths_({rows}, device),
       cu_q_({rows + 1}, device),
       cu_k_({rows + 1}, device),
-      table_({rows, table_width(runner)}, device),
+      table_({rows, table_width(executor)}, device),
       state_slots_({rows}, device),
-      logits_({rows, runner.model().config.facts.vocab_size}, DType::kF32, device),
+      logits_({rows, executor.model().config.facts.vocab_size}, DType::kF32, device),
       arena_(device) {}
 
 void DecodeLoop::start(std::span<RunningSequence* const> sequences, std::span<const int64_t> tokens,
                        std::span<const SamplingParams> params, std::span<const int64_t> drawn, int64_t steps) {
   FK_CHECK(sequences.size() == tokens.size() && tokens.size() == params.size() && params.size() == drawn.size());
   sequences_.assign(sequences.begin(), sequences.end());
-  bucket_ = bucket_for(static_cast<int64_t>(sequences.size()), runner_.model().device);
+  bucket_ = bucket_for(static_cast<int64_t>(sequences.size()), executor_.model().device);
   FK_CHECK(bucket_ <= ids_.view().size(0), "more sequences than the loop was made for");
   steps_left_ = steps;
 
@@ -57,7 +57,7 @@ void DecodeLoop::start(std::span<RunningSequence* const> sequences, std::span<co
   all_drawn.resize(static_cast<size_t>(bucket_));
   sampler_.set(all_params, all_drawn);
 
-  const int64_t width = table_.view().size(1), page = runner_.options().page_size;
+  const int64_t width = table_.view().size(1), page = executor_.options().page_size;
   std::fill_n(table_.host(), bucket_ * width, 0);
   cu_q_.host()[0] = cu_k_.host()[0] = 0;
   for (int64_t i = 0; i < bucket_; ++i) {
@@ -69,7 +69,7 @@ void DecodeLoop::start(std::span<RunningSequence* const> sequences, std::span<co
     indices_.host()[i] = i;
     if (is_sequence) {
       RunningSequence& sequence = *sequences_[static_cast<size_t>(i)];
-      runner_.reserve(sequence, steps);
+      executor_.reserve(sequence, steps);
       std::copy(sequence.blocks.begin(), sequence.blocks.end(), table_.host() + i * width);
       ids_.host()[i] = tokens[static_cast<size_t>(i)];
       positions_.host()[i] = sequence.length;
@@ -99,7 +99,7 @@ void DecodeLoop::start(std::span<RunningSequence* const> sequences, std::span<co
 }
 
 void DecodeLoop::run() {
-  Context model_context = runner_.context();
+  Context model_context = executor_.context();
   Context ctx{.pool = model_context.pool,
               .arena = arena_,
               .attention = &attention_,
@@ -108,7 +108,7 @@ void DecodeLoop::run() {
               .stream = model_context.stream};
   View logits = rows(logits_.view());
   const std::array<OptView, 4> args{rows(ids_.view()), rows(positions_.view()), rows(indices_.view()), logits};
-  runner_.model().root->call(ctx, args);
+  executor_.model().root->call(ctx, args);
   sampler_.draw(ctx, logits);
   advance_.into(ctx, sampler_.tokens(), attention_.decode.block_table, rows(positions_.view()), rows(lengths_.view()),
                 sampler_.steps(), rows(ids_.view()), attention_.slot_mapping, attention_.decode.cu_seqlens_k);
@@ -118,9 +118,9 @@ void DecodeLoop::step() {
   FK_CHECK(steps_left_ > 0, "more steps than room was reserved for");
   --steps_left_;
   arena_.reset();  // merges the chunks of the previous step, which must not happen during recording
-  Device device = runner_.model().device;
+  Device device = executor_.model().device;
   // A graph cannot be synchronised after every operator.
-  if (device == kCpu || runner_.context().observer != nullptr || debug_sync()) {
+  if (device == kCpu || executor_.context().observer != nullptr || debug_sync()) {
     run();
   } else {
     auto [at, first_time] = recorded_.try_emplace({bucket_, sampler_.greedy()});

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/runner.h"
+#include "engine/model_executor.h"
 #include "engine/sampler.h"
 #include "ops/l1/advance_step.h"
 
@@ -19,7 +19,7 @@ namespace fk {
 
 class DecodeLoop {
  public:
-  DecodeLoop(Runner& runner, int64_t max_sequences);
+  DecodeLoop(ModelExecutor& executor, int64_t max_sequences);
 
   // Takes sequences whose prompts are in the cache and reserves cache blocks for `steps` more tokens. tokens[i] is the
   // first input; drawn[i] is the number of tokens sampled so far.
@@ -37,11 +37,11 @@ class DecodeLoop {
   View logits() const { return logits_.view().narrow(0, 0, static_cast<int64_t>(sequences_.size())); }
 
  private:
-  DecodeLoop(Runner& runner, int64_t rows, Device device);
+  DecodeLoop(ModelExecutor& executor, int64_t rows, Device device);
   void run();
   View rows(const View& of) const { return of.narrow(0, 0, bucket_); }
 
-  Runner& runner_;
+  ModelExecutor& executor_;
   Sampler sampler_;
   Builder builder_;
   Op<AdvanceStep> advance_;

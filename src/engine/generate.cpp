@@ -8,15 +8,16 @@
 
 namespace fk {
 
-std::vector<int64_t> generate(Runner& runner, Sampler& sampler, const GenerateRequest& request, const TokenSink& sink) {
+std::vector<int64_t> generate(ModelExecutor& executor, Sampler& sampler, const GenerateRequest& request,
+                              const TokenSink& sink) {
   check_sampling_params(request.sampling);
   std::vector<int64_t> tokens;
   tokens.reserve(static_cast<size_t>(std::max<int64_t>(request.max_tokens, 0)));
   if (request.max_tokens <= 0) return tokens;
-  RunningSequence sequence = runner.start();
-  View logits = runner.prefill(sequence, request.prompt);
-  require_finite_logits(runner.model(), logits);
-  Context ctx = runner.context();
+  RunningSequence sequence = executor.start();
+  View logits = executor.prefill(sequence, request.prompt);
+  require_finite_logits(executor.model(), logits);
+  Context ctx = executor.context();
   int64_t drawn = 0, token = sampler.pick(ctx, logits, {&request.sampling, 1}, {&drawn, 1})[0];
   std::optional<DecodeLoop> loop;
   for (;;) {
@@ -26,16 +27,16 @@ std::vector<int64_t> generate(Runner& runner, Sampler& sampler, const GenerateRe
     if (++drawn == request.max_tokens) break;
     if (!loop) {
       RunningSequence* only = &sequence;
-      loop.emplace(runner, 1);
+      loop.emplace(executor, 1);
       loop->start({&only, 1}, {&token, 1}, {&request.sampling, 1}, {&drawn, 1}, request.max_tokens - drawn);
     }
     loop->step();
     token = loop->drawn()[0];
-    require_finite_draw(runner.model(), loop->logits(), 0, token);
+    require_finite_draw(executor.model(), loop->logits(), 0, token);
   }
   // The logits of a device are checked only once, at the end: a NaN stays in the sequence's keys and values.
-  if (loop && runner.model().device != kCpu) require_finite_logits(runner.model(), loop->logits());
-  runner.finish(sequence);
+  if (loop && executor.model().device != kCpu) require_finite_logits(executor.model(), loop->logits());
+  executor.finish(sequence);
   return tokens;
 }
 

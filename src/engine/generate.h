@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/runner.h"
+#include "engine/model_executor.h"
 #include "engine/sampler.h"
 
 namespace fk {
@@ -21,8 +21,8 @@ struct GenerateRequest {
 // Called with each token as it comes; false ends the generation.
 using TokenSink = std::function<bool(int64_t token)>;
 
-// The tokens after the prompt. The runner's max_context must be large enough for the prompt and max_tokens.
-std::vector<int64_t> generate(Runner& runner, Sampler& sampler, const GenerateRequest& request,
+// The tokens after the prompt. The executor's max_context must be large enough for the prompt and max_tokens.
+std::vector<int64_t> generate(ModelExecutor& executor, Sampler& sampler, const GenerateRequest& request,
                               const TokenSink& sink = {});
 
 }  // namespace fk

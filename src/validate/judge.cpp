@@ -9,11 +9,11 @@
 #include <deque>
 #include <utility>
 
-#include "candidate/runner/call_memory.h"
 #include "core/error.h"
 #include "core/json.h"
 #include "core/rng.h"
 #include "ops/formats/weight_format.h"
+#include "sandbox/call_memory.h"
 #include "validate/call_check.h"
 #include "validate/explain.h"
 #include "validate/probe_plan.h"

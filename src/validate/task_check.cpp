@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "candidate/runner/call_memory.h"
+#include "sandbox/call_memory.h"
 #include "validate/call_check.h"
 #include "validate/input_families.h"
 #include "validate/reference.h"

@@ -11,8 +11,8 @@
 
 #include "bench/scenarios/scenario_data.h"
 #include "bench/scenarios/scenario_file.h"
-#include "candidate/runner/call_memory.h"
 #include "models/safetensors_writer.h"
+#include "sandbox/call_memory.h"
 #include "tests/models/temp_directory.h"
 
 namespace fk {

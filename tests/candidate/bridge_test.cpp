@@ -152,10 +152,10 @@ class SwappedModel : public Bridge {
     return load_model(resolve_model("tiny-llama"), {.format = LoadFormat::kDummy, .dtype = DType::kF32}, pool_);
   }
   std::vector<int64_t> tokens_of(const Model& model) {
-    Runner runner(model, pool_, {.max_sequences = 1, .max_context = 64});
+    ModelExecutor executor(model, pool_, {.max_sequences = 1, .max_context = 64});
     Sampler sampler(1, {});
     GenerateRequest request{.prompt = {3, 10, 17, 24, 31}, .max_tokens = 12, .sampling = {}, .stop_tokens = {}};
-    return generate(runner, sampler, request, [](int64_t) { return true; });
+    return generate(executor, sampler, request, [](int64_t) { return true; });
   }
   void swap_in_stub(const std::string& op) {
     const OperatorInfo& info = Registry::instance().at(op);

@@ -57,16 +57,16 @@ class OddCheckpoint : public testing::Test {
     return load_model(resolve_model(folder_.path()), {.format = LoadFormat::kAuto, .dtype = dtype}, pool_);
   }
   std::vector<float> logits(const Model& model) {
-    Runner runner(model, pool_, {.max_sequences = 1, .max_context = 32});
-    RunningSequence sequence = runner.start();
+    ModelExecutor executor(model, pool_, {.max_sequences = 1, .max_context = 32});
+    RunningSequence sequence = executor.start();
     const int64_t prompt[] = {1, 2, 3};
-    View row = runner.prefill(sequence, prompt);
+    View row = executor.prefill(sequence, prompt);
     return {row.ptr<float>(), row.ptr<float>() + row.size(1)};
   }
   std::vector<int64_t> tokens(const Model& model, int64_t first, int64_t count) {
-    Runner runner(model, pool_, {.max_sequences = 1, .max_context = 64});
+    ModelExecutor executor(model, pool_, {.max_sequences = 1, .max_context = 64});
     Sampler sampler(1, {});
-    return generate(runner, sampler, {.prompt = {first}, .max_tokens = count, .sampling = {}, .stop_tokens = {}});
+    return generate(executor, sampler, {.prompt = {first}, .max_tokens = count, .sampling = {}, .stop_tokens = {}});
   }
 
   ThreadPool pool_;
@@ -126,7 +126,7 @@ TEST_F(OddCheckpoint, ANaNThatIsMetWhileDecodingIsNamed) {
 
 TEST_F(OddCheckpoint, ACacheLargerThanTheMemoryIsRefusedWithNumbers) {
   Model model = load();
-  std::string why = error_of([&] { Runner(model, pool_, {.max_sequences = 1000, .max_context = 2147483647}); });
+  std::string why = error_of([&] { ModelExecutor(model, pool_, {.max_sequences = 1000, .max_context = 2147483647}); });
   expect_sentence(why, {"keys and values", "GiB", "memory free", "shorter"});
 }
 

@@ -101,25 +101,26 @@ class RecurrentModel : public testing::Test {
 
 TEST_F(RecurrentModel, SpeaksTheSameInChunksAndAgain) {
   for (int64_t chunk : {64, 4}) {
-    Runner runner(model_, pool_, {.max_sequences = 1, .max_context = 32, .max_step_tokens = chunk, .page_size = 8});
+    ModelExecutor executor(model_, pool_,
+                           {.max_sequences = 1, .max_context = 32, .max_step_tokens = chunk, .page_size = 8});
     Sampler sampler(1, {});
     for (const std::vector<int64_t>& prompt : {prompt_, other_, prompt_})
-      EXPECT_EQ(generate(runner, sampler, {.prompt = prompt, .max_tokens = 12, .sampling = {}, .stop_tokens = {}}),
+      EXPECT_EQ(generate(executor, sampler, {.prompt = prompt, .max_tokens = 12, .sampling = {}, .stop_tokens = {}}),
                 expected(prompt, 12))
           << "in chunks of " << chunk;
   }
 }
 
 TEST_F(RecurrentModel, SequencesSideBySideKeepTheirOwn) {
-  Runner runner(model_, pool_, {.max_sequences = 3, .max_context = 32});
-  DecodeLoop loop(runner, 3);
+  ModelExecutor executor(model_, pool_, {.max_sequences = 3, .max_context = 32});
+  DecodeLoop loop(executor, 3);
   auto first_of = [&](View logits) {
     const float* row = logits.ptr<float>();
     return std::max_element(row, row + kVocabulary) - row;
   };
   for (int round = 0; round < 2; ++round) {  // slots are freed in another order
-    RunningSequence a = runner.start(), b = runner.start();
-    std::vector<int64_t> tokens = {first_of(runner.prefill(a, prompt_)), first_of(runner.prefill(b, other_))};
+    RunningSequence a = executor.start(), b = executor.start();
+    std::vector<int64_t> tokens = {first_of(executor.prefill(a, prompt_)), first_of(executor.prefill(b, other_))};
     EXPECT_NE(a.state_slot, b.state_slot);
     std::vector<int64_t> said_a = {tokens[0]}, said_b = {tokens[1]};
     RunningSequence* both[] = {&a, &b};
@@ -133,8 +134,8 @@ TEST_F(RecurrentModel, SequencesSideBySideKeepTheirOwn) {
     }
     EXPECT_EQ(said_a, expected(prompt_, 11));
     EXPECT_EQ(said_b, expected(other_, 11));
-    runner.finish(a);
-    runner.finish(b);
+    executor.finish(a);
+    executor.finish(b);
   }
 }
 
@@ -146,10 +147,10 @@ TEST(ToyFamily, IsReadFromItsConfigAndRun) {
   Model model = load_model(resolve_model(folder.path()), {.format = LoadFormat::kDummy, .dtype = DType::kF32}, pool);
   EXPECT_EQ(model.config.family->category, "toy");
   EXPECT_EQ(model.config.facts.task, Task::kCausalLM);
-  Runner runner(model, pool, {.max_sequences = 1, .max_context = 32});
+  ModelExecutor executor(model, pool, {.max_sequences = 1, .max_context = 32});
   Sampler sampler(1, {});
   const std::vector<int64_t> prompt = {4, 8, 15};
-  EXPECT_EQ(generate(runner, sampler, {.prompt = prompt, .max_tokens = 6, .sampling = {}, .stop_tokens = {}}),
+  EXPECT_EQ(generate(executor, sampler, {.prompt = prompt, .max_tokens = 6, .sampling = {}, .stop_tokens = {}}),
             expected(prompt, 6));
 }
 

@@ -11,11 +11,11 @@
 #include "bench/kernels/kernel_bench.h"
 #include "bench/kernels/pair_timer.h"
 #include "candidate/compile.h"
-#include "candidate/runner/device_walls.h"
-#include "candidate/runner/process_subject.h"
 #include "core/device_runtime.h"
 #include "core/error.h"
 #include "core/json.h"
+#include "sandbox/device_walls.h"
+#include "sandbox/process_subject.h"
 #include "tests/sanitizer.h"
 #include "validate/judge.h"
 

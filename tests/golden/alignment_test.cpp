@@ -21,11 +21,11 @@ class Alignment : public testing::TestWithParam<std::string> {
 
 TEST_P(Alignment, LogitsOfEachPromptAlone) {
   Model model = golden_.load(DType::kF32, pool_);
-  Runner runner(model, pool_, {.max_sequences = 1, .max_context = 256});
+  ModelExecutor executor(model, pool_, {.max_sequences = 1, .max_context = 256});
   for (const Case& c : golden_.cases) {
     if (!c.tokens.empty()) continue;
     for (size_t i = 0; i < c.prompts.size(); ++i) {
-      double error = relative_error(c.logits[i], run_alone(runner, c.prompts[i]).data());
+      double error = relative_error(c.logits[i], run_alone(executor, c.prompts[i]).data());
       EXPECT_TRUE(error <= kF32Bound) << c.name << ", prompt " << i << ": off by " << error;
     }
   }
@@ -35,18 +35,18 @@ TEST_P(Alignment, BatchedEqualsOneByOne) {
   const Case* ragged = golden_.find("ragged_batch");
   ASSERT_NE(ragged, nullptr);
   Model model = golden_.load(DType::kF32, pool_);
-  Runner runner(model, pool_, {.max_sequences = 8, .max_context = 256});
-  std::vector<std::vector<float>> rows = run_batched(runner, ragged->prompts);
+  ModelExecutor executor(model, pool_, {.max_sequences = 8, .max_context = 256});
+  std::vector<std::vector<float>> rows = run_batched(executor, ragged->prompts);
   for (size_t i = 0; i < rows.size(); ++i) EXPECT_LE(relative_error(ragged->logits[i], rows[i].data()), kF32Bound) << i;
 }
 
 TEST_P(Alignment, ChunkedPrefillEqualsOneShot) {
   Model model = golden_.load(DType::kF32, pool_);
   for (int64_t chunk : {1, 3, 16}) {
-    Runner runner(model, pool_, {.max_sequences = 1, .max_context = 256, .max_step_tokens = chunk});
+    ModelExecutor executor(model, pool_, {.max_sequences = 1, .max_context = 256, .max_step_tokens = chunk});
     for (const Case& c : golden_.cases) {
       if (!c.tokens.empty()) continue;
-      double error = relative_error(c.logits.back(), run_alone(runner, c.prompts.back()).data());
+      double error = relative_error(c.logits.back(), run_alone(executor, c.prompts.back()).data());
       EXPECT_TRUE(error <= kF32Bound) << c.name << " in chunks of " << chunk << ": off by " << error;
     }
   }
@@ -54,18 +54,18 @@ TEST_P(Alignment, ChunkedPrefillEqualsOneShot) {
 
 TEST_P(Alignment, EveryPositionHasTheSameArgmax) {
   Model model = golden_.load(DType::kF32, pool_);
-  Runner runner(model, pool_, {.max_sequences = 1, .max_context = 256});
+  ModelExecutor executor(model, pool_, {.max_sequences = 1, .max_context = 256});
   for (const Case& c : golden_.cases) {
     if (c.argmax.empty()) continue;
-    RunningSequence sequence = runner.start();
+    RunningSequence sequence = executor.start();
     for (size_t t = 0; t < c.prompts[0].size(); ++t) {
       const NewTokens item{&sequence, {&c.prompts[0][t], 1}};
-      const float* logits = runner.forward({&item, 1}).ptr<float>();
+      const float* logits = executor.forward({&item, 1}).ptr<float>();
       const float* best = std::max_element(logits, logits + model.config.facts.vocab_size);
       EXPECT_EQ(best - logits, c.argmax[0][t]) << c.name << " position " << t;
       EXPECT_NEAR(*best, c.max_logit[0][t], kF32Bound * c.max_logit[0][t]) << c.name << " position " << t;
     }
-    runner.finish(sequence);
+    executor.finish(sequence);
   }
 }
 
@@ -73,9 +73,9 @@ TEST_P(Alignment, GreedyTokens) {
   const Case* greedy = golden_.find("greedy");
   ASSERT_NE(greedy, nullptr);
   Model model = golden_.load(DType::kF32, pool_);
-  Runner runner(model, pool_, {.max_sequences = 1, .max_context = 256});
+  ModelExecutor executor(model, pool_, {.max_sequences = 1, .max_context = 256});
   Sampler sampler(1, {});
-  auto tokens = generate(runner, sampler,
+  auto tokens = generate(executor, sampler,
                          {.prompt = greedy->prompts[0],
                           .max_tokens = static_cast<int64_t>(greedy->tokens[0].size()),
                           .sampling = {},
@@ -87,13 +87,13 @@ TEST_P(Alignment, GreedyTokens) {
 TEST_P(Alignment, DecodingBesidePrefilling) {
   const Case* ragged = golden_.find("ragged_batch");
   Model model = golden_.load(DType::kF32, pool_);
-  Runner runner(model, pool_, {.max_sequences = 4, .max_context = 256});
+  ModelExecutor executor(model, pool_, {.max_sequences = 4, .max_context = 256});
   const std::vector<int64_t>& a = ragged->prompts.back();
   const std::vector<int64_t>& b = ragged->prompts[1];
-  RunningSequence first = runner.start(), second = runner.start();
-  runner.prefill(first, std::span(a).first(a.size() - 1));
+  RunningSequence first = executor.start(), second = executor.start();
+  executor.prefill(first, std::span(a).first(a.size() - 1));
   const NewTokens items[] = {{&second, b}, {&first, std::span(a).last(1)}};
-  View logits = runner.forward(items);
+  View logits = executor.forward(items);
   EXPECT_LE(relative_error(ragged->logits[1], logits.ptr<float>()), kF32Bound);
   EXPECT_LE(relative_error(ragged->logits.back(), logits.ptr<float>() + logits.size(1)), kF32Bound);
 }
@@ -102,10 +102,10 @@ TEST_P(Alignment, DecodingBesidePrefilling) {
 // by more than the spread between two orders of summation.
 TEST_P(Alignment, Bf16StaysWithinTransformersOwnError) {
   Model model = golden_.load(DType::kBF16, pool_);
-  Runner runner(model, pool_, {.max_sequences = 1, .max_context = 256});
+  ModelExecutor executor(model, pool_, {.max_sequences = 1, .max_context = 256});
   for (const Case& c : golden_.cases) {
     for (size_t i = 0; i < c.logits_bf16_weights.size(); ++i) {
-      double error = relative_error(c.logits_bf16_weights[i], run_alone(runner, c.prompts[i]).data());
+      double error = relative_error(c.logits_bf16_weights[i], run_alone(executor, c.prompts[i]).data());
       EXPECT_TRUE(error <= 1.5 * golden_.largest_bf16_error)
           << c.name << ": off by " << error << ", transformers by " << golden_.largest_bf16_error;
     }
@@ -115,11 +115,11 @@ TEST_P(Alignment, Bf16StaysWithinTransformersOwnError) {
 // The logits are those of f32 weights, so rounding them is part of both errors.
 TEST_P(Alignment, F16StaysWithinTransformersOwnError) {
   Model model = golden_.load(DType::kF16, pool_);
-  Runner runner(model, pool_, {.max_sequences = 1, .max_context = 256});
+  ModelExecutor executor(model, pool_, {.max_sequences = 1, .max_context = 256});
   for (const Case& c : golden_.cases) {
     if (c.name == "greedy") continue;  // its logits are those of the last step
     for (size_t i = 0; i < c.logits.size(); ++i) {
-      double error = relative_error(c.logits[i], run_alone(runner, c.prompts[i]).data());
+      double error = relative_error(c.logits[i], run_alone(executor, c.prompts[i]).data());
       EXPECT_TRUE(error <= 1.5 * golden_.largest_f16_error)
           << c.name << ": off by " << error << ", transformers by " << golden_.largest_f16_error;
     }

@@ -84,10 +84,10 @@ TEST_P(CheckpointOnDisk, GivesTransformersLogits) {
     write_checkpoint(directory, GetParam(), stored, pool);
     Model model =
         load_model(resolve_model(directory.path()), {.format = LoadFormat::kAuto, .dtype = DType::kF32}, pool);
-    Runner runner(model, pool, {.max_sequences = 1, .max_context = 64});
+    ModelExecutor executor(model, pool, {.max_sequences = 1, .max_context = 64});
     // Weights stored in bf16 and computed in f32 are what the float64 reference with rounded weights has.
     const auto& expected = stored == DType::kF32 ? one->logits[0] : one->logits_bf16_weights[0];
-    EXPECT_LE(relative_error(expected, run_alone(runner, one->prompts[0]).data()), 1e-4) << dtype_name(stored);
+    EXPECT_LE(relative_error(expected, run_alone(executor, one->prompts[0]).data()), 1e-4) << dtype_name(stored);
   }
 }
 

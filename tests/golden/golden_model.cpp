@@ -62,24 +62,24 @@ double relative_error(const std::vector<double>& expected, const float* actual) 
   return error / largest;
 }
 
-std::vector<std::vector<float>> run_batched(Runner& runner, const std::vector<std::vector<int64_t>>& prompts) {
+std::vector<std::vector<float>> run_batched(ModelExecutor& executor, const std::vector<std::vector<int64_t>>& prompts) {
   std::vector<RunningSequence> sequences(prompts.size());
   std::vector<NewTokens> items;
   for (size_t i = 0; i < prompts.size(); ++i) items.push_back({&sequences[i], prompts[i]});
-  View logits = runner.forward(items);
+  View logits = executor.forward(items);
   std::vector<std::vector<float>> rows;
   for (size_t i = 0; i < prompts.size(); ++i) {
     const float* row = logits.ptr<float>() + static_cast<int64_t>(i) * logits.size(1);
     rows.emplace_back(row, row + logits.size(1));
-    runner.finish(sequences[i]);
+    executor.finish(sequences[i]);
   }
   return rows;
 }
 
-std::vector<float> run_alone(Runner& runner, const std::vector<int64_t>& prompt) {
-  RunningSequence sequence = runner.start();
-  View logits = runner.prefill(sequence, prompt);
-  runner.finish(sequence);
+std::vector<float> run_alone(ModelExecutor& executor, const std::vector<int64_t>& prompt) {
+  RunningSequence sequence = executor.start();
+  View logits = executor.prefill(sequence, prompt);
+  executor.finish(sequence);
   return {logits.ptr<float>(), logits.ptr<float>() + logits.size(1)};
 }
 

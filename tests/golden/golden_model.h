@@ -7,7 +7,7 @@
 #include "core/json.h"
 #include "core/thread_pool.h"
 #include "engine/model.h"
-#include "engine/runner.h"
+#include "engine/model_executor.h"
 
 namespace fk::golden {
 
@@ -40,7 +40,7 @@ struct Golden {
 double relative_error(const std::vector<double>& expected, const float* actual);
 
 // All prompts in one pass, one pass each, or in chunks of a few tokens: logits of the last tokens, [prompts][V].
-std::vector<std::vector<float>> run_batched(Runner& runner, const std::vector<std::vector<int64_t>>& prompts);
-std::vector<float> run_alone(Runner& runner, const std::vector<int64_t>& prompt);
+std::vector<std::vector<float>> run_batched(ModelExecutor& executor, const std::vector<std::vector<int64_t>>& prompts);
+std::vector<float> run_alone(ModelExecutor& executor, const std::vector<int64_t>& prompt);
 
 }  // namespace fk::golden

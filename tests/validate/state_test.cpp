@@ -6,9 +6,9 @@
 
 #include <cstring>
 
-#include "candidate/local_subject.h"
 #include "core/error.h"
 #include "ops/materialize.h"
+#include "sandbox/local_subject.h"
 #include "tests/candidate/work_folder.h"
 #include "tests/validate/fake_subject.h"
 #include "tests/validate/toy_memory.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "candidate/runner/runner_process.h"
+#include "sandbox/runner_process.h"
 
 namespace fk {
 

@@ -14,9 +14,9 @@
 #include <string_view>
 #include <vector>
 
-#include "candidate/runner/call_memory.h"
 #include "core/pieces.h"
 #include "core/rng.h"
+#include "sandbox/call_memory.h"
 #include "validate/input_families.h"
 #include "validate/input_maker.h"
 

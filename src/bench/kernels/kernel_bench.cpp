@@ -9,10 +9,10 @@
 #include "bench/kernels/launch_sides.h"
 #include "bench/scenarios/scenario_data.h"
 #include "bench/scenarios/scenario_file.h"
-#include "candidate/local_subject.h"
-#include "candidate/runner/device_walls.h"
 #include "core/error.h"
 #include "measure/timer.h"
+#include "sandbox/device_walls.h"
+#include "sandbox/local_subject.h"
 #include "validate/task_check.h"
 
 namespace fk {

@@ -1,7 +1,7 @@
 // KernelResult as JSON: the schema documented in docs/kernels.schema.json.
 #include "bench/kernels/kernel_bench.h"
 #include "bench/scenarios/scenario_file.h"
-#include "candidate/runner/message.h"
+#include "sandbox/message.h"
 
 namespace fk {
 

@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "candidate/runner/process_subject.h"
 #include "candidate/verdict.h"
+#include "sandbox/process_subject.h"
 
 namespace fk {
 

@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "candidate/runner/call_memory.h"
 #include "candidate/verdict.h"
 #include "ops/registry.h"
+#include "sandbox/call_memory.h"
 #include "validate/call_check.h"
 #include "validate/judge.h"
 #include "validate/reference.h"

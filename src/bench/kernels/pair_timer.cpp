@@ -14,8 +14,6 @@
 #include "bench/kernels/fresh_inputs.h"
 #include "bench/kernels/round_check.h"
 #include "bench/kernels/turns.h"
-#include "candidate/runner/call_memory.h"
-#include "candidate/runner/device_walls.h"
 #include "core/device_runtime.h"
 #include "core/rng.h"
 #include "core/thread_pool.h"
@@ -24,6 +22,8 @@
 #include "measure/first_core.h"
 #include "measure/steal_time.h"
 #include "measure/timer.h"
+#include "sandbox/call_memory.h"
+#include "sandbox/device_walls.h"
 
 namespace fk {
 namespace {

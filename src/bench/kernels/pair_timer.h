@@ -15,13 +15,13 @@
 #include <vector>
 
 #include "bench/kernels/launch_sides.h"
-#include "candidate/runner/runner_process.h"
-#include "candidate/runner/sandbox.h"
 #include "candidate/verdict.h"
+#include "candidate/walls.h"
 #include "core/device.h"
 #include "measure/core_clock.h"
 #include "measure/paired.h"
 #include "ops/registry.h"
+#include "sandbox/runner_process.h"
 #include "validate/input_maker.h"
 #include "validate/judge.h"
 

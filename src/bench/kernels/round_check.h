@@ -9,9 +9,9 @@
 #include "bench/kernels/fresh_inputs.h"
 #include "bench/kernels/launch_sides.h"
 #include "bench/kernels/output_check.h"
-#include "candidate/runner/call_memory.h"
 #include "candidate/verdict.h"
 #include "core/rng.h"
+#include "sandbox/call_memory.h"
 #include "validate/judge.h"
 
 namespace fk {

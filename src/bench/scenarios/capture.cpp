@@ -10,7 +10,7 @@
 #include "bench/scenarios/scenario_file.h"
 #include "core/error.h"
 #include "engine/finite_logits.h"
-#include "engine/runner.h"
+#include "engine/model_executor.h"
 #include "engine/sampler.h"
 #include "models/safetensors_writer.h"
 
@@ -26,22 +26,22 @@ void run_language_model(const Model& model, ThreadPool& pool, const CaptureOptio
     longest = std::max(longest, static_cast<int64_t>(prompt.size()));
     tokens += static_cast<int64_t>(prompt.size());
   }
-  Runner runner(model, pool,
-                {.max_sequences = static_cast<int64_t>(count),
-                 .max_context = longest + options.decode_tokens,
-                 .max_step_tokens = tokens});
+  ModelExecutor executor(model, pool,
+                         {.max_sequences = static_cast<int64_t>(count),
+                          .max_context = longest + options.decode_tokens,
+                          .max_step_tokens = tokens});
   Sampler sampler(static_cast<int64_t>(count), {});
-  runner.observe(&observer);
+  executor.observe(&observer);
   std::vector<RunningSequence> sequences(count);
-  for (RunningSequence& s : sequences) s = runner.start();
+  for (RunningSequence& s : sequences) s = executor.start();
   std::vector<std::vector<int64_t>> next = options.inputs.texts;
   const std::vector<SamplingParams> greedy(count);
   for (int64_t step = 0; step <= options.decode_tokens; ++step) {
     std::vector<NewTokens> items;
     for (size_t i = 0; i < count; ++i) items.push_back({&sequences[i], next[i]});
-    View logits = runner.forward(items);
+    View logits = executor.forward(items);
     require_finite_logits(model, logits);
-    Context ctx = runner.context();
+    Context ctx = executor.context();
     std::span<const int64_t> picked = sampler.pick(ctx, logits, greedy, std::vector<int64_t>(count, step));
     for (size_t i = 0; i < count; ++i) next[i] = {picked[i]};
   }

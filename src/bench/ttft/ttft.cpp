@@ -46,9 +46,9 @@ struct IterationTimes {
 // One iteration's sequences: prompts, then tokens drawn from them.
 class Iteration {
  public:
-  Iteration(Runner& runner, DecodeLoop& loop, const TtftOptions& options,
+  Iteration(ModelExecutor& executor, DecodeLoop& loop, const TtftOptions& options,
             const std::vector<std::vector<int64_t>>& prompts)
-      : runner_(runner), loop_(loop), options_(options), prompts_(prompts) {}
+      : executor_(executor), loop_(loop), options_(options), prompts_(prompts) {}
 
   IterationTimes run() {
     IterationTimes sample;
@@ -64,25 +64,25 @@ class Iteration {
     begin();
     std::vector<NewTokens> items;
     for (size_t i = 0; i < prompts_.size(); ++i) items.push_back({&sequences_[i], prompts_[i]});
-    sample.prefill = time([&] { runner_.forward(items); });
+    sample.prefill = time([&] { executor_.forward(items); });
     start_loop(column(0), options_.decode_tokens);  // the first tokens do not affect the time
     loop_.step();                                   // warm-up: the first step after a prompt has colder caches
-    runner_.wait();
+    executor_.wait();
     sample.decode = time([&] {
       for (int64_t i = 1; i < options_.decode_tokens; ++i) loop_.step();
     });
     sample.decode /= static_cast<double>(options_.decode_tokens - 1);
-    require_finite_logits(runner_.model(), loop_.logits());
+    require_finite_logits(executor_.model(), loop_.logits());
     end();
     return sample;
   }
 
  private:
   void begin() {
-    for (size_t i = 0; i < prompts_.size(); ++i) sequences_.push_back(runner_.start());
+    for (size_t i = 0; i < prompts_.size(); ++i) sequences_.push_back(executor_.start());
   }
   void end() {
-    for (RunningSequence& sequence : sequences_) runner_.finish(sequence);
+    for (RunningSequence& sequence : sequences_) executor_.finish(sequence);
     sequences_.clear();
   }
 
@@ -99,18 +99,18 @@ class Iteration {
     std::vector<SamplingParams> greedy(all.size());
     std::vector<int64_t> drawn(all.size());
     loop_.start(all, tokens, greedy, drawn, steps);
-    runner_.wait();
+    executor_.wait();
   }
 
   template <class Work>
   double time(Work&& work) const {
     int64_t start = now_ns();
     work();
-    runner_.wait();
+    executor_.wait();
     return static_cast<double>(now_ns() - start) / kNsPerMs;
   }
 
-  Runner& runner_;
+  ModelExecutor& executor_;
   DecodeLoop& loop_;
   const TtftOptions& options_;
   const std::vector<std::vector<int64_t>>& prompts_;
@@ -136,11 +136,11 @@ TtftResult run_ttft(const Model& model, ThreadPool& pool, const TtftOptions& opt
 
 TtftResult run_causal_ttft(const Model& model, ThreadPool& pool, const TtftOptions& options) {
   int64_t total = options.prompt_tokens + options.decode_tokens;
-  Runner runner(model, pool,
-                {.max_sequences = options.batch_size,
-                 .max_context = total,
-                 .max_step_tokens = options.prompt_tokens * options.batch_size});
-  DecodeLoop loop(runner, options.batch_size);
+  ModelExecutor executor(model, pool,
+                         {.max_sequences = options.batch_size,
+                          .max_context = total,
+                          .max_step_tokens = options.prompt_tokens * options.batch_size});
+  DecodeLoop loop(executor, options.batch_size);
   TtftResult result;
   result.decode.emplace();
   if (options.sequential) result.sequential.emplace();
@@ -148,7 +148,7 @@ TtftResult run_causal_ttft(const Model& model, ThreadPool& pool, const TtftOptio
   iterations.run(
       [&](int64_t i) {
         std::vector<std::vector<int64_t>> prompts = random_prompts(options, i, model.config.facts.vocab_size);
-        IterationTimes sample = Iteration(runner, loop, options, prompts).run();
+        IterationTimes sample = Iteration(executor, loop, options, prompts).run();
         if (i < 0) return;
         result.prefill.samples_ms.push_back(sample.prefill);
         result.decode->samples_ms.push_back(sample.decode);

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/runner.h"
+#include "engine/model_executor.h"
 #include "measure/machine_probe.h"
 #include "ops/node.h"
 

@@ -64,14 +64,14 @@ TEST_P(Families, GiveTheLogitsOfTheCpu) {
     std::vector<float> logits[2];
     for (Device device : {kCpu, kGpu}) {
       Model model = load(GetParam(), dtype, device);
-      Runner runner(model, pool_, {.max_sequences = 3, .max_context = 96, .max_step_tokens = 96});
-      RunningSequence a = runner.start(), b = runner.start();
+      ModelExecutor executor(model, pool_, {.max_sequences = 3, .max_context = 96, .max_step_tokens = 96});
+      RunningSequence a = executor.start(), b = executor.start();
       std::vector<int64_t> tokens = prompt(model, 60);
       std::span<const int64_t> all(tokens);
-      runner.prefill(a, all.first(33));
+      executor.prefill(a, all.first(33));
       // One sequence decodes while another starts, in one pass.
       const NewTokens items[] = {{&a, all.subspan(33, 1)}, {&b, all.first(17)}};
-      logits[device == kCpu ? 0 : 1] = to_host(runner.forward(items));
+      logits[device == kCpu ? 0 : 1] = to_host(executor.forward(items));
     }
     Distance d = distance(logits[0], logits[1]);
     EXPECT_LE(d.largest, tolerance * d.scale) << dtype_name(dtype);
@@ -83,10 +83,10 @@ TEST_P(Families, WriteTheTextOfTheCpu) {
   std::vector<int64_t> text[2];
   for (Device device : {kCpu, kGpu}) {
     Model model = load(GetParam(), DType::kF32, device);
-    Runner runner(model, pool_, {.max_sequences = 1, .max_context = 96, .max_step_tokens = 96});
+    ModelExecutor executor(model, pool_, {.max_sequences = 1, .max_context = 96, .max_step_tokens = 96});
     Sampler sampler(1, {.device = device});
     GenerateRequest request{.prompt = prompt(model, 20), .max_tokens = 40, .sampling = {}, .stop_tokens = {}};
-    text[device == kCpu ? 0 : 1] = generate(runner, sampler, request);
+    text[device == kCpu ? 0 : 1] = generate(executor, sampler, request);
   }
   EXPECT_EQ(text[0], text[1]);
 }
@@ -108,13 +108,13 @@ TEST_F(OnGpu, HowWarpsHandOverChangesNothing) {
   std::vector<float> first;
   for (const char* way : {"", "lanes", "1", "2", "3", "4", "5", "6"}) {
     setenv("FASTKERNELS_DEBUG_HANDOVER", way, 1);
-    Runner runner(model, pool_, {.max_sequences = 1, .max_context = 64, .max_step_tokens = 64});
-    RunningSequence sequence = runner.start();
-    runner.prefill(sequence, std::span<const int64_t>(tokens).first(20));
+    ModelExecutor executor(model, pool_, {.max_sequences = 1, .max_context = 64, .max_step_tokens = 64});
+    RunningSequence sequence = executor.start();
+    executor.prefill(sequence, std::span<const int64_t>(tokens).first(20));
     std::vector<float> logits;
     for (size_t i = 20; i < tokens.size(); ++i) {
       const NewTokens item[] = {{&sequence, std::span<const int64_t>(tokens).subspan(i, 1)}};
-      std::vector<float> step = to_host(runner.forward(item));
+      std::vector<float> step = to_host(executor.forward(item));
       logits.insert(logits.end(), step.begin(), step.end());
     }
     if (first.empty()) first = logits;
@@ -126,14 +126,14 @@ TEST_F(OnGpu, HowWarpsHandOverChangesNothing) {
 
 TEST_F(OnGpu, ManyStepsAreRecordedOnce) {
   Model model = load("tiny-llama", DType::kBF16, kGpu);
-  Runner runner(model, pool_, {.max_sequences = 3, .max_context = 128, .max_step_tokens = 128});
-  DecodeLoop loop(runner, 3);
+  ModelExecutor executor(model, pool_, {.max_sequences = 3, .max_context = 128, .max_step_tokens = 128});
+  DecodeLoop loop(executor, 3);
   std::vector<RunningSequence> sequences(3);
   std::vector<RunningSequence*> pointers;
   std::vector<int64_t> tokens = prompt(model, 12);
   for (RunningSequence& sequence : sequences) {
-    sequence = runner.start();
-    runner.prefill(sequence, std::span(tokens).first(5 + pointers.size() * 3));
+    sequence = executor.start();
+    executor.prefill(sequence, std::span(tokens).first(5 + pointers.size() * 3));
     pointers.push_back(&sequence);
   }
   std::vector<int64_t> first{1, 2, 3}, drawn(3);
@@ -148,7 +148,7 @@ TEST_F(OnGpu, ManyStepsAreRecordedOnce) {
 // A recorded step gives what a step without recording gives, sequence by sequence.
 TEST_F(OnGpu, RecordedStepsDrawWhatPassesDraw) {
   Model model = load("tiny-qwen3", DType::kF32, kGpu);
-  Runner runner(model, pool_, {.max_sequences = 4, .max_context = 128, .max_step_tokens = 128});
+  ModelExecutor executor(model, pool_, {.max_sequences = 4, .max_context = 128, .max_step_tokens = 128});
   Sampler sampler(1, {.device = kGpu});
   std::vector<int64_t> tokens = prompt(model, 30);
   std::vector<std::vector<int64_t>> expected;
@@ -158,26 +158,26 @@ TEST_F(OnGpu, RecordedStepsDrawWhatPassesDraw) {
                             .sampling = {},
                             .stop_tokens = {}};
     // One pass a token, nothing recorded.
-    RunningSequence sequence = runner.start();
-    View logits = runner.prefill(sequence, request.prompt);
+    RunningSequence sequence = executor.start();
+    View logits = executor.prefill(sequence, request.prompt);
     expected.emplace_back();
     for (int64_t i = 0; i < 25; ++i) {
-      Context ctx = runner.context();
+      Context ctx = executor.context();
       SamplingParams greedy;
       expected.back().push_back(sampler.pick(ctx, logits, {&greedy, 1}, {&i, 1})[0]);
       const NewTokens next{&sequence, {&expected.back().back(), 1}};
-      logits = runner.forward({&next, 1});
+      logits = executor.forward({&next, 1});
     }
-    runner.finish(sequence);
+    executor.finish(sequence);
   }
-  DecodeLoop loop(runner, 3);
+  DecodeLoop loop(executor, 3);
   std::vector<RunningSequence> sequences(3);
   std::vector<RunningSequence*> pointers;
   std::vector<int64_t> first, drawn(3, 1);
   for (size_t i = 0; i < 3; ++i) {
-    sequences[i] = runner.start();
+    sequences[i] = executor.start();
     size_t length = std::array<size_t, 3>{9, 20, 30}[i];
-    runner.prefill(sequences[i], std::span(tokens).first(length));
+    executor.prefill(sequences[i], std::span(tokens).first(length));
     pointers.push_back(&sequences[i]);
     first.push_back(expected[i][0]);
   }

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backend/cuda/token/decode_token.h"
+#include "backend/cuda/decode_megakernel/decode_token.h"
 #include "core/device_runtime.h"
 #include "core/error.h"
 #include "ops/l1/gemma_rms_norm.h"

@@ -1,0 +1,76 @@
+// fastkernels-runner: runs one operator in a sandboxed process. Started by the judge with a channel as descriptor 3 and
+// a pipe for its end as descriptor 4; not meant to be started by hand.
+//
+// Three processes: this one enters the namespaces; its child is the first process of the pid namespace, which waits and
+// reports how the worker ended (the kernel then kills everything left in the namespace); its grandchild is the worker.
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "candidate/walls.h"
+#include "sandbox/message.h"
+#include "sandbox/worker.h"
+
+namespace {
+
+constexpr int kChannel = 3;
+constexpr int kStatusPipe = 4;
+
+// Waits for the worker and reports how it ended: the wait status, then its peak memory in KiB.
+int watch_over(pid_t worker) {
+  close(kChannel);
+  int status = 0;
+  rusage usage{};
+  for (;;) {
+    pid_t ended = wait4(-1, &status, 0, &usage);
+    if (ended == worker || ended < 0) break;
+  }
+  long report[2] = {status, usage.ru_maxrss};
+  return write(kStatusPipe, report, sizeof report) == sizeof report ? 0 : 1;
+}
+
+}  // namespace
+
+int main() {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  int type = 0;
+  socklen_t size = sizeof type;
+  fk::Message open;
+  if (getsockopt(kChannel, SOL_SOCKET, SO_TYPE, &type, &size) != 0 ||
+      fk::receive_message(kChannel, -1, open) != fk::Received::kMessage) {
+    fputs("fastkernels-runner is started by fastkernels, which talks to it over a socket.\n", stderr);
+    return 2;
+  }
+  std::vector<fk::Protection> around = fk::enter_namespaces(open.body.at("private_tmp").get<std::string>(),
+                                                            static_cast<fk::Walls>(open.body.at("walls").get<int>()));
+  fk::Json list = fk::Json::array();
+  for (const fk::Protection& p : around) list.push_back({p.name, p.on, p.why});
+
+  pid_t first = fork();
+  if (first == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    pid_t worker = fork();
+    if (worker == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      close(kStatusPipe);
+      setpgid(0, 0);  // the judge waits for this group
+      int code = 1;
+      try {
+        code = fk::serve_requests(kChannel, open.body, {{"nonce", open.body.at("nonce")}, {"protections", list}});
+      } catch (const std::exception&) {
+      }
+      _exit(code);
+    }
+    _exit(watch_over(worker));
+  }
+  close(kChannel);
+  close(kStatusPipe);
+  int status = 0;
+  waitpid(first, &status, 0);
+  return 0;
+}
