@@ -186,7 +186,7 @@ def main():
 
         print("the server dies in the middle of a run and comes back in it")
         command = [FASTKERNELS, "kernels", "--self-test", "--target", "silu_and_mul", "--model", "tiny-llama", "--threads", "1",
-                   "--num-runs", "300", "--launches", "5", "--output-json", "middle.json"]
+                   "--num-runs", "20", "--launches", "2", "--output-json", "middle.json"]
         process = subprocess.Popen(command, env=dict(environment, **live), cwd=work, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         journal = work / "middle.jsonl"
         while not (journal.exists() and '"operator"' in journal.read_text()):
