@@ -118,4 +118,34 @@ void fill_dummy_format(const View& bytes, const WeightFormat& format, uint64_t s
   });
 }
 
+void fill_dummy_tensor(const View& destination, const Generator& generator, uint64_t seed, std::string_view name,
+                       ThreadPool& pool) {
+  FK_CHECK(destination.contiguous() && destination.device() == kCpu);
+  Stream stream(seed, name);
+  auto* out = static_cast<std::byte*>(destination.data());
+  const DType dtype = destination.dtype();
+  if (generator.kind == Generator::Kind::kUniform) {
+    pool.parallel_for(destination.numel(), int64_t{1} << 14, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        store_element(out + i * static_cast<int64_t>(dtype_size(dtype)), dtype,
+                      generator.a + (generator.b - generator.a) * stream.uniform(static_cast<uint64_t>(i)));
+    });
+    return;
+  }
+  constexpr int64_t kTileBytes = kBlocks * 16;
+  auto bytes = static_cast<int64_t>(destination.size_bytes());
+  pool.parallel_for((bytes + kTileBytes - 1) / kTileBytes, 256, [&](int64_t begin, int64_t end) {
+    uint32_t words[kTile / 2];
+    for (int64_t tile = begin; tile < end; ++tile) {
+      philox_tile(stream_key(seed, name), static_cast<uint64_t>(tile * kBlocks), words);
+      int64_t count = std::min(kTileBytes, bytes - tile * kTileBytes);
+      std::memcpy(out + tile * kTileBytes, words, static_cast<size_t>(count));
+      if (dtype != DType::kF8E4M3) continue;
+      auto* codes = reinterpret_cast<uint8_t*>(out + tile * kTileBytes);
+      for (int64_t i = 0; i < count; ++i)
+        codes[i] = static_cast<uint8_t>((codes[i] & 0x87) | (10 + (codes[i] >> 4 & 3)) << 3);
+    }
+  });
+}
+
 }  // namespace fk

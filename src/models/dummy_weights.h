@@ -11,6 +11,7 @@
 #include "core/tensor.h"
 #include "core/thread_pool.h"
 #include "ops/formats/weight_format.h"
+#include "ops/workload.h"
 
 namespace fk {
 
@@ -31,6 +32,11 @@ void fill_dummy(const View& destination, uint64_t seed, std::string_view name, D
 
 // A quantised matrix of the numbers that one of elements would have. `bytes` is [rows, bytes of a row], on the CPU.
 void fill_dummy_format(const View& bytes, const WeightFormat& format, uint64_t seed, std::string_view name,
+                       ThreadPool& pool);
+
+// A tensor of a quantised matrix (ParamSpec::fill), on the CPU: any bits as integers, e4m3 numbers from 8 to 120 of
+// either sign, or uniform numbers.
+void fill_dummy_tensor(const View& destination, const Generator& generator, uint64_t seed, std::string_view name,
                        ThreadPool& pool);
 
 }  // namespace fk

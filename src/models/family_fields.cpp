@@ -6,7 +6,9 @@
 
 #include "core/error.h"
 #include "core/json.h"
+#include "models/family.h"
 #include "models/in_quotes.h"
+#include "models/quantization_config.h"
 
 namespace fk {
 namespace {
@@ -76,7 +78,7 @@ void read_decoder(const FamilyFields& fields, const DecoderDefaults& defaults, D
   init.tie_word_embeddings = fields.boolean("tie_word_embeddings").value_or(defaults.tie_word_embeddings);
   init.dtype = read_dtype(fields);
   check_activation(fields, defaults.activation);
-  refuse_quantized(fields);
+  init.weight_format = read_quantization(fields, *find_family(fields.architecture), init.num_hidden_layers);
   for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping"})
     if (fields.has(key)) throw Error("{}: {} is not supported.", fields.what(), key);
   if (fields.boolean("use_bidirectional_attention").value_or(false))

@@ -31,8 +31,8 @@ struct DecoderDefaults {
   std::string_view activation = "silu";  // the only hidden_act its feed-forward block has
 };
 
-// Everything in DecoderModelInit but the rotary embedding, which models/config_rope.h reads. Refuses quantised weights,
-// other activations and soft caps.
+// Everything in DecoderModelInit but the rotary embedding, which models/config_rope.h reads. Refuses other
+// activations and soft caps.
 void read_decoder(const FamilyFields& fields, const DecoderDefaults& defaults, DecoderModelInit& init);
 
 // The dtype that the file states; float32 where it states none.

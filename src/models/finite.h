@@ -5,7 +5,8 @@
 
 namespace fk {
 
-// Contiguous, f32, f16 or bf16, on any device.
+// Contiguous, f32, f16 or bf16 on any device, or FP8 e4m3 on the CPU.
+bool may_be_not_finite(DType dtype);
 bool all_finite(const View& tensor);
 
 }  // namespace fk

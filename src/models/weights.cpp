@@ -15,6 +15,7 @@
 #include "models/dummy_weights.h"
 #include "models/finite.h"
 #include "models/in_quotes.h"
+#include "models/side_tensors.h"
 #include "ops/formats/weight_format.h"
 
 namespace fk {
@@ -25,7 +26,9 @@ struct Part {
   std::string name;
   Shape shape;
   int64_t row = 0;
-  std::string format = {};  // as in ParamSpec
+  std::string format = {};             // as in ParamSpec
+  std::optional<Generator> fill = {};  // likewise
+  DType dtype = DType::kF32;
 };
 
 // All leading dimensions as one.
@@ -33,15 +36,17 @@ Shape as_rows(const Shape& shape) { return shape.rank() < 3 ? shape : Shape{shap
 std::string_view format_words(std::string_view format) { return format.empty() ? "plain elements" : format; }
 
 std::vector<Part> parts_of(const ParamSpec& param) {
-  if (param.part_names.empty()) return {{param.name, param.spec.shape, 0, param.format}};
+  if (param.part_names.empty()) return {{param.name, param.spec.shape, 0, param.format, param.fill, param.spec.dtype}};
   FK_CHECK(param.part_names.size() == param.part_rows.size());
   std::vector<Part> result;
+  if (param.fill)  // a tensor of one matrix, whatever its shape
+    return {{param.part_names[0], param.spec.shape, 0, param.format, param.fill, param.spec.dtype}};
   Shape shape = as_rows(param.spec.shape);
   const int64_t rows = shape[0];
   int64_t row = 0;
   for (size_t i = 0; i < param.part_names.size(); ++i) {
     shape[0] = param.part_rows[i];
-    result.push_back({param.part_names[i], shape, row, param.format});
+    result.push_back({param.part_names[i], shape, row, param.format, param.fill, param.spec.dtype});
     row += param.part_rows[i];
   }
   FK_CHECK(row == rows, "the parts of a parameter must add up to its rows");
@@ -50,8 +55,16 @@ std::vector<Part> parts_of(const ParamSpec& param) {
 
 // The memory of the parameter that the part fills.
 View place_of(const Part& part, const View& parameter) {
-  if (part.shape == parameter.shape()) return parameter;
+  if (part.fill || part.shape == parameter.shape()) return parameter;
   return parameter.reshape(as_rows(parameter.shape())).narrow(0, part.row, part.shape[0]);
+}
+
+// Scales of a whole matrix are stored as [], [1] and [1, 1].
+Shape without_ones(const Shape& shape) {
+  std::vector<int64_t> extents;
+  for (int64_t extent : shape.extents())
+    if (extent != 1) extents.push_back(extent);
+  return Shape(std::span<const int64_t>(extents));
 }
 
 // Old checkpoints store rotary frequencies and lists of positions, and some store a head that is tied to the embedding.
@@ -71,6 +84,7 @@ std::string some_of(const std::vector<std::string>& names) {
 void check_names(const std::vector<ParamSpec>& specs, const Checkpoint& checkpoint,
                  const std::vector<std::string_view>& other_parts) {
   std::vector<std::string> missing, unused;
+  bool quantised = std::any_of(specs.begin(), specs.end(), [](const ParamSpec& p) { return p.fill.has_value(); });
   std::set<std::string> wanted;
   for (const ParamSpec& param : specs) {
     for (const Part& part : parts_of(param)) {
@@ -78,8 +92,13 @@ void check_names(const std::vector<ParamSpec>& specs, const Checkpoint& checkpoi
       if (!checkpoint.find(part.name)) missing.push_back(part.name);
     }
   }
-  for (const std::string& name : checkpoint.names())
+  for (const std::string& name : checkpoint.names()) {
+    if (quantised && is_side_tensor(name)) {
+      check_side_tensor(checkpoint, name);
+      continue;
+    }
     if (!wanted.contains(name) && !may_stay_unused(name, other_parts)) unused.push_back(name);
+  }
   std::vector<std::string> reasons;
   if (!missing.empty()) reasons.push_back("it lacks " + some_of(missing));
   if (!unused.empty()) reasons.push_back("the model has no place for " + some_of(unused));
@@ -90,13 +109,19 @@ void check_names(const std::vector<ParamSpec>& specs, const Checkpoint& checkpoi
 
 View checked_tensor(const Checkpoint& checkpoint, const Part& part) {
   View tensor = checkpoint.find(part.name).value();
-  if (tensor.shape() != part.shape) {
+  if (tensor.shape() != part.shape && !(part.fill && without_ones(tensor.shape()) == without_ones(part.shape))) {
     throw Error("Tensor {} of the checkpoint in {} has shape {}, but {} makes it {}.", in_quotes(part.name),
                 in_quotes(checkpoint.place()), tensor.shape().str(), checkpoint.config_words(), part.shape.str());
   }
   if (checkpoint.format(part.name) != part.format)
     throw Error("Tensor {} of the checkpoint in {} is stored as {} where the model needs {}.", in_quotes(part.name),
                 in_quotes(checkpoint.place()), format_words(checkpoint.format(part.name)), format_words(part.format));
+  if (part.fill && !dtype_is_weight(part.dtype)) {
+    if (tensor.dtype() == part.dtype) return tensor;
+    throw Error("Tensor {} of the checkpoint in {} is stored as {}, but its quantization_config makes it {}.",
+                in_quotes(part.name), in_quotes(checkpoint.place()), dtype_name(tensor.dtype()),
+                dtype_name(part.dtype));
+  }
   if (part.format.empty() && !dtype_is_weight(tensor.dtype())) {
     throw Error("Tensor {} of the checkpoint in {} is stored as {}; weights must be f32, f16 or bf16.",
                 in_quotes(part.name), in_quotes(checkpoint.place()), dtype_name(tensor.dtype()));
@@ -105,7 +130,7 @@ View checked_tensor(const Checkpoint& checkpoint, const Part& part) {
 }
 
 void copy_converted(const View& from, const View& to, ThreadPool& pool) {
-  if (from.dtype() == DType::kU8) {  // blocks of a weight format
+  if (from.dtype() == to.dtype() && !dtype_is_weight(from.dtype())) {  // of a quantised matrix
     std::memcpy(to.data(), from.data(), from.size_bytes());
     return;
   }
@@ -231,6 +256,10 @@ Weights Weights::dummy(const std::vector<ParamSpec>& specs, uint64_t seed, float
     View destination = result.allocate(param);
     for (const Part& part : parts_of(param)) {
       View rows = place_of(part, destination);
+      if (part.fill) {
+        fill_dummy_tensor(rows, *part.fill, seed, part.name, pool);
+        continue;
+      }
       if (!part.format.empty()) {
         fill_dummy_format(rows, weight_format(part.format), seed, part.name, pool);
         continue;
@@ -245,7 +274,8 @@ Weights Weights::dummy(const std::vector<ParamSpec>& specs, uint64_t seed, float
 size_t Weights::padded_bytes(const ParamSpec& param) { return (param.spec.size_bytes() + 255) / 256 * 256; }
 
 View Weights::allocate(const ParamSpec& param) {
-  FK_CHECK(dtype_is_weight(param.spec.dtype) || !param.format.empty(), "a parameter is f32, f16, bf16 or in a format");
+  FK_CHECK(dtype_is_weight(param.spec.dtype) || !param.format.empty() || param.fill,
+           "a parameter is f32, f16, bf16 or in a format");
   View view(memory_.data() + used_bytes_, param.spec, memory_.device());
   used_bytes_ += padded_bytes(param);
   FK_CHECK(used_bytes_ <= memory_.size());
@@ -262,10 +292,10 @@ std::optional<std::string> Weights::first_not_finite() const {
   // By the names in the file, if it is still open.
   if (checkpoint_)
     for (const std::string& name : checkpoint_->names())
-      if (View tensor = checkpoint_->find(name).value(); dtype_is_weight(tensor.dtype()) && !all_finite(tensor))
+      if (View tensor = checkpoint_->find(name).value(); may_be_not_finite(tensor.dtype()) && !all_finite(tensor))
         return name;
   for (const auto& [name, view] : views_)
-    if (dtype_is_weight(view.dtype()) && !all_finite(view)) return name;
+    if (may_be_not_finite(view.dtype()) && !all_finite(view)) return name;
   return std::nullopt;
 }
 

@@ -225,8 +225,13 @@ CallData make_call_data(const Node& root, const Inputs& inputs, const Workload& 
 
 std::vector<Tensor> make_params(const Node& root, uint64_t seed) {
   std::vector<Tensor> params;
+  const BatchMetadata no_batch(Workload{}, seed);
   for (const ParamSpec& p : collect_params(root)) {
     params.emplace_back(p.spec);
+    if (p.fill) {
+      fill(params.back(), *p.fill, seed, p.name, no_batch);
+      continue;
+    }
     if (!p.format.empty()) {
       fill_quantised(params.back(), weight_format(p.format), Stream(seed, p.name));
       continue;

@@ -1,10 +1,12 @@
 // ParamSpec: a named parameter of an operator, filled by the loader.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/tensor.h"
+#include "ops/workload.h"
 
 namespace fk {
 
@@ -21,6 +23,9 @@ struct ParamSpec {
   // The parameter holds only this one of several stacked matrices; negative: it holds all of them. Parts of different
   // formats have rows of different lengths, and parts that are not copied together can stay in the mapped file.
   int64_t part = -1;
+  // Of a tensor that a quantised matrix consists of (ops/formats/scaled_format.h): plausible codes, scales or zero
+  // points. Checkpoints must have it in exactly this dtype unless it is f32.
+  std::optional<Generator> fill = {};
 };
 
 }  // namespace fk

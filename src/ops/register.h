@@ -36,6 +36,9 @@ OperatorInfo& declare_operator() {
     Builder builder(options);
     return std::make_unique<OpNode<T>>(builder, "", from_fields<typename T::Init>(init));
   };
+  info.build_child = [](Builder& builder, std::string_view name, const Fields& init) -> std::unique_ptr<Node> {
+    return std::make_unique<OpNode<T>>(builder, name, from_fields<typename T::Init>(init));
+  };
   if constexpr (requires(const typename T::Init& init, Args args) {
                   { T::judge(init, args, args) } -> std::same_as<std::string>;
                 })

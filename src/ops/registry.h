@@ -56,6 +56,8 @@ struct OperatorInfo {
   // else the same.
   Tolerance (*tolerance_on)(const Fields& init, DType, Args given) = nullptr;
   std::unique_ptr<Node> (*build)(const Fields& init, const BuildOptions&) = nullptr;
+  // The same as a part of the operator being built: for compositions whose arguments decide which operator they call.
+  std::unique_ptr<Node> (*build_child)(Builder& builder, std::string_view name, const Fields& init) = nullptr;
   // For operators with several correct outputs (sampling): checks a call itself; empty if correct, else what is wrong.
   // Args are the call's, in f64 for `reference`.
   std::string (*judge)(const Fields& init, Args call, Args reference) = nullptr;

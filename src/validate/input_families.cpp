@@ -158,7 +158,12 @@ void apply_to_weights(const InputFamily& family, std::span<const ParamSpec> spec
   for (size_t i = 0; i < params.size(); ++i) {
     Stream stream(seed, fmt::format("{} weight {}", family.name, i));
     const View& weight = params[i].view();
-    if (!specs[i].format.empty()) {
+    // Scales of a quantised matrix are numbers like others, but products with codes are not exact once activations are
+    // rounded. Codes cannot be changed one by one: they become others of the same distribution.
+    if (specs[i].fill && family.exact) continue;
+    if (specs[i].fill && (!dtype_is_float(weight.dtype()) || dtype_size(weight.dtype()) == 1)) {
+      fill(weight, *specs[i].fill, seed, fmt::format("{} weight {}", family.name, i), BatchMetadata(Workload{}, seed));
+    } else if (!specs[i].format.empty()) {
       const WeightFormat& format = weight_format(specs[i].format);
       auto* blocks = static_cast<std::byte*>(weight.data());
       Tensor values({weight.size(0), format.row_elements(weight.size(1))}, DType::kF32);

@@ -157,7 +157,7 @@ class TaskCheck {
   // A product with quantised weights may round its other factor to 8 bits, so fewer than those of f32 are no cheat.
   bool rounds_activations() const {
     std::vector<ParamSpec> specs = collect_params(*tree_);
-    return std::any_of(specs.begin(), specs.end(), [](const ParamSpec& p) { return !p.format.empty(); });
+    return std::any_of(specs.begin(), specs.end(), [](const ParamSpec& p) { return !p.format.empty() || p.fill; });
   }
 
   template <class Value>

@@ -248,7 +248,7 @@ TEST(Config, RefusesWhatItsArithmeticDoesNotDo) {
   expect_sentence(refusal(with(kGemma3Config, "final_logit_softcapping", "30.0")), {"final_logit_softcapping"});
   expect_sentence(refusal(with(kGemma3Config, "attn_logit_softcapping", "50.0")), {"attn_logit_softcapping"});
   expect_sentence(refusal(with(kGemma3Config, "use_bidirectional_attention", "true")), {"use_bidirectional_attention"});
-  expect_sentence(refusal(with(kLlama32Config, "quantization_config", R"({"quant_method":"fp8"})")), {"quantized"});
+  expect_sentence(refusal(with(kLlama32Config, "quantization_config", R"({"quant_method":"hqq"})")), {"'hqq'", "fp8"});
   expect_sentence(refusal(with(kMistralConfig, "attention_bias", "true")), {"attention_bias"});
   expect_sentence(refusal(with(kQwen3Config, "mlp_bias", "true")), {"mlp_bias"});
   EXPECT_TRUE(init_of<LlamaForCausalLM>(read(with(kLlama32Config, "attention_bias", "true"))).attention_bias);

@@ -7,6 +7,7 @@
 
 #include "core/check.h"
 #include "core/error.h"
+#include "ops/formats/scaled_format.h"
 
 namespace fk {
 namespace {
@@ -74,6 +75,8 @@ void quantise(const WeightFormat& format, const float* values, int64_t elements,
 }
 
 double matrix_bytes(std::string_view format, int64_t rows, int64_t columns, DType dtype) {
+  if (const ScaledFormat* scaled = format.empty() ? nullptr : find_scaled_format(format))
+    return scaled_matrix_bytes(*scaled, rows, columns);
   auto row =
       format.empty() ? columns * static_cast<int64_t>(dtype_size(dtype)) : weight_format(format).row_bytes(columns);
   return static_cast<double>(rows) * static_cast<double>(row);

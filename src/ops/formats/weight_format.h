@@ -6,8 +6,8 @@
 // and its size is what is really read; only what looks at single elements asks the format. A dtype smaller than a byte
 // would not do: elements of a block share a scale that lies between them, so a single element has no address.
 //
-// Scales that a checkpoint stores as tensors of their own (FP8 with 128 x 128 blocks, NVFP4's scale of a whole tensor,
-// GPTQ, AWQ) are further parameters of the operator that multiplies by such a matrix.
+// Formats whose scales are tensors of their own (FP8 with 128 x 128 blocks, GPTQ, AWQ, NVFP4) are ScaledFormats
+// (ops/formats/scaled_format.h).
 #pragma once
 
 #include <cstddef>
@@ -52,7 +52,7 @@ const WeightFormat* weight_format_of_gguf(int32_t type);        // nullptr where
 void dequantise(const WeightFormat& format, const std::byte* blocks, int64_t elements, float* values);
 void quantise(const WeightFormat& format, const float* values, int64_t elements, std::byte* blocks);
 
-// Bytes of a matrix: in `format`, or of elements of `dtype` where `format` is empty.
+// Bytes of a matrix: in `format`, of either sort, or of elements of `dtype` where `format` is empty.
 double matrix_bytes(std::string_view format, int64_t rows, int64_t columns, DType dtype);
 
 // const RegisterWeightFormat kQ8_0({.name = "q8_0", ...});

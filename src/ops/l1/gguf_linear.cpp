@@ -1,10 +1,10 @@
 #include "ops/l1/gguf_linear.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/error.h"
 #include "ops/formats/format_map.h"
+#include "ops/l1/rounded_activations.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -22,21 +22,6 @@ const WeightFormat& checked_format(const std::string& name, int64_t in_features)
   return format;
 }
 
-// The largest size to expect among n normal numbers, within a few percent.
-double expected_largest(double n) { return 0.92 * std::sqrt(2 * std::log(n + 1)); }
-
-// Rounding to 127 steps up to the largest of a block is off by a step / sqrt(12) on average.
-double rounding_deviation(double largest_of_block) { return largest_of_block / 127 / std::sqrt(12.0); }
-
-// `deviation`: of an output's error, as a part of the outputs' own deviation. Both are sums of many terms, so both are
-// near normal: the largest output is about expected_largest() of its deviations, and no error is beyond 6.5 of its own.
-// A kernel that keeps one bit less of the activations doubles the deviation and is beyond this in 1 of 1000 outputs.
-Tolerance with_deviation(Tolerance tolerance, double deviation, double outputs) {
-  constexpr double kDeviations = 6.5;
-  tolerance.of_scale += kDeviations * deviation / expected_largest(outputs);
-  return tolerance;
-}
-
 int64_t longest_block(const std::string& formats, size_t parts) {
   int64_t longest = 0;
   for (const std::string& name : formats_of_parts(formats, parts))
@@ -44,20 +29,7 @@ int64_t longest_block(const std::string& formats, size_t parts) {
   return longest;
 }
 
-// Of activations that are normal numbers.
-double usual_deviation(double block) { return rounding_deviation(expected_largest(block)); }
-
 }  // namespace
-
-GGUFLinear::Init GGUFLinear::of(const Linear::Init& linear, const std::string& weight_format) {
-  return {.in_features = linear.in_features,
-          .out_features = linear.out_features,
-          .bias = linear.bias,
-          .float_output = linear.float_output,
-          .output_sizes = linear.output_sizes,
-          .weight_format = weight_format,
-          .dtype = linear.dtype};
-}
 
 GGUFLinear::GGUFLinear(const Init& init) : init_(init) {
   std::vector<int64_t> rows = rows_of_parts(init);
@@ -108,44 +80,13 @@ Cost GGUFLinear::cost(const Init& init, const Workload& w) {
 Tolerance GGUFLinear::tolerance(const Init& init, DType dtype) {
   Tolerance exact = rounding_tolerance(dtype, static_cast<double>(init.in_features));
   auto block = static_cast<double>(longest_block(init.weight_format, rows_of_parts(init).size()));
-  return with_deviation(exact, usual_deviation(block), static_cast<double>(init.out_features));
+  return with_deviation(exact, int8_deviation(block), static_cast<double>(init.out_features));
 }
 
-// Outliers among the activations make the steps of their blocks larger. Weights have no part in this: errors and
-// outputs grow with them alike.
 Tolerance GGUFLinear::tolerance_on(const Init& init, DType dtype, Args given) {
-  const View& x = *given[0];
-  int64_t block = longest_block(init.weight_format, rows_of_parts(init).size());
-  double largest_error = 0, largest_input = 0;  // squares, of a token
-  for (int64_t t = 0; t < x.size(0); ++t) {
-    double error = 0, input = 0;
-    for (int64_t k = 0; k < x.size(1); k += block) {
-      double largest = 0, rounded = 0;
-      for (int64_t i = k; i < std::min(k + block, x.size(1)); ++i) largest = std::max(largest, std::abs(get(x, t, i)));
-      double step = largest / 127;
-      for (int64_t i = k; i < std::min(k + block, x.size(1)); ++i) {
-        double value = get(x, t, i), off = step > 0 ? value - step * std::round(value / step) : 0;
-        input += value * value;
-        rounded += off * off;
-      }
-      // Equal numbers are all rounded in one direction, which is more than the average.
-      double usual = rounding_deviation(largest);
-      error += std::max(rounded, static_cast<double>(block) * usual * usual);
-    }
-    largest_error = std::max(largest_error, error);
-    largest_input = std::max(largest_input, input);
-  }
   Tolerance exact = rounding_tolerance(dtype, static_cast<double>(init.in_features));
-  if (!(largest_input > 0) || !std::isfinite(largest_input)) return exact;
-  return with_deviation(exact, std::sqrt(largest_error / largest_input),
-                        static_cast<double>(x.size(0) * init.out_features));
-}
-
-Tolerance with_rounded_activations(Tolerance tolerance, std::string_view weight_format) {
-  if (weight_format.empty()) return tolerance;
-  // Two products behind each other, each of at least 64 outputs, and an activation between them that can double the
-  // error.
-  return with_deviation(tolerance, 3 * usual_deviation(static_cast<double>(kMaxBlockElements)), 64);
+  int64_t block = longest_block(init.weight_format, rows_of_parts(init).size());
+  return with_deviation_of(exact, *given[0], {.int8_group = block}, init.out_features);
 }
 
 std::vector<Case<GGUFLinear>> GGUFLinear::cases() {

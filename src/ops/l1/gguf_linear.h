@@ -38,9 +38,6 @@ class GGUFLinear : public Operator {
     }
   };
 
-  // The same product as `linear`, by a matrix in this format.
-  static Init of(const Linear::Init& linear, const std::string& weight_format);
-
   // x [T, in_features], rows contiguous -> out [T, out_features]. The weight is u8 [rows, bytes of a row], named
   // "weight", or "weight_0", "weight_1", ... where several are stacked.
   static constexpr std::array kArgs{in("x"), out("out")};
@@ -67,8 +64,5 @@ class GGUFLinear : public Operator {
   const Init init_;
   std::vector<Part> parts_;
 };
-
-// What rounding activations to 8 bits adds to the tolerance of a block of several products.
-Tolerance with_rounded_activations(Tolerance tolerance, std::string_view weight_format);
 
 }  // namespace fk

@@ -1,6 +1,7 @@
 #include "ops/l2/attention_block.h"
 
 #include "ops/formats/format_map.h"
+#include "ops/formats/weight_format.h"
 
 namespace fk {
 

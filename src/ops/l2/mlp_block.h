@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ops/formats/format_map.h"
+#include "ops/formats/weight_format.h"
 #include "ops/l2/merged_column_parallel_linear.h"
 #include "ops/l2/row_parallel_linear.h"
 #include "ops/l2/tensor_parallel.h"

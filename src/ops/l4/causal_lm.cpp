@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/formats/weight_format.h"
+
 namespace fk {
 
 OutputSpecs causal_lm_outputs(const DecoderModelInit& init, Args given) {
@@ -25,8 +27,9 @@ Cost causal_lm_cost(const DecoderModelInit& init, const Workload& w, const std::
   // layers need not go through memory.
   double rows = init.tie_word_embeddings ? 0 : distinct_rows(V, T / static_cast<double>(init.tp_size));
   double row = matrix_bytes(format_of_module(init.weight_format, "embed_tokens"), 1, init.hidden_size, init.dtype);
-  double head = matrix_bytes(head_format(init), 1, init.hidden_size, init.dtype);
-  Cost cost{.read_bytes = rows * row + V * head, .written_bytes = 4 * S * V, .matrix_flops = 2 * S * V * D};
+  double head =
+      matrix_bytes(head_format(init), rank_vocab(init.vocab_size, init.tp_size), init.hidden_size, init.dtype);
+  Cost cost{.read_bytes = rows * row + head, .written_bytes = 4 * S * V, .matrix_flops = 2 * S * V * D};
   for (int64_t i = 0; i < init.num_hidden_layers; ++i) {
     Cost layer = layer_cost(i);
     double stream = T * D * size;

@@ -1,0 +1,36 @@
+#include "models/side_tensors.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "models/in_quotes.h"
+
+namespace fk {
+namespace {
+
+constexpr std::string_view kGroups = ".g_idx", kScales = ".scales";
+constexpr std::string_view kUnused[] = {
+    ".weight_shape", ".input_scale", ".input_zero_point",   ".output_scale",     ".k_scale", ".v_scale",
+    ".q_scale",      ".prob_scale",  ".input_global_scale", ".activation_scale", kGroups};
+
+}  // namespace
+
+bool is_side_tensor(std::string_view name) {
+  return std::any_of(std::begin(kUnused), std::end(kUnused), [&](std::string_view end) { return name.ends_with(end); });
+}
+
+void check_side_tensor(const Checkpoint& checkpoint, const std::string& name) {
+  if (!name.ends_with(kGroups)) return;
+  View groups = checkpoint.find(name).value();
+  std::optional<View> scales = checkpoint.find(name.substr(0, name.size() - kGroups.size()) + std::string(kScales));
+  if (!scales || scales->rank() != 2 || groups.rank() != 1 || groups.dtype() != DType::kI32) return;
+  int64_t length = groups.numel() / std::max<int64_t>(scales->size(0), 1);
+  for (int64_t k = 0; k < groups.numel(); ++k)
+    if (length == 0 || static_cast<int64_t>(get(groups, k)) != k / length)
+      throw Error(
+          "Tensor {} of the checkpoint in {} puts columns into groups in another order (desc_act), which is not "
+          "supported; use a checkpoint made with desc_act false.",
+          in_quotes(name), in_quotes(checkpoint.place()));
+}
+
+}  // namespace fk

@@ -1,0 +1,103 @@
+// quantization_config: which matrix has which format, and every setting that is not supported is refused by name.
+#include "models/quantization_config.h"
+
+#include <gtest/gtest.h>
+
+#include "core/json.h"
+#include "models/config.h"
+#include "tests/models/error_text.h"
+#include "tests/models/init_of.h"
+#include "tests/models/published_configs.h"
+
+namespace fk {
+namespace {
+
+Json config_with(const char* base, const std::string& quantization) {
+  Json json = parse_json(base, "the test's config");
+  json["quantization_config"] = parse_json(quantization, "the test's quantization");
+  return json;
+}
+std::string formats(const std::string& quantization) {
+  return decoder_of(config_from_json(config_with(kLlama32Config, quantization), "config.json")).weight_format;
+}
+std::string refusal(const std::string& quantization) {
+  return error_of([&] { formats(quantization); });
+}
+std::string compressed(const std::string& weights, const std::string& format, const std::string& more = "") {
+  return R"({"quant_method":"compressed-tensors","format":")" + format +
+         R"(","ignore":["lm_head"],"config_groups":{"group_0":{"targets":["Linear"],"weights":)" + weights + "}}" +
+         more + "}";
+}
+
+constexpr const char* kPlain = ";embed_tokens=none;lm_head=none";
+
+TEST(QuantizationConfig, GivesEveryMatrixItsFormat) {
+  EXPECT_EQ(formats(R"({"quant_method":"fp8","weight_block_size":[128,128],"modules_to_not_convert":["lm_head"]})"),
+            std::string("fp8_block") + kPlain);
+  // Without a list the head is quantised like all others; the embedding never is.
+  EXPECT_EQ(formats(R"({"quant_method":"fp8"})"), "fp8_tensor;embed_tokens=none");
+  EXPECT_EQ(formats(R"({"quant_method":"gptq","bits":4,"group_size":128,"sym":true})"),
+            std::string("int4_gptq_g128") + kPlain);
+  EXPECT_EQ(formats(R"({"quant_method":"gptq","bits":4,"group_size":-1,"lm_head":true})"),
+            "int4_gptq;embed_tokens=none");
+  EXPECT_EQ(formats(R"({"quant_method":"awq","bits":4,"group_size":64,"version":"GEMM"})"),
+            std::string("int4_awq_g64") + kPlain);
+  EXPECT_EQ(formats(compressed(R"({"num_bits":4,"type":"int","strategy":"channel"})", "pack-quantized")),
+            std::string("int4_packed") + kPlain);
+}
+
+TEST(QuantizationConfig, ListsOfModulesAreObeyed) {
+  auto ignoring = [](const std::string& list) {
+    return formats(R"({"quant_method":"fp8","modules_to_not_convert":)" + list + "}");
+  };
+  EXPECT_EQ(ignoring(R"(["lm_head","model.layers.1"])"),
+            "fp8_tensor;down_proj=none@1;embed_tokens=none;gate_proj=none@1;k_proj=none@1;lm_head=none;o_proj=none@1;"
+            "q_proj=none@1;up_proj=none@1;v_proj=none@1");
+  EXPECT_EQ(ignoring(R"(["down_proj"])"), "fp8_tensor;down_proj=none@0-15;embed_tokens=none");
+  EXPECT_EQ(ignoring(R"(["model.layers.[2-4].*down_proj"])"), "fp8_tensor;down_proj=none@2-4;embed_tokens=none");
+  EXPECT_EQ(ignoring(R"(["proj"])"), "fp8_tensor;embed_tokens=none") << "parts of a name match nothing";
+  std::string two = R"({"quant_method":"compressed-tensors","format":"pack-quantized","ignore":["lm_head"],
+      "config_groups":{"a":{"targets":["Linear"],"weights":{"num_bits":4,"strategy":"group","group_size":128}},
+      "b":{"targets":["re:.*down_proj"],"weights":{"num_bits":4,"strategy":"group","group_size":32}}}})";
+  EXPECT_EQ(formats(two), "int4_packed_g128;down_proj=int4_packed_g32@0-15;embed_tokens=none;lm_head=none");
+}
+
+TEST(QuantizationConfig, RefusesByNameWhatItDoesNotKnow) {
+  expect_sentence(refusal(R"({"quant_method":"hqq"})"), {"'hqq'", "awq", "compressed-tensors", "fp8", "gptq"});
+  expect_sentence(refusal(R"({"bits":4})"), {"quant_method"});
+  expect_sentence(refusal(R"({"quant_method":"fp8","weight_block_size":[64,64]})"), {"weight_block_size", "[64,64]"});
+  expect_sentence(refusal(R"({"quant_method":"fp8","activation_scheme":"odd"})"), {"activation_scheme", "'odd'"});
+  expect_sentence(refusal(R"({"quant_method":"fp8","modules_to_not_convert":"lm_head"})"), {"modules_to_not_convert"});
+  expect_sentence(refusal(R"({"quant_method":"fp8","modules_to_not_convert":["a(b"]})"), {"'a(b'"});
+  expect_sentence(refusal(R"({"quant_method":"gptq","bits":3})"), {"bits", "'3'", "4"});
+  expect_sentence(refusal(R"({"quant_method":"gptq","bits":4,"group_size":0})"), {"group_size"});
+  expect_sentence(refusal(R"({"quant_method":"gptq","bits":4,"checkpoint_format":"marlin"})"), {"'marlin'", "gptq_v2"});
+  expect_sentence(refusal(R"({"quant_method":"gptq","bits":4,"dynamic":{"-:a":{}}})"), {"dynamic"});
+  expect_sentence(refusal(R"({"quant_method":"awq","bits":4,"version":"gemv"})"), {"'gemv'", "gemm"});
+  expect_sentence(refusal(R"({"quant_method":"compressed-tensors"})"), {"config_groups"});
+  expect_sentence(
+      refusal(compressed(R"({"num_bits":3,"type":"int","strategy":"group","group_size":8})", "pack-quantized")),
+      {"3 bits", "pack-quantized"});
+  expect_sentence(
+      refusal(compressed(R"({"num_bits":4,"type":"int","strategy":"group","group_size":8,"actorder":"group"})",
+                         "pack-quantized")),
+      {"actorder"});
+  expect_sentence(
+      refusal(compressed(R"({"num_bits":8,"type":"int","strategy":"channel","symmetric":false})", "int-quantized")),
+      {"asymmetric"});
+  expect_sentence(refusal(compressed(R"({"num_bits":8,"strategy":"channel"})", "int-quantized",
+                                     R"(,"sparsity_config":{"format":"sparse-24-bitmask"})")),
+                  {"sparsity_config"});
+  expect_sentence(refusal("7"), {"quantization_config"});
+}
+
+TEST(QuantizationConfig, FamiliesThatStackMatricesAreRefused) {
+  auto of = [](const char* base) {
+    return error_of([&] { config_from_json(config_with(base, R"({"quant_method":"fp8"})"), "config.json"); });
+  };
+  expect_sentence(of(kPhi4Config), {"quantized", "Phi3ForCausalLM"});
+  EXPECT_EQ(of(kQwen3Config), "(no error)");
+}
+
+}  // namespace
+}  // namespace fk
