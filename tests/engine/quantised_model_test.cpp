@@ -179,7 +179,7 @@ TEST_P(QuantisedModel, DecodesWithDummyWeightsAndAllocatesNothing) {
   twins.write(GetParam().config);
   ThreadPool pool(2);
   Model model =
-      load_model(resolve_model(twins.quantised_path()), {.dtype = DType::kBF16, .format = LoadFormat::kDummy}, pool);
+      load_model(resolve_model(twins.quantised_path()), {.format = LoadFormat::kDummy, .dtype = DType::kBF16}, pool);
   Runner runner(model, pool, {.max_sequences = 1, .max_context = 64});
   RunningSequence sequence = runner.start();
   const std::vector<int64_t> prompt{1, 2, 3, 4, 5, 6, 7};
