@@ -1,5 +1,6 @@
-// `gguf_linear` with SDOT: few tokens read the weights in place, many multiply in tiles.
-#include "backend/cpu/for_items.h"
+// `gguf_linear` with SDOT: weights are packed when they are first used (quantised/neon_kernels.arm64.h); few tokens
+// multiply by packed panels, many in tiles.
+#include "backend/cpu/for_pieces.h"
 #include "backend/cpu/l1/gguf_linear_call.h"
 #include "backend/cpu/quantised/neon_kernels.arm64.h"
 #include "backend/cpu/quantised/neon_tiles.arm64.h"
@@ -11,8 +12,9 @@ namespace {
 
 std::string_view without_neon_dot() { return cpu_features().neon_dot ? "" : "this CPU has no SDOT"; }
 
-constexpr int64_t kFewTokens = 4;
-constexpr int64_t kRowsOfAPiece = 64;  // of weights: their sums stay in L1
+// Panels are multiplied by one token at a time, tiles by eight.
+constexpr int64_t kFewTokens = 3;
+constexpr int64_t kRowsOfAPiece = 32;
 
 class GGUFLinearNeonDot final : public GGUFLinearCall {
  public:
@@ -28,35 +30,62 @@ class GGUFLinearNeonDot final : public GGUFLinearCall {
 
   void forward(Context& ctx, View x, View out) override {
     if (x.size(0) == 0) return;
+    if (packed_.empty()) pack(ctx.pool);
     RoundedParts rounded = round_for_parts(x, ctx);
     if (x.size(0) <= kFewTokens)
-      in_place(ctx, rounded, out);
+      by_panels(ctx, rounded, out);
     else
       in_tiles(ctx, rounded, out);
   }
 
+ protected:
+  void prepare() override { packed_.clear(); }
+
  private:
+  static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+  // On all threads, which prepare() does not have.
+  void pack(ThreadPool& pool) {
+    for (size_t p = 0; p < parts_.size(); ++p) {
+      int64_t panels = ceil_div(parts_[p].rows, kPanelRows), bytes = panel_bytes(p);
+      packed_.emplace_back(static_cast<size_t>(panels * bytes));
+      for_pieces(pool, panels, [&](int, int64_t panel) {
+        int64_t row = panel * kPanelRows;
+        kernels_[p]->pack({.w = row_bytes(p, row),
+                           .w_stride = weight(p).stride(0),
+                           .rows = std::min(kPanelRows, parts_[p].rows - row),
+                           .k = init_.in_features,
+                           .panel = packed_[p].data() + panel * bytes});
+      });
+    }
+  }
+  int64_t panel_bytes(size_t part) const { return kPanelRows * parts_[part].format->row_bytes(init_.in_features); }
+  const std::byte* panel_of(size_t part, int64_t row) const {
+    return packed_[part].data() + row / kPanelRows * panel_bytes(part);
+  }
+
   // Pieces of all parts one after the other, so that a small part does not leave threads idle.
   template <class Body>
   void each_piece(Context& ctx, int64_t rows_of_piece, int64_t per_piece, Body&& body) {
     int64_t pieces = 0;
-    for (const Part& part : parts_) pieces += (part.rows + rows_of_piece - 1) / rows_of_piece;
-    for_items(ctx.pool, pieces * per_piece, [&](int thread, int64_t i) {
+    for (const Part& part : parts_) pieces += ceil_div(part.rows, rows_of_piece);
+    for_pieces(ctx.pool, pieces * per_piece, [&](int thread, int64_t i) {
       int64_t piece = i / per_piece;
       size_t p = 0;
-      for (; piece >= (parts_[p].rows + rows_of_piece - 1) / rows_of_piece; ++p)
-        piece -= (parts_[p].rows + rows_of_piece - 1) / rows_of_piece;
+      for (; piece >= ceil_div(parts_[p].rows, rows_of_piece); ++p) piece -= ceil_div(parts_[p].rows, rows_of_piece);
       int64_t row = piece * rows_of_piece;
       body(thread, p, row, std::min(rows_of_piece, parts_[p].rows - row), i % per_piece);
     });
   }
 
-  void in_place(Context& ctx, const RoundedParts& rounded, const View& out) {
+  void by_panels(Context& ctx, const RoundedParts& rounded, const View& out) {
     each_piece(ctx, kRowsOfAPiece, 1, [&](int, size_t p, int64_t row, int64_t count, int64_t) {
       const RoundedRows& x = rounded.of(rounded_group(p));
-      float sums[kFewTokens * kRowsOfAPiece];
-      kernels_[p]->rows({row_bytes(p, row), weight(p).stride(0), count, &x, sums, kRowsOfAPiece});
-      for (int64_t t = 0; t < x.m; ++t) store_sums(out, t, parts_[p].row + row, sums + t * kRowsOfAPiece, count);
+      float sums[kFewTokens][kRowsOfAPiece];
+      for (int64_t r = 0; r < count; r += kPanelRows)
+        for (int64_t t = 0; t < x.m; ++t)
+          kernels_[p]->multiply({.panel = panel_of(p, row + r), .x = &x, .token = t, .sums = sums[t] + r});
+      for (int64_t t = 0; t < x.m; ++t) store_sums(out, t, parts_[p].row + row, sums[t], count);
     });
   }
 
@@ -66,17 +95,16 @@ class GGUFLinearNeonDot final : public GGUFLinearCall {
       PackedRows& packed = rounded_group(p) == kRoundedGroup ? packed_32 : packed_256;
       if (packed.codes == nullptr) packed = pack_rows(rounded.of(rounded_group(p)), ctx.arena, ctx.pool);
     }
-    int64_t m = out.size(0), all_tiles = (m + kTileRows - 1) / kTileRows;
-    int64_t per_task = std::min(kTaskTiles, all_tiles), blocks = (all_tiles + per_task - 1) / per_task;
-    int64_t bytes = (tiles_scratch_bytes(per_task) + 4095) / 4096 * 4096;
+    int64_t m = out.size(0), all_tiles = ceil_div(m, kTileRows);
+    int64_t per_task = std::min(kTaskTiles, all_tiles), blocks = ceil_div(all_tiles, per_task);
+    int64_t bytes = ceil_div(tiles_scratch_bytes(per_task), 4096) * 4096;
     View scratch = ctx.arena.make({{ctx.pool.threads(), bytes}, DType::kU8});
     each_piece(ctx, kTaskRows, blocks, [&](int thread, size_t p, int64_t row, int64_t count, int64_t block) {
       int64_t first = block * per_task, tiles = std::min(per_task, all_tiles - first);
       const float* sums =
           multiply_tiles({.kernels = kernels_[p],
                           .format = parts_[p].format,
-                          .w = row_bytes(p, row),
-                          .w_stride = weight(p).stride(0),
+                          .panels = panel_of(p, row),
                           .rows = count,
                           .x = rounded_group(p) == kRoundedGroup ? &packed_32 : &packed_256,
                           .first_tile = first,
@@ -88,6 +116,7 @@ class GGUFLinearNeonDot final : public GGUFLinearCall {
   }
 
   std::vector<const NeonFormat*> kernels_;
+  std::vector<Buffer> packed_;  // the panels of each part
 };
 
 FK_IMPLEMENTATION(GGUFLinear, GGUFLinearNeonDot, "cpu.neon_dot", DeviceKind::kCpu, 10, without_neon_dot);

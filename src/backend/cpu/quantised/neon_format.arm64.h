@@ -1,12 +1,15 @@
-// The loops that all weight formats share, over a struct that says how one of them is unpacked:
+// The NEON kernels of a weight format, from a struct that has, for a block of eight packed rows,
 //
-//   kElements, kBytes   of a block
+//   kElements, kBytes   of a block of one row
 //   kGroup              codes that share a scale: 32 or 16
-//   kMinimums           whether groups have minimums
-//   kOffset             what raw() leaves out: codes are raw - kOffset
-//   raw(block, g)       32 codes with the offset, as two vectors
-//   scales(block, scales, minimums)
-//                       of all groups of a block
+//   pack(rows, panel)   the blocks of eight rows as one of the panel
+//   unpack(panel, codes, scales, minimums)
+//                       of one block of a panel
+//   multiply(task)      a whole panel
+//
+// Decoding is limited by the number of vector instructions, of which a Neoverse-N1 starts two in a cycle. Loads have
+// ports of their own, so constants are loaded: a move between registers takes the time of a product. Some instructions
+// take the time of two (SCVTF, FCVTL, MLA with 4 words) or run in one of the two pipes only (shifts).
 #pragma once
 
 #include <arm_neon.h>
@@ -22,230 +25,69 @@
 
 namespace fk::neon {
 
-struct Codes {
-  int8x16_t low, high;
+// Eight rows, four in each.
+struct Sums {
+  int32x4_t upper, lower;
+};
+struct FloatSums {
+  float32x4_t upper, lower;
 };
 
-FK_INLINE_DOT float half_at(const std::byte* address) {
-  float16_t half;
-  std::memcpy(&half, address, sizeof half);
-  return static_cast<float>(half);
-}
+// As long as a sum is below 2^22, the bits of 1.5 * 2^23 plus the sum are those of the float 1.5 * 2^23 + sum, and a
+// subtraction converts it.
+inline constexpr int32_t kZeroBits = 0x4b400000;
+alignas(16) inline constexpr int32_t kZeroSums[4] = {kZeroBits, kZeroBits, kZeroBits, kZeroBits};
+alignas(16) inline constexpr int32_t kNothing[4] = {};
 
-// Four halves that lie `stride` bytes apart.
-FK_INLINE_DOT float32x4_t four_halves(const std::byte* address, int64_t stride) {
-  uint16_t halves[4];
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) std::memcpy(&halves[i], address + i * stride, sizeof halves[i]);
-  uint64_t bits = halves[0] | static_cast<uint64_t>(halves[1]) << 16 | static_cast<uint64_t>(halves[2]) << 32 |
-                  static_cast<uint64_t>(halves[3]) << 48;
-  return vcvt_f32_f16(vreinterpret_f16_u64(vcreate_u64(bits)));
+// A vector from memory, each time: the compiler would keep a constant in a register, and copy it.
+template <class Vector>
+FK_INLINE_DOT Vector load_again(const void* address) {
+  Vector vector;
+  asm volatile("ldr %q0, %1" : "=w"(vector) : "Q"(*static_cast<const uint8_t(*)[16]>(address)));
+  return vector;
+}
+FK_INLINE_DOT Sums starting_at(const int32_t (&constant)[4]) {
+  return {load_again<int32x4_t>(constant), load_again<int32x4_t>(constant)};
 }
 
 FK_INLINE_DOT uint8x16_t load_bytes(const std::byte* address) {
   return vld1q_u8(reinterpret_cast<const uint8_t*>(address));
 }
+FK_INLINE_DOT int8x16_t as_signed(uint8x16_t bytes) { return vreinterpretq_s8_u8(bytes); }
+FK_INLINE_DOT int8x16_t low_halves(uint8x16_t bytes) { return as_signed(vandq_u8(bytes, vdupq_n_u8(15))); }
+FK_INLINE_DOT int8x16_t upper_halves(uint8x16_t bytes) { return as_signed(vshrq_n_u8(bytes, 4)); }
 
-// The sums of four vectors as one vector. Converting that is one conversion for four groups: SCVTF is slow.
-FK_INLINE_DOT float32x4_t sums_of_four(int32x4_t a, int32x4_t b, int32x4_t c, int32x4_t d) {
-  return vcvtq_f32_s32(vpaddq_s32(vpaddq_s32(a, b), vpaddq_s32(c, d)));
+FK_INLINE_DOT FloatSums load_halves(const std::byte* address) {
+  float16x8_t halves = vreinterpretq_f16_u8(load_bytes(address));
+  return {vcvt_f32_f16(vget_low_f16(halves)), vcvt_high_f32_f16(halves)};
 }
 
-FK_INLINE_DOT int32x4_t dot_32(Codes w, Codes x) {
-  return vdotq_s32(vdotq_s32(vdupq_n_s32(0), w.low, x.low), w.high, x.high);
+// sums += words of eight rows times word kLane of x
+template <int kLane>
+FK_INLINE_DOT void add_word(Sums& sums, int8x16_t upper, int8x16_t lower, int8x16_t x) {
+  sums.upper = vdotq_laneq_s32(sums.upper, upper, x, kLane);
+  sums.lower = vdotq_laneq_s32(sums.lower, lower, x, kLane);
 }
 
-FK_INLINE_DOT Codes load_codes(const int8_t* codes) { return {vld1q_s8(codes), vld1q_s8(codes + 16)}; }
-
-FK_INLINE_DOT void load_unit(const int8_t* codes, Codes (&unit)[4]) {
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) unit[i] = load_codes(codes + i * kRoundedGroup);
+// sums += products * factors, of four-byte integers
+FK_INLINE_DOT void add_products(Sums& sums, const Sums& products, int16x8_t factors) {
+  sums.upper = vmlaq_s32(sums.upper, products.upper, vmovl_s16(vget_low_s16(factors)));
+  sums.lower = vmlaq_s32(sums.lower, products.lower, vmovl_high_s16(factors));
+}
+// sums += a * b
+FK_INLINE_DOT void add_products(Sums& sums, int16x8_t a, int16_t b) {
+  sums.upper = vmlal_n_s16(sums.upper, vget_low_s16(a), b);
+  sums.lower = vmlal_high_n_s16(sums.lower, a, b);
+}
+// sums += integers * units * scale
+FK_INLINE_DOT void add_scaled(FloatSums& sums, const Sums& integers, const FloatSums& units, float scale) {
+  sums.upper = vfmaq_f32(sums.upper, vcvtq_f32_s32(integers.upper), vmulq_n_f32(units.upper, scale));
+  sums.lower = vfmaq_f32(sums.lower, vcvtq_f32_s32(integers.lower), vmulq_n_f32(units.lower, scale));
 }
 
-// Row t of x from element `at` on with the blocks at w: for formats whose block is one group.
-template <class F>
-FK_TARGET_DOT float rest_of(const std::byte* w, const RoundedRows& x, int64_t t, int64_t at) {
-  float sum = 0;
-  for (; at < x.k; at += F::kElements, w += F::kBytes) {
-    int64_t group = t * x.groups() + at / kRoundedGroup;
-    float scale = 0, minimum = 0;
-    F::scales(w, &scale, &minimum);
-    auto products = static_cast<float>(vaddvq_s32(dot_32(F::raw(w, 0), load_codes(x.codes + t * x.k + at))));
-    sum += scale * (x.scales[group] * products - static_cast<float>(F::kOffset) * x.sums[group]);
-  }
-  return sum;
-}
-
-// sums of M rows of x with R rows of w from `row` on, for formats whose block is one group: four blocks at a time
-template <class F, int M, int R>
-FK_TARGET_DOT void rows_of(const RowsTask& task, int64_t row, int64_t first_x) {
-  static_assert(F::kElements == 32 && F::kGroup == 32 && !F::kMinimums);
-  constexpr int64_t kUnit = 4 * F::kElements, kUnitBytes = 4 * F::kBytes;
-  const RoundedRows& x = *task.x;
-  const std::byte* w = task.w + row * task.w_stride;
-  float32x4_t sums[M][R], offsets[M][R];
-#pragma GCC unroll 8
-  for (int m = 0; m < M; ++m)
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) sums[m][r] = offsets[m][r] = vdupq_n_f32(0);
-  // Pointers that advance: addresses from indices would be half of the instructions.
-  const std::byte* blocks[R];
-  const int8_t* codes_of_x[M];
-  const float *scales_of_x[M], *sums_of_x[M];
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) blocks[r] = w + r * task.w_stride;
-#pragma GCC unroll 8
-  for (int m = 0; m < M; ++m) {
-    codes_of_x[m] = x.codes + (first_x + m) * x.k;
-    scales_of_x[m] = x.scales + (first_x + m) * x.groups();
-    sums_of_x[m] = x.sums + (first_x + m) * x.groups();
-  }
-  const int64_t ahead = R * task.w_stride;
-  int64_t at = 0;
-  for (; at + kUnit <= x.k; at += kUnit) {
-    Codes one[4];  // a single row of x stays in registers for all rows of w
-    if constexpr (M == 1) load_unit(codes_of_x[0], one);
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-      const std::byte* unit = blocks[r];
-      // The rows that follow: hardware does not see that streams this short continue there.
-      const std::byte* next = unit + ahead;
-#pragma GCC unroll 8
-      for (int64_t line = 0; line < kUnitBytes; line += 64) __builtin_prefetch(next + line, 0, 0);
-      float32x4_t w_scales = four_halves(unit, F::kBytes);
-      Codes codes[4];
-#pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) codes[i] = F::raw(unit + i * F::kBytes, 0);
-#pragma GCC unroll 8
-      for (int m = 0; m < M; ++m) {
-        if constexpr (M > 1) load_unit(codes_of_x[m], one);
-        float32x4_t products = sums_of_four(dot_32(codes[0], one[0]), dot_32(codes[1], one[1]),
-                                            dot_32(codes[2], one[2]), dot_32(codes[3], one[3]));
-        sums[m][r] = vfmaq_f32(sums[m][r], products, vmulq_f32(w_scales, vld1q_f32(scales_of_x[m])));
-        if constexpr (F::kOffset != 0) offsets[m][r] = vfmaq_f32(offsets[m][r], w_scales, vld1q_f32(sums_of_x[m]));
-      }
-      blocks[r] += kUnitBytes;
-    }
-#pragma GCC unroll 8
-    for (int m = 0; m < M; ++m) {
-      codes_of_x[m] += kUnit;
-      scales_of_x[m] += 4;
-      sums_of_x[m] += 4;
-      // One register each: g++ otherwise derives all of them from one index again.
-      asm("" : "+r"(codes_of_x[m]), "+r"(scales_of_x[m]), "+r"(sums_of_x[m]));
-    }
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) asm("" : "+r"(blocks[r]));
-  }
-#pragma GCC unroll 8
-  for (int m = 0; m < M; ++m)
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-      float sum = vaddvq_f32(sums[m][r]) - static_cast<float>(F::kOffset) * vaddvq_f32(offsets[m][r]);
-      task.sums[(first_x + m) * task.sums_stride + row + r] = sum + rest_of<F>(blocks[r], x, first_x + m, at);
-    }
-}
-
-// The same for formats with blocks of 256, whose groups have whole numbers of steps as scales. x has one scale for a
-// block, so that a block is a sum of integers, and one conversion. F has
-//   unsigned_raw(block, g)   32 codes without their offset
-//   steps(block)             of its 8 or 16 groups
-//   unit(block), minimum_unit(block)
-//                            what a step of a scale, or of a minimum, is
-//   least(block, code_sums, steps)
-//                            the sum over groups of minimum (or offset) times code sum, in four parts
-template <class F, int M, int R>
-FK_TARGET_DOT void blocks_of(const RowsTask& task, int64_t row, int64_t first_x) {
-  const RoundedRows& x = *task.x;
-  const std::byte* w = task.w + row * task.w_stride;
-  float32x4_t sums[M][R];
-#pragma GCC unroll 8
-  for (int m = 0; m < M; ++m)
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) sums[m][r] = vdupq_n_f32(0);
-  const std::byte* blocks[R];
-  const int8_t* codes_of_x[M];
-  const float* scales_of_x[M];
-  const int16_t* sums_of_x[M];
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) blocks[r] = w + r * task.w_stride;
-#pragma GCC unroll 8
-  for (int m = 0; m < M; ++m) {
-    codes_of_x[m] = x.codes + (first_x + m) * x.k;
-    scales_of_x[m] = x.scales + (first_x + m) * x.groups();
-    sums_of_x[m] = x.code_sums + (first_x + m) * 2 * x.groups();
-  }
-  for (int64_t at = 0; at < x.k; at += F::kElements) {
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-      const std::byte* block = blocks[r];
-#pragma GCC unroll 8
-      for (int64_t line = 0; line < F::kBytes; line += 64) __builtin_prefetch(block + R * task.w_stride + line, 0, 0);
-      auto steps = F::steps(block);
-      float unit = F::unit(block), minimum_unit = F::minimum_unit(block);
-#pragma GCC unroll 8
-      for (int m = 0; m < M; ++m) {
-        const int8_t* codes = codes_of_x[m];
-        float scale = *scales_of_x[m];
-        int32x4_t products = vdupq_n_s32(0);
-#pragma GCC unroll 4
-        for (int v = 0; v < F::kElements / F::kGroup / 4; ++v) {
-          int32x4_t dots[4];
-#pragma GCC unroll 4
-          for (int i = 0; i < 4; ++i) {
-            if constexpr (F::kGroup == 32) {
-              dots[i] = dot_32(F::unsigned_raw(block, 4 * v + i), load_codes(codes + (4 * v + i) * 32));
-            } else if (i % 2 == 0) {
-              Codes a = F::unsigned_raw(block, 2 * v + i / 2), b = load_codes(codes + (2 * v + i / 2) * 32);
-              dots[i] = vdotq_s32(vdupq_n_s32(0), a.low, b.low);
-              dots[i + 1] = vdotq_s32(vdupq_n_s32(0), a.high, b.high);
-            }
-          }
-          products = vmlaq_laneq_s32(products, dots[0], steps.vectors[v], 0);
-          products = vmlaq_laneq_s32(products, dots[1], steps.vectors[v], 1);
-          products = vmlaq_laneq_s32(products, dots[2], steps.vectors[v], 2);
-          products = vmlaq_laneq_s32(products, dots[3], steps.vectors[v], 3);
-        }
-        int32x4_t least = F::least(block, sums_of_x[m], steps);
-        sums[m][r] = vfmaq_n_f32(sums[m][r], vcvtq_f32_s32(products), unit * scale);
-        sums[m][r] = vfmsq_n_f32(sums[m][r], vcvtq_f32_s32(least), minimum_unit * scale);
-      }
-      blocks[r] += F::kBytes;
-      asm("" : "+r"(blocks[r]));
-    }
-#pragma GCC unroll 8
-    for (int m = 0; m < M; ++m) {
-      codes_of_x[m] += F::kElements;
-      scales_of_x[m] += F::kElements / kRoundedGroup;
-      sums_of_x[m] += F::kElements / 16;
-      asm("" : "+r"(codes_of_x[m]), "+r"(scales_of_x[m]), "+r"(sums_of_x[m]));
-    }
-  }
-#pragma GCC unroll 8
-  for (int m = 0; m < M; ++m)
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) task.sums[(first_x + m) * task.sums_stride + row + r] = vaddvq_f32(sums[m][r]);
-}
-
-template <class F, int M>
-FK_TARGET_DOT void rows_with(const RowsTask& task, int64_t first_x) {
-  constexpr int kRows = 2;
-  int64_t row = 0;
-  if constexpr (F::kElements == 256) {
-    for (; row + kRows <= task.rows; row += kRows) blocks_of<F, M, kRows>(task, row, first_x);
-    for (; row < task.rows; ++row) blocks_of<F, M, 1>(task, row, first_x);
-  } else {
-    for (; row + kRows <= task.rows; row += kRows) rows_of<F, M, kRows>(task, row, first_x);
-    for (; row < task.rows; ++row) rows_of<F, M, 1>(task, row, first_x);
-  }
-}
-
-template <class F>
-void rows(const RowsTask& task) {
-  int64_t t = 0;
-  for (; t + 4 <= task.x->m; t += 4) rows_with<F, 4>(task, t);
-  for (; t + 2 <= task.x->m; t += 2) rows_with<F, 2>(task, t);
-  for (; t < task.x->m; ++t) rows_with<F, 1>(task, t);
+FK_INLINE_DOT void store(float* to, const FloatSums& sums) {
+  vst1q_f32(to, sums.upper);
+  vst1q_f32(to + 4, sums.lower);
 }
 
 // Words of four codes, four rows by four words, transposed.
@@ -260,42 +102,49 @@ FK_INLINE_DOT void store_transposed(const int8x16_t (&rows)[4], int8_t* to, int6
   vst1q_s8(to + 3 * stride, vreinterpretq_s8_s64(vtrn2q_s64(ab1, cd1)));
 }
 
-template <class F>
-FK_TARGET_DOT void panel(const PanelTask8& task) {
-  constexpr int64_t kGroups = F::kElements / F::kGroup, kSteps = F::kElements / kRoundedGroup;
-  const int8x16_t offset = vdupq_n_s8(F::kOffset);
-  for (int64_t block = 0; block * F::kElements < task.k; ++block) {
-    for (int64_t half = 0; half < 2; ++half) {  // four rows
-      for (int64_t r = 0; r < 4; ++r) {
-        int64_t row = half * 4 + r;
-        float scales[kGroups] = {}, minimums[kGroups] = {};
-        if (row < task.rows) F::scales(task.w + row * task.w_stride + block * F::kBytes, scales, minimums);
-        for (int64_t g = 0; g < kGroups; ++g) {
-          task.scales[(block * kGroups + g) * 8 + row] = scales[g];
-          if constexpr (F::kMinimums) task.minimums[(block * kGroups + g) * 8 + row] = minimums[g];
-        }
-      }
-      for (int64_t step = 0; step < kSteps; ++step) {
-        int8x16_t low[4], high[4];
+using EightRows = const std::byte* [kPanelRows];
+
+// Words of each row from byte `at` on: word i of row r goes to panel + i * stride + 4 r. count: a multiple of four.
+FK_INLINE_DOT void pack_words(const EightRows& rows, int64_t at, int64_t count, std::byte* panel, int64_t stride = 32) {
+  for (int64_t i = 0; i < count; i += 4)
+    for (int64_t four = 0; four < 2; ++four) {
+      int8x16_t words[4];
 #pragma GCC unroll 4
-        for (int64_t r = 0; r < 4; ++r) {
-          low[r] = high[r] = vdupq_n_s8(0);
-          if (half * 4 + r >= task.rows) continue;
-          Codes codes = F::raw(task.w + (half * 4 + r) * task.w_stride + block * F::kBytes, step);
-          low[r] = vsubq_s8(codes.low, offset);
-          high[r] = vsubq_s8(codes.high, offset);
-        }
-        int8_t* to = task.codes + (block * kSteps + step) * kRoundedGroup * 8 + half * 16;
-        store_transposed(low, to, 32);
-        store_transposed(high, to + 4 * 32, 32);
-      }
+      for (int64_t r = 0; r < 4; ++r) words[r] = as_signed(load_bytes(rows[4 * four + r] + at + 4 * i));
+      store_transposed(words, reinterpret_cast<int8_t*>(panel + i * stride + 16 * four), stride);
     }
+}
+// Likewise pieces of 1 or 2 bytes.
+template <int64_t kSize>
+FK_INLINE_DOT void pack_pieces(const EightRows& rows, int64_t at, int64_t count, std::byte* panel) {
+  for (int64_t i = 0; i < count; ++i)
+    for (int64_t r = 0; r < kPanelRows; ++r)
+      std::memcpy(panel + (i * kPanelRows + r) * kSize, rows[r] + at + i * kSize, kSize);
+}
+
+template <class F>
+FK_TARGET_DOT void pack_panel(const PackTask& task) {
+  static constexpr std::byte kZeroBlock[F::kBytes] = {};
+  for (int64_t block = 0; block * F::kElements < task.k; ++block) {
+    EightRows rows;
+    for (int64_t r = 0; r < kPanelRows; ++r)
+      rows[r] = r < task.rows ? task.w + r * task.w_stride + block * F::kBytes : kZeroBlock;
+    F::pack(rows, task.panel + block * kPanelRows * F::kBytes);
+  }
+}
+
+template <class F>
+FK_TARGET_DOT void unpack_panel(const UnpackTask& task) {
+  for (int64_t block = 0; block * F::kElements < task.k; ++block) {
+    int64_t first_scale = block * (F::kElements / F::kGroup) * kPanelRows;
+    F::unpack(task.panel + block * kPanelRows * F::kBytes, task.codes + block * F::kElements * kPanelRows,
+              task.scales + first_scale, task.minimums + first_scale);
   }
 }
 
 template <class F>
 NeonFormat kernels_of(std::string_view name) {
-  return {name, rows<F>, panel<F>};
+  return {name, pack_panel<F>, F::multiply, unpack_panel<F>};
 }
 
 }  // namespace fk::neon

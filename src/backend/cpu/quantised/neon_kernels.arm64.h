@@ -1,4 +1,8 @@
 // The NEON kernels of a weight format. Each format is one file of this folder, which enters itself here before main().
+//
+// Weights are packed once, when they are first used, into panels of eight rows in which the four-byte words of the rows
+// alternate: SDOT then sums four rows at once, without sums across a vector, and a thread reads one stretch of memory
+// in order, which the hardware prefetches. A panel has as many bytes as its rows.
 #pragma once
 
 #include <cstddef>
@@ -9,31 +13,38 @@
 
 namespace fk {
 
-// Rows of w times all rows of x, for few rows of x: w is read once, in place.
-struct RowsTask {
-  const std::byte* w;
-  int64_t w_stride;  // bytes
-  int64_t rows;
-  const RoundedRows* x;
-  float* sums;  // [m][sums_stride]
-  int64_t sums_stride;
-};
+inline constexpr int64_t kPanelRows = 8;
 
-// Eight rows of w as int8, in the layout of tiles (neon_tiles.arm64.h).
-struct PanelTask8 {
-  const std::byte* w;  // the first block of the panel in its first row
+struct PackTask {
+  const std::byte* w;  // the first row
   int64_t w_stride;    // bytes
   int64_t rows;        // up to 8; the others become zero
   int64_t k;           // elements: whole blocks
-  int8_t* codes;       // [k / 4][8][4]
-  float* scales;       // [k / scale elements][8]
-  float* minimums;     // likewise; written only for formats that have them
+  std::byte* panel;
+};
+
+// One panel times row `token` of x.
+struct PanelTask {
+  const std::byte* panel;
+  const RoundedRows* x;
+  int64_t token;
+  float* sums;  // [8]
+};
+
+// Blocks of a panel as int8, in the layout of tiles (neon_tiles.arm64.h).
+struct UnpackTask {
+  const std::byte* panel;  // from the first of these blocks on
+  int64_t k;               // elements: whole blocks
+  int8_t* codes;           // [k / 4][8][4]
+  float* scales;           // [k / scale elements][8]
+  float* minimums;         // likewise; written only for formats that have them
 };
 
 struct NeonFormat {
   std::string_view name;
-  void (*rows)(const RowsTask&) = nullptr;
-  void (*panel)(const PanelTask8&) = nullptr;
+  void (*pack)(const PackTask&) = nullptr;
+  void (*multiply)(const PanelTask&) = nullptr;
+  void (*unpack)(const UnpackTask&) = nullptr;
 };
 
 const NeonFormat* find_neon_format(std::string_view name);  // nullptr where there are no kernels for it

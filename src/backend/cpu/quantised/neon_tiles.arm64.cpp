@@ -1,6 +1,7 @@
 #include "backend/cpu/quantised/neon_tiles.arm64.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "backend/cpu/quantised/neon_format.arm64.h"
 
@@ -19,16 +20,16 @@ struct TileOperands {
   const float* x_sums;
   const int8_t* w;  // likewise
   const float* w_scales;
+  const float* w_zeros;  // -kZero times the scales
   const float* w_minimums;
   int64_t k;
   float* c;  // [8 tokens][kTaskRows]: added to
 };
 
-// Sums start at the bits of 1.5 * 2^23: as long as they are below 2^22, the bits are those of the float 1.5 * 2^23 +
-// sum, and a subtraction converts it. SCVTF has a fraction of that speed. Loading these bits is free, where moving them
-// between registers would take the time of a product.
-alignas(16) const int32_t kZeroSums[8] = {0x4b400000, 0x4b400000, 0x4b400000, 0x4b400000,
-                                          0x4b400000, 0x4b400000, 0x4b400000, 0x4b400000};
+using neon::kZeroBits;  // sums start there
+constexpr float kZero = std::bit_cast<float>(kZeroBits);
+alignas(16) const int32_t kZeroTile[8] = {kZeroBits, kZeroBits, kZeroBits, kZeroBits,
+                                          kZeroBits, kZeroBits, kZeroBits, kZeroBits};
 
 // Four tokens at a time, whose 8 integer and 8 float sums stay in registers: storing a vector takes the time of a
 // product too. Assembly, because g++ 12 keeps some of them in memory. Integer sums of token t are in v(16 + 2 t) and
@@ -41,16 +42,18 @@ alignas(16) const int32_t kZeroSums[8] = {0x4b400000, 0x4b400000, 0x4b400000, 0x
   "ldp q16, q17, [%[zero]]\n\tldp q18, q19, [%[zero]]\n\tldp q20, q21, [%[zero]]\n\tldp q22, q23, [%[zero]]\n\t" \
   ".rept " #steps "\n\tldp q0, q1, [%[w]], #32\n\tldr q2, [%[x]], #32\n\t" FK_DOT(16, 17, 0) FK_DOT(18, 19, 1)   \
       FK_DOT(20, 21, 2) FK_DOT(22, 23, 3) ".endr\n\t"
-// c += (sums - zero) * scale of w * scale of x
-#define FK_SCALE(even, odd, c_even, c_odd, lane)                          \
-  "fmul v4.4s, v0.4s, v2.s[" #lane "]\n\tfmul v5.4s, v1.4s, v2.s[" #lane  \
-  "]\n\t"                                                                 \
-  "fsub v" #even ".4s, v" #even ".4s, v3.4s\n\tfsub v" #odd ".4s, v" #odd \
-  ".4s, v3.4s\n\t"                                                        \
-  "fmla %[" #c_even "].4s, v" #even ".4s, v4.4s\n\tfmla %[" #c_odd "].4s, v" #odd ".4s, v5.4s\n\t"
-#define FK_SCALES                                                                                                \
-  "ldp q0, q1, [%[w_scales]], #32\n\tldr q2, [%[x_scales]]\n\tldr q3, [%[zero]]\n\t" FK_SCALE(16, 17, c0, c1, 0) \
-      FK_SCALE(18, 19, c2, c3, 1) FK_SCALE(20, 21, c4, c5, 2) FK_SCALE(22, 23, c6, c7, 3)
+// c += (sums * scale of w - zero * scale of w) * scale of x, in two instructions: the difference starts at the second
+// product, which is loaded. It is exact: scales of w have 19 bits at most, the zero has two, and FMLA rounds once.
+#define FK_SCALE(even, odd, t_even, t_odd, c_even, c_odd, lane)                                                    \
+  "ldp q" #t_even ", q" #t_odd                                                                                     \
+  ", [%[w_zeros]]\n\t"                                                                                             \
+  "fmla v" #t_even ".4s, v" #even ".4s, v0.4s\n\tfmla v" #t_odd ".4s, v" #odd                                      \
+  ".4s, v1.4s\n\t"                                                                                                 \
+  "fmla %[" #c_even "].4s, v" #t_even ".4s, v2.s[" #lane "]\n\tfmla %[" #c_odd "].4s, v" #t_odd ".4s, v2.s[" #lane \
+  "]\n\t"
+#define FK_SCALES                                                                                 \
+  "ldp q0, q1, [%[w_scales]], #32\n\tldr q2, [%[x_scales]]\n\t" FK_SCALE(16, 17, 4, 5, c0, c1, 0) \
+      FK_SCALE(18, 19, 6, 7, c2, c3, 1) FK_SCALE(20, 21, 4, 5, c4, c5, 2) FK_SCALE(22, 23, 6, 7, c6, c7, 3)
 // c -= minimum of w * sum of x
 #define FK_MINIMUM(c_even, c_odd, lane) \
   "fmls %[" #c_even "].4s, v0.4s, v2.s[" #lane "]\n\tfmls %[" #c_odd "].4s, v1.4s, v2.s[" #lane "]\n\t"
@@ -61,8 +64,10 @@ alignas(16) const int32_t kZeroSums[8] = {0x4b400000, 0x4b400000, 0x4b400000, 0x
   asm volatile(text                                                                                                   \
                : [w] "+r"(w), [x] "+r"(x), [w_scales] "+r"(w_scales), [c0] "+w"(c[0]), [c1] "+w"(c[1]),               \
                  [c2] "+w"(c[2]), [c3] "+w"(c[3]), [c4] "+w"(c[4]), [c5] "+w"(c[5]), [c6] "+w"(c[6]), [c7] "+w"(c[7]) \
-               : [zero] "r"(kZeroSums), [x_scales] "r"(x_scales), [w_minimums] "r"(w_minimums), [x_sums] "r"(x_sums)  \
-               : "memory", "v0", "v1", "v2", "v3", "v4", "v5", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23")
+               : [zero] "r"(kZeroTile), [x_scales] "r"(x_scales), [w_zeros] "r"(w_zeros),                             \
+                 [w_minimums] "r"(w_minimums), [x_sums] "r"(x_sums)                                                   \
+               : "memory", "v0", "v1", "v2", "v4", "v5", "v6", "v7", "v16", "v17", "v18", "v19", "v20", "v21", "v22", \
+                 "v23")
 
 template <int64_t kGroup, bool kMinimums>
 FK_TARGET_DOT void multiply_half(const TileOperands& task, int64_t half) {
@@ -76,7 +81,7 @@ FK_TARGET_DOT void multiply_half(const TileOperands& task, int64_t half) {
   for (int64_t at = 0; at < task.k; at += kGroup) {
     int64_t x_group = at / kRoundedGroup * 8 + half * 4;
     const float *x_scales = task.x_scales + x_group, *x_sums = task.x_sums + x_group;
-    const float* w_minimums = task.w_minimums + at / kGroup * 8;
+    const float *w_zeros = task.w_zeros + at / kGroup * 8, *w_minimums = task.w_minimums + at / kGroup * 8;
     if constexpr (kMinimums)
       FK_GROUP(FK_DOT_STEPS(8) FK_SCALES FK_MINIMUMS);
     else if constexpr (kGroup == 32)
@@ -131,17 +136,18 @@ PackedRows pack_rows(const RoundedRows& x, Arena& arena, ThreadPool& pool) {
 }
 
 int64_t tiles_scratch_bytes(int64_t tiles) {
-  return kTaskRows * kTileDepth + 2 * kTaskPanels * kPanelScales * int64_t{sizeof(float)} +
+  return kTaskRows * kTileDepth + 3 * kTaskPanels * kPanelScales * int64_t{sizeof(float)} +
          tiles * kTileRows * kTaskRows * int64_t{sizeof(float)};
 }
 
 const float* multiply_tiles(const TilesTask& task) {
   const PackedRows& x = *task.x;
-  const int64_t group = task.format->scale_elements;
+  const int64_t group = task.format->scale_elements, row_bytes = task.format->row_bytes(x.k);
   auto* codes = reinterpret_cast<int8_t*>(task.scratch);
   auto* scales = reinterpret_cast<float*>(task.scratch + kTaskRows * kTileDepth);
   float* minimums = scales + kTaskPanels * kPanelScales;
-  float* sums = minimums + kTaskPanels * kPanelScales;
+  float* zeros = minimums + kTaskPanels * kPanelScales;
+  float* sums = zeros + kTaskPanels * kPanelScales;
   std::fill_n(sums, task.tiles * kTileRows * kTaskRows, 0.0f);
   auto multiply = group == kSmallestGroup     ? multiply_tile<16, false>
                   : task.format->has_minimums ? multiply_tile<32, true>
@@ -149,14 +155,16 @@ const float* multiply_tiles(const TilesTask& task) {
   for (int64_t depth = 0; depth < x.k; depth += kTileDepth) {
     int64_t k = std::min(kTileDepth, x.k - depth);
     int64_t panels = (task.rows + kTileRows - 1) / kTileRows;
-    for (int64_t p = 0; p < panels; ++p)
-      task.kernels->panel({.w = task.w + p * kTileRows * task.w_stride + task.format->row_bytes(depth),
-                           .w_stride = task.w_stride,
-                           .rows = std::min(kTileRows, task.rows - p * kTileRows),
-                           .k = k,
-                           .codes = codes + p * kTileRows * kTileDepth,
-                           .scales = scales + p * kPanelScales,
-                           .minimums = minimums + p * kPanelScales});
+    for (int64_t p = 0; p < panels; ++p) {
+      task.kernels->unpack(
+          {.panel = task.panels + p * kTileRows * row_bytes + kTileRows * task.format->row_bytes(depth),
+           .k = k,
+           .codes = codes + p * kTileRows * kTileDepth,
+           .scales = scales + p * kPanelScales,
+           .minimums = minimums + p * kPanelScales});
+      for (int64_t i = p * kPanelScales; i < p * kPanelScales + k / group * kTileRows; ++i)
+        zeros[i] = -kZero * scales[i];
+    }
     for (int64_t t = 0; t < task.tiles; ++t) {
       int64_t tile = task.first_tile + t, at = (tile * x.groups() + depth / kRoundedGroup) * kTileRows;
       for (int64_t p = 0; p < panels; ++p)
@@ -165,6 +173,7 @@ const float* multiply_tiles(const TilesTask& task) {
                   .x_sums = x.sums + at,
                   .w = codes + p * kTileRows * kTileDepth,
                   .w_scales = scales + p * kPanelScales,
+                  .w_zeros = zeros + p * kPanelScales,
                   .w_minimums = minimums + p * kPanelScales,
                   .k = k,
                   .c = sums + t * kTileRows * kTaskRows + p * kTileRows});

@@ -9,7 +9,7 @@
 
 namespace fk {
 
-inline constexpr int64_t kTileRows = 8;
+inline constexpr int64_t kTileRows = kPanelRows;
 
 // All rows of x in packed order, in memory of the arena.
 struct PackedRows {
@@ -28,9 +28,8 @@ inline constexpr int64_t kTaskTiles = 64;
 struct TilesTask {
   const NeonFormat* kernels;
   const WeightFormat* format;
-  const std::byte* w;  // of the first row
-  int64_t w_stride;    // bytes
-  int64_t rows;        // up to kTaskRows
+  const std::byte* panels;  // of weights
+  int64_t rows;             // up to kTaskRows
   const PackedRows* x;
   int64_t first_tile, tiles;  // up to kTaskTiles
   std::byte* scratch;         // tiles_scratch_bytes(tiles)

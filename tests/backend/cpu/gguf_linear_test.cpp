@@ -1,0 +1,82 @@
+// `gguf_linear`: one token, few and many take different paths through the kernels; the outputs of a token do not depend
+// on which, but for the rounding of float sums.
+#include "ops/l1/gguf_linear.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/rng.h"
+#include "ops/registry.h"
+
+namespace fk {
+namespace {
+
+constexpr int64_t kRows = 71, kColumns = 768, kTokens = 13;
+
+class Product {
+ public:
+  Product(const ImplementationInfo& implementation, const WeightFormat& format)
+      : weight_({kRows, format.row_bytes(kColumns)}, DType::kU8) {
+    Stream stream(3, format.name);
+    std::vector<float> values(kRows * kColumns);
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(stream.normal(i));
+    quantise(format, values.data(), kRows * kColumns, reinterpret_cast<std::byte*>(weight_.ptr<uint8_t>()));
+    const OperatorInfo& info = Registry::instance().at("gguf_linear");
+    Fields init = info.default_init();
+    for (Field& f : init) {
+      if (f.name == "in_features") f.value = kColumns;
+      if (f.name == "out_features") f.value = kRows;
+      if (f.name == "weight_format") f.value = std::string(format.name);
+      if (f.name == "float_output") f.value = true;
+    }
+    BuildOptions only;
+    only.only_operator = info.name;
+    only.only_implementation = implementation.name;
+    node_ = info.build(init, only);
+    node_->bind([&](const std::string&) { return weight_.view(); });
+  }
+
+  // The first `tokens` rows of x.
+  Tensor of(const Tensor& x, int64_t tokens) {
+    ThreadPool pool(2);
+    Arena arena;
+    Context ctx{.pool = pool, .arena = arena, .attention = nullptr, .states = {}};
+    Tensor y({tokens, kRows}, DType::kF32);
+    std::vector<OptView> args{View(x.view().data(), {tokens, kColumns}, DType::kF32), y.view()};
+    node_->call(ctx, args);
+    return y;
+  }
+
+ private:
+  Tensor weight_;
+  std::unique_ptr<Node> node_;
+};
+
+TEST(GGUFLinearOnCpu, OutputsOfATokenDoNotDependOnTheOthers) {
+  Tensor x({kTokens, kColumns}, DType::kF32);
+  Stream stream(4, "x");
+  for (int64_t i = 0; i < kTokens * kColumns; ++i)
+    x.ptr<float>()[i] = static_cast<float>(stream.normal(static_cast<uint64_t>(i)));
+  for (const ImplementationInfo& implementation : Registry::instance().at("gguf_linear").implementations) {
+    if (implementation.is_oracle || implementation.device != DeviceKind::kCpu) continue;
+    if (implementation.unavailable != nullptr && !implementation.unavailable().empty()) continue;
+    for (const char* format : {"q8_0", "q4_0", "q4_k", "q6_k"}) {
+      Product product(implementation, weight_format(format));
+      Tensor all = product.of(x, kTokens);
+      for (int64_t tokens = 1; tokens < 6; ++tokens) {
+        Tensor some = product.of(x, tokens);
+        for (int64_t i = 0; i < tokens * kRows; ++i)
+          ASSERT_NEAR(some.ptr<float>()[i], all.ptr<float>()[i], 2e-3)
+              << implementation.name << " " << format << ", token " << i / kRows << " of " << tokens << ", row "
+              << i % kRows;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fk
