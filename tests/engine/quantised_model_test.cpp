@@ -6,7 +6,7 @@
 #include <map>
 
 #include "core/rng.h"
-#include "engine/runner.h"
+#include "engine/model_executor.h"
 #include "models/safetensors_writer.h"
 #include "ops/formats/scaled_format.h"
 #include "ops/materialize.h"
@@ -143,16 +143,16 @@ class Twins {
 // Of a prompt, and of one token more.
 std::vector<float> logits_of(const std::string& path, ThreadPool& pool) {
   Model model = load_model(resolve_model(path), {.dtype = DType::kF32}, pool);
-  Runner runner(model, pool, {.max_sequences = 1, .max_context = 64});
-  RunningSequence sequence = runner.start();
+  ModelExecutor executor(model, pool, {.max_sequences = 1, .max_context = 64});
+  RunningSequence sequence = executor.start();
   std::vector<int64_t> prompt;
   for (int64_t i = 0; i < 19; ++i) prompt.push_back((11 * i + 5) % kVocab);
   std::vector<float> all;
   auto keep = [&](const View& logits) { all.insert(all.end(), logits.ptr<float>(), logits.ptr<float>() + kVocab); };
-  keep(runner.prefill(sequence, prompt));
+  keep(executor.prefill(sequence, prompt));
   int64_t next = 42;
   const NewTokens item{&sequence, {&next, 1}};
-  keep(runner.forward({&item, 1}));
+  keep(executor.forward({&item, 1}));
   return all;
 }
 
@@ -180,16 +180,16 @@ TEST_P(QuantisedModel, DecodesWithDummyWeightsAndAllocatesNothing) {
   ThreadPool pool(2);
   Model model =
       load_model(resolve_model(twins.quantised_path()), {.format = LoadFormat::kDummy, .dtype = DType::kBF16}, pool);
-  Runner runner(model, pool, {.max_sequences = 1, .max_context = 64});
-  RunningSequence sequence = runner.start();
+  ModelExecutor executor(model, pool, {.max_sequences = 1, .max_context = 64});
+  RunningSequence sequence = executor.start();
   const std::vector<int64_t> prompt{1, 2, 3, 4, 5, 6, 7};
-  runner.prefill(sequence, prompt);
+  executor.prefill(sequence, prompt);
   int64_t next = 42;
   const NewTokens item{&sequence, {&next, 1}};
-  for (int i = 0; i < 3; ++i) runner.forward({&item, 1});
+  for (int i = 0; i < 3; ++i) executor.forward({&item, 1});
   int64_t before = allocation_count();
   View logits;
-  for (int i = 0; i < 10; ++i) logits = runner.forward({&item, 1});
+  for (int i = 0; i < 10; ++i) logits = executor.forward({&item, 1});
   EXPECT_EQ(allocation_count() - before, 0);
   double squares = 0;
   for (int64_t i = 0; i < kVocab; ++i) squares += std::pow(logits.ptr<float>()[i], 2);
