@@ -10,7 +10,7 @@ namespace fk {
 
 ModulePatterns::ModulePatterns(const JsonFields& fields, std::string_view key) {
   constexpr std::string_view kExpression = "re:";
-  constexpr size_t kLongest = 512;  // the library's matcher recurses
+  constexpr size_t kLongest = 512;
   const Json* list = fields.find(key);
   if (list == nullptr) return;
   if (!list->is_array()) throw Error("{}: {} must be a list of module names.", fields.what(), key);
@@ -23,7 +23,9 @@ ModulePatterns::ModulePatterns(const JsonFields& fields, std::string_view key) {
     if (!expression && text.find_first_of("*+?[(|^$\\") == std::string::npos) continue;
     try {
       if (text.size() > kLongest) throw std::regex_error(std::regex_constants::error_complexity);
-      expressions_.emplace_back(expression ? text.substr(kExpression.size()) : text);
+      // The library's usual matcher takes exponential time for some expressions.
+      expressions_.emplace_back(expression ? text.substr(kExpression.size()) : text,
+                                std::regex::ECMAScript | std::regex_constants::__polynomial);
     } catch (const std::regex_error&) {
       throw Error("{}: {} holds {}, which is no regular expression.", fields.what(), key, in_quotes(text));
     }

@@ -8,6 +8,8 @@
 #include "core/json.h"
 #include "models/config.h"
 #include "models/generation_defaults.h"
+#include "ops/formats/format_map.h"
+#include "ops/formats/scaled_format.h"
 #include "tests/fuzz/mutate.h"
 #include "tests/models/published_configs.h"
 
@@ -48,6 +50,38 @@ TEST(ConfigFuzz, DamagedConfigsLoadOrAreRefused) {
   }
   EXPECT_GT(loaded, 1000);
   EXPECT_GT(refused, 10000);
+}
+
+TEST(ConfigFuzz, DamagedQuantizationConfigsGiveKnownFormatsOrAreRefused) {
+  Mutator mutator(20261116);
+  const char* texts[] = {
+      R"({"quant_method":"fp8","weight_block_size":[128,128],"modules_to_not_convert":["lm_head","re:(.*)*x"]})",
+      R"({"quant_method":"gptq","bits":4,"group_size":128,"checkpoint_format":"gptq","desc_act":false,"lm_head":true})",
+      R"({"quant_method":"awq","bits":4,"group_size":64,"version":"gemm","modules_to_not_convert":["down_proj"]})",
+      R"({"quant_method":"compressed-tensors","format":"pack-quantized","ignore":["lm_head"],"config_groups":{"a":
+         {"targets":["Linear"],"weights":{"num_bits":4,"type":"int","strategy":"group","group_size":32}}}})"};
+  int loaded = 0, refused = 0;
+  for (int i = 0; i < 5000; ++i) {
+    std::string text = mutator.mutate(texts[mutator.below(std::size(texts))]);
+    try {
+      Json json = parse_json(kLlama32Config, "fuzz.json");
+      json["num_hidden_layers"] = 3;
+      json["quantization_config"] = parse_json(text, "fuzz.json");
+      ModelConfig config = config_from_json(json, "fuzz.json");
+      const auto& formats = std::get<std::string>(*find_field(config.init, "weight_format"));
+      for (int layer = 0; layer < 3; ++layer)
+        for (const char* module : {"q_proj", "down_proj"}) {
+          std::string format = format_of_module(formats_of_layer(formats, layer), module);
+          ASSERT_TRUE(format.empty() || find_scaled_format(format) != nullptr) << format;
+        }
+      ++loaded;
+    } catch (const Error& e) {
+      ASSERT_NE(std::string(e.what()).find("fuzz.json"), std::string::npos) << e.what();
+      ++refused;
+    }
+  }
+  EXPECT_GT(loaded, 100);
+  EXPECT_GT(refused, 1000);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// `fp8_linear` with NEON for few tokens: codes are read in place and become floats in registers.
+// `fp8_linear` with NEON: for few tokens codes are read in place and become floats in registers, for many they become
+// bf16 in memory.
 #include <arm_neon.h>
 
 #include "backend/cpu/for_items.h"
@@ -72,18 +73,34 @@ void multiply_rows(const uint8_t* const (&w)[R], const Fp8Scales (&scales)[R], i
     for (int r = 0; r < R; ++r) sums[m][r] = vaddvq_f32(total[m][r]) + rest[m][r];
 }
 
+// Rounds to nearest, halves away from zero.
+void unpack_row(const uint8_t* codes, const Fp8Scales& scales, int64_t columns, bf16* to) {
+  for (int64_t begin = 0; begin < columns; begin += scales.run) {
+    float scale = scales.of_row[begin / scales.run];
+    int64_t end = begin + scales.run < columns ? begin + scales.run : columns, i = begin;
+    for (; i + 16 <= end; i += 16) {
+      float32x4_t values[4];
+      floats_of(vld1q_s8(reinterpret_cast<const int8_t*>(codes) + i), values);
+      uint16x4_t halves[4];
+#pragma GCC unroll 4
+      for (int j = 0; j < 4; ++j)
+        halves[j] = vraddhn_u32(vreinterpretq_u32_f32(vmulq_n_f32(values[j], kHalfFactor * scale)), vdupq_n_u32(0));
+      auto* out = reinterpret_cast<uint16_t*>(to + i);
+      vst1q_u16(out, vcombine_u16(halves[0], halves[1]));
+      vst1q_u16(out + 8, vcombine_u16(halves[2], halves[3]));
+    }
+    for (; i < end; ++i) store(to[i], fp8_value(codes[i]) * scale);
+  }
+}
+
 class Fp8LinearNeon final : public Fp8LinearDequantised {
  public:
   using Fp8LinearDequantised::Fp8LinearDequantised;
 
-  std::string_view refuse(Args args) const override {
-    if (args[0]->size(0) > kFewTokens) return "many tokens are faster with dequantised weights";
-    return Fp8LinearDequantised::refuse(args);
-  }
-
   void forward(Context& ctx, View x, View out) override {
     const int64_t m = x.size(0), k = init_.in_features;
     if (m == 0) return;
+    if (m > kFewTokens) return Fp8LinearDequantised::forward(ctx, x, out);
     View wide = ctx.arena.make({{m, k}, DType::kF32});
     for (int64_t t = 0; t < m; ++t)
       with_float(x.dtype(), [&]<class T>(T) {
@@ -112,6 +129,14 @@ class Fp8LinearNeon final : public Fp8LinearDequantised {
       }
       for (int64_t t = 0; t < m; ++t) store_sums(out, t, parts_[p].row + row, sums[t], count);
     });
+  }
+
+ protected:
+  void unpack(const Part& part, int64_t row, const View& to) const override {
+    if (to.dtype() != DType::kBF16) return Fp8LinearDequantised::unpack(part, row, to);
+    std::span<const View> weight = tensors(part);
+    const auto* codes = static_cast<const uint8_t*>(weight[0].data()) + row * weight[0].stride(0);
+    unpack_row(codes, Fp8Scales(weight[1], part.rows, init_.in_features, row), init_.in_features, to.ptr<bf16>());
   }
 
  private:
@@ -147,7 +172,7 @@ class Fp8LinearNeon final : public Fp8LinearDequantised {
   }
 };
 
-FK_IMPLEMENTATION(Fp8Linear, Fp8LinearNeon, "cpu.neon_few_tokens", DeviceKind::kCpu, 10, without_neon);
+FK_IMPLEMENTATION(Fp8Linear, Fp8LinearNeon, "cpu.neon", DeviceKind::kCpu, 10, without_neon);
 
 }  // namespace
 }  // namespace fk
