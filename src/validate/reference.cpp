@@ -27,6 +27,8 @@ TensorSpec wide_spec(const TensorSpec& spec) {
 
 void widen(const View& from, const View& to, ThreadPool& pool) {
   FK_CHECK(from.contiguous() && to.contiguous());
+  // Codes and scales of quantised matrices stay what they are.
+  if (to.dtype() != DType::kF64) return copy_elements(from, to);
   auto copy = [&](const auto* values, auto&& wide) {
     auto* out = to.ptr<double>();
     pool.parallel_for(from.numel(), int64_t{1} << 18, [&](int64_t begin, int64_t end) {
@@ -100,7 +102,7 @@ void Reference::bind(std::span<const Tensor> params) {
   std::vector<ParamSpec> specs = collect_params(*tree_);
   FK_CHECK(specs.size() == params.size());
   if (params_.empty()) {
-    for (const Tensor& p : params) params_.emplace_back(wide_spec(p.view().spec()));
+    for (const ParamSpec& p : specs) params_.emplace_back(p.spec);
     tree_->bind([&](const std::string& name) -> View {
       for (size_t i = 0; i < specs.size(); ++i)
         if (specs[i].name == name) return params_[i];
