@@ -52,6 +52,11 @@ Json scalar(const YAML::Node& node) {
     for (const YAML::Node& item : node) list.push_back(scalar(item));
     return list;
   }
+  if (node.IsMap()) {
+    Json object = Json::object();
+    for (const auto& item : node) object[item.first.as<std::string>()] = scalar(item.second);
+    return object;
+  }
   if (node.Tag() == "!") return node.as<std::string>();  // it stands in quotes
   if (int64_t integer = 0; YAML::convert<int64_t>::decode(node, integer)) return integer;
   if (double real = 0; YAML::convert<double>::decode(node, real)) return real;
@@ -60,8 +65,9 @@ Json scalar(const YAML::Node& node) {
 }
 
 Json rope_scaling(const YAML::Node& node) {
-  constexpr std::string_view kKnown[] = {"type", "factor", "low_freq_factor", "high_freq_factor",
-                                         "original_max_position_embeddings"};
+  constexpr std::string_view kKnown[] = {
+      "type",      "factor",    "low_freq_factor", "high_freq_factor", "original_max_position_embeddings",
+      "beta_fast", "beta_slow", "truncate",        "attention_factor"};
   Json result = Json::object();
   for (const auto& item : node) {
     auto key = item.first.as<std::string>();

@@ -14,9 +14,19 @@ std::string of_expert(std::string_view part, size_t expert) {
   return name;
 }
 
-}  // namespace
-
-namespace {
+// Where the checkpoint has another name, or two tensors, for the whole parameter. False where it does not.
+bool rename_whole(ParamSpec& p, const PackedModule& packed) {
+  bool two = packed.stored == Stored::kBlocksAndScales;
+  if (packed.parts.size() != (two ? 2u : 1u) || packed.parts[0].find("{e}") != std::string_view::npos) return false;
+  size_t at = p.name.find(packed.module);
+  if (at == std::string::npos || (packed.stored != Stored::kRows && two == p.format.empty())) return false;
+  p.part_names.clear();
+  for (std::string_view part : packed.parts)
+    p.part_names.push_back(std::string(p.name).replace(at, packed.module.size(), part));
+  p.part_rows.assign(1, p.spec.shape.numel() / p.spec.shape[-1]);
+  p.stored = packed.stored == Stored::kRows ? Stored::kWhole : packed.stored;
+  return true;
+}
 
 // Of a parameter that holds one of the stacked matrices: "...qkv_proj.weight_1" is "...k_proj.weight".
 std::string name_of_part(const ParamSpec& p, const Family& family) {
@@ -39,7 +49,7 @@ std::vector<ParamSpec> checkpoint_params(const Node& model, const ModelConfig& c
     if (p.part >= 0) p.part_names = {name_of_part(p, *config.family)};
     if (p.part >= 0) p.part_rows = {p.spec.shape[0]};
     for (const PackedModule& packed : config.family->packed) {
-      if (p.part >= 0) break;
+      if (p.part >= 0 || rename_whole(p, packed)) break;
       size_t at = p.part_rows.empty() ? std::string::npos : p.name.find(packed.module);
       if (at == std::string::npos) continue;
       const size_t experts = p.spec.shape.rank() == 3 ? static_cast<size_t>(p.spec.shape[0]) : 1;

@@ -1,5 +1,7 @@
 #include "models/config_rope.h"
 
+#include <cmath>
+
 #include "core/error.h"
 #include "core/json.h"
 #include "models/in_quotes.h"
@@ -26,23 +28,52 @@ T require(std::optional<T> value, std::string_view key, const JsonFields& fields
   return *value;
 }
 
+double logarithmic(double factor, double weight) { return factor <= 1 ? 1 : 0.1 * weight * std::log(factor) + 1; }
+
+double read_attention_factor(const JsonFields& fields, double factor) {
+  if (auto given = fields.real("attention_factor", 1e-6, kMaxRopeFactor)) return *given;
+  double scale = fields.real("mscale", 0, kMaxRopeFactor).value_or(0),
+         scale_all = fields.real("mscale_all_dim", 0, kMaxRopeFactor).value_or(0);
+  if (scale != 0 && scale_all != 0) return logarithmic(factor, scale) / logarithmic(factor, scale_all);
+  return logarithmic(factor, 1);
+}
+
+void read_yarn(const JsonFields& fields, int64_t original_context, RopeScaling& result) {
+  auto not_zero = [&](std::string_view key, double otherwise) {  // zero means the default, as in transformers
+    double value = fields.real(key, 0, kMaxRopeFactor).value_or(0);
+    return value == 0 ? otherwise : value;
+  };
+  result.beta_fast = not_zero("beta_fast", 32);
+  result.beta_slow = not_zero("beta_slow", 1);
+  if (result.beta_fast < result.beta_slow)
+    throw Error("{}: beta_fast {} must not be below beta_slow {}.", fields.what(), result.beta_fast, result.beta_slow);
+  result.truncate = fields.boolean("truncate").value_or(true);
+  result.attention_factor = read_attention_factor(fields, result.factor);
+  result.original_max_position_embeddings =
+      fields.integer("original_max_position_embeddings", 1, INT32_MAX).value_or(original_context);
+}
+
 // `original_context`: the default of original_max_position_embeddings.
 RopeScaling read_scaling(const JsonFields& fields, int64_t original_context) {
   RopeScaling result;
   result.type = rope_type(fields);
-  if (result.type != "default" && result.type != "linear" && result.type != "llama3") {
-    throw Error("{} asks for rope type {}; supported are default, linear and llama3.", fields.what(),
+  if (result.type != "default" && result.type != "linear" && result.type != "llama3" && result.type != "yarn") {
+    throw Error("{} asks for rope type {}; supported are default, linear, llama3 and yarn.", fields.what(),
                 in_quotes(result.type));
   }
   if (result.type == "default") return result;
   result.factor = require(fields.real("factor", 1, kMaxRopeFactor), "factor", fields);
   if (result.type == "linear") return result;
+  if (result.type == "yarn") {
+    read_yarn(fields, original_context, result);
+    return result;
+  }
   result.low_freq_factor = require(fields.real("low_freq_factor", 1e-6, kMaxRopeFactor), "low_freq_factor", fields);
   result.high_freq_factor = require(fields.real("high_freq_factor", 1e-6, kMaxRopeFactor), "high_freq_factor", fields);
   result.original_max_position_embeddings =
       fields.integer("original_max_position_embeddings", 1, INT32_MAX).value_or(original_context);
-  if (result.high_freq_factor <= result.low_freq_factor)
-    throw Error("{}: high_freq_factor {} must be above low_freq_factor {}.", fields.what(), result.high_freq_factor,
+  if (result.high_freq_factor < result.low_freq_factor)
+    throw Error("{}: high_freq_factor {} must not be below low_freq_factor {}.", fields.what(), result.high_freq_factor,
                 result.low_freq_factor);
   return result;
 }
@@ -60,14 +91,18 @@ std::optional<JsonFields> read_for_all_layers(const FamilyFields& fields, double
   init.rope_theta = rope->real("rope_theta", 1, kMaxRopeTheta).value_or(init.rope_theta);
   init.rope_scaling = read_scaling(*rope, init.max_position_embeddings);
   // At the top level it takes precedence over the one in the parameters.
-  if (init.rope_scaling.type == "llama3")
+  if (init.rope_scaling.type == "llama3" || init.rope_scaling.type == "yarn")
     init.rope_scaling.original_max_position_embeddings =
         fields.integer("original_max_position_embeddings", 1, INT32_MAX)
             .value_or(init.rope_scaling.original_max_position_embeddings);
+  if (init.rope_scaling.type == "yarn" && init.rope_theta <= 1)
+    throw Error("{}: rope_theta must be above 1 for rope type 'yarn', and is {}.", fields.what(), init.rope_theta);
   return rope;
 }
 
 }  // namespace
+
+double yarn_attention_factor(double factor) { return logarithmic(factor, 1); }
 
 // As transformers 5 reads both spellings, in any mixture (tools/golden/rope_configs.py).
 void read_rope(const FamilyFields& fields, double default_theta, DecoderModelInit& init) {
@@ -121,6 +156,9 @@ double read_rope_by_kind_of_layer(const FamilyFields& fields, double default_the
   JsonFields global(full, what);
   init.rope_theta = global.real("rope_theta", 1, kMaxRopeTheta).value_or(init.rope_theta);
   init.rope_scaling = read_scaling(global, init.max_position_embeddings);
+  if (init.rope_scaling.type == "yarn")
+    throw Error("{}: {} with rope type 'yarn' is not supported; default, linear and llama3 are.", what,
+                fields.architecture);
   refuse_partial(global);
   return local_theta;
 }

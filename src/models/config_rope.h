@@ -8,6 +8,9 @@ namespace fk {
 inline constexpr double kMaxRopeTheta = 1e12;  // far beyond any in use (1e7), far below what loses precision
 inline constexpr double kMaxRopeFactor = 1e6;
 
+// What yarn multiplies sines and cosines by for contexts that are `factor` times as long, where no other is given.
+double yarn_attention_factor(double factor);
+
 // One set for all layers, whole heads rotated: sets rope_theta and rope_scaling. head_dim and max_position_embeddings
 // must be set before, here as below.
 void read_rope(const FamilyFields& fields, double default_theta, DecoderModelInit& init);

@@ -8,14 +8,18 @@
 
 #include "models/family_fields.h"
 #include "models/model_config.h"
+#include "ops/param.h"
 
 namespace fk {
 
 // A module whose matrix is stacked from several of the checkpoint: "qkv_proj" from "q_proj", "k_proj" and "v_proj".
-// Parts with {e} in their names exist once for each expert: "experts.w2" from "experts.{e}.down_proj".
+// Parts with {e} in their names exist once for each expert: "experts.w2" from "experts.{e}.down_proj". A single part
+// without {e} is another name for the whole parameter: "experts.w2.weight" from "experts.down_proj".
 struct PackedModule {
   std::string_view module;
   std::vector<std::string_view> parts;
+  // kTransposed and kBlocksAndScales are for whole parameters, the second for those in a weight format.
+  Stored stored = Stored::kRows;
 };
 // Of checkpoints that store every projection for itself, as most do.
 std::vector<PackedModule> separate_projections();

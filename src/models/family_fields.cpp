@@ -78,7 +78,9 @@ void read_decoder(const FamilyFields& fields, const DecoderDefaults& defaults, D
   init.tie_word_embeddings = fields.boolean("tie_word_embeddings").value_or(defaults.tie_word_embeddings);
   init.dtype = read_dtype(fields);
   check_activation(fields, defaults.activation);
-  init.weight_format = read_quantization(fields, *find_family(fields.architecture), init.num_hidden_layers);
+  // A family with a method of its own reads it itself.
+  if (defaults.quant_method.empty())
+    init.weight_format = read_quantization(fields, *find_family(fields.architecture), init.num_hidden_layers);
   for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping"})
     if (fields.has(key)) throw Error("{}: {} is not supported.", fields.what(), key);
   if (fields.boolean("use_bidirectional_attention").value_or(false))

@@ -29,6 +29,7 @@ struct DecoderDefaults {
   double rms_norm_eps = 1e-6;
   bool tie_word_embeddings = false;
   std::string_view activation = "silu";  // the only hidden_act its feed-forward block has
+  std::string_view quant_method = {};    // of quantised weights that the family reads itself; empty: it reads none
 };
 
 // Everything in DecoderModelInit but the rotary embedding, which models/config_rope.h reads. Refuses other

@@ -16,6 +16,7 @@
 #include "models/finite.h"
 #include "models/in_quotes.h"
 #include "models/side_tensors.h"
+#include "models/stored_layout.h"
 #include "ops/formats/weight_format.h"
 
 namespace fk {
@@ -29,6 +30,7 @@ struct Part {
   std::string format = {};             // as in ParamSpec
   std::optional<Generator> fill = {};  // likewise
   DType dtype = DType::kF32;
+  bool bytes = false;  // a half of a matrix in a format, which the checkpoint stores as two tensors
 };
 
 // All leading dimensions as one.
@@ -36,7 +38,15 @@ Shape as_rows(const Shape& shape) { return shape.rank() < 3 ? shape : Shape{shap
 std::string_view format_words(std::string_view format) { return format.empty() ? "plain elements" : format; }
 
 std::vector<Part> parts_of(const ParamSpec& param) {
-  if (param.part_names.empty()) return {{param.name, param.spec.shape, 0, param.format, param.fill, param.spec.dtype}};
+  const Shape& whole = param.spec.shape;
+  if (param.part_names.empty()) return {{param.name, whole, 0, param.format, param.fill, param.spec.dtype}};
+  if (param.stored == Stored::kWhole) return {{param.part_names[0], whole, 0, param.format}};
+  if (param.stored == Stored::kTransposed) return {{param.part_names[0], {whole[0], whole[2], whole[1]}}};
+  if (param.stored == Stored::kBlocksAndScales) {
+    int64_t blocks = whole[2] / weight_format(param.format).block_bytes;
+    return {{.name = param.part_names[0], .shape = {whole[0], whole[1], blocks, 16}, .bytes = true},
+            {.name = param.part_names[1], .shape = {whole[0], whole[1], blocks}, .bytes = true}};
+  }
   FK_CHECK(param.part_names.size() == param.part_rows.size());
   std::vector<Part> result;
   if (param.fill)  // a tensor of one matrix, whatever its shape
@@ -122,7 +132,10 @@ View checked_tensor(const Checkpoint& checkpoint, const Part& part) {
                 in_quotes(part.name), in_quotes(checkpoint.place()), dtype_name(tensor.dtype()),
                 dtype_name(part.dtype));
   }
-  if (part.format.empty() && !dtype_is_weight(tensor.dtype())) {
+  if (part.bytes && tensor.dtype() != DType::kU8)
+    throw Error("Tensor {} of the checkpoint in {} is stored as {}; experts in MXFP4 must be u8.", in_quotes(part.name),
+                in_quotes(checkpoint.place()), dtype_name(tensor.dtype()));
+  if (!part.bytes && part.format.empty() && !dtype_is_weight(tensor.dtype())) {
     throw Error("Tensor {} of the checkpoint in {} is stored as {}; weights must be f32, f16 or bf16.",
                 in_quotes(part.name), in_quotes(checkpoint.place()), dtype_name(tensor.dtype()));
   }
@@ -194,10 +207,25 @@ class Courier {
 
 constexpr std::string_view kSmaller = "use a smaller model";
 
+bool stored_otherwise(const ParamSpec& param) {
+  return param.stored == Stored::kTransposed || param.stored == Stored::kBlocksAndScales;
+}
+
+// Runs fill(view) on a parameter that is filled on the CPU, wherever it is.
+template <class Fill>
+void fill_on_cpu(const ParamSpec& param, const View& destination, Fill&& fill) {
+  if (destination.device() == kCpu) return fill(destination);
+  Buffer memory(param.spec.size_bytes(), kCpu);
+  fill(View(memory.data(), param.spec));
+  DeviceRuntime& runtime = device_runtime(destination.device());
+  runtime.upload(destination.data(), memory.data(), param.spec.size_bytes());
+  runtime.synchronize();
+}
+
 // Whether the checkpoint's mapped memory can be used as the parameter.
 bool usable_in_place(const ParamSpec& param, const View& tensor) {
   auto address = reinterpret_cast<uintptr_t>(tensor.data());
-  return param.part_names.size() <= 1 && tensor.dtype() == param.spec.dtype &&
+  return param.part_names.size() <= 1 && param.stored != Stored::kTransposed && tensor.dtype() == param.spec.dtype &&
          address % dtype_size(tensor.dtype()) == 0;
 }
 
@@ -231,6 +259,17 @@ Weights Weights::load(const std::vector<ParamSpec>& specs, Checkpoint checkpoint
       continue;
     }
     View destination = result.allocate(param);
+    if (stored_otherwise(param)) {
+      fill_on_cpu(param, destination, [&](const View& to) {
+        View first = checked_tensor(checkpoint, parts[0]);
+        if (param.stored == Stored::kTransposed)
+          copy_transposed(first, to, pool);
+        else
+          copy_mxfp4(first, checked_tensor(checkpoint, parts[1]), to, pool);
+      });
+      for (const Part& part : parts) checkpoint.release(part.name);
+      continue;
+    }
     for (const Part& part : parts) {
       View rows = place_of(part, destination);
       if (courier)
@@ -254,6 +293,19 @@ Weights Weights::dummy(const std::vector<ParamSpec>& specs, uint64_t seed, float
   result.memory_ = Buffer(total_bytes, device);
   for (const ParamSpec& param : specs) {
     View destination = result.allocate(param);
+    if (stored_otherwise(param)) {
+      Part part = parts_of(param)[0];
+      fill_on_cpu(param, destination, [&](const View& to) {
+        if (param.stored == Stored::kBlocksAndScales)
+          return fill_dummy_format(to.reshape(as_rows(to.shape())), weight_format(param.format), seed, part.name, pool);
+        TensorSpec spec{part.shape, param.spec.dtype};
+        Buffer memory(spec.size_bytes(), kCpu);
+        View tensor(memory.data(), spec);
+        fill_dummy(tensor, seed, part.name, dummy_range(part.name, part.shape, norm_offset), pool);
+        copy_transposed(tensor, to, pool);
+      });
+      continue;
+    }
     for (const Part& part : parts_of(param)) {
       View rows = place_of(part, destination);
       if (part.fill) {

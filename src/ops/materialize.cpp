@@ -81,8 +81,8 @@ void fill_routing(const View& view, const Generator& g, uint64_t seed, const Bat
 
 // A matrix of the numbers that one of elements would have, rounded to its format.
 void fill_quantised(const View& bytes, const WeightFormat& format, const Stream& stream) {
-  int64_t columns = format.row_elements(bytes.size(1));
-  Tensor values({bytes.size(0), columns}, DType::kF32);
+  int64_t columns = format.row_elements(bytes.size(-1));
+  Tensor values({bytes.numel() / bytes.size(-1), columns}, DType::kF32);
   fill_normal(values, 0, 1.0 / std::sqrt(static_cast<double>(columns)), stream);
   quantise(format, values.ptr<float>(), values.view().numel(), static_cast<std::byte*>(bytes.data()));
 }

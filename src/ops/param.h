@@ -1,6 +1,7 @@
 // ParamSpec: a named parameter of an operator, filled by the loader.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +10,14 @@
 #include "ops/workload.h"
 
 namespace fk {
+
+// How a checkpoint stores a parameter.
+enum class Stored : uint8_t {
+  kRows,             // as matrices that are its rows, one above the other
+  kWhole,            // as one tensor of its shape
+  kTransposed,       // each of several matrices [E, N, K] as [K, N], in one tensor
+  kBlocksAndScales,  // experts in MXFP4 as two tensors: elements u8 [E, N, K / 32, 16] and scales u8 [E, N, K / 32]
+};
 
 struct ParamSpec {
   std::string name;  // relative to its operator, or the full path once collected: "model.layers.0.mlp.down_proj.weight"
@@ -26,6 +35,7 @@ struct ParamSpec {
   // Of a tensor that a quantised matrix consists of (ops/formats/scaled_format.h): plausible codes, scales or zero
   // points. Checkpoints must have it in exactly this dtype unless it is f32.
   std::optional<Generator> fill = {};
+  Stored stored = Stored::kRows;
 };
 
 }  // namespace fk

@@ -25,7 +25,8 @@ bool is_supported(const Json& built) {
   if (built.is_null()) return false;
   for (const auto& [layers, rope] : built.items()) {
     std::string type = rope["rope_type"];
-    bool known = type == "default" || (layers == "full_attention" && (type == "linear" || type == "llama3"));
+    bool known = type == "default" || (layers == "full_attention" && (type == "linear" || type == "llama3")) ||
+                 (type == "yarn" && built.size() == 1);
     if (!known || rope.value("partial_rotary_factor", 1.0) != 1) return false;
   }
   return true;
@@ -64,15 +65,36 @@ TEST(ConfigRope, RotatesAsTransformersDoesOrRefuses) {
       ++refused;
     }
   }
-  EXPECT_GE(same, 75);
-  EXPECT_GE(refused, 14);
+  EXPECT_GE(same, 78);
+  EXPECT_GE(refused, 11);
+}
+
+// The figures of transformers: _compute_yarn_parameters.
+TEST(ConfigRope, YarnScalesSinesAndCosines) {
+  auto scaling = [](const char* added) {
+    Json json = parse_json(kQwen3Config, "the test's config");
+    json["rope_scaling"] = parse_json(R"({"rope_type":"yarn","factor":32.0,"original_max_position_embeddings":4096})",
+                                      "the test's scaling");
+    json["rope_scaling"].update(parse_json(added, "the test's addition"));
+    return decoder_of(config_from_json(json, "config.json")).rope_scaling;
+  };
+  EXPECT_NEAR(scaling("{}").attention_factor, 1.3465735902799727, 1e-12);
+  EXPECT_EQ(scaling(R"({"attention_factor":0.75})").attention_factor, 0.75);
+  EXPECT_NEAR(scaling(R"({"mscale":1.0,"mscale_all_dim":0.5})").attention_factor,
+              1.3465735902799727 / 1.1732867951399863, 1e-12);
+  EXPECT_NEAR(scaling(R"({"mscale":2.0})").attention_factor, 1.3465735902799727, 1e-12);
+  EXPECT_TRUE(scaling("{}").truncate);
+  EXPECT_FALSE(scaling(R"({"truncate":false})").truncate);
+  EXPECT_EQ(scaling(R"({"beta_fast":null,"beta_slow":2})").beta_slow, 2);
+  expect_sentence(error_of([&] { scaling(R"({"beta_fast":1,"beta_slow":2})"); }), {"beta_fast 1", "beta_slow 2"});
 }
 
 TEST(ConfigRope, RefusalsSayWhatIsKnown) {
-  Json yarn = parse_json(kQwen3Config, "the test's config");
-  yarn["rope_parameters"] = {{"rope_theta", 1e6}, {"rope_type", "default"}};
-  yarn["rope_scaling"] = {{"type", "yarn"}, {"factor", 4.0}};
-  expect_sentence(error_of([&] { config_from_json(yarn, "config.json"); }), {"'yarn'", "default, linear and llama3"});
+  Json dynamic = parse_json(kQwen3Config, "the test's config");
+  dynamic["rope_parameters"] = {{"rope_theta", 1e6}, {"rope_type", "default"}};
+  dynamic["rope_scaling"] = {{"type", "dynamic"}, {"factor", 4.0}};
+  expect_sentence(error_of([&] { config_from_json(dynamic, "config.json"); }),
+                  {"'dynamic'", "default, linear, llama3 and yarn"});
   Json flat = parse_json(kGemma3Config, "the test's config");
   flat["rope_parameters"] = {{"rope_theta", 1e6}};
   expect_sentence(error_of([&] { config_from_json(flat, "config.json"); }), {"full_attention and sliding_attention"});

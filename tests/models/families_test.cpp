@@ -87,7 +87,8 @@ TEST(Families, Qwen2SlidesOnItsLaterLayers) {
   auto init = init_of<Qwen2ForCausalLM>(config_from_json(json, "config.json"));
   EXPECT_EQ(init.window_of(26), 0);
   EXPECT_EQ(init.window_of(27), 64);
-  expect_sentence(refusal(kQwen25Config, "rope_scaling", R"({"type":"yarn","factor":4.0})"), {"'yarn'", "llama3"});
+  expect_sentence(refusal(kQwen25Config, "rope_scaling", R"({"type":"dynamic","factor":4.0})"),
+                  {"'dynamic'", "llama3"});
 }
 
 TEST(Families, GraniteReadsItsFactors) {
@@ -100,7 +101,7 @@ TEST(Families, GraniteReadsItsFactors) {
 
 TEST(Families, PhiRefusesWhatItDoesNotCompute) {
   expect_sentence(refusal(kPhi4Config, "rope_scaling", R"({"type":"longrope","short_factor":[1],"long_factor":[2]})"),
-                  {"'longrope'", "default, linear and llama3"});
+                  {"'longrope'", "default, linear, llama3 and yarn"});
   for (const char* key : {"attention_bias", "mlp_bias", "lm_head_bias"})
     expect_sentence(refusal(kPhi4Config, key, "true"), {"Phi3ForCausalLM", key});
   EXPECT_EQ(init_of<Phi3ForCausalLM>(changed(kPhi4Config, "partial_rotary_factor", "0.75")).rotary_dim, 96);

@@ -93,7 +93,7 @@ TEST(Gguf, BrokenFilesAreRefusedWithASentence) {
 
 TEST(Gguf, AnUnsupportedTypeIsNamedWithThoseSupported) {
   std::string text = refusal(GgufBytes("x").tensor("t", {256}, kQ5_K, std::string(176, 'x')).bytes());
-  EXPECT_NE(text.find("tensor 't' as Q5_K, which is not supported; supported are f32, f16, bf16, q4_0"),
+  EXPECT_NE(text.find("tensor 't' as Q5_K, which is not supported; supported are f32, f16, bf16, mxfp4, q4_0"),
             std::string::npos)
       << text;
 }

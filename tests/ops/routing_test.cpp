@@ -1,5 +1,5 @@
 // Made-up routing: exactly as many experts as costs count, no token with one expert twice, loads of real routers; and
-// what the judge of topk_softmax accepts.
+// what the judges of topk_softmax and grouped_topk accept.
 #include "ops/routing.h"
 
 #include <gtest/gtest.h>
@@ -8,6 +8,7 @@
 #include <numeric>
 #include <set>
 
+#include "ops/l1/grouped_topk.h"
 #include "ops/l1/moe_grouped_gemm.h"
 #include "ops/l1/topk_softmax.h"
 #include "ops/materialize.h"
@@ -117,6 +118,40 @@ TEST_F(TopkJudge, RefusesOthers) {
   EXPECT_NE(judged({0, 2, 1, -1}, {1, -1}, {big, small}), "");
   EXPECT_NE(judged({0, 2, 1, -1}, {1, 2}, {big, small + 1e-4f}), "");
   EXPECT_NE(judged({0, 2, 1, -1}, {1, 2}, {NAN, small}), "");
+}
+
+// One row of six logits in three groups of two, two groups and two experts chosen.
+std::string grouped(std::vector<double> logits, std::vector<int32_t> ids, std::vector<float> weights) {
+  Tensor x({1, 6}, DType::kF64), bias({6}, DType::kF64), w({1, 2}, DType::kF32), i({1, 2}, DType::kI32);
+  std::copy(logits.begin(), logits.end(), x.view().ptr<double>());
+  const double kBias[] = {0, 0, 0, 0.5, 0, 0};
+  std::copy_n(kBias, 6, bias.view().ptr<double>());
+  std::copy(ids.begin(), ids.end(), i.view().ptr<int32_t>());
+  std::copy(weights.begin(), weights.end(), w.view().ptr<float>());
+  const OptView call[] = {x.view(), bias.view(), w.view(), i.view()};
+  GroupedTopk::Init init{.num_experts = 6, .top_k = 2, .num_expert_group = 3, .topk_group = 2};
+  return GroupedTopk::judge(init, call, call);
+}
+
+TEST(GroupedTopkJudge, AcceptsTheBestOfTheBestGroups) {
+  const float one = 0.7310586f, zero = 0.5f, two = 0.8807971f;  // sigmoids of 1, 0 and 2
+  // The groups are worth 1.46, 1.5 and 0.88 + a little: expert 4 has the highest score but its group is not chosen.
+  EXPECT_EQ(grouped({1, 1, 0, 0, 2, -9}, {3, 0}, {zero, one}), "");
+  EXPECT_NE(grouped({1, 1, 0, 0, 2, -9}, {3, 4}, {zero, two}), "");
+  EXPECT_NE(grouped({1, 1, 0, 0, 2, -9}, {3, 1}, {zero, one}), "");         // of equal ones the first
+  EXPECT_NE(grouped({1, 1, 0, 0, 2, -9}, {0, 3}, {one, zero}), "");         // with its bias expert 3 is better
+  EXPECT_NE(grouped({1, 1, 0, 0, 2, -9}, {3, 0}, {zero + 0.5f, one}), "");  // the bias is no part of the weight
+  EXPECT_NE(grouped({1, 1, 0, 0, 2, -9}, {3, 3}, {zero, zero}), "");
+  EXPECT_NE(grouped({1, 1, 0, 0, 2, -9}, {3, 6}, {zero, one}), "");
+}
+
+TEST(GroupedTopkJudge, AcceptsEitherGroupWithinRounding) {
+  const float one = 0.7310586f, two = 0.8807971f;  // sigmoids of 1 and 2
+  // Groups 0 and 2 differ by less than a rounding, and group 1 is better than both.
+  const std::vector<double> logits = {1, -1, -9, 2, 1 + 1e-9, -1};
+  EXPECT_EQ(grouped(logits, {3, 4}, {two, one}), "");
+  EXPECT_EQ(grouped(logits, {3, 0}, {two, one}), "");
+  EXPECT_NE(grouped(logits, {4, 0}, {one, one}), "");
 }
 
 }  // namespace

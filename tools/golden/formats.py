@@ -11,6 +11,7 @@ from gguf import GGMLQuantizationType
 from gguf.quants import dequantize
 
 FORMATS = {"q8_0": ("Q8_0", 34, [0]), "q4_0": ("Q4_0", 18, [0]), "q4_k": ("Q4_K", 144, [0, 2]), "q6_k": ("Q6_K", 210, [208])}
+FORMATS["mxfp4"] = ("MXFP4", 17, [])  # its scale is any byte
 
 
 def main():

@@ -21,7 +21,8 @@ double dot(const double* a, const double* b, size_t n) {
 }  // namespace
 
 std::vector<double> attend(const AttentionRule& rule, KeyRange seen, const std::vector<double>& query,
-                           const std::vector<double>& keys, const std::vector<double>& values) {
+                           const std::vector<double>& keys, const std::vector<double>& values,
+                           std::optional<double> sink) {
   size_t size = query.size();
   auto row = [&](const std::vector<double>& rows, int64_t j) { return rows.data() + static_cast<size_t>(j) * size; };
   std::vector<double> weights;
@@ -33,6 +34,10 @@ std::vector<double> attend(const AttentionRule& rule, KeyRange seen, const std::
   std::vector<double> mean(size);
   if (weights.empty()) return mean;
   double largest = *std::max_element(weights.begin(), weights.end()), sum = 0;
+  if (sink) {
+    largest = std::max(largest, *sink);
+    sum = std::exp(*sink - largest);
+  }
   for (double& w : weights) sum += w = std::exp(w - largest);
   for (int64_t j = seen.first; j < seen.last; ++j) {
     const double *value = row(values, j), weight = weights[static_cast<size_t>(j - seen.first)] / sum;
@@ -74,9 +79,13 @@ Tolerance tolerance_on_scores(Tolerance usual, const View& queries, const View& 
   return usual;
 }
 
-double attended_pairs(int64_t query_len, int64_t context_len, int64_t sliding_window, bool causal) {
+std::vector<ParamSpec> sink_params(bool has_sinks, int64_t num_heads) {
+  if (!has_sinks) return {};
+  return {{"sinks", {{num_heads}, DType::kF32}}};
+}
+
+double attended_pairs(int64_t query_len, int64_t context_len, const AttentionRule& rule) {
   double pairs = 0;
-  AttentionRule rule{.sliding_window = sliding_window, .causal = causal};
   for (int64_t q = 0; q < query_len; ++q) {
     KeyRange keys = visible_keys(rule, context_len + q, context_len + query_len);
     pairs += static_cast<double>(keys.last - keys.first);

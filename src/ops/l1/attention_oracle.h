@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "core/tensor.h"
+#include "ops/param.h"
 #include "ops/workload.h"
 
 namespace fk {
@@ -15,6 +17,7 @@ struct AttentionRule {
   double logits_soft_cap = 0;
   int64_t sliding_window = 0;
   bool causal = true;
+  int64_t chunk_size = 0;
 };
 
 // Keys a query at `position` sees: [first, last).
@@ -24,6 +27,7 @@ struct KeyRange {
 };
 inline KeyRange visible_keys(const AttentionRule& rule, int64_t position, int64_t num_keys) {
   int64_t first = rule.sliding_window > 0 ? std::max<int64_t>(0, position - rule.sliding_window + 1) : 0;
+  if (rule.chunk_size > 0) first = std::max(first, position / rule.chunk_size * rule.chunk_size);
   return {first, rule.causal ? position + 1 : num_keys};
 }
 
@@ -37,9 +41,14 @@ std::vector<double> rows_of_head(int64_t num_keys, int64_t head_size, Element&& 
   return rows;
 }
 
-// One query over the keys it sees, of rows as above; gives head_size results.
+// One query over the keys it sees, of rows as above; gives head_size results. A sink is one more score, whose value is
+// zero.
 std::vector<double> attend(const AttentionRule& rule, KeyRange seen, const std::vector<double>& query,
-                           const std::vector<double>& keys, const std::vector<double>& values);
+                           const std::vector<double>& keys, const std::vector<double>& values,
+                           std::optional<double> sink = {});
+
+// The parameter of operators with attention sinks.
+std::vector<ParamSpec> sink_params(bool has_sinks, int64_t num_heads);
 
 // The tolerance `usual` on these queries and keys (dense, of heads of this size). A score is a float sum, so its error
 // grows with its size and an exponential makes a relative error of it: where scores can be larger than those of
@@ -49,6 +58,6 @@ Tolerance tolerance_on_scores(Tolerance usual, const View& queries, const View& 
                               double softmax_scale);
 
 // Query-key pairs a batch of causal sequences has, for counting operations.
-double attended_pairs(int64_t query_len, int64_t context_len, int64_t sliding_window, bool causal);
+double attended_pairs(int64_t query_len, int64_t context_len, const AttentionRule& rule);
 
 }  // namespace fk

@@ -7,6 +7,10 @@
 
 namespace fk {
 
+std::vector<ParamSpec> FlashAttnDecode::params(const Init& init) {
+  return sink_params(init.attention_sinks, init.num_heads);
+}
+
 OutputSpecs FlashAttnDecode::outputs(const Init&, Args given) { return {given[0]->spec()}; }
 
 Inputs FlashAttnDecode::inputs(const Init& init, const Workload& w) {
@@ -23,8 +27,9 @@ Cost FlashAttnDecode::cost(const Init& init, const Workload& w) {
   auto queries = static_cast<double>(w.num_sequences() * init.num_heads * init.head_size);
   double elements = queries, pairs = 0;
   for (const Sequence& s : w.sequences) {
-    int64_t keys = s.context_len + 1;
-    if (init.sliding_window > 0) keys = std::min(keys, init.sliding_window);
+    AttentionRule rule{.sliding_window = init.sliding_window, .chunk_size = init.attention_chunk_size};
+    KeyRange seen = visible_keys(rule, s.context_len, s.context_len + 1);
+    int64_t keys = seen.last - seen.first;
     elements += 2 * static_cast<double>(keys * init.num_kv_heads * init.head_size);
     pairs += static_cast<double>(keys);
   }
@@ -82,6 +87,20 @@ std::vector<Case<FlashAttnDecode>> FlashAttnDecode::cases() {
       {"pages of 4",
        {.num_heads = 2, .num_kv_heads = 1, .head_size = 32, .softmax_scale = scale(32), .sliding_window = 21},
        Workload::batch({{1, 70}, {1, 3}}).with_pages_of(4)},
+      {"sinks, window",
+       {.num_heads = 6,
+        .num_kv_heads = 2,
+        .head_size = 24,
+        .softmax_scale = scale(24),
+        .sliding_window = 20,
+        .attention_sinks = true},
+       Workload::batch({{1, 300}, {1, 0}, {1, 19}})},
+      {"sinks, many keys",
+       {.num_heads = 2, .num_kv_heads = 1, .head_size = 64, .softmax_scale = scale(64), .attention_sinks = true},
+       Workload::batch({{1, 600}, {1, 40}})},
+      {"chunks",
+       {.num_heads = 4, .num_kv_heads = 2, .head_size = 20, .softmax_scale = scale(20), .attention_chunk_size = 24},
+       Workload::batch({{1, 0}, {1, 23}, {1, 24}, {1, 100}})},
       {"large heads",
        {.num_heads = 4, .num_kv_heads = 1, .head_size = 256, .softmax_scale = 1.0 / 16},
        Workload::batch({{1, 60}})},
@@ -96,7 +115,9 @@ class FlashAttnDecodeOracle final : public FlashAttnDecode {
 
   void forward(Context& ctx, View q, View k_cache, View v_cache, View cache_seqlens, View block_table,
                View out) override {
-    AttentionRule rule{init_.softmax_scale, init_.logits_soft_cap, init_.sliding_window, true};
+    AttentionRule rule{init_.softmax_scale, init_.logits_soft_cap, init_.sliding_window, true,
+                       init_.attention_chunk_size};
+    OptView head_sinks = sinks();
     int64_t size = init_.head_size, group = init_.num_heads / init_.num_kv_heads, page = k_cache.size(1);
     ctx.pool.parallel_for(q.size(0) * init_.num_kv_heads, 1, [&](int64_t begin, int64_t end) {
       for (int64_t item = begin; item < end; ++item) {
@@ -110,7 +131,8 @@ class FlashAttnDecodeOracle final : public FlashAttnDecode {
         std::vector<double> k_rows = rows(k_cache), v_rows = rows(v_cache), query(static_cast<size_t>(size));
         for (int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
           for (int64_t i = 0; i < size; ++i) query[static_cast<size_t>(i)] = get(q, s, h, i);
-          std::vector<double> result = attend(rule, visible_keys(rule, keys - 1, keys), query, k_rows, v_rows);
+          std::optional<double> sink = head_sinks ? std::optional(get(*head_sinks, h)) : std::nullopt;
+          std::vector<double> result = attend(rule, visible_keys(rule, keys - 1, keys), query, k_rows, v_rows, sink);
           for (int64_t i = 0; i < size; ++i) set(out, result[static_cast<size_t>(i)], s, h, i);
         }
       }

@@ -7,6 +7,10 @@
 
 namespace fk {
 
+std::vector<ParamSpec> FlashAttnPrefill::params(const Init& init) {
+  return sink_params(init.attention_sinks, init.num_heads);
+}
+
 OutputSpecs FlashAttnPrefill::outputs(const Init&, Args given) { return {given[0]->spec()}; }
 
 Inputs FlashAttnPrefill::inputs(const Init& init, const Workload& w) {
@@ -28,10 +32,12 @@ Cost FlashAttnPrefill::cost(const Init& init, const Workload& w) {
   auto queries = static_cast<double>(w.num_tokens() * init.num_heads * init.head_size);
   double elements = queries, pairs = 0;
   for (const Sequence& s : w.sequences) {
+    AttentionRule rule{
+        .sliding_window = init.sliding_window, .causal = init.causal, .chunk_size = init.attention_chunk_size};
     int64_t keys = s.query_len + s.context_len;
-    if (init.sliding_window > 0) keys = std::min(keys, s.query_len + init.sliding_window - 1);
+    if (s.query_len > 0) keys -= visible_keys(rule, s.context_len, keys).first;
     elements += 2 * static_cast<double>(keys * init.num_kv_heads * init.head_size);
-    pairs += attended_pairs(s.query_len, s.context_len, init.sliding_window, init.causal);
+    pairs += attended_pairs(s.query_len, s.context_len, rule);
   }
   double per_pair = static_cast<double>(init.num_heads * init.head_size);
   auto size = static_cast<double>(dtype_size(w.dtype));
@@ -119,6 +125,20 @@ std::vector<Case<FlashAttnPrefill>> FlashAttnPrefill::cases() {
       {"pages of 4",
        {.num_heads = 2, .num_kv_heads = 1, .head_size = 32, .softmax_scale = scale(32)},
        Workload::batch({{19, 7}, {2, 40}}, true).with_pages_of(4)},
+      {"sinks, window",
+       {.num_heads = 6,
+        .num_kv_heads = 2,
+        .head_size = 24,
+        .softmax_scale = scale(24),
+        .sliding_window = 20,
+        .attention_sinks = true},
+       Workload::batch({{35, 50}, {70, 0}, {1, 3}}, true)},
+      {"sinks",
+       {.num_heads = 3, .num_kv_heads = 3, .head_size = 32, .softmax_scale = scale(32), .attention_sinks = true},
+       Workload::batch({{9, 0}, {80, 0}})},
+      {"chunks",
+       {.num_heads = 4, .num_kv_heads = 2, .head_size = 20, .softmax_scale = scale(20), .attention_chunk_size = 24},
+       Workload::batch({{60, 0}, {9, 30}, {24, 24}, {3, 200}}, true)},
       {"large heads",
        {.num_heads = 2, .num_kv_heads = 1, .head_size = 256, .softmax_scale = 1.0 / 16},
        Workload::batch({{35, 10}}, true)},
@@ -134,7 +154,9 @@ class FlashAttnPrefillOracle final : public FlashAttnPrefill {
 
   void forward(Context& ctx, View q, View k, View v, View cu_seqlens_q, View cu_seqlens_k, OptView block_table,
                View out) override {
-    AttentionRule rule{init_.softmax_scale, init_.logits_soft_cap, init_.sliding_window, init_.causal};
+    AttentionRule rule{init_.softmax_scale, init_.logits_soft_cap, init_.sliding_window, init_.causal,
+                       init_.attention_chunk_size};
+    OptView head_sinks = sinks();
     auto offset = [](const View& table, int64_t i) { return static_cast<int64_t>(get(table, i)); };
     int64_t size = init_.head_size, group = init_.num_heads / init_.num_kv_heads, sequences = cu_seqlens_q.size(0) - 1;
     int64_t page = block_table ? k.size(1) : 0;
@@ -154,7 +176,8 @@ class FlashAttnPrefillOracle final : public FlashAttnPrefill {
           for (int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
             for (int64_t i = 0; i < size; ++i) query[static_cast<size_t>(i)] = get(q, first_q + t, h, i);
             KeyRange seen = visible_keys(rule, keys - queries + t, keys);
-            std::vector<double> result = attend(rule, seen, query, k_rows, v_rows);
+            std::optional<double> sink = head_sinks ? std::optional(get(*head_sinks, h)) : std::nullopt;
+            std::vector<double> result = attend(rule, seen, query, k_rows, v_rows, sink);
             for (int64_t i = 0; i < size; ++i) set(out, result[static_cast<size_t>(i)], first_q + t, h, i);
           }
       }

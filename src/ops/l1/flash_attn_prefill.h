@@ -17,8 +17,10 @@ class FlashAttnPrefill : public Operator {
     int64_t head_size = 0;
     double softmax_scale = 1;
     bool causal = true;
-    int64_t sliding_window = 0;  // keys a query sees, itself included; 0: all before it
-    double logits_soft_cap = 0;  // cap * tanh(score / cap); 0: none
+    int64_t sliding_window = 0;        // keys a query sees, itself included; 0: all before it
+    double logits_soft_cap = 0;        // cap * tanh(score / cap); 0: none
+    int64_t attention_chunk_size = 0;  // a query sees only keys of its own chunk of so many positions; 0: no chunks
+    bool attention_sinks = false;      // each head has a learned score that takes part in the softmax without a value
 
     template <class Visitor>
     void visit(Visitor&& v) {
@@ -29,6 +31,8 @@ class FlashAttnPrefill : public Operator {
       v("causal", causal);
       v("sliding_window", sliding_window);
       v("logits_soft_cap", logits_soft_cap);
+      v("attention_chunk_size", attention_chunk_size);
+      v("attention_sinks", attention_sinks);
     }
   };
 
@@ -41,6 +45,8 @@ class FlashAttnPrefill : public Operator {
   virtual void forward(Context& ctx, View q, View k, View v, View cu_seqlens_q, View cu_seqlens_k, OptView block_table,
                        View out) = 0;
 
+  // The sinks, f32 [H], where there are some.
+  static std::vector<ParamSpec> params(const Init& init);
   static OutputSpecs outputs(const Init& init, Args given);
   static Inputs inputs(const Init& init, const Workload& workload);
   static Cost cost(const Init& init, const Workload& workload);
@@ -49,6 +55,7 @@ class FlashAttnPrefill : public Operator {
   static std::vector<Case<FlashAttnPrefill>> cases();
 
  protected:
+  OptView sinks() const { return init_.attention_sinks ? OptView(param(0)) : std::nullopt; }
   const Init init_;
 };
 

@@ -1,5 +1,7 @@
 #include "ops/l1/moe_grouped_gemm.h"
 
+#include "core/error.h"
+#include "ops/formats/weight_format.h"
 #include "ops/l1/expert_choice.h"
 #include "ops/register.h"
 
@@ -7,13 +9,22 @@ namespace fk {
 
 std::vector<ParamSpec> MoeGroupedGemm::params(const Init& init) {
   ParamSpec weight{"weight", {{init.num_experts, init.out_features, init.in_features}, init.dtype}};
+  if (!init.weight_format.empty()) {
+    const WeightFormat& format = weight_format(init.weight_format);
+    if (init.in_features % format.block_elements != 0)
+      throw Error("Rows of {} elements cannot be stored as {}, which has blocks of {}; choose another format.",
+                  init.in_features, format.name, format.block_elements);
+    weight.spec = {{init.num_experts, init.out_features, format.row_bytes(init.in_features)}, DType::kU8};
+    weight.format = init.weight_format;
+  }
   for (int64_t e = 0; e < init.num_experts; ++e) {
     if (init.output_sizes.empty())
       weight.part_rows.push_back(init.out_features);
     else
       weight.part_rows.insert(weight.part_rows.end(), init.output_sizes.begin(), init.output_sizes.end());
   }
-  return {weight};
+  if (!init.bias) return {weight};
+  return {weight, {"bias", {{init.num_experts, init.out_features}, init.dtype}}};
 }
 
 OutputSpecs MoeGroupedGemm::outputs(const Init& init, Args given) {
@@ -41,7 +52,8 @@ Cost MoeGroupedGemm::cost(const Init& init, const Workload& w) {
        touched = static_cast<double>(experts_touched(init.num_experts, init.top_k, w.num_tokens())),
        N = static_cast<double>(init.out_features), K = static_cast<double>(init.in_features),
        E = static_cast<double>(init.num_experts), size = static_cast<double>(dtype_size(w.dtype));
-  return {.read_bytes = size * (touched * N * K + rows * K) + 4 * (pairs + E + 1),
+  double matrix = matrix_bytes(init.weight_format, init.out_features, init.in_features, w.dtype);
+  return {.read_bytes = touched * (matrix + (init.bias ? size * N : 0)) + size * rows * K + 4 * (pairs + E + 1),
           .written_bytes = size * pairs * N,
           .matrix_flops = 2 * pairs * N * K};
 }
@@ -72,6 +84,21 @@ std::vector<Case<MoeGroupedGemm>> MoeGroupedGemm::cases() {
        Workload::tokens(70)},
       {"empty experts", {.num_experts = 64, .top_k = 4, .in_features = 40, .out_features = 24}, Workload::tokens(6)},
       {"all experts", {.num_experts = 3, .top_k = 3, .in_features = 130, .out_features = 20}, Workload::tokens(40)},
+      {"bias",
+       {.num_experts = 5, .top_k = 2, .in_features = 43, .out_features = 37, .input_per_token = true, .bias = true},
+       Workload::tokens(23)},
+      {"mxfp4, one token",
+       {.num_experts = 6,
+        .top_k = 2,
+        .in_features = 96,
+        .out_features = 41,
+        .input_per_token = true,
+        .bias = true,
+        .weight_format = "mxfp4"},
+       Workload::tokens(1)},
+      {"mxfp4",
+       {.num_experts = 3, .top_k = 2, .in_features = 64, .out_features = 50, .weight_format = "mxfp4"},
+       Workload::tokens(45)},
       {"no tokens", {.num_experts = 4, .top_k = 2, .in_features = 8, .out_features = 8}, Workload::tokens(0)},
   };
 }
@@ -88,16 +115,31 @@ class MoeGroupedGemmOracle final : public MoeGroupedGemm {
       for (int64_t e = 0; e < init_.num_experts; ++e) {
         auto first = static_cast<int64_t>(get(expert_offsets, e)),
              last = static_cast<int64_t>(get(expert_offsets, e + 1));
-        for (int64_t n = begin; n < end; ++n)
+        if (first == last) continue;
+        for (int64_t n = begin; n < end; ++n) {
+          View row = weight().select(0, e).select(0, n);
+          std::vector<double> values = dequantised(row);
+          if (!values.empty()) row = View(values.data(), {init_.in_features}, DType::kF64);
+          double start = init_.bias ? get(*bias(), e, n) : 0;
           for (int64_t i = first; i < last; ++i) {
             auto pair = static_cast<int64_t>(get(sorted_token_ids, i));
-            set(out, dot(x.select(0, input_row(pair)), weight().select(0, e).select(0, n)), pair, n);
+            set(out, start + dot(x.select(0, input_row(pair)), row), pair, n);
           }
+        }
       }
     });
   }
 
  private:
+  // Of a row in a format; nothing for one of elements.
+  std::vector<double> dequantised(const View& row) const {
+    if (init_.weight_format.empty()) return {};
+    std::vector<float> values(static_cast<size_t>(init_.in_features));
+    dequantise(weight_format(init_.weight_format), static_cast<const std::byte*>(row.data()), init_.in_features,
+               values.data());
+    return {values.begin(), values.end()};
+  }
+
   double dot(const View& a, const View& b) const {
     double sum = 0;
     // References are computed in f64; a dtype check for each element would take most of the time.

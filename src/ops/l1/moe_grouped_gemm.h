@@ -18,6 +18,8 @@ class MoeGroupedGemm : public Operator {
     int64_t out_features = 0;
     std::vector<int64_t> output_sizes = {};  // rows of each matrix stacked in an expert's; empty: it is one
     bool input_per_token = false;            // x has a row for each token, else one for each pair
+    bool bias = false;                       // of each expert, [E, N]
+    std::string weight_format = {};          // of the matrices (ops/formats); empty: elements of dtype
     DType dtype = DType::kBF16;
 
     template <class Visitor>
@@ -28,13 +30,16 @@ class MoeGroupedGemm : public Operator {
       v("out_features", out_features);
       v("output_sizes", output_sizes);
       v("input_per_token", input_per_token);
+      v("bias", bias);
+      v("weight_format", weight_format);
       v("dtype", dtype);
     }
   };
 
   // x [T, K] or [T * k, K], rows contiguous; sorted_token_ids i32 [T * k], a permutation of the pairs; expert_offsets
   // i32 [E + 1], rising from 0 to T * k -> out [T * k, N]. The pairs p = sorted_token_ids[offsets[e] .. offsets[e+1]-1]
-  // have out[p] = x[p / k] W[e]^T, or x[p] W[e]^T. The weight is [E, N, K].
+  // have out[p] = x[p / k] W[e]^T, or x[p] W[e]^T, plus the bias of e. The weight is [E, N, K], with a format [E, N,
+  // bytes of K elements].
   static constexpr std::array kArgs{in("x"), in("sorted_token_ids"), in("expert_offsets"), out("out")};
 
   explicit MoeGroupedGemm(const Init& init) : init_(init) {}
@@ -49,6 +54,7 @@ class MoeGroupedGemm : public Operator {
 
  protected:
   const View& weight() const { return param(0); }
+  OptView bias() const { return init_.bias ? OptView(param(1)) : std::nullopt; }
   int64_t input_row(int64_t pair) const { return init_.input_per_token ? pair / init_.top_k : pair; }
   const Init init_;
 };

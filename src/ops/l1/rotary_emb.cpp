@@ -9,6 +9,29 @@
 
 namespace fk {
 
+namespace {
+
+// Where the blend of yarn begins and ends, as indices of pairs.
+struct YarnRange {
+  double first, last;
+};
+YarnRange yarn_range(const RotaryEmbedding::Init& init) {
+  const RopeScaling& scaling = init.rope_scaling;
+  auto dims = static_cast<double>(init.rotary_dim),
+       context = static_cast<double>(scaling.original_max_position_embeddings);
+  // The pair that turns so many times in the original context.
+  auto pair = [&](double turns) {
+    return dims * std::log(context / (turns * 2 * std::numbers::pi)) / (2 * std::log(init.base));
+  };
+  YarnRange range{pair(scaling.beta_fast), pair(scaling.beta_slow)};
+  if (scaling.truncate) range = {std::floor(range.first), std::ceil(range.last)};
+  range = {std::max(range.first, 0.0), std::min(range.last, dims - 1)};
+  if (range.first == range.last) range.last += 0.001;
+  return range;
+}
+
+}  // namespace
+
 std::vector<double> RotaryEmbedding::inverse_frequencies(const Init& init) {
   const RopeScaling& scaling = init.rope_scaling;
   std::vector<double> frequencies;
@@ -19,11 +42,18 @@ std::vector<double> RotaryEmbedding::inverse_frequencies(const Init& init) {
     } else if (scaling.type == "llama3") {
       double turns = static_cast<double>(scaling.original_max_position_embeddings) * f / (2 * std::numbers::pi);
       // 1 above high_freq_factor turns (kept), 0 below low_freq_factor turns (divided), linear between.
-      double keep = (turns - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor);
-      keep = std::clamp(keep, 0.0, 1.0);
+      double between = scaling.high_freq_factor - scaling.low_freq_factor;
+      double keep = between > 0 ? std::clamp((turns - scaling.low_freq_factor) / between, 0.0, 1.0)
+                                : (turns < scaling.low_freq_factor ? 0 : 1);
       f = keep * f + (1 - keep) * f / scaling.factor;
+    } else if (scaling.type == "yarn") {
+      YarnRange range = yarn_range(init);
+      double divide = (static_cast<double>(i) / 2 - range.first) / (range.last - range.first);
+      divide = std::clamp(divide, 0.0, 1.0);
+      f = (1 - divide) * f + divide * f / scaling.factor;
     } else if (scaling.type != "default") {
-      throw Error("Rotary scaling of type '{}' is not known; known are default, linear and llama3.", scaling.type);
+      throw Error("Rotary scaling of type '{}' is not known; known are default, linear, llama3 and yarn.",
+                  scaling.type);
     }
     frequencies.push_back(f);
   }
@@ -66,6 +96,13 @@ std::vector<Case<RotaryEmbedding>> RotaryEmbedding::cases() {
                      .low_freq_factor = 1,
                      .high_freq_factor = 4,
                      .original_max_position_embeddings = 64};
+  RopeScaling yarn{.type = "yarn",
+                   .factor = 32,
+                   .original_max_position_embeddings = 64,
+                   .beta_fast = 8,
+                   .beta_slow = 0.5,
+                   .truncate = false,
+                   .attention_factor = 1.3465735902799727};
   return {
       {"smallest", {.head_size = 2, .rotary_dim = 2}, Workload::tokens(1)},
       {"default",
@@ -79,6 +116,9 @@ std::vector<Case<RotaryEmbedding>> RotaryEmbedding::cases() {
        Workload::batch({{7, 500}}, true)},
       {"llama3 scaling",
        {.head_size = 128, .rotary_dim = 128, .rope_scaling = llama3},
+       Workload::batch({{3, 300}, {33, 0}}, true)},
+      {"yarn",
+       {.head_size = 64, .rotary_dim = 64, .base = 150000, .rope_scaling = yarn},
        Workload::batch({{3, 300}, {33, 0}}, true)},
       {"far position", {.head_size = 64, .rotary_dim = 64}, Workload::batch({{2, 120000}}, true)},
       {"no tokens", {.head_size = 8, .rotary_dim = 8}, Workload::tokens(0, true)},
@@ -106,7 +146,8 @@ class RotaryEmbeddingOracle final : public RotaryEmbedding {
       for (int64_t i = 0; i < half; ++i) {
         int64_t a = head + (init_.is_neox_style ? i : 2 * i);
         int64_t b = head + (init_.is_neox_style ? i + half : 2 * i + 1);
-        double c = std::cos(position * frequencies[i]), s = std::sin(position * frequencies[i]);
+        double factor = init_.rope_scaling.attention_factor;
+        double c = factor * std::cos(position * frequencies[i]), s = factor * std::sin(position * frequencies[i]);
         double xa = get(x, t, a), xb = get(x, t, b);
         set(x, xa * c - xb * s, t, a);
         set(x, xb * c + xa * s, t, b);

@@ -45,7 +45,8 @@ class RotaryEmbedding : public Operator {
   static Tolerance tolerance(const Init& init, DType dtype);
   static std::vector<Case<RotaryEmbedding>> cases();
 
-  // Angle per position of each pair, scaling applied: [rotary_dim / 2].
+  // Angle per position of each pair, scaling applied: [rotary_dim / 2]. Sines and cosines are multiplied by
+  // rope_scaling.attention_factor.
   static std::vector<double> inverse_frequencies(const Init& init);
 
  protected:

@@ -15,7 +15,9 @@ FlashAttnPrefill::Init prefill_init(const Attention::Init& init) {
           .head_size = init.head_size,
           .softmax_scale = init.scale,
           .sliding_window = init.sliding_window,
-          .logits_soft_cap = init.logits_soft_cap};
+          .logits_soft_cap = init.logits_soft_cap,
+          .attention_chunk_size = init.attention_chunk_size,
+          .attention_sinks = init.attention_sinks};
 }
 
 FlashAttnDecode::Init decode_init(const Attention::Init& init) {
@@ -24,7 +26,9 @@ FlashAttnDecode::Init decode_init(const Attention::Init& init) {
           .head_size = init.head_size,
           .softmax_scale = init.scale,
           .sliding_window = init.sliding_window,
-          .logits_soft_cap = init.logits_soft_cap};
+          .logits_soft_cap = init.logits_soft_cap,
+          .attention_chunk_size = init.attention_chunk_size,
+          .attention_sinks = init.attention_sinks};
 }
 
 }  // namespace
@@ -79,6 +83,17 @@ std::vector<Case<Attention>> Attention::cases() {
       {"soft cap",
        {.num_heads = 2, .head_size = 32, .scale = 0.5, .num_kv_heads = 1, .logits_soft_cap = 4},
        Workload::batch({{1, 30}, {9, 4}})},
+      {"sinks, window",
+       {.num_heads = 4,
+        .head_size = 16,
+        .scale = 0.25,
+        .num_kv_heads = 2,
+        .sliding_window = 7,
+        .attention_sinks = true},
+       Workload::batch({{1, 30}, {1, 3}, {17, 0}})},
+      {"chunks",
+       {.num_heads = 4, .head_size = 16, .scale = 0.25, .num_kv_heads = 2, .attention_chunk_size = 10},
+       Workload::batch({{1, 30}, {1, 9}, {17, 5}})},
   };
 }
 

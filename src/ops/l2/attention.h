@@ -17,8 +17,10 @@ class Attention : public Operator {
     int64_t head_size = 0;
     double scale = 1;
     int64_t num_kv_heads = 0;
-    int64_t sliding_window = 0;  // 0: none
-    double logits_soft_cap = 0;  // 0: none
+    int64_t sliding_window = 0;        // 0: none
+    double logits_soft_cap = 0;        // 0: none
+    int64_t attention_chunk_size = 0;  // 0: none
+    bool attention_sinks = false;      // as in FlashAttnDecode
 
     template <class Visitor>
     void visit(Visitor&& v) {
@@ -28,6 +30,8 @@ class Attention : public Operator {
       v("num_kv_heads", num_kv_heads);
       v("sliding_window", sliding_window);
       v("logits_soft_cap", logits_soft_cap);
+      v("attention_chunk_size", attention_chunk_size);
+      v("attention_sinks", attention_sinks);
     }
   };
 

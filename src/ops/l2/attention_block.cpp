@@ -36,9 +36,8 @@ Inputs AttentionBlock::inputs(const Init& init, const Workload& w) {
           InputSpec{{{w.num_tokens(), init.hidden_size}, w.dtype}, Generator::normal()}};
 }
 
-Cost AttentionBlock::cost(const Init& init, const Workload& w) {
+Cost AttentionBlock::cost_with(const Init& init, const Attention::Init& rank, const Workload& w) {
   auto T = static_cast<double>(w.num_tokens()), D = static_cast<double>(init.hidden_size);
-  Attention::Init rank = core(init);
   auto q = static_cast<double>(rank.num_heads * init.head_dim),
        kv = static_cast<double>(rank.num_kv_heads * init.head_dim);
   auto size = static_cast<double>(dtype_size(w.dtype));

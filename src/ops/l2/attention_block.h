@@ -26,7 +26,8 @@ struct AttentionBlockInit {
   bool is_neox_style = true;   // as in RotaryEmbedding
   bool bias = false;           // of queries, keys and values
   bool bias_o_proj = false;    // of the output projection
-  double rms_norm_eps = 1e-6;  // of the query and key norms
+  bool qk_norm = true;         // norms of queries and keys, in operators that have them
+  double rms_norm_eps = 1e-6;  // of those norms
   double scale = 0;            // of the scores; 0: 1 / sqrt(head_dim)
   int64_t sliding_window = 0;  // 0: none
   int64_t tp_size = 1;         // ranks the heads are divided over; this is the first of them
@@ -48,6 +49,7 @@ struct AttentionBlockInit {
     v("is_neox_style", is_neox_style);
     v("bias", bias);
     v("bias_o_proj", bias_o_proj);
+    v("qk_norm", qk_norm);
     v("rms_norm_eps", rms_norm_eps);
     v("scale", scale);
     v("sliding_window", sliding_window);
@@ -71,7 +73,9 @@ class AttentionBlock : public Operator {
 
   static OutputSpecs outputs(const Init& init, Args given);
   static Inputs inputs(const Init& init, const Workload& workload);
-  static Cost cost(const Init& init, const Workload& workload);
+  static Cost cost(const Init& init, const Workload& workload) { return cost_with(init, core(init), workload); }
+  // The same where an operator attends in another way.
+  static Cost cost_with(const Init& init, const Attention::Init& core, const Workload& workload);
   static Tolerance tolerance(const Init& init, DType dtype);
   static Attention::Init core(const Init& init);
   static RotaryEmbedding::Init rotary(const Init& init);
@@ -108,11 +112,11 @@ class ComposedAttentionBlock final : public T {
                                                            .tp_size = init.tp_size,
                                                            .weight_format = AttentionBlock::output_format(init),
                                                            .dtype = init.dtype})),
-        rotary_emb(builder.child<RotaryEmbedding>("rotary_emb", AttentionBlock::rotary(init))),
-        attn(builder.child<Attention>("attn", AttentionBlock::core(init))),
+        rotary_emb(builder.child<RotaryEmbedding>("rotary_emb", T::rotary(init))),
+        attn(builder.child<Attention>("attn", T::core(init))),
         heads_(rank_share(init.num_heads, init.tp_size, "attention heads")),
         kv_heads_(rank_kv_heads(init.num_kv_heads, init.tp_size)) {
-    if constexpr (kQkNorm != QkNorm::kNone) {
+    if (kQkNorm != QkNorm::kNone && init.qk_norm) {
       bool all = kQkNorm == QkNorm::kAllHeads;
       if (all && init.tp_size > 1)
         throw Error("{} norms queries and keys over all heads, which cannot be divided over {} ranks; use tp_size 1.",
@@ -135,10 +139,10 @@ class ComposedAttentionBlock final : public T {
     View q = qkv.narrow(1, 0, q_size);
     View k = qkv.narrow(1, q_size, kv_size);
     View v = qkv.narrow(1, q_size + kv_size, kv_size);
-    if constexpr (kQkNorm == QkNorm::kAllHeads) {
+    if (q_norm && kQkNorm == QkNorm::kAllHeads) {
       q = std::get<0>((*q_norm)(ctx, q));
       k = std::get<0>((*k_norm)(ctx, k));
-    } else if constexpr (kQkNorm == QkNorm::kEachHead) {
+    } else if (q_norm) {
       q = std::get<0>((*q_norm)(ctx, q.split_last(heads_, init.head_dim))).flatten_last();
       k = std::get<0>((*k_norm)(ctx, k.split_last(kv_heads_, init.head_dim))).flatten_last();
     }

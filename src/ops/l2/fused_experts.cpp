@@ -1,10 +1,14 @@
 #include "ops/l2/fused_experts.h"
 
+#include "core/error.h"
+#include "ops/formats/weight_format.h"
 #include "ops/l1/expert_choice.h"
 #include "ops/l1/moe_align.h"
 #include "ops/l1/moe_grouped_gemm.h"
 #include "ops/l1/moe_sum.h"
+#include "ops/l1/scale_rows.h"
 #include "ops/l1/silu_and_mul.h"
+#include "ops/l1/swigluoai_and_mul.h"
 #include "ops/l2/tensor_parallel.h"
 #include "ops/register.h"
 
@@ -12,6 +16,12 @@ namespace fk {
 namespace {
 int64_t expert_share(const FusedExperts::Init& init) {
   return rank_share(init.intermediate_size, init.tp_size, "intermediate features of an expert");
+}
+
+// Gate and up, unless they alternate row by row.
+std::vector<int64_t> parts_of_w13(const FusedExperts::Init& init) {
+  if (init.activation == "swigluoai") return {2 * expert_share(init)};
+  return {expert_share(init), expert_share(init)};
 }
 }  // namespace
 
@@ -32,7 +42,11 @@ Cost FusedExperts::cost(const Init& init, const Workload& w) {
        touched = static_cast<double>(experts_touched(init.num_experts, init.top_k, w.num_tokens())),
        D = static_cast<double>(init.hidden_size), F = static_cast<double>(expert_share(init)),
        size = static_cast<double>(dtype_size(w.dtype));
-  return {.read_bytes = size * (3 * touched * D * F + T * D) + 8 * pairs,
+  auto features = static_cast<int64_t>(F);
+  double expert = matrix_bytes(init.weight_format, 2 * features, init.hidden_size, w.dtype) +
+                  matrix_bytes(init.weight_format, init.hidden_size, features, w.dtype) +
+                  (init.bias ? size * (2 * F + D) : 0);
+  return {.read_bytes = touched * expert + size * T * D + 8 * pairs,
           .written_bytes = size * T * D,
           .matrix_flops = 6 * pairs * D * F,
           .vector_flops = 5 * pairs * F + 2 * pairs * D};
@@ -52,6 +66,26 @@ std::vector<Case<FusedExperts>> FusedExperts::cases() {
       {"one of two ranks",
        {.num_experts = 4, .top_k = 2, .hidden_size = 48, .intermediate_size = 64, .tp_size = 2},
        Workload::tokens(3)},
+      {"biases, alternating gate and up",
+       {.num_experts = 5,
+        .top_k = 2,
+        .hidden_size = 40,
+        .intermediate_size = 27,
+        .activation = "swigluoai",
+        .bias = true},
+       Workload::tokens(17)},
+      {"scaled inputs",
+       {.num_experts = 6, .top_k = 1, .hidden_size = 40, .intermediate_size = 27, .apply_router_weight_on_input = true},
+       Workload::tokens(17)},
+      {"mxfp4",
+       {.num_experts = 4,
+        .top_k = 2,
+        .hidden_size = 64,
+        .intermediate_size = 32,
+        .activation = "swigluoai",
+        .bias = true,
+        .weight_format = "mxfp4"},
+       Workload::tokens(6)},
       {"no tokens", {.num_experts = 4, .top_k = 2, .hidden_size = 8, .intermediate_size = 8}, Workload::tokens(0)},
   };
 }
@@ -67,21 +101,41 @@ class ComposedFusedExperts final : public FusedExperts {
                                                   .top_k = init.top_k,
                                                   .in_features = init.hidden_size,
                                                   .out_features = 2 * expert_share(init),
-                                                  .output_sizes = {expert_share(init), expert_share(init)},
+                                                  .output_sizes = parts_of_w13(init),
                                                   .input_per_token = true,
+                                                  .bias = init.bias,
+                                                  .weight_format = init.weight_format,
                                                   .dtype = init.dtype})),
         w2(builder.child<MoeGroupedGemm>("w2", {.num_experts = init.num_experts,
                                                 .top_k = init.top_k,
                                                 .in_features = expert_share(init),
                                                 .out_features = init.hidden_size,
+                                                .bias = init.bias,
+                                                .weight_format = init.weight_format,
                                                 .dtype = init.dtype})),
-        act_fn(builder.child<SiluAndMul>("act_fn", {})),
-        sum(builder.child<MoeSum>("sum", {.top_k = init.top_k})) {}
+        sum(builder.child<MoeSum>("sum", {.top_k = init.top_k})) {
+    if (init.apply_router_weight_on_input) {
+      if (init.top_k != 1)
+        throw Error("Weights of {} experts cannot multiply the input of a token; use top_k 1.", init.top_k);
+      scale_input.emplace(builder.child<ScaleRows>("scale_input", {}));
+    }
+    if (init.activation == "silu")
+      silu.emplace(builder.child<SiluAndMul>("act_fn", {}));
+    else if (init.activation == "swigluoai")
+      swigluoai.emplace(builder.child<SwigluOAIAndMul>("act_fn", {.limit = init.swiglu_limit}));
+    else
+      throw Error("Experts with the activation '{}' are not known; known are silu and swigluoai.", init.activation);
+    if (init.bias && init.tp_size > 1)
+      throw Error("Experts with biases cannot be divided over {} ranks, each of which would add them; use tp_size 1.",
+                  init.tp_size);
+  }
 
   void forward(Context& ctx, View x, View topk_weights, View topk_ids, View out) override {
     auto [sorted, offsets] = align(ctx, topk_ids);
-    View gate_up = w13(ctx, x, sorted, offsets);
-    View down = w2(ctx, act_fn(ctx, gate_up), sorted, offsets);
+    View gate_up = w13(ctx, scale_input ? (*scale_input)(ctx, x, topk_weights) : x, sorted, offsets);
+    View activated = silu ? (*silu)(ctx, gate_up) : (*swigluoai)(ctx, gate_up);
+    if (scale_input) return w2.into(ctx, activated, sorted, offsets, out);
+    View down = w2(ctx, activated, sorted, offsets);
     sum.into(ctx, down.reshape({x.size(0), init_.top_k, init_.hidden_size}), topk_weights, out);
   }
 
@@ -89,8 +143,11 @@ class ComposedFusedExperts final : public FusedExperts {
   Op<MoeAlign> align;
   Op<MoeGroupedGemm> w13;
   Op<MoeGroupedGemm> w2;
-  Op<SiluAndMul> act_fn;
+  // One of the two.
+  std::optional<Op<SiluAndMul>> silu;
+  std::optional<Op<SwigluOAIAndMul>> swigluoai;
   Op<MoeSum> sum;
+  std::optional<Op<ScaleRows>> scale_input;
 };
 
 FK_COMPOSITION(FusedExperts, ComposedFusedExperts);

@@ -1,4 +1,4 @@
-// FusedExperts: the feed-forward experts that each token was routed to: gate and up, SiLU, down, weighted sum.
+// FusedExperts: the feed-forward experts that each token was routed to: gate and up, activation, down, weighted sum.
 #pragma once
 
 #include "ops/contract.h"
@@ -15,8 +15,14 @@ class FusedExperts : public Operator {
     int64_t num_experts = 0;
     int64_t top_k = 1;
     int64_t hidden_size = 0;
-    int64_t intermediate_size = 0;  // of an expert
-    int64_t tp_size = 1;            // ranks the intermediate size is divided over; each keeps its part of the sum
+    int64_t intermediate_size = 0;    // of an expert
+    std::string activation = "silu";  // of gate and up: "silu", or "swigluoai", where the two alternate
+    double swiglu_limit = 7;          // of the second, as in SwigluOAIAndMul
+    bool bias = false;                // of both products
+    std::string weight_format = {};   // of the matrices (ops/formats); empty: elements of dtype
+    // A token's weight multiplies the input of its expert, not the output; of one expert only.
+    bool apply_router_weight_on_input = false;
+    int64_t tp_size = 1;  // ranks the intermediate size is divided over; each keeps its part of the sum
     DType dtype = DType::kBF16;
 
     template <class Visitor>
@@ -25,6 +31,11 @@ class FusedExperts : public Operator {
       v("top_k", top_k);
       v("hidden_size", hidden_size);
       v("intermediate_size", intermediate_size);
+      v("activation", activation);
+      v("swiglu_limit", swiglu_limit);
+      v("bias", bias);
+      v("weight_format", weight_format);
+      v("apply_router_weight_on_input", apply_router_weight_on_input);
       v("tp_size", tp_size);
       v("dtype", dtype);
     }

@@ -31,10 +31,13 @@ Inputs SparseMoeBlock::inputs(const Init& init, const Workload& w) {
 }
 
 Cost SparseMoeBlock::cost(const Init& init, const Workload& w) {
+  return cost_with(init, FusedExperts::cost(routed(init), w), w);
+}
+
+Cost SparseMoeBlock::cost_with(const Init& init, Cost cost, const Workload& w) {
   auto T = static_cast<double>(w.num_tokens()), D = static_cast<double>(init.hidden_size),
        E = static_cast<double>(init.num_experts), pairs = T * static_cast<double>(init.top_k);
   double size = static_cast<double>(dtype_size(w.dtype)), stream = size * T * D;
-  Cost cost = FusedExperts::cost(routed(init), w);
   cost.read_bytes += size * E * D - 8 * pairs;  // weights and ids need not go through memory
   cost.matrix_flops += 2 * T * E * D;
   if (init.shared_expert_intermediate_size > 0) {

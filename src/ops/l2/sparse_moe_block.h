@@ -51,6 +51,8 @@ class SparseMoeBlock : public Operator {
   static OutputSpecs outputs(const Init&, Args given) { return {given[0]->spec()}; }
   static Inputs inputs(const Init& init, const Workload& w);
   static Cost cost(const Init& init, const Workload& w);
+  // The same with experts of another cost.
+  static Cost cost_with(const Init& init, Cost experts, const Workload& w);
   static Tolerance tolerance(const Init& init, DType dtype);
 
   static GateLinear::Init router(const Init& init);

@@ -16,10 +16,8 @@ Cost DecoderLayer::cost(const Init& init, const Workload& w) {
   return cost_with(init.attention, MlpBlock::cost(init.mlp, w), w);
 }
 
-Cost DecoderLayer::cost_with(const AttentionBlockInit& attention, const Cost& m, const Workload& w) {
-  Cost a = AttentionBlock::cost(attention, w);
-  double stream =
-      static_cast<double>(w.num_tokens() * attention.hidden_size) * static_cast<double>(dtype_size(w.dtype));
+Cost DecoderLayer::cost_of_blocks(int64_t hidden_size, const Cost& a, const Cost& m, const Workload& w) {
+  double stream = static_cast<double>(w.num_tokens() * hidden_size) * static_cast<double>(dtype_size(w.dtype));
   // Each part counts its input and output; of those four tensors only two, and the residual's two, enter or leave the
   // layer.
   return {.read_bytes = a.read_bytes + m.read_bytes - (w.optional_inputs ? 0 : stream),

@@ -37,7 +37,11 @@ class DecoderLayer : public Operator {
   static Inputs inputs(const Init& init, const Workload& workload);
   static Cost cost(const Init& init, const Workload& workload);
   // The same with a feed-forward block of another cost.
-  static Cost cost_with(const AttentionBlockInit& attention, const Cost& feed_forward, const Workload& workload);
+  static Cost cost_with(const AttentionBlockInit& attention, const Cost& feed_forward, const Workload& workload) {
+    return cost_of_blocks(attention.hidden_size, AttentionBlock::cost(attention, workload), feed_forward, workload);
+  }
+  static Cost cost_of_blocks(int64_t hidden_size, const Cost& attention, const Cost& feed_forward,
+                             const Workload& workload);
   static Tolerance tolerance(const Init& init, DType dtype);
 
   // A norm over the model's width, of any norm operator whose Init has these fields.

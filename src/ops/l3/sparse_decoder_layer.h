@@ -10,8 +10,10 @@
 
 namespace fk {
 
-struct SparseDecoderLayerInit : DecoderLayerInit {
-  SparseMoeBlockInit moe = {};  // without experts the layer has the feed-forward block `mlp`
+// Moe: the block of experts, or what the blocks of several families have in common.
+template <class Moe>
+struct DecoderLayerInitWith : DecoderLayerInit {
+  typename Moe::Init moe = {};  // without experts the layer has the feed-forward block `mlp`
 
   bool has_experts() const { return moe.num_experts > 0; }
 
@@ -22,23 +24,33 @@ struct SparseDecoderLayerInit : DecoderLayerInit {
   }
 };
 
-class SparseDecoderLayer : public DecoderLayer {
+template <class Moe>
+class DecoderLayerWith : public DecoderLayer {
  public:
-  using Init = SparseDecoderLayerInit;
+  using Init = DecoderLayerInitWith<Moe>;
 
-  explicit SparseDecoderLayer(const Init& init) : DecoderLayer(init) {}
+  explicit DecoderLayerWith(const Init& init) : DecoderLayer(init) {}
 
   static OutputSpecs outputs(const Init& init, Args given) { return DecoderLayer::outputs(init, given); }
   static Inputs inputs(const Init& init, const Workload& w) { return DecoderLayer::inputs(init, w); }
-  static Cost cost(const Init& init, const Workload& workload);
-  static Tolerance tolerance(const Init& init, DType dtype);
+  static Cost cost(const Init& init, const Workload& w) {
+    return DecoderLayer::cost_with(init.attention,
+                                   init.has_experts() ? Moe::cost(init.moe, w) : MlpBlock::cost(init.mlp, w), w);
+  }
+  static Tolerance tolerance(const Init& init, DType dtype) {
+    Tolerance t = init.has_experts() ? Moe::tolerance(init.moe, dtype) : MlpBlock::tolerance(init.mlp, dtype);
+    return {2 * t.relative, 2 * t.of_scale};
+  }
 };
+
+using SparseDecoderLayerInit = DecoderLayerInitWith<SparseMoeBlock>;
+using SparseDecoderLayer = DecoderLayerWith<SparseMoeBlock>;
 
 // T: the operator, whose kExperts is the name of its experts in checkpoints.
 template <class T, class SelfAttention, class Experts>
 class ComposedSparseDecoderLayer final : public T {
  public:
-  ComposedSparseDecoderLayer(const SparseDecoderLayerInit& init, Builder& builder)
+  ComposedSparseDecoderLayer(const typename T::Init& init, Builder& builder)
       : T(init),
         self_attn(builder.child<SelfAttention>("self_attn", init.attention)),
         input_layernorm(builder.child<RMSNorm>("input_layernorm", DecoderLayer::norm<RMSNorm>(init))),

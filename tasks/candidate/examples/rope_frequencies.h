@@ -1,4 +1,5 @@
-// The rotation angle per position of each pair of a rotary embedding.
+// The rotation angle per position of each pair of a rotary embedding. Sines and cosines are multiplied by
+// rope_scaling.attention_factor.
 #pragma once
 
 #include <math.h>
@@ -20,6 +21,16 @@ std::vector<double> rope_frequencies(const Init& init) {
       double keep = (turns - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor);
       keep = fmin(fmax(keep, 0), 1);
       f = keep * f + (1 - keep) * f / scaling.factor;
+    } else if (strcmp(scaling.type, "yarn") == 0) {
+      // Pairs that turn often are kept, those that turn seldom are scaled, those between interpolated by their index.
+      double dims = double(init.rotary_dim), context = double(scaling.original_max_position_embeddings);
+      auto pair = [&](double turns) { return dims * log(context / (turns * 2 * M_PI)) / (2 * log(init.base)); };
+      double first = pair(scaling.beta_fast), last = pair(scaling.beta_slow);
+      if (scaling.truncate) first = floor(first), last = ceil(last);
+      first = fmax(first, 0), last = fmin(last, dims - 1);
+      if (first == last) last += 0.001;
+      double divide = fmin(fmax((double(i) / 2 - first) / (last - first), 0), 1);
+      f = (1 - divide) * f + divide * f / scaling.factor;
     }
     frequencies.push_back(f);
   }

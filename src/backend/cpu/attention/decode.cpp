@@ -7,6 +7,7 @@
 #include "backend/cpu/for_items.h"
 #include "backend/cpu/row_kernel.h"
 #include "backend/cpu/simd.h"
+#include "backend/cpu/vector_math.h"
 #include "ops/l1/attention_oracle.h"
 
 namespace fk {
@@ -77,7 +78,7 @@ class Decode {
 
   void plan() {
     plans_ = reinterpret_cast<SequencePlan*>(bytes(sequences_ * static_cast<int64_t>(sizeof(SequencePlan))));
-    AttentionRule rule{.sliding_window = init_.sliding_window};
+    AttentionRule rule{.sliding_window = init_.sliding_window, .chunk_size = init_.attention_chunk_size};
     const auto* lengths = args_.cache_seqlens.ptr<int32_t>();
     for (int64_t s = 0; s < sequences_; ++s) {
       KeyRange keys = visible_keys(rule, lengths[s] - 1, lengths[s]);
@@ -138,6 +139,12 @@ class Decode {
     }
   }
 
+  // What the weighted values of a head are multiplied by where a sink has a share of the weights.
+  static float with_sink(const QuadState& head, int64_t h, float sink) {
+    float largest = std::max(head.largest[h], sink), keep = vexp(head.largest[h] - largest);
+    return keep / (head.weights[h] * keep + vexp(sink - largest));
+  }
+
   // Combines the splits of a sequence, always in the same order, into the first.
   void finish(int64_t s, int64_t kv_head) const {
     const SequencePlan& plan = plans_[s];
@@ -153,6 +160,7 @@ class Decode {
         }
         QuadState whole = state(plan.split_start, kv_head, i / kQuad);
         float factor = 1 / whole.weights[i % kQuad];
+        if (args_.sinks) factor = with_sink(whole, i % kQuad, args_.sinks->ptr<float>()[kv_head * group_ + i]);
         for (int64_t d = 0; d < head_size_; ++d) store(out[d], whole.sum(i % kQuad, d) * factor);
       }
     });

@@ -41,6 +41,7 @@ struct DecodeKernel {
 
 struct DecodeArgs {
   View q, k_cache, v_cache, cache_seqlens, block_table, out;
+  OptView sinks;  // f32 [H]
 };
 
 void decode_attention(Context& ctx, const DecodeKernel& kernel, const FlashAttnDecode::Init& init,

@@ -33,7 +33,7 @@ class Prefill {
         init_(init),
         args_(args),
         group_(init.num_heads / init.num_kv_heads),
-        rule_{init.softmax_scale, init.logits_soft_cap, init.sliding_window, init.causal},
+        rule_{init.softmax_scale, init.logits_soft_cap, init.sliding_window, init.causal, init.attention_chunk_size},
         block_bytes_(kernel.block_bytes(init.head_size)),
         scratch_bytes_(round_up(kernel.scratch_bytes(init.head_size))) {}
 
@@ -125,11 +125,13 @@ class Prefill {
     const void* q[kMaxTileRows];
     void* out[kMaxTileRows];
     int32_t first[kMaxTileRows], last[kMaxTileRows];
+    float sinks[kMaxTileRows];
     int64_t start = tile * kernel_.tile_rows, rows = std::min(kernel_.tile_rows, plan.queries * group_ - start);
     for (int64_t r = 0; r < kernel_.tile_rows; ++r) {
       int64_t row = start + std::min(r, rows - 1), query = row / group_;
       q[r] = address(args_.q, plan.first_query + query, head * group_ + row % group_);
       out[r] = address(args_.out, plan.first_query + query, head * group_ + row % group_);
+      if (args_.sinks) sinks[r] = args_.sinks->ptr<float>()[head * group_ + row % group_];
       KeyRange keys = keys_of(plan, query);
       first[r] = static_cast<int32_t>(keys.first);
       last[r] = static_cast<int32_t>(std::max<int64_t>(keys.last, 0));
@@ -142,6 +144,7 @@ class Prefill {
                     .out = out,
                     .first = first,
                     .last = last,
+                    .sinks = args_.sinks ? sinks : nullptr,
                     .rows = rows,
                     .head_size = init_.head_size,
                     .dtype = args_.q.dtype(),

@@ -32,6 +32,7 @@ struct AttendTask {
   void* const* out;      // `rows` addresses
   const int32_t* first;  // kernel.tile_rows
   const int32_t* last;
+  const float* sinks;  // the score of each row's sink, kernel.tile_rows; null: there are none
   int64_t rows;
   int64_t head_size;
   DType dtype;
@@ -53,6 +54,7 @@ struct PrefillArgs {
   View q, k, v, cu_seqlens_q, cu_seqlens_k;
   OptView block_table;
   View out;
+  OptView sinks;  // f32 [H]
 };
 
 void prefill_attention(Context& ctx, const PrefillKernel& kernel, const FlashAttnPrefill::Init& init,
@@ -60,6 +62,6 @@ void prefill_attention(Context& ctx, const PrefillKernel& kernel, const FlashAtt
 std::string_view refuse_prefill(const FlashAttnPrefill::Init& init, Args args);
 
 extern const PrefillKernel kPrefillTiles;    // any CPU, bf16 and f32, computes in f32
-extern const PrefillKernel kPrefillAmxBf16;  // x86-64 with AMX, bf16
+extern const PrefillKernel kPrefillAmxBf16;  // x86-64 with AMX, bf16, no sinks
 
 }  // namespace fk

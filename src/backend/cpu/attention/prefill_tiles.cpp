@@ -127,6 +127,10 @@ void attend(const AttendTask& t) {
   std::fill_n(sums, columns * kLanes, 0.0f);
   Softmax state{};
   std::fill_n(state.largest, kLanes, -kInfinity);
+  if (t.sinks != nullptr) {  // as a key with this score, whose value is zero
+    std::copy_n(t.sinks, kLanes, state.largest);
+    std::fill_n(state.sum, kLanes, 1.0f);
+  }
 
   // Between these every row sees every key.
   int32_t all_from = *std::max_element(t.first, t.first + kLanes), all_to = *std::min_element(t.last, t.last + kLanes);

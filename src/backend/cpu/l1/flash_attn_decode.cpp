@@ -15,7 +15,7 @@ class FlashAttnDecodeSplitKv final : public FlashAttnDecode {
 
   void forward(Context& ctx, View q, View k_cache, View v_cache, View cache_seqlens, View block_table,
                View out) override {
-    decode_attention(ctx, kDecodeDot, init_, {q, k_cache, v_cache, cache_seqlens, block_table, out});
+    decode_attention(ctx, kDecodeDot, init_, {q, k_cache, v_cache, cache_seqlens, block_table, out, sinks()});
   }
 };
 

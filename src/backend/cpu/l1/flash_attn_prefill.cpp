@@ -15,7 +15,7 @@ class FlashAttnPrefillTiles final : public FlashAttnPrefill {
 
   void forward(Context& ctx, View q, View k, View v, View cu_seqlens_q, View cu_seqlens_k, OptView block_table,
                View out) override {
-    prefill_attention(ctx, kPrefillTiles, init_, {q, k, v, cu_seqlens_q, cu_seqlens_k, block_table, out});
+    prefill_attention(ctx, kPrefillTiles, init_, {q, k, v, cu_seqlens_q, cu_seqlens_k, block_table, out, sinks()});
   }
 };
 

@@ -16,12 +16,13 @@ class FlashAttnPrefillAmxBf16 final : public FlashAttnPrefill {
 
   std::string_view refuse(Args args) const override {
     if (args[0]->dtype() != DType::kBF16) return "it computes in bf16 only";
+    if (init_.attention_sinks) return "it has no attention sinks";
     return refuse_prefill(init_, args);
   }
 
   void forward(Context& ctx, View q, View k, View v, View cu_seqlens_q, View cu_seqlens_k, OptView block_table,
                View out) override {
-    prefill_attention(ctx, kPrefillAmxBf16, init_, {q, k, v, cu_seqlens_q, cu_seqlens_k, block_table, out});
+    prefill_attention(ctx, kPrefillAmxBf16, init_, {q, k, v, cu_seqlens_q, cu_seqlens_k, block_table, out, {}});
   }
 };
 

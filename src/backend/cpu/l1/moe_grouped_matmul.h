@@ -18,6 +18,7 @@ class GroupedMatmul : public MoeGroupedGemm {
 
   std::string_view refuse(Args args) const override {
     const View &x = *args[0], &y = *args[3];
+    if (!init_.weight_format.empty()) return "its weights are elements, without a format";
     if (x.dtype() != kDType || y.dtype() != kDType || init_.dtype != kDType)
       return kDType == DType::kBF16  ? "x, the weight and the output are not all bf16"
              : kDType == DType::kF16 ? "x, the weight and the output are not all f16"
@@ -83,6 +84,7 @@ class GroupedMatmul : public MoeGroupedGemm {
                     .x_stride = x.stride(0),
                     .w = w.data(),
                     .w_stride = w.stride(0),
+                    .bias = init_.bias ? bias()->select(0, expert).data() : nullptr,
                     .y = y.data(),
                     .y_stride = y.stride(0),
                     .dtype = kDType,

@@ -16,12 +16,13 @@ struct Angles {
   alignas(64) float sin[kPairs];
 };
 
-FK_SIMD_CLONES void compute_angles(double position, const double* frequencies, int64_t n, Angles& angles) {
+FK_SIMD_CLONES void compute_angles(double position, const double* frequencies, int64_t n, float factor,
+                                   Angles& angles) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
     SinCos turn = sin_cos(position * frequencies[i]);
-    angles.cos[i] = turn.cos;
-    angles.sin[i] = turn.sin;
+    angles.cos[i] = factor * turn.cos;
+    angles.sin[i] = factor * turn.sin;
   }
 }
 
@@ -63,7 +64,7 @@ class RotaryEmbeddingTokenPerThread final : public RotaryEmbedding {
           for (int64_t first = 0; first < half; first += kPairs) {
             int64_t n = std::min(kPairs, half - first);
             compute_angles(static_cast<double>(position[t * positions.stride(0)]), frequencies_.data() + first, n,
-                           angles);
+                           static_cast<float>(init_.rope_scaling.attention_factor), angles);
             turn_heads(row_of<T>(query, t), query.size(1), first, n, angles);
             if (key) turn_heads(row_of<T>(*key, t), key->size(1), first, n, angles);
           }

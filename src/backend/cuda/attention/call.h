@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "core/dtype.h"
 #include "core/tensor.h"
@@ -47,6 +48,14 @@ AttentionCall decode_call(const FlashAttnDecode::Init& init, const View& q, cons
 AttentionCall prefill_call(const FlashAttnPrefill::Init& init, const View& q, const View& k, const View& v,
                            const View& cu_seqlens_q, const View& cu_seqlens_k, const OptView& block_table,
                            const View& out);
+
+// What no kernel here supports, of either operator; empty where there is nothing of it.
+template <class Init>
+std::string_view refuse_features(const Init& init) {
+  if (init.attention_sinks) return "it has no attention sinks";
+  if (init.attention_chunk_size > 0) return "it does not divide keys into chunks";
+  return {};
+}
 
 // Keys of a tile. Kernels that load whole pages of the cache support only pages of this size.
 inline constexpr int kTileBits = 4, kTileKeys = 1 << kTileBits;

@@ -18,7 +18,10 @@ class FlashAttnPrefillWgmma final : public FlashAttnPrefill {
  public:
   using FlashAttnPrefill::FlashAttnPrefill;
 
-  std::string_view refuse(Args args) const override { return prefill_wgmma_refusal(call_of(init_, args)); }
+  std::string_view refuse(Args args) const override {
+    std::string_view why = refuse_features(init_);
+    return why.empty() ? prefill_wgmma_refusal(call_of(init_, args)) : why;
+  }
   void forward(Context& ctx, View q, View k, View v, View cu_seqlens_q, View cu_seqlens_k, OptView block_table,
                View out) override {
     attention_prefill_wgmma(prefill_call(init_, q, k, v, cu_seqlens_q, cu_seqlens_k, block_table, out), ctx.stream);
@@ -29,7 +32,10 @@ class FlashAttnPrefillMma final : public FlashAttnPrefill {
  public:
   using FlashAttnPrefill::FlashAttnPrefill;
 
-  std::string_view refuse(Args args) const override { return prefill_mma_refusal(call_of(init_, args)); }
+  std::string_view refuse(Args args) const override {
+    std::string_view why = refuse_features(init_);
+    return why.empty() ? prefill_mma_refusal(call_of(init_, args)) : why;
+  }
   void forward(Context& ctx, View q, View k, View v, View cu_seqlens_q, View cu_seqlens_k, OptView block_table,
                View out) override {
     attention_prefill_mma(prefill_call(init_, q, k, v, cu_seqlens_q, cu_seqlens_k, block_table, out), ctx.stream);
@@ -40,7 +46,10 @@ class FlashAttnPrefillRows final : public FlashAttnPrefill {
  public:
   using FlashAttnPrefill::FlashAttnPrefill;
 
-  std::string_view refuse(Args args) const override { return attention_rows_refusal(call_of(init_, args)); }
+  std::string_view refuse(Args args) const override {
+    std::string_view why = refuse_features(init_);
+    return why.empty() ? attention_rows_refusal(call_of(init_, args)) : why;
+  }
   void forward(Context& ctx, View q, View k, View v, View cu_seqlens_q, View cu_seqlens_k, OptView block_table,
                View out) override {
     attention_rows(prefill_call(init_, q, k, v, cu_seqlens_q, cu_seqlens_k, block_table, out), ctx.stream);

@@ -59,6 +59,7 @@ class RotaryEmbeddingTokenPerBlock final : public RotaryEmbedding {
 
   std::string_view refuse(Args args) const override {
     if (!fits()) return "it rotates at most 256 elements of a head";
+    if (init_.rope_scaling.attention_factor != 1) return "it does not scale sines and cosines";
     if (args[0]->dtype() != DType::kI64) return "positions must be i64";
     return refuse_floats({&args[1], &args[2]});
   }

@@ -146,6 +146,7 @@ class OneKernelCausalLM final : public T {
   std::string_view judge_model(const Init& c) {
     if (c.dtype != DType::kBF16) return "it computes in bf16";
     if (c.tp_size > 1) return "it supports tp_size 1 only";
+    if (c.rope_scaling.attention_factor != 1) return "it does not scale sines and cosines";
     DecoderLayerInit first = T::layer(c, 0);
     if (first.attention.bias || first.attention.bias_o_proj || first.mlp.bias) return "it adds no biases";
     std::string_view why = decode_token_refusal(call_, c.head_dim);

@@ -12,6 +12,7 @@ namespace {
 // Cosines, then sines, of every pair: [positions, 2, rotary_dim / 2].
 struct Table {
   std::vector<double> frequencies;
+  double factor;  // of every value
   std::vector<float> values;
 
   const float* row(int64_t position) const { return values.data() + size_t(position) * 2 * frequencies.size(); }
@@ -19,20 +20,21 @@ struct Table {
 
 constexpr int64_t kPositions = 16384;  // a larger table would need too much memory; calls beyond it are refused
 
-std::shared_ptr<const Table> table_for(const std::vector<double>& frequencies) {
+std::shared_ptr<const Table> table_for(const std::vector<double>& frequencies, double factor) {
   static std::mutex mutex;
   static std::vector<std::shared_ptr<const Table>> tables;
   std::lock_guard lock(mutex);
   for (const auto& table : tables)
-    if (table->frequencies == frequencies) return table;
+    if (table->frequencies == frequencies && table->factor == factor) return table;
   auto table = std::make_shared<Table>();
   table->frequencies = frequencies;
+  table->factor = factor;
   size_t half = frequencies.size();
   table->values.resize(size_t(kPositions) * 2 * half);
   for (int64_t p = 0; p < kPositions; ++p)
     for (size_t i = 0; i < half; ++i) {
-      table->values[size_t(p) * 2 * half + i] = float(cos(double(p) * frequencies[i]));
-      table->values[size_t(p) * 2 * half + half + i] = float(sin(double(p) * frequencies[i]));
+      table->values[size_t(p) * 2 * half + i] = float(factor * cos(double(p) * frequencies[i]));
+      table->values[size_t(p) * 2 * half + half + i] = float(factor * sin(double(p) * frequencies[i]));
     }
   tables.push_back(table);
   return table;
@@ -42,7 +44,8 @@ std::shared_ptr<const Table> table_for(const std::vector<double>& frequencies) {
 
 class RotaryEmbedding : public fk::RotaryEmbedding {
  public:
-  explicit RotaryEmbedding(const Init& init) : fk::RotaryEmbedding(init), table_(table_for(rope_frequencies(init))) {}
+  explicit RotaryEmbedding(const Init& init)
+      : fk::RotaryEmbedding(init), table_(table_for(rope_frequencies(init), init.rope_scaling.attention_factor)) {}
 
   const char* refuse(fk::Args args) const override {
     for (int64_t t = 0; t < args[0].size(0); ++t)

@@ -15,8 +15,8 @@ class RotaryEmbedding : public fk::RotaryEmbedding {
         for (int64_t t = begin; t < end; ++t) {
           for (size_t i = 0; i < half; ++i) {
             double angle = double(*positions.row<int64_t>(t)) * frequencies_[i];
-            cosines[i] = float(cos(angle));
-            sines[i] = float(sin(angle));
+            cosines[i] = float(init_.rope_scaling.attention_factor * cos(angle));
+            sines[i] = float(init_.rope_scaling.attention_factor * sin(angle));
           }
           turn(query.row<T>(t), query.size(1), cosines.data(), sines.data());
           if (key) turn(key->row<T>(t), key->size(1), cosines.data(), sines.data());

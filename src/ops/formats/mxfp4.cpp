@@ -1,0 +1,54 @@
+// MXFP4: 32 elements as 4-bit floats (sign, two bits of exponent, one of mantissa) and a power of two as their scale,
+// in the layout of GGUF. Byte 0 is the scale's exponent plus 127; byte 1 + i holds element i in its low half and
+// element i + 16 in its high half. Checkpoints of gpt-oss store scales and elements as two tensors, with the elements
+// in order; models/stored_layout.cpp brings them into this layout.
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "ops/formats/weight_format.h"
+
+namespace fk {
+namespace mxfp4 {
+namespace {
+
+constexpr int64_t kElements = 32, kScaleBytes = 1;
+// Twice what the codes 0 to 7 stand for, so that they are integers; 8 to 15 are the same with a minus.
+constexpr int8_t kDoubled[] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+void unpack_mxfp4(const std::byte* block, int8_t* codes, float* scales, float*) {
+  scales[0] = std::ldexp(1.0f, static_cast<int>(block[0]) - 128);
+  for (int64_t i = 0; i < kElements / 2; ++i) {
+    auto pair = static_cast<uint8_t>(block[kScaleBytes + i]);
+    codes[i] = kDoubled[pair & 15];
+    codes[i + kElements / 2] = kDoubled[pair >> 4];
+  }
+}
+
+void quantise_mxfp4(const float* values, std::byte* block) {
+  float largest = 0;
+  for (int64_t i = 0; i < kElements; ++i) largest = std::max(largest, std::abs(values[i]));
+  // The largest code is 6, so the largest element becomes 4 to 6; from 6 on it is cut off.
+  int exponent = largest > 0 ? std::clamp(std::ilogb(largest) - 2, -127, 127) : 0;
+  block[0] = static_cast<std::byte>(exponent + 127);
+  auto code = [&](int64_t i) {
+    constexpr float kBetween[] = {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5.0f};
+    float size = std::ldexp(std::abs(values[i]), -exponent);
+    auto nearest = std::lower_bound(std::begin(kBetween), std::end(kBetween), size) - std::begin(kBetween);
+    return static_cast<uint8_t>(nearest | (values[i] < 0 && nearest > 0 ? 8 : 0));
+  };
+  for (int64_t i = 0; i < kElements / 2; ++i)
+    block[kScaleBytes + i] = static_cast<std::byte>(code(i) | code(i + kElements / 2) << 4);
+}
+
+const RegisterWeightFormat kMxfp4({.name = "mxfp4",
+                                   .block_elements = kElements,
+                                   .block_bytes = kScaleBytes + kElements / 2,
+                                   .scale_elements = kElements,
+                                   .gguf_type = 39,
+                                   .unpack = unpack_mxfp4,
+                                   .quantise = quantise_mxfp4});
+
+}  // namespace
+}  // namespace mxfp4
+}  // namespace fk

@@ -1,0 +1,58 @@
+#include "ops/l1/swigluoai_and_mul.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/register.h"
+
+namespace fk {
+
+OutputSpecs SwigluOAIAndMul::outputs(const Init&, Args given) {
+  return {TensorSpec{{given[0]->size(0), given[0]->size(1) / 2}, given[0]->dtype()}};
+}
+
+Inputs SwigluOAIAndMul::inputs(const Init& init, const Workload& w) {
+  // Wide enough that some elements are beyond the limit.
+  return {InputSpec{{{w.num_tokens(), 2 * w.width}, w.dtype}, Generator::normal(0, init.limit / 2)}};
+}
+
+Cost SwigluOAIAndMul::cost(const Init&, const Workload& w) {
+  auto n = static_cast<double>(w.num_tokens() * w.width);
+  auto size = static_cast<double>(dtype_size(w.dtype));
+  return {.read_bytes = 2 * n * size, .written_bytes = n * size, .vector_flops = 5 * n};
+}
+
+Tolerance SwigluOAIAndMul::tolerance(const Init&, DType dtype) {
+  Tolerance t = rounding_tolerance(dtype);
+  return {t.relative, t.of_scale * 2};  // up + 1 can cancel
+}
+
+std::vector<Case<SwigluOAIAndMul>> SwigluOAIAndMul::cases() {
+  return {{"one element", {}, Workload::rows(1, 1)},
+          {"odd tail", {}, Workload::rows(3, 77)},
+          {"another limit", {.alpha = 1.25, .limit = 2.5}, Workload::rows(5, 1024)},
+          {"one wide row", {}, Workload::rows(1, 40001)},
+          {"no tokens", {}, Workload::rows(0, 8)}};
+}
+
+namespace {
+
+class SwigluOAIAndMulOracle final : public SwigluOAIAndMul {
+ public:
+  using SwigluOAIAndMul::SwigluOAIAndMul;
+
+  void forward(Context&, View x, View out) override {
+    for (int64_t t = 0; t < x.size(0); ++t)
+      for (int64_t i = 0; i < out.size(1); ++i) {
+        double gate = get(x, t, 2 * i), up = get(x, t, 2 * i + 1);
+        gate = gate > init_.limit ? init_.limit : gate;  // NaN stays NaN
+        up = up > init_.limit ? init_.limit : up < -init_.limit ? -init_.limit : up;
+        set(out, gate / (1 + std::exp(-init_.alpha * gate)) * (up + 1), t, i);
+      }
+  }
+};
+
+FK_OPERATOR(SwigluOAIAndMul, SwigluOAIAndMulOracle);
+
+}  // namespace
+}  // namespace fk
