@@ -10,6 +10,7 @@
 #include "models/config.h"
 #include "models/dummy_weights.h"
 #include "models/family.h"
+#include "ops/formats/weight_format.h"
 #include "tests/golden/golden_model.h"
 
 namespace fk::golden {
@@ -36,7 +37,9 @@ void write_safetensors(const std::string& path, const std::vector<std::pair<std:
   size_t at = 0;
   for (const auto& [name, tensor] : tensors) {
     const View& v = tensor.view();
-    header[name] = {{"dtype", v.dtype() == DType::kF32 ? "F32" : "BF16"},
+    header[name] = {{"dtype", v.dtype() == DType::kF32  ? "F32"
+                              : v.dtype() == DType::kU8 ? "U8"
+                                                        : "BF16"},
                     {"shape", std::vector<int64_t>(v.shape().extents().begin(), v.shape().extents().end())},
                     {"data_offsets", {at, at + v.size_bytes()}}};
     at += v.size_bytes();
@@ -51,6 +54,24 @@ void write_safetensors(const std::string& path, const std::vector<std::pair<std:
                static_cast<std::streamsize>(tensor.view().size_bytes()));
 }
 
+// Experts [E, N, K] in MXFP4 as the two tensors of a checkpoint of gpt-oss: 16 bytes of each block, two elements to a
+// byte in order, and its exponent.
+std::pair<Tensor, Tensor> mxfp4_tensors(const Shape& shape, uint64_t seed, const std::string& name, ThreadPool& pool) {
+  const WeightFormat& format = weight_format("mxfp4");
+  int64_t rows = shape[0] * shape[1], blocks = shape[2] / format.block_elements;
+  Tensor packed({rows, format.row_bytes(shape[2])}, DType::kU8);
+  fill_dummy_format(packed, format, seed, name, pool);
+  Tensor elements({shape[0], shape[1], blocks, 16}, DType::kU8), scales({shape[0], shape[1], blocks}, DType::kU8);
+  const auto* from = packed.view().ptr<uint8_t>();
+  for (int64_t i = 0; i < rows * blocks; ++i, from += format.block_bytes) {
+    scales.view().ptr<uint8_t>()[i] = from[0];
+    auto code = [&](int64_t j) { return j < 16 ? from[1 + j] & 15 : from[1 + j - 16] >> 4; };
+    for (int64_t j = 0; j < 16; ++j)
+      elements.view().ptr<uint8_t>()[i * 16 + j] = static_cast<uint8_t>(code(2 * j) | code(2 * j + 1) << 4);
+  }
+  return {std::move(elements), std::move(scales)};
+}
+
 // The golden model as a directory of config.json, two shards and their index.
 void write_checkpoint(const Directory& directory, const std::string& name, DType dtype, ThreadPool& pool) {
   Json golden = parse_json_file(FK_SOURCE_DIR "/tests/golden/data/" + name + ".json");
@@ -59,14 +80,23 @@ void write_checkpoint(const Directory& directory, const std::string& name, DType
   std::vector<std::pair<std::string, Tensor>> shards[2];
   Json index = {{"metadata", Json::object()}, {"weight_map", Json::object()}};
   size_t count = 0;
-  for (const auto& [tensor_name, extents] : golden.at("tensors").items()) {
-    Shape shape(extents.get<std::vector<int64_t>>());
-    Tensor tensor(shape, dtype);
-    fill_dummy(tensor, golden.at("seed"), tensor_name, dummy_range(tensor_name, shape, norm_offset), pool);
+  auto add = [&](const std::string& tensor_name, Tensor tensor) {
     size_t shard = count++ % 2;
     index["weight_map"][tensor_name] =
         shard == 0 ? "model-00001-of-00002.safetensors" : "model-00002-of-00002.safetensors";
     shards[shard].emplace_back(tensor_name, std::move(tensor));
+  };
+  for (const auto& [tensor_name, extents] : golden.at("tensors").items()) {
+    Shape shape(extents.get<std::vector<int64_t>>());
+    if (constexpr std::string_view kBlocks = "_blocks"; tensor_name.ends_with(kBlocks)) {
+      auto [elements, scales] = mxfp4_tensors(shape, golden.at("seed"), tensor_name, pool);
+      add(tensor_name, std::move(elements));
+      add(tensor_name.substr(0, tensor_name.size() - kBlocks.size()) + "_scales", std::move(scales));
+      continue;
+    }
+    Tensor tensor(shape, dtype);
+    fill_dummy(tensor, golden.at("seed"), tensor_name, dummy_range(tensor_name, shape, norm_offset), pool);
+    add(tensor_name, std::move(tensor));
   }
   write_safetensors(directory.file("model-00001-of-00002.safetensors"), shards[0]);
   write_safetensors(directory.file("model-00002-of-00002.safetensors"), shards[1]);
@@ -95,7 +125,8 @@ INSTANTIATE_TEST_SUITE_P(Models, CheckpointOnDisk,
                          testing::Values("tiny-llama-bias", "tiny-mistral", "tiny-qwen3", "tiny-gemma3", "tiny-qwen2",
                                          "tiny-olmo2-bias", "tiny-granite-bias", "tiny-phi3-partial", "tiny-glm4",
                                          "tiny-cohere-normed", "tiny-mixtral", "tiny-qwen2-moe-mixed",
-                                         "tiny-qwen3-moe-mixed"),
+                                         "tiny-qwen3-moe-mixed", "tiny-glm4-moe-groups", "tiny-gpt-oss",
+                                         "tiny-gpt-oss-mxfp4", "tiny-llama4-mixed"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::replace(name.begin(), name.end(), '-', '_');

@@ -7,6 +7,9 @@
 #include "models/checkpoint_names.h"
 #include "models/config.h"
 #include "models/family.h"
+#include "ops/l4/glm4_moe_for_causal_lm.h"
+#include "ops/l4/gpt_oss_for_causal_lm.h"
+#include "ops/l4/llama4_for_causal_lm.h"
 #include "ops/l4/mixtral_for_causal_lm.h"
 #include "ops/l4/qwen2_moe_for_causal_lm.h"
 #include "ops/l4/qwen3_moe_for_causal_lm.h"
@@ -38,6 +41,36 @@ constexpr const char* kQwen3Moe = R"({"architectures": ["Qwen3MoeForCausalLM"], 
   "num_experts_per_tok": 8, "num_hidden_layers": 4, "num_key_value_heads": 4, "rms_norm_eps": 1e-06,
   "rope_scaling": null, "rope_theta": 1000000.0, "sliding_window": null, "tie_word_embeddings": false,
   "torch_dtype": "bfloat16", "use_sliding_window": false, "vocab_size": 151936})";
+
+constexpr const char* kGlm4Moe = R"({"architectures": ["Glm4MoeForCausalLM"], "model_type": "glm4_moe",
+  "attention_bias": true, "attention_dropout": 0.0, "first_k_dense_replace": 1, "head_dim": 16, "hidden_act": "silu",
+  "hidden_size": 64, "intermediate_size": 96, "max_position_embeddings": 131072, "moe_intermediate_size": 24,
+  "n_group": 1, "n_routed_experts": 8, "n_shared_experts": 2, "norm_topk_prob": true, "num_attention_heads": 4,
+  "num_experts_per_tok": 4, "num_hidden_layers": 2, "num_key_value_heads": 2, "num_nextn_predict_layers": 1,
+  "partial_rotary_factor": 0.5, "rms_norm_eps": 1e-05, "rope_scaling": null, "rope_theta": 1000000,
+  "routed_scaling_factor": 2.5, "tie_word_embeddings": false, "topk_group": 1, "torch_dtype": "bfloat16",
+  "use_qk_norm": true, "vocab_size": 151552})";
+constexpr const char* kGptOss = R"({"architectures": ["GptOssForCausalLM"], "model_type": "gpt_oss",
+  "attention_bias": true, "attention_dropout": 0.0, "experts_per_token": 4, "head_dim": 64, "hidden_act": "silu",
+  "hidden_size": 64, "initial_context_length": 4096, "intermediate_size": 96, "max_position_embeddings": 131072,
+  "num_attention_heads": 4, "num_experts_per_tok": 4, "num_hidden_layers": 3, "num_key_value_heads": 2,
+  "num_local_experts": 8, "output_router_logits": false, "quantization_config": {"modules_to_not_convert":
+  ["model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"], "quant_method": "mxfp4"},
+  "rms_norm_eps": 1e-05, "rope_scaling": {"beta_fast": 32.0, "beta_slow": 1.0, "factor": 32.0,
+  "original_max_position_embeddings": 4096, "rope_type": "yarn", "truncate": false}, "rope_theta": 150000,
+  "router_aux_loss_coef": 0.9, "sliding_window": 128, "swiglu_limit": 7.0, "tie_word_embeddings": false,
+  "vocab_size": 201088})";
+
+constexpr const char* kLlama4 = R"({"architectures": ["Llama4ForCausalLM"], "model_type": "llama4_text",
+  "attention_bias": false, "attention_chunk_size": 8192, "attention_dropout": 0.0, "attn_scale": 0.1,
+  "attn_temperature_tuning": true, "floor_scale": 8192, "for_llm_compressor": false, "head_dim": 16,
+  "hidden_act": "silu", "hidden_size": 64, "interleave_moe_layer_step": 2, "intermediate_size": 48,
+  "intermediate_size_mlp": 96, "max_position_embeddings": 10485760, "moe_layers": null, "no_rope_layers": [],
+  "num_attention_heads": 4, "num_experts_per_tok": 1, "num_hidden_layers": 5, "num_key_value_heads": 2,
+  "num_local_experts": 16, "output_router_logits": false, "rms_norm_eps": 1e-05, "rope_scaling": {"factor": 16.0,
+  "high_freq_factor": 1.0, "low_freq_factor": 1.0, "original_max_position_embeddings": 8192, "rope_type": "llama3"},
+  "rope_theta": 500000.0, "router_jitter_noise": 0.0, "tie_word_embeddings": false, "torch_dtype": "bfloat16",
+  "use_qk_norm": true, "vocab_size": 202048})";
 
 ModelConfig with(const char* base, std::initializer_list<std::pair<const char*, const char*>> changes) {
   Json json = parse_json(base, "the test's config");
@@ -80,6 +113,98 @@ TEST(Experts, HaveTheNamesOfTheirCheckpoints) {
   std::vector<std::string> dense = checkpoint_names(with(kQwen3Moe, {{"mlp_only_layers", "[0]"}}));
   EXPECT_TRUE(has(dense, "mlp.up_proj.weight") && has(dense, "self_attn.q_norm.weight"));
   EXPECT_FALSE(has(dense, "mlp.gate.weight"));
+}
+
+TEST(Experts, OfGlmHaveACorrectionAndASharedOne) {
+  std::vector<std::string> glm = checkpoint_names(with(kGlm4Moe, {{"first_k_dense_replace", "0"}}));
+  for (const char* name : {"gate.weight", "gate.e_score_correction_bias", "experts.7.down_proj.weight",
+                           "experts.0.gate_proj.weight", "shared_experts.up_proj.weight"})
+    EXPECT_TRUE(has(glm, std::string("mlp.") + name)) << name;
+  EXPECT_TRUE(has(glm, "self_attn.q_norm.weight") && has(glm, "self_attn.q_proj.bias"));
+  EXPECT_FALSE(has(glm, "self_attn.o_proj.bias"));
+  EXPECT_FALSE(has(checkpoint_names(with(kGlm4Moe, {{"use_qk_norm", "false"}})), "self_attn.q_norm.weight"));
+  EXPECT_TRUE(has(checkpoint_names(with(kGlm4Moe, {})), "mlp.up_proj.weight"));  // layer 0 has no experts
+  auto init = init_of<Glm4MoeForCausalLM>(with(kGlm4Moe, {}));
+  EXPECT_EQ(init.rotary_dim, 8);
+  EXPECT_EQ(Glm4MoeForCausalLM::layer(init, 1).moe.shared_expert_intermediate_size, 48);
+}
+
+TEST(Experts, OfGlmRefuseGroupsThatDoNotFit) {
+  expect_sentence(refusal_of(kGlm4Moe, "n_group", "3"), {"n_group 3", "n_routed_experts 8"});
+  expect_sentence(refusal_of(kGlm4Moe, "n_group", "8"), {"n_group 8", "two or more"});
+  expect_sentence(refusal_of(kGlm4Moe, "topk_group", "2"), {"topk_group 2", "n_group 1"});
+  expect_sentence(error_of([] {
+                    with(kGlm4Moe, {{"n_group", "4"}, {"topk_group", "1"}});
+                  }),
+                  {"topk_group 1", "num_experts_per_tok 4"});
+}
+
+TEST(Experts, OfGptOssAreStoredInTwoTensors) {
+  std::vector<std::string> quantised = checkpoint_names(with(kGptOss, {}));
+  for (const char* name :
+       {"router.weight", "router.bias", "experts.gate_up_proj_blocks", "experts.gate_up_proj_scales",
+        "experts.gate_up_proj_bias", "experts.down_proj_blocks", "experts.down_proj_scales", "experts.down_proj_bias"})
+    EXPECT_TRUE(has(quantised, std::string("mlp.") + name)) << name;
+  EXPECT_TRUE(has(quantised, "self_attn.sinks") && has(quantised, "self_attn.o_proj.bias"));
+  std::vector<std::string> plain = checkpoint_names(with(kGptOss, {{"quantization_config", "null"}}));
+  EXPECT_TRUE(has(plain, "mlp.experts.gate_up_proj") && has(plain, "mlp.experts.down_proj"));
+  EXPECT_FALSE(has(plain, "mlp.experts.down_proj_blocks"));
+
+  auto init = init_of<GptOssForCausalLM>(with(kGptOss, {}));
+  EXPECT_EQ(init.experts_format, "mxfp4");
+  EXPECT_EQ(init.layer_is_sliding, (std::vector<uint8_t>{1, 0, 1}));
+  EXPECT_EQ(init.sliding_window, 128);
+  // The defaults of transformers are those of the published models.
+  Json json = parse_json(kGptOss, "the test's config");
+  for (const char* key : {"rope_scaling", "rope_theta", "sliding_window", "swiglu_limit"}) json.erase(key);
+  EXPECT_EQ(config_from_json(json, "config.json").init, with(kGptOss, {}).init);
+}
+
+TEST(Experts, OfGptOssRefuseOtherFormats) {
+  expect_sentence(refusal_of(kGptOss, "quantization_config", R"({"quant_method": "gptq"})"), {"'gptq'", "mxfp4"});
+  expect_sentence(refusal_of(kGptOss, "quantization_config", "{}"), {"''", "mxfp4"});
+  expect_sentence(refusal_of(kGptOss, "hidden_size", "72"), {"MXFP4", "multiples of 32", "72"});
+}
+
+TEST(Experts, OfLlama4AreOneTensorAndOnEveryOtherLayer) {
+  std::vector<std::string> all = checkpoint_names(with(kLlama4, {{"interleave_moe_layer_step", "1"}}));
+  for (const char* name : {"router.weight", "experts.gate_up_proj", "experts.down_proj",
+                           "shared_expert.gate_proj.weight", "shared_expert.down_proj.weight"})
+    EXPECT_TRUE(has(all, std::string("feed_forward.") + name)) << name;
+  EXPECT_FALSE(has(all, "self_attn.qk_norm.weight"));  // its norm has no weight
+  EXPECT_TRUE(has(checkpoint_names(with(kLlama4, {})), "feed_forward.gate_proj.weight"));
+
+  auto init = init_of<Llama4ForCausalLM>(with(kLlama4, {}));
+  EXPECT_EQ(init.layer_has_experts, (std::vector<uint8_t>{0, 1, 0, 1, 0}));
+  EXPECT_EQ(init.layer_has_rope, (std::vector<uint8_t>{1, 1, 1, 0, 1}));
+  EXPECT_EQ(init.layer_is_chunked, init.layer_has_rope);
+  Llama4DecoderLayerInit global = Llama4ForCausalLM::layer(init, 3), local = Llama4ForCausalLM::layer(init, 4);
+  EXPECT_EQ(global.attention.attention_chunk_size, 0);
+  EXPECT_FALSE(global.attention.use_rope);
+  EXPECT_EQ(local.attention.attention_chunk_size, 8192);
+  EXPECT_EQ(local.mlp.intermediate_size, 96);
+  EXPECT_EQ(init_of<Llama4ForCausalLM>(with(kLlama4, {{"moe_layers", "[4]"}})).layer_has_experts,
+            (std::vector<uint8_t>{0, 0, 0, 0, 1}));
+}
+
+// The published checkpoints hold a vision part, too.
+TEST(Experts, OfLlama4AreReadFromTheWholeModelsConfig) {
+  Json whole = {{"architectures", {"Llama4ForConditionalGeneration"}},
+                {"model_type", "llama4"},
+                {"text_config", parse_json(kLlama4, "the test's config")},
+                {"vision_config", Json::object()}};
+  whole["text_config"].erase("architectures");
+  EXPECT_EQ(config_from_json(whole, "config.json").init, with(kLlama4, {}).init);
+}
+
+TEST(Experts, OfLlama4RefuseWhatIsNotComputed) {
+  expect_sentence(refusal_of(kLlama4, "num_experts_per_tok", "2"), {"num_experts_per_tok 2", "only 1"});
+  expect_sentence(refusal_of(kLlama4, "attention_chunk_size", "null"), {"attention_chunk_size"});
+  for (const char* value : {"[1, 1]", "[1, 1, 1, 2, 1]", "\"1\"", "[1, 1, 1, 1, \"0\"]"})
+    expect_sentence(refusal_of(kLlama4, "no_rope_layers", value), {"no_rope_layers", "5 layers"});
+  expect_sentence(refusal_of(kLlama4, "moe_layers", "[5]"), {"moe_layers holds 5", "from 0 to 4"});
+  expect_sentence(refusal_of(kLlama4, "layer_types", R"(["sliding_attention", "", "", "", ""])"),
+                  {"sliding_attention", "chunked_attention and full_attention"});
 }
 
 TEST(Experts, AreOnTheLayersTheConfigNames) {

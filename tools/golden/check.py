@@ -18,9 +18,9 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging
 
-from dummy import dummy_tensor
 from experts import checkpoint_tensors
 from export import DEFAULT_OUT
+from mxfp4 import dummy_values
 
 Config = dict[str, Any]
 TOLERANCE = 1e-4  # what the C++ tests allow in float32, relative to the largest logit
@@ -33,8 +33,7 @@ def load(config: Config, seed: int) -> PreTrainedModel:
     model = AutoModelForCausalLM.from_config(made, attn_implementation="sdpa")
     model.eval().requires_grad_(False)
     for name, tensor in checkpoint_tensors(model):
-        values = dummy_tensor(seed, name, tuple(tensor.shape), config["architectures"] == ["Gemma3ForCausalLM"])
-        tensor.copy_(torch.from_numpy(values))
+        tensor.copy_(dummy_values(seed, name, tuple(tensor.shape), config["architectures"] == ["Gemma3ForCausalLM"]))
     return model
 
 

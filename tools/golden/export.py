@@ -130,7 +130,7 @@ def prompt_sets(name: str, tiny: Tiny, seed: int) -> dict[str, list[list[int]]]:
         return [prompt(seed, f"{name}/{case}/{i}", length, tiny.V) for i, length in enumerate(lengths)]
 
     sets = {"one_prompt": prompts("one_prompt", 12), "ragged_batch": prompts("ragged_batch", *BATCH_LENGTHS)}
-    window = tiny.extra.get("sliding_window")
+    window = tiny.extra.get("sliding_window", tiny.extra.get("attention_chunk_size"))
     if window:
         sets["longer_than_window"] = prompts("longer_than_window", 3 * window + 5)
     if "factor" in tiny.rope or "factor" in tiny.rope.get("full_attention", {}):

@@ -19,8 +19,14 @@ from transformers import (
     Gemma3TextConfig,
     Glm4Config,
     Glm4ForCausalLM,
+    Glm4MoeConfig,
+    Glm4MoeForCausalLM,
+    GptOssConfig,
+    GptOssForCausalLM,
     GraniteConfig,
     GraniteForCausalLM,
+    Llama4ForCausalLM,
+    Llama4TextConfig,
     LlamaConfig,
     LlamaForCausalLM,
     MistralConfig,
@@ -43,8 +49,8 @@ from transformers import (
     Qwen3MoeForCausalLM,
 )
 
-from dummy import dummy_tensor
 from experts import checkpoint_tensors
+from mxfp4 import dummy_values
 
 FAMILIES: dict[str, tuple[type[PreTrainedConfig], type[PreTrainedModel]]] = {
     "llama": (LlamaConfig, LlamaForCausalLM),
@@ -60,6 +66,9 @@ FAMILIES: dict[str, tuple[type[PreTrainedConfig], type[PreTrainedModel]]] = {
     "mixtral": (MixtralConfig, MixtralForCausalLM),
     "qwen2_moe": (Qwen2MoeConfig, Qwen2MoeForCausalLM),
     "qwen3_moe": (Qwen3MoeConfig, Qwen3MoeForCausalLM),
+    "glm4_moe": (Glm4MoeConfig, Glm4MoeForCausalLM),
+    "gpt_oss": (GptOssConfig, GptOssForCausalLM),
+    "llama4": (Llama4TextConfig, Llama4ForCausalLM),
 }
 
 
@@ -89,6 +98,7 @@ def gemma_rope(**full: float | str) -> dict[str, Any]:
     return {"sliding_attention": rope(1e4), "full_attention": rope(1e6) | full}
 
 
+YARN = {"beta_fast": 4.0, "beta_slow": 1.0, "truncate": False, "original_max_position_embeddings": 64}
 LLAMA3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
 
 # The first of each family is the catalog's test-sized model. The others avoid multiples of vector widths, make H * Dh
@@ -254,6 +264,106 @@ MODELS: dict[str, Tiny] = {
             "qkv_bias": False,
         },
     ),
+    "tiny-glm4-moe": Tiny(
+        "glm4_moe", 64, 100, 3, 4, 2, 16, 275, rope=rope() | {"partial_rotary_factor": 0.5},
+        extra={
+            "attention_bias": True,
+            "use_qk_norm": True,
+            "first_k_dense_replace": 1,
+            "n_routed_experts": 8,
+            "num_experts_per_tok": 2,
+            "moe_intermediate_size": 32,
+            "routed_scaling_factor": 1.5,
+        },
+    ),
+    "tiny-glm4-moe-groups": Tiny(
+        "glm4_moe", 44, 87, 2, 6, 3, 20, 310, tied=True, eps=1e-4, rope=rope(1e6) | {"partial_rotary_factor": 0.7},
+        extra={
+            "use_qk_norm": True,
+            "first_k_dense_replace": 0,
+            "n_routed_experts": 12,
+            "num_experts_per_tok": 3,
+            "moe_intermediate_size": 29,
+            "n_shared_experts": 2,
+            "n_group": 4,
+            "topk_group": 2,
+            "routed_scaling_factor": 2.5,
+        },
+    ),
+    "tiny-glm4-moe-plain": Tiny(
+        "glm4_moe", 40, 77, 2, 5, 1, 12, 299, eps=1e-3,
+        rope=rope(1e4, "linear", factor=2.0) | {"partial_rotary_factor": 1.0},
+        extra={
+            "attention_bias": True,
+            "first_k_dense_replace": 1,
+            "n_routed_experts": 5,
+            "num_experts_per_tok": 2,
+            "moe_intermediate_size": 27,
+            "norm_topk_prob": False,
+            "routed_scaling_factor": 0.7,
+        },
+    ),
+    "tiny-gpt-oss": Tiny(
+        "gpt_oss", 64, 48, 2, 4, 2, 16, 279, rope=rope(1.5e5, "yarn", factor=8.0, **YARN),
+        extra={"num_local_experts": 3, "num_experts_per_tok": 2, "sliding_window": 6},
+    ),
+    "tiny-gpt-oss-mxfp4": Tiny(
+        "gpt_oss", 96, 32, 2, 6, 2, 20, 276, tied=True, eps=1e-4, rope=rope(1.5e5),
+        extra={
+            "num_local_experts": 5,
+            "num_experts_per_tok": 2,
+            "sliding_window": 5,
+            "quantization_config": {"quant_method": "mxfp4"},
+        },
+    ),
+    "tiny-gpt-oss-plain": Tiny(
+        "gpt_oss", 44, 37, 3, 6, 3, 14, 273, eps=1e-3,
+        extra={
+            "num_local_experts": 6,
+            "num_experts_per_tok": 3,
+            "sliding_window": 7,
+            "layer_types": ["full_attention"] * 3,
+            "attention_bias": False,
+        },
+    ),
+    "tiny-llama4": Tiny(
+        "llama4", 64, 48, 4, 4, 2, 16, 400, rope=rope(5e5),
+        extra={
+            "intermediate_size_mlp": 112,
+            "num_local_experts": 4,
+            "num_experts_per_tok": 1,
+            "attention_chunk_size": 8,
+            "attn_scale": 0.4,
+            "floor_scale": 4,
+        },
+    ),
+    "tiny-llama4-mixed": Tiny(
+        "llama4", 44, 37, 4, 6, 3, 14, 268, tied=True, eps=1e-4, rope=rope(5e5),
+        extra={
+            "intermediate_size_mlp": 85,
+            "num_local_experts": 6,
+            "num_experts_per_tok": 1,
+            "interleave_moe_layer_step": 2,
+            "no_rope_layers": [1, 0, 1, 1],
+            "attention_chunk_size": 5,
+            "use_qk_norm": False,
+            "attn_temperature_tuning": False,
+            "attention_bias": True,
+        },
+    ),
+    "tiny-llama4-scaled": Tiny(
+        "llama4", 40, 29, 3, 5, 1, 20, 279, eps=1e-3, rope=rope(5e5, "llama3", **(LLAMA3 | {"high_freq_factor": 1.0})),
+        extra={
+            "intermediate_size_mlp": 77,
+            "num_local_experts": 2,
+            "num_experts_per_tok": 1,
+            "moe_layers": [0, 2],
+            "no_rope_layers": [0, 1, 1],
+            "attention_chunk_size": 11,
+            "attn_scale": 0.9,
+            "floor_scale": 7,
+        },
+    ),
 }  # fmt: skip
 
 
@@ -315,7 +425,7 @@ def build(tiny: Tiny, seed: int, round_to: torch.dtype | None = None) -> PreTrai
     config._experts_implementation = "eager"  # the other knows no float64
     model = FAMILIES[tiny.family][1](config).eval().requires_grad_(False)
     for name, tensor in checkpoint_tensors(model):
-        values = torch.from_numpy(dummy_tensor(seed, name, tuple(tensor.shape), tiny.family == "gemma3"))
+        values = dummy_values(seed, name, tuple(tensor.shape), tiny.family == "gemma3")
         tensor.copy_(values if round_to is None else values.to(round_to))
     return model
 
