@@ -28,9 +28,11 @@ TOLERANCE = 1e-4  # what the C++ tests allow in float32, relative to the largest
 
 def load(config: Config, seed: int) -> PreTrainedModel:
     config = copy.deepcopy(config)
+    sinks = config["model_type"] == "gpt_oss"
     made = AutoConfig.for_model(config.pop("model_type"), **config)
     made._experts_implementation = "batched_mm"  # the default takes no odd sizes
-    model = AutoModelForCausalLM.from_config(made, attn_implementation="sdpa")
+    # SDPA knows no attention sinks.
+    model = AutoModelForCausalLM.from_config(made, attn_implementation="eager" if sinks else "sdpa")
     model.eval().requires_grad_(False)
     for name, tensor in checkpoint_tensors(model):
         tensor.copy_(dummy_values(seed, name, tuple(tensor.shape), config["architectures"] == ["Gemma3ForCausalLM"]))
@@ -39,6 +41,9 @@ def load(config: Config, seed: int) -> PreTrainedModel:
 
 def last_logits(model: PreTrainedModel, prompts: list[list[int]]) -> np.ndarray:
     """Padded on the left, as a batch."""
+    if len(prompts) > 1 and getattr(model.config, "attn_temperature_tuning", False):
+        # transformers scales queries by their place in the batch, padding included.
+        return np.concatenate([last_logits(model, [p]) for p in prompts])
     longest = max(map(len, prompts))
     ids = torch.tensor([[0] * (longest - len(p)) + p for p in prompts])
     mask = torch.tensor([[0] * (longest - len(p)) + [1] * len(p) for p in prompts])
@@ -85,9 +90,21 @@ def mistakes(config: Config) -> Iterator[tuple[str, Callable[[Config], None]]]:
         yield "exact gelu", lambda c: c.update(hidden_activation="gelu")
         yield "another scale", lambda c: c.update(query_pre_attn_scalar=c["query_pre_attn_scalar"] + 1)
         yield "no sliding layer", lambda c: c.update(layer_types=["full_attention"] * c["num_hidden_layers"])
-    if config.get("sliding_window"):
+    if config.get("sliding_window") and "sliding_attention" in config.get("layer_types", ["sliding_attention"]):
         yield "window one longer", lambda c: c.update(sliding_window=c["sliding_window"] + 1)
         yield "window one shorter", lambda c: c.update(sliding_window=c["sliding_window"] - 1)
+    if config.get("attention_chunk_size"):
+        yield "chunks one longer", lambda c: c.update(attention_chunk_size=c["attention_chunk_size"] + 1)
+        yield "no chunks", lambda c: c.update(layer_types=["full_attention"] * c["num_hidden_layers"])
+        yield "rope on all layers", lambda c: c.update(no_rope_layers=[1] * c["num_hidden_layers"])
+    if config.get("attn_temperature_tuning"):
+        yield "another temperature", lambda c: c.update(attn_scale=c["attn_scale"] * 1.01)
+        yield "temperature a position later", lambda c: c.update(floor_scale=c["floor_scale"] + 1)
+    if config.get("n_group", 1) > 1:
+        yield "no groups of experts", lambda c: c.update(n_group=1, topk_group=1)
+    if full(config)["rope_type"] == "yarn":
+        yield "yarn without its factor", lambda c: full(c).update(attention_factor=1.0)
+        yield "yarn with whole indices", lambda c: full(c).update(truncate=True)
     eps = "layer_norm_eps" if "layer_norm_eps" in config else "rms_norm_eps"
     if config[eps] >= 1e-5:  # 1e-6 moves logits by less than float32 tests can see
         yield "eps ten times", lambda c: c.update({eps: c[eps] * 10})
@@ -101,6 +118,7 @@ def mistakes(config: Config) -> Iterator[tuple[str, Callable[[Config], None]]]:
         "attention_multiplier",
         "logits_scaling",
         "logit_scale",
+        "routed_scaling_factor",
     ):
         if factor in config:
             yield f"another {factor}", lambda c, factor=factor: c.update({factor: c[factor] * 1.01})
