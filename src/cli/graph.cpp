@@ -70,7 +70,7 @@ class GraphVerb final : public Verb {
     print_out(summary(graph));
     for (size_t i = open.bodies.size(); i-- > 0;) {
       const GraphBody& body = open.bodies[i];
-      print_out(fmt::format("\n{}, level {}, {}\n", body.op, body.level, repeats_text(body.repeats)));
+      print_out(fmt::format("\n({}) {}, level {}, {}\n", i, body.op, body.level, repeats_text(body.repeats)));
       Table table(columns());
       add_rows(body, "", table);
       print_out(table.to_text());
@@ -121,6 +121,7 @@ class GraphVerb final : public Verb {
     }
     for (const GraphNode& node : body.nodes) {
       std::string inputs, from = node_text(body, node);
+      if (node.body != GraphNode::kNoBody) from += fmt::format(" ({})", node.body);
       for (const GraphOperand& o : node.inputs)
         if (is_listed(node, o))
           inputs +=
@@ -131,11 +132,11 @@ class GraphVerb final : public Verb {
         std::string part = node.outputs.size() > 1 && o.name != "out" ? fmt::format("{}: {}", from, o.name) : from;
         add({id_text(o.value), type_of(o.value), part, node.path, first ? inputs : ""});
         first = false;
+        listed[static_cast<size_t>(o.value)] = true;
       }
     }
     for (const GraphOperand& o : body.outputs)
-      if (body.values[static_cast<size_t>(o.value)].kind == ValueKind::kResult)
-        add({id_text(o.value), type_of(o.value), "output", o.name, ""});
+      if (listed[static_cast<size_t>(o.value)]) add({id_text(o.value), type_of(o.value), "output", o.name, ""});
   }
 
   std::string model_, phase_ = "prefill";
