@@ -1,24 +1,15 @@
 // Explicit vectors: g++ 12 takes five times as long with the plain loops.
 #include "backend/cpu/quantised/rounded_row.h"
 
-#include <arm_neon.h>
-
 #include <bit>
 
+#include "backend/cpu/neon_loads.arm64.h"
 #include "backend/cpu/quantised/rounded_rows.h"
 
 namespace fk {
 namespace {
 
-float32x4x2_t load8(const float* x) { return {vld1q_f32(x), vld1q_f32(x + 4)}; }
-float32x4x2_t load8(const bf16* x) {
-  uint16x8_t bits = vld1q_u16(&x->bits), zero = vdupq_n_u16(0);
-  return {vreinterpretq_f32_u16(vzip1q_u16(zero, bits)), vreinterpretq_f32_u16(vzip2q_u16(zero, bits))};
-}
-float32x4x2_t load8(const f16* x) {
-  float16x8_t halves = vreinterpretq_f16_u16(vld1q_u16(&x->bits));
-  return {vcvt_f32_f16(vget_low_f16(halves)), vcvt_high_f32_f16(halves)};
-}
+using neon::load8;
 
 // The largest magnitude, as integers: positive floats have the same order, and a NaN is the largest.
 template <class T>
