@@ -40,8 +40,17 @@ FK_INLINE void some_keys(const float* q, const T* const* k, int64_t Dh, float* s
 
 template <class T>
 void all_keys(const float* q, const T* const* k, int64_t keys, int64_t Dh, float* scores) {
+  constexpr int64_t kAhead = 8;
   int64_t j = 0;
-  for (; j + 2 <= keys; j += 2) some_keys<2>(q, k + j, Dh, scores + 4 * j);
+  for (; j + 2 <= keys; j += 2) {
+    // Keys of one head lie far apart, which the hardware does not prefetch.
+    if (j + kAhead + 2 <= keys)
+      for (int64_t d = 0; d < Dh; d += 64 / int64_t{sizeof(T)}) {
+        __builtin_prefetch(k[j + kAhead] + d);
+        __builtin_prefetch(k[j + kAhead + 1] + d);
+      }
+    some_keys<2>(q, k + j, Dh, scores + 4 * j);
+  }
   for (; j < keys; ++j) some_keys<1>(q, k + j, Dh, scores + 4 * j);
 }
 
