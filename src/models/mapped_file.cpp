@@ -11,6 +11,7 @@
 
 #include "core/check.h"
 #include "core/error.h"
+#include "core/file_pages.h"
 #include "models/in_quotes.h"
 #include "models/lost_pages.h"
 
@@ -31,11 +32,14 @@ MappedFile::MappedFile(const std::string& path) {
   if (mapped == MAP_FAILED) throw Error("Cannot map {} into memory: {}.", in_quotes(path), std::strerror(reason));
   data_ = static_cast<std::byte*>(mapped);
   size_ = static_cast<size_t>(info.st_size);
-  if (data_ != nullptr) watch_pages(data_, size_, path);
+  if (data_ == nullptr) return;
+  watch_pages(data_, size_, path);
+  add_file_pages(bytes());
 }
 
 MappedFile::~MappedFile() {
   if (data_ == nullptr) return;
+  remove_file_pages(bytes());
   forget_pages(data_);
   munmap(data_, size_);
 }
@@ -43,10 +47,7 @@ MappedFile::~MappedFile() {
 void MappedFile::release(std::span<const std::byte> part) const {
   if (part.empty()) return;
   FK_CHECK(part.data() >= data_ && part.data() + part.size() <= data_ + size_);
-  auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  size_t begin = (static_cast<size_t>(part.data() - data_) + page - 1) / page * page;
-  size_t end = static_cast<size_t>(part.data() + part.size() - data_) / page * page;
-  if (begin < end) madvise(data_ + begin, end - begin, MADV_DONTNEED);
+  release_file_pages(part);
 }
 
 }  // namespace fk

@@ -5,6 +5,7 @@
 #include "backend/cpu/quantised/neon_kernels.arm64.h"
 #include "backend/cpu/quantised/neon_tiles.arm64.h"
 #include "core/cpu_features.h"
+#include "core/file_pages.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -57,6 +58,8 @@ class GGUFLinearNeonDot final : public GGUFLinearCall {
                            .k = init_.in_features,
                            .panel = packed_[p].data() + panel * bytes});
       });
+      // Weights of a mapped file are not needed a second time.
+      release_file_pages({static_cast<const std::byte*>(weight(p).data()), weight(p).size_bytes()});
     }
   }
   int64_t panel_bytes(size_t part) const { return kPanelRows * parts_[part].format->row_bytes(init_.in_features); }
