@@ -188,6 +188,52 @@ TEST(FreshInputs, TablesChangeWithTheirBatch) {
   EXPECT_GE(tables.size(), 4u);
 }
 
+// The routing of tokens to experts is a different one in every call, of the same loads; its arguments agree.
+TEST(FreshInputs, NoRoutingIsSeenTwice) {
+  auto seen = [](const char* name, size_t argument, const auto& check) {
+    const OperatorInfo& op = Registry::instance().at(name);
+    Fields init = op.cases().front().init;
+    for (Field& f : init) {
+      if (f.name == "num_experts") f.value = 16;
+      if (f.name == "top_k") f.value = 3;
+    }
+    std::unique_ptr<Node> root = op.build(init, {});
+    FreshInputs inputs(*root, contract_inputs(), tokens(20), 5);
+    std::set<std::vector<int32_t>> routings;
+    for (int call = 0; call < 50; ++call) {
+      inputs.next(0);
+      const CallData& data = inputs.current(0);
+      const View& ids = *data.given[argument];
+      routings.emplace(ids.ptr<int32_t>(), ids.ptr<int32_t>() + ids.numel());
+      check(data);
+    }
+    return routings.size();
+  };
+  std::set<std::vector<int64_t>> loads;
+  EXPECT_EQ(seen("moe_align", 0,
+                 [&](const CallData& data) {
+                   std::vector<int64_t> of_expert(16);
+                   const auto* ids = data.given[0]->ptr<int32_t>();
+                   for (int t = 0; t < 20; ++t) {
+                     EXPECT_EQ(std::set<int32_t>(ids + 3 * t, ids + 3 * t + 3).size(), 3u);
+                     for (int j = 0; j < 3; ++j) ++of_expert.at(static_cast<size_t>(ids[3 * t + j]));
+                   }
+                   std::sort(of_expert.begin(), of_expert.end());
+                   loads.insert(of_expert);
+                 }),
+            50u);
+  EXPECT_EQ(loads.size(), 1u);
+  EXPECT_EQ(seen("moe_grouped_gemm", 1,
+                 [&](const CallData& data) {
+                   const auto *sorted = data.given[1]->ptr<int32_t>(), *offsets = data.given[2]->ptr<int32_t>();
+                   EXPECT_EQ(std::set<int32_t>(sorted, sorted + 60).size(), 60u);
+                   EXPECT_EQ(offsets[16], 60);
+                   for (int e = 0; e < 16; ++e)
+                     EXPECT_TRUE(std::is_sorted(sorted + offsets[e], sorted + offsets[e + 1]));
+                 }),
+            50u);
+}
+
 // For large inputs, sets of other families would take longer than the calls.
 TEST(FreshInputs, SlowLargeInputsHaveFewerKinds) {
   std::unique_ptr<Node> root = norm();

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "bench/kernels/other_routing.h"
+
 namespace fk {
 namespace {
 
@@ -197,6 +199,7 @@ const CallData& FreshInputs::current(int slot) {
     else
       copy_elements(tensor_of(set, i), to);
   }
+  reorder_routing(specs_, data, s.key);
   s.made = true;
   return data;
 }

@@ -5,7 +5,9 @@
 // every call. About half of the calls have numbers as the contract generates them, times a factor; a kernel that relies
 // on their range, their mean square or the position of the maximum is wrong in all others. If a scenario has the values
 // of a real run, half of the calls use them, in another order. The description of the batch (positions, lengths,
-// tables) is that of the set.
+// tables) is that of the set. The routing of tokens to experts has the set's loads, but tokens and experts have another
+// order in every call: an operator that only sorts it would otherwise have the same answer each time. A GPU gets the
+// set's routing; no operator with one has a kernel there.
 #pragma once
 
 #include <cstdint>
