@@ -70,5 +70,17 @@ TEST(CallsAlone, WhoGainsByOthersIsNotRanked) {
   EXPECT_EQ(batching.objection(20e3, 19e3, 1), "") << "within what waking a process explains";
 }
 
+// Waking threads takes longer than a short call, so it must not excuse a candidate that is no faster alone.
+TEST(CallsAlone, WakingThreadsExplainsOnlyAPartOfAGain) {
+  CallsAlone pool, short_calls;
+  for (int i = 0; i < 12; ++i) {
+    pool.add({21e3, 16e3, 21.1e3});
+    short_calls.add({7.4e3, 10.2e3, 7.4e3});
+  }
+  EXPECT_EQ(pool.objection(20e3, 12e3, 2), "");
+  EXPECT_NE(pool.objection(20e3, 12e3, 1), "");
+  EXPECT_NE(short_calls.objection(2.6e3, 1.9e3, 2), "");
+}
+
 }  // namespace
 }  // namespace fk
