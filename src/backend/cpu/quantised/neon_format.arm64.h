@@ -123,7 +123,7 @@ FK_INLINE_DOT void pack_pieces(const EightRows& rows, int64_t at, int64_t count,
 }
 
 template <class F>
-FK_TARGET_DOT void pack_panel(const PackTask& task) {
+FK_TARGET_DOT void pack_panel(const PackPanelTask& task) {
   static constexpr std::byte kZeroBlock[F::kBytes] = {};
   for (int64_t block = 0; block * F::kElements < task.k; ++block) {
     EightRows rows;
@@ -134,7 +134,7 @@ FK_TARGET_DOT void pack_panel(const PackTask& task) {
 }
 
 template <class F>
-FK_TARGET_DOT void unpack_panel(const UnpackTask& task) {
+FK_TARGET_DOT void unpack_panel(const UnpackPanelTask& task) {
   for (int64_t block = 0; block * F::kElements < task.k; ++block) {
     int64_t first_scale = block * (F::kElements / F::kGroup) * kPanelRows;
     F::unpack(task.panel + block * kPanelRows * F::kBytes, task.codes + block * F::kElements * kPanelRows,

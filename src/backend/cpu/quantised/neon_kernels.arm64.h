@@ -15,7 +15,7 @@ namespace fk {
 
 inline constexpr int64_t kPanelRows = 8;
 
-struct PackTask {
+struct PackPanelTask {
   const std::byte* w;  // the first row
   int64_t w_stride;    // bytes
   int64_t rows;        // up to 8; the others become zero
@@ -24,7 +24,7 @@ struct PackTask {
 };
 
 // One panel times row `token` of x.
-struct PanelTask {
+struct MultiplyPanelTask {
   const std::byte* panel;
   const RoundedRows* x;
   int64_t token;
@@ -32,7 +32,7 @@ struct PanelTask {
 };
 
 // Blocks of a panel as int8, in the layout of tiles (neon_tiles.arm64.h).
-struct UnpackTask {
+struct UnpackPanelTask {
   const std::byte* panel;  // from the first of these blocks on
   int64_t k;               // elements: whole blocks
   int8_t* codes;           // [k / 4][8][4]
@@ -42,9 +42,9 @@ struct UnpackTask {
 
 struct NeonFormat {
   std::string_view name;
-  void (*pack)(const PackTask&) = nullptr;
-  void (*multiply)(const PanelTask&) = nullptr;
-  void (*unpack)(const UnpackTask&) = nullptr;
+  void (*pack)(const PackPanelTask&) = nullptr;
+  void (*multiply)(const MultiplyPanelTask&) = nullptr;
+  void (*unpack)(const UnpackPanelTask&) = nullptr;
 };
 
 const NeonFormat* find_neon_format(std::string_view name);  // nullptr where there are no kernels for it

@@ -13,7 +13,7 @@ struct Codes32 {
 };
 
 template <class F>
-FK_TARGET_DOT void multiply_blocks_of_32(const PanelTask& task) {
+FK_TARGET_DOT void multiply_blocks_of_32(const MultiplyPanelTask& task) {
   static_assert(F::kElements == kRoundedGroup && F::kGroup == kRoundedGroup);
   const RoundedRows& x = *task.x;
   const std::byte* block = task.panel;

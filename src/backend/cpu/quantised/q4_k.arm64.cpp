@@ -37,7 +37,7 @@ struct Q4_K {
     }
   }
 
-  FK_TARGET_DOT static void multiply(const PanelTask& task) {
+  FK_TARGET_DOT static void multiply(const MultiplyPanelTask& task) {
     const RoundedRows& x = *task.x;
     const std::byte* block = task.panel;
     const int8_t* codes = x.codes + task.token * x.k;
