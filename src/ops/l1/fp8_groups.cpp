@@ -15,6 +15,12 @@ int64_t fp8_groups(int64_t width, int64_t group_size) {
   return width / group_size;
 }
 
+Workload with_whole_groups(Workload workload, int64_t group_size) {
+  if (group_size > 0)
+    workload.width = std::max((workload.width + group_size / 2) / group_size, int64_t{1}) * group_size;
+  return workload;
+}
+
 std::array<TensorSpec, 2> fp8_group_specs(int64_t tokens, int64_t width, int64_t group_size, DType given) {
   DType narrow = given == DType::kF64 ? DType::kF64 : DType::kF8E4M3;
   return {TensorSpec{{tokens, width}, narrow}, TensorSpec{{tokens, fp8_groups(width, group_size)}, DType::kF32}};

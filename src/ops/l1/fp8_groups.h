@@ -19,6 +19,8 @@ inline constexpr double kLeastGroupSize = 1e-10;  // of the largest element, as 
 std::array<TensorSpec, 2> fp8_group_specs(int64_t tokens, int64_t width, int64_t group_size, DType given);
 // Throws Error where groups do not divide the width.
 int64_t fp8_groups(int64_t width, int64_t group_size);
+// The workload with the nearest width that groups divide.
+Workload with_whole_groups(Workload workload, int64_t group_size);
 // Row t of both, for oracles.
 void store_fp8_groups(const std::vector<double>& row, int64_t group_size, const View& q, const View& scales, int64_t t);
 // Empty if the call's outputs are right; `error`: of an element before it is rounded, as a part of its size.

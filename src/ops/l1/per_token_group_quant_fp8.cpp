@@ -15,6 +15,10 @@ Inputs PerTokenGroupQuantFp8::inputs(const Init&, const Workload& w) {
   return {InputSpec{{{w.num_tokens(), w.width}, w.dtype}, Generator::normal()}};
 }
 
+Workload PerTokenGroupQuantFp8::possible(const Init& init, const Workload& w) {
+  return with_whole_groups(w, init.group_size);
+}
+
 Cost PerTokenGroupQuantFp8::cost(const Init& init, const Workload& w) {
   auto n = static_cast<double>(w.num_tokens() * w.width), size = static_cast<double>(dtype_size(w.dtype));
   auto scales = static_cast<double>(w.num_tokens() * fp8_groups(w.width, init.group_size));

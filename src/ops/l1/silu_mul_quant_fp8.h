@@ -28,6 +28,7 @@ class SiluMulQuantFp8 : public Operator {
 
   static OutputSpecs outputs(const Init& init, Args given);
   static Inputs inputs(const Init& init, const Workload& workload);
+  static Workload possible(const Init& init, const Workload& workload);
   static Cost cost(const Init& init, const Workload& workload);
   static Tolerance tolerance(const Init& init, DType dtype);
   static std::vector<Case<SiluMulQuantFp8>> cases();
