@@ -1,11 +1,9 @@
-// DequantisedProduct: a product with a matrix in any ScaledFormat, on any CPU. Each thread
-// dequantises some rows of weights at a time to the dtype of x, in memory that stays in its cache, and multiplies by
-// the fastest product of elements.
+// DequantisedProduct: a product with a matrix in any ScaledFormat, on any CPU. Some rows of weights at a time are
+// dequantised to the dtype of x, in memory that stays in the cache, and multiplied by the fastest product of elements.
 #pragma once
 
 #include <algorithm>
 
-#include "backend/cpu/for_items.h"
 #include "backend/cpu/matmul/matmul_choice.h"
 #include "backend/cpu/row_kernel.h"
 #include "backend/cpu/simd.h"
@@ -52,22 +50,34 @@ class DequantisedProduct : public QuantisedProductCall<T> {
   using QuantisedProductCall<T>::QuantisedProductCall;
 
   void forward(Context& ctx, View x, View out) override {
+    const int64_t k = this->init_.in_features;
+    const auto size = static_cast<int64_t>(dtype_size(x.dtype()));
+    const int64_t chunk = std::max<int64_t>(kChunkBytes / std::max<int64_t>(k * size, 1), 16);
     if (x.size(0) == 0) return;
-    const int64_t k = this->init_.in_features, size = static_cast<int64_t>(dtype_size(x.dtype()));
-    const int64_t rows = std::max<int64_t>(kScratchBytes / std::max<int64_t>(k * size, 1), 16);
-    auto items_of = [&](const typename T::Part& part) { return (part.rows + rows - 1) / rows; };
-    int64_t items = 0;
-    for (const typename T::Part& part : this->parts_) items += items_of(part);
-    View scratch = ctx.arena.make({{ctx.pool.threads(), rows, k}, x.dtype()});
-    for_items(ctx.pool, items, [&](int thread, int64_t item) {
-      size_t p = 0;
-      for (; item >= items_of(this->parts_[p]); ++p) item -= items_of(this->parts_[p]);
-      const typename T::Part& part = this->parts_[p];
-      int64_t row = item * rows, count = std::min(rows, part.rows - row);
-      View w = scratch.select(0, thread);
-      for (int64_t r = 0; r < count; ++r) this->unpack(part, row + r, w.select(0, r));
-      multiply(x, w, count, part.row + row, out);
-    });
+    for (const typename T::Part& part : this->parts_) {
+      View w = ctx.arena.make({{std::min(chunk, part.rows), k}, x.dtype()});
+      for (int64_t row = 0; row < part.rows; row += chunk) {
+        int64_t count = std::min(chunk, part.rows - row), first = part.row + row;
+        ctx.pool.parallel_for(count, 4, [&](int64_t begin, int64_t end) {
+          for (int64_t r = begin; r < end; ++r) this->unpack(part, row + r, w.select(0, r));
+        });
+        const auto* bias = static_cast<const std::byte*>(this->bias_data());
+        fastest_matmul(x.dtype())(
+            {.m = x.size(0),
+             .n = count,
+             .k = k,
+             .x = x.data(),
+             .x_stride = x.stride(0),
+             .w = w.data(),
+             .w_stride = k,
+             .bias = bias == nullptr ? nullptr : bias + first * size,
+             .y = static_cast<std::byte*>(out.data()) + first * static_cast<int64_t>(dtype_size(out.dtype())),
+             .y_stride = out.stride(0),
+             .dtype = x.dtype(),
+             .y_dtype = out.dtype()},
+            ctx.pool);
+      }
+    }
   }
 
  protected:
@@ -83,28 +93,7 @@ class DequantisedProduct : public QuantisedProductCall<T> {
   }
 
  private:
-  static constexpr int64_t kScratchBytes = 1 << 18;  // of a thread, in its L2 cache
-
-  // out[:, first .. first + count) by this thread alone
-  void multiply(const View& x, const View& w, int64_t count, int64_t first, const View& out) const {
-    thread_local ThreadPool alone(1);
-    const auto* bias = static_cast<const std::byte*>(this->bias_data());
-    const auto size = static_cast<int64_t>(dtype_size(x.dtype())),
-               out_size = static_cast<int64_t>(dtype_size(out.dtype()));
-    fastest_matmul(x.dtype())({.m = x.size(0),
-                               .n = count,
-                               .k = this->init_.in_features,
-                               .x = x.data(),
-                               .x_stride = x.stride(0),
-                               .w = w.data(),
-                               .w_stride = this->init_.in_features,
-                               .bias = bias == nullptr ? nullptr : bias + first * size,
-                               .y = static_cast<std::byte*>(out.data()) + first * out_size,
-                               .y_stride = out.stride(0),
-                               .dtype = x.dtype(),
-                               .y_dtype = out.dtype()},
-                              alone);
-  }
+  static constexpr int64_t kChunkBytes = 1 << 20;
 };
 
 }  // namespace fk
