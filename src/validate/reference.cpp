@@ -36,7 +36,9 @@ void widen(const View& from, const View& to, ThreadPool& pool) {
     });
   };
   // There may be many weights: the two usual dtypes of models are read without a switch per element.
-  if (from.dtype() == DType::kBF16)
+  if (to.dtype() != DType::kF64)
+    copy_elements(from, to);
+  else if (from.dtype() == DType::kBF16)
     copy(from.ptr<bf16>(), [](bf16 x) { return static_cast<double>(static_cast<float>(x)); });
   else if (from.dtype() == DType::kF32)
     copy(from.ptr<float>(), [](float x) { return static_cast<double>(x); });
@@ -102,7 +104,7 @@ void Reference::bind(std::span<const Tensor> params) {
   std::vector<ParamSpec> specs = collect_params(*tree_);
   FK_CHECK(specs.size() == params.size());
   if (params_.empty()) {
-    for (const ParamSpec& p : specs) params_.emplace_back(p.spec);
+    for (const ParamSpec& p : specs) params_.emplace_back(p.spec);  // f64, but for those that are f32 in any model, and codes
     tree_->bind([&](const std::string& name) -> View {
       for (size_t i = 0; i < specs.size(); ++i)
         if (specs[i].name == name) return params_[i];

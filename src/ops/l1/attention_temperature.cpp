@@ -14,8 +14,9 @@ OutputSpecs AttentionTemperature::outputs(const Init& init, Args given) {
   return {TensorSpec{{given[0]->size(0), 1}, init.dtype == DType::kF64 ? DType::kF64 : DType::kF32}};
 }
 
-Inputs AttentionTemperature::inputs(const Init&, const Workload& w) {
-  return {InputSpec{{{w.num_tokens()}, DType::kI64}, Generator::metadata(Generator::Kind::kPositions)}};
+Inputs AttentionTemperature::inputs(const Init& init, const Workload& w) {
+  // Any positions, not those of the sequences: the output depends on nothing else, and must not be known beforehand.
+  return {InputSpec{{{w.num_tokens()}, DType::kI64}, Generator::integers(0, 64 * init.floor_scale)}};
 }
 
 Cost AttentionTemperature::cost(const Init&, const Workload& w) {

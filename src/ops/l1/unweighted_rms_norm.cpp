@@ -11,7 +11,9 @@ OutputSpecs UnweightedRMSNorm::outputs(const Init&, Args given) { return {given[
 
 Inputs UnweightedRMSNorm::inputs(const Init& init, const Workload& w) {
   int64_t heads = std::max<int64_t>(w.width, 1);
-  return {InputSpec{{{w.num_tokens(), heads, init.hidden_size}, w.dtype}, Generator::normal()}};
+  // So small that eps matters: of larger numbers the output would not change with the size of the input.
+  return {
+      InputSpec{{{w.num_tokens(), heads, init.hidden_size}, w.dtype}, Generator::normal(0, 2 * std::sqrt(init.eps))}};
 }
 
 Cost UnweightedRMSNorm::cost(const Init& init, const Workload& w) {

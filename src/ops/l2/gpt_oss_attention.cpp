@@ -7,15 +7,6 @@ namespace fk {
 
 std::vector<Case<GptOssAttention>> GptOssAttention::cases() {
   return {
-      {"window, bias",
-       {.hidden_size = 44,
-        .num_heads = 6,
-        .num_kv_heads = 2,
-        .head_dim = 20,
-        .bias = true,
-        .bias_o_proj = true,
-        .sliding_window = 7},
-       Workload::batch({{1, 20}, {19, 0}, {4, 17}})},
       {"yarn",
        {.hidden_size = 40,
         .num_heads = 4,
@@ -28,6 +19,15 @@ std::vector<Case<GptOssAttention>> GptOssAttention::cases() {
                          .truncate = false,
                          .attention_factor = 1.2079441541679836}},
        Workload::batch({{1, 60}, {7, 0}})},
+      {"window, bias",
+       {.hidden_size = 44,
+        .num_heads = 6,
+        .num_kv_heads = 2,
+        .head_dim = 20,
+        .bias = true,
+        .bias_o_proj = true,
+        .sliding_window = 7},
+       Workload::batch({{1, 20}, {19, 0}, {4, 17}})},
   };
 }
 
