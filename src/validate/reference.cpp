@@ -104,7 +104,7 @@ void Reference::bind(std::span<const Tensor> params) {
   std::vector<ParamSpec> specs = collect_params(*tree_);
   FK_CHECK(specs.size() == params.size());
   if (params_.empty()) {
-    for (const ParamSpec& p : specs) params_.emplace_back(p.spec);  // f64, but for those that are f32 in any model, and codes
+    for (const ParamSpec& p : specs) params_.emplace_back(p.spec);  // f64, except what is f32 in any model, and codes
     tree_->bind([&](const std::string& name) -> View {
       for (size_t i = 0; i < specs.size(); ++i)
         if (specs[i].name == name) return params_[i];
