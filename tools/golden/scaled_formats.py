@@ -11,7 +11,9 @@ import sys
 import numpy as np
 import torch
 from compressed_tensors.compressors import BaseCompressor
+from compressed_tensors.compressors.nvfp4 import unpack_fp4_from_uint8
 from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
+from compressed_tensors.quantization.lifecycle.forward import dequantize
 from transformers.integrations.bitnet import pack_weights
 
 F8 = torch.float8_e4m3fn
@@ -64,7 +66,13 @@ def compressed(name, arguments, names, generator, rows=16, columns=64):
     state["weight_scale"] = scale
     compressor = BaseCompressor.get_value_from_registry(name)
     packed = compressor.compress(state, scheme)
-    return case([packed[n] for n in names], compressor.decompress(dict(packed), scheme)["weight"])
+    if args.strategy == "tensor_group":  # decompress() would round the values to bf16
+        values = unpack_fp4_from_uint8(packed["weight_packed"], rows, columns, dtype=torch.float32)
+        values = dequantize(values, packed["weight_scale"].float(), args=args, dtype=torch.float32,
+                            global_scale=packed["weight_global_scale"])
+    else:
+        values = compressor.decompress(dict(packed), scheme)["weight"]
+    return case([packed[n] for n in names], values)
 
 
 def pack_along(codes, axis, order=range(8)):
