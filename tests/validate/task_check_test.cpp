@@ -30,6 +30,8 @@ const std::map<std::string, std::string> kDegenerate = {
     {"flash_attn_decode: first key", "one key has all the weight, whatever the query"},
     {"flash_attn_prefill: one token", "one key has all the weight, whatever the query"},
     {"flash_attn_prefill: window of one", "one key has all the weight, whatever the query"},
+    {"glm4_moe_for_causal_lm: 1 sequences", "all experts are chosen, whatever the correction of their scores"},
+    {"gpt_oss_for_causal_lm: 1 sequences", "a prompt alone does not use the sinks of decoding"},
     {"grouped_topk: one expert", "always expert 0"},
     {"index_select: one element", "a copy"},
     {"moe_align: one pair", "the pair can only be the first"},
