@@ -76,6 +76,10 @@ std::string beyond_walls(const std::string& program, std::string_view variable) 
       program, variable);
 }
 
+std::string no_such_program(const std::string& program, std::string_view advice) {
+  return fmt::format("There is no program '{}'; {}.", program, advice);
+}
+
 Toolchain cpp_toolchain(const CompileOptions& options) {
   Toolchain chain;
   if (options.compiler.empty() && !quotes_closed(environment_variable("CXX"))) return missing(open_quote("CXX"));
@@ -83,6 +87,8 @@ Toolchain cpp_toolchain(const CompileOptions& options) {
   if (chain.compiler.empty()) return missing("There is no C++ compiler; install g++, or set CXX to a C++20 compiler.");
   if (std::string program = needs_more_than_walls_allow(chain.compiler); !program.empty())
     return missing(beyond_walls(program, "CXX"));
+  if (!find_program(chain.compiler.front()))
+    return missing(no_such_program(chain.compiler.front(), "install g++, or set CXX to a C++20 compiler"));
   chain.flags.assign(std::begin(kCppFlags), std::end(kCppFlags));
   chain.checks.assign(std::begin(kCppChecks), std::end(kCppChecks));
   chain.target = cpu_identity();
@@ -119,6 +125,8 @@ Toolchain cuda_toolchain(const CompileOptions& options) {
         std::filesystem::canonical(find_program(chain.compiler.front()).value_or(chain.compiler.front()), error);
     if (!error) chain.flags.push_back("-Xlinker=-rpath=" + (nvcc.parent_path().parent_path() / "lib64").string());
   }
+  if (!find_program(chain.compiler.front()))
+    return missing(no_such_program(chain.compiler.front(), "install the CUDA toolkit, or set NVCC to its nvcc"));
   chain.checks.assign(std::begin(kCudaChecks), std::end(kCudaChecks));
   chain.target = arch;
   return chain;

@@ -34,6 +34,10 @@ bool read_blocks(int file, int limit_ms, const std::function<bool(std::string_vi
 }
 
 std::optional<std::string> find_program(std::string_view name) {
+  if (name.find('/') != std::string_view::npos) {
+    std::string path(name);
+    return access(path.c_str(), X_OK) == 0 ? std::optional(path) : std::nullopt;
+  }
   const char* path = std::getenv("PATH");
   std::string_view folders = path ? path : "";
   while (!folders.empty()) {

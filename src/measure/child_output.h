@@ -9,7 +9,7 @@
 
 namespace fk {
 
-// Path of the program in the folders of PATH, or empty.
+// Path of the program in the folders of PATH, or empty. A name with a slash is a path already.
 std::optional<std::string> find_program(std::string_view name);
 
 // Passes everything read from `file` to `take`, block by block. False at the deadline, on an error, or if `take`

@@ -136,18 +136,19 @@ TEST_F(KernelsVerb, ACandidateThatDoesNotBuildIsAVerdict) {
   EXPECT_NE(o.out.find("silu_and_mul.cpp:"), std::string::npos) << o.out;
 }
 
-// A comment in Latin-1, in front of a mistake that the compiler quotes.
 TEST_F(KernelsVerb, WithoutACompilerNobodyIsJudged) {
   write_silu("out.row<T>(t)[i] = T(gate / (1 + expf(-gate)) * up);");
   setenv("CXX", "/nowhere/c++", 1);
-  Outcome outcome = kernels({"--target", "silu_and_mul", "--filter", "decode-1/"});
+  Outcome outcome = kernels({"--target", "silu_and_mul", "--filter", "tiny-llama/tp1/decode-8"});
   unsetenv("CXX");
   EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
   EXPECT_EQ(outcome.out, "");
+  EXPECT_NE(outcome.err.find("/nowhere/c++"), std::string::npos) << outcome.err;
   EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
   EXPECT_FALSE(fs::exists(result_path())) << "nothing was measured";
 }
 
+// A comment in Latin-1, in front of a mistake that the compiler quotes.
 TEST_F(KernelsVerb, SourcesNeedNotBeUtf8) {
   FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   write_silu("/* caf\xe9 */ out.row<T>(t)[i] = T(gate / (1 + expf(-gate)) * up)");  // no semicolon

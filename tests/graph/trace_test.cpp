@@ -74,8 +74,9 @@ TEST(Trace, SlowIsSoundForEveryTinyModelAndPhase) {
 }
 
 // The published models, whose weights are nowhere on this machine.
-TEST(Trace, SlowIsSoundForEveryModel) {
-  for (const CatalogEntry& entry : catalog()) expect_sound(entry, phases_of(entry).back());
+TEST(Trace, SlowIsSoundForEveryPublishedModel) {
+  for (const CatalogEntry& entry : catalog())
+    if (!entry.hf_id.empty()) expect_sound(entry, phases_of(entry).back());  // tiny ones: above
 }
 
 TEST(Trace, EqualLayersAreOneBody) {
