@@ -187,6 +187,19 @@ std::vector<bool> possible_groups(const GroupedTopk::Init& init, const Scores& s
   return taken;
 }
 
+// Of experts with exactly equal scores, the one in place j comes after all with a lower index. They need not be next to
+// each other: rounding may move a third expert from between or before them.
+bool in_turn(const GroupedTopk::Init& init, const Scores& s, const std::vector<bool>& groups, const View& ids,
+             int64_t row, int64_t j) {
+  auto at = static_cast<size_t>(get(ids, row, j));
+  if (!(s.choice[at] > 0)) return true;
+  std::vector<bool> before(s.choice.size(), false), allowed = experts_of_groups(init, groups);
+  for (int64_t i = 0; i < j; ++i) before[static_cast<size_t>(get(ids, row, i))] = true;
+  for (size_t i = 0; i < at; ++i)
+    if (allowed[i] && s.choice[i] == s.choice[at] && !before[i]) return false;
+  return true;
+}
+
 }  // namespace
 
 // Kernels compare scores in float, whose rounding can make neighbours equal or change their order. So an expert is
@@ -215,7 +228,7 @@ std::string GroupedTopk::judge(const Init& init, Args call, Args reference) {
       double got = s.choice[at], want = s.choice[wanted];
       bool in_group = groups[at / static_cast<size_t>(init.num_experts / init.num_expert_group)];
       double slack = std::max(choice_rounding(s, at), choice_rounding(s, wanted)) + kNegligible;
-      if (at != wanted && (!in_group || !(std::fabs(got - want) <= slack) || (got == want && want > 0)))
+      if (at != wanted && (!in_group || !(std::fabs(got - want) <= slack) || !in_turn(init, s, groups, ids, t, j)))
         return fmt::format("row {} has expert {} in place {}, where expert {} belongs", t, at, j, wanted);
       double weight = get(weights, t, j), exact = s.weight[at] / sum * init.routed_scaling_factor;
       if (!(std::fabs(weight - exact) <=
