@@ -185,7 +185,8 @@ def main():
         same_filters(client)
 
         print("the server dies in the middle of a run and comes back in it")
-        command = [FASTKERNELS, "kernels", "--self-test", "--target", "silu_and_mul", "--model", "tiny-llama", "--threads", "1",
+        command = [FASTKERNELS, "kernels", "--self-test", "--target", "silu_and_mul", "--model", "tiny-llama", "--filter", "tiny-llama/tp1/decode",
+                   "--threads", "1",
                    "--num-runs", "20", "--launches", "2", "--output-json", "middle.json"]
         process = subprocess.Popen(command, env=dict(environment, **live), cwd=work, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         journal = work / "middle.jsonl"
