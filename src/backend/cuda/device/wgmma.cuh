@@ -107,7 +107,7 @@ __device__ __forceinline__ void hold(uint32_t (&values)[M][N]) {
 // columns. A thread holds kSums of the sums.
 template <class T, int kSums>
 __device__ __forceinline__ void multiply_rows(float (&sum)[kSums], uint64_t left, uint64_t right, bool accumulate) {
-  static_assert(kSums == 8 || kSums == 32 || kSums == 64);
+  static_assert(kSums == 8 || kSums == 32 || kSums == 64 || kSums == 128);
   constexpr bool kBF16 = std::is_same_v<T, __nv_bfloat16>;
   if constexpr (kSums == 8 && kBF16)
     FK_WGMMA_SHARED("bf16", "16", 8, "8", "9", "10");
@@ -117,10 +117,14 @@ __device__ __forceinline__ void multiply_rows(float (&sum)[kSums], uint64_t left
     FK_WGMMA_SHARED("bf16", "64", 32, "32", "33", "34");
   else if constexpr (kSums == 32)
     FK_WGMMA_SHARED("f16", "64", 32, "32", "33", "34");
-  else if constexpr (kBF16)
+  else if constexpr (kSums == 64 && kBF16)
     FK_WGMMA_SHARED("bf16", "128", 64, "64", "65", "66");
-  else
+  else if constexpr (kSums == 64)
     FK_WGMMA_SHARED("f16", "128", 64, "64", "65", "66");
+  else if constexpr (kBF16)
+    FK_WGMMA_SHARED("bf16", "256", 128, "128", "129", "130");
+  else
+    FK_WGMMA_SHARED("f16", "256", 128, "128", "129", "130");
 }
 
 // sum [64, 2 kSums] += left [64, 16] right [16, 2 kSums]: the left factor in registers, the right one in shared memory

@@ -1,0 +1,44 @@
+// The choice of the best experts of a token by one warp: scores are kept as unsigned keys in shared memory.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/cuda/device/reduce.cuh"
+
+namespace fk::cuda {
+
+// Of no number: what was taken already.
+inline constexpr uint32_t kTaken = 0;
+
+// Keys are in the order of their numbers, and both zeros have the same. A NaN has a key, too.
+__device__ __forceinline__ uint32_t order_key(float v) {
+  const uint32_t bits = __float_as_uint(v + 0.0f);
+  return (bits & 0x80000000u) != 0 ? max(~bits, 1u) : bits | 0x80000000u;
+}
+__device__ __forceinline__ float from_order_key(uint32_t key) {
+  return __uint_as_float((key & 0x80000000u) != 0 ? key & 0x7fffffffu : ~key);
+}
+
+struct Best {
+  int index;
+  uint32_t key;
+};
+
+// The largest of n keys, of equal ones the first; it is marked as taken. By all lanes of a warp; lane i reads and
+// writes keys i, i + 32, ..., which it has written itself or which were written before a __syncwarp().
+__device__ __forceinline__ Best take_best(uint32_t* keys, int n) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  uint32_t key = kTaken;
+  int index = lane;
+  for (int i = lane; i < n; i += 32) {
+    if (keys[i] <= key) continue;
+    key = keys[i];
+    index = i;
+  }
+  const uint32_t largest = __reduce_max_sync(kAllLanes, key);
+  const unsigned first = __reduce_min_sync(kAllLanes, key == largest ? static_cast<unsigned>(index) : ~0u);
+  if (static_cast<int>(first) % 32 == lane) keys[first] = kTaken;
+  return {static_cast<int>(first), largest};
+}
+
+}  // namespace fk::cuda
