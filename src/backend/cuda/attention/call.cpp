@@ -31,6 +31,7 @@ AttentionCall common(const Init& init, const View& q, const View& k, const View&
   call.scale = static_cast<float>(init.softmax_scale);
   call.soft_cap = static_cast<float>(init.logits_soft_cap);
   call.window = static_cast<int>(init.sliding_window);
+  call.chunk = static_cast<int>(init.attention_chunk_size);
   call.dtype = q.dtype();
   return call;
 }

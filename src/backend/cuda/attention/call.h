@@ -29,7 +29,7 @@ struct AttentionCall {
   int page_bits = 0;                      // a block of the cache holds 2^page_bits tokens; negative: no power of two
   const int32_t* cu_seqlens_q = nullptr;  // missing in decoding: one query per sequence
   const int32_t* cu_seqlens_k = nullptr;
-  const int32_t* seq_lens = nullptr;  // in decoding
+  const int32_t* seq_lens = nullptr;  // in decoding; missing: sequence s has the keys between two of cu_seqlens_k
 
   int sequences = 0;
   int tokens = 0;
@@ -39,6 +39,8 @@ struct AttentionCall {
   float scale = 1;
   float soft_cap = 0;
   int window = 0;
+  int chunk = 0;                 // positions of a chunk; 0: none
+  const float* sinks = nullptr;  // a score of each head without a value, or null
   bool causal = true;
   DType dtype = DType::kBF16;
 };
@@ -49,13 +51,7 @@ AttentionCall prefill_call(const FlashAttnPrefill::Init& init, const View& q, co
                            const View& cu_seqlens_q, const View& cu_seqlens_k, const OptView& block_table,
                            const View& out);
 
-// What no kernel here supports, of either operator; empty where there is nothing of it.
-template <class Init>
-std::string_view refuse_features(const Init& init) {
-  if (init.attention_sinks) return "it has no attention sinks";
-  if (init.attention_chunk_size > 0) return "it does not divide keys into chunks";
-  return {};
-}
+inline const float* sinks_of(const OptView& sinks) { return sinks ? sinks->ptr<float>() : nullptr; }
 
 // Keys of a tile. Kernels that load whole pages of the cache support only pages of this size.
 inline constexpr int kTileBits = 4, kTileKeys = 1 << kTileBits;

@@ -170,15 +170,16 @@ __global__ void __launch_bounds__(kThreads, kHeadSize > 128 ? 2 : 3)
   }
   __syncthreads();
 
-  auto store = [&](int at, float value, float total) {
-    T* out = static_cast<T*>(call.out) + s * call.out_strides.token +
-             (kv_head * group + at / kHeadSize) * call.out_strides.head + at % kHeadSize;
+  auto store = [&](int at, float value, const Running& all) {
+    const int head = kv_head * group + at / kHeadSize;
+    const float total = all.sum + sink_weight(call, head, all.largest);
+    T* out = static_cast<T*>(call.out) + s * call.out_strides.token + head * call.out_strides.head + at % kHeadSize;
     *out = from_float<T>(total > 0 ? value / total : 0.0f);
   };
   float* block_means = &means[0][0][0];
   if (blocks_per_head == 1) {
     for (int at = threadIdx.x; at < group * kHeadSize; at += kThreads)
-      store(at, block_means[at], block_states[at / kHeadSize].sum);
+      store(at, block_means[at], block_states[at / kHeadSize]);
     return;
   }
 #if __CUDA_ARCH__ >= 900
@@ -193,7 +194,7 @@ __global__ void __launch_bounds__(kThreads, kHeadSize > 128 ? 2 : 3)
       all = join(all, *cluster.map_shared_rank(&block_states[at / kHeadSize], p), mine, theirs);
       value = value * mine + *cluster.map_shared_rank(&block_means[at], p) * theirs;
     }
-    store(at, value, all.sum);
+    store(at, value, all);
   }
   cluster.sync();  // no block may exit while another reads its memory
 #endif
@@ -206,6 +207,7 @@ int blocks_per_head(const AttentionCall& call) {
   if (!has_hopper_launches()) return 1;
   int64_t steps = call.table_width;
   if (call.window > 0) steps = std::min<int64_t>(steps, call.window / kKeys + 2);
+  if (call.chunk > 0) steps = std::min<int64_t>(steps, call.chunk / kKeys + 2);
   int blocks = 1;
   while (blocks < kMostBlocks && 2 * blocks * call.sequences * call.kv_heads <= kBlocksWanted &&
          steps >= 2 * blocks * kWarps)

@@ -210,6 +210,7 @@ __global__ void __launch_bounds__(kThreads, 1) prefill_tiles(AttentionCall call)
     sum[r] += __shfl_xor_sync(kAllLanes, sum[r], 1);
     sum[r] += __shfl_xor_sync(kAllLanes, sum[r], 2);
     if (my_query[r] >= query_len) continue;
+    sum[r] += sink_weight(call, head, largest[r]);
     const float scale = sum[r] > 0 ? 1 / sum[r] : 0.0f;
     T* out = static_cast<T*>(call.out) + (query_start + my_query[r]) * call.out_strides.token +
              head * call.out_strides.head + 2 * quad;

@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(32 * kWarps) attend_rows(AttentionCall call) {
     length = call.cu_seqlens_k[s + 1] - call.cu_seqlens_k[s];
     position = length - (call.cu_seqlens_q[s + 1] - call.cu_seqlens_q[s]) + t - call.cu_seqlens_q[s];
   } else {
-    length = call.seq_lens[s];
+    length = call.seq_lens != nullptr ? call.seq_lens[s] : call.cu_seqlens_k[s + 1] - call.cu_seqlens_k[s];
     position = length - 1;
   }
   const VisibleKeys keys = visible_keys(call, position, length);
@@ -78,6 +78,7 @@ __global__ void __launch_bounds__(32 * kWarps) attend_rows(AttentionCall call) {
     }
     largest = new_largest;
   }
+  if (call.sinks != nullptr) sum += expf(call.sinks[head] - largest);
   T* out = static_cast<T*>(call.out) + t * call.out_strides.token + head * call.out_strides.head;
 #pragma unroll
   for (int i = 0; i < kPerLane; ++i)

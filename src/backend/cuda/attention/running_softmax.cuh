@@ -49,10 +49,10 @@ struct RunningSoftmax {
     for (int r = 0; r < 2; ++r) sum[r] = sum[r] * shrink[r] + (part[2 * r] + part[2 * r + 1]);
   }
 
-  // The reciprocal of the sum of row r; zero if it saw no key.
-  __device__ __forceinline__ float inverse(int r) const {
+  // The reciprocal of the sum of row r and of what is added to it; zero if the row saw no key.
+  __device__ __forceinline__ float inverse(int r, float added) const {
     float whole = sum[r] + __shfl_xor_sync(kAllLanes, sum[r], 1);
-    whole += __shfl_xor_sync(kAllLanes, whole, 2);
+    whole += __shfl_xor_sync(kAllLanes, whole, 2) + added;
     return whole > 0 ? 1 / whole : 0.0f;
   }
 };

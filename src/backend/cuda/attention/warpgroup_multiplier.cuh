@@ -203,10 +203,10 @@ struct Multiplier {
     const int group = call.heads / call.kv_heads;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const float inverse = softmax.inverse(r);
-      const int at = my_row(item, r), query = at / group;
+      const int at = my_row(item, r), query = at / group, head = item.kv_head * group + at - query * group;
+      const float inverse = softmax.inverse(r, sink_weight(call, head, softmax.largest[r] * scale));
       T* out = static_cast<T*>(call.out) + (item.query_start + query) * call.out_strides.token +
-               (item.kv_head * group + at - query * group) * call.out_strides.head + 8 * quad;
+               head * call.out_strides.head + 8 * quad;
 #pragma unroll
       for (int n = 0; n < kHeadSize / 8; n += 4) {
         uint32_t part[4];

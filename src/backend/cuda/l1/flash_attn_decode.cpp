@@ -16,13 +16,12 @@ class FlashAttnDecodeSplitKv final : public FlashAttnDecode {
  public:
   using FlashAttnDecode::FlashAttnDecode;
 
-  std::string_view refuse(Args args) const override {
-    std::string_view why = refuse_features(init_);
-    return why.empty() ? decode_split_refusal(call_of(init_, args)) : why;
-  }
+  std::string_view refuse(Args args) const override { return decode_split_refusal(call_of(init_, args)); }
   void forward(Context& ctx, View q, View k_cache, View v_cache, View cache_seqlens, View block_table,
                View out) override {
-    attention_decode_split(decode_call(init_, q, k_cache, v_cache, cache_seqlens, block_table, out), ctx.stream);
+    AttentionCall call = decode_call(init_, q, k_cache, v_cache, cache_seqlens, block_table, out);
+    call.sinks = sinks_of(sinks());
+    attention_decode_split(call, ctx.stream);
   }
 };
 
@@ -30,13 +29,12 @@ class FlashAttnDecodeRows final : public FlashAttnDecode {
  public:
   using FlashAttnDecode::FlashAttnDecode;
 
-  std::string_view refuse(Args args) const override {
-    std::string_view why = refuse_features(init_);
-    return why.empty() ? attention_rows_refusal(call_of(init_, args)) : why;
-  }
+  std::string_view refuse(Args args) const override { return attention_rows_refusal(call_of(init_, args)); }
   void forward(Context& ctx, View q, View k_cache, View v_cache, View cache_seqlens, View block_table,
                View out) override {
-    attention_rows(decode_call(init_, q, k_cache, v_cache, cache_seqlens, block_table, out), ctx.stream);
+    AttentionCall call = decode_call(init_, q, k_cache, v_cache, cache_seqlens, block_table, out);
+    call.sinks = sinks_of(sinks());
+    attention_rows(call, ctx.stream);
   }
 };
 

@@ -18,13 +18,12 @@ class FlashAttnPrefillWgmma final : public FlashAttnPrefill {
  public:
   using FlashAttnPrefill::FlashAttnPrefill;
 
-  std::string_view refuse(Args args) const override {
-    std::string_view why = refuse_features(init_);
-    return why.empty() ? prefill_wgmma_refusal(call_of(init_, args)) : why;
-  }
+  std::string_view refuse(Args args) const override { return prefill_wgmma_refusal(call_of(init_, args)); }
   void forward(Context& ctx, View q, View k, View v, View cu_seqlens_q, View cu_seqlens_k, OptView block_table,
                View out) override {
-    attention_prefill_wgmma(prefill_call(init_, q, k, v, cu_seqlens_q, cu_seqlens_k, block_table, out), ctx.stream);
+    AttentionCall call = prefill_call(init_, q, k, v, cu_seqlens_q, cu_seqlens_k, block_table, out);
+    call.sinks = sinks_of(sinks());
+    attention_prefill_wgmma(call, ctx.stream);
   }
 };
 
@@ -32,13 +31,12 @@ class FlashAttnPrefillMma final : public FlashAttnPrefill {
  public:
   using FlashAttnPrefill::FlashAttnPrefill;
 
-  std::string_view refuse(Args args) const override {
-    std::string_view why = refuse_features(init_);
-    return why.empty() ? prefill_mma_refusal(call_of(init_, args)) : why;
-  }
+  std::string_view refuse(Args args) const override { return prefill_mma_refusal(call_of(init_, args)); }
   void forward(Context& ctx, View q, View k, View v, View cu_seqlens_q, View cu_seqlens_k, OptView block_table,
                View out) override {
-    attention_prefill_mma(prefill_call(init_, q, k, v, cu_seqlens_q, cu_seqlens_k, block_table, out), ctx.stream);
+    AttentionCall call = prefill_call(init_, q, k, v, cu_seqlens_q, cu_seqlens_k, block_table, out);
+    call.sinks = sinks_of(sinks());
+    attention_prefill_mma(call, ctx.stream);
   }
 };
 
@@ -46,13 +44,12 @@ class FlashAttnPrefillRows final : public FlashAttnPrefill {
  public:
   using FlashAttnPrefill::FlashAttnPrefill;
 
-  std::string_view refuse(Args args) const override {
-    std::string_view why = refuse_features(init_);
-    return why.empty() ? attention_rows_refusal(call_of(init_, args)) : why;
-  }
+  std::string_view refuse(Args args) const override { return attention_rows_refusal(call_of(init_, args)); }
   void forward(Context& ctx, View q, View k, View v, View cu_seqlens_q, View cu_seqlens_k, OptView block_table,
                View out) override {
-    attention_rows(prefill_call(init_, q, k, v, cu_seqlens_q, cu_seqlens_k, block_table, out), ctx.stream);
+    AttentionCall call = prefill_call(init_, q, k, v, cu_seqlens_q, cu_seqlens_k, block_table, out);
+    call.sinks = sinks_of(sinks());
+    attention_rows(call, ctx.stream);
   }
 };
 

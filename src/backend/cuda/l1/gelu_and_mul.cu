@@ -1,30 +1,13 @@
 // GeluAndMul on CUDA, exact and in the tanh approximation.
 #include "ops/l1/gelu_and_mul.h"
 
+#include "backend/cuda/l1/activations.cuh"
 #include "backend/cuda/l1/call.h"
 #include "backend/cuda/l1/gate_and_mul.cuh"
 #include "ops/register.h"
 
 namespace fk::cuda {
 namespace {
-
-// x times the cumulative normal distribution of x.
-struct GeluExact {
-  template <class T>
-  __device__ static float of(float x) {
-    constexpr float kSqrtHalf = 0.70710678118654752f;
-    return 0.5f * x * erfcf(-kSqrtHalf * x);
-  }
-};
-
-// (1 + tanh z) / 2 is the logistic function of 2 z, which does not cancel for negative z.
-struct GeluTanh {
-  template <class T>
-  __device__ static float of(float x) {
-    constexpr float k2Sqrt2OverPi = 1.5957691216f;
-    return over_one_plus_exp<T>(x, -k2Sqrt2OverPi * (x + 0.044715f * x * x * x));
-  }
-};
 
 class GeluAndMulFused final : public GeluAndMul {
  public:

@@ -6,6 +6,7 @@
 
 #include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/device/reduce.cuh"
+#include "backend/cuda/l1/sort_pairs.h"
 #include "ops/register.h"
 
 namespace fk::cuda {
@@ -27,7 +28,7 @@ struct Pairs {
   }
 };
 
-__global__ void __launch_bounds__(32 * kMostWarps) sort_pairs(const Pairs pairs, int32_t* sorted, int32_t* offsets) {
+__global__ void __launch_bounds__(32 * kMostWarps) counting_sort(const Pairs pairs, int32_t* sorted, int32_t* offsets) {
   extern __shared__ int32_t counts[];  // [warp][expert]: how many pairs, then where the next one goes
   let_next_start();
   wait_for_previous();
@@ -91,26 +92,35 @@ class MoeAlignCountingSort final : public MoeAlign {
       if (v->dtype() != DType::kI32) return "ids and offsets must be i32";
       if (!v->rows_contiguous()) return "the last dimension of its tensors must be contiguous";
     }
-    if (init_.num_experts > kMostExperts) return "it sorts by at most 6144 experts";
-    if (args[1]->size(0) > INT32_MAX / 2) return "there are too many pairs for 32-bit indices";
-    return {};
+    return sort_pairs_refusal(init_.num_experts, args[1]->size(0));
   }
 
   void forward(Context& ctx, View topk_ids, View sorted_token_ids, View expert_offsets) override {
-    const Pairs pairs{.ids = topk_ids.ptr<int32_t>(),
-                      .token_stride = topk_ids.stride(0),
-                      .count = static_cast<int>(sorted_token_ids.size(0)),
-                      .top_k = static_cast<int>(init_.top_k),
-                      .experts = static_cast<int>(init_.num_experts)};
-    const int most_warps = std::min(kMostWarps, static_cast<int>(kMostCounts / pairs.experts) - 1);
-    const int warps = std::clamp(static_cast<int>(blocks_for(pairs.count, 32)), 1, most_warps);
-    launch("moe_align", sort_pairs, 1, static_cast<unsigned>(32 * warps),
-           static_cast<size_t>((warps + 1) * pairs.experts) * sizeof(int32_t), ctx.stream, pairs,
-           sorted_token_ids.ptr<int32_t>(), expert_offsets.ptr<int32_t>());
+    sort_pairs(topk_ids, init_.num_experts, sorted_token_ids, expert_offsets, ctx.stream);
   }
 };
 
 FK_IMPLEMENTATION(MoeAlign, MoeAlignCountingSort, "cuda.counting_sort", DeviceKind::kCuda, 0, nullptr);
 
 }  // namespace
+
+std::string_view sort_pairs_refusal(int64_t num_experts, int64_t pairs) {
+  if (num_experts > kMostExperts) return "it sorts by at most 6144 experts";
+  if (pairs > INT32_MAX / 2) return "there are too many pairs for 32-bit indices";
+  return {};
+}
+
+void sort_pairs(const View& topk_ids, int64_t num_experts, const View& sorted, const View& offsets, void* stream) {
+  const Pairs pairs{.ids = topk_ids.ptr<int32_t>(),
+                    .token_stride = topk_ids.stride(0),
+                    .count = static_cast<int>(sorted.size(0)),
+                    .top_k = static_cast<int>(topk_ids.size(1)),
+                    .experts = static_cast<int>(num_experts)};
+  const int most_warps = std::min(kMostWarps, static_cast<int>(kMostCounts / pairs.experts) - 1);
+  const int warps = std::clamp(static_cast<int>(blocks_for(pairs.count, 32)), 1, most_warps);
+  launch("moe_align", counting_sort, 1, static_cast<unsigned>(32 * warps),
+         static_cast<size_t>((warps + 1) * pairs.experts) * sizeof(int32_t), stream, pairs, sorted.ptr<int32_t>(),
+         offsets.ptr<int32_t>());
+}
+
 }  // namespace fk::cuda

@@ -3,6 +3,7 @@
 
 #include "backend/cuda/l1/call.h"
 #include "backend/cuda/l1/map_rows.cuh"
+#include "backend/cuda/l1/weighted_sum.h"
 #include "ops/register.h"
 
 namespace fk::cuda {
@@ -44,18 +45,23 @@ class MoeSumPacks final : public MoeSum {
   }
 
   void forward(Context& ctx, View x, View topk_weights, View out) override {
-    with_packs(x.dtype(), rows_fit_packs(x) && rows_fit_packs(out), [&](auto type, auto n) {
-      using T = typename decltype(type)::type;
-      constexpr int N = decltype(n)::value;
-      map_rows<N>("moe_sum",
-                  WeightedSum<T, N>{rows_of<const T>(x), x.stride(1), rows_of<const float>(topk_weights),
-                                    rows_of<T>(out), static_cast<int>(init_.top_k)},
-                  out, ctx.stream);
-    });
+    weighted_sum(x, topk_weights, out, ctx.stream);
   }
 };
 
 FK_IMPLEMENTATION(MoeSum, MoeSumPacks, "cuda.rows", DeviceKind::kCuda, 0, nullptr);
 
 }  // namespace
+
+void weighted_sum(const View& x, const View& weights, const View& out, void* stream) {
+  with_packs(x.dtype(), rows_fit_packs(x) && rows_fit_packs(out), [&](auto type, auto n) {
+    using T = typename decltype(type)::type;
+    constexpr int N = decltype(n)::value;
+    map_rows<N>("moe_sum",
+                WeightedSum<T, N>{rows_of<const T>(x), x.stride(1), rows_of<const float>(weights), rows_of<T>(out),
+                                  static_cast<int>(x.size(1))},
+                out, stream);
+  });
+}
+
 }  // namespace fk::cuda

@@ -34,8 +34,8 @@ struct TokenAngles {
   __device__ __forceinline__ void compute(const RotaryFrequencies& frequencies, int64_t position) {
     for (int i = static_cast<int>(threadIdx.x); i < frequencies.pairs; i += static_cast<int>(blockDim.x)) {
       const SinCos turn = sin_cos(static_cast<double>(position) * frequencies.at[i]);
-      cos[i] = turn.cos;
-      sin[i] = turn.sin;
+      cos[i] = turn.cos * frequencies.factor;
+      sin[i] = turn.sin * frequencies.factor;
     }
   }
 };

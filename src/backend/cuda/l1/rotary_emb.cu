@@ -54,12 +54,11 @@ __global__ void __launch_bounds__(kMaxThreads)
 class RotaryEmbeddingTokenPerBlock final : public RotaryEmbedding {
  public:
   explicit RotaryEmbeddingTokenPerBlock(const Init& init) : RotaryEmbedding(init) {
-    if (fits()) frequencies_ = RotaryFrequencies::of(inverse_frequencies(init));
+    if (fits()) frequencies_ = RotaryFrequencies::of(inverse_frequencies(init), init.rope_scaling.attention_factor);
   }
 
   std::string_view refuse(Args args) const override {
     if (!fits()) return "it rotates at most 256 elements of a head";
-    if (init_.rope_scaling.attention_factor != 1) return "it does not scale sines and cosines";
     if (args[0]->dtype() != DType::kI64) return "positions must be i64";
     return refuse_floats({&args[1], &args[2]});
   }

@@ -13,11 +13,13 @@ inline constexpr int kMaxRotaryPairs = 128;
 struct RotaryFrequencies {
   double at[kMaxRotaryPairs];
   int pairs;
+  float factor;  // of sines and cosines
 
   // From RotaryEmbedding::inverse_frequencies.
-  static RotaryFrequencies of(const std::vector<double>& frequencies) {
+  static RotaryFrequencies of(const std::vector<double>& frequencies, double factor = 1) {
     FK_CHECK(frequencies.size() <= kMaxRotaryPairs);
     RotaryFrequencies all{};
+    all.factor = static_cast<float>(factor);
     for (double f : frequencies) all.at[all.pairs++] = f;
     return all;
   }

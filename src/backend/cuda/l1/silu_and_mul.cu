@@ -1,19 +1,13 @@
 // SiluAndMul on CUDA.
 #include "ops/l1/silu_and_mul.h"
 
+#include "backend/cuda/l1/activations.cuh"
 #include "backend/cuda/l1/call.h"
 #include "backend/cuda/l1/gate_and_mul.cuh"
 #include "ops/register.h"
 
 namespace fk::cuda {
 namespace {
-
-struct Silu {
-  template <class T>
-  __device__ static float of(float x) {
-    return over_one_plus_exp<T>(x, -x);
-  }
-};
 
 class SiluAndMulFused final : public SiluAndMul {
  public:

@@ -21,7 +21,8 @@ class FusedAttentionBlock final : public T {
   explicit FusedAttentionBlock(const AttentionBlockInit& init)
       : T(init), core_(AttentionBlock::core(init)), attend_(core_) {
     if (turns())
-      frequencies_ = RotaryFrequencies::of(RotaryEmbedding::inverse_frequencies(AttentionBlock::rotary(init)));
+      frequencies_ = RotaryFrequencies::of(RotaryEmbedding::inverse_frequencies(AttentionBlock::rotary(init)),
+                                           init.rope_scaling.attention_factor);
   }
 
   std::string_view refuse(Args args) const override {
@@ -32,7 +33,6 @@ class FusedAttentionBlock final : public T {
     if (!turns()) return "head_dim must be even and at most 256";
     if ((this->init_.rotary_dim > 0 && this->init_.rotary_dim != this->init_.head_dim) || !this->init_.is_neox_style)
       return "it rotates whole heads, in pairs that lie half a head apart";
-    if (this->init_.rope_scaling.attention_factor != 1) return "it does not scale sines and cosines";
     if (kNormed && !this->init_.qk_norm) return "it norms queries and keys";
     if (this->init_.tp_size > 1 && this->init_.reduce_results) return "it does not add up ranks";
     return {};
