@@ -1,14 +1,21 @@
 #!/usr/bin/env bash
-# All checks on a machine with an NVIDIA GPU, in ten minutes: builds, runs the device tests and exploits, the
-# sanitizers, and the comparison with PyTorch; prints a table at the end.
+# All checks on a machine with an NVIDIA GPU, in two parts of at most ten minutes each; prints a table at the end.
 #
-#   tools/gpu_check.sh [FOLDER]    logs go to FOLDER, build/gpu_check when not given
+#   tools/gpu_check.sh kernels [FOLDER]    conformance, sanitizers, exploits, the speed of single operators
+#   tools/gpu_check.sh models [FOLDER]     alignment of all families with transformers, speed beside PyTorch
 #
-# A step that fails is named in the table and in the exit code; the others still run. LIMIT_S (default 600) is what the
-# whole may take: steps that no longer fit are left out, and the table says so.
+# Logs go to FOLDER, build/gpu_check when not given. A step that fails is named in the table and in the exit code; the
+# others still run. LIMIT_S (default 600) is what the part may take: steps that no longer fit are left out, and the
+# table says so.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
+part=${1:-}
+if [ "$part" != kernels ] && [ "$part" != models ]; then
+  echo "gpu_check.sh: say which part to run: tools/gpu_check.sh kernels, or tools/gpu_check.sh models." >&2
+  exit 2
+fi
+shift
 logs=$(realpath -m "${1:-build/gpu_check}")
 mkdir -p "$logs"
 limit_s=${LIMIT_S:-600}
@@ -60,9 +67,13 @@ step() {
 }
 
 compile() {
-  cmake --preset cuda-release &&
-    cmake --build $build -j "$(nproc)" --target fastkernels fastkernels-runner test_conformance test_backend \
-      test_backend_cuda test_exploits cuda_stream_bench cuda_ops_bench
+  local targets=(fastkernels fastkernels-runner)
+  if [ "$part" = kernels ]; then
+    targets+=(test_conformance test_backend test_backend_cuda test_exploits cuda_stream_bench cuda_ops_bench)
+  else
+    targets+=(test_golden test_backend_cuda)
+  fi
+  cmake --preset cuda-release && cmake --build $build -j "$(nproc)" --target "${targets[@]}"
 }
 
 # sharded N FILTER COMMAND...: a test program in N processes, each with its part of the tests.
@@ -86,7 +97,7 @@ memcheck() {
 racecheck() {
   # Only kernels whose threads share memory, without the slow fallback kernels. The kernel for a whole token is checked
   # with two families: one with norms of heads, one with a window and another head size. There every lane arrives
-  # itself, because racecheck does not understand one arrival per warp (token/handover.cuh).
+  # itself, because racecheck does not understand one arrival per warp (decode_megakernel/handover.cuh).
   local names=('flash_attn*' '*norm*' 'sample*' 'linear*' 'softmax*' 'qwen3_for_causal_lm_by_cuda*'
     'gemma3_for_causal_lm_by_cuda*') filter='' name
   for name in "${names[@]}"; do filter+=":*AgreeWithTheOracle/${name}_on_cuda"; done
@@ -108,34 +119,43 @@ profiler() {
     --scenario decode-32
 }
 
+check_kernels() {
+  step "few-row products" 10 $build/tools/bench/cuda_stream_bench
+  step "single operators" 10 $build/tools/bench/cuda_ops_bench
+  # Candidates are judged by several processes at once: correctness does not depend on speed, and noisy clocks do not
+  # make honest candidates fail.
+  step "candidates compile" 20 $build/tests/test_exploits --gtest_filter='CudaCatalogue.*'
+  begin "racecheck" 60 racecheck
+  begin "stubs, examples, recovery" 60 $build/tests/test_exploits \
+    --gtest_filter='CudaStubs.*:CudaExamples.*:CudaRecovery.*:CudaWalls.*'
+  begin "exploits and honest twins" 60 $build/tests/test_exploits --gtest_filter='All/Cuda*'
+  step "conformance on the device" 10 sharded 4 '*_on_cuda*' $build/tests/test_conformance
+  step "sampling" 5 $build/tests/test_backend --gtest_filter='*cuda*'
+  step "kernels" 10 $build/tests/test_backend_cuda --gtest_filter='-*Families*'
+  step "memcheck" 40 memcheck
+  finish "stubs, examples, recovery"
+  finish "exploits and honest twins"
+  finish "racecheck"
+  step "an example judged" 50 example
+  step "profile" 20 profiler
+}
+
+check_models() {
+  # Tests that do not depend on timing run while PyTorch compiles.
+  rm -f "$logs/quiet"
+  begin "models" 150 peers --start-after "$logs/quiet" --limit-s 240 --iters 3 \
+    --work llama-3-8b,192,64,1,eager+compile --work qwen3-4b,192,64,1,eager+compile \
+    --work gemma3-4b,192,64,1,eager+compile
+  step "alignment with transformers" 20 sharded 4 '*_on_cuda*' $build/tests/test_golden
+  step "engine" 10 $build/tests/test_backend_cuda --gtest_filter='*Families*'
+  touch "$logs/quiet"
+  finish "models"
+  step "more of llama-3-8b" 40 peers --iters 3 --work llama-3-8b,2048,8,1,eager --work llama-3-8b,480,64,32,eager
+}
+
 step "build" 60 compile || { printf '%s\n' "${table[@]}"; tail -20 "$logs/build.log"; exit 1; }
 step "doctor" 5 $binary doctor --device cuda
-step "few-row products" 10 $build/tools/bench/cuda_stream_bench
-step "single operators" 10 $build/tools/bench/cuda_ops_bench
-
-# Tests that do not depend on timing run while PyTorch compiles. Candidates are judged by two processes at once:
-# correctness does not depend on speed, and noisy clocks do not make honest candidates fail.
-rm -f "$logs/quiet"
-begin "models" 150 peers --start-after "$logs/quiet" --limit-s 240 --iters 3 --work llama-3-8b,192,64,1,eager+compile \
-  --work qwen3-4b,192,64,1,eager+compile --work gemma3-4b,192,64,1,eager+compile
-step "candidates compile" 20 $build/tests/test_exploits --gtest_filter='CudaCatalogue.*'
-begin "racecheck" 60 racecheck
-begin "stubs, examples, recovery" 60 $build/tests/test_exploits \
-  --gtest_filter='CudaStubs.*:CudaExamples.*:CudaRecovery.*:CudaWalls.*'
-begin "exploits and honest twins" 60 $build/tests/test_exploits --gtest_filter='All/Cuda*'
-step "conformance on the device" 10 sharded 4 '*_on_cuda*' $build/tests/test_conformance
-step "sampling" 5 $build/tests/test_backend --gtest_filter='*cuda*'
-step "engine and kernels" 10 $build/tests/test_backend_cuda
-step "memcheck" 40 memcheck
-finish "stubs, examples, recovery"
-finish "exploits and honest twins"
-finish "racecheck"
-touch "$logs/quiet"
-finish "models"
-
-step "more of llama-3-8b" 40 peers --iters 3 --work llama-3-8b,2048,8,1,eager --work llama-3-8b,480,64,32,eager
-step "an example judged" 50 example
-step "profile" 20 profiler
+"check_$part"
 
 for name in "few-row products" "single operators" "models" "more of llama-3-8b" "an example judged" "profile"; do
   [ -f "$(log_of "$name")" ] && { echo; cat "$(log_of "$name")"; }

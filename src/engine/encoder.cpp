@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 
+#include "core/device_runtime.h"
 #include "core/error.h"
 
 namespace fk {
@@ -32,10 +34,17 @@ std::unique_ptr<Encoder> make_encoder(const Model& model, ThreadPool& pool) {
   return found->second(model, pool);
 }
 
-View Encoder::grown(Tensor& tensor, const Shape& shape, DType dtype) {
+View Encoder::grown(Tensor& tensor, const Shape& shape, DType dtype, Device device) {
   if (tensor.view().data() == nullptr || tensor.view().dtype() != dtype || tensor.view().numel() < shape.numel())
-    tensor = Tensor(Shape{std::max<int64_t>(shape.numel(), 1)}, dtype);
-  return View(tensor.view().data(), shape, dtype);
+    tensor = Tensor(Shape{std::max<int64_t>(shape.numel(), 1)}, dtype, device);
+  return View(tensor.view().data(), shape, dtype, device);
+}
+
+View Encoder::on_device(const View& host, Tensor& copy) const {
+  if (model_.device == kCpu) return host;
+  View there = grown(copy, host.shape(), host.dtype(), model_.device);
+  copy_between(host, there);
+  return there;
 }
 
 Context Encoder::context() { return {.pool = pool_, .arena = arena_, .attention = &metadata_, .observer = observer_}; }
@@ -49,12 +58,13 @@ void Encoder::set_starts(const std::vector<Sequence>& sequences) {
     lengths.ptr<int32_t>()[i] = length;
     starts.ptr<int32_t>()[i + 1] = starts.ptr<int32_t>()[i] + length;
   }
+  View starts_there = on_device(starts, starts_on_device_);
   // There are no states, so there are no blocks and slots of states either.
   metadata_.prefill = {.num_sequences = count,
                        .num_tokens = starts.ptr<int32_t>()[count],
-                       .cu_seqlens_q = starts,
-                       .cu_seqlens_k = starts,
-                       .seq_lens = lengths,
+                       .cu_seqlens_q = starts_there,
+                       .cu_seqlens_k = starts_there,
+                       .seq_lens = on_device(lengths, lengths_on_device_),
                        .block_table = {},
                        .state_slots = {}};
 }
@@ -65,16 +75,22 @@ Encoded Encoder::forward(const EncoderInput& input) {
   set_starts(sequences(input));
   std::vector<OptView> arguments;
   fill_arguments(input, arguments);
+  arguments_on_device_.resize(arguments.size());
+  for (size_t i = 0; i < arguments.size(); ++i) arguments[i] = on_device(*arguments[i], arguments_on_device_[i]);
   Encoded encoded{.last_hidden_state = {}, .pooler_output = {}, .cu_seqlens = metadata_.prefill.cu_seqlens_q};
   arguments.emplace_back(encoded.cu_seqlens);
   OutputSpecs outputs = model_.root->outputs(arguments);
-  encoded.last_hidden_state = grown(hidden_, outputs.specs[0]->shape, outputs.specs[0]->dtype);
-  if (outputs.specs[1]) encoded.pooler_output = grown(pooled_, outputs.specs[1]->shape, outputs.specs[1]->dtype);
+  auto output = [&](Tensor& memory, const TensorSpec& spec) {
+    return grown(memory, spec.shape, spec.dtype, model_.device);
+  };
+  encoded.last_hidden_state = output(hidden_, *outputs.specs[0]);
+  if (outputs.specs[1]) encoded.pooler_output = output(pooled_, *outputs.specs[1]);
   arguments.emplace_back(encoded.last_hidden_state);
   arguments.push_back(encoded.pooler_output);
   arena_.reset();
   Context ctx = context();
   model_.root->call(ctx, arguments);
+  if (model_.device != kCpu) device_runtime(model_.device).synchronize();
   return encoded;
 }
 
@@ -85,14 +101,23 @@ View Encoder::embed(const Encoded& encoded, const EmbeddingOptions& options) {
   View vectors = own_head ? *encoded.pooler_output : encoded.last_hidden_state, starts = encoded.cu_seqlens;
   embedding_arena_.reset();
   if (own_head) {  // one vector for each input
+    std::vector<int32_t> counted(static_cast<size_t>(starts.size(0)));
+    std::iota(counted.begin(), counted.end(), 0);
     starts = embedding_arena_.make(starts.spec());
-    for (int64_t i = 0; i < starts.size(0); ++i) starts.ptr<int32_t>()[i] = static_cast<int32_t>(i);
+    copy_between(View(counted.data(), starts.shape(), starts.dtype()), starts);
   }
   Op<SequencePool> pool = builder_.child<SequencePool>(
       "", {.pooling = own_head ? "cls" : std::string(options.pooling), .float_output = true});
-  View embeddings = grown(embeddings_, {starts.size(0) - 1, vectors.size(1)}, DType::kF32);
+  Shape shape{starts.size(0) - 1, vectors.size(1)};
+  View embeddings = grown(embeddings_, shape, DType::kF32);
   Context ctx{.pool = pool_, .arena = embedding_arena_, .observer = nullptr};
-  pool.into(ctx, vectors, starts, embeddings);
+  if (model_.device == kCpu) {
+    pool.into(ctx, vectors, starts, embeddings);
+  } else {
+    View there = grown(embeddings_on_device_, shape, DType::kF32, model_.device);
+    pool.into(ctx, vectors, starts, there);
+    copy_between(there, embeddings);
+  }
   if (options.normalize)
     for (int64_t i = 0; i < embeddings.size(0); ++i)
       normalize(embeddings.ptr<float>() + i * embeddings.size(1), embeddings.size(1));

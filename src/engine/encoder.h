@@ -24,7 +24,7 @@ struct EncoderInput {
   size_t size() const { return texts.size() + images.size(); }
 };
 
-// What comes out, valid until the next pass.
+// What comes out, on the model's device, valid until the next pass.
 struct Encoded {
   View last_hidden_state;  // [T, D]: the vectors of all tokens or patches, of one input after the other
   OptView pooler_output;   // [S, D]: of the model's own pooling head, where it has one
@@ -43,9 +43,10 @@ class Encoder {
   Encoder(const Encoder&) = delete;
   Encoder& operator=(const Encoder&) = delete;
 
-  // One pass over all inputs. Throws Error where one does not fit the model.
+  // One pass over all inputs; waits for the device. Throws Error where one does not fit the model.
   Encoded forward(const EncoderInput& input);
-  // Of what forward returned: f32 [S, D], valid until the next call. Throws Error where the model has no pooling head.
+  // Of what forward returned: f32 [S, D] on the host, valid until the next call. Throws Error where the model has no
+  // pooling head.
   View embed(const Encoded& encoded, const EmbeddingOptions& options);
 
   // Inputs made from a seed: `tokens` is the length of a text; images have the size of the model.
@@ -60,27 +61,36 @@ class Encoder {
   const Model& model() const { return model_; }
 
  protected:
-  Encoder(const Model& model, ThreadPool& pool) : model_(model), pool_(pool), builder_(BuildOptions{}) {}
+  Encoder(const Model& model, ThreadPool& pool)
+      : model_(model),
+        pool_(pool),
+        builder_(BuildOptions{.device = model.device}),
+        arena_(model.device),
+        embedding_arena_(model.device) {}
 
   // Throws Error with the first input that the model cannot take.
   virtual void check(const EncoderInput& input) const = 0;
-  // The arguments of the model that are its own, in order, without cu_seqlens and the outputs.
+  // The arguments of the model that are its own, in order, without cu_seqlens and the outputs; on the host.
   virtual void fill_arguments(const EncoderInput& input, std::vector<OptView>& arguments) = 0;
 
   // At least this many elements, of memory that is kept from pass to pass.
-  static View grown(Tensor& tensor, const Shape& shape, DType dtype);
+  static View grown(Tensor& tensor, const Shape& shape, DType dtype, Device device = kCpu);
 
   const Model& model_;
 
  private:
   Context context();
   void set_starts(const std::vector<Sequence>& sequences);
+  // The same numbers on the model's device: `host` itself, or a copy in `copy`.
+  View on_device(const View& host, Tensor& copy) const;
 
   ThreadPool& pool_;
   Builder builder_;
   Arena arena_, embedding_arena_;
   AttentionMetadata metadata_;
-  Tensor starts_, lengths_, hidden_, pooled_, embeddings_;
+  Tensor starts_, lengths_, hidden_, pooled_, embeddings_, embeddings_on_device_;
+  Tensor starts_on_device_, lengths_on_device_;
+  std::vector<Tensor> arguments_on_device_;
   CallObserver* observer_ = nullptr;
 };
 

@@ -91,7 +91,12 @@ void DispatchNode::complete(Builder& builder, std::vector<ParamSpec> params, std
   const BuildOptions& options = builder.options_;
   Node* outer = std::exchange(builder.parent_, this);
   for (const ImplementationInfo& candidate : info_.implementations) {
-    if (!usable(info_, candidate, options)) continue;
+    if (!usable(info_, candidate, options)) {
+      // A fused implementation takes its weights from the parts, so they are made even if the composition is not
+      // wanted.
+      if (candidate.any_device && info_.name == options.only_operator) parts_ = create(candidate, builder);
+      continue;
+    }
     Slot slot{&candidate};
     if (candidate.any_device) slot.implementation = create(candidate, builder);
     if (candidate.foreign != nullptr) {

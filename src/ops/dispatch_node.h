@@ -52,6 +52,7 @@ class DispatchNode : public Node {
 
   Device device_;
   mutable std::vector<Slot> slots_;  // best first
+  std::unique_ptr<Operator> parts_;  // the composition, where it is not among the slots
   std::vector<View> bound_;          // the node's own weights; empty before bind()
   // Names relative to this node, and weights, of the whole subtree. Only where an implementation replaces the parts.
   std::pair<std::vector<std::string>, std::vector<View>> subtree_;

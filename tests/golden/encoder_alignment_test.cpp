@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/device_runtime.h"
 #include "core/json.h"
 #include "core/rng.h"
 #include "engine/encoder.h"
@@ -28,8 +29,9 @@ struct GoldenEncoder {
     source.config = config_from_json(json.at("config"), name);
   }
 
-  Model load(DType dtype, ThreadPool& pool) const {
-    return load_model(source, {.format = LoadFormat::kDummy, .dtype = dtype, .seed = json.at("seed")}, pool);
+  Model load(DType dtype, ThreadPool& pool, Device device) const {
+    LoadOptions options{.format = LoadFormat::kDummy, .dtype = dtype, .seed = json.at("seed"), .device = device};
+    return load_model(source, options, pool);
   }
 
   EncoderInput inputs() const {
@@ -57,6 +59,13 @@ struct GoldenEncoder {
   }
 };
 
+// Memory of the host with the numbers of a view.
+Tensor host_copy(const View& view) {
+  Tensor copy(view.spec());
+  copy_between(view, copy.view());
+  return copy;
+}
+
 std::vector<float> row(const View& view, int64_t r) {
   std::vector<float> values;
   for (int64_t i = 0; i < view.size(1); ++i) values.push_back(static_cast<float>(get(view, r, i)));
@@ -65,9 +74,10 @@ std::vector<float> row(const View& view, int64_t r) {
 
 // The first, the last and the mean vector of input i.
 std::vector<std::vector<float>> vectors_of(Encoder& encoder, const Encoded& encoded, int64_t i) {
-  const auto* starts = encoded.cu_seqlens.ptr<int32_t>();
+  Tensor first = host_copy(encoded.cu_seqlens), vectors = host_copy(encoded.last_hidden_state);
+  const auto* starts = first.ptr<int32_t>();
   View means = encoder.embed(encoded, {.pooling = "mean", .normalize = false});
-  return {row(encoded.last_hidden_state, starts[i]), row(encoded.last_hidden_state, starts[i + 1] - 1), row(means, i)};
+  return {row(vectors, starts[i]), row(vectors, starts[i + 1] - 1), row(means, i)};
 }
 
 // The error of all inputs of a pass, as tools/golden/encoders.py computes it; `first` is the number of the first one.
@@ -95,25 +105,21 @@ double error_of_pass(Encoder& encoder, const Encoded& encoded, const Json& golde
     std::vector<std::vector<float>> own = vectors_of(encoder, encoded, i);
     for (size_t part = 0; part < own.size(); ++part) compare(parts[at][part], own[part], scale);
     EXPECT_EQ(encoded.pooler_output.has_value(), !pooled.empty());
-    if (!pooled.empty()) compare(pooled[at], row(*encoded.pooler_output, i), largest(pooled));
+    if (!pooled.empty()) compare(pooled[at], row(host_copy(*encoded.pooler_output), i), largest(pooled));
   }
   return worst;
 }
 
-std::vector<std::string> encoder_names() {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(kEncoderData)) names.push_back(entry.path().stem());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-class EncoderAlignment : public testing::TestWithParam<std::string> {
+class EncoderAlignment : public testing::TestWithParam<Subject> {
  protected:
-  EncoderAlignment() : golden_(GetParam()), pool_(2) {}
+  EncoderAlignment() : golden_(GetParam().model), pool_(2) {}
+  void SetUp() override {
+    if (std::string why = device_missing(GetParam().device); !why.empty()) GTEST_SKIP() << why;
+  }
 
   // One by one, and all in one pass.
   void expect_aligned(DType dtype, const std::string& weights, double bound) {
-    Model model = golden_.load(dtype, pool_);
+    Model model = golden_.load(dtype, pool_, GetParam().device);
     std::unique_ptr<Encoder> encoder = make_encoder(model, pool_);
     EncoderInput all = golden_.inputs();
     EXPECT_LE(error_of_pass(*encoder, encoder->forward(all), golden_.json, weights, 0), bound) << "in one batch";
@@ -146,7 +152,7 @@ TEST_P(EncoderAlignment, F16StaysWithinTransformersOwnError) {
 // tensors that belong to other parts of it.
 TEST_P(EncoderAlignment, ReadsACheckpointOnDisk) {
   namespace fs = std::filesystem;
-  fs::path folder = fs::path(testing::TempDir()) / ("fk_encoder_" + GetParam());
+  fs::path folder = fs::path(testing::TempDir()) / ("fk_encoder_" + subject_name(GetParam()));
   fs::create_directories(folder);
   std::ofstream(folder / "config.json") << golden_.json.at("config").dump();
   std::string prefix = golden_.json.at("prefix");
@@ -160,17 +166,15 @@ TEST_P(EncoderAlignment, ReadsACheckpointOnDisk) {
     tensors.emplace_back(name, owned.back());
   }
   write_safetensors((folder / "model.safetensors").string(), tensors);
-  Model model = load_model(resolve_model(folder.string()), {.format = LoadFormat::kAuto, .dtype = DType::kF32}, pool_);
+  Model model = load_model(resolve_model(folder.string()),
+                           {.format = LoadFormat::kAuto, .dtype = DType::kF32, .device = GetParam().device}, pool_);
   std::unique_ptr<Encoder> encoder = make_encoder(model, pool_);
   EXPECT_LE(error_of_pass(*encoder, encoder->forward(golden_.inputs()), golden_.json, "", 0), kF32Bound);
   fs::remove_all(folder);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, EncoderAlignment, testing::ValuesIn(encoder_names()), [](const auto& test) {
-  std::string name = test.param;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Models, EncoderAlignment, testing::ValuesIn(subjects(kEncoderData)),
+                         [](const auto& test) { return subject_name(test.param); });
 
 }  // namespace
 }  // namespace fk::golden

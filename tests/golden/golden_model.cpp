@@ -5,12 +5,12 @@
 #include <filesystem>
 #include <limits>
 
+#include "core/device_runtime.h"
 #include "models/config.h"
+#include "ops/registry.h"
 
 namespace fk::golden {
 namespace {
-
-const std::string kData = FK_SOURCE_DIR "/tests/golden/data/";
 
 template <class T>
 T member(const Json& json, const char* key) {
@@ -19,12 +19,30 @@ T member(const Json& json, const char* key) {
 
 }  // namespace
 
-std::vector<std::string> model_names() {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(kData))
-    if (entry.path().stem() != "philox") names.push_back(entry.path().stem());
-  std::sort(names.begin(), names.end());
-  return names;
+bool has_cuda_backend() {
+  for (const OperatorInfo* info : Registry::instance().operators())
+    for (const ImplementationInfo& i : info->implementations)
+      if (!i.any_device && i.device == DeviceKind::kCuda) return true;
+  return false;
+}
+
+std::vector<Subject> subjects(const std::string& folder) {
+  std::vector<Subject> list;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().stem() == "philox") continue;
+    list.push_back({entry.path().stem()});
+    if (has_cuda_backend()) list.push_back({entry.path().stem(), {DeviceKind::kCuda, 0}});
+  }
+  std::sort(list.begin(), list.end(), [](const Subject& a, const Subject& b) {
+    return std::pair(a.device.kind, a.model) < std::pair(b.device.kind, b.model);
+  });
+  return list;
+}
+
+std::string subject_name(const Subject& subject) {
+  std::string name = subject.model + (subject.device == kCpu ? "" : "_on_cuda");
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
 }
 
 Golden::Golden(const std::string& name) {
@@ -42,8 +60,8 @@ Golden::Golden(const std::string& name) {
                      member<std::vector<std::vector<int64_t>>>(c, "tokens")});
 }
 
-Model Golden::load(DType dtype, ThreadPool& pool) const {
-  return load_model(source, {.format = LoadFormat::kDummy, .dtype = dtype, .seed = seed}, pool);
+Model Golden::load(DType dtype, ThreadPool& pool, Device device) const {
+  return load_model(source, {.format = LoadFormat::kDummy, .dtype = dtype, .seed = seed, .device = device}, pool);
 }
 
 const Case* Golden::find(const std::string& case_name) const {
@@ -62,6 +80,12 @@ double relative_error(const std::vector<double>& expected, const float* actual) 
   return error / largest;
 }
 
+std::vector<float> on_host(const View& logits) {
+  std::vector<float> values(static_cast<size_t>(logits.numel()));
+  copy_between(logits, View(values.data(), logits.spec()));
+  return values;
+}
+
 std::vector<std::vector<float>> run_batched(ModelExecutor& executor, const std::vector<std::vector<int64_t>>& prompts) {
   std::vector<RunningSequence> sequences(prompts.size());
   std::vector<NewTokens> items;
@@ -69,8 +93,7 @@ std::vector<std::vector<float>> run_batched(ModelExecutor& executor, const std::
   View logits = executor.forward(items);
   std::vector<std::vector<float>> rows;
   for (size_t i = 0; i < prompts.size(); ++i) {
-    const float* row = logits.ptr<float>() + static_cast<int64_t>(i) * logits.size(1);
-    rows.emplace_back(row, row + logits.size(1));
+    rows.push_back(on_host(logits.narrow(0, static_cast<int64_t>(i), 1)));
     executor.finish(sequences[i]);
   }
   return rows;
@@ -78,9 +101,9 @@ std::vector<std::vector<float>> run_batched(ModelExecutor& executor, const std::
 
 std::vector<float> run_alone(ModelExecutor& executor, const std::vector<int64_t>& prompt) {
   RunningSequence sequence = executor.start();
-  View logits = executor.prefill(sequence, prompt);
+  std::vector<float> logits = on_host(executor.prefill(sequence, prompt));
   executor.finish(sequence);
-  return {logits.ptr<float>(), logits.ptr<float>() + logits.size(1)};
+  return logits;
 }
 
 }  // namespace fk::golden

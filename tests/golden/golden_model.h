@@ -11,7 +11,17 @@
 
 namespace fk::golden {
 
-std::vector<std::string> model_names();
+inline const std::string kData = FK_SOURCE_DIR "/tests/golden/data/";  // of the language models
+
+// A model of a folder and where it runs: all models on the CPU, and on CUDA where this build has it.
+struct Subject {
+  std::string model;
+  Device device = kCpu;
+};
+std::vector<Subject> subjects(const std::string& folder);
+// For gtest: the model with underscores, then the device if it is another one than the CPU.
+std::string subject_name(const Subject& subject);
+bool has_cuda_backend();
 
 struct Case {
   std::string name;
@@ -26,7 +36,7 @@ struct Case {
 struct Golden {
   explicit Golden(const std::string& name);
 
-  Model load(DType dtype, ThreadPool& pool) const;
+  Model load(DType dtype, ThreadPool& pool, Device device = kCpu) const;
   const Case* find(const std::string& case_name) const;
 
   ModelSource source;
@@ -38,6 +48,9 @@ struct Golden {
 
 // Largest difference, relative to the largest expected number; infinity where anything is not finite.
 double relative_error(const std::vector<double>& expected, const float* actual);
+
+// Copied from the device where they are on one.
+std::vector<float> on_host(const View& logits);
 
 // All prompts in one pass, one pass each, or in chunks of a few tokens: logits of the last tokens, [prompts][V].
 std::vector<std::vector<float>> run_batched(ModelExecutor& executor, const std::vector<std::vector<int64_t>>& prompts);

@@ -19,7 +19,14 @@ class WholeMlp final : public LlamaMLP {
  public:
   explicit WholeMlp(const MlpBlockInit& init) : LlamaMLP(init) {}
   std::string_view refuse(Args) const override { return switched_on ? "" : "switched off"; }
-  void forward(Context&, View, View) override { ++whole_calls; }
+  void bind_parts(const PartWeight& weight) override { gate_up_ = weight("gate_up_proj.weight"); }
+  void forward(Context&, View, View) override {
+    EXPECT_EQ(gate_up_.size(0), 32);
+    ++whole_calls;
+  }
+
+ private:
+  View gate_up_;
 };
 
 FK_FUSED_IMPLEMENTATION(LlamaMLP, WholeMlp, "test.whole", DeviceKind::kCpu, 10'000, nullptr);
@@ -38,11 +45,13 @@ class Fused : public testing::Test {
   void SetUp() override {
     switched_on = true;
     whole_calls = 0;
-    mlp_.node().bind([&](const std::string& name) {
-      return weights_.emplace_back(name.find("down") == name.npos ? Shape{32, 8} : Shape{8, 16}, DType::kF32).view();
-    });
+    mlp_.node().bind([&](const std::string& name) { return weight(name); });
   }
   void TearDown() override { switched_on = false; }
+
+  View weight(const std::string& name) {
+    return weights_.emplace_back(name.find("down") == name.npos ? Shape{32, 8} : Shape{8, 16}, DType::kF32).view();
+  }
 
   void call(CallObserver* observer) {
     Context ctx{.pool = pool_, .arena = arena_, .observer = observer};
@@ -61,6 +70,20 @@ class Fused : public testing::Test {
 
 TEST_F(Fused, IsTakenFirst) {
   call(nullptr);
+  EXPECT_EQ(whole_calls, 1);
+}
+
+// As the conformance test does it: no other implementation of the operator, but its parts still own the weights.
+TEST_F(Fused, IsBoundToItsPartsWhereItIsTheOnlyOne) {
+  BuildOptions only;
+  only.only_operator = "llama_mlp";
+  only.only_implementation = "test.whole";
+  Op<LlamaMLP> mlp =
+      Builder{only}.child<LlamaMLP>("mlp", {.hidden_size = 8, .intermediate_size = 16, .dtype = DType::kF32});
+  mlp.node().bind([&](const std::string& name) { return weight(name); });
+  ASSERT_EQ(mlp.node().implementations().size(), 1u);
+  Context ctx{.pool = pool_, .arena = arena_};
+  mlp.into(ctx, x_.view(), out_.view());
   EXPECT_EQ(whole_calls, 1);
 }
 
@@ -98,9 +121,7 @@ TEST_F(Fused, StepsBackForACandidateOfAPartOfItOnly) {
     Registry::instance().add_foreign(op, "candidate", DeviceKind::kCpu, candidate);
     Op<LlamaMLP> mlp = Builder{BuildOptions{}}.child<LlamaMLP>(
         "mlp", {.hidden_size = 8, .intermediate_size = 16, .dtype = DType::kF32});
-    mlp.node().bind([&](const std::string& name) {
-      return weights_.emplace_back(name.find("down") == name.npos ? Shape{32, 8} : Shape{8, 16}, DType::kF32).view();
-    });
+    mlp.node().bind([&](const std::string& name) { return weight(name); });
     Context ctx{.pool = pool_, .arena = arena_};
     mlp.into(ctx, x_.view(), out_.view());
     fprintf(stderr, "%d calls of the candidate, %d of the whole", static_cast<int>(candidate->calls()),

@@ -27,6 +27,7 @@ class FusedAttentionBlock final : public T {
 
   std::string_view refuse(Args args) const override {
     const View& x = *args[1];
+    if (!this->init_.weight_format.empty()) return "it reads weights of the dtype it computes in";
     if (x.dtype() != DType::kBF16 && x.dtype() != DType::kF16 && x.dtype() != DType::kF32)
       return "it computes in bf16, f16 and f32";
     if (!x.rows_contiguous()) return "rows must be contiguous";
@@ -39,11 +40,12 @@ class FusedAttentionBlock final : public T {
   }
 
   void bind_parts(const Operator::PartWeight& weight) override {
+    if (!this->init_.weight_format.empty()) return;
     qkv_weight_ = weight("qkv_proj.weight");
     o_weight_ = weight("o_proj.weight");
     if (this->init_.bias) qkv_bias_ = weight("qkv_proj.bias");
     if (this->init_.bias_o_proj) o_bias_ = weight("o_proj.bias");
-    if constexpr (kNormed) {
+    if (kNormed && this->init_.qk_norm) {
       q_norm_ = weight("q_norm.weight");
       k_norm_ = weight("k_norm.weight");
     }

@@ -14,6 +14,7 @@ class StreamedMlp final : public T {
 
   std::string_view refuse(Args args) const override {
     const View& x = *args[0];
+    if (!this->init_.weight_format.empty()) return "it reads weights of the dtype it computes in";
     if (!x.rows_contiguous()) return "rows must be contiguous";
     if (this->init_.tp_size > 1 && this->init_.reduce_results) return "it does not add up ranks";
     // Only the shape of the intermediate tensor matters here.
@@ -22,6 +23,7 @@ class StreamedMlp final : public T {
   }
 
   void bind_parts(const Operator::PartWeight& weight) override {
+    if (!this->init_.weight_format.empty()) return;
     gate_up_ = weight("gate_up_proj.weight");
     down_ = weight("down_proj.weight");
     if (this->init_.bias) {

@@ -1,4 +1,5 @@
-// The language models on CUDA when one sequence decodes: the whole token in one kernel (token/decode_token.h).
+// The language models on CUDA when one sequence decodes: the whole token in one kernel
+// (decode_megakernel/decode_token.h).
 #include "ops/l4/causal_lm.h"
 
 #include <algorithm>
@@ -145,9 +146,13 @@ class OneKernelCausalLM final : public T {
   // Why such a model cannot run in one kernel; empty when it can. Also collects its rotary embeddings.
   std::string_view judge_model(const Init& c) {
     if (c.dtype != DType::kBF16) return "it computes in bf16";
+    if (!c.weight_format.empty()) return "it reads weights of the dtype it computes in";
     if (c.tp_size > 1) return "it supports tp_size 1 only";
     if (c.rope_scaling.attention_factor != 1) return "it does not scale sines and cosines";
     DecoderLayerInit first = T::layer(c, 0);
+    if ((first.attention.rotary_dim > 0 && first.attention.rotary_dim != c.head_dim) || !first.attention.is_neox_style)
+      return "it rotates whole heads, in pairs that lie half a head apart";
+    if (Family::kNormsHeads && !first.attention.qk_norm) return "it norms queries and keys";
     if (first.attention.bias || first.attention.bias_o_proj || first.mlp.bias) return "it adds no biases";
     std::string_view why = decode_token_refusal(call_, c.head_dim);
     if (!why.empty()) return why;
