@@ -1,4 +1,5 @@
-// Times every L1 operator's CUDA implementations in the sizes of Llama 3 8B: cuda_ops_bench [operator]...
+// Times every L1 operator's CUDA implementations in the sizes of Llama 3 8B, and those on experts in the sizes of
+// Mixtral 8x7B and Qwen3 30B-A3B: cuda_ops_bench [operator]...
 //
 // Calls rotate over more memory than the L2 holds and are recorded in a graph, so that only the device's work is timed.
 #include <fmt/format.h>
@@ -15,9 +16,13 @@
 #include "ops/l1/flash_attn_prefill.h"
 #include "ops/l1/gelu_and_mul.h"
 #include "ops/l1/linear.h"
+#include "ops/l1/moe_align.h"
+#include "ops/l1/moe_grouped_gemm.h"
+#include "ops/l1/moe_sum.h"
 #include "ops/l1/rms_norm.h"
 #include "ops/l1/rotary_emb.h"
 #include "ops/l1/store_kvcache.h"
+#include "ops/l1/topk_softmax.h"
 #include "ops/materialize.h"
 #include "ops/registry.h"
 
@@ -72,6 +77,36 @@ std::vector<Timed> operators(int64_t tokens) {
                     to_fields(FlashAttnPrefill::Init{
                         .num_heads = kH, .num_kv_heads = kK, .head_size = kDh, .softmax_scale = scale}),
                     batch});
+  }
+  return list;
+}
+
+// The calls of the experts of Mixtral 8x7B and of Qwen3 30B-A3B.
+std::vector<Timed> expert_operators(int64_t tokens) {
+  struct Experts {
+    int64_t number, top_k, hidden, features;
+  };
+  Workload rows = Workload::tokens(tokens);
+  std::vector<Timed> list;
+  for (const Experts& e : {Experts{8, 2, kD, kF}, Experts{128, 8, 2048, 768}}) {
+    list.push_back({"topk_softmax",
+                    to_fields(TopkSoftmax::Init{.num_experts = e.number, .top_k = e.top_k, .renormalize = true}),
+                    rows});
+    list.push_back({"moe_align", to_fields(MoeAlign::Init{.num_experts = e.number, .top_k = e.top_k}), rows});
+    list.push_back({"moe_grouped_gemm",
+                    to_fields(MoeGroupedGemm::Init{.num_experts = e.number,
+                                                   .top_k = e.top_k,
+                                                   .in_features = e.hidden,
+                                                   .out_features = 2 * e.features,
+                                                   .output_sizes = {e.features, e.features},
+                                                   .input_per_token = true}),
+                    rows});
+    list.push_back(
+        {"moe_grouped_gemm",
+         to_fields(MoeGroupedGemm::Init{
+             .num_experts = e.number, .top_k = e.top_k, .in_features = e.features, .out_features = e.hidden}),
+         rows});
+    list.push_back({"moe_sum", to_fields(MoeSum::Init{.top_k = e.top_k}), Workload::rows(tokens, e.hidden)});
   }
   return list;
 }
@@ -261,6 +296,10 @@ int main(int argc, char** argv) {
     for (int64_t tokens : {1, 8, 32, 2048})
       for (const Timed& timed : operators(tokens))
         if (asked_for(timed.op)) print_times(timed, tokens, speeds);
+    // One element at a time, many rows would take minutes.
+    for (int64_t tokens : {1, 8, 32, 128, 2048})
+      for (const Timed& timed : expert_operators(tokens))
+        if (asked_for(timed.op)) print_times(timed, tokens, speeds, 1);
     // Its work grows with the square of the tokens: short and long prompts are different calls. Row by row, the long
     // one would take minutes.
     for (int64_t tokens : {512, 8192})

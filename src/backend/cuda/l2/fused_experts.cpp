@@ -39,6 +39,7 @@ class GatedExperts final : public FusedExperts {
   }
 
   void bind_parts(const Operator::PartWeight& weight) override {
+    if (!init_.weight_format.empty()) return;
     gate_up_ = weight("w13.weight");
     down_ = weight("w2.weight");
     if (!init_.bias) return;
