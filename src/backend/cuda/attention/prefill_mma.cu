@@ -1,8 +1,8 @@
 // A block takes kRows queries of one head and iterates over their keys in tiles of kKeys with an online softmax, so
 // that scores stay in registers. Each warp has 16 queries.
 //
-// Keys and values are loaded by asynchronous copies, one tile ahead of the multiplication, directly from the paged
-// cache.
+// Heads of other sizes than kHeadSize are filled up with zeros. Keys and values are loaded by asynchronous copies, one
+// tile ahead of the multiplication, directly from the paged cache.
 #include "backend/cuda/attention/prefill_mma.h"
 
 #include "backend/cuda/attention/keys.cuh"
@@ -70,8 +70,8 @@ __global__ void __launch_bounds__(kThreads, 1) prefill_tiles(AttentionCall call)
   const T* q = static_cast<const T*>(call.q) + head * call.q_strides.head;
   for (int at = threadIdx.x; at < kRows * kChunks; at += kThreads) {
     const int row = at / kChunks, chunk = at % kChunks, query = tile.first + row;
-    const bool valid = query < query_len;
-    copy_async(queries.chunk(row, chunk), q + (query_start + (valid ? query : 0)) * call.q_strides.token + 8 * chunk,
+    const bool valid = query < query_len && 8 * chunk < call.head_size;
+    copy_async(queries.chunk(row, chunk), valid ? q + (query_start + query) * call.q_strides.token + 8 * chunk : q,
                valid);
   }
   // The block table is read one tile ahead, so that no copy waits for its address.
@@ -85,20 +85,19 @@ __global__ void __launch_bounds__(kThreads, 1) prefill_tiles(AttentionCall call)
 #pragma unroll
     for (int i = 0; i < kKeys * kChunks / kThreads; ++i) {
       const int at = threadIdx.x + i * kThreads, row = at / kChunks, chunk = at % kChunks;
-      const bool valid = first + row < last;
+      const bool exists = first + row < last, valid = exists && 8 * chunk < call.head_size;
       int64_t from = 0;
 #pragma unroll
       for (int b = 0; b < kBlocks; ++b)
         if (row / kBlock == b) from = rows[b] + row % kBlock;
-      if (!valid) from = rows[0];
-      copy_async(
-          key_tile(buffer).chunk(row, chunk),
-          static_cast<const T*>(call.k) + from * call.k_strides.token + kv_head * call.k_strides.head + 8 * chunk,
-          valid);
-      copy_async(
-          value_tile(buffer).chunk(row, chunk),
-          static_cast<const T*>(call.v) + from * call.v_strides.token + kv_head * call.v_strides.head + 8 * chunk,
-          valid);
+      if (!exists) from = rows[0];
+      const int column = valid ? 8 * chunk : 0;
+      copy_async(key_tile(buffer).chunk(row, chunk),
+                 static_cast<const T*>(call.k) + from * call.k_strides.token + kv_head * call.k_strides.head + column,
+                 valid);
+      copy_async(value_tile(buffer).chunk(row, chunk),
+                 static_cast<const T*>(call.v) + from * call.v_strides.token + kv_head * call.v_strides.head + column,
+                 valid);
     }
   };
 
@@ -216,7 +215,8 @@ __global__ void __launch_bounds__(kThreads, 1) prefill_tiles(AttentionCall call)
              head * call.out_strides.head + 2 * quad;
 #pragma unroll
     for (int n = 0; n < kHeadSize / 8; ++n)
-      *reinterpret_cast<uint32_t*>(out + 8 * n) = pack_two<T>(mean[n][2 * r] * scale, mean[n][2 * r + 1] * scale);
+      if (8 * n < call.head_size)
+        *reinterpret_cast<uint32_t*>(out + 8 * n) = pack_two<T>(mean[n][2 * r] * scale, mean[n][2 * r + 1] * scale);
   }
 }
 
@@ -233,9 +233,9 @@ void launch_tiles(const AttentionCall& call, void* stream) {
 
 template <class T>
 void launch_head_size(const AttentionCall& call, void* stream) {
-  if (call.head_size == 64)
+  if (call.head_size <= 64)
     launch_tiles<T, 64>(call, stream);
-  else if (call.head_size == 128)
+  else if (call.head_size <= 128)
     launch_tiles<T, 128>(call, stream);
   else
     launch_tiles<T, 256>(call, stream);
@@ -245,8 +245,7 @@ void launch_head_size(const AttentionCall& call, void* stream) {
 
 std::string_view prefill_mma_refusal(const AttentionCall& call) {
   if (call.dtype != DType::kBF16 && call.dtype != DType::kF16) return "it attends in bf16 and f16";
-  if (call.head_size != 64 && call.head_size != 128 && call.head_size != 256)
-    return "heads have 64, 128 or 256 elements";
+  if (call.head_size % 8 != 0 || call.head_size > 256) return "heads have a multiple of 8 elements, 256 at most";
   if (!heads_on_16_bytes(call)) return "heads must start on 16 bytes";
   if (!pages_are_tiles(call)) return "pages must hold 16 tokens";
   return {};

@@ -68,9 +68,9 @@ void launch_capped(const AttentionCall& call, void* stream) {
 
 template <class T>
 void launch_head_size(const AttentionCall& call, void* stream) {
-  if (call.head_size == 64)
+  if (call.head_size <= 64)
     launch_capped<T, 64>(call, stream);
-  else if (call.head_size == 128)
+  else if (call.head_size <= 128)
     launch_capped<T, 128>(call, stream);
   else
     launch_capped<T, 256>(call, stream);
@@ -81,8 +81,7 @@ void launch_head_size(const AttentionCall& call, void* stream) {
 std::string_view prefill_wgmma_refusal(const AttentionCall& call) {
   if (std::string_view why = wgmma_unavailable(); !why.empty()) return why;
   if (call.dtype != DType::kBF16 && call.dtype != DType::kF16) return "it attends in bf16 and f16";
-  if (call.head_size != 64 && call.head_size != 128 && call.head_size != 256)
-    return "heads have 64, 128 or 256 elements";
+  if (call.head_size % 8 != 0 || call.head_size > 256) return "heads have a multiple of 8 elements, 256 at most";
   if (!(call.scale > 0)) return "the scale must be positive";
   if (!heads_on_16_bytes(call)) return "heads must start on 16 bytes";
   if (!pages_are_tiles(call)) return "pages must hold 16 tokens";

@@ -17,6 +17,9 @@ struct Loader {
   P plan;
   int row = static_cast<int>(threadIdx.x) % kWarpgroup / 8, chunk = static_cast<int>(threadIdx.x) % 8;
 
+  // Heads of other sizes than kHeadSize are filled up with zeros: whether a head has this thread's chunk of panel p.
+  __device__ __forceinline__ bool inside(int p) const { return 64 * p + 8 * chunk < call.head_size; }
+
   // The first row of block `lane` of the tile of keys that begins at `first`.
   __device__ __forceinline__ int look_up(const QueryItem& item, int first) const {
     const int lane = threadIdx.x % 32, key = first + lane * kBlock;
@@ -34,7 +37,7 @@ struct Loader {
       const T* source = from + (valid ? start + row : 0) * stride;
 #pragma unroll
       for (int p = 0; p < P::kPanels; ++p)
-        copy_async(to + p * P::kKeyPanelBytes + b * kBlock * kPanelRowBytes, source + 64 * p, valid);
+        copy_async(to + p * P::kKeyPanelBytes + b * kBlock * kPanelRowBytes, source + 64 * p, valid && inside(p));
     }
   }
 
@@ -50,7 +53,7 @@ struct Loader {
       const T* source = from + (valid ? query * call.q_strides.token + (at - query * group) * call.q_strides.head : 0);
 #pragma unroll
       for (int p = 0; p < P::kPanels; ++p)
-        copy_async(to + p * P::kQueryPanelBytes + i * kBlock * kPanelRowBytes, source + 64 * p, valid);
+        copy_async(to + p * P::kQueryPanelBytes + i * kBlock * kPanelRowBytes, source + 64 * p, valid && inside(p));
     }
   }
 

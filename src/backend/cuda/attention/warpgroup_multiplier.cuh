@@ -214,7 +214,8 @@ struct Multiplier {
         for (int b = 0; b < 4; ++b)
           part[b] = pack_two<T>(mean[4 * (n + b) + 2 * r] * inverse, mean[4 * (n + b) + 2 * r + 1] * inverse);
         transpose_among_four(part);
-        if (at < item.rows) *reinterpret_cast<uint4*>(out + 8 * n) = make_uint4(part[0], part[1], part[2], part[3]);
+        if (at < item.rows && 8 * (n + quad) < call.head_size)
+          *reinterpret_cast<uint4*>(out + 8 * n) = make_uint4(part[0], part[1], part[2], part[3]);
       }
     }
   }
