@@ -22,6 +22,9 @@ std::vector<Case<MixtralForCausalLM>> MixtralForCausalLM::cases() {
   std::vector<Case<MixtralForCausalLM>> cases;
   for (const Workload& w : causal_lm_workloads())
     cases.push_back({std::to_string(w.num_sequences()) + " sequences", c, w});
+  c.head_dim = 64;
+  for (const Workload& w : one_token_workloads())
+    cases.push_back({std::to_string(w.sequences[0].context_len + 1) + " keys", c, w});
   return cases;
 }
 

@@ -24,6 +24,22 @@ std::vector<Case<Qwen3MoeForCausalLM>> Qwen3MoeForCausalLM::cases() {
   std::vector<Case<Qwen3MoeForCausalLM>> cases;
   for (const Workload& w : causal_lm_workloads())
     cases.push_back({std::to_string(w.num_sequences()) + " sequences", c, w});
+  c.head_dim = 128;
+  c.num_hidden_layers = 2;
+  c.num_attention_heads = 2;
+  c.num_key_value_heads = 1;
+  c.mlp_only_layers = {};
+  for (const Workload& w : one_token_workloads())
+    cases.push_back({std::to_string(w.sequences[0].context_len + 1) + " keys", c, w});
+  c.num_experts = 3;
+  c.num_experts_per_tok = 3;
+  c.moe_intermediate_size = 264;
+  c.norm_topk_prob = false;
+  cases.push_back({"one token, larger experts", c, Workload::batch({{1, 9}})});
+  c.num_experts = 37;
+  c.moe_intermediate_size = 40;
+  c.norm_topk_prob = true;
+  cases.push_back({"one token, few of many experts", c, Workload::batch({{1, 9}})});
   return cases;
 }
 

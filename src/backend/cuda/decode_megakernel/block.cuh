@@ -20,4 +20,14 @@ static_assert(kTokenThreads * kComputingRegisters + kFetchingThreads * kFetching
 // A barrier of all computing threads; the load warps do not take part, so this is not __syncthreads.
 __device__ __forceinline__ void meet() { meet(1, kTokenThreads); }
 
+// Hides a number from the compiler, which would otherwise compute before the loop over the layers what follows from it
+// in each of them, and need more registers than there are.
+__device__ __forceinline__ int hidden_from_compiler(int v) {
+  asm volatile("" : "+r"(v));
+  return v;
+}
+
+// A barrier of all threads of the block, the load warps too.
+__device__ __forceinline__ void meet_all() { meet(2, kLaunchThreads); }
+
 }  // namespace fk::cuda

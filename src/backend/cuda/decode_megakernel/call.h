@@ -10,6 +10,8 @@ inline constexpr int kMostRopes = 2;  // Gemma has different ones for sliding an
 inline constexpr int kMostPairs = 128;
 inline constexpr int kMostGroup = 8;   // query heads that share a kv head
 inline constexpr int kTokenPage = 16;  // tokens a block of the cache holds
+inline constexpr int kMostExperts = 256;
+inline constexpr int kMostChosen = 32;
 
 // The matrices of a layer, in the order they are multiplied; the output head follows the last layer.
 enum ProductKind : uint8_t { kQkv, kOut, kGateUp, kDown, kHead, kProductKinds };
@@ -38,12 +40,26 @@ struct TokenLayer {
 
 struct TokenModel {
   TokenLayer layers[kMostLayers];
+  const void* routers[kMostLayers];  // [experts, hidden], of layers with experts
   double frequencies[kMostRopes][kMostPairs];
 };
 
 struct TokenCache {
   void* key;
   void* value;
+};
+
+// Layers with experts: gate_up is [experts, 2 size, hidden] and down [experts, hidden, size]. The shapes in the call
+// are those of the chosen experts together.
+struct TokenExperts {
+  int count = 0;   // of a layer; 0: layers have none
+  int chosen = 0;  // for a token
+  int size = 0;    // gate rows of one
+  bool renormalize = false;
+  unsigned long long* logit_sums = nullptr;  // [layers, count], see router.cuh
+  float* square_sums = nullptr;              // [layers, blocks]
+  // Bytes of the next layer's first matrices that a block prefetches into L2 while it waits for the choice.
+  int ahead_bytes = 0;
 };
 
 struct TokenCall {
@@ -74,7 +90,7 @@ struct TokenCall {
   unsigned* arrivals;  // [0]: of the barrier, then of the blocks that share a head; zero before and after every launch
 
   ProductShape shapes[kProductKinds];
-  int slot_units;            // most units a chunk has
+  TokenExperts experts;
   int slots, scratch_bytes;  // of shared memory: decode_token() sets them
   int layers;
   int vocabulary;

@@ -18,13 +18,14 @@ class GridBarrier {
   }
 
   __device__ __forceinline__ void wait() const {
-    if (threadIdx.x == 0) {
-      unsigned arrived;
-      do {
-        asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(arrived) : "l"(arrivals_) : "memory");
-      } while (arrived < expected_);
-    }
+    wait_here();
     meet();
+  }
+
+  // As wait(), for the load warps too, which call meet_all().
+  __device__ __forceinline__ void wait_with_load_warps() const {
+    wait_here();
+    meet_all();
   }
 
   // Instead of a last arrive(): the last block resets the barrier for the next launch.
@@ -35,6 +36,14 @@ class GridBarrier {
   }
 
  private:
+  __device__ __forceinline__ void wait_here() const {
+    if (threadIdx.x != 0) return;
+    unsigned arrived;
+    do {
+      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(arrived) : "l"(arrivals_) : "memory");
+    } while (arrived < expected_);
+  }
+
   __device__ __forceinline__ unsigned add_one() {
     unsigned before;
     asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;" : "=r"(before) : "l"(arrivals_) : "memory");

@@ -9,6 +9,7 @@
 
 #include "backend/cuda/decode_megakernel/block.cuh"
 #include "backend/cuda/decode_megakernel/call.h"
+#include "backend/cuda/decode_megakernel/expert_plan.h"
 #include "backend/cuda/device/element.cuh"
 #include "backend/cuda/device/reduce.cuh"
 
@@ -135,6 +136,19 @@ __device__ __forceinline__ void stage_plain(const T* from, int length, T* x) {
   for (int at = static_cast<int>(threadIdx.x) * 8; at < padded; at += 8 * kTokenThreads) {
     Pack8<T> v = {};
     if (at < length) v = load_shared_by_all(from + at);
+    *reinterpret_cast<Pack8<T>*>(x + at) = v;
+  }
+  meet();
+}
+
+// The gated features of the chosen experts, each with zeros up to a whole step (expert_plan.h).
+template <class T>
+__device__ __forceinline__ void stage_chosen(const TokenCall& call, const T* from, T* x) {
+  const int size = call.experts.size, padded = padded_expert(size);
+  for (int at = static_cast<int>(threadIdx.x) * 8; at < call.shapes[kDown].length; at += 8 * kTokenThreads) {
+    const int expert = at / padded, feature = at - expert * padded;
+    Pack8<T> v = {};
+    if (feature < size) v = load_shared_by_all(from + expert * size + feature);
     *reinterpret_cast<Pack8<T>*>(x + at) = v;
   }
   meet();

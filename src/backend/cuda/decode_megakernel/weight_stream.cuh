@@ -17,6 +17,7 @@
 #include "backend/cuda/decode_megakernel/block.cuh"
 #include "backend/cuda/decode_megakernel/call.h"
 #include "backend/cuda/decode_megakernel/handover.cuh"
+#include "backend/cuda/decode_megakernel/pair_share.h"
 #include "backend/cuda/device/mbarrier.cuh"
 #include "backend/cuda/device/reduce.cuh"
 #include "backend/cuda/device/ring_place.cuh"
@@ -27,28 +28,31 @@ namespace fk::cuda {
 inline constexpr int kStepBytes = 2 * 2 * kStep;  // of two rows of 16-bit elements
 inline constexpr int kSlotBytes = kTokenWarps * 2 * kStepBytes;
 
-// Which pairs of rows of a product belong to this block: the same number for each block, and the remainder goes to
-// other blocks in every product, so that over a whole model the blocks differ by at most one pair.
+// The pairs of this block (pair_share.h), product after product.
 class PairShare {
  public:
+  // Of the next product.
+  __device__ __forceinline__ PairRange next(const ProductShape& s) const {
+    return pairs_of_block(pairs_of(s), static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x), first_block_);
+  }
+  __device__ __forceinline__ void skip(const ProductShape& s) {
+    first_block_ = next_first_block(pairs_of(s), static_cast<int>(gridDim.x), first_block_);
+  }
+
   // visit(first, count, columns) for every round: `count` pairs from `first` on, one for each warp, in chunks of so
   // many columns as fill a slot. Rounds have equally many pairs; the last may have fewer.
   template <class Visit>
   __device__ __forceinline__ void for_rounds(const ProductShape& s, const Visit& visit) {
-    const int blocks = static_cast<int>(gridDim.x), all = s.gated ? s.features : (s.features + 1) / 2;
-    const int each = all / blocks, left = all % blocks;
-    int at = static_cast<int>(blockIdx.x) - first_block_;
-    if (at < 0) at += blocks;
-    first_block_ = (first_block_ + left) % blocks;
-    const int begin = at * each + min(at, left), end = begin + each + (at < left ? 1 : 0);
-    if (begin == end) return;
-    const int rounds = (end - begin + kTokenWarps - 1) / kTokenWarps, pairs = (end - begin + rounds - 1) / rounds;
+    const PairRange own = next(s);
+    skip(s);
+    if (own.count() == 0) return;
+    const int rounds = (own.count() + kTokenWarps - 1) / kTokenWarps, pairs = (own.count() + rounds - 1) / rounds;
     const int columns = kSlotBytes / (pairs * kStepBytes) * kStep;
-    for (int first = begin; first < end; first += pairs) visit(first, min(pairs, end - first), columns);
+    for (int first = own.begin; first < own.end; first += pairs) visit(first, min(pairs, own.end - first), columns);
   }
 
  private:
-  int first_block_ = 0;  // the one that has the first pair
+  int first_block_ = 0;
 };
 
 // Slots of shared memory, each with a "full" barrier (its chunk has arrived) and an "empty" barrier (it was used).
@@ -70,80 +74,138 @@ struct WeightRing {
   }
 };
 
-// Loads one chunk of a load warp's rows, each `kSteps` steps long (0: `steps`). There are few load warps, so every
-// instruction here counts: rows are `stride` elements apart, and only the last chunk of a row is checked lane by lane.
-template <int kSteps, class T>
-__device__ __forceinline__ void fetch_rows(uint32_t to, const T* from, int64_t stride, int rows, int steps, int left) {
+// Number of chunks in flight before the oldest is signalled. One lane per warp arrives: a barrier handles arrivals one
+// by one, and a hundred of them per chunk are slower than the copies.
+inline constexpr int kChunksOnTheirWay = 2;
+
+// A load warp's side of the ring.
+template <class Handover>
+class ChunkQueue {
+ public:
+  __device__ __forceinline__ ChunkQueue(const WeightRing& ring, unsigned seed) : ring_(ring), handover_(seed) {}
+
+  // Address of the next slot, once it is free.
+  __device__ __forceinline__ uint32_t begin() {
+    wait_phase(ring_.empty(place_.slot), place_.parity);
+    handover_.dawdle();
+    return ring_.slot(place_.slot);
+  }
+
+  // After the copies of a chunk were started.
+  __device__ __forceinline__ void end() {
+    commit_copies();
+    place_.next(ring_.count);
+    if (on_their_way_ < kChunksOnTheirWay) {
+      ++on_their_way_;
+    } else {
+      wait_copies<kChunksOnTheirWay>();
+      tell_oldest();
+    }
+  }
+
+  // Signals all chunks: before a wait for threads that need them, and at the end.
+  __device__ __forceinline__ void finish() {
+    wait_copies<0>();
+    while (on_their_way_ > 0) {
+      tell_oldest();
+      --on_their_way_;
+    }
+  }
+
+ private:
+  __device__ __forceinline__ void tell_oldest() {
+    handover_.dawdle();
+    hand_over<Handover>(ring_.full(oldest_.slot));
+    oldest_.next(ring_.count);
+  }
+
+  const WeightRing& ring_;
+  RingPlace place_{.parity = 1};  // all slots are empty at first
+  RingPlace oldest_;              // oldest chunk that has not been signalled
+  int on_their_way_ = 0;
+  Handover handover_;
+};
+
+// Copies 16 bytes of weights as any other data.
+struct CopyWeights {
+  __device__ __forceinline__ void operator()(uint32_t to, const void* from, bool inside) const {
+    copy_async(to, from, inside);
+  }
+};
+
+// Loads `kSteps` steps (0: `steps`) of a load warp's rows. There are few load warps, so every instruction here counts:
+// rows are `stride` elements apart, in the slot `to_stride` bytes, and only the last chunk of a row is checked lane by
+// lane.
+template <int kSteps, class T, class Copy>
+__device__ __forceinline__ void fetch_rows(uint32_t to, uint32_t to_stride, const T* from, int64_t stride, int rows,
+                                           int steps, int left, const Copy& copy) {
   const int count = kSteps > 0 ? kSteps : steps;
-  const uint32_t to_stride = static_cast<uint32_t>(count * kStep * sizeof(T)) * kFetchingWarps;
 #pragma unroll 4
   for (int r = 0; r < rows; ++r, from += stride, to += to_stride) {
 #pragma unroll
     for (int i = 0; i < count; ++i) {
       const bool inside = kSteps > 0 || i * kStep < left;
-      copy_async(to + i * kStep * sizeof(T), from + i * kStep, inside);
+      copy(to + i * kStep * sizeof(T), from + i * kStep, inside);
     }
   }
 }
 
-// Number of chunks in flight before the oldest is signalled. One lane per warp arrives: a barrier handles arrivals one
-// by one, and a hundred of them per chunk are slower than the copies.
-inline constexpr int kChunksOnTheirWay = 2;
+// Bytes from a row of a load warp to its next in a chunk of so many steps.
+template <class T>
+constexpr uint32_t rows_apart(int steps) {
+  return static_cast<uint32_t>(steps * kStep * sizeof(T)) * kFetchingWarps;
+}
+
+// The same for whole chunks of `steps` steps; `left`: elements of the row from this lane's on.
+template <class T, class Copy>
+__device__ __forceinline__ void fetch_chunk(uint32_t to, const T* from, int64_t stride, int rows, int steps, int left,
+                                            bool is_last, const Copy& copy) {
+  if (is_last || steps > 4 || steps < 2)
+    fetch_rows<0>(to, rows_apart<T>(steps), from, stride, rows, steps, left, copy);
+  else if (steps == 2)
+    fetch_rows<2>(to, rows_apart<T>(2), from, stride, rows, steps, 0, copy);
+  else if (steps == 3)
+    fetch_rows<3>(to, rows_apart<T>(3), from, stride, rows, steps, 0, copy);
+  else
+    fetch_rows<4>(to, rows_apart<T>(4), from, stride, rows, steps, 0, copy);
+}
+
+// Loads this block's rows of the next product.
+template <class T, class Handover, class Copy>
+__device__ __forceinline__ void fetch_product(const ProductShape& s, const void* matrix, PairShare& share,
+                                              ChunkQueue<Handover>& queue, const Copy& copy) {
+  const int warp = static_cast<int>(threadIdx.x - kTokenThreads) / 32, lane = static_cast<int>(threadIdx.x % 32);
+  share.for_rounds(s, [&](int first, int count, int columns) {
+    // Row r of a round is row r % 2 of pair r / 2; a warp has every fourth, so all of one kind.
+    const int row = s.gated ? first + warp / 2 + warp % 2 * s.features : 2 * first + warp;
+    const int there = s.gated ? 2 * count : min(2 * count, s.features - 2 * first);
+    const int rows = (there - warp + kFetchingWarps - 1) / kFetchingWarps;
+    const int64_t stride = static_cast<int64_t>(s.gated ? kFetchingWarps / 2 : kFetchingWarps) * s.length;
+    const T* from = static_cast<const T*>(matrix) + static_cast<int64_t>(row) * s.length + 8 * lane;
+    const uint32_t own = static_cast<uint32_t>(warp * columns + 8 * lane) * sizeof(T);
+    for (int column = 0; column < s.length; column += columns, from += columns) {
+      const uint32_t to = queue.begin() + own;
+      fetch_chunk(to, from, stride, rows, columns / kStep, s.length - column - 8 * lane, column + columns > s.length,
+                  copy);
+      queue.end();
+    }
+  });
+}
 
 // Loads all chunks of this block in order, by the load threads. `layers`: of the model, in shared memory.
 template <class T, class Handover>
 __device__ __forceinline__ void fetch_weights(const TokenCall& call, const TokenLayer* layers, const WeightRing& ring) {
   static_assert(sizeof(T) == 2);
-  const int warp = static_cast<int>(threadIdx.x - kTokenThreads) / 32, lane = static_cast<int>(threadIdx.x % 32);
   PairShare share;
-  RingPlace place{.parity = 1};  // all slots are empty at first
-  RingPlace oldest;              // oldest chunk that has not been signalled
-  int on_their_way = 0;
-  Handover handover(call.dawdle);
-  auto tell_oldest = [&] {
-    handover.dawdle();
-    hand_over<Handover>(ring.full(oldest.slot));
-    oldest.next(ring.count);
-  };
+  ChunkQueue<Handover> queue(ring, call.dawdle);
   const int products = kProductsOfLayer * call.layers + 1;
   for (int product = 0; product < products; ++product) {
     const bool is_head = product + 1 == products;
     const ProductShape& s = call.shapes[is_head ? kHead : product % kProductsOfLayer];
     const void* matrix = is_head ? call.head : layers[product / kProductsOfLayer].matrices[product % kProductsOfLayer];
-    share.for_rounds(s, [&](int first, int count, int columns) {
-      // Row r of a round is row r % 2 of pair r / 2; a warp has every fourth, so all of one kind.
-      const int row = s.gated ? first + warp / 2 + warp % 2 * s.features : 2 * first + warp;
-      const int there = s.gated ? 2 * count : min(2 * count, s.features - 2 * first);
-      const int rows = (there - warp + kFetchingWarps - 1) / kFetchingWarps;
-      const int64_t stride = static_cast<int64_t>(s.gated ? kFetchingWarps / 2 : kFetchingWarps) * s.length;
-      const T* from = static_cast<const T*>(matrix) + static_cast<int64_t>(row) * s.length + 8 * lane;
-      const uint32_t own = static_cast<uint32_t>(warp * columns + 8 * lane) * sizeof(T);
-      for (int column = 0; column < s.length; column += columns, from += columns) {
-        wait_phase(ring.empty(place.slot), place.parity);
-        handover.dawdle();
-        const uint32_t to = ring.slot(place.slot) + own;
-        const int steps = columns / kStep;
-        if (column + columns > s.length || steps > 4 || steps < 2)
-          fetch_rows<0>(to, from, stride, rows, steps, s.length - column - 8 * lane);
-        else if (steps == 2)
-          fetch_rows<2>(to, from, stride, rows, steps, 0);
-        else if (steps == 3)
-          fetch_rows<3>(to, from, stride, rows, steps, 0);
-        else
-          fetch_rows<4>(to, from, stride, rows, steps, 0);
-        commit_copies();
-        place.next(ring.count);
-        if (on_their_way < kChunksOnTheirWay) {
-          ++on_their_way;
-        } else {
-          wait_copies<kChunksOnTheirWay>();
-          tell_oldest();
-        }
-      }
-    });
+    fetch_product<T>(s, matrix, share, queue, CopyWeights{});
   }
-  wait_copies<0>();
-  while (on_their_way-- > 0) tell_oldest();
+  queue.finish();
 }
 
 __device__ __forceinline__ uint4 load_shared(uint32_t address) {

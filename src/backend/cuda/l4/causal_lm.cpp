@@ -2,10 +2,13 @@
 // (decode_megakernel/decode_token.h).
 #include "ops/l4/causal_lm.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
 #include "backend/cuda/decode_megakernel/decode_token.h"
+#include "backend/cuda/decode_megakernel/expert_plan.h"
 #include "core/device_runtime.h"
 #include "core/error.h"
 #include "ops/l1/gemma_rms_norm.h"
@@ -14,7 +17,9 @@
 #include "ops/l4/gemma3_for_causal_lm.h"
 #include "ops/l4/llama_for_causal_lm.h"
 #include "ops/l4/mistral_for_causal_lm.h"
+#include "ops/l4/mixtral_for_causal_lm.h"
 #include "ops/l4/qwen3_for_causal_lm.h"
+#include "ops/l4/qwen3_moe_for_causal_lm.h"
 #include "ops/register.h"
 
 namespace fk::cuda {
@@ -26,6 +31,7 @@ struct LlamaFamily {
   static constexpr bool kNormsHeads = false;   // queries and keys
   static constexpr bool kNormsBlocks = false;  // the outputs of blocks
   static constexpr bool kGelu = false;
+  static constexpr std::string_view kExperts = {};  // name of a layer's experts
 };
 struct Qwen3Family : LlamaFamily {
   static constexpr bool kNormsHeads = true;
@@ -36,10 +42,18 @@ struct Gemma3Family : LlamaFamily {
   static constexpr bool kNormsBlocks = true;
   static constexpr bool kGelu = true;
 };
+struct MixtralFamily : LlamaFamily {
+  static constexpr std::string_view kExperts = "block_sparse_moe";
+};
+struct Qwen3MoeFamily : Qwen3Family {
+  static constexpr std::string_view kExperts = "mlp";
+};
 
 // T: the operator.
 template <class T, class Family>
 class OneKernelCausalLM final : public T {
+  static constexpr bool kHasExperts = !Family::kExperts.empty();
+
  public:
   using Init = typename T::Init;
 
@@ -64,6 +78,9 @@ class OneKernelCausalLM final : public T {
       model.layers[i] = layer(i, [&](std::string_view name) {
         return address("model.layers." + std::to_string(i) + "." + std::string(name));
       });
+    if constexpr (kHasExperts)
+      for (int64_t i = 0; i < this->init_.num_hidden_layers; ++i)
+        model.routers[i] = address(fmt::format("model.layers.{}.{}.gate.weight", i, Family::kExperts));
     for (size_t r = 0; r < ropes_.size(); ++r) std::copy(ropes_[r].begin(), ropes_[r].end(), model.frequencies[r]);
     call_.embedding = address("model.embed_tokens.weight");
     call_.final_norm = address("model.norm.weight");
@@ -76,6 +93,10 @@ class OneKernelCausalLM final : public T {
     partial_values_ = Buffer(needs.partial_values * sizeof(float), device);
     partial_states_ = Buffer(needs.partial_states * sizeof(float), device);
     arrivals_ = Buffer(needs.arrivals * sizeof(unsigned), device);
+    if constexpr (kHasExperts) {
+      logit_sums_ = Buffer(needs.logit_sums * sizeof(unsigned long long), device);
+      square_sums_ = Buffer(needs.square_sums * sizeof(float), device);
+    }
   }
 
   void forward(Context& ctx, View input_ids, View positions, View, View logits) override {
@@ -111,6 +132,8 @@ class OneKernelCausalLM final : public T {
     call.partial_values = reinterpret_cast<float*>(partial_values_.data());
     call.partial_states = reinterpret_cast<float*>(partial_states_.data());
     call.arrivals = reinterpret_cast<unsigned*>(arrivals_.data());
+    call.experts.logit_sums = reinterpret_cast<unsigned long long*>(logit_sums_.data());
+    call.experts.square_sums = reinterpret_cast<float*>(square_sums_.data());
     decode_token(call, this->init_.head_dim, ctx.stream);
   }
 
@@ -140,6 +163,15 @@ class OneKernelCausalLM final : public T {
     call.norm_offset = static_cast<float>(Family::Norm::kWeightOffset);
     call.score_scale = static_cast<float>(core(c, 0).scale);
     call.gelu = Family::kGelu;
+    if constexpr (kHasExperts) {
+      const SparseMoeBlockInit moe = T::layer(c, 0).moe;
+      call.experts = {.count = static_cast<int>(moe.num_experts),
+                      .chosen = static_cast<int>(moe.top_k),
+                      .size = static_cast<int>(moe.intermediate_size),
+                      .renormalize = moe.renormalize};
+      call.shapes[kGateUp] = product(moe.top_k * moe.intermediate_size, c.hidden_size, true);
+      call.shapes[kDown] = product(c.hidden_size, moe.top_k * padded_expert(call.experts.size));
+    }
     return call;
   }
 
@@ -154,6 +186,11 @@ class OneKernelCausalLM final : public T {
       return "it rotates whole heads, in pairs that lie half a head apart";
     if (Family::kNormsHeads && !first.attention.qk_norm) return "it norms queries and keys";
     if (first.attention.bias || first.attention.bias_o_proj || first.mlp.bias) return "it adds no biases";
+    if (!c.weight_format.empty()) return "it reads weights without a format";
+    if (!c.is_neox_style) return "it rotates the halves of a head, not neighbours";
+    if constexpr (kHasExperts)
+      for (int64_t i = 0; i < c.num_hidden_layers; ++i)
+        if (!T::layer(c, i).has_experts()) return "all layers must have experts";
     std::string_view why = decode_token_refusal(call_, c.head_dim);
     if (!why.empty()) return why;
     for (int64_t i = 0; i < c.num_hidden_layers; ++i) {
@@ -172,8 +209,13 @@ class OneKernelCausalLM final : public T {
     TokenLayer l{};
     l.matrices[kQkv] = weight("self_attn.qkv_proj.weight");
     l.matrices[kOut] = weight("self_attn.o_proj.weight");
-    l.matrices[kGateUp] = weight("mlp.gate_up_proj.weight");
-    l.matrices[kDown] = weight("mlp.down_proj.weight");
+    if constexpr (kHasExperts) {
+      l.matrices[kGateUp] = weight(std::string(Family::kExperts) + ".experts.w13.weight");
+      l.matrices[kDown] = weight(std::string(Family::kExperts) + ".experts.w2.weight");
+    } else {
+      l.matrices[kGateUp] = weight("mlp.gate_up_proj.weight");
+      l.matrices[kDown] = weight("mlp.down_proj.weight");
+    }
     l.input_norm = weight("input_layernorm.weight");
     if constexpr (Family::kNormsBlocks) {
       l.after_attention_norm = weight("post_attention_layernorm.weight");
@@ -196,18 +238,22 @@ class OneKernelCausalLM final : public T {
   std::vector<int> rope_of_layer_;
   std::string_view unfit_;
   bool aligned_ = false;  // all weights of the model
-  Buffer model_, partial_values_, partial_states_, arrivals_;
+  Buffer model_, partial_values_, partial_states_, arrivals_, logit_sums_, square_sums_;
 };
 
 using OneKernelLlama = OneKernelCausalLM<LlamaForCausalLM, LlamaFamily>;
 using OneKernelMistral = OneKernelCausalLM<MistralForCausalLM, LlamaFamily>;
 using OneKernelQwen3 = OneKernelCausalLM<Qwen3ForCausalLM, Qwen3Family>;
 using OneKernelGemma3 = OneKernelCausalLM<Gemma3ForCausalLM, Gemma3Family>;
+using OneKernelMixtral = OneKernelCausalLM<MixtralForCausalLM, MixtralFamily>;
+using OneKernelQwen3Moe = OneKernelCausalLM<Qwen3MoeForCausalLM, Qwen3MoeFamily>;
 
 FK_FUSED_IMPLEMENTATION(LlamaForCausalLM, OneKernelLlama, "cuda.one_kernel", DeviceKind::kCuda, 100, nullptr);
 FK_FUSED_IMPLEMENTATION(MistralForCausalLM, OneKernelMistral, "cuda.one_kernel", DeviceKind::kCuda, 100, nullptr);
 FK_FUSED_IMPLEMENTATION(Qwen3ForCausalLM, OneKernelQwen3, "cuda.one_kernel", DeviceKind::kCuda, 100, nullptr);
 FK_FUSED_IMPLEMENTATION(Gemma3ForCausalLM, OneKernelGemma3, "cuda.one_kernel", DeviceKind::kCuda, 100, nullptr);
+FK_FUSED_IMPLEMENTATION(MixtralForCausalLM, OneKernelMixtral, "cuda.one_kernel", DeviceKind::kCuda, 100, nullptr);
+FK_FUSED_IMPLEMENTATION(Qwen3MoeForCausalLM, OneKernelQwen3Moe, "cuda.one_kernel", DeviceKind::kCuda, 100, nullptr);
 
 }  // namespace
 }  // namespace fk::cuda

@@ -1,0 +1,14 @@
+// The token kernel for models with experts; a file of its own, so that both compile at the same time.
+#include "backend/cuda/decode_megakernel/decode_token.h"
+#include "backend/cuda/decode_megakernel/token_launch.cuh"
+
+namespace fk::cuda {
+
+void decode_token_with_experts(const TokenCall& call, int64_t head_size, void* stream) {
+  TokenCall tuned = call;
+  if (const char* kib = std::getenv("FASTKERNELS_DEBUG_AHEAD"))
+    tuned.experts.ahead_bytes = 1024 * static_cast<int>(std::strtol(kib, nullptr, 10));
+  start_token<true>(tuned, head_size, stream);
+}
+
+}  // namespace fk::cuda

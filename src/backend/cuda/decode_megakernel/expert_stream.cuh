@@ -1,0 +1,151 @@
+// Streams the weights of a model with experts: as weight_stream.cuh, but the rows of a layer's experts are known only
+// when its router has chosen, so loading pauses there.
+#pragma once
+
+#include "backend/cuda/decode_megakernel/expert_plan.h"
+#include "backend/cuda/decode_megakernel/router.cuh"
+#include "backend/cuda/decode_megakernel/weight_stream.cuh"
+
+namespace fk::cuda {
+
+// Copies 16 bytes of weights and lets L2 drop them first: so what was prefetched stays there.
+struct CopyWeightsOnce {
+  uint64_t policy;
+
+  static __device__ __forceinline__ CopyWeightsOnce make() {
+    CopyWeightsOnce copy;
+    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(copy.policy));
+    return copy;
+  }
+
+  __device__ __forceinline__ void operator()(uint32_t to, const void* from, bool inside) const {
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %2, %3;" ::"r"(to), "l"(from),
+                 "r"(inside ? 16 : 0), "l"(policy)
+                 : "memory");
+  }
+};
+
+// Gate and up rows of the chosen experts.
+template <class T, class Handover, class Copy>
+__device__ __forceinline__ void fetch_gate_up(const TokenCall& call, const void* matrix, const int* ids,
+                                              PairShare& share, ChunkQueue<Handover>& queue, const Copy& copy) {
+  static_assert(kFetchingWarps == 4, "gate_up_rows is made for four");
+  const int warp = static_cast<int>(threadIdx.x - kTokenThreads) / 32, lane = static_cast<int>(threadIdx.x % 32);
+  const ProductShape& s = call.shapes[hidden_from_compiler(kGateUp)];
+  const int size = hidden_from_compiler(call.experts.size);
+  const int64_t stride = static_cast<int64_t>(2) * s.length, of_expert = static_cast<int64_t>(2 * size) * s.length;
+  const T* own_matrix = static_cast<const T*>(matrix) + 8 * lane;
+  share.for_rounds(s, [&](int first, int count, int columns) {
+    const GateUpRows own = gate_up_rows({first, first + count}, warp, size);
+    const T* from = own_matrix + ids[own.expert] * of_expert + static_cast<int64_t>(own.first) * s.length;
+    const T* from_next = own_matrix + ids[min(own.expert + 1, call.experts.chosen - 1)] * of_expert +
+                         static_cast<int64_t>(own.first_of_next) * s.length;
+    const int steps = columns / kStep;
+    const uint32_t place = static_cast<uint32_t>(warp * columns + 8 * lane) * sizeof(T);
+    const uint32_t place_next = place + own.rows * rows_apart<T>(steps);
+    for (int column = 0; column < s.length; column += columns, from += columns, from_next += columns) {
+      const uint32_t slot = queue.begin();
+      const int left = s.length - column - 8 * lane;
+      const bool is_last = column + columns > s.length;
+      fetch_chunk(slot + place, from, stride, own.rows, steps, left, is_last, copy);
+      if (own.rows_of_next > 0)
+        fetch_chunk(slot + place_next, from_next, stride, own.rows_of_next, steps, left, is_last, copy);
+      queue.end();
+    }
+  });
+}
+
+// Down rows: a chunk has parts of rows of one expert after the other.
+template <class T, class Handover, class Copy>
+__device__ __forceinline__ void fetch_down(const TokenCall& call, const void* matrix, const int* ids, PairShare& share,
+                                           ChunkQueue<Handover>& queue, const Copy& copy) {
+  const int warp = static_cast<int>(threadIdx.x - kTokenThreads) / 32, lane = static_cast<int>(threadIdx.x % 32);
+  const ProductShape& s = call.shapes[hidden_from_compiler(kDown)];
+  const int size = hidden_from_compiler(call.experts.size), padded = padded_expert(size);
+  const int64_t stride = static_cast<int64_t>(kFetchingWarps) * size;
+  const int64_t of_expert = static_cast<int64_t>(s.features) * size;
+  const T* own_matrix = static_cast<const T*>(matrix) + 8 * lane;
+  share.for_rounds(s, [&](int first, int count, int columns) {
+    const int rows = (min(2 * count, s.features - 2 * first) - warp + kFetchingWarps - 1) / kFetchingWarps;
+    const T* own_row = own_matrix + static_cast<int64_t>(2 * first + warp) * size;
+    const uint32_t place = static_cast<uint32_t>(warp * columns + 8 * lane) * sizeof(T);
+    const uint32_t apart = rows_apart<T>(columns / kStep);
+    for (int column = 0; column < s.length; column += columns) {
+      uint32_t to = queue.begin() + place;
+      const int end = min(column + columns, s.length);
+      for (int at = column; at < end;) {
+        const DownRun run = down_run(at, end, padded);
+        const T* from = own_row + ids[run.expert] * of_expert + run.column;
+        const int steps = run.columns / kStep;
+        if (run.column + run.columns > size || steps > 4)
+          fetch_rows<0>(to, apart, from, stride, rows, steps, size - run.column - 8 * lane, copy);
+        else if (steps == 1)
+          fetch_rows<1>(to, apart, from, stride, rows, steps, 0, copy);
+        else if (steps == 2)
+          fetch_rows<2>(to, apart, from, stride, rows, steps, 0, copy);
+        else if (steps == 3)
+          fetch_rows<3>(to, apart, from, stride, rows, steps, 0, copy);
+        else
+          fetch_rows<4>(to, apart, from, stride, rows, steps, 0, copy);
+        at += run.columns;
+        to += static_cast<uint32_t>(run.columns) * sizeof(T);
+      }
+      queue.end();
+    }
+  });
+}
+
+// Prefetches into L2 the first bytes that this block will load of the layer after the experts.
+template <class T>
+__device__ __forceinline__ void fetch_ahead(const TokenCall& call, const TokenLayer& next, PairShare share) {
+  share.skip(call.shapes[hidden_from_compiler(kGateUp)]);
+  share.skip(call.shapes[hidden_from_compiler(kDown)]);
+  int64_t left = hidden_from_compiler(call.experts.ahead_bytes);
+  const int thread = hidden_from_compiler(static_cast<int>(threadIdx.x) - kTokenThreads);
+#pragma unroll 1
+  for (int kind = kQkv; kind <= kOut; ++kind) {
+    const ProductShape& s = call.shapes[kind];
+    const PairRange own = share.next(s);
+    share.skip(s);
+    const int64_t row_bytes = static_cast<int64_t>(s.length) * sizeof(T);
+    const int64_t rows = min(2 * own.end, s.features) - 2 * own.begin;
+    const char* from = static_cast<const char*>(next.matrices[kind]) + 2 * own.begin * row_bytes;
+    const int64_t bytes = min(left, rows * row_bytes);
+    for (int64_t at = static_cast<int64_t>(thread) * 128; at < bytes; at += 128 * kFetchingThreads)
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(from + at));
+    left -= bytes;
+  }
+}
+
+// As fetch_weights, for a model with experts.
+template <class T, class Handover>
+__device__ __forceinline__ void fetch_expert_weights(const TokenCall& call, const TokenLayer* layers,
+                                                     const WeightRing& ring, RouterMemory& router) {
+  static_assert(sizeof(T) == 2);
+  PairShare share;
+  ChunkQueue<Handover> queue(ring, call.dawdle);
+  const CopyWeightsOnce copy = CopyWeightsOnce::make();
+  int* ids = router.ids[(threadIdx.x - kTokenThreads) / 32];
+  float* weights = threadIdx.x < kTokenThreads + 32 ? router.weights : nullptr;
+  const int products = kProductsOfLayer * call.layers + 1;
+#pragma unroll 1
+  for (int product = 0; product < products; ++product) {
+    const bool is_head = product + 1 == products;
+    const int layer = product / kProductsOfLayer, kind = is_head ? kHead : product % kProductsOfLayer;
+    const void* matrix = is_head ? call.head : layers[layer].matrices[kind];
+    if (kind == kGateUp) {
+      queue.finish();
+      if (call.experts.ahead_bytes > 0 && layer + 1 < call.layers) fetch_ahead<T>(call, layers[layer + 1], share);
+      meet_all();  // the computing threads come here when all blocks have added their terms of the logits
+      ExpertChoice<T>::make(call, layer, ids, weights);
+      fetch_gate_up<T>(call, matrix, ids, share, queue, copy);
+    } else if (kind == kDown) {
+      fetch_down<T>(call, matrix, ids, share, queue, copy);
+    } else {
+      fetch_product<T>(call.shapes[hidden_from_compiler(kind)], matrix, share, queue, copy);
+    }
+  }
+  queue.finish();
+}
+
+}  // namespace fk::cuda

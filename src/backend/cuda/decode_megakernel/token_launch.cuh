@@ -1,0 +1,114 @@
+// Launches the token kernel: sizes of its shared memory, and the instantiation for a head size.
+#pragma once
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+#include <type_traits>
+
+#include "backend/cuda/decode_megakernel/token_block.cuh"
+#include "core/check.h"
+
+namespace fk::cuda {
+
+struct TokenDevice {
+  int multiprocessors = 0;
+  bool cooperative = false;
+};
+
+inline const TokenDevice& token_device() {
+  static const TokenDevice only = [] {
+    int index = 0, multiprocessors = 0, cooperative = 0;
+    // Models can be listed without a device.
+    if (cudaGetDevice(&index) != cudaSuccess) {
+      cudaGetLastError();
+      return TokenDevice{};
+    }
+    check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, index), "Counting multiprocessors");
+    check(cudaDeviceGetAttribute(&cooperative, cudaDevAttrCooperativeLaunch, index), "Asking for cooperative launches");
+    return TokenDevice{multiprocessors, cooperative != 0};
+  }();
+  return only;
+}
+
+// Calls f with the head size as a constant; false for sizes there is no kernel for.
+template <bool kExperts = false, class F>
+bool with_head_size(int64_t head_size, F&& f) {
+  switch (head_size) {
+    case 64:
+      f(std::integral_constant<int, 64>{});
+      return true;
+    case 128:
+      f(std::integral_constant<int, 128>{});
+      return true;
+    case 256:
+      if constexpr (!kExperts) f(std::integral_constant<int, 256>{});
+      return !kExperts;
+    default:
+      return false;
+  }
+}
+
+// Shared memory for the longest input vector of a product, or the partial results of attention.
+inline size_t token_scratch_bytes(const TokenCall& call, int64_t head_size) {
+  size_t bytes = 0;
+  for (const ProductShape& s : call.shapes)
+    bytes = std::max(bytes, sizeof(__nv_bfloat16) * static_cast<size_t>((s.length + kStep - 1) / kStep * kStep));
+  with_head_size(head_size, [&](auto size) {
+    bytes = std::max(bytes, TokenAttention<__nv_bfloat16, size()>::values_bytes(call.heads / call.kv_heads));
+  });
+  return (bytes + 127) / 128 * 128;
+}
+
+// Shared memory beside the ring of weights.
+inline size_t bytes_beside_ring(const TokenCall& call, int64_t head_size) {
+  const size_t fixed =
+      call.experts.count > 0
+          ? sizeof(FixedWithExperts) + static_cast<size_t>(router_bytes(call, token_device().multiprocessors))
+          : sizeof(Fixed);
+  return fixed + token_scratch_bytes(call, head_size);
+}
+
+// As many slots as fit: more loads in flight hide longer waits.
+inline int slots_that_fit(const TokenCall& call, int64_t head_size) {
+  const size_t beside = bytes_beside_ring(call, head_size);
+  if (shared_memory_of_block() < beside) return 0;
+  return static_cast<int>(std::min<size_t>(kMostSlots, (shared_memory_of_block() - beside) / kSlotBytes));
+}
+
+template <bool kExperts, int kHeadSize, class Handover>
+void start_token(TokenCall call, void* stream) {
+  auto* kernel = decode_token_kernel<__nv_bfloat16, kHeadSize, Handover, kExperts>;
+  call.scratch_bytes = static_cast<int>(token_scratch_bytes(call, kHeadSize));
+  call.slots = slots_that_fit(call, kHeadSize);
+  const size_t shared = bytes_beside_ring(call, kHeadSize) + static_cast<size_t>(call.slots) * kSlotBytes;
+  static size_t allowed = 0;
+  if (shared > allowed) allow_shared_memory("decode_token", kernel, allowed = shared);
+  launch("decode_token", kernel,
+         LaunchShape{.grid = static_cast<unsigned>(token_device().multiprocessors),
+                     .block = kLaunchThreads,
+                     .shared_bytes = shared,
+                     .cooperative = true},
+         stream, call);
+}
+
+// Starts the kernel in the mode of FASTKERNELS_DEBUG_HANDOVER (handover.cuh).
+template <bool kExperts>
+void start_token(const TokenCall& call, int64_t head_size, void* stream) {
+  const char* debug = std::getenv("FASTKERNELS_DEBUG_HANDOVER");
+  const std::string_view way = debug == nullptr ? "" : debug;
+  const bool known = with_head_size<kExperts>(head_size, [&](auto size) {
+    if (way.empty()) {
+      start_token<kExperts, size(), AtOnce>(call, stream);
+    } else if (way == "lanes") {
+      start_token<kExperts, size(), EveryLane>(call, stream);
+    } else {
+      TokenCall dawdling = call;
+      dawdling.dawdle = static_cast<unsigned>(std::strtoul(debug, nullptr, 10));
+      start_token<kExperts, size(), Dawdling>(dawdling, stream);
+    }
+  });
+  FK_CHECK(known);
+}
+
+}  // namespace fk::cuda

@@ -1,0 +1,108 @@
+// The plan of the CUDA kernel that computes a whole token: every row of every product is loaded once, to the place
+// where the multiplying warp expects it. The plan is plain arithmetic, so no device is needed.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "backend/cuda/decode_megakernel/expert_plan.h"
+
+namespace fk::cuda {
+namespace {
+
+constexpr int kWarps = 16, kLoadWarps = 4;
+
+// As PairShare::for_rounds in weight_stream.cuh.
+template <class Visit>
+void for_rounds(PairRange own, const Visit& visit) {
+  if (own.count() == 0) return;
+  const int rounds = (own.count() + kWarps - 1) / kWarps, pairs = (own.count() + rounds - 1) / rounds;
+  for (int first = own.begin; first < own.end; first += pairs)
+    visit(PairRange{first, std::min(first + pairs, own.end)});
+}
+
+TEST(PairsOfBlocks, AreAllPairsOnceAndNearlyEqual) {
+  for (int blocks : {1, 7, 114, 132})
+    for (int pairs : {0, 1, 36, 131, 132, 133, 1024, 6144, 75968})
+      for (int first_block : {0, 1, blocks - 1}) {
+        std::vector<int> times(static_cast<size_t>(pairs));
+        for (int block = 0; block < blocks; ++block) {
+          const PairRange own = pairs_of_block(pairs, block, blocks, first_block % blocks);
+          EXPECT_GE(own.count(), pairs / blocks);
+          EXPECT_LE(own.count(), (pairs + blocks - 1) / blocks);
+          for (int p = own.begin; p < own.end; ++p) ++times[static_cast<size_t>(p)];
+        }
+        EXPECT_EQ(std::count(times.begin(), times.end(), 1), pairs) << blocks << " blocks";
+        EXPECT_LT(next_first_block(pairs, blocks, first_block % blocks), blocks);
+      }
+}
+
+TEST(GateUpRowsOfChosenExperts, AreLoadedOnceWhereTheirPairIsMultiplied) {
+  for (int blocks : {1, 5, 132})
+    for (auto [chosen, size] : {std::tuple{8, 768}, {2, 14336}, {4, 40}, {3, 16}, {7, 24}, {1, 17}}) {
+      std::map<std::tuple<int, int>, int> times;  // (chosen expert, row of its matrix)
+      for (int block = 0; block < blocks; ++block) {
+        for_rounds(pairs_of_block(chosen * size, block, blocks, 0), [&](PairRange round) {
+          for (int warp = 0; warp < kLoadWarps; ++warp) {
+            const GateUpRows own = gate_up_rows(round, warp, size);
+            ASSERT_GE(own.rows, 0);
+            ASSERT_GE(own.rows_of_next, 0);
+            for (int r = 0; r < own.rows + own.rows_of_next; ++r) {
+              const bool next = r >= own.rows;
+              const int expert = own.expert + (next ? 1 : 0);
+              const int row = next ? own.first_of_next + 2 * (r - own.rows) : own.first + 2 * r;
+              // Rows of a slot: pair after pair, gate before up; a load warp has every fourth.
+              const int in_slot = warp + kLoadWarps * r, pair = round.begin + in_slot / 2;
+              ASSERT_LT(expert, chosen);
+              ASSERT_EQ(expert, pair / size);
+              ASSERT_EQ(row, in_slot % 2 * size + pair % size);
+              ++times[{expert, row}];
+            }
+          }
+        });
+      }
+      EXPECT_EQ(times.size(), static_cast<size_t>(2 * chosen * size));
+      EXPECT_TRUE(std::all_of(times.begin(), times.end(), [](const auto& t) { return t.second == 1; }));
+    }
+}
+
+TEST(DownColumnsOfChosenExperts, AreInOneRunEach) {
+  for (int columns : {256, 512, 768, 1024, 8192})
+    for (auto [chosen, size] : {std::tuple{8, 768}, {2, 14336}, {4, 40}, {3, 264}}) {
+      const int padded = padded_expert(size), length = chosen * padded;
+      EXPECT_GE(padded, size);
+      EXPECT_EQ(padded % kStep, 0);
+      std::map<std::tuple<int, int>, int> times;  // (chosen expert, column of its matrix)
+      for (int column = 0; column < length; column += columns) {
+        const int end = std::min(column + columns, length);
+        for (int at = column; at < end;) {
+          const DownRun run = down_run(at, end, padded);
+          ASSERT_GT(run.columns, 0);
+          ASSERT_EQ(run.columns % kStep, 0);
+          ASSERT_LT(run.expert, chosen);
+          for (int c = 0; c < run.columns; ++c) {
+            ASSERT_EQ(at + c, run.expert * padded + run.column + c);
+            if (run.column + c < size) ++times[{run.expert, run.column + c}];
+          }
+          at += run.columns;
+        }
+      }
+      EXPECT_EQ(times.size(), static_cast<size_t>(chosen * size));
+      EXPECT_TRUE(std::all_of(times.begin(), times.end(), [](const auto& t) { return t.second == 1; }));
+    }
+}
+
+TEST(RouterColumns, FitTheirRowsWhichStartInDifferentBanks) {
+  for (int blocks : {1, 114, 132})
+    for (int hidden : {8, 64, 72, 2048, 4096}) {
+      const int stride = router_stride(hidden, blocks);
+      EXPECT_EQ(stride % 2, 1);
+      for (int block = 0; block < blocks; ++block)
+        EXPECT_LE(pairs_of_block(hidden / 2, block, blocks, 0).count(), stride);
+    }
+}
+
+}  // namespace
+}  // namespace fk::cuda
