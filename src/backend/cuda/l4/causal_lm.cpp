@@ -186,8 +186,6 @@ class OneKernelCausalLM final : public T {
       return "it rotates whole heads, in pairs that lie half a head apart";
     if (Family::kNormsHeads && !first.attention.qk_norm) return "it norms queries and keys";
     if (first.attention.bias || first.attention.bias_o_proj || first.mlp.bias) return "it adds no biases";
-    if (!c.weight_format.empty()) return "it reads weights without a format";
-    if (!c.is_neox_style) return "it rotates the halves of a head, not neighbours";
     if constexpr (kHasExperts)
       for (int64_t i = 0; i < c.num_hidden_layers; ++i)
         if (!T::layer(c, i).has_experts()) return "all layers must have experts";
