@@ -3,7 +3,8 @@
 Hugging Face's model with SDPA and a static KV cache, random weights in the catalog's shapes, greedy decode; eager, and
 compiled with mode reduce-overhead (a CUDA graph a step). Each row runs in a process of its own with a time limit, so a
 failure becomes a row that says so. All processes get ready at once, since compiling takes a minute and only cores; then
-they are timed one after the other, with nothing else on the GPU.
+they are timed one after the other, with nothing else on the GPU. Models of which the GPU holds only one copy get ready
+and are timed one process after the other, after all others.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from typing import Any
 
 import yaml
 
+# Several copies of a larger model do not fit a GPU at once.
+LARGEST_TOGETHER_GB = 20
 CATALOG = Path(__file__).resolve().parents[2] / "src" / "models" / "catalog.yaml"
 
 
@@ -54,8 +57,15 @@ def catalog_entry(name: str) -> dict[str, Any]:
     return (catalog_entry(entry["like"]) | entry) if "like" in entry else entry
 
 
+def weight_gb(name: str) -> float:
+    """Roughly: the matrices of feed-forward blocks or experts, which are most of a model."""
+    e = catalog_entry(name)
+    experts = e.get("num_experts") or e.get("num_local_experts") or 1
+    return e["L"] * experts * 3 * e["D"] * e.get("moe_intermediate_size", e["F"]) * 2e-9
+
+
 def config_of(name: str) -> Any:
-    from transformers import Gemma3TextConfig, LlamaConfig, MistralConfig, Qwen3Config
+    from transformers import Gemma3TextConfig, LlamaConfig, MistralConfig, MixtralConfig, Qwen3Config, Qwen3MoeConfig
 
     e = catalog_entry(name)
     kinds = {
@@ -63,15 +73,21 @@ def config_of(name: str) -> Any:
         "MistralForCausalLM": MistralConfig,
         "Qwen3ForCausalLM": Qwen3Config,
         "Gemma3ForCausalLM": Gemma3TextConfig,
+        "MixtralForCausalLM": MixtralConfig,
+        "Qwen3MoeForCausalLM": Qwen3MoeConfig,
     }
+    if e["arch"] not in kinds:
+        raise SystemExit(f"{name} is of {e['arch']}, which is not compared yet; add its config to config_of")
     more = {"query_pre_attn_scalar": e["attn_scalar"], "sliding_window": e["sliding_window"]} if "attn_scalar" in e else {}
+    experts = ("num_experts", "num_local_experts", "num_experts_per_tok", "moe_intermediate_size", "norm_topk_prob")
+    more |= {key: e[key] for key in experts if key in e}
     return kinds[e["arch"]](
         hidden_size=e["D"],
         intermediate_size=e["F"],
         num_hidden_layers=e["L"],
         num_attention_heads=e["H"],
         num_key_value_heads=e["K"],
-        head_dim=e["Dh"],
+        head_dim=e.get("Dh", e["D"] // e["H"]),
         vocab_size=e["V"],
         max_position_embeddings=e.get("max_pos", 8192),
         tie_word_embeddings=e.get("tie", False),
@@ -205,6 +221,17 @@ class TorchProcess:
         return row
 
 
+def alone_row(work: Work, mode: str, limit_s: float) -> Row:
+    """Gets ready, is timed, and has left the GPU when this returns."""
+    child = TorchProcess(work, mode)
+    ready = child.get_ready(time.monotonic() + limit_s)
+    if not ready and child.process.poll() is None:
+        child.stop()
+    row = child.time(ready, limit_s)
+    child.process.wait()
+    return row
+
+
 def ours_row(binary: Path, work: Work, limit_s: float) -> Row:
     command = [str(binary), "ttft", "--device", "cuda", "--no-sequential", "--load-format", "dummy", "--json"]
     for flag, value in asdict(work).items():
@@ -251,7 +278,8 @@ def wait_for(path: Path | None, limit_s: float) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__.splitlines()[0],
-        epilog="example: torch_cuda.py --work llama-3-8b,192,64,1,eager+compile --work llama-3-8b,2048,8,1,eager",
+        epilog="examples: torch_cuda.py --work llama-3-8b,192,64,1,eager+compile --work llama-3-8b,2048,8,1,eager; "
+        "torch_cuda.py --limit-s 240 --work qwen3-30b-a3b,192,64,1,eager+compile",
     )
     parser.add_argument("--binary", type=Path, default=Path("build/cuda-release/fastkernels"))
     parser.add_argument(
@@ -272,21 +300,30 @@ def main() -> int:
             parser.error(f"--work takes MODEL,PROMPT_TOKENS,DECODE_TOKENS,BATCH_SIZE,MODES, not '{text}'")
         works.append((Work(fields[0], *map(int, fields[1:4]), args.iters), [m for m in fields[4].split("+") if m]))
 
+    tables: list[tuple[Work, list[Row]]] = []
+
+    def add_table(work: Work, rows: list[Row]) -> None:
+        tables.append((work, rows))
+        if not args.json:
+            print_table(work, rows)
+
+    together = [w for w in works if weight_gb(w[0].model) <= LARGEST_TOGETHER_GB]
     deadline = time.monotonic() + args.limit_s
-    children = [[TorchProcess(work, mode) for mode in modes] for work, modes in works]
+    children = [[TorchProcess(work, mode) for mode in modes] for work, modes in together]
     ready = [[child.get_ready(deadline) for child in row] for row in children]
     for row, row_ready in zip(children, ready, strict=True):
         for child, was in zip(row, row_ready, strict=True):
             if not was and child.process.poll() is None:
                 child.stop()  # it must not compile beside those that are timed
     wait_for(args.start_after, args.limit_s)
-    tables = []
-    for (work, _), row, row_ready in zip(works, children, ready, strict=True):
+    for (work, _), row, row_ready in zip(together, children, ready, strict=True):
         rows = [ours_row(args.binary, work, args.limit_s)]
         rows += [child.time(was, args.limit_s) for child, was in zip(row, row_ready, strict=True)]
-        tables.append((work, rows))
-        if not args.json:
-            print_table(work, rows)
+        add_table(work, rows)
+    for work, modes in works:
+        if weight_gb(work.model) > LARGEST_TOGETHER_GB:
+            rows = [ours_row(args.binary, work, args.limit_s)]
+            add_table(work, rows + [alone_row(work, mode, args.limit_s) for mode in modes])
     if args.json:
         print(json.dumps([{"work": asdict(work), "rows": [asdict(row) for row in rows]} for work, rows in tables]))
     return 0 if all(rows[0].error is None for _, rows in tables) else 1
