@@ -82,11 +82,11 @@ AlgorithmStore& store() {
 }  // namespace
 
 int stream_cut(const MatmulProblem& p, StreamEpilogue epilogue, size_t cuts, void* handle,
-               const std::function<void(int)>& launch) {
+               const std::function<void(int)>& launch, std::string_view format) {
   auto stream = static_cast<cudaStream_t>(handle);
   // The strides of x and out do not affect the reading of the weights.
-  using Key = std::tuple<int64_t, int64_t, int64_t, DType, DType, StreamEpilogue>;
-  Key key{p.rows, p.out_features, p.in_features, p.dtype, p.out_dtype, epilogue};
+  using Key = std::tuple<int64_t, int64_t, int64_t, DType, DType, StreamEpilogue, std::string>;
+  Key key{p.rows, p.out_features, p.in_features, p.dtype, p.out_dtype, epilogue, std::string(format)};
   static std::mutex mutex;
   static std::map<Key, int> known;
   std::lock_guard lock(mutex);
@@ -94,6 +94,7 @@ int stream_cut(const MatmulProblem& p, StreamEpilogue epilogue, size_t cuts, voi
 
   std::string name = fmt::format("{}x{}x{}/{}/{}/{}", p.rows, p.out_features, p.in_features, dtype_name(p.dtype),
                                  dtype_name(p.out_dtype), static_cast<int>(epilogue));
+  if (!format.empty()) name += fmt::format("/{}", format);
   std::vector<unsigned char> stored = store().find(name);
   if (stored.size() == 1 && stored[0] < cuts) return known[key] = stored[0];
   cudaStreamCaptureStatus recording = cudaStreamCaptureStatusNone;
