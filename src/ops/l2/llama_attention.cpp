@@ -36,6 +36,9 @@ std::vector<Case<LlamaAttention>> LlamaAttention::cases() {
       {"one of four ranks, kv heads shared",
        {.hidden_size = 64, .num_heads = 8, .num_kv_heads = 2, .head_dim = 16, .tp_size = 4, .reduce_results = false},
        Workload::batch({{1, 20}, {9, 0}})},
+      {"quantised",
+       {.hidden_size = 64, .num_heads = 4, .num_kv_heads = 2, .head_dim = 16, .weight_format = "q8_0;o_proj=q4_0"},
+       Workload::batch({{1, 20}, {9, 0}})},
   };
 }
 

@@ -12,6 +12,9 @@ std::vector<Case<LlamaMLP>> LlamaMLP::cases() {
       {"one of two ranks",
        {.hidden_size = 48, .intermediate_size = 96, .tp_size = 2, .reduce_results = false},
        Workload::tokens(3)},
+      {"quantised",
+       {.hidden_size = 64, .intermediate_size = 96, .weight_format = "q8_0;down_proj=q4_0"},
+       Workload::tokens(2)},
   };
 }
 

@@ -2,7 +2,7 @@
 // attention, output projection.
 #include "backend/cuda/l2/attend.h"
 #include "backend/cuda/l2/rope_store.h"
-#include "backend/cuda/matmul/matmul.h"
+#include "backend/cuda/quantised/any_product.h"
 #include "ops/l1/gemma_rms_norm.h"
 #include "ops/l1/rotary_emb.h"
 #include "ops/l2/gemma3_attention.h"
@@ -27,7 +27,6 @@ class FusedAttentionBlock final : public T {
 
   std::string_view refuse(Args args) const override {
     const View& x = *args[1];
-    if (!this->init_.weight_format.empty()) return "it reads weights of the dtype it computes in";
     if (x.dtype() != DType::kBF16 && x.dtype() != DType::kF16 && x.dtype() != DType::kF32)
       return "it computes in bf16, f16 and f32";
     if (!x.rows_contiguous()) return "rows must be contiguous";
@@ -40,11 +39,20 @@ class FusedAttentionBlock final : public T {
   }
 
   void bind_parts(const Operator::PartWeight& weight) override {
-    if (!this->init_.weight_format.empty()) return;
-    qkv_weight_ = weight("qkv_proj.weight");
-    o_weight_ = weight("o_proj.weight");
-    if (this->init_.bias) qkv_bias_ = weight("qkv_proj.bias");
-    if (this->init_.bias_o_proj) o_bias_ = weight("o_proj.bias");
+    const AttentionBlockInit& init = this->init_;
+    int64_t q_rows = core_.num_heads * core_.head_size, kv_rows = core_.num_kv_heads * core_.head_size;
+    qkv_proj_.bind({.path = "qkv_proj",
+                    .weight_format = AttentionBlock::qkv_format(init),
+                    .rows = {q_rows, kv_rows, kv_rows},
+                    .columns = init.hidden_size,
+                    .bias = init.bias},
+                   weight);
+    o_proj_.bind({.path = "o_proj",
+                  .weight_format = AttentionBlock::output_format(init),
+                  .rows = {init.hidden_size},
+                  .columns = q_rows,
+                  .bias = init.bias_o_proj},
+                 weight);
     if (kNormed && this->init_.qk_norm) {
       q_norm_ = weight("q_norm.weight");
       k_norm_ = weight("k_norm.weight");
@@ -56,7 +64,7 @@ class FusedAttentionBlock final : public T {
     if (T_ == 0) return;
     const View &key_cache = this->own_state(ctx, 0), &value_cache = this->own_state(ctx, 1);
     View qkv = ctx.arena.make({{T_, (H + 2 * K) * Dh}, hidden_states.dtype()});
-    qkv_proj_.run(ctx, hidden_states, qkv_weight_, qkv_bias_ ? qkv_bias_->data() : nullptr, qkv);
+    qkv_proj_.run(ctx, hidden_states, qkv);
     rope_store({.qkv = qkv,
                 .q_out = {},
                 .q_norm = q_norm_,
@@ -74,7 +82,7 @@ class FusedAttentionBlock final : public T {
                ctx.stream);
     View attended = ctx.arena.make({{T_, H * Dh}, hidden_states.dtype()});
     attend_.run(ctx, qkv.narrow(1, 0, H * Dh).split_last(H, Dh), key_cache, value_cache, attended.split_last(H, Dh));
-    o_proj_.run(ctx, attended, o_weight_, o_bias_ ? o_bias_->data() : nullptr, out);
+    o_proj_.run(ctx, attended, out);
   }
 
  private:
@@ -83,9 +91,8 @@ class FusedAttentionBlock final : public T {
   Attention::Init core_;
   RotaryFrequencies frequencies_{};
   Attend attend_;
-  Matmul qkv_proj_, o_proj_;
-  View qkv_weight_, o_weight_;
-  OptView qkv_bias_, o_bias_, q_norm_, k_norm_;
+  AnyProduct qkv_proj_, o_proj_;
+  OptView q_norm_, k_norm_;
 };
 
 using FusedLlamaAttention = FusedAttentionBlock<LlamaAttention, RMSNorm, false>;
