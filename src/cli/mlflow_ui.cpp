@@ -67,6 +67,8 @@ class ServerProcess {
     signal(SIGINT, SIG_DFL);
     if (std::freopen(log.c_str(), "w", stdout) == nullptr || dup2(STDOUT_FILENO, STDERR_FILENO) < 0) _exit(126);
     unsetenv("MLFLOW_TRACKING_URI");
+    // MLflow 3 starts eight more Python processes for jobs that our runs have none of; users who want them set it to true.
+    setenv("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false", 0);
     execv(words[0], words.data());
     _exit(127);
   }

@@ -16,6 +16,7 @@ import time
 import urllib.request
 
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+os.environ["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"  # eight processes that no test here needs
 from mlflow.tracking import MlflowClient  # noqa: E402
 
 FASTKERNELS, TRACK_A_RUN, SOURCE = (pathlib.Path(p).resolve() for p in sys.argv[1:4])
