@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <unordered_map>
 
@@ -59,16 +60,34 @@ void dry_run_sampler(Sampler& sampler, int64_t sequences, int64_t vocab, CallObs
   }
 }
 
-// Pooling of an encoder's vectors, in each way.
-void dry_run_embedding(const Workload& workload, const ModelFacts& facts, CallRecorder& recorder) {
-  Builder builder(dry_build_options());
-  std::vector<Op<SequencePool>> pools;  // all at once, since the recorder knows nodes by their address
-  for (const char* pooling : {"cls", "mean"})
-    pools.push_back(builder.child<SequencePool>("embedding", {.pooling = pooling, .float_output = true}));
-  Workload of_rows = workload;
-  of_rows.width = facts.hidden_size;
-  for (const Op<SequencePool>& pool : pools) dry_run(pool.node(), of_rows, &recorder);
-}
+// What is computed after a pass of the model: tokens are sampled, or the vectors of an encoder are pooled, in each way.
+// It lives as long as the recorder, which knows nodes by their addresses.
+class AfterTheModel {
+ public:
+  AfterTheModel(const ModelFacts& facts, const std::vector<Step>& steps)
+      : facts_(facts), builder_(dry_build_options()) {
+    size_t sequences = 0;
+    for (const Step& step : steps) sequences = std::max(sequences, step.sequences.size());
+    if (facts.task == Task::kCausalLM)
+      sampler_.emplace(static_cast<int64_t>(sequences), dry_build_options());
+    else
+      for (const char* pooling : {"cls", "mean"})
+        pools_.push_back(builder_.child<SequencePool>("embedding", {.pooling = pooling, .float_output = true}));
+  }
+
+  void dry_run(const Workload& workload, CallRecorder& recorder) {
+    if (sampler_) dry_run_sampler(*sampler_, workload.num_sequences(), facts_.vocab_size, recorder);
+    Workload of_rows = workload;
+    of_rows.width = facts_.hidden_size;
+    for (const Op<SequencePool>& pool : pools_) fk::dry_run(pool.node(), of_rows, &recorder);
+  }
+
+ private:
+  const ModelFacts& facts_;
+  Builder builder_;
+  std::optional<Sampler> sampler_;
+  std::vector<Op<SequencePool>> pools_;
+};
 
 class Collection {
  public:
@@ -145,21 +164,17 @@ GeneratedScenarios generate_scenarios(const ScenarioSelection& selection) {
         result.left_out.push_back({fmt::format("{}/tp{}", entry->name, tp), impossible.what()});
         continue;
       }
+      AfterTheModel after(config.facts, steps);
+      CallRecorder recorder(false, selection.target);
       for (const Step& step : steps) {
-        CallRecorder recorder(false, selection.target);
         Workload workload = Workload::batch(step.sequences);
         workload.dtype = config.facts.dtype;
         dry_run(*root, workload, &recorder);
-        if (config.facts.task == Task::kCausalLM) {
-          Sampler sampler(workload.num_sequences(), dry_build_options());
-          dry_run_sampler(sampler, workload.num_sequences(), config.facts.vocab_size, recorder);
-        } else {
-          dry_run_embedding(workload, config.facts, recorder);
-        }
+        after.dry_run(workload, recorder);
         for (const std::string& call : recorder.unmatched())
           result.left_out.push_back({fmt::format("{}/tp{}/{}: {}", entry->name, tp, step.name, call),
                                      "its contract has no workload that makes these shapes"});
-        collection.add(std::move(recorder.calls()), entry->name, tp, step.name);
+        collection.add(recorder.take_calls(), entry->name, tp, step.name);
       }
     }
   }

@@ -60,7 +60,7 @@ void CallRecorder::look_at(const AttentionMetadata& metadata) {
   batch_ = seen_batch(metadata);
   // A decoding sequence grows by a token a step. Steps that fill the same blocks count as equal, so that a long run
   // does not give a thousand scenarios that differ by one key.
-  batch_key_.clear();
+  std::string key;
   bool all_decode = batch_.decoding == batch_.sequences.size();
   step_ = fmt::format("{}-{}",
                       all_decode             ? "decode"
@@ -68,14 +68,17 @@ void CallRecorder::look_at(const AttentionMetadata& metadata) {
                                              : "mixed",
                       metadata.num_tokens());
   for (const Sequence& s : batch_.sequences) {
-    append(batch_key_, s.query_len);
-    append(batch_key_, (s.query_len + s.context_len + batch_.page_size - 1) / batch_.page_size);
+    append(key, s.query_len);
+    append(key, (s.query_len + s.context_len + batch_.page_size - 1) / batch_.page_size);
   }
+  batch_number_ =
+      number_by_batch_.emplace(std::move(key), static_cast<int64_t>(number_by_batch_.size()) + 1).first->second;
 }
 
 std::string CallRecorder::key_of(size_t kind, const Node& node, Args given) const {
   std::string key;
   append(key, static_cast<int64_t>(kind));
+  append(key, batch_number_);
   for (size_t i = 0; i < given.size(); ++i) {
     if (!given[i]) {
       append(key, -1);
@@ -87,7 +90,7 @@ std::string CallRecorder::key_of(size_t kind, const Node& node, Args given) cons
     if (!v.contiguous() && node.info().args[i].role != Role::kOutput)
       for (int d = 0; d < v.rank(); ++d) append(key, v.stride(d));
   }
-  return key + batch_key_;
+  return key;
 }
 
 bool CallRecorder::before_call(const Node& node, const Context& ctx, Args args) {
@@ -102,6 +105,13 @@ bool CallRecorder::before_call(const Node& node, const Context& ctx, Args args) 
   else if (at->second != kUnmatched)
     ++calls_[at->second].scenario.count;
   return true;
+}
+
+std::vector<RecordedCall> CallRecorder::take_calls() {
+  call_by_key_.clear();
+  call_by_scenario_.clear();
+  unmatched_.clear();
+  return std::exchange(calls_, {});
 }
 
 size_t CallRecorder::add(const Node& node, size_t kind, const Context& ctx, Args given) {

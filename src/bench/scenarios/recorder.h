@@ -30,7 +30,10 @@ class CallRecorder final : public CallObserver {
 
   bool before_call(const Node& node, const Context& ctx, Args args) override;
 
-  std::vector<RecordedCall>& calls() { return calls_; }                     // in the order first seen
+  std::vector<RecordedCall>& calls() { return calls_; }  // in the order first seen
+  // The calls so far, which are then forgotten. Nodes are not: they are known by their addresses, so the trees of all
+  // calls must live as long as the recorder.
+  std::vector<RecordedCall> take_calls();
   const std::vector<std::string>& unmatched() const { return unmatched_; }  // calls no workload explains
 
  private:
@@ -49,7 +52,8 @@ class CallRecorder final : public CallObserver {
   bool golden_;
   std::string only_;
   SeenBatch batch_;
-  std::string batch_key_;
+  int64_t batch_number_ = 0;  // equal for batches that count as equal
+  std::unordered_map<std::string, int64_t> number_by_batch_;
   std::string step_;
   std::unordered_map<const Node*, size_t> kind_by_node_;
   std::unordered_map<std::string, size_t> kind_by_text_;
