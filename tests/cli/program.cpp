@@ -49,6 +49,7 @@ pid_t start(const std::vector<std::string>& arguments, int out, int err) {
   setenv("FASTKERNELS_HOME", FK_BINARY_DIR "/test-home", 0);  // where a test is run by hand
   setenv("FASTKERNELS_CONFIG", "", 0);                        // no test depends on its user's defaults
   unsetenv("MLFLOW_TRACKING_URI");
+  signal(SIGINT, SIG_DFL);  // ignored in what a shell starts in the background
   dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
   dup2(out, STDOUT_FILENO);
   dup2(err, STDERR_FILENO);
