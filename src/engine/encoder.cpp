@@ -47,7 +47,13 @@ View Encoder::on_device(const View& host, Tensor& copy) const {
   return there;
 }
 
-Context Encoder::context() { return {.pool = pool_, .arena = arena_, .attention = &metadata_, .observer = observer_}; }
+Context Encoder::context(Arena& arena) {
+  return {.pool = pool_,
+          .arena = arena,
+          .attention = &metadata_,
+          .observer = observer_,
+          .stream = model_.device == kCpu ? nullptr : device_runtime(model_.device).stream()};
+}
 
 void Encoder::set_starts(const std::vector<Sequence>& sequences) {
   auto count = static_cast<int64_t>(sequences.size());
@@ -88,7 +94,7 @@ Encoded Encoder::forward(const EncoderInput& input) {
   arguments.emplace_back(encoded.last_hidden_state);
   arguments.push_back(encoded.pooler_output);
   arena_.reset();
-  Context ctx = context();
+  Context ctx = context(arena_);
   model_.root->call(ctx, arguments);
   if (model_.device != kCpu) device_runtime(model_.device).synchronize();
   return encoded;
@@ -110,7 +116,8 @@ View Encoder::embed(const Encoded& encoded, const EmbeddingOptions& options) {
       "", {.pooling = own_head ? "cls" : std::string(options.pooling), .float_output = true});
   Shape shape{starts.size(0) - 1, vectors.size(1)};
   View embeddings = grown(embeddings_, shape, DType::kF32);
-  Context ctx{.pool = pool_, .arena = embedding_arena_, .observer = nullptr};
+  Context ctx = context(embedding_arena_);
+  ctx.observer = nullptr;  // it observes the operators of the model
   if (model_.device == kCpu) {
     pool.into(ctx, vectors, starts, embeddings);
   } else {

@@ -79,7 +79,7 @@ class Encoder {
   const Model& model_;
 
  private:
-  Context context();
+  Context context(Arena& arena);
   void set_starts(const std::vector<Sequence>& sequences);
   // The same numbers on the model's device: `host` itself, or a copy in `copy`.
   View on_device(const View& host, Tensor& copy) const;

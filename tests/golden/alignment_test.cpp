@@ -80,7 +80,7 @@ TEST_P(Alignment, GreedyTokens) {
   ASSERT_NE(greedy, nullptr);
   Model model = load(DType::kF32);
   ModelExecutor executor(model, pool_, {.max_sequences = 1, .max_context = 256});
-  Sampler sampler(1, {});
+  Sampler sampler(1, {.device = GetParam().device});
   auto tokens = generate(executor, sampler,
                          {.prompt = greedy->prompts[0],
                           .max_tokens = static_cast<int64_t>(greedy->tokens[0].size()),

@@ -28,15 +28,20 @@ class Conv2dRows final : public Conv2d {
     View rows = ctx.arena.make({{images * places, width}, x.dtype()});
     image_windows(init_, x, rows, ctx.stream);
     View matrix(weight().data(), Shape{init_.out_channels, window}, init_.dtype, weight().device());
-    if (width != window) {
+    const bool written = width != window;
+    if (written) {
       View padded = ctx.arena.make({{init_.out_channels, width}, x.dtype()});
       padded_rows(matrix, padded, ctx.stream);
       matrix = padded;
     }
-    if (out.contiguous())
-      return product_.run(ctx, rows, matrix, bias_data(), out.reshape({images * places, init_.out_channels}));
-    for (int64_t b = 0; b < images; ++b)
-      product_.run(ctx, rows.narrow(0, b * places, places), matrix, bias_data(), out.select(0, b));
+    auto multiply = [&](const View& part, const View& to) {
+      if (written)
+        product_.run_written(ctx, part, matrix, bias_data(), to);
+      else
+        product_.run(ctx, part, matrix, bias_data(), to);
+    };
+    if (out.contiguous()) return multiply(rows, out.reshape({images * places, init_.out_channels}));
+    for (int64_t b = 0; b < images; ++b) multiply(rows.narrow(0, b * places, places), out.select(0, b));
   }
 
  private:

@@ -41,7 +41,14 @@ void Matmul::run(Context& ctx, const View& x, const View& weight, const void* bi
   MatmulOperands operands{x.data(), weight.data(), bias, out.data()};
   if (streamed_refusal(problem, operands, StreamEpilogue::kPlain).empty())
     multiply_streamed(problem, operands, StreamEpilogue::kPlain, ctx.stream);
-  else if (cublaslt_refusal(problem, operands).empty())
+  else
+    run_written(ctx, x, weight, bias, out);
+}
+
+void Matmul::run_written(Context& ctx, const View& x, const View& weight, const void* bias, const View& out) {
+  MatmulProblem problem = problem_of(x, weight, bias != nullptr, out);
+  MatmulOperands operands{x.data(), weight.data(), bias, out.data()};
+  if (cublaslt_refusal(problem, operands).empty())
     plans_.run(problem, operands, ctx.stream);
   else
     matmul_tiled(problem, operands, ctx.stream);

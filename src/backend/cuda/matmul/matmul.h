@@ -33,6 +33,9 @@ class Matmul {
  public:
   // out = x weight^T + bias; bias may be null.
   void run(Context& ctx, const View& x, const View& weight, const void* bias, const View& out);
+  // The same for a weight that a kernel of this stream writes: the streaming kernels read weights before the kernel in
+  // front of them has ended, so they are not used.
+  void run_written(Context& ctx, const View& x, const View& weight, const void* bias, const View& out);
 
  private:
   CublasLtPlans plans_;
