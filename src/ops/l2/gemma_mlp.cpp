@@ -12,7 +12,7 @@ std::vector<Case<GemmaMLP>> GemmaMLP::cases() {
       {"one of two ranks",
        {.hidden_size = 48, .intermediate_size = 96, .tp_size = 2, .reduce_results = false},
        Workload::tokens(3)},
-      {"quantised", {.hidden_size = 64, .intermediate_size = 96, .weight_format = "fp8_channel"}, Workload::tokens(2)},
+      {"quantised", {.hidden_size = 64, .intermediate_size = 96, .weight_format = "int4_packed"}, Workload::tokens(2)},
   };
 }
 
