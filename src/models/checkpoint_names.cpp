@@ -66,15 +66,22 @@ std::vector<ParamSpec> checkpoint_params(const Node& model, const ModelConfig& c
 
 void find_part(std::vector<ParamSpec>& params, const ModelConfig& config, const Checkpoint& checkpoint) {
   std::string prefix(config.family->part_prefix);
+  // "model.language_model." takes the place of "model."; an output head has no prefix then.
+  constexpr std::string_view kModel = "model.";
+  bool replaces = prefix.starts_with(kModel);
+  auto in_larger = [&](const std::string& name) {
+    if (!replaces) return prefix + name;
+    return name.starts_with(kModel) ? prefix + name.substr(kModel.size()) : name;
+  };
   if (prefix.empty() || params.empty() || checkpoint.find(params.front().name) ||
-      !checkpoint.find(prefix + params.front().name))
+      !checkpoint.find(in_larger(params.front().name)))
     return;
   for (ParamSpec& param : params) {
     if (param.part_names.empty()) {
       param.part_names = {param.name};
       param.part_rows = {param.spec.shape[0]};
     }
-    for (std::string& name : param.part_names) name.insert(0, prefix);
+    for (std::string& name : param.part_names) name = in_larger(name);
   }
 }
 

@@ -81,8 +81,10 @@ void read_decoder(const FamilyFields& fields, const DecoderDefaults& defaults, D
   // A family with a method of its own reads it itself.
   if (defaults.quant_method.empty())
     init.weight_format = read_quantization(fields, *find_family(fields.architecture), init.num_hidden_layers);
-  for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping"})
-    if (fields.has(key)) throw Error("{}: {} is not supported.", fields.what(), key);
+  if (fields.has("attn_logit_softcapping")) throw Error("{}: attn_logit_softcapping is not supported.", fields.what());
+  if (defaults.own_soft_cap_and_direction) return;
+  if (fields.has("final_logit_softcapping"))
+    throw Error("{}: final_logit_softcapping is not supported.", fields.what());
   if (fields.boolean("use_bidirectional_attention").value_or(false))
     throw Error("{}: use_bidirectional_attention is not supported; the model must be causal.", fields.what());
 }

@@ -30,6 +30,8 @@ struct DecoderDefaults {
   bool tie_word_embeddings = false;
   std::string_view activation = "silu";  // the only hidden_act its feed-forward block has
   std::string_view quant_method = {};    // of quantised weights that the family reads itself; empty: it reads none
+  // The family reads final_logit_softcapping and use_bidirectional_attention itself.
+  bool own_soft_cap_and_direction = false;
 };
 
 // Everything in DecoderModelInit but the rotary embedding, which models/config_rope.h reads. Refuses other

@@ -7,7 +7,7 @@
 namespace fk {
 
 struct RopeScaling {
-  std::string type = "default";  // "default" (none), "linear", "llama3", "yarn"
+  std::string type = "default";  // "default" (none), "linear", "llama3", "yarn", "proportional"
   double factor = 1;
   // llama3 only: wavelengths shorter than original/high_freq_factor stay, longer than original/low_freq_factor are
   // divided by factor, and those between are blended.
@@ -21,6 +21,9 @@ struct RopeScaling {
   double beta_slow = 1;
   bool truncate = true;
   double attention_factor = 1;
+  // proportional only: the share of the pairs that are rotated, the first ones; the frequencies are those of whole
+  // heads, divided by factor.
+  double partial_rotary_factor = 1;
 
   friend bool operator==(const RopeScaling&, const RopeScaling&) = default;
 
@@ -35,6 +38,7 @@ struct RopeScaling {
     v("beta_slow", beta_slow);
     v("truncate", truncate);
     v("attention_factor", attention_factor);
+    v("partial_rotary_factor", partial_rotary_factor);
   }
 };
 

@@ -72,15 +72,34 @@ std::pair<Tensor, Tensor> mxfp4_tensors(const Shape& shape, uint64_t seed, const
   return {std::move(elements), std::move(scales)};
 }
 
+// A model that contains the golden one, and what it calls its tensors.
+struct LargerModel {
+  std::string architecture, model_type;
+  std::string prefix;        // instead of "model."; the output head has none
+  std::string other_tensor;  // of another part
+
+  std::string name_of(const std::string& name) const {
+    if (name == other_tensor) return name;
+    return name.starts_with("model.") ? prefix + name.substr(6) : name;
+  }
+};
+
 // The golden model as a directory of config.json, two shards and their index.
-void write_checkpoint(const Directory& directory, const std::string& name, DType dtype, ThreadPool& pool) {
+void write_checkpoint(const Directory& directory, const std::string& name, DType dtype, ThreadPool& pool,
+                      const LargerModel* larger = nullptr) {
   Json golden = parse_json_file(FK_SOURCE_DIR "/tests/golden/data/" + name + ".json");
-  std::ofstream(directory.file("config.json")) << golden.at("config").dump();
+  Json config = golden.at("config");
+  if (larger != nullptr) {
+    config.erase("architectures");
+    config = {{"architectures", {larger->architecture}}, {"model_type", larger->model_type}, {"text_config", config}};
+  }
+  std::ofstream(directory.file("config.json")) << config.dump();
   float norm_offset = config_from_json(golden.at("config"), name).family->norm_offset;
   std::vector<std::pair<std::string, Tensor>> shards[2];
   Json index = {{"metadata", Json::object()}, {"weight_map", Json::object()}};
   size_t count = 0;
-  auto add = [&](const std::string& tensor_name, Tensor tensor) {
+  auto add = [&](std::string tensor_name, Tensor tensor) {
+    if (larger != nullptr) tensor_name = larger->name_of(tensor_name);
     size_t shard = count++ % 2;
     index["weight_map"][tensor_name] =
         shard == 0 ? "model-00001-of-00002.safetensors" : "model-00002-of-00002.safetensors";
@@ -98,6 +117,7 @@ void write_checkpoint(const Directory& directory, const std::string& name, DType
     fill_dummy(tensor, golden.at("seed"), tensor_name, dummy_range(tensor_name, shape, norm_offset), pool);
     add(tensor_name, std::move(tensor));
   }
+  if (larger != nullptr) add(larger->other_tensor, Tensor({3, 5}, dtype));
   write_safetensors(directory.file("model-00001-of-00002.safetensors"), shards[0]);
   write_safetensors(directory.file("model-00002-of-00002.safetensors"), shards[1]);
   std::ofstream(directory.file("model.safetensors.index.json")) << index.dump();
@@ -126,12 +146,31 @@ INSTANTIATE_TEST_SUITE_P(Models, CheckpointOnDisk,
                                          "tiny-olmo2-bias", "tiny-granite-bias", "tiny-phi3-partial", "tiny-glm4",
                                          "tiny-cohere-normed", "tiny-mixtral", "tiny-qwen2-moe-mixed",
                                          "tiny-qwen3-moe-mixed", "tiny-glm4-moe-groups", "tiny-gpt-oss",
-                                         "tiny-gpt-oss-mxfp4", "tiny-llama4-mixed"),
+                                         "tiny-gpt-oss-mxfp4", "tiny-llama4-mixed", "tiny-gemma4", "tiny-gemma4-dense"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
+
+// Published checkpoints of Gemma 4 hold a vision part, too.
+TEST(CheckpointOfALargerModel, GivesTransformersLogits) {
+  const LargerModel larger{.architecture = "Gemma4ForConditionalGeneration",
+                           .model_type = "gemma4",
+                           .prefix = "model.language_model.",
+                           .other_tensor = "model.vision_tower.patch_embedder.weight"};
+  for (const char* name : {"tiny-gemma4", "tiny-gemma4-dense"}) {  // with a tied head, and one of its own
+    ThreadPool pool(2);
+    Golden golden(name);
+    const Case* one = golden.find("one_prompt");
+    Directory directory("larger_model");
+    write_checkpoint(directory, name, DType::kF32, pool, &larger);
+    Model model =
+        load_model(resolve_model(directory.path()), {.format = LoadFormat::kAuto, .dtype = DType::kF32}, pool);
+    ModelExecutor executor(model, pool, {.max_sequences = 1, .max_context = 64});
+    EXPECT_LE(relative_error(one->logits[0], run_alone(executor, one->prompts[0]).data()), 1e-4) << name;
+  }
+}
 
 }  // namespace
 }  // namespace fk::golden

@@ -21,11 +21,14 @@ def fan_in(shape: tuple[int, ...]) -> int:
 
 
 def offset_and_scale(name: str, shape: tuple[int, ...], gemma: bool) -> tuple[np.float32, np.float32]:
-    """Norm weights sit near 1 (Gemma stores weight - 1); a matrix has variance 1 / in, so products keep their size.
+    """Norm weights sit near 1 (Gemma 3 stores weight - 1), as other factors do; a matrix has variance 1 / in, so products
+    keep their size.
 
     A learned token [1, 1, D] has elements of the size of activations.
     """
     if len(shape) == 1:
+        if name.endswith(("scale", "scalar")):
+            return np.float32(1.0), np.float32(0.1)
         norm = "norm" in name.replace("Norm", "norm") and not name.endswith(".bias")
         return np.float32(1.0 if norm and not gemma else 0.0), np.float32(0.1)
     if len(shape) == 3 and shape[:2] == (1, 1):

@@ -10,7 +10,8 @@ from transformers import PreTrainedModel
 
 # (module's name, checkpoint's names of its parts) by model_type; all other families have those of Qwen.
 QWEN = {"gate_up_proj": ("gate_proj", "up_proj"), "down_proj": ("down_proj",)}
-STACKED = ("gpt_oss", "llama4_text")  # in the checkpoint, too
+STACKED = ("gpt_oss", "llama4_text", "gemma4_text")  # in the checkpoint, too
+STORED_BUFFERS = ("e_score_correction_bias", "layer_scalar")  # buffers that checkpoints have
 MIXTRAL = {"gate_up_proj": ("w1", "w3"), "down_proj": ("w2",)}
 
 
@@ -24,7 +25,7 @@ def checkpoint_tensors(model: PreTrainedModel) -> Iterator[tuple[str, torch.Tens
     mixtral = model.config.model_type == "mixtral"
     parts = MIXTRAL if mixtral else QWEN
     stored = dict(model.named_parameters()) | {
-        name: buffer for name, buffer in model.named_buffers() if name.endswith("e_score_correction_bias")
+        name: buffer for name, buffer in model.named_buffers() if name.endswith(STORED_BUFFERS)
     }
     for name, parameter in stored.items():
         if mixtral:
@@ -68,12 +69,14 @@ class RecordedRouting:
         self.chosen: list[list[list[int]]] = []
         self.least_gap = float("inf")
         for module in model.modules():
-            if type(module).__name__.lower().endswith(("topkrouter", "llama4router")):
+            if type(module).__name__.lower().endswith(("topkrouter", "llama4router", "gemma4textrouter")):
                 module.register_forward_hook(self._keep)
 
     def _keep(self, module: torch.nn.Module, _inputs: object, output: tuple[torch.Tensor, ...]) -> None:
         if len(output) == 2:  # of Llama 4: the scores of all experts, zero for those not chosen, and the logits
             logits, ids = output[1], output[0].topk(module.top_k, dim=-1).indices
+        elif hasattr(module, "scalar_root_size"):  # of Gemma 4: probabilities; as large as logits of other routers
+            logits, ids = output[0].log() / module.scalar_root_size, output[2]
         else:
             logits, _, ids = output
         self.chosen.append(ids.sort(dim=-1).values.tolist())

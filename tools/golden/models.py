@@ -17,6 +17,8 @@ from transformers import (
     CohereForCausalLM,
     Gemma3ForCausalLM,
     Gemma3TextConfig,
+    Gemma4ForCausalLM,
+    Gemma4TextConfig,
     Glm4Config,
     Glm4ForCausalLM,
     Glm4MoeConfig,
@@ -49,7 +51,7 @@ from transformers import (
     Qwen3MoeForCausalLM,
 )
 
-from experts import checkpoint_tensors
+from experts import STORED_BUFFERS, checkpoint_tensors
 from mxfp4 import dummy_values
 
 FAMILIES: dict[str, tuple[type[PreTrainedConfig], type[PreTrainedModel]]] = {
@@ -69,6 +71,7 @@ FAMILIES: dict[str, tuple[type[PreTrainedConfig], type[PreTrainedModel]]] = {
     "glm4_moe": (Glm4MoeConfig, Glm4MoeForCausalLM),
     "gpt_oss": (GptOssConfig, GptOssForCausalLM),
     "llama4": (Llama4TextConfig, Llama4ForCausalLM),
+    "gemma4": (Gemma4TextConfig, Gemma4ForCausalLM),
 }
 
 
@@ -96,6 +99,10 @@ def rope(theta: float = 10000.0, kind: str = "default", **scaling: float) -> dic
 
 def gemma_rope(**full: float | str) -> dict[str, Any]:
     return {"sliding_attention": rope(1e4), "full_attention": rope(1e6) | full}
+
+
+def gemma4_rope(share: float, **full: float | str) -> dict[str, Any]:
+    return gemma_rope(rope_type="proportional", partial_rotary_factor=share, **full)
 
 
 YARN = {"beta_fast": 4.0, "beta_slow": 1.0, "truncate": False, "original_max_position_embeddings": 64}
@@ -364,6 +371,47 @@ MODELS: dict[str, Tiny] = {
             "floor_scale": 7,
         },
     ),
+    "tiny-gemma4": Tiny(
+        "gemma4", 64, 100, 2, 4, 2, 16, 263, tied=True, eps=1e-6, rope=gemma4_rope(0.25),
+        extra={
+            "sliding_window": 4,
+            "global_head_dim": 32,
+            "num_global_key_value_heads": 1,
+            "attention_k_eq_v": True,
+            "enable_moe_block": True,
+            "num_experts": 4,
+            "top_k_experts": 2,
+            "moe_intermediate_size": 36,
+            "hidden_size_per_layer_input": 0,
+            "final_logit_softcapping": 3.0,
+        },
+    ),
+    "tiny-gemma4-dense": Tiny(
+        "gemma4", 44, 87, 4, 6, 3, 10, 283, eps=1e-3, rope=gemma4_rope(0.6, factor=2.0),
+        extra={
+            "layer_types": ["full_attention", "sliding_attention"] + ["full_attention"] * 2,
+            "sliding_window": 5,
+            "global_head_dim": 14,
+            "attention_bias": True,
+            "hidden_size_per_layer_input": 0,
+        },
+    ),
+    "tiny-gemma4-whole": Tiny(
+        "gemma4", 40, 77, 2, 6, 2, 12, 269, tied=True, eps=1e-4, rope=gemma_rope(),
+        extra={
+            "sliding_window": 5,
+            "global_head_dim": 20,
+            "num_global_key_value_heads": 3,
+            "attention_k_eq_v": True,
+            "enable_moe_block": True,
+            "num_experts": 3,
+            "top_k_experts": 2,
+            "moe_intermediate_size": 29,
+            "hidden_size_per_layer_input": 0,
+            "final_logit_softcapping": 1.5,
+            "use_bidirectional_attention": "vision",
+        },
+    ),
 }  # fmt: skip
 
 
@@ -431,8 +479,11 @@ def build(tiny: Tiny, seed: int, round_to: torch.dtype | None = None) -> PreTrai
 
 
 def build_narrow(tiny: Tiny, seed: int, dtype: torch.dtype) -> PreTrainedModel:
-    """Weights and activations in bf16 or f16; buffers keep float32, as in a loaded checkpoint."""
+    """Weights and activations in bf16 or f16; buffers are float32, with the precision of the checkpoint if it has them."""
     model = build(tiny, seed)
     for parameter in model.parameters():
         parameter.data = parameter.data.to(dtype)
+    for name, buffer in model.named_buffers():
+        if name.endswith(STORED_BUFFERS):
+            buffer.copy_(buffer.to(dtype))
     return model

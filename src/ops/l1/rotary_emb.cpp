@@ -51,8 +51,11 @@ std::vector<double> RotaryEmbedding::inverse_frequencies(const Init& init) {
       double divide = (static_cast<double>(i) / 2 - range.first) / (range.last - range.first);
       divide = std::clamp(divide, 0.0, 1.0);
       f = (1 - divide) * f + divide * f / scaling.factor;
+    } else if (scaling.type == "proportional") {
+      auto rotated = static_cast<int64_t>(scaling.partial_rotary_factor * static_cast<double>(init.rotary_dim) / 2);
+      f = i / 2 < rotated ? f / scaling.factor : 0;
     } else if (scaling.type != "default") {
-      throw Error("Rotary scaling of type '{}' is not known; known are default, linear, llama3 and yarn.",
+      throw Error("Rotary scaling of type '{}' is not known; known are default, linear, llama3, yarn and proportional.",
                   scaling.type);
     }
     frequencies.push_back(f);
@@ -103,6 +106,7 @@ std::vector<Case<RotaryEmbedding>> RotaryEmbedding::cases() {
                    .beta_slow = 0.5,
                    .truncate = false,
                    .attention_factor = 1.3465735902799727};
+  RopeScaling proportional{.type = "proportional", .factor = 2, .partial_rotary_factor = 0.3};
   return {
       {"smallest", {.head_size = 2, .rotary_dim = 2}, Workload::tokens(1)},
       {"default",
@@ -119,6 +123,9 @@ std::vector<Case<RotaryEmbedding>> RotaryEmbedding::cases() {
        Workload::batch({{3, 300}, {33, 0}}, true)},
       {"yarn",
        {.head_size = 64, .rotary_dim = 64, .base = 150000, .rope_scaling = yarn},
+       Workload::batch({{3, 300}, {33, 0}}, true)},
+      {"proportional",
+       {.head_size = 48, .rotary_dim = 48, .base = 1e6, .rope_scaling = proportional},
        Workload::batch({{3, 300}, {33, 0}}, true)},
       {"far position", {.head_size = 64, .rotary_dim = 64}, Workload::batch({{2, 120000}}, true)},
       {"no tokens", {.head_size = 8, .rotary_dim = 8}, Workload::tokens(0, true)},

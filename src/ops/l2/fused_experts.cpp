@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "ops/formats/weight_format.h"
 #include "ops/l1/expert_choice.h"
+#include "ops/l1/gelu_and_mul.h"
 #include "ops/l1/moe_align.h"
 #include "ops/l1/moe_grouped_gemm.h"
 #include "ops/l1/moe_sum.h"
@@ -85,6 +86,9 @@ std::vector<Case<FusedExperts>> FusedExperts::cases() {
         .activation = "swigluoai",
         .bias = true},
        Workload::tokens(40)},
+      {"gelu",
+       {.num_experts = 5, .top_k = 2, .hidden_size = 40, .intermediate_size = 27, .activation = "gelu_pytorch_tanh"},
+       Workload::tokens(17)},
       {"scaled inputs",
        {.num_experts = 6, .top_k = 1, .hidden_size = 40, .intermediate_size = 27, .apply_router_weight_on_input = true},
        Workload::tokens(17)},
@@ -132,10 +136,13 @@ class ComposedFusedExperts final : public FusedExperts {
     }
     if (init.activation == "silu")
       silu.emplace(builder.child<SiluAndMul>("act_fn", {}));
+    else if (init.activation == "gelu_pytorch_tanh")
+      gelu.emplace(builder.child<GeluAndMul>("act_fn", {.approximate = "tanh"}));
     else if (init.activation == "swigluoai")
       swigluoai.emplace(builder.child<SwigluOAIAndMul>("act_fn", {.limit = init.swiglu_limit}));
     else
-      throw Error("Experts with the activation '{}' are not known; known are silu and swigluoai.", init.activation);
+      throw Error("Experts with the activation '{}' are not known; known are silu, gelu_pytorch_tanh and swigluoai.",
+                  init.activation);
     if (init.bias && init.tp_size > 1)
       throw Error("Experts with biases cannot be divided over {} ranks, each of which would add them; use tp_size 1.",
                   init.tp_size);
@@ -144,7 +151,7 @@ class ComposedFusedExperts final : public FusedExperts {
   void forward(Context& ctx, View x, View topk_weights, View topk_ids, View out) override {
     auto [sorted, offsets] = align(ctx, topk_ids);
     View gate_up = w13(ctx, scale_input ? (*scale_input)(ctx, x, topk_weights) : x, sorted, offsets);
-    View activated = silu ? (*silu)(ctx, gate_up) : (*swigluoai)(ctx, gate_up);
+    View activated = silu ? (*silu)(ctx, gate_up) : gelu ? (*gelu)(ctx, gate_up) : (*swigluoai)(ctx, gate_up);
     if (scale_input) return w2.into(ctx, activated, sorted, offsets, out);
     View down = w2(ctx, activated, sorted, offsets);
     sum.into(ctx, down.reshape({x.size(0), init_.top_k, init_.hidden_size}), topk_weights, out);
@@ -154,8 +161,9 @@ class ComposedFusedExperts final : public FusedExperts {
   Op<MoeAlign> align;
   Op<MoeGroupedGemm> w13;
   Op<MoeGroupedGemm> w2;
-  // One of the two.
+  // One of the three.
   std::optional<Op<SiluAndMul>> silu;
+  std::optional<Op<GeluAndMul>> gelu;
   std::optional<Op<SwigluOAIAndMul>> swigluoai;
   Op<MoeSum> sum;
   std::optional<Op<ScaleRows>> scale_input;

@@ -15,11 +15,12 @@ class FusedExperts : public Operator {
     int64_t num_experts = 0;
     int64_t top_k = 1;
     int64_t hidden_size = 0;
-    int64_t intermediate_size = 0;    // of an expert
-    std::string activation = "silu";  // of gate and up: "silu", or "swigluoai", where the two alternate
-    double swiglu_limit = 7;          // of the second, as in SwigluOAIAndMul
-    bool bias = false;                // of both products
-    std::string weight_format = {};   // of the matrices (ops/formats); empty: elements of dtype
+    int64_t intermediate_size = 0;  // of an expert
+    // Of gate and up: "silu", "gelu_pytorch_tanh", or "swigluoai", where the two alternate.
+    std::string activation = "silu";
+    double swiglu_limit = 7;         // of the last, as in SwigluOAIAndMul
+    bool bias = false;               // of both products
+    std::string weight_format = {};  // of the matrices (ops/formats); empty: elements of dtype
     // A token's weight multiplies the input of its expert, not the output; of one expert only.
     bool apply_router_weight_on_input = false;
     int64_t tp_size = 1;  // ranks the intermediate size is divided over; each keeps its part of the sum
