@@ -67,26 +67,42 @@ __device__ __forceinline__ void hold(uint32_t (&values)[M][N]) {
 }
 
 #define FK_SUMS_8 "%0, %1, %2, %3, %4, %5, %6, %7"
-#define FK_SUMS_32                         \
-  FK_SUMS_8                                \
-  ", %8, %9, %10, %11, %12, %13, %14, %15" \
+#define FK_SUMS_16 \
+  FK_SUMS_8        \
+  ", %8, %9, %10, %11, %12, %13, %14, %15"
+#define FK_SUMS_32 \
+  FK_SUMS_16       \
   ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define FK_SUMS_64                                                                   \
-  FK_SUMS_32                                                                         \
-  ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47" \
+#define FK_SUMS_48 \
+  FK_SUMS_32       \
+  ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
+#define FK_SUMS_64 \
+  FK_SUMS_48       \
   ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define FK_SUMS_80 \
+  FK_SUMS_64       \
+  ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
+#define FK_SUMS_88 \
+  FK_SUMS_80       \
+  ", %80, %81, %82, %83, %84, %85, %86, %87"
+#define FK_SUMS_96 \
+  FK_SUMS_88       \
+  ", %88, %89, %90, %91, %92, %93, %94, %95"
 #define FK_SUMS_128                                                                              \
-  FK_SUMS_64                                                                                     \
-  ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"             \
-  ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"             \
+  FK_SUMS_96                                                                                     \
   ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111" \
   ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 
 #define FK_HOLD_8(d, i)                                                                                       \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), \
       "+f"(d[i + 7])
-#define FK_HOLD_32(d, i) FK_HOLD_8(d, i), FK_HOLD_8(d, i + 8), FK_HOLD_8(d, i + 16), FK_HOLD_8(d, i + 24)
+#define FK_HOLD_16(d, i) FK_HOLD_8(d, i), FK_HOLD_8(d, i + 8)
+#define FK_HOLD_32(d, i) FK_HOLD_16(d, i), FK_HOLD_16(d, i + 16)
+#define FK_HOLD_48(d, i) FK_HOLD_32(d, i), FK_HOLD_16(d, i + 32)
 #define FK_HOLD_64(d, i) FK_HOLD_32(d, i), FK_HOLD_32(d, i + 32)
+#define FK_HOLD_80(d, i) FK_HOLD_64(d, i), FK_HOLD_16(d, i + 64)
+#define FK_HOLD_88(d, i) FK_HOLD_80(d, i), FK_HOLD_8(d, i + 80)
+#define FK_HOLD_96(d, i) FK_HOLD_64(d, i), FK_HOLD_32(d, i + 64)
 #define FK_HOLD_128(d, i) FK_HOLD_64(d, i), FK_HOLD_64(d, i + 64)
 
 // Last operands: whether to add to the sums, both factors' signs, and which factors in shared memory are transposed.
@@ -103,28 +119,38 @@ __device__ __forceinline__ void hold(uint32_t (&values)[M][N]) {
                : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(right), "r"(1)                         \
                : "memory")
 
-// sum [64, 2 kSums] (+)= left [64, 16] right [2 kSums, 16] transposed: both factors in shared memory, summed over their
-// columns. A thread holds kSums of the sums.
-template <class T, int kSums>
+#define FK_WGMMA_EITHER(n, count, a, b, add)      \
+  if constexpr (std::is_same_v<T, __nv_bfloat16>) \
+    FK_WGMMA_SHARED("bf16", n, count, a, b, add); \
+  else                                            \
+    FK_WGMMA_SHARED("f16", n, count, a, b, add)
+
+// sum [64, 2 kUsed] (+)= left [64, 16] right [2 kUsed, 16] transposed: both factors in shared memory, summed over their
+// columns. A thread holds kUsed of the sums; without a number, all of `sum`.
+template <class T, int kUsed = 0, int kSums>
 __device__ __forceinline__ void multiply_rows(float (&sum)[kSums], uint64_t left, uint64_t right, bool accumulate) {
-  static_assert(kSums == 8 || kSums == 32 || kSums == 64 || kSums == 128);
-  constexpr bool kBF16 = std::is_same_v<T, __nv_bfloat16>;
-  if constexpr (kSums == 8 && kBF16)
-    FK_WGMMA_SHARED("bf16", "16", 8, "8", "9", "10");
-  else if constexpr (kSums == 8)
-    FK_WGMMA_SHARED("f16", "16", 8, "8", "9", "10");
-  else if constexpr (kSums == 32 && kBF16)
-    FK_WGMMA_SHARED("bf16", "64", 32, "32", "33", "34");
-  else if constexpr (kSums == 32)
-    FK_WGMMA_SHARED("f16", "64", 32, "32", "33", "34");
-  else if constexpr (kSums == 64 && kBF16)
-    FK_WGMMA_SHARED("bf16", "128", 64, "64", "65", "66");
-  else if constexpr (kSums == 64)
-    FK_WGMMA_SHARED("f16", "128", 64, "64", "65", "66");
-  else if constexpr (kBF16)
-    FK_WGMMA_SHARED("bf16", "256", 128, "128", "129", "130");
-  else
-    FK_WGMMA_SHARED("f16", "256", 128, "128", "129", "130");
+  constexpr int kCount = kUsed == 0 ? kSums : kUsed;
+  static_assert(kCount <= kSums);
+  if constexpr (kCount == 8) {
+    FK_WGMMA_EITHER("16", 8, "8", "9", "10");
+  } else if constexpr (kCount == 16) {
+    FK_WGMMA_EITHER("32", 16, "16", "17", "18");
+  } else if constexpr (kCount == 32) {
+    FK_WGMMA_EITHER("64", 32, "32", "33", "34");
+  } else if constexpr (kCount == 48) {
+    FK_WGMMA_EITHER("96", 48, "48", "49", "50");
+  } else if constexpr (kCount == 64) {
+    FK_WGMMA_EITHER("128", 64, "64", "65", "66");
+  } else if constexpr (kCount == 80) {
+    FK_WGMMA_EITHER("160", 80, "80", "81", "82");
+  } else if constexpr (kCount == 88) {
+    FK_WGMMA_EITHER("176", 88, "88", "89", "90");
+  } else if constexpr (kCount == 96) {
+    FK_WGMMA_EITHER("192", 96, "96", "97", "98");
+  } else {
+    static_assert(kCount == 128);
+    FK_WGMMA_EITHER("256", 128, "128", "129", "130");
+  }
 }
 
 // sum [64, 2 kSums] += left [64, 16] right [16, 2 kSums]: the left factor in registers, the right one in shared memory
@@ -148,14 +174,25 @@ __device__ __forceinline__ void multiply_by_rows(float (&sum)[kSums], const uint
 }
 
 #undef FK_WGMMA_REGISTERS
+#undef FK_WGMMA_EITHER
 #undef FK_WGMMA_SHARED
 #undef FK_HOLD_128
+#undef FK_HOLD_96
+#undef FK_HOLD_88
+#undef FK_HOLD_80
 #undef FK_HOLD_64
+#undef FK_HOLD_48
 #undef FK_HOLD_32
+#undef FK_HOLD_16
 #undef FK_HOLD_8
 #undef FK_SUMS_128
+#undef FK_SUMS_96
+#undef FK_SUMS_88
+#undef FK_SUMS_80
 #undef FK_SUMS_64
+#undef FK_SUMS_48
 #undef FK_SUMS_32
+#undef FK_SUMS_16
 #undef FK_SUMS_8
 
 }  // namespace fk::cuda

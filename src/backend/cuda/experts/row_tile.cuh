@@ -1,5 +1,5 @@
-// Tiles of the sorted pairs: an expert's pairs in tiles of kRows, each times `columns` tiles of features. How many
-// there are is known on the device only, so grids are upper bounds, and a tile that does not exist has no expert.
+// Tiles of the sorted pairs: an expert's pairs in tiles of at most kRows, each times `columns` tiles of features. How
+// many there are is known on the device only, so grids are upper bounds, and a tile that does not exist has no expert.
 #pragma once
 
 #include "backend/cuda/device/reduce.cuh"
@@ -56,8 +56,12 @@ __device__ __forceinline__ RowTile row_tile(const int32_t* offsets, int experts,
     begin = __shfl_sync(kAllLanes, begin, owner);
     end = __shfl_sync(kAllLanes, end, owner);
     inside = __shfl_sync(kAllLanes, inside, owner);
-    const int row_tiles = (end - begin + kRows - 1) / kRows, start = begin + inside % row_tiles * kRows;
-    return {expert, start, min(start + kRows, end), inside / row_tiles};
+    // The pairs are divided evenly, in multiples of 8: no tile has only a few.
+    static_assert(kRows % 8 == 0);
+    const int row_tiles = (end - begin + kRows - 1) / kRows;
+    const int each = ((end - begin + row_tiles - 1) / row_tiles + 7) / 8 * 8;
+    const int start = begin + inside % row_tiles * each;
+    return {expert, start, min(start + each, end), inside / row_tiles};
   }
   return {};
 }
