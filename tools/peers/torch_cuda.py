@@ -1,10 +1,10 @@
 """Times PyTorch on the work of `fastkernels ttft --device cuda`, and that command itself, on this machine's GPU.
 
 Hugging Face's model with SDPA and a static KV cache, random weights in the catalog's shapes, greedy decode; eager, and
-compiled with mode reduce-overhead (a CUDA graph a step). Each row runs in a process of its own with a time limit, so a
-failure becomes a row that says so. All processes get ready at once, since compiling takes a minute and only cores; then
-they are timed one after the other, with nothing else on the GPU. Models of which the GPU holds only one copy get ready
-and are timed one process after the other, after all others.
+compiled with mode reduce-overhead (a CUDA graph a step). Of encoders one pass is timed. Each row runs in a process of
+its own with a time limit, so a failure becomes a row that says so. All processes get ready at once, since compiling
+takes a minute and only cores; then they are timed one after the other, with nothing else on the GPU. Models of which the
+GPU holds only one copy get ready and are timed one process after the other, after all others.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from torch_cuda_encoders import ENCODERS, time_encoder, tokens_of
 
 # Several copies of a larger model do not fit a GPU at once.
 LARGEST_TOGETHER_GB = 20
@@ -122,9 +123,18 @@ def static_cache(config: Any, tokens: int) -> Any:
     return StaticCache(layers, max_cache_len=tokens)
 
 
+def is_encoder(name: str) -> bool:
+    return catalog_entry(name)["arch"] in ENCODERS
+
+
 def time_torch(work: Work, mode: str, wait: Callable[[], None]) -> Row:
     import torch
 
+    if is_encoder(work.model):
+        entry = catalog_entry(work.model)
+        pass_ms, setup_s = time_encoder(entry, work.batch_size, work.prompt_tokens, work.iters, mode == "compile", wait)
+        tokens = work.batch_size * tokens_of(entry, work.prompt_tokens)
+        return Row(f"torch {mode}", pass_ms, None, tokens * 1e3 / pass_ms, setup_s)
     start = time.perf_counter()
     config = config_of(work.model)
     model = random_model(config)
@@ -213,7 +223,7 @@ class TorchProcess:
             self.process.stdin.flush()
             if line := self.line_beginning("{", time.monotonic() + limit_s):
                 row = Row(**json.loads(line))
-        if row.tpot_ms is None:
+        if row.prefill_ms is None:
             status = None if self.stopped else self.process.poll()
             last = (self.errors or [""])[-1].strip()
             row.error = f"not ready after {limit_s:.0f} s, stopped" if status is None else f"exit {status}: {last}"[:200]
@@ -235,6 +245,8 @@ def alone_row(work: Work, mode: str, limit_s: float) -> Row:
 def ours_row(binary: Path, work: Work, limit_s: float) -> Row:
     command = [str(binary), "ttft", "--device", "cuda", "--no-sequential", "--load-format", "dummy", "--json"]
     for flag, value in asdict(work).items():
+        if flag.endswith("_tokens") and value == 0:
+            continue  # encoders do not decode, and images have no prompt
         command += [f"--{flag.replace('_', '-')}", str(value)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s)
@@ -254,6 +266,9 @@ def ours_row(binary: Path, work: Work, limit_s: float) -> Row:
 
 def print_table(work: Work, rows: list[Row]) -> None:
     ours = rows[0]
+    if is_encoder(work.model):
+        print_passes(work, rows)
+        return
     print(f"{work.model}, bf16, prompt {work.prompt_tokens}, decode {work.decode_tokens}, batch {work.batch_size}")
     print(f"  {'system':<14}{'prefill ms':>11}{'TPOT ms':>10}{'tok/s':>10}{'setup s':>9}  ours is")
     for row in rows:
@@ -269,6 +284,18 @@ def print_table(work: Work, rows: list[Row]) -> None:
         )
 
 
+def print_passes(work: Work, rows: list[Row]) -> None:
+    tokens = tokens_of(catalog_entry(work.model), work.prompt_tokens)
+    print(f"{work.model}, bf16, {tokens} tokens each, batch {work.batch_size}")
+    print(f"  {'system':<14}{'pass ms':>11}{'tok/s':>10}{'setup s':>9}  ours is")
+    for row in rows:
+        if row.error:
+            print(f"  {row.system:<14}{row.error}")
+            continue
+        ratio = f"  {row.prefill_ms / rows[0].prefill_ms:.2f}x" if row is not rows[0] and rows[0].error is None else ""
+        print(f"  {row.system:<14}{row.prefill_ms:>11.2f}{row.tokens_per_second:>10.0f}{row.setup_s:>9.1f}{ratio}")
+
+
 def wait_for(path: Path | None, limit_s: float) -> None:
     deadline = time.monotonic() + limit_s
     while path is not None and not path.exists() and time.monotonic() < deadline:
@@ -279,14 +306,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__.splitlines()[0],
         epilog="examples: torch_cuda.py --work llama-3-8b,192,64,1,eager+compile --work llama-3-8b,2048,8,1,eager; "
-        "torch_cuda.py --limit-s 240 --work qwen3-30b-a3b,192,64,1,eager+compile",
+        "torch_cuda.py --limit-s 240 --work qwen3-30b-a3b,192,64,1,eager+compile; "
+        "torch_cuda.py --work bge-m3,512,0,32,eager+compile --work siglip2-base,0,0,32,eager+compile",
     )
     parser.add_argument("--binary", type=Path, default=Path("build/cuda-release/fastkernels"))
     parser.add_argument(
         "--work",
         action="append",
         help="MODEL,PROMPT_TOKENS,DECODE_TOKENS,BATCH_SIZE,MODES of PyTorch joined by +; may be given again "
-        "(llama-3-8b,192,64,1,eager+compile)",
+        "(llama-3-8b,192,64,1,eager+compile); encoders take 0 DECODE_TOKENS, and images also 0 PROMPT_TOKENS",
     )
     parser.add_argument("--iters", type=int, default=5)
     parser.add_argument("--limit-s", type=float, default=120, help="seconds PyTorch may take to get ready, and a row to run")
