@@ -12,6 +12,8 @@ inline constexpr int kMostGroup = 8;   // query heads that share a kv head
 inline constexpr int kTokenPage = 16;  // tokens a block of the cache holds
 inline constexpr int kMostExperts = 256;
 inline constexpr int kMostChosen = 32;
+// Copies of the sums of the logits: blocks that add to the same memory wait for each other.
+inline constexpr int kLogitCopies = 4;
 
 // The matrices of a layer, in the order they are multiplied; the output head follows the last layer.
 enum ProductKind : uint8_t { kQkv, kOut, kGateUp, kDown, kHead, kProductKinds };
@@ -56,10 +58,10 @@ struct TokenExperts {
   int chosen = 0;  // for a token
   int size = 0;    // gate rows of one
   bool renormalize = false;
-  unsigned long long* logit_sums = nullptr;  // [layers, count], see router.cuh
+  unsigned long long* logit_sums = nullptr;  // [layers, kLogitCopies, count], see router.cuh
   float* square_sums = nullptr;              // [layers, blocks]
   // Bytes of the next layer's first matrices that a block prefetches into L2 while it waits for the choice.
-  int ahead_bytes = 0;
+  int ahead_bytes = 160 * 1024;
 };
 
 struct TokenCall {

@@ -47,7 +47,7 @@ TokenScratch decode_token_scratch(const TokenCall& call, int64_t head_size) {
     const size_t bytes = TokenAttention<__nv_bfloat16, size()>::values_bytes(call.heads / call.kv_heads);
     scratch.partial_values = blocks * (bytes / kTokenWarps / sizeof(float));
   });
-  scratch.logit_sums = static_cast<size_t>(call.layers) * static_cast<size_t>(call.experts.count);
+  scratch.logit_sums = static_cast<size_t>(call.layers * kLogitCopies) * static_cast<size_t>(call.experts.count);
   if (call.experts.count > 0) scratch.square_sums = static_cast<size_t>(call.layers) * blocks;
   return scratch;
 }

@@ -95,6 +95,23 @@ __device__ __forceinline__ void fetch_down(const TokenCall& call, const void* ma
   });
 }
 
+// Prefetches into L2 one line of each row of the down product that this block will load, so that the addresses of all
+// chosen experts are translated before they are needed.
+template <class T>
+__device__ __forceinline__ void fetch_down_addresses(const TokenCall& call, const void* matrix, const int* ids,
+                                                     PairShare share) {
+  const ProductShape& s = call.shapes[hidden_from_compiler(kDown)];
+  share.skip(call.shapes[hidden_from_compiler(kGateUp)]);
+  const PairRange own = share.next(s);
+  const int rows = min(2 * own.end, s.features) - 2 * own.begin, size = call.experts.size;
+  const int thread = hidden_from_compiler(static_cast<int>(threadIdx.x) - kTokenThreads);
+  for (int i = thread; i < rows * call.experts.chosen; i += kFetchingThreads) {
+    const int expert = i / rows, row = 2 * own.begin + i - expert * rows;
+    const T* at = static_cast<const T*>(matrix) + (static_cast<int64_t>(ids[expert]) * s.features + row) * size;
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
+  }
+}
+
 // Prefetches into L2 the first bytes that this block will load of the layer after the experts.
 template <class T>
 __device__ __forceinline__ void fetch_ahead(const TokenCall& call, const TokenLayer& next, PairShare share) {
@@ -137,7 +154,8 @@ __device__ __forceinline__ void fetch_expert_weights(const TokenCall& call, cons
       queue.finish();
       if (call.experts.ahead_bytes > 0 && layer + 1 < call.layers) fetch_ahead<T>(call, layers[layer + 1], share);
       meet_all();  // the computing threads come here when all blocks have added their terms of the logits
-      ExpertChoice<T>::make(call, layer, ids, weights);
+      choose_experts<T>(call, layer, ids, weights);
+      fetch_down_addresses<T>(call, layers[layer].matrices[kDown], ids, share);
       fetch_gate_up<T>(call, matrix, ids, share, queue, copy);
     } else if (kind == kDown) {
       fetch_down<T>(call, matrix, ids, share, queue, copy);

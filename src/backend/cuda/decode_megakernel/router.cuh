@@ -44,7 +44,7 @@ class RouterTerms {
 
   // Before the first barrier of all blocks.
   __device__ __forceinline__ void clear() const {
-    const int all = call_.layers * call_.experts.count;
+    const int all = call_.layers * kLogitCopies * call_.experts.count;
     for (int i = static_cast<int>(blockIdx.x * kTokenThreads + threadIdx.x); i < all;
          i += static_cast<int>(gridDim.x) * kTokenThreads)
       __stcg(call_.experts.logit_sums + i, 0ull);
@@ -85,7 +85,8 @@ class RouterTerms {
   __device__ __forceinline__ void add(int layer, PairRange pairs) const {
     asm volatile("cp.async.wait_all;" ::: "memory");
     meet();
-    const int words = pairs.count();
+    const int words = pairs.count(), copy = static_cast<int>(blockIdx.x) % kLogitCopies;
+    unsigned long long* sums = call_.experts.logit_sums + (layer * kLogitCopies + copy) * call_.experts.count;
     if (threadIdx.x < kTokenThreads - 32) {
       for (int expert = static_cast<int>(threadIdx.x); words > 0 && expert < call_.experts.count;
            expert += kTokenThreads - 32) {
@@ -98,8 +99,7 @@ class RouterTerms {
           sum = fmaf(to_float(both.at[0]), memory_.normed[2 * w], sum);
           sum = fmaf(to_float(both.at[1]), memory_.normed[2 * w + 1], sum);
         }
-        atomicAdd(call_.experts.logit_sums + layer * call_.experts.count + expert,
-                  static_cast<unsigned long long>(__float2ll_rn(sum * kLogitUnits)));
+        atomicAdd(sums + expert, static_cast<unsigned long long>(__float2ll_rn(sum * kLogitUnits)));
       }
     } else {
       const int lane = static_cast<int>(threadIdx.x % 32);
@@ -118,24 +118,30 @@ class RouterTerms {
 };
 
 // The choice, by a whole warp after the barrier of all blocks; all warps of all blocks choose the same.
-template <class T>
+template <class T, int kEach>  // experts of a lane
 class ExpertChoice {
-  static constexpr int kEach = kMostExperts / 32;  // experts of a lane
-
  public:
-  // Writes the chosen experts, the most probable first, and their weights where these are wanted.
   static __device__ __forceinline__ void make(const TokenCall& call, int layer, int* ids, float* weights) {
     const int lane = hidden_from_compiler(static_cast<int>(threadIdx.x % 32)), blocks = static_cast<int>(gridDim.x);
     const TokenExperts& experts = call.experts;
-    const unsigned long long* sums = experts.logit_sums + layer * experts.count;
+    const unsigned long long* sums = experts.logit_sums + layer * kLogitCopies * experts.count;
     float squares = 0;
     for (int b = lane; b < blocks; b += 32) squares += __ldcg(experts.square_sums + layer * blocks + b);
+    // All loads before the first use of one.
+    unsigned long long parts[kLogitCopies][kEach];
+#pragma unroll
+    for (int c = 0; c < kLogitCopies; ++c)
+#pragma unroll
+      for (int i = 0; i < kEach; ++i)
+        parts[c][i] = lane + 32 * i < experts.count ? __ldcg(sums + c * experts.count + lane + 32 * i) : 0;
     float terms[kEach];
 #pragma unroll
-    for (int i = 0; i < kEach; ++i)
-      terms[i] = lane + 32 * i < experts.count
-                     ? static_cast<float>(static_cast<long long>(__ldcg(sums + lane + 32 * i))) * (1 / kLogitUnits)
-                     : 0.0f;
+    for (int i = 0; i < kEach; ++i) {
+      unsigned long long sum = 0;
+#pragma unroll
+      for (int c = 0; c < kLogitCopies; ++c) sum += parts[c][i];
+      terms[i] = static_cast<float>(static_cast<long long>(sum)) * (1 / kLogitUnits);
+    }
     squares = reduce_warp<Sum>(squares);
     const float inverse = 1.0f / sqrtf(squares / static_cast<float>(call.hidden) + call.eps);
     // Logits are rounded as the product of a separate router would be, which makes some equal: of these the one with
@@ -194,5 +200,15 @@ class ExpertChoice {
     return __reduce_max_sync(kAllLanes, best);
   }
 };
+
+// Writes the chosen experts of a layer, the most probable first, and their weights where these are wanted.
+template <class T>
+__device__ __forceinline__ void choose_experts(const TokenCall& call, int layer, int* ids, float* weights) {
+  constexpr int kFew = kMostExperts / 2;
+  if (call.experts.count <= kFew)
+    ExpertChoice<T, kFew / 32>::make(call, layer, ids, weights);
+  else
+    ExpertChoice<T, kMostExperts / 32>::make(call, layer, ids, weights);
+}
 
 }  // namespace fk::cuda
