@@ -20,12 +20,17 @@ void add_model_options(FlagSet& flags, ModelOptions& options) {
       .one_of({"auto", "bf16", "bfloat16", "f16", "float16", "half", "f32", "float32", "float"})
       .show_default();
   add_seed(flags, "--weight-seed", options.weight_seed, "Seed of dummy weights");
+  flags
+      .option("--quantization", options.quantization,
+              "Of dummy weights: fp8, fp8_block, int8, int4, awq, gptq, nvfp4, or a format such as q8_0, q4_k")
+      .type_name("METHOD");
 }
 
 LoadOptions load_options(const ModelOptions& options, const ModelSource& source, const CommonOptions& common) {
   LoadOptions load;
   load.format = options.load_format == "dummy" ? LoadFormat::kDummy : LoadFormat::kAuto;
   load.seed = options.weight_seed;
+  load.quantization = options.quantization;
   load.device = common.device;
   if (options.dtype == "auto")
     load.dtype = !source.has_weights() ? DType::kBF16 : source.config.facts.dtype;

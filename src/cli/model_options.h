@@ -13,6 +13,7 @@ struct ModelOptions {
   std::string load_format = "auto";
   std::string dtype = "auto";
   uint64_t weight_seed = 0;
+  std::string quantization = {};
 };
 
 void add_model_options(FlagSet& flags, ModelOptions& options);

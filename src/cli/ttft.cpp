@@ -43,6 +43,7 @@ class Ttft final : public Verb {
              {"fastkernels ttft --model tiny-llama --load-format dummy",
               "fastkernels ttft --model llama-3.2-1b --load-format dummy --prompt-tokens 512 --no-sequential",
               "fastkernels ttft --model ./my-checkpoint --dtype f32 --iters 5 --json",
+              "fastkernels ttft --model llama-3-8b --load-format dummy --quantization fp8 --device cuda",
               "fastkernels ttft --model bge-m3 --load-format dummy --batch-size 32   # an encoder: time of one pass",
               "fastkernels ttft --model tiny-llama --load-format dummy --compare   # do your candidates make it "
               "faster?"}) {}
@@ -120,6 +121,7 @@ class Ttft final : public Verb {
     add("--load-format", model_.load_format);
     add("--dtype", model_.dtype);
     add("--weight-seed", model_.weight_seed);
+    if (!model_.quantization.empty()) add("--quantization", model_.quantization);
     add("--device", device_name(common.device));
     add("--threads", common.threads);
     add("--seed", common.seed);
@@ -152,6 +154,7 @@ class Ttft final : public Verb {
     auto add = [&](const char* key, const auto& value) { run.params[key] = fmt::format("{}", value); };
     add("model", model_.model);
     add("load_format", model_.load_format);
+    if (!model_.quantization.empty()) add("quantization", model_.quantization);
     add("dtype", model_.dtype);
     add("prompt_tokens", options_.prompt_tokens);
     add("decode_tokens", options_.decode_tokens);

@@ -6,6 +6,7 @@
 #include "models/checkpoint_names.h"
 #include "models/convert.h"
 #include "models/family.h"
+#include "models/quantization_config.h"
 #include "models/tied_head.h"
 #include "ops/registry.h"
 
@@ -23,6 +24,10 @@ void check_loadable(const ModelSource& source, const LoadOptions& options) {
         "'{}' is a name of the catalog and has no weights here; add --load-format dummy, or give a directory with a "
         "checkpoint.",
         source.name);
+  if (!options.quantization.empty() && options.format != LoadFormat::kDummy)
+    throw UsageError(
+        "--quantization chooses the format of dummy weights: add --load-format dummy, or leave it out; a checkpoint "
+        "says itself how it is quantised.");
 }
 
 Model load_model(const ModelSource& source, const LoadOptions& options, ThreadPool& pool) {
@@ -32,6 +37,8 @@ Model load_model(const ModelSource& source, const LoadOptions& options, ThreadPo
   model.device = options.device;
   model.config = source.config;
   model.config.set_dtype(options.dtype);
+  if (!options.quantization.empty())
+    model.config.set_weight_format(quantization_of_name(options.quantization, *model.config.family));
   std::optional<Checkpoint> checkpoint;
   if (options.format == LoadFormat::kAuto) {
     checkpoint = source.gguf.empty() ? Checkpoint::open(source.directory) : Checkpoint::open_gguf(source.gguf);

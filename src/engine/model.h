@@ -19,8 +19,9 @@ enum class LoadFormat : uint8_t {
 
 struct LoadOptions {
   LoadFormat format = LoadFormat::kAuto;
-  DType dtype = DType::kBF16;  // of weights and activations: bf16, f16 or f32
-  uint64_t seed = 0;           // of dummy weights
+  DType dtype = DType::kBF16;     // of weights and activations: bf16, f16 or f32
+  uint64_t seed = 0;              // of dummy weights
+  std::string quantization = {};  // of dummy weights: quantization_of_name; empty: as the model says
   Device device = kCpu;
 };
 

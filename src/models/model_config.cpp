@@ -38,6 +38,8 @@ void ModelConfig::set_tied_head(bool tied) {
   facts.tied_head = tied;
 }
 
+void ModelConfig::set_weight_format(const std::string& formats) { change(*this, "weight_format", formats); }
+
 void ModelConfig::set_ranks(int64_t tp_size, bool reduce) {
   if (tp_size == 1 && find_field(init, "tp_size") == nullptr) return;
   change(*this, "tp_size", tp_size);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "core/dtype.h"
@@ -58,10 +59,11 @@ struct ModelConfig {
   void require_task(Task task, std::string_view model, std::string_view verb) const;
 
   // These change the facts and the constructor arguments together. Each throws Error where the family's operator lacks
-  // the argument: dtype, tie_word_embeddings, tp_size and tp_reduce, which one rank does not need.
+  // the argument: dtype, tie_word_embeddings, weight_format, tp_size and tp_reduce, which one rank does not need.
   void set_dtype(DType dtype);
   void set_tied_head(bool tied);
-  void set_ranks(int64_t tp_size, bool reduce);  // reduce: add up what the ranks computed
+  void set_ranks(int64_t tp_size, bool reduce);        // reduce: add up what the ranks computed
+  void set_weight_format(const std::string& formats);  // as in ops/formats/format_map.h
 };
 
 }  // namespace fk

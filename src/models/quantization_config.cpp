@@ -12,6 +12,8 @@
 #include "models/in_quotes.h"
 #include "models/module_patterns.h"
 #include "ops/formats/format_map.h"
+#include "ops/formats/scaled_format.h"
+#include "ops/formats/weight_format.h"
 
 namespace fk {
 namespace {
@@ -164,7 +166,7 @@ const std::map<std::string, Reader, std::less<>>& readers() {
 }
 
 // Stacked products have one parameter for each matrix, so that the checkpoint must have each of them by itself.
-void require_separate_matrices(const JsonFields& config, const Family& family) {
+void require_separate_matrices(std::string_view what, const Family& family) {
   auto has = [&](std::string_view module) {
     return std::any_of(family.packed.begin(), family.packed.end(),
                        [&](const PackedModule& p) { return p.module == module; });
@@ -176,10 +178,40 @@ void require_separate_matrices(const JsonFields& config, const Family& family) {
     throw Error(
         "{} describes quantized weights, which are not supported for {}: only for dense models whose "
         "checkpoints store each projection by itself.",
-        config.what(), family.architecture);
+        what, family.architecture);
 }
 
+// The formats that checkpoints of a method most often have.
+struct Method {
+  std::string_view name, format;
+};
+constexpr Method kMethods[] = {{"fp8", "fp8_tensor"},     {"int4", "int4_packed_g128"}, {"int8", "int8_channel"},
+                               {"awq", "int4_awq_g128"},  {"gptq", "int4_gptq_g128"},   {"nvfp4", "nvfp4"},
+                               {"fp8_block", "fp8_block"}};
+
 }  // namespace
+
+std::vector<std::string_view> quantization_names() {
+  std::vector<std::string_view> names;
+  for (const Method& method : kMethods) names.push_back(method.name);
+  return names;
+}
+
+std::string quantization_of_name(std::string_view name, const Family& family) {
+  std::string format(name);
+  for (const Method& method : kMethods)
+    if (method.name == name) format = method.format;
+  require_separate_matrices("--quantization", family);
+  if (find_weight_format(format) != nullptr) return format;
+  if (find_scaled_format(format) == nullptr) {
+    std::vector<std::string_view> blocks;
+    for (const WeightFormat* block : weight_formats()) blocks.push_back(block->name);
+    throw UsageError("--quantization {} is not known; there are {}, the formats {} of GGUF files, and those of {}.",
+                     in_quotes(name), fmt::join(quantization_names(), ", "), fmt::join(blocks, ", "),
+                     fmt::join(scaled_format_kinds(), ", "));
+  }
+  return format + ";embed_tokens=none;lm_head=none";
+}
 
 std::string read_quantization(const JsonFields& config, const Family& family, int64_t layers) {
   std::optional<JsonFields> fields = config.object("quantization_config");
@@ -190,7 +222,7 @@ std::string read_quantization(const JsonFields& config, const Family& family, in
   auto reader = readers().find(method);
   if (reader == readers().end())
     throw Error("{} has quant_method {}; known are {}.", fields->what(), in_quotes(method), fmt::join(known, ", "));
-  require_separate_matrices(config, family);
+  require_separate_matrices(config.what(), family);
   FormatOf format_of = reader->second(*fields);
   std::vector<MatrixFormat> matrices{{"embed_tokens", -1, ""}, {"lm_head", -1, format_of("lm_head")}};
   for (int64_t i = 0; i < layers; ++i)

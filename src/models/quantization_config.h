@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "models/json_fields.h"
 
@@ -15,5 +17,11 @@ struct Family;
 // The text that ops/formats/format_map.h describes; empty where the file has no quantization_config. Throws Error for a
 // family whose matrices cannot be quantised one by one.
 std::string read_quantization(const JsonFields& config, const Family& family, int64_t layers);
+
+// The same text for a model without a checkpoint, whose matrices are all to have one format: `name` is a method as vLLM
+// calls it (quantization_names()), or a weight format. Embedding and head stay unquantised, as such checkpoints have
+// them; in a block format of GGUF they are quantised too.
+std::string quantization_of_name(std::string_view name, const Family& family);
+std::vector<std::string_view> quantization_names();  // "fp8", "int4", ...
 
 }  // namespace fk

@@ -211,14 +211,14 @@ bool stored_otherwise(const ParamSpec& param) {
   return param.stored == Stored::kTransposed || param.stored == Stored::kBlocksAndScales;
 }
 
-// Runs fill(view) on a parameter that is filled on the CPU, wherever it is.
+// Runs fill(view) on memory that is filled on the CPU, wherever it is.
 template <class Fill>
-void fill_on_cpu(const ParamSpec& param, const View& destination, Fill&& fill) {
+void fill_on_cpu(const TensorSpec& spec, const View& destination, Fill&& fill) {
   if (destination.device() == kCpu) return fill(destination);
-  Buffer memory(param.spec.size_bytes(), kCpu);
-  fill(View(memory.data(), param.spec));
+  Buffer memory(spec.size_bytes(), kCpu);
+  fill(View(memory.data(), spec));
   DeviceRuntime& runtime = device_runtime(destination.device());
-  runtime.upload(destination.data(), memory.data(), param.spec.size_bytes());
+  runtime.upload(destination.data(), memory.data(), spec.size_bytes());
   runtime.synchronize();
 }
 
@@ -260,7 +260,7 @@ Weights Weights::load(const std::vector<ParamSpec>& specs, Checkpoint checkpoint
     }
     View destination = result.allocate(param);
     if (stored_otherwise(param)) {
-      fill_on_cpu(param, destination, [&](const View& to) {
+      fill_on_cpu(param.spec, destination, [&](const View& to) {
         View first = checked_tensor(checkpoint, parts[0]);
         if (param.stored == Stored::kTransposed)
           copy_transposed(first, to, pool);
@@ -295,7 +295,7 @@ Weights Weights::dummy(const std::vector<ParamSpec>& specs, uint64_t seed, float
     View destination = result.allocate(param);
     if (stored_otherwise(param)) {
       Part part = parts_of(param)[0];
-      fill_on_cpu(param, destination, [&](const View& to) {
+      fill_on_cpu(param.spec, destination, [&](const View& to) {
         if (param.stored == Stored::kBlocksAndScales)
           return fill_dummy_format(to.reshape(as_rows(to.shape())), weight_format(param.format), seed, part.name, pool);
         TensorSpec spec{part.shape, param.spec.dtype};
@@ -309,11 +309,13 @@ Weights Weights::dummy(const std::vector<ParamSpec>& specs, uint64_t seed, float
     for (const Part& part : parts_of(param)) {
       View rows = place_of(part, destination);
       if (part.fill) {
-        fill_dummy_tensor(rows, *part.fill, seed, part.name, pool);
+        fill_on_cpu({rows.shape(), rows.dtype()}, rows,
+                    [&](const View& to) { fill_dummy_tensor(to, *part.fill, seed, part.name, pool); });
         continue;
       }
       if (!part.format.empty()) {
-        fill_dummy_format(rows, weight_format(part.format), seed, part.name, pool);
+        fill_on_cpu({rows.shape(), rows.dtype()}, rows,
+                    [&](const View& to) { fill_dummy_format(to, weight_format(part.format), seed, part.name, pool); });
         continue;
       }
       fill_dummy(rows, seed, part.name, dummy_range(part.name, part.shape, norm_offset), pool);

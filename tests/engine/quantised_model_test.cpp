@@ -243,6 +243,24 @@ TEST(QuantisedCheckpoint, ColumnsInAnotherOrderAreRefused) {
   expect_sentence(refusal_of(twins, gptq.config), {"g_idx", "desc_act"});
 }
 
+TEST(QuantisedDummies, AreThoseOfACheckpointWithThatFormat) {
+  Twins twins(kMethods[0]);
+  twins.write(kMethods[0].config);
+  ThreadPool pool(1);
+  auto dummies = [&](const std::string& path, const std::string& quantization) {
+    return load_model(resolve_model(path), {.format = LoadFormat::kDummy, .quantization = quantization}, pool);
+  };
+  auto bytes = [&](const Model& model) {
+    const View codes = model.weights.get("model.layers.0.self_attn.o_proj.weight");
+    return std::string(static_cast<const char*>(codes.data()), codes.size_bytes());
+  };
+  Model asked = dummies(twins.plain_path(), "fp8_block");
+  EXPECT_EQ(bytes(asked), bytes(dummies(twins.quantised_path(), "")));
+  EXPECT_EQ(bytes(asked).size(), static_cast<size_t>(kHidden * kHeads * kHeadDim)) << "a byte for each element";
+  expect_sentence(error_of([&] { load_model(resolve_model(twins.plain_path()), {.quantization = "fp8"}, pool); }),
+                  {"--quantization", "--load-format dummy"});
+}
+
 TEST(QuantisedCheckpoint, ScalesMayHaveOtherShapesAndDtypes) {
   const Method& fp8 = kMethods[1];
   Twins twins(fp8);

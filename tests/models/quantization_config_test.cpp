@@ -99,5 +99,18 @@ TEST(QuantizationConfig, FamiliesThatStackMatricesAreRefused) {
   EXPECT_EQ(of(kQwen3Config), "(no error)");
 }
 
+TEST(QuantizationOfName, IsAMethodOfVllmOrAFormat) {
+  const ModelConfig config = config_from_json(parse_json(kLlama32Config, "the test's config"), "config.json");
+  auto of = [&](std::string_view name) { return quantization_of_name(name, *config.family); };
+  EXPECT_EQ(of("fp8"), std::string("fp8_tensor") + kPlain);
+  EXPECT_EQ(of("int4_gptq_g64"), std::string("int4_gptq_g64") + kPlain);
+  EXPECT_EQ(of("q8_0"), "q8_0") << "files of llama.cpp quantise embedding and head too";
+  for (std::string_view name : quantization_names()) EXPECT_TRUE(of(name).ends_with(kPlain)) << name;
+  expect_sentence(error_of([&] { of("fp9"); }), {"'fp9'", "awq", "q4_k", "int4_gptq_g{n}"});
+  const ModelConfig stacked = config_from_json(parse_json(kPhi4Config, "the test's config"), "config.json");
+  expect_sentence(error_of([&] { quantization_of_name("fp8", *stacked.family); }),
+                  {"--quantization", "Phi3ForCausalLM"});
+}
+
 }  // namespace
 }  // namespace fk
