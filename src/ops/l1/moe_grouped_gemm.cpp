@@ -105,6 +105,18 @@ std::vector<Case<MoeGroupedGemm>> MoeGroupedGemm::cases() {
       {"mxfp4",
        {.num_experts = 3, .top_k = 2, .in_features = 64, .out_features = 50, .weight_format = "mxfp4"},
        Workload::tokens(45)},
+      {"mxfp4, rows of eight",
+       {.num_experts = 5,
+        .top_k = 2,
+        .in_features = 160,
+        .out_features = 72,
+        .input_per_token = true,
+        .bias = true,
+        .weight_format = "mxfp4"},
+       Workload::tokens(21)},
+      {"mxfp4, many rows",
+       {.num_experts = 2, .top_k = 2, .in_features = 32, .out_features = 24, .weight_format = "mxfp4"},
+       Workload::tokens(70)},
       {"no tokens", {.num_experts = 4, .top_k = 2, .in_features = 8, .out_features = 8}, Workload::tokens(0)},
   };
 }

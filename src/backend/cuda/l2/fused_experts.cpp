@@ -5,6 +5,7 @@
 #include "backend/cuda/experts/wgmma.h"
 #include "backend/cuda/l1/sort_pairs.h"
 #include "backend/cuda/l1/weighted_sum.h"
+#include "backend/cuda/quantised/expert_product.h"
 #include "ops/l1/swigluoai_and_mul.h"
 #include "ops/register.h"
 
@@ -23,7 +24,6 @@ class GatedExperts final : public FusedExperts {
   using FusedExperts::FusedExperts;
 
   std::string_view refuse(Args args) const override {
-    if (!init_.weight_format.empty()) return "it multiplies matrices of elements, not of a format";
     if (init_.apply_router_weight_on_input) return "it does not scale inputs";
     if (init_.activation != "silu" && init_.activation != "swigluoai") return "it knows silu and swigluoai only";
     const View &x = *args[0], &weights = *args[1], &ids = *args[2], &out = *args[3];
@@ -39,9 +39,12 @@ class GatedExperts final : public FusedExperts {
   }
 
   void bind_parts(const Operator::PartWeight& weight) override {
-    if (!init_.weight_format.empty()) return;
     gate_up_ = weight("w13.weight");
     down_ = weight("w2.weight");
+    if (!init_.weight_format.empty()) {
+      gate_up_codes_.bind(init_.weight_format, gate_up_, init_.hidden_size);
+      down_codes_.bind(init_.weight_format, down_, features());
+    }
     if (!init_.bias) return;
     gate_up_bias_ = weight("w13.bias");
     down_bias_ = weight("w2.bias");
@@ -53,15 +56,18 @@ class GatedExperts final : public FusedExperts {
     View sorted = ctx.arena.make({{pairs}, DType::kI32}),
          offsets = ctx.arena.make({{init_.num_experts + 1}, DType::kI32});
     sort_pairs(topk_ids, init_.num_experts, sorted, offsets, ctx.stream);
-    auto multiply = [&](ExpertsCall call) {
+    auto multiply = [&](ExpertsCall call, ExpertProduct& codes) {
       call.sorted = sorted.ptr<int32_t>();
       call.offsets = offsets.ptr<int32_t>();
-      multiply_experts(call, ctx.stream);
+      if (init_.weight_format.empty())
+        multiply_experts(call, ctx.stream);
+      else
+        codes.run(ctx, call);
     };
     View between = ctx.arena.make({{pairs, features()}, x.dtype()});
-    multiply(gate_up_call(x, between));
+    multiply(gate_up_call(x, between), gate_up_codes_);
     View each = ctx.arena.make({{pairs, init_.hidden_size}, x.dtype()});
-    multiply(down_call(between, each));
+    multiply(down_call(between, each), down_codes_);
     weighted_sum(each.reshape({T, init_.top_k, init_.hidden_size}), topk_weights, out, ctx.stream);
   }
 
@@ -96,6 +102,7 @@ class GatedExperts final : public FusedExperts {
 
   View gate_up_, down_;
   OptView gate_up_bias_, down_bias_;
+  ExpertProduct gate_up_codes_, down_codes_;  // of weights in a format
 };
 
 FK_FUSED_IMPLEMENTATION(FusedExperts, GatedExperts, "cuda.gated_products", DeviceKind::kCuda, 100, nullptr);

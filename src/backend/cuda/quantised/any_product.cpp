@@ -33,6 +33,12 @@ void AnyProduct::bind(const Layer& layer, const Operator::PartWeight& weight) {
     weight_ = weight(layer.path + ".weight");
     return;
   }
+  for (auto& matrix : matrices(layer, weight)) quantised_.add(std::move(matrix));
+}
+
+std::vector<std::unique_ptr<QuantisedMatrix>> AnyProduct::matrices(const Layer& layer,
+                                                                   const Operator::PartWeight& weight) {
+  std::vector<std::unique_ptr<QuantisedMatrix>> result;
   std::vector<std::string> formats = formats_of_parts(layer.weight_format, layer.rows.size());
   for (size_t i = 0; i < formats.size(); ++i) {
     Tensors tensors = tensors_of(formats[i], layer.rows[i], layer.columns);
@@ -40,9 +46,10 @@ void AnyProduct::bind(const Layer& layer, const Operator::PartWeight& weight) {
     for (const std::string& name : tensors.names)
       views.push_back(weight(layer.rows.size() == 1 ? fmt::format("{}.{}", layer.path, name)
                                                     : fmt::format("{}.{}_{}", layer.path, name, i)));
-    quantised_.add(formats[i],
-                   {.tensors = views, .rows = layer.rows[i], .columns = layer.columns, .group = tensors.group});
+    result.push_back(make_matrix(
+        formats[i], {.tensors = views, .rows = layer.rows[i], .columns = layer.columns, .group = tensors.group}));
   }
+  return result;
 }
 
 void AnyProduct::run(Context& ctx, const View& x, const View& out) {

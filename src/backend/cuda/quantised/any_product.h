@@ -2,6 +2,7 @@
 // format, as AnyLinear is for compositions.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@ class AnyProduct {
     bool bias = false;
   };
   void bind(const Layer& layer, const Operator::PartWeight& weight);
+  // Only the matrices of a layer in a weight format.
+  static std::vector<std::unique_ptr<QuantisedMatrix>> matrices(const Layer& layer, const Operator::PartWeight& weight);
 
   void run(Context& ctx, const View& x, const View& out);
 

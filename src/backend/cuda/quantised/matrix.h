@@ -38,6 +38,9 @@ class QuantisedMatrix {
   // recorded in a graph.
   virtual StreamedMatrix streamed(void* stream) = 0;
 
+  // Writes the matrix as the kernel for a whole token takes it; only in formats that token_codes_of() knows.
+  virtual void pack_for_token(void* codes, void* scales, void* stream) const = 0;
+
  private:
   int64_t rows_, columns_;
 };
@@ -50,6 +53,9 @@ struct StoredMatrix {
 };
 
 using MakeMatrix = std::unique_ptr<QuantisedMatrix> (*)(const StoredMatrix& stored);
+
+// The matrix of a format; throws Error where there is no kernel for it.
+std::unique_ptr<QuantisedMatrix> make_matrix(std::string_view format, const StoredMatrix& stored);
 
 // The function for a format, by its full name or that of its kind ("int4_gptq" of "int4_gptq_g128"); null: no kernel.
 MakeMatrix find_matrix_format(std::string_view format);

@@ -10,6 +10,7 @@
 #include "backend/cuda/quantised/matrix.h"
 #include "backend/cuda/quantised/matrix_readers.cuh"
 #include "backend/cuda/quantised/stream_codes.cuh"
+#include "backend/cuda/quantised/token_pack.cuh"
 #include "core/check.h"
 #include "core/memory.h"
 
@@ -130,6 +131,13 @@ class MatrixOf final : public QuantisedMatrix {
       if (as_stored_.codes == nullptr) pack(stream);
     }
     return as_stored_;
+  }
+
+  void pack_for_token(void* codes, void* scales, void* stream) const override {
+    if constexpr (Codes::kToken != TokenCodes::kNone)
+      cuda::pack_for_token<Codes>(reader_, rows(), columns(), codes, scales, stream);
+    else
+      FK_CHECK(false, "the format has no such form");
   }
 
  private:

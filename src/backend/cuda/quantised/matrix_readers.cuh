@@ -2,7 +2,7 @@
 // first write the matrix out.
 //
 // A reader has value(row, column). Readers of formats that are packed have code(row, column), the bits that the packed
-// format has for an element, and record(row, column): the record of the step that begins there.
+// format has for an element, and record(row, column), the record of the step that begins there, or row_scale(row).
 #pragma once
 
 #include "backend/cuda/quantised/stored_codes.cuh"
@@ -25,6 +25,8 @@ struct Fp8Reader {
   int row_shift, column_shift;
   int64_t row_stride;
 
+  FK_HOST_DEVICE uint32_t code(int64_t row, int64_t column) const { return codes[row * columns + column]; }
+  FK_HOST_DEVICE float row_scale(int64_t row) const { return scales[(row >> row_shift) * row_stride]; }
   FK_HOST_DEVICE float value(int64_t row, int64_t column) const {
     const uint8_t code = codes[row * columns + column];
     const float scale = scales[(row >> row_shift) * row_stride + (column >> column_shift)];

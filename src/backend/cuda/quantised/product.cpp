@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "backend/cuda/matmul/tiled.h"
-#include "core/check.h"
-#include "core/error.h"
 
 namespace fk::cuda {
 namespace {
@@ -22,16 +20,9 @@ std::string_view quantised_call_refusal(const View& x, const View& out, bool bia
   return {};
 }
 
-void QuantisedProduct::add(std::string_view format, const StoredMatrix& matrix) {
-  MakeMatrix make = find_matrix_format(format);
-  if (make == nullptr) throw Error("There is no CUDA kernel for weights in {}; use --device cpu.", format);
-  for (const View& tensor : matrix.tensors) FK_CHECK(tensor.contiguous());
-  matrices_.push_back(make(matrix));
-}
-
 std::string_view QuantisedProduct::stream_refusal(const View& x, const View& out, StreamEpilogue epilogue) const {
   if (x.dtype() != DType::kBF16 && x.dtype() != DType::kF16) return "it multiplies bf16 and f16";
-  if (x.size(0) > kMostStreamedTokens) return "it takes at most 16 rows";
+  if (x.size(0) > kMostCodeRows) return "it takes at most 16 rows";
   bool gated = epilogue != StreamEpilogue::kPlain;
   if (gated && out.dtype() != x.dtype()) return "gated products keep their dtype";
   if (gated && (matrices_.size() != 2 || matrices_[0]->rows() != matrices_[1]->rows() ||

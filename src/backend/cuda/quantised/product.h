@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "backend/cuda/matmul/matmul.h"
@@ -16,7 +17,8 @@ namespace fk::cuda {
 class QuantisedProduct {
  public:
   // One after the other, in the order of out's columns.
-  void add(std::string_view format, const StoredMatrix& matrix);
+  void add(std::string_view format, const StoredMatrix& matrix) { add(make_matrix(format, matrix)); }
+  void add(std::unique_ptr<QuantisedMatrix> matrix) { matrices_.push_back(std::move(matrix)); }
   void clear() { matrices_.clear(); }
 
   // Why few rows of such x cannot be streamed; empty if they can. With a gated epilogue there are two matrices of equal

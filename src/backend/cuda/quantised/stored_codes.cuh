@@ -11,6 +11,7 @@
 
 #include "backend/cuda/quantised/pairs.cuh"
 #include "backend/cuda/quantised/streamed_call.h"
+#include "backend/cuda/quantised/token_layout.h"
 
 namespace fk::cuda {
 
@@ -39,6 +40,7 @@ __device__ __forceinline__ uint4 load_once(const void* address) {
 struct BytesAsStored {
   static constexpr int kStep = 64, kRun = 16, kScales = 1;
   static constexpr bool kMinimums = false, kPacked = false;
+  static constexpr TokenCodes kToken = TokenCodes::kNone;
   using Record = float;
 
   __device__ static uint4 load_codes(const StreamedMatrix& m, int length, int octet, int lane, int step) {
@@ -52,6 +54,9 @@ struct BytesAsStored {
                  (step >> m.step_shift));
   }
   FK_HOST_DEVICE static float scale(Record record, int) { return record; }
+  FK_HOST_DEVICE static void place(uint32_t (&words)[4], int slice, int e, uint32_t code) {
+    words[slice] |= code << (8 * e);
+  }
 };
 
 // Packed by pack_codes.cuh: the 512 bytes of an octet and step lie together, and so do its eight records.
@@ -59,6 +64,7 @@ template <int kBits, class Record>
 struct PackedCodes {
   static constexpr int kStep = 16 * 8 / kBits * 4;
   static constexpr bool kMinimums = false, kPacked = true;
+  static constexpr TokenCodes kToken = TokenCodes::kNone;
 
   __device__ static uint4 load_codes(const StreamedMatrix& m, int, int octet, int lane, int step) {
     return load_once(static_cast<const uint4*>(m.codes) + (static_cast<int64_t>(octet) * m.steps + step) * 32 + lane);
@@ -78,6 +84,7 @@ struct PackedCodes {
 };
 
 struct Fp8Codes : BytesAsStored {
+  static constexpr TokenCodes kToken = TokenCodes::kFp8;  // where a row has one scale
   template <class T>
   FK_HOST_DEVICE static uint32_t pair(const uint4& codes, const Record&, int slice, int half) {
     return e4m3_pair<T>(word_of(codes, slice), half);
@@ -101,6 +108,7 @@ template <int kScales_>
 struct Int4Codes : PackedCodes<4, Int4Record<kScales_>> {
   static constexpr int kRun = 8, kScales = kScales_;
   static constexpr uint32_t kZeroBits = 31;
+  static constexpr TokenCodes kToken = kScales_ == 1 ? TokenCodes::kInt4 : TokenCodes::kNone;
   using Record = Int4Record<kScales_>;
 
   FK_HOST_DEVICE static float scale(const Record& record, int group) {

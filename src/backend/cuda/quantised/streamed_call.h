@@ -4,13 +4,14 @@
 #include <cstdint>
 #include <string_view>
 
+#include "backend/cuda/experts/call.h"
 #include "backend/cuda/matmul/stream_weights.h"
 #include "core/dtype.h"
 
 namespace fk::cuda {
 
 // With more rows the matrix is better written out and multiplied by a product of elements.
-inline constexpr int64_t kMostStreamedTokens = 16;
+inline constexpr int64_t kMostCodeRows = 16;
 inline constexpr int kMostStreamedMatrices = 4;
 
 // One matrix, as stored_codes.cuh describes it.
@@ -45,6 +46,8 @@ struct CodeStream {
   std::string_view name;
   int run = 0;  // columns that must divide the length
   void (*multiply)(StreamedCall call, void* stream) = nullptr;
+  // With the matrices of experts, packed as one matrix, each with whole octets of rows; null: there is none.
+  void (*multiply_experts)(const ExpertsCall& call, const StreamedMatrix& matrix, void* stream) = nullptr;
 };
 
 }  // namespace fk::cuda
