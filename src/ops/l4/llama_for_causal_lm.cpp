@@ -21,6 +21,11 @@ std::vector<Case<LlamaForCausalLM>> LlamaForCausalLM::cases() {
   c.head_dim = 64;
   for (const Workload& w : one_token_workloads())
     cases.push_back({std::to_string(w.sequences[0].context_len + 1) + " keys", c, w});
+  for (const char* format : {"fp8_channel", "int4_packed_asym"}) {
+    c.weight_format = std::string(format) + ";embed_tokens=none;lm_head=none";
+    cases.push_back({std::string(format) + ", one token", c, one_token_workloads()[1]});
+    c.hidden_size = 1280;  // more than a step of the kernels that compute one token
+  }
   return cases;
 }
 

@@ -22,9 +22,11 @@ class OnGpu : public testing::Test {
     if (std::string why = device_missing(kGpu); !why.empty()) GTEST_SKIP() << why;
   }
 
-  Model load(const std::string& name, DType dtype, Device device) {
-    return load_model(resolve_model(name), {.format = LoadFormat::kDummy, .dtype = dtype, .seed = 7, .device = device},
-                      pool_);
+  Model load(const std::string& name, DType dtype, Device device, const std::string& quantization = "") {
+    return load_model(
+        resolve_model(name),
+        {.format = LoadFormat::kDummy, .dtype = dtype, .seed = 7, .quantization = quantization, .device = device},
+        pool_);
   }
 
   std::vector<int64_t> prompt(const Model& model, int64_t length) const {
@@ -122,6 +124,38 @@ TEST_F(OnGpu, HowWarpsHandOverChangesNothing) {
   }
   unsetenv("FASTKERNELS_DEBUG_HANDOVER");
   EXPECT_TRUE(std::all_of(first.begin(), first.end(), [](float v) { return std::isfinite(v); }));
+}
+
+// Quantised weights of a size that fills the ring several times: decoding a token gives the logits of a prefill, where
+// other kernels multiply; and the hand-over of weights changes nothing.
+TEST_F(OnGpu, QuantisedWeightsDecodeAsTheyPrefill) {
+  for (const char* quantization : {"fp8", "int4", "fp8_block", "q4_k"}) {
+    Model model = load("llama-3.2-1b", DType::kBF16, kGpu, quantization);
+    std::vector<int64_t> tokens = prompt(model, 24);
+    std::span<const int64_t> all(tokens);
+    std::vector<float> first, prefilled;
+    for (const char* way : {"", "lanes", "1", "2"}) {
+      setenv("FASTKERNELS_DEBUG_HANDOVER", way, 1);
+      ModelExecutor executor(model, pool_, {.max_sequences = 2, .max_context = 64, .max_step_tokens = 64});
+      RunningSequence sequence = executor.start();
+      executor.prefill(sequence, all.first(22));
+      std::vector<float> logits;
+      for (size_t i = 22; i < tokens.size(); ++i) {
+        const NewTokens item[] = {{&sequence, all.subspan(i, 1)}};
+        logits = to_host(executor.forward(item));
+      }
+      if (first.empty()) {
+        first = logits;
+        RunningSequence whole = executor.start();
+        prefilled = to_host(executor.prefill(whole, all));
+      }
+      EXPECT_TRUE(logits == first) << quantization << " handed over by " << way;
+    }
+    Distance d = distance(prefilled, first);
+    EXPECT_LE(d.largest, 0.06 * d.scale) << quantization;
+    EXPECT_GT(d.scale, 0);
+  }
+  unsetenv("FASTKERNELS_DEBUG_HANDOVER");
 }
 
 TEST_F(OnGpu, ManyStepsAreRecordedOnce) {

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "backend/cuda/quantised/token_layout.h"
+
 namespace fk::cuda {
 
 inline constexpr int kMostLayers = 128;
@@ -29,7 +31,7 @@ struct ProductShape {
 };
 
 struct TokenLayer {
-  const void* matrices[kProductsOfLayer];
+  const void* matrices[kProductsOfLayer];  // of elements, or packed (quantised/token_layout.h)
   const void* input_norm;
   const void* after_attention_norm;  // of the block's output, before the residual sum; null if the family has none
   const void* feed_forward_norm;
@@ -92,6 +94,7 @@ struct TokenCall {
   unsigned* arrivals;  // [0]: of the barrier, then of the blocks that share a head; zero before and after every launch
 
   ProductShape shapes[kProductKinds];
+  TokenCodes codes;  // of the layers' matrices
   TokenExperts experts;
   int slots, scratch_bytes;  // of shared memory: decode_token() sets them
   int layers;

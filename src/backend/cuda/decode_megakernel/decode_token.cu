@@ -1,4 +1,4 @@
-// The token kernel for models without experts, and what it supports.
+// The token kernel for dense models with weights of elements, and what all of them support.
 #include "backend/cuda/decode_megakernel/decode_token.h"
 
 #include "backend/cuda/decode_megakernel/token_launch.cuh"
@@ -33,6 +33,10 @@ std::string_view decode_token_refusal(const TokenCall& call, int64_t head_size) 
   if (call.hidden > kMostNormed) return "it norms at most 8192 elements";
   for (const ProductShape& s : call.shapes)
     if (s.length % 8 != 0) return "rows of weights must start on 16 bytes";
+  if (call.codes != TokenCodes::kNone) {
+    if (call.experts.count > 0) return "experts must have elements";
+    if (!with_head_size<false, true>(head_size, [](auto) {})) return "with codes, heads have 64 or 128 elements";
+  }
   if (call.experts.count > 0)
     if (std::string_view why = experts_refusal(call, head_size); !why.empty()) return why;
   if (slots_that_fit(call, head_size) < kFewestSlots)
@@ -53,6 +57,8 @@ TokenScratch decode_token_scratch(const TokenCall& call, int64_t head_size) {
 }
 
 void decode_token(const TokenCall& call, int64_t head_size, void* stream) {
+  if (call.codes == TokenCodes::kFp8) return decode_token_in_fp8(call, head_size, stream);
+  if (call.codes == TokenCodes::kInt4) return decode_token_in_int4(call, head_size, stream);
   if (call.experts.count > 0) return decode_token_with_experts(call, head_size, stream);
   start_token<false>(call, head_size, stream);
 }

@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "backend/cuda/decode_megakernel/attend.cuh"
+#include "backend/cuda/decode_megakernel/code_stream.cuh"
 #include "backend/cuda/decode_megakernel/expert_stream.cuh"
 #include "backend/cuda/decode_megakernel/grid_barrier.cuh"
 #include "backend/cuda/decode_megakernel/staging.cuh"
@@ -62,8 +63,11 @@ struct Memory {
   }
 };
 
-template <class T, int kHeadSize, class Handover, bool kExperts>
+// Weights: those of the layers (code_stream.cuh).
+template <class T, int kHeadSize, class Handover, bool kExperts, class Weights>
 class TokenBlock {
+  static constexpr bool kCoded = Weights::kCodes != TokenCodes::kNone;
+
  public:
   __device__ __forceinline__ TokenBlock(const TokenCall& call, const Memory<kExperts>& memory)
       : call_(call),
@@ -85,6 +89,7 @@ class TokenBlock {
     if constexpr (kExperts) router().clear();
     for (int layer = 0; layer < call_.layers; ++layer) {
       const TokenLayer& l = fixed_.layers[layer];
+      if constexpr (kCoded) matrices_ = l.matrices;
       TokenAttention<T, kHeadSize> attention(call_, l, call_.caches[layer], sequence_, fixed_.attention,
                                              reinterpret_cast<float*>(scratch_));
       attention.fetch_ahead();
@@ -211,6 +216,11 @@ class TokenBlock {
   __device__ __forceinline__ void multiply(ProductKind kind, const Put& put) {
     const ProductShape& s = call_.shapes[kind];
     const WeightRing& ring = memory_.ring;
+    if constexpr (kCoded) {
+      if (kind != kHead)
+        return multiply_coded<Weights>(s, matrices_[kind], ring, place_, share_, handover_, x(),
+                                       [&](int pair, float2 value) { finish(s, pair, value, put); });
+    }
     const int warp = static_cast<int>(threadIdx.x / 32);
     share_.for_rounds(s, [&](int first, int count, int columns) {
       const uint32_t row_bytes = static_cast<uint32_t>(columns) * sizeof(T);
@@ -302,9 +312,10 @@ class TokenBlock {
   PairShare share_;
   RingPlace place_;
   Handover handover_;
+  const void* const* matrices_ = nullptr;  // of the layer, where they are coded
 };
 
-template <class T, int kHeadSize, class Handover, bool kExperts>
+template <class T, int kHeadSize, class Handover, bool kExperts, class Weights>
 __global__ void __launch_bounds__(kLaunchThreads, 1) decode_token_kernel(const __grid_constant__ TokenCall call) {
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) std::byte token_shared[];
@@ -320,11 +331,13 @@ __global__ void __launch_bounds__(kLaunchThreads, 1) decode_token_kernel(const _
     give_back_registers<kFetchingRegisters>();
     if constexpr (kExperts)
       fetch_expert_weights<T, Handover>(call, memory.fixed->layers, memory.ring, memory.fixed->router);
+    else if constexpr (Weights::kCodes != TokenCodes::kNone)
+      fetch_coded_weights<Weights, T, Handover>(call, memory.fixed->layers, memory.ring);
     else
       fetch_weights<T, Handover>(call, memory.fixed->layers, memory.ring);
   } else {
     take_registers<kComputingRegisters>();
-    TokenBlock<T, kHeadSize, Handover, kExperts> block(call, memory);
+    TokenBlock<T, kHeadSize, Handover, kExperts, Weights> block(call, memory);
     block.run();
   }
 #endif

@@ -32,7 +32,7 @@ inline const TokenDevice& token_device() {
 }
 
 // Calls f with the head size as a constant; false for sizes there is no kernel for.
-template <bool kExperts = false, class F>
+template <bool kExperts = false, bool kCoded = false, class F>
 bool with_head_size(int64_t head_size, F&& f) {
   switch (head_size) {
     case 64:
@@ -42,8 +42,8 @@ bool with_head_size(int64_t head_size, F&& f) {
       f(std::integral_constant<int, 128>{});
       return true;
     case 256:
-      if constexpr (!kExperts) f(std::integral_constant<int, 256>{});
-      return !kExperts;
+      if constexpr (!kExperts && !kCoded) f(std::integral_constant<int, 256>{});
+      return !kExperts && !kCoded;
     default:
       return false;
   }
@@ -52,8 +52,9 @@ bool with_head_size(int64_t head_size, F&& f) {
 // Shared memory for the longest input vector of a product, or the partial results of attention.
 inline size_t token_scratch_bytes(const TokenCall& call, int64_t head_size) {
   size_t bytes = 0;
+  const int step = std::max(kStep, token_layout(call.codes).step_columns);
   for (const ProductShape& s : call.shapes)
-    bytes = std::max(bytes, sizeof(__nv_bfloat16) * static_cast<size_t>((s.length + kStep - 1) / kStep * kStep));
+    bytes = std::max(bytes, sizeof(__nv_bfloat16) * static_cast<size_t>((s.length + step - 1) / step * step));
   with_head_size(head_size, [&](auto size) {
     bytes = std::max(bytes, TokenAttention<__nv_bfloat16, size()>::values_bytes(call.heads / call.kv_heads));
   });
@@ -69,19 +70,24 @@ inline size_t bytes_beside_ring(const TokenCall& call, int64_t head_size) {
   return fixed + token_scratch_bytes(call, head_size);
 }
 
+// Of a slot of the ring, with the records of its rows.
+inline size_t bytes_of_slot(const TokenCall& call) {
+  return static_cast<size_t>(kSlotBytes + record_bytes_of_slot(call.codes));
+}
+
 // As many slots as fit: more loads in flight hide longer waits.
 inline int slots_that_fit(const TokenCall& call, int64_t head_size) {
   const size_t beside = bytes_beside_ring(call, head_size);
   if (shared_memory_of_block() < beside) return 0;
-  return static_cast<int>(std::min<size_t>(kMostSlots, (shared_memory_of_block() - beside) / kSlotBytes));
+  return static_cast<int>(std::min<size_t>(kMostSlots, (shared_memory_of_block() - beside) / bytes_of_slot(call)));
 }
 
-template <bool kExperts, int kHeadSize, class Handover>
+template <bool kExperts, class Weights, int kHeadSize, class Handover>
 void start_token(TokenCall call, void* stream) {
-  auto* kernel = decode_token_kernel<__nv_bfloat16, kHeadSize, Handover, kExperts>;
+  auto* kernel = decode_token_kernel<__nv_bfloat16, kHeadSize, Handover, kExperts, Weights>;
   call.scratch_bytes = static_cast<int>(token_scratch_bytes(call, kHeadSize));
   call.slots = slots_that_fit(call, kHeadSize);
-  const size_t shared = bytes_beside_ring(call, kHeadSize) + static_cast<size_t>(call.slots) * kSlotBytes;
+  const size_t shared = bytes_beside_ring(call, kHeadSize) + static_cast<size_t>(call.slots) * bytes_of_slot(call);
   static size_t allowed = 0;
   if (shared > allowed) allow_shared_memory("decode_token", kernel, allowed = shared);
   launch("decode_token", kernel,
@@ -93,19 +99,19 @@ void start_token(TokenCall call, void* stream) {
 }
 
 // Starts the kernel in the mode of FASTKERNELS_DEBUG_HANDOVER (handover.cuh).
-template <bool kExperts>
+template <bool kExperts, class Weights = ElementWeights>
 void start_token(const TokenCall& call, int64_t head_size, void* stream) {
   const char* debug = std::getenv("FASTKERNELS_DEBUG_HANDOVER");
   const std::string_view way = debug == nullptr ? "" : debug;
-  const bool known = with_head_size<kExperts>(head_size, [&](auto size) {
+  const bool known = with_head_size<kExperts, Weights::kCodes != TokenCodes::kNone>(head_size, [&](auto size) {
     if (way.empty()) {
-      start_token<kExperts, size(), AtOnce>(call, stream);
+      start_token<kExperts, Weights, size(), AtOnce>(call, stream);
     } else if (way == "lanes") {
-      start_token<kExperts, size(), EveryLane>(call, stream);
+      start_token<kExperts, Weights, size(), EveryLane>(call, stream);
     } else {
       TokenCall dawdling = call;
       dawdling.dawdle = static_cast<unsigned>(std::strtoul(debug, nullptr, 10));
-      start_token<kExperts, size(), Dawdling>(dawdling, stream);
+      start_token<kExperts, Weights, size(), Dawdling>(dawdling, stream);
     }
   });
   FK_CHECK(known);

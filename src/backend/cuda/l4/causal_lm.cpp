@@ -9,6 +9,7 @@
 
 #include "backend/cuda/decode_megakernel/decode_token.h"
 #include "backend/cuda/decode_megakernel/expert_plan.h"
+#include "backend/cuda/l4/token_matrices.h"
 #include "core/device_runtime.h"
 #include "core/error.h"
 #include "ops/l1/gemma_rms_norm.h"
@@ -74,10 +75,10 @@ class OneKernelCausalLM final : public T {
       aligned_ = aligned_ && reinterpret_cast<uintptr_t>(at) % 16 == 0;
       return at;
     };
-    for (int64_t i = 0; i < this->init_.num_hidden_layers; ++i)
-      model.layers[i] = layer(i, [&](std::string_view name) {
-        return address("model.layers." + std::to_string(i) + "." + std::string(name));
-      });
+    for (int64_t i = 0; i < this->init_.num_hidden_layers; ++i) {
+      const std::string path = fmt::format("model.layers.{}.", i);
+      model.layers[i] = layer(i, [&](std::string_view name) { return address(path + std::string(name)); });
+    }
     if constexpr (kHasExperts)
       for (int64_t i = 0; i < this->init_.num_hidden_layers; ++i)
         model.routers[i] = address(fmt::format("model.layers.{}.{}.gate.weight", i, Family::kExperts));
@@ -89,6 +90,7 @@ class OneKernelCausalLM final : public T {
     Device device = weight("lm_head.weight").device();
     model_ = Buffer(sizeof model, device);
     device_runtime(device).upload(model_.data(), &model, sizeof model);
+    if (is_coded()) matrices_.bind(products(this->init_), weight, model);
     TokenScratch needs = decode_token_scratch(call_, this->init_.head_dim);
     partial_values_ = Buffer(needs.partial_values * sizeof(float), device);
     partial_states_ = Buffer(needs.partial_states * sizeof(float), device);
@@ -103,6 +105,7 @@ class OneKernelCausalLM final : public T {
     // One token: of a decoding sequence, or of a prompt of one token.
     const SequenceGroup& sequence =
         ctx.attention->decode.num_tokens == 1 ? ctx.attention->decode : ctx.attention->prefill;
+    if (is_coded()) matrices_.pack_once(call_.codes, model_, ctx.stream);
     TokenCall call = call_;
     call.model = reinterpret_cast<const TokenModel*>(model_.data());
     for (int64_t i = 0; i < this->init_.num_hidden_layers; ++i) {
@@ -178,7 +181,7 @@ class OneKernelCausalLM final : public T {
   // Why such a model cannot run in one kernel; empty when it can. Also collects its rotary embeddings.
   std::string_view judge_model(const Init& c) {
     if (c.dtype != DType::kBF16) return "it computes in bf16";
-    if (!c.weight_format.empty()) return "it reads weights of the dtype it computes in";
+    if (std::string_view why = judge_formats(c); !why.empty()) return why;
     if (c.tp_size > 1) return "it supports tp_size 1 only";
     if (c.rope_scaling.attention_factor != 1) return "it does not scale sines and cosines";
     DecoderLayerInit first = T::layer(c, 0);
@@ -202,15 +205,50 @@ class OneKernelCausalLM final : public T {
     return {};
   }
 
+  bool is_coded() const { return call_.codes != TokenCodes::kNone; }
+
+  // The same for the formats of its weights. Also finds the form they are packed in.
+  std::string_view judge_formats(const Init& c) {
+    if (c.weight_format.empty()) return {};
+    if (!head_format(c).empty() || !format_of_module(c.weight_format, "embed_tokens").empty())
+      return "embedding and head must not be quantised";
+    if constexpr (!kHasExperts) call_.codes = TokenMatrices::codes_of(products(c));
+    return is_coded() ? "" : "it reads bf16, FP8 with a scale for each row, or 4-bit integers in groups of 128";
+  }
+
+  static LayerProducts products(const Init& c) {
+    LayerProducts all;
+    if constexpr (!kHasExperts) {
+      const int64_t q_rows = c.num_attention_heads * c.head_dim, kv_rows = c.num_key_value_heads * c.head_dim;
+      for (int64_t i = 0; i < c.num_hidden_layers; ++i) {
+        const DecoderLayerInit l = with_formats(T::layer(c, i), c, i);
+        auto add = [&](std::string_view name, std::string format, std::vector<int64_t> rows, int64_t columns) {
+          all.push_back({.path = fmt::format("model.layers.{}.{}", i, name),
+                         .weight_format = std::move(format),
+                         .rows = std::move(rows),
+                         .columns = columns});
+        };
+        add("self_attn.qkv_proj", AttentionBlock::qkv_format(l.attention), {q_rows, kv_rows, kv_rows}, c.hidden_size);
+        add("self_attn.o_proj", AttentionBlock::output_format(l.attention), {c.hidden_size}, q_rows);
+        add("mlp.gate_up_proj", MlpBlock::gate_up_format(l.mlp), {c.intermediate_size, c.intermediate_size},
+            c.hidden_size);
+        add("mlp.down_proj", format_of_module(l.mlp.weight_format, "down_proj"), {c.hidden_size}, c.intermediate_size);
+      }
+    }
+    return all;
+  }
+
   template <class Weight>
   TokenLayer layer(int64_t i, const Weight& weight) const {
     TokenLayer l{};
-    l.matrices[kQkv] = weight("self_attn.qkv_proj.weight");
-    l.matrices[kOut] = weight("self_attn.o_proj.weight");
+    if (!is_coded()) {
+      l.matrices[kQkv] = weight("self_attn.qkv_proj.weight");
+      l.matrices[kOut] = weight("self_attn.o_proj.weight");
+    }
     if constexpr (kHasExperts) {
       l.matrices[kGateUp] = weight(std::string(Family::kExperts) + ".experts.w13.weight");
       l.matrices[kDown] = weight(std::string(Family::kExperts) + ".experts.w2.weight");
-    } else {
+    } else if (!is_coded()) {
       l.matrices[kGateUp] = weight("mlp.gate_up_proj.weight");
       l.matrices[kDown] = weight("mlp.down_proj.weight");
     }
@@ -235,7 +273,8 @@ class OneKernelCausalLM final : public T {
   std::vector<std::vector<double>> ropes_;
   std::vector<int> rope_of_layer_;
   std::string_view unfit_;
-  bool aligned_ = false;  // all weights of the model
+  bool aligned_ = false;    // all weights of the model
+  TokenMatrices matrices_;  // where they are quantised
   Buffer model_, partial_values_, partial_states_, arrivals_, logit_sums_, square_sums_;
 };
 

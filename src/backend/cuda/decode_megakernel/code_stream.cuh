@@ -1,0 +1,225 @@
+// Streams quantised weights through the token kernel: as weight_stream.cuh, with rows packed as
+// quantised/token_layout.h describes it. To the load warps a row of codes is a row of as many 16-bit elements as it has
+// bytes for; only the records of its scales are loaded beside it. The computing warps turn codes into pairs of elements
+// in registers: eight segments of a row are eight rows of the left operand, as there.
+#pragma once
+
+#include "backend/cuda/decode_megakernel/weight_stream.cuh"
+#include "backend/cuda/quantised/stored_codes.cuh"
+
+namespace fk::cuda {
+
+// Weights of the model's dtype.
+struct ElementWeights {
+  static constexpr TokenCodes kCodes = TokenCodes::kNone;
+};
+
+template <class Codes_>
+struct CodedWeights {
+  using Codes = Codes_;
+  static constexpr TokenCodes kCodes = Codes::kToken;
+  static constexpr TokenLayout kLayout = token_layout(kCodes);
+  static constexpr int kColumns = kLayout.step_columns;                       // of a step
+  static constexpr int kRecordBytes = kTokenSegments * kLayout.record_bytes;  // of a step; 0: a row has one scale
+  static_assert(kTokenStepBytes == 2 * kStep && kColumns == kTokenSegments * Codes::kStep);
+  static_assert(kRecordBytes % 16 == 0 && Codes::kRun >= 8 && !Codes::kMinimums);
+
+  // The shape of the matrix as one of 16-bit elements.
+  __device__ __forceinline__ static ProductShape in_elements(const ProductShape& s) {
+    return {s.features, (s.length + kColumns - 1) / kColumns * kStep, s.gated};
+  }
+  // What follows the codes of a matrix.
+  __device__ __forceinline__ static const std::byte* scales(const void* matrix, const ProductShape& elements) {
+    const int64_t rows = elements.gated ? 2 * elements.features : elements.features;
+    return static_cast<const std::byte*>(matrix) + rows * elements.length * 2;
+  }
+};
+
+// Shared memory for the records of a slot: that of all slots follows the ring.
+constexpr int record_bytes_of_slot(TokenCodes codes) {
+  return kSlotBytes / kTokenStepBytes * kTokenSegments * token_layout(codes).record_bytes;
+}
+template <class Weights>
+__device__ __forceinline__ uint32_t records_of_slot(const WeightRing& ring, uint32_t slot) {
+  return ring.slot(ring.count) + (slot - ring.slots) / kTokenStepBytes * Weights::kRecordBytes;
+}
+
+// Loads this block's rows of the next product, a coded one.
+template <class Weights, class T, class Handover>
+__device__ __forceinline__ void fetch_coded(const ProductShape& shape, const void* matrix, const WeightRing& ring,
+                                            PairShare& share, ChunkQueue<Handover>& queue) {
+  const ProductShape s = Weights::in_elements(shape);
+  if constexpr (Weights::kRecordBytes == 0) {
+    fetch_product<T>(s, matrix, share, queue, CopyWeights{});
+  } else {
+    const int thread = static_cast<int>(threadIdx.x) - kTokenThreads, warp = thread / 32, lane = thread % 32;
+    const std::byte* scales = Weights::scales(matrix, s);
+    const int64_t scales_of_row = s.length / kStep * Weights::kRecordBytes;
+    share.for_rounds(s, [&](int first, int count, int columns) {
+      // As in fetch_product.
+      const int row = s.gated ? first + warp / 2 + warp % 2 * s.features : 2 * first + warp;
+      const int there = s.gated ? 2 * count : min(2 * count, s.features - 2 * first);
+      const int rows = (there - warp + kFetchingWarps - 1) / kFetchingWarps, steps = columns / kStep;
+      const int64_t stride = static_cast<int64_t>(s.gated ? kFetchingWarps / 2 : kFetchingWarps) * s.length;
+      const T* from = static_cast<const T*>(matrix) + static_cast<int64_t>(row) * s.length + 8 * lane;
+      const uint32_t own = static_cast<uint32_t>(warp * columns + 8 * lane) * sizeof(T);
+      for (int column = 0; column < s.length; column += columns, from += columns) {
+        const uint32_t slot = queue.begin();
+        fetch_chunk(slot + own, from, stride, rows, steps, s.length - column - 8 * lane, column + columns > s.length,
+                    CopyWeights{});
+        const uint32_t records = records_of_slot<Weights>(ring, slot);
+        const int pieces = min(columns, s.length - column) / kStep * (Weights::kRecordBytes / 16);  // of a row
+        const std::byte* records_from = scales + static_cast<int64_t>(column / kStep) * Weights::kRecordBytes;
+        for (int i = thread; i < there * pieces; i += kFetchingThreads) {
+          const int r = i / pieces, piece = i - r * pieces;
+          const int row_of_piece = s.gated ? first + r / 2 + r % 2 * s.features : 2 * first + r;
+          copy_async(records + static_cast<uint32_t>(r * steps * Weights::kRecordBytes + 16 * piece),
+                     records_from + row_of_piece * scales_of_row + 16 * piece, true);
+        }
+        queue.end();
+      }
+    });
+  }
+}
+
+// As fetch_weights. The head has elements.
+template <class Weights, class T, class Handover>
+__device__ __forceinline__ void fetch_coded_weights(const TokenCall& call, const TokenLayer* layers,
+                                                    const WeightRing& ring) {
+  PairShare share;
+  ChunkQueue<Handover> queue(ring, call.dawdle);
+  const int products = kProductsOfLayer * call.layers;
+#pragma unroll 1
+  for (int product = 0; product < products; ++product) {
+    const int kind = product % kProductsOfLayer;
+    fetch_coded<Weights, T>(call.shapes[hidden_from_compiler(kind)], layers[product / kProductsOfLayer].matrices[kind],
+                            ring, share, queue);
+  }
+  fetch_product<T>(call.shapes[kHead], call.head, share, queue, CopyWeights{});
+  queue.finish();
+}
+
+template <class Record>
+__device__ __forceinline__ Record load_record(uint32_t address) {
+  static_assert(sizeof(Record) == 4);
+  uint32_t bits;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(bits) : "r"(address) : "memory");
+  Record record;
+  memcpy(&record, &bits, sizeof record);
+  return record;
+}
+
+// Where a lane finds its columns of x in a step: piece i of 8 elements is at own ^ i * kApart.
+template <class Codes>
+struct PlaceOfX {
+  static constexpr int kPieces = Codes::kStep / 32;
+  static constexpr uint32_t kApart = 2 * token_swap(Codes::kRun);  // bytes
+
+  FK_HOST_DEVICE static uint32_t own(uint32_t lane) {
+    const uint32_t segment = lane / 4, quad = lane % 4;
+    return 2 * (Codes::kStep * segment + Codes::kRun * quad) + segment % 2 * kApart;
+  }
+};
+
+// sum += the products of a step of two rows with x, spread over the lanes; shared-memory addresses.
+template <class Weights, class T>
+__device__ __forceinline__ void multiply_coded_step(float (&sum)[4], uint32_t first, uint32_t second,
+                                                    uint32_t first_records, uint32_t second_records, uint32_t x,
+                                                    uint32_t own_x) {
+  using Codes = typename Weights::Codes;
+  using Place = PlaceOfX<Codes>;
+  using Record = typename Codes::Record;
+  const uint32_t lane = threadIdx.x % 32;
+  const uint4 w[2] = {load_shared(first + 16 * lane), load_shared(second + 16 * lane)};
+  Record r[2] = {};
+  if constexpr (Weights::kRecordBytes > 0) {
+    r[0] = load_record<Record>(first_records + lane / 4 * sizeof(Record));
+    r[1] = load_record<Record>(second_records + lane / 4 * sizeof(Record));
+  }
+  constexpr bool kDirect = Weights::kRecordBytes == 0;
+  float part[4] = {};
+#pragma unroll
+  for (int i = 0; i < Place::kPieces; ++i) {
+    const uint4 v = load_shared(x + (own_x ^ (i * Place::kApart)));
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int slice = 2 * i + half;
+      const uint32_t a0 = Codes::template pair<T>(w[0], r[0], slice, 0),
+                     a1 = Codes::template pair<T>(w[1], r[1], slice, 0),
+                     a2 = Codes::template pair<T>(w[0], r[0], slice, 1),
+                     a3 = Codes::template pair<T>(w[1], r[1], slice, 1);
+      multiply_tile<T>(kDirect ? sum : part, a0, a1, a2, a3, half == 0 ? v.x : v.z, half == 0 ? v.y : v.w);
+    }
+  }
+  if constexpr (!kDirect) {
+    static_assert(Codes::kScales == 1);
+    const float scales[2] = {Codes::scale(r[0], 0), Codes::scale(r[1], 0)};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) sum[i] = fmaf(scales[i / 2], part[i], sum[i]);
+  }
+}
+
+// Zeros behind the staged x, up to a whole step of codes: staging fills steps of elements.
+template <class Weights, class T>
+__device__ __forceinline__ void fill_step_of_x(int length, T* x) {
+  const int staged = (length + kStep - 1) / kStep * kStep,
+            end = (length + Weights::kColumns - 1) / Weights::kColumns * Weights::kColumns;
+  if (staged == end) return;
+  for (int at = staged + static_cast<int>(threadIdx.x); at < end; at += kTokenThreads) x[at] = from_float<T>(0.0f);
+  meet();
+}
+
+// The scales of the two rows of a pair.
+__device__ __forceinline__ float2 row_scales(const float* scales, const ProductShape& s, int pair) {
+  if (s.gated) return {__ldg(scales + pair), __ldg(scales + pair + s.features)};
+  return {__ldg(scales + 2 * pair), __ldg(scales + min(2 * pair + 1, s.features - 1))};
+}
+
+// This block's rows of the next product, a coded one, over the staged x; finish(pair, sums) gets the results.
+template <class Weights, class T, class Handover, class Finish>
+__device__ __forceinline__ void multiply_coded(const ProductShape& shape, const void* matrix, const WeightRing& ring,
+                                               RingPlace& place, PairShare& share, Handover& handover, T* x,
+                                               const Finish& finish) {
+  const ProductShape s = Weights::in_elements(shape);
+  const int warp = static_cast<int>(threadIdx.x / 32);
+  fill_step_of_x<Weights>(shape.length, x);
+  const auto x_start = static_cast<uint32_t>(__cvta_generic_to_shared(x));
+  const uint32_t own_x = PlaceOfX<typename Weights::Codes>::own(threadIdx.x % 32);
+  share.for_rounds(s, [&](int first, int count, int columns) {
+    const uint32_t row_bytes = static_cast<uint32_t>(columns) * 2,
+                   record_bytes = row_bytes / kTokenStepBytes * Weights::kRecordBytes;
+    float2 scales{1, 1};
+    if constexpr (Weights::kRecordBytes == 0)
+      if (warp < count)
+        scales = row_scales(reinterpret_cast<const float*>(Weights::scales(matrix, s)), s, first + warp);
+    uint32_t x_address = x_start;
+    float sum[4] = {};
+    for (int column = 0; column < s.length; column += columns) {
+      wait_phase(ring.full(place.slot), place.parity);
+      handover.dawdle();
+      if (warp < count) {
+        const uint32_t slot = ring.slot(place.slot);
+        uint32_t rows = slot + 2 * warp * row_bytes, records = 0;
+        if constexpr (Weights::kRecordBytes > 0)
+          records = records_of_slot<Weights>(ring, slot) + 2 * warp * record_bytes;
+        const uint32_t end = rows + static_cast<uint32_t>(min(columns, s.length - column)) * 2;
+#pragma unroll 1
+        for (; rows < end; rows += kTokenStepBytes) {
+          multiply_coded_step<Weights, T>(sum, rows, rows + row_bytes, records, records + record_bytes, x_address,
+                                          own_x);
+          x_address += 2 * Weights::kColumns;
+          records += Weights::kRecordBytes;
+        }
+      }
+      handover.dawdle();
+      hand_over<Handover>(ring.empty(place.slot));
+      place.next(ring.count);
+    }
+    if (warp < count) {
+      const float2 value = gather(sum);
+      finish(first + warp, float2{value.x * scales.x, value.y * scales.y});
+    }
+  });
+}
+
+}  // namespace fk::cuda
