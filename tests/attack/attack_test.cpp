@@ -10,6 +10,7 @@
 #include "core/device_runtime.h"
 #include "tests/attack/report.h"
 #include "tests/candidate/together.h"
+#include "tests/candidate/work_folder.h"
 
 namespace fk::attack {
 namespace {
@@ -119,6 +120,19 @@ TEST(SelfAttack, SlowNoFraudOfTheSmallSetPays) {
     EXPECT_FALSE(worth_caring(findings.back())) << t.kind << " on " << t.target << " was ranked faster";
   }
   fmt::print("{}", to_text(findings));
+}
+
+TEST(CompiledTogether, SlowTheOneThatDoesNotCompileIsNamed) {
+  const OperatorInfo* norm = &Registry::instance().at("rms_norm");
+  std::vector<CandidateText> all = {{norm, "first", rms_norm_with("")},
+                                    {norm, "second", rms_norm_with("missing();")},
+                                    {norm, "third", "#define missing() 0\n" + rms_norm_with("(void)missing();")}};
+  std::vector<std::string> errors = compile_errors(all, DeviceKind::kCpu, {});
+  ASSERT_EQ(errors.size(), 1u);
+  EXPECT_TRUE(errors[0].starts_with("second: ")) << errors[0];
+  EXPECT_NE(errors[0].find("missing"), std::string::npos) << errors[0];
+  std::erase_if(all, [](const CandidateText& c) { return c.path == "second"; });
+  EXPECT_TRUE(compile_errors(all, DeviceKind::kCpu, {}).empty());
 }
 
 // The strongest fraud of every kind on each of its targets, and its honest twin.

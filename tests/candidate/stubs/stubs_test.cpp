@@ -7,6 +7,7 @@
 
 #include "candidate/swap.h"
 #include "candidate/toolchain.h"
+#include "tests/candidate/together.h"
 #include "tests/candidate/work_folder.h"
 #include "tests/conformance/trial.h"
 
@@ -64,21 +65,21 @@ INSTANTIATE_TEST_SUITE_P(Registry, Stubs, testing::ValuesIn(Registry::instance()
 // Correctness is tested on a GPU (tests/exploits/cuda_test.cpp); that they compile is tested on any machine.
 TEST(CudaStubs, CompileForTheirArchitecture) {
   if (find_nvcc().empty()) GTEST_SKIP() << "there is no nvcc here, so nothing can compile CUDA";
-  int stubs = 0;
-  for (const OperatorInfo* op : Registry::instance().operators()) {
-    std::optional<std::string> text = stub_text(*op, DeviceKind::kCuda);
-    if (!text) continue;
-    WorkFolder folder;
-    CompileOptions options = folder.options();
-    options.cuda_arch = "90a";
-    options.cxxflags = {"-Werror=all-warnings"};
-    CandidateFile file{op, folder.write(fmt::format("L{}/{}.cu", op->level, op->name), *text)};
-    CompileResult built = compile_candidate(file, options);
-    EXPECT_FALSE(built.failure) << built.failure->sentence << "\n" << built.log;
-    EXPECT_LT(built.seconds, 20) << op->name;  // 4 s on a machine with nothing else to do
-    ++stubs;
-  }
-  EXPECT_GE(stubs, 11);
+  std::vector<CandidateText> stubs;
+  for (const OperatorInfo* op : Registry::instance().operators())
+    if (std::optional<std::string> text = stub_text(*op, DeviceKind::kCuda))
+      stubs.push_back({op, fmt::format("the stub of {}", op->name), *text});
+  EXPECT_GE(stubs.size(), 11u);
+  CompileOptions options;
+  options.cuda_arch = "90a";
+  options.cxxflags = {"-Werror=all-warnings"};
+  for (const std::string& error : compile_errors(stubs, DeviceKind::kCuda, options)) ADD_FAILURE() << error;
+  // Alone, as its user compiles it.
+  WorkFolder folder;
+  options.cache_folder = folder.options().cache_folder;
+  CompileResult built = compile_candidate({stubs[0].op, folder.write("alone.cu", stubs[0].text)}, options);
+  EXPECT_FALSE(built.failure) << built.failure->sentence << "\n" << built.log;
+  EXPECT_LT(built.seconds, 20);  // 4 s on a machine with nothing else to do
 }
 
 class Examples : public testing::TestWithParam<std::string> {};
