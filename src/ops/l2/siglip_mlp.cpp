@@ -29,6 +29,7 @@ Tolerance SiglipMLP::tolerance(const Init& init, DType dtype) {
 
 std::vector<Case<SiglipMLP>> SiglipMLP::cases() {
   return {{"one token", {.hidden_size = 64, .intermediate_size = 160}, Workload::tokens(1)},
+          {"many tokens", {.hidden_size = 64, .intermediate_size = 136}, Workload::tokens(200)},
           {"odd", {.hidden_size = 33, .intermediate_size = 77}, Workload::tokens(19)},
           {"with erf", {.hidden_size = 48, .intermediate_size = 96, .hidden_act = "gelu"}, Workload::tokens(3)}};
 }

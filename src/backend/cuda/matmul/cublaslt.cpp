@@ -76,8 +76,10 @@ struct Layouts {
     cublasOperation_t transposed = CUBLAS_OP_T;
     check_lt(cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed),
              "Describing a product");
-    if (adds_bias(p)) {
-      cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+    if (p.gelu || adds_bias(p)) {
+      cublasLtEpilogue_t epilogue = !p.gelu        ? CUBLASLT_EPILOGUE_BIAS
+                                    : adds_bias(p) ? CUBLASLT_EPILOGUE_GELU_BIAS
+                                                   : CUBLASLT_EPILOGUE_GELU;
       check_lt(cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue),
                "Describing a product");
     }
@@ -169,8 +171,9 @@ bool recording(cudaStream_t stream) {
 }
 
 std::string key_of(const MatmulProblem& p, uint32_t alignment) {
-  return fmt::format("{}x{}x{}/{}/{}/{}/{}/{}/{}", p.rows, p.out_features, p.in_features, p.x_stride, p.out_stride,
-                     dtype_name(p.dtype), dtype_name(p.out_dtype), p.bias ? "bias" : "plain", alignment);
+  return fmt::format("{}x{}x{}/{}/{}/{}/{}/{}{}/{}", p.rows, p.out_features, p.in_features, p.x_stride, p.out_stride,
+                     dtype_name(p.dtype), dtype_name(p.out_dtype), p.bias ? "bias" : "plain", p.gelu ? "-gelu" : "",
+                     alignment);
 }
 
 uint32_t common_alignment(const MatmulOperands& o) {
@@ -227,6 +230,7 @@ std::string_view cublaslt_refusal(const MatmulProblem& p, const MatmulOperands& 
   if (p.in_features * element % 16 != 0 || p.x_stride * element % 16 != 0 ||
       p.out_stride * static_cast<int64_t>(dtype_size(p.out_dtype)) % 16 != 0 || common_alignment(operands) < 16)
     return "rows must start on 16 bytes";
+  if (p.gelu && (p.dtype == DType::kF32 || p.dtype != p.out_dtype)) return "it applies gelu in bf16 and f16";
   return {};
 }
 

@@ -18,6 +18,7 @@ struct MatmulProblem {
   DType dtype = DType::kBF16;      // of x, W and b
   DType out_dtype = DType::kBF16;  // dtype, or f32
   bool bias = false;
+  bool gelu = false;  // its tanh form, of the sums with their bias; only cuBLASLt has it
 
   friend auto operator<=>(const MatmulProblem&, const MatmulProblem&) = default;
 };
