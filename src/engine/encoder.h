@@ -77,6 +77,7 @@ class Encoder {
   static View grown(Tensor& tensor, const Shape& shape, DType dtype, Device device = kCpu);
 
   const Model& model_;
+  ThreadPool& pool_;
 
  private:
   Context context(Arena& arena);
@@ -84,7 +85,6 @@ class Encoder {
   // The same numbers on the model's device: `host` itself, or a copy in `copy`.
   View on_device(const View& host, Tensor& copy) const;
 
-  ThreadPool& pool_;
   Builder builder_;
   Arena arena_, embedding_arena_;
   AttentionMetadata metadata_;

@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "core/rng.h"
 #include "engine/encoder.h"
+#include "engine/host_staging.h"
 #include "models/convert.h"
 
 namespace fk {
@@ -11,7 +12,8 @@ namespace {
 
 class ImageEncoder final : public Encoder {
  public:
-  ImageEncoder(const Model& model, ThreadPool& pool) : Encoder(model, pool), facts_(model.config.facts) {}
+  ImageEncoder(const Model& model, ThreadPool& pool)
+      : Encoder(model, pool), facts_(model.config.facts), pixels_(model.device) {}
 
   std::string_view noun() const override { return "image"; }
 
@@ -44,13 +46,17 @@ class ImageEncoder final : public Encoder {
   void fill_arguments(const EncoderInput& input, std::vector<OptView>& arguments) override {
     auto count = static_cast<int64_t>(input.images.size());
     int64_t patches = facts_.num_patches(), each = image_shape().numel();
-    View pixels = grown(pixels_, {count, facts_.num_channels, facts_.image_size, facts_.image_size}, facts_.dtype);
+    View pixels = pixels_.grown({count, facts_.num_channels, facts_.image_size, facts_.image_size}, facts_.dtype);
     View positions = grown(positions_, {count * patches}, DType::kI64);
-    for (int64_t i = 0; i < count; ++i) {
-      View to = pixels.select(0, i);
-      convert_elements(static_cast<const std::byte*>(input.images[static_cast<size_t>(i)].view().data()), DType::kF32,
-                       to.data(), facts_.dtype, each);
-    }
+    pool_.parallel_for(count * facts_.num_channels, 1, [&](int64_t begin, int64_t end) {
+      const int64_t plane = each / facts_.num_channels;
+      for (int64_t i = begin; i < end; ++i) {
+        const View& image = input.images[static_cast<size_t>(i / facts_.num_channels)].view();
+        const auto* from = image.ptr<float>() + i % facts_.num_channels * plane;
+        auto* to = static_cast<std::byte*>(pixels.data()) + i * plane * static_cast<int64_t>(dtype_size(facts_.dtype));
+        convert_elements(from, DType::kF32, to, facts_.dtype, plane);
+      }
+    });
     for (int64_t i = 0; i < count * patches; ++i) positions.ptr<int64_t>()[i] = i % patches;
     arguments = {pixels, positions};
   }
@@ -59,7 +65,8 @@ class ImageEncoder final : public Encoder {
   Shape image_shape() const { return {facts_.num_channels, facts_.image_size, facts_.image_size}; }
 
   const ModelFacts& facts_;
-  Tensor pixels_, positions_;
+  HostStaging pixels_;
+  Tensor positions_;
 };
 
 const RegisterEncoder kImageEncoder(Task::kImageEncoder,
