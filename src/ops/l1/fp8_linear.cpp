@@ -5,7 +5,18 @@
 namespace fk {
 
 std::vector<Case<Fp8Linear>> Fp8Linear::cases() {
-  return quantised_linear_cases<Fp8Linear>({"fp8_block", "fp8_channel", "fp8_tensor"}, 80);
+  auto cases = quantised_linear_cases<Fp8Linear>({"fp8_block", "fp8_channel", "fp8_tensor"}, 80);
+  // Sizes that tensor cores take.
+  Init init;
+  init.in_features = 352;
+  init.out_features = 144;
+  init.weight_format = "fp8_channel";
+  cases.push_back({"fp8_channel, many tokens", init, Workload::tokens(50)});
+  init.output_sizes = {80, 48, 16};
+  init.weight_format = "fp8_tensor";
+  init.bias = true;
+  cases.push_back({"fp8_tensor, stacked, bias, many tokens", init, Workload::tokens(33)});
+  return cases;
 }
 
 namespace {

@@ -129,7 +129,10 @@ TEST_F(OnGpu, HowWarpsHandOverChangesNothing) {
 // Quantised weights of a size that fills the ring several times: decoding a token gives the logits of a prefill, where
 // other kernels multiply; and the hand-over of weights changes nothing.
 TEST_F(OnGpu, QuantisedWeightsDecodeAsTheyPrefill) {
-  for (const char* quantization : {"fp8", "int4", "fp8_block", "q4_k"}) {
+  // In FP8 a prefill rounds activations to FP8 too.
+  using Tried = std::pair<const char*, double>;
+  for (auto [quantization, tolerance] :
+       {Tried("fp8", 0.15), Tried("int4", 0.06), Tried("fp8_block", 0.06), Tried("q4_k", 0.06)}) {
     Model model = load("llama-3.2-1b", DType::kBF16, kGpu, quantization);
     std::vector<int64_t> tokens = prompt(model, 24);
     std::span<const int64_t> all(tokens);
@@ -152,7 +155,7 @@ TEST_F(OnGpu, QuantisedWeightsDecodeAsTheyPrefill) {
       EXPECT_TRUE(logits == first) << quantization << " handed over by " << way;
     }
     Distance d = distance(prefilled, first);
-    EXPECT_LE(d.largest, 0.06 * d.scale) << quantization;
+    EXPECT_LE(d.largest, tolerance * d.scale) << quantization;
     EXPECT_GT(d.scale, 0);
   }
   unsetenv("FASTKERNELS_DEBUG_HANDOVER");

@@ -53,6 +53,8 @@ cudaDataType_t data_type(DType dtype) {
       return CUDA_R_16BF;
     case DType::kF16:
       return CUDA_R_16F;
+    case DType::kF8E4M3:
+      return CUDA_R_8F_E4M3;
     default:
       return CUDA_R_32F;
   }
@@ -67,7 +69,7 @@ uint32_t alignment_of(const void* address) {
 
 // The library adds a bias of the output's dtype; other biases are added by our own kernel to the f32 sums, without
 // extra rounding.
-bool adds_bias(const MatmulProblem& p) { return p.bias && p.dtype == p.out_dtype; }
+bool adds_bias(const MatmulProblem& p) { return p.bias && (p.dtype == p.out_dtype || p.dtype == DType::kF8E4M3); }
 
 // Row-major out = x W^T is column-major out^T = W x^T, where W^T is the layout in memory.
 struct Layouts {
@@ -83,6 +85,12 @@ struct Layouts {
       check_lt(cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue),
                "Describing a product");
     }
+    if (p.dtype == DType::kF8E4M3) {
+      set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, int32_t{CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F});
+      set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, int32_t{CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F});
+      // Sums stay in the tensor cores, as other engines have it: off by far less than the rounding of x.
+      set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, int8_t{1});
+    }
     auto layout = [](cublasLtMatrixLayout_t* made, DType dtype, int64_t rows, int64_t columns, int64_t stride) {
       check_lt(cublasLtMatrixLayoutCreate(made, data_type(dtype), static_cast<uint64_t>(rows),
                                           static_cast<uint64_t>(columns), stride),
@@ -97,6 +105,17 @@ struct Layouts {
     cublasLtMatrixLayoutDestroy(x);
     cublasLtMatrixLayoutDestroy(weight);
     cublasLtMatmulDescDestroy(product);
+  }
+  template <class Value>
+  void set(cublasLtMatmulDescAttributes_t which, Value value) {
+    check_lt(cublasLtMatmulDescSetAttribute(product, which, &value, sizeof value), "Describing a product");
+  }
+  // Before an algorithm is asked for.
+  void set_pointers(const MatmulProblem& p, const MatmulOperands& operands) {
+    if (adds_bias(p)) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
+    if (p.dtype != DType::kF8E4M3) return;
+    set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, static_cast<const void*>(operands.weight_scales));
+    set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, static_cast<const void*>(operands.x_scales));
   }
   Layouts(const Layouts&) = delete;
   Layouts& operator=(const Layouts&) = delete;
@@ -220,6 +239,7 @@ struct CublasLtMatmul::State {
   MatmulProblem problem;
   Layouts layouts;
   std::map<uint32_t, cublasLtMatmulAlgo_t> chosen;  // by alignment
+  std::map<uint32_t, bool> runs;                    // likewise
 };
 
 std::string_view cublaslt_refusal(const MatmulProblem& p, const MatmulOperands& operands) {
@@ -239,12 +259,19 @@ CublasLtMatmul::~CublasLtMatmul() = default;
 CublasLtMatmul::CublasLtMatmul(CublasLtMatmul&&) noexcept = default;
 CublasLtMatmul& CublasLtMatmul::operator=(CublasLtMatmul&&) noexcept = default;
 
+bool CublasLtMatmul::supported(const MatmulOperands& operands, void* stream) {
+  auto [at, is_new] = state_->runs.try_emplace(common_alignment(operands), false);
+  if (!is_new) return at->second;
+  state_->layouts.set_pointers(state_->problem, operands);
+  Algorithms proposals = propose(state_->layouts, operands);
+  at->second =
+      !proposals.empty() && multiply(state_->layouts, operands, proposals.front(), static_cast<cudaStream_t>(stream));
+  return at->second;
+}
+
 void CublasLtMatmul::run(const MatmulOperands& operands, void* stream) {
   auto cuda_stream = static_cast<cudaStream_t>(stream);
-  if (adds_bias(state_->problem))
-    check_lt(cublasLtMatmulDescSetAttribute(state_->layouts.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &operands.bias,
-                                            sizeof operands.bias),
-             "Handing over a bias");
+  state_->layouts.set_pointers(state_->problem, operands);
   const cublasLtMatmulAlgo_t& algorithm = state_->algorithm(operands, cuda_stream);
   if (!multiply(state_->layouts, operands, algorithm, cuda_stream))
     throw Error("cuBLASLt refused a product of {} x {} x {} it had an algorithm for.", state_->problem.rows,

@@ -22,6 +22,8 @@ class CublasLtMatmul {
   // The first run autotunes the algorithm, unless an earlier process has; it must not be recorded in a graph. Throws
   // Error where cuBLASLt has none.
   void run(const MatmulOperands& operands, void* stream);
+  // Whether it has an algorithm that runs: not every version has FP8 on every device. Like the first run otherwise.
+  bool supported(const MatmulOperands& operands, void* stream);
 
  private:
   struct State;

@@ -16,10 +16,18 @@ MatmulProblem problem_of(const View& x, const View& weight, bool bias, const Vie
           .bias = bias};
 }
 
-void CublasLtPlans::run(const MatmulProblem& problem, const MatmulOperands& operands, void* stream) {
+CublasLtMatmul& CublasLtPlans::plan(const MatmulProblem& problem) {
   auto at = plans_.find(problem);
   if (at == plans_.end()) at = plans_.emplace(problem, CublasLtMatmul(problem)).first;
-  at->second.run(operands, stream);
+  return at->second;
+}
+
+void CublasLtPlans::run(const MatmulProblem& problem, const MatmulOperands& operands, void* stream) {
+  plan(problem).run(operands, stream);
+}
+
+bool CublasLtPlans::supported(const MatmulProblem& problem, const MatmulOperands& operands, void* stream) {
+  return plan(problem).supported(operands, stream);
 }
 
 std::string_view streamed_refusal(const MatmulProblem& problem, const MatmulOperands& operands,

@@ -17,8 +17,10 @@ MatmulProblem problem_of(const View& x, const View& weight, bool bias, const Vie
 class CublasLtPlans {
  public:
   void run(const MatmulProblem& problem, const MatmulOperands& operands, void* stream);
+  bool supported(const MatmulProblem& problem, const MatmulOperands& operands, void* stream);
 
  private:
+  CublasLtMatmul& plan(const MatmulProblem& problem);
   std::map<MatmulProblem, CublasLtMatmul> plans_;
 };
 

@@ -38,6 +38,15 @@ class QuantisedMatrix {
   // recorded in a graph.
   virtual StreamedMatrix streamed(void* stream) = 0;
 
+  // FP8 codes as they are stored, with a scale for each row: what tensor cores multiply. The first call must not be
+  // recorded in a graph.
+  struct Fp8Operand {
+    const void* codes = nullptr;
+    const float* row_scales = nullptr;
+  };
+  virtual bool has_fp8_operand() const { return false; }
+  virtual Fp8Operand fp8_operand(void*) { return {}; }
+
   // Writes the matrix as the kernel for a whole token takes it; only in formats that token_codes_of() knows.
   virtual void pack_for_token(void* codes, void* scales, void* stream) const = 0;
 

@@ -88,6 +88,13 @@ __global__ void __launch_bounds__(kMatrixThreads)
   to[row * to_stride + column] = from_float<T>(value);
 }
 
+template <class Reader>
+__global__ void __launch_bounds__(kMatrixThreads) write_row_scales(const Reader reader, int64_t rows, float* scales) {
+  wait_for_previous();
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * kMatrixThreads + threadIdx.x;
+  if (row < rows) scales[row] = reader.row_scale(row);
+}
+
 template <class Codes, class Reader>
 class MatrixOf final : public QuantisedMatrix {
  public:
@@ -131,6 +138,23 @@ class MatrixOf final : public QuantisedMatrix {
       if (as_stored_.codes == nullptr) pack(stream);
     }
     return as_stored_;
+  }
+
+  bool has_fp8_operand() const override {
+    if constexpr (Codes::kToken == TokenCodes::kFp8) return reader_.has_row_scales();
+    return false;
+  }
+  Fp8Operand fp8_operand(void* stream) override {
+    FK_CHECK(has_fp8_operand());
+    if constexpr (Codes::kToken == TokenCodes::kFp8) {
+      if (records_.data() == nullptr) {
+        records_ = Buffer(static_cast<size_t>(rows()) * sizeof(float), device_);
+        launch("write_row_scales", write_row_scales<Reader>, blocks_for(rows(), kMatrixThreads), kMatrixThreads, 0,
+               stream, reader_, rows(), reinterpret_cast<float*>(records_.data()));
+      }
+      return {reader_.codes, reinterpret_cast<const float*>(records_.data())};
+    }
+    return {};
   }
 
   void pack_for_token(void* codes, void* scales, void* stream) const override {

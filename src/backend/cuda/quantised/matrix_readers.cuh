@@ -27,6 +27,7 @@ struct Fp8Reader {
 
   FK_HOST_DEVICE uint32_t code(int64_t row, int64_t column) const { return codes[row * columns + column]; }
   FK_HOST_DEVICE float row_scale(int64_t row) const { return scales[(row >> row_shift) * row_stride]; }
+  bool has_row_scales() const { return column_shift >= 31; }
   FK_HOST_DEVICE float value(int64_t row, int64_t column) const {
     const uint8_t code = codes[row * columns + column];
     const float scale = scales[(row >> row_shift) * row_stride + (column >> column_shift)];

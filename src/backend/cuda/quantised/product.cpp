@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "backend/cuda/device/capabilities.h"
 #include "backend/cuda/matmul/tiled.h"
+#include "backend/cuda/quantised/fp8_tokens.h"
 
 namespace fk::cuda {
 namespace {
@@ -61,6 +63,57 @@ void QuantisedProduct::stream(Context& ctx, const View& x, const void* bias, con
   }
 }
 
+std::string_view QuantisedProduct::fp8_refusal(const View& x, const View& out, bool bias) const {
+  if (std::string_view why = wgmma_unavailable(); !why.empty()) return why;
+  if (x.dtype() != DType::kBF16 && x.dtype() != DType::kF16) return "it rounds bf16 and f16";
+  if (bias && out.dtype() != x.dtype()) return "the bias and the output have different dtypes";
+  for (const auto& matrix : matrices_) {
+    if (!matrix->has_fp8_operand()) return "the matrix must be FP8 with one scale for each row";
+    if (matrix->columns() % 16 != 0 || matrix->rows() % 16 != 0) return "rows and columns must be multiples of 16";
+  }
+  auto starts = [](const View& v) {
+    return reinterpret_cast<uintptr_t>(v.data()) % 16 == 0 &&
+           row_stride(v) * static_cast<int64_t>(dtype_size(v.dtype())) % 16 == 0;
+  };
+  if (!starts(x) || !starts(out)) return "rows must start on 16 bytes";
+  return {};
+}
+
+bool QuantisedProduct::multiply_fp8(Context& ctx, const View& x, const void* bias, const View& out) {
+  const int64_t tokens = x.size(0), columns = x.size(1);
+  if (tokens == 0) return true;
+  Arena::Mark scratch = ctx.arena.mark();
+  View codes = ctx.arena.make({{tokens, columns}, DType::kF8E4M3}), scales = ctx.arena.make({{tokens}, DType::kF32});
+  quantise_tokens(x, codes, scales, ctx.stream);
+  int64_t at = 0;
+  bool possible = true;
+  for (const auto& matrix : matrices_) {
+    const QuantisedMatrix::Fp8Operand weight = matrix->fp8_operand(ctx.stream);
+    View to = out.narrow(1, at, matrix->rows());
+    const auto bias_bytes = at * static_cast<int64_t>(dtype_size(x.dtype()));
+    MatmulProblem problem{.rows = tokens,
+                          .out_features = matrix->rows(),
+                          .in_features = columns,
+                          .x_stride = columns,
+                          .out_stride = row_stride(out),
+                          .dtype = DType::kF8E4M3,
+                          .out_dtype = out.dtype(),
+                          .bias = bias != nullptr};
+    MatmulOperands operands{.x = codes.data(),
+                            .weight = weight.codes,
+                            .bias = bias == nullptr ? nullptr : static_cast<const std::byte*>(bias) + bias_bytes,
+                            .out = to.data(),
+                            .x_scales = scales.ptr<float>(),
+                            .weight_scales = weight.row_scales};
+    possible = plans_.supported(problem, operands, ctx.stream);
+    if (!possible) break;
+    plans_.run(problem, operands, ctx.stream);
+    at += matrix->rows();
+  }
+  ctx.arena.release(scratch);
+  return possible;
+}
+
 void QuantisedProduct::write_out(Context& ctx, const View& x, const void* bias, const View& out) {
   // As much scratch memory as the largest layers of usual models need at once, and few pieces of a head.
   constexpr int64_t kScratchBytes = int64_t{256} << 20, kRowMultiple = 128;
@@ -95,7 +148,7 @@ void QuantisedProduct::write_out(Context& ctx, const View& x, const void* bias, 
 void QuantisedProduct::run(Context& ctx, const View& x, const void* bias, const View& out) {
   if (stream_refusal(x, out, StreamEpilogue::kPlain).empty())
     stream(ctx, x, bias, out, StreamEpilogue::kPlain);
-  else
+  else if (!fp8_refusal(x, out, bias != nullptr).empty() || !multiply_fp8(ctx, x, bias, out))
     write_out(ctx, x, bias, out);
 }
 

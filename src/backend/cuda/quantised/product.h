@@ -26,10 +26,15 @@ class QuantisedProduct {
   std::string_view stream_refusal(const View& x, const View& out, StreamEpilogue epilogue) const;
   void stream(Context& ctx, const View& x, const void* bias, const View& out, StreamEpilogue epilogue);
 
+  // For many rows and FP8 codes with a scale for each row of the matrix: why it is not possible. multiply_fp8 rounds x
+  // to FP8 and returns false where the library cannot multiply it, after all.
+  std::string_view fp8_refusal(const View& x, const View& out, bool bias) const;
+  bool multiply_fp8(Context& ctx, const View& x, const void* bias, const View& out);
+
   // For any number of rows: the matrices are written out as elements of x's dtype, some rows at a time.
   void write_out(Context& ctx, const View& x, const void* bias, const View& out);
 
-  // By one of the two.
+  // By one of the three.
   void run(Context& ctx, const View& x, const void* bias, const View& out);
 
  private:
