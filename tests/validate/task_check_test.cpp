@@ -23,8 +23,6 @@ const std::map<std::string, std::string> kDegenerate = {
     {"allreduce: alone, odd", "the sum over one rank is a copy"},
     {"allreduce: alone, one element", "the sum over one rank is a copy"},
     {"argmax: one element", "the index can only be 0"},
-    {"attention_temperature: published", "positions alone decide it"},
-    {"attention_temperature: short", "positions alone decide it"},
     {"attention_pool: one token", "one key has all the weight, whatever the query"},
     {"encoder_only_attention: one token", "one key has all the weight, whatever the query"},
     {"flash_attn_decode: first key", "one key has all the weight, whatever the query"},

@@ -10,27 +10,33 @@ double AttentionTemperature::factor_of(const Init& init, int64_t position) {
   return 1 + init.attn_scale * std::log1p(static_cast<double>((position + 1) / init.floor_scale));
 }
 
-OutputSpecs AttentionTemperature::outputs(const Init& init, Args given) {
-  return {TensorSpec{{given[0]->size(0), 1}, init.dtype == DType::kF64 ? DType::kF64 : DType::kF32}};
-}
+OutputSpecs AttentionTemperature::outputs(const Init&, Args given) { return {given[1]->spec()}; }
+
+namespace {
+int64_t query_width(const Workload& w) { return w.width > 0 ? w.width : 40; }
+}  // namespace
 
 Inputs AttentionTemperature::inputs(const Init& init, const Workload& w) {
-  // Any positions, not those of the sequences: the output depends on nothing else, and must not be known beforehand.
-  return {InputSpec{{{w.num_tokens()}, DType::kI64}, Generator::integers(0, 64 * init.floor_scale)}};
+  // Any positions, not those of the sequences: in a short context every factor would be 1. The longest is that of the
+  // published models, about ten million tokens.
+  return {InputSpec{{{w.num_tokens()}, DType::kI64}, Generator::integers(0, 1024 * init.floor_scale)},
+          InputSpec{{{w.num_tokens(), query_width(w)}, w.dtype}, Generator::normal()}};
 }
 
 Cost AttentionTemperature::cost(const Init&, const Workload& w) {
-  auto T = static_cast<double>(w.num_tokens());
-  return {.read_bytes = 8 * T, .written_bytes = 4 * T, .vector_flops = 3 * T};
+  auto T = static_cast<double>(w.num_tokens()), n = T * static_cast<double>(query_width(w));
+  double size = n * static_cast<double>(dtype_size(w.dtype));
+  return {.read_bytes = size + 8 * T, .written_bytes = size, .vector_flops = n + 3 * T};
 }
 
-Tolerance AttentionTemperature::tolerance(const Init&, DType) { return rounding_tolerance(DType::kF32); }
+Tolerance AttentionTemperature::tolerance(const Init&, DType dtype) { return rounding_tolerance(dtype); }
 
 std::vector<Case<AttentionTemperature>> AttentionTemperature::cases() {
   return {
-      {"short", {.attn_scale = 0.5, .floor_scale = 4}, Workload::batch({{1, 40}, {1, 7}, {9, 0}})},
-      {"published", {}, Workload::batch({{3, 8190}, {1, 70000}})},
-      {"no tokens", {}, Workload::tokens(0)},
+      {"short", {.attn_scale = 0.5, .floor_scale = 4}, Workload::rows(11, 77)},
+      {"published", {}, Workload::rows(4, 5120)},
+      {"many rows", {.floor_scale = 16}, Workload::rows(131, 24)},
+      {"no tokens", {}, Workload::rows(0, 8)},
   };
 }
 
@@ -40,9 +46,11 @@ class AttentionTemperatureOracle final : public AttentionTemperature {
  public:
   using AttentionTemperature::AttentionTemperature;
 
-  void forward(Context&, View positions, View factors) override {
-    for (int64_t t = 0; t < positions.size(0); ++t)
-      set(factors, factor_of(init_, static_cast<int64_t>(get(positions, t))), t, 0);
+  void forward(Context&, View positions, View query, View out) override {
+    for (int64_t t = 0; t < positions.size(0); ++t) {
+      const double factor = factor_of(init_, static_cast<int64_t>(get(positions, t)));
+      for (int64_t i = 0; i < query.size(1); ++i) set(out, get(query, t, i) * factor, t, i);
+    }
   }
 };
 

@@ -1,5 +1,5 @@
-// AttentionTemperature: what queries of layers without a rotary embedding are multiplied by, which grows slowly with
-// the position: 1 + attn_scale * log(1 + floor((position + 1) / floor_scale)).
+// AttentionTemperature: queries of layers without a rotary embedding times a factor that grows slowly with the
+// position: 1 + attn_scale * log(1 + floor((position + 1) / floor_scale)).
 #pragma once
 
 #include "ops/contract.h"
@@ -15,21 +15,19 @@ class AttentionTemperature : public Operator {
   struct Init {
     double attn_scale = 0.1;
     int64_t floor_scale = 8192;
-    DType dtype = DType::kBF16;  // of the model; the factors are f32 or wider
 
     template <class Visitor>
     void visit(Visitor&& v) {
       v("attn_scale", attn_scale);
       v("floor_scale", floor_scale);
-      v("dtype", dtype);
     }
   };
 
-  // positions i64 [T] -> factors f32 [T, 1].
-  static constexpr std::array kArgs{in("positions"), out("factors")};
+  // positions i64 [T]; query [T, H * head_size], rows contiguous -> out like query, rounded once.
+  static constexpr std::array kArgs{in("positions"), in("query"), out("out")};
 
   explicit AttentionTemperature(const Init& init) : init_(init) {}
-  virtual void forward(Context& ctx, View positions, View factors) = 0;
+  virtual void forward(Context& ctx, View positions, View query, View out) = 0;
 
   static OutputSpecs outputs(const Init& init, Args given);
   static Inputs inputs(const Init& init, const Workload& workload);

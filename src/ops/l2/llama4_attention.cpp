@@ -1,7 +1,6 @@
 #include "ops/l2/llama4_attention.h"
 
 #include "ops/l1/attention_temperature.h"
-#include "ops/l1/scale_rows.h"
 #include "ops/l1/unweighted_rms_norm.h"
 #include "ops/register.h"
 
@@ -59,11 +58,9 @@ class ComposedLlama4Attention final : public Llama4Attention {
     if (init.use_rope && init.qk_norm)
       qk_norm.emplace(
           builder.child<UnweightedRMSNorm>("qk_norm", {.hidden_size = init.head_dim, .eps = init.rms_norm_eps}));
-    if (!init.use_rope && init.attn_temperature_tuning) {
+    if (!init.use_rope && init.attn_temperature_tuning)
       temperature.emplace(builder.child<AttentionTemperature>(
-          "temperature", {.attn_scale = init.attn_scale, .floor_scale = init.floor_scale, .dtype = init.dtype}));
-      scale_queries.emplace(builder.child<ScaleRows>("scale_queries", {}));
-    }
+          "temperature", {.attn_scale = init.attn_scale, .floor_scale = init.floor_scale}));
   }
 
   void forward(Context& ctx, View positions, View hidden_states, View out) override {
@@ -75,7 +72,7 @@ class ComposedLlama4Attention final : public Llama4Attention {
       q = (*qk_norm)(ctx, q.split_last(heads_, init_.head_dim)).flatten_last();
       k = (*qk_norm)(ctx, k.split_last(kv_heads_, init_.head_dim)).flatten_last();
     }
-    if (temperature) q = (*scale_queries)(ctx, q, (*temperature)(ctx, positions));
+    if (temperature) q = (*temperature)(ctx, positions, q);
     o_proj.into(ctx, attn(ctx, q, k, v), out, OptView());
   }
 
@@ -87,7 +84,6 @@ class ComposedLlama4Attention final : public Llama4Attention {
   std::optional<Op<RotaryEmbedding>> rotary_emb;
   std::optional<Op<UnweightedRMSNorm>> qk_norm;
   std::optional<Op<AttentionTemperature>> temperature;
-  std::optional<Op<ScaleRows>> scale_queries;
 };
 
 FK_COMPOSITION(Llama4Attention, ComposedLlama4Attention);

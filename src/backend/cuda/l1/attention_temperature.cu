@@ -1,43 +1,54 @@
-// AttentionTemperature on CUDA: a thread for each token.
+// AttentionTemperature on CUDA: every thread scales a pack of a row, and computes the factor itself.
 #include "ops/l1/attention_temperature.h"
 
+#include "backend/cuda/l1/call.h"
 #include "backend/cuda/l1/map_rows.cuh"
 #include "ops/register.h"
 
 namespace fk::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+template <class T, int N>
+struct ScaleByPosition {
+  const int64_t* positions;
+  int64_t stride;
+  RowsOf<const T> query;
+  RowsOf<T> out;
+  float attn_scale;
+  int64_t floor_scale;
 
-__global__ void __launch_bounds__(kThreads)
-    temperature_tokens(const int64_t* positions, int64_t stride, const RowsOf<float> factors, int64_t tokens,
-                       double attn_scale, int64_t floor_scale) {
-  let_next_start();
-  wait_for_previous();
-  const int64_t token = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (token >= tokens) return;
-  const int64_t steps = (positions[token * stride] + 1) / floor_scale;
-  *factors.row(token) = static_cast<float>(1 + attn_scale * log1p(static_cast<double>(steps)));
-}
+  __device__ void compute(int64_t row, int64_t i) const {
+    Pack<T, N> pack = load_pack<T, N>(query.row(row) + i);
+    const int64_t steps = (positions[row * stride] + 1) / floor_scale;
+    const float factor = 1 + attn_scale * log1pf(static_cast<float>(steps));
+#pragma unroll
+    for (int k = 0; k < N; ++k) pack.at[k] = from_float<T>(to_float(pack.at[k]) * factor);
+    store_pack<T, N>(out.row(row) + i, pack);
+  }
+};
 
-class AttentionTemperatureTokens final : public AttentionTemperature {
+class AttentionTemperaturePacks final : public AttentionTemperature {
  public:
   using AttentionTemperature::AttentionTemperature;
 
   std::string_view refuse(Args args) const override {
-    if (args[0]->dtype() != DType::kI64 || args[1]->dtype() != DType::kF32) return "positions are i64 and factors f32";
-    return {};
+    if (args[0]->dtype() != DType::kI64) return "positions must be i64";
+    return refuse_floats({&args[1], &args[2]});
   }
 
-  void forward(Context& ctx, View positions, View factors) override {
-    launch("attention_temperature", temperature_tokens, blocks_for(positions.size(0), kThreads), kThreads, 0,
-           ctx.stream, positions.ptr<int64_t>(), positions.stride(0), rows_of<float>(factors), positions.size(0),
-           init_.attn_scale, init_.floor_scale);
+  void forward(Context& ctx, View positions, View query, View out) override {
+    with_packs(query.dtype(), rows_fit_packs(query) && rows_fit_packs(out), [&](auto type, auto n) {
+      using T = typename decltype(type)::type;
+      constexpr int N = decltype(n)::value;
+      map_rows<N>("attention_temperature",
+                  ScaleByPosition<T, N>{positions.ptr<int64_t>(), positions.stride(0), rows_of<const T>(query),
+                                        rows_of<T>(out), static_cast<float>(init_.attn_scale), init_.floor_scale},
+                  out, ctx.stream);
+    });
   }
 };
 
-FK_IMPLEMENTATION(AttentionTemperature, AttentionTemperatureTokens, "cuda.token_per_thread", DeviceKind::kCuda, 0,
-                  nullptr);
+FK_IMPLEMENTATION(AttentionTemperature, AttentionTemperaturePacks, "cuda.rows", DeviceKind::kCuda, 0, nullptr);
 
 }  // namespace
 }  // namespace fk::cuda
