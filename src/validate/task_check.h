@@ -34,6 +34,9 @@ struct TaskReport {
   double honest_margin = 0;  // the smallest; infinity if the baseline is exact
   double cheat_margin = 0;   // the smallest; infinity if only the right answer passes
   std::string cheapest_cheat;
+  // Weights of a composition that this batch does not use, as decoding uses no sinks of prefill: a candidate that
+  // ignores them is right here, and other batches judge them.
+  std::vector<std::string> unused_weights;
   std::vector<std::string> notes;
 
   bool valid() const { return findings.empty(); }
