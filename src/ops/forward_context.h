@@ -1,4 +1,4 @@
-// The context of a forward pass: threads, scratch memory, the paged KV cache and the attention metadata.
+// The context of a forward pass: threads, scratch memory, the paged KV cache, the attention metadata, the other ranks.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +32,7 @@ struct AttentionMetadata {
   int64_t num_tokens() const { return decode.num_tokens + prefill.num_tokens; }
 };
 
+class Communicator;
 class Node;
 struct Context;
 
@@ -49,7 +50,8 @@ struct Context {
   const AttentionMetadata* attention = nullptr;
   std::span<const View> states = {};  // of the whole tree, as collect_states lists them
   CallObserver* observer = nullptr;
-  void* stream = nullptr;  // DeviceRuntime::stream() of the device the call runs on; nothing on the CPU
+  void* stream = nullptr;                // DeviceRuntime::stream() of the device the call runs on; nothing on the CPU
+  Communicator* communicator = nullptr;  // of the ranks that run this model together; nullptr: this rank is alone
 };
 
 }  // namespace fk

@@ -10,6 +10,7 @@ OperatorInfo& declare_operator() {
   OperatorInfo& info = Registry::instance().declare(T::kName);
   info.class_name = T::kClass;
   info.level = T::kLevel;
+  info.collective = requires { T::kCollective; };
   info.args.assign(T::kArgs.begin(), T::kArgs.end());
   info.cases = [] {
     std::vector<OperatorInfo::ErasedCase> cases;

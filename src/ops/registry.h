@@ -36,6 +36,7 @@ struct OperatorInfo {
   std::string_view name;
   std::string_view class_name;
   int level = 0;
+  bool collective = false;  // its world_size ranks compute it together, through the communicator of the context
   std::vector<ArgSpec> args;
   std::vector<ImplementationInfo> implementations;  // best first
 

@@ -89,16 +89,13 @@ TEST_F(Dispatch, AMissingArgumentIsAnErrorThatNamesIt) {
 }
 
 TEST_F(Dispatch, ACallEverybodyRefusesIsAnErrorThatSaysWhyEachDid) {
-  const OperatorInfo& info = Registry::instance().at("allreduce");
-  Fields init = info.default_init();
-  for (Field& f : init)
-    if (f.name == "world_size") f.value = int64_t{2};
-  std::unique_ptr<Node> node = info.build(init, {});
-  std::vector<OptView> args{x_.view(), out_.view()};
+  std::unique_ptr<Node> node = Registry::instance().at("sequence_pool").build({{"pooling", std::string("median")}}, {});
+  Tensor ends({4}, DType::kI32);
+  std::vector<OptView> args{x_.view(), ends.view(), out_.view()};
   std::string text = sentence(*node, args);
   EXPECT_TRUE(text.ends_with(": " + node->refusal(args))) << text;
-  EXPECT_TRUE(says(text, {"No implementation of allreduce takes (x: f32[3, 8], out: f32[3, 8])",
-                          "oracle: this build has no process group"}));
+  EXPECT_TRUE(says(text, {"No implementation of sequence_pool takes (x: f32[3, 8], cu_seqlens: i32[4], out: f32[3, 8])",
+                          "oracle: it pools by cls, mean and last only"}));
   for (const ImplementationInfo* implementation : node->implementations())
     EXPECT_TRUE(says(text, {std::string(implementation->name) + ": "}));
 }

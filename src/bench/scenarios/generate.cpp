@@ -180,8 +180,8 @@ GeneratedScenarios generate_scenarios(const ScenarioSelection& selection) {
   }
   if (selection.models.empty() && selection.categories.empty()) collection.add_contract_cases();
   if (std::any_of(sizes.begin(), sizes.end(), [](int64_t tp) { return tp > 1; }))
-    result.left_out.push_back({"allreduce over more than one rank",
-                               "this build has no process group, so a rank's part is computed and not added up"});
+    result.left_out.push_back({"collective operators over more than one rank",
+                               "a candidate is judged in one process, so a rank's part is computed and not added up"});
   result.scenarios = collection.take(selection);
   return result;
 }

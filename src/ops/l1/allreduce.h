@@ -1,6 +1,7 @@
 // AllReduce: the sum of a tensor over all ranks.
 #pragma once
 
+#include "ops/collectives.h"
 #include "ops/contract.h"
 
 namespace fk {
@@ -10,17 +11,8 @@ class AllReduce : public Operator {
   static constexpr std::string_view kName = "allreduce";
   static constexpr std::string_view kClass = "AllReduce";
   static constexpr int kLevel = 1;
-
-  struct Init {
-    int64_t world_size = 1;
-    int64_t rank = 0;
-
-    template <class Visitor>
-    void visit(Visitor&& v) {
-      v("world_size", world_size);
-      v("rank", rank);
-    }
-  };
+  static constexpr bool kCollective = true;
+  using Init = CollectiveInit;
 
   // x [T, N] -> out [T, N], equal on every rank.
   static constexpr std::array kArgs{in("x"), out("out")};
