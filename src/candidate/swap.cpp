@@ -37,6 +37,10 @@ void count_uses(const Node& node, const Node* outer, std::vector<CandidateUse>& 
         ++hidden->places;
     }
   }
+  if (outer == nullptr && has_candidate(node.info()))  // but it does not run here
+    ++std::find_if(uses.begin(), uses.end(), [&](const CandidateUse& u) {
+        return u.op == node.info().name;
+      })->between_ranks;
   for (const Node* child : node.children()) count_uses(*child, outer, uses);
 }
 
@@ -76,8 +80,13 @@ std::vector<CandidateUse> candidate_uses(const Node& root) {
 std::string describe_uses(const std::vector<CandidateUse>& uses) {
   std::string active, hidden;
   for (const CandidateUse& use : uses) {
-    std::string where = use.active > 0 ? " in " + places(use.active) : use.hidden.empty() ? " (not in this model)" : "";
-    if (use.active > 0 || use.hidden.empty())
+    std::string where = use.active > 0          ? " in " + places(use.active)
+                        : use.between_ranks > 0 ? ""
+                        : use.hidden.empty()    ? " (not in this model)"
+                                                : "";
+    if (use.between_ranks > 0)
+      where += fmt::format(" (not in {} where ranks add up their parts)", places(use.between_ranks));
+    if (use.active > 0 || use.between_ranks > 0 || use.hidden.empty())
       active += fmt::format("{}{}{}", active.empty() ? "" : ", ", use.op, where);
     for (const CandidateUse::Hidden& h : use.hidden)
       hidden += fmt::format("; {} hides {} in {}", h.by, use.op, places(h.places));

@@ -34,6 +34,8 @@ void swap_in(const std::vector<CandidateFile>& files, const CompileOptions& opti
 struct CandidateUse {
   std::string op;
   int64_t active = 0;  // places where this candidate is tried first
+  // Places where it is not used, because ranks add up or collect their parts there, which a candidate cannot.
+  int64_t between_ranks = 0;
   struct Hidden {
     std::string by;
     int64_t places = 0;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/output.h"
+#include "cli/ranks.h"
 
 namespace fk {
 
@@ -65,12 +66,21 @@ Json to_json(const std::vector<DispatchCount>& dispatches) {
   return list;
 }
 
+Json gathered_dispatches(Ranks& ranks, const std::vector<DispatchCount>& dispatches) {
+  Json own = to_json(dispatches), json = {{"dispatches", own}};
+  if (ranks.communicator() == nullptr) return json;
+  for (const std::string& of_rank : ranks.gather(own.dump()))
+    json["ranks"].push_back({{"dispatches", parse_json(of_rank, "what a rank counted")}});
+  return json;
+}
+
 Json to_json(const std::vector<CandidateUse>& uses, const std::vector<CandidateRecord>& records) {
   Json list = Json::array();
   for (const CandidateUse& use : uses) {
     Json hidden = Json::array();
     for (const CandidateUse::Hidden& h : use.hidden) hidden.push_back({{"by", h.by}, {"places", h.places}});
     list.push_back({{"operator", use.op}, {"active_places", use.active}, {"hidden", hidden}});
+    if (use.between_ranks > 0) list.back()["places_between_ranks"] = use.between_ranks;
     for (const CandidateRecord& r : records) {
       if (r.op != use.op) continue;
       list.back()["judged"] = r.judged;

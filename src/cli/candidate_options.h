@@ -10,6 +10,8 @@
 
 namespace fk {
 
+class Ranks;
+
 struct CandidateOptions {
   bool disabled = false;
   std::string cxxflags;
@@ -33,6 +35,9 @@ std::vector<CandidateRecord> candidate_records(const CandidateOptions& options, 
 
 // Which implementation of which operator ran how often.
 Json to_json(const std::vector<DispatchCount>& dispatches);
+
+// The same of this process as "dispatches", and with several ranks of each of them as "ranks". Every rank calls it.
+Json gathered_dispatches(Ranks& ranks, const std::vector<DispatchCount>& dispatches);
 
 // One object per candidate: where it is active, where a larger candidate contains it, and whether it was judged.
 Json to_json(const std::vector<CandidateUse>& uses, const std::vector<CandidateRecord>& records);

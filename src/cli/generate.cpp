@@ -8,6 +8,7 @@
 #include "cli/model_options.h"
 #include "cli/output.h"
 #include "cli/prompt.h"
+#include "cli/ranks.h"
 #include "cli/table.h"
 #include "cli/verb.h"
 #include "core/error.h"
@@ -25,15 +26,19 @@ namespace {
 class Generate final : public Verb {
  public:
   Generate()
-      : Verb("generate", "Continue a prompt",
-             {"fastkernels generate --model ./my-checkpoint --prompt 'The capital of France is' --max-tokens 32",
-              "fastkernels generate --model tiny-llama --load-format dummy --prompt 'Hello' --max-tokens 8",
-              "fastkernels generate --model ./my-checkpoint --prompt 'Once' --temperature 0.8 --top-p 0.95 --seed 7",
-              "fastkernels generate --model tiny-qwen3 --load-format dummy --prompt-token-ids 5,17,99 --json"}) {}
+      : Verb(
+            "generate", "Continue a prompt",
+            {"fastkernels generate --model ./my-checkpoint --prompt 'The capital of France is' --max-tokens 32",
+             "fastkernels generate --model tiny-llama --load-format dummy --prompt 'Hello' --max-tokens 8",
+             "fastkernels generate --model ./my-checkpoint --prompt 'Once' --temperature 0.8 --top-p 0.95 --seed 7",
+             "fastkernels generate --model tiny-qwen3 --load-format dummy --prompt-token-ids 5,17,99 --json",
+             "fastkernels generate --model tiny-llama --load-format dummy --prompt-token-ids 5,17,99 --tp 2   # on two "
+             "ranks"}) {}
 
   void add_flags(FlagSet& flags) override {
     add_model_options(flags, model_);
     add_candidate_options(flags, candidates_);
+    add_rank_options(flags, tp_);
     Flag& text = flags.option("--prompt", prompt_, "Text to continue");
     prompt_flag_ = &text;
     flags.option("--prompt-token-ids", prompt_ids_, "Token ids to continue, separated by commas")
@@ -50,7 +55,8 @@ class Generate final : public Verb {
     flags.flag("--ignore-eos", ignore_eos_, "Go on after the end of the text");
   }
 
-  void run(const CommonOptions& common) override {
+  void run(const CommonOptions& given) override {
+    CommonOptions common = given;
     sampling_.seed = common.seed;
     check_sampling_params(sampling_);
     if (prompt_flag_->given() && prompt_.empty())
@@ -66,15 +72,17 @@ class Generate final : public Verb {
     if (!ignore_eos_ && !source.gguf.empty())
       request.stop_tokens = gguf_generation_defaults(GgufFile::open(source.gguf)).eos;
 
-    ThreadPool pool(common.threads);
+    check_divisible(source, tp_);
     int64_t context = static_cast<int64_t>(request.prompt.size()) + max_tokens_;
     if (context > source.config.facts.max_position_embeddings)
       throw Error(
           "{} has a context of {} tokens, but the prompt has {} and --max-tokens asks for {} more; shorten one of "
           "them.",
           source.name, source.config.facts.max_position_embeddings, request.prompt.size(), max_tokens_);
+    Ranks ranks(tp_, common);
+    ThreadPool pool(common.threads);
     judged_ = activate_candidates(candidates_, common);
-    TimedModel loaded = load_timed(model_, source, common, pool);
+    TimedModel loaded = load_timed(model_, source, common, pool, ranks.communicator());
     uses_ = candidate_uses(*loaded.model.root);
     // To standard error: standard output is the text.
     if (std::string line = describe_uses(uses_); common.text() && !common.quiet && !line.empty())
@@ -96,6 +104,8 @@ class Generate final : public Verb {
       return true;
     });
     if (decoder) emit(decoder->finish());
+    dispatches_ = gathered_dispatches(ranks, collect_dispatches(*loaded.model.root));
+    ranks.finish();
     report(common, loaded, request, tokens, text, first_token_s, watch.elapsed_s());
   }
 
@@ -145,7 +155,8 @@ class Generate final : public Verb {
       json["load_ms"] = loaded.load_ms;
       json["candidates"] = to_json(uses_, judged_);
       json["cxxflags"] = candidates_.cxxflags;
-      json["dispatches"] = to_json(collect_dispatches(*loaded.model.root));
+      json["tp"] = tp_;
+      json.update(dispatches_);
       return print_out(dump_json(json) + "\n");
     }
     Table table({{"step", "step"}, {"token_id", "token"}});
@@ -163,6 +174,8 @@ class Generate final : public Verb {
   std::string prompt_ids_;
   int64_t max_tokens_ = 16;
   bool ignore_eos_ = false;
+  int64_t tp_ = 1;
+  Json dispatches_;
 };
 
 Generate generate_verb;

@@ -41,6 +41,7 @@ int run(int argc, char** argv) {
   if (line.verb != nullptr && line.verb->takes_config()) {
     if (!config_error.empty()) throw UsageError("{}", config_error);
     apply_config(config, *line.verb, program);
+    common.config_file = config.path;
     common.given = given_flags(config, *line.verb, program);
     // Child processes get every flag they need from the verb, so they read no config file.
     setenv("FASTKERNELS_CONFIG", "", 1);

@@ -40,11 +40,13 @@ LoadOptions load_options(const ModelOptions& options, const ModelSource& source,
 }
 
 TimedModel load_timed(const ModelOptions& options, const ModelSource& source, const CommonOptions& common,
-                      ThreadPool& pool) {
+                      ThreadPool& pool, Communicator* communicator) {
   Progress progress(common);
   progress.show("loading " + source.name);
   Stopwatch watch;
-  Model model = load_model(source, load_options(options, source, common), pool);
+  LoadOptions load = load_options(options, source, common);
+  load.communicator = communicator;
+  Model model = load_model(source, load, pool);
   return {std::move(model), static_cast<double>(watch.elapsed_ns()) * 1e-6};
 }
 

@@ -25,7 +25,8 @@ struct TimedModel {
   Model model;
   double load_ms = 0;
 };
+// communicator: of the ranks that load it together; nullptr: this one loads all of it.
 TimedModel load_timed(const ModelOptions& options, const ModelSource& source, const CommonOptions& common,
-                      ThreadPool& pool);
+                      ThreadPool& pool, Communicator* communicator = nullptr);
 
 }  // namespace fk

@@ -31,6 +31,7 @@ struct CommonOptions {
   bool csv = false;  // never together with json
   bool quiet = false;
   std::vector<GivenFlag> given;
+  std::string config_file;  // the config file in use; empty: none
 
   bool text() const { return !json && !csv; }
 };

@@ -10,6 +10,7 @@
 #include "cli/candidate_options.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
+#include "cli/ranks.h"
 #include "cli/record_options.h"
 #include "cli/table.h"
 #include "cli/ttft_compare.h"
@@ -44,6 +45,7 @@ class Ttft final : public Verb {
               "fastkernels ttft --model llama-3.2-1b --load-format dummy --prompt-tokens 512 --no-sequential",
               "fastkernels ttft --model ./my-checkpoint --dtype f32 --iters 5 --json",
               "fastkernels ttft --model llama-3-8b --load-format dummy --quantization fp8 --device cuda",
+              "fastkernels ttft --model llama-3.2-1b --load-format dummy --tp 2   # on two ranks",
               "fastkernels ttft --model bge-m3 --load-format dummy --batch-size 32   # an encoder: time of one pass",
               "fastkernels ttft --model tiny-llama --load-format dummy --compare   # do your candidates make it "
               "faster?"}) {}
@@ -51,6 +53,7 @@ class Ttft final : public Verb {
   void add_flags(FlagSet& flags) override {
     add_model_options(flags, model_);
     add_candidate_options(flags, candidates_);
+    add_rank_options(flags, tp_);
     auto count = [&](const char* flag, int64_t& value, int64_t least, const char* help) {
       return &flags.option(flag, value, help).range(least, int64_t{1} << 24).show_default();
     };
@@ -70,18 +73,24 @@ class Ttft final : public Verb {
     count("--rounds", rounds_, 3, "Processes with candidates in --compare, each between two without");
   }
 
-  void run(const CommonOptions& common) override {
+  void run(const CommonOptions& given) override {
+    CommonOptions common = given;
     check_options(options_);
     if (compare_ && candidates_.disabled)
       throw UsageError("--compare runs the model with candidates and without; leave --no-candidate-kernels out");
+    if (compare_ && launched_ranks() > 1)
+      throw UsageError("--compare starts its processes itself; leave mpirun out and keep --tp");
     ModelSource source = resolve_model(model_.model);
+    check_divisible(source, tp_);
+    Ranks ranks(compare_ ? 1 : tp_, common);
+    record_.off = record_.off || !ranks.first();
     Recorder recorder(recorder_options(record_, results_path("ttft", ".jsonl"), false), warn_on_stderr);
     recorder.start(named(make_run(common), record_));
     try {
       if (compare_)
         run_compare(common, recorder);
       else
-        run_recorded(source, common, recorder);
+        run_recorded(source, common, ranks, recorder);
     } catch (const std::exception& e) {
       recorder.end("failed", e.what());
       throw;
@@ -89,16 +98,18 @@ class Ttft final : public Verb {
   }
 
  private:
-  void run_recorded(const ModelSource& source, const CommonOptions& common, Recorder& recorder) {
+  void run_recorded(const ModelSource& source, const CommonOptions& common, Ranks& ranks, Recorder& recorder) {
     ThreadPool pool(common.threads);
     judged_ = activate_candidates(candidates_, common, record_.db);
-    TimedModel loaded = load_timed(model_, source, common, pool);
+    TimedModel loaded = load_timed(model_, source, common, pool, ranks.communicator());
     uses_ = candidate_uses(*loaded.model.root);
     Progress progress(common);
     options_.seed = common.seed;
     options_.progress = [&](std::string_view what) { progress.show(what); };
     TtftResult result = run_ttft(loaded.model, pool, options_);
     options_.progress = {};
+    dispatches_ = gathered_dispatches(ranks, result.dispatches);
+    ranks.finish();
     record_result(recorder, loaded, result, common);
     if (common.json)
       print_out(dump_json(result_json(loaded, result, common)) + "\n");
@@ -122,6 +133,7 @@ class Ttft final : public Verb {
     add("--dtype", model_.dtype);
     add("--weight-seed", model_.weight_seed);
     if (!model_.quantization.empty()) add("--quantization", model_.quantization);
+    add("--tp", tp_);
     add("--device", device_name(common.device));
     add("--threads", common.threads);
     add("--seed", common.seed);
@@ -161,6 +173,7 @@ class Ttft final : public Verb {
     add("batch_size", options_.batch_size);
     add("iters", options_.iters);
     add("warmups", options_.warmups);
+    add("tp", tp_);
     return run;
   }
 
@@ -226,6 +239,7 @@ class Ttft final : public Verb {
                  {"device", "device"},
                  {"dtype", "dtype"},
                  {"threads", "threads"},
+                 {"tp", "ranks"},
                  {"prompt_tokens", "prompt tokens"},
                  {"decode_tokens", "decode tokens"},
                  {"batch_size", "batch"},
@@ -248,6 +262,7 @@ class Ttft final : public Verb {
                    device_name(common.device),
                    std::string(dtype_name(loaded.model.config.facts.dtype)),
                    common.threads,
+                   tp_,
                    tokens_each(loaded),
                    r.decode ? Cell(options_.decode_tokens) : Cell(),
                    options_.batch_size,
@@ -277,7 +292,7 @@ class Ttft final : public Verb {
     json["machine"] = to_json(machine_info());
     json["candidates"] = to_json(uses_, judged_);
     json["cxxflags"] = candidates_.cxxflags;
-    json["dispatches"] = to_json(r.dispatches);
+    json.update(dispatches_);
     return json;
   }
 
@@ -285,12 +300,13 @@ class Ttft final : public Verb {
     const Model& model = loaded.model;
     std::string where =
         common.device == kCpu
-            ? fmt::format("cpu with {} thread{}", common.threads, common.threads == 1 ? "" : "s")
+            ? fmt::format("cpu with {} thread{}{}", common.threads, common.threads == 1 ? "" : "s",
+                          tp_ == 1 ? "" : fmt::format(" on each of {} ranks", tp_))
             : fmt::format("{} ({})", device_name(common.device), device_runtime(common.device).facts().name);
-    fk::print_text(fmt::format("{}, {}, {} on {}: {} of weights ready in {:.1f} s, peak memory {}\n\n", model.name,
+    fk::print_text(fmt::format("{}, {}, {} on {}: {} of weights{} ready in {:.1f} s, peak memory {}\n\n", model.name,
                                model.config.architecture(), dtype_name(model.config.facts.dtype), where,
-                               human_bytes(model.weights.size_bytes()), loaded.load_ms * 1e-3,
-                               human_bytes(r.peak_memory_bytes)));
+                               human_bytes(model.weights.size_bytes()), tp_ == 1 ? "" : " a rank",
+                               loaded.load_ms * 1e-3, human_bytes(r.peak_memory_bytes)));
     if (std::string line = describe_uses(uses_); !line.empty()) {
       std::string doubt = describe_judged(judged_);
       fk::print_text(line + (doubt.empty() ? "" : fmt::format(" ({})", doubt)) + "\n\n");
@@ -339,6 +355,8 @@ class Ttft final : public Verb {
   RecordOptions record_;
   bool compare_ = false;
   int64_t rounds_ = 8;
+  int64_t tp_ = 1;
+  Json dispatches_;
   const Flag* iters_flag_ = nullptr;
 };
 

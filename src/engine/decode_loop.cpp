@@ -105,7 +105,8 @@ void DecodeLoop::run() {
               .attention = &attention_,
               .states = model_context.states,
               .observer = model_context.observer,
-              .stream = model_context.stream};
+              .stream = model_context.stream,
+              .communicator = model_context.communicator};
   View logits = rows(logits_.view());
   const std::array<OptView, 4> args{rows(ids_.view()), rows(positions_.view()), rows(indices_.view()), logits};
   executor_.model().root->call(ctx, args);

@@ -30,6 +30,25 @@ void check_loadable(const ModelSource& source, const LoadOptions& options) {
         "says itself how it is quantised.");
 }
 
+void check_divisible(const ModelSource& source, int64_t ranks) {
+  if (ranks == 1) return;
+  source.config.require_task(Task::kCausalLM, source.name, "--tp");
+  // Below this size a part of the vocabulary could not be told from a shared head.
+  constexpr int64_t kLeastVocabulary = 64;
+  if (source.config.facts.vocab_size < kLeastVocabulary)
+    throw Error("{} has a vocabulary of {} tokens, too few to be divided over ranks; use --tp 1.", source.name,
+                source.config.facts.vocab_size);
+  ModelConfig config = source.config, whole = source.config;
+  config.set_ranks(ranks, true, ranks - 1);
+  whole.set_ranks(1, true);
+  try {
+    std::unique_ptr<Node> part = build_model(config, {}), all = build_model(whole, {});
+    rank_slices(collect_params(*all), collect_params(*part), ranks - 1, ranks);
+  } catch (const Error& e) {
+    throw Error("{} cannot be divided over {} ranks: {}", source.name, ranks, e.what());
+  }
+}
+
 Model load_model(const ModelSource& source, const LoadOptions& options, ThreadPool& pool) {
   check_loadable(source, options);
   Model model;
@@ -44,15 +63,26 @@ Model load_model(const ModelSource& source, const LoadOptions& options, ThreadPo
     checkpoint = source.gguf.empty() ? Checkpoint::open(source.directory) : Checkpoint::open_gguf(source.gguf);
     untie_head_that_differs(model.config, *checkpoint);
   }
-  model.root = build_model(model.config, {.device = options.device});
+  const BuildOptions build{.device = options.device};
+  model.root = build_model(model.config, build);
   std::vector<ParamSpec> params = checkpoint_params(*model.root, model.config);
+  RankSlices slices;
+  if (options.communicator != nullptr && options.communicator->size() > 1) {
+    const int64_t rank = options.communicator->rank(), ranks = options.communicator->size();
+    model.communicator = options.communicator;
+    std::unique_ptr<Node> whole = std::move(model.root);
+    model.config.set_ranks(ranks, true, rank);
+    model.root = build_model(model.config, build);
+    slices = rank_slices(collect_params(*whole), collect_params(*model.root), rank, ranks);
+  }
   if (!checkpoint) {
-    model.weights = Weights::dummy(params, options.seed, model.config.family->norm_offset, pool, options.device);
+    model.weights =
+        Weights::dummy(params, options.seed, model.config.family->norm_offset, pool, options.device, slices);
   } else {
     find_tied_embedding(params, model.config, *checkpoint);
     find_part(params, model.config, *checkpoint);
     model.weights =
-        Weights::load(params, std::move(*checkpoint), pool, options.device, model.config.family->other_parts);
+        Weights::load(params, std::move(*checkpoint), pool, options.device, model.config.family->other_parts, slices);
   }
   model.root->bind([&](const std::string& name) { return model.weights.get(loaded_name(name, model.config)); });
   return model;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "core/communicator.h"
 #include "core/thread_pool.h"
 #include "models/resolve.h"
 #include "models/weights.h"
@@ -23,6 +24,9 @@ struct LoadOptions {
   uint64_t seed = 0;              // of dummy weights
   std::string quantization = {};  // of dummy weights: quantization_of_name; empty: as the model says
   Device device = kCpu;
+  // Of the ranks that run the model together: this one loads its part. nullptr: one rank has all of it. Must outlive
+  // the model.
+  Communicator* communicator = nullptr;
 };
 
 struct Model {
@@ -31,10 +35,14 @@ struct Model {
   ModelConfig config;  // with the dtype it was loaded in
   std::unique_ptr<Node> root;
   Weights weights;
+  Communicator* communicator = nullptr;
 };
 
 // The tree without weights, for `list`: fast and small.
 std::unique_ptr<Node> build_model(const ModelConfig& config, const BuildOptions& options);
+
+// Throws Error where the model cannot be divided over so many ranks.
+void check_divisible(const ModelSource& source, int64_t ranks);
 
 // Throws the errors of load_model that can be found without reading weights.
 void check_loadable(const ModelSource& source, const LoadOptions& options);

@@ -69,7 +69,7 @@ void ModelExecutor::reserve(RunningSequence& sequence, int64_t new_tokens) {
 
 Context ModelExecutor::context() {
   void* stream = model_.device == kCpu ? nullptr : device_runtime(model_.device).stream();
-  return {pool_, arena_, &batch_.attention(), states_.states(), observer_, stream};
+  return {pool_, arena_, &batch_.attention(), states_.states(), observer_, stream, model_.communicator};
 }
 
 void ModelExecutor::wait() const {

@@ -40,9 +40,10 @@ void ModelConfig::set_tied_head(bool tied) {
 
 void ModelConfig::set_weight_format(const std::string& formats) { change(*this, "weight_format", formats); }
 
-void ModelConfig::set_ranks(int64_t tp_size, bool reduce) {
+void ModelConfig::set_ranks(int64_t tp_size, bool reduce, int64_t tp_rank) {
   if (tp_size == 1 && find_field(init, "tp_size") == nullptr) return;
   change(*this, "tp_size", tp_size);
+  change(*this, "tp_rank", tp_rank);
   change(*this, "tp_reduce", reduce);
   facts.tp_size = tp_size;
 }

@@ -59,10 +59,12 @@ struct ModelConfig {
   void require_task(Task task, std::string_view model, std::string_view verb) const;
 
   // These change the facts and the constructor arguments together. Each throws Error where the family's operator lacks
-  // the argument: dtype, tie_word_embeddings, weight_format, tp_size and tp_reduce, which one rank does not need.
+  // the argument: dtype, tie_word_embeddings, weight_format, tp_size, tp_rank and tp_reduce, which one rank does not
+  // need.
   void set_dtype(DType dtype);
   void set_tied_head(bool tied);
-  void set_ranks(int64_t tp_size, bool reduce);        // reduce: add up what the ranks computed
+  // reduce: add up what the ranks computed, and collect the logits.
+  void set_ranks(int64_t tp_size, bool reduce, int64_t tp_rank = 0);
   void set_weight_format(const std::string& formats);  // as in ops/formats/format_map.h
 };
 

@@ -213,13 +213,81 @@ bool stored_otherwise(const ParamSpec& param) {
 
 // Runs fill(view) on memory that is filled on the CPU, wherever it is.
 template <class Fill>
-void fill_on_cpu(const TensorSpec& spec, const View& destination, Fill&& fill) {
+void fill_on_cpu(const View& destination, Fill&& fill) {
   if (destination.device() == kCpu) return fill(destination);
-  Buffer memory(spec.size_bytes(), kCpu);
-  fill(View(memory.data(), spec));
+  Buffer memory(destination.size_bytes(), kCpu);
+  fill(View(memory.data(), destination.spec()));
   DeviceRuntime& runtime = device_runtime(destination.device());
-  runtime.upload(destination.data(), memory.data(), spec.size_bytes());
+  runtime.upload(destination.data(), memory.data(), destination.size_bytes());
   runtime.synchronize();
+}
+
+// Every parameter starts on a cache line of any device.
+size_t padded_bytes(const TensorSpec& spec) { return (spec.size_bytes() + 255) / 256 * 256; }
+
+const RankSlice* slice_of(const ParamSpec& param, const RankSlices& slices) {
+  auto found = slices.find(param.name);
+  return found == slices.end() ? nullptr : &found->second;
+}
+
+// Of a parameter that the checkpoint stores in another layout, on the CPU.
+void load_stored_otherwise(const ParamSpec& param, const std::vector<Part>& parts, const Checkpoint& checkpoint,
+                           const View& to, ThreadPool& pool) {
+  View first = checked_tensor(checkpoint, parts[0]);
+  if (param.stored == Stored::kTransposed)
+    copy_transposed(first, to, pool);
+  else
+    copy_mxfp4(first, checked_tensor(checkpoint, parts[1]), to, pool);
+}
+
+void load_slice(const ParamSpec& param, const std::vector<Part>& parts, const Checkpoint& checkpoint,
+                const RankSlice& slice, const View& to, ThreadPool& pool) {
+  if (!stored_otherwise(param)) {
+    for (const Part& part : parts) copy_slice(checked_tensor(checkpoint, part), part.row, slice, to, pool);
+    return;
+  }
+  Tensor whole(param.spec);
+  load_stored_otherwise(param, parts, checkpoint, whole, pool);
+  copy_slice(whole, 0, slice, to, pool);
+}
+
+struct DummySeed {
+  uint64_t seed = 0;
+  float norm_offset = 0;
+};
+
+void dummy_stored_otherwise(const ParamSpec& param, const DummySeed& dummy, const View& to, ThreadPool& pool) {
+  Part part = parts_of(param)[0];
+  if (param.stored == Stored::kBlocksAndScales)
+    return fill_dummy_format(to.reshape(as_rows(to.shape())), weight_format(param.format), dummy.seed, part.name, pool);
+  Tensor stored(part.shape, param.spec.dtype);
+  fill_dummy(stored, dummy.seed, part.name, dummy_range(part.name, part.shape, dummy.norm_offset), pool);
+  copy_transposed(stored, to, pool);
+}
+
+void dummy_part(const Part& part, const DummySeed& dummy, const View& rows, ThreadPool& pool) {
+  if (part.fill)
+    return fill_on_cpu(rows, [&](const View& to) { fill_dummy_tensor(to, *part.fill, dummy.seed, part.name, pool); });
+  if (!part.format.empty())
+    return fill_on_cpu(
+        rows, [&](const View& to) { fill_dummy_format(to, weight_format(part.format), dummy.seed, part.name, pool); });
+  fill_dummy(rows, dummy.seed, part.name, dummy_range(part.name, part.shape, dummy.norm_offset), pool);
+}
+
+// The values that the whole parameter would have there. It is generated part by part, since a part's values are
+// numbered row by row.
+void dummy_slice(const ParamSpec& param, const DummySeed& dummy, const RankSlice& slice, const View& to,
+                 ThreadPool& pool) {
+  if (stored_otherwise(param)) {
+    Tensor whole(param.spec);
+    dummy_stored_otherwise(param, dummy, whole, pool);
+    return copy_slice(whole, 0, slice, to, pool);
+  }
+  for (const Part& part : parts_of(param)) {
+    Tensor whole(part.shape, param.spec.dtype);
+    dummy_part(part, dummy, whole, pool);
+    copy_slice(whole, part.row, slice, to, pool);
+  }
 }
 
 // Whether the checkpoint's mapped memory can be used as the parameter.
@@ -232,7 +300,7 @@ bool usable_in_place(const ParamSpec& param, const View& tensor) {
 }  // namespace
 
 Weights Weights::load(const std::vector<ParamSpec>& specs, Checkpoint checkpoint, ThreadPool& pool, Device device,
-                      const std::vector<std::string_view>& other_parts) {
+                      const std::vector<std::string_view>& other_parts, const RankSlices& slices) {
   check_names(specs, checkpoint, other_parts);
   auto stays = [&](const ParamSpec& param, const View& tensor) {
     return device == kCpu && usable_in_place(param, tensor);
@@ -242,7 +310,11 @@ Weights Weights::load(const std::vector<ParamSpec>& specs, Checkpoint checkpoint
   for (const ParamSpec& param : specs) {
     bool in_place = false;
     for (const Part& part : parts_of(param)) in_place = stays(param, checked_tensor(checkpoint, part));
-    if (!in_place) copied_bytes += padded_bytes(param);
+    const RankSlice* slice = slice_of(param, slices);
+    if (slice != nullptr)
+      copied_bytes += slice->held ? padded_bytes(slice->spec) : 0;
+    else if (!in_place)
+      copied_bytes += padded_bytes(param.spec);
   }
   require_memory(static_cast<double>(copied_bytes), device, "The weights", kSmaller);
 
@@ -253,20 +325,21 @@ Weights Weights::load(const std::vector<ParamSpec>& specs, Checkpoint checkpoint
   bool points_into_file = false;
   for (const ParamSpec& param : specs) {
     std::vector<Part> parts = parts_of(param);
+    if (const RankSlice* slice = slice_of(param, slices); slice != nullptr) {
+      if (slice->held)
+        fill_on_cpu(result.allocate(param, slice->spec),
+                    [&](const View& to) { load_slice(param, parts, checkpoint, *slice, to, pool); });
+      for (const Part& part : parts) checkpoint.release(part.name);
+      continue;
+    }
     if (View tensor = checked_tensor(checkpoint, parts.front()); stays(param, tensor)) {
       result.add(param, tensor.reshape(param.spec.shape));
       points_into_file = true;
       continue;
     }
-    View destination = result.allocate(param);
+    View destination = result.allocate(param, param.spec);
     if (stored_otherwise(param)) {
-      fill_on_cpu(param.spec, destination, [&](const View& to) {
-        View first = checked_tensor(checkpoint, parts[0]);
-        if (param.stored == Stored::kTransposed)
-          copy_transposed(first, to, pool);
-        else
-          copy_mxfp4(first, checked_tensor(checkpoint, parts[1]), to, pool);
-      });
+      fill_on_cpu(destination, [&](const View& to) { load_stored_otherwise(param, parts, checkpoint, to, pool); });
       for (const Part& part : parts) checkpoint.release(part.name);
       continue;
     }
@@ -285,53 +358,38 @@ Weights Weights::load(const std::vector<ParamSpec>& specs, Checkpoint checkpoint
 }
 
 Weights Weights::dummy(const std::vector<ParamSpec>& specs, uint64_t seed, float norm_offset, ThreadPool& pool,
-                       Device device) {
+                       Device device, const RankSlices& slices) {
   size_t total_bytes = 0;
-  for (const ParamSpec& param : specs) total_bytes += padded_bytes(param);
+  for (const ParamSpec& param : specs) {
+    const RankSlice* slice = slice_of(param, slices);
+    if (slice == nullptr || slice->held) total_bytes += padded_bytes(slice != nullptr ? slice->spec : param.spec);
+  }
   require_memory(static_cast<double>(total_bytes), device, "The weights", kSmaller);
   Weights result;
   result.memory_ = Buffer(total_bytes, device);
+  const DummySeed dummy{seed, norm_offset};
   for (const ParamSpec& param : specs) {
-    View destination = result.allocate(param);
-    if (stored_otherwise(param)) {
-      Part part = parts_of(param)[0];
-      fill_on_cpu(param.spec, destination, [&](const View& to) {
-        if (param.stored == Stored::kBlocksAndScales)
-          return fill_dummy_format(to.reshape(as_rows(to.shape())), weight_format(param.format), seed, part.name, pool);
-        TensorSpec spec{part.shape, param.spec.dtype};
-        Buffer memory(spec.size_bytes(), kCpu);
-        View tensor(memory.data(), spec);
-        fill_dummy(tensor, seed, part.name, dummy_range(part.name, part.shape, norm_offset), pool);
-        copy_transposed(tensor, to, pool);
-      });
+    if (const RankSlice* slice = slice_of(param, slices); slice != nullptr) {
+      if (slice->held)
+        fill_on_cpu(result.allocate(param, slice->spec),
+                    [&](const View& to) { dummy_slice(param, dummy, *slice, to, pool); });
       continue;
     }
-    for (const Part& part : parts_of(param)) {
-      View rows = place_of(part, destination);
-      if (part.fill) {
-        fill_on_cpu({rows.shape(), rows.dtype()}, rows,
-                    [&](const View& to) { fill_dummy_tensor(to, *part.fill, seed, part.name, pool); });
-        continue;
-      }
-      if (!part.format.empty()) {
-        fill_on_cpu({rows.shape(), rows.dtype()}, rows,
-                    [&](const View& to) { fill_dummy_format(to, weight_format(part.format), seed, part.name, pool); });
-        continue;
-      }
-      fill_dummy(rows, seed, part.name, dummy_range(part.name, part.shape, norm_offset), pool);
+    View destination = result.allocate(param, param.spec);
+    if (stored_otherwise(param)) {
+      fill_on_cpu(destination, [&](const View& to) { dummy_stored_otherwise(param, dummy, to, pool); });
+      continue;
     }
+    for (const Part& part : parts_of(param)) dummy_part(part, dummy, place_of(part, destination), pool);
   }
   return result;
 }
 
-// Every parameter starts on a cache line of any device.
-size_t Weights::padded_bytes(const ParamSpec& param) { return (param.spec.size_bytes() + 255) / 256 * 256; }
-
-View Weights::allocate(const ParamSpec& param) {
+View Weights::allocate(const ParamSpec& param, const TensorSpec& spec) {
   FK_CHECK(dtype_is_weight(param.spec.dtype) || !param.format.empty() || param.fill,
            "a parameter is f32, f16, bf16 or in a format");
-  View view(memory_.data() + used_bytes_, param.spec, memory_.device());
-  used_bytes_ += padded_bytes(param);
+  View view(memory_.data() + used_bytes_, spec, memory_.device());
+  used_bytes_ += padded_bytes(spec);
   FK_CHECK(used_bytes_ <= memory_.size());
   add(param, view);
   return view;

@@ -13,6 +13,7 @@
 #include "core/memory.h"
 #include "core/thread_pool.h"
 #include "models/checkpoint.h"
+#include "models/rank_slices.h"
 #include "ops/param.h"
 
 namespace fk {
@@ -24,13 +25,15 @@ class Weights {
   // in the right dtype is not copied: it is a view of the mapped file, which is read only. For other devices than the
   // CPU all parameters are copied; the next piece is converted while the last one is copied.
   // Tensors whose names begin with one of `other_parts` may stay unused.
+  // slices: what this rank holds of them; parameters that are not in it are held whole. Only those bytes are read.
   static Weights load(const std::vector<ParamSpec>& specs, Checkpoint checkpoint, ThreadPool& pool,
-                      Device device = kCpu, const std::vector<std::string_view>& other_parts = {});
+                      Device device = kCpu, const std::vector<std::string_view>& other_parts = {},
+                      const RankSlices& slices = {});
 
   // norm_offset: see dummy_range(). Tensors are those the checkpoint would hold, so packing changes no value.
   // They are generated on the device.
   static Weights dummy(const std::vector<ParamSpec>& specs, uint64_t seed, float norm_offset, ThreadPool& pool,
-                       Device device = kCpu);
+                       Device device = kCpu, const RankSlices& slices = {});
 
   View get(std::string_view name) const;  // the name must be one of the specs'
   size_t size_bytes() const { return size_bytes_; }
@@ -44,8 +47,7 @@ class Weights {
   }
 
  private:
-  static size_t padded_bytes(const ParamSpec& param);
-  View allocate(const ParamSpec& param);
+  View allocate(const ParamSpec& param, const TensorSpec& spec);
   void add(const ParamSpec& param, const View& view);
 
   std::optional<Checkpoint> checkpoint_;  // kept while a view points into it

@@ -110,6 +110,8 @@ void DispatchNode::complete(Builder& builder, std::vector<ParamSpec> params, std
   // The parts are known now. With a fused implementation a candidate for one of them would not be used.
   if (info_.name != options.only_operator && a_part_has_a_candidate())
     std::erase_if(slots_, [](const Slot& slot) { return slot.info->fused; });
+  // A candidate is not given the communicator, so it cannot add up what the ranks computed.
+  if (has_candidate_between_ranks()) std::erase_if(slots_, [](const Slot& slot) { return slot.foreign != nullptr; });
   if (slots_.empty()) throw_no_implementation(info_.name, options);
   if (outer == nullptr) number_states(0);
 }
@@ -118,6 +120,17 @@ bool DispatchNode::a_part_has_a_candidate() const {
   bool found = false;
   for (const Node* child : children_)
     walk(*child, [&](const Node& part, int) { found = found || has_candidate(part.info()); });
+  return found;
+}
+
+bool DispatchNode::has_candidate_between_ranks() const {
+  if (std::none_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.foreign != nullptr; }))
+    return false;
+  bool found = false;
+  walk(*this, [&](const Node& part, int) {
+    const FieldValue* ranks = part.info().collective ? find_field(part.init(), "world_size") : nullptr;
+    found = found || (ranks != nullptr && std::get<int64_t>(*ranks) > 1);
+  });
   return found;
 }
 

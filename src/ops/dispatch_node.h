@@ -49,6 +49,7 @@ class DispatchNode : public Node {
   Operator& made(Slot& slot) const;
   void bind_slot(Slot& slot) const;
   bool a_part_has_a_candidate() const;
+  bool has_candidate_between_ranks() const;
 
   Device device_;
   mutable std::vector<Slot> slots_;  // best first

@@ -54,9 +54,14 @@ void ProbedIterations::run(const std::function<void(int64_t i)>& work, TtftResul
   ProbeOptions probe_options{.budget_s = probe_weights ? 0.3 : 1.5, .memory = {}, .progress = {}};
   if (probe_weights) probe_options.memory = weights.first(std::min(weights.size(), kMostMemory));
 
+  // All at once, so that a rank measures the part of this machine's speed that it has while the others work too.
+  auto wait_for_ranks = [&] {
+    if (model_.communicator != nullptr) model_.communicator->barrier();
+  };
   std::vector<MachineProbe> probes;
   for (int64_t i = -options_.warmups; i < options_.iters; ++i) {
     progress(i < 0 ? "warming up" : fmt::format("iteration {} of {}", i + 1, options_.iters));
+    wait_for_ranks();
     if (probe_weights && options_.floors && i >= 0) probes.push_back(probe_machine(pool_, probe_options));
     work(i);
   }
@@ -64,6 +69,7 @@ void ProbedIterations::run(const std::function<void(int64_t i)>& work, TtftResul
   result.dispatches = collect_dispatches(*model_.root);
   if (!options_.floors) return;
   progress("measuring this machine");
+  wait_for_ranks();
   probes.push_back(on_cpu ? probe_machine(pool_, probe_options) : probe_device(device_runtime(model_.device)));
   result.machine = best_of(probes);
   for (size_t i = 0; i < static_cast<size_t>(options_.iters); ++i)

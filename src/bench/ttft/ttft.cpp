@@ -104,6 +104,7 @@ class Iteration {
 
   template <class Work>
   double time(Work&& work) const {
+    if (Communicator* ranks = executor_.model().communicator; ranks != nullptr) ranks->barrier();
     int64_t start = now_ns();
     work();
     executor_.wait();

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "ops/l1/all_gather.h"
 #include "ops/l1/rotary_emb.h"
 #include "ops/l2/attention.h"
 #include "ops/l2/qkv_parallel_linear.h"
@@ -30,7 +31,8 @@ struct AttentionBlockInit {
   double rms_norm_eps = 1e-6;  // of those norms
   double scale = 0;            // of the scores; 0: 1 / sqrt(head_dim)
   int64_t sliding_window = 0;  // 0: none
-  int64_t tp_size = 1;         // ranks the heads are divided over; this is the first of them
+  int64_t tp_size = 1;         // ranks the heads are divided over
+  int64_t tp_rank = 0;         // which of them this is
   bool reduce_results = true;  // add up the ranks' outputs; else each keeps its part
   // Of its matrices, by module (ops/formats/format_map.h); empty: elements of dtype.
   std::string weight_format = {};
@@ -54,6 +56,7 @@ struct AttentionBlockInit {
     v("scale", scale);
     v("sliding_window", sliding_window);
     v("tp_size", tp_size);
+    v("tp_rank", tp_rank);
     v("reduce_results", reduce_results);
     v("weight_format", weight_format);
     v("dtype", dtype);
@@ -103,6 +106,7 @@ class ComposedAttentionBlock final : public T {
                                                                .total_num_kv_heads = init.num_kv_heads,
                                                                .bias = init.bias,
                                                                .tp_size = init.tp_size,
+                                                               .tp_rank = init.tp_rank,
                                                                .weight_format = AttentionBlock::qkv_format(init),
                                                                .dtype = init.dtype})),
         o_proj(builder.child<RowParallelLinear>("o_proj", {.input_size = init.num_heads * init.head_dim,
@@ -110,6 +114,7 @@ class ComposedAttentionBlock final : public T {
                                                            .bias = init.bias_o_proj,
                                                            .reduce_results = init.reduce_results,
                                                            .tp_size = init.tp_size,
+                                                           .tp_rank = init.tp_rank,
                                                            .weight_format = AttentionBlock::output_format(init),
                                                            .dtype = init.dtype})),
         rotary_emb(builder.child<RotaryEmbedding>("rotary_emb", T::rotary(init))),
@@ -118,17 +123,27 @@ class ComposedAttentionBlock final : public T {
         kv_heads_(rank_kv_heads(init.num_kv_heads, init.tp_size)) {
     if (kQkNorm != QkNorm::kNone && init.qk_norm) {
       bool all = kQkNorm == QkNorm::kAllHeads;
-      if (all && init.tp_size > 1)
-        throw Error("{} norms queries and keys over all heads, which cannot be divided over {} ranks; use tp_size 1.",
-                    T::kClass, init.tp_size);
+      if (all && init.tp_size > 1) {
+        if (!init.reduce_results)
+          throw Error(
+              "{} norms queries and keys over the heads of all {} ranks, which one rank alone cannot; use "
+              "tp_size 1.",
+              T::kClass, init.tp_size);
+        if (kv_heads_ * init.tp_size != init.num_kv_heads)
+          throw Error(
+              "{} norms keys over all heads, so {} ranks cannot share {} of them; use a tp_size that divides them.",
+              T::kClass, init.tp_size, init.num_kv_heads);
+        gather_heads.emplace(
+            builder.child<AllGather>("gather_heads", {.world_size = init.tp_size, .rank = init.tp_rank}));
+      }
       auto norm_of = [&](int64_t heads) {
         typename Norm::Init norm{
             .hidden_size = (all ? heads : 1) * init.head_dim, .eps = init.rms_norm_eps, .dtype = init.dtype};
         if constexpr (requires { norm.num_heads; }) norm.num_heads = heads;  // each head has its own weight
         return norm;
       };
-      q_norm.emplace(builder.child<Norm>("q_norm", norm_of(heads_)));
-      k_norm.emplace(builder.child<Norm>("k_norm", norm_of(kv_heads_)));
+      q_norm.emplace(builder.child<Norm>("q_norm", norm_of(all ? init.num_heads : heads_)));
+      k_norm.emplace(builder.child<Norm>("k_norm", norm_of(all ? init.num_kv_heads : kv_heads_)));
     }
   }
 
@@ -140,8 +155,8 @@ class ComposedAttentionBlock final : public T {
     View k = qkv.narrow(1, q_size, kv_size);
     View v = qkv.narrow(1, q_size + kv_size, kv_size);
     if (q_norm && kQkNorm == QkNorm::kAllHeads) {
-      q = std::get<0>((*q_norm)(ctx, q));
-      k = std::get<0>((*k_norm)(ctx, k));
+      q = normed_over_ranks(ctx, *q_norm, q);
+      k = normed_over_ranks(ctx, *k_norm, k);
     } else if (q_norm) {
       q = std::get<0>((*q_norm)(ctx, q.split_last(heads_, init.head_dim))).flatten_last();
       k = std::get<0>((*k_norm)(ctx, k.split_last(kv_heads_, init.head_dim))).flatten_last();
@@ -151,12 +166,20 @@ class ComposedAttentionBlock final : public T {
   }
 
  private:
+  // This rank's heads, normed over those of all ranks.
+  View normed_over_ranks(Context& ctx, const Op<Norm>& norm, View heads) {
+    if (!gather_heads) return std::get<0>(norm(ctx, heads));
+    View normed = std::get<0>(norm(ctx, (*gather_heads)(ctx, heads)));
+    return normed.narrow(1, this->init_.tp_rank * heads.size(1), heads.size(1));
+  }
+
   Op<QKVParallelLinear> qkv_proj;
   Op<RowParallelLinear> o_proj;
   Op<RotaryEmbedding> rotary_emb;
   Op<Attention> attn;
   std::optional<Op<Norm>> q_norm;
   std::optional<Op<Norm>> k_norm;
+  std::optional<Op<AllGather>> gather_heads;
   int64_t heads_, kv_heads_;  // of this rank
 };
 

@@ -125,7 +125,7 @@ class ComposedFusedExperts final : public FusedExperts {
                                                 .top_k = init.top_k,
                                                 .in_features = expert_share(init),
                                                 .out_features = init.hidden_size,
-                                                .bias = init.bias,
+                                                .bias = init.bias && init.tp_rank == 0,
                                                 .weight_format = init.weight_format,
                                                 .dtype = init.dtype})),
         sum(builder.child<MoeSum>("sum", {.top_k = init.top_k})) {
@@ -134,6 +134,8 @@ class ComposedFusedExperts final : public FusedExperts {
         throw Error("Weights of {} experts cannot multiply the input of a token; use top_k 1.", init.top_k);
       scale_input.emplace(builder.child<ScaleRows>("scale_input", {}));
     }
+    if (init.bias && init.tp_size > 1 && parts_of_w13(init).size() > 1)
+      throw Error("Biases of gate and up side by side cannot be divided over {} ranks; use tp_size 1.", init.tp_size);
     if (init.activation == "silu")
       silu.emplace(builder.child<SiluAndMul>("act_fn", {}));
     else if (init.activation == "gelu_pytorch_tanh")
@@ -143,9 +145,6 @@ class ComposedFusedExperts final : public FusedExperts {
     else
       throw Error("Experts with the activation '{}' are not known; known are silu, gelu_pytorch_tanh and swigluoai.",
                   init.activation);
-    if (init.bias && init.tp_size > 1)
-      throw Error("Experts with biases cannot be divided over {} ranks, each of which would add them; use tp_size 1.",
-                  init.tp_size);
   }
 
   void forward(Context& ctx, View x, View topk_weights, View topk_ids, View out) override {

@@ -24,6 +24,7 @@ class FusedExperts : public Operator {
     // A token's weight multiplies the input of its expert, not the output; of one expert only.
     bool apply_router_weight_on_input = false;
     int64_t tp_size = 1;  // ranks the intermediate size is divided over; each keeps its part of the sum
+    int64_t tp_rank = 0;  // which of them this is: the first adds the bias of the second product
     DType dtype = DType::kBF16;
 
     template <class Visitor>
@@ -38,6 +39,7 @@ class FusedExperts : public Operator {
       v("weight_format", weight_format);
       v("apply_router_weight_on_input", apply_router_weight_on_input);
       v("tp_size", tp_size);
+      v("tp_rank", tp_rank);
       v("dtype", dtype);
     }
   };

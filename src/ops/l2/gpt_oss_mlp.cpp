@@ -43,17 +43,24 @@ class ComposedGptOssMLP final : public GptOssMLP {
         router_(builder.child<GateLinear>("router", router(init))),
         choose(builder.child<TopkSoftmax>("topk",
                                           {.num_experts = init.num_experts, .top_k = init.top_k, .renormalize = true})),
-        experts(builder.child<FusedExperts>("experts", routed(init))) {}
+        experts(builder.child<FusedExperts>("experts", routed(init))) {
+    if (init.reduce_results && init.tp_size > 1)
+      all_reduce.emplace(builder.child<AllReduce>("all_reduce", {.world_size = init.tp_size, .rank = init.tp_rank}));
+  }
 
   void forward(Context& ctx, View x, View out) override {
     auto [weights, ids] = choose(ctx, router_(ctx, x));
-    experts.into(ctx, x, weights, ids, out);
+    if (all_reduce)
+      all_reduce->into(ctx, experts(ctx, x, weights, ids), out);
+    else
+      experts.into(ctx, x, weights, ids, out);
   }
 
  private:
   Op<GateLinear> router_;
   Op<TopkSoftmax> choose;
   Op<FusedExperts> experts;
+  std::optional<Op<AllReduce>> all_reduce;
 };
 
 FK_COMPOSITION(GptOssMLP, ComposedGptOssMLP);

@@ -61,7 +61,7 @@ class ComposedGroupedMoeBlock final : public T {
       add_shared.emplace(builder.child<ScaleAdd>("add_shared", {}));
     }
     if (init.reduce_results && init.tp_size > 1)
-      all_reduce.emplace(builder.child<AllReduce>("all_reduce", {.world_size = init.tp_size, .rank = 0}));
+      all_reduce.emplace(builder.child<AllReduce>("all_reduce", {.world_size = init.tp_size, .rank = init.tp_rank}));
   }
 
   void forward(Context& ctx, View x, View out) override {

@@ -44,6 +44,7 @@ class ComposedLlama4Attention final : public Llama4Attention {
                                                                .total_num_kv_heads = init.num_kv_heads,
                                                                .bias = init.bias,
                                                                .tp_size = init.tp_size,
+                                                               .tp_rank = init.tp_rank,
                                                                .weight_format = AttentionBlock::qkv_format(init),
                                                                .dtype = init.dtype})),
         o_proj(builder.child<RowParallelLinear>("o_proj", {.input_size = init.num_heads * init.head_dim,
@@ -51,6 +52,7 @@ class ComposedLlama4Attention final : public Llama4Attention {
                                                            .bias = init.bias_o_proj,
                                                            .reduce_results = init.reduce_results,
                                                            .tp_size = init.tp_size,
+                                                           .tp_rank = init.tp_rank,
                                                            .weight_format = AttentionBlock::output_format(init),
                                                            .dtype = init.dtype})),
         attn(builder.child<Attention>("attn", core(init))) {

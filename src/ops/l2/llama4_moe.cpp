@@ -66,7 +66,7 @@ class ComposedLlama4MoE final : public Llama4MoE {
         shared_expert(builder.child<LlamaMLP>("shared_expert", SparseMoeBlock::shared(init))),
         add_shared(builder.child<ScaleAdd>("add_shared", {})) {
     if (init.reduce_results && init.tp_size > 1)
-      all_reduce.emplace(builder.child<AllReduce>("all_reduce", {.world_size = init.tp_size, .rank = 0}));
+      all_reduce.emplace(builder.child<AllReduce>("all_reduce", {.world_size = init.tp_size, .rank = init.tp_rank}));
   }
 
   void forward(Context& ctx, View x, View out) override {

@@ -14,7 +14,8 @@ struct MlpBlockInit {
   int64_t hidden_size = 0;
   int64_t intermediate_size = 0;
   bool bias = false;
-  int64_t tp_size = 1;         // ranks the intermediate size is divided over; this is the first of them
+  int64_t tp_size = 1;         // ranks the intermediate size is divided over
+  int64_t tp_rank = 0;         // which of them this is
   bool reduce_results = true;  // add up the ranks' outputs; else each keeps its part
   // Of its matrices, by module (ops/formats/format_map.h); empty: elements of dtype.
   std::string weight_format = {};
@@ -26,6 +27,7 @@ struct MlpBlockInit {
     v("intermediate_size", intermediate_size);
     v("bias", bias);
     v("tp_size", tp_size);
+    v("tp_rank", tp_rank);
     v("reduce_results", reduce_results);
     v("weight_format", weight_format);
     v("dtype", dtype);
@@ -84,6 +86,7 @@ class ComposedMlpBlock : public T {
                              .output_sizes = {init.intermediate_size, init.intermediate_size},
                              .bias = init.bias,
                              .tp_size = init.tp_size,
+                             .tp_rank = init.tp_rank,
                              .weight_format = MlpBlock::gate_up_format(init),
                              .dtype = init.dtype})),
         down_proj(builder.child<RowParallelLinear>("down_proj",
@@ -92,6 +95,7 @@ class ComposedMlpBlock : public T {
                                                     .bias = init.bias,
                                                     .reduce_results = init.reduce_results,
                                                     .tp_size = init.tp_size,
+                                                    .tp_rank = init.tp_rank,
                                                     .weight_format = format_of_module(init.weight_format, "down_proj"),
                                                     .dtype = init.dtype})),
         act_fn(builder.child<Activation>("act_fn", activation)) {}

@@ -16,7 +16,7 @@ class ParallelLMHead : public Operator {
     int64_t num_embeddings = 0;
     int64_t embedding_dim = 0;
     bool bias = false;
-    int64_t tp_size = 1;             // ranks the vocabulary is divided over; this is the first of them
+    int64_t tp_size = 1;             // ranks the vocabulary is divided over
     std::string weight_format = {};  // empty: elements of dtype; else as in GGUFLinear
     DType dtype = DType::kBF16;
 

@@ -14,6 +14,7 @@ FusedExperts::Init SparseMoeBlock::routed(const Init& init) {
           .hidden_size = init.hidden_size,
           .intermediate_size = init.intermediate_size,
           .tp_size = init.tp_size,
+          .tp_rank = init.tp_rank,
           .dtype = init.dtype};
 }
 
@@ -21,6 +22,7 @@ MlpBlockInit SparseMoeBlock::shared(const Init& init) {
   return {.hidden_size = init.hidden_size,
           .intermediate_size = init.shared_expert_intermediate_size,
           .tp_size = init.tp_size,
+          .tp_rank = init.tp_rank,
           .reduce_results = false,  // added up with the sum of the experts
           .dtype = init.dtype};
 }

@@ -19,7 +19,8 @@ struct SparseMoeBlockInit {
   int64_t intermediate_size = 0;                // of an expert
   bool renormalize = true;                      // the weights of a token's experts add up to one
   int64_t shared_expert_intermediate_size = 0;  // 0: there is no shared expert
-  int64_t tp_size = 1;                          // ranks the intermediate sizes are divided over; this is the first
+  int64_t tp_size = 1;                          // ranks the intermediate sizes are divided over
+  int64_t tp_rank = 0;                          // which of them this is
   bool reduce_results = true;                   // add up the ranks' outputs; else each keeps its part
   DType dtype = DType::kBF16;
 
@@ -32,6 +33,7 @@ struct SparseMoeBlockInit {
     v("renormalize", renormalize);
     v("shared_expert_intermediate_size", shared_expert_intermediate_size);
     v("tp_size", tp_size);
+    v("tp_rank", tp_rank);
     v("reduce_results", reduce_results);
     v("dtype", dtype);
   }
@@ -80,7 +82,7 @@ class ComposedSparseMoeBlock final : public T {
       add_shared.emplace(builder.child<SigmoidMulAdd>("add_shared", {}));
     }
     if (init.reduce_results && init.tp_size > 1)
-      all_reduce.emplace(builder.child<AllReduce>("all_reduce", {.world_size = init.tp_size, .rank = 0}));
+      all_reduce.emplace(builder.child<AllReduce>("all_reduce", {.world_size = init.tp_size, .rank = init.tp_rank}));
   }
 
   void forward(Context& ctx, View x, View out) override {

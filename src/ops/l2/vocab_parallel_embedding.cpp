@@ -1,6 +1,7 @@
 #include "ops/l2/vocab_parallel_embedding.h"
 
 #include "ops/l1/allreduce.h"
+#include "ops/l1/shift_ids.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -25,6 +26,9 @@ std::vector<Case<VocabParallelEmbedding>> VocabParallelEmbedding::cases() {
       {"half",
        {.num_embeddings = 257, .embedding_dim = 48, .tp_size = 2, .reduce_results = false},
        Workload::tokens(9)},
+      {"the second half",
+       {.num_embeddings = 257, .embedding_dim = 48, .tp_size = 2, .tp_rank = 1, .reduce_results = false},
+       Workload::tokens(9)},
   };
 }
 
@@ -37,22 +41,26 @@ class ComposedVocabParallelEmbedding final : public VocabParallelEmbedding {
       embedding_.emplace(builder.child<Embedding>("", local(init)));
     else
       gguf_.emplace(builder.child<GGUFEmbedding>("", GGUFEmbedding::of(local(init), init.weight_format)));
+    if (init.tp_rank > 0)
+      shift_.emplace(builder.child<ShiftIds>("shift_ids", {.first = init.tp_rank * local(init).num_embeddings}));
     if (init.reduce_results && init.tp_size > 1)
-      all_reduce_.emplace(builder.child<AllReduce>("all_reduce", {.world_size = init.tp_size}));
+      all_reduce_.emplace(builder.child<AllReduce>("all_reduce", {.world_size = init.tp_size, .rank = init.tp_rank}));
   }
 
   void forward(Context& ctx, View input_ids, View out) override {
+    View ids = shift_ ? (*shift_)(ctx, input_ids) : input_ids;
     if (all_reduce_)
-      all_reduce_->into(ctx, embedding_ ? (*embedding_)(ctx, input_ids) : (*gguf_)(ctx, input_ids), out);
+      all_reduce_->into(ctx, embedding_ ? (*embedding_)(ctx, ids) : (*gguf_)(ctx, ids), out);
     else if (embedding_)
-      embedding_->into(ctx, input_ids, out);
+      embedding_->into(ctx, ids, out);
     else
-      gguf_->into(ctx, input_ids, out);
+      gguf_->into(ctx, ids, out);
   }
 
  private:
   std::optional<Op<Embedding>> embedding_;
   std::optional<Op<GGUFEmbedding>> gguf_;
+  std::optional<Op<ShiftIds>> shift_;  // the first row of this rank is token 0 of its table
   std::optional<Op<AllReduce>> all_reduce_;
 };
 

@@ -17,7 +17,8 @@ class VocabParallelEmbedding : public Operator {
     int64_t num_embeddings = 0;
     int64_t embedding_dim = 0;
     double scale = 1;                // rows are multiplied by it
-    int64_t tp_size = 1;             // ranks the vocabulary is divided over; this is the first of them
+    int64_t tp_size = 1;             // ranks the vocabulary is divided over
+    int64_t tp_rank = 0;             // which of them this is
     bool reduce_results = true;      // add up the ranks' outputs; else each keeps its part
     std::string weight_format = {};  // empty: elements of dtype; else as in GGUFEmbedding
     DType dtype = DType::kBF16;
@@ -28,6 +29,7 @@ class VocabParallelEmbedding : public Operator {
       v("embedding_dim", embedding_dim);
       v("scale", scale);
       v("tp_size", tp_size);
+      v("tp_rank", tp_rank);
       v("reduce_results", reduce_results);
       v("weight_format", weight_format);
       v("dtype", dtype);

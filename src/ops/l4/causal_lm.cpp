@@ -9,7 +9,8 @@ namespace fk {
 
 OutputSpecs causal_lm_outputs(const DecoderModelInit& init, Args given) {
   DType dtype = init.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
-  return {TensorSpec{{given[2]->size(0), rank_vocab(init.vocab_size, init.tp_size)}, dtype}};
+  int64_t columns = init.tp_reduce ? init.vocab_size : rank_vocab(init.vocab_size, init.tp_size);
+  return {TensorSpec{{given[2]->size(0), columns}, dtype}};
 }
 
 Inputs causal_lm_inputs(const DecoderModelInit& init, const Workload& w) {
@@ -65,11 +66,13 @@ DecoderLayerInit common_layer(const DecoderModelInit& c) {
                         .is_neox_style = c.is_neox_style,
                         .rms_norm_eps = c.rms_norm_eps,
                         .tp_size = c.tp_size,
+                        .tp_rank = c.tp_rank,
                         .reduce_results = c.tp_reduce,
                         .dtype = c.dtype},
           .mlp = {.hidden_size = c.hidden_size,
                   .intermediate_size = c.intermediate_size,
                   .tp_size = c.tp_size,
+                  .tp_rank = c.tp_rank,
                   .reduce_results = c.tp_reduce,
                   .dtype = c.dtype},
           .rms_norm_eps = c.rms_norm_eps};

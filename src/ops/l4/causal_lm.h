@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "ops/l1/all_gather.h"
 #include "ops/l1/index_select.h"
 #include "ops/l1/scale_add.h"
 #include "ops/l2/parallel_lm_head.h"
@@ -29,8 +30,8 @@ class CausalLM : public Operator {
   static constexpr int kLevel = 4;
   using Init = InitType;
 
-  // input_ids, positions i64 [T]; logits_indices i64 [L]: the tokens whose logits are wanted -> logits [L, V] of
-  // this rank's part of the vocabulary.
+  // input_ids, positions i64 [T]; logits_indices i64 [L]: the tokens whose logits are wanted -> logits [L, V], without
+  // tp_reduce of this rank's part of the vocabulary.
   static constexpr std::array kArgs{in("input_ids"), in("positions"), in("logits_indices"), out("logits")};
 
   explicit CausalLM(const Init& init) : init_(init) {}
@@ -73,6 +74,7 @@ class ComposedCausalLM : public T {
                                    .embedding_dim = c.hidden_size,
                                    .scale = T::embedding_scale(c),
                                    .tp_size = c.tp_size,
+                                   .tp_rank = c.tp_rank,
                                    .reduce_results = c.tp_reduce,
                                    .weight_format = format_of_module(c.weight_format, "embed_tokens"),
                                    .dtype = c.dtype})),
@@ -86,6 +88,9 @@ class ComposedCausalLM : public T {
         select(builder.child<IndexSelect>("index_select", {})) {
     if (double factor = T::logits_scale(c); factor != 1)
       scale_logits.emplace(builder.child<ScaleAdd>("scale_logits", {.scale = factor}));
+    if (c.tp_reduce && c.tp_size > 1)
+      gather_logits.emplace(builder.child<AllGather>(
+          "gather_logits", {.world_size = c.tp_size, .rank = c.tp_rank, .output_size = c.vocab_size}));
     for (int64_t i = 0; i < c.num_hidden_layers; ++i)
       layers.push_back(builder.child<Layer>("model.layers." + std::to_string(i), with_formats(T::layer(c, i), c, i)));
   }
@@ -103,10 +108,14 @@ class ComposedCausalLM : public T {
     }
     View last = select(ctx, hidden, logits_indices);
     View normed = std::get<0>(norm(ctx, last, select(ctx, *residual, logits_indices)));
-    if (scale_logits)
+    if (gather_logits) {
+      View part = lm_head(ctx, normed);
+      gather_logits->into(ctx, scale_logits ? (*scale_logits)(ctx, part, OptView()) : part, logits);
+    } else if (scale_logits) {
       scale_logits->into(ctx, lm_head(ctx, normed), OptView(), logits);
-    else
+    } else {
       lm_head.into(ctx, normed, logits);
+    }
   }
 
  private:
@@ -116,6 +125,7 @@ class ComposedCausalLM : public T {
   Op<ParallelLMHead> lm_head;
   Op<IndexSelect> select;
   std::optional<Op<ScaleAdd>> scale_logits;
+  std::optional<Op<AllGather>> gather_logits;
 };
 
 }  // namespace fk

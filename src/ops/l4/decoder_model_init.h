@@ -25,8 +25,10 @@ struct DecoderModelInit {
   double rope_theta = 10000;
   RopeScaling rope_scaling = {};
   bool tie_word_embeddings = false;
-  // The model of the first of tp_size ranks; partial results are all-reduced unless tp_reduce is false.
+  // The part of the model that rank tp_rank of tp_size ranks has; partial results are added up, and logits collected,
+  // unless tp_reduce is false.
   int64_t tp_size = 1;
+  int64_t tp_rank = 0;
   bool tp_reduce = true;
   // As in AttentionBlockInit. Checkpoints of llama.cpp have the rows of queries and keys in the order of pairs.
   bool is_neox_style = true;
@@ -49,6 +51,7 @@ struct DecoderModelInit {
     v("rope_scaling", rope_scaling);
     v("tie_word_embeddings", tie_word_embeddings);
     v("tp_size", tp_size);
+    v("tp_rank", tp_rank);
     v("tp_reduce", tp_reduce);
     v("is_neox_style", is_neox_style);
     v("weight_format", weight_format);

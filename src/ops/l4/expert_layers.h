@@ -42,6 +42,7 @@ inline SparseDecoderLayerInit sparse_layer(const DecoderModelInit& init, const E
                  .intermediate_size = experts.moe_intermediate_size,
                  .renormalize = experts.norm_topk_prob,
                  .tp_size = init.tp_size,
+                 .tp_rank = init.tp_rank,
                  .reduce_results = init.tp_reduce,
                  .dtype = init.dtype};
   return layer;

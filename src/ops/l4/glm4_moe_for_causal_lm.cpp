@@ -40,6 +40,7 @@ Glm4MoeDecoderLayer::Init Glm4MoeForCausalLM::layer(const Init& init, int64_t i)
                 .renormalize = init.norm_topk_prob,
                 .shared_expert_intermediate_size = init.n_shared_experts * init.moe_intermediate_size,
                 .tp_size = init.tp_size,
+                .tp_rank = init.tp_rank,
                 .reduce_results = init.tp_reduce,
                 .dtype = init.dtype},
                init.n_group,

@@ -33,6 +33,7 @@ GptOssDecoderLayer::Init GptOssForCausalLM::layer(const Init& init, int64_t i) {
                                    .top_k = init.num_experts_per_tok,
                                    .intermediate_size = init.intermediate_size,
                                    .tp_size = init.tp_size,
+                                   .tp_rank = init.tp_rank,
                                    .reduce_results = init.tp_reduce,
                                    .dtype = init.dtype},
                                   init.swiglu_limit,

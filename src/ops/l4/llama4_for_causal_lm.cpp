@@ -50,6 +50,7 @@ Llama4DecoderLayerInit Llama4ForCausalLM::layer(const Init& init, int64_t i) {
                  .intermediate_size = init.intermediate_size,
                  .shared_expert_intermediate_size = init.intermediate_size,
                  .tp_size = init.tp_size,
+                 .tp_rank = init.tp_rank,
                  .reduce_results = init.tp_reduce,
                  .dtype = init.dtype};
   return layer;

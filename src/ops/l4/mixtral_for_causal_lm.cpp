@@ -35,6 +35,7 @@ SparseDecoderLayerInit MixtralForCausalLM::layer(const Init& init, int64_t) {
                                 .top_k = init.num_experts_per_tok,
                                 .intermediate_size = init.intermediate_size,
                                 .tp_size = init.tp_size,
+                                .tp_rank = init.tp_rank,
                                 .reduce_results = init.tp_reduce,
                                 .dtype = init.dtype}};
   layer.attention.sliding_window = init.sliding_window;

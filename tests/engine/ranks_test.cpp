@@ -1,0 +1,117 @@
+// Tensor parallelism: several ranks, each with its part of the weights, give the tokens and logits of one rank.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <thread>
+
+#include "core/error.h"
+#include "core/shared_ranks.h"
+#include "engine/generate.h"
+#include "models/catalog.h"
+#include "tests/models/error_text.h"
+
+namespace fk {
+namespace {
+
+struct RankRun {
+  std::vector<float> logits;  // of the prompt's last token
+  std::vector<int64_t> tokens;
+  size_t weight_bytes = 0;
+};
+
+RankRun run_rank(const ModelSource& source, DType dtype, Communicator* ranks) {
+  ThreadPool pool(1);
+  Model model =
+      load_model(source, {.format = LoadFormat::kDummy, .dtype = dtype, .seed = 3, .communicator = ranks}, pool);
+  ModelExecutor executor(model, pool, {.max_sequences = 1, .max_context = 64, .max_step_tokens = 8});
+  std::vector<int64_t> prompt;
+  for (int64_t i = 0; i < 19; ++i) prompt.push_back((37 * i + 11) % model.config.facts.vocab_size);
+  RankRun run;
+  run.weight_bytes = model.weights.size_bytes();
+  RunningSequence sequence = executor.start();
+  View logits = executor.prefill(sequence, prompt);
+  run.logits.assign(logits.ptr<float>(), logits.ptr<float>() + logits.numel());
+  executor.finish(sequence);
+  Sampler sampler(1, {});
+  run.tokens = generate(executor, sampler, {.prompt = prompt, .max_tokens = 12, .sampling = {}, .stop_tokens = {}});
+  return run;
+}
+
+std::vector<RankRun> run_ranks(const ModelSource& source, DType dtype, int64_t size) {
+  SharedRanks memory(size);
+  std::vector<RankRun> runs(static_cast<size_t>(size));
+  std::vector<std::thread> threads;
+  for (int64_t rank = 0; rank < size; ++rank)
+    threads.emplace_back([&, rank] {
+      std::unique_ptr<Communicator> ranks = memory.join(rank);
+      try {
+        runs[static_cast<size_t>(rank)] = run_rank(source, dtype, ranks.get());
+      } catch (const Error& e) {
+        ADD_FAILURE() << source.name << ", rank " << rank << ": " << e.what();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  return runs;
+}
+
+void expect_equal_to_one_rank(const ModelSource& source, int64_t size) {
+  const std::string& name = source.name;
+  RankRun one = run_rank(source, DType::kF32, nullptr);
+  double scale = 0;
+  for (float x : one.logits) scale = std::max(scale, std::abs(static_cast<double>(x)));
+  std::vector<RankRun> runs = run_ranks(source, DType::kF32, size);
+  for (const RankRun& run : runs) {
+    EXPECT_EQ(run.tokens, one.tokens) << name << " on " << size << " ranks";
+    EXPECT_EQ(run.logits, runs[0].logits) << name << ": every rank has the same bits";
+    ASSERT_EQ(run.logits.size(), one.logits.size());
+    double worst = 0;
+    for (size_t i = 0; i < one.logits.size(); ++i)
+      worst = std::max(worst, std::abs(static_cast<double>(run.logits[i]) - static_cast<double>(one.logits[i])));
+    EXPECT_LE(worst, 1e-4 * scale) << name << " on " << size << " ranks";
+    EXPECT_LT(run.weight_bytes, one.weight_bytes) << name;
+  }
+}
+
+// The tiny model with heads and features rounded up, so that four ranks can divide it.
+ModelSource divisible(const std::string& name) {
+  ModelSource source = resolve_model(name);
+  for (Field& field : source.config.init) {
+    bool heads = field.name == "num_attention_heads" || field.name == "num_key_value_heads";
+    if (!heads && field.name.find("intermediate_size") == field.name.npos) continue;
+    // Blocks of MXFP4 have 32 elements.
+    int64_t step = heads ? 4 : name.find("mxfp4") != name.npos ? 128 : 4;
+    auto& value = std::get<int64_t>(field.value);
+    value = (value + step - 1) / step * step;
+  }
+  return source;
+}
+
+TEST(Ranks, TwoRanksEqualOne) { expect_equal_to_one_rank(resolve_model("tiny-llama"), 2); }
+
+// Biases on what is added up, and experts.
+TEST(Ranks, FourRanksEqualOne) { expect_equal_to_one_rank(resolve_model("tiny-gpt-oss"), 4); }
+
+// More ranks than key and value heads: ranks share one.
+TEST(Ranks, RanksThatShareAHeadEqualOne) { expect_equal_to_one_rank(resolve_model("tiny-qwen3-mqa"), 4); }
+
+TEST(Ranks, SlowEveryLanguageModelOnTwoAndFourRanks) {
+  std::set<std::string_view> families;
+  for (const CatalogEntry& entry : catalog()) {
+    if (!entry.name.starts_with("tiny-") || entry.config.facts.task != Task::kCausalLM) continue;
+    families.insert(entry.config.architecture());
+    for (int64_t size : {2, 4}) expect_equal_to_one_rank(divisible(entry.name), size);
+  }
+  EXPECT_GE(families.size(), 14u);
+}
+
+TEST(Ranks, ImpossibleNumbersOfRanksAreRefused) {
+  expect_sentence(error_of([] { check_divisible(resolve_model("tiny-llama"), 8); }),
+                  {"tiny-llama", "8 ranks", "4 attention heads"});
+  expect_sentence(error_of([] { check_divisible(resolve_model("tiny-llama"), 3); }), {"3 ranks"});
+  expect_sentence(error_of([] { check_divisible(resolve_model("tiny-siglip"), 2); }), {"tiny-siglip", "--tp"});
+}
+
+}  // namespace
+}  // namespace fk
