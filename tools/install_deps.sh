@@ -63,6 +63,8 @@ case "${1:-build}" in
       need command zsh zsh      # complete command lines, and so does bash
       need command fish fish
       need command groff groff  # reads the manual page
+      need command mpicxx libopenmpi-dev  # ranks that mpirun starts
+      need command mpirun openmpi-bin
     fi
     ;;
   deb)
