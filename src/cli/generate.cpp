@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "cli/candidate_options.h"
+#include "cli/chat_options.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
 #include "cli/prompt.h"
@@ -31,6 +32,7 @@ class Generate final : public Verb {
             {"fastkernels generate --model ./my-checkpoint --prompt 'The capital of France is' --max-tokens 32",
              "fastkernels generate --model tiny-llama --load-format dummy --prompt 'Hello' --max-tokens 8",
              "fastkernels generate --model ./my-checkpoint --prompt 'Once' --temperature 0.8 --top-p 0.95 --seed 7",
+             "fastkernels generate --model ./my-checkpoint --chat --system 'Be brief.' --prompt 'Why is the sky blue?'",
              "fastkernels generate --model tiny-qwen3 --load-format dummy --prompt-token-ids 5,17,99 --json",
              "fastkernels generate --model tiny-llama --load-format dummy --prompt-token-ids 5,17,99 --tp 2   # on two "
              "ranks"}) {}
@@ -44,6 +46,7 @@ class Generate final : public Verb {
     flags.option("--prompt-token-ids", prompt_ids_, "Token ids to continue, separated by commas")
         .type_name("ID,ID,...")
         .excludes(text);
+    add_chat_options(flags, chat_);
     flags.option("--max-tokens", max_tokens_, "Tokens to generate at most").range(1, int64_t{1} << 24).show_default();
     flags.option("--temperature", sampling_.temperature, "0 picks the most likely token").show_default();
     flags.option("--top-k", sampling_.top_k, "Draw from the k most likely; 0: all")
@@ -61,11 +64,14 @@ class Generate final : public Verb {
     check_sampling_params(sampling_);
     if (prompt_flag_->given() && prompt_.empty())
       throw UsageError("The prompt is empty; give it at least one character.");
-    if (prompt_.empty() && prompt_ids_.empty()) throw UsageError("Give a --prompt or --prompt-token-ids.");
+    check_chat_options(chat_, !prompt_.empty(), !prompt_ids_.empty());
+    if (prompt_.empty() && prompt_ids_.empty() && !chat_.wanted())
+      throw UsageError("Give a --prompt or --prompt-token-ids.");
     ModelSource source = resolve_model(model_.model);
     source.config.require_task(Task::kCausalLM, source.name, "generate");
     check_loadable(source, load_options(model_, source, common));
     std::optional<Tokenizer> tokenizer = find_tokenizer(source, common);
+    if (chat_.wanted()) prompt_ = chat_prompt(chat_, prompt_, source);
     GenerateRequest request{
         .prompt = encode(tokenizer, source), .max_tokens = max_tokens_, .sampling = sampling_, .stop_tokens = {}};
     if (!ignore_eos_ && !source.directory.empty()) request.stop_tokens = read_generation_defaults(source.directory).eos;
@@ -112,7 +118,7 @@ class Generate final : public Verb {
  private:
   std::vector<int64_t> encode(const std::optional<Tokenizer>& tokenizer, const ModelSource& source) const {
     if (!prompt_ids_.empty()) return parse_token_ids(prompt_ids_);
-    return encode_prompt(prompt_, tokenizer, source, model_);
+    return encode_prompt(prompt_, tokenizer, source, model_, !chat_.wanted());
   }
 
   // Ids need no tokenizer: if it is not supported, ids are printed without text.
@@ -145,11 +151,9 @@ class Generate final : public Verb {
       return;
     }
     if (common.json) {
-      Json json = {{"model", loaded.model.name},
-                   {"dtype", dtype_name(loaded.model.config.facts.dtype)},
-                   {"prompt_token_ids", request.prompt},
-                   {"token_ids", tokens},
-                   {"text", text}};
+      Json json = {{"model", loaded.model.name}, {"dtype", dtype_name(loaded.model.config.facts.dtype)},
+                   {"prompt", prompt_},          {"prompt_token_ids", request.prompt},
+                   {"token_ids", tokens},        {"text", text}};
       json["ttft_ms"] = first_s * 1e3;
       json["tokens_per_second"] = rate;
       json["load_ms"] = loaded.load_ms;
@@ -169,7 +173,8 @@ class Generate final : public Verb {
   std::vector<CandidateUse> uses_;
   std::vector<CandidateRecord> judged_;
   SamplingParams sampling_;
-  std::string prompt_;
+  ChatOptions chat_;
+  std::string prompt_;  // with --chat: what the template makes of it
   const Flag* prompt_flag_ = nullptr;
   std::string prompt_ids_;
   int64_t max_tokens_ = 16;

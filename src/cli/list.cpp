@@ -146,7 +146,7 @@ class List final : public Verb {
   int level_ = 0;
 };
 
-List list;
+List list_verb;
 
 }  // namespace
 }  // namespace fk

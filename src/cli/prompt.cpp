@@ -5,9 +5,9 @@
 namespace fk {
 
 std::vector<int64_t> encode_prompt(const std::string& text, const std::optional<Tokenizer>& tokenizer,
-                                   const ModelSource& source, const ModelOptions& options) {
+                                   const ModelSource& source, const ModelOptions& options, bool add_special_tokens) {
   if (tokenizer) {
-    std::vector<int32_t> ids = tokenizer->encode(text, true);
+    std::vector<int32_t> ids = tokenizer->encode(text, add_special_tokens);
     return {ids.begin(), ids.end()};
   }
   if (options.load_format != "dummy")

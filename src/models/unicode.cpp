@@ -17,6 +17,11 @@ struct Composition {
   char32_t first, second, c;
 };
 
+struct CaseMapping {
+  char32_t c;
+  Mapped to;
+};
+
 #include <unicode_tables.inc>  // written by the build
 
 static_assert(std::size(kCategoryNames) == 30 && std::size(kPageOf) == 0x1100);
@@ -211,5 +216,16 @@ bool is_regex_word_alone(char32_t c) {
 
 std::span<const Fold> folds() { return kFolds; }
 std::span<const LongFold> long_folds() { return kLongFolds; }
+
+namespace {
+Mapped mapped(std::span<const CaseMapping> table, char32_t c) {
+  auto it = std::ranges::lower_bound(table, c, {}, &CaseMapping::c);
+  return it != table.end() && it->c == c ? it->to : Mapped{c, 0, 0};
+}
+}  // namespace
+
+Mapped upper_case(char32_t c) { return mapped(kUpper, c); }
+Mapped lower_case(char32_t c) { return mapped(kLower, c); }
+Mapped title_case(char32_t c) { return mapped(kTitle, c); }
 
 }  // namespace fk::unicode

@@ -1,4 +1,4 @@
-// Unicode as a tokenizer needs it: UTF-8, character properties, canonical composition (NFC), simple case folds.
+// Unicode as a tokenizer needs it: UTF-8, character properties, canonical composition (NFC), case.
 //
 // The tables come from the Unicode version of the Python that built the tree: a character newer than that version
 // counts as unassigned.
@@ -81,5 +81,11 @@ struct LongFold {
   char32_t c;
 };
 std::span<const LongFold> long_folds();
+
+// Full case mappings: one to three characters, with zeros behind them.
+using Mapped = std::array<char32_t, 3>;
+Mapped upper_case(char32_t c);
+Mapped lower_case(char32_t c);
+Mapped title_case(char32_t c);
 
 }  // namespace fk::unicode

@@ -37,6 +37,12 @@ def simple_fold(c):
     return ord(folded) if len(folded) == 1 else c
 
 
+def case_mappings(change):
+    """(c, what change makes of it, with zeros behind) for every character that it changes."""
+    changed = [(c, [ord(x) for x in change(chr(c))]) for c in CODE_POINTS if not is_surrogate(c)]
+    return [(c, "{" + ",".join(map(str, (to + [0, 0])[:3])) + "}") for c, to in changed if to != [c]]
+
+
 def long_fold(c):
     """What c folds to where that is two or three code points, with zeros behind."""
     folded = [ord(x) for x in chr(c).casefold()]
@@ -103,6 +109,9 @@ def main(path):
         out.write(array("Composition", "kCompositions", compositions))
         out.write(array("Fold", "kFolds", folds))
         out.write(array("LongFold", "kLongFolds", [("{" + ",".join(map(str, to)) + "}", c) for to, c in long_folds]))
+        out.write(array("CaseMapping", "kUpper", case_mappings(str.upper)))
+        out.write(array("CaseMapping", "kLower", case_mappings(str.lower)))
+        out.write(array("CaseMapping", "kTitle", case_mappings(str.title)))
 
 
 if __name__ == "__main__":
