@@ -58,7 +58,7 @@ class RotaryEmbeddingTokenPerBlock final : public RotaryEmbedding {
   }
 
   std::string_view refuse(Args args) const override {
-    if (!fits()) return "it rotates at most 256 elements of a head";
+    if (!fits()) return "it rotates at most 512 elements of a head";
     if (args[0]->dtype() != DType::kI64) return "positions must be i64";
     return refuse_floats({&args[1], &args[2]});
   }

@@ -7,7 +7,7 @@
 
 namespace fk::cuda {
 
-inline constexpr int kMaxRotaryPairs = 128;
+inline constexpr int kMaxRotaryPairs = 256;
 
 // Small enough for a kernel argument, so that a graph has its own copy.
 struct RotaryFrequencies {
