@@ -12,6 +12,7 @@
 #include "core/simd_clones.h"
 #include "models/convert.h"
 #include "ops/fan_in.h"
+#include "ops/formats/ternary.h"
 
 namespace fk {
 namespace {
@@ -134,6 +135,7 @@ void fill_dummy_tensor(const View& destination, const Generator& generator, uint
     return;
   }
   constexpr int64_t kTileBytes = kBlocks * 16;
+  const bool ternary = dtype == DType::kU8 && generator.b == kLargestTernaryByte + 1;
   auto bytes = static_cast<int64_t>(destination.size_bytes());
   pool.parallel_for((bytes + kTileBytes - 1) / kTileBytes, 256, [&](int64_t begin, int64_t end) {
     uint32_t words[kTile / 2];
@@ -141,9 +143,9 @@ void fill_dummy_tensor(const View& destination, const Generator& generator, uint
       philox_tile(stream_key(seed, name), static_cast<uint64_t>(tile * kBlocks), words);
       int64_t count = std::min(kTileBytes, bytes - tile * kTileBytes);
       std::memcpy(out + tile * kTileBytes, words, static_cast<size_t>(count));
-      if (dtype != DType::kF8E4M3) continue;
       auto* codes = reinterpret_cast<uint8_t*>(out + tile * kTileBytes);
-      for (int64_t i = 0; i < count; ++i)
+      for (int64_t i = 0; ternary && i < count; ++i) codes[i] = ternary_byte(codes[i]);
+      for (int64_t i = 0; dtype == DType::kF8E4M3 && i < count; ++i)
         codes[i] = static_cast<uint8_t>((codes[i] & 0x87) | (10 + (codes[i] >> 4 & 3)) << 3);
     }
   });

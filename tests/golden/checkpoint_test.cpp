@@ -10,6 +10,7 @@
 #include "models/config.h"
 #include "models/dummy_weights.h"
 #include "models/family.h"
+#include "ops/formats/scaled_format.h"
 #include "ops/formats/weight_format.h"
 #include "tests/golden/golden_model.h"
 
@@ -72,6 +73,19 @@ std::pair<Tensor, Tensor> mxfp4_tensors(const Shape& shape, uint64_t seed, const
   return {std::move(elements), std::move(scales)};
 }
 
+// The two tensors of a ternary matrix, `weight` and `weight_scale`; the first has four rows in each of its own.
+std::vector<Tensor> ternary_tensors(const Json& golden, const std::string& name, ThreadPool& pool) {
+  bool divides = golden.at("config").at("quantization_config").at("linear_class") == "bitlinear";
+  Shape shape(golden.at("tensors").at(name).get<std::vector<int64_t>>());
+  std::vector<Tensor> tensors;
+  for (const ParamSpec& param :
+       scaled_format(divides ? "ternary_inverse" : "ternary").tensors(4 * shape[0], shape[1])) {
+    Tensor& tensor = tensors.emplace_back(param.spec.shape, param.spec.dtype);
+    fill_dummy_tensor(tensor, *param.fill, golden.at("seed"), tensors.size() == 1 ? name : name + "_scale", pool);
+  }
+  return tensors;
+}
+
 // A model that contains the golden one, and what it calls its tensors.
 struct LargerModel {
   std::string architecture, model_type;
@@ -113,6 +127,13 @@ void write_checkpoint(const Directory& directory, const std::string& name, DType
       add(tensor_name.substr(0, tensor_name.size() - kBlocks.size()) + "_scales", std::move(scales));
       continue;
     }
+    if (tensor_name.ends_with(".weight_scale")) continue;  // written with its matrix
+    if (golden.at("tensors").contains(tensor_name + "_scale")) {
+      std::vector<Tensor> tensors = ternary_tensors(golden, tensor_name, pool);
+      add(tensor_name, std::move(tensors[0]));
+      add(tensor_name + "_scale", std::move(tensors[1]));
+      continue;
+    }
     Tensor tensor(shape, dtype);
     fill_dummy(tensor, golden.at("seed"), tensor_name, dummy_range(tensor_name, shape, norm_offset), pool);
     add(tensor_name, std::move(tensor));
@@ -146,7 +167,8 @@ INSTANTIATE_TEST_SUITE_P(Models, CheckpointOnDisk,
                                          "tiny-olmo2-bias", "tiny-granite-bias", "tiny-phi3-partial", "tiny-glm4",
                                          "tiny-cohere-normed", "tiny-mixtral", "tiny-qwen2-moe-mixed",
                                          "tiny-qwen3-moe-mixed", "tiny-glm4-moe-groups", "tiny-gpt-oss",
-                                         "tiny-gpt-oss-mxfp4", "tiny-llama4-mixed", "tiny-gemma4", "tiny-gemma4-dense"),
+                                         "tiny-gpt-oss-mxfp4", "tiny-llama4-mixed", "tiny-gemma4", "tiny-gemma4-dense",
+                                         "tiny-bitnet", "tiny-bitnet-inverse", "tiny-bitnet-plain"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::replace(name.begin(), name.end(), '-', '_');

@@ -21,6 +21,7 @@ from transformers.utils import logging
 from experts import checkpoint_tensors
 from export import DEFAULT_OUT
 from mxfp4 import dummy_values
+from ternary import replace_linears
 
 Config = dict[str, Any]
 TOLERANCE = 1e-4  # what the C++ tests allow in float32, relative to the largest logit
@@ -36,6 +37,7 @@ def load(config: Config, seed: int) -> PreTrainedModel:
     model.eval().requires_grad_(False)
     for name, tensor in checkpoint_tensors(model):
         tensor.copy_(dummy_values(seed, name, tuple(tensor.shape), config["architectures"] == ["Gemma3ForCausalLM"]))
+    replace_linears(model, seed)
     return model
 
 
@@ -75,19 +77,20 @@ def largest_error(model: PreTrainedModel, data: dict[str, Any]) -> float:
 
 def mistakes(config: Config) -> Iterator[tuple[str, Callable[[Config], None]]]:
     """Ways an implementation of this config could be wrong, as changes of the config."""
-    gemma = config["model_type"] == "gemma3_text"
+    by_kind = "full_attention" in config["rope_parameters"]
 
     def full(c: Config) -> Config:
-        return c["rope_parameters"]["full_attention"] if gemma else c["rope_parameters"]
+        return c["rope_parameters"]["full_attention"] if by_kind else c["rope_parameters"]
 
     yield "another rope theta", lambda c: full(c).update(rope_theta=full(c)["rope_theta"] * 1.5)
     if full(config)["rope_type"] != "default":
         yield "no rope scaling", lambda c: full(c).update(rope_type="default")
     if full(config)["rope_type"] == "llama3":
         yield "linear instead of llama3", lambda c: full(c).update(rope_type="linear")
-    if gemma:
+    if by_kind:
         yield "one theta for all layers", lambda c: c["rope_parameters"].update(sliding_attention=full(c))
         yield "exact gelu", lambda c: c.update(hidden_activation="gelu")
+    if "query_pre_attn_scalar" in config:
         yield "another scale", lambda c: c.update(query_pre_attn_scalar=c["query_pre_attn_scalar"] + 1)
         yield "no sliding layer", lambda c: c.update(layer_types=["full_attention"] * c["num_hidden_layers"])
     if config.get("sliding_window") and "sliding_attention" in config.get("layer_types", ["sliding_attention"]):
@@ -119,8 +122,9 @@ def mistakes(config: Config) -> Iterator[tuple[str, Callable[[Config], None]]]:
         "logits_scaling",
         "logit_scale",
         "routed_scaling_factor",
+        "final_logit_softcapping",
     ):
-        if factor in config:
+        if config.get(factor) is not None:
             yield f"another {factor}", lambda c, factor=factor: c.update({factor: c[factor] * 1.01})
     if full(config).get("partial_rotary_factor", 1) != 1:
         yield "whole heads rotated", lambda c: full(c).update(partial_rotary_factor=1.0)
@@ -128,8 +132,11 @@ def mistakes(config: Config) -> Iterator[tuple[str, Callable[[Config], None]]]:
         yield "no norm of heads", lambda c: c.update(use_qk_norm=False)
     if "norm_topk_prob" in config:
         yield "weights normed the other way", lambda c: c.update(norm_topk_prob=not c["norm_topk_prob"])
-    if "num_experts_per_tok" in config:
-        yield "one expert fewer", lambda c: c.update(num_experts_per_tok=c["num_experts_per_tok"] - 1)
+    for chosen in ("num_experts_per_tok", "top_k_experts"):
+        if config.get(chosen):
+            yield "one expert fewer", lambda c, chosen=chosen: c.update({chosen: c[chosen] - 1})
+    if config["model_type"] == "bitnet":
+        yield "relu, not squared", lambda c: c.update(hidden_act="relu")
     yield "tied the other way", lambda c: c.update(tie_word_embeddings=not c["tie_word_embeddings"])
 
 

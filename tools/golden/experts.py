@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import torch
 from transformers import PreTrainedModel
 
+from ternary import PER_BYTE, ternary_modules
+
 # (module's name, checkpoint's names of its parts) by model_type; all other families have those of Qwen.
 QWEN = {"gate_up_proj": ("gate_proj", "up_proj"), "down_proj": ("down_proj",)}
 STACKED = ("gpt_oss", "llama4_text", "gemma4_text")  # in the checkpoint, too
@@ -18,7 +20,8 @@ MIXTRAL = {"gate_up_proj": ("w1", "w3"), "down_proj": ("w2",)}
 def checkpoint_tensors(model: PreTrainedModel) -> Iterator[tuple[str, torch.Tensor]]:
     """What save_pretrained writes, as views of the model's parameters; a tied head is listed once, as the embedding.
 
-    Of experts in MXFP4 the tensor of elements stands for both, with the shape [E, N, K] of what it holds.
+    Of experts in MXFP4 the tensor of elements stands for both, with the shape [E, N, K] of what it holds. Ternary matrices
+    are no views.
     """
     stacked = model.config.model_type in STACKED
     quantized = getattr(model.config, "quantization_config", None) is not None
@@ -27,6 +30,12 @@ def checkpoint_tensors(model: PreTrainedModel) -> Iterator[tuple[str, torch.Tens
     stored = dict(model.named_parameters()) | {
         name: buffer for name, buffer in model.named_buffers() if name.endswith(STORED_BUFFERS)
     }
+    for name, module in ternary_modules(model).items():
+        stored.pop(f"{name}.weight", None)
+        yield f"{name}.weight", torch.empty(module.out_features // PER_BYTE, module.in_features, dtype=torch.uint8)
+        yield f"{name}.weight_scale", module.weight_scale
+        if module.bias is not None:
+            stored[f"{name}.bias"] = module.bias
     for name, parameter in stored.items():
         if mixtral:
             name = name.replace(".mlp.", ".block_sparse_moe.")

@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 from transformers import (
+    BitNetConfig,
+    BitNetForCausalLM,
     CohereConfig,
     CohereForCausalLM,
     Gemma3ForCausalLM,
@@ -53,6 +55,7 @@ from transformers import (
 
 from experts import STORED_BUFFERS, checkpoint_tensors
 from mxfp4 import dummy_values
+from ternary import make_narrow, replace_linears
 
 FAMILIES: dict[str, tuple[type[PreTrainedConfig], type[PreTrainedModel]]] = {
     "llama": (LlamaConfig, LlamaForCausalLM),
@@ -72,6 +75,7 @@ FAMILIES: dict[str, tuple[type[PreTrainedConfig], type[PreTrainedModel]]] = {
     "gpt_oss": (GptOssConfig, GptOssForCausalLM),
     "llama4": (Llama4TextConfig, Llama4ForCausalLM),
     "gemma4": (Gemma4TextConfig, Gemma4ForCausalLM),
+    "bitnet": (BitNetConfig, BitNetForCausalLM),
 }
 
 
@@ -103,6 +107,10 @@ def gemma_rope(**full: float | str) -> dict[str, Any]:
 
 def gemma4_rope(share: float, **full: float | str) -> dict[str, Any]:
     return gemma_rope(rope_type="proportional", partial_rotary_factor=share, **full)
+
+
+def ternary(layers: str) -> dict[str, str]:
+    return {"quant_method": "bitnet", "linear_class": layers, "quantization_mode": "offline"}
 
 
 YARN = {"beta_fast": 4.0, "beta_slow": 1.0, "truncate": False, "original_max_position_embeddings": 64}
@@ -412,6 +420,18 @@ MODELS: dict[str, Tiny] = {
             "use_bidirectional_attention": "vision",
         },
     ),
+    "tiny-bitnet": Tiny(
+        "bitnet", 32, 64, 2, 4, 2, 8, 269, tied=True, rope=rope(5e5),
+        extra={"quantization_config": ternary("autobitlinear")},
+    ),
+    "tiny-bitnet-inverse": Tiny(
+        "bitnet", 36, 52, 2, 3, 1, 12, 277, eps=1e-3,
+        extra={"attention_bias": True, "quantization_config": ternary("bitlinear")},
+    ),
+    "tiny-bitnet-plain": Tiny(
+        "bitnet", 60, 77, 2, 6, 3, 10, 283, eps=1e-2, rope=rope(5e5, "linear", factor=4.0),
+        extra={"attention_bias": True},
+    ),
 }  # fmt: skip
 
 
@@ -475,6 +495,7 @@ def build(tiny: Tiny, seed: int, round_to: torch.dtype | None = None) -> PreTrai
     for name, tensor in checkpoint_tensors(model):
         values = dummy_values(seed, name, tuple(tensor.shape), tiny.family == "gemma3")
         tensor.copy_(values if round_to is None else values.to(round_to))
+    replace_linears(model, seed)
     return model
 
 
@@ -486,4 +507,5 @@ def build_narrow(tiny: Tiny, seed: int, dtype: torch.dtype) -> PreTrainedModel:
     for name, buffer in model.named_buffers():
         if name.endswith(STORED_BUFFERS):
             buffer.copy_(buffer.to(dtype))
+    make_narrow(model, dtype)
     return model

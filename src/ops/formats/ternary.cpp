@@ -2,6 +2,8 @@
 //
 // weight u8 [N/4, K]: bits 2 i and 2 i + 1 of byte row r are those of row r + i N/4. weight_scale f32 [1] multiplies
 // ("ternary", linear_class autobitlinear) or divides ("ternary_inverse", linear_class bitlinear).
+#include "ops/formats/ternary.h"
+
 #include "ops/formats/scaled_format.h"
 
 namespace fk {
@@ -10,7 +12,7 @@ namespace {
 
 constexpr int64_t kPerByte = 4;
 constexpr int8_t kCodes[] = {-1, 0, 1, 2};  // checkpoints have no code 3, whose value would be 2
-constexpr double kDeviation = 1.22;         // of any two bits
+constexpr double kDeviation = 0.7071;       // half of the dummy elements are 0
 
 template <bool kInverse>
 class Ternary final : public IntegerFormat {
@@ -23,7 +25,7 @@ class Ternary final : public IntegerFormat {
   std::vector<ParamSpec> tensors(int64_t rows, int64_t columns) const override {
     check_multiple("ternary", "output features", rows, kPerByte);
     ParamSpec codes{"weight", {{rows / kPerByte, columns}, DType::kU8}};
-    codes.fill = any_bits(DType::kU8);
+    codes.fill = Generator::integers(0, kLargestTernaryByte + 1);
     ParamSpec scale{"weight_scale", {{1}, DType::kF32}};
     scale.fill = scales_for(columns, kDeviation);
     if (kInverse) scale.fill = Generator::uniform(1 / scale.fill->b, 1 / scale.fill->a);

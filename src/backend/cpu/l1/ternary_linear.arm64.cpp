@@ -7,7 +7,8 @@
 namespace fk {
 namespace {
 
-using TernaryLinearPanels = PanelProduct<TernaryLinear>;
+// BitNet rounds its activations itself (ops/l1/act_quant_int8.h); what it has rounded is multiplied exactly.
+using TernaryLinearPanels = PanelProduct<TernaryLinear, true>;
 FK_IMPLEMENTATION(TernaryLinear, TernaryLinearPanels, "cpu.neon_dot_panels", DeviceKind::kCpu, 10, without_sdot);
 
 }  // namespace

@@ -1,5 +1,6 @@
 // PanelProduct: products with small integers by SDOT. Weights are packed once into panels of eight rows, 4 or 8 bits an
-// element, so that a register holds words of four elements of four rows; x is rounded to int8 in groups of 32.
+// element, so that a register holds words of four elements of four rows; x is rounded to int8 in groups of 32, or in
+// whole rows.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +41,8 @@ IntPanels pack_panels(const ScaledFormat& format, std::span<const View> tensors,
 // sums[t][8] of all rows of x with one panel.
 void multiply_panel(const IntPanels& w, int64_t panel, const RoundedRows& x, float* sums);
 
-template <class T>
+// kWholeRows: one scale for a row of x. Rows that are multiples of their largest number / 127 are then not changed.
+template <class T, bool kWholeRows = false>
 class PanelProduct final : public QuantisedProductCall<T> {
  public:
   using QuantisedProductCall<T>::QuantisedProductCall;
@@ -53,7 +55,7 @@ class PanelProduct final : public QuantisedProductCall<T> {
 
   void forward(Context& ctx, View x, View out) override {
     if (x.size(0) == 0) return;
-    RoundedRows rounded = round_rows(x, kRoundedGroup, ctx.arena, ctx.pool);
+    RoundedRows rounded = round_rows(x, kWholeRows ? x.size(1) : kRoundedGroup, ctx.arena, ctx.pool);
     int64_t all = 0;
     for (const IntPanels& part : panels_) all += part.panels();
     View sums = ctx.arena.make({{ctx.pool.threads(), x.size(0) * kPanelRows}, DType::kF32});
