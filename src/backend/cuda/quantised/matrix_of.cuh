@@ -60,9 +60,17 @@ __global__ void __launch_bounds__(kMatrixThreads)
   const int64_t row = i / pieces, column = i % pieces * kElements;
   if (row >= rows) return;
   Pack<T, kElements> values;
+  float exact[kElements];
+  bool found = false;
+  if constexpr (requires { reader.eight_values(first, column, exact); }) {
+    found = columns % kElements == 0;
+    if (found) reader.eight_values(first + row, column, exact);
+  }
+  if (!found)
 #pragma unroll
-  for (int e = 0; e < kElements; ++e)
-    values.at[e] = from_float<T>(column + e < columns ? reader.value(first + row, column + e) : 0.0f);
+    for (int e = 0; e < kElements; ++e) exact[e] = column + e < columns ? reader.value(first + row, column + e) : 0.0f;
+#pragma unroll
+  for (int e = 0; e < kElements; ++e) values.at[e] = from_float<T>(exact[e]);
   T* at = to + row * columns + column;
   // Scratch memory starts on more than 32 bytes.
   if (columns % kElements == 0) {

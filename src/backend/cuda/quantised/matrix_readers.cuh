@@ -3,6 +3,7 @@
 //
 // A reader has value(row, column). Readers of formats that are packed have code(row, column), the bits that the packed
 // format has for an element, and record(row, column), the record of the step that begins there, or row_scale(row).
+// Where neighbours are cheaper together there is eight_values().
 #pragma once
 
 #include "backend/cuda/quantised/stored_codes.cuh"
@@ -75,6 +76,17 @@ struct Int4Reader {
   }
   FK_HOST_DEVICE float value(int64_t row, int64_t column) const {
     return (static_cast<float>(code(row, column)) - static_cast<float>(zero(row, column))) * scale(row, column);
+  }
+  // Eight from a multiple of eight on: finding their group takes most of the time.
+  FK_HOST_DEVICE void eight_values(int64_t row, int64_t column, float (&values)[8]) const {
+    if (awq || group % 8 != 0) {
+      for (int e = 0; e < 8; ++e) values[e] = value(row, column + e);
+      return;
+    }
+    const uint32_t word = by_rows ? words[row * (columns / 8) + column / 8] : words[column / 8 * rows + row];
+    const auto shift = static_cast<float>(zero(row, column));
+    const float factor = scale(row, column);
+    for (int e = 0; e < 8; ++e) values[e] = (static_cast<float>(word >> (4 * e) & 15) - shift) * factor;
   }
   template <class Record>
   FK_HOST_DEVICE Record record(int64_t row, int64_t column) const {
