@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/cuda/decode_megakernel/expert_plan.h"
+#include "backend/cuda/decode_megakernel/packed_plan.h"
 
 namespace fk::cuda {
 namespace {
@@ -101,6 +102,54 @@ TEST(RouterColumns, FitTheirRowsWhichStartInDifferentBanks) {
       EXPECT_EQ(stride % 2, 1);
       for (int block = 0; block < blocks; ++block)
         EXPECT_LE(pairs_of_block(hidden / 2, block, blocks, 0).count(), stride);
+    }
+}
+
+TEST(PackedExperts, ItemsOfAllBlocksAreAllPairsOfRowsOnce) {
+  for (int blocks : {1, 5, 132})
+    for (auto [chosen, size, hidden] : {std::tuple{4, 2880, 2880}, {3, 32, 96}, {2, 544, 288}, {1, 32, 64}}) {
+      using Pairs = std::map<std::tuple<int, int>, int>;  // (chosen expert, pair of rows)
+      Pairs gate_up, down;
+      for (int block = 0; block < blocks; ++block) {
+        const PairRange features = pairs_of_block(chosen * size, block, blocks, 0);
+        for (int i = 0; i < features.count(); ++i) {
+          const PackedItem item = gate_up_item(features, i, size);
+          EXPECT_EQ(item.expert * size + item.pair, features.begin + i);
+          ++gate_up[{item.expert, item.pair}];
+        }
+        const PairRange rows = pairs_of_block(hidden / 2, block, blocks, 0);
+        for (int i = 0; i < down_items(rows, chosen); ++i) {
+          const PackedItem item = down_item(rows, i);
+          // Where the sum over the experts looks for it.
+          EXPECT_EQ(i, item.expert * rows.count() + item.pair - rows.begin);
+          ++down[{item.expert, item.pair}];
+        }
+      }
+      auto complete = [&](const Pairs& pairs, int of_expert) {
+        EXPECT_EQ(pairs.size(), static_cast<size_t>(chosen * of_expert));
+        for (const auto& [pair, times] : pairs) {
+          EXPECT_EQ(times, 1);
+          EXPECT_LT(std::get<0>(pair), chosen);
+          EXPECT_LT(std::get<1>(pair), of_expert);
+        }
+      };
+      complete(gate_up, size);
+      complete(down, hidden / 2);
+    }
+}
+
+TEST(PackedExperts, RowsAndTheOrderOfTheirInputFitTheWordsOfCodes) {
+  EXPECT_EQ(packed_row_bytes(2880), 90 * 16 + 96);
+  EXPECT_EQ(packed_row_bytes(32), 32);
+  std::vector<int> times(288);
+  for (int column = 0; column < 288; ++column) ++times[static_cast<size_t>(packed_column(column))];
+  EXPECT_EQ(std::count(times.begin(), times.end(), 1), 288);
+  // Byte b of a block has element b in its low half and element b + 16 in its high half (ops/formats/mxfp4.cpp). Lane t
+  // of four has word t, and of x the eight elements from 8 t on, two for each of its half bytes k and k + 4.
+  for (int t = 0; t < 4; ++t)
+    for (int k = 0; k < 8; ++k) {
+      const int byte = 4 * t + k / 2, element = byte + 16 * (k % 2);
+      EXPECT_EQ(packed_column(element), 8 * t + 2 * (k % 4) + k / 4);
     }
 }
 

@@ -4,7 +4,6 @@
 // in order; models/stored_layout.cpp brings them into this layout.
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 
 #include "ops/formats/weight_format.h"
 
@@ -31,14 +30,17 @@ void quantise_mxfp4(const float* values, std::byte* block) {
   // The largest code is 6, so the largest element becomes 4 to 6; from 6 on it is cut off.
   int exponent = largest > 0 ? std::clamp(std::ilogb(largest) - 2, -127, 127) : 0;
   block[0] = static_cast<std::byte>(exponent + 127);
-  auto code = [&](int64_t i) {
-    constexpr float kBetween[] = {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5.0f};
-    float size = std::ldexp(std::abs(values[i]), -exponent);
-    auto nearest = std::lower_bound(std::begin(kBetween), std::end(kBetween), size) - std::begin(kBetween);
-    return static_cast<uint8_t>(nearest | (values[i] < 0 && nearest > 0 ? 8 : 0));
-  };
+  // Codes are counted, without branches, because dummy weights of a large model have billions of them.
+  const float unit = std::ldexp(1.0f, -exponent);
+  uint8_t codes[kElements];
+  for (int64_t i = 0; i < kElements; ++i) {
+    const float size = std::abs(values[i]) * unit;
+    int nearest = 0;
+    for (float between : {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5.0f}) nearest += between < size ? 1 : 0;
+    codes[i] = static_cast<uint8_t>(nearest | (values[i] < 0 && nearest > 0 ? 8 : 0));
+  }
   for (int64_t i = 0; i < kElements / 2; ++i)
-    block[kScaleBytes + i] = static_cast<std::byte>(code(i) | code(i + kElements / 2) << 4);
+    block[kScaleBytes + i] = static_cast<std::byte>(codes[i] | codes[i + kElements / 2] << 4);
 }
 
 const RegisterWeightFormat kMxfp4({.name = "mxfp4",

@@ -23,6 +23,21 @@ std::vector<Case<GptOssForCausalLM>> GptOssForCausalLM::cases() {
   std::vector<Case<GptOssForCausalLM>> cases;
   for (const Workload& w : causal_lm_workloads())
     cases.push_back({std::to_string(w.num_sequences()) + " sequences", c, w});
+  c.experts_format = "mxfp4";
+  c.hidden_size = 96;
+  c.intermediate_size = 32;
+  c.head_dim = 64;
+  for (const Workload& w : one_token_workloads())
+    cases.push_back({std::to_string(w.sequences[0].context_len + 1) + " keys, mxfp4", c, w});
+  c.hidden_size = 288;
+  c.intermediate_size = 544;
+  c.num_attention_heads = 8;
+  c.num_key_value_heads = 1;
+  c.attention_bias = false;
+  cases.push_back({"one token, larger experts", c, Workload::batch({{1, 9}})});
+  c.num_local_experts = 12;
+  c.attention_bias = true;
+  cases.push_back({"one token, few of many experts", c, Workload::batch({{1, 9}})});
   return cases;
 }
 

@@ -34,7 +34,7 @@ struct alignas(16) TokenAttentionMemory {
   bool came_last;
 };
 
-template <class T, int kHeadSize>
+template <class T, int kHeadSize, bool kSinks = false>
 class TokenAttention {
   static constexpr int kPairs = kHeadSize / 64;                        // pairs of the rotary embedding per lane
   static constexpr int kScoreRuns = kHeadSize / 32;                    // runs of 16 bytes a thread takes of a key
@@ -49,11 +49,13 @@ class TokenAttention {
  public:
   // `values`: values_bytes() of shared memory.
   __device__ __forceinline__ TokenAttention(const TokenCall& call, const TokenLayer& layer, const TokenCache& cache,
-                                            const TokenSequence& sequence, TokenAttentionMemory& memory, float* values)
+                                            const TokenSequence& sequence, TokenAttentionMemory& memory, float* values,
+                                            const float* sinks = nullptr)
       : call_(call),
         layer_(layer),
         memory_(memory),
         values_(values),
+        sinks_(sinks),
         length_(sequence.length),
         slot_(sequence.slot),
         group_(call.heads / call.kv_heads),
@@ -88,6 +90,8 @@ class TokenAttention {
       memory_.q_norm[at] = static_cast<const T*>(layer_.q_norm)[at];
       memory_.k_norm[at] = static_cast<const T*>(layer_.k_norm)[at];
     }
+    if constexpr (kSinks)
+      if (at == 0) asm volatile("prefetch.global.L2 [%0];" ::"l"(sinks_ + kv_head_ * group_));
     constexpr int kLines = kHeadSize * static_cast<int>(sizeof(T)) / 128;
     const int lane_key = static_cast<int>(threadIdx.x % 32) / 2;  // two lanes a key: one for it, one for its value
     const T* cache = threadIdx.x % 2 == 0 ? keys_ : cached_values_;
@@ -100,6 +104,8 @@ class TokenAttention {
 
   __device__ __forceinline__ void run() {
     if (split_ >= splits_) return;  // blocks without keys
+    if constexpr (kSinks)
+      if (threadIdx.x < static_cast<unsigned>(group_)) sink_ = sinks_[kv_head_ * group_ + threadIdx.x] * kLog2E;
     turn_heads();
     meet();
     attend();
@@ -287,6 +293,8 @@ class TokenAttention {
     float sum = 0;
 #pragma unroll
     for (int w = 0; w < kTokenWarps; ++w) sum += memory_.sums[w][head] * exp2f(memory_.largest[w][head] - safe);
+    if constexpr (kSinks)
+      if (splits_ == 1) sum += exp2f(sink_ - safe);  // this is thread `head`
     memory_.all_largest[head] = largest;
     memory_.all_sums[head] = sum;
   }
@@ -353,6 +361,7 @@ class TokenAttention {
         shares[i * kMostGroup + head] = share;
         sum += share * __ldcg(state_of(i, head) + 1);
       }
+      if constexpr (kSinks) sum += exp2f(sink_ - safe);
       memory_.all_sums[head] = sum;
     }
     meet();
@@ -369,6 +378,8 @@ class TokenAttention {
   const TokenLayer& layer_;
   TokenAttentionMemory& memory_;
   float* values_;
+  const float* sinks_;  // of all heads
+  float sink_ = 0;      // of the head whose number is the thread's, times log2 e
   const int length_;
   const int64_t slot_;
   const int group_, head_pairs_;

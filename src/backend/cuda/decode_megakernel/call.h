@@ -21,6 +21,13 @@ inline constexpr int kLogitCopies = 4;
 enum ProductKind : uint8_t { kQkv, kOut, kGateUp, kDown, kHead, kProductKinds };
 inline constexpr int kProductsOfLayer = 4;
 
+// What a kernel is instantiated for.
+enum class TokenKind : uint8_t {
+  kDense,
+  kExperts,
+  kPackedExperts,  // in MXFP4 (packed_plan.h), with biases, attention sinks and swigluoai: gpt-oss
+};
+
 inline constexpr int kStep = 256;  // columns of two rows that a warp multiplies at once
 
 // The common properties of the products of one kind.
@@ -42,9 +49,20 @@ struct TokenLayer {
   int rope;    // which of the model's rotary embeddings
 };
 
+// What only layers with experts have. Null where a family has none.
+struct TokenExpertLayer {
+  const void* router;  // [experts, hidden]
+  const void* router_bias;
+  const void* qkv_bias;
+  const void* out_bias;
+  const void* gate_up_bias;  // [experts, 2 size]
+  const void* down_bias;     // [experts, hidden]
+  const float* sinks;        // [heads]
+};
+
 struct TokenModel {
   TokenLayer layers[kMostLayers];
-  const void* routers[kMostLayers];  // [experts, hidden], of layers with experts
+  TokenExpertLayer expert_layers[kMostLayers];
   double frequencies[kMostRopes][kMostPairs];
 };
 
@@ -60,6 +78,9 @@ struct TokenExperts {
   int chosen = 0;  // for a token
   int size = 0;    // gate rows of one
   bool renormalize = false;
+  bool packed = false;     // TokenKind::kPackedExperts
+  float swiglu_alpha = 0;  // of swigluoai
+  float swiglu_limit = 0;
   unsigned long long* logit_sums = nullptr;  // [layers, kLogitCopies, count], see router.cuh
   float* square_sums = nullptr;              // [layers, blocks]
   // Bytes of the next layer's first matrices that a block prefetches into L2 while it waits for the choice.
@@ -104,6 +125,7 @@ struct TokenCall {
   int pairs;  // of a rotary embedding: half a head
   int ropes;
   float embedding_scale;
+  float rotary_factor = 1;  // of sines and cosines
   float eps;
   float norm_offset;  // added to the weights of norms
   float score_scale;

@@ -5,7 +5,7 @@
 namespace fk::cuda {
 
 void decode_token_in_fp8(const TokenCall& call, int64_t head_size, void* stream) {
-  start_token<false, CodedWeights<Fp8Codes>>(call, head_size, stream);
+  start_token<TokenKind::kDense, CodedWeights<Fp8Codes>>(call, head_size, stream);
 }
 
 }  // namespace fk::cuda

@@ -5,7 +5,7 @@
 namespace fk::cuda {
 
 void decode_token_in_int4(const TokenCall& call, int64_t head_size, void* stream) {
-  start_token<false, CodedWeights<Int4Codes<1>>>(call, head_size, stream);
+  start_token<TokenKind::kDense, CodedWeights<Int4Codes<1>>>(call, head_size, stream);
 }
 
 }  // namespace fk::cuda

@@ -6,16 +6,31 @@
 namespace fk::cuda {
 namespace {
 
+std::string_view packed_refusal(const TokenCall& call, int blocks) {
+  auto of_block = [&](ProductKind kind) { return (pairs_of(call.shapes[kind]) + blocks - 1) / blocks; };
+  if (call.experts.count > kFewExperts) return "it takes at most 128 experts in MXFP4";
+  if (call.hidden % kMxfp4Elements != 0 || call.experts.size % kMxfp4Elements != 0)
+    return "rows in MXFP4 have a multiple of 32 elements";
+  if (packed_item_bytes(std::max(call.hidden, call.experts.size)) > kSlotBytes)
+    return "a multiprocessor has too little shared memory for such rows of experts";
+  if (of_block(kQkv) > kMostQkvPairs || of_block(kDown) * call.experts.chosen > kMostDownItems)
+    return "it needs more multiprocessors than there are";
+  return {};
+}
+
 std::string_view experts_refusal(const TokenCall& call, int64_t head_size) {
   const TokenExperts& e = call.experts;
-  if (!with_head_size<true>(head_size, [](auto) {})) return "with experts, heads have 64 or 128 elements";
+  if (e.packed && !with_head_size<TokenKind::kPackedExperts>(head_size, [](auto) {}))
+    return "with experts in MXFP4, heads have 64 elements";
+  if (!with_head_size<TokenKind::kExperts>(head_size, [](auto) {}))
+    return "with experts, heads have 64 or 128 elements";
   if (e.count > kMostExperts || e.chosen > kMostChosen) return "it takes at most 256 experts, 32 for a token";
   if (e.size < kFewestOfExpert) return "an expert has at least 16 features";
   if (e.size % 8 != 0) return "rows of weights must start on 16 bytes";
   const int blocks = token_device().multiprocessors;
   if ((call.hidden / 2 + blocks - 1) / blocks > kMostRouterPairs)
     return "its router needs more multiprocessors than there are";
-  return {};
+  return e.packed ? packed_refusal(call, blocks) : std::string_view();
 }
 
 }  // namespace
@@ -35,7 +50,8 @@ std::string_view decode_token_refusal(const TokenCall& call, int64_t head_size) 
     if (s.length % 8 != 0) return "rows of weights must start on 16 bytes";
   if (call.codes != TokenCodes::kNone) {
     if (call.experts.count > 0) return "experts must have elements";
-    if (!with_head_size<false, true>(head_size, [](auto) {})) return "with codes, heads have 64 or 128 elements";
+    if (!with_head_size<TokenKind::kDense, true>(head_size, [](auto) {}))
+      return "with codes, heads have 64 or 128 elements";
   }
   if (call.experts.count > 0)
     if (std::string_view why = experts_refusal(call, head_size); !why.empty()) return why;
@@ -59,8 +75,9 @@ TokenScratch decode_token_scratch(const TokenCall& call, int64_t head_size) {
 void decode_token(const TokenCall& call, int64_t head_size, void* stream) {
   if (call.codes == TokenCodes::kFp8) return decode_token_in_fp8(call, head_size, stream);
   if (call.codes == TokenCodes::kInt4) return decode_token_in_int4(call, head_size, stream);
+  if (call.experts.packed) return decode_token_with_packed_experts(call, head_size, stream);
   if (call.experts.count > 0) return decode_token_with_experts(call, head_size, stream);
-  start_token<false>(call, head_size, stream);
+  start_token<TokenKind::kDense>(call, head_size, stream);
 }
 
 }  // namespace fk::cuda

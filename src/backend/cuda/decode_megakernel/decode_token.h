@@ -22,10 +22,11 @@ TokenScratch decode_token_scratch(const TokenCall& call, int64_t head_size);
 
 void decode_token(const TokenCall& call, int64_t head_size, void* stream);
 
-// The part of decode_token() for models with experts.
+// The parts of decode_token() for models with experts.
 void decode_token_with_experts(const TokenCall& call, int64_t head_size, void* stream);
 // And for models with quantised weights.
 void decode_token_in_fp8(const TokenCall& call, int64_t head_size, void* stream);
 void decode_token_in_int4(const TokenCall& call, int64_t head_size, void* stream);
+void decode_token_with_packed_experts(const TokenCall& call, int64_t head_size, void* stream);
 
 }  // namespace fk::cuda

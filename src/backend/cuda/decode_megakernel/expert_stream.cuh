@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backend/cuda/decode_megakernel/expert_plan.h"
+#include "backend/cuda/decode_megakernel/packed_stream.cuh"
 #include "backend/cuda/decode_megakernel/router.cuh"
 #include "backend/cuda/decode_megakernel/weight_stream.cuh"
 
@@ -134,10 +135,28 @@ __device__ __forceinline__ void fetch_ahead(const TokenCall& call, const TokenLa
   }
 }
 
-// As fetch_weights, for a model with experts.
-template <class T, class Handover>
+// Both matrices of packed experts.
+template <class Handover, class Copy>
+__device__ __forceinline__ void fetch_packed(const TokenCall& call, int kind, const void* matrix, const int* ids,
+                                             PairShare& share, ChunkQueue<Handover>& queue, const Copy& copy) {
+  const ProductShape& s = call.shapes[hidden_from_compiler(kind)];
+  const PairRange own = share.next(s);
+  share.skip(s);
+  const int size = call.experts.size;
+  if (kind == kGateUp)
+    fetch_items(
+        matrix, own.count(), size, s.length, ids, [&](int i) { return gate_up_item(own, i, size); }, queue, copy);
+  else
+    fetch_items(
+        matrix, down_items(own, call.experts.chosen), s.features / 2, size, ids,
+        [&](int i) { return down_item(own, i); }, queue, copy);
+}
+
+// As fetch_weights, for a model with experts; `expert_layers` is in shared memory, too.
+template <class T, class Handover, bool kPacked>
 __device__ __forceinline__ void fetch_expert_weights(const TokenCall& call, const TokenLayer* layers,
-                                                     const WeightRing& ring, RouterMemory& router) {
+                                                     const TokenExpertLayer* expert_layers, const WeightRing& ring,
+                                                     RouterMemory& router) {
   static_assert(sizeof(T) == 2);
   PairShare share;
   ChunkQueue<Handover> queue(ring, call.dawdle);
@@ -154,11 +173,19 @@ __device__ __forceinline__ void fetch_expert_weights(const TokenCall& call, cons
       queue.finish();
       if (call.experts.ahead_bytes > 0 && layer + 1 < call.layers) fetch_ahead<T>(call, layers[layer + 1], share);
       meet_all();  // the computing threads come here when all blocks have added their terms of the logits
-      choose_experts<T>(call, layer, ids, weights);
-      fetch_down_addresses<T>(call, layers[layer].matrices[kDown], ids, share);
-      fetch_gate_up<T>(call, matrix, ids, share, queue, copy);
+      if constexpr (kPacked) {
+        choose_experts<T, kFewExperts>(call, layer, expert_layers[layer].router_bias, ids, weights);
+        fetch_packed(call, kind, matrix, ids, share, queue, copy);
+      } else {
+        choose_experts<T, kMostExperts>(call, layer, nullptr, ids, weights);
+        fetch_down_addresses<T>(call, layers[layer].matrices[kDown], ids, share);
+        fetch_gate_up<T>(call, matrix, ids, share, queue, copy);
+      }
     } else if (kind == kDown) {
-      fetch_down<T>(call, matrix, ids, share, queue, copy);
+      if constexpr (kPacked)
+        fetch_packed(call, kind, matrix, ids, share, queue, copy);
+      else
+        fetch_down<T>(call, matrix, ids, share, queue, copy);
     } else {
       fetch_product<T>(call.shapes[hidden_from_compiler(kind)], matrix, share, queue, copy);
     }

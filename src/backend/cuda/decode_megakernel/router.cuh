@@ -16,6 +16,10 @@
 namespace fk::cuda {
 
 inline constexpr int kMostRouterPairs = 32;  // of elements that a block computes
+inline constexpr int kMostQkvPairs = 64;     // the same of queries, keys and values, where these have a bias
+inline constexpr int kMostDownItems = 256;   // of a block (packed_plan.h)
+
+inline constexpr int kFewExperts = 128;  // of a layer, for which the choice is faster
 
 // A logit before the division, times this: terms as large as 5e8 fit, and the error is far below that of an element.
 inline constexpr float kLogitUnits = 17179869184.0f;  // 2^34
@@ -29,6 +33,13 @@ struct RouterMemory {
   // Of the chosen experts.
   float weights[kMostChosen];
   int ids[kFetchingWarps][kMostChosen];  // each load warp has its own
+};
+
+// The same where experts are packed.
+struct PackedRouterMemory : RouterMemory {
+  alignas(4) __nv_bfloat16 qkv_bias[2 * kMostQkvPairs];  // of the block's elements
+  float out_bias[2 * kMostRouterPairs];
+  float2 down[kMostDownItems];  // two rows of the down product of a chosen expert
 };
 
 // The part of the computing threads.
@@ -62,11 +73,14 @@ class RouterTerms {
     }
   }
 
-  // The residual stream before this layer's attention, and the norm after it.
-  __device__ __forceinline__ void fetch_stream(const void* residual, const void* norm, PairRange pairs) const {
+  // The residual stream before this layer's attention, and the norm after it; `biases`: where the bias of the product
+  // after attention goes, or null.
+  __device__ __forceinline__ void fetch_stream(const void* residual, const void* norm, PairRange pairs,
+                                               const void* bias = nullptr, float* biases = nullptr) const {
     const int i = static_cast<int>(threadIdx.x);
     if (i >= 2 * pairs.count()) return;
     const int feature = 2 * pairs.begin + i;
+    if (biases != nullptr) biases[i] = bias != nullptr ? to_float(static_cast<const T*>(bias)[feature]) : 0.0f;
     const unsigned short raw = __ldcg(static_cast<const unsigned short*>(residual) + feature);
     T value;
     memcpy(&value, &raw, sizeof value);
@@ -121,27 +135,32 @@ class RouterTerms {
 template <class T, int kEach>  // experts of a lane
 class ExpertChoice {
  public:
-  static __device__ __forceinline__ void make(const TokenCall& call, int layer, int* ids, float* weights) {
+  // `bias`: of the logits, or null.
+  static __device__ __forceinline__ void make(const TokenCall& call, int layer, const void* bias, int* ids,
+                                              float* weights) {
     const int lane = hidden_from_compiler(static_cast<int>(threadIdx.x % 32)), blocks = static_cast<int>(gridDim.x);
     const TokenExperts& experts = call.experts;
     const unsigned long long* sums = experts.logit_sums + layer * kLogitCopies * experts.count;
-    float squares = 0;
-    for (int b = lane; b < blocks; b += 32) squares += __ldcg(experts.square_sums + layer * blocks + b);
-    // All loads before the first use of one.
-    unsigned long long parts[kLogitCopies][kEach];
-#pragma unroll
+    // All loads before the first use of one, where there are enough registers.
+    constexpr int kAtOnce = kEach > 4 ? 1 : kLogitCopies;
+    unsigned long long parts[kEach] = {};
+#pragma unroll kAtOnce
     for (int c = 0; c < kLogitCopies; ++c)
 #pragma unroll
       for (int i = 0; i < kEach; ++i)
-        parts[c][i] = lane + 32 * i < experts.count ? __ldcg(sums + c * experts.count + lane + 32 * i) : 0;
+        parts[i] += lane + 32 * i < experts.count ? __ldcg(sums + c * experts.count + lane + 32 * i) : 0;
+    float biases[kEach] = {};
+    if (bias != nullptr) {
+#pragma unroll
+      for (int i = 0; i < kEach; ++i)
+        if (lane + 32 * i < experts.count) biases[i] = to_float(static_cast<const T*>(bias)[lane + 32 * i]);
+    }
+    float squares = 0;
+#pragma unroll 4
+    for (int b = lane; b < blocks; b += 32) squares += __ldcg(experts.square_sums + layer * blocks + b);
     float terms[kEach];
 #pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-      unsigned long long sum = 0;
-#pragma unroll
-      for (int c = 0; c < kLogitCopies; ++c) sum += parts[c][i];
-      terms[i] = static_cast<float>(static_cast<long long>(sum)) * (1 / kLogitUnits);
-    }
+    for (int i = 0; i < kEach; ++i) terms[i] = static_cast<float>(static_cast<long long>(parts[i])) * (1 / kLogitUnits);
     squares = reduce_warp<Sum>(squares);
     const float inverse = 1.0f / sqrtf(squares / static_cast<float>(call.hidden) + call.eps);
     // Logits are rounded as the product of a separate router would be, which makes some equal: of these the one with
@@ -149,7 +168,8 @@ class ExpertChoice {
     uint32_t keys[kEach];
 #pragma unroll
     for (int i = 0; i < kEach; ++i)
-      keys[i] = lane + 32 * i < experts.count ? key(from_float<T>(terms[i] * inverse), lane + 32 * i) : 0;
+      keys[i] =
+          lane + 32 * i < experts.count ? key(from_float<T>(fmaf(terms[i], inverse, biases[i])), lane + 32 * i) : 0;
     const uint32_t first = largest(keys);
     float sum = 0;
     if (!experts.renormalize && weights != nullptr) {
@@ -202,13 +222,13 @@ class ExpertChoice {
 };
 
 // Writes the chosen experts of a layer, the most probable first, and their weights where these are wanted.
-template <class T>
-__device__ __forceinline__ void choose_experts(const TokenCall& call, int layer, int* ids, float* weights) {
-  constexpr int kFew = kMostExperts / 2;
-  if (call.experts.count <= kFew)
-    ExpertChoice<T, kFew / 32>::make(call, layer, ids, weights);
+template <class T, int kMost>
+__device__ __forceinline__ void choose_experts(const TokenCall& call, int layer, const void* bias, int* ids,
+                                               float* weights) {
+  if (kMost <= kFewExperts || call.experts.count <= kFewExperts)
+    ExpertChoice<T, kFewExperts / 32>::make(call, layer, bias, ids, weights);
   else
-    ExpertChoice<T, kMostExperts / 32>::make(call, layer, ids, weights);
+    ExpertChoice<T, kMost / 32>::make(call, layer, bias, ids, weights);
 }
 
 }  // namespace fk::cuda

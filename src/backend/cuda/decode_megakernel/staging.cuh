@@ -10,6 +10,7 @@
 #include "backend/cuda/decode_megakernel/block.cuh"
 #include "backend/cuda/decode_megakernel/call.h"
 #include "backend/cuda/decode_megakernel/expert_plan.h"
+#include "backend/cuda/decode_megakernel/packed_plan.h"
 #include "backend/cuda/device/element.cuh"
 #include "backend/cuda/device/reduce.cuh"
 
@@ -51,6 +52,17 @@ __device__ __forceinline__ float sum_of_block(float v, float* scratch) {
   return sum;
 }
 
+// Eight elements of x from column `at` on; kPacked: in the order of packed_plan.h.
+template <bool kPacked, class T>
+__device__ __forceinline__ void store_x(T* x, int at, const Pack8<T>& v) {
+  if constexpr (kPacked) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) x[packed_column(at + i)] = v.at[i];
+  } else {
+    *reinterpret_cast<Pack8<T>*>(x + at) = v;
+  }
+}
+
 // A vector of call.hidden elements, kept in registers between two norms.
 template <class T>
 class NormedVector {
@@ -66,6 +78,7 @@ class NormedVector {
   }
 
   // The vector in `x`, zeros behind it up to a whole step; scratch: 2 * kTokenWarps floats.
+  template <bool kPacked = false>
   __device__ __forceinline__ void stage(T* x, float* scratch) {
     Pack8<T> v[kNormPacks] = {}, residual[kNormPacks] = {};
 #pragma unroll
@@ -90,7 +103,7 @@ class NormedVector {
 #pragma unroll
     for (int j = 0; j < kNormPacks; ++j) {
       if (at(j) >= call_.hidden) v[j] = {};
-      if (at(j) < padded) *reinterpret_cast<Pack8<T>*>(x + at(j)) = v[j];
+      if (at(j) < padded) store_x<kPacked>(x, at(j), v[j]);
     }
     meet();
   }
@@ -142,14 +155,14 @@ __device__ __forceinline__ void stage_plain(const T* from, int length, T* x) {
 }
 
 // The gated features of the chosen experts, each with zeros up to a whole step (expert_plan.h).
-template <class T>
+template <bool kPacked, class T>
 __device__ __forceinline__ void stage_chosen(const TokenCall& call, const T* from, T* x) {
   const int size = call.experts.size, padded = padded_expert(size);
   for (int at = static_cast<int>(threadIdx.x) * 8; at < call.shapes[kDown].length; at += 8 * kTokenThreads) {
     const int expert = at / padded, feature = at - expert * padded;
     Pack8<T> v = {};
     if (feature < size) v = load_shared_by_all(from + expert * size + feature);
-    *reinterpret_cast<Pack8<T>*>(x + at) = v;
+    store_x<kPacked>(x, at, v);
   }
   meet();
 }

@@ -18,6 +18,7 @@
 #include "backend/cuda/decode_megakernel/weight_stream.cuh"
 #include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/device/registers.cuh"
+#include "backend/cuda/l1/swigluoai.cuh"
 
 namespace fk::cuda {
 
@@ -33,30 +34,46 @@ struct alignas(128) Fixed {
 struct alignas(128) FixedWithExperts : Fixed {
   RouterMemory router;
 };
+struct alignas(128) FixedWithPackedExperts : Fixed {
+  PackedRouterMemory router;
+};
+template <TokenKind kKind>
+using FixedOf =
+    std::conditional_t<kKind == TokenKind::kDense, Fixed,
+                       std::conditional_t<kKind == TokenKind::kExperts, FixedWithExperts, FixedWithPackedExperts>>;
 
 // A block's columns of the router of a layer.
 constexpr int router_bytes(const TokenCall& call, int blocks) {
   const int words = call.experts.count * router_stride(call.hidden, blocks);
   return (words * static_cast<int>(sizeof(uint32_t)) + 127) / 128 * 128;
 }
+constexpr int expert_layers_bytes(const TokenCall& call) {
+  return (call.layers * static_cast<int>(sizeof(TokenExpertLayer)) + 127) / 128 * 128;
+}
 
 // Layout of a block's shared memory.
-template <bool kExperts>
+template <TokenKind kKind>
 struct Memory {
-  using FixedPart = std::conditional_t<kExperts, FixedWithExperts, Fixed>;
+  static constexpr bool kExperts = kKind != TokenKind::kDense;
+  using FixedPart = FixedOf<kKind>;
 
   FixedPart* fixed;
-  std::byte* scratch;  // x of a product, or partial results of attention
+  TokenExpertLayer* expert_layers;  // then the router
+  std::byte* scratch;               // x of a product, or partial results of attention
   WeightRing ring;
 
   __device__ __forceinline__ Memory(const TokenCall& call, std::byte* shared)
       : fixed(reinterpret_cast<FixedPart*>(shared)),
-        scratch(shared + sizeof(FixedPart) + (kExperts ? router_bytes(call, static_cast<int>(gridDim.x)) : 0)),
+        expert_layers(reinterpret_cast<TokenExpertLayer*>(fixed + 1)),
+        scratch(shared + sizeof(FixedPart) +
+                (kExperts ? expert_layers_bytes(call) + router_bytes(call, static_cast<int>(gridDim.x)) : 0)),
         ring{
             .slots = address(scratch + call.scratch_bytes), .barriers = address(fixed->barriers), .count = call.slots} {
   }
 
-  __device__ __forceinline__ uint32_t* router() const { return reinterpret_cast<uint32_t*>(fixed + 1); }
+  __device__ __forceinline__ uint32_t* router(const TokenCall& call) const {
+    return reinterpret_cast<uint32_t*>(reinterpret_cast<std::byte*>(fixed + 1) + expert_layers_bytes(call));
+  }
 
   static __device__ __forceinline__ uint32_t address(const void* shared) {
     return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
@@ -64,12 +81,13 @@ struct Memory {
 };
 
 // Weights: those of the layers (code_stream.cuh).
-template <class T, int kHeadSize, class Handover, bool kExperts, class Weights>
+template <class T, int kHeadSize, class Handover, TokenKind kKind, class Weights>
 class TokenBlock {
+  static constexpr bool kExperts = kKind != TokenKind::kDense, kPacked = kKind == TokenKind::kPackedExperts;
   static constexpr bool kCoded = Weights::kCodes != TokenCodes::kNone;
 
  public:
-  __device__ __forceinline__ TokenBlock(const TokenCall& call, const Memory<kExperts>& memory)
+  __device__ __forceinline__ TokenBlock(const TokenCall& call, const Memory<kKind>& memory)
       : call_(call),
         memory_(memory),
         fixed_(*memory.fixed),
@@ -81,7 +99,7 @@ class TokenBlock {
     for (int i = static_cast<int>(threadIdx.x); i < call.ropes * call.pairs; i += kTokenThreads) {
       const int rope = i / call.pairs, pair = i % call.pairs;
       const SinCos turn = sin_cos(static_cast<double>(position) * call.model->frequencies[rope][pair]);
-      fixed_.attention.angles[rope][pair] = {turn.cos, turn.sin};
+      fixed_.attention.angles[rope][pair] = {turn.cos * call.rotary_factor, turn.sin * call.rotary_factor};
     }
   }
 
@@ -90,18 +108,20 @@ class TokenBlock {
     for (int layer = 0; layer < call_.layers; ++layer) {
       const TokenLayer& l = fixed_.layers[layer];
       if constexpr (kCoded) matrices_ = l.matrices;
-      TokenAttention<T, kHeadSize> attention(call_, l, call_.caches[layer], sequence_, fixed_.attention,
-                                             reinterpret_cast<float*>(scratch_));
+      TokenAttention<T, kHeadSize, kPacked> attention(call_, l, call_.caches[layer], sequence_, fixed_.attention,
+                                                      reinterpret_cast<float*>(scratch_),
+                                                      kPacked ? memory_.expert_layers[layer].sinks : nullptr);
       attention.fetch_ahead();
       fetch_norms(layer + 1);
+      fetch_qkv_bias(layer);
       stage_stream(layer, l.input_norm);
-      multiply(kQkv, [&](int f, float v) { put(call_.qkv, f, v); });
+      multiply_qkv();
       barrier_.arrive();
-      if constexpr (kExperts) router().fetch_matrix(call_.model->routers[layer], own_of_out());
+      if constexpr (kExperts) router().fetch_matrix(memory_.expert_layers[layer].router, own_of_out());
       barrier_.wait();
       attention.run();
       barrier_.arrive();
-      if constexpr (kExperts) router().fetch_stream(call_.residuals[0], l.feed_forward_norm, own_of_out());
+      fetch_router_stream(layer);
       barrier_.wait();
       stage_plain(static_cast<const T*>(call_.attended), call_.shapes[kOut].length, x());
       multiply_out(layer);
@@ -111,10 +131,10 @@ class TokenBlock {
                        .residual = vector(call_.residuals[0]),
                        .residual_out = vector(call_.residuals[1]),
                        .norm = vector(l.feed_forward_norm)});
-      multiply(kGateUp, [&](int f, float v) { put(call_.gated, f, v); });
+      multiply_gate_up(layer);
       barrier_.arrive();
       barrier_.wait();
-      multiply_down();
+      multiply_down(layer);
       barrier_.arrive();
     }
     let_next_start();
@@ -174,7 +194,8 @@ class TokenBlock {
       barrier_.wait_with_load_warps();
     else if (wait)
       barrier_.wait();
-    vector.stage(x(), fixed_.reduced);
+    if constexpr (kPacked && !kWithLoadWarps) asm volatile("cp.async.wait_all;" ::: "memory");  // fetch_qkv_bias
+    vector.template stage<kPacked && kWithLoadWarps>(x(), fixed_.reduced);
   }
 
   // This block's pairs of the product after attention.
@@ -183,7 +204,60 @@ class TokenBlock {
   }
 
   __device__ __forceinline__ RouterTerms<T> router() const {
-    return RouterTerms<T>(call_, fixed_.router, memory_.router());
+    return RouterTerms<T>(call_, fixed_.router, memory_.router(call_));
+  }
+
+  // Starts copies of this block's part of the bias; stage() waits for them.
+  __device__ __forceinline__ void fetch_qkv_bias(int layer) const {
+    if constexpr (kPacked) {
+      const PairRange own = share_.next(call_.shapes[hidden_from_compiler(kQkv)]);
+      const auto* bias = static_cast<const T*>(memory_.expert_layers[layer].qkv_bias);
+      // The last threads: the first one waits for other blocks.
+      const int i = kTokenThreads - 1 - static_cast<int>(threadIdx.x);
+      if (bias == nullptr || i >= own.count()) return;
+      asm volatile(
+          "cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(Memory<kKind>::address(fixed_.router.qkv_bias + 2 * i)),
+          "l"(bias + 2 * (own.begin + i))
+          : "memory");
+    }
+  }
+
+  __device__ __forceinline__ void fetch_router_stream(int layer) const {
+    const void* norm = fixed_.layers[layer].feed_forward_norm;
+    if constexpr (kPacked)
+      router().fetch_stream(call_.residuals[0], norm, own_of_out(), memory_.expert_layers[layer].out_bias,
+                            fixed_.router.out_bias);
+    else if constexpr (kExperts)
+      router().fetch_stream(call_.residuals[0], norm, own_of_out());
+  }
+
+  __device__ __forceinline__ void multiply_qkv() {
+    if constexpr (kPacked) {
+      const int first = 2 * share_.next(call_.shapes[hidden_from_compiler(kQkv)]).begin;
+      multiply(kQkv, [&](int f, float v) { put(call_.qkv, f, v + to_float(fixed_.router.qkv_bias[f - first])); });
+    } else {
+      multiply(kQkv, [&](int f, float v) { put(call_.qkv, f, v); });
+    }
+  }
+
+  __device__ __forceinline__ void multiply_gate_up(int layer) {
+    if constexpr (kPacked) {
+      const ProductShape& s = call_.shapes[hidden_from_compiler(kGateUp)];
+      const PairRange own = share_.next(s);
+      share_.skip(s);
+      const int size = call_.experts.size;
+      const uint32_t input = Memory<kKind>::address(x());
+      multiply_items<T>(
+          memory_.ring, place_, handover_, own.count(), size, s.length, memory_.expert_layers[layer].gate_up_bias,
+          fixed_.router.ids[0], [&](int i) { return gate_up_item(own, i, size); }, [&](int) { return input; },
+          [&](int i, const PackedItem&, float2 value) {
+            const float gate = to_float(from_float<T>(value.x)), up = to_float(from_float<T>(value.y));
+            const SwigluLimits limits{call_.experts.swiglu_alpha, call_.experts.swiglu_limit};
+            if (threadIdx.x % 32 == 0) put(call_.gated, own.begin + i, swigluoai<T>(gate, up, limits));
+          });
+    } else {
+      multiply(kGateUp, [&](int f, float v) { put(call_.gated, f, v); });
+    }
   }
 
   __device__ __forceinline__ void multiply_out(int layer) {
@@ -191,6 +265,7 @@ class TokenBlock {
       const PairRange own = own_of_out();
       const RouterTerms<T> terms = router();
       multiply(kOut, [&](int f, float v) {
+        if constexpr (kPacked) v += fixed_.router.out_bias[f - 2 * own.begin];
         put(call_.attention_out, f, v);
         terms.put(f - 2 * own.begin, from_float<T>(v));
       });
@@ -200,10 +275,12 @@ class TokenBlock {
     }
   }
 
-  __device__ __forceinline__ void multiply_down() {
+  __device__ __forceinline__ void multiply_down(int layer) {
     auto put_out = [&](int f, float v) { put(call_.feed_forward_out, f, v); };
-    if constexpr (kExperts) {
-      stage_chosen(call_, static_cast<const T*>(call_.gated), x());
+    if constexpr (kPacked) {
+      multiply_packed_down(memory_.expert_layers[layer].down_bias, put_out);
+    } else if constexpr (kExperts) {
+      stage_chosen<false>(call_, static_cast<const T*>(call_.gated), x());
       multiply_chosen(put_out);
     } else {
       stage_plain(static_cast<const T*>(call_.gated), call_.shapes[kDown].length, x());
@@ -225,7 +302,7 @@ class TokenBlock {
     share_.for_rounds(s, [&](int first, int count, int columns) {
       const uint32_t row_bytes = static_cast<uint32_t>(columns) * sizeof(T);
       const uint32_t own = static_cast<uint32_t>(2 * warp) * row_bytes;
-      uint32_t x_address = Memory<kExperts>::address(x());
+      uint32_t x_address = Memory<kKind>::address(x());
       float sum[4] = {};
       for (int column = 0; column < s.length; column += columns, x_address += row_bytes) {
         wait_phase(ring.full(place_.slot), place_.parity);
@@ -254,7 +331,7 @@ class TokenBlock {
     share_.for_rounds(s, [&](int first, int count, int columns) {
       const uint32_t row_bytes = static_cast<uint32_t>(columns) * sizeof(T);
       const uint32_t own = static_cast<uint32_t>(2 * warp) * row_bytes;
-      uint32_t x_address = Memory<kExperts>::address(x());
+      uint32_t x_address = Memory<kKind>::address(x());
       float total[4] = {};
       for (int column = 0; column < s.length; column += columns) {
         wait_phase(ring.full(place_.slot), place_.parity);
@@ -285,6 +362,35 @@ class TokenBlock {
     });
   }
 
+  // The same where experts are packed: the products of all chosen experts, each rounded, then their sum.
+  template <class Put>
+  __device__ __forceinline__ void multiply_packed_down(const void* biases, const Put& put_out) {
+    stage_chosen<true>(call_, static_cast<const T*>(call_.gated), x());
+    const ProductShape& s = call_.shapes[hidden_from_compiler(kDown)];
+    const PairRange own = share_.next(s);
+    share_.skip(s);
+    const int size = call_.experts.size, chosen = call_.experts.chosen;
+    const uint32_t input = Memory<kKind>::address(x());
+    const auto of_expert = static_cast<uint32_t>(padded_expert(size)) * static_cast<uint32_t>(sizeof(T));
+    float2* products = fixed_.router.down;
+    multiply_items<T>(
+        memory_.ring, place_, handover_, down_items(own, chosen), s.features / 2, size, biases, fixed_.router.ids[0],
+        [&](int i) { return down_item(own, i); },
+        [&](int expert) { return input + static_cast<uint32_t>(expert) * of_expert; },
+        [&](int i, const PackedItem&, float2 value) {
+          if (threadIdx.x % 32 == 0) products[i] = {to_float(from_float<T>(value.x)), to_float(from_float<T>(value.y))};
+        });
+    meet();
+    for (int i = static_cast<int>(threadIdx.x); i < 2 * own.count(); i += kTokenThreads) {
+      float sum = 0;
+      for (int expert = 0; expert < chosen; ++expert) {
+        const float2 both = products[expert * own.count() + i / 2];
+        sum = fmaf(fixed_.router.weights[expert], i % 2 == 0 ? both.x : both.y, sum);
+      }
+      put_out(2 * own.begin + i, sum);
+    }
+  }
+
   __device__ __forceinline__ float activated(float gate) const {
     // The tanh form of gelu as a sigmoid: 0.5 (1 + tanh z) = 1 / (1 + exp(-2 z)).
     const float z = call_.gelu ? 2 * 0.7978845608028654f * (gate + 0.044715f * gate * gate * gate) : gate;
@@ -304,8 +410,8 @@ class TokenBlock {
   }
 
   const TokenCall& call_;
-  const Memory<kExperts>& memory_;
-  typename Memory<kExperts>::FixedPart& fixed_;
+  const Memory<kKind>& memory_;
+  FixedOf<kKind>& fixed_;
   std::byte* scratch_;
   const TokenSequence sequence_;
   GridBarrier barrier_;
@@ -315,29 +421,36 @@ class TokenBlock {
   const void* const* matrices_ = nullptr;  // of the layer, where they are coded
 };
 
-template <class T, int kHeadSize, class Handover, bool kExperts, class Weights>
+template <class T, int kHeadSize, class Handover, TokenKind kKind, class Weights>
 __global__ void __launch_bounds__(kLaunchThreads, 1) decode_token_kernel(const __grid_constant__ TokenCall call) {
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) std::byte token_shared[];
-  const Memory<kExperts> memory(call, token_shared);
+  const Memory<kKind> memory(call, token_shared);
   // The layers are copied to shared memory, so that reading them is fast.
   const auto* from = reinterpret_cast<const uint64_t*>(call.model->layers);
   auto* to = reinterpret_cast<uint64_t*>(memory.fixed->layers);
   const int words = call.layers * static_cast<int>(sizeof(TokenLayer) / sizeof(uint64_t));
   for (int i = static_cast<int>(threadIdx.x); i < words; i += kLaunchThreads) to[i] = from[i];
+  if constexpr (kKind != TokenKind::kDense)
+    for (int i = static_cast<int>(threadIdx.x); i < call.layers; i += kLaunchThreads)
+      memory.expert_layers[i] = call.model->expert_layers[i];
+  if constexpr (kKind == TokenKind::kPackedExperts)
+    for (int i = static_cast<int>(threadIdx.x); i < 2 * kMostQkvPairs; i += kLaunchThreads)
+      memory.fixed->router.qkv_bias[i] = from_float<T>(0.0f);
   if (threadIdx.x == 0) memory.ring.start(Handover::kArrivals);
   __syncthreads();
   if (threadIdx.x >= kTokenThreads) {
     give_back_registers<kFetchingRegisters>();
-    if constexpr (kExperts)
-      fetch_expert_weights<T, Handover>(call, memory.fixed->layers, memory.ring, memory.fixed->router);
+    if constexpr (kKind != TokenKind::kDense)
+      fetch_expert_weights<T, Handover, kKind == TokenKind::kPackedExperts>(
+          call, memory.fixed->layers, memory.expert_layers, memory.ring, memory.fixed->router);
     else if constexpr (Weights::kCodes != TokenCodes::kNone)
       fetch_coded_weights<Weights, T, Handover>(call, memory.fixed->layers, memory.ring);
     else
       fetch_weights<T, Handover>(call, memory.fixed->layers, memory.ring);
   } else {
     take_registers<kComputingRegisters>();
-    TokenBlock<T, kHeadSize, Handover, kExperts, Weights> block(call, memory);
+    TokenBlock<T, kHeadSize, Handover, kKind, Weights> block(call, memory);
     block.run();
   }
 #endif

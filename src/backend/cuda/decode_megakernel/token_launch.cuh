@@ -32,18 +32,19 @@ inline const TokenDevice& token_device() {
 }
 
 // Calls f with the head size as a constant; false for sizes there is no kernel for.
-template <bool kExperts = false, bool kCoded = false, class F>
+template <TokenKind kKind = TokenKind::kDense, bool kCoded = false, class F>
 bool with_head_size(int64_t head_size, F&& f) {
+  constexpr bool kDense = kKind == TokenKind::kDense && !kCoded, kPacked = kKind == TokenKind::kPackedExperts;
   switch (head_size) {
     case 64:
       f(std::integral_constant<int, 64>{});
       return true;
     case 128:
-      f(std::integral_constant<int, 128>{});
-      return true;
+      if constexpr (!kPacked) f(std::integral_constant<int, 128>{});
+      return !kPacked;
     case 256:
-      if constexpr (!kExperts && !kCoded) f(std::integral_constant<int, 256>{});
-      return !kExperts && !kCoded;
+      if constexpr (kDense) f(std::integral_constant<int, 256>{});
+      return kDense;
     default:
       return false;
   }
@@ -63,10 +64,11 @@ inline size_t token_scratch_bytes(const TokenCall& call, int64_t head_size) {
 
 // Shared memory beside the ring of weights.
 inline size_t bytes_beside_ring(const TokenCall& call, int64_t head_size) {
-  const size_t fixed =
-      call.experts.count > 0
-          ? sizeof(FixedWithExperts) + static_cast<size_t>(router_bytes(call, token_device().multiprocessors))
-          : sizeof(Fixed);
+  size_t fixed = sizeof(Fixed);
+  if (call.experts.count > 0) {
+    fixed = call.experts.packed ? sizeof(FixedWithPackedExperts) : sizeof(FixedWithExperts);
+    fixed += static_cast<size_t>(expert_layers_bytes(call) + router_bytes(call, token_device().multiprocessors));
+  }
   return fixed + token_scratch_bytes(call, head_size);
 }
 
@@ -82,9 +84,9 @@ inline int slots_that_fit(const TokenCall& call, int64_t head_size) {
   return static_cast<int>(std::min<size_t>(kMostSlots, (shared_memory_of_block() - beside) / bytes_of_slot(call)));
 }
 
-template <bool kExperts, class Weights, int kHeadSize, class Handover>
+template <TokenKind kKind, class Weights, int kHeadSize, class Handover>
 void start_token(TokenCall call, void* stream) {
-  auto* kernel = decode_token_kernel<__nv_bfloat16, kHeadSize, Handover, kExperts, Weights>;
+  auto* kernel = decode_token_kernel<__nv_bfloat16, kHeadSize, Handover, kKind, Weights>;
   call.scratch_bytes = static_cast<int>(token_scratch_bytes(call, kHeadSize));
   call.slots = slots_that_fit(call, kHeadSize);
   const size_t shared = bytes_beside_ring(call, kHeadSize) + static_cast<size_t>(call.slots) * bytes_of_slot(call);
@@ -99,19 +101,19 @@ void start_token(TokenCall call, void* stream) {
 }
 
 // Starts the kernel in the mode of FASTKERNELS_DEBUG_HANDOVER (handover.cuh).
-template <bool kExperts, class Weights = ElementWeights>
+template <TokenKind kKind, class Weights = ElementWeights>
 void start_token(const TokenCall& call, int64_t head_size, void* stream) {
   const char* debug = std::getenv("FASTKERNELS_DEBUG_HANDOVER");
   const std::string_view way = debug == nullptr ? "" : debug;
-  const bool known = with_head_size<kExperts, Weights::kCodes != TokenCodes::kNone>(head_size, [&](auto size) {
+  const bool known = with_head_size<kKind, Weights::kCodes != TokenCodes::kNone>(head_size, [&](auto size) {
     if (way.empty()) {
-      start_token<kExperts, Weights, size(), AtOnce>(call, stream);
+      start_token<kKind, Weights, size(), AtOnce>(call, stream);
     } else if (way == "lanes") {
-      start_token<kExperts, Weights, size(), EveryLane>(call, stream);
+      start_token<kKind, Weights, size(), EveryLane>(call, stream);
     } else {
       TokenCall dawdling = call;
       dawdling.dawdle = static_cast<unsigned>(std::strtoul(debug, nullptr, 10));
-      start_token<kExperts, Weights, size(), Dawdling>(dawdling, stream);
+      start_token<kKind, Weights, size(), Dawdling>(dawdling, stream);
     }
   });
   FK_CHECK(known);

@@ -9,13 +9,17 @@
 
 #include "backend/cuda/decode_megakernel/decode_token.h"
 #include "backend/cuda/decode_megakernel/expert_plan.h"
+#include "backend/cuda/decode_megakernel/pack_mxfp4.h"
+#include "backend/cuda/decode_megakernel/packed_plan.h"
 #include "backend/cuda/l4/token_matrices.h"
 #include "core/device_runtime.h"
 #include "core/error.h"
 #include "ops/l1/gemma_rms_norm.h"
 #include "ops/l1/rms_norm.h"
 #include "ops/l1/rotary_emb.h"
+#include "ops/l1/swigluoai_and_mul.h"
 #include "ops/l4/gemma3_for_causal_lm.h"
+#include "ops/l4/gpt_oss_for_causal_lm.h"
 #include "ops/l4/llama_for_causal_lm.h"
 #include "ops/l4/mistral_for_causal_lm.h"
 #include "ops/l4/mixtral_for_causal_lm.h"
@@ -33,6 +37,8 @@ struct LlamaFamily {
   static constexpr bool kNormsBlocks = false;  // the outputs of blocks
   static constexpr bool kGelu = false;
   static constexpr std::string_view kExperts = {};  // name of a layer's experts
+  static constexpr std::string_view kRouter = "gate";
+  static constexpr bool kPacked = false;  // experts in MXFP4, with biases and attention sinks
 };
 struct Qwen3Family : LlamaFamily {
   static constexpr bool kNormsHeads = true;
@@ -50,6 +56,12 @@ struct Qwen3MoeFamily : Qwen3Family {
   static constexpr std::string_view kExperts = "mlp";
 };
 
+struct GptOssFamily : LlamaFamily {
+  static constexpr std::string_view kExperts = "mlp";
+  static constexpr std::string_view kRouter = "router";
+  static constexpr bool kPacked = true;
+};
+
 // T: the operator.
 template <class T, class Family>
 class OneKernelCausalLM final : public T {
@@ -61,9 +73,11 @@ class OneKernelCausalLM final : public T {
   explicit OneKernelCausalLM(const Init& c) : T(c), call_(sizes(c)), unfit_(judge_model(c)) {}
 
   std::string_view refuse(Args args) const override {
+    if (!unfit_.empty()) return unfit_;
     if (!aligned_) return "weights must start on 16 bytes";
+    if (Family::kPacked && packed_.size() == 0) return "there is too little memory for a packed copy of its experts";
     if (args[0]->size(0) != 1 || args[2]->size(0) != 1) return "it computes one token of one sequence";
-    return unfit_;
+    return {};
   }
 
   void bind_parts(const Operator::PartWeight& weight) override {
@@ -81,13 +95,16 @@ class OneKernelCausalLM final : public T {
     }
     if constexpr (kHasExperts)
       for (int64_t i = 0; i < this->init_.num_hidden_layers; ++i)
-        model.routers[i] = address(fmt::format("model.layers.{}.{}.gate.weight", i, Family::kExperts));
+        model.expert_layers[i] =
+            expert_layer(i, [&](std::string_view name) { return address(fmt::format("model.layers.{}.{}", i, name)); });
     for (size_t r = 0; r < ropes_.size(); ++r) std::copy(ropes_[r].begin(), ropes_[r].end(), model.frequencies[r]);
     call_.embedding = address("model.embed_tokens.weight");
     call_.final_norm = address("model.norm.weight");
     call_.head = address("lm_head.weight");
 
     Device device = weight("lm_head.weight").device();
+    if constexpr (Family::kPacked)
+      if (aligned_) pack(model, device);
     model_ = Buffer(sizeof model, device);
     device_runtime(device).upload(model_.data(), &model, sizeof model);
     if (is_coded()) matrices_.bind(products(this->init_), weight, model);
@@ -141,6 +158,47 @@ class OneKernelCausalLM final : public T {
   }
 
  private:
+  // Packs the experts of all layers, and lets the model point to the result.
+  void pack(TokenModel& model, Device device) {
+    DeviceRuntime& runtime = device_runtime(device);
+    const int64_t experts = call_.experts.count, hidden = call_.hidden, size = call_.experts.size;
+    const int64_t gate_up = 2 * experts * size, down = experts * hidden;  // rows
+    const auto gate_up_bytes = static_cast<size_t>(gate_up * packed_row_bytes(call_.hidden)),
+               down_bytes = static_cast<size_t>(down * packed_row_bytes(call_.experts.size)),
+               all = static_cast<size_t>(call_.layers) * (gate_up_bytes + down_bytes);
+    packed_ = Buffer();
+    if (runtime.free_bytes() < all + all / 8) return;  // caches come later
+    packed_ = Buffer(all, device);
+    std::byte* at = packed_.data();
+    for (int i = 0; i < call_.layers; ++i) {
+      const void*(&matrices)[kProductsOfLayer] = model.layers[i].matrices;
+      pack_mxfp4(matrices[kGateUp], gate_up, call_.hidden, at, runtime.stream());
+      matrices[kGateUp] = at;
+      at += gate_up_bytes;
+      pack_mxfp4(matrices[kDown], down, call_.experts.size, at, runtime.stream());
+      matrices[kDown] = at;
+      at += down_bytes;
+    }
+    runtime.synchronize();
+  }
+
+  template <class Weight>
+  TokenExpertLayer expert_layer(int64_t i, const Weight& weight) const {
+    TokenExpertLayer l{};
+    auto of_experts = [&](std::string_view name) { return weight(fmt::format("{}.{}", Family::kExperts, name)); };
+    l.router = of_experts(fmt::format("{}.weight", Family::kRouter));
+    if constexpr (Family::kPacked) {
+      l.router_bias = of_experts(fmt::format("{}.bias", Family::kRouter));
+      l.gate_up_bias = of_experts("experts.w13.bias");
+      l.down_bias = of_experts("experts.w2.bias");
+      const AttentionBlockInit attention = T::layer(this->init_, i).attention;
+      if (attention.bias) l.qkv_bias = weight("self_attn.qkv_proj.bias");
+      if (attention.bias_o_proj) l.out_bias = weight("self_attn.o_proj.bias");
+      l.sinks = static_cast<const float*>(weight("self_attn.attn.decode.sinks"));
+    }
+    return l;
+  }
+
   static Attention::Init core(const Init& c, int64_t layer) {
     return AttentionBlock::core(T::layer(c, layer).attention);
   }
@@ -166,12 +224,19 @@ class OneKernelCausalLM final : public T {
     call.norm_offset = static_cast<float>(Family::Norm::kWeightOffset);
     call.score_scale = static_cast<float>(core(c, 0).scale);
     call.gelu = Family::kGelu;
+    call.rotary_factor =
+        static_cast<float>(AttentionBlock::rotary(T::layer(c, 0).attention).rope_scaling.attention_factor);
     if constexpr (kHasExperts) {
       const SparseMoeBlockInit moe = T::layer(c, 0).moe;
       call.experts = {.count = static_cast<int>(moe.num_experts),
                       .chosen = static_cast<int>(moe.top_k),
                       .size = static_cast<int>(moe.intermediate_size),
                       .renormalize = moe.renormalize};
+      if constexpr (Family::kPacked) {
+        call.experts.packed = true;
+        call.experts.swiglu_alpha = static_cast<float>(SwigluOAIAndMul::Init{}.alpha);
+        call.experts.swiglu_limit = static_cast<float>(c.swiglu_limit);
+      }
       call.shapes[kGateUp] = product(moe.top_k * moe.intermediate_size, c.hidden_size, true);
       call.shapes[kDown] = product(c.hidden_size, moe.top_k * padded_expert(call.experts.size));
     }
@@ -183,19 +248,25 @@ class OneKernelCausalLM final : public T {
     if (c.dtype != DType::kBF16) return "it computes in bf16";
     if (std::string_view why = judge_formats(c); !why.empty()) return why;
     if (c.tp_size > 1) return "it supports tp_size 1 only";
-    if (c.rope_scaling.attention_factor != 1) return "it does not scale sines and cosines";
     DecoderLayerInit first = T::layer(c, 0);
     if ((first.attention.rotary_dim > 0 && first.attention.rotary_dim != c.head_dim) || !first.attention.is_neox_style)
       return "it rotates whole heads, in pairs that lie half a head apart";
     if (Family::kNormsHeads && !first.attention.qk_norm) return "it norms queries and keys";
-    if (first.attention.bias || first.attention.bias_o_proj || first.mlp.bias) return "it adds no biases";
+    if constexpr (Family::kPacked) {
+      if (c.experts_format != "mxfp4") return "the experts must be in MXFP4";
+    } else if (first.attention.bias || first.attention.bias_o_proj || first.mlp.bias) {
+      return "it adds no biases";
+    }
     if constexpr (kHasExperts)
       for (int64_t i = 0; i < c.num_hidden_layers; ++i)
         if (!T::layer(c, i).has_experts()) return "all layers must have experts";
     std::string_view why = decode_token_refusal(call_, c.head_dim);
     if (!why.empty()) return why;
     for (int64_t i = 0; i < c.num_hidden_layers; ++i) {
-      std::vector<double> rope = RotaryEmbedding::inverse_frequencies(AttentionBlock::rotary(T::layer(c, i).attention));
+      const RotaryEmbedding::Init rotary = AttentionBlock::rotary(T::layer(c, i).attention);
+      if (static_cast<float>(rotary.rope_scaling.attention_factor) != call_.rotary_factor)
+        return "its layers scale sines and cosines in different ways";
+      std::vector<double> rope = RotaryEmbedding::inverse_frequencies(rotary);
       auto same = std::find(ropes_.begin(), ropes_.end(), rope);
       rope_of_layer_.push_back(static_cast<int>(same - ropes_.begin()));
       if (same == ropes_.end()) ropes_.push_back(std::move(rope));
@@ -275,6 +346,7 @@ class OneKernelCausalLM final : public T {
   std::string_view unfit_;
   bool aligned_ = false;    // all weights of the model
   TokenMatrices matrices_;  // where they are quantised
+  Buffer packed_;           // matrices of experts (decode_megakernel/packed_plan.h)
   Buffer model_, partial_values_, partial_states_, arrivals_, logit_sums_, square_sums_;
 };
 
@@ -283,6 +355,7 @@ using OneKernelMistral = OneKernelCausalLM<MistralForCausalLM, LlamaFamily>;
 using OneKernelQwen3 = OneKernelCausalLM<Qwen3ForCausalLM, Qwen3Family>;
 using OneKernelGemma3 = OneKernelCausalLM<Gemma3ForCausalLM, Gemma3Family>;
 using OneKernelMixtral = OneKernelCausalLM<MixtralForCausalLM, MixtralFamily>;
+using OneKernelGptOss = OneKernelCausalLM<GptOssForCausalLM, GptOssFamily>;
 using OneKernelQwen3Moe = OneKernelCausalLM<Qwen3MoeForCausalLM, Qwen3MoeFamily>;
 
 FK_FUSED_IMPLEMENTATION(LlamaForCausalLM, OneKernelLlama, "cuda.one_kernel", DeviceKind::kCuda, 100, nullptr);
@@ -290,6 +363,7 @@ FK_FUSED_IMPLEMENTATION(MistralForCausalLM, OneKernelMistral, "cuda.one_kernel",
 FK_FUSED_IMPLEMENTATION(Qwen3ForCausalLM, OneKernelQwen3, "cuda.one_kernel", DeviceKind::kCuda, 100, nullptr);
 FK_FUSED_IMPLEMENTATION(Gemma3ForCausalLM, OneKernelGemma3, "cuda.one_kernel", DeviceKind::kCuda, 100, nullptr);
 FK_FUSED_IMPLEMENTATION(MixtralForCausalLM, OneKernelMixtral, "cuda.one_kernel", DeviceKind::kCuda, 100, nullptr);
+FK_FUSED_IMPLEMENTATION(GptOssForCausalLM, OneKernelGptOss, "cuda.one_kernel", DeviceKind::kCuda, 100, nullptr);
 FK_FUSED_IMPLEMENTATION(Qwen3MoeForCausalLM, OneKernelQwen3Moe, "cuda.one_kernel", DeviceKind::kCuda, 100, nullptr);
 
 }  // namespace
