@@ -86,7 +86,7 @@ class FusedAttentionBlock final : public T {
   }
 
  private:
-  bool turns() const { return this->init_.head_dim % 2 == 0 && this->init_.head_dim <= 2 * kMaxRotaryPairs; }
+  bool turns() const { return this->init_.head_dim % 2 == 0 && this->init_.head_dim <= kMaxRopeStoreHead; }
 
   Attention::Init core_;
   RotaryFrequencies frequencies_{};

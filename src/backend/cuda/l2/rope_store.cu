@@ -118,7 +118,7 @@ std::string_view rope_store_refusal(const RopeStoreArgs& a) {
   DType dtype = a.qkv.dtype();
   if (dtype != DType::kBF16 && dtype != DType::kF16 && dtype != DType::kF32)
     return "it computes in bf16, f16 and f32 only";
-  if (a.head_size != 2 * a.frequencies.pairs || a.head_size == 0)
+  if (a.head_size != 2 * a.frequencies.pairs || a.head_size == 0 || a.head_size > kMaxRopeStoreHead)
     return "it rotates whole heads of at most 256 elements, in pairs half a head apart";
   if (a.qkv.size(1) != (a.num_heads + 2 * a.num_kv_heads) * a.head_size)
     return "a row must hold queries, keys and values";

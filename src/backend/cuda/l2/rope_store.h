@@ -9,6 +9,8 @@
 
 namespace fk::cuda {
 
+inline constexpr int64_t kMaxRopeStoreHead = 256;  // elements: a thread holds at most four packs of each half
+
 struct RopeStoreArgs {
   View qkv;  // [T, (H + 2 K) * Dh], rows contiguous: queries, keys, values of each token
   OptView
