@@ -7,8 +7,8 @@
 
 #include "core/error.h"
 #include "core/json.h"
-#include "models/error_text.h"
-#include "models/temp_directory.h"
+#include "tests/models/error_text.h"
+#include "tests/models/temp_directory.h"
 
 namespace fk {
 namespace {
@@ -17,10 +17,10 @@ const Json kHello = {{{"role", "user"}, {"content", "Hi"}}};
 
 class ChatTemplates : public testing::Test {
  protected:
-  void write(const std::string& name, const std::string& text) { std::ofstream(std::filesystem::path(folder_.path()) / name) << text; }
-  std::string rendered(const Chat& chat) const {
-    return ChatTemplate::of_folder(folder_.path())->render(chat, 0);
+  void write(const std::string& name, const std::string& text) {
+    std::ofstream(std::filesystem::path(folder_.path()) / name) << text;
   }
+  std::string rendered(const Chat& chat) const { return ChatTemplate::of_folder(folder_.path())->render(chat, 0); }
 
   TempDirectory folder_;
 };

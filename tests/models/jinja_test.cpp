@@ -8,8 +8,8 @@
 
 #include "core/error.h"
 #include "core/json.h"
-#include "models/error_text.h"
 #include "models/jinja/json.h"
+#include "tests/models/error_text.h"
 
 namespace fk::jinja {
 namespace {
