@@ -96,7 +96,11 @@ class List final : public Verb {
                  {"hidden_size", "HIDDEN"}});
     for (const CatalogEntry& e : catalog()) {
       int64_t count = 0;
-      std::unique_ptr<Node> root = build_model(e.config, {});
+      // Elements, however many of them a weight format stores in a byte.
+      ModelConfig unpacked = e.config;
+      for (Field& field : unpacked.init)
+        if (field.name.ends_with("_format")) field.value = std::string();
+      std::unique_ptr<Node> root = build_model(unpacked, {});
       for (const ParamSpec& p : collect_params(*root))
         if (!(e.config.facts.tied_head && p.name == "lm_head.weight")) count += p.spec.shape.numel();
       table.add_row({e.name, e.family, e.category, std::string(e.config.architecture()),

@@ -34,6 +34,18 @@ TEST(ListVerb, NamesModelsAndOperators) {
     EXPECT_EQ(named(json["operators"], "operator", op), 1) << op;
 }
 
+// Bytes hold several elements of some weight formats.
+TEST(ListVerb, CountsElementsOfQuantisedModels) {
+  Json json = run_json({"list"});
+  auto billions = [&](const char* model) {
+    for (const Json& row : json["models"])
+      if (row["model"] == model) return row["parameters"].get<double>() * 1e-9;
+    return 0.0;
+  };
+  EXPECT_NEAR(billions("gpt-oss-20b"), 20.91, 0.01);
+  EXPECT_NEAR(billions("bitnet-b1.58-2b-4t"), 2.41, 0.01);
+}
+
 TEST(ListVerb, LevelSelects) {
   for (int level = 1; level <= 4; ++level) {
     Json json = run_json({"list", "--level", std::to_string(level)});
