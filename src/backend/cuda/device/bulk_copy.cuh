@@ -18,4 +18,15 @@ __device__ __forceinline__ void copy_box(uint32_t to, const CUtensorMap& map, in
       : "memory");
 }
 
+// The same into all blocks of the cluster that have a bit in `blocks`, at the same place of their shared memory; in
+// each, the barrier at the same place counts the bytes.
+__device__ __forceinline__ void copy_box_to(uint16_t blocks, uint32_t to, const CUtensorMap& map, int column, int row,
+                                            uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, "
+      "%3}], [%4], %5;" ::"r"(to),
+      "l"(&map), "r"(column), "r"(row), "r"(barrier), "h"(blocks)
+      : "memory");
+}
+
 }  // namespace fk::cuda

@@ -25,6 +25,18 @@ __device__ __forceinline__ uint32_t shared_of(uint32_t address, uint32_t rank) {
   return there;
 }
 
+// The number of this block in its cluster.
+__device__ __forceinline__ uint32_t block_of_cluster() {
+  uint32_t rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+
+// Arrives at a barrier of any block of the cluster, by its address from shared_of().
+__device__ __forceinline__ void arrive_there(uint32_t barrier_there) {
+  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier_there) : "memory");
+}
+
 // Starts a copy from shared memory to that of another block, where a barrier counts the received bytes. Both addresses
 // are 16-byte aligned. Earlier writes of threads need a fence (show_shared_memory_to_products).
 __device__ __forceinline__ void send(uint32_t there, uint32_t from, uint32_t bytes, uint32_t barrier_there) {

@@ -13,15 +13,20 @@ enum class ExpertsEpilogue : uint8_t {
   kPlain,
   kSiluAndMul,  // all gate rows of an expert, then all up rows
   kSwigluOAI,   // gate and up rows alternate
+  kGelu,        // not gated, with erf
 };
+
+constexpr bool is_gated(ExpertsEpilogue epilogue) {
+  return epilogue == ExpertsEpilogue::kSiluAndMul || epilogue == ExpertsEpilogue::kSwigluOAI;
+}
 
 struct ExpertsCall {
   const void* x = nullptr;  // a row for each token, or for each pair of token and expert
   const void* weight = nullptr;
-  const void* bias = nullptr;  // [experts, rows of a matrix], or null
-  void* out = nullptr;         // a row for each pair
-  const int32_t* sorted = nullptr;
-  const int32_t* offsets = nullptr;
+  const void* bias = nullptr;        // [experts, rows of a matrix], or null
+  void* out = nullptr;               // a row for each pair
+  const int32_t* sorted = nullptr;   // pairs by expert
+  const int32_t* offsets = nullptr;  // where those of each expert begin; experts_wgmma takes null, too: one has all
   int64_t x_stride = 0;
   int64_t out_stride = 0;
   int experts = 0;
@@ -34,7 +39,7 @@ struct ExpertsCall {
   float alpha = 0, limit = 0;  // of kSwigluOAI
   DType dtype = DType::kBF16;  // of x, W, bias and out
 
-  int weight_rows() const { return epilogue == ExpertsEpilogue::kPlain ? features : 2 * features; }  // of an expert
+  int weight_rows() const { return is_gated(epilogue) ? 2 * features : features; }  // of an expert
   int tokens() const { return pairs / top_k; }
 };
 

@@ -1,5 +1,6 @@
-// Tiles of the sorted pairs: an expert's pairs in tiles of at most kRows, each times `columns` tiles of features. How
-// many there are is known on the device only, so grids are upper bounds, and a tile that does not exist has no expert.
+// Tiles of the sorted pairs: an expert's pairs in tiles of at most so many rows, each times `columns` tiles of
+// features. How many there are is known on the device only, so grids are upper bounds, and a tile that does not exist
+// has no expert.
 #pragma once
 
 #include "backend/cuda/device/reduce.cuh"
@@ -14,10 +15,18 @@ struct RowTile {
   int column = 0;
 };
 
+// Tile `index` of an expert with the pairs from `begin` on. They are divided evenly, in multiples of 8: no tile has
+// only a few.
+__device__ __forceinline__ RowTile tile_of_expert(int expert, int begin, int end, int most, int index) {
+  const int row_tiles = (end - begin + most - 1) / most;
+  const int each = ((end - begin + row_tiles - 1) / row_tiles + 7) / 8 * 8;
+  const int start = begin + index % row_tiles * each;
+  return {expert, start, min(start + each, end), index / row_tiles};
+}
+
 // Tiles of one expert follow each other, those of the same columns first, so that they share the matrix in the cache.
 // By all lanes of a warp, which each look at kEach experts at once.
-template <int kRows>
-__device__ __forceinline__ RowTile row_tile(const int32_t* offsets, int experts, int columns, int index) {
+__device__ __forceinline__ RowTile row_tile(const int32_t* offsets, int experts, int columns, int most, int index) {
   constexpr int kEach = 4;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   for (int first = 0; first < experts; first += 32 * kEach) {
@@ -26,7 +35,7 @@ __device__ __forceinline__ RowTile row_tile(const int32_t* offsets, int experts,
     for (int i = 0; i <= kEach; ++i) at[i] = offsets[min(first + lane * kEach + i, experts)];
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
-      tiles[i] = (at[i + 1] - at[i] + kRows - 1) / kRows * columns;
+      tiles[i] = (at[i + 1] - at[i] + most - 1) / most * columns;
       all += tiles[i];
     }
     int through = all;  // this lane's tiles and those of all lanes before
@@ -56,14 +65,15 @@ __device__ __forceinline__ RowTile row_tile(const int32_t* offsets, int experts,
     begin = __shfl_sync(kAllLanes, begin, owner);
     end = __shfl_sync(kAllLanes, end, owner);
     inside = __shfl_sync(kAllLanes, inside, owner);
-    // The pairs are divided evenly, in multiples of 8: no tile has only a few.
-    static_assert(kRows % 8 == 0);
-    const int row_tiles = (end - begin + kRows - 1) / kRows;
-    const int each = ((end - begin + row_tiles - 1) / row_tiles + 7) / 8 * 8;
-    const int start = begin + inside % row_tiles * each;
-    return {expert, start, min(start + each, end), inside / row_tiles};
+    return tile_of_expert(expert, begin, end, most, inside);
   }
   return {};
+}
+
+template <int kRows>
+__device__ __forceinline__ RowTile row_tile(const int32_t* offsets, int experts, int columns, int index) {
+  static_assert(kRows % 8 == 0);
+  return row_tile(offsets, experts, columns, kRows, index);
 }
 
 // So many tiles of rows there are at most.

@@ -5,6 +5,7 @@
 #include "backend/cuda/attention/warpgroup_multiplier.cuh"
 #include "backend/cuda/experts/epilogue.cuh"
 #include "backend/cuda/experts/wgmma_plan.cuh"
+#include "backend/cuda/l1/activations.cuh"
 
 namespace fk::cuda::expert_tiles {
 
@@ -15,12 +16,12 @@ __device__ __forceinline__ uint32_t transposed(uint32_t two) {
   return other;
 }
 
-template <class T, ExpertsEpilogue kEpilogue>
+template <class T, ExpertsEpilogue kEpilogue, int kBlocks>
 struct ExpertsMultiplier {
   static constexpr int kKept = kPairs / 32;  // positions of pairs that a lane keeps
 
   const ExpertsCall& call;
-  Ring ring;
+  Ring<kBlocks> ring;
   int warpgroup;
   int warp = static_cast<int>(threadIdx.x) % kWarpgroup / 32, lane = static_cast<int>(threadIdx.x) % 32;
   int quad = lane % 4;
@@ -28,20 +29,28 @@ struct ExpertsMultiplier {
 
   __device__ __forceinline__ void run() {
     RingPlace at;
-    for_tiles<kEpilogue>(call, [&](const RowTile& tile) {
-      multiply_tile_of(tile.last - tile.first, at);
-      store(tile);
+    for_tiles<kEpilogue, kBlocks>(call, [&](const RowTile& tile) {
+      if (tile.last > tile.first) {
+        multiply_tile_of(tile.last - tile.first, at);
+        store(tile);
+      } else {
+        // No pairs: this block only loads its part of W for the other.
+        for (int k = 0; k < call.length; k += kPanel, at.next(kStages)) {
+          wait_some_time(ring.full(at.slot), at.parity);
+          ring.release(at.slot);
+        }
+      }
     });
   }
 
-  // Products of the smallest width that holds the pairs.
+  // Products of the smallest width that holds the pairs. Clusters are made for many.
   __device__ __forceinline__ void multiply_tile_of(int pairs, RingPlace& at) {
-    if (pairs <= 16)
-      multiply<16>(at);
-    else if (pairs <= 32)
-      multiply<32>(at);
-    else if (pairs <= 64)
-      multiply<64>(at);
+    if (kBlocks == 1 && pairs <= 16)
+      multiply<kBlocks == 1 ? 16 : 96>(at);
+    else if (kBlocks == 1 && pairs <= 32)
+      multiply<kBlocks == 1 ? 32 : 96>(at);
+    else if (kBlocks == 1 && pairs <= 64)
+      multiply<kBlocks == 1 ? 64 : 96>(at);
     else if (pairs <= 96)
       multiply<96>(at);
     else if (pairs <= 128)
@@ -59,7 +68,7 @@ struct ExpertsMultiplier {
   __device__ __forceinline__ void multiply(RingPlace& at) {
     int before = -1;  // the slot of the stage before
     for (int k = 0; k < call.length; k += kPanel, at.next(kStages)) {
-      wait_phase(ring.full(at.slot), at.parity);
+      wait_some_time(ring.full(at.slot), at.parity);
       show_shared_memory_to_products();
       const uint64_t x = matrix_descriptor(ring.x(at.slot), 0);
       const uint64_t w =
@@ -73,19 +82,19 @@ struct ExpertsMultiplier {
                                        k > 0 || i > 0);
       commit_products();
       wait_products<1>();
-      if (before >= 0) warpgroups::release(ring.empty(before));
+      if (before >= 0) ring.release(before);
       before = at.slot;
     }
     wait_products<0>();
     hold(sum[0]);
     hold(sum[1]);
-    warpgroups::release(ring.empty(before));
+    ring.release(before);
   }
 
   __device__ __forceinline__ void store(const RowTile& tile) {
     int kept[kKept];  // rows of the result, for all lanes
 #pragma unroll
-    for (int i = 0; i < kKept; ++i) kept[i] = call.sorted[min(tile.first + 32 * i + lane, tile.last - 1)];
+    for (int i = 0; i < kKept; ++i) kept[i] = pair_at(call, min(tile.first + 32 * i + lane, tile.last - 1));
     float bias[kParts][2];
 #pragma unroll
     for (int part = 0; part < kParts; ++part)
@@ -102,13 +111,19 @@ struct ExpertsMultiplier {
     } else {
 #pragma unroll
       for (int part = 0; part < kParts; ++part)
-        store_rows(tile, part, kept, [&](int n, int r, int j) { return sum[part][4 * n + 2 * r + j] + bias[part][r]; });
+        store_rows(tile, part, kept, [&](int n, int r, int j) {
+          const float value = sum[part][4 * n + 2 * r + j] + bias[part][r];
+          if constexpr (kEpilogue == ExpertsEpilogue::kGelu)
+            return GeluExact::of<T>(value);
+          else
+            return value;
+        });
     }
   }
 
   // Of row `row` of a part; none for rows after those of the expert.
   __device__ __forceinline__ float bias_at(const RowTile& tile, int part, int row) const {
-    const int rows = kEpilogue == ExpertsEpilogue::kPlain ? call.features : 2 * call.features;
+    const int rows = is_gated(kEpilogue) ? 2 * call.features : call.features;
     const int of_expert = part_row<kEpilogue>(call, tile, warpgroup, part) + row;
     return of_expert < rows ? bias_of<T>(call, rows, tile.expert, of_expert) : 0.0f;
   }

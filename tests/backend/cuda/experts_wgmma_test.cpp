@@ -1,0 +1,145 @@
+// Products of many rows with the matrices of their experts on wgmma against those of the streaming kernel: many tiles a
+// block, clusters, experts without rows and with most of them; and one matrix for all rows, with gelu.
+#include <cmath>
+
+#include "backend/cuda/experts/stream.h"
+#include "backend/cuda/experts/wgmma.h"
+#include "core/rng.h"
+#include "tests/backend/cuda/on_device.h"
+
+namespace fk {
+namespace {
+
+using cuda::ExpertsCall;
+using cuda::ExpertsEpilogue;
+
+class Experts : public OnDevice {
+ protected:
+  void SetUp() override {
+    OnDevice::SetUp();
+    if (IsSkipped()) return;
+    if (std::string_view why = cuda::experts_wgmma_refusal(
+            {.x_stride = 8, .out_stride = 8, .experts = 1, .pairs = 512, .features = 8, .length = 8});
+        !why.empty())
+      GTEST_SKIP() << why;
+  }
+
+  static Tensor dummy(Shape shape, uint64_t key, float scale) {
+    Tensor there(shape, DType::kBF16, kCuda);
+    runtime().fill_dummy(there, key, 0, scale, 0);
+    return there;
+  }
+
+  // Pairs of `tokens` with `top_k` different experts each, expert 0 twice as often as others, and the last never.
+  struct Routed {
+    Routed(int64_t tokens, int experts, int top_k)
+        : sorted(Shape{tokens * top_k}, DType::kI32), offsets(Shape{experts + 1}, DType::kI32) {
+      std::vector<std::vector<int32_t>> of(static_cast<size_t>(experts));
+      Stream stream(7, "routing");
+      for (int64_t t = 0; t < tokens; ++t) {
+        const auto first = static_cast<int>(stream.uniform(static_cast<uint64_t>(t)) * experts);
+        for (int k = 0; k < top_k; ++k) {
+          const int expert = (first + k) % experts;
+          of[static_cast<size_t>(expert == experts - 1 ? 0 : expert)].push_back(static_cast<int32_t>(t * top_k + k));
+        }
+      }
+      int32_t at = 0;
+      for (size_t e = 0; e < of.size(); ++e) {
+        offsets.ptr<int32_t>()[e] = at;
+        for (int32_t pair : of[e]) sorted.ptr<int32_t>()[at++] = pair;
+      }
+      offsets.ptr<int32_t>()[experts] = at;
+    }
+    Tensor sorted, offsets;
+  };
+
+  static std::vector<double> numbers(const View& there) {
+    Tensor host = downloaded(there);
+    std::vector<double> list(static_cast<size_t>(host.view().numel()));
+    const auto* at = static_cast<const std::byte*>(host.view().data());
+    for (size_t i = 0; i < list.size(); ++i) list[i] = load_element(at + 2 * i, DType::kBF16);
+    return list;
+  }
+
+  void check(int64_t tokens, int experts, int top_k, int length, int features, ExpertsEpilogue epilogue) {
+    SCOPED_TRACE(testing::Message() << tokens << " tokens, " << experts << " experts, " << features << " x " << length);
+    Routed routed(tokens, experts, top_k);
+    Tensor sorted = uploaded(routed.sorted), offsets = uploaded(routed.offsets);
+    const int64_t pairs = tokens * top_k, rows = cuda::is_gated(epilogue) ? 2 * features : features;
+    Tensor x = dummy({tokens, length}, 1, 1),
+           w = dummy({experts * rows, length}, 2, 2 / std::sqrt(static_cast<float>(length)));
+    Tensor bias = dummy({experts * rows}, 3, 1);
+    Tensor got({pairs, features}, DType::kBF16, kCuda), want({pairs, features}, DType::kBF16, kCuda);
+    runtime().fill(got.view().data(), std::byte{0xff}, got.view().size_bytes());  // what is not written is no number
+    ExpertsCall call{.x = x.view().data(),
+                     .weight = w.view().data(),
+                     .bias = bias.view().data(),
+                     .out = got.view().data(),
+                     .sorted = sorted.ptr<int32_t>(),
+                     .offsets = offsets.ptr<int32_t>(),
+                     .x_stride = length,
+                     .out_stride = features,
+                     .experts = experts,
+                     .pairs = static_cast<int>(pairs),
+                     .pairs_per_row = top_k,
+                     .top_k = top_k,
+                     .features = features,
+                     .length = length,
+                     .epilogue = epilogue,
+                     .alpha = 1.702f,
+                     .limit = 7};
+    ASSERT_EQ(cuda::experts_wgmma_refusal(call), "");
+    cuda::experts_wgmma(call, runtime().stream());
+    call.out = want.view().data();
+    cuda::stream_experts(call, runtime().stream());
+    runtime().synchronize();
+    std::vector<double> gots = numbers(got), wants = numbers(want);
+    int64_t wrong = 0;
+    for (size_t i = 0; i < gots.size(); ++i)  // sums in another order, then rounded
+      wrong += std::abs(gots[i] - wants[i]) <= 0x1p-6 * std::abs(wants[i]) + 0.01 ? 0 : 1;
+    EXPECT_EQ(wrong, 0);
+  }
+};
+
+TEST_F(Experts, ManyTilesABlock) {
+  check(1200, 8, 2, 512, 4096, ExpertsEpilogue::kPlain);       // clusters
+  check(1200, 8, 2, 320, 3000, ExpertsEpilogue::kSiluAndMul);  // clusters
+  check(1200, 8, 2, 328, 2056, ExpertsEpilogue::kSwigluOAI);
+  check(700, 64, 4, 264, 1032, ExpertsEpilogue::kPlain);
+  check(40, 32, 4, 1096, 1024, ExpertsEpilogue::kSiluAndMul);
+}
+
+TEST_F(Experts, OneMatrixWithGelu) {
+  const int64_t rows = 5000;
+  const int length = 392, features = 1544;
+  Tensor x = dummy({rows, length}, 1, 1), w = dummy({features, length}, 2, 3 / std::sqrt(static_cast<float>(length)));
+  Tensor bias = dummy({features}, 3, 1), out({rows, features}, DType::kBF16, kCuda);
+  runtime().fill(out.view().data(), std::byte{0xff}, out.view().size_bytes());
+  ExpertsCall call{.x = x.view().data(),
+                   .weight = w.view().data(),
+                   .bias = bias.view().data(),
+                   .out = out.view().data(),
+                   .x_stride = length,
+                   .out_stride = features,
+                   .experts = 1,
+                   .pairs = static_cast<int>(rows),
+                   .features = features,
+                   .length = length,
+                   .epilogue = ExpertsEpilogue::kGelu};
+  ASSERT_EQ(cuda::experts_wgmma_refusal(call), "");
+  cuda::experts_wgmma(call, runtime().stream());
+  runtime().synchronize();
+  std::vector<double> xs = numbers(x), ws = numbers(w), bs = numbers(bias), got = numbers(out);
+  int64_t wrong = 0;
+  for (size_t r = 0; r < static_cast<size_t>(rows); r += 37)
+    for (size_t f = 0; f < static_cast<size_t>(features); ++f) {
+      double sum = bs[f];
+      for (size_t k = 0; k < static_cast<size_t>(length); ++k) sum += xs[r * length + k] * ws[f * length + k];
+      const double want = 0.5 * sum * std::erfc(-std::sqrt(0.5) * sum);
+      wrong += std::abs(got[r * features + f] - want) <= 0x1p-8 * std::abs(want) + 1e-4 ? 0 : 1;
+    }
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
+}  // namespace fk
