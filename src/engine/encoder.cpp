@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 
+#include "core/debug_sync.h"
 #include "core/device_runtime.h"
 #include "core/error.h"
 
@@ -93,11 +94,41 @@ Encoded Encoder::forward(const EncoderInput& input) {
   if (outputs.specs[1]) encoded.pooler_output = output(pooled_, *outputs.specs[1]);
   arguments.emplace_back(encoded.last_hidden_state);
   arguments.push_back(encoded.pooler_output);
-  arena_.reset();
-  Context ctx = context(arena_);
-  model_.root->call(ctx, arguments);
-  if (model_.device != kCpu) device_runtime(model_.device).synchronize();
+  run(arguments);
   return encoded;
+}
+
+void Encoder::run(const std::vector<OptView>& arguments) {
+  arena_.reset();  // merges the chunks of the pass before, which must not happen during recording
+  Context ctx = context(arena_);
+  if (model_.device == kCpu) {
+    model_.root->call(ctx, arguments);
+    return;
+  }
+  DeviceRuntime& runtime = device_runtime(model_.device);
+  std::vector<std::pair<const void*, Shape>> places;
+  for (const OptView& argument : arguments)
+    if (argument) places.emplace_back(argument->data(), argument->shape());
+  // A graph cannot be synchronised after every operator.
+  const bool repeated = places == places_ && observer_ == nullptr && !debug_sync();
+  if (!repeated) {
+    recorded_.reset();
+    places_ = std::move(places);
+    model_.root->call(ctx, arguments);
+  } else {
+    if (recorded_ == nullptr) {
+      runtime.begin_recording();
+      try {
+        model_.root->call(ctx, arguments);
+      } catch (...) {
+        runtime.abandon_recording();
+        throw;
+      }
+      recorded_ = runtime.end_recording();
+    }
+    recorded_->launch();
+  }
+  runtime.synchronize();
 }
 
 View Encoder::embed(const Encoded& encoded, const EmbeddingOptions& options) {

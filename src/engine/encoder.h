@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/device_runtime.h"
 #include "core/memory.h"
 #include "engine/model.h"
 #include "ops/forward_context.h"
@@ -81,6 +82,9 @@ class Encoder {
 
  private:
   Context context(Arena& arena);
+  // On a device the second pass with the same shapes is recorded, and replayed from then on; the first one is for
+  // autotuning and allocation.
+  void run(const std::vector<OptView>& arguments);
   void set_starts(const std::vector<Sequence>& sequences);
   // The same numbers on the model's device: `host` itself, or a copy in `copy`.
   View on_device(const View& host, Tensor& copy) const;
@@ -91,6 +95,8 @@ class Encoder {
   Tensor starts_, lengths_, hidden_, pooled_, embeddings_, embeddings_on_device_;
   Tensor starts_on_device_, lengths_on_device_;
   std::vector<Tensor> arguments_on_device_;
+  std::vector<std::pair<const void*, Shape>> places_;  // of the arguments of the last pass
+  std::unique_ptr<RecordedWork> recorded_;
   CallObserver* observer_ = nullptr;
 };
 
