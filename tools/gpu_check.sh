@@ -99,13 +99,14 @@ racecheck() {
   # with five families: with norms of heads, with a window and another head size, with experts, and with experts in
   # MXFP4. There every lane arrives itself, because racecheck does not understand one arrival per warp
   # (decode_megakernel/handover.cuh).
-  local names=('flash_attn*' '*norm*' 'sample*' 'linear*' 'softmax*' 'qwen3_for_causal_lm_by_cuda*'
-    'gemma3_for_causal_lm_by_cuda*' 'mixtral_for_causal_lm_by_cuda*' 'qwen3_moe_for_causal_lm_by_cuda*'
-    'gpt_oss_for_causal_lm_by_cuda*')
+  local names=('flash_attn*' '*norm*' 'sample*' 'argmax*' '*linear_by_cuda*' 'softmax*' 'rotary_emb*' '*_quant_*'
+    'topk_softmax*' 'grouped_topk*' 'moe_align*' 'moe_grouped_gemm*' 'bert_layer_by_cuda*'
+    'qwen3_for_causal_lm_by_cuda*' 'gemma3_for_causal_lm_by_cuda*' 'mixtral_for_causal_lm_by_cuda*'
+    'qwen3_moe_for_causal_lm_by_cuda*' 'gpt_oss_for_causal_lm_by_cuda*')
   local filter='' name
   for name in "${names[@]}"; do filter+=":*AgreeWithTheOracle/${name}_on_cuda"; done
   filter+=':-*warp_per_row*:*_tiled_*'
-  FASTKERNELS_DEBUG_HANDOVER=lanes sharded 3 "${filter#:}" timeout 200 compute-sanitizer --tool racecheck \
+  FASTKERNELS_DEBUG_HANDOVER=lanes sharded 4 "${filter#:}" timeout 200 compute-sanitizer --tool racecheck \
     --error-exitcode 1 $build/tests/test_conformance
 }
 
@@ -153,6 +154,8 @@ check_models() {
   step "engine" 10 $build/tests/test_backend_cuda --gtest_filter='*Families*'
   touch "$logs/quiet"
   finish "models"
+  step "encoders" 60 peers --limit-s 120 --iters 3 --work bge-m3,512,0,32,eager+compile \
+    --work siglip2-base,0,0,32,eager+compile --work siglip2-so400m,0,0,32,compile
   step "more of llama-3-8b" 40 peers --iters 3 --work llama-3-8b,2048,8,1,eager --work llama-3-8b,480,64,32,eager
 }
 
@@ -160,7 +163,7 @@ step "build" 60 compile || { printf '%s\n' "${table[@]}"; tail -20 "$logs/build.
 step "doctor" 5 $binary doctor --device cuda
 "check_$part"
 
-for name in "few-row products" "single operators" "models" "more of llama-3-8b" "an example judged" "profile"; do
+for name in "few-row products" "single operators" "models" "encoders" "more of llama-3-8b" "an example judged" "profile"; do
   [ -f "$(log_of "$name")" ] && { echo; cat "$(log_of "$name")"; }
 done
 echo
