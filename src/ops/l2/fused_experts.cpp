@@ -68,7 +68,7 @@ std::vector<Case<FusedExperts>> FusedExperts::cases() {
        {.num_experts = 3, .top_k = 2, .hidden_size = 136, .intermediate_size = 72},
        Workload::tokens(40)},
       {"very many tokens",
-       {.num_experts = 2, .top_k = 2, .hidden_size = 136, .intermediate_size = 200},
+       {.num_experts = 2, .top_k = 2, .hidden_size = 72, .intermediate_size = 136},
        Workload::tokens(310)},
       {"one of two ranks",
        {.num_experts = 4, .top_k = 2, .hidden_size = 48, .intermediate_size = 64, .tp_size = 2},
