@@ -3,7 +3,9 @@
 // element i + 16 in its high half. Checkpoints of gpt-oss store scales and elements as two tensors, with the elements
 // in order; models/stored_layout.cpp brings them into this layout.
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "ops/formats/weight_format.h"
 
@@ -25,19 +27,25 @@ void unpack_mxfp4(const std::byte* block, int8_t* codes, float* scales, float*) 
 }
 
 void quantise_mxfp4(const float* values, std::byte* block) {
-  float largest = 0;
-  for (int64_t i = 0; i < kElements; ++i) largest = std::max(largest, std::abs(values[i]));
+  // Without branches, so that compilers use vectors: dummy weights of a large model have billions of elements.
+  uint32_t bits[kElements], largest_bits = 0;
+  std::memcpy(bits, values, sizeof bits);
+  for (uint32_t b : bits) {
+    b &= 0x7fffffff;
+    largest_bits = std::max(largest_bits, b > 0x7f800000 ? 0 : b);  // a NaN is not the largest
+  }
+  const auto largest = std::bit_cast<float>(largest_bits);
   // The largest code is 6, so the largest element becomes 4 to 6; from 6 on it is cut off.
   int exponent = largest > 0 ? std::clamp(std::ilogb(largest) - 2, -127, 127) : 0;
   block[0] = static_cast<std::byte>(exponent + 127);
-  // Codes are counted, without branches, because dummy weights of a large model have billions of them.
   const float unit = std::ldexp(1.0f, -exponent);
   uint8_t codes[kElements];
   for (int64_t i = 0; i < kElements; ++i) {
     const float size = std::abs(values[i]) * unit;
-    int nearest = 0;
-    for (float between : {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5.0f}) nearest += between < size ? 1 : 0;
-    codes[i] = static_cast<uint8_t>(nearest | (values[i] < 0 && nearest > 0 ? 8 : 0));
+    const int nearest = (0.25f < size) + (0.75f < size) + (1.25f < size) + (1.75f < size) + (2.5f < size) +
+                        (3.5f < size) + (5.0f < size);
+    const int negative = static_cast<int>(values[i] < 0) & static_cast<int>(nearest > 0);
+    codes[i] = static_cast<uint8_t>(nearest + 8 * negative);
   }
   for (int64_t i = 0; i < kElements / 2; ++i)
     block[kScaleBytes + i] = static_cast<std::byte>(codes[i] | codes[i + kElements / 2] << 4);

@@ -83,8 +83,6 @@ struct TokenExperts {
   float swiglu_limit = 0;
   unsigned long long* logit_sums = nullptr;  // [layers, kLogitCopies, count], see router.cuh
   float* square_sums = nullptr;              // [layers, blocks]
-  // Bytes of the next layer's first matrices that a block prefetches into L2 while it waits for the choice.
-  int ahead_bytes = 160 * 1024;
 };
 
 struct TokenCall {

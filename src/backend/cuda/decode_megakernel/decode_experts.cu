@@ -5,10 +5,7 @@
 namespace fk::cuda {
 
 void decode_token_with_experts(const TokenCall& call, int64_t head_size, void* stream) {
-  TokenCall tuned = call;
-  if (const char* kib = std::getenv("FASTKERNELS_DEBUG_AHEAD"))
-    tuned.experts.ahead_bytes = 1024 * static_cast<int>(std::strtol(kib, nullptr, 10));
-  start_token<TokenKind::kExperts>(tuned, head_size, stream);
+  start_token<TokenKind::kExperts>(call, head_size, stream);
 }
 
 }  // namespace fk::cuda

@@ -9,7 +9,7 @@
 
 namespace fk::cuda {
 
-// Copies 16 bytes of weights and lets L2 drop them first: so what was prefetched stays there.
+// Copies 16 bytes of weights and lets L2 drop them first: so the vectors that blocks exchange stay there.
 struct CopyWeightsOnce {
   uint64_t policy;
 
@@ -96,45 +96,6 @@ __device__ __forceinline__ void fetch_down(const TokenCall& call, const void* ma
   });
 }
 
-// Prefetches into L2 one line of each row of the down product that this block will load, so that the addresses of all
-// chosen experts are translated before they are needed.
-template <class T>
-__device__ __forceinline__ void fetch_down_addresses(const TokenCall& call, const void* matrix, const int* ids,
-                                                     PairShare share) {
-  const ProductShape& s = call.shapes[hidden_from_compiler(kDown)];
-  share.skip(call.shapes[hidden_from_compiler(kGateUp)]);
-  const PairRange own = share.next(s);
-  const int rows = min(2 * own.end, s.features) - 2 * own.begin, size = call.experts.size;
-  const int thread = hidden_from_compiler(static_cast<int>(threadIdx.x) - kTokenThreads);
-  for (int i = thread; i < rows * call.experts.chosen; i += kFetchingThreads) {
-    const int expert = i / rows, row = 2 * own.begin + i - expert * rows;
-    const T* at = static_cast<const T*>(matrix) + (static_cast<int64_t>(ids[expert]) * s.features + row) * size;
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
-  }
-}
-
-// Prefetches into L2 the first bytes that this block will load of the layer after the experts.
-template <class T>
-__device__ __forceinline__ void fetch_ahead(const TokenCall& call, const TokenLayer& next, PairShare share) {
-  share.skip(call.shapes[hidden_from_compiler(kGateUp)]);
-  share.skip(call.shapes[hidden_from_compiler(kDown)]);
-  int64_t left = hidden_from_compiler(call.experts.ahead_bytes);
-  const int thread = hidden_from_compiler(static_cast<int>(threadIdx.x) - kTokenThreads);
-#pragma unroll 1
-  for (int kind = kQkv; kind <= kOut; ++kind) {
-    const ProductShape& s = call.shapes[kind];
-    const PairRange own = share.next(s);
-    share.skip(s);
-    const int64_t row_bytes = static_cast<int64_t>(s.length) * sizeof(T);
-    const int64_t rows = min(2 * own.end, s.features) - 2 * own.begin;
-    const char* from = static_cast<const char*>(next.matrices[kind]) + 2 * own.begin * row_bytes;
-    const int64_t bytes = min(left, rows * row_bytes);
-    for (int64_t at = static_cast<int64_t>(thread) * 128; at < bytes; at += 128 * kFetchingThreads)
-      asm volatile("prefetch.global.L2 [%0];" ::"l"(from + at));
-    left -= bytes;
-  }
-}
-
 // Both matrices of packed experts.
 template <class Handover, class Copy>
 __device__ __forceinline__ void fetch_packed(const TokenCall& call, int kind, const void* matrix, const int* ids,
@@ -171,14 +132,12 @@ __device__ __forceinline__ void fetch_expert_weights(const TokenCall& call, cons
     const void* matrix = is_head ? call.head : layers[layer].matrices[kind];
     if (kind == kGateUp) {
       queue.finish();
-      if (call.experts.ahead_bytes > 0 && layer + 1 < call.layers) fetch_ahead<T>(call, layers[layer + 1], share);
       meet_all();  // the computing threads come here when all blocks have added their terms of the logits
       if constexpr (kPacked) {
         choose_experts<T, kFewExperts>(call, layer, expert_layers[layer].router_bias, ids, weights);
         fetch_packed(call, kind, matrix, ids, share, queue, copy);
       } else {
         choose_experts<T, kMostExperts>(call, layer, nullptr, ids, weights);
-        fetch_down_addresses<T>(call, layers[layer].matrices[kDown], ids, share);
         fetch_gate_up<T>(call, matrix, ids, share, queue, copy);
       }
     } else if (kind == kDown) {
