@@ -35,6 +35,8 @@ std::vector<Case<GptOssForCausalLM>> GptOssForCausalLM::cases() {
   c.num_key_value_heads = 1;
   c.attention_bias = false;
   cases.push_back({"one token, larger experts", c, Workload::batch({{1, 9}})});
+  c.hidden_size = 96;
+  c.intermediate_size = 64;
   c.num_local_experts = 12;
   c.attention_bias = true;
   cases.push_back({"one token, few of many experts", c, Workload::batch({{1, 9}})});
