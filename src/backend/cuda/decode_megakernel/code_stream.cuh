@@ -136,26 +136,36 @@ __device__ __forceinline__ void multiply_coded_step(float (&sum)[4], uint32_t fi
     r[0] = load_record<Record>(first_records + lane / 4 * sizeof(Record));
     r[1] = load_record<Record>(second_records + lane / 4 * sizeof(Record));
   }
-  constexpr bool kDirect = Weights::kRecordBytes == 0;
-  float part[4] = {};
+  // Codes with a zero point are multiplied with a constant added to all of them, which costs one instruction less for a
+  // pair, and the sum of x is subtracted: a product with rows of ones, for which the tensor cores have time.
+  constexpr bool kDirect = Weights::kRecordBytes == 0, kShifted = requires { Codes::template shift<T>(r[0], 0); };
+  float part[4] = {}, inputs[4] = {};
 #pragma unroll
   for (int i = 0; i < Place::kPieces; ++i) {
     const uint4 v = load_shared(x + (own_x ^ (i * Place::kApart)));
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int slice = 2 * i + half;
-      const uint32_t a0 = Codes::template pair<T>(w[0], r[0], slice, 0),
-                     a1 = Codes::template pair<T>(w[1], r[1], slice, 0),
-                     a2 = Codes::template pair<T>(w[0], r[0], slice, 1),
-                     a3 = Codes::template pair<T>(w[1], r[1], slice, 1);
-      multiply_tile<T>(kDirect ? sum : part, a0, a1, a2, a3, half == 0 ? v.x : v.z, half == 0 ? v.y : v.w);
+      auto pair = [&](int row, int which) {
+        if constexpr (kShifted)
+          return Codes::template shifted_pair<T>(w[row], 2 * i + half, which);
+        else
+          return Codes::template pair<T>(w[row], r[row], 2 * i + half, which);
+      };
+      const uint32_t b0 = half == 0 ? v.x : v.z, b1 = half == 0 ? v.y : v.w;
+      multiply_tile<T>(kDirect ? sum : part, pair(0, 0), pair(1, 0), pair(0, 1), pair(1, 1), b0, b1);
+      if constexpr (kShifted) {
+        constexpr uint32_t kOnes = PairOf<T>::kOnes;
+        multiply_tile<T>(inputs, kOnes, kOnes, kOnes, kOnes, b0, b1);
+      }
     }
   }
   if constexpr (!kDirect) {
     static_assert(Codes::kScales == 1);
-    const float scales[2] = {Codes::scale(r[0], 0), Codes::scale(r[1], 0)};
 #pragma unroll
-    for (int i = 0; i < 4; ++i) sum[i] = fmaf(scales[i / 2], part[i], sum[i]);
+    for (int i = 0; i < 4; ++i) {
+      if constexpr (kShifted) part[i] = fmaf(-Codes::template shift<T>(r[i / 2], 0), inputs[i], part[i]);
+      sum[i] = fmaf(Codes::scale(r[i / 2], 0), part[i], sum[i]);
+    }
   }
 }
 
@@ -173,6 +183,25 @@ __device__ __forceinline__ void fill_step_of_x(int length, T* x) {
 __device__ __forceinline__ float2 row_scales(const float* scales, const ProductShape& s, int pair) {
   if (s.gated) return {__ldg(scales + pair), __ldg(scales + pair + s.features)};
   return {__ldg(scales + 2 * pair), __ldg(scales + min(2 * pair + 1, s.features - 1))};
+}
+
+// Prefetches into L2 the scales of this block's rows of the next product, so that its first sums do not wait for
+// memory: the rows themselves are loaded long before.
+template <class Weights>
+__device__ __forceinline__ void fetch_row_scales(const ProductShape& shape, const void* matrix,
+                                                 const PairShare& share) {
+  if constexpr (Weights::kRecordBytes == 0) {
+    const ProductShape s = Weights::in_elements(shape);
+    const auto* scales = reinterpret_cast<const float*>(Weights::scales(matrix, s));
+    const PairRange own = share.next(s);
+    const int first = s.gated ? own.begin : 2 * own.begin, end = s.gated ? own.end : min(2 * own.end, s.features);
+    constexpr int kLine = 32;
+    for (int at = first + kLine * static_cast<int>(threadIdx.x); at < end + kLine - 1; at += kLine * kTokenThreads) {
+      const float* line = scales + min(at, end - 1);
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(line));
+      if (s.gated) asm volatile("prefetch.global.L2 [%0];" ::"l"(line + s.features));
+    }
+  }
 }
 
 // This block's rows of the next product, a coded one, over the staged x; finish(pair, sums) gets the results.

@@ -107,7 +107,7 @@ class TokenBlock {
     if constexpr (kExperts) router().clear();
     for (int layer = 0; layer < call_.layers; ++layer) {
       const TokenLayer& l = fixed_.layers[layer];
-      if constexpr (kCoded) matrices_ = l.matrices;
+      if constexpr (kCoded) layer_ = &l;
       TokenAttention<T, kHeadSize, kPacked> attention(call_, l, call_.caches[layer], sequence_, fixed_.attention,
                                                       reinterpret_cast<float*>(scratch_),
                                                       kPacked ? memory_.expert_layers[layer].sinks : nullptr);
@@ -294,9 +294,15 @@ class TokenBlock {
     const ProductShape& s = call_.shapes[kind];
     const WeightRing& ring = memory_.ring;
     if constexpr (kCoded) {
-      if (kind != kHead)
-        return multiply_coded<Weights>(s, matrices_[kind], ring, place_, share_, handover_, x(),
-                                       [&](int pair, float2 value) { finish(s, pair, value, put); });
+      if (kind != kHead) {
+        multiply_coded<Weights>(s, layer_->matrices[kind], ring, place_, share_, handover_, x(),
+                                [&](int pair, float2 value) { finish(s, pair, value, put); });
+        const ProductKind next = kind == kDown ? kQkv : static_cast<ProductKind>(kind + 1);
+        const TokenLayer* of_next = kind == kDown ? layer_ + 1 : layer_;
+        if (of_next < fixed_.layers + call_.layers)
+          fetch_row_scales<Weights>(call_.shapes[next], of_next->matrices[next], share_);
+        return;
+      }
     }
     const int warp = static_cast<int>(threadIdx.x / 32);
     share_.for_rounds(s, [&](int first, int count, int columns) {
@@ -418,7 +424,7 @@ class TokenBlock {
   PairShare share_;
   RingPlace place_;
   Handover handover_;
-  const void* const* matrices_ = nullptr;  // of the layer, where they are coded
+  const TokenLayer* layer_ = nullptr;  // where matrices are coded
 };
 
 template <class T, int kHeadSize, class Handover, TokenKind kKind, class Weights>

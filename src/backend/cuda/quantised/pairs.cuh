@@ -19,7 +19,8 @@ struct PairOf;
 template <>
 struct PairOf<__nv_bfloat16> {
   using type = __nv_bfloat162;
-  static constexpr uint32_t kIntegers = 0x4300'4300;   // 128: the integers up to 255 differ in the last 7 bits
+  static constexpr uint32_t kIntegers = 0x4300'4300;  // 128: the integers up to 255 differ in the last 7 bits
+  static constexpr float kBase = 128;
   static constexpr uint32_t kOnes = 0x3f80'3f80;       // 1
   static constexpr uint32_t kE4M3Scale = 0x7b80'7b80;  // 2^120, the difference of the exponents' offsets
   static constexpr uint32_t kE2M1Scale = 0x7e80'7e80;  // 2^126
@@ -28,6 +29,7 @@ template <>
 struct PairOf<__half> {
   using type = __half2;
   static constexpr uint32_t kIntegers = 0x6400'6400;  // 1024: the integers up to 2047 differ in the last 10 bits
+  static constexpr float kBase = 1024;
   static constexpr uint32_t kOnes = 0x3c00'3c00;
   static constexpr uint32_t kE4M3Scale = 0x5c00'5c00;  // 2^8
   static constexpr uint32_t kE2M1Scale = 0x7400'7400;  // 2^14
@@ -95,9 +97,21 @@ template <class T>
 FK_HOST_DEVICE uint32_t uint4_zero(uint32_t zero) {
   return PairOf<T>::kIntegers + zero * 0x0001'0001u;
 }
+// With PairOf<T>::kIntegers added, which the caller subtracts from a sum.
+template <class T>
+FK_HOST_DEVICE uint32_t uint4_pair_and_base(uint32_t word, int pair) {
+  const uint32_t shifted = word >> (4 * pair);
+#ifdef __CUDA_ARCH__
+  uint32_t bits;  // (shifted & mask) | base: as one instruction, which the compiler does not find
+  asm("lop3.b32 %0, %1, %2, %3, 0xEA;" : "=r"(bits) : "r"(shifted), "r"(0x000f'000f), "r"(PairOf<T>::kIntegers));
+  return bits;
+#else
+  return (shifted & 0x000f'000f) | PairOf<T>::kIntegers;
+#endif
+}
 template <class T>
 FK_HOST_DEVICE uint32_t uint4_pair(uint32_t word, int pair, uint32_t zero) {
-  return subtract_pairs<T>((word >> (4 * pair) & 0x000f'000f) | PairOf<T>::kIntegers, zero);
+  return subtract_pairs<T>(uint4_pair_and_base<T>(word, pair), zero);
 }
 
 // The same as floats of 4 bits, e2m1.

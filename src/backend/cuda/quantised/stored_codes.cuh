@@ -119,6 +119,15 @@ struct Int4Codes : PackedCodes<4, Int4Record<kScales_>> {
     const uint32_t zero = record.at[slice * kScales / 8] & kZeroBits;
     return uint4_pair<T>(word_of(codes, slice / 2), 2 * (slice % 2) + half, uint4_zero<T>(zero));
   }
+  // The same without a subtraction for each pair: pairs and what is to be subtracted from each.
+  template <class T>
+  FK_HOST_DEVICE static uint32_t shifted_pair(const uint4& codes, int slice, int half) {
+    return uint4_pair_and_base<T>(word_of(codes, slice / 2), 2 * (slice % 2) + half);
+  }
+  template <class T>
+  FK_HOST_DEVICE static float shift(const Record& record, int group) {
+    return PairOf<T>::kBase + static_cast<float>(record.at[group] & kZeroBits);
+  }
 };
 
 // Q8_0 of GGUF: 32 columns have a half as their scale.
