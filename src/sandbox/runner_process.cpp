@@ -256,9 +256,9 @@ bool RunnerProcess::send(Json request, int fd) {
 
 int64_t RunnerProcess::deadline() const { return now_ns() + options_.timeout_ns; }
 
-bool RunnerProcess::resume_until_trap() {
+bool RunnerProcess::resume_until_trap(const std::function<void()>& at_trap) {
   if (failure_) return false;
-  switch (tracer_->run(deadline())) {
+  switch (tracer_->run(deadline(), at_trap)) {
     case Tracer::Stop::kTrap:
       return true;
     case Tracer::Stop::kFault:
@@ -455,7 +455,7 @@ std::vector<RunnerDispatch> RunnerProcess::dispatches() {
 
 RunTimes RunnerProcess::run(std::span<const int> calls, const RunMode& mode) {
   doing_ = "in forward";
-  if (options_.device == kCpu) return carry_out(mode.nothing ? Order::kNothing : Order::kCalls, calls);
+  if (options_.device == kCpu) return carry_out(mode.nothing ? Order::kNothing : Order::kCalls, calls, mode.at_return);
   // The work is queued behind a kernel that waits, and then released. Only the time after the release counts: inputs
   // are masked until then, so earlier work reads only masked data.
   Json ids = Json::array();
@@ -491,7 +491,7 @@ bool RunnerProcess::has_untraced_thread() const {
 }
 
 // Resumes the worker with an order and waits until it stops again. The worker never runs otherwise.
-RunTimes RunnerProcess::carry_out(Order order, std::span<const int> entries) {
+RunTimes RunnerProcess::carry_out(Order order, std::span<const int> entries, const std::function<void()>& at_return) {
   RunTimes times;
   if (!tracer_) open();
   if (failure_) return times;
@@ -503,9 +503,10 @@ RunTimes RunnerProcess::carry_out(Order order, std::span<const int> entries) {
   // The worker has not run since its state was last read; reading again would only evict other data from the caches.
   ProcessState before = std::move(seen_);
   int64_t waited = waited_ns_, cpu = cpu_ns_;
-  bool came_back = resume_until_trap();
+  bool came_back = resume_until_trap(at_return);
   times.ns = tracer_ ? tracer_->stopped_ns() - tracer_->started_ns() : 0;
   if (!came_back) return times;
+  times.returned_ns = tracer_->trapped_ns() - tracer_->started_ns();
   look_at_state();
   // Every thread must be stopped. A thread that has just ended, or has just started and done nothing, may be counted
   // late.

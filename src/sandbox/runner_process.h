@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -68,7 +69,8 @@ struct CallPlan {
 
 // How calls are to be made.
 struct RunMode {
-  bool nothing = false;  // on the CPU: without the kernels, to measure the overhead of a sample
+  bool nothing = false;                  // on the CPU: without the kernels, to measure the overhead of a sample
+  std::function<void()> at_return = {};  // on the CPU: called when the calls have returned, before threads are stopped
   // On a GPU only.
   uint64_t key = 0;   // unmasks the inputs
   bool hold = true;   // everything is queued before the device starts
@@ -76,11 +78,12 @@ struct RunMode {
 };
 
 struct RunTimes {
-  int64_t ns = 0;         // from resuming the first thread until the last one has stopped, overhead included
-  int64_t switches = 0;   // involuntary context switches in this time
-  int64_t waited_ns = 0;  // time its threads waited for a core, if the kernel counts it
-  int64_t cpu_ns = 0;     // CPU time of all its threads together
-  int threads = 0;        // number of its threads
+  int64_t ns = 0;           // from resuming the first thread until the last one has stopped, overhead included
+  int64_t returned_ns = 0;  // the same until the calls had returned: other threads may have run a little longer
+  int64_t switches = 0;     // involuntary context switches in this time
+  int64_t waited_ns = 0;    // time its threads waited for a core, if the kernel counts it
+  int64_t cpu_ns = 0;       // CPU time of all its threads together
+  int threads = 0;          // number of its threads
   int64_t peak_kib = 0;
   std::optional<Failure> refused;  // by the candidate: nothing ran, and the process can be used further
   // On a GPU only.
@@ -153,11 +156,11 @@ class RunnerProcess {
   std::optional<Json> next_message(int64_t deadline_ns);
   void read_answer(const Json& body);
   int64_t number(const Json& answer, const char* name);  // zero, and a failure, if it is missing
-  RunTimes carry_out(Order order, std::span<const int> entries);
+  RunTimes carry_out(Order order, std::span<const int> entries, const std::function<void()>& at_return = {});
   void read_device_times(RunTimes& times);
   void look_at_state();
   bool has_untraced_thread() const;
-  bool resume_until_trap();  // false if the process ended
+  bool resume_until_trap(const std::function<void()>& at_trap = {});  // false if the process ended
   int64_t deadline() const;
   void start(const RunnerOptions& options);
   void attach();

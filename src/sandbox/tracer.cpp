@@ -106,7 +106,7 @@ void Tracer::let_go() {
     if (state.stopped) go_on(thread, state);
 }
 
-Tracer::Stop Tracer::run(int64_t deadline_ns) {
+Tracer::Stop Tracer::run(int64_t deadline_ns, const std::function<void()>& at_trap) {
   if (ended_) return Stop::kEnded;
   trapped_ = freezing_ = false;
   fault_.reset();
@@ -114,6 +114,8 @@ Tracer::Stop Tracer::run(int64_t deadline_ns) {
   started_ns_ = now_ns();
   let_go();
   while (!trapped_ && !fault_ && !ended_) wait_for_one();
+  trapped_ns_ = stopped_ns_;
+  if (trapped_ && at_trap) at_trap();
   if (!ended_) freeze();
   if (ended_) return deadline.passed() ? Stop::kTimedOut : Stop::kEnded;
   if (fault_) return Stop::kFault;

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <vector>
@@ -41,13 +42,15 @@ class Tracer {
   // briefly for the system to distribute them: a pool of one thread stayed on the core of its caller.
   void spread_over(std::vector<int> cores) { cores_ = std::move(cores); }
 
-  // Resumes all threads until one of the events above, then stops them all again.
-  Stop run(int64_t deadline_ns);
+  // Resumes all threads until one of the events above, then stops them all again. `at_trap` is called between the trap
+  // and the stop, while other threads may still run.
+  Stop run(int64_t deadline_ns, const std::function<void()>& at_trap = {});
   // The first half of run(): only resumes. A run() after this only waits.
   void let_go();
 
-  // Of the last run: when the first thread was resumed, and when the last one had stopped.
+  // Of the last run: when the first thread was resumed, when it called trap(), and when the last one had stopped.
   int64_t started_ns() const { return started_ns_; }
+  int64_t trapped_ns() const { return trapped_ns_; }
   int64_t stopped_ns() const { return stopped_ns_; }
   uint64_t trap_status() const { return trap_status_; }
   const std::optional<Fault>& fault() const { return fault_; }
@@ -78,7 +81,7 @@ class Tracer {
   bool freezing_ = false, trapped_ = false, ended_ = false;
   uint64_t trap_status_ = 0, signal_code_ = 0;
   std::optional<Fault> fault_;
-  int64_t started_ns_ = 0, stopped_ns_ = 0;
+  int64_t started_ns_ = 0, trapped_ns_ = 0, stopped_ns_ = 0;
 };
 
 }  // namespace fk

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "bench/kernels/calls_alone.h"
+#include "core/memory.h"
 #include "measure/paired.h"
 
 namespace fk {
@@ -58,28 +59,81 @@ TEST(CouldHide, AGainWithinItIsNotRanked) {
   EXPECT_EQ(compare_paired(pairs(10000, 11000), control, options).verdict, SpeedVerdict::kSlower);
 }
 
-TEST(CallsAlone, WhoGainsByOthersIsNotRanked) {
-  CallsAlone honest, batching;
-  for (int i = 0; i < 12; ++i) {
-    honest.add({21e3, 12e3, 21.2e3});    // all are a microsecond slower alone
-    batching.add({21e3, 21e3, 21.1e3});  // alone as slow as the baseline
+CallsAlone alone(double baseline, double candidate, double noise = 50) {
+  CallsAlone calls;
+  for (int launch = 0; launch < 12; ++launch) {
+    calls.begin_launch();
+    for (int i = 0; i < 24; ++i)
+      calls.add({baseline + noise * (i % 3 - 1), candidate + noise * (i % 5 - 2), baseline + noise * (i % 4 - 1.5)});
   }
-  EXPECT_EQ(honest.objection(20e3, 11e3, 1), "");
-  EXPECT_NE(batching.objection(20e3, 11e3, 1), "");
-  EXPECT_NE(batching.objection(20e3, 11e3, 2), "");
-  EXPECT_EQ(batching.objection(20e3, 19e3, 1), "") << "within what waking a process explains";
+  return calls;
 }
 
-// Waking threads takes longer than a short call, so it must not excuse a candidate that is no faster alone.
-TEST(CallsAlone, WakingThreadsExplainsOnlyAPartOfAGain) {
-  CallsAlone pool, short_calls;
-  for (int i = 0; i < 12; ++i) {
-    pool.add({21e3, 16e3, 21.1e3});
-    short_calls.add({7.4e3, 10.2e3, 7.4e3});
-  }
-  EXPECT_EQ(pool.objection(20e3, 12e3, 2), "");
-  EXPECT_NE(pool.objection(20e3, 12e3, 1), "");
-  EXPECT_NE(short_calls.objection(2.6e3, 1.9e3, 2), "");
+PairedResult limited(const CallsAlone& calls, double baseline, double candidate, PairedOptions* used = nullptr) {
+  PairedSamples samples = pairs(baseline, candidate), control = pairs(baseline, baseline);
+  PairedOptions options;
+  PairedResult result = compare_paired(samples, control, options);
+  calls.limit(result, samples, control, options);
+  if (used != nullptr) *used = options;
+  return result;
+}
+
+TEST(CallsAlone, AGainCountsAsFarAsItExistsAlone) {
+  // All are slower alone.
+  EXPECT_EQ(limited(alone(21e3, 12e3), 20e3, 11e3).verdict, SpeedVerdict::kFaster);
+  // Half of the gain: it is ranked, but no higher than that.
+  PairedResult half = limited(alone(21e3, 16e3), 20e3, 10e3);
+  EXPECT_EQ(half.verdict, SpeedVerdict::kFaster);
+  EXPECT_LT(half.speedup_interval().low, 20.0 / 15);
+  EXPECT_GT(half.speedup_interval().low, 1.2);
+  // Nothing of it.
+  PairedResult none = limited(alone(21e3, 21e3), 20e3, 11e3);
+  EXPECT_EQ(none.verdict, SpeedVerdict::kUnresolved);
+  EXPECT_NE(none.invalid.find("only in a batch"), std::string::npos) << none.invalid;
+}
+
+// A short call may lose less than a microsecond alone and gain as much in a batch.
+TEST(CallsAlone, ShortCallsThatGainOnlyInABatchAreNotRanked) {
+  EXPECT_EQ(limited(alone(7.5e3, 7.6e3), 2.6e3, 1.8e3).verdict, SpeedVerdict::kUnresolved);
+  EXPECT_EQ(limited(alone(7.5e3, 6.7e3), 2.6e3, 1.8e3).verdict, SpeedVerdict::kFaster);
+}
+
+TEST(CallsAlone, NoiseIsNamedWhereItHidesTheAnswer) {
+  PairedResult noisy = limited(alone(7.5e3, 6.7e3, 20e3), 2.6e3, 1.8e3);
+  EXPECT_EQ(noisy.verdict, SpeedVerdict::kUnresolved);
+  EXPECT_NE(noisy.invalid.find("is not known"), std::string::npos) << noisy.invalid;
+}
+
+TEST(CallsAlone, MoreAreMadeWhereAGainNeedsThem) {
+  EXPECT_TRUE(alone(7.5e3, 7.4e3, 2e3).wants_more(pairs(2.6e3, 2.5e3)));
+  EXPECT_FALSE(alone(7.5e3, 7.4e3, 10).wants_more(pairs(2.6e3, 2.5e3))) << "they are known well";
+  EXPECT_FALSE(alone(7.5e3, 7.5e3, 2e3).wants_more(pairs(2.6e3, 2.6e3))) << "there is no gain";
+  EXPECT_FALSE(alone(7.5e3, 7.4e3, 2e3).wants_more({})) << "nothing is known";
+}
+
+TEST(CallsAlone, OthersAreLeftAsTheyAre) {
+  EXPECT_EQ(limited(alone(21e3, 31e3), 20e3, 20e3).verdict, SpeedVerdict::kSame);
+  EXPECT_EQ(limited(CallsAlone(), 20e3, 11e3).verdict, SpeedVerdict::kFaster);
+}
+
+TEST(CallsAlone, OnAGpuWhoGainsByOthersIsNotRanked) {
+  EXPECT_EQ(alone(21e3, 12e3).objection_on_gpu(20e3, 11e3), "");
+  EXPECT_NE(alone(21e3, 21e3).objection_on_gpu(20e3, 11e3), "");
+  EXPECT_EQ(alone(21e3, 21e3).objection_on_gpu(20e3, 19e3), "") << "within what launching one call explains";
+}
+
+TEST(LateWrites, AreFoundWhereverTheyAre) {
+  Tensor large(Shape{1000}, DType::kF32), small(Shape{1}, DType::kI64);
+  std::vector<View> written = {large.view(), small.view()};
+  LateWrites late(written, 1);
+  late.look();
+  EXPECT_FALSE(late.found());
+  *small.view().ptr<int64_t>() += 1;
+  EXPECT_TRUE(late.found());
+  late.look();
+  EXPECT_FALSE(late.found());
+  for (int64_t i = 500; i < 1000; ++i) large.view().ptr<float>()[i] += 1;
+  EXPECT_TRUE(late.found());
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 
 #include "bench/kernels/turns.h"
 #include "tests/sanitizer.h"
@@ -96,6 +97,19 @@ TEST(Turns, EverySideHasEveryPlaceEquallyOften) {
       for (const auto& of_side : had)
         for (int times : of_side) EXPECT_EQ(times, 1);
     }
+}
+
+TEST(Turns, TheSpeedsOfMemoriesCancelOutOfAMedian) {
+  const double speed[3] = {1, 1.01, 1.03};
+  for (std::array<int, 3> places : {std::array{0, 1, 2}, std::array{2, 0, 1}, std::array{1, 0, 2}}) {
+    std::vector<double> ratios;
+    for (const std::array<int, 3>& order : {places, opposite(places)})
+      for (int turn = 0; turn < 3; ++turn) {
+        std::array<int, 3> of_side = handed_round(order, turn);
+        ratios.push_back(std::log(speed[of_side[0]] / speed[of_side[1]]));
+      }
+    EXPECT_NEAR(median(ratios), 0, 1e-12);
+  }
 }
 
 TEST(PairTimer, SlowLaunchesAreAddedInThrees) {

@@ -4,42 +4,151 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
+#include "core/rng.h"
 #include "measure/statistics.h"
 
 namespace fk {
 namespace {
 constexpr size_t kBaseline = 0, kCandidate = 1, kControl = 2;
 
+// Twice the standard error of a median, estimated from the median deviation.
+double median_error(const std::vector<double>& values) {
+  if (values.empty()) return 0;
+  const double middle = median(values);
+  std::vector<double> off;
+  for (double v : values) off.push_back(std::abs(v - middle));
+  return 2 * 1.25 * 1.48 * median(off) / std::sqrt(static_cast<double>(values.size()));
+}
+
 }  // namespace
+
+bool CallsAlone::empty() const {
+  return std::all_of(launches_.begin(), launches_.end(), [](const Launch& launch) { return launch.calls.empty(); });
+}
 
 CallsAlone::OfSides CallsAlone::alone_ns() const {
   OfSides of_sides{};
   for (size_t side = 0; side < kSides && !empty(); ++side) {
     std::vector<double> values;
-    for (const OfSides& launch : alone_) values.push_back(launch[side]);
+    for (const Launch& launch : launches_)
+      for (const OfSides& call : launch.calls)
+        values.push_back(call[side] - (launch.empty.empty() ? 0 : median(launch.empty)));
     of_sides[side] = median(values);
   }
   return of_sides;
 }
 
-std::string CallsAlone::objection(double baseline_ns, double candidate_ns, int threads) const {
+double CallsAlone::median_of(size_t side) const {
+  std::vector<double> values;
+  for (const Launch& launch : launches_)
+    for (const OfSides& call : launch.calls) values.push_back(call[side]);
+  return median(values);
+}
+
+std::vector<double> CallsAlone::gains(const Launch& launch) {
+  std::vector<double> all;
+  for (const OfSides& call : launch.calls) all.push_back((call[kBaseline] + call[kControl]) / 2 - call[kCandidate]);
+  return all;
+}
+
+// The delay of a wake-up differs from sample to sample, so the median of each side varies less than that of the
+// differences.
+double CallsAlone::gain_ns() const {
+  return empty() ? 0 : (median_of(kBaseline) + median_of(kControl)) / 2 - median_of(kCandidate);
+}
+
+// Addresses are chosen once per launch, so launches may differ by more than calls do.
+double CallsAlone::error_ns() const {
+  std::vector<double> of_launches, of_calls;
+  for (const Launch& launch : launches_) {
+    if (launch.calls.empty()) continue;
+    std::vector<double> of_launch = gains(launch);
+    of_launches.push_back(median(of_launch));
+    of_calls.insert(of_calls.end(), of_launch.begin(), of_launch.end());
+  }
+  return std::max(median_error(of_launches), median_error(of_calls));
+}
+
+bool CallsAlone::wants_more(std::span<const std::vector<TimePair>> launches) const {
+  std::vector<double> baseline, candidate;
+  for (const auto& launch : launches)
+    for (const TimePair& pair : launch)
+      if (pair.dropped == Dropped::kNo) baseline.push_back(pair.baseline_ns), candidate.push_back(pair.candidate_ns);
+  if (empty() || baseline.empty()) return false;
+  const double time = median(baseline), gain = time - median(candidate);
+  return gain > 0.01 * time && error_ns() > gain / 8;
+}
+
+void CallsAlone::limit(PairedResult& result, const PairedSamples& samples, const PairedSamples& control,
+                       PairedOptions& options) const {
+  if (empty() || result.verdict != SpeedVerdict::kFaster) return;  // there is no gain to check
+  const double gain = result.baseline.median - result.candidate.median, missing = gain - gain_ns(), error = error_ns();
+  // `error` is two standard errors. If not surely something is missing, one is added: with two, honest gains of a few
+  // percent would not be ranked.
+  const bool only_in_batch = missing > 1.5 * error;
+  options.could_hide_ns += only_in_batch ? missing + error : std::max(0.0, missing) + error / 2;
+  result = compare_paired(samples, control, options);
+  if (result.verdict == SpeedVerdict::kFaster) return;
+  const OfSides alone = alone_ns();
+  const std::string times = fmt::format(
+      "In a batch a call takes {:.1f} us and the baseline's {:.1f} us, alone {:.1f} and {:.1f} us",
+      result.candidate.median * 1e-3, result.baseline.median * 1e-3, alone[kCandidate] * 1e-3, alone[kBaseline] * 1e-3);
+  if (only_in_batch)
+    result.invalid = times + ": its calls are faster only in a batch, so the time is not ranked.";
+  else
+    result.invalid = fmt::format(
+        "{}, measured to {:.1f} us: whether its calls are faster alone too is not known, so the time is not ranked; "
+        "stop other programs, or time more pairs with --num-runs.",
+        times, error * 1e-3);
+}
+
+std::string CallsAlone::objection_on_gpu(double baseline_ns, double candidate_ns) const {
   if (empty()) return {};
   OfSides alone = alone_ns();
   double gain = baseline_ns - candidate_ns,
          gain_alone = std::min(alone[kBaseline], alone[kControl]) - alone[kCandidate];
-  const double missing = gain - gain_alone;
   const double allowed = 1e3 + 0.1 * alone[kCandidate] + 2 * std::abs(alone[kBaseline] - alone[kControl]);
-  if (missing <= allowed) return {};
-  // With threads, the time alone includes waking them, and thread pools wait in different ways. That explains a part of
-  // the gain only: for short calls it is more than the whole call, and a candidate that gains nothing alone may as well
-  // have divided the calls of a batch among its threads.
-  constexpr double kWaking = 4e3;
-  if (threads > 1 && missing <= allowed + kWaking && gain_alone >= gain / 2) return {};
+  if (gain - gain_alone <= allowed) return {};
   return fmt::format(
       "In a batch a call takes {:.1f} us and the baseline's {:.1f} us, alone {:.1f} and {:.1f} us: its calls are "
       "faster only in a batch, so the time is not ranked.",
       candidate_ns * 1e-3, baseline_ns * 1e-3, alone[kCandidate] * 1e-3, alone[kBaseline] * 1e-3);
+}
+
+LateWrites::LateWrites(std::span<const View> written, uint64_t secret) {
+  constexpr size_t kPieces = 64, kBytes = 16;
+  Stream random(secret, "late writes");
+  uint64_t draws = 0;
+  std::vector<View> tensors;
+  for (const View& v : written)
+    if (v.size_bytes() > 0) tensors.push_back(v);
+  if (tensors.empty()) return;
+  for (size_t i = 0; i < kPieces; ++i) {
+    const View& v = tensors[i % tensors.size()];
+    const auto* data = static_cast<const std::byte*>(v.data());
+    const size_t bytes = std::min(kBytes, v.size_bytes());
+    pieces_.push_back({data + random.below(draws++, v.size_bytes() - bytes + 1), bytes});
+  }
+  seen_.resize(kPieces * kBytes);
+}
+
+void LateWrites::look() {
+  std::byte* to = seen_.data();
+  for (const Piece& p : pieces_) {
+    std::memcpy(to, p.at, p.bytes);
+    to += p.bytes;
+  }
+}
+
+bool LateWrites::found() const {
+  const std::byte* seen = seen_.data();
+  for (const Piece& p : pieces_) {
+    if (std::memcmp(seen, p.at, p.bytes) != 0) return true;
+    seen += p.bytes;
+  }
+  return false;
 }
 
 }  // namespace fk

@@ -10,6 +10,7 @@
 
 #include "bench/kernels/calls_alone.h"
 #include "bench/kernels/dispatch_sum.h"
+#include "bench/kernels/dropped_pairs.h"
 #include "bench/kernels/exchange_cost.h"
 #include "bench/kernels/fresh_inputs.h"
 #include "bench/kernels/round_check.h"
@@ -33,7 +34,8 @@ constexpr int kBaseline = LaunchSides::kBaseline, kCandidate = LaunchSides::kCan
 constexpr int kSides = LaunchSides::kTimed, kRunners = LaunchSides::kAll;
 
 constexpr int kMostCallsPerSample = 512, kMostOnGpu = 64;  // a stream holds about a thousand launches
-constexpr size_t kCallsAlone = 8;                          // per launch and side, each alone in a sample
+constexpr size_t kCallsAlone = 24, kCallsAloneOnGpu = 8;   // per launch and side, each alone in a sample
+constexpr double kCallsAloneS = 0.05;                      // per launch, for more of them
 constexpr int kLaunchesOnGpu = 6;  // starting a driver takes about a second, and positions in its memory matter less
 constexpr int kExchanges = 16;     // empty samples at the start, to measure their spread
 constexpr double kJudgeAgainS = 0.03;  // per launch, for calls like those of a judgement
@@ -90,9 +92,11 @@ class PairTimer {
         break;
       if (launch >= launches && watch.elapsed_s() > options_.budget_s) break;
       if (options_.between_launches) options_.between_launches(calls_);
-      if (launch % kSides == 0) {
+      if (launch % (2 * kSides) == 0) {
         places_ = shuffled<kSides>();
         more_ = secret_number();
+      } else if (launch % kSides == 0) {
+        places_ = opposite(places_);
       }
       int pairs = pairs_of_a_launch(launch, launches);
       result_.samples.emplace_back();
@@ -112,7 +116,8 @@ class PairTimer {
         progress(std::min(1.0, (launch + (pair + 1.0) / pairs) / launches));
       }
       if (!on_gpu() || launch % 2 == 0) call_alone();  // on a GPU a sample takes long to prepare
-      drop_slow_rounds();
+      if (!on_gpu() && !result_.failure)               // a GPU's clock is read in its stream
+        drop_slow_rounds(clock_, looks_, result_.samples.back(), result_.control.back());
       take_off_exchanges();
       count_dispatches();
       pinned.reset();
@@ -271,15 +276,15 @@ class PairTimer {
   }
 
   // A sample without calls, with the same preparation as for `calls`; `with_loop`: with the calls, but without their
-  // kernels.
-  double empty_sample(std::span<const int> calls, bool with_loop = false) {
+  // kernels; `alone`: until it returns.
+  double empty_sample(std::span<const int> calls, bool with_loop = false, bool alone = false) {
     RunMode mode;
     mode.nothing = true;
     fill(kEmpty, calls, 0xFF, 0);
     refresh_exchange();
-    auto ns = static_cast<double>(process(kEmpty).run(with_loop ? calls : std::span<const int>(), mode).ns);
+    RunTimes t = process(kEmpty).run(with_loop ? calls : std::span<const int>(), mode);
     note_failure(kEmpty);
-    return ns;
+    return static_cast<double>(alone ? t.returned_ns : t.ns);
   }
 
   // Measures the overhead of the runner's loop in a sample of this launch; the rest is measured between the rounds.
@@ -365,29 +370,48 @@ class PairTimer {
     for (size_t side = 0; side < kSides; ++side) outside_[side].push_back(samples[side].outside_ns);
   }
 
-  // A few calls, each in a sample of its own (calls_alone.h).
+  // Some calls, each in a sample of its own (calls_alone.h).
   void call_alone() {
     if (calls_ == 1 || result_.failure) return;
-    next_inputs();
-    std::vector<int> calls = drawn_calls();
-    calls.resize(std::min(calls.size(), kCallsAlone));
-    CallsAlone::OfSides alone{};
-    ExchangeCost exchange;
-    for (const int& call : calls) {
-      std::span<const int> one(&call, 1);
-      for (int side : shuffled<kRunners>()) {
-        if (!takes_part(side)) continue;
-        if (side == kEmpty)
-          exchange.add_empty(empty_sample(one));
-        else
-          alone[static_cast<size_t>(side)] += time_side(side, one, 0x7F).ns;
-        if (note_failure(side)) return;
+    const bool more = !on_gpu() && alone_.wants_more(std::span(result_.samples).first(result_.samples.size() - 1));
+    alone_.begin_launch();
+    Stopwatch watch;
+    do {
+      next_inputs();
+      std::vector<int> calls = drawn_calls();
+      calls.resize(std::min(calls.size(), on_gpu() ? kCallsAloneOnGpu : kCallsAlone));
+      for (const int& call : calls) call_each_side_alone(call);
+    } while (more && !result_.failure && watch.elapsed_s() < kCallsAloneS);
+  }
+
+  void call_each_side_alone(const int& call) {
+    if (result_.failure) return;
+    std::span<const int> one(&call, 1);
+    CallsAlone::OfSides times{};
+    bool dropped = false;
+    for (int side : shuffled<kRunners>()) {
+      if (!takes_part(side)) continue;
+      if (side == kEmpty) {
+        alone_.add_empty(empty_sample(one, false, true));
+      } else {
+        Sample sample = time_alone(side, call);
+        times[static_cast<size_t>(side)] = sample.ns;
+        dropped = dropped || sample.dropped != Dropped::kNo;
       }
-      result_.failure = check_->check({*memory_, one, writers_, 0x7F, false});
-      if (result_.failure) return;
+      if (note_failure(side)) return;
     }
-    for (double& ns : alone) ns = ns / static_cast<double>(calls.size()) - exchange.typical_ns();
-    alone_.add(alone);
+    if (!dropped) alone_.add(times);
+    result_.failure = check_->check({*memory_, one, writers_, 0x7F, false});
+  }
+
+  Sample time_alone(int side, const int& call) {
+    std::span<const int> one(&call, 1);
+    if (on_gpu()) return time_side(side, one, 0x7F);
+    LateWrites late(memory_->written_tensors(call, writer(side)), secret_number());
+    Sample sample = time_side(side, one, 0x7F, [&] { late.look(); });
+    if (late.found() && !process(side).failure())
+      process(side).fail({Verdict::kRewardHack, "Its outputs changed after the call had returned."});
+    return sample;
   }
 
   // Converts the times of samples to times of one call.
@@ -408,22 +432,10 @@ class PairTimer {
     }
   }
 
-  // The clock of a CPU cannot be read directly; that of a GPU is read in its stream.
-  void drop_slow_rounds() {
-    if (on_gpu() || result_.failure) return;
-    auto drop = [](TimePair& pair) {
-      if (pair.dropped == Dropped::kNo) pair.dropped = Dropped::kSlowClock;
-    };
-    for (size_t i = 0; i < looks_.size(); ++i) {
-      if (!clock_.slow(looks_[i])) continue;
-      drop(result_.samples.back()[i]);
-      drop(result_.control.back()[i]);
-    }
-  }
-
-  Sample time_side(int side, std::span<const int> calls, uint8_t pattern) {
+  // `at_return`: until the calls return, not until all threads are stopped.
+  Sample time_side(int side, std::span<const int> calls, uint8_t pattern, std::function<void()> at_return = {}) {
     RunnerProcess& r = process(side);
-    RunMode mode{.key = secret_number() >> 1, .hold = hold_, .cold = options_.cold};
+    RunMode mode{.at_return = at_return, .key = secret_number() >> 1, .hold = hold_, .cold = options_.cold};
     fill(side, calls, pattern, mode.key);
     refresh_exchange();
     RunTimes t = r.run(calls, mode);
@@ -446,7 +458,7 @@ class PairTimer {
       }
     }
     if (side == kCandidate) most_threads_ = std::max(most_threads_, t.threads);
-    if (!on_gpu()) return {static_cast<double>(t.ns), 0, dropped};
+    if (!on_gpu()) return {static_cast<double>(at_return ? t.returned_ns : t.ns), 0, dropped};
     return {static_cast<double>(t.device_ns), static_cast<double>(t.ns - t.device_ns), dropped};
   }
 
@@ -513,7 +525,6 @@ class PairTimer {
     PairedOptions o;
     o.seed = options_.seed;
     o.could_hide_ns = on_gpu() ? outside_time_.could_hide_ns() : median(hidden_);
-    result_.could_hide_ns = o.could_hide_ns;
     result_.exchange_ns = median(exchanges_);
     result_.calls_per_sample = calls_;
     result_.paired = compare_paired(result_.samples, result_.control, o);
@@ -521,29 +532,20 @@ class PairTimer {
     result_.clock_mhz = clocks_.empty() ? 0 : median(clocks_);
     result_.elements_checked = check_->elements();
     result_.calls_judged = check_->judged();
-    compare_with_calls_alone();
-    explain_dropped();
+    compare_with_calls_alone(o);
+    result_.could_hide_ns = o.could_hide_ns;
+    result_.paired.invalid += advice_on_threads(result_.paired, most_threads_, options_.threads);
   }
 
-  void compare_with_calls_alone() {
+  void compare_with_calls_alone(PairedOptions& o) {
     if (alone_.empty()) return;
     result_.baseline_alone_ns = alone_.alone_ns()[kBaseline];
     result_.candidate_alone_ns = alone_.alone_ns()[kCandidate];
     PairedResult& p = result_.paired;
+    if (!on_gpu()) return alone_.limit(p, result_.samples, result_.control, o);
     if (p.dropped[0] == 0 || p.log_ratio <= 0 || !p.invalid.empty()) return;  // there is no gain to check
-    p.invalid = alone_.objection(p.baseline.median, p.candidate.median, options_.threads);
+    p.invalid = alone_.objection_on_gpu(p.baseline.median, p.candidate.median);
     if (!p.invalid.empty()) p.verdict = SpeedVerdict::kUnresolved;
-  }
-
-  // If pairs were dropped because threads had to wait, the candidate may be able to avoid it.
-  void explain_dropped() {
-    PairedResult& p = result_.paired;
-    size_t switched = p.dropped[static_cast<size_t>(Dropped::kContextSwitch)];
-    if (p.invalid.empty() || 2 * switched < p.pairs || most_threads_ <= options_.threads) return;
-    p.invalid += fmt::format(
-        " It runs {} threads on {} core{}, where they wait for each other: give it more with --threads, or let it "
-        "start no more threads than ctx.threads().",
-        most_threads_, options_.threads, options_.threads == 1 ? "" : "s");
   }
 
   const Fields init_;
@@ -574,7 +576,7 @@ class PairTimer {
   std::unique_ptr<RunnerProcess> pacer_;             // woken before every sample (refresh_exchange); for all launches
   std::array<int, kSides> places_{};                 // for three launches: the order of rotation of the memories
   std::array<int, kSides> writers_{};                // the memory of each side in this launch
-  uint64_t more_ = 0;                                // for three launches: random number for the additional pairs
+  uint64_t more_ = 0;                                // for six launches: random number for the additional pairs
   ExchangeCost exchange_;                            // overhead in this launch
   std::vector<double> exchanges_, hidden_;           // by launch; hidden_ is per call
   std::array<std::vector<double>, kSides> outside_;  // on a GPU, of this launch: our time minus the device's

@@ -29,7 +29,7 @@ namespace fk {
 
 struct TimingOptions {
   int pairs = 100;    // minimum over all launches together
-  int launches = 12;  // of each process; with a multiple of three every side uses every memory equally often
+  int launches = 12;  // of each process; with a multiple of six the speeds of the memories cancel (turns.h)
   int warmups = 5;    // untimed rounds of a launch, at most: they end early after a second
   bool cold = false;  // caches are emptied before each sample: weights are cold in its first call only
   Device device = kCpu;

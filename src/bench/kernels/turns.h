@@ -1,6 +1,7 @@
 // Rotation of memories among the sides.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 
@@ -13,6 +14,15 @@ std::array<int, n> handed_round(const std::array<int, n>& places, int turn) {
   std::array<int, n> of_side{};
   for (size_t side = 0; side < n; ++side) of_side[side] = places[(side + static_cast<size_t>(turn)) % n];
   return of_side;
+}
+
+// The opposite order of rotation. Over n turns the speeds of the memories cancel out of the mean of the ratios of two
+// sides, but not out of their median: it may be -1, -1 and +2 %. After as many turns in the opposite order every ratio
+// exists with both signs.
+template <size_t n>
+std::array<int, n> opposite(std::array<int, n> places) {
+  std::reverse(places.begin(), places.end());
+  return places;
 }
 
 }  // namespace fk
