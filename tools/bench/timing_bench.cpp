@@ -1,10 +1,11 @@
 // timing_bench: the accuracy of the pair timer on this machine.
 //
-//   timing_bench aa [repeats] [pairs]         errors of a kernel compared with itself
-//   timing_bench slow PERCENT [repeats] [pairs] how often a known slowdown is found
+//   timing_bench aa [repeats] [pairs] [rows]           errors of a kernel compared with itself
+//   timing_bench slow PERCENT [repeats] [pairs] [rows] how often a known slowdown is found
+//   timing_bench fast PERCENT [repeats] [pairs] [rows] how often a known gain is found: the baseline is slowed down
 //
-// The kernel is an RMSNorm over 200 rows; a slowdown of p percent is a wait of p percent of the time the call took so
-// far.
+// The kernel is an RMSNorm over 200 rows, unless told otherwise; a slowdown of p percent is a wait of p percent of the
+// time the call took so far.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -78,14 +79,14 @@ std::string compile(double slower_by) {
   return result.so_path;
 }
 
-TimingResult once(const std::string& baseline, const std::string& candidate, int pairs, uint64_t seed) {
+TimingResult once(const std::string& baseline, const std::string& candidate, int pairs, int rows, uint64_t seed) {
   const OperatorInfo& op = Registry::instance().at("rms_norm");
   Fields init = op.default_init();
   for (Field& f : init) {
     if (f.name == "hidden_size") f.value = int64_t{2048};
     if (f.name == "dtype") f.value = std::string("f32");
   }
-  Workload workload = Workload::tokens(200);
+  Workload workload = Workload::tokens(rows);
   workload.dtype = DType::kF32;
   TimingOptions options;
   options.pairs = pairs;
@@ -101,35 +102,42 @@ int run(int argc, char** argv) {
   std::string_view what = argc > 1 ? argv[1] : "";
   double percent = 0;
   int at = 2;
-  if (what == "slow" && argc > 2) percent = std::atof(argv[at++]);
-  if (what != "aa" && (what != "slow" || percent <= 0)) {
-    fmt::print(stderr, "timing_bench aa [repeats] [pairs] | slow PERCENT [repeats] [pairs]\n");
+  if ((what == "slow" || what == "fast") && argc > 2) percent = std::atof(argv[at++]);
+  if (what != "aa" && ((what != "slow" && what != "fast") || percent <= 0)) {
+    fmt::print(stderr, "timing_bench aa [repeats] [pairs] [rows] | slow|fast PERCENT [repeats] [pairs] [rows]\n");
     return 2;
   }
   int repeats = argc > at ? std::atoi(argv[at]) : 20;
   int pairs = argc > at + 1 ? std::atoi(argv[at + 1]) : 100;
+  int rows = argc > at + 2 ? std::atoi(argv[at + 2]) : 200;
   std::string baseline = compile(0), candidate = compile(percent / 100);
-  std::vector<double> errors, controls, seconds;
+  if (what == "fast") std::swap(baseline, candidate);
+  std::vector<double> errors, controls, calls, hidden;
   std::array<size_t, kDropReasons> dropped{};
-  int found = 0, same = 0, wrong = 0, covered = 0, invalid = 0;
-  double truth = -std::log1p(percent / 100);
+  int found = 0, same = 0, wrong = 0, ranked = 0, covered = 0, invalid = 0;
+  double truth = std::log1p(percent / 100) * (what == "fast" ? 1 : -1);
   for (int i = 0; i < repeats; ++i) {
-    TimingResult r = once(baseline, candidate, pairs, static_cast<uint64_t>(i) + 1);
+    TimingResult r = once(baseline, candidate, pairs, rows, static_cast<uint64_t>(i) + 1);
     const PairedResult& p = r.paired;
     errors.push_back(std::abs(p.log_ratio - truth));
     controls.push_back(p.control_error);
+    calls.push_back(p.candidate.median);
+    hidden.push_back(r.could_hide_ns);
     for (size_t reason = 0; reason < kDropReasons; ++reason) dropped[reason] += p.dropped[reason];
     found += p.direction() < 0 ? 1 : 0;
     wrong += p.direction() > 0 ? 1 : 0;
     same += p.verdict == SpeedVerdict::kSame ? 1 : 0;
+    ranked += p.verdict == SpeedVerdict::kFaster || p.verdict == SpeedVerdict::kSlower ? 1 : 0;
     invalid += p.invalid.empty() ? 0 : 1;
     covered += p.log_interval.low <= truth && truth <= p.log_interval.high ? 1 : 0;
   }
   fmt::print(
       "{} {:.1f} %: {} repeats of {} pairs; error of the ratio median {:.2f} %, p95 {:.2f} %, max {:.2f} %; "
-      "control p95 {:.2f} %; said slower {}, faster {}, SAME {}; interval holds the truth {}; invalid {}\n",
+      "control p95 {:.2f} %; said slower {}, faster {}, by more than 1 % {}, SAME {}; interval holds the truth {}; "
+      "invalid {}\n",
       what, percent, repeats, pairs, 100 * quantile(errors, 0.5), 100 * quantile(errors, 0.95),
-      100 * quantile(errors, 1), 100 * quantile(controls, 0.95), found, wrong, same, covered, invalid);
+      100 * quantile(errors, 1), 100 * quantile(controls, 0.95), found, wrong, ranked, same, covered, invalid);
+  fmt::print("  a call takes {:.1f} us and could hide {:.2f} us\n", median(calls) * 1e-3, median(hidden) * 1e-3);
   fmt::print("  pairs:");
   for (size_t reason = 0; reason < kDropReasons; ++reason)
     fmt::print(" {} {}{}", drop_reason_name(static_cast<Dropped>(reason)), dropped[reason],
