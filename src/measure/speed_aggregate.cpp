@@ -11,7 +11,11 @@
 namespace fk {
 namespace {
 
-constexpr double kWidthInDeviations = 2 * 2.5758;  // of a 99 % interval
+constexpr double kHalfInDeviations = 2.5758;  // of a 99 % interval
+
+// An interval is symmetric but for what the candidate could have hidden, which lowers its low end.
+double noise(const ScenarioSpeed& s) { return s.log_interval.high - s.log_ratio; }
+double hidden(const ScenarioSpeed& s) { return std::max(0.0, s.log_ratio - s.log_interval.low - noise(s)); }
 
 Interval bootstrap_mean(const std::vector<const ScenarioSpeed*>& passed, uint64_t seed, int resamples) {
   Draws draws(seed, "scenario bootstrap");
@@ -21,14 +25,19 @@ Interval bootstrap_mean(const std::vector<const ScenarioSpeed*>& passed, uint64_
     for (size_t k = 0; k < passed.size(); ++k) {
       const ScenarioSpeed& s = *passed[draws.below(passed.size())];
       double normal = std::sqrt(-2 * std::log(draws.uniform())) * std::cos(2 * std::numbers::pi * draws.uniform());
-      sum += s.weight * (s.log_ratio + normal * s.log_interval.width() / kWidthInDeviations);
+      sum += s.weight * (s.log_ratio + normal * noise(s) / kHalfInDeviations);
       weight += s.weight;
     }
     means.push_back(sum / weight);
   }
   std::sort(means.begin(), means.end());
   size_t cut = means.size() / 200;
-  return {std::exp(means[cut]), std::exp(means[means.size() - 1 - cut])};
+  // Noise averages out over scenarios; what could be hidden in each of them does not.
+  double all_hidden = 0, weight = 0;
+  for (const ScenarioSpeed* s : passed) all_hidden += s->weight * hidden(*s), weight += s->weight;
+  double low = means[cut];
+  if (low > 0) low = std::max(0.0, low - all_hidden / weight);
+  return {std::exp(low), std::exp(means[means.size() - 1 - cut])};
 }
 
 }  // namespace

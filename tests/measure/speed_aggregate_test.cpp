@@ -31,6 +31,16 @@ TEST(SpeedAggregate, EqualScenariosKeepTheirOwnNoise) {
   EXPECT_NEAR(std::log(all.interval.high) - std::log(all.interval.low), 0.04 / 2, 0.006);
 }
 
+// A candidate may hide the same time in every scenario.
+TEST(SpeedAggregate, WhatCouldBeHiddenDoesNotAverageOut) {
+  ScenarioSpeed s = speed("a", 1.08, 0.02);
+  s.log_interval.low = 0;
+  SpeedAggregate all = aggregate_speed(std::vector<ScenarioSpeed>(50, s));
+  EXPECT_LT(all.interval.low, 1.012);
+  EXPECT_GT(all.interval.high, 1.08);
+  EXPECT_DOUBLE_EQ(all.geometric_mean, 1.08);
+}
+
 TEST(SpeedAggregate, AFailureEarnsNothing) {
   std::vector<ScenarioSpeed> s{speed("a", 4), {.name = "wrong", .failed = true, .log_ratio = 5, .log_interval = {}}};
   SpeedAggregate all = aggregate_speed(s);
