@@ -5,36 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <exception>
-#include <functional>
-#include <thread>
 
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/rng.h"
+#include "tests/core/on_ranks.h"
 #include "tests/models/error_text.h"
 
 namespace fk {
 namespace {
-
-// Runs body(communicator) on a thread for each rank. The first error of a rank is thrown again.
-void on_ranks(int64_t size, const std::function<void(Communicator&)>& body) {
-  SharedRanks memory(size);
-  std::vector<std::exception_ptr> errors(static_cast<size_t>(size));
-  std::vector<std::thread> threads;
-  for (int64_t rank = 0; rank < size; ++rank)
-    threads.emplace_back([&, rank] {
-      try {
-        std::unique_ptr<Communicator> ranks = memory.join(rank);
-        body(*ranks);
-      } catch (...) {
-        errors[static_cast<size_t>(rank)] = std::current_exception();
-      }
-    });
-  for (std::thread& thread : threads) thread.join();
-  for (const std::exception_ptr& error : errors)
-    if (error) std::rethrow_exception(error);
-}
 
 // Element i of what a rank has: exact in every dtype, and different on every rank and in every block.
 double element(int64_t rank, int64_t i) { return static_cast<double>((i * 37 + i / 251 + rank * 101) % 127 - 63); }

@@ -4,12 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
-#include <thread>
 
 #include "core/error.h"
-#include "core/shared_ranks.h"
 #include "engine/generate.h"
 #include "models/catalog.h"
+#include "tests/core/on_ranks.h"
 #include "tests/models/error_text.h"
 
 namespace fk {
@@ -40,19 +39,9 @@ RankRun run_rank(const ModelSource& source, DType dtype, Communicator* ranks) {
 }
 
 std::vector<RankRun> run_ranks(const ModelSource& source, DType dtype, int64_t size) {
-  SharedRanks memory(size);
   std::vector<RankRun> runs(static_cast<size_t>(size));
-  std::vector<std::thread> threads;
-  for (int64_t rank = 0; rank < size; ++rank)
-    threads.emplace_back([&, rank] {
-      std::unique_ptr<Communicator> ranks = memory.join(rank);
-      try {
-        runs[static_cast<size_t>(rank)] = run_rank(source, dtype, ranks.get());
-      } catch (const Error& e) {
-        ADD_FAILURE() << source.name << ", rank " << rank << ": " << e.what();
-      }
-    });
-  for (std::thread& thread : threads) thread.join();
+  on_ranks(size,
+           [&](Communicator& ranks) { runs[static_cast<size_t>(ranks.rank())] = run_rank(source, dtype, &ranks); });
   return runs;
 }
 

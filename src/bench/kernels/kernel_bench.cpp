@@ -80,6 +80,13 @@ KernelResult KernelBench::run(const Scenario& scenario, const std::string& libra
   result.scenario = scenario;
   result.cost = op.cost(scenario.init, scenario.workload);
 
+  if (op.collective) {
+    refuse(result, Verdict::kInvalidTask,
+           fmt::format("{} works between ranks, but a candidate is judged on one rank, where {} only copies; it cannot "
+                       "be judged yet.",
+                       op.name, op.name));
+    return result;
+  }
   std::optional<ScenarioInputs> inputs;
   try {
     inputs.emplace(scenario);

@@ -1,5 +1,7 @@
 #include "ops/l1/all_gather.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "ops/register.h"
 
@@ -8,12 +10,12 @@ namespace {
 
 Shape gathered(const AllGather::Init& init, int64_t rows, int64_t width) {
   check_collective_dim(init.dim);
-  int64_t most = init.world_size * width;
-  if (init.output_size < 0 || init.output_size > most || (init.dim == 0 && init.output_size != 0))
-    throw Error("{} ranks with {} columns each cannot be gathered to {}; use an output_size of 1 to {} with dim -1.",
-                init.world_size, width, init.output_size, most);
+  if (init.world_size < 1 || init.output_size < 0 || (init.dim == 0 && init.output_size != 0))
+    throw Error("{} ranks cannot gather {} columns with dim {}; use an output_size of 0 or more, and dim -1 with it.",
+                init.world_size, init.output_size, init.dim);
   if (init.dim == 0) return {init.world_size * rows, width};
-  return {rows, init.output_size > 0 ? init.output_size : most};
+  int64_t all = init.world_size * width;
+  return {rows, init.output_size > 0 ? std::min(init.output_size, all) : all};
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ class AllGather : public Operator {
     int64_t world_size = 1;
     int64_t rank = 0;
     int64_t dim = -1;         // -1: columns behind columns; 0: rows below rows
-    int64_t output_size = 0;  // columns of the result: what is behind them is padding; 0: all. With dim -1 only
+    int64_t output_size = 0;  // columns of the result at most: what is behind them is padding; 0: all. With dim -1 only
 
     template <class Visitor>
     void visit(Visitor&& v) {
