@@ -56,6 +56,7 @@ class ComposedGemma4Attention final : public Gemma4Attention {
                                                            .bias = init.bias_o_proj,
                                                            .reduce_results = init.reduce_results,
                                                            .tp_size = init.tp_size,
+                                                           .tp_rank = init.tp_rank,
                                                            .weight_format = AttentionBlock::output_format(init),
                                                            .dtype = init.dtype})) {
     if (init.k_eq_v)
@@ -65,6 +66,7 @@ class ComposedGemma4Attention final : public Gemma4Attention {
                       .output_sizes = {init.tp_size * heads_ * init.head_dim, init.tp_size * kv_heads_ * init.head_dim},
                       .bias = init.bias,
                       .tp_size = init.tp_size,
+                      .tp_rank = init.tp_rank,
                       .dtype = init.dtype}));
     else
       qkv_proj.emplace(builder.child<QKVParallelLinear>("qkv_proj", {.hidden_size = init.hidden_size,
@@ -73,6 +75,7 @@ class ComposedGemma4Attention final : public Gemma4Attention {
                                                                      .total_num_kv_heads = init.num_kv_heads,
                                                                      .bias = init.bias,
                                                                      .tp_size = init.tp_size,
+                                                                     .tp_rank = init.tp_rank,
                                                                      .weight_format = AttentionBlock::qkv_format(init),
                                                                      .dtype = init.dtype}));
   }

@@ -15,6 +15,7 @@ SparseMoeBlockInit Gemma4MoE::common(const Init& init) {
           .top_k = init.top_k,
           .intermediate_size = init.intermediate_size,
           .tp_size = init.tp_size,
+          .tp_rank = init.tp_rank,
           .reduce_results = init.reduce_results,
           .dtype = init.dtype};
 }
@@ -76,7 +77,7 @@ class ComposedGemma4MoE final : public Gemma4MoE {
             "router.scale_weights", {.num_experts = init.num_experts, .top_k = init.top_k, .dtype = init.dtype})),
         experts(builder.child<FusedExperts>("experts", routed(init))) {
     if (init.reduce_results && init.tp_size > 1)
-      all_reduce.emplace(builder.child<AllReduce>("all_reduce", {.world_size = init.tp_size, .rank = 0}));
+      all_reduce.emplace(builder.child<AllReduce>("all_reduce", {.world_size = init.tp_size, .rank = init.tp_rank}));
   }
 
   void forward(Context& ctx, View x, View residual, View out) override {

@@ -12,7 +12,8 @@ struct Gemma4MoEInit {
   int64_t top_k = 1;              // experts of a token
   int64_t intermediate_size = 0;  // of an expert
   double rms_norm_eps = 1e-6;     // of the router's norm
-  int64_t tp_size = 1;            // ranks the intermediate size is divided over; this is the first of them
+  int64_t tp_size = 1;            // ranks the intermediate size is divided over
+  int64_t tp_rank = 0;            // which of them this is
   bool reduce_results = true;     // add up the ranks' outputs; else each keeps its part
   DType dtype = DType::kBF16;
 
@@ -24,6 +25,7 @@ struct Gemma4MoEInit {
     v("intermediate_size", intermediate_size);
     v("rms_norm_eps", rms_norm_eps);
     v("tp_size", tp_size);
+    v("tp_rank", tp_rank);
     v("reduce_results", reduce_results);
     v("dtype", dtype);
   }

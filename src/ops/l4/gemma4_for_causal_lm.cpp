@@ -60,6 +60,7 @@ Gemma4DecoderLayerInit Gemma4ForCausalLM::layer(const Init& init, int64_t i) {
                  .intermediate_size = init.moe_intermediate_size,
                  .rms_norm_eps = init.rms_norm_eps,
                  .tp_size = init.tp_size,
+                 .tp_rank = init.tp_rank,
                  .reduce_results = init.tp_reduce,
                  .dtype = init.dtype};
   return layer;
@@ -91,6 +92,7 @@ class ComposedGemma4ForCausalLM final : public Gemma4ForCausalLM {
                                                                                   .embedding_dim = c.hidden_size,
                                                                                   .scale = embedding_scale(c),
                                                                                   .tp_size = c.tp_size,
+                                                                                  .tp_rank = c.tp_rank,
                                                                                   .reduce_results = c.tp_reduce,
                                                                                   .dtype = c.dtype})),
         norm(builder.child<RMSNorm>("model.norm",
@@ -101,6 +103,9 @@ class ComposedGemma4ForCausalLM final : public Gemma4ForCausalLM {
         select(builder.child<IndexSelect>("index_select", {})) {
     if (c.final_logit_softcapping > 0)
       soft_cap.emplace(builder.child<SoftCap>("soft_cap", {.cap = c.final_logit_softcapping}));
+    if (c.tp_reduce && c.tp_size > 1)
+      gather_logits.emplace(builder.child<AllGather>(
+          "gather_logits", {.world_size = c.tp_size, .rank = c.tp_rank, .output_size = c.vocab_size}));
     for (int64_t i = 0; i < c.num_hidden_layers; ++i)
       layers.push_back(builder.child<Gemma4DecoderLayer>("model.layers." + std::to_string(i), layer(c, i)));
   }
@@ -113,10 +118,14 @@ class ComposedGemma4ForCausalLM final : public Gemma4ForCausalLM {
       std::swap(hidden, spare);
     }
     View normed = std::get<0>(norm(ctx, select(ctx, hidden, logits_indices), OptView()));
-    if (soft_cap)
+    if (gather_logits) {
+      View part = lm_head(ctx, normed);
+      gather_logits->into(ctx, soft_cap ? (*soft_cap)(ctx, part) : part, logits);
+    } else if (soft_cap) {
       soft_cap->into(ctx, lm_head(ctx, normed), logits);
-    else
+    } else {
       lm_head.into(ctx, normed, logits);
+    }
   }
 
  private:
@@ -126,6 +135,7 @@ class ComposedGemma4ForCausalLM final : public Gemma4ForCausalLM {
   Op<ParallelLMHead> lm_head;
   Op<IndexSelect> select;
   std::optional<Op<SoftCap>> soft_cap;
+  std::optional<Op<AllGather>> gather_logits;
 };
 
 FK_COMPOSITION(Gemma4ForCausalLM, ComposedGemma4ForCausalLM);

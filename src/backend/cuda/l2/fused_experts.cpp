@@ -47,7 +47,7 @@ class GatedExperts final : public FusedExperts {
     }
     if (!init_.bias) return;
     gate_up_bias_ = weight("w13.bias");
-    down_bias_ = weight("w2.bias");
+    if (init_.tp_rank == 0) down_bias_ = weight("w2.bias");  // only the first rank adds it
   }
 
   void forward(Context& ctx, View x, View topk_weights, View topk_ids, View out) override {
