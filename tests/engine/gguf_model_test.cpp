@@ -9,7 +9,9 @@
 #include "engine/model_executor.h"
 #include "models/safetensors_writer.h"
 #include "ops/formats/weight_format.h"
+#include "tests/core/on_ranks.h"
 #include "tests/engine/allocation_count.h"
+#include "tests/models/error_text.h"
 #include "tests/models/gguf_bytes.h"
 #include "tests/models/temp_directory.h"
 
@@ -119,8 +121,8 @@ class Twins {
 };
 
 // Of a prompt, and of one token more.
-std::vector<float> logits_of(const std::string& path, ThreadPool& pool) {
-  Model model = load_model(resolve_model(path), {.dtype = DType::kF32}, pool);
+std::vector<float> logits_of(const std::string& path, ThreadPool& pool, Communicator* ranks = nullptr) {
+  Model model = load_model(resolve_model(path), {.dtype = DType::kF32, .communicator = ranks}, pool);
   ModelExecutor executor(model, pool, {.max_sequences = 1, .max_context = 64});
   RunningSequence sequence = executor.start();
   std::vector<int64_t> prompt;
@@ -165,6 +167,28 @@ TEST_P(GgufModel, DecodingAllocatesNothing) {
   int64_t before = allocation_count();
   for (int i = 0; i < 10; ++i) executor.forward({&item, 1});
   EXPECT_EQ(allocation_count() - before, 0);
+}
+
+TEST(GgufModelOnRanks, HasTheLogitsOfOneRank) {
+  Twins twins("llama", {"q8_0", "q8_0", "q8_0"});
+  ThreadPool pool(1);
+  std::vector<float> one = logits_of(twins.gguf_path, pool);
+  on_ranks(2, [&](Communicator& ranks) {
+    ThreadPool own(1);
+    std::vector<float> two = logits_of(twins.gguf_path, own, &ranks);
+    ASSERT_EQ(two.size(), one.size());
+    double squares = 0, errors = 0;
+    for (size_t i = 0; i < one.size(); ++i) {
+      squares += static_cast<double>(one[i]) * one[i];
+      errors += std::pow(static_cast<double>(one[i]) - two[i], 2);
+    }
+    EXPECT_LT(std::sqrt(errors / squares), 0.03);  // activations are rounded to 8 bits in blocks, as above
+  });
+}
+
+TEST(GgufModelOnRanks, BlocksThatCannotBeDividedAreRefused) {
+  Twins twins("llama", {"q4_k", "q6_k", "q6_k"});
+  expect_sentence(error_of([&] { check_divisible(resolve_model(twins.gguf_path), 2); }), {"2 ranks", "q4_k", "256"});
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -12,6 +12,7 @@
 #include "models/family.h"
 #include "ops/formats/scaled_format.h"
 #include "ops/formats/weight_format.h"
+#include "tests/core/on_ranks.h"
 #include "tests/golden/golden_model.h"
 
 namespace fk::golden {
@@ -191,6 +192,26 @@ TEST(CheckpointOfALargerModel, GivesTransformersLogits) {
         load_model(resolve_model(directory.path()), {.format = LoadFormat::kAuto, .dtype = DType::kF32}, pool);
     ModelExecutor executor(model, pool, {.max_sequences = 1, .max_context = 64});
     EXPECT_LE(relative_error(one->logits[0], run_alone(executor, one->prompts[0]).data()), 1e-4) << name;
+  }
+}
+
+// Each rank reads its slices of tensors that stand alone, are stacked (phi3), transposed (gpt-oss, llama4) or shared by
+// ranks.
+TEST(CheckpointOnRanks, GivesTransformersLogits) {
+  for (const char* name : {"tiny-mistral", "tiny-phi3", "tiny-gpt-oss", "tiny-llama4", "tiny-qwen3-mqa"}) {
+    ThreadPool writer(1);
+    Golden golden(name);
+    const Case* one = golden.find("one_prompt");
+    Directory directory(std::string("ranks_") + name);
+    write_checkpoint(directory, name, DType::kBF16, writer);
+    on_ranks(2, [&](Communicator& ranks) {
+      ThreadPool pool(1);
+      Model model = load_model(resolve_model(directory.path()),
+                               {.format = LoadFormat::kAuto, .dtype = DType::kF32, .communicator = &ranks}, pool);
+      ModelExecutor executor(model, pool, {.max_sequences = 1, .max_context = 64});
+      EXPECT_LE(relative_error(one->logits_bf16_weights[0], run_alone(executor, one->prompts[0]).data()), 1e-4)
+          << name << ", rank " << ranks.rank();
+    });
   }
 }
 
