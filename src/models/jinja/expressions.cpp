@@ -187,6 +187,7 @@ Expression ExpressionParser::primary() {
   switch (token.kind) {
     case TokenKind::kName: {
       std::string name = tokens_.next().text;
+      if (name == "loop") ++uses_of_loop_;
       if (name == "true" || name == "True") return constant(true);
       if (name == "false" || name == "False") return constant(false);
       if (name == "none" || name == "None") return constant(Value::none());

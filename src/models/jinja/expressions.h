@@ -1,6 +1,7 @@
 // ExpressionParser: the expressions of Jinja, in its order of precedence.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +30,7 @@ class ExpressionParser {
   CallArguments arguments();  // from the opening bracket on
   // A filter's name and arguments, applied to `input`.
   Expression filter(Expression input);
+  int64_t uses_of_loop() const { return uses_of_loop_; }  // of the name `loop`, so far
 
  private:
   Expression condition();
@@ -52,6 +54,7 @@ class ExpressionParser {
 
   TokenStream& tokens_;
   int depth_ = 0;
+  int64_t uses_of_loop_ = 0;
 };
 
 }  // namespace fk::jinja

@@ -129,6 +129,7 @@ struct Loop {
   Expression over;
   Expression filter;  // empty: every item
   Body body, otherwise;
+  bool uses_facts = true;  // the body has the name `loop`
 
   Flow operator()(const ScopePtr& scope, std::string& out) const {
     Run& run = scope->run();
@@ -148,7 +149,7 @@ struct Loop {
     for (size_t i = 0; i < items.size(); ++i) {
       run.step();
       auto inner = std::make_shared<Scope>(run, scope);
-      inner->set("loop", loop_facts(items, i, last_changed));
+      if (uses_facts) inner->set("loop", loop_facts(items, i, last_changed));
       target.assign(*inner, items[i]);
       if (run_all(*body, inner, out) == Flow::kBreak) break;
     }
@@ -267,7 +268,9 @@ class Parser {
     if (tokens_.is_name("recursive")) throw Fault("recursive loops are not supported");
     tokens_.expect(TokenKind::kEndBlock);
     ++loops_;
+    int64_t uses = expressions_.uses_of_loop();
     loop.body = make_body(statements({"else", "endfor"}));
+    loop.uses_facts = expressions_.uses_of_loop() > uses;
     --loops_;
     bool has_else = tokens_.next().text == "else";
     if (has_else) {

@@ -13,7 +13,7 @@
 namespace fk::jinja {
 namespace {
 
-constexpr int64_t kMostSteps = 10'000'000;
+constexpr int64_t kMostSteps = 1'000'000;
 constexpr int64_t kMostText = 64 << 20;
 constexpr int64_t kMostRange = 100'000;  // as in Jinja's sandbox
 
@@ -113,7 +113,7 @@ std::string formatted_time(std::time_t now, const std::string& format) {
 }  // namespace
 
 void Run::step() {
-  if (++steps > kMostSteps) throw Fault("it does not end: more than ten million passes and calls");
+  if (++steps > kMostSteps) throw Fault("it does not end: more than a million passes and calls");
 }
 
 Value Scope::get(std::string_view name) const {
