@@ -13,8 +13,10 @@ Communicator& ranks_of(const Context& ctx, const CollectiveInit& init) {
   if (init.world_size == 1) return single_rank();
   int64_t present = ctx.communicator != nullptr ? ctx.communicator->size() : 1;
   if (present != init.world_size)
-    throw Error("An operation between {} ranks was called in a run that has {}; start it with --tp {}.",
-                init.world_size, present, init.world_size);
+    throw Error(
+        "An operation between {} ranks was called in a run that has {}; start it with --tp {}, or use reduce_results "
+        "false in a scenario.",
+        init.world_size, present, init.world_size);
   FK_CHECK(ctx.communicator->rank() == init.rank, "a rank runs the tree of another rank");
   return *ctx.communicator;
 }
