@@ -41,11 +41,13 @@ __device__ __forceinline__ void load_tiles(const ExpertsCall& call, const CUtens
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int in_tile = thread / 32 * 4 + lane % 4 + (8 * i + lane / 4) * kAtOnce;
-      rows[i] = pairs > 0 ? pair_at(call, min(tile.first + in_tile, tile.last - 1)) / call.pairs_per_row : 0;
+      rows[i] = kBlocks == 1 || pairs > 0
+                    ? pair_at<kBlocks>(call, min(tile.first + in_tile, tile.last - 1)) / call.pairs_per_row
+                    : 0;
     }
     const int first_row = tile.expert * weight_rows;
     for (int k = 0; k < call.length; k += kPanel, at.next(kStages)) {
-      wait_some_time(ring.empty(at.slot), at.parity);
+      wait_some_time<kBlocks>(ring.empty(at.slot), at.parity);
       if (thread == 0) {
         arrive_expecting(ring.full(at.slot), kWeightBytes);
         load_weights(tile, first_row, k, at.slot);

@@ -30,13 +30,13 @@ struct ExpertsMultiplier {
   __device__ __forceinline__ void run() {
     RingPlace at;
     for_tiles<kEpilogue, kBlocks>(call, [&](const RowTile& tile) {
-      if (tile.last > tile.first) {
+      if (kBlocks == 1 || tile.last > tile.first) {
         multiply_tile_of(tile.last - tile.first, at);
         store(tile);
       } else {
         // No pairs: this block only loads its part of W for the other.
         for (int k = 0; k < call.length; k += kPanel, at.next(kStages)) {
-          wait_some_time(ring.full(at.slot), at.parity);
+          wait_some_time<kBlocks>(ring.full(at.slot), at.parity);
           ring.release(at.slot);
         }
       }
@@ -68,7 +68,7 @@ struct ExpertsMultiplier {
   __device__ __forceinline__ void multiply(RingPlace& at) {
     int before = -1;  // the slot of the stage before
     for (int k = 0; k < call.length; k += kPanel, at.next(kStages)) {
-      wait_some_time(ring.full(at.slot), at.parity);
+      wait_some_time<kBlocks>(ring.full(at.slot), at.parity);
       show_shared_memory_to_products();
       const uint64_t x = matrix_descriptor(ring.x(at.slot), 0);
       const uint64_t w =
@@ -94,7 +94,7 @@ struct ExpertsMultiplier {
   __device__ __forceinline__ void store(const RowTile& tile) {
     int kept[kKept];  // rows of the result, for all lanes
 #pragma unroll
-    for (int i = 0; i < kKept; ++i) kept[i] = pair_at(call, min(tile.first + 32 * i + lane, tile.last - 1));
+    for (int i = 0; i < kKept; ++i) kept[i] = pair_at<kBlocks>(call, min(tile.first + 32 * i + lane, tile.last - 1));
     float bias[kParts][2];
 #pragma unroll
     for (int part = 0; part < kParts; ++part)

@@ -34,7 +34,10 @@ inline constexpr int kLoaderRegisters = 40, kMultiplierRegisters = 232;
 
 // As wait_phase(), but a kernel that waits for ever ends with an error: a second at least, where a wait takes
 // microseconds.
+// Only clusters wait so: the registers of the other kernel are all in use.
+template <int kBlocks>
 __device__ __forceinline__ void wait_some_time(uint32_t barrier, uint32_t parity) {
+  if constexpr (kBlocks == 1) return wait_phase(barrier, parity);
   constexpr unsigned kTries = 1u << 26;
   for (unsigned i = 0; !phase_ended(barrier, parity); ++i)
     if (i > kTries) __trap();
@@ -91,8 +94,9 @@ __device__ __forceinline__ int part_row(const ExpertsCall& call, const RowTile& 
 }
 
 // The place of a pair in x and out: its number as sorted by expert gives its own.
+template <int kBlocks>
 __device__ __forceinline__ int pair_at(const ExpertsCall& call, int position) {
-  return call.sorted == nullptr ? position : call.sorted[position];
+  return kBlocks > 1 && call.sorted == nullptr ? position : call.sorted[position];
 }
 
 // So many pairs a tile of a cluster has at most. Smaller tiles load more for a product, but where the last round of
@@ -124,11 +128,11 @@ __device__ __forceinline__ int pairs_of_a_tile(const ExpertsCall& call, int colu
 template <ExpertsEpilogue kEpilogue, int kBlocks, class Visit>
 __device__ __forceinline__ void for_tiles(const ExpertsCall& call, const Visit& visit) {
   const int columns = (call.features + tile_features<kEpilogue>() - 1) / tile_features<kEpilogue>();
-  const int most = pairs_of_a_tile<kBlocks>(call, columns);
+  const int most = kBlocks == 1 ? kPairs : pairs_of_a_tile<kBlocks>(call, columns);
   const int all = (call.pairs + most - 1) / most * columns;  // of a single expert
   for (int index = static_cast<int>(blockIdx.x) / kBlocks;; index += static_cast<int>(gridDim.x) / kBlocks) {
     RowTile tile;
-    if (call.offsets != nullptr)
+    if (kBlocks == 1 || call.offsets != nullptr)
       tile = row_tile(call.offsets, call.experts, columns, most, index);
     else if (index < all)
       tile = tile_of_expert(0, 0, call.pairs, most, index);
