@@ -213,13 +213,13 @@ std::optional<Value> dict_method(const Value& of, std::string_view name) {
 std::optional<Value> list_method(const Value& of, std::string_view name) {
   if (name == "count")
     return Value::function("count", [of](const Arguments& a) {
-      const Value& wanted = ArgumentReader("count", a, {"value"}).required("value");
+      Value wanted = ArgumentReader("count", a, {"value"}).required("value");
       return Value(static_cast<int64_t>(
           std::count_if(of.items()->begin(), of.items()->end(), [&](const Value& v) { return equal(v, wanted); })));
     });
   if (name == "index")
     return Value::function("index", [of](const Arguments& a) {
-      const Value& wanted = ArgumentReader("index", a, {"value"}).required("value");
+      Value wanted = ArgumentReader("index", a, {"value"}).required("value");
       for (size_t i = 0; i < of.items()->size(); ++i)
         if (equal((*of.items())[i], wanted)) return Value(static_cast<int64_t>(i));
       throw Fault(fmt::format("{} is not in the list", repr(wanted)));

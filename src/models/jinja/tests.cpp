@@ -63,7 +63,7 @@ bool apply_test(std::string_view name, const Value& value, const Arguments& give
   if (name == "divisibleby")
     return truthy(binary("==", binary("%", value, ArgumentReader(name, given, {"num"}).required("num")), int64_t{0}));
   if (name == "sameas") {
-    const Value& other = ArgumentReader(name, given, {"other"}).required("other");
+    Value other = ArgumentReader(name, given, {"other"}).required("other");
     return type_name(value) == type_name(other) && equal(value, other);
   }
   throw Fault(fmt::format("the test '{}' is not supported", name));
