@@ -100,7 +100,7 @@ racecheck() {
   # experts, and with experts in MXFP4. There every lane arrives itself, because racecheck does not understand one
   # arrival per warp (decode_megakernel/handover.cuh).
   local names=('flash_attn*' '*norm*' 'sample*' 'argmax*' '*linear_by_cuda*' 'softmax*' 'rotary_emb*' '*_quant_*'
-    'topk_softmax*' 'grouped_topk*' 'moe_align*' 'moe_grouped_gemm*' 'bert_layer_by_cuda*'
+    'topk_softmax*' 'grouped_topk*' 'moe_align*' 'moe_grouped_gemm*'
     'llama_for_causal_lm_by_cuda*' 'qwen3_for_causal_lm_by_cuda*' 'gemma3_for_causal_lm_by_cuda*'
     'mixtral_for_causal_lm_by_cuda*' 'qwen3_moe_for_causal_lm_by_cuda*' 'gpt_oss_for_causal_lm_by_cuda*')
   local filter='' name

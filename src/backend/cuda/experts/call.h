@@ -13,7 +13,6 @@ enum class ExpertsEpilogue : uint8_t {
   kPlain,
   kSiluAndMul,  // all gate rows of an expert, then all up rows
   kSwigluOAI,   // gate and up rows alternate
-  kGelu,        // not gated, with erf
 };
 
 constexpr bool is_gated(ExpertsEpilogue epilogue) {

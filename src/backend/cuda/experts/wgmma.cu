@@ -14,8 +14,6 @@ std::string_view experts_wgmma_refusal(const ExpertsCall& call) {
     return "rows of the result must start on 16 bytes";
   if (static_cast<int64_t>(call.experts) * call.weight_rows() > INT32_MAX || call.x_stride > INT32_MAX)
     return "it has 32-bit indices";
-  if (call.epilogue == ExpertsEpilogue::kGelu && !clusters_are_faster(call))
-    return "it applies gelu to many rows of bf16";
   if (call.tokens() <= kMostStreamedTokens) return "few rows are streamed faster";
   return {};
 }

@@ -5,7 +5,6 @@
 #include "backend/cuda/attention/warpgroup_multiplier.cuh"
 #include "backend/cuda/experts/epilogue.cuh"
 #include "backend/cuda/experts/wgmma_plan.cuh"
-#include "backend/cuda/l1/activations.cuh"
 
 namespace fk::cuda::expert_tiles {
 
@@ -111,13 +110,7 @@ struct ExpertsMultiplier {
     } else {
 #pragma unroll
       for (int part = 0; part < kParts; ++part)
-        store_rows(tile, part, kept, [&](int n, int r, int j) {
-          const float value = sum[part][4 * n + 2 * r + j] + bias[part][r];
-          if constexpr (kEpilogue == ExpertsEpilogue::kGelu)
-            return GeluExact::of<T>(value);
-          else
-            return value;
-        });
+        store_rows(tile, part, kept, [&](int n, int r, int j) { return sum[part][4 * n + 2 * r + j] + bias[part][r]; });
     }
   }
 
