@@ -31,6 +31,10 @@ std::vector<double> rope_frequencies(const Init& init) {
       if (first == last) last += 0.001;
       double divide = fmin(fmax((double(i) / 2 - first) / (last - first), 0), 1);
       f = (1 - divide) * f + divide * f / scaling.factor;
+    } else if (strcmp(scaling.type, "proportional") == 0) {
+      // The first pairs turn as those of whole heads, the others do not.
+      bool turns = i / 2 < int64_t(scaling.partial_rotary_factor * double(init.rotary_dim) / 2);
+      f = turns ? f / scaling.factor : 0;
     }
     frequencies.push_back(f);
   }

@@ -5,6 +5,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <variant>
+
 #include "candidate/swap.h"
 #include "candidate/toolchain.h"
 #include "tests/candidate/together.h"
@@ -14,7 +17,15 @@
 namespace fk {
 namespace {
 
-// Calls that the candidate took, of all that its operator's cases make.
+// Whether the weights are of a weight format; stubs and examples are written for elements, and refuse formats.
+bool is_quantised(const Fields& init) {
+  return std::any_of(init.begin(), init.end(), [](const Field& field) {
+    if (const auto* inner = std::get_if<Fields>(&field.value)) return is_quantised(*inner);
+    return field.name.ends_with("weight_format") && !std::get<std::string>(field.value).empty();
+  });
+}
+
+// Calls that the candidate took, of all that its operator's cases make with weights of elements.
 struct Share {
   int64_t candidate = 0;
   int64_t all = 0;
@@ -39,7 +50,7 @@ Share examine_candidate(const CandidateFile& file) {
           ADD_FAILURE() << fmt::format("{}, {}, case '{}': {}", file.path, dtype_name(dtype), which.label, fault);
       }
       for (const DispatchCount& count : collect_dispatches(*node)) {
-        if (count.op != op.name) continue;
+        if (count.op != op.name || is_quantised(which.init)) continue;
         share.all += count.calls;
         if (count.implementation == kCandidateName) share.candidate += count.calls;
       }

@@ -29,6 +29,8 @@ double inverse_frequency(int64_t i, int64_t dims, double base, const Scaling& sc
     double divide = fmin(fmax((i - first) / (last - first), 0), 1);
     return (1 - divide) * f + divide * f / scaling.factor;
   }
+  if (strcmp(scaling.type, "proportional") == 0)
+    return i < static_cast<int64_t>(scaling.partial_rotary_factor * dims / 2) ? f / scaling.factor : 0;
   if (strcmp(scaling.type, "llama3") != 0) return f;
   // Long wavelengths are scaled, short ones kept, those between interpolated.
   double turns = scaling.original_max_position_embeddings * f / (2 * M_PI);

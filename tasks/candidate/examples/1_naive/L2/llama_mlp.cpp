@@ -50,6 +50,7 @@ class LlamaMLP : public fk::LlamaMLP {
   using fk::LlamaMLP::LlamaMLP;
 
   const char* refuse(fk::Args) const override {
+    if (init_.weight_format[0] != '\0') return "its weights are elements, not of a weight format";
     return init_.reduce_results && init_.tp_size > 1 ? "it has no all-reduce over several ranks" : nullptr;
   }
 
