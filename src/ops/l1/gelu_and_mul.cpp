@@ -4,23 +4,14 @@
 #include <numbers>
 
 #include "core/error.h"
+#include "ops/l1/gate_and_mul.h"
 #include "ops/register.h"
 
 namespace fk {
 
-OutputSpecs GeluAndMul::outputs(const Init&, Args given) {
-  return {TensorSpec{{given[0]->size(0), given[0]->size(1) / 2}, given[0]->dtype()}};
-}
-
-Inputs GeluAndMul::inputs(const Init&, const Workload& w) {
-  return {InputSpec{{{w.num_tokens(), 2 * w.width}, w.dtype}, Generator::normal(0, 2)}};
-}
-
-Cost GeluAndMul::cost(const Init&, const Workload& w) {
-  auto n = static_cast<double>(w.num_tokens() * w.width);
-  auto size = static_cast<double>(dtype_size(w.dtype));
-  return {.read_bytes = 2 * n * size, .written_bytes = n * size, .vector_flops = 9 * n};
-}
+OutputSpecs GeluAndMul::outputs(const Init&, Args given) { return gate_and_mul::outputs(given); }
+Inputs GeluAndMul::inputs(const Init&, const Workload& w) { return gate_and_mul::inputs(w); }
+Cost GeluAndMul::cost(const Init&, const Workload& w) { return gate_and_mul::cost(w, 9); }
 
 Tolerance GeluAndMul::tolerance(const Init&, DType dtype) {
   Tolerance t = rounding_tolerance(dtype);

@@ -2,23 +2,14 @@
 
 #include <cmath>
 
+#include "ops/l1/gate_and_mul.h"
 #include "ops/register.h"
 
 namespace fk {
 
-OutputSpecs SiluAndMul::outputs(const Init&, Args given) {
-  return {TensorSpec{{given[0]->size(0), given[0]->size(1) / 2}, given[0]->dtype()}};
-}
-
-Inputs SiluAndMul::inputs(const Init&, const Workload& w) {
-  return {InputSpec{{{w.num_tokens(), 2 * w.width}, w.dtype}, Generator::normal(0, 2)}};
-}
-
-Cost SiluAndMul::cost(const Init&, const Workload& w) {
-  auto n = static_cast<double>(w.num_tokens() * w.width);
-  auto size = static_cast<double>(dtype_size(w.dtype));
-  return {.read_bytes = 2 * n * size, .written_bytes = n * size, .vector_flops = 5 * n};
-}
+OutputSpecs SiluAndMul::outputs(const Init&, Args given) { return gate_and_mul::outputs(given); }
+Inputs SiluAndMul::inputs(const Init&, const Workload& w) { return gate_and_mul::inputs(w); }
+Cost SiluAndMul::cost(const Init&, const Workload& w) { return gate_and_mul::cost(w, 5); }
 
 Tolerance SiluAndMul::tolerance(const Init&, DType dtype) { return rounding_tolerance(dtype); }
 

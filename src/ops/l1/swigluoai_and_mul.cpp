@@ -3,24 +3,16 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/l1/gate_and_mul.h"
 #include "ops/register.h"
 
 namespace fk {
 
-OutputSpecs SwigluOAIAndMul::outputs(const Init&, Args given) {
-  return {TensorSpec{{given[0]->size(0), given[0]->size(1) / 2}, given[0]->dtype()}};
-}
-
+OutputSpecs SwigluOAIAndMul::outputs(const Init&, Args given) { return gate_and_mul::outputs(given); }
 Inputs SwigluOAIAndMul::inputs(const Init& init, const Workload& w) {
-  // Wide enough that some elements are beyond the limit.
-  return {InputSpec{{{w.num_tokens(), 2 * w.width}, w.dtype}, Generator::normal(0, init.limit / 2)}};
+  return gate_and_mul::inputs(w, init.limit / 2);  // wide enough that some elements are beyond the limit
 }
-
-Cost SwigluOAIAndMul::cost(const Init&, const Workload& w) {
-  auto n = static_cast<double>(w.num_tokens() * w.width);
-  auto size = static_cast<double>(dtype_size(w.dtype));
-  return {.read_bytes = 2 * n * size, .written_bytes = n * size, .vector_flops = 5 * n};
-}
+Cost SwigluOAIAndMul::cost(const Init&, const Workload& w) { return gate_and_mul::cost(w, 5); }
 
 Tolerance SwigluOAIAndMul::tolerance(const Init&, DType dtype) {
   Tolerance t = rounding_tolerance(dtype);
