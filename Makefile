@@ -28,8 +28,10 @@ $(build)/build.ninja: CMakePresets.json | deps
 deps:
 	@tools/install_deps.sh build
 
+# Configured again, since what was just installed (MPI) may not have been there before.
 test: $(build)/build.ninja
 	@tools/install_deps.sh test
+	cmake --preset $(PRESET)
 	cmake --build $(build) -j $(JOBS)
 	ctest --test-dir $(build) -j $(JOBS) --output-on-failure -L fast
 	ctest --test-dir $(build) -j $(JOBS) --output-on-failure -LE fast
