@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
+#include <thread>
 #include <vector>
 
 namespace fk {
@@ -30,19 +32,26 @@ TEST(ForPieces, ThePiecesOfASlowThreadAreTakenFromItsEnd) {
   ThreadPool pool(2);
   constexpr int64_t kPieces = 40;
   std::array<std::atomic<int>, kPieces> by{};
-  std::atomic<int> left = kPieces - 1;  // all but the one that takes long
+  std::atomic<int> begun = 0;           // threads that have their first piece
+  std::atomic<int> left = kPieces - 1;  // all but the piece that takes long
+  auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  auto wait_until = [&](auto holds) {
+    while (!holds() && std::chrono::steady_clock::now() < give_up) std::this_thread::yield();
+  };
   for_pieces(pool, kPieces, [&](int thread, int64_t i) {
     by[static_cast<size_t>(i)] = thread;
-    if (i != 0) {
+    // Each thread waits for the other here: on a busy machine one may begin when the other has taken every piece.
+    if (i == 0 || i == kPieces / 2) {
+      ++begun;
+      wait_until([&] { return begun == 2; });
+    }
+    if (i != 0)
       --left;
-      return;
-    }
-    auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (left > 0 && std::chrono::steady_clock::now() < give_up) {
-    }
+    else
+      wait_until([&] { return left == 0; });
   });
   EXPECT_EQ(left, 0) << "pieces waited for a slow thread";
-  for (int64_t i = 1; i < kPieces; ++i) EXPECT_NE(by[static_cast<size_t>(i)], by[0]);
+  for (int64_t i = 1; i < kPieces; ++i) EXPECT_NE(by[static_cast<size_t>(i)], by[0]) << "piece " << i;
 }
 
 }  // namespace
