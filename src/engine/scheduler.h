@@ -1,0 +1,71 @@
+// Scheduler: decides which tokens of which requests run in the next step. Pure: it has no clock and no device, and the
+// same calls give the same plans, so that a log of them can be replayed.
+//
+// Continuous batching with chunked prefill: running requests that decode come first, then running prompts, then waiting
+// requests in the order of arrival, until the step has max_batched_tokens or the cache is full. When a running request
+// finds no free block, the request that was admitted last is preempted: its blocks are freed, its drawn tokens are kept,
+// and it computes prompt and drawn tokens again when it is its turn.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/step_plan.h"
+
+namespace fk {
+
+struct SchedulerOptions {
+  int64_t max_batched_tokens = 2048;  // of one step
+  int64_t max_sequences = 256;        // that run at the same time
+  int64_t max_context = 2048;         // tokens of one sequence
+  int64_t page_size = 16;
+  int64_t blocks = 0;  // of the pool
+  bool prefix_cache = true;
+  // Tokens that any layer can still see; 0: all of them. Blocks before this window are freed.
+  int64_t sliding_window = 0;
+  bool has_slots = false;  // the model has per-sequence states: no prefix cache, since they cannot be shared
+};
+
+struct SchedulerStats {
+  int64_t running = 0, waiting = 0;
+  int64_t blocks_used = 0, blocks_total = 0;
+  int64_t prompt_tokens = 0, cached_prompt_tokens = 0;
+  int64_t preemptions = 0;
+};
+
+class Scheduler {
+ public:
+  explicit Scheduler(const SchedulerOptions& options);
+  ~Scheduler();
+
+  // Enters the queue. prompt.size() + max_tokens must fit max_context and the pool: reason_it_never_fits() is empty.
+  void add(RequestId id, std::vector<int64_t> prompt, int64_t max_tokens);
+  std::string reason_it_never_fits(int64_t prompt_tokens, int64_t max_tokens) const;
+
+  // The next step; empty if nothing can run. Before the tokens of the previous step are known it may be called once more
+  // (run_ahead): rows that need such a token have takes_drawn.
+  StepPlan plan();
+  // The tokens that the oldest planned step drew, one per row with draws, in the order of the rows. A request that ended
+  // since then is skipped.
+  void drawn(std::span<const int64_t> tokens);
+
+  // Ends a request: it stopped, was cancelled or failed. Its blocks stay until a step in flight that has it is over.
+  void finish(RequestId id);
+  bool has(RequestId id) const;
+  // Prompt tokens that came from the prefix cache at its first admission.
+  int64_t cached_tokens(RequestId id) const;
+
+  bool idle() const;  // nothing waits or runs
+  SchedulerStats stats() const;
+
+  // FK_CHECKs the invariants: every block is free, cached or owned, with the right number of owners. For tests.
+  void check() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace fk

@@ -1,0 +1,37 @@
+// StepPlan: which tokens of which sequences run in one step. Made by the scheduler, run by the executor.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/request.h"
+
+namespace fk {
+
+struct PlannedRow {
+  RequestId request = 0;
+  int64_t first = 0;  // position of the first token of this step: that many tokens are in the states before it
+  int64_t count = 0;  // tokens of this step
+  // The last token of this step is the last one there is: its logits give the next token. False for all but the last
+  // chunk of a prompt.
+  bool draws = false;
+  // The token at `first` is the one that the previous step draws, which the host does not know yet. Only with count 1.
+  bool takes_drawn = false;
+  bool first_step = false;  // since admission: the slot's states must be zero before it runs
+  std::vector<int32_t> blocks;  // of all tokens up to first + count, by page; -1: freed, outside every window
+  int32_t state_slot = -1;      // of the per-sequence states
+};
+
+// Rows that decode (count 1, first > 0) before the others.
+struct StepPlan {
+  std::vector<PlannedRow> rows;
+
+  int64_t tokens() const {
+    int64_t sum = 0;
+    for (const PlannedRow& row : rows) sum += row.count;
+    return sum;
+  }
+  bool empty() const { return rows.empty(); }
+};
+
+}  // namespace fk
