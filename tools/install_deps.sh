@@ -52,6 +52,7 @@ case "${1:-build}" in
     need header sqlite3.h libsqlite3-dev
     need header curl/curl.h libcurl4-openssl-dev
     need header httplib.h libcpp-httplib-dev                        # serves the dashboard
+    need header boost/beast.hpp libboost-dev                         # the OpenAI server and its client
     need file /usr/share/nodejs/d3/dist/d3.min.js node-d3            # draws it
     need cmake_package GTest libgtest-dev
     need header gmock/gmock.h libgmock-dev

@@ -24,8 +24,8 @@ struct EngineStats {
   int64_t waiting = 0;
   int64_t blocks_used = 0;  // of the KV cache, by running requests
   int64_t blocks_total = 0;
-  int64_t prompt_tokens = 0;        // processed or found in the prefix cache
-  int64_t cached_prompt_tokens = 0; // of these, found in the prefix cache
+  int64_t prompt_tokens = 0;         // processed or found in the prefix cache
+  int64_t cached_prompt_tokens = 0;  // of these, found in the prefix cache
   int64_t generated_tokens = 0;
   int64_t preemptions = 0;
   int64_t finished = 0;  // for whatever reason

@@ -22,9 +22,9 @@ struct Request {
   // Any of them ends the output. The token, or the string and what follows it, is not part of the text.
   std::vector<int64_t> stop_tokens;
   std::vector<std::string> stop;
-  bool ignore_eos = false;       // stop_tokens do not end the output
-  int64_t min_tokens = 0;        // before that many tokens stop_tokens are never drawn, and `stop` does not end it
-  std::optional<int> logprobs;   // log-probabilities of the drawn token and of this many of the most likely
+  bool ignore_eos = false;          // stop_tokens do not end the output
+  int64_t min_tokens = 0;           // before that many tokens stop_tokens are never drawn, and `stop` does not end it
+  std::optional<int> logprobs;      // log-probabilities of the drawn token and of this many of the most likely
   bool skip_special_tokens = true;  // in the text
   // The request ends with FinishReason::kTimeout at the first step after it.
   std::optional<std::chrono::steady_clock::time_point> deadline;

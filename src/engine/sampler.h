@@ -6,22 +6,12 @@
 #include <vector>
 
 #include "engine/mirrored.h"
+#include "engine/sampling_params.h"
 #include "ops/l1/argmax.h"
 #include "ops/l1/sample.h"
 #include "ops/op.h"
 
 namespace fk {
-
-struct SamplingParams {
-  double temperature = 0;  // 0: the most likely token
-  int64_t top_k = 0;       // 0: all
-  double top_p = 1;        // 1: all
-  double min_p = 0;        // 0: all
-  uint64_t seed = 0;
-};
-
-// Throws UsageError that names the parameter out of range.
-void check_sampling_params(const SamplingParams& params);
 
 class Sampler {
  public:

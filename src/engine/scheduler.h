@@ -3,13 +3,14 @@
 //
 // Continuous batching with chunked prefill: running requests that decode come first, then running prompts, then waiting
 // requests in the order of arrival, until the step has max_batched_tokens or the cache is full. When a running request
-// finds no free block, the request that was admitted last is preempted: its blocks are freed, its drawn tokens are kept,
-// and it computes prompt and drawn tokens again when it is its turn.
+// finds no free block, the request that was admitted last is preempted: its blocks are freed, its drawn tokens are
+// kept, and it computes prompt and drawn tokens again when it is its turn.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "engine/step_plan.h"
@@ -44,11 +45,11 @@ class Scheduler {
   void add(RequestId id, std::vector<int64_t> prompt, int64_t max_tokens);
   std::string reason_it_never_fits(int64_t prompt_tokens, int64_t max_tokens) const;
 
-  // The next step; empty if nothing can run. Before the tokens of the previous step are known it may be called once more
-  // (run_ahead): rows that need such a token have takes_drawn.
+  // The next step; empty if nothing can run. Before the tokens of the previous step are known it may be called once
+  // more (run_ahead): rows that need such a token have takes_drawn.
   StepPlan plan();
-  // The tokens that the oldest planned step drew, one per row with draws, in the order of the rows. A request that ended
-  // since then is skipped.
+  // The tokens that the oldest planned step drew, one per row with draws, in the order of the rows. A request that
+  // ended since then is skipped.
   void drawn(std::span<const int64_t> tokens);
 
   // Ends a request: it stopped, was cancelled or failed. Its blocks stay until a step in flight that has it is over.

@@ -17,7 +17,7 @@ struct PlannedRow {
   bool draws = false;
   // The token at `first` is the one that the previous step draws, which the host does not know yet. Only with count 1.
   bool takes_drawn = false;
-  bool first_step = false;  // since admission: the slot's states must be zero before it runs
+  bool first_step = false;      // since admission: the slot's states must be zero before it runs
   std::vector<int32_t> blocks;  // of all tokens up to first + count, by page; -1: freed, outside every window
   int32_t state_slot = -1;      // of the per-sequence states
 };
