@@ -16,6 +16,9 @@ struct Outcome {
   double seconds_to_end = 0;  // since the signal that run_and_interrupt sent
 };
 
+// What counts as an end at once. Far more than it takes, since the machine may be busy, and far less than what hangs.
+inline constexpr double kAtOnceSeconds = 4;
+
 // `out_file` replaces standard output where it is not negative. `interrupt`: Ctrl-C once the program listens for it.
 Outcome run_program(const std::vector<std::string>& arguments, int out_file = -1, bool interrupt = false);
 
