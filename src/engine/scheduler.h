@@ -5,6 +5,18 @@
 // requests in the order of arrival, until the step has max_batched_tokens or the cache is full. When a running request
 // finds no free block, the request that was admitted last is preempted: its blocks are freed, its drawn tokens are
 // kept, and it computes prompt and drawn tokens again when it is its turn.
+//
+// Fairness: requests are admitted in the order of arrival and preempted in the opposite order, so those that run are
+// always the oldest ones. The oldest of all is never preempted and computes at least one token in every step, or in
+// every second one with run-ahead, where it may have to wait for blocks of a step in flight. A request therefore ends
+// at the latest after 2 * (tokens of prompt and output of itself and of all that arrived before it) steps.
+//
+// Order of calls: plan() makes a step in flight unless it is empty, and drawn() ends the oldest one; at most two are in
+// flight. add() and finish() may come at any time. The blocks and the slot of a request that is finished or preempted
+// while a step in flight has it are handed out again after drawn() of the last such step, so no step in flight shares
+// them with another request. A page enters the prefix cache in drawn() of the step that completes it: only steps that
+// are planned after it can use the page, and a page of a step that failed never enters if its requests are finished
+// before drawn().
 #pragma once
 
 #include <cstdint>
@@ -26,6 +38,9 @@ struct SchedulerOptions {
   bool prefix_cache = true;
   // Tokens that any layer can still see; 0: all of them. Blocks before this window are freed.
   int64_t sliding_window = 0;
+  // A request is admitted if every running one can draw this many more tokens before a block is missing: to compute a
+  // preempted request of a thousand tokens again costs about as much as some tens of decode steps.
+  int64_t growth_tokens = 64;
   bool has_slots = false;  // the model has per-sequence states: no prefix cache, since they cannot be shared
 };
 
@@ -43,10 +58,12 @@ class Scheduler {
 
   // Enters the queue. prompt.size() + max_tokens must fit max_context and the pool: reason_it_never_fits() is empty.
   void add(RequestId id, std::vector<int64_t> prompt, int64_t max_tokens);
+  // One sentence with the numbers; empty if it fits.
   std::string reason_it_never_fits(int64_t prompt_tokens, int64_t max_tokens) const;
 
-  // The next step; empty if nothing can run. Before the tokens of the previous step are known it may be called once
-  // more (run_ahead): rows that need such a token have takes_drawn.
+  // The next step; empty if nothing can run (drawn() must not be called for an empty one). Before the tokens of the
+  // previous step are known it may be called once more (run_ahead): rows that need such a token have takes_drawn. A
+  // request whose max_tokens are drawn is not planned any more and waits for finish().
   StepPlan plan();
   // The tokens that the oldest planned step drew, one per row with draws, in the order of the rows. A request that
   // ended since then is skipped.

@@ -1,0 +1,64 @@
+// ScheduledSequence: what the scheduler knows about one request, and StepInFlight, a step that is planned and not over.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <vector>
+
+#include "engine/block_pool.h"
+#include "engine/request.h"
+
+namespace fk {
+
+struct ScheduledSequence {
+  RequestId id = 0;
+  uint64_t arrival = 0;
+  std::vector<int64_t> tokens;  // prompt and drawn tokens that the host knows
+  int64_t prompt_tokens = 0;
+  int64_t max_tokens = 0;
+  int64_t undrawn = 0;  // tokens that steps in flight draw
+
+  // Since the last admission.
+  uint64_t admission = 0;          // counts them
+  int64_t planned = 0;             // tokens that are in the states or that steps in flight compute
+  std::vector<int32_t> blocks;     // of `planned` tokens, by page; -1: freed, outside every window
+  int64_t first_held = 0;          // page: those before it are freed
+  int64_t cached_pages = 0;        // pages from the start on that were looked up or kept in the prefix cache
+  PrefixId prefix = kEmptyPrefix;  // of these pages
+  int32_t slot = -1;
+  bool has_run = false;
+
+  int64_t cached_tokens = -1;  // at the first admission; negative: was never admitted
+  uint64_t last_step = 0;      // the newest step that has a row of it; 0: none
+  std::list<ScheduledSequence*>::iterator place;
+  bool running = false;
+  bool ended = false;
+
+  int64_t known() const { return std::ssize(tokens); }
+  int64_t limit() const { return prompt_tokens + max_tokens; }
+  bool all_drawn() const { return known() + undrawn >= limit(); }
+  // Of the next step, if it had no limits. After the last known token comes the one that the previous step draws.
+  int64_t to_compute() const {
+    if (all_drawn()) return 0;
+    return planned < known() ? known() - planned : undrawn;
+  }
+  int64_t held_pages() const { return std::ssize(blocks) - first_held; }
+};
+
+struct StepInFlight {
+  struct Row {
+    ScheduledSequence* sequence = nullptr;
+    uint64_t admission = 0;
+    int64_t end = 0;  // position after its last token
+    bool draws = false;
+  };
+  uint64_t number = 0;
+  std::vector<Row> rows;
+  // Handed out again when it is over.
+  std::vector<int32_t> blocks, slots;
+  std::vector<std::unique_ptr<ScheduledSequence>> ended;
+};
+
+}  // namespace fk

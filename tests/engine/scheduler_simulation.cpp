@@ -1,0 +1,235 @@
+#include "tests/engine/scheduler_simulation.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace fk {
+namespace {
+
+uint64_t mix(uint64_t hash, int64_t token) {
+  hash = (hash ^ static_cast<uint64_t>(token + 1)) * 0x9E3779B97F4A7C15u;
+  return hash ^ (hash >> 29);
+}
+
+}  // namespace
+
+SchedulerSimulation::SchedulerSimulation(const SimulatedLoad& load, uint64_t seed)
+    : load_(load),
+      scheduler_(load.options),
+      random_(seed, "simulation"),
+      memory_(static_cast<size_t>(load.options.blocks * load.options.page_size)),
+      slots_(static_cast<size_t>(load.options.max_sequences), 1) {}
+
+int64_t SchedulerSimulation::next_token(uint64_t hash) const {
+  return static_cast<int64_t>((hash >> 17) % static_cast<uint64_t>(load_.vocabulary));
+}
+
+std::vector<int64_t> SchedulerSimulation::alone(const std::vector<int64_t>& prompt, int64_t max_tokens) const {
+  std::vector<int64_t> tokens = prompt;
+  uint64_t hash = 0;
+  for (int64_t token : prompt) hash = mix(hash, token);
+  for (int64_t i = 0; i < max_tokens; ++i) {
+    tokens.push_back(next_token(hash));
+    if (tokens.back() == 0) break;
+    hash = mix(hash, tokens.back());
+  }
+  return tokens;
+}
+
+void SchedulerSimulation::run() {
+  double due = 0;
+  while (!testing::Test::HasFailure()) {
+    bool more = std::ssize(requests_) < load_.requests;
+    if (!more && scheduler_.idle() && in_flight_.empty()) break;
+    due += more ? load_.arrivals * 2 * chance() : 0;
+    for (; due >= 1 && std::ssize(requests_) < load_.requests; --due) arrive();
+    if (chance() < load_.cancel) cancel_one();
+
+    int64_t before = steps_;
+    if (in_flight_.size() < 2) plan();
+    bool waits = in_flight_.size() == 2 || (steps_ > before && chance() >= load_.run_ahead) || steps_ == before;
+    if (chance() < load_.cancel) cancel_one();
+    if (waits && !in_flight_.empty()) complete_oldest();
+  }
+  stats_ = scheduler_.stats();
+  EXPECT_EQ(stats_.blocks_used, 0);
+  EXPECT_EQ(stats_.running + stats_.waiting, 0);
+}
+
+void SchedulerSimulation::arrive() {
+  Simulated s;
+  if (!requests_.empty() && chance() < load_.shared_prefix) {
+    const std::vector<int64_t>& other = requests_.at(static_cast<RequestId>(below(std::ssize(requests_)) + 1)).tokens;
+    s.tokens.assign(other.begin(), other.begin() + below(std::ssize(other) + 1));
+    s.tokens.resize(std::min(s.tokens.size(), static_cast<size_t>(load_.max_prompt)));
+  }
+  int64_t length = 1 + below(load_.max_prompt);
+  while (std::ssize(s.tokens) < length) s.tokens.push_back(below(load_.vocabulary));
+  s.prompt = s.told = std::ssize(s.tokens);
+  s.max_tokens = 1 + below(load_.max_output);
+  RequestId id = requests_.size() + 1;
+  // One that can never fit is refused; it counts as ended.
+  s.live = scheduler_.reason_it_never_fits(s.prompt, s.max_tokens).empty();
+  if (s.live) {
+    scheduler_.add(id, s.tokens, s.max_tokens);
+    live_.insert(id);
+    s.last_step = steps_ + 2 * (s.prompt + s.max_tokens);
+    for (RequestId other : live_)
+      if (other != id) s.last_step += 2 * (requests_.at(other).prompt + requests_.at(other).max_tokens);
+  }
+  requests_.emplace(id, std::move(s));
+  scheduler_.check();
+}
+
+void SchedulerSimulation::cancel_one() {
+  if (live_.empty()) return;
+  auto victim = live_.begin();
+  std::advance(victim, below(std::ssize(live_)));
+  end(*victim);
+}
+
+void SchedulerSimulation::end(RequestId id) {
+  scheduler_.finish(id);
+  EXPECT_FALSE(scheduler_.has(id));
+  requests_.at(id).live = false;
+  live_.erase(id);
+  EXPECT_LE(steps_, requests_.at(id).last_step) << "request " << id << " waited longer than the bound";
+  scheduler_.check();
+}
+
+void SchedulerSimulation::plan() {
+  StepPlan plan = scheduler_.plan();
+  scheduler_.check();
+  EXPECT_TRUE(!plan.empty() || !in_flight_.empty() || scheduler_.idle()) << "requests wait, and nothing runs";
+  if (plan.empty()) return;
+  check_plan(plan);
+  ++steps_;
+  ahead_ += !in_flight_.empty();
+  in_flight_.push_back(std::move(plan));
+}
+
+void SchedulerSimulation::check_plan(const StepPlan& plan) const {
+  EXPECT_LE(plan.tokens(), load_.options.max_batched_tokens);
+  EXPECT_LE(std::ssize(plan.rows), load_.options.max_sequences);
+  auto decodes = [](const PlannedRow& row) { return row.count == 1 && row.first > 0; };
+  EXPECT_TRUE(std::is_partitioned(plan.rows.begin(), plan.rows.end(), decodes));
+  std::set<RequestId> seen;
+  std::set<int32_t> slots;
+  for (const PlannedRow& row : plan.rows) {
+    EXPECT_TRUE(seen.insert(row.request).second) << "a request has two rows";
+    EXPECT_TRUE(row.state_slot < 0 || slots.insert(row.state_slot).second) << "two requests have one slot";
+    EXPECT_EQ(row.state_slot >= 0, load_.options.has_slots);
+    const Simulated& s = requests_.at(row.request);
+    EXPECT_TRUE(s.live);
+    EXPECT_GT(row.count, 0);
+    EXPECT_LE(row.first + row.count, s.prompt + s.max_tokens);
+    EXPECT_GE(std::ssize(row.blocks) * load_.options.page_size, row.first + row.count);
+    if (row.takes_drawn) {
+      EXPECT_EQ(row.count, 1);
+      EXPECT_EQ(row.first, s.told);
+      ASSERT_EQ(in_flight_.size(), 1u) << "the previous step is over, so its tokens are known";
+      const auto& rows = in_flight_.front().rows;
+      EXPECT_TRUE(std::any_of(rows.begin(), rows.end(),
+                              [&](const PlannedRow& r) { return r.request == row.request && r.draws; }));
+    } else {
+      EXPECT_LE(row.first + row.count, s.told);
+    }
+    // No step in flight has another request on the pages or in the slot that this step writes to.
+    int64_t page = load_.options.page_size;
+    for (int64_t p = row.first / page; p <= (row.first + row.count - 1) / page; ++p) {
+      for (const StepPlan& step : in_flight_)
+        for (const PlannedRow& other : step.rows) {
+          if (other.request == row.request) continue;
+          int64_t window = load_.options.sliding_window;
+          int64_t seen_from = window > 0 ? std::max<int64_t>(0, other.first + other.count - window) / page : 0;
+          for (int64_t q = seen_from; q < std::ssize(other.blocks); ++q)
+            EXPECT_NE(other.blocks[static_cast<size_t>(q)], row.blocks[static_cast<size_t>(p)]);
+          EXPECT_TRUE(row.state_slot < 0 || other.state_slot != row.state_slot);
+        }
+    }
+  }
+}
+
+SchedulerSimulation::Cell& SchedulerSimulation::cell(const PlannedRow& row, int64_t position) {
+  int64_t page = load_.options.page_size;
+  int32_t block = row.blocks.at(static_cast<size_t>(position / page));
+  if (block < 0) throw std::logic_error("a page that is needed was freed");
+  return memory_.at(static_cast<size_t>(block * page + position % page));
+}
+const SchedulerSimulation::Cell& SchedulerSimulation::cell(const PlannedRow& row, int64_t position) const {
+  return const_cast<SchedulerSimulation*>(this)->cell(row, position);
+}
+
+void SchedulerSimulation::expect_visible(const PlannedRow& row, const Simulated& s, int64_t end) const {
+  int64_t window = load_.options.sliding_window;
+  for (int64_t i = window > 0 ? std::max<int64_t>(0, row.first - window + 1) : 0; i < end; ++i)
+    ASSERT_EQ(cell(row, i), (Cell{i, s.hashes[static_cast<size_t>(i)]}))
+        << "request " << row.request << " finds something else at position " << i;
+}
+
+void SchedulerSimulation::execute(const StepPlan& plan) {
+  for (const PlannedRow& row : plan.rows) {
+    Simulated& s = requests_.at(row.request);
+    if (s.broken) continue;
+    ASSERT_GE(std::ssize(s.tokens), row.first + row.count);
+    while (s.hashes.size() < s.tokens.size())
+      s.hashes.push_back(mix(s.hashes.empty() ? 0 : s.hashes.back(), s.tokens[s.hashes.size()]));
+    // What earlier steps left, before this step writes anything: rows of one step must not depend on each other.
+    expect_visible(row, s, row.first);
+    if (row.state_slot < 0) continue;
+    uint64_t& state = slots_.at(static_cast<size_t>(row.state_slot));
+    if (row.first_step) state = 0;
+    ASSERT_EQ(state, row.first == 0 ? 0 : s.hashes[static_cast<size_t>(row.first - 1)]) << "request " << row.request;
+    state = s.hashes[static_cast<size_t>(row.first + row.count - 1)];
+  }
+  for (const PlannedRow& row : plan.rows) {
+    const Simulated& s = requests_.at(row.request);
+    for (int64_t i = row.first; i < row.first + row.count; ++i)
+      cell(row, i) = s.broken ? Cell{} : Cell{i, s.hashes[static_cast<size_t>(i)]};
+  }
+  for (const PlannedRow& row : plan.rows)
+    if (const Simulated& s = requests_.at(row.request); !s.broken) expect_visible(row, s, row.first + row.count);
+}
+
+void SchedulerSimulation::complete_oldest() {
+  StepPlan plan = std::move(in_flight_.front());
+  in_flight_.pop_front();
+  bool fails = chance() < load_.fail;
+  if (fails)
+    for (const PlannedRow& row : plan.rows) {
+      requests_.at(row.request).broken = true;
+      if (live_.contains(row.request)) end(row.request);
+    }
+  execute(plan);
+  if (testing::Test::HasFatalFailure()) return;
+
+  std::vector<int64_t> drawn;
+  std::vector<RequestId> ended;
+  for (const PlannedRow& row : plan.rows) {
+    Simulated& s = requests_.at(row.request);
+    EXPECT_TRUE(s.broken || row.draws == (row.first + row.count == std::ssize(s.tokens)));
+    if (!row.draws) continue;
+    drawn.push_back(next_token(cell(row, row.first + row.count - 1).hash));
+    if (s.broken) continue;
+    s.tokens.push_back(drawn.back());
+    s.told = std::ssize(s.tokens);
+    if (!s.live) continue;
+    if (drawn.back() == 0 || s.told == s.prompt + s.max_tokens) {
+      s.complete = true;
+      ended.push_back(row.request);
+      std::vector<int64_t> prompt(s.tokens.begin(), s.tokens.begin() + s.prompt);
+      EXPECT_EQ(s.tokens, alone(prompt, s.max_tokens));
+    }
+  }
+  // A caller may learn that a request ends before or after it tells the scheduler the tokens.
+  bool first = chance() < 0.5;
+  if (first)
+    for (RequestId id : ended) end(id);
+  scheduler_.drawn(drawn);
+  scheduler_.check();
+  if (!first)
+    for (RequestId id : ended) end(id);
+}
+
+}  // namespace fk
