@@ -9,7 +9,7 @@ namespace fk {
 BlockPool::BlockPool(int64_t blocks, int64_t page_size)
     : page_size_(static_cast<size_t>(page_size)),
       blocks_(static_cast<size_t>(blocks)),
-      tokens_(static_cast<size_t>(blocks * page_size)),
+      tokens_(std::make_unique_for_overwrite<int64_t[]>(static_cast<size_t>(blocks * page_size))),
       kept_(0, Hash{this}, Equal{this}) {
   FK_CHECK(blocks > 0 && page_size > 0);
   kept_.reserve(blocks_.size());
@@ -32,7 +32,7 @@ bool BlockPool::Equal::same(const Key& a, const Key& b) {
 }
 
 BlockPool::Key BlockPool::key(int32_t block) const {
-  return {at(block).before, std::span(tokens_).subspan(static_cast<size_t>(block) * page_size_, page_size_)};
+  return {at(block).before, {&tokens_[static_cast<size_t>(block) * page_size_], page_size_}};
 }
 
 void BlockPool::append_unowned(int32_t block) {
@@ -96,7 +96,7 @@ PrefixId BlockPool::keep(int32_t block, PrefixId before, std::span<const int64_t
   if (Found other = find(before, page); other.block >= 0) return other.prefix;
   b.before = before;
   b.prefix = ++last_prefix_;
-  std::copy(page.begin(), page.end(), tokens_.begin() + static_cast<int64_t>(block) * std::ssize(page));
+  std::copy(page.begin(), page.end(), &tokens_[static_cast<size_t>(block) * page_size_]);
   kept_.insert(block);
   return b.prefix;
 }

@@ -11,7 +11,7 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <memory>
 #include <span>
 #include <unordered_set>
 #include <vector>
@@ -85,8 +85,8 @@ class BlockPool {
 
   size_t page_size_;
   std::vector<Block> blocks_;
-  std::vector<int64_t> tokens_;  // of the kept pages, [blocks, page size]
-  std::vector<int32_t> free_;    // not kept and without owners; last in, first out
+  std::unique_ptr<int64_t[]> tokens_;  // of the kept pages, [blocks, page size]; gets memory where it is used
+  std::vector<int32_t> free_;          // not kept and without owners; last in, first out
   int32_t oldest_ = -1, newest_ = -1;
   int64_t unowned_ = 0;  // kept blocks without owners
   PrefixId last_prefix_ = kEmptyPrefix;

@@ -20,6 +20,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
 #include <memory>
 #include <span>
 #include <string>
@@ -77,6 +78,9 @@ class Scheduler {
 
   bool idle() const;  // nothing waits or runs
   SchedulerStats stats() const;
+
+  // Writes every call from now on as a line of text, before the first request. See engine/schedule_log.h.
+  void log_to(std::ostream& out);
 
   // FK_CHECKs the invariants: every block is free, cached or owned, with the right number of owners. For tests.
   void check() const;

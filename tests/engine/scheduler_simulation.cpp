@@ -19,7 +19,9 @@ SchedulerSimulation::SchedulerSimulation(const SimulatedLoad& load, uint64_t see
       scheduler_(load.options),
       random_(seed, "simulation"),
       memory_(static_cast<size_t>(load.options.blocks * load.options.page_size)),
-      slots_(static_cast<size_t>(load.options.max_sequences), 1) {}
+      slots_(static_cast<size_t>(load.options.max_sequences), 1) {
+  scheduler_.log_to(log_);
+}
 
 int64_t SchedulerSimulation::next_token(uint64_t hash) const {
   return static_cast<int64_t>((hash >> 17) % static_cast<uint64_t>(load_.vocabulary));

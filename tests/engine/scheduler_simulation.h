@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,7 @@ class SchedulerSimulation {
 
   const SchedulerStats& stats() const { return stats_; }
   int64_t steps() const { return steps_; }
+  std::string log() const { return log_.str(); }
   int64_t ahead() const { return ahead_; }  // steps that were planned before the previous one was over
 
  private:
@@ -74,6 +76,7 @@ class SchedulerSimulation {
   const Cell& cell(const PlannedRow& row, int64_t position) const;
 
   SimulatedLoad load_;
+  std::ostringstream log_;
   Scheduler scheduler_;
   Stream random_;
   uint64_t at_ = 0;

@@ -4,8 +4,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <limits>
 #include <numeric>
+#include <sstream>
+#include <string>
+#include <vector>
 
+#include "core/error.h"
+#include "engine/schedule_log.h"
 #include "tests/engine/scheduler_simulation.h"
 
 namespace fk {
@@ -55,8 +62,254 @@ void simulate(uint64_t first, uint64_t last) {
   EXPECT_GT(ahead, 0);
 }
 
+// The tokens of a sequence that the scheduler alone must see, with made-up ones drawn.
+struct Rig {
+  explicit Rig(const SchedulerOptions& options) : scheduler(options) {}
+
+  StepPlan plan() {
+    StepPlan plan = scheduler.plan();
+    scheduler.check();
+    return plan;
+  }
+  void drawn(const StepPlan& plan, int64_t token = 5) {
+    auto draws = std::count_if(plan.rows.begin(), plan.rows.end(), [](const PlannedRow& row) { return row.draws; });
+    scheduler.drawn(std::vector<int64_t>(static_cast<size_t>(draws), token));
+    scheduler.check();
+  }
+  StepPlan step(int64_t token = 5) {
+    StepPlan made = plan();
+    if (!made.empty()) drawn(made, token);
+    return made;
+  }
+
+  Scheduler scheduler;
+};
+
+std::vector<int64_t> counting(int64_t n) {
+  std::vector<int64_t> tokens(static_cast<size_t>(n));
+  std::iota(tokens.begin(), tokens.end(), 1);
+  return tokens;
+}
+
+// "request:first+count", t: takes_drawn, d: draws.
+std::string rows(const StepPlan& plan) {
+  std::string text = plan_text(plan);
+  return text.size() < 15 ? "" : text.substr(5, text.size() - 15);
+}
+
+TEST(Scheduler, TakesALongPromptInChunksBesideRequestsThatDecode) {
+  Rig rig({.max_batched_tokens = 8, .page_size = 4, .blocks = 100});
+  rig.scheduler.add(1, counting(3), 10);
+  EXPECT_EQ(rows(rig.step()), "1:0+3d");
+  rig.scheduler.add(2, counting(16), 10);
+  EXPECT_EQ(rows(rig.step()), "1:3+1d 2:0+7");
+  EXPECT_EQ(rows(rig.step()), "1:4+1d 2:7+7");
+  EXPECT_EQ(rows(rig.step()), "1:5+1d 2:14+2d");
+  EXPECT_EQ(rows(rig.step()), "1:6+1d 2:16+1d");
+}
+
+TEST(Scheduler, PromptsComeInTheOrderOfArrivalAfterRequestsThatDecode) {
+  Rig rig({.max_batched_tokens = 8, .page_size = 4, .blocks = 100, .prefix_cache = false});
+  rig.scheduler.add(1, counting(20), 10);
+  rig.scheduler.add(2, counting(3), 10);
+  EXPECT_EQ(rows(rig.step()), "1:0+8");
+  EXPECT_EQ(rows(rig.step()), "1:8+8");
+  EXPECT_EQ(rows(rig.step()), "1:16+4d 2:0+3d");
+  rig.scheduler.add(3, counting(17), 10);
+  EXPECT_EQ(rows(rig.step()), "1:20+1d 2:3+1d 3:0+6");
+}
+
+TEST(Scheduler, PlansAheadWithTokensThatTheHostDoesNotKnow) {
+  Rig rig({.page_size = 4, .blocks = 10});
+  rig.scheduler.add(1, counting(3), 3);
+  StepPlan a = rig.plan(), b = rig.plan();
+  EXPECT_EQ(rows(a), "1:0+3d");
+  EXPECT_EQ(rows(b), "1:3+1td");
+  rig.drawn(a);
+  StepPlan c = rig.plan();
+  EXPECT_EQ(rows(c), "1:4+1td");
+  rig.drawn(b);
+  EXPECT_TRUE(rig.plan().empty()) << "all its tokens are planned";
+  rig.drawn(c);
+  EXPECT_TRUE(rig.plan().empty()) << "all its tokens are drawn, and finish() has not come";
+  EXPECT_FALSE(rig.scheduler.idle());
+  rig.scheduler.finish(1);
+  EXPECT_TRUE(rig.scheduler.idle());
+}
+
+TEST(Scheduler, AnEqualPromptComputesOnlyWhatFollowsItsFullPages) {
+  Rig rig({.page_size = 4, .blocks = 10});
+  rig.scheduler.add(1, counting(8), 4);
+  rig.step();
+  rig.scheduler.add(2, counting(8), 4);
+  rig.scheduler.add(3, counting(9), 4);
+  StepPlan plan = rig.step();
+  EXPECT_EQ(rows(plan), "1:8+1d 3:8+1d 2:4+4d") << "the last token is computed even if its page is there";
+  EXPECT_EQ(plan.rows[2].blocks[0], plan.rows[0].blocks[0]);
+  EXPECT_NE(plan.rows[2].blocks[1], plan.rows[0].blocks[1]);
+  EXPECT_EQ(rig.scheduler.cached_tokens(1), 0);
+  EXPECT_EQ(rig.scheduler.cached_tokens(2), 4);
+  EXPECT_EQ(rig.scheduler.cached_tokens(3), 8);
+  EXPECT_EQ(rig.scheduler.stats().prompt_tokens, 25);
+  EXPECT_EQ(rig.scheduler.stats().cached_prompt_tokens, 12);
+}
+
+TEST(Scheduler, ASequenceThatEndedIsFoundByTheNextTurnOfItsConversation) {
+  Rig rig({.page_size = 4, .blocks = 10});
+  rig.scheduler.add(1, counting(6), 4);
+  for (int i = 0; i < 4; ++i) rig.step(7);
+  rig.scheduler.finish(1);
+  EXPECT_EQ(rig.scheduler.stats().blocks_used, 0);
+  std::vector<int64_t> next = counting(6);
+  next.insert(next.end(), {7, 7, 7, 7, 1});
+  rig.scheduler.add(2, next, 4);
+  EXPECT_EQ(rows(rig.step()), "2:8+3d");
+}
+
+TEST(Scheduler, APageIsSharedOnlyAfterTheStepThatComputesIt) {
+  Rig rig({.page_size = 4, .blocks = 20});
+  rig.scheduler.add(1, counting(9), 4);
+  rig.scheduler.add(2, counting(9), 4);
+  EXPECT_EQ(rows(rig.step()), "1:0+9d 2:0+9d");
+}
+
+TEST(Scheduler, APageOfAStepThatFailedIsNeverShared) {
+  Rig rig({.page_size = 4, .blocks = 20});
+  rig.scheduler.add(1, counting(9), 4);
+  StepPlan failed = rig.plan();
+  rig.scheduler.finish(1);
+  rig.drawn(failed);
+  rig.scheduler.add(2, counting(9), 4);
+  EXPECT_EQ(rows(rig.step()), "2:0+9d");
+}
+
+TEST(Scheduler, PreemptsTheRequestThatCameLastAndKeepsItsTokens) {
+  Rig rig({.page_size = 4, .blocks = 4, .prefix_cache = false, .growth_tokens = 0});
+  rig.scheduler.add(1, counting(7), 9);
+  rig.scheduler.add(2, counting(7), 9);
+  EXPECT_EQ(rows(rig.step()), "1:0+7d 2:0+7d");
+  EXPECT_EQ(rows(rig.step()), "1:7+1d 2:7+1d");
+  EXPECT_EQ(rows(rig.step()), "1:8+1d") << "its third page is one of those that the second request had";
+  EXPECT_EQ(rig.scheduler.stats().preemptions, 1);
+  EXPECT_EQ(rig.scheduler.stats().waiting, 1);
+  rig.scheduler.finish(1);
+  StepPlan again = rig.step();
+  EXPECT_EQ(rows(again), "2:0+9d");
+  EXPECT_TRUE(again.rows[0].first_step);
+}
+
+TEST(Scheduler, BlocksOfARequestThatEndedStayUntilItsStepIsOver) {
+  Rig rig({.page_size = 4, .blocks = 2});
+  rig.scheduler.add(1, counting(7), 1);
+  StepPlan a = rig.plan();
+  rig.scheduler.finish(1);
+  rig.scheduler.add(2, counting(7), 1);
+  EXPECT_TRUE(rig.plan().empty());
+  rig.drawn(a);
+  EXPECT_EQ(rows(rig.step()), "2:0+7d");
+}
+
+TEST(Scheduler, RefusesWhatCanNeverFitWithTheNumbers) {
+  Scheduler scheduler({.max_context = 100, .page_size = 4, .blocks = 10});
+  EXPECT_EQ(scheduler.reason_it_never_fits(30, 10), "");
+  EXPECT_EQ(
+      scheduler.reason_it_never_fits(30, 11),
+      "A prompt of 30 tokens and 11 tokens of output need 11 blocks of 4 tokens, and the KV cache has 10; shorten "
+      "the prompt, ask for fewer tokens or give the cache more memory.");
+  EXPECT_EQ(scheduler.reason_it_never_fits(90, 11),
+            "A prompt of 90 tokens and 11 tokens of output are more than the context of 100 tokens; shorten the prompt "
+            "or ask for fewer tokens.");
+  EXPECT_NE(scheduler.reason_it_never_fits(0, 1), "");
+  EXPECT_NE(scheduler.reason_it_never_fits(1, 0), "");
+  EXPECT_NE(scheduler.reason_it_never_fits(1, std::numeric_limits<int64_t>::max()), "");
+}
+
+TEST(Scheduler, AWindowFreesThePagesBeforeIt) {
+  Rig rig({.max_batched_tokens = 16, .max_context = 1000, .page_size = 4, .blocks = 7, .sliding_window = 8});
+  ASSERT_EQ(rig.scheduler.reason_it_never_fits(40, 100), "");
+  rig.scheduler.add(1, counting(40), 100);
+  StepPlan plan;
+  for (int i = 0; i < 60; ++i) plan = rig.step();
+  ASSERT_EQ(plan.rows.size(), 1u);
+  EXPECT_EQ(plan.rows[0].first, 96);
+  auto freed = std::count(plan.rows[0].blocks.begin(), plan.rows[0].blocks.end(), -1);
+  EXPECT_EQ(freed, 22) << "the window of position 96 begins at 89, in page 22";
+  EXPECT_EQ(std::ssize(plan.rows[0].blocks), 25);
+  EXPECT_LE(rig.scheduler.stats().blocks_used, 3);
+}
+
+TEST(Scheduler, EverySequenceWithStatesHasASlotOfItsOwn) {
+  Rig rig({.max_sequences = 2, .page_size = 4, .blocks = 20, .has_slots = true});
+  for (RequestId id : {1, 2, 3}) rig.scheduler.add(id, counting(4), 4);
+  StepPlan a = rig.plan();
+  ASSERT_EQ(a.rows.size(), 2u);
+  EXPECT_NE(a.rows[0].state_slot, a.rows[1].state_slot);
+  int32_t slot = a.rows[0].state_slot;
+  rig.scheduler.finish(1);
+  StepPlan b = rig.plan();
+  EXPECT_EQ(rows(b), "2:4+1td") << "the slot belongs to a step in flight";
+  rig.drawn(a);
+  StepPlan c = rig.plan();
+  ASSERT_EQ(rows(c), "2:5+1td 3:0+4d");
+  EXPECT_EQ(c.rows[1].state_slot, slot);
+}
+
 TEST(Scheduler, HoldsItsInvariantsUnderRandomLoads) { simulate(0, 300); }
 TEST(Scheduler, SlowHoldsItsInvariantsUnderManyRandomLoads) { simulate(300, 4000); }
+
+TEST(ScheduleLog, ShowsTheSameStepsAgain) {
+  SimulatedLoad load = random_load(3);
+  load.cancel = 0.1;
+  load.run_ahead = 0.5;
+  SchedulerSimulation simulation(load, 3);
+  simulation.run();
+  std::istringstream log(simulation.log());
+  int64_t steps = 0;
+  int64_t calls = replay_schedule(log, [&](const Scheduler&, const StepPlan& plan) { steps += !plan.empty(); });
+  EXPECT_EQ(steps, simulation.steps());
+  EXPECT_GT(calls, steps);
+}
+
+std::string plan_line(const std::string& log) {
+  size_t begin = log.find("plan");
+  return log.substr(begin, log.find('\n', begin) - begin);
+}
+
+TEST(ScheduleLog, NamesTheLineThatIsNotAsItShouldBe) {
+  std::ostringstream out;
+  {
+    Scheduler scheduler({.page_size = 4, .blocks = 10});
+    scheduler.log_to(out);
+    scheduler.add(1, {1, 2, 3}, 4);
+    scheduler.plan();
+    scheduler.drawn(std::vector<int64_t>{9});
+    scheduler.finish(1);
+  }
+  auto replayed = [](std::string log) -> std::string {
+    std::istringstream in(log);
+    try {
+      replay_schedule(in);
+      return "";
+    } catch (const Error& e) {
+      return e.what();
+    }
+  };
+  auto with = [&](std::string_view what, std::string_view instead) {
+    std::string log = out.str();
+    EXPECT_NE(log.find(what), log.npos);
+    return replayed(log.replace(log.find(what), what.size(), instead));
+  };
+  EXPECT_EQ(replayed(out.str()), "");
+  EXPECT_EQ(replayed(""), "The log is empty.");
+  EXPECT_EQ(with("options", "option"), "Line 1 of the log must begin with \"options\".");
+  EXPECT_EQ(with("page_size=4", "page_size=x"), "Line 1 of the log has a word where a number must be.");
+  EXPECT_EQ(with("prompt 1", "prompt -"), "Line 2 of the log has a word where a number must be.");
+  EXPECT_EQ(with("1:0+3d", "1:0+2"),
+            "Line 3 of the log has another plan than this scheduler makes, which is: " + plan_line(out.str()));
+  EXPECT_EQ(with("drawn 9", "drawn 9 9"), "Line 4 of the log draws other rows than were planned.");
+  EXPECT_EQ(with("finish 1", "finish 2"), "Line 5 of the log ends a request that is not there.");
+  EXPECT_EQ(with("finish 1", "end 1"), "Line 5 of the log has the unknown call \"end\".");
+}
 
 }  // namespace
 }  // namespace fk

@@ -1,0 +1,166 @@
+#include "engine/schedule_log.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <istream>
+#include <iterator>
+#include <optional>
+#include <ostream>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/error.h"
+
+namespace fk {
+namespace {
+
+// The fields of the options by name, in the order of the log.
+template <class Options, class Visit>
+void each_option(Options& o, Visit visit) {
+  visit("max_batched_tokens", o.max_batched_tokens);
+  visit("max_sequences", o.max_sequences);
+  visit("max_context", o.max_context);
+  visit("page_size", o.page_size);
+  visit("blocks", o.blocks);
+  visit("prefix_cache", o.prefix_cache);
+  visit("sliding_window", o.sliding_window);
+  visit("growth_tokens", o.growth_tokens);
+  visit("has_slots", o.has_slots);
+}
+
+std::string numbers(std::span<const int64_t> list) {
+  std::string text;
+  for (int64_t number : list) fmt::format_to(std::back_inserter(text), " {}", number);
+  return text;
+}
+
+// Words of one line, taken from the front.
+class Words {
+ public:
+  Words(std::string_view line, int64_t number) : rest_(line), number_(number) {}
+
+  [[noreturn]] void fail(std::string_view why) const { throw Error("Line {} of the log {}.", number_, why); }
+  bool empty() const { return rest_.empty(); }
+  std::string_view word() {
+    std::string_view word = rest_.substr(0, rest_.find(' '));
+    if (word.empty()) fail("ends too early");
+    rest_.remove_prefix(std::min(rest_.size(), word.size() + 1));
+    return word;
+  }
+  // A number, after "name=" if there is a name.
+  int64_t number(std::string_view name = "") {
+    std::string_view word = this->word();
+    if (!name.empty()) {
+      if (!word.starts_with(name) || word.substr(name.size(), 1) != "=") fail(fmt::format("has no {} there", name));
+      word.remove_prefix(name.size() + 1);
+    }
+    int64_t value = 0;
+    auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (error != std::errc() || end != word.data() + word.size()) fail("has a word where a number must be");
+    return value;
+  }
+  std::vector<int64_t> numbers() {
+    std::vector<int64_t> list;
+    while (!empty()) list.push_back(number());
+    return list;
+  }
+
+ private:
+  std::string_view rest_;
+  int64_t number_;
+};
+
+SchedulerOptions read_options(Words& words) {
+  SchedulerOptions options;
+  if (words.word() != "options") words.fail("must begin with \"options\"");
+  each_option(options, [&](std::string_view name, auto& field) {
+    field = static_cast<std::remove_reference_t<decltype(field)>>(words.number(name));
+  });
+  if (options.max_batched_tokens < 1 || options.max_sequences < 1 || options.page_size < 1 || options.blocks < 1 ||
+      options.sliding_window < 0)
+    words.fail("has options that no scheduler can have");
+  return options;
+}
+
+}  // namespace
+
+ScheduleLog::ScheduleLog(std::ostream& out, const SchedulerOptions& options) : out_(out) {
+  out_ << "options";
+  each_option(options, [&](std::string_view name, auto field) { out_ << fmt::format(" {}={}", name, int64_t{field}); });
+  out_ << '\n';
+}
+
+void ScheduleLog::add(RequestId id, std::span<const int64_t> prompt, int64_t max_tokens) {
+  out_ << fmt::format("add {} max_tokens={} prompt{}\n", id, max_tokens, numbers(prompt));
+}
+// Plans and ends reach the file at once, so that the log of a process that crashes shows the step.
+void ScheduleLog::plan(const StepPlan& plan) { out_ << plan_text(plan) << '\n' << std::flush; }
+void ScheduleLog::drawn(std::span<const int64_t> tokens) { out_ << fmt::format("drawn{}\n", numbers(tokens)); }
+void ScheduleLog::finish(RequestId id) { out_ << fmt::format("finish {}\n", id); }
+
+std::string plan_text(const StepPlan& plan) {
+  std::string text = "plan";
+  uint32_t sum = 2166136261u;
+  auto add = [&](int64_t value) { sum = (sum ^ static_cast<uint32_t>(value)) * 16777619u; };
+  for (const PlannedRow& row : plan.rows) {
+    fmt::format_to(std::back_inserter(text), " {}:{}+{}{}{}", row.request, row.first, row.count,
+                   row.takes_drawn ? "t" : "", row.draws ? "d" : "");
+    add(row.first_step);
+    add(row.state_slot);
+    for (int32_t block : row.blocks) add(block);
+  }
+  fmt::format_to(std::back_inserter(text), " #{:08x}", sum);
+  return text;
+}
+
+int64_t replay_schedule(std::istream& log, const std::function<void(const Scheduler&, const StepPlan&)>& observe) {
+  std::optional<Scheduler> scheduler;
+  std::vector<int64_t> draws;  // rows that draw, of the steps in flight
+  int64_t calls = 0;
+  int64_t number = 0;
+  for (std::string line; std::getline(log, line); ++calls) {
+    Words words(line, ++number);
+    if (!scheduler) {
+      scheduler.emplace(read_options(words));
+      continue;
+    }
+    std::string_view call = words.word();
+    if (call == "add") {
+      auto id = static_cast<RequestId>(words.number());
+      int64_t max_tokens = words.number("max_tokens");
+      if (words.word() != "prompt") words.fail("has no prompt");
+      std::vector<int64_t> prompt = words.numbers();
+      std::string reason = scheduler->reason_it_never_fits(std::ssize(prompt), max_tokens);
+      if (!reason.empty() || scheduler->has(id)) words.fail("adds a request that does not fit or is there already");
+      scheduler->add(id, std::move(prompt), max_tokens);
+    } else if (call == "plan") {
+      if (draws.size() == 2) words.fail("plans a third step while two are in flight");
+      StepPlan plan = scheduler->plan();
+      if (plan_text(plan) != line)
+        throw Error("Line {} of the log has another plan than this scheduler makes, which is: {}", number,
+                    plan_text(plan));
+      if (!plan.empty())
+        draws.push_back(std::count_if(plan.rows.begin(), plan.rows.end(), [](auto& row) { return row.draws; }));
+      if (observe) observe(*scheduler, plan);
+    } else if (call == "drawn") {
+      std::vector<int64_t> tokens = words.numbers();
+      if (draws.empty() || draws.front() != std::ssize(tokens)) words.fail("draws other rows than were planned");
+      draws.erase(draws.begin());
+      scheduler->drawn(tokens);
+    } else if (call == "finish") {
+      auto id = static_cast<RequestId>(words.number());
+      if (!scheduler->has(id)) words.fail("ends a request that is not there");
+      scheduler->finish(id);
+    } else {
+      words.fail(fmt::format("has the unknown call \"{}\"", call));
+    }
+    scheduler->check();
+  }
+  if (!scheduler) throw Error("The log is empty.");
+  return calls;
+}
+
+}  // namespace fk

@@ -1,0 +1,41 @@
+// A log of the calls of a scheduler, one line each, and its replay. The scheduler is pure, so a log shows a bug again
+// on any machine, without the model. It holds the tokens of prompts and outputs.
+//
+//   options max_batched_tokens=2048 max_sequences=256 ...
+//   add 7 max_tokens=16 prompt 1 15043 3186
+//   plan 7:0+3d 5:18+1td #1f3a90c2    each row: request, first position, tokens; t: takes_drawn, d: draws
+//   drawn 29901 13                    and, after #, a check sum of the whole plan
+//   finish 7
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <iosfwd>
+#include <span>
+#include <string>
+
+#include "engine/scheduler.h"
+
+namespace fk {
+
+class ScheduleLog {
+ public:
+  ScheduleLog(std::ostream& out, const SchedulerOptions& options);
+
+  void add(RequestId id, std::span<const int64_t> prompt, int64_t max_tokens);
+  void plan(const StepPlan& plan);
+  void drawn(std::span<const int64_t> tokens);
+  void finish(RequestId id);
+
+ private:
+  std::ostream& out_;
+};
+
+// The line of a plan.
+std::string plan_text(const StepPlan& plan);
+
+// Makes the same calls again and checks the scheduler after each; observe is called with every plan. Throws Error that
+// names the line where the log is not valid or a plan differs. Returns the number of calls.
+int64_t replay_schedule(std::istream& log, const std::function<void(const Scheduler&, const StepPlan&)>& observe = {});
+
+}  // namespace fk
