@@ -17,10 +17,10 @@ BlockPool::BlockPool(int64_t blocks, int64_t page_size)
   for (int64_t i = blocks - 1; i >= 0; --i) free_.push_back(static_cast<int32_t>(i));
 }
 
-size_t BlockPool::Hash::operator()(const Key& key) const {
+uint64_t BlockPool::hash(PrefixId before, std::span<const int64_t> page) {
   // Multiply and fold: every bit of a token reaches every bit of the hash. Only speed depends on it.
-  uint64_t h = key.before * 0x9E3779B97F4A7C15u + 1;
-  for (int64_t token : key.page) {
+  uint64_t h = before * 0x9E3779B97F4A7C15u + 1;
+  for (int64_t token : page) {
     h = (h ^ static_cast<uint64_t>(token)) * 0xD6E8FEB86659FD93u;
     h ^= h >> 32;
   }

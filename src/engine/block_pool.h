@@ -48,6 +48,8 @@ class BlockPool {
   // stays the only one that is found. Returns the prefix that ends with the page.
   PrefixId keep(int32_t block, PrefixId before, std::span<const int64_t> page);
 
+  static uint64_t hash(PrefixId before, std::span<const int64_t> page);
+
   // FK_CHECKs that every block is in exactly one place and has the given number of owners. For tests.
   void check(std::span<const int64_t> owners) const;
 
@@ -65,7 +67,7 @@ class BlockPool {
   struct Hash {
     using is_transparent = void;
     const BlockPool* pool;
-    size_t operator()(const Key& key) const;
+    size_t operator()(const Key& key) const { return hash(key.before, key.page); }
     size_t operator()(int32_t block) const { return (*this)(pool->key(block)); }
   };
   struct Equal {

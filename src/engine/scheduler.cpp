@@ -10,8 +10,6 @@
 
 namespace fk {
 
-using Sequence = ScheduledSequence;
-
 Scheduler::State::State(const SchedulerOptions& o)
     : options(o),
       shares(o.prefix_cache && !o.has_slots),
@@ -23,7 +21,7 @@ Scheduler::State::State(const SchedulerOptions& o)
 
 // Its blocks and slot, at once or when the last step in flight that has it is over. The last pages go first, so that
 // the prefix cache loses them before the pages that lead to them.
-void Scheduler::State::give_back(Sequence& s) {
+void Scheduler::State::give_back(ScheduledSequence& s) {
   StepInFlight* last = in_flight(s) ? &steps[s.last_step - steps.front().number] : nullptr;
   for (auto block = s.blocks.rbegin(); block != s.blocks.rend(); ++block) {
     if (*block < 0) continue;
@@ -43,7 +41,7 @@ void Scheduler::State::drawn(std::span<const int64_t> tokens) {
   StepInFlight& step = steps.front();
   size_t at = 0;
   for (const StepInFlight::Row& row : step.rows) {
-    Sequence& s = *row.sequence;
+    ScheduledSequence& s = *row.sequence;
     if (row.draws) {
       FK_CHECK(at < tokens.size(), "a row that draws has no token");
       int64_t token = tokens[at++];
@@ -61,7 +59,7 @@ void Scheduler::State::drawn(std::span<const int64_t> tokens) {
 }
 
 // Its pages that end at or before `end` are computed and can be shared.
-void Scheduler::State::cache_pages(Sequence& s, int64_t end) {
+void Scheduler::State::cache_pages(ScheduledSequence& s, int64_t end) {
   for (int64_t page = options.page_size; (s.cached_pages + 1) * page <= end; ++s.cached_pages) {
     auto tokens = std::span(s.tokens).subspan(static_cast<size_t>(s.cached_pages * page), static_cast<size_t>(page));
     s.prefix = pool.keep(s.blocks[static_cast<size_t>(s.cached_pages)], s.prefix, tokens);
@@ -69,7 +67,7 @@ void Scheduler::State::cache_pages(Sequence& s, int64_t end) {
 }
 
 // The step that computed all tokens before `next` is over, and later steps do not see pages that leave the window.
-void Scheduler::State::free_pages_outside_window(Sequence& s, int64_t next) {
+void Scheduler::State::free_pages_outside_window(ScheduledSequence& s, int64_t next) {
   for (int64_t end = std::min(first_visible_page(next), std::ssize(s.blocks)); s.first_held < end; ++s.first_held) {
     int32_t& block = s.blocks[static_cast<size_t>(s.first_held)];
     pool.release(block);
@@ -80,7 +78,7 @@ void Scheduler::State::free_pages_outside_window(Sequence& s, int64_t next) {
 void Scheduler::State::finish(RequestId id) {
   auto found = sequences.find(id);
   FK_CHECK(found != sequences.end(), "finish() of a request that is not there");
-  Sequence& s = *found->second;
+  ScheduledSequence& s = *found->second;
   give_back(s);
   s.ended = true;
   (s.running ? running : waiting).erase(s.place);
@@ -97,7 +95,7 @@ void Scheduler::State::check() const {
   };
   auto hold_slot = [&](int32_t slot) { FK_CHECK(++slots[static_cast<size_t>(slot)] == 1, "a slot is in two places"); };
   uint64_t arrival = 0;
-  auto visit = [&](const Sequence& s, bool runs) {
+  auto visit = [&](const ScheduledSequence& s, bool runs) {
     FK_CHECK(s.arrival > arrival, "a request was admitted before an older one");
     arrival = s.arrival;
     FK_CHECK(!s.ended && s.running == runs && sequences.at(s.id).get() == &s);
@@ -109,8 +107,8 @@ void Scheduler::State::check() const {
     hold(s.blocks);
     if (s.slot >= 0) hold_slot(s.slot);
   };
-  for (const Sequence* s : running) visit(*s, true);
-  for (const Sequence* s : waiting) visit(*s, false);
+  for (const ScheduledSequence* s : running) visit(*s, true);
+  for (const ScheduledSequence* s : waiting) visit(*s, false);
   FK_CHECK(sequences.size() == running.size() + waiting.size() && std::ssize(running) <= max_running);
   for (const StepInFlight& step : steps) {
     hold(step.blocks);
@@ -128,7 +126,7 @@ void Scheduler::add(RequestId id, std::vector<int64_t> prompt, int64_t max_token
   State& state = *state_;
   if (state.log) state.log->add(id, prompt, max_tokens);
   FK_CHECK(reason_it_never_fits(std::ssize(prompt), max_tokens).empty() && !has(id));
-  auto s = std::make_unique<Sequence>();
+  auto s = std::make_unique<ScheduledSequence>();
   s->id = id;
   s->arrival = ++state.arrivals;
   s->prompt_tokens = std::ssize(prompt);

@@ -8,8 +8,6 @@
 namespace fk {
 namespace {
 
-using Sequence = ScheduledSequence;
-
 // The first request in the queue is looked up in the prefix cache when blocks became free, and otherwise only every so
 // many steps, since its prompt may be long.
 constexpr uint64_t kLookupInterval = 8;
@@ -17,7 +15,7 @@ constexpr uint64_t kLookupInterval = 8;
 }  // namespace
 
 // Pages that it may ask for before it has drawn growth_tokens more.
-int64_t Scheduler::State::missing_pages(const Sequence& s) const {
+int64_t Scheduler::State::missing_pages(const ScheduledSequence& s) const {
   int64_t ahead = std::min(s.limit(), s.known() + options.growth_tokens);
   int64_t by_length = pages(ahead) - std::ssize(s.blocks);
   int64_t by_window = max_held_pages(ahead, options.max_batched_tokens) - s.held_pages();
@@ -38,7 +36,7 @@ StepPlan Scheduler::State::plan() {
   auto decodes = [](const PlannedRow& row) { return row.count == 1 && row.first > 0; };
   std::stable_partition(plan.rows.begin(), plan.rows.end(), decodes);
   for (const PlannedRow& row : plan.rows) {
-    Sequence& s = *sequences.at(row.request);
+    ScheduledSequence& s = *sequences.at(row.request);
     step.rows.push_back({&s, s.admission, s.planned, row.draws});
   }
   steps.push_back(std::move(step));
@@ -47,11 +45,11 @@ StepPlan Scheduler::State::plan() {
 
 void Scheduler::State::plan_running(StepPlan& plan) {
   budget = options.max_batched_tokens;
-  for (const Sequence* s : running) budget -= s->to_compute() == 1;
+  for (const ScheduledSequence* s : running) budget -= s->to_compute() == 1;
   FK_CHECK(budget >= 0);
   // In the order of arrival, so that a request only preempts those that have no row yet.
   for (auto next = running.begin(); next != running.end(); ++next) {
-    Sequence& s = **next;
+    ScheduledSequence& s = **next;
     int64_t wanted = s.to_compute();
     int64_t count = wanted == 1 ? 1 : std::min(wanted, budget);
     if (count == 0) continue;
@@ -65,7 +63,7 @@ void Scheduler::State::plan_running(StepPlan& plan) {
 
 // Takes the blocks for its next `count` tokens, or for as many as there are blocks for; to get one token done, it
 // preempts those that arrived later. 0: it has to wait until a step in flight gives blocks back or a request ends.
-int64_t Scheduler::State::hold_pages(Sequence& s, int64_t count) {
+int64_t Scheduler::State::hold_pages(ScheduledSequence& s, int64_t count) {
   while (std::ssize(s.blocks) * options.page_size < s.planned + count) {
     if (pool.available() > 0) {
       s.blocks.push_back(pool.take());
@@ -79,7 +77,7 @@ int64_t Scheduler::State::hold_pages(Sequence& s, int64_t count) {
   return count;
 }
 
-void Scheduler::State::add_row(Sequence& s, int64_t count, StepPlan& plan) const {
+void Scheduler::State::add_row(ScheduledSequence& s, int64_t count, StepPlan& plan) const {
   PlannedRow row;
   row.request = s.id;
   row.first = s.planned;
@@ -98,7 +96,7 @@ void Scheduler::State::add_row(Sequence& s, int64_t count, StepPlan& plan) const
 
 void Scheduler::State::plan_waiting(StepPlan& plan) {
   while (budget > 0 && !waiting.empty() && std::ssize(running) < max_running) {
-    Sequence& s = *waiting.front();
+    ScheduledSequence& s = *waiting.front();
     // Preempted, and its last token is still in flight; or all its tokens are drawn and finish() comes.
     if (s.undrawn > 0 || s.all_drawn()) return;
     if (options.has_slots && free_slots.empty()) return;
@@ -113,9 +111,9 @@ void Scheduler::State::plan_waiting(StepPlan& plan) {
 }
 
 // Moves the first waiting request to the running ones, with the pages that the prefix cache has of it.
-bool Scheduler::State::admit(Sequence& s) {
+bool Scheduler::State::admit(ScheduledSequence& s) {
   int64_t room = pool.available();
-  for (const Sequence* r : running) room -= missing_pages(*r);
+  for (const ScheduledSequence* r : running) room -= missing_pages(*r);
   if (running.empty() && awaits_blocks()) return false;
   if (!running.empty()) {
     if (room <= 0) return false;
@@ -174,7 +172,7 @@ bool Scheduler::State::admit(Sequence& s) {
   return true;
 }
 
-void Scheduler::State::preempt(Sequence& s) {
+void Scheduler::State::preempt(ScheduledSequence& s) {
   give_back(s);
   s.planned = 0;
   s.cached_pages = 0;

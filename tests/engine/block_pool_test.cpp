@@ -38,6 +38,20 @@ TEST(BlockPool, FindsAPageByItsWholePrefix) {
   EXPECT_EQ(pool.find(kEmptyPrefix, Tokens{2, 1}).block, -1);
 }
 
+TEST(BlockPool, PagesWithTheSameHashAreNotMixedUp) {
+  BlockPool pool(4, 1);
+  int32_t a = pool.take(), b = pool.take(), c = pool.take();
+  PrefixId one = pool.keep(a, kEmptyPrefix, Tokens{1});
+  // The token that brings the hash of another prefix to the same value.
+  Tokens page = {2}, same = {static_cast<int64_t>(2 ^ 1 ^ (one * 0x9E3779B97F4A7C15u + 1))};
+  ASSERT_EQ(BlockPool::hash(kEmptyPrefix, page), BlockPool::hash(one, same));
+  pool.keep(b, kEmptyPrefix, page);
+  EXPECT_EQ(pool.find(one, same).block, -1);
+  pool.keep(c, one, same);
+  EXPECT_EQ(pool.find(kEmptyPrefix, page).block, b);
+  EXPECT_EQ(pool.find(one, same).block, c);
+}
+
 TEST(BlockPool, KeepsTheFirstOfTwoEqualPages) {
   BlockPool pool(2, 2);
   int32_t a = pool.take(), b = pool.take();

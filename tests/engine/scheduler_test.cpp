@@ -198,6 +198,18 @@ TEST(Scheduler, PreemptsTheRequestThatCameLastAndKeepsItsTokens) {
   EXPECT_TRUE(again.rows[0].first_step);
 }
 
+TEST(Scheduler, PreemptsNoMoreThanItNeedsWhileAStepIsInFlight) {
+  Rig rig({.page_size = 4, .blocks = 6, .prefix_cache = false, .growth_tokens = 0});
+  for (RequestId id : {1, 2, 3}) rig.scheduler.add(id, counting(7), 9);
+  StepPlan a = rig.plan(), b = rig.plan();
+  EXPECT_EQ(rows(b), "1:7+1td 2:7+1td 3:7+1td");
+  rig.drawn(a);
+  EXPECT_TRUE(rig.plan().empty()) << "the blocks of the third request come back after the step in flight";
+  rig.drawn(b);
+  EXPECT_EQ(rows(rig.step()), "1:8+1d 2:8+1d");
+  EXPECT_EQ(rig.scheduler.stats().preemptions, 1);
+}
+
 TEST(Scheduler, BlocksOfARequestThatEndedStayUntilItsStepIsOver) {
   Rig rig({.page_size = 4, .blocks = 2});
   rig.scheduler.add(1, counting(7), 1);
