@@ -137,14 +137,15 @@ template <class F>
 FK_TARGET_DOT void unpack_panel(const UnpackPanelTask& task) {
   for (int64_t block = 0; block * F::kElements < task.k; ++block) {
     int64_t first_scale = block * (F::kElements / F::kGroup) * kPanelRows;
-    F::unpack(task.panel + block * kPanelRows * F::kBytes, task.codes + block * F::kElements * kPanelRows,
+    F::unpack(task.panel + block * kPanelRows * F::kBytes,
+              task.codes == nullptr ? nullptr : task.codes + block * F::kElements * kPanelRows,
               task.scales + first_scale, task.minimums + first_scale);
   }
 }
 
 template <class F>
-NeonFormat kernels_of(std::string_view name) {
-  return {name, pack_panel<F>, F::multiply, unpack_panel<F>};
+NeonFormat kernels_of(std::string_view name, int64_t codes_at = -1) {
+  return {name, pack_panel<F>, F::multiply, unpack_panel<F>, codes_at};
 }
 
 }  // namespace fk::neon

@@ -35,7 +35,7 @@ struct MultiplyPanelTask {
 struct UnpackPanelTask {
   const std::byte* panel;  // from the first of these blocks on
   int64_t k;               // elements: whole blocks
-  int8_t* codes;           // [k / 4][8][4]
+  int8_t* codes;           // [k / 4][8][4]; nullptr: not wanted
   float* scales;           // [k / scale elements][8]
   float* minimums;         // likewise; written only for formats that have them
 };
@@ -45,6 +45,9 @@ struct NeonFormat {
   void (*pack)(const PackPanelTask&) = nullptr;
   void (*multiply)(const MultiplyPanelTask&) = nullptr;
   void (*unpack)(const UnpackPanelTask&) = nullptr;
+  // Where the codes of a packed block begin if they are in the order of unpacked ones, so that unpack can do without
+  // them; negative: they are not.
+  int64_t codes_at = -1;
 };
 
 const NeonFormat* find_neon_format(std::string_view name);  // nullptr where there are no kernels for it

@@ -15,7 +15,7 @@ struct Q8_0 {
   }
   FK_INLINE_DOT static void unpack(const std::byte* panel, int8_t* codes, float* scales, float*) {
     store(scales, load_halves(panel));
-    std::memcpy(codes, panel + kCodesAt, kElements * kPanelRows);
+    if (codes != nullptr) std::memcpy(codes, panel + kCodesAt, kElements * kPanelRows);
   }
   FK_INLINE_DOT static void add_codes(Sums& products, const std::byte* block, Codes32 x) {
     add_four(products, block + kCodesAt, x.low);
@@ -32,7 +32,7 @@ struct Q8_0 {
   }
 };
 
-const RegisterNeonFormat kNeonQ8_0(kernels_of<Q8_0>("q8_0"));
+const RegisterNeonFormat kNeonQ8_0(kernels_of<Q8_0>("q8_0", Q8_0::kCodesAt));
 
 }  // namespace
 }  // namespace fk::neon
