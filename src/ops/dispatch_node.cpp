@@ -10,6 +10,8 @@
 #include "core/device_runtime.h"
 #include "core/error.h"
 #include "ops/op.h"
+#include "ops/span_observer.h"
+#include "ops/unfused.h"
 
 namespace fk {
 namespace {
@@ -119,7 +121,9 @@ void DispatchNode::complete(Builder& builder, std::vector<ParamSpec> params, std
 bool DispatchNode::a_part_has_a_candidate() const {
   bool found = false;
   for (const Node* child : children_)
-    walk(*child, [&](const Node& part, int) { found = found || has_candidate(part.info()); });
+    walk(*child, [&](const Node& part, int) {
+      found = found || has_candidate(part.info()) || is_left_unfused(part.info().name);
+    });
   return found;
 }
 
@@ -153,14 +157,19 @@ std::vector<const ImplementationInfo*> DispatchNode::implementations() const {
 void DispatchNode::call(Context& ctx, Args args) {
   check_call(*this, args, device_.kind);
   if (ctx.observer != nullptr && !ctx.observer->before_call(*this, ctx, args)) return;
+  SpanObserver* spans = ctx.observer == nullptr ? nullptr : dynamic_cast<SpanObserver*>(ctx.observer);
   for (Slot& slot : slots_) {
     // With an observer no fused implementation is used, since it would hide the operators inside.
-    if (ctx.observer != nullptr && slot.info->fused) continue;
+    if (ctx.observer != nullptr && spans == nullptr && slot.info->fused) continue;
     Operator& implementation = made(slot);
     if (!implementation.refuse(args).empty()) continue;
     int64_t rows = args[0] && args[0]->rank() > 0 ? args[0]->size(0) : 1;
     ++slot.calls[std::min<size_t>(
         kSizeClasses - 1, static_cast<size_t>(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(rows, 1) - 1))))];
+    if (spans != nullptr) {
+      forward(implementation, ctx, args);
+      return spans->after_call(*this, slot.info->name);
+    }
     // For compositions, the operators they call wait for the device.
     if (device_.kind == DeviceKind::kCpu || slot.info->any_device || !debug_sync()) [[likely]]
       return forward(implementation, ctx, args);

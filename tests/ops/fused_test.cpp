@@ -8,6 +8,8 @@
 
 #include "ops/l2/llama_mlp.h"
 #include "ops/register.h"
+#include "ops/span_observer.h"
+#include "ops/unfused.h"
 
 namespace fk {
 namespace {
@@ -92,6 +94,45 @@ TEST_F(Fused, StepsAsideForAnObserver) {
   call(&seen);
   EXPECT_EQ(whole_calls, 0);
   EXPECT_TRUE(seen.names.contains("silu_and_mul"));
+}
+
+class Spans final : public SpanObserver {
+ public:
+  bool before_call(const Node& node, const Context&, std::span<const OptView>) override {
+    calls += "(" + std::string(node.info().name);
+    return true;
+  }
+  void after_call(const Node&, std::string_view implementation) override {
+    calls += (implementation == "test.whole" ? ":whole" : "") + std::string(")");
+  }
+  std::string calls;
+};
+
+// What is timed is what runs without an observer.
+TEST_F(Fused, IsTimedByAnObserverOfSpans) {
+  Spans spans;
+  call(&spans);
+  EXPECT_EQ(spans.calls, "(llama_mlp:whole)");
+  switched_on = false;
+  spans.calls.clear();
+  call(&spans);
+  EXPECT_EQ(spans.calls, "(llama_mlp(linear)(silu_and_mul)(linear))");
+}
+
+TEST_F(Fused, StepsBackWhereItsPartsAreLeftUnfused) {
+  auto calls_with = [&](const char* op) {
+    leave_unfused({op});
+    Op<LlamaMLP> mlp = Builder{BuildOptions{}}.child<LlamaMLP>(
+        "mlp", {.hidden_size = 8, .intermediate_size = 16, .dtype = DType::kF32});
+    leave_unfused({});
+    mlp.node().bind([&](const std::string& name) { return weight(name); });
+    Context ctx{.pool = pool_, .arena = arena_};
+    whole_calls = 0;
+    mlp.into(ctx, x_.view(), out_.view());
+    return whole_calls;
+  };
+  EXPECT_EQ(calls_with("silu_and_mul"), 0);
+  EXPECT_EQ(calls_with("gelu_and_mul"), 1);
 }
 
 // Computes nothing; records that it was called.

@@ -20,11 +20,6 @@ struct ClientOptions {
   std::function<void(int64_t ended)> progress = {};
 };
 
-struct ServedLoad {
-  std::vector<RequestTiming> requests;  // in the order given
-  double duration_s = 0;
-};
-
 // One thread serves all requests. `arrivals_s`: when each is sent, in seconds after the start. Requests that fail have
 // their sentence; throws Error only where the server's name has no address.
 ServedLoad send_load(const ClientOptions& options, const std::vector<BenchRequest>& requests,

@@ -34,6 +34,12 @@ struct RequestTiming {
   }
 };
 
+// All requests of a load.
+struct ServedLoad {
+  std::vector<RequestTiming> requests;  // in the order given
+  double duration_s = 0;
+};
+
 // As NumPy computes them: the deviation divides by the count, quantiles are interpolated linearly. All 0 without
 // values.
 struct Distribution {

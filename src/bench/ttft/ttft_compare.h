@@ -1,8 +1,5 @@
-// Compares a model with the user's candidates to the same model without: times of alternating processes, as one ratio.
-//
-// The processes alternate: without, with, without, with, without. Each one with candidates is compared with the two
-// around it, so that a slow drift of the machine's speed cancels out. Two neighbours without candidates are the
-// control: the difference of the model to itself.
+// Compares a model with the user's candidates to the same model without: times of alternating processes
+// (measure/alternating.h), as one ratio.
 #pragma once
 
 #include <vector>

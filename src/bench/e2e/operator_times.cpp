@@ -1,0 +1,125 @@
+#include "bench/e2e/operator_times.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "measure/timer.h"
+#include "ops/registry.h"
+
+namespace fk {
+
+// Events of the calls of one pass. They are read when the pass has ended, since reading waits for the device.
+struct OperatorTimes::DeviceSpans {
+  explicit DeviceSpans(Device device) : runtime(device_runtime(device)) {}
+
+  DeviceEvent& next() {
+    if (used == events.size()) events.push_back(runtime.make_event());
+    events[used]->record();
+    return *events[used++];
+  }
+
+  struct Call {
+    DeviceEvent* begin = nullptr;
+    DeviceEvent* end = nullptr;
+    int parent = -1;
+    std::pair<std::string, std::string> name;
+  };
+
+  DeviceRuntime& runtime;
+  std::vector<std::unique_ptr<DeviceEvent>> events;
+  size_t used = 0;
+  std::vector<Call> calls;
+  std::vector<int> open;
+};
+
+OperatorTimes::OperatorTimes(Device device, size_t calls_kept) : calls_kept_(calls_kept) {
+  if (device.kind != DeviceKind::kCpu) device_ = std::make_unique<DeviceSpans>(device);
+}
+OperatorTimes::~OperatorTimes() = default;
+
+bool OperatorTimes::before_call(const Node& node, const Context&, std::span<const OptView>) {
+  Open open;
+  open.span = spans_.size();
+  if (device_ != nullptr) {
+    DeviceSpans::Call call;
+    call.parent = device_->open.empty() ? -1 : device_->open.back();
+    call.begin = &device_->next();
+    device_->open.push_back(static_cast<int>(device_->calls.size()));
+    device_->calls.push_back(std::move(call));
+  }
+  // Beyond the limit a call is timed, but not drawn.
+  if (spans_.size() < calls_kept_)
+    spans_.push_back({std::string(node.info().name), "", node.path(), static_cast<int>(open_.size()), 0, 0});
+  open.start_ns = now_ns();
+  if (open_.empty()) step_start_ns_ = open.start_ns;
+  open_.push_back(open);
+  return true;
+}
+
+void OperatorTimes::after_call(const Node& node, std::string_view implementation) {
+  int64_t end_ns = now_ns();
+  FK_CHECK(!open_.empty());
+  Open open = open_.back();
+  open_.pop_back();
+  if (open.span < spans_.size()) spans_[open.span].implementation = implementation;
+  std::pair<std::string, std::string> name(node.info().name, implementation);
+  if (device_ != nullptr) {
+    DeviceSpans::Call& call = device_->calls[static_cast<size_t>(device_->open.back())];
+    device_->open.pop_back();
+    call.end = &device_->next();
+    call.name = std::move(name);
+  } else {
+    double duration_ms = static_cast<double>(end_ns - open.start_ns) / kNsPerMs;
+    auto& [calls, own_ms] = own_[std::move(name)];
+    ++calls;
+    own_ms += std::max(0.0, duration_ms - open.inner_ms);
+    if (!open_.empty()) open_.back().inner_ms += duration_ms;
+    if (open.span < spans_.size()) {
+      spans_[open.span].start_ms = static_cast<double>(open.start_ns - step_start_ns_) / kNsPerMs;
+      spans_[open.span].duration_ms = duration_ms;
+    }
+  }
+  if (open_.empty()) end_step();
+}
+
+void OperatorTimes::end_step() {
+  ++steps_;
+  if (device_ != nullptr) {
+    std::vector<double> inner(device_->calls.size(), 0.0);
+    // Parts come after their composition, so that backwards every inner time is complete when it is used.
+    for (size_t i = device_->calls.size(); i-- > 0;) {
+      DeviceSpans::Call& call = device_->calls[i];
+      double duration_ms = call.end->elapsed_ms_since(*call.begin);
+      auto& [calls, own_ms] = own_[call.name];
+      ++calls;
+      own_ms += std::max(0.0, duration_ms - inner[i]);
+      if (call.parent >= 0) inner[static_cast<size_t>(call.parent)] += duration_ms;
+      if (i >= spans_.size()) continue;
+      spans_[i].start_ms = call.begin->elapsed_ms_since(*device_->calls[0].begin);
+      spans_[i].duration_ms = duration_ms;
+    }
+    device_->calls.clear();
+    device_->used = 0;
+  }
+  step_ = std::exchange(spans_, {});
+}
+
+double OperatorTimes::total_ms() const {
+  double sum = 0;
+  for (const auto& [name, times] : own_) sum += times.second;
+  return sum;
+}
+
+std::vector<OperatorShare> OperatorTimes::shares() const {
+  double total = total_ms();
+  std::vector<OperatorShare> list;
+  for (const auto& [name, times] : own_)
+    list.push_back({name.first, name.second, times.first, times.second, total > 0 ? times.second / total : 0});
+  std::stable_sort(list.begin(), list.end(),
+                   [](const OperatorShare& a, const OperatorShare& b) { return a.own_ms > b.own_ms; });
+  return list;
+}
+
+double expected_speedup(double share, double kernel_speedup) { return 1 / (1 - share + share / kernel_speedup); }
+
+}  // namespace fk
