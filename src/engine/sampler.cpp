@@ -1,6 +1,7 @@
 #include "engine/sampler.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "core/error.h"
@@ -13,33 +14,66 @@ void check_sampling_params(const SamplingParams& p) {
   if (p.top_k < 0) throw UsageError("top-k must be 0 (all tokens) or more, not {}.", p.top_k);
   if (!(p.top_p > 0 && p.top_p <= 1)) throw UsageError("top-p must be above 0 and at most 1, not {}.", p.top_p);
   if (!(p.min_p >= 0 && p.min_p <= 1)) throw UsageError("min-p must lie between 0 and 1, not {}.", p.min_p);
+  if (!(p.repetition_penalty > 0 && p.repetition_penalty <= 1e4))
+    throw UsageError("The repetition penalty must be above 0 and at most 10000, not {}.", p.repetition_penalty);
+  // As OpenAI's API has them.
+  if (!(std::abs(p.presence_penalty) <= 2))
+    throw UsageError("The presence penalty must lie between -2 and 2, not {}.", p.presence_penalty);
+  if (!(std::abs(p.frequency_penalty) <= 2))
+    throw UsageError("The frequency penalty must lie between -2 and 2, not {}.", p.frequency_penalty);
+  for (auto [token, bias] : p.logit_bias)
+    if (!(std::abs(bias) <= 1e6f)) throw UsageError("The bias of token {} must be a number, not {}.", token, bias);
 }
 
 Sampler::Sampler(int64_t max_sequences, const BuildOptions& options)
     : builder_(options),
       argmax_(builder_.child<Argmax>("argmax", {})),
       sample_(builder_.child<Sample>("sample", {})),
+      penalties_(builder_.child<LogitPenalties>("logit_penalties", {})),
       temperature_({max_sequences}, options.device),
       top_p_({max_sequences}, options.device),
       min_p_({max_sequences}, options.device),
       top_k_({max_sequences}, options.device),
       seeds_({max_sequences}, options.device),
       steps_({max_sequences}, options.device),
-      tokens_({max_sequences}, options.device) {}
+      tokens_({max_sequences}, options.device),
+      edit_starts_({max_sequences + 1}, options.device),
+      repetition_({max_sequences}, options.device),
+      presence_({max_sequences}, options.device),
+      frequency_({max_sequences}, options.device) {}
+
+Sampler::Edits::Edits(int64_t size, Device device)
+    : capacity(size), tokens({size}, device), counts({size}, device), in_prompt({size}, device), bias({size}, device) {}
 
 void Sampler::set(std::span<const SamplingParams> params, std::span<const int64_t> steps) {
   FK_CHECK(params.size() == steps.size());
   rows_ = static_cast<int64_t>(params.size());
-  greedy_ = std::all_of(params.begin(), params.end(), [](const SamplingParams& p) { return p.temperature == 0; });
-  for (int64_t i = 0; i < rows_; ++i) {
-    const SamplingParams& p = params[static_cast<size_t>(i)];
-    temperature_.host()[i] = static_cast<float>(p.temperature);
-    top_k_.host()[i] = static_cast<int32_t>(std::min<int64_t>(p.top_k, INT32_MAX));
-    top_p_.host()[i] = static_cast<float>(p.top_p);
-    min_p_.host()[i] = static_cast<float>(p.min_p);
-    seeds_.host()[i] = static_cast<int64_t>(p.seed);
-    steps_.host()[i] = steps[static_cast<size_t>(i)];
-  }
+  num_edits_ = 0;
+  greedy_ = true;
+  for (int64_t i = 0; i < rows_; ++i) set_row(i, params[static_cast<size_t>(i)], steps[static_cast<size_t>(i)]);
+  push();
+}
+
+void Sampler::set(std::span<const SampledRow> rows) {
+  rows_ = static_cast<int64_t>(rows.size());
+  greedy_ = true;
+  for (int64_t i = 0; i < rows_; ++i)
+    set_row(i, *rows[static_cast<size_t>(i)].params, rows[static_cast<size_t>(i)].step);
+  push();
+  set_edits(rows);
+}
+
+void Sampler::set_row(int64_t row, const SamplingParams& p, int64_t step) {
+  greedy_ = greedy_ && p.temperature == 0;
+  temperature_.host()[row] = static_cast<float>(p.temperature);
+  top_k_.host()[row] = static_cast<int32_t>(std::min<int64_t>(p.top_k, INT32_MAX));
+  top_p_.host()[row] = static_cast<float>(p.top_p);
+  min_p_.host()[row] = static_cast<float>(p.min_p);
+  seeds_.host()[row] = static_cast<int64_t>(p.seed);
+  steps_.host()[row] = step;
+}
+
+void Sampler::push() {
   steps_.push(rows_);
   if (greedy_) return;
   temperature_.push(rows_);
@@ -49,8 +83,43 @@ void Sampler::set(std::span<const SamplingParams> params, std::span<const int64_
   seeds_.push(rows_);
 }
 
+void Sampler::set_edits(std::span<const SampledRow> rows) {
+  num_edits_ = 0;
+  for (const SampledRow& row : rows) num_edits_ += std::ssize(row.edits);
+  if (num_edits_ == 0) return;
+  if (!edits_ || edits_->capacity < num_edits_)
+    edits_.emplace(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(num_edits_))), builder_.options().device);
+  int32_t at = 0;
+  edit_starts_.host()[0] = 0;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    for (const LogitEdit& edit : rows[i].edits) {
+      edits_->tokens.host()[at] = edit.token;
+      edits_->counts.host()[at] = edit.count;
+      edits_->in_prompt.host()[at] = edit.in_prompt ? 1 : 0;
+      edits_->bias.host()[at] = edit.masked ? -INFINITY : edit.bias;
+      ++at;
+    }
+    edit_starts_.host()[i + 1] = at;
+    repetition_.host()[i] = static_cast<float>(rows[i].params->repetition_penalty);
+    presence_.host()[i] = static_cast<float>(rows[i].params->presence_penalty);
+    frequency_.host()[i] = static_cast<float>(rows[i].params->frequency_penalty);
+  }
+  edit_starts_.push(rows_ + 1);
+  for (const Mirrored<float>* numbers : {&repetition_, &presence_, &frequency_}) numbers->push(rows_);
+  edits_->tokens.push(num_edits_);
+  edits_->counts.push(num_edits_);
+  edits_->in_prompt.push(num_edits_);
+  edits_->bias.push(num_edits_);
+}
+
 void Sampler::draw(Context& ctx, const View& logits) const {
   FK_CHECK(logits.size(0) == rows_);
+  if (num_edits_ > 0) {
+    auto listed = [&](const View& of) { return of.narrow(0, 0, num_edits_); };
+    penalties_.into(ctx, logits, edit_starts_.view().narrow(0, 0, rows_ + 1), listed(edits_->tokens.view()),
+                    listed(edits_->counts.view()), listed(edits_->in_prompt.view()), listed(edits_->bias.view()),
+                    first(repetition_), first(presence_), first(frequency_));
+  }
   if (greedy_)
     argmax_.into(ctx, logits, first(tokens_));
   else

@@ -64,6 +64,13 @@ int32_t StatePool::take_slot() {
     throw Error("All {} slots for the states of sequences are in use; run fewer sequences at a time.", room_.slots);
   int32_t slot = free_slots_.back();
   free_slots_.pop_back();
+  clear_slot(slot);
+  return slot;
+}
+
+void StatePool::clear_slot(int32_t slot) const {
+  if (slot < 0) return;
+  FK_CHECK(slot < room_.slots);
   for (const View& v : per_sequence_) {
     View own = v.select(0, slot);
     if (own.device() == kCpu)
@@ -71,7 +78,6 @@ int32_t StatePool::take_slot() {
     else
       device_runtime(own.device()).fill(own.data(), std::byte{0}, own.size_bytes());
   }
-  return slot;
 }
 
 void StatePool::give_back_slot(int32_t slot) {

@@ -27,6 +27,8 @@ class StatePool {
   // A slot whose states are zero; negative if there are no per-sequence states.
   int32_t take_slot();
   void give_back_slot(int32_t slot);
+  // Zeroes the states of a slot; nothing for a negative one.
+  void clear_slot(int32_t slot) const;
 
   static double size_bytes(const std::vector<StateSpec>& states, DType activations, const StateRoom& room);
 

@@ -11,10 +11,12 @@ StepBatch::Group::Group(int64_t max_sequences, int64_t blocks, Device device)
       cu_k({max_sequences + 1}, device),
       lens({max_sequences}, device),
       table({max_sequences, blocks}, device),
-      state_slots({max_sequences}, device),
-      width(blocks) {}
+      state_slots({max_sequences}, device) {}
 
-void StepBatch::Group::clear() { sequences = tokens = keys = 0; }
+void StepBatch::Group::clear(int64_t table_width) {
+  sequences = tokens = keys = 0;
+  width = table_width;
+}
 
 void StepBatch::Group::add(const StepItem& item, int64_t page_size) {
   auto len = static_cast<int32_t>(item.context_len) + static_cast<int32_t>(item.tokens.size());
@@ -22,10 +24,22 @@ void StepBatch::Group::add(const StepItem& item, int64_t page_size) {
            static_cast<int64_t>(item.blocks.size()) <= width);
   lens.host()[sequences] = len;
   state_slots.host()[sequences] = item.state_slot;
-  std::copy(item.blocks.begin(), item.blocks.end(), table.host() + sequences * width);
+  // A freed block is never looked at; what stands in its place must still be a block.
+  std::transform(item.blocks.begin(), item.blocks.end(), table.host() + sequences * width,
+                 [](int32_t block) { return std::max(block, 0); });
   ++sequences;
   tokens += static_cast<int64_t>(item.tokens.size());
   keys += len;
+  cu_q.host()[sequences] = static_cast<int32_t>(tokens);
+  cu_k.host()[sequences] = static_cast<int32_t>(keys);
+}
+
+void StepBatch::Group::add_padding() {
+  lens.host()[sequences] = 0;
+  state_slots.host()[sequences] = -1;
+  std::fill_n(table.host() + sequences * width, width, 0);
+  ++sequences;
+  ++tokens;
   cu_q.host()[sequences] = static_cast<int32_t>(tokens);
   cu_k.host()[sequences] = static_cast<int32_t>(keys);
 }
@@ -36,7 +50,7 @@ SequenceGroup StepBatch::Group::view() const {
           .cu_seqlens_q = cu_q.view().narrow(0, 0, sequences + 1),
           .cu_seqlens_k = cu_k.view().narrow(0, 0, sequences + 1),
           .seq_lens = lens.view().narrow(0, 0, sequences),
-          .block_table = table.view().narrow(0, 0, sequences),
+          .block_table = View(table.view().data(), {sequences, width}, DType::kI32, table.view().device()),
           .state_slots = state_slots.view().narrow(0, 0, sequences)};
 }
 
@@ -53,6 +67,7 @@ StepBatch::StepBatch(int64_t max_tokens, int64_t max_sequences, int64_t max_bloc
                      Device device)
     : max_tokens_(max_tokens),
       max_sequences_(max_sequences),
+      max_blocks_(max_blocks_per_sequence),
       page_size_(page_size),
       ids_({max_tokens}, device),
       positions_({max_tokens}, device),
@@ -61,19 +76,23 @@ StepBatch::StepBatch(int64_t max_tokens, int64_t max_sequences, int64_t max_bloc
       decode_(max_sequences, max_blocks_per_sequence, device),
       prefill_(max_sequences, max_blocks_per_sequence, device) {}
 
-void StepBatch::assemble(std::span<const StepItem> items) {
+void StepBatch::assemble(std::span<const StepItem> items, const StepShape& shape) {
   auto decodes = [](const StepItem& item) { return item.tokens.size() == 1 && item.context_len > 0; };
-  FK_CHECK(static_cast<int64_t>(items.size()) <= max_sequences_);
-  decode_.clear();
-  prefill_.clear();
+  FK_CHECK(std::max(static_cast<int64_t>(items.size()), shape.decode_rows) <= max_sequences_);
+  const int64_t width = shape.table_width > 0 ? shape.table_width : max_blocks_;
+  FK_CHECK(width <= max_blocks_);
+  decode_.clear(width);
+  prefill_.clear(width);
+  num_logits_ = 0;
   int64_t decoding = std::count_if(items.begin(), items.end(), decodes);
-  for (size_t i = 0; i < items.size(); ++i) {
-    if (decodes(items[i]))
-      place(items[i], static_cast<int64_t>(i), decode_, 0);
+  for (const StepItem& item : items) {
+    if (decodes(item))
+      place(item, decode_, 0);
     else
-      place(items[i], static_cast<int64_t>(i), prefill_, decoding);
+      place(item, prefill_, decoding);
   }
-  num_items_ = static_cast<int64_t>(items.size());
+  FK_CHECK(shape.decode_rows == 0 || decoding == static_cast<int64_t>(items.size()));
+  while (decode_.sequences < shape.decode_rows) place_padding();
   metadata_.decode = decode_.view();
   metadata_.prefill = prefill_.view();
   int64_t tokens = metadata_.num_tokens();
@@ -82,22 +101,33 @@ void StepBatch::assemble(std::span<const StepItem> items) {
   ids_.push(tokens);
   positions_.push(tokens);
   slots_.push(tokens);
-  logits_.push(num_items_);
+  logits_.push(num_logits_);
   decode_.push();
   prefill_.push();
 }
 
-void StepBatch::place(const StepItem& item, int64_t row, Group& group, int64_t first_token) {
+void StepBatch::place(const StepItem& item, Group& group, int64_t first_token) {
   int64_t at = first_token + group.tokens;
   group.add(item, page_size_);
   FK_CHECK(!item.tokens.empty() && first_token + group.tokens <= max_tokens_);
   for (size_t i = 0; i < item.tokens.size(); ++i, ++at) {
     int64_t position = item.context_len + static_cast<int64_t>(i);
+    int32_t block = item.blocks[static_cast<size_t>(position / page_size_)];
+    FK_CHECK(block >= 0);
     ids_.host()[at] = item.tokens[i];
     positions_.host()[at] = position;
-    slots_.host()[at] = item.blocks[static_cast<size_t>(position / page_size_)] * page_size_ + position % page_size_;
+    slots_.host()[at] = block * page_size_ + position % page_size_;
   }
-  logits_.host()[row] = at - 1;
+  if (item.wants_logits) logits_.host()[num_logits_++] = at - 1;
+}
+
+void StepBatch::place_padding() {
+  int64_t at = decode_.tokens;
+  decode_.add_padding();
+  FK_CHECK(decode_.tokens <= max_tokens_);
+  ids_.host()[at] = positions_.host()[at] = 0;
+  slots_.host()[at] = -1;
+  logits_.host()[num_logits_++] = at;
 }
 
 }  // namespace fk

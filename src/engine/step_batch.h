@@ -14,8 +14,15 @@ namespace fk {
 struct StepItem {
   std::span<const int64_t> tokens;
   int64_t context_len = 0;          // tokens already in the states
-  std::span<const int32_t> blocks;  // enough for context and new tokens
+  std::span<const int32_t> blocks;  // enough for context and new tokens; negative: freed, no layer sees it any more
   int32_t state_slot = -1;          // of the per-sequence states
+  bool wants_logits = true;         // of its last token
+};
+
+// The shape of a step that is recorded once and replayed for other sequences. 0: as the items need it.
+struct StepShape {
+  int64_t decode_rows = 0;  // rows of length 0 behind those that decode; only for steps without prefill
+  int64_t table_width = 0;  // blocks of a row of the block table; 0: the most there can be
 };
 
 class StepBatch {
@@ -24,32 +31,35 @@ class StepBatch {
             Device device = kCpu);
 
   // Lays the items out, decoding ones first. Allocates nothing.
-  void assemble(std::span<const StepItem> items);
+  void assemble(std::span<const StepItem> items, const StepShape& shape = {});
 
   const AttentionMetadata& attention() const { return metadata_; }
   View input_ids() const { return ids_.view().narrow(0, 0, metadata_.num_tokens()); }
   View positions() const { return positions_.view().narrow(0, 0, metadata_.num_tokens()); }
-  View logits_indices() const { return logits_.view().narrow(0, 0, num_items_); }  // of item i at row i
+  // Of the items that want logits, in their order.
+  View logits_indices() const { return logits_.view().narrow(0, 0, num_logits_); }
 
  private:
   struct Group {
     Group(int64_t max_sequences, int64_t width, Device device);
-    void clear();
+    void clear(int64_t table_width);
     void add(const StepItem& item, int64_t page_size);
+    void add_padding();
     SequenceGroup view() const;
     void push() const;
 
     Mirrored<int32_t> cu_q, cu_k, lens, table, state_slots;
-    int64_t sequences = 0, tokens = 0, keys = 0, width;
+    int64_t sequences = 0, tokens = 0, keys = 0, width = 0;
   };
 
-  void place(const StepItem& item, int64_t row, Group& group, int64_t first_token);
+  void place(const StepItem& item, Group& group, int64_t first_token);
+  void place_padding();
 
-  int64_t max_tokens_, max_sequences_, page_size_;
+  int64_t max_tokens_, max_sequences_, max_blocks_, page_size_;
   Mirrored<int64_t> ids_, positions_, slots_, logits_;
   Group decode_, prefill_;
   AttentionMetadata metadata_;
-  int64_t num_items_ = 0;
+  int64_t num_logits_ = 0;
 };
 
 }  // namespace fk

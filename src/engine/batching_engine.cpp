@@ -1,0 +1,274 @@
+#include "engine/batching_engine.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "engine/finite_logits.h"
+#include "measure/timer.h"
+
+namespace fk {
+namespace {
+
+// The sentence of the Error that `body` throws; empty: none.
+template <class Body>
+std::string error_of(Body&& body) {
+  try {
+    body();
+    return {};
+  } catch (const Error& e) {
+    return e.what();
+  }
+}
+
+}  // namespace
+
+BatchingEngine::BatchingEngine(const Model& model, ThreadPool& pool, std::optional<Tokenizer> tokenizer,
+                               const BatchingOptions& options)
+    : model_(model),
+      tokenizer_(std::move(tokenizer)),
+      sizes_(engine_sizes(model, options)),
+      limits_({.max_model_len = sizes_.limits.max_context,
+               .max_num_seqs = sizes_.limits.max_sequences,
+               .max_cached_tokens = sizes_.limits.blocks * sizes_.limits.page_size,
+               .max_waiting = options.max_waiting,
+               .vocab_size = model.config.facts.vocab_size}),
+      executor_(model, pool, sizes_.limits),
+      scheduler_(sizes_.scheduler) {
+  update_stats();
+}
+
+BatchingEngine::~BatchingEngine() { stop(); }
+
+void BatchingEngine::check(const Request& request) const {
+  check_sampling_params(request.sampling);
+  auto in_vocabulary = [&](int64_t token, std::string_view what) {
+    if (token < 0 || token >= limits_.vocab_size)
+      throw UsageError("{} {} is outside the vocabulary of {}, which has {} tokens.", what, token, model_.name,
+                       limits_.vocab_size);
+  };
+  for (int64_t token : request.prompt) in_vocabulary(token, "Token id");
+  for (auto [token, bias] : request.sampling.logit_bias) in_vocabulary(token, "The token of a logit bias");
+  if (request.min_tokens < 0 || request.min_tokens > request.max_tokens)
+    throw UsageError("min_tokens must lie between 0 and max_tokens, which is {}, not be {}.", request.max_tokens,
+                     request.min_tokens);
+  if (request.logprobs && *request.logprobs < 0)
+    throw UsageError("logprobs must be 0 or more, not {}.", *request.logprobs);
+  std::string reason = scheduler_.reason_it_never_fits(std::ssize(request.prompt), request.max_tokens);
+  if (!reason.empty()) throw UsageError("{}", reason);
+}
+
+RequestId BatchingEngine::submit(Request request, OutputSink sink) {
+  check(request);
+  auto live = std::make_unique<LiveRequest>(0, std::move(request), std::move(sink), tokenizer_ ? &*tokenizer_ : nullptr,
+                                            limits_.vocab_size);
+  std::lock_guard lock(mutex_);
+  if (stopping_) throw Error("The engine has been stopped.");
+  // Those that can start at once do not wait.
+  const int64_t waiting = stats_.waiting + new_requests_, idle_seats = limits_.max_num_seqs - stats_.running;
+  if (waiting >= limits_.max_waiting + std::max<int64_t>(idle_seats, 0))
+    throw QueueFull("{} requests wait already, and no more than {} may; try again later.", waiting,
+                    limits_.max_waiting);
+  RequestId id = ++last_id_;
+  live->set_id(id);
+  arrivals_.push_back({std::move(live), id});
+  ++new_requests_;
+  arrived_.notify_one();
+  return id;
+}
+
+void BatchingEngine::cancel(RequestId id) {
+  std::lock_guard lock(mutex_);
+  arrivals_.push_back({nullptr, id});
+  arrived_.notify_one();
+}
+
+EngineStats BatchingEngine::stats() const {
+  std::lock_guard lock(mutex_);
+  EngineStats stats = stats_;
+  stats.waiting += new_requests_;
+  return stats;
+}
+
+void BatchingEngine::take_arrivals() {
+  std::vector<Arrival> arrivals;
+  {
+    std::lock_guard lock(mutex_);
+    arrivals.swap(arrivals_);
+    stats_.waiting += std::exchange(new_requests_, 0);
+  }
+  for (Arrival& arrival : arrivals) {
+    if (arrival.request == nullptr) {
+      end(arrival.id, FinishReason::kCancelled);
+      continue;
+    }
+    const Request& request = arrival.request->request();
+    scheduler_.add(arrival.id, request.prompt, request.max_tokens);
+    with_deadline_ += request.deadline ? 1 : 0;
+    live_.emplace(arrival.id, std::move(arrival.request));
+  }
+}
+
+void BatchingEngine::end_late_requests() {
+  if (with_deadline_ == 0) return;
+  const auto now = std::chrono::steady_clock::now();
+  std::vector<RequestId> late;
+  for (const auto& [id, live] : live_)
+    if (live->request().deadline && *live->request().deadline <= now) late.push_back(id);
+  std::sort(late.begin(), late.end());
+  for (RequestId id : late) end(id, FinishReason::kTimeout);
+}
+
+void BatchingEngine::end(RequestId id, FinishReason reason, const std::string& error) {
+  auto found = live_.find(id);
+  if (found == live_.end()) return;
+  std::unique_ptr<LiveRequest> live = std::move(found->second);
+  live_.erase(found);
+  if (scheduler_.has(id)) scheduler_.finish(id);
+  with_deadline_ -= live->request().deadline ? 1 : 0;
+  ++counted_.finished;
+  live->send(live->finish(reason, error));
+}
+
+bool BatchingEngine::step() {
+  Stopwatch watch;
+  take_arrivals();
+  end_late_requests();
+  const StepPlan plan = scheduler_.plan();
+  if (plan.empty()) {
+    update_stats();
+    return !scheduler_.idle();
+  }
+  gather(plan);
+  Stopwatch computing;
+  const bool computed = compute(plan);
+  const double computed_s = computing.elapsed_s();
+  if (computed) deliver();
+  ++counted_.steps;
+  counted_.step_seconds += watch.elapsed_s();
+  counted_.host_seconds += watch.elapsed_s() - computed_s;
+  update_stats();
+  return true;
+}
+
+void BatchingEngine::gather(const StepPlan& plan) {
+  tokens_.clear();
+  drawing_.clear();
+  rows_.clear();
+  for (const PlannedRow& row : plan.rows) {
+    LiveRequest& live = *live_.at(row.request);
+    tokens_.push_back(live.tokens());
+    if (!row.draws) continue;
+    drawing_.push_back(&live);
+    rows_.push_back(live.sampled_row());
+  }
+}
+
+bool BatchingEngine::compute(const StepPlan& plan) {
+  try {
+    View logits = executor_.forward(plan, tokens_);
+    look_at_logits(logits);
+    executor_.draw(rows_);
+    std::span<const int64_t> drawn = executor_.drawn();
+    drawn_.assign(drawn.begin(), drawn.end());
+    for (size_t i = 0; i < drawing_.size(); ++i)
+      if (errors_[i].empty())
+        errors_[i] = error_of([&] { require_finite_draw(model_, logits, static_cast<int64_t>(i), drawn_[i]); });
+  } catch (const std::exception& e) {
+    fail(plan, e.what());
+    return false;
+  }
+  // The pages of a request without usable logits must not be shared: it ends before the scheduler gets the tokens.
+  for (size_t i = 0; i < drawing_.size(); ++i)
+    if (!errors_[i].empty()) end(std::exchange(drawing_[i], nullptr)->id(), FinishReason::kError, errors_[i]);
+  scheduler_.drawn(drawn_);
+  return true;
+}
+
+void BatchingEngine::look_at_logits(const View& logits) {
+  kept_logits_.resize(std::max(kept_logits_.size(), drawing_.size()));
+  errors_.assign(drawing_.size(), {});
+  for (size_t i = 0; i < drawing_.size(); ++i) {
+    const View row = logits.narrow(0, static_cast<int64_t>(i), 1);
+    if (drawing_[i]->drawn() == 0) errors_[i] = error_of([&] { require_finite_logits(model_, row); });
+    if (!drawing_[i]->request().logprobs) continue;
+    std::vector<float>& kept = kept_logits_[i];
+    kept.resize(static_cast<size_t>(limits_.vocab_size));
+    copy_between(row, View(kept.data(), {1, limits_.vocab_size}, DType::kF32));
+  }
+}
+
+void BatchingEngine::fail(const StepPlan& plan, const std::string& sentence) {
+  for (const PlannedRow& row : plan.rows) end(row.request, FinishReason::kError, sentence);
+  drawn_.assign(static_cast<size_t>(
+                    std::count_if(plan.rows.begin(), plan.rows.end(), [](const PlannedRow& row) { return row.draws; })),
+                0);
+  scheduler_.drawn(drawn_);
+}
+
+void BatchingEngine::deliver() {
+  for (size_t i = 0; i < drawing_.size(); ++i) {
+    LiveRequest* live = drawing_[i];
+    if (live == nullptr) continue;
+    const RequestId id = live->id();
+    if (live->drawn() == 0) live->cached_tokens = scheduler_.cached_tokens(id);
+    ++counted_.generated_tokens;
+    RequestOutput output = live->add(drawn_[i], kept_logits_[i]);
+    const bool ends = output.finish != FinishReason::kNone;
+    const bool taken = live->send(std::move(output));
+    if (!ends && taken) continue;
+    scheduler_.finish(id);
+    with_deadline_ -= live->request().deadline ? 1 : 0;
+    ++counted_.finished;
+    live_.erase(id);
+  }
+}
+
+void BatchingEngine::update_stats() {
+  const SchedulerStats now = scheduler_.stats();
+  counted_.running = now.running;
+  counted_.waiting = now.waiting;
+  counted_.blocks_used = now.blocks_used;
+  counted_.blocks_total = now.blocks_total;
+  counted_.prompt_tokens = now.prompt_tokens;
+  counted_.cached_prompt_tokens = now.cached_prompt_tokens;
+  counted_.preemptions = now.preemptions;
+  std::lock_guard lock(mutex_);
+  stats_ = counted_;
+}
+
+void BatchingEngine::start() {
+  FK_CHECK(!thread_.joinable(), "the engine runs already");
+  thread_ = std::thread([this] { loop(); });
+}
+
+void BatchingEngine::loop() {
+  for (;;) {
+    {
+      std::unique_lock lock(mutex_);
+      arrived_.wait(lock, [&] { return stopping_ || !arrivals_.empty() || !scheduler_.idle(); });
+      if (stopping_) return;
+    }
+    step();
+  }
+}
+
+void BatchingEngine::stop() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    arrived_.notify_one();
+  }
+  if (thread_.joinable()) thread_.join();
+  take_arrivals();
+  end_all(FinishReason::kCancelled);
+  update_stats();
+}
+
+void BatchingEngine::end_all(FinishReason reason) {
+  std::vector<RequestId> ids;
+  for (const auto& [id, live] : live_) ids.push_back(id);
+  std::sort(ids.begin(), ids.end());
+  for (RequestId id : ids) end(id, reason);
+}
+
+}  // namespace fk

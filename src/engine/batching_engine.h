@@ -1,0 +1,100 @@
+// BatchingEngine: runs the requests of many clients together, step by step: the scheduler plans a step, the executor
+// runs it, and every request gets its token.
+//
+// submit(), cancel() and stats() may be called from any thread. Steps run on one thread: either the caller's, with
+// step(), or the engine's own after start(). With several ranks every rank has an engine, gets the same requests in the
+// same order and calls step() as often: the scheduler then plans the same steps on all of them.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/batching_options.h"
+#include "engine/engine.h"
+#include "engine/live_request.h"
+#include "engine/scheduler.h"
+#include "engine/step_executor.h"
+#include "models/tokenizer.h"
+
+namespace fk {
+
+class BatchingEngine final : public Engine {
+ public:
+  // Model and pool must outlive it. Without a tokenizer the text of token 7 is "<7>".
+  BatchingEngine(const Model& model, ThreadPool& pool, std::optional<Tokenizer> tokenizer,
+                 const BatchingOptions& options);
+  ~BatchingEngine() override;  // as stop()
+
+  RequestId submit(Request request, OutputSink sink) override;
+  void cancel(RequestId id) override;
+  EngineStats stats() const override;
+  const EngineLimits& limits() const override { return limits_; }
+
+  // Takes in what was submitted and runs one step. False if there is nothing to do.
+  bool step();
+  void run_until_idle() {
+    while (step()) continue;
+  }
+
+  // Runs steps on a thread of its own, which sleeps while there is nothing to do.
+  void start();
+  // Ends that thread after its step. Requests that have not ended are cancelled.
+  void stop();
+
+  StepExecutor& executor() { return executor_; }
+
+ private:
+  struct Arrival {
+    std::unique_ptr<LiveRequest> request;  // nullptr: the id is cancelled
+    RequestId id = 0;
+  };
+
+  void check(const Request& request) const;
+  void loop();
+  void take_arrivals();
+  void end_late_requests();
+  // Runs the step on the device. False if it failed, and its requests have ended with an error.
+  bool compute(const StepPlan& plan);
+  void gather(const StepPlan& plan);
+  // Before penalties change them: the first ones of a request are checked, and those it wants to see are kept.
+  void look_at_logits(const View& logits);
+  void fail(const StepPlan& plan, const std::string& sentence);
+  void deliver();
+  void end(RequestId id, FinishReason reason, const std::string& error = {});
+  void end_all(FinishReason reason);
+  void update_stats();
+
+  const Model& model_;
+  const std::optional<Tokenizer> tokenizer_;
+  const EngineSizes sizes_;
+  EngineLimits limits_;
+  StepExecutor executor_;
+  Scheduler scheduler_;
+  std::unordered_map<RequestId, std::unique_ptr<LiveRequest>> live_;
+  int64_t with_deadline_ = 0;  // of the live ones
+
+  // Of the present step, kept for their memory.
+  std::vector<std::span<const int64_t>> tokens_;
+  std::vector<LiveRequest*> drawing_;
+  std::vector<SampledRow> rows_;
+  std::vector<int64_t> drawn_;
+  std::vector<std::string> errors_;              // of the drawing rows
+  std::vector<std::vector<float>> kept_logits_;  // of the rows that want log-probabilities
+
+  EngineStats counted_;  // by the thread that runs the steps
+  mutable std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::vector<Arrival> arrivals_;  // from here on guarded by the mutex
+  int64_t new_requests_ = 0;       // of the arrivals
+  EngineStats stats_;
+  RequestId last_id_ = 0;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace fk

@@ -1,0 +1,123 @@
+#include "engine/batching_options.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "core/device_runtime.h"
+#include "core/error.h"
+#include "measure/machine_limits.h"
+
+namespace fk {
+namespace {
+
+// What a served model on a CPU may take beside its weights, as vLLM has it; other programs run on the machine too.
+constexpr double kMostCpuCacheBytes = 0x1p32;
+
+int64_t pages_of(int64_t tokens, int64_t page_size) { return (tokens + page_size - 1) / page_size; }
+
+// The window that all layers have, the widest where they differ; 0 where one of them sees everything.
+void widen(const Node& node, int64_t& window, bool& any_sees_all) {
+  bool has_keys =
+      std::any_of(node.own_states().begin(), node.own_states().end(), [](const StateSpec& s) { return s.per_token(); });
+  if (has_keys || node.info().name == "attention") {
+    const FieldValue* field = find_field(node.init(), "sliding_window");
+    const auto* own = field != nullptr ? std::get_if<int64_t>(field) : nullptr;
+    if (own == nullptr || *own <= 0)
+      any_sees_all = true;
+    else
+      window = std::max(window, *own);
+  }
+  for (const Node* child : node.children()) widen(*child, window, any_sees_all);
+}
+
+int64_t window_of_all_layers(const Node& root) {
+  int64_t window = 0;
+  bool any_sees_all = false;
+  widen(root, window, any_sees_all);
+  return any_sees_all ? 0 : window;
+}
+
+// Activations of the largest step and the logits, roughly: the widest layers of known models keep about 64 times the
+// hidden size for a token.
+double activation_bytes(const Model& model, const BatchingOptions& options) {
+  const ModelFacts& facts = model.config.facts;
+  return 64.0 * static_cast<double>(facts.hidden_size * options.max_num_batched_tokens) *
+             static_cast<double>(dtype_size(facts.dtype)) +
+         8.0 * static_cast<double>(facts.vocab_size * options.max_num_seqs) + 0x1p29;
+}
+
+// Bytes that the states may take.
+double room_for_states(const Model& model, const BatchingOptions& options) {
+  if (model.device == kCpu) {
+    auto available = static_cast<double>(memory_info().available_bytes);
+    return available == 0 ? kMostCpuCacheBytes
+                          : std::min(kMostCpuCacheBytes, available * options.gpu_memory_utilization);
+  }
+  DeviceRuntime& runtime = device_runtime(model.device);
+  auto total = static_cast<double>(runtime.facts().memory_bytes), free = static_cast<double>(runtime.free_bytes());
+  return total * options.gpu_memory_utilization - (total - free) - activation_bytes(model, options);
+}
+
+int64_t blocks_that_fit(const Model& model, const BatchingOptions& options, int64_t max_model_len) {
+  const std::vector<StateSpec> states = collect_states(*model.root);
+  auto bytes = [&](int64_t blocks, int64_t slots) {
+    return StatePool::size_bytes(states, model.config.facts.dtype, {blocks, options.block_size, slots});
+  };
+  const double per_block = bytes(1, 0);
+  const int64_t most = options.max_num_seqs * pages_of(max_model_len, options.block_size);
+  if (per_block == 0) return most;
+  const double room = room_for_states(model, options) - bytes(0, options.max_num_seqs);
+  if (room < per_block)
+    throw Error(
+        "There is no memory left for the KV cache of {}: weights, activations and the states of {} sequences take it "
+        "all; raise --gpu-memory-utilization, or lower --max-num-seqs or --max-num-batched-tokens.",
+        model.name, options.max_num_seqs);
+  return std::min(most, static_cast<int64_t>(std::min(room / per_block, 0x1p30)));
+}
+
+}  // namespace
+
+void check_batching_options(const BatchingOptions& o) {
+  auto from_one = [](int64_t value, std::string_view name, int64_t most) {
+    if (value < 1 || value > most) throw UsageError("{} must lie between 1 and {}, not be {}.", name, most, value);
+  };
+  from_one(o.max_num_seqs, "--max-num-seqs", 65536);
+  from_one(o.max_num_batched_tokens, "--max-num-batched-tokens", int64_t{1} << 24);
+  from_one(o.block_size, "--block-size", 4096);
+  if (!std::has_single_bit(static_cast<uint64_t>(o.block_size)))
+    throw UsageError("--block-size must be a power of two, as 16, not {}.", o.block_size);
+  if (o.max_model_len < 0) throw UsageError("--max-model-len must be 0 or more, not {}.", o.max_model_len);
+  if (o.num_blocks < 0 || o.num_blocks > INT32_MAX)
+    throw UsageError("--num-blocks must lie between 0 and {}, not be {}.", INT32_MAX, o.num_blocks);
+  if (!(o.gpu_memory_utilization > 0 && o.gpu_memory_utilization <= 1))
+    throw UsageError("--gpu-memory-utilization must be above 0 and at most 1, not {}.", o.gpu_memory_utilization);
+  if (o.max_waiting < 0) throw UsageError("--max-waiting must be 0 or more, not {}.", o.max_waiting);
+}
+
+EngineSizes engine_sizes(const Model& model, const BatchingOptions& options) {
+  check_batching_options(options);
+  const int64_t context = model.config.facts.max_position_embeddings;
+  if (options.max_model_len > context)
+    throw Error("{} has a context of {} tokens, and --max-model-len asks for {}; ask for fewer.", model.name, context,
+                options.max_model_len);
+  EngineSizes sizes;
+  sizes.limits = {.max_sequences = options.max_num_seqs,
+                  .max_tokens = options.max_num_batched_tokens,
+                  .max_context = options.max_model_len > 0 ? options.max_model_len : context,
+                  .page_size = options.block_size};
+  sizes.limits.blocks =
+      options.num_blocks > 0 ? options.num_blocks : blocks_that_fit(model, options, sizes.limits.max_context);
+  const std::vector<StateSpec> states = collect_states(*model.root);
+  sizes.scheduler = {
+      .max_batched_tokens = sizes.limits.max_tokens,
+      .max_sequences = sizes.limits.max_sequences,
+      .max_context = sizes.limits.max_context,
+      .page_size = sizes.limits.page_size,
+      .blocks = sizes.limits.blocks,
+      .prefix_cache = options.enable_prefix_caching,
+      .sliding_window = window_of_all_layers(*model.root),
+      .has_slots = std::any_of(states.begin(), states.end(), [](const StateSpec& s) { return !s.per_token(); })};
+  return sizes;
+}
+
+}  // namespace fk

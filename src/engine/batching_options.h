@@ -1,0 +1,36 @@
+// BatchingOptions: how large the batches and the KV cache of an engine may become. Names are vLLM's.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/model.h"
+#include "engine/scheduler.h"
+#include "engine/step_executor.h"
+
+namespace fk {
+
+struct BatchingOptions {
+  int64_t max_num_seqs = 256;             // that run at the same time
+  int64_t max_num_batched_tokens = 2048;  // of one step
+  int64_t max_model_len = 0;              // tokens of one sequence; 0: the model's context
+  int64_t block_size = kDefaultPageSize;  // tokens of a block of the KV cache: a power of two
+  // Share of the device's memory that weights, activations and KV cache may take together. On a CPU the cache takes at
+  // most this share of the free memory, and at most 4 GiB.
+  double gpu_memory_utilization = 0.9;
+  int64_t num_blocks = 0;  // of the KV cache; 0: as many as max_num_seqs sequences can fill and memory holds
+  bool enable_prefix_caching = true;
+  int64_t max_waiting = int64_t{1} << 20;  // requests that may wait
+};
+
+// Throws UsageError that names the option out of range.
+void check_batching_options(const BatchingOptions& options);
+
+struct EngineSizes {
+  StepLimits limits;
+  SchedulerOptions scheduler;
+};
+// What the options come to for a model on its device. Throws Error with the numbers where max_model_len is more than
+// the model's context, or where memory has no room for a cache.
+EngineSizes engine_sizes(const Model& model, const BatchingOptions& options);
+
+}  // namespace fk

@@ -1,0 +1,67 @@
+#include "engine/live_request.h"
+
+#include "engine/log_probabilities.h"
+
+namespace fk {
+namespace {
+
+// Stop tokens that must not be drawn before min_tokens. Ids that a config names and the model lacks are left out.
+std::vector<int64_t> masked_tokens(const Request& request, int64_t vocab_size) {
+  std::vector<int64_t> masked;
+  if (request.min_tokens > 0 && !request.ignore_eos)
+    for (int64_t token : request.stop_tokens)
+      if (token >= 0 && token < vocab_size) masked.push_back(token);
+  return masked;
+}
+
+}  // namespace
+
+LiveRequest::LiveRequest(RequestId id, Request request, OutputSink sink, const Tokenizer* tokenizer, int64_t vocab_size)
+    : id_(id),
+      request_(std::move(request)),
+      sink_(std::move(sink)),
+      tokens_(request_.prompt),
+      text_(tokenizer, request_),
+      edits_(request_.sampling, request_.prompt, masked_tokens(request_, vocab_size)) {
+  tokens_.reserve(request_.prompt.size() + static_cast<size_t>(request_.max_tokens));
+}
+
+RequestOutput LiveRequest::add(int64_t token, std::span<const float> logits) {
+  tokens_.push_back(token);
+  edits_.drawn(token);
+  OutputText::Step step = text_.add(token);
+  if (drawn() == request_.min_tokens) edits_.unmask();
+  RequestOutput output;
+  output.id = id_;
+  output.tokens.push_back(token);
+  take(step, output);
+  if (request_.logprobs) output.logprobs.push_back(log_probabilities(logits, token, *request_.logprobs));
+  return output;
+}
+
+RequestOutput LiveRequest::finish(FinishReason reason, const std::string& error) {
+  OutputText::Step step = text_.finish(reason);
+  RequestOutput output;
+  output.id = id_;
+  output.error = error;
+  take(step, output);
+  return output;
+}
+
+void LiveRequest::take(OutputText::Step& step, RequestOutput& output) const {
+  output.text = std::move(step.text);
+  output.finish = step.finish;
+  output.stop_reason = std::move(step.stop_reason);
+  output.cached_tokens = cached_tokens;
+}
+
+bool LiveRequest::send(RequestOutput output) const {
+  try {
+    if (sink_) sink_(std::move(output));
+    return true;
+  } catch (...) {
+    return false;  // a client that cannot take its output must not end the others'
+  }
+}
+
+}  // namespace fk

@@ -1,0 +1,14 @@
+// Log-probabilities of drawn tokens, from a row of logits on the host.
+#pragma once
+
+#include <span>
+
+#include "engine/request.h"
+
+namespace fk {
+
+// Of the token that was drawn, and of the `top` most likely ones, best first; of equals the lower token first. The
+// softmax is computed in double.
+DrawnLogprobs log_probabilities(std::span<const float> logits, int64_t drawn, int top);
+
+}  // namespace fk
