@@ -21,7 +21,7 @@ constexpr size_t kMaxLines = 600;
 const std::map<std::string, int, std::less<>> kLayers = {
     {"core", 0},   {"ops", 1},       {"graph", 2},  {"backend", 2}, {"measure", 2},  {"track", 2},
     {"models", 3}, {"candidate", 3}, {"engine", 4}, {"sandbox", 4}, {"validate", 5}, {"compiler", 6},
-    {"bench", 7},  {"agent", 8},     {"web", 8},    {"cli", 9}};
+    {"bench", 7},  {"agent", 8},     {"web", 8},    {"serve", 8},   {"cli", 9}};
 
 const std::vector<std::string_view> kSources = {".h", ".cpp", ".cu", ".cuh"};
 

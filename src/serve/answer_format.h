@@ -1,0 +1,54 @@
+// AnswerFormat: how a choice is written in JSON; /v1/completions and /v1/chat/completions differ only in this.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/json_fwd.h"
+#include "engine/request.h"
+#include "serve/served_model.h"
+
+namespace fk {
+
+// A choice, or what a step adds to it.
+struct ChoicePart {
+  size_t index = 0;
+  std::string text = {};
+  std::vector<DrawnLogprobs> logprobs = {};
+  FinishReason finish = FinishReason::kNone;
+  std::string stop_reason = {};
+  size_t text_offset = 0;  // where the text of the log-probabilities begins
+};
+
+class AnswerFormat {
+ public:
+  virtual ~AnswerFormat() = default;
+
+  virtual std::string_view object() const = 0;        // "text_completion"
+  virtual std::string_view chunk_object() const = 0;  // of an event of a stream
+  virtual Json choice(const ChoicePart& part, const Json& logprobs) const = 0;
+  virtual Json chunk_choice(const ChoicePart& part, const Json& logprobs) const = 0;
+  // What a stream begins each choice with; null: nothing.
+  virtual Json first_choice(size_t index) const = 0;
+  // null where there are none.
+  virtual Json logprobs(const ServedModel& model, const ChoicePart& part, bool tokens_as_ids) const = 0;
+};
+
+extern const AnswerFormat& kCompletionFormat;
+extern const AnswerFormat& kChatFormat;
+
+// "stop" or "length", and "abort", "timeout" or "error" in logs; empty while more comes.
+const char* finish_word(FinishReason finish);
+// "stop" or "length"; null while more comes.
+Json finish_reason_json(FinishReason finish);
+// The text of a stop string, or the number of a stop token, or null.
+Json stop_reason_json(const std::string& stop_reason);
+// A token's text, or "token_id:17".
+std::string token_name(const ServedModel& model, int64_t token, bool as_id);
+// JSON has no infinity: the least is -9999, as in vLLM.
+double finite_logprob(float logprob);
+
+}  // namespace fk
