@@ -39,7 +39,8 @@ Json stop_reason_json(const std::string& stop_reason) {
 }
 
 std::string token_name(const ServedModel& model, int64_t token, bool as_id) {
-  if (as_id || (!model.tokenizer && !model.bytes_are_tokens)) return fmt::format("token_id:{}", token);
+  if (as_id) return fmt::format("token_id:{}", token);
+  if (!model.tokenizer) return fmt::format("<{}>", token);  // as the engine writes it
   return decode_tokens(model, {token}, false);
 }
 

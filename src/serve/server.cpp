@@ -209,7 +209,7 @@ class Server::Impl {
   Metrics metrics_;
   JobLimits limits_;
   std::shared_ptr<void> work_ = std::make_shared<int>();  // owned once more by everything that is not answered yet
-  std::vector<std::weak_ptr<Generation>> generations_;  // that may still run
+  std::vector<std::weak_ptr<Generation>> generations_;    // that may still run
   bool draining_ = false;
   std::chrono::steady_clock::time_point drained_at_;
   Router router_;

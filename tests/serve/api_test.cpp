@@ -93,14 +93,18 @@ TEST_F(ApiTest, EveryTokenIsSentAsItComes) {
 TEST_F(ApiTest, LogProbabilities) {
   start();
   Json json = post(port, "/v1/completions", {{"prompt", "a"}, {"max_tokens", 2}, {"logprobs", 2}}).json();
-  EXPECT_EQ(json["choices"][0]["logprobs"], Json::parse(R"({"text_offset": [0, 1], "token_logprobs": [-0.5, -0.5],
-      "tokens": ["d", "e"], "top_logprobs": [{"d": -0.5, "e": -1.5}, {"e": -0.5, "f": -1.5}]})"));
+  EXPECT_EQ(json["choices"][0]["logprobs"],
+            Json::parse(R"({"text_offset": [0, 5], "token_logprobs": [-0.5, -0.5], "tokens": ["<100>", "<101>"],
+                            "top_logprobs": [{"<100>": -0.5, "<101>": -1.5}, {"<101>": -0.5, "<102>": -1.5}]})"));
   json = post(port, "/v1/chat/completions",
               Json::parse(R"({"messages": [{"role": "user", "content": "a"}], "max_tokens": 1, "logprobs": true,
-                              "top_logprobs": 1})"))
+                              "top_logprobs": 1, "return_tokens_as_token_ids": true})"))
              .json();
-  EXPECT_EQ(json["choices"][0]["logprobs"]["content"], Json::parse(R"([{"token": "d", "logprob": -0.5, "bytes": [100],
-                             "top_logprobs": [{"token": "d", "logprob": -0.5, "bytes": [100]}]}])"));
+  Json token = Json::parse(R"({"token": "token_id:100", "logprob": -0.5,
+                               "bytes": [116, 111, 107, 101, 110, 95, 105, 100, 58, 49, 48, 48]})");
+  Json drawn = token;
+  drawn["top_logprobs"] = Json::array({token});
+  EXPECT_EQ(json["choices"][0]["logprobs"]["content"], Json::array({drawn}));
 }
 
 TEST_F(ApiTest, Chat) {
