@@ -23,6 +23,7 @@ void look_up(StoreReader& store, const BuiltCandidate& built, CandidateRecord& r
     // A repeated single call is not a full judgement.
     std::optional<RunRecord> run = store.run(of_run.run_id);
     bool repeated = run && run->mode == "repro";
+    if (!repeated && !record.speedup) record.speedup = of_run.speedup;
     for (const KernelRecord& result : store.kernel_results(of_run.run_id, record.op)) {
       if (result.skipped() || (repeated && result.passed()) || !seen.insert(result.scenario).second) continue;
       if (record.judged == "never") record.judged = "passed";

@@ -1,6 +1,7 @@
 // Looks up candidates in the history before a model runs with them: passed, failed, or never judged.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@ struct CandidateRecord {
   std::string identity;                   // of the build: source, flags and compiler
   std::string judged = "never";           // or "passed", "failed"
   std::string verdict, scenario, run_id;  // of the failure
+  std::optional<double> speedup;          // alone: the newest geometric mean that `kernels` measured of this build
 };
 
 // Looks each build up in a history ("" is the default one): the newest verdict of every scenario it was judged in on

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "core/undo_at_end.h"
 
 extern char** environ;
@@ -31,7 +32,29 @@ std::string content(int file) {
   return text;
 }
 
+// "fastkernels: error: <sentence>" as its last line.
+std::string last_line(std::string text) {
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text.substr(text.rfind('\n') + 1);
+}
+
+// A candidate may print too, before or after the result.
+std::string object_in(const std::string& text) {
+  size_t begin = text.find("{\n"), end = text.rfind("\n}\n");
+  return begin == text.npos || end == text.npos || end < begin ? text : text.substr(begin, end + 2 - begin);
+}
+
 }  // namespace
+
+Json json_of_own_process(const std::vector<std::string>& arguments, const std::string& what) {
+  OwnProcess process = run_own_process(arguments);
+  if (process.exit_code != 0) {
+    std::string words = last_line(process.err);
+    if (words.empty()) words = fmt::format("it ended with code {} and printed nothing", process.exit_code);
+    throw Error("{} failed: {}", what, words);
+  }
+  return parse_json(object_in(process.out), "what a run printed");
+}
 
 OwnProcess run_own_process(const std::vector<std::string>& arguments) {
   int out = memfd_create("stdout", MFD_CLOEXEC), err = memfd_create("stderr", MFD_CLOEXEC);

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "core/json_fwd.h"
+
 namespace fk {
 
 struct OwnProcess {
@@ -13,5 +15,9 @@ struct OwnProcess {
 
 // Runs `fastkernels arguments...` until it exits. The child is ended with this program.
 OwnProcess run_own_process(const std::vector<std::string>& arguments);
+
+// The JSON object that `fastkernels arguments...` prints. Throws Error, "`what` failed: " and the message of the
+// process, if it does not exit with 0.
+Json json_of_own_process(const std::vector<std::string>& arguments, const std::string& what);
 
 }  // namespace fk

@@ -14,18 +14,6 @@
 namespace fk {
 namespace {
 
-// "fastkernels: error: <sentence>" as its last line.
-std::string last_line(std::string text) {
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text.substr(text.rfind('\n') + 1);
-}
-
-// A candidate may print too, before or after the result.
-std::string object_in(const std::string& text) {
-  size_t begin = text.find("{\n"), end = text.rfind("\n}\n");
-  return begin == text.npos || end == text.npos || end < begin ? text : text.substr(begin, end + 2 - begin);
-}
-
 Json time_one_side(const CompareRequest& request, bool with_candidates, int64_t iters) {
   std::vector<std::string> arguments = request.arguments;
   arguments.push_back(fmt::format("--iters={}", iters));
@@ -34,13 +22,7 @@ Json time_one_side(const CompareRequest& request, bool with_candidates, int64_t 
     arguments.insert(arguments.end(), more.begin(), more.end());
   else
     arguments.push_back("--no-candidate-kernels");
-  OwnProcess process = run_own_process(arguments);
-  if (process.exit_code != 0) {
-    std::string words = last_line(process.err);
-    if (words.empty()) words = fmt::format("it ended with code {} and printed nothing", process.exit_code);
-    throw Error("The run {} candidates failed: {}", with_candidates ? "with" : "without", words);
-  }
-  return parse_json(object_in(process.out), "what a run printed");
+  return json_of_own_process(arguments, fmt::format("The run {} candidates", with_candidates ? "with" : "without"));
 }
 
 TtftTimes times_in(const Json& printed) {

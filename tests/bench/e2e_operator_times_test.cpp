@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "bench/e2e/attribution.h"
+#include "core/json.h"
 #include "ops/l2/llama_mlp.h"
 
 namespace fk {
@@ -47,6 +49,31 @@ TEST(OperatorTimes, OwnTimesAddUpToThePass) {
     inner += step[i].duration_ms;
   }
   EXPECT_LE(inner, step[0].duration_ms);
+}
+
+// A load of 100 ms: 20 ms in a block, of which 5 are its own, and 15 in its part; 40 ms in another operator.
+Attribution load(double block_ms, double part_ms, double load_ms) {
+  Attribution a;
+  a.load_ms = load_ms;
+  a.operators = {{"other", "x", 1, 40, 40, 40 / load_ms},
+                 {"part", "x", 1, part_ms, part_ms, part_ms / load_ms},
+                 {"block", "x", 1, block_ms - part_ms, block_ms, (block_ms - part_ms) / load_ms}};
+  a.step = {{"block", "x", "model.block", 0, 0, block_ms}};
+  return a;
+}
+
+TEST(Attribution, GainsAreMadeOfSharesAndSpeedUps) {
+  Attribution before = load(20, 15, 100), after = load(10, 5, 90);
+  EXPECT_NEAR(before.rest(), 0.4, 1e-12);
+  CandidateGain part = candidate_gain("part", before, after, 4.0);
+  EXPECT_NEAR(part.share, 0.15, 1e-12);
+  EXPECT_NEAR(part.in_model.value(), 3, 1e-12);
+  EXPECT_NEAR(expected_together({part}), 1 / 0.9, 1e-12);
+  EXPECT_NEAR(candidate_gain("block", before, after, {}).in_model.value(), 2, 1e-12) << "with what it calls";
+  EXPECT_FALSE(candidate_gain("absent", before, after, 2.0).in_model);
+  EXPECT_EQ(expected_together({candidate_gain("absent", before, after, 2.0)}), 1);
+  Attribution read = attribution_from_json(to_json(before));
+  EXPECT_EQ(to_json(read), to_json(before));
 }
 
 TEST(OperatorTimes, ExpectedGainFollowsAmdahl) {

@@ -235,6 +235,23 @@ class Dashboard(unittest.TestCase):
         self.assertEqual(b.texts(".key dt"), ["llama-3.2-1b, fastest", "qwen3-0.6b, fastest"], "not the figures of its last row")
         self.shot("run-ttft")
 
+    def test_e2e_runs(self):
+        b = self.browser
+        engine, serve = self.runs("e2e")
+        self.go(f"/run/{serve['id']}")
+        self.assertEqual(self.marks("e2e-curve", "load"), 3)
+        self.assertEqual(self.marks("e2e-itl", "distribution"), 3)
+        self.assertEqual(self.marks("e2e-ttft", "percentile"), 9)
+        self.assertIn("Output tokens per second", b.texts(".key dt"))
+        self.shot("run-e2e-serve")
+        self.go(f"/run/{engine['id']}")
+        self.assertEqual(self.marks("e2e-itl", "distribution"), 2)
+        self.assertEqual(self.marks("e2e-shares", "bar"), 3)
+        self.assertEqual(self.marks("e2e-step", "call"), 5)
+        self.assertRegex(b.texts("#e2e-gain li")[0], r"rms_norm: 10 % of the time, 1\.300x alone, 1\.300x in the model, so that the model gains 1\.024x")
+        self.assertNotIn("No results", b.texts("main h3"))
+        self.shot("run-e2e-throughput")
+
     def test_artifacts_can_be_read(self):
         b = self.browser
         self.go(f"/run/{self.runs()[0]['id']}")

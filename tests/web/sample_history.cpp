@@ -274,6 +274,71 @@ void ttft_run(Maker& make, int number, int64_t started_us) {
   make.finish(run, {{"ttft_ms", last_ttft}, {"tpot_ms", last_tpot}});
 }
 
+// A server under three loads, and a comparison of an engine with candidates and without.
+void e2e_runs(Maker& make, int64_t started_us) {
+  auto percentiles = [](double ms) {
+    Json list = Json::array();
+    for (int i = 0; i <= 100; ++i) list.push_back(ms * (0.5 + 0.01 * i + (i > 98 ? 3 : 0)));
+    return Json{{"ttft_ms", list}, {"itl_ms", list}, {"e2el_ms", list}};
+  };
+  auto add = [&](const std::string& name, int number, const Json& result,
+                 const std::map<std::string, double>& metrics) {
+    RunRecord run = make.run(name, "e2e", started_us + number * 1'000'000, 70 + number);
+    run.mode = result["type"];
+    make.store().begin_run(run);
+    make.store().add_artifact(run.id, "results/e2e.json", result.dump());
+    make.finish(run, metrics);
+  };
+  Json serve = {{"type", "serve"}, {"loads", Json::array()}};
+  for (int at_once : {1, 4, 16})
+    serve["loads"].push_back({{"request_rate", "inf"},
+                              {"max_concurrency", at_once},
+                              {"failed", 0},
+                              {"request_throughput", at_once},
+                              {"output_throughput", 100.0 * at_once / (1 + 0.1 * at_once)},
+                              {"mean_ttft_ms", 20.0 * at_once},
+                              {"mean_e2el_ms", 200.0 + 40 * at_once},
+                              {"percentiles", percentiles(10 + at_once)}});
+  add("e2e serve tiny-llama", 0, serve, {{"output_throughput", 615.4}, {"mean_ttft_ms", 320}});
+
+  Json step = Json::array();
+  step.push_back({{"operator", "llama_for_causal_lm"},
+                  {"implementation", "composed"},
+                  {"path", ""},
+                  {"depth", 0},
+                  {"start_ms", 0},
+                  {"duration_ms", 8}});
+  for (int i = 0; i < 4; ++i)
+    step.push_back({{"operator", i % 2 == 0 ? "linear" : "rms_norm"},
+                    {"implementation", "cpu"},
+                    {"path", fmt::format("layers.{}", i)},
+                    {"depth", 1},
+                    {"start_ms", 2 * i},
+                    {"duration_ms", 1.5}});
+  Json shares = Json::array();
+  for (auto [op, share] : {std::pair("linear", 0.7), std::pair("rms_norm", 0.1)})
+    shares.push_back({{"operator", op},
+                      {"implementation", "cpu"},
+                      {"calls", 2},
+                      {"own_ms", 80 * share},
+                      {"inclusive_ms", 80 * share},
+                      {"share", share}});
+  Json attribution = {{"load_ms", 80}, {"rest", 0.2}, {"operators", shares}, {"step", step}};
+  Json gain = {{"speedup", 1.024}, {"speedup_low", 1.02}, {"speedup_high", 1.03}, {"verdict", "FASTER"}};
+  Json compare = {
+      {"type", "throughput"},
+      {"mode", "compare"},
+      {"comparison", {{"gain", gain}}},
+      {"baseline", {{"percentiles", percentiles(12)}}},
+      {"candidate", {{"percentiles", percentiles(11)}}},
+      {"attribution", {{"baseline", attribution}, {"candidate", attribution}}},
+      {"gains",
+       Json::array(
+           {{{"operator", "rms_norm"}, {"share", 0.1}, {"alone", 1.3}, {"in_model", 1.3}, {"expected", 1.024}}})},
+      {"expected_speedup", 1.024}};
+  add("e2e throughput tiny-llama", 1, compare, {{"tokens_per_second", 1234}, {"throughput_speedup", 1.024}});
+}
+
 void hostile_run(Maker& make, int64_t started_us) {
   RunRecord run = make.run(kHostileName, "kernel", started_us, 99);
   run.tags["note"] = "<img src=x onerror=alert(1)>";
@@ -294,6 +359,7 @@ void fill_history(Store& store, const SampleHistory& what, int64_t now_us) {
   std::unique_ptr<Store::Batch> batch = store.batch();
   int64_t first = now_us - what.runs * kHourUs;
   if (what.hostile) hostile_run(make, first - kHourUs);
+  if (what.models) e2e_runs(make, first - 2 * kHourUs);
   for (int i = 0; i < what.runs; ++i) {
     kernel_run(make, what, i, first + i * kHourUs);
     if (what.models && i % 3 == 0) ttft_run(make, i / 3, first + i * kHourUs + kHourUs / 2);

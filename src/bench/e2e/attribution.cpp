@@ -6,14 +6,14 @@
 
 namespace fk {
 
-double Attribution::own_ms_of(const std::string& op) const {
+double Attribution::inclusive_ms_of(const std::string& op) const {
   double sum = 0;
   for (const OperatorShare& s : operators)
-    if (s.op == op) sum += s.own_ms;
+    if (s.op == op) sum += s.inclusive_ms;
   return sum;
 }
 
-double Attribution::share_of(const std::string& op) const { return load_ms > 0 ? own_ms_of(op) / load_ms : 0; }
+double Attribution::share_of(const std::string& op) const { return load_ms > 0 ? inclusive_ms_of(op) / load_ms : 0; }
 
 double Attribution::rest() const {
   double sum = 0;
@@ -37,6 +37,7 @@ Json to_json(const Attribution& a) {
                          {"implementation", s.implementation},
                          {"calls", s.calls},
                          {"own_ms", s.own_ms},
+                         {"inclusive_ms", s.inclusive_ms},
                          {"share", s.share}});
   for (const CallSpan& c : a.step)
     step.push_back({{"operator", c.op},
@@ -53,7 +54,8 @@ Attribution attribution_from_json(const Json& json) {
   a.load_ms = json.at("load_ms").get<double>();
   for (const Json& s : json.at("operators"))
     a.operators.push_back({s.at("operator").get<std::string>(), s.at("implementation").get<std::string>(),
-                           s.at("calls").get<int64_t>(), s.at("own_ms").get<double>(), s.at("share").get<double>()});
+                           s.at("calls").get<int64_t>(), s.at("own_ms").get<double>(),
+                           s.at("inclusive_ms").get<double>(), s.at("share").get<double>()});
   for (const Json& c : json.at("step"))
     a.step.push_back({c.at("operator").get<std::string>(), c.at("implementation").get<std::string>(),
                       c.at("path").get<std::string>(), c.at("depth").get<int>(), c.at("start_ms").get<double>(),
@@ -61,11 +63,18 @@ Attribution attribution_from_json(const Json& json) {
   return a;
 }
 
+CandidateGain candidate_gain(const std::string& op, const Attribution& baseline, const Attribution& candidates,
+                             std::optional<double> alone) {
+  CandidateGain gain{op, baseline.share_of(op), alone, std::nullopt};
+  double before = baseline.inclusive_ms_of(op), now = candidates.inclusive_ms_of(op);
+  if (before > 0 && now > 0) gain.in_model = before / now;
+  return gain;
+}
+
 double expected_together(const std::vector<CandidateGain>& gains) {
   double rest = 1;
   for (const CandidateGain& g : gains) {
-    std::optional<double> speedup = g.in_model ? g.in_model : g.alone;
-    if (speedup && *speedup > 0) rest += g.share / *speedup - g.share;
+    if (g.in_model && *g.in_model > 0) rest += g.share / *g.in_model - g.share;
   }
   return rest > 0 ? 1 / rest : 1;
 }

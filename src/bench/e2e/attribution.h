@@ -17,8 +17,9 @@ struct Attribution {
   std::vector<OperatorShare> operators;  // largest first
   std::vector<CallSpan> step;            // the last step of the load
 
-  double share_of(const std::string& op) const;  // all implementations together
-  double own_ms_of(const std::string& op) const;
+  // Of all implementations together, with what they call: a candidate replaces that too.
+  double inclusive_ms_of(const std::string& op) const;
+  double share_of(const std::string& op) const;
   double rest() const;
 };
 
@@ -26,15 +27,20 @@ Attribution make_attribution(const OperatorTimes& times, double load_ms);
 Json to_json(const Attribution& attribution);
 Attribution attribution_from_json(const Json& json);
 
-// One candidate: what it gives alone, inside the model, and what of that the model can show.
+// One candidate: what it gives alone, inside the model, and what of that the model can show. Its time includes that of
+// the operators it replaces.
 struct CandidateGain {
   std::string op;
   double share = 0;                // of the baseline's load
   std::optional<double> alone;     // speed-up that `kernels` measured, where the history has it
-  std::optional<double> in_model;  // own time in the baseline's load over that in the candidates' load
+  std::optional<double> in_model;  // time in the baseline's load over that in the candidates' load
 };
 
-// The speed-up of the whole that these gains together allow (Amdahl's law), by in_model, or alone where that is absent.
+CandidateGain candidate_gain(const std::string& op, const Attribution& baseline, const Attribution& candidates,
+                             std::optional<double> alone);
+
+// The speed-up of the whole that these gains together allow (Amdahl's law), by in_model. A candidate
+// without it ran nowhere.
 double expected_together(const std::vector<CandidateGain>& gains);
 
 }  // namespace fk

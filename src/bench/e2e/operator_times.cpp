@@ -37,6 +37,12 @@ OperatorTimes::OperatorTimes(Device device, size_t calls_kept) : calls_kept_(cal
 }
 OperatorTimes::~OperatorTimes() = default;
 
+void OperatorTimes::Total::add(double duration_ms, double inner_ms) {
+  ++calls;
+  own_ms += std::max(0.0, duration_ms - inner_ms);
+  inclusive_ms += duration_ms;
+}
+
 bool OperatorTimes::before_call(const Node& node, const Context&, std::span<const OptView>) {
   Open open;
   open.span = spans_.size();
@@ -70,9 +76,7 @@ void OperatorTimes::after_call(const Node& node, std::string_view implementation
     call.name = std::move(name);
   } else {
     double duration_ms = static_cast<double>(end_ns - open.start_ns) / kNsPerMs;
-    auto& [calls, own_ms] = own_[std::move(name)];
-    ++calls;
-    own_ms += std::max(0.0, duration_ms - open.inner_ms);
+    totals_[std::move(name)].add(duration_ms, open.inner_ms);
     if (!open_.empty()) open_.back().inner_ms += duration_ms;
     if (open.span < spans_.size()) {
       spans_[open.span].start_ms = static_cast<double>(open.start_ns - step_start_ns_) / kNsPerMs;
@@ -90,9 +94,7 @@ void OperatorTimes::end_step() {
     for (size_t i = device_->calls.size(); i-- > 0;) {
       DeviceSpans::Call& call = device_->calls[i];
       double duration_ms = call.end->elapsed_ms_since(*call.begin);
-      auto& [calls, own_ms] = own_[call.name];
-      ++calls;
-      own_ms += std::max(0.0, duration_ms - inner[i]);
+      totals_[call.name].add(duration_ms, inner[i]);
       if (call.parent >= 0) inner[static_cast<size_t>(call.parent)] += duration_ms;
       if (i >= spans_.size()) continue;
       spans_[i].start_ms = call.begin->elapsed_ms_since(*device_->calls[0].begin);
@@ -106,15 +108,15 @@ void OperatorTimes::end_step() {
 
 double OperatorTimes::total_ms() const {
   double sum = 0;
-  for (const auto& [name, times] : own_) sum += times.second;
+  for (const auto& [name, total] : totals_) sum += total.own_ms;
   return sum;
 }
 
 std::vector<OperatorShare> OperatorTimes::shares() const {
   double total = total_ms();
   std::vector<OperatorShare> list;
-  for (const auto& [name, times] : own_)
-    list.push_back({name.first, name.second, times.first, times.second, total > 0 ? times.second / total : 0});
+  for (const auto& [name, t] : totals_)
+    list.push_back({name.first, name.second, t.calls, t.own_ms, t.inclusive_ms, total > 0 ? t.own_ms / total : 0});
   std::stable_sort(list.begin(), list.end(),
                    [](const OperatorShare& a, const OperatorShare& b) { return a.own_ms > b.own_ms; });
   return list;

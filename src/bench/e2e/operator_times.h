@@ -23,7 +23,8 @@ struct OperatorShare {
   std::string op, implementation;
   int64_t calls = 0;
   double own_ms = 0;
-  double share = 0;  // of all operators' time
+  double inclusive_ms = 0;  // with the operators it calls
+  double share = 0;         // of all operators' time
 };
 
 // One call of one step, for a picture of the step.
@@ -61,7 +62,12 @@ class OperatorTimes final : public SpanObserver {
 
   std::vector<Open> open_;
   std::vector<CallSpan> spans_, step_;
-  std::map<std::pair<std::string, std::string>, std::pair<int64_t, double>> own_;  // calls and ms
+  struct Total {
+    int64_t calls = 0;
+    double own_ms = 0, inclusive_ms = 0;
+    void add(double duration_ms, double inner_ms);
+  };
+  std::map<std::pair<std::string, std::string>, Total> totals_;  // by operator and implementation
   size_t calls_kept_;
   int64_t step_start_ns_ = 0, steps_ = 0;
   std::unique_ptr<DeviceSpans> device_;

@@ -5,6 +5,7 @@ import {errorChart} from "./chart_errors.js";
 import {heatMap} from "./chart_heat.js";
 import {roofline} from "./chart_roofline.js";
 import {card, facts, h} from "./dom.js";
+import {e2eCards} from "./e2e_charts.js";
 import {kernelTable} from "./kernel_table.js";
 import {environment, runFigures, runHead} from "./page_run.js";
 import {pngUrl, standaloneSvg} from "./save.js";
@@ -25,6 +26,7 @@ export async function reportPage({args: [id], query}) {
     runFigures(data),
     ttft.length ? [ttftBars(ttft), card("Results", {flush: true}, ttftTable("ttft", ttft, {ofRun: true}).element)] :
                   null,
+    await e2eCards(run, data.artifacts),
     operators.map((name) => operatorSection(name, run, results.filter((r) => r.op === name))),
     at ? await scenarioCard(run, at) :
          await Promise.all(operators.map((name) => results.find((r) => r.op === name && r.speedup))

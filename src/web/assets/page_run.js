@@ -2,6 +2,7 @@
 import {get, part} from "./api.js";
 import {artifactsCard} from "./artifacts.js";
 import {badge, breakable, card, empty, facts, h, keyFigures} from "./dom.js";
+import {e2eCards} from "./e2e_charts.js";
 import {ago, bytes, commit, milliseconds, number, speedup, verdictTone, when} from "./format.js";
 import {kernelTable} from "./kernel_table.js";
 import {link, parse} from "./router.js";
@@ -19,6 +20,7 @@ export async function runPage({args: [id], query}) {
   const at = data.results.find((r) => r.op === op && r.scenario === scenario) ||
       data.results.find((r) => r.verdict !== "PASSED" && !r.skipped) || data.results.find((r) => r.speedup) ||
       data.results[0];
+  const e2e = await e2eCards(run, data.artifacts);
   return [
     runHead(run, [h("a", {href: link("compare", [], {runs: run.id})}, "compare with…"), actionsFor(run)]),
     run.error && run.error !== at?.sentence &&
@@ -28,7 +30,8 @@ export async function runPage({args: [id], query}) {
     data.ttft.length ?
         [ttftBars(data.ttft), card("Results", {flush: true}, ttftTable("ttft", data.ttft, {ofRun: true}).element)] :
         null,
-    !data.results.length && !data.ttft.length &&
+    e2e,
+    !data.results.length && !data.ttft.length && !e2e &&
         card(
             "Results", {},
             run.status === "running" ?
@@ -78,6 +81,10 @@ export function runFigures(data) {
               m.ttft_ms !== undefined && ["TTFT", milliseconds(m.ttft_ms)],
               m.tpot_ms !== undefined && ["TPOT", milliseconds(m.tpot_ms)],
               m.tokens_per_second !== undefined && ["Tokens per second", number(m.tokens_per_second)],
+              m.output_throughput !== undefined && ["Output tokens per second", number(m.output_throughput)],
+              m.mean_ttft_ms !== undefined && m.ttft_ms === undefined && ["Mean TTFT", milliseconds(m.mean_ttft_ms)],
+              m.throughput_speedup !== undefined && ["Throughput", speedup(m.throughput_speedup), "with candidates"],
+              m.latency_speedup !== undefined && ["Latency", speedup(m.latency_speedup), "with candidates"],
             ]),
     ...fastest(data.ttft),
   ]);

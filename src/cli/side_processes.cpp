@@ -1,0 +1,139 @@
+#include "cli/side_processes.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "candidate/swap.h"
+#include "cli/output.h"
+#include "cli/own_process.h"
+#include "ops/registry.h"
+
+namespace fk {
+namespace {
+
+enum class Side { kBaseline, kCandidate, kUnfused };
+
+const char* side_name(Side side) {
+  return side == Side::kBaseline ? "the baseline" : side == Side::kCandidate ? "candidates" : "the unfused baseline";
+}
+
+class SideRunner {
+ public:
+  SideRunner(const SidesRequest& request, Progress& progress) : request_(request), progress_(progress) {}
+
+  Json run(Side side, int64_t repeats, bool attribute) {
+    std::vector<std::string> arguments = request_.arguments;
+    arguments.push_back(fmt::format("--repeats={}", repeats));
+    if (attribute) arguments.push_back("--attribute");
+    if (side == Side::kCandidate)
+      arguments.insert(arguments.end(), request_.candidate_arguments.begin(), request_.candidate_arguments.end());
+    else
+      arguments.push_back("--no-candidate-kernels");
+    if (side == Side::kUnfused)
+      arguments.push_back(fmt::format("--leave-unfused={}", fmt::join(request_.operators, ",")));
+    progress_.show(fmt::format("process {}: {}", ++processes_, side_name(side)));
+    return json_of_own_process(arguments, fmt::format("The run of {}", side_name(side)));
+  }
+
+ private:
+  const SidesRequest& request_;
+  Progress& progress_;
+  int64_t processes_ = 0;
+};
+
+ProcessTimes times_of(const Json& printed) { return printed.at("samples_ms").get<ProcessTimes>(); }
+
+// Short loads are noisy when other programs run; the median of several is stable.
+int64_t repeats_in_a_second(double load_ms) {
+  constexpr int64_t kMost = 20;
+  return load_ms > 0 ? std::clamp(static_cast<int64_t>(1e3 / load_ms), int64_t{1}, kMost) : 1;
+}
+
+int64_t calls_of_candidates(const Json& printed) {
+  int64_t calls = 0;
+  if (auto list = printed.find("dispatches"); list != printed.end())
+    for (const Json& d : *list)
+      if (d.at("implementation") == kCandidateName) calls += d.at("calls").get<int64_t>();
+  return calls;
+}
+
+bool is_fused(const std::string& op, const std::string& implementation) {
+  const OperatorInfo* info = Registry::instance().find(op);
+  if (info == nullptr) return false;
+  return std::any_of(info->implementations.begin(), info->implementations.end(),
+                     [&](const ImplementationInfo& i) { return i.fused && i.name == implementation; });
+}
+
+void set_same_where_nothing_ran(PairedResult& result, int64_t candidate_calls) {
+  // Both sides ran the same kernels: a difference is noise, whatever its interval says.
+  if (candidate_calls == 0 && result.verdict != SpeedVerdict::kSame) result.verdict = SpeedVerdict::kUnresolved;
+}
+
+}  // namespace
+
+std::set<std::string> displaced_fusions(const Json& baseline, const Json& candidate) {
+  std::set<std::string> displaced;
+  for (const Json& d : baseline)
+    if (is_fused(d.at("operator").get<std::string>(), d.at("implementation").get<std::string>()))
+      displaced.insert(
+          fmt::format("{}: {}", d.at("operator").get<std::string>(), d.at("implementation").get<std::string>()));
+  for (const Json& d : candidate)
+    displaced.erase(
+        fmt::format("{}: {}", d.at("operator").get<std::string>(), d.at("implementation").get<std::string>()));
+  return displaced;
+}
+
+Sides run_sides(const SidesRequest& request, const CommonOptions& common) {
+  Progress progress(common);
+  SideRunner runner(request, progress);
+  int64_t repeats =
+      request.repeats ? *request.repeats : repeats_in_a_second(times_of(runner.run(Side::kBaseline, 1, false)).at(0));
+  Sides sides;
+  auto take = [&](Side side, std::vector<ProcessTimes>& times, Json& first) {
+    Json printed = runner.run(side, repeats, first.is_null());
+    times.push_back(times_of(printed));
+    if (first.is_null()) first = std::move(printed);
+  };
+  for (int64_t round = 0; round < request.rounds; ++round) {
+    take(Side::kBaseline, sides.baseline, sides.first_baseline);
+    take(Side::kCandidate, sides.candidate, sides.first_candidate);
+    if (round == 0)
+      sides.displaced =
+          displaced_fusions(sides.first_baseline.at("dispatches"), sides.first_candidate.at("dispatches"));
+    if (!sides.displaced.empty()) take(Side::kUnfused, sides.unfused, sides.first_unfused);
+  }
+  take(Side::kBaseline, sides.baseline, sides.first_baseline);
+
+  sides.candidate_calls = calls_of_candidates(sides.first_candidate);
+  sides.gain = compare_alternating(sides.baseline, sides.candidate, common.seed);
+  set_same_where_nothing_ran(sides.gain, sides.candidate_calls);
+  if (!sides.unfused.empty()) {
+    sides.lost = compare_alternating(sides.baseline, sides.unfused, common.seed);
+    // Candidates between two unfused runs: the last round has none after it and is left out.
+    if (sides.unfused.size() > 1) {
+      std::vector<ProcessTimes> between(sides.candidate.begin() + 1, sides.candidate.end());
+      sides.own = compare_alternating(sides.unfused, between, common.seed);
+    }
+  }
+  return sides;
+}
+
+std::string verdict_word(const PairedResult& r) {
+  return r.invalid.empty() ? std::string(speed_verdict_name(r.verdict)) : "INVALID";
+}
+
+Json paired_json(const PairedResult& r) {
+  Interval interval = r.speedup_interval();
+  return {{"speedup", r.speedup()},
+          {"speedup_low", interval.low},
+          {"speedup_high", interval.high},
+          {"verdict", verdict_word(r)},
+          {"control_error", std::expm1(r.control_error)},
+          {"delta", r.delta},
+          {"invalid", r.invalid}};
+}
+
+}  // namespace fk
