@@ -75,8 +75,11 @@ std::string key_metrics(const RunRecord& run) {
   if (auto v = value("ttft_ms")) add(fmt::format("TTFT {:.3f} ms", *v));
   if (auto v = value("tpot_ms")) add(fmt::format("TPOT {:.3f} ms", *v));
   if (auto v = value("tokens_per_second")) add(fmt::format("{:.1f} tok/s", *v));
-  for (const char* key :
-       {"macro_score", "macro_speedup", "avg_throughput_speedup", "avg_latency_speedup", "e2e_speedup"})
+  if (auto v = value("output_throughput")) add(fmt::format("{:.1f} output tok/s", *v));
+  if (auto v = value("avg_latency")) add(fmt::format("latency {:.4g} s", *v));
+  if (auto v = value("mean_ttft_ms"); v && !value("ttft_ms")) add(fmt::format("mean TTFT {:.3f} ms", *v));
+  for (const char* key : {"throughput_speedup", "latency_speedup", "macro_score", "macro_speedup",
+                          "avg_throughput_speedup", "avg_latency_speedup", "e2e_speedup"})
     if (auto v = value(key)) add(fmt::format("{} {:.4g}", key, *v));
   if (!text.empty()) return text;
   int shown = 0;

@@ -14,25 +14,27 @@
 namespace fk {
 namespace {
 
-enum class Side { kBaseline, kCandidate, kUnfused };
+enum class WhichSide { kBaseline, kCandidate, kUnfused };
 
-const char* side_name(Side side) {
-  return side == Side::kBaseline ? "the baseline" : side == Side::kCandidate ? "candidates" : "the unfused baseline";
+const char* side_name(WhichSide side) {
+  return side == WhichSide::kBaseline    ? "the baseline"
+         : side == WhichSide::kCandidate ? "candidates"
+                                         : "the unfused baseline";
 }
 
 class SideRunner {
  public:
   SideRunner(const SidesRequest& request, Progress& progress) : request_(request), progress_(progress) {}
 
-  Json run(Side side, int64_t repeats, bool attribute) {
+  Json run(WhichSide side, int64_t repeats, bool attribute) {
     std::vector<std::string> arguments = request_.arguments;
     arguments.push_back(fmt::format("--repeats={}", repeats));
     if (attribute) arguments.push_back("--attribute");
-    if (side == Side::kCandidate)
+    if (side == WhichSide::kCandidate)
       arguments.insert(arguments.end(), request_.candidate_arguments.begin(), request_.candidate_arguments.end());
     else
       arguments.push_back("--no-candidate-kernels");
-    if (side == Side::kUnfused)
+    if (side == WhichSide::kUnfused)
       arguments.push_back(fmt::format("--leave-unfused={}", fmt::join(request_.operators, ",")));
     progress_.show(fmt::format("process {}: {}", ++processes_, side_name(side)));
     return json_of_own_process(arguments, fmt::format("The run of {}", side_name(side)));
@@ -89,23 +91,23 @@ std::set<std::string> displaced_fusions(const Json& baseline, const Json& candid
 Sides run_sides(const SidesRequest& request, const CommonOptions& common) {
   Progress progress(common);
   SideRunner runner(request, progress);
-  int64_t repeats =
-      request.repeats ? *request.repeats : repeats_in_a_second(times_of(runner.run(Side::kBaseline, 1, false)).at(0));
+  int64_t repeats = request.repeats ? *request.repeats
+                                    : repeats_in_a_second(times_of(runner.run(WhichSide::kBaseline, 1, false)).at(0));
   Sides sides;
-  auto take = [&](Side side, std::vector<ProcessTimes>& times, Json& first) {
+  auto take = [&](WhichSide side, std::vector<ProcessTimes>& times, Json& first) {
     Json printed = runner.run(side, repeats, first.is_null());
     times.push_back(times_of(printed));
     if (first.is_null()) first = std::move(printed);
   };
   for (int64_t round = 0; round < request.rounds; ++round) {
-    take(Side::kBaseline, sides.baseline, sides.first_baseline);
-    take(Side::kCandidate, sides.candidate, sides.first_candidate);
+    take(WhichSide::kBaseline, sides.baseline, sides.first_baseline);
+    take(WhichSide::kCandidate, sides.candidate, sides.first_candidate);
     if (round == 0)
       sides.displaced =
           displaced_fusions(sides.first_baseline.at("dispatches"), sides.first_candidate.at("dispatches"));
-    if (!sides.displaced.empty()) take(Side::kUnfused, sides.unfused, sides.first_unfused);
+    if (!sides.displaced.empty()) take(WhichSide::kUnfused, sides.unfused, sides.first_unfused);
   }
-  take(Side::kBaseline, sides.baseline, sides.first_baseline);
+  take(WhichSide::kBaseline, sides.baseline, sides.first_baseline);
 
   sides.candidate_calls = calls_of_candidates(sides.first_candidate);
   sides.gain = compare_alternating(sides.baseline, sides.candidate, common.seed);

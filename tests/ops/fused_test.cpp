@@ -116,7 +116,8 @@ TEST_F(Fused, IsTimedByAnObserverOfSpans) {
   switched_on = false;
   spans.calls.clear();
   call(&spans);
-  EXPECT_EQ(spans.calls, "(llama_mlp(linear)(silu_and_mul)(linear))");
+  EXPECT_EQ(spans.calls,
+            "(llama_mlp(merged_column_parallel_linear(linear))(silu_and_mul)(row_parallel_linear(linear)))");
 }
 
 TEST_F(Fused, StepsBackWhereItsPartsAreLeftUnfused) {

@@ -46,7 +46,8 @@ void allow_many_sockets() {
 std::string sentence(const boost::system::error_code& error, const ServerAddress& server) {
   if (error == beast::error::timeout) return "the time limit of the request passed";
   if (error == asio::error::connection_refused)
-    return fmt::format("nothing listens on {}:{}", server.host, server.port);
+    return fmt::format("nothing listens on {}:{}; start the server, or name another with --base-url", server.host,
+                       server.port);
   if (error == http::error::partial_message || error == http::error::end_of_stream || error == asio::error::eof ||
       error == asio::error::connection_reset || error == asio::error::broken_pipe)
     return "the server closed the connection before the end of its answer";
@@ -101,7 +102,7 @@ class LoadClient {
     io_.run();
     io_.restart();
     if (!failure.empty())
-      throw Error("{} at {}:{}: {}; is the server running?", path, options_.server.host, options_.server.port, failure);
+      throw Error("The server at {}:{} gives no {}: {}.", options_.server.host, options_.server.port, path, failure);
     return body;
   }
 

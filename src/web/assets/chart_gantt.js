@@ -19,9 +19,10 @@ export function ganttChart(name, spans) {
   const deepest = d3.max(spans, (s) => s.depth);
   const leaves = order.filter((op) => spans.some((s) => s.operator === op && s.depth === deepest));
   const toneOf = (op) => (leaves.includes(op) ? `s${1 + (leaves.indexOf(op) % kTones)}` : "s6");
-  return chart(
-      name, depths * kRow + 44, draw,
-      {label: `${spans.length} calls in ${milliseconds(length)}`, legend: leaves.slice(0, kTones).map((op) => [op, toneOf(op)])});
+  return chart(name, depths * kRow + 44, draw, {
+    label: `${spans.length} calls in ${milliseconds(length)}`,
+    legend: leaves.slice(0, kTones).map((op) => [op, toneOf(op)])
+  });
 
   function draw(svg, width, tall) {
     const left = 8, right = width - 8, bottom = tall - 38;
@@ -48,10 +49,9 @@ export function ganttChart(name, spans) {
         .attr("y", (kRow - 4) / 2)
         .attr("dominant-baseline", "central")
         .text((s) => shorten(s.operator, wide(s) / kCharacter - 1));
-    describe(
-        rects, (s) => [s.operator, [
-          ["implementation", s.implementation], ["place", s.path], ["takes", milliseconds(s.duration_ms)],
-          ["from", milliseconds(s.start_ms)]
-        ]]);
+    describe(rects, (s) => [s.operator, [
+                      ["implementation", s.implementation], ["place", s.path], ["takes", milliseconds(s.duration_ms)],
+                      ["from", milliseconds(s.start_ms)]
+                    ]]);
   }
 }

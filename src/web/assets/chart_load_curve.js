@@ -5,7 +5,8 @@ import {describe} from "./tip.js";
 
 // points: [{label, latency_ms, throughput, pairs: [[name, text]]}], in the order measured.
 export function loadCurve(name, points, {latencyTitle}) {
-  return chart(name, 300, draw, {label: `${name}: ${points.map((p) => `${p.label} ${number(p.throughput)}`).join(", ")}`});
+  return chart(
+      name, 300, draw, {label: `${name}: ${points.map((p) => `${p.label} ${number(p.throughput)}`).join(", ")}`});
 
   function draw(svg, width, tall) {
     const left = 62, right = width - 16, top = 22, bottom = tall - 42;

@@ -8,8 +8,7 @@ const kTold = [50, 90, 99];
 
 // lines: [{name, values}]: values at 0, 1, ... 100 %.
 export function percentileChart(name, lines, {title}) {
-  return chart(
-      name, 300, draw, {label: `${title}, by percentile`, legend: lines.map((l, i) => [l.name, tone(i)])});
+  return chart(name, 300, draw, {label: `${title}, by percentile`, legend: lines.map((l, i) => [l.name, tone(i)])});
 
   function draw(svg, width, tall) {
     const left = 62, right = width - 16, top = 22, bottom = tall - 42;

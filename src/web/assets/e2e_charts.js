@@ -21,38 +21,48 @@ export async function e2eCards(run, artifacts) {
   return result.type === "serve" ? serveCards(result) : engineCards(result);
 }
 
-const loadName = (l) => (l.max_concurrency ? `${l.max_concurrency} at once` : l.request_rate === "inf" ? "all at once" : `${l.request_rate}/s`);
+const loadName = (l) =>
+    (l.max_concurrency ? `${l.max_concurrency} at once` :
+         l.request_rate === "inf" ? "all at once" :
+                                    `${l.request_rate}/s`);
 
 function serveCards(result) {
   const loads = result.loads;
-  const points = loads.map((l) => ({
-                             label: loadName(l),
-                             latency_ms: l.mean_e2el_ms,
-                             throughput: l.output_throughput,
-                             pairs: [
-                               ["requests per second", number(l.request_throughput)],
-                               ["output tokens per second", number(l.output_throughput)],
-                               ["mean TTFT", milliseconds(l.mean_ttft_ms)], ["mean E2EL", milliseconds(l.mean_e2el_ms)],
-                               ["failed", String(l.failed)]
-                             ]
-                           }));
-  const lines = (key) => loads.map((l) => ({name: loadName(l), values: l.percentiles[key]})).filter((l) => l.values.length);
+  const points = loads.map(
+      (l) => ({
+        label: loadName(l),
+        latency_ms: l.mean_e2el_ms,
+        throughput: l.output_throughput,
+        pairs: [
+          ["requests per second", number(l.request_throughput)],
+          ["output tokens per second", number(l.output_throughput)], ["mean TTFT", milliseconds(l.mean_ttft_ms)],
+          ["mean E2EL", milliseconds(l.mean_e2el_ms)], ["failed", String(l.failed)]
+        ]
+      }));
+  const lines = (key) =>
+      loads.map((l) => ({name: loadName(l), values: l.percentiles[key]})).filter((l) => l.values.length);
   return h(
       "div", {class: "grid"},
       loads.length > 1 &&
-          card("Throughput over latency", {note: "One point a load."},
-               loadCurve("e2e-curve", points, {latencyTitle: "mean time of a request"})),
+          card(
+              "Throughput over latency", {note: "One point a load."},
+              loadCurve("e2e-curve", points, {latencyTitle: "mean time of a request"})),
       distributionCard("Gaps between tokens", "e2e-itl", lines("itl_ms"), "ITL"),
       distributionCard("Time to first token", "e2e-ttft", lines("ttft_ms"), "TTFT"));
 }
 
 const distributionCard = (title, name, lines, axis) =>
-    (lines.length ? card(title, {note: "Percentiles; both ends tell more than a mean."}, percentileChart(name, lines, {title: axis})) : null);
+    (lines.length ? card(
+                        title, {note: "Percentiles; both ends tell more than a mean."},
+                        percentileChart(name, lines, {title: axis})) :
+                    null);
 
 function engineCards(result) {
   const compare = result.mode === "compare";
-  const sides = compare ? [["baseline", result.baseline], ["unfused baseline", result.unfused], ["candidates", result.candidate]].filter(([, s]) => s) :
-                          [[result.candidates.length ? "candidates" : "baseline", result]];
+  const sides = compare ?
+      [["baseline", result.baseline], ["unfused baseline", result.unfused], ["candidates", result.candidate]].filter(
+          ([, s]) => s) :
+      [[result.candidates.length ? "candidates" : "baseline", result]];
   const lines = (key) => sides.map(([name, s]) => ({name, values: s.percentiles[key]})).filter((l) => l.values.length);
   const at = compare ? result.attribution?.baseline : result.attribution;
   return [
@@ -60,8 +70,9 @@ function engineCards(result) {
     h("div", {class: "grid"}, distributionCard("Gaps between tokens", "e2e-itl", lines("itl_ms"), "ITL"),
       at && sharesCard(at)),
     at && at.step.length ?
-        card("One step", {note: "Every call of an operator in the last step of a load, by a clock around it."},
-             ganttChart("e2e-step", at.step)) :
+        card(
+            "One step", {note: "Every call of an operator in the last step of a load, by a clock around it."},
+            ganttChart("e2e-step", at.step)) :
         null,
   ];
 }
@@ -69,23 +80,30 @@ function engineCards(result) {
 function gainCard(result) {
   const gain = result.comparison.gain;
   const says = `${speedup(gain.speedup)} (${interval(gain.speedup_low, gain.speedup_high)}), ${gain.verdict}`;
-  const list = (result.gains || []).map((g) => h(
-                       "li", {},
-                       `${g.operator}: ${number(100 * g.share)} % of the time, ` +
-                           (g.alone ? `${speedup(g.alone)} alone, ` : "") +
-                           (g.in_model ? `${speedup(g.in_model)} in the model, so that the model gains ${speedup(g.expected)}` :
-                                         "did not run in this model")));
-  return card("Candidates in the served model", {id: "e2e-gain"},
-              h("p", {}, `Measured ${says}.`,
-                result.expected_speedup ? ` Expected by their share of the time: ${speedup(result.expected_speedup)}.` : ""),
-              h("ul", {}, list));
+  const list =
+      (result.gains || [])
+          .map(
+              (g) =>
+                  h("li", {},
+                    `${g.operator}: ${number(100 * g.share)} % of the time, ` +
+                        (g.alone ? `${speedup(g.alone)} alone, ` : "") +
+                        (g.in_model ?
+                             `${speedup(g.in_model)} in the model, so that the model gains ${speedup(g.expected)}` :
+                             "did not run in this model")));
+  return card(
+      "Candidates in the served model", {id: "e2e-gain"},
+      h("p", {}, `Measured ${says}.`,
+        result.expected_speedup ? ` Expected by their share of the time: ${speedup(result.expected_speedup)}.` : ""),
+      h("ul", {}, list));
 }
 
 function sharesCard(at) {
   const byName = new Map();
   for (const o of at.operators) byName.set(o.operator, (byName.get(o.operator) || 0) + o.share);
-  const bars = [...byName].sort((a, b) => b[1] - a[1]).slice(0, kOperators).map(([name, value]) => ({name, value, tone: "s1"}));
+  const bars =
+      [...byName].sort((a, b) => b[1] - a[1]).slice(0, kOperators).map(([name, value]) => ({name, value, tone: "s1"}));
   bars.push({name: "planning, output", value: at.rest, tone: "s6"});
-  return card("Where the time goes", {note: "Share of a load, each operator without those it calls."},
-              barChart("e2e-shares", bars, {format: (v) => `${(100 * v).toFixed(1)} %`}));
+  return card(
+      "Where the time goes", {note: "Share of a load, each operator without those it calls."},
+      barChart("e2e-shares", bars, {format: (v) => `${(100 * v).toFixed(1)} %`}));
 }
