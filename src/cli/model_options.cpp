@@ -12,6 +12,10 @@ void add_model_options(FlagSet& flags, ModelOptions& options) {
               "Directory with a checkpoint, GGUF file, name of the catalog, or Hugging Face id in the local cache")
       .required()
       .type_name("MODEL");
+  add_load_options(flags, options);
+}
+
+void add_load_options(FlagSet& flags, ModelOptions& options) {
   flags
       .option("--load-format", options.load_format, "auto: the checkpoint; dummy: made-up weights, the same every time")
       .one_of({"auto", "dummy"})

@@ -17,6 +17,8 @@ struct ModelOptions {
 };
 
 void add_model_options(FlagSet& flags, ModelOptions& options);
+// The same without --model, for verbs that take several models.
+void add_load_options(FlagSet& flags, ModelOptions& options);
 
 LoadOptions load_options(const ModelOptions& options, const ModelSource& source, const CommonOptions& common);
 
