@@ -1,4 +1,5 @@
-// The token ids a model starts and stops at, from generation_config.json and config.json.
+// The token ids a model starts and stops at, from generation_config.json and config.json, and how it likes to be
+// sampled.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +11,21 @@
 
 namespace fk {
 
+// From generation_config.json, where do_sample is true. Keys that are missing stay empty.
+struct SamplingDefaults {
+  std::optional<double> temperature = {};  // 1 where the file names none, as transformers has it
+  std::optional<int64_t> top_k = {};
+  std::optional<double> top_p = {};
+  std::optional<double> min_p = {};
+  std::optional<double> repetition_penalty = {};
+
+  friend bool operator==(const SamplingDefaults&, const SamplingDefaults&) = default;
+};
+
 struct GenerationDefaults {
   std::optional<int64_t> bos;
   std::vector<int64_t> eos;  // any of them ends a text; empty: none does
+  SamplingDefaults sampling = {};
 
   friend bool operator==(const GenerationDefaults&, const GenerationDefaults&) = default;
 };

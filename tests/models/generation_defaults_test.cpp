@@ -24,6 +24,20 @@ TEST(GenerationDefaults, ComeFromEitherFile) {
   EXPECT_EQ(read_generation_defaults(dir.path()), (GenerationDefaults{7, {128001, 128008, 128009}}));
 }
 
+TEST(GenerationDefaults, SamplingCountsWhereDoSampleIsTrue) {
+  TempDirectory dir;
+  dir.write("config.json", R"({"eos_token_id": 2, "do_sample": true, "temperature": 0.1})");
+  EXPECT_EQ(read_generation_defaults(dir.path()).sampling, SamplingDefaults{});
+  dir.write("generation_config.json", R"({"temperature": 0.6, "top_p": 0.9})");
+  EXPECT_EQ(read_generation_defaults(dir.path()).sampling, SamplingDefaults{});
+  dir.write("generation_config.json", R"({"do_sample": true, "temperature": 0.6, "top_p": 0.9, "top_k": 20})");
+  EXPECT_EQ(read_generation_defaults(dir.path()).sampling,
+            (SamplingDefaults{.temperature = 0.6, .top_k = 20, .top_p = 0.9}));
+  dir.write("generation_config.json", R"({"do_sample": true, "repetition_penalty": 1.1})");
+  EXPECT_EQ(read_generation_defaults(dir.path()).sampling,
+            (SamplingDefaults{.temperature = 1, .repetition_penalty = 1.1}));
+}
+
 TEST(GenerationDefaults, RefuseWhatIsNoTokenId) {
   for (const char* value : {"-1", "1.5", "\"</s>\"", "{}", "[1, -1]", "[1, \"2\"]", "[[1]]", "4294967296", "true"}) {
     Json json = parse_json(std::string("{\"eos_token_id\":") + value + "}", "test");

@@ -1,0 +1,158 @@
+// generate with several prompts, files, stop strings, penalties, log-probabilities and the checkpoint's own sampling.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "core/json.h"
+#include "tests/cli/csv.h"
+#include "tests/cli/program.h"
+#include "tests/models/temp_directory.h"
+
+namespace fk {
+namespace {
+
+using Arguments = std::vector<std::string>;
+
+Arguments tiny(const Arguments& more) {
+  Arguments all{"generate", "--model", "tiny-llama", "--load-format", "dummy", "--dtype", "f32"};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+Json run_json(Arguments arguments) {
+  arguments.push_back("--json");
+  Outcome outcome = run_program(arguments);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  return parse_json(outcome.out, "output");
+}
+
+TEST(GenerateVerb, SeveralPromptsGiveWhatEachGivesAlone) {
+  Json both = run_json(tiny({"--prompt-token-ids", "5,17,99", "--prompt-token-ids", "7", "--max-tokens", "9"}));
+  ASSERT_EQ(both["results"].size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    Json one = run_json(tiny({"--prompt-token-ids", i == 0 ? "5,17,99" : "7", "--max-tokens", "9"}));
+    EXPECT_EQ(both["results"][i]["token_ids"], one["token_ids"]);
+    EXPECT_EQ(both["results"][i]["prompt_token_ids"], one["prompt_token_ids"]);
+    EXPECT_EQ(one["finish_reason"], "length");
+  }
+  Outcome text = run_program(tiny({"--prompt", "ab", "--prompt", "c", "--max-tokens", "2"}));
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  size_t first = text.out.find("== prompt 1 of 2 ==\n<"), second = text.out.find("== prompt 2 of 2 ==\n<");
+  EXPECT_EQ(first, 0u) << text.out;
+  EXPECT_NE(second, text.out.npos) << text.out;
+  EXPECT_NE(text.err.find("2 prompts of 3 tokens together, 4 generated"), text.err.npos) << text.err;
+}
+
+TEST(GenerateVerb, SamplesHaveSeedsOfTheirOwn) {
+  Json samples = run_json(
+      tiny({"--prompt-token-ids", "5,17,99", "--temperature", "1.5", "--n", "3", "--seed", "4", "--max-tokens", "6"}));
+  ASSERT_EQ(samples["results"].size(), 3u);
+  EXPECT_NE(samples["results"][0]["token_ids"], samples["results"][1]["token_ids"]);
+  Json second =
+      run_json(tiny({"--prompt-token-ids", "5,17,99", "--temperature", "1.5", "--seed", "5", "--max-tokens", "6"}));
+  EXPECT_EQ(samples["results"][1]["token_ids"], second["token_ids"]);
+  auto records = parse_csv(run_program(tiny({"--prompt", "ab", "--n", "2", "--max-tokens", "3", "--csv"})).out);
+  ASSERT_EQ(records.size(), 7u);
+  EXPECT_EQ(records[0], (std::vector<std::string>{"result", "step", "token_id"}));
+}
+
+TEST(GenerateVerb, PromptsComeFromFiles) {
+  TempDirectory dir;
+  std::string path = dir.write("prompt.txt", "Hello\n");
+  Json from_file = run_json(tiny({"--prompt-file", path, "--max-tokens", "4"}));
+  EXPECT_EQ(from_file["prompt"], "Hello");
+  EXPECT_EQ(from_file["token_ids"], run_json(tiny({"--prompt", "Hello", "--max-tokens", "4"}))["token_ids"]);
+}
+
+TEST(GenerateVerb, StopsPenaltiesAndLogprobs) {
+  Json whole = run_json(tiny({"--prompt", "Hello", "--max-tokens", "8", "--logprobs", "2"}));
+  ASSERT_EQ(whole["logprobs"].size(), 8u);
+  EXPECT_EQ(whole["logprobs"][0]["top"][0]["token_id"], whole["token_ids"][0]);
+  EXPECT_LT(whole["logprobs"][0]["logprob"].get<double>(), 0);
+  std::string third = "<" + whole["token_ids"][2].dump() + ">";
+  Json stopped = run_json(tiny({"--prompt", "Hello", "--max-tokens", "8", "--stop", third}));
+  EXPECT_EQ(stopped["text"].get<std::string>(),
+            whole["text"].get<std::string>().substr(0, stopped["text"].get<std::string>().size()));
+  EXPECT_EQ(stopped["finish_reason"], "stop");
+  EXPECT_EQ(stopped["stop_reason"], third);
+  Json ended =
+      run_json(tiny({"--prompt", "Hello", "--max-tokens", "8", "--stop-token-ids", whole["token_ids"][2].dump()}));
+  EXPECT_LE(ended["token_ids"].size(), 2u);
+  EXPECT_EQ(ended["finish_reason"], "stop");
+  // So strong a penalty that no token comes twice.
+  Json unlike = run_json(tiny({"--prompt", "Hello", "--max-tokens", "30", "--repetition-penalty", "1000"}));
+  std::vector<int64_t> tokens = unlike["token_ids"];
+  std::sort(tokens.begin(), tokens.end());
+  EXPECT_EQ(std::unique(tokens.begin(), tokens.end()), tokens.end());
+}
+
+TEST(GenerateVerb, TwoRanksRunTheSameBatch) {
+  Arguments arguments = tiny({"--prompt-token-ids", "5,17,99", "--prompt-token-ids", "7", "--n", "2", "--temperature",
+                              "0.8", "--max-tokens", "6", "--tp", "1"});
+  Json one = run_json(arguments);
+  arguments.back() = "2";
+  Json two = run_json(arguments);
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(two["results"][i]["token_ids"], one["results"][i]["token_ids"]) << i;
+}
+
+TEST(GenerateVerb, SamplesAsTheCheckpointSays) {
+  TempDirectory dir;
+  dir.write("config.json",
+            R"({"architectures":["LlamaForCausalLM"],"model_type":"llama","hidden_size":64,"intermediate_size":176,
+    "num_hidden_layers":2,"num_attention_heads":4,"num_key_value_heads":2,"vocab_size":320,"hidden_act":"silu",
+    "rms_norm_eps":1e-5,"max_position_embeddings":512})");
+  dir.write("generation_config.json", R"({"do_sample": true, "temperature": 0.6, "top_p": 0.9})");
+  Arguments arguments{"generate", "--model", dir.path(), "--load-format", "dummy", "--prompt-token-ids", "5,17"};
+  EXPECT_EQ(run_json(arguments)["sampling"]["temperature"], 0.6);
+  EXPECT_EQ(run_json(arguments)["sampling"]["top_p"], 0.9);
+  Arguments flags_win = arguments, none = arguments;
+  flags_win.insert(flags_win.end(), {"--temperature", "0"});
+  EXPECT_EQ(run_json(flags_win)["sampling"]["temperature"], 0.0);
+  none.insert(none.end(), {"--generation-config", "none"});
+  EXPECT_EQ(run_json(none)["sampling"]["temperature"], 0.0);
+  Outcome text = run_program(arguments);
+  EXPECT_NE(text.err.find("generation_config.json says: temperature 0.6, top-p 0.9"), text.err.npos) << text.err;
+}
+
+TEST(GenerateVerb, BadValuesGetOneSentence) {
+  TempDirectory dir;
+  std::string empty = dir.write("empty.txt", "\n");
+  struct Bad {
+    Arguments arguments;
+    int exit_code;
+    std::string says;
+  };
+  const std::vector<Bad> all = {
+      {{"--prompt", "a", "--prompt-token-ids", "1"}, 2, "--prompt"},
+      {{"--prompt-file", empty, "--prompt-token-ids", "1"}, 2, "not both"},
+      {{"--prompt-file", dir.path() + "/missing"}, 1, "cannot be read"},
+      {{"--prompt-file", dir.path()}, 1, "cannot be read"},
+      {{"--prompt-file", empty}, 1, "is empty"},
+      {{"--prompt-file", "-"}, 1, "Standard input is empty"},
+      {{"--prompt-file", "-", "-"}, 2, "standard input"},
+      {{"--prompt-file", "-", "--tp", "2"}, 2, "standard input"},
+      {{"--prompt", ""}, 2, "empty"},
+      {{"--prompt", "a", "--stop", ""}, 2, "--stop"},
+      {{"--prompt", "a", "--min-tokens", "17"}, 2, "--min-tokens"},
+      {{"--prompt", "a", "--repetition-penalty", "0"}, 2, "repetition penalty"},
+      {{"--prompt", "a", "--presence-penalty", "2.5"}, 2, "2.5"},
+      {{"--prompt", "a", "--frequency-penalty", "nan"}, 2, "requency"},
+      {{"--prompt", "a", "--logprobs", "-1"}, 2, "--logprobs"},
+      {{"--prompt", "a", "--n", "0"}, 2, "--n"},
+      {{"--prompt", "a", "--generation-config", "vllm"}, 2, "--generation-config"},
+      {{"--prompt", "a", "--prompt-token-ids", "1,2", "3,x"}, 2, "--prompt"},
+      {{"--prompt-token-ids", "1", "--prompt-token-ids", "999"}, 1, "999"},
+  };
+  for (const Bad& bad : all) {
+    Outcome outcome = run_program(tiny(bad.arguments));
+    EXPECT_EQ(outcome.exit_code, bad.exit_code) << bad.says << ": " << outcome.err;
+    EXPECT_NE(outcome.err.find(bad.says), outcome.err.npos) << outcome.err;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  }
+}
+
+}  // namespace
+}  // namespace fk
