@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/device_thread.h"
 #include "core/error.h"
 #include "engine/finite_logits.h"
 #include "measure/timer.h"
@@ -242,6 +243,7 @@ void BatchingEngine::start() {
 }
 
 void BatchingEngine::loop() {
+  use_device_on_this_thread(model_.device);
   for (;;) {
     {
       std::unique_lock lock(mutex_);

@@ -10,8 +10,8 @@
 #include "candidate/stubs.h"
 #include "candidate/swap.h"
 #include "core/error.h"
-#include "engine/generate.h"
 #include "tests/candidate/work_folder.h"
+#include "tests/engine/generate.h"
 
 namespace fk {
 namespace {

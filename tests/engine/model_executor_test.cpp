@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "engine/generate.h"
 #include "tests/engine/allocation_count.h"
+#include "tests/engine/generate.h"
 
 namespace fk {
 namespace {

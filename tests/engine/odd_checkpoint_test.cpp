@@ -7,11 +7,11 @@
 #include <map>
 
 #include "core/json.h"
-#include "engine/generate.h"
 #include "models/checkpoint_names.h"
 #include "models/config.h"
 #include "models/dummy_weights.h"
 #include "models/safetensors_writer.h"
+#include "tests/engine/generate.h"
 #include "tests/models/error_text.h"
 #include "tests/models/temp_directory.h"
 

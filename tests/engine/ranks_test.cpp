@@ -6,9 +6,10 @@
 #include <set>
 
 #include "core/error.h"
-#include "engine/generate.h"
+#include "engine/batching_engine.h"
 #include "models/catalog.h"
 #include "tests/core/on_ranks.h"
+#include "tests/engine/generate.h"
 #include "tests/models/error_text.h"
 
 namespace fk {
@@ -17,6 +18,7 @@ namespace {
 struct RankRun {
   std::vector<float> logits;  // of the prompt's last token
   std::vector<int64_t> tokens;
+  std::vector<std::vector<int64_t>> batch;  // of several requests together
   size_t weight_bytes = 0;
 };
 
@@ -35,6 +37,19 @@ RankRun run_rank(const ModelSource& source, DType dtype, Communicator* ranks) {
   executor.finish(sequence);
   Sampler sampler(1, {});
   run.tokens = generate(executor, sampler, {.prompt = prompt, .max_tokens = 12, .sampling = {}, .stop_tokens = {}});
+  // Every rank plans the same steps: small chunks, few blocks, requests that end at different times.
+  BatchingEngine engine(model, pool, std::nullopt, {.max_num_seqs = 3, .max_num_batched_tokens = 8, .num_blocks = 6});
+  run.batch.resize(4);
+  for (size_t i = 0; i < run.batch.size(); ++i) {
+    Request request;
+    request.prompt.assign(prompt.begin() + static_cast<std::ptrdiff_t>(i), prompt.end());
+    request.max_tokens = 4 + 3 * static_cast<int64_t>(i);
+    if (i % 2 == 1) request.sampling = {.temperature = 0.8, .seed = i};
+    engine.submit(request, [&run, i](const RequestOutput& output) {
+      run.batch[i].insert(run.batch[i].end(), output.tokens.begin(), output.tokens.end());
+    });
+  }
+  engine.run_until_idle();
   return run;
 }
 
@@ -53,6 +68,7 @@ void expect_equal_to_one_rank(const ModelSource& source, int64_t size) {
   std::vector<RankRun> runs = run_ranks(source, DType::kF32, size);
   for (const RankRun& run : runs) {
     EXPECT_EQ(run.tokens, one.tokens) << name << " on " << size << " ranks";
+    EXPECT_EQ(run.batch, one.batch) << name << " on " << size << " ranks";
     EXPECT_EQ(run.logits, runs[0].logits) << name << ": every rank has the same bits";
     ASSERT_EQ(run.logits.size(), one.logits.size());
     double worst = 0;

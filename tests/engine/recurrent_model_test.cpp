@@ -3,12 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include "engine/batching_engine.h"
 #include "engine/decode_loop.h"
 
-#include "engine/generate.h"
 #include "models/family.h"
 #include "ops/l4/causal_lm.h"
 #include "ops/register.h"
+#include "tests/engine/generate.h"
 #include "tests/models/temp_directory.h"
 
 namespace fk {
@@ -108,6 +109,27 @@ TEST_F(RecurrentModel, SpeaksTheSameInChunksAndAgain) {
       EXPECT_EQ(generate(executor, sampler, {.prompt = prompt, .max_tokens = 12, .sampling = {}, .stop_tokens = {}}),
                 expected(prompt, 12))
           << "in chunks of " << chunk;
+  }
+}
+
+// Slots go from one request to the next, and preempted requests start from zero again.
+TEST_F(RecurrentModel, BatchesKeepTheStatesOfTheirRequests) {
+  for (int64_t blocks : {0, 5}) {
+    BatchingEngine engine(model_, pool_, std::nullopt,
+                          {.max_num_seqs = 2, .max_num_batched_tokens = 4, .block_size = 8, .num_blocks = blocks});
+    std::vector<std::vector<int64_t>> said(6);
+    auto prompt = [&](size_t i) { return i % 2 == 0 ? prompt_ : other_; };
+    for (size_t i = 0; i < said.size(); ++i) {
+      Request request;
+      request.prompt = prompt(i);
+      request.max_tokens = 12;
+      engine.submit(request, [&said, i](const RequestOutput& output) {
+        said[i].insert(said[i].end(), output.tokens.begin(), output.tokens.end());
+      });
+    }
+    engine.run_until_idle();
+    for (size_t i = 0; i < said.size(); ++i) EXPECT_EQ(said[i], expected(prompt(i), 12)) << i;
+    EXPECT_EQ(engine.stats().cached_prompt_tokens, 0) << "states cannot be shared";
   }
 }
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/device_runtime.h"
-#include "engine/generate.h"
+#include "tests/engine/generate.h"
 #include "tests/golden/golden_model.h"
 
 namespace fk::golden {

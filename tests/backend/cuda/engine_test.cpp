@@ -8,8 +8,8 @@
 #include "core/device_runtime.h"
 #include "core/error.h"
 #include "engine/decode_loop.h"
-#include "engine/generate.h"
 #include "models/resolve.h"
+#include "tests/engine/generate.h"
 
 namespace fk {
 namespace {

@@ -5,6 +5,7 @@
 #include "backend/cuda/device/measure.h"
 #include "backend/cuda/device/status.h"
 #include "core/device_runtime.h"
+#include "core/device_thread.h"
 
 namespace fk::cuda {
 namespace {
@@ -205,6 +206,8 @@ std::unique_ptr<DeviceRuntime> open(int index) { return std::make_unique<Runtime
 
 [[maybe_unused]] const bool registered =
     register_device_driver(DeviceKind::kCuda, {.count = count, .unavailable = unavailable, .open = open});
+[[maybe_unused]] const bool selected = register_device_selection(
+    DeviceKind::kCuda, [](int index) { check(cudaSetDevice(index), "Selecting the device"); });
 
 }  // namespace
 }  // namespace fk::cuda

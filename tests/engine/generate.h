@@ -1,15 +1,34 @@
-#include "engine/generate.h"
+// generate: a prompt's continuation by ModelExecutor and DecodeLoop, one token after the other. BatchingEngine is what
+// the program uses; tests compare with this plain loop.
+#pragma once
 
 #include <algorithm>
+#include <cstdint>
+#include <functional>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "engine/decode_loop.h"
 #include "engine/finite_logits.h"
+#include "engine/model_executor.h"
+#include "engine/sampler.h"
 
 namespace fk {
 
-std::vector<int64_t> generate(ModelExecutor& executor, Sampler& sampler, const GenerateRequest& request,
-                              const TokenSink& sink) {
+struct GenerateRequest {
+  std::vector<int64_t> prompt;
+  int64_t max_tokens = 16;
+  SamplingParams sampling;
+  std::vector<int64_t> stop_tokens;  // ends the text; the stop token itself is not part of it
+};
+
+// Called with each token as it comes; false ends the generation.
+using TokenSink = std::function<bool(int64_t token)>;
+
+// The tokens after the prompt. The executor's max_context must be large enough for the prompt and max_tokens.
+inline std::vector<int64_t> generate(ModelExecutor& executor, Sampler& sampler, const GenerateRequest& request,
+                                     const TokenSink& sink = {}) {
   check_sampling_params(request.sampling);
   std::vector<int64_t> tokens;
   tokens.reserve(static_cast<size_t>(std::max<int64_t>(request.max_tokens, 0)));
