@@ -143,6 +143,7 @@ class Generate final : public Verb {
       try {
         engine.submit(std::move(request), sink);
       } catch (const UsageError& e) {  // the flags are right, and the prompt is not
+        output_closed_ = std::current_exception();
         throw Error("{}", e.what());
       }
     }
@@ -293,8 +294,8 @@ class Generate final : public Verb {
   std::vector<Generated> results_;
   std::string defaults_;  // a sentence
   Stopwatch watch_;
-  std::exception_ptr output_closed_;
-  size_t printed_ = 0;  // results
+  std::exception_ptr output_closed_;  // nothing more is printed
+  size_t printed_ = 0;                // results
   double total_s_ = 0;
   int64_t tp_ = 1;
   Json dispatches_;

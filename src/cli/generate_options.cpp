@@ -76,8 +76,7 @@ void GenerateOptions::add_flags(FlagSet& flags) {
   flags.option("--frequency-penalty", sampling_.frequency_penalty, "The same, as often as the text has the token")
       .show_default();
   flags.option("--stop", stop_, "Text ends before this string; several likewise").type_name("TEXT");
-  flags.option("--stop-token-ids", stop_token_ids_, "Tokens that end the text, beside the model's own")
-      .type_name("ID ...");
+  flags.option("--stop-token-ids", stop_token_ids_, "Tokens that end the text, beside the model's own").type_name("ID");
   flags.flag("--ignore-eos", ignore_eos_, "Go on after the end of the text");
   logprobs_flag_ =
       &flags.option("--logprobs", logprobs_, "Log-probabilities of the tokens and of this many of the most likely")

@@ -75,6 +75,19 @@ int64_t blocks_that_fit(const Model& model, const BatchingOptions& options, int6
   return std::min(most, static_cast<int64_t>(std::min(room / per_block, 0x1p30)));
 }
 
+// Ranks plan the same steps, so they need the same number of blocks, whatever memory each has free.
+int64_t least_of_all_ranks(int64_t blocks, const Model& model) {
+  Communicator* ranks = model.communicator;
+  if (ranks == nullptr || ranks->size() == 1) return blocks;
+  Tensor own({1}, DType::kI64, model.device), all({ranks->size()}, DType::kI64, model.device);
+  Tensor host_own({1}, DType::kI64), host_all({ranks->size()}, DType::kI64);
+  *host_own.ptr<int64_t>() = blocks;
+  copy_between(host_own, own);
+  ranks->all_gather(own, all, model.device == kCpu ? nullptr : device_runtime(model.device).stream());
+  copy_between(all, host_all);
+  return *std::min_element(host_all.ptr<int64_t>(), host_all.ptr<int64_t>() + ranks->size());
+}
+
 }  // namespace
 
 void check_batching_options(const BatchingOptions& o) {
@@ -105,8 +118,9 @@ EngineSizes engine_sizes(const Model& model, const BatchingOptions& options) {
                   .max_tokens = options.max_num_batched_tokens,
                   .max_context = options.max_model_len > 0 ? options.max_model_len : context,
                   .page_size = options.block_size};
-  sizes.limits.blocks =
-      options.num_blocks > 0 ? options.num_blocks : blocks_that_fit(model, options, sizes.limits.max_context);
+  sizes.limits.blocks = options.num_blocks > 0
+                            ? options.num_blocks
+                            : least_of_all_ranks(blocks_that_fit(model, options, sizes.limits.max_context), model);
   const std::vector<StateSpec> states = collect_states(*model.root);
   sizes.scheduler = {
       .max_batched_tokens = sizes.limits.max_tokens,

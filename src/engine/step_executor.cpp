@@ -102,7 +102,10 @@ View StepExecutor::forward(const StepPlan& plan, std::span<const std::span<const
   if (draws_ == 0) items_.back().wants_logits = true;
   arena_.reset();
   StepShape shape;
-  if (model_.device != kCpu) shape.table_width = std::min(power_of_two_from(most_blocks), blocks_per_sequence(limits_));
+  // Fewer widths are fewer recordings; the table of many long sequences is too large to be copied for every step.
+  constexpr int64_t kLeastWidth = 64;
+  if (model_.device != kCpu)
+    shape.table_width = std::min(std::max(power_of_two_from(most_blocks), kLeastWidth), blocks_per_sequence(limits_));
   // A graph cannot be synchronised after every operator.
   const bool records = model_.device != kCpu && all_decode && observer_ == nullptr && !debug_sync();
   if (records) shape.decode_rows = power_of_two_from(std::ssize(plan.rows));

@@ -151,6 +151,7 @@ TEST(GenerateVerb, BadValuesGetOneSentence) {
     EXPECT_EQ(outcome.exit_code, bad.exit_code) << bad.says << ": " << outcome.err;
     EXPECT_NE(outcome.err.find(bad.says), outcome.err.npos) << outcome.err;
     EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
   }
 }
 
