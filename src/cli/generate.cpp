@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <exception>
 #include <optional>
 
 #include "cli/candidate_options.h"
