@@ -1,5 +1,7 @@
 #include "engine/live_request.h"
 
+#include <algorithm>
+
 #include "engine/log_probabilities.h"
 
 namespace fk {
@@ -23,7 +25,9 @@ LiveRequest::LiveRequest(RequestId id, Request request, OutputSink sink, const T
       tokens_(request_.prompt),
       text_(tokenizer, request_),
       edits_(request_.sampling, request_.prompt, masked_tokens(request_, vocab_size)) {
-  tokens_.reserve(request_.prompt.size() + static_cast<size_t>(request_.max_tokens));
+  // A server's clients may ask for the whole context and end after a few tokens.
+  constexpr int64_t kMostReserved = 512;
+  tokens_.reserve(request_.prompt.size() + static_cast<size_t>(std::min(request_.max_tokens, kMostReserved)));
 }
 
 RequestOutput LiveRequest::add(int64_t token, std::span<const float> logits) {
