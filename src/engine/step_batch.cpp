@@ -24,9 +24,11 @@ void StepBatch::Group::add(const StepItem& item, int64_t page_size) {
            static_cast<int64_t>(item.blocks.size()) <= width);
   lens.host()[sequences] = len;
   state_slots.host()[sequences] = item.state_slot;
-  // A freed block is never looked at; what stands in its place must still be a block.
+  // No weight is given to a freed page, but a kernel may load it with its neighbours, and a NaN in it would stay one.
+  // The first page that the sequence still has stands in its place, since other sequences may write to block 0.
+  auto held = std::find_if(item.blocks.begin(), item.blocks.end(), [](int32_t block) { return block >= 0; });
   std::transform(item.blocks.begin(), item.blocks.end(), table.host() + sequences * width,
-                 [](int32_t block) { return std::max(block, 0); });
+                 [&](int32_t block) { return block >= 0 ? block : *held; });
   ++sequences;
   tokens += static_cast<int64_t>(item.tokens.size());
   keys += len;

@@ -108,9 +108,13 @@ class Prefill {
     KvRows k = rows_of(args_.k, plan), v = rows_of(args_.v, plan);
     const void *k_rows[kKeysPerBlock], *v_rows[kKeysPerBlock];
     int64_t keys = std::min(kKeysPerBlock, plan.keys - key);
+    // Keys before those that some query sees may be in pages that were freed and now hold a NaN of another sequence,
+    // which a weight of zero would not hide. The first key that is seen stands in their place.
+    int64_t first_seen = std::min(keys_of(plan, 0).first, plan.keys - 1);
     for (int64_t j = 0; j < keys; ++j) {
-      k_rows[j] = k.row(key + j, head);
-      v_rows[j] = v.row(key + j, head);
+      int64_t row = std::max(key + j, first_seen);
+      k_rows[j] = k.row(row, head);
+      v_rows[j] = v.row(row, head);
     }
     kernel_.pack(
         {k_rows, v_rows, keys, init_.head_size, args_.k.dtype(), packed_ + static_cast<size_t>(item) * block_bytes_});
