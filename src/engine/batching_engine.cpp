@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/device_thread.h"
+#include "core/environment_variable.h"
 #include "core/error.h"
 #include "engine/finite_logits.h"
 #include "measure/timer.h"
@@ -35,6 +36,15 @@ BatchingEngine::BatchingEngine(const Model& model, ThreadPool& pool, std::option
                .vocab_size = model.config.facts.vocab_size}),
       executor_(model, pool, sizes_.limits),
       scheduler_(sizes_.scheduler) {
+  // All ranks plan the same steps.
+  std::string log = model.communicator != nullptr && model.communicator->rank() > 0
+                        ? ""
+                        : environment_variable("FASTKERNELS_SCHEDULE_LOG");
+  if (!log.empty()) {
+    schedule_log_.open(log);
+    if (!schedule_log_) throw Error("{}, which FASTKERNELS_SCHEDULE_LOG names, cannot be written.", log);
+    scheduler_.log_to(schedule_log_);
+  }
   update_stats();
 }
 

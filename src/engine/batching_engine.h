@@ -7,6 +7,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <fstream>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -74,6 +75,7 @@ class BatchingEngine final : public Engine {
   const EngineSizes sizes_;
   EngineLimits limits_;
   StepExecutor executor_;
+  std::ofstream schedule_log_;  // of all calls of the scheduler, where FASTKERNELS_SCHEDULE_LOG names a file
   Scheduler scheduler_;
   std::unordered_map<RequestId, std::unique_ptr<LiveRequest>> live_;
   int64_t with_deadline_ = 0;  // of the live ones
