@@ -62,7 +62,8 @@ void SchedulerSimulation::run() {
 void SchedulerSimulation::arrive() {
   Simulated s;
   if (!requests_.empty() && chance() < load_.shared_prefix) {
-    const std::vector<int64_t>& other = requests_.at(static_cast<RequestId>(below(std::ssize(requests_)) + 1)).tokens;
+    auto id = static_cast<RequestId>(below(std::ssize(requests_)) + 1);
+    const std::vector<int64_t>& other = requests_.at(id).tokens;
     s.tokens.assign(other.begin(), other.begin() + below(std::ssize(other) + 1));
     s.tokens.resize(std::min(s.tokens.size(), static_cast<size_t>(load_.max_prompt)));
   }
