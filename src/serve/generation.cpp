@@ -97,6 +97,9 @@ void Generation::take(size_t index, RequestOutput output, Time when) {
   for (DrawnLogprobs& one : output.logprobs) choice.part.logprobs.push_back(std::move(one));
   choice.part.finish = output.finish;
   choice.part.stop_reason = output.stop_reason;
+  // As in vLLM: the model's own end is no stop that a request has named.
+  for (int64_t end : tools_.model.end_tokens)
+    if (output.stop_reason == std::to_string(end)) choice.part.stop_reason.clear();
   bool ends = output.finish != FinishReason::kNone;
   if (ends) end_choice(choice, output);
   if (!answered_ && output.finish == FinishReason::kTimeout)

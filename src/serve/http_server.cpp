@@ -50,12 +50,12 @@ auto into(error_code& ec) { return asio::redirect_error(asio::use_awaitable, ec)
 class HttpConnection;
 
 struct HttpServer::State {
-  State(HttpOptions o, HttpHandler h, AccessLog& l)
-      : options(std::move(o)), handler(std::move(h)), log(l), acceptor(io), signals(io), give_up(io) {}
+  State(HttpOptions o, HttpHandler h, std::function<void(const AccessRecord&)> e)
+      : options(std::move(o)), handler(std::move(h)), ended(std::move(e)), acceptor(io), signals(io), give_up(io) {}
 
   HttpOptions options;
   HttpHandler handler;
-  AccessLog& log;
+  std::function<void(const AccessRecord&)> ended;
   bool stopping = false;
   // Before io, which destroys the connections that are left.
   std::set<HttpConnection*> connections;
@@ -101,7 +101,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     self->stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);
     if (!self->lingers_) co_return;
     // The client may still be sending. To close now would reset the connection, and the client might lose the answer.
-    self->stream_.expires_after(std::chrono::seconds(5));
+    self->stream_.expires_after(std::chrono::seconds(30));
     char rest[16 * 1024];
     error_code ec;
     while (!ec) co_await self->stream_.async_read_some(asio::buffer(rest), into(ec));
@@ -267,7 +267,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     record.client_gone = !sent;
     if (!exchange.begun()) record.status = 499;
     record.duration_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin_).count();
-    server_.log.write(record);
+    server_.ended(record);
   }
 
   beast::tcp_stream stream_;
@@ -326,8 +326,8 @@ void HttpServer::State::wait_for_signal() {
   });
 }
 
-HttpServer::HttpServer(HttpOptions options, HttpHandler handler, AccessLog& log)
-    : state_(std::make_unique<State>(std::move(options), std::move(handler), log)) {
+HttpServer::HttpServer(HttpOptions options, HttpHandler handler, std::function<void(const AccessRecord&)> ended)
+    : state_(std::make_unique<State>(std::move(options), std::move(handler), std::move(ended))) {
   state_->listen();
   state_->mailbox->open([state = state_.get()] { asio::post(state->io, [state] { state->mailbox->run_all(); }); });
 }

@@ -29,7 +29,8 @@ struct HttpOptions {
 class HttpServer {
  public:
   // Listens. Throws Error where that is not possible. `handler` is called on the thread of run().
-  HttpServer(HttpOptions options, HttpHandler handler, AccessLog& log);
+  // `ended` is called when an answer is sent, or its client has left.
+  HttpServer(HttpOptions options, HttpHandler handler, std::function<void(const AccessRecord&)> ended);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;

@@ -36,8 +36,9 @@ class Server::Impl {
         log_(options_.access_log),
         router_(options_.api_key),
         http_(
-            options_.http, [this](IncomingRequest request, ReplyPtr reply) { handle(std::move(request), reply); },
-            log_) {
+            options_.http,
+            [this](IncomingRequest request, const ReplyPtr& reply) { router_.handle(std::move(request), reply); },
+            [this](const AccessRecord& record) { count(record); }) {
     limits_.timeout = options_.request_timeout;
     if (engine_ != nullptr) limits_.max_choices = engine_->limits().max_num_seqs + engine_->limits().max_waiting;
     add_routes();
@@ -94,11 +95,9 @@ class Server::Impl {
                 [this](IncomingRequest request, const ReplyPtr& reply) { embed(std::move(request), reply); });
   }
 
-  void handle(IncomingRequest request, const ReplyPtr& reply) {
-    std::string pattern(router_.pattern(request.path));
-    router_.handle(std::move(request), reply);
-    // Streams and answers that come later are counted as what they begin with.
-    ++metrics_.answers[{pattern, reply->access.status == 0 ? 200 : reply->access.status}];
+  void count(const AccessRecord& record) {
+    ++metrics_.answers[{std::string(router_.pattern(record.path)), record.status}];
+    log_.write(record);
   }
 
   // `read` makes something of the body, here or, for a large body, on another thread; then `use` goes on with it here.

@@ -237,9 +237,11 @@ TEST_F(ApiTest, LargePromptsAreReadOnAnotherThread) {
 }
 
 TEST_F(ApiTest, MetricsCount) {
-  start();
-  post(port, "/v1/completions", {{"prompt", "a"}, {"max_tokens", 3}});
-  std::string text = get(port, "/metrics").body;
+  TestClient client(start());  // one connection: the first answer is counted before the second request is read
+  client.send(post_text("/v1/completions", R"({"prompt": "a", "max_tokens": 3})"));
+  client.read_answer();
+  client.send(get_text("/metrics"));
+  std::string text = client.read_answer().body;
   for (const char* line :
        {"vllm:num_requests_running{model_name=\"tiny\"} 0\n", "vllm:kv_cache_usage_perc{model_name=\"tiny\"} 0.5\n",
         "vllm:generation_tokens_total{model_name=\"tiny\"} 42\n",
