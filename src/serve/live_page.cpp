@@ -1,5 +1,9 @@
 #include "serve/live_page.h"
 
+#include <utility>
+
+#include "core/json.h"
+
 namespace fk {
 
 extern const std::string_view kLivePage;
@@ -16,10 +20,15 @@ HttpResponse live_page() {
                       {"X-Content-Type-Options", "nosniff"}}};
 }
 
-std::string openapi_text(std::string_view version) {
+std::string openapi_text(std::string_view version, const ServedModel& model) {
   std::string text(kOpenApi);
-  constexpr std::string_view kPlace = "VERSION_OF_THE_PROGRAM";
-  if (size_t at = text.find(kPlace); at != std::string::npos) text.replace(at, kPlace.size(), version);
+  const std::pair<std::string_view, std::string> filled[] = {
+      {"\"VERSION_OF_THE_PROGRAM\"", dump_json(Json(version))},
+      {"\"SERVED_MODEL\"", dump_json(Json(model.names.front()))},
+      {"\"LAST_TOKEN_ID\"", std::to_string(model.vocab_size - 1)}};
+  for (const auto& [place, value] : filled)
+    for (size_t at = 0; (at = text.find(place, at)) != std::string::npos; at += value.size())
+      text.replace(at, place.size(), value);
   return text;
 }
 

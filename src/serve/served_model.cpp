@@ -136,8 +136,10 @@ std::string chat_text(const ServedModel& model, const Json& body) {
   fields.refuse("chat_template", "the template is that of the model, or of --chat-template.");
   const Json* tools = fields.find("tools");
   const Json* arguments = fields.find("chat_template_kwargs");
-  if (tools != nullptr && !tools->is_array())
-    throw ApiError(400, "'tools' must be a list of objects.", "tools", "invalid_value");
+  bool objects = tools == nullptr || tools->is_array();
+  if (objects && tools != nullptr)
+    objects = std::all_of(tools->begin(), tools->end(), [](const Json& tool) { return tool.is_object(); });
+  if (!objects) throw ApiError(400, "'tools' must be a list of objects.", "tools", "invalid_value");
   if (arguments != nullptr && !arguments->is_object())
     throw ApiError(400, "'chat_template_kwargs' must be an object.", "chat_template_kwargs", "invalid_value");
   if (const Json* choice = fields.find("tool_choice")) {

@@ -77,7 +77,7 @@ class Server::Impl {
                           .body = metrics_now().prometheus(model_.names.front(), engine_stats())};
     });
     fixed("/version", false, [this] { return HttpResponse{.body = dump_json({{"version", options_.version}}, -1)}; });
-    fixed("/openapi.json", false, [this] { return HttpResponse{.body = openapi_text(options_.version)}; });
+    fixed("/openapi.json", false, [this] { return HttpResponse{.body = openapi_text(options_.version, model_)}; });
     fixed("/v1/models", true, [this] { return HttpResponse{.body = dump_json(models_json(model_), -1)}; });
     router_.add("GET", "/v1/models/*", true, [this](const IncomingRequest& request, const ReplyPtr& reply) {
       reply->send(

@@ -253,7 +253,11 @@ TEST_F(ApiTest, MetricsCount) {
     EXPECT_NE(text.find(line), std::string::npos) << line << text;
   EXPECT_EQ(get(port, "/stats").json()["generated_tokens"], 42);
   EXPECT_NE(get(port, "/").body.find("<!DOCTYPE html>"), std::string::npos);
-  EXPECT_EQ(get(port, "/openapi.json").json()["info"]["version"], "1.2.3");
+  Json described = get(port, "/openapi.json").json();
+  EXPECT_EQ(described["info"]["version"], "1.2.3");
+  const Json& fields = described["components"]["schemas"]["DetokenizeRequest"]["properties"];
+  EXPECT_EQ(fields["model"]["enum"][0], "tiny");
+  EXPECT_EQ(fields["tokens"]["items"]["maximum"], 299);
 }
 
 TEST_F(ApiTest, Embeddings) {

@@ -74,7 +74,7 @@ def until(condition, seconds=60):
 class Serving(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Process()
+        cls.server = Process("--dtype", "f32")  # whose greedy tokens do not depend on what else is in a step
         cls.client = cls.server.client()
 
     @classmethod
@@ -179,8 +179,11 @@ class Serving(unittest.TestCase):
         self.assertEqual(list(texts.values()), [alone] * 8)
 
     def test_metrics(self):
+        until(lambda: self.server.metrics()[("vllm:num_requests_running",)] == 0)
         before = self.server.metrics()
         self.complete(extra_body={"ignore_eos": True})
+        # The engine counts a step after it has handed out its tokens.
+        until(lambda: self.server.metrics()[("vllm:generation_tokens_total",)] >= before[("vllm:generation_tokens_total",)] + 8)
         after = self.server.metrics()
         for name, more in (("vllm:prompt_tokens_total", 5), ("vllm:generation_tokens_total", 8), ("vllm:time_to_first_token_seconds_count", 1),
                            ("vllm:inter_token_latency_seconds_count", 7), ("vllm:e2e_request_latency_seconds_count", 1)):

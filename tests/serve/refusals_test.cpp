@@ -91,6 +91,7 @@ std::vector<Refusal> refusals() {
       {"odd_part", kChat, R"({"messages": [{"role": "user", "content": [{"type": 5}]}]})", 400, "messages", "no text"},
       {"tool_choice", kChat, chat(R"("tool_choice": "required")"), 400, "tool_choice", "cannot force"},
       {"tools", kChat, chat(R"("tools": {})"), 400, "tools", "list"},
+      {"tools_lists", kChat, chat(R"("tools": [[null]])"), 400, "tools", "list of objects"},
       {"json_mode", kChat, chat(R"("response_format": {"type": "json_object"})"), 400, "response_format", "text"},
       {"top_logprobs", kChat, chat(R"("top_logprobs": 3)"), 400, "top_logprobs", "needs 'logprobs'"},
       {"kwargs", kChat, chat(R"("chat_template_kwargs": [])"), 400, "chat_template_kwargs", "object"},
