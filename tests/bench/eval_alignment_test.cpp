@@ -30,27 +30,33 @@ PositionErrors errors_of(double scale, size_t count, const char* name) {
 }
 
 TEST(EvalAlignment, AsNoisyAsTheBaseline) {
-  AlignmentLimits limits = limits_of_noise(errors_of(0.02, 500, "noise"), kEpsilon);
+  AlignmentLimits limits = limits_of_noise(errors_of(0.02, 500, "noise"), {}, kEpsilon);
   EXPECT_TRUE(judge_alignment(errors_of(0.03, 4000, "candidate"), limits).aligned());
   EXPECT_FALSE(judge_alignment(errors_of(0.1, 4000, "candidate"), limits).aligned());
 }
 
 TEST(EvalAlignment, WithoutNoiseTheDTypeIsTheLimit) {
-  AlignmentLimits limits = limits_of_noise(errors_of(0, 500, "noise"), kEpsilon);
+  AlignmentLimits limits = limits_of_noise(errors_of(0, 500, "noise"), {}, kEpsilon);
   EXPECT_TRUE(judge_alignment(errors_of(0.5 * kEpsilon, 4000, "candidate"), limits).aligned());
   EXPECT_FALSE(judge_alignment(errors_of(3 * kEpsilon, 4000, "candidate"), limits).aligned());
-  EXPECT_TRUE(judge_alignment(errors_of(0, 4000, "candidate"), limits_of_noise({}, kEpsilon)).aligned());
+  EXPECT_TRUE(judge_alignment(errors_of(0, 4000, "candidate"), limits_of_noise({}, {}, kEpsilon)).aligned());
+}
+
+TEST(EvalAlignment, OtherRoundingOfADeepModelIsAllowed) {
+  AlignmentLimits limits = limits_of_noise(errors_of(0, 500, "noise"), errors_of(0.04, 500, "rounding"), kEpsilon);
+  EXPECT_TRUE(judge_alignment(errors_of(0.02, 4000, "candidate"), limits).aligned());
+  EXPECT_FALSE(judge_alignment(errors_of(0.1, 4000, "candidate"), limits).aligned());
 }
 
 TEST(EvalAlignment, FewWrongPositionsAreFound) {
-  AlignmentLimits limits = limits_of_noise(errors_of(0.001, 500, "noise"), kEpsilon);
+  AlignmentLimits limits = limits_of_noise(errors_of(0.001, 500, "noise"), {}, kEpsilon);
   PositionErrors errors = errors_of(0.001, 4000, "candidate");
   for (size_t i = 0; i < 20; ++i) errors.errors[i * 200] = 0.3F;
   EXPECT_FALSE(judge_alignment(errors, limits).aligned());
 }
 
 TEST(EvalAlignment, ChoicesFarBelowTheBestAreFound) {
-  AlignmentLimits limits = limits_of_noise(errors_of(0.001, 500, "noise"), kEpsilon);
+  AlignmentLimits limits = limits_of_noise(errors_of(0.001, 500, "noise"), {}, kEpsilon);
   PositionErrors errors = errors_of(0.001, 4000, "candidate");
   for (size_t i = 0; i < 20; ++i) errors.margins[i] = 0.001F;  // a tie, broken in another way
   Alignment ties = judge_alignment(errors, limits);
@@ -64,7 +70,7 @@ TEST(EvalAlignment, RareLargeNoiseDoesNotRaiseTheLimit) {
   // Experts that change places: 2 % of the baseline's own positions are far off.
   PositionErrors noise = errors_of(0.001, 1000, "noise");
   for (size_t i = 0; i < 20; ++i) noise.errors[i * 50] = 0.4F;
-  AlignmentLimits limits = limits_of_noise(noise, kEpsilon);
+  AlignmentLimits limits = limits_of_noise(noise, {}, kEpsilon);
   PositionErrors errors = errors_of(0.001, 1000, "candidate");
   for (size_t i = 0; i < 25; ++i) errors.errors[i * 40] = 0.4F;
   EXPECT_TRUE(judge_alignment(errors, limits).aligned());
@@ -73,7 +79,7 @@ TEST(EvalAlignment, RareLargeNoiseDoesNotRaiseTheLimit) {
 }
 
 TEST(EvalAlignment, NothingAndNanAreNotAligned) {
-  AlignmentLimits limits = limits_of_noise({}, kEpsilon);
+  AlignmentLimits limits = limits_of_noise({}, {}, kEpsilon);
   EXPECT_FALSE(judge_alignment({}, limits).aligned());
   PositionErrors errors = errors_of(0, 100, "candidate");
   for (size_t i = 0; i < 10; ++i) errors.errors[i] = std::nanf("");

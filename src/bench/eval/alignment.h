@@ -2,8 +2,8 @@
 //
 // Equal tokens are no measure: in bf16 two correct engines draw different tokens wherever the two most likely ones are
 // nearly equal. So the candidate is given the baseline's tokens (forced decode), and at every position its logits are
-// compared with the baseline's. How much they may differ is measured: by as much as the baseline's own logits differ
-// between a batch and the same sequence alone.
+// compared with the baseline's. How much they may differ is measured on the baseline itself: between a batch and the
+// same sequence alone, and between two ways of rounding (rounding_noise.h).
 #pragma once
 
 #include <cstdint>
@@ -23,14 +23,14 @@ struct PositionErrors {
   void add(const PositionErrors& other);
 };
 
-// From the errors of the baseline against itself.
+// From the differences of the baseline to itself.
 struct AlignmentLimits {
   double position = 0;       // an error or margin above it is an outlier
   double median = 0;         // no more than this for the middle position
   double outlier_share = 0;  // of positions: what the baseline itself has (experts that change places)
 };
-// `epsilon`: of the model's dtype.
-AlignmentLimits limits_of_noise(const PositionErrors& noise, double epsilon);
+// `batches`: between batch sizes; `rounding`: between two ways of rounding; `epsilon`: of the model's dtype.
+AlignmentLimits limits_of_noise(const PositionErrors& batches, const PositionErrors& rounding, double epsilon);
 
 struct Alignment {
   int64_t positions = 0;

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "bench/eval/logits_reference.h"
+#include "bench/eval/rounding_noise.h"
 #include "bench/eval/sequences.h"
 #include "bench/eval/side.h"
 #include "core/error.h"
@@ -54,8 +56,10 @@ class CausalSide {
         first_(first),
         workloads_(eval_workloads(Task::kCausalLM, parse_scale(task.pair.scale))),
         vocab_size_(model.config.facts.vocab_size),
-        communicator_(model.communicator),
-        sequences_(model, pool, options(task.pair, workloads_)) {}
+        model_(model),
+        pool_(pool) {
+    sequences_.emplace(model, pool, options(task.pair, workloads_));
+  }
 
   Json run() {
     switch (task_.phase) {
@@ -89,16 +93,16 @@ class CausalSide {
   // Those of one pass, in batches; the tokens that were drawn.
   TokenRows pass(const EvalWorkload& w, const TokenRows& prompts) {
     TokenRows all;
-    auto most = static_cast<size_t>(sequences_.options().max_sequences);
+    auto most = static_cast<size_t>(sequences_->options().max_sequences);
     for (size_t at = 0; at < prompts.size(); at += most) {
       TokenRows batch(prompts.begin() + static_cast<std::ptrdiff_t>(at),
                       prompts.begin() + static_cast<std::ptrdiff_t>(std::min(at + most, prompts.size())));
-      for (std::vector<int64_t>& row : sequences_.draw(batch, w.output_tokens)) all.push_back(std::move(row));
+      for (std::vector<int64_t>& row : sequences_->draw(batch, w.output_tokens)) all.push_back(std::move(row));
     }
     return all;
   }
   double seconds(const std::function<void()>& work) {
-    if (communicator_ != nullptr) communicator_->barrier();
+    if (model_.communicator != nullptr) model_.communicator->barrier();
     Stopwatch watch;
     work();
     return static_cast<double>(watch.elapsed_ns()) * 1e-9;
@@ -110,8 +114,8 @@ class CausalSide {
       TokenRows checked = checked_prompts(w);
       LogitsReference reference(static_cast<int64_t>(checked.size()), w.output_tokens, task_.pair.seed);
       // The tokens are known only after the visit, so that they are drawn first and forced then.
-      TokenRows drawn = sequences_.draw(checked, w.output_tokens);
-      sequences_.force(checked, drawn, [&](int64_t step, int64_t row, std::span<const float> logits) {
+      TokenRows drawn = sequences_->draw(checked, w.output_tokens);
+      sequences_->force(checked, drawn, [&](int64_t step, int64_t row, std::span<const float> logits) {
         reference.set(row, step, logits, drawn[static_cast<size_t>(row)][static_cast<size_t>(step)]);
       });
       if (first_) reference.write(reference_path(task_.pair, w.name));
@@ -124,7 +128,7 @@ class CausalSide {
           prompt.resize(kCheckedRows, prompt.front());
           tokens.resize(kCheckedRows, tokens.front());
         }
-        sequences_.force(prompt, tokens, [&](int64_t step, int64_t of_batch, std::span<const float> logits) {
+        sequences_->force(prompt, tokens, [&](int64_t step, int64_t of_batch, std::span<const float> logits) {
           if (of_batch == 0) reference.compare(row, step, logits, noise);
         });
       }
@@ -132,6 +136,12 @@ class CausalSide {
       TokenRows all = prompts(w, "first pass", requests(w));
       result["repeats"] = repeats_for(seconds([&] { pass(w, all); }), w.throughput ? 1 : task_.pair.iterations);
     }
+    if (model_.communicator != nullptr) model_.communicator->barrier();  // the files are written
+    sequences_.reset();
+    RoundingNoise rounding(model_, task_.pair.seed);
+    sequences_.emplace(model_, pool_, options(task_.pair, workloads_));
+    Json rounded = check();
+    for (const EvalWorkload& w : workloads_) workloads[w.name]["rounding"] = rounded[w.name];
     return {{"workloads", workloads}};
   }
 
@@ -141,8 +151,8 @@ class CausalSide {
     for (const EvalWorkload& w : workloads_) {
       int64_t count = task_.repeats.at(w.name);
       // Warm-up, with prompts of its own.
-      TokenRows warm = prompts(w, "warm-up", std::min(requests(w), sequences_.options().max_sequences));
-      sequences_.draw(warm, std::min<int64_t>(w.output_tokens, 8));
+      TokenRows warm = prompts(w, "warm-up", std::min(requests(w), sequences_->options().max_sequences));
+      sequences_->draw(warm, std::min<int64_t>(w.output_tokens, 8));
       Json times = Json::array(), drawn = Json::array();
       for (int64_t i = 0; i < count; ++i) {
         TokenRows all = prompts(w, timed_purpose(task_.round, i), requests(w)), tokens;
@@ -166,7 +176,7 @@ class CausalSide {
                     task_.pair.folder);
       for (int64_t row = 0; row < reference.rows(); ++row) tokens.push_back(reference.tokens(row));
       PositionErrors errors;
-      sequences_.force(checked, tokens, [&](int64_t step, int64_t row, std::span<const float> logits) {
+      sequences_->force(checked, tokens, [&](int64_t step, int64_t row, std::span<const float> logits) {
         reference.compare(row, step, logits, errors);
       });
       workloads[w.name] = to_json(errors);
@@ -194,7 +204,7 @@ class CausalSide {
             throw Error("{} tokens were drawn where {} were asked for.", tokens.back().size(), w.output_tokens);
         }
         PositionErrors margins;
-        sequences_.force(all_prompts, tokens, [&](int64_t step, int64_t row, std::span<const float> logits) {
+        sequences_->force(all_prompts, tokens, [&](int64_t step, int64_t row, std::span<const float> logits) {
           float margin = token_margin(logits, tokens[static_cast<size_t>(row)][static_cast<size_t>(step)]);
           margins.errors.push_back(margin);
           margins.margins.push_back(margin);
@@ -210,8 +220,9 @@ class CausalSide {
   bool first_;
   std::vector<EvalWorkload> workloads_;
   int64_t vocab_size_;
-  Communicator* communicator_;
-  BatchedSequences sequences_;
+  const Model& model_;
+  ThreadPool& pool_;
+  std::optional<BatchedSequences> sequences_;
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "bench/eval/rounding_noise.h"
 #include "bench/eval/side.h"
 #include "core/device_runtime.h"
 #include "core/rng.h"
@@ -23,7 +24,8 @@ class EncoderSide {
   EncoderSide(const Model& model, ThreadPool& pool, const SideTask& task)
       : task_(task),
         workloads_(eval_workloads(model.config.facts.task, parse_scale(task.pair.scale))),
-        communicator_(model.communicator),
+        model_(model),
+        pool_(pool),
         encoder_(make_encoder(model, pool)) {}
 
   Json run() {
@@ -52,7 +54,7 @@ class EncoderSide {
     return encoder_->random_input(count, w.input_tokens, stream_key(task_.pair.seed, w.name + " " + purpose));
   }
   double seconds(const std::function<void()>& work) const {
-    if (communicator_ != nullptr) communicator_->barrier();
+    if (model_.communicator != nullptr) model_.communicator->barrier();
     Stopwatch watch;
     work();
     return static_cast<double>(watch.elapsed_ns()) * 1e-9;
@@ -122,12 +124,18 @@ class EncoderSide {
       result["repeats"] =
           repeats_for(seconds([&] { encoder_->forward(first); }), w.throughput ? 1 : task_.pair.iterations);
     }
+    encoder_.reset();
+    RoundingNoise rounding(model_, task_.pair.seed);
+    encoder_ = make_encoder(model_, pool_);
+    Json rounded = checked_vectors();
+    for (const EvalWorkload& w : workloads_) workloads[w.name]["rounding_vectors"] = rounded[w.name]["vectors"];
     return {{"workloads", workloads}};
   }
 
   const SideTask& task_;
   std::vector<EvalWorkload> workloads_;
-  Communicator* communicator_;
+  const Model& model_;
+  ThreadPool& pool_;
   std::unique_ptr<Encoder> encoder_;
 };
 

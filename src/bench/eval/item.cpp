@@ -52,7 +52,7 @@ double median_ms(const std::vector<ProcessTimes>& processes) {
 
 // All comparisons of one workload's outputs.
 struct Compared {
-  PositionErrors noise;
+  PositionErrors noise, rounding;  // of the baseline: between batch sizes, between two ways of rounding
   std::vector<std::pair<std::string, PositionErrors>> checks;  // what was compared, and how it differs
   double least_cosine = 1;
 };
@@ -60,6 +60,7 @@ struct Compared {
 Compared compared_logits(const PairResults& results, const std::string& workload) {
   Compared c;
   c.noise = position_errors_of(results.reference.at("workloads").at(workload).at("noise"));
+  c.rounding = position_errors_of(results.reference.at("workloads").at(workload).at("rounding"));
   for (const Json& process : results.with)
     for (const Json& check : process.at("checks"))
       c.checks.emplace_back(fmt::format("forced decode {} the timing", check.at("when").get<std::string>()),
@@ -87,6 +88,8 @@ Compared compared_vectors(const PairResults& results, const std::string& workloa
     c.noise.errors.push_back(
         vector_error(reference.at("vectors").at(alone.at("place").get<size_t>()).get<std::vector<float>>(),
                      alone.at("vector").get<std::vector<float>>()));
+  double any_cosine = 1;
+  c.rounding = vector_errors(reference.at("vectors"), reference.at("rounding_vectors"), any_cosine);
   for (size_t round = 0; round < results.with.size(); ++round) {
     const Json& process = results.with[round];
     for (const Json& check : process.at("checks"))
@@ -106,7 +109,7 @@ Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(); 
 
 // Adds the verdict on its outputs: the worst of all comparisons.
 void add_alignment(Json& row, const Compared& compared, DType dtype, bool encoder) {
-  AlignmentLimits limits = limits_of_noise(compared.noise, dtype_epsilon(dtype));
+  AlignmentLimits limits = limits_of_noise(compared.noise, compared.rounding, dtype_epsilon(dtype));
   PositionErrors all;
   std::string reason;
   for (const auto& [what, errors] : compared.checks) {
@@ -115,7 +118,8 @@ void add_alignment(Json& row, const Compared& compared, DType dtype, bool encode
     all.add(errors);
   }
   if (compared.checks.empty()) reason = "nothing was compared";
-  Alignment a = judge_alignment(all, limits), own = judge_alignment(compared.noise, limits);
+  Alignment a = judge_alignment(all, limits), own = judge_alignment(compared.noise, limits),
+            rounded = judge_alignment(compared.rounding, limits);
   row["aligned"] = reason.empty();
   row["reason"] = reason;
   row["positions"] = a.positions;
@@ -125,11 +129,14 @@ void add_alignment(Json& row, const Compared& compared, DType dtype, bool encode
   row["worst_error"] = finite(a.worst_error);
   row["baseline_median_error"] = finite(own.median_error);
   row["baseline_worst_error"] = finite(own.worst_error);
+  row["rounding_median_error"] = finite(rounded.median_error);
+  row["rounding_worst_error"] = finite(rounded.worst_error);
   if (encoder) {
     row["least_cosine"] = finite(compared.least_cosine);
   } else {
     row["agreement"] = a.agreement;
     row["baseline_agreement"] = own.agreement;
+    row["rounding_agreement"] = rounded.agreement;
     row["worst_margin"] = finite(a.worst_margin);
   }
 }
