@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs from the distribution what is missing to build (`build`), to build and test (`test`), to make a Debian
-# package (`deb`) or to lint and format (`lint`), and nothing else.
+# package (`deb`), to lint and format (`lint`) or to test --launcher slurm (`slurm`), and nothing else.
 #
 # A dependency is detected by its command on the PATH or its CMake package file, not by the package manager: this is
 # fast, works on systems without apt, and does not touch what was installed by other means.
@@ -76,8 +76,15 @@ case "${1:-build}" in
     need command clang-tidy clang-tidy
     need command clang-format clang-format
     ;;
+  slurm)
+    PATH=$PATH:/usr/sbin:/sbin  # where its daemons are
+    need command slurmctld slurmctld
+    need command slurmd slurmd
+    need command sbatch slurm-client
+    need command munged munge
+    ;;
   *)
-    echo "install_deps.sh: unknown set '$1'; use build, test, deb or lint." >&2
+    echo "install_deps.sh: unknown set '$1'; use build, test, deb, lint or slurm." >&2
     exit 2
     ;;
 esac

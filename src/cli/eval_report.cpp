@@ -189,7 +189,11 @@ void record_eval(Recorder& recorder, const Json& document) {
       recorder.artifact(fmt::format("errors/{}.txt", name), item.at("error").get<std::string>() + "\n");
   }
   if (!points.empty()) recorder.add(metrics_event(points));
-  recorder.artifact("results/eval.json", dump_json(document) + "\n");
+  // The counters of every rank are in the run's folder; pages show the rest.
+  Json shown = document;
+  for (Json& item : shown["items"])
+    for (const char* key : {"dispatches", "ranks"}) item.erase(key);
+  recorder.artifact("results/eval.json", dump_json(shown) + "\n");
 }
 
 std::string eval_failure(const Json& document) {

@@ -195,6 +195,18 @@ class Dashboard(DashboardCase):
         self.assertNotIn("No results", b.texts("main h3"))
         self.shot("run-e2e-throughput")
 
+    def test_eval_runs(self):
+        b = self.browser
+        run = self.runs("eval")[0]
+        for page in ("run", "report"):
+            self.go(f"/{page}/{run['id']}")
+            self.assertIn("Score", b.texts(".key dt"))
+            self.assertIn("Items", b.texts("main h2"))
+            self.assertIn("Workloads", b.texts("main h2"))
+            self.assertIn("INVALID", " ".join(b.texts("td")))
+            self.assertIn("balanced: 7 of 64 positions differ by more than 0.03", b.texts("td"))
+        self.shot("run-eval")
+
     def test_artifacts_can_be_read(self):
         b = self.browser
         self.go(f"/run/{self.runs()[0]['id']}")

@@ -339,6 +339,49 @@ void e2e_runs(Maker& make, int64_t started_us) {
   add("e2e throughput tiny-llama", 1, compare, {{"tokens_per_second", 1234}, {"throughput_speedup", 1.024}});
 }
 
+// Two items of which one is valid.
+void eval_run(Maker& make, int64_t started_us) {
+  auto workload = [](const char* name, const char* unit, double speedup, bool aligned) {
+    return Json{{"workload", name},
+                {"kind", unit[0] == 'm' ? "latency" : "throughput"},
+                {"unit", unit},
+                {"baseline", 100.0},
+                {"candidate", 100.0 * speedup},
+                {"speedup", speedup},
+                {"low", speedup - 0.01},
+                {"high", speedup + 0.01},
+                {"verdict", "FASTER"},
+                {"control_error", 0.002},
+                {"aligned", aligned},
+                {"reason", aligned ? "" : "7 of 64 positions differ by more than 0.03"}};
+  };
+  Json items = Json::array();
+  for (bool valid : {true, false})
+    items.push_back(
+        {{"name", valid ? "tiny-llama_tp1" : "tiny-llama_tp2"},
+         {"model", "tiny-llama"},
+         {"tp", valid ? 1 : 2},
+         {"category", "llm"},
+         {"status", "ok"},
+         {"valid", valid},
+         {"aligned", valid ? 2 : 1},
+         {"checks", 2},
+         {"agreement", 0.99},
+         {"throughput_speedup", 1.2},
+         {"latency_speedup", 1.1},
+         {"blended_speedup", 1.149},
+         {"error", ""},
+         {"stage", ""},
+         {"workloads", {workload("balanced", "tokens/s", 1.2, valid), workload("single-request", "ms", 1.1, true)}}});
+  Json score = {{"macro_score", 0.43}, {"macro_speedup", 1.149}, {"macro_correctness", 0.75}, {"macro_coverage", 0.5}};
+  RunRecord run = make.run("eval tiny-llama", "eval", started_us, 75);
+  make.store().begin_run(run);
+  Json notes = Json::array({"tiny-llama_tp1: the workloads have 1/4 of their lengths."});
+  make.store().add_artifact(run.id, "results/eval.json",
+                            Json{{"items", items}, {"score", score}, {"notes", notes}}.dump());
+  make.finish(run, {{"macro_score", 0.43}, {"macro_speedup", 1.149}});
+}
+
 void hostile_run(Maker& make, int64_t started_us) {
   RunRecord run = make.run(kHostileName, "kernel", started_us, 99);
   run.tags["note"] = "<img src=x onerror=alert(1)>";
@@ -360,6 +403,7 @@ void fill_history(Store& store, const SampleHistory& what, int64_t now_us) {
   int64_t first = now_us - what.runs * kHourUs;
   if (what.hostile) hostile_run(make, first - kHourUs);
   if (what.models) e2e_runs(make, first - 2 * kHourUs);
+  if (what.models) eval_run(make, first - 3 * kHourUs);
   for (int i = 0; i < what.runs; ++i) {
     kernel_run(make, what, i, first + i * kHourUs);
     if (what.models && i % 3 == 0) ttft_run(make, i / 3, first + i * kHourUs + kHourUs / 2);

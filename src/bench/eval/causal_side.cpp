@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 
+#include "bench/eval/engine_passes.h"
 #include "bench/eval/logits_reference.h"
 #include "bench/eval/rounding_noise.h"
 #include "bench/eval/sequences.h"
@@ -58,7 +59,7 @@ class CausalSide {
         vocab_size_(model.config.facts.vocab_size),
         model_(model),
         pool_(pool) {
-    sequences_.emplace(model, pool, options(task.pair, workloads_));
+    sequences_.emplace(model, pool, options(workloads_));
   }
 
   Json run() {
@@ -74,10 +75,12 @@ class CausalSide {
   }
 
  private:
-  static EngineOptions options(const PairTask& pair, const std::vector<EvalWorkload>& workloads) {
-    EngineOptions options{.max_sequences = std::max(kCheckedRows, std::min(pair.max_num_seqs, pair.num_prompts)),
-                          .max_context = 0,
-                          .max_step_tokens = kStepTokens};
+  EnginePasses make_engine() const {
+    int64_t longest = options(workloads_).max_context;
+    return {model_, pool_, std::max(kCheckedRows, std::min(task_.pair.max_num_seqs, task_.pair.num_prompts)), longest};
+  }
+  static EngineOptions options(const std::vector<EvalWorkload>& workloads) {
+    EngineOptions options{.max_sequences = kCheckedRows, .max_context = 0, .max_step_tokens = kStepTokens};
     for (const EvalWorkload& w : workloads) options.max_context = std::max(options.max_context, w.length());
     return options;
   }
@@ -90,17 +93,6 @@ class CausalSide {
     return prompts(w, "check", std::min(requests(w), kCheckedRows));
   }
 
-  // Those of one pass, in batches; the tokens that were drawn.
-  TokenRows pass(const EvalWorkload& w, const TokenRows& prompts) {
-    TokenRows all;
-    auto most = static_cast<size_t>(sequences_->options().max_sequences);
-    for (size_t at = 0; at < prompts.size(); at += most) {
-      TokenRows batch(prompts.begin() + static_cast<std::ptrdiff_t>(at),
-                      prompts.begin() + static_cast<std::ptrdiff_t>(std::min(at + most, prompts.size())));
-      for (std::vector<int64_t>& row : sequences_->draw(batch, w.output_tokens)) all.push_back(std::move(row));
-    }
-    return all;
-  }
   double seconds(const std::function<void()>& work) {
     if (model_.communicator != nullptr) model_.communicator->barrier();
     Stopwatch watch;
@@ -132,37 +124,50 @@ class CausalSide {
           if (of_batch == 0) reference.compare(row, step, logits, noise);
         });
       }
-      Json& result = workloads[w.name] = {{"noise", to_json(noise)}};
-      TokenRows all = prompts(w, "first pass", requests(w));
-      result["repeats"] = repeats_for(seconds([&] { pass(w, all); }), w.throughput ? 1 : task_.pair.iterations);
+      workloads[w.name] = {{"noise", to_json(noise)}};
     }
     if (model_.communicator != nullptr) model_.communicator->barrier();  // the files are written
     sequences_.reset();
     RoundingNoise rounding(model_, task_.pair.seed);
-    sequences_.emplace(model_, pool_, options(task_.pair, workloads_));
+    sequences_.emplace(model_, pool_, options(workloads_));
     Json rounded = check();
-    for (const EvalWorkload& w : workloads_) workloads[w.name]["rounding"] = rounded[w.name];
+    sequences_.reset();
+    EnginePasses engine = make_engine();
+    for (const EvalWorkload& w : workloads_) {
+      Json& result = workloads[w.name];
+      result["rounding"] = rounded[w.name];
+      TokenRows all = prompts(w, "first pass", requests(w));
+      double once = seconds([&] { engine.run(all, w.output_tokens); });
+      result["repeats"] = repeats_for(once, w.throughput ? 1 : task_.pair.iterations);
+    }
     return {{"workloads", workloads}};
   }
 
   Json timed() {
     Json checks = Json::array(), workloads = Json::object();
     if (task_.check_before) checks.push_back({{"when", "before"}, {"workloads", check()}});
-    for (const EvalWorkload& w : workloads_) {
-      int64_t count = task_.repeats.at(w.name);
-      // Warm-up, with prompts of its own.
-      TokenRows warm = prompts(w, "warm-up", std::min(requests(w), sequences_->options().max_sequences));
-      sequences_->draw(warm, std::min<int64_t>(w.output_tokens, 8));
-      Json times = Json::array(), drawn = Json::array();
-      for (int64_t i = 0; i < count; ++i) {
-        TokenRows all = prompts(w, timed_purpose(task_.round, i), requests(w)), tokens;
-        times.push_back(1e3 * seconds([&] { tokens = pass(w, all); }));
-        drawn.push_back(tokens);
-      }
-      workloads[w.name] = {{"times_ms", times}, {"drawn", drawn}};
+    sequences_.reset();  // its cache and the engine's do not have to fit together
+    {
+      EnginePasses engine = make_engine();
+      for (const EvalWorkload& w : workloads_) workloads[w.name] = timed_workload(w, engine);
     }
+    sequences_.emplace(model_, pool_, options(workloads_));
     if (task_.check_after) checks.push_back({{"when", "after"}, {"workloads", check()}});
     return {{"workloads", workloads}, {"checks", checks}};
+  }
+
+  Json timed_workload(const EvalWorkload& w, EnginePasses& engine) {
+    // Warm-up, with prompts of its own.
+    constexpr int64_t kWarmSteps = 8;
+    engine.run(prompts(w, "warm-up", std::min(requests(w), task_.pair.max_num_seqs)),
+               std::min(w.output_tokens, kWarmSteps));
+    Json times = Json::array(), drawn = Json::array();
+    for (int64_t i = 0; i < task_.repeats.at(w.name); ++i) {
+      TokenRows all = prompts(w, timed_purpose(task_.round, i), requests(w)), tokens;
+      times.push_back(1e3 * seconds([&] { tokens = engine.run(all, w.output_tokens); }));
+      drawn.push_back(tokens);
+    }
+    return {{"times_ms", times}, {"drawn", drawn}};
   }
 
   // Forced decode on the baseline's tokens.

@@ -150,9 +150,9 @@ int64_t candidate_calls(const Json& process) {
 }
 
 // A candidate's process wrote the times: a number that is none must not reach the statistics.
-void require_times(const std::vector<ProcessTimes>& processes, const std::string& workload) {
+void require_times(const std::vector<ProcessTimes>& processes, size_t count, const std::string& workload) {
   for (const ProcessTimes& times : processes) {
-    bool equal = times.size() == processes.front().size() && !times.empty();
+    bool equal = times.size() == count && count > 0;
     if (!equal || !std::all_of(times.begin(), times.end(), [](double t) { return std::isfinite(t) && t > 0; }))
       throw Error("The processes of {} did not measure the same number of times.", workload);
   }
@@ -168,8 +168,8 @@ Json item_of(const PairTask& task, Task model_task, DType dtype, const PairResul
   Json rows = Json::array();
   for (const EvalWorkload& w : eval_workloads(model_task, parse_scale(task.scale))) {
     std::vector<ProcessTimes> without = times_of(results.without, w.name), with = times_of(results.with, w.name);
-    require_times(without, w.name);
-    require_times(with, w.name);
+    require_times(without, without.front().size(), w.name);
+    require_times(with, without.front().size(), w.name);
     PairedResult paired = compare_alternating(without, with, task.seed);
     auto requests = static_cast<double>(w.batch > 0 ? w.batch : task.num_prompts);
     // As vLLM counts: tokens of prompts and outputs.

@@ -282,7 +282,7 @@ class Reader {
   std::string path_;
 };
 
-std::string file_text(const std::string& path) {
+std::string scenario_text(const std::string& path) {
   return read_file(path, fmt::format("'{}'", path), "; check the path, or make it with `fastkernels generate-inputs`");
 }
 
@@ -294,7 +294,7 @@ std::vector<Scenario> parse_scenarios(const std::string& text, const std::string
 
 std::vector<Scenario> read_scenarios(const std::string& path) {
   namespace fs = std::filesystem;
-  if (!fs::is_directory(path)) return parse_scenarios(file_text(path), path);
+  if (!fs::is_directory(path)) return parse_scenarios(scenario_text(path), path);
   std::vector<fs::path> files;
   for (const fs::directory_entry& entry : fs::directory_iterator(path))
     if (entry.path().extension() == ".yaml") files.push_back(entry.path());
@@ -302,7 +302,7 @@ std::vector<Scenario> read_scenarios(const std::string& path) {
   if (files.empty()) throw Error("There is no .yaml file in '{}'; make some with `fastkernels generate-inputs`.", path);
   std::vector<Scenario> all;
   for (const fs::path& file : files)
-    for (Scenario& s : parse_scenarios(file_text(file.string()), file.string())) all.push_back(std::move(s));
+    for (Scenario& s : parse_scenarios(scenario_text(file.string()), file.string())) all.push_back(std::move(s));
   return all;
 }
 

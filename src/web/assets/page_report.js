@@ -6,6 +6,7 @@ import {heatMap} from "./chart_heat.js";
 import {roofline} from "./chart_roofline.js";
 import {card, facts, h} from "./dom.js";
 import {e2eCards} from "./e2e_charts.js";
+import {evalCards} from "./eval_cards.js";
 import {kernelTable} from "./kernel_table.js";
 import {environment, runFigures, runHead} from "./page_run.js";
 import {pngUrl, standaloneSvg} from "./save.js";
@@ -27,6 +28,7 @@ export async function reportPage({args: [id], query}) {
     ttft.length ? [ttftBars(ttft), card("Results", {flush: true}, ttftTable("ttft", ttft, {ofRun: true}).element)] :
                   null,
     await e2eCards(run, data.artifacts),
+    await evalCards(run, data.artifacts),
     operators.map((name) => operatorSection(name, run, results.filter((r) => r.op === name))),
     at ? await scenarioCard(run, at) :
          await Promise.all(operators.map((name) => results.find((r) => r.op === name && r.speedup))

@@ -3,6 +3,7 @@ import {get, part} from "./api.js";
 import {artifactsCard} from "./artifacts.js";
 import {badge, breakable, card, empty, facts, h, keyFigures} from "./dom.js";
 import {e2eCards} from "./e2e_charts.js";
+import {evalCards} from "./eval_cards.js";
 import {ago, bytes, commit, milliseconds, number, speedup, verdictTone, when} from "./format.js";
 import {kernelTable} from "./kernel_table.js";
 import {link, parse} from "./router.js";
@@ -20,7 +21,7 @@ export async function runPage({args: [id], query}) {
   const at = data.results.find((r) => r.op === op && r.scenario === scenario) ||
       data.results.find((r) => r.verdict !== "PASSED" && !r.skipped) || data.results.find((r) => r.speedup) ||
       data.results[0];
-  const e2e = await e2eCards(run, data.artifacts);
+  const e2e = await e2eCards(run, data.artifacts) || await evalCards(run, data.artifacts);
   return [
     runHead(run, [h("a", {href: link("compare", [], {runs: run.id})}, "compare with…"), actionsFor(run)]),
     run.error && run.error !== at?.sentence &&
