@@ -37,8 +37,10 @@ class ServeClient(unittest.IsolatedAsyncioTestCase):
         return process.returncode, out.decode(), err.decode()
 
     async def loads(self, model, *words, prompts=8):
+        if "--random-output-len" not in words:
+            words += ("--random-output-len", "4")
         code, out, err = await self.run_program("e2e", "serve", "--model", model, "--num-prompts", str(prompts),
-                                                "--random-input-len", "5", "--random-output-len", "4", "--json", *words)
+                                                "--random-input-len", "5", "--json", *words)
         self.assertEqual(code, 0, err)
         return json.loads(out)["loads"]
 
@@ -53,6 +55,12 @@ class ServeClient(unittest.IsolatedAsyncioTestCase):
             self.assertAlmostEqual(load["output_throughput"] * load["duration"], 32, places=6)
             self.assertEqual(len(load["percentiles"]["itl_ms"]), 101)
             self.assertNotIn("request_goodput", load)
+
+    async def test_tokens_are_timed_when_they_come(self):
+        # One after the other: the client would have to sleep through the pauses of all of them to see no gap.
+        load, = await self.loads("slow", "--max-concurrency", "1", "--random-output-len", "2", prompts=3)
+        self.assertGreater(load["mean_itl_ms"], 0)
+        self.assertGreater(load["mean_e2el_ms"], load["mean_ttft_ms"])
 
     async def test_without_usage_texts_and_prompts_are_counted(self):
         load, = await self.loads("no-usage")

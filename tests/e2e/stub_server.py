@@ -79,7 +79,7 @@ class StubServer:
             writer.write(chunk(piece))
             await writer.drain()
             if kind != "bytes":
-                await asyncio.sleep(0)
+                await asyncio.sleep(0.2 if kind == "slow" else 0)
         writer.write(b"0\r\n\r\n")
         await writer.drain()
         return kind != "closing"

@@ -188,8 +188,9 @@ class LoadClient {
       parser.get().body().data = piece;
       parser.get().body().size = sizeof piece;
       boost::system::error_code error;
-      co_await http::async_read(connection.stream, connection.buffer, parser,
-                                asio::redirect_error(use_awaitable, error));
+      // Some: what has arrived is read now, and its time is that of its tokens.
+      co_await http::async_read_some(connection.stream, connection.buffer, parser,
+                                     asio::redirect_error(use_awaitable, error));
       if (error && error != http::error::need_buffer) throw boost::system::system_error(error);
       std::string_view got(piece, sizeof piece - parser.get().body().size);
       if (status == 200)

@@ -12,12 +12,13 @@ const kTones = 6;
 export function ganttChart(name, spans) {
   const depths = 1 + (d3.max(spans, (s) => s.depth) || 0);
   const length = d3.max(spans, (s) => s.start_ms + s.duration_ms) || 1;
-  // The operators with most time get the colours.
+  // Operators that call no others have the colours, those with most time first. Spans are in the order of calls.
   const times = new Map();
-  for (const s of spans) times.set(s.operator, (times.get(s.operator) || 0) + s.duration_ms);
-  const order = [...times.keys()].sort((a, b) => times.get(b) - times.get(a));
-  const deepest = d3.max(spans, (s) => s.depth);
-  const leaves = order.filter((op) => spans.some((s) => s.operator === op && s.depth === deepest));
+  spans.forEach((s, i) => {
+    if (i + 1 < spans.length && spans[i + 1].depth > s.depth) return;
+    times.set(s.operator, (times.get(s.operator) || 0) + s.duration_ms);
+  });
+  const leaves = [...times.keys()].sort((a, b) => times.get(b) - times.get(a));
   const toneOf = (op) => (leaves.includes(op) ? `s${1 + (leaves.indexOf(op) % kTones)}` : "s6");
   return chart(name, depths * kRow + 44, draw, {
     label: `${spans.length} calls in ${milliseconds(length)}`,

@@ -17,8 +17,12 @@ export async function e2eCards(run, artifacts) {
   if (run.tier !== "e2e" || !file || !has(`/api/source/${file.sha256}`)) return null;
   const {text, truncated} = await get(`/api/source/${file.sha256}`);
   if (truncated) return card("Charts", {}, h("p", {}, `${kFile} is too large to draw; download it below.`));
-  const result = JSON.parse(text);
-  return result.type === "serve" ? serveCards(result) : engineCards(result);
+  try {
+    const result = JSON.parse(text);
+    return result.type === "serve" ? serveCards(result) : engineCards(result);
+  } catch (error) {  // of another program, or another version
+    return card("Charts", {}, h("p", {}, `${kFile} cannot be drawn: ${error.message}`));
+  }
 }
 
 const loadName = (l) =>
