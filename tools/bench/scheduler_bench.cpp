@@ -31,7 +31,8 @@ void replay(const char* path) {
   SchedulerStats last;
   int64_t steps = 0;
   int64_t calls = replay_schedule(log, [&](const Scheduler& scheduler, const StepPlan& plan) {
-    steps += !plan.empty();
+    if (plan.empty()) return;
+    ++steps;
     last = scheduler.stats();
   });
   fmt::print("{} calls, {} steps, {} preemptions; at the last step {} requests ran and {} waited.\n", calls, steps,
