@@ -142,7 +142,7 @@ class Eval final : public Verb {
     return common.device == kCpu ? "" : device_missing(common.device);
   }
 
-  std::vector<PairTask> make_tasks(const CommonOptions& common) const {
+  std::vector<PairTask> make_tasks(const CommonOptions& common) {
     std::vector<PairTask> tasks;
     for (const std::string& model : models_) {
       ModelSource source = resolve_model(model);
@@ -153,7 +153,12 @@ class Eval final : public Verb {
       if (!source.has_weights() && model_.load_format == "auto")
         throw UsageError("{} has no weights here; use --load-format dummy or give a checkpoint", model);
       for (int64_t ranks : tp_) {
-        check_divisible(source, ranks);
+        try {
+          check_divisible(source, ranks);
+        } catch (const Error& e) {  // no fault of a candidate: it does not count
+          left_out_.push_back(fmt::format("Left out: {}", e.what()));
+          continue;
+        }
         PairTask task;
         task.name = unused_name(tasks, fmt::format("{}_tp{}", file_name(source.name), ranks));
         task.model = is_path(model) ? std::filesystem::absolute(model).string() : model;
@@ -179,6 +184,7 @@ class Eval final : public Verb {
         tasks.push_back(std::move(task));
       }
     }
+    if (tasks.empty() && !left_out_.empty()) throw Error("{}", left_out_.front());
     if (tasks.empty()) throw Error("No model is left to evaluate; give another --category or --model.");
     return tasks;
   }
@@ -254,6 +260,7 @@ class Eval final : public Verb {
     Json notes = Json::array(), candidates = Json::array();
     if (judged.empty())
       notes.push_back("There are no candidates: both sides ran the baselines, so this is the control.");
+    for (const std::string& sentence : left_out_) notes.push_back(sentence);
     if (std::string doubt = describe_judged(judged); !doubt.empty()) notes.push_back("Candidates: " + doubt + ".");
     for (const CandidateRecord& c : judged)
       candidates.push_back({{"operator", c.op}, {"candidate", c.identity}, {"judged", c.judged}});
@@ -342,6 +349,7 @@ class Eval final : public Verb {
   }
 
   std::vector<std::string> models_, categories_;
+  std::vector<std::string> left_out_;  // why pairs are not evaluated
   ModelOptions model_;
   std::vector<int64_t> tp_ = {1};
   CandidateOptions candidates_;

@@ -96,8 +96,10 @@ class SlurmLauncher final : public EvalLauncher {
       auto known = states.find(job.id);
       std::string state = known == states.end() ? final_state(job.id) : known->second;
       bool has_item = std::filesystem::exists(item_path(job.task));
-      // The controller may be restarting, or has forgotten a job that ended long ago.
-      if (in_queue(state) || (state.empty() && !has_item && ++job.missing < kMostMissing)) {
+      // The controller may be restarting or has forgotten a job that ended long ago; the file of one that completed may
+      // still be on its way through the shared folder.
+      bool late = !has_item && (state.empty() || state == "COMPLETED") && ++job.missing < kMostMissing;
+      if (in_queue(state) || late) {
         ++at;
         continue;
       }
@@ -106,9 +108,9 @@ class SlurmLauncher final : public EvalLauncher {
         std::string last = last_error_line(file_text(log_path(job.task)).value_or(""));
         one.lost = fmt::format("its Slurm job {} ended as {} without a result{}", job.id,
                                state.empty() ? "unknown" : state, last.empty() ? "" : ": " + last);
-        // A job that failed by itself fails again; one that lost its node, or was taken off it, does not.
-        one.again = state != "FAILED" && state != "CANCELLED" && state != "OUT_OF_MEMORY" && state != "DEADLINE" &&
-                    state != "COMPLETED";
+        // A pair that fails leaves an item that says so. Without one its node was lost, or its processes were killed;
+        // only these states would come again.
+        one.again = state != "CANCELLED" && state != "OUT_OF_MEMORY" && state != "TIMEOUT" && state != "DEADLINE";
       }
       list.push_back(one);
       std::lock_guard lock(mutex_);
