@@ -66,6 +66,11 @@ class Serve final : public Verb {
         .type_name("NAME");
     flags.option("--chat-template", chat_template_, "Jinja template to use in place of the model's own")
         .type_name("FILE");
+    flags
+        .option("--generation-config", generation_config_,
+                "Sampling where a request does not say: auto: as generation_config.json says; none: temperature 1")
+        .one_of({"auto", "none"})
+        .show_default();
     flags.option("--max-model-len", batching_.max_model_len, "Tokens of prompt and output together [the model's]")
         .range(1, int64_t{1} << 31);
     flags.option("--max-num-seqs", batching_.max_num_seqs, "Requests that run at the same time")
@@ -148,11 +153,11 @@ class Serve final : public Verb {
     if (!source.gguf.empty()) {
       GgufFile file = GgufFile::open(source.gguf);
       served.tokenizer = gguf_tokenizer(file);
-      served.end_tokens = gguf_generation_defaults(file).eos;
+      use(gguf_generation_defaults(file), served);
       own = ChatTemplate::of_gguf(file);
     } else if (!source.directory.empty()) {
       if (!source.tokenizer.empty()) served.tokenizer = Tokenizer::from_file(source.tokenizer);
-      served.end_tokens = read_generation_defaults(source.directory).eos;
+      use(read_generation_defaults(source.directory), served);
       if (!encoder) own = ChatTemplate::of_folder(source.directory);
     }
     served.chat_template = chat_template_.empty() ? own : ChatTemplate::of_file(chat_template_, own);
@@ -163,6 +168,18 @@ class Serve final : public Verb {
                      .c_str(),
                  stderr);
     return served;
+  }
+
+  // Where a request does not say how tokens are sampled, the checkpoint does.
+  void use(const GenerationDefaults& defaults, ServedModel& served) const {
+    served.end_tokens = defaults.eos;
+    if (generation_config_ == "none") return;
+    SamplingParams& sampling = served.defaults;
+    sampling.temperature = defaults.sampling.temperature.value_or(sampling.temperature);
+    sampling.top_k = defaults.sampling.top_k.value_or(sampling.top_k);
+    sampling.top_p = defaults.sampling.top_p.value_or(sampling.top_p);
+    sampling.min_p = defaults.sampling.min_p.value_or(sampling.min_p);
+    sampling.repetition_penalty = defaults.sampling.repetition_penalty.value_or(sampling.repetition_penalty);
   }
 
   void serve_language_model(ServedModel served, const Model& model, ThreadPool& pool, const CommonOptions& common) {
@@ -219,7 +236,7 @@ class Serve final : public Verb {
   ServerOptions options_ = with_log();
   BatchingOptions batching_ = with_queue();
   std::vector<std::string> names_;
-  std::string chat_template_, pooling_ = "auto";
+  std::string chat_template_, pooling_ = "auto", generation_config_ = "auto";
   int64_t max_body_bytes_ = int64_t{32} << 20;
   double request_timeout_ = 0, drain_timeout_ = 30;
   bool no_access_log_ = false;

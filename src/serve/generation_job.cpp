@@ -26,9 +26,8 @@ SamplingParams read_sampling(const ServedModel& model, const Json& body) {
   s.top_k = std::max<int64_t>(0, fields.whole("top_k", s.top_k, -1, INT32_MAX));  // -1 and 0: all
   s.presence_penalty = fields.number("presence_penalty", s.presence_penalty, -2, 2);
   s.frequency_penalty = fields.number("frequency_penalty", s.frequency_penalty, -2, 2);
-  s.repetition_penalty = fields.number("repetition_penalty", s.repetition_penalty, 0, 100);
-  if (s.repetition_penalty == 0)
-    throw ApiError(400, "'repetition_penalty' must be above 0.", "repetition_penalty", "invalid_value");
+  // Logits are divided by it: much smaller ones would make them infinite.
+  s.repetition_penalty = fields.number("repetition_penalty", s.repetition_penalty, 0.01, 100);
   if (const Json* bias = fields.find("logit_bias")) {
     auto wrong = [] {
       return ApiError(

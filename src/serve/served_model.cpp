@@ -17,6 +17,10 @@ namespace {
   throw ApiError(400, fmt::format("{} has no tokenizer; send token ids instead of text.", model.names.front()));
 }
 
+bool is_list_of_objects(const Json& value) {
+  return value.is_array() && std::all_of(value.begin(), value.end(), [](const Json& one) { return one.is_object(); });
+}
+
 // Parts of a message as one text: what templates expect.
 Json joined_parts(const Json& parts, size_t message) {
   std::string joined;
@@ -37,7 +41,7 @@ Json joined_parts(const Json& parts, size_t message) {
 
 // Clients send the arguments of a tool call as JSON text; templates expect the object.
 void open_arguments(Json& call) {
-  if (!call.is_object() || !call.contains("function") || !call["function"].is_object()) return;
+  if (!call.contains("function") || !call["function"].is_object()) return;
   Json& function = call["function"];
   if (!function.contains("arguments") || !function["arguments"].is_string()) return;
   try {
@@ -68,8 +72,12 @@ Json read_messages(const Json& body) {
                                  "\"content\": \"Hi\"}}.",
                                  i + 1),
                      "messages", "invalid_value");
-    if (message.contains("tool_calls") && message["tool_calls"].is_array())
-      for (Json& call : message["tool_calls"]) open_arguments(call);
+    if (!message.contains("tool_calls") || message["tool_calls"].is_null()) continue;
+    Json& calls = message["tool_calls"];
+    if (!is_list_of_objects(calls))
+      throw ApiError(400, fmt::format("The tool_calls of message {} must be a list of objects.", i + 1), "messages",
+                     "invalid_value");
+    for (Json& call : calls) open_arguments(call);
   }
   return messages;
 }
@@ -136,10 +144,8 @@ std::string chat_text(const ServedModel& model, const Json& body) {
   fields.refuse("chat_template", "the template is that of the model, or of --chat-template.");
   const Json* tools = fields.find("tools");
   const Json* arguments = fields.find("chat_template_kwargs");
-  bool objects = tools == nullptr || tools->is_array();
-  if (objects && tools != nullptr)
-    objects = std::all_of(tools->begin(), tools->end(), [](const Json& tool) { return tool.is_object(); });
-  if (!objects) throw ApiError(400, "'tools' must be a list of objects.", "tools", "invalid_value");
+  if (tools != nullptr && !is_list_of_objects(*tools))
+    throw ApiError(400, "'tools' must be a list of objects.", "tools", "invalid_value");
   if (arguments != nullptr && !arguments->is_object())
     throw ApiError(400, "'chat_template_kwargs' must be an object.", "chat_template_kwargs", "invalid_value");
   if (const Json* choice = fields.find("tool_choice")) {
