@@ -18,24 +18,25 @@ void HttpExchange::begin_stream(HttpResponse response) {
   chunked_ = speaks_http_1_1;
   if (!chunked_) keep_alive = false;  // the end of the connection is the end of the answer
   write_head(response, chunked_ ? "Transfer-Encoding: chunked\r\n" : "");
-  wake_();
+  wake_(false);
 }
 
 void HttpExchange::write(std::string_view text) {
   if (finished_ || gone_ || text.empty() || without_body) return;
+  // Before the text is added: a single large event, as an echoed prompt, is no sign of a slow client.
+  if (unsent_.size() > max_unsent_bytes_) return leave();
   if (chunked_)
     fmt::format_to(std::back_inserter(unsent_), "{:x}\r\n{}\r\n", text.size(), text);
   else
     unsent_ += text;
-  if (unsent_.size() > max_unsent_bytes_) return leave();
-  wake_();
+  wake_(false);
 }
 
 void HttpExchange::finish() {
   if (finished_ || gone_) return;
   finished_ = true;
   if (chunked_ && !without_body) unsent_ += "0\r\n\r\n";
-  wake_();
+  wake_(false);
 }
 
 void HttpExchange::on_client_gone(std::function<void()> callback) {
@@ -47,7 +48,7 @@ void HttpExchange::leave() {
   if (gone_ || complete_) return;
   gone_ = true;
   unsent_.clear();
-  wake_();
+  wake_(true);
   if (auto callback = std::exchange(callback_, nullptr)) callback();
 }
 

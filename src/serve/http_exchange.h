@@ -13,9 +13,9 @@ namespace fk {
 
 class HttpExchange final : public Reply {
  public:
-  // `wake` is called whenever there is something to do for the connection. A client that leaves more than
-  // max_unsent_bytes of a stream unread is treated as gone.
-  HttpExchange(std::function<void()> wake, size_t max_unsent_bytes)
+  // `wake` is called whenever there is something to do for the connection, with true when its client is gone. A client
+  // that leaves more than max_unsent_bytes of a stream unread is treated as gone.
+  HttpExchange(std::function<void(bool gone)> wake, size_t max_unsent_bytes)
       : wake_(std::move(wake)), max_unsent_bytes_(max_unsent_bytes) {}
 
   void send(HttpResponse response) override;
@@ -34,6 +34,7 @@ class HttpExchange final : public Reply {
   bool has_text() const { return !unsent_.empty(); }
   bool finished() const { return finished_; }
   bool begun() const { return begun_; }
+  bool is_complete() const { return complete_; }
 
   bool speaks_http_1_1 = true, keep_alive = true;
   bool without_body = false;  // HEAD
@@ -41,7 +42,8 @@ class HttpExchange final : public Reply {
  private:
   void write_head(const HttpResponse& response, std::string_view length);
 
-  std::function<void()> wake_, callback_;
+  std::function<void(bool gone)> wake_;
+  std::function<void()> callback_;
   size_t max_unsent_bytes_;
   std::string unsent_;
   bool begun_ = false, chunked_ = false, finished_ = false, gone_ = false, complete_ = false;

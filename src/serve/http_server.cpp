@@ -134,7 +134,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     co_await http::async_read_header(stream_, buffer_, parser, into(ec));
     if (ec == http::error::end_of_stream || ec == asio::error::operation_aborted) co_return false;
 
-    auto exchange = std::make_shared<HttpExchange>([this] { changed_.cancel(); }, server_.options.max_unsent_bytes);
+    auto exchange = std::make_shared<HttpExchange>([this](bool gone) { wake(gone); }, server_.options.max_unsent_bytes);
     describe(parser, *exchange);
     if (!ec && !parser.is_done()) {
       if (beast::iequals(parser.get()[http::field::expect], "100-continue")) {
@@ -204,6 +204,12 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     }
   }
 
+  // Something changed for the connection. A client that is gone, or does not read, must not hold up a write.
+  void wake(bool gone) {
+    changed_.cancel();
+    if (gone) stream_.close();
+  }
+
   // Sends what the handler writes until it has finished. False: the client has left.
   asio::awaitable<bool> send_answer(std::shared_ptr<HttpExchange> exchange) {
     error_code ec;
@@ -249,13 +255,14 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   static asio::awaitable<void> watch(std::shared_ptr<HttpConnection> self, std::shared_ptr<HttpExchange> exchange) {
     error_code ec;
     tcp::socket& socket = self->stream_.socket();
-    co_await socket.async_wait(tcp::socket::wait_read, into(ec));
+    // The answer may have been complete before this began.
+    if (!exchange->is_complete()) co_await socket.async_wait(tcp::socket::wait_read, into(ec));
     // Anything to read is the next request, which waits; from then on only failing writes tell.
-    if (!ec) {
+    if (!ec && !exchange->is_complete()) {
       char byte = 0;
       ssize_t got = ::recv(socket.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
       if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) exchange->leave();
-    } else if (ec != asio::error::operation_aborted) {
+    } else if (ec && ec != asio::error::operation_aborted) {
       exchange->leave();
     }
     self->watching_ = false;

@@ -81,7 +81,7 @@ EngineStats ScriptedEngine::stats() const {
 
 void ScriptedEngine::wait(const std::function<bool()>& done) const {
   std::unique_lock lock(mutex_);
-  ASSERT_TRUE(changed_.wait_for(lock, std::chrono::minutes(1), done));
+  ASSERT_TRUE(changed_.wait_for(lock, std::chrono::minutes(5), done));
 }
 void ScriptedEngine::wait_for_requests(size_t count) const {
   wait([&] { return requests_.size() >= count; });

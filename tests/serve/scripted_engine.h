@@ -25,7 +25,7 @@ class ScriptedEngine final : public Engine {
   EngineStats stats() const override;
   const EngineLimits& limits() const override { return limits_; }
 
-  // For tests, from their own thread. They wait for what they need; a test that waits in vain ends after a minute.
+  // For tests, from their own thread. They wait for what they need; a test that waits in vain ends after five minutes.
   void wait_for_requests(size_t count) const;
   void wait_for_cancelled(size_t count) const;
   Request request(size_t index) const;                  // in the order of submission

@@ -31,8 +31,8 @@ TestClient::TestClient(int port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_
   address.sin_port = htons(static_cast<uint16_t>(port));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   // A test that waits in vain ends.
-  timeval minute{60, 0};
-  setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &minute, sizeof minute);
+  timeval limit{300, 0};
+  setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   if (::connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) close();
 }
 
@@ -58,8 +58,11 @@ void TestClient::send(std::string_view bytes) {
 
 bool TestClient::more() {
   char bytes[16 * 1024];
-  ssize_t got = ::recv(socket_, bytes, sizeof bytes, 0);
-  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) ADD_FAILURE() << "no answer within a minute";
+  ssize_t got = 0;
+  do {
+    got = ::recv(socket_, bytes, sizeof bytes, 0);
+  } while (got < 0 && errno == EINTR);  // of a socket with a time limit, when the process was stopped and continued
+  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) ADD_FAILURE() << "no answer within five minutes";
   if (got <= 0) return false;
   buffer_.append(bytes, static_cast<size_t>(got));
   return true;
