@@ -66,7 +66,7 @@ void E2eEngine::add_flags(FlagSet& flags) {
   flags.flag("!--no-enable-prefix-caching", engine_.enable_prefix_caching, "Compute every prompt from its start");
   count("--rounds", rounds_, 3, "Processes with candidates, each between two without");
   flags.flag("--no-compare", no_compare_, "One run with the candidates, without the comparison");
-  flags.flag("--attribute", attribute_, "After a single run one more, with a clock around every operator");
+  flags.flag("--attribute", attribute_, "After a single run three more, with a clock around every operator");
   flags.option("--leave-unfused", leave_unfused_, "Without fusions around these operators: names with commas between")
       .type_name("OPERATORS");
   flags.option("--output-json", output_json_, "File to write everything measured to").type_name("FILE");

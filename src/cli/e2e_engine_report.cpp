@@ -181,13 +181,13 @@ void print_comparison_text(const Json& json) {
       displaced += (displaced.empty() ? "" : ", ") + name.get<std::string>();
     print_text(fmt::format("\nThe candidates displace fused kernels ({}).\n", displaced));
     if (comparison.contains("own"))
-      print_out(fmt::format("candidates against the baseline without these fusions: {}\n",
-                            gain_text(comparison.at("own"))));
-    print_out(fmt::format("the baseline without these fusions against the baseline: {}\n",
-                          gain_text(comparison.at("lost"))));
+      print_out(
+          fmt::format("candidates against the baseline without these fusions: {}\n", gain_text(comparison.at("own"))));
+    print_out(
+        fmt::format("the baseline without these fusions against the baseline: {}\n", gain_text(comparison.at("lost"))));
   }
   if (!json.contains("attribution")) return;
-  print_out("\nwhere the time of the baseline goes, by a clock around every operator\n\n");
+  print_out("\nwhere the time of the baseline goes, by a clock around every operator in three more loads\n\n");
   print_out(share_table(json.at("attribution").at("baseline")).to_text());
   if (json.at("gains").empty()) return;
   print_out("\nwhat the candidates can give: their share of the time, and how much faster they are\n\n");
@@ -304,7 +304,7 @@ void print_engine_report(const Json& json, const CommonOptions& common) {
                   1e3 * engine.at("host_seconds").get<double>() / steps,
                   engine.at("cached_prompt_tokens").get<int64_t>(), engine.at("prompt_tokens").get<int64_t>()));
   if (!json.contains("attribution")) return;
-  print_out("\nwhere the time goes, by a clock around every operator in one more load\n\n");
+  print_out("\nwhere the time goes, by a clock around every operator in three more loads\n\n");
   print_out(share_table(json.at("attribution")).to_text());
 }
 

@@ -29,6 +29,9 @@ double parse_rate(const std::string& text) {
   return rate;
 }
 
+// Sentences of servers may end with a full stop or without.
+std::string sentence_end(const std::string& text) { return text + (text.ends_with('.') ? "" : "."); }
+
 // A file tokenizer.json, a folder that has one, or the name of a model that has one.
 std::optional<Tokenizer> load_tokenizer(const std::string& name) {
   if (name.empty()) return std::nullopt;
@@ -122,7 +125,8 @@ void E2eServe::run(const CommonOptions& common) {
       load.measured = send_load(client, requests, arrivals);
       load.metrics = serving_metrics(load.measured.requests, load.measured.duration_s, goodput);
       if (load.metrics.completed == 0)
-        throw Error("None of the {} requests succeeded: {}.", requests.size(), load.metrics.failures.begin()->first);
+        throw Error("None of the {} requests succeeded: {}", requests.size(),
+                    sentence_end(load.metrics.failures.begin()->first));
       report.loads.push_back(load);
     }
   } catch (const std::exception& e) {

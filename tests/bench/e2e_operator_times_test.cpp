@@ -72,6 +72,10 @@ TEST(Attribution, GainsAreMadeOfSharesAndSpeedUps) {
   EXPECT_NEAR(candidate_gain("block", before, after, {}).in_model.value(), 2, 1e-12) << "with what it calls";
   EXPECT_FALSE(candidate_gain("absent", before, after, 2.0).in_model);
   EXPECT_EQ(expected_together({candidate_gain("absent", before, after, 2.0)}), 1);
+  Attribution least = least_of({load(20, 15, 100), load(30, 12, 110)});
+  EXPECT_EQ(least.load_ms, 100);
+  EXPECT_EQ(least.inclusive_ms_of("part"), 12);
+  EXPECT_EQ(least.inclusive_ms_of("block"), 20);
   Attribution read = attribution_from_json(to_json(before));
   EXPECT_EQ(to_json(read), to_json(before));
 }

@@ -30,6 +30,23 @@ Attribution make_attribution(const OperatorTimes& times, double load_ms) {
   return a;
 }
 
+Attribution least_of(const std::vector<Attribution>& loads) {
+  Attribution least = *std::min_element(
+      loads.begin(), loads.end(), [](const Attribution& a, const Attribution& b) { return a.load_ms < b.load_ms; });
+  for (OperatorShare& s : least.operators) {
+    for (const Attribution& load : loads)
+      for (const OperatorShare& other : load.operators) {
+        if (other.op != s.op || other.implementation != s.implementation || other.calls != s.calls) continue;
+        s.own_ms = std::min(s.own_ms, other.own_ms);
+        s.inclusive_ms = std::min(s.inclusive_ms, other.inclusive_ms);
+      }
+    s.share = least.load_ms > 0 ? s.own_ms / least.load_ms : 0;
+  }
+  std::stable_sort(least.operators.begin(), least.operators.end(),
+                   [](const OperatorShare& a, const OperatorShare& b) { return a.own_ms > b.own_ms; });
+  return least;
+}
+
 Json to_json(const Attribution& a) {
   Json operators = Json::array(), step = Json::array();
   for (const OperatorShare& s : a.operators)

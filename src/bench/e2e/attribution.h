@@ -24,6 +24,9 @@ struct Attribution {
 };
 
 Attribution make_attribution(const OperatorTimes& times, double load_ms);
+// Of several loads of the same work: the least time of each operator and of the whole, since other programs only add to
+// times; the step of the fastest.
+Attribution least_of(const std::vector<Attribution>& loads);
 Json to_json(const Attribution& attribution);
 Attribution attribution_from_json(const Json& json);
 

@@ -32,12 +32,17 @@ EngineBenchResult run_engine_bench(BatchingEngine& engine, const EngineBenchOpti
   result.stats.step_seconds -= before.step_seconds;
   result.stats.host_seconds -= before.host_seconds;
   if (options.attribute) {
-    show("one more load, with a clock around every operator");
-    OperatorTimes times(engine.executor().model().device);
-    engine.executor().observe(&times);
-    ServedLoad load = run_on_engine(engine, options.load(options.repeats), step);
-    engine.executor().observe(nullptr);
-    result.attribution = make_attribution(times, 1e3 * load.duration_s);
+    constexpr int64_t kLoads = 3;
+    std::vector<Attribution> loads;
+    for (int64_t i = 0; i < kLoads; ++i) {
+      show(fmt::format("load {} of {} with a clock around every operator", i + 1, kLoads));
+      OperatorTimes times(engine.executor().model().device);
+      engine.executor().observe(&times);
+      ServedLoad load = run_on_engine(engine, options.load(options.repeats + i), step);
+      engine.executor().observe(nullptr);
+      loads.push_back(make_attribution(times, 1e3 * load.duration_s));
+    }
+    result.attribution = least_of(loads);
   }
   return result;
 }

@@ -1,4 +1,4 @@
-// Measures an engine: the same kind of load several times, and one more in which every operator is timed.
+// Measures an engine: the same kind of load several times, and some more in which every operator is timed.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct EngineBenchOptions {
 
 struct EngineBenchResult {
   std::vector<ServedLoad> loads;           // by repeat
-  std::optional<Attribution> attribution;  // of a load after them
+  std::optional<Attribution> attribution;  // of loads after them
   EngineStats stats;                       // of the repeats together
 };
 
