@@ -96,7 +96,7 @@ TEST_F(E2eVerb, BadInputIsOneSentence) {
   refused(tiny("throughput", {"--dataset-name", "custom"}), 2, "--dataset-path");
   refused(tiny("throughput", {"--random-range-ratio", "1"}), 2, "--random-range-ratio");
   refused(tiny("throughput", {"--max-model-len", "100000000"}), 2, "--max-model-len");
-  refused(tiny("throughput", {"--leave-unfused", "nothing"}), 1, "nothing");
+  refused(tiny("throughput", {"--leave-unfused", "nothing", "--input-len", "8"}), 1, "no operator");
   refused(tiny("throughput", {"--input-len", "1000000", "--num-prompts", "1"}), 1, "context");
   refused({"e2e", "latency", "--model", "bge-m3", "--load-format", "dummy"}, 1, "e2e");
   std::ofstream(folder_ / "bad.jsonl") << "{\"prompt\": \"x\"}\n{\"prompt\"\n";
