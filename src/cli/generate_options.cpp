@@ -143,7 +143,11 @@ std::string GenerateOptions::take_defaults(const GenerationDefaults& defaults) {
   take(own.top_p, top_p_flag_, sampling_.top_p, "top-p");
   take(own.min_p, min_p_flag_, sampling_.min_p, "min-p");
   take(own.repetition_penalty, repetition_flag_, sampling_.repetition_penalty, "repetition penalty");
-  check_sampling_params(sampling_);
+  try {
+    check_sampling_params(sampling_);
+  } catch (const UsageError& e) {  // the flags have been checked
+    throw Error("generation_config.json: {} Give --generation-config none to ignore it.", e.what());
+  }
   return taken.empty() ? "" : "sampling as generation_config.json says: " + taken;
 }
 

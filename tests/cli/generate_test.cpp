@@ -115,6 +115,10 @@ TEST(GenerateVerb, SamplesAsTheCheckpointSays) {
   EXPECT_EQ(run_json(none)["sampling"]["temperature"], 0.0);
   Outcome text = run_program(arguments);
   EXPECT_NE(text.err.find("generation_config.json says: temperature 0.6, top-p 0.9"), text.err.npos) << text.err;
+  dir.write("generation_config.json", R"({"do_sample": true, "top_p": 0})");
+  Outcome bad = run_program(arguments);
+  EXPECT_EQ(bad.exit_code, 1);
+  EXPECT_NE(bad.err.find("generation_config.json: top-p must be above 0"), bad.err.npos) << bad.err;
 }
 
 TEST(GenerateVerb, BadValuesGetOneSentence) {
