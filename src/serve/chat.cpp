@@ -81,7 +81,7 @@ GenerationJob read_chat(const ServedModel& model, const Json& body, const JobLim
 
   bool logprobs = fields.boolean("logprobs", false);
   std::optional<int64_t> top = fields.whole("top_logprobs", 0, 20);
-  if (top && *top > 0 && !logprobs)
+  if (top.value_or(0) > 0 && !logprobs)
     throw ApiError(400, "'top_logprobs' needs 'logprobs' to be true.", "top_logprobs", "invalid_value");
   if (logprobs) job.request.logprobs = static_cast<int>(top.value_or(0));
 
