@@ -144,25 +144,27 @@ class Eval final : public Verb {
 
   std::vector<PairTask> make_tasks(const CommonOptions& common) {
     std::vector<PairTask> tasks;
+    std::vector<std::string> left_out;
     for (const std::string& model : models_) {
       ModelSource source = resolve_model(model);
       Task kind = source.config.facts.task;
       std::string category = eval_category(kind);
       if (!categories_.empty() && std::find(categories_.begin(), categories_.end(), category) == categories_.end())
         continue;
-      if (!source.has_weights() && model_.load_format == "auto")
-        throw UsageError("{} has no weights here; use --load-format dummy or give a checkpoint", model);
+      bool made_up = model_.load_format == "dummy" || !source.has_weights();
+      if (made_up && model_.load_format == "auto")
+        notes_.push_back(fmt::format("{} has no weights here: they are made up, as with --load-format dummy.", model));
       for (int64_t ranks : tp_) {
         try {
           check_divisible(source, ranks);
         } catch (const Error& e) {  // no fault of a candidate: it does not count
-          left_out_.push_back(fmt::format("Left out: {}", e.what()));
+          left_out.push_back(fmt::format("Left out: {}", e.what()));
           continue;
         }
         PairTask task;
         task.name = unused_name(tasks, fmt::format("{}_tp{}", file_name(source.name), ranks));
         task.model = is_path(model) ? std::filesystem::absolute(model).string() : model;
-        task.load_format = model_.load_format;
+        task.load_format = made_up ? "dummy" : "auto";
         task.dtype = model_.dtype;
         task.quantization = model_.quantization;
         task.weight_seed = model_.weight_seed;
@@ -184,7 +186,8 @@ class Eval final : public Verb {
         tasks.push_back(std::move(task));
       }
     }
-    if (tasks.empty() && !left_out_.empty()) throw Error("{}", left_out_.front());
+    if (tasks.empty() && !left_out.empty()) throw Error("{}", left_out.front());
+    notes_.insert(notes_.end(), left_out.begin(), left_out.end());
     if (tasks.empty()) throw Error("No model is left to evaluate; give another --category or --model.");
     return tasks;
   }
@@ -260,7 +263,7 @@ class Eval final : public Verb {
     Json notes = Json::array(), candidates = Json::array();
     if (judged.empty())
       notes.push_back("There are no candidates: both sides ran the baselines, so this is the control.");
-    for (const std::string& sentence : left_out_) notes.push_back(sentence);
+    for (const std::string& sentence : notes_) notes.push_back(sentence);
     if (std::string doubt = describe_judged(judged); !doubt.empty()) notes.push_back("Candidates: " + doubt + ".");
     for (const CandidateRecord& c : judged)
       candidates.push_back({{"operator", c.op}, {"candidate", c.identity}, {"judged", c.judged}});
@@ -349,7 +352,7 @@ class Eval final : public Verb {
   }
 
   std::vector<std::string> models_, categories_;
-  std::vector<std::string> left_out_;  // why pairs are not evaluated
+  std::vector<std::string> notes_;  // sentences on models and pairs, for the result
   ModelOptions model_;
   std::vector<int64_t> tp_ = {1};
   CandidateOptions candidates_;
