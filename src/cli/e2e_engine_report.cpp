@@ -249,9 +249,10 @@ Json compare_json(bool throughput, const Sides& sides, const std::vector<Candida
     std::vector<double> all;
     for (const ProcessTimes& t : times) all.insert(all.end(), t.begin(), t.end());
     Json& metrics = one["metrics"];
-    double first_ms = median(printed.at("samples_ms").get<std::vector<double>>()), ms = median(all);
+    // Every load has as many tokens as the others, or nearly so where lengths vary.
+    double tokens = metrics.contains("total_num_tokens") ? metrics["total_num_tokens"].get<double>() : 0;
     if (throughput)
-      metrics["tokens_per_second"] = metrics["tokens_per_second"].get<double>() * first_ms / ms;
+      metrics["tokens_per_second"] = tokens / static_cast<double>(times.front().size()) * 1e3 / median(all);
     else
       metrics["avg_latency"] = std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size()) * 1e-3;
     return one;

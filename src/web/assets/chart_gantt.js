@@ -46,6 +46,7 @@ export function ganttChart(name, spans) {
     bars.filter((s) => wide(s) > 5 * kCharacter)
         .append("text")
         .attr("class", "cell-text")
+        .style("fill", (s) => (leaves.includes(s.operator) ? "#fff" : null))
         .attr("x", (s) => wide(s) / 2)
         .attr("y", (kRow - 4) / 2)
         .attr("dominant-baseline", "central")
