@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "core/json.h"
+#include "measure/statistics.h"
 #include "tests/cli/program.h"
 #include "tests/sanitizer.h"
 
@@ -128,6 +129,13 @@ TEST_F(E2eVerb, SlowCompareExplainsWhatTheModelGains) {
   const Json& gain = json["comparison"]["gain"];
   EXPECT_LT(gain["speedup"], 1) << gain.dump();
   EXPECT_NE(gain["verdict"], "FASTER") << gain.dump();
+  for (const char* side : {"baseline", "candidate"}) {
+    std::vector<double> ms;
+    for (const Json& process : json[side]["samples_ms"])
+      for (const Json& load : process) ms.push_back(load.get<double>());
+    constexpr double kTokens = 4 * (16 + 8);  // of a load
+    EXPECT_NEAR(json[side]["metrics"]["tokens_per_second"].get<double>() * median(ms) * 1e-3, kTokens, 1e-6) << side;
+  }
   ASSERT_EQ(json["gains"].size(), 1u);
   EXPECT_LT(json["gains"][0]["in_model"], 0.5);
   EXPECT_LT(json["expected_speedup"], 1);
