@@ -14,10 +14,10 @@
 namespace fk {
 namespace {
 
-// Numbers of one stream, one after the other.
-class Numbers {
+// DrawnNumbers of one stream, one after the other.
+class DrawnNumbers {
  public:
-  Numbers(uint64_t seed, std::string_view name) : stream_(seed, name) {}
+  DrawnNumbers(uint64_t seed, std::string_view name) : stream_(seed, name) {}
   int64_t below(int64_t n) { return static_cast<int64_t>(stream_.below(at_++, static_cast<uint64_t>(n))); }
   int64_t between(int64_t low, int64_t high) { return low + below(high - low + 1); }
   std::vector<int64_t> tokens(int64_t count, int64_t vocab_size) {
@@ -60,7 +60,7 @@ std::vector<BenchRequest> random_requests(const DatasetOptions& o, const PromptT
   auto high = [&](int64_t n) {
     return static_cast<int64_t>(std::ceil(static_cast<double>(n) * (1 + o.random_range_ratio)));
   };
-  Numbers lengths(o.seed, "random lengths"), starts(o.seed, "random starts"), prefixes(o.seed, "random prefix");
+  DrawnNumbers lengths(o.seed, "random lengths"), starts(o.seed, "random starts"), prefixes(o.seed, "random prefix");
   std::vector<int64_t> prefix = prefixes.tokens(o.random_prefix_len, tokens.vocab_size);
   int64_t least_input = std::max<int64_t>(low(o.random_input_len), prefix.empty() ? 1 : 0);
   std::vector<BenchRequest> requests;
@@ -85,7 +85,7 @@ std::vector<BenchRequest> prefix_requests(const DatasetOptions& o, const PromptT
                      o.num_prefixes, o.num_prompts);
   if (o.prefix_len + o.suffix_len < 1)
     throw UsageError("The prefix and the suffix both have 0 tokens; a prompt has at least one token.");
-  Numbers numbers(o.seed, "prefix repetition");
+  DrawnNumbers numbers(o.seed, "prefix repetition");
   std::vector<std::vector<int64_t>> prefixes;
   for (int64_t i = 0; i < o.num_prefixes; ++i) prefixes.push_back(numbers.tokens(o.prefix_len, tokens.vocab_size));
   std::vector<BenchRequest> requests;
@@ -118,7 +118,7 @@ std::vector<BenchRequest> file_requests(const DatasetOptions& o, const PromptTok
     throw UsageError(
         "The answers of a sharegpt file are counted in tokens; give --tokenizer or --sharegpt-output-len.");
   std::vector<FilePrompt> prompts = sharegpt ? read_sharegpt(o.path) : read_custom_jsonl(o.path);
-  if (sharegpt) Numbers(o.seed, "sharegpt order").shuffle(prompts);
+  if (sharegpt) DrawnNumbers(o.seed, "sharegpt order").shuffle(prompts);
   std::vector<BenchRequest> requests;
   for (const FilePrompt& from : prompts) {
     if (static_cast<int64_t>(requests.size()) == o.num_prompts) break;

@@ -18,12 +18,12 @@ const Json* find(const Json& object, const char* key) {
   return found == object.end() || found->is_null() ? nullptr : &*found;
 }
 
-std::string text_of(const Json& object, const char* key) {
+std::string text_in(const Json& object, const char* key) {
   const Json* found = find(object, key);
   return found != nullptr && found->is_string() ? found->get<std::string>() : "";
 }
 
-std::optional<int64_t> count_of(const Json& object, const char* key) {
+std::optional<int64_t> count_in(const Json& object, const char* key) {
   const Json* found = find(object, key);
   if (found == nullptr || !found->is_number_integer()) return std::nullopt;
   return found->get<int64_t>();
@@ -32,9 +32,9 @@ std::optional<int64_t> count_of(const Json& object, const char* key) {
 // {"error": {"message": "..."}}, {"error": "..."}, or {"message": "..."}.
 std::string message_in(const Json& body) {
   const Json* error = find(body, "error");
-  if (error == nullptr) return text_of(body, "message");
+  if (error == nullptr) return text_in(body, "message");
   if (error->is_string()) return error->get<std::string>();
-  std::string message = text_of(*error, "message");
+  std::string message = text_in(*error, "message");
   return message.empty() ? error->dump() : message;
 }
 
@@ -81,15 +81,15 @@ StreamEvent read_stream_event(std::string_view data) {
   if (find(json, "error") != nullptr) event.error = one_line(message_in(json));
   if (const Json* choices = find(json, "choices"); choices != nullptr && choices->is_array() && !choices->empty()) {
     const Json& choice = choices->front();
-    event.text = text_of(choice, "text");
+    event.text = text_in(choice, "text");
     if (const Json* delta = find(choice, "delta"))
-      event.text += text_of(*delta, "reasoning_content") + text_of(*delta, "content");
+      event.text += text_in(*delta, "reasoning_content") + text_in(*delta, "content");
   }
   if (const Json* usage = find(json, "usage")) {
-    event.prompt_tokens = count_of(*usage, "prompt_tokens");
-    event.completion_tokens = count_of(*usage, "completion_tokens");
+    event.prompt_tokens = count_in(*usage, "prompt_tokens");
+    event.completion_tokens = count_in(*usage, "completion_tokens");
     if (const Json* details = find(*usage, "prompt_tokens_details"))
-      event.cached_tokens = count_of(*details, "cached_tokens");
+      event.cached_tokens = count_in(*details, "cached_tokens");
   }
   return event;
 }
@@ -104,7 +104,7 @@ std::string first_model(std::string_view body) {
   Json json = Json::parse(body, nullptr, false);
   if (json.is_discarded()) return "";
   const Json* list = find(json, "data");
-  return list != nullptr && list->is_array() && !list->empty() ? text_of(list->front(), "id") : "";
+  return list != nullptr && list->is_array() && !list->empty() ? text_in(list->front(), "id") : "";
 }
 
 ServerAddress parse_base_url(const std::string& url) {
