@@ -152,11 +152,12 @@ class Serve final : public Verb {
     std::optional<ChatTemplate> own;
     if (!source.gguf.empty()) {
       GgufFile file = GgufFile::open(source.gguf);
-      served.tokenizer = gguf_tokenizer(file);
+      served.tokenizer = or_ids_only([&] { return gguf_tokenizer(file); });
       use(gguf_generation_defaults(file), served);
       own = ChatTemplate::of_gguf(file);
     } else if (!source.directory.empty()) {
-      if (!source.tokenizer.empty()) served.tokenizer = Tokenizer::from_file(source.tokenizer);
+      if (!source.tokenizer.empty())
+        served.tokenizer = or_ids_only([&] { return Tokenizer::from_file(source.tokenizer); });
       use(read_generation_defaults(source.directory), served);
       if (!encoder) own = ChatTemplate::of_folder(source.directory);
     }
@@ -168,6 +169,17 @@ class Serve final : public Verb {
                      .c_str(),
                  stderr);
     return served;
+  }
+
+  // Without a tokenizer that can be used, prompts are token ids: the server says so and starts.
+  template <class Load>
+  static std::optional<Tokenizer> or_ids_only(Load&& load) {
+    try {
+      return load();
+    } catch (const Error& e) {
+      std::fputs(printable_lines(fmt::format("[no text, only ids: {}]\n", e.what())).c_str(), stderr);
+      return std::nullopt;
+    }
   }
 
   // Where a request does not say how tokens are sampled, the checkpoint does.
