@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 
@@ -88,6 +89,11 @@ TEST(HostileInputs, ATokenizerThatIsNotUnderstoodDoesNotHinderIds) {
   EXPECT_EQ(parse_json(ids.out, "output")["token_ids"].size(), 2u);
   EXPECT_NE(ids.err.find("only ids"), std::string::npos) << ids.err;
   expect_refusal(dummy(folder.path(), {"--prompt", "x"}), 1, "tokenizer");
+  RunningProgram server({"serve", "--model", folder.path(), "--load-format", "dummy", "--port", "0"});
+  EXPECT_TRUE(server.prints("http://127.0.0.1:")) << server.err();
+  Outcome ended = server.end(SIGTERM);
+  EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_NE(ended.err.find("only ids"), std::string::npos) << ended.err;
 }
 
 TEST(HostileInputs, PipesAsConfigOrTokenizerAreRefused) {
