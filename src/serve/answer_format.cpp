@@ -9,22 +9,8 @@
 
 namespace fk {
 
-const char* finish_word(FinishReason finish) {
-  switch (finish) {
-    case FinishReason::kNone:
-      return "";
-    case FinishReason::kStop:
-      return "stop";
-    case FinishReason::kLength:
-      return "length";
-    case FinishReason::kTimeout:
-      return "timeout";
-    case FinishReason::kCancelled:
-      return "abort";
-    case FinishReason::kError:
-      return "error";
-  }
-  return "";
+std::string_view finish_word(FinishReason finish) {
+  return finish == FinishReason::kCancelled ? "abort" : finish_reason_name(finish);
 }
 
 Json finish_reason_json(FinishReason finish) {

@@ -41,7 +41,7 @@ extern const AnswerFormat& kCompletionFormat;
 extern const AnswerFormat& kChatFormat;
 
 // "stop" or "length", and "abort", "timeout" or "error" in logs; empty while more comes.
-const char* finish_word(FinishReason finish);
+std::string_view finish_word(FinishReason finish);
 // "stop" or "length"; null while more comes.
 Json finish_reason_json(FinishReason finish);
 // The text of a stop string, or the number of a stop token, or null.
