@@ -17,7 +17,6 @@
 #include "core/check.h"
 #include "core/error.h"
 #include "core/host_communicator.h"
-#include "core/spin.h"
 
 namespace fk {
 namespace {
@@ -41,7 +40,6 @@ struct Slot {
 struct Header {
   alignas(64) std::atomic<uint32_t> arrived;
   alignas(64) std::atomic<uint32_t> generation;  // counts the waits that are over
-  alignas(64) std::atomic<uint32_t> sleeping;    // ranks that have to be woken
   alignas(64) std::atomic<uint32_t> gone;        // ranks that have left
 };
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
@@ -145,19 +143,23 @@ class SharedMemoryRank final : public HostCommunicator {
     uint32_t generation = header_.generation.load(std::memory_order_acquire);
     if (header_.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<uint32_t>(size_)) {
       header_.arrived.store(0, std::memory_order_relaxed);
-      header_.generation.fetch_add(1);
-      // A rank counts itself before it looks at the generation for the last time, so none that sleeps is missed.
-      if (header_.sleeping.load() > 0) wake_all(header_.generation);
-      return;
+      header_.generation.fetch_add(1, std::memory_order_acq_rel);
+      return wake_all(header_.generation);
     }
-    // Ranks are in step most of the time, so a short wait is worth a core: to be woken takes as long.
-    if (spin_until([&] { return header_.generation.load(std::memory_order_acquire) != generation; })) return;
+    // Ranks are in step most of the time, so a short wait is worth a core.
+    constexpr int kSpins = 4000;
+    for (int i = 0; i < kSpins; ++i) {
+      if (header_.generation.load(std::memory_order_acquire) != generation) return;
+#if defined(__aarch64__)
+      asm volatile("yield");
+#elif defined(__x86_64__)
+      asm volatile("pause");
+#endif
+    }
     // So many sleeps the one who watches has to say why a rank was lost.
     const int kPatience = while_waiting_ ? 20 : 1;
     while (header_.generation.load(std::memory_order_acquire) == generation) {
-      header_.sleeping.fetch_add(1);
       sleep_while(header_.generation, generation);
-      header_.sleeping.fetch_sub(1);
       // A rank that left before this wait was over will never come; one that left after it has counted itself first.
       bool lost = header_.gone.load() > 0;
       if (header_.generation.load(std::memory_order_acquire) != generation) return;
