@@ -199,8 +199,9 @@ class Serve final : public Verb {
     served.max_model_len = engine.limits().max_model_len;
     Server server(options_, std::move(served), &engine, nullptr);
     engine.start();
+    server.take_signals();
     announce(server, common);
-    server.run(true);
+    server.run();
     engine.stop();  // while the server is there for what it still sends
   }
 
@@ -226,8 +227,9 @@ class Serve final : public Verb {
         },
         batching_.max_num_batched_tokens, static_cast<size_t>(batching_.max_waiting));
     Server server(options_, std::move(served), nullptr, &queue);
+    server.take_signals();
     announce(server, common);
-    server.run(true);
+    server.run();
   }
 
   void announce(const Server& server, const CommonOptions& common) const {

@@ -229,17 +229,17 @@ std::string Server::url() const {
   return fmt::format("http://{}:{}", host, port());
 }
 
-void Server::run(bool with_signals) {
-  if (with_signals)
-    impl_->http().on_signals([this](int) {
-      if (impl_->draining()) return impl_->stop();
-      if (int64_t left = impl_->working(); left > 0)
-        fmt::print(stderr, "[{} request{} still running; a second signal ends {}]\n", left, left == 1 ? " is" : "s are",
-                   left == 1 ? "it" : "them");
-      impl_->drain();
-    });
-  impl_->http().run();
+void Server::take_signals() {
+  impl_->http().on_signals([this](int) {
+    if (impl_->draining()) return impl_->stop();
+    if (int64_t left = impl_->working(); left > 0)
+      fmt::print(stderr, "[{} request{} still running; a second signal ends {}]\n", left, left == 1 ? " is" : "s are",
+                 left == 1 ? "it" : "them");
+    impl_->drain();
+  });
 }
+
+void Server::run() { impl_->http().run(); }
 
 void Server::drain() {
   impl_->http().mailbox()->post([this] { impl_->drain(); });

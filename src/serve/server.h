@@ -34,8 +34,11 @@ class Server {
 
   int port() const;
   std::string url() const;
-  // Answers until stop() is called. With signals, SIGTERM and SIGINT call drain(), and a second one ends at once.
-  void run(bool with_signals);
+  // From now on SIGTERM and SIGINT call drain(), and a second one ends at once. Before the address is told to anyone,
+  // so that no signal ends the program in another way.
+  void take_signals();
+  // Answers until stop() is called.
+  void run();
 
   // From any thread. drain(): refuses new work with 503, and stops when the running requests have ended, or, after
   // drain_timeout, are cancelled. stop(): without waiting for them.

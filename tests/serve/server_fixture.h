@@ -34,7 +34,7 @@ class ServerTest : public testing::Test {
   int start(EmbeddingQueue* embeddings = nullptr) {
     server = std::make_unique<Server>(options, model, embeddings == nullptr ? &engine : nullptr, embeddings);
     port = server->port();
-    thread = std::thread([this] { server->run(false); });
+    thread = std::thread([this] { server->run(); });
     return port;
   }
   void stop() {
