@@ -31,13 +31,22 @@ int64_t floor_divide(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 
 
 Value integer_operation(std::string_view op, int64_t a, int64_t b) {
   int64_t result = 0;
-  if (op == "+") return checked(__builtin_add_overflow(a, b, &result), result);
-  if (op == "-") return checked(__builtin_sub_overflow(a, b, &result), result);
-  if (op == "*") return checked(__builtin_mul_overflow(a, b, &result), result);
+  bool overflow = false;  // computed before checked() is called: the order of its arguments is not defined
+  if (op == "+") {
+    overflow = __builtin_add_overflow(a, b, &result);
+    return checked(overflow, result);
+  }
+  if (op == "-") {
+    overflow = __builtin_sub_overflow(a, b, &result);
+    return checked(overflow, result);
+  }
+  if (op == "*") {
+    overflow = __builtin_mul_overflow(a, b, &result);
+    return checked(overflow, result);
+  }
   if (op == "**") {
     if (b < 0) return std::pow(static_cast<double>(a), static_cast<double>(b));
     result = 1;
-    bool overflow = false;
     for (int64_t i = 0; i < b && !overflow && (a > 1 || a < -1 || i < 2); ++i)
       overflow = __builtin_mul_overflow(result, a, &result);
     if (a == -1) result = b % 2 == 0 ? 1 : -1;
