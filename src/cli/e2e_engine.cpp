@@ -64,6 +64,8 @@ void E2eEngine::add_flags(FlagSet& flags) {
   flags.option("--gpu-memory-utilization", engine_.gpu_memory_utilization, "Share of the device's memory to use")
       .show_default();
   flags.flag("!--no-enable-prefix-caching", engine_.enable_prefix_caching, "Compute every prompt from its start");
+  flags.flag("--enforce-eager", engine_.enforce_eager, "Launch operator by operator, without recorded steps");
+  flags.flag("--no-async-scheduling", engine_.no_run_ahead, "Wait for the tokens of a step before planning the next");
   count("--rounds", rounds_, 3, "Processes with candidates, each between two without");
   flags.flag("--no-compare", no_compare_, "One run with the candidates, without the comparison");
   flags.flag("--attribute", attribute_, "After a single run three more, with a clock around every operator");

@@ -85,6 +85,9 @@ class Serve final : public Verb {
         .range(1, 4096)
         .show_default();
     flags.flag("!--no-enable-prefix-caching", batching_.enable_prefix_caching, "Compute equal beginnings again");
+    flags.flag("--enforce-eager", batching_.enforce_eager, "Launch operator by operator, without recorded steps");
+    flags.flag("--no-async-scheduling", batching_.no_run_ahead,
+               "Wait for the tokens of a step before planning the next");
     flags.option("--max-waiting", batching_.max_waiting, "Requests that may wait; more are answered with 429")
         .range(0, 1 << 30)
         .show_default();

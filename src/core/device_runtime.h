@@ -72,6 +72,8 @@ class DeviceRuntime {
   // In stream order. The source of an upload may be changed again when the call returns, unless it is allocate_host's.
   virtual void upload(void* to_device, const void* from, size_t size_bytes) = 0;
   virtual void download(void* to, const void* from_device, size_t size_bytes) = 0;  // waits for it
+  // Does not wait for it; `to` is allocate_host's.
+  virtual void download_later(void* to, const void* from_device, size_t size_bytes) = 0;
   virtual void copy(void* to_device, const void* from_device, size_t size_bytes) = 0;
   virtual void fill(void* to_device, std::byte value, size_t size_bytes) = 0;
   // Elements first, first + 1, ... of a dummy tensor; the formula is in models/dummy_weights.h.

@@ -35,7 +35,9 @@ BatchingEngine::BatchingEngine(const Model& model, ThreadPool& pool, std::option
                .max_waiting = options.max_waiting,
                .vocab_size = model.config.facts.vocab_size}),
       executor_(model, pool, sizes_.limits),
-      scheduler_(sizes_.scheduler) {
+      scheduler_(sizes_.scheduler),
+      run_ahead_((options.run_ahead || model.device != kCpu) && !options.no_run_ahead) {
+  if (options.enforce_eager) executor_.record_nothing();
   // All ranks plan the same steps.
   std::string log = model.communicator != nullptr && model.communicator->rank() > 0
                         ? ""
@@ -142,95 +144,121 @@ void BatchingEngine::end(RequestId id, FinishReason reason, const std::string& e
 
 bool BatchingEngine::step() {
   Stopwatch watch;
+  device_seconds_ = 0;
+  const int64_t steps = counted_.steps;
   take_arrivals();
   end_late_requests();
-  const StepPlan plan = scheduler_.plan();
-  if (plan.empty()) {
-    update_stats();
-    return !scheduler_.idle();
+  const bool started = start_step();
+  const size_t most = run_ahead_ ? 1 : 0;
+  while (!flights_.empty() && (!started || flights_.size() > most || flights_.back().needs_host)) end_step();
+  if (started || counted_.steps > steps) {
+    counted_.step_seconds += watch.elapsed_s();
+    counted_.host_seconds += watch.elapsed_s() - device_seconds_;
   }
-  gather(plan);
-  Stopwatch computing;
-  const bool computed = compute(plan);
-  const double computed_s = computing.elapsed_s();
-  if (computed) deliver();
-  ++counted_.steps;
-  counted_.step_seconds += watch.elapsed_s();
-  counted_.host_seconds += watch.elapsed_s() - computed_s;
   update_stats();
+  return started || !scheduler_.idle();
+}
+
+bool BatchingEngine::start_step() {
+  StepPlan plan = scheduler_.plan();
+  if (plan.empty()) return false;
+  Flight flight;
+  flight.plan = std::move(plan);
+  gather(flight);
+  Stopwatch computing;
+  try {
+    const View logits = executor_.forward(flight.plan, tokens_);
+    if (flight.needs_host) look_at_logits(logits, flight);
+    executor_.draw(rows_);
+  } catch (const std::exception& e) {
+    const std::string sentence = e.what();
+    while (!flights_.empty()) end_step();  // the scheduler takes the outcome of steps in their order
+    fail(flight, sentence);
+    return false;
+  }
+  device_seconds_ += computing.elapsed_s();
+  flights_.push_back(std::move(flight));
   return true;
 }
 
-void BatchingEngine::gather(const StepPlan& plan) {
+void BatchingEngine::gather(Flight& flight) {
   tokens_.clear();
-  drawing_.clear();
   rows_.clear();
-  for (const PlannedRow& row : plan.rows) {
+  for (const PlannedRow& row : flight.plan.rows) {
     LiveRequest& live = *live_.at(row.request);
     tokens_.push_back(live.tokens());
     if (!row.draws) continue;
-    drawing_.push_back(&live);
+    flight.needs_host = flight.needs_host || live.needs_host();
+    flight.drawing.push_back(row.request);
     rows_.push_back(live.sampled_row());
+    ++live.pending;
   }
 }
 
-bool BatchingEngine::compute(const StepPlan& plan) {
-  try {
-    View logits = executor_.forward(plan, tokens_);
-    look_at_logits(logits);
-    executor_.draw(rows_);
-    std::span<const int64_t> drawn = executor_.drawn();
-    drawn_.assign(drawn.begin(), drawn.end());
-    for (size_t i = 0; i < drawing_.size(); ++i)
-      if (errors_[i].empty())
-        errors_[i] = error_of([&] { require_finite_draw(model_, logits, static_cast<int64_t>(i), drawn_[i]); });
-  } catch (const std::exception& e) {
-    fail(plan, e.what());
-    return false;
-  }
-  // The pages of a request without usable logits must not be shared: it ends before the scheduler gets the tokens.
-  for (size_t i = 0; i < drawing_.size(); ++i)
-    if (!errors_[i].empty()) end(std::exchange(drawing_[i], nullptr)->id(), FinishReason::kError, errors_[i]);
-  scheduler_.drawn(drawn_);
-  return true;
-}
-
-void BatchingEngine::look_at_logits(const View& logits) {
-  kept_logits_.resize(std::max(kept_logits_.size(), drawing_.size()));
-  errors_.assign(drawing_.size(), {});
-  for (size_t i = 0; i < drawing_.size(); ++i) {
+void BatchingEngine::look_at_logits(const View& logits, Flight& flight) {
+  flight.kept_logits.resize(flight.drawing.size());
+  flight.errors.resize(flight.drawing.size());
+  for (size_t i = 0; i < flight.drawing.size(); ++i) {
+    const LiveRequest& live = *live_.at(flight.drawing[i]);
     const View row = logits.narrow(0, static_cast<int64_t>(i), 1);
-    if (drawing_[i]->drawn() == 0) errors_[i] = error_of([&] { require_finite_logits(model_, row); });
-    if (!drawing_[i]->request().logprobs) continue;
-    std::vector<float>& kept = kept_logits_[i];
+    if (live.drawn() == 0) flight.errors[i] = error_of([&] { require_finite_logits(model_, row); });
+    if (!live.request().logprobs) continue;
+    std::vector<float>& kept = flight.kept_logits[i];
     kept.resize(static_cast<size_t>(limits_.vocab_size));
     copy_between(row, View(kept.data(), {1, limits_.vocab_size}, DType::kF32));
   }
 }
 
-void BatchingEngine::fail(const StepPlan& plan, const std::string& sentence) {
-  for (const PlannedRow& row : plan.rows) end(row.request, FinishReason::kError, sentence);
-  drawn_.assign(static_cast<size_t>(
-                    std::count_if(plan.rows.begin(), plan.rows.end(), [](const PlannedRow& row) { return row.draws; })),
-                0);
+void BatchingEngine::end_step() {
+  Flight flight = std::move(flights_.front());
+  flights_.pop_front();
+  ++counted_.steps;
+  Stopwatch computing;
+  try {
+    const std::span<const int64_t> drawn = executor_.drawn();
+    drawn_.assign(drawn.begin(), drawn.end());
+  } catch (const std::exception& e) {
+    fail(flight, e.what());
+    return;
+  }
+  device_seconds_ += computing.elapsed_s();
+  flight.errors.resize(flight.drawing.size());
+  for (size_t i = 0; i < flight.drawing.size(); ++i) {
+    if (auto found = live_.find(flight.drawing[i]); found != live_.end()) --found->second->pending;
+    // A later step has overwritten the logits of this one.
+    if (flight.errors[i].empty() && flights_.empty())
+      flight.errors[i] = error_of(
+          [&] { require_finite_draw(model_, executor_.logits(), static_cast<int64_t>(i), drawn_[i]); });
+    // The pages of a request without usable logits must not be shared: it ends before the scheduler gets the tokens.
+    if (!flight.errors[i].empty()) end(flight.drawing[i], FinishReason::kError, flight.errors[i]);
+  }
+  scheduler_.drawn(drawn_);
+  deliver(flight);
+}
+
+void BatchingEngine::fail(const Flight& flight, const std::string& sentence) {
+  for (const PlannedRow& row : flight.plan.rows) end(row.request, FinishReason::kError, sentence);
+  drawn_.assign(flight.drawing.size(), 0);
   scheduler_.drawn(drawn_);
 }
 
-void BatchingEngine::deliver() {
-  for (size_t i = 0; i < drawing_.size(); ++i) {
-    LiveRequest* live = drawing_[i];
-    if (live == nullptr) continue;
-    const RequestId id = live->id();
-    if (live->drawn() == 0) live->cached_tokens = scheduler_.cached_tokens(id);
+void BatchingEngine::deliver(const Flight& flight) {
+  for (size_t i = 0; i < flight.drawing.size(); ++i) {
+    const RequestId id = flight.drawing[i];
+    auto found = live_.find(id);
+    if (found == live_.end()) continue;  // it ended while the step ran
+    LiveRequest& live = *found->second;
+    if (live.drawn() == 0) live.cached_tokens = scheduler_.cached_tokens(id);
     ++counted_.generated_tokens;
-    RequestOutput output = live->add(drawn_[i], kept_logits_[i]);
+    static const std::vector<float> kNone;
+    RequestOutput output = live.add(drawn_[i], flight.kept_logits.empty() ? kNone : flight.kept_logits[i]);
     const bool ends = output.finish != FinishReason::kNone;
-    const bool taken = live->send(std::move(output));
+    const bool taken = live.send(std::move(output));
     if (!ends && taken) continue;
     scheduler_.finish(id);
-    with_deadline_ -= live->request().deadline ? 1 : 0;
+    with_deadline_ -= live.request().deadline ? 1 : 0;
     ++counted_.finished;
-    live_.erase(id);
+    live_.erase(found);
   }
 }
 
@@ -257,7 +285,8 @@ void BatchingEngine::loop() {
   for (;;) {
     {
       std::unique_lock lock(mutex_);
-      arrived_.wait(lock, [&] { return stopping_ || !arrivals_.empty() || !scheduler_.idle(); });
+      arrived_.wait(
+          lock, [&] { return stopping_ || !arrivals_.empty() || !scheduler_.idle() || !flights_.empty(); });
       if (stopping_) return;
     }
     step();
@@ -271,6 +300,7 @@ void BatchingEngine::stop() {
     arrived_.notify_one();
   }
   if (thread_.joinable()) thread_.join();
+  while (!flights_.empty()) end_step();
   take_arrivals();
   end_all(FinishReason::kCancelled);
   update_stats();

@@ -4,9 +4,14 @@
 // submit(), cancel() and stats() may be called from any thread. Steps run on one thread: either the caller's, with
 // step(), or the engine's own after start(). With several ranks every rank has an engine, gets the same requests in the
 // same order and calls step() as often: the scheduler then plans the same steps on all of them.
+//
+// With run-ahead, step n + 1 is planned and started on the device while step n runs, and the output of step n is sent
+// while step n + 1 runs. Steps whose logits or tokens the host has to look at first (log-probabilities, penalties, the
+// first token of a request, whose logits are checked) are waited for.
 #pragma once
 
 #include <condition_variable>
+#include <deque>
 #include <fstream>
 #include <memory>
 #include <mutex>
@@ -36,7 +41,7 @@ class BatchingEngine final : public Engine {
   EngineStats stats() const override;
   const EngineLimits& limits() const override { return limits_; }
 
-  // Takes in what was submitted and runs one step. False if there is nothing to do.
+  // Takes in what was submitted, starts a step, and ends one. False if there is nothing to do.
   bool step();
   void run_until_idle() {
     while (step()) continue;
@@ -55,17 +60,29 @@ class BatchingEngine final : public Engine {
     RequestId id = 0;
   };
 
+  // A step that was started.
+  struct Flight {
+    StepPlan plan;
+    std::vector<RequestId> drawing;  // of its rows that draw
+    bool needs_host = false;         // it ends before the next one is planned
+    // Of the rows that draw, where the step needs the host: an error, and logits that the request wants to see.
+    std::vector<std::string> errors;
+    std::vector<std::vector<float>> kept_logits;
+  };
+
   void check(const Request& request) const;
   void loop();
   void take_arrivals();
   void end_late_requests();
-  // Runs the step on the device. False if it failed, and its requests have ended with an error.
-  bool compute(const StepPlan& plan);
-  void gather(const StepPlan& plan);
+  // Plans a step and starts it. False if there was none, or it failed and its requests have ended with an error.
+  bool start_step();
+  void gather(Flight& flight);
   // Before penalties change them: the first ones of a request are checked, and those it wants to see are kept.
-  void look_at_logits(const View& logits);
-  void fail(const StepPlan& plan, const std::string& sentence);
-  void deliver();
+  void look_at_logits(const View& logits, Flight& flight);
+  // Waits for the oldest step and sends its output.
+  void end_step();
+  void fail(const Flight& flight, const std::string& sentence);
+  void deliver(const Flight& flight);
   void end(RequestId id, FinishReason reason, const std::string& error = {});
   void end_all(FinishReason reason);
   void update_stats();
@@ -80,13 +97,14 @@ class BatchingEngine final : public Engine {
   std::unordered_map<RequestId, std::unique_ptr<LiveRequest>> live_;
   int64_t with_deadline_ = 0;  // of the live ones
 
+  const bool run_ahead_;
+  std::deque<Flight> flights_;  // at most two
+  double device_seconds_ = 0;   // of the present step(): in calls of the executor
+
   // Of the present step, kept for their memory.
   std::vector<std::span<const int64_t>> tokens_;
-  std::vector<LiveRequest*> drawing_;
   std::vector<SampledRow> rows_;
   std::vector<int64_t> drawn_;
-  std::vector<std::string> errors_;              // of the drawing rows
-  std::vector<std::vector<float>> kept_logits_;  // of the rows that want log-probabilities
 
   EngineStats counted_;  // by the thread that runs the steps
   mutable std::mutex mutex_;

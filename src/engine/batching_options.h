@@ -20,6 +20,11 @@ struct BatchingOptions {
   int64_t num_blocks = 0;  // of the KV cache; 0: as many as max_num_seqs sequences can fill and memory holds
   bool enable_prefix_caching = true;
   int64_t max_waiting = int64_t{1} << 20;  // requests that may wait
+  // Devices compute while the host plans: there the next step is planned and started before the tokens of the present
+  // one are known, unless no_run_ahead. run_ahead: on the CPU too, for tests.
+  bool run_ahead = false;
+  bool no_run_ahead = false;
+  bool enforce_eager = false;  // no step is recorded as a graph
 };
 
 // Throws UsageError that names the option out of range.

@@ -24,7 +24,9 @@ class LiveRequest {
   const Request& request() const { return request_; }
   std::span<const int64_t> tokens() const { return tokens_; }  // of the prompt, and those drawn
   int64_t drawn() const { return text_.tokens(); }
-  SampledRow sampled_row() const { return {&request_.sampling, drawn(), edits_.entries()}; }
+  SampledRow sampled_row() const { return {&request_.sampling, drawn() + pending, edits_.entries()}; }
+  // What it draws next depends on tokens that the host must know (penalties), or the host wants to see the logits.
+  bool needs_host() const { return request_.logprobs || !edits_.entries().empty() || drawn() + pending == 0; }
 
   // Adds a drawn token. `logits` is the row it was drawn from, where log-probabilities are asked for.
   RequestOutput add(int64_t token, std::span<const float> logits);
@@ -33,6 +35,7 @@ class LiveRequest {
   bool send(RequestOutput output) const;
 
   int64_t cached_tokens = 0;
+  int64_t pending = 0;  // tokens drawn by steps in flight
 
  private:
   void take(OutputText::Step& step, RequestOutput& output) const;

@@ -30,37 +30,42 @@ Sampler::Sampler(int64_t max_sequences, const BuildOptions& options)
       argmax_(builder_.child<Argmax>("argmax", {})),
       sample_(builder_.child<Sample>("sample", {})),
       penalties_(builder_.child<LogitPenalties>("logit_penalties", {})),
-      temperature_({max_sequences}, options.device),
-      top_p_({max_sequences}, options.device),
-      min_p_({max_sequences}, options.device),
-      top_k_({max_sequences}, options.device),
-      seeds_({max_sequences}, options.device),
-      steps_({max_sequences}, options.device),
+      turns_(options.device),
+      temperature_({max_sequences}, turns_),
+      top_p_({max_sequences}, turns_),
+      min_p_({max_sequences}, turns_),
+      top_k_({max_sequences}, turns_),
+      seeds_({max_sequences}, turns_),
+      steps_({max_sequences}, turns_),
       tokens_({max_sequences}, options.device),
-      edit_starts_({max_sequences + 1}, options.device),
-      repetition_({max_sequences}, options.device),
-      presence_({max_sequences}, options.device),
-      frequency_({max_sequences}, options.device) {}
+      edit_starts_({max_sequences + 1}, turns_),
+      repetition_({max_sequences}, turns_),
+      presence_({max_sequences}, turns_),
+      frequency_({max_sequences}, turns_) {}
 
-Sampler::Edits::Edits(int64_t size, Device device)
-    : capacity(size), tokens({size}, device), counts({size}, device), in_prompt({size}, device), bias({size}, device) {}
+Sampler::Edits::Edits(int64_t size, const StagingTurns& turns)
+    : capacity(size), tokens({size}, turns), counts({size}, turns), in_prompt({size}, turns), bias({size}, turns) {}
 
 void Sampler::set(std::span<const SamplingParams> params, std::span<const int64_t> steps) {
   FK_CHECK(params.size() == steps.size());
   rows_ = static_cast<int64_t>(params.size());
   num_edits_ = 0;
   greedy_ = true;
+  turns_.begin();
   for (int64_t i = 0; i < rows_; ++i) set_row(i, params[static_cast<size_t>(i)], steps[static_cast<size_t>(i)]);
   push();
+  turns_.end();
 }
 
 void Sampler::set(std::span<const SampledRow> rows) {
   rows_ = static_cast<int64_t>(rows.size());
   greedy_ = true;
+  turns_.begin();
   for (int64_t i = 0; i < rows_; ++i)
     set_row(i, *rows[static_cast<size_t>(i)].params, rows[static_cast<size_t>(i)].step);
   push();
   set_edits(rows);
+  turns_.end();
 }
 
 void Sampler::set_row(int64_t row, const SamplingParams& p, int64_t step) {
@@ -88,7 +93,7 @@ void Sampler::set_edits(std::span<const SampledRow> rows) {
   for (const SampledRow& row : rows) num_edits_ += std::ssize(row.edits);
   if (num_edits_ == 0) return;
   if (!edits_ || edits_->capacity < num_edits_)
-    edits_.emplace(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(num_edits_))), builder_.options().device);
+    edits_.emplace(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(num_edits_))), turns_);
   int32_t at = 0;
   edit_starts_.host()[0] = 0;
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -105,7 +110,7 @@ void Sampler::set_edits(std::span<const SampledRow> rows) {
     frequency_.host()[i] = static_cast<float>(rows[i].params->frequency_penalty);
   }
   edit_starts_.push(rows_ + 1);
-  for (const Mirrored<float>* numbers : {&repetition_, &presence_, &frequency_}) numbers->push(rows_);
+  for (const Staged<float>* numbers : {&repetition_, &presence_, &frequency_}) numbers->push(rows_);
   edits_->tokens.push(num_edits_);
   edits_->counts.push(num_edits_);
   edits_->in_prompt.push(num_edits_);

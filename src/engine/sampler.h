@@ -9,6 +9,7 @@
 #include "engine/logit_edits.h"
 #include "engine/mirrored.h"
 #include "engine/sampling_params.h"
+#include "engine/staged.h"
 #include "ops/l1/argmax.h"
 #include "ops/l1/logit_penalties.h"
 #include "ops/l1/sample.h"
@@ -43,19 +44,19 @@ class Sampler {
   View steps() const { return first(steps_); }
 
  private:
-  template <class T>
-  View first(const Mirrored<T>& of) const {
+  template <class Array>
+  View first(const Array& of) const {
     return of.view().narrow(0, 0, rows_);
   }
 
   // The edits of all rows, one row behind the other.
   struct Edits {
-    Edits(int64_t capacity, Device device);
+    Edits(int64_t capacity, const StagingTurns& turns);
 
     int64_t capacity;
-    Mirrored<int64_t> tokens;
-    Mirrored<int32_t> counts, in_prompt;
-    Mirrored<float> bias;
+    Staged<int64_t> tokens;
+    Staged<int32_t> counts, in_prompt;
+    Staged<float> bias;
   };
 
   void set_row(int64_t row, const SamplingParams& params, int64_t step);
@@ -69,11 +70,13 @@ class Sampler {
   int64_t rows_ = 0;
   int64_t num_edits_ = 0;
   bool greedy_ = true;
-  Mirrored<float> temperature_, top_p_, min_p_;
-  Mirrored<int32_t> top_k_;
-  Mirrored<int64_t> seeds_, steps_, tokens_;
-  Mirrored<int32_t> edit_starts_;
-  Mirrored<float> repetition_, presence_, frequency_;
+  StagingTurns turns_;
+  Staged<float> temperature_, top_p_, min_p_;
+  Staged<int32_t> top_k_;
+  Staged<int64_t> seeds_, steps_;
+  Mirrored<int64_t> tokens_;
+  Staged<int32_t> edit_starts_;
+  Staged<float> repetition_, presence_, frequency_;
   std::optional<Edits> edits_;  // made when the first row has some
 };
 

@@ -6,16 +6,17 @@
 
 namespace fk {
 
-StepBatch::Group::Group(int64_t max_sequences, int64_t blocks, Device device)
-    : cu_q({max_sequences + 1}, device),
-      cu_k({max_sequences + 1}, device),
-      lens({max_sequences}, device),
-      table({max_sequences, blocks}, device),
-      state_slots({max_sequences}, device) {}
+StepBatch::Group::Group(int64_t max_sequences, int64_t blocks, const StagingTurns& turns)
+    : cu_q({max_sequences + 1}, turns),
+      cu_k({max_sequences + 1}, turns),
+      lens({max_sequences}, turns),
+      table({max_sequences, blocks}, turns),
+      state_slots({max_sequences}, turns) {}
 
 void StepBatch::Group::clear(int64_t table_width) {
   sequences = tokens = keys = 0;
   width = table_width;
+  cu_q.host()[0] = cu_k.host()[0] = 0;
 }
 
 void StepBatch::Group::add(const StepItem& item, int64_t page_size) {
@@ -71,18 +72,20 @@ StepBatch::StepBatch(int64_t max_tokens, int64_t max_sequences, int64_t max_bloc
       max_sequences_(max_sequences),
       max_blocks_(max_blocks_per_sequence),
       page_size_(page_size),
-      ids_({max_tokens}, device),
-      positions_({max_tokens}, device),
-      slots_({max_tokens}, device),
-      logits_({max_sequences}, device),
-      decode_(max_sequences, max_blocks_per_sequence, device),
-      prefill_(max_sequences, max_blocks_per_sequence, device) {}
+      turns_(device),
+      ids_({max_tokens}, turns_),
+      positions_({max_tokens}, turns_),
+      slots_({max_tokens}, turns_),
+      logits_({max_sequences}, turns_),
+      decode_(max_sequences, max_blocks_per_sequence, turns_),
+      prefill_(max_sequences, max_blocks_per_sequence, turns_) {}
 
 void StepBatch::assemble(std::span<const StepItem> items, const StepShape& shape) {
   auto decodes = [](const StepItem& item) { return item.tokens.size() == 1 && item.context_len > 0; };
   FK_CHECK(std::max(static_cast<int64_t>(items.size()), shape.decode_rows) <= max_sequences_);
   const int64_t width = shape.table_width > 0 ? shape.table_width : max_blocks_;
   FK_CHECK(width <= max_blocks_);
+  turns_.begin();
   decode_.clear(width);
   prefill_.clear(width);
   num_logits_ = 0;
@@ -106,6 +109,7 @@ void StepBatch::assemble(std::span<const StepItem> items, const StepShape& shape
   logits_.push(num_logits_);
   decode_.push();
   prefill_.push();
+  turns_.end();
 }
 
 void StepBatch::place(const StepItem& item, Group& group, int64_t first_token) {

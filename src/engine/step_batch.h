@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/mirrored.h"
+#include "engine/staged.h"
 #include "ops/forward_context.h"
 
 namespace fk {
@@ -41,14 +41,14 @@ class StepBatch {
 
  private:
   struct Group {
-    Group(int64_t max_sequences, int64_t width, Device device);
+    Group(int64_t max_sequences, int64_t width, const StagingTurns& turns);
     void clear(int64_t table_width);
     void add(const StepItem& item, int64_t page_size);
     void add_padding();
     SequenceGroup view() const;
     void push() const;
 
-    Mirrored<int32_t> cu_q, cu_k, lens, table, state_slots;
+    Staged<int32_t> cu_q, cu_k, lens, table, state_slots;
     int64_t sequences = 0, tokens = 0, keys = 0, width = 0;
   };
 
@@ -56,7 +56,8 @@ class StepBatch {
   void place_padding();
 
   int64_t max_tokens_, max_sequences_, max_blocks_, page_size_;
-  Mirrored<int64_t> ids_, positions_, slots_, logits_;
+  StagingTurns turns_;
+  Staged<int64_t> ids_, positions_, slots_, logits_;
   Group decode_, prefill_;
   AttentionMetadata metadata_;
   int64_t num_logits_ = 0;

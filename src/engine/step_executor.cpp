@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "core/debug_sync.h"
 #include "core/device_runtime.h"
@@ -19,9 +20,16 @@ int64_t blocks_per_sequence(const StepLimits& limits) {
   return (limits.max_context + limits.page_size - 1) / limits.page_size;
 }
 
+// Rows of a recorded step for that many sequences: few enough recordings, and few rows computed for nothing.
+int64_t recorded_rows(int64_t sequences) {
+  if (sequences <= 8) return power_of_two_from(sequences);
+  const int64_t unit = sequences <= 64 ? 8 : 16;
+  return (sequences + unit - 1) / unit * unit;
+}
+
 // The CPU records nothing, so it need not round.
 int64_t most_rows(const StepLimits& limits, Device device) {
-  return device == kCpu ? limits.max_sequences : power_of_two_from(limits.max_sequences);
+  return device == kCpu ? limits.max_sequences : recorded_rows(limits.max_sequences);
 }
 
 StateRoom fitting_room(const Model& model, const StepLimits& limits) {
@@ -45,9 +53,14 @@ StepExecutor::StepExecutor(const Model& model, ThreadPool& pool, const StepLimit
              blocks_per_sequence(limits), limits.page_size, model.device),
       sampler_(limits.max_sequences, {.device = model.device}),
       logits_({most_rows(limits, model.device), model.config.facts.vocab_size}, DType::kF32, model.device),
-      arena_(model.device),
-      drawn_({limits.max_sequences}, kCpu) {
+      arena_(model.device) {
   items_.reserve(static_cast<size_t>(limits.max_sequences));
+  if (model.device == kCpu) return;
+  for (Drawn& drawn : drawn_) {
+    drawn.pinned = std::make_unique<PinnedBuffer>(sizeof(int64_t) * static_cast<size_t>(limits.max_sequences),
+                                                  model.device);
+    drawn.arrived = device_runtime(model.device).make_event();
+  }
 }
 
 Context StepExecutor::context(Arena& arena) {
@@ -81,19 +94,23 @@ void StepExecutor::replay(Recording& recording) {
 
 View StepExecutor::forward(const StepPlan& plan, std::span<const std::span<const int64_t>> tokens) {
   FK_CHECK(!plan.empty() && plan.rows.size() == tokens.size());
+  static constexpr int64_t kUnknown = 0;  // stands in the place of a token that is only on the device
   items_.clear();
+  will_draw_.clear();
   draws_ = 0;
   bool all_decode = true;
   int64_t most_blocks = 1;
   for (size_t i = 0; i < plan.rows.size(); ++i) {
     const PlannedRow& row = plan.rows[i];
-    FK_CHECK(!row.takes_drawn, "steps are planned when the tokens of the previous one are known");
     if (row.first_step) states_.clear_slot(row.state_slot);
-    items_.push_back({.tokens = tokens[i].subspan(static_cast<size_t>(row.first), static_cast<size_t>(row.count)),
+    items_.push_back({.tokens = row.takes_drawn ? std::span(&kUnknown, 1)
+                                                : tokens[i].subspan(static_cast<size_t>(row.first),
+                                                                    static_cast<size_t>(row.count)),
                       .context_len = row.first,
                       .blocks = row.blocks,
                       .state_slot = row.state_slot,
                       .wants_logits = row.draws});
+    if (row.draws) will_draw_.push_back(row.request);
     draws_ += row.draws ? 1 : 0;
     all_decode = all_decode && row.draws && row.count == 1 && row.first > 0;
     most_blocks = std::max(most_blocks, std::ssize(row.blocks));
@@ -107,9 +124,10 @@ View StepExecutor::forward(const StepPlan& plan, std::span<const std::span<const
   if (model_.device != kCpu)
     shape.table_width = std::min(std::max(power_of_two_from(most_blocks), kLeastWidth), blocks_per_sequence(limits_));
   // A graph cannot be synchronised after every operator.
-  const bool records = model_.device != kCpu && all_decode && observer_ == nullptr && !debug_sync();
-  if (records) shape.decode_rows = power_of_two_from(std::ssize(plan.rows));
+  const bool records = records_ && model_.device != kCpu && all_decode && observer_ == nullptr && !debug_sync();
+  if (records) shape.decode_rows = recorded_rows(std::ssize(plan.rows));
   batch_.assemble(items_, shape);
+  take_drawn_tokens(plan);
   if (!records) {
     call(arena_);
   } else {
@@ -119,21 +137,71 @@ View StepExecutor::forward(const StepPlan& plan, std::span<const std::span<const
     else
       replay(at->second);
   }
-  return logits_.view().narrow(0, 0, draws_);
+  return logits();
+}
+
+// Rows that decode come first in the plan and in the flat batch, so row i is token i. Most rows keep their order from
+// step to step: they are copied together.
+void StepExecutor::take_drawn_tokens(const StepPlan& plan) const {
+  const View to = batch_.input_ids(), from = sampler_.tokens();
+  size_t next = 0;  // of drew_, where the next row is looked for first
+  auto place_of = [&](RequestId request) {
+    for (size_t tries = 0; tries < drew_.size(); ++tries, ++next) {
+      if (next >= drew_.size()) next = 0;
+      if (drew_[next] == request) return next;
+    }
+    FK_CHECK(false, "the step before drew no token for this row");
+    return next;
+  };
+  for (size_t row = 0; row < plan.rows.size() && plan.rows[row].first > 0;) {
+    if (!plan.rows[row].takes_drawn) {
+      ++row;
+      continue;
+    }
+    const size_t first = row, place = place_of(plan.rows[row].request);
+    while (++row < plan.rows.size() && plan.rows[row].takes_drawn && place + row - first < drew_.size() &&
+           plan.rows[row].request == drew_[place + row - first])
+      continue;
+    next = place + row - first;
+    int64_t* target = to.ptr<int64_t>() + first;
+    const int64_t* source = from.ptr<int64_t>() + place;
+    const size_t bytes = (row - first) * sizeof(int64_t);
+    if (model_.device == kCpu)
+      std::memcpy(target, source, bytes);
+    else
+      device_runtime(model_.device).copy(target, source, bytes);
+  }
 }
 
 void StepExecutor::draw(std::span<const SampledRow> rows) {
-  FK_CHECK(std::ssize(rows) == draws_);
-  if (draws_ == 0) return;
-  sampler_.set(rows);
-  Context ctx = context(arena_);
-  sampler_.draw(ctx, logits_.view().narrow(0, 0, draws_));
+  FK_CHECK(std::ssize(rows) == draws_ && drawn_outstanding_ < drawn_.size());
+  Drawn& drawn = drawn_[(drawn_first_ + drawn_outstanding_) % drawn_.size()];
+  drawn.count = draws_;
+  std::swap(drew_, will_draw_);
+  if (draws_ > 0) {
+    sampler_.set(rows);
+    Context ctx = context(arena_);
+    sampler_.draw(ctx, logits());
+    const View tokens = sampler_.tokens();
+    if (drawn.pinned) {
+      device_runtime(model_.device).download_later(drawn.pinned->data(), tokens.data(), tokens.size_bytes());
+      drawn.arrived->record();
+    } else {
+      drawn.tokens.assign(tokens.ptr<int64_t>(), tokens.ptr<int64_t>() + draws_);
+    }
+  }
+  ++drawn_outstanding_;
 }
 
 std::span<const int64_t> StepExecutor::drawn() {
-  if (draws_ == 0) return {};
-  copy_between(sampler_.tokens(), drawn_.view().narrow(0, 0, draws_));
-  return {drawn_.host(), static_cast<size_t>(draws_)};
+  FK_CHECK(drawn_outstanding_ > 0);
+  Drawn& drawn = drawn_[drawn_first_];
+  drawn_first_ = (drawn_first_ + 1) % drawn_.size();
+  --drawn_outstanding_;
+  if (drawn.count == 0) return {};
+  if (!drawn.pinned) return drawn.tokens;
+  drawn.arrived->wait();
+  return {static_cast<const int64_t*>(drawn.pinned->data()), static_cast<size_t>(drawn.count)};
 }
 
 size_t StepExecutor::memory_bytes() const {

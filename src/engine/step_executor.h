@@ -1,9 +1,13 @@
 // StepExecutor: runs the steps that a scheduler plans, on the states of a model, and draws the next tokens.
 //
 // On a device with graphs a step in which all sequences decode is recorded once for each number of sequences, rounded
-// up to a power of two, and replayed from then on. Other steps are launched operator by operator.
+// up, and replayed from then on. Other steps are launched operator by operator.
+//
+// A step may be started before the tokens of the one before it have reached the host: rows that need such a token take
+// it from the device's memory.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -33,15 +37,19 @@ class StepExecutor {
   // Throws Error with the numbers where the states do not fit into memory.
   StepExecutor(const Model& model, ThreadPool& pool, const StepLimits& limits);
 
-  // One forward pass. tokens[i] are the prompt and the drawn tokens of row i's request. Returns the logits of the rows
-  // that draw, in their order, [D, V] on the device, which are valid until the next pass.
+  // One forward pass. tokens[i] are the prompt and the drawn tokens of row i's request, as far as the host knows them.
+  // Returns the logits of the rows that draw, in their order, [D, V] on the device, which are valid until the next pass.
   View forward(const StepPlan& plan, std::span<const std::span<const int64_t>> tokens);
   // Draws a token for each row of these logits. Returns before a device has finished.
   void draw(std::span<const SampledRow> rows);
-  // The tokens of the last draw(); waits for them.
+  // The tokens of the oldest draw() whose tokens were not asked for; waits for them. At most two are outstanding. Valid
+  // until the next but one draw().
   std::span<const int64_t> drawn();
 
   const Model& model() const { return model_; }
+  View logits() const { return logits_.view().narrow(0, 0, draws_); }  // of the last pass
+  // Launches every step operator by operator from now on.
+  void record_nothing() { records_ = false; }
   // Observes every operator call from now on; nullptr: no observer.
   void observe(CallObserver* observer) { observer_ = observer; }
   size_t memory_bytes() const;  // of the states and of the step's arena, as far as reserved
@@ -54,7 +62,16 @@ class StepExecutor {
     std::unique_ptr<RecordedWork> work;  // none after the first pass, which is for autotuning and allocation
   };
 
+  // Tokens of one draw() on their way to the host.
+  struct Drawn {
+    int64_t count = 0;
+    std::unique_ptr<PinnedBuffer> pinned;  // none on the CPU
+    std::unique_ptr<DeviceEvent> arrived;
+    std::vector<int64_t> tokens;  // on the CPU
+  };
+
   Context context(Arena& arena);
+  void take_drawn_tokens(const StepPlan& plan) const;
   void call(Arena& arena);
   void replay(Recording& recording);
 
@@ -67,8 +84,12 @@ class StepExecutor {
   Tensor logits_;
   Arena arena_;
   std::vector<StepItem> items_;
-  Mirrored<int64_t> drawn_;
-  int64_t draws_ = 0;
+  int64_t draws_ = 0;                  // of the last pass
+  std::vector<RequestId> drew_;        // the requests of the rows of the last draw()
+  std::vector<RequestId> will_draw_;   // and of the last pass
+  std::array<Drawn, 2> drawn_;         // in turn
+  size_t drawn_first_ = 0, drawn_outstanding_ = 0;
+  bool records_ = true;
   CallObserver* observer_ = nullptr;
   // By number of sequences and width of the block table.
   std::map<std::pair<int64_t, int64_t>, Recording> recordings_;

@@ -150,11 +150,22 @@ void attack(const std::string& name, int64_t arrivals) {
   SCOPED_TRACE(name);
   Attack attack(name);
   ASSERT_NO_FATAL_FAILURE(attack.make_requests(8, 40, 20));
-  attack.storm({.max_num_seqs = 5, .max_num_batched_tokens = 7, .block_size = 4, .num_blocks = attack.blocks(4, 3)},
-               arrivals, 20);
-  attack.storm({.max_num_seqs = 16, .max_num_batched_tokens = 50}, arrivals, 5);
-  attack.storm({.max_num_seqs = 2, .max_num_batched_tokens = 3, .block_size = 1, .num_blocks = attack.blocks(1, 0)},
-               arrivals / 2, 50);
+  for (bool ahead : {false, true}) {
+    SCOPED_TRACE(ahead ? "with run-ahead" : "without run-ahead");
+    attack.storm({.max_num_seqs = 5,
+                  .max_num_batched_tokens = 7,
+                  .block_size = 4,
+                  .num_blocks = attack.blocks(4, 3),
+                  .run_ahead = ahead},
+                 arrivals, 20);
+    attack.storm({.max_num_seqs = 16, .max_num_batched_tokens = 50, .run_ahead = ahead}, arrivals, 5);
+    attack.storm({.max_num_seqs = 2,
+                  .max_num_batched_tokens = 3,
+                  .block_size = 1,
+                  .num_blocks = attack.blocks(1, 0),
+                  .run_ahead = ahead},
+                 arrivals / 2, 50);
+  }
 }
 
 TEST(BatchingAttack, StormsLeaveTokensAsTheyAreAlone) {
@@ -205,6 +216,37 @@ TEST(BatchingAttack, ValuesThatAreNoNumbersStayWithTheirRequest) {
       }
     }
   }
+}
+
+// Requests of all kinds in one batch, some of which the host must look at before the next step.
+TEST(BatchingAttack, RunAheadDrawsTheSameTokens) {
+  Attack attack("tiny-llama");
+  ASSERT_NO_FATAL_FAILURE(attack.make_requests(12, 20, 40));
+  auto answers = [&](bool ahead) {
+    std::vector<Answer> list(attack.requests().size());
+    BatchingEngine engine(attack.model(), attack.pool(), std::nullopt,
+                          {.max_num_seqs = 5, .max_num_batched_tokens = 16, .run_ahead = ahead});
+    for (size_t i = 0; i < list.size(); ++i) {
+      Request r = attack.requests()[i];
+      if (i % 4 == 1) r.sampling = {.temperature = 0.9, .top_p = 0.9, .seed = i};
+      if (i % 4 == 2) r.sampling.repetition_penalty = 1.3;
+      if (i % 6 == 3) r.logprobs = 2;
+      if (i % 3 == 0) r.stop_tokens = {attack.alone()[i].tokens[attack.alone()[i].tokens.size() / 2]};
+      engine.submit(r, [&list, i](const RequestOutput& output) { list[i].add(output); });
+    }
+    engine.run_until_idle();
+    EXPECT_EQ(engine.stats().blocks_used, 0);
+    return list;
+  };
+  const std::vector<Answer> plain = answers(false), ahead = answers(true);
+  size_t stopped = 0;
+  for (size_t i = 0; i < plain.size(); ++i) {
+    EXPECT_EQ(ahead[i].tokens, plain[i].tokens) << i;
+    EXPECT_EQ(ahead[i].finish, plain[i].finish) << i;
+    EXPECT_EQ(ahead[i].margins, plain[i].margins) << i;
+    stopped += plain[i].finish == FinishReason::kStop ? 1 : 0;
+  }
+  EXPECT_GT(stopped, 1u) << "some texts must end while a step is in flight";
 }
 
 TEST(BatchingAttack, TheLogOfAnEngineCanBeReplayed) {

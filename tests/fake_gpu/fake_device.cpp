@@ -140,6 +140,7 @@ class Runtime final : public DeviceRuntime {
   void release_host(void* address) noexcept override { std::free(address); }
   void upload(void* to, const void* from, size_t size_bytes) override { std::memcpy(to, from, size_bytes); }
   void download(void* to, const void* from, size_t size_bytes) override { std::memcpy(to, from, size_bytes); }
+  void download_later(void* to, const void* from, size_t size_bytes) override { std::memcpy(to, from, size_bytes); }
   void copy(void* to, const void* from, size_t size_bytes) override { std::memcpy(to, from, size_bytes); }
   void fill(void* to, std::byte value, size_t size_bytes) override {
     std::memset(to, static_cast<int>(value), size_bytes);

@@ -58,6 +58,7 @@ class AliasedDevice final : public DeviceRuntime {
 
   void upload(void* to, const void* from, size_t n) override { std::memcpy(reachable(to), from, n); }
   void download(void* to, const void* from, size_t n) override { std::memcpy(to, reachable(from), n); }
+  void download_later(void* to, const void* from, size_t n) override { download(to, from, n); }
   void copy(void* to, const void* from, size_t n) override { std::memmove(reachable(to), reachable(from), n); }
   void fill(void* to, std::byte value, size_t n) override { std::memset(reachable(to), static_cast<int>(value), n); }
   void fill_dummy(const View&, uint64_t, float, float, int64_t) override { throw Error("It makes no weights."); }

@@ -119,8 +119,11 @@ class Runtime final : public DeviceRuntime {
     check(cudaMemcpyAsync(to, from, size_bytes, cudaMemcpyHostToDevice, stream_), "Copying to the device");
   }
   void download(void* to, const void* from, size_t size_bytes) override {
-    check(cudaMemcpyAsync(to, from, size_bytes, cudaMemcpyDeviceToHost, stream_), "Copying from the device");
+    download_later(to, from, size_bytes);
     synchronize();
+  }
+  void download_later(void* to, const void* from, size_t size_bytes) override {
+    check(cudaMemcpyAsync(to, from, size_bytes, cudaMemcpyDeviceToHost, stream_), "Copying from the device");
   }
   void copy(void* to, const void* from, size_t size_bytes) override {
     check(cudaMemcpyAsync(to, from, size_bytes, cudaMemcpyDeviceToDevice, stream_), "Copying on the device");
