@@ -81,6 +81,15 @@ std::vector<Timed> operators(int64_t tokens) {
   return list;
 }
 
+std::vector<Timed> decode_attention(int64_t sequences, int64_t keys) {
+  Workload batch = Workload::tokens(sequences);
+  batch.sequences.assign(static_cast<size_t>(sequences), {1, keys});
+  return {{"flash_attn_decode",
+           to_fields(FlashAttnDecode::Init{
+               .num_heads = kH, .num_kv_heads = kK, .head_size = kDh, .softmax_scale = 0.08838834764}),
+           batch}};
+}
+
 // The calls of the experts of Mixtral 8x7B and of Qwen3 30B-A3B.
 std::vector<Timed> expert_operators(int64_t tokens) {
   struct Experts {
@@ -300,6 +309,14 @@ int main(int argc, char** argv) {
     for (int64_t tokens : {1, 8, 32, 128, 2048})
       for (const Timed& timed : expert_operators(tokens))
         if (asked_for(timed.op)) print_times(timed, tokens, speeds, 1);
+    // Many sequences, and long ones.
+    for (auto [sequences, keys] : std::initializer_list<std::pair<int64_t, int64_t>>{
+             {1, 32768}, {4, 32768}, {8, 8192}, {16, 512}, {32, 4096}, {64, 512}, {128, 512}, {256, 512}, {256, 1024}, {512, 512}})
+      for (const Timed& timed : decode_attention(sequences, keys))
+        if (asked_for(timed.op)) {
+          fmt::print("{} keys:\n", keys);
+          print_times(timed, sequences, speeds, 2);
+        }
     // Its work grows with the square of the tokens: short and long prompts are different calls. Row by row, the long
     // one would take minutes.
     for (int64_t tokens : {512, 8192})

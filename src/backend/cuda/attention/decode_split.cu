@@ -14,6 +14,7 @@
 #include <algorithm>
 
 #include "backend/cuda/attention/cache_stream.cuh"
+#include "backend/cuda/attention/decode_pages.h"
 #include "backend/cuda/device/element.cuh"
 #include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/device/reduce.cuh"
@@ -174,7 +175,7 @@ __global__ void __launch_bounds__(kThreads, kHeadSize > 128 ? 2 : 3)
     const int head = kv_head * group + at / kHeadSize;
     const float total = all.sum + sink_weight(call, head, all.largest);
     T* out = static_cast<T*>(call.out) + s * call.out_strides.token + head * call.out_strides.head + at % kHeadSize;
-    *out = from_float<T>(total > 0 ? value / total : 0.0f);
+    *out = from_float<T>(total == 0 ? 0.0f : value / total);
   };
   float* block_means = &means[0][0][0];
   if (blocks_per_head == 1) {
@@ -246,6 +247,7 @@ std::string_view decode_split_refusal(const AttentionCall& call) {
   if (!heads_on_16_bytes(call)) return "heads must start on 16 bytes";
   if (!pages_are_tiles(call)) return "pages must hold 16 tokens";
   if (call.sequences > 65535) return "at most 65535 sequences";
+  if (decode_pages_preferred(call)) return "many sequences share all multiprocessors equally in another kernel";
   return {};
 }
 

@@ -1,5 +1,5 @@
-// Copies by Hopper's copy engine (TMA): one thread starts the copy of a box of a matrix, whose bytes a barrier in
-// shared memory counts (arrive_expecting in cluster.cuh).
+// Copies by Hopper's copy engine (TMA): one thread starts the copy of a box of a matrix or of consecutive bytes, which a
+// barrier in shared memory counts (arrive_expecting in cluster.cuh).
 #pragma once
 
 #include <cuda.h>
@@ -7,6 +7,17 @@
 #include <cstdint>
 
 namespace fk::cuda {
+
+__device__ __forceinline__ uint32_t shared_address(const void* in_shared_memory) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(in_shared_memory));
+}
+
+// Both addresses and the number of bytes are multiples of 16.
+__device__ __forceinline__ void copy_bytes(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+               "l"(from), "r"(bytes), "r"(barrier)
+               : "memory");
+}
 
 // `map` is a __grid_constant__ parameter of the kernel. The bytes of the whole box are counted, also those outside the
 // matrix, which become zeros.

@@ -1,5 +1,6 @@
 #include "backend/cuda/l2/attend.h"
 
+#include "backend/cuda/attention/decode_pages.h"
 #include "backend/cuda/attention/decode_split.h"
 #include "backend/cuda/attention/prefill_mma.h"
 #include "backend/cuda/attention/prefill_wgmma.h"
@@ -21,6 +22,9 @@ void Attend::run(Context& ctx, const View& q, const View& key_cache, const View&
                                      batch.decode.block_table, out.narrow(0, 0, decoding));
     if (decode_split_refusal(call).empty())
       attention_decode_split(call, ctx.stream);
+    else if (decode_pages_refusal(call).empty())
+      attention_decode_pages(call, ctx.arena.make({{decode_pages_scratch(call)}, DType::kF32}).ptr<float>(),
+                             ctx.stream);
     else
       attention_rows(call, ctx.stream);
   }
