@@ -1,0 +1,15 @@
+#include "ops/l1/fused_recurrent_gated_delta_rule.h"
+
+#include "ops/register.h"
+
+namespace fk {
+
+std::vector<Case<FusedRecurrentGatedDeltaRule>> FusedRecurrentGatedDeltaRule::cases() {
+  return common_cases<FusedRecurrentGatedDeltaRule>();
+}
+
+namespace {
+using FusedRecurrentGatedDeltaRuleOracle = RunsRecurrence<FusedRecurrentGatedDeltaRule, RecurrenceOracle>;
+FK_OPERATOR(FusedRecurrentGatedDeltaRule, FusedRecurrentGatedDeltaRuleOracle);
+}  // namespace
+}  // namespace fk

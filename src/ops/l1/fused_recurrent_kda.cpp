@@ -1,0 +1,13 @@
+#include "ops/l1/fused_recurrent_kda.h"
+
+#include "ops/register.h"
+
+namespace fk {
+
+std::vector<Case<FusedRecurrentKDA>> FusedRecurrentKDA::cases() { return common_cases<FusedRecurrentKDA>(); }
+
+namespace {
+using FusedRecurrentKDAOracle = RunsRecurrence<FusedRecurrentKDA, RecurrenceOracle>;
+FK_OPERATOR(FusedRecurrentKDA, FusedRecurrentKDAOracle);
+}  // namespace
+}  // namespace fk
