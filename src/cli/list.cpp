@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "engine/model.h"
 #include "models/catalog.h"
+#include "ops/algebra/definition.h"
 #include "ops/registry.h"
 
 namespace fk {
@@ -32,17 +33,21 @@ class List final : public Verb {
  public:
   List()
       : Verb("list", "List families, models and operators",
-             {"fastkernels list", "fastkernels list --level 1", "fastkernels list --map --json"}) {}
+             {"fastkernels list", "fastkernels list --level 1", "fastkernels list --opaque",
+              "fastkernels list --map --json"}) {}
 
   void add_flags(FlagSet& flags) override {
     flags.flag("--map", map_, "Which operators each model uses, and how many of each");
     flags.option("--level", level_, "Only operators of this level: 1 kernels, 2 blocks, 3 layers, 4 models")
         .range(1, 4);
+    flags.flag("--opaque", opaque_, "Only kernels without a definition, which the compiler can call and not look into");
   }
 
   void run(const CommonOptions& common) override {
     if (map_) return show({{"map", operator_map()}}, common);
-    if (level_ != 0) return show({{"operators", operators()}}, common);
+    if (opaque_ && level_ > 1)
+      throw UsageError("Only operators of level 1 have definitions; leave --level {} out.", level_);
+    if (level_ != 0 || opaque_) return show({{"operators", operators()}}, common);
     if (common.csv) return everything().print(common);
     show({{"models", models()}, {"operators", operators()}}, common);
   }
@@ -121,6 +126,7 @@ class List final : public Verb {
                  {"implementations", "IMPLEMENTATIONS, BEST FIRST"}});
     for (const OperatorInfo* op : Registry::instance().operators()) {
       if (level_ != 0 && op->level != level_) continue;
+      if (opaque_ && (op->level != 1 || has_definition(op->name))) continue;
       std::vector<std::string> implementations;
       for (const ImplementationInfo& i : op->implementations) {
         bool here = i.unavailable == nullptr || i.unavailable().empty();
@@ -146,7 +152,7 @@ class List final : public Verb {
     return table;
   }
 
-  bool map_ = false;
+  bool map_ = false, opaque_ = false;
   int level_ = 0;
 };
 

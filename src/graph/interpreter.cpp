@@ -35,7 +35,8 @@ void check_phase(GraphPhase phase, const AttentionMetadata* batch) {
                 batch == nullptr ? 0 : batch->prefill.num_sequences);
 }
 
-// Metadata by its name in a graph.
+}  // namespace
+
 View batch_view(const AttentionMetadata& batch, std::string_view name) {
   const auto of_group = [&](const SequenceGroup& group, std::string_view part) -> const View* {
     return part == "cu_seqlens_q"   ? &group.cu_seqlens_q
@@ -53,8 +54,6 @@ View batch_view(const AttentionMetadata& batch, std::string_view name) {
   if (found == nullptr) throw Error("A batch has no metadata named '{}'.", name);
   return *found;
 }
-
-}  // namespace
 
 BatchSizes batch_sizes(const AttentionMetadata& batch, const std::vector<StateSpec>& specs,
                        std::span<const View> states) {

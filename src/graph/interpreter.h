@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/memory.h"
@@ -18,6 +19,9 @@ namespace fk {
 // The sizes of a batch, from its metadata and the states of the model.
 BatchSizes batch_sizes(const AttentionMetadata& batch, const std::vector<StateSpec>& specs,
                        std::span<const View> states);
+
+// Metadata by its name in a graph: "batch.slot_mapping".
+View batch_view(const AttentionMetadata& batch, std::string_view name);
 
 class GraphInterpreter {
  public:

@@ -1,6 +1,8 @@
 // The verbs that use models: list, generate and ttft, with good and bad input.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -54,6 +56,19 @@ TEST(ListVerb, LevelSelects) {
   }
   auto records = parse_csv(run_program({"list", "--level", "3", "--csv"}).out);
   EXPECT_EQ(records.size(), 1 + run_json({"list", "--level", "3"})["operators"].size());  // after a header
+}
+
+TEST(ListVerb, NamesTheKernelsWithoutADefinition) {
+  std::set<std::string> opaque;
+  Json json = run_json({"list", "--opaque"});
+  for (const Json& row : json["operators"]) {
+    EXPECT_EQ(row["level"], 1);
+    opaque.insert(row["operator"].get<std::string>());
+  }
+  EXPECT_TRUE(opaque.contains("sample"));
+  EXPECT_TRUE(opaque.contains("allreduce"));
+  EXPECT_FALSE(opaque.contains("rms_norm"));
+  EXPECT_EQ(run_program({"list", "--opaque", "--level", "2"}).exit_code, 2);
 }
 
 TEST(ListVerb, CsvHoldsModelsAndOperators) {

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "ops/algebra/definition.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -87,6 +88,13 @@ class ActQuantInt8Oracle final : public ActQuantInt8 {
 };
 
 FK_OPERATOR(ActQuantInt8, ActQuantInt8Oracle);
+
+void define_act_quant_int8(const ActQuantInt8::Init& init, Definition& d) {
+  Expr x = d.arg("x");
+  Expr step = max(largest(abs(x), 1), init.least_magnitude) / kLargestCode;
+  d.result("out", round_even(x / step) * step);
+}
+FK_DEFINITION(ActQuantInt8, define_act_quant_int8);
 
 }  // namespace
 }  // namespace fk

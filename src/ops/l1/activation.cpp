@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "core/error.h"
+#include "ops/algebra/pieces.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -81,6 +82,18 @@ class ActivationOracle final : public Activation {
 };
 
 FK_OPERATOR(Activation, ActivationOracle);
+
+void define_activation(const Activation::Init& init, Definition& d) {
+  Expr x = d.arg("x");
+  if (init.function == "gelu") return d.result("out", gelu(x));
+  if (init.function == "gelu_pytorch_tanh") return d.result("out", gelu_tanh(x));
+  if (init.function == "quick_gelu") return d.result("out", x * logistic(1.702 * x));
+  if (init.function == "relu") return d.result("out", max(x, 0));
+  if (init.function == "silu") return d.result("out", x * logistic(x));
+  if (init.function == "tanh") return d.result("out", tanh(x));
+  d.leave_opaque("its function '" + init.function + "' has no definition");
+}
+FK_DEFINITION(Activation, define_activation);
 
 }  // namespace
 }  // namespace fk

@@ -1,5 +1,6 @@
 #include "ops/l1/advance_step.h"
 
+#include "ops/algebra/definition.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -75,6 +76,25 @@ class AdvanceStepOracle final : public AdvanceStep {
 };
 
 FK_OPERATOR(AdvanceStep, AdvanceStepOracle);
+
+void define_advance_step(const AdvanceStep::Init& init, Definition& d) {
+  Expr sampled = d.arg("sampled_token_ids"), table = d.arg("block_table"), before = d.arg("seq_lens");
+  const int64_t S = table.size(0), n = table.size(1);
+  auto page = static_cast<double>(init.block_size);
+  Expr is_sequence = algebra::constant(0) < before, one = select(is_sequence, 1, algebra::constant(0));
+  Expr lengths = before + one, position = d.arg("positions") + one, block = floor_divide(position, page);
+  d.result("positions", position);
+  d.result("seq_lens", lengths);
+  d.result("steps", d.arg("steps") + one);
+  d.result("input_ids", select(is_sequence, sampled, 0));
+  Expr in_table = is_sequence & (block < static_cast<double>(n));
+  Expr entry = algebra::iota({S}, 0) * static_cast<double>(n) + block;
+  Expr slot = gather(reshape(table, {S * n}), entry) * page + modulo(position, page);
+  d.result("slot_mapping", select(in_table, slot, -1));
+  // The index -1 gives the 0 that the running sum begins with.
+  d.result("cu_seqlens_k", gather(scan(lengths, 0), algebra::iota({S + 1}, 0) - 1));
+}
+FK_DEFINITION(AdvanceStep, define_advance_step);
 
 }  // namespace
 }  // namespace fk

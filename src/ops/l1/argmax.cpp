@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "ops/algebra/definition.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -50,6 +51,14 @@ class ArgmaxOracle final : public Argmax {
 };
 
 FK_OPERATOR(Argmax, ArgmaxOracle);
+
+void define_argmax(const Argmax::Init&, Definition& d) {
+  Expr x = d.arg("x");
+  Expr hit = is_nan(x) | equal(x, largest(x, 1));  // where there is a NaN, it is the largest, and equals nothing
+  Expr place = select(hit, algebra::iota(x.shape(), 1), static_cast<double>(x.size(1)));
+  d.result("out", drop_axis(smallest(place, 1), 1));
+}
+FK_DEFINITION(Argmax, define_argmax);
 
 }  // namespace
 }  // namespace fk

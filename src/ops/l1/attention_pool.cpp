@@ -1,5 +1,6 @@
 #include "ops/l1/attention_pool.h"
 
+#include "ops/algebra/pieces.h"
 #include "ops/l1/attention_oracle.h"
 #include "ops/register.h"
 
@@ -76,6 +77,21 @@ class AttentionPoolOracle final : public AttentionPool {
 };
 
 FK_OPERATOR(AttentionPool, AttentionPoolOracle);
+
+void define_attention_pool(const AttentionPool::Init& init, Definition& d) {
+  Expr bounds = d.arg("cu_seqlens"), key = d.arg("key");
+  const int64_t S = bounds.size(0) - 1, T = key.size(0), H = init.num_heads, size = init.head_size;
+  auto rows = [&](const Expr& x) {  // [1, H, 1, T, D]
+    return insert_axis(insert_axis(transpose(reshape(x, {T, H, size}), 0, 1), 1), 0);
+  };
+  Expr token = algebra::iota({1, 1, 1, T, 1}, 3);
+  auto bound = [&](int64_t next) { return reshape(slice(bounds, 0, next, S), {S, 1, 1, 1, 1}); };
+  Expr visible = (token < bound(1)) & !(token < bound(0));
+  Expr query = broadcast(reshape(d.arg("query"), {1, H, 1, 1, size}), {S, H, 1, 1, size});
+  Expr out = attend_all({.scale = init.scale}, query, rows(key), rows(d.arg("value")), visible);
+  d.result("out", reshape(out, {S, H * size}));
+}
+FK_DEFINITION(AttentionPool, define_attention_pool);
 
 }  // namespace
 }  // namespace fk

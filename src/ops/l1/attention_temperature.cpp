@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "ops/algebra/definition.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -55,6 +56,13 @@ class AttentionTemperatureOracle final : public AttentionTemperature {
 };
 
 FK_OPERATOR(AttentionTemperature, AttentionTemperatureOracle);
+
+void define_attention_temperature(const AttentionTemperature::Init& init, Definition& d) {
+  Expr steps = floor_divide(d.arg("positions") + 1, static_cast<double>(init.floor_scale));
+  Expr factor = 1 + init.attn_scale * log(1 + steps);
+  d.result("out", d.arg("query") * insert_axis(factor, 1));
+}
+FK_DEFINITION(AttentionTemperature, define_attention_temperature);
 
 }  // namespace
 }  // namespace fk

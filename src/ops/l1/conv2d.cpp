@@ -1,5 +1,6 @@
 #include "ops/l1/conv2d.h"
 
+#include "ops/algebra/definition.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -113,6 +114,25 @@ class Conv2dOracle final : public Conv2d {
 };
 
 FK_OPERATOR(Conv2d, Conv2dOracle);
+
+// Windows as rows, so that the sum over a window is a product of matrices.
+void define_conv2d(const Conv2d::Init& init, Definition& d) {
+  Expr x = d.arg("x");
+  auto padding = static_cast<double>(init.padding);
+  for (int axis : {2, 3})  // indices outside give the zeros around an image
+    if (init.padding > 0) x = gather(x, algebra::iota({x.size(axis) + 2 * init.padding}, 0) - padding, axis);
+  // [B, rows, columns, C, kernel, kernel] from [B, C, H, W]
+  algebra::IndexMap window{
+      {0, 0, 0, 0},
+      {{1, 0, 0, 0, 0, 0}, {0, 0, 0, 1, 0, 0}, {0, init.stride, 0, 0, 1, 0}, {0, 0, init.stride, 0, 0, 1}}};
+  const int64_t B = x.size(0), size = init.kernel_size;
+  Expr windows = view(x, window, {B, init.out_height(), init.out_width(), init.in_channels, size, size});
+  windows = reshape(windows, {B, init.places(), 1, init.window()});
+  Expr weight = reshape(d.arg("weight"), {init.out_channels, init.window()});
+  Expr out = drop_axis(sum(windows * weight, 3), 3);
+  d.result("out", init.bias ? out + d.arg("bias") : out);
+}
+FK_DEFINITION(Conv2d, define_conv2d);
 
 }  // namespace
 }  // namespace fk

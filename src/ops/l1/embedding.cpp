@@ -1,5 +1,6 @@
 #include "ops/l1/embedding.h"
 
+#include "ops/algebra/definition.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -59,6 +60,12 @@ class EmbeddingOracle final : public Embedding {
 };
 
 FK_OPERATOR(Embedding, EmbeddingOracle);
+
+void define_embedding(const Embedding::Init& init, Definition& d) {
+  Expr rows = gather(d.arg("weight"), d.arg("input_ids"));
+  d.result("out", init.scale == 1 ? rows : rows * init.scale);
+}
+FK_DEFINITION(Embedding, define_embedding);
 
 }  // namespace
 }  // namespace fk

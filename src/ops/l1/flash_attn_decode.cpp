@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "ops/algebra/pieces.h"
 #include "ops/l1/attention_oracle.h"
 #include "ops/register.h"
 
@@ -149,6 +150,23 @@ class FlashAttnDecodeOracle final : public FlashAttnDecode {
 };
 
 FK_OPERATOR(FlashAttnDecode, FlashAttnDecodeOracle);
+
+void define_flash_attn_decode(const FlashAttnDecode::Init& init, Definition& d) {
+  Expr q = d.arg("q"), table = d.arg("block_table"), k_cache = d.arg("k_cache");
+  const int64_t S = q.size(0), K = init.num_kv_heads, keys = table.size(1) * k_cache.size(1);
+  auto rows = [&](const Expr& cache) {  // [S, K, 1, keys, D]
+    return insert_axis(transpose(algebra::paged_rows(cache, table), 1, 2), 2);
+  };
+  Expr key = algebra::iota({1, 1, 1, keys, 1}, 3);
+  Expr length = reshape(d.arg("cache_seqlens"), {S, 1, 1, 1, 1});
+  Expr visible =
+      (key < length) & in_reach({true, init.sliding_window, init.attention_chunk_size}, max(length - 1, 0), key);
+  algebra::Attention rule{init.softmax_scale, init.logits_soft_cap};
+  if (init.attention_sinks) rule.sinks = d.arg("sinks");
+  Expr queries = reshape(q, {S, K, init.num_heads / K, 1, init.head_size});
+  d.result("out", attend_all(rule, queries, rows(k_cache), rows(d.arg("v_cache")), visible));
+}
+FK_DEFINITION(FlashAttnDecode, define_flash_attn_decode);
 
 }  // namespace
 }  // namespace fk

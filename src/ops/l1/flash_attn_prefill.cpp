@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "ops/algebra/pieces.h"
 #include "ops/l1/attention_oracle.h"
 #include "ops/register.h"
 
@@ -186,6 +187,33 @@ class FlashAttnPrefillOracle final : public FlashAttnPrefill {
 };
 
 FK_OPERATOR(FlashAttnPrefill, FlashAttnPrefillOracle);
+
+void define_flash_attn_prefill(const FlashAttnPrefill::Init& init, Definition& d) {
+  Expr q = d.arg("q"), first_q = d.arg("cu_seqlens_q"), first_k = d.arg("cu_seqlens_k");
+  const int64_t T = q.size(0), K = init.num_kv_heads;
+  Expr sequence = segment_of(first_q, T);  // of each query
+  auto of_sequence = [&](const Expr& bounds, int64_t next) {
+    return reshape(gather(bounds, sequence + static_cast<double>(next)), {T, 1, 1, 1, 1});
+  };
+  Expr begin = of_sequence(first_k, 0), keys = of_sequence(first_k, 1) - begin;
+  Expr from_last = of_sequence(first_q, 1) - algebra::iota({T, 1, 1, 1, 1}, 0);  // 1 for the last query of a sequence
+  auto rows = [&](const Expr& kv) {                                              // [T or 1, K, 1, J, D]
+    if (!d.has("block_table")) return insert_axis(insert_axis(transpose(kv, 0, 1), 1), 0);
+    Expr pages = paged_rows(kv, d.arg("block_table"));  // [S, J, K, D]
+    return gather(insert_axis(transpose(pages, 1, 2), 2), sequence);
+  };
+  Expr k = rows(d.arg("k"));
+  Expr key = algebra::iota({1, 1, 1, k.size(3), 1}, 3);
+  if (!d.has("block_table")) key = key - begin;  // its position in the sequence
+  Expr position = max(keys - from_last, 0);
+  Expr visible = (key < keys) & !(key < 0) &
+                 in_reach({init.causal, init.sliding_window, init.attention_chunk_size}, position, key);
+  algebra::Attention rule{init.softmax_scale, init.logits_soft_cap};
+  if (init.attention_sinks) rule.sinks = d.arg("sinks");
+  Expr queries = reshape(q, {T, K, init.num_heads / K, 1, init.head_size});
+  d.result("out", attend_all(rule, queries, k, rows(d.arg("v")), visible));
+}
+FK_DEFINITION(FlashAttnPrefill, define_flash_attn_prefill);
 
 }  // namespace
 }  // namespace fk

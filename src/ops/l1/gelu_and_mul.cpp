@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "core/error.h"
+#include "ops/algebra/pieces.h"
 #include "ops/l1/gate_and_mul.h"
 #include "ops/register.h"
 
@@ -51,6 +52,12 @@ class GeluAndMulOracle final : public GeluAndMul {
 };
 
 FK_OPERATOR(GeluAndMul, GeluAndMulOracle);
+
+void define_gelu_and_mul(const GeluAndMul::Init& init, Definition& d) {
+  Expr x = d.arg("x"), gate = gate_of(x);
+  d.result("out", (init.approximate == "tanh" ? gelu_tanh(gate) : gelu(gate)) * up_of(x));
+}
+FK_DEFINITION(GeluAndMul, define_gelu_and_mul);
 
 }  // namespace
 }  // namespace fk

@@ -14,5 +14,8 @@ std::vector<Case<GemmaRMSNorm>> GemmaRMSNorm::cases() {
 namespace {
 using GemmaRMSNormOracle = NormOracle<GemmaRMSNorm>;
 FK_OPERATOR(GemmaRMSNorm, GemmaRMSNormOracle);
+
+void define_gemma_rms_norm(const GemmaRMSNorm::Init& init, Definition& d) { define_norm<GemmaRMSNorm>(init, d); }
+FK_DEFINITION(GemmaRMSNorm, define_gemma_rms_norm);
 }  // namespace
 }  // namespace fk

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/algebra/pieces.h"
 #include "ops/l1/expert_choice.h"
 #include "ops/register.h"
 
@@ -155,6 +156,33 @@ class GroupedTopkOracle final : public GroupedTopk {
 };
 
 FK_OPERATOR(GroupedTopk, GroupedTopkOracle);
+
+void define_grouped_topk(const GroupedTopk::Init& init, Definition& d) {
+  Expr logits = d.arg("gating_output");
+  const int64_t T = logits.size(0), groups = init.num_expert_group, size = init.num_experts / groups;
+  const bool has_bias = d.has("e_score_correction_bias");
+  Expr scores = init.scoring_func == "sigmoid" ? logistic(logits) : softmax(logits, 1);
+  Expr choice = has_bias ? scores + d.arg("e_score_correction_bias") : scores;
+  std::optional<Expr> allowed;  // experts of the best groups
+  if (init.topk_group < groups) {
+    Expr grouped = reshape(choice, {T * groups, size});
+    algebra::Picks best = pick_largest(grouped, has_bias && size > 1 ? 2 : 1);
+    Expr value = sum(select(best.chosen[0], grouped, 0), 1);
+    if (best.chosen.size() > 1) value = value + sum(select(best.chosen[1], grouped, 0), 1);
+    Expr taken;
+    for (const Expr& chosen : pick_largest(reshape(value, {T, groups}), init.topk_group).chosen)
+      taken = taken.id() == nullptr ? chosen : taken | chosen;
+    allowed = reshape(broadcast(insert_axis(taken, 2), {T, groups, size}), logits.shape());
+  }
+  algebra::Picks picks = pick_largest(choice, init.top_k, allowed);
+  std::vector<Expr> parts;
+  for (const Expr& chosen : picks.chosen) parts.push_back(sum(select(chosen, scores, 0), 1));
+  Expr weights = algebra::columns(parts);
+  if (init.renormalize) weights = weights / sum(weights, 1);
+  d.result("topk_weights", weights * init.routed_scaling_factor);
+  d.result("topk_ids", algebra::columns(picks.ids));
+}
+FK_DEFINITION(GroupedTopk, define_grouped_topk);
 
 // The error that a score in float may have, from exponentials, sums and the difference of two logits.
 double rounding(double score) { return score > 0 ? score * (4e-6 - 0x1p-22 * std::log(score)) : 0; }

@@ -1,5 +1,6 @@
 #include "ops/l1/index_select.h"
 
+#include "ops/algebra/definition.h"
 #include "ops/refusals.h"
 #include "ops/register.h"
 
@@ -52,6 +53,11 @@ class IndexSelectOracle final : public IndexSelect {
 };
 
 FK_OPERATOR(IndexSelect, IndexSelectOracle);
+
+void define_index_select(const IndexSelect::Init&, Definition& d) {
+  d.result("out", gather(d.arg("x"), d.arg("index")));
+}
+FK_DEFINITION(IndexSelect, define_index_select);
 
 }  // namespace
 }  // namespace fk

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/algebra/definition.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -116,6 +117,18 @@ class LayerNormOracle final : public LayerNorm {
 };
 
 FK_OPERATOR(LayerNorm, LayerNormOracle);
+
+void define_layer_norm(const LayerNorm::Init& init, Definition& d) {
+  Expr x = d.arg("x");
+  if (d.has("residual")) {
+    x = x + d.arg("residual");
+    d.result("residual_out", x);
+  }
+  Expr centred = x - mean(x, -1);
+  Expr out = centred / sqrt(mean(centred * centred, -1) + init.eps) * d.arg("weight");
+  d.result("out", init.bias ? out + d.arg("bias") : out);
+}
+FK_DEFINITION(LayerNorm, define_layer_norm);
 
 }  // namespace
 }  // namespace fk

@@ -1,5 +1,6 @@
 #include "ops/l1/layer_scalar.h"
 
+#include "ops/algebra/definition.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -45,6 +46,11 @@ class LayerScalarOracle final : public LayerScalar {
 };
 
 FK_OPERATOR(LayerScalar, LayerScalarOracle);
+
+void define_layer_scalar(const LayerScalar::Init&, Definition& d) {
+  d.result("out", (d.arg("x") + d.arg("residual")) * d.arg("weight"));
+}
+FK_DEFINITION(LayerScalar, define_layer_scalar);
 
 }  // namespace
 }  // namespace fk

@@ -1,5 +1,6 @@
 #include "ops/l1/linear.h"
 
+#include "ops/algebra/definition.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -83,6 +84,13 @@ class LinearOracle final : public Linear {
 };
 
 FK_OPERATOR(Linear, LinearOracle);
+
+void define_linear(const Linear::Init& init, Definition& d) {
+  Expr x = insert_axis(d.arg("x"), 1);                   // [T, 1, K]
+  Expr out = drop_axis(sum(x * d.arg("weight"), 2), 2);  // the weight is [N, K]
+  d.result("out", init.bias ? out + d.arg("bias") : out);
+}
+FK_DEFINITION(Linear, define_linear);
 
 }  // namespace
 }  // namespace fk

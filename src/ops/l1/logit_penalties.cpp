@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/algebra/pieces.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -74,6 +75,21 @@ class LogitPenaltiesOracle final : public LogitPenalties {
 };
 
 FK_OPERATOR(LogitPenalties, LogitPenaltiesOracle);
+
+void define_logit_penalties(const LogitPenalties::Init&, Definition& d) {
+  Expr logits = d.arg("logits"), starts = d.arg("starts"), count = d.arg("counts");
+  const int64_t S = logits.size(0), V = logits.size(1), n = count.size(0);
+  Expr row = algebra::segment_of(starts, n), flat = reshape(logits, {S * V});
+  Expr inside = row < static_cast<double>(S);
+  Expr at = select(inside, row * static_cast<double>(V) + d.arg("tokens"), -1);
+  auto of_row = [&](const char* name) { return gather(reshape(d.arg(name), {S}), row); };
+  Expr x = gather(flat, at) + d.arg("bias"), factor = of_row("repetition");
+  Expr drawn = algebra::constant(0) < count, known = drawn | !equal(d.arg("in_prompt"), 0);
+  x = select(known, select(algebra::constant(0) < x, x / factor, x * factor), x);
+  x = select(drawn, x - (of_row("frequency") * count + of_row("presence")), x);
+  d.result("logits", reshape(scatter(flat, at, cast(x, logits.dtype())), logits.shape()));
+}
+FK_DEFINITION(LogitPenalties, define_logit_penalties);
 
 }  // namespace
 }  // namespace fk

@@ -1,5 +1,6 @@
 #include "ops/l1/moe_align.h"
 
+#include "ops/algebra/definition.h"
 #include "ops/l1/expert_choice.h"
 #include "ops/register.h"
 
@@ -53,6 +54,20 @@ class MoeAlignOracle final : public MoeAlign {
 };
 
 FK_OPERATOR(MoeAlign, MoeAlignOracle);
+
+// A pair's place is behind the pairs of lower experts and the earlier ones of its own.
+void define_moe_align(const MoeAlign::Init& init, Definition& d) {
+  const int64_t pairs = d.arg("topk_ids").size(0) * init.top_k, E = init.num_experts;
+  Expr expert = reshape(d.arg("topk_ids"), {pairs}), zero = algebra::constant(0);
+  Expr lower = select(expert < algebra::iota({E + 1, 1}, 0), 1, zero);  // [E + 1, pairs]
+  Expr offsets = drop_axis(sum(lower, 1), 1);
+  Expr own = select(equal(expert, algebra::iota({E, 1}, 0)), 1, zero);  // [E, pairs]
+  Expr earlier = drop_axis(sum(own * scan(own, 1), 0), 0) - 1;
+  Expr pair = cast(algebra::iota({pairs}, 0), DType::kI32);
+  d.result("sorted_token_ids", scatter(pair, gather(offsets, expert) + earlier, pair));
+  d.result("expert_offsets", offsets);
+}
+FK_DEFINITION(MoeAlign, define_moe_align);
 
 }  // namespace
 }  // namespace fk

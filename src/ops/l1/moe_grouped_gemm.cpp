@@ -1,6 +1,7 @@
 #include "ops/l1/moe_grouped_gemm.h"
 
 #include "core/error.h"
+#include "ops/algebra/pieces.h"
 #include "ops/formats/weight_format.h"
 #include "ops/l1/expert_choice.h"
 #include "ops/register.h"
@@ -183,6 +184,19 @@ class MoeGroupedGemmOracle final : public MoeGroupedGemm {
 };
 
 FK_OPERATOR(MoeGroupedGemm, MoeGroupedGemmOracle);
+
+void define_moe_grouped_gemm(const MoeGroupedGemm::Init& init, Definition& d) {
+  if (!init.weight_format.empty()) return d.leave_opaque("its weights are blocks of " + init.weight_format);
+  Expr x = d.arg("x"), sorted = d.arg("sorted_token_ids");
+  const int64_t pairs = sorted.size(0);
+  Expr place = algebra::segment_of(d.arg("expert_offsets"), pairs);
+  Expr expert = scatter(place, sorted, place);  // of each pair
+  if (init.input_per_token) x = gather(x, floor_divide(algebra::iota({pairs}, 0), static_cast<double>(init.top_k)));
+  Expr weight = gather(d.arg("weight"), expert);  // [pairs, N, K]
+  Expr out = drop_axis(sum(insert_axis(x, 1) * weight, 2), 2);
+  d.result("out", init.bias ? out + gather(d.arg("bias"), expert) : out);
+}
+FK_DEFINITION(MoeGroupedGemm, define_moe_grouped_gemm);
 
 }  // namespace
 }  // namespace fk

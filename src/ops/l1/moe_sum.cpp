@@ -1,5 +1,6 @@
 #include "ops/l1/moe_sum.h"
 
+#include "ops/algebra/definition.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -49,6 +50,11 @@ class MoeSumOracle final : public MoeSum {
 };
 
 FK_OPERATOR(MoeSum, MoeSumOracle);
+
+void define_moe_sum(const MoeSum::Init&, Definition& d) {
+  d.result("out", drop_axis(sum(d.arg("x") * insert_axis(d.arg("topk_weights"), 2), 1), 1));
+}
+FK_DEFINITION(MoeSum, define_moe_sum);
 
 }  // namespace
 }  // namespace fk

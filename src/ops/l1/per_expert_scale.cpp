@@ -1,5 +1,6 @@
 #include "ops/l1/per_expert_scale.h"
 
+#include "ops/algebra/definition.h"
 #include "ops/l1/expert_choice.h"
 #include "ops/register.h"
 #include "ops/routing.h"
@@ -53,6 +54,11 @@ class PerExpertScaleOracle final : public PerExpertScale {
 };
 
 FK_OPERATOR(PerExpertScale, PerExpertScaleOracle);
+
+void define_per_expert_scale(const PerExpertScale::Init&, Definition& d) {
+  d.result("out", d.arg("topk_weights") * gather(d.arg("weight"), d.arg("topk_ids")));
+}
+FK_DEFINITION(PerExpertScale, define_per_expert_scale);
 
 }  // namespace
 }  // namespace fk

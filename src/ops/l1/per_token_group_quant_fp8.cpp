@@ -1,5 +1,6 @@
 #include "ops/l1/per_token_group_quant_fp8.h"
 
+#include "ops/algebra/pieces.h"
 #include "ops/l1/fp8_groups.h"
 #include "ops/register.h"
 
@@ -55,6 +56,11 @@ class PerTokenGroupQuantFp8Oracle final : public PerTokenGroupQuantFp8 {
 };
 
 FK_OPERATOR(PerTokenGroupQuantFp8, PerTokenGroupQuantFp8Oracle);
+
+void define_per_token_group_quant_fp8(const PerTokenGroupQuantFp8::Init& init, Definition& d) {
+  algebra::define_fp8_groups(d, d.arg("x"), init.group_size, "x_q", "x_s");
+}
+FK_DEFINITION(PerTokenGroupQuantFp8, define_per_token_group_quant_fp8);
 
 }  // namespace
 }  // namespace fk

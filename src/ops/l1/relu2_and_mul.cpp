@@ -1,5 +1,6 @@
 #include "ops/l1/relu2_and_mul.h"
 
+#include "ops/algebra/pieces.h"
 #include "ops/l1/gate_and_mul.h"
 #include "ops/register.h"
 
@@ -38,6 +39,12 @@ class Relu2AndMulOracle final : public Relu2AndMul {
 };
 
 FK_OPERATOR(Relu2AndMul, Relu2AndMulOracle);
+
+void define_relu2_and_mul(const Relu2AndMul::Init&, Definition& d) {
+  Expr x = d.arg("x"), positive = max(gate_of(x), 0);
+  d.result("out", positive * positive * up_of(x));
+}
+FK_DEFINITION(Relu2AndMul, define_relu2_and_mul);
 
 }  // namespace
 }  // namespace fk

@@ -56,5 +56,8 @@ std::vector<Case<RMSNorm>> RMSNorm::cases() {
 namespace {
 using RMSNormOracle = NormOracle<RMSNorm>;
 FK_OPERATOR(RMSNorm, RMSNormOracle);
+
+void define_rms_norm(const RMSNorm::Init& init, Definition& d) { define_norm<RMSNorm>(init, d); }
+FK_DEFINITION(RMSNorm, define_rms_norm);
 }  // namespace
 }  // namespace fk

@@ -1,9 +1,10 @@
-// The float64 oracle of RMSNorm and of the norms that differ from it in kWeightOffset.
+// The float64 oracle and the definition of RMSNorm and of the norms that differ from it in kWeightOffset.
 #pragma once
 
 #include <cmath>
 #include <vector>
 
+#include "ops/algebra/definition.h"
 #include "ops/l1/rms_norm.h"
 
 namespace fk {
@@ -42,5 +43,16 @@ class NormOracle final : public Norm {
     }
   }
 };
+
+template <class Norm>
+void define_norm(const typename Norm::Init& init, Definition& d) {
+  Expr x = d.arg("x"), weight = d.arg("weight");
+  if (d.has("residual")) {
+    x = x + d.arg("residual");
+    d.result("residual_out", x);
+  }
+  if (Norm::kWeightOffset != 0) weight = weight + Norm::kWeightOffset;
+  d.result("out", x / sqrt(mean(x * x, -1) + init.eps) * weight);
+}
 
 }  // namespace fk

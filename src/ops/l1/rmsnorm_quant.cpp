@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "ops/algebra/pieces.h"
 #include "ops/l1/fp8_groups.h"
 #include "ops/register.h"
 
@@ -61,6 +62,13 @@ class RMSNormQuantOracle final : public RMSNormQuant {
 };
 
 FK_OPERATOR(RMSNormQuant, RMSNormQuantOracle);
+
+void define_rmsnorm_quant(const RMSNormQuant::Init& init, Definition& d) {
+  Expr x = d.arg("x");
+  Expr normal = x / sqrt(mean(x * x, 1) + init.eps) * d.arg("weight");
+  algebra::define_fp8_groups(d, normal, init.group_size, "out", "scales");
+}
+FK_DEFINITION(RMSNormQuant, define_rmsnorm_quant);
 
 }  // namespace
 }  // namespace fk

@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "core/error.h"
+#include "ops/algebra/definition.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -165,6 +166,34 @@ class RotaryEmbeddingOracle final : public RotaryEmbedding {
 };
 
 FK_OPERATOR(RotaryEmbedding, RotaryEmbeddingOracle);
+
+// Elements of a pair lie `half` apart, or side by side.
+Expr turned(const RotaryEmbedding::Init& init, const Expr& positions, const Expr& x, DType real) {
+  const int64_t T = x.size(0), heads = x.size(1) / init.head_size, half = init.rotary_dim / 2;
+  const int pair = init.is_neox_style ? 2 : 3;
+  Expr all = reshape(x, {T, heads, init.head_size});
+  Expr pairs = reshape(slice(all, 2, 0, init.rotary_dim),
+                       init.is_neox_style ? algebra::Extents{T, heads, 2, half} : algebra::Extents{T, heads, half, 2});
+  // In double: a float has no digits left for the angle of a far position.
+  Expr frequencies = algebra::table(RotaryEmbedding::inverse_frequencies(init), DType::kF64, {1, half});
+  Expr angle = insert_axis(insert_axis(positions, 1) * frequencies, 1);  // [T, 1, half]
+  angle = insert_axis(angle, pair);
+  Expr c = cast(init.rope_scaling.attention_factor * cos(angle), real);
+  Expr s = cast(init.rope_scaling.attention_factor * sin(angle), real);
+  Expr sign = 2 * algebra::iota(pairs.shape(), pair) - 1;  // the first of a pair minus, the second plus its partner
+  Expr rotated = reshape(pairs * c + sign * slice(pairs, pair, 1, 2, -1) * s, {T, heads, init.rotary_dim});
+  if (init.rotary_dim < init.head_size) {
+    Expr place = algebra::iota({init.head_size}, 0);
+    rotated = select(place < static_cast<double>(init.rotary_dim), gather(rotated, place, 2), all);
+  }
+  return reshape(rotated, x.shape());
+}
+
+void define_rotary_emb(const RotaryEmbedding::Init& init, Definition& d) {
+  for (const char* name : {"query", "key"})
+    if (d.has(name)) d.result(name, turned(init, d.arg("positions"), d.arg(name), d.real()));
+}
+FK_DEFINITION(RotaryEmbedding, define_rotary_emb);
 
 }  // namespace
 }  // namespace fk

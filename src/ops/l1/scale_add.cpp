@@ -1,5 +1,6 @@
 #include "ops/l1/scale_add.h"
 
+#include "ops/algebra/definition.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -47,6 +48,12 @@ class ScaleAddOracle final : public ScaleAdd {
 };
 
 FK_OPERATOR(ScaleAdd, ScaleAddOracle);
+
+void define_scale_add(const ScaleAdd::Init& init, Definition& d) {
+  Expr scaled = d.arg("x") * init.scale;
+  d.result("out", d.has("residual") ? scaled + d.arg("residual") : scaled);
+}
+FK_DEFINITION(ScaleAdd, define_scale_add);
 
 }  // namespace
 }  // namespace fk

@@ -1,5 +1,6 @@
 #include "ops/l1/scale_rows.h"
 
+#include "ops/algebra/definition.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -41,6 +42,9 @@ class ScaleRowsOracle final : public ScaleRows {
 };
 
 FK_OPERATOR(ScaleRows, ScaleRowsOracle);
+
+void define_scale_rows(const ScaleRows::Init&, Definition& d) { d.result("out", d.arg("x") * d.arg("scale")); }
+FK_DEFINITION(ScaleRows, define_scale_rows);
 
 }  // namespace
 }  // namespace fk

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/algebra/definition.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -81,6 +82,23 @@ class SequencePoolOracle final : public SequencePool {
 };
 
 FK_OPERATOR(SequencePool, SequencePoolOracle);
+
+void define_sequence_pool(const SequencePool::Init& init, Definition& d) {
+  Expr x = d.arg("x"), bounds = d.arg("cu_seqlens");
+  const int64_t S = bounds.size(0) - 1, T = x.size(0);
+  Expr begin = slice(bounds, 0, 0, S), end = slice(bounds, 0, 1, S);
+  if (init.pooling != "mean") {  // an index of -1 gives zeros
+    Expr token = init.pooling == "cls" ? begin : end - 1;
+    return d.result("out", gather(x, select(begin < end, token, -1)));
+  }
+  begin = reshape(begin, {S, 1, 1});
+  end = reshape(end, {S, 1, 1});
+  Expr token = algebra::iota({1, T, 1}, 1);
+  Expr inside = (token < end) & !(token < begin);
+  Expr total = sum(select(inside, insert_axis(x, 0), 0), 1);
+  d.result("out", drop_axis(total / max(end - begin, 1), 1));
+}
+FK_DEFINITION(SequencePool, define_sequence_pool);
 
 }  // namespace
 }  // namespace fk

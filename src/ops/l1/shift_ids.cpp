@@ -1,5 +1,6 @@
 #include "ops/l1/shift_ids.h"
 
+#include "ops/algebra/definition.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -37,6 +38,11 @@ class ShiftIdsOracle final : public ShiftIds {
 };
 
 FK_OPERATOR(ShiftIds, ShiftIdsOracle);
+
+void define_shift_ids(const ShiftIds::Init& init, Definition& d) {
+  d.result("out", d.arg("input_ids") - static_cast<double>(init.first));
+}
+FK_DEFINITION(ShiftIds, define_shift_ids);
 
 }  // namespace
 }  // namespace fk

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "ops/algebra/definition.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -47,6 +48,11 @@ class SigmoidMulAddOracle final : public SigmoidMulAdd {
 };
 
 FK_OPERATOR(SigmoidMulAdd, SigmoidMulAddOracle);
+
+void define_sigmoid_mul_add(const SigmoidMulAdd::Init&, Definition& d) {
+  d.result("out", d.arg("residual") + d.arg("x") * logistic(d.arg("gate")));
+}
+FK_DEFINITION(SigmoidMulAdd, define_sigmoid_mul_add);
 
 }  // namespace
 }  // namespace fk

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "ops/algebra/pieces.h"
 #include "ops/l1/gate_and_mul.h"
 #include "ops/register.h"
 
@@ -38,6 +39,12 @@ class SiluAndMulOracle final : public SiluAndMul {
 };
 
 FK_OPERATOR(SiluAndMul, SiluAndMulOracle);
+
+void define_silu_and_mul(const SiluAndMul::Init&, Definition& d) {
+  Expr x = d.arg("x"), gate = gate_of(x);
+  d.result("out", gate * logistic(gate) * up_of(x));
+}
+FK_DEFINITION(SiluAndMul, define_silu_and_mul);
 
 }  // namespace
 }  // namespace fk

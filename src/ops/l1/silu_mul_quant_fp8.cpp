@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "ops/algebra/pieces.h"
 #include "ops/l1/fp8_groups.h"
 #include "ops/register.h"
 
@@ -60,6 +61,12 @@ class SiluMulQuantFp8Oracle final : public SiluMulQuantFp8 {
 };
 
 FK_OPERATOR(SiluMulQuantFp8, SiluMulQuantFp8Oracle);
+
+void define_silu_mul_quant_fp8(const SiluMulQuantFp8::Init& init, Definition& d) {
+  Expr x = d.arg("x"), gate = gate_of(x);
+  algebra::define_fp8_groups(d, gate * logistic(gate) * up_of(x), init.group_size, "out", "scales");
+}
+FK_DEFINITION(SiluMulQuantFp8, define_silu_mul_quant_fp8);
 
 }  // namespace
 }  // namespace fk

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "ops/algebra/definition.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -45,6 +46,11 @@ class SoftCapOracle final : public SoftCap {
 };
 
 FK_OPERATOR(SoftCap, SoftCapOracle);
+
+void define_soft_cap(const SoftCap::Init& init, Definition& d) {
+  d.result("out", init.cap * tanh(d.arg("x") / init.cap));
+}
+FK_DEFINITION(SoftCap, define_soft_cap);
 
 }  // namespace
 }  // namespace fk

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/algebra/definition.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -49,6 +50,9 @@ class SoftmaxOracle final : public Softmax {
 };
 
 FK_OPERATOR(Softmax, SoftmaxOracle);
+
+void define_softmax(const Softmax::Init&, Definition& d) { d.result("out", softmax(d.arg("x"), 1)); }
+FK_DEFINITION(Softmax, define_softmax);
 
 }  // namespace
 }  // namespace fk

@@ -1,5 +1,6 @@
 #include "ops/l1/store_kvcache.h"
 
+#include "ops/algebra/definition.h"
 #include "ops/refusals.h"
 #include "ops/register.h"
 
@@ -62,6 +63,18 @@ class StoreKVCacheOracle final : public StoreKVCache {
 };
 
 FK_OPERATOR(StoreKVCache, StoreKVCacheOracle);
+
+// Blocks and pages as one list of slots.
+void define_store_kvcache(const StoreKVCache::Init& init, Definition& d) {
+  for (const char* part : {"key", "value"}) {
+    std::string name = std::string(part) + "_cache";
+    Expr cache = d.arg(name);
+    Expr slots = reshape(cache, {cache.size(0) * cache.size(1), init.num_kv_heads, init.head_size});
+    Expr stored = scatter(slots, d.arg("slot_mapping"), cast(d.arg(part), cache.dtype()));
+    d.result(name, reshape(stored, cache.shape()));
+  }
+}
+FK_DEFINITION(StoreKVCache, define_store_kvcache);
 
 }  // namespace
 }  // namespace fk

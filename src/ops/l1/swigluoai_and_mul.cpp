@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/algebra/definition.h"
 #include "ops/l1/gate_and_mul.h"
 #include "ops/register.h"
 
@@ -45,6 +46,15 @@ class SwigluOAIAndMulOracle final : public SwigluOAIAndMul {
 };
 
 FK_OPERATOR(SwigluOAIAndMul, SwigluOAIAndMulOracle);
+
+void define_swigluoai_and_mul(const SwigluOAIAndMul::Init& init, Definition& d) {
+  Expr x = d.arg("x");
+  int64_t F = x.size(1) / 2;
+  Expr gate = min(slice(x, 1, 0, F, 2), init.limit);
+  Expr up = max(min(slice(x, 1, 1, F, 2), init.limit), -init.limit);
+  d.result("out", gate * logistic(init.alpha * gate) * (up + 1));
+}
+FK_DEFINITION(SwigluOAIAndMul, define_swigluoai_and_mul);
 
 }  // namespace
 }  // namespace fk

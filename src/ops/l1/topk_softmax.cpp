@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "ops/algebra/pieces.h"
 #include "ops/l1/expert_choice.h"
 #include "ops/register.h"
 
@@ -80,6 +81,17 @@ class TopkSoftmaxOracle final : public TopkSoftmax {
 };
 
 FK_OPERATOR(TopkSoftmax, TopkSoftmaxOracle);
+
+void define_topk_softmax(const TopkSoftmax::Init& init, Definition& d) {
+  Expr logits = d.arg("gating_output"), e = exp(logits - largest(logits, 1));
+  algebra::Picks picks = pick_largest(logits, init.top_k);
+  std::vector<Expr> parts;
+  for (const Expr& chosen : picks.chosen) parts.push_back(sum(select(chosen, e, 0), 1));
+  Expr weights = algebra::columns(parts);
+  d.result("topk_weights", weights / sum(init.renormalize ? weights : e, 1));
+  d.result("topk_ids", algebra::columns(picks.ids));
+}
+FK_DEFINITION(TopkSoftmax, define_topk_softmax);
 
 }  // namespace
 

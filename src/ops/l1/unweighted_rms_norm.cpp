@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/algebra/definition.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -56,6 +57,12 @@ class UnweightedRMSNormOracle final : public UnweightedRMSNorm {
 };
 
 FK_OPERATOR(UnweightedRMSNorm, UnweightedRMSNormOracle);
+
+void define_unweighted_rms_norm(const UnweightedRMSNorm::Init& init, Definition& d) {
+  Expr x = d.arg("x");
+  d.result("out", x / sqrt(mean(x * x, -1) + init.eps));
+}
+FK_DEFINITION(UnweightedRMSNorm, define_unweighted_rms_norm);
 
 }  // namespace
 }  // namespace fk
