@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/tensor.h"
@@ -78,6 +79,9 @@ class DeviceRuntime {
   virtual void fill(void* to_device, std::byte value, size_t size_bytes) = 0;
   // Elements first, first + 1, ... of a dummy tensor; the formula is in models/dummy_weights.h.
   virtual void fill_dummy(const View& to, uint64_t key, float offset, float scale, int64_t first) = 0;
+
+  // Whether a contiguous tensor of floats has no NaN and no infinity. Nothing: the device cannot say.
+  virtual std::optional<bool> all_finite(const View&) { return std::nullopt; }
 
   virtual void synchronize() = 0;  // throws Error when any work before it failed
   virtual void* stream() = 0;      // the native handle of the library, for kernels

@@ -35,6 +35,8 @@ bool all_finite(const View& tensor) {
   }
   // Logits of every request are checked, so that nothing is copied that need not be.
   if (tensor.dtype() == DType::kF32 && on_host) return all_finite(tensor.ptr<float>(), tensor.numel());
+  if (!on_host)
+    if (std::optional<bool> known = device_runtime(tensor.device()).all_finite(tensor)) return *known;
   const int64_t most = std::min<int64_t>(tensor.numel(), 1 << 16);
   auto size = static_cast<int64_t>(dtype_size(tensor.dtype()));
   std::vector<std::byte> piece(on_host ? 0 : static_cast<size_t>(most * size));

@@ -7,6 +7,7 @@
 
 #include "core/device_runtime.h"
 #include "core/error.h"
+#include "engine/batching_engine.h"
 #include "engine/decode_loop.h"
 #include "models/resolve.h"
 #include "tests/engine/generate.h"
@@ -91,6 +92,33 @@ TEST_P(Families, WriteTheTextOfTheCpu) {
     text[device == kCpu ? 0 : 1] = generate(executor, sampler, request);
   }
   EXPECT_EQ(text[0], text[1]);
+}
+
+// Many requests at once, in a cache that is too small for all: recorded steps of several sizes, steps that start before
+// the tokens of the last one are known, and recomputation.
+TEST_P(Families, BatchesGiveTheTextsOfTheCpu) {
+  std::vector<std::vector<int64_t>> texts[2];
+  for (Device device : {kCpu, kGpu}) {
+    Model model = load(GetParam(), DType::kF32, device);
+    BatchingEngine engine(model, pool_, std::nullopt,
+                          {.max_num_seqs = 11, .max_num_batched_tokens = 40, .max_model_len = 96, .num_blocks = 40});
+    std::vector<std::vector<int64_t>>& got = texts[device == kCpu ? 0 : 1];
+    got.resize(30);
+    for (size_t i = 0; i < got.size(); ++i) {
+      Request request;
+      request.prompt = prompt(model, 1 + static_cast<int64_t>(i * 7 % 29));
+      request.max_tokens = 5 + static_cast<int64_t>(i * 11 % 50);
+      if (i % 5 == 1) request.sampling.repetition_penalty = 1.2;
+      if (i % 5 == 2) request.logprobs = 1;
+      engine.submit(std::move(request), [&got, i](const RequestOutput& output) {
+        EXPECT_TRUE(output.error.empty()) << output.error;
+        got[i].insert(got[i].end(), output.tokens.begin(), output.tokens.end());
+      });
+    }
+    engine.run_until_idle();
+    EXPECT_EQ(engine.stats().blocks_used, 0);
+  }
+  EXPECT_EQ(texts[0], texts[1]);
 }
 
 INSTANTIATE_TEST_SUITE_P(Tiny, Families,

@@ -1,4 +1,6 @@
 // Memory of the device: zero at first, kept by the arena from step to step, filled with dummy weights as on the CPU.
+#include <cmath>
+
 #include "core/rng.h"
 #include "models/dummy_weights.h"
 #include "tests/backend/cuda/on_device.h"
@@ -24,6 +26,22 @@ TEST_F(CudaMemory, IsZeroAndMovesBothWays) {
     runtime().download(back.data(), buffer.data(), size);
     EXPECT_EQ(back, sent);
   }
+}
+
+TEST_F(CudaMemory, OneValueThatIsNotFiniteIsFound) {
+  for (DType dtype : {DType::kF32, DType::kBF16, DType::kF16})
+    for (int64_t count : {1, 33, 100'001}) {
+      Tensor host({count}, dtype);
+      for (int64_t i = 0; i < count; ++i) set(host, static_cast<double>(i % 97) - 48, i);
+      EXPECT_EQ(runtime().all_finite(uploaded(host)), true);
+      for (int64_t at : {int64_t{0}, count / 2, count - 1})
+        for (float bad : {INFINITY, -INFINITY, NAN}) {
+          const double before = get(host, at);
+          set(host, bad, at);
+          EXPECT_EQ(runtime().all_finite(uploaded(host)), false) << dtype_name(dtype) << ", value " << at;
+          set(host, before, at);
+        }
+    }
 }
 
 TEST_F(CudaMemory, ArenaKeepsItsMemoryFromStepToStep) {

@@ -8,6 +8,8 @@
 namespace fk::cuda {
 
 void launch_fill_dummy(const View& to, uint64_t key, float offset, float scale, int64_t first, void* stream);
+// Sets *found, which is on the device, to 1 if a value is NaN or infinite.
+void launch_find_not_finite(const View& values, unsigned* found, void* stream);
 
 DeviceSpeeds measure_device(void* stream);
 

@@ -135,6 +135,17 @@ class Runtime final : public DeviceRuntime {
     launch_fill_dummy(to, key, offset, scale, first, stream_);
   }
 
+  std::optional<bool> all_finite(const View& values) override {
+    if (values.dtype() != DType::kF32 && values.dtype() != DType::kBF16 && values.dtype() != DType::kF16)
+      return std::nullopt;
+    if (found_ == nullptr) found_ = static_cast<unsigned*>(allocate(sizeof(unsigned)));
+    fill(found_, std::byte{0}, sizeof(unsigned));
+    launch_find_not_finite(values, found_, stream_);
+    unsigned found = 0;
+    download(&found, found_, sizeof found);
+    return found == 0;
+  }
+
   void synchronize() override { check(cudaStreamSynchronize(stream_), "Work before this point"); }
   void* stream() override { return stream_; }
 
@@ -166,6 +177,7 @@ class Runtime final : public DeviceRuntime {
   DeviceFacts facts_;
   cudaStream_t stream_ = nullptr;  // exists until the process ends
   int64_t recordings_ = 0;
+  unsigned* found_ = nullptr;  // of all_finite(), allocated on first use
   std::unique_ptr<DeviceJudging> judging_;  // created on first use
 };
 
