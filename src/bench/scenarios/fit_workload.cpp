@@ -24,12 +24,13 @@ DType activation_dtype(const Fields& init, Args given) {
   return DType::kBF16;
 }
 
-bool same_shape(const InputSpec& expected, const View& seen, const Workload& workload) {
+bool same_shape(const InputSpec& expected, const View& seen, const Workload& workload, Role role) {
   Shape want = expected.spec.shape, have = seen.shape();
   if (want.rank() != have.rank() || expected.spec.dtype != seen.dtype()) return false;
-  // An engine's KV cache and tables are larger than needed: their sizes do not depend on the call.
+  // An engine's states and tables are larger than needed: their sizes do not depend on the call.
   if (expected.generator.kind == Generator::Kind::kBlockTable) have[1] = want[1];
   if (want.rank() == 4 && want[0] == cache_blocks(workload) && want[1] == workload.page_size) have[0] = want[0];
+  if (role == Role::kState && want[0] == state_slots(workload)) have[0] = want[0];
   return want == have;
 }
 
@@ -118,7 +119,7 @@ class Fitting {
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (inputs[i].has_value() != given_[i].has_value()) return false;
       if (!inputs[i]) continue;
-      if (!same_shape(*inputs[i], *given_[i], w)) return false;
+      if (!same_shape(*inputs[i], *given_[i], w, info_.args[i].role)) return false;
       // Values made from the sequences need the real ones.
       if (part == BatchPart::kNone && inputs[i]->generator.is_metadata()) return false;
     }
