@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "core/error.h"
+#include "core/input_file.h"
 #include "core/json.h"
 #include "models/family.h"
 #include "models/in_quotes.h"
@@ -40,6 +41,25 @@ const Family& named_family(const JsonFields& fields, std::string_view& part) {
   throw Error("{} asks for architecture {}; known are {}.", fields.what(), in_quotes(name), known_architectures());
 }
 
+// Python writes the float infinity as the word Infinity, which is no JSON; here it becomes a string. Published configs
+// of Mamba 2 have it.
+std::string quote_infinity(const std::string& text) {
+  constexpr std::string_view kWord = "Infinity";
+  std::string result;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (!in_string && text.compare(i, kWord.size(), kWord) == 0) {
+      result += "\"Infinity\"";
+      i += kWord.size() - 1;
+      continue;
+    }
+    if (text[i] == '"') in_string = !in_string;
+    result += text[i];
+    if (in_string && text[i] == '\\' && i + 1 < text.size()) result += text[++i];
+  }
+  return result;
+}
+
 }  // namespace
 
 ModelConfig config_from_fields(const JsonFields& fields) {
@@ -66,7 +86,7 @@ ModelConfig config_from_json(const Json& json, const std::string& what) {
 
 ModelConfig read_config(const std::string& directory) {
   std::string path = std::filesystem::path(directory) / "config.json";
-  return config_from_json(parse_json_file(path), in_quotes(path));
+  return config_from_json(parse_json(quote_infinity(read_file(path, path)), path), in_quotes(path));
 }
 
 }  // namespace fk

@@ -23,7 +23,7 @@ struct DummyRange {
 // Norm weights are centred at norm_offset (1, or 0 where the norm adds 1 itself), biases around 0, and a matrix [out,
 // in], several in one tensor [experts, out, in], or the weights of a convolution [out, channels, height, width] have
 // variance 1 / fan_in, so that activations keep their size from layer to layer. A learned token [1, 1, D] has elements
-// of the size of activations.
+// of the size of activations. Biases of time steps are around -4, which makes steps as small as trained ones.
 DummyRange dummy_range(std::string_view name, const Shape& shape, float norm_offset);
 
 // Fills a contiguous f32, f16 or bf16 view with elements first .. first + numel - 1 of the tensor `name`.

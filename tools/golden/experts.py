@@ -42,7 +42,7 @@ def checkpoint_tensors(model: PreTrainedModel) -> Iterator[tuple[str, torch.Tens
         if parameter.dim() == 3 and stacked and quantized:
             yield f"{name}_blocks", parameter.transpose(1, 2)
             continue
-        if parameter.dim() != 3 or stacked:
+        if parameter.dim() != 3 or stacked or name.endswith("conv1d.weight"):
             yield name, parameter
             continue
         prefix, module = name.rsplit(".", 1)
@@ -80,6 +80,14 @@ class RecordedRouting:
         for module in model.modules():
             if type(module).__name__.lower().endswith(("topkrouter", "llama4router", "gemma4textrouter")):
                 module.register_forward_hook(self._keep)
+            elif type(module).__name__ == "JambaSparseMoeBlock":  # its router is a matrix
+                module.router.register_forward_hook(
+                    lambda router, _inputs, logits, k=module.top_k: self._keep_logits(router, logits, k)
+                )
+
+    def _keep_logits(self, router: torch.nn.Module, logits: torch.Tensor, k: int) -> None:
+        self.chosen.append(logits.topk(k, dim=-1).indices.sort(dim=-1).values.tolist())
+        self.least_gap = min(self.least_gap, least_gap(router, logits, k))
 
     def _keep(self, module: torch.nn.Module, _inputs: object, output: tuple[torch.Tensor, ...]) -> None:
         if len(output) == 2:  # of Llama 4: the scores of all experts, zero for those not chosen, and the logits

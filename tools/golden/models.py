@@ -53,6 +53,7 @@ from transformers import (
     Qwen3MoeForCausalLM,
 )
 
+import state_spaces
 from experts import STORED_BUFFERS, checkpoint_tensors
 from mxfp4 import dummy_values
 from ternary import make_narrow, replace_linears
@@ -76,7 +77,7 @@ FAMILIES: dict[str, tuple[type[PreTrainedConfig], type[PreTrainedModel]]] = {
     "llama4": (Llama4TextConfig, Llama4ForCausalLM),
     "gemma4": (Gemma4TextConfig, Gemma4ForCausalLM),
     "bitnet": (BitNetConfig, BitNetForCausalLM),
-}
+} | state_spaces.FAMILIES
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ LLAMA3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "origi
 
 # The first of each family is the catalog's test-sized model. The others avoid multiples of vector widths, make H * Dh
 # differ from D, and take an eps large enough to be seen in the logits (check.py tells).
-MODELS: dict[str, Tiny] = {
+MODELS: dict[str, Tiny | state_spaces.StateSpace] = {
     "tiny-llama": Tiny("llama", 64, 176, 2, 4, 2, 16, 320),
     "tiny-llama-llama3": Tiny("llama", 96, 250, 2, 6, 6, 16, 307, tied=True, rope=rope(1e4, "llama3", **LLAMA3)),
     "tiny-llama-linear": Tiny("llama", 40, 300, 3, 5, 1, 24, 311, rope=rope(5e5, "linear", factor=4.0)),
@@ -433,9 +434,12 @@ MODELS: dict[str, Tiny] = {
         extra={"attention_bias": True},
     ),
 }  # fmt: skip
+MODELS |= state_spaces.MODELS
 
 
-def hf_config(tiny: Tiny) -> PreTrainedConfig:
+def hf_config(tiny: Tiny | state_spaces.StateSpace) -> PreTrainedConfig:
+    if isinstance(tiny, state_spaces.StateSpace):
+        return tiny.config()
     config_class, model_class = FAMILIES[tiny.family]
     return config_class(
         hidden_size=tiny.D,
@@ -496,6 +500,7 @@ def build(tiny: Tiny, seed: int, round_to: torch.dtype | None = None) -> PreTrai
         values = dummy_values(seed, name, tuple(tensor.shape), tiny.family == "gemma3")
         tensor.copy_(values if round_to is None else values.to(round_to))
     replace_linears(model, seed)
+    state_spaces.norm_by_groups(model)
     return model
 
 
