@@ -46,8 +46,6 @@ std::vector<double> attend(const AttentionRule& rule, KeyRange seen, const std::
   return mean;
 }
 
-namespace {
-
 double largest_norm(const View& vectors, int64_t head_size) {
   FK_CHECK(vectors.contiguous());
   const auto* at = static_cast<const std::byte*>(vectors.data());
@@ -63,15 +61,17 @@ double largest_norm(const View& vectors, int64_t head_size) {
   return std::sqrt(largest);
 }
 
-}  // namespace
-
 Tolerance tolerance_on_scores(Tolerance usual, const View& queries, const View& keys, int64_t head_size,
                               double softmax_scale) {
+  double largest = std::abs(softmax_scale) * largest_norm(queries, head_size) * largest_norm(keys, head_size);
+  return tolerance_on_scores(usual, largest, head_size);
+}
+
+Tolerance tolerance_on_scores(Tolerance usual, double largest, int64_t head_size) {
   // Errors of at most d in the scores change an output by at most d times the largest value. With u = 2^-24, d is n u
   // times the largest score in the worst case. With sequential summation we observed 2 u for terms of either sign, and
   // 20 u for 512 terms of one sign, which change all scores alike. Hence 8 u. For standard normal inputs this gives 16
   // u sqrt(n), the usual tolerance.
-  double largest = std::abs(softmax_scale) * largest_norm(queries, head_size) * largest_norm(keys, head_size);
   // Vectors of n standard normal numbers have norms around sqrt(n), and the scale 1 / sqrt(n) is made for scores around
   // n / sqrt(n).
   double plain = 2 * std::sqrt(static_cast<double>(head_size));

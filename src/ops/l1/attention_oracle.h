@@ -56,6 +56,10 @@ std::vector<ParamSpec> sink_params(bool has_sinks, int64_t num_heads);
 // not show how large the scores were.
 Tolerance tolerance_on_scores(Tolerance usual, const View& queries, const View& keys, int64_t head_size,
                               double softmax_scale);
+// The same where the largest possible score is known.
+Tolerance tolerance_on_scores(Tolerance usual, double largest_score, int64_t head_size);
+// Of dense vectors of this size.
+double largest_norm(const View& vectors, int64_t head_size);
 
 // Query-key pairs a batch of causal sequences has, for counting operations.
 double attended_pairs(int64_t query_len, int64_t context_len, const AttentionRule& rule);

@@ -115,6 +115,12 @@ std::vector<Case<RotaryEmbedding>> RotaryEmbedding::cases() {
        Workload::batch({{1, 40}, {1, 7}, {9, 0}}, true)},
       {"odd half", {.head_size = 22, .rotary_dim = 22}, Workload::batch({{5, 100}}, true)},
       {"partial", {.head_size = 40, .rotary_dim = 10}, Workload::batch({{4, 3}}, true)},
+      {"last elements",
+       {.head_size = 24, .rotary_dim = 8, .rotary_offset = 16, .is_neox_style = false},
+       Workload::batch({{1, 40}, {6, 11}}, true)},
+      {"last elements, halves",
+       {.head_size = 192, .rotary_dim = 64, .rotary_offset = 128},
+       Workload::batch({{3, 11}}, true)},
       {"interleaved", {.head_size = 24, .rotary_dim = 24, .is_neox_style = false}, Workload::batch({{6, 11}}, true)},
       {"linear scaling",
        {.head_size = 32, .rotary_dim = 32, .rope_scaling = linear},
@@ -151,7 +157,7 @@ class RotaryEmbeddingOracle final : public RotaryEmbedding {
  private:
   void turn(const View& x, int64_t t, double position, const std::vector<double>& frequencies) const {
     int64_t half = init_.rotary_dim / 2;
-    for (int64_t head = 0; head < x.size(1); head += init_.head_size) {
+    for (int64_t head = init_.rotary_offset; head < x.size(1); head += init_.head_size) {
       for (int64_t i = 0; i < half; ++i) {
         int64_t a = head + (init_.is_neox_style ? i : 2 * i);
         int64_t b = head + (init_.is_neox_style ? i + half : 2 * i + 1);

@@ -14,10 +14,11 @@ class RotaryEmbedding : public Operator {
 
   struct Init {
     int64_t head_size = 0;
-    int64_t rotary_dim = 0;  // the first elements of a head, which are rotated; the rest is unchanged
+    int64_t rotary_dim = 0;     // elements of a head that are rotated; the rest is unchanged
+    int64_t rotary_offset = 0;  // the first of them
     int64_t max_position_embeddings = 8192;
     double base = 10000;
-    bool is_neox_style = true;  // pairs (i, i + rotary_dim/2); else (2i, 2i + 1)
+    bool is_neox_style = true;  // pairs (i, i + rotary_dim/2) of them; else (2i, 2i + 1)
     RopeScaling rope_scaling = {};
     DType dtype = DType::kBF16;
 
@@ -25,6 +26,7 @@ class RotaryEmbedding : public Operator {
     void visit(Visitor&& v) {
       v("head_size", head_size);
       v("rotary_dim", rotary_dim);
+      v("rotary_offset", rotary_offset);
       v("max_position_embeddings", max_position_embeddings);
       v("base", base);
       v("is_neox_style", is_neox_style);

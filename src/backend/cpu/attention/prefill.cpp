@@ -34,8 +34,8 @@ class Prefill {
         args_(args),
         group_(init.num_heads / init.num_kv_heads),
         rule_{init.softmax_scale, init.logits_soft_cap, init.sliding_window, init.causal, init.attention_chunk_size},
-        block_bytes_(kernel.block_bytes(init.head_size)),
-        scratch_bytes_(round_up(kernel.scratch_bytes(init.head_size))) {}
+        block_bytes_(kernel.block_bytes(init.head_size, init.head_size)),
+        scratch_bytes_(round_up(kernel.scratch_bytes(init.head_size, init.head_size))) {}
 
   void run() {
     int64_t sequences = args_.cu_seqlens_q.size(0) - 1;
@@ -116,8 +116,8 @@ class Prefill {
       k_rows[j] = k.row(row, head);
       v_rows[j] = v.row(row, head);
     }
-    kernel_.pack(
-        {k_rows, v_rows, keys, init_.head_size, args_.k.dtype(), packed_ + static_cast<size_t>(item) * block_bytes_});
+    kernel_.pack({k_rows, v_rows, keys, init_.head_size, init_.head_size, args_.k.dtype(),
+                  packed_ + static_cast<size_t>(item) * block_bytes_});
   }
 
   void attend(int thread, int64_t item) const {
@@ -151,6 +151,7 @@ class Prefill {
                     .sinks = args_.sinks ? sinks : nullptr,
                     .rows = rows,
                     .head_size = init_.head_size,
+                    .value_size = init_.head_size,
                     .dtype = args_.q.dtype(),
                     .rule = {static_cast<float>(init_.softmax_scale), static_cast<float>(init_.logits_soft_cap)},
                     .blocks = packed_ + static_cast<size_t>(packed_block) * block_bytes_,

@@ -22,6 +22,7 @@ struct PackBlockTask {
   const void* const* v;
   int64_t keys;  // at most kKeysPerBlock; the rest of the block is filled with zeros
   int64_t head_size;
+  int64_t value_size;
   DType dtype;
   std::byte* block;  // of kernel.block_bytes, 64-byte aligned
 };
@@ -35,17 +36,21 @@ struct AttendTask {
   const float* sinks;  // the score of each row's sink, kernel.tile_rows; null: there are none
   int64_t rows;
   int64_t head_size;
+  int64_t value_size;
   DType dtype;
   ScoreRule rule;
   const std::byte* blocks;  // blocks first_block .. last_block-1: those in which some row sees some key
   int64_t first_block, last_block;
   std::byte* scratch;  // of kernel.scratch_bytes, 64-byte aligned
+  // Of each row, the logarithm of its sum of exponentials, -infinity without keys: kernel.tile_rows; null: not wanted.
+  float* lse = nullptr;
+  bool float_out = false;  // `out` is f32 whatever the dtype
 };
 
 struct PrefillKernel {
   int64_t tile_rows;  // at most kMaxTileRows
-  size_t (*block_bytes)(int64_t head_size);
-  size_t (*scratch_bytes)(int64_t head_size);
+  size_t (*block_bytes)(int64_t head_size, int64_t value_size);
+  size_t (*scratch_bytes)(int64_t head_size, int64_t value_size);
   void (*pack)(const PackBlockTask&);
   void (*attend)(const AttendTask&);
 };

@@ -4,6 +4,7 @@
 //
 // Weights are rounded to bf16 before the product with the values; their sum is computed before that, in f32.
 #include <algorithm>
+#include <cmath>
 
 #include "backend/cpu/attention/prefill.h"
 #include "backend/cpu/matmul/amx_tiles.x86.h"
@@ -24,10 +25,10 @@ int64_t steps_of(int64_t head_size) { return (head_size + kTileColumns - 1) / kT
 
 // A block: keys [kKeysPerBlock / 16][step] tiles of 16 keys by 32 elements; values [kKeysPerBlock / 32][step][2] tiles
 // of 16 elements by 32 keys.
-size_t block_bytes(int64_t head_size) {
-  return static_cast<size_t>(2 * kKeysPerBlock * steps_of(head_size) * kTileColumns * 2);
+int64_t key_bytes(int64_t head_size) { return kKeysPerBlock * steps_of(head_size) * kTileColumns * 2; }
+size_t block_bytes(int64_t head_size, int64_t value_size) {
+  return static_cast<size_t>(key_bytes(head_size) + key_bytes(value_size));
 }
-int64_t key_bytes(int64_t head_size) { return static_cast<int64_t>(block_bytes(head_size)) / 2; }
 
 FK_AMX void pack_keys(const PackBlockTask& t) {
   int64_t steps = steps_of(t.head_size);
@@ -44,8 +45,8 @@ FK_AMX void pack_keys(const PackBlockTask& t) {
 FK_AMX void pack_values(const PackBlockTask& t) {
   std::byte* tile = t.block + key_bytes(t.head_size);
   for (int64_t key = 0; key < kKeysPerBlock; key += kTileColumns)
-    for (int64_t d = 0; d < steps_of(t.head_size) * kTileColumns; d += kTileRows, tile += kTileBytes) {
-      __mmask16 mask = t.head_size > d ? avx512::first16(t.head_size - d) : 0;
+    for (int64_t d = 0; d < steps_of(t.value_size) * kTileColumns; d += kTileRows, tile += kTileBytes) {
+      __mmask16 mask = t.value_size > d ? avx512::first16(t.value_size - d) : 0;
       __m512i r[16];
 #pragma GCC unroll 16
       for (int i = 0; i < 16; ++i) {
@@ -165,12 +166,29 @@ FK_AMX_INLINE void rescale_sums(float* sums, int64_t columns, __m512 low, __m512
   }
 }
 
+// Sixteen columns of `sums`, times `factor`, become rows of an output in f32.
+FK_AMX_INLINE void store_floats(const AttendTask& t, int64_t row, const float* sums, __m512 factor) {
+  for (int64_t d = 0; d < t.value_size; d += 16) {
+    __m512i r[16];
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i)
+      r[i] = _mm512_castps_si512(_mm512_mul_ps(_mm512_load_ps(sums + (d + i) * kRows), factor));
+    avx512::transpose16(r);
+    __mmask16 mask = avx512::first16(t.value_size - d);
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i)
+      if (row + i < t.rows)
+        _mm512_mask_storeu_ps(static_cast<float*>(t.out[row + i]) + d, mask, _mm512_castsi512_ps(r[i]));
+  }
+}
+
 // Sixteen columns of `sums` become rows of the output.
 FK_AMX_INLINE void store_outputs(const AttendTask& t, int64_t row, const float* sums, __m512 weights) {
   __m512i first = _mm512_loadu_si512(t.first + row), last = _mm512_loadu_si512(t.last + row);
   __mmask16 sees = _mm512_cmplt_epi32_mask(first, last);  // a query without keys yields zero
   __m512 factor = _mm512_maskz_div_ps(sees, _mm512_set1_ps(1.0f), weights);
-  for (int64_t d = 0; d < t.head_size; d += kTileColumns) {
+  if (t.float_out) return store_floats(t, row, sums, factor);
+  for (int64_t d = 0; d < t.value_size; d += kTileColumns) {
     __m512i r[16];
 #pragma GCC unroll 16
     for (int i = 0; i < 16; ++i) {
@@ -178,7 +196,7 @@ FK_AMX_INLINE void store_outputs(const AttendTask& t, int64_t row, const float* 
       r[i] = pair_up(_mm512_mul_ps(_mm512_load_ps(at), factor), _mm512_mul_ps(_mm512_load_ps(at + kRows), factor));
     }
     avx512::transpose16(r);
-    __mmask32 mask = avx512::first32(t.head_size - d);
+    __mmask32 mask = avx512::first32(t.value_size - d);
 #pragma GCC unroll 16
     for (int i = 0; i < 16; ++i)
       if (row + i < t.rows) _mm512_mask_storeu_epi16(static_cast<uint16_t*>(t.out[row + i]) + d, mask, r[i]);
@@ -189,9 +207,9 @@ FK_AMX_INLINE void store_outputs(const AttendTask& t, int64_t row, const float* 
 // about 1500 cycles, so the two should alternate rarely; but the scores should stay in L1.
 constexpr int64_t kBatch = 4;
 
-size_t scratch_bytes(int64_t head_size) {
-  int64_t steps = steps_of(head_size);
-  return static_cast<size_t>(steps * 2 * kTileBytes + (kBatch * kKeysPerBlock + steps * kTileColumns) * kRows * 4);
+size_t scratch_bytes(int64_t head_size, int64_t value_size) {
+  return static_cast<size_t>(steps_of(head_size) * 2 * kTileBytes +
+                             (kBatch * kKeysPerBlock + steps_of(value_size) * kTileColumns) * kRows * 4);
 }
 
 // The state of a tile of queries during the loop over the blocks of keys.
@@ -200,8 +218,10 @@ class Tile {
   explicit Tile(const AttendTask& task)
       : t_(task),
         steps_(steps_of(task.head_size)),
-        columns_(steps_ * kTileColumns),
-        block_bytes_(2 * key_bytes(task.head_size)),
+        value_steps_(steps_of(task.value_size)),
+        columns_(value_steps_ * kTileColumns),
+        key_bytes_(key_bytes(task.head_size)),
+        block_bytes_(key_bytes_ + key_bytes(task.value_size)),
         q_(task.scratch),
         scores_(reinterpret_cast<float*>(q_ + steps_ * 2 * kTileBytes)),
         sums_(scores_ + kBatch * kKeysPerBlock * kRows),
@@ -237,6 +257,10 @@ class Tile {
     if (t_.first_block == t_.last_block) std::fill_n(sums_, columns_ * kRows, 0.0f);
     store_outputs(t_, 0, sums_, low.sum);
     store_outputs(t_, 16, sums_ + 16, high.sum);
+    if (t_.lse != nullptr) {
+      store_lse(0, low);
+      store_lse(16, high);
+    }
   }
 
  private:
@@ -265,8 +289,17 @@ class Tile {
     }
   }
 
+  FK_AMX_INLINE void store_lse(int64_t row, const Lanes& state) const {
+    alignas(64) float largest[16], sum[16];
+    _mm512_store_ps(largest, state.largest);
+    _mm512_store_ps(sum, state.sum);
+    for (int64_t i = 0; i < 16; ++i)
+      t_.lse[row + i] = t_.first[row + i] < t_.last[row + i] ? largest[i] * (factor_ / kLog2e) + std::log(sum[i])
+                                                             : -kInfinity;
+  }
+
   FK_AMX_INLINE void multiply_values(const std::byte* blocks, int64_t count, bool first) const {
-    for (int64_t s = 0; s < steps_; ++s) {
+    for (int64_t s = 0; s < value_steps_; ++s) {
       float* to = sums_ + s * kTileColumns * kRows;
       if (first)
         zero_sums();
@@ -274,9 +307,9 @@ class Tile {
         load_sums(to);
       const auto* weights = reinterpret_cast<const std::byte*>(scores_);
       for (int64_t i = 0; i < count; ++i) {
-        const std::byte* values = blocks + i * block_bytes_ + block_bytes_ / 2 + s * 2 * kTileBytes;
+        const std::byte* values = blocks + i * block_bytes_ + key_bytes_ + s * 2 * kTileBytes;
         for (int64_t j = 0; j < kKeysPerBlock;
-             j += kTileColumns, values += steps_ * 2 * kTileBytes, weights += kTileColumns * kRowBytes)
+             j += kTileColumns, values += value_steps_ * 2 * kTileBytes, weights += kTileColumns * kRowBytes)
           add_product(values, values + kTileBytes, weights, weights + 64, 2 * kRowBytes);
       }
       store_sums(to);
@@ -284,7 +317,7 @@ class Tile {
   }
 
   const AttendTask& t_;
-  const int64_t steps_, columns_, block_bytes_;
+  const int64_t steps_, value_steps_, columns_, key_bytes_, block_bytes_;
   std::byte* const q_;   // [step][2] tiles, pairs of elements by 16 queries
   float* const scores_;  // [kBatch * kKeysPerBlock][kRows]
   float* const sums_;    // [columns][kRows]

@@ -3,6 +3,7 @@
 // Both products have one form: eight rows of sums, a step of the reduction adds eight numbers of a packed panel times
 // one vector of lanes. Keys are packed [key / 8][Dh][8] for the scores, values [Dh / 8][key][8] for the output.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "backend/cpu/attention/prefill.h"
@@ -76,7 +77,7 @@ FK_SIMD_CLONES void rescale_rows(float* __restrict sums, int64_t rows, const flo
 
 template <class T>
 void pack_rows(const PackBlockTask& t) {
-  int64_t Dh = t.head_size, columns = padded(Dh);
+  int64_t Dh = t.head_size, columns = padded(t.value_size);
   auto* keys = reinterpret_cast<float*>(t.block);
   float* values = keys + kKeysPerBlock * Dh;
   std::fill_n(values, kKeysPerBlock * columns, 0.0f);
@@ -88,7 +89,7 @@ void pack_rows(const PackBlockTask& t) {
     }
     auto *k = static_cast<const T*>(t.k[j]), *v = static_cast<const T*>(t.v[j]);
     for (int64_t d = 0; d < Dh; ++d) key[d * kPanel] = load(k[d]);
-    for (int64_t d = 0; d < Dh; ++d) values[(d / kPanel * kKeysPerBlock + j) * kPanel + d % kPanel] = load(v[d]);
+    for (int64_t d = 0; d < t.value_size; ++d) values[(d / kPanel * kKeysPerBlock + j) * kPanel + d % kPanel] = load(v[d]);
   }
 }
 
@@ -106,20 +107,25 @@ template <class T>
 void store_outputs(const AttendTask& t, const float* sums, const Softmax& state) {
   for (int64_t l = 0; l < t.rows; ++l) {
     float factor = t.first[l] < t.last[l] ? 1 / state.sum[l] : 0.0f;  // a query without keys yields zero
-    for (int64_t d = 0; d < t.head_size; ++d) store(static_cast<T*>(t.out[l])[d], sums[d * kLanes + l] * factor);
+    for (int64_t d = 0; d < t.value_size; ++d) store(static_cast<T*>(t.out[l])[d], sums[d * kLanes + l] * factor);
   }
 }
 
-size_t block_bytes(int64_t head_size) {
-  return static_cast<size_t>(kKeysPerBlock * (head_size + padded(head_size))) * sizeof(float);
+void store_lse(const AttendTask& t, const Softmax& state) {
+  for (int64_t l = 0; l < kLanes; ++l)
+    t.lse[l] = t.first[l] < t.last[l] ? state.largest[l] + std::log(state.sum[l]) : -kInfinity;
 }
 
-size_t scratch_bytes(int64_t head_size) {
-  return static_cast<size_t>((head_size + kKeysPerBlock + padded(head_size)) * kLanes) * sizeof(float);
+size_t block_bytes(int64_t head_size, int64_t value_size) {
+  return static_cast<size_t>(kKeysPerBlock * (head_size + padded(value_size))) * sizeof(float);
+}
+
+size_t scratch_bytes(int64_t head_size, int64_t value_size) {
+  return static_cast<size_t>((head_size + kKeysPerBlock + padded(value_size)) * kLanes) * sizeof(float);
 }
 
 void attend(const AttendTask& t) {
-  int64_t Dh = t.head_size, columns = padded(Dh);
+  int64_t Dh = t.head_size, columns = padded(t.value_size);
   auto* q = reinterpret_cast<float*>(t.scratch);  // [Dh][kLanes]
   float* scores = q + Dh * kLanes;                // [kKeysPerBlock][kLanes]
   float* sums = scores + kKeysPerBlock * kLanes;  // [columns][kLanes]
@@ -136,7 +142,7 @@ void attend(const AttendTask& t) {
   int32_t all_from = *std::max_element(t.first, t.first + kLanes), all_to = *std::min_element(t.last, t.last + kLanes);
   for (int64_t b = t.first_block; b < t.last_block; ++b) {
     const auto* keys =
-        reinterpret_cast<const float*>(t.blocks + static_cast<size_t>(b - t.first_block) * block_bytes(Dh));
+        reinterpret_cast<const float*>(t.blocks + static_cast<size_t>(b - t.first_block) * block_bytes(Dh, t.value_size));
     const float* values = keys + kKeysPerBlock * Dh;
     int64_t key = b * kKeysPerBlock;
     std::fill_n(scores, kKeysPerBlock * kLanes, 0.0f);
@@ -149,7 +155,8 @@ void attend(const AttendTask& t) {
     for (int64_t d = 0; d < columns; d += kPanel)
       add_product(values + d * kKeysPerBlock, scores, kKeysPerBlock, sums + d * kLanes);
   }
-  with_float(t.dtype, [&]<class T>(T) { store_outputs<T>(t, sums, state); });
+  with_float(t.float_out ? DType::kF32 : t.dtype, [&]<class T>(T) { store_outputs<T>(t, sums, state); });
+  if (t.lse != nullptr) store_lse(t, state);
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ class RotaryEmbeddingTokenPerThread final : public RotaryEmbedding {
   template <class T>
   void turn_heads(T* row, int64_t width, int64_t first, int64_t n, const Angles& angles) const {
     int64_t half = init_.rotary_dim / 2;
-    for (T* head = row; head < row + width; head += init_.head_size) {
+    for (T* head = row + init_.rotary_offset; head < row + width; head += init_.head_size) {
       if (init_.is_neox_style)
         turn_halves(head + first, head + half + first, n, angles);
       else

@@ -11,4 +11,6 @@ MatmulFunction fastest_matmul(DType dtype) {
   return matmul_neon_f32;
 }
 
+MatmulFunction fastest_dot(DType dtype) { return fastest_matmul(dtype); }
+
 }  // namespace fk

@@ -16,4 +16,11 @@ MatmulFunction fastest_matmul(DType dtype) {
   return has.avx2 ? matmul_avx2_f32 : matmul_portable;
 }
 
+MatmulFunction fastest_dot(DType dtype) {
+  const CpuFeatures& has = cpu_features();
+  if (dtype == DType::kBF16 && has.avx512_bf16) return matmul_avx512_bf16;
+  if (dtype == DType::kF32 && has.avx512) return matmul_avx512_f32;
+  return fastest_matmul(dtype);
+}
+
 }  // namespace fk

@@ -66,12 +66,12 @@ class RotaryEmbeddingTokenPerBlock final : public RotaryEmbedding {
   void forward(Context& ctx, View positions, View query, OptView key) override {
     int64_t half = init_.rotary_dim / 2, size = static_cast<int64_t>(dtype_size(query.dtype()));
     bool packs = init_.is_neox_style && half * size % 16 == 0 && init_.head_size * size % 16 == 0 &&
-                 rows_fit_packs(query) && rows_fit_packs(key);
+                 init_.rotary_offset * size % 16 == 0 && rows_fit_packs(query) && rows_fit_packs(key);
     with_packs(query.dtype(), packs, [&](auto type, auto n) {
       using T = typename decltype(type)::type;
       constexpr int N = decltype(n)::value;
       auto heads = [&](const View& v) {
-        return Heads<T>{static_cast<T*>(v.data()), v.stride(0), static_cast<unsigned>(v.size(1) / init_.head_size)};
+        return Heads<T>{static_cast<T*>(v.data()) + init_.rotary_offset, v.stride(0), static_cast<unsigned>(v.size(1) / init_.head_size)};
       };
       Heads<T> queries = heads(query), keys = key ? heads(*key) : Heads<T>{nullptr, 0, 0};
       auto items = (queries.count + keys.count) * static_cast<unsigned>(half) / N;

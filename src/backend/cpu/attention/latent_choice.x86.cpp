@@ -1,0 +1,10 @@
+#include "backend/cpu/attention/latent.h"
+#include "core/cpu_features.h"
+
+namespace fk {
+
+const PrefillKernel& latent_kernel(DType dtype) {
+  return dtype == DType::kBF16 && cpu_features().amx_bf16 ? kPrefillAmxBf16 : kPrefillTiles;
+}
+
+}  // namespace fk
