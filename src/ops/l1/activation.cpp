@@ -24,6 +24,8 @@ constexpr Function kFunctions[] = {
      [](double x) { return x * logistic(2 * std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)); }},
     {"quick_gelu", [](double x) { return x * logistic(1.702 * x); }},
     {"relu", [](double x) { return x < 0 ? 0 : x; }},
+    {"relu2", [](double x) { return x < 0 ? 0 : x * x; }},
+    {"sigmoid", logistic},
     {"silu", [](double x) { return x * logistic(x); }},
     {"tanh", [](double x) { return std::tanh(x); }},
 };

@@ -12,7 +12,8 @@ class Activation : public Operator {
   static constexpr int kLevel = 1;
 
   struct Init {
-    // As transformers names them: gelu (with erf), gelu_pytorch_tanh, quick_gelu, relu, silu, tanh.
+    // As transformers names them: gelu (with erf), gelu_pytorch_tanh, quick_gelu, relu, relu2 (its square),
+    // sigmoid, silu, tanh.
     std::string function = "gelu";
 
     template <class Visitor>

@@ -36,6 +36,8 @@ FK_ACTIVATION_ROWS(gelu_rows, gelu_exact);
 FK_ACTIVATION_ROWS(gelu_tanh_rows, gelu_tanh);
 FK_ACTIVATION_ROWS(quick_gelu_rows, gelu_quick);
 FK_ACTIVATION_ROWS(relu_rows, relu);
+FK_ACTIVATION_ROWS(relu2_rows, relu_squared);
+FK_ACTIVATION_ROWS(sigmoid_rows, logistic_function);
 FK_ACTIVATION_ROWS(silu_rows, silu);
 FK_ACTIVATION_ROWS(tanh_rows, hyperbolic_tangent);
 
@@ -44,6 +46,8 @@ constexpr std::pair<std::string_view, const Rows*> kFunctions[] = {
     {"gelu_pytorch_tanh", &gelu_tanh_rows},
     {"quick_gelu", &quick_gelu_rows},
     {"relu", &relu_rows},
+    {"relu2", &relu2_rows},
+    {"sigmoid", &sigmoid_rows},
     {"silu", &silu_rows},
     {"tanh", &tanh_rows},
 };

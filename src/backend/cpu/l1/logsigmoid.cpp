@@ -1,28 +1,14 @@
 // LogSigmoid on CPU.
 #include "ops/l1/logsigmoid.h"
 
+#include <limits>
+
+#include "backend/cpu/l1/activations.h"
 #include "backend/cpu/row_kernel.h"
-#include "backend/cpu/vector_math.h"
 #include "ops/register.h"
 
 namespace fk {
 namespace {
-
-// min(x, 0) - log(1 + e^-|x|), and log(1 + y) = 2 atanh(y / (2 + y)), an odd series that is short up to 1/3.
-FK_INLINE float log_of_logistic(float x) {
-  float y = vexp_bounded(x < 0 ? x : -x);
-  float s = y / (2.0f + y), s2 = s * s;
-  float p = 1.0f / 15;
-  p = p * s2 + 1.0f / 13;
-  p = p * s2 + 1.0f / 11;
-  p = p * s2 + 1.0f / 9;
-  p = p * s2 + 1.0f / 7;
-  p = p * s2 + 1.0f / 5;
-  p = p * s2 + 1.0f / 3;
-  p = p * s2 + 1.0f;
-  float r = (x < 0 ? x : 0.0f) - 2.0f * s * p;
-  return x != x ? x : r;
-}
 
 template <class T>
 FK_INLINE void log_sigmoid_body(const T* x, float* out, int64_t n, float factor, float least) {

@@ -38,6 +38,8 @@ constexpr std::pair<std::string_view, Launch> kFunctions[] = {
     {"gelu_pytorch_tanh", apply<GeluTanh>},
     {"quick_gelu", apply<QuickGelu>},
     {"relu", apply<Relu>},
+    {"relu2", apply<Relu2>},
+    {"sigmoid", apply<Sigmoid>},
     {"silu", apply<Silu>},
     {"tanh", apply<Tanh>},
 };

@@ -45,6 +45,20 @@ struct Relu {
   }
 };
 
+struct Relu2 {
+  template <class T>
+  __device__ static float of(float x) {
+    return x < 0 ? 0.0f : x * x;
+  }
+};
+
+struct Sigmoid {
+  template <class T>
+  __device__ static float of(float x) {
+    return over_one_plus_exp<T>(1.0f, -x);
+  }
+};
+
 struct Tanh {
   template <class T>
   __device__ static float of(float x) {
