@@ -169,7 +169,8 @@ INSTANTIATE_TEST_SUITE_P(Models, CheckpointOnDisk,
                                          "tiny-cohere-normed", "tiny-mixtral", "tiny-qwen2-moe-mixed",
                                          "tiny-qwen3-moe-mixed", "tiny-glm4-moe-groups", "tiny-gpt-oss",
                                          "tiny-gpt-oss-mxfp4", "tiny-llama4-mixed", "tiny-gemma4", "tiny-gemma4-dense",
-                                         "tiny-bitnet", "tiny-bitnet-inverse", "tiny-bitnet-plain"),
+                                         "tiny-bitnet", "tiny-bitnet-inverse", "tiny-bitnet-plain", "tiny-gla-grouped",
+                                         "tiny-gla-plain", "tiny-retnet", "tiny-rwkv7", "tiny-rwkv7-odd"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::replace(name.begin(), name.end(), '-', '_');
