@@ -10,6 +10,7 @@
 #include "cli/e2e_report.h"
 #include "cli/output.h"
 #include "cli/ranks.h"
+#include "cli/speculative_options.h"
 #include "core/error.h"
 #include "core/output_file.h"
 #include "measure/machine_info.h"
@@ -66,6 +67,7 @@ void E2eEngine::add_flags(FlagSet& flags) {
   flags.flag("!--no-enable-prefix-caching", engine_.enable_prefix_caching, "Compute every prompt from its start");
   flags.flag("--enforce-eager", engine_.enforce_eager, "Launch operator by operator, without recorded steps");
   flags.flag("--no-async-scheduling", engine_.no_run_ahead, "Wait for the tokens of a step before planning the next");
+  add_speculative_option(flags, speculative_config_);
   count("--rounds", rounds_, 3, "Processes with candidates, each between two without");
   flags.flag("--no-compare", no_compare_, "One run with the candidates, without the comparison");
   flags.flag("--attribute", attribute_, "After a single run three more, with a clock around every operator");
@@ -111,6 +113,7 @@ BatchingOptions E2eEngine::engine_options(const std::vector<BenchRequest>& reque
 
 void E2eEngine::run(const CommonOptions& given) {
   CommonOptions common = given;
+  engine_.speculative = speculative_options(speculative_config_);
   check_batching_options(engine_);
   if (throughput()) dataset_.options(0);
   if (!output_json_.empty()) check_output_path(output_json_);

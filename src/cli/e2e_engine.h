@@ -47,7 +47,7 @@ class E2eEngine {
   const Flag* repeats_flag_ = nullptr;
   const Flag* warmups_flag_ = nullptr;
   bool no_compare_ = false, attribute_ = false;
-  std::string leave_unfused_, output_json_;
+  std::string leave_unfused_, output_json_, speculative_config_;
   Json dispatches_;
 };
 

@@ -8,6 +8,7 @@
 
 #include "cli/e2e_report.h"
 #include "cli/output.h"
+#include "cli/speculative_options.h"
 #include "cli/table.h"
 #include "measure/statistics.h"
 
@@ -230,6 +231,10 @@ Json engine_metrics_json(bool throughput, const EngineBenchResult& result) {
                     {"generated_tokens", s.generated_tokens},
                     {"cached_prompt_tokens", s.cached_prompt_tokens},
                     {"blocks_total", s.blocks_total}};
+  if (Json speculation = speculation_json(s); !speculation.is_null()) {
+    json["metrics"].update(speculation);
+    json["engine"]["speculation"] = speculation_words(s);
+  }
   if (result.attribution) json["attribution"] = to_json(*result.attribution);
   return json;
 }
@@ -304,6 +309,7 @@ void print_engine_report(const Json& json, const CommonOptions& common) {
                   engine.at("steps").get<int64_t>(), 1e3 * engine.at("step_seconds").get<double>() / steps,
                   1e3 * engine.at("host_seconds").get<double>() / steps,
                   engine.at("cached_prompt_tokens").get<int64_t>(), engine.at("prompt_tokens").get<int64_t>()));
+  if (engine.contains("speculation")) print_out(engine.at("speculation").get<std::string>() + "\n");
   if (!json.contains("attribution")) return;
   print_out("\nwhere the time goes, by a clock around every operator in three more loads\n\n");
   print_out(share_table(json.at("attribution")).to_text());

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/output.h"
+#include "cli/speculative_options.h"
 #include "cli/table.h"
 #include "core/output_file.h"
 
@@ -109,6 +110,7 @@ Json serve_json(const ServeReport& report) {
     Json one = {{"request_rate", rate_json(load.request_rate)},
                 {"max_concurrency", load.max_concurrency == 0 ? Json() : Json(load.max_concurrency)}};
     one.update(load_json(load.measured, load.metrics));
+    if (Json guesses = speculation_json(load.guesses); !guesses.is_null()) one.update(guesses);
     json["loads"].push_back(std::move(one));
   }
   return json;
@@ -125,6 +127,7 @@ void print_serve(const ServeReport& report, const CommonOptions& common) {
     print_out("\n" + latency_table(m).to_text());
     print_out(fmt::format("\n{} tokens of prompts, {} generated; at most {} requests at the same time\n",
                           m.input_tokens, m.output_tokens, m.peak_concurrency));
+    if (report.loads[0].guesses.drafts > 0) print_out(speculation_words(report.loads[0].guesses) + "\n");
   }
   for (const ServeLoad& load : report.loads)
     for (const auto& [sentence, count] : load.metrics.failures)
@@ -133,9 +136,14 @@ void print_serve(const ServeReport& report, const CommonOptions& common) {
 
 void record_serve(Recorder& recorder, const ServeReport& report) {
   std::vector<MetricPoint> points;
-  for (size_t i = 0; i < report.loads.size(); ++i)
-    for (const auto& [name, value] : metric_values(report.loads[i].metrics))
+  for (size_t i = 0; i < report.loads.size(); ++i) {
+    auto add = [&](const std::string& name, double value) {
       points.push_back({name, value, static_cast<int64_t>(i), now_us()});
+    };
+    for (const auto& [name, value] : metric_values(report.loads[i].metrics)) add(name, value);
+    if (Json guesses = speculation_json(report.loads[i].guesses); !guesses.is_null())
+      for (const auto& [name, value] : guesses.items()) add(name, value.get<double>());
+  }
   recorder.add(metrics_event(points));
   recorder.artifact("results/e2e.json", dump_json(serve_json(report)) + "\n");
 }

@@ -7,6 +7,7 @@
 #include "bench/e2e/serving_metrics.h"
 #include "cli/options.h"
 #include "core/json.h"
+#include "engine/engine.h"
 #include "track/recorder.h"
 
 namespace fk {
@@ -16,6 +17,7 @@ struct ServeLoad {
   int64_t max_concurrency = 0;  // 0: no limit
   ServedLoad measured;
   ServingMetrics metrics;
+  EngineStats guesses = {};  // of the server, where it says so: guessed tokens alone
 };
 
 struct ServeReport {

@@ -84,7 +84,7 @@ void E2eServe::run(const CommonOptions& common) {
   std::vector<ServeLoad> loads;
   for (const std::string& rate : rates_) {
     for (size_t i = 0; i < std::max<size_t>(concurrency_.size(), 1); ++i)
-      loads.push_back({parse_rate(rate), concurrency_.empty() ? 0 : concurrency_[i], {}, {}});
+      loads.push_back({parse_rate(rate), concurrency_.empty() ? 0 : concurrency_[i], {}, {}, {}});
   }
   std::optional<Tokenizer> tokenizer = load_tokenizer(tokenizer_);
   PromptTokens tokens;
@@ -122,7 +122,14 @@ void E2eServe::run(const CommonOptions& common) {
       client.progress = [&](int64_t ended) {
         progress.show(fmt::format("load {} of {}: {} of {} requests", i + 1, loads.size(), ended, requests.size()));
       };
+      std::optional<GuessCounts> before = ask_guess_counts(client.server, client.api_key);
       load.measured = send_load(client, requests, arrivals);
+      std::optional<GuessCounts> after = ask_guess_counts(client.server, client.api_key);
+      if (before && after) {
+        load.guesses.drafts = after->drafts - before->drafts;
+        load.guesses.draft_tokens = after->draft_tokens - before->draft_tokens;
+        load.guesses.accepted_tokens = after->accepted_tokens - before->accepted_tokens;
+      }
       load.metrics = serving_metrics(load.measured.requests, load.measured.duration_s, goodput);
       if (load.metrics.completed == 0)
         throw Error("None of the {} requests succeeded: {}", requests.size(),

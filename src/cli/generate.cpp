@@ -10,6 +10,7 @@
 #include "cli/model_options.h"
 #include "cli/output.h"
 #include "cli/ranks.h"
+#include "cli/speculative_options.h"
 #include "cli/table.h"
 #include "cli/verb.h"
 #include "core/error.h"
@@ -61,6 +62,8 @@ class Generate final : public Verb {
              "git diff | fastkernels generate --model ./my-checkpoint --prompt-file - --repetition-penalty 1.1",
              "fastkernels generate --model tiny-qwen3 --load-format dummy --prompt-token-ids 5,17,99 --logprobs 3 "
              "--json",
+             "fastkernels generate --model ./my-checkpoint --prompt-file code.py --speculative-config '{\"method\": "
+             "\"ngram\"}'",
              "fastkernels generate --model tiny-llama --load-format dummy --prompt-token-ids 5,17,99 --tp 2   # on two "
              "ranks"}) {}
 
@@ -69,6 +72,7 @@ class Generate final : public Verb {
     add_candidate_options(flags, candidates_);
     add_rank_options(flags, tp_);
     what_.add_flags(flags);
+    add_speculative_option(flags, speculative_config_);
   }
 
   void run(const CommonOptions& given) override {
@@ -93,6 +97,7 @@ class Generate final : public Verb {
       if (common.text() && !common.quiet && !line.empty()) std::fputs(("[" + line + "]\n").c_str(), stderr);
     BatchingEngine engine(loaded.model, pool, std::move(tokenizer), options);
     run_requests(engine, common);
+    stats_ = engine.stats();
     dispatches_ = gathered_dispatches(ranks, collect_dispatches(*loaded.model.root));
     ranks.finish();
     report(common, loaded);
@@ -114,6 +119,7 @@ class Generate final : public Verb {
     const int64_t requests = std::ssize(prompts_) * what_.samples();
     BatchingOptions options{.max_num_seqs = std::min<int64_t>(requests, 256), .max_model_len = longest};
     // A single request gets the cache it needs, whatever a server would take.
+    options.speculative = speculative_options(speculative_config_);
     if (requests == 1) options.num_blocks = (longest + options.block_size - 1) / options.block_size;
     return options;
   }
@@ -182,6 +188,8 @@ class Generate final : public Verb {
     if (single()) print_out("\n");
     if (!results_[0].logprobs.empty()) print_out(table().to_text());
     if (!common.quiet) std::fputs(summary(loaded).c_str(), stderr);
+    if (!common.quiet && !speculative_config_.empty())
+      std::fputs(fmt::format("[{}]\n", speculation_words(stats_)).c_str(), stderr);
   }
 
   std::string summary(const TimedModel& loaded) const {
@@ -240,6 +248,7 @@ class Generate final : public Verb {
     json["candidates"] = fk::to_json(uses_, judged_);
     json["cxxflags"] = candidates_.cxxflags;
     json["tp"] = tp_;
+    if (!speculative_config_.empty()) json["speculation"] = speculation_json(stats_);
     json.update(dispatches_);
     return json;
   }
@@ -294,6 +303,8 @@ class Generate final : public Verb {
   std::vector<GivenPrompt> prompts_;
   std::vector<Generated> results_;
   std::string defaults_;  // a sentence
+  std::string speculative_config_;
+  EngineStats stats_;
   Stopwatch watch_;
   std::exception_ptr output_closed_;  // nothing more is printed
   size_t printed_ = 0;                // results

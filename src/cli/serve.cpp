@@ -11,6 +11,7 @@
 #include "cli/candidate_options.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
+#include "cli/speculative_options.h"
 #include "cli/verb.h"
 #include "core/environment_variable.h"
 #include "core/error.h"
@@ -47,6 +48,8 @@ class Serve final : public Verb {
       : Verb("serve", "Serve a model over HTTP with OpenAI's API",
              {"fastkernels serve --model ./my-checkpoint", "fastkernels serve --model tiny-llama --load-format dummy",
               "fastkernels serve --model ./my-checkpoint --port 9000 --api-key something-long --served-model-name mine",
+              "fastkernels serve --model ./my-checkpoint --speculative-config '{\"method\": \"ngram\"}'   # guesses "
+              "that repeat what the text has",
               "fastkernels serve --model ./bge-m3   # an encoder: /v1/embeddings",
               "curl http://127.0.0.1:8000/v1/completions -H 'Content-Type: application/json' -d '{\"prompt\": "
               "\"Hello\"}'"}) {}
@@ -88,6 +91,7 @@ class Serve final : public Verb {
     flags.flag("--enforce-eager", batching_.enforce_eager, "Launch operator by operator, without recorded steps");
     flags.flag("--no-async-scheduling", batching_.no_run_ahead,
                "Wait for the tokens of a step before planning the next");
+    add_speculative_option(flags, speculative_config_);
     flags.option("--max-waiting", batching_.max_waiting, "Requests that may wait; more are answered with 429")
         .range(0, 1 << 30)
         .show_default();
@@ -111,9 +115,12 @@ class Serve final : public Verb {
 
   void run(const CommonOptions& common) override {
     check_flags(common);
+    batching_.speculative = speculative_options(speculative_config_);
     ModelSource source = resolve_model(model_.model);
     bool encoder = source.config.facts.task == Task::kTextEncoder;
     if (!encoder) source.config.require_task(Task::kCausalLM, source.name, "serve");
+    if (encoder && !speculative_config_.empty())
+      throw UsageError("{} is an encoder and draws no tokens; leave --speculative-config out.", source.name);
     check_batching_options(batching_);
     check_loadable(source, load_options(model_, source, common));
     ServedModel served = describe(source, encoder);
@@ -253,7 +260,7 @@ class Serve final : public Verb {
   ServerOptions options_ = with_log();
   BatchingOptions batching_ = with_queue();
   std::vector<std::string> names_;
-  std::string chat_template_, pooling_ = "auto", generation_config_ = "auto";
+  std::string chat_template_, pooling_ = "auto", generation_config_ = "auto", speculative_config_;
   int64_t max_body_bytes_ = int64_t{32} << 20;
   double request_timeout_ = 0, drain_timeout_ = 30;
   bool no_access_log_ = false;

@@ -116,7 +116,7 @@ void BatchingEngine::take_arrivals() {
       continue;
     }
     const Request& request = arrival.request->request();
-    scheduler_.add(arrival.id, request.prompt, request.max_tokens);
+    scheduler_.add(arrival.id, request.prompt, request.max_tokens, arrival.request->speculates());
     with_deadline_ += request.deadline ? 1 : 0;
     live_.emplace(arrival.id, std::move(arrival.request));
   }
@@ -187,28 +187,30 @@ void BatchingEngine::gather(Flight& flight) {
   rows_.clear();
   for (const PlannedRow& row : flight.plan.rows) {
     LiveRequest& live = *live_.at(row.request);
-    tokens_.push_back(live.tokens());
+    tokens_.push_back(live.tokens_with(row.drafts));
     if (!row.draws) continue;
     flight.needs_host = flight.needs_host || live.needs_host();
-    flight.drawing.push_back(row.request);
-    rows_.push_back(live.sampled_row());
+    flight.drawing.push_back({row.request, rows_.size(), row.drafts});
+    for (int64_t i = 0; i < row.draws_rows(); ++i) rows_.push_back(live.sampled_row(i));
     ++live.pending;
   }
 }
 
 void BatchingEngine::look_at_logits(const View& logits, Flight& flight) {
-  flight.kept_logits.resize(flight.drawing.size());
-  flight.errors.resize(flight.drawing.size());
+  flight.kept_logits.resize(rows_.size());
   // On a device one look at all rows takes less time than one at each; on the CPU it would read the rows of everyone.
   const bool all_fine = model_.device != kCpu && all_finite(logits);
-  for (size_t i = 0; i < flight.drawing.size(); ++i) {
-    const LiveRequest& live = *live_.at(flight.drawing[i]);
-    const View row = logits.narrow(0, static_cast<int64_t>(i), 1);
-    if (live.drawn() == 0 && !all_fine) flight.errors[i] = error_of([&] { require_finite_logits(model_, row); });
+  for (Drawing& drawing : flight.drawing) {
+    const LiveRequest& live = *live_.at(drawing.request);
+    const View own = logits.narrow(0, static_cast<int64_t>(drawing.first), std::ssize(drawing.drafts) + 1);
+    if (live.drawn() == 0 && !all_fine)
+      drawing.error = error_of([&] { require_finite_logits(model_, own.narrow(0, 0, 1)); });
     if (!live.request().logprobs) continue;
-    std::vector<float>& kept = flight.kept_logits[i];
-    kept.resize(static_cast<size_t>(limits_.vocab_size));
-    copy_between(row, View(kept.data(), {1, limits_.vocab_size}, DType::kF32));
+    for (int64_t i = 0; i < own.size(0); ++i) {
+      std::vector<float>& kept = flight.kept_logits[drawing.first + static_cast<size_t>(i)];
+      kept.resize(static_cast<size_t>(limits_.vocab_size));
+      copy_between(own.narrow(0, i, 1), View(kept.data(), {1, limits_.vocab_size}, DType::kF32));
+    }
   }
 }
 
@@ -225,44 +227,62 @@ void BatchingEngine::end_step() {
     return;
   }
   device_seconds_ += computing.elapsed_s();
-  flight.errors.resize(flight.drawing.size());
-  for (size_t i = 0; i < flight.drawing.size(); ++i) {
-    if (auto found = live_.find(flight.drawing[i]); found != live_.end()) --found->second->pending;
-    // A later step has overwritten the logits of this one.
-    if (flight.errors[i].empty() && flights_.empty())
-      flight.errors[i] = error_of(
-          [&] { require_finite_draw(model_, executor_.logits(), static_cast<int64_t>(i), drawn_[i]); });
+  for (Drawing& drawing : flight.drawing) {
+    if (auto found = live_.find(drawing.request); found != live_.end()) --found->second->pending;
+    check_draw(drawing);
+    if (drawing.error.empty()) continue;
     // The pages of a request without usable logits must not be shared: it ends before the scheduler gets the tokens.
-    if (!flight.errors[i].empty()) end(flight.drawing[i], FinishReason::kError, flight.errors[i]);
+    deliver(flight, drawing);
+    end(drawing.request, FinishReason::kError, drawing.error);
   }
   scheduler_.drawn(drawn_);
-  deliver(flight);
+  for (const Drawing& drawing : flight.drawing)
+    if (drawing.error.empty()) deliver(flight, drawing);
+}
+
+void BatchingEngine::check_draw(Drawing& drawing) {
+  if (!drawing.error.empty()) return;
+  const auto own = std::span<const int64_t>(drawn_).subspan(drawing.first, drawing.drafts.size() + 1);
+  const size_t kept = tokens_kept(drawing.drafts, own);
+  while (drawing.kept < kept && drawing.error.empty()) {
+    const size_t row = drawing.first + drawing.kept;
+    // A later step has overwritten the logits of this one.
+    if (flights_.empty())
+      drawing.error =
+          error_of([&] { require_finite_draw(model_, executor_.logits(), static_cast<int64_t>(row), drawn_[row]); });
+    drawing.kept += drawing.error.empty() ? 1 : 0;
+  }
 }
 
 void BatchingEngine::fail(const Flight& flight, const std::string& sentence) {
   for (const PlannedRow& row : flight.plan.rows) end(row.request, FinishReason::kError, sentence);
-  drawn_.assign(flight.drawing.size(), 0);
+  drawn_.assign(static_cast<size_t>(flight.plan.drawn_tokens()), 0);
   scheduler_.drawn(drawn_);
 }
 
-void BatchingEngine::deliver(const Flight& flight) {
-  for (size_t i = 0; i < flight.drawing.size(); ++i) {
-    const RequestId id = flight.drawing[i];
-    auto found = live_.find(id);
-    if (found == live_.end()) continue;  // it ended while the step ran
-    LiveRequest& live = *found->second;
-    if (live.drawn() == 0) live.cached_tokens = scheduler_.cached_tokens(id);
+void BatchingEngine::deliver(const Flight& flight, const Drawing& drawing) {
+  const RequestId id = drawing.request;
+  auto found = live_.find(id);
+  if (found == live_.end() || drawing.kept == 0) return;  // it ended while the step ran
+  LiveRequest& live = *found->second;
+  if (live.drawn() == 0) live.cached_tokens = scheduler_.cached_tokens(id);
+  RequestOutput output;
+  for (size_t i = drawing.first; i < drawing.first + drawing.kept && output.finish == FinishReason::kNone; ++i) {
     ++counted_.generated_tokens;
     static const std::vector<float> kNone;
-    RequestOutput output = live.add(drawn_[i], flight.kept_logits.empty() ? kNone : flight.kept_logits[i]);
-    const bool ends = output.finish != FinishReason::kNone;
-    const bool taken = live.send(std::move(output));
-    if (!ends && taken) continue;
-    scheduler_.finish(id);
-    with_deadline_ -= live.request().deadline ? 1 : 0;
-    ++counted_.finished;
-    live_.erase(found);
+    RequestOutput one = live.add(drawn_[i], flight.kept_logits.empty() ? kNone : flight.kept_logits[i]);
+    if (i == drawing.first)
+      output = std::move(one);
+    else
+      output.append(std::move(one));
   }
+  const bool ends = output.finish != FinishReason::kNone;
+  const bool taken = live.send(std::move(output));
+  if (!ends && taken) return;
+  scheduler_.finish(id);
+  with_deadline_ -= live.request().deadline ? 1 : 0;
+  ++counted_.finished;
+  live_.erase(found);
 }
 
 void BatchingEngine::update_stats() {
@@ -274,6 +294,9 @@ void BatchingEngine::update_stats() {
   counted_.prompt_tokens = now.prompt_tokens;
   counted_.cached_prompt_tokens = now.cached_prompt_tokens;
   counted_.preemptions = now.preemptions;
+  counted_.drafts = now.drafts;
+  counted_.draft_tokens = now.draft_tokens;
+  counted_.accepted_tokens = now.accepted_tokens;
   std::lock_guard lock(mutex_);
   stats_ = counted_;
 }
@@ -288,8 +311,7 @@ void BatchingEngine::loop() {
   for (;;) {
     {
       std::unique_lock lock(mutex_);
-      arrived_.wait(
-          lock, [&] { return stopping_ || !arrivals_.empty() || !scheduler_.idle() || !flights_.empty(); });
+      arrived_.wait(lock, [&] { return stopping_ || !arrivals_.empty() || !scheduler_.idle() || !flights_.empty(); });
       if (stopping_) return;
     }
     step();

@@ -60,13 +60,22 @@ class BatchingEngine final : public Engine {
     RequestId id = 0;
   };
 
+  // A row of a step that draws: its logits and tokens begin at `first`, one more than its guesses.
+  struct Drawing {
+    RequestId request = 0;
+    size_t first = 0;
+    std::span<const int64_t> drafts = {};
+    size_t kept = 0;  // of its drawn tokens, once they are known
+    std::string error =
+        {};  // of its first logits, where the step needs the host, and of the token behind the kept ones
+  };
+
   // A step that was started.
   struct Flight {
     StepPlan plan;
-    std::vector<RequestId> drawing;  // of its rows that draw
-    bool needs_host = false;         // it ends before the next one is planned
-    // Of the rows that draw, where the step needs the host: an error, and logits that the request wants to see.
-    std::vector<std::string> errors;
+    std::vector<Drawing> drawing;
+    bool needs_host = false;  // it ends before the next one is planned
+    // Of the logits, where the step needs the host: those that the request wants to see.
     std::vector<std::vector<float>> kept_logits;
   };
 
@@ -81,8 +90,10 @@ class BatchingEngine final : public Engine {
   void look_at_logits(const View& logits, Flight& flight);
   // Waits for the oldest step and sends its output.
   void end_step();
+  // Keeps what was drawn, up to the first token without usable logits; the request then ends.
+  void check_draw(Drawing& drawing);
   void fail(const Flight& flight, const std::string& sentence);
-  void deliver(const Flight& flight);
+  void deliver(const Flight& flight, const Drawing& drawing);
   void end(RequestId id, FinishReason reason, const std::string& error = {});
   void end_all(FinishReason reason);
   void update_stats();

@@ -43,7 +43,9 @@ double activation_bytes(const Model& model, const BatchingOptions& options) {
   const ModelFacts& facts = model.config.facts;
   return 64.0 * static_cast<double>(facts.hidden_size * options.max_num_batched_tokens) *
              static_cast<double>(dtype_size(facts.dtype)) +
-         8.0 * static_cast<double>(facts.vocab_size * options.max_num_seqs) + 0x1p29;
+         8.0 * static_cast<double>(facts.vocab_size * options.max_num_seqs) *
+             static_cast<double>(1 + options.speculative.num_speculative_tokens) +
+         0x1p29;
 }
 
 // Bytes that the states may take.
@@ -104,6 +106,7 @@ void check_batching_options(const BatchingOptions& o) {
     throw UsageError("--num-blocks must lie between 0 and {}, not be {}.", INT32_MAX, o.num_blocks);
   if (!(o.gpu_memory_utilization > 0 && o.gpu_memory_utilization <= 1))
     throw UsageError("--gpu-memory-utilization must be above 0 and at most 1, not {}.", o.gpu_memory_utilization);
+  check_speculative_options(o.speculative);
   if (o.max_waiting < 0) throw UsageError("--max-waiting must be 0 or more, not {}.", o.max_waiting);
 }
 
@@ -118,6 +121,7 @@ EngineSizes engine_sizes(const Model& model, const BatchingOptions& options) {
                   .max_tokens = options.max_num_batched_tokens,
                   .max_context = options.max_model_len > 0 ? options.max_model_len : context,
                   .page_size = options.block_size};
+  sizes.limits.max_drafts = options.speculative.num_speculative_tokens;
   sizes.limits.blocks = options.num_blocks > 0
                             ? options.num_blocks
                             : least_of_all_ranks(blocks_that_fit(model, options, sizes.limits.max_context), model);
@@ -130,7 +134,12 @@ EngineSizes engine_sizes(const Model& model, const BatchingOptions& options) {
       .blocks = sizes.limits.blocks,
       .prefix_cache = options.enable_prefix_caching,
       .sliding_window = window_of_all_layers(*model.root),
-      .has_slots = std::any_of(states.begin(), states.end(), [](const StateSpec& s) { return !s.per_token(); })};
+      .has_slots = std::any_of(states.begin(), states.end(), [](const StateSpec& s) { return !s.per_token(); }),
+      .speculative = options.speculative};
+  if (sizes.scheduler.has_slots && options.speculative.num_speculative_tokens > 0)
+    throw UsageError(
+        "{} has recurrent states, which cannot go back behind a guess that was wrong; leave --speculative-config out.",
+        model.name);
   return sizes;
 }
 

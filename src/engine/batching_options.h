@@ -25,6 +25,7 @@ struct BatchingOptions {
   bool run_ahead = false;
   bool no_run_ahead = false;
   bool enforce_eager = false;  // no step is recorded as a graph
+  SpeculativeOptions speculative = {};
 };
 
 // Throws UsageError that names the option out of range.

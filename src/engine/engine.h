@@ -28,7 +28,10 @@ struct EngineStats {
   int64_t cached_prompt_tokens = 0;  // of these, found in the prefix cache
   int64_t generated_tokens = 0;
   int64_t preemptions = 0;
-  int64_t finished = 0;  // for whatever reason
+  int64_t drafts = 0;           // steps of a request with guesses of its next tokens
+  int64_t draft_tokens = 0;     // these guesses
+  int64_t accepted_tokens = 0;  // of them, those that were what the model drew
+  int64_t finished = 0;         // for whatever reason
   int64_t steps = 0;
   double step_seconds = 0;  // sum over all steps
   double host_seconds = 0;  // of these, planning, sampling on the host and output

@@ -30,7 +30,22 @@ LiveRequest::LiveRequest(RequestId id, Request request, OutputSink sink, const T
   tokens_.reserve(request_.prompt.size() + static_cast<size_t>(std::min(request_.max_tokens, kMostReserved)));
 }
 
+std::span<const int64_t> LiveRequest::tokens_with(std::span<const int64_t> guesses) {
+  tokens_.resize(tokens_.size() - guesses_);
+  tokens_.insert(tokens_.end(), guesses.begin(), guesses.end());
+  guesses_ = guesses.size();
+  return tokens_;
+}
+
+bool LiveRequest::speculates() const {
+  const SamplingParams& p = request_.sampling;
+  const bool counts_tokens = p.repetition_penalty != 1 || p.presence_penalty != 0 || p.frequency_penalty != 0;
+  const bool masks_tokens = request_.min_tokens > 0 && !request_.ignore_eos && !request_.stop_tokens.empty();
+  return !counts_tokens && !masks_tokens;
+}
+
 RequestOutput LiveRequest::add(int64_t token, std::span<const float> logits) {
+  tokens_.resize(tokens_.size() - std::exchange(guesses_, 0));
   tokens_.push_back(token);
   edits_.drawn(token);
   OutputText::Step step = text_.add(token);

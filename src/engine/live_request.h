@@ -22,11 +22,21 @@ class LiveRequest {
   RequestId id() const { return id_; }
   void set_id(RequestId id) { id_ = id; }
   const Request& request() const { return request_; }
-  std::span<const int64_t> tokens() const { return tokens_; }  // of the prompt, and those drawn
+  std::span<const int64_t> tokens() const {  // of the prompt, and those drawn
+    return std::span(tokens_).first(tokens_.size() - guesses_);
+  }
+  // The same with guesses of the tokens after them, which the next call or add() removes.
+  std::span<const int64_t> tokens_with(std::span<const int64_t> guesses);
   int64_t drawn() const { return text_.tokens(); }
-  SampledRow sampled_row() const { return {&request_.sampling, drawn() + pending, edits_.entries()}; }
+  // Of the next token, or of one that is drawn after `guesses` more.
+  SampledRow sampled_row(int64_t guesses = 0) const {
+    return {&request_.sampling, drawn() + pending + guesses, edits_.entries()};
+  }
   // What it draws next depends on tokens that the host must know (penalties), or the host wants to see the logits.
   bool needs_host() const { return request_.logprobs || !edits_.entries().empty() || drawn() + pending == 0; }
+  // Its tokens may be guessed: what is drawn after a guess is what would be drawn after the same token, since the seed
+  // and the number of tokens decide a draw. False where the guess itself would change the logits.
+  bool speculates() const;
 
   // Adds a drawn token. `logits` is the row it was drawn from, where log-probabilities are asked for.
   RequestOutput add(int64_t token, std::span<const float> logits);
@@ -44,6 +54,7 @@ class LiveRequest {
   const Request request_;
   const OutputSink sink_;
   std::vector<int64_t> tokens_;
+  size_t guesses_ = 0;  // at the end of tokens_
   OutputText text_;
   LogitEdits edits_;
 };

@@ -24,6 +24,16 @@ std::string_view finish_reason_name(FinishReason reason) {
   return "";
 }
 
+void RequestOutput::append(RequestOutput next) {
+  tokens.insert(tokens.end(), next.tokens.begin(), next.tokens.end());
+  text += next.text;
+  std::move(next.logprobs.begin(), next.logprobs.end(), std::back_inserter(logprobs));
+  finish = next.finish;
+  stop_reason = std::move(next.stop_reason);
+  error = std::move(next.error);
+  cached_tokens = next.cached_tokens;
+}
+
 OutputText::OutputText(const Tokenizer* tokenizer, const Request& request) : request_(request) {
   if (tokenizer != nullptr) decoder_.emplace(*tokenizer, request.skip_special_tokens);
 }

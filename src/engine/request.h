@@ -60,6 +60,8 @@ struct RequestOutput {
   std::string stop_reason;    // the stop string, or the stop token as a number; empty: another reason
   std::string error;          // one sentence, with kError
   int64_t cached_tokens = 0;  // prompt tokens found in the prefix cache; known from the first output on
+
+  void append(RequestOutput next);  // what the next token of the same step adds
 };
 
 // Called on the engine's own thread, in order; must not block. The last one has finish != kNone; every submitted

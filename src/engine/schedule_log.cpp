@@ -29,6 +29,9 @@ void each_option(Options& o, Visit visit) {
   visit("sliding_window", o.sliding_window);
   visit("growth_tokens", o.growth_tokens);
   visit("has_slots", o.has_slots);
+  visit("num_speculative_tokens", o.speculative.num_speculative_tokens);
+  visit("prompt_lookup_max", o.speculative.prompt_lookup_max);
+  visit("prompt_lookup_min", o.speculative.prompt_lookup_min);
 }
 
 std::string numbers(std::span<const int64_t> list) {
@@ -80,7 +83,10 @@ SchedulerOptions read_options(Words& words) {
     field = static_cast<std::remove_reference_t<decltype(field)>>(words.number(name));
   });
   if (options.max_batched_tokens < 1 || options.max_sequences < 1 || options.page_size < 1 || options.blocks < 1 ||
-      options.sliding_window < 0)
+      options.sliding_window < 0 || options.speculative.num_speculative_tokens < 0 ||
+      options.speculative.prompt_lookup_min < 1 ||
+      options.speculative.prompt_lookup_max < options.speculative.prompt_lookup_min ||
+      (options.has_slots && options.speculative.num_speculative_tokens > 0))
     words.fail("has options that no scheduler can have");
   return options;
 }
@@ -93,8 +99,9 @@ ScheduleLog::ScheduleLog(std::ostream& out, const SchedulerOptions& options) : o
   out_ << '\n';
 }
 
-void ScheduleLog::add(RequestId id, std::span<const int64_t> prompt, int64_t max_tokens) {
-  out_ << fmt::format("add {} max_tokens={} prompt{}\n", id, max_tokens, numbers(prompt));
+void ScheduleLog::add(RequestId id, std::span<const int64_t> prompt, int64_t max_tokens, bool speculates) {
+  out_ << fmt::format("add {} max_tokens={} speculates={} prompt{}\n", id, max_tokens, speculates ? 1 : 0,
+                      numbers(prompt));
 }
 // Plans and ends reach the file at once, so that the log of a process that crashes shows the step.
 void ScheduleLog::plan(const StepPlan& plan) { out_ << plan_text(plan) << '\n' << std::flush; }
@@ -108,6 +115,8 @@ std::string plan_text(const StepPlan& plan) {
   for (const PlannedRow& row : plan.rows) {
     fmt::format_to(std::back_inserter(text), " {}:{}+{}{}{}", row.request, row.first, row.count,
                    row.takes_drawn ? "t" : "", row.draws ? "d" : "");
+    if (!row.drafts.empty()) fmt::format_to(std::back_inserter(text), "g{}", row.drafts.size());
+    for (int64_t draft : row.drafts) add(draft);
     add(row.first_step);
     add(row.state_slot);
     for (int32_t block : row.blocks) add(block);
@@ -118,7 +127,7 @@ std::string plan_text(const StepPlan& plan) {
 
 int64_t replay_schedule(std::istream& log, const std::function<void(const Scheduler&, const StepPlan&)>& observe) {
   std::optional<Scheduler> scheduler;
-  std::vector<int64_t> draws;  // rows that draw, of the steps in flight
+  std::vector<int64_t> draws;  // tokens that the steps in flight draw
   int64_t calls = 0;
   int64_t number = 0;
   for (std::string line; std::getline(log, line); ++calls) {
@@ -131,19 +140,19 @@ int64_t replay_schedule(std::istream& log, const std::function<void(const Schedu
     if (call == "add") {
       auto id = static_cast<RequestId>(words.number());
       int64_t max_tokens = words.number("max_tokens");
+      bool speculates = words.number("speculates") != 0;
       if (words.word() != "prompt") words.fail("has no prompt");
       std::vector<int64_t> prompt = words.numbers();
       std::string reason = scheduler->reason_it_never_fits(std::ssize(prompt), max_tokens);
       if (!reason.empty() || scheduler->has(id)) words.fail("adds a request that does not fit or is there already");
-      scheduler->add(id, std::move(prompt), max_tokens);
+      scheduler->add(id, std::move(prompt), max_tokens, speculates);
     } else if (call == "plan") {
       if (draws.size() == 2) words.fail("plans a third step while two are in flight");
       StepPlan plan = scheduler->plan();
       if (plan_text(plan) != line)
         throw Error("Line {} of the log has another plan than this scheduler makes, which is: {}", number,
                     plan_text(plan));
-      if (!plan.empty())
-        draws.push_back(std::count_if(plan.rows.begin(), plan.rows.end(), [](auto& row) { return row.draws; }));
+      if (!plan.empty()) draws.push_back(plan.drawn_tokens());
       if (observe) observe(*scheduler, plan);
     } else if (call == "drawn") {
       std::vector<int64_t> tokens = words.numbers();

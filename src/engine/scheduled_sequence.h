@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/block_pool.h"
+#include "engine/ngram_index.h"
 #include "engine/request.h"
 
 namespace fk {
@@ -18,7 +19,10 @@ struct ScheduledSequence {
   std::vector<int64_t> tokens;  // prompt and drawn tokens that the host knows
   int64_t prompt_tokens = 0;
   int64_t max_tokens = 0;
-  int64_t undrawn = 0;  // tokens that steps in flight draw
+  int64_t undrawn = 0;  // tokens that steps in flight draw at least
+  int64_t drafted = 0;  // guesses that a step in flight computes
+  bool speculates = false;
+  NgramIndex ngrams = {};
 
   // Since the last admission.
   uint64_t admission = 0;          // counts them
@@ -41,7 +45,7 @@ struct ScheduledSequence {
   bool all_drawn() const { return known() + undrawn >= limit(); }
   // Of the next step, if it had no limits. After the last known token comes the one that the previous step draws.
   int64_t to_compute() const {
-    if (all_drawn()) return 0;
+    if (all_drawn() || (speculates && undrawn > 0)) return 0;
     return planned < known() ? known() - planned : undrawn;
   }
   int64_t held_pages() const { return std::ssize(blocks) - first_held; }
@@ -53,6 +57,7 @@ struct StepInFlight {
     uint64_t admission = 0;
     int64_t end = 0;  // position after its last token
     bool draws = false;
+    std::vector<int64_t> drafts = {};
   };
   uint64_t number = 0;
   std::vector<Row> rows;

@@ -16,6 +16,7 @@ Scheduler::State::State(const SchedulerOptions& o)
       max_running(std::min(o.max_sequences, o.max_batched_tokens)),
       pool(o.blocks, o.page_size) {
   FK_CHECK(o.max_batched_tokens > 0 && o.max_sequences > 0 && o.page_size > 0 && o.sliding_window >= 0);
+  FK_CHECK(o.speculative.num_speculative_tokens == 0 || !o.has_slots, "recurrent states cannot go back");
   for (int64_t i = o.max_sequences - 1; o.has_slots && i >= 0; --i) free_slots.push_back(static_cast<int32_t>(i));
 }
 
@@ -42,15 +43,27 @@ void Scheduler::State::drawn(std::span<const int64_t> tokens) {
   size_t at = 0;
   for (const StepInFlight::Row& row : step.rows) {
     ScheduledSequence& s = *row.sequence;
+    int64_t end = row.end;
     if (row.draws) {
-      FK_CHECK(at < tokens.size(), "a row that draws has no token");
-      int64_t token = tokens[at++];
+      const size_t rows = 1 + row.drafts.size();
+      FK_CHECK(tokens.size() - at >= rows, "a row that draws has no token");
+      auto own = tokens.subspan(at, rows);
+      at += rows;
+      const size_t kept = tokens_kept(row.drafts, own);
       --s.undrawn;
-      if (!s.ended) s.tokens.push_back(token);
+      s.drafted -= std::ssize(row.drafts);
+      if (!s.ended) s.tokens.insert(s.tokens.end(), own.begin(), own.begin() + static_cast<int64_t>(kept));
+      if (!s.ended && !row.drafts.empty()) {
+        ++counters.drafts;
+        counters.draft_tokens += std::ssize(row.drafts);
+        counters.accepted_tokens += static_cast<int64_t>(kept) - 1;
+      }
+      end -= static_cast<int64_t>(rows - kept);
     }
     if (s.ended || row.admission != s.admission) continue;
-    if (shares) cache_pages(s, row.end);
-    free_pages_outside_window(s, row.end);
+    s.planned -= row.end - end;
+    if (shares) cache_pages(s, end);
+    free_pages_outside_window(s, end);
   }
   FK_CHECK(at == tokens.size(), "there are more tokens than rows that draw");
   for (int32_t block : step.blocks) pool.release(block);
@@ -101,7 +114,7 @@ void Scheduler::State::check() const {
     FK_CHECK(!s.ended && s.running == runs && sequences.at(s.id).get() == &s);
     FK_CHECK((runs && options.has_slots) == (s.slot >= 0));
     FK_CHECK(runs || (s.blocks.empty() && s.planned == 0));
-    FK_CHECK(s.planned <= std::ssize(s.blocks) * options.page_size && s.planned <= s.known() + s.undrawn);
+    FK_CHECK(s.planned <= std::ssize(s.blocks) * options.page_size && s.planned <= s.known() + s.undrawn + s.drafted);
     for (int64_t i = 0; i < std::ssize(s.blocks); ++i)
       FK_CHECK((s.blocks[static_cast<size_t>(i)] < 0) == (i < s.first_held));
     hold(s.blocks);
@@ -122,15 +135,16 @@ void Scheduler::State::check() const {
 Scheduler::Scheduler(const SchedulerOptions& options) : state_(std::make_unique<State>(options)) {}
 Scheduler::~Scheduler() = default;
 
-void Scheduler::add(RequestId id, std::vector<int64_t> prompt, int64_t max_tokens) {
+void Scheduler::add(RequestId id, std::vector<int64_t> prompt, int64_t max_tokens, bool speculates) {
   State& state = *state_;
-  if (state.log) state.log->add(id, prompt, max_tokens);
+  if (state.log) state.log->add(id, prompt, max_tokens, speculates);
   FK_CHECK(reason_it_never_fits(std::ssize(prompt), max_tokens).empty() && !has(id));
   auto s = std::make_unique<ScheduledSequence>();
   s->id = id;
   s->arrival = ++state.arrivals;
   s->prompt_tokens = std::ssize(prompt);
   s->max_tokens = max_tokens;
+  s->speculates = speculates && state.options.speculative.num_speculative_tokens > 0;
   s->tokens = std::move(prompt);
   s->place = state.waiting.insert(state.waiting.end(), s.get());
   state.sequences.emplace(id, std::move(s));

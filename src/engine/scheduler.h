@@ -17,6 +17,11 @@
 // them with another request. A page enters the prefix cache in drawn() of the step that completes it: only steps that
 // are planned after it can use the page, and a page of a step that failed never enters if its requests are finished
 // before drawn().
+//
+// Speculation: a request that decodes may get guesses of its next tokens in its row, as far as the step has room after
+// all that decode and blocks are plenty. How many of them are right is known in drawn(), so such a request is not
+// planned ahead. What the guesses that were wrong left in its blocks is overwritten by its next steps, and no page with
+// one enters the prefix cache.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +31,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/speculation.h"
 #include "engine/step_plan.h"
 
 namespace fk {
@@ -42,7 +48,10 @@ struct SchedulerOptions {
   // A request is admitted if every running one can draw this many more tokens before a block is missing: to compute a
   // preempted request of a thousand tokens again costs about as much as some tens of decode steps.
   int64_t growth_tokens = 64;
-  bool has_slots = false;  // the model has per-sequence states: no prefix cache, since they cannot be shared
+  // The model has per-sequence states: no prefix cache, since they cannot be shared, and no speculation, since they
+  // cannot go back.
+  bool has_slots = false;
+  SpeculativeOptions speculative = {};
 };
 
 struct SchedulerStats {
@@ -50,6 +59,7 @@ struct SchedulerStats {
   int64_t blocks_used = 0, blocks_total = 0;
   int64_t prompt_tokens = 0, cached_prompt_tokens = 0;
   int64_t preemptions = 0;
+  int64_t drafts = 0, draft_tokens = 0, accepted_tokens = 0;  // rows with guesses, guesses, and those that were right
 };
 
 class Scheduler {
@@ -58,7 +68,8 @@ class Scheduler {
   ~Scheduler();
 
   // Enters the queue. prompt.size() + max_tokens must fit max_context and the pool: reason_it_never_fits() is empty.
-  void add(RequestId id, std::vector<int64_t> prompt, int64_t max_tokens);
+  // speculates: its next tokens may be guessed, where the options say how.
+  void add(RequestId id, std::vector<int64_t> prompt, int64_t max_tokens, bool speculates = true);
   // One sentence with the numbers; empty if it fits.
   std::string reason_it_never_fits(int64_t prompt_tokens, int64_t max_tokens) const;
 
@@ -66,8 +77,8 @@ class Scheduler {
   // previous step are known it may be called once more (run_ahead): rows that need such a token have takes_drawn. A
   // request whose max_tokens are drawn is not planned any more and waits for finish().
   StepPlan plan();
-  // The tokens that the oldest planned step drew, one per row with draws, in the order of the rows. A request that
-  // ended since then is skipped.
+  // The tokens that the oldest planned step drew, in the order of the rows, draws_rows() of each: after guesses those
+  // that tokens_kept() counts are kept. A request that ended since then is skipped.
   void drawn(std::span<const int64_t> tokens);
 
   // Ends a request: it stopped, was cancelled or failed. Its blocks stay until a step in flight that has it is over.

@@ -37,7 +37,7 @@ StepPlan Scheduler::State::plan() {
   std::stable_partition(plan.rows.begin(), plan.rows.end(), decodes);
   for (const PlannedRow& row : plan.rows) {
     ScheduledSequence& s = *sequences.at(row.request);
-    step.rows.push_back({&s, s.admission, s.planned, row.draws});
+    step.rows.push_back({&s, s.admission, s.planned, row.draws, row.drafts});
   }
   steps.push_back(std::move(step));
   return plan;
@@ -53,12 +53,24 @@ void Scheduler::State::plan_running(StepPlan& plan) {
     int64_t wanted = s.to_compute();
     int64_t count = wanted == 1 ? 1 : std::min(wanted, budget);
     if (count == 0) continue;
+    guesses.clear();
+    if (wanted == 1 && s.speculates) guess(s);
+    count += std::ssize(guesses);
     int64_t possible = hold_pages(s, count);
     short_of_blocks |= possible < count;
     if (possible == 0) continue;
-    if (wanted > 1) budget -= possible;
-    add_row(s, possible, plan);
+    budget -= wanted == 1 ? possible - 1 : possible;
+    add_row(s, possible, std::span(guesses).first(wanted == 1 ? static_cast<size_t>(possible - 1) : 0), plan);
   }
+}
+
+// Of its next tokens; the one before them is the last it knows. Where blocks are scarce guesses take none, so that no
+// request is preempted for them.
+void Scheduler::State::guess(ScheduledSequence& s) {
+  int64_t most = std::min({options.speculative.num_speculative_tokens, s.limit() - s.known() - 1, budget});
+  if (pool.available() <= std::ssize(running))
+    most = std::min(most, std::ssize(s.blocks) * options.page_size - s.known());
+  s.ngrams.guess(s.tokens, options.speculative, most, guesses);
 }
 
 // Takes the blocks for its next `count` tokens, or for as many as there are blocks for; to get one token done, it
@@ -77,18 +89,21 @@ int64_t Scheduler::State::hold_pages(ScheduledSequence& s, int64_t count) {
   return count;
 }
 
-void Scheduler::State::add_row(ScheduledSequence& s, int64_t count, StepPlan& plan) const {
+void Scheduler::State::add_row(ScheduledSequence& s, int64_t count, std::span<const int64_t> own_guesses,
+                               StepPlan& plan) const {
   PlannedRow row;
   row.request = s.id;
   row.first = s.planned;
   row.count = count;
   row.takes_drawn = s.planned >= s.known();
   row.draws = s.planned + count >= s.known();
+  row.drafts.assign(own_guesses.begin(), own_guesses.end());
   row.first_step = !s.has_run;
   row.blocks = s.blocks;
   row.state_slot = s.slot;
   s.planned += count;
   s.undrawn += row.draws;
+  s.drafted += std::ssize(row.drafts);
   s.has_run = true;
   s.last_step = steps_made + 1;
   plan.rows.push_back(std::move(row));
@@ -105,7 +120,7 @@ void Scheduler::State::plan_waiting(StepPlan& plan) {
     int64_t count = hold_pages(s, wanted);
     FK_CHECK(count > 0);
     budget -= count;
-    add_row(s, count, plan);
+    add_row(s, count, {}, plan);
     if (count < wanted) return;
   }
 }

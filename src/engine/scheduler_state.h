@@ -49,10 +49,11 @@ struct Scheduler::State {
 
   StepPlan plan();
   void plan_running(StepPlan& plan);
+  void guess(ScheduledSequence& s);
   void plan_waiting(StepPlan& plan);
   bool admit(ScheduledSequence& s);
   int64_t hold_pages(ScheduledSequence& s, int64_t count);
-  void add_row(ScheduledSequence& s, int64_t count, StepPlan& plan) const;
+  void add_row(ScheduledSequence& s, int64_t count, std::span<const int64_t> guesses, StepPlan& plan) const;
   void preempt(ScheduledSequence& s);
   void give_back(ScheduledSequence& s);
   void drawn(std::span<const int64_t> tokens);
@@ -77,6 +78,7 @@ struct Scheduler::State {
   // Of the step that is being planned.
   int64_t budget = 0;  // tokens left for prompts
   bool short_of_blocks = false;
+  std::vector<int64_t> guesses;  // of the row that is being planned
   // When the first waiting request was last refused.
   uint64_t refused_at = 0;
   RequestId refused = 0;

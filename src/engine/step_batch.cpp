@@ -76,7 +76,7 @@ StepBatch::StepBatch(int64_t max_tokens, int64_t max_sequences, int64_t max_bloc
       ids_({max_tokens}, turns_),
       positions_({max_tokens}, turns_),
       slots_({max_tokens}, turns_),
-      logits_({max_sequences}, turns_),
+      logits_({std::max(max_tokens, max_sequences)}, turns_),
       decode_(max_sequences, max_blocks_per_sequence, turns_),
       prefill_(max_sequences, max_blocks_per_sequence, turns_) {}
 
@@ -124,7 +124,7 @@ void StepBatch::place(const StepItem& item, Group& group, int64_t first_token) {
     positions_.host()[at] = position;
     slots_.host()[at] = block * page_size_ + position % page_size_;
   }
-  if (item.wants_logits) logits_.host()[num_logits_++] = at - 1;
+  for (int64_t i = at - item.logits; i < at; ++i) logits_.host()[num_logits_++] = i;
 }
 
 void StepBatch::place_padding() {

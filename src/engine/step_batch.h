@@ -16,7 +16,7 @@ struct StepItem {
   int64_t context_len = 0;          // tokens already in the states
   std::span<const int32_t> blocks;  // enough for context and new tokens; negative: freed, no layer sees it any more
   int32_t state_slot = -1;          // of the per-sequence states
-  bool wants_logits = true;         // of its last token
+  int64_t logits = 1;               // of how many of its last tokens they are wanted
 };
 
 // The shape of a step that is recorded once and replayed for other sequences. 0: as the items need it.
@@ -36,7 +36,7 @@ class StepBatch {
   const AttentionMetadata& attention() const { return metadata_; }
   View input_ids() const { return ids_.view().narrow(0, 0, metadata_.num_tokens()); }
   View positions() const { return positions_.view().narrow(0, 0, metadata_.num_tokens()); }
-  // Of the items that want logits, in their order.
+  // Of the tokens whose logits are wanted, in the order of the items.
   View logits_indices() const { return logits_.view().narrow(0, 0, num_logits_); }
 
  private:

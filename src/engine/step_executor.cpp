@@ -32,6 +32,11 @@ int64_t most_rows(const StepLimits& limits, Device device) {
   return device == kCpu ? limits.max_sequences : recorded_rows(limits.max_sequences);
 }
 
+int64_t most_logits(const StepLimits& limits, Device device) {
+  return std::max(most_rows(limits, device),
+                  std::min(limits.max_tokens, limits.max_sequences * (1 + limits.max_drafts)));
+}
+
 StateRoom fitting_room(const Model& model, const StepLimits& limits) {
   StateRoom room{limits.blocks, limits.page_size, limits.max_sequences};
   double bytes = StatePool::size_bytes(collect_states(*model.root), model.config.facts.dtype, room);
@@ -51,14 +56,14 @@ StepExecutor::StepExecutor(const Model& model, ThreadPool& pool, const StepLimit
       states_(collect_states(*model.root), model.config.facts.dtype, fitting_room(model, limits), model.device),
       batch_(std::max(limits.max_tokens, most_rows(limits, model.device)), most_rows(limits, model.device),
              blocks_per_sequence(limits), limits.page_size, model.device),
-      sampler_(limits.max_sequences, {.device = model.device}),
-      logits_({most_rows(limits, model.device), model.config.facts.vocab_size}, DType::kF32, model.device),
+      sampler_(most_logits(limits, model.device), {.device = model.device}),
+      logits_({most_logits(limits, model.device), model.config.facts.vocab_size}, DType::kF32, model.device),
       arena_(model.device) {
   items_.reserve(static_cast<size_t>(limits.max_sequences));
   if (model.device == kCpu) return;
   for (Drawn& drawn : drawn_) {
-    drawn.pinned = std::make_unique<PinnedBuffer>(sizeof(int64_t) * static_cast<size_t>(limits.max_sequences),
-                                                  model.device);
+    drawn.pinned = std::make_unique<PinnedBuffer>(
+        sizeof(int64_t) * static_cast<size_t>(most_logits(limits, model.device)), model.device);
     drawn.arrived = device_runtime(model.device).make_event();
   }
 }
@@ -103,20 +108,20 @@ View StepExecutor::forward(const StepPlan& plan, std::span<const std::span<const
   for (size_t i = 0; i < plan.rows.size(); ++i) {
     const PlannedRow& row = plan.rows[i];
     if (row.first_step) states_.clear_slot(row.state_slot);
-    items_.push_back({.tokens = row.takes_drawn ? std::span(&kUnknown, 1)
-                                                : tokens[i].subspan(static_cast<size_t>(row.first),
-                                                                    static_cast<size_t>(row.count)),
+    items_.push_back({.tokens = row.takes_drawn
+                                    ? std::span(&kUnknown, 1)
+                                    : tokens[i].subspan(static_cast<size_t>(row.first), static_cast<size_t>(row.count)),
                       .context_len = row.first,
                       .blocks = row.blocks,
                       .state_slot = row.state_slot,
-                      .wants_logits = row.draws});
-    if (row.draws) will_draw_.push_back(row.request);
-    draws_ += row.draws ? 1 : 0;
+                      .logits = row.draws_rows()});
+    will_draw_.insert(will_draw_.end(), static_cast<size_t>(row.draws_rows()), row.request);
+    draws_ += row.draws_rows();
     all_decode = all_decode && row.draws && row.count == 1 && row.first > 0;
     most_blocks = std::max(most_blocks, std::ssize(row.blocks));
   }
   // Models compute logits of at least one row.
-  if (draws_ == 0) items_.back().wants_logits = true;
+  if (draws_ == 0) items_.back().logits = 1;
   arena_.reset();
   StepShape shape;
   // Fewer widths are fewer recordings; the table of many long sequences is too large to be copied for every step.

@@ -29,7 +29,8 @@ struct StepLimits {
   int64_t max_tokens = 2048;   // of one step
   int64_t max_context = 2048;  // tokens of one sequence
   int64_t page_size = kDefaultPageSize;
-  int64_t blocks = 0;  // of the states
+  int64_t blocks = 0;      // of the states
+  int64_t max_drafts = 0;  // guesses in the row of one sequence
 };
 
 class StepExecutor {
@@ -37,10 +38,11 @@ class StepExecutor {
   // Throws Error with the numbers where the states do not fit into memory.
   StepExecutor(const Model& model, ThreadPool& pool, const StepLimits& limits);
 
-  // One forward pass. tokens[i] are the prompt and the drawn tokens of row i's request, as far as the host knows them.
-  // Returns the logits of the rows that draw, in their order, [D, V] on the device, which are valid until the next pass.
+  // One forward pass. tokens[i] are the prompt and the drawn tokens of row i's request, as far as the host knows them,
+  // and its guesses. Returns the logits of the rows that draw, draws_rows() of each, [D, V] on the device, which are
+  // valid until the next pass.
   View forward(const StepPlan& plan, std::span<const std::span<const int64_t>> tokens);
-  // Draws a token for each row of these logits. Returns before a device has finished.
+  // Draws a token for each of these logits. Returns before a device has finished.
   void draw(std::span<const SampledRow> rows);
   // The tokens of the oldest draw() whose tokens were not asked for; waits for them. At most two are outstanding. Valid
   // until the next but one draw().
@@ -84,10 +86,10 @@ class StepExecutor {
   Tensor logits_;
   Arena arena_;
   std::vector<StepItem> items_;
-  int64_t draws_ = 0;                  // of the last pass
-  std::vector<RequestId> drew_;        // the requests of the rows of the last draw()
-  std::vector<RequestId> will_draw_;   // and of the last pass
-  std::array<Drawn, 2> drawn_;         // in turn
+  int64_t draws_ = 0;                 // of the last pass
+  std::vector<RequestId> drew_;       // the requests of the rows of the last draw()
+  std::vector<RequestId> will_draw_;  // and of the last pass
+  std::array<Drawn, 2> drawn_;        // in turn
   size_t drawn_first_ = 0, drawn_outstanding_ = 0;
   bool records_ = true;
   CallObserver* observer_ = nullptr;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <vector>
 
 #include "engine/request.h"
@@ -17,9 +18,14 @@ struct PlannedRow {
   bool draws = false;
   // The token at `first` is the one that the previous step draws, which the host does not know yet. Only with count 1.
   bool takes_drawn = false;
+  // Guesses of the tokens after the last one there is: the last of the `count` tokens. A row that draws has the logits
+  // of the token before them and of each of them.
+  std::vector<int64_t> drafts = {};
   bool first_step = false;      // since admission: the slot's states must be zero before it runs
   std::vector<int32_t> blocks;  // of all tokens up to first + count, by page; -1: freed, outside every window
   int32_t state_slot = -1;      // of the per-sequence states
+
+  int64_t draws_rows() const { return draws ? 1 + std::ssize(drafts) : 0; }  // rows of logits
 };
 
 // Rows that decode (count 1, first > 0) before the others.
@@ -29,6 +35,11 @@ struct StepPlan {
   int64_t tokens() const {
     int64_t sum = 0;
     for (const PlannedRow& row : rows) sum += row.count;
+    return sum;
+  }
+  int64_t drawn_tokens() const {  // rows of logits
+    int64_t sum = 0;
+    for (const PlannedRow& row : rows) sum += row.draws_rows();
     return sum;
   }
   bool empty() const { return rows.empty(); }

@@ -107,6 +107,11 @@ std::string Metrics::prometheus(const std::string& model, const EngineStats& eng
         number(engine.cached_prompt_tokens));
   w.one("vllm:num_preemptions_total", "counter", "Requests that gave up their cache to others and began again.",
         number(engine.preemptions));
+  w.one("vllm:spec_decode_num_drafts_total", "counter", "Steps of a request with guesses of its next tokens.",
+        number(engine.drafts));
+  w.one("vllm:spec_decode_num_draft_tokens_total", "counter", "Guessed tokens.", number(engine.draft_tokens));
+  w.one("vllm:spec_decode_num_accepted_tokens_total", "counter", "Guessed tokens that the model drew.",
+        number(engine.accepted_tokens));
   w.one("vllm:prompt_tokens_total", "counter", "Prompt tokens processed.", number(engine.prompt_tokens));
   w.one("vllm:generation_tokens_total", "counter", "Tokens generated.", number(engine.generated_tokens));
   w.head("vllm:request_success_total", "counter", "Requests that ended, by reason.");
@@ -146,6 +151,8 @@ Json Metrics::live(const std::string& model, const EngineStats& engine) const {
           {"prompt_tokens", engine.prompt_tokens},
           {"cached_prompt_tokens", engine.cached_prompt_tokens},
           {"generated_tokens", engine.generated_tokens},
+          {"draft_tokens", engine.draft_tokens},
+          {"accepted_tokens", engine.accepted_tokens},
           {"finished", engine.finished},
           {"steps", engine.steps},
           {"step_seconds", engine.step_seconds},

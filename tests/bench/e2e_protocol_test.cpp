@@ -76,5 +76,16 @@ TEST(OpenAiProtocol, Addresses) {
     EXPECT_THROW(parse_base_url(bad), UsageError) << bad;
 }
 
+TEST(Prometheus, SumsAMetricOverItsLabels) {
+  const std::string text =
+      "# HELP vllm:drafts_total Steps.\n# TYPE vllm:drafts_total counter\nvllm:drafts_total{model_name=\"a}b\"} 12\n"
+      "vllm:drafts_total{model_name=\"c\"} 1.5e1\nvllm:drafts_total_more 9\nplain 4\nbroken x";
+  EXPECT_EQ(prometheus_sum(text, "vllm:drafts_total"), 27);
+  EXPECT_EQ(prometheus_sum(text, "plain"), 4);
+  EXPECT_EQ(prometheus_sum(text, "broken"), std::nullopt);
+  EXPECT_EQ(prometheus_sum(text, "absent"), std::nullopt);
+  EXPECT_EQ(prometheus_sum("", "absent"), std::nullopt);
+}
+
 }  // namespace
 }  // namespace fk

@@ -105,6 +105,17 @@ TEST_F(E2eVerb, BadInputIsOneSentence) {
 }
 
 // A candidate that was never judged is marked; one that is slow is found, and its share explains how much.
+TEST_F(E2eVerb, GuessedTokensAreCounted) {
+  Json json = json_of(tiny("throughput", {"--num-prompts", "3", "--input-len", "20", "--output-len", "60", "--json",
+                                          "--speculative-config", R"({"prompt_lookup_min": 1})"}));
+  ASSERT_FALSE(json.is_null());
+  const Json& m = json["metrics"];
+  EXPECT_GT(m["spec_decode_draft_tokens"].get<int64_t>(), 0);
+  EXPECT_LE(m["spec_decode_accepted_tokens"], m["spec_decode_draft_tokens"]);
+  EXPECT_GE(m["spec_decode_acceptance_length"].get<double>(), 1.0);
+  EXPECT_EQ(json["engine"]["generated_tokens"], 180);
+}
+
 TEST_F(E2eVerb, SlowCompareExplainsWhatTheModelGains) {
   FK_NOT_UNDER_A_SANITIZER(kNeedsFullSpeed);
   write_silu(R"(  void forward(fk::Context&, fk::View x, fk::View out) override {

@@ -23,7 +23,8 @@ SchedulerSimulation::SchedulerSimulation(const SimulatedLoad& load, uint64_t see
   scheduler_.log_to(log_);
 }
 
-int64_t SchedulerSimulation::next_token(uint64_t hash) const {
+int64_t SchedulerSimulation::next_token(uint64_t hash, int64_t last) const {
+  if (static_cast<double>(hash >> 50) < load_.repeats * 0x1p14) return (last * 7 + 3) % load_.vocabulary;
   return static_cast<int64_t>((hash >> 17) % static_cast<uint64_t>(load_.vocabulary));
 }
 
@@ -32,7 +33,7 @@ std::vector<int64_t> SchedulerSimulation::alone(const std::vector<int64_t>& prom
   uint64_t hash = 0;
   for (int64_t token : prompt) hash = mix(hash, token);
   for (int64_t i = 0; i < max_tokens; ++i) {
-    tokens.push_back(next_token(hash));
+    tokens.push_back(next_token(hash, tokens.back()));
     if (tokens.back() == 0) break;
     hash = mix(hash, tokens.back());
   }
@@ -75,7 +76,7 @@ void SchedulerSimulation::arrive() {
   // One that can never fit is refused; it counts as ended.
   s.live = scheduler_.reason_it_never_fits(s.prompt, s.max_tokens).empty();
   if (s.live) {
-    scheduler_.add(id, s.tokens, s.max_tokens);
+    scheduler_.add(id, s.tokens, s.max_tokens, chance() < 0.8);
     live_.insert(id);
     s.last_step = steps_ + 2 * (s.prompt + s.max_tokens);
     for (RequestId other : live_)
@@ -136,7 +137,14 @@ void SchedulerSimulation::check_plan(const StepPlan& plan) const {
       EXPECT_TRUE(std::any_of(rows.begin(), rows.end(),
                               [&](const PlannedRow& r) { return r.request == row.request && r.draws; }));
     } else {
-      EXPECT_LE(row.first + row.count, s.told);
+      EXPECT_LE(row.first + row.count - std::ssize(row.drafts), s.told);
+    }
+    EXPECT_LE(std::ssize(row.drafts), load_.options.speculative.num_speculative_tokens);
+    if (!row.drafts.empty()) {
+      EXPECT_EQ(row.first + 1, s.told) << "guesses follow the last token there is";
+      EXPECT_EQ(row.count, 1 + std::ssize(row.drafts));
+      EXPECT_TRUE(row.draws);
+      EXPECT_LT(s.told + std::ssize(row.drafts), s.prompt + s.max_tokens) << "all of them may be right";
     }
     // No step in flight has another request on the pages or in the slot that this step writes to.
     int64_t page = load_.options.page_size;
@@ -164,35 +172,51 @@ const SchedulerSimulation::Cell& SchedulerSimulation::cell(const PlannedRow& row
   return const_cast<SchedulerSimulation*>(this)->cell(row, position);
 }
 
-void SchedulerSimulation::expect_visible(const PlannedRow& row, const Simulated& s, int64_t end) const {
+std::vector<SchedulerSimulation::Cell> SchedulerSimulation::cells(const PlannedRow& row) const {
+  const std::vector<int64_t>& known = requests_.at(row.request).tokens;
+  const auto end = static_cast<size_t>(row.first + row.count);
+  std::vector<int64_t> tokens(known.begin(), known.begin() + static_cast<int64_t>(end - row.drafts.size()));
+  tokens.insert(tokens.end(), row.drafts.begin(), row.drafts.end());
+  std::vector<Cell> own;
+  for (uint64_t hash = 0; own.size() < end;) {
+    const int64_t token = tokens[own.size()];
+    hash = mix(hash, token);
+    own.push_back({std::ssize(own), hash, token});
+  }
+  return own;
+}
+
+void SchedulerSimulation::expect_visible(const PlannedRow& row, const std::vector<Cell>& own, int64_t end) const {
   int64_t window = load_.options.sliding_window;
   for (int64_t i = window > 0 ? std::max<int64_t>(0, row.first - window + 1) : 0; i < end; ++i)
-    ASSERT_EQ(cell(row, i), (Cell{i, s.hashes[static_cast<size_t>(i)]}))
+    ASSERT_EQ(cell(row, i), own[static_cast<size_t>(i)])
         << "request " << row.request << " finds something else at position " << i;
 }
 
 void SchedulerSimulation::execute(const StepPlan& plan) {
+  std::vector<std::vector<Cell>> own;
   for (const PlannedRow& row : plan.rows) {
-    Simulated& s = requests_.at(row.request);
+    const Simulated& s = requests_.at(row.request);
+    own.emplace_back();
     if (s.broken) continue;
-    ASSERT_GE(std::ssize(s.tokens), row.first + row.count);
-    while (s.hashes.size() < s.tokens.size())
-      s.hashes.push_back(mix(s.hashes.empty() ? 0 : s.hashes.back(), s.tokens[s.hashes.size()]));
+    ASSERT_GE(std::ssize(s.tokens), row.first + row.count - std::ssize(row.drafts));
+    own.back() = cells(row);
     // What earlier steps left, before this step writes anything: rows of one step must not depend on each other.
-    expect_visible(row, s, row.first);
+    expect_visible(row, own.back(), row.first);
     if (row.state_slot < 0) continue;
     uint64_t& state = slots_.at(static_cast<size_t>(row.state_slot));
     if (row.first_step) state = 0;
-    ASSERT_EQ(state, row.first == 0 ? 0 : s.hashes[static_cast<size_t>(row.first - 1)]) << "request " << row.request;
-    state = s.hashes[static_cast<size_t>(row.first + row.count - 1)];
+    ASSERT_EQ(state, row.first == 0 ? 0 : own.back()[static_cast<size_t>(row.first - 1)].hash)
+        << "request " << row.request;
+    state = own.back().back().hash;
   }
-  for (const PlannedRow& row : plan.rows) {
-    const Simulated& s = requests_.at(row.request);
+  for (size_t r = 0; r < plan.rows.size(); ++r) {
+    const PlannedRow& row = plan.rows[r];
     for (int64_t i = row.first; i < row.first + row.count; ++i)
-      cell(row, i) = s.broken ? Cell{} : Cell{i, s.hashes[static_cast<size_t>(i)]};
+      cell(row, i) = own[r].empty() ? Cell{} : own[r][static_cast<size_t>(i)];
   }
-  for (const PlannedRow& row : plan.rows)
-    if (const Simulated& s = requests_.at(row.request); !s.broken) expect_visible(row, s, row.first + row.count);
+  for (size_t r = 0; r < plan.rows.size(); ++r)
+    if (!own[r].empty()) expect_visible(plan.rows[r], own[r], plan.rows[r].first + plan.rows[r].count);
 }
 
 void SchedulerSimulation::complete_oldest() {
@@ -211,14 +235,25 @@ void SchedulerSimulation::complete_oldest() {
   std::vector<RequestId> ended;
   for (const PlannedRow& row : plan.rows) {
     Simulated& s = requests_.at(row.request);
-    EXPECT_TRUE(s.broken || row.draws == (row.first + row.count == std::ssize(s.tokens)));
+    EXPECT_TRUE(s.broken || row.draws == (row.first + row.count - std::ssize(row.drafts) == std::ssize(s.tokens)));
     if (!row.draws) continue;
-    drawn.push_back(next_token(cell(row, row.first + row.count - 1).hash));
+    bool right = true;  // all guesses before it
+    for (int64_t i = 0; i <= std::ssize(row.drafts); ++i) {
+      const Cell& last = cell(row, row.first + row.count - 1 - std::ssize(row.drafts) + i);
+      drawn.push_back(next_token(last.hash, last.token));
+      if (!s.broken && right) s.tokens.push_back(drawn.back());
+      right = right && i < std::ssize(row.drafts) && drawn.back() == row.drafts[static_cast<size_t>(i)];
+    }
     if (s.broken) continue;
-    s.tokens.push_back(drawn.back());
+    // The client of a request sees the end of the text before the tokens after it.
+    auto end_of_text = std::find(s.tokens.begin() + s.told, s.tokens.end(), 0);
     s.told = std::ssize(s.tokens);
     if (!s.live) continue;
-    if (drawn.back() == 0 || s.told == s.prompt + s.max_tokens) {
+    if (end_of_text != s.tokens.end()) {
+      s.tokens.erase(end_of_text + 1, s.tokens.end());
+      s.told = std::ssize(s.tokens);
+    }
+    if (s.tokens.back() == 0 || s.told == s.prompt + s.max_tokens) {
       s.complete = true;
       ended.push_back(row.request);
       std::vector<int64_t> prompt(s.tokens.begin(), s.tokens.begin() + s.prompt);

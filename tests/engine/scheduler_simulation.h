@@ -27,6 +27,7 @@ struct SimulatedLoad {
   double cancel = 0;         // probability per step that some request is cancelled
   double fail = 0;           // probability that a step does not run
   double shared_prefix = 0;  // probability that a prompt begins as an earlier sequence does
+  double repeats = 0;        // probability that a token is what followed the one before it everywhere else
 };
 
 class SchedulerSimulation {
@@ -48,11 +49,11 @@ class SchedulerSimulation {
   struct Cell {
     int64_t position = -1;
     uint64_t hash = 0;
+    int64_t token = 0;
     bool operator==(const Cell&) const = default;
   };
   struct Simulated {
     std::vector<int64_t> tokens;  // prompt and drawn ones, as the device knows them
-    std::vector<uint64_t> hashes = {};
     int64_t prompt = 0, max_tokens = 0;
     int64_t told = 0;       // tokens that the host knows
     int64_t last_step = 0;  // by which it must have ended
@@ -63,7 +64,7 @@ class SchedulerSimulation {
 
   double chance() { return random_.uniform(at_++); }
   int64_t below(int64_t n) { return static_cast<int64_t>(random_.below(at_++, static_cast<uint64_t>(n))); }
-  int64_t next_token(uint64_t hash) const;
+  int64_t next_token(uint64_t hash, int64_t last) const;
   void arrive();
   void cancel_one();
   void end(RequestId id);
@@ -71,7 +72,9 @@ class SchedulerSimulation {
   void check_plan(const StepPlan& plan) const;
   void complete_oldest();
   void execute(const StepPlan& plan);
-  void expect_visible(const PlannedRow& row, const Simulated& s, int64_t end) const;
+  // What a row of a request must find and leave at its positions: those of its tokens, and of its guesses.
+  std::vector<Cell> cells(const PlannedRow& row) const;
+  void expect_visible(const PlannedRow& row, const std::vector<Cell>& own, int64_t end) const;
   Cell& cell(const PlannedRow& row, int64_t position);
   const Cell& cell(const PlannedRow& row, int64_t position) const;
 

@@ -42,6 +42,10 @@ SimulatedLoad random_load(uint64_t seed) {
   load.cancel = pick({0, 0, 0.05, 0.5});
   load.fail = pick({0, 0, 0.02});
   load.shared_prefix = pick({0, 0.5, 1});
+  if (!load.options.has_slots) load.options.speculative.num_speculative_tokens = number({0, 0, 1, 3, 8});
+  load.options.speculative.prompt_lookup_min = number({1, 1, 2});
+  load.options.speculative.prompt_lookup_max = load.options.speculative.prompt_lookup_min + number({0, 1, 4});
+  load.repeats = pick({0, 0.5, 0.95});
   return load;
 }
 
@@ -55,11 +59,15 @@ void simulate(uint64_t first, uint64_t last) {
     sum.preemptions += simulation.stats().preemptions;
     sum.cached_prompt_tokens += simulation.stats().cached_prompt_tokens;
     ahead += simulation.ahead();
+    sum.draft_tokens += simulation.stats().draft_tokens;
+    sum.accepted_tokens += simulation.stats().accepted_tokens;
   }
   // What is checked did happen.
   EXPECT_GT(sum.preemptions, 0);
   EXPECT_GT(sum.cached_prompt_tokens, 0);
   EXPECT_GT(ahead, 0);
+  EXPECT_GT(sum.accepted_tokens, 0);
+  EXPECT_GT(sum.draft_tokens, sum.accepted_tokens);
 }
 
 // The tokens of a sequence that the scheduler alone must see, with made-up ones drawn.
@@ -72,8 +80,7 @@ struct Rig {
     return plan;
   }
   void drawn(const StepPlan& plan, int64_t token = 5) {
-    auto draws = std::count_if(plan.rows.begin(), plan.rows.end(), [](const PlannedRow& row) { return row.draws; });
-    scheduler.drawn(std::vector<int64_t>(static_cast<size_t>(draws), token));
+    scheduler.drawn(std::vector<int64_t>(static_cast<size_t>(plan.drawn_tokens()), token));
     scheduler.check();
   }
   StepPlan step(int64_t token = 5) {
@@ -91,7 +98,7 @@ std::vector<int64_t> counting(int64_t n) {
   return tokens;
 }
 
-// "request:first+count", t: takes_drawn, d: draws.
+// "request:first+count", t: takes_drawn, d: draws, g2: two guesses.
 std::string rows(const StepPlan& plan) {
   std::string text = plan_text(plan);
   return text.size() < 15 ? "" : text.substr(5, text.size() - 15);
@@ -264,6 +271,56 @@ TEST(Scheduler, EverySequenceWithStatesHasASlotOfItsOwn) {
   StepPlan c = rig.plan();
   ASSERT_EQ(rows(c), "2:5+1td 3:0+4d");
   EXPECT_EQ(c.rows[1].state_slot, slot);
+}
+
+TEST(Scheduler, GuessesWhatFollowedTheLastTokensBefore) {
+  Rig rig({.page_size = 4, .blocks = 20, .speculative = {3, 2, 2}});
+  rig.scheduler.add(1, {7, 8, 9, 10, 11, 7, 8}, 20);
+  rig.scheduler.add(2, {7, 8, 9, 10, 11, 7, 8}, 20, false);
+  EXPECT_EQ(rows(rig.step(9)), "1:0+7d 2:0+7d") << "prompts are computed without guesses";
+  StepPlan plan = rig.plan();
+  ASSERT_EQ(rows(plan), "2:7+1d 1:7+4dg3");
+  EXPECT_EQ(plan.rows[1].drafts, (std::vector<int64_t>{10, 11, 7}));
+  // After 9 the model draws 10 and 11, and then something else.
+  rig.scheduler.drawn(std::vector<int64_t>{10, 10, 11, 50, 8});
+  rig.scheduler.check();
+  EXPECT_EQ(rig.scheduler.stats().draft_tokens, 3);
+  EXPECT_EQ(rig.scheduler.stats().accepted_tokens, 2);
+  plan = rig.plan();
+  EXPECT_EQ(rows(plan), "1:10+1d 2:8+1d") << "what was drawn after the wrong guess does not count";
+  EXPECT_EQ(rig.scheduler.stats().preemptions, 0);
+}
+
+TEST(Scheduler, GuessesNoMoreThanTheRequestAndTheStepHaveRoomFor) {
+  Rig rig({.max_batched_tokens = 5, .page_size = 4, .blocks = 20, .prefix_cache = false, .speculative = {8, 1, 1}});
+  rig.scheduler.add(1, {5, 5, 5}, 4);
+  EXPECT_EQ(rows(rig.step()), "1:0+3d");
+  EXPECT_EQ(rows(rig.step()), "1:3+3dg2") << "three tokens are left, and one is drawn without a guess";
+  EXPECT_TRUE(rig.plan().empty());
+  rig.scheduler.finish(1);
+  rig.scheduler.add(2, {5, 5}, 30);
+  rig.scheduler.add(3, {5, 5}, 30);
+  EXPECT_EQ(rows(rig.step()), "2:0+2d 3:0+2d");
+  EXPECT_EQ(rows(rig.step()), "3:2+1d 2:2+4dg3") << "the older one has all the room that is left";
+}
+
+TEST(Scheduler, PreemptsNobodyForAGuess) {
+  Rig rig({.page_size = 4, .blocks = 3, .prefix_cache = false, .growth_tokens = 0, .speculative = {8, 1, 1}});
+  rig.scheduler.add(1, {5, 5}, 8);
+  rig.scheduler.add(2, {5, 5}, 8);
+  EXPECT_EQ(rows(rig.step()), "1:0+2d 2:0+2d");
+  EXPECT_EQ(rows(rig.plan()), "1:2+2dg1 2:2+2dg1") << "guesses in the pages they have";
+}
+
+TEST(Scheduler, ARequestWithGuessesIsNotPlannedAhead) {
+  Rig rig({.page_size = 4, .blocks = 20, .speculative = {3, 1, 1}});
+  rig.scheduler.add(1, {5, 5}, 20);
+  rig.scheduler.add(2, {5, 5}, 20, false);
+  StepPlan a = rig.plan(), b = rig.plan();
+  EXPECT_EQ(rows(a), "1:0+2d 2:0+2d");
+  EXPECT_EQ(rows(b), "2:2+1td");
+  rig.drawn(a);
+  EXPECT_EQ(rows(rig.plan()), "2:3+1td 1:2+4dg3");
 }
 
 TEST(Scheduler, HoldsItsInvariantsUnderRandomLoads) { simulate(0, 300); }

@@ -245,6 +245,7 @@ TEST_F(ApiTest, MetricsCount) {
   for (const char* line :
        {"vllm:num_requests_running{model_name=\"tiny\"} 0\n", "vllm:kv_cache_usage_perc{model_name=\"tiny\"} 0.5\n",
         "vllm:generation_tokens_total{model_name=\"tiny\"} 42\n",
+        "vllm:spec_decode_num_draft_tokens_total{model_name=\"tiny\"} 9\n",
         "vllm:request_success_total{model_name=\"tiny\",finished_reason=\"length\"} 1\n",
         "vllm:time_to_first_token_seconds_count{model_name=\"tiny\"} 1\n",
         "vllm:inter_token_latency_seconds_count{model_name=\"tiny\"} 2\n",

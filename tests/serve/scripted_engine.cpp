@@ -76,6 +76,7 @@ EngineStats ScriptedEngine::stats() const {
   stats.blocks_total = 10;
   stats.blocks_used = 5;
   stats.generated_tokens = 42;
+  stats.draft_tokens = 9;
   return stats;
 }
 

@@ -27,6 +27,9 @@ EngineBenchResult run_engine_bench(BatchingEngine& engine, const EngineBenchOpti
   result.stats.cached_prompt_tokens -= before.cached_prompt_tokens;
   result.stats.generated_tokens -= before.generated_tokens;
   result.stats.preemptions -= before.preemptions;
+  result.stats.drafts -= before.drafts;
+  result.stats.draft_tokens -= before.draft_tokens;
+  result.stats.accepted_tokens -= before.accepted_tokens;
   result.stats.finished -= before.finished;
   result.stats.steps -= before.steps;
   result.stats.step_seconds -= before.step_seconds;

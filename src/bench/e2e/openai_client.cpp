@@ -269,4 +269,21 @@ std::string ask_model(const ServerAddress& server, const std::string& api_key) {
   return name;
 }
 
+std::optional<GuessCounts> ask_guess_counts(const ServerAddress& server, const std::string& api_key) {
+  ClientOptions options;
+  options.server = server;
+  options.api_key = api_key;
+  std::string text;
+  try {
+    text = LoadClient(options).get("/metrics");
+  } catch (const Error&) {  // other servers need not have it
+    return std::nullopt;
+  }
+  auto count = [&](std::string_view name) { return prometheus_sum(text, name); };
+  auto drafts = count("vllm:spec_decode_num_drafts_total"), tokens = count("vllm:spec_decode_num_draft_tokens_total"),
+       accepted = count("vllm:spec_decode_num_accepted_tokens_total");
+  if (!drafts || !tokens || !accepted) return std::nullopt;
+  return GuessCounts{static_cast<int64_t>(*drafts), static_cast<int64_t>(*tokens), static_cast<int64_t>(*accepted)};
+}
+
 }  // namespace fk

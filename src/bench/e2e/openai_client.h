@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,5 +28,12 @@ ServedLoad send_load(const ClientOptions& options, const std::vector<BenchReques
 
 // The first model that the server names. Throws Error where it does not answer.
 std::string ask_model(const ServerAddress& server, const std::string& api_key);
+
+// What /metrics of the server says about guessed tokens since it started, under vLLM's names; none where it has no such
+// numbers.
+struct GuessCounts {
+  int64_t drafts = 0, draft_tokens = 0, accepted_tokens = 0;
+};
+std::optional<GuessCounts> ask_guess_counts(const ServerAddress& server, const std::string& api_key);
 
 }  // namespace fk

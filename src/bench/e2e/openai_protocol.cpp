@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 
 #include "core/error.h"
 #include "core/json.h"
@@ -105,6 +106,23 @@ std::string first_model(std::string_view body) {
   if (json.is_discarded()) return "";
   const Json* list = find(json, "data");
   return list != nullptr && list->is_array() && !list->empty() ? text_in(list->front(), "id") : "";
+}
+
+std::optional<double> prometheus_sum(std::string_view text, std::string_view name) {
+  std::optional<double> sum;
+  while (!text.empty()) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    if (!line.starts_with(name)) continue;
+    line.remove_prefix(name.size());
+    // name{label="..."} 12, or name 12.
+    if (line.starts_with('{')) line.remove_prefix(std::min(line.size(), line.rfind('}') + 1));
+    if (!line.starts_with(' ')) continue;
+    line.remove_prefix(1);
+    double value = 0;
+    if (std::from_chars(line.data(), line.data() + line.size(), value).ec == std::errc()) sum = sum.value_or(0) + value;
+  }
+  return sum;
 }
 
 ServerAddress parse_base_url(const std::string& url) {

@@ -38,6 +38,9 @@ std::string error_sentence(std::string_view body);
 // The first name in the answer of /v1/models; empty if there is none.
 std::string first_model(std::string_view body);
 
+// The sum over all labels of a metric in Prometheus text; none where it has no such metric.
+std::optional<double> prometheus_sum(std::string_view text, std::string_view name);
+
 struct ServerAddress {
   std::string host, port;
   std::string prefix;  // of the path: "/api" in http://host/api
