@@ -8,9 +8,9 @@
 #include "candidate/compile_cache.h"
 #include "cli/e2e_engine_report.h"
 #include "cli/e2e_report.h"
+#include "cli/engine_options.h"
 #include "cli/output.h"
 #include "cli/ranks.h"
-#include "cli/speculative_options.h"
 #include "core/error.h"
 #include "core/output_file.h"
 #include "measure/machine_info.h"
@@ -68,6 +68,7 @@ void E2eEngine::add_flags(FlagSet& flags) {
   flags.flag("--enforce-eager", engine_.enforce_eager, "Launch operator by operator, without recorded steps");
   flags.flag("--no-async-scheduling", engine_.no_run_ahead, "Wait for the tokens of a step before planning the next");
   add_speculative_option(flags, speculative_config_);
+  add_batch_invariant_flag(flags, engine_.batch_invariant);
   count("--rounds", rounds_, 3, "Processes with candidates, each between two without");
   flags.flag("--no-compare", no_compare_, "One run with the candidates, without the comparison");
   flags.flag("--attribute", attribute_, "After a single run three more, with a clock around every operator");

@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "cli/e2e_report.h"
+#include "cli/engine_options.h"
 #include "cli/output.h"
-#include "cli/speculative_options.h"
 #include "cli/table.h"
 #include "measure/statistics.h"
 

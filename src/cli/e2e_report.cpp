@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "cli/engine_options.h"
 #include "cli/output.h"
-#include "cli/speculative_options.h"
 #include "cli/table.h"
 #include "core/output_file.h"
 

@@ -6,11 +6,11 @@
 #include <optional>
 
 #include "cli/candidate_options.h"
+#include "cli/engine_options.h"
 #include "cli/generate_options.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
 #include "cli/ranks.h"
-#include "cli/speculative_options.h"
 #include "cli/table.h"
 #include "cli/verb.h"
 #include "core/error.h"
@@ -73,11 +73,13 @@ class Generate final : public Verb {
     add_rank_options(flags, tp_);
     what_.add_flags(flags);
     add_speculative_option(flags, speculative_config_);
+    add_batch_invariant_flag(flags, batch_invariant_);
   }
 
   void run(const CommonOptions& given) override {
     CommonOptions common = given;
     what_.check(common.seed, tp_);
+    speculative_ = speculative_options(speculative_config_);
     ModelSource source = resolve_model(model_.model);
     source.config.require_task(Task::kCausalLM, source.name, "generate");
     check_loadable(source, load_options(model_, source, common));
@@ -119,7 +121,8 @@ class Generate final : public Verb {
     const int64_t requests = std::ssize(prompts_) * what_.samples();
     BatchingOptions options{.max_num_seqs = std::min<int64_t>(requests, 256), .max_model_len = longest};
     // A single request gets the cache it needs, whatever a server would take.
-    options.speculative = speculative_options(speculative_config_);
+    options.speculative = speculative_;
+    options.batch_invariant = batch_invariant_;
     if (requests == 1) options.num_blocks = (longest + options.block_size - 1) / options.block_size;
     return options;
   }
@@ -304,6 +307,8 @@ class Generate final : public Verb {
   std::vector<Generated> results_;
   std::string defaults_;  // a sentence
   std::string speculative_config_;
+  SpeculativeOptions speculative_;
+  bool batch_invariant_ = false;
   EngineStats stats_;
   Stopwatch watch_;
   std::exception_ptr output_closed_;  // nothing more is printed

@@ -9,9 +9,9 @@
 #include <optional>
 
 #include "cli/candidate_options.h"
+#include "cli/engine_options.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
-#include "cli/speculative_options.h"
 #include "cli/verb.h"
 #include "core/environment_variable.h"
 #include "core/error.h"
@@ -92,6 +92,7 @@ class Serve final : public Verb {
     flags.flag("--no-async-scheduling", batching_.no_run_ahead,
                "Wait for the tokens of a step before planning the next");
     add_speculative_option(flags, speculative_config_);
+    add_batch_invariant_flag(flags, batching_.batch_invariant);
     flags.option("--max-waiting", batching_.max_waiting, "Requests that may wait; more are answered with 429")
         .range(0, 1 << 30)
         .show_default();
@@ -119,6 +120,8 @@ class Serve final : public Verb {
     ModelSource source = resolve_model(model_.model);
     bool encoder = source.config.facts.task == Task::kTextEncoder;
     if (!encoder) source.config.require_task(Task::kCausalLM, source.name, "serve");
+    if (encoder && batching_.batch_invariant)
+      throw UsageError("--batch-invariant is for models that generate text, and {} is an encoder.", source.name);
     if (encoder && !speculative_config_.empty())
       throw UsageError("{} is an encoder and draws no tokens; leave --speculative-config out.", source.name);
     check_batching_options(batching_);

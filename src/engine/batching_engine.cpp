@@ -8,6 +8,7 @@
 #include "engine/finite_logits.h"
 #include "measure/timer.h"
 #include "models/finite.h"
+#include "ops/batch_invariant.h"
 
 namespace fk {
 namespace {
@@ -39,6 +40,7 @@ BatchingEngine::BatchingEngine(const Model& model, ThreadPool& pool, std::option
       scheduler_(sizes_.scheduler),
       run_ahead_((options.run_ahead || model.device != kCpu) && !options.no_run_ahead) {
   if (options.enforce_eager) executor_.record_nothing();
+  set_batch_invariant(options.batch_invariant);
   // All ranks plan the same steps.
   std::string log = model.communicator != nullptr && model.communicator->rank() > 0
                         ? ""

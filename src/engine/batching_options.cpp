@@ -136,6 +136,12 @@ EngineSizes engine_sizes(const Model& model, const BatchingOptions& options) {
       .sliding_window = window_of_all_layers(*model.root),
       .has_slots = std::any_of(states.begin(), states.end(), [](const StateSpec& s) { return !s.per_token(); }),
       .speculative = options.speculative};
+  if (options.batch_invariant && model.device != kCpu)
+    throw UsageError("--batch-invariant fixes the order of sums on the CPU only; leave it out or use --device cpu.");
+  if (options.batch_invariant && sizes.scheduler.has_slots)
+    throw UsageError(
+        "{} has recurrent states, whose sums depend on how a prompt is cut into chunks; leave --batch-invariant out.",
+        model.name);
   if (sizes.scheduler.has_slots && options.speculative.num_speculative_tokens > 0)
     throw UsageError(
         "{} has recurrent states, which cannot go back behind a guess that was wrong; leave --speculative-config out.",

@@ -26,6 +26,8 @@ struct BatchingOptions {
   bool no_run_ahead = false;
   bool enforce_eager = false;  // no step is recorded as a graph
   SpeculativeOptions speculative = {};
+  // Tokens do not depend on what else is in the batch, to the last bit. For the whole process, from the engine on.
+  bool batch_invariant = false;
 };
 
 // Throws UsageError that names the option out of range.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/check.h"
+#include "ops/batch_invariant.h"
 
 namespace fk {
 
@@ -81,7 +82,10 @@ StepBatch::StepBatch(int64_t max_tokens, int64_t max_sequences, int64_t max_bloc
       prefill_(max_sequences, max_blocks_per_sequence, turns_) {}
 
 void StepBatch::assemble(std::span<const StepItem> items, const StepShape& shape) {
-  auto decodes = [](const StepItem& item) { return item.tokens.size() == 1 && item.context_len > 0; };
+  // The attention of one query per sequence adds in another order than that of many, and which of them a token gets
+  // depends on how its prompt was cut.
+  const bool as_prompts = batch_invariant();
+  auto decodes = [&](const StepItem& item) { return item.tokens.size() == 1 && item.context_len > 0 && !as_prompts; };
   FK_CHECK(std::max(static_cast<int64_t>(items.size()), shape.decode_rows) <= max_sequences_);
   const int64_t width = shape.table_width > 0 ? shape.table_width : max_blocks_;
   FK_CHECK(width <= max_blocks_);

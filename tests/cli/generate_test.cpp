@@ -89,6 +89,36 @@ TEST(GenerateVerb, StopsPenaltiesAndLogprobs) {
   EXPECT_EQ(std::unique(tokens.begin(), tokens.end()), tokens.end());
 }
 
+TEST(GenerateVerb, GuessesGiveTheSameTextAndAreCounted) {
+  const Arguments prompt = {"--prompt", "abcabcabcabcabc", "--max-tokens", "80"};
+  Arguments guessed = prompt;
+  guessed.insert(guessed.end(), {"--speculative-config", R"({"method": "ngram", "prompt_lookup_min": 1})"});
+  Json plain = run_json(tiny(prompt)), with = run_json(tiny(guessed));
+  EXPECT_EQ(with["token_ids"], plain["token_ids"]);
+  EXPECT_FALSE(plain.contains("speculation"));
+  EXPECT_GT(with["speculation"]["spec_decode_draft_tokens"].get<int64_t>(), 0);
+  EXPECT_NE(run_program(tiny(guessed)).err.find("guessed tokens were right"), std::string::npos);
+  guessed.back() = R"({"method": "eagle"})";
+  Outcome refused = run_program(tiny(guessed));
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_EQ(refused.err.find("fastkernels: --speculative-config: the only method is \"ngram\", not \"eagle\"."), 0u)
+      << refused.err;
+}
+
+TEST(GenerateVerb, BatchInvariantTextsAreThoseOfEachAlone) {
+  // In bf16, where products of few and many rows differ.
+  auto bf16 = [](const Arguments& prompts) {
+    Arguments all{"generate", "--model",      "tiny-llama", "--load-format",
+                  "dummy",    "--max-tokens", "40",         "--batch-invariant"};
+    all.insert(all.end(), prompts.begin(), prompts.end());
+    return run_json(all);
+  };
+  Json both = bf16({"--prompt", "abcdefgh", "--prompt", "x", "--prompt", "abab"});
+  size_t i = 0;
+  for (const char* text : {"abcdefgh", "x", "abab"})
+    EXPECT_EQ(both["results"][i++]["token_ids"], bf16({"--prompt", text})["token_ids"]) << text;
+}
+
 TEST(GenerateVerb, TwoRanksRunTheSameBatch) {
   Arguments arguments = tiny({"--prompt-token-ids", "5,17,99", "--prompt-token-ids", "7", "--n", "2", "--temperature",
                               "0.8", "--max-tokens", "6", "--tp", "1"});

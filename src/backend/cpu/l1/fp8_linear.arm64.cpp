@@ -5,6 +5,7 @@
 #include "backend/cpu/for_items.h"
 #include "backend/cpu/l1/fp8_linear_call.h"
 #include "core/cpu_features.h"
+#include "ops/batch_invariant.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -100,7 +101,7 @@ class Fp8LinearNeon final : public Fp8LinearDequantised {
   void forward(Context& ctx, View x, View out) override {
     const int64_t m = x.size(0), k = init_.in_features;
     if (m == 0) return;
-    if (m > kFewTokens) return Fp8LinearDequantised::forward(ctx, x, out);
+    if (m > kFewTokens || batch_invariant()) return Fp8LinearDequantised::forward(ctx, x, out);
     View wide = ctx.arena.make({{m, k}, DType::kF32});
     for (int64_t t = 0; t < m; ++t)
       with_float(x.dtype(), [&]<class T>(T) {

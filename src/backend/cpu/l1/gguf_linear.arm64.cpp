@@ -6,6 +6,7 @@
 #include "backend/cpu/quantised/neon_tiles.arm64.h"
 #include "core/cpu_features.h"
 #include "core/file_pages.h"
+#include "ops/batch_invariant.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -33,7 +34,7 @@ class GGUFLinearNeonDot final : public GGUFLinearCall {
     if (x.size(0) == 0) return;
     if (packed_.empty()) pack(ctx.pool);
     RoundedParts rounded = round_for_parts(x, ctx);
-    if (x.size(0) <= kFewTokens)
+    if (x.size(0) <= kFewTokens && !batch_invariant())
       by_panels(ctx, rounded, out);
     else
       in_tiles(ctx, rounded, out);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backend/cpu/matmul/matmul_choice.h"
+#include "ops/batch_invariant.h"
 #include "ops/l1/linear.h"
 
 namespace fk {
@@ -22,7 +23,11 @@ class LinearMatmul : public Linear {
     if (y.dtype() != DType::kF32 && y.dtype() != kNarrow)
       return kNarrow == DType::kF16 ? "the output is neither f32 nor f16" : "the output is neither f32 nor bf16";
     if (!x.rows_contiguous() || !y.rows_contiguous()) return "rows of x or of the output are not contiguous";
-    if (x.size(0) < kMinRows) return "so few rows are faster with plain vector instructions";
+    if (!batch_invariant()) {
+      if (x.size(0) < kMinRows) return "so few rows are faster with plain vector instructions";
+    } else if (kMinRows > 0 && kDType == DType::kF32) {
+      return "a row that is not finite changes how the others are computed";  // see matmul_amx_f32
+    }
     return {};
   }
 

@@ -4,6 +4,7 @@
 #include "backend/cpu/matmul/matmul_choice.h"
 #include "backend/cpu/row_kernel.h"
 #include "backend/cpu/simd.h"
+#include "ops/batch_invariant.h"
 #include "ops/formats/weight_format.h"
 #include "ops/l1/moe_grouped_gemm.h"
 #include "ops/register.h"
@@ -56,7 +57,7 @@ class MoeGroupedGemmByFormat final : public MoeGroupedGemm {
       if (rows == 0) continue;
       Arena::Mark mark = ctx.arena.mark();
       with_float(x.dtype(), [&]<class T>(T) {
-        if (rows < kManyRows)
+        if (rows < kManyRows && !batch_invariant())
           multiply_rows<T>(ctx, e, x, pairs + offsets[e], rows, out);
         else
           multiply_matrix<T>(ctx, e, x, pairs + offsets[e], rows, out);

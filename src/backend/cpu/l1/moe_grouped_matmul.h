@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "backend/cpu/matmul/matmul.h"
+#include "ops/batch_invariant.h"
 #include "ops/l1/moe_grouped_gemm.h"
 
 namespace fk {
@@ -89,7 +90,8 @@ class GroupedMatmul : public MoeGroupedGemm {
                     .y_stride = y.stride(0),
                     .dtype = kDType,
                     .y_dtype = kDType};
-    if (args.m < kMinRows)
+    // As in linear_matmul.h.
+    if (batch_invariant() ? kDType == DType::kF32 : args.m < kMinRows)
       kFewRows(args, ctx.pool);
     else
       kProduct(args, ctx.pool);

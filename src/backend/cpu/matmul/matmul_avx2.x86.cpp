@@ -5,6 +5,7 @@
 
 #include "backend/cpu/matmul/matmul_blocked.h"
 #include "backend/cpu/matmul/matmul_dot.h"
+#include "ops/batch_invariant.h"
 
 #define FK_AVX2 __attribute__((target("avx2,fma")))
 #define FK_AVX2_INLINE FK_AVX2 __attribute__((always_inline)) inline
@@ -204,7 +205,7 @@ void matmul_avx2_f32(const MatmulArgs& args, ThreadPool& pool) {
   static constexpr BlockedKernel kernel{kLanes,      kVectors, kGroup,   1,           kSteps,
                                         pack<float>, nullptr,  multiply, store<float>};
   if (args.m == 0 || args.n == 0 || args.k == 0) return matmul_portable(args, pool);
-  if (args.m <= kDotRows) return matmul_dot(args, pool, dot<float>);
+  if (args.m <= kDotRows && !batch_invariant()) return matmul_dot(args, pool, dot<float>);
   matmul_blocked(args, pool, kernel);
 }
 
@@ -212,7 +213,7 @@ void matmul_avx2_bf16(const MatmulArgs& args, ThreadPool& pool) {
   static constexpr BlockedKernel kernel{kLanes,     kVectors,   kGroup,   1,          kSteps,
                                         pack<bf16>, widen_bf16, multiply, store<bf16>};
   if (args.m == 0 || args.n == 0 || args.k == 0) return matmul_portable(args, pool);
-  if (args.m <= kDotRows) return matmul_dot(args, pool, dot<bf16>);
+  if (args.m <= kDotRows && !batch_invariant()) return matmul_dot(args, pool, dot<bf16>);
   matmul_blocked(args, pool, kernel);
 }
 

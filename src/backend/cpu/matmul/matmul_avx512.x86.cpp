@@ -4,6 +4,7 @@
 #include "backend/cpu/matmul/avx512.x86.h"
 #include "backend/cpu/matmul/matmul_blocked.h"
 #include "backend/cpu/matmul/matmul_dot.h"
+#include "ops/batch_invariant.h"
 
 namespace fk {
 namespace {
@@ -181,7 +182,7 @@ constexpr int64_t kDotRows = 12;
 template <class T>
 void run(const MatmulArgs& args, ThreadPool& pool) {
   if (args.m == 0 || args.n == 0 || args.k == 0) return matmul_portable(args, pool);
-  if (args.m <= kDotRows) return matmul_dot(args, pool, dot<T>);
+  if (args.m <= kDotRows && !batch_invariant()) return matmul_dot(args, pool, dot<T>);
   static constexpr BlockedKernel kernel{
       kLanes,      kVectors,    kGroup,
       T::kPerStep, kSteps,      [](const PackTask& task) { pack(task, sizeof(typename T::Element)); },

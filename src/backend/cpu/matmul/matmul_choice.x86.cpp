@@ -1,5 +1,6 @@
 #include "backend/cpu/matmul/matmul_choice.h"
 #include "core/cpu_features.h"
+#include "ops/batch_invariant.h"
 
 namespace fk {
 
@@ -11,7 +12,8 @@ MatmulFunction fastest_matmul(DType dtype) {
     if (has.avx512_bf16) return matmul_avx512_bf16;
     return has.avx2 ? matmul_avx2_bf16 : matmul_portable;
   }
-  if (has.amx_bf16) return matmul_amx_f32;
+  // It computes all rows in another way where one of them is not finite.
+  if (has.amx_bf16 && !batch_invariant()) return matmul_amx_f32;
   if (has.avx512) return matmul_avx512_f32;
   return has.avx2 ? matmul_avx2_f32 : matmul_portable;
 }

@@ -192,7 +192,7 @@ void dot_one_row(const DotTask& task) {
 void matmul_neon_f32(const MatmulArgs& args, ThreadPool& pool) { matmul_neon<Fmla<Plain>>(args, pool); }
 
 void matmul_neon_widen_bf16(const MatmulArgs& args, ThreadPool& pool) {
-  if (args.m == 1 && args.n > 0 && args.k > 0) return matmul_dot(args, pool, dot_one_row);
+  if (args.m == 1 && args.n > 0 && args.k > 0 && !batch_invariant()) return matmul_dot(args, pool, dot_one_row);
   matmul_neon<Fmla<Widened>>(args, pool);
 }
 

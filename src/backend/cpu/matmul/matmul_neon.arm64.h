@@ -5,6 +5,7 @@
 
 #include "backend/cpu/matmul/matmul_dot.h"
 #include "backend/cpu/matmul/matmul_tiled.h"
+#include "ops/batch_invariant.h"
 
 namespace fk {
 
@@ -25,7 +26,7 @@ void neon_dot(const DotTask& task) {
 template <class Kernel>
 void matmul_neon(const MatmulArgs& args, ThreadPool& pool) {
   if (args.m == 0 || args.n == 0 || args.k == 0) return matmul_portable(args, pool);
-  if (args.m <= kNeonDotRows) return matmul_dot(args, pool, neon_dot<Kernel>);
+  if (args.m <= kNeonDotRows && !batch_invariant()) return matmul_dot(args, pool, neon_dot<Kernel>);
   matmul_tiled<Kernel>(args, pool);
 }
 

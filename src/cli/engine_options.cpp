@@ -1,11 +1,16 @@
-#include "cli/speculative_options.h"
+#include "cli/engine_options.h"
 
 #include <fmt/format.h>
 
-#include "core/error.h"
 #include "core/json.h"
 
 namespace fk {
+
+void add_batch_invariant_flag(FlagSet& flags, bool& on) {
+  flags.flag("--batch-invariant", on,
+             "Add in an order that does not depend on what else is in a step, so that tokens do not either: slower, on "
+             "the CPU only");
+}
 
 void add_speculative_option(FlagSet& flags, std::string& config) {
   flags
@@ -13,15 +18,7 @@ void add_speculative_option(FlagSet& flags, std::string& config) {
               "Guess the next tokens from what followed the last ones before, and compute them in one step: "
               "{\"method\": \"ngram\", \"num_speculative_tokens\": 4, \"prompt_lookup_max\": 4, "
               "\"prompt_lookup_min\": 2}")
-      .type_name("JSON")
-      .check([](const std::string& text) -> std::string {
-        try {
-          read_speculative_config(text);
-          return "";
-        } catch (const Error& e) {
-          return e.what();
-        }
-      });
+      .type_name("JSON");
 }
 
 SpeculativeOptions speculative_options(const std::string& config) {

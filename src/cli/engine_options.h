@@ -1,4 +1,4 @@
-// --speculative-config of the verbs that generate, and what they print of it.
+// Flags of the engine that all verbs that generate have, and what they print of guessed tokens.
 #pragma once
 
 #include <string>
@@ -10,6 +10,7 @@
 
 namespace fk {
 
+void add_batch_invariant_flag(FlagSet& flags, bool& on);
 void add_speculative_option(FlagSet& flags, std::string& config);
 // None where the flag is not given.
 SpeculativeOptions speculative_options(const std::string& config);
