@@ -35,6 +35,8 @@ class Ranks {
   Ranks& operator=(const Ranks&) = delete;
 
   Communicator* communicator() const { return communicator_.get(); }  // nullptr: there is one rank
+  // Of their hosts, where ranks compute on devices; there must be several.
+  Communicator& host() const { return host_ != nullptr ? *host_ : *communicator_; }
   bool first() const { return communicator_ == nullptr || host().rank() == 0; }
   // On every rank, the texts of all ranks in rank order.
   std::vector<std::string> gather(const std::string& text);
@@ -49,7 +51,6 @@ class Ranks {
     UndoAtEnd at_exit;
   };
 
-  Communicator& host() const { return host_ != nullptr ? *host_ : *communicator_; }
   void start_processes(int64_t tp, const CommonOptions& common);
   void start_process(int64_t rank, int64_t tp, const std::vector<std::string>& words);
   void watch();  // throws Error if a process has ended

@@ -12,6 +12,7 @@
 #include "cli/engine_options.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
+#include "cli/ranks.h"
 #include "cli/verb.h"
 #include "core/environment_variable.h"
 #include "core/error.h"
@@ -50,6 +51,7 @@ class Serve final : public Verb {
               "fastkernels serve --model ./my-checkpoint --port 9000 --api-key something-long --served-model-name mine",
               "fastkernels serve --model ./my-checkpoint --speculative-config '{\"method\": \"ngram\"}'   # guesses "
               "that repeat what the text has",
+              "fastkernels serve --model ./my-checkpoint --tp 2   # on two ranks",
               "fastkernels serve --model ./bge-m3   # an encoder: /v1/embeddings",
               "curl http://127.0.0.1:8000/v1/completions -H 'Content-Type: application/json' -d '{\"prompt\": "
               "\"Hello\"}'"}) {}
@@ -57,6 +59,7 @@ class Serve final : public Verb {
   void add_flags(FlagSet& flags) override {
     add_model_options(flags, model_);
     add_candidate_options(flags, candidates_);
+    add_rank_options(flags, tp_);
     flags.option("--host", options_.http.host, "Address to listen on; 0.0.0.0: other machines may connect as well")
         .type_name("HOST")
         .show_default();
@@ -114,7 +117,8 @@ class Serve final : public Verb {
         .show_default();
   }
 
-  void run(const CommonOptions& common) override {
+  void run(const CommonOptions& given) override {
+    CommonOptions common = given;
     check_flags(common);
     batching_.speculative = speculative_options(speculative_config_);
     ModelSource source = resolve_model(model_.model);
@@ -125,11 +129,17 @@ class Serve final : public Verb {
     if (encoder && !speculative_config_.empty())
       throw UsageError("{} is an encoder and draws no tokens; leave --speculative-config out.", source.name);
     check_batching_options(batching_);
+    if (encoder && tp_ > 1) throw UsageError("{} is an encoder, which cannot be divided; leave --tp out.", source.name);
     check_loadable(source, load_options(model_, source, common));
+    check_divisible(source, tp_);
     ServedModel served = describe(source, encoder);
+    Ranks ranks(tp_, common);
+    // The first rank drains and then ends the others, which must not end before it.
+    if (!ranks.first())
+      for (int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, SIG_IGN);
     ThreadPool pool(common.threads);
     activate_candidates(candidates_, common);
-    TimedModel loaded = load_timed(model_, source, common, pool);
+    TimedModel loaded = load_timed(model_, source, common, pool, ranks.communicator());
     if (std::string line = describe_uses(candidate_uses(*loaded.model.root)); !common.quiet && !line.empty())
       std::fputs(("[" + line + "]\n").c_str(), stderr);
     raise_file_limit();
@@ -137,7 +147,7 @@ class Serve final : public Verb {
     if (encoder)
       serve_encoder(std::move(served), source, loaded.model, pool, common);
     else
-      serve_language_model(std::move(served), loaded.model, pool, common);
+      serve_language_model(std::move(served), loaded.model, pool, ranks, common);
   }
 
  private:
@@ -207,15 +217,23 @@ class Serve final : public Verb {
     sampling.repetition_penalty = defaults.sampling.repetition_penalty.value_or(sampling.repetition_penalty);
   }
 
-  void serve_language_model(ServedModel served, const Model& model, ThreadPool& pool, const CommonOptions& common) {
+  void serve_language_model(ServedModel served, const Model& model, ThreadPool& pool, Ranks& ranks,
+                            const CommonOptions& common) {
     BatchingEngine engine(model, pool, served.tokenizer, batching_);
+    if (tp_ > 1) engine.share_requests(ranks.host());
+    if (!ranks.first()) {
+      engine.follow();
+      return ranks.finish();
+    }
     served.max_model_len = engine.limits().max_model_len;
     Server server(options_, std::move(served), &engine, nullptr);
-    engine.start();
+    engine.start([&] { server.drain(); });  // what is left is to tell the clients
     server.take_signals();
     announce(server, common);
     server.run();
     engine.stop();  // while the server is there for what it still sends
+    if (!engine.failure().empty()) throw Error("{}", engine.failure());
+    ranks.finish();
   }
 
   void serve_encoder(ServedModel served, const ModelSource& source, const Model& model, ThreadPool& pool,
@@ -264,6 +282,7 @@ class Serve final : public Verb {
   BatchingOptions batching_ = with_queue();
   std::vector<std::string> names_;
   std::string chat_template_, pooling_ = "auto", generation_config_ = "auto", speculative_config_;
+  int64_t tp_ = 1;
   int64_t max_body_bytes_ = int64_t{32} << 20;
   double request_timeout_ = 0, drain_timeout_ = 30;
   bool no_access_log_ = false;

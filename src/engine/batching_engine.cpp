@@ -86,7 +86,7 @@ RequestId BatchingEngine::submit(Request request, OutputSink sink) {
                     limits_.max_waiting);
   RequestId id = ++last_id_;
   live->set_id(id);
-  arrivals_.push_back({std::move(live), id});
+  arrivals_.push_back({std::move(live), id, FinishReason::kNone});
   ++new_requests_;
   arrived_.notify_one();
   return id;
@@ -94,7 +94,7 @@ RequestId BatchingEngine::submit(Request request, OutputSink sink) {
 
 void BatchingEngine::cancel(RequestId id) {
   std::lock_guard lock(mutex_);
-  arrivals_.push_back({nullptr, id});
+  arrivals_.push_back({nullptr, id, FinishReason::kCancelled});
   arrived_.notify_one();
 }
 
@@ -105,16 +105,21 @@ EngineStats BatchingEngine::stats() const {
   return stats;
 }
 
-void BatchingEngine::take_arrivals() {
+std::vector<BatchingEngine::Arrival> BatchingEngine::new_arrivals() {
   std::vector<Arrival> arrivals;
   {
     std::lock_guard lock(mutex_);
     arrivals.swap(arrivals_);
     stats_.waiting += std::exchange(new_requests_, 0);
   }
+  add_late_requests(arrivals);
+  return arrivals;
+}
+
+void BatchingEngine::apply(std::vector<Arrival> arrivals) {
   for (Arrival& arrival : arrivals) {
     if (arrival.request == nullptr) {
-      end(arrival.id, FinishReason::kCancelled);
+      end(arrival.id, arrival.end);
       continue;
     }
     const Request& request = arrival.request->request();
@@ -124,14 +129,19 @@ void BatchingEngine::take_arrivals() {
   }
 }
 
-void BatchingEngine::end_late_requests() {
-  if (with_deadline_ == 0) return;
+void BatchingEngine::add_late_requests(std::vector<Arrival>& arrivals) const {
+  auto has_deadline = [](const Arrival& a) { return a.request != nullptr && a.request->request().deadline; };
+  if (with_deadline_ == 0 && std::none_of(arrivals.begin(), arrivals.end(), has_deadline)) return;
   const auto now = std::chrono::steady_clock::now();
   std::vector<RequestId> late;
-  for (const auto& [id, live] : live_)
-    if (live->request().deadline && *live->request().deadline <= now) late.push_back(id);
+  auto look_at = [&](const LiveRequest& live) {
+    if (live.request().deadline && *live.request().deadline <= now) late.push_back(live.id());
+  };
+  for (const auto& [id, live] : live_) look_at(*live);
+  for (const Arrival& arrival : arrivals)
+    if (arrival.request != nullptr) look_at(*arrival.request);
   std::sort(late.begin(), late.end());
-  for (RequestId id : late) end(id, FinishReason::kTimeout);
+  for (RequestId id : late) arrivals.push_back({nullptr, id, FinishReason::kTimeout});
 }
 
 void BatchingEngine::end(RequestId id, FinishReason reason, const std::string& error) {
@@ -149,8 +159,11 @@ bool BatchingEngine::step() {
   Stopwatch watch;
   device_seconds_ = 0;
   const int64_t steps = counted_.steps;
-  take_arrivals();
-  end_late_requests();
+  const bool follows = feed_ && !feed_->leads();
+  std::vector<Arrival> arrivals = follows ? ask_first_rank() : new_arrivals();
+  if (follows && over_) return false;
+  if (feed_ && !follows) tell_ranks(arrivals);
+  apply(std::move(arrivals));
   const bool started = start_step();
   const size_t most = run_ahead_ ? 1 : 0;
   while (!flights_.empty() && (!started || flights_.size() > most || flights_.back().needs_host)) end_step();
@@ -174,6 +187,7 @@ bool BatchingEngine::start_step() {
     if (flight.needs_host) look_at_logits(logits, flight);
     executor_.draw(rows_);
   } catch (const std::exception& e) {
+    if (feed_) throw;  // another rank may be in the middle of this step
     const std::string sentence = e.what();
     while (!flights_.empty()) end_step();  // the scheduler takes the outcome of steps in their order
     fail(flight, sentence);
@@ -225,6 +239,7 @@ void BatchingEngine::end_step() {
     const std::span<const int64_t> drawn = executor_.drawn();
     drawn_.assign(drawn.begin(), drawn.end());
   } catch (const std::exception& e) {
+    if (feed_) throw;
     fail(flight, e.what());
     return;
   }
@@ -281,6 +296,7 @@ void BatchingEngine::deliver(const Flight& flight, const Drawing& drawing) {
   const bool ends = output.finish != FinishReason::kNone;
   const bool taken = live.send(std::move(output));
   if (!ends && taken) return;
+  if (!ends && feed_) return cancel(id);  // the other ranks hear of it before the next step
   scheduler_.finish(id);
   with_deadline_ -= live.request().deadline ? 1 : 0;
   ++counted_.finished;
@@ -303,8 +319,9 @@ void BatchingEngine::update_stats() {
   stats_ = counted_;
 }
 
-void BatchingEngine::start() {
+void BatchingEngine::start(std::function<void()> on_failure) {
   FK_CHECK(!thread_.joinable(), "the engine runs already");
+  on_failure_ = std::move(on_failure);
   thread_ = std::thread([this] { loop(); });
 }
 
@@ -313,11 +330,35 @@ void BatchingEngine::loop() {
   for (;;) {
     {
       std::unique_lock lock(mutex_);
-      arrived_.wait(lock, [&] { return stopping_ || !arrivals_.empty() || !scheduler_.idle() || !flights_.empty(); });
+      auto has_work = [&] { return stopping_ || !arrivals_.empty() || !scheduler_.idle() || !flights_.empty(); };
+      // Ranks meet now and then though there is nothing to do, so that a lost one is noticed.
+      if (feed_)
+        arrived_.wait_for(lock, std::chrono::milliseconds(500), has_work);
+      else
+        arrived_.wait(lock, has_work);
       if (stopping_) return;
     }
-    step();
+    try {
+      step();
+    } catch (const std::exception& e) {
+      if (!feed_) throw;
+      return give_up(e.what());
+    }
   }
+}
+
+void BatchingEngine::give_up(const std::string& sentence) {
+  failure_ = sentence;
+  over_ = true;
+  flights_.clear();
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  apply(new_arrivals());
+  end_all(FinishReason::kError, sentence);
+  update_stats();
+  if (on_failure_) on_failure_();
 }
 
 void BatchingEngine::stop() {
@@ -328,16 +369,54 @@ void BatchingEngine::stop() {
   }
   if (thread_.joinable()) thread_.join();
   while (!flights_.empty()) end_step();
-  take_arrivals();
+  apply(new_arrivals());
   end_all(FinishReason::kCancelled);
   update_stats();
+  if (!feed_ || !feed_->leads() || std::exchange(over_, true)) return;
+  try {
+    feed_->tell({.events = {}, .over = true});
+  } catch (const Error& e) {
+    failure_ = e.what();
+  }
 }
 
-void BatchingEngine::end_all(FinishReason reason) {
+void BatchingEngine::share_requests(Communicator& ranks) { feed_.emplace(ranks); }
+
+void BatchingEngine::follow() {
+  FK_CHECK(feed_ && !feed_->leads());
+  while (!over_) step();
+}
+
+void BatchingEngine::tell_ranks(const std::vector<Arrival>& arrivals) {
+  RankNews news;
+  for (const Arrival& arrival : arrivals) {
+    if (arrival.request != nullptr)
+      news.events.push_back({arrival.id, FinishReason::kNone, arrival.request->request()});
+    else
+      news.events.push_back({arrival.id, arrival.end, {}});
+  }
+  feed_->tell(news);
+}
+
+std::vector<BatchingEngine::Arrival> BatchingEngine::ask_first_rank() {
+  RankNews news = feed_->ask();
+  over_ = news.over;
+  std::vector<Arrival> arrivals;
+  for (RankEvent& event : news.events) {
+    std::unique_ptr<LiveRequest> live;
+    if (event.end == FinishReason::kNone)
+      live = std::make_unique<LiveRequest>(event.id, std::move(event.request), OutputSink(),
+                                           tokenizer_ ? &*tokenizer_ : nullptr, limits_.vocab_size);
+    arrivals.push_back({std::move(live), event.id, event.end});
+  }
+  return arrivals;
+}
+
+void BatchingEngine::end_all(FinishReason reason, const std::string& error) {
   std::vector<RequestId> ids;
   for (const auto& [id, live] : live_) ids.push_back(id);
   std::sort(ids.begin(), ids.end());
-  for (RequestId id : ids) end(id, reason);
+  for (RequestId id : ids) end(id, reason, error);
 }
 
 }  // namespace fk

@@ -3,7 +3,8 @@
 //
 // submit(), cancel() and stats() may be called from any thread. Steps run on one thread: either the caller's, with
 // step(), or the engine's own after start(). With several ranks every rank has an engine, gets the same requests in the
-// same order and calls step() as often: the scheduler then plans the same steps on all of them.
+// same order and calls step() as often: the scheduler then plans the same steps on all of them. Or, after
+// share_requests(), the first rank alone gets requests and tells the others, which follow().
 //
 // With run-ahead, step n + 1 is planned and started on the device while step n runs, and the output of step n is sent
 // while step n + 1 runs. Steps whose logits or tokens the host has to look at first (log-probabilities, penalties, the
@@ -13,6 +14,7 @@
 #include <condition_variable>
 #include <deque>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -23,6 +25,7 @@
 #include "engine/batching_options.h"
 #include "engine/engine.h"
 #include "engine/live_request.h"
+#include "engine/rank_feed.h"
 #include "engine/scheduler.h"
 #include "engine/step_executor.h"
 #include "models/tokenizer.h"
@@ -47,17 +50,27 @@ class BatchingEngine final : public Engine {
     while (step()) continue;
   }
 
-  // Runs steps on a thread of its own, which sleeps while there is nothing to do.
-  void start();
-  // Ends that thread after its step. Requests that have not ended are cancelled.
+  // Runs steps on a thread of its own, which sleeps while there is nothing to do. Ranks that share requests cannot go
+  // on after a step that failed: all requests then end with the sentence, which is kept as failure(), and on_failure is
+  // called.
+  void start(std::function<void()> on_failure = {});
+  // Ends that thread after its step. Requests that have not ended are cancelled, and other ranks stop following.
   void stop();
+  // Why the thread ended by itself; empty: it did not. After stop().
+  const std::string& failure() const { return failure_; }
+
+  // Before the first step, on all ranks; `ranks` are hosts, and outlive the engine.
+  void share_requests(Communicator& ranks);
+  // On ranks other than the first: runs the same steps until that one stops. Throws Error if a rank is lost.
+  void follow();
 
   StepExecutor& executor() { return executor_; }
 
  private:
   struct Arrival {
-    std::unique_ptr<LiveRequest> request;  // nullptr: the id is cancelled
+    std::unique_ptr<LiveRequest> request;  // nullptr: the id ends
     RequestId id = 0;
+    FinishReason end = FinishReason::kCancelled;
   };
 
   // A row of a step that draws: its logits and tokens begin at `first`, one more than its guesses.
@@ -81,8 +94,11 @@ class BatchingEngine final : public Engine {
 
   void check(const Request& request) const;
   void loop();
-  void take_arrivals();
-  void end_late_requests();
+  std::vector<Arrival> new_arrivals();
+  void add_late_requests(std::vector<Arrival>& arrivals) const;
+  void tell_ranks(const std::vector<Arrival>& arrivals);
+  std::vector<Arrival> ask_first_rank();
+  void apply(std::vector<Arrival> arrivals);
   // Plans a step and starts it. False if there was none, or it failed and its requests have ended with an error.
   bool start_step();
   void gather(Flight& flight);
@@ -95,7 +111,8 @@ class BatchingEngine final : public Engine {
   void fail(const Flight& flight, const std::string& sentence);
   void deliver(const Flight& flight, const Drawing& drawing);
   void end(RequestId id, FinishReason reason, const std::string& error = {});
-  void end_all(FinishReason reason);
+  void end_all(FinishReason reason, const std::string& error = {});
+  void give_up(const std::string& sentence);
   void update_stats();
 
   const Model& model_;
@@ -126,6 +143,11 @@ class BatchingEngine final : public Engine {
   RequestId last_id_ = 0;
   bool stopping_ = false;
   std::thread thread_;
+
+  std::optional<RankFeed> feed_;
+  bool over_ = false;  // no rank follows, or this one has stopped to
+  std::string failure_;
+  std::function<void()> on_failure_;
 };
 
 }  // namespace fk

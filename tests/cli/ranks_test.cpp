@@ -1,13 +1,17 @@
 // --tp N: the program starts its ranks itself, gives what one rank gives, prints it once, and reports a rank that is
 // lost; mpirun may start the ranks instead.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "core/json.h"
 #include "tests/cli/program.h"
@@ -116,6 +120,110 @@ TEST(RanksVerb, SlowMpirunStartsTheRanks) {
     EXPECT_EQ(parse_json(out, "standard output")["token_ids"], one["token_ids"]) << ranks;
   }
   EXPECT_NE(by_mpi("2", "4").first, 0) << "mpirun and --tp disagree";
+}
+
+// POST to a server on this machine; the whole answer, or what came before the connection ended.
+std::string ask_server(int port, const std::string& body) {
+  int connection = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  std::string answer;
+  if (connect(connection, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
+    std::string text =
+        "POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n"
+        "Content-Length: " +
+        std::to_string(body.size()) + "\r\n\r\n" + body;
+    static_cast<void>(send(connection, text.data(), text.size(), MSG_NOSIGNAL));
+    char piece[4096];
+    for (ssize_t got = 0; (got = recv(connection, piece, sizeof piece, 0)) > 0;)
+      answer.append(piece, static_cast<size_t>(got));
+  }
+  close(connection);
+  return answer;
+}
+
+class ServedOnRanks {
+ public:
+  explicit ServedOnRanks(const std::string& tp)
+      : program_({"serve", "--model", "tiny-llama", "--load-format", "dummy", "--dtype", "f32", "--port", "0",
+                  "--threads", "2", "--no-access-log", "--tp", tp}) {
+    EXPECT_TRUE(program_.prints("http://127.0.0.1:")) << program_.err();
+    std::string out = program_.out();
+    size_t at = out.find("http://127.0.0.1:");
+    port_ = at == out.npos ? 0 : std::atoi(out.c_str() + at + 17);
+  }
+  RunningProgram& program() { return program_; }
+  std::string text(const std::string& prompt) const {
+    std::string answer =
+        ask_server(port_, R"({"prompt": ")" + prompt + R"(", "max_tokens": 12, "temperature": 0.7, "seed": 5})");
+    size_t body = answer.find("\r\n\r\n");
+    if (body == answer.npos) return "no answer: " + answer;
+    Json json = Json::parse(answer.substr(body + 4), nullptr, false);
+    return json.contains("choices") ? json["choices"][0]["text"].get<std::string>() : answer;
+  }
+  int port() const { return port_; }
+
+ private:
+  RunningProgram program_;
+  int port_ = 0;
+};
+
+TEST(RanksVerb, TwoRanksServeWhatOneServes) {
+  ServedOnRanks one("1"), two("2");
+  std::vector<std::string> prompts = {"Hello", "abcabcabc", "z"}, texts(3);
+  std::vector<std::thread> clients;
+  for (size_t i = 0; i < 3; ++i) clients.emplace_back([&, i] { texts[i] = two.text(prompts[i]); });
+  for (std::thread& client : clients) client.join();
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(texts[i], one.text(prompts[i]));
+  EXPECT_EQ(texts[0].find("no answer"), texts[0].npos) << texts[0];
+  usleep(700'000);  // nothing to do: ranks meet all the same
+  EXPECT_EQ(two.text("z"), texts[2]);
+  Outcome ended = two.program().end(SIGTERM);
+  EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_EQ(ended.err, "");
+}
+
+TEST(RanksVerb, ALostRankEndsTheServerWithASentence) {
+  for (bool busy : {false, true}) {
+    ServedOnRanks served("2");
+    std::vector<pid_t> first = children_of(getpid());
+    ASSERT_EQ(first.size(), 1u);
+    std::vector<pid_t> ranks = children_of(first[0]);
+    ASSERT_EQ(ranks.size(), 1u);
+    std::string answer;
+    std::thread client([&] {
+      if (busy) answer = ask_server(served.port(), R"({"prompt": "Hello", "max_tokens": 500, "ignore_eos": true})");
+    });
+    if (busy) usleep(5'000);
+    kill(ranks[0], SIGKILL);
+    client.join();
+    for (int i = 0; i < 500 && !served.program().ended(); ++i) usleep(20'000);
+    EXPECT_TRUE(served.program().ended()) << "busy: " << busy;
+    Outcome o = served.program().end(0);
+    EXPECT_EQ(o.exit_code, 1);
+    EXPECT_EQ(o.err, "fastkernels: Rank 1 failed: it was ended by signal 9.\n");
+    EXPECT_TRUE(!busy || !answer.empty());
+    EXPECT_NE(kill(ranks[0], 0), 0);
+  }
+}
+
+TEST(RanksVerb, AServerThatIsKilledLeavesNoRank) {
+  ServedOnRanks served("2");
+  std::vector<pid_t> first = children_of(getpid());
+  ASSERT_EQ(first.size(), 1u);
+  std::vector<pid_t> ranks = children_of(first[0]);
+  ASSERT_EQ(ranks.size(), 1u);
+  served.program().end(SIGKILL);
+  bool gone = false;
+  for (int i = 0; i < 250 && !gone; ++i) {
+    usleep(20'000);
+    std::ifstream state("/proc/" + std::to_string(ranks[0]) + "/stat");
+    std::string id, name, what;
+    gone = !(state >> id >> name >> what) || what == "Z";
+  }
+  EXPECT_TRUE(gone);
 }
 
 }  // namespace
