@@ -111,6 +111,7 @@ void E2eServe::run(const CommonOptions& common) {
   recorder.start(named(std::move(run), record_));
   try {
     Progress progress(common);
+    std::optional<GuessCounts> guesses = ask_guess_counts(client.server, client.api_key);
     for (size_t i = 0; i < loads.size(); ++i) {
       ServeLoad& load = loads[i];
       dataset.seed = common.seed + i;  // other prompts for every load: the server may have kept those of the last
@@ -122,13 +123,14 @@ void E2eServe::run(const CommonOptions& common) {
       client.progress = [&](int64_t ended) {
         progress.show(fmt::format("load {} of {}: {} of {} requests", i + 1, loads.size(), ended, requests.size()));
       };
-      std::optional<GuessCounts> before = ask_guess_counts(client.server, client.api_key);
       load.measured = send_load(client, requests, arrivals);
-      std::optional<GuessCounts> after = ask_guess_counts(client.server, client.api_key);
-      if (before && after) {
-        load.guesses.drafts = after->drafts - before->drafts;
-        load.guesses.draft_tokens = after->draft_tokens - before->draft_tokens;
-        load.guesses.accepted_tokens = after->accepted_tokens - before->accepted_tokens;
+      // A server that has no such numbers is asked once.
+      std::optional<GuessCounts> before = guesses;
+      if (before) guesses = ask_guess_counts(client.server, client.api_key);
+      if (before && guesses) {
+        load.guesses.drafts = guesses->drafts - before->drafts;
+        load.guesses.draft_tokens = guesses->draft_tokens - before->draft_tokens;
+        load.guesses.accepted_tokens = guesses->accepted_tokens - before->accepted_tokens;
       }
       load.metrics = serving_metrics(load.measured.requests, load.measured.duration_s, goodput);
       if (load.metrics.completed == 0)
