@@ -101,6 +101,12 @@ PrefixId BlockPool::keep(int32_t block, PrefixId before, std::span<const int64_t
   return b.prefix;
 }
 
+void BlockPool::forget(int32_t block) {
+  FK_CHECK(at(block).owners > 0 && kept(block));
+  kept_.erase(block);
+  at(block).prefix = kEmptyPrefix;
+}
+
 void BlockPool::check(std::span<const int64_t> owners) const {
   FK_CHECK(owners.size() == blocks_.size());
   std::vector<bool> seen(blocks_.size());

@@ -32,6 +32,7 @@ class BlockPool {
   int64_t available() const { return static_cast<int64_t>(free_.size()) + unowned_; }  // that take() can give
   int64_t used() const { return total() - available(); }                               // that have an owner
   int64_t owners(int32_t block) const { return at(block).owners; }
+  bool kept(int32_t block) const { return at(block).prefix != kEmptyPrefix; }
 
   // A block with one owner and without content; there must be one.
   int32_t take();
@@ -47,6 +48,9 @@ class BlockPool {
   // Keeps an owned block as the one that holds this page after this prefix. If another block does already, that one
   // stays the only one that is found. Returns the prefix that ends with the page.
   PrefixId keep(int32_t block, PrefixId before, std::span<const int64_t> page);
+
+  // A kept block that has owners is not found any more, and has no content when they release it.
+  void forget(int32_t block);
 
   static uint64_t hash(PrefixId before, std::span<const int64_t> page);
 

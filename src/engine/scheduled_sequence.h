@@ -51,6 +51,14 @@ struct ScheduledSequence {
   int64_t held_pages() const { return std::ssize(blocks) - first_held; }
 };
 
+// A page in the prefix cache that the present step completes: requests of that step may share it. It stays if one that
+// has it goes on after the step.
+struct EarlyPage {
+  ScheduledSequence* sequence = nullptr;
+  uint64_t admission = 0;
+  int32_t block = -1;
+};
+
 struct StepInFlight {
   struct Row {
     ScheduledSequence* sequence = nullptr;
@@ -61,6 +69,7 @@ struct StepInFlight {
   };
   uint64_t number = 0;
   std::vector<Row> rows;
+  std::vector<EarlyPage> early;
   // Handed out again when it is over.
   std::vector<int32_t> blocks, slots;
   std::vector<std::unique_ptr<ScheduledSequence>> ended;

@@ -14,7 +14,8 @@ Scheduler::State::State(const SchedulerOptions& o)
     : options(o),
       shares(o.prefix_cache && !o.has_slots),
       max_running(std::min(o.max_sequences, o.max_batched_tokens)),
-      pool(o.blocks, o.page_size) {
+      pool(o.blocks, o.page_size),
+      early_step(static_cast<size_t>(o.blocks)) {
   FK_CHECK(o.max_batched_tokens > 0 && o.max_sequences > 0 && o.page_size > 0 && o.sliding_window >= 0);
   FK_CHECK(o.speculative.num_speculative_tokens == 0 || !o.has_slots, "recurrent states cannot go back");
   for (int64_t i = o.max_sequences - 1; o.has_slots && i >= 0; --i) free_slots.push_back(static_cast<int32_t>(i));
@@ -66,9 +67,29 @@ void Scheduler::State::drawn(std::span<const int64_t> tokens) {
     free_pages_outside_window(s, end);
   }
   FK_CHECK(at == tokens.size(), "there are more tokens than rows that draw");
+  forget_early(step);
   for (int32_t block : step.blocks) pool.release(block);
   free_slots.insert(free_slots.end(), step.slots.begin(), step.slots.end());
   steps.pop_front();
+}
+
+// Pages of requests that have ended in this step, or were preempted, stay only if another request of it has them: it
+// may have ended because the step failed.
+void Scheduler::State::forget_early(const StepInFlight& step) {
+  auto goes_on = [](const ScheduledSequence* s, uint64_t admission) { return !s->ended && s->admission == admission; };
+  std::vector<int32_t> held;  // by requests that go on; made when it is needed
+  for (const EarlyPage& page : step.early) {
+    early_step[static_cast<size_t>(page.block)] = 0;
+    if (goes_on(page.sequence, page.admission)) continue;
+    if (held.empty()) {
+      for (const StepInFlight::Row& row : step.rows)
+        if (goes_on(row.sequence, row.admission))
+          held.insert(held.end(), row.sequence->blocks.begin(), row.sequence->blocks.end());
+      held.push_back(-1);
+      std::sort(held.begin(), held.end());
+    }
+    if (!std::binary_search(held.begin(), held.end(), page.block)) pool.forget(page.block);
+  }
 }
 
 // Its pages that end at or before `end` are computed and can be shared.
@@ -123,10 +144,16 @@ void Scheduler::State::check() const {
   for (const ScheduledSequence* s : running) visit(*s, true);
   for (const ScheduledSequence* s : waiting) visit(*s, false);
   FK_CHECK(sequences.size() == running.size() + waiting.size() && std::ssize(running) <= max_running);
+  int64_t early_pages = 0;
   for (const StepInFlight& step : steps) {
+    for (const EarlyPage& page : step.early) {
+      FK_CHECK(early_step[static_cast<size_t>(page.block)] == step.number && pool.kept(page.block));
+      ++early_pages;
+    }
     hold(step.blocks);
     for (int32_t slot : step.slots) hold_slot(slot);
   }
+  FK_CHECK(std::count_if(early_step.begin(), early_step.end(), [](uint64_t n) { return n > 0; }) == early_pages);
   pool.check(owners);
   for (int32_t slot : free_slots) hold_slot(slot);
   FK_CHECK(!options.has_slots || std::count(slots.begin(), slots.end(), 1) == options.max_sequences, "a slot is lost");

@@ -14,9 +14,9 @@
 // Order of calls: plan() makes a step in flight unless it is empty, and drawn() ends the oldest one; at most two are in
 // flight. add() and finish() may come at any time. The blocks and the slot of a request that is finished or preempted
 // while a step in flight has it are handed out again after drawn() of the last such step, so no step in flight shares
-// them with another request. A page enters the prefix cache in drawn() of the step that completes it: only steps that
-// are planned after it can use the page, and a page of a step that failed never enters if its requests are finished
-// before drawn().
+// them with another request. A page that a step completes is shared at once with requests that are admitted to the same
+// step, and with others after drawn() of it. A page of a step that failed leaves the prefix cache if all its requests
+// are finished before drawn().
 //
 // Speculation: a request that decodes may get guesses of its next tokens in its row, as far as the step has room after
 // all that decode and blocks are plenty. How many of them are right is known in drawn(), so such a request is not

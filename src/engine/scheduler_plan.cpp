@@ -32,6 +32,14 @@ StepPlan Scheduler::State::plan() {
   if (!short_of_blocks) plan_waiting(plan);
   if (plan.rows.empty()) return plan;
   ++steps_made;
+  const int32_t* table = plan.tables.data();
+  for (PlannedRow& row : plan.rows) {
+    const size_t size = sequences.at(row.request)->blocks.size();
+    row.blocks = {table, size};
+    table += size;
+  }
+  step.early = std::move(early);
+  early.clear();
 
   auto decodes = [](const PlannedRow& row) { return row.count == 1 && row.first > 0; };
   std::stable_partition(plan.rows.begin(), plan.rows.end(), decodes);
@@ -90,7 +98,7 @@ int64_t Scheduler::State::hold_pages(ScheduledSequence& s, int64_t count) {
 }
 
 void Scheduler::State::add_row(ScheduledSequence& s, int64_t count, std::span<const int64_t> own_guesses,
-                               StepPlan& plan) const {
+                               StepPlan& plan) {
   PlannedRow row;
   row.request = s.id;
   row.first = s.planned;
@@ -99,14 +107,29 @@ void Scheduler::State::add_row(ScheduledSequence& s, int64_t count, std::span<co
   row.draws = s.planned + count >= s.known();
   row.drafts.assign(own_guesses.begin(), own_guesses.end());
   row.first_step = !s.has_run;
-  row.blocks = s.blocks;
+  plan.tables.insert(plan.tables.end(), s.blocks.begin(), s.blocks.end());
   row.state_slot = s.slot;
   s.planned += count;
   s.undrawn += row.draws;
   s.drafted += std::ssize(row.drafts);
   s.has_run = true;
   s.last_step = steps_made + 1;
+  if (shares && count > 1 && row.drafts.empty()) keep_early(s, row.first);
   plan.rows.push_back(std::move(row));
+}
+
+// The pages that this step completes are found by requests that are admitted to the same step. Those that an older step
+// in flight completes enter the cache after it, and may leave the window then.
+void Scheduler::State::keep_early(ScheduledSequence& s, int64_t first) {
+  int64_t page = s.cached_pages;
+  if ((page + 1) * options.page_size <= first) return;
+  cache_pages(s, s.planned);
+  for (; page < s.cached_pages; ++page) {
+    const int32_t block = s.blocks[static_cast<size_t>(page)];
+    if (!pool.kept(block)) continue;  // another block holds the same tokens
+    early_step[static_cast<size_t>(block)] = steps_made + 1;
+    early.push_back({&s, s.admission, block});
+  }
 }
 
 void Scheduler::State::plan_waiting(StepPlan& plan) {
@@ -143,6 +166,11 @@ bool Scheduler::State::admit(ScheduledSequence& s) {
     auto hit =
         pool.find(prefix, std::span(s.tokens).subspan(static_cast<size_t>(end - page), static_cast<size_t>(page)));
     if (hit.block < 0) break;
+    // If the step in flight that computes it fails, requests of other steps must not have it.
+    const uint64_t computed_by = early_step[static_cast<size_t>(hit.block)];
+    if (computed_by != 0 && computed_by != steps_made + 1) break;
+    // Two tokens at least beside such a page: rows of one token are computed apart from prompts.
+    if (computed_by != 0 && std::min(s.known() - end, budget) < 2) break;
     found.push_back(hit.block);
     prefix = hit.prefix;
   }

@@ -53,7 +53,9 @@ struct Scheduler::State {
   void plan_waiting(StepPlan& plan);
   bool admit(ScheduledSequence& s);
   int64_t hold_pages(ScheduledSequence& s, int64_t count);
-  void add_row(ScheduledSequence& s, int64_t count, std::span<const int64_t> guesses, StepPlan& plan) const;
+  void add_row(ScheduledSequence& s, int64_t count, std::span<const int64_t> guesses, StepPlan& plan);
+  void keep_early(ScheduledSequence& s, int64_t first);
+  void forget_early(const StepInFlight& step);
   void preempt(ScheduledSequence& s);
   void give_back(ScheduledSequence& s);
   void drawn(std::span<const int64_t> tokens);
@@ -67,6 +69,7 @@ struct Scheduler::State {
   const int64_t max_running;
   BlockPool pool;
   std::vector<int32_t> free_slots;
+  std::vector<uint64_t> early_step;  // by block: the step in flight that computes its page; 0: none
   std::unordered_map<RequestId, std::unique_ptr<ScheduledSequence>> sequences;
   std::list<ScheduledSequence*> running,
       waiting;                     // by arrival; everything in `running` arrived before everything in `waiting`
@@ -79,6 +82,7 @@ struct Scheduler::State {
   int64_t budget = 0;  // tokens left for prompts
   bool short_of_blocks = false;
   std::vector<int64_t> guesses;  // of the row that is being planned
+  std::vector<EarlyPage> early;
   // When the first waiting request was last refused.
   uint64_t refused_at = 0;
   RequestId refused = 0;

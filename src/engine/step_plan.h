@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <iterator>
+#include <span>
 #include <vector>
 
 #include "engine/request.h"
@@ -21,16 +22,22 @@ struct PlannedRow {
   // Guesses of the tokens after the last one there is: the last of the `count` tokens. A row that draws has the logits
   // of the token before them and of each of them.
   std::vector<int64_t> drafts = {};
-  bool first_step = false;      // since admission: the slot's states must be zero before it runs
-  std::vector<int32_t> blocks;  // of all tokens up to first + count, by page; -1: freed, outside every window
-  int32_t state_slot = -1;      // of the per-sequence states
+  bool first_step = false;               // since admission: the slot's states must be zero before it runs
+  std::span<const int32_t> blocks = {};  // of all tokens up to first + count, by page; -1: freed, outside every window
+  int32_t state_slot = -1;               // of the per-sequence states
 
   int64_t draws_rows() const { return draws ? 1 + std::ssize(drafts) : 0; }  // rows of logits
 };
 
-// Rows that decode (count 1, first > 0) before the others.
+// Rows that decode (count 1, first > 0) before the others. A row may read pages that another row of the step completes:
+// keys and values of all rows are stored before any is read.
 struct StepPlan {
   std::vector<PlannedRow> rows;
+  std::vector<int32_t> tables;  // the blocks of all rows, one row behind the other
+
+  StepPlan() = default;
+  StepPlan(StepPlan&&) = default;  // rows point into the tables
+  StepPlan& operator=(StepPlan&&) = default;
 
   int64_t tokens() const {
     int64_t sum = 0;

@@ -93,6 +93,7 @@ void expect_invariant(const std::string& name, DType dtype, const std::string& q
   EXPECT_EQ(model.run({.max_num_seqs = 3, .max_num_batched_tokens = 5}, requests), alone) << "in chunks of prompts";
   EXPECT_EQ(model.run({.max_num_batched_tokens = 40, .block_size = 4, .num_blocks = 36}, requests), alone)
       << "in a small cache";
+  EXPECT_EQ(model.run({.run_ahead = true}, requests), alone) << "with steps that are started early";
   EXPECT_EQ(model.run({.speculative = {.num_speculative_tokens = 3, .prompt_lookup_max = 2, .prompt_lookup_min = 1}},
                       requests),
             alone)

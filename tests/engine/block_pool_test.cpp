@@ -146,5 +146,20 @@ TEST(BlockPool, AgreesWithASimpleModel) {
   }
 }
 
+TEST(BlockPool, AForgottenPageIsNotFoundAndFreeWhenItIsReleased) {
+  BlockPool pool(2, 1);
+  const int32_t block = pool.take();
+  const PrefixId prefix = pool.keep(block, kEmptyPrefix, Tokens{5});
+  EXPECT_TRUE(pool.kept(block));
+  pool.forget(block);
+  EXPECT_FALSE(pool.kept(block));
+  EXPECT_LT(pool.find(kEmptyPrefix, Tokens{5}).block, 0);
+  pool.check(std::vector<int64_t>{block == 0 ? 1 : 0, block == 1 ? 1 : 0});
+  EXPECT_NE(pool.keep(block, kEmptyPrefix, Tokens{5}), prefix) << "what followed the forgotten one is not found either";
+  pool.forget(block);
+  pool.release(block);
+  pool.check(std::vector<int64_t>{0, 0});
+}
+
 }  // namespace
 }  // namespace fk

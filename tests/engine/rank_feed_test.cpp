@@ -97,7 +97,8 @@ Request request(const Model& model, int64_t i) {
 
 const BatchingOptions kSmall{.max_num_seqs = 3, .max_num_batched_tokens = 9, .block_size = 4, .num_blocks = 30};
 
-class SharedRequests : public testing::TestWithParam<int> {};
+// Ranks, and whether steps are started before the tokens of the one before are known.
+class SharedRequests : public testing::TestWithParam<std::pair<int, bool>> {};
 
 TEST_P(SharedRequests, AreAnsweredAsByOneRank) {
   constexpr int64_t kRequests = 24;
@@ -114,11 +115,12 @@ TEST_P(SharedRequests, AreAnsweredAsByOneRank) {
       engine.run_until_idle();
     }
   }
-  on_ranks(GetParam(), [&](Communicator& ranks) {
+  on_ranks(GetParam().first, [&](Communicator& ranks) {
     ThreadPool pool(1);
     Model model = load("tiny-llama", pool, &ranks);
     BatchingOptions options = kSmall;
-    if (GetParam() > 2)
+    options.run_ahead = GetParam().second;
+    if (GetParam().first == 4)
       options.speculative = {.num_speculative_tokens = 3, .prompt_lookup_max = 2, .prompt_lookup_min = 1};
     BatchingEngine engine(model, pool, std::nullopt, options);
     engine.share_requests(ranks);
@@ -162,7 +164,32 @@ TEST_P(SharedRequests, AreAnsweredAsByOneRank) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, SharedRequests, testing::Values(2, 4));
+INSTANTIATE_TEST_SUITE_P(Ranks, SharedRequests,
+                         testing::Values(std::pair(2, false), std::pair(2, true), std::pair(4, false)));
+
+TEST(RankFeed, StoppingEndsTheOthersInTheMiddleOfARequest) {
+  on_ranks(2, [](Communicator& ranks) {
+    ThreadPool pool(1);
+    Model model = load("tiny-llama", pool, &ranks);
+    BatchingEngine engine(model, pool, std::nullopt, {});
+    engine.share_requests(ranks);
+    if (ranks.rank() > 0) return engine.follow();
+    engine.start();
+    Request r = request(model, 0);
+    r.max_tokens = 500;
+    std::promise<void> first;
+    FinishReason finish = FinishReason::kNone;
+    bool begun = false;
+    engine.submit(r, [&](const RequestOutput& output) {
+      if (!std::exchange(begun, true)) first.set_value();
+      finish = output.finish;
+    });
+    first.get_future().wait();
+    engine.stop();
+    EXPECT_EQ(finish, FinishReason::kCancelled);
+    EXPECT_EQ(engine.failure(), "");
+  });
+}
 
 TEST(RankFeed, ALostRankEndsAllRequestsWithItsSentence) {
   on_ranks(2, [](Communicator& ranks) {

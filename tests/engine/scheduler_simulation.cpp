@@ -164,7 +164,8 @@ void SchedulerSimulation::check_plan(const StepPlan& plan) const {
 
 SchedulerSimulation::Cell& SchedulerSimulation::cell(const PlannedRow& row, int64_t position) {
   int64_t page = load_.options.page_size;
-  int32_t block = row.blocks.at(static_cast<size_t>(position / page));
+  if (position / page >= std::ssize(row.blocks)) throw std::logic_error("a page is not in the table");
+  int32_t block = row.blocks[static_cast<size_t>(position / page)];
   if (block < 0) throw std::logic_error("a page that is needed was freed");
   return memory_.at(static_cast<size_t>(block * page + position % page));
 }
@@ -186,23 +187,40 @@ std::vector<SchedulerSimulation::Cell> SchedulerSimulation::cells(const PlannedR
   return own;
 }
 
-void SchedulerSimulation::expect_visible(const PlannedRow& row, const std::vector<Cell>& own, int64_t end) const {
+int64_t SchedulerSimulation::first_visible(const PlannedRow& row) const {
   int64_t window = load_.options.sliding_window;
-  for (int64_t i = window > 0 ? std::max<int64_t>(0, row.first - window + 1) : 0; i < end; ++i)
+  return window > 0 ? std::max<int64_t>(0, row.first - window + 1) : 0;
+}
+
+void SchedulerSimulation::expect_visible(const PlannedRow& row, const std::vector<Cell>& own, int64_t end) const {
+  for (int64_t i = first_visible(row); i < end; ++i)
     ASSERT_EQ(cell(row, i), own[static_cast<size_t>(i)])
         << "request " << row.request << " finds something else at position " << i;
 }
 
 void SchedulerSimulation::execute(const StepPlan& plan) {
   std::vector<std::vector<Cell>> own;
+  // Pages that this step completes may be read by others of it.
+  std::map<const Cell*, RequestId> written;
+  for (const PlannedRow& row : plan.rows)
+    for (int64_t i = row.first; i < row.first + row.count; ++i)
+      ASSERT_TRUE(written.emplace(&cell(row, i), row.request).second) << "two rows write to one place";
   for (const PlannedRow& row : plan.rows) {
     const Simulated& s = requests_.at(row.request);
     own.emplace_back();
     if (s.broken) continue;
     ASSERT_GE(std::ssize(s.tokens), row.first + row.count - std::ssize(row.drafts));
     own.back() = cells(row);
-    // What earlier steps left, before this step writes anything: rows of one step must not depend on each other.
-    expect_visible(row, own.back(), row.first);
+    // What earlier steps left, before this step writes anything.
+    for (int64_t i = first_visible(row); i < row.first; ++i) {
+      auto writer = written.find(&cell(row, i));
+      early_reads_ += writer != written.end();
+      if (writer != written.end())
+        ASSERT_GT(row.count, 1) << "rows of one token are computed apart from prompts";
+      else
+        ASSERT_EQ(cell(row, i), own.back()[static_cast<size_t>(i)])
+            << "request " << row.request << " finds something else at position " << i;
+    }
     if (row.state_slot < 0) continue;
     uint64_t& state = slots_.at(static_cast<size_t>(row.state_slot));
     if (row.first_step) state = 0;

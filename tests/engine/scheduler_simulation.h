@@ -43,7 +43,8 @@ class SchedulerSimulation {
   const SchedulerStats& stats() const { return stats_; }
   int64_t steps() const { return steps_; }
   std::string log() const { return log_.str(); }
-  int64_t ahead() const { return ahead_; }  // steps that were planned before the previous one was over
+  int64_t early_reads() const { return early_reads_; }  // of tokens that the same step computes in another row
+  int64_t ahead() const { return ahead_; }              // steps that were planned before the previous one was over
 
  private:
   struct Cell {
@@ -74,6 +75,7 @@ class SchedulerSimulation {
   void execute(const StepPlan& plan);
   // What a row of a request must find and leave at its positions: those of its tokens, and of its guesses.
   std::vector<Cell> cells(const PlannedRow& row) const;
+  int64_t first_visible(const PlannedRow& row) const;
   void expect_visible(const PlannedRow& row, const std::vector<Cell>& own, int64_t end) const;
   Cell& cell(const PlannedRow& row, int64_t position);
   const Cell& cell(const PlannedRow& row, int64_t position) const;
@@ -88,7 +90,7 @@ class SchedulerSimulation {
   std::map<RequestId, Simulated> requests_;
   std::set<RequestId> live_;
   std::deque<StepPlan> in_flight_;
-  int64_t steps_ = 0, ahead_ = 0;
+  int64_t steps_ = 0, ahead_ = 0, early_reads_ = 0;
   SchedulerStats stats_;
 };
 

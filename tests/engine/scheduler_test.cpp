@@ -51,7 +51,7 @@ SimulatedLoad random_load(uint64_t seed) {
 
 void simulate(uint64_t first, uint64_t last) {
   SchedulerStats sum;
-  int64_t ahead = 0;
+  int64_t ahead = 0, early_reads = 0;
   for (uint64_t seed = first; seed < last; ++seed) {
     SchedulerSimulation simulation(random_load(seed), seed);
     simulation.run();
@@ -59,6 +59,7 @@ void simulate(uint64_t first, uint64_t last) {
     sum.preemptions += simulation.stats().preemptions;
     sum.cached_prompt_tokens += simulation.stats().cached_prompt_tokens;
     ahead += simulation.ahead();
+    early_reads += simulation.early_reads();
     sum.draft_tokens += simulation.stats().draft_tokens;
     sum.accepted_tokens += simulation.stats().accepted_tokens;
   }
@@ -66,6 +67,7 @@ void simulate(uint64_t first, uint64_t last) {
   EXPECT_GT(sum.preemptions, 0);
   EXPECT_GT(sum.cached_prompt_tokens, 0);
   EXPECT_GT(ahead, 0);
+  EXPECT_GT(early_reads, 0);
   EXPECT_GT(sum.accepted_tokens, 0);
   EXPECT_GT(sum.draft_tokens, sum.accepted_tokens);
 }
@@ -173,11 +175,40 @@ TEST(Scheduler, ASequenceThatEndedIsFoundByTheNextTurnOfItsConversation) {
   EXPECT_EQ(rows(rig.step()), "2:8+3d");
 }
 
-TEST(Scheduler, APageIsSharedOnlyAfterTheStepThatComputesIt) {
+TEST(Scheduler, EqualPromptsOfOneStepAreComputedOnce) {
+  Rig rig({.page_size = 4, .blocks = 20});
+  for (RequestId id : {1, 2, 3}) rig.scheduler.add(id, counting(id == 3 ? 10 : 9), 4);
+  StepPlan plan = rig.plan();
+  EXPECT_EQ(rows(plan), "1:0+9d 2:4+5d 3:8+2d") << "two tokens at least are computed with those of the prompt";
+  EXPECT_EQ(plan.rows[1].blocks[0], plan.rows[0].blocks[0]);
+  EXPECT_EQ(plan.rows[2].blocks[1], plan.rows[0].blocks[1]);
+  EXPECT_EQ(rig.scheduler.cached_tokens(3), 8);
+  rig.drawn(plan);
+  for (RequestId id : {1, 2, 3}) rig.scheduler.finish(id);
+  EXPECT_EQ(rig.scheduler.stats().blocks_used, 0);
+}
+
+TEST(Scheduler, APageIsSharedWithOtherStepsOnlyAfterTheOneThatComputesIt) {
   Rig rig({.page_size = 4, .blocks = 20});
   rig.scheduler.add(1, counting(9), 4);
+  StepPlan first = rig.plan();
   rig.scheduler.add(2, counting(9), 4);
-  EXPECT_EQ(rows(rig.step()), "1:0+9d 2:0+9d");
+  StepPlan second = rig.plan();
+  EXPECT_EQ(rows(second), "1:9+1td 2:0+9d") << "the first step may still fail";
+  rig.drawn(first);
+  rig.drawn(second);
+}
+
+TEST(Scheduler, APageStaysWithTheRequestThatSharesItWhenTheOtherEnds) {
+  Rig rig({.page_size = 4, .blocks = 20});
+  rig.scheduler.add(1, counting(9), 4);
+  rig.scheduler.add(2, counting(10), 4);
+  StepPlan plan = rig.plan();
+  EXPECT_EQ(rows(plan), "1:0+9d 2:8+2d");
+  rig.scheduler.finish(1);
+  rig.drawn(plan);
+  rig.scheduler.add(3, counting(9), 4);
+  EXPECT_EQ(rows(rig.step()), "2:10+1d 3:8+1d") << "its pages were computed";
 }
 
 TEST(Scheduler, APageOfAStepThatFailedIsNeverShared) {
@@ -274,7 +305,7 @@ TEST(Scheduler, EverySequenceWithStatesHasASlotOfItsOwn) {
 }
 
 TEST(Scheduler, GuessesWhatFollowedTheLastTokensBefore) {
-  Rig rig({.page_size = 4, .blocks = 20, .speculative = {3, 2, 2}});
+  Rig rig({.page_size = 4, .blocks = 20, .prefix_cache = false, .speculative = {3, 2, 2}});
   rig.scheduler.add(1, {7, 8, 9, 10, 11, 7, 8}, 20);
   rig.scheduler.add(2, {7, 8, 9, 10, 11, 7, 8}, 20, false);
   EXPECT_EQ(rows(rig.step(9)), "1:0+7d 2:0+7d") << "prompts are computed without guesses";

@@ -177,6 +177,9 @@ TEST(SpeculationTest, StopsPenaltiesAndLogprobsAreThoseWithoutIt) {
   const std::vector<Spoken> before = s.run({}, requests);
   expect_same(s.run({.speculative = kGuess}, requests), before);
   EXPECT_GT(s.stats().accepted_tokens, 0);
+  // Steps that are started before the tokens of the one before are known.
+  expect_same(s.run({.run_ahead = true, .speculative = kGuess}, requests), before);
+  EXPECT_GT(s.stats().accepted_tokens, 0);
   // What changes the logits by what was drawn is not guessed.
   s.run({.speculative = kGuess}, {requests[2], requests[3], requests[4]});
   EXPECT_EQ(s.stats().draft_tokens, 0);
