@@ -1,6 +1,8 @@
 #include "models/chat_template.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <mutex>
 
 #include "core/error.h"
 #include "core/input_file.h"
@@ -54,6 +56,20 @@ void check_messages(const Json& messages) {
 }
 
 }  // namespace
+
+struct ChatTemplate::Parsed {
+  const jinja::Template& of(const std::string& name, const std::string& source, const std::string& what) {
+    std::lock_guard lock(mutex);
+    auto found = templates.find(name);
+    if (found == templates.end()) found = templates.emplace(name, jinja::Template(source, what)).first;
+    return found->second;
+  }
+
+  std::mutex mutex;
+  std::map<std::string, jinja::Template> templates;  // by name; places stay
+};
+
+ChatTemplate::ChatTemplate() : parsed_(std::make_shared<Parsed>()) {}
 
 std::optional<ChatTemplate> ChatTemplate::of_folder(const std::string& folder) {
   ChatTemplate found;
@@ -115,6 +131,11 @@ ChatTemplate ChatTemplate::of_file(const std::string& path, const std::optional<
   return found;
 }
 
+bool ChatTemplate::mentions(std::string_view text) const {
+  return std::any_of(templates_.begin(), templates_.end(),
+                     [&](const auto& one) { return one.second.find(text) != std::string::npos; });
+}
+
 std::string ChatTemplate::render(const Chat& chat, std::time_t now) const {
   check_messages(*chat.messages);
   if (chat.tools != nullptr && !chat.tools->is_array()) throw Error("The tools must be a list of objects.");
@@ -132,7 +153,7 @@ std::string ChatTemplate::render(const Chat& chat, std::time_t now) const {
   names.set("add_generation_prompt", chat.add_generation_prompt);
   if (chat.arguments != nullptr)
     for (const auto& [name, value] : chat.arguments->items()) names.set(name, jinja::from_json(value));
-  return jinja::Template(source->second, what_).render(names, now);
+  return parsed_->of(source->first, source->second, what_).render(names, now);
 }
 
 }  // namespace fk

@@ -4,8 +4,10 @@
 
 #include <ctime>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -32,10 +34,19 @@ class ChatTemplate {
   // The same special tokens, with the template of a file in place of the model's own.
   static ChatTemplate of_file(const std::string& path, const std::optional<ChatTemplate>& model);
 
-  // Throws Error that says what is wrong with the conversation, or what the template does not support, and where.
+  // Throws Error that says what is wrong with the conversation, or what the template does not support, and where. From
+  // any thread: a template is read when it is first used, and once.
   std::string render(const Chat& chat, std::time_t now) const;
 
+  // Whether any of the templates has this text.
+  bool mentions(std::string_view text) const;
+
  private:
+  struct Parsed;
+
+  ChatTemplate();
+
+  std::shared_ptr<Parsed> parsed_;                // of copies too
   std::string what_;                              // where the templates are from, for errors
   std::map<std::string, std::string> templates_;  // by name; most models have "default" only
   std::vector<std::pair<std::string, std::string>> special_tokens_;
