@@ -73,6 +73,11 @@ class Serve final : public Verb {
     flags.option("--chat-template", chat_template_, "Jinja template to use in place of the model's own")
         .type_name("FILE");
     flags
+        .option("--tool-call-parser", tool_call_parser_,
+                "How the model writes calls of tools; auto: as its chat template says; none: calls are text")
+        .one_of({"auto", "none", "hermes", "llama3_json"})
+        .show_default();
+    flags
         .option("--generation-config", generation_config_,
                 "Sampling where a request does not say: auto: as generation_config.json says; none: temperature 1")
         .one_of({"auto", "none"})
@@ -185,6 +190,7 @@ class Serve final : public Verb {
       if (!encoder) own = ChatTemplate::of_folder(source.directory);
     }
     served.chat_template = chat_template_.empty() ? own : ChatTemplate::of_file(chat_template_, own);
+    served.tool_calls = tool_call_form(tool_call_parser_, served.chat_template);
     served.bytes_are_tokens = !served.tokenizer && model_.load_format == "dummy";
     if (served.tokenizer && served.tokenizer->vocab_size() > served.vocab_size)
       std::fputs(fmt::format("[the tokenizer has {} ids, but the model only {}: texts with the others are refused]\n",
@@ -281,7 +287,8 @@ class Serve final : public Verb {
   ServerOptions options_ = with_log();
   BatchingOptions batching_ = with_queue();
   std::vector<std::string> names_;
-  std::string chat_template_, pooling_ = "auto", generation_config_ = "auto", speculative_config_;
+  std::string chat_template_, pooling_ = "auto", generation_config_ = "auto", tool_call_parser_ = "auto",
+                              speculative_config_;
   int64_t tp_ = 1;
   int64_t max_body_bytes_ = int64_t{32} << 20;
   double request_timeout_ = 0, drain_timeout_ = 30;

@@ -10,6 +10,7 @@
 #include "core/json_fwd.h"
 #include "engine/request.h"
 #include "serve/served_model.h"
+#include "serve/tool_calls.h"
 
 namespace fk {
 
@@ -21,6 +22,9 @@ struct ChoicePart {
   FinishReason finish = FinishReason::kNone;
   std::string stop_reason = {};
   size_t text_offset = 0;  // where the text of the log-probabilities begins
+  std::vector<ToolCall> calls = {};
+  size_t first_call = 0;    // calls of the choice before these
+  bool has_called = false;  // these or any before
 };
 
 class AnswerFormat {

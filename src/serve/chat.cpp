@@ -22,13 +22,17 @@ class ChatFormat final : public AnswerFormat {
   std::string_view chunk_object() const override { return "chat.completion.chunk"; }
 
   Json choice(const ChoicePart& part, const Json& logprobs) const override {
-    return with_end(
-        {{"index", part.index}, {"message", {{"role", "assistant"}, {"content", part.text}, {"refusal", nullptr}}}},
-        part, logprobs);
+    Json message = {{"role", "assistant"}, {"content", part.text}, {"refusal", nullptr}};
+    if (!part.calls.empty()) {
+      if (part.text.empty()) message["content"] = nullptr;
+      message["tool_calls"] = calls_json(part, false);
+    }
+    return with_end({{"index", part.index}, {"message", std::move(message)}}, part, logprobs);
   }
   Json chunk_choice(const ChoicePart& part, const Json& logprobs) const override {
     Json delta = Json::object();
     if (!part.text.empty()) delta["content"] = part.text;
+    if (!part.calls.empty()) delta["tool_calls"] = calls_json(part, true);
     return with_end({{"index", part.index}, {"delta", std::move(delta)}}, part, logprobs);
   }
   Json first_choice(size_t index) const override {
@@ -51,9 +55,23 @@ class ChatFormat final : public AnswerFormat {
   }
 
  private:
+  static Json calls_json(const ChoicePart& part, bool numbered) {
+    Json calls = Json::array();
+    for (size_t i = 0; i < part.calls.size(); ++i) {
+      Json call = Json::object();
+      if (numbered) call["index"] = part.first_call + i;
+      call["id"] = "call_" + random_id().substr(0, 24);
+      call["type"] = "function";
+      call["function"] = {{"name", part.calls[i].name}, {"arguments", part.calls[i].arguments}};
+      calls.push_back(std::move(call));
+    }
+    return calls;
+  }
+
   static Json with_end(Json choice, const ChoicePart& part, const Json& logprobs) {
     choice["logprobs"] = logprobs;
-    choice["finish_reason"] = finish_reason_json(part.finish);
+    choice["finish_reason"] =
+        part.finish == FinishReason::kStop && part.has_called ? Json("tool_calls") : finish_reason_json(part.finish);
     choice["stop_reason"] = stop_reason_json(part.stop_reason);
     return choice;
   }
@@ -78,6 +96,7 @@ GenerationJob read_chat(const ServedModel& model, const Json& body, const JobLim
   fields.refuse("continue_final_message", "an answer is always a new message.");
   bool special = fields.boolean("add_special_tokens", false);
   job.prompts[0] = encode_text(model, chat_text(model, body), special);
+  if (callable_tools(body) != nullptr) job.tool_calls = model.tool_calls;
 
   bool logprobs = fields.boolean("logprobs", false);
   std::optional<int64_t> top = fields.whole("top_logprobs", 0, 20);

@@ -40,6 +40,7 @@ Generation::Generation(GenerationTools tools, GenerationJob job, ReplyPtr reply,
   for (size_t i = 0; i < choices_.size(); ++i) {
     choices_[i].part.index = i;
     choices_[i].prompt = i / static_cast<size_t>(job_.n);
+    choices_[i].calls = ToolCallReader(job_.tool_calls);
   }
 }
 
@@ -93,7 +94,7 @@ void Generation::take(size_t index, RequestOutput output, Time when) {
   Choice& choice = choices_[index];
   if (choice.ended) return;
   count(choice, output, when);
-  choice.part.text += output.text;
+  take_text(choice, output);
   for (DrawnLogprobs& one : output.logprobs) choice.part.logprobs.push_back(std::move(one));
   choice.part.finish = output.finish;
   choice.part.stop_reason = output.stop_reason;
@@ -114,6 +115,16 @@ void Generation::take(size_t index, RequestOutput output, Time when) {
     work_ = nullptr;
     reply_ = nullptr;
   }
+}
+
+void Generation::take_text(Choice& choice, const RequestOutput& output) {
+  auto take = [&](ReadText read) {
+    choice.part.text += read.text;
+    choice.part.has_called |= !read.calls.empty();
+    std::move(read.calls.begin(), read.calls.end(), std::back_inserter(choice.part.calls));
+  };
+  take(choice.calls.add(output.text));
+  if (output.finish != FinishReason::kNone) take(choice.calls.finish());
 }
 
 void Generation::count(Choice& choice, const RequestOutput& output, Time when) {
@@ -147,12 +158,14 @@ void Generation::end_choice(Choice& choice, const RequestOutput& output) {
 
 void Generation::stream(Choice& choice) {
   ChoicePart& part = choice.part;
-  if (part.text.empty() && part.logprobs.empty() && part.finish == FinishReason::kNone) return;
+  if (part.text.empty() && part.calls.empty() && part.logprobs.empty() && part.finish == FinishReason::kNone) return;
   part.text_offset = choice.text_offset;
   choice.text_offset += part.text.size();
   Json chunk = job_.format->chunk_choice(part, logprobs_of(part));
   reply_->write(sse_event(dump_json(frame(job_.format->chunk_object(), Json::array({std::move(chunk)})), -1)));
   part.text.clear();
+  part.first_call += part.calls.size();
+  part.calls.clear();
   part.logprobs.clear();
 }
 

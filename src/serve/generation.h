@@ -43,6 +43,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
     RequestId id = 0;
     size_t prompt = 0;
     ChoicePart part;  // whole answers: all of it; streams: what was not sent yet
+    ToolCallReader calls{ToolCallForm::kNone};
     int64_t tokens = 0, cached_tokens = 0;
     size_t text_offset = 0;
     Time last_token = {};
@@ -51,6 +52,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   };
 
   void take(size_t index, RequestOutput output, Time when);
+  void take_text(Choice& choice, const RequestOutput& output);
   void count(Choice& choice, const RequestOutput& output, Time when);
   void stream(Choice& choice);
   void end_choice(Choice& choice, const RequestOutput& output);

@@ -28,7 +28,8 @@ struct GenerationJob {
   Request request;                // of every choice, without prompt and seed
   std::optional<uint64_t> seed;   // none: a random one
   bool stream = false, include_usage = false;
-  bool tokens_as_ids = false;  // in log-probabilities: "token_id:17" in place of text
+  ToolCallForm tool_calls = ToolCallForm::kNone;  // what is read as calls of tools
+  bool tokens_as_ids = false;                     // in log-probabilities: "token_id:17" in place of text
 
   size_t choices() const { return prompts.size() * static_cast<size_t>(n); }
 };

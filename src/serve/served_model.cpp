@@ -138,16 +138,11 @@ void check_token_ids(const ServedModel& model, const std::vector<int64_t>& ids, 
           std::string(name), "invalid_value");
 }
 
-std::string chat_text(const ServedModel& model, const Json& body) {
-  Json messages = read_messages(body);
+const Json* callable_tools(const Json& body) {
   Fields fields(body);
-  fields.refuse("chat_template", "the template is that of the model, or of --chat-template.");
   const Json* tools = fields.find("tools");
-  const Json* arguments = fields.find("chat_template_kwargs");
   if (tools != nullptr && !is_list_of_objects(*tools))
     throw ApiError(400, "'tools' must be a list of objects.", "tools", "invalid_value");
-  if (arguments != nullptr && !arguments->is_object())
-    throw ApiError(400, "'chat_template_kwargs' must be an object.", "chat_template_kwargs", "invalid_value");
   if (const Json* choice = fields.find("tool_choice")) {
     if (*choice == "none")
       tools = nullptr;
@@ -155,7 +150,17 @@ std::string chat_text(const ServedModel& model, const Json& body) {
       throw ApiError(400, "'tool_choice' must be \"auto\" or \"none\": this server cannot force a call.", "tool_choice",
                      "unsupported_value");
   }
-  if (tools != nullptr && tools->empty()) tools = nullptr;
+  return tools == nullptr || tools->empty() ? nullptr : tools;
+}
+
+std::string chat_text(const ServedModel& model, const Json& body) {
+  Json messages = read_messages(body);
+  Fields fields(body);
+  fields.refuse("chat_template", "the template is that of the model, or of --chat-template.");
+  const Json* tools = callable_tools(body);
+  const Json* arguments = fields.find("chat_template_kwargs");
+  if (arguments != nullptr && !arguments->is_object())
+    throw ApiError(400, "'chat_template_kwargs' must be an object.", "chat_template_kwargs", "invalid_value");
   bool add_generation_prompt = fields.boolean("add_generation_prompt", true);
   if (!model.chat_template) {
     if (model.bytes_are_tokens) return plain_chat(messages);

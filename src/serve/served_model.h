@@ -13,6 +13,7 @@
 #include "engine/engine.h"
 #include "models/chat_template.h"
 #include "models/tokenizer.h"
+#include "serve/tool_calls.h"
 
 namespace fk {
 
@@ -23,8 +24,9 @@ struct ServedModel {
   // A model without a tokenizer, with dummy weights: the bytes of a text are its tokens.
   bool bytes_are_tokens = false;
   std::optional<ChatTemplate> chat_template = {};
-  std::vector<int64_t> end_tokens = {};          // any of them ends an output
-  SamplingParams defaults = {.temperature = 1};  // where a request does not say
+  ToolCallForm tool_calls = ToolCallForm::kNone;  // how the model writes calls of tools
+  std::vector<int64_t> end_tokens = {};           // any of them ends an output
+  SamplingParams defaults = {.temperature = 1};   // where a request does not say
   int64_t max_model_len = 0;
   int64_t vocab_size = 0;
   std::time_t created = 0;
@@ -43,5 +45,7 @@ void check_token_ids(const ServedModel& model, const std::vector<int64_t>& ids, 
 // The prompt of a conversation: messages, tools, chat_template_kwargs and add_generation_prompt of the body. Throws
 // ApiError.
 std::string chat_text(const ServedModel& model, const Json& body);
+// The tools of the body that the model may call; null: none.
+const Json* callable_tools(const Json& body);
 
 }  // namespace fk

@@ -145,6 +145,65 @@ TEST_F(ApiTest, Chat) {
   EXPECT_EQ(engine.request(2).max_tokens, 128 - 22);
 }
 
+TEST_F(ApiTest, CallsOfToolsAreNoText) {
+  model.tool_calls = ToolCallForm::kHermes;
+  engine.answers = false;
+  start();
+  Json body = Json::parse(R"({"messages": [{"role": "user", "content": "a"}], "tools": [{"type": "function"}]})");
+  const std::vector<std::string> pieces = {"Let me", " see.\n<tool",
+                                           "_call>{\"name\": \"f\", \"arguments\": {\"x\": 1}}",
+                                           "</tool_call>\n<tool_call>{\"name\": \"g\", \"arguments\": {}}</tool_call>"};
+  auto answer = [&](size_t index) {
+    engine.wait_for_requests(index + 1);
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      RequestOutput output;
+      output.tokens = {5};
+      output.text = pieces[i];
+      if (i + 1 == pieces.size()) output.finish = FinishReason::kStop;
+      engine.push(index, output);
+    }
+  };
+  auto ask = [&](size_t index) {
+    std::thread model_thread([&] { answer(index); });
+    Answer got = post(port, "/v1/chat/completions", body);
+    model_thread.join();
+    return got;
+  };
+  Json choice = ask(0).json()["choices"][0];
+  EXPECT_EQ(choice["finish_reason"], "tool_calls");
+  EXPECT_EQ(choice["message"]["content"], "Let me see.");
+  ASSERT_EQ(choice["message"]["tool_calls"].size(), 2u);
+  const Json& call = choice["message"]["tool_calls"][0];
+  EXPECT_EQ(call["type"], "function");
+  EXPECT_EQ(call["function"], (Json{{"name", "f"}, {"arguments", "{\"x\":1}"}}));
+  EXPECT_NE(call["id"], choice["message"]["tool_calls"][1]["id"]);
+
+  body["stream"] = true;
+  std::string text;
+  std::vector<Json> calls;
+  std::vector<Json> all = events(ask(1).body);
+  for (const Json& event : all) {
+    const Json& delta = event["choices"][0]["delta"];
+    if (delta.contains("content")) text += delta["content"].get<std::string>();
+    if (delta.contains("tool_calls"))
+      for (const Json& one : delta["tool_calls"]) calls.push_back(one);
+  }
+  EXPECT_EQ(text, "Let me see.");
+  ASSERT_EQ(calls.size(), 2u);
+  EXPECT_EQ(calls[0]["index"], 0);
+  EXPECT_EQ(calls[1]["index"], 1);
+  EXPECT_EQ(calls[1]["function"], (Json{{"name", "g"}, {"arguments", "{}"}}));
+  EXPECT_EQ(all.back()["choices"][0]["finish_reason"], "tool_calls");
+
+  // Without tools, or where they must not be called, it is text.
+  body["stream"] = false;
+  body["tool_choice"] = "none";
+  choice = ask(2).json()["choices"][0];
+  EXPECT_EQ(choice["finish_reason"], "stop");
+  EXPECT_NE(choice["message"]["content"].get<std::string>().find("<tool_call>"), std::string::npos);
+  EXPECT_FALSE(choice["message"].contains("tool_calls"));
+}
+
 TEST_F(ApiTest, FieldsReachTheEngine) {
   start();
   post(port, "/v1/completions",
