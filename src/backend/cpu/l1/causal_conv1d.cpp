@@ -3,6 +3,7 @@
 #include "ops/l1/causal_conv1d.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "backend/cpu/row_kernel.h"
@@ -23,14 +24,18 @@ struct ConvWeights {
   bool silu;
 };
 
-template <class T, int kWidth>
-FK_INLINE void conv_token_of_width(const T* const* rows, const ConvWeights& w, T* out, int64_t n) {
+// Pointers by name: a loop over an inner loop of W steps does not vectorise.
+template <class T, size_t... K>
+FK_INLINE void conv_token_of_width(const T* const* rows, const ConvWeights& w, T* out, int64_t n,
+                                   std::index_sequence<K...>) {
+  const T* const row[] = {rows[K]...};
+  const float* const weight[] = {w.weight + static_cast<int64_t>(K) * w.pitch...};
+  const float* const bias = w.bias;
+  const bool silu = w.silu;
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
-    float sum = w.bias[i];
-#pragma GCC unroll 8
-    for (int k = 0; k < kWidth; ++k) sum += w.weight[k * w.pitch + i] * load(rows[k][i]);
-    store(out[i], w.silu ? sum / (1.0f + vexp_bounded(-sum)) : sum);
+    float sum = (bias[i] + ... + (weight[K][i] * load(row[K][i])));
+    store(out[i], silu ? sum / (1.0f + vexp_bounded(-sum)) : sum);
   }
 }
 
@@ -38,18 +43,24 @@ template <class T>
 FK_INLINE void conv_token_body(const T* const* rows, const ConvWeights& w, T* out, int64_t n) {
   switch (w.width) {
     case 2:
-      return conv_token_of_width<T, 2>(rows, w, out, n);
+      return conv_token_of_width(rows, w, out, n, std::make_index_sequence<2>{});
     case 3:
-      return conv_token_of_width<T, 3>(rows, w, out, n);
+      return conv_token_of_width(rows, w, out, n, std::make_index_sequence<3>{});
     case 4:
-      return conv_token_of_width<T, 4>(rows, w, out, n);
-    default:
+      return conv_token_of_width(rows, w, out, n, std::make_index_sequence<4>{});
+    default: {
+      float sums[kConvChannels];
+      std::copy_n(w.bias, n, sums);
+      for (int64_t k = 0; k < w.width; ++k) {
+        const float* weight = w.weight + k * w.pitch;
+        const T* row = rows[k];
 #pragma omp simd
-      for (int64_t i = 0; i < n; ++i) {
-        float sum = w.bias[i];
-        for (int64_t k = 0; k < w.width; ++k) sum += w.weight[k * w.pitch + i] * load(rows[k][i]);
-        store(out[i], w.silu ? sum / (1.0f + vexp_bounded(-sum)) : sum);
+        for (int64_t i = 0; i < n; ++i) sums[i] += weight[i] * load(row[i]);
       }
+      const bool silu = w.silu;
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) store(out[i], silu ? sums[i] / (1.0f + vexp_bounded(-sums[i])) : sums[i]);
+    }
   }
 }
 
