@@ -15,9 +15,9 @@ bool is_sequence(const Value& v) {
   return v.is_undefined() || v.string() != nullptr || v.items() != nullptr || v.entries() != nullptr;
 }
 
-using Plain = bool (*)(const Value& v);
-const std::map<std::string_view, Plain>& plain_tests() {
-  static const std::map<std::string_view, Plain> all = {
+using PlainTest = bool (*)(const Value& v);
+const std::map<std::string_view, PlainTest>& plain_tests() {
+  static const std::map<std::string_view, PlainTest> all = {
       {"boolean", [](const Value& v) { return v.is<bool>(); }},
       {"callable", [](const Value& v) { return v.is<Value::Callable>(); }},
       {"defined", [](const Value& v) { return !v.is_undefined(); }},
