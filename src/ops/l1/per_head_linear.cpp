@@ -65,6 +65,8 @@ std::vector<Case<PerHeadLinear>> PerHeadLinear::cases() {
       {"many tokens, rows of the output", values, Workload::tokens(70)},
       {"as published", published, Workload::tokens(3)},
       {"as published, rows of the output", published_values, Workload::tokens(3)},
+      {"as published, many tokens", published, Workload::tokens(37)},
+      {"as published, rows of the output, many tokens", published_values, Workload::tokens(37)},
       {"fp8", fp8, Workload::tokens(3)},
       {"fp8, rows of the output", fp8_values, Workload::tokens(20)},
       {"fp8, heads across blocks", fp8_odd, Workload::tokens(2)},

@@ -36,8 +36,10 @@ class FlashAttnDecodePages final : public FlashAttnDecode {
                View out) override {
     AttentionCall call = decode_call(init_, q, k_cache, v_cache, cache_seqlens, block_table, out);
     call.sinks = sinks_of(sinks());
-    View scratch = ctx.arena.make({{decode_pages_scratch(call)}, DType::kF32});
-    attention_decode_pages(call, scratch.ptr<float>(), ctx.stream);
+    Arena::Mark scratch = ctx.arena.mark();
+    View partial = ctx.arena.make({{decode_pages_scratch(call)}, DType::kF32});
+    attention_decode_pages(call, partial.ptr<float>(), ctx.stream);
+    ctx.arena.release(scratch);
   }
 };
 

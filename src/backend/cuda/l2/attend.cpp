@@ -20,13 +20,16 @@ void Attend::run(Context& ctx, const View& q, const View& key_cache, const View&
                                  .logits_soft_cap = init_.logits_soft_cap};
     AttentionCall call = decode_call(decode, q.narrow(0, 0, decoding), key_cache, value_cache, batch.decode.seq_lens,
                                      batch.decode.block_table, out.narrow(0, 0, decoding));
-    if (decode_split_refusal(call).empty())
+    if (decode_split_refusal(call).empty()) {
       attention_decode_split(call, ctx.stream);
-    else if (decode_pages_refusal(call).empty())
-      attention_decode_pages(call, ctx.arena.make({{decode_pages_scratch(call)}, DType::kF32}).ptr<float>(),
-                             ctx.stream);
-    else
+    } else if (decode_pages_refusal(call).empty()) {
+      Arena::Mark scratch = ctx.arena.mark();
+      View partial = ctx.arena.make({{decode_pages_scratch(call)}, DType::kF32});
+      attention_decode_pages(call, partial.ptr<float>(), ctx.stream);
+      ctx.arena.release(scratch);
+    } else {
       attention_rows(call, ctx.stream);
+    }
   }
   if (prefilling > 0) {
     FlashAttnPrefill::Init prefill{.num_heads = init_.num_heads,
