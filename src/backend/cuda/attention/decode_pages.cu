@@ -267,7 +267,7 @@ std::string_view decode_pages_refusal(const AttentionCall& call) {
   return {};
 }
 
-// To divide the work and to combine its parts takes about 20 us, which long sequences win back (docs/results/h200.md).
+// To divide the work and to combine its parts takes about 20 us, which long sequences win back (docs/results/serving.md).
 bool decode_pages_preferred(const AttentionCall& call) {
   constexpr int kManySequences = 16, kManyPages = 128;
   return call.sequences >= kManySequences && call.table_width >= kManyPages && call.window == 0 && call.chunk == 0 &&
