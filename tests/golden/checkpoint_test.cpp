@@ -170,7 +170,9 @@ INSTANTIATE_TEST_SUITE_P(Models, CheckpointOnDisk,
                                          "tiny-qwen3-moe-mixed", "tiny-glm4-moe-groups", "tiny-gpt-oss",
                                          "tiny-gpt-oss-mxfp4", "tiny-llama4-mixed", "tiny-gemma4", "tiny-gemma4-dense",
                                          "tiny-bitnet", "tiny-bitnet-inverse", "tiny-bitnet-plain", "tiny-gla-grouped",
-                                         "tiny-gla-plain", "tiny-retnet", "tiny-rwkv7", "tiny-rwkv7-odd"),
+                                         "tiny-gla-plain", "tiny-retnet", "tiny-rwkv7", "tiny-rwkv7-odd", "tiny-mamba",
+                                         "tiny-mamba-odd", "tiny-falcon-mamba-bias", "tiny-mamba2-odd",
+                                         "tiny-mamba2-groups", "tiny-jamba", "tiny-jamba-odd"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::replace(name.begin(), name.end(), '-', '_');

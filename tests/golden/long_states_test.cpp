@@ -87,7 +87,7 @@ TEST_P(LongStates, DoNotDriftInBf16) {
 INSTANTIATE_TEST_SUITE_P(Models, LongStates, testing::ValuesIn(subjects(kLongData)),
                          [](const auto& test) { return subject_name(test.param); });
 
-// Few blocks: requests of models with attention are preempted; few slots: all wait for one.
+// Few blocks: requests are preempted and compute their states again from zeros; few slots: all wait for one.
 class SharedEngine : public testing::TestWithParam<Subject> {};
 
 TEST_P(SharedEngine, GivesEveryRequestTheTokensItGetsAlone) {
@@ -97,18 +97,18 @@ TEST_P(SharedEngine, GivesEveryRequestTheTokensItGetsAlone) {
   Model model = golden.load(DType::kF32, pool, GetParam().device);
   const Case* ragged = golden.find("ragged_batch");
   ASSERT_NE(ragged, nullptr);
-  constexpr int64_t kTokens = 24;
+  constexpr int64_t kTokens = 110;  // more than admission reserves for a request
   std::vector<std::vector<int64_t>> alone;
   {
-    ModelExecutor executor(model, pool, {.max_sequences = 1, .max_context = 128});
+    ModelExecutor executor(model, pool, {.max_sequences = 1, .max_context = 256});
     Sampler sampler(1, {.device = GetParam().device});
     for (const std::vector<int64_t>& prompt : ragged->prompts)
       alone.push_back(
           generate(executor, sampler, {.prompt = prompt, .max_tokens = kTokens, .sampling = {}, .stop_tokens = {}}));
   }
-  for (int64_t blocks : {0, 9}) {
+  for (int64_t blocks : {0, 60}) {
     BatchingEngine engine(model, pool, std::nullopt,
-                          {.max_num_seqs = 3, .max_num_batched_tokens = 7, .block_size = 8, .num_blocks = blocks});
+                          {.max_num_seqs = 3, .max_num_batched_tokens = 7, .block_size = 4, .num_blocks = blocks});
     std::vector<std::vector<int64_t>> shared(2 * alone.size());
     for (size_t i = 0; i < shared.size(); ++i) {
       Request request;
@@ -121,6 +121,9 @@ TEST_P(SharedEngine, GivesEveryRequestTheTokensItGetsAlone) {
     engine.run_until_idle();
     for (size_t i = 0; i < shared.size(); ++i)
       EXPECT_EQ(shared[i], alone[i % alone.size()]) << "request " << i << ", " << blocks << " blocks";
+    if (blocks > 0) {
+      EXPECT_GT(engine.stats().preemptions, 0) << "nothing was preempted, so this shows less than it says";
+    }
     EXPECT_EQ(engine.stats().cached_prompt_tokens, 0) << "recurrent states cannot be shared";
   }
 }
