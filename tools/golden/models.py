@@ -51,6 +51,8 @@ from transformers import (
     Qwen3ForCausalLM,
     Qwen3MoeConfig,
     Qwen3MoeForCausalLM,
+    Qwen3NextConfig,
+    Qwen3NextForCausalLM,
 )
 
 import state_spaces
@@ -72,12 +74,15 @@ FAMILIES: dict[str, tuple[type[PreTrainedConfig], type[PreTrainedModel]]] = {
     "mixtral": (MixtralConfig, MixtralForCausalLM),
     "qwen2_moe": (Qwen2MoeConfig, Qwen2MoeForCausalLM),
     "qwen3_moe": (Qwen3MoeConfig, Qwen3MoeForCausalLM),
+    "qwen3_next": (Qwen3NextConfig, Qwen3NextForCausalLM),
     "glm4_moe": (Glm4MoeConfig, Glm4MoeForCausalLM),
     "gpt_oss": (GptOssConfig, GptOssForCausalLM),
     "llama4": (Llama4TextConfig, Llama4ForCausalLM),
     "gemma4": (Gemma4TextConfig, Gemma4ForCausalLM),
     "bitnet": (BitNetConfig, BitNetForCausalLM),
 } | state_spaces.FAMILIES
+
+NORMS_AROUND_ZERO = ("gemma3", "qwen3_next")  # they multiply by 1 + weight
 
 
 @dataclass(frozen=True)
@@ -319,6 +324,55 @@ MODELS: dict[str, Tiny | state_spaces.StateSpace] = {
             "routed_scaling_factor": 0.7,
         },
     ),
+    "tiny-qwen3-next": Tiny(
+        "qwen3_next", 64, 112, 2, 4, 2, 32, 262, eps=1e-2, rope=rope(1e6, partial_rotary_factor=0.25),
+        extra={
+            "linear_num_key_heads": 2,
+            "linear_num_value_heads": 4,
+            "linear_key_head_dim": 16,
+            "linear_value_head_dim": 16,
+            "num_experts": 4,
+            "num_experts_per_tok": 2,
+            "moe_intermediate_size": 36,
+            "shared_expert_intermediate_size": 44,
+            "mlp_only_layers": [1],
+            "layer_types": ["linear_attention", "full_attention"],
+        },
+    ),
+    "tiny-qwen3-next-odd": Tiny(
+        "qwen3_next", 45, 87, 3, 3, 1, 20, 293, tied=True, eps=3e-2, rope=rope(1e4, partial_rotary_factor=0.5),
+        extra={
+            "linear_num_key_heads": 3,
+            "linear_num_value_heads": 3,
+            "linear_key_head_dim": 10,
+            "linear_value_head_dim": 21,
+            "linear_conv_kernel_dim": 3,
+            "num_experts": 3,
+            "num_experts_per_tok": 3,
+            "moe_intermediate_size": 29,
+            "shared_expert_intermediate_size": 31,
+            "norm_topk_prob": False,
+            "mlp_only_layers": [1],
+            "attention_bias": True,
+            "layer_types": ["linear_attention", "full_attention", "linear_attention"],
+        },
+    ),
+    "tiny-qwen3-next-wide": Tiny(
+        "qwen3_next", 40, 77, 2, 5, 5, 12, 279, eps=1e-2, rope=rope(1e4, partial_rotary_factor=1.0),
+        extra={
+            "linear_num_key_heads": 1,
+            "linear_num_value_heads": 4,
+            "linear_key_head_dim": 36,
+            "linear_value_head_dim": 12,
+            "linear_conv_kernel_dim": 2,
+            "num_experts": 6,
+            "num_experts_per_tok": 6,
+            "moe_intermediate_size": 24,
+            "shared_expert_intermediate_size": 20,
+            "decoder_sparse_step": 2,
+            "layer_types": ["linear_attention"] + ["full_attention"],
+        },
+    ),
     "tiny-gpt-oss": Tiny(
         "gpt_oss", 64, 48, 2, 4, 2, 16, 279, rope=rope(1.5e5, "yarn", factor=8.0, **YARN),
         extra={"num_local_experts": 3, "num_experts_per_tok": 2, "sliding_window": 6},
@@ -497,7 +551,7 @@ def build(tiny: Tiny, seed: int, round_to: torch.dtype | None = None) -> PreTrai
     config._experts_implementation = "eager"  # the other knows no float64
     model = FAMILIES[tiny.family][1](config).eval().requires_grad_(False)
     for name, tensor in checkpoint_tensors(model):
-        values = dummy_values(seed, name, tuple(tensor.shape), tiny.family == "gemma3")
+        values = dummy_values(seed, name, tuple(tensor.shape), tiny.family in NORMS_AROUND_ZERO)
         tensor.copy_(values if round_to is None else values.to(round_to))
     replace_linears(model, seed)
     state_spaces.norm_by_groups(model)
