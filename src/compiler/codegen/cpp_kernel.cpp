@@ -62,29 +62,6 @@ std::string functions_in(const std::string& kernels) {
   return text;
 }
 
-std::string_view element_name(DType dtype) {
-  switch (dtype) {
-    case DType::kF64:
-      return "double";
-    case DType::kF32:
-      return "float";
-    case DType::kF16:
-      return "fk::f16";
-    case DType::kBF16:
-      return "fk::bf16";
-    case DType::kI8:
-      return "int8_t";
-    case DType::kU8:
-      return "uint8_t";
-    case DType::kI32:
-      return "int32_t";
-    case DType::kI64:
-      return "int64_t";
-    default:
-      return "bool";
-  }
-}
-
 std::string dtype_enum(DType dtype) {
   constexpr std::string_view kNames[] = {"kF64", "kF32", "kF16", "kBF16", "kF8E4M3", "kF8E5M2",
                                          "kI8",  "kU8",  "kI32", "kI64",  "kBool"};

@@ -59,6 +59,8 @@ struct Code {
   std::string text;
   DType dtype;
   std::optional<double> number = {};  // where it is a constant
+  std::string element = {};           // where it is only moved: the element, as it is stored
+  DType element_dtype = DType::kF32;
 };
 
 DType computed_as(DType dtype) {
@@ -146,9 +148,11 @@ class Lowering {
     for (size_t d = 0; d < e.shape().size(); ++d) at.push_back(variable(d));
     if (e.shape().size() == space.size()) at.back() = variable(leads.size());
     Code value = emit(e, at);
+    bool moved = !value.element.empty() && value.element_dtype == stored;
     touch(result.name, stored, out.size(), true);
-    statements().push_back({LoopStatement::Kind::kStore, result.name, stored, unwrapped(value.text), space.back(),
-                            Fold::kSum, store_index(result.name, out, space, reshaped)});
+    statements().push_back({LoopStatement::Kind::kStore, result.name, stored,
+                            moved ? value.element : unwrapped(value.text), space.back(), Fold::kSum,
+                            store_index(result.name, out, space, reshaped)});
   }
 
   // Behind the first dimension a result is dense.
@@ -211,7 +215,7 @@ class Lowering {
         touch(head.name, head.dtype, head.shape.size(), false);
         DType as = computed_as(head.dtype);
         std::string load = fmt::format("{}_p[{}]", head.name, address(head.name, head.shape, at));
-        return {as == head.dtype ? load : fmt::format("{}({})", c_name(as), load), as};
+        return {as == head.dtype ? load : fmt::format("{}({})", c_name(as), load), as, {}, load, head.dtype};
       }
       case Primitive::kView:
         return emit(e.inputs()[0], viewed(head.map, at));
@@ -451,9 +455,12 @@ class Lowering {
     std::string bound =
         extent >= kVaryingExtent ? fmt::format("{}.size({})", x.head().name, axis) : fmt::to_string(extent);
     Code value = emit(x, inner);
-    return {
-        fmt::format("({0} >= 0 && {0} < {1} ? {2} : {3})", row.text, bound, value.text, number_code(0, value.dtype)),
-        value.dtype};
+    std::string inside = fmt::format("{0} >= 0 && {0} < {1}", row.text, bound);
+    return {fmt::format("({} ? {} : {})", inside, value.text, number_code(0, value.dtype)),
+            value.dtype,
+            {},
+            fmt::format("{} ? {} : {}(0)", inside, value.element, element_name(value.element_dtype)),
+            value.element_dtype};
   }
 
   LoopProgram& to_;
@@ -463,6 +470,29 @@ class Lowering {
 };
 
 }  // namespace
+
+std::string_view element_name(DType dtype) {
+  switch (dtype) {
+    case DType::kF64:
+      return "double";
+    case DType::kF32:
+      return "float";
+    case DType::kF16:
+      return "fk::f16";
+    case DType::kBF16:
+      return "fk::bf16";
+    case DType::kI8:
+      return "int8_t";
+    case DType::kU8:
+      return "uint8_t";
+    case DType::kI32:
+      return "int32_t";
+    case DType::kI64:
+      return "int64_t";
+    default:
+      return "bool";
+  }
+}
 
 LoopProgram lower_to_loops(const std::vector<algebra::NamedExpr>& results) {
   LoopProgram program;

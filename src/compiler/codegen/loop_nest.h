@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ops/algebra/expr.h"
@@ -52,6 +53,9 @@ struct LoopProgram {
   std::vector<LoopNest> nests;
   std::map<std::string, ArrayUse> arrays;  // inputs and outputs, by name
 };
+
+// "fk::bf16": the type of an element in candidates.
+std::string_view element_name(DType dtype);
 
 // Of the results of a definition. In the text `name_p` is a pointer to an array, `name_sD` its stride in dimension D.
 LoopProgram lower_to_loops(const std::vector<algebra::NamedExpr>& results);

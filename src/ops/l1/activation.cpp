@@ -91,6 +91,8 @@ void define_activation(const Activation::Init& init, Definition& d) {
   if (init.function == "gelu_pytorch_tanh") return d.result("out", gelu_tanh(x));
   if (init.function == "quick_gelu") return d.result("out", x * logistic(1.702 * x));
   if (init.function == "relu") return d.result("out", max(x, 0));
+  if (init.function == "relu2") return d.result("out", max(x, 0) * max(x, 0));
+  if (init.function == "sigmoid") return d.result("out", logistic(x));
   if (init.function == "silu") return d.result("out", x * logistic(x));
   if (init.function == "tanh") return d.result("out", tanh(x));
   d.leave_opaque("its function '" + init.function + "' has no definition");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/algebra/definition.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -53,6 +54,12 @@ class L2NormOracle final : public L2Norm {
 };
 
 FK_OPERATOR(L2Norm, L2NormOracle);
+
+void define_l2_norm(const L2Norm::Init& init, Definition& d) {
+  Expr x = d.arg("x");
+  d.result("out", x / sqrt(sum(x * x, -1) + init.eps));
+}
+FK_DEFINITION(L2Norm, define_l2_norm);
 
 }  // namespace
 }  // namespace fk
