@@ -104,6 +104,16 @@ ValueId TraceScope::sliced(const Written& from, const ViewBox& box, const View& 
   return reshaped(id, view);
 }
 
+std::optional<ValueId> TraceScope::part_of_heads(const Written& from, const View& view) {
+  if (view.rank() < 2 || from.view.rank() + 1 != view.rank()) return std::nullopt;
+  int64_t heads = view.size(-2), row = from.view.size(-1);
+  if (heads == 0 || row % heads != 0) return std::nullopt;
+  View split = from.view.split_last(heads, row / heads);
+  std::optional<ViewBox> box = box_of(split, view);
+  if (!box) return std::nullopt;
+  return sliced({reshaped(from.value, split), split, from.fixed}, *box, view);
+}
+
 ValueId TraceScope::joined(const View& view, const std::string& reader) {
   struct Piece {
     int64_t start, rows;
@@ -141,6 +151,8 @@ ValueId TraceScope::read(const View& view, const std::string& reader) {
   for (auto w = written_.rbegin(); w != written_.rend(); ++w) {
     if (!views_overlap(w->view, view)) continue;
     if (std::optional<ViewBox> box = box_of(w->view, view)) return sliced(*w, *box, view);
+    // By value: what a reshape adds may move the list.
+    if (std::optional<ValueId> part = part_of_heads(Written(*w), view)) return *part;
     return joined(view, reader);
   }
   const TraceLeaf* leaf = leaves_->at(view);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,6 +70,8 @@ class TraceScope {
   ValueId add_value(ValueKind kind, std::string name, const View& like);
   ValueId add_leaf(const TraceLeaf& leaf);
   ValueId sliced(const Written& from, const ViewBox& box, const View& view);
+  // Of a view with one dimension more, which is a part of every head in rows of heads: [T, H, n] of [T, H * Dh].
+  std::optional<ValueId> part_of_heads(const Written& from, const View& view);
   ValueId reshaped(ValueId from, const View& like);
   // `view` was written in several pieces, one after the other along its first dimension.
   ValueId joined(const View& view, const std::string& reader);

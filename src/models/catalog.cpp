@@ -67,7 +67,8 @@ Json scalar(const YAML::Node& node) {
 Json rope_scaling(const YAML::Node& node) {
   constexpr std::string_view kKnown[] = {
       "type",      "factor",    "low_freq_factor", "high_freq_factor", "original_max_position_embeddings",
-      "beta_fast", "beta_slow", "truncate",        "attention_factor"};
+      "beta_fast", "beta_slow", "truncate",        "attention_factor",
+      "mscale",    "mscale_all_dim"};
   Json result = Json::object();
   for (const auto& item : node) {
     auto key = item.first.as<std::string>();

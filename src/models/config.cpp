@@ -1,6 +1,8 @@
 #include "models/config.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <span>
 
 #include "core/error.h"
 #include "core/input_file.h"
@@ -12,9 +14,10 @@ namespace fk {
 namespace {
 
 // transformers uses model_type and ignores architectures.
-void check_model_type(const JsonFields& fields, std::string_view architecture, std::string_view expected) {
+void check_model_type(const JsonFields& fields, std::string_view architecture, std::string_view expected,
+                      std::span<const std::string_view> others = {}) {
   auto model_type = fields.string("model_type");
-  if (model_type && *model_type != expected)
+  if (model_type && *model_type != expected && std::find(others.begin(), others.end(), *model_type) == others.end())
     throw Error("{} contradicts itself: its architecture {} belongs to model_type {}, and its model_type is {}.",
                 fields.what(), architecture, in_quotes(expected), in_quotes(*model_type));
 }
@@ -26,7 +29,7 @@ const Family& named_family(const JsonFields& fields, std::string_view& part) {
     throw Error("{} names no architecture; known are {}.", fields.what(), known_architectures());
   const auto& name = list->front().get_ref<const std::string&>();
   if (const Family* family = find_family(name)) {
-    check_model_type(fields, name, family->model_type);
+    check_model_type(fields, name, family->model_type, family->other_model_types);
     return *family;
   }
   LargerArchitecture larger;

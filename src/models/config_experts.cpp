@@ -36,4 +36,39 @@ void read_expert_layers(const FamilyFields& fields, const ExpertDefaults& defaul
   }
 }
 
+namespace {
+
+// Every group must have two experts to be compared by.
+void check_groups(const FamilyFields& fields, const GroupedExperts& experts) {
+  if (experts.n_routed_experts % experts.n_group != 0 || experts.n_routed_experts < 2 * experts.n_group)
+    throw Error("{}: n_group {} must divide n_routed_experts {} into groups of two or more.", fields.what(),
+                experts.n_group, experts.n_routed_experts);
+  if (experts.topk_group > experts.n_group ||
+      experts.topk_group * (experts.n_routed_experts / experts.n_group) < experts.num_experts_per_tok)
+    throw Error("{}: topk_group {} of n_group {} must hold at least num_experts_per_tok {} experts.", fields.what(),
+                experts.topk_group, experts.n_group, experts.num_experts_per_tok);
+}
+
+}  // namespace
+
+void read_grouped_experts(const FamilyFields& fields, const GroupedExperts& defaults, GroupedExperts& experts) {
+  // transformers 5 may write the name that other families have.
+  ExpertCounts counts =
+      read_expert_counts(fields, fields.has("num_local_experts") ? "num_local_experts" : "n_routed_experts",
+                         {.experts = defaults.n_routed_experts, .per_token = defaults.num_experts_per_tok});
+  experts.n_routed_experts = counts.experts;
+  experts.num_experts_per_tok = counts.per_token;
+  experts.n_group = fields.integer("n_group", 1, kMaxExperts).value_or(defaults.n_group);
+  experts.topk_group = fields.integer("topk_group", 1, kMaxExperts).value_or(defaults.topk_group);
+  check_groups(fields, experts);
+  experts.moe_intermediate_size =
+      fields.integer("moe_intermediate_size", 1, 1 << 22).value_or(defaults.moe_intermediate_size);
+  experts.n_shared_experts = fields.integer("n_shared_experts", 1, kMaxExperts).value_or(defaults.n_shared_experts);
+  experts.first_k_dense_replace =
+      fields.integer("first_k_dense_replace", 0, INT32_MAX).value_or(defaults.first_k_dense_replace);
+  experts.norm_topk_prob = fields.boolean("norm_topk_prob").value_or(defaults.norm_topk_prob);
+  experts.routed_scaling_factor =
+      fields.real("routed_scaling_factor", 1e-6, 1e6).value_or(defaults.routed_scaling_factor);
+}
+
 }  // namespace fk

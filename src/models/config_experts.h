@@ -3,6 +3,7 @@
 
 #include "models/family_fields.h"
 #include "ops/l4/expert_layers.h"
+#include "ops/l4/grouped_experts.h"
 
 namespace fk {
 
@@ -23,5 +24,9 @@ struct ExpertDefaults {
 };
 void read_expert_layers(const FamilyFields& fields, const ExpertDefaults& defaults, int64_t layers,
                         ExpertLayers& experts);
+
+// Everything in GroupedExperts, with the keys of DeepSeek's and GLM's configs. `defaults` has those of the family's
+// configuration class.
+void read_grouped_experts(const FamilyFields& fields, const GroupedExperts& defaults, GroupedExperts& experts);
 
 }  // namespace fk

@@ -50,6 +50,7 @@ struct Family {
   std::string_view name;              // "llama"
   std::string_view category = "llm";  // what kind of model
   std::string_view model_type;        // "llama": by which transformers chooses the model
+  std::vector<std::string_view> other_model_types = {};  // of checkpoints with code of their own for this architecture
   Task task = Task::kCausalLM;
   float norm_offset = 1;  // the norm weight that changes nothing: 1, or 0 where norms multiply by 1 + weight
   std::vector<PackedModule> packed = separate_projections();  // empty: the checkpoint stacks them as the model does

@@ -1,6 +1,7 @@
 #include "ops/node.h"
 
 #include <algorithm>
+#include <map>
 
 #include "core/check.h"
 
@@ -52,8 +53,13 @@ void walk(const Node& root, const std::function<void(const Node&, int)>& visit) 
 
 std::vector<ParamSpec> collect_params(const Node& root) {
   std::vector<ParamSpec> all;
+  std::map<std::string_view, const ParamSpec*> known;
   walk(root, [&](const Node& node, int) {
-    for (const ParamSpec& p : node.own_params()) all.push_back(p);
+    for (const ParamSpec& p : node.own_params()) {
+      auto [at, is_new] = known.emplace(p.name, &p);
+      FK_CHECK(at->second->spec == p.spec, "two operators share a parameter and give it different shapes or dtypes");
+      if (is_new) all.push_back(p);
+    }
   });
   return all;
 }

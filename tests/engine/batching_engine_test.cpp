@@ -153,7 +153,8 @@ TEST_P(BatchingTest, PrefixesAreComputedOnce) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, BatchingTest,
-                         testing::Values("tiny-llama", "tiny-mistral-window", "tiny-gemma3", "tiny-qwen3-moe"),
+                         testing::Values("tiny-llama", "tiny-mistral-window", "tiny-gemma3", "tiny-qwen3-moe",
+                                         "tiny-deepseek-v3", "tiny-deepseek-v32"),
                          [](const auto& test) {
                            std::string name = std::string(test.param).substr(5);
                            std::replace(name.begin(), name.end(), '-', '_');

@@ -172,7 +172,9 @@ INSTANTIATE_TEST_SUITE_P(Models, CheckpointOnDisk,
                                          "tiny-bitnet", "tiny-bitnet-inverse", "tiny-bitnet-plain", "tiny-gla-grouped",
                                          "tiny-gla-plain", "tiny-retnet", "tiny-rwkv7", "tiny-rwkv7-odd", "tiny-mamba",
                                          "tiny-mamba-odd", "tiny-falcon-mamba-bias", "tiny-mamba2-odd",
-                                         "tiny-mamba2-groups", "tiny-jamba", "tiny-jamba-odd", "tiny-qwen3-next"),
+                                         "tiny-mamba2-groups", "tiny-jamba", "tiny-jamba-odd", "tiny-qwen3-next",
+                                         "tiny-deepseek-v3", "tiny-deepseek-v3-yarn", "tiny-deepseek-v32",
+                                         "tiny-glm-moe-dsa-odd"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::replace(name.begin(), name.end(), '-', '_');

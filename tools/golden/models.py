@@ -57,6 +57,7 @@ from transformers import (
 
 import state_spaces
 from experts import STORED_BUFFERS, checkpoint_tensors
+from latent import LATENT_FAMILIES, latent_models
 from mxfp4 import dummy_values
 from ternary import make_narrow, replace_linears
 
@@ -80,7 +81,7 @@ FAMILIES: dict[str, tuple[type[PreTrainedConfig], type[PreTrainedModel]]] = {
     "llama4": (Llama4TextConfig, Llama4ForCausalLM),
     "gemma4": (Gemma4TextConfig, Gemma4ForCausalLM),
     "bitnet": (BitNetConfig, BitNetForCausalLM),
-} | state_spaces.FAMILIES
+} | state_spaces.FAMILIES | LATENT_FAMILIES
 
 NORMS_AROUND_ZERO = ("gemma3", "qwen3_next")  # they multiply by 1 + weight
 
@@ -489,6 +490,7 @@ MODELS: dict[str, Tiny | state_spaces.StateSpace] = {
     ),
 }  # fmt: skip
 MODELS |= state_spaces.MODELS
+MODELS |= latent_models(Tiny, rope, YARN)
 
 
 def hf_config(tiny: Tiny | state_spaces.StateSpace) -> PreTrainedConfig:

@@ -14,7 +14,8 @@ std::vector<Case<Glm4MoeForCausalLM>> Glm4MoeForCausalLM::cases() {
           .num_attention_heads = 4,
           .num_key_value_heads = 2,
           .head_dim = 16,
-          .max_position_embeddings = 512}};
+          .max_position_embeddings = 512},
+         {}};
   c.rotary_dim = 8;
   c.attention_bias = c.use_qk_norm = true;
   c.n_routed_experts = c.num_experts_per_tok = 4;
@@ -32,20 +33,7 @@ Glm4MoeDecoderLayer::Init Glm4MoeForCausalLM::layer(const Init& init, int64_t i)
   layer.attention.rotary_dim = init.rotary_dim;
   layer.attention.bias = init.attention_bias;
   layer.attention.qk_norm = init.use_qk_norm;
-  if (i < init.first_k_dense_replace) return layer;
-  layer.moe = {{.hidden_size = init.hidden_size,
-                .num_experts = init.n_routed_experts,
-                .top_k = init.num_experts_per_tok,
-                .intermediate_size = init.moe_intermediate_size,
-                .renormalize = init.norm_topk_prob,
-                .shared_expert_intermediate_size = init.n_shared_experts * init.moe_intermediate_size,
-                .tp_size = init.tp_size,
-                .tp_rank = init.tp_rank,
-                .reduce_results = init.tp_reduce,
-                .dtype = init.dtype},
-               init.n_group,
-               init.topk_group,
-               init.routed_scaling_factor};
+  layer.moe = init.of_layer(init, i);
   return layer;
 }
 
