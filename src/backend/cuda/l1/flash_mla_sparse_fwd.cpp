@@ -59,12 +59,14 @@ class FlashMLASparseTiles final : public CudaFlashMLASparse {
     const OptView args[] = {q_nope, q_pe, cache, indices, block_table, cu_seqlens_q, out};
     LatentCall call = call_of(args);
     call.splits = latent_tiles_splits(call);
+    Arena::Mark scratch = ctx.arena.mark();
     if (call.splits > 1) {
       int64_t rows = q_nope.size(0) * init_.num_heads * call.splits;
       call.partial = ctx.arena.make({{rows, init_.kv_lora_rank}, DType::kF32}).ptr<float>();
       call.partial_lse = ctx.arena.make({{rows}, DType::kF32}).ptr<float>();
     }
     latent_tiles(call, ctx.stream);
+    ctx.arena.release(scratch);
   }
 };
 
