@@ -91,7 +91,7 @@ TEST(Latent, RefusesWhatItLacks) {
   expect_sentence(refused(kDeepseekV3, "qk_rope_head_dim", 7), {"qk_rope_head_dim", "even", "7"});
   expect_sentence(refused(kDeepseekV3, "n_group", 3), {"n_group 3", "n_routed_experts 8"});
   expect_sentence(refused(kDeepseekV3, "model_type", "llama"), {"deepseek_v3", "llama"});
-  EXPECT_EQ(refused(kDeepseekV3, "model_type", "kimi_k2"), "");
+  EXPECT_EQ(refused(kDeepseekV3, "model_type", "kimi_k2"), "(no error)");
 }
 
 TEST(SparseLatent, IndexersDifferInTheirRotation) {
@@ -113,12 +113,12 @@ TEST(SparseLatent, RefusesWhatItLacks) {
     json[key] = value;
     return error_of([&] { config_from_json(json, "config.json"); });
   };
-  EXPECT_EQ(refusal("indexer_types", {"full", "full"}), "");
+  EXPECT_EQ(refusal("indexer_types", {"full", "full"}), "(no error)");
   expect_sentence(refusal("indexer_types", {"full", "shared"}), {"indexer_types", "shared", "full"});
   expect_sentence(refusal("index_topk_freq", 2), {"share"});
   expect_sentence(refusal("q_lora_rank", nullptr), {"q_lora_rank", "indexer"});
   expect_sentence(refusal("index_head_dim", 6), {"index_head_dim 6", "8"});
-  EXPECT_EQ(refusal("mlp_layer_types", {"dense", "sparse"}), "");
+  EXPECT_EQ(refusal("mlp_layer_types", {"dense", "sparse"}), "(no error)");
   expect_sentence(refusal("mlp_layer_types", {"sparse", "dense"}), {"mlp_layer_types", "2 layers"});
 }
 
