@@ -166,7 +166,7 @@ TEST(BadInputs, OneSentenceAndTheRightExitCode) {
   std::string tiny =
       R"({"architectures":["LlamaForCausalLM"],"model_type":"llama","hidden_size":64,"intermediate_size":176,
     "num_hidden_layers":2,"num_attention_heads":4,"num_key_value_heads":2,"vocab_size":320,"hidden_act":"silu","rms_norm_eps":1e-5,"max_position_embeddings":512})";
-  std::string unknown = directory("unknown", R"({"architectures":["MambaForCausalLM"]})");
+  std::string unknown = directory("unknown", R"({"architectures":["T5ForConditionalGeneration"]})");
   std::string malformed = directory("malformed", "{\"architectures\": [");
   std::string deep = directory("deep", std::string(100000, '['));
   std::string no_weights = directory("no_weights", tiny);

@@ -78,7 +78,10 @@ class Fitting {
     std::vector<int64_t> list = {0};
     const int64_t* head = integer_field(init_, "head_size");
     for (const OptView& view : given_)
-      if (view && head != nullptr && *head > 0 && view->rank() == 2) list.push_back(view->size(1) / *head);
+      if (view && head != nullptr && *head > 0 && view->rank() == 2)
+        list.push_back(view->size(1) / *head);
+      else if (view && head == nullptr && view->rank() == 3)
+        list.push_back(view->size(1));
     return unique(list);
   }
   std::vector<int64_t> rows() const {

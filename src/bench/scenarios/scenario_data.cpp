@@ -49,12 +49,23 @@ Tensor read_golden(const std::string& reference) {
   return copy;
 }
 
-int64_t row_gap_of(const Shape& shape, const std::vector<int64_t>& strides) {
+namespace {
+
+int64_t elements_of_row(const Shape& shape) {
+  return shape.rank() == 0 ? 1 : shape.numel() / std::max<int64_t>(1, shape[0]);
+}
+
+}  // namespace
+
+bool has_gaps_between_rows_only(const Shape& shape, const std::vector<int64_t>& strides) {
   auto rank = static_cast<size_t>(shape.rank());
-  int64_t row = rank == 0 ? 1 : shape.numel() / std::max<int64_t>(1, shape[0]);
-  bool rows_only = strides.size() == rank && rank >= 2 && rank <= 3 && strides[0] >= row && strides[rank - 1] == 1 &&
-                   (rank < 3 || strides[1] == shape[2]);
-  if (!rows_only)
+  return strides.size() == rank && rank >= 2 && rank <= 3 && strides[0] >= elements_of_row(shape) &&
+         strides[rank - 1] == 1 && (rank < 3 || strides[1] == shape[2]);
+}
+
+int64_t row_gap_of(const Shape& shape, const std::vector<int64_t>& strides) {
+  const int64_t row = elements_of_row(shape);
+  if (!has_gaps_between_rows_only(shape, strides))
     throw Error("Strides of {} must be one per dimension, dense inside a row and at least {} from row to row.",
                 shape.str(), row);
   return strides[0] - row;

@@ -38,6 +38,7 @@ class ScenarioInputs final : public InputMaker {
 // Elements between the rows of a tensor with these strides. There may be gaps between rows, but not inside a row.
 // Throws Error for other strides.
 int64_t row_gap_of(const Shape& shape, const std::vector<int64_t>& strides);
+bool has_gaps_between_rows_only(const Shape& shape, const std::vector<int64_t>& strides);
 
 // Reads "file#tensor" of a scenario.
 Tensor read_golden(const std::string& reference);
