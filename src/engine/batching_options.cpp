@@ -30,6 +30,12 @@ void widen(const Node& node, int64_t& window, bool& any_sees_all) {
   for (const Node* child : node.children()) widen(*child, window, any_sees_all);
 }
 
+bool contains(const Node& node, std::string_view op) {
+  return node.info().name == op ||
+         std::any_of(node.children().begin(), node.children().end(),
+                     [&](const Node* child) { return contains(*child, op); });
+}
+
 int64_t window_of_all_layers(const Node& root) {
   int64_t window = 0;
   bool any_sees_all = false;
@@ -141,6 +147,10 @@ EngineSizes engine_sizes(const Model& model, const BatchingOptions& options) {
   if (options.batch_invariant && sizes.scheduler.has_slots)
     throw UsageError(
         "{} has recurrent states, whose sums depend on how a prompt is cut into chunks; leave --batch-invariant out.",
+        model.name);
+  if (options.batch_invariant && contains(*model.root, "mla_attention"))
+    throw UsageError(
+        "{} attends to the first chunk of a prompt in another form than to later ones; leave --batch-invariant out.",
         model.name);
   if (sizes.scheduler.has_slots && options.speculative.num_speculative_tokens > 0)
     throw UsageError(

@@ -78,7 +78,8 @@ class InvariantModel {
 void expect_invariant(const std::string& name, DType dtype, const std::string& quantization = "", int threads = 1) {
   SCOPED_TRACE(name + " " + std::string(dtype_name(dtype)) + " " + quantization);
   InvariantModel model(name, dtype, quantization, threads);
-  if (model.recurrent()) {
+  const bool latent = name.starts_with("tiny-deepseek-v3") && !name.starts_with("tiny-deepseek-v32");
+  if (model.recurrent() || latent) {
     EXPECT_THROW(model.run({}, {}), UsageError);
     return;
   }
