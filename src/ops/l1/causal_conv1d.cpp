@@ -25,7 +25,7 @@ Inputs CausalConv1d::inputs(const Init& init, const Workload& w) {
   InputSpec windows{{{fk::state_slots(w), init.width - 1, init.dim}, w.dtype}, Generator::normal()};
   InputSpec slots{{{S}, DType::kI32}, Generator::metadata(Kind::kStateSlots)};
   InputSpec offsets{{{S + 1}, DType::kI32}, Generator::metadata(Kind::kCuSeqlensQ)};
-  return {x, windows, slots, w.optional_inputs ? std::optional(offsets) : std::nullopt};
+  return {x, windows, slots, needs_offsets(w) ? std::optional(offsets) : std::nullopt};
 }
 
 Cost CausalConv1d::cost(const Init& init, const Workload& w) {

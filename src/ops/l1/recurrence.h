@@ -2,11 +2,13 @@
 // refuse.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string_view>
 
 #include "core/tensor.h"
+#include "ops/workload.h"
 
 namespace fk {
 
@@ -20,6 +22,12 @@ inline RecurrentSequence recurrent_sequence(const View& state_slots, const OptVi
   auto slot = static_cast<int64_t>(get(state_slots, s));
   if (!cu_seqlens) return {s, s + 1, slot};
   return {static_cast<int64_t>(get(*cu_seqlens, s)), static_cast<int64_t>(get(*cu_seqlens, s + 1)), slot};
+}
+
+// Whether a workload's call has cu_seqlens: without, every sequence has one token, so any other batch needs it.
+inline bool needs_offsets(const Workload& w) {
+  return w.optional_inputs ||
+         std::any_of(w.sequences.begin(), w.sequences.end(), [](const Sequence& s) { return s.query_len != 1; });
 }
 
 // Why a state [slots, ...] and its tables cannot be used; empty if they can. The entries of a state are dense, but may

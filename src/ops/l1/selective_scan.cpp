@@ -38,7 +38,7 @@ Inputs SelectiveScan::inputs(const Init& init, const Workload& w) {
           rows(init.dim, 0),
           states,
           slots,
-          w.optional_inputs ? std::optional(offsets) : std::nullopt};
+          needs_offsets(w) ? std::optional(offsets) : std::nullopt};
 }
 
 Cost SelectiveScan::cost(const Init& init, const Workload& w) {

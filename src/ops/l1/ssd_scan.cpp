@@ -34,7 +34,7 @@ Inputs SSDScan::inputs(const Init& init, const Workload& w) {
           rows(init.n_groups * init.state_size, 0),
           states,
           slots,
-          w.optional_inputs ? std::optional(offsets) : std::nullopt};
+          needs_offsets(w) ? std::optional(offsets) : std::nullopt};
 }
 
 Cost SSDScan::cost(const Init& init, const Workload& w) {

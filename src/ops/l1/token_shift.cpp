@@ -2,19 +2,12 @@
 
 #include <algorithm>
 
+#include "ops/l1/recurrence.h"
 #include "ops/register.h"
 
 namespace fk {
 
 OutputSpecs TokenShift::outputs(const Init&, Args given) { return {given[0]->spec()}; }
-
-namespace {
-// Without cu_seqlens every sequence has one token.
-bool shifts_one_each(const Workload& w) {
-  return !w.optional_inputs &&
-         std::all_of(w.sequences.begin(), w.sequences.end(), [](const Sequence& s) { return s.query_len == 1; });
-}
-}  // namespace
 
 Inputs TokenShift::inputs(const Init& init, const Workload& w) {
   using Kind = Generator::Kind;
@@ -23,7 +16,7 @@ Inputs TokenShift::inputs(const Init& init, const Workload& w) {
                 InputSpec{{{state_slots(w), init.hidden_size}, w.dtype}, Generator::normal()},
                 InputSpec{{{S}, DType::kI32}, Generator::metadata(Kind::kStateSlots)},
                 InputSpec{{{S + 1}, DType::kI32}, Generator::metadata(Kind::kCuSeqlensQ)}};
-  if (shifts_one_each(w)) all[3].reset();
+  if (!needs_offsets(w)) all[3].reset();
   return all;
 }
 
