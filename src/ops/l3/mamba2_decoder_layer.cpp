@@ -8,8 +8,9 @@ std::vector<Case<Mamba2DecoderLayer>> Mamba2DecoderLayer::cases() {
   Init c{
       .mixer = {
           .hidden_size = 48, .num_heads = 6, .head_dim = 16, .state_size = 16, .n_groups = 2, .norm_group_size = 48}};
-  return {{"first layer", c, Workload::batch({{1, 20}, {9, 0}})},
-          {"later layer", c, Workload::batch({{1, 33}, {4, 17}}, true)}};
+  // The later layer first, as checks of layers try one case: a first layer's residual_out is a copy of its input.
+  return {{"later layer", c, Workload::batch({{1, 33}, {4, 17}}, true)},
+          {"first layer", c, Workload::batch({{1, 20}, {9, 0}})}};
 }
 
 namespace {

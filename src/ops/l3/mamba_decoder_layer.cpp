@@ -6,8 +6,9 @@ namespace fk {
 
 std::vector<Case<MambaDecoderLayer>> MambaDecoderLayer::cases() {
   Init c{.mixer = {.hidden_size = 40, .intermediate_size = 80, .state_size = 16, .time_step_rank = 3}};
-  return {{"first layer", c, Workload::batch({{1, 20}, {9, 0}})},
-          {"later layer", c, Workload::batch({{1, 33}, {4, 17}}, true)}};
+  // The later layer first, as checks of layers try one case: a first layer's residual_out is a copy of its input.
+  return {{"later layer", c, Workload::batch({{1, 33}, {4, 17}}, true)},
+          {"first layer", c, Workload::batch({{1, 20}, {9, 0}})}};
 }
 
 namespace {

@@ -57,8 +57,10 @@ class OneBlockLayer : public Operator {
     return cost;
   }
   static Tolerance tolerance(const Init& init, DType dtype) {
+    // The roundings of the norm come on top of the mixer's.
     Tolerance t = Mixer::tolerance(init.mixer, dtype);
-    return {2 * t.relative, 2 * t.of_scale};
+    Tolerance norm = composed_tolerance(dtype, static_cast<double>(init.mixer.hidden_size));
+    return {t.relative + norm.relative, t.of_scale + norm.of_scale};
   }
 
  protected:
