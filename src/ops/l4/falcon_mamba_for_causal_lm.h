@@ -15,7 +15,6 @@ class FalconMambaForCausalLM : public CausalLM<FalconMambaForCausalLM, MambaForC
   static Cost layer_cost(const Init& init, int64_t i, const Workload& w) {
     return MambaForCausalLM::layer_cost(init, i, w);
   }
-  static Tolerance tolerance(const Init& init, DType dtype) { return MambaForCausalLM::tolerance(init, dtype); }
   static std::vector<Case<FalconMambaForCausalLM>> cases();
 };
 

@@ -1,7 +1,5 @@
 #include "ops/l4/mamba2_for_causal_lm.h"
 
-#include <cmath>
-
 #include "core/error.h"
 #include "ops/l1/rms_norm.h"
 #include "ops/register.h"
@@ -24,12 +22,6 @@ Mamba2DecoderLayer::Init Mamba2ForCausalLM::layer(const Init& init, int64_t) {
                     .norm_eps = init.rms_norm_eps,
                     .dtype = init.dtype},
           .rms_norm_eps = init.rms_norm_eps};
-}
-
-Tolerance Mamba2ForCausalLM::tolerance(const Init& init, DType dtype) {
-  Tolerance t = Mamba2Mixer::tolerance(layer(init, 0).mixer, dtype);
-  double layers = 2 * std::sqrt(static_cast<double>(init.num_hidden_layers));
-  return {layers * t.relative, layers * t.of_scale};
 }
 
 std::vector<Case<Mamba2ForCausalLM>> Mamba2ForCausalLM::cases() {

@@ -34,7 +34,6 @@ class Mamba2ForCausalLM : public CausalLM<Mamba2ForCausalLM, Mamba2ForCausalLMIn
   static Cost layer_cost(const Init& init, int64_t i, const Workload& w) {
     return Mamba2DecoderLayer::cost(layer(init, i), w);
   }
-  static Tolerance tolerance(const Init& init, DType dtype);
   static std::vector<Case<Mamba2ForCausalLM>> cases();
 };
 

@@ -1,7 +1,5 @@
 #include "ops/l4/mamba_for_causal_lm.h"
 
-#include <cmath>
-
 #include "core/error.h"
 #include "ops/l1/rms_norm.h"
 #include "ops/register.h"
@@ -24,12 +22,6 @@ MambaMixerInit mamba_mixer(const MambaForCausalLMInit& init) {
 
 MambaDecoderLayer::Init MambaForCausalLM::layer(const Init& init, int64_t) {
   return {.mixer = mamba_mixer(init), .rms_norm_eps = init.rms_norm_eps};
-}
-
-Tolerance MambaForCausalLM::tolerance(const Init& init, DType dtype) {
-  Tolerance t = MambaMixer::tolerance(mamba_mixer(init), dtype);
-  double layers = 2 * std::sqrt(static_cast<double>(init.num_hidden_layers));
-  return {layers * t.relative, layers * t.of_scale};
 }
 
 std::vector<Case<MambaForCausalLM>> MambaForCausalLM::cases() {

@@ -41,7 +41,6 @@ class MambaForCausalLM : public CausalLM<MambaForCausalLM, MambaForCausalLMInit>
   static Cost layer_cost(const Init& init, int64_t i, const Workload& w) {
     return MambaDecoderLayer::cost(layer(init, i), w);
   }
-  static Tolerance tolerance(const Init& init, DType dtype);
   static std::vector<Case<MambaForCausalLM>> cases();
 };
 
