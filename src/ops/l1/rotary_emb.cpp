@@ -178,7 +178,7 @@ Expr turned(const RotaryEmbedding::Init& init, const Expr& positions, const Expr
   const int64_t T = x.size(0), heads = x.size(1) / init.head_size, half = init.rotary_dim / 2;
   const int pair = init.is_neox_style ? 2 : 3;
   Expr all = reshape(x, {T, heads, init.head_size});
-  Expr pairs = reshape(slice(all, 2, 0, init.rotary_dim),
+  Expr pairs = reshape(slice(all, 2, init.rotary_offset, init.rotary_dim),
                        init.is_neox_style ? algebra::Extents{T, heads, 2, half} : algebra::Extents{T, heads, half, 2});
   // In double: a float has no digits left for the angle of a far position.
   Expr frequencies = algebra::table(RotaryEmbedding::inverse_frequencies(init), DType::kF64, {1, half});
@@ -190,7 +190,9 @@ Expr turned(const RotaryEmbedding::Init& init, const Expr& positions, const Expr
   Expr rotated = reshape(pairs * c + sign * slice(pairs, pair, 1, 2, -1) * s, {T, heads, init.rotary_dim});
   if (init.rotary_dim < init.head_size) {
     Expr place = algebra::iota({init.head_size}, 0);
+    if (init.rotary_offset > 0) place = place - static_cast<double>(init.rotary_offset);
     rotated = select(place < static_cast<double>(init.rotary_dim), gather(rotated, place, 2), all);
+    if (init.rotary_offset > 0) rotated = select(place < 0, all, rotated);
   }
   return reshape(rotated, x.shape());
 }
