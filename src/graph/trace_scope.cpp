@@ -106,12 +106,21 @@ ValueId TraceScope::sliced(const Written& from, const ViewBox& box, const View& 
 
 std::optional<ValueId> TraceScope::part_of_heads(const Written& from, const View& view) {
   if (view.rank() < 2 || from.view.rank() + 1 != view.rank()) return std::nullopt;
-  int64_t heads = view.size(-2), row = from.view.size(-1);
-  if (heads == 0 || row % heads != 0) return std::nullopt;
-  View split = from.view.split_last(heads, row / heads);
-  std::optional<ViewBox> box = box_of(split, view);
-  if (!box) return std::nullopt;
-  return sliced({reshaped(from.value, split), split, from.fixed}, *box, view);
+  // The heads are `stride` columns wide and begin at a multiple of that.
+  const int64_t heads = view.size(-2), stride = view.stride(view.rank() - 2), row = from.view.size(-1);
+  const int64_t bytes = reinterpret_cast<int64_t>(view.data()) - reinterpret_cast<int64_t>(from.view.data());
+  if (heads == 0 || stride <= 0 || row == 0 || bytes < 0) return std::nullopt;
+  const int64_t first = bytes / static_cast<int64_t>(dtype_size(view.dtype()));
+  const int64_t row_stride = from.view.rank() > 1 ? from.view.stride(from.view.rank() - 2) : row;
+  if (row_stride < row) return std::nullopt;
+  const int64_t column = first % row_stride;
+  const int64_t begin = column / stride * stride;
+  if (begin + heads * stride > row) return std::nullopt;
+  View columns = from.view.narrow(from.view.rank() - 1, begin, heads * stride),
+       split = columns.split_last(heads, stride);
+  std::optional<ViewBox> all = box_of(from.view, columns), box = box_of(split, view);
+  if (!all || !box) return std::nullopt;
+  return sliced({sliced(from, *all, split), split, from.fixed}, *box, view);
 }
 
 ValueId TraceScope::joined(const View& view, const std::string& reader) {

@@ -70,7 +70,8 @@ class TraceScope {
   ValueId add_value(ValueKind kind, std::string name, const View& like);
   ValueId add_leaf(const TraceLeaf& leaf);
   ValueId sliced(const Written& from, const ViewBox& box, const View& view);
-  // Of a view with one dimension more, which is a part of every head in rows of heads: [T, H, n] of [T, H * Dh].
+  // Of a view with one dimension more, which is a part of every head in rows of heads, or in some of their columns:
+  // [T, H, n] of [T, H * Dh + ...].
   std::optional<ValueId> part_of_heads(const Written& from, const View& view);
   ValueId reshaped(ValueId from, const View& like);
   // `view` was written in several pieces, one after the other along its first dimension.
