@@ -98,18 +98,23 @@ class ComposedGatedDeltaNet final : public GatedDeltaNet {
   void forward(Context& ctx, View hidden_states, View out) override {
     auto [projected, z] = split_(ctx, std::get<0>(in_proj_qkvz_(ctx, hidden_states)));
     auto [g, beta] = gating_(ctx, std::get<0>(in_proj_ba_(ctx, hidden_states)));
-    View qkv = ctx.arena.make(projected.spec());
-    for_groups(*ctx.attention, [&](int64_t begin, int64_t count, const SequenceGroup& group, bool decoding) {
-      conv1d_.into(ctx, projected.narrow(0, begin, count), own_state(ctx, 1), group.state_slots,
-                   decoding ? OptView() : OptView(group.cu_seqlens_q), qkv.narrow(0, begin, count));
-    });
     const int64_t keys = init_.keys();
-    auto heads = [&](int64_t first) {
-      return l2_norm_(ctx, qkv.narrow(1, first, keys).split_last(init_.num_k_heads, init_.head_k_dim));
-    };
+    View qkv = ctx.arena.make(projected.spec());
+    const TensorSpec heads{{qkv.size(0), init_.num_k_heads, init_.head_k_dim}, qkv.dtype()};
+    View q = ctx.arena.make(heads), k = ctx.arena.make(heads);
+    for_groups(*ctx.attention, [&](int64_t begin, int64_t count, const SequenceGroup& group, bool decoding) {
+      auto part = [&](const View& x) { return x.narrow(0, begin, count); };
+      conv1d_.into(ctx, part(projected), own_state(ctx, 1), group.state_slots,
+                   decoding ? OptView() : OptView(group.cu_seqlens_q), part(qkv));
+      // Per group: a graph has no value for some columns of rows that two calls wrote.
+      auto normed = [&](int64_t first, const View& to) {
+        l2_norm_.into(ctx, part(qkv).narrow(1, first, keys).split_last(init_.num_k_heads, init_.head_k_dim), part(to));
+      };
+      normed(0, q);
+      normed(keys, k);
+    });
     auto values = [&](const View& x) { return x.split_last(init_.num_v_heads, init_.head_v_dim); };
-    View mixed = delta_rule_(ctx, own_state(ctx, 0), heads(0), heads(keys),
-                             values(qkv.narrow(1, 2 * keys, init_.values())), g, beta);
+    View mixed = delta_rule_(ctx, own_state(ctx, 0), q, k, values(qkv.narrow(1, 2 * keys, init_.values())), g, beta);
     out_proj_.into(ctx, norm_(ctx, mixed, values(z)).flatten_last(), out, OptView());
   }
 
