@@ -62,8 +62,9 @@ class FlashMLASparseTiles final : public CudaFlashMLASparse {
     Arena::Mark scratch = ctx.arena.mark();
     if (call.splits > 1) {
       int64_t rows = q_nope.size(0) * init_.num_heads * call.splits;
-      call.partial = ctx.arena.make({{rows, init_.kv_lora_rank}, DType::kF32}).ptr<float>();
-      call.partial_lse = ctx.arena.make({{rows}, DType::kF32}).ptr<float>();
+      // In one tensor: an arena that needed two chunks replaces them at its next reset, which a recording forbids.
+      call.partial = ctx.arena.make({{rows * (init_.kv_lora_rank + 1)}, DType::kF32}).ptr<float>();
+      call.partial_lse = call.partial + rows * init_.kv_lora_rank;
     }
     latent_tiles(call, ctx.stream);
     ctx.arena.release(scratch);

@@ -244,6 +244,8 @@ class PerHeadLinearMma final : public CudaPerHeadLinear {
     for (const OptView& v : args)
       if (reinterpret_cast<uintptr_t>(v->data()) % 16 != 0 || v->stride(0) % 8 != 0 || v->stride(1) % 8 != 0)
         return "heads must start on 16 bytes";
+    // refuse() may be called before weights are bound. Rows have multiples of 8 elements, so all of them start there.
+    if (has_param(0) && reinterpret_cast<uintptr_t>(weight().data()) % 16 != 0) return "weights must start on 16 bytes";
     return {};
   }
 
