@@ -75,7 +75,7 @@ Tolerance with_deviation_of(Tolerance tolerance, const View& x, const Activation
   return with_deviation(tolerance, std::sqrt(largest_error / largest_input), static_cast<double>(x.size(0) * outputs));
 }
 
-Tolerance with_rounded_activations(Tolerance tolerance, std::string_view weight_format) {
+Tolerance with_rounded_activations(Tolerance tolerance, std::string_view weight_format, double roundings) {
   if (weight_format.empty()) return tolerance;
   // Long enough for every group that products may have: a row of a usual model.
   constexpr int64_t kLongRow = 4096;
@@ -85,9 +85,8 @@ Tolerance with_rounded_activations(Tolerance tolerance, std::string_view weight_
     if (const ScaledFormat* format = find_scaled_format(weight_format.substr(begin, end - begin)))
       deviation = std::max(deviation, usual_deviation(format->activations(), kLongRow));
   }
-  // Two products behind each other, each of at least 64 outputs, and an activation between them that can double the
-  // error.
-  return with_deviation(tolerance, 3 * deviation, 64);
+  // Products have at least 64 outputs.
+  return with_deviation(tolerance, roundings * deviation, 64);
 }
 
 }  // namespace fk

@@ -26,6 +26,8 @@ Tolerance with_usual_deviation(Tolerance tolerance, const ActivationRounding& ro
 Tolerance with_deviation_of(Tolerance tolerance, const View& x, const ActivationRounding& rounding, int64_t outputs);
 
 // What rounding adds to the tolerance of a block of several products. weight_format: as in ops/formats/format_map.h.
-Tolerance with_rounded_activations(Tolerance tolerance, std::string_view weight_format);
+// `roundings`: how many times the error of one product reaches the output. Usually two products are behind each other,
+// with an activation between them that can double the error of the first.
+Tolerance with_rounded_activations(Tolerance tolerance, std::string_view weight_format, double roundings = 3);
 
 }  // namespace fk
