@@ -38,10 +38,14 @@ const std::map<std::string, std::string> kDegenerate = {
     {"flash_attn_decode: first key", "one key has all the weight, whatever the query"},
     {"flash_attn_prefill: one token", "one key has all the weight, whatever the query"},
     {"flash_attn_prefill: window of one", "one key has all the weight, whatever the query"},
+    {"flash_mla_sparse_fwd: one key", "one key has all the weight, or the list has none (-1)"},
     {"grouped_topk: one expert", "always expert 0"},
     {"index_select: one element", "a copy"},
+    {"indexer: mixed", "as many keys are wanted as there are: the indices can only be those of all keys"},
+    {"indexer: odd", "as many keys are wanted as there are: the indices can only be those of all keys"},
     {"l2_norm: hardly any eps", "without an eps the norm divides by the scale of its input"},
     {"l2_norm: one head", "in bf16 the eps is less than a rounding, and the norm divides by the scale of its input"},
+    {"mla_sparse_attention: prefill", "lists can only have key 0, which has all the weight, whatever the query"},
     {"moe_align: one pair", "the pair can only be the first"},
     {"reduce_scatter: alone, odd", "the sum over one rank is a copy"},
     {"reduce_scatter: alone, one element", "the sum over one rank is a copy"},
@@ -55,6 +59,8 @@ const std::map<std::string, std::string> kDegenerate = {
     {"sequence_pool: one element", "a copy"},
     {"shift_ids: from zero", "a copy"},
     {"softmax: one element", "always 1"},
+    {"top_k_per_row: fewer keys than wanted", "the indices can only be those of all keys"},
+    {"top_k_per_row: one key", "the index can only be 0"},
     {"topk_softmax: one expert", "always expert 0 with weight 1"},
 };
 

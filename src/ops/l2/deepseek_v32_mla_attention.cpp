@@ -39,7 +39,7 @@ Cost DeepseekV32MLAAttention::cost(const Init& init, const Workload& w) {
 
 std::vector<Case<DeepseekV32MLAAttention>> DeepseekV32MLAAttention::cases() {
   // As many keys as are seen: with fewer, rounding could change the choice, and then the reference computes something
-  // else.
+  // else. The last two have so few queries that none of them sees two keys so alike.
   Init small{{.hidden_size = 48,
               .num_heads = 4,
               .qk_nope_head_dim = 16,
@@ -61,9 +61,14 @@ std::vector<Case<DeepseekV32MLAAttention>> DeepseekV32MLAAttention::cases() {
            27,
            40,
            false};
+  Init few = small, few_odd = odd;
+  few.index_topk = 3;
+  few_odd.index_topk = 2;
   return {
       {"mixed", small, Workload::batch({{1, 20}, {9, 0}, {4, 17}})},
       {"odd", odd, Workload::batch({{1, 20}, {7, 0}, {1, 38}})},
+      {"some of the keys", few, Workload::batch({{1, 6}, {1, 9}, {2, 4}})},
+      {"some of the keys, odd", few_odd, Workload::batch({{1, 7}, {2, 5}})},
   };
 }
 

@@ -54,7 +54,8 @@ Tolerance Indexer::tolerance(const Init& init, DType dtype) {
 }
 
 std::vector<Case<Indexer>> Indexer::cases() {
-  // As many keys as are seen: with fewer, rounding could change the choice, and then the reference chooses others.
+  // As many keys as are seen: with fewer, rounding could change the choice, and then the reference chooses others. The
+  // last two have so few queries that none of them sees two keys so alike.
   Init c{.hidden_size = 48, .q_lora_rank = 24, .num_heads = 16, .head_dim = 16, .rope_dim = 8, .top_k = 64};
   Init odd{.hidden_size = 44,
            .q_lora_rank = 31,
@@ -63,9 +64,14 @@ std::vector<Case<Indexer>> Indexer::cases() {
            .rope_dim = 6,
            .top_k = 41,
            .is_neox_style = false};
+  Init few = c, few_odd = odd;
+  few.top_k = 2;
+  few_odd.top_k = 1;
   return {
       {"mixed", c, Workload::batch({{1, 20}, {1, 3}, {9, 0}, {4, 17}})},
       {"odd", odd, Workload::batch({{1, 33}, {7, 0}, {3, 38}})},
+      {"some of the keys", few, Workload::batch({{1, 5}, {1, 8}, {2, 3}})},
+      {"one of the keys", few_odd, Workload::batch({{1, 9}, {1, 4}, {2, 6}})},
   };
 }
 
