@@ -27,7 +27,7 @@ constexpr int kMostStages = 6;
 constexpr int kMostCounters = 1 << 16;
 
 // Parts of a sequence and kv head that are done. All zero between two launches: who comes last resets it.
-__device__ unsigned parts_done[kMostCounters];
+[[maybe_unused]] __device__ unsigned parts_done[kMostCounters];  // by Hopper only
 
 template <int kHeadSize>
 constexpr int warps_for = kHeadSize > 128 ? 4 : 8;
