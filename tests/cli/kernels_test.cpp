@@ -46,7 +46,9 @@ TEST_F(KernelsVerb, SlowAStubPassesAndItsResultFollowsTheSchema) {
     EXPECT_EQ(ran[0]["implementation"] == "candidate", side == std::string("candidate")) << ran.dump();
     EXPECT_GE(ran[0]["calls"], one["timing"]["pairs"]);
   }
-  EXPECT_LE(one["timing"]["pairs"], 40 + 5) << "launches are not cut short";
+  // Pairs that a busy machine disturbed are measured again.
+  EXPECT_LE(one["timing"]["pairs"].get<int>() - one["timing"]["pairs_dropped"].get<int>(), 40 + 5)
+      << "launches are not cut short";
   EXPECT_GT(one["judgement"]["checks"].get<int>(), 10);
   EXPECT_FALSE(fs::exists(result_path() + "l")) << "the journal of a finished run stays";
 
