@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/error.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -60,6 +61,8 @@ class RWKV7GatesOracle final : public RWKV7Gates {
 
   void forward(Context&, View w, View k, View v, View a, OptView v_gate, OptView v_first, View decay, View mixed,
                OptView value) override {
+    if (v_gate.has_value() != v_first.has_value() || v_gate.has_value() != value.has_value())
+      throw Error("rwkv7_gates takes v_gate and v_first together, and has a value with them.");
     auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
     const int64_t n = init_.head_dim;
     for (int64_t t = 0; t < k.size(0); ++t) {
