@@ -94,6 +94,13 @@ SpeedVerdict verdict_of(const Interval& interval, double delta) {
   return SpeedVerdict::kUnresolved;
 }
 
+// A candidate that is slower by several times the noise is slower on any machine: it must not become INVALID by making
+// the machine noisy. A gain is never taken from a noisy run.
+bool slower_beyond_noise(const PairedResult& result) {
+  constexpr double kTimesTheNoise = 4;
+  return result.verdict == SpeedVerdict::kSlower && result.log_interval.high < -kTimesTheNoise * result.control_error;
+}
+
 }  // namespace
 
 std::string_view drop_reason_name(Dropped reason) {
@@ -146,7 +153,7 @@ PairedResult compare_paired(const PairedSamples& samples, const PairedSamples& c
                     result.dropped_pairs(), result.pairs, dropped_text(result), 100 * options.most_dropped);
   else if (control_ratios.empty())
     result.invalid = "There are no pairs of the baseline against itself, so the noise is unknown.";
-  else if (result.control_error > std::log1p(options.most_control_off))
+  else if (result.control_error > std::log1p(options.most_control_off) && !slower_beyond_noise(result))
     result.invalid = fmt::format("The baseline differs from itself by {:.2f} %, so the machine is too noisy to rank.",
                                  100 * std::expm1(result.control_error));
   if (!result.invalid.empty()) result.verdict = SpeedVerdict::kUnresolved;

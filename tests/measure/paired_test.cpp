@@ -151,6 +151,16 @@ TEST(Paired, ControlSetsDeltaAndRefusesToRankOnANoisyMachine) {
             "There are no pairs of the baseline against itself, so the noise is unknown.");
 }
 
+// Noise hides no candidate that is much slower, and shows none as faster.
+TEST(Paired, OnANoisyMachineOnlySlowerByFarIsRanked) {
+  PairedSamples noisy(3, std::vector<TimePair>(20, {125, 100}));
+  PairedResult slower = compare_paired(simulate(8, 5, 40, 4), noisy);
+  EXPECT_EQ(slower.verdict, SpeedVerdict::kSlower);
+  EXPECT_EQ(slower.invalid, "");
+  EXPECT_NE(compare_paired(simulate(8, 5, 40, 2), noisy).invalid, "") << "twice as slow is within four times the noise";
+  EXPECT_NE(compare_paired(simulate(8, 5, 40, 0.25), noisy).invalid, "") << "a gain is never taken from a noisy run";
+}
+
 TEST(Paired, SamplingStopsOnWidthAndBudgetOnly) {
   PairedResult r = run(7, 5, 20, 1.5);
   ASSERT_EQ(r.verdict, SpeedVerdict::kSlower);

@@ -73,7 +73,10 @@ std::vector<Case<FlashMLAWithKVCache>> FlashMLAWithKVCache::cases() {
   Init published_context = published;
   published_context.context_only = true;
   return {
-      {"first key", {.num_heads = 1, .kv_lora_rank = 2, .qk_rope_head_dim = 2}, Workload::batch({{1, 0}})},
+      // Of one key the lse is the score, a sum that may cancel: several sequences give a head's row of it a scale.
+      {"first key",
+       {.num_heads = 1, .kv_lora_rank = 2, .qk_rope_head_dim = 2},
+       Workload::batch(std::vector<Sequence>(16, {1, 0}))},
       {"ragged", small, Workload::batch({{1, 0}, {1, 15}, {1, 16}, {1, 77}})},
       {"odd", odd, Workload::batch({{1, 33}, {1, 64}})},
       {"long context", small, Workload::batch({{1, 1500}, {1, 12}})},

@@ -68,15 +68,17 @@ void pack(const PackBlockTask& task) {
   pack_values(task);
 }
 
-// 2^x for x <= 0 within 3e-6, far below the rounding of weights to bf16: 2^floor(x) times a polynomial in the rest,
-// fitted for the smallest maximum relative error. -infinity gives 0, a NaN stays a NaN.
+// 2^x for x <= 0 within 4e-6, far below the rounding of weights to bf16: 2^floor(x) times a polynomial in the rest,
+// fitted for the smallest maximum relative error of those that are exact at both ends: 2^0 must be 1, or the lse of a
+// single key is wrong and sums are rescaled where the largest score did not change. -infinity gives 0, a NaN stays a
+// NaN.
 FK_AMX_INLINE __m512 exp2_lanes(__m512 x) {
   __m512 f = _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
-  __m512 p = _mm512_set1_ps(1.35341678e-2f);
-  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(5.20114601e-2f));
-  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(2.41442755e-1f));
-  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(6.93003833e-1f));
-  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(1.00000262f));
+  __m512 p = _mm512_set1_ps(1.35557473e-2f);
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(5.20323690e-2f));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(2.41379763e-1f));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(6.93032121e-1f));
+  p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(1.0f));
   return _mm512_scalef_ps(p, x);
 }
 

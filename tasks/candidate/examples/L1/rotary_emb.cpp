@@ -70,7 +70,7 @@ class RotaryEmbedding : public fk::RotaryEmbedding {
   template <class T>
   void turn(T* row, int64_t width, const float* angles) const {
     int64_t half = init_.rotary_dim / 2;
-    for (T* head = row; head < row + width; head += init_.head_size) {
+    for (T* head = row + init_.rotary_offset; head < row + width; head += init_.head_size) {
       if (init_.is_neox_style)
         turn_pairs<1>(head, head + half, half, angles);
       else

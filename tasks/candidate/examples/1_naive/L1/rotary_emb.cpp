@@ -1,8 +1,8 @@
 // rotary_emb (L1), naive: correct and slow. Make it fast, then run
 //   fastkernels kernels --target rotary_emb
 //
-// The arguments of one call, constructed with head_size=128, rotary_dim=128, max_position_embeddings=8192, base=10000,
-//   is_neox_style=true, rope_scaling={type=llama3, factor=8, low_freq_factor=1, high_freq_factor=4,
+// The arguments of one call, constructed with head_size=128, rotary_dim=128, rotary_offset=0,
+//   max_position_embeddings=8192, base=10000, is_neox_style=true, rope_scaling={type=llama3, factor=8, low_freq_factor=1, high_freq_factor=4,
 //   original_max_position_embeddings=64, beta_fast=32, beta_slow=1, truncate=true, attention_factor=1}, dtype=bf16:
 //   positions  i64[36]        input
 //   query      bf16[36, 384]  read and written
@@ -62,7 +62,7 @@ class RotaryEmbedding : public fk::RotaryEmbedding {
     for (int64_t i = 0; i < half; ++i) {
       double angle = position * inverse_frequency(i, init_.rotary_dim, init_.base, init_.rope_scaling);
       double factor = init_.rope_scaling.attention_factor, c = factor * cos(angle), s = factor * sin(angle);
-      for (T* head = row; head < row + width; head += init_.head_size) {
+      for (T* head = row + init_.rotary_offset; head < row + width; head += init_.head_size) {
         T& a = head[init_.is_neox_style ? i : 2 * i];
         T& b = head[init_.is_neox_style ? i + half : 2 * i + 1];
         double x = a, y = b;

@@ -29,7 +29,7 @@ class RotaryEmbedding : public fk::RotaryEmbedding {
   template <class T>
   void turn(T* row, int64_t width, const float* c, const float* s) const {
     int64_t half = init_.rotary_dim / 2, step = init_.is_neox_style ? 1 : 2, other = init_.is_neox_style ? half : 1;
-    for (T* head = row; head < row + width; head += init_.head_size) {
+    for (T* head = row + init_.rotary_offset; head < row + width; head += init_.head_size) {
       for (int64_t i = 0; i < half; ++i) {
         float x = head[i * step], y = head[i * step + other];
         head[i * step] = x * c[i] - y * s[i];
