@@ -134,7 +134,7 @@ CompileResult compile_candidate(const CandidateFile& file, const CompileOptions&
 
   result.command = chain.compiler;
   result.command.insert(result.command.end(), chain.flags.begin(), chain.flags.end());
-  result.command.push_back(fmt::format("-DFK_CANDIDATE_OF={}", file.op->name));
+  if (file.op != nullptr) result.command.push_back(fmt::format("-DFK_CANDIDATE_OF={}", file.op->name));
   result.command.insert(result.command.end(), options.cxxflags.begin(), options.cxxflags.end());
 
   std::string source = fs::absolute(file.path).lexically_normal().string();

@@ -21,6 +21,7 @@ struct CompileOptions {
   int limit_ms = 60'000;                   // a compiler that takes longer is killed
   std::string cuda_arch = {};              // "90a"; empty: $FASTKERNELS_CUDA_ARCH, or that of the first GPU
   bool allow_libraries = false;            // a .cu is linked with cuBLAS and cuBLASLt
+  bool without_operator = false;           // generated functions; CandidateFile::op is nullptr
 };
 
 struct CompileResult {

@@ -96,7 +96,7 @@ std::string symbol_in(const std::string& line, size_t from) {
 
 std::optional<std::string> linker_error(const std::vector<std::string>& lines, const CandidateFile& file) {
   for (const std::string& line : lines) {
-    if (line.find("fk_candidate_entry") != std::string::npos &&
+    if (file.op != nullptr && line.find("fk_candidate_entry") != std::string::npos &&
         contains_any(line, {"not defined", "undefined symbol", "required symbol"}))
       return fmt::format("{} has no FK_CANDIDATE({}); add it as the last line.", file.path, file.op->class_name);
     for (std::string_view words : {"undefined reference to ", "undefined symbol: "}) {
@@ -157,7 +157,7 @@ Failure explain_failure(const CompilerRun& run, const CandidateFile& file, int l
   if (std::optional<std::string> sentence = linker_error(lines, file)) return build_error(std::move(*sentence));
   if (std::optional<FirstError> error = first_error(lines)) {
     bool own_file = error->place.starts_with(file.path);
-    if (is_wrong_class(error->message, *file.op))
+    if (file.op != nullptr && is_wrong_class(error->message, *file.op))
       return {Verdict::kSignatureMismatch,
               fmt::format("{}: the class is not what {} asks for; expected is\n{}", own_file ? error->place : file.path,
                           file.op->name, expected_class(*file.op))};

@@ -29,13 +29,9 @@ constexpr std::string_view kCppFlags[] = {"-std=c++20",
                                           "-fvisibility=hidden",
                                           "-g1"};
 // Errors at build time rather than at load, with messages that can be parsed.
-constexpr std::string_view kCppChecks[] = {"-Wall",
-                                           "-Wextra",
-                                           "-Wno-unused-parameter",
-                                           "-fmax-errors=20",
-                                           "-fdiagnostics-color=never",
-                                           "-Wl,-z,defs",
-                                           "-Wl,--require-defined=fk_candidate_entry"};
+constexpr std::string_view kCppChecks[] = {
+    "-Wall", "-Wextra", "-Wno-unused-parameter", "-fmax-errors=20", "-fdiagnostics-color=never", "-Wl,-z,defs"};
+constexpr std::string_view kNeedsEntry = "-Wl,--require-defined=fk_candidate_entry";
 
 // The flags of the baselines (cmake/cuda.cmake), with line information for profilers.
 constexpr std::string_view kCudaFlags[] = {
@@ -91,6 +87,7 @@ Toolchain cpp_toolchain(const CompileOptions& options) {
     return missing(no_such_program(chain.compiler.front(), "install g++, or set CXX to a C++20 compiler"));
   chain.flags.assign(std::begin(kCppFlags), std::end(kCppFlags));
   chain.checks.assign(std::begin(kCppChecks), std::end(kCppChecks));
+  if (!options.without_operator) chain.checks.emplace_back(kNeedsEntry);
   chain.target = cpu_identity();
   return chain;
 }

@@ -1,5 +1,5 @@
-// The walls around a process that runs foreign code. Each protection is used if this system supports it; a missing one is
-// always reported.
+// The walls around a process that runs foreign code. Each protection is used if this system supports it; a missing one
+// is always reported.
 #pragma once
 
 #include <cstddef>

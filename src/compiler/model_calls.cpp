@@ -5,19 +5,12 @@
 #include <string>
 
 #include "compiler/codegen/loop_nest.h"
+#include "compiler/program.h"
 #include "graph/flatten.h"
 #include "ops/registry.h"
 
 namespace fk {
 namespace {
-
-// Different for each symbol, so that no two that vary are taken for the same.
-BatchSizes varying_sizes() {
-  BatchSizes sizes;
-  for (size_t i = 0; i < kNumSizeSymbols; ++i) sizes.of[i] = kVaryingExtent + 1000 * static_cast<int64_t>(i) + 3;
-  sizes[SizeSymbol::kPageSize] = 16;
-  return sizes;
-}
 
 bool same_shape(const CallShape& a, const CallShape& b) {
   auto same = [](const OptView& x, const OptView& y) {

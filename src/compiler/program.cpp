@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 
+#include "compiler/codegen/loop_nest.h"
 #include "core/error.h"
 #include "core/json.h"
 #include "graph/flatten.h"
@@ -124,6 +125,13 @@ class ProgramBuilder {
 };
 
 }  // namespace
+
+BatchSizes varying_sizes() {
+  BatchSizes sizes;
+  for (size_t i = 0; i < kNumSizeSymbols; ++i) sizes.of[i] = kVaryingExtent + 1000 * static_cast<int64_t>(i) + 3;
+  sizes[SizeSymbol::kPageSize] = 16;
+  return sizes;
+}
 
 std::vector<algebra::Expr> Program::exprs() const {
   std::vector<algebra::Expr> list;

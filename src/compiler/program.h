@@ -20,6 +20,10 @@ struct Program {
   std::vector<algebra::Expr> exprs() const;
 };
 
+// Sizes of a batch for kernels that are written for batches of any size: larger than every constant of a model, and
+// different for each symbol.
+BatchSizes varying_sizes();
+
 // Calls for which `open` returns true are replaced by their definitions, where they have one. All others are calls of
 // opaque operators.
 Program make_program(const Graph& graph, const BatchSizes& sizes, const std::function<bool(const GraphNode&)>& open);

@@ -8,131 +8,18 @@
 
 #include "candidate/field_list.h"
 #include "candidate/operators_header.h"
+#include "compiler/codegen/c_text.h"
 #include "compiler/codegen/loop_nest.h"
-#include "compiler/egraph/extract.h"
-#include "compiler/egraph/rewrite.h"
+#include "compiler/codegen/statement_text.h"
 #include "ops/algebra/definition.h"
 
 namespace fk {
 namespace {
 
-// Functions of elements that compilers vectorise, by name. A NaN stays one.
-constexpr std::pair<std::string_view, std::string_view> kFunctions[] = {
-    {"larger", R"(template <class T>
-inline T larger(T a, T b) {
-  return a > b || a != a ? a : b;
-}
-)"},
-    {"smaller", R"(template <class T>
-inline T smaller(T a, T b) {
-  return a < b || a != a ? a : b;
-}
-)"},
-    {"magnitude", R"(template <class T>
-inline T magnitude(T a) {
-  return a < 0 ? -a : a;
-}
-)"},
-    {"exponential", R"(// e^x = 2^n e^r with |r| <= log(2) / 2; what is left of its series is below a rounding.
-inline float exponential(float x) {
-  float within = x > 89.0f ? 89.0f : x < -104.0f ? -104.0f : x;
-  float n = __builtin_rintf(within * 1.44269504f);
-  float r = within - n * 0.693145752f - n * 1.42860677e-06f;
-  float p = 1.0f / 5040;
-  p = p * r + 1.0f / 720;
-  p = p * r + 1.0f / 120;
-  p = p * r + 1.0f / 24;
-  p = p * r + 1.0f / 6;
-  p = p * r + 0.5f;
-  p = p * r + 1.0f;
-  p = p * r + 1.0f;
-  // In two steps: 2^n itself may have no float.
-  int32_t whole = x == x ? static_cast<int32_t>(n) : 0, half = whole >> 1;
-  float a = __builtin_bit_cast(float, (half + 127) << 23), b = __builtin_bit_cast(float, (whole - half + 127) << 23);
-  return x == x ? p * a * b : x;
-}
-inline double exponential(double x) { return exp(x); }
-)"},
-};
-
-std::string functions_in(const std::string& kernels) {
-  std::string text;
-  for (const auto& [name, source] : kFunctions)
-    if (kernels.find(std::string(name) + "(") != kernels.npos) text += source;
-  return text;
-}
-
 std::string dtype_enum(DType dtype) {
   constexpr std::string_view kNames[] = {"kF64", "kF32", "kF16", "kBF16", "kF8E4M3", "kF8E5M2",
                                          "kI8",  "kU8",  "kI32", "kI64",  "kBool"};
   return fmt::format("fk::DType::{}", kNames[static_cast<size_t>(dtype)]);
-}
-
-std::string_view fold_function(algebra::Fold fold) { return fold == algebra::Fold::kMax ? "larger" : "smaller"; }
-
-std::string folded(algebra::Fold fold, const std::string& so_far, const std::string& value) {
-  if (fold == algebra::Fold::kSum) return fmt::format("{} + {}", so_far, value);
-  if (fold == algebra::Fold::kAny) return fmt::format("{} | {}", so_far, value);
-  return fmt::format("{}({}, {})", fold_function(fold), so_far, value);
-}
-
-std::string fold_start(const LoopStatement& s) {
-  if (s.fold == algebra::Fold::kSum || s.fold == algebra::Fold::kAny) return "0";
-  bool max = s.fold == algebra::Fold::kMax;
-  if (s.dtype == DType::kI64) return max ? "INT64_MIN" : "INT64_MAX";
-  return max ? "-INFINITY" : "INFINITY";
-}
-
-// Independent partial results, so that the loop is vectorised without changing what it means; always in the same order.
-std::string fold_text(const LoopStatement& s, const std::string& indent) {
-  constexpr int kLanes = 32;
-  std::string_view type = element_name(s.dtype);
-  std::string start = fold_start(s), text;
-  auto line = [&](const std::string& t) { text += indent + t + "\n"; };
-  if (s.count < 2 * kLanes) {
-    line(fmt::format("{} {} = {};", type, s.name, start));
-    line(fmt::format("for (int64_t i = 0; i < {}; ++i) {} = {};", s.count, s.name, folded(s.fold, s.name, s.value)));
-    return text;
-  }
-  line(fmt::format("{} {}_of[{}];", type, s.name, kLanes));
-  line(fmt::format("for (int k = 0; k < {}; ++k) {}_of[k] = {};", kLanes, s.name, start));
-  std::string lane = s.name + "_of[k]";
-  line(fmt::format("for (int64_t first = 0; first < {}; first += {})", s.count / kLanes * kLanes, kLanes));
-  line(fmt::format("  for (int k = 0; k < {}; ++k) {{", kLanes));
-  line("    const int64_t i = first + k;");
-  line(fmt::format("    {} = {};", lane, folded(s.fold, lane, s.value)));
-  line("  }");
-  if (s.count % kLanes != 0) {
-    line(fmt::format("for (int64_t i = {}, k = 0; i < {}; ++i, ++k) {} = {};", s.count / kLanes * kLanes, s.count, lane,
-                     folded(s.fold, lane, s.value)));
-  }
-  line(fmt::format("for (int n = {}; n > 0; n /= 2)", kLanes / 2));
-  line(fmt::format("  for (int k = 0; k < n; ++k) {} = {};", lane,
-                   folded(s.fold, lane, fmt::format("{}_of[k + n]", s.name))));
-  line(fmt::format("const {} {} = {}_of[0];", type, s.name, s.name));
-  return text;
-}
-
-std::string statement_text(const LoopStatement& s, const std::string& indent) {
-  std::string loop = fmt::format("{}for (int64_t i = 0; i < {}; ++i) ", indent, s.count);
-  switch (s.kind) {
-    case LoopStatement::Kind::kScalar:
-      return fmt::format("{}const {} {} = {};\n", indent, element_name(s.dtype), s.name, s.value);
-    case LoopStatement::Kind::kFold:
-      return fold_text(s, indent);
-    case LoopStatement::Kind::kFill:
-      return fmt::format("{}{} {}[{}];\n{}{}[i] = {};\n", indent, element_name(s.dtype), s.name, s.count, loop, s.name,
-                         s.value);
-    case LoopStatement::Kind::kStore: {
-      // A float is assigned as it is: see bf16 in candidate.h.
-      bool as_it_is = dtype_is_float(s.dtype);
-      std::string value = as_it_is ? s.value : fmt::format("static_cast<{}>({})", element_name(s.dtype), s.value);
-      return fmt::format("{}{}_p[{}] = {};\n",
-                         s.count == 1 ? indent + "[[maybe_unused]] constexpr int64_t i = 0;\n" + indent : loop, s.name,
-                         s.index, value);
-    }
-  }
-  return {};
 }
 
 std::string nest_text(const LoopNest& nest) {
@@ -153,7 +40,9 @@ std::string nest_text(const LoopNest& nest) {
   }
   for (const LoopStatement& s : nest.statements) {
     bool block = s.kind == LoopStatement::Kind::kStore && s.count == 1;
-    text += block ? "      {\n" + statement_text(s, "        ") + "      }\n" : statement_text(s, "      ");
+    std::string array = s.name + "_p";
+    text +=
+        block ? "      {\n" + statement_text(s, array, "        ") + "      }\n" : statement_text(s, array, "      ");
   }
   return text + "    }\n  });\n";
 }
@@ -170,17 +59,7 @@ std::string kernel_text(size_t number, const LoopProgram& loops, const std::stri
       if (loops_text.find(fmt::format("* {}_s{}", name, d)) != loops_text.npos)
         text += fmt::format("  const int64_t {0}_s{1} = {0}.stride({1});\n", name, d);
   }
-  return text + loops_text + "}\n";
-}
-
-std::string in_comment(const std::string& text) {
-  std::string lines;
-  for (size_t at = 0; at < text.size();) {
-    size_t end = std::min(text.find('\n', at), text.size());
-    lines += "//   " + text.substr(at, end - at) + "\n";
-    at = end + 1;
-  }
-  return lines;
+  return text + tables_text(loops) + loops_text + "}\n";
 }
 
 std::string shape_text(const TensorSpec& spec) {
@@ -220,19 +99,6 @@ std::string condition(const OperatorInfo& op, const CallShape& call) {
       if (arg->size(d) < kVaryingExtent) all.push_back(fmt::format("a[{}].size({}) == {}", i, d, arg->size(d)));
   }
   return fmt::format("{}", fmt::join(all, " &&\n      "));
-}
-
-// The cheapest expressions equal to a definition's.
-std::vector<algebra::NamedExpr> cheapest(const std::vector<algebra::NamedExpr>& results) {
-  EGraph graph;
-  std::vector<Expr> exprs;
-  for (const algebra::NamedExpr& r : results) exprs.push_back(r.expr);
-  std::vector<ClassId> roots = graph.add_all(exprs);
-  saturate(graph, algebra_rules(), {.iterations = 8, .nodes = 4000});
-  exprs = extract(graph, roots, element_cost).exprs;
-  std::vector<algebra::NamedExpr> best = results;
-  for (size_t i = 0; i < best.size(); ++i) best[i].expr = exprs[i];
-  return best;
 }
 
 }  // namespace

@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <stdexcept>
+
+#include "compiler/codegen/c_text.h"
 
 namespace fk {
 namespace {
@@ -21,84 +22,11 @@ using algebra::Primitive;
 constexpr int64_t kLargestLocalArray = 16384;  // elements; 64 KiB of a thread's stack
 constexpr int64_t kLargestUnrolled = 16;       // terms of a sum that is written out
 
-// What has no such loops. Never leaves this file.
-struct NoLoops : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-// The index in one dimension: a sum of multiples of the loop variables (the last is i), or a text.
-struct Index {
-  int64_t start = 0;
-  std::vector<int64_t> factors;
-  std::string text = {};  // not empty: this instead
-  bool text_uses_i = false;
-
-  bool uses_i() const { return text.empty() ? factors.back() != 0 : text_uses_i; }
-  bool is_zero() const {
-    return text.empty() && start == 0 && std::all_of(factors.begin(), factors.end(), [](int64_t f) { return f == 0; });
-  }
-};
-
-std::string index_text(const Index& index) {
-  if (!index.text.empty()) return index.text;
-  std::string text;
-  for (size_t v = 0; v < index.factors.size(); ++v) {
-    int64_t f = index.factors[v];
-    if (f == 0) continue;
-    std::string name = v + 1 == index.factors.size() ? "i" : fmt::format("l{}", v);
-    std::string term = std::abs(f) == 1 ? name : fmt::format("{} * {}", name, std::abs(f));
-    text += text.empty() ? (f < 0 ? "-" : "") + term : (f < 0 ? " - " : " + ") + term;
-  }
-  if (text.empty()) return fmt::to_string(index.start);
-  if (index.start != 0) text += fmt::format(" {} {}", index.start < 0 ? '-' : '+', std::abs(index.start));
-  return text;
-}
-
-// A value in C, of type float, double, int64_t or bool.
-struct Code {
-  std::string text;
-  DType dtype;
-  std::optional<double> number = {};  // where it is a constant
-  std::string element = {};           // where it is only moved: the element, as it is stored
-  DType element_dtype = DType::kF32;
-};
-
-DType computed_as(DType dtype) {
-  if (dtype == DType::kF64 || dtype == DType::kBool) return dtype;
-  return dtype_is_float(dtype) ? DType::kF32 : DType::kI64;
-}
-
-std::string_view c_name(DType computed) {
-  return computed == DType::kF64   ? "double"
-         : computed == DType::kF32 ? "float"
-         : computed == DType::kI64 ? "int64_t"
-                                   : "bool";
-}
-
-std::string number_code(double value, DType as) {
-  if (std::isinf(value)) return value < 0 ? "(-INFINITY)" : "INFINITY";
-  std::string text = algebra::number_text(value);
-  if (as == DType::kI64 || as == DType::kBool) return text;
-  if (text.find_first_of(".e") == text.npos) text += ".0";
-  if (as == DType::kF32) text += "f";
-  return value < 0 ? "(" + text + ")" : text;
-}
-
-std::string converted(const Code& code, DType to) {
-  if (code.dtype == to) return code.text;
-  if (code.number) return number_code(*code.number, to);
-  return fmt::format("{}({})", c_name(to), code.text);
-}
-
-// Without the parentheses around all of it.
-std::string unwrapped(const std::string& text) {
-  if (text.empty() || text.front() != '(') return text;
-  int depth = 0;
-  for (size_t at = 0; at < text.size(); ++at) {
-    depth += text[at] == '(' ? 1 : text[at] == ')' ? -1 : 0;
-    if (depth == 0) return at + 1 == text.size() ? text.substr(1, at - 1) : text;
-  }
-  return text;
+// Elements of one row of an array.
+int64_t row_elements(const Extents& shape) {
+  int64_t n = 1;
+  for (size_t d = 1; d < shape.size(); ++d) n *= shape[d];
+  return n;
 }
 
 bool is_slow(const Head& head) {
@@ -107,17 +35,85 @@ bool is_slow(const Head& head) {
 
 class Lowering {
  public:
-  explicit Lowering(LoopProgram& to) : to_(to) {}
+  // `locals`: nullptr for a call alone.
+  Lowering(LoopProgram& to, const std::set<std::string>* locals) : to_(to), locals_(locals) {}
 
   void run(const std::vector<algebra::NamedExpr>& results) {
     for (const algebra::NamedExpr& r : results) count_uses(r.expr);
-    for (const algebra::NamedExpr& r : results) add_result(r);
+    for (const algebra::NamedExpr& r : results) {
+      if (by_rows() && add_scatter(r)) continue;
+      add_result(r);
+    }
   }
 
  private:
   void count_uses(const Expr& e) {
     if (uses_[e.id()]++ > 0) return;
     for (const Expr& x : e.inputs()) count_uses(x);
+  }
+
+  bool by_rows() const { return locals_ != nullptr; }
+  bool is_local(const std::string& name) const { return by_rows() && locals_->count(name) > 0; }
+
+  // The nest for such loops: the last one, so that a result is computed before others read it.
+  void enter_nest(const Extents& leads, const std::string& rows_of) {
+    for (size_t d = 1; d < leads.size(); ++d)
+      if (leads[d] >= kVaryingExtent) throw NoLoops("an extent that varies is not the first");
+    if (by_rows() && !to_.nests.empty() && leads[0] != to_.nests[0].leads[0])
+      throw NoLoops("its calls do not run over the same rows");
+    if (to_.nests.empty() || to_.nests.back().leads != leads) {
+      to_.nests.push_back({leads, rows_of, {}});
+      known_.emplace_back();
+    }
+    now_ = to_.nests.size() - 1;
+  }
+
+  // Rows that are written to places which an index says: of each row the place, then its elements. False: it is none.
+  bool add_scatter(const algebra::NamedExpr& result) {
+    Expr e = result.expr;
+    while (e.head().is(Primitive::kReshape) || (e.head().is(Primitive::kCast) && e.dtype() == e.inputs()[0].dtype()))
+      e = e.inputs()[0];
+    if (!e.head().is(Primitive::kScatter)) return false;
+    Expr old = e.inputs()[0];
+    while (old.head().is(Primitive::kReshape)) old = old.inputs()[0];
+    if (!old.head().is(Primitive::kInput)) throw NoLoops("rows are stored to something computed");
+    const Expr &index = e.inputs()[1], &rows = e.inputs()[2];
+    Extents space = rows.shape();
+    if (space.size() == 1) space.push_back(1);
+    enter_nest(Extents(space.begin(), space.end() - 1), result.name);
+    Code place = of_row_variable(index, {variable(0)});
+    std::vector<Index> at;
+    for (size_t d = 0; d < rows.shape().size(); ++d) at.push_back(variable(d));
+    Code value = emit(rows, at);
+    bool moved = !value.element.empty() && value.element_dtype == e.dtype();
+    touch(result.name, e.dtype(), result.expr.shape().size(), true);
+    to_.arrays[result.name].dense = true;
+    const int64_t elements = row_elements(rows.shape());
+    // The array may be seen in another shape than it is stored to: rows of `elements`.
+    const int64_t pieces = row_elements(result.expr.shape()) / elements;
+    std::string count = pieces == 1 ? result.name + "_n" : fmt::format("{}_n * {}", result.name, pieces);
+    LoopStatement store{LoopStatement::Kind::kStore, result.name, e.dtype(),
+                        moved ? value.element : unwrapped(value.text), space.back()};
+    store.moved = moved;
+    store.index = fmt::format("{} * {} + {}", place.text, elements, index_text(within_row(space)));
+    store.guard = fmt::format("{0} >= 0 && {0} < {1}", place.text, count);
+    statements().push_back(store);
+    return true;
+  }
+
+  // The place of an element among those of its row.
+  Index within_row(const Extents& space) const {
+    Index within = variable(space.size() - 1);
+    int64_t stride = space.back();
+    for (size_t d = space.size() - 1; d-- > 1; stride *= space[d]) within.factors[d] = stride;
+    return within;
+  }
+
+  // A variable of a whole row.
+  Code of_row_variable(const Expr& e, const std::vector<Index>& at) {
+    std::string key = "row " + key_of(e, at);
+    if (auto found = of_rows_.find(key); found != of_rows_.end()) return found->second;
+    return named(key, LoopStatement::Kind::kScalar, emit(e, at), 1, true);
   }
 
   void add_result(const algebra::NamedExpr& result) {
@@ -134,25 +130,25 @@ class Lowering {
     Extents space = e.shape();
     if (space.empty() || space[0] != out[0]) throw NoLoops("a result is not computed row by row");
     if (space.size() == 1) space.push_back(1);
-    for (size_t d = 1; d < space.size(); ++d)
-      if (space[d] >= kVaryingExtent) throw NoLoops("an extent that varies is not the first");
+    if (space.back() >= kVaryingExtent) throw NoLoops("an extent that varies is not the first");
     Extents leads(space.begin(), space.end() - 1);
-    auto nest = std::find_if(to_.nests.begin(), to_.nests.end(), [&](const LoopNest& n) { return n.leads == leads; });
-    if (nest == to_.nests.end()) {
-      to_.nests.push_back({leads, result.name, {}});
-      known_.emplace_back();
-      nest = to_.nests.end() - 1;
-    }
-    now_ = static_cast<size_t>(nest - to_.nests.begin());
+    enter_nest(leads, result.name);
     std::vector<Index> at;
     for (size_t d = 0; d < e.shape().size(); ++d) at.push_back(variable(d));
     if (e.shape().size() == space.size()) at.back() = variable(leads.size());
     Code value = emit(e, at);
     bool moved = !value.element.empty() && value.element_dtype == stored;
-    touch(result.name, stored, out.size(), true);
-    statements().push_back({LoopStatement::Kind::kStore, result.name, stored,
-                            moved ? value.element : unwrapped(value.text), space.back(), Fold::kSum,
-                            store_index(result.name, out, space, reshaped)});
+    LoopStatement store{LoopStatement::Kind::kStore, result.name, stored, moved ? value.element : unwrapped(value.text),
+                        space.back()};
+    store.moved = moved;
+    if (is_local(result.name)) {
+      to_.locals[result.name] = {stored, row_elements(out)};
+      store.index = index_text(within_row(space));
+    } else {
+      touch(result.name, stored, out.size(), true);
+      store.index = store_index(result.name, out, space, reshaped);
+    }
+    statements().push_back(store);
   }
 
   // Behind the first dimension a result is dense.
@@ -163,10 +159,8 @@ class Lowering {
       if (out.size() == space.size()) at.back() = variable(space.size() - 1);
       return address(name, out, at);
     }
-    Index within = variable(space.size() - 1);
-    int64_t stride = space.back();
-    for (size_t d = space.size() - 1; d-- > 1; stride *= space[d]) within.factors[d] = stride;
-    return fmt::format("l0 * {}_s0 + {}", name, index_text(within));
+    to_.arrays[name].dense_rows = true;
+    return fmt::format("l0 * {}_s0 + {}", name, index_text(within_row(space)));
   }
 
   size_t num_variables() const { return to_.nests[now_].leads.size() + 1; }
@@ -181,8 +175,63 @@ class Lowering {
   void touch(const std::string& name, DType dtype, size_t rank, bool written) {
     if (dtype == DType::kF8E4M3 || dtype == DType::kF8E5M2) throw NoLoops("FP8 has no type in candidates");
     ArrayUse& access = to_.arrays[name];
-    if (access.written || (written && access.rank > 0)) throw NoLoops("it is updated in place");
-    access = {dtype, rank, written};
+    // Several calls may read what an earlier one stored; a call alone has one array for both.
+    if (by_rows() ? written && access.rank > 0 : access.written || (written && access.rank > 0))
+      throw NoLoops("it is updated in place");
+    access.dtype = dtype;
+    access.rank = rank;
+    access.written = access.written || written;
+  }
+
+  static bool is_row(const Index& index) {
+    return index.text.empty() && index.start == 0 && index.factors[0] == 1 &&
+           std::all_of(index.factors.begin() + 1, index.factors.end(), [](int64_t f) { return f == 0; });
+  }
+
+  // Compilers do not vectorise copies of a class, so those of bf16 are copies of bits.
+  static Code loaded(const std::string& element, DType dtype) {
+    DType as = computed_as(dtype);
+    std::string value = as == dtype ? element : fmt::format("{}({})", c_name(as), element);
+    return {value, as, {}, dtype == DType::kBF16 ? element + ".bits" : element, dtype};
+  }
+
+  // An element of an array. `seen_as` is another shape with the same rows, where `at` is an index of that.
+  Code load(const Head& array, const Extents& seen_as, const std::vector<Index>& at) {
+    if (auto use = to_.arrays.find(array.name);
+        by_rows() && use != to_.arrays.end() && use->second.written && (use->second.dense || !is_row(at[0])))
+      throw NoLoops("a call reads other rows of what an earlier one computes");
+    const bool reshaped = seen_as != array.shape;
+    if (is_local(array.name) || reshaped) {
+      bool rows = is_row(at[0]) || (seen_as[0] == 1 && at[0].is_zero());
+      if (!rows && is_local(array.name)) throw NoLoops("a call reads other rows of what an earlier one computes");
+      std::string place = flat_text(seen_as, at);
+      if (is_local(array.name)) return loaded(fmt::format("{}[{}]", array.name, place), array.dtype);
+      touch(array.name, array.dtype, array.shape.size(), false);
+      to_.arrays[array.name].dense_rows = true;
+      std::string row = index_text(at[0]);
+      if (row.find(' ') != row.npos) row = "(" + row + ")";
+      std::string element = fmt::format("{0}_p[{1} * {0}_s0 + {2}]", array.name, row, place);
+      return loaded(element, array.dtype);
+    }
+    touch(array.name, array.dtype, array.shape.size(), false);
+    return loaded(fmt::format("{}_p[{}]", array.name, address(array.name, array.shape, at)), array.dtype);
+  }
+
+  // The place of an element among those of its row, in row-major order.
+  std::string flat_text(const Extents& shape, const std::vector<Index>& at) const {
+    Index flat = fixed(0);
+    std::string text;
+    int64_t stride = 1;
+    for (size_t d = shape.size(); d-- > 1; stride *= shape[d]) {
+      if (shape[d] == 1) continue;
+      if (!at[d].text.empty()) {
+        text += fmt::format(" + ({}) * {}", at[d].text, stride);
+        continue;
+      }
+      flat.start += at[d].start * stride;
+      for (size_t v = 0; v < flat.factors.size(); ++v) flat.factors[v] += at[d].factors[v] * stride;
+    }
+    return index_text(flat) + text;
   }
 
   // The element of an array: strides in all dimensions but the last, which is dense.
@@ -203,6 +252,7 @@ class Lowering {
   }
 
   Code emit(const Expr& e, const std::vector<Index>& at) {
+    if (std::optional<Code> once = emit_once_for_row(e, at)) return *once;
     const Head& head = e.head();
     switch (head.primitive) {
       case Primitive::kConstant: {
@@ -211,16 +261,19 @@ class Lowering {
       }
       case Primitive::kIota:
         return {"(" + index_text(at[static_cast<size_t>(head.axis)]) + ")", DType::kI64};
-      case Primitive::kInput: {
-        touch(head.name, head.dtype, head.shape.size(), false);
-        DType as = computed_as(head.dtype);
-        std::string load = fmt::format("{}_p[{}]", head.name, address(head.name, head.shape, at));
-        return {as == head.dtype ? load : fmt::format("{}({})", c_name(as), load), as, {}, load, head.dtype};
-      }
+      case Primitive::kInput:
+        return load(head, head.shape, at);
+      case Primitive::kTable:
+        return emit_table(head, at);
       case Primitive::kView:
         return emit(e.inputs()[0], viewed(head.map, at));
-      case Primitive::kReshape:
-        return emit(e.inputs()[0], split(e.inputs()[0].shape(), head.shape, at));
+      case Primitive::kReshape: {
+        const Expr& x = e.inputs()[0];
+        // A dense row may be read in any shape.
+        if (by_rows() && x.head().is(Primitive::kInput) && x.shape()[0] == head.shape[0])
+          return load(x.head(), head.shape, at);
+        return emit(x, split(x.shape(), head.shape, at));
+      }
       case Primitive::kCast: {
         Code x = emit(e.inputs()[0], at);
         return rounded(x, head.dtype);
@@ -236,21 +289,60 @@ class Lowering {
     }
   }
 
-  static Code rounded(const Code& x, DType to) {
-    switch (to) {
-      case DType::kBF16:
-        return {fmt::format("float(fk::bf16({}))", converted(x, DType::kF32)), DType::kF32};
-      case DType::kF16:
-        return {fmt::format("float(fk::f16({}))", converted(x, DType::kF32)), DType::kF32};
-      case DType::kF32:
-      case DType::kF64:
-      case DType::kI64:
-        return {converted(x, to), to};
-      case DType::kI32:
-        return {fmt::format("int64_t(int32_t({}))", x.text), DType::kI64};
-      default:
-        throw NoLoops(fmt::format("there is no rounding to {}", dtype_name(to)));
+  Code emit_table(const Head& head, const std::vector<Index>& at) {
+    auto found = std::find(to_.tables.begin(), to_.tables.end(), head.table);
+    if (found == to_.tables.end()) found = to_.tables.insert(found, head.table);
+    Index flat = fixed(0);
+    int64_t stride = 1;
+    for (size_t d = head.shape.size(); d-- > 0; stride *= head.shape[d]) {
+      if (head.shape[d] == 1) continue;
+      if (!at[d].text.empty()) throw NoLoops("a table is read at computed places");
+      flat.start += at[d].start * stride;
+      for (size_t v = 0; v < flat.factors.size(); ++v) flat.factors[v] += at[d].factors[v] * stride;
     }
+    std::string element = fmt::format("table{}[{}]", found - to_.tables.begin(), index_text(flat));
+    DType as = computed_as(head.dtype);
+    return {as == DType::kF64 ? element : fmt::format("{}({})", c_name(as), element), as};
+  }
+
+  bool has_slow(const Expr& e) {
+    auto [at, is_new] = slow_.emplace(e.id(), is_slow(e.head()));
+    if (!is_new || at->second) return at->second;
+    bool any = false;
+    for (const Expr& x : e.inputs()) any = any || (!x.head().is(Primitive::kReduce) && has_slow(x));
+    return slow_[e.id()] = any;
+  }
+
+  // A slow expression that is the same for all l1, l2, ... is computed once, before their loops: the sines and cosines
+  // of a token serve all its heads, and those of its keys.
+  std::optional<Code> emit_once_for_row(const Expr& e, const std::vector<Index>& at) {
+    if (!by_rows() || in_row_ || at.empty() || to_.nests[now_].leads.size() == 1) return {};
+    if (!e.head().is(Primitive::kMap) && !e.head().is(Primitive::kCast)) return {};
+    const size_t last = num_variables() - 1;
+    bool whole = false;
+    for (size_t d = 0; d < at.size(); ++d) {
+      if (e.shape()[d] == 1) continue;
+      if (!at[d].text.empty()) return {};
+      for (size_t v = 1; v < last; ++v)
+        if (at[d].factors[v] != 0) return {};
+      if (at[d].factors[last] == 0) continue;
+      if (d + 1 != at.size() && !std::all_of(at.begin() + static_cast<std::ptrdiff_t>(d) + 1, at.end(),
+                                             [](const Index& x) { return !x.uses_i(); }))
+        return {};
+      if (at[d].start != 0 || at[d].factors[last] != 1) return {};
+      whole = true;
+    }
+    if (!has_slow(e)) return {};
+    std::string key = "row " + key_of(e, at);
+    if (auto found = of_rows_.find(key); found != of_rows_.end()) return found->second;
+    int64_t length = 1;
+    for (size_t d = 0; d < at.size(); ++d)
+      if (e.shape()[d] > 1 && at[d].factors[last] != 0) length = e.shape()[d];
+    if (length > kLargestLocalArray) return {};
+    in_row_ = true;
+    Code value = emit(e, at);
+    in_row_ = false;
+    return named(key, whole ? LoopStatement::Kind::kFill : LoopStatement::Kind::kScalar, value, length, true);
   }
 
   std::vector<Index> viewed(const algebra::IndexMap& map, const std::vector<Index>& at) const {
@@ -308,22 +400,33 @@ class Lowering {
     return key;
   }
 
+  // What stands before the loops over l1, l2, ... can use nothing of what stands inside.
+  std::optional<Code> known(const std::string& key) const {
+    if (auto found = known_[now_].find(key); !in_row_ && found != known_[now_].end()) return found->second;
+    if (auto found = of_rows_.find(key); found != of_rows_.end()) return found->second;
+    return {};
+  }
+
   // A variable for a value that does not change with i, or is used by another statement.
-  Code named(const std::string& key, const LoopStatement::Kind kind, const Code& value, int64_t count) {
-    std::string name = fmt::format("{}{}", kind == LoopStatement::Kind::kFill ? "a" : "v", known_[now_].size());
+  Code named(const std::string& key, const LoopStatement::Kind kind, const Code& value, int64_t count,
+             bool of_row = false) {
+    std::string name = fmt::format("{}{}", kind == LoopStatement::Kind::kFill ? "a" : "v", names_++);
     bool alone = kind != LoopStatement::Kind::kFold;  // a fold puts an operator before it
-    statements().push_back({kind, name, value.dtype, alone ? unwrapped(value.text) : value.text, count});
+    LoopStatement statement{kind, name, value.dtype, alone ? unwrapped(value.text) : value.text, count};
+    // What it needs of its row was named before it, so it may stand before the loops over l1, l2, ... as that does.
+    statement.of_row = of_row || in_row_;
+    statements().push_back(statement);
     Code use{kind == LoopStatement::Kind::kFill ? name + "[i]" : name, value.dtype};
-    known_[now_].emplace(key, use);
+    (statement.of_row ? of_rows_ : known_[now_]).emplace(key, use);
     return use;
   }
 
   Code emit_map(const Expr& e, const std::vector<Index>& at) {
     std::string key = key_of(e, at);
-    if (auto found = known_[now_].find(key); found != known_[now_].end()) return found->second;
+    if (std::optional<Code> code = known(key)) return *code;
     std::vector<Code> x;
     for (const Expr& input : e.inputs()) x.push_back(emit(input, at));
-    Code value = apply(e, x);
+    Code value = applied(e, x);
     if (!any_uses_i(at)) return named(key, LoopStatement::Kind::kScalar, value, 1);
     // A slow function that several statements need is computed once, where i runs over a whole dimension.
     const int64_t length = e.shape().back();
@@ -332,78 +435,6 @@ class Lowering {
     if (whole && is_slow(e.head()) && uses_[e.id()] > 1 && length <= kLargestLocalArray)
       return named(key, LoopStatement::Kind::kFill, value, length);
     return value;
-  }
-
-  static Code apply(const Expr& e, const std::vector<Code>& x) {
-    const Function f = e.head().function;
-    DType result = computed_as(e.dtype());
-    DType common = DType::kI64;  // of the operands of a comparison
-    for (const Code& c : x)
-      if (c.dtype == DType::kF64 || (c.dtype == DType::kF32 && common != DType::kF64)) common = c.dtype;
-    auto as = [&](size_t i) { return converted(x[i], result); };
-    auto infix = [&](std::string_view op) { return Code{fmt::format("({} {} {})", as(0), op, as(1)), result}; };
-    auto call = [&](std::string_view name) {
-      std::string list = as(0);
-      for (size_t i = 1; i < x.size(); ++i) list += ", " + as(i);
-      return Code{fmt::format("{}({})", name, list), result};
-    };
-    auto compare = [&](std::string_view op) {
-      return Code{fmt::format("({} {} {})", converted(x[0], common), op, converted(x[1], common)), DType::kBool};
-    };
-    switch (f) {
-      case Function::kAdd:
-        return infix("+");
-      case Function::kSubtract:
-        return infix("-");
-      case Function::kMultiply:
-        return infix("*");
-      case Function::kDivide:
-      case Function::kFloorDivide:  // of integers that are not negative
-        return infix("/");
-      case Function::kModulo:
-        return infix("%");
-      case Function::kMaximum:
-        return call("larger");
-      case Function::kMinimum:
-        return call("smaller");
-      case Function::kNegate:
-        return {fmt::format("(-{})", as(0)), result};
-      case Function::kAbs:
-        return call("magnitude");
-      case Function::kExp:
-        return call("exponential");
-      case Function::kLog:
-        return call(result == DType::kF64 ? "log" : "logf");
-      case Function::kSqrt:
-        return call(result == DType::kF64 ? "sqrt" : "sqrtf");
-      case Function::kSin:
-        return call(result == DType::kF64 ? "sin" : "sinf");
-      case Function::kCos:
-        return call(result == DType::kF64 ? "cos" : "cosf");
-      case Function::kTanh:
-        return call(result == DType::kF64 ? "tanh" : "tanhf");
-      case Function::kErfc:
-        return call(result == DType::kF64 ? "erfc" : "erfcf");
-      case Function::kFloor:
-        return call(result == DType::kF64 ? "floor" : "floorf");
-      case Function::kRound:
-        return call(result == DType::kF64 ? "nearbyint" : "nearbyintf");
-      case Function::kLess:
-        return compare("<");
-      case Function::kEqual:
-        return compare("==");
-      case Function::kAnd:
-        return infix("&");
-      case Function::kOr:
-        return infix("|");
-      case Function::kNot:
-        return {fmt::format("(!{})", as(0)), result};
-      case Function::kIsNan:
-        return {fmt::format("({0} != {0})", x[0].text), result};
-      case Function::kSelect:
-        return {fmt::format("({} ? {} : {})", converted(x[0], DType::kBool), as(1), as(2)), result};
-    }
-    throw NoLoops("there is no such function");
   }
 
   Code emit_reduce(const Expr& e, std::vector<Index> at) {
@@ -415,7 +446,7 @@ class Lowering {
     at[axis] = fixed(0);
     if (!any_uses_i(at)) {
       std::string key = key_of(e, at);
-      if (auto found = known_[now_].find(key); found != known_[now_].end()) return found->second;
+      if (std::optional<Code> code = known(key)) return *code;
       at[axis] = variable(num_variables() - 1);
       if (count >= kVaryingExtent) throw NoLoops("a reduction runs over an extent that varies");
       Code value = emit(x, at);
@@ -443,8 +474,8 @@ class Lowering {
     bool uses_i = any_uses_i(within);
     if (!uses_i) {
       std::string key = "row " + key_of(index, within);
-      auto found = known_[now_].find(key);
-      row = found != known_[now_].end() ? found->second : named(key, LoopStatement::Kind::kScalar, row, 1);
+      std::optional<Code> code = known(key);
+      row = code ? *code : named(key, LoopStatement::Kind::kScalar, row, 1);
     }
     std::vector<Index> inner(at.begin(), at.begin() + axis);
     inner.push_back(fixed(0));
@@ -452,57 +483,48 @@ class Lowering {
     inner.back().text_uses_i = uses_i;
     inner.insert(inner.end(), at.begin() + behind, at.end());
     const int64_t extent = x.size(static_cast<int>(axis));
-    std::string bound =
-        extent >= kVaryingExtent ? fmt::format("{}.size({})", x.head().name, axis) : fmt::to_string(extent);
+    if (by_rows() && axis > 0 && extent >= kVaryingExtent) throw NoLoops("an extent that varies is not the first");
+    std::string bound = extent < kVaryingExtent ? fmt::to_string(extent)
+                        : by_rows()             ? x.head().name + "_n"
+                                                : fmt::format("{}.size({})", x.head().name, axis);
     Code value = emit(x, inner);
     std::string inside = fmt::format("{0} >= 0 && {0} < {1}", row.text, bound);
     return {fmt::format("({} ? {} : {})", inside, value.text, number_code(0, value.dtype)),
             value.dtype,
             {},
-            fmt::format("{} ? {} : {}(0)", inside, value.element, element_name(value.element_dtype)),
+            fmt::format("{} ? {} : {}(0)", inside, value.element,
+                        value.element_dtype == DType::kBF16 ? "uint16_t" : element_name(value.element_dtype)),
             value.element_dtype};
   }
 
   LoopProgram& to_;
+  const std::set<std::string>* locals_;
   std::map<const ExprNode*, int> uses_;
+  std::map<const ExprNode*, bool> slow_;
   std::vector<std::map<std::string, Code>> known_;  // by nest: values that have a name
+  std::map<std::string, Code> of_rows_;             // values of a whole row, for all nests after them
   size_t now_ = 0;                                  // the nest
+  size_t names_ = 0;                                // given so far
+  bool in_row_ = false;                             // a value of a whole row is being written
 };
 
-}  // namespace
-
-std::string_view element_name(DType dtype) {
-  switch (dtype) {
-    case DType::kF64:
-      return "double";
-    case DType::kF32:
-      return "float";
-    case DType::kF16:
-      return "fk::f16";
-    case DType::kBF16:
-      return "fk::bf16";
-    case DType::kI8:
-      return "int8_t";
-    case DType::kU8:
-      return "uint8_t";
-    case DType::kI32:
-      return "int32_t";
-    case DType::kI64:
-      return "int64_t";
-    default:
-      return "bool";
-  }
-}
-
-LoopProgram lower_to_loops(const std::vector<algebra::NamedExpr>& results) {
+LoopProgram lowered(const std::vector<algebra::NamedExpr>& results, const std::set<std::string>* locals) {
   LoopProgram program;
   try {
-    Lowering(program).run(results);
+    Lowering(program, locals).run(results);
   } catch (const NoLoops& why) {
     program = {};
     program.refusal = why.what();
   }
   return program;
+}
+
+}  // namespace
+
+LoopProgram lower_to_loops(const std::vector<algebra::NamedExpr>& results) { return lowered(results, nullptr); }
+
+LoopProgram lower_to_row_loops(const std::vector<algebra::NamedExpr>& results, const std::set<std::string>& locals) {
+  return lowered(results, &locals);
 }
 
 }  // namespace fk

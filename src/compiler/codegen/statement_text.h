@@ -1,0 +1,29 @@
+// The text of loops in C++, for all kinds of kernels.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/codegen/loop_nest.h"
+
+namespace fk {
+
+// One statement of a nest; `array` is what a store writes to.
+std::string statement_text(const LoopStatement& statement, const std::string& array, const std::string& indent);
+
+// The constant arrays of a kernel.
+std::string tables_text(const LoopProgram& loops);
+
+// Definitions of the functions of elements that a text calls: written so that compilers vectorise them.
+std::string functions_in(const std::string& kernels);
+
+// All of their texts: kernels with other functions are other kernels.
+std::string functions_version();
+
+// Lines of a comment.
+std::string in_comment(const std::string& text);
+
+// The cheapest expressions that the rules of the algebra find equal to these.
+std::vector<algebra::NamedExpr> cheapest(const std::vector<algebra::NamedExpr>& results);
+
+}  // namespace fk

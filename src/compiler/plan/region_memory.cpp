@@ -1,0 +1,219 @@
+#include "compiler/plan/region_memory.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <numeric>
+
+#include "core/error.h"
+#include "core/rng.h"
+#include "ops/registry.h"
+
+namespace fk {
+namespace {
+
+using algebra::Expr;
+using algebra::Primitive;
+
+constexpr int64_t kLastPosition = 5000;  // of integers that index nothing
+constexpr int64_t kGap = 16;             // elements between rows that are slices of wider ones
+constexpr int kPoison = 0xFF;            // NaN in all float types
+
+// Inputs that say where rows are: what they index, and whether rows are stored there.
+struct IndexUse {
+  std::string of;  // the input that is indexed
+  int axis = 0;
+  int64_t elements = 0;  // of a stored row; 0: rows are read
+};
+
+void find_indices(const Expr& e, std::map<std::string, IndexUse>& uses) {
+  auto source = [](Expr x) {
+    while (!x.head().is(Primitive::kInput) && !x.inputs().empty()) x = x.inputs()[0];
+    return x.head().name;
+  };
+  if (e.head().is(Primitive::kGather)) uses[source(e.inputs()[1])] = {source(e.inputs()[0]), e.head().axis, 0};
+  if (e.head().is(Primitive::kScatter)) {
+    const Expr& rows = e.inputs()[2];
+    int64_t elements = 1;
+    for (size_t d = 1; d < rows.shape().size(); ++d) elements *= rows.shape()[d];
+    uses[source(e.inputs()[1])] = {source(e.inputs()[0]), 0, elements};
+  }
+  for (const Expr& x : e.inputs()) find_indices(x, uses);
+}
+
+}  // namespace
+
+BatchSizes sizes_with_rows(GraphPhase phase, int64_t rows) {
+  BatchSizes sizes;
+  sizes[SizeSymbol::kTokens] = rows;
+  sizes[SizeSymbol::kSequences] = rows;
+  sizes[SizeSymbol::kDecoding] = phase == GraphPhase::kDecode ? rows : 0;
+  if (phase == GraphPhase::kMixed) {
+    sizes[SizeSymbol::kTokens] = 2 * rows;
+    sizes[SizeSymbol::kDecoding] = rows;
+  }
+  sizes[SizeSymbol::kPages] = 4;
+  sizes[SizeSymbol::kPageSize] = 16;
+  sizes[SizeSymbol::kBlocks] = 2 * rows / 16 + 4;
+  sizes[SizeSymbol::kSlots] = rows + 2;
+  return sizes;
+}
+
+RegionMemory::RegionMemory(const GraphBody& flat, const FoundRegion& found, const BatchSizes& sizes, uint64_t seed)
+    : flat_(flat), region_(found.region), sizes_(sizes), views_(flat.values.size()) {
+  fill_inputs(found, seed);
+  for (const Region::Output& o : region_.outputs) {
+    TensorSpec spec{shape_of(o.value), flat.values[static_cast<size_t>(o.value)].dtype};
+    outputs_.push_back(o.updates >= 0 ? inputs_[static_cast<size_t>(o.updates)] : make(spec));
+  }
+  for (size_t i = 0; i < inputs_.size(); ++i) views_[static_cast<size_t>(region_.inputs[i])] = inputs_[i];
+  prepare_calls();
+}
+
+Shape RegionMemory::shape_of(ValueId id) const {
+  std::vector<int64_t> extents;
+  for (const SymbolicSize& s : flat_.values[static_cast<size_t>(id)].shape) extents.push_back(s.at(sizes_));
+  return Shape(extents);
+}
+
+View RegionMemory::make(const TensorSpec& spec) {
+  memory_.emplace_back(spec);
+  return memory_.back().view();
+}
+
+void RegionMemory::fill_inputs(const FoundRegion& found, uint64_t seed) {
+  std::map<std::string, IndexUse> indices;
+  for (const algebra::NamedExpr& r : found.program.results) find_indices(r.expr, indices);
+  std::map<ValueId, const GraphNode*> maker;
+  for (const GraphNode& node : flat_.nodes)
+    for (const GraphOperand& o : node.outputs) maker[o.value] = &node;
+  for (size_t k = 0; k < region_.inputs.size(); ++k) {
+    ValueId id = region_.inputs[k];
+    const GraphValue& value = flat_.values[static_cast<size_t>(id)];
+    TensorSpec spec{shape_of(id), value.dtype};
+    auto made = maker.find(id);
+    bool sliced = made != maker.end() && made->second->kind == GraphNode::Kind::kSlice && spec.shape.rank() == 2;
+    if (sliced) {
+      std::vector<int64_t> wide = {spec.shape[0], spec.shape[1] + kGap};
+      inputs_.push_back(make({Shape(wide), spec.dtype}).narrow(1, 0, spec.shape[1]));
+    } else {
+      inputs_.push_back(make(spec));
+    }
+    Stream stream(seed, "input " + std::to_string(k));
+    if (!dtype_is_float(spec.dtype)) continue;
+    View all = sliced ? memory_.back().view() : inputs_.back();
+    View flat = all.reshape(Shape({all.numel()}));
+    for (int64_t i = 0; i < flat.numel(); ++i) {
+      double x = stream.normal(static_cast<uint64_t>(i));
+      set(flat, value.kind == ValueKind::kParameter ? 1 + 0.2 * x : x, i);
+    }
+  }
+  // Integers, now that what they index is known.
+  for (size_t k = 0; k < region_.inputs.size(); ++k) {
+    const View& view = inputs_[k];
+    if (dtype_is_float(view.dtype())) continue;
+    Stream stream(seed, "integers " + std::to_string(k));
+    int64_t most = kLastPosition;
+    bool stored = false;
+    if (auto use = indices.find("x" + std::to_string(k)); use != indices.end() && use->second.of.starts_with("x")) {
+      const View& of = inputs_[static_cast<size_t>(std::stoi(use->second.of.substr(1)))];
+      stored = use->second.elements > 0;
+      most = stored ? of.numel() / use->second.elements : of.size(use->second.axis);
+    }
+    View flat = view.reshape(Shape({view.numel()}));
+    std::vector<int64_t> places(static_cast<size_t>(most));
+    std::iota(places.begin(), places.end(), 0);
+    for (int64_t i = 0; i < flat.numel(); ++i) {
+      auto left = static_cast<uint64_t>(stored ? std::max<int64_t>(1, most - i) : most);
+      auto pick =
+          static_cast<size_t>(stream.below(static_cast<uint64_t>(i), left)) + static_cast<size_t>(stored ? i : 0);
+      if (pick >= places.size()) throw Error("A region stores {} rows to {} places.", flat.numel(), most);
+      set(flat, static_cast<double>(places[pick]), i);
+      if (stored) std::swap(places[pick], places[static_cast<size_t>(i)]);
+    }
+  }
+}
+
+View RegionMemory::moved(const GraphNode& node, const View& from) const {
+  Shape shape = shape_of(node.outputs[0].value);
+  if (node.kind == GraphNode::Kind::kSlice) {
+    View part = from;
+    for (int d = 0; d < shape.rank(); ++d)
+      part = part.narrow(d, node.starts[static_cast<size_t>(d)].at(sizes_), shape[d]);
+    return part;
+  }
+  if (!from.contiguous() && shape.rank() == from.rank() + 1) return from.split_last(shape[-2], shape[-1]);
+  if (!from.contiguous() && shape.rank() + 1 == from.rank()) return from.flatten_last();
+  return from.reshape(shape);
+}
+
+void RegionMemory::prepare_calls() {
+  auto view = [&](ValueId id) -> View& { return views_[static_cast<size_t>(id)]; };
+  for (size_t index : region_.nodes) {
+    const GraphNode& node = flat_.nodes[index];
+    if (!node.is_call()) {
+      view(node.outputs[0].value) = moved(node, view(node.inputs[0].value));
+      continue;
+    }
+    Call call;
+    call.node = Registry::instance().at(node.op).build(node.init, {});
+    call.node->bind([&](const std::string& name) { return view(node.input(name)->value); });
+    for (const ArgSpec& arg : call.node->info().args) {
+      const GraphOperand *input = node.input(arg.name), *output = node.output(arg.name);
+      call.args.emplace_back();
+      if (arg.role == Role::kOutput && output != nullptr) {
+        const GraphValue& value = flat_.values[static_cast<size_t>(output->value)];
+        view(output->value) = make({shape_of(output->value), value.dtype});
+        call.args.back() = view(output->value);
+      } else if (arg.role != Role::kOutput && input != nullptr) {
+        call.args.back() = view(input->value);
+        if (output != nullptr) view(output->value) = view(input->value);
+      }
+    }
+    for (const StateSpec& s : call.node->own_states()) {
+      call.states.push_back(view(node.input(s.name)->value));
+      if (const GraphOperand* after = node.output(s.name)) view(after->value) = call.states.back();
+    }
+    calls_.push_back(std::move(call));
+  }
+}
+
+void RegionMemory::poison_outputs() {
+  for (size_t i = 0; i < outputs_.size(); ++i)
+    if (region_.outputs[i].updates < 0) std::memset(outputs_[i].data(), kPoison, outputs_[i].size_bytes());
+}
+
+void RegionMemory::call(Context& ctx) {
+  for (Call& c : calls_) {
+    Context own{ctx.pool, ctx.arena, ctx.attention, c.states};
+    Arena::Mark scratch = ctx.arena.mark();
+    c.node->call(own, c.args);
+    ctx.arena.release(scratch);
+  }
+}
+
+std::vector<View> RegionMemory::called() const {
+  std::vector<View> views;
+  for (const Region::Output& o : region_.outputs) views.push_back(views_[static_cast<size_t>(o.value)]);
+  return views;
+}
+
+Tolerance RegionMemory::tolerance() const {
+  Tolerance sum;
+  for (const Call& c : calls_) {
+    DType dtype = DType::kF32;
+    std::vector<OptView> given;
+    for (size_t i = 0; i < c.args.size(); ++i) {
+      if (c.node->info().args[i].role == Role::kOutput) continue;
+      given.push_back(c.args[i]);
+      if (c.args[i] && dtype_is_float(c.args[i]->dtype()) && dtype_size(c.args[i]->dtype()) < dtype_size(dtype))
+        dtype = c.args[i]->dtype();
+    }
+    Tolerance t = c.node->info().tolerance_on(c.node->init(), dtype, given);
+    sum.relative += t.relative;
+    sum.of_scale += t.of_scale;
+  }
+  return sum;
+}
+
+}  // namespace fk

@@ -1,0 +1,56 @@
+// RegionMemory: random inputs of a region at the sizes of one batch, and the region's calls on them, one by one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "compiler/plan/find_regions.h"
+#include "core/memory.h"
+#include "ops/node.h"
+
+namespace fk {
+
+// A batch with this many rows, whatever they count.
+BatchSizes sizes_with_rows(GraphPhase phase, int64_t rows);
+
+class RegionMemory {
+ public:
+  // The same seed gives the same inputs. Where the graph slices rows out of wider ones, so does this. Integers are
+  // indices of what the region gathers or stores; no two rows are stored to one place.
+  RegionMemory(const GraphBody& flat, const FoundRegion& found, const BatchSizes& sizes, uint64_t seed);
+
+  const std::vector<View>& inputs() const { return inputs_; }
+  // Memory for a kernel of the region: states are the inputs themselves.
+  const std::vector<View>& outputs() const { return outputs_; }
+  void poison_outputs();
+
+  // The calls, as a model makes them: updates in place change inputs.
+  void call(Context& ctx);
+  // What they made of the outputs.
+  std::vector<View> called() const;
+  // The sum of the calls' tolerances on these inputs.
+  Tolerance tolerance() const;
+
+ private:
+  View make(const TensorSpec& spec);
+  void fill_inputs(const FoundRegion& found, uint64_t seed);
+  void prepare_calls();
+  View moved(const GraphNode& node, const View& from) const;
+  Shape shape_of(ValueId id) const;
+
+  const GraphBody& flat_;
+  const Region& region_;
+  const BatchSizes sizes_;
+  std::vector<Tensor> memory_;
+  std::vector<View> inputs_, outputs_;
+  std::vector<View> views_;  // by value of the graph: those of the calls
+  struct Call {
+    std::unique_ptr<Node> node;
+    std::vector<OptView> args;
+    std::vector<View> states;
+  };
+  std::vector<Call> calls_;
+};
+
+}  // namespace fk

@@ -1,0 +1,124 @@
+#include "compiler/plan/region_program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/codegen/statement_text.h"
+#include "compiler/program.h"
+#include "core/error.h"
+#include "core/json.h"
+#include "ops/algebra/definition.h"
+#include "ops/registry.h"
+#include "sandbox/message.h"
+
+namespace fk {
+using algebra::Extents;
+
+namespace {
+
+// What is stored, before it is rounded: the exact result, from which both a kernel and the calls differ by a rounding.
+Expr without_last_rounding(const Expr& e) {
+  using algebra::Primitive;
+  if (e.head().is(Primitive::kCast) && dtype_is_float(e.dtype())) return without_last_rounding(e.inputs()[0]);
+  if (e.head().is(Primitive::kReshape)) return reshape(without_last_rounding(e.inputs()[0]), e.shape());
+  if (e.head().is(Primitive::kScatter))
+    return scatter(cast(e.inputs()[0], DType::kF64), e.inputs()[1],
+                   cast(without_last_rounding(e.inputs()[2]), DType::kF64));
+  return e;
+}
+
+}  // namespace
+
+Extents RegionPrograms::extents(ValueId id) const {
+  Extents extents;
+  for (const SymbolicSize& s : value(id).shape) extents.push_back(s.at(sizes_));
+  return extents;
+}
+
+// A slice or reshape of an expression.
+Expr RegionPrograms::moved(const GraphNode& node, Expr x) const {
+  Extents shape = extents(node.outputs[0].value);
+  if (node.kind == GraphNode::Kind::kReshape) return reshape(x, shape);
+  for (size_t d = 0; d < shape.size(); ++d) x = slice(x, static_cast<int>(d), node.starts[d].at(sizes_), shape[d]);
+  return x;
+}
+
+const RegionPrograms::CallMeaning& RegionPrograms::call_meaning(const GraphNode& node) {
+  std::string key = node.op + dump_json(fields_to_json(node.init), -1);
+  for (const GraphOperand& o : node.inputs) {
+    key += fmt::format(" {} {}", o.name, dtype_name(value(o.value).dtype));
+    for (int64_t e : extents(o.value)) key += fmt::format(",{}", e);
+  }
+  auto [at, is_new] = calls_.try_emplace(key);
+  CallMeaning& call = at->second;
+  if (!is_new) return call;
+  const OperatorInfo& info = Registry::instance().at(node.op);
+  std::vector<OptView> given;
+  for (const ArgSpec& arg : info.args) {
+    const GraphOperand* input = arg.role == Role::kOutput ? nullptr : node.input(arg.name);
+    given.emplace_back();
+    if (input == nullptr) continue;
+    Extents shape = extents(input->value);
+    given.back() = View(nullptr, Shape(std::span<const int64_t>(shape)), value(input->value).dtype);
+  }
+  Definition definition = define(node.op, node.init, given);
+  call.refusal = definition.opaque();
+  if (call.refusal.empty()) call.results = cheapest(definition.results());
+  return call;
+}
+
+RegionProgram RegionPrograms::of(const Region& region) {
+  RegionProgram program;
+  std::map<ValueId, Expr> now;
+  for (size_t i = 0; i < region.inputs.size(); ++i) {
+    const GraphValue& v = value(region.inputs[i]);
+    now[region.inputs[i]] = algebra::input(fmt::format("x{}", i), v.dtype, extents(region.inputs[i]));
+  }
+  for (size_t index : region.nodes) {
+    const GraphNode& node = flat_.nodes[index];
+    if (!node.is_call()) {
+      now[node.outputs[0].value] = moved(node, now.at(node.inputs[0].value));
+      continue;
+    }
+    const CallMeaning& call = call_meaning(node);
+    if (!call.refusal.empty()) {
+      program.refusal = fmt::format("{}: {}", node.op, call.refusal);
+      return program;
+    }
+    std::vector<Expr> exprs;
+    for (const algebra::NamedExpr& r : call.results) exprs.push_back(r.expr);
+    exprs = algebra::substitute(exprs, [&](const Expr& x) { return now.at(node.input(x.head().name)->value); });
+    for (const GraphOperand& o : node.outputs) {
+      auto found = std::find_if(call.results.begin(), call.results.end(),
+                                [&](const algebra::NamedExpr& r) { return r.name == o.name; });
+      if (found == call.results.end()) throw Error("The definition of {} does not say what '{}' is.", node.op, o.name);
+      auto out = std::find_if(region.outputs.begin(), region.outputs.end(),
+                              [&](const Region::Output& r) { return r.value == o.value; });
+      const bool local = out == region.outputs.end();
+      std::string name =
+          local ? fmt::format("r{}", program.locals.size()) : fmt::format("y{}", out - region.outputs.begin());
+      if (local) program.locals.insert(name);
+      const Expr& expr = exprs[static_cast<size_t>(found - call.results.begin())];
+      program.results.push_back({name, expr});
+      now[o.value] = algebra::input(name, expr.dtype(), expr.shape());
+    }
+  }
+  return program;
+}
+
+std::vector<algebra::NamedExpr> RegionPrograms::meaning(const RegionProgram& program) {
+  std::map<std::string, Expr> known;
+  std::vector<algebra::NamedExpr> results;
+  for (const algebra::NamedExpr& r : program.results) {
+    Expr whole = algebra::substitute({r.expr}, [&](const Expr& x) {
+      auto found = known.find(x.head().name);
+      return found == known.end() ? x : found->second;
+    })[0];
+    known[r.name] = whole;
+    if (program.locals.count(r.name) == 0) results.push_back({r.name, without_last_rounding(whole)});
+  }
+  return results;
+}
+
+}  // namespace fk

@@ -1,0 +1,50 @@
+// RegionProgram: the calls of a region as expressions.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "compiler/plan/region.h"
+#include "compiler/program.h"
+#include "ops/algebra/expr.h"
+
+namespace fk {
+
+// Inputs of the region are x0, x1, ..., its outputs y0, y1, ..., all other results r0, r1, ...: so regions that compute
+// the same have the same program.
+struct RegionProgram {
+  std::string refusal;                      // why there is none; empty: there is
+  std::vector<algebra::NamedExpr> results;  // of each call in order, in terms of inputs and of earlier results
+  std::set<std::string> locals;             // the results r0, r1, ...
+};
+
+// Keeps the expression of each different call, since finding the cheapest takes time.
+class RegionPrograms {
+ public:
+  // At the sizes of one batch, or for any.
+  explicit RegionPrograms(const GraphBody& flat, const BatchSizes& sizes = varying_sizes())
+      : flat_(flat), sizes_(sizes) {}
+
+  RegionProgram of(const Region& region);
+  // Each output in terms of the inputs alone, before it is rounded: what the region means.
+  static std::vector<algebra::NamedExpr> meaning(const RegionProgram& program);
+
+ private:
+  struct CallMeaning {
+    std::string refusal;
+    std::vector<algebra::NamedExpr> results;  // in terms of the names of its operands
+  };
+  const CallMeaning& call_meaning(const GraphNode& node);
+  const GraphValue& value(ValueId id) const { return flat_.values[static_cast<size_t>(id)]; }
+
+  algebra::Extents extents(ValueId id) const;
+  algebra::Expr moved(const GraphNode& node, algebra::Expr x) const;
+
+  const GraphBody& flat_;
+  const BatchSizes sizes_;
+  std::map<std::string, CallMeaning> calls_;
+};
+
+}  // namespace fk

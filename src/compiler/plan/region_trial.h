@@ -1,0 +1,46 @@
+// Trial of a generated kernel: is it right, and is it faster than the calls it stands for.
+//
+// It runs in a process of its own, so that a kernel that crashes or hangs ends only that.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compiler/plan/generated_kernel.h"
+#include "core/json_fwd.h"
+
+namespace fk {
+
+struct RegionTiming {
+  int64_t rows = 0;
+  double calls_ns = 0, kernel_ns = 0;  // medians
+  double speedup = 0, low = 0, high = 0;
+  std::string verdict;  // FASTER, SLOWER, SAME, UNRESOLVED or INVALID
+};
+
+struct TrialResult {
+  std::string failure;  // why the kernel is not used: wrong where, crashed, hung; empty: it is right
+  std::vector<RegionTiming> timings;
+
+  // Right, faster with some number of rows, and slower with none.
+  bool wins() const;
+};
+
+Json trial_to_json(const TrialResult& result);
+TrialResult trial_from_json(const Json& json);
+
+struct TrialOptions {
+  GraphPhase phase = GraphPhase::kDecode;
+  std::vector<int64_t> rows = {1, 32};  // that are timed
+  int threads = 1;
+  uint64_t seed = 0;
+  int limit_s = 60;
+};
+
+// Right: within the bounds of the judge (validate/compare.h) of what the definitions give in double, on poisoned
+// outputs, at several numbers of rows.
+TrialResult try_kernel(const GraphBody& flat, const FoundRegion& found, RegionKernel& kernel,
+                       const TrialOptions& options);
+
+}  // namespace fk
