@@ -129,6 +129,10 @@ class ProgramBuilder {
 BatchSizes varying_sizes() {
   BatchSizes sizes;
   for (size_t i = 0; i < kNumSizeSymbols; ++i) sizes.of[i] = kVaryingExtent + 1000 * static_cast<int64_t>(i) + 3;
+  // Their differences vary, too.
+  sizes[SizeSymbol::kTokens] += 7 * kVaryingExtent;
+  sizes[SizeSymbol::kSequences] += 3 * kVaryingExtent;
+  sizes[SizeSymbol::kDecoding] += kVaryingExtent;
   sizes[SizeSymbol::kPageSize] = 16;
   return sizes;
 }

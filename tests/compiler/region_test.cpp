@@ -1,10 +1,19 @@
-// Regions of models: which calls become one kernel, and that these kernels compute what the calls do.
+// Regions of models: which calls become one kernel, that they can, and that a trial finds out what is wrong with one.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <set>
 
 #include "compiler/plan/find_regions.h"
 #include "compiler/plan/generated_kernel.h"
 #include "compiler/plan/region_trial.h"
+#include "core/error.h"
 #include "engine/model.h"
 #include "graph/flatten.h"
 #include "graph/trace.h"
@@ -15,47 +24,128 @@
 namespace fk {
 namespace {
 
+using testing::HasSubstr;
+
 GraphBody flat_graph(const CatalogEntry& entry, GraphPhase phase) {
   ModelSource source = resolve_model(entry.name);
   std::unique_ptr<Node> root = build_model(source.config, {.oracle = true});
   return flatten(trace_graph(*root, entry.name, phase, source.config.facts.dtype));
 }
 
-std::vector<std::string> calls_of_regions(const GraphBody& flat) {
-  std::vector<std::string> calls;
-  for (const FoundRegion& found : find_regions(flat)) calls.push_back(draft_of(found, flat).calls);
-  return calls;
+std::map<std::string, int> regions_of(const char* model, GraphPhase phase) {
+  GraphBody flat = flat_graph(*find_catalog(model), phase);
+  std::map<std::string, int> counts;
+  for (const FoundRegion& found : find_regions(flat)) ++counts[draft_of(found, flat).calls];
+  return counts;
 }
 
-TEST(Regions, Print) {
-  for (const char* name : {"tiny-llama", "tiny-qwen3", "tiny-gemma3", "tiny-mamba", "tiny-qwen3-moe"}) {
-    GraphBody flat = flat_graph(*find_catalog(name), GraphPhase::kDecode);
-    std::map<std::string, int> counts;
-    for (const std::string& c : calls_of_regions(flat)) ++counts[c];
-    int64_t calls = 0;
-    for (const GraphNode& n : flat.nodes) calls += n.is_call();
-    fmt::print("{} {} calls\n", name, calls);
-    for (const auto& [c, n] : counts) fmt::print("  {} x {}\n", n, c);
-  }
+TEST(Regions, AreTheCallsBetweenProductsAndAttention) {
+  std::map<std::string, int> counts = regions_of("tiny-qwen3", GraphPhase::kDecode);
+  EXPECT_EQ(counts["rms_norm + rms_norm + rotary_emb + store_kvcache"], 3);
+  EXPECT_EQ(counts["index_select + index_select + rms_norm"], 1);
+  EXPECT_EQ(counts["silu_and_mul"], 3);
+  counts = regions_of("tiny-gemma3", GraphPhase::kDecode);
+  EXPECT_EQ(counts["gemma_rms_norm + gemma_rms_norm"], 11) << "the norms around a residual sum";
 }
 
-TEST(Regions, Try) {
-  for (const char* name : {"tiny-llama", "qwen3-0.6b", "llama-3.2-1b", "gemma3-4b"}) {
-    if (!find_catalog(name)) continue;
-    GraphBody flat = flat_graph(*find_catalog(name), GraphPhase::kDecode);
+// What a plan relies on: a region runs at the place of its last node.
+TEST(Regions, CanRunAtTheirLastNode) {
+  for (const CatalogEntry* entry : one_of_each_family())
+    for (GraphPhase phase : phases_of(*entry)) {
+      SCOPED_TRACE(entry->name + " " + std::string(phase_name(phase)));
+      GraphBody flat = flat_graph(*entry, phase);
+      std::map<ValueId, size_t> maker;
+      for (size_t n = 0; n < flat.nodes.size(); ++n)
+        for (const GraphOperand& o : flat.nodes[n].outputs) maker[o.value] = n;
+      std::set<size_t> taken;
+      for (const FoundRegion& found : find_regions(flat)) {
+        const Region& region = found.region;
+        std::set<size_t> inside(region.nodes.begin(), region.nodes.end());
+        std::set<ValueId> inputs(region.inputs.begin(), region.inputs.end()), outputs;
+        for (const Region::Output& o : region.outputs) outputs.insert(o.value);
+        for (size_t n : region.nodes) {
+          EXPECT_TRUE(taken.insert(n).second || !flat.nodes[n].is_call()) << "a call of two regions";
+          for (const GraphOperand& o : flat.nodes[n].inputs)
+            EXPECT_TRUE(inputs.count(o.value) > 0 || inside.count(maker.at(o.value)) > 0) << flat.nodes[n].path;
+        }
+        for (ValueId id : inputs)
+          if (maker.count(id) > 0) EXPECT_LT(maker[id], region.nodes.back());
+        for (size_t n = 0; n < flat.nodes.size(); ++n) {
+          if (inside.count(n) > 0) continue;
+          for (const GraphOperand& o : flat.nodes[n].inputs) {
+            if (maker.count(o.value) == 0 || inside.count(maker[o.value]) == 0) continue;
+            EXPECT_TRUE(outputs.count(o.value) > 0) << "read outside, and no output";
+            EXPECT_TRUE(!flat.nodes[n].is_call() || n > region.nodes.back()) << "read before the region has run";
+          }
+        }
+      }
+    }
+}
+
+// Every different kernel of these graphs is right; none is timed.
+void expect_right_kernels(const CatalogEntry& entry, const std::vector<GraphPhase>& phases) {
+  std::set<std::string> seen;
+  for (GraphPhase phase : phases) {
+    SCOPED_TRACE(entry.name + " " + std::string(phase_name(phase)));
+    GraphBody flat = flat_graph(entry, phase);
     std::vector<FoundRegion> found = find_regions(flat);
     std::vector<const FoundRegion*> all;
     for (const FoundRegion& f : found) all.push_back(&f);
     CompiledRegions compiled = compile_regions(all, flat);
-    if (getenv("SRC")) fmt::print("{}\n", compiled.source);
-    std::set<std::string> seen;
     for (size_t i = 0; i < found.size(); ++i) {
       RegionDraft draft = draft_of(found[i], flat);
       if (!seen.insert(draft.key).second) continue;
-      TrialResult r = try_kernel(flat, found[i], *compiled.kernels[i], {});
-      fmt::print("{} {}: {}", name, draft.calls, r.failure); for (auto& t : r.timings) fmt::print("  [{} rows {:.0f} / {:.0f} ns {:.2f}x {}]", t.rows, t.calls_ns, t.kernel_ns, t.speedup, t.verdict); fmt::print("\n");
+      TrialResult trial = try_kernel(flat, found[i], *compiled.kernels[i], {.phase = phase, .rows = {}});
+      EXPECT_EQ(trial.failure, "") << draft.calls << "\n" << draft.expression;
     }
   }
+}
+
+TEST(Regions, KernelsComputeWhatTheCallsDo) {
+  expect_right_kernels(*find_catalog("tiny-qwen3"), {GraphPhase::kDecode});
+  expect_right_kernels(*find_catalog("tiny-gemma3"), {GraphPhase::kPrefill});
+}
+
+TEST(Regions, SlowKernelsOfEveryTinyModelComputeWhatTheCallsDo) {
+  for (const CatalogEntry* entry : tiny_models()) expect_right_kernels(*entry, phases_of(*entry));
+}
+
+// A region with a kernel of the test in place of the generated one.
+class Trial : public testing::Test {
+ protected:
+  struct Kernel final : RegionKernel {
+    std::function<void(std::span<const View>)> body;
+    std::string_view refuse(std::span<const View>, std::span<const View>) const override { return {}; }
+    void run(Context&, std::span<const View>, std::span<const View> outputs) override { body(outputs); }
+  };
+
+  Trial() : flat_(flat_graph(*find_catalog("tiny-llama"), GraphPhase::kDecode)) {
+    for (FoundRegion& f : find_regions(flat_))
+      if (draft_of(f, flat_).calls == "silu_and_mul") found_ = std::move(f);
+  }
+
+  TrialResult run(std::function<void(std::span<const View>)> body, int limit_s = 60) {
+    Kernel kernel;
+    kernel.body = std::move(body);
+    return try_kernel(flat_, found_, kernel, {.rows = {1}, .limit_s = limit_s});
+  }
+
+  GraphBody flat_;
+  FoundRegion found_;
+};
+
+TEST_F(Trial, AFastAndWrongKernelIsNotUsed) {
+  TrialResult zeros = run([](std::span<const View> out) { std::memset(out[0].data(), 0, out[0].size_bytes()); });
+  EXPECT_THAT(zeros.failure, HasSubstr("result 0"));
+  EXPECT_FALSE(zeros.wins());
+  EXPECT_THAT(run([](std::span<const View>) {}).failure, HasSubstr("result 0")) << "nothing written";
+}
+
+TEST_F(Trial, AKernelThatCrashesOrHangsEndsItsOwnProcessOnly) {
+  EXPECT_THAT(run([](std::span<const View>) { raise(SIGSEGV); }).failure, HasSubstr("Segmentation fault"));
+  EXPECT_THAT(run([](std::span<const View>) { _exit(3); }).failure, HasSubstr("without a result"));
+  EXPECT_THAT(run([](std::span<const View>) { throw Error("no memory"); }).failure, HasSubstr("no memory"));
+  EXPECT_THAT(run([](std::span<const View>) { pause(); }, 1).failure, HasSubstr("did not finish within 1 s"));
 }
 
 }  // namespace

@@ -203,12 +203,21 @@ std::string in_comment(const std::string& text) {
   return lines;
 }
 
-std::vector<algebra::NamedExpr> cheapest(const std::vector<algebra::NamedExpr>& results) {
+std::vector<algebra::NamedExpr> cheapest(const std::vector<algebra::NamedExpr>& results,
+                                         std::vector<RuleStatistics>* rules) {
   EGraph graph;
   std::vector<algebra::Expr> exprs;
   for (const algebra::NamedExpr& r : results) exprs.push_back(r.expr);
   std::vector<ClassId> roots = graph.add_all(exprs);
-  saturate(graph, algebra_rules(), {.iterations = 8, .nodes = 4000});
+  SaturationReport report = saturate(graph, algebra_rules(), {.iterations = 8, .nodes = 4000});
+  for (size_t i = 0; rules != nullptr && i < report.rules.size(); ++i) {
+    if (rules->size() == i) rules->push_back({.rule = report.rules[i].rule});
+    RuleStatistics& sum = (*rules)[i];
+    sum.matches += report.rules[i].matches;
+    sum.unions += report.rules[i].unions;
+    sum.refused += report.rules[i].refused;
+    sum.time_ns += report.rules[i].time_ns;
+  }
   exprs = extract(graph, roots, element_cost).exprs;
   std::vector<algebra::NamedExpr> best = results;
   for (size_t i = 0; i < best.size(); ++i) best[i].expr = exprs[i];

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compiler/codegen/loop_nest.h"
+#include "compiler/egraph/rewrite.h"
 
 namespace fk {
 
@@ -23,7 +24,8 @@ std::string functions_version();
 // Lines of a comment.
 std::string in_comment(const std::string& text);
 
-// The cheapest expressions that the rules of the algebra find equal to these.
-std::vector<algebra::NamedExpr> cheapest(const std::vector<algebra::NamedExpr>& results);
+// The cheapest expressions that the rules of the algebra find equal to these. What the rules did is added to `rules`.
+std::vector<algebra::NamedExpr> cheapest(const std::vector<algebra::NamedExpr>& results,
+                                         std::vector<RuleStatistics>* rules = nullptr);
 
 }  // namespace fk

@@ -54,6 +54,8 @@ class RegionFinder {
     return found;
   }
 
+  const std::vector<RuleStatistics>& rules() const { return programs_.rules(); }
+
  private:
   static size_t at(ValueId id) { return static_cast<size_t>(id); }
   const GraphValue& value(ValueId id) const { return flat_.values[at(id)]; }
@@ -203,6 +205,11 @@ class RegionFinder {
 
 }  // namespace
 
-std::vector<FoundRegion> find_regions(const GraphBody& flat) { return RegionFinder(flat).run(); }
+std::vector<FoundRegion> find_regions(const GraphBody& flat, std::vector<RuleStatistics>* rules) {
+  RegionFinder finder(flat);
+  std::vector<FoundRegion> found = finder.run();
+  if (rules != nullptr) *rules = finder.rules();
+  return found;
+}
 
 }  // namespace fk

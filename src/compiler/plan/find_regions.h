@@ -17,6 +17,7 @@ struct FoundRegion {
 
 // As large as they can be, in the order of their last nodes: there a plan runs them. No call before that reads what a
 // region computes. Regions of one call are among them.
-std::vector<FoundRegion> find_regions(const GraphBody& flat);
+// `rules` gets what the rules of the algebra did.
+std::vector<FoundRegion> find_regions(const GraphBody& flat, std::vector<RuleStatistics>* rules = nullptr);
 
 }  // namespace fk

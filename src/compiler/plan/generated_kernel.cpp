@@ -36,6 +36,9 @@ std::string with_symbols(std::string text) {
     replace_all(text, fmt::to_string(sizes[symbol] * page), fmt::format("{} * {}", symbol_name(symbol), page));
     replace_all(text, fmt::to_string(sizes[symbol]), std::string(symbol_name(symbol)));
   }
+  for (SizeSymbol all : {SizeSymbol::kTokens, SizeSymbol::kSequences})
+    replace_all(text, fmt::to_string(sizes[all] - sizes[SizeSymbol::kDecoding]),
+                fmt::format("{} - {}", symbol_name(all), symbol_name(SizeSymbol::kDecoding)));
   return text;
 }
 

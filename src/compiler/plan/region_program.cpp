@@ -64,7 +64,7 @@ const RegionPrograms::CallMeaning& RegionPrograms::call_meaning(const GraphNode&
   }
   Definition definition = define(node.op, node.init, given);
   call.refusal = definition.opaque();
-  if (call.refusal.empty()) call.results = cheapest(definition.results());
+  if (call.refusal.empty()) call.results = cheapest(definition.results(), &rules_);
   return call;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/egraph/rewrite.h"
 #include "compiler/plan/region.h"
 #include "compiler/program.h"
 #include "ops/algebra/expr.h"
@@ -28,6 +29,7 @@ class RegionPrograms {
       : flat_(flat), sizes_(sizes) {}
 
   RegionProgram of(const Region& region);
+  const std::vector<RuleStatistics>& rules() const { return rules_; }  // what they did so far
   // Each output in terms of the inputs alone, before it is rounded: what the region means.
   static std::vector<algebra::NamedExpr> meaning(const RegionProgram& program);
 
@@ -45,6 +47,7 @@ class RegionPrograms {
   const GraphBody& flat_;
   const BatchSizes sizes_;
   std::map<std::string, CallMeaning> calls_;
+  std::vector<RuleStatistics> rules_;
 };
 
 }  // namespace fk

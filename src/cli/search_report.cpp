@@ -1,0 +1,148 @@
+#include "cli/search_report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "cli/output.h"
+#include "cli/table.h"
+
+namespace fk {
+namespace {
+
+std::string decision(const KernelChoice& k) {
+  if (!k.tried) return "not measured";
+  if (!k.trial.failure.empty()) return "not used: wrong";
+  return k.chosen ? "generated" : "calls";
+}
+
+// Why a kernel is used or not, as a sentence.
+std::string reason(const KernelChoice& k) {
+  if (!k.tried) return "It was not measured.";
+  if (!k.trial.failure.empty()) return fmt::format("It is not used: {}.", k.trial.failure);
+  if (k.chosen) return "It is used: faster, and slower with no number of rows.";
+  for (const RegionTiming& t : k.trial.timings)
+    if (t.verdict == "SLOWER" || t.speedup < 1)
+      return fmt::format("It is not used: with {} rows it is {:.2f}x as fast as the calls.", t.rows, t.speedup);
+  return "It is not used: no number of rows shows a gain beyond the noise.";
+}
+
+Table kernel_table(const SearchReport& found) {
+  Table table({{"phase", "PHASE"},
+               {"calls", "CALLS THAT BECOME ONE KERNEL"},
+               {"places", "PLACES"},
+               {"rows", "ROWS"},
+               {"calls_ns", "CALLS NS"},
+               {"kernel_ns", "KERNEL NS"},
+               {"speedup", "SPEED-UP"},
+               {"speedup_low", "LOW"},
+               {"speedup_high", "HIGH"},
+               {"verdict", "VERDICT"},
+               {"chosen", "CHOSEN"}});
+  for (const PhasePlan& plan : found.plans)
+    for (const KernelChoice& k : plan.kernels) {
+      std::vector<Cell> begin = {std::string(phase_name(plan.phase)), k.calls, k.places};
+      if (k.trial.timings.empty()) {
+        std::vector<Cell> cells = begin;
+        for (int i = 0; i < 7; ++i) cells.emplace_back();
+        cells.emplace_back(decision(k));
+        table.add_row(std::move(cells));
+      }
+      for (const RegionTiming& t : k.trial.timings) {
+        std::vector<Cell> cells = begin;
+        for (Cell cell : {Cell(t.rows), Cell(t.calls_ns, 0), Cell(t.kernel_ns, 0), Cell(t.speedup, 2), Cell(t.low, 2),
+                          Cell(t.high, 2), Cell(t.verdict), Cell(decision(k))})
+          cells.push_back(std::move(cell));
+        table.add_row(std::move(cells));
+      }
+    }
+  return table;
+}
+
+void print_explanation(const SearchReport& found) {
+  std::vector<std::string> shown;
+  for (const PhasePlan& plan : found.plans)
+    for (const KernelChoice& k : plan.kernels) {
+      if (std::find(shown.begin(), shown.end(), k.key) != shown.end()) continue;
+      shown.push_back(k.key);
+      std::string expression = "  " + k.expression;
+      for (size_t at = 0; (at = expression.find('\n', at)) != expression.npos && at + 1 < expression.size(); at += 3)
+        expression.insert(at + 1, "  ");
+      print_out(fmt::format("\n{}, {} times in {}; first at {}\n{}{}{}\n", k.calls, k.places, phase_name(plan.phase),
+                            fmt::join(k.paths, ", "), expression, expression.ends_with('\n') ? "" : "\n", reason(k)));
+    }
+  for (const std::string& op : found.candidates) {
+    bool inside = false;
+    for (const PhasePlan& plan : found.plans)
+      for (const KernelChoice& k : plan.kernels)
+        if ((" + " + k.calls + " + ").find(" + " + op + " + ") != std::string::npos) {
+          inside = true;
+          for (const RegionTiming& t : k.trial.timings)
+            print_out(fmt::format(
+                "\ncandidate of {}: in {} with {} rows the generated kernel is {:.2f}x as fast as the calls with it "
+                "({})",
+                op, k.calls, t.rows, t.speedup, k.chosen ? "the kernel is used" : "the candidate is used"));
+        }
+    print_out(inside ? "\n" : fmt::format("\ncandidate of {}: no generated kernel competes with it; it is used\n", op));
+  }
+  Table rules({{"rule", "RULE"}, {"matches", "MATCHES"}, {"unions", "UNIONS"}, {"ms", "MS"}});
+  const std::vector<RuleStatistics>& statistics = found.plans.front().rules;
+  for (const RuleStatistics& r : statistics)
+    rules.add_row({std::string(r.rule), r.matches, r.unions, Cell(r.time_ns * 1e-6, 1)});
+  print_out(fmt::format("\nrules of the e-graph, {}\n", phase_name(found.plans.front().phase)) + rules.to_text());
+}
+
+}  // namespace
+
+Json plan_json(const PhasePlan& plan) {
+  Json json = {{"phase", phase_name(plan.phase)},   {"calls", plan.calls},     {"calls_planned", plan.calls_planned},
+               {"fingerprint", plan.fingerprint()}, {"find_s", plan.find_s},   {"compile_s", plan.compile_s},
+               {"trial_s", plan.trial_s},           {"kernels", Json::array()}};
+  for (const KernelChoice& k : plan.kernels) {
+    Json kernel = trial_to_json(k.trial);
+    kernel.update({{"key", k.key},
+                   {"calls", k.calls},
+                   {"expression", k.expression},
+                   {"places", k.places},
+                   {"paths", k.paths},
+                   {"tried", k.tried},
+                   {"known", k.known},
+                   {"chosen", k.chosen},
+                   {"reason", reason(k)}});
+    json["kernels"].push_back(std::move(kernel));
+  }
+  for (const RuleStatistics& r : plan.rules)
+    json["rules"].push_back(
+        {{"rule", r.rule}, {"matches", r.matches}, {"unions", r.unions}, {"time_ms", r.time_ns * 1e-6}});
+  return json;
+}
+
+void print_search(const SearchReport& found, bool explain, const CommonOptions& common) {
+  if (common.json) {
+    Json json = {{"model", found.model},
+                 {"candidates", found.candidates},
+                 {"trace_s", found.trace_s},
+                 {"total_s", found.total_s},
+                 {"plans", Json::array()}};
+    for (const PhasePlan& plan : found.plans) json["plans"].push_back(plan_json(plan));
+    return print_out(dump_json(json) + "\n");
+  }
+  Table table = kernel_table(found);
+  if (common.csv) return table.print(common);
+  if (table.rows() > 0) print_out(table.to_text());
+  if (common.quiet) return;
+  if (explain) print_explanation(found);
+  double find = 0, compile = 0, trial = 0;
+  print_out("\n");
+  for (const PhasePlan& plan : found.plans) {
+    print_out(fmt::format("{}: {} calls of a pass become {} (plan {})\n", phase_name(plan.phase), plan.calls,
+                          plan.calls_planned, plan.fingerprint().substr(0, 8)));
+    find += plan.find_s, compile += plan.compile_s, trial += plan.trial_s;
+  }
+  print_out(
+      fmt::format("{:.1f} s: graphs {:.1f}, expressions and loops {:.1f}, compiler {:.1f}, checks and times {:.1f}\n",
+                  found.total_s, found.trace_s, find, compile, trial));
+}
+
+}  // namespace fk

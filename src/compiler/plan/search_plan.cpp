@@ -1,0 +1,97 @@
+#include "compiler/plan/search_plan.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "candidate/compile_cache.h"
+#include "compiler/plan/generated_kernel.h"
+#include "compiler/plan/profile_store.h"
+#include "measure/timer.h"
+
+namespace fk {
+
+std::vector<int64_t> timed_rows(GraphPhase phase) {
+  if (phase == GraphPhase::kDecode) return {1, 32};
+  if (phase == GraphPhase::kMixed) return {32, 256};
+  return {16, 512};
+}
+
+std::string PhasePlan::fingerprint() const {
+  Fingerprint print;
+  print.add(phase_name(phase));
+  for (const KernelChoice& k : kernels)
+    if (k.chosen) print.add(k.key).add(fmt::to_string(k.places));
+  return print.hex();
+}
+
+PhasePlan search_plan(const GraphBody& flat, GraphPhase phase, const SearchOptions& options) {
+  PhasePlan plan;
+  plan.phase = phase;
+  for (const GraphNode& node : flat.nodes) plan.calls += node.is_call() ? 1 : 0;
+  plan.calls_planned = plan.calls;
+  Stopwatch finding;
+  std::vector<FoundRegion> found = find_regions(flat, &plan.rules);
+  std::map<std::string, size_t> numbers;  // of the kernels, by key
+  std::vector<size_t> kernel_of;          // by region
+  std::vector<const FoundRegion*> all;
+  std::vector<const FoundRegion*> first;  // by kernel
+  for (const FoundRegion& f : found) {
+    all.push_back(&f);
+    RegionDraft draft = draft_of(f, flat);
+    auto [at, is_new] = numbers.emplace(draft.key, plan.kernels.size());
+    if (is_new) {
+      KernelChoice& kernel = plan.kernels.emplace_back();
+      kernel.key = draft.key;
+      kernel.calls = draft.calls;
+      kernel.expression = draft.expression;
+      for (size_t n : f.region.nodes)
+        if (flat.nodes[n].is_call()) kernel.paths.push_back(flat.nodes[n].path);
+      first.push_back(&f);
+    }
+    kernel_of.push_back(at->second);
+    ++plan.kernels[at->second].places;
+  }
+  plan.find_s = finding.elapsed_s();
+  if (all.empty()) return plan;
+  CompiledRegions compiled = compile_regions(all, flat, options.cache_folder);
+  plan.source = compiled.source;
+  plan.compile_s = compiled.compile_seconds;
+  if (!options.measure) return plan;
+
+  Stopwatch trying;
+  ProfileStore store(options.cache_folder.empty() ? "" : options.cache_folder + "/profiles");
+  TrialOptions trial{.phase = phase, .rows = timed_rows(phase), .threads = options.threads, .seed = options.seed};
+  int64_t left = options.budget;
+  for (size_t k = 0; k < plan.kernels.size(); ++k) {
+    KernelChoice& kernel = plan.kernels[k];
+    const std::string key = profile_key(kernel.key + options.calls_version, trial);
+    if (std::optional<TrialResult> known = store.find(key)) {
+      kernel.trial = std::move(*known);
+      kernel.known = kernel.tried = true;
+    } else if (left != 0) {
+      left -= left > 0 ? 1 : 0;
+      if (options.progress)
+        options.progress(
+            fmt::format("{}: kernel {} of {}: {}", phase_name(phase), k + 1, plan.kernels.size(), kernel.calls));
+      size_t region = 0;
+      while (kernel_of[region] != k) ++region;
+      kernel.trial = try_kernel(flat, *first[k], *compiled.kernels[region], trial);
+      kernel.tried = true;
+      store.store(key, kernel.trial);
+    }
+    kernel.chosen = kernel.tried && kernel.trial.wins();
+  }
+  store.prune();
+  plan.trial_s = trying.elapsed_s();
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (!plan.kernels[kernel_of[i]].chosen) continue;
+    int64_t calls = 0;
+    for (size_t n : found[i].region.nodes) calls += flat.nodes[n].is_call() ? 1 : 0;
+    plan.calls_planned -= calls - 1;
+    plan.regions.push_back({std::move(found[i].region), compiled.kernels[i]});
+  }
+  return plan;
+}
+
+}  // namespace fk
