@@ -68,8 +68,10 @@ TEST(Regions, CanRunAtTheirLastNode) {
           for (const GraphOperand& o : flat.nodes[n].inputs)
             EXPECT_TRUE(inputs.count(o.value) > 0 || inside.count(maker.at(o.value)) > 0) << flat.nodes[n].path;
         }
-        for (ValueId id : inputs)
-          if (maker.count(id) > 0) EXPECT_LT(maker[id], region.nodes.back());
+        for (ValueId id : inputs) {
+          if (maker.count(id) == 0) continue;
+          EXPECT_LT(maker[id], region.nodes.back());
+        }
         for (size_t n = 0; n < flat.nodes.size(); ++n) {
           if (inside.count(n) > 0) continue;
           for (const GraphOperand& o : flat.nodes[n].inputs) {

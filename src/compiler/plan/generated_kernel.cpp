@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <mutex>
+#include <set>
 
 #include "candidate/compile.h"
 #include "candidate/compile_cache.h"
@@ -110,6 +112,33 @@ class GeneratedKernel final : public RegionKernel {
   std::vector<ArrayNeeds> needs_;
 };
 
+// Compiles and loads a source with these kernels.
+std::map<std::string, RegionFunction> load(const std::string& source, const std::set<std::string>& keys,
+                                           const std::string& cache_folder, CompiledRegions& compiled) {
+  namespace fs = std::filesystem;
+  fs::path folder = fs::path(cache_folder.empty() ? default_cache_folder() : cache_folder) / "generated";
+  std::error_code error;
+  fs::create_directories(folder, error);
+  fs::path path = folder / (Fingerprint().add(source).hex() + ".cpp");
+  if (error || !write_whole(path.string(), source))
+    throw Error("{} cannot be written; set FASTKERNELS_HOME to a folder that can.", path.string());
+  CompileResult built = compile_candidate(
+      {nullptr, path.string()}, {.cache_folder = cache_folder, .limit_ms = 300'000, .without_operator = true});
+  compiled.compile_seconds = built.seconds;
+  compiled.from_cache = built.from_cache;
+  if (built.failure) throw Error("Generated kernels do not compile: {}", built.failure->sentence);
+  // Stays loaded until the process ends, as candidates do.
+  void* library = dlopen(built.so_path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) throw Error("Generated kernels cannot be loaded: {}.", dlerror());
+  std::map<std::string, RegionFunction> functions;
+  for (const std::string& key : keys) {
+    auto* function = reinterpret_cast<RegionFunction>(dlsym(library, ("region_" + key).c_str()));
+    if (function == nullptr) throw Error("The generated kernel {} is missing in {}.", key, built.so_path);
+    functions.emplace(key, function);
+  }
+  return functions;
+}
+
 }  // namespace
 
 RegionDraft draft_of(const FoundRegion& found, const GraphBody& flat) {
@@ -128,40 +157,32 @@ RegionDraft draft_of(const FoundRegion& found, const GraphBody& flat) {
 
 CompiledRegions compile_regions(const std::vector<const FoundRegion*>& found, const GraphBody& flat,
                                 const std::string& cache_folder) {
-  namespace fs = std::filesystem;
   CompiledRegions compiled;
   compiled.kernels.resize(found.size());
+  // Phases of one model share most of their kernels.
+  static std::mutex mutex;
+  static std::map<std::string, RegionFunction> loaded;  // by key
+  std::lock_guard lock(mutex);
   std::vector<RegionDraft> drafts;
-  std::vector<RegionText> texts;
-  std::map<std::string, size_t> first_with;  // by key
+  std::vector<RegionText> all, missing;
+  std::set<std::string> seen, wanted;
   for (const FoundRegion* f : found) {
     drafts.push_back(draft_of(*f, flat));
-    if (drafts.back().names.size() > kMostArrays)
-      throw Error("A generated kernel has {} arrays; {} are the most.", drafts.back().names.size(), kMostArrays);
     const RegionDraft& draft = drafts.back();
-    if (!first_with.emplace(draft.key, drafts.size() - 1).second) continue;
-    texts.push_back({"region_" + draft.key, draft.calls + "\n" + draft.expression, draft.names, &f->loops});
+    if (draft.names.size() > kMostArrays)
+      throw Error("A generated kernel has {} arrays; {} are the most.", draft.names.size(), kMostArrays);
+    if (!seen.insert(draft.key).second) continue;
+    all.push_back({"region_" + draft.key, draft.calls + "\n" + draft.expression, draft.names, &f->loops});
+    if (loaded.count(draft.key) > 0) continue;
+    wanted.insert(draft.key);
+    missing.push_back(all.back());
   }
-  if (texts.empty()) return compiled;
-  compiled.source = region_source(texts);
-  fs::path folder = fs::path(cache_folder.empty() ? default_cache_folder() : cache_folder) / "generated";
-  std::error_code error;
-  fs::create_directories(folder, error);
-  fs::path path = folder / (Fingerprint().add(compiled.source).hex() + ".cpp");
-  if (error || !write_whole(path.string(), compiled.source))
-    throw Error("{} cannot be written; set FASTKERNELS_HOME to a folder that can.", path.string());
-  CompileResult built = compile_candidate(
-      {nullptr, path.string()}, {.cache_folder = cache_folder, .limit_ms = 300'000, .without_operator = true});
-  compiled.compile_seconds = built.seconds;
-  compiled.from_cache = built.from_cache;
-  if (built.failure) throw Error("Generated kernels do not compile: {}", built.failure->sentence);
-  // Stays loaded until the process ends, as candidates do.
-  void* library = dlopen(built.so_path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) throw Error("Generated kernels cannot be loaded: {}.", dlerror());
+  compiled.source = region_source(all);
+  if (!missing.empty())
+    for (auto& [key, function] : load(region_source(missing), wanted, cache_folder, compiled))
+      loaded.emplace(key, function);
   for (size_t i = 0; i < found.size(); ++i) {
-    auto* function = reinterpret_cast<RegionFunction>(dlsym(library, ("region_" + drafts[i].key).c_str()));
-    if (function == nullptr) throw Error("The generated kernel {} is missing in {}.", drafts[i].key, built.so_path);
-    compiled.kernels[i] = std::make_shared<GeneratedKernel>(function, *found[i], drafts[i].names);
+    compiled.kernels[i] = std::make_shared<GeneratedKernel>(loaded.at(drafts[i].key), *found[i], drafts[i].names);
   }
   return compiled;
 }

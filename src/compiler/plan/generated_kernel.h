@@ -23,7 +23,7 @@ RegionDraft draft_of(const FoundRegion& found, const GraphBody& flat);
 // Error with the compiler's first message.
 struct CompiledRegions {
   std::vector<std::shared_ptr<RegionKernel>> kernels;
-  std::string source;
+  std::string source;  // of all of them; those that this process has loaded before are not compiled again
   double compile_seconds = 0;
   bool from_cache = false;
 };

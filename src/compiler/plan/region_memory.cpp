@@ -213,6 +213,10 @@ Tolerance RegionMemory::tolerance() const {
     sum.relative += t.relative;
     sum.of_scale += t.of_scale;
   }
+  // A result between two calls is rounded, and may be rounded to either side; the tolerance of a call does not know.
+  const double roundings = calls_.size() > 1 ? 2 : 1;
+  sum.relative *= roundings;
+  sum.of_scale *= roundings;
   return sum;
 }
 
