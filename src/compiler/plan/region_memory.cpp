@@ -200,6 +200,7 @@ std::vector<View> RegionMemory::called() const {
 
 Tolerance RegionMemory::tolerance() const {
   Tolerance sum;
+  DType narrowest = DType::kF32;
   for (const Call& c : calls_) {
     DType dtype = DType::kF32;
     std::vector<OptView> given;
@@ -209,14 +210,16 @@ Tolerance RegionMemory::tolerance() const {
       if (c.args[i] && dtype_is_float(c.args[i]->dtype()) && dtype_size(c.args[i]->dtype()) < dtype_size(dtype))
         dtype = c.args[i]->dtype();
     }
-    Tolerance t = c.node->info().tolerance_on(c.node->init(), dtype, given);
+    if (dtype_size(dtype) < dtype_size(narrowest)) narrowest = dtype;
+    // A choice of experts has a rule of its own, and no tolerance; its weights are rounded as others.
+    Tolerance t = c.node->info().judge != nullptr ? rounding_tolerance(dtype)
+                                                  : c.node->info().tolerance_on(c.node->init(), dtype, given);
     sum.relative += t.relative;
     sum.of_scale += t.of_scale;
   }
-  // A result between two calls is rounded, and may be rounded to either side; the tolerance of a call does not know.
-  const double roundings = calls_.size() > 1 ? 2 : 1;
-  sum.relative *= roundings;
-  sum.of_scale *= roundings;
+  // A result between two calls is rounded, and may be rounded to either side: an error of its last bit, however small
+  // the results of the next call are.
+  if (calls_.size() > 1) sum.of_scale += dtype_epsilon(narrowest);
   return sum;
 }
 

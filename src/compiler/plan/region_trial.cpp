@@ -76,9 +76,8 @@ std::string check(const GraphBody& flat, const FoundRegion& found, RegionKernel&
     Calibration calibration = calibrate(baseline.view(), reference.view(), tolerance, tolerance);
     if (!calibration.usable)
       return fmt::format(
-          "the calls themselves are off by {:.3g} tolerances of what their "
-          "definitions give",
-          calibration.baseline_ratio);
+          "the calls themselves are off by {:.3g} tolerances of what their definitions give, in result {}",
+          calibration.baseline_ratio, i);
     View old = before[i].view();
     Comparison compared = compare(result.view(), reference.view(), calibration.bounds, state ? &old : nullptr);
     if (!compared.ok()) return fmt::format("with {} rows, result {}: {}", rows, i, compared.sentence);
