@@ -109,7 +109,7 @@ void DecodeLoop::run() {
               .communicator = model_context.communicator};
   View logits = rows(logits_.view());
   const std::array<OptView, 4> args{rows(ids_.view()), rows(positions_.view()), rows(indices_.view()), logits};
-  executor_.model().root->call(ctx, args);
+  executor_.model().call(ctx, args);
   sampler_.draw(ctx, logits);
   advance_.into(ctx, sampler_.tokens(), attention_.decode.block_table, rows(positions_.view()), rows(lengths_.view()),
                 sampler_.steps(), rows(ids_.view()), attention_.slot_mapping, attention_.decode.cu_seqlens_k);

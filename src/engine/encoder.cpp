@@ -102,7 +102,7 @@ void Encoder::run(const std::vector<OptView>& arguments) {
   arena_.reset();  // merges the chunks of the pass before, which must not happen during recording
   Context ctx = context(arena_);
   if (model_.device == kCpu) {
-    model_.root->call(ctx, arguments);
+    model_.call(ctx, arguments);
     return;
   }
   DeviceRuntime& runtime = device_runtime(model_.device);
@@ -114,12 +114,12 @@ void Encoder::run(const std::vector<OptView>& arguments) {
   if (!repeated) {
     recorded_.reset();
     places_ = std::move(places);
-    model_.root->call(ctx, arguments);
+    model_.call(ctx, arguments);
   } else {
     if (recorded_ == nullptr) {
       runtime.begin_recording();
       try {
-        model_.root->call(ctx, arguments);
+        model_.call(ctx, arguments);
       } catch (...) {
         runtime.abandon_recording();
         throw;

@@ -16,6 +16,8 @@ std::unique_ptr<Node> build_model(const ModelConfig& config, const BuildOptions&
   return Registry::instance().at(config.family->op).build(config.init, options);
 }
 
+View Model::weight(const std::string& path) const { return weights.get(loaded_name(path, config)); }
+
 void check_loadable(const ModelSource& source, const LoadOptions& options) {
   if (!dtype_is_weight(options.dtype))
     throw UsageError("Models run in bf16, f16 or f32, not in {}.", dtype_name(options.dtype));
@@ -84,7 +86,7 @@ Model load_model(const ModelSource& source, const LoadOptions& options, ThreadPo
     model.weights =
         Weights::load(params, std::move(*checkpoint), pool, options.device, model.config.family->other_parts, slices);
   }
-  model.root->bind([&](const std::string& name) { return model.weights.get(loaded_name(name, model.config)); });
+  model.root->bind([&](const std::string& name) { return model.weight(name); });
   return model;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -36,6 +37,18 @@ struct Model {
   std::unique_ptr<Node> root;
   Weights weights;
   Communicator* communicator = nullptr;
+  // Runs passes in the place of the tree, with its arguments; nothing: the tree runs them.
+  std::function<void(Context& ctx, Args args)> instead = {};
+
+  // One pass: every argument of the root's operator, outputs included.
+  void call(Context& ctx, Args args) const {
+    if (instead)
+      instead(ctx, args);
+    else
+      root->call(ctx, args);
+  }
+  // A weight, by its path in the tree.
+  View weight(const std::string& path) const;
 };
 
 // The tree without weights, for `list`: fast and small.

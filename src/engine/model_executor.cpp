@@ -91,7 +91,7 @@ View ModelExecutor::forward(std::span<const NewTokens> items) {
   Context ctx = context();
   View logits = logits_.view().narrow(0, 0, static_cast<int64_t>(items.size()));
   const std::array<OptView, 4> args{batch_.input_ids(), batch_.positions(), batch_.logits_indices(), logits};
-  model_.root->call(ctx, args);
+  model_.call(ctx, args);
   for (const NewTokens& item : items) item.sequence->length += static_cast<int64_t>(item.tokens.size());
   return logits;
 }

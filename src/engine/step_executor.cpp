@@ -78,7 +78,7 @@ void StepExecutor::call(Arena& arena) {
   View indices = batch_.logits_indices();
   const std::array<OptView, 4> args{batch_.input_ids(), batch_.positions(), indices,
                                     logits_.view().narrow(0, 0, indices.size(0))};
-  model_.root->call(ctx, args);
+  model_.call(ctx, args);
 }
 
 void StepExecutor::replay(Recording& recording) {

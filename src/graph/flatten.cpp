@@ -10,7 +10,7 @@ std::string joined_path(const std::string& outer, const std::string& inner) {
 
 class Flattening {
  public:
-  Flattening(const Graph& graph, int level) : graph_(graph), level_(level) {}
+  Flattening(const Graph& graph, int level, const KeepCall& keep) : graph_(graph), level_(level), keep_(keep) {}
 
   GraphBody run() {
     const GraphBody& root = graph_.root();
@@ -38,7 +38,8 @@ class Flattening {
     for (const GraphNode& node : body.nodes) {
       std::vector<ValueId> given;
       for (const GraphOperand& o : node.inputs) given.push_back(now[static_cast<size_t>(o.value)]);
-      if (node.body != GraphNode::kNoBody && node.level > level_) {
+      if (node.body != GraphNode::kNoBody && node.level > level_ &&
+          !(keep_ && keep_(node, joined_path(path, node.path)))) {
         std::vector<ValueId> results =
             add_body(graph_.bodies[static_cast<size_t>(node.body)], given, joined_path(path, node.path));
         for (size_t i = 0; i < results.size(); ++i) now[static_cast<size_t>(node.outputs[i].value)] = results[i];
@@ -62,11 +63,14 @@ class Flattening {
 
   const Graph& graph_;
   int level_;
+  const KeepCall& keep_;
   GraphBody flat_;
 };
 
 }  // namespace
 
-GraphBody flatten(const Graph& graph, int level) { return Flattening(graph, level).run(); }
+GraphBody flatten(const Graph& graph, int level) { return flatten(graph, level, {}); }
+
+GraphBody flatten(const Graph& graph, int level, const KeepCall& keep) { return Flattening(graph, level, keep).run(); }
 
 }  // namespace fk
