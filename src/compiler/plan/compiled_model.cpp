@@ -1,0 +1,49 @@
+#include "compiler/plan/compiled_model.h"
+
+#include "core/error.h"
+#include "graph/trace.h"
+#include "ops/span_observer.h"
+
+namespace fk {
+
+GraphPhase phase_of(const AttentionMetadata& batch, Task task) {
+  if (is_encoder(task)) return GraphPhase::kEncode;
+  if (batch.decode.num_sequences == 0) return GraphPhase::kPrefill;
+  return batch.prefill.num_sequences == 0 ? GraphPhase::kDecode : GraphPhase::kMixed;
+}
+
+CompiledModel::CompiledModel(Model& model, FindRegions find, bool check_every_step)
+    : model_(model), find_(std::move(find)), check_every_step_(check_every_step) {
+  if (model.device != kCpu)
+    throw Error("Plans run on the CPU only so far; leave --path compiled out, or use --device cpu.");
+  model.instead = [this](Context& ctx, Args args) { call(ctx, args); };
+}
+
+CompiledModel::~CompiledModel() { model_.instead = {}; }
+
+PlanExecutor& CompiledModel::prepare(GraphPhase phase) {
+  std::unique_ptr<PlanExecutor>& plan = plans_.at(static_cast<size_t>(phase));
+  if (plan == nullptr) {
+    if (traced_ == nullptr) traced_ = build_model(model_.config, {.oracle = true});
+    Graph graph = trace_graph(*traced_, model_.name, phase, model_.config.facts.dtype);
+    plan = std::make_unique<PlanExecutor>(
+        graph, *model_.root, [this](const std::string& path) { return model_.weight(path); }, find_,
+        PlanOptions{.check_every_step = check_every_step_, .arena = arena_});
+  }
+  return *plan;
+}
+
+const PlanExecutor* CompiledModel::plan(GraphPhase phase) const { return plans_.at(static_cast<size_t>(phase)).get(); }
+
+void CompiledModel::call(Context& ctx, Args args) {
+  // Whoever only hears of beginnings records the calls of compositions too, and may skip some.
+  const bool observed = ctx.observer != nullptr && dynamic_cast<SpanObserver*>(ctx.observer) == nullptr;
+  if (!observed && ctx.attention != nullptr) {
+    PlanExecutor& plan = prepare(phase_of(*ctx.attention, model_.config.facts.task));
+    if (plan.run_if_it_fits(ctx, args)) return;
+  }
+  ++calls_by_tree_;
+  model_.root->call(ctx, args);
+}
+
+}  // namespace fk
