@@ -1,13 +1,19 @@
 // ttft: measures a model's time to first token and time per token, or an encoder's time for a batch, compared with the
 // limits of this machine.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <numeric>
+#include <optional>
 
+#include "bench/ttft/step_trace.h"
 #include "bench/ttft/ttft.h"
+#include "bench/ttft/ttft_outputs.h"
 #include "candidate/compile_cache.h"
 #include "cli/candidate_options.h"
+#include "cli/compiled_path.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
 #include "cli/ranks.h"
@@ -17,6 +23,7 @@
 #include "cli/verb.h"
 #include "core/device_runtime.h"
 #include "core/error.h"
+#include "core/output_file.h"
 #include "measure/machine_info.h"
 #include "measure/roofline.h"
 
@@ -48,7 +55,9 @@ class Ttft final : public Verb {
               "fastkernels ttft --model llama-3.2-1b --load-format dummy --tp 2   # on two ranks",
               "fastkernels ttft --model bge-m3 --load-format dummy --batch-size 32   # an encoder: time of one pass",
               "fastkernels ttft --model tiny-llama --load-format dummy --compare   # do your candidates make it "
-              "faster?"}) {}
+              "faster?",
+              "fastkernels ttft --model llama-3.2-1b --load-format dummy --path eager --path compiled",
+              "fastkernels ttft --model tiny-qwen3 --load-format dummy --path compiled --trace trace.json"}) {}
 
   void add_flags(FlagSet& flags) override {
     add_model_options(flags, model_);
@@ -70,7 +79,20 @@ class Ttft final : public Verb {
     flags.flag("!--no-floors", options_.floors, "Do not measure this machine: times only");
     flags.flag("--compare", compare_,
                "With candidates against without, in alternating processes: whether they make the model faster");
-    count("--rounds", rounds_, 3, "Processes with candidates in --compare, each between two without");
+    count("--rounds", rounds_, 3,
+          "Processes with candidates in --compare, or of another path, each between two without, or of the first path");
+    flags
+        .option("--path", paths_,
+                "How the model runs: eager (its tree, without candidates), candidate (with them) or compiled (by a "
+                "plan). Given several times, each is compared with the first, in alternating processes")
+        .one_of({kEager, kCompiled, kCandidate});
+    flags
+        .option("--trace", trace_,
+                "Write a trace of one prefill and some steps, with a span for every kernel, for ui.perfetto.dev")
+        .type_name("FILE");
+    flags.flag("--debug-sequential", debug_sequential_,
+               "With --path compiled: stop after the first step that fails or gives a number that is not finite, and "
+               "name it");
   }
 
   void run(const CommonOptions& given) override {
@@ -80,15 +102,21 @@ class Ttft final : public Verb {
       throw UsageError("--compare runs the model with candidates and without; leave --no-candidate-kernels out");
     if (compare_ && launched_ranks() > 1)
       throw UsageError("--compare starts its processes itself; leave mpirun out and keep --tp");
+    check_paths();
+    const bool several = compare_ || paths_.size() > 1;
+    if (several && launched_ranks() > 1)
+      throw UsageError("Several paths start their processes themselves; leave mpirun out and keep --tp");
     ModelSource source = resolve_model(model_.model);
     check_divisible(source, tp_);
-    Ranks ranks(compare_ ? 1 : tp_, common);
+    Ranks ranks(several ? 1 : tp_, common);
     record_.off = record_.off || !ranks.first();
     Recorder recorder(recorder_options(record_, results_path("ttft", ".jsonl"), false), warn_on_stderr);
     recorder.start(named(make_run(common), record_));
     try {
       if (compare_)
         run_compare(common, recorder);
+      else if (several)
+        run_paths(common, recorder);
       else
         run_recorded(source, common, ranks, recorder);
     } catch (const std::exception& e) {
@@ -98,15 +126,54 @@ class Ttft final : public Verb {
   }
 
  private:
+  static constexpr const char *kEager = "eager", *kCompiled = "compiled", *kCandidate = "candidate";
+
+  bool has_path(std::string_view path) const { return std::find(paths_.begin(), paths_.end(), path) != paths_.end(); }
+
+  void check_paths() {
+    if (!paths_.empty() && compare_)
+      throw UsageError("--compare is --path eager --path candidate; give one of the two");
+    for (size_t i = 0; i < paths_.size(); ++i)
+      if (std::find(paths_.begin(), paths_.begin() + static_cast<std::ptrdiff_t>(i), paths_[i]) !=
+          paths_.begin() + static_cast<std::ptrdiff_t>(i))
+        throw UsageError("--path {} is given twice", paths_[i]);
+    if (candidates_.disabled && has_path(kCandidate))
+      throw UsageError("--path candidate runs the model with candidates; leave --no-candidate-kernels out");
+    if (debug_sequential_ && (paths_.size() != 1 || paths_[0] != kCompiled))
+      throw UsageError("--debug-sequential checks the steps of a plan; give --path compiled, and no other path");
+    if (trace_.empty()) return;
+    if (compare_ || paths_.size() > 1)
+      throw UsageError("--trace shows one way to run the model; give one --path, or none");
+    check_output_path(trace_);
+  }
+
   void run_recorded(const ModelSource& source, const CommonOptions& common, Ranks& ranks, Recorder& recorder) {
     ThreadPool pool(common.threads);
+    candidates_.disabled = candidates_.disabled || has_path(kEager);
     judged_ = activate_candidates(candidates_, common, record_.db);
+    if (has_path(kCandidate) && judged_.empty())
+      throw Error("{}", no_candidates_sentence(candidate_folder(), common.device.kind));
     TimedModel loaded = load_timed(model_, source, common, pool, ranks.communicator());
     uses_ = candidate_uses(*loaded.model.root);
+    std::optional<CompiledPath> compiled;
+    if (has_path(kCompiled)) compiled.emplace(loaded.model, debug_sequential_);
     Progress progress(common);
     options_.seed = common.seed;
     options_.progress = [&](std::string_view what) { progress.show(what); };
     TtftResult result = run_ttft(loaded.model, pool, options_);
+    if (compiled) plan_ = compiled->to_json();
+    if (!paths_.empty()) {
+      progress.show("the outputs");
+      outputs_ = run_outputs(loaded.model, pool, options_);
+    }
+    if (!trace_.empty()) {
+      progress.show("a trace");
+      constexpr int64_t kTracedSteps = 4;
+      StepTrace trace;
+      trace_passes(loaded.model, pool, options_, kTracedSteps, trace);
+      if (ranks.first())
+        write_file(trace_, dump_json(trace.to_json(fmt::format("{}, {}", loaded.model.name, path_name()))) + "\n");
+    }
     options_.progress = {};
     dispatches_ = gathered_dispatches(ranks, result.dispatches);
     ranks.finish();
@@ -119,10 +186,11 @@ class Ttft final : public Verb {
       print_text(loaded, result, common);
   }
 
-  // Everything is timed in child processes; this one only looks up the candidates in the history.
-  void run_compare(const CommonOptions& common, Recorder& recorder) {
-    judged_ = candidate_records(candidates_, common, record_.db);
-    if (judged_.empty()) throw Error("{}", no_candidates_sentence(candidate_folder(), common.device.kind));
+  // In the history and in results.
+  std::string path_name() const { return !paths_.empty() ? paths_[0] : uses_.empty() ? kEager : kCandidate; }
+
+  // Of a child process that times one side.
+  CompareRequest child_request(const CommonOptions& common) const {
     CompareRequest request;
     request.arguments = {"ttft", "--json", "--quiet", "--no-history", "--no-floors", "--no-sequential"};
     auto add = [&](const char* flag, const auto& value) {
@@ -141,17 +209,58 @@ class Ttft final : public Verb {
     add("--decode-tokens", options_.decode_tokens);
     add("--batch-size", options_.batch_size);
     add("--warmups", options_.warmups);
-    request.candidate_arguments = {"--allow-incorrect"};  // the warning was printed above
-    if (!candidates_.cxxflags.empty()) request.candidate_arguments.push_back("--cxxflags=" + candidates_.cxxflags);
-    if (candidates_.allow_libraries) request.candidate_arguments.push_back("--allow-libraries");
     request.rounds = rounds_;
     if (iters_flag_->given()) request.iters = options_.iters;
     request.doubt = describe_judged(judged_);
+    return request;
+  }
+
+  // More, for a side with candidates.
+  std::vector<std::string> candidate_arguments() const {
+    std::vector<std::string> arguments = {"--allow-incorrect"};  // the warning is printed by this process
+    if (!candidates_.cxxflags.empty()) arguments.push_back("--cxxflags=" + candidates_.cxxflags);
+    if (candidates_.allow_libraries) arguments.push_back("--allow-libraries");
+    return arguments;
+  }
+
+  // Everything is timed in child processes; this one only looks up the candidates in the history.
+  void run_compare(const CommonOptions& common, Recorder& recorder) {
+    judged_ = candidate_records(candidates_, common, record_.db);
+    if (judged_.empty()) throw Error("{}", no_candidates_sentence(candidate_folder(), common.device.kind));
+    CompareRequest request = child_request(common);
+    request.base = {"without", "without candidates", kEager, {"--no-candidate-kernels"}};
+    request.other = {"with", "with candidates", kCandidate, candidate_arguments()};
     CompareResult result = run_comparison(request, common);
     record_comparison(recorder, result, judged_at_worst(judged_));
     for (const CandidateRecord& r : judged_) record_source(recorder, r.op, common);
     recorder.end("finished");
     print_comparison(result, common);
+  }
+
+  // Likewise: every path against the first.
+  void run_paths(const CommonOptions& common, Recorder& recorder) {
+    if (!candidates_.disabled) judged_ = candidate_records(candidates_, common, record_.db);
+    if (has_path(kCandidate) && judged_.empty())
+      throw Error("{}", no_candidates_sentence(candidate_folder(), common.device.kind));
+    auto side = [&](const std::string& path) {
+      CompareSide s{path, "of the path " + path, path, {"--path=" + path}};
+      if (path == kEager) return s;
+      const std::vector<std::string> more =
+          judged_.empty() ? std::vector<std::string>{"--no-candidate-kernels"} : candidate_arguments();
+      s.arguments.insert(s.arguments.end(), more.begin(), more.end());
+      return s;
+    };
+    std::vector<CompareResult> results;
+    for (size_t i = 1; i < paths_.size(); ++i) {
+      CompareRequest request = child_request(common);
+      request.base = side(paths_[0]);
+      request.other = side(paths_[i]);
+      results.push_back(run_comparison(request, common));
+    }
+    record_paths(recorder, results, judged_at_worst(judged_));
+    for (const CandidateRecord& r : judged_) record_source(recorder, r.op, common);
+    recorder.end("finished");
+    print_paths(results, common);
   }
 
   static void record_source(Recorder& recorder, const std::string& op, const CommonOptions& common) {
@@ -162,7 +271,7 @@ class Ttft final : public Verb {
   RunRecord make_run(const CommonOptions& common) const {
     RunRecord run = new_run("ttft", common, machine_info());
     run.name = "ttft " + model_.model;
-    run.mode = compare_ ? "compare" : "single";
+    run.mode = compare_ ? "compare" : paths_.size() > 1 ? "paths" : "single";
     auto add = [&](const char* key, const auto& value) { run.params[key] = fmt::format("{}", value); };
     add("model", model_.model);
     add("load_format", model_.load_format);
@@ -174,13 +283,14 @@ class Ttft final : public Verb {
     add("iters", options_.iters);
     add("warmups", options_.warmups);
     add("tp", tp_);
+    if (!paths_.empty()) run.params["path"] = fmt::format("{}", fmt::join(paths_, ","));
     return run;
   }
 
   void record_result(Recorder& recorder, const TimedModel& loaded, const TtftResult& r,
                      const CommonOptions& common) const {
     TtftRecord t;
-    t.path = uses_.empty() ? "eager" : "candidate";
+    t.path = path_name();
     t.model = t.model_key = loaded.model.name;
     t.device = device_name(common.device);
     t.dtype = dtype_name(loaded.model.config.facts.dtype);
@@ -256,7 +366,8 @@ class Ttft final : public Verb {
                  {"load_ms", "load ms"},
                  {"weights_bytes", "weights"},
                  {"peak_memory_bytes", "peak memory"},
-                 {"judged", "judged"}});
+                 {"judged", "judged"},
+                 {"path", "path"}});
     auto batch = static_cast<double>(options_.batch_size);
     table.add_row({loaded.model.name,
                    device_name(common.device),
@@ -279,7 +390,8 @@ class Ttft final : public Verb {
                    Cell(loaded.load_ms, 1),
                    loaded.model.weights.size_bytes(),
                    r.peak_memory_bytes,
-                   judged_.empty() ? Cell() : Cell(judged_at_worst(judged_))});
+                   judged_.empty() ? Cell() : Cell(judged_at_worst(judged_)),
+                   path_name()});
     return table;
   }
 
@@ -292,6 +404,8 @@ class Ttft final : public Verb {
     json["machine"] = to_json(machine_info());
     json["candidates"] = to_json(uses_, judged_);
     json["cxxflags"] = candidates_.cxxflags;
+    if (!plan_.is_null()) json["plan"] = plan_;
+    if (outputs_) json["outputs"] = to_json(*outputs_);
     json.update(dispatches_);
     return json;
   }
@@ -311,6 +425,7 @@ class Ttft final : public Verb {
       std::string doubt = describe_judged(judged_);
       fk::print_text(line + (doubt.empty() ? "" : fmt::format(" ({})", doubt)) + "\n\n");
     }
+    if (!plan_.is_null()) print_out(fmt::format("compiled: {}\n\n", plan_.at("text").get<std::string>()));
     Table table({{"what", "what"},
                  {"tokens", "tokens"},
                  {"ms", "ms"},
@@ -354,6 +469,11 @@ class Ttft final : public Verb {
   TtftOptions options_;
   RecordOptions record_;
   bool compare_ = false;
+  std::vector<std::string> paths_;
+  std::string trace_;
+  bool debug_sequential_ = false;
+  Json plan_;                           // of the path compiled
+  std::optional<TtftOutputs> outputs_;  // where a path is given
   int64_t rounds_ = 8;
   int64_t tp_ = 1;
   Json dispatches_;

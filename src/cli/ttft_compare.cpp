@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "cli/output.h"
 #include "cli/own_process.h"
@@ -14,15 +15,11 @@
 namespace fk {
 namespace {
 
-Json time_one_side(const CompareRequest& request, bool with_candidates, int64_t iters) {
+Json time_one_side(const CompareRequest& request, const CompareSide& side, int64_t iters) {
   std::vector<std::string> arguments = request.arguments;
   arguments.push_back(fmt::format("--iters={}", iters));
-  const std::vector<std::string>& more = request.candidate_arguments;
-  if (with_candidates)
-    arguments.insert(arguments.end(), more.begin(), more.end());
-  else
-    arguments.push_back("--no-candidate-kernels");
-  return json_of_own_process(arguments, fmt::format("The run {} candidates", with_candidates ? "with" : "without"));
+  arguments.insert(arguments.end(), side.arguments.begin(), side.arguments.end());
+  return json_of_own_process(arguments, fmt::format("The run {}", side.words));
 }
 
 TtftTimes times_in(const Json& printed) {
@@ -45,7 +42,7 @@ std::string verdict_text(const PairedResult& r) {
 // Short iterations are noisy when other programs run; the median of many is stable.
 int64_t iters_in_a_second(const CompareRequest& request) {
   constexpr int64_t kLeast = 3, kMost = 50;
-  Json printed = time_one_side(request, false, 1);
+  Json printed = time_one_side(request, request.base, 1);
   TtftTimes once = times_in(printed);
   double ms = once.prefill_ms.at(0);
   if (!once.decode_ms.empty())
@@ -69,8 +66,8 @@ std::vector<Compared> compared_in(const CompareResult& c) {
 
 Table comparison_table(const CompareResult& c) {
   Table table({{"what", "what"},
-               {"without_ms", "without ms"},
-               {"with_ms", "with ms"},
+               {c.base.name + "_ms", c.base.name + " ms"},
+               {c.other.name + "_ms", c.other.name + " ms"},
                {"speedup", "speed-up"},
                {"speedup_low", "low"},
                {"speedup_high", "high"},
@@ -89,29 +86,106 @@ Table comparison_table(const CompareResult& c) {
   return table;
 }
 
-Json comparison_json(const CompareResult& c) {
-  Json json = {{"version", FK_VERSION}, {"mode", "compare"}, {"results", comparison_table(c).to_json()}};
+// Samples of both sides and what the interval is made from.
+Json details_json(const CompareResult& c) {
+  Json json = Json::object();
   for (const Compared& what : compared_in(c)) {
     const PairedResult& r = c.comparison.*what.result;
-    Json with = Json::array(), without = Json::array();
-    for (const TtftTimes& p : c.rounds.with) with.push_back(p.*what.times);
-    for (const TtftTimes& p : c.rounds.without) without.push_back(p.*what.times);
-    json["samples"][what.key] = {{"with_ms", with}, {"without_ms", without}};
+    Json other = Json::array(), base = Json::array();
+    for (const TtftTimes& p : c.rounds.with) other.push_back(p.*what.times);
+    for (const TtftTimes& p : c.rounds.without) base.push_back(p.*what.times);
+    json["samples"][what.key] = {{c.other.name + "_ms", other}, {c.base.name + "_ms", base}};
     json["comparison"][what.key] = {{"delta", r.delta}, {"control_error", r.control_error}, {"invalid", r.invalid}};
   }
   json["rounds"] = c.rounds.with.size();
   json["candidate_calls"] = c.candidate_calls();
-  for (const char* key : {"machine", "candidates", "cxxflags", "dispatches"})
-    if (c.with.contains(key)) json[key] = c.with[key];
-  json["model"] = c.with.at("results").at(0);
+  for (const char* key : {"candidates", "cxxflags", "dispatches", "plan"})
+    if (c.other_printed.contains(key)) json[key] = c.other_printed[key];
   return json;
 }
 
+Json comparison_json(const CompareResult& c) {
+  Json json = {{"version", FK_VERSION}, {"mode", "compare"}, {"results", comparison_table(c).to_json()}};
+  json.update(details_json(c));
+  if (c.other_printed.contains("machine")) json["machine"] = c.other_printed["machine"];
+  json["model"] = c.other_printed.at("results").at(0);
+  return json;
+}
+
+Table paths_table(const std::vector<CompareResult>& results) {
+  Table table({{"what", "what"},
+               {"base", "base"},
+               {"base_ms", "ms"},
+               {"path", "path"},
+               {"path_ms", "ms"},
+               {"speedup", "speed-up"},
+               {"speedup_low", "low"},
+               {"speedup_high", "high"},
+               {"verdict", "verdict"},
+               {"control_error", "A/A"},
+               {"outputs_equal", "same outputs"}});
+  for (const CompareResult& c : results)
+    for (const Compared& what : compared_in(c)) {
+      const PairedResult& r = c.comparison.*what.result;
+      const Interval interval = r.speedup_interval();
+      table.add_row(
+          {Cell(Json(what.key), what.title), c.base.name, Cell(median(joined(c.rounds.without, what.times)), 3),
+           c.other.name, Cell(median(joined(c.rounds.with, what.times)), 3),
+           Cell(Json(r.speedup()), fmt::format("{:.3f}x", r.speedup())), Cell(interval.low, 3), Cell(interval.high, 3),
+           verdict_text(r),
+           Cell(Json(std::expm1(r.control_error)), fmt::format("{:.1f} %", 100 * std::expm1(r.control_error))),
+           c.outputs ? Cell(Json(c.outputs->equal()), c.outputs->equal() ? "yes" : "NO") : Cell()});
+    }
+  return table;
+}
+
+Json paths_json(const std::vector<CompareResult>& results) {
+  Json json = {{"version", FK_VERSION}, {"mode", "paths"}, {"results", paths_table(results).to_json()}};
+  json["comparisons"] = Json::array();
+  for (const CompareResult& c : results) {
+    Json one = {{"base", c.base.name}, {"path", c.other.name}};
+    one.update(details_json(c));
+    if (c.outputs) {
+      one["outputs"] = {{"equal", c.outputs->equal()},
+                        {"same_prompts", c.outputs->same_prompts},
+                        {"same_tokens", c.outputs->same_tokens},
+                        {"same_bits", c.outputs->same_bits},
+                        {"largest_difference", c.outputs->largest_difference},
+                        {"text", comparison_text(*c.outputs, c.base.name, c.other.name)}};
+      if (c.outputs->sequence >= 0)
+        one["outputs"]["first_difference"] = {{"sequence", c.outputs->sequence},
+                                              {"step", c.outputs->step},
+                                              {c.base.name, c.outputs->token},
+                                              {c.other.name, c.outputs->other_token}};
+    }
+    json["comparisons"].push_back(std::move(one));
+  }
+  const CompareResult& first = results.front();
+  if (first.base_printed.contains("machine")) json["machine"] = first.base_printed["machine"];
+  json["model"] = first.base_printed.at("results").at(0);
+  return json;
+}
+
+void add_metrics(const CompareResult& c, const std::string& prefix, std::vector<MetricPoint>& points,
+                 std::map<std::string, std::string>& tags) {
+  for (const Compared& what : compared_in(c)) {
+    const PairedResult& r = c.comparison.*what.result;
+    auto add = [&](const char* name, double value) {
+      points.push_back({fmt::format("{}{}_{}", prefix, what.key, name), value, 0, now_us()});
+    };
+    add("speedup", r.speedup());
+    add("speedup_low", r.speedup_interval().low);
+    add("speedup_high", r.speedup_interval().high);
+    add("control_error", std::expm1(r.control_error));
+    tags[fmt::format("{}{}_verdict", prefix, what.key)] = verdict_text(r);
+  }
+}
+
 TtftRecord side_record(const CompareResult& c, bool with) {
-  const Json& row = (with ? c.with : c.without).at("results").at(0);
+  const Json& row = (with ? c.other_printed : c.base_printed).at("results").at(0);
   const std::vector<TtftTimes>& processes = with ? c.rounds.with : c.rounds.without;
   TtftRecord t;
-  t.path = with ? "candidate" : "eager";
+  t.path = (with ? c.other : c.base).path;
   t.model = t.model_key = row.at("model").get<std::string>();
   t.device = row.at("device").get<std::string>();
   t.dtype = row.at("dtype").get<std::string>();
@@ -137,9 +211,25 @@ TtftRecord side_record(const CompareResult& c, bool with) {
 
 }  // namespace
 
+Json to_json(const TtftOutputs& o) {
+  // Whole numbers of 64 bits are texts: not every reader of JSON has them.
+  return {{"prompts_hash", fmt::format("{:016x}", o.prompts_hash)},
+          {"tokens", o.tokens},
+          {"numbers", o.numbers},
+          {"bits", fmt::format("{:016x}", o.bits)}};
+}
+
+TtftOutputs outputs_from_json(const Json& json) {
+  auto hash = [&](const char* key) { return std::stoull(json.at(key).get<std::string>(), nullptr, 16); };
+  return {.prompts_hash = hash("prompts_hash"),
+          .tokens = json.at("tokens").get<std::vector<std::vector<int64_t>>>(),
+          .numbers = json.at("numbers").get<std::vector<double>>(),
+          .bits = hash("bits")};
+}
+
 int64_t CompareResult::candidate_calls() const {
   int64_t calls = 0;
-  if (auto list = with.find("dispatches"); list != with.end())
+  if (auto list = other_printed.find("dispatches"); list != other_printed.end())
     for (const Json& d : *list)
       if (d.at("implementation") == "candidate") calls += d.at("calls").get<int64_t>();
   return calls;
@@ -148,21 +238,27 @@ int64_t CompareResult::candidate_calls() const {
 CompareResult run_comparison(const CompareRequest& request, const CommonOptions& common) {
   Progress progress(common);
   CompareResult c;
+  c.base = request.base;
+  c.other = request.other;
   c.doubt = request.doubt;
   progress.show("a first process, to see how long an iteration takes");
   const int64_t iters = request.iters ? *request.iters : iters_in_a_second(request);
   int64_t processes = 2 * request.rounds + 1;
   for (int64_t i = 0; i < processes; ++i) {
     bool with = i % 2 == 1;
-    progress.show(fmt::format("process {} of {}: {} candidates", i + 1, processes, with ? "with" : "without"));
-    Json printed = time_one_side(request, with, iters);
+    const CompareSide& side = with ? c.other : c.base;
+    progress.show(fmt::format("process {} of {}: {}", i + 1, processes, side.words));
+    Json printed = time_one_side(request, side, iters);
     (with ? c.rounds.with : c.rounds.without).push_back(times_in(printed));
-    Json& first = with ? c.with : c.without;
+    Json& first = with ? c.other_printed : c.base_printed;
     if (first.is_null()) first = std::move(printed);
   }
   c.comparison = compare_rounds(c.rounds, common.seed);
+  if (c.base_printed.contains("outputs") && c.other_printed.contains("outputs"))
+    c.outputs = compare_outputs(outputs_from_json(c.base_printed.at("outputs")),
+                                outputs_from_json(c.other_printed.at("outputs")));
   // Both sides ran the same kernels: a difference is noise, whatever its interval says.
-  if (c.candidate_calls() == 0)
+  if (c.other.path == "candidate" && c.candidate_calls() == 0)
     for (const Compared& what : compared_in(c))
       if (PairedResult& r = c.comparison.*what.result; r.verdict != SpeedVerdict::kSame)
         r.verdict = SpeedVerdict::kUnresolved;
@@ -173,13 +269,13 @@ void print_comparison(const CompareResult& c, const CommonOptions& common) {
   if (common.json) return print_out(dump_json(comparison_json(c)) + "\n");
   Table table = comparison_table(c);
   if (common.csv) return table.print(common);
-  const Json& row = c.with.at("results").at(0);
+  const Json& row = c.other_printed.at("results").at(0);
   print_out(fmt::format("{}, {} on {}: with candidates and without, in {} alternating processes of {} iterations\n",
                         row.at("model").get<std::string>(), row.at("dtype").get<std::string>(),
                         row.at("device").get<std::string>(), c.rounds.with.size() + c.rounds.without.size(),
                         c.rounds.with.front().prefill_ms.size()));
   std::string names;
-  for (const Json& use : c.with.at("candidates"))
+  for (const Json& use : c.other_printed.at("candidates"))
     names += fmt::format("{}{} in {} places", names.empty() ? "" : ", ", use.at("operator").get<std::string>(),
                          use.at("active_places").get<int64_t>());
   print_out(fmt::format("candidates: {}{}\n\n", names, c.doubt.empty() ? "" : fmt::format(" ({})", c.doubt)));
@@ -196,21 +292,51 @@ void print_comparison(const CompareResult& c, const CommonOptions& common) {
 void record_comparison(Recorder& recorder, const CompareResult& c, const std::string& judged) {
   std::vector<MetricPoint> points;
   std::map<std::string, std::string> tags = {{"candidates_judged", judged}};
-  for (const Compared& what : compared_in(c)) {
-    const PairedResult& r = c.comparison.*what.result;
-    auto add = [&](const char* name, double value) {
-      points.push_back({fmt::format("{}_{}", what.key, name), value, 0, now_us()});
-    };
-    add("speedup", r.speedup());
-    add("speedup_low", r.speedup_interval().low);
-    add("speedup_high", r.speedup_interval().high);
-    add("control_error", std::expm1(r.control_error));
-    tags[fmt::format("{}_verdict", what.key)] = verdict_text(r);
-  }
+  add_metrics(c, "", points, tags);
   for (bool with : {false, true}) recorder.add(ttft_event(side_record(c, with)));
   recorder.add(metrics_event(points));
   recorder.add(pairs_event("tags", tags));
   recorder.artifact("results/ttft_compare.json", dump_json(comparison_json(c)) + "\n");
+}
+
+void print_paths(const std::vector<CompareResult>& results, const CommonOptions& common) {
+  if (common.json) return print_out(dump_json(paths_json(results)) + "\n");
+  Table table = paths_table(results);
+  if (common.csv) return table.print(common);
+  const CompareResult& first = results.front();
+  const Json& row = first.base_printed.at("results").at(0);
+  print_out(fmt::format("{}, {} on {}: every path in a process of its own, in turn; {} iterations in each\n\n",
+                        row.at("model").get<std::string>(), row.at("dtype").get<std::string>(),
+                        row.at("device").get<std::string>(), first.rounds.with.front().prefill_ms.size()));
+  print_out(table.to_text());
+  print_out(fmt::format("\nspeed-up over {} with its 99 % interval, of {} processes; A/A: {} against itself\n",
+                        first.base.name, first.rounds.with.size() + first.rounds.without.size(), first.base.name));
+  for (const CompareResult& c : results) {
+    if (c.outputs)
+      print_out(fmt::format("outputs of {} and {}: {}\n", c.base.name, c.other.name,
+                            comparison_text(*c.outputs, c.base.name, c.other.name)));
+    if (c.other_printed.contains("plan"))
+      print_out(fmt::format("{}: {}\n", c.other.name, c.other_printed.at("plan").at("text").get<std::string>()));
+    for (const Compared& what : compared_in(c))
+      if (const std::string& invalid = (c.comparison.*what.result).invalid; !invalid.empty())
+        print_out(fmt::format("{}, {}: {}\n", c.other.name, what.title, invalid));
+    if (!c.doubt.empty()) print_text(fmt::format("candidates: {}\n", c.doubt));
+  }
+}
+
+void record_paths(Recorder& recorder, const std::vector<CompareResult>& results, const std::string& judged) {
+  std::vector<MetricPoint> points;
+  std::map<std::string, std::string> tags;
+  if (!judged.empty()) tags["candidates_judged"] = judged;
+  recorder.add(ttft_event(side_record(results.front(), false)));
+  for (const CompareResult& c : results) {
+    add_metrics(c, c.other.name + "_", points, tags);
+    if (c.outputs) tags[c.other.name + "_outputs"] = comparison_text(*c.outputs, c.base.name, c.other.name);
+    recorder.add(ttft_event(side_record(c, true)));
+  }
+  recorder.add(metrics_event(points));
+  recorder.add(pairs_event("tags", tags));
+  recorder.artifact("results/ttft_paths.json", dump_json(paths_json(results)) + "\n");
 }
 
 }  // namespace fk

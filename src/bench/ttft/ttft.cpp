@@ -24,8 +24,6 @@ double TimedWork::floor_share() const {
   return median(shares);
 }
 
-namespace {
-
 std::vector<std::vector<int64_t>> random_prompts(const TtftOptions& options, int64_t iteration, int64_t vocab_size) {
   Stream stream(options.seed, fmt::format("prompt {}", iteration));
   std::vector<std::vector<int64_t>> prompts(static_cast<size_t>(options.batch_size));
@@ -35,6 +33,8 @@ std::vector<std::vector<int64_t>> random_prompts(const TtftOptions& options, int
       prompt.push_back(static_cast<int64_t>(stream.below(at++, static_cast<uint64_t>(vocab_size))));
   return prompts;
 }
+
+namespace {
 
 // Times of one iteration, in ms.
 struct IterationTimes {

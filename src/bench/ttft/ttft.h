@@ -50,6 +50,9 @@ struct TtftResult {
   std::vector<DispatchCount> dispatches;
 };
 
+// The prompts of one iteration, by sequence: the same in every process.
+std::vector<std::vector<int64_t>> random_prompts(const TtftOptions& options, int64_t iteration, int64_t vocab_size);
+
 // Throws UsageError for invalid options, before a model is loaded. run_ttft calls it too.
 void check_options(const TtftOptions& options);
 

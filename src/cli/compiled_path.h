@@ -1,0 +1,31 @@
+// The path `compiled` of verbs that run models: a model whose passes are run by plans.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "compiler/plan/compiled_model.h"
+#include "core/json.h"
+
+namespace fk {
+
+class CompiledPath {
+ public:
+  // Makes the plans of the phases that a measurement needs: prompts and decoding, or the one of an encoder.
+  // `check_every_step`: --debug-sequential. Throws Error where the model cannot be run by plans.
+  CompiledPath(Model& model, bool check_every_step);
+
+  // After a run: what was run last in each phase.
+  Json to_json() const;
+  // "25 steps a prompt (25 calls), 25 a token; values in 9.8 KiB, of at least 9.6; planned in 12 ms"
+  std::string text() const;
+
+ private:
+  std::vector<GraphPhase> phases() const;
+
+  const Model& model_;
+  double plan_ms_ = 0;
+  std::unique_ptr<CompiledModel> compiled_;
+};
+
+}  // namespace fk

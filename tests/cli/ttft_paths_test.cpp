@@ -1,0 +1,146 @@
+// ttft with --path, --trace and --debug-sequential: what is printed and stored, and bad input.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/json.h"
+#include "tests/cli/csv.h"
+#include "tests/cli/program.h"
+
+namespace fk {
+namespace {
+
+namespace fs = std::filesystem;
+using Arguments = std::vector<std::string>;
+
+Arguments ttft(const Arguments& more, const char* model = "tiny-llama") {
+  Arguments arguments = {"ttft", "--model",         model,        "--load-format",   "dummy", "--threads",
+                         "1",    "--prompt-tokens", "10",         "--decode-tokens", "4",     "--iters",
+                         "2",    "--no-sequential", "--no-floors"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+Json json_of(const Arguments& arguments) {
+  Outcome outcome = run_program(arguments);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  return outcome.exit_code == 0 ? parse_json(outcome.out, "output") : Json();
+}
+
+TEST(TtftPaths, OnePathRunsAlone) {
+  Json compiled = json_of(ttft({"--path", "compiled", "--json"}));
+  Json eager = json_of(ttft({"--path", "eager", "--json"}));
+  EXPECT_EQ(compiled["results"][0]["path"], "compiled");
+  EXPECT_EQ(eager["results"][0]["path"], "eager");
+  EXPECT_FALSE(eager.contains("plan"));
+  EXPECT_EQ(compiled["outputs"], eager["outputs"]);
+  EXPECT_EQ(compiled["outputs"]["tokens"][0].size(), 4u);
+  const Json& plan = compiled["plan"];
+  EXPECT_EQ(plan["calls_by_tree"], 0);
+  for (const char* phase : {"prefill", "decode"}) {
+    EXPECT_EQ(plan[phase]["steps"], 25);
+    EXPECT_EQ(plan[phase]["copies"], 0);
+    EXPECT_LE(plan[phase]["arena_bytes"].get<double>(), 1.1 * plan[phase]["lower_bound_bytes"].get<double>());
+  }
+  // The same kernels ran as often; a plan makes no calls of compositions.
+  auto kernels = [](const Json& json) {
+    std::map<std::string, int64_t> calls;
+    for (const Json& d : json["dispatches"])
+      if (d["implementation"] != "composed")
+        calls[d["operator"].get<std::string>() + " " + d["implementation"].get<std::string>()] +=
+            d["calls"].get<int64_t>();
+    return calls;
+  };
+  EXPECT_EQ(kernels(compiled), kernels(eager));
+  for (const Json& d : compiled["dispatches"]) EXPECT_NE(d["implementation"], "composed") << d;
+}
+
+TEST(TtftPaths, SeveralAreComparedWithTheFirst) {
+  Arguments arguments = ttft({"--path", "eager", "--path", "compiled", "--rounds", "3"});
+  arguments.push_back("--json");
+  Json json = json_of(arguments);
+  ASSERT_EQ(json["results"].size(), 2u);
+  for (const Json& row : json["results"]) {
+    EXPECT_EQ(row["base"], "eager");
+    EXPECT_EQ(row["path"], "compiled");
+    EXPECT_EQ(row["outputs_equal"], true);
+    EXPECT_GT(row["base_ms"], 0);
+    EXPECT_LE(row["speedup_low"].get<double>(), row["speedup"].get<double>());
+    EXPECT_GE(row["speedup_high"].get<double>(), row["speedup"].get<double>());
+  }
+  const Json& comparison = json["comparisons"][0];
+  EXPECT_EQ(comparison["outputs"]["same_bits"], true);
+  EXPECT_EQ(comparison["samples"]["ttft"]["eager_ms"].size(), 4u);
+  EXPECT_EQ(comparison["samples"]["ttft"]["compiled_ms"].size(), 3u);
+  EXPECT_EQ(comparison["plan"]["decode"]["steps"], 25);
+  Json shown = json_of({"history", "show", "last", "--json"});
+  const std::string text = shown.dump();
+  EXPECT_NE(text.find("\"compiled_tpot_speedup_low\""), std::string::npos) << text.substr(0, 2000);
+  EXPECT_NE(text.find("\"path\":\"compiled\""), std::string::npos);
+  EXPECT_NE(text.find("\"path\":\"eager\""), std::string::npos);
+  arguments.back() = "--csv";
+  auto records = parse_csv(run_program(arguments).out);
+  ASSERT_EQ(records.size(), 3u);
+  EXPECT_EQ(records[0].size(), records[1].size());
+}
+
+TEST(TtftPaths, EncodersHaveOneRow) {
+  Json json = json_of(ttft({"--path", "eager", "--path", "compiled", "--rounds", "3", "--json"}, "tiny-siglip"));
+  ASSERT_EQ(json["results"].size(), 1u);
+  EXPECT_EQ(json["results"][0]["outputs_equal"], true);
+  EXPECT_EQ(json["comparisons"][0]["outputs"]["text"], "vectors equal bit for bit");
+}
+
+TEST(TtftPaths, TracesAreWrittenForBothPaths) {
+  for (const char* path : {"eager", "compiled"}) {
+    fs::path file = fs::path(testing::TempDir()) / (std::string("fk_trace_") + path + ".json");
+    fs::remove(file);
+    ASSERT_EQ(run_program(ttft({"--path", path, "--trace", file.string(), "--no-history"})).exit_code, 0);
+    Json trace = parse_json_file(file.string());
+    int64_t passes = 0, products = 0, layers = 0;
+    for (const Json& e : trace["traceEvents"]) {
+      if (e["ph"] != "X") continue;
+      passes += e["cat"] == "pass" ? 1 : 0;
+      products += e["name"] == "linear" ? 1 : 0;
+      layers += e["name"] == "llama_decoder_layer" ? 1 : 0;
+    }
+    EXPECT_EQ(passes, 5) << path;
+    EXPECT_EQ(products, 5 * 9) << path;
+    EXPECT_EQ(layers, std::string(path) == "eager" ? 5 * 2 : 0) << path;
+  }
+}
+
+TEST(TtftPaths, CheckingEveryStepPassesAHealthyModel) {
+  Outcome outcome = run_program(ttft({"--path", "compiled", "--debug-sequential", "--no-history"}));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("lower bound"), std::string::npos) << outcome.out;
+}
+
+TEST(TtftPaths, BadInputIsOneSentence) {
+  struct {
+    Arguments more;
+    int exit_code;
+    std::string says;
+  } const cases[] = {
+      {{"--path", "fast"}, 2, "eager"},
+      {{"--path", "eager", "--path", "eager"}, 2, "twice"},
+      {{"--path", "eager", "--compare"}, 2, "--compare"},
+      {{"--path", "candidate", "--no-candidate-kernels"}, 2, "--no-candidate-kernels"},
+      {{"--debug-sequential"}, 2, "--path compiled"},
+      {{"--debug-sequential", "--path", "eager"}, 2, "--path compiled"},
+      {{"--debug-sequential", "--path", "eager", "--path", "compiled"}, 2, "no other path"},
+      {{"--path", "eager", "--path", "compiled", "--trace", "/tmp/never.json"}, 2, "one --path"},
+      {{"--trace", "/nowhere/at/all.json"}, 1, "/nowhere"},
+  };
+  for (const auto& c : cases) {
+    Outcome outcome = run_program(ttft(c.more));
+    EXPECT_EQ(outcome.exit_code, c.exit_code) << outcome.err;
+    EXPECT_NE(outcome.err.find(c.says), std::string::npos) << outcome.err;
+  }
+}
+
+}  // namespace
+}  // namespace fk
