@@ -28,6 +28,16 @@ bool rename_whole(ParamSpec& p, const PackedModule& packed) {
   return true;
 }
 
+// Where the checkpoint has equal parts of a parameter that is whole here. False where it does not.
+bool divide_whole(ParamSpec& p, const PackedModule& packed) {
+  size_t at = p.name.find(packed.module);
+  if (packed.stored != Stored::kEqualParts || at == std::string::npos) return false;
+  for (std::string_view part : packed.parts)
+    p.part_names.push_back(std::string(p.name).replace(at, packed.module.size(), part));
+  p.stored = Stored::kEqualParts;
+  return true;
+}
+
 // Of a parameter that holds one of the stacked matrices: "...qkv_proj.weight_1" is "...k_proj.weight".
 std::string name_of_part(const ParamSpec& p, const Family& family) {
   for (const PackedModule& packed : family.packed) {
@@ -49,7 +59,7 @@ std::vector<ParamSpec> checkpoint_params(const Node& model, const ModelConfig& c
     if (p.part >= 0) p.part_names = {name_of_part(p, *config.family)};
     if (p.part >= 0) p.part_rows = {p.spec.shape[0]};
     for (const PackedModule& packed : config.family->packed) {
-      if (p.part >= 0 || rename_whole(p, packed)) break;
+      if (p.part >= 0 || rename_whole(p, packed) || divide_whole(p, packed)) break;
       size_t at = p.part_rows.empty() ? std::string::npos : p.name.find(packed.module);
       if (at == std::string::npos) continue;
       const size_t experts = p.spec.shape.rank() == 3 ? static_cast<size_t>(p.spec.shape[0]) : 1;

@@ -18,7 +18,8 @@ namespace fk {
 struct PackedModule {
   std::string_view module;
   std::vector<std::string_view> parts;
-  // kTransposed and kBlocksAndScales are for whole parameters, the second for those in a weight format.
+  // kEqualParts, kTransposed and kBlocksAndScales are for parameters that the model does not stack, the last for those
+  // in a weight format.
   Stored stored = Stored::kRows;
 };
 // Of checkpoints that store every projection for itself, as most do.
@@ -47,9 +48,9 @@ struct LargerArchitecture {
 };
 
 struct Family {
-  std::string_view name;              // "llama"
-  std::string_view category = "llm";  // what kind of model
-  std::string_view model_type;        // "llama": by which transformers chooses the model
+  std::string_view name;                                 // "llama"
+  std::string_view category = "llm";                     // what kind of model
+  std::string_view model_type;                           // "llama": by which transformers chooses the model
   std::vector<std::string_view> other_model_types = {};  // of checkpoints with code of their own for this architecture
   Task task = Task::kCausalLM;
   float norm_offset = 1;  // the norm weight that changes nothing: 1, or 0 where norms multiply by 1 + weight

@@ -47,8 +47,17 @@ std::vector<Part> parts_of(const ParamSpec& param) {
     return {{.name = param.part_names[0], .shape = {whole[0], whole[1], blocks, 16}, .bytes = true},
             {.name = param.part_names[1], .shape = {whole[0], whole[1], blocks}, .bytes = true}};
   }
-  FK_CHECK(param.part_names.size() == param.part_rows.size());
   std::vector<Part> result;
+  if (param.stored == Stored::kEqualParts) {
+    const auto parts = static_cast<int64_t>(param.part_names.size());
+    FK_CHECK(whole[0] % parts == 0, "a parameter of equal parts must divide by them");
+    Shape shape = whole;
+    shape[0] /= parts;
+    for (int64_t i = 0; i < parts; ++i)
+      result.push_back({param.part_names[static_cast<size_t>(i)], shape, i * as_rows(shape)[0]});
+    return result;
+  }
+  FK_CHECK(param.part_names.size() == param.part_rows.size());
   if (param.fill)  // a tensor of one matrix, whatever its shape
     return {{param.part_names[0], param.spec.shape, 0, param.format, param.fill, param.spec.dtype}};
   Shape shape = as_rows(param.spec.shape);
@@ -66,7 +75,7 @@ std::vector<Part> parts_of(const ParamSpec& param) {
 // The memory of the parameter that the part fills.
 View place_of(const Part& part, const View& parameter) {
   if (part.fill || part.shape == parameter.shape()) return parameter;
-  return parameter.reshape(as_rows(parameter.shape())).narrow(0, part.row, part.shape[0]);
+  return parameter.reshape(as_rows(parameter.shape())).narrow(0, part.row, as_rows(part.shape)[0]);
 }
 
 // Scales of a whole matrix are stored as [], [1] and [1, 1].

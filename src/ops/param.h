@@ -15,6 +15,7 @@ namespace fk {
 enum class Stored : uint8_t {
   kRows,             // as matrices that are its rows, one above the other
   kWhole,            // as one tensor of its shape
+  kEqualParts,       // as tensors of one shape, one behind the other along its first dimension
   kTransposed,       // each of several matrices [E, N, K] as [K, N], in one tensor
   kBlocksAndScales,  // experts in MXFP4 as two tensors: elements u8 [E, N, K / 32, 16] and scales u8 [E, N, K / 32]
 };
