@@ -36,9 +36,6 @@ void read_expert_layers(const FamilyFields& fields, const ExpertDefaults& defaul
   }
 }
 
-namespace {
-
-// Every group must have two experts to be compared by.
 void check_groups(const FamilyFields& fields, const GroupedExperts& experts) {
   if (experts.n_routed_experts % experts.n_group != 0 || experts.n_routed_experts < 2 * experts.n_group)
     throw Error("{}: n_group {} must divide n_routed_experts {} into groups of two or more.", fields.what(),
@@ -48,8 +45,6 @@ void check_groups(const FamilyFields& fields, const GroupedExperts& experts) {
     throw Error("{}: topk_group {} of n_group {} must hold at least num_experts_per_tok {} experts.", fields.what(),
                 experts.topk_group, experts.n_group, experts.num_experts_per_tok);
 }
-
-}  // namespace
 
 void read_grouped_experts(const FamilyFields& fields, const GroupedExperts& defaults, GroupedExperts& experts) {
   // transformers 5 may write the name that other families have.

@@ -28,5 +28,7 @@ void read_expert_layers(const FamilyFields& fields, const ExpertDefaults& defaul
 // Everything in GroupedExperts, with the keys of DeepSeek's and GLM's configs. `defaults` has those of the family's
 // configuration class.
 void read_grouped_experts(const FamilyFields& fields, const GroupedExperts& defaults, GroupedExperts& experts);
+// Refuses groups that do not divide the experts, and those that have fewer than the two they are compared by.
+void check_groups(const FamilyFields& fields, const GroupedExperts& experts);
 
 }  // namespace fk

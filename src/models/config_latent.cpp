@@ -23,18 +23,21 @@ double score_factor(const FamilyFields& fields, const DecoderModelInit& init) {
 
 }  // namespace
 
+void read_latent_sizes(const FamilyFields& fields, const LatentDefaults& defaults, LatentAttention& latent) {
+  latent.kv_lora_rank = fields.integer("kv_lora_rank", 1, kMaxLatent).value_or(defaults.kv_lora_rank);
+  latent.q_lora_rank =
+      fields.is_null("q_lora_rank") ? 0 : fields.integer("q_lora_rank", 1, kMaxLatent).value_or(defaults.q_lora_rank);
+  latent.qk_nope_head_dim = fields.integer("qk_nope_head_dim", 1, kMaxHead).value_or(defaults.qk_nope_head_dim);
+  latent.qk_rope_head_dim = fields.integer("qk_rope_head_dim", 2, kMaxHead).value_or(defaults.qk_rope_head_dim);
+  latent.v_head_dim = fields.integer("v_head_dim", 1, kMaxHead).value_or(defaults.v_head_dim);
+  latent.attention_bias = fields.boolean("attention_bias").value_or(false);
+}
+
 void read_latent_decoder(const FamilyFields& fields, const DecoderDefaults& defaults,
                          const LatentDefaults& latent_defaults, DecoderModelInit& init, LatentAttention& latent) {
-  latent.kv_lora_rank = fields.integer("kv_lora_rank", 1, kMaxLatent).value_or(latent_defaults.kv_lora_rank);
-  latent.q_lora_rank = fields.is_null("q_lora_rank")
-                           ? 0
-                           : fields.integer("q_lora_rank", 1, kMaxLatent).value_or(latent_defaults.q_lora_rank);
-  latent.qk_nope_head_dim = fields.integer("qk_nope_head_dim", 1, kMaxHead).value_or(latent_defaults.qk_nope_head_dim);
-  latent.qk_rope_head_dim = fields.integer("qk_rope_head_dim", 2, kMaxHead).value_or(latent_defaults.qk_rope_head_dim);
-  latent.v_head_dim = fields.integer("v_head_dim", 1, kMaxHead).value_or(latent_defaults.v_head_dim);
+  read_latent_sizes(fields, latent_defaults, latent);
   if (latent.qk_rope_head_dim % 2 != 0)
     throw Error("{}: qk_rope_head_dim must be even to be rotated, and is {}.", fields.what(), latent.qk_rope_head_dim);
-  latent.attention_bias = fields.boolean("attention_bias").value_or(false);
 
   DecoderDefaults rotated = defaults;
   rotated.head_dim = latent.qk_rope_head_dim;

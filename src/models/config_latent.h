@@ -15,9 +15,12 @@ struct LatentDefaults {
   bool rope_interleave = true;
 };
 
+// The sizes and biases in LatentAttention.
+void read_latent_sizes(const FamilyFields& fields, const LatentDefaults& defaults, LatentAttention& latent);
+
 // Everything in LatentAttention, and of DecoderModelInit what read_decoder reads, the rotary embedding of the rotated
 // part, and is_neox_style. Where yarn has mscale_all_dim, the scores are scaled too, as in transformers.
-void read_latent_decoder(const FamilyFields& fields, const DecoderDefaults& defaults, const LatentDefaults& latent_defaults,
-                         DecoderModelInit& init, LatentAttention& latent);
+void read_latent_decoder(const FamilyFields& fields, const DecoderDefaults& defaults,
+                         const LatentDefaults& latent_defaults, DecoderModelInit& init, LatentAttention& latent);
 
 }  // namespace fk

@@ -87,7 +87,7 @@ DummyRange dummy_range(std::string_view name, const Shape& shape, float norm_off
   if (shape.rank() == 1 && (name.ends_with("scale") || name.ends_with("scalar"))) return {1.0f, 0.1f};
   // Time steps of 0.002 to 0.1, so that the states of state spaces remember hundreds of tokens.
   if (name.ends_with("dt_proj.bias") || name.ends_with("mixer.dt_bias") || name.ends_with("mamba.dt_bias") ||
-      name.ends_with("linear_attn.dt_bias"))
+      name.ends_with("attn.dt_bias"))
     return {-4.0f, 2.0f};
   if (shape.rank() == 1) return {norm && !name.ends_with(".bias") ? norm_offset : 0.0f, 0.1f};
   if (shape.rank() == 3 && shape[0] == 1 && shape[1] == 1) return {0.0f, 1.0f};

@@ -110,9 +110,9 @@ TEST(Ranks, SlowEveryLanguageModelOnTwoAndFourRanks) {
       continue;
     }
     // Their states and norms are over all heads.
-    static const std::set<std::string_view> kOneRank = {"FalconMambaForCausalLM", "JambaForCausalLM",
-                                                        "Mamba2ForCausalLM",      "MambaForCausalLM",
-                                                        "Qwen3NextForCausalLM",   "RWKV7ForCausalLM"};
+    static const std::set<std::string_view> kOneRank = {
+        "FalconMambaForCausalLM", "JambaForCausalLM",     "KimiLinearForCausalLM", "Mamba2ForCausalLM",
+        "MambaForCausalLM",       "Qwen3NextForCausalLM", "RWKV7ForCausalLM"};
     if (kOneRank.contains(entry.config.architecture())) {
       expect_sentence(error_of([&] { check_divisible(divisible(entry.name), 2); }), {"one rank"});
       continue;

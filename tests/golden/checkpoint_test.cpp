@@ -163,23 +163,22 @@ TEST_P(CheckpointOnDisk, GivesTransformersLogits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, CheckpointOnDisk,
-                         testing::Values("tiny-llama-bias", "tiny-mistral", "tiny-qwen3", "tiny-gemma3", "tiny-qwen2",
-                                         "tiny-olmo2-bias", "tiny-granite-bias", "tiny-phi3-partial", "tiny-glm4",
-                                         "tiny-cohere-normed", "tiny-mixtral", "tiny-qwen2-moe-mixed",
-                                         "tiny-qwen3-moe-mixed", "tiny-glm4-moe-groups", "tiny-gpt-oss",
-                                         "tiny-gpt-oss-mxfp4", "tiny-llama4-mixed", "tiny-gemma4", "tiny-gemma4-dense",
-                                         "tiny-bitnet", "tiny-bitnet-inverse", "tiny-bitnet-plain", "tiny-gla-grouped",
-                                         "tiny-gla-plain", "tiny-retnet", "tiny-rwkv7", "tiny-rwkv7-odd", "tiny-mamba",
-                                         "tiny-mamba-odd", "tiny-falcon-mamba-bias", "tiny-mamba2-odd",
-                                         "tiny-mamba2-groups", "tiny-jamba", "tiny-jamba-odd", "tiny-qwen3-next",
-                                         "tiny-deepseek-v3", "tiny-deepseek-v3-yarn", "tiny-deepseek-v32",
-                                         "tiny-glm-moe-dsa-odd"),
-                         [](const auto& test) {
-                           std::string name = test.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Models, CheckpointOnDisk,
+    testing::Values("tiny-llama-bias", "tiny-mistral", "tiny-qwen3", "tiny-gemma3", "tiny-qwen2", "tiny-olmo2-bias",
+                    "tiny-granite-bias", "tiny-phi3-partial", "tiny-glm4", "tiny-cohere-normed", "tiny-mixtral",
+                    "tiny-qwen2-moe-mixed", "tiny-qwen3-moe-mixed", "tiny-glm4-moe-groups", "tiny-gpt-oss",
+                    "tiny-gpt-oss-mxfp4", "tiny-llama4-mixed", "tiny-gemma4", "tiny-gemma4-dense", "tiny-bitnet",
+                    "tiny-bitnet-inverse", "tiny-bitnet-plain", "tiny-gla-grouped", "tiny-gla-plain", "tiny-retnet",
+                    "tiny-rwkv7", "tiny-rwkv7-odd", "tiny-mamba", "tiny-mamba-odd", "tiny-falcon-mamba-bias",
+                    "tiny-mamba2-odd", "tiny-mamba2-groups", "tiny-jamba", "tiny-jamba-odd", "tiny-qwen3-next",
+                    "tiny-deepseek-v3", "tiny-deepseek-v3-yarn", "tiny-deepseek-v32", "tiny-glm-moe-dsa-odd",
+                    "tiny-kimi-linear", "tiny-kimi-linear-odd", "tiny-kimi-linear-groups"),
+    [](const auto& test) {
+      std::string name = test.param;
+      std::replace(name.begin(), name.end(), '-', '_');
+      return name;
+    });
 
 // Published checkpoints of Gemma 4 hold a vision part, too.
 TEST(CheckpointOfALargerModel, GivesTransformersLogits) {

@@ -113,7 +113,8 @@ TEST_P(Recurrent, SlowDoesNotDriftOverThousandsOfTokens) {
 
 INSTANTIATE_TEST_SUITE_P(Models, Recurrent,
                          testing::Values("tiny-gla", "tiny-gla-grouped", "tiny-retnet", "tiny-retnet-plain",
-                                         "tiny-rwkv7", "tiny-rwkv7-odd", "tiny-qwen3-next-odd"),
+                                         "tiny-rwkv7", "tiny-rwkv7-odd", "tiny-qwen3-next-odd", "tiny-kimi-linear",
+                                         "tiny-kimi-linear-odd", "tiny-kimi-linear-groups"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::replace(name.begin(), name.end(), '-', '_');

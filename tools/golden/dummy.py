@@ -29,7 +29,7 @@ def offset_and_scale(name: str, shape: tuple[int, ...], gemma: bool) -> tuple[np
     if len(shape) == 1:
         if name.endswith(("scale", "scalar")):
             return np.float32(1.0), np.float32(0.1)
-        if name.endswith(("dt_proj.bias", "mixer.dt_bias", "mamba.dt_bias", "linear_attn.dt_bias")):
+        if name.endswith(("dt_proj.bias", "mixer.dt_bias", "mamba.dt_bias", "attn.dt_bias")):
             return np.float32(-4.0), np.float32(2.0)  # time steps as small as trained ones
         norm = "norm" in name.replace("Norm", "norm") and not name.endswith(".bias")
         return np.float32(1.0 if norm and not gemma else 0.0), np.float32(0.1)

@@ -14,6 +14,9 @@ from ternary import PER_BYTE, ternary_modules
 QWEN = {"gate_up_proj": ("gate_proj", "up_proj"), "down_proj": ("down_proj",)}
 STACKED = ("gpt_oss", "llama4_text", "gemma4_text")  # in the checkpoint, too
 STORED_BUFFERS = ("e_score_correction_bias", "layer_scalar")  # buffers that checkpoints have
+MIXTRAL_NAMES = ("mixtral", "kimi_linear")
+# Of layers without experts, which published checkpoints of Kimi-Linear call mlp; save_pretrained renames them too.
+DENSE_WEIGHTS = tuple(f".mlp.{part}_proj.weight" for part in ("gate", "up", "down"))
 MIXTRAL = {"gate_up_proj": ("w1", "w3"), "down_proj": ("w2",)}
 
 
@@ -25,7 +28,7 @@ def checkpoint_tensors(model: PreTrainedModel) -> Iterator[tuple[str, torch.Tens
     """
     stacked = model.config.model_type in STACKED
     quantized = getattr(model.config, "quantization_config", None) is not None
-    mixtral = model.config.model_type == "mixtral"
+    mixtral = model.config.model_type in MIXTRAL_NAMES
     parts = MIXTRAL if mixtral else QWEN
     stored = dict(model.named_parameters()) | {
         name: buffer for name, buffer in model.named_buffers() if name.endswith(STORED_BUFFERS)
@@ -37,10 +40,15 @@ def checkpoint_tensors(model: PreTrainedModel) -> Iterator[tuple[str, torch.Tens
         if module.bias is not None:
             stored[f"{name}.bias"] = module.bias
     for name, parameter in stored.items():
-        if mixtral:
+        if mixtral and not name.endswith(DENSE_WEIGHTS):
             name = name.replace(".mlp.", ".block_sparse_moe.")
+        name = name.replace(".forget_gate.", ".")
         if parameter.dim() == 3 and stacked and quantized:
             yield f"{name}_blocks", parameter.transpose(1, 2)
+            continue
+        if model.config.model_type == "kimi_linear" and name.endswith(".conv1d.weight"):
+            for letter, rows in zip("qkv", parameter.chunk(3), strict=True):
+                yield name.replace(".conv1d.", f".{letter}_conv1d."), rows
             continue
         if parameter.dim() != 3 or stacked or name.endswith("conv1d.weight"):
             yield name, parameter

@@ -11,6 +11,7 @@ Layout of a file (tokens are ids; one entry per prompt in every list of a case):
                                   logits of the last step
   largest_f32_error               Hugging Face float32 against float64, relative to the largest logit
   f16                             Hugging Face f16 against float64 with the weights that are not rounded
+  drift                           of some models: logits after 4096 tokens, and the errors of float32 and bf16 there
   bf16                            Hugging Face bf16 against float64 with the same rounded weights (largest_error), and
                                   with the unrounded ones (largest_error_f32_weights), relative to the largest logit
 """
@@ -45,6 +46,8 @@ LEAST_MARGIN = 0.01
 # Rounding to bf16 moves the logits of routers by about 0.005, one standard deviation; to f16 by an eighth of that.
 LEAST_GAP_BF16 = 0.0175
 LEAST_KEY_GAP_BF16 = 0.01  # likewise of the scores of keys, as a share of a query's largest
+DRIFT_TOKENS = 4096
+DRIFT_MODELS = ("tiny-kimi-linear-odd",)  # a token has all experts, so that rounding changes none
 BATCH_LENGTHS = (1, 5, 17, 34)  # one token; inside one KV block of 16; one past it; one past two, unevenly
 
 Logits = NDArray[np.float64]
@@ -186,6 +189,24 @@ def relative_error(got: list[Logits], expected: list[Logits]) -> float:
     return float(f"{max(np.abs(g - e).max() for g, e in zip(got, expected, strict=True)) / largest:.3g}")
 
 
+def drift(name: str, tiny: Tiny, seed: int) -> dict[str, Any]:
+    """Logits after thousands of tokens, and how far float32 and bf16 are from float64 there."""
+    ids = prompt(seed, f"{name}/drift", DRIFT_TOKENS, tiny.V)
+    last = {
+        "f32": run(build(tiny, seed))(ids)[-1],
+        "f64": run_float64(tiny, seed)(ids)[-1],
+        "bf16": run(build_narrow(tiny, seed, torch.bfloat16))(ids)[-1],
+        "f64_of_bf16": run_float64(tiny, seed, torch.bfloat16)(ids)[-1],
+    }
+    return {
+        "prompt": ids,
+        "logits": digits(last["f64"]),
+        "logits_bf16_weights": digits(last["f64_of_bf16"]),
+        "f32_error": relative_error([last["f32"]], [last["f64"]]),
+        "bf16_error": relative_error([last["bf16"]], [last["f64_of_bf16"]]),
+    }
+
+
 def export_model(name: str, tiny: Tiny, seed: int) -> dict[str, Any]:
     check_routing(name, tiny, seed)
     check_keys(name, tiny, seed)
@@ -290,6 +311,8 @@ def main() -> None:
     write(args.out / "philox.json", export_streams())
     for name in args.models:
         data = export_model(name, MODELS[name], args.seed)
+        if name in DRIFT_MODELS:
+            data["drift"] = drift(name, MODELS[name], args.seed)
         path = args.out / f"{name}.json"
         write(path, data)
         greedy = data["cases"][-1]

@@ -12,12 +12,15 @@ from transformers import (
     DeepseekV32ForCausalLM,
     GlmMoeDsaConfig,
     GlmMoeDsaForCausalLM,
+    KimiLinearConfig,
+    KimiLinearForCausalLM,
 )
 
 LATENT_FAMILIES = {
     "deepseek_v3": (DeepseekV3Config, DeepseekV3ForCausalLM),
     "deepseek_v32": (DeepseekV32Config, DeepseekV32ForCausalLM),
     "glm_moe_dsa": (GlmMoeDsaConfig, GlmMoeDsaForCausalLM),
+    "kimi_linear": (KimiLinearConfig, KimiLinearForCausalLM),
 }
 
 
@@ -27,6 +30,16 @@ def latent(q: int | None, kv: int, nope: int, rope: int, v: int) -> dict[str, in
 
 def sparse(heads: int, head_dim: int, top_k: int) -> dict[str, int]:
     return {"index_n_heads": heads, "index_head_dim": head_dim, "index_topk": top_k}
+
+
+def delta(layers: str, heads: int, head_dim: int, width: int) -> dict[str, Any]:
+    """Layers by letter: L for Kimi delta attention, F for latent attention."""
+    return {
+        "layer_types": [{"L": "linear_attention", "F": "full_attention"}[letter] for letter in layers],
+        "linear_num_heads": heads,
+        "linear_head_dim": head_dim,
+        "linear_conv_kernel_dim": width,
+    }
 
 
 # Tiny and rope are those of models.py.
@@ -129,5 +142,41 @@ def latent_models(Tiny: type, rope: Callable[..., dict[str, Any]], yarn: dict[st
         "tiny-glm-moe-dsa-dense": Tiny(
             "glm_moe_dsa", 40, 77, 1, 5, 5, 10, 279, eps=1e-4, rope=rope(5e5),
             extra=latent(27, 24, 12, 10, 20) | sparse(20, 12, 6) | {"first_k_dense_replace": 1},
+        ),
+        # Norms divide by small numbers here, so eps is large.
+        "tiny-kimi-linear": Tiny(
+            "kimi_linear", 64, 112, 3, 4, 4, 8, 283, eps=3e-2, rope={},
+            extra=latent(None, 16, 16, 8, 16) | delta("LFL", 4, 16, 4) | {
+                "mlp_layer_types": ["dense", "sparse", "sparse"],
+                "num_experts": 5,
+                "num_experts_per_tok": 2,
+                "moe_intermediate_size": 32,
+            },
+        ),
+        "tiny-kimi-linear-odd": Tiny(
+            "kimi_linear", 45, 87, 3, 3, 3, 6, 286, eps=3e-2, rope={},
+            extra=latent(31, 33, 20, 5, 27) | delta("FLL", 3, 21, 3) | {
+                "max_position_embeddings": 8192,
+                "attention_bias": True,
+                "mlp_layer_types": ["dense", "sparse", "sparse"],
+                "num_experts": 3,
+                "num_experts_per_tok": 3,
+                "moe_intermediate_size": 29,
+                "num_shared_experts": 2,
+                "routed_scaling_factor": 1.7,
+            },
+        ),
+        "tiny-kimi-linear-groups": Tiny(
+            "kimi_linear", 40, 77, 2, 5, 5, 10, 329, eps=1e-2, rope={},
+            extra=latent(None, 24, 12, 10, 20) | delta("LF", 1, 36, 2) | {
+                "mlp_layer_types": ["sparse", "sparse"],
+                "num_experts": 9,
+                "num_experts_per_tok": 3,
+                "moe_intermediate_size": 27,
+                "num_expert_group": 3,
+                "topk_group": 2,
+                "moe_renormalize": False,
+                "routed_scaling_factor": 0.7,
+            },
         ),
     }  # fmt: skip

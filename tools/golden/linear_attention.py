@@ -35,7 +35,6 @@ from models import Tiny  # noqa: E402
 KERNEL_PROMPT = 20  # tokens, on which kernels and formulas are compared
 LARGEST_KERNEL_ERROR = 2e-5  # of the largest logit
 LONG_PROMPT = 150  # tokens: three chunks
-DRIFT_TOKENS = 4096
 
 
 
@@ -271,24 +270,6 @@ def long_prompts(kept: Callable[..., dict[str, list[list[int]]]]) -> Callable[..
     return sets
 
 
-def drift(name: str, tiny: Tiny, seed: int) -> dict[str, Any]:
-    """Logits after thousands of tokens, and how far float32 and bf16 are from float64 there."""
-    ids = export.prompt(seed, f"{name}/drift", DRIFT_TOKENS, tiny.V)
-    last = {
-        "f32": export.run(models.build(tiny, seed))(ids)[-1],
-        "f64": export.run_float64(tiny, seed)(ids)[-1],
-        "bf16": export.run(models.build_narrow(tiny, seed, torch.bfloat16))(ids)[-1],
-        "f64_of_bf16": export.run_float64(tiny, seed, torch.bfloat16)(ids)[-1],
-    }
-    return {
-        "prompt": ids,
-        "logits": export.digits(last["f64"]),
-        "logits_bf16_weights": export.digits(last["f64_of_bf16"]),
-        "f32_error": export.relative_error([last["f32"]], [last["f64"]]),
-        "bf16_error": export.relative_error([last["bf16"]], [last["f64_of_bf16"]]),
-    }
-
-
 def compare_with_kernels(name: str, tiny: Tiny, seed: int) -> float:
     ids = export.prompt(seed, f"{name}/kernels", KERNEL_PROMPT, tiny.V)
     with torch.no_grad():
@@ -328,7 +309,7 @@ def main() -> None:
         with formulas():
             data = export.export_model(name, MODELS[name], args.seed)
             if name == f"tiny-{MODELS[name].family}":
-                data["drift"] = drift(name, MODELS[name], args.seed)
+                data["drift"] = export.drift(name, MODELS[name], args.seed)
         data["made_with"]["flash-linear-attention"] = "0.6.0"
         export.write(args.out / f"{name}.json", data)
         print(

@@ -497,7 +497,7 @@ def hf_config(tiny: Tiny | state_spaces.StateSpace) -> PreTrainedConfig:
     if isinstance(tiny, state_spaces.StateSpace):
         return tiny.config()
     config_class, model_class = FAMILIES[tiny.family]
-    return config_class(
+    given = dict(
         hidden_size=tiny.D,
         intermediate_size=tiny.F,
         num_hidden_layers=tiny.L,
@@ -508,14 +508,15 @@ def hf_config(tiny: Tiny | state_spaces.StateSpace) -> PreTrainedConfig:
         rms_norm_eps=tiny.eps,
         max_position_embeddings=512,
         tie_word_embeddings=tiny.tied,
-        rope_parameters=tiny.rope,
         architectures=[model_class.__name__],
         dtype="float32",
         pad_token_id=None,
         bos_token_id=None,
         eos_token_id=None,
-        **tiny.extra,
     )
+    if tiny.rope:
+        given["rope_parameters"] = tiny.rope
+    return config_class(**(given | tiny.extra))
 
 
 def saved_config(config: PreTrainedConfig) -> dict[str, Any]:

@@ -90,10 +90,13 @@ std::vector<Case<DeepseekV2MLAAttention>> DeepseekV2MLAAttention::cases() {
   Init rank = small;
   rank.tp_size = 2;
   rank.reduce_results = false;
+  Init plain = odd;
+  plain.bias = plain.rotary = false;
   return {
       {"queries through a latent", small, Workload::batch({{1, 20}, {9, 0}, {4, 17}})},
       {"queries at once, odd, biases", odd, Workload::batch({{1, 20}, {7, 0}})},
       {"one of two ranks", rank, Workload::batch({{1, 33}, {5, 9}})},
+      {"without rotation", plain, Workload::batch({{1, 20}, {7, 0}, {3, 18}})},
   };
 }
 

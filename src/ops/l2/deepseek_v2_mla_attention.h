@@ -20,6 +20,7 @@ struct MLABlockInit {
   double rope_theta = 10000;
   RopeScaling rope_scaling = {};
   bool is_neox_style = false;  // as in RotaryEmbedding
+  bool rotary = true;          // false: positions are not used, as in Kimi-Linear
   bool bias = false;           // of the projections down, and of the output projection
   double rms_norm_eps = 1e-6;
   double scale = 0;  // of the scores; 0: 1 / sqrt(nope + rope)
@@ -45,6 +46,7 @@ struct MLABlockInit {
     v("rope_theta", rope_theta);
     v("rope_scaling", rope_scaling);
     v("is_neox_style", is_neox_style);
+    v("rotary", rotary);
     v("bias", bias);
     v("rms_norm_eps", rms_norm_eps);
     v("scale", scale);

@@ -34,17 +34,18 @@ class MLAQueries {
                                    .weight_format = format_of_module(init.weight_format, "kv_a_proj_with_mqa"),
                                    .dtype = init.dtype})),
         kv_a_layernorm(builder.child<RMSNorm>(
-            "kv_a_layernorm", {.hidden_size = init.kv_lora_rank, .eps = init.rms_norm_eps, .dtype = init.dtype})),
-        rotary_q(builder.child<RotaryEmbedding>("rotary_emb", DeepseekV2MLAAttention::rotary_q(init))),
-        rotary_k(builder.child<RotaryEmbedding>("rotary_emb", DeepseekV2MLAAttention::rotary_k(init))) {
+            "kv_a_layernorm", {.hidden_size = init.kv_lora_rank, .eps = init.rms_norm_eps, .dtype = init.dtype})) {
+    if (init.rotary) {
+      rotary_q.emplace(builder.child<RotaryEmbedding>("rotary_emb", DeepseekV2MLAAttention::rotary_q(init)));
+      rotary_k.emplace(builder.child<RotaryEmbedding>("rotary_emb", DeepseekV2MLAAttention::rotary_k(init)));
+    }
     auto heads = [&](std::string_view name, int64_t from) {
-      return builder.child<ColumnParallelLinear>(
-          name, {.input_size = from,
-                 .output_size = init.num_heads * init.qk_head_dim(),
-                 .tp_size = init.tp_size,
-                 .tp_rank = init.tp_rank,
-                 .weight_format = format_of_module(init.weight_format, name),
-                 .dtype = init.dtype});
+      return builder.child<ColumnParallelLinear>(name, {.input_size = from,
+                                                        .output_size = init.num_heads * init.qk_head_dim(),
+                                                        .tp_size = init.tp_size,
+                                                        .tp_rank = init.tp_rank,
+                                                        .weight_format = format_of_module(init.weight_format, name),
+                                                        .dtype = init.dtype});
     };
     if (init.q_lora_rank > 0) {
       q_a_proj.emplace(builder.child<ReplicatedLinear>(
@@ -62,14 +63,14 @@ class MLAQueries {
   }
 
   struct Queries {
-    View q;           // [T, H * (nope + rope)], rotated
+    View q;           // [T, H * (nope + rope)], rotated where the block does
     OptView latents;  // [T, q_lora_rank], normed, where queries have some
   };
   Queries project(Context& ctx, const View& positions, const View& hidden_states) const {
     OptView down;
     if (q_a_proj) down = std::get<0>((*q_a_layernorm)(ctx, std::get<0>((*q_a_proj)(ctx, hidden_states))));
     View q = std::get<0>((*q_proj)(ctx, down ? *down : hidden_states));
-    rotary_q(ctx, positions, q);
+    if (rotary_q) (*rotary_q)(ctx, positions, q);
     return {q, down};
   }
 
@@ -78,7 +79,7 @@ class MLAQueries {
     View both = std::get<0>(kv_a_proj_with_mqa(ctx, hidden_states));
     View k_pe = both.narrow(1, init_.kv_lora_rank, init_.qk_rope_head_dim);
     View kv_c = std::get<0>(kv_a_layernorm(ctx, both.narrow(1, 0, init_.kv_lora_rank)));
-    rotary_k(ctx, positions, k_pe);
+    if (rotary_k) (*rotary_k)(ctx, positions, k_pe);
     return {kv_c, k_pe};
   }
 
@@ -89,7 +90,7 @@ class MLAQueries {
   std::optional<Op<ColumnParallelLinear>> q_proj;
   Op<ReplicatedLinear> kv_a_proj_with_mqa;
   Op<RMSNorm> kv_a_layernorm;
-  Op<RotaryEmbedding> rotary_q, rotary_k;
+  std::optional<Op<RotaryEmbedding>> rotary_q, rotary_k;
 };
 
 }  // namespace fk
