@@ -3,21 +3,32 @@
 #include <fmt/format.h>
 
 #include "cli/output.h"
+#include "core/error.h"
 #include "measure/timer.h"
 
 namespace fk {
-namespace {
 
-// Where regions that one kernel makes come into the plans.
-FindRegions planned_regions_of(const Model&) { return {}; }
-
-}  // namespace
-
-CompiledPath::CompiledPath(Model& model, bool check_every_step) : model_(model) {
+CompiledPath::CompiledPath(Model& model, const SearchOptions& search, bool check_every_step)
+    : model_(model), search_(search) {
   const int64_t start = now_ns();
-  compiled_ = std::make_unique<CompiledModel>(model, planned_regions_of(model), check_every_step);
+  compiled_ = std::make_unique<CompiledModel>(
+      model, [this](GraphPhase phase, const GraphBody& flat) { return regions_of(phase, flat); }, check_every_step);
   for (GraphPhase phase : phases()) compiled_->prepare(phase);
   plan_ms_ = static_cast<double>(now_ns() - start) / kNsPerMs;
+}
+
+std::vector<PlannedRegion> CompiledPath::regions_of(GraphPhase phase, const GraphBody& flat) {
+  try {
+    PhasePlan plan = search_plan(flat, phase, search_);
+    find_s_ += plan.find_s;
+    compile_s_ += plan.compile_s;
+    trial_s_ += plan.trial_s;
+    for (const KernelChoice& k : plan.kernels) measured_ += k.tried && !k.known ? 1 : 0;
+    return plan.regions;
+  } catch (const Error& e) {  // no compiler, no place for what it writes
+    no_kernels_ = e.what();
+    return {};
+  }
 }
 
 std::vector<GraphPhase> CompiledPath::phases() const {
@@ -26,7 +37,13 @@ std::vector<GraphPhase> CompiledPath::phases() const {
 }
 
 Json CompiledPath::to_json() const {
-  Json json = {{"plan_ms", plan_ms_}, {"calls_by_tree", compiled_->calls_by_tree()}, {"text", text()}};
+  Json json = {{"plan_ms", plan_ms_},
+               {"find_ms", find_s_ * 1e3},
+               {"compile_ms", compile_s_ * 1e3},
+               {"trial_ms", trial_s_ * 1e3},
+               {"kernels_measured", measured_},
+               {"calls_by_tree", compiled_->calls_by_tree()},
+               {"text", text()}};
   for (GraphPhase phase : phases()) {
     const PlanReport r = compiled_->plan(phase)->report();
     json[std::string(phase_name(phase))] = {{"steps", r.steps},
@@ -50,7 +67,8 @@ std::string CompiledPath::text() const {
     text +=
         fmt::format(", values in {} (lower bound {})", human_bytes(r.arena_bytes), human_bytes(r.lower_bound_bytes));
   }
-  text += fmt::format("; planned in {:.0f} ms", plan_ms_);
+  text += fmt::format("; planned in {:.0f} ms, {} kernels measured", plan_ms_, measured_);
+  if (!no_kernels_.empty()) text += "; no generated kernels: " + no_kernels_;
   if (compiled_->calls_by_tree() > 0) text += fmt::format("; {} passes run by the tree", compiled_->calls_by_tree());
   return text;
 }

@@ -3,17 +3,20 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "compiler/plan/compiled_model.h"
+#include "compiler/plan/search_plan.h"
 #include "core/json.h"
 
 namespace fk {
 
 class CompiledPath {
  public:
-  // Makes the plans of the phases that a measurement needs: prompts and decoding, or the one of an encoder.
-  // `check_every_step`: --debug-sequential. Throws Error where the model cannot be run by plans.
-  CompiledPath(Model& model, bool check_every_step);
+  // Makes the plans of the phases that a measurement needs: prompts and decoding, or the one of an encoder. Kernels for
+  // them are searched as `search` does; without a compiler plans have none. `check_every_step`: --debug-sequential.
+  // Throws Error where the model cannot be run by plans.
+  CompiledPath(Model& model, const SearchOptions& search, bool check_every_step);
 
   // After a run: what was run last in each phase.
   Json to_json() const;
@@ -22,9 +25,14 @@ class CompiledPath {
 
  private:
   std::vector<GraphPhase> phases() const;
+  std::vector<PlannedRegion> regions_of(GraphPhase phase, const GraphBody& flat);
 
   const Model& model_;
+  SearchOptions search_;
   double plan_ms_ = 0;
+  double find_s_ = 0, compile_s_ = 0, trial_s_ = 0;  // of plan_ms_
+  int64_t measured_ = 0;                             // kernels, in this process
+  std::string no_kernels_;                           // why there are none
   std::unique_ptr<CompiledModel> compiled_;
 };
 

@@ -156,8 +156,13 @@ class Ttft final : public Verb {
     TimedModel loaded = load_timed(model_, source, common, pool, ranks.communicator());
     uses_ = candidate_uses(*loaded.model.root);
     std::optional<CompiledPath> compiled;
-    if (has_path(kCompiled)) compiled.emplace(loaded.model, debug_sequential_);
     Progress progress(common);
+    if (has_path(kCompiled)) {
+      SearchOptions search{.threads = common.threads, .seed = common.seed};
+      for (const CandidateRecord& record : judged_) search.calls_version += record.op + record.identity + " ";
+      search.progress = [&](const std::string& what) { progress.show(what); };
+      compiled.emplace(loaded.model, search, debug_sequential_);
+    }
     options_.seed = common.seed;
     options_.progress = [&](std::string_view what) { progress.show(what); };
     TtftResult result = run_ttft(loaded.model, pool, options_);
