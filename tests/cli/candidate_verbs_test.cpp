@@ -213,6 +213,37 @@ class SiluAndMul : public fk::SiluAndMul {
   EXPECT_NE(shown.out.find("tpot_speedup_low"), std::string::npos) << shown.out;
 }
 
+// A plan uses candidates where the tree does; one for a composition is one step, and hides those of its parts.
+TEST_F(CandidateVerbs, PlansUseCandidates) {
+  auto compiled = [&](const Arguments& more = {}) {
+    Arguments arguments = {"ttft",     "--model", "tiny-llama", "--load-format",   "dummy",       "--path",
+                           "compiled", "--iters", "1",          "--no-sequential", "--no-floors", "--no-history",
+                           "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    Outcome outcome = run_program(arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.exit_code == 0 ? parse_json(outcome.out, "output") : Json();
+  };
+  auto candidate_calls = [](const Json& json, const std::string& op) {
+    int64_t calls = 0;
+    for (const Json& d : json["dispatches"])
+      if (d["operator"] == op && d["implementation"] == "candidate") calls += d["calls"].get<int64_t>();
+    return calls;
+  };
+  ASSERT_EQ(run_program({"create-stubs", "--target", "silu_and_mul"}).exit_code, 0);
+  Json with_part = compiled();
+  EXPECT_GT(candidate_calls(with_part, "silu_and_mul"), 0);
+  EXPECT_EQ(with_part["plan"]["decode"]["steps"], 25);
+  ASSERT_EQ(run_program({"create-stubs", "--target", "llama_mlp"}).exit_code, 0);
+  Json with_both = compiled();
+  EXPECT_GT(candidate_calls(with_both, "llama_mlp"), 0);
+  EXPECT_EQ(candidate_calls(with_both, "silu_and_mul"), 0);
+  EXPECT_EQ(with_both["plan"]["decode"]["steps"], 25 - 2 * 2);  // two layers, with one call instead of three
+  Json without = compiled({"--no-candidate-kernels"});
+  EXPECT_EQ(candidate_calls(without, "llama_mlp"), 0);
+  EXPECT_EQ(without["plan"]["decode"]["steps"], 25);
+}
+
 TEST_F(CandidateVerbs, CudaStubsNeedNoGpu) {
   Outcome outcome = run_program({"create-stubs", "--device", "cuda", "--target", "rms_norm"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;

@@ -9,9 +9,6 @@
 namespace fk {
 namespace {
 
-// A block of at most 21/20 of the lower bound is not improved further.
-constexpr size_t kGoodEnough[] = {20, 21};
-
 size_t aligned(size_t bytes) { return (bytes + kPlanAlignment - 1) / kPlanAlignment * kPlanAlignment; }
 
 // For each request those that live at the same time as it does.
@@ -140,17 +137,19 @@ ArenaPlan plan_arena(std::span<const ArenaRequest> requests, std::span<const siz
     return excess;
   };
   const bool has_hint = hint.size() == requests.size() && !requests.empty();
+  // A block that is so near to the lower bound is not improved further.
+  auto good_enough = [&] { return has_hint ? best.bytes * 10 <= least * 11 : best.bytes * 20 <= least * 21; };
   if (has_hint) try_order({hint.begin(), hint.end()});
   std::vector<size_t> by_breadth = sorted_by_breadth(requests, by_time, by_size);
   for (const std::vector<size_t>* order : {&by_breadth, &by_size, &by_area, &by_time})
-    if (best.order.empty() || best.bytes * kGoodEnough[0] > least * kGoodEnough[1]) try_order(*order);
+    if (best.order.empty() || !good_enough()) try_order(*order);
   // Orders next to the current one, at first also worse ones. Large models get fewer tries, and less is tried where an
   // earlier plan of the same arrays was searched for, since a plan is made while a batch waits.
   const size_t tries = (has_hint ? 10000 : 800000) / std::max<size_t>(requests.size(), 1);
   const Stream stream(0, "memory plan");
   std::vector<size_t> current = best.order;
   size_t current_excess = best_excess;
-  for (size_t i = 0; i < tries && best.bytes * kGoodEnough[0] > least * kGoodEnough[1]; ++i) {
+  for (size_t i = 0; i < tries && !good_enough(); ++i) {
     std::vector<size_t> next = current;
     const auto from = static_cast<std::ptrdiff_t>(stream.below(3 * i, next.size()));
     const auto to = static_cast<std::ptrdiff_t>(stream.below(3 * i + 1, next.size()));
