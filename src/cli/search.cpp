@@ -79,9 +79,10 @@ class Search final : public Verb {
     options.progress = [&](const std::string& text) { progress.show(text); };
     std::vector<CandidateRecord> judged = activate_candidates(candidates_, common);
     SearchReport found{.model = source.name};
+    std::set<std::string> with_candidate, called;
     for (const CandidateRecord& record : judged) {
       options.calls_version += record.op + record.identity + " ";
-      found.candidates.push_back(record.op);
+      with_candidate.insert(record.op);
     }
     for (GraphPhase phase : phases_of(source)) {
       progress.show(fmt::format("{}: tracing", phase_name(phase)));
@@ -89,12 +90,18 @@ class Search final : public Verb {
       std::unique_ptr<Node> root = build_model(source.config, {.oracle = true});
       Graph graph = trace_graph(*root, source.name, phase, source.config.facts.dtype);
       found.trace_s += tracing.elapsed_s();
-      found.plans.push_back(search_plan(flatten(graph), phase, options));
+      for (const GraphBody& body : graph.bodies)
+        for (const GraphNode& node : body.nodes) called.insert(node.op);
+      // A candidate for a composition replaces its parts, as in a plan.
+      auto has_candidate = [&](const GraphNode& node, const std::string&) { return with_candidate.count(node.op) > 0; };
+      found.plans.push_back(search_plan(flatten(graph, 1, has_candidate), phase, options));
       if (options.budget > 0)
         for (const KernelChoice& k : found.plans.back().kernels)
           options.budget -= k.tried && !k.known && options.budget > 0 ? 1 : 0;
       if (!dump_.empty()) dump(graph, found.plans.back());
     }
+    for (const std::string& op : with_candidate)
+      if (called.count(op) > 0) found.candidates.push_back(op);
     found.total_s = all.elapsed_s();
     print_search(found, explain_, common);
     if (!dump_.empty() && !common.json && !common.csv && !common.quiet)
