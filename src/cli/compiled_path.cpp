@@ -8,7 +8,7 @@
 
 namespace fk {
 
-CompiledPath::CompiledPath(Model& model, const SearchOptions& search, bool check_every_step)
+CompiledPath::CompiledPath(Model& model, const std::optional<SearchOptions>& search, bool check_every_step)
     : model_(model), search_(search) {
   const int64_t start = now_ns();
   compiled_ = std::make_unique<CompiledModel>(
@@ -18,8 +18,9 @@ CompiledPath::CompiledPath(Model& model, const SearchOptions& search, bool check
 }
 
 std::vector<PlannedRegion> CompiledPath::regions_of(GraphPhase phase, const GraphBody& flat) {
+  if (!search_) return {};
   try {
-    PhasePlan plan = search_plan(flat, phase, search_);
+    PhasePlan plan = search_plan(flat, phase, *search_);
     find_s_ += plan.find_s;
     compile_s_ += plan.compile_s;
     trial_s_ += plan.trial_s;
@@ -67,7 +68,8 @@ std::string CompiledPath::text() const {
     text +=
         fmt::format(", values in {} (lower bound {})", human_bytes(r.arena_bytes), human_bytes(r.lower_bound_bytes));
   }
-  text += fmt::format("; planned in {:.0f} ms, {} kernels measured", plan_ms_, measured_);
+  text += fmt::format("; planned in {:.0f} ms", plan_ms_);
+  if (search_) text += fmt::format(", {} kernels measured", measured_);
   if (!no_kernels_.empty()) text += "; no generated kernels: " + no_kernels_;
   if (compiled_->calls_by_tree() > 0) text += fmt::format("; {} passes run by the tree", compiled_->calls_by_tree());
   return text;

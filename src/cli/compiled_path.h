@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,9 +15,9 @@ namespace fk {
 class CompiledPath {
  public:
   // Makes the plans of the phases that a measurement needs: prompts and decoding, or the one of an encoder. Kernels for
-  // them are searched as `search` does; without a compiler plans have none. `check_every_step`: --debug-sequential.
-  // Throws Error where the model cannot be run by plans.
-  CompiledPath(Model& model, const SearchOptions& search, bool check_every_step);
+  // them are searched as `search` says; nothing: plans make the calls of the tree. Without a compiler they do, too.
+  // `check_every_step`: --debug-sequential. Throws Error where the model cannot be run by plans.
+  CompiledPath(Model& model, const std::optional<SearchOptions>& search, bool check_every_step);
 
   // After a run: what was run last in each phase.
   Json to_json() const;
@@ -28,7 +29,7 @@ class CompiledPath {
   std::vector<PlannedRegion> regions_of(GraphPhase phase, const GraphBody& flat);
 
   const Model& model_;
-  SearchOptions search_;
+  std::optional<SearchOptions> search_;
   double plan_ms_ = 0;
   double find_s_ = 0, compile_s_ = 0, trial_s_ = 0;  // of plan_ms_
   int64_t measured_ = 0;                             // kernels, in this process

@@ -86,6 +86,8 @@ class Ttft final : public Verb {
                 "How the model runs: eager (its tree, without candidates), candidate (with them) or compiled (by a "
                 "plan). Given several times, each is compared with the first, in alternating processes")
         .one_of({kEager, kCompiled, kCandidate});
+    flags.flag("!--no-generated-kernels", generated_,
+               "With --path compiled: plans make the calls of the tree, and no kernels are searched");
     flags
         .option("--trace", trace_,
                 "Write a trace of one prefill and some steps, with a span for every kernel, for ui.perfetto.dev")
@@ -141,6 +143,8 @@ class Ttft final : public Verb {
       throw UsageError("--path candidate runs the model with candidates; leave --no-candidate-kernels out");
     if (debug_sequential_ && (paths_.size() != 1 || paths_[0] != kCompiled))
       throw UsageError("--debug-sequential checks the steps of a plan; give --path compiled, and no other path");
+    if (!generated_ && !has_path(kCompiled))
+      throw UsageError("--no-generated-kernels is about plans; give --path compiled too");
     if (trace_.empty()) return;
     if (compare_ || paths_.size() > 1)
       throw UsageError("--trace shows one way to run the model; give one --path, or none");
@@ -161,7 +165,7 @@ class Ttft final : public Verb {
       SearchOptions search{.threads = common.threads, .seed = common.seed};
       for (const CandidateRecord& record : judged_) search.calls_version += record.op + record.identity + " ";
       search.progress = [&](const std::string& what) { progress.show(what); };
-      compiled.emplace(loaded.model, search, debug_sequential_);
+      compiled.emplace(loaded.model, generated_ ? std::optional(search) : std::nullopt, debug_sequential_);
     }
     options_.seed = common.seed;
     options_.progress = [&](std::string_view what) { progress.show(what); };
@@ -253,6 +257,7 @@ class Ttft final : public Verb {
       const std::vector<std::string> more =
           judged_.empty() ? std::vector<std::string>{"--no-candidate-kernels"} : candidate_arguments();
       s.arguments.insert(s.arguments.end(), more.begin(), more.end());
+      if (path == kCompiled && !generated_) s.arguments.push_back("--no-generated-kernels");
       return s;
     };
     std::vector<CompareResult> results;
@@ -477,6 +482,7 @@ class Ttft final : public Verb {
   std::vector<std::string> paths_;
   std::string trace_;
   bool debug_sequential_ = false;
+  bool generated_ = true;               // plans may have generated kernels
   Json plan_;                           // of the path compiled
   std::optional<TtftOutputs> outputs_;  // where a path is given
   int64_t rounds_ = 8;

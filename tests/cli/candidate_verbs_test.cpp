@@ -216,9 +216,9 @@ class SiluAndMul : public fk::SiluAndMul {
 // A plan uses candidates where the tree does; one for a composition is one step, and hides those of its parts.
 TEST_F(CandidateVerbs, PlansUseCandidates) {
   auto compiled = [&](const Arguments& more = {}) {
-    Arguments arguments = {"ttft",     "--model", "tiny-llama", "--load-format",   "dummy",       "--path",
-                           "compiled", "--iters", "1",          "--no-sequential", "--no-floors", "--no-history",
-                           "--json"};
+    Arguments arguments = {
+        "ttft",    "--model", "tiny-llama",      "--load-format", "dummy",        "--path", "compiled",
+        "--iters", "1",       "--no-sequential", "--no-floors",   "--no-history", "--json", "--no-generated-kernels"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     Outcome outcome = run_program(arguments);
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;

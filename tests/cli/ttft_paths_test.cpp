@@ -31,7 +31,7 @@ Json json_of(const Arguments& arguments) {
 }
 
 TEST(TtftPaths, OnePathRunsAlone) {
-  Json compiled = json_of(ttft({"--path", "compiled", "--json"}));
+  Json compiled = json_of(ttft({"--path", "compiled", "--no-generated-kernels", "--json"}));
   Json eager = json_of(ttft({"--path", "eager", "--json"}));
   EXPECT_EQ(compiled["results"][0]["path"], "compiled");
   EXPECT_EQ(eager["results"][0]["path"], "eager");
@@ -59,7 +59,7 @@ TEST(TtftPaths, OnePathRunsAlone) {
 }
 
 TEST(TtftPaths, SeveralAreComparedWithTheFirst) {
-  Arguments arguments = ttft({"--path", "eager", "--path", "compiled", "--rounds", "3"});
+  Arguments arguments = ttft({"--path", "eager", "--path", "compiled", "--no-generated-kernels", "--rounds", "3"});
   arguments.push_back("--json");
   Json json = json_of(arguments);
   ASSERT_EQ(json["results"].size(), 2u);
@@ -88,7 +88,8 @@ TEST(TtftPaths, SeveralAreComparedWithTheFirst) {
 }
 
 TEST(TtftPaths, EncodersHaveOneRow) {
-  Json json = json_of(ttft({"--path", "eager", "--path", "compiled", "--rounds", "3", "--json"}, "tiny-siglip"));
+  Json json = json_of(ttft(
+      {"--path", "eager", "--path", "compiled", "--no-generated-kernels", "--rounds", "3", "--json"}, "tiny-siglip"));
   ASSERT_EQ(json["results"].size(), 1u);
   EXPECT_EQ(json["results"][0]["outputs_equal"], true);
   EXPECT_EQ(json["comparisons"][0]["outputs"]["text"], "vectors equal bit for bit");
@@ -98,7 +99,9 @@ TEST(TtftPaths, TracesAreWrittenForBothPaths) {
   for (const char* path : {"eager", "compiled"}) {
     fs::path file = fs::path(testing::TempDir()) / (std::string("fk_trace_") + path + ".json");
     fs::remove(file);
-    ASSERT_EQ(run_program(ttft({"--path", path, "--trace", file.string(), "--no-history"})).exit_code, 0);
+    Arguments arguments = ttft({"--path", path, "--trace", file.string(), "--no-history"});
+    if (std::string(path) == "compiled") arguments.push_back("--no-generated-kernels");
+    ASSERT_EQ(run_program(arguments).exit_code, 0);
     Json trace = parse_json_file(file.string());
     int64_t passes = 0, products = 0, layers = 0;
     for (const Json& e : trace["traceEvents"]) {
@@ -114,9 +117,27 @@ TEST(TtftPaths, TracesAreWrittenForBothPaths) {
 }
 
 TEST(TtftPaths, CheckingEveryStepPassesAHealthyModel) {
-  Outcome outcome = run_program(ttft({"--path", "compiled", "--debug-sequential", "--no-history"}));
+  Outcome outcome =
+      run_program(ttft({"--path", "compiled", "--debug-sequential", "--no-generated-kernels", "--no-history"}));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("lower bound"), std::string::npos) << outcome.out;
+}
+
+// In f32 the tokens are those of the tree, although kernels of a plan round less often.
+TEST(TtftPaths, SlowGeneratedKernelsGiveTheSameTokens) {
+  for (const char* model : {"tiny-llama", "tiny-qwen3-moe"}) {
+    Json eager = json_of(ttft({"--path", "eager", "--dtype", "f32", "--no-history", "--json"}, model));
+    Json compiled =
+        json_of(ttft({"--path", "compiled", "--dtype", "f32", "--debug-sequential", "--no-history", "--json"}, model));
+    EXPECT_EQ(compiled["outputs"]["tokens"], eager["outputs"]["tokens"]) << model;
+    EXPECT_EQ(compiled["plan"]["calls_by_tree"], 0);
+    for (const char* phase : {"prefill", "decode"}) {
+      const Json& plan = compiled["plan"][phase];
+      EXPECT_LE(plan["arena_bytes"].get<double>(), 1.1 * plan["lower_bound_bytes"].get<double>()) << model;
+      EXPECT_EQ(plan["steps"].get<int64_t>(),
+                plan["calls"].get<int64_t>() + plan["regions"].get<int64_t>() + plan["copies"].get<int64_t>());
+    }
+  }
 }
 
 TEST(TtftPaths, BadInputIsOneSentence) {
@@ -129,6 +150,8 @@ TEST(TtftPaths, BadInputIsOneSentence) {
       {{"--path", "eager", "--path", "eager"}, 2, "twice"},
       {{"--path", "eager", "--compare"}, 2, "--compare"},
       {{"--path", "candidate", "--no-candidate-kernels"}, 2, "--no-candidate-kernels"},
+      {{"--no-generated-kernels"}, 2, "--path compiled"},
+      {{"--no-generated-kernels", "--path", "eager"}, 2, "--path compiled"},
       {{"--debug-sequential"}, 2, "--path compiled"},
       {{"--debug-sequential", "--path", "eager"}, 2, "--path compiled"},
       {{"--debug-sequential", "--path", "eager", "--path", "compiled"}, 2, "no other path"},
