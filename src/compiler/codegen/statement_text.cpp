@@ -109,12 +109,6 @@ std::string fold_text(const LoopStatement& s, const std::string& indent) {
     line(fmt::format("for (int64_t i = 0; i < {}; ++i) {} = {};", s.count, s.name, folded(s.fold, s.name, s.value)));
     return text;
   }
-  if (s.fold == algebra::Fold::kSum) {
-    line(fmt::format("{} {} = 0;", type, s.name));
-    text += "#pragma omp simd reduction(+ : " + s.name + ")\n";
-    line(fmt::format("for (int64_t i = 0; i < {}; ++i) {} += {};", s.count, s.name, s.value));
-    return text;
-  }
   line(fmt::format("{} {}_of[{}];", type, s.name, kLanes));
   line(fmt::format("for (int k = 0; k < {}; ++k) {}_of[k] = {};", kLanes, s.name, start));
   std::string lane = s.name + "_of[k]";
