@@ -155,6 +155,7 @@ Json paths_json(const std::vector<CompareResult>& results) {
       if (c.outputs->sequence >= 0)
         one["outputs"]["first_difference"] = {{"sequence", c.outputs->sequence},
                                               {"step", c.outputs->step},
+                                              {"margin", c.outputs->margin},
                                               {c.base.name, c.outputs->token},
                                               {c.other.name, c.outputs->other_token}};
     }
@@ -215,6 +216,7 @@ Json to_json(const TtftOutputs& o) {
   // Whole numbers of 64 bits are texts: not every reader of JSON has them.
   return {{"prompts_hash", fmt::format("{:016x}", o.prompts_hash)},
           {"tokens", o.tokens},
+          {"margins", o.margins},
           {"numbers", o.numbers},
           {"bits", fmt::format("{:016x}", o.bits)}};
 }
@@ -223,6 +225,7 @@ TtftOutputs outputs_from_json(const Json& json) {
   auto hash = [&](const char* key) { return std::stoull(json.at(key).get<std::string>(), nullptr, 16); };
   return {.prompts_hash = hash("prompts_hash"),
           .tokens = json.at("tokens").get<std::vector<std::vector<int64_t>>>(),
+          .margins = json.at("margins").get<std::vector<std::vector<double>>>(),
           .numbers = json.at("numbers").get<std::vector<double>>(),
           .bits = hash("bits")};
 }

@@ -164,6 +164,11 @@ TEST(TtftOutputs, PathsWithTheSameKernelsGiveTheSame) {
     OutputComparison same = compare_outputs(eager, run_outputs(model, pool, options));
     EXPECT_TRUE(same.equal());
     EXPECT_TRUE(same.same_bits);
+    ASSERT_EQ(eager.margins.size(), eager.tokens.size());
+    for (const std::vector<double>& margins : eager.margins) {
+      EXPECT_EQ(margins.size(), 6u);
+      for (double margin : margins) EXPECT_TRUE(margin >= 0 && margin < 2) << margin;
+    }
     EXPECT_EQ(comparison_text(same, "eager", "compiled"),
               eager.tokens.empty()
                   ? "vectors equal bit for bit"
@@ -173,14 +178,15 @@ TEST(TtftOutputs, PathsWithTheSameKernelsGiveTheSame) {
 
 TEST(TtftOutputs, DifferencesAreNamed) {
   TtftOutputs a{.prompts_hash = 1, .tokens = {{4, 5, 6}, {7, 8, 9}}, .numbers = {1, -4}, .bits = 1}, b = a;
+  a.margins = {{0.5, 0.5, 0.5}, {0.5, 0.5, 0.004}};
   b.tokens[1][2] = 3;
   b.numbers[0] = 1.5;
   b.bits = 2;
   OutputComparison c = compare_outputs(a, b);
   EXPECT_FALSE(c.equal());
   EXPECT_EQ(comparison_text(c, "eager", "compiled"),
-            "TOKENS DIFFER: sequence 2, step 3 of 3: 9 by eager, 3 by compiled; logits of the prompt differ by at most "
-            "1.2e-01 of the largest");
+            "TOKENS DIFFER: sequence 2, step 3 of 3: 9 by eager, 3 by compiled, where the best two logits of eager are "
+            "4.0e-03 of the largest apart; logits of the prompt differ by at most 1.2e-01 of the largest");
   b.prompts_hash = 2;
   EXPECT_FALSE(compare_outputs(a, b).equal());
   EXPECT_NE(comparison_text(compare_outputs(a, b), "a", "b").find("prompts differ"), std::string::npos);

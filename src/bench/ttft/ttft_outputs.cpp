@@ -35,6 +35,16 @@ void keep_numbers(TtftOutputs& outputs, const View& on_device) {
   for (int64_t i = 0; i < std::min(row.numel(), kMost); ++i) outputs.numbers.push_back(get(row, i));
 }
 
+double margin_of(const float* logits, int64_t count) {
+  float best = -INFINITY, second = -INFINITY, largest = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    second = std::max(second, std::min(best, logits[i]));
+    best = std::max(best, logits[i]);
+    largest = std::max(largest, std::abs(logits[i]));
+  }
+  return count < 2 || largest == 0 ? 0 : static_cast<double>(best - second) / static_cast<double>(largest);
+}
+
 TtftOutputs outputs_of_prompts(const Model& model, ThreadPool& pool, const TtftOptions& options) {
   TtftOutputs outputs;
   const std::vector<std::vector<int64_t>> prompts = random_prompts(options, 0, model.config.facts.vocab_size);
@@ -64,10 +74,17 @@ TtftOutputs outputs_of_prompts(const Model& model, ThreadPool& pool, const TtftO
   loop.start(all, last, std::vector<SamplingParams>(all.size()), std::vector<int64_t>(all.size()),
              options.decode_tokens);
   outputs.tokens.resize(prompts.size());
+  outputs.margins.resize(prompts.size());
+  Tensor host(loop.logits().spec());
   for (int64_t step = 0; step < options.decode_tokens; ++step) {
     loop.step();
     const std::span<const int64_t> drawn = loop.drawn();
-    for (size_t i = 0; i < drawn.size(); ++i) outputs.tokens[i].push_back(drawn[i]);
+    copy_elements(loop.logits(), host.view());
+    const int64_t vocabulary = host.view().size(1);
+    for (size_t i = 0; i < drawn.size(); ++i) {
+      outputs.tokens[i].push_back(drawn[i]);
+      outputs.margins[i].push_back(margin_of(host.ptr<float>() + static_cast<int64_t>(i) * vocabulary, vocabulary));
+    }
   }
   for (RunningSequence& sequence : sequences) executor.finish(sequence);
   return outputs;
@@ -106,6 +123,7 @@ OutputComparison compare_outputs(const TtftOutputs& a, const TtftOutputs& b) {
         c.step = static_cast<int64_t>(i);
         c.token = a.tokens[s][i];
         c.other_token = b.tokens[s][i];
+        if (s < a.margins.size() && i < a.margins[s].size()) c.margin = a.margins[s][i];
         break;
       }
   double largest = 0, difference = 0;
@@ -126,8 +144,10 @@ std::string comparison_text(const OutputComparison& c, const std::string& name, 
     return fmt::format("the same {} greedy tokens{}, logits of the prompt {}", c.steps,
                        c.sequences == 1 ? "" : fmt::format(" of each of {} sequences", c.sequences), numbers);
   if (c.sequence < 0) return fmt::format("{} and {} gave different numbers of tokens", name, other);
-  return fmt::format("TOKENS DIFFER: sequence {}, step {} of {}: {} by {}, {} by {}; logits of the prompt {}",
-                     c.sequence + 1, c.step + 1, c.steps, c.token, name, c.other_token, other, numbers);
+  return fmt::format(
+      "TOKENS DIFFER: sequence {}, step {} of {}: {} by {}, {} by {}, where the best two "
+      "logits of {} are {:.1e} of the largest apart; logits of the prompt {}",
+      c.sequence + 1, c.step + 1, c.steps, c.token, name, c.other_token, other, name, c.margin, numbers);
 }
 
 }  // namespace fk

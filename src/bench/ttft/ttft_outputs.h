@@ -13,6 +13,9 @@ namespace fk {
 struct TtftOutputs {
   uint64_t prompts_hash = 0;                      // of all ids, or of the seed and the sizes of an encoder's input
   std::vector<std::vector<int64_t>> tokens = {};  // greedy, by sequence; none of an encoder
+  // How far the best logit of each of these steps is above the second, in units of the largest: what a difference in
+  // rounding can change.
+  std::vector<std::vector<double>> margins = {};
   // The logits after the first prompt, or the vector of the first token or patch: their first elements, and a hash of
   // all bits of all rows.
   std::vector<double> numbers = {};
@@ -30,6 +33,7 @@ struct OutputComparison {
   double largest_difference = 0;  // of the numbers, in units of the largest of them
   // The first token that differs.
   int64_t sequence = -1, step = -1, token = -1, other_token = -1;
+  double margin = 0;  // of that step, of the first of the two
 
   bool equal() const { return same_prompts && same_tokens; }
 };
