@@ -33,7 +33,7 @@ std::vector<PlannedRegion> CompiledPath::regions_of(GraphPhase phase, const Grap
 }
 
 std::vector<GraphPhase> CompiledPath::phases() const {
-  if (is_encoder(model_.config.facts.task)) return {GraphPhase::kEncode};
+  if (is_stateless(model_.config.facts.task)) return {GraphPhase::kEncode};
   return {GraphPhase::kPrefill, GraphPhase::kDecode};
 }
 

@@ -56,9 +56,10 @@ class GraphVerb final : public Verb {
     if (dot_ && (common.json || common.csv)) throw UsageError("--dot excludes --json and --csv; choose one of them.");
     ModelSource source = resolve_model(model_);
     GraphPhase phase = phase_from_name(phase_);
-    if (is_encoder(source.config.facts.task)) {
+    if (is_stateless(source.config.facts.task)) {
       if (phase_flag_->given())
-        throw UsageError("{} is an encoder, whose passes are all of one kind; leave --phase out.", source.name);
+        throw UsageError("{} is {}, whose passes are all of one kind; leave --phase out.", source.name,
+                         task_info(source.config.facts.task).words);
       phase = GraphPhase::kEncode;
     }
     std::unique_ptr<Node> root = build_model(source.config, {.oracle = true});

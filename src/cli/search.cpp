@@ -110,7 +110,7 @@ class Search final : public Verb {
 
  private:
   static std::vector<GraphPhase> phases_of(const ModelSource& source) {
-    if (is_encoder(source.config.facts.task)) return {GraphPhase::kEncode};
+    if (is_stateless(source.config.facts.task)) return {GraphPhase::kEncode};
     return {GraphPhase::kPrefill, GraphPhase::kDecode, GraphPhase::kMixed};
   }
 

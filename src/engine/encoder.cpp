@@ -93,7 +93,7 @@ Encoded Encoder::forward(const EncoderInput& input) {
   encoded.last_hidden_state = output(hidden_, *outputs.specs[0]);
   if (outputs.specs[1]) encoded.pooler_output = output(pooled_, *outputs.specs[1]);
   arguments.emplace_back(encoded.last_hidden_state);
-  arguments.push_back(encoded.pooler_output);
+  if (arguments.size() < model_.root->info().args.size()) arguments.push_back(encoded.pooler_output);
   run(arguments);
   return encoded;
 }

@@ -1,5 +1,5 @@
-// Encoder: runs an encoder once over a batch of texts or images. The task of a model decides which driver it has; each
-// is one file: text_encoder.cpp and image_encoder.cpp.
+// Encoder: runs a model without states once over a batch of texts or images. The task of a model decides which driver
+// it has; each is one file: text_encoder.cpp, image_encoder.cpp and diffusion_lm.cpp.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,19 @@ struct EncoderInput {
   std::vector<std::vector<int64_t>> texts = {};
   std::vector<Tensor> images = {};  // f32 [C, H, W], normalised as the model's preprocessor says
 
+  // Of a diffusion language model: the places in each text whose logits are wanted; empty: all.
+  std::vector<std::vector<int64_t>> wanted = {};
+
   size_t size() const { return texts.size() + images.size(); }
 };
 
 // What comes out, on the model's device, valid until the next pass.
 struct Encoded {
-  View last_hidden_state;  // [T, D]: the vectors of all tokens or patches, of one input after the other
-  OptView pooler_output;   // [S, D]: of the model's own pooling head, where it has one
-  View cu_seqlens;         // i32 [S+1]: where the vectors of each input start
+  // [T, D]: the vectors of all tokens or patches, of one input after the other; of a diffusion language model logits
+  // f32 [L, V] of the tokens that are wanted.
+  View last_hidden_state;
+  OptView pooler_output;  // [S, D]: of the model's own pooling head, where it has one
+  View cu_seqlens;        // i32 [S+1]: where the vectors of each input start
 };
 
 // How one vector of an input is made from those of its tokens.

@@ -16,7 +16,8 @@ void change(ModelConfig& config, std::string_view name, FieldValue value) {
 const TaskInfo& task_info(Task task) {
   static constexpr TaskInfo kTasks[] = {{"causal-lm", "a language model", "generate"},
                                         {"text-encoder", "a text encoder", "encode"},
-                                        {"image-encoder", "an image encoder", "encode"}};
+                                        {"image-encoder", "an image encoder", "encode"},
+                                        {"diffusion-lm", "a diffusion language model", "denoise"}};
   return kTasks[static_cast<size_t>(task)];
 }
 

@@ -17,6 +17,7 @@ enum class Task : uint8_t {
   kCausalLM,      // tokens in, logits of the next token out
   kTextEncoder,   // tokens in, a vector for each and one for the whole text out
   kImageEncoder,  // pixels in, a vector for each patch and one for the whole image out
+  kDiffusionLM,   // a text with masked tokens in, logits of what they may be out
 };
 struct TaskInfo {
   std::string_view name;   // "causal-lm"
@@ -25,6 +26,8 @@ struct TaskInfo {
 };
 const TaskInfo& task_info(Task task);
 inline bool is_encoder(Task task) { return task == Task::kTextEncoder || task == Task::kImageEncoder; }
+// Nothing is kept from one pass to the next, so that all passes are of one kind; engine/encoder.h runs them.
+inline bool is_stateless(Task task) { return task != Task::kCausalLM; }
 
 // What users of a model need to know of it, whatever its family.
 struct ModelFacts {
@@ -34,6 +37,7 @@ struct ModelFacts {
   int64_t num_hidden_layers = 0;
   int64_t max_position_embeddings = 0;  // the longest context
   int64_t padding_id = -1;              // positions begin behind it, and a token of this id has it as its position
+  int64_t mask_id = -1;                 // the token that a diffusion language model replaces
   int64_t num_channels = 0;             // of an image; 0: the model takes none
   int64_t image_size = 0;               // height and width of an image, in pixels
   int64_t patch_size = 0;               // likewise of a patch

@@ -27,7 +27,7 @@ inline std::vector<const CatalogEntry*> one_of_each_family() {
 }
 
 inline std::vector<GraphPhase> phases_of(const CatalogEntry& entry) {
-  if (is_encoder(entry.config.facts.task)) return {GraphPhase::kEncode};
+  if (is_stateless(entry.config.facts.task)) return {GraphPhase::kEncode};
   return {GraphPhase::kPrefill, GraphPhase::kDecode, GraphPhase::kMixed};
 }
 

@@ -70,7 +70,7 @@ class AfterTheModel {
     for (const Step& step : steps) sequences = std::max(sequences, step.sequences.size());
     if (facts.task == Task::kCausalLM)
       sampler_.emplace(static_cast<int64_t>(sequences), dry_build_options());
-    else
+    else if (is_encoder(facts.task))
       for (const char* pooling : {"cls", "mean"})
         pools_.push_back(builder_.child<SequencePool>("embedding", {.pooling = pooling, .float_output = true}));
   }

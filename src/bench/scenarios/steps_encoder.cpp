@@ -49,6 +49,7 @@ std::vector<Step> steps_of(const ModelFacts& facts) {
     case Task::kCausalLM:
       return steps_of_all_sizes(facts.max_position_embeddings);
     case Task::kTextEncoder:
+    case Task::kDiffusionLM:
       return text_batches(facts.max_position_embeddings);
     case Task::kImageEncoder:
       return image_batches(facts.num_patches());

@@ -144,7 +144,7 @@ void trace_causal(const Model& model, ThreadPool& pool, const TtftOptions& optio
 }  // namespace
 
 void trace_passes(const Model& model, ThreadPool& pool, const TtftOptions& options, int64_t steps, StepTrace& trace) {
-  if (is_encoder(model.config.facts.task))
+  if (is_stateless(model.config.facts.task))
     trace_encoder(model, pool, options, trace);
   else
     trace_causal(model, pool, options, steps, trace);

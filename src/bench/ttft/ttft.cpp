@@ -131,8 +131,8 @@ void check_options(const TtftOptions& options) {
 
 TtftResult run_ttft(const Model& model, ThreadPool& pool, const TtftOptions& options) {
   check_options(options);
-  return is_encoder(model.config.facts.task) ? run_encoder_ttft(model, pool, options)
-                                             : run_causal_ttft(model, pool, options);
+  return is_stateless(model.config.facts.task) ? run_encoder_ttft(model, pool, options)
+                                               : run_causal_ttft(model, pool, options);
 }
 
 TtftResult run_causal_ttft(const Model& model, ThreadPool& pool, const TtftOptions& options) {

@@ -105,8 +105,8 @@ TtftOutputs outputs_of_encoder(const Model& model, ThreadPool& pool, const TtftO
 }  // namespace
 
 TtftOutputs run_outputs(const Model& model, ThreadPool& pool, const TtftOptions& options) {
-  return is_encoder(model.config.facts.task) ? outputs_of_encoder(model, pool, options)
-                                             : outputs_of_prompts(model, pool, options);
+  return is_stateless(model.config.facts.task) ? outputs_of_encoder(model, pool, options)
+                                               : outputs_of_prompts(model, pool, options);
 }
 
 OutputComparison compare_outputs(const TtftOutputs& a, const TtftOutputs& b) {

@@ -7,7 +7,7 @@
 namespace fk {
 
 GraphPhase phase_of(const AttentionMetadata& batch, Task task) {
-  if (is_encoder(task)) return GraphPhase::kEncode;
+  if (is_stateless(task)) return GraphPhase::kEncode;
   if (batch.decode.num_sequences == 0) return GraphPhase::kPrefill;
   return batch.prefill.num_sequences == 0 ? GraphPhase::kDecode : GraphPhase::kMixed;
 }
