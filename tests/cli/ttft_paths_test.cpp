@@ -59,7 +59,11 @@ TEST(TtftPaths, OnePathRunsAlone) {
 }
 
 TEST(TtftPaths, SeveralAreComparedWithTheFirst) {
-  Arguments arguments = ttft({"--path", "eager", "--path", "compiled", "--no-generated-kernels", "--rounds", "3"});
+  // A history of its own: other tests store runs at the same time.
+  const std::string db = (fs::path(testing::TempDir()) / "fk_ttft_paths.db").string();
+  fs::remove(db);
+  Arguments arguments =
+      ttft({"--path", "eager", "--path", "compiled", "--no-generated-kernels", "--rounds", "3", "--db", db});
   arguments.push_back("--json");
   Json json = json_of(arguments);
   ASSERT_EQ(json["results"].size(), 2u);
@@ -76,7 +80,7 @@ TEST(TtftPaths, SeveralAreComparedWithTheFirst) {
   EXPECT_EQ(comparison["samples"]["ttft"]["eager_ms"].size(), 4u);
   EXPECT_EQ(comparison["samples"]["ttft"]["compiled_ms"].size(), 3u);
   EXPECT_EQ(comparison["plan"]["decode"]["steps"], 25);
-  Json shown = json_of({"history", "show", "last", "--json"});
+  Json shown = json_of({"history", "--db", db, "show", "last", "--json"});
   const std::string text = shown.dump();
   EXPECT_NE(text.find("\"compiled_tpot_speedup_low\""), std::string::npos) << text.substr(0, 2000);
   EXPECT_NE(text.find("\"path\":\"compiled\""), std::string::npos);
