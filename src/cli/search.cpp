@@ -3,13 +3,11 @@
 #include <fmt/ranges.h>
 
 #include <filesystem>
-#include <map>
 #include <set>
 
 #include "candidate/compile_cache.h"
 #include "cli/candidate_options.h"
 #include "cli/output.h"
-#include "cli/record_options.h"
 #include "cli/search_report.h"
 #include "cli/table.h"
 #include "cli/verb.h"
@@ -22,7 +20,6 @@
 #include "graph/graph_json.h"
 #include "graph/trace.h"
 #include "measure/timer.h"
-#include "models/catalog.h"
 #include "models/resolve.h"
 
 namespace fk {

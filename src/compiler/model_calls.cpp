@@ -36,16 +36,12 @@ std::vector<OperatorCalls> calls_of_model(const std::vector<Graph>& graphs) {
       ++counts[node.op];
       OperatorCalls& calls = by_name[node.op];
       calls.op = &Registry::instance().at(node.op);
-      CallShape shape{node.init, {}};
-      for (const ArgSpec& arg : calls.op->args) {
-        const GraphOperand* input = arg.role == Role::kOutput ? nullptr : node.input(arg.name);
-        shape.given.emplace_back();
-        if (input == nullptr) continue;
-        const GraphValue& value = flat.values[static_cast<size_t>(input->value)];
-        std::vector<int64_t> extents;
-        for (const SymbolicSize& s : value.shape) extents.push_back(s.at(sizes));
-        shape.given.back() = View(nullptr, Shape(extents), value.dtype);
-      }
+      CallShape shape{node.init, inputs_of_call(node, [&](ValueId id) {
+                        const GraphValue& value = flat.values[static_cast<size_t>(id)];
+                        std::vector<int64_t> extents;
+                        for (const SymbolicSize& s : value.shape) extents.push_back(s.at(sizes));
+                        return TensorSpec{Shape(extents), value.dtype};
+                      })};
       bool known = std::any_of(calls.shapes.begin(), calls.shapes.end(),
                                [&](const CallShape& s) { return same_shape(s, shape); });
       if (!known) calls.shapes.push_back(std::move(shape));

@@ -94,15 +94,9 @@ class ProgramBuilder {
 
   // False if it is opaque.
   bool add_definition(const GraphNode& node) {
-    const OperatorInfo& info = Registry::instance().at(node.op);
-    std::vector<OptView> given;
-    for (const ArgSpec& arg : info.args) {
-      const GraphOperand* input = arg.role == Role::kOutput ? nullptr : node.input(arg.name);
-      given.emplace_back();
-      if (input == nullptr) continue;
-      const Expr& x = at(input->value);
-      given.back() = View(nullptr, shape_of(x.shape()), x.dtype());
-    }
+    std::vector<OptView> given = inputs_of_call(node, [&](ValueId id) {
+      return TensorSpec{shape_of(at(id).shape()), at(id).dtype()};
+    });
     Definition definition = define(node.op, node.init, given);
     if (!definition.opaque().empty()) return false;
     std::vector<Expr> results;
@@ -125,6 +119,16 @@ class ProgramBuilder {
 };
 
 }  // namespace
+
+std::vector<OptView> inputs_of_call(const GraphNode& node, const std::function<TensorSpec(ValueId)>& spec) {
+  std::vector<OptView> given;
+  for (const ArgSpec& arg : Registry::instance().at(node.op).args) {
+    const GraphOperand* input = arg.role == Role::kOutput ? nullptr : node.input(arg.name);
+    given.emplace_back();
+    if (input != nullptr) given.back() = View(nullptr, spec(input->value));
+  }
+  return given;
+}
 
 BatchSizes varying_sizes() {
   BatchSizes sizes;

@@ -24,6 +24,10 @@ struct Program {
 // different for each symbol.
 BatchSizes varying_sizes();
 
+// Inputs and states of a call in the order of its arguments, with the shapes and dtypes that `spec` gives their values;
+// there is nothing to read behind them.
+std::vector<OptView> inputs_of_call(const GraphNode& node, const std::function<TensorSpec(ValueId)>& spec);
+
 // Calls for which `open` returns true are replaced by their definitions, where they have one. All others are calls of
 // opaque operators.
 Program make_program(const Graph& graph, const BatchSizes& sizes, const std::function<bool(const GraphNode&)>& open);

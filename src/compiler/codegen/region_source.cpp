@@ -42,13 +42,6 @@ bool can_share(const std::vector<const LoopStatement*>& group, const LoopStateme
   });
 }
 
-std::string store_text(const LoopStatement& s, const LoopProgram& loops) {
-  std::string element = fmt::format("{}[{}]", array_of(s, loops), s.index);
-  if (s.moved && s.dtype == DType::kBF16) return fmt::format("{}.bits = {};", element, s.value);
-  if (dtype_is_float(s.dtype)) return fmt::format("{} = {};", element, s.value);
-  return fmt::format("{} = static_cast<{}>({});", element, element_name(s.dtype), s.value);
-}
-
 // One loop for all of them. Where floats are rounded to bf16, kChunk of them at a time: an instruction does that.
 std::string stores_text(const std::vector<const LoopStatement*>& group, const LoopProgram& loops, std::string indent) {
   constexpr int64_t kChunk = 32;
@@ -68,9 +61,9 @@ std::string stores_text(const std::vector<const LoopStatement*>& group, const Lo
     text += fmt::format("{}  for (int k = 0; k < {}; ++k) {{\n{}    const int64_t i = first + k;\n", indent, kChunk,
                         indent);
     for (size_t k = 0; k < group.size(); ++k)
-      text += fmt::format(
-          "{}    {}\n", indent,
-          rounds(group[k]) ? fmt::format("c{}[k] = {};", k, group[k]->value) : store_text(*group[k], loops));
+      text += fmt::format("{}    {}\n", indent,
+                          rounds(group[k]) ? fmt::format("c{}[k] = {};", k, group[k]->value)
+                                           : store_text(*group[k], array_of(*group[k], loops)));
     text += indent + "  }\n";
     for (size_t k = 0; k < group.size(); ++k)
       if (rounds(group[k]))
@@ -81,7 +74,7 @@ std::string stores_text(const std::vector<const LoopStatement*>& group, const Lo
   if (start < first.count) {
     text += first.count == 1 ? fmt::format("{}{{\n{}  [[maybe_unused]] constexpr int64_t i = 0;\n", indent, indent)
                              : fmt::format("{}for (int64_t i = {}; i < {}; ++i) {{\n", indent, start, first.count);
-    for (const LoopStatement* s : group) text += fmt::format("{}  {}\n", indent, store_text(*s, loops));
+    for (const LoopStatement* s : group) text += fmt::format("{}  {}\n", indent, store_text(*s, array_of(*s, loops)));
     text += indent + "}\n";
   }
   if (!first.guard.empty()) text += indent.substr(2) + "}\n";

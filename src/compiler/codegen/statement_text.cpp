@@ -145,6 +145,14 @@ std::string functions_version() {
   return text;
 }
 
+std::string store_text(const LoopStatement& s, const std::string& array) {
+  std::string element = fmt::format("{}[{}]", array, s.index);
+  if (s.moved && s.dtype == DType::kBF16) return fmt::format("{}.bits = {};", element, s.value);
+  // A float is assigned as it is: see bf16 in candidate.h.
+  if (dtype_is_float(s.dtype)) return fmt::format("{} = {};", element, s.value);
+  return fmt::format("{} = static_cast<{}>({});", element, element_name(s.dtype), s.value);
+}
+
 std::string statement_text(const LoopStatement& s, const std::string& array, const std::string& indent) {
   std::string loop = fmt::format("{}for (int64_t i = 0; i < {}; ++i) ", indent, s.count);
   switch (s.kind) {
@@ -156,17 +164,10 @@ std::string statement_text(const LoopStatement& s, const std::string& array, con
       return fmt::format("{}{} {}[{}];\n{}{}[i] = {};\n", indent, element_name(s.dtype), s.name, s.count, loop, s.name,
                          s.value);
     case LoopStatement::Kind::kStore: {
-      // A float is assigned as it is: see bf16 in candidate.h.
-      if (s.moved && s.dtype == DType::kBF16)
-        return (s.count == 1 ? indent + "[[maybe_unused]] constexpr int64_t i = 0;\n" : "") +
-               (s.guard.empty() ? "" : fmt::format("{}if ({})\n  ", indent, s.guard)) +
-               fmt::format("{}{}[{}].bits = {};\n", s.count == 1 ? indent : loop, array, s.index, s.value);
-      bool as_it_is = dtype_is_float(s.dtype);
-      std::string value = as_it_is ? s.value : fmt::format("static_cast<{}>({})", element_name(s.dtype), s.value);
       std::string text;
       if (s.count == 1) text += indent + "[[maybe_unused]] constexpr int64_t i = 0;\n";
       if (!s.guard.empty()) text += fmt::format("{}if ({})\n  ", indent, s.guard);
-      return text + fmt::format("{}{}[{}] = {};\n", s.count == 1 ? indent : loop, array, s.index, value);
+      return text + (s.count == 1 ? indent : loop) + store_text(s, array) + "\n";
     }
   }
   return {};

@@ -9,6 +9,9 @@
 
 namespace fk {
 
+// The assignment of one element by a store.
+std::string store_text(const LoopStatement& store, const std::string& array);
+
 // One statement of a nest; `array` is what a store writes to.
 std::string statement_text(const LoopStatement& statement, const std::string& array, const std::string& indent);
 

@@ -125,7 +125,6 @@ std::map<std::string, RegionFunction> load(const std::string& source, const std:
   CompileResult built = compile_candidate(
       {nullptr, path.string()}, {.cache_folder = cache_folder, .limit_ms = 300'000, .without_operator = true});
   compiled.compile_seconds = built.seconds;
-  compiled.from_cache = built.from_cache;
   if (built.failure) throw Error("Generated kernels do not compile: {}", built.failure->sentence);
   // Stays loaded until the process ends, as candidates do.
   void* library = dlopen(built.so_path.c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -25,7 +25,6 @@ struct CompiledRegions {
   std::vector<std::shared_ptr<RegionKernel>> kernels;
   std::string source;  // of all of them; those that this process has loaded before are not compiled again
   double compile_seconds = 0;
-  bool from_cache = false;
 };
 CompiledRegions compile_regions(const std::vector<const FoundRegion*>& found, const GraphBody& flat,
                                 const std::string& cache_folder = {});

@@ -53,15 +53,10 @@ const RegionPrograms::CallMeaning& RegionPrograms::call_meaning(const GraphNode&
   auto [at, is_new] = calls_.try_emplace(key);
   CallMeaning& call = at->second;
   if (!is_new) return call;
-  const OperatorInfo& info = Registry::instance().at(node.op);
-  std::vector<OptView> given;
-  for (const ArgSpec& arg : info.args) {
-    const GraphOperand* input = arg.role == Role::kOutput ? nullptr : node.input(arg.name);
-    given.emplace_back();
-    if (input == nullptr) continue;
-    Extents shape = extents(input->value);
-    given.back() = View(nullptr, Shape(std::span<const int64_t>(shape)), value(input->value).dtype);
-  }
+  std::vector<OptView> given = inputs_of_call(node, [&](ValueId id) {
+    Extents shape = extents(id);
+    return TensorSpec{Shape(std::span<const int64_t>(shape)), value(id).dtype};
+  });
   Definition definition = define(node.op, node.init, given);
   call.refusal = definition.opaque();
   if (call.refusal.empty()) call.results = cheapest(definition.results(), &rules_);

@@ -35,7 +35,7 @@ PhasePlan search_plan(const GraphBody& flat, GraphPhase phase, const SearchOptio
   std::map<std::string, size_t> numbers;  // of the kernels, by key
   std::vector<size_t> kernel_of;          // by region
   std::vector<const FoundRegion*> all;
-  std::vector<const FoundRegion*> first;  // by kernel
+  std::vector<size_t> first;  // region, by kernel
   for (const FoundRegion& f : found) {
     all.push_back(&f);
     RegionDraft draft = draft_of(f, flat);
@@ -47,7 +47,7 @@ PhasePlan search_plan(const GraphBody& flat, GraphPhase phase, const SearchOptio
       kernel.expression = draft.expression;
       for (size_t n : f.region.nodes)
         if (flat.nodes[n].is_call()) kernel.paths.push_back(flat.nodes[n].path);
-      first.push_back(&f);
+      first.push_back(all.size() - 1);
     }
     kernel_of.push_back(at->second);
     ++plan.kernels[at->second].places;
@@ -74,9 +74,7 @@ PhasePlan search_plan(const GraphBody& flat, GraphPhase phase, const SearchOptio
       if (options.progress)
         options.progress(
             fmt::format("{}: kernel {} of {}: {}", phase_name(phase), k + 1, plan.kernels.size(), kernel.calls));
-      size_t region = 0;
-      while (kernel_of[region] != k) ++region;
-      kernel.trial = try_kernel(flat, *first[k], *compiled.kernels[region], trial);
+      kernel.trial = try_kernel(flat, found[first[k]], *compiled.kernels[first[k]], trial);
       kernel.tried = true;
       store.store(key, kernel.trial);
     }
