@@ -54,6 +54,9 @@ std::vector<Case<PerHeadLinear>> PerHeadLinear::cases() {
   Init published{.num_heads = 4, .in_features = 128, .out_features = 512, .rows_per_head = 256, .transposed = true};
   Init published_values{
       .num_heads = 4, .in_features = 512, .out_features = 128, .rows_per_head = 256, .first_row = 128};
+  // Multiples of 8 and of nothing larger.
+  Init eights{.num_heads = 3, .in_features = 72, .out_features = 1000, .rows_per_head = 80, .transposed = true};
+  Init eights_values{.num_heads = 3, .in_features = 568, .out_features = 40, .rows_per_head = 56, .first_row = 8};
   Init fp8 = published, fp8_values = published_values, fp8_odd = values;
   fp8.weight_format = fp8_values.weight_format = fp8_odd.weight_format = "fp8_block";
   return {
@@ -65,6 +68,12 @@ std::vector<Case<PerHeadLinear>> PerHeadLinear::cases() {
       {"many tokens, rows of the output", values, Workload::tokens(70)},
       {"as published", published, Workload::tokens(3)},
       {"as published, rows of the output", published_values, Workload::tokens(3)},
+      {"as published, one token", published, Workload::tokens(1)},
+      {"as published, rows of the output, one token", published_values, Workload::tokens(1)},
+      {"multiples of 8, one token", eights, Workload::tokens(1)},
+      {"multiples of 8, eight tokens", eights, Workload::tokens(8)},
+      {"multiples of 8, rows of the output, one token", eights_values, Workload::tokens(1)},
+      {"multiples of 8, rows of the output, eight tokens", eights_values, Workload::tokens(8)},
       {"as published, many tokens", published, Workload::tokens(37)},
       {"as published, rows of the output, many tokens", published_values, Workload::tokens(37)},
       {"fp8", fp8, Workload::tokens(3)},

@@ -18,9 +18,9 @@ class CacheStream {
  public:
   static constexpr int kRows = kTileKeys;
 
-  // Every `stride`-th block with visible keys, from `first` on.
+  // Every `stride`-th block with visible keys, from `first` on. kHeadSize elements of a head, from `first_element` on.
   __device__ __forceinline__ CacheStream(const AttentionCall& call, int sequence, int kv_head, VisibleKeys keys,
-                                         int first, int stride)
+                                         int first, int stride, int first_element = 0)
       : table_(call.block_table + sequence * call.table_width),
         first_(first),
         stride_(stride),
@@ -28,9 +28,10 @@ class CacheStream {
         steps_(max(0, ((keys.last + kRows - 1) / kRows - first + stride - 1) / stride)),
         k_pitch_(call.k_strides.token),
         v_pitch_(call.v_strides.token),
-        k_from_(static_cast<const T*>(call.k) + kv_head * call.k_strides.head + lane() / 4 * k_pitch_ + lane() % 4 * 8),
+        k_from_(static_cast<const T*>(call.k) + kv_head * call.k_strides.head + lane() / 4 * k_pitch_ + lane() % 4 * 8 +
+                first_element),
         v_from_(static_cast<const T*>(call.v) + kv_head * call.v_strides.head + lane() % 4 * 2 * v_pitch_ +
-                lane() / 4 * 8) {
+                lane() / 4 * 8 + first_element) {
     load_keys(0);
     load_values(0);
   }

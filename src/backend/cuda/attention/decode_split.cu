@@ -6,7 +6,8 @@
 // of 16 bytes (cache_stream.cuh). For scores the keys are the 8-column operand and the queries the 16 rows. For the
 // weighted values, pairs of keys are interleaved element by element, two elements are two of the 16 rows, and the heads
 // are the 8 columns. The blocks of a sequence are distributed over warps and over the thread blocks of a cluster, which
-// combine their results through distributed shared memory.
+// combine their results through distributed shared memory. Heads too wide for the registers of a warp are divided over
+// the four warps of a team, which add up their scores.
 #include "backend/cuda/attention/decode_split.h"
 
 #include <cooperative_groups.h>
@@ -23,8 +24,6 @@
 namespace fk::cuda {
 namespace {
 
-constexpr int kWarps = 4;
-constexpr int kThreads = 32 * kWarps;
 constexpr int kKeys = kTileKeys;  // of a step of a warp
 static_assert(kKeys == 16, "a block of the cache is one product's worth of keys");
 constexpr int kMaxGroup = 8;
@@ -46,13 +45,42 @@ __device__ __forceinline__ Running join(Running a, Running b, float& scale_a, fl
   return {largest, a.sum * scale_a + b.sum * scale_b};
 }
 
-template <class T, int kHeadSize>
-__global__ void __launch_bounds__(kThreads, kHeadSize > 128 ? 2 : 3)
+// A block: teams of warps that take different keys; the warps of a team divide the elements of a head.
+template <int kHeadSize_>
+struct HeadCut {
+  static constexpr int kHeadSize = kHeadSize_;
+  static constexpr int kParts = kHeadSize > 256 ? 4 : 1;  // warps of a team
+  static constexpr int kTeams = kParts > 1 ? 2 : 4;
+  static constexpr int kSlice = kHeadSize / kParts;  // elements of a warp
+  static constexpr int kThreads = 32 * kTeams * kParts;
+  static constexpr int kBlocksAtOnce = kParts > 1 ? 1 : kHeadSize > 128 ? 2 : 3;  // of a multiprocessor
+};
+
+// The sum of the scores of a team's warps, in the same order in each.
+template <class C>
+__device__ __forceinline__ void add_scores(float (&score)[2][4], int team, int part, int step) {
+  __shared__ float4 shared[2][C::kTeams][C::kParts][32];  // two steps: a slow warp may still read the last one
+  const int lane = threadIdx.x % 32;
+  shared[step % 2][team][part][lane] = make_float4(score[0][0], score[0][1], score[1][0], score[1][1]);
+  asm volatile("bar.sync %0, %1;" ::"r"(team + 1), "n"(32 * C::kParts) : "memory");
+  float4 all = shared[step % 2][team][0][lane];
+#pragma unroll
+  for (int p = 1; p < C::kParts; ++p) {
+    const float4 other = shared[step % 2][team][p][lane];
+    all.x += other.x, all.y += other.y, all.z += other.z, all.w += other.w;
+  }
+  score[0][0] = all.x, score[0][1] = all.y, score[1][0] = all.z, score[1][1] = all.w;
+}
+
+template <class T, class C>
+__global__ void __launch_bounds__(C::kThreads, C::kBlocksAtOnce)
     decode_cluster(AttentionCall call, int blocks_per_head) {
-  constexpr int kScoreRuns = kHeadSize / 32;  // runs of 16 bytes a thread takes of a key
-  constexpr int kValueRuns = kHeadSize / 64;  // and of each of its four values
+  constexpr int kHeadSize = C::kHeadSize, kThreads = C::kThreads, kTeams = C::kTeams;
+  constexpr int kScoreRuns = C::kSlice / 32;  // runs of 16 bytes a thread takes of a key
+  constexpr int kValueRuns = C::kSlice / 64;  // and of each of its four values
   constexpr int kPairs = 4 * kValueRuns;      // of elements in these
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  const int team = threadIdx.x / (32 * C::kParts), part = threadIdx.x / 32 % C::kParts, slice = part * C::kSlice;
   const int s = blockIdx.z, kv_head = blockIdx.y, piece = blockIdx.x;
   const int group = call.heads / call.kv_heads;
   let_next_start();
@@ -60,13 +88,13 @@ __global__ void __launch_bounds__(kThreads, kHeadSize > 128 ? 2 : 3)
 
   const int length = call.seq_lens[s];
   const VisibleKeys keys = visible_keys(call, length - 1, length);
-  CacheStream<T, kHeadSize> cache(call, s, kv_head, keys, keys.first / kKeys + piece * kWarps + warp,
-                                  blocks_per_head * kWarps);
+  CacheStream<T, C::kSlice> cache(call, s, kv_head, keys, keys.first / kKeys + piece * kTeams + team,
+                                  blocks_per_head * kTeams, slice);
 
   // Row g of the queries is head g of the group; rows 8 to 15 stay empty.
   uint4 q[kScoreRuns];
   const T* q_row = static_cast<const T*>(call.q) + s * call.q_strides.token +
-                   (kv_head * group + min(g, group - 1)) * call.q_strides.head + 8 * t;
+                   (kv_head * group + min(g, group - 1)) * call.q_strides.head + slice + 8 * t;
 #pragma unroll
   for (int c = 0; c < kScoreRuns; ++c) q[c] = *reinterpret_cast<const uint4*>(q_row + 32 * c);
 
@@ -86,6 +114,7 @@ __global__ void __launch_bounds__(kThreads, kHeadSize > 128 ? 2 : 3)
         multiply_tile<T>(score[h], q[c].z, 0, q[c].w, 0, k.z, k.w);
       }
     cache.load_keys(step + 1);
+    if constexpr (C::kParts > 1) add_scores<C>(score, team, part, step);
     float new_largest = largest;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -134,25 +163,25 @@ __global__ void __launch_bounds__(kThreads, kHeadSize > 128 ? 2 : 3)
   sum += __shfl_xor_sync(kAllLanes, sum, 1);
   sum += __shfl_xor_sync(kAllLanes, sum, 2);
 
-  // Results of the warps of the block: means[warp][head][element].
-  __shared__ float means[kWarps][kMaxGroup][kHeadSize];
-  __shared__ Running states[kWarps][kMaxGroup];
+  // Results of the teams of the block: means[team][head][element].
+  __shared__ float means[kTeams][kMaxGroup][kHeadSize];
+  __shared__ Running states[kTeams][kMaxGroup];
 #pragma unroll
   for (int c = 0; c < 2; ++c) {
     if (2 * t + c >= group) continue;
 #pragma unroll
     for (int i = 0; i < kPairs; ++i)
-      *reinterpret_cast<float2*>(&means[warp][2 * t + c][i / 4 * 64 + 8 * g + i % 4 * 2]) = {mean[i][c],
-                                                                                             mean[i][2 + c]};
+      *reinterpret_cast<float2*>(&means[team][2 * t + c][slice + i / 4 * 64 + 8 * g + i % 4 * 2]) = {mean[i][c],
+                                                                                                     mean[i][2 + c]};
   }
-  if (g < group && t == 0) states[warp][g] = {largest, sum};
+  if (g < group && t == 0 && part == 0) states[team][g] = {largest, sum};
   __syncthreads();
   for (int at = threadIdx.x; at < group * kHeadSize; at += kThreads) {
     const int head = at / kHeadSize, i = at % kHeadSize;
     Running all = states[0][head];
     float value = means[0][head][i];
 #pragma unroll
-    for (int w = 1; w < kWarps; ++w) {
+    for (int w = 1; w < kTeams; ++w) {
       float mine, theirs;
       all = join(all, states[w][head], mine, theirs);
       value = value * mine + means[w][head][i] * theirs;
@@ -163,7 +192,7 @@ __global__ void __launch_bounds__(kThreads, kHeadSize > 128 ? 2 : 3)
   __shared__ Running block_states[kMaxGroup];
   if (threadIdx.x < group) {
     Running all = states[0][threadIdx.x];
-    for (int w = 1; w < kWarps; ++w) {
+    for (int w = 1; w < kTeams; ++w) {
       float mine, theirs;
       all = join(all, states[w][threadIdx.x], mine, theirs);
     }
@@ -202,8 +231,8 @@ __global__ void __launch_bounds__(kThreads, kHeadSize > 128 ? 2 : 3)
 }
 
 // Blocks for the keys of one head. Depends only on the shapes, so that a graph stays correct while sequences grow: up
-// to three per multiprocessor, as long as every warp has keys.
-int blocks_per_head(const AttentionCall& call) {
+// to three per multiprocessor, as long as every team has keys.
+int blocks_per_head(const AttentionCall& call, int teams) {
   constexpr int kBlocksWanted = 396, kMostBlocks = 8;
   if (!has_hopper_launches()) return 1;
   int64_t steps = call.table_width;
@@ -211,18 +240,19 @@ int blocks_per_head(const AttentionCall& call) {
   if (call.chunk > 0) steps = std::min<int64_t>(steps, call.chunk / kKeys + 2);
   int blocks = 1;
   while (blocks < kMostBlocks && 2 * blocks * call.sequences * call.kv_heads <= kBlocksWanted &&
-         steps >= 2 * blocks * kWarps)
+         steps >= 2 * blocks * teams)
     blocks *= 2;
   return blocks;
 }
 
 template <class T, int kHeadSize>
 void launch_cluster(const AttentionCall& call, void* stream) {
-  const int blocks = blocks_per_head(call);
-  launch("decode_cluster", decode_cluster<T, kHeadSize>,
+  using C = HeadCut<kHeadSize>;
+  const int blocks = blocks_per_head(call, C::kTeams);
+  launch("decode_cluster", decode_cluster<T, C>,
          LaunchShape{.grid = dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(call.kv_heads),
                                   static_cast<unsigned>(call.sequences)),
-                     .block = kThreads,
+                     .block = C::kThreads,
                      .cluster = static_cast<unsigned>(blocks)},
          stream, call, blocks);
 }
@@ -233,16 +263,18 @@ void launch_head_size(const AttentionCall& call, void* stream) {
     launch_cluster<T, 64>(call, stream);
   else if (call.head_size == 128)
     launch_cluster<T, 128>(call, stream);
-  else
+  else if (call.head_size == 256)
     launch_cluster<T, 256>(call, stream);
+  else
+    launch_cluster<T, 512>(call, stream);
 }
 
 }  // namespace
 
 std::string_view decode_split_refusal(const AttentionCall& call) {
   if (call.dtype != DType::kBF16 && call.dtype != DType::kF16) return "it attends in bf16 and f16";
-  if (call.head_size != 64 && call.head_size != 128 && call.head_size != 256)
-    return "heads have 64, 128 or 256 elements";
+  if (call.head_size != 64 && call.head_size != 128 && call.head_size != 256 && call.head_size != 512)
+    return "heads have 64, 128, 256 or 512 elements";
   if (call.heads / call.kv_heads > kMaxGroup) return "at most 8 heads share a kv head";
   if (!heads_on_16_bytes(call)) return "heads must start on 16 bytes";
   if (!pages_are_tiles(call)) return "pages must hold 16 tokens";
