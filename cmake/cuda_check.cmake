@@ -13,14 +13,23 @@ add_custom_target(cuda_check DEPENDS cuda_check_program cuda_check_runner)
 if(FK_TESTS)
   find_package(GTest REQUIRED)
   set(tests "${CMAKE_SOURCE_DIR}/tests")
-  file(GLOB sources CONFIGURE_DEPENDS "${tests}/backend/cuda/*.cpp")
-  add_executable(cuda_check_tests EXCLUDE_FROM_ALL ${sources} "${tests}/conformance/compare.cpp"
-                                                   "${tests}/conformance/guarded_tensor.cpp")
-  fk_link(cuda_check_tests ${FK_MODULES} fk_backend_cuda)
-  target_include_directories(cuda_check_tests PRIVATE "${CMAKE_SOURCE_DIR}")
-  target_compile_definitions(cuda_check_tests PRIVATE FK_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
-                                                      FK_BINARY_DIR="${CMAKE_BINARY_DIR}")
-  target_link_libraries(cuda_check_tests PRIVATE GTest::gtest GTest::gtest_main)
-  fk_precompile_test(cuda_check_tests)
+  # fk_cuda_check_test(NAME FOLDER [SOURCE]...): the tests of a folder, and sources of others.
+  function(fk_cuda_check_test name folder)
+    file(GLOB sources CONFIGURE_DEPENDS "${tests}/${folder}/*.cpp")
+    add_executable(${name} EXCLUDE_FROM_ALL ${sources} ${ARGN})
+    fk_link(${name} ${FK_MODULES} fk_backend_cuda)
+    target_include_directories(${name} PRIVATE "${CMAKE_SOURCE_DIR}")
+    target_compile_definitions(${name} PRIVATE FK_SOURCE_DIR="${CMAKE_SOURCE_DIR}" FK_BINARY_DIR="${CMAKE_BINARY_DIR}")
+    target_link_libraries(${name} PRIVATE GTest::gtest GTest::gtest_main)
+    fk_precompile_test(${name})
+  endfunction()
+  fk_cuda_check_test(cuda_check_tests backend/cuda "${tests}/conformance/compare.cpp"
+                     "${tests}/conformance/guarded_tensor.cpp")
   add_dependencies(cuda_check cuda_check_tests)
+  # Another, to be taken to a machine with a GPU; not part of the check.
+  file(GLOB golden CONFIGURE_DEPENDS "${tests}/golden/*.cpp")
+  fk_cuda_check_test(cuda_check_agreement conformance ${golden})
 endif()
+# Timed where there is a GPU; not part of the check.
+add_executable(cuda_check_recurrence_bench EXCLUDE_FROM_ALL "${CMAKE_SOURCE_DIR}/tools/bench/recurrence_bench.cpp")
+fk_link(cuda_check_recurrence_bench ${FK_MODULES} fk_backend_cuda)

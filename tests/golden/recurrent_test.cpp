@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/device_runtime.h"
 #include "engine/batching_engine.h"
 #include "tests/golden/golden_model.h"
 
@@ -83,8 +84,19 @@ TEST_P(Recurrent, OddPiecesOfAPromptGiveTheSameLogits) {
 }
 
 // After 4096 steps we are as near to float64 as the reference is; in bf16 states stay f32, so that we are not farther.
-TEST_P(Recurrent, SlowDoesNotDriftOverThousandsOfTokens) {
-  Json json = parse_json_file(kData + GetParam() + ".json");
+class LongRecurrent : public testing::TestWithParam<Subject> {
+ protected:
+  LongRecurrent() : golden_(GetParam().model), pool_(2) {}
+  void SetUp() override {
+    if (std::string why = device_missing(GetParam().device); !why.empty()) GTEST_SKIP() << why;
+  }
+
+  Golden golden_;
+  ThreadPool pool_;
+};
+
+TEST_P(LongRecurrent, SlowDoesNotDriftOverThousandsOfTokens) {
+  Json json = parse_json_file(kData + GetParam().model + ".json");
   if (!json.contains("drift")) GTEST_SKIP() << "no long run is stored for this model";
   const Json& drift = json.at("drift");
   const std::vector<int64_t> prompt = drift.at("prompt");
@@ -94,9 +106,9 @@ TEST_P(Recurrent, SlowDoesNotDriftOverThousandsOfTokens) {
   };
   for (const Run& run :
        {Run{DType::kF32, "logits", "f32_error"}, Run{DType::kBF16, "logits_bf16_weights", "bf16_error"}}) {
-    Model model = golden_.load(run.dtype, pool_);
+    Model model = golden_.load(run.dtype, pool_, GetParam().device);
     const double allowed = std::max(1e-4, 1.5 * drift.at(run.error).get<double>());
-    for (int64_t piece : {1, 512, 4096}) {
+    for (int64_t piece : {1, 8, 512, 4096}) {
       ModelExecutor executor(model, pool_, {.max_sequences = 1, .max_context = 4097, .max_step_tokens = piece});
       RunningSequence sequence = executor.start();
       std::vector<float> logits;
@@ -111,15 +123,21 @@ TEST_P(Recurrent, SlowDoesNotDriftOverThousandsOfTokens) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Recurrent,
-                         testing::Values("tiny-gla", "tiny-gla-grouped", "tiny-retnet", "tiny-retnet-plain",
-                                         "tiny-rwkv7", "tiny-rwkv7-odd", "tiny-qwen3-next-odd", "tiny-kimi-linear",
-                                         "tiny-kimi-linear-odd", "tiny-kimi-linear-groups"),
-                         [](const auto& test) {
-                           std::string name = test.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+const std::vector<std::string> kRecurrentModels = {
+    "tiny-gla",       "tiny-gla-grouped",    "tiny-retnet",      "tiny-retnet-plain",    "tiny-rwkv7",
+    "tiny-rwkv7-odd", "tiny-qwen3-next-odd", "tiny-kimi-linear", "tiny-kimi-linear-odd", "tiny-kimi-linear-groups"};
+
+std::vector<Subject> on_all_devices() {
+  std::vector<Subject> list;
+  for (const Subject& s : subjects(kData))
+    if (std::count(kRecurrentModels.begin(), kRecurrentModels.end(), s.model) > 0) list.push_back(s);
+  return list;
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Recurrent, testing::ValuesIn(kRecurrentModels),
+                         [](const auto& test) { return subject_name({test.param}); });
+INSTANTIATE_TEST_SUITE_P(Models, LongRecurrent, testing::ValuesIn(on_all_devices()),
+                         [](const auto& test) { return subject_name(test.param); });
 
 }  // namespace
 }  // namespace fk::golden

@@ -38,8 +38,21 @@ std::vector<Case<RWKV7Block>> RWKV7Block::cases() {
          .mlp = {.hidden_size = 64, .intermediate_size = 160}};
   Init first = c;
   first.attention.first_layer = first.pre_norm = true;
-  return {{"first layer", first, Workload::batch({{1, 20}, {9, 0}})},
-          {"later layer", c, Workload::batch({{1, 33}, {4, 17}}, true)}};
+  Init wide{.attention = {.hidden_size = 128,
+                          .head_dim = 64,
+                          .decay_low_rank_dim = 24,
+                          .gate_low_rank_dim = 40,
+                          .a_low_rank_dim = 16,
+                          .v_low_rank_dim = 9,
+                          .norm_eps = 1e-2},
+            .mlp = {.hidden_size = 128, .intermediate_size = 264},
+            .norm_bias = false};
+  return {
+      {"first layer", first, Workload::batch({{1, 20}, {9, 0}})},
+      {"later layer", c, Workload::batch({{1, 33}, {4, 17}}, true)},
+      {"first layer, decode", first, Workload::batch({{1, 20}, {1, 3}, {1, 7}})},
+      {"later layer, decode", wide, Workload::batch({{1, 33}}, true)},
+      {"eight tokens of decoding and prompts", wide, Workload::batch({{1, 9}, {1, 2}, {1, 0}, {3, 0}, {2, 17}}, true)}};
 }
 
 namespace {
