@@ -1,0 +1,66 @@
+// The arguments of stream_group.cu's kernels.
+#pragma once
+
+#include "backend/cuda/device/element.cuh"
+#include "backend/cuda/matmul/stream_group.h"
+
+namespace fk::cuda {
+
+inline constexpr int kMostGroupTokens = 8;
+
+template <class T>
+struct GroupProductCall {
+  const T *x, *weight, *bias, *mixture;
+  T* out;
+  int64_t x_stride, out_stride;
+  int features;  // columns of out
+  int first_block;
+  GroupActivation activation;
+
+  __device__ __forceinline__ bool gated() const { return activation == GroupActivation::kSiluAndMul; }
+};
+
+struct TokenPlace {
+  int slot;          // of its sequence's state; negative: none
+  bool first, last;  // of the new tokens of its sequence
+};
+
+// Tokens of decoding sequences come first.
+template <class T>
+struct LastTokensCall {
+  T* state;
+  int64_t stride;
+  const int32_t *decode_slots, *prefill_slots, *prefill_starts;
+  int decoding, prefilling;
+
+  __device__ __forceinline__ TokenPlace place(int token) const {
+    if (token < decoding) return {decode_slots[token], true, true};
+    const int t = token - decoding;
+    for (int s = 0; s < prefilling; ++s)
+      if (t < prefill_starts[s + 1]) return {prefill_slots[s], t == prefill_starts[s], t + 1 == prefill_starts[s + 1]};
+    return {-1, true, false};
+  }
+};
+
+template <class T>
+struct PrologueCall {
+  const T *x, *residual, *gate, *pre_weight, *pre_bias, *weight, *bias;
+  T *sum_out, *now;
+  int64_t x_stride, residual_stride, gate_stride, sum_stride, now_stride;
+  int width;  // of a head
+  float eps;
+  LastTokensCall<T> before;
+};
+
+template <class T>
+struct GroupCall {
+  GroupProductCall<T> products[kMostGroupedProducts];
+  int count, tokens, length;
+  PrologueCall<T> prologue;
+  const T* stored;
+  int64_t stored_stride;
+  int stored_width;  // of a state, which need not be that of the matrices
+  LastTokensCall<T> store;
+};
+
+}  // namespace fk::cuda
