@@ -1,5 +1,6 @@
 // A block takes kRows queries of one head and iterates over their keys in tiles of kKeys with an online softmax, so
-// that scores stay in registers. Each warp has 16 queries.
+// that scores stay in registers. Each warp has 16 queries; of heads too large for its registers two warps have the same
+// queries and scores, and half of the elements of the values each.
 //
 // Heads of other sizes than kHeadSize are filled up with zeros. Keys and values are loaded by asynchronous copies, one
 // tile ahead of the multiplication, directly from the paged cache.
@@ -17,7 +18,11 @@ namespace {
 
 constexpr int kWarps = 8;
 constexpr int kThreads = 32 * kWarps;
-constexpr int kRows = 16 * kWarps;
+
+template <int kHeadSize>
+constexpr int kParts = kHeadSize > 256 ? 2 : 1;  // warps that have the same queries
+template <int kHeadSize>
+constexpr int kRowsOf = 16 * kWarps / kParts<kHeadSize>;  // queries of a block
 
 // Large heads need more registers per query and more shared memory per key.
 template <int kHeadSize>
@@ -27,7 +32,8 @@ constexpr int keys_per_tile() {
 
 template <int kHeadSize>
 constexpr size_t shared_bytes() {
-  return sizeof(uint16_t) * kHeadSize * (kRows + 4 * keys_per_tile<kHeadSize>());  // queries; keys and values, twice
+  return sizeof(uint16_t) * kHeadSize *
+         (kRowsOf<kHeadSize> + 4 * keys_per_tile<kHeadSize>());  // queries; keys and values, twice
 }
 
 // The queries of a block: tiles of all sequences in order, the last tile of a sequence first, because late queries see
@@ -36,6 +42,7 @@ struct QueryTile {
   int sequence = -1;  // none: the grid is an upper bound
   int first = 0;      // of the sequence's queries
 };
+template <int kRows>
 __device__ QueryTile query_tile(const AttentionCall& call, int index) {
   for (int s = 0; s < call.sequences; ++s) {
     const int tiles = (call.cu_seqlens_q[s + 1] - call.cu_seqlens_q[s] + kRows - 1) / kRows;
@@ -47,7 +54,8 @@ __device__ QueryTile query_tile(const AttentionCall& call, int index) {
 
 template <class T, int kHeadSize>
 __global__ void __launch_bounds__(kThreads, 1) prefill_tiles(AttentionCall call) {
-  constexpr int kKeys = keys_per_tile<kHeadSize>();
+  constexpr int kKeys = keys_per_tile<kHeadSize>(), kRows = kRowsOf<kHeadSize>;
+  constexpr int kSlice = kHeadSize / kParts<kHeadSize>;  // elements of the values that a warp has
   constexpr int kChunks = kHeadSize / 8, kSteps = kHeadSize / 16;
   extern __shared__ __align__(128) unsigned char shared[];
   const auto base = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
@@ -56,11 +64,12 @@ __global__ void __launch_bounds__(kThreads, 1) prefill_tiles(AttentionCall call)
   auto key_tile = [&](int buffer) { return Tile<kHeadSize>{base + 2 * kHeadSize * kRows + buffer * 2 * kTileBytes}; };
   auto value_tile = [&](int buffer) { return Tile<kHeadSize>{key_tile(buffer).base + kTileBytes}; };
 
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = lane / 4, quad = lane % 4;
+  const int warp = threadIdx.x / 32 / kParts<kHeadSize>, slice = threadIdx.x / 32 % kParts<kHeadSize> * kSlice;
+  const int lane = threadIdx.x % 32, group = lane / 4, quad = lane % 4;
   const int head = blockIdx.y, kv_head = head / (call.heads / call.kv_heads);
   let_next_start();
   wait_for_previous();
-  const QueryTile tile = query_tile(call, blockIdx.x);
+  const QueryTile tile = query_tile<kRows>(call, blockIdx.x);
   if (tile.sequence < 0) return;
   const int s = tile.sequence;
   const int query_start = call.cu_seqlens_q[s], query_len = call.cu_seqlens_q[s + 1] - query_start;
@@ -107,7 +116,7 @@ __global__ void __launch_bounds__(kThreads, 1) prefill_tiles(AttentionCall call)
   const int last_key = visible_keys(call, context + last_query, key_len).last;
 
   const float before = call.soft_cap > 0 ? call.scale : call.scale * kLog2E;
-  float mean[kHeadSize / 8][4] = {};
+  float mean[kSlice / 8][4] = {};
   float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
   const int my_query[2] = {tile.first + warp * 16 + group, tile.first + warp * 16 + group + 8};
   VisibleKeys mine[2];
@@ -171,7 +180,7 @@ __global__ void __launch_bounds__(kThreads, 1) prefill_tiles(AttentionCall call)
       largest[r] = new_largest[r];
       sum[r] *= shrink;
 #pragma unroll
-      for (int n = 0; n < kHeadSize / 8; ++n) {
+      for (int n = 0; n < kSlice / 8; ++n) {
         mean[n][2 * r] *= shrink;
         mean[n][2 * r + 1] *= shrink;
       }
@@ -193,10 +202,10 @@ __global__ void __launch_bounds__(kThreads, 1) prefill_tiles(AttentionCall call)
         a[2 * half + 1] = pack_two<T>(w[2], w[3]);
       }
 #pragma unroll
-      for (int n = 0; n < kHeadSize / 16; ++n) {
+      for (int n = 0; n < kSlice / 16; ++n) {
         uint32_t b[4];
         // Transposed while loading: keys 0-7 and 8-15 of the left 8 elements, then of the right 8.
-        load_matrices_transposed(b, value_tile(buffer).chunk(k * 16 + lane % 16, 2 * n + lane / 16));
+        load_matrices_transposed(b, value_tile(buffer).chunk(k * 16 + lane % 16, slice / 8 + 2 * n + lane / 16));
         multiply_tile<T>(mean[2 * n], a[0], a[1], a[2], a[3], b[0], b[1]);
         multiply_tile<T>(mean[2 * n + 1], a[0], a[1], a[2], a[3], b[2], b[3]);
       }
@@ -212,10 +221,10 @@ __global__ void __launch_bounds__(kThreads, 1) prefill_tiles(AttentionCall call)
     sum[r] += sink_weight(call, head, largest[r]);
     const float scale = sum[r] > 0 ? 1 / sum[r] : 0.0f;
     T* out = static_cast<T*>(call.out) + (query_start + my_query[r]) * call.out_strides.token +
-             head * call.out_strides.head + 2 * quad;
+             head * call.out_strides.head + slice + 2 * quad;
 #pragma unroll
-    for (int n = 0; n < kHeadSize / 8; ++n)
-      if (8 * n < call.head_size)
+    for (int n = 0; n < kSlice / 8; ++n)
+      if (slice + 8 * n < call.head_size)
         *reinterpret_cast<uint32_t*>(out + 8 * n) = pack_two<T>(mean[n][2 * r] * scale, mean[n][2 * r + 1] * scale);
   }
 }
@@ -226,7 +235,7 @@ void launch_tiles(const AttentionCall& call, void* stream) {
       (allow_shared_memory("prefill_tiles", prefill_tiles<T, kHeadSize>, shared_bytes<kHeadSize>()), true);
   static_cast<void>(allowed);
   // Every sequence may leave its last tile partly empty.
-  const unsigned tiles = static_cast<unsigned>(call.tokens / kRows + call.sequences);
+  const unsigned tiles = static_cast<unsigned>(call.tokens / kRowsOf<kHeadSize> + call.sequences);
   launch("prefill_tiles", prefill_tiles<T, kHeadSize>, dim3(tiles, static_cast<unsigned>(call.heads)), kThreads,
          shared_bytes<kHeadSize>(), stream, call);
 }
@@ -237,15 +246,19 @@ void launch_head_size(const AttentionCall& call, void* stream) {
     launch_tiles<T, 64>(call, stream);
   else if (call.head_size <= 128)
     launch_tiles<T, 128>(call, stream);
-  else
+  else if (call.head_size <= 256)
     launch_tiles<T, 256>(call, stream);
+  else
+    launch_tiles<T, 512>(call, stream);
 }
 
 }  // namespace
 
 std::string_view prefill_mma_refusal(const AttentionCall& call) {
   if (call.dtype != DType::kBF16 && call.dtype != DType::kF16) return "it attends in bf16 and f16";
-  if (call.head_size % 8 != 0 || call.head_size > 256) return "heads have a multiple of 8 elements, 256 at most";
+  if (call.head_size % 8 != 0 || call.head_size > 512) return "heads have a multiple of 8 elements, 512 at most";
+  if (call.head_size > 256 && shared_memory_of_block() < shared_bytes<512>())
+    return "heads of more than 256 elements do not fit into the shared memory of this device";
   if (!heads_on_16_bytes(call)) return "heads must start on 16 bytes";
   if (!pages_are_tiles(call)) return "pages must hold 16 tokens";
   return {};
