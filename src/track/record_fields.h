@@ -150,6 +150,7 @@ void own_fields(Record& t, Visitor&& v) {
   v("note", t.note);
   v("error", t.error);
   v("samples", t.samples);
+  v("details", t.details);
 }
 
 // A number that is unknown is null, never zero.

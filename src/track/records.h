@@ -140,6 +140,8 @@ struct TtftRecord {
   std::optional<int64_t> weights_bytes, peak_memory_bytes;
   std::string note, error;
   Json samples = Json::object();  // "prefill", "sequential", "decode": lists of ms, where known
+  // "phases" of a search, "seeds", "outputs" compared with those of another path, "settled", "failure": where known.
+  Json details = Json::object();
 };
 
 struct ArtifactRecord {

@@ -41,11 +41,14 @@ TEST_P(EveryVersion, OpensAndKeepsItsRows) {
     old.execute("INSERT INTO metrics (run, key, value, time_us) VALUES (1, 'avg_speedup', 1.5, 7)");
     old.execute(
         "INSERT INTO kernel_results (run, op, scenario, verdict, speedup) VALUES (1, 'rms_norm', 'a', 'PASSED', 1.5)");
+    old.execute("INSERT INTO ttft_results (run, path, model, ttft_ms) VALUES (1, 'eager', 'm', 2.5)");
     old.execute("INSERT INTO operators (op, run, passed, speedup, candidate) VALUES ('rms_norm', 1, 1, 1.5, 'abc')");
   }
   auto store = open_store(folder.db());
   EXPECT_EQ(store->run("x")->metrics["avg_speedup"], 1.5);
   EXPECT_EQ(store->kernel_results("x").at(0).speedup, 1.5);
+  EXPECT_EQ(store->ttft_results("x").at(0).ttft_ms, 2.5);
+  EXPECT_EQ(store->ttft_results("x").at(0).details, Json::object());
   OperatorRecord summary = store->operator_results("x").at(0);
   EXPECT_EQ(summary.speedup, 1.5);
   if (GetParam() < 4) expect_scenarios_as_of_a_new_run(*store, summary);
@@ -68,6 +71,7 @@ TEST(Migrate, ATimeThatRanksNothingIsNoSpeedUp) {
     old.execute(
         "INSERT INTO kernel_results (run, op, scenario, verdict, speedup, invalid) VALUES (1, 'rms_norm', 'a', "
         "'PASSED', 1.5, 'too noisy')");
+    old.execute("INSERT INTO ttft_results (run, path, model, ttft_ms) VALUES (1, 'eager', 'm', 2.5)");
     old.execute("INSERT INTO operators (op, run, passed, speedup, candidate) VALUES ('rms_norm', 1, 1, 1.5, 'abc')");
   }
   OperatorRecord o = open_store(folder.db())->operator_results("x").at(0);
