@@ -24,7 +24,12 @@ std::vector<PlannedRegion> CompiledPath::regions_of(GraphPhase phase, const Grap
     find_s_ += plan.find_s;
     compile_s_ += plan.compile_s;
     trial_s_ += plan.trial_s;
-    for (const KernelChoice& k : plan.kernels) measured_ += k.tried && !k.known ? 1 : 0;
+    int64_t tried = 0;
+    for (const KernelChoice& k : plan.kernels) tried += k.tried && !k.known ? 1 : 0;
+    measured_ += tried;
+    // One budget for all phases.
+    if (search_->budget > 0) search_->budget -= tried;
+    fingerprint_ += (fingerprint_.empty() ? "" : " ") + plan.fingerprint();
     return plan.regions;
   } catch (const Error& e) {  // no compiler, no place for what it writes
     no_kernels_ = e.what();
@@ -43,6 +48,7 @@ Json CompiledPath::to_json() const {
                {"compile_ms", compile_s_ * 1e3},
                {"trial_ms", trial_s_ * 1e3},
                {"kernels_measured", measured_},
+               {"fingerprint", fingerprint_},
                {"calls_by_tree", compiled_->calls_by_tree()},
                {"text", text()}};
   for (GraphPhase phase : phases()) {

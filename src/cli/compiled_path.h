@@ -33,6 +33,7 @@ class CompiledPath {
   double plan_ms_ = 0;
   double find_s_ = 0, compile_s_ = 0, trial_s_ = 0;  // of plan_ms_
   int64_t measured_ = 0;                             // kernels, in this process
+  std::string fingerprint_;                          // of what the plans do
   std::string no_kernels_;                           // why there are none
   std::unique_ptr<CompiledModel> compiled_;
 };

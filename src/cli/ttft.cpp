@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <numeric>
 #include <optional>
@@ -20,6 +21,7 @@
 #include "cli/record_options.h"
 #include "cli/table.h"
 #include "cli/ttft_compare.h"
+#include "cli/ttft_suite.h"
 #include "cli/verb.h"
 #include "core/device_runtime.h"
 #include "core/error.h"
@@ -57,16 +59,21 @@ class Ttft final : public Verb {
               "fastkernels ttft --model tiny-llama --load-format dummy --compare   # do your candidates make it "
               "faster?",
               "fastkernels ttft --model llama-3.2-1b --load-format dummy --path eager --path compiled",
-              "fastkernels ttft --model tiny-qwen3 --load-format dummy --path compiled --trace trace.json"}) {}
+              "fastkernels ttft --model tiny-qwen3 --load-format dummy --path compiled --trace trace.json",
+              "fastkernels ttft --suite bench/ttft.yaml --mode ur-test   # all models, all paths, then the sweeps"}) {}
 
   void add_flags(FlagSet& flags) override {
     add_model_options(flags, model_);
+    flags.flags().front().required(false);  // --model: a suite names its models
+    add_suite_options(flags, suite_);
     add_candidate_options(flags, candidates_);
     add_rank_options(flags, tp_);
     auto count = [&](const char* flag, int64_t& value, int64_t least, const char* help) {
       return &flags.option(flag, value, help).range(least, int64_t{1} << 24).show_default();
     };
     count("--prompt-tokens", options_.prompt_tokens, 1, "Tokens of the prompt, or of a text for an encoder");
+    flags.option("--prompt-ids", options_.prompt_ids, "The prompt itself as token ids, instead of random ones")
+        .type_name("ID");
     count("--decode-tokens", options_.decode_tokens, 2, "Tokens after it; the first warms up and is not timed");
     count("--batch-size", options_.batch_size, 1, "Sequences at once, each with a prompt of its own; texts or images");
     iters_flag_ =
@@ -89,6 +96,14 @@ class Ttft final : public Verb {
     flags.flag("!--no-generated-kernels", generated_,
                "With --path compiled: plans make the calls of the tree, and no kernels are searched");
     flags
+        .option("--search-budget", search_budget_,
+                "With --path compiled: kernels to measure; known ones cost nothing [all]")
+        .range(1, int64_t{1} << 24);
+    add_seed(flags, "--search-seed", search_seed_, "Of the inputs that kernels are measured with [that of --seed]");
+    flags.option("--search-cache", search_cache_, "Folder of kernels and measurements, instead of the user's")
+        .type_name("DIR");
+    flags.flag("--show-stages", show_stages_, "Name what is done on standard error, for the suite").hidden();
+    flags
         .option("--trace", trace_,
                 "Write a trace of one prefill and some steps, with a span for every kernel, for ui.perfetto.dev")
         .type_name("FILE");
@@ -99,6 +114,18 @@ class Ttft final : public Verb {
 
   void run(const CommonOptions& given) override {
     CommonOptions common = given;
+    if (!suite_.file.empty()) {
+      check_suite_flags(flags());
+      return run_suite(suite_, record_, candidates_, common);
+    }
+    check_no_suite_flags(flags());
+    if (model_.model.empty()) throw UsageError("--model is required; see `fastkernels ttft --help`");
+    if (!options_.prompt_ids.empty()) {
+      if (options_.batch_size != 1) throw UsageError("--prompt-ids is one prompt; leave --batch-size out");
+      if (flags().find("--prompt-tokens")->given())
+        throw UsageError("--prompt-ids is the prompt itself; leave --prompt-tokens out");
+      options_.prompt_tokens = std::ssize(options_.prompt_ids);
+    }
     check_options(options_);
     if (compare_ && candidates_.disabled)
       throw UsageError("--compare runs the model with candidates and without; leave --no-candidate-kernels out");
@@ -143,8 +170,9 @@ class Ttft final : public Verb {
       throw UsageError("--path candidate runs the model with candidates; leave --no-candidate-kernels out");
     if (debug_sequential_ && (paths_.size() != 1 || paths_[0] != kCompiled))
       throw UsageError("--debug-sequential checks the steps of a plan; give --path compiled, and no other path");
-    if (!generated_ && !has_path(kCompiled))
-      throw UsageError("--no-generated-kernels is about plans; give --path compiled too");
+    for (const char* flag : {"--no-generated-kernels", "--search-budget", "--search-seed", "--search-cache"})
+      if (flags().find(flag)->given() && !has_path(kCompiled))
+        throw UsageError("{} is about plans; give --path compiled too", flag);
     if (trace_.empty()) return;
     if (compare_ || paths_.size() > 1)
       throw UsageError("--trace shows one way to run the model; give one --path, or none");
@@ -157,22 +185,29 @@ class Ttft final : public Verb {
     judged_ = activate_candidates(candidates_, common, record_.db);
     if (has_path(kCandidate) && judged_.empty())
       throw Error("{}", no_candidates_sentence(candidate_folder(), common.device.kind));
+    stage("loading the model");
     TimedModel loaded = load_timed(model_, source, common, pool, ranks.communicator());
     uses_ = candidate_uses(*loaded.model.root);
     std::optional<CompiledPath> compiled;
     Progress progress(common);
     if (has_path(kCompiled)) {
-      SearchOptions search{.threads = common.threads, .seed = common.seed};
+      stage("searching");
+      SearchOptions search{.threads = common.threads,
+                           .seed = flags().find("--search-seed")->given() ? search_seed_ : common.seed,
+                           .budget = search_budget_,
+                           .cache_folder = search_cache_};
       for (const CandidateRecord& record : judged_) search.calls_version += record.op + record.identity + " ";
       search.progress = [&](const std::string& what) { progress.show(what); };
       compiled.emplace(loaded.model, generated_ ? std::optional(search) : std::nullopt, debug_sequential_);
     }
+    stage("measuring");
     options_.seed = common.seed;
     options_.progress = [&](std::string_view what) { progress.show(what); };
     TtftResult result = run_ttft(loaded.model, pool, options_);
     if (compiled) plan_ = compiled->to_json();
     if (!paths_.empty()) {
       progress.show("the outputs");
+      stage("the outputs");
       outputs_ = run_outputs(loaded.model, pool, options_);
     }
     if (!trace_.empty()) {
@@ -195,6 +230,10 @@ class Ttft final : public Verb {
       print_text(loaded, result, common);
   }
 
+  void stage(const char* name) const {
+    if (show_stages_) std::fputs(fmt::format("{}{}\n", kStagePrefix, name).c_str(), stderr);
+  }
+
   // In the history and in results.
   std::string path_name() const { return !paths_.empty() ? paths_[0] : uses_.empty() ? kEager : kCandidate; }
 
@@ -214,7 +253,8 @@ class Ttft final : public Verb {
     add("--device", device_name(common.device));
     add("--threads", common.threads);
     add("--seed", common.seed);
-    add("--prompt-tokens", options_.prompt_tokens);
+    if (options_.prompt_ids.empty()) add("--prompt-tokens", options_.prompt_tokens);
+    for (int64_t id : options_.prompt_ids) add("--prompt-ids", id);
     add("--decode-tokens", options_.decode_tokens);
     add("--batch-size", options_.batch_size);
     add("--warmups", options_.warmups);
@@ -257,7 +297,11 @@ class Ttft final : public Verb {
       const std::vector<std::string> more =
           judged_.empty() ? std::vector<std::string>{"--no-candidate-kernels"} : candidate_arguments();
       s.arguments.insert(s.arguments.end(), more.begin(), more.end());
-      if (path == kCompiled && !generated_) s.arguments.push_back("--no-generated-kernels");
+      if (path != kCompiled) return s;
+      if (!generated_) s.arguments.push_back("--no-generated-kernels");
+      if (search_budget_ > 0) s.arguments.push_back(fmt::format("--search-budget={}", search_budget_));
+      if (flags().find("--search-seed")->given()) s.arguments.push_back(fmt::format("--search-seed={}", search_seed_));
+      if (!search_cache_.empty()) s.arguments.push_back("--search-cache=" + search_cache_);
       return s;
     };
     std::vector<CompareResult> results;
@@ -320,6 +364,7 @@ class Ttft final : public Verb {
     t.weights_bytes = static_cast<int64_t>(loaded.model.weights.size_bytes());
     t.peak_memory_bytes = static_cast<int64_t>(r.peak_memory_bytes);
     t.note = describe_judged(judged_);
+    if (!plan_.is_null()) set_search(t, plan_);
     t.samples = {{"prefill", r.prefill.samples_ms}};
     std::vector<MetricPoint> points = {{"ttft_ms", *t.ttft_ms, 0, now_us()},
                                        {"mean_ttft_ms", *t.ttft_ms_mean, 0, now_us()},
@@ -482,7 +527,12 @@ class Ttft final : public Verb {
   std::vector<std::string> paths_;
   std::string trace_;
   bool debug_sequential_ = false;
-  bool generated_ = true;               // plans may have generated kernels
+  bool generated_ = true;  // plans may have generated kernels
+  int64_t search_budget_ = -1;
+  uint64_t search_seed_ = 0;
+  std::string search_cache_;
+  bool show_stages_ = false;
+  SuiteOptions suite_;
   Json plan_;                           // of the path compiled
   std::optional<TtftOutputs> outputs_;  // where a path is given
   int64_t rounds_ = 8;

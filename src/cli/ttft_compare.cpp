@@ -145,20 +145,7 @@ Json paths_json(const std::vector<CompareResult>& results) {
   for (const CompareResult& c : results) {
     Json one = {{"base", c.base.name}, {"path", c.other.name}};
     one.update(details_json(c));
-    if (c.outputs) {
-      one["outputs"] = {{"equal", c.outputs->equal()},
-                        {"same_prompts", c.outputs->same_prompts},
-                        {"same_tokens", c.outputs->same_tokens},
-                        {"same_bits", c.outputs->same_bits},
-                        {"largest_difference", c.outputs->largest_difference},
-                        {"text", comparison_text(*c.outputs, c.base.name, c.other.name)}};
-      if (c.outputs->sequence >= 0)
-        one["outputs"]["first_difference"] = {{"sequence", c.outputs->sequence},
-                                              {"step", c.outputs->step},
-                                              {"margin", c.outputs->margin},
-                                              {c.base.name, c.outputs->token},
-                                              {c.other.name, c.outputs->other_token}};
-    }
+    if (c.outputs) one["outputs"] = to_json(*c.outputs, c.base.name, c.other.name);
     json["comparisons"].push_back(std::move(one));
   }
   const CompareResult& first = results.front();
@@ -219,6 +206,19 @@ Json to_json(const TtftOutputs& o) {
           {"margins", o.margins},
           {"numbers", o.numbers},
           {"bits", fmt::format("{:016x}", o.bits)}};
+}
+
+Json to_json(const OutputComparison& c, const std::string& base, const std::string& other) {
+  Json json = {{"equal", c.equal()},
+               {"same_prompts", c.same_prompts},
+               {"same_tokens", c.same_tokens},
+               {"same_bits", c.same_bits},
+               {"largest_difference", c.largest_difference},
+               {"text", comparison_text(c, base, other)}};
+  if (c.sequence >= 0)
+    json["first_difference"] = {
+        {"sequence", c.sequence}, {"step", c.step}, {"margin", c.margin}, {base, c.token}, {other, c.other_token}};
+  return json;
 }
 
 TtftOutputs outputs_from_json(const Json& json) {

@@ -53,6 +53,8 @@ void print_paths(const std::vector<CompareResult>& results, const CommonOptions&
 void record_paths(Recorder& recorder, const std::vector<CompareResult>& results, const std::string& judged);
 
 Json to_json(const TtftOutputs& outputs);
+// `base` and `other` name the two ways whose outputs were compared.
+Json to_json(const OutputComparison& c, const std::string& base, const std::string& other);
 TtftOutputs outputs_from_json(const Json& json);
 
 }  // namespace fk

@@ -66,9 +66,9 @@ Json scalar(const YAML::Node& node) {
 
 Json rope_scaling(const YAML::Node& node) {
   constexpr std::string_view kKnown[] = {
-      "type",      "factor",    "low_freq_factor", "high_freq_factor", "original_max_position_embeddings",
-      "beta_fast", "beta_slow", "truncate",        "attention_factor",
-      "mscale",    "mscale_all_dim"};
+      "type",          "factor",    "low_freq_factor", "high_freq_factor", "original_max_position_embeddings",
+      "beta_fast",     "beta_slow", "truncate",        "attention_factor", "mscale",
+      "mscale_all_dim"};
   Json result = Json::object();
   for (const auto& item : node) {
     auto key = item.first.as<std::string>();
@@ -109,6 +109,7 @@ CatalogEntry make_entry(const std::string& name, const Keys& keys) {
   // A file of transformers holds much that changes nothing; an entry of the catalog does not.
   for (const auto& [key, value] : json.items())
     if (!asked.contains(key)) throw Error("{} is not a key that {} reads", in_quotes(key), entry.config.architecture());
+  entry.config_json = dump_json(json);
   entry.family = entry.config.family->name;
   entry.category = entry.config.family->category;
   return entry;

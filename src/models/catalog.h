@@ -15,6 +15,7 @@ struct CatalogEntry {
   std::string family;    // "llama"
   std::string category;  // "llm"
   ModelConfig config;
+  std::string config_json;  // the config.json of such a model, as a text
 };
 
 const std::vector<CatalogEntry>& catalog();               // in the file's order

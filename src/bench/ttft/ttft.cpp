@@ -25,6 +25,12 @@ double TimedWork::floor_share() const {
 }
 
 std::vector<std::vector<int64_t>> random_prompts(const TtftOptions& options, int64_t iteration, int64_t vocab_size) {
+  if (!options.prompt_ids.empty()) {
+    for (int64_t id : options.prompt_ids)
+      if (id < 0 || id >= vocab_size)
+        throw UsageError("The prompt has the token {}, and those of this model are from 0 to {}.", id, vocab_size - 1);
+    return std::vector(static_cast<size_t>(options.batch_size), options.prompt_ids);
+  }
   Stream stream(options.seed, fmt::format("prompt {}", iteration));
   std::vector<std::vector<int64_t>> prompts(static_cast<size_t>(options.batch_size));
   uint64_t at = 0;

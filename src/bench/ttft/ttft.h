@@ -23,6 +23,8 @@ struct TtftOptions {
   bool sequential = true;  // also feed the prompt one token at a time
   bool floors = true;      // also measure the limits of this machine
   uint64_t seed = 0;       // of the prompts; every iteration has its own
+  // The prompt itself, the same in every iteration; empty: prompts are random. prompt_tokens is its length.
+  std::vector<int64_t> prompt_ids = {};
   std::function<void(std::string_view)> progress = {};
 };
 

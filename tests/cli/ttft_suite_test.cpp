@@ -1,0 +1,324 @@
+// ttft --suite: rows are read back by Python's sqlite3; paths that are killed, run out of memory or are not there are
+// rows too.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <thread>
+
+#include "core/json.h"
+#include "tests/cli/csv.h"
+#include "tests/cli/program.h"
+
+namespace fk {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+// Whether a process of the group runs; those that ended and were not waited for do not count.
+bool group_lives(pid_t group) {
+  for (const fs::directory_entry& entry : fs::directory_iterator("/proc")) {
+    if (!std::isdigit(static_cast<unsigned char>(entry.path().filename().string()[0]))) continue;
+    std::ifstream in(entry.path() / "stat");
+    std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+    char state = 0;
+    int parent = 0, its_group = 0;
+    const size_t name_end = text.rfind(')');
+    if (name_end != text.npos &&
+        std::sscanf(text.c_str() + name_end + 1, " %c %d %d", &state, &parent, &its_group) == 3 && its_group == group &&
+        state != 'Z' && state != 'X')
+      return true;
+  }
+  return false;
+}
+
+class TtftSuite : public testing::Test {
+ protected:
+  TtftSuite()
+      : folder_(fs::path(testing::TempDir()) /
+                (std::string("fk_suite_") + testing::UnitTest::GetInstance()->current_test_info()->name())) {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    db_ = (folder_ / "history.db").string();
+  }
+
+  static constexpr const char* kQuick =
+      "defaults: {load_format: dummy, prompt_tokens: 6, decode_tokens: 3, iterations: 2, threads: 1,\n"
+      "           settle_seconds: 0, generated_kernels: false}\n"
+      "configs:\n";
+
+  std::string file(const std::string& configs) const {
+    const std::string path = (folder_ / "suite.yaml").string();
+    std::ofstream(path) << kQuick << configs;
+    return path;
+  }
+
+  // A program in the place of Python.
+  std::string script(const std::string& text) const {
+    const fs::path path = folder_ / "python";
+    std::ofstream(path) << "#!/bin/sh\n" << text;
+    fs::permissions(path, fs::perms::owner_all);
+    return path.string();
+  }
+
+  std::vector<std::string> suite(const std::string& configs, std::vector<std::string> more = {}) const {
+    std::vector<std::string> arguments = {"ttft", "--suite", file(configs), "--db", db_};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  }
+
+  // By another reader of SQLite: runs joined with their rows.
+  Json rows() const {
+    const std::string command =
+        "python3 -c 'import json,sqlite3,sys\n"
+        "c=sqlite3.connect(sys.argv[1]); c.row_factory=sqlite3.Row\n"
+        "rows=[dict(r) for r in c.execute(\"SELECT r.run_id, r.status, r.mode, x.* FROM ttft_results x JOIN runs r "
+        "USING "
+        "(run) ORDER BY x.result\")]\n"
+        "for r in rows: r[\"samples\"]=json.loads(r[\"samples\"]); r[\"details\"]=json.loads(r[\"details\"])\n"
+        "print(json.dumps(rows,allow_nan=False))' " +
+        db_;
+    FILE* pipe = popen(command.c_str(), "r");
+    std::string text;
+    for (int c = 0; (c = fgetc(pipe)) != EOF;) text += static_cast<char>(c);
+    EXPECT_EQ(pclose(pipe), 0);
+    return parse_json(text, "rows");
+  }
+
+  fs::path folder_;
+  std::string db_;
+};
+
+TEST_F(TtftSuite, EveryPathIsARowWithTimesAndComparedOutputs) {
+  Outcome outcome = run_program(
+      suite("  - {model: tiny-llama, paths: [compiled, eager]}\n"
+            "  - {name: ids, model: tiny-llama, prompt_ids: [5, 3, 8, 1], paths: [eager], sequential: false}\n",
+            {"--json"}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  Json printed = parse_json(outcome.out, "output"), stored = rows();
+  EXPECT_EQ(printed["mode"], "all-configs");
+  ASSERT_EQ(stored.size(), 3u);
+  ASSERT_EQ(printed["rows"].size(), 3u);
+  EXPECT_EQ(stored[0]["path"], "eager");
+  EXPECT_EQ(stored[1]["path"], "compiled");
+  EXPECT_EQ(stored[1]["details"]["outputs"]["equal"], true);
+  EXPECT_EQ(stored[1]["details"]["outputs"]["reference"], "eager");
+  EXPECT_GT(stored[1]["compile_ms"], 0);
+  EXPECT_TRUE(stored[1]["details"]["phases"].contains("trial_ms"));
+  EXPECT_EQ(stored[2]["config"], "ids");
+  EXPECT_EQ(stored[2]["prompt_tokens"], 4);
+  EXPECT_TRUE(stored[2]["ttft_sequential_ms"].is_null());
+  for (size_t i = 0; i < 3; ++i) {
+    const Json& row = stored[i];
+    EXPECT_EQ(row["status"], "finished");
+    EXPECT_EQ(row["mode"], "all-configs");
+    EXPECT_EQ(row["dtype"], "bf16");
+    EXPECT_EQ(row["device"], "cpu");
+    EXPECT_EQ(row["error"], "");
+    EXPECT_EQ(row["samples"]["decode"].size(), 2u);
+    EXPECT_GT(row["peak_memory_bytes"], 1 << 20);
+    for (const char* key : {"ttft_ms", "ttft_ms_mean", "tpot_ms", "throughput_tps"}) EXPECT_GT(row[key], 0) << key;
+    for (const char* key : {"ttft_ms", "tpot_ms", "path", "config", "details"})
+      EXPECT_EQ(row[key], printed["rows"][i][key]);
+    EXPECT_TRUE(row["details"]["settled"].contains("busy_cores"));
+  }
+  EXPECT_EQ(stored[0]["samples"]["sequential"].size(), 2u);
+}
+
+TEST_F(TtftSuite, APathThatIsKilledIsARowWithSignalStageAndLastWords) {
+  const std::string python =
+      script("echo 'fastkernels-stage: loading the model' >&2\necho 'and then it was dark' >&2\nkill -SEGV $$\n");
+  Outcome outcome = run_program(suite("  - {model: tiny-llama, paths: [hf, eager]}\n", {"--python", python, "--csv"}));
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("1 of 2 rows failed"));
+  Json stored = rows();
+  ASSERT_EQ(stored.size(), 2u);
+  EXPECT_EQ(stored[0]["error"], "");
+  EXPECT_GT(stored[0]["tpot_ms"], 0);
+  const Json& failure = stored[1]["details"]["failure"];
+  EXPECT_EQ(failure["signal"], "SIGSEGV");
+  EXPECT_EQ(failure["stage"], "loading the model");
+  EXPECT_EQ(failure["stderr_tail"], "and then it was dark\n");
+  EXPECT_EQ(failure["out_of_memory"], false);
+  EXPECT_GT(stored[1]["peak_memory_bytes"], 0);
+  EXPECT_TRUE(stored[1]["tpot_ms"].is_null());
+  EXPECT_THAT(stored[1]["error"].get<std::string>(),
+              HasSubstr("SIGSEGV ended it while loading the model: and then it was dark"));
+  std::vector<std::vector<std::string>> csv = parse_csv(outcome.out);
+  ASSERT_EQ(csv.size(), 3u);
+  EXPECT_EQ(csv[0][0], "config");
+  EXPECT_THAT(csv[2].back(), HasSubstr("FAILED: SIGSEGV"));
+}
+
+TEST_F(TtftSuite, WithoutPyTorchTheRowSaysSkipped) {
+  const std::string python = script("echo 'fastkernels-stage: importing' >&2\necho 'no torch here' >&2\nexit 3\n");
+  Outcome outcome = run_program(
+      suite("  - {model: tiny-llama, paths: [eager, hf, torch_compile, candidate], skip: {torch_compile: slow}}\n",
+            {"--python", python, "--no-candidate-kernels"}));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  Json stored = rows();
+  ASSERT_EQ(stored.size(), 4u);
+  for (size_t i = 1; i < 4; ++i) {
+    EXPECT_EQ(stored[i]["error"], "");
+    EXPECT_THAT(stored[i]["note"].get<std::string>(), testing::StartsWith("skipped: "));
+    EXPECT_TRUE(stored[i]["ttft_ms"].is_null());
+  }
+  EXPECT_THAT(stored[2]["note"].get<std::string>(), HasSubstr("no torch here"));
+  EXPECT_THAT(stored[2]["note"].get<std::string>(), HasSubstr("FASTKERNELS_PYTHON"));
+  EXPECT_EQ(stored[3]["note"], "skipped: slow");
+  // A Python that is not there at all is no failure of the row either; a suite of nothing else is one.
+  Outcome nothing = run_program(suite("  - {model: tiny-llama, paths: [hf]}\n", {"--python", "/no/python"}));
+  EXPECT_EQ(nothing.exit_code, 1);
+  EXPECT_THAT(nothing.err, HasSubstr("All 1 rows were skipped"));
+}
+
+TEST_F(TtftSuite, ThePeerGetsTheSamePromptsAndWeights) {
+  const std::string python =
+      script("cp \"$2\" " + (folder_ / "request.json").string() + "\necho 'printed, and no result'\n");
+  Outcome outcome = run_program(
+      suite("  - {model: tiny-gemma3, prompt_ids: [5, 3, 8], weight_seed: 4, dtype: f32, paths: [torch_compile], "
+            "compile_prefill: false}\n",
+            {"--python", python, "--json"}));
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(rows()[0]["error"].get<std::string>(), HasSubstr("it printed no result"));
+  std::ifstream in(folder_ / "request.json");
+  Json request = Json::parse(in);
+  EXPECT_EQ(request["prompts"], Json::parse("[[[5,3,8]],[[5,3,8]]]"));
+  EXPECT_EQ(request["dtype"], "f32");
+  EXPECT_EQ(request["weight_seed"], 4);
+  EXPECT_EQ(request["norm_offset"], 0);
+  EXPECT_EQ(request["compile"], true);
+  EXPECT_EQ(request["compile_prefill"], false);
+  EXPECT_EQ(request["architecture"], "Gemma3ForCausalLM");
+  EXPECT_GT(request["config"]["hidden_size"], 0);
+  std::vector<std::string> names = request["tensors"];
+  EXPECT_NE(std::find(names.begin(), names.end(), "model.layers.0.self_attn.q_proj.weight"), names.end());
+}
+
+TEST_F(TtftSuite, APathThatRunsOutOfMemoryIsSkippedAtHigherBudgets) {
+  const std::string suite_file = file("  - {model: llama-3.2-1b, paths: [compiled], sweep_budgets: [500, 10]}\n");
+  // No address space for 2.3 GiB of weights.
+  const std::string command = "ulimit -v 1800000; " FK_BINARY_DIR "/fastkernels ttft --mode search-sweep --suite " +
+                              suite_file + " --db " + db_ + " >/dev/null 2>&1";
+  EXPECT_NE(std::system(("bash -c '" + command + "'").c_str()), 0);
+  Json stored = rows();
+  ASSERT_EQ(stored.size(), 2u);
+  EXPECT_EQ(stored[0]["search_iters"], 10);
+  EXPECT_EQ(stored[0]["details"]["failure"]["out_of_memory"], true) << stored[0];
+  EXPECT_EQ(stored[0]["details"]["failure"]["stage"], "loading the model");
+  EXPECT_EQ(stored[1]["search_iters"], 500);
+  EXPECT_THAT(stored[1]["note"].get<std::string>(), HasSubstr("skipped: it ran out of memory at budget 10"));
+}
+
+TEST_F(TtftSuite, ARowThatTakesTooLongIsStopped) {
+  const std::string python = script("echo 'fastkernels-stage: compiling' >&2\nsleep 60\n");
+  Outcome outcome =
+      run_program(suite("  - {model: tiny-llama, paths: [hf], limit_seconds: 0.2}\n", {"--python", python}));
+  EXPECT_EQ(outcome.exit_code, 1);
+  Json stored = rows();
+  EXPECT_EQ(stored[0]["details"]["failure"]["timed_out"], true);
+  EXPECT_THAT(stored[0]["error"].get<std::string>(), HasSubstr("while compiling"));
+}
+
+TEST_F(TtftSuite, AnInterruptedSuiteKeepsItsRowsAndLeavesNoProcess) {
+  const fs::path pid_file = folder_ / "pid";
+  const std::string python = script("echo $$ > " + pid_file.string() + ".new; mv " + pid_file.string() + ".new " +
+                                    pid_file.string() + "\nsleep 60 &\nwait\n");
+  Outcome outcome =
+      run_and_interrupt(suite("  - {model: tiny-llama, paths: [eager, hf]}\n", {"--python", python, "--json"}),
+                        [&] { return fs::exists(pid_file); });
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_LT(outcome.seconds_to_end, kAtOnceSeconds);
+  EXPECT_THAT(outcome.err, HasSubstr("interrupted after 1 of 2 rows"));
+  Json stored = rows();
+  ASSERT_EQ(stored.size(), 1u);
+  EXPECT_EQ(stored[0]["status"], "interrupted");
+  EXPECT_GT(stored[0]["tpot_ms"], 0);
+  EXPECT_EQ(parse_json(outcome.out, "output")["rows"].size(), 1u);
+  pid_t pid = 0;
+  std::ifstream(pid_file) >> pid;
+  ASSERT_GT(pid, 0);
+  for (int i = 0; i < 200 && group_lives(pid); ++i) usleep(10'000);
+  EXPECT_FALSE(group_lives(pid)) << "the process of the row, or what it started, is still there";
+}
+
+TEST_F(TtftSuite, TwoAtOnceKeepTheirRowsApart) {
+  const std::vector<std::string> arguments =
+      suite("  - {model: tiny-llama, paths: [eager]}\n  - {model: tiny-qwen3, paths: [eager]}\n", {"--quiet"});
+  Outcome first, second;
+  std::thread beside([&] { first = run_program(arguments); });
+  second = run_program(arguments);
+  beside.join();
+  EXPECT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+  std::map<std::string, std::vector<std::string>> models;
+  for (const Json& row : rows()) models[row["run_id"].get<std::string>()].push_back(row["model"].get<std::string>());
+  ASSERT_EQ(models.size(), 2u);
+  for (const auto& [run, list] : models) EXPECT_THAT(list, testing::ElementsAre("tiny-llama", "tiny-qwen3"));
+}
+
+TEST_F(TtftSuite, BadInputIsOneSentence) {
+  auto refused = [](const std::vector<std::string>& arguments) {
+    Outcome outcome = run_program(arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.out;
+    return outcome.err;
+  };
+  EXPECT_THAT(refused(suite("  - {model: tiny-llama, budget: 3}\n")),
+              HasSubstr("suite.yaml:4: a configuration has no key 'budget'"));
+  EXPECT_THAT(refused(suite("  - {model: tiny-llama}\n", {"--iters", "3"})), HasSubstr("leave --iters out"));
+  EXPECT_THAT(refused(suite("  - {model: tiny-llama}\n", {"--config", "tiny"})), HasSubstr("no configuration 'tiny'"));
+  EXPECT_THAT(refused(suite("  - {model: tiny-llama, device: tpu}\n")), HasSubstr("tpu"));
+  EXPECT_THAT(refused({"ttft", "--mode", "single", "--model", "tiny-llama"}), HasSubstr("--mode belongs to --suite"));
+  EXPECT_THAT(refused({"ttft"}), HasSubstr("--model is required"));
+  Outcome missing = run_program({"ttft", "--suite", "/no/suite.yaml"});
+  EXPECT_NE(missing.exit_code, 0);
+  EXPECT_THAT(missing.err, HasSubstr("/no/suite.yaml"));
+  // Nothing was begun, so nothing is stored.
+  EXPECT_FALSE(fs::exists(db_));
+}
+
+TEST_F(TtftSuite, AnUnknownModelIsARowThatFails) {
+  Outcome outcome = run_program(suite("  - {model: tiny-lama, paths: [eager]}\n", {"--json"}));
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(rows()[0]["error"].get<std::string>(), HasSubstr("tiny-lama"));
+}
+
+TEST_F(TtftSuite, SlowTheTinySuiteOfTheTree) {
+  const std::string python = script("exit 3\n");
+  Outcome outcome = run_program({"ttft", "--suite", FK_SOURCE_DIR "/bench/ttft-tiny.yaml", "--db", db_, "--python",
+                                 python, "--json", "--threads", "1"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  for (const Json& row : rows()) {
+    const bool peer = row["path"] == "hf" || row["path"] == "torch_compile";
+    EXPECT_EQ(row["tpot_ms"].is_null(), peer) << row;
+    if (row["path"] == "compiled") {
+      EXPECT_EQ(row["details"]["outputs"]["equal"], true) << row;
+    }
+  }
+}
+
+TEST_F(TtftSuite, SlowSeedsOfTheSearchAndTheirSpread) {
+  Outcome outcome = run_program(
+      suite("  - {model: tiny-llama, paths: [eager, compiled], generated_kernels: true, search_budget: 4}\n",
+            {"--seeds", "2", "--json"}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  Json row = rows()[1];
+  EXPECT_EQ(row["search_iters"], 4);
+  ASSERT_EQ(row["details"]["seeds"].size(), 2u);
+  EXPECT_EQ(row["details"]["seeds"][1]["seed"], 1);
+  EXPECT_GE(row["details"]["spread"]["tpot"], 0);
+  EXPECT_EQ(row["details"]["plan"]["kernels_measured"], 4);
+  EXPECT_EQ(row["samples"]["prefill"].size(), 4u);
+  EXPECT_EQ(row["details"]["outputs"]["same_prompts"], true);
+}
+
+}  // namespace
+}  // namespace fk
