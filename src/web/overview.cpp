@@ -117,6 +117,7 @@ Json models_json(StoreReader& store) {
     // By path: the result with the largest search budget in its newest run.
     std::map<std::string, TtftRecord> shown;
     for (TtftRecord& t : store.ttft_history(name.model, newest_runs(kModelRuns))) {
+      if (!t.ttft_ms && t.error.empty()) continue;  // a suite skipped it
       auto known = shown.find(t.path);
       if (known == shown.end())
         shown.emplace(t.path, std::move(t));
@@ -126,6 +127,7 @@ Json models_json(StoreReader& store) {
     for (const auto& [path, t] : shown) {
       Json row = ttft_json(t);
       row.erase("samples");
+      row.erase("details");
       list.push_back(std::move(row));
     }
   }

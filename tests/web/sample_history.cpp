@@ -260,7 +260,26 @@ void ttft_run(Maker& make, int number, int64_t started_us) {
         t.decode_floor_share = 0.85 / factor * 0.9;
         t.peak_memory_bytes = static_cast<int64_t>(2.4e9 * size);
         t.samples = {{"prefill", prefill}, {"decode", decode}};
-        if (budget) t.compile_ms = 900.0 * static_cast<double>(*budget) * size * make.noise(0.02);
+        if (path != "eager")
+          t.details["outputs"] = {
+              {"reference", "eager"}, {"equal", path != "torch_compile"}, {"text", "the same 16 greedy tokens"}};
+        if (path == "torch_compile") t.details["outputs"]["first_difference"] = {{"step", 6}};
+        if (budget) {
+          t.compile_ms = 900.0 * static_cast<double>(*budget) * size * make.noise(0.02);
+          t.details["phases"] = {
+              {"find_ms", 0.1 * *t.compile_ms}, {"compile_ms", 0.5 * *t.compile_ms}, {"trial_ms", 0.3 * *t.compile_ms}};
+          t.details["spread"]["tpot"] = 0.013;
+        }
+      } else {
+        t.peak_memory_bytes = int64_t{2254857830};
+        t.details["failure"] = {{"exit_code", nullptr},
+                                {"signal", "SIGKILL"},
+                                {"timed_out", false},
+                                {"out_of_memory", true},
+                                {"stage", "loading the model"},
+                                {"stderr_tail", "tensor 81 of 146\n<b>not bold</b>\n"},
+                                {"peak_memory_bytes", *t.peak_memory_bytes},
+                                {"seconds", 7.5}};
       }
       make.store().add_ttft_result(t);
     };

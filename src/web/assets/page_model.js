@@ -16,8 +16,8 @@ export const metrics = [
 ];
 
 // Only equal work is comparable.
-const groupOf = (r) => [r.device, r.dtype, `${r.prompt_tokens} + ${r.decode_tokens} tokens`,
-                        r.threads ? `${r.threads} threads` : ""]
+const groupOf = (r) => [r.config !== r.model ? r.config : "", r.device, r.dtype,
+                        `${r.prompt_tokens} + ${r.decode_tokens} tokens`, r.threads ? `${r.threads} threads` : ""]
                            .filter(Boolean)
                            .join(", ");
 

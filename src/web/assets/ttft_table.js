@@ -4,6 +4,16 @@ import {ago, bytes, milliseconds, number, percent} from "./format.js";
 import {modelLink, runLink} from "./router.js";
 import {table} from "./table.js";
 
+const outputsOf = (r) => (r.details || {}).outputs || {};
+
+// "same", or from which token on they differ; the sentence is the tip.
+function outputs(r) {
+  const o = outputsOf(r);
+  if (o.equal === undefined) return "–";
+  const from = o.first_difference ? `from token ${o.first_difference.step + 1}` : "differ";
+  return h("span", {class: o.equal ? null : "bad", title: `${o.reference}: ${o.text}`}, o.equal ? "same" : from);
+}
+
 export function ttftTable(name, rows, {ofRun = false} = {}) {
   const time = (key, title) => ({key, title, number: true, value: (r) => r[key], cell: (r) => milliseconds(r[key])});
   return table(
@@ -42,6 +52,14 @@ export function ttftTable(name, rows, {ofRun = false} = {}) {
           cell: (r) => number(r.throughput_tps)
         },
         time("compile_ms", "Search"),
+        {
+          key: "spread",
+          title: "Spread",
+          number: true,
+          value: (r) => ((r.details || {}).spread || {}).tpot,
+          cell: (r) => percent(((r.details || {}).spread || {}).tpot, 1)
+        },
+        {key: "outputs", title: "Outputs", value: (r) => outputsOf(r).text, cell: outputs},
         {
           key: "floor",
           title: "Decode of floor",
