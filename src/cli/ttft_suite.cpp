@@ -45,6 +45,7 @@ class Suite {
                                                                 : "all-configs"),
         rows_(plan_suite(configs_, suite_mode_of(mode_), options.config)),
         recorder_(recorder_options(record, results_path("ttft_suite", ".jsonl"), false), warn_on_stderr) {
+    kept_ = !record.off;
     setting_.common = common;
     for (const GivenFlag& flag : common.given) {
       setting_.device_given = setting_.device_given || flag.name == "--device";
@@ -67,8 +68,8 @@ class Suite {
       progress.show("");
       return exit_code_of([&] {
         finish("interrupted");
-        return fail(kFailure, fmt::format("interrupted after {} of {} rows; they are in the history", results_.size(),
-                                          rows_.size()));
+        return fail(kFailure, fmt::format("interrupted after {} of {} rows{}", results_.size(), rows_.size(),
+                                          kept_ ? "; they are in the history" : ""));
       });
     });
     for (const SuiteRow& row : rows_) {
@@ -82,8 +83,8 @@ class Suite {
     finish("finished");
     const auto failed = std::count_if(results_.begin(), results_.end(), [](const auto& r) { return r.failed(); });
     if (failed > 0)
-      throw Error("{} of {} rows failed; the column note says why, and the history has their last words.", failed,
-                  results_.size());
+      throw Error("{} of {} rows failed; the column note says why{}.", failed, results_.size(),
+                  kept_ ? ", and the history has their last words" : "");
     if (std::all_of(results_.begin(), results_.end(), [](const auto& r) { return r.skipped; }))
       throw Error("All {} rows were skipped; the column note says why.", results_.size());
   }
@@ -158,6 +159,7 @@ class Suite {
   std::string mode_;
   std::vector<SuiteRow> rows_;
   SuiteSetting setting_;
+  bool kept_ = true;  // in the history
   Recorder recorder_;
   MemoryHistory memory_;
   std::map<std::string, Settle> settles_;

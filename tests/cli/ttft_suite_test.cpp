@@ -305,6 +305,24 @@ TEST_F(TtftSuite, SlowTheTinySuiteOfTheTree) {
   }
 }
 
+// Needs a Python with PyTorch and transformers, named by FASTKERNELS_PYTHON. Other code, the same weights: the same
+// tokens.
+TEST_F(TtftSuite, SlowTransformersGivesTheSameTokens) {
+  if (std::getenv("FASTKERNELS_PYTHON") == nullptr) GTEST_SKIP() << "FASTKERNELS_PYTHON names no Python with PyTorch";
+  std::string configs;
+  for (const char* model : {"tiny-llama", "tiny-gemma3", "tiny-gemma4", "tiny-qwen3-moe"})
+    configs += std::string("  - {model: ") + model + ", dtype: f32, paths: [eager, hf]}\n";
+  Outcome outcome = run_program(suite(configs, {"--json"}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  for (const Json& row : rows()) {
+    if (row["path"] != "hf") continue;
+    ASSERT_TRUE(row["details"].contains("outputs")) << row;
+    EXPECT_EQ(row["details"]["outputs"]["equal"], true) << row;
+    EXPECT_LT(row["details"]["outputs"]["largest_difference"], 1e-5) << row;
+    EXPECT_GT(row["tpot_ms"], 0);
+  }
+}
+
 TEST_F(TtftSuite, SlowSeedsOfTheSearchAndTheirSpread) {
   Outcome outcome = run_program(
       suite("  - {model: tiny-llama, paths: [eager, compiled], generated_kernels: true, search_budget: 4}\n",

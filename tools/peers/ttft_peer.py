@@ -41,18 +41,21 @@ def stream_key(seed: int, name: str) -> int:
     return h
 
 
-def philox_halves(key: int, first: int, count: int, device: Any) -> Any:
-    """16-bit numbers 8 * first ... 8 * (first + count) - 1 of a stream."""
+def philox_halves(keys: list[int], first: int, count: int, device: Any) -> Any:
+    """16-bit numbers 8 * first ... 8 * (first + count) - 1 of each stream, as rows."""
     import torch
 
-    index = torch.arange(first, first + count, dtype=torch.int64, device=device)
+    def column(values: list[int]) -> Any:
+        return torch.tensor(values, dtype=torch.int64, device=device).view(-1, 1)
+
+    index = torch.arange(first, first + count, dtype=torch.int64, device=device).expand(len(keys), -1)
     c = [index & MASK32, index >> 32, torch.zeros_like(index), torch.zeros_like(index)]
-    k0, k1 = key & MASK32, key >> 32
+    k0, k1 = column([key & MASK32 for key in keys]), column([key >> 32 for key in keys])
     for _ in range(ROUNDS):
         p0, p1 = c[0] * 0xD2511F53, c[2] * 0xCD9E8D57  # the low 64 bits, whatever the sign
         c = [((p1 >> 32) & MASK32) ^ c[1] ^ k0, p1 & MASK32, ((p0 >> 32) & MASK32) ^ c[3] ^ k1, p0 & MASK32]
         k0, k1 = (k0 + 0x9E3779B9) & MASK32, (k1 + 0xBB67AE85) & MASK32
-    return torch.stack([half for word in c for half in (word & 0xFFFF, word >> 16)], dim=1).view(-1)
+    return torch.stack([half for word in c for half in (word & 0xFFFF, word >> 16)], dim=-1).flatten(1)
 
 
 def offset_and_scale(name: str, shape: tuple[int, ...], norm_offset: float) -> tuple[float, float]:
@@ -68,16 +71,24 @@ def offset_and_scale(name: str, shape: tuple[int, ...], norm_offset: float) -> t
     return 0.0, math.sqrt(3.0 / (math.prod(shape[1:]) if len(shape) == 4 else shape[-1]))
 
 
-def fill_dummy(tensor: Any, seed: int, name: str, norm_offset: float) -> None:
+def fill_dummy(tensors: Any, seed: int, names: list[str], norm_offset: float) -> None:
+    """Several tensors of one shape, stacked: one for each name."""
     import torch
 
-    offset, scale = offset_and_scale(name, tuple(tensor.shape), norm_offset)
-    flat, key, blocks = tensor.view(-1), stream_key(seed, name), 1 << 20
-    for first in range(0, (flat.numel() + 7) // 8, blocks):
-        part = flat[8 * first : 8 * (first + blocks)]
-        halves = philox_halves(key, first, (part.numel() + 7) // 8, tensor.device)[: part.numel()]
-        u = (2 * halves + (1 - 65536)).to(torch.float32) / 65536
-        part.copy_((u * float32(scale)).add_(float32(offset)))
+    offset, scale = offset_and_scale(names[0], tuple(tensors.shape[1:]), norm_offset)
+    size = math.prod(tensors.shape[1:])
+    blocks = min((size + 7) // 8, 1 << 20)
+    together = max(1, (1 << 20) // blocks)  # names at once
+    for at in range(0, len(names), together):
+        rows, keys = tensors[at : at + together], [stream_key(seed, name) for name in names[at : at + together]]
+        for first in range(0, (size + 7) // 8, blocks):
+            count = min(8 * blocks, size - 8 * first)
+            halves = philox_halves(keys, first, (count + 7) // 8, tensors.device)[:, :count]
+            values = ((2 * halves + (1 - 65536)).to(torch.float32) / 65536 * float32(scale)).add_(float32(offset))
+            if count == size:
+                rows.copy_(values.view(rows.shape))
+            else:  # one large tensor, in pieces
+                rows.view(-1)[8 * first : 8 * first + count].copy_(values[0])
 
 
 def fill_model(model: Any, request: dict[str, Any]) -> bool:
@@ -93,17 +104,17 @@ def fill_model(model: Any, request: dict[str, Any]) -> bool:
             continue
         seen.add(tensor.data_ptr())
         if name in ours:
-            fill_dummy(tensor, seed, name, norm_offset)
+            fill_dummy(tensor.unsqueeze(0), seed, [name], norm_offset)
             used.add(name)
             continue
         before, _, which = name.rpartition(".")
         parts = {"gate_up_proj": ["gate_proj", "up_proj"], "down_proj": ["down_proj"]}.get(which, [])
         names = [[f"{before}.{e}.{part}.weight" for part in parts] for e in range(tensor.shape[0] if parts else 0)]
         if names and all(n in ours for expert in names for n in expert):
-            for expert, matrices in zip(tensor, names, strict=True):
-                for matrix, n in zip(expert.chunk(len(matrices)), matrices, strict=True):
-                    fill_dummy(matrix, seed, n, norm_offset)
-                    used.add(n)
+            for which_part, matrices in enumerate(tensor.chunk(len(parts), dim=1)):
+                column = [expert[which_part] for expert in names]
+                fill_dummy(matrices, seed, column, norm_offset)
+                used.update(column)
             continue
         random = True
         generator = torch.Generator(tensor.device).manual_seed(0)
