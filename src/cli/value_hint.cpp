@@ -80,7 +80,8 @@ ValueHint value_hint(const Flag& flag) {
   hint.files = flag.kind() == FlagKind::kFile || name == "files";
   hint.folders = flag.kind() == FlagKind::kFolder;
   if (auto kind = kKinds.find(name); kind != kKinds.end()) hint.ask = kind->second;
-  hint.folders = hint.folders || (hint.ask == "models" && flag.is_required());  // a checkpoint to load
+  // A checkpoint to load; others select models by name.
+  hint.folders = hint.folders || (hint.ask == "models" && (flag.is_required() || flag.type_name() == "MODEL"));
   // The remaining texts called so are files: --output-json, and `history export --out`.
   if (name == "--output-json" || (name == "--out" && flag.type_name().empty())) hint.files = true;
   return hint;
