@@ -10,32 +10,12 @@
 #include <tuple>
 #include <vector>
 
+#include "backend/cuda/device/l2_flush.h"
 #include "backend/cuda/device/status.h"
 #include "backend/cuda/matmul/algorithm_store.h"
 
 namespace fk::cuda {
 namespace {
-
-// Memory that is written to evict everything else from L2.
-class L2Flush {
- public:
-  L2Flush() {
-    int device = 0, l2_bytes = 0;
-    check(cudaGetDevice(&device), "Asking for the current device");
-    check(cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, device), "Asking for the size of the L2");
-    bytes_ = 2 * static_cast<size_t>(l2_bytes);
-    check(cudaMalloc(&memory_, bytes_), "Allocating memory to empty the L2");
-  }
-  ~L2Flush() { cudaFree(memory_); }
-  L2Flush(const L2Flush&) = delete;
-  L2Flush& operator=(const L2Flush&) = delete;
-
-  void run(cudaStream_t stream) const { check(cudaMemsetAsync(memory_, 0, bytes_, stream), "Emptying the L2"); }
-
- private:
-  void* memory_ = nullptr;
-  size_t bytes_ = 0;
-};
 
 // A chain of products over different matrices ranks the splits differently; steps of real models were faster with this
 // choice.
