@@ -1,4 +1,4 @@
-// A block of the first kernel has 64 channels: it convolves them and multiplies them by its columns of x_proj, so that
+// A block of the first kernel has 128 channels: it convolves them and multiplies them by its columns of x_proj, so that
 // every block has a part of each sum. Blocks of the second add up the parts, multiply by their rows of dt_proj and
 // scan: 4 threads have the 16 states of a channel. Both load their weights before they wait for the kernel before them.
 #include "backend/cuda/recurrence/mamba_step.h"
@@ -11,10 +11,10 @@
 namespace fk::cuda {
 namespace {
 
-constexpr int kStepThreads = 256;
-constexpr int kStepChannels = 64;  // of a block
-constexpr int kWindow = 4;         // tokens a channel is convolved over, at most
-constexpr int kStates = 16;        // of a channel
+constexpr int kConvolveThreads = 512, kConvolveChannels = 128;  // of a block of the first kernel
+constexpr int kStepThreads = 256, kStepChannels = 64;           // of the second
+constexpr int kWindow = 4;                                      // tokens a channel is convolved over, at most
+constexpr int kStates = 16;                                     // of a channel
 constexpr int kStatesOfThread = 4;
 constexpr int kN = 8;                 // elements of a pack
 constexpr int kMostParameters = 384;  // R + 2 N
@@ -35,13 +35,14 @@ struct ConvolveCall {
   SequenceRows sequences;
 };
 
-// Parameters are rows of x_proj: eight threads have the 64 columns of one.
+// Parameters are rows of x_proj: sixteen threads have the 128 columns of one.
 template <class T, int kPasses>
-__global__ void __launch_bounds__(kStepThreads) convolve_and_project(const ConvolveCall<T> call) {
-  constexpr int kRowsAtOnce = kStepThreads / (kStepChannels / kN);
-  __shared__ alignas(16) float u[kStepChannels];
-  const int thread = threadIdx.x, part = thread % (kStepChannels / kN), row = thread / (kStepChannels / kN);
-  const int first = static_cast<int>(blockIdx.x) * kStepChannels, channel = first + thread, column = first + part * kN;
+__global__ void __launch_bounds__(kConvolveThreads) convolve_and_project(const ConvolveCall<T> call) {
+  constexpr int kThreadsOfRow = kConvolveChannels / kN, kRowsAtOnce = kConvolveThreads / kThreadsOfRow;
+  __shared__ alignas(16) float u[kConvolveChannels];
+  const int thread = threadIdx.x, part = thread % kThreadsOfRow, row = thread / kThreadsOfRow;
+  const int first = static_cast<int>(blockIdx.x) * kConvolveChannels, channel = first + thread,
+            column = first + part * kN;
   Pack<T, kN> w[kPasses];
 #pragma unroll
   for (int i = 0; i < kPasses; ++i) {
@@ -50,7 +51,7 @@ __global__ void __launch_bounds__(kStepThreads) convolve_and_project(const Convo
     if (r < call.parameters && column < call.channels)
       w[i] = load_pack<T, kN>(call.x_proj + static_cast<int64_t>(r) * call.channels + column);
   }
-  const bool convolves = thread < kStepChannels && channel < call.channels;
+  const bool convolves = thread < kConvolveChannels && channel < call.channels;
   float weight[kWindow] = {}, bias = 0;  // of the oldest token first; shorter windows begin with zeros
   if (convolves) {
 #pragma unroll
@@ -60,9 +61,10 @@ __global__ void __launch_bounds__(kStepThreads) convolve_and_project(const Convo
     }
     if (call.bias != nullptr) bias = to_float(call.bias[channel]);
   }
+  // No kernel writes the slots.
+  const SequenceRow sequence = call.sequences.of(static_cast<int>(blockIdx.y), call.slots);
   let_next_start();
   wait_for_previous();
-  const SequenceRow sequence = call.sequences.of(static_cast<int>(blockIdx.y), call.slots);
   T* window = call.window + sequence.slot * call.window_stride + channel;
   float seen[kWindow] = {};  // the tokens before this one, then this one
   if (convolves && sequence.slot >= 0) {
@@ -73,7 +75,7 @@ __global__ void __launch_bounds__(kStepThreads) convolve_and_project(const Convo
     }
   }
   for (int t = sequence.first; t < sequence.last; ++t) {
-    if (thread < kStepChannels) {
+    if (thread < kConvolveChannels) {
       float sum = bias;
       if (convolves) {
         seen[kWindow - 1] = to_float(call.x[t * call.x_stride + channel]);
@@ -97,7 +99,7 @@ __global__ void __launch_bounds__(kStepThreads) convolve_and_project(const Convo
 #pragma unroll
       for (int k = 0; k < kN; ++k) sum = fmaf(to_float(w[i].at[k]), own[k], sum);
 #pragma unroll
-      for (int step = 1; step < kStepChannels / kN; step *= 2) sum += __shfl_xor_sync(kAllLanes, sum, step);
+      for (int step = 1; step < kThreadsOfRow; step *= 2) sum += __shfl_xor_sync(kAllLanes, sum, step);
       const int r = row + i * kRowsAtOnce;
       if (part == 0 && r < call.parameters) parts[r] = sum;
     }
@@ -152,9 +154,10 @@ __global__ void __launch_bounds__(kStepThreads) step_and_scan(const ScanCall<T> 
     skip = to_float(call.skip[channel]);
     bias = to_float(call.dt_bias[channel]);
   }
+  // No kernel writes the slots.
+  const SequenceRow sequence = call.sequences.of(static_cast<int>(blockIdx.y), call.slots);
   let_next_start();
   wait_for_previous();
-  const SequenceRow sequence = call.sequences.of(static_cast<int>(blockIdx.y), call.slots);
   auto* state = reinterpret_cast<float4*>(call.state + sequence.slot * call.state_stride +
                                           static_cast<int64_t>(channel) * kStates + q * kStatesOfThread);
   float4 h = make_float4(0, 0, 0, 0);
@@ -236,7 +239,7 @@ void run_step(const MambaStep& step, Context& ctx) {
   const AttentionMetadata& batch = *ctx.attention;
   const SequenceRows sequences(batch);
   const int channels = static_cast<int>(step.x.size(1)), parameters = static_cast<int>(step.x_proj.size(0));
-  const unsigned blocks = blocks_for(channels, kStepChannels);
+  const unsigned blocks = blocks_for(channels, kConvolveChannels);
   View u = ctx.arena.make({step.x.shape(), step.x.dtype()});
   View parts = ctx.arena.make({{step.x.size(0), static_cast<int64_t>(blocks), parameters}, DType::kF32});
   const ConvolveCall<T> convolve{.x = at(step.x),
@@ -254,9 +257,8 @@ void run_step(const MambaStep& step, Context& ctx) {
                                  .width = static_cast<int>(step.conv_weight.size(-1)),
                                  .parameters = parameters,
                                  .sequences = sequences};
-  const dim3 grid(blocks, SequenceRows::count(batch));
-  launch("mamba_convolve", parameters <= 192 ? convolve_and_project<T, 6> : convolve_and_project<T, 12>, grid,
-         kStepThreads, 0, ctx.stream, convolve);
+  launch("mamba_convolve", parameters <= 192 ? convolve_and_project<T, 6> : convolve_and_project<T, 12>,
+         dim3(blocks, SequenceRows::count(batch)), kConvolveThreads, 0, ctx.stream, convolve);
   const ScanCall<T> scan{.parts = parts.ptr<float>(),
                          .u = at(u),
                          .gate = at(step.gate),
@@ -279,8 +281,8 @@ void run_step(const MambaStep& step, Context& ctx) {
                          .norms = step.norms,
                          .eps = static_cast<float>(step.norm_eps),
                          .sequences = sequences};
-  launch("mamba_scan", scan.rank <= 160 ? step_and_scan<T, 5> : step_and_scan<T, 8>, grid, kStepThreads, 0, ctx.stream,
-         scan);
+  launch("mamba_scan", scan.rank <= 160 ? step_and_scan<T, 5> : step_and_scan<T, 8>,
+         dim3(blocks_for(channels, kStepChannels), SequenceRows::count(batch)), kStepThreads, 0, ctx.stream, scan);
 }
 
 }  // namespace
