@@ -228,9 +228,11 @@ SuiteResult run_row(const SuiteRow& row, const SuiteSetting& setting,
                                        end.err.substr(0, end.err.find('\n'))));
       result.record.error = end.sentence();
     }
-  } catch (const std::exception& e) {  // it could not be started, or printed something else
-    if (is_peer(row) && end.seconds == 0)
+  } catch (const NotStarted& e) {
+    if (is_peer(row))
       return skipped_row(row, setting, fmt::format("{} Name a Python with --python or FASTKERNELS_PYTHON", e.what()));
+    result.record.error = e.what();
+  } catch (const std::exception& e) {  // there is no such model, or it printed something else
     result.record.error = e.what();
   }
   if (result.failed()) {

@@ -16,7 +16,6 @@
 #include <fstream>
 #include <thread>
 
-#include "core/error.h"
 #include "core/undo_at_end.h"
 #include "measure/timer.h"
 
@@ -171,7 +170,7 @@ ProcessEnd run_watched(const WatchedProcess& process) {
              });
   if (failed != 0) {
     group.forget();
-    throw Error("{} could not be started ({}).", process.program, strerror(failed));
+    throw NotStarted("{} could not be started ({}).", process.program, strerror(failed));
   }
   ProcessEnd end;
   std::string shown;

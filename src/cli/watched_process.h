@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/error.h"
 #include "core/json.h"
 
 namespace fk {
@@ -38,7 +39,13 @@ struct ProcessEnd {
   Json to_json() const;  // of a failure
 };
 
-// The process and its children are ended with this program. Throws Error where it cannot be started.
+// The program is not there, or may not be run.
+class NotStarted : public Error {
+ public:
+  using Error::Error;
+};
+
+// The process and its children are ended with this program. Throws NotStarted.
 ProcessEnd run_watched(const WatchedProcess& process);
 
 // Whether these last words say that memory was exhausted.

@@ -285,10 +285,17 @@ TEST_F(TtftSuite, BadInputIsOneSentence) {
   EXPECT_FALSE(fs::exists(db_));
 }
 
-TEST_F(TtftSuite, AnUnknownModelIsARowThatFails) {
-  Outcome outcome = run_program(suite("  - {model: tiny-lama, paths: [eager]}\n", {"--json"}));
+TEST_F(TtftSuite, WhatCannotRunIsARowThatFailsOnEveryPath) {
+  Outcome outcome =
+      run_program(suite("  - {model: tiny-lama, paths: [eager, hf]}\n"
+                        "  - {model: tiny-llama, prompt_ids: [5, 99999], paths: [eager, hf]}\n",
+                        {"--json", "--python", script("exit 0\n")}));
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_THAT(rows()[0]["error"].get<std::string>(), HasSubstr("tiny-lama"));
+  EXPECT_THAT(outcome.err, HasSubstr("4 of 4 rows failed"));
+  Json stored = rows();
+  ASSERT_EQ(stored.size(), 4u);
+  for (size_t i = 0; i < 4; ++i)
+    EXPECT_THAT(stored[i]["error"].get<std::string>(), HasSubstr(i < 2 ? "tiny-lama" : "99999")) << i;
 }
 
 TEST_F(TtftSuite, SlowTheTinySuiteOfTheTree) {
