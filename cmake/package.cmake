@@ -17,6 +17,7 @@ endforeach()
 install(FILES "${described}/fastkernels.1" DESTINATION share/man/man1)
 install(DIRECTORY include/fastkernels DESTINATION include FILES_MATCHING PATTERN "*.h")
 install(DIRECTORY tasks/candidate/examples DESTINATION share/fastkernels)
+install(FILES bench/ttft.yaml bench/ttft-tiny.yaml DESTINATION share/fastkernels/suites)
 install(DIRECTORY docs DESTINATION share/doc/fastkernels)
 install(FILES README.md LICENSE DESTINATION share/doc/fastkernels)
 # Known only at installation: Debian's zsh reads the completions of packages from a separate folder.

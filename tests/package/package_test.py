@@ -89,6 +89,7 @@ class Install(InFolder):
             "share/man/man1/fastkernels.1",
             "share/man/man1/kb_nano.1",
             "share/fastkernels/examples/L1/rms_norm.cpp",
+            "share/fastkernels/suites/ttft-tiny.yaml",
             "share/doc/fastkernels/LICENSE",
         ):
             self.assertTrue((prefix / name).exists(), name)

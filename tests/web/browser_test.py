@@ -180,6 +180,9 @@ class Dashboard(DashboardCase):
         self.assertEqual(b.count("#table-ttft tbody tr td span[title^='eager: ']"), 2 * 5, "outputs compared with eager")
         self.assertEqual(b.count("#table-ttft tbody tr td span.bad[title^='eager: ']"), 2, "those that differ")
         self.assertEqual(b.count("details.failure"), 0)
+        heads = b.texts("#table-ttft thead th")
+        self.assertTrue(any(t.startswith("Outputs") for t in heads), heads)
+        self.assertFalse(any(t.startswith("Token by token") for t in heads), "no row has it")
         self.shot("run-ttft")
 
     def test_a_failed_path_says_signal_stage_and_last_words(self):

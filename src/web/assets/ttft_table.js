@@ -16,6 +16,9 @@ function outputs(r) {
 
 export function ttftTable(name, rows, {ofRun = false} = {}) {
   const time = (key, title) => ({key, title, number: true, value: (r) => r[key], cell: (r) => milliseconds(r[key])});
+  // Columns of what only some ways to measure give.
+  const rare = ["search_iters", "ttft_sequential_ms", "compile_ms", "spread", "outputs", "floor"];
+  const known = (c) => !rare.includes(c.key) || rows.some((r) => (c.value(r) ?? null) !== null);
   return table(
       name,
       [
@@ -81,7 +84,7 @@ export function ttftTable(name, rows, {ofRun = false} = {}) {
           class: "sentence",
           cell: (r) => (r.error ? h("span", {class: "bad"}, r.error) : r.note)
         },
-      ],
+      ].filter(known),
       rows, {
         text: (r) => `${r.model} ${r.path} ${r.note} ${r.error} ${r.run_name}`,
         rowClass: (r) => (r.error ? "failed" : null),
