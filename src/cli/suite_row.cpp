@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
+#include <set>
 
 #include "candidate/folder.h"
 #include "cli/suite_peer.h"
@@ -147,13 +148,15 @@ void fill_record(TtftRecord& t, const SuiteConfig& config, const std::vector<Pri
 void add_seeds(TtftRecord& t, const std::vector<Printed>& all, uint64_t first_seed) {
   Json list = Json::array();
   std::vector<double> ttft, tpot, search;
+  std::set<std::string> plans;
   for (size_t i = 0; i < all.size(); ++i) {
     ttft.push_back(median(all[i].prefill));
     Json one = {{"seed", first_seed + i}, {"ttft_ms", ttft.back()}};
     if (!all[i].decode.empty()) one["tpot_ms"] = tpot.emplace_back(median(all[i].decode));
     if (all[i].json.contains("plan")) {
       one["search_ms"] = search.emplace_back(all[i].json.at("plan").at("plan_ms").get<double>());
-      if (all[i].json.at("plan").contains("fingerprint")) one["plan"] = all[i].json.at("plan").at("fingerprint");
+      if (all[i].json.at("plan").contains("fingerprint"))
+        plans.insert(one["plan"] = all[i].json.at("plan").at("fingerprint"));
     }
     list.push_back(std::move(one));
   }
@@ -165,6 +168,10 @@ void add_seeds(TtftRecord& t, const std::vector<Printed>& all, uint64_t first_se
   t.details["spread"]["ttft"] = spread(ttft);
   if (!tpot.empty()) t.details["spread"]["tpot"] = spread(tpot);
   if (!search.empty()) t.compile_ms = median(search);
+  // With one plan, all of the spread is the machine's.
+  t.details["spread"]["plans"] = plans.size();
+  t.note = fmt::format("{} seeds found {}", all.size(),
+                       plans.size() == 1 ? std::string("the same plan") : fmt::format("{} plans", plans.size()));
 }
 
 }  // namespace
@@ -245,7 +252,8 @@ SuiteResult run_row(const SuiteRow& row, const SuiteSetting& setting,
   if (seeds) add_seeds(result.record, all, setting.common.seed);
   const Json& printed = all.front().json;
   if (row.path == kPathCandidate || row.path == kPathCompiled) {
-    if (const std::string doubt = describe_judged(setting.judged); !doubt.empty()) result.record.note = doubt;
+    if (const std::string doubt = describe_judged(setting.judged); !doubt.empty())
+      result.record.note += (result.record.note.empty() ? "" : "; ") + doubt;
   }
   if (printed.contains("outputs")) result.outputs = outputs_from_json(printed.at("outputs"));
   if (printed.contains("same_weights") && !printed.at("same_weights").get<bool>())

@@ -341,6 +341,8 @@ TEST_F(TtftSuite, SlowSeedsOfTheSearchAndTheirSpread) {
   EXPECT_EQ(row["details"]["seeds"][1]["seed"], 1);
   EXPECT_GE(row["details"]["spread"]["tpot"], 0);
   EXPECT_EQ(row["details"]["plan"]["kernels_measured"], 4);
+  EXPECT_GE(row["details"]["spread"]["plans"], 1);
+  EXPECT_THAT(row["note"].get<std::string>(), HasSubstr("2 seeds found "));
   EXPECT_EQ(row["samples"]["prefill"].size(), 4u);
   EXPECT_EQ(row["details"]["outputs"]["same_prompts"], true);
 }

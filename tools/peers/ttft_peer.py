@@ -341,8 +341,14 @@ def main() -> None:
         sys.exit(NOT_INSTALLED)
     with open(sys.argv[1], encoding="utf-8") as file:
         request = json.load(file)
-    with torch.inference_mode():
-        result = Peer(request).run()
+    try:
+        with torch.inference_mode():
+            result = Peer(request).run()
+    except RuntimeError as error:
+        if "recompil" not in str(error):
+            raise
+        why = str(error).strip().splitlines()[-1].strip()
+        raise SystemExit(f"torch.compile would compile a step anew while it is timed ({why})") from None
     print("{\n" + json.dumps(result, allow_nan=False)[1:-1] + "\n}", flush=True)
 
 
