@@ -55,43 +55,29 @@ namespace {
 class ComposedKimiDecoderLayer final : public KimiDecoderLayer {
  public:
   ComposedKimiDecoderLayer(const Init& init, Builder& builder)
-      : KimiDecoderLayer(init),
-        input_layernorm_(builder.child<RMSNorm>("input_layernorm", norm(init))),
-        post_attention_layernorm_(builder.child<RMSNorm>("post_attention_layernorm", norm(init))) {
+      : KimiDecoderLayer(init), blocks_(init, builder), feed_forward_(init, builder, {.experts = "block_sparse_moe"}) {
     if (init.attention.tp_size > 1) throw Error("Kimi delta attention runs on one rank; leave out --tp.");
     if (init.is_linear())
       linear_attn_.emplace(builder.child<KimiDeltaAttention>("self_attn", init.linear));
     else
       self_attn_.emplace(builder.child<DeepseekV2MLAAttention>("self_attn", init.attention));
-    if (init.has_experts())
-      experts_.emplace(builder.child<DeepseekV2MoE>("block_sparse_moe", init.moe));
-    else
-      mlp_.emplace(builder.child<LlamaMLP>("mlp", init.mlp));
   }
 
   void forward(Context& ctx, View positions, View hidden_states, OptView residual, View out,
                View residual_out) override {
-    auto [normed, sum] = input_layernorm_(ctx, hidden_states, residual);
-    View mixed = linear_attn_ ? (*linear_attn_)(ctx, normed) : (*self_attn_)(ctx, positions, normed);
-    View ready = ctx.arena.make(mixed.spec());
-    post_attention_layernorm_.into(ctx, mixed, sum ? *sum : hidden_states, ready, residual_out);
-    if (experts_)
-      experts_->into(ctx, ready, out);
-    else
-      mlp_->into(ctx, ready, out);
+    blocks_.run(
+        ctx, hidden_states, residual, residual_out,
+        [&](const View& normed) {
+          return linear_attn_ ? (*linear_attn_)(ctx, normed) : (*self_attn_)(ctx, positions, normed);
+        },
+        [&](const View& ready) { feed_forward_.into(ctx, ready, out); });
   }
 
  private:
-  static RMSNorm::Init norm(const Init& init) {
-    return {.hidden_size = init.attention.hidden_size, .eps = init.rms_norm_eps, .dtype = init.attention.dtype};
-  }
-
   std::optional<Op<KimiDeltaAttention>> linear_attn_;
   std::optional<Op<DeepseekV2MLAAttention>> self_attn_;
-  std::optional<Op<DeepseekV2MoE>> experts_;
-  std::optional<Op<LlamaMLP>> mlp_;
-  Op<RMSNorm> input_layernorm_;
-  Op<RMSNorm> post_attention_layernorm_;
+  PreNormBlocks<RMSNorm> blocks_;
+  MlpOrExperts<DeepseekV2MoE> feed_forward_;
 };
 
 FK_COMPOSITION(KimiDecoderLayer, ComposedKimiDecoderLayer);

@@ -1,7 +1,7 @@
 #include "ops/l3/llama4_decoder_layer.h"
 
 #include "ops/l1/rms_norm.h"
-#include "ops/l2/llama_mlp.h"
+#include "ops/l3/pre_norm_blocks.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -56,37 +56,21 @@ class ComposedLlama4DecoderLayer final : public Llama4DecoderLayer {
   ComposedLlama4DecoderLayer(const Init& init, Builder& builder)
       : Llama4DecoderLayer(init),
         self_attn(builder.child<Llama4Attention>("self_attn", init.attention)),
-        input_layernorm(builder.child<RMSNorm>("input_layernorm", norm(init))),
-        post_attention_layernorm(builder.child<RMSNorm>("post_attention_layernorm", norm(init))) {
-    if (init.has_experts())
-      experts.emplace(builder.child<Llama4MoE>("feed_forward", init.moe));
-    else
-      mlp.emplace(builder.child<LlamaMLP>("feed_forward", init.mlp));
-  }
+        blocks(init, builder),
+        feed_forward(init, builder, {.mlp = "feed_forward", .experts = "feed_forward"}) {}
 
   void forward(Context& ctx, View positions, View hidden_states, OptView residual, View out,
                View residual_out) override {
-    auto [normed, sum] = input_layernorm(ctx, hidden_states, residual);
-    View attended = self_attn(ctx, positions, normed);
-    View ready = ctx.arena.make(attended.spec());
-    post_attention_layernorm.into(ctx, attended, sum ? *sum : hidden_states, ready, residual_out);
-    if (experts)
-      experts->into(ctx, ready, out);
-    else
-      mlp->into(ctx, ready, out);
+    blocks.run(
+        ctx, hidden_states, residual, residual_out,
+        [&](const View& normed) { return self_attn(ctx, positions, normed); },
+        [&](const View& ready) { feed_forward.into(ctx, ready, out); });
   }
 
  private:
-  static RMSNorm::Init norm(const Init& init) {
-    return {.hidden_size = init.attention.hidden_size, .eps = init.rms_norm_eps, .dtype = init.attention.dtype};
-  }
-
   Op<Llama4Attention> self_attn;
-  Op<RMSNorm> input_layernorm;
-  Op<RMSNorm> post_attention_layernorm;
-  // One of the two.
-  std::optional<Op<Llama4MoE>> experts;
-  std::optional<Op<LlamaMLP>> mlp;
+  PreNormBlocks<RMSNorm> blocks;
+  MlpOrExperts<Llama4MoE> feed_forward;
 };
 
 FK_COMPOSITION(Llama4DecoderLayer, ComposedLlama4DecoderLayer);

@@ -8,7 +8,7 @@
 #include "ops/l2/deepseek_v2_moe.h"
 #include "ops/l2/llama_mlp.h"
 #include "ops/l3/decoder_layer.h"
-#include "ops/op.h"
+#include "ops/l3/pre_norm_blocks.h"
 
 namespace fk {
 
@@ -57,7 +57,8 @@ class MLADecoderLayer : public Operator {
         init.has_experts() ? GroupedMoeBlock::cost(init.moe, w) : MlpBlock::cost(init.mlp, w), w);
   }
   static Tolerance tolerance(const Init& init, DType dtype) {
-    Tolerance t = init.has_experts() ? GroupedMoeBlock::tolerance(init.moe, dtype) : MlpBlock::tolerance(init.mlp, dtype);
+    Tolerance t =
+        init.has_experts() ? GroupedMoeBlock::tolerance(init.moe, dtype) : MlpBlock::tolerance(init.mlp, dtype);
     Tolerance a = Attention::tolerance(init.attention, dtype);
     return {2 * std::max(t.relative, a.relative), 2 * std::max(t.of_scale, a.of_scale)};
   }
@@ -73,36 +74,21 @@ class ComposedMLADecoderLayer final : public T {
   ComposedMLADecoderLayer(const typename T::Init& init, Builder& builder)
       : T(init),
         self_attn(builder.child<typename T::SelfAttention>("self_attn", init.attention)),
-        input_layernorm(builder.child<RMSNorm>("input_layernorm", norm(init))),
-        post_attention_layernorm(builder.child<RMSNorm>("post_attention_layernorm", norm(init))) {
-    if (init.has_experts())
-      experts.emplace(builder.child<DeepseekV2MoE>("mlp", init.moe));
-    else
-      mlp.emplace(builder.child<LlamaMLP>("mlp", init.mlp));
-  }
+        blocks(init, builder),
+        feed_forward(init, builder, {}) {}
 
   void forward(Context& ctx, View positions, View hidden_states, OptView residual, View out,
                View residual_out) override {
-    auto [normed, sum] = input_layernorm(ctx, hidden_states, residual);
-    View attended = self_attn(ctx, positions, normed);
-    View ready = ctx.arena.make(attended.spec());
-    post_attention_layernorm.into(ctx, attended, sum ? *sum : hidden_states, ready, residual_out);
-    if (experts)
-      experts->into(ctx, ready, out);
-    else
-      mlp->into(ctx, ready, out);
+    blocks.run(
+        ctx, hidden_states, residual, residual_out,
+        [&](const View& normed) { return self_attn(ctx, positions, normed); },
+        [&](const View& ready) { feed_forward.into(ctx, ready, out); });
   }
 
  private:
-  static RMSNorm::Init norm(const typename T::Init& init) {
-    return {.hidden_size = init.attention.hidden_size, .eps = init.rms_norm_eps, .dtype = init.attention.dtype};
-  }
-
   Op<typename T::SelfAttention> self_attn;
-  std::optional<Op<DeepseekV2MoE>> experts;
-  std::optional<Op<LlamaMLP>> mlp;
-  Op<RMSNorm> input_layernorm;
-  Op<RMSNorm> post_attention_layernorm;
+  PreNormBlocks<RMSNorm> blocks;
+  MlpOrExperts<DeepseekV2MoE> feed_forward;
 };
 
 }  // namespace fk

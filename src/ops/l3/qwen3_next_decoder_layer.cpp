@@ -3,6 +3,7 @@
 #include "ops/l1/gemma_rms_norm.h"
 #include "ops/l2/qwen2_moe_sparse_moe_block.h"
 #include "ops/l2/qwen3_next_attention.h"
+#include "ops/l3/pre_norm_blocks.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -48,38 +49,28 @@ namespace {
 class ComposedQwen3NextDecoderLayer final : public Qwen3NextDecoderLayer {
  public:
   ComposedQwen3NextDecoderLayer(const Init& init, Builder& builder)
-      : Qwen3NextDecoderLayer(init),
-        input_layernorm_(builder.child<GemmaRMSNorm>("input_layernorm", norm<GemmaRMSNorm>(init))),
-        post_attention_layernorm_(builder.child<GemmaRMSNorm>("post_attention_layernorm", norm<GemmaRMSNorm>(init))) {
+      : Qwen3NextDecoderLayer(init), blocks_(init, builder), feed_forward_(init, builder, {}) {
     if (init.is_linear())
       linear_attn_.emplace(builder.child<GatedDeltaNet>("linear_attn", init.linear));
     else
       self_attn_.emplace(builder.child<Qwen3NextAttention>("self_attn", init.attention));
-    if (init.has_experts())
-      experts_.emplace(builder.child<Qwen2MoeSparseMoeBlock>("mlp", init.moe));
-    else
-      mlp_.emplace(builder.child<LlamaMLP>("mlp", init.mlp));
   }
 
   void forward(Context& ctx, View positions, View hidden_states, OptView residual, View out,
                View residual_out) override {
-    auto [normed, sum] = input_layernorm_(ctx, hidden_states, residual);
-    View mixed = linear_attn_ ? (*linear_attn_)(ctx, normed) : (*self_attn_)(ctx, positions, normed);
-    View ready = ctx.arena.make(mixed.spec());
-    post_attention_layernorm_.into(ctx, mixed, sum ? *sum : hidden_states, ready, residual_out);
-    if (experts_)
-      experts_->into(ctx, ready, out);
-    else
-      mlp_->into(ctx, ready, out);
+    blocks_.run(
+        ctx, hidden_states, residual, residual_out,
+        [&](const View& normed) {
+          return linear_attn_ ? (*linear_attn_)(ctx, normed) : (*self_attn_)(ctx, positions, normed);
+        },
+        [&](const View& ready) { feed_forward_.into(ctx, ready, out); });
   }
 
  private:
   std::optional<Op<GatedDeltaNet>> linear_attn_;
   std::optional<Op<Qwen3NextAttention>> self_attn_;
-  std::optional<Op<Qwen2MoeSparseMoeBlock>> experts_;
-  std::optional<Op<LlamaMLP>> mlp_;
-  Op<GemmaRMSNorm> input_layernorm_;
-  Op<GemmaRMSNorm> post_attention_layernorm_;
+  PreNormBlocks<GemmaRMSNorm> blocks_;
+  MlpOrExperts<Qwen2MoeSparseMoeBlock> feed_forward_;
 };
 
 FK_COMPOSITION(Qwen3NextDecoderLayer, ComposedQwen3NextDecoderLayer);

@@ -6,7 +6,7 @@
 #include "ops/l2/llama_mlp.h"
 #include "ops/l2/sparse_moe_block.h"
 #include "ops/l3/decoder_layer.h"
-#include "ops/op.h"
+#include "ops/l3/pre_norm_blocks.h"
 
 namespace fk {
 
@@ -53,33 +53,21 @@ class ComposedSparseDecoderLayer final : public T {
   ComposedSparseDecoderLayer(const typename T::Init& init, Builder& builder)
       : T(init),
         self_attn(builder.child<SelfAttention>("self_attn", init.attention)),
-        input_layernorm(builder.child<RMSNorm>("input_layernorm", DecoderLayer::norm<RMSNorm>(init))),
-        post_attention_layernorm(
-            builder.child<RMSNorm>("post_attention_layernorm", DecoderLayer::norm<RMSNorm>(init))) {
-    if (init.has_experts())
-      experts.emplace(builder.child<Experts>(T::kExperts, init.moe));
-    else
-      mlp.emplace(builder.child<LlamaMLP>("mlp", init.mlp));
-  }
+        blocks(init, builder),
+        feed_forward(init, builder, {.experts = T::kExperts}) {}
 
   void forward(Context& ctx, View positions, View hidden_states, OptView residual, View out,
                View residual_out) override {
-    auto [normed, sum] = input_layernorm(ctx, hidden_states, residual);
-    View attended = self_attn(ctx, positions, normed);
-    View ready = ctx.arena.make(attended.spec());
-    post_attention_layernorm.into(ctx, attended, sum ? *sum : hidden_states, ready, residual_out);
-    if (experts)
-      experts->into(ctx, ready, out);
-    else
-      mlp->into(ctx, ready, out);
+    blocks.run(
+        ctx, hidden_states, residual, residual_out,
+        [&](const View& normed) { return self_attn(ctx, positions, normed); },
+        [&](const View& ready) { feed_forward.into(ctx, ready, out); });
   }
 
  private:
   Op<SelfAttention> self_attn;
-  std::optional<Op<Experts>> experts;
-  std::optional<Op<LlamaMLP>> mlp;
-  Op<RMSNorm> input_layernorm;
-  Op<RMSNorm> post_attention_layernorm;
+  PreNormBlocks<RMSNorm> blocks;
+  MlpOrExperts<Experts> feed_forward;
 };
 
 }  // namespace fk
