@@ -7,7 +7,7 @@
 #include "backend/cuda/attention/prefill_mma.h"
 
 #include "backend/cuda/attention/keys.cuh"
-#include "backend/cuda/attention/running_softmax.cuh"
+#include "backend/cuda/attention/query_rows.cuh"
 #include "backend/cuda/device/element.cuh"
 #include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/device/reduce.cuh"
@@ -56,7 +56,7 @@ template <class T, int kHeadSize>
 __global__ void __launch_bounds__(kThreads, 1) prefill_tiles(AttentionCall call) {
   constexpr int kKeys = keys_per_tile<kHeadSize>(), kRows = kRowsOf<kHeadSize>;
   constexpr int kSlice = kHeadSize / kParts<kHeadSize>;  // elements of the values that a warp has
-  constexpr int kChunks = kHeadSize / 8, kSteps = kHeadSize / 16;
+  constexpr int kChunks = kHeadSize / 8;
   extern __shared__ __align__(128) unsigned char shared[];
   const auto base = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
   constexpr uint32_t kTileBytes = sizeof(uint16_t) * kHeadSize * kKeys;
@@ -116,8 +116,7 @@ __global__ void __launch_bounds__(kThreads, 1) prefill_tiles(AttentionCall call)
   const int last_key = visible_keys(call, context + last_query, key_len).last;
 
   const float before = call.soft_cap > 0 ? call.scale : call.scale * kLog2E;
-  float mean[kSlice / 8][4] = {};
-  float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
+  QueryRows<T, kKeys, kSlice> attended;
   const int my_query[2] = {tile.first + warp * 16 + group, tile.first + warp * 16 + group + 8};
   VisibleKeys mine[2];
 #pragma unroll
@@ -136,96 +135,26 @@ __global__ void __launch_bounds__(kThreads, 1) prefill_tiles(AttentionCall call)
     wait_copies<1>();
     __syncthreads();
 
-    // Scores: 16 queries by kKeys.
-    float score[kKeys / 8][4] = {};
-#pragma unroll
-    for (int k = 0; k < kSteps; ++k) {
-      uint32_t a[4];
-      // Matrices: rows 0-7 and 8-15 of the left half of 16 columns, then of the right half.
-      load_matrices(a, queries.chunk(warp * 16 + lane % 16, 2 * k + lane / 16));
-#pragma unroll
-      for (int n = 0; n < kKeys / 16; ++n) {
-        uint32_t b[4];
-        // Matrices: keys 0-7 left and right half, keys 8-15 left and right half.
-        load_matrices(b, key_tile(buffer).chunk(n * 16 + lane % 8 + lane / 16 * 8, 2 * k + lane / 8 % 2));
-        multiply_tile<T>(score[2 * n], a[0], a[1], a[2], a[3], b[0], b[1]);
-        multiply_tile<T>(score[2 * n + 1], a[0], a[1], a[2], a[3], b[2], b[3]);
-      }
-    }
-
+    attended.multiply_keys(queries, warp * 16, key_tile(buffer));
     const bool all_visible = first >= mine[1].first && first >= mine[0].first && first + kKeys <= mine[0].last &&
                              first + kKeys <= mine[1].last;
-    float new_largest[2] = {largest[0], largest[1]};
-#pragma unroll
-    for (int n = 0; n < kKeys / 8; ++n) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        float value = score[n][i] * before;
-        if (call.soft_cap > 0) value = capped(value, call.soft_cap) * kLog2E;
-        if (!all_visible) {
-          const int j = first + n * 8 + 2 * quad + i % 2;
-          if (j < mine[i / 2].first || j >= mine[i / 2].last) value = -INFINITY;
-        }
-        score[n][i] = value;
-        new_largest[i / 2] = fmaxf(new_largest[i / 2], value);
-      }
-    }
-    float safe[2];
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      new_largest[r] = fmaxf(new_largest[r], __shfl_xor_sync(kAllLanes, new_largest[r], 1));
-      new_largest[r] = fmaxf(new_largest[r], __shfl_xor_sync(kAllLanes, new_largest[r], 2));
-      safe[r] = new_largest[r] == -INFINITY ? 0.0f : new_largest[r];
-      const float shrink = exp2_quick(largest[r] - safe[r]);
-      largest[r] = new_largest[r];
-      sum[r] *= shrink;
-#pragma unroll
-      for (int n = 0; n < kSlice / 8; ++n) {
-        mean[n][2 * r] *= shrink;
-        mean[n][2 * r + 1] *= shrink;
-      }
-    }
-
-    // Weights replace the scores: the layout of a sum is the layout of the next product's left operand.
-#pragma unroll
-    for (int k = 0; k < kKeys / 16; ++k) {
-      uint32_t a[4];
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        float(&w)[4] = score[2 * k + half];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          w[i] = exp2_quick(w[i] - safe[i / 2]);
-          sum[i / 2] += w[i];
-        }
-        a[2 * half] = pack_two<T>(w[0], w[1]);
-        a[2 * half + 1] = pack_two<T>(w[2], w[3]);
-      }
-#pragma unroll
-      for (int n = 0; n < kSlice / 16; ++n) {
-        uint32_t b[4];
-        // Transposed while loading: keys 0-7 and 8-15 of the left 8 elements, then of the right 8.
-        load_matrices_transposed(b, value_tile(buffer).chunk(k * 16 + lane % 16, slice / 8 + 2 * n + lane / 16));
-        multiply_tile<T>(mean[2 * n], a[0], a[1], a[2], a[3], b[0], b[1]);
-        multiply_tile<T>(mean[2 * n + 1], a[0], a[1], a[2], a[3], b[2], b[3]);
-      }
-    }
+    attended.change_scores([&](float value, int r, int key) {
+      value *= before;
+      if (call.soft_cap > 0) value = capped(value, call.soft_cap) * kLog2E;
+      const bool visible = all_visible || (first + key >= mine[r].first && first + key < mine[r].last);
+      return visible ? value : -INFINITY;
+    });
+    attended.add_values(value_tile(buffer), slice / 8);
     __syncthreads();  // before the next copies overwrite this buffer
   }
 
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    sum[r] += __shfl_xor_sync(kAllLanes, sum[r], 1);
-    sum[r] += __shfl_xor_sync(kAllLanes, sum[r], 2);
+    const float factor = attended.softmax.inverse(r, sink_weight(call, head, attended.softmax.largest[r]));
     if (my_query[r] >= query_len) continue;
-    sum[r] += sink_weight(call, head, largest[r]);
-    const float scale = sum[r] > 0 ? 1 / sum[r] : 0.0f;
     T* out = static_cast<T*>(call.out) + (query_start + my_query[r]) * call.out_strides.token +
              head * call.out_strides.head + slice + 2 * quad;
-#pragma unroll
-    for (int n = 0; n < kSlice / 8; ++n)
-      if (slice + 8 * n < call.head_size)
-        *reinterpret_cast<uint32_t*>(out + 8 * n) = pack_two<T>(mean[n][2 * r] * scale, mean[n][2 * r + 1] * scale);
+    attended.store(out, r, factor, call.head_size - slice);
   }
 }
 

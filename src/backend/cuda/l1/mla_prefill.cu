@@ -5,7 +5,7 @@
 // heads share.
 #include "ops/l1/mla_prefill.h"
 
-#include "backend/cuda/attention/running_softmax.cuh"
+#include "backend/cuda/attention/query_rows.cuh"
 #include "backend/cuda/device/element.cuh"
 #include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/device/reduce.cuh"
@@ -97,8 +97,7 @@ __global__ void __launch_bounds__(kMlaThreads, 1) projected_tiles(ProjectedCall 
   };
 
   const float before = call.scale * kLog2E;
-  float mean[kValueSize / 8][4] = {};
-  float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
+  QueryRows<T, kMlaKeys, kValueSize> attended;
   const int my_query[2] = {range.first + warp * 16 + group, range.first + warp * 16 + group + 8};
 
   load_keys(0, 0);
@@ -110,85 +109,25 @@ __global__ void __launch_bounds__(kMlaThreads, 1) projected_tiles(ProjectedCall 
     wait_copies<1>();
     __syncthreads();
 
-    float score[kMlaKeys / 8][4] = {};
-#pragma unroll
-    for (int k = 0; k < kKeySize / 16; ++k) {
-      uint32_t a[4];
-      load_matrices(a, queries.chunk(warp * 16 + lane % 16, 2 * k + lane / 16));
-#pragma unroll
-      for (int n = 0; n < kMlaKeys / 16; ++n) {
-        uint32_t b[4];
-        load_matrices(b, key_tile(buffer).chunk(n * 16 + lane % 8 + lane / 16 * 8, 2 * k + lane / 8 % 2));
-        multiply_tile<T>(score[2 * n], a[0], a[1], a[2], a[3], b[0], b[1]);
-        multiply_tile<T>(score[2 * n + 1], a[0], a[1], a[2], a[3], b[2], b[3]);
-      }
-    }
+    attended.multiply_keys(queries, warp * 16, key_tile(buffer));
     // Query i sees keys 0 .. i.
     const bool all_visible = first + kMlaKeys <= my_query[0] + 1;
-    float new_largest[2] = {largest[0], largest[1]};
-#pragma unroll
-    for (int n = 0; n < kMlaKeys / 8; ++n) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        float value = score[n][i] * before;
-        if (!all_visible && first + n * 8 + 2 * quad + i % 2 > my_query[i / 2]) value = -INFINITY;
-        score[n][i] = value;
-        new_largest[i / 2] = fmaxf(new_largest[i / 2], value);
-      }
-    }
-    float safe[2];
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      new_largest[r] = fmaxf(new_largest[r], __shfl_xor_sync(kAllLanes, new_largest[r], 1));
-      new_largest[r] = fmaxf(new_largest[r], __shfl_xor_sync(kAllLanes, new_largest[r], 2));
-      safe[r] = new_largest[r] == -INFINITY ? 0.0f : new_largest[r];
-      const float shrink = exp2_quick(largest[r] - safe[r]);
-      largest[r] = new_largest[r];
-      sum[r] *= shrink;
-#pragma unroll
-      for (int n = 0; n < kValueSize / 8; ++n) {
-        mean[n][2 * r] *= shrink;
-        mean[n][2 * r + 1] *= shrink;
-      }
-    }
-#pragma unroll
-    for (int k = 0; k < kMlaKeys / 16; ++k) {
-      uint32_t a[4];
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        float(&w)[4] = score[2 * k + half];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          w[i] = exp2_quick(w[i] - safe[i / 2]);
-          sum[i / 2] += w[i];
-        }
-        a[2 * half] = pack_two<T>(w[0], w[1]);
-        a[2 * half + 1] = pack_two<T>(w[2], w[3]);
-      }
-#pragma unroll
-      for (int n = 0; n < kValueSize / 16; ++n) {
-        uint32_t b[4];
-        load_matrices_transposed(b, value_tile(buffer).chunk(k * 16 + lane % 16, 2 * n + lane / 16));
-        multiply_tile<T>(mean[2 * n], a[0], a[1], a[2], a[3], b[0], b[1]);
-        multiply_tile<T>(mean[2 * n + 1], a[0], a[1], a[2], a[3], b[2], b[3]);
-      }
-    }
+    attended.change_scores([&](float value, int r, int key) {
+      return all_visible || first + key <= my_query[r] ? value * before : -INFINITY;
+    });
+    attended.add_values(value_tile(buffer), 0);
     __syncthreads();  // before the next copies overwrite this buffer
   }
 
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    sum[r] += __shfl_xor_sync(kAllLanes, sum[r], 1);
-    sum[r] += __shfl_xor_sync(kAllLanes, sum[r], 2);
+    const float factor = attended.softmax.inverse(r, 0.0f);
     if (my_query[r] >= range.count) continue;
-    const float scale = 1 / sum[r];
     const int64_t token = range.start + my_query[r];
-    T* out = static_cast<T*>(call.out) + token * call.out_token + head * call.out_head + 2 * quad;
-#pragma unroll
-    for (int n = 0; n < kValueSize / 8; ++n)
-      if (8 * n < call.v)
-        *reinterpret_cast<uint32_t*>(out + 8 * n) = pack_two<T>(mean[n][2 * r] * scale, mean[n][2 * r + 1] * scale);
-    if (quad == 0) call.lse[head * call.lse_head + token] = (largest[r] + log2f(sum[r])) * (1 / kLog2E);
+    attended.store(static_cast<T*>(call.out) + token * call.out_token + head * call.out_head + 2 * quad, r, factor,
+                   call.v);
+    if (quad == 0)
+      call.lse[head * call.lse_head + token] = (attended.softmax.largest[r] - log2f(factor)) * (1 / kLog2E);
   }
 }
 
@@ -226,7 +165,8 @@ __global__ void __launch_bounds__(32 * kPlainWarps) projected_rows(ProjectedCall
     for (int i = 0; i < kMostHead / 32; ++i) mean[i] *= shrink;
     for (int k = 0; k < min(32, keys - first); ++k) {
       const float w = __shfl_sync(kAllLanes, weight, k);
-      const T* v = static_cast<const T*>(call.kv) + (start + first + k) * call.kv_token + head * call.kv_head + call.nope;
+      const T* v =
+          static_cast<const T*>(call.kv) + (start + first + k) * call.kv_token + head * call.kv_head + call.nope;
 #pragma unroll
       for (int i = 0; i < kMostHead / 32; ++i)
         if (lane + 32 * i < call.v) mean[i] += w * to_float(v[lane + 32 * i]);
