@@ -55,11 +55,13 @@ Table ttft_table(StoreReader& store, const std::string& run_id) {
                {"tpot_ms", "TPOT ms"},
                {"throughput_tps", "tok/s"},
                {"compile_ms", "SEARCH ms"},
-               {"error", "ERROR"}});
+               {"error", "ERROR"},
+               {"note", "NOTE"}});
   for (const TtftRecord& t : store.ttft_results(run_id))
     table.add_row({t.path, t.model, t.dtype, t.prompt_tokens, t.search_iters ? Cell(*t.search_iters) : Cell(),
                    Cell(t.ttft_sequential_ms, 3), Cell(t.ttft_ms, 3), Cell(t.tpot_ms, 3), Cell(t.throughput_tps, 1),
-                   Cell(t.compile_ms, 1), t.error.empty() ? Cell() : Cell(t.error)});
+                   Cell(t.compile_ms, 1), t.error.empty() ? Cell() : Cell(t.error),
+                   t.note.empty() ? Cell() : Cell(t.note)});
   return table;
 }
 

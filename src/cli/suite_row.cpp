@@ -1,6 +1,7 @@
 #include "cli/suite_row.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -23,8 +24,9 @@ bool is_peer(const SuiteRow& row) { return row.path == kPathHf || row.path == kP
 std::vector<std::string> own_arguments(const SuiteRow& row, const SuiteSetting& setting, uint64_t search_seed,
                                        const std::string& search_cache) {
   const SuiteConfig& c = *row.config;
-  std::vector<std::string> arguments = {"ttft", "--json", "--quiet", "--no-history", "--no-floors", "--show-stages"};
+  std::vector<std::string> arguments = {"ttft", "--json", "--quiet", "--no-history", "--no-floors"};
   auto add = [&](const char* flag, const auto& value) { arguments.push_back(fmt::format("{}={}", flag, value)); };
+  add("--row-of", getpid());
   add("--path", row.path);
   add("--model", c.model);
   add("--load-format", c.load_format);

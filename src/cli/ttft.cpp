@@ -102,7 +102,7 @@ class Ttft final : public Verb {
     add_seed(flags, "--search-seed", search_seed_, "Of the inputs that kernels are measured with [that of --seed]");
     flags.option("--search-cache", search_cache_, "Folder of kernels and measurements, instead of the user's")
         .type_name("DIR");
-    flags.flag("--show-stages", show_stages_, "Name what is done on standard error, for the suite").hidden();
+    flags.option("--row-of", row_of_, "The process of the suite that this one measures a row for").hidden();
     flags
         .option("--trace", trace_,
                 "Write a trace of one prefill and some steps, with a span for every kernel, for ui.perfetto.dev")
@@ -120,6 +120,7 @@ class Ttft final : public Verb {
     }
     check_no_suite_flags(flags());
     if (model_.model.empty()) throw UsageError("--model is required; see `fastkernels ttft --help`");
+    if (row_of_ != 0) end_with_process(row_of_);
     if (!options_.prompt_ids.empty()) {
       if (options_.batch_size != 1) throw UsageError("--prompt-ids is one prompt; leave --batch-size out");
       if (flags().find("--prompt-tokens")->given())
@@ -231,7 +232,7 @@ class Ttft final : public Verb {
   }
 
   void stage(const char* name) const {
-    if (show_stages_) std::fputs(fmt::format("{}{}\n", kStagePrefix, name).c_str(), stderr);
+    if (row_of_ != 0) std::fputs(fmt::format("{}{}\n", kStagePrefix, name).c_str(), stderr);
   }
 
   // In the history and in results.
@@ -531,7 +532,7 @@ class Ttft final : public Verb {
   int64_t search_budget_ = -1;
   uint64_t search_seed_ = 0;
   std::string search_cache_;
-  bool show_stages_ = false;
+  int64_t row_of_ = 0;  // the id of a suite's process; 0: of none
   SuiteOptions suite_;
   Json plan_;                           // of the path compiled
   std::optional<TtftOutputs> outputs_;  // where a path is given

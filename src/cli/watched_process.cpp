@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -127,6 +128,11 @@ bool says_out_of_memory(const std::string& err) {
                                     "allocate memory"};
   return std::any_of(std::begin(kWords), std::end(kWords),
                      [&](const char* words) { return lower.find(words) != std::string::npos; });
+}
+
+void end_with_process(int64_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) raise(SIGKILL);  // it has ended already
 }
 
 std::string ProcessEnd::sentence() const {

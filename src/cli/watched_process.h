@@ -48,6 +48,9 @@ class NotStarted : public Error {
 // The process and its children are ended with this program. Throws NotStarted.
 ProcessEnd run_watched(const WatchedProcess& process);
 
+// In a process that run_watched() started: ends it as soon as its parent ends, even by SIGKILL.
+void end_with_process(int64_t parent);
+
 // Whether these last words say that memory was exhausted.
 bool says_out_of_memory(const std::string& err);
 

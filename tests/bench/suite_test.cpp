@@ -71,6 +71,7 @@ TEST(SuiteFile, RefusalsNameKeyAndLine) {
   EXPECT_THAT(refusal("configs: [{model: a, settle_seconds: .nan}]\n"), HasSubstr("seconds"));
   EXPECT_THAT(refusal("configs: [{model: a, device: [cuda]}]\n"), HasSubstr("device must be a word"));
   EXPECT_THAT(refusal("configs:\n  - {model: a\n"), HasSubstr("this is no YAML"));
+  EXPECT_THAT(refusal("configs: " + std::string(100'000, '[')), HasSubstr("no YAML"));
   EXPECT_THAT(refusal(""), HasSubstr("'configs'"));
   EXPECT_THAT(refusal("- a\n"), HasSubstr("'configs'"));
   EXPECT_THAT(refusal("{}"), HasSubstr("needs the key 'configs'"));

@@ -250,6 +250,31 @@ TEST_F(TtftSuite, AnInterruptedSuiteKeepsItsRowsAndLeavesNoProcess) {
   EXPECT_FALSE(group_lives(pid)) << "the process of the row, or what it started, is still there";
 }
 
+TEST_F(TtftSuite, AKilledSuiteKeepsItsRowsAndTakesTheRowThatRunsWithIt) {
+  // Processes of this test's history whose command lines have these words, too.
+  auto processes = [&](const char* words) {
+    int count = 0;
+    for (const fs::directory_entry& entry : fs::directory_iterator("/proc")) {
+      std::ifstream in(entry.path() / "cmdline");
+      std::string line((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+      count += line.find(db_) != line.npos && line.find(words) != line.npos ? 1 : 0;
+    }
+    return count;
+  };
+  // The first row is stored before the second begins.
+  Outcome outcome = run_and_interrupt(
+      suite("  - {model: tiny-llama, paths: [eager]}\n"
+            "  - {model: tiny-qwen3, paths: [eager], iterations: 10000000}\n"),
+      [&] { return processes("--model=tiny-qwen3") > 0; }, SIGKILL);
+  EXPECT_EQ(outcome.exit_code, 128 + SIGKILL);
+  for (int i = 0; i < 200 && processes("ttft") > 0; ++i) usleep(10'000);
+  EXPECT_EQ(processes("ttft"), 0);
+  ASSERT_EQ(rows().size(), 1u);
+  EXPECT_GT(rows()[0]["tpot_ms"], 0);
+  // The next command that reads the history sees that nobody runs it any more.
+  EXPECT_THAT(run_program({"history", "--db", db_}).out, HasSubstr("interrupted"));
+}
+
 TEST_F(TtftSuite, TwoAtOnceKeepTheirRowsApart) {
   const std::vector<std::string> arguments =
       suite("  - {model: tiny-llama, paths: [eager]}\n  - {model: tiny-qwen3, paths: [eager]}\n", {"--quiet"});

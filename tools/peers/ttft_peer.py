@@ -9,6 +9,7 @@ prompts too where `compile_prefill` says so. Names what it does on standard erro
 from __future__ import annotations
 
 import copy
+import ctypes
 import json
 import math
 import resource
@@ -331,7 +332,16 @@ class Peer:
         return result
 
 
+def end_with_parent() -> None:
+    """Ends this process as soon as the suite's ends, even where that is killed."""
+    set_death_signal, sigkill = 1, 9
+    ctypes.CDLL(None).prctl(set_death_signal, sigkill)
+
+
 def main() -> None:
+    with open(sys.argv[1], encoding="utf-8") as file:
+        request = json.load(file)
+    end_with_parent()
     stage("importing")
     try:
         import torch
@@ -339,8 +349,6 @@ def main() -> None:
     except ImportError as error:
         print(f"{sys.executable} has no PyTorch with transformers ({error})", file=sys.stderr)
         sys.exit(NOT_INSTALLED)
-    with open(sys.argv[1], encoding="utf-8") as file:
-        request = json.load(file)
     try:
         with torch.inference_mode():
             result = Peer(request).run()

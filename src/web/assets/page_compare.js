@@ -180,7 +180,8 @@ function scenarioGrid(all, runs) {
 }
 
 function ttftGrid(all, runs) {
-  const label = (r) => [r.model, r.path, r.search_iters].filter((x) => x !== null && x !== undefined).join(" · ");
+  const label =
+      (r) => [r.config || r.model, r.path, r.search_iters].filter((x) => x !== null && x !== undefined).join(" · ");
   const keys = [...new Set(all.flatMap((d) => d.ttft.map(label)))];
   const fields = [["TTFT", "ttft_ms"], ["TPOT", "tpot_ms"], ["search", "compile_ms"]];
   const rows = keys.flatMap((key) => {
