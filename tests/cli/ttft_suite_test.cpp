@@ -290,6 +290,16 @@ TEST_F(TtftSuite, TwoAtOnceKeepTheirRowsApart) {
   for (const auto& [run, list] : models) EXPECT_THAT(list, testing::ElementsAre("tiny-llama", "tiny-qwen3"));
 }
 
+TEST_F(TtftSuite, ProgressIsShownOnATerminalOnly) {
+  const std::string configs = "  - {model: tiny-llama, paths: [eager]}\n";
+  Outcome terminal = run_program_on_terminal(suite(configs), 200);
+  EXPECT_EQ(terminal.exit_code, 0) << terminal.err;
+  EXPECT_THAT(terminal.err, HasSubstr("row 1 of 1: tiny-llama, eager: waiting for a quiet machine"));
+  Outcome pipe = run_program(suite(configs));
+  EXPECT_EQ(pipe.err, "");
+  EXPECT_THAT(pipe.out, HasSubstr("TTFT seq. ms"));
+}
+
 TEST_F(TtftSuite, BadInputIsOneSentence) {
   auto refused = [](const std::vector<std::string>& arguments) {
     Outcome outcome = run_program(arguments);
