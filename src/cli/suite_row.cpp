@@ -42,19 +42,19 @@ std::vector<std::string> own_arguments(const SuiteRow& row, const SuiteSetting& 
   add("--batch-size", c.batch_size);
   add("--iters", c.iterations);
   add("--warmups", c.warmups);
-  if (!c.sequential) arguments.push_back("--no-sequential");
+  if (!c.sequential) arguments.emplace_back("--no-sequential");
   if (!setting.db.empty()) add("--db", setting.db);
   if (row.path == kPathEager) return arguments;
   if (setting.judged.empty()) {
-    arguments.push_back("--no-candidate-kernels");
+    arguments.emplace_back("--no-candidate-kernels");
   } else {
-    arguments.push_back("--allow-incorrect");  // the row's note says what was judged
+    arguments.emplace_back("--allow-incorrect");  // the row's note says what was judged
     if (!setting.candidates.cxxflags.empty()) add("--cxxflags", setting.candidates.cxxflags);
-    if (setting.candidates.allow_libraries) arguments.push_back("--allow-libraries");
+    if (setting.candidates.allow_libraries) arguments.emplace_back("--allow-libraries");
   }
   if (row.path != kPathCompiled) return arguments;
   if (!c.generated_kernels) {
-    arguments.push_back("--no-generated-kernels");
+    arguments.emplace_back("--no-generated-kernels");
   } else {
     if (row.budget) add("--search-budget", *row.budget);
     add("--search-seed", search_seed);

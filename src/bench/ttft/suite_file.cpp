@@ -130,7 +130,7 @@ class SuiteReader {
     auto set_word = [this](std::string SuiteConfig::*field) -> Setter {
       return [=, this](SuiteConfig& c, const YAML::Node& n, const std::string& k) { c.*field = word(n, k); };
     };
-    auto set_choice = [this](std::string SuiteConfig::*field, std::vector<std::string> known) -> Setter {
+    auto set_choice = [this](std::string SuiteConfig::*field, const std::vector<std::string>& known) -> Setter {
       return [=, this](SuiteConfig& c, const YAML::Node& n, const std::string& k) { c.*field = one_of(n, k, known); };
     };
     auto set_seconds = [this](double SuiteConfig::*field) -> Setter {
