@@ -56,6 +56,7 @@ template <class T>
 struct GroupCall {
   GroupProductCall<T> products[kMostGroupedProducts];
   int count, tokens, length;
+  int block_rows;  // of a matrix, for each block; even
   PrologueCall<T> prologue;
   const T* stored;
   int64_t stored_stride;

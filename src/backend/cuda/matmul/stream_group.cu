@@ -1,8 +1,9 @@
-// The kernel of stream_weights.cu for several products. A block has 16 or 8 rows of one of the matrices, its warps
-// split the length, and all it can load before it waits for the previous kernel is in flight by then: two rounds of the
-// matrix, and the weights of the prologue.
+// A block has some rows of one of the matrices, 16 at a time, and computes what comes before the products once. Warps
+// split the length, as in stream_weights.cu. Loads go two rounds ahead, across tiles, and begin before the block waits
+// for the previous kernel.
 #include "backend/cuda/matmul/stream_group.h"
 
+#include <algorithm>
 #include <iterator>
 #include <span>
 
@@ -18,25 +19,37 @@ namespace fk::cuda {
 namespace {
 
 constexpr int kGroupChunk = 32;  // elements of a row that four threads load at once: 64 bytes
-// Shared memory that a block may have on every device with tensor cores for bf16.
-constexpr int64_t kMostGroupShared = 99 << 10;
+// Of a block, for the rows; its own arrays take some more.
+size_t most_group_shared() {
+  constexpr size_t kOwnArrays = 20 << 10, kMost = 100 << 10;
+  const size_t all = shared_memory_of_block();
+  return all < kOwnArrays ? 0 : std::min(all - kOwnArrays, kMost);
+}
 
-template <int kWarps_, int kTileRows_, int kUnroll_, int kBlocks_, int kTokens_>
+constexpr int kGroupTile = 16;  // rows of a matrix that a block multiplies at once
+
+template <int kWarps_, int kUnroll_, int kBlocks_, int kTokens_>
 struct GroupCut {
-  static constexpr int kWarps = kWarps_;        // of a block
-  static constexpr int kTileRows = kTileRows_;  // of a matrix, all a block has
-  static constexpr int kUnroll = kUnroll_;      // chunks a warp takes at once
-  static constexpr int kBlocks = kBlocks_;      // on a multiprocessor at once, which limits registers
-  static constexpr int kTokens = kTokens_;      // at most
-  static constexpr int kRuns = kTileRows / 8;   // rows a thread loads of
+  static constexpr int kWarps = kWarps_;    // of a block
+  static constexpr int kUnroll = kUnroll_;  // chunks a warp takes at once
+  static constexpr int kBlocks = kBlocks_;  // on a multiprocessor at once, which limits registers
+  static constexpr int kTokens = kTokens_;  // at most
   static constexpr int kRound = kWarps * kUnroll * kGroupChunk;
 };
 
-__device__ __forceinline__ uint4 load_once(const void* address) {
+// Matrices pass through the L2 once: they are the first to be replaced, so that all else, which is small and read again
+// in the next step, stays there.
+__device__ __forceinline__ uint64_t passing_through() {
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+
+__device__ __forceinline__ uint4 load_once(const void* address, uint64_t policy) {
   uint4 v;
-  asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
+  asm volatile("ld.global.nc.L1::no_allocate.L2::cache_hint.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
                : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-               : "l"(address));
+               : "l"(address), "l"(policy));
   return v;
 }
 
@@ -69,38 +82,44 @@ __global__ void __launch_bounds__(32 * C::kWarps, C::kBlocks)
     stream_group_rows(const __grid_constant__ GroupCall<T> c) {
   constexpr int kThreads = 32 * C::kWarps;
   extern __shared__ __align__(16) unsigned char group_shared[];
-  __shared__ float parts[C::kWarps][C::kTileRows][kMostGroupTokens + 1];
+  __shared__ float parts[2][C::kWarps][kGroupTile][C::kTokens + 1];  // of tiles in turn
   __shared__ typename GroupRows<T, kThreads, C::kTokens>::Scratch scratch;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = lane / 4, quad = lane % 4;
   int which = 0;
   while (which + 1 < c.count && static_cast<int>(blockIdx.x) >= c.products[which + 1].first_block) ++which;
   const GroupProductCall<T>& p = c.products[which];
   const bool gated = p.gated();
-  const int features = gated ? C::kTileRows / 2 : C::kTileRows;  // of this block
-  const int first_feature = (static_cast<int>(blockIdx.x) - p.first_block) * features;
+  // In columns of the result: those of a tile, and of this block. A gated tile has 8 gate rows and the 8 up rows for
+  // them.
+  const int of_tile = gated ? kGroupTile / 2 : kGroupTile, of_block = gated ? c.block_rows / 2 : c.block_rows;
+  const int first = (static_cast<int>(blockIdx.x) - p.first_block) * of_block;
+  const int count = min(of_block, p.features - first);
 
-  const T* rows[C::kRuns];
-#pragma unroll
-  for (int h = 0; h < C::kRuns; ++h) {
-    // The first half of a gated tile is gate rows, the second half the matching up rows.
-    const int in_tile = group + 8 * h, half = in_tile / features;
-    const int row = min(first_feature + in_tile % features, p.features - 1) + half * p.features;
-    rows[h] = p.weight + static_cast<int64_t>(row) * c.length + 8 * quad;
-  }
-
-  uint4 w[2][C::kRuns][C::kUnroll];
-  auto load_weights = [&](int buffer, int at) {
+  const uint64_t policy = passing_through();
+  const int in_round = warp * C::kUnroll * kGroupChunk + 8 * quad;  // where this thread's elements begin
+  const T* low_row = p.weight + static_cast<int64_t>(first + group) * c.length + in_round;
+  const int64_t to_high = static_cast<int64_t>(gated ? p.features : 8) * c.length;
+  const int high_column = gated ? group : group + 8;
+  uint4 w[2][2][C::kUnroll];
+  int loaded = 0, load_tile = 0;  // elements of a row, and columns, that have been loaded
+  auto load_weights = [&](int buffer) {
+    const bool low = load_tile + group < count, high = load_tile + high_column < count;
 #pragma unroll
     for (int u = 0; u < C::kUnroll; ++u) {
-      const int k = at + u * kGroupChunk;
-      const bool inside = k + 8 * quad < c.length;
-#pragma unroll
-      for (int h = 0; h < C::kRuns; ++h) w[buffer][h][u] = inside ? load_once(rows[h] + k) : uint4{0, 0, 0, 0};
+      const bool inside = loaded + u * kGroupChunk + in_round < c.length;
+      const T* at = low_row + loaded + u * kGroupChunk;
+      w[buffer][0][u] = inside && low ? load_once(at, policy) : uint4{0, 0, 0, 0};
+      w[buffer][1][u] = inside && high ? load_once(at + to_high, policy) : uint4{0, 0, 0, 0};
+    }
+    loaded += C::kRound;
+    if (loaded >= c.length) {
+      loaded = 0;
+      load_tile += of_tile;
+      low_row += static_cast<int64_t>(of_tile) * c.length;
     }
   };
-  int at = warp * C::kUnroll * kGroupChunk;
-  load_weights(0, at);
-  load_weights(1, at + C::kRound);
+  load_weights(0);
+  load_weights(1);
 
   GroupRows<T, kThreads, C::kTokens> shared(reinterpret_cast<T*>(group_shared), scratch, c.tokens, c.length);
   if constexpr (kPrologue != PrologueKind::kNone) shared.copy_weights(kPrologue, c.prologue, p.mixture);
@@ -112,60 +131,54 @@ __global__ void __launch_bounds__(32 * C::kWarps, C::kBlocks)
 
   float sum[4] = {};
   const int token = min(group, c.tokens - 1);
-  const T* x = (kPrologue != PrologueKind::kNone ? shared.row(token) : p.x + token * p.x_stride) + 8 * quad;
-  auto multiply = [&](int buffer, int from) {
+  const T* x = (kPrologue != PrologueKind::kNone ? shared.row(token) : p.x + token * p.x_stride) + in_round;
+  int done = 0, tile = 0, half = 0;  // elements of the rows, columns before the tile, half of `parts`
+  // Multiplies one round, and at the end of the rows writes a tile. False when that was the last.
+  auto step = [&](int buffer) {
 #pragma unroll
     for (int u = 0; u < C::kUnroll; ++u) {
-      const int k = from + u * kGroupChunk;
       uint4 v{0, 0, 0, 0};
-      if (group < c.tokens && k + 8 * quad < c.length) v = *reinterpret_cast<const uint4*>(x + k);
-      const uint4 &low = w[buffer][0][u], &high = w[buffer][C::kRuns - 1][u];
-      if constexpr (C::kTileRows == 16) {
-        multiply_tile<T>(sum, low.x, high.x, low.y, high.y, v.x, v.y);
-        multiply_tile<T>(sum, low.z, high.z, low.w, high.w, v.z, v.w);
-      } else {
-        multiply_tile<T>(sum, v.x, 0, v.y, 0, low.x, low.y);
-        multiply_tile<T>(sum, v.z, 0, v.w, 0, low.z, low.w);
-      }
+      if (group < c.tokens && done + u * kGroupChunk + in_round < c.length)
+        v = *reinterpret_cast<const uint4*>(x + done + u * kGroupChunk);
+      const uint4 &low = w[buffer][0][u], &high = w[buffer][1][u];
+      multiply_tile<T>(sum, low.x, high.x, low.y, high.y, v.x, v.y);
+      multiply_tile<T>(sum, low.z, high.z, low.w, high.w, v.z, v.w);
     }
+    load_weights(buffer);
+    done += C::kRound;
+    if (done < c.length) return true;
+    done = 0;
+    // Every warp holds a part of each sum.
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (2 * quad + i % 2 < C::kTokens) parts[half][warp][group + 8 * (i / 2)][2 * quad + i % 2] = sum[i];
+      sum[i] = 0;
+    }
+    __syncthreads();
+    auto total = [&](int row, int of_token, int bias) {
+      float all = 0;
+#pragma unroll
+      for (int i = 0; i < C::kWarps; ++i) all += parts[half][i][row][of_token];
+      return p.bias != nullptr ? all + to_float(p.bias[bias]) : all;
+    };
+    for (int i = threadIdx.x; i < of_tile * c.tokens; i += kThreads) {
+      const int column = i % of_tile, of_token = i / of_tile, feature = first + tile + column;
+      if (tile + column >= count) continue;
+      float value = total(column, of_token, feature);
+      if (gated) {
+        const float up = total(column + of_tile, of_token, feature + p.features);
+        value = silu(to_float(from_float<T>(value))) * to_float(from_float<T>(up));
+      } else {
+        value = activated<T>(p.activation, value);
+      }
+      p.out[of_token * p.out_stride + feature] = from_float<T>(value);
+    }
+    half ^= 1;
+    tile += of_tile;
+    return tile < count;
   };
   // Two named buffers, not an array: registers cannot be indexed.
-  while (at < c.length) {
-    multiply(0, at);
-    load_weights(0, at + 2 * C::kRound);
-    at += C::kRound;
-    if (at >= c.length) break;
-    multiply(1, at);
-    load_weights(1, at + 2 * C::kRound);
-    at += C::kRound;
-  }
-
-  // Every warp holds a part of each sum.
-  if constexpr (C::kTileRows == 16) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) parts[warp][group + 8 * (i / 2)][2 * quad + i % 2] = sum[i];
-  } else {
-#pragma unroll
-    for (int i = 0; i < 2; ++i) parts[warp][2 * quad + i][group] = sum[i];
-  }
-  __syncthreads();
-  auto total = [&](int row, int of_token, int bias) {
-    float all = 0;
-#pragma unroll
-    for (int i = 0; i < C::kWarps; ++i) all += parts[i][row][of_token];
-    return p.bias != nullptr ? all + to_float(p.bias[bias]) : all;
-  };
-  for (int i = threadIdx.x; i < features * c.tokens; i += kThreads) {
-    const int in_block = i % features, of_token = i / features, feature = first_feature + in_block;
-    if (feature >= p.features) continue;
-    float value = total(in_block, of_token, feature);
-    if (gated) {
-      const float up = total(in_block + features, of_token, feature + p.features);
-      value = silu(to_float(from_float<T>(value))) * to_float(from_float<T>(up));
-    } else {
-      value = activated<T>(p.activation, value);
-    }
-    p.out[of_token * p.out_stride + feature] = from_float<T>(value);
+  while (step(0) && step(1)) {
   }
   if (c.stored != nullptr) store_last_tokens<T, kThreads>(c);
 }
@@ -242,7 +255,31 @@ PrologueCall<T> prologue_call(const StreamGroup& g) {
   return c;
 }
 
-template <class T, PrologueKind kPrologue, class C>
+int64_t multiprocessors() {
+  static const int answer = [] {
+    int device = 0, count = 0;
+    check(cudaGetDevice(&device), "Asking for the current device");
+    check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "Counting multiprocessors");
+    return count;
+  }();
+  return answer;
+}
+
+// The rows of a block: as few as give every block of the group a place on the device at once.
+int block_rows(const StreamGroup& g, int64_t places) {
+  auto blocks = [&](int64_t rows) {
+    int64_t all = 0;
+    for (int i = 0; i < g.products.count; ++i)
+      all += blocks_for(g.products.at[static_cast<size_t>(i)].weight.size(0), rows);
+    return all;
+  };
+  int64_t rows = kGroupTile / 2;
+  while (blocks(rows) > places && rows < INT32_MAX / 2) rows += 2;  // even: a gated row and its partner
+  return static_cast<int>(rows);
+}
+
+// kSpread: as many blocks as run at once, with as many rows as that takes; else a block for each tile.
+template <class T, PrologueKind kPrologue, class C, bool kSpread>
 void launch_group_cut(const StreamGroup& g, void* stream) {
   GroupCall<T> c{};
   const View& first = rows_in(g);
@@ -250,6 +287,7 @@ void launch_group_cut(const StreamGroup& g, void* stream) {
   c.tokens = static_cast<int>(first.size(0));
   c.length = static_cast<int>(first.size(1));
   c.prologue = prologue_call<T>(g);
+  c.block_rows = kSpread ? block_rows(g, C::kBlocks * multiprocessors()) : kGroupTile;
   int blocks = 0;
   for (int i = 0; i < c.count; ++i) {
     const GroupedProduct& p = g.products.at[static_cast<size_t>(i)];
@@ -264,8 +302,7 @@ void launch_group_cut(const StreamGroup& g, void* stream) {
     call.features = static_cast<int>(p.out.size(1));
     call.first_block = blocks;
     call.activation = p.activation;
-    const int halves = p.activation == GroupActivation::kSiluAndMul ? 2 : 1;
-    blocks += static_cast<int>(blocks_for(call.features, C::kTileRows / halves));
+    blocks += static_cast<int>(blocks_for(p.weight.size(0), c.block_rows));
   }
   c.stored = start_of<T>(g.stored);
   c.stored_stride = row_distance(g.stored);
@@ -275,7 +312,7 @@ void launch_group_cut(const StreamGroup& g, void* stream) {
       static_cast<size_t>(group_shared_elements(kPrologue, c.tokens, c.length, c.prologue.width)) * sizeof(T);
   auto* kernel = stream_group_rows<T, kPrologue, C>;
   if constexpr (kPrologue != PrologueKind::kNone) {
-    static const bool allowed = (allow_shared_memory("stream_group", kernel, kMostGroupShared), true);
+    static const bool allowed = (allow_shared_memory("stream_group", kernel, most_group_shared()), true);
     (void)allowed;
   }
   launch("stream_group", kernel, static_cast<unsigned>(blocks), 32 * C::kWarps, shared, stream, c);
@@ -283,20 +320,37 @@ void launch_group_cut(const StreamGroup& g, void* stream) {
 
 using LaunchGroup = void (*)(const StreamGroup&, void*);
 
+// Of those that take about the same time the tuner takes the first. Blocks for single tiles leave room for the next
+// kernel earlier, but repeat the prologue more often.
 template <class T, PrologueKind kPrologue, int kTokens>
 std::span<const LaunchGroup> group_cuts() {
-  if constexpr (kTokens == 1 || kPrologue == PrologueKind::kNone) {
+  if constexpr (kPrologue == PrologueKind::kShift && kTokens == 1) {
     static constexpr LaunchGroup kCuts[] = {
-        launch_group_cut<T, kPrologue, GroupCut<16, 16, 2, 2, kTokens>>,
-        launch_group_cut<T, kPrologue, GroupCut<8, 16, 2, 4, kTokens>>,
-        launch_group_cut<T, kPrologue, GroupCut<8, 16, 4, 2, kTokens>>,
-        launch_group_cut<T, kPrologue, GroupCut<8, 8, 4, 3, kTokens>>,
+        launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, true>,
+        launch_group_cut<T, kPrologue, GroupCut<10, 2, 3, kTokens>, true>,
+        launch_group_cut<T, kPrologue, GroupCut<16, 2, 2, kTokens>, true>,
+        launch_group_cut<T, kPrologue, GroupCut<8, 4, 2, kTokens>, true>,
+        launch_group_cut<T, kPrologue, GroupCut<16, 4, 1, kTokens>, true>,
+        launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, false>,
+    };
+    return kCuts;
+  } else if constexpr (kTokens == 1 || kPrologue == PrologueKind::kNone) {
+    static constexpr LaunchGroup kCuts[] = {
+        launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, false>,
+        launch_group_cut<T, kPrologue, GroupCut<16, 2, 2, kTokens>, false>,
+        launch_group_cut<T, kPrologue, GroupCut<8, 4, 2, kTokens>, false>,
+        launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, true>,
+        launch_group_cut<T, kPrologue, GroupCut<10, 2, 3, kTokens>, true>,
+        launch_group_cut<T, kPrologue, GroupCut<16, 2, 2, kTokens>, true>,
+        launch_group_cut<T, kPrologue, GroupCut<8, 4, 2, kTokens>, true>,
+        launch_group_cut<T, kPrologue, GroupCut<16, 4, 1, kTokens>, true>,
     };
     return kCuts;
   } else {
     static constexpr LaunchGroup kCuts[] = {
-        launch_group_cut<T, kPrologue, GroupCut<16, 16, 2, 1, kTokens>>,
-        launch_group_cut<T, kPrologue, GroupCut<8, 16, 2, 2, kTokens>>,
+        launch_group_cut<T, kPrologue, GroupCut<16, 2, 1, kTokens>, true>,
+        launch_group_cut<T, kPrologue, GroupCut<8, 2, 2, kTokens>, true>,
+        launch_group_cut<T, kPrologue, GroupCut<8, 2, 2, kTokens>, false>,
     };
     return kCuts;
   }
@@ -351,7 +405,7 @@ std::string_view stream_group_refusal(const StreamGroup& g) {
   }
   if (odd) return "rows must start on 16 bytes";
   const int64_t elements = group_shared_elements(kind_of(g), x.size(0), x.size(1), head_width(g));
-  if (elements * 2 > kMostGroupShared) return "the rows do not fit into shared memory";
+  if (static_cast<size_t>(elements) * 2 > most_group_shared()) return "the rows do not fit into shared memory";
   return {};
 }
 
@@ -367,8 +421,8 @@ void stream_group(const StreamGroup& g, void* stream) {
   if (x.size(0) == 0) return;
   MatmulProblem shape{.rows = x.size(0), .in_features = x.size(1), .dtype = x.dtype(), .out_dtype = x.dtype()};
   for (int i = 0; i < g.products.count; ++i) shape.out_features += g.products.at[static_cast<size_t>(i)].weight.size(0);
-  // Sizes alone do not say which group it is.
-  const char name[] = {'g', static_cast<char>('0' + g.products.count),
+  // Sizes alone do not say which group it is. Change the letter when the splits change.
+  const char name[] = {'h', static_cast<char>('0' + g.products.count),
                        static_cast<char>('0' + static_cast<int>(kind_of(g)))};
   const int cut = stream_cut(
       shape, StreamEpilogue::kPlain, cuts_of(g).size(), stream,

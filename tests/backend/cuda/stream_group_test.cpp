@@ -1,0 +1,218 @@
+// Groups of products against sums in float64, with every split: matrices of many tiles and of a few rows, lengths of
+// several rounds, activations, and the rows that prologues make.
+#include "backend/cuda/matmul/stream_group.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <optional>
+
+#include "core/rng.h"
+#include "tests/backend/cuda/on_device.h"
+#include "tests/conformance/guarded_tensor.h"
+
+namespace fk {
+namespace {
+
+using conformance::GuardedTensor;
+using conformance::Placement;
+using cuda::GroupActivation;
+
+class StreamGroupTest : public OnDevice {
+ protected:
+  // Numbers of a tensor on the device, as it rounds them.
+  struct Numbers {
+    Tensor there;
+    std::vector<double> host;
+    int64_t columns = 1;
+
+    double operator()(int64_t row, int64_t column) const { return host[static_cast<size_t>(row * columns + column)]; }
+    double operator()(int64_t i) const { return host[static_cast<size_t>(i)]; }
+  };
+
+  Numbers random(Shape shape, double deviation, double mean = 0) {
+    Tensor t(shape, dtype_);
+    Stream stream(7, std::to_string(++drawn_));
+    Numbers n{Tensor(t.view().spec(), kCuda), {}, shape[-1]};
+    auto* at = static_cast<std::byte*>(t.view().data());
+    for (int64_t i = 0; i < t.view().numel(); ++i, at += dtype_size(dtype_)) {
+      store_element(at, dtype_, mean + deviation * stream.normal(static_cast<uint64_t>(i)));
+      n.host.push_back(load_element(at, dtype_));
+    }
+    copy_between(t, n.there);
+    return n;
+  }
+
+  double rounded(double x) const {
+    std::byte element[8];
+    store_element(element, dtype_, x);
+    return load_element(element, dtype_);
+  }
+
+  static double activated(GroupActivation activation, double x) {
+    if (activation == GroupActivation::kTanh) return std::tanh(x);
+    if (activation == GroupActivation::kSigmoid) return 1 / (1 + std::exp(-x));
+    if (activation == GroupActivation::kRelu2) return x < 0 ? 0 : x * x;
+    return x;
+  }
+
+  struct Product {
+    int64_t features;
+    GroupActivation activation = GroupActivation::kNone;
+    bool bias = false;
+  };
+  // x of a product: token, product, channel.
+  using Rows = std::function<double(int64_t, size_t, int64_t)>;
+
+  // Runs the group with every split and compares all results.
+  void check(int64_t rows, int64_t length, const std::vector<Product>& products, cuda::StreamGroup group, const Rows& x,
+             const std::vector<Numbers>* inputs = nullptr, const std::vector<Numbers>* mixtures = nullptr) {
+    SCOPED_TRACE(testing::Message() << rows << " rows of " << length << ", " << dtype_name(dtype_));
+    std::vector<Numbers> weights, biases;
+    std::vector<std::optional<GuardedTensor>> outs(products.size());
+    for (size_t i = 0; i < products.size(); ++i) {
+      const Product& p = products[i];
+      const int64_t matrix = p.activation == GroupActivation::kSiluAndMul ? 2 * p.features : p.features;
+      weights.push_back(random({matrix, length}, 1 / std::sqrt(static_cast<double>(length))));
+      biases.push_back(random({matrix}, 0.5));
+      outs[i].emplace(TensorSpec{{rows, p.features}, dtype_}, Placement::kStridedRows, kCuda);
+      cuda::GroupedProduct grouped{.weight = weights[i].there, .out = outs[i]->view(), .activation = p.activation};
+      if (p.bias) grouped.bias = biases[i].there;
+      if (inputs != nullptr) grouped.x = (*inputs)[i].there.view();
+      if (mixtures != nullptr) grouped.mixture = (*mixtures)[i].there.view();
+      group.products.add(grouped);
+    }
+    ASSERT_EQ(cuda::stream_group_refusal(group), "");
+    for (int cut = 0; cut < cuda::stream_group_cuts(group); ++cut) {
+      SCOPED_TRACE(testing::Message() << "split " << cut);
+      for (auto& out : outs) out->poison(std::byte{0xff});  // what is not written is no number
+      cuda::stream_group_with_cut(group, cut, runtime().stream());
+      runtime().synchronize();
+      for (size_t i = 0; i < products.size(); ++i)
+        compare(rows, length, products[i], i, weights[i], biases[i], x, *outs[i]);
+    }
+  }
+
+  void compare(int64_t rows, int64_t length, const Product& p, size_t which, const Numbers& weight, const Numbers& bias,
+               const Rows& x, GuardedTensor& out) {
+    out.look();
+    EXPECT_EQ(out.fence_damage(), "") << "product " << which;
+    const std::vector<std::byte> written = out.bytes();
+    const double unit = dtype_ == DType::kBF16 ? 0x1p-8 : 0x1p-11;
+    int64_t wrong = 0;
+    std::vector<double> row(static_cast<size_t>(length));
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t k = 0; k < length; ++k) row[static_cast<size_t>(k)] = x(r, which, k);
+      for (int64_t c = 0; c < p.features; ++c) {
+        auto sum = [&](int64_t of) {
+          double all = p.bias ? bias(of) : 0;
+          for (int64_t k = 0; k < length; ++k) all += row[static_cast<size_t>(k)] * weight(of, k);
+          return all;
+        };
+        double want = sum(c);
+        if (p.activation == GroupActivation::kSiluAndMul)
+          want = want / (1 + std::exp(-want)) * sum(c + p.features);
+        else
+          want = activated(p.activation, want);
+        const double got =
+            load_element(written.data() + static_cast<size_t>(r * p.features + c) * dtype_size(dtype_), dtype_);
+        // Sums are rounded before an activation, which at most doubles that error, or multiplies it by the other half.
+        const double allowed = 4 * unit * (std::abs(want) + 0.5);
+        wrong += std::abs(got - want) <= allowed ? 0 : 1;
+      }
+    }
+    EXPECT_EQ(wrong, 0) << "product " << which;
+  }
+
+  DType dtype_ = DType::kBF16;
+  int drawn_ = 0;
+};
+
+TEST_F(StreamGroupTest, EachProductHasItsOwnRowsAndActivation) {
+  const std::vector<Product> products = {{300},
+                                         {7, GroupActivation::kTanh, true},
+                                         {64, GroupActivation::kSigmoid},
+                                         {129, GroupActivation::kRelu2},
+                                         {61, GroupActivation::kSiluAndMul, true}};
+  for (DType dtype : {DType::kBF16, DType::kF16})
+    for (int64_t rows : {1, 3, 8})
+      for (int64_t length : {64, 328, 2568}) {
+        dtype_ = dtype;
+        std::vector<Numbers> inputs;
+        for (size_t i = 0; i < products.size(); ++i) inputs.push_back(random({rows, length}, 1));
+        check(
+            rows, length, products, {}, [&](int64_t t, size_t i, int64_t k) { return inputs[i](t, k); }, &inputs);
+      }
+}
+
+TEST_F(StreamGroupTest, RowsAreNormedWithTheirResidual) {
+  for (DType dtype : {DType::kBF16, DType::kF16})
+    for (int64_t rows : {1, 2, 8})
+      for (int64_t length : {64, 2568}) {
+        dtype_ = dtype;
+        Numbers x = random({rows, length}, 1), residual = random({rows, length}, 2), weight = random({length}, 0.2, 1);
+        GuardedTensor sums(TensorSpec{{rows, length}, dtype_}, Placement::kAligned, kCuda);
+        cuda::StreamGroup group;
+        group.prologue = cuda::RmsNormRows{.x = x.there,
+                                           .residual = residual.there.view(),
+                                           .weight = weight.there,
+                                           .eps = 1e-3,
+                                           .sum_out = sums.view()};
+        auto sum = [&](int64_t t, int64_t k) { return rounded(x(t, k) + residual(t, k)); };
+        std::vector<double> scales;
+        for (int64_t t = 0; t < rows; ++t) {
+          double squares = 0;
+          for (int64_t k = 0; k < length; ++k) squares += sum(t, k) * sum(t, k);
+          scales.push_back(1 / std::sqrt(squares / static_cast<double>(length) + 1e-3));
+        }
+        sums.poison(std::byte{0xff});
+        check(rows, length, {{100}, {9}, {40, GroupActivation::kSiluAndMul}}, group, [&](int64_t t, size_t, int64_t k) {
+          return rounded(sum(t, k) * scales[static_cast<size_t>(t)] * weight(k));
+        });
+        sums.look();
+        EXPECT_EQ(sums.fence_damage(), "");
+        const std::vector<std::byte> written = sums.bytes();
+        for (int64_t i = 0; i < rows * length; ++i)
+          ASSERT_EQ(load_element(written.data() + static_cast<size_t>(i) * dtype_size(dtype_), dtype_),
+                    sum(i / length, i % length));
+      }
+}
+
+TEST_F(StreamGroupTest, HeadsAreNormedAndGated) {
+  for (int64_t rows : {1, 5})
+    for (auto [heads, width] : {std::pair<int64_t, int64_t>{3, 40}, {10, 512}, {1, 264}}) {
+      const int64_t length = heads * width;
+      for (bool gated : {false, true}) {
+        Numbers x = random({rows, length}, 1), gate = random({rows, length}, 1), weight = random({width}, 0.2, 1);
+        cuda::StreamGroup group;
+        cuda::HeadNormRows norm{.x = x.there, .weight = weight.there, .eps = 1e-2};
+        if (gated) norm.gate = gate.there.view();
+        group.prologue = norm;
+        std::vector<double> made;
+        for (int64_t t = 0; t < rows; ++t)
+          for (int64_t h = 0; h < heads; ++h) {
+            double squares = 0;
+            for (int64_t k = 0; k < width; ++k) squares += x(t, h * width + k) * x(t, h * width + k);
+            const double scale = 1 / std::sqrt(squares / static_cast<double>(width) + 1e-2);
+            for (int64_t k = 0; k < width; ++k) {
+              const double g = gate(t, h * width + k), y = x(t, h * width + k) * scale * weight(k);
+              made.push_back(rounded(gated ? y * g / (1 + std::exp(-g)) : y));
+            }
+          }
+        check(rows, length, {{90}}, group,
+              [&](int64_t t, size_t, int64_t k) { return made[static_cast<size_t>(t * length + k)]; });
+      }
+    }
+}
+
+TEST_F(StreamGroupTest, RefusesWhatItCannotRead) {
+  Numbers x = random({9, 64}, 1), weight = random({8, 64}, 1), out = random({9, 8}, 1);
+  cuda::StreamGroup group;
+  group.products.add({.weight = weight.there, .out = out.there, .x = x.there.view()});
+  EXPECT_EQ(cuda::stream_group_refusal(group), "it takes at most 8 rows");
+  group.products.at[0].x = x.there.view().narrow(0, 0, 4).narrow(1, 4, 56);
+  EXPECT_EQ(cuda::stream_group_refusal(group), "rows must start on 16 bytes");
+}
+
+}  // namespace
+}  // namespace fk
