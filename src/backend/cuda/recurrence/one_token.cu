@@ -13,11 +13,9 @@
 namespace fk::cuda {
 namespace {
 
-constexpr int kTokenThreads = 256, kTokenWarps = kTokenThreads / 32;
 constexpr int kTokenColumns = 32;
-constexpr int kTokenColumnThreads = kTokenColumns / 4;                 // each has 4 neighbouring columns
-constexpr int kTokenRowThreads = kTokenThreads / kTokenColumnThreads;  // each has every 32nd row
-constexpr int kTokenKeys = kTokenThreads;                              // a thread prepares a row
+constexpr int kTokenColumnThreads = kTokenColumns / 4;  // each has 4 neighbouring columns
+constexpr int kMostTokenKeys = 256;
 
 __device__ __forceinline__ void add_scaled(float4& sum, float factor, const float4& v) {
   sum.x = fmaf(factor, v.x, sum.x);
@@ -35,9 +33,11 @@ __device__ __forceinline__ void add_lane(float4& v, int step) {
   v.w += __shfl_xor_sync(kAllLanes, v.w, step);
 }
 
-// kRows: of a thread.
-template <class T, Delta kDelta, int kRows>
-__global__ void __launch_bounds__(kTokenThreads) recurrence_token(const __grid_constant__ DeviceRecurrence<T> c) {
+// A thread has every kThreads / 8th row, kRows of them, and prepares one: few threads with many rows each have more
+// bytes in flight.
+template <class T, Delta kDelta, int kThreads, int kRows>
+__global__ void __launch_bounds__(kThreads) recurrence_token(const __grid_constant__ DeviceRecurrence<T> c) {
+  constexpr int kTokenRowThreads = kThreads / kTokenColumnThreads, kTokenWarps = kThreads / 32, kTokenKeys = kThreads;
   __shared__ float4 rows[kTokenKeys];  // decay, key, query, a
   __shared__ float added[kTokenKeys];  // b
   __shared__ float2 products[kTokenWarps];
@@ -144,10 +144,10 @@ __global__ void __launch_bounds__(kTokenThreads) recurrence_token(const __grid_c
   to[3] = from_float<T>(kept.w);
 }
 
-template <class T, Delta kDelta, int kRows>
+template <class T, Delta kDelta, int kThreads, int kRows>
 void start_token(const DeviceRecurrence<T>& c, void* stream) {
   const dim3 grid(blocks_for(c.V, kTokenColumns), static_cast<unsigned>(c.H), static_cast<unsigned>(c.sequences));
-  launch("recurrence_token", recurrence_token<T, kDelta, kRows>, grid, dim3(kTokenThreads), 0, stream, c);
+  launch("recurrence_token", recurrence_token<T, kDelta, kThreads, kRows>, grid, dim3(kThreads), 0, stream, c);
 }
 
 }  // namespace
@@ -155,7 +155,7 @@ void start_token(const DeviceRecurrence<T>& c, void* stream) {
 std::string_view refuse_one_token(const LinearRecurrence& c) {
   if (std::string_view why = refuse_recurrence(c); !why.empty()) return why;
   if (c.cu_seqlens) return "it takes one token of every sequence";
-  if (c.state.size(2) > kTokenKeys) return "heads may have at most 256 keys";
+  if (c.state.size(2) > kMostTokenKeys) return "heads may have at most 256 keys";
   if (c.state.size(3) % 4 != 0 || reinterpret_cast<uintptr_t>(c.state.data()) % 16 != 0)
     return "rows of the state must start on 16 bytes";
   return {};
@@ -168,12 +168,12 @@ void run_one_token(const LinearRecurrence& call, void* stream) {
     const DeviceRecurrence<T> c = on_device<T>(call);
     with_delta(delta_of(call), [&](auto delta) {
       constexpr Delta kDelta = decltype(delta)::value;
-      if (c.K <= 2 * kTokenRowThreads)
-        start_token<T, kDelta, 2>(c, stream);
-      else if (c.K <= 4 * kTokenRowThreads)
-        start_token<T, kDelta, 4>(c, stream);
+      if (c.K <= 64)
+        start_token<T, kDelta, 128, 4>(c, stream);
+      else if (c.K <= 128)
+        start_token<T, kDelta, 128, 8>(c, stream);
       else
-        start_token<T, kDelta, 8>(c, stream);
+        start_token<T, kDelta, 256, 8>(c, stream);
     });
   });
 }
