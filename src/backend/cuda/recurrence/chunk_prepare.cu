@@ -63,8 +63,11 @@ __device__ __forceinline__ void solve_column(const float* L, float (&x)[kChunk])
   }
 }
 
+// With a delta rule a thread solves for a column of 64 numbers; the few of them that two blocks on a multiprocessor
+// leave no registers for cost less than half of the warps.
 template <class T, Delta kDelta>
-__global__ void __launch_bounds__(kPrepareThreads) prepare_chunk(const DeviceRecurrence<T> c, const ChunkScratch out) {
+__global__ void __launch_bounds__(kPrepareThreads, kDelta == Delta::kNone ? 1 : 2)
+    prepare_chunk(const DeviceRecurrence<T> c, const ChunkScratch out) {
   extern __shared__ __align__(16) float shared[];
   let_next_start();
   wait_for_previous();

@@ -38,17 +38,19 @@ struct ScanMemory {
   }
 };
 
-// Rows of 16-byte pieces from global to shared memory, without waiting.
+// 64 rows from global to shared memory, without waiting; a warp has every eighth row.
 __device__ __forceinline__ void copy_rows_async(const float* from, int width, float* to, int distance) {
-  const int packs = width / 4;
-  for (int i = threadIdx.x; i < kChunk * packs; i += kScanThreads) {
-    const int row = i / packs, at = i % packs * 4;
-    const auto target = static_cast<uint32_t>(__cvta_generic_to_shared(to + row * distance + at));
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(target), "l"(from + row * width + at) : "memory");
-  }
+  for (int row = threadIdx.x / 32; row < kChunk; row += kScanWarps)
+    for (int at = threadIdx.x % 32 * 4; at < width; at += 128) {
+      const auto target = static_cast<uint32_t>(__cvta_generic_to_shared(to + row * distance + at));
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(target), "l"(from + row * width + at) : "memory");
+    }
 }
+__device__ __forceinline__ void end_of_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Waits until at most kPending groups of copies are in flight.
+template <int kPending>
 __device__ __forceinline__ void wait_for_copies() {
-  asm volatile("cp.async.commit_group;\n\tcp.async.wait_group 0;" ::: "memory");
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
 __device__ __forceinline__ void multiply_add(float (&c)[4], const float (&a)[4], const float (&b)[2]) {
@@ -131,31 +133,74 @@ __global__ void __launch_bounds__(kScanThreads) scan_sequence(const DeviceRecurr
     m.S[row * kWide + column] = to_tf32(x);
   });
 
+  // A chunk has three phases: U from w and p, the output from q, qk and qb, the new state from k and b. What a phase
+  // has read is replaced by that of the next chunk at once, so that copies have two phases to arrive.
+  auto copy_for_u = [&](int chunk) {
+    if constexpr (kDelta != Delta::kNone) {
+      if (chunk < to) {
+        copy_rows_async(in.rows(in.w, chunk, h), in.channels, m.w, by_rows(in.channels));
+        copy_rows_async(in.square(in.p, chunk, h), kChunk, m.p, kSquare);
+      }
+    }
+    end_of_copies();
+  };
+  auto copy_for_output = [&](int chunk) {
+    if (chunk < to) {
+      copy_rows_async(in.rows(in.q, chunk, h), in.channels, m.q, by_rows(in.channels));
+      copy_rows_async(in.square(in.qk, chunk, h), kChunk, m.qk, kSquare);
+      if constexpr (kDelta == Delta::kVectors) copy_rows_async(in.square(in.qb, chunk, h), kChunk, m.qb, kSquare);
+    }
+    end_of_copies();
+  };
+  auto copy_for_state = [&](int chunk) {
+    if (chunk < to) {
+      copy_rows_async(in.rows(in.k, chunk, h), in.channels, m.k, by_columns(in.channels));
+      if constexpr (kDelta == Delta::kVectors)
+        copy_rows_async(in.rows(in.b, chunk, h), in.channels, m.b, by_columns(in.channels));
+    }
+    end_of_copies();
+  };
+  // Values wait in registers, since all three phases read them.
+  constexpr int kValues = kChunk * kColumns / kScanThreads;
+  float values[kValues];
+  auto load_values = [&](int chunk) {
+    const int64_t first_token = begin + static_cast<int64_t>(chunk - first_chunk) * kChunk;
+    const int column = threadIdx.x % kColumns;
+    const T* v = c.v.row(first_token, h, c.H) + first_column + column;
+#pragma unroll
+    for (int j = 0; j < kValues; ++j) {
+      const int t = threadIdx.x / kColumns + j * kScanWarps;
+      const bool inside = chunk < to && first_token + t < end && first_column + column < c.V;
+      values[j] = inside ? to_float(v[t * c.v.token]) : 0.0f;
+    }
+  };
+  static_assert(kColumns == 32, "a warp loads the values of a token");
+  copy_for_u(from);
+  copy_for_output(from);
+  copy_for_state(from);
+  load_values(from);
+
   for (int chunk = from; chunk < to; ++chunk) {
     const int64_t first_token = begin + static_cast<int64_t>(chunk - first_chunk) * kChunk;
     const int tokens = static_cast<int>(end - first_token < kChunk ? end - first_token : kChunk);
-    copy_rows_async(in.rows(in.q, chunk, h), in.channels, m.q, by_rows(in.channels));
-    copy_rows_async(in.rows(in.k, chunk, h), in.channels, m.k, by_columns(in.channels));
-    copy_rows_async(in.square(in.qk, chunk, h), kChunk, m.qk, kSquare);
-    if constexpr (kDelta != Delta::kNone) {
-      copy_rows_async(in.rows(in.w, chunk, h), in.channels, m.w, by_rows(in.channels));
-      copy_rows_async(in.square(in.p, chunk, h), kChunk, m.p, kSquare);
+#pragma unroll
+    for (int j = 0; j < kValues; ++j)
+      m.v[(threadIdx.x / kColumns + j * kScanWarps) * kWide + threadIdx.x % kColumns] = values[j];
+    load_values(chunk + 1);
+    float decay[kRowTiles][2];
+#pragma unroll
+    for (int r = 0; r < kRowTiles; ++r) {
+      const int i = (warp + r * kScanWarps) * 16 + static_cast<int>(threadIdx.x) % 32 / 4;
+      const bool inside = warp + r * kScanWarps < row_tiles;
+      decay[r][0] = inside ? in.decays(chunk, h)[i] : 0.0f;
+      decay[r][1] = inside ? in.decays(chunk, h)[i + 8] : 0.0f;
     }
-    if constexpr (kDelta == Delta::kVectors) {
-      copy_rows_async(in.rows(in.b, chunk, h), in.channels, m.b, by_columns(in.channels));
-      copy_rows_async(in.square(in.qb, chunk, h), kChunk, m.qb, kSquare);
-    }
-    for (int i = threadIdx.x; i < kChunk * kColumns; i += kScanThreads) {
-      const int t = i / kColumns, column = i % kColumns;
-      const bool inside = t < tokens && first_column + column < c.V;
-      m.v[t * kWide + column] = inside ? to_float(c.v.row(first_token + t, h, c.H)[first_column + column]) : 0.0f;
-    }
-    wait_for_copies();
-    __syncthreads();
 
     // Of [64, 32] each warp has 16 rows and 16 columns.
     const int row = warp % 4 * 16, column = warp / 4 * 16;
     if constexpr (kDelta != Delta::kNone) {
+      wait_for_copies<2>();
+      __syncthreads();
       float u[2][4] = {};
       product<false>(u, m.w, by_rows(in.channels), row, m.S, column, in.channels);
       product<false>(u, m.p, kSquare, row, m.v, column, kChunk);
@@ -168,8 +213,10 @@ __global__ void __launch_bounds__(kScanThreads) scan_sequence(const DeviceRecurr
           else
             m.u[t * kWide + j] = to_tf32(x);
         });
-      __syncthreads();
     }
+    wait_for_copies<1>();
+    __syncthreads();
+    copy_for_u(chunk + 1);
     float o[2][4] = {};
     product<false>(o, m.q, by_rows(in.channels), row, m.S, column, in.channels);
     product<false>(o, m.qk, kSquare, row, m.v, column, kChunk);
@@ -181,17 +228,23 @@ __global__ void __launch_bounds__(kScanThreads) scan_sequence(const DeviceRecurr
           c.out[(first_token + t) * c.out_token + h * c.out_head + first_column + j] = from_float<T>(x);
       });
 
-    const float* decay = in.decays(chunk, h);
-    each_of_state([&](int i, int, float& x) { x *= decay[i]; });
+    wait_for_copies<1>();
+    __syncthreads();
+    copy_for_output(chunk + 1);
 #pragma unroll
     for (int r = 0; r < kRowTiles; ++r) {
       const int tile = warp + r * kScanWarps;
       if (tile >= row_tiles) continue;
+#pragma unroll
+      for (int n = 0; n < kColumnTiles; ++n)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) S[r][n][e] *= decay[r][e / 2];
       product<true>(S[r], m.k, by_columns(in.channels), tile * 16, m.v, 0, kChunk);
       if constexpr (kDelta == Delta::kVectors)
         product<true>(S[r], m.b, by_columns(in.channels), tile * 16, m.u, 0, kChunk);
     }
     __syncthreads();  // everything in shared memory has been read
+    copy_for_state(chunk + 1);
     each_of_state([&](int i, int j, float& x) { m.S[i * kWide + j] = to_tf32(x); });
   }
 
