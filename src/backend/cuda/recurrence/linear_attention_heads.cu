@@ -71,13 +71,15 @@ __global__ void __launch_bounds__(kLinearThreads)
   if (begin >= end) return;  // the whole block
   float* base = c.state + (static_cast<int64_t>(slot < 0 ? 0 : slot) * c.H + h) * c.K * c.V + column;
   float4 S[kRows];
+  auto load_state = [&] {
 #pragma unroll
-  for (int j = 0; j < kRows; ++j) {
-    const int i = first_row + j * kLinearRowThreads;
-    S[j] = make_float4(0, 0, 0, 0);
-    if (slot >= 0 && i < c.K && column < c.V)
-      S[j] = *reinterpret_cast<const float4*>(base + static_cast<int64_t>(i) * c.V);
-  }
+    for (int j = 0; j < kRows; ++j) {
+      const int i = first_row + j * kLinearRowThreads;
+      S[j] = make_float4(0, 0, 0, 0);
+      if (slot >= 0 && i < c.K && column < c.V)
+        S[j] = __ldcs(reinterpret_cast<const float4*>(base + static_cast<int64_t>(i) * c.V));
+    }
+  };
 
   for (int t = begin; t < end; ++t) {
     const T *q = c.q.row(t) + h * c.K, *k = c.k.row(t) + k_head * c.K;
@@ -86,25 +88,40 @@ __global__ void __launch_bounds__(kLinearThreads)
       const T* v = c.v.row(t) + v_head * c.V + column;
       value = make_float4(to_float(v[0]), to_float(v[1]), to_float(v[2]), to_float(v[3]));
     }
+    // Rows of this thread: a pair that is rotated, or every 256th. They are loaded before the state, whose address has
+    // to be loaded first, and computed while the state is on its way.
+    static_assert(kMostLinearKeys == 2 * kLinearThreads);
+    const int rows[2] = {tid, kRetention ? tid + c.K / 2 : tid + kLinearThreads};
+    const bool has[2] = {kRetention ? tid < c.K / 2 : rows[0] < c.K, kRetention ? tid < c.K / 2 : rows[1] < c.K};
+    float of_query[2], of_key[2];
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      of_query[j] = has[j] ? to_float(q[rows[j]]) : 0.0f;
+      of_key[j] = has[j] ? to_float(k[rows[j]]) : 0.0f;
+    }
+    int64_t position = 0;
+    if constexpr (kRetention) position = *c.positions.row(t);
+    if (t == begin) load_state();
     if constexpr (kRetention) {
-      const float kept = expf(log1pf(-exp2f(-5.0f - static_cast<float>(c.first_head + h))));
-      const int half = c.K / 2;
-      for (int i = tid; i < half; i += kLinearThreads) {
-        const SinCos turn = sin_cos(static_cast<double>(*c.positions.row(t)) * frequencies.at[i]);
+      if (has[0]) {
+        const float kept = expf(log1pf(-exp2f(-5.0f - static_cast<float>(c.first_head + h))));
+        const SinCos turn = sin_cos(static_cast<double>(position) * frequencies.at[tid]);
         const float cosine = turn.cos * frequencies.factor, sine = turn.sin * frequencies.factor;
-        auto rotate = [&](const T* from, float* to, float scale) {
-          const float x = to_float(from[i]), y = to_float(from[i + half]);
-          to[i] = to_float(from_float<T>(x * cosine - y * sine)) * scale;
-          to[i + half] = to_float(from_float<T>(y * cosine + x * sine)) * scale;
+        auto rotate = [&](const float(&x)[2], float* to, float scale) {
+          to[rows[0]] = to_float(from_float<T>(x[0] * cosine - x[1] * sine)) * scale;
+          to[rows[1]] = to_float(from_float<T>(x[1] * cosine + x[0] * sine)) * scale;
         };
-        rotate(q, query, c.scale);
-        rotate(k, key, 1.0f);
-        decay[i] = decay[i + half] = kept;
+        rotate(of_query, query, c.scale);
+        rotate(of_key, key, 1.0f);
+        decay[rows[0]] = decay[rows[1]] = kept;
       }
     } else {
-      for (int i = tid; i < c.K; i += kLinearThreads) {
-        query[i] = to_float(q[i]) * c.scale;
-        key[i] = to_float(k[i]);
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        const int i = rows[j];
+        if (!has[j]) continue;
+        query[i] = of_query[j] * c.scale;
+        key[i] = of_key[j];
         float x = low_rank_sum(up + static_cast<int64_t>(i) * c.rank, c.low.row(t), c.rank, c.vector);
         x = to_float(from_float<T>(x + to_float(c.up_bias[k_head * c.K + i])));
         const float y = ((x < 0 ? x : 0.0f) - log1pf(expf(-fabsf(x)))) * c.factor;
@@ -150,7 +167,7 @@ __global__ void __launch_bounds__(kLinearThreads)
 #pragma unroll
   for (int j = 0; j < kRows; ++j) {
     const int i = first_row + j * kLinearRowThreads;
-    if (i < c.K && column < c.V) *reinterpret_cast<float4*>(base + static_cast<int64_t>(i) * c.V) = S[j];
+    if (i < c.K && column < c.V) __stcs(reinterpret_cast<float4*>(base + static_cast<int64_t>(i) * c.V), S[j]);
   }
 }
 
