@@ -3,6 +3,7 @@
 #include "backend/cuda/matmul/stream_group.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <optional>
@@ -178,30 +179,24 @@ TEST_F(StreamGroupTest, RowsAreNormedWithTheirResidual) {
       }
 }
 
-TEST_F(StreamGroupTest, HeadsAreNormedAndGated) {
+TEST_F(StreamGroupTest, HeadsAreDividedByTheirSize) {
   for (int64_t rows : {1, 5})
-    for (auto [heads, width] : {std::pair<int64_t, int64_t>{3, 40}, {10, 512}, {1, 264}}) {
+    for (auto [heads, width, parts] : {std::array<int64_t, 3>{3, 40, 3}, {10, 512, 32}, {1, 264, 17}, {70, 8, 1}}) {
       const int64_t length = heads * width;
-      for (bool gated : {false, true}) {
-        Numbers x = random({rows, length}, 1), gate = random({rows, length}, 1), weight = random({width}, 0.2, 1);
-        cuda::StreamGroup group;
-        cuda::HeadNormRows norm{.x = x.there, .weight = weight.there, .eps = 1e-2};
-        if (gated) norm.gate = gate.there.view();
-        group.prologue = norm;
-        std::vector<double> made;
-        for (int64_t t = 0; t < rows; ++t)
-          for (int64_t h = 0; h < heads; ++h) {
-            double squares = 0;
-            for (int64_t k = 0; k < width; ++k) squares += x(t, h * width + k) * x(t, h * width + k);
-            const double scale = 1 / std::sqrt(squares / static_cast<double>(width) + 1e-2);
-            for (int64_t k = 0; k < width; ++k) {
-              const double g = gate(t, h * width + k), y = x(t, h * width + k) * scale * weight(k);
-              made.push_back(rounded(gated ? y * g / (1 + std::exp(-g)) : y));
-            }
-          }
-        check(rows, length, {{90}}, group,
-              [&](int64_t t, size_t, int64_t k) { return made[static_cast<size_t>(t * length + k)]; });
-      }
+      dtype_ = DType::kF32;
+      Numbers x = random({rows, length}, 1), squares = random({rows, heads, parts}, 0.2, 5);
+      dtype_ = DType::kBF16;
+      cuda::StreamGroup group;
+      group.prologue = cuda::HeadNormRows{.x = x.there, .squares = squares.there, .eps = 1e-2};
+      std::vector<double> made;
+      for (int64_t t = 0; t < rows; ++t)
+        for (int64_t i = 0; i < length; ++i) {
+          double sum = 0;
+          for (int64_t p = 0; p < parts; ++p) sum += squares((t * heads + i / width) * parts + p);
+          made.push_back(rounded(x(t, i) / std::sqrt(sum / static_cast<double>(width) + 1e-2)));
+        }
+      check(rows, length, {{90}}, group,
+            [&](int64_t t, size_t, int64_t k) { return made[static_cast<size_t>(t * length + k)]; });
     }
 }
 

@@ -46,7 +46,8 @@ class StreamedLinearAttentionLayer final : public T {
     const View row = nothing(x.size(1)), all = nothing(qkvg_.size(0));
     const std::array groups = {
         projecting(x, args[2], row, all, nothing(attention().gate_low_rank_dim)),
-        output(nothing(heads_size()), all, row),
+        output(View(nullptr, Shape{x.size(0), heads_size()}, DType::kF32, x.device()),
+               View(nullptr, squares_shape(x.size(0)), DType::kF32, x.device()), row),
         feeding(row, row, *args[4], nothing(this->init_.mlp.intermediate_size)),
         closing(nothing(this->init_.mlp.intermediate_size), *args[3]),
     };
@@ -91,8 +92,11 @@ class StreamedLinearAttentionLayer final : public T {
                                .k = all.narrow(1, q_size, k_size),
                                .v = all.narrow(1, q_size + k_size, v_size),
                                .state = this->own_state(ctx, 0),
-                               .out = make(heads_size()),
+                               .norm_weight = g_norm_,
+                               .out = ctx.arena.make({{hidden_states.size(0), heads_size()}, DType::kF32}),
+                               .squares = ctx.arena.make({squares_shape(hidden_states.size(0)), DType::kF32}),
                                .scale = r.scale != 0 ? r.scale : 1 / std::sqrt(static_cast<double>(r.head_k_dim))};
+    if (attention().use_output_gate) heads.gate = all.narrow(1, all.size(1) - heads_size(), heads_size());
     if constexpr (kRetention) {
       heads.positions = positions;
       heads.frequencies = &frequencies_;
@@ -106,7 +110,7 @@ class StreamedLinearAttentionLayer final : public T {
     }
     run_linear_attention_heads(heads, *ctx.attention, ctx.stream);
     View mixed = make(D), wide = make(this->init_.mlp.intermediate_size);
-    stream_group(output(heads.out, all, mixed), ctx.stream);
+    stream_group(output(heads.out, heads.squares, mixed), ctx.stream);
     stream_group(feeding(mixed, sum, residual_out, wide), ctx.stream);
     stream_group(closing(wide, out), ctx.stream);
   }
@@ -115,6 +119,9 @@ class StreamedLinearAttentionLayer final : public T {
   const LinearAttentionInit& attention() const { return this->init_.attention; }
   bool rotates() const { return attention().head_k_dim % 2 == 0 && attention().head_k_dim <= 2 * kMaxRotaryPairs; }
   int64_t heads_size() const { return recurrence_.num_heads * recurrence_.head_v_dim; }
+  Shape squares_shape(int64_t tokens) const {
+    return {tokens, recurrence_.num_heads, linear_attention_parts(recurrence_.head_v_dim)};
+  }
 
   StreamGroup projecting(const View& x, const OptView& residual, const View& sum, const View& all,
                          const View& low) const {
@@ -129,11 +136,9 @@ class StreamedLinearAttentionLayer final : public T {
     return group;
   }
 
-  StreamGroup output(const View& mixed, const View& all, const View& out) const {
+  StreamGroup output(const View& mixed, const View& squares, const View& out) const {
     StreamGroup group;
-    HeadNormRows norm{.x = mixed, .weight = g_norm_, .eps = attention().norm_eps};
-    if (attention().use_output_gate) norm.gate = all.narrow(1, all.size(1) - heads_size(), heads_size());
-    group.prologue = norm;
+    group.prologue = HeadNormRows{.x = mixed, .squares = squares, .eps = attention().norm_eps};
     group.products.add({.weight = o_proj_, .out = out});
     return group;
   }

@@ -44,10 +44,12 @@ struct LastTokensCall {
 
 template <class T>
 struct PrologueCall {
-  const T *x, *residual, *gate, *pre_weight, *pre_bias, *weight, *bias;
+  const T *x, *residual, *pre_weight, *pre_bias, *weight, *bias;
   T *sum_out, *now;
-  int64_t x_stride, residual_stride, gate_stride, sum_stride, now_stride;
-  int width;  // of a head
+  int64_t x_stride, residual_stride, sum_stride, now_stride;
+  const float *of_heads, *squares;  // of HeadNormRows
+  int64_t of_heads_stride, squares_stride;
+  int heads, parts;
   float eps;
   LastTokensCall<T> before;
 };

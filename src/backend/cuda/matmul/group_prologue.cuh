@@ -15,14 +15,14 @@ namespace fk::cuda {
 
 enum class PrologueKind : uint8_t { kNone, kRmsNorm, kHeadNorm, kShift };
 
-inline constexpr int kHeadNormPacks = 2;  // of a lane, so heads have at most 512 channels
-inline constexpr int kGroupRowPad = 32;   // elements between rows: reads of eight rows hit different banks
+inline constexpr int kGroupRowPad = 32;  // elements between rows: reads of eight rows hit different banks
 
-// Elements of shared memory: the rows, the tokens before them, weights of the norm and of the mixture.
-constexpr int64_t group_shared_elements(PrologueKind kind, int64_t tokens, int64_t length, int64_t width) {
+// Elements of shared memory, of 2 bytes: the rows; the tokens before them, weights of the norm and of the mixture, or
+// the factors of heads.
+constexpr int64_t group_shared_elements(PrologueKind kind, int64_t tokens, int64_t length, int64_t heads) {
   const int64_t rows = tokens * (length + kGroupRowPad);
   if (kind == PrologueKind::kRmsNorm) return rows + length;
-  if (kind == PrologueKind::kHeadNorm) return rows + width;
+  if (kind == PrologueKind::kHeadNorm) return rows + 2 * tokens * heads;
   return kind == PrologueKind::kShift ? rows + tokens * length + 3 * length : 0;
 }
 
@@ -45,14 +45,11 @@ class GroupRows {
 
   // Before the wait.
   __device__ __forceinline__ void copy_weights(PrologueKind kind, const PrologueCall<T>& p, const T* mixture) {
-    if (kind == PrologueKind::kHeadNorm) {
-      copy(extra_, p.weight, p.width);
-    } else {
-      copy(extra_, p.weight, length_);
-      if (kind == PrologueKind::kShift) {
-        if (p.bias != nullptr) copy(extra_ + length_, p.bias, length_);
-        copy(extra_ + 2 * length_, mixture, length_);
-      }
+    if (kind == PrologueKind::kHeadNorm) return;
+    copy(extra_, p.weight, length_);
+    if (kind == PrologueKind::kShift) {
+      if (p.bias != nullptr) copy(extra_ + length_, p.bias, length_);
+      copy(extra_ + 2 * length_, mixture, length_);
     }
     commit_copies();
   }
@@ -78,42 +75,40 @@ class GroupRows {
     __syncthreads();
   }
 
-  // A warp for each head of a token; a lane keeps its part of it.
   __device__ __forceinline__ void head_norm(const PrologueCall<T>& p) {
-    constexpr int kPacks = kHeadNormPacks;
-    const int lane = threadIdx.x % 32, heads = length_ / p.width;
-    wait_copies<0>();
-    __syncthreads();  // the weight was copied by other warps, too
-    for (int item = threadIdx.x / 32; item < tokens_ * heads; item += kWarps) {
-      const int t = item / heads, first = item % heads * p.width;
-      const T *x = p.x + t * p.x_stride + first, *gate = p.gate + t * p.gate_stride + first;
-      Pack<T, N> v[kPacks], gates[kPacks];
-      float squares = 0;
-#pragma unroll
-      for (int j = 0; j < kPacks; ++j) {
-        const int i = (lane + 32 * j) * N;
-        if (i >= p.width) continue;
-        v[j] = load_pack<T, N>(x + i);
-        if (p.gate != nullptr) gates[j] = load_pack<T, N>(gate + i);
-#pragma unroll
-        for (int k = 0; k < N; ++k) squares = fmaf(to_float(v[j].at[k]), to_float(v[j].at[k]), squares);
+    // Eight threads add up the parts of a head.
+    constexpr int kLanes = 8;
+    auto* factors = reinterpret_cast<float*>(extra_);
+    const int heads = tokens_ * p.heads, width = length_ / p.heads;
+    for (int first = 0; first < heads; first += kThreads / kLanes) {  // the same number of rounds for all threads
+      const int item = first + static_cast<int>(threadIdx.x) / kLanes;
+      float sum = 0;
+      if (item < heads) {
+        const float* parts = p.squares + item / p.heads * p.squares_stride + item % p.heads * p.parts;
+        for (int i = static_cast<int>(threadIdx.x) % kLanes; i < p.parts; i += kLanes) sum += parts[i];
       }
-      const float scale = 1.0f / sqrtf(reduce_warp<Sum>(squares) / static_cast<float>(p.width) + p.eps);
 #pragma unroll
-      for (int j = 0; j < kPacks; ++j) {
-        const int i = (lane + 32 * j) * N;
-        if (i >= p.width) continue;
-        const Pack<T, N> weight = load_pack<T, N>(extra_ + i);
-#pragma unroll
-        for (int k = 0; k < N; ++k) {
-          float y = to_float(v[j].at[k]) * scale * to_float(weight.at[k]);
-          if (p.gate != nullptr) {
-            const float g = to_float(gates[j].at[k]);
-            y *= g / (1.0f + expf(-g));
-          }
-          v[j].at[k] = from_float<T>(y);
-        }
-        store_pack<T, N>(row(t) + first + i, v[j]);
+      for (int step = 1; step < kLanes; step *= 2) sum += __shfl_xor_sync(kAllLanes, sum, step);
+      if (item < heads && threadIdx.x % kLanes == 0)
+        factors[item] = 1.0f / sqrtf(sum / static_cast<float>(width) + p.eps);
+    }
+    __syncthreads();
+    for (int i = static_cast<int>(threadIdx.x) * N; i < length_; i += kThreads * N) {
+      const int head = i / width;
+      for (int t = 0; t < tokens_; ++t) {
+        const auto* from = reinterpret_cast<const float4*>(p.of_heads + t * p.of_heads_stride + i);
+        const float4 low = from[0], high = from[1];
+        const float factor = factors[t * p.heads + head];
+        Pack<T, N> made;
+        made.at[0] = from_float<T>(low.x * factor);
+        made.at[1] = from_float<T>(low.y * factor);
+        made.at[2] = from_float<T>(low.z * factor);
+        made.at[3] = from_float<T>(low.w * factor);
+        made.at[4] = from_float<T>(high.x * factor);
+        made.at[5] = from_float<T>(high.y * factor);
+        made.at[6] = from_float<T>(high.z * factor);
+        made.at[7] = from_float<T>(high.w * factor);
+        store_pack<T, N>(row(t) + i, made);
       }
     }
     __syncthreads();

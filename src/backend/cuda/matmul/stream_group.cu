@@ -208,10 +208,12 @@ LastTokensCall<T> last_tokens(const LastTokens& given) {
 
 PrologueKind kind_of(const StreamGroup& g) { return static_cast<PrologueKind>(g.prologue.index()); }
 
-int64_t head_width(const StreamGroup& g) {
+int64_t heads_of(const StreamGroup& g) {
   const auto* heads = std::get_if<HeadNormRows>(&g.prologue);
-  return heads != nullptr ? heads->weight.size(0) : 0;
+  return heads != nullptr ? heads->squares.size(1) : 0;
 }
+
+DType dtype_of_group(const StreamGroup& g) { return g.products.at[0].weight.dtype(); }
 
 // The rows that go into the group: of x, or of the first product.
 const View& rows_in(const StreamGroup& g) {
@@ -225,7 +227,7 @@ template <class T>
 PrologueCall<T> prologue_call(const StreamGroup& g) {
   PrologueCall<T> c{};
   const View& x = rows_in(g);
-  c.x = static_cast<const T*>(x.data());
+  c.x = static_cast<const T*>(x.data());  // not of HeadNormRows
   c.x_stride = x.stride(0);
   auto sums = [&](const auto& p) {
     c.residual = start_of<T>(p.residual);
@@ -237,10 +239,12 @@ PrologueCall<T> prologue_call(const StreamGroup& g) {
   };
   if (const auto* norm = std::get_if<RmsNormRows>(&g.prologue)) sums(*norm);
   if (const auto* heads = std::get_if<HeadNormRows>(&g.prologue)) {
-    c.gate = start_of<T>(heads->gate);
-    c.gate_stride = row_distance(heads->gate);
-    c.weight = static_cast<const T*>(heads->weight.data());
-    c.width = static_cast<int>(head_width(g));
+    c.of_heads = static_cast<const float*>(heads->x.data());
+    c.of_heads_stride = heads->x.stride(0);
+    c.squares = static_cast<const float*>(heads->squares.data());
+    c.squares_stride = heads->squares.stride(0);
+    c.heads = static_cast<int>(heads->squares.size(1));
+    c.parts = static_cast<int>(heads->squares.size(2));
     c.eps = static_cast<float>(heads->eps);
   }
   if (const auto* shifted = std::get_if<ShiftedRows>(&g.prologue)) {
@@ -309,7 +313,7 @@ void launch_group_cut(const StreamGroup& g, void* stream) {
   c.stored_width = g.stored ? static_cast<int>(g.stored->size(1)) : 0;
   c.store = last_tokens<T>(g.store);
   const auto shared =
-      static_cast<size_t>(group_shared_elements(kPrologue, c.tokens, c.length, c.prologue.width)) * sizeof(T);
+      static_cast<size_t>(group_shared_elements(kPrologue, c.tokens, c.length, c.prologue.heads)) * sizeof(T);
   auto* kernel = stream_group_rows<T, kPrologue, C>;
   if constexpr (kPrologue != PrologueKind::kNone) {
     static const bool allowed = (allow_shared_memory("stream_group", kernel, most_group_shared()), true);
@@ -376,15 +380,16 @@ std::span<const LaunchGroup> cuts_of(const StreamGroup& g) {
         return cuts_for<T, PrologueKind::kNone>(g);
     }
   };
-  return rows_in(g).dtype() == DType::kBF16 ? typed.template operator()<__nv_bfloat16>()
-                                            : typed.template operator()<__half>();
+  return dtype_of_group(g) == DType::kBF16 ? typed.template operator()<__nv_bfloat16>()
+                                           : typed.template operator()<__half>();
 }
 
 }  // namespace
 
 std::string_view stream_group_refusal(const StreamGroup& g) {
   const View& x = rows_in(g);
-  if (x.dtype() != DType::kBF16 && x.dtype() != DType::kF16) return "it multiplies bf16 and f16";
+  const DType dtype = dtype_of_group(g);
+  if (dtype != DType::kBF16 && dtype != DType::kF16) return "it multiplies bf16 and f16";
   if (x.size(0) > kMostGroupTokens) return "it takes at most 8 rows";
   if (x.size(1) > INT32_MAX / 2) return "the matrix is too large for 32-bit indices";
   auto unfit = [](const OptView& v) { return v && v->data() != nullptr && !rows_fit_packs(*v); };
@@ -395,16 +400,14 @@ std::string_view stream_group_refusal(const StreamGroup& g) {
   }
   auto sums = [&](const auto& p) { odd = odd || unfit(p.residual) || unfit(p.sum_out) || unfit(p.weight); };
   if (const auto* norm = std::get_if<RmsNormRows>(&g.prologue)) sums(*norm);
-  if (const auto* heads = std::get_if<HeadNormRows>(&g.prologue)) {
-    odd = odd || unfit(heads->gate) || unfit(heads->weight);
-    if (head_width(g) > 32 * kHeadNormPacks * 8) return "heads may have at most 512 channels";
-  }
+  // Eight elements are made of two packs of x.
+  if (heads_of(g) > 0) odd = odd || x.size(1) / heads_of(g) % 8 != 0;
   if (const auto* s = std::get_if<ShiftedRows>(&g.prologue)) {
     sums(*s);
     odd = odd || unfit(s->bias) || unfit(s->pre_weight) || unfit(s->pre_bias);
   }
   if (odd) return "rows must start on 16 bytes";
-  const int64_t elements = group_shared_elements(kind_of(g), x.size(0), x.size(1), head_width(g));
+  const int64_t elements = group_shared_elements(kind_of(g), x.size(0), x.size(1), heads_of(g));
   if (static_cast<size_t>(elements) * 2 > most_group_shared()) return "the rows do not fit into shared memory";
   return {};
 }
@@ -419,7 +422,8 @@ void stream_group_with_cut(const StreamGroup& g, int cut, void* stream) {
 void stream_group(const StreamGroup& g, void* stream) {
   const View& x = rows_in(g);
   if (x.size(0) == 0) return;
-  MatmulProblem shape{.rows = x.size(0), .in_features = x.size(1), .dtype = x.dtype(), .out_dtype = x.dtype()};
+  const DType dtype = dtype_of_group(g);
+  MatmulProblem shape{.rows = x.size(0), .in_features = x.size(1), .dtype = dtype, .out_dtype = dtype};
   for (int i = 0; i < g.products.count; ++i) shape.out_features += g.products.at[static_cast<size_t>(i)].weight.size(0);
   // Sizes alone do not say which group it is. Change the letter when the splits change.
   const char name[] = {'h', static_cast<char>('0' + g.products.count),

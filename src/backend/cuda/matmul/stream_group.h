@@ -50,11 +50,10 @@ struct RmsNormRows {
   double eps = 0;
   OptView sum_out = {};
 };
-// Heads of `width` channels normed for themselves, times SiLU of the gate where there is one.
+// The end of an RMSNorm of heads: x divided by the root of the mean of squares of its head, which is given in parts.
 struct HeadNormRows {
-  View x;
-  OptView gate = {};
-  View weight;  // [width]
+  View x;        // f32 [rows, heads * width]
+  View squares;  // f32 [rows, heads, parts]
   double eps = 0;
 };
 // LayerNorm, then for each product its mixture of a token and the one before it. The normed tokens go to `now`, from

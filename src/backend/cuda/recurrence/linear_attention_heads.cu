@@ -26,7 +26,9 @@ struct LinearHeadsCall {
   float factor, least;
   RowsOf<const int64_t> positions;
   float* state;
-  RowsOf<T> out;
+  const T* norm_weight;
+  RowsOf<const T> gate;
+  RowsOf<float> out, squares;
   const int32_t *slots, *starts;  // starts: none where every sequence has one token
   int first_token, H, k_heads, v_heads, K, V, first_head;
   float scale;
@@ -101,6 +103,11 @@ __global__ void __launch_bounds__(kLinearThreads)
     }
     int64_t position = 0;
     if constexpr (kRetention) position = *c.positions.row(t);
+    // The first lanes have a column of the result.
+    const int in_head = blockIdx.x * kLinearColumns + tid;
+    const bool has_result = tid < kLinearColumns && in_head < c.V;
+    const float weight = has_result ? to_float(c.norm_weight[in_head]) : 0.0f;
+    const float gate = has_result && c.gate.at != nullptr ? to_float(c.gate.row(t)[h * c.V + in_head]) : 0.0f;
     if (t == begin) load_state();
     if constexpr (kRetention) {
       if (has[0]) {
@@ -154,12 +161,19 @@ __global__ void __launch_bounds__(kLinearThreads)
     if (lane < kLinearColumnThreads) *reinterpret_cast<float4*>(&scratch[warp][4 * lane]) = sum;
     __syncthreads();
     // The next token writes the scratch after another barrier.
-    const int out_column = blockIdx.x * kLinearColumns + tid;
-    if (tid < kLinearColumns && out_column < c.V) {
+    if (warp == 0) {
       float total = 0;
+      if (has_result) {
 #pragma unroll
-      for (int w = 0; w < kLinearWarps; ++w) total += scratch[w][tid];
-      c.out.row(t)[h * c.V + out_column] = from_float<T>(total);
+        for (int w = 0; w < kLinearWarps; ++w) total += scratch[w][lane];
+        total = to_float(from_float<T>(total));
+      }
+      const float square = reduce_warp<Sum>(total * total);
+      if (lane == 0) c.squares.row(t)[h * gridDim.x + blockIdx.x] = square;
+      if (has_result) {
+        const float y = total * weight;
+        c.out.row(t)[h * c.V + in_head] = c.gate.at != nullptr ? y * (gate / (1.0f + expf(-gate))) : y;
+      }
     }
   }
 
@@ -196,7 +210,10 @@ void start_linear_heads(const LinearAttentionHeads& given, const SequenceGroup& 
     c.least = static_cast<float>(given.least);
   }
   c.state = static_cast<float*>(given.state.data());
-  c.out = rows_of<T>(given.out);
+  c.norm_weight = static_cast<const T*>(given.norm_weight.data());
+  if (given.gate) c.gate = rows_of<const T>(*given.gate);
+  c.out = rows_of<float>(given.out);
+  c.squares = rows_of<float>(given.squares);
   c.slots = static_cast<const int32_t*>(group.state_slots.data());
   if (!decoding) c.starts = static_cast<const int32_t*>(group.cu_seqlens_q.data());
   c.first_token = static_cast<int>(first_token);
@@ -219,6 +236,8 @@ void start_linear_heads(const LinearAttentionHeads& given, const SequenceGroup& 
 }
 
 }  // namespace
+
+int64_t linear_attention_parts(int64_t head_v_dim) { return blocks_for(head_v_dim, kLinearColumns); }
 
 std::string_view refuse_linear_attention_heads(int64_t head_k_dim, int64_t head_v_dim) {
   if (head_k_dim > kMostLinearKeys) return "heads may have at most 512 keys";

@@ -21,13 +21,18 @@ struct LinearAttentionHeads {
   const RotaryFrequencies* frequencies = nullptr;
   int64_t first_head = 0;
 
-  View state = {};  // f32 [slots, H, K, V]
-  View out = {};    // [T, H * V]
+  View state = {};        // f32 [slots, H, K, V]
+  View norm_weight = {};  // [V]
+  OptView gate = {};      // [T, H * V], multiplied as SiLU
+  View out = {};          // f32 [T, H * V]
+  View squares = {};  // f32 [T, H, linear_attention_parts(V)]: sums of squares of the outputs before weight and gate
   double scale = 1;
 
   int64_t heads() const { return state.size(1); }
 };
 
+// Parts that the sum of squares of a head comes in.
+int64_t linear_attention_parts(int64_t head_v_dim);
 // Why heads of these sizes are not supported; empty if they are.
 std::string_view refuse_linear_attention_heads(int64_t head_k_dim, int64_t head_v_dim);
 // For all sequences of a batch.
