@@ -59,6 +59,8 @@ struct GroupCall {
   GroupProductCall<T> products[kMostGroupedProducts];
   int count, tokens, length;
   int block_rows;  // of a matrix, for each block; even
+  bool early;      // two rounds of the matrix are loaded before anything else, else one
+  bool staged;     // x is copied to shared memory; of groups without a prologue
   PrologueCall<T> prologue;
   const T* stored;
   int64_t stored_stride;

@@ -23,7 +23,7 @@ constexpr int64_t group_shared_elements(PrologueKind kind, int64_t tokens, int64
   const int64_t rows = tokens * (length + kGroupRowPad);
   if (kind == PrologueKind::kRmsNorm) return rows + length;
   if (kind == PrologueKind::kHeadNorm) return rows + 2 * tokens * heads;
-  return kind == PrologueKind::kShift ? rows + tokens * length + 3 * length : 0;
+  return kind == PrologueKind::kShift ? rows + tokens * length + 3 * length : rows;
 }
 
 // kTokens: at most; loops over fewer take fewer registers.
@@ -54,8 +54,21 @@ class GroupRows {
     commit_copies();
   }
 
-  __device__ __forceinline__ void rms_norm(const PrologueCall<T>& p, bool writes) {
+  // Each of the following calls then() when its first loads have been answered or are on their way: what is loaded
+  // there does not delay them.
+  template <class Then>
+  __device__ __forceinline__ void take(const T* x, int64_t x_stride, Then&& then) {
+    for (int t = 0; t < tokens_; ++t) copy(row(t), x + t * x_stride, length_);
+    commit_copies();
+    then();
+    wait_copies<0>();
+    __syncthreads();
+  }
+
+  template <class Then>
+  __device__ __forceinline__ void rms_norm(const PrologueCall<T>& p, bool writes, Then&& then) {
     load_sums(p, writes && p.sum_out != nullptr);
+    then();
     float squares[kTokens] = {};
     each([&](int t, int i) {
       const Pack<T, N> v = load_pack<T, N>(row(t) + i);
@@ -75,7 +88,8 @@ class GroupRows {
     __syncthreads();
   }
 
-  __device__ __forceinline__ void head_norm(const PrologueCall<T>& p) {
+  template <class Then>
+  __device__ __forceinline__ void head_norm(const PrologueCall<T>& p, Then&& then) {
     // Eight threads add up the parts of a head.
     constexpr int kLanes = 8;
     auto* factors = reinterpret_cast<float*>(extra_);
@@ -93,6 +107,7 @@ class GroupRows {
         factors[item] = 1.0f / sqrtf(sum / static_cast<float>(width) + p.eps);
     }
     __syncthreads();
+    then();
     for (int i = static_cast<int>(threadIdx.x) * N; i < length_; i += kThreads * N) {
       const int head = i / width;
       for (int t = 0; t < tokens_; ++t) {
@@ -114,7 +129,8 @@ class GroupRows {
     __syncthreads();
   }
 
-  __device__ __forceinline__ void shift(const PrologueCall<T>& p, bool writes) {
+  template <class Then>
+  __device__ __forceinline__ void shift(const PrologueCall<T>& p, bool writes, Then&& then) {
     const bool pre = p.pre_weight != nullptr;
     TokenPlace places[kTokens];
 #pragma unroll
@@ -133,6 +149,7 @@ class GroupRows {
         copy_async(shared_address(before + t * length_ + i), from + i, stored);
     }
     commit_copies();
+    then();
     if (pre) {
       layer_norm(p.pre_weight, p.pre_bias, p.eps);
       if (writes && p.sum_out != nullptr)

@@ -119,19 +119,31 @@ __global__ void __launch_bounds__(32 * C::kWarps, C::kBlocks)
     }
   };
   load_weights(0);
-  load_weights(1);
+  if (c.early) load_weights(1);
 
   GroupRows<T, kThreads, C::kTokens> shared(reinterpret_cast<T*>(group_shared), scratch, c.tokens, c.length);
   if constexpr (kPrologue != PrologueKind::kNone) shared.copy_weights(kPrologue, c.prologue, p.mixture);
   let_next_start();
   wait_for_previous();
-  if constexpr (kPrologue == PrologueKind::kRmsNorm) shared.rms_norm(c.prologue, blockIdx.x == 0);
-  if constexpr (kPrologue == PrologueKind::kHeadNorm) shared.head_norm(c.prologue);
-  if constexpr (kPrologue == PrologueKind::kShift) shared.shift(c.prologue, blockIdx.x == 0);
+  auto load_second = [&] {
+    if (!c.early) load_weights(1);
+  };
+  const bool in_shared = kPrologue != PrologueKind::kNone || c.staged;
+  if constexpr (kPrologue == PrologueKind::kRmsNorm) {
+    shared.rms_norm(c.prologue, blockIdx.x == 0, load_second);
+  } else if constexpr (kPrologue == PrologueKind::kHeadNorm) {
+    shared.head_norm(c.prologue, load_second);
+  } else if constexpr (kPrologue == PrologueKind::kShift) {
+    shared.shift(c.prologue, blockIdx.x == 0, load_second);
+  } else if (c.staged) {
+    shared.take(p.x, p.x_stride, load_second);
+  } else {
+    load_second();
+  }
 
   float sum[4] = {};
   const int token = min(group, c.tokens - 1);
-  const T* x = (kPrologue != PrologueKind::kNone ? shared.row(token) : p.x + token * p.x_stride) + in_round;
+  const T* x = (in_shared ? shared.row(token) : p.x + token * p.x_stride) + in_round;
   int done = 0, tile = 0, half = 0;  // elements of the rows, columns before the tile, half of `parts`
   // Multiplies one round, and at the end of the rows writes a tile. False when that was the last.
   auto step = [&](int buffer) {
@@ -282,8 +294,9 @@ int block_rows(const StreamGroup& g, int64_t places) {
   return static_cast<int>(rows);
 }
 
-// kSpread: as many blocks as run at once, with as many rows as that takes; else a block for each tile.
-template <class T, PrologueKind kPrologue, class C, bool kSpread>
+// kSpread: as many blocks as run at once, with as many rows as that takes; else a block for each tile. kEarly: two
+// rounds of the matrix are on their way before the rows are loaded, which have to wait behind them; else one.
+template <class T, PrologueKind kPrologue, class C, bool kSpread, bool kEarly>
 void launch_group_cut(const StreamGroup& g, void* stream) {
   GroupCall<T> c{};
   const View& first = rows_in(g);
@@ -312,13 +325,16 @@ void launch_group_cut(const StreamGroup& g, void* stream) {
   c.stored_stride = row_distance(g.stored);
   c.stored_width = g.stored ? static_cast<int>(g.stored->size(1)) : 0;
   c.store = last_tokens<T>(g.store);
-  const auto shared =
+  size_t shared =
       static_cast<size_t>(group_shared_elements(kPrologue, c.tokens, c.length, c.prologue.heads)) * sizeof(T);
-  auto* kernel = stream_group_rows<T, kPrologue, C>;
-  if constexpr (kPrologue != PrologueKind::kNone) {
-    static const bool allowed = (allow_shared_memory("stream_group", kernel, most_group_shared()), true);
-    (void)allowed;
+  c.early = kEarly;
+  if constexpr (kPrologue == PrologueKind::kNone) {
+    c.staged = !kEarly && shared <= most_group_shared();
+    if (!c.staged) shared = 0;
   }
+  auto* kernel = stream_group_rows<T, kPrologue, C>;
+  static const bool allowed = (allow_shared_memory("stream_group", kernel, most_group_shared()), true);
+  (void)allowed;
   launch("stream_group", kernel, static_cast<unsigned>(blocks), 32 * C::kWarps, shared, stream, c);
 }
 
@@ -330,31 +346,47 @@ template <class T, PrologueKind kPrologue, int kTokens>
 std::span<const LaunchGroup> group_cuts() {
   if constexpr (kPrologue == PrologueKind::kShift && kTokens == 1) {
     static constexpr LaunchGroup kCuts[] = {
-        launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, true>,
-        launch_group_cut<T, kPrologue, GroupCut<10, 2, 3, kTokens>, true>,
-        launch_group_cut<T, kPrologue, GroupCut<16, 2, 2, kTokens>, true>,
-        launch_group_cut<T, kPrologue, GroupCut<8, 4, 2, kTokens>, true>,
-        launch_group_cut<T, kPrologue, GroupCut<16, 4, 1, kTokens>, true>,
-        launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, false>,
+        launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, true, true>,
+        launch_group_cut<T, kPrologue, GroupCut<10, 2, 3, kTokens>, true, true>,
+        launch_group_cut<T, kPrologue, GroupCut<16, 2, 2, kTokens>, true, true>,
+        launch_group_cut<T, kPrologue, GroupCut<8, 4, 2, kTokens>, true, true>,
+        launch_group_cut<T, kPrologue, GroupCut<16, 4, 1, kTokens>, true, true>,
+        launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, true, false>,
+        launch_group_cut<T, kPrologue, GroupCut<10, 2, 3, kTokens>, true, false>,
+        launch_group_cut<T, kPrologue, GroupCut<16, 2, 2, kTokens>, true, false>,
+        launch_group_cut<T, kPrologue, GroupCut<8, 4, 2, kTokens>, true, false>,
+        launch_group_cut<T, kPrologue, GroupCut<16, 4, 1, kTokens>, true, false>,
+        launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, false, true>,
+        launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, false, false>,
     };
     return kCuts;
   } else if constexpr (kTokens == 1 || kPrologue == PrologueKind::kNone) {
     static constexpr LaunchGroup kCuts[] = {
-        launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, false>,
-        launch_group_cut<T, kPrologue, GroupCut<16, 2, 2, kTokens>, false>,
-        launch_group_cut<T, kPrologue, GroupCut<8, 4, 2, kTokens>, false>,
-        launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, true>,
-        launch_group_cut<T, kPrologue, GroupCut<10, 2, 3, kTokens>, true>,
-        launch_group_cut<T, kPrologue, GroupCut<16, 2, 2, kTokens>, true>,
-        launch_group_cut<T, kPrologue, GroupCut<8, 4, 2, kTokens>, true>,
-        launch_group_cut<T, kPrologue, GroupCut<16, 4, 1, kTokens>, true>,
+        launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, false, true>,
+        launch_group_cut<T, kPrologue, GroupCut<16, 2, 2, kTokens>, false, true>,
+        launch_group_cut<T, kPrologue, GroupCut<8, 4, 2, kTokens>, false, true>,
+        launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, false, false>,
+        launch_group_cut<T, kPrologue, GroupCut<16, 2, 2, kTokens>, false, false>,
+        launch_group_cut<T, kPrologue, GroupCut<8, 4, 2, kTokens>, false, false>,
+        launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, true, true>,
+        launch_group_cut<T, kPrologue, GroupCut<10, 2, 3, kTokens>, true, true>,
+        launch_group_cut<T, kPrologue, GroupCut<16, 2, 2, kTokens>, true, true>,
+        launch_group_cut<T, kPrologue, GroupCut<8, 4, 2, kTokens>, true, true>,
+        launch_group_cut<T, kPrologue, GroupCut<16, 4, 1, kTokens>, true, true>,
+        launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, true, false>,
+        launch_group_cut<T, kPrologue, GroupCut<10, 2, 3, kTokens>, true, false>,
+        launch_group_cut<T, kPrologue, GroupCut<16, 2, 2, kTokens>, true, false>,
+        launch_group_cut<T, kPrologue, GroupCut<8, 4, 2, kTokens>, true, false>,
+        launch_group_cut<T, kPrologue, GroupCut<16, 4, 1, kTokens>, true, false>,
     };
     return kCuts;
   } else {
     static constexpr LaunchGroup kCuts[] = {
-        launch_group_cut<T, kPrologue, GroupCut<16, 2, 1, kTokens>, true>,
-        launch_group_cut<T, kPrologue, GroupCut<8, 2, 2, kTokens>, true>,
-        launch_group_cut<T, kPrologue, GroupCut<8, 2, 2, kTokens>, false>,
+        launch_group_cut<T, kPrologue, GroupCut<16, 2, 1, kTokens>, true, true>,
+        launch_group_cut<T, kPrologue, GroupCut<8, 2, 2, kTokens>, true, true>,
+        launch_group_cut<T, kPrologue, GroupCut<16, 2, 1, kTokens>, true, false>,
+        launch_group_cut<T, kPrologue, GroupCut<8, 2, 2, kTokens>, true, false>,
+        launch_group_cut<T, kPrologue, GroupCut<8, 2, 2, kTokens>, false, true>,
     };
     return kCuts;
   }
@@ -408,7 +440,8 @@ std::string_view stream_group_refusal(const StreamGroup& g) {
   }
   if (odd) return "rows must start on 16 bytes";
   const int64_t elements = group_shared_elements(kind_of(g), x.size(0), x.size(1), heads_of(g));
-  if (static_cast<size_t>(elements) * 2 > most_group_shared()) return "the rows do not fit into shared memory";
+  if (kind_of(g) != PrologueKind::kNone && static_cast<size_t>(elements) * 2 > most_group_shared())
+    return "the rows do not fit into shared memory";
   return {};
 }
 
@@ -426,7 +459,7 @@ void stream_group(const StreamGroup& g, void* stream) {
   MatmulProblem shape{.rows = x.size(0), .in_features = x.size(1), .dtype = dtype, .out_dtype = dtype};
   for (int i = 0; i < g.products.count; ++i) shape.out_features += g.products.at[static_cast<size_t>(i)].weight.size(0);
   // Sizes alone do not say which group it is. Change the letter when the splits change.
-  const char name[] = {'h', static_cast<char>('0' + g.products.count),
+  const char name[] = {'i', static_cast<char>('0' + g.products.count),
                        static_cast<char>('0' + static_cast<int>(kind_of(g)))};
   const int cut = stream_cut(
       shape, StreamEpilogue::kPlain, cuts_of(g).size(), stream,
