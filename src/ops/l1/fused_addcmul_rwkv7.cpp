@@ -1,5 +1,6 @@
 #include "ops/l1/fused_addcmul_rwkv7.h"
 
+#include "ops/algebra/definition.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -59,6 +60,19 @@ class FusedAddcmulRWKV7Oracle final : public FusedAddcmulRWKV7 {
 };
 
 FK_OPERATOR(FusedAddcmulRWKV7, FusedAddcmulRWKV7Oracle);
+
+void define_fused_addcmul_rwkv7(const FusedAddcmulRWKV7::Init& init, Definition& d) {
+  using namespace algebra;
+  const int64_t tokens = d.arg("x").size(0), parts = static_cast<int64_t>(init.parts.size());
+  Expr part = iota({parts, tokens, init.hidden_size}, 0);
+  auto weight = [&](int64_t p) {
+    return reshape(d.arg(std::string("x_") + init.parts[static_cast<size_t>(p)]), {init.hidden_size});
+  };
+  Expr all = broadcast(weight(parts - 1), part.shape());
+  for (int64_t p = parts - 1; p-- > 0;) all = select(equal(part, static_cast<double>(p)), weight(p), all);
+  d.result("out", d.arg("x") + d.arg("delta") * all);
+}
+FK_DEFINITION(FusedAddcmulRWKV7, define_fused_addcmul_rwkv7);
 
 }  // namespace
 }  // namespace fk

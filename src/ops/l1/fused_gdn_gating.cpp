@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/algebra/definition.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -57,6 +58,18 @@ class FusedGDNGatingOracle final : public FusedGDNGating {
 };
 
 FK_OPERATOR(FusedGDNGating, FusedGDNGatingOracle);
+
+void define_fused_gdn_gating(const FusedGDNGating::Init& init, Definition& d) {
+  const int64_t shared = init.shared(), groups = init.num_v_heads / shared, tokens = d.arg("ba").size(0);
+  // For each head of keys b, then a, of the heads of values that share it.
+  Expr ba = reshape(cast(d.arg("ba"), d.real()), {tokens, groups, 2 * shared});
+  Expr b = slice(ba, 2, 0, shared);
+  Expr a = slice(ba, 2, shared, shared) + reshape(d.arg("dt_bias"), {groups, shared});
+  Expr softplus = max(a, 0) + log(1 + exp(-abs(a)));
+  d.result("g", reshape(-(exp(reshape(d.arg("A_log"), {groups, shared})) * softplus), {tokens, init.num_v_heads}));
+  d.result("beta", reshape(logistic(b), {tokens, init.num_v_heads}));
+}
+FK_DEFINITION(FusedGDNGating, define_fused_gdn_gating);
 
 }  // namespace
 }  // namespace fk

@@ -1,5 +1,6 @@
 #include "ops/l1/gate_output_correction.h"
 
+#include "ops/algebra/definition.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -54,6 +55,15 @@ class GateOutputCorrectionOracle final : public GateOutputCorrection {
 };
 
 FK_OPERATOR(GateOutputCorrection, GateOutputCorrectionOracle);
+
+void define_gate_output_correction(const GateOutputCorrection::Init& init, Definition& d) {
+  auto heads = [&](const char* name) {
+    return reshape(d.arg(name), {d.arg(name).size(0), init.num_heads, init.head_dim});
+  };
+  Expr own = sum(heads("r") * heads("k") * d.arg("r_k"), -1);
+  d.result("out", reshape((heads("o") + heads("v") * own) * heads("g"), d.arg("o").shape()));
+}
+FK_DEFINITION(GateOutputCorrection, define_gate_output_correction);
 
 }  // namespace
 }  // namespace fk

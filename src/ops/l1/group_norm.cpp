@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "ops/algebra/definition.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -62,6 +63,16 @@ class GroupNormOracle final : public GroupNorm {
 };
 
 FK_OPERATOR(GroupNorm, GroupNormOracle);
+
+void define_group_norm(const GroupNorm::Init& init, Definition& d) {
+  const int64_t groups = init.num_groups, n = init.hidden_size / groups;
+  Expr x = reshape(d.arg("x"), {d.arg("x").size(0), groups, n});
+  Expr centred = x - mean(x, -1);
+  Expr out = centred / sqrt(mean(centred * centred, -1) + init.eps) * reshape(d.arg("weight"), {groups, n});
+  if (init.bias) out = out + reshape(d.arg("bias"), {groups, n});
+  d.result("out", reshape(out, d.arg("x").shape()));
+}
+FK_DEFINITION(GroupNorm, define_group_norm);
 
 }  // namespace
 }  // namespace fk

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/algebra/definition.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -49,6 +50,13 @@ class LogSigmoidOracle final : public LogSigmoid {
 };
 
 FK_OPERATOR(LogSigmoid, LogSigmoidOracle);
+
+void define_logsigmoid(const LogSigmoid::Init& init, Definition& d) {
+  Expr x = cast(d.arg("x"), d.real());
+  Expr out = (min(x, 0) - log(1 + exp(-abs(x)))) / init.temperature;
+  d.result("out", init.clamp_min < 0 ? max(out, init.clamp_min) : out);
+}
+FK_DEFINITION(LogSigmoid, define_logsigmoid);
 
 }  // namespace
 }  // namespace fk

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "ops/algebra/definition.h"
 #include "ops/refusals.h"
 #include "ops/register.h"
 
@@ -90,6 +91,26 @@ class RMSNormGatedOracle final : public RMSNormGated {
 };
 
 FK_OPERATOR(RMSNormGated, RMSNormGatedOracle);
+
+void define_rms_norm_gated(const RMSNormGated::Init& init, Definition& d) {
+  using algebra::Extents;
+  const Extents shape = d.arg("x").shape();
+  const int64_t groups = init.hidden_size / init.group();
+  // Groups have a dimension of their own.
+  auto grouped = [&](const Expr& e) {
+    if (groups == 1) return e;
+    Extents split(e.shape().begin(), e.shape().end() - 1);
+    split.push_back(groups);
+    split.push_back(init.group());
+    return reshape(e, split);
+  };
+  Expr x = grouped(d.arg("x")), gate = grouped(d.arg("gate")), weight = grouped(d.arg("weight"));
+  Expr act = init.sigmoid ? logistic(gate) : gate * logistic(gate);
+  Expr normed = init.norm_before_gate ? x : x * act;
+  Expr out = normed / sqrt(mean(normed * normed, -1) + init.eps) * weight;
+  d.result("out", reshape(init.norm_before_gate ? out * act : out, shape));
+}
+FK_DEFINITION(RMSNormGated, define_rms_norm_gated);
 
 }  // namespace
 }  // namespace fk

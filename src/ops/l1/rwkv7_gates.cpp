@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "ops/algebra/definition.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -85,6 +86,23 @@ class RWKV7GatesOracle final : public RWKV7Gates {
 };
 
 FK_OPERATOR(RWKV7Gates, RWKV7GatesOracle);
+
+void define_rwkv7_gates(const RWKV7Gates::Init& init, Definition& d) {
+  using namespace algebra;
+  const int64_t tokens = d.arg("k").size(0), heads = init.num_heads, n = init.head_dim;
+  auto of_heads = [&](const char* name) { return reshape(cast(d.arg(name), d.real()), {tokens, heads, n}); };
+  auto of_weight = [&](const char* name) { return reshape(d.arg(name), {heads, n}); };
+  constexpr double kScale = -0.6065306597126334;  // -e^-0.5
+  d.result("decay", kScale * logistic(cast(d.arg("w"), d.real())));
+  Expr key = of_heads("k"), rate = logistic(of_heads("a")), direction = key * of_weight("k_k");
+  Expr unit = direction / sqrt(sum(direction * direction, -1) + init.eps);
+  Expr part = iota({3, tokens, heads, n}, 0);
+  Expr mixed = select(equal(part, 0.0), key * (1 + (rate - 1) * of_weight("k_a")),
+                      select(equal(part, 1.0), broadcast(-unit, part.shape()), unit * rate));
+  d.result("mixed", reshape(mixed, {3, tokens, init.width()}));
+  if (d.has("v_gate")) d.result("value", d.arg("v") + (d.arg("v_first") - d.arg("v")) * logistic(d.arg("v_gate")));
+}
+FK_DEFINITION(RWKV7Gates, define_rwkv7_gates);
 
 }  // namespace
 }  // namespace fk

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "ops/algebra/definition.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -21,7 +22,8 @@ Inputs SigmoidMul::inputs(const Init&, const Workload& w) {
 }
 
 Cost SigmoidMul::cost(const Init&, const Workload& w) {
-  auto n = static_cast<double>(w.num_tokens() * gated_heads(w) * w.width), size = static_cast<double>(dtype_size(w.dtype));
+  auto n = static_cast<double>(w.num_tokens() * gated_heads(w) * w.width),
+       size = static_cast<double>(dtype_size(w.dtype));
   return {.read_bytes = 2 * n * size, .written_bytes = n * size, .vector_flops = 4 * n};
 }
 
@@ -50,6 +52,11 @@ class SigmoidMulOracle final : public SigmoidMul {
 };
 
 FK_OPERATOR(SigmoidMul, SigmoidMulOracle);
+
+void define_sigmoid_mul(const SigmoidMul::Init&, Definition& d) {
+  d.result("out", d.arg("x") * logistic(d.arg("gate")));
+}
+FK_DEFINITION(SigmoidMul, define_sigmoid_mul);
 
 }  // namespace
 }  // namespace fk

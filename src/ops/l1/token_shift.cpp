@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/algebra/definition.h"
 #include "ops/l1/recurrence.h"
 #include "ops/register.h"
 
@@ -70,6 +71,14 @@ class TokenShiftOracle final : public TokenShift {
 };
 
 FK_OPERATOR(TokenShift, TokenShiftOracle);
+
+void define_token_shift(const TokenShift::Init&, Definition& d) {
+  if (d.has("cu_seqlens")) return d.leave_opaque("the token before is in the batch, or the sequence's state");
+  Expr x = d.arg("x"), state = d.arg("shift_state"), slots = d.arg("state_slots");
+  d.result("out", gather(state, slots) - x);
+  d.result("shift_state", scatter(state, slots, x));
+}
+FK_DEFINITION(TokenShift, define_token_shift);
 
 }  // namespace
 }  // namespace fk
