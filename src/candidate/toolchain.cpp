@@ -37,8 +37,8 @@ constexpr std::string_view kNeedsEntry = "-Wl,--require-defined=fk_candidate_ent
 constexpr std::string_view kCudaFlags[] = {
     "-std=c++20", "-O3",   "-lineinfo",      "--expt-relaxed-constexpr",
     "-shared",    "-x=cu", "-cudart=static", "-Xcompiler=-fPIC,-fvisibility=hidden,-fdiagnostics-color=never"};
-constexpr std::string_view kCudaChecks[] = {"-Xlinker=-z", "-Xlinker=defs",
-                                            "-Xlinker=--require-defined=fk_candidate_entry"};
+constexpr std::string_view kCudaChecks[] = {"-Xlinker=-z", "-Xlinker=defs"};
+constexpr std::string_view kCudaNeedsEntry = "-Xlinker=--require-defined=fk_candidate_entry";
 constexpr std::string_view kCudaLibraries[] = {"-Xlinker=--as-needed", "-lcublasLt", "-lcublas"};
 
 // What -march=native means here.
@@ -125,6 +125,7 @@ Toolchain cuda_toolchain(const CompileOptions& options) {
   if (!find_program(chain.compiler.front()))
     return missing(no_such_program(chain.compiler.front(), "install the CUDA toolkit, or set NVCC to its nvcc"));
   chain.checks.assign(std::begin(kCudaChecks), std::end(kCudaChecks));
+  if (!options.without_operator) chain.checks.emplace_back(kCudaNeedsEntry);
   chain.target = arch;
   return chain;
 }

@@ -8,6 +8,16 @@
 
 namespace fk {
 
+std::vector<std::string> trial_command(const CandidateOptions& candidates, const CommonOptions& common) {
+  if (common.device == kCpu) return {};
+  std::vector<std::string> words = {"/proc/self/exe", "search", "--device=" + device_name(common.device), "--quiet",
+                                    candidates.disabled ? "--no-candidate-kernels" : "--allow-incorrect"};
+  if (!candidates.cxxflags.empty()) words.push_back("--cxxflags=" + candidates.cxxflags);
+  if (candidates.allow_libraries) words.emplace_back("--allow-libraries");
+  words.emplace_back("--trial-request");
+  return words;
+}
+
 CompiledPath::CompiledPath(Model& model, const std::optional<SearchOptions>& search, bool check_every_step)
     : model_(model), search_(search) {
   const int64_t start = now_ns();
@@ -50,6 +60,7 @@ Json CompiledPath::to_json() const {
                {"kernels_measured", measured_},
                {"fingerprint", fingerprint_},
                {"calls_by_tree", compiled_->calls_by_tree()},
+               {"calls_by_whole", compiled_->calls_by_whole()},
                {"text", text()}};
   for (GraphPhase phase : phases()) {
     const PlanReport r = compiled_->plan(phase)->report();
@@ -68,6 +79,7 @@ std::string CompiledPath::text() const {
   std::string text;
   for (GraphPhase phase : phases()) {
     const PlanReport r = compiled_->plan(phase)->report();
+    if (r.layouts == 0) continue;  // no batch of it was run by the plan
     text += fmt::format("{}{}: {} steps", text.empty() ? "" : "; ", phase_name(phase), r.steps);
     if (r.regions > 0) text += fmt::format(", {} of them regions", r.regions);
     if (r.copies > 0) text += fmt::format(", {} of them copies", r.copies);
@@ -77,6 +89,8 @@ std::string CompiledPath::text() const {
   text += fmt::format("; planned in {:.0f} ms", plan_ms_);
   if (search_) text += fmt::format(", {} kernels measured", measured_);
   if (!no_kernels_.empty()) text += "; no generated kernels: " + no_kernels_;
+  if (compiled_->calls_by_whole() > 0)
+    text += fmt::format("; {} passes run by {}, as without a plan", compiled_->calls_by_whole(), compiled_->whole());
   if (compiled_->calls_by_tree() > 0) text += fmt::format("; {} passes run by the tree", compiled_->calls_by_tree());
   return text;
 }

@@ -6,11 +6,15 @@
 #include <string>
 #include <vector>
 
+#include "cli/candidate_options.h"
 #include "compiler/plan/compiled_model.h"
 #include "compiler/plan/search_plan.h"
 #include "core/json.h"
 
 namespace fk {
+
+// What tries generated kernels of a device: this program, with the same candidates. Nothing on the CPU.
+std::vector<std::string> trial_command(const CandidateOptions& candidates, const CommonOptions& common);
 
 class CompiledPath {
  public:

@@ -7,6 +7,7 @@
 
 #include "candidate/compile_cache.h"
 #include "cli/candidate_options.h"
+#include "cli/compiled_path.h"
 #include "cli/output.h"
 #include "cli/search_report.h"
 #include "cli/table.h"
@@ -14,9 +15,10 @@
 #include "compiler/model_calls.h"
 #include "compiler/plan/profile_store.h"
 #include "compiler/plan/search_plan.h"
+#include "compiler/plan/tree_calls.h"
+#include "compiler/plan/trial_process.h"
 #include "core/error.h"
 #include "engine/model.h"
-#include "graph/flatten.h"
 #include "graph/graph_json.h"
 #include "graph/trace.h"
 #include "measure/timer.h"
@@ -31,7 +33,7 @@ class Search final : public Verb {
  public:
   Search()
       : Verb("search", "Find out which calls of a model are faster as one generated kernel",
-             {"fastkernels search --model tiny-qwen3 --explain",
+             {"fastkernels search --model tiny-qwen3 --explain", "fastkernels search --model rwkv7-2.9b --device cuda",
               "fastkernels search --model llama-3.2-1b, then fastkernels ttft --model llama-3.2-1b --load-format dummy "
               "--path eager --path compiled",
               "fastkernels search --model tiny-llama --dump found   # graphs, plans and sources",
@@ -53,10 +55,17 @@ class Search final : public Verb {
         .type_name("DIR");
     flags.flag("!--no-measure", measure_, "Write and compile the kernels, and do not time them");
     flags.flag("--clear-cache", clear_, "Forget what earlier searches measured");
+    flags
+        .option("--trial-request", trial_request_, "Try the kernels that another search wrote to this file; for itself")
+        .type_name("FILE");
     add_candidate_options(flags, candidates_);
   }
 
   void run(const CommonOptions& common) override {
+    if (!trial_request_.empty()) {
+      activate_candidates(candidates_, common);
+      return serve_trials(trial_request_);
+    }
     if (clear_) {
       int64_t entries = ProfileStore().clear();
       if (!common.quiet) print_out(fmt::format("{} measurements forgotten\n", entries));
@@ -65,18 +74,26 @@ class Search final : public Verb {
     if (model_.empty()) throw UsageError("search needs --model; `fastkernels list` shows the catalog.");
     if (budget_flag_->given() && budget_ < 1)
       throw UsageError("--budget must be at least 1; with --no-measure kernels are written and not measured.");
-    if (common.device.kind != DeviceKind::kCpu)
-      throw UsageError("search writes kernels for the CPU only; use --device cpu.");
+    require_plans_on(common.device);
     ModelSource source = resolve_model(model_);
-    if (!candidates_folder_.empty()) return write_candidates(source, common);
+    if (!candidates_folder_.empty()) {
+      if (common.device.kind != DeviceKind::kCpu)
+        throw UsageError("--write-candidates writes candidates for the CPU; use --device cpu.");
+      return write_candidates(source, common);
+    }
 
     Stopwatch all;
     SearchOptions options{.threads = common.threads, .seed = common.seed, .budget = budget_, .measure = measure_};
+    options.device = common.device;
+    options.trial_command = trial_command(candidates_, common);
     Progress progress(common);
     options.progress = [&](const std::string& text) { progress.show(text); };
     std::vector<CandidateRecord> judged = activate_candidates(candidates_, common);
     SearchReport found{.model = source.name};
     std::set<std::string> with_candidate, called;
+    std::unique_ptr<Node> tree = build_model(source.config, {.device = common.device});
+    for (const ImplementationInfo* by : tree->implementations())
+      if (!by->any_device && by->device == common.device.kind && !by->is_oracle) found.whole.emplace_back(by->name);
     for (const CandidateRecord& record : judged) {
       options.calls_version += record.op + record.identity + " ";
       with_candidate.insert(record.op);
@@ -89,13 +106,11 @@ class Search final : public Verb {
       found.trace_s += tracing.elapsed_s();
       for (const GraphBody& body : graph.bodies)
         for (const GraphNode& node : body.nodes) called.insert(node.op);
-      // A candidate for a composition replaces its parts, as in a plan.
-      auto has_candidate = [&](const GraphNode& node, const std::string&) { return with_candidate.count(node.op) > 0; };
-      found.plans.push_back(search_plan(flatten(graph, 1, has_candidate), phase, options));
+      found.plans.push_back(search_plan(calls_of_tree(graph, *tree).flat, phase, options));
       if (options.budget > 0)
         for (const KernelChoice& k : found.plans.back().kernels)
           options.budget -= k.tried && !k.known && options.budget > 0 ? 1 : 0;
-      if (!dump_.empty()) dump(graph, found.plans.back());
+      if (!dump_.empty()) dump(graph, found.plans.back(), common.device);
     }
     for (const std::string& op : with_candidate)
       if (called.count(op) > 0) found.candidates.push_back(op);
@@ -118,12 +133,12 @@ class Search final : public Verb {
       throw Error("{} cannot be written; give another folder.", path.string());
   }
 
-  void dump(const Graph& graph, const PhasePlan& plan) const {
+  void dump(const Graph& graph, const PhasePlan& plan, Device device) const {
     fs::path folder = fs::path(dump_);
     std::string phase(phase_name(plan.phase));
     write(folder / (phase + ".graph.json"), dump_json(graph_to_json(graph)) + "\n");
     write(folder / (phase + ".plan.json"), dump_json(plan_json(plan)) + "\n");
-    write(folder / (phase + ".cpp"), plan.source);
+    write(folder / (phase + (device == kCpu ? ".cpp" : ".cu")), plan.source);
   }
 
   void write_candidates(const ModelSource& source, const CommonOptions& common) const {
@@ -153,7 +168,7 @@ class Search final : public Verb {
     table.print(common);
   }
 
-  std::string model_, load_format_, dump_, candidates_folder_;
+  std::string model_, load_format_, dump_, candidates_folder_, trial_request_;
   int64_t budget_ = -1;
   Flag* budget_flag_ = nullptr;
   bool explain_ = false, measure_ = true, clear_ = false;

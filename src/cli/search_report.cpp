@@ -120,11 +120,8 @@ Json plan_json(const PhasePlan& plan) {
 
 void print_search(const SearchReport& found, bool explain, const CommonOptions& common) {
   if (common.json) {
-    Json json = {{"model", found.model},
-                 {"candidates", found.candidates},
-                 {"trace_s", found.trace_s},
-                 {"total_s", found.total_s},
-                 {"plans", Json::array()}};
+    Json json = {{"model", found.model},     {"candidates", found.candidates}, {"whole_model", found.whole},
+                 {"trace_s", found.trace_s}, {"total_s", found.total_s},       {"plans", Json::array()}};
     for (const PhasePlan& plan : found.plans) json["plans"].push_back(plan_json(plan));
     return print_out(dump_json(json) + "\n");
   }
@@ -140,6 +137,8 @@ void print_search(const SearchReport& found, bool explain, const CommonOptions& 
                           plan.calls_planned, plan.fingerprint().substr(0, 8)));
     find += plan.find_s, compile += plan.compile_s, trial += plan.trial_s;
   }
+  if (!found.whole.empty())
+    print_out(fmt::format("batches that {} takes are run by it as without a plan\n", fmt::join(found.whole, " or ")));
   print_out(
       fmt::format("{:.1f} s: graphs {:.1f}, expressions and loops {:.1f}, compiler {:.1f}, checks and times {:.1f}\n",
                   found.total_s, found.trace_s, find, compile, trial));

@@ -13,7 +13,8 @@ namespace fk {
 struct SearchReport {
   std::string model;
   std::vector<std::string> candidates =
-      {};  // operators with a candidate of the user, which runs on the side of the calls
+      {};                               // operators with a candidate of the user, which runs on the side of the calls
+  std::vector<std::string> whole = {};  // implementations of the whole model
   std::vector<PhasePlan> plans = {};
   double trace_s = 0, total_s = 0;
 };

@@ -199,6 +199,8 @@ class Ttft final : public Verb {
                            .cache_folder = search_cache_};
       for (const CandidateRecord& record : judged_) search.calls_version += record.op + record.identity + " ";
       search.progress = [&](const std::string& what) { progress.show(what); };
+      search.device = common.device;
+      search.trial_command = trial_command(candidates_, common);
       compiled.emplace(loaded.model, generated_ ? std::optional(search) : std::nullopt, debug_sequential_);
     }
     stage("measuring");

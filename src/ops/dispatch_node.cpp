@@ -178,6 +178,12 @@ void DispatchNode::call(Context& ctx, Args args) {
   throw Error("No implementation of {} takes ({}): {}", info_.name, call_text(info_, args), refusal(args));
 }
 
+const ImplementationInfo* DispatchNode::chosen(Args args) const {
+  for (Slot& slot : slots_)
+    if (made(slot).refuse(args).empty()) return slot.info;
+  return nullptr;
+}
+
 std::string DispatchNode::refusal(Args args) const {
   std::string all;
   for (Slot& slot : slots_) {

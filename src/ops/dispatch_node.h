@@ -24,6 +24,7 @@ class DispatchNode : public Node {
   std::vector<const ImplementationInfo*> implementations() const override;
   void call(Context& ctx, Args args) override;
   std::string refusal(Args args) const override;
+  const ImplementationInfo* chosen(Args args) const override;
   void count_dispatches(std::vector<DispatchCount>& counts) const override;
 
  protected:

@@ -60,6 +60,8 @@ class Node {
   virtual void call(Context& ctx, Args args) = 0;
   // Why each implementation refuses such a call; empty if one supports it.
   virtual std::string refusal(Args args) const = 0;
+  // The implementation that takes such a call.
+  virtual const ImplementationInfo* chosen(Args args) const = 0;
   virtual OutputSpecs outputs(Args given) const = 0;
   virtual void count_dispatches(std::vector<DispatchCount>& counts) const = 0;
 

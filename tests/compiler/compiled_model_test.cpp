@@ -171,14 +171,6 @@ TEST(CompiledModel, EncodersGiveTheSameVectors) {
   }
 }
 
-TEST(CompiledModel, OtherDevicesAreRefused) {
-  ThreadPool pool(1);
-  Model model = load_model(resolve_model("tiny-llama"), {.format = LoadFormat::kDummy}, pool);
-  model.device = Device{DeviceKind::kCuda, 0};
-  EXPECT_THROW(CompiledModel compiled(model), Error);
-  EXPECT_FALSE(model.instead);
-}
-
 // An observer that hears only of beginnings gets the calls of the tree, compositions included.
 TEST(CompiledModel, RecordersSeeTheTree) {
   class Recorder final : public CallObserver {

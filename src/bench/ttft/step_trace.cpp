@@ -66,9 +66,13 @@ void StepTrace::before_region(std::string_view name, std::string_view path, std:
         .kind = "region",
         .path = std::string(path),
         .shapes = shapes_text(inputs) + " -> " + shapes_text(outputs)});
+  region_device_ = outputs.empty() ? kCpu : outputs.front().device();
 }
 
-void StepTrace::after_region() { close(); }
+void StepTrace::after_region() {
+  if (region_device_ != kCpu) device_runtime(region_device_).synchronize();
+  close();
+}
 
 Json StepTrace::to_json(const std::string& title) const {
   constexpr double kNsPerUs = 1e3;

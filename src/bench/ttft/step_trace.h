@@ -43,6 +43,7 @@ class StepTrace final : public PlanObserver {
 
   std::vector<Span> spans_;  // in the order in which they began
   std::vector<size_t> open_;
+  Device region_device_ = kCpu;  // of the region that is open
 };
 
 // One prefill and up to `steps` decode steps, or one pass of an encoder, after one of each that is not traced.

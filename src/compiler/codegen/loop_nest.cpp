@@ -21,6 +21,7 @@ using algebra::Primitive;
 
 constexpr int64_t kLargestLocalArray = 16384;  // elements; 64 KiB of a thread's stack
 constexpr int64_t kLargestUnrolled = 16;       // terms of a sum that is written out
+constexpr int64_t kMostParts = 8;              // of a result that is written part by part
 
 // Elements of one row of an array.
 int64_t row_elements(const Extents& shape) {
@@ -128,6 +129,7 @@ class Lowering {
       e = e.inputs()[0];
     }
     Extents space = e.shape();
+    if (add_parts(result, e, reshaped)) return;
     if (space.empty() || space[0] != out[0]) throw NoLoops("a result is not computed row by row");
     if (space.size() == 1) space.push_back(1);
     if (space.back() >= kVaryingExtent) throw NoLoops("an extent that varies is not the first");
@@ -149,6 +151,41 @@ class Lowering {
       store.index = store_index(result.name, out, space, reshaped);
     }
     statements().push_back(store);
+  }
+
+  // A result [P, T, ...] of a few parts that have the same rows: a store for each part. False: it is none.
+  bool add_parts(const algebra::NamedExpr& result, const Expr& e, bool reshaped) {
+    const Extents &out = result.expr.shape(), &from = e.shape();
+    if (!by_rows() || out.size() < 3 || out[0] >= kVaryingExtent || out[0] > kMostParts || out[1] < kVaryingExtent)
+      return false;
+    if (from.size() < 3 || from[0] != out[0] || from[1] != out[1] || is_local(result.name)) return false;
+    Extents space(from.begin() + 1, from.end());
+    if (space.back() >= kVaryingExtent) return false;
+    enter_nest(Extents(space.begin(), space.end() - 1), result.name);
+    touch(result.name, result.expr.dtype(), out.size(), true);
+    to_.arrays[result.name].row_axis = 1;
+    // Behind its rows it is dense, as the last dimension is.
+    if (reshaped && out.size() != 3) throw NoLoops("parts of a result are reshaped");
+    for (int64_t p = 0; p < out[0]; ++p) {
+      std::vector<Index> at = {fixed(p)};
+      for (size_t d = 0; d < space.size(); ++d) at.push_back(variable(d));
+      Code value = emit(e, at);
+      LoopStatement store{LoopStatement::Kind::kStore, result.name, result.expr.dtype(), unwrapped(value.text),
+                          space.back()};
+      if (reshaped || from == out) {
+        std::string place = reshaped ? index_text(within_row(space)) : "";
+        if (!reshaped) {
+          for (size_t d = 2; d + 1 < out.size(); ++d) place += fmt::format("l{} * {}_s{} + ", d - 1, result.name, d);
+          place += "i";
+        }
+        store.index = fmt::format("l0 * {0}_s1 + {1}", result.name, place);
+        if (p > 0) store.index = fmt::format("{} * {}_s0 + {}", p, result.name, store.index);
+      } else {
+        throw NoLoops("parts of a result are reshaped");
+      }
+      statements().push_back(store);
+    }
+    return true;
   }
 
   // Behind the first dimension a result is dense.
@@ -421,7 +458,30 @@ class Lowering {
     return use;
   }
 
+  // Whether an index, which is known here, equals a number; nothing: it is not known.
+  static std::optional<bool> known_condition(const Expr& e, const std::vector<Index>& at) {
+    if (!e.head().is(Function::kEqual)) return {};
+    auto number_of = [](Expr x) -> const Head* {
+      while (x.head().is(Primitive::kView)) x = x.inputs()[0];
+      return x.head().is(Primitive::kConstant) ? &x.head() : nullptr;
+    };
+    const Expr &a = e.inputs()[0], &b = e.inputs()[1];
+    const Expr& index = a.head().is(Primitive::kIota) ? a : b;
+    const Head* number = number_of(a.head().is(Primitive::kIota) ? b : a);
+    if (!index.head().is(Primitive::kIota) || number == nullptr) return {};
+    const Index& place = at[static_cast<size_t>(index.head().axis)];
+    if (!place.text.empty() ||
+        std::any_of(place.factors.begin(), place.factors.end(), [](int64_t f) { return f != 0; }))
+      return {};
+    return static_cast<double>(place.start) == number->value;
+  }
+
   Code emit_map(const Expr& e, const std::vector<Index>& at) {
+    if (e.head().is(Function::kSelect))
+      if (std::optional<bool> is = known_condition(e.inputs()[0], at)) {
+        Code chosen = emit(e.inputs()[*is ? 1 : 2], at);
+        return {converted(chosen, computed_as(e.dtype())), computed_as(e.dtype())};
+      }
     std::string key = key_of(e, at);
     if (std::optional<Code> code = known(key)) return *code;
     std::vector<Code> x;
@@ -489,6 +549,7 @@ class Lowering {
                                                 : fmt::format("{}.size({})", x.head().name, axis);
     Code value = emit(x, inner);
     std::string inside = fmt::format("{0} >= 0 && {0} < {1}", row.text, bound);
+    to_.guards[value.element.substr(0, value.element.rfind(']') + 1)] = inside;
     return {fmt::format("({} ? {} : {})", inside, value.text, number_code(0, value.dtype)),
             value.dtype,
             {},

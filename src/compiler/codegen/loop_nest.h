@@ -55,6 +55,7 @@ struct ArrayUse {
   bool written = false;
   bool dense_rows = false;  // behind the first dimension there must be no gaps
   bool dense = false;       // there must be no gaps at all
+  int row_axis = 0;         // the dimension that rows are counted in
 };
 
 // A result that exists for one row at a time.
@@ -68,7 +69,8 @@ struct LoopProgram {
   std::vector<LoopNest> nests;
   std::map<std::string, ArrayUse> arrays;  // inputs and outputs, by name
   std::map<std::string, LocalArray> locals;
-  std::vector<std::vector<double>> tables;  // table0, table1, ...
+  std::vector<std::vector<double>> tables;    // table0, table1, ...
+  std::map<std::string, std::string> guards;  // elements that exist only where this holds: "x0_p[v1 * x0_s0 + i]"
 };
 
 // Of the results of a definition. In the text `name_p` is a pointer to an array, `name_sD` its stride in dimension D.

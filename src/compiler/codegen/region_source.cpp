@@ -23,10 +23,6 @@ constexpr std::string_view kStoreRounded =
 
 std::string indented(size_t depth) { return std::string(2 * depth, ' '); }
 
-std::string array_of(const LoopStatement& s, const LoopProgram& loops) {
-  return loops.locals.count(s.name) > 0 ? s.name : s.name + "_p";
-}
-
 // Whether an index is a constant of the loop plus i.
 bool ends_with_i(const std::string& index) { return index == "i" || index.ends_with(" + i"); }
 std::string with_first(const std::string& index, const std::string& first) {
@@ -121,6 +117,12 @@ int64_t row_work(const LoopProgram& loops) {
   return work;
 }
 
+bool shares_memory(const RegionText& region, const std::string& name) {
+  return std::any_of(region.updated.begin(), region.updated.end(), [&](const auto& pair) {
+    return region.loops->arrays.count(pair.second) > 0 && (pair.first == name || pair.second == name);
+  });
+}
+
 std::string region_body(const RegionText& region) {
   const LoopProgram& loops = *region.loops;
   std::string nests, text = "(const Array* arrays, int64_t first_row, int64_t last_row) {\n";
@@ -129,8 +131,9 @@ std::string region_body(const RegionText& region) {
     const std::string& name = region.names[k];
     auto use = loops.arrays.find(name);
     if (use == loops.arrays.end()) continue;
-    text += fmt::format("  {0}{1}* __restrict {2}_p = static_cast<{0}{1}*>(arrays[{3}].data);\n",
-                        use->second.written ? "" : "const ", element_name(use->second.dtype), name, k);
+    text += fmt::format("  {0}{1}*{4} {2}_p = static_cast<{0}{1}*>(arrays[{3}].data);\n",
+                        use->second.written ? "" : "const ", element_name(use->second.dtype), name, k,
+                        shares_memory(region, name) ? "" : " __restrict");
     for (size_t d = 0; d < use->second.rank; ++d)
       if (nests.find(fmt::format("* {}_s{}", name, d)) != nests.npos)
         text += fmt::format("  const int64_t {0}_s{1} = arrays[{2}].strides[{1}];\n", name, d, k);

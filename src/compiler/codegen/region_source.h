@@ -1,6 +1,8 @@
 // The C++ text of kernels that compute several calls at once, row by row.
 #pragma once
 
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,12 +23,17 @@ struct RegionText {
   std::string comment;             // what it computes
   std::vector<std::string> names;  // of the arrays
   const LoopProgram* loops;
+  std::set<std::string> constants = {};             // arrays that no kernel changes: weights
+  std::map<std::string, std::string> updated = {};  // outputs that are an input after the kernel, in its memory
 };
 
 // One source with all of them.
 std::string region_source(const std::vector<RegionText>& regions);
 // The function alone, without its name and comment: equal kernels have equal texts.
 std::string region_body(const RegionText& region);
+
+// Whether the kernel reads and writes the memory of this array by two names.
+bool shares_memory(const RegionText& region, const std::string& name);
 
 // Elements that the loops of one row touch: how much work a row is.
 int64_t row_work(const LoopProgram& loops);

@@ -11,6 +11,20 @@
 #include "compiler/egraph/rewrite.h"
 
 namespace fk {
+
+std::string folded(algebra::Fold fold, const std::string& so_far, const std::string& value) {
+  if (fold == algebra::Fold::kSum) return fmt::format("{} + {}", so_far, value);
+  if (fold == algebra::Fold::kAny) return fmt::format("{} | {}", so_far, value);
+  return fmt::format("{}({}, {})", fold == algebra::Fold::kMax ? "larger" : "smaller", so_far, value);
+}
+
+std::string fold_start(const LoopStatement& s) {
+  if (s.fold == algebra::Fold::kSum || s.fold == algebra::Fold::kAny) return "0";
+  bool max = s.fold == algebra::Fold::kMax;
+  if (s.dtype == DType::kI64) return max ? "INT64_MIN" : "INT64_MAX";
+  return max ? "-INFINITY" : "INFINITY";
+}
+
 namespace {
 
 // Functions of elements that compilers vectorise, by name. A NaN stays one.
@@ -83,21 +97,6 @@ inline float cosine(float x) { return float(turned(double(x), 1)); }
 )"},
 };
 
-std::string_view fold_function(algebra::Fold fold) { return fold == algebra::Fold::kMax ? "larger" : "smaller"; }
-
-std::string folded(algebra::Fold fold, const std::string& so_far, const std::string& value) {
-  if (fold == algebra::Fold::kSum) return fmt::format("{} + {}", so_far, value);
-  if (fold == algebra::Fold::kAny) return fmt::format("{} | {}", so_far, value);
-  return fmt::format("{}({}, {})", fold_function(fold), so_far, value);
-}
-
-std::string fold_start(const LoopStatement& s) {
-  if (s.fold == algebra::Fold::kSum || s.fold == algebra::Fold::kAny) return "0";
-  bool max = s.fold == algebra::Fold::kMax;
-  if (s.dtype == DType::kI64) return max ? "INT64_MIN" : "INT64_MAX";
-  return max ? "-INFINITY" : "INFINITY";
-}
-
 // Independent partial results, so that the loop is vectorised without changing what it means; always in the same order.
 std::string fold_text(const LoopStatement& s, const std::string& indent) {
   constexpr int kLanes = 32;
@@ -145,6 +144,10 @@ std::string functions_version() {
   return text;
 }
 
+std::string array_of(const LoopStatement& s, const LoopProgram& loops) {
+  return s.kind == LoopStatement::Kind::kFill || loops.locals.count(s.name) > 0 ? s.name : s.name + "_p";
+}
+
 std::string store_text(const LoopStatement& s, const std::string& array) {
   std::string element = fmt::format("{}[{}]", array, s.index);
   if (s.moved && s.dtype == DType::kBF16) return fmt::format("{}.bits = {};", element, s.value);
@@ -173,18 +176,17 @@ std::string statement_text(const LoopStatement& s, const std::string& array, con
   return {};
 }
 
+std::string table_text(const std::vector<double>& table) {
+  std::string text;
+  for (size_t k = 0; k < table.size(); ++k)
+    text += fmt::format("{}{}", k == 0 ? "" : k % 8 == 0 ? ",\n      " : ", ", algebra::number_text(table[k]));
+  return text;
+}
+
 std::string tables_text(const LoopProgram& loops) {
   std::string text;
-  for (size_t t = 0; t < loops.tables.size(); ++t) {
-    text += fmt::format("  static const double table{}[] = {{", t);
-    for (size_t k = 0; k < loops.tables[t].size(); ++k)
-      text += fmt::format("{}{}",
-                          k == 0       ? ""
-                          : k % 8 == 0 ? ",\n      "
-                                       : ", ",
-                          algebra::number_text(loops.tables[t][k]));
-    text += "};\n";
-  }
+  for (size_t t = 0; t < loops.tables.size(); ++t)
+    text += fmt::format("  static const double table{}[] = {{{}}};\n", t, table_text(loops.tables[t]));
   return text;
 }
 

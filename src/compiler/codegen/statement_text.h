@@ -9,14 +9,22 @@
 
 namespace fk {
 
+// The array that a statement writes to: "y0_p", or that of a local result.
+std::string array_of(const LoopStatement& statement, const LoopProgram& loops);
+
 // The assignment of one element by a store.
 std::string store_text(const LoopStatement& store, const std::string& array);
 
 // One statement of a nest; `array` is what a store writes to.
 std::string statement_text(const LoopStatement& statement, const std::string& array, const std::string& indent);
 
-// The constant arrays of a kernel.
+// What a fold begins with, and one step of it.
+std::string fold_start(const LoopStatement& fold);
+std::string folded(algebra::Fold fold, const std::string& so_far, const std::string& value);
+
+// The constant arrays of a kernel, and the numbers of one.
 std::string tables_text(const LoopProgram& loops);
+std::string table_text(const std::vector<double>& table);
 
 // Definitions of the functions of elements that a text calls: written so that compilers vectorise them.
 std::string functions_in(const std::string& kernels);

@@ -6,7 +6,7 @@
 namespace fk {
 namespace {
 
-double now_ns() {
+double saturation_ns() {
   return static_cast<double>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
           .count());
@@ -39,22 +39,22 @@ struct Match {
 SaturationReport saturate(EGraph& graph, const std::vector<Rule>& rules, const SaturationLimits& limits) {
   SaturationReport report;
   for (const Rule& rule : rules) report.rules.push_back({rule.name});
-  const double start = now_ns();
+  const double start = saturation_ns();
   graph.rebuild();
   while (report.iterations < limits.iterations) {
     ++report.iterations;
     // All matches are found in the same graph, so that their order does not matter.
     std::vector<Match> matches;
     for (size_t r = 0; r < rules.size(); ++r) {
-      const double begin = now_ns();
+      const double begin = saturation_ns();
       for (NodeId n : graph.nodes_of(rules[r].root))
         rules[r].match(graph, n, [&](Term term) { matches.push_back({r, graph.class_of(n), std::move(term)}); });
-      report.rules[r].time_ns += now_ns() - begin;
+      report.rules[r].time_ns += saturation_ns() - begin;
     }
     const size_t nodes_before = graph.num_nodes_ever();
     bool changed = false;
     for (const Match& m : matches) {
-      const double begin = now_ns();
+      const double begin = saturation_ns();
       RuleStatistics& statistics = report.rules[m.rule];
       ++statistics.matches;
       ClassId of = graph.find(m.of), equal = graph.find(add_term(graph, m.term));
@@ -64,7 +64,7 @@ SaturationReport saturate(EGraph& graph, const std::vector<Rule>& rules, const S
         ++statistics.unions;
         changed = true;
       }
-      statistics.time_ns += now_ns() - begin;
+      statistics.time_ns += saturation_ns() - begin;
       if (graph.num_nodes_ever() > limits.nodes) break;
     }
     graph.rebuild();
@@ -74,7 +74,7 @@ SaturationReport saturate(EGraph& graph, const std::vector<Rule>& rules, const S
       break;
     }
   }
-  report.time_ns = now_ns() - start;
+  report.time_ns = saturation_ns() - start;
   return report;
 }
 

@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "graph/trace.h"
+#include "ops/registry.h"
 #include "ops/span_observer.h"
 
 namespace fk {
@@ -12,10 +13,17 @@ GraphPhase phase_of(const AttentionMetadata& batch, Task task) {
   return batch.prefill.num_sequences == 0 ? GraphPhase::kDecode : GraphPhase::kMixed;
 }
 
+void require_plans_on(Device device) {
+  if (!kPlansOnCuda && device.kind == DeviceKind::kCuda)
+    throw UsageError(
+        "Plans and generated kernels are not used on CUDA yet; leave --path compiled out, or use --device cpu.");
+}
+
 CompiledModel::CompiledModel(Model& model, FindRegions find, bool check_every_step)
     : model_(model), find_(std::move(find)), check_every_step_(check_every_step) {
-  if (model.device != kCpu)
-    throw Error("Plans run on the CPU only so far; leave --path compiled out, or use --device cpu.");
+  require_plans_on(model.device);
+  arena_->device = model.device;
+  for (const ImplementationInfo* by : model.root->implementations()) replaceable_ = replaceable_ || !by->any_device;
   model.instead = [this](Context& ctx, Args args) { call(ctx, args); };
 }
 
@@ -28,7 +36,7 @@ PlanExecutor& CompiledModel::prepare(GraphPhase phase) {
     Graph graph = trace_graph(*traced_, model_.name, phase, model_.config.facts.dtype);
     plan = std::make_unique<PlanExecutor>(
         graph, *model_.root, [this](const std::string& path) { return model_.weight(path); }, find_,
-        PlanOptions{.check_every_step = check_every_step_, .arena = arena_});
+        PlanOptions{.check_every_step = check_every_step_, .arena = arena_, .device = model_.device});
   }
   return *plan;
 }
@@ -39,6 +47,12 @@ void CompiledModel::call(Context& ctx, Args args) {
   // Whoever only hears of beginnings records the calls of compositions too, and may skip some.
   const bool observed = ctx.observer != nullptr && dynamic_cast<SpanObserver*>(ctx.observer) == nullptr;
   if (!observed && ctx.attention != nullptr) {
+    if (replaceable_)
+      if (const ImplementationInfo* by = model_.root->chosen(args); by != nullptr && !by->any_device) {
+        ++calls_by_whole_;
+        if (whole_.empty()) whole_ = by->name;
+        return model_.root->call(ctx, args);
+      }
     PlanExecutor& plan = prepare(phase_of(*ctx.attention, model_.config.facts.task));
     if (plan.run_if_it_fits(ctx, args)) return;
   }

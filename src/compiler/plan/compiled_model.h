@@ -3,17 +3,23 @@
 
 #include <array>
 #include <memory>
+#include <string>
 
 #include "compiler/plan/plan_executor.h"
 #include "engine/model.h"
 
 namespace fk {
 
+// Whether plans and generated kernels are used on CUDA.
+inline constexpr bool kPlansOnCuda = false;
+// Throws UsageError where they are not used on the device.
+void require_plans_on(Device device);
+
 class CompiledModel {
  public:
   // From now on, and until this is destroyed, calls of the model come here. The model must stay where it is. `find`
   // tells which regions of the graphs are made by one kernel; nothing: none are, and the results have the same bits
-  // as those of the tree. Throws Error if the model is not on the CPU.
+  // as those of the tree. Throws UsageError where plans are not used on the model's device.
   explicit CompiledModel(Model& model, FindRegions find = {}, bool check_every_step = false);
   ~CompiledModel();
   CompiledModel(const CompiledModel&) = delete;
@@ -28,6 +34,9 @@ class CompiledModel {
   // by an observer that hears only of their beginning. One call at a time.
   void call(Context& ctx, Args args);
   int64_t calls_by_tree() const { return calls_by_tree_; }
+  // An implementation of the whole model that takes a batch (a token in one kernel on CUDA, a candidate) keeps it.
+  int64_t calls_by_whole() const { return calls_by_whole_; }
+  const std::string& whole() const { return whole_; }  // its name; empty: there was no such batch
 
  private:
   Model& model_;
@@ -36,7 +45,9 @@ class CompiledModel {
   std::shared_ptr<PlanArena> arena_ = std::make_shared<PlanArena>();
   std::unique_ptr<Node> traced_;  // the tree that graphs are traced from, until all are
   std::array<std::unique_ptr<PlanExecutor>, 4> plans_;
-  int64_t calls_by_tree_ = 0;
+  int64_t calls_by_tree_ = 0, calls_by_whole_ = 0;
+  std::string whole_;
+  bool replaceable_ = false;  // there are implementations of the whole model
 };
 
 // What kind of batch this is for a model of that task.

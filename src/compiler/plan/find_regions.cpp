@@ -5,6 +5,8 @@
 #include <optional>
 #include <set>
 
+#include "compiler/codegen/cuda_kernel.h"
+#include "core/error.h"
 #include "ops/algebra/definition.h"
 
 namespace fk {
@@ -16,8 +18,9 @@ constexpr int64_t kLargestRow = 65536;  // elements of all results that exist fo
 
 class RegionFinder {
  public:
-  explicit RegionFinder(const GraphBody& flat)
+  RegionFinder(const GraphBody& flat, DeviceKind device)
       : flat_(flat),
+        device_(device),
         programs_(flat),
         maker_(flat.values.size(), kNoNode),
         readers_(flat.values.size()),
@@ -185,6 +188,7 @@ class RegionFinder {
     int64_t row = 0;
     for (const auto& [name, array] : found.loops.locals) row += array.elements;
     if (row > kLargestRow || found.loops.nests.empty() || found.loops.nests[0].leads[0] < kVaryingExtent) return {};
+    if (device_ == DeviceKind::kCuda && !cuda_refusal(found.loops, updated_arrays(region)).empty()) return {};
     // Rows are stored to a state, or in order.
     for (size_t i = 0; i < region.outputs.size(); ++i) {
       auto use = found.loops.arrays.find("y" + std::to_string(i));
@@ -195,6 +199,7 @@ class RegionFinder {
   }
 
   const GraphBody& flat_;
+  const DeviceKind device_;
   RegionPrograms programs_;
   std::vector<size_t> maker_;                 // by value
   std::vector<std::vector<size_t>> readers_;  // by value; kNoNode: the body returns it
@@ -205,10 +210,28 @@ class RegionFinder {
 
 }  // namespace
 
-std::vector<FoundRegion> find_regions(const GraphBody& flat, std::vector<RuleStatistics>* rules) {
-  RegionFinder finder(flat);
+std::vector<FoundRegion> find_regions(const GraphBody& flat, std::vector<RuleStatistics>* rules, DeviceKind device) {
+  RegionFinder finder(flat, device);
   std::vector<FoundRegion> found = finder.run();
   if (rules != nullptr) *rules = finder.rules();
+  return found;
+}
+
+std::map<std::string, std::string> updated_arrays(const Region& region) {
+  std::map<std::string, std::string> updated;
+  for (size_t i = 0; i < region.outputs.size(); ++i)
+    if (region.outputs[i].updates >= 0)
+      updated["y" + std::to_string(i)] = "x" + std::to_string(region.outputs[i].updates);
+  return updated;
+}
+
+FoundRegion region_in_graph(const GraphBody& flat, Region region) {
+  FoundRegion found;
+  found.program = RegionPrograms(flat).of(region);
+  found.region = std::move(region);
+  if (!found.program.refusal.empty()) throw Error("{}", found.program.refusal);
+  found.loops = lower_to_row_loops(found.program.results, found.program.locals);
+  if (!found.loops.refusal.empty()) throw Error("A region has no loops: {}.", found.loops.refusal);
   return found;
 }
 

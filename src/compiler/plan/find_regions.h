@@ -1,11 +1,14 @@
 // The regions of a graph: neighbouring calls that one generated kernel can compute row by row.
 #pragma once
 
+#include <map>
+#include <string>
 #include <vector>
 
 #include "compiler/codegen/loop_nest.h"
 #include "compiler/plan/region.h"
 #include "compiler/plan/region_program.h"
+#include "core/device.h"
 
 namespace fk {
 
@@ -17,7 +20,14 @@ struct FoundRegion {
 
 // As large as they can be, in the order of their last nodes: there a plan runs them. No call before that reads what a
 // region computes. Regions of one call are among them.
-// `rules` gets what the rules of the algebra did.
-std::vector<FoundRegion> find_regions(const GraphBody& flat, std::vector<RuleStatistics>* rules = nullptr);
+// `rules` gets what the rules of the algebra did. On CUDA a row must fit a block's shared memory.
+std::vector<FoundRegion> find_regions(const GraphBody& flat, std::vector<RuleStatistics>* rules = nullptr,
+                                      DeviceKind device = DeviceKind::kCpu);
+
+// By name the outputs that update an input: {"y1", "x6"}.
+std::map<std::string, std::string> updated_arrays(const Region& region);
+
+// One whose calls are known.
+FoundRegion region_in_graph(const GraphBody& flat, Region region);
 
 }  // namespace fk

@@ -9,12 +9,16 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <thread>
 
 #include "candidate/compile.h"
 #include "candidate/compile_cache.h"
 #include "compiler/codegen/statement_text.h"
+#include "core/device_runtime.h"
 #include "core/error.h"
 #include "core/replace_all.h"
+#include "core/thread_pool.h"
+#include "measure/timer.h"
 
 namespace fk {
 namespace {
@@ -44,10 +48,20 @@ std::string with_symbols(std::string text) {
   return text;
 }
 
-class GeneratedKernel final : public RegionKernel {
+std::vector<std::string> array_names(const FoundRegion& found) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < found.region.inputs.size(); ++i) names.push_back(fmt::format("x{}", i));
+  for (size_t i = 0; i < found.region.outputs.size(); ++i) names.push_back(fmt::format("y{}", i));
+  return names;
+}
+
+// What kernels for all devices have in common: which arrays they take.
+class GeneratedKernel : public RegionKernel {
  public:
-  GeneratedKernel(RegionFunction function, const FoundRegion& found, const std::vector<std::string>& names)
-      : function_(function), inputs_(found.region.inputs.size()), grain_(0) {
+  explicit GeneratedKernel(const FoundRegion& found) : inputs_(found.region.inputs.size()) {
+    const std::vector<std::string> names = array_names(found);
+    if (names.size() > kMostArrays)
+      throw Error("A generated kernel has {} arrays; {} are the most.", names.size(), kMostArrays);
     for (const std::string& name : names) {
       auto use = found.loops.arrays.find(name);
       if (use == found.loops.arrays.end())
@@ -55,8 +69,9 @@ class GeneratedKernel final : public RegionKernel {
       else
         needs_.push_back({use->second.dtype, use->second.dense_rows, use->second.dense, true});
     }
-    grain_ = std::max<int64_t>(1, kWorthAThread / std::max<int64_t>(row_work(found.loops), 1));
     rows_of_ = rows_array(found.loops, names);
+    if (auto use = found.loops.arrays.find(names[rows_of_]); use != found.loops.arrays.end())
+      row_axis_ = static_cast<size_t>(use->second.row_axis);
   }
 
   std::string_view refuse(std::span<const View> inputs, std::span<const View> outputs) const override {
@@ -72,16 +87,28 @@ class GeneratedKernel final : public RegionKernel {
     return {};
   }
 
-  void run(Context& ctx, std::span<const View> inputs, std::span<const View> outputs) override {
+ protected:
+  // Arrays as a kernel gets them.
+  struct Call {
     RegionArray arrays[kMostArrays];
     int64_t strides[kMostArrays][kMaxRank];
+    int64_t rows;
+    bool aligned;  // to 16 bytes
+  };
+  void fill_call(Call& call, std::span<const View> inputs, std::span<const View> outputs) const {
+    constexpr int64_t kPackBytes = 16;
+    call.aligned = true;
     for (size_t k = 0; k < needs_.size(); ++k) {
       const View& v = k < inputs_ ? inputs[k] : outputs[k - inputs_];
-      for (int d = 0; d < v.rank(); ++d) strides[k][d] = v.stride(d);
-      arrays[k] = {v.data(), v.shape().extents().data(), strides[k]};
+      for (int d = 0; d < v.rank(); ++d) call.strides[k][d] = v.stride(d);
+      call.arrays[k] = {v.data(), v.shape().extents().data(), call.strides[k]};
+      if (!needs_[k].used) continue;
+      call.aligned = call.aligned && reinterpret_cast<uintptr_t>(v.data()) % kPackBytes == 0;
+      for (int d = 0; d + 1 < v.rank(); ++d)
+        if (v.size(d) > 1)
+          call.aligned = call.aligned && v.stride(d) * static_cast<int64_t>(dtype_size(v.dtype())) % kPackBytes == 0;
     }
-    int64_t rows = arrays[rows_of_].sizes[0];
-    ctx.pool.parallel_for(rows, grain_, [&](int64_t begin, int64_t end) { function_(arrays, begin, end); });
+    call.rows = call.arrays[rows_of_].sizes[row_axis_];
   }
 
  private:
@@ -105,85 +132,186 @@ class GeneratedKernel final : public RegionKernel {
     throw Error("A generated kernel has no array with its rows.");
   }
 
-  RegionFunction function_;
   size_t inputs_;
-  int64_t grain_;
-  size_t rows_of_ = 0;
+  size_t rows_of_ = 0, row_axis_ = 0;
   std::vector<ArrayNeeds> needs_;
 };
 
-// Compiles and loads a source with these kernels.
-std::map<std::string, RegionFunction> load(const std::string& source, const std::set<std::string>& keys,
-                                           const std::string& cache_folder, CompiledRegions& compiled) {
+class CpuKernel final : public GeneratedKernel {
+ public:
+  CpuKernel(RegionFunction function, const FoundRegion& found)
+      : GeneratedKernel(found),
+        function_(function),
+        grain_(std::max<int64_t>(1, kWorthAThread / std::max<int64_t>(row_work(found.loops), 1))) {}
+
+  void run(Context& ctx, std::span<const View> inputs, std::span<const View> outputs) override {
+    Call call;
+    fill_call(call, inputs, outputs);
+    ctx.pool.parallel_for(call.rows, grain_, [&](int64_t begin, int64_t end) { function_(call.arrays, begin, end); });
+  }
+
+ private:
+  RegionFunction function_;
+  int64_t grain_;
+};
+
+class CudaKernel final : public GeneratedKernel {
+ public:
+  CudaKernel(CudaRegionFunction launcher, const FoundRegion& found, bool dependent)
+      : GeneratedKernel(found), launcher_(launcher), dependent_(dependent) {}
+
+  void run(Context& ctx, std::span<const View> inputs, std::span<const View> outputs) override {
+    Call call;
+    fill_call(call, inputs, outputs);
+    const int status = launcher_(call.arrays, call.rows, call.aligned ? 1 : 0, dependent_ ? 1 : 0, ctx.stream);
+    if (status != 0) throw Error("A generated kernel could not be launched: CUDA error {}.", status);
+  }
+
+ private:
+  CudaRegionFunction launcher_;
+  bool dependent_;
+};
+
+// Kernels may start before those before them have ended from compute capability 9.0 on.
+bool starts_early() {
+  constexpr Device kFirst{DeviceKind::kCuda, 0};
+  if (!device_missing(kFirst).empty()) return false;
+  const std::string& architecture = device_runtime(kFirst).facts().architecture;
+  return architecture.size() > 3 && std::atoi(architecture.c_str() + 3) >= 90;
+}
+
+std::shared_ptr<RegionKernel> kernel_of(void* function, const FoundRegion& found, DeviceKind device) {
+  if (device == DeviceKind::kCpu) return std::make_shared<CpuKernel>(reinterpret_cast<RegionFunction>(function), found);
+  return std::make_shared<CudaKernel>(reinterpret_cast<CudaRegionFunction>(function), found, starts_early());
+}
+
+// Stays loaded until the process ends, as candidates do.
+void* function_in(const std::string& path, const std::string& key) {
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) throw Error("Generated kernels cannot be loaded: {}.", dlerror());
+  void* function = dlsym(library, ("region_" + key).c_str());
+  if (function == nullptr) throw Error("The generated kernel {} is missing in {}.", key, path);
+  return function;
+}
+
+// The library of a source, and the lock that keeps it.
+CompileResult compiled_source(const std::string& source, const std::string& cache_folder, DeviceKind device) {
   namespace fs = std::filesystem;
   fs::path folder = fs::path(cache_folder.empty() ? default_cache_folder() : cache_folder) / "generated";
   std::error_code error;
   fs::create_directories(folder, error);
-  fs::path path = folder / (Fingerprint().add(source).hex() + ".cpp");
+  fs::path path = folder / (Fingerprint().add(source).hex() + (device == DeviceKind::kCpu ? ".cpp" : ".cu"));
   if (error || !write_whole(path.string(), source))
     throw Error("{} cannot be written; set FASTKERNELS_HOME to a folder that can.", path.string());
   CompileResult built = compile_candidate(
       {nullptr, path.string()}, {.cache_folder = cache_folder, .limit_ms = 300'000, .without_operator = true});
-  compiled.compile_seconds = built.seconds;
   if (built.failure) throw Error("Generated kernels do not compile: {}", built.failure->sentence);
-  // Stays loaded until the process ends, as candidates do.
-  void* library = dlopen(built.so_path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) throw Error("Generated kernels cannot be loaded: {}.", dlerror());
-  std::map<std::string, RegionFunction> functions;
-  for (const std::string& key : keys) {
-    auto* function = reinterpret_cast<RegionFunction>(dlsym(library, ("region_" + key).c_str()));
-    if (function == nullptr) throw Error("The generated kernel {} is missing in {}.", key, built.so_path);
-    functions.emplace(key, function);
-  }
-  return functions;
+  return built;
+}
+
+std::string source_of(const std::vector<RegionText>& regions, DeviceKind device) {
+  return device == DeviceKind::kCpu ? region_source(regions) : cuda_region_source(regions);
+}
+
+// nvcc takes seconds for any source, so it runs as often as there are cores. By kernel the library it is in.
+std::vector<std::string> compile_all(const std::vector<RegionText>& regions, const std::string& cache_folder,
+                                     DeviceKind device) {
+  const size_t most = device == DeviceKind::kCpu ? 1 : static_cast<size_t>(std::max(1, usable_cores()));
+  const size_t parts = std::min(most, regions.size());
+  std::vector<std::vector<RegionText>> part(parts);
+  for (size_t i = 0; i < regions.size(); ++i) part[i % parts].push_back(regions[i]);
+  static std::vector<std::shared_ptr<void>> locks;  // of all libraries that this process has loaded
+  std::vector<CompileResult> results(parts);
+  std::vector<std::string> errors(parts);
+  std::vector<std::thread> threads;
+  auto compile = [&](size_t p) {
+    try {
+      results[p] = compiled_source(source_of(part[p], device), cache_folder, device);
+    } catch (const std::exception& e) {
+      errors[p] = e.what();
+    }
+  };
+  for (size_t p = 1; p < parts; ++p) threads.emplace_back(compile, p);
+  compile(0);
+  for (std::thread& t : threads) t.join();
+  for (const std::string& e : errors)
+    if (!e.empty()) throw Error("{}", e);
+  std::vector<std::string> libraries(regions.size());
+  for (size_t i = 0; i < regions.size(); ++i) libraries[i] = results[i % parts].so_path;
+  for (CompileResult& r : results) locks.push_back(std::move(r.lock));
+  return libraries;
 }
 
 }  // namespace
 
-RegionDraft draft_of(const FoundRegion& found, const GraphBody& flat) {
+RegionDraft draft_of(const FoundRegion& found, const GraphBody& flat, DeviceKind device) {
   RegionDraft draft;
-  for (size_t i = 0; i < found.region.inputs.size(); ++i) draft.names.push_back(fmt::format("x{}", i));
-  for (size_t i = 0; i < found.region.outputs.size(); ++i) draft.names.push_back(fmt::format("y{}", i));
+  draft.names = array_names(found);
   std::vector<std::string> calls;
   for (size_t n : found.region.nodes)
     if (flat.nodes[n].is_call()) calls.push_back(flat.nodes[n].op);
   draft.calls = fmt::format("{}", fmt::join(calls, " + "));
   draft.expression = with_symbols(algebra::program_text(found.program.results));
-  std::string body = region_body({"", "", draft.names, &found.loops});
-  draft.key = Fingerprint().add(body).add(functions_version()).hex();
+  for (size_t i = 0; i < found.region.inputs.size(); ++i)
+    if (flat.values[static_cast<size_t>(found.region.inputs[i])].kind == ValueKind::kParameter)
+      draft.constants.insert(draft.names[i]);
+  draft.updated = updated_arrays(found.region);
+  const RegionText text{"", "", draft.names, &found.loops, draft.constants, draft.updated};
+  draft.key = device == DeviceKind::kCpu
+                  ? Fingerprint().add(region_body(text)).add(functions_version()).hex()
+                  : Fingerprint().add(cuda_region_body(text)).add(cuda_functions_version()).hex();
   return draft;
 }
 
 CompiledRegions compile_regions(const std::vector<const FoundRegion*>& found, const GraphBody& flat,
-                                const std::string& cache_folder) {
+                                const std::string& cache_folder, DeviceKind device) {
   CompiledRegions compiled;
-  compiled.kernels.resize(found.size());
   // Phases of one model share most of their kernels.
+  struct Loaded {
+    void* function;
+    std::string library;
+  };
   static std::mutex mutex;
-  static std::map<std::string, RegionFunction> loaded;  // by key
+  static std::map<std::string, Loaded> loaded;  // by key
   std::lock_guard lock(mutex);
   std::vector<RegionDraft> drafts;
   std::vector<RegionText> all, missing;
-  std::set<std::string> seen, wanted;
+  std::vector<std::string> wanted;  // keys of those missing
+  std::set<std::string> seen;
   for (const FoundRegion* f : found) {
-    drafts.push_back(draft_of(*f, flat));
+    drafts.push_back(draft_of(*f, flat, device));
     const RegionDraft& draft = drafts.back();
-    if (draft.names.size() > kMostArrays)
-      throw Error("A generated kernel has {} arrays; {} are the most.", draft.names.size(), kMostArrays);
     if (!seen.insert(draft.key).second) continue;
-    all.push_back({"region_" + draft.key, draft.calls + "\n" + draft.expression, draft.names, &f->loops});
+    all.push_back({"region_" + draft.key, draft.calls + "\n" + draft.expression, draft.names, &f->loops,
+                   draft.constants, draft.updated});
     if (loaded.count(draft.key) > 0) continue;
-    wanted.insert(draft.key);
+    wanted.push_back(draft.key);
     missing.push_back(all.back());
   }
-  compiled.source = region_source(all);
-  if (!missing.empty())
-    for (auto& [key, function] : load(region_source(missing), wanted, cache_folder, compiled))
-      loaded.emplace(key, function);
+  compiled.source = source_of(all, device);
+  if (!missing.empty()) {
+    Stopwatch watch;
+    std::vector<std::string> libraries = compile_all(missing, cache_folder, device);
+    compiled.compile_seconds = watch.elapsed_s();
+    for (size_t i = 0; i < wanted.size(); ++i)
+      loaded.emplace(wanted[i], Loaded{function_in(libraries[i], wanted[i]), libraries[i]});
+  }
   for (size_t i = 0; i < found.size(); ++i) {
-    compiled.kernels[i] = std::make_shared<GeneratedKernel>(loaded.at(drafts[i].key), *found[i], drafts[i].names);
+    const Loaded& kernel = loaded.at(drafts[i].key);
+    compiled.kernels.push_back(kernel_of(kernel.function, *found[i], device));
+    compiled.libraries.push_back(kernel.library);
   }
   return compiled;
+}
+
+std::shared_ptr<RegionKernel> load_region(const std::string& library, const FoundRegion& found, const GraphBody& flat,
+                                          DeviceKind device) {
+  return kernel_of(function_in(library, draft_of(found, flat, device).key), found, device);
+}
+
+std::shared_ptr<RegionKernel> cuda_region_kernel(CudaRegionFunction launcher, const FoundRegion& found,
+                                                 bool dependent) {
+  return std::make_shared<CudaKernel>(launcher, found, dependent);
 }
 
 }  // namespace fk

@@ -8,8 +8,8 @@
 #include "compiler/plan/arena_plan.h"
 #include "compiler/plan/plan_frame.h"
 #include "compiler/plan/plan_observer.h"
+#include "compiler/plan/tree_calls.h"
 #include "core/error.h"
-#include "graph/flatten.h"
 #include "ops/registry.h"
 
 namespace fk {
@@ -42,31 +42,25 @@ bool is_phase(GraphPhase phase, const AttentionMetadata& batch) {
 
 void PlanArena::grow(size_t bytes) {
   if (bytes <= memory.size()) return;
-  memory = Buffer();  // first, so that both never exist at the same time
-  memory = Buffer(bytes);
+  if (device == kCpu) {
+    memory = Buffer();  // first, so that both never exist at the same time
+    memory = Buffer(bytes);
+  } else {
+    // Twice as much as before at least, so that all of those before are no more than this one.
+    bytes = std::max(bytes, 2 * memory.size());
+    if (memory.size() > 0) before.push_back(std::move(memory));
+    memory = Buffer(bytes, device);
+  }
   ++moves;
 }
 
 PlanExecutor::PlanExecutor(const Graph& graph, Node& root, const Node::Lookup& weight, const FindRegions& find,
                            const PlanOptions& options)
     : phase_(graph.phase), root_(root), options_(options), states_(collect_states(root)) {
-  if (options_.arena == nullptr) options_.arena = std::make_shared<PlanArena>();
-  // Several nodes may have one place and operator, with other constructor arguments: queries and keys of MLA.
-  std::multimap<std::pair<std::string, std::string_view>, Node*> tree;
-  walk(root, [&](const Node& node, int) {
-    tree.emplace(std::pair{node.path(), node.info().name}, const_cast<Node*>(&node));  // NOLINT: `root` is not const
-  });
-  auto node_at = [&](const std::string& path, const GraphNode& call) {
-    auto [first, last] = tree.equal_range({path, call.op});
-    for (auto at = first; at != last; ++at)
-      if (at->second->init() == call.init) return at->second;
-    throw Error("The graph calls {} at '{}', which the model's tree does not have.", call.op, path);
-  };
-  // A candidate for a composition replaces its parts, wherever it is tried first.
-  flat_ = flatten(graph, 1, [&](const GraphNode& node, const std::string& path) {
-    return !node_at(path, node)->implementations().front()->any_device;
-  });
-  for (const GraphNode& node : flat_.nodes) nodes_.push_back(node.is_call() ? node_at(node.path, node) : nullptr);
+  if (options_.arena == nullptr) options_.arena = std::make_shared<PlanArena>(PlanArena{.device = options_.device});
+  TreeCalls calls = calls_of_tree(graph, root);
+  flat_ = std::move(calls.flat);
+  nodes_ = std::move(calls.nodes);
   find_externals(weight);
   if (find) regions_ = find(phase_, flat_);
   for (const PlannedRegion& region : regions_) {
@@ -318,7 +312,7 @@ void PlanExecutor::place_values(Frame& frame) {
         view = frame.externals[of];
         break;
       case PlanPlace::Kind::kMemory:
-        view = View(bases[of], shapes[of], place.dtype);
+        view = View(bases[of], shapes[of], place.dtype, options_.device);
         break;
       case PlanPlace::Kind::kSame:
         view = views[of];
@@ -342,7 +336,8 @@ void PlanExecutor::place_values(Frame& frame) {
   for (size_t m = 0; m < layout.memory.size(); ++m) {
     if (layout.memory[m].output < 0) continue;
     const View& out = frame.externals[flat_.inputs.size() + static_cast<size_t>(layout.memory[m].output)];
-    if (out.data() != nullptr && bases[m] != out.data()) frame.late_copies.push_back({View(bases[m], out.spec()), out});
+    if (out.data() != nullptr && bases[m] != out.data())
+      frame.late_copies.push_back({View(bases[m], out.spec(), options_.device), out});
   }
 }
 

@@ -24,8 +24,10 @@ using FindRegions = std::function<std::vector<PlannedRegion>(GraphPhase phase, c
 
 // Memory for the values of a pass; those of several plans share it, since one runs at a time.
 struct PlanArena {
-  Buffer memory;
+  Buffer memory = {};
   uint64_t moves = 0;  // counts the times it was replaced by a larger one
+  Device device = kCpu;
+  std::vector<Buffer> before = {};  // on a device: work that was recorded still uses them
 
   void grow(size_t bytes);
 };
@@ -34,6 +36,7 @@ struct PlanOptions {
   // After every step: stop at the first one that gave a number that is not finite, and name a step that throws.
   bool check_every_step = false;
   std::shared_ptr<PlanArena> arena = nullptr;  // nullptr: of its own
+  Device device = kCpu;                        // of the tree
 };
 
 // Of the batch that was run last.

@@ -5,6 +5,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "compiler/plan/host_copy.h"
+#include "core/device_runtime.h"
+
 namespace fk {
 
 Shape shape_at(const std::vector<SymbolicSize>& shape, const BatchSizes& sizes) {
@@ -48,16 +51,23 @@ void copy_array(const View& from, const View& given) {
   }
   std::array<int64_t, kMaxRank> index{};
   const std::span<const int64_t> at(index.data(), static_cast<size_t>(from.rank()));
+  DeviceRuntime* runtime = from.device() == kCpu ? nullptr : &device_runtime(from.device());
   for (;;) {
-    std::memcpy(to.at(at), from.at(at), static_cast<size_t>(run) * element);
+    if (runtime == nullptr)
+      std::memcpy(to.at(at), from.at(at), static_cast<size_t>(run) * element);
+    else
+      runtime->copy(to.at(at), from.at(at), static_cast<size_t>(run) * element);
     int d = outer - 1;
     for (; d >= 0 && ++index[static_cast<size_t>(d)] == from.size(d); --d) index[static_cast<size_t>(d)] = 0;
     if (d < 0) return;
   }
 }
 
-std::optional<std::string> first_not_finite(const View& view, bool minus_inf_allowed) {
-  if (!dtype_is_float(view.dtype()) || view.numel() == 0) return std::nullopt;
+std::optional<std::string> first_not_finite(const View& given, bool minus_inf_allowed) {
+  if (!dtype_is_float(given.dtype()) || given.numel() == 0) return std::nullopt;
+  Tensor copy;  // of an array of a device
+  if (given.device() != kCpu) copy = host_copy(given);
+  const View& view = given.device() == kCpu ? given : copy.view();
   std::array<int64_t, kMaxRank> index{};
   const std::span<const int64_t> at(index.data(), static_cast<size_t>(view.rank()));
   for (;;) {

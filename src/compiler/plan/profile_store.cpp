@@ -12,6 +12,7 @@
 #include "candidate/compile.h"
 #include "candidate/compile_cache.h"
 #include "candidate/toolchain.h"
+#include "core/device_runtime.h"
 #include "core/json.h"
 
 namespace fk {
@@ -87,7 +88,8 @@ std::string profile_key(const std::string& kernel, const TrialOptions& options) 
   return Fingerprint()
       .add(kernel)
       .add(own_build())
-      .add(toolchain_for(DeviceKind::kCpu, {}).target)
+      .add(toolchain_for(options.device.kind, {}).target)
+      .add(options.device == kCpu ? "" : device_runtime(options.device).facts().name)
       .add(fmt::format("{} threads, rows {}", options.threads, fmt::join(options.rows, ",")))
       .hex();
 }

@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 
+#include "core/device_runtime.h"
 #include "core/error.h"
 #include "core/rng.h"
 #include "ops/registry.h"
@@ -16,8 +17,10 @@ using algebra::Expr;
 using algebra::Primitive;
 
 constexpr int64_t kLastPosition = 5000;  // of integers that index nothing
-constexpr int64_t kGap = 16;             // elements between rows that are slices of wider ones
-constexpr int kPoison = 0xFF;            // NaN in all float types
+// Large arrays repeat themselves, since random numbers take longer than everything else. A prime, so that rows differ.
+constexpr int64_t kDistinct = 65521;
+constexpr int64_t kGap = 16;   // elements between rows that are slices of wider ones
+constexpr int kPoison = 0xFF;  // NaN in all float types
 
 // Inputs that say where rows are: what they index, and whether rows are stored there.
 struct IndexUse {
@@ -31,7 +34,9 @@ void find_indices(const Expr& e, std::map<std::string, IndexUse>& uses) {
     while (!x.head().is(Primitive::kInput) && !x.inputs().empty()) x = x.inputs()[0];
     return x.head().name;
   };
-  if (e.head().is(Primitive::kGather)) uses[source(e.inputs()[1])] = {source(e.inputs()[0]), e.head().axis, 0};
+  // Rows may be read and stored at the same places: those differ.
+  if (e.head().is(Primitive::kGather))
+    if (IndexUse& use = uses[source(e.inputs()[1])]; use.elements == 0) use = {source(e.inputs()[0]), e.head().axis, 0};
   if (e.head().is(Primitive::kScatter)) {
     const Expr& rows = e.inputs()[2];
     int64_t elements = 1;
@@ -59,9 +64,11 @@ BatchSizes sizes_with_rows(GraphPhase phase, int64_t rows) {
   return sizes;
 }
 
-RegionMemory::RegionMemory(const GraphBody& flat, const FoundRegion& found, const BatchSizes& sizes, uint64_t seed)
-    : flat_(flat), region_(found.region), sizes_(sizes), views_(flat.values.size()) {
+RegionMemory::RegionMemory(const GraphBody& flat, const FoundRegion& found, const BatchSizes& sizes, uint64_t seed,
+                           Device device)
+    : flat_(flat), region_(found.region), sizes_(sizes), device_(device), views_(flat.values.size()) {
   fill_inputs(found, seed);
+  if (device_ != kCpu) move_inputs();
   for (const Region::Output& o : region_.outputs) {
     TensorSpec spec{shape_of(o.value), flat.values[static_cast<size_t>(o.value)].dtype};
     outputs_.push_back(o.updates >= 0 ? inputs_[static_cast<size_t>(o.updates)] : make(spec));
@@ -77,8 +84,23 @@ Shape RegionMemory::shape_of(ValueId id) const {
 }
 
 View RegionMemory::make(const TensorSpec& spec) {
-  memory_.emplace_back(spec);
+  memory_.emplace_back(spec, host_inputs_.empty() ? kCpu : device_);
   return memory_.back().view();
+}
+
+void RegionMemory::move_inputs() {
+  host_memory_ = std::move(memory_);
+  host_inputs_ = inputs_;
+  memory_.clear();
+  for (size_t k = 0; k < inputs_.size(); ++k) {
+    // There is one tensor for each input, of which it may be a part.
+    const View whole = host_memory_[k].view();
+    memory_.emplace_back(whole.spec(), device_);
+    copy_between(whole, memory_[k].view());
+    const View& host = host_inputs_[k];
+    inputs_[k] = memory_[k].view();
+    for (int d = 0; d < host.rank(); ++d) inputs_[k] = inputs_[k].narrow(d, 0, host.size(d));
+  }
 }
 
 void RegionMemory::fill_inputs(const FoundRegion& found, uint64_t seed) {
@@ -103,10 +125,16 @@ void RegionMemory::fill_inputs(const FoundRegion& found, uint64_t seed) {
     if (!dtype_is_float(spec.dtype)) continue;
     View all = sliced ? memory_.back().view() : inputs_.back();
     View flat = all.reshape(Shape({all.numel()}));
-    for (int64_t i = 0; i < flat.numel(); ++i) {
+    const int64_t distinct = std::min(flat.numel(), kDistinct);
+    for (int64_t i = 0; i < distinct; ++i) {
       double x = stream.normal(static_cast<uint64_t>(i));
       set(flat, value.kind == ValueKind::kParameter ? 1 + 0.2 * x : x, i);
     }
+    const size_t element = dtype_size(spec.dtype);
+    auto* first = static_cast<std::byte*>(flat.data());
+    for (int64_t i = distinct; i < flat.numel(); i += distinct)
+      std::memcpy(first + static_cast<size_t>(i) * element, first,
+                  static_cast<size_t>(std::min(distinct, flat.numel() - i)) * element);
   }
   // Integers, now that what they index is known.
   for (size_t k = 0; k < region_.inputs.size(); ++k) {
@@ -156,7 +184,7 @@ void RegionMemory::prepare_calls() {
       continue;
     }
     Call call;
-    call.node = Registry::instance().at(node.op).build(node.init, {});
+    call.node = Registry::instance().at(node.op).build(node.init, {.device = device_});
     call.node->bind([&](const std::string& name) { return view(node.input(name)->value); });
     for (const ArgSpec& arg : call.node->info().args) {
       const GraphOperand *input = node.input(arg.name), *output = node.output(arg.name);
@@ -179,13 +207,18 @@ void RegionMemory::prepare_calls() {
 }
 
 void RegionMemory::poison_outputs() {
-  for (size_t i = 0; i < outputs_.size(); ++i)
-    if (region_.outputs[i].updates < 0) std::memset(outputs_[i].data(), kPoison, outputs_[i].size_bytes());
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (region_.outputs[i].updates >= 0) continue;
+    if (device_ == kCpu)
+      std::memset(outputs_[i].data(), kPoison, outputs_[i].size_bytes());
+    else
+      device_runtime(device_).fill(outputs_[i].data(), std::byte{kPoison}, outputs_[i].size_bytes());
+  }
 }
 
 void RegionMemory::call(Context& ctx) {
   for (Call& c : calls_) {
-    Context own{ctx.pool, ctx.arena, ctx.attention, c.states};
+    Context own{ctx.pool, ctx.arena, ctx.attention, c.states, nullptr, ctx.stream};
     Arena::Mark scratch = ctx.arena.mark();
     c.node->call(own, c.args);
     ctx.arena.release(scratch);

@@ -18,9 +18,12 @@ class RegionMemory {
  public:
   // The same seed gives the same inputs. Where the graph slices rows out of wider ones, so does this. Integers are
   // indices of what the region gathers or stores; no two rows are stored to one place.
-  RegionMemory(const GraphBody& flat, const FoundRegion& found, const BatchSizes& sizes, uint64_t seed);
+  RegionMemory(const GraphBody& flat, const FoundRegion& found, const BatchSizes& sizes, uint64_t seed,
+               Device device = kCpu);
 
   const std::vector<View>& inputs() const { return inputs_; }
+  // The same on the CPU; on another device those as they were made.
+  const std::vector<View>& host_inputs() const { return device_ == kCpu ? inputs_ : host_inputs_; }
   // Memory for a kernel of the region: states are the inputs themselves.
   const std::vector<View>& outputs() const { return outputs_; }
   void poison_outputs();
@@ -35,6 +38,7 @@ class RegionMemory {
  private:
   View make(const TensorSpec& spec);
   void fill_inputs(const FoundRegion& found, uint64_t seed);
+  void move_inputs();  // to the device
   void prepare_calls();
   View moved(const GraphNode& node, const View& from) const;
   Shape shape_of(ValueId id) const;
@@ -42,8 +46,9 @@ class RegionMemory {
   const GraphBody& flat_;
   const Region& region_;
   const BatchSizes sizes_;
-  std::vector<Tensor> memory_;
-  std::vector<View> inputs_, outputs_;
+  const Device device_;
+  std::vector<Tensor> memory_, host_memory_;
+  std::vector<View> inputs_, outputs_, host_inputs_;
   std::vector<View> views_;  // by value of the graph: those of the calls
   struct Call {
     std::unique_ptr<Node> node;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "compiler/codegen/loop_nest.h"
 #include "compiler/codegen/statement_text.h"
 #include "compiler/program.h"
 #include "core/error.h"
@@ -59,7 +60,12 @@ const RegionPrograms::CallMeaning& RegionPrograms::call_meaning(const GraphNode&
   });
   Definition definition = define(node.op, node.init, given);
   call.refusal = definition.opaque();
-  if (call.refusal.empty()) call.results = cheapest(definition.results(), &rules_);
+  if (!call.refusal.empty()) return call;
+  call.results = cheapest(definition.results(), &rules_);
+  // The cheapest by elements may be one that has no loops.
+  if (!lower_to_row_loops(call.results, {}).refusal.empty() &&
+      lower_to_row_loops(definition.results(), {}).refusal.empty())
+    call.results = definition.results();
   return call;
 }
 
@@ -84,7 +90,11 @@ RegionProgram RegionPrograms::of(const Region& region) {
     std::vector<Expr> exprs;
     for (const algebra::NamedExpr& r : call.results) exprs.push_back(r.expr);
     exprs = algebra::substitute(exprs, [&](const Expr& x) { return now.at(node.input(x.head().name)->value); });
-    for (const GraphOperand& o : node.outputs) {
+    // A state is updated when everything that the call reads of it has been read.
+    std::vector<GraphOperand> outputs = node.outputs;
+    std::stable_partition(outputs.begin(), outputs.end(),
+                          [&](const GraphOperand& o) { return node.input(o.name) == nullptr; });
+    for (const GraphOperand& o : outputs) {
       auto found = std::find_if(call.results.begin(), call.results.end(),
                                 [&](const algebra::NamedExpr& r) { return r.name == o.name; });
       if (found == call.results.end()) throw Error("The definition of {} does not say what '{}' is.", node.op, o.name);

@@ -8,9 +8,13 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <functional>
 #include <map>
+#include <optional>
 
+#include "compiler/plan/host_copy.h"
 #include "compiler/plan/region_memory.h"
+#include "core/device_runtime.h"
 #include "core/error.h"
 #include "core/json.h"
 #include "core/rng.h"
@@ -38,15 +42,15 @@ std::vector<algebra::Values> meant(const GraphBody& flat, const Region& region, 
   for (size_t i = 0; i < region.outputs.size(); ++i) results.push_back(by_name.at(fmt::format("y{}", i)));
   algebra::Environment environment;
   environment.input = [&](const algebra::Head& input) {
-    return algebra::load_values(memory.inputs()[static_cast<size_t>(std::stoi(input.name.substr(1)))]);
+    return algebra::load_values(memory.host_inputs()[static_cast<size_t>(std::stoi(input.name.substr(1)))]);
   };
   return algebra::evaluate(results, environment);
 }
 
-Tensor dense_copy(const View& view) {
-  Tensor copy(view.spec());
-  copy_elements(view, copy.view());
-  return copy;
+Context context_on(Device device, ThreadPool& pool, Arena& arena) {
+  Context ctx{.pool = pool, .arena = arena};
+  if (device != kCpu) ctx.stream = device_runtime(device).stream();
+  return ctx;
 }
 
 // What is wrong with its results; empty: nothing.
@@ -54,12 +58,12 @@ std::string check(const GraphBody& flat, const FoundRegion& found, RegionKernel&
                   int64_t rows, uint64_t seed, ThreadPool& pool) {
   const Region& region = found.region;
   const BatchSizes sizes = sizes_with_rows(options.phase, rows);
-  RegionMemory ours(flat, found, sizes, seed), theirs(flat, found, sizes, seed);
+  RegionMemory ours(flat, found, sizes, seed, options.device), theirs(flat, found, sizes, seed, options.device);
   std::vector<algebra::Values> want = meant(flat, region, sizes, ours);
-  Arena arena;
-  Context ctx{.pool = pool, .arena = arena};
+  Arena arena(options.device);
+  Context ctx = context_on(options.device, pool, arena);
   std::vector<Tensor> before;
-  for (const View& v : ours.outputs()) before.push_back(dense_copy(v));
+  for (const View& v : ours.outputs()) before.push_back(host_copy(v));
   Tolerance tolerance = theirs.tolerance();
   theirs.call(ctx);
   ours.poison_outputs();
@@ -72,7 +76,7 @@ std::string check(const GraphBody& flat, const FoundRegion& found, RegionKernel&
     const bool real = dtype_is_float(called[i].dtype());
     Tensor reference(called[i].shape(), real ? DType::kF64 : called[i].dtype());
     algebra::store_values(*want[i], reference.view());
-    Tensor baseline = dense_copy(called[i]), result = dense_copy(ours.outputs()[i]);
+    Tensor baseline = host_copy(called[i]), result = host_copy(ours.outputs()[i]);
     Calibration calibration = calibrate(baseline.view(), reference.view(), tolerance, tolerance);
     if (!calibration.usable)
       return fmt::format(
@@ -91,23 +95,73 @@ double time_ns(int64_t calls, const auto& body) {
   return static_cast<double>(watch.elapsed_ns()) / static_cast<double>(calls);
 }
 
+// Nanoseconds of one call, of a sample of either side.
+struct TimedSides {
+  std::function<double()> calls, kernel;
+};
+
+TimedSides sides_on_cpu(RegionMemory& memory, RegionKernel& kernel, Context& ctx) {
+  auto calls = [&] { memory.call(ctx); };
+  auto run = [&] { kernel.run(ctx, memory.inputs(), memory.outputs()); };
+  const double one = std::max(1.0, std::min(time_ns(3, calls), time_ns(3, calls)));
+  const auto count = static_cast<int64_t>(std::clamp(kSampleNs / one, 1.0, 1000.0));
+  time_ns(count, run);
+  return {[=] { return time_ns(count, calls); }, [=] { return time_ns(count, run); }};
+}
+
+// As a model runs them: recorded, with many in a row, by the device's clock.
+TimedSides sides_on_device(RegionMemory& memory, RegionKernel& kernel, Context& ctx, DeviceRuntime& runtime) {
+  constexpr int kRecorded = 32;
+  auto recorded = [&](const auto& body) -> std::shared_ptr<RecordedWork> {
+    // Kernels are loaded, tuned and given memory by a first call.
+    body();
+    runtime.synchronize();
+    ctx.arena.reset();
+    runtime.begin_recording();
+    try {
+      for (int i = 0; i < kRecorded; ++i) body();
+    } catch (...) {
+      runtime.abandon_recording();
+      throw;
+    }
+    return runtime.end_recording();
+  };
+  std::shared_ptr<RecordedWork> calls = recorded([&] { memory.call(ctx); });
+  std::shared_ptr<RecordedWork> run = recorded([&] { kernel.run(ctx, memory.inputs(), memory.outputs()); });
+  std::shared_ptr<DeviceEvent> begin = runtime.make_event(), end = runtime.make_event();
+  auto timed = [begin, end](const std::shared_ptr<RecordedWork>& work) {
+    return [=] {
+      constexpr double kNsPerDeviceMs = 1e6;
+      begin->record();
+      work->launch();
+      end->record();
+      return end->elapsed_ms_since(*begin) * kNsPerDeviceMs / kRecorded;
+    };
+  };
+  TimedSides sides{timed(calls), timed(run)};
+  sides.calls();
+  sides.kernel();
+  return sides;
+}
+
 RegionTiming timed(const GraphBody& flat, const FoundRegion& found, RegionKernel& kernel, const TrialOptions& options,
                    int64_t rows, ThreadPool& pool) {
   PairedSamples samples, control;
+  std::optional<RegionMemory> made;
   for (size_t launch = 0; launch < kLaunches; ++launch) {
-    RegionMemory memory(flat, found, sizes_with_rows(options.phase, rows), options.seed + launch);
-    Arena arena;
-    Context ctx{.pool = pool, .arena = arena};
-    auto calls = [&] { memory.call(ctx); };
-    auto run = [&] { kernel.run(ctx, memory.inputs(), memory.outputs()); };
-    const double one = std::max(1.0, std::min(time_ns(3, calls), time_ns(3, calls)));
-    const auto count = static_cast<int64_t>(std::clamp(kSampleNs / one, 1.0, 1000.0));
-    time_ns(count, run);
+    // On the CPU the place in memory matters. On a device it does not, and making inputs takes longer than all else.
+    if (options.device == kCpu || !made)
+      made.emplace(flat, found, sizes_with_rows(options.phase, rows), options.seed + launch, options.device);
+    RegionMemory& memory = *made;
+    Arena arena(options.device);
+    Context ctx = context_on(options.device, pool, arena);
+    TimedSides sides = options.device == kCpu ? sides_on_cpu(memory, kernel, ctx)
+                                              : sides_on_device(memory, kernel, ctx, device_runtime(options.device));
     samples.emplace_back();
     control.emplace_back();
     for (size_t p = 0; p < kPairs; ++p) {
       // In turn, so that neither side is always the first.
-      double first = time_ns(count, calls), ours = time_ns(count, run), second = time_ns(count, calls);
+      double first = sides.calls(), ours = sides.kernel(), second = sides.calls();
       samples.back().push_back({p % 2 == 0 ? first : second, ours});
       control.back().push_back(p % 2 == 0 ? TimePair{first, second} : TimePair{second, first});
     }
@@ -123,9 +177,10 @@ RegionTiming timed(const GraphBody& flat, const FoundRegion& found, RegionKernel
           r.invalid.empty() ? std::string(speed_verdict_name(r.verdict)) : "INVALID"};
 }
 
-// In the child.
-TrialResult run_trial(const GraphBody& flat, const FoundRegion& found, RegionKernel& kernel,
-                      const TrialOptions& options) {
+}  // namespace
+
+TrialResult try_kernel_here(const GraphBody& flat, const FoundRegion& found, RegionKernel& kernel,
+                            const TrialOptions& options) {
   TrialResult result;
   ThreadPool pool(options.threads);
   uint64_t seed = options.seed;
@@ -136,8 +191,6 @@ TrialResult run_trial(const GraphBody& flat, const FoundRegion& found, RegionKer
   for (int64_t rows : options.rows) result.timings.push_back(timed(flat, found, kernel, options, rows, pool));
   return result;
 }
-
-}  // namespace
 
 Json trial_to_json(const TrialResult& result) {
   Json json = {{"failure", result.failure}, {"timings", Json::array()}};
@@ -181,7 +234,7 @@ TrialResult try_kernel(const GraphBody& flat, const FoundRegion& found, RegionKe
     close(ends[0]);
     std::string text;
     try {
-      text = dump_json(trial_to_json(run_trial(flat, found, kernel, options)), -1);
+      text = dump_json(trial_to_json(try_kernel_here(flat, found, kernel, options)), -1);
     } catch (const std::exception& e) {
       text = dump_json(trial_to_json({e.what(), {}}), -1);
     }

@@ -36,11 +36,17 @@ struct TrialOptions {
   int threads = 1;
   uint64_t seed = 0;
   int limit_s = 60;
+  Device device = kCpu;
 };
 
 // Right: within the bounds of the judge (validate/compare.h) of what the definitions give in double, on poisoned
 // outputs, at several numbers of rows.
+// On the CPU only: a device that this process has used does not work in a copy of it (trial_process.h).
 TrialResult try_kernel(const GraphBody& flat, const FoundRegion& found, RegionKernel& kernel,
                        const TrialOptions& options);
+
+// The same in this process.
+TrialResult try_kernel_here(const GraphBody& flat, const FoundRegion& found, RegionKernel& kernel,
+                            const TrialOptions& options);
 
 }  // namespace fk

@@ -7,6 +7,7 @@
 #include "candidate/compile_cache.h"
 #include "compiler/plan/generated_kernel.h"
 #include "compiler/plan/profile_store.h"
+#include "compiler/plan/trial_process.h"
 #include "measure/timer.h"
 
 namespace fk {
@@ -31,14 +32,14 @@ PhasePlan search_plan(const GraphBody& flat, GraphPhase phase, const SearchOptio
   for (const GraphNode& node : flat.nodes) plan.calls += node.is_call() ? 1 : 0;
   plan.calls_planned = plan.calls;
   Stopwatch finding;
-  std::vector<FoundRegion> found = find_regions(flat, &plan.rules);
+  std::vector<FoundRegion> found = find_regions(flat, &plan.rules, options.device.kind);
   std::map<std::string, size_t> numbers;  // of the kernels, by key
   std::vector<size_t> kernel_of;          // by region
   std::vector<const FoundRegion*> all;
   std::vector<size_t> first;  // region, by kernel
   for (const FoundRegion& f : found) {
     all.push_back(&f);
-    RegionDraft draft = draft_of(f, flat);
+    RegionDraft draft = draft_of(f, flat, options.device.kind);
     auto [at, is_new] = numbers.emplace(draft.key, plan.kernels.size());
     if (is_new) {
       KernelChoice& kernel = plan.kernels.emplace_back();
@@ -54,7 +55,7 @@ PhasePlan search_plan(const GraphBody& flat, GraphPhase phase, const SearchOptio
   }
   plan.find_s = finding.elapsed_s();
   if (all.empty()) return plan;
-  CompiledRegions compiled = compile_regions(all, flat, options.cache_folder);
+  CompiledRegions compiled = compile_regions(all, flat, options.cache_folder, options.device.kind);
   plan.source = compiled.source;
   plan.compile_s = compiled.compile_seconds;
   if (!options.measure) return plan;
@@ -62,6 +63,13 @@ PhasePlan search_plan(const GraphBody& flat, GraphPhase phase, const SearchOptio
   Stopwatch trying;
   ProfileStore store(options.cache_folder.empty() ? "" : options.cache_folder + "/profiles");
   TrialOptions trial{.phase = phase, .rows = timed_rows(phase), .threads = options.threads, .seed = options.seed};
+  trial.device = options.device;
+  auto show = [&](size_t k) {
+    if (options.progress)
+      options.progress(
+          fmt::format("{}: kernel {} of {}: {}", phase_name(phase), k + 1, plan.kernels.size(), plan.kernels[k].calls));
+  };
+  std::vector<size_t> later;  // kernels that a process tries one after the other
   int64_t left = options.budget;
   for (size_t k = 0; k < plan.kernels.size(); ++k) {
     KernelChoice& kernel = plan.kernels[k];
@@ -71,15 +79,26 @@ PhasePlan search_plan(const GraphBody& flat, GraphPhase phase, const SearchOptio
       kernel.known = kernel.tried = true;
     } else if (left != 0) {
       left -= left > 0 ? 1 : 0;
-      if (options.progress)
-        options.progress(
-            fmt::format("{}: kernel {} of {}: {}", phase_name(phase), k + 1, plan.kernels.size(), kernel.calls));
-      kernel.trial = try_kernel(flat, found[first[k]], *compiled.kernels[first[k]], trial);
       kernel.tried = true;
+      if (options.device != kCpu) {
+        later.push_back(k);
+        continue;
+      }
+      show(k);
+      kernel.trial = try_kernel(flat, found[first[k]], *compiled.kernels[first[k]], trial);
       store.store(key, kernel.trial);
     }
-    kernel.chosen = kernel.tried && kernel.trial.wins();
   }
+  std::vector<TrialRequest> requests;
+  for (size_t k : later) requests.push_back({&found[first[k]], plan.kernels[k].key, compiled.libraries[first[k]]});
+  std::vector<TrialResult> results =
+      try_kernels(flat, requests, trial, options.trial_command, [&](size_t i) { show(later[i]); });
+  for (size_t i = 0; i < later.size(); ++i) {
+    KernelChoice& kernel = plan.kernels[later[i]];
+    kernel.trial = std::move(results[i]);
+    store.store(profile_key(kernel.key + options.calls_version, trial), kernel.trial);
+  }
+  for (KernelChoice& kernel : plan.kernels) kernel.chosen = kernel.tried && kernel.trial.wins();
   store.prune();
   plan.trial_s = trying.elapsed_s();
   for (size_t i = 0; i < found.size(); ++i) {

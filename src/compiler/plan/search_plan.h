@@ -22,6 +22,8 @@ struct SearchOptions {
   bool measure = true;             // false: write and compile kernels, and choose none
   std::string cache_folder = {};   // empty: that of candidates
   std::string calls_version = {};  // of the user's candidates that are loaded
+  Device device = kCpu;
+  std::vector<std::string> trial_command = {};  // on other devices: as try_kernels() has it
   std::function<void(const std::string&)> progress = nullptr;
 };
 
