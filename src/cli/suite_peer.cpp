@@ -57,6 +57,11 @@ WatchedProcess peer_process(const SuiteRow& row, const SuiteSetting& setting, co
   work.batch_size = config.batch_size;
   work.seed = common.seed;
   work.prompt_ids = config.prompt_ids;
+  constexpr double kMostTokens = 0x1p22;
+  if (static_cast<double>(config.iterations * config.batch_size) * static_cast<double>(config.prompt_tokens) >
+      kMostTokens)
+    throw Error("PyTorch gets at most {:.0f} tokens of prompts; lower iterations, prompt_tokens or batch_size.",
+                kMostTokens);
   Json prompts = Json::array();
   for (int64_t i = 0; i < config.iterations; ++i)
     prompts.push_back(random_prompts(work, i, source.config.facts.vocab_size));

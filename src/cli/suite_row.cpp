@@ -90,8 +90,11 @@ Printed printed_times(const std::string& out) {
   if (begin == out.npos || end == out.npos || end < begin) throw Error("it printed no result");
   Printed p{{}, {}, {}, parse_json(out.substr(begin, end + 2 - begin), "what a row printed")};
   auto take = [&](const char* key, std::vector<double>& to) {
-    if (p.json.at("samples").contains(key))
-      to = p.json.at("samples").at(key).at("samples_ms").get<std::vector<double>>();
+    if (!p.json.at("samples").contains(key)) return;
+    to = p.json.at("samples").at(key).at("samples_ms").get<std::vector<double>>();
+    constexpr double kMost = 1e12;  // ms, decades
+    if (!std::all_of(to.begin(), to.end(), [&](double ms) { return ms > 0 && ms < kMost; }))
+      throw Error("it printed a time that cannot be");
   };
   take("prefill", p.prefill);
   take("decode", p.decode);
@@ -104,10 +107,14 @@ double mean_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-template <class T>
-std::optional<T> maybe_number(const Json& json, const char* key) {
+std::optional<double> maybe_number(const Json& json, const char* key) {
   auto found = json.find(key);
-  return found == json.end() || !found->is_number() ? std::nullopt : std::optional<T>(found->get<T>());
+  return found == json.end() || !found->is_number() ? std::nullopt : std::optional(found->get<double>());
+}
+
+std::optional<int64_t> maybe_bytes(const Json& json, const char* key) {
+  const std::optional<double> value = maybe_number(json, key);
+  return value && *value >= 0 && *value < 0x1p62 ? std::optional(static_cast<int64_t>(*value)) : std::nullopt;
 }
 
 // Fills the record from the processes of a row: one, or one for each seed of the search.
@@ -139,9 +146,9 @@ void fill_record(TtftRecord& t, const SuiteConfig& config, const std::vector<Pri
     t.ttft_sequential_ms = median(sequential);
     t.samples["sequential"] = sequential;
   }
-  t.load_ms = maybe_number<double>(row, "load_ms");
-  t.weights_bytes = maybe_number<int64_t>(row, "weights_bytes");
-  t.peak_memory_bytes = maybe_number<int64_t>(row, "peak_memory_bytes");
+  t.load_ms = maybe_number(row, "load_ms");
+  t.weights_bytes = maybe_bytes(row, "weights_bytes");
+  t.peak_memory_bytes = maybe_bytes(row, "peak_memory_bytes");
   if (json.contains("note")) t.note = json.at("note").get<std::string>();
   if (json.contains("plan")) set_search(t, json.at("plan"));
 }
@@ -176,6 +183,21 @@ void add_seeds(TtftRecord& t, const std::vector<Printed>& all, uint64_t first_se
                        plans.size() == 1 ? std::string("the same plan") : fmt::format("{} plans", plans.size()));
 }
 
+// The row that its processes printed. Throws where that is none: --python may name any program.
+SuiteResult read_row(SuiteResult result, const SuiteSetting& setting, bool seeds, const std::vector<Printed>& all) {
+  fill_record(result.record, *result.row.config, all);
+  if (seeds) add_seeds(result.record, all, setting.common.seed);
+  if (result.row.path == kPathCandidate || result.row.path == kPathCompiled) {
+    if (const std::string doubt = describe_judged(setting.judged); !doubt.empty())
+      result.record.note += (result.record.note.empty() ? "" : "; ") + doubt;
+  }
+  const Json& printed = all.front().json;
+  if (printed.contains("outputs")) result.outputs = outputs_from_json(printed.at("outputs"));
+  if (printed.contains("same_weights") && !printed.at("same_weights").get<bool>())
+    result.not_comparable = "its weights are others";
+  return result;
+}
+
 }  // namespace
 
 Device SuiteSetting::device_of(const SuiteConfig& config) const {
@@ -192,7 +214,7 @@ std::string SuiteResult::label_of(const SuiteRow& row) {
 void set_search(TtftRecord& record, const Json& plan) {
   record.compile_ms = plan.at("plan_ms").get<double>();
   for (const char* phase : {"find_ms", "compile_ms", "trial_ms", "capture_ms"})
-    if (plan.contains(phase)) record.details["phases"][phase] = plan.at(phase);
+    if (plan.contains(phase)) record.details["phases"][phase] = plan.at(phase).get<double>();
   for (const char* key : {"kernels_measured", "fingerprint", "text"})
     if (plan.contains(key)) record.details["plan"][key] = plan.at(key);
 }
@@ -230,36 +252,26 @@ SuiteResult run_row(const SuiteRow& row, const SuiteSetting& setting,
       if (!end.good()) break;
       all.push_back(printed_times(end.out));
     }
-    if (!end.good()) {
-      if (is_peer(row) && end.exit_code == kPeerNotInstalled)
-        return skipped_row(row, setting,
-                           fmt::format("{}; install them, or name a Python with --python or FASTKERNELS_PYTHON",
-                                       end.err.substr(0, end.err.find('\n'))));
-      result.record.error = end.sentence();
+    if (end.good()) return read_row(result, setting, seeds, all);
+    if (is_peer(row) && end.exit_code == kPeerNotInstalled) {
+      const std::string why = end.err.substr(0, end.err.find('\n'));
+      return skipped_row(row, setting,
+                         fmt::format("{}; install them, or name a Python with --python or FASTKERNELS_PYTHON",
+                                     why.empty() ? setting.python + " has no PyTorch with transformers" : why));
     }
+    result.record.error = end.sentence();
   } catch (const NotStarted& e) {
     if (is_peer(row))
       return skipped_row(row, setting, fmt::format("{} Name a Python with --python or FASTKERNELS_PYTHON", e.what()));
     result.record.error = e.what();
-  } catch (const std::exception& e) {  // there is no such model, or it printed something else
+  } catch (const Error& e) {  // there is no such model, or it printed no result
     result.record.error = e.what();
+  } catch (const std::exception& e) {  // a part is missing, or of another type
+    result.record.error = fmt::format("what it printed is no result ({})", e.what());
   }
-  if (result.failed()) {
-    result.out_of_memory = end.out_of_memory;
-    result.record.peak_memory_bytes = static_cast<int64_t>(end.peak_memory_bytes);
-    result.record.details["failure"] = end.to_json();
-    return result;
-  }
-  fill_record(result.record, *row.config, all);
-  if (seeds) add_seeds(result.record, all, setting.common.seed);
-  const Json& printed = all.front().json;
-  if (row.path == kPathCandidate || row.path == kPathCompiled) {
-    if (const std::string doubt = describe_judged(setting.judged); !doubt.empty())
-      result.record.note += (result.record.note.empty() ? "" : "; ") + doubt;
-  }
-  if (printed.contains("outputs")) result.outputs = outputs_from_json(printed.at("outputs"));
-  if (printed.contains("same_weights") && !printed.at("same_weights").get<bool>())
-    result.not_comparable = "its weights are others";
+  result.out_of_memory = end.out_of_memory;
+  result.record.peak_memory_bytes = static_cast<int64_t>(end.peak_memory_bytes);
+  result.record.details["failure"] = end.to_json();
   return result;
 }
 

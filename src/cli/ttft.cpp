@@ -114,7 +114,7 @@ class Ttft final : public Verb {
 
   void run(const CommonOptions& given) override {
     CommonOptions common = given;
-    if (!suite_.file.empty()) {
+    if (flags().find("--suite")->given()) {
       check_suite_flags(flags());
       return run_suite(suite_, record_, candidates_, common);
     }

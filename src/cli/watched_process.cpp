@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,8 +26,16 @@ extern char** environ;
 namespace fk {
 namespace {
 
+constexpr off_t kMostPrinted = off_t{32} << 20;  // bytes; output is kept in memory
+
+off_t size_of(int file) {
+  struct stat info {};
+  return fstat(file, &info) == 0 ? info.st_size : 0;
+}
+
+// At most the first kMostPrinted bytes.
 std::string text_of(int file) {
-  std::string text(static_cast<size_t>(std::max<off_t>(lseek(file, 0, SEEK_END), 0)), '\0');
+  std::string text(static_cast<size_t>(std::min(size_of(file), kMostPrinted)), '\0');
   size_t done = 0;
   while (done < text.size()) {
     const ssize_t got = pread(file, text.data() + done, text.size() - done, static_cast<off_t>(done));
@@ -124,8 +133,10 @@ int spawn(const WatchedProcess& process, const Pipes& pipes, pid_t& child) {
 bool says_out_of_memory(const std::string& err) {
   std::string lower = err;
   std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
-  constexpr const char* kWords[] = {"of memory", "outofmemoryerror", "memoryerror", "std::bad_alloc",
-                                    "allocate memory"};
+  // Of the system and of Python; then those of our own messages (core/memory.cpp, measure/memory_room.cpp).
+  constexpr const char* kWords[] = {"out of memory",      "outofmemoryerror",  "memoryerror",
+                                    "std::bad_alloc",     "allocate memory",   "gib of memory free",
+                                    "gib of memory left", "mib of memory; use"};
   return std::any_of(std::begin(kWords), std::end(kWords),
                      [&](const char* words) { return lower.find(words) != std::string::npos; });
 }
@@ -140,6 +151,7 @@ std::string ProcessEnd::sentence() const {
   const std::string when = stage.empty() ? "before it began" : "while " + stage;
   const std::string words = last_words(err);
   if (timed_out) return fmt::format("stopped after {:.0f} s {}", seconds, when);
+  if (printed_too_much) return fmt::format("stopped since it printed more than {} MiB {}", kMostPrinted >> 20, when);
   std::string text = signal != 0 ? fmt::format("{} ended it {}", signal_name(signal), when)
                                  : fmt::format("exit code {} {}", exit_code, when);
   if (out_of_memory) text = "out of memory: " + text;
@@ -151,6 +163,7 @@ Json ProcessEnd::to_json() const {
   Json json = {{"exit_code", nullptr},
                {"signal", nullptr},
                {"timed_out", timed_out},
+               {"printed_too_much", printed_too_much},
                {"out_of_memory", out_of_memory},
                {"stage", stage},
                {"stderr_tail", err.size() > kTail ? err.substr(err.size() - kTail) : err},
@@ -180,8 +193,10 @@ ProcessEnd run_watched(const WatchedProcess& process) {
   }
   ProcessEnd end;
   std::string shown;
+  off_t read = 0;  // of its standard error
   rusage usage{};
   int status = 0;
+  auto too_much = [&] { return std::max(size_of(pipes.out), size_of(pipes.err)) > kMostPrinted; };
   auto pause = std::chrono::milliseconds(2);
   for (auto next_poll = watch.elapsed_s();;) {
     siginfo_t ended{};
@@ -191,10 +206,14 @@ ProcessEnd run_watched(const WatchedProcess& process) {
       end.timed_out = true;
       kill(-child, SIGKILL);
     }
+    if (too_much()) kill(-child, SIGKILL);
     if (watch.elapsed_s() >= next_poll) {
       next_poll = watch.elapsed_s() + 0.2;
-      std::string err = text_of(pipes.err);
-      if (std::string stage = take_stages(err); stage != shown && process.on_stage) process.on_stage(shown = stage);
+      if (const off_t size = size_of(pipes.err); size != read && process.on_stage) {
+        read = size;
+        std::string err = text_of(pipes.err);
+        if (std::string stage = take_stages(err); stage != shown) process.on_stage(shown = stage);
+      }
       if (process.on_poll) process.on_poll();
     }
     std::this_thread::sleep_for(pause);
@@ -206,6 +225,7 @@ ProcessEnd run_watched(const WatchedProcess& process) {
   }
   group.forget();
   end.seconds = watch.elapsed_s();
+  end.printed_too_much = too_much();
   if (WIFSIGNALED(status))
     end.signal = WTERMSIG(status);
   else
@@ -214,7 +234,7 @@ ProcessEnd run_watched(const WatchedProcess& process) {
   end.out = text_of(pipes.out);
   end.err = text_of(pipes.err);
   end.stage = take_stages(end.err);
-  end.out_of_memory = !end.good() && !end.timed_out &&
+  end.out_of_memory = !end.good() && !end.timed_out && !end.printed_too_much &&
                       (says_out_of_memory(end.err) || (end.signal == SIGKILL && kernel_kills() > kills));
   return end;
 }

@@ -194,6 +194,13 @@ TEST(TtftOutputs, DifferencesAreNamed) {
   b.numbers[1] = std::nan("");
   b.bits = 5;
   EXPECT_FALSE(compare_outputs(a, b).same_bits);
+  EXPECT_EQ(compare_outputs(a, b).largest_difference, 1);
+  // An encoder draws no tokens, so its numbers decide.
+  a = {.prompts_hash = 1, .numbers = {1, -4}, .bits = 1};
+  b = {.prompts_hash = 1, .numbers = {1.1, -4}, .bits = 2};
+  EXPECT_TRUE(compare_outputs(a, b).equal());
+  b.numbers[0] = -3;
+  EXPECT_FALSE(compare_outputs(a, b).equal());
 }
 
 }  // namespace

@@ -72,6 +72,13 @@ TEST(SuiteFile, RefusalsNameKeyAndLine) {
   EXPECT_THAT(refusal("configs: [{model: a, device: [cuda]}]\n"), HasSubstr("device must be a word"));
   EXPECT_THAT(refusal("configs:\n  - {model: a\n"), HasSubstr("this is no YAML"));
   EXPECT_THAT(refusal("configs: " + std::string(100'000, '[')), HasSubstr("no YAML"));
+  EXPECT_THAT(refusal("configs:\n  - {model: \"a\\0b\"}\n"), HasSubstr("suite.yaml:2: model must not hold control"));
+  EXPECT_THAT(refusal("configs: [{model: a, name: \"b\\nc\"}]\n"), HasSubstr("name must not hold control"));
+  EXPECT_THAT(refusal("configs: [{model: a, skip: {hf: \"b\\ec\"}}]\n"), HasSubstr("skip must not hold control"));
+  EXPECT_THAT(refusal("configs: [{model: \"a\xff\"}]\n"), HasSubstr("not UTF-8"));
+  std::string ids;
+  for (int i = 0; i < 32769; ++i) ids += "5,";
+  EXPECT_THAT(refusal("configs: [{model: a, prompt_ids: [" + ids + "]}]\n"), HasSubstr("more than 32768"));
   EXPECT_THAT(refusal(""), HasSubstr("'configs'"));
   EXPECT_THAT(refusal("- a\n"), HasSubstr("'configs'"));
   EXPECT_THAT(refusal("{}"), HasSubstr("needs the key 'configs'"));
@@ -101,6 +108,10 @@ TEST(SuitePlan, ModesGiveTheirRows) {
   EXPECT_THAT(plan(SuiteMode::kUrTest, "tiny-llama"),
               ElementsAre("tiny-llama eager", "tiny-llama compiled 100", "tiny-llama candidate", "tiny-llama hf",
                           "tiny-llama torch_compile -", "tiny-llama compiled 10", "tiny-llama compiled 500"));
+  // Without a search there is nothing to sweep.
+  configs[0].generated_kernels = false;
+  EXPECT_THAT(plan(SuiteMode::kSearchSweep, "tiny-llama"), ElementsAre("tiny-llama compiled"));
+  EXPECT_THAT(plan(SuiteMode::kAllConfigs, "tiny-llama"), ElementsAre("tiny-llama eager", "tiny-llama compiled"));
   EXPECT_THROW(plan(SuiteMode::kSingle), UsageError);
   EXPECT_THROW(plan(SuiteMode::kAllConfigs, "tiny"), UsageError);
 }

@@ -23,12 +23,21 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
+// Of a process; nothing where it has ended, which may happen while it is read.
+std::string proc_text(const fs::path& path) {
+  std::string text;
+  if (FILE* file = std::fopen(path.c_str(), "r")) {
+    for (int c = 0; (c = fgetc(file)) != EOF;) text += static_cast<char>(c);
+    std::fclose(file);
+  }
+  return text;
+}
+
 // Whether a process of the group runs; those that ended and were not waited for do not count.
 bool group_lives(pid_t group) {
   for (const fs::directory_entry& entry : fs::directory_iterator("/proc")) {
     if (!std::isdigit(static_cast<unsigned char>(entry.path().filename().string()[0]))) continue;
-    std::ifstream in(entry.path() / "stat");
-    std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+    const std::string text = proc_text(entry.path() / "stat");
     char state = 0;
     int parent = 0, its_group = 0;
     const size_t name_end = text.rfind(')');
@@ -174,6 +183,10 @@ TEST_F(TtftSuite, WithoutPyTorchTheRowSaysSkipped) {
   EXPECT_THAT(stored[2]["note"].get<std::string>(), HasSubstr("no torch here"));
   EXPECT_THAT(stored[2]["note"].get<std::string>(), HasSubstr("FASTKERNELS_PYTHON"));
   EXPECT_EQ(stored[3]["note"], "skipped: slow");
+  // The same without words.
+  fs::remove(db_);
+  run_program(suite("  - {model: tiny-llama, paths: [hf]}\n", {"--python", script("exit 3\n")}));
+  EXPECT_THAT(rows()[0]["note"].get<std::string>(), HasSubstr("/python has no PyTorch with transformers; install"));
   // A Python that is not there at all is no failure of the row either; a suite of nothing else is one.
   Outcome nothing = run_program(suite("  - {model: tiny-llama, paths: [hf]}\n", {"--python", "/no/python"}));
   EXPECT_EQ(nothing.exit_code, 1);
@@ -204,7 +217,8 @@ TEST_F(TtftSuite, ThePeerGetsTheSamePromptsAndWeights) {
 }
 
 TEST_F(TtftSuite, APathThatRunsOutOfMemoryIsSkippedAtHigherBudgets) {
-  const std::string suite_file = file("  - {model: llama-3.2-1b, paths: [compiled], sweep_budgets: [500, 10]}\n");
+  const std::string suite_file =
+      file("  - {model: llama-3.2-1b, paths: [compiled], generated_kernels: true, sweep_budgets: [500, 10]}\n");
   // No address space for 2.3 GiB of weights.
   const std::string command = "ulimit -v 1800000; " FK_BINARY_DIR "/fastkernels ttft --mode search-sweep --suite " +
                               suite_file + " --db " + db_ + " >/dev/null 2>&1";
@@ -226,6 +240,84 @@ TEST_F(TtftSuite, ARowThatTakesTooLongIsStopped) {
   Json stored = rows();
   EXPECT_EQ(stored[0]["details"]["failure"]["timed_out"], true);
   EXPECT_THAT(stored[0]["error"].get<std::string>(), HasSubstr("while compiling"));
+}
+
+// --python names any program, and the rows before it are not to be lost by what it prints.
+TEST_F(TtftSuite, WhateverAProgramPrintsTheOtherRowsAreKept) {
+  const std::string times = R"("samples": {"prefill": {"samples_ms": [1, 2]}, "decode": {"samples_ms": [3]}})";
+  std::string configs = "  - {model: tiny-llama, paths: [eager]}\n";
+  int count = 0;
+  for (const std::string& printed : {
+           std::string(R"("samples": {"prefill": {"samples_ms": [0, 0]}})"),
+           std::string(R"("samples": {"prefill": {"samples_ms": [1e308, 1e308]}})"),
+           std::string(R"("samples": {"prefill": {"samples_ms": [1, null]}})"),
+           std::string(R"("samples": {"prefill": {"samples_ms": [NaN]}})"),
+           std::string(R"("samples": {"prefill": {"samples_ms": []}})"),
+           std::string(R"("samples": [])"),
+           R"("note": 5, )" + times,
+           R"("outputs": {"tokens": 3}, )" + times,
+           R"("outputs": {"prompts_hash": "", "tokens": [], "margins": [], "numbers": [], "bits": "z"}, )" + times,
+           R"("same_weights": "no", )" + times,
+           R"("plan": {}, )" + times,
+           R"("plan": {"plan_ms": 1, "compile_ms": "x"}, )" + times,
+           R"("results": [], )" + times,
+       }) {
+    // One after the other, in the order of the configurations.
+    std::ofstream(folder_ / ("printed" + std::to_string(count))) << "{\n" << printed << "\n}\n";
+    configs += "  - {name: " + std::to_string(count++) + ", model: tiny-llama, paths: [hf]}\n";
+  }
+  const std::string python =
+      script("cd " + folder_.string() + "\nls printed* | sort -V | head -n 1 | { read f; cat $f; rm $f; }\n");
+  Outcome outcome = run_program(suite(configs, {"--python", python, "--json"}));
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("13 of 14 rows failed"));
+  EXPECT_EQ(parse_json(outcome.out, "output")["rows"].size(), 14u);
+  Json stored = rows();
+  ASSERT_EQ(stored.size(), 14u);
+  EXPECT_EQ(stored[0]["status"], "finished");
+  EXPECT_GT(stored[0]["tpot_ms"], 0);
+  for (size_t i = 1; i < stored.size(); ++i) {
+    EXPECT_THAT(stored[i]["error"].get<std::string>(), HasSubstr("printed")) << i;
+    for (const char* key : {"ttft_ms", "tpot_ms", "throughput_tps", "compile_ms"})
+      EXPECT_TRUE(stored[i][key].is_null()) << i << " " << key;
+  }
+}
+
+TEST_F(TtftSuite, NumbersOfBytesThatCannotBeAreLeftOut) {
+  const std::string python = script(
+      "cat <<'END'\n{\n\"peak_memory_bytes\": 1e300, \"weights_bytes\": -5, "
+      "\"samples\": {\"prefill\": {\"samples_ms\": [1]}}\n}\nEND\n");
+  EXPECT_EQ(run_program(suite("  - {model: tiny-llama, paths: [hf]}\n", {"--python", python})).exit_code, 0);
+  EXPECT_TRUE(rows()[0]["peak_memory_bytes"].is_null());
+  EXPECT_TRUE(rows()[0]["weights_bytes"].is_null());
+}
+
+TEST_F(TtftSuite, AProgramThatPrintsWithoutEndIsStopped) {
+  for (const char* where : {"", " >&2"}) {
+    fs::remove(db_);
+    const std::string python =
+        script("echo 'fastkernels-stage: importing' >&2\nexec yes 'lots of memory'" + std::string(where) + "\n");
+    Outcome outcome =
+        run_program(suite("  - {model: tiny-llama, paths: [hf], limit_seconds: 20}\n", {"--python", python}));
+    EXPECT_EQ(outcome.exit_code, 1);
+    const Json row = rows()[0];
+    EXPECT_EQ(row["error"], "stopped since it printed more than 32 MiB while importing");
+    EXPECT_EQ(row["details"]["failure"]["timed_out"], false);
+    EXPECT_EQ(row["details"]["failure"]["out_of_memory"], false);
+  }
+}
+
+TEST_F(TtftSuite, OnlyWordsOfExhaustedMemorySayThatItIs) {
+  auto out_of_memory = [&](const std::string& words) {
+    fs::remove(db_);
+    const std::string python = script("echo '" + words + "' >&2\nexit 7\n");
+    run_program(suite("  - {model: tiny-llama, paths: [hf]}\n", {"--python", python, "--quiet"}));
+    return rows()[0]["details"]["failure"]["out_of_memory"].get<bool>();
+  };
+  EXPECT_TRUE(out_of_memory("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20 MiB"));
+  EXPECT_TRUE(out_of_memory("DefaultCPUAllocator: can not allocate memory: you tried to allocate 9 bytes"));
+  EXPECT_TRUE(out_of_memory("The weights take 9.0 GiB and this machine has 1.0 GiB of memory free; use another."));
+  EXPECT_FALSE(out_of_memory("warning: pinning makes use of memory faster\nKeyError: rope_scaling"));
 }
 
 TEST_F(TtftSuite, AnInterruptedSuiteKeepsItsRowsAndLeavesNoProcess) {
@@ -255,8 +347,7 @@ TEST_F(TtftSuite, AKilledSuiteKeepsItsRowsAndTakesTheRowThatRunsWithIt) {
   auto processes = [&](const char* words) {
     int count = 0;
     for (const fs::directory_entry& entry : fs::directory_iterator("/proc")) {
-      std::ifstream in(entry.path() / "cmdline");
-      std::string line((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+      const std::string line = proc_text(entry.path() / "cmdline");
       count += line.find(db_) != line.npos && line.find(words) != line.npos ? 1 : 0;
     }
     return count;
@@ -313,6 +404,7 @@ TEST_F(TtftSuite, BadInputIsOneSentence) {
   EXPECT_THAT(refused(suite("  - {model: tiny-llama, device: tpu}\n")), HasSubstr("tpu"));
   EXPECT_THAT(refused({"ttft", "--mode", "single", "--model", "tiny-llama"}), HasSubstr("--mode belongs to --suite"));
   EXPECT_THAT(refused({"ttft"}), HasSubstr("--model is required"));
+  EXPECT_THAT(run_program({"ttft", "--suite", ""}).err, HasSubstr("--suite names a YAML file"));
   Outcome missing = run_program({"ttft", "--suite", "/no/suite.yaml"});
   EXPECT_NE(missing.exit_code, 0);
   EXPECT_THAT(missing.err, HasSubstr("/no/suite.yaml"));
@@ -323,12 +415,14 @@ TEST_F(TtftSuite, BadInputIsOneSentence) {
 TEST_F(TtftSuite, WhatCannotRunIsARowThatFailsOnEveryPath) {
   Outcome outcome =
       run_program(suite("  - {model: tiny-lama, paths: [eager, hf]}\n"
-                        "  - {model: tiny-llama, prompt_ids: [5, 99999], paths: [eager, hf]}\n",
+                        "  - {model: tiny-llama, prompt_ids: [5, 99999], paths: [eager, hf]}\n"
+                        "  - {name: long, model: tiny-llama, iterations: 16777216, paths: [hf]}\n",
                         {"--json", "--python", script("exit 0\n")}));
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("4 of 4 rows failed"));
+  EXPECT_THAT(outcome.err, HasSubstr("5 of 5 rows failed"));
   Json stored = rows();
-  ASSERT_EQ(stored.size(), 4u);
+  ASSERT_EQ(stored.size(), 5u);
+  EXPECT_THAT(stored[4]["error"].get<std::string>(), HasSubstr("lower iterations"));
   for (size_t i = 0; i < 4; ++i)
     EXPECT_THAT(stored[i]["error"].get<std::string>(), HasSubstr(i < 2 ? "tiny-lama" : "99999")) << i;
 }

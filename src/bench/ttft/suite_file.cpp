@@ -12,6 +12,7 @@
 #include "core/closest.h"
 #include "core/error.h"
 #include "core/input_file.h"
+#include "models/unicode.h"
 
 namespace fk {
 
@@ -73,6 +74,9 @@ class SuiteReader {
 
   std::string word(const YAML::Node& node, const std::string& key) const {
     if (!node.IsScalar() || node.Scalar().empty()) fail(node, "{} must be a word", key);
+    // A zero byte would end an argument of a row, and a line break a line of a table.
+    if (std::any_of(node.Scalar().begin(), node.Scalar().end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }))
+      fail(node, "{} must not hold control characters", key);
     return node.Scalar();
   }
   int64_t whole(const YAML::Node& node, const std::string& key, int64_t least) const {
@@ -165,7 +169,9 @@ class SuiteReader {
          }},
         {"prompt_ids",
          [this](SuiteConfig& c, const YAML::Node& n, const std::string& k) {
+           constexpr size_t kMostIds = 32768;  // they are arguments of a process
            c.prompt_ids = list(n, k, [&](const YAML::Node& item) { return whole(item, k, 0); });
+           if (c.prompt_ids.size() > kMostIds) fail(n, "prompt_ids holds more than {} tokens", kMostIds);
          }},
         {"paths",
          [this](SuiteConfig& c, const YAML::Node& n, const std::string& k) {
@@ -209,6 +215,7 @@ class SuiteReader {
 }  // namespace
 
 std::vector<SuiteConfig> parse_suite(std::string_view text, const std::string& path) {
+  if (unicode::repair_utf8(text) != text) throw UsageError("{} is not UTF-8; save it in that encoding.", path);
   try {
     std::vector<YAML::Node> documents = YAML::LoadAll(std::string(text));
     if (documents.size() > 1) throw UsageError("{} holds several YAML documents; leave one.", path);

@@ -46,7 +46,7 @@ std::vector<SuiteRow> plan_suite(const std::vector<SuiteConfig>& configs, SuiteM
   const std::vector<const SuiteConfig*> selected = chosen_configs(configs, mode, chosen);
   std::vector<SuiteRow> rows;
   auto add = [&](const SuiteConfig* config, const std::string& path, std::optional<int64_t> budget) {
-    SuiteRow row{config, path, budget};
+    SuiteRow row{config, path, config->generated_kernels ? budget : std::nullopt};  // without a search
     if (auto skip = config->skip.find(path); skip != config->skip.end()) row.skipped = skip->second;
     rows.push_back(std::move(row));
   };
@@ -61,7 +61,8 @@ std::vector<SuiteRow> plan_suite(const std::vector<SuiteConfig>& configs, SuiteM
       for (int64_t budget : config->sweep_budgets) {
         // The row above is the same measurement.
         const bool done = std::any_of(rows.begin(), rows.end(), [&](const SuiteRow& row) {
-          return row.config == config && row.path == kPathCompiled && row.budget == budget;
+          return row.config == config && row.path == kPathCompiled &&
+                 (row.budget == budget || !config->generated_kernels);
         });
         if (!done) add(config, kPathCompiled, budget);
       }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/memory.h"
 #include "engine/decode_loop.h"
@@ -129,7 +130,8 @@ OutputComparison compare_outputs(const TtftOutputs& a, const TtftOutputs& b) {
   double largest = 0, difference = 0;
   for (size_t i = 0; i < std::min(a.numbers.size(), b.numbers.size()); ++i) {
     largest = std::max(largest, std::abs(a.numbers[i]));
-    difference = std::max(difference, std::abs(a.numbers[i] - b.numbers[i]));
+    const double apart = std::abs(a.numbers[i] - b.numbers[i]);
+    difference = std::max(difference, std::isnan(apart) ? std::numeric_limits<double>::max() : apart);
   }
   c.largest_difference = difference == 0 ? 0 : difference / std::max(largest, difference);
   return c;

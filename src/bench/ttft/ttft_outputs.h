@@ -35,7 +35,8 @@ struct OutputComparison {
   int64_t sequence = -1, step = -1, token = -1, other_token = -1;
   double margin = 0;  // of that step, of the first of the two
 
-  bool equal() const { return same_prompts && same_tokens; }
+  // Without tokens the numbers decide: rounding in bf16 makes a few percent of a difference, another model all of it.
+  bool equal() const { return same_prompts && same_tokens && (steps > 0 || same_bits || largest_difference < 0.1); }
 };
 OutputComparison compare_outputs(const TtftOutputs& a, const TtftOutputs& b);
 // One sentence: "the same 32 greedy tokens, logits of the prompt equal bit for bit".
