@@ -242,7 +242,7 @@ SuiteResult run_row(const SuiteRow& row, const SuiteSetting& setting,
       if (is_peer(row))
         process = peer_process(row, setting, folder.path());
       else
-        process = {.program = std::filesystem::read_symlink("/proc/self/exe").string(),
+        process = {.program = "/proc/self/exe",  // the same program, even where another has taken its place meanwhile
                    .arguments = own_arguments(row, setting, setting.common.seed + static_cast<uint64_t>(i),
                                               row.config->warm_search ? "" : folder.path())};
       process.limit_seconds = row.config->limit_seconds;
@@ -254,7 +254,7 @@ SuiteResult run_row(const SuiteRow& row, const SuiteSetting& setting,
     }
     if (end.good()) return read_row(result, setting, seeds, all);
     if (is_peer(row) && end.exit_code == kPeerNotInstalled) {
-      const std::string why = end.err.substr(0, end.err.find('\n'));
+      const std::string why = end.last_words();
       return skipped_row(row, setting,
                          fmt::format("{}; install them, or name a Python with --python or FASTKERNELS_PYTHON",
                                      why.empty() ? setting.python + " has no PyTorch with transformers" : why));

@@ -18,8 +18,10 @@
 #include <fstream>
 #include <thread>
 
+#include "core/printable.h"
 #include "core/undo_at_end.h"
 #include "measure/timer.h"
+#include "models/unicode.h"
 
 extern char** environ;
 
@@ -48,12 +50,13 @@ std::string text_of(int file) {
 
 // Takes the stages out of a text of standard error; the last one is returned.
 std::string take_stages(std::string& err) {
+  constexpr size_t kLongestStage = 200;
   std::string stage, rest;
   for (size_t at = 0; at < err.size();) {
     size_t end = std::min(err.find('\n', at), err.size());
     std::string line = err.substr(at, end - at);
     if (line.starts_with(kStagePrefix))
-      stage = line.substr(std::strlen(kStagePrefix));
+      stage = printable(line.substr(std::strlen(kStagePrefix), kLongestStage));
     else
       rest += line + (end < err.size() ? "\n" : "");
     at = end + 1;
@@ -71,15 +74,10 @@ int64_t kernel_kills() {
   return 0;
 }
 
-// The last line that is not empty: a program's error message, or the exception below a Python traceback.
-std::string last_words(const std::string& err) {
-  constexpr size_t kMost = 400;
-  std::string text = err;
-  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
-  text = text.substr(text.rfind('\n') + 1);
-  text = text.substr(std::min(text.find_first_not_of(' '), text.size()));
-  if (text.starts_with("fastkernels: ")) text = text.substr(std::strlen("fastkernels: "));
-  return text.size() > kMost ? text.substr(0, kMost) + "…" : text;
+// From `at` on, or a little later: not in the middle of a character of UTF-8.
+std::string tail_from(const std::string& text, size_t at) {
+  while (at < text.size() && (text[at] & 0xc0) == 0x80) ++at;
+  return text.substr(at);
 }
 
 // What Linux calls the signal.
@@ -146,10 +144,24 @@ void end_with_process(int64_t parent) {
   if (getppid() != parent) raise(SIGKILL);  // it has ended already
 }
 
+// The last line that is not empty: a program's error message, or the exception below a Python traceback. Progress bars
+// end their lines with a carriage return.
+std::string ProcessEnd::last_words() const {
+  constexpr size_t kMost = 400;
+  constexpr const char* kBlank = "\n\r ";
+  std::string text = err.substr(0, err.find_last_not_of(kBlank) + 1);
+  text = text.substr(text.find_last_of("\n\r") + 1);
+  text = text.substr(std::min(text.find_first_not_of(' '), text.size()));
+  if (text.starts_with("fastkernels: ")) text = text.substr(std::strlen("fastkernels: "));
+  text = printable(text);
+  if (text.size() <= kMost) return text;
+  return text.substr(0, text.size() - tail_from(text, kMost).size()) + "…";
+}
+
 std::string ProcessEnd::sentence() const {
   if (good()) return "";
   const std::string when = stage.empty() ? "before it began" : "while " + stage;
-  const std::string words = last_words(err);
+  const std::string words = last_words();
   if (timed_out) return fmt::format("stopped after {:.0f} s {}", seconds, when);
   if (printed_too_much) return fmt::format("stopped since it printed more than {} MiB {}", kMostPrinted >> 20, when);
   std::string text = signal != 0 ? fmt::format("{} ended it {}", signal_name(signal), when)
@@ -166,7 +178,7 @@ Json ProcessEnd::to_json() const {
                {"printed_too_much", printed_too_much},
                {"out_of_memory", out_of_memory},
                {"stage", stage},
-               {"stderr_tail", err.size() > kTail ? err.substr(err.size() - kTail) : err},
+               {"stderr_tail", err.size() > kTail ? tail_from(err, err.size() - kTail) : err},
                {"peak_memory_bytes", peak_memory_bytes},
                {"seconds", seconds}};
   if (signal != 0)
@@ -232,7 +244,7 @@ ProcessEnd run_watched(const WatchedProcess& process) {
     end.exit_code = WEXITSTATUS(status);
   end.peak_memory_bytes = static_cast<uint64_t>(usage.ru_maxrss) * 1024;
   end.out = text_of(pipes.out);
-  end.err = text_of(pipes.err);
+  end.err = unicode::repair_utf8(text_of(pipes.err));  // it is stored, and others read it
   end.stage = take_stages(end.err);
   end.out_of_memory = !end.good() && !end.timed_out && !end.printed_too_much &&
                       (says_out_of_memory(end.err) || (end.signal == SIGKILL && kernel_kills() > kills));

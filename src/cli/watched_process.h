@@ -29,12 +29,13 @@ struct ProcessEnd {
   bool timed_out = false;          // and therefore ended by us
   bool printed_too_much = false;   // likewise
   bool out_of_memory = false;      // by its own words, or by the kernel
-  std::string out, err;            // `err` without the lines of stages
+  std::string out, err;            // `err` in UTF-8, without the lines of stages
   std::string stage;               // the last one; empty before the first
   uint64_t peak_memory_bytes = 0;  // resident
   double seconds = 0;
 
   bool good() const { return exit_code == 0 && signal == 0 && !printed_too_much; }
+  std::string last_words() const;  // one line
   // "SIGKILL ended it while loading the model", and its last words. Empty where it is good.
   std::string sentence() const;
   Json to_json() const;  // of a failure

@@ -307,6 +307,39 @@ TEST_F(TtftSuite, AProgramThatPrintsWithoutEndIsStopped) {
   }
 }
 
+TEST_F(TtftSuite, LastWordsAreReadableWhateverTheyAre) {
+  // rows() reads them by sqlite3, which refuses what is not UTF-8.
+  const std::string python = script(
+      R"(printf 'fastkernels-stage: \033[31mred\n10 %%\r20 %%\rcaf\351 \033[31m\007 \342\202\254\r\n' >&2; exit 7)");
+  Outcome outcome = run_program(suite("  - {model: tiny-llama, paths: [hf]}\n", {"--python", python, "--csv"}));
+  const Json row = rows()[0];
+  EXPECT_EQ(row["error"], "exit code 7 while \\x1b[31mred: caf\uFFFD \\x1b[31m\\x07 €");
+  EXPECT_EQ(parse_csv(outcome.out)[1].back(), "FAILED: " + row["error"].get<std::string>());
+  // Cut between characters, not in them.
+  fs::remove(db_);
+  const std::string many = script("i=0\nwhile [ $i -lt 2000 ]; do printf '€' >&2; i=$((i + 1)); done\nexit 7\n");
+  run_program(suite("  - {model: tiny-llama, paths: [hf]}\n", {"--python", many}));
+  const std::string tail = rows()[0]["details"]["failure"]["stderr_tail"];
+  EXPECT_EQ(tail.size(), 3999u);
+  EXPECT_EQ(tail.substr(0, 3), "€");
+  EXPECT_THAT(rows()[0]["error"].get<std::string>(), testing::EndsWith("€…"));
+}
+
+// A suite may take an hour, and its program may be built anew meanwhile.
+TEST_F(TtftSuite, TheProgramMayBeReplacedWhileASuiteRuns) {
+  const fs::path program = folder_ / "fastkernels";
+  fs::copy_file(FK_BINARY_DIR "/fastkernels", program);
+  const std::string python = script("rm " + program.string() + "\nexit 3\n");
+  const std::string suite_file =
+      file("  - {name: first, model: tiny-llama, paths: [hf]}\n  - {model: tiny-llama, paths: [eager]}\n");
+  EXPECT_EQ(std::system((program.string() + " ttft --suite " + suite_file + " --db " + db_ + " --python " + python +
+                         " > /dev/null")
+                            .c_str()),
+            0);
+  EXPECT_FALSE(fs::exists(program));
+  EXPECT_GT(rows()[1]["tpot_ms"], 0);
+}
+
 TEST_F(TtftSuite, OnlyWordsOfExhaustedMemorySayThatItIs) {
   auto out_of_memory = [&](const std::string& words) {
     fs::remove(db_);
