@@ -33,7 +33,8 @@ struct SuiteResult {
   SuiteRow row;
   TtftRecord record = {};  // with error, or with a note that begins with "skipped"
   std::optional<TtftOutputs> outputs = {};
-  std::string not_comparable = {};  // why its outputs are not compared; empty: they can be
+  std::vector<TtftOutputs> of_other_seeds = {};  // each may have found another plan
+  std::string not_comparable = {};               // why its outputs are not compared; empty: they can be
   bool skipped = false;
   bool out_of_memory = false;
 

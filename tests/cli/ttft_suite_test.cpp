@@ -13,6 +13,7 @@
 #include <map>
 #include <thread>
 
+#include "cli/suite_row.h"
 #include "core/json.h"
 #include "tests/cli/csv.h"
 #include "tests/cli/program.h"
@@ -340,6 +341,35 @@ TEST_F(TtftSuite, TheProgramMayBeReplacedWhileASuiteRuns) {
   EXPECT_GT(rows()[1]["tpot_ms"], 0);
 }
 
+// Our own program in the place of Python: with the same weights, with others, and with other prompts.
+TEST_F(TtftSuite, OutputsThatDifferAreSaidToDiffer) {
+  auto outputs = [&](const std::string& flags) {
+    fs::remove(db_);
+    const std::string python =
+        script("exec " FK_BINARY_DIR
+               "/fastkernels ttft --json --no-history --no-floors --model tiny-llama --dtype f32 "
+               "--load-format dummy --prompt-tokens 6 --decode-tokens 3 --iters 2 --threads 1 "
+               "--path eager " +
+               flags + "\n");
+    Outcome outcome =
+        run_program(suite("  - {model: tiny-llama, paths: [eager, hf], dtype: f32}\n", {"--python", python, "--csv"}));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    Json stored = rows()[1]["details"]["outputs"];
+    EXPECT_EQ(parse_csv(outcome.out)[2][9], stored["equal"].get<bool>() ? "true" : "false");
+    return stored;
+  };
+  const Json same = outputs("--weight-seed 0");
+  EXPECT_EQ(same["equal"], true);
+  EXPECT_EQ(same["same_bits"], true);
+  const Json weights = outputs("--weight-seed 1");
+  EXPECT_EQ(weights["equal"], false);
+  EXPECT_EQ(weights["same_prompts"], true);
+  EXPECT_THAT(weights["text"].get<std::string>(), HasSubstr("TOKENS DIFFER"));
+  const Json prompts = outputs("--seed 5");
+  EXPECT_EQ(prompts["equal"], false);
+  EXPECT_THAT(prompts["text"].get<std::string>(), HasSubstr("the prompts differ"));
+}
+
 TEST_F(TtftSuite, OnlyWordsOfExhaustedMemorySayThatItIs) {
   auto out_of_memory = [&](const std::string& words) {
     fs::remove(db_);
@@ -492,6 +522,19 @@ TEST_F(TtftSuite, SlowTransformersGivesTheSameTokens) {
   }
 }
 
+TEST(SuiteSeeds, OneWhoseOutputsDifferIsEnough) {
+  SuiteResult reference{.row = {.path = kPathEager}}, row{.row = {.path = kPathCompiled}};
+  reference.outputs = {.prompts_hash = 1, .tokens = {{4, 5, 6}}, .numbers = {1, 2}, .bits = 1};
+  row.outputs = reference.outputs;
+  row.of_other_seeds = {*reference.outputs, *reference.outputs};
+  compare_with(row, reference);
+  EXPECT_EQ(row.record.details["outputs"]["equal"], true);
+  row.of_other_seeds[0].tokens[0][1] = 7;
+  compare_with(row, reference);
+  EXPECT_EQ(row.record.details["outputs"]["equal"], false);
+  EXPECT_EQ(row.record.details["outputs"]["first_difference"]["step"], 1);
+}
+
 TEST_F(TtftSuite, SlowSeedsOfTheSearchAndTheirSpread) {
   Outcome outcome = run_program(
       suite("  - {model: tiny-llama, paths: [eager, compiled], generated_kernels: true, search_budget: 4}\n",
@@ -507,6 +550,9 @@ TEST_F(TtftSuite, SlowSeedsOfTheSearchAndTheirSpread) {
   EXPECT_THAT(row["note"].get<std::string>(), HasSubstr("2 seeds found "));
   EXPECT_EQ(row["samples"]["prefill"].size(), 4u);
   EXPECT_EQ(row["details"]["outputs"]["same_prompts"], true);
+  double phases = 0;
+  for (const Json& time : row["details"]["phases"]) phases += time.get<double>();
+  EXPECT_NEAR(phases, row["compile_ms"].get<double>(), 0.05 * phases);
 }
 
 }  // namespace
