@@ -47,6 +47,7 @@ Table result_table(StoreReader& store, const std::string& run_id) {
 Table ttft_table(StoreReader& store, const std::string& run_id) {
   Table table({{"path", "PATH"},
                {"model", "MODEL"},
+               {"config", "CONFIG"},
                {"dtype", "DTYPE"},
                {"prompt_tokens", "PROMPT"},
                {"search_iters", "BUDGET"},
@@ -58,10 +59,10 @@ Table ttft_table(StoreReader& store, const std::string& run_id) {
                {"error", "ERROR"},
                {"note", "NOTE"}});
   for (const TtftRecord& t : store.ttft_results(run_id))
-    table.add_row({t.path, t.model, t.dtype, t.prompt_tokens, t.search_iters ? Cell(*t.search_iters) : Cell(),
-                   Cell(t.ttft_sequential_ms, 3), Cell(t.ttft_ms, 3), Cell(t.tpot_ms, 3), Cell(t.throughput_tps, 1),
-                   Cell(t.compile_ms, 1), t.error.empty() ? Cell() : Cell(t.error),
-                   t.note.empty() ? Cell() : Cell(t.note)});
+    table.add_row({t.path, t.model, t.config.empty() || t.config == t.model ? Cell() : Cell(t.config), t.dtype,
+                   t.prompt_tokens, t.search_iters ? Cell(*t.search_iters) : Cell(), Cell(t.ttft_sequential_ms, 3),
+                   Cell(t.ttft_ms, 3), Cell(t.tpot_ms, 3), Cell(t.throughput_tps, 1), Cell(t.compile_ms, 1),
+                   t.error.empty() ? Cell() : Cell(t.error), t.note.empty() ? Cell() : Cell(t.note)});
   return table;
 }
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <set>
 
 #include "core/error.h"
 #include "measure/child_output.h"
@@ -101,10 +102,15 @@ std::vector<ChartFile> draw_charts(const std::string& report_path, const std::st
   begin += kOpen.size();
   Json list = parse_json(html_unescaped(std::string_view(*dom).substr(begin, end - begin)), "What the browser drew");
   std::vector<ChartFile> charts;
+  std::set<std::string> names;
   for (const Json& c : list) {
+    // Two names may differ in characters that files do not get.
+    const std::string wanted = file_name(c["name"].get<std::string>());
+    std::string name = wanted;
+    for (int i = 2; !names.insert(name).second; ++i) name = fmt::format("{}-{}", wanted, i);
     std::string_view data = c["png"].get_ref<const std::string&>();
     size_t comma = data.find(',');
-    charts.push_back({file_name(c["name"].get<std::string>()), c["svg"].get<std::string>(),
+    charts.push_back({name, c["svg"].get<std::string>(),
                       comma == std::string_view::npos ? "" : from_base64(data.substr(comma + 1))});
   }
   return charts;

@@ -16,12 +16,13 @@ import unittest
 import urllib.parse
 
 from dashboard_case import MAKER, PROGRAM, SHOTS, SHOWN, DashboardCase
+from ttft_pages import TtftPages
 from webdriver import Browser
 
 ENTER, ARROW_LEFT, ARROW_DOWN, TAB = "\ue007", "\ue012", "\ue015", "\ue004"
 
 
-class Dashboard(DashboardCase):
+class Dashboard(TtftPages, DashboardCase):
     # Pages
 
     def test_overview(self):
@@ -167,37 +168,6 @@ class Dashboard(DashboardCase):
                 found = b.run(contrast)
                 self.assertGreater(len(found), 3, page)
                 self.assertGreaterEqual(min(found), 4.5, f"{page} {theme}")
-
-    def test_ttft_run(self):
-        b = self.browser
-        run = self.runs("ttft")[1]
-        self.go(f"/run/{run['id']}")
-        self.assertEqual(self.marks("llama-3.2-1b-ttft_ms", "bar"), 6)
-        self.assertEqual(self.marks("qwen3-0.6b-compile_ms", "bar"), 3)
-        self.assertEqual(self.marks("llama-3.2-1b-ttft_ms-sweep", "point"), 3)
-        self.assertEqual(b.texts(".key dt"), ["llama-3.2-1b, fastest", "qwen3-0.6b, fastest"], "not the figures of its last row")
-        self.assertEqual(self.marks("llama-3.2-1b-phases", "phase"), 3 * 4, "three budgets; three phases, and the rest")
-        self.assertEqual(b.count("#table-ttft tbody tr td span[title^='eager: ']"), 2 * 5, "outputs compared with eager")
-        self.assertEqual(b.count("#table-ttft tbody tr td span.bad[title^='eager: ']"), 2, "those that differ")
-        self.assertEqual(b.count("details.failure"), 0)
-        heads = b.texts("#table-ttft thead th")
-        self.assertTrue(any(t.startswith("Outputs") for t in heads), heads)
-        self.assertFalse(any(t.startswith("Token by token") for t in heads), "no row has it")
-        self.shot("run-ttft")
-
-    def test_a_failed_path_says_signal_stage_and_last_words(self):
-        b = self.browser
-        run = next(r for r in self.runs("ttft") if any(t["error"] for t in self.api(f"/api/run/{r['id']}")["ttft"]))
-        for page in (f"/run/{run['id']}", f"/report/{run['id']}"):
-            self.go(page)
-            self.assertEqual(b.count("details.failure"), 2)
-            self.assertEqual(b.count("#table-ttft tr.failed"), 2)
-            b.run("document.querySelectorAll('details.failure').forEach((d) => d.open = true)")
-            text = " ".join(b.texts("details.failure"))
-            for words in ("SIGKILL", "loading the model", "2.1 GiB", "<b>not bold</b>"):
-                self.assertIn(words, text, page)
-            self.assertEqual(b.count("details.failure b"), 0, "last words are text")
-        self.shot("run-ttft-failed")
 
     def test_e2e_runs(self):
         b = self.browser

@@ -73,7 +73,7 @@ function trendCard(name, metric, rows, columns) {
       const value = r[metric.key];
       if (!(value > 0) && !r.error) continue;
       const other = points[r.run_id];
-      if (other && (other.budget ?? -1) >= (r.search_iters ?? -1)) continue;
+      if (other && (other.budget ?? Infinity) >= (r.search_iters ?? Infinity)) continue;  // none: no limit
       points[r.run_id] = {
         y: value,
         budget: r.search_iters,

@@ -77,7 +77,12 @@ function failure(row) {
   const f = row.details.failure;
   return h(
       "details", {class: "failure"}, h("summary", {class: "bad"}, `${label(row)}: ${row.error}`), facts([
-        ["ended by", f.timed_out ? "its time limit" : f.signal || `exit code ${f.exit_code}`],
+        [
+          "ended by",
+          f.timed_out            ? "its time limit" :
+              f.printed_too_much ? "the limit of what it may print" :
+                                   f.signal || `exit code ${f.exit_code}`
+        ],
         ["stage", f.stage || "before the first"], ["out of memory", f.out_of_memory ? "yes" : "no"],
         ["peak memory", bytes(f.peak_memory_bytes)], ["after", milliseconds(f.seconds * 1e3)]
       ]),

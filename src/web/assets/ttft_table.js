@@ -4,6 +4,12 @@ import {ago, bytes, milliseconds, number, percent} from "./format.js";
 import {modelLink, runLink} from "./router.js";
 import {table} from "./table.js";
 
+// Of a suite's configuration, which several of one model can be told apart by.
+const ownName = (r) => (r.config && r.config !== r.model ? r.config : null);
+const spreadOf = (r) => {
+  const spread = (r.details || {}).spread || {};
+  return spread.tpot ?? spread.ttft;
+};
 const outputsOf = (r) => (r.details || {}).outputs || {};
 
 // "same", or from which token on they differ; the sentence is the tip.
@@ -17,7 +23,7 @@ function outputs(r) {
 export function ttftTable(name, rows, {ofRun = false} = {}) {
   const time = (key, title) => ({key, title, number: true, value: (r) => r[key], cell: (r) => milliseconds(r[key])});
   // Columns of what only some ways to measure give.
-  const rare = ["search_iters", "ttft_sequential_ms", "compile_ms", "spread", "outputs", "floor"];
+  const rare = ["config", "search_iters", "ttft_sequential_ms", "compile_ms", "spread", "outputs", "floor"];
   const known = (c) => !rare.includes(c.key) || rows.some((r) => (c.value(r) ?? null) !== null);
   return table(
       name,
@@ -36,6 +42,7 @@ export function ttftTable(name, rows, {ofRun = false} = {}) {
                   class: "nowrap",
                   cell: (r) => h("a", {href: runLink(r.run_id)}, ago(r.time_ms))
                 },
+        {key: "config", title: "Configuration", value: ownName, cell: (r) => ownName(r) ?? "–"},
         {key: "path", title: "Path", value: (r) => r.path},
         {
           key: "search_iters",
@@ -55,13 +62,7 @@ export function ttftTable(name, rows, {ofRun = false} = {}) {
           cell: (r) => number(r.throughput_tps)
         },
         time("compile_ms", "Search"),
-        {
-          key: "spread",
-          title: "Spread",
-          number: true,
-          value: (r) => ((r.details || {}).spread || {}).tpot,
-          cell: (r) => percent(((r.details || {}).spread || {}).tpot, 1)
-        },
+        {key: "spread", title: "Spread", number: true, value: spreadOf, cell: (r) => percent(spreadOf(r), 1)},
         {key: "outputs", title: "Outputs", value: (r) => outputsOf(r).text, cell: outputs},
         {
           key: "floor",
@@ -86,7 +87,7 @@ export function ttftTable(name, rows, {ofRun = false} = {}) {
         },
       ].filter(known),
       rows, {
-        text: (r) => `${r.model} ${r.path} ${r.note} ${r.error} ${r.run_name}`,
+        text: (r) => `${r.model} ${r.config} ${r.path} ${r.note} ${r.error} ${r.run_name}`,
         rowClass: (r) => (r.error ? "failed" : null),
         caption: "Results",
         tall: rows.length > 20
