@@ -69,7 +69,7 @@ class Suite {
       return exit_code_of([&] {
         finish("interrupted");
         return fail(kFailure, fmt::format("interrupted after {} of {} rows{}", results_.size(), rows_.size(),
-                                          kept_ ? "; they are in the history" : ""));
+                                          kept_ && !results_.empty() ? "; they are in the history" : ""));
       });
     });
     for (const SuiteRow& row : rows_) {

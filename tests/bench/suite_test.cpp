@@ -63,6 +63,12 @@ TEST(SuiteFile, RefusalsNameKeyAndLine) {
   EXPECT_THAT(refusal("configs:\n  - {model: a, decode_tokens: 1}\n"), HasSubstr("from 2"));
   EXPECT_THAT(refusal("configs:\n  - {model: a, prompt_ids: [1], prompt_tokens: 4}\n"),
               HasSubstr("leave prompt_tokens"));
+  // Also where one of the two is a default.
+  EXPECT_THAT(refusal("defaults: {prompt_ids: [1, 2]}\nconfigs:\n  - {model: a, batch_size: 4}\n"),
+              HasSubstr("suite.yaml:3: prompt_ids is one prompt"));
+  EXPECT_THAT(refusal("defaults: {batch_size: 4}\nconfigs:\n  - {model: a, prompt_ids: [1, 2]}\n"),
+              HasSubstr("suite.yaml:3: prompt_ids is one prompt"));
+  EXPECT_THAT(refusal("configs: [{model: a, skip: {hf: slow, hf: large}}]\n"), HasSubstr("twice"));
   EXPECT_THAT(refusal("configs:\n  - {model: a}\n  - {model: a}\n"), HasSubstr("suite.yaml:3: the name 'a' is taken"));
   EXPECT_THAT(refusal("configs:\n  - {name: a}\n"), HasSubstr("needs a model"));
   EXPECT_THAT(refusal("defaults: {model: a}\nconfigs: [{model: b}]\n"), HasSubstr("write it under configs"));

@@ -1,7 +1,9 @@
 """Pages of `ttft` runs in a browser: paths that failed, outputs, configurations of one model."""
+import contextlib
 import json
 import os
 import pathlib
+import sqlite3
 import subprocess
 import tempfile
 
@@ -43,6 +45,18 @@ class TtftPages:
             self.assertEqual(b.texts(".key dt"), ["a/b, fastest", "a b, fastest"])
             self.assertEqual(b.texts("#table-ttft tbody td:nth-child(2)"), ["a/b", "a b"])
             self.assertEqual(len(set(files)), 1 + b.count(".chart"), "no chart overwrites another")
+
+    def test_a_search_without_limit_stands_for_its_path(self):
+        with tempfile.TemporaryDirectory() as folder:
+            database, suite, page = (os.path.join(folder, name) for name in ("history.db", "suite.yaml", "all.html"))
+            with open(suite, "w", encoding="utf-8") as file:
+                file.write("configs: [{model: tiny-llama, load_format: dummy, settle_seconds: 0, generated_kernels: false}]\n")
+            subprocess.run([PROGRAM, "ttft", "--suite", suite, "--db", database, "--quiet"], check=True, stdout=subprocess.DEVNULL)
+            with contextlib.closing(sqlite3.connect(database)) as history, history:
+                history.execute("UPDATE ttft_results SET path = 'compiled', search_iters = 500, error = 'killed', ttft_ms = NULL WHERE path = 'eager'")
+            subprocess.run([PROGRAM, "dashboard", "--db", database, "--out", page, "--quiet"], check=True, stdout=subprocess.DEVNULL)
+            self.go("/model/tiny-llama", pathlib.Path(page).as_uri())
+            self.assertEqual(self.marks("tiny-llama-ttft_ms", "compiled"), 1)
 
     def test_a_failed_path_says_signal_stage_and_last_words(self):
         b = self.browser

@@ -51,6 +51,8 @@ class SuiteReader {
       SuiteConfig config = defaults;
       set_all(config, node, false);
       if (config.model.empty()) fail(node, "a configuration needs a model");
+      if (!config.prompt_ids.empty() && config.batch_size != 1)
+        fail(node, "prompt_ids is one prompt; leave batch_size out");
       if (config.name.empty()) config.name = config.model;
       if (std::any_of(result.begin(), result.end(), [&](const SuiteConfig& c) { return c.name == config.name; }))
         fail(node, "the name '{}' is taken by a configuration above; give this one another with `name:`", config.name);
@@ -114,12 +116,17 @@ class SuiteReader {
   // [hf, torch_compile], or {hf: why}.
   std::map<std::string, std::string> skipped(const YAML::Node& node, const std::string& key) const {
     std::map<std::string, std::string> result;
-    if (node.IsMap())
-      for (const auto& item : node) result[one_of(item.first, key, all_paths())] = word(item.second, key);
-    else if (node.IsSequence())
+    if (node.IsMap()) {
+      std::set<std::string> seen;
+      for (const auto& item : node) {
+        key_of(item.first, seen);
+        result[one_of(item.first, key, all_paths())] = word(item.second, key);
+      }
+    } else if (node.IsSequence()) {
       for (const YAML::Node& item : node) result[one_of(item, key, all_paths())] = "the suite skips it";
-    else
+    } else {
       fail(node, "skip must be a list of paths in [ ], or a map from a path to the reason");
+    }
     return result;
   }
 
@@ -203,7 +210,6 @@ class SuiteReader {
     if (seen.contains("prompt_ids")) {
       if (seen.contains("prompt_tokens")) fail(node, "prompt_ids is the prompt itself; leave prompt_tokens out");
       config.prompt_tokens = static_cast<int64_t>(config.prompt_ids.size());
-      if (config.batch_size != 1) fail(node, "prompt_ids is one prompt; leave batch_size out");
     } else if (seen.contains("prompt_tokens")) {
       config.prompt_ids.clear();
     }
