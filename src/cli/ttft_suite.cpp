@@ -48,6 +48,7 @@ class Suite {
     kept_ = !record.off;
     setting_.common = common;
     for (const GivenFlag& flag : common.given) {
+      if (flag.from != kCommandLine) continue;  // the suite says more of a measurement than the user's config file
       setting_.device_given = setting_.device_given || flag.name == "--device";
       setting_.threads_given = setting_.threads_given || flag.name == "--threads";
     }

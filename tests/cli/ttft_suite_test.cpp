@@ -444,6 +444,19 @@ TEST_F(TtftSuite, TwoAtOnceKeepTheirRowsApart) {
   for (const auto& [run, list] : models) EXPECT_THAT(list, testing::ElementsAre("tiny-llama", "tiny-qwen3"));
 }
 
+TEST_F(TtftSuite, TheCommandLineComesBeforeTheFileAndTheFileBeforeTheConfigFile) {
+  std::ofstream(folder_ / "config.yaml") << "threads: 3\nttft: {quantization: int8, no-sequential: true}\n";
+  setenv("FASTKERNELS_CONFIG", (folder_ / "config.yaml").c_str(), 1);
+  run_program(suite("  - {model: tiny-llama, paths: [eager]}\n"));
+  run_program(suite("  - {model: tiny-llama, paths: [eager]}\n", {"--threads", "2"}));
+  unsetenv("FASTKERNELS_CONFIG");
+  Json stored = rows();
+  ASSERT_EQ(stored.size(), 2u);
+  EXPECT_EQ(stored[0]["threads"], 1);
+  EXPECT_EQ(stored[1]["threads"], 2);
+  EXPECT_FALSE(stored[0]["ttft_sequential_ms"].is_null());
+}
+
 TEST_F(TtftSuite, ProgressIsShownOnATerminalOnly) {
   const std::string configs = "  - {model: tiny-llama, paths: [eager]}\n";
   Outcome terminal = run_program_on_terminal(suite(configs), 200);
