@@ -1,5 +1,6 @@
 // Generated kernels and plans on the device: every region of every family against the definitions, whole models against
 // their trees.
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -118,47 +119,54 @@ double apart(const std::vector<float>& a, const std::vector<float>& b) {
   return most / scale;
 }
 
-TEST_F(GeneratedKernels, ModelsWithoutKernelsGiveTheBitsOfTheTree) {
-  for (const char* name : {"tiny-rwkv7", "tiny-mamba", "tiny-gla", "tiny-qwen3-moe", "tiny-deepseek-v3"}) {
-    SCOPED_TRACE(name);
-    ThreadPool pool(1);
-    Model model = load_model(resolve_model(name), {.format = LoadFormat::kDummy, .seed = 3, .device = kCuda}, pool);
-    int64_t tree_recordings = 0, plan_recordings = 0;
-    const std::vector<float> by_tree = results_of(model, pool, tree_recordings);
-    CompiledModel compiled(model);
-    const std::vector<float> by_plan = results_of(model, pool, plan_recordings);
-    EXPECT_EQ(by_plan, by_tree);
-    EXPECT_EQ(plan_recordings, tree_recordings) << "one for each size of batch";
-    EXPECT_EQ(compiled.calls_by_tree(), 0);
-  }
+class GeneratedModels : public GeneratedKernels, public testing::WithParamInterface<const char*> {};
+
+TEST_P(GeneratedModels, WithoutKernelsGiveTheBitsOfTheTree) {
+  const char* name = GetParam();
+  ThreadPool pool(1);
+  Model model = load_model(resolve_model(name), {.format = LoadFormat::kDummy, .seed = 3, .device = kCuda}, pool);
+  int64_t tree_recordings = 0, plan_recordings = 0;
+  const std::vector<float> by_tree = results_of(model, pool, tree_recordings);
+  CompiledModel compiled(model);
+  const std::vector<float> by_plan = results_of(model, pool, plan_recordings);
+  EXPECT_EQ(by_plan, by_tree);
+  EXPECT_EQ(plan_recordings, tree_recordings) << "one for each size of batch";
+  EXPECT_EQ(compiled.calls_by_tree(), 0);
 }
 
-TEST_F(GeneratedKernels, ModelsWithAllKernelsAreCloseToTheTree) {
-  for (const char* name : {"tiny-rwkv7", "tiny-mamba", "tiny-gla", "tiny-qwen3-moe", "tiny-deepseek-v3"}) {
-    SCOPED_TRACE(name);
-    ThreadPool pool(1);
-    // In f32, where other orders of sums make no difference that one could see.
-    Model model = load_model(resolve_model(name),
-                             {.format = LoadFormat::kDummy, .dtype = DType::kF32, .seed = 3, .device = kCuda}, pool);
-    int64_t recordings = 0;
-    const std::vector<float> by_tree = results_of(model, pool, recordings);
-    int64_t regions = 0;
-    CompiledModel compiled(model, [&](GraphPhase, const GraphBody& flat) {
-      std::vector<FoundRegion> found = find_regions(flat, nullptr, DeviceKind::kCuda);
-      std::vector<const FoundRegion*> all;
-      for (const FoundRegion& f : found) all.push_back(&f);
-      CompiledRegions kernels = compile_regions(all, flat, {}, DeviceKind::kCuda);
-      std::vector<PlannedRegion> planned;
-      for (size_t i = 0; i < found.size(); ++i) planned.push_back({std::move(found[i].region), kernels.kernels[i]});
-      regions += static_cast<int64_t>(planned.size());
-      return planned;
-    });
-    const std::vector<float> by_plan = results_of(model, pool, recordings);
-    EXPECT_GT(regions, 0);
-    ASSERT_EQ(by_plan.size(), by_tree.size());
-    EXPECT_LT(apart(by_tree, by_plan), 2e-3);
-  }
+TEST_P(GeneratedModels, WithAllKernelsAreCloseToTheTree) {
+  const char* name = GetParam();
+  ThreadPool pool(1);
+  // In f32, where other orders of sums make no difference that one could see.
+  Model model = load_model(resolve_model(name),
+                           {.format = LoadFormat::kDummy, .dtype = DType::kF32, .seed = 3, .device = kCuda}, pool);
+  int64_t recordings = 0;
+  const std::vector<float> by_tree = results_of(model, pool, recordings);
+  int64_t regions = 0;
+  CompiledModel compiled(model, [&](GraphPhase, const GraphBody& flat) {
+    std::vector<FoundRegion> found = find_regions(flat, nullptr, DeviceKind::kCuda);
+    std::vector<const FoundRegion*> all;
+    for (const FoundRegion& f : found) all.push_back(&f);
+    CompiledRegions kernels = compile_regions(all, flat, {}, DeviceKind::kCuda);
+    std::vector<PlannedRegion> planned;
+    for (size_t i = 0; i < found.size(); ++i) planned.push_back({std::move(found[i].region), kernels.kernels[i]});
+    regions += static_cast<int64_t>(planned.size());
+    return planned;
+  });
+  const std::vector<float> by_plan = results_of(model, pool, recordings);
+  EXPECT_GT(regions, 0);
+  ASSERT_EQ(by_plan.size(), by_tree.size());
+  EXPECT_LT(apart(by_tree, by_plan), 2e-3);
 }
+
+INSTANTIATE_TEST_SUITE_P(Models, GeneratedModels,
+                         testing::Values("tiny-rwkv7", "tiny-mamba", "tiny-gla", "tiny-gemma4", "tiny-qwen3-next",
+                                         "tiny-deepseek-v3"),
+                         [](const testing::TestParamInfo<const char*>& tested) {
+                           std::string name = tested.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
 
 TEST_F(GeneratedKernels, AWholeTokenInOneKernelStaysOne) {
   ThreadPool pool(1);
