@@ -140,15 +140,38 @@ std::string text_of(const char* model, const std::string& calls) {
   return {};
 }
 
-TEST(CudaKernels, AreReadable) {
+TEST(CudaKernels, SayWhatTheyCompute) {
   std::string norm = text_of("tiny-qwen3", "rms_norm");
-  EXPECT_THAT(norm, HasSubstr("//   rms_norm\n")) << "what it computes";
-  EXPECT_THAT(norm, HasSubstr("over_block<")) << norm;
-  // Weights are loaded before the kernel before it has ended, everything else after that.
-  size_t wait = norm.rfind("wait_for_previous();"), weight = norm.rfind("Pack<fk::bf16, 1> x2_");
-  EXPECT_NE(norm.find("wait_for_previous();"), norm.npos);
-  static_cast<void>(wait);
-  static_cast<void>(weight);
+  EXPECT_THAT(norm, HasSubstr("//   rms_norm\n"));
+  EXPECT_THAT(norm, HasSubstr("sqrt((sum(")) << "the expression";
+  EXPECT_THAT(norm, HasSubstr("over_block<0,"));
+  EXPECT_THAT(norm, Not(HasSubstr("__restrict"))) << "a kernel before may still write what this one reads";
+}
+
+TEST(CudaKernels, WeightsAreLoadedBeforeTheKernelBeforeHasEndedAndNothingElse) {
+  std::string norm = text_of("tiny-qwen3", "rms_norm");
+  std::string body = norm.substr(norm.find("_kernel("));
+  const size_t wait = body.find("wait_for_previous();");
+  ASSERT_NE(wait, body.npos);
+  EXPECT_THAT(body.substr(0, wait), HasSubstr(", x2_p + first_0);")) << body;
+  EXPECT_THAT(body.substr(0, wait), Not(HasSubstr("x0_p + "))) << body;
+  EXPECT_THAT(body.substr(wait), HasSubstr("x0_p + l0 * x0_s0 + first_0")) << body;
+}
+
+TEST(CudaKernels, RowsOfElementsAreDividedOverBlocksAndNormsAreNot) {
+  // 4 elements of two bytes a thread: so many that a block has a part of a row.
+  GraphBody flat = flat_of(*find_catalog("llama-3.2-1b"), GraphPhase::kDecode);
+  std::set<std::string> seen;
+  Kernels kernels = kernels_of(flat, seen);
+  for (size_t i = 0; i < kernels.texts.size(); ++i) {
+    const std::string text = cuda_region_body(kernels.texts[i]);
+    if (kernels.drafts[i].calls == "silu_and_mul") {
+      EXPECT_THAT(text, HasSubstr("rows * 8, 128")) << text;
+    }
+    if (kernels.drafts[i].calls == "rms_norm") {
+      EXPECT_THAT(text, HasSubstr("rows, 256")) << text;
+    }
+  }
 }
 
 TEST(CudaKernels, ElementsInTextsAreFound) {
