@@ -199,6 +199,10 @@ void CudaPrinter::find_shared() {
   for (const auto& [name, local] : loops_.locals)
     if (auto at = stored_.find(name); at != stored_.end() && at->second.shared)
       shared_bytes_ += local.elements * static_cast<int64_t>(dtype_size(local.dtype));
+  constexpr int64_t kOfWarps = 32;  // what each warp has found, of a fold over a block
+  for (const Work& w : works_)
+    if (w.kind == Kind::kFold && layout_.loops[static_cast<size_t>(w.loop)].team == 0)
+      shared_bytes_ += kOfWarps * static_cast<int64_t>(dtype_size(w.statements[0]->dtype));
   for (const Work& w : works_)
     if (w.kind == Kind::kFill && stored_.at(w.statements[0]->name).shared) {
       if (layout_.loops[static_cast<size_t>(w.loop)].team > 0)
