@@ -9,10 +9,10 @@
 #include "compiler/plan/generated_kernel.h"
 #include "compiler/plan/host_copy.h"
 #include "compiler/plan/region_trial.h"
-#include "compiler/plan/tree_calls.h"
 #include "core/error.h"
 #include "engine/decode_loop.h"
 #include "engine/model.h"
+#include "graph/flatten.h"
 #include "graph/trace.h"
 #include "models/catalog.h"
 #include "tests/backend/cuda/on_device.h"
@@ -37,8 +37,8 @@ class GeneratedKernels : public OnDevice {
   static Phase phase_of_model(const CatalogEntry& entry, GraphPhase phase) {
     ModelSource source = resolve_model(entry.name);
     std::unique_ptr<Node> root = build_model(source.config, {.oracle = true});
-    std::unique_ptr<Node> tree = build_model(source.config, {.device = kCuda});
-    Phase made{phase, calls_of_tree(trace_graph(*root, entry.name, phase, source.config.facts.dtype), *tree).flat, {}};
+    // Also of what hand-written kernels of blocks replace in a plan.
+    Phase made{phase, flatten(trace_graph(*root, entry.name, phase, source.config.facts.dtype)), {}};
     made.found = find_regions(made.flat, nullptr, DeviceKind::kCuda);
     return made;
   }
