@@ -74,7 +74,6 @@ class Search final : public Verb {
     if (model_.empty()) throw UsageError("search needs --model; `fastkernels list` shows the catalog.");
     if (budget_flag_->given() && budget_ < 1)
       throw UsageError("--budget must be at least 1; with --no-measure kernels are written and not measured.");
-    require_plans_on(common.device);
     ModelSource source = resolve_model(model_);
     if (!candidates_folder_.empty()) {
       if (common.device.kind != DeviceKind::kCpu)

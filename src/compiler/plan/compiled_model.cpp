@@ -13,15 +13,8 @@ GraphPhase phase_of(const AttentionMetadata& batch, Task task) {
   return batch.prefill.num_sequences == 0 ? GraphPhase::kDecode : GraphPhase::kMixed;
 }
 
-void require_plans_on(Device device) {
-  if (!kPlansOnCuda && device.kind == DeviceKind::kCuda)
-    throw UsageError(
-        "Plans and generated kernels are not used on CUDA yet; leave --path compiled out, or use --device cpu.");
-}
-
 CompiledModel::CompiledModel(Model& model, FindRegions find, bool check_every_step)
     : model_(model), find_(std::move(find)), check_every_step_(check_every_step) {
-  require_plans_on(model.device);
   arena_->device = model.device;
   for (const ImplementationInfo* by : model.root->implementations()) replaceable_ = replaceable_ || !by->any_device;
   model.instead = [this](Context& ctx, Args args) { call(ctx, args); };

@@ -10,16 +10,11 @@
 
 namespace fk {
 
-// Whether plans and generated kernels are used on CUDA.
-inline constexpr bool kPlansOnCuda = false;
-// Throws UsageError where they are not used on the device.
-void require_plans_on(Device device);
-
 class CompiledModel {
  public:
   // From now on, and until this is destroyed, calls of the model come here. The model must stay where it is. `find`
   // tells which regions of the graphs are made by one kernel; nothing: none are, and the results have the same bits
-  // as those of the tree. Throws UsageError where plans are not used on the model's device.
+  // as those of the tree.
   explicit CompiledModel(Model& model, FindRegions find = {}, bool check_every_step = false);
   ~CompiledModel();
   CompiledModel(const CompiledModel&) = delete;

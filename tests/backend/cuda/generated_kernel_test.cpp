@@ -26,7 +26,6 @@ class GeneratedKernels : public OnDevice {
   void SetUp() override {
     OnDevice::SetUp();
     if (!IsSkipped() && find_nvcc().empty()) GTEST_SKIP() << "there is no nvcc";
-    if (!kPlansOnCuda) GTEST_SKIP() << "plans are not used on CUDA";
   }
 
   struct Phase {
