@@ -62,6 +62,7 @@ Json CompiledPath::to_json() const {
                {"calls_by_tree", compiled_->calls_by_tree()},
                {"calls_by_whole", compiled_->calls_by_whole()},
                {"text", text()}};
+  if (!no_kernels_.empty()) json["no_kernels"] = no_kernels_;
   for (GraphPhase phase : phases()) {
     const PlanReport r = compiled_->plan(phase)->report();
     json[std::string(phase_name(phase))] = {{"steps", r.steps},

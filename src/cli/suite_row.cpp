@@ -185,8 +185,9 @@ void add_seeds(TtftRecord& t, const std::vector<Printed>& all, uint64_t first_se
     }
   // With one plan, all of the spread is the machine's.
   t.details["spread"]["plans"] = plans.size();
-  t.note = fmt::format("{} seeds found {}", all.size(),
-                       plans.size() == 1 ? std::string("the same plan") : fmt::format("{} plans", plans.size()));
+  t.note = fmt::format("{} seeds found {}{}{}", all.size(),
+                       plans.size() == 1 ? std::string("the same plan") : fmt::format("{} plans", plans.size()),
+                       t.note.empty() ? "" : "; ", t.note);
 }
 
 // The row that its processes printed. Throws where that is none: --python may name any program.
@@ -225,6 +226,10 @@ void set_search(TtftRecord& record, const Json& plan) {
     if (plan.contains(phase)) record.details["phases"][phase] = plan.at(phase).get<double>();
   for (const char* key : {"kernels_measured", "fingerprint", "text"})
     if (plan.contains(key)) record.details["plan"][key] = plan.at(key);
+  // It is then no more than the calls of the tree, in a plan.
+  if (plan.contains("no_kernels"))
+    record.note += fmt::format("{}no generated kernels: {}", record.note.empty() ? "" : "; ",
+                               plan.at("no_kernels").get<std::string>());
 }
 
 SuiteResult skipped_row(const SuiteRow& row, const SuiteSetting& setting, const std::string& why) {

@@ -457,6 +457,16 @@ TEST_F(TtftSuite, TheCommandLineComesBeforeTheFileAndTheFileBeforeTheConfigFile)
   EXPECT_FALSE(stored[0]["ttft_sequential_ms"].is_null());
 }
 
+TEST_F(TtftSuite, ASearchThatCannotCompileSaysSo) {
+  const std::string path = std::getenv("PATH");
+  setenv("PATH", "/nowhere", 1);
+  Outcome outcome = run_program(suite("  - {model: tiny-llama, paths: [compiled], generated_kernels: true}\n"));
+  setenv("PATH", path.c_str(), 1);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(rows()[0]["note"].get<std::string>(), HasSubstr("no generated kernels: "));
+  EXPECT_EQ(rows()[0]["details"]["plan"]["kernels_measured"], 0);
+}
+
 TEST_F(TtftSuite, ProgressIsShownOnATerminalOnly) {
   const std::string configs = "  - {model: tiny-llama, paths: [eager]}\n";
   Outcome terminal = run_program_on_terminal(suite(configs), 200);
@@ -492,13 +502,15 @@ TEST_F(TtftSuite, WhatCannotRunIsARowThatFailsOnEveryPath) {
   Outcome outcome =
       run_program(suite("  - {model: tiny-lama, paths: [eager, hf]}\n"
                         "  - {model: tiny-llama, prompt_ids: [5, 99999], paths: [eager, hf]}\n"
-                        "  - {name: long, model: tiny-llama, iterations: 16777216, paths: [hf]}\n",
+                        "  - {name: long, model: tiny-llama, iterations: 16777216, paths: [hf]}\n"
+                        "  - {model: tiny-xlm-roberta, prompt_ids: [5, 3], paths: [eager]}\n",
                         {"--json", "--python", script("exit 0\n")}));
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("5 of 5 rows failed"));
+  EXPECT_THAT(outcome.err, HasSubstr("6 of 6 rows failed"));
   Json stored = rows();
-  ASSERT_EQ(stored.size(), 5u);
+  ASSERT_EQ(stored.size(), 6u);
   EXPECT_THAT(stored[4]["error"].get<std::string>(), HasSubstr("lower iterations"));
+  EXPECT_THAT(stored[5]["error"].get<std::string>(), HasSubstr("--prompt-ids is a prompt of a language model"));
   for (size_t i = 0; i < 4; ++i)
     EXPECT_THAT(stored[i]["error"].get<std::string>(), HasSubstr(i < 2 ? "tiny-lama" : "99999")) << i;
 }
