@@ -63,6 +63,14 @@ std::vector<std::string> own_arguments(const SuiteRow& row, const SuiteSetting& 
   return arguments;
 }
 
+// By its name where it still has that; it is the same program even where another has taken its place meanwhile.
+std::string own_program() {
+  constexpr const char* kSelf = "/proc/self/exe";
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::read_symlink(kSelf, error);
+  return !error && std::filesystem::exists(path, error) ? path.string() : kSelf;
+}
+
 TtftRecord empty_record(const SuiteRow& row, const SuiteSetting& setting) {
   const SuiteConfig& c = *row.config;
   TtftRecord t;
@@ -255,7 +263,7 @@ SuiteResult run_row(const SuiteRow& row, const SuiteSetting& setting,
       if (is_peer(row))
         process = peer_process(row, setting, folder.path());
       else
-        process = {.program = "/proc/self/exe",  // the same program, even where another has taken its place meanwhile
+        process = {.program = own_program(),
                    .arguments = own_arguments(row, setting, setting.common.seed + static_cast<uint64_t>(i),
                                               row.config->warm_search ? "" : folder.path())};
       process.limit_seconds = row.config->limit_seconds;
