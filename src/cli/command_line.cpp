@@ -34,6 +34,9 @@ CLI::Option* bind_target(CLI::App& app, const Flag& flag) {
 
 void add_option(CLI::App& app, Flag& flag, Options& options) {
   CLI::Option* option = bind_target(app, flag);
+  // CLI11 reads no text as 0, which `--flag "$UNSET"` would pass silently.
+  if (flag.kind() == FlagKind::kNumber || flag.kind() == FlagKind::kWholeNumber)
+    option->check(CLI::Validator([](std::string& text) { return text.empty() ? "give a number" : std::string(); }, ""));
   if (flag.range()) {
     CLI::Range range(flag.range()->first, flag.range()->second);
     option->check(flag.type_name().empty() ? range : range.description(""));

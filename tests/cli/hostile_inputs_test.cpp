@@ -126,6 +126,19 @@ TEST(HostileInputs, EmptyPromptsAndCachesTooLargeAreExplained) {
                    1, "memory free");
 }
 
+// As `--temperature "$UNSET"` of a script gives it.
+TEST(HostileInputs, NoTextIsNoNumber) {
+  for (const Arguments& words :
+       {Arguments{"generate", "--prompt-token-ids", "1", "--temperature", ""},
+        Arguments{"ttft", "--no-history", "--prompt-ids", ""}, Arguments{"ttft", "--no-history", "--iters", ""}}) {
+    Arguments all = words;
+    all.insert(all.end(), {"--model", "tiny-llama", "--load-format", "dummy"});
+    Outcome o = run_program(all);
+    EXPECT_EQ(o.exit_code, 2) << words[0] << o.out;
+    EXPECT_NE(o.err.find("give a number"), std::string::npos) << words[0] << o.err;
+  }
+}
+
 TEST(HostileInputs, DtypesHaveTheNamesOfVllmToo) {
   auto dtype = [](const char* name) {
     Outcome o =
