@@ -1,5 +1,5 @@
-// PerHeadLinear on CUDA. Few tokens: every element of the matrices is read once, in packs of the memory order, for up to
-// eight tokens. Many: tensor cores, a block for 64 tokens and 64 outputs of a head.
+// PerHeadLinear on CUDA. Few tokens: every element of the matrices is read once, in packs of the memory order, for up
+// to eight tokens. Many: tensor cores, a block for 64 tokens and 64 outputs of a head.
 #include "ops/l1/per_head_linear.h"
 
 #include "backend/cuda/device/element.cuh"
@@ -7,6 +7,7 @@
 #include "backend/cuda/device/reduce.cuh"
 #include "backend/cuda/device/tile.cuh"
 #include "backend/cuda/l1/call.h"
+#include "backend/cuda/l1/per_head_call.cuh"
 #include "backend/cuda/quantised/pairs.cuh"
 #include "ops/register.h"
 
@@ -111,9 +112,11 @@ __global__ void __launch_bounds__(kGemmThreads)
   auto x_tile = [&](int buffer) { return Tile<64>{base + 2 * buffer * kGemmTileBytes}; };
   auto w_tile = [&](int buffer) { return Tile<64>{base + (2 * buffer + 1) * kGemmTileBytes}; };
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int first_token = static_cast<int>(blockIdx.x) * kGemmTokens, first_out = static_cast<int>(blockIdx.y) * kGemmOutputs;
+  const int first_token = static_cast<int>(blockIdx.x) * kGemmTokens,
+            first_out = static_cast<int>(blockIdx.y) * kGemmOutputs;
   const int h = blockIdx.z;
-  const T* matrix = w + (static_cast<int64_t>(h) * size.rows_per_head + size.first_row) * (kTransposed ? size.out : size.in);
+  const T* matrix =
+      w + (static_cast<int64_t>(h) * size.rows_per_head + size.first_row) * (kTransposed ? size.out : size.in);
   let_next_start();
   wait_for_previous();
 
@@ -128,7 +131,8 @@ __global__ void __launch_bounds__(kGemmThreads)
       const int w_row = kTransposed ? k + row : first_out + row, column = (kTransposed ? first_out : k) + 8 * chunk;
       const bool in_w = w_row < (kTransposed ? size.in : size.out) && column < (kTransposed ? size.out : size.in);
       copy_async(w_tile(buffer).chunk(row, chunk),
-                 in_w ? matrix + static_cast<int64_t>(w_row) * (kTransposed ? size.out : size.in) + column : matrix, in_w);
+                 in_w ? matrix + static_cast<int64_t>(w_row) * (kTransposed ? size.out : size.in) + column : matrix,
+                 in_w);
     }
   };
 
@@ -237,16 +241,8 @@ class PerHeadLinearMma final : public CudaPerHeadLinear {
 
   std::string_view refuse(Args args) const override {
     if (std::string_view why = refuse_call(args); !why.empty()) return why;
-    if (format_ != nullptr) return "it multiplies by plain elements";
-    if (args[0]->dtype() != DType::kBF16 && args[0]->dtype() != DType::kF16) return "it multiplies bf16 and f16";
     if (args[0]->size(0) <= kHeadTokens) return "so few tokens are faster with plain sums";
-    if (init_.in_features % 8 != 0 || init_.out_features % 8 != 0) return "sizes must be multiples of 8";
-    for (const OptView& v : args)
-      if (reinterpret_cast<uintptr_t>(v->data()) % 16 != 0 || v->stride(0) % 8 != 0 || v->stride(1) % 8 != 0)
-        return "heads must start on 16 bytes";
-    // refuse() may be called before weights are bound. Rows have multiples of 8 elements, so all of them start there.
-    if (has_param(0) && reinterpret_cast<uintptr_t>(weight().data()) % 16 != 0) return "weights must start on 16 bytes";
-    return {};
+    return refuse_packed_heads(init_, args, has_param(0) ? weight().data() : nullptr);
   }
 
   void forward(Context& ctx, View x, View out) override {

@@ -4,6 +4,7 @@
 #include "backend/cuda/device/reduce.cuh"
 #include "backend/cuda/l1/call.h"
 #include "backend/cuda/l1/packs.cuh"
+#include "backend/cuda/l1/per_head_call.cuh"
 #include "ops/l1/per_head_linear.h"
 #include "ops/register.h"
 
@@ -157,16 +158,9 @@ class PerHeadLinearPacks final : public PerHeadLinear {
 
   std::string_view refuse(Args args) const override {
     if (std::string_view why = refuse_call(args); !why.empty()) return why;
-    if (format_ != nullptr) return "it multiplies by plain elements";
-    if (args[0]->dtype() != DType::kBF16 && args[0]->dtype() != DType::kF16) return "it multiplies bf16 and f16";
     if (args[0]->size(0) > kPackTokens) return "it takes at most 8 tokens";
     if (init_.in_features > kMostPackInputs) return "heads may have 1024 inputs at most";
-    if (init_.in_features % kN != 0 || init_.out_features % kN != 0) return "sizes must be multiples of 8";
-    if (!packs_fit(args[0]->data(), args[0]->stride(0), 2) || !packs_fit(args[0]->data(), args[0]->stride(1), 2))
-      return "heads must start on 16 bytes";
-    // refuse() may be called before weights are bound.
-    if (has_param(0) && !packs_fit(weight().data(), 0, 2)) return "weights must start on 16 bytes";
-    return {};
+    return refuse_packed_heads(init_, args, has_param(0) ? weight().data() : nullptr);
   }
 
   void forward(Context& ctx, View x, View out) override {

@@ -4,6 +4,7 @@
 #include "backend/cuda/matmul/stream_group.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <span>
 
@@ -340,45 +341,43 @@ void launch_group_cut(const StreamGroup& g, void* stream) {
 
 using LaunchGroup = void (*)(const StreamGroup&, void*);
 
-// Of those that take about the same time the tuner takes the first. Blocks for single tiles leave room for the next
-// kernel earlier, but repeat the prologue more often.
+template <size_t... N>
+constexpr auto joined(const std::array<LaunchGroup, N>&... lists) {
+  std::array<LaunchGroup, (N + ...)> all{};
+  size_t at = 0;
+  ((std::copy(lists.begin(), lists.end(), all.begin() + at), at += N), ...);
+  return all;
+}
+
+// Blocks for single tiles leave room for the next kernel earlier, but repeat the prologue more often.
+template <class T, PrologueKind kPrologue, int kTokens, bool kEarly>
+constexpr std::array<LaunchGroup, 3> kSingleTiles = {
+    launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, false, kEarly>,
+    launch_group_cut<T, kPrologue, GroupCut<16, 2, 2, kTokens>, false, kEarly>,
+    launch_group_cut<T, kPrologue, GroupCut<8, 4, 2, kTokens>, false, kEarly>,
+};
+template <class T, PrologueKind kPrologue, int kTokens, bool kEarly>
+constexpr std::array<LaunchGroup, 5> kSeveralTiles = {
+    launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, true, kEarly>,
+    launch_group_cut<T, kPrologue, GroupCut<10, 2, 3, kTokens>, true, kEarly>,
+    launch_group_cut<T, kPrologue, GroupCut<16, 2, 2, kTokens>, true, kEarly>,
+    launch_group_cut<T, kPrologue, GroupCut<8, 4, 2, kTokens>, true, kEarly>,
+    launch_group_cut<T, kPrologue, GroupCut<16, 4, 1, kTokens>, true, kEarly>,
+};
+
+// Of those that take about the same time the tuner takes the first.
 template <class T, PrologueKind kPrologue, int kTokens>
 std::span<const LaunchGroup> group_cuts() {
   if constexpr (kPrologue == PrologueKind::kShift && kTokens == 1) {
-    static constexpr LaunchGroup kCuts[] = {
-        launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, true, true>,
-        launch_group_cut<T, kPrologue, GroupCut<10, 2, 3, kTokens>, true, true>,
-        launch_group_cut<T, kPrologue, GroupCut<16, 2, 2, kTokens>, true, true>,
-        launch_group_cut<T, kPrologue, GroupCut<8, 4, 2, kTokens>, true, true>,
-        launch_group_cut<T, kPrologue, GroupCut<16, 4, 1, kTokens>, true, true>,
-        launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, true, false>,
-        launch_group_cut<T, kPrologue, GroupCut<10, 2, 3, kTokens>, true, false>,
-        launch_group_cut<T, kPrologue, GroupCut<16, 2, 2, kTokens>, true, false>,
-        launch_group_cut<T, kPrologue, GroupCut<8, 4, 2, kTokens>, true, false>,
-        launch_group_cut<T, kPrologue, GroupCut<16, 4, 1, kTokens>, true, false>,
-        launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, false, true>,
-        launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, false, false>,
-    };
+    static constexpr auto kCuts =
+        joined(kSeveralTiles<T, kPrologue, kTokens, true>, kSeveralTiles<T, kPrologue, kTokens, false>,
+               std::array<LaunchGroup, 2>{launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, false, true>,
+                                          launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, false, false>});
     return kCuts;
   } else if constexpr (kTokens == 1 || kPrologue == PrologueKind::kNone) {
-    static constexpr LaunchGroup kCuts[] = {
-        launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, false, true>,
-        launch_group_cut<T, kPrologue, GroupCut<16, 2, 2, kTokens>, false, true>,
-        launch_group_cut<T, kPrologue, GroupCut<8, 4, 2, kTokens>, false, true>,
-        launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, false, false>,
-        launch_group_cut<T, kPrologue, GroupCut<16, 2, 2, kTokens>, false, false>,
-        launch_group_cut<T, kPrologue, GroupCut<8, 4, 2, kTokens>, false, false>,
-        launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, true, true>,
-        launch_group_cut<T, kPrologue, GroupCut<10, 2, 3, kTokens>, true, true>,
-        launch_group_cut<T, kPrologue, GroupCut<16, 2, 2, kTokens>, true, true>,
-        launch_group_cut<T, kPrologue, GroupCut<8, 4, 2, kTokens>, true, true>,
-        launch_group_cut<T, kPrologue, GroupCut<16, 4, 1, kTokens>, true, true>,
-        launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, true, false>,
-        launch_group_cut<T, kPrologue, GroupCut<10, 2, 3, kTokens>, true, false>,
-        launch_group_cut<T, kPrologue, GroupCut<16, 2, 2, kTokens>, true, false>,
-        launch_group_cut<T, kPrologue, GroupCut<8, 4, 2, kTokens>, true, false>,
-        launch_group_cut<T, kPrologue, GroupCut<16, 4, 1, kTokens>, true, false>,
-    };
+    static constexpr auto kCuts =
+        joined(kSingleTiles<T, kPrologue, kTokens, true>, kSingleTiles<T, kPrologue, kTokens, false>,
+               kSeveralTiles<T, kPrologue, kTokens, true>, kSeveralTiles<T, kPrologue, kTokens, false>);
     return kCuts;
   } else {
     static constexpr LaunchGroup kCuts[] = {
