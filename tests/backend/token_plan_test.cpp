@@ -13,15 +13,50 @@
 namespace fk::cuda {
 namespace {
 
-constexpr int kWarps = 16, kLoadWarps = 4;
+constexpr int kLoadWarps = 4, kLength = 4096;
+
+PairRange pairs_of_block(int pairs, int block, int blocks, int first_block) {
+  return pairs_of_block(divide_pairs(pairs, kLength, blocks), block, blocks, first_block);
+}
 
 // As PairShare::for_rounds in weight_stream.cuh.
 template <class Visit>
 void for_rounds(PairRange own, const Visit& visit) {
-  if (own.count() == 0) return;
-  const int rounds = (own.count() + kWarps - 1) / kWarps, pairs = (own.count() + rounds - 1) / rounds;
+  const int pairs = rounds_of(own.count(), kLength).pairs;
   for (int first = own.begin; first < own.end; first += pairs)
     visit(PairRange{first, std::min(first + pairs, own.end)});
+}
+
+// A round has a warp for every pair, a chunk fits a slot, and no other division into rounds has fewer chunks.
+TEST(RoundsOfPairs, FillSlots) {
+  for (int length : {64, 768, 2048, 4096, 14336})
+    for (int count = 1; count < 120; ++count) {
+      auto chunks_of = [&](int pairs, int columns) {
+        EXPECT_GT(columns, 0);
+        EXPECT_LE(pairs * columns * 2 * 2, kSlotBytes);
+        EXPECT_EQ(columns % kStep, 0);
+        return (length + columns - 1) / columns;
+      };
+      auto chunks = [&](const PairRounds& r) {
+        const int full = (count - 1) / r.pairs;
+        return full * chunks_of(r.pairs, r.columns) + chunks_of(count - full * r.pairs, r.columns_of_last);
+      };
+      const PairRounds rounds = rounds_of(count, length);
+      ASSERT_GE(rounds.pairs, 1);
+      ASSERT_LE(rounds.pairs, kTokenWarps);
+      const int fewest_rounds = (count + kTokenWarps - 1) / kTokenWarps;
+      EXPECT_EQ((count + rounds.pairs - 1) / rounds.pairs, fewest_rounds);
+      for (int pairs = 1; pairs <= std::min(count, kTokenWarps); ++pairs)
+        if ((count + pairs - 1) / pairs == fewest_rounds) {
+          EXPECT_LE(chunks(rounds), chunks({pairs, chunk_columns(pairs), chunk_columns((count - 1) % pairs + 1)}))
+              << count << " pairs, rows of " << length;
+        }
+    }
+  // Five slots hold the 20 pairs of queries, keys and values that a block of qwen3-30b-a3b has.
+  const PairRounds qkv = rounds_of(20, 2048);
+  EXPECT_EQ(qkv.pairs, 16);
+  EXPECT_EQ(qkv.columns, 512);
+  EXPECT_EQ(qkv.columns_of_last, 2048);
 }
 
 TEST(PairsOfBlocks, AreAllPairsOnceAndNearlyEqual) {
@@ -36,7 +71,8 @@ TEST(PairsOfBlocks, AreAllPairsOnceAndNearlyEqual) {
           for (int p = own.begin; p < own.end; ++p) ++times[static_cast<size_t>(p)];
         }
         EXPECT_EQ(std::count(times.begin(), times.end(), 1), pairs) << blocks << " blocks";
-        EXPECT_LT(next_first_block(pairs, blocks, first_block % blocks), blocks);
+        const int next = next_first_block(divide_pairs(pairs, kLength, blocks), blocks, first_block % blocks);
+        EXPECT_EQ(next, (first_block + pairs) % blocks);
       }
 }
 

@@ -1,11 +1,11 @@
 // The warps of a block of the token kernel: some compute, some load weights for them.
 #pragma once
 
+#include "backend/cuda/decode_megakernel/pair_share.h"
 #include "backend/cuda/device/mbarrier.cuh"
 
 namespace fk::cuda {
 
-inline constexpr int kTokenWarps = 16;
 inline constexpr int kTokenThreads = 32 * kTokenWarps;  // that compute: the first of the block
 inline constexpr int kFetchingWarps = 4;
 inline constexpr int kFetchingThreads = 32 * kFetchingWarps;

@@ -37,6 +37,19 @@ struct ProductShape {
   bool gated = false;  // the matrix is gate rows, then as many up rows
 };
 
+// How the pairs of rows of a product are divided (pair_share.h): numbers that need divisions, which take long on a GPU.
+struct PairRounds {
+  int pairs = 0;  // of a round but the last, which may have fewer
+  int columns = 0, columns_of_last = 0;
+};
+struct PairDivision {
+  int each = 0, left = 0;  // pairs of a block, and blocks that have one more
+  PairRounds rounds[2];    // of a block that has `each`, and of one that has one more
+};
+struct DividedShape : ProductShape {
+  PairDivision division;  // the launch sets it
+};
+
 struct TokenLayer {
   const void* matrices[kProductsOfLayer];  // of elements, or packed (quantised/token_layout.h)
   const void* input_norm;
@@ -112,7 +125,7 @@ struct TokenCall {
   float* partial_states;
   unsigned* arrivals;  // [0]: of the barrier, then of the blocks that share a head; zero before and after every launch
 
-  ProductShape shapes[kProductKinds];
+  DividedShape shapes[kProductKinds];
   TokenCodes codes;  // of the layers' matrices
   TokenExperts experts;
   int slots, scratch_bytes;  // of shared memory: decode_token() sets them

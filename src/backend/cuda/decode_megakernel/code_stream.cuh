@@ -46,16 +46,16 @@ __device__ __forceinline__ uint32_t records_of_slot(const WeightRing& ring, uint
 
 // Loads this block's rows of the next product, a coded one.
 template <class Weights, class T, class Handover>
-__device__ __forceinline__ void fetch_coded(const ProductShape& shape, const void* matrix, const WeightRing& ring,
+__device__ __forceinline__ void fetch_coded(const DividedShape& shape, const void* matrix, const WeightRing& ring,
                                             PairShare& share, ChunkQueue<Handover>& queue) {
   const ProductShape s = Weights::in_elements(shape);
   if constexpr (Weights::kRecordBytes == 0) {
-    fetch_product<T>(s, matrix, share, queue, CopyWeights{});
+    fetch_product<T>(s, shape, matrix, share, queue, CopyWeights{});
   } else {
     const int thread = static_cast<int>(threadIdx.x) - kTokenThreads, warp = thread / 32, lane = thread % 32;
     const std::byte* scales = Weights::scales(matrix, s);
     const int64_t scales_of_row = s.length / kStep * Weights::kRecordBytes;
-    share.for_rounds(s, [&](int first, int count, int columns) {
+    share.for_rounds(shape, [&](int first, int count, int columns) {
       // As in fetch_product.
       const int row = s.gated ? first + warp / 2 + warp % 2 * s.features : 2 * first + warp;
       const int there = s.gated ? 2 * count : min(2 * count, s.features - 2 * first);
@@ -95,7 +95,7 @@ __device__ __forceinline__ void fetch_coded_weights(const TokenCall& call, const
     fetch_coded<Weights, T>(call.shapes[hidden_from_compiler(kind)], layers[product / kProductsOfLayer].matrices[kind],
                             ring, share, queue);
   }
-  fetch_product<T>(call.shapes[kHead], call.head, share, queue, CopyWeights{});
+  fetch_product<T>(call.shapes[kHead], call.shapes[kHead], call.head, share, queue, CopyWeights{});
   queue.finish();
 }
 
@@ -121,11 +121,51 @@ struct PlaceOfX {
   }
 };
 
+// Codes with a zero point are multiplied with a constant added to all of them, which costs one instruction less for a
+// pair, and the sum of x, times what was added, is subtracted from the product of a step.
+template <class Codes, class T>
+inline constexpr bool kShiftedCodes = requires(typename Codes::Record r) {
+  Codes::template shift<T>(r, 0);
+};
+
+// The sums of x over the segments of a step: eight floats, the same for all rows.
+inline constexpr uint32_t kSumsOfStep = 8 * sizeof(float);
+
+// Writes them for all steps, behind x. A product with rows of ones: the tensor core adds as it does with codes.
+template <class Weights, class T>
+__device__ __forceinline__ void sum_steps_of_x(int steps, uint32_t x, uint32_t own_x, uint32_t sums) {
+  using Place = PlaceOfX<typename Weights::Codes>;
+  constexpr uint32_t kOnes = PairOf<T>::kOnes;
+  const uint32_t lane = threadIdx.x % 32;
+#pragma unroll 1
+  for (int step = static_cast<int>(threadIdx.x / 32); step < steps; step += kTokenWarps) {
+    const uint32_t here = x + static_cast<uint32_t>(step * 2 * Weights::kColumns);
+    float inputs[4] = {};
+#pragma unroll
+    for (int i = 0; i < Place::kPieces; ++i) {
+      const uint4 v = load_shared(here + (own_x ^ (i * Place::kApart)));
+      multiply_tile<T>(inputs, kOnes, kOnes, kOnes, kOnes, v.x, v.y);
+      multiply_tile<T>(inputs, kOnes, kOnes, kOnes, kOnes, v.z, v.w);
+    }
+    if (lane < 4)
+      asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(sums + step * kSumsOfStep + 8 * lane), "f"(inputs[0]),
+                   "f"(inputs[1])
+                   : "memory");
+  }
+  meet();
+}
+
+__device__ __forceinline__ float2 load_shared_pair(uint32_t address) {
+  float2 v;
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(v.x), "=f"(v.y) : "r"(address) : "memory");
+  return v;
+}
+
 // sum += the products of a step of two rows with x, spread over the lanes; shared-memory addresses.
 template <class Weights, class T>
 __device__ __forceinline__ void multiply_coded_step(float (&sum)[4], uint32_t first, uint32_t second,
                                                     uint32_t first_records, uint32_t second_records, uint32_t x,
-                                                    uint32_t own_x) {
+                                                    uint32_t own_x, uint32_t sums_of_x) {
   using Codes = typename Weights::Codes;
   using Place = PlaceOfX<Codes>;
   using Record = typename Codes::Record;
@@ -136,10 +176,10 @@ __device__ __forceinline__ void multiply_coded_step(float (&sum)[4], uint32_t fi
     r[0] = load_record<Record>(first_records + lane / 4 * sizeof(Record));
     r[1] = load_record<Record>(second_records + lane / 4 * sizeof(Record));
   }
-  // Codes with a zero point are multiplied with a constant added to all of them, which costs one instruction less for a
-  // pair, and the sum of x is subtracted: a product with rows of ones, for which the tensor cores have time.
-  constexpr bool kDirect = Weights::kRecordBytes == 0, kShifted = requires { Codes::template shift<T>(r[0], 0); };
-  float part[4] = {}, inputs[4] = {};
+  constexpr bool kDirect = Weights::kRecordBytes == 0, kShifted = kShiftedCodes<Codes, T>;
+  float2 inputs{};
+  if constexpr (kShifted) inputs = load_shared_pair(sums_of_x + lane % 4 * 8);
+  float part[4] = {};
 #pragma unroll
   for (int i = 0; i < Place::kPieces; ++i) {
     const uint4 v = load_shared(x + (own_x ^ (i * Place::kApart)));
@@ -153,17 +193,14 @@ __device__ __forceinline__ void multiply_coded_step(float (&sum)[4], uint32_t fi
       };
       const uint32_t b0 = half == 0 ? v.x : v.z, b1 = half == 0 ? v.y : v.w;
       multiply_tile<T>(kDirect ? sum : part, pair(0, 0), pair(1, 0), pair(0, 1), pair(1, 1), b0, b1);
-      if constexpr (kShifted) {
-        constexpr uint32_t kOnes = PairOf<T>::kOnes;
-        multiply_tile<T>(inputs, kOnes, kOnes, kOnes, kOnes, b0, b1);
-      }
     }
   }
   if constexpr (!kDirect) {
     static_assert(Codes::kScales == 1);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      if constexpr (kShifted) part[i] = fmaf(-Codes::template shift<T>(r[i / 2], 0), inputs[i], part[i]);
+      if constexpr (kShifted)
+        part[i] = fmaf(-Codes::template shift<T>(r[i / 2], 0), i % 2 == 0 ? inputs.x : inputs.y, part[i]);
       sum[i] = fmaf(Codes::scale(r[i / 2], 0), part[i], sum[i]);
     }
   }
@@ -188,12 +225,12 @@ __device__ __forceinline__ float2 row_scales(const float* scales, const ProductS
 // Prefetches into L2 the scales of this block's rows of the next product, so that its first sums do not wait for
 // memory: the rows themselves are loaded long before.
 template <class Weights>
-__device__ __forceinline__ void fetch_row_scales(const ProductShape& shape, const void* matrix,
+__device__ __forceinline__ void fetch_row_scales(const DividedShape& shape, const void* matrix,
                                                  const PairShare& share) {
   if constexpr (Weights::kRecordBytes == 0) {
     const ProductShape s = Weights::in_elements(shape);
     const auto* scales = reinterpret_cast<const float*>(Weights::scales(matrix, s));
-    const PairRange own = share.next(s);
+    const PairRange own = share.next(shape);
     const int first = s.gated ? own.begin : 2 * own.begin, end = s.gated ? own.end : min(2 * own.end, s.features);
     constexpr int kLine = 32;
     for (int at = first + kLine * static_cast<int>(threadIdx.x); at < end + kLine - 1; at += kLine * kTokenThreads) {
@@ -206,7 +243,7 @@ __device__ __forceinline__ void fetch_row_scales(const ProductShape& shape, cons
 
 // This block's rows of the next product, a coded one, over the staged x; finish(pair, sums) gets the results.
 template <class Weights, class T, class Handover, class Finish>
-__device__ __forceinline__ void multiply_coded(const ProductShape& shape, const void* matrix, const WeightRing& ring,
+__device__ __forceinline__ void multiply_coded(const DividedShape& shape, const void* matrix, const WeightRing& ring,
                                                RingPlace& place, PairShare& share, Handover& handover, T* x,
                                                const Finish& finish) {
   const ProductShape s = Weights::in_elements(shape);
@@ -214,14 +251,18 @@ __device__ __forceinline__ void multiply_coded(const ProductShape& shape, const 
   fill_step_of_x<Weights>(shape.length, x);
   const auto x_start = static_cast<uint32_t>(__cvta_generic_to_shared(x));
   const uint32_t own_x = PlaceOfX<typename Weights::Codes>::own(threadIdx.x % 32);
-  share.for_rounds(s, [&](int first, int count, int columns) {
+  const int steps_of_row = s.length / kStep;
+  const uint32_t sums_of_x = x_start + static_cast<uint32_t>(steps_of_row * 2 * Weights::kColumns);
+  if constexpr (kShiftedCodes<typename Weights::Codes, T>)
+    sum_steps_of_x<Weights, T>(steps_of_row, x_start, own_x, sums_of_x);
+  share.for_rounds(shape, [&](int first, int count, int columns) {
     const uint32_t row_bytes = static_cast<uint32_t>(columns) * 2,
                    record_bytes = row_bytes / kTokenStepBytes * Weights::kRecordBytes;
     float2 scales{1, 1};
     if constexpr (Weights::kRecordBytes == 0)
       if (warp < count)
         scales = row_scales(reinterpret_cast<const float*>(Weights::scales(matrix, s)), s, first + warp);
-    uint32_t x_address = x_start;
+    uint32_t x_address = x_start, x_sums = sums_of_x;
     float sum[4] = {};
     for (int column = 0; column < s.length; column += columns) {
       wait_phase(ring.full(place.slot), place.parity);
@@ -235,7 +276,8 @@ __device__ __forceinline__ void multiply_coded(const ProductShape& shape, const 
 #pragma unroll 1
         for (; rows < end; rows += kTokenStepBytes) {
           multiply_coded_step<Weights, T>(sum, rows, rows + row_bytes, records, records + record_bytes, x_address,
-                                          own_x);
+                                          own_x, x_sums);
+          x_sums += kSumsOfStep;
           x_address += 2 * Weights::kColumns;
           records += Weights::kRecordBytes;
         }

@@ -32,7 +32,7 @@ __device__ __forceinline__ void fetch_gate_up(const TokenCall& call, const void*
                                               PairShare& share, ChunkQueue<Handover>& queue, const Copy& copy) {
   static_assert(kFetchingWarps == 4, "gate_up_rows is made for four");
   const int warp = static_cast<int>(threadIdx.x - kTokenThreads) / 32, lane = static_cast<int>(threadIdx.x % 32);
-  const ProductShape& s = call.shapes[hidden_from_compiler(kGateUp)];
+  const DividedShape& s = call.shapes[hidden_from_compiler(kGateUp)];
   const int size = hidden_from_compiler(call.experts.size);
   const int64_t stride = static_cast<int64_t>(2) * s.length, of_expert = static_cast<int64_t>(2 * size) * s.length;
   const T* own_matrix = static_cast<const T*>(matrix) + 8 * lane;
@@ -61,7 +61,7 @@ template <class T, class Handover, class Copy>
 __device__ __forceinline__ void fetch_down(const TokenCall& call, const void* matrix, const int* ids, PairShare& share,
                                            ChunkQueue<Handover>& queue, const Copy& copy) {
   const int warp = static_cast<int>(threadIdx.x - kTokenThreads) / 32, lane = static_cast<int>(threadIdx.x % 32);
-  const ProductShape& s = call.shapes[hidden_from_compiler(kDown)];
+  const DividedShape& s = call.shapes[hidden_from_compiler(kDown)];
   const int size = hidden_from_compiler(call.experts.size), padded = padded_expert(size);
   const int64_t stride = static_cast<int64_t>(kFetchingWarps) * size;
   const int64_t of_expert = static_cast<int64_t>(s.features) * size;
@@ -100,7 +100,7 @@ __device__ __forceinline__ void fetch_down(const TokenCall& call, const void* ma
 template <class Handover, class Copy>
 __device__ __forceinline__ void fetch_packed(const TokenCall& call, int kind, const void* matrix, const int* ids,
                                              PairShare& share, ChunkQueue<Handover>& queue, const Copy& copy) {
-  const ProductShape& s = call.shapes[hidden_from_compiler(kind)];
+  const DividedShape& s = call.shapes[hidden_from_compiler(kind)];
   const PairRange own = share.next(s);
   share.skip(s);
   const int size = call.experts.size;
@@ -146,7 +146,8 @@ __device__ __forceinline__ void fetch_expert_weights(const TokenCall& call, cons
       else
         fetch_down<T>(call, matrix, ids, share, queue, copy);
     } else {
-      fetch_product<T>(call.shapes[hidden_from_compiler(kind)], matrix, share, queue, copy);
+      const DividedShape& s = call.shapes[hidden_from_compiler(kind)];
+      fetch_product<T>(s, s, matrix, share, queue, copy);
     }
   }
   queue.finish();

@@ -242,7 +242,7 @@ class TokenBlock {
 
   __device__ __forceinline__ void multiply_gate_up(int layer) {
     if constexpr (kPacked) {
-      const ProductShape& s = call_.shapes[hidden_from_compiler(kGateUp)];
+      const DividedShape& s = call_.shapes[hidden_from_compiler(kGateUp)];
       const PairRange own = share_.next(s);
       share_.skip(s);
       const int size = call_.experts.size;
@@ -291,7 +291,7 @@ class TokenBlock {
   // This block's rows of the next product over the staged x; put(feature, value) gets the results.
   template <class Put>
   __device__ __forceinline__ void multiply(ProductKind kind, const Put& put) {
-    const ProductShape& s = call_.shapes[kind];
+    const DividedShape& s = call_.shapes[kind];
     const WeightRing& ring = memory_.ring;
     if constexpr (kCoded) {
       if (kind != kHead) {
@@ -304,34 +304,14 @@ class TokenBlock {
         return;
       }
     }
-    const int warp = static_cast<int>(threadIdx.x / 32);
-    share_.for_rounds(s, [&](int first, int count, int columns) {
-      const uint32_t row_bytes = static_cast<uint32_t>(columns) * sizeof(T);
-      const uint32_t own = static_cast<uint32_t>(2 * warp) * row_bytes;
-      uint32_t x_address = Memory<kKind>::address(x());
-      float sum[4] = {};
-      for (int column = 0; column < s.length; column += columns, x_address += row_bytes) {
-        wait_phase(ring.full(place_.slot), place_.parity);
-        handover_.dawdle();
-        if (warp < count) {
-          const uint32_t rows = ring.slot(place_.slot) + own;
-          const uint32_t bytes = static_cast<uint32_t>(min(columns, s.length - column)) * sizeof(T);
-#pragma unroll 2
-          for (uint32_t at = 0; at < bytes; at += kStep * sizeof(T))
-            multiply_step<T>(sum, rows + at, rows + row_bytes + at, x_address + at);
-        }
-        handover_.dawdle();
-        hand_over<Handover>(ring.empty(place_.slot));
-        place_.next(ring.count);
-      }
-      if (warp < count) finish(s, first + warp, gather(sum), put);
-    });
+    multiply_product(s, x(), ring, place_, share_, handover_,
+                     [&](int pair, float2 value) { finish(s, pair, value, put); });
   }
 
   // The down product of the chosen experts: the sum of their products, each times its weight.
   template <class Put>
   __device__ __forceinline__ void multiply_chosen(const Put& put) {
-    const ProductShape& s = call_.shapes[hidden_from_compiler(kDown)];
+    const DividedShape& s = call_.shapes[hidden_from_compiler(kDown)];
     const WeightRing& ring = memory_.ring;
     const int warp = static_cast<int>(threadIdx.x / 32), padded = padded_expert(call_.experts.size);
     share_.for_rounds(s, [&](int first, int count, int columns) {
@@ -372,7 +352,7 @@ class TokenBlock {
   template <class Put>
   __device__ __forceinline__ void multiply_packed_down(const void* biases, const Put& put_out) {
     stage_chosen<true>(call_, static_cast<const T*>(call_.gated), x());
-    const ProductShape& s = call_.shapes[hidden_from_compiler(kDown)];
+    const DividedShape& s = call_.shapes[hidden_from_compiler(kDown)];
     const PairRange own = share_.next(s);
     share_.skip(s);
     const int size = call_.experts.size, chosen = call_.experts.chosen;

@@ -54,8 +54,10 @@ bool with_head_size(int64_t head_size, F&& f) {
 inline size_t token_scratch_bytes(const TokenCall& call, int64_t head_size) {
   size_t bytes = 0;
   const int step = std::max(kStep, token_layout(call.codes).step_columns);
+  const size_t step_bytes =
+      sizeof(__nv_bfloat16) * static_cast<size_t>(step) + (call.codes == TokenCodes::kInt4 ? kSumsOfStep : 0);  // of x
   for (const ProductShape& s : call.shapes)
-    bytes = std::max(bytes, sizeof(__nv_bfloat16) * static_cast<size_t>((s.length + step - 1) / step * step));
+    bytes = std::max(bytes, step_bytes * static_cast<size_t>((s.length + step - 1) / step));
   with_head_size(head_size, [&](auto size) {
     bytes = std::max(bytes, TokenAttention<__nv_bfloat16, size()>::values_bytes(call.heads / call.kv_heads));
   });
@@ -84,11 +86,23 @@ inline int slots_that_fit(const TokenCall& call, int64_t head_size) {
   return static_cast<int>(std::min<size_t>(kMostSlots, (shared_memory_of_block() - beside) / bytes_of_slot(call)));
 }
 
+// Which block has which rows.
+inline void divide_products(TokenCall& call, int blocks) {
+  const int step = token_layout(call.codes).step_columns;
+  for (int kind = 0; kind < kProductKinds; ++kind) {
+    DividedShape& s = call.shapes[kind];
+    const bool coded = call.codes != TokenCodes::kNone && kind != kHead;
+    const int length = coded ? (s.length + step - 1) / step * kStep : s.length;
+    s.division = divide_pairs(pairs_of(s), length, blocks);
+  }
+}
+
 template <TokenKind kKind, class Weights, int kHeadSize, class Handover>
 void start_token(TokenCall call, void* stream) {
   auto* kernel = decode_token_kernel<__nv_bfloat16, kHeadSize, Handover, kKind, Weights>;
   call.scratch_bytes = static_cast<int>(token_scratch_bytes(call, kHeadSize));
   call.slots = slots_that_fit(call, kHeadSize);
+  divide_products(call, token_device().multiprocessors);
   const size_t shared = bytes_beside_ring(call, kHeadSize) + static_cast<size_t>(call.slots) * bytes_of_slot(call);
   static size_t allowed = 0;
   if (shared > allowed) allow_shared_memory("decode_token", kernel, allowed = shared);

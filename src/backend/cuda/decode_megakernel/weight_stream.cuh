@@ -25,30 +25,28 @@
 
 namespace fk::cuda {
 
-inline constexpr int kStepBytes = 2 * 2 * kStep;  // of two rows of 16-bit elements
-inline constexpr int kSlotBytes = kTokenWarps * 2 * kStepBytes;
-
 // The pairs of this block (pair_share.h), product after product.
 class PairShare {
  public:
   // Of the next product.
-  __device__ __forceinline__ PairRange next(const ProductShape& s) const {
-    return pairs_of_block(pairs_of(s), static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x), first_block_);
+  __device__ __forceinline__ PairRange next(const DividedShape& s) const {
+    return pairs_of_block(s.division, static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x), first_block_);
   }
-  __device__ __forceinline__ void skip(const ProductShape& s) {
-    first_block_ = next_first_block(pairs_of(s), static_cast<int>(gridDim.x), first_block_);
+  __device__ __forceinline__ void skip(const DividedShape& s) {
+    first_block_ = next_first_block(s.division, static_cast<int>(gridDim.x), first_block_);
   }
 
   // visit(first, count, columns) for every round: `count` pairs from `first` on, one for each warp, in chunks of so
-  // many columns as fill a slot. Rounds have equally many pairs; the last may have fewer.
+  // many columns as fill a slot.
   template <class Visit>
-  __device__ __forceinline__ void for_rounds(const ProductShape& s, const Visit& visit) {
+  __device__ __forceinline__ void for_rounds(const DividedShape& s, const Visit& visit) {
     const PairRange own = next(s);
     skip(s);
-    if (own.count() == 0) return;
-    const int rounds = (own.count() + kTokenWarps - 1) / kTokenWarps, pairs = (own.count() + rounds - 1) / rounds;
-    const int columns = kSlotBytes / (pairs * kStepBytes) * kStep;
-    for (int first = own.begin; first < own.end; first += pairs) visit(first, min(pairs, own.end - first), columns);
+    const PairRounds& rounds = s.division.rounds[own.count() > s.division.each ? 1 : 0];
+    for (int first = own.begin; first < own.end; first += rounds.pairs) {
+      const int left = own.end - first;
+      visit(first, min(rounds.pairs, left), left > rounds.pairs ? rounds.columns : rounds.columns_of_last);
+    }
   }
 
  private:
@@ -74,9 +72,10 @@ struct WeightRing {
   }
 };
 
-// Number of chunks in flight before the oldest is signalled. One lane per warp arrives: a barrier handles arrivals one
-// by one, and a hundred of them per chunk are slower than the copies.
-inline constexpr int kChunksOnTheirWay = 2;
+// Number of chunks in flight before the oldest is signalled. With more of them everything else that a block loads waits
+// longer in the queues of the memory: data of other blocks, keys, values. One lane per warp arrives: a barrier handles
+// arrivals one by one, and a hundred of them per chunk are slower than the copies.
+inline constexpr int kChunksOnTheirWay = 1;
 
 // A load warp's side of the ring.
 template <class Handover>
@@ -86,6 +85,8 @@ class ChunkQueue {
 
   // Address of the next slot, once it is free.
   __device__ __forceinline__ uint32_t begin() {
+    // While no slot is free nothing else would signal the last chunks. All lanes decide the same.
+    if (!__all_sync(kAllLanes, phase_ended(ring_.empty(place_.slot), place_.parity))) finish();
     wait_phase(ring_.empty(place_.slot), place_.parity);
     handover_.dawdle();
     return ring_.slot(place_.slot);
@@ -170,12 +171,12 @@ __device__ __forceinline__ void fetch_chunk(uint32_t to, const T* from, int64_t 
     fetch_rows<4>(to, rows_apart<T>(4), from, stride, rows, steps, 0, copy);
 }
 
-// Loads this block's rows of the next product.
+// Loads this block's rows of the next product; `s`: its shape, in 16-bit elements.
 template <class T, class Handover, class Copy>
-__device__ __forceinline__ void fetch_product(const ProductShape& s, const void* matrix, PairShare& share,
-                                              ChunkQueue<Handover>& queue, const Copy& copy) {
+__device__ __forceinline__ void fetch_product(const ProductShape& s, const DividedShape& shape, const void* matrix,
+                                              PairShare& share, ChunkQueue<Handover>& queue, const Copy& copy) {
   const int warp = static_cast<int>(threadIdx.x - kTokenThreads) / 32, lane = static_cast<int>(threadIdx.x % 32);
-  share.for_rounds(s, [&](int first, int count, int columns) {
+  share.for_rounds(shape, [&](int first, int count, int columns) {
     // Row r of a round is row r % 2 of pair r / 2; a warp has every fourth, so all of one kind.
     const int row = s.gated ? first + warp / 2 + warp % 2 * s.features : 2 * first + warp;
     const int there = s.gated ? 2 * count : min(2 * count, s.features - 2 * first);
@@ -201,9 +202,9 @@ __device__ __forceinline__ void fetch_weights(const TokenCall& call, const Token
   const int products = kProductsOfLayer * call.layers + 1;
   for (int product = 0; product < products; ++product) {
     const bool is_head = product + 1 == products;
-    const ProductShape& s = call.shapes[is_head ? kHead : product % kProductsOfLayer];
+    const DividedShape& s = call.shapes[is_head ? kHead : product % kProductsOfLayer];
     const void* matrix = is_head ? call.head : layers[product / kProductsOfLayer].matrices[product % kProductsOfLayer];
-    fetch_product<T>(s, matrix, share, queue, CopyWeights{});
+    fetch_product<T>(s, s, matrix, share, queue, CopyWeights{});
   }
   queue.finish();
 }
@@ -232,6 +233,35 @@ __device__ __forceinline__ float2 gather(const float (&sum)[4]) {
   const bool diagonal = threadIdx.x % 4 == stretch / 2, odd = stretch % 2 != 0;
   return {reduce_warp<Sum>(diagonal ? (odd ? sum[1] : sum[0]) : 0.0f),
           reduce_warp<Sum>(diagonal ? (odd ? sum[3] : sum[2]) : 0.0f)};
+}
+
+// This block's rows of the next product over x, in shared memory; finish(pair, values) by all lanes of a warp.
+template <class T, class Handover, class Finish>
+__device__ __forceinline__ void multiply_product(const DividedShape& s, const T* x, const WeightRing& ring,
+                                                 RingPlace& place, PairShare& share, Handover& handover,
+                                                 const Finish& finish) {
+  const int warp = static_cast<int>(threadIdx.x / 32);
+  share.for_rounds(s, [&](int first, int count, int columns) {
+    const uint32_t row_bytes = static_cast<uint32_t>(columns) * sizeof(T);
+    const uint32_t own = static_cast<uint32_t>(2 * warp) * row_bytes;
+    auto x_address = static_cast<uint32_t>(__cvta_generic_to_shared(x));
+    float sum[4] = {};
+    for (int column = 0; column < s.length; column += columns, x_address += row_bytes) {
+      wait_phase(ring.full(place.slot), place.parity);
+      handover.dawdle();
+      if (warp < count) {
+        const uint32_t rows = ring.slot(place.slot) + own;
+        const uint32_t bytes = static_cast<uint32_t>(min(columns, s.length - column)) * sizeof(T);
+#pragma unroll 2
+        for (uint32_t at = 0; at < bytes; at += kStep * sizeof(T))
+          multiply_step<T>(sum, rows + at, rows + row_bytes + at, x_address + at);
+      }
+      handover.dawdle();
+      hand_over<Handover>(ring.empty(place.slot));
+      place.next(ring.count);
+    }
+    if (warp < count) finish(first + warp, gather(sum));
+  });
 }
 
 }  // namespace fk::cuda

@@ -206,7 +206,7 @@ class OneKernelCausalLM final : public T {
   static TokenCall sizes(const Init& c) {
     TokenCall call{};
     auto product = [](int64_t features, int64_t length, bool gated = false) {
-      return ProductShape{static_cast<int>(features), static_cast<int>(length), gated};
+      return DividedShape{{static_cast<int>(features), static_cast<int>(length), gated}, {}};
     };
     call.shapes[kQkv] = product((c.num_attention_heads + 2 * c.num_key_value_heads) * c.head_dim, c.hidden_size);
     call.shapes[kOut] = product(c.hidden_size, c.num_attention_heads * c.head_dim);
