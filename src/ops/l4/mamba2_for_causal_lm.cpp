@@ -38,6 +38,12 @@ std::vector<Case<Mamba2ForCausalLM>> Mamba2ForCausalLM::cases() {
   std::vector<Case<Mamba2ForCausalLM>> cases;
   for (const Workload& w : causal_lm_workloads())
     cases.push_back({std::to_string(w.num_sequences()) + " sequences", c, w});
+  c.hidden_size = 264;
+  c.num_attention_heads = 70;
+  c.head_dim = 64;
+  c.state_size = 32;
+  for (const Workload& w : one_token_workloads())
+    cases.push_back({"one token after " + std::to_string(w.sequences[0].context_len), c, w});
   return cases;
 }
 
