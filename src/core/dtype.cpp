@@ -1,10 +1,10 @@
 #include "core/dtype.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
-#include "core/check.h"
+#include "core/element_access.h"
 
 namespace fk {
 namespace {
@@ -53,24 +53,27 @@ constexpr Name kNames[] = {
     {"BOOL", DType::kBool},
 };
 
+// A float with this exponent and no fraction.
+constexpr float power_of_two(int exponent) { return std::bit_cast<float>(static_cast<uint32_t>(127 + exponent) << 23); }
+
+// Added to the exponent of a narrow float whose smallest normal exponent is `min_exp`, gives that of a float.
+constexpr uint32_t bias_to_float(int min_exp) { return static_cast<uint32_t>(126 + min_exp); }
+
 // Rounds to a float with `mantissa` bits and smallest normal exponent `min_exp`, to nearest even; exact otherwise.
 // Returns the magnitude as (biased exponent << mantissa | fraction), which may overflow into the next exponent.
 uint32_t round_magnitude(float x, int mantissa, int min_exp) {
-  double a = std::fabs(static_cast<double>(x));
-  if (a == 0) return 0;
-  int exponent = std::max(std::ilogb(a), min_exp);
-  double steps = std::nearbyint(std::ldexp(a, mantissa - exponent));  // exact scaling; ties to even
-  auto units = static_cast<uint32_t>(steps);
-  uint32_t base = static_cast<uint32_t>(exponent - min_exp) << mantissa;
-  return base + units;  // a normal number's units start at 1 << mantissa, which is the biased exponent's first step
+  float a = std::fabs(x);
+  if (a < power_of_two(min_exp))  // no exponent: counted in the smallest steps
+    return static_cast<uint32_t>(std::nearbyint(static_cast<double>(a) * power_of_two(mantissa - min_exp)));
+  int dropped = 23 - mantissa;
+  auto bits = std::bit_cast<uint32_t>(a);
+  uint32_t to_even = (bits >> dropped) & 1u;
+  return ((bits + (1u << (dropped - 1)) - 1 + to_even) >> dropped) - (bias_to_float(min_exp) << mantissa);
 }
 
 float magnitude_value(uint32_t magnitude, int mantissa, int min_exp) {
-  uint32_t exponent = magnitude >> mantissa;
-  uint32_t fraction = magnitude & ((1u << mantissa) - 1);
-  if (exponent == 0) return std::ldexp(static_cast<float>(fraction), min_exp - mantissa);
-  return std::ldexp(static_cast<float>(fraction | (1u << mantissa)),
-                    min_exp + static_cast<int>(exponent) - 1 - mantissa);
+  if (magnitude >> mantissa == 0) return static_cast<float>(magnitude) * power_of_two(min_exp - mantissa);
+  return std::bit_cast<float>((magnitude << (23 - mantissa)) + (bias_to_float(min_exp) << 23));
 }
 
 }  // namespace
@@ -136,93 +139,12 @@ f8e5m2::operator float() const {
   return static_cast<float>(wide);
 }
 
-namespace {
-
-template <class T>
-double load_as(const void* address) {
-  T x;
-  std::memcpy(&x, address, sizeof x);
-  if constexpr (sizeof(T) < 4 && !std::is_integral_v<T>)
-    return static_cast<double>(static_cast<float>(x));
-  else
-    return static_cast<double>(x);
-}
-
-// Float by rounding to odd: a bit lost here stays visible to the narrower rounding that follows, which so rounds once.
-float round_to_odd(double value) {
-  auto nearest = static_cast<float>(value);
-  if (static_cast<double>(nearest) == value || std::isnan(value)) return nearest;
-  auto bits = std::bit_cast<uint32_t>(nearest);
-  if (std::fabs(static_cast<double>(nearest)) > std::fabs(value)) --bits;  // towards zero, which infinity leaves too
-  return std::bit_cast<float>(bits | 1u);
-}
-
-template <class T>
-void store_as(void* address, double value) {
-  T x;
-  if constexpr (std::is_class_v<T>)
-    x = T(round_to_odd(value));
-  else
-    x = static_cast<T>(value);
-  std::memcpy(address, &x, sizeof x);
-}
-
-}  // namespace
-
 double load_element(const void* address, DType t) {
-  switch (t) {
-    case DType::kF64:
-      return load_as<double>(address);
-    case DType::kF32:
-      return load_as<float>(address);
-    case DType::kF16:
-      return load_as<f16>(address);
-    case DType::kBF16:
-      return load_as<bf16>(address);
-    case DType::kF8E4M3:
-      return load_as<f8e4m3>(address);
-    case DType::kF8E5M2:
-      return load_as<f8e5m2>(address);
-    case DType::kI8:
-      return load_as<int8_t>(address);
-    case DType::kU8:
-      return load_as<uint8_t>(address);
-    case DType::kI32:
-      return load_as<int32_t>(address);
-    case DType::kI64:
-      return load_as<int64_t>(address);
-    case DType::kBool:
-      return load_as<uint8_t>(address) != 0;
-  }
-  FK_CHECK(false, "unknown dtype");
+  return with_element_type(t, [&]<class T>(std::type_identity<T>) { return load_as<T>(address); });
 }
 
 void store_element(void* address, DType t, double value) {
-  switch (t) {
-    case DType::kF64:
-      return store_as<double>(address, value);
-    case DType::kF32:
-      return store_as<float>(address, value);
-    case DType::kF16:
-      return store_as<f16>(address, value);
-    case DType::kBF16:
-      return store_as<bf16>(address, value);
-    case DType::kF8E4M3:
-      return store_as<f8e4m3>(address, value);
-    case DType::kF8E5M2:
-      return store_as<f8e5m2>(address, value);
-    case DType::kI8:
-      return store_as<int8_t>(address, value);
-    case DType::kU8:
-      return store_as<uint8_t>(address, value);
-    case DType::kI32:
-      return store_as<int32_t>(address, value);
-    case DType::kI64:
-      return store_as<int64_t>(address, value);
-    case DType::kBool:
-      return store_as<uint8_t>(address, value != 0);
-  }
-  FK_CHECK(false, "unknown dtype");
+  with_element_type(t, [&]<class T>(std::type_identity<T>) { store_as<T>(address, value); });
 }
 
 }  // namespace fk

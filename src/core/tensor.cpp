@@ -3,7 +3,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
+#include <cstring>
+
 #include "core/device_runtime.h"
+#include "core/element_rows.h"
 
 namespace fk {
 
@@ -95,16 +100,37 @@ std::string View::str() const { return fmt::format("{}{}", dtype_name(dtype_), s
 void copy_elements(const View& from, const View& to) {
   FK_CHECK(from.shape() == to.shape());
   if (from.device() != kCpu || to.device() != kCpu) return copy_between(from, to);
-  int64_t n = from.numel();
-  std::array<int64_t, kMaxRank> index{};
+  if (from.numel() == 0) return;
+  const bool same = from.dtype() == to.dtype();
+  if (same && from.contiguous() && to.contiguous()) {
+    std::memmove(to.data(), from.data(), from.size_bytes());
+    return;
+  }
+  const int64_t n = from.rank() == 0 ? 1 : from.size(-1);
+  const int64_t from_stride = n == 1 ? 1 : from.stride(-1), to_stride = n == 1 ? 1 : to.stride(-1);
+  const auto from_size = static_cast<int64_t>(dtype_size(from.dtype()));
+  const auto to_size = static_cast<int64_t>(dtype_size(to.dtype()));
+  std::array<int64_t, kMaxRank> index{};  // of a row
   std::span<const int64_t> at(index.data(), static_cast<size_t>(from.rank()));
-  for (int64_t i = 0; i < n; ++i) {
-    if (from.dtype() == to.dtype()) {
-      std::memcpy(to.at(at), from.at(at), dtype_size(from.dtype()));
+  for (int64_t row = 0, rows = from.numel() / n; row < rows; ++row) {
+    const std::byte* source = from.at(at);
+    std::byte* target = to.at(at);
+    if (same && from_stride == 1 && to_stride == 1) {
+      std::memmove(target, source, static_cast<size_t>(n * from_size));
+    } else if (same) {
+      for (int64_t i = 0; i < n; ++i)
+        std::memcpy(target + i * to_stride * to_size, source + i * from_stride * from_size,
+                    static_cast<size_t>(from_size));
     } else {
-      store_element(to.at(at), to.dtype(), load_element(from.at(at), from.dtype()));
+      std::array<double, 256> values;
+      for (int64_t i = 0; i < n; i += static_cast<int64_t>(values.size())) {
+        int64_t some = std::min(n - i, static_cast<int64_t>(values.size()));
+        load_elements(source + i * from_stride * from_size, from.dtype(), from_stride, some, values.data());
+        store_elements(target + i * to_stride * to_size, to.dtype(), to_stride, some, values.data());
+      }
     }
-    for (int d = from.rank() - 1; d >= 0 && ++index[d] == from.size(d); --d) index[d] = 0;
+    for (int d = from.rank() - 2; d >= 0 && ++index[static_cast<size_t>(d)] == from.size(d); --d)
+      index[static_cast<size_t>(d)] = 0;
   }
 }
 

@@ -4,21 +4,26 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 namespace fk::conformance {
 namespace {
 
-template <class Visit>
-void each_index(const Shape& shape, Visit&& visit) {
-  Shape index = shape;
-  for (int d = 0; d < shape.rank(); ++d) index[d] = 0;
-  for (int64_t i = 0, n = shape.numel(); i < n; ++i) {
-    visit(index);
-    for (int d = shape.rank() - 1; d >= 0 && ++index[d] == shape[d]; --d) index[d] = 0;
-  }
+std::vector<double> numbers(const View& v) {
+  std::vector<double> all(static_cast<size_t>(v.numel()));
+  copy_elements(v, View(all.data(), v.shape(), DType::kF64));
+  return all;
 }
 
-double element(const View& v, const Shape& index) { return load_element(v.at(index.extents()), v.dtype()); }
+Shape index_of(const Shape& shape, size_t element) {
+  Shape index = shape;
+  auto rest = static_cast<int64_t>(element);
+  for (int d = shape.rank() - 1; d >= 0; --d) {
+    index[d] = rest % shape[d];
+    rest /= shape[d];
+  }
+  return index;
+}
 
 }  // namespace
 
@@ -26,32 +31,30 @@ std::string difference(const View& result, const View& reference, const Toleranc
   if (!(result.shape() == reference.shape()))
     return fmt::format("has shape {} instead of {}", result.shape().str(), reference.shape().str());
 
+  const std::vector<double> got = numbers(result), want = numbers(reference);
   double scale = 0;
-  each_index(reference.shape(), [&](const Shape& at) {
-    double ref = std::abs(element(reference, at));
-    if (std::isfinite(ref)) scale = std::max(scale, ref);
-  });
+  for (double ref : want)
+    if (std::isfinite(ref)) scale = std::max(scale, std::abs(ref));
 
   double least = tolerance.of_scale * scale + negligible_error(tolerance, result.dtype());
   auto allowed = [&](double ref) { return tolerance.relative * std::abs(ref) + least; };
   int64_t wrong = 0;
   double worst = 0;
-  Shape where;
-  each_index(reference.shape(), [&](const Shape& at) {
-    double got = element(result, at), ref = element(reference, at);
-    if (got == ref) return;  // equal infinities
-    double error = std::abs(got - ref), bound = allowed(ref);
-    if (std::isfinite(got) && std::isfinite(ref) && error <= bound) return;
+  size_t where = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    if (got[i] == want[i]) continue;  // equal infinities
+    double error = std::abs(got[i] - want[i]), bound = allowed(want[i]);
+    if (std::isfinite(got[i]) && std::isfinite(want[i]) && error <= bound) continue;
     double excess = std::isfinite(error) ? error - bound : INFINITY;
     if (wrong++ == 0 || excess > worst) {
       worst = excess;
-      where = at;
+      where = i;
     }
-  });
+  }
   if (wrong == 0) return {};
-  double got = element(result, where), ref = element(reference, where);
   return fmt::format("{} of {} elements are off, worst at {}: {} instead of {} (allowed {:.3g})", wrong,
-                     reference.numel(), where.str(), got, ref, allowed(ref));
+                     reference.numel(), index_of(reference.shape(), where).str(), got[where], want[where],
+                     allowed(want[where]));
 }
 
 }  // namespace fk::conformance

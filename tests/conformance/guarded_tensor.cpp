@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "core/device_runtime.h"
 #if defined(__SANITIZE_ADDRESS__)
@@ -59,9 +60,9 @@ void GuardedTensor::place(const TensorSpec& spec, Placement placement) {
   width_ = static_cast<size_t>(width) * element;
   pitch_ = static_cast<size_t>(pitch) * element;
   image_.assign(before_ + rows_ * pitch_ + kFence, kFenceByte);
-  memory_ = std::make_unique<std::byte[]>(image_.size() + kLine);
+  memory_ = std::make_unique_for_overwrite<std::byte[]>(image_.size() + kLine);
   start_ = memory_.get() + (kLine - reinterpret_cast<uintptr_t>(memory_.get()) % kLine) % kLine;
-  std::copy(image_.begin(), image_.end(), start_);
+  std::memcpy(start_, image_.data(), image_.size());
   seen_view_ = window(start_, kCpu);
   if (device_ == kCpu) {
     view_ = seen_view_;
@@ -101,7 +102,7 @@ void GuardedTensor::put(const std::byte* image) {
     device_runtime(device_).upload(on_device_->data(), image, image_.size());
     device_runtime(device_).synchronize();
   } else {
-    std::copy_n(image, image_.size(), start_);
+    std::memcpy(start_, image, image_.size());
   }
 }
 
@@ -136,6 +137,7 @@ std::string GuardedTensor::fence_damage() const {
 }
 
 std::string GuardedTensor::change() const {
+  if (std::memcmp(start_, image_.data(), image_.size()) == 0) return {};
   auto [now, then] = std::mismatch(start_, start_ + image_.size(), image_.begin());
   return then == image_.end() ? std::string() : describe(static_cast<size_t>(now - start_));
 }

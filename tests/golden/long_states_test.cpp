@@ -66,7 +66,7 @@ class LongStates : public testing::TestWithParam<Subject> {
   ThreadPool pool_;
 };
 
-TEST_P(LongStates, DoNotDriftInF32) {
+TEST_P(LongStates, SlowDoNotDriftInF32) {
   // Twice the error of transformers, whose order of summation is another one.
   double allowed = std::max(2 * run_.f32_error, 2e-6);
   auto length = static_cast<int64_t>(run_.tokens.size());
@@ -76,7 +76,7 @@ TEST_P(LongStates, DoNotDriftInF32) {
       << "in odd chunks, then steps";
 }
 
-TEST_P(LongStates, DoNotDriftInBf16) {
+TEST_P(LongStates, SlowDoNotDriftInBf16) {
   auto length = static_cast<int64_t>(run_.tokens.size());
   for (int64_t steps : {length, int64_t{7}})
     EXPECT_LE(relative_error(run_.logits_bf16_weights, logits_after(DType::kBF16, 999, steps).data()),

@@ -5,6 +5,7 @@
 
 #include "ops/l1/flash_mla_with_kvcache.h"
 #include "ops/l1/mla_oracle.h"
+#include "ops/l1/oracle_rows.h"
 #include "ops/refusals.h"
 #include "ops/register.h"
 
@@ -109,19 +110,20 @@ class FlashMLASparseFwdOracle final : public FlashMLASparseFwd {
         int64_t s = t;
         if (cu_seqlens_q)
           for (s = 0; number(*cu_seqlens_q, s + 1) <= t;) ++s;
-        std::vector<int64_t> keys;
-        for (int64_t i = 0; i < init_.top_k; ++i)
-          if (number(indices, t, i) >= 0) keys.push_back(number(indices, t, i));
-        auto entry = [&](int64_t j, int64_t i) {
-          int64_t key = keys[static_cast<size_t>(j)];
-          return get(cache, number(block_table, s, key / page), key % page, i);
-        };
+        std::vector<double> entries;  // of the keys that are there
+        int64_t keys = 0;
+        for (int64_t i = 0; i < init_.top_k; ++i) {
+          const int64_t key = number(indices, t, i);
+          if (key < 0) continue;
+          ++keys;
+          append_row(cache.select(0, number(block_table, s, key / page)).select(0, key % page), entries);
+        }
+        const Rows rows{entries.data(), cache.size(2)};
         for (int64_t h = 0; h < init_.num_heads; ++h) {
           std::vector<double> query;
-          for (int64_t i = 0; i < latent; ++i) query.push_back(get(q_nope, t, h, i));
-          for (int64_t i = 0; i < init_.qk_rope_head_dim; ++i) query.push_back(get(q_pe, t, h, i));
-          Attended result = attend_with_lse(query, static_cast<int64_t>(keys.size()), latent, init_.softmax_scale, entry,
-                                            entry);
+          append_row(q_nope.select(0, t).select(0, h), query);
+          append_row(q_pe.select(0, t).select(0, h), query);
+          Attended result = attend_with_lse(query, keys, latent, init_.softmax_scale, rows, rows);
           for (int64_t i = 0; i < latent; ++i) set(out, result.mean[static_cast<size_t>(i)], t, h, i);
         }
       }

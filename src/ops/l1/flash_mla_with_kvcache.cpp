@@ -5,6 +5,7 @@
 
 #include "ops/l1/attention_oracle.h"
 #include "ops/l1/mla_oracle.h"
+#include "ops/l1/oracle_rows.h"
 #include "ops/refusals.h"
 #include "ops/register.h"
 
@@ -19,16 +20,18 @@ OutputSpecs FlashMLAWithKVCache::outputs(const Init& init, Args given) {
 Inputs FlashMLAWithKVCache::inputs(const Init& init, const Workload& w) {
   using Kind = Generator::Kind;
   int64_t S = w.num_sequences(), T = w.num_tokens();
-  auto queries = [&](int64_t size) {
-    return InputSpec{{{T, init.num_heads, size}, w.dtype}, Generator::normal()};
-  };
+  auto queries = [&](int64_t size) { return InputSpec{{{T, init.num_heads, size}, w.dtype}, Generator::normal()}; };
   InputSpec cache{{{cache_blocks(w), w.page_size, init.kv_lora_rank + init.qk_rope_head_dim}, w.dtype},
                   Generator::normal()};
   InputSpec lens{{{S}, DType::kI32}, Generator::metadata(Kind::kSeqLens)};
   InputSpec table{{{S, blocks_per_sequence(w)}, DType::kI32}, Generator::metadata(Kind::kBlockTable)};
   InputSpec cu_q{{{S + 1}, DType::kI32}, Generator::metadata(Kind::kCuSeqlensQ)};
-  return {queries(init.kv_lora_rank), queries(init.qk_rope_head_dim),               cache, lens,
-          table,                      w.optional_inputs ? std::optional(cu_q) : std::nullopt};
+  return {queries(init.kv_lora_rank),
+          queries(init.qk_rope_head_dim),
+          cache,
+          lens,
+          table,
+          w.optional_inputs ? std::optional(cu_q) : std::nullopt};
 }
 
 Cost FlashMLAWithKVCache::cost(const Init& init, const Workload& w) {
@@ -114,14 +117,17 @@ class FlashMLAWithKVCacheOracle final : public FlashMLAWithKVCache {
       for (int64_t s = begin; s < end; ++s) {
         int64_t first = cu_seqlens_q ? number(*cu_seqlens_q, s) : s;
         int64_t queries = cu_seqlens_q ? number(*cu_seqlens_q, s + 1) - first : 1, keys = number(seq_lens, s);
-        auto entry = [&](int64_t j, int64_t i) { return get(cache, number(block_table, s, j / page), j % page, i); };
+        std::vector<double> entries;
+        for (int64_t j = 0; j < keys; ++j)
+          append_row(cache.select(0, number(block_table, s, j / page)).select(0, j % page), entries);
+        const Rows rows{entries.data(), cache.size(2)};
         for (int64_t t = 0; t < queries; ++t)
           for (int64_t h = 0; h < init_.num_heads; ++h) {
             std::vector<double> query;
-            for (int64_t i = 0; i < latent; ++i) query.push_back(get(q_nope, first + t, h, i));
-            for (int64_t i = 0; i < init_.qk_rope_head_dim; ++i) query.push_back(get(q_pe, first + t, h, i));
+            append_row(q_nope.select(0, first + t).select(0, h), query);
+            append_row(q_pe.select(0, first + t).select(0, h), query);
             int64_t seen = init_.context_only ? keys - queries : keys - queries + t + 1;
-            Attended result = attend_with_lse(query, seen, latent, init_.softmax_scale, entry, entry);
+            Attended result = attend_with_lse(query, seen, latent, init_.softmax_scale, rows, rows);
             for (int64_t i = 0; i < latent; ++i) set(out, result.mean[static_cast<size_t>(i)], first + t, h, i);
             set(lse, result.lse, h, first + t);
           }

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 namespace fk {
@@ -13,9 +12,15 @@ struct Attended {
   double lse;                // -infinity without keys
 };
 
-// key(j, i) is element i of key j, of as many as the query has; value(j, i) likewise, i < value_size.
-using KeyElement = std::function<double(int64_t j, int64_t i)>;
+// Rows of numbers, one after the other at this distance.
+struct Rows {
+  const double* first;
+  int64_t stride;
+
+  const double* row(int64_t j) const { return first + j * stride; }
+};
+// A key has as many elements as the query.
 Attended attend_with_lse(const std::vector<double>& query, int64_t num_keys, int64_t value_size, double softmax_scale,
-                         const KeyElement& key, const KeyElement& value);
+                         Rows keys, Rows values);
 
 }  // namespace fk

@@ -4,6 +4,7 @@
 
 #include "ops/l1/attention_oracle.h"
 #include "ops/l1/mla_oracle.h"
+#include "ops/l1/oracle_rows.h"
 #include "ops/refusals.h"
 #include "ops/register.h"
 
@@ -87,14 +88,19 @@ class MLAPrefillOracle final : public MLAPrefill {
       for (int64_t item = begin; item < end; ++item) {
         int64_t s = item / init_.num_heads, h = item % init_.num_heads;
         auto first = static_cast<int64_t>(get(cu_seqlens, s)), last = static_cast<int64_t>(get(cu_seqlens, s + 1));
-        auto key = [&](int64_t j, int64_t i) {
-          return i < nope ? get(kv, first + j, h, i) : get(k_pe, first + j, i - nope);
-        };
-        auto value = [&](int64_t j, int64_t i) { return get(kv, first + j, h, nope + i); };
+        std::vector<double> keys, values;
+        for (int64_t t = first; t < last; ++t) {
+          View row = kv.select(0, t).select(0, h);
+          append_row(row.narrow(0, 0, nope), keys);
+          append_row(k_pe.select(0, t), keys);
+          append_row(row.narrow(0, nope, init_.v_head_dim), values);
+        }
+        const Rows key_rows{keys.data(), nope + k_pe.size(1)}, value_rows{values.data(), init_.v_head_dim};
         for (int64_t t = first; t < last; ++t) {
           std::vector<double> query;
-          for (int64_t i = 0; i < q.size(2); ++i) query.push_back(get(q, t, h, i));
-          Attended result = attend_with_lse(query, t - first + 1, init_.v_head_dim, init_.softmax_scale, key, value);
+          append_row(q.select(0, t).select(0, h), query);
+          Attended result =
+              attend_with_lse(query, t - first + 1, init_.v_head_dim, init_.softmax_scale, key_rows, value_rows);
           for (int64_t i = 0; i < init_.v_head_dim; ++i) set(out, result.mean[static_cast<size_t>(i)], t, h, i);
           set(lse, result.lse, h, t);
         }

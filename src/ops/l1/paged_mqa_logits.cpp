@@ -4,8 +4,10 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "ops/l1/attention_oracle.h"
+#include "ops/l1/oracle_rows.h"
 #include "ops/refusals.h"
 #include "ops/register.h"
 
@@ -107,14 +109,19 @@ class PagedMQALogitsOracle final : public PagedMQALogits {
       for (int64_t s = begin; s < end; ++s) {
         int64_t first = cu_seqlens_q ? number(*cu_seqlens_q, s) : s;
         int64_t queries = cu_seqlens_q ? number(*cu_seqlens_q, s + 1) - first : 1;
+        std::vector<double> keys;
+        for (int64_t j = 0; j < number(seq_lens, s); ++j)
+          append_row(k_cache.select(0, number(block_table, s, j / page)).select(0, j % page), keys);
         for (int64_t i = 0; i < queries; ++i) {
           int64_t t = first + i, seen = number(seq_lens, s) - queries + i + 1;
+          std::vector<double> heads;
+          for (int64_t h = 0; h < init_.num_heads; ++h) append_row(q.select(0, t).select(0, h), heads);
           for (int64_t j = 0; j < pages * page; ++j) {
             double sum = j < seen ? 0 : -std::numeric_limits<double>::infinity();
             for (int64_t h = 0; j < seen && h < init_.num_heads; ++h) {
+              const double *query = heads.data() + h * init_.head_dim, *key = keys.data() + j * init_.head_dim;
               double dot = 0;
-              for (int64_t d = 0; d < init_.head_dim; ++d)
-                dot += get(q, t, h, d) * get(k_cache, number(block_table, s, j / page), j % page, d);
+              for (int64_t d = 0; d < init_.head_dim; ++d) dot += query[d] * key[d];
               // A NaN is not negative, so it stays.
               sum += get(weights, t, h) * (dot < 0 ? 0 : dot);
             }

@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "ops/formats/weight_format.h"
+#include "ops/l1/oracle_rows.h"
 #include "ops/refusals.h"
 #include "ops/register.h"
 
@@ -106,19 +107,28 @@ class PerHeadLinearOracle final : public PerHeadLinear {
   void forward(Context& ctx, View x, View out) override {
     int64_t T = x.size(0), R = rows(init_), C = columns(init_);
     ctx.pool.parallel_for(init_.num_heads, 1, [&](int64_t begin, int64_t end) {
-      std::vector<float> row(static_cast<size_t>(C));
+      std::vector<float> narrow(static_cast<size_t>(C));
       std::vector<double> sums(static_cast<size_t>(T * init_.out_features));
       for (int64_t h = begin; h < end; ++h) {
         std::fill(sums.begin(), sums.end(), 0.0);
+        std::vector<double> inputs;
+        for (int64_t t = 0; t < T; ++t) append_row(x.select(0, t).select(0, h), inputs);
         for (int64_t i = 0; i < R; ++i) {
-          if (format_ != nullptr) read_row(h, i, row);
-          int64_t at = h * init_.rows_per_head + init_.first_row + i;
-          for (int64_t t = 0; t < T; ++t)
+          std::vector<double> row;
+          if (format_ != nullptr) {
+            read_row(h, i, narrow);
+            row.assign(narrow.begin(), narrow.end());
+          } else {
+            append_row(weight().select(0, h * init_.rows_per_head + init_.first_row + i), row);
+          }
+          for (int64_t t = 0; t < T; ++t) {
+            const double* in = inputs.data() + t * init_.in_features;
+            double* out_row = sums.data() + t * init_.out_features;
             for (int64_t c = 0; c < C; ++c) {
-              double w = format_ != nullptr ? static_cast<double>(row[static_cast<size_t>(c)]) : get(weight(), at, c);
               int64_t n = init_.transposed ? c : i, k = init_.transposed ? i : c;
-              sums[static_cast<size_t>(t * init_.out_features + n)] += w * get(x, t, h, k);
+              out_row[n] += row[static_cast<size_t>(c)] * in[k];
             }
+          }
         }
         for (int64_t t = 0; t < T; ++t)
           for (int64_t n = 0; n < init_.out_features; ++n)
