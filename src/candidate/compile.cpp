@@ -135,6 +135,9 @@ CompileResult compile_candidate(const CandidateFile& file, const CompileOptions&
   result.command = chain.compiler;
   result.command.insert(result.command.end(), chain.flags.begin(), chain.flags.end());
   if (file.op != nullptr) result.command.push_back(fmt::format("-DFK_CANDIDATE_OF={}", file.op->name));
+  // Flags of the user may include more.
+  if (file.op != nullptr && options.cxxflags.empty() && needs_own_class_only(*file.op, *text))
+    result.command.push_back("-DFK_OWN_OPERATOR_ONLY");
   result.command.insert(result.command.end(), options.cxxflags.begin(), options.cxxflags.end());
 
   std::string source = fs::absolute(file.path).lexically_normal().string();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "ops/registry.h"
 
@@ -15,5 +16,8 @@ std::string forward_signature(const OperatorInfo& op);
 std::string expected_class(const OperatorInfo& op);
 
 std::string operators_header();
+
+// Whether a candidate of `op` names no class of another operator, nor includes files that could.
+bool needs_own_class_only(const OperatorInfo& op, std::string_view source);
 
 }  // namespace fk

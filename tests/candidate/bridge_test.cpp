@@ -83,7 +83,7 @@ TEST_F(Bridge, ConstructorArgumentsArrive) {
   EXPECT_EQ(error_of(*rotary, fields, {positions.view(), query.view(), std::nullopt}), "");
 }
 
-TEST_F(Bridge, ErrorsKeepTheirWords) {
+TEST_F(Bridge, SlowErrorsKeepTheirWords) {
   Tensor x({2, 8}, DType::kF32), out({2, 8}, DType::kF32);
   Fields init = {{"hidden_size", int64_t{8}}, {"eps", 1e-6}, {"dtype", std::string("f32")}};
   auto said = [&](const std::string& body) {

@@ -66,7 +66,7 @@ TEST_F(Compile, NamesAMissingInclude) {
   EXPECT_TRUE(says(failure, "nowhere.h")) << failure.sentence;
 }
 
-TEST_F(Compile, ShowsTheExpectedSignature) {
+TEST_F(Compile, SlowShowsTheExpectedSignature) {
   const std::string start = "#include <fastkernels/candidate.h>\n";
   // Another argument list, none at all, another return type, another base, no base, another name, no constructor.
   expect_mismatch(start +
@@ -93,6 +93,23 @@ TEST_F(Compile, ShowsTheExpectedSignature) {
                   "class RMSNorm : public fk::RMSNorm {\n public:\n"
                   " void forward(fk::Context&, fk::View, fk::OptView, fk::View, fk::OptView) override {}\n};\n"
                   "FK_CANDIDATE(RMSNorm)\n");
+}
+
+// Most candidates are compiled with the class of their own operator only; those that name others see all.
+TEST_F(Compile, SeesTheClassesThatItNames) {
+  const OperatorInfo& op = Registry::instance().at("rms_norm");
+  const std::string own = rms_norm_with(""), other = "constexpr const char* kOther = fk::Softmax::kName;\n";
+  EXPECT_TRUE(needs_own_class_only(op, own));
+  folder_.write("L1/shared.h", other);
+  for (const std::string& more :
+       {other, std::string("#include \"shared.h\"\n"), std::string("# include\"shared.h\"\n"),
+        std::string("namespace mine { using namespace fk; constexpr auto kOther = Softmax::kName; }\n")}) {
+    const size_t after_includes = own.find('\n') + 1;
+    const std::string text = own.substr(0, after_includes) + more + own.substr(after_includes);
+    EXPECT_FALSE(needs_own_class_only(op, text)) << text;
+    CompileResult result = compile_candidate(folder_.candidate("rms_norm", text), folder_.options());
+    EXPECT_FALSE(result.failure.has_value()) << text << result.log;
+  }
 }
 
 TEST_F(Compile, MissesTheMacro) {
@@ -206,7 +223,7 @@ TEST_F(Cache, SlowFollowsEverythingThatChangesABuild) {
   EXPECT_EQ(calls(), 5);
 }
 
-TEST_F(Cache, ServesProcessesAndThreadsAtOnce) {
+TEST_F(Cache, SlowServesProcessesAndThreadsAtOnce) {
   std::vector<pid_t> children;
   for (int i = 0; i < 2; ++i) {
     pid_t child = fork();
@@ -227,7 +244,7 @@ TEST_F(Cache, ServesProcessesAndThreadsAtOnce) {
   EXPECT_TRUE(build().from_cache);
 }
 
-TEST_F(Cache, IsPrunedByAgeAndSizeButNeverUnderSomebody) {
+TEST_F(Cache, SlowIsPrunedByAgeAndSizeButNeverUnderSomebody) {
   auto exists = [](const std::string& path) { return fs::exists(path); };
   CompileResult old = build();
   folder_.write("L1/helper.h", "inline int helper() { return 2; }\n");

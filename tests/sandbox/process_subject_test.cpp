@@ -269,7 +269,7 @@ TEST_F(ProcessSubjectTest, SlowItsWordsStayInOneLine) {
 
 // No process and no folder is left behind, whatever happened. Other runs of the same tests may be active, so temporary
 // folders are in a separate folder, and orphaned processes become our children.
-TEST_F(ProcessSubjectTest, LeavesNothingBehind) {
+TEST_F(ProcessSubjectTest, SlowLeavesNothingBehind) {
   fs::path tmp = folder_ / "tmp";
   fs::create_directories(tmp);
   setenv("TMPDIR", tmp.c_str(), 1);
