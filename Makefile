@@ -7,6 +7,9 @@ CUDA_ARCH ?= 90a
 build := build/$(PRESET)
 binary := $(build)/fastkernels
 
+# ctest counts a whole suite as one test, so the last line says how many there were.
+run_tests = ctest --test-dir $(build) -j $(JOBS) --output-on-failure $(1); status=$$?; tools/count_tests.py $(build); exit $$status
+
 .PHONY: all build test asan install dist deb format lint deps clean help
 .DEFAULT_GOAL := all
 
@@ -33,8 +36,8 @@ test: $(build)/build.ninja
 	@tools/install_deps.sh test
 	cmake --preset $(PRESET)
 	cmake --build $(build) -j $(JOBS)
-	ctest --test-dir $(build) -j $(JOBS) --output-on-failure -L fast
-	ctest --test-dir $(build) -j $(JOBS) --output-on-failure -LE fast
+	$(call run_tests,-L fast)
+	$(call run_tests,-LE fast)
 	$(MAKE) --no-print-directory cuda-check
 
 # Compiles the CUDA backend and links it with the objects of the CPU build; running it takes a GPU and
@@ -54,7 +57,7 @@ asan:
 .PHONY: asan-fast
 asan-fast: $(build)/build.ninja
 	cmake --build $(build) -j $(JOBS)
-	ctest --test-dir $(build) -j $(JOBS) --output-on-failure -L fast
+	$(call run_tests,-L fast)
 
 install: build
 	cmake --install $(build) --prefix $(PREFIX)

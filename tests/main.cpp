@@ -1,0 +1,165 @@
+// The main function of all test programs. With --apart every test runs in a process of its own, as if it were started
+// alone, but without loading the program again; what a test prints is shown where it fails.
+//
+//   test_core --apart --gtest_filter='Json.*'    the tests of a suite
+//   test_core --apart --part=1/3                 every third test, from the second on
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+constexpr unsigned kLimitSeconds = 1200;  // for one test; ctest gives up after 1500
+
+struct Options {
+  bool apart = false;
+  size_t part = 0, parts = 1;
+};
+
+Options read_options(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    if (std::string_view(argv[i]) == "--apart") options.apart = true;
+    if (std::string_view(argv[i]).substr(0, 7) != "--part=") continue;
+    char more = 0;  // a part misread would leave tests out, or run them for ever
+    if (std::sscanf(argv[i], "--part=%zu/%zu%c", &options.part, &options.parts, &more) != 2 ||
+        options.part >= options.parts) {
+      std::fprintf(stderr, "%s is no part; give I/N with I from 0 to N - 1.\n", argv[i]);
+      std::exit(2);
+    }
+  }
+  return options;
+}
+
+// '*' is any text, '?' any character.
+bool fits(std::string_view name, std::string_view pattern) {
+  if (pattern.empty()) return name.empty();
+  if (pattern[0] == '*') return fits(name, pattern.substr(1)) || (!name.empty() && fits(name.substr(1), pattern));
+  return !name.empty() && (pattern[0] == '?' || pattern[0] == name[0]) && fits(name.substr(1), pattern.substr(1));
+}
+
+bool fits_one(std::string_view name, std::string_view patterns) {
+  for (size_t end; !patterns.empty(); patterns.remove_prefix(std::min(end + 1, patterns.size()))) {
+    end = std::min(patterns.find(':'), patterns.size());
+    if (fits(name, patterns.substr(0, end))) return true;
+  }
+  return false;
+}
+
+// The tests that GoogleTest's own filter selects.
+std::vector<std::string> selected_tests() {
+  const std::string filter = GTEST_FLAG_GET(filter);
+  const size_t dash = std::min(filter.find('-'), filter.size());
+  const std::string wanted = dash == 0 ? "*" : filter.substr(0, dash);
+  const std::string unwanted = dash < filter.size() ? filter.substr(dash + 1) : "";
+  std::vector<std::string> names;
+  const testing::UnitTest& all = *testing::UnitTest::GetInstance();
+  for (int s = 0; s < all.total_test_suite_count(); ++s)
+    for (int t = 0; t < all.GetTestSuite(s)->total_test_count(); ++t) {
+      const testing::TestInfo& test = *all.GetTestSuite(s)->GetTestInfo(t);
+      std::string name = std::string(test.test_suite_name()) + "." + test.name();
+      if (fits_one(name, wanted) && !fits_one(name, unwanted)) names.push_back(std::move(name));
+    }
+  return names;
+}
+
+struct Outcome {
+  bool passed = false, skipped = false;
+  std::string how;  // it failed
+  std::string output;
+};
+
+std::string content_of(int file) {
+  std::string text;
+  char some[4096];
+  off_t at = 0;
+  for (ssize_t n; (n = pread(file, some, sizeof some, at)) > 0; at += n) text.append(some, static_cast<size_t>(n));
+  return text;
+}
+
+Outcome run_apart(const std::string& name) {
+  const int output = memfd_create("output", MFD_CLOEXEC);
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // it ends with this program
+    dup2(output, STDOUT_FILENO);
+    dup2(output, STDERR_FILENO);
+    signal(SIGALRM, SIG_DFL);
+    GTEST_FLAG_SET(filter, name);
+    std::exit(RUN_ALL_TESTS());
+  }
+  Outcome outcome;
+  if (output < 0 || child < 0) {
+    outcome.how = std::string("could not be started: ") + std::strerror(errno);
+    return outcome;
+  }
+  int status = 0;
+  bool late = false;
+  alarm(kLimitSeconds);
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    late = true;
+    kill(child, SIGKILL);
+  }
+  alarm(0);
+  outcome.output = content_of(output);
+  close(output);
+  outcome.passed = !late && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  outcome.skipped = outcome.passed && outcome.output.find("[  SKIPPED ] 1 test") != std::string::npos;
+  if (late)
+    outcome.how = "did not end within " + std::to_string(kLimitSeconds) + " s";
+  else if (WIFSIGNALED(status))
+    outcome.how = std::string("crashed: ") + strsignal(WTERMSIG(status));
+  else
+    outcome.how = "failed with exit code " + std::to_string(WEXITSTATUS(status));
+  // No test may pass because its name was misread.
+  if (outcome.passed && !outcome.skipped && outcome.output.find("[  PASSED  ] 1 test.") == std::string::npos) {
+    outcome.passed = false;
+    outcome.how = "was not run";
+  }
+  return outcome;
+}
+
+int run_all_apart(const Options& options) {
+  struct sigaction wake {};  // without SA_RESTART: the alarm interrupts the wait
+  wake.sa_handler = [](int) {};
+  sigaction(SIGALRM, &wake, nullptr);
+  size_t passed = 0, skipped = 0;
+  std::vector<std::string> failures;
+  const std::vector<std::string> tests = selected_tests();
+  for (size_t i = options.part; i < tests.size(); i += options.parts) {
+    const Outcome outcome = run_apart(tests[i]);
+    if (outcome.passed && !outcome.skipped) {
+      ++passed;
+      continue;
+    }
+    std::printf("%s\n", outcome.output.c_str());
+    if (outcome.skipped)
+      ++skipped;
+    else
+      failures.push_back(tests[i] + " " + outcome.how);
+  }
+  for (const std::string& failure : failures) std::printf("[  FAILED  ] %s\n", failure.c_str());
+  std::printf("passed %zu, skipped %zu, failed %zu\n", passed, skipped, failures.size());
+  return failures.empty() && passed + skipped > 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  const Options options = read_options(argc, argv);
+  return options.apart ? run_all_apart(options) : RUN_ALL_TESTS();
+}
