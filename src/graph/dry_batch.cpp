@@ -27,6 +27,12 @@ Workload workload_of(const Node& root, GraphPhase phase, const BatchSizes& sizes
 
 }  // namespace
 
+std::optional<size_t> logits_argument(const OperatorInfo& model) {
+  for (size_t i = 0; i < model.args.size(); ++i)
+    if (model.args[i].name == "logits_indices") return i;
+  return std::nullopt;
+}
+
 View NoMemory::place(const TensorSpec& spec) {
   constexpr size_t kAlignment = 256;
   View view(reinterpret_cast<void*>(next_), spec);  // NOLINT(performance-no-int-to-ptr): it is never accessed
@@ -75,8 +81,14 @@ DryBatch::DryBatch(Node& root, GraphPhase phase, const BatchSizes& sizes, DType 
     weights.emplace(p.name, add_leaf(p.name, ValueKind::kParameter, vector_or_place(p.spec)));
   root.bind([&](const std::string& name) { return weights.at(name); });
 
-  for (const auto& input : root.info().inputs(root.init(), workload))
-    args_.push_back(input ? OptView(no_memory_.place(input->spec)) : std::nullopt);
+  const std::optional<size_t> logits = logits_argument(root.info());
+  for (const auto& input : root.info().inputs(root.init(), workload)) {
+    args_.emplace_back();
+    if (!input) continue;
+    TensorSpec spec = input->spec;
+    if (args_.size() - 1 == logits) spec.shape = {sizes[SizeSymbol::kLogits]};
+    args_.back() = no_memory_.place(spec);
+  }
   OutputSpecs outputs = root.outputs(args_);
   for (size_t i = 0; args_.size() < root.info().args.size(); ++i)
     args_.push_back(outputs.specs[i] ? OptView(vector_or_place(*outputs.specs[i])) : std::nullopt);

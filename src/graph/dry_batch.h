@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,10 @@
 #include "ops/workload.h"
 
 namespace fk {
+
+// The argument of a model that says whose logits are wanted: one token of each sequence, several (guesses are checked),
+// or none (the middle of a prompt). Nothing: it has no logits.
+std::optional<size_t> logits_argument(const OperatorInfo& model);
 
 // Addresses that no memory has. Views are narrowed by arithmetic on them.
 class NoMemory {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "graph/dry_batch.h"
 #include "graph/flatten.h"
 #include "graph/graph_dot.h"
 #include "ops/registry.h"
@@ -56,7 +57,7 @@ View batch_view(const AttentionMetadata& batch, std::string_view name) {
 }
 
 BatchSizes batch_sizes(const AttentionMetadata& batch, const std::vector<StateSpec>& specs,
-                       std::span<const View> states) {
+                       std::span<const View> states, const OperatorInfo& model, Args args) {
   BatchSizes sizes;
   sizes[SizeSymbol::kTokens] = batch.num_tokens();
   sizes[SizeSymbol::kSequences] = batch.decode.num_sequences + batch.prefill.num_sequences;
@@ -67,6 +68,8 @@ BatchSizes batch_sizes(const AttentionMetadata& batch, const std::vector<StateSp
   sizes[SizeSymbol::kPageSize] = batch.page_size;
   for (size_t i = 0; i < specs.size() && i < states.size(); ++i)
     sizes[specs[i].per_token() ? SizeSymbol::kBlocks : SizeSymbol::kSlots] = states[i].size(0);
+  if (std::optional<size_t> logits = logits_argument(model); logits && *logits < args.size() && args[*logits])
+    sizes[SizeSymbol::kLogits] = args[*logits]->size(0);
   return sizes;
 }
 
@@ -104,10 +107,10 @@ GraphInterpreter::GraphInterpreter(const Graph& graph, const Node::Lookup& weigh
 void GraphInterpreter::run(Context& ctx, Args args) {
   check_phase(phase_, ctx.attention);
   values_.reset();
-  Step step{ctx, batch_sizes(*ctx.attention, states_, ctx.states)};
+  const OperatorInfo& model = Registry::instance().at(flat_.op);
+  Step step{ctx, batch_sizes(*ctx.attention, states_, ctx.states, model, args)};
   step.views = weights_;
   step.in_state.resize(flat_.values.size(), false);
-  const OperatorInfo& model = Registry::instance().at(flat_.op);
   auto argument = [&](std::string_view name) -> const OptView& {
     for (size_t i = 0; i < model.args.size(); ++i)
       if (model.args[i].name == name) return args[i];

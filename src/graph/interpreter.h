@@ -16,9 +16,9 @@
 
 namespace fk {
 
-// The sizes of a batch, from its metadata and the states of the model.
+// The sizes of a batch, from its metadata, the states of the model and its arguments.
 BatchSizes batch_sizes(const AttentionMetadata& batch, const std::vector<StateSpec>& specs,
-                       std::span<const View> states);
+                       std::span<const View> states, const OperatorInfo& model, Args args);
 
 // Metadata by its name in a graph: "batch.slot_mapping".
 View batch_view(const AttentionMetadata& batch, std::string_view name);

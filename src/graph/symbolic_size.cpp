@@ -22,6 +22,7 @@ constexpr std::array<SymbolText, kNumSizeSymbols> kSymbolTexts = {{
     {"B", "blocks of the per-token states"},
     {"page", "tokens a block holds"},
     {"slots", "slots of the per-sequence states"},
+    {"L", "tokens whose logits are wanted"},
 }};
 
 std::optional<size_t> symbol_named(std::string_view name) {

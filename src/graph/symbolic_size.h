@@ -10,8 +10,8 @@
 namespace fk {
 
 // What varies from batch to batch. Everything else is a constant of the model.
-enum class SizeSymbol : uint8_t { kTokens, kSequences, kDecoding, kPages, kBlocks, kPageSize, kSlots };
-inline constexpr size_t kNumSizeSymbols = 7;
+enum class SizeSymbol : uint8_t { kTokens, kSequences, kDecoding, kPages, kBlocks, kPageSize, kSlots, kLogits };
+inline constexpr size_t kNumSizeSymbols = 8;
 
 std::string_view symbol_name(SizeSymbol symbol);   // "T"
 std::string_view symbol_words(SizeSymbol symbol);  // "new tokens of the batch"

@@ -68,14 +68,15 @@ void check_same_structure(const Graph& a, const Graph& b) {
 }  // namespace
 
 std::vector<BatchSizes> sample_sizes(GraphPhase phase) {
-  // T, S, Sd, P, B, page, slots: primes, so that a product or a quotient of sizes does not look like a sum.
-  const BatchSizes base{{23, 5, 2, 7, 41, 16, 13}}, others{{37, 11, 3, 11, 53, 32, 19}};
+  // T, S, Sd, P, B, page, slots, L: primes, so that a product or a quotient of sizes does not look like a sum.
+  const BatchSizes base{{23, 5, 2, 7, 41, 16, 13, 3}}, others{{37, 11, 3, 11, 53, 32, 19, 17}};
   std::vector<BatchSizes> samples(kNumSizeSymbols + 2, base);
   for (size_t i = 0; i < kNumSizeSymbols; ++i) {
     auto symbol = static_cast<SizeSymbol>(i);
     // Without states there are no blocks; in a phase of one kind of sequences their number is not a symbol of its own.
     bool varies = phase == GraphPhase::kMixed || symbol != SizeSymbol::kDecoding;
-    if (phase == GraphPhase::kEncode) varies = symbol == SizeSymbol::kTokens || symbol == SizeSymbol::kSequences;
+    if (phase == GraphPhase::kEncode)
+      varies = symbol == SizeSymbol::kTokens || symbol == SizeSymbol::kSequences || symbol == SizeSymbol::kLogits;
     if (phase == GraphPhase::kDecode && symbol == SizeSymbol::kTokens) varies = false;
     if (!varies) continue;
     samples[i + 1].of[i] = samples.back().of[i] = others.of[i];
