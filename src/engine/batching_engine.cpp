@@ -315,6 +315,7 @@ void BatchingEngine::update_stats() {
   counted_.drafts = now.drafts;
   counted_.draft_tokens = now.draft_tokens;
   counted_.accepted_tokens = now.accepted_tokens;
+  counted_.compiled_steps = executor_.passes_instead();
   std::lock_guard lock(mutex_);
   stats_ = counted_;
 }

@@ -33,6 +33,7 @@ struct EngineStats {
   int64_t accepted_tokens = 0;  // of them, those that were what the model drew
   int64_t finished = 0;         // for whatever reason
   int64_t steps = 0;
+  int64_t compiled_steps = 0;  // of these, those that a plan ran in the place of the model's tree
   double step_seconds = 0;  // sum over all steps
   double host_seconds = 0;  // of these, planning, sampling on the host and output
 };

@@ -37,15 +37,15 @@ struct Model {
   std::unique_ptr<Node> root;
   Weights weights;
   Communicator* communicator = nullptr;
-  // Runs passes in the place of the tree, with its arguments; nothing: the tree runs them.
-  std::function<void(Context& ctx, Args args)> instead = {};
+  // Runs passes in the place of the tree, with its arguments, and returns false where it left one to the tree after
+  // all; nothing: the tree runs them.
+  std::function<bool(Context& ctx, Args args)> instead = {};
 
-  // One pass: every argument of the root's operator, outputs included.
-  void call(Context& ctx, Args args) const {
-    if (instead)
-      instead(ctx, args);
-    else
-      root->call(ctx, args);
+  // One pass: every argument of the root's operator, outputs included. True: `instead` ran it.
+  bool call(Context& ctx, Args args) const {
+    if (instead) return instead(ctx, args);
+    root->call(ctx, args);
+    return false;
   }
   // A weight, by its path in the tree.
   View weight(const std::string& path) const;

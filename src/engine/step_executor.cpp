@@ -73,21 +73,21 @@ Context StepExecutor::context(Arena& arena) {
   return {pool_, arena, &batch_.attention(), states_.states(), observer_, stream, model_.communicator};
 }
 
-void StepExecutor::call(Arena& arena) {
+bool StepExecutor::call(Arena& arena) {
   Context ctx = context(arena);
   View indices = batch_.logits_indices();
   const std::array<OptView, 4> args{batch_.input_ids(), batch_.positions(), indices,
                                     logits_.view().narrow(0, 0, indices.size(0))};
-  model_.call(ctx, args);
+  return model_.call(ctx, args);
 }
 
-void StepExecutor::replay(Recording& recording) {
+bool StepExecutor::replay(Recording& recording) {
   if (recording.work == nullptr) {
     recording.arena.reset();  // merges the chunks of the first pass, which must not happen during recording
     DeviceRuntime& runtime = device_runtime(model_.device);
     runtime.begin_recording();
     try {
-      call(recording.arena);
+      recording.instead = call(recording.arena);
     } catch (...) {
       runtime.abandon_recording();
       throw;
@@ -95,6 +95,7 @@ void StepExecutor::replay(Recording& recording) {
     recording.work = runtime.end_recording();
   }
   recording.work->launch();
+  return recording.instead;
 }
 
 View StepExecutor::forward(const StepPlan& plan, std::span<const std::span<const int64_t>> tokens) {
@@ -133,15 +134,14 @@ View StepExecutor::forward(const StepPlan& plan, std::span<const std::span<const
   if (records) shape.decode_rows = recorded_rows(std::ssize(plan.rows));
   batch_.assemble(items_, shape);
   take_drawn_tokens(plan);
+  bool instead = false;
   if (!records) {
-    call(arena_);
+    instead = call(arena_);
   } else {
     auto [at, first_time] = recordings_.try_emplace({shape.decode_rows, shape.table_width}, model_.device);
-    if (first_time)
-      call(at->second.arena);
-    else
-      replay(at->second);
+    instead = first_time ? call(at->second.arena) : replay(at->second);
   }
+  passes_instead_ += instead ? 1 : 0;
   return logits();
 }
 

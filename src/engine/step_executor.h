@@ -54,6 +54,8 @@ class StepExecutor {
   void record_nothing() { records_ = false; }
   // Observes every operator call from now on; nullptr: no observer.
   void observe(CallObserver* observer) { observer_ = observer; }
+  // Passes that Model::instead ran.
+  int64_t passes_instead() const { return passes_instead_; }
   size_t memory_bytes() const;  // of the states and of the step's arena, as far as reserved
 
  private:
@@ -62,6 +64,7 @@ class StepExecutor {
 
     Arena arena;                         // its own: other steps must not move the memory of a recorded one
     std::unique_ptr<RecordedWork> work;  // none after the first pass, which is for autotuning and allocation
+    bool instead = false;                // Model::instead ran what was recorded
   };
 
   // Tokens of one draw() on their way to the host.
@@ -74,8 +77,8 @@ class StepExecutor {
 
   Context context(Arena& arena);
   void take_drawn_tokens(const StepPlan& plan) const;
-  void call(Arena& arena);
-  void replay(Recording& recording);
+  bool call(Arena& arena);
+  bool replay(Recording& recording);
 
   const Model& model_;
   ThreadPool& pool_;
@@ -92,6 +95,7 @@ class StepExecutor {
   std::array<Drawn, 2> drawn_;        // in turn
   size_t drawn_first_ = 0, drawn_outstanding_ = 0;
   bool records_ = true;
+  int64_t passes_instead_ = 0;
   CallObserver* observer_ = nullptr;
   // By number of sequences and width of the block table.
   std::map<std::pair<int64_t, int64_t>, Recording> recordings_;

@@ -92,8 +92,8 @@ void expect_right_kernels(const std::string& name) {
       }
 }
 
-TEST(Codegen, NormsAreRight) { expect_right_kernels("rms_norm"); }
-TEST(Codegen, SoftmaxIsRight) { expect_right_kernels("softmax"); }
+TEST(Codegen, SlowNormsAreRight) { expect_right_kernels("rms_norm"); }
+TEST(Codegen, SlowSoftmaxIsRight) { expect_right_kernels("softmax"); }
 
 TEST(Codegen, SlowAllLineKernelsAreRight) {
   for (const char* op : {"gemma_rms_norm",  "unweighted_rms_norm",

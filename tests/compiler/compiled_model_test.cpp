@@ -1,5 +1,5 @@
-// A compiled model behaves as the tree does in everything that runs models: executor, decode loop, batching engine,
-// encoder.
+// A compiled model behaves as the tree does in everything that runs models: executor, decode loop, encoder. The
+// batching engine: compiled_engine_test.cpp.
 #include "compiler/plan/compiled_model.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,6 @@
 
 #include "compiler/plan/plan_observer.h"
 #include "core/error.h"
-#include "engine/batching_engine.h"
 #include "engine/encoder.h"
 #include "tests/compiler/region_by_calls.h"
 #include "tests/engine/allocation_count.h"
@@ -117,39 +116,6 @@ TEST(CompiledModel, QuantisedWeightsGiveTheSameBits) {
   }
 }
 
-TEST(CompiledModel, TheBatchingEngineGivesTheSameTokensAlsoWithDrafts) {
-  ThreadPool pool(1);
-  Model model =
-      load_model(resolve_model("tiny-llama"), {.format = LoadFormat::kDummy, .dtype = DType::kF32, .seed = 3}, pool);
-  auto tokens = [&](const BatchingOptions& options) {
-    BatchingEngine engine(model, pool, std::nullopt, options);
-    std::vector<std::vector<int64_t>> results(5);
-    for (size_t i = 0; i < results.size(); ++i) {
-      Request request;
-      request.prompt = prompt_of(model, 1 + 9 * static_cast<int64_t>(i), static_cast<int64_t>(5 * i));
-      request.max_tokens = 6 + 3 * static_cast<int64_t>(i);
-      engine.submit(request, [&results, i](const RequestOutput& output) {
-        EXPECT_EQ(output.error, "");
-        results[i].insert(results[i].end(), output.tokens.begin(), output.tokens.end());
-      });
-    }
-    engine.run_until_idle();
-    return results;
-  };
-  const auto by_tree = tokens({});
-  CompiledModel compiled(model);
-  EXPECT_EQ(tokens({}), by_tree);
-  EXPECT_EQ(compiled.calls_by_tree(), 0);
-  // Drafts need more rows of logits than there are sequences, and chunks in the middle of a prompt none; the graph
-  // has one for each sequence. The tree runs those batches.
-  EXPECT_EQ(tokens({.max_num_seqs = 3, .max_num_batched_tokens = 8}), by_tree);
-  EXPECT_NE(compiled.plan(GraphPhase::kMixed), nullptr);
-  const BatchingOptions drafts{
-      .speculative = {.num_speculative_tokens = 4, .prompt_lookup_max = 3, .prompt_lookup_min = 1}};
-  EXPECT_EQ(tokens(drafts), by_tree);
-  EXPECT_GT(compiled.calls_by_tree(), 0);
-}
-
 TEST(CompiledModel, EncodersGiveTheSameVectors) {
   for (const char* name : {"tiny-xlm-roberta", "tiny-siglip"}) {
     SCOPED_TRACE(name);
@@ -226,7 +192,7 @@ std::string error_of(float value, const std::string& what, bool check, float wei
   Model model = load_model(resolve_model("tiny-llama"), {.format = LoadFormat::kDummy}, pool);
   if (weight != 0) store_element(model.weight("model.layers.0.input_layernorm.weight").data(), DType::kBF16, weight);
   CompiledModel compiled(model, what.empty() && std::isfinite(value) ? FindRegions() : faulty_region(value, what),
-                         check);
+                         {.check_every_step = check});
   ModelExecutor executor(model, pool, {.max_context = 32});
   RunningSequence sequence = executor.start();
   try {
@@ -260,7 +226,7 @@ TEST(CompiledModel, HealthyModelsPassTheCheckOfEveryStep) {
     ThreadPool pool(1);
     Model model = load_model(resolve_model(name), {.format = LoadFormat::kDummy}, pool);
     const std::vector<float> by_tree = everything(model, pool);
-    CompiledModel compiled(model, {}, true);
+    CompiledModel compiled(model, {}, {.check_every_step = true});
     EXPECT_EQ(everything(model, pool), by_tree);
   }
 }

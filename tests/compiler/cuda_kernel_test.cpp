@@ -96,7 +96,7 @@ void expect_right_kernels(const CatalogEntry& entry, const std::vector<GraphPhas
   }
 }
 
-TEST(CudaKernels, ComputeWhatTheDefinitionsSay) {
+TEST(CudaKernels, SlowComputeWhatTheDefinitionsSay) {
   expect_right_kernels(*find_catalog("tiny-qwen3"), {GraphPhase::kDecode});
   expect_right_kernels(*find_catalog("tiny-rwkv7"), {GraphPhase::kDecode});
 }

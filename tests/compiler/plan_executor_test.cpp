@@ -131,7 +131,7 @@ TEST(PlanExecutor, ManySizesInTurnAndNothingIsAllocatedWhenTheyRepeat) {
   Graph graph = graph_of(config, "tiny-qwen3", GraphPhase::kPrefill);
   // One tree, so that one executor sees all sizes; each has its own batch.
   std::vector<std::unique_ptr<ModelRun>> runs;
-  for (int64_t tokens = 1; tokens <= 11; ++tokens)
+  for (int64_t tokens = 1; tokens <= 19; ++tokens)
     runs.push_back(std::make_unique<ModelRun>(config, Workload::batch({{tokens, 0}})));
   PlanExecutor plan(graph, runs[0]->root(), runs[0]->weight());
   for (int round = 0; round < 3; ++round)
@@ -140,7 +140,7 @@ TEST(PlanExecutor, ManySizesInTurnAndNothingIsAllocatedWhenTheyRepeat) {
       auto by_plan = run->run([&](Context& ctx, Args args) { plan.run(ctx, args); });
       expect_same_bits(by_plan.outputs, by_tree.outputs, "output");
     }
-  EXPECT_EQ(plan.report().layouts, 8);
+  EXPECT_EQ(plan.report().layouts, 16);
   runs[3]->run([&](Context& ctx, Args args) {
     plan.run(ctx, args);
     ctx.arena.reset();

@@ -21,7 +21,10 @@ class ProgramRun {
     std::unique_ptr<Node> tree = build_model(in_f64(entry), {.oracle = true});
     Graph graph = trace_graph(*tree, entry.name, phase, DType::kF64);
     const CallData& data = model_.data();
-    BatchSizes sizes = batch_sizes(data.batch->attention(), data.state_specs, state_views(data.states));
+    std::vector<OptView> args;
+    for (const auto& given : data.given) args.push_back(given ? OptView(given->view()) : std::nullopt);
+    BatchSizes sizes =
+        batch_sizes(data.batch->attention(), data.state_specs, state_views(data.states), tree->info(), args);
     program_ = make_program(graph, sizes, [&](const GraphNode&) { return open; });
   }
 

@@ -30,7 +30,7 @@ void expect_same_numbers(const CatalogEntry& entry, GraphPhase phase, bool open)
   }
 }
 
-TEST(Program, OfDefinitionsEqualsTheTree) {
+TEST(Program, SlowOfDefinitionsEqualsTheTree) {
   for (const CatalogEntry* entry : one_of_each_family()) expect_same_numbers(*entry, phases_of(*entry).back(), true);
 }
 

@@ -111,7 +111,7 @@ class RegionByCalls : public RegionKernel {
   int runs = 0;
 
  private:
-  // T, S and so on, from the metadata; those of the pools from the states that go in.
+  // T, S and so on, from the metadata; others from the states and arrays that go in.
   BatchSizes sizes_of(const Context&, std::span<const View> inputs) const {
     BatchSizes sizes;
     sizes[SizeSymbol::kTokens] = batch_->num_tokens();
@@ -122,7 +122,7 @@ class RegionByCalls : public RegionKernel {
     sizes[SizeSymbol::kPageSize] = batch_->page_size;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const GraphValue& value = body_.values[static_cast<size_t>(region_.inputs[i])];
-      for (SizeSymbol s : {SizeSymbol::kBlocks, SizeSymbol::kSlots})
+      for (SizeSymbol s : {SizeSymbol::kBlocks, SizeSymbol::kSlots, SizeSymbol::kLogits})
         if (!value.shape.empty() && value.shape[0].uses(s)) sizes[s] = inputs[i].size(0);
     }
     return sizes;

@@ -49,7 +49,7 @@ TEST(Regions, AreTheCallsBetweenProductsAndAttention) {
 }
 
 // What a plan relies on: a region runs at the place of its last node.
-TEST(Regions, CanRunAtTheirLastNode) {
+TEST(Regions, SlowCanRunAtTheirLastNode) {
   for (const CatalogEntry* entry : one_of_each_family())
     for (GraphPhase phase : phases_of(*entry)) {
       SCOPED_TRACE(entry->name + " " + std::string(phase_name(phase)));
@@ -103,7 +103,7 @@ void expect_right_kernels(const CatalogEntry& entry, const std::vector<GraphPhas
   }
 }
 
-TEST(Regions, KernelsComputeWhatTheCallsDo) {
+TEST(Regions, SlowKernelsComputeWhatTheCallsDo) {
   expect_right_kernels(*find_catalog("tiny-qwen3"), {GraphPhase::kDecode});
   expect_right_kernels(*find_catalog("tiny-gemma3"), {GraphPhase::kPrefill});
 }

@@ -67,7 +67,7 @@ class TrialProcess : public testing::Test {
   std::vector<std::shared_ptr<void>> locks_;
 };
 
-TEST_F(TrialProcess, RightKernelsAreRight) {
+TEST_F(TrialProcess, SlowRightKernelsAreRight) {
   std::vector<TrialResult> results = run();
   ASSERT_EQ(results.size(), 3u);
   for (const TrialResult& r : results) EXPECT_EQ(r.failure, "");

@@ -29,6 +29,7 @@ std::string shapes_text(const OperatorInfo& info, std::span<const OptView> args)
 }  // namespace
 
 size_t StepTrace::open(Span span) {
+  span.depth = open_.size();
   open_.push_back(spans_.size());
   spans_.push_back(std::move(span));
   spans_.back().begin_ns = now_ns();
@@ -74,8 +75,28 @@ void StepTrace::after_region() {
   close();
 }
 
+namespace {
+
+constexpr double kNsPerUs = 1e3;
+
+}  // namespace
+
+Json StepTrace::steps() const {
+  Json passes = Json::array();
+  for (const Span& s : spans_) {
+    if (s.depth == 0) passes.push_back({{"pass", s.name}, {"steps", Json::array()}});
+    if (s.depth != 1 || passes.empty()) continue;
+    passes.back()["steps"].push_back({{"kind", s.kind},
+                                      {"name", s.name},
+                                      {"path", s.path},
+                                      {"implementation", s.implementation},
+                                      {"us", static_cast<double>(s.end_ns - s.begin_ns) / kNsPerUs}});
+  }
+  if (passes.size() > 2) passes.erase(passes.begin() + 1, passes.end() - 1);
+  return passes;
+}
+
 Json StepTrace::to_json(const std::string& title) const {
-  constexpr double kNsPerUs = 1e3;
   Json events = Json::array();
   events.push_back({{"name", "process_name"}, {"ph", "M"}, {"pid", 1}, {"tid", 1}, {"args", {{"name", title}}}});
   const int64_t start = spans_.empty() ? 0 : spans_.front().begin_ns;

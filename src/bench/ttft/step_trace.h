@@ -27,6 +27,9 @@ class StepTrace final : public PlanObserver {
                      std::span<const View> outputs) override;
   void after_region() override;
 
+  // What the first and the last pass called themselves, without what these calls called: [{pass, steps: [{kind, name,
+  // path, implementation, us}]}], kind "call" or "region".
+  Json steps() const;
   // In the trace event format. `title` names the process that the spans belong to.
   Json to_json(const std::string& title) const;
 
@@ -35,6 +38,7 @@ class StepTrace final : public PlanObserver {
     std::string name, kind;
     std::string path = {}, implementation = {}, shapes = {};
     int level = 0;
+    size_t depth = 0;  // 0: a pass
     int64_t begin_ns = 0, end_ns = 0;
   };
 

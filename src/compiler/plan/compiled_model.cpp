@@ -13,11 +13,13 @@ GraphPhase phase_of(const AttentionMetadata& batch, Task task) {
   return batch.prefill.num_sequences == 0 ? GraphPhase::kDecode : GraphPhase::kMixed;
 }
 
-CompiledModel::CompiledModel(Model& model, FindRegions find, bool check_every_step)
-    : model_(model), find_(std::move(find)), check_every_step_(check_every_step) {
+CompiledModel::CompiledModel(Model& model, FindRegions find, const PlanOptions& options)
+    : model_(model), find_(std::move(find)), options_(options) {
   arena_->device = model.device;
+  options_.arena = arena_;
+  options_.device = model.device;
   for (const ImplementationInfo* by : model.root->implementations()) replaceable_ = replaceable_ || !by->any_device;
-  model.instead = [this](Context& ctx, Args args) { call(ctx, args); };
+  model.instead = [this](Context& ctx, Args args) { return call(ctx, args); };
 }
 
 CompiledModel::~CompiledModel() { model_.instead = {}; }
@@ -28,15 +30,14 @@ PlanExecutor& CompiledModel::prepare(GraphPhase phase) {
     if (traced_ == nullptr) traced_ = build_model(model_.config, {.oracle = true});
     Graph graph = trace_graph(*traced_, model_.name, phase, model_.config.facts.dtype);
     plan = std::make_unique<PlanExecutor>(
-        graph, *model_.root, [this](const std::string& path) { return model_.weight(path); }, find_,
-        PlanOptions{.check_every_step = check_every_step_, .arena = arena_, .device = model_.device});
+        graph, *model_.root, [this](const std::string& path) { return model_.weight(path); }, find_, options_);
   }
   return *plan;
 }
 
 const PlanExecutor* CompiledModel::plan(GraphPhase phase) const { return plans_.at(static_cast<size_t>(phase)).get(); }
 
-void CompiledModel::call(Context& ctx, Args args) {
+bool CompiledModel::call(Context& ctx, Args args) {
   // Whoever only hears of beginnings records the calls of compositions too, and may skip some.
   const bool observed = ctx.observer != nullptr && dynamic_cast<SpanObserver*>(ctx.observer) == nullptr;
   if (!observed && ctx.attention != nullptr) {
@@ -44,13 +45,15 @@ void CompiledModel::call(Context& ctx, Args args) {
       if (const ImplementationInfo* by = model_.root->chosen(args); by != nullptr && !by->any_device) {
         ++calls_by_whole_;
         if (whole_.empty()) whole_ = by->name;
-        return model_.root->call(ctx, args);
+        model_.root->call(ctx, args);
+        return false;
       }
-    PlanExecutor& plan = prepare(phase_of(*ctx.attention, model_.config.facts.task));
-    if (plan.run_if_it_fits(ctx, args)) return;
+    const GraphPhase phase = phase_of(*ctx.attention, model_.config.facts.task);
+    if (!left_to_tree(phase) && prepare(phase).run_if_it_fits(ctx, args)) return true;
   }
   ++calls_by_tree_;
   model_.root->call(ctx, args);
+  return false;
 }
 
 }  // namespace fk

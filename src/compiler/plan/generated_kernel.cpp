@@ -202,7 +202,7 @@ CompileResult compiled_source(const std::string& source, const std::string& cach
   fs::create_directories(folder, error);
   fs::path path = folder / (Fingerprint().add(source).hex() + (device == DeviceKind::kCpu ? ".cpp" : ".cu"));
   if (error || !write_whole(path.string(), source))
-    throw Error("{} cannot be written; set FASTKERNELS_HOME to a folder that can.", path.string());
+    throw Error("{} cannot be written; name a writable folder with --search-cache or FASTKERNELS_HOME.", path.string());
   CompileResult built = compile_candidate(
       {nullptr, path.string()}, {.cache_folder = cache_folder, .limit_ms = 300'000, .without_operator = true});
   if (built.failure) throw Error("Generated kernels do not compile: {}", built.failure->sentence);

@@ -10,13 +10,15 @@
 #include "compiler/plan/plan_observer.h"
 #include "compiler/plan/tree_calls.h"
 #include "core/error.h"
+#include "graph/dry_batch.h"
 #include "ops/registry.h"
 
 namespace fk {
 namespace {
 
 // Prompts of many lengths come in a row; a few sizes are enough for the steps between them.
-constexpr size_t kMostFrames = 8;
+constexpr size_t kMostFrames = 16;
+constexpr size_t kMostSeen = 64;  // sizes that are remembered without being prepared
 
 bool same_view(const View& a, const View& b) {
   if (a.data() != b.data() || a.dtype() != b.dtype() || a.rank() != b.rank()) return false;
@@ -81,6 +83,7 @@ void PlanExecutor::find_externals(const Node::Lookup& weight) {
       if (model.args[i].name == name) return i;
     throw Error("{} has no argument '{}'; the graph was made by another version.", flat_.op, name);
   };
+  logits_argument_ = logits_argument(model);
   for (size_t i = 0; i < states_.size(); ++i)
     (states_[i].per_token() ? per_token_state_ : per_sequence_state_) = static_cast<int>(i);
   for (ValueId id : flat_.inputs) {
@@ -148,7 +151,7 @@ const View* PlanExecutor::external_view(const External& external, const Context&
   return nullptr;
 }
 
-BatchSizes PlanExecutor::sizes_of(const Context& ctx) const {
+BatchSizes PlanExecutor::sizes_of(const Context& ctx, Args args) const {
   const AttentionMetadata& batch = *ctx.attention;
   BatchSizes sizes;
   sizes[SizeSymbol::kTokens] = batch.num_tokens();
@@ -164,6 +167,8 @@ BatchSizes PlanExecutor::sizes_of(const Context& ctx) const {
   };
   sizes[SizeSymbol::kBlocks] = rows(per_token_state_);
   sizes[SizeSymbol::kSlots] = rows(per_sequence_state_);
+  if (logits_argument_ && *logits_argument_ < args.size() && args[*logits_argument_])
+    sizes[SizeSymbol::kLogits] = args[*logits_argument_]->size(0);
   return sizes;
 }
 
@@ -191,7 +196,7 @@ PlanExecutor::Frame* PlanExecutor::frame_for(const Context& ctx, Args args, std:
                          ctx.attention == nullptr ? 0 : ctx.attention->prefill.num_sequences);
     return nullptr;
   }
-  const BatchSizes sizes = sizes_of(ctx);
+  const BatchSizes sizes = sizes_of(ctx, args);
   auto is_this = [&](const Frame& frame) {
     if (frame.sizes.of != sizes.of || frame.arena_moves != options_.arena->moves) return false;
     for (size_t i = 0; i < externals_.size(); ++i) {
@@ -348,7 +353,20 @@ void PlanExecutor::run(Context& ctx, Args args) {
   run_frame(ctx, *frame);
 }
 
+bool PlanExecutor::comes_first(const BatchSizes& sizes) {
+  auto known = [&](const auto& one) { return one->sizes.of == sizes.of; };
+  if (std::any_of(frames_.begin(), frames_.end(), known)) return false;
+  if (std::any_of(seen_.begin(), seen_.end(), [&](const BatchSizes& s) { return s.of == sizes.of; })) return false;
+  if (seen_.size() < kMostSeen)
+    seen_.push_back(sizes);
+  else
+    seen_[next_seen_++ % kMostSeen] = sizes;
+  return true;
+}
+
 bool PlanExecutor::run_if_it_fits(Context& ctx, Args args) {
+  // What decodes is recorded on a device when it comes the second time, and memory cannot grow then.
+  if (options_.only_repeated_sizes && phase_ != GraphPhase::kDecode && comes_first(sizes_of(ctx, args))) return false;
   Frame* frame = frame_for(ctx, args, nullptr);
   if (frame == nullptr) return false;
   run_frame(ctx, *frame);
@@ -357,6 +375,8 @@ bool PlanExecutor::run_if_it_fits(Context& ctx, Args args) {
 
 void PlanExecutor::run_frame(Context& ctx, Frame& frame) {
   const bool careful = options_.check_every_step;
+  auto* observer = ctx.observer == nullptr ? nullptr : dynamic_cast<PlanObserver*>(ctx.observer);
+  if (observer != nullptr) observer->before_pass();
   for (size_t i = 0; i < frame.steps.size(); ++i) {
     Arena::Mark scratch = ctx.arena.mark();
     if (careful) [[unlikely]]
@@ -366,6 +386,7 @@ void PlanExecutor::run_frame(Context& ctx, Frame& frame) {
     ctx.arena.release(scratch);
   }
   for (const auto& [from, to] : frame.late_copies) copy_array(from, to);
+  if (observer != nullptr) observer->after_pass();
 }
 
 void PlanExecutor::run_step(Context& ctx, Frame& frame, size_t index) {

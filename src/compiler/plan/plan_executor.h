@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,9 @@ struct PlanArena {
 struct PlanOptions {
   // After every step: stop at the first one that gave a number that is not finite, and name a step that throws.
   bool check_every_step = false;
+  // run_if_it_fits() leaves prompts of a size that comes for the first time: to prepare it takes about as long as the
+  // calls of a small model, which is lost where every batch has another size. What decodes has few sizes.
+  bool only_repeated_sizes = false;
   std::shared_ptr<PlanArena> arena = nullptr;  // nullptr: of its own
   Device device = kCpu;                        // of the tree
 };
@@ -60,7 +64,7 @@ class PlanExecutor {
   bool takes(const Context& ctx, Args args, std::string* why = nullptr);
   // A whole call of the model: every argument of its operator, outputs included. Throws Error if it does not take it.
   void run(Context& ctx, Args args);
-  // The same, but returns false if it does not take it; nothing has been done then.
+  // The same, but returns false if it does not take it, or leaves it; nothing has been done then.
   bool run_if_it_fits(Context& ctx, Args args);
 
   GraphPhase phase() const { return phase_; }
@@ -88,7 +92,8 @@ class PlanExecutor {
 
   void find_externals(const Node::Lookup& weight);
   const View* external_view(const External& external, const Context& ctx, Args args) const;
-  BatchSizes sizes_of(const Context& ctx) const;
+  BatchSizes sizes_of(const Context& ctx, Args args) const;
+  bool comes_first(const BatchSizes& sizes);
   Frame* frame_for(const Context& ctx, Args args, std::string* why);
   bool fits(const External& external, const View* view, const BatchSizes& sizes, std::string* why) const;
   Layout& layout_with(const std::vector<bool>& active);
@@ -116,9 +121,12 @@ class PlanExecutor {
   std::vector<External> externals_;  // the inputs of flat_, then its outputs
   std::vector<View> weights_;
   std::vector<BatchPart> batch_parts_;
+  std::optional<size_t> logits_argument_;
   int per_token_state_ = -1, per_sequence_state_ = -1;  // one of each kind, which tell how large the pools are
   std::map<std::vector<bool>, std::unique_ptr<Layout>> layouts_;  // by the regions that are made in one step
   std::vector<std::unique_ptr<Frame>> frames_;                    // the one used last first
+  std::vector<BatchSizes> seen_;                                  // with only_repeated_sizes: the last ones
+  size_t next_seen_ = 0;
 };
 
 // "rms_norm + linear", in the order of their calls.

@@ -61,6 +61,7 @@ BatchSizes sizes_with_rows(GraphPhase phase, int64_t rows) {
   sizes[SizeSymbol::kPageSize] = 16;
   sizes[SizeSymbol::kBlocks] = 2 * rows / 16 + 4;
   sizes[SizeSymbol::kSlots] = rows + 2;
+  sizes[SizeSymbol::kLogits] = rows;
   return sizes;
 }
 

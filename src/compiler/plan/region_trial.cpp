@@ -166,8 +166,13 @@ RegionTiming timed(const GraphBody& flat, const FoundRegion& found, RegionKernel
       control.back().push_back(p % 2 == 0 ? TimePair{first, second} : TimePair{second, first});
     }
   }
-  PairedResult r = compare_paired(samples, control, {.seed = options.seed, .most_control_off = kMostControlOff});
-  Interval interval = r.speedup_interval();
+  return timing_of(rows, compare_paired(samples, control, {.seed = options.seed, .most_control_off = kMostControlOff}));
+}
+
+}  // namespace
+
+RegionTiming timing_of(int64_t rows, const PairedResult& r) {
+  const Interval interval = r.speedup_interval();
   return {rows,
           r.baseline.median,
           r.candidate.median,
@@ -176,8 +181,6 @@ RegionTiming timed(const GraphBody& flat, const FoundRegion& found, RegionKernel
           interval.high,
           r.invalid.empty() ? std::string(speed_verdict_name(r.verdict)) : "INVALID"};
 }
-
-}  // namespace
 
 TrialResult try_kernel_here(const GraphBody& flat, const FoundRegion& found, RegionKernel& kernel,
                             const TrialOptions& options) {

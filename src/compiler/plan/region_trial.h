@@ -18,6 +18,9 @@ struct RegionTiming {
   double speedup = 0, low = 0, high = 0;
   std::string verdict;  // FASTER, SLOWER, SAME, UNRESOLVED or INVALID
 };
+struct PairedResult;
+// The baseline is the calls, the candidate the kernel.
+RegionTiming timing_of(int64_t rows, const PairedResult& paired);
 
 struct TrialResult {
   std::string failure;  // why the kernel is not used: wrong where, crashed, hung; empty: it is right
