@@ -69,8 +69,11 @@ void E2eEngine::add_flags(FlagSet& flags) {
   flags.flag("--no-async-scheduling", engine_.no_run_ahead, "Wait for the tokens of a step before planning the next");
   add_speculative_option(flags, speculative_config_);
   add_batch_invariant_flag(flags, engine_.batch_invariant);
-  count("--rounds", rounds_, 3, "Processes with candidates, each between two without");
-  flags.flag("--no-compare", no_compare_, "One run with the candidates, without the comparison");
+  flags.flag("--compiled", compiled_,
+             "Run steps by plans with generated kernels, compared with the model's tree in alternating processes");
+  search_.add(flags, "--compiled");
+  count("--rounds", rounds_, 3, "Processes with candidates, or with plans, each between two without");
+  flags.flag("--no-compare", no_compare_, "One run with the candidates, or by plans, without the comparison");
   flags.flag("--attribute", attribute_, "After a single run three more, with a clock around every operator");
   flags.option("--leave-unfused", leave_unfused_, "Without fusions around these operators: names with commas between")
       .type_name("OPERATORS");
@@ -116,6 +119,10 @@ void E2eEngine::run(const CommonOptions& given) {
   CommonOptions common = given;
   engine_.speculative = speculative_options(speculative_config_);
   check_batching_options(engine_);
+  if (compiled_)
+    refuse_with_plans(engine_);
+  else
+    search_.refuse_without_plans();
   if (throughput()) dataset_.options(0);
   if (!output_json_.empty()) check_output_path(output_json_);
   ModelSource source = resolve_model(model_.model);
@@ -123,7 +130,7 @@ void E2eEngine::run(const CommonOptions& given) {
   check_loadable(source, load_options(model_, source, common));
   check_divisible(source, tp_);
   const bool candidates = !candidates_.disabled && !find_candidates(candidate_folder(), common.device.kind).empty();
-  const bool compare = candidates && !no_compare_;
+  const bool compare = (candidates || compiled_) && !no_compare_;
   if (compare && launched_ranks() > 1)
     throw UsageError("The comparison starts its processes itself; leave mpirun out and keep --tp, or add --no-compare");
   Ranks ranks(compare ? 1 : tp_, common);
@@ -133,7 +140,7 @@ void E2eEngine::run(const CommonOptions& given) {
   recorder.start(named(make_run(common), record_));
   try {
     if (compare)
-      run_compare(common, recorder);
+      run_compare(common, recorder, candidates);
     else
       run_one_side(source, common, recorder, ranks);
   } catch (const std::exception& e) {
@@ -168,6 +175,12 @@ void E2eEngine::run_one_side(const ModelSource& source, CommonOptions& common, R
   judged_ = activate_candidates(candidates_, common, record_.db);
   TimedModel loaded = load_timed(model_, source, common, pool, ranks.communicator());
   uses_ = candidate_uses(*loaded.model.root);
+  std::unique_ptr<CompiledPath> compiled;
+  if (compiled_) {
+    Progress progress(common);
+    compiled =
+        compiled_engine(loaded.model, search_.options(judged_, candidates_, common, progress), pool, options, progress);
+  }
   BatchingEngine engine(loaded.model, pool, tokenizer, options);
   EngineBenchOptions bench;
   bench.warmups = throughput() ? 1 : warmups_;
@@ -180,6 +193,7 @@ void E2eEngine::run_one_side(const ModelSource& source, CommonOptions& common, R
     bench.progress = [&](std::string_view what) { progress.show(what); };
     result = run_engine_bench(engine, bench);
   }
+  if (compiled) plan_ = compiled->to_json();
   dispatches_ = gathered_dispatches(ranks, collect_dispatches(*loaded.model.root));
   ranks.finish();
   Json json = result_json(loaded.model, result, common);
@@ -191,8 +205,8 @@ void E2eEngine::run_one_side(const ModelSource& source, CommonOptions& common, R
   if (ranks.first()) print_engine_report(json, common);
 }
 
-void E2eEngine::run_compare(const CommonOptions& common, Recorder& recorder) {
-  judged_ = candidate_records(candidates_, common, record_.db);
+void E2eEngine::run_compare(const CommonOptions& common, Recorder& recorder, bool candidates) {
+  if (candidates) judged_ = candidate_records(candidates_, common, record_.db);
   SidesRequest request;
   request.arguments = {"e2e", name(), "--json", "--quiet", "--no-history", "--no-compare"};
   auto add = [&](const std::string& flag, const auto& value) {
@@ -204,28 +218,51 @@ void E2eEngine::run_compare(const CommonOptions& common, Recorder& recorder) {
   constexpr int kFewWarmups = 2;  // in each of many processes
   if (!throughput() && !warmups_flag_->given()) add("--num-iters-warmup", kFewWarmups);
   // The same flags for every process, but for those about candidates, output and history.
-  static const std::set<std::string> kOwn = {
-      "--no-compare", "--rounds",     "--repeats",         "--num-iters",   "--cxxflags",  "--allow-libraries",
-      "--db",         "--no-history", "--allow-incorrect", "--output-json", "--attribute", "--name",
-      "--tag",        "--note",       "--leave-unfused"};
+  static const std::set<std::string> kOwn = {"--no-compare",
+                                             "--rounds",
+                                             "--repeats",
+                                             "--num-iters",
+                                             "--cxxflags",
+                                             "--allow-libraries",
+                                             "--db",
+                                             "--no-history",
+                                             "--allow-incorrect",
+                                             "--output-json",
+                                             "--attribute",
+                                             "--name",
+                                             "--tag",
+                                             "--note",
+                                             "--leave-unfused",
+                                             "--compiled",
+                                             "--no-candidate-kernels"};
+  const std::vector<std::string> names = SearchFlags::names();
+  const std::set<std::string> of_search(names.begin(), names.end());
   for (const Flag& flag : flags_->flags()) {
     const std::string name = flag.name_list()[0];
-    if (!flag.given() || kOwn.contains(name)) continue;
+    if (!flag.given() || kOwn.contains(name) || of_search.contains(name)) continue;
     if (flag.kind() == FlagKind::kSwitch)
       request.arguments.push_back(name);
     else
       add(name, flag.texts().back());
   }
-  request.candidate_arguments = {"--allow-incorrect"};  // the warning was printed above
-  if (!candidates_.cxxflags.empty()) request.candidate_arguments.push_back("--cxxflags=" + candidates_.cxxflags);
-  if (candidates_.allow_libraries) request.candidate_arguments.push_back("--allow-libraries");
+  const std::vector<std::string> without = {"--no-candidate-kernels"};
+  std::vector<std::string> with = {"--allow-incorrect"};  // the warning was printed above
+  if (!candidates_.cxxflags.empty()) with.push_back("--cxxflags=" + candidates_.cxxflags);
+  if (candidates_.allow_libraries) with.emplace_back("--allow-libraries");
+  request.compiled = compiled_;
+  request.baseline_arguments = compiled_ && candidates ? with : without;
+  request.candidate_arguments = candidates ? with : without;
+  if (compiled_) {
+    request.candidate_arguments.emplace_back("--compiled");
+    for (std::string& word : search_.arguments()) request.candidate_arguments.push_back(std::move(word));
+  }
   for (const CandidateRecord& r : judged_) request.operators.push_back(r.op);
   request.rounds = rounds_;
   if (repeats_flag_->given()) request.repeats = throughput() ? repeats_ : iters_;
   Sides sides = run_sides(request, common);
   Json json = compare_json(throughput(), sides, judged_);
   record_engine_report(recorder, json);
-  recorder.add(pairs_event("tags", {{"candidates_judged", judged_at_worst(judged_)}}));
+  if (!judged_.empty()) recorder.add(pairs_event("tags", {{"candidates_judged", judged_at_worst(judged_)}}));
   for (const CandidateRecord& r : judged_) record_source(recorder, r.op, common);
   recorder.end("finished");
   if (!output_json_.empty()) write_report(output_json_, json);
@@ -257,6 +294,7 @@ Json E2eEngine::result_json(const Model& model, const EngineBenchResult& result,
   json["machine"] = to_json(machine_info());
   json["candidates"] = to_json(uses_, judged_);
   json["cxxflags"] = candidates_.cxxflags;
+  if (!plan_.is_null()) json["plan"] = plan_;
   json.update(dispatches_);
   return json;
 }

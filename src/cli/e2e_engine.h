@@ -1,4 +1,5 @@
-// `e2e throughput` and `e2e latency`: the engine in this process, without a server; with candidates against without.
+// `e2e throughput` and `e2e latency`: the engine in this process, without a server; with candidates against without, or
+// plans against the tree.
 #pragma once
 
 #include <string>
@@ -6,6 +7,7 @@
 
 #include "bench/e2e/engine_bench.h"
 #include "cli/candidate_options.h"
+#include "cli/compiled_path.h"
 #include "cli/dataset_options.h"
 #include "cli/model_options.h"
 #include "cli/record_options.h"
@@ -28,7 +30,7 @@ class E2eEngine {
   const char* name() const { return throughput() ? "throughput" : "latency"; }
   DatasetOptions dataset(uint64_t seed, int64_t load) const;
   void run_one_side(const ModelSource& source, CommonOptions& common, Recorder& recorder, Ranks& ranks);
-  void run_compare(const CommonOptions& common, Recorder& recorder);
+  void run_compare(const CommonOptions& common, Recorder& recorder, bool candidates);
   BatchingOptions engine_options(const std::vector<BenchRequest>& requests) const;
   RunRecord make_run(const CommonOptions& common) const;
   Json result_json(const Model& model, const EngineBenchResult& result, const CommonOptions& common) const;
@@ -46,7 +48,9 @@ class E2eEngine {
   const FlagSet* flags_ = nullptr;
   const Flag* repeats_flag_ = nullptr;
   const Flag* warmups_flag_ = nullptr;
-  bool no_compare_ = false, attribute_ = false;
+  bool no_compare_ = false, attribute_ = false, compiled_ = false;
+  SearchFlags search_;
+  Json plan_;  // of a run by plans
   std::string leave_unfused_, output_json_, speculative_config_;
   Json dispatches_;
 };

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "cli/compiled_path.h"
 #include "cli/e2e_report.h"
 #include "cli/engine_options.h"
 #include "cli/output.h"
@@ -32,6 +33,17 @@ ServedLoad joined_loads(const EngineBenchResult& result) {
 }
 
 bool is_throughput(const Json& json) { return json.at("type") == "throughput"; }
+// A comparison of the tree and plans, instead of the baseline and candidates.
+bool is_compiled(const Json& json) { return json.value("sides", "") == "compiled"; }
+
+// What part of the steps plans ran, and what these plans are.
+std::string plan_lines(const Json& printed) {
+  EngineStats stats;
+  stats.steps = printed.at("engine").at("steps").get<int64_t>();
+  stats.compiled_steps = printed.at("engine").at("compiled_steps").get<int64_t>();
+  return fmt::format("compiled: {}\n{}\n", compiled_share_text(stats),
+                     printed.at("plan").at("text").get<std::string>());
+}
 
 std::string model_line(const Json& json) {
   int64_t tp = json.at("tp").get<int64_t>(), threads = json.at("threads").get<int64_t>();
@@ -126,9 +138,13 @@ const char* main_metric(bool throughput) { return throughput ? "tokens_per_secon
 
 Table compare_table(const Json& json) {
   const bool throughput = is_throughput(json), three = json.contains("unfused");
-  std::vector<Table::Column> columns = {{"what", "what"}, {"baseline", three ? "fused baseline" : "baseline"}};
+  const bool compiled = is_compiled(json);
+  std::vector<Table::Column> columns = {{"what", "what"},
+                                        {"baseline", compiled ? "eager"
+                                                     : three  ? "fused baseline"
+                                                              : "baseline"}};
   if (three) columns.push_back({"unfused", "unfused baseline"});
-  for (const Table::Column& c : std::vector<Table::Column>{{"candidate", "candidates"},
+  for (const Table::Column& c : std::vector<Table::Column>{{"candidate", compiled ? "compiled" : "candidates"},
                                                            {"speedup", "speed-up"},
                                                            {"speedup_low", "low"},
                                                            {"speedup_high", "high"},
@@ -159,22 +175,30 @@ std::string gain_text(const Json& c) {
 }
 
 void print_comparison_text(const Json& json) {
-  print_text(fmt::format("{}: with candidates and without, in {} alternating processes\n", model_line(json),
+  const bool compiled = is_compiled(json);
+  print_text(fmt::format("{}: {}, in {} alternating processes\n", model_line(json),
+                         compiled ? "by plans and by the tree" : "with candidates and without",
                          json.at("processes").get<int64_t>()));
   std::string names;
   for (const Json& use : json.at("candidates"))
     names += fmt::format("{}{} in {} places", names.empty() ? "" : ", ", use.at("operator").get<std::string>(),
                          use.at("active_places").get<int64_t>());
   std::string doubt = json.at("doubt").get<std::string>();
-  print_text(fmt::format("candidates: {}{}\n\n", names, doubt.empty() ? "" : fmt::format(" ({})", doubt)));
-  print_out(compare_table(json).to_text());
+  if (!names.empty() || !compiled)
+    print_text(fmt::format("candidates{}: {}{}\n", compiled ? " on both sides" : "", names,
+                           doubt.empty() ? "" : fmt::format(" ({})", doubt)));
+  print_out("\n" + compare_table(json).to_text());
   print_out(
-      "\nspeed-up with its 99 % interval, above 1 where candidates make the model faster; A/A: the baseline against "
-      "itself\n");
+      fmt::format("\nspeed-up with its 99 % interval, above 1 where {} make the model faster; A/A: {} against "
+                  "itself\n",
+                  compiled ? "plans" : "candidates", compiled ? "eager" : "the baseline"));
+  if (compiled) print_text(plan_lines(json));
   const Json& comparison = json.at("comparison");
   if (const std::string why = comparison.at("gain").at("invalid").get<std::string>(); !why.empty())
     print_text(why + "\n");
-  if (json.at("candidate_calls") == 0)
+  if (compiled && json.at("engine").at("compiled_steps") == 0)
+    print_out("No step was run by a plan, so both sides ran the same kernels.\n");
+  if (!compiled && json.at("candidate_calls") == 0)
     print_out("No candidate ran in this model, so both sides ran the same kernels.\n");
   if (json.contains("unfused")) {
     std::string displaced;
@@ -188,8 +212,14 @@ void print_comparison_text(const Json& json) {
         fmt::format("the baseline without these fusions against the baseline: {}\n", gain_text(comparison.at("lost"))));
   }
   if (!json.contains("attribution")) return;
-  print_out("\nwhere the time of the baseline goes, by a clock around every operator in three more loads\n\n");
+  print_out("\nwhere the time of " + std::string(compiled ? "the tree" : "the baseline") +
+            " goes, by a clock around every operator in three more loads\n\n");
   print_out(share_table(json.at("attribution").at("baseline")).to_text());
+  if (compiled) {
+    print_out("\nthe same of plans; a generated kernel has the names of the operators it stands for\n\n");
+    print_out(share_table(json.at("attribution").at("candidate")).to_text());
+    return;
+  }
   if (json.at("gains").empty()) return;
   print_out("\nwhat the candidates can give: their share of the time, and how much faster they are\n\n");
   print_out(gain_table(json).to_text());
@@ -224,6 +254,7 @@ Json engine_metrics_json(bool throughput, const EngineBenchResult& result) {
   json["percentiles"] = load_json(all, serving).at("percentiles");
   const EngineStats& s = result.stats;
   json["engine"] = {{"steps", s.steps},
+                    {"compiled_steps", s.compiled_steps},
                     {"step_seconds", s.step_seconds},
                     {"host_seconds", s.host_seconds},
                     {"preemptions", s.preemptions},
@@ -243,8 +274,12 @@ Json compare_json(bool throughput, const Sides& sides, const std::vector<Candida
   const Json &first = sides.first_candidate, &base = sides.first_baseline;
   Json json = {{"version", FK_VERSION}, {"type", throughput ? "throughput" : "latency"}, {"mode", "compare"}};
   for (const char* key :
-       {"model", "device", "dtype", "threads", "tp", "machine", "candidates", "cxxflags", "dispatches"})
+       {"model", "device", "dtype", "threads", "tp", "machine", "candidates", "cxxflags", "dispatches", "plan"})
     if (first.contains(key)) json[key] = first[key];
+  if (sides.compiled) {
+    json["sides"] = "compiled";
+    json["engine"] = first.at("engine");
+  }
   json["processes"] = sides.baseline.size() + sides.candidate.size() + sides.unfused.size();
   json["candidate_calls"] = sides.candidate_calls;
   json["doubt"] = describe_judged(judged);
@@ -273,6 +308,7 @@ Json compare_json(bool throughput, const Sides& sides, const std::vector<Candida
   }
   if (!base.contains("attribution") || !first.contains("attribution")) return json;
   json["attribution"] = {{"baseline", base["attribution"]}, {"candidate", first["attribution"]}};
+  if (sides.compiled) return json;  // candidates are on both sides
   Attribution before = attribution_from_json(base["attribution"]), after = attribution_from_json(first["attribution"]);
   std::vector<CandidateGain> gains;
   json["gains"] = Json::array();
@@ -300,6 +336,7 @@ void print_engine_report(const Json& json, const CommonOptions& common) {
     const std::string doubt = json.at("doubt").get<std::string>();
     print_text(uses + (doubt.empty() ? "" : fmt::format(" ({})", doubt)) + "\n");
   }
+  if (json.contains("plan")) print_text(plan_lines(json));
   print_out("\n" + table.to_text());
   const Json& engine = json.at("engine");
   double steps = std::max(1.0, engine.at("steps").get<double>());
@@ -336,6 +373,9 @@ void record_engine_report(Recorder& recorder, const Json& json) {
         add(g.at("operator").get<std::string>() + "_share", g.at("share").get<double>());
     recorder.add(pairs_event("tags", {{name + "_verdict", gain.at("verdict").get<std::string>()}}));
   }
+  if (json.contains("plan"))
+    add("compiled_step_share", json.at("engine").at("compiled_steps").get<double>() /
+                                   std::max(1.0, json.at("engine").at("steps").get<double>()));
   recorder.add(metrics_event(points));
   recorder.artifact("results/e2e.json", dump_json(json) + "\n");
 }

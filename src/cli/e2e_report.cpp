@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cli/compiled_path.h"
 #include "cli/engine_options.h"
 #include "cli/output.h"
 #include "cli/table.h"
@@ -110,7 +111,9 @@ Json serve_json(const ServeReport& report) {
     Json one = {{"request_rate", rate_json(load.request_rate)},
                 {"max_concurrency", load.max_concurrency == 0 ? Json() : Json(load.max_concurrency)}};
     one.update(load_json(load.measured, load.metrics));
-    if (Json guesses = speculation_json(load.guesses); !guesses.is_null()) one.update(guesses);
+    if (Json guesses = speculation_json(load.server); !guesses.is_null()) one.update(guesses);
+    if (load.server.steps > 0)
+      one.update({{"engine_steps", load.server.steps}, {"compiled_steps", load.server.compiled_steps}});
     json["loads"].push_back(std::move(one));
   }
   return json;
@@ -127,7 +130,8 @@ void print_serve(const ServeReport& report, const CommonOptions& common) {
     print_out("\n" + latency_table(m).to_text());
     print_out(fmt::format("\n{} tokens of prompts, {} generated; at most {} requests at the same time\n",
                           m.input_tokens, m.output_tokens, m.peak_concurrency));
-    if (report.loads[0].guesses.drafts > 0) print_out(speculation_words(report.loads[0].guesses) + "\n");
+    if (report.loads[0].server.drafts > 0) print_out(speculation_words(report.loads[0].server) + "\n");
+    if (report.loads[0].server.compiled_steps > 0) print_out(compiled_share_text(report.loads[0].server) + "\n");
   }
   for (const ServeLoad& load : report.loads)
     for (const auto& [sentence, count] : load.metrics.failures)
@@ -141,7 +145,7 @@ void record_serve(Recorder& recorder, const ServeReport& report) {
       points.push_back({name, value, static_cast<int64_t>(i), now_us()});
     };
     for (const auto& [name, value] : metric_values(report.loads[i].metrics)) add(name, value);
-    if (Json guesses = speculation_json(report.loads[i].guesses); !guesses.is_null())
+    if (Json guesses = speculation_json(report.loads[i].server); !guesses.is_null())
       for (const auto& [name, value] : guesses.items()) add(name, value.get<double>());
   }
   recorder.add(metrics_event(points));

@@ -17,7 +17,7 @@ struct ServeLoad {
   int64_t max_concurrency = 0;  // 0: no limit
   ServedLoad measured;
   ServingMetrics metrics;
-  EngineStats guesses = {};  // of the server, where it says so: guessed tokens alone
+  EngineStats server = {};  // of the server, where it says so: guessed tokens and steps alone
 };
 
 struct ServeReport {

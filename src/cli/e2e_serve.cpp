@@ -9,7 +9,9 @@
 
 #include "bench/e2e/arrivals.h"
 #include "bench/e2e/openai_client.h"
+#include "candidate/compile.h"
 #include "cli/e2e_report.h"
+#include "cli/e2e_serve_sides.h"
 #include "cli/output.h"
 #include "core/error.h"
 #include "measure/machine_info.h"
@@ -44,6 +46,7 @@ std::optional<Tokenizer> load_tokenizer(const std::string& name) {
 }  // namespace
 
 void E2eServe::add_flags(FlagSet& flags) {
+  flags_ = &flags;
   flags.option("--base-url", base_url_, "Address of the server, instead of --host and --port").type_name("URL");
   flags.option("--host", host_, "Host of the server").show_default();
   flags.option("--port", port_, "Port of the server").range(1, 65535).show_default();
@@ -68,10 +71,23 @@ void E2eServe::add_flags(FlagSet& flags) {
   flags.flag("--ignore-eos", ignore_eos_, "Ask the server to generate all tokens, whatever they are");
   flags.option("--request-timeout", timeout_s_, "Seconds after which a request has failed").check(seconds_complaint);
   flags.option("--output-json", output_json_, "File to write everything measured to").type_name("FILE");
+  flags.flag("--compiled", compiled_,
+             "Start servers of --model by turns, by its tree and by plans, and compare what their clients see");
+  flags.option("--serve-flags", serve_flags_, "With --compiled: flags of these servers, as '--load-format dummy'")
+      .check([](const std::string& text) {
+        return quotes_closed(text) ? "" : fmt::format("{} opens a quote that it does not close", text);
+      })
+      .type_name("FLAGS");
+  search_.add(flags, "--compiled");
+  flags.option("--rounds", rounds_, "With --compiled: servers with plans, each between two without")
+      .range(3, 1 << 10)
+      .show_default();
+  flags.option("--repeats", repeats_, "With --compiled: loads on each server").range(1, 1 << 10).show_default();
   add_record_options(flags, record_);
 }
 
 void E2eServe::run(const CommonOptions& common) {
+  check_compiled_flags();
   if (rates_.size() > 1 && concurrency_.size() > 1)
     throw UsageError("Give several values of --request-rate or of --max-concurrency, not of both.");
   const Goodput goodput = parse_goodput(goodput_);
@@ -92,7 +108,7 @@ void E2eServe::run(const CommonOptions& common) {
   // Without a tokenizer ids are below 256, which every vocabulary has.
   constexpr int64_t kSurelyKnown = 256;
   tokens.vocab_size = vocab_size_ > 0 ? vocab_size_ : tokenizer ? tokenizer->vocab_size() : kSurelyKnown;
-  if (client.style.model.empty()) client.style.model = ask_model(client.server, client.api_key);
+  if (!compiled_ && client.style.model.empty()) client.style.model = ask_model(client.server, client.api_key);
 
   ServeReport report;
   report.server =
@@ -107,30 +123,56 @@ void E2eServe::run(const CommonOptions& common) {
   run.params["server"] = report.server;
   run.params["dataset"] = dataset.name;
   run.params["num_prompts"] = std::to_string(dataset.num_prompts);
+  if (compiled_) run.params["path"] = "eager,compiled";
   Recorder recorder(recorder_options(record_, results_path("e2e_serve", ".jsonl"), false), warn_on_stderr);
   recorder.start(named(std::move(run), record_));
+  auto requests_of = [&](uint64_t seed) {
+    dataset.seed = seed;
+    return make_requests(dataset, tokens);
+  };
+  auto arrivals_of = [&](const ServeLoad& load, size_t requests, uint64_t seed) {
+    return arrival_times({load.request_rate, burstiness_, ramp_up_, start_rps_, end_rps_, seed},
+                         static_cast<int64_t>(requests));
+  };
   try {
     Progress progress(common);
-    std::optional<GuessCounts> guesses = ask_guess_counts(client.server, client.api_key);
+    if (compiled_) {
+      ServeSidesRequest sides;
+      sides.client = client;
+      sides.serve_flags = split_flags(serve_flags_);
+      sides.search_flags = search_.arguments();
+      sides.rounds = rounds_;
+      sides.repeats = repeats_;
+      sides.load = loads.front();
+      sides.goodput = goodput;
+      sides.requests = requests_of;
+      sides.arrivals = [&](size_t requests, uint64_t seed) { return arrivals_of(loads.front(), requests, seed); };
+      Json json = compare_servers(sides, common, progress);
+      record_compared_servers(recorder, json);
+      recorder.end("finished");
+      if (!output_json_.empty()) write_report(output_json_, json);
+      return print_compared_servers(json, common);
+    }
+    std::optional<ServerCounts> counts = ask_server_counts(client.server, client.api_key);
     for (size_t i = 0; i < loads.size(); ++i) {
       ServeLoad& load = loads[i];
-      dataset.seed = common.seed + i;  // other prompts for every load: the server may have kept those of the last
-      std::vector<BenchRequest> requests = make_requests(dataset, tokens);
-      std::vector<double> arrivals =
-          arrival_times({load.request_rate, burstiness_, ramp_up_, start_rps_, end_rps_, common.seed + i},
-                        static_cast<int64_t>(requests.size()));
+      // Other prompts for every load: the server may have kept those of the last.
+      std::vector<BenchRequest> requests = requests_of(common.seed + i);
+      std::vector<double> arrivals = arrivals_of(load, requests.size(), common.seed + i);
       client.max_concurrency = load.max_concurrency;
       client.progress = [&](int64_t ended) {
         progress.show(fmt::format("load {} of {}: {} of {} requests", i + 1, loads.size(), ended, requests.size()));
       };
       load.measured = send_load(client, requests, arrivals);
       // A server that has no such numbers is asked once.
-      std::optional<GuessCounts> before = guesses;
-      if (before) guesses = ask_guess_counts(client.server, client.api_key);
-      if (before && guesses) {
-        load.guesses.drafts = guesses->drafts - before->drafts;
-        load.guesses.draft_tokens = guesses->draft_tokens - before->draft_tokens;
-        load.guesses.accepted_tokens = guesses->accepted_tokens - before->accepted_tokens;
+      std::optional<ServerCounts> before = counts;
+      if (before) counts = ask_server_counts(client.server, client.api_key);
+      if (before && counts) {
+        load.server.drafts = counts->drafts - before->drafts;
+        load.server.draft_tokens = counts->draft_tokens - before->draft_tokens;
+        load.server.accepted_tokens = counts->accepted_tokens - before->accepted_tokens;
+        load.server.steps = counts->steps - before->steps;
+        load.server.compiled_steps = counts->compiled_steps - before->compiled_steps;
       }
       load.metrics = serving_metrics(load.measured.requests, load.measured.duration_s, goodput);
       if (load.metrics.completed == 0)
@@ -146,6 +188,21 @@ void E2eServe::run(const CommonOptions& common) {
   recorder.end("finished");
   if (!output_json_.empty()) write_report(output_json_, serve_json(report));
   print_serve(report, common);
+}
+
+void E2eServe::check_compiled_flags() const {
+  if (!compiled_) {
+    search_.refuse_without_plans();
+    for (const char* flag : {"--serve-flags", "--rounds", "--repeats"})
+      if (flags_->find(flag)->given()) throw UsageError("{} is about servers with plans; give --compiled too", flag);
+    return;
+  }
+  for (const char* flag : {"--base-url", "--host", "--port"})
+    if (flags_->find(flag)->given())
+      throw UsageError("--compiled starts its servers itself; leave {} out, and name the model with --model", flag);
+  if (model_.empty()) throw UsageError("--compiled starts servers of a model; name it with --model");
+  if (rates_.size() > 1 || concurrency_.size() > 1)
+    throw UsageError("--compiled compares one load; give one --request-rate and one --max-concurrency");
 }
 
 }  // namespace fk

@@ -40,7 +40,7 @@ class History final : public Verb {
                  "Runs since 2026-11-15, '2026-11-15 07:32', today, yesterday, or an age: 30m, 2h, 3d, 1w");
     flags.option("--model", query_.model, "Runs with results of models whose names begin with this");
     flags.option("--device", query_.device, "Runs on this device (cpu, cuda:0), or one whose name holds this text");
-    flags.option("--tier", query_.tier, "Runs of this kind").one_of({"kernel", "ttft", "e2e", "eval", "agent"});
+    flags.option("--tier", query_.tier, "Runs of this kind").one_of({"kernel", "ttft", "e2e", "eval", "search", "agent"});
     flags.option("--name", query_.name, "Runs whose names hold this text");
     flags.option("--tag", query_.tags, "Runs with this tag, KEY or KEY=VALUE; several must all be there")
         .type_name("TAG");

@@ -8,11 +8,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "core/error.h"
 #include "core/json.h"
-#include "core/undo_at_end.h"
 
 extern char** environ;
 
@@ -44,21 +45,24 @@ std::string object_in(const std::string& text) {
   return begin == text.npos || end == text.npos || end < begin ? text : text.substr(begin, end + 2 - begin);
 }
 
+std::string failure_words(const OwnProcess& process) {
+  std::string words = last_line(process.err);
+  return words.empty() ? fmt::format("it ended with code {} and printed nothing", process.exit_code) : words;
+}
+
 }  // namespace
 
 Json json_of_own_process(const std::vector<std::string>& arguments, const std::string& what) {
   OwnProcess process = run_own_process(arguments);
-  if (process.exit_code != 0) {
-    std::string words = last_line(process.err);
-    if (words.empty()) words = fmt::format("it ended with code {} and printed nothing", process.exit_code);
-    throw Error("{} failed: {}", what, words);
-  }
+  if (process.exit_code != 0) throw Error("{} failed: {}", what, failure_words(process));
   return parse_json(object_in(process.out), "what a run printed");
 }
 
-OwnProcess run_own_process(const std::vector<std::string>& arguments) {
-  int out = memfd_create("stdout", MFD_CLOEXEC), err = memfd_create("stderr", MFD_CLOEXEC);
-  if (out < 0 || err < 0) throw Error("The system gave no memory for a process's output ({}).", strerror(errno));
+OwnProcess run_own_process(const std::vector<std::string>& arguments) { return StartedProcess(arguments).wait(); }
+
+StartedProcess::StartedProcess(const std::vector<std::string>& arguments)
+    : out_(memfd_create("stdout", MFD_CLOEXEC)), err_(memfd_create("stderr", MFD_CLOEXEC)) {
+  if (out_ < 0 || err_ < 0) throw Error("The system gave no memory for a process's output ({}).", strerror(errno));
   std::vector<std::string> words = {"fastkernels"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
@@ -67,8 +71,8 @@ OwnProcess run_own_process(const std::vector<std::string>& arguments) {
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&files, err, STDERR_FILENO);
+  posix_spawn_file_actions_adddup2(&files, out_, STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&files, err_, STDERR_FILENO);
   // This program blocks the signals that its thread waits for; unblock them, since the child blocks them itself.
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
@@ -76,32 +80,79 @@ OwnProcess run_own_process(const std::vector<std::string>& arguments) {
   sigemptyset(&none);
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-  pid_t child = -1;
   int failed = 0;
-  UndoAtEnd process;
-  process.make(
+  undo_.make(
       [&] {
-        failed = posix_spawn(&child, "/proc/self/exe", &files, &attributes, argv.data(), environ);
-        if (failed != 0) child = -1;
+        failed = posix_spawn(&child_, "/proc/self/exe", &files, &attributes, argv.data(), environ);
+        if (failed != 0) child_ = -1;
       },
-      [&] {
-        if (child > 0) kill(child, SIGKILL);
+      [this] {
+        if (child_ > 0) kill(child_, SIGKILL);
       });
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&files);
-  OwnProcess result;
-  int status = 0;
-  if (failed == 0)
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  if (failed == 0) return;
+  close(out_);
+  close(err_);
+  throw Error("A process to measure in could not be started ({}).", strerror(failed));
+}
+
+StartedProcess::~StartedProcess() {
+  if (child_ > 0 && !ended()) {
+    kill(child_, SIGKILL);
+    wait();
+  }
+  for (int file : {out_, err_})
+    if (file >= 0) close(file);
+}
+
+std::string StartedProcess::out() const { return content(out_); }
+std::string StartedProcess::err() const { return content(err_); }
+
+bool StartedProcess::ended() {
+  if (child_ > 0 && waitpid(child_, &status_, WNOHANG) == child_) {
+    undo_.forget();
+    child_ = -1;
+  }
+  return child_ < 0;
+}
+
+void StartedProcess::send(int signal) {
+  if (!ended()) kill(child_, signal);
+}
+
+OwnProcess StartedProcess::wait() {
+  if (child_ > 0) {
+    while (waitpid(child_, &status_, 0) < 0 && errno == EINTR) {
     }
-  process.forget();
-  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-  result.out = content(out);
-  result.err = content(err);
-  close(out);
-  close(err);
-  if (failed != 0) throw Error("A process to measure in could not be started ({}).", strerror(failed));
-  return result;
+    undo_.forget();
+    child_ = -1;
+  }
+  return {WIFEXITED(status_) ? WEXITSTATUS(status_) : -WTERMSIG(status_), out(), err()};
+}
+
+OwnServer::OwnServer(const std::vector<std::string>& arguments, const std::string& what)
+    : process_([&] {
+        std::vector<std::string> all = {"serve", "--port=0", "--quiet", "--no-access-log"};
+        all.insert(all.end(), arguments.begin(), arguments.end());
+        return all;
+      }()) {
+  // It prints its address as one line.
+  while (url_.empty()) {
+    const bool over = process_.ended();
+    const std::string printed = process_.out();
+    if (size_t begin = printed.find("http://"), end = printed.find('\n', begin); end != printed.npos)
+      url_ = printed.substr(begin, end - begin);
+    else if (over)
+      throw Error("{} failed: {}", what, failure_words(process_.wait()));
+    else
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+void OwnServer::stop() {
+  process_.send(SIGTERM);
+  process_.wait();
 }
 
 }  // namespace fk

@@ -5,10 +5,13 @@
 #include <filesystem>
 #include <set>
 
+#include "bench/ttft/step_trace.h"
 #include "candidate/compile_cache.h"
 #include "cli/candidate_options.h"
 #include "cli/compiled_path.h"
+#include "cli/model_options.h"
 #include "cli/output.h"
+#include "cli/record_options.h"
 #include "cli/search_report.h"
 #include "cli/table.h"
 #include "cli/verb.h"
@@ -21,6 +24,7 @@
 #include "engine/model.h"
 #include "graph/graph_json.h"
 #include "graph/trace.h"
+#include "measure/machine_info.h"
 #include "measure/timer.h"
 #include "models/resolve.h"
 
@@ -42,8 +46,12 @@ class Search final : public Verb {
 
   void add_flags(FlagSet& flags) override {
     flags.option("--model", model_, "Name of the catalog, or a folder with config.json").type_name("MODEL");
-    flags.option("--load-format", load_format_, "Accepted as other verbs have it; weights are never read")
-        .type_name("FORMAT");
+    load_format_flag_ =
+        &flags
+             .option("--load-format", load_format_,
+                     "Load weights, too (auto: the checkpoint, dummy: made up), and time whole steps by plans and by "
+                     "the model's tree")
+             .one_of({"auto", "dummy"});
     budget_flag_ =
         &flags.option("--budget", budget_, "Kernels to measure; known ones cost nothing [all]").type_name("N");
     flags.flag("--explain", explain_,
@@ -59,6 +67,7 @@ class Search final : public Verb {
         .option("--trial-request", trial_request_, "Try the kernels that another search wrote to this file; for itself")
         .type_name("FILE");
     add_candidate_options(flags, candidates_);
+    add_record_options(flags, record_);
   }
 
   void run(const CommonOptions& common) override {
@@ -81,6 +90,27 @@ class Search final : public Verb {
       return write_candidates(source, common);
     }
 
+    RunRecord run = new_run("search", common, machine_info());
+    run.name = "search " + source.name;
+    run.params["model"] = source.name;
+    if (load_format_flag_->given()) run.params["load_format"] = load_format_;
+    Recorder recorder(recorder_options(record_, results_path("search", ".jsonl"), false), warn_on_stderr);
+    recorder.start(named(std::move(run), record_));
+    try {
+      SearchReport found = search(source, common);
+      record_search(recorder, found);
+      recorder.end("finished");
+      print_search(found, explain_, common);
+    } catch (const std::exception& e) {
+      recorder.end("failed", e.what());
+      throw;
+    }
+    if (!dump_.empty() && !common.json && !common.csv && !common.quiet)
+      print_out(fmt::format("graphs, plans and sources are in {}\n", dump_));
+  }
+
+ private:
+  SearchReport search(const ModelSource& source, const CommonOptions& common) const {
     Stopwatch all;
     SearchOptions options{.threads = common.threads, .seed = common.seed, .budget = budget_, .measure = measure_};
     options.device = common.device;
@@ -105,7 +135,9 @@ class Search final : public Verb {
       found.trace_s += tracing.elapsed_s();
       for (const GraphBody& body : graph.bodies)
         for (const GraphNode& node : body.nodes) called.insert(node.op);
-      found.plans.push_back(search_plan(calls_of_tree(graph, *tree).flat, phase, options));
+      const GraphBody flat = calls_of_tree(graph, *tree).flat;
+      found.plans.push_back(search_plan(flat, phase, options));
+      found.passes.push_back({{"pass", phase_name(phase)}, {"steps", planned_steps(flat, found.plans.back())}});
       if (options.budget > 0)
         for (const KernelChoice& k : found.plans.back().kernels)
           options.budget -= k.tried && !k.known && options.budget > 0 ? 1 : 0;
@@ -113,13 +145,40 @@ class Search final : public Verb {
     }
     for (const std::string& op : with_candidate)
       if (called.count(op) > 0) found.candidates.push_back(op);
+    if (load_format_flag_->given() && measure_) time_steps(source, common, options, found, progress);
     found.total_s = all.elapsed_s();
-    print_search(found, explain_, common);
-    if (!dump_.empty() && !common.json && !common.csv && !common.quiet)
-      print_out(fmt::format("graphs, plans and sources are in {}\n", dump_));
+    return found;
   }
 
- private:
+  // The plans in place, on a loaded model.
+  void time_steps(const ModelSource& source, const CommonOptions& common, const SearchOptions& options,
+                  SearchReport& found, Progress& progress) const {
+    Stopwatch watch;
+    progress.show("loading the model");
+    ThreadPool pool(common.threads);
+    ModelOptions load;
+    load.load_format = load_format_;
+    Model model = load_model(source, load_options(load, source, common), pool);
+    CompiledModel compiled(model, [&](GraphPhase phase, const GraphBody&) {
+      for (const PhasePlan& plan : found.plans)
+        if (plan.phase == phase) return plan.regions;
+      return std::vector<PlannedRegion>();
+    });
+    const StepsToTime steps = usual_steps(model);
+    for (const PhasePlan& plan : found.plans) {
+      progress.show(fmt::format("{}: whole steps by the plan and by the tree", phase_name(plan.phase)));
+      found.steps[plan.phase] =
+          time_whole_steps(compiled, model, pool, plan.phase, plan.fingerprint(), steps.at(plan.phase), options);
+    }
+    constexpr int64_t kTracedSteps = 4;
+    StepTrace trace;
+    TtftOptions passes;
+    passes.decode_tokens = kTracedSteps + 1;
+    trace_passes(model, pool, passes, kTracedSteps, trace);
+    found.passes = trace.steps();
+    found.steps_s = watch.elapsed_s();
+  }
+
   static std::vector<GraphPhase> phases_of(const ModelSource& source) {
     if (is_stateless(source.config.facts.task)) return {GraphPhase::kEncode};
     return {GraphPhase::kPrefill, GraphPhase::kDecode, GraphPhase::kMixed};
@@ -170,8 +229,10 @@ class Search final : public Verb {
   std::string model_, load_format_, dump_, candidates_folder_, trial_request_;
   int64_t budget_ = -1;
   Flag* budget_flag_ = nullptr;
+  Flag* load_format_flag_ = nullptr;
   bool explain_ = false, measure_ = true, clear_ = false;
   CandidateOptions candidates_;
+  RecordOptions record_;
 };
 
 Search search_verb;

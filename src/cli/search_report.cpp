@@ -4,9 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 
 #include "cli/output.h"
 #include "cli/table.h"
+#include "compiler/plan/plan_executor.h"
+#include "compiler/plan/step_trial.h"
 
 namespace fk {
 namespace {
@@ -118,13 +121,86 @@ Json plan_json(const PhasePlan& plan) {
   return json;
 }
 
-void print_search(const SearchReport& found, bool explain, const CommonOptions& common) {
-  if (common.json) {
-    Json json = {{"model", found.model},     {"candidates", found.candidates}, {"whole_model", found.whole},
-                 {"trace_s", found.trace_s}, {"total_s", found.total_s},       {"plans", Json::array()}};
-    for (const PhasePlan& plan : found.plans) json["plans"].push_back(plan_json(plan));
-    return print_out(dump_json(json) + "\n");
+Json kernels_json(const PhasePlan& plan) {
+  Json kernels = Json::array();
+  for (const KernelChoice& k : plan.kernels) {
+    Json kernel = trial_to_json(k.trial);
+    kernel.update({{"calls", k.calls}, {"places", k.places}, {"chosen", k.chosen}});
+    kernels.push_back(std::move(kernel));
   }
+  return kernels;
+}
+
+Json planned_steps(const GraphBody& flat, const PhasePlan& plan) {
+  std::map<size_t, const Region*> last, inside;  // by node
+  for (const PlannedRegion& r : plan.regions) {
+    for (size_t n : r.region.nodes) inside[n] = &r.region;
+    last[r.region.nodes.back()] = &r.region;
+  }
+  Json steps = Json::array();
+  for (size_t n = 0; n < flat.nodes.size(); ++n) {
+    const GraphNode& node = flat.nodes[n];
+    if (auto region = last.find(n); region != last.end()) {
+      const std::string name = region_name(flat, *region->second);
+      std::string path;
+      for (size_t inner : region->second->nodes)
+        if (path.empty()) path = flat.nodes[inner].path;
+      Json step = {{"kind", "region"}, {"name", name}, {"path", path}, {"implementation", ""}, {"us", nullptr}};
+      for (const KernelChoice& k : plan.kernels)
+        if (k.chosen && k.calls == name && !k.trial.timings.empty()) step["us"] = k.trial.timings[0].kernel_ns * 1e-3;
+      steps.push_back(std::move(step));
+    } else if (node.is_call() && !inside.contains(n)) {
+      steps.push_back(
+          {{"kind", "call"}, {"name", node.op}, {"path", node.path}, {"implementation", ""}, {"us", nullptr}});
+    }
+  }
+  return steps;
+}
+
+namespace {
+
+Json search_json(const SearchReport& found) {
+  Json json = {{"model", found.model},     {"candidates", found.candidates}, {"whole_model", found.whole},
+               {"trace_s", found.trace_s}, {"total_s", found.total_s},       {"plans", Json::array()}};
+  for (const PhasePlan& plan : found.plans) json["plans"].push_back(plan_json(plan));
+  for (const auto& [phase, result] : found.steps) {
+    Json one = trial_to_json(result);
+    one["left_to_tree"] = is_slower(result);
+    json["whole_steps"][std::string(phase_name(phase))] = std::move(one);
+  }
+  return json;
+}
+
+}  // namespace
+
+void record_search(Recorder& recorder, const SearchReport& found) {
+  Json json = search_json(found);
+  double calls = 0, planned = 0;
+  std::string text;
+  Json plan = {{"plan_ms", found.total_s * 1e3}, {"steps_ms", found.steps_s * 1e3}, {"passes", found.passes}};
+  if (json.contains("whole_steps")) plan["whole_steps"] = json["whole_steps"];
+  for (const PhasePlan& p : found.plans) {
+    const std::string phase(phase_name(p.phase));
+    calls += static_cast<double>(p.calls);
+    planned += static_cast<double>(p.calls_planned);
+    text +=
+        fmt::format("{}{}: {} calls of a pass become {}", text.empty() ? "" : "; ", phase, p.calls, p.calls_planned);
+    plan["kernels"][phase] = kernels_json(p);
+    plan["timeline"].push_back(
+        {{"name", phase},
+         {"total_ms", (p.find_s + p.compile_s + p.trial_s) * 1e3},
+         {"phases", {{"find_ms", p.find_s * 1e3}, {"compile_ms", p.compile_s * 1e3}, {"trial_ms", p.trial_s * 1e3}}}});
+  }
+  plan["text"] = text;
+  json["plan"] = std::move(plan);
+  recorder.add(metrics_event({{"search_seconds", found.total_s, 0, now_us()},
+                              {"calls", calls, 0, now_us()},
+                              {"calls_planned", planned, 0, now_us()}}));
+  recorder.artifact("results/search.json", dump_json(json) + "\n");
+}
+
+void print_search(const SearchReport& found, bool explain, const CommonOptions& common) {
+  if (common.json) return print_out(dump_json(search_json(found)) + "\n");
   Table table = kernel_table(found);
   if (common.csv) return table.print(common);
   if (table.rows() > 0) print_out(table.to_text());
@@ -137,11 +213,21 @@ void print_search(const SearchReport& found, bool explain, const CommonOptions& 
                           plan.calls_planned, plan.fingerprint().substr(0, 8)));
     find += plan.find_s, compile += plan.compile_s, trial += plan.trial_s;
   }
+  for (const auto& [phase, result] : found.steps) {
+    if (is_slower(result))
+      print_out(fmt::format("{}: the tree is kept: {}\n", phase_name(phase), step_text(result)));
+    else if (explain)
+      print_out(fmt::format("{}: the plan is used: {}\n", phase_name(phase), step_text(result)));
+  }
+  if (explain && found.steps.empty())
+    print_out(
+        "Whole steps were not timed; --load-format dummy, or auto with a checkpoint, times plans against the tree.\n");
   if (!found.whole.empty())
     print_out(fmt::format("batches that {} takes are run by it as without a plan\n", fmt::join(found.whole, " or ")));
   print_out(
-      fmt::format("{:.1f} s: graphs {:.1f}, expressions and loops {:.1f}, compiler {:.1f}, checks and times {:.1f}\n",
-                  found.total_s, found.trace_s, find, compile, trial));
+      fmt::format("{:.1f} s: graphs {:.1f}, expressions and loops {:.1f}, compiler {:.1f}, checks and times {:.1f}, "
+                  "whole steps {:.1f}\n",
+                  found.total_s, found.trace_s, find, compile, trial, found.steps_s));
 }
 
 }  // namespace fk

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "cli/candidate_options.h"
+#include "cli/compiled_path.h"
 #include "cli/engine_options.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
@@ -51,6 +52,7 @@ class Serve final : public Verb {
               "fastkernels serve --model ./my-checkpoint --port 9000 --api-key something-long --served-model-name mine",
               "fastkernels serve --model ./my-checkpoint --speculative-config '{\"method\": \"ngram\"}'   # guesses "
               "that repeat what the text has",
+              "fastkernels serve --model ./my-checkpoint --compiled   # steps by plans with generated kernels",
               "fastkernels serve --model ./my-checkpoint --tp 2   # on two ranks",
               "fastkernels serve --model ./bge-m3   # an encoder: /v1/embeddings",
               "curl http://127.0.0.1:8000/v1/completions -H 'Content-Type: application/json' -d '{\"prompt\": "
@@ -101,6 +103,8 @@ class Serve final : public Verb {
                "Wait for the tokens of a step before planning the next");
     add_speculative_option(flags, speculative_config_);
     add_batch_invariant_flag(flags, batching_.batch_invariant);
+    flags.flag("--compiled", compiled_, "Run steps by plans with generated kernels, instead of the model's tree");
+    search_.add(flags, "--compiled");
     flags.option("--max-waiting", batching_.max_waiting, "Requests that may wait; more are answered with 429")
         .range(0, 1 << 30)
         .show_default();
@@ -134,6 +138,10 @@ class Serve final : public Verb {
     if (encoder && !speculative_config_.empty())
       throw UsageError("{} is an encoder and draws no tokens; leave --speculative-config out.", source.name);
     check_batching_options(batching_);
+    if (compiled_)
+      refuse_with_plans(batching_);
+    else
+      search_.refuse_without_plans();
     if (encoder && tp_ > 1) throw UsageError("{} is an encoder, which cannot be divided; leave --tp out.", source.name);
     check_loadable(source, load_options(model_, source, common));
     check_divisible(source, tp_);
@@ -143,10 +151,18 @@ class Serve final : public Verb {
     if (!ranks.first())
       for (int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, SIG_IGN);
     ThreadPool pool(common.threads);
-    activate_candidates(candidates_, common);
+    std::vector<CandidateRecord> judged = activate_candidates(candidates_, common);
     TimedModel loaded = load_timed(model_, source, common, pool, ranks.communicator());
     if (std::string line = describe_uses(candidate_uses(*loaded.model.root)); !common.quiet && !line.empty())
       std::fputs(("[" + line + "]\n").c_str(), stderr);
+    std::unique_ptr<CompiledPath> compiled;
+    if (compiled_) {
+      Progress progress(common);
+      compiled = compiled_engine(loaded.model, search_.options(judged, candidates_, common, progress), pool, batching_,
+                                 progress);
+    }
+    if (compiled && !common.quiet && ranks.first())
+      std::fputs(fmt::format("[compiled: {}]\n", compiled->planned_text()).c_str(), stderr);
     raise_file_limit();
     std::signal(SIGPIPE, SIG_IGN);  // whoever read the access log may leave
     if (encoder)
@@ -238,6 +254,8 @@ class Serve final : public Verb {
     announce(server, common);
     server.run();
     engine.stop();  // while the server is there for what it still sends
+    if (compiled_ && !common.quiet)
+      std::fputs(fmt::format("[{}]\n", compiled_share_text(engine.stats())).c_str(), stderr);
     if (!engine.failure().empty()) throw Error("{}", engine.failure());
     ranks.finish();
   }
@@ -292,7 +310,8 @@ class Serve final : public Verb {
   int64_t tp_ = 1;
   int64_t max_body_bytes_ = int64_t{32} << 20;
   double request_timeout_ = 0, drain_timeout_ = 30;
-  bool no_access_log_ = false;
+  bool no_access_log_ = false, compiled_ = false;
+  SearchFlags search_;
 
   static ServerOptions with_log() {
     ServerOptions options;

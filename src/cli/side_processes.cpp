@@ -16,7 +16,8 @@ namespace {
 
 enum class WhichSide { kBaseline, kCandidate, kUnfused };
 
-const char* side_name(WhichSide side) {
+const char* side_name(WhichSide side, bool compiled) {
+  if (compiled) return side == WhichSide::kBaseline ? "the tree" : "plans";
   return side == WhichSide::kBaseline    ? "the baseline"
          : side == WhichSide::kCandidate ? "candidates"
                                          : "the unfused baseline";
@@ -30,14 +31,14 @@ class SideRunner {
     std::vector<std::string> arguments = request_.arguments;
     arguments.push_back(fmt::format("--repeats={}", repeats));
     if (attribute) arguments.push_back("--attribute");
-    if (side == WhichSide::kCandidate)
-      arguments.insert(arguments.end(), request_.candidate_arguments.begin(), request_.candidate_arguments.end());
-    else
-      arguments.push_back("--no-candidate-kernels");
+    const std::vector<std::string>& more =
+        side == WhichSide::kCandidate ? request_.candidate_arguments : request_.baseline_arguments;
+    arguments.insert(arguments.end(), more.begin(), more.end());
     if (side == WhichSide::kUnfused)
       arguments.push_back(fmt::format("--leave-unfused={}", fmt::join(request_.operators, ",")));
-    progress_.show(fmt::format("process {}: {}", ++processes_, side_name(side)));
-    return json_of_own_process(arguments, fmt::format("The run of {}", side_name(side)));
+    const char* name = side_name(side, request_.compiled);
+    progress_.show(fmt::format("process {}: {}", ++processes_, name));
+    return json_of_own_process(arguments, fmt::format("The run of {}", name));
   }
 
  private:
@@ -69,9 +70,9 @@ bool is_fused(const std::string& op, const std::string& implementation) {
                      [&](const ImplementationInfo& i) { return i.fused && i.name == implementation; });
 }
 
-void set_same_where_nothing_ran(PairedResult& result, int64_t candidate_calls) {
+void set_same_where_nothing_ran(PairedResult& result, int64_t calls) {
   // Both sides ran the same kernels: a difference is noise, whatever its interval says.
-  if (candidate_calls == 0 && result.verdict != SpeedVerdict::kSame) result.verdict = SpeedVerdict::kUnresolved;
+  if (calls == 0 && result.verdict != SpeedVerdict::kSame) result.verdict = SpeedVerdict::kUnresolved;
 }
 
 }  // namespace
@@ -93,6 +94,8 @@ Sides run_sides(const SidesRequest& request, const CommonOptions& common) {
   SideRunner runner(request, progress);
   int64_t repeats = request.repeats ? *request.repeats
                                     : repeats_in_a_second(times_of(runner.run(WhichSide::kBaseline, 1, false)).at(0));
+  // A process that searches first is slower for a while than those that find its measurements.
+  if (request.compiled) runner.run(WhichSide::kCandidate, 1, false);
   Sides sides;
   auto take = [&](WhichSide side, std::vector<ProcessTimes>& times, Json& first) {
     Json printed = runner.run(side, repeats, first.is_null());
@@ -102,16 +105,20 @@ Sides run_sides(const SidesRequest& request, const CommonOptions& common) {
   for (int64_t round = 0; round < request.rounds; ++round) {
     take(WhichSide::kBaseline, sides.baseline, sides.first_baseline);
     take(WhichSide::kCandidate, sides.candidate, sides.first_candidate);
-    if (round == 0)
+    // A plan keeps the fusions of the tree.
+    if (round == 0 && !request.compiled)
       sides.displaced =
           displaced_fusions(sides.first_baseline.at("dispatches"), sides.first_candidate.at("dispatches"));
     if (!sides.displaced.empty()) take(WhichSide::kUnfused, sides.unfused, sides.first_unfused);
   }
   take(WhichSide::kBaseline, sides.baseline, sides.first_baseline);
 
+  sides.compiled = request.compiled;
   sides.candidate_calls = calls_of_candidates(sides.first_candidate);
   sides.gain = compare_alternating(sides.baseline, sides.candidate, common.seed);
-  set_same_where_nothing_ran(sides.gain, sides.candidate_calls);
+  set_same_where_nothing_ran(sides.gain, request.compiled
+                                             ? sides.first_candidate.at("engine").at("compiled_steps").get<int64_t>()
+                                             : sides.candidate_calls);
   if (!sides.unfused.empty()) {
     sides.lost = compare_alternating(sides.baseline, sides.unfused, common.seed);
     // Candidates between two unfused runs: the last round has none after it and is left out.

@@ -1,5 +1,5 @@
-// Baseline and candidates of one model in alternating processes, and where candidates displace a fusion the baseline
-// without that fusion too.
+// Two ways to run one model in alternating processes: the baseline and candidates, or its tree and plans. Where
+// candidates displace a fusion, the baseline without that fusion too.
 //
 //   baseline, candidates, (unfused,) baseline, candidates, (unfused,) ... baseline
 #pragma once
@@ -16,9 +16,11 @@
 namespace fk {
 
 struct SidesRequest {
-  std::vector<std::string> arguments;            // of a run that measures one side and prints JSON
-  std::vector<std::string> candidate_arguments;  // more, for the side with candidates
-  std::vector<std::string> operators;            // that have candidates
+  std::vector<std::string> arguments;           // of a run that measures one side and prints JSON
+  std::vector<std::string> baseline_arguments;  // more, for each side
+  std::vector<std::string> candidate_arguments;
+  std::vector<std::string> operators;  // that have candidates
+  bool compiled = false;  // the sides are the tree ("eager") and plans ("compiled"), both with the same candidates
   int64_t rounds = 5;
   std::optional<int64_t> repeats;  // loads in each process; else as many as take about a second
 };
@@ -32,6 +34,7 @@ struct Sides {
   std::optional<PairedResult> lost;  // the baseline without the fusions against the baseline as it is
   std::set<std::string> displaced;   // fused implementations that the candidates keep from running: "op: name"
   int64_t candidate_calls = 0;       // in the first process with candidates
+  bool compiled = false;             // as in the request
 };
 
 // A process gets --repeats=N, and the first of each side --attribute. Throws Error with the message of the process that

@@ -93,15 +93,7 @@ class Ttft final : public Verb {
                 "How the model runs: eager (its tree, without candidates), candidate (with them) or compiled (by a "
                 "plan). Given several times, each is compared with the first, in alternating processes")
         .one_of({kEager, kCompiled, kCandidate});
-    flags.flag("!--no-generated-kernels", generated_,
-               "With --path compiled: plans make the calls of the tree, and no kernels are searched");
-    flags
-        .option("--search-budget", search_budget_,
-                "With --path compiled: kernels to measure; known ones cost nothing [all]")
-        .range(1, int64_t{1} << 24);
-    add_seed(flags, "--search-seed", search_seed_, "Of the inputs that kernels are measured with [that of --seed]");
-    flags.option("--search-cache", search_cache_, "Folder of kernels and measurements, instead of the user's")
-        .type_name("DIR");
+    search_.add(flags, "--path compiled");
     flags.option("--row-of", row_of_, "The process of the suite that this one measures a row for").hidden();
     flags
         .option("--trace", trace_,
@@ -173,9 +165,7 @@ class Ttft final : public Verb {
       throw UsageError("--path candidate runs the model with candidates; leave --no-candidate-kernels out");
     if (debug_sequential_ && (paths_.size() != 1 || paths_[0] != kCompiled))
       throw UsageError("--debug-sequential checks the steps of a plan; give --path compiled, and no other path");
-    for (const char* flag : {"--no-generated-kernels", "--search-budget", "--search-seed", "--search-cache"})
-      if (flags().find(flag)->given() && !has_path(kCompiled))
-        throw UsageError("{} is about plans; give --path compiled too", flag);
+    if (!has_path(kCompiled)) search_.refuse_without_plans();
     if (trace_.empty()) return;
     if (compare_ || paths_.size() > 1)
       throw UsageError("--trace shows one way to run the model; give one --path, or none");
@@ -195,15 +185,14 @@ class Ttft final : public Verb {
     Progress progress(common);
     if (has_path(kCompiled)) {
       stage("searching");
-      SearchOptions search{.threads = common.threads,
-                           .seed = flags().find("--search-seed")->given() ? search_seed_ : common.seed,
-                           .budget = search_budget_,
-                           .cache_folder = search_cache_};
-      for (const CandidateRecord& record : judged_) search.calls_version += record.op + record.identity + " ";
-      search.progress = [&](const std::string& what) { progress.show(what); };
-      search.device = common.device;
-      search.trial_command = trial_command(candidates_, common);
-      compiled.emplace(loaded.model, generated_ ? std::optional(search) : std::nullopt, debug_sequential_);
+      compiled.emplace(loaded.model, search_.options(judged_, candidates_, common, progress),
+                       CompiledPath::Options{.check_every_step = debug_sequential_});
+      const std::vector<StepSizes> prompts = {{options_.batch_size, options_.prompt_tokens}};
+      compiled->leave_slower_to_tree(pool,
+                                     {{GraphPhase::kPrefill, prompts},
+                                      {GraphPhase::kDecode, {{options_.batch_size, 1}}},
+                                      {GraphPhase::kEncode, prompts}},
+                                     progress);
     }
     stage("measuring");
     options_.seed = common.seed;
@@ -215,12 +204,14 @@ class Ttft final : public Verb {
       stage("the outputs");
       outputs_ = run_outputs(loaded.model, pool, options_);
     }
-    if (!trace_.empty()) {
+    // A suite keeps no picture of a plan.
+    if (!trace_.empty() || (compiled && row_of_ == 0)) {
       progress.show("a trace");
       constexpr int64_t kTracedSteps = 4;
       StepTrace trace;
       trace_passes(loaded.model, pool, options_, kTracedSteps, trace);
-      if (ranks.first())
+      if (compiled) plan_["passes"] = trace.steps();
+      if (!trace_.empty() && ranks.first())
         write_file(trace_, dump_json(trace.to_json(fmt::format("{}, {}", loaded.model.name, path_name()))) + "\n");
     }
     options_.progress = {};
@@ -303,10 +294,7 @@ class Ttft final : public Verb {
           judged_.empty() ? std::vector<std::string>{"--no-candidate-kernels"} : candidate_arguments();
       s.arguments.insert(s.arguments.end(), more.begin(), more.end());
       if (path != kCompiled) return s;
-      if (!generated_) s.arguments.push_back("--no-generated-kernels");
-      if (search_budget_ > 0) s.arguments.push_back(fmt::format("--search-budget={}", search_budget_));
-      if (flags().find("--search-seed")->given()) s.arguments.push_back(fmt::format("--search-seed={}", search_seed_));
-      if (!search_cache_.empty()) s.arguments.push_back("--search-cache=" + search_cache_);
+      for (std::string& word : search_.arguments()) s.arguments.push_back(std::move(word));
       return s;
     };
     std::vector<CompareResult> results;
@@ -532,10 +520,7 @@ class Ttft final : public Verb {
   std::vector<std::string> paths_;
   std::string trace_;
   bool debug_sequential_ = false;
-  bool generated_ = true;  // plans may have generated kernels
-  int64_t search_budget_ = -1;
-  uint64_t search_seed_ = 0;
-  std::string search_cache_;
+  SearchFlags search_;
   int64_t row_of_ = 0;  // the id of a suite's process; 0: of none
   SuiteOptions suite_;
   Json plan_;                           // of the path compiled

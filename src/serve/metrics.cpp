@@ -128,6 +128,8 @@ std::string Metrics::prometheus(const std::string& model, const EngineStats& eng
   w.histogram("vllm:request_prompt_tokens", "Prompt tokens of a request.", prompt_length);
   w.histogram("vllm:request_generation_tokens", "Generated tokens of a request.", generation_length);
   w.one("fastkernels:engine_steps_total", "counter", "Steps of the engine.", number(engine.steps));
+  w.one("fastkernels:engine_compiled_steps_total", "counter",
+        "Of these, steps that a plan ran in the place of the tree.", number(engine.compiled_steps));
   w.one("fastkernels:engine_step_seconds_total", "counter", "Time of all steps.", engine.step_seconds);
   w.one("fastkernels:engine_host_seconds_total", "counter", "Of these, planning, sampling on the host and output.",
         engine.host_seconds);

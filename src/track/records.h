@@ -37,7 +37,7 @@ struct RunRecord {
   std::string id;  // "20261115-073228-953672-1f0c9a7e": UTC with microseconds, and a random tail
   std::string name;
   std::string experiment = "fastkernels";
-  std::string tier;                // "kernel", "ttft", "e2e", "eval", "agent"
+  std::string tier;                // "kernel", "ttft", "e2e", "eval", "search", "agent"
   std::string mode;                // of the tier: "self-test", "single", "ur-test"; may be empty
   std::string status = "running";  // then "finished", "failed" or "interrupted"
   std::string error;               // the sentence of a run that failed

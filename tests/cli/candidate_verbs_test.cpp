@@ -214,7 +214,7 @@ class SiluAndMul : public fk::SiluAndMul {
 }
 
 // A plan uses candidates where the tree does; one for a composition is one step, and hides those of its parts.
-TEST_F(CandidateVerbs, PlansUseCandidates) {
+TEST_F(CandidateVerbs, SlowPlansUseCandidates) {
   auto compiled = [&](const Arguments& more = {}) {
     Arguments arguments = {
         "ttft",    "--model", "tiny-llama",      "--load-format", "dummy",        "--path", "compiled",
@@ -263,7 +263,10 @@ TEST_F(CandidateVerbs, SlowProfileSaysWhatItKnowsWithoutTools) {
   Arguments arguments = {"profile", "--target", "rms_norm", "--scenario", "decode-8", "--threads", "1", "--out", out};
   Outcome outcome = run_program(arguments);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_NE(outcome.out.find("set by memory"), std::string::npos) << outcome.out;
+  // The data fits in a cache: which of the two is slower depends on the processor.
+  EXPECT_TRUE(outcome.out.find("us, set by memory.") != std::string::npos ||
+              outcome.out.find("us, set by arithmetic.") != std::string::npos)
+      << outcome.out;
   EXPECT_NE(outcome.out.find("There is no candidate for rms_norm"), std::string::npos) << outcome.out;
   run_program({"create-stubs", "--target", "rms_norm"});
   arguments.push_back("--json");
@@ -274,6 +277,9 @@ TEST_F(CandidateVerbs, SlowProfileSaysWhatItKnowsWithoutTools) {
   EXPECT_EQ(said["sides"][1]["implementation"], "candidate");
   EXPECT_GT(said["sides"][1]["time_ns"], 0);
   EXPECT_EQ(run_program({"profile", "--target", "rms_nrom"}).exit_code, 1);
+  // Without arithmetic only memory is left.
+  outcome = run_program({"profile", "--target", "embedding", "--scenario", "decode-8", "--threads", "1", "--out", out});
+  EXPECT_NE(outcome.out.find("set by memory."), std::string::npos) << outcome.out << outcome.err;
   outcome = run_program({"profile", "--target", "rms_norm", "--scenario", "nowhere"});
   EXPECT_NE(outcome.err.find("'nowhere'"), std::string::npos) << outcome.err;
 }

@@ -39,7 +39,7 @@ TEST(DenoiseVerb, FillsTextsThatDoNotDependOnTheBatch) {
   EXPECT_EQ(parse_json(outcome.out, "output")["results"][0], one["results"][0]);
 }
 
-TEST(DenoiseVerb, OtherVerbsTakeTheModelOrSayWhatDoes) {
+TEST(DenoiseVerb, SlowOtherVerbsTakeTheModelOrSayWhatDoes) {
   Outcome ttft = run_program(tiny("ttft", {"--prompt-tokens", "20", "--iters", "1", "--json"}));
   EXPECT_EQ(ttft.exit_code, 0) << ttft.err;
   Outcome graph = run_program({"graph", "--model", "tiny-llada"});

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "core/json.h"
 #include "measure/statistics.h"
@@ -66,7 +67,8 @@ TEST_F(E2eVerb, ThroughputCountsEveryTokenAndIsStored) {
   double shares = json["attribution"]["rest"].get<double>();
   for (const Json& o : json["attribution"]["operators"]) shares += o["share"].get<double>();
   EXPECT_NEAR(shares, 1, 1e-6);
-  EXPECT_FALSE(json["attribution"]["step"].empty());
+  // The picture is of the model's pass, not of what draws tokens after it.
+  EXPECT_GE(json["attribution"]["step"].size(), 25u);
   EXPECT_FALSE(json["dispatches"].empty());
   Json runs = json_of({"history", "--tier", "e2e", "--json"});
   ASSERT_EQ(runs.size(), 1u);
@@ -100,8 +102,100 @@ TEST_F(E2eVerb, BadInputIsOneSentence) {
   refused(tiny("throughput", {"--leave-unfused", "nothing", "--input-len", "8"}), 1, "no operator");
   refused(tiny("throughput", {"--input-len", "1000000", "--num-prompts", "1"}), 1, "context");
   refused({"e2e", "latency", "--model", "bge-m3", "--load-format", "dummy"}, 1, "e2e");
+  refused(tiny("throughput", {"--search-budget", "3"}), 2, "--compiled");
+  refused(tiny("latency", {"--compiled", "--batch-invariant"}), 2, "--batch-invariant and --compiled");
+  refused({"serve", "--model", "tiny-llama", "--load-format", "dummy", "--no-generated-kernels"}, 2, "--compiled");
+  refused({"serve", "--model", "tiny-llama", "--load-format", "dummy", "--compiled", "--batch-invariant"}, 2,
+          "--batch-invariant and --compiled");
+  refused({"e2e", "serve", "--compiled"}, 2, "--model");
+  refused({"e2e", "serve", "--compiled", "--model", "tiny-llama", "--port", "8000"}, 2, "--port");
+  refused({"e2e", "serve", "--compiled", "--model", "tiny-llama", "--request-rate", "1", "2"}, 2, "one load");
+  refused({"e2e", "serve", "--rounds", "3"}, 2, "--compiled");
+  refused({"e2e", "serve", "--compiled", "--model", "tiny-llama", "--rounds", "3", "--num-prompts", "1"}, 1,
+          "The server with plans failed");
   std::ofstream(folder_ / "bad.jsonl") << "{\"prompt\": \"x\"}\n{\"prompt\"\n";
   refused(tiny("throughput", {"--dataset-name", "custom", "--dataset-path", folder_ / "bad.jsonl"}), 1, "Line 2 of");
+}
+
+TEST_F(E2eVerb, PlansRunStepsWhoseSizesRepeat) {
+  const Arguments load = {
+      "--num-prompts",  "6", "--input-len", "20", "--output-len", "6", "--max-num-batched-tokens", "9",
+      "--max-num-seqs", "3"};
+  Arguments more = load;
+  more.insert(more.end(), {"--compiled", "--no-generated-kernels", "--no-compare", "--attribute", "--json"});
+  Json json = json_of(tiny("throughput", more));
+  ASSERT_FALSE(json.is_null());
+  EXPECT_GT(json["engine"]["steps"], 10);
+  EXPECT_GT(json["engine"]["compiled_steps"], json["engine"]["steps"].get<int64_t>() / 4);
+  EXPECT_LE(json["engine"]["compiled_steps"], json["engine"]["steps"]);
+  for (const char* phase : {"prefill", "decode", "mixed"}) EXPECT_GT(json["plan"][phase]["calls"], 20) << phase;
+  // A plan makes no call of the whole model, and its step has all calls of a pass.
+  EXPECT_GE(json["attribution"]["step"].size(), 25u);
+  for (const Json& o : json["attribution"]["operators"]) EXPECT_NE(o["implementation"], "composed") << o;
+  Json by_tree = json_of(tiny("throughput", {"--num-prompts", "2", "--input-len", "4", "--output-len", "2", "--json"}));
+  EXPECT_EQ(by_tree["engine"]["compiled_steps"], 0);
+  more.pop_back();
+  Outcome text = run_program(tiny("throughput", more));
+  EXPECT_NE(text.out.find(" steps by plans\n"), std::string::npos) << text.out;
+}
+
+TEST_F(E2eVerb, SlowPlansAreComparedWithTheTree) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsFullSpeed);
+  Json json = json_of(tiny("throughput", {"--num-prompts", "3", "--input-len", "8", "--output-len", "8", "--rounds",
+                                          "3", "--repeats", "2", "--compiled", "--no-generated-kernels", "--json"}));
+  ASSERT_FALSE(json.is_null());
+  EXPECT_EQ(json["sides"], "compiled");
+  EXPECT_EQ(json["processes"], 7);
+  EXPECT_EQ(json["baseline"]["samples_ms"].size(), 4u);
+  EXPECT_EQ(json["candidate"]["samples_ms"].size(), 3u);
+  EXPECT_GT(json["engine"]["compiled_steps"], 0);
+  const Json& gain = json["comparison"]["gain"];
+  EXPECT_LE(gain["speedup_low"], gain["speedup"]);
+  EXPECT_GE(gain["speedup_high"], gain["speedup"]);
+  EXPECT_TRUE(gain.contains("control_error"));
+  EXPECT_FALSE(json.contains("gains")) << "no candidate is on one side alone";
+  Json runs = json_of({"history", "--tier", "e2e", "--json"});
+  ASSERT_EQ(runs.size(), 1u);
+  EXPECT_GT(runs[0]["metrics"]["compiled_step_share"], 0);
+  EXPECT_TRUE(runs[0]["metrics"].contains("throughput_speedup_low"));
+}
+
+TEST_F(E2eVerb, SlowServersWithPlansTakeTurnsWithOthers) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsFullSpeed);
+  Json json = json_of({"e2e",
+                       "serve",
+                       "--compiled",
+                       "--model",
+                       "tiny-llama",
+                       "--serve-flags",
+                       "--load-format dummy",
+                       "--no-generated-kernels",
+                       "--threads",
+                       "1",
+                       "--num-prompts",
+                       "4",
+                       "--input-len",
+                       "8",
+                       "--output-len",
+                       "6",
+                       "--rounds",
+                       "3",
+                       "--repeats",
+                       "2",
+                       "--json"});
+  ASSERT_FALSE(json.is_null());
+  EXPECT_EQ(json["servers"], 7);
+  ASSERT_EQ(json["comparisons"].size(), 4u);
+  for (const Json& row : json["comparisons"]) {
+    EXPECT_EQ(row["samples_ms"]["eager"].size(), 4u);
+    EXPECT_EQ(row["samples_ms"]["compiled"].size(), 3u);
+    EXPECT_GT(row["eager"], 0);
+    EXPECT_TRUE(row.contains("control_error"));
+  }
+  EXPECT_GT(json["engine"]["compiled_steps"], 0);
+  EXPECT_LE(json["engine"]["compiled_steps"], json["engine"]["steps"]);
+  ASSERT_EQ(json["loads"].size(), 2u);
+  EXPECT_EQ(json["loads"][1]["completed"], 4);
 }
 
 // A candidate that was never judged is marked; one that is slow is found, and its share explains how much.
@@ -158,6 +252,23 @@ TEST_F(E2eVerb, SlowCompareExplainsWhatTheModelGains) {
                                                     "--no-candidate-kernels", "--csv"}));
   EXPECT_EQ(without.exit_code, 0) << without.err;
   EXPECT_EQ(without.err, "");
+}
+
+// Prompts are longer by default than a tiny model's context: an example that names one says how long its prompts are.
+TEST_F(E2eVerb, TheExamplesOfTheHelpFitTheirModel) {
+  std::istringstream help(run_program({"e2e", "--help"}).out);
+  int examples = 0;
+  for (std::string line; std::getline(help, line);) {
+    if (line.find("fastkernels e2e") == std::string::npos || line.find("tiny-llama") == std::string::npos) continue;
+    Arguments load = {"--num-prompts", "2"};
+    std::istringstream words(line.substr(0, line.find('#')));
+    for (std::string word, value; words >> word;)
+      if (word == "--input-len" && words >> value) load.insert(load.end(), {word, value});
+    Outcome outcome = run_program(tiny("throughput", load));
+    EXPECT_EQ(outcome.exit_code, 0) << line << ": " << outcome.err;
+    ++examples;
+  }
+  EXPECT_GE(examples, 4);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ TEST(GraphVerb, PrintsBodiesWithSymbolicSizes) {
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   for (const char* part :
        {"tiny-llama: 25 kernel calls of one prefill pass", "(9) llama_decoder_layer, level 3, once",
-        "llama_decoder_layer (9): residual_out", "bf16 [T, 64]", "silu_and_mul", "f32 [S, 320]", "slice [:, 64:96]"})
+        "llama_decoder_layer (9): residual_out", "bf16 [T, 64]", "silu_and_mul", "f32 [L, 320]", "slice [:, 64:96]"})
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part << "\n" << outcome.out;
   // At level 3 a layer is one line.
   std::string layers = run_program({"graph", "--model", "tiny-llama", "--level", "3"}).out;

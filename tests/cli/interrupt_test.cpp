@@ -74,7 +74,7 @@ TEST_F(Interrupt, SlowEndsWhileARunnerHangs) {
 }
 
 // The judge's own arithmetic: float64 products of two thousand rows take seconds.
-TEST_F(Interrupt, EndsWhileAnOracleComputes) {
+TEST_F(Interrupt, SlowEndsWhileAnOracleComputes) {
   FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   Outcome o = run_and_interrupt(
       {"kernels", "--self-test", "--model", "llama-3.2-1b", "--target", "llama_mlp", "--filter", "decode-2048",

@@ -36,7 +36,7 @@ class Loop : public KernelsVerb {
   }
 };
 
-TEST_F(Loop, ACheckSaysRightOrWrongAndTimesNothing) {
+TEST_F(Loop, SlowACheckSaysRightOrWrongAndTimesNothing) {
   FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   write_silu(kRight);
   Outcome o = run_program(arguments({"--check", "--filter", "=tiny-llama/tp1/decode-8"}));

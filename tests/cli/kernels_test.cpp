@@ -55,7 +55,7 @@ TEST_F(KernelsVerb, SlowAStubPassesAndItsResultFollowsTheSchema) {
   expect_schema();
 }
 
-TEST_F(KernelsVerb, AWrongCandidateIsRefusedWithAWayToSeeItAgain) {
+TEST_F(KernelsVerb, SlowAWrongCandidateIsRefusedWithAWayToSeeItAgain) {
   FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   write_silu("out.row<T>(t)[i] = T(gate / (1 + expf(-gate)) * up + (t == x.size(0) - 1 && i == D - 1 ? 1 : 0));");
   Outcome o = kernels({"--filter", "tiny-llama/tp1/decode-8"});

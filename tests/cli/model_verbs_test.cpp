@@ -125,7 +125,7 @@ TEST(GenerateVerb, TheSameSeedDrawsTheSameText) {
   EXPECT_NE(draw("1", "1"), draw("2", "1"));
 }
 
-TEST(TtftVerb, ReportsTimesRatesAndWhatRan) {
+TEST(TtftVerb, SlowReportsTimesRatesAndWhatRan) {
   Arguments arguments{"ttft", "--model",         "tiny-gemma3", "--load-format", "dummy", "--prompt-tokens",
                       "20",   "--decode-tokens", "4",           "--iters",       "2"};
   Json json = run_json(arguments);

@@ -27,7 +27,7 @@ fs::path empty_folder(const char* name) {
   return folder;
 }
 
-TEST(SearchVerb, SaysWhichCallsBecomeOneKernel) {
+TEST(SearchVerb, SlowSaysWhichCallsBecomeOneKernel) {
   Outcome first = run_program({"search", "--model", "tiny-qwen3", "--json", "--threads", "1"});
   ASSERT_EQ(first.exit_code, 0) << first.err;
   Json json = parse_json(first.out, "search");
@@ -55,7 +55,25 @@ TEST(SearchVerb, SaysWhichCallsBecomeOneKernel) {
   EXPECT_THAT(text.out, HasSubstr("view_of_view"));
 }
 
-TEST(SearchVerb, DumpsGraphsPlansAndSources) {
+TEST(SearchVerb, SlowWithWeightsWholeStepsAreTimed) {
+  Outcome json_run =
+      run_program({"search", "--model", "tiny-llama", "--load-format", "dummy", "--json", "--threads", "1"});
+  ASSERT_EQ(json_run.exit_code, 0) << json_run.err;
+  Json json = parse_json(json_run.out, "search");
+  for (const char* phase : {"prefill", "decode", "mixed"}) {
+    const Json& steps = json["whole_steps"][phase];
+    EXPECT_EQ(steps["timings"].size(), std::string(phase) == "decode" ? 2u : 1u);
+    for (const Json& t : steps["timings"]) EXPECT_GT(t["calls_ns"], 0);
+  }
+  Outcome text =
+      run_program({"search", "--model", "tiny-llama", "--load-format", "dummy", "--explain", "--threads", "1"});
+  EXPECT_THAT(text.out, HasSubstr("ms by the tree"));
+  Outcome without = run_program({"search", "--model", "tiny-llama", "--explain", "--threads", "1"});
+  EXPECT_THAT(without.out, HasSubstr("Whole steps were not timed"));
+  EXPECT_EQ(run_program({"search", "--model", "tiny-llama", "--load-format", "else"}).exit_code, 2);
+}
+
+TEST(SearchVerb, SlowDumpsGraphsPlansAndSources) {
   fs::path folder = empty_folder("fk_search_dump");
   Outcome outcome = run_program({"search", "--model", "tiny-llama", "--no-measure", "--dump", folder.string()});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;

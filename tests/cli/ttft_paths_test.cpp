@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "candidate/compile_cache.h"
 #include "core/json.h"
 #include "tests/cli/csv.h"
 #include "tests/cli/program.h"
@@ -58,7 +59,7 @@ TEST(TtftPaths, OnePathRunsAlone) {
   for (const Json& d : compiled["dispatches"]) EXPECT_NE(d["implementation"], "composed") << d;
 }
 
-TEST(TtftPaths, SeveralAreComparedWithTheFirst) {
+TEST(TtftPaths, SlowSeveralAreComparedWithTheFirst) {
   // A history of its own: other tests store runs at the same time.
   const std::string db = (fs::path(testing::TempDir()) / "fk_ttft_paths.db").string();
   fs::remove(db);
@@ -142,6 +143,45 @@ TEST(TtftPaths, SlowGeneratedKernelsGiveTheSameTokens) {
                 plan["calls"].get<int64_t>() + plan["regions"].get<int64_t>() + plan["copies"].get<int64_t>());
     }
   }
+}
+
+TEST(TtftPaths, WithoutAPlaceForKernelsItRunsAndNamesTheFlag) {
+  Json said = json_of(ttft({"--path", "compiled", "--search-cache", "/proc/nowhere", "--no-history", "--json"}));
+  const std::string text = said["plan"]["text"].get<std::string>();
+  EXPECT_NE(text.find("cannot be written; name a writable folder with --search-cache or"), std::string::npos) << text;
+}
+
+// Whole steps are timed once and kept; what is kept decides the next time. Here the test says that decoding is slower.
+TEST(TtftPaths, SlowAPlanThatIsSlowerIsLeftToTheTree) {
+  const fs::path cache = fs::path(testing::TempDir()) / "fk_slower_plan";
+  fs::remove_all(cache);
+  const Arguments arguments = ttft({"--path", "compiled", "--search-cache", cache.string(), "--no-history", "--json"});
+  Json first = json_of(arguments);
+  for (const char* phase : {"prefill", "decode"}) {
+    const Json& steps = first["plan"]["whole_steps"][phase];
+    ASSERT_EQ(steps["timings"].size(), 1u) << phase;
+    EXPECT_EQ(steps["timings"][0]["rows"], std::string(phase) == "decode" ? 1 : 10);
+    EXPECT_GT(steps["timings"][0]["calls_ns"], 0);
+  }
+  int changed = 0;
+  const Json decoding = first["plan"]["whole_steps"]["decode"]["timings"];
+  for (const fs::directory_entry& file : fs::directory_iterator(cache / "profiles")) {
+    std::string text = file_text(file.path().string()).value();
+    Json entry = parse_json(text.substr(text.find('\n') + 1), "entry");
+    if (entry["timings"] != decoding) continue;
+    entry["timings"][0].update({{"verdict", "SLOWER"}, {"speedup", 0.5}, {"low", 0.49}, {"high", 0.51}});
+    text = dump_json(entry) + "\n";
+    ASSERT_TRUE(write_whole(file.path().string(), Fingerprint().add(text).hex() + "\n" + text));
+    ++changed;
+  }
+  ASSERT_EQ(changed, 1);
+  Json second = json_of(arguments);
+  EXPECT_EQ(second["plan"]["whole_steps"]["decode"]["left_to_tree"], true);
+  EXPECT_GT(second["plan"]["calls_by_tree"], 0);
+  const std::string says = second["plan"]["text"].get<std::string>();
+  EXPECT_NE(says.find("decode is left to the tree: a step of 1 token takes"), std::string::npos) << says;
+  EXPECT_NE(says.find("0.500x (0.490 to 0.510, SLOWER)"), std::string::npos) << says;
+  fs::remove_all(cache);
 }
 
 TEST(TtftPaths, BadInputIsOneSentence) {

@@ -342,7 +342,7 @@ TEST_F(TtftSuite, TheProgramMayBeReplacedWhileASuiteRuns) {
 }
 
 // Our own program in the place of Python: with the same weights, with others, and with other prompts.
-TEST_F(TtftSuite, OutputsThatDifferAreSaidToDiffer) {
+TEST_F(TtftSuite, SlowOutputsThatDifferAreSaidToDiffer) {
   auto outputs = [&](const std::string& flags) {
     fs::remove(db_);
     const std::string python =

@@ -1,5 +1,6 @@
 """Pages of `ttft` runs in a browser: paths that failed, outputs, configurations of one model."""
 import contextlib
+import hashlib
 import json
 import os
 import pathlib
@@ -8,6 +9,16 @@ import subprocess
 import tempfile
 
 from dashboard_case import PROGRAM, SHOWN
+
+
+def with_a_kernel(result):
+    plan = result["plan"]
+    for step in (s for p in plan["passes"] for s in p["steps"] if s["name"] == "silu_and_mul"):
+        step["kind"] = "region"
+    timing = {"rows": 1, "calls_ns": 200, "kernel_ns": 100, "speedup": 2, "low": 1.9, "high": 2.1, "verdict": "FASTER"}
+    plan["kernels"] = {"decode": [{"calls": "silu_and_mul", "places": 3, "chosen": True, "failure": "", "timings": [timing]}]}
+    plan["whole_steps"] = {"prefill": {"left_to_tree": True}, "decode": {"left_to_tree": False}}
+    return result
 
 
 class TtftPages:
@@ -27,6 +38,58 @@ class TtftPages:
         self.assertTrue(any(t.startswith("Outputs") for t in heads), heads)
         self.assertFalse(any(t.startswith("Token by token") for t in heads), "no row has it")
         self.shot("run-ttft")
+
+    def test_plans_are_drawn(self):
+        """The steps of a plan and the time of its search: of a search, of one path, and of two that were compared."""
+        b = self.browser
+        model = ["--model", "tiny-qwen3", "--threads", "1", "--quiet"]
+        one = ["--load-format", "dummy", "--decode-tokens", "6", "--no-floors", "--no-sequential"]
+        with tempfile.TemporaryDirectory() as folder:
+            database, page, cache = (os.path.join(folder, name) for name in ("history.db", "all.html", "cache"))
+            kept = ["--db", database]
+            commands = [["search", *model], ["search", *model, "--load-format", "dummy"],
+                        ["ttft", *model, *one, "--path", "compiled", "--no-generated-kernels"],
+                        ["ttft", *model, *one, "--path", "eager", "--path", "compiled", "--rounds", "3", "--iters", "2", "--search-cache", cache]]
+            for command in commands:
+                subprocess.run([PROGRAM, *command, *kept], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([PROGRAM, "dashboard", *kept, "--out", page, "--quiet"], check=True, stdout=subprocess.DEVNULL)
+            listed = subprocess.run([PROGRAM, "history", *kept, "--json"], check=True, capture_output=True, text=True)
+            runs = list(reversed(json.loads(listed.stdout)))
+            self.assertEqual([r["tier"] for r in runs], ["search", "search", "ttft", "ttft"])
+            for number, run in enumerate(runs):
+                self.go(f"/run/{run['run_id']}", pathlib.Path(page).as_uri())
+                self.assertIn("calls of a pass become" if run["tier"] == "search" else "planned in", b.texts("#plan p")[0] + b.texts("#plan p")[-1])
+                # Three equal layers are one body, or the first of them another one; what is before and after them.
+                self.assertGreaterEqual(self.marks("plan-decode", "call"), 10, number)
+                self.assertLess(self.marks("plan-decode", "call"), 41, "layers are not repeated")
+                self.assertGreaterEqual(self.marks("plan-prefill", "call"), 10, number)
+                self.assertGreaterEqual(self.marks("search-timeline", "phase"), 2, number)
+                if number != 0:
+                    self.assertGreaterEqual(b.count("[data-chart=plan-decode] .bar-value"), 10, "times of calls")
+            self.go(f"/run/{runs[2]['run_id']}", pathlib.Path(page).as_uri())
+            self.assertEqual(self.marks("plan-decode", "kernel"), 0, "without generated kernels")
+            # Which kernels a search chooses depends on the machine: here the activation of every layer is one.
+            self.change_artifact(database, "results/ttft.json", with_a_kernel)
+            subprocess.run([PROGRAM, "dashboard", *kept, "--out", page, "--quiet"], check=True, stdout=subprocess.DEVNULL)
+            self.go(f"/run/{runs[2]['run_id']}", pathlib.Path(page).as_uri())
+            self.assertIn(self.marks("plan-decode", "kernel"), (1, 2), "one a body")
+            said = b.run("return document.querySelector('[data-chart=plan-decode] [data-mark=kernel]').getAttribute('aria-label')")
+            for words in ("silu_and_mul", "a generated kernel", "replaces 1 call", "alone, 1 row", "2.000x"):
+                self.assertIn(words, said)
+            self.assertEqual(b.texts("#plan p.bad"), ["Left to the tree, because the plan is slower: prefill."])
+            self.shot("run-plan")
+
+    def change_artifact(self, database, path, change):
+        """Replaces a file of a run by what change() makes of it; files lie beside the history, by their hash."""
+        with contextlib.closing(sqlite3.connect(database)) as history, history:
+            (sha,) = history.execute("SELECT sha256 FROM artifacts WHERE path = ?", (path,)).fetchone()
+            folder = pathlib.Path(database).with_suffix(".artifacts")
+            old = folder / sha[:2] / sha[2:]
+            text = json.dumps(change(json.loads(old.read_text(encoding="utf-8"))))
+            new = hashlib.sha256(text.encode()).hexdigest()
+            (folder / new[:2]).mkdir(exist_ok=True)
+            (folder / new[:2] / new[2:]).write_text(text, encoding="utf-8")
+            history.execute("UPDATE artifacts SET sha256 = ?, size_bytes = ? WHERE sha256 = ?", (new, len(text), sha))
 
     def test_configurations_of_one_model_are_told_apart(self):
         b = self.browser

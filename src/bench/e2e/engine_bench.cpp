@@ -32,6 +32,7 @@ EngineBenchResult run_engine_bench(BatchingEngine& engine, const EngineBenchOpti
   result.stats.accepted_tokens -= before.accepted_tokens;
   result.stats.finished -= before.finished;
   result.stats.steps -= before.steps;
+  result.stats.compiled_steps -= before.compiled_steps;
   result.stats.step_seconds -= before.step_seconds;
   result.stats.host_seconds -= before.host_seconds;
   if (options.attribute) {

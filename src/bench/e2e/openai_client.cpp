@@ -269,7 +269,7 @@ std::string ask_model(const ServerAddress& server, const std::string& api_key) {
   return name;
 }
 
-std::optional<GuessCounts> ask_guess_counts(const ServerAddress& server, const std::string& api_key) {
+std::optional<ServerCounts> ask_server_counts(const ServerAddress& server, const std::string& api_key) {
   ClientOptions options;
   options.server = server;
   options.api_key = api_key;
@@ -283,7 +283,9 @@ std::optional<GuessCounts> ask_guess_counts(const ServerAddress& server, const s
   auto drafts = count("vllm:spec_decode_num_drafts_total"), tokens = count("vllm:spec_decode_num_draft_tokens_total"),
        accepted = count("vllm:spec_decode_num_accepted_tokens_total");
   if (!drafts || !tokens || !accepted) return std::nullopt;
-  return GuessCounts{static_cast<int64_t>(*drafts), static_cast<int64_t>(*tokens), static_cast<int64_t>(*accepted)};
+  auto number = [](std::optional<double> value) { return static_cast<int64_t>(value.value_or(0)); };
+  return ServerCounts{number(drafts), number(tokens), number(accepted), number(count("fastkernels:engine_steps_total")),
+                      number(count("fastkernels:engine_compiled_steps_total"))};
 }
 
 }  // namespace fk

@@ -29,11 +29,12 @@ ServedLoad send_load(const ClientOptions& options, const std::vector<BenchReques
 // The first model that the server names. Throws Error where it does not answer.
 std::string ask_model(const ServerAddress& server, const std::string& api_key);
 
-// What /metrics of the server says about guessed tokens since it started, under vLLM's names; none where it has no such
-// numbers.
-struct GuessCounts {
+// What /metrics of the server says since it started: about guessed tokens, under vLLM's names, and where it is ours
+// about its steps. None where it does not have the former.
+struct ServerCounts {
   int64_t drafts = 0, draft_tokens = 0, accepted_tokens = 0;
+  int64_t steps = 0, compiled_steps = 0;  // the second: those that plans ran
 };
-std::optional<GuessCounts> ask_guess_counts(const ServerAddress& server, const std::string& api_key);
+std::optional<ServerCounts> ask_server_counts(const ServerAddress& server, const std::string& api_key);
 
 }  // namespace fk

@@ -44,6 +44,29 @@ void OperatorTimes::Total::add(double duration_ms, double inner_ms) {
 }
 
 bool OperatorTimes::before_call(const Node& node, const Context&, std::span<const OptView>) {
+  if (open_.empty() && !in_pass_) is_pass_ = node.info().level > 1;
+  begin(node.info().name, node.path());
+  return true;
+}
+
+void OperatorTimes::after_call(const Node& node, std::string_view implementation) {
+  end(node.info().name, implementation);
+}
+
+void OperatorTimes::before_region(std::string_view name, std::string_view path, std::span<const View>,
+                                  std::span<const View>) {
+  region_ = name;
+  begin(name, path);
+}
+
+void OperatorTimes::after_region() { end(region_, "generated"); }
+
+void OperatorTimes::after_pass() {
+  in_pass_ = false;
+  end_step();
+}
+
+void OperatorTimes::begin(std::string_view op, std::string_view path) {
   Open open;
   open.span = spans_.size();
   if (device_ != nullptr) {
@@ -55,20 +78,19 @@ bool OperatorTimes::before_call(const Node& node, const Context&, std::span<cons
   }
   // Beyond the limit a call is timed, but not drawn.
   if (spans_.size() < calls_kept_)
-    spans_.push_back({std::string(node.info().name), "", node.path(), static_cast<int>(open_.size()), 0, 0});
+    spans_.push_back({std::string(op), "", std::string(path), static_cast<int>(open_.size()), 0, 0});
   open.start_ns = now_ns();
-  if (open_.empty()) step_start_ns_ = open.start_ns;
+  if (open.span == 0) step_start_ns_ = open.start_ns;
   open_.push_back(open);
-  return true;
 }
 
-void OperatorTimes::after_call(const Node& node, std::string_view implementation) {
+void OperatorTimes::end(std::string_view op, std::string_view implementation) {
   int64_t end_ns = now_ns();
   FK_CHECK(!open_.empty());
   Open open = open_.back();
   open_.pop_back();
   if (open.span < spans_.size()) spans_[open.span].implementation = implementation;
-  std::pair<std::string, std::string> name(node.info().name, implementation);
+  std::pair<std::string, std::string> name(op, implementation);
   if (device_ != nullptr) {
     DeviceSpans::Call& call = device_->calls[static_cast<size_t>(device_->open.back())];
     device_->open.pop_back();
@@ -83,11 +105,10 @@ void OperatorTimes::after_call(const Node& node, std::string_view implementation
       spans_[open.span].duration_ms = duration_ms;
     }
   }
-  if (open_.empty()) end_step();
+  if (open_.empty() && !in_pass_) end_step();
 }
 
 void OperatorTimes::end_step() {
-  ++steps_;
   if (device_ != nullptr) {
     std::vector<double> inner(device_->calls.size(), 0.0);
     // Parts come after their composition, so that backwards every inner time is complete when it is used.
@@ -103,7 +124,10 @@ void OperatorTimes::end_step() {
     device_->calls.clear();
     device_->used = 0;
   }
-  step_ = std::exchange(spans_, {});
+  std::vector<CallSpan> spans = std::exchange(spans_, {});
+  if (!is_pass_) return;  // what draws tokens is timed, and is no pass
+  ++steps_;
+  step_ = std::move(spans);
 }
 
 double OperatorTimes::total_ms() const {

@@ -1,5 +1,6 @@
 // OperatorTimes: how the time of forward passes is divided over the operators. Every operator is charged with its own
-// time, without that of the operators it calls.
+// time, without that of the operators it calls. A generated kernel of a plan is charged under the names of the
+// operators it stands for: "rms_norm + linear".
 //
 // On the CPU by the clock; on a device by events before and after every call, in a step that is not recorded as a
 // graph, so that gaps between launches are part of what an operator costs there.
@@ -13,9 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/plan/plan_observer.h"
 #include "core/device_runtime.h"
 #include "ops/node.h"
-#include "ops/span_observer.h"
 
 namespace fk {
 
@@ -34,7 +35,7 @@ struct CallSpan {
   double start_ms = 0, duration_ms = 0;  // since the step's first call
 };
 
-class OperatorTimes final : public SpanObserver {
+class OperatorTimes final : public PlanObserver {
  public:
   // `calls_kept`: spans that are kept of every forward pass, for last_step().
   explicit OperatorTimes(Device device, size_t calls_kept = 4096);
@@ -42,6 +43,11 @@ class OperatorTimes final : public SpanObserver {
 
   bool before_call(const Node& node, const Context& ctx, std::span<const OptView> args) override;
   void after_call(const Node& node, std::string_view implementation) override;
+  void before_pass() override { in_pass_ = is_pass_ = true; }
+  void after_pass() override;
+  void before_region(std::string_view name, std::string_view path, std::span<const View> inputs,
+                     std::span<const View> outputs) override;
+  void after_region() override;
 
   // Largest first. Only between forward passes.
   std::vector<OperatorShare> shares() const;
@@ -58,9 +64,14 @@ class OperatorTimes final : public SpanObserver {
   };
   struct DeviceSpans;
 
+  void begin(std::string_view op, std::string_view path);
+  void end(std::string_view op, std::string_view implementation);
   void end_step();
 
   std::vector<Open> open_;
+  bool in_pass_ = false;  // of a plan
+  bool is_pass_ = false;  // what runs is a pass, of a plan or of a tree
+  std::string region_;    // that runs
   std::vector<CallSpan> spans_, step_;
   struct Total {
     int64_t calls = 0;

@@ -1,4 +1,4 @@
-// What the time to search was spent with: a bar per path, divided into phases.
+// What the time to search was spent with: a bar per path, or per kind of pass, divided into phases.
 import {chart} from "./chart.js";
 import {kCharacter, shorten} from "./colour_scale.js";
 import {milliseconds} from "./format.js";
@@ -6,7 +6,7 @@ import {describe} from "./tip.js";
 
 const kPhases = [
   ["find_ms", "finding kernels", "s1"], ["compile_ms", "compiling", "s2"], ["trial_ms", "measuring", "s3"],
-  ["capture_ms", "recording graphs", "s4"], ["rest", "the rest", "s6"]
+  ["capture_ms", "recording graphs", "s4"], ["steps_ms", "timing whole steps", "s5"], ["rest", "the rest", "s6"]
 ];
 
 // rows: [{name, total, phases: {find_ms, ...}}]

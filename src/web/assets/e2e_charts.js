@@ -63,10 +63,11 @@ const distributionCard = (title, name, lines, axis) =>
 
 function engineCards(result) {
   const compare = result.mode === "compare";
+  const names = result.sides === "compiled" ? ["eager", "compiled"] : ["baseline", "candidates"];
   const sides = compare ?
-      [["baseline", result.baseline], ["unfused baseline", result.unfused], ["candidates", result.candidate]].filter(
+      [[names[0], result.baseline], ["unfused baseline", result.unfused], [names[1], result.candidate]].filter(
           ([, s]) => s) :
-      [[result.candidates.length ? "candidates" : "baseline", result]];
+      [[result.plan ? "compiled" : result.candidates.length ? "candidates" : "baseline", result]];
   const lines = (key) => sides.map(([name, s]) => ({name, values: s.percentiles[key]})).filter((l) => l.values.length);
   const at = compare ? result.attribution?.baseline : result.attribution;
   return [
@@ -94,9 +95,13 @@ function gainCard(result) {
                         (g.in_model ?
                              `${speedup(g.in_model)} in the model, so that the model gains ${speedup(g.expected)}` :
                              "did not run in this model")));
+  const compiled = result.sides === "compiled";
+  const ran = compiled ? ` ${number(100 * result.engine.compiled_steps / Math.max(1, result.engine.steps))} % of ` +
+          `${result.engine.steps} steps were run by plans.` :
+                         "";
   return card(
-      "Candidates in the served model", {id: "e2e-gain"},
-      h("p", {}, `Measured ${says}.`,
+      compiled ? "Plans in the served model" : "Candidates in the served model", {id: "e2e-gain"},
+      h("p", {}, `Measured ${says}.${ran}`,
         result.expected_speedup ? ` Expected by their share of the time: ${speedup(result.expected_speedup)}.` : ""),
       h("ul", {}, list));
 }

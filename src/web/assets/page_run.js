@@ -6,6 +6,7 @@ import {e2eCards} from "./e2e_charts.js";
 import {evalCards} from "./eval_cards.js";
 import {ago, bytes, commit, milliseconds, number, speedup, verdictTone, when} from "./format.js";
 import {kernelTable} from "./kernel_table.js";
+import {planCards} from "./plan_cards.js";
 import {link, parse} from "./router.js";
 import {actionsFor} from "./run_actions.js";
 import {scenarioCard} from "./scenario_detail.js";
@@ -32,6 +33,7 @@ export async function runPage({args: [id], query}) {
         [ttftBars(data.ttft), card("Results", {flush: true}, ttftTable("ttft", data.ttft, {ofRun: true}).element)] :
         null,
     e2e,
+    await planCards(data.artifacts),
     !data.results.length && !data.ttft.length && !e2e &&
         card(
             "Results", {},
@@ -66,6 +68,7 @@ export function runFigures(data) {
   const failed = data.results.filter((r) => r.verdict !== "PASSED" && !r.skipped).length;
   const passed = data.results.filter((r) => r.verdict === "PASSED").length;
   const ranked = data.results.filter((r) => r.speedup && r.verdict === "PASSED" && !r.invalid);
+  const side = m.compiled_step_share === undefined ? "with candidates" : "by plans";
   const worst = ranked.slice().sort((a, b) => a.speedup - b.speedup)[0];
   return keyFigures([
     m.avg_speedup !== undefined && ["Speed-up", speedup(m.avg_speedup), "geometric mean"],
@@ -84,8 +87,8 @@ export function runFigures(data) {
               m.tokens_per_second !== undefined && ["Tokens per second", number(m.tokens_per_second)],
               m.output_throughput !== undefined && ["Output tokens per second", number(m.output_throughput)],
               m.mean_ttft_ms !== undefined && m.ttft_ms === undefined && ["Mean TTFT", milliseconds(m.mean_ttft_ms)],
-              m.throughput_speedup !== undefined && ["Throughput", speedup(m.throughput_speedup), "with candidates"],
-              m.latency_speedup !== undefined && ["Latency", speedup(m.latency_speedup), "with candidates"],
+              m.throughput_speedup !== undefined && ["Throughput", speedup(m.throughput_speedup), side],
+              m.latency_speedup !== undefined && ["Latency", speedup(m.latency_speedup), side],
             ]),
     ...fastest(data.ttft),
   ]);
