@@ -11,6 +11,9 @@ namespace {
 // as reading the clock.
 constexpr int kSteps = 750;
 constexpr int kChains = 3;
+// A core that was woken may run at a third of its clock for five microseconds (Neoverse-V1), which says nothing about
+// the milliseconds of a round. Heat and power limits last longer than this many chains.
+constexpr int kLooks = 10;
 
 volatile uint64_t g_chain = 1;  // volatile, so that the compiler cannot compute the chain in advance or remove it
 
@@ -29,9 +32,12 @@ double chain_ns() {
 }
 
 double ClockWatch::look() {
-  double ns = chain_();
-  best_ns_ = std::min(best_ns_, ns);
-  return ns;
+  double shortest = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < kLooks && (i == 0 || slow(shortest)); ++i) {
+    shortest = std::min(shortest, chain_());
+    best_ns_ = std::min(best_ns_, shortest);
+  }
+  return shortest;
 }
 
 }  // namespace fk

@@ -22,7 +22,7 @@ class ClockWatch {
   explicit ClockWatch(std::function<double()> chain = chain_ns) : chain_(std::move(chain)) {}
 
   void restart() { best_ns_ = std::numeric_limits<double>::infinity(); }
-  double look();  // the chain's time, in ns
+  double look();  // the chain's time, in ns; a slow chain is repeated, since it may be slow for microseconds only
   // Whether a sample since restart() had too slow a clock. Call this after all samples are taken: the fastest may be
   // the last.
   bool slow(double look_ns) const { return best_ns_ < kSlowestClock * look_ns; }

@@ -19,6 +19,17 @@ TEST(CoreClock, LooksAreComparedWithTheFastestOfThem) {
   EXPECT_TRUE(watch.slow(1000)) << "a faster one came later";
 }
 
+TEST(CoreClock, AFewSlowMicrosecondsAreNotASlowClock) {
+  int slow_chains = 0;
+  ClockWatch watch([&] { return slow_chains-- > 0 ? 2055.0 : 600.0; });
+  watch.look();
+  slow_chains = 4;
+  EXPECT_FALSE(watch.slow(watch.look())) << "a woken core";
+  slow_chains = 1000;
+  EXPECT_TRUE(watch.slow(watch.look())) << "a hot core";
+  EXPECT_GT(slow_chains, 900) << "a look does not wait until the clock is fast again";
+}
+
 TEST(CoreClock, AnotherLaunchHasItsOwnBest) {
   double now = 500;
   ClockWatch watch([&] { return now; });

@@ -4,6 +4,9 @@
 //   timing_bench slow PERCENT [repeats] [pairs] [rows] how often a known slowdown is found
 //   timing_bench fast PERCENT [repeats] [pairs] [rows] how often a known gain is found: the baseline is slowed down
 //
+// With TIMING_BENCH_RAW=FILE every pair is written there: run, launch, side ("candidate" or "control"), reason of a drop,
+// both times in ns.
+//
 // The kernel is an RMSNorm over 200 rows, unless told otherwise; a slowdown of p percent is a wait of p percent of the
 // time the call took so far.
 #include <fmt/format.h>
@@ -98,6 +101,13 @@ TimingResult once(const std::string& baseline, const std::string& candidate, int
   return result;
 }
 
+void write_raw(std::ofstream& to, int repeat, std::string_view side, const PairedSamples& samples) {
+  for (size_t launch = 0; launch < samples.size(); ++launch)
+    for (const TimePair& pair : samples[launch])
+      to << fmt::format("{},{},{},{},{:.0f},{:.0f}\n", repeat, launch, side, drop_reason_name(pair.dropped),
+                        pair.baseline_ns, pair.candidate_ns);
+}
+
 int run(int argc, char** argv) {
   std::string_view what = argc > 1 ? argv[1] : "";
   double percent = 0;
@@ -114,11 +124,17 @@ int run(int argc, char** argv) {
   if (what == "fast") std::swap(baseline, candidate);
   std::vector<double> errors, controls, calls, hidden;
   std::array<size_t, kDropReasons> dropped{};
+  std::ofstream raw;
+  if (const char* path = std::getenv("TIMING_BENCH_RAW")) raw.open(path);
   int found = 0, same = 0, wrong = 0, ranked = 0, covered = 0, invalid = 0;
   double truth = std::log1p(percent / 100) * (what == "fast" ? 1 : -1);
   for (int i = 0; i < repeats; ++i) {
     TimingResult r = once(baseline, candidate, pairs, rows, static_cast<uint64_t>(i) + 1);
     const PairedResult& p = r.paired;
+    if (raw.is_open()) {
+      write_raw(raw, i, "candidate", r.samples);
+      write_raw(raw, i, "control", r.control);
+    }
     errors.push_back(std::abs(p.log_ratio - truth));
     controls.push_back(p.control_error);
     calls.push_back(p.candidate.median);
