@@ -14,27 +14,38 @@
 namespace fk {
 namespace {
 
-using LogRatios = std::vector<std::vector<double>>;  // by launch; no launch is empty
+// The ratios of one launch. A round has one or two of them, which belong together: both have the same candidate's time.
+struct LaunchRatios {
+  std::vector<double> values;
+  std::vector<size_t> ends;  // of each round in `values`
+};
+using LogRatios = std::vector<LaunchRatios>;  // by launch; no launch is empty
+
+double log_ratio(double baseline_ns, double candidate_ns) {
+  if (!(baseline_ns > 0) || !(candidate_ns > 0) || !std::isfinite(baseline_ns / candidate_ns))
+    throw Error("A pair has the times {} and {} ns, which no clock can return; check how they were measured.",
+                baseline_ns, candidate_ns);
+  return std::log(baseline_ns / candidate_ns);
+}
 
 LogRatios log_ratios(const PairedSamples& samples) {
   LogRatios ratios;
   for (const auto& launch : samples) {
-    std::vector<double> of_launch;
+    LaunchRatios of_launch;
     for (const TimePair& pair : launch) {
       if (pair.dropped != Dropped::kNo) continue;
-      if (!(pair.baseline_ns > 0) || !(pair.candidate_ns > 0) || !std::isfinite(pair.baseline_ns / pair.candidate_ns))
-        throw Error("A pair has the times {} and {} ns, which no clock can return; check how they were measured.",
-                    pair.baseline_ns, pair.candidate_ns);
-      of_launch.push_back(std::log(pair.baseline_ns / pair.candidate_ns));
+      of_launch.values.push_back(log_ratio(pair.baseline_ns, pair.candidate_ns));
+      if (pair.again_ns != 0) of_launch.values.push_back(log_ratio(pair.again_ns, pair.candidate_ns));
+      of_launch.ends.push_back(of_launch.values.size());
     }
-    if (!of_launch.empty()) ratios.push_back(std::move(of_launch));
+    if (!of_launch.ends.empty()) ratios.push_back(std::move(of_launch));
   }
   return ratios;
 }
 
 std::vector<double> joined(const LogRatios& ratios) {
   std::vector<double> all;
-  for (const auto& launch : ratios) all.insert(all.end(), launch.begin(), launch.end());
+  for (const auto& launch : ratios) all.insert(all.end(), launch.values.begin(), launch.values.end());
   return all;
 }
 
@@ -47,7 +58,7 @@ Interval bootstrap_median(const LogRatios& ratios, const PairedOptions& options)
   for (size_t i = 0; i < order.size(); ++i) rank[order[i]] = static_cast<uint32_t>(i);
   std::sort(values.begin(), values.end());
   std::vector<size_t> first{0};
-  for (const auto& launch : ratios) first.push_back(first.back() + launch.size());
+  for (const auto& launch : ratios) first.push_back(first.back() + launch.values.size());
 
   Draws draws(options.seed, "paired bootstrap");
   std::vector<uint32_t> count(values.size());
@@ -56,10 +67,13 @@ Interval bootstrap_median(const LogRatios& ratios, const PairedOptions& options)
     std::fill(count.begin(), count.end(), 0u);
     size_t drawn = 0;
     for (size_t l = 0; l < ratios.size(); ++l) {
-      size_t launch = draws.below(ratios.size()), size = ratios[launch].size();
+      size_t launch = draws.below(ratios.size());
+      const std::vector<size_t>& ends = ratios[launch].ends;
       const uint32_t* ranks = rank.data() + first[launch];
-      for (size_t k = 0; k < size; ++k) ++count[ranks[draws.below(size)]];
-      drawn += size;
+      for (size_t k = 0; k < ends.size(); ++k) {
+        size_t round = draws.below(ends.size());
+        for (size_t at = round == 0 ? 0 : ends[round - 1]; at < ends[round]; ++at, ++drawn) ++count[ranks[at]];
+      }
     }
     // The lower and the upper middle value, which differ if the number of samples is even.
     size_t below = 0, at = 0, lower = 0;

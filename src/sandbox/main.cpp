@@ -3,6 +3,7 @@
 //
 // Three processes: this one enters the namespaces; its child is the first process of the pid namespace, which waits and
 // reports how the worker ended (the kernel then kills everything left in the namespace); its grandchild is the worker.
+#include <alloca.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -34,6 +35,18 @@ int watch_over(pid_t worker) {
   return write(kStatusPipe, report, sizeof report) == sizeof report ? 0 : 1;
 }
 
+// Serves requests with a stack that begins at this place within 64 KiB. Where the stack lies relative to the tensors
+// changes the time of a kernel by 1 to 2 %, as long as its process lives; Linux chooses another place for every process.
+[[gnu::noinline]] int serve_at(size_t place, const fk::Message& open, const fk::Json& protections) {
+  constexpr size_t kPeriod = 64 << 10, kAlignment = 16;
+  auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  size_t gap = (here - place) % kPeriod / kAlignment * kAlignment;
+  // Volatile, so that the compiler cannot leave it out.
+  auto* volatile skipped = static_cast<char*>(alloca(gap + kAlignment));
+  *skipped = 0;
+  return fk::serve_requests(kChannel, open.body, {{"nonce", open.body.at("nonce")}, {"protections", protections}});
+}
+
 }  // namespace
 
 int main() {
@@ -61,7 +74,7 @@ int main() {
       setpgid(0, 0);  // the judge waits for this group
       int code = 1;
       try {
-        code = fk::serve_requests(kChannel, open.body, {{"nonce", open.body.at("nonce")}, {"protections", list}});
+        code = serve_at(open.body.at("stack").get<size_t>(), open, list);
       } catch (const std::exception&) {
       }
       _exit(code);

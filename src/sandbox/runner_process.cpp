@@ -117,6 +117,7 @@ RunnerProcess::RunnerProcess(const RunnerOptions& options) : options_(options), 
         {"private_tmp", private_tmp_},
         {"gpu", options.device == kCpu ? -1 : options.device.index},
         {"prints", options.output != nullptr},
+        {"stack", options.stack_place},
         {"walls", static_cast<int>(options.walls)}});
   if (options.wait_until_open) open();
 }

@@ -84,6 +84,40 @@ TEST(Paired, OnePercentHasADirectionWithFourHundredPairs) {
   EXPECT_GE(found, 160);
 }
 
+// A round with two samples of the baseline has two ratios. Right-skewed noise must not favour the candidate, as it does
+// where the mean of two samples is compared with one.
+TEST(Paired, TwoSamplesOfTheBaselineVaryLessAndFavourNobody) {
+  std::vector<double> one, two;
+  int covered = 0, runs = 300;
+  for (int i = 0; i < runs; ++i) {
+    Stream stream(static_cast<uint64_t>(i), "skewed noise");
+    uint64_t n = 0;
+    auto sample = [&] { return 1000 * std::exp(0.04 * -std::log(stream.uniform(n++))); };
+    PairedSamples samples(6), without(6), control(6);
+    for (size_t launch = 0; launch < samples.size(); ++launch)
+      for (int pair = 0; pair < 20; ++pair) {
+        TimePair p{sample(), sample(), Dropped::kNo, sample()};
+        samples[launch].push_back(p);
+        control[launch].push_back({p.baseline_ns, p.again_ns});
+        without[launch].push_back({p.baseline_ns, p.candidate_ns});
+      }
+    PairedResult r = compare_paired(samples, control, {.resamples = 400, .seed = static_cast<uint64_t>(i)});
+    covered += r.log_interval.low <= 0 && 0 <= r.log_interval.high;
+    two.push_back(r.log_ratio);
+    one.push_back(compare_paired(without, control, {.resamples = 1}).log_ratio);
+  }
+  auto rms = [](const std::vector<double>& v) {
+    double sum = 0;
+    for (double x : v) sum += x * x;
+    return std::sqrt(sum / static_cast<double>(v.size()));
+  };
+  double mean = 0;
+  for (double x : two) mean += x / runs;
+  EXPECT_LT(std::abs(mean), 4 * rms(two) / std::sqrt(runs));
+  EXPECT_LT(rms(two), 0.93 * rms(one));
+  EXPECT_GE(covered, runs * 97 / 100);
+}
+
 TEST(Paired, TheFasterOneIsTheCandidate) {
   PairedResult r = run(1, 5, 40, 0.5);
   EXPECT_EQ(r.verdict, SpeedVerdict::kFaster);

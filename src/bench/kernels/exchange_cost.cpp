@@ -11,15 +11,15 @@ constexpr double kHidden = 0.004;  // share of a sample that the spread of the o
 constexpr double kLongest = 4e6;   // ns; more calls would need more memory without a better time
 }  // namespace
 
-double ExchangeCost::typical_ns() const { return empty_.empty() ? 0 : median(empty_); }
+const std::vector<double>& ExchangeCost::samples() const { return empty_.empty() ? before_ : empty_; }
+
+double ExchangeCost::typical_ns() const { return samples().empty() ? 0 : median(samples()); }
 
 double ExchangeCost::spread_ns() const {
-  return empty_.empty() ? 0 : median(empty_) - *std::min_element(empty_.begin(), empty_.end());
+  return samples().empty() ? 0 : median(samples()) - *std::min_element(samples().begin(), samples().end());
 }
 
-double ExchangeCost::loop_ns() const {
-  return without_kernels_.empty() ? 0 : std::max(0.0, median(without_kernels_) - typical_ns());
-}
+double ExchangeCost::loop_ns() const { return loops_.empty() ? 0 : std::max(0.0, median(loops_)); }
 
 double OutsideTime::charge_ns() const { return candidate_.empty() ? 0 : std::max(0.0, median(candidate_)); }
 

@@ -6,10 +6,12 @@ namespace fk {
 
 LaunchSides::LaunchSides(const RunnerOptions& options, const Libraries& libraries, const std::array<int, kAll>& order,
                          bool timed, uint64_t seed) {
+  const size_t stack_place = secret_number() % 0x10000;  // the same for all sides, another one in every launch
   for (int side : order) {
     // On a GPU events measure the calls alone, so there is no overhead to subtract and no process for empty samples.
     if (side > kCandidate && (!timed || (side == kEmpty && options.device != kCpu))) continue;
     RunnerOptions own = options;
+    own.stack_place = stack_place;
     own.library = side == kCandidate ? libraries.candidate : libraries.baseline;
     if (side != kCandidate) own.output = nullptr;
     sides_[static_cast<size_t>(side)] = std::make_unique<ProcessSubject>(own, seed);

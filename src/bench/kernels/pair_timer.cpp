@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <climits>
-#include <cmath>
-#include <cstring>
 #include <numeric>
 #include <optional>
 
@@ -14,6 +12,7 @@
 #include "bench/kernels/exchange_cost.h"
 #include "bench/kernels/fresh_inputs.h"
 #include "bench/kernels/round_check.h"
+#include "bench/kernels/sampling.h"
 #include "bench/kernels/turns.h"
 #include "core/device_runtime.h"
 #include "core/rng.h"
@@ -88,7 +87,8 @@ class PairTimer {
     for (int launch = 0; !result_.failure; ++launch) {
       if (launch == launches) asked_s = watch.elapsed_s();
       if (launch >= launches && (launch - launches) % kSides == 0 &&  // every side has used every memory
-          (watch.elapsed_s() - asked_s >= patience() * options_.sample_on_s || !too_wide()))
+          (watch.elapsed_s() - asked_s >= patience(call_ns_) * options_.sample_on_s ||
+           !wants_more_pairs(result_, options_, call_ns_)))
         break;
       if (launch >= launches && watch.elapsed_s() > options_.budget_s) break;
       if (options_.between_launches) options_.between_launches(calls_);
@@ -98,7 +98,7 @@ class PairTimer {
       } else if (launch % kSides == 0) {
         places_ = opposite(places_);
       }
-      int pairs = pairs_of_a_launch(launch, launches);
+      int pairs = pairs_of_a_launch(options_.pairs, launch, launches, call_ns_, more_);
       result_.samples.emplace_back();
       result_.control.emplace_back();
       start(launch);
@@ -123,35 +123,12 @@ class PairTimer {
       pinned.reset();
       judge_again();
       finish();
-      if (launch < kSides) take_memory(exchange_.spread_ns());  // the spread is larger than at first
     }
     if (!result_.failure) conclude();
     return std::move(result_);
   }
 
  private:
-  // Factor on the time and the pairs for more sampling. Long calls use more of the caches and of the memory bandwidth
-  // that other programs use too, so they need more; a hundred calls of a microsecond do not.
-  int patience() const { return call_ns_ > 100e3 ? 3 : 1; }
-
-  // At least the launch's share of the requested pairs, plus a secret number of pairs.
-  int pairs_of_a_launch(int launch, int launches) const {
-    int share = options_.pairs / launches + (launch % launches < options_.pairs % launches ? 1 : 0);
-    if (launch >= launches) share *= patience();  // there have been enough launches by then
-    return share + static_cast<int>(more_ % static_cast<uint64_t>(share / 2 + 1));
-  }
-
-  // Whether the interval is wider than the smallest change it must detect, and than a tenth of the measured change.
-  // Only the width decides, not the verdict: a test repeated until it succeeds succeeds too often.
-  bool too_wide() const {
-    const size_t most = size_t{4} * static_cast<size_t>(patience());  // times the requested pairs
-    PairedOptions o;
-    o.seed = options_.seed;
-    PairedResult now = compare_paired(result_.samples, result_.control, o);
-    double target = std::max(std::log1p(o.least_delta), std::abs(now.log_ratio) / 10);
-    return needs_more(now, target, most * static_cast<size_t>(options_.pairs));
-  }
-
   template <size_t n>
   std::array<int, n> shuffled() {
     std::array<int, n> order{};
@@ -237,9 +214,30 @@ class PairTimer {
     }
     if (result_.failure) return;
     call_ns_ = std::max(shortest - exchange.typical_ns(), 1.0);
-    if (!take_memory(exchange.spread_ns())) return;
-    for (int side = 0; side < kRunners; ++side)
-      if (takes_part(side)) map_calls(side);
+    double spread = exchange.spread_ns();
+    // Larger memory evicts more of the caches, so that the spread of the overhead is larger too.
+    for (int turn = 0; turn < 3 && take_memory(spread) && !result_.failure; ++turn) {
+      for (int side = 0; side < kRunners; ++side)
+        if (takes_part(side)) map_calls(side);
+      if (on_gpu()) return;
+      spread = spread_in_rounds();
+    }
+  }
+
+  // The spread of the overhead with the memory as it is now.
+  double spread_in_rounds() {
+    ExchangeCost exchange;
+    next_inputs();
+    for (int i = 0; i < kExchanges && !result_.failure; ++i) {
+      std::vector<int> calls = drawn_calls();
+      for (int side : {kBaseline, kControl}) {
+        time_side(side, calls, 0xFF);
+        note_failure(side);
+      }
+      double ns = empty_sample(calls);
+      if (i > 0) exchange.add_empty(ns);  // the first waits for no other process
+    }
+    return exchange.spread_ns();
   }
 
   // Allocates memory for as many calls as a sample needs with this spread of the overhead. False if nothing changed.
@@ -293,8 +291,10 @@ class PairTimer {
     if (on_gpu()) return;
     next_inputs();
     std::vector<int> calls = drawn_calls();
-    for (int i = 0; i < 3 && !result_.failure; ++i) exchange_.add_empty(empty_sample(calls));
-    for (int i = 0; i < 4 && !result_.failure; ++i) exchange_.add_without_kernels(empty_sample(calls, true));
+    for (int i = 0; i < 4 && !result_.failure; ++i) {
+      double empty = empty_sample(calls);
+      exchange_.add_loop(empty, empty_sample(calls, true));
+    }
   }
 
   // Calls of the next sample: some of the slots in random order.
@@ -341,7 +341,8 @@ class PairTimer {
     std::array<int, kRunners> order = shuffled<kRunners>();
     std::vector<int> calls = drawn_calls();
     auto pattern = static_cast<uint8_t>(draws_ % 2 == 0 ? 0xFF : 0x7F);
-    bool with_empty = !on_gpu() && random_.u32(draws_++) % 2 == 0;
+    constexpr size_t kFirst = 3;  // rounds of a launch which surely measure the overhead
+    bool with_empty = !on_gpu() && (random_.u32(draws_++) % 2 == 0 || result_.samples.back().size() < kFirst);
     std::array<Sample, kSides> samples;
     std::optional<int64_t> stolen = on_gpu() ? std::nullopt : stolen_ticks();
     const bool watches = !on_gpu() && kind != Round::kJudged;
@@ -349,8 +350,8 @@ class PairTimer {
     for (int side : order) {
       if (side != kEmpty)
         samples[static_cast<size_t>(side)] = time_side(side, calls, pattern);
-      else if (with_empty)
-        exchange_.add_empty(empty_sample(calls));
+      else if (double ns = with_empty ? empty_sample(calls) : 0; ns > 0 && kind == Round::kTimed)
+        exchange_.add_empty(ns);
       if (takes_part(side) && note_failure(side)) return;
     }
     if (watches) look = std::max(look, clock_.look());
@@ -365,6 +366,7 @@ class PairTimer {
       return TimePair{x.ns, y.ns, x.dropped != Dropped::kNo ? x.dropped : y.dropped};
     };
     result_.samples.back().push_back(pair(b, c));
+    if (a.dropped == Dropped::kNo) result_.samples.back().back().again_ns = a.ns;
     result_.control.back().push_back(pair(b, a));
     looks_.push_back(look);
     for (size_t side = 0; side < kSides; ++side) outside_[side].push_back(samples[side].outside_ns);
@@ -420,7 +422,8 @@ class PairTimer {
     double n = calls_, exchange = exchange_.typical_ns();
     for (std::vector<TimePair>* pairs : {&result_.samples.back(), &result_.control.back()})
       for (TimePair& pair : *pairs)
-        for (double* ns : {&pair.baseline_ns, &pair.candidate_ns}) *ns = std::max(*ns - exchange, 1.0) / n;
+        for (double* ns : {&pair.baseline_ns, &pair.candidate_ns, &pair.again_ns})
+          if (*ns > 0) *ns = std::max(*ns - exchange, 1.0) / n;
     if (!on_gpu()) {
       exchanges_.push_back(exchange);
       hidden_.push_back(exchange_.could_hide_ns() / n);
