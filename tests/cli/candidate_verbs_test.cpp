@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -184,16 +185,23 @@ class SiluAndMul : public fk::SiluAndMul {
   silu(R"(  const char* refuse(fk::Args) const override { return "not today"; }
   void forward(fk::Context&, fk::View, fk::View) override {}
 )");
-  Outcome same = compare({"--json"});
-  ASSERT_EQ(same.exit_code, 0) << same.err;
-  Json json = parse_json(same.out, "output");
-  EXPECT_EQ(json["candidate_calls"], 0);
-  for (const Json& row : json["results"]) {
-    // On a busy machine it may be unresolved; it must never be FASTER than itself.
-    EXPECT_NE(row["verdict"], "FASTER") << row.dump();
-    EXPECT_NE(row["verdict"], "SLOWER") << row.dump();
-    EXPECT_GT(row["speedup"], 0.8) << row.dump();
+  // On a busy machine it may be unresolved, and a difference without meaning is measured again; it must never be FASTER
+  // than itself.
+  double least = 0;
+  for (int attempt = 0; attempt < 4 && least <= 0.8; ++attempt) {
+    Outcome same = compare({"--json"});
+    ASSERT_EQ(same.exit_code, 0) << same.err;
+    Json json = parse_json(same.out, "output");
+    EXPECT_EQ(json["candidate_calls"], 0);
+    ASSERT_FALSE(json["results"].empty());
+    least = 1;
+    for (const Json& row : json["results"]) {
+      EXPECT_NE(row["verdict"], "FASTER") << row.dump();
+      EXPECT_NE(row["verdict"], "SLOWER") << row.dump();
+      least = std::min(least, row["speedup"].get<double>());
+    }
   }
+  EXPECT_GT(least, 0.8);
   silu(R"(  void forward(fk::Context&, fk::View x, fk::View out) override {
     fk::with_float(x.dtype(), [&]<class T>(T) {
       for (int64_t t = 0; t < x.size(0); ++t)
@@ -205,10 +213,13 @@ class SiluAndMul : public fk::SiluAndMul {
     });
   }
 )");
-  Outcome slower = compare({"--rounds", "3", "--csv"});
-  ASSERT_EQ(slower.exit_code, 0) << slower.err;
+  Outcome slower;
+  for (int attempt = 0; attempt < 4 && slower.out.find("SLOWER") == std::string::npos; ++attempt) {
+    slower = compare({"--rounds", "3", "--csv"});
+    ASSERT_EQ(slower.exit_code, 0) << slower.err;
+    EXPECT_EQ(slower.out.find("FASTER"), std::string::npos) << slower.out;
+  }
   EXPECT_NE(slower.out.find("SLOWER"), std::string::npos) << slower.out;
-  EXPECT_EQ(slower.out.find("FASTER"), std::string::npos) << slower.out;
   Outcome shown = run_program({"history", "show", "last", "--json"});
   EXPECT_NE(shown.out.find("tpot_speedup_low"), std::string::npos) << shown.out;
 }

@@ -102,10 +102,13 @@ TEST_F(Loop, WatchingSaysWhatItDoesNotTake) {
 TEST_F(Loop, RowsArePrintedAsTheyFinish) {
   FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   write_silu(kRight);
-  RunningProgram running(arguments({"--check", "--filter", "tiny-llama/tp1"}));
-  ASSERT_TRUE(running.prints("PASSED")) << running.out() << running.err();
-  EXPECT_EQ(running.out().find("passed;"), std::string::npos) << "all at once: " << running.out();
-  running.end();
+  // On a busy machine it may be over before this process gets to see its first row.
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    RunningProgram running(arguments({"--check", "--filter", "tiny-llama/tp1"}));
+    ASSERT_TRUE(running.prints("PASSED")) << running.out() << running.err();
+    if (running.out().find("passed;") == std::string::npos) return;
+  }
+  FAIL() << "all at once";
 }
 
 TEST_F(Loop, SlowTheTableFitsATerminalOf80Columns) {

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -73,11 +74,20 @@ bool handles(pid_t child, int signal_number) {
 
 }  // namespace
 
+bool comes_true(const std::function<bool()>& holds) {
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+  for (useconds_t pause = 1000; !holds(); pause = std::min(2 * pause, useconds_t{20'000})) {
+    if (std::chrono::steady_clock::now() > give_up) return false;
+    usleep(pause);
+  }
+  return true;
+}
+
 Outcome run_program(const std::vector<std::string>& arguments, int out_file, bool interrupt) {
   Sink out, err;
   pid_t child = start(arguments, out_file >= 0 ? out_file : out.number(), err.number());
   if (interrupt) {
-    for (int i = 0; i < 20'000 && !handles(child, SIGINT); ++i) usleep(1000);
+    comes_true([&] { return handles(child, SIGINT); });
     kill(child, SIGINT);
   }
   int code = wait_for(child);
@@ -88,7 +98,8 @@ Outcome run_and_interrupt(const std::vector<std::string>& arguments, const std::
                           int signal_number) {
   Sink out, err;
   pid_t child = start(arguments, out.number(), err.number());
-  for (int i = 0; i < 60'000 && !when(); ++i) usleep(1000);
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+  while (!when() && std::chrono::steady_clock::now() < give_up) usleep(1000);
   auto sent = std::chrono::steady_clock::now();
   kill(child, signal_number);
   int code = wait_for(child);
@@ -129,15 +140,14 @@ std::string RunningProgram::out() const { return files_->out.text(); }
 std::string RunningProgram::err() const { return files_->err.text(); }
 
 bool RunningProgram::prints(const std::string& text, size_t times) const {
-  for (int i = 0; i < 3000; ++i) {
+  auto found = [&] {
     std::string all = out();
-    size_t found = 0;
-    for (size_t at = all.find(text); at != std::string::npos; at = all.find(text, at + 1)) ++found;
-    if (found >= times) return true;
-    if (ended()) return false;
-    usleep(10'000);
-  }
-  return false;
+    size_t count = 0;
+    for (size_t at = all.find(text); at != std::string::npos; at = all.find(text, at + 1)) ++count;
+    return count >= times;
+  };
+  comes_true([&] { return found() || ended(); });
+  return found();
 }
 
 bool RunningProgram::ended() const {

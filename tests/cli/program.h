@@ -17,7 +17,10 @@ struct Outcome {
 };
 
 // What counts as an end at once. Far more than it takes, since the machine may be busy, and far less than what hangs.
-inline constexpr double kAtOnceSeconds = 4;
+inline constexpr double kAtOnceSeconds = 10;
+
+// Looks again and again until it holds; false where it does not within two minutes, so that no test waits for ever.
+bool comes_true(const std::function<bool()>& holds);
 
 // `out_file` replaces standard output where it is not negative. `interrupt`: Ctrl-C once the program listens for it.
 Outcome run_program(const std::vector<std::string>& arguments, int out_file = -1, bool interrupt = false);
@@ -41,7 +44,7 @@ class RunningProgram {
 
   std::string out() const;
   std::string err() const;
-  // Waits until standard output holds this text so often; false where it does not within half a minute.
+  // Waits until standard output holds this text so often; false where the program ends before, or where it takes too long.
   bool prints(const std::string& text, size_t times = 1) const;
   bool ended() const;
   Outcome end(int signal_number = SIGINT);  // sends the signal and waits

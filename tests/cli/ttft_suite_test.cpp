@@ -234,13 +234,18 @@ TEST_F(TtftSuite, APathThatRunsOutOfMemoryIsSkippedAtHigherBudgets) {
 }
 
 TEST_F(TtftSuite, ARowThatTakesTooLongIsStopped) {
-  const std::string python = script("echo 'fastkernels-stage: compiling' >&2\nsleep 60\n");
-  Outcome outcome =
-      run_program(suite("  - {model: tiny-llama, paths: [hf], limit_seconds: 0.2}\n", {"--python", python}));
-  EXPECT_EQ(outcome.exit_code, 1);
-  Json stored = rows();
-  EXPECT_EQ(stored[0]["details"]["failure"]["timed_out"], true);
-  EXPECT_THAT(stored[0]["error"].get<std::string>(), HasSubstr("while compiling"));
+  const std::string python = script("echo 'fastkernels-stage: compiling' >&2\nsleep 600\n");
+  // On a busy machine the program has not said what it does when a short time is over.
+  for (const std::string limit : {"0.2", "3", "30"}) {
+    fs::remove(db_);
+    Outcome outcome = run_program(
+        suite("  - {model: tiny-llama, paths: [hf], limit_seconds: " + limit + "}\n", {"--python", python}));
+    EXPECT_EQ(outcome.exit_code, 1);
+    Json stored = rows();
+    ASSERT_EQ(stored[0]["details"]["failure"]["timed_out"], true);
+    if (stored[0]["error"].get<std::string>().find("while compiling") != std::string::npos) return;
+  }
+  FAIL() << "the stage is not named: " << rows()[0]["error"];
 }
 
 // --python names any program, and the rows before it are not to be lost by what it prints.
@@ -401,8 +406,7 @@ TEST_F(TtftSuite, AnInterruptedSuiteKeepsItsRowsAndLeavesNoProcess) {
   pid_t pid = 0;
   std::ifstream(pid_file) >> pid;
   ASSERT_GT(pid, 0);
-  for (int i = 0; i < 200 && group_lives(pid); ++i) usleep(10'000);
-  EXPECT_FALSE(group_lives(pid)) << "the process of the row, or what it started, is still there";
+  EXPECT_TRUE(comes_true([&] { return !group_lives(pid); })) << "the process of the row, or what it started, is still there";
 }
 
 TEST_F(TtftSuite, AKilledSuiteKeepsItsRowsAndTakesTheRowThatRunsWithIt) {
@@ -421,8 +425,7 @@ TEST_F(TtftSuite, AKilledSuiteKeepsItsRowsAndTakesTheRowThatRunsWithIt) {
             "  - {model: tiny-qwen3, paths: [eager], iterations: 10000000}\n"),
       [&] { return processes("--model=tiny-qwen3") > 0; }, SIGKILL);
   EXPECT_EQ(outcome.exit_code, 128 + SIGKILL);
-  for (int i = 0; i < 200 && processes("ttft") > 0; ++i) usleep(10'000);
-  EXPECT_EQ(processes("ttft"), 0);
+  EXPECT_TRUE(comes_true([&] { return processes("ttft") == 0; }));
   ASSERT_EQ(rows().size(), 1u);
   EXPECT_GT(rows()[0]["tpot_ms"], 0);
   // The next command that reads the history sees that nobody runs it any more.

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
 #include <limits>
 #include <thread>
@@ -79,6 +80,7 @@ struct Heard {
   std::vector<int64_t> tokens;
   FinishReason finish = FinishReason::kNone;
   std::promise<void> ended;
+  std::atomic<bool> cancelled = false;
 };
 
 Model load(const char* name, ThreadPool& pool, Communicator* ranks) {
@@ -132,7 +134,7 @@ TEST_P(SharedRequests, AreAnsweredAsByOneRank) {
       for (int64_t i = from; i < to; ++i) {
         Request r = request(model, i);
         if (i % 8 == 7) r.deadline = std::chrono::steady_clock::now();
-        if (i % 8 == 6) r.max_tokens = 80;  // not over before it is cancelled
+        if (i % 8 == 6) r.max_tokens = 80;  // more than one step
         Heard& own = heard[static_cast<size_t>(i)];
         auto sink = [&own, i](const RequestOutput& output) {
           own.tokens.insert(own.tokens.end(), output.tokens.begin(), output.tokens.end());
@@ -141,10 +143,16 @@ TEST_P(SharedRequests, AreAnsweredAsByOneRank) {
             own.ended.set_value();
           } else if (i % 8 == 5) {
             throw Error("This client takes nothing.");
+          } else if (i % 8 == 6) {
+            own.cancelled.wait(false);  // however late its client comes to that
           }
         };
         RequestId id = engine.submit(std::move(r), sink);
-        if (i % 8 == 6) engine.cancel(id);
+        if (i % 8 == 6) {
+          engine.cancel(id);
+          own.cancelled = true;
+          own.cancelled.notify_one();
+        }
         std::this_thread::sleep_for(std::chrono::milliseconds(random.below(static_cast<uint64_t>(i), 8)));
       }
     };

@@ -11,13 +11,13 @@ namespace fk {
 namespace {
 
 TEST(ChildOutput, PrintsAndExitCodes) {
-  EXPECT_EQ(output_of({"sh", "-c", "printf 'a\\nb'"}, 5000), "a\nb");
-  EXPECT_EQ(output_of({"sh", "-c", "printf lost >&2"}, 5000), "");
-  EXPECT_EQ(output_of({"cat"}, 5000), "");  // has no standard input to wait for
-  EXPECT_EQ(output_of({"sh", "-c", "printf x; exit 3"}, 5000), std::nullopt);
-  EXPECT_EQ(output_of({"sh", "-c", "kill -9 $$"}, 5000), std::nullopt);
-  EXPECT_EQ(output_of({"no_such_program_anywhere"}, 5000), std::nullopt);
-  EXPECT_EQ(output_of({"head", "-c", "3000000", "/dev/zero"}, 5000), std::nullopt);
+  EXPECT_EQ(output_of({"sh", "-c", "printf 'a\\nb'"}, 60'000), "a\nb");
+  EXPECT_EQ(output_of({"sh", "-c", "printf lost >&2"}, 60'000), "");
+  EXPECT_EQ(output_of({"cat"}, 60'000), "");  // has no standard input to wait for
+  EXPECT_EQ(output_of({"sh", "-c", "printf x; exit 3"}, 60'000), std::nullopt);
+  EXPECT_EQ(output_of({"sh", "-c", "kill -9 $$"}, 60'000), std::nullopt);
+  EXPECT_EQ(output_of({"no_such_program_anywhere"}, 60'000), std::nullopt);
+  EXPECT_EQ(output_of({"head", "-c", "3000000", "/dev/zero"}, 60'000), std::nullopt);
 }
 
 TEST(ChildOutput, AHangingProgramIsKilled) {

@@ -117,11 +117,13 @@ TEST(MachineProbe, AgreesWithTheRatesOfKernels) {
   std::fill(buffer.data(), buffer.data() + buffer.size(), std::byte{1});
   ProbeOptions options = short_probe();
   options.memory = {buffer.data(), buffer.size()};
-  double ratio = 0;
-  for (int attempt = 0; attempt < 5 && !(ratio > 0.8 && ratio < 1.25); ++attempt) {
-    MemoryRates rates(pool);
+  // Both are the best of what was measured, and a busy machine only makes them smaller.
+  MemoryRates rates(pool);
+  double probed = 0, ratio = 0;
+  for (int attempt = 0; attempt < 20 && !(ratio > 0.8 && ratio < 1.25); ++attempt) {
     rates.measure({Traffic::kRead, MemoryRates::kLargest}, 0.1);
-    ratio = probe_machine(pool, options).read_gbps.best * 1e9 / rates.rate({Traffic::kRead, MemoryRates::kLargest});
+    probed = std::max(probed, probe_machine(pool, options).read_gbps.best * 1e9);
+    ratio = probed / rates.rate({Traffic::kRead, MemoryRates::kLargest});
   }
   EXPECT_GT(ratio, 0.8);
   EXPECT_LT(ratio, 1.25);

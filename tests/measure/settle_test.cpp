@@ -33,7 +33,7 @@ TEST(Settle, SaysThatOthersKeepTheCoresBusy) {
 
 TEST(Settle, LooksOnceWhereThereIsNoTimeToWait) {
   Settled settled = Settle(kCpu).wait(0, 1);
-  EXPECT_LT(settled.waited_s, 2);  // one look, on a machine that may be busy
+  EXPECT_LT(settled.waited_s, 10);  // one look, on a machine that may be busy
   EXPECT_EQ(settled.ready, settled.warning.empty());
   EXPECT_FALSE(gpu_state(kCpu));
 }

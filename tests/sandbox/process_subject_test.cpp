@@ -67,7 +67,7 @@ class RMSNorm : public fk::RMSNorm {
     for (Field& f : o.init)
       if (f.name == "dtype") f.value = std::string("f32");
     o.library = std::move(library);
-    o.timeout_ns = 5'000'000'000;
+    o.timeout_ns = 60'000'000'000;  // the machine may be busy
     return o;
   }
 
@@ -295,7 +295,7 @@ TEST_F(ProcessSubjectTest, SlowLeavesNothingBehind) {
   EXPECT_TRUE(fs::is_empty(tmp));
   EXPECT_FALSE(fs::exists("/tmp/fastkernels-left"));
   pid_t child = 0;
-  for (int i = 0; i < 200 && (child = waitpid(-1, nullptr, WNOHANG)) >= 0; ++i)
+  for (int i = 0; i < 6000 && (child = waitpid(-1, nullptr, WNOHANG)) >= 0; ++i)
     if (child == 0) usleep(20000);
   EXPECT_EQ(child, -1) << "a process was left behind";
   unsetenv("TMPDIR");

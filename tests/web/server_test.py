@@ -20,7 +20,7 @@ class Server:
         self.token = dict(urllib.parse.parse_qsl(parts.query)).get("token")
 
     def ask(self, path, method="GET", body=None, **headers):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
         answer = connection.getresponse()
         answer.text = answer.read().decode()

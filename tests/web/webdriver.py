@@ -41,7 +41,7 @@ class Browser:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.base + path, data, {"Content-Type": "application/json"}, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=300) as answer:
                 return json.load(answer)["value"]
         except urllib.error.HTTPError as error:
             raise RuntimeError(json.load(error)["value"]["message"].split("\n")[0]) from None
@@ -61,7 +61,7 @@ class Browser:
     def run(self, script, *args):
         return self._call("POST", self.session + "/execute/sync", {"script": script, "args": list(args)})
 
-    def wait(self, script, *args, seconds=10):
+    def wait(self, script, *args, seconds=120):
         """Until the script returns something true; what it returned."""
         end = time.monotonic() + seconds
         while True:
