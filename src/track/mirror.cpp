@@ -10,7 +10,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// The longest time that a finished benchmark waits for the server.
+// The longest time that a finished benchmark waits for a server that has answered it. One that never did is asked once
+// more.
 constexpr auto kPatience = 10s;
 constexpr auto kFirstRetry = 500ms, kLongestRetry = 30'000ms;
 
@@ -47,7 +48,7 @@ void Mirror::finish() {
   std::unique_lock lock(mutex_);
   finishing_ = news_ = true;
   changed_.notify_all();
-  if (changed_.wait_for(lock, kPatience, [&] { return !finishing_; })) return;
+  if (changed_.wait_for(lock, kPatience, [&] { return !finishing_; }) && trouble_.empty()) return;
   warn_(fmt::format("{} This run is kept and will be sent by the next run or by `fastkernels mlflow-ui`.",
                     trouble_.empty() ? fmt::format("MLflow at {} is slow.", server_.uri) : trouble_));
 }
@@ -94,7 +95,8 @@ void Mirror::work() {
     trouble_ = trouble;
     retry = trouble.empty() ? kFirstRetry
                             : std::min<std::chrono::milliseconds>(2 * retry, finishing_ ? 2'000ms : kLongestRetry);
-    if (last && trouble.empty()) {
+    answered_ = answered_ || trouble.empty();
+    if (last && (trouble.empty() || !answered_)) {
       finishing_ = false;
       changed_.notify_all();
     }

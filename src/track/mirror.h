@@ -25,7 +25,7 @@ class Mirror {
   Mirror& operator=(const Mirror&) = delete;
 
   void wake();  // there is something new
-  // The run has ended: waits a few seconds until the server has it, else warns.
+  // The run has ended: waits until the server has it, a few seconds where it answered before, else warns.
   void finish();
 
  private:
@@ -39,6 +39,7 @@ class Mirror {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool news_ = true, finishing_ = false, stopped_ = false;
+  bool answered_ = false;  // the server has taken all that there was at some time
   std::string trouble_;
   std::thread thread_;
 };
