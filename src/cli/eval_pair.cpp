@@ -48,7 +48,7 @@ class PairRun {
       std::string stage = fmt::format("{} {}", with ? "candidate" : "baseline", i / 2 + 1);
       (with ? results.with : results.without).push_back(side(side_task, stage));
     }
-    if (!is_encoder(model_task)) {
+    if (!is_stateless(model_task)) {
       std::string scored = task_.folder + "/scored.json";
       if (!std::filesystem::exists(scored))  // else it was scored before an interruption
         write_file(scored_path(task_), dump_json(choose_scored(eval_workloads(model_task, parse_scale(task_.scale)),

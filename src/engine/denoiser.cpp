@@ -23,6 +23,23 @@ std::vector<int64_t> tokens_per_step(int64_t masks, int64_t steps) {
   return counts;
 }
 
+std::vector<DenoiseStep> denoise_steps(const DenoiseOptions& options) {
+  if (options.gen_length < 1 || options.block_length < 1 || options.steps < 1)
+    throw Error("A text needs at least one token, one step and blocks of one token.");
+  const int64_t blocks = (options.gen_length + options.block_length - 1) / options.block_length;
+  std::vector<DenoiseStep> all;
+  for (int64_t b = 0; b < blocks; ++b) {
+    DenoiseStep step{.first = b * options.block_length};
+    step.length = std::min(options.block_length, options.gen_length - step.first);
+    for (int64_t keep : tokens_per_step(step.length, std::clamp<int64_t>(options.steps / blocks, 1, step.length))) {
+      step.keep = keep;
+      all.push_back(step);
+      step.known += keep;
+    }
+  }
+  return all;
+}
+
 Denoiser::Denoiser(const Model& model, ThreadPool& pool) : model_(model), pool_(pool) {
   model.config.require_task(Task::kDiffusionLM, model.name, "denoising");
   encoder_ = make_encoder(model, pool);
@@ -101,10 +118,8 @@ void Denoiser::run_step(Texts& texts, const std::vector<std::vector<int64_t>>& b
 
 Denoiser::Texts Denoiser::generate(const Texts& prompts, const DenoiseOptions& options,
                                    const std::function<void(const Texts&)>& progress) {
-  if (options.gen_length < 1 || options.block_length < 1 || options.steps < 1)
-    throw Error("A text needs at least one token, one step and blocks of one token.");
+  const std::vector<DenoiseStep> steps = denoise_steps(options);
   const int64_t mask = model_.config.facts.mask_id;
-  const int64_t blocks = (options.gen_length + options.block_length - 1) / options.block_length;
   Texts texts = prompts;
   for (auto& text : texts) {
     for (int64_t token : text)
@@ -112,16 +127,12 @@ Denoiser::Texts Denoiser::generate(const Texts& prompts, const DenoiseOptions& o
         throw Error("A prompt holds the mask token {}, which stands for what is to be generated; leave it out.", mask);
     text.insert(text.end(), static_cast<size_t>(options.gen_length), mask);
   }
-  for (int64_t b = 0, step = 0; b < blocks; ++b) {
-    const int64_t first = b * options.block_length, length = std::min(options.block_length, options.gen_length - first);
-    const int64_t steps = std::clamp<int64_t>(options.steps / blocks, 1, length);
+  for (size_t s = 0; s < steps.size(); ++s) {
     std::vector<std::vector<int64_t>> places(texts.size());
     for (size_t t = 0; t < texts.size(); ++t)
-      for (int64_t i = 0; i < length; ++i) places[t].push_back(std::ssize(prompts[t]) + first + i);
-    for (int64_t keep : tokens_per_step(length, steps)) {
-      run_step(texts, places, std::vector<int64_t>(texts.size(), keep), options, step++);
-      if (progress) progress(texts);
-    }
+      for (int64_t i = 0; i < steps[s].length; ++i) places[t].push_back(std::ssize(prompts[t]) + steps[s].first + i);
+    run_step(texts, places, std::vector<int64_t>(texts.size(), steps[s].keep), options, static_cast<int64_t>(s));
+    if (progress) progress(texts);
   }
   for (size_t t = 0; t < texts.size(); ++t) texts[t].erase(texts[t].begin(), texts[t].begin() + std::ssize(prompts[t]));
   return texts;

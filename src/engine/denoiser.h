@@ -26,6 +26,13 @@ struct DenoiseOptions {
 // divide.
 std::vector<int64_t> tokens_per_step(int64_t masks, int64_t steps);
 
+// One pass of a text: which block of the output it works on, and how much of that is known by then.
+struct DenoiseStep {
+  int64_t first = 0, length = 0;  // of the block, from the end of the prompt on
+  int64_t known = 0, keep = 0;    // tokens of it before the step, and those that the step adds
+};
+std::vector<DenoiseStep> denoise_steps(const DenoiseOptions& options);
+
 class Denoiser {
  public:
   // Throws Error where the model is none of this task.

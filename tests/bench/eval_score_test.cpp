@@ -58,6 +58,10 @@ TEST(EvalWorkloads, AreThoseOfTheProduct) {
   EXPECT_EQ(all[3].batch, 1);
   EXPECT_EQ(all[4].batch, 32);
   EXPECT_EQ(eval_workloads(Task::kCausalLM, parse_scale("1/16"))[0].input_tokens, 64);
+  // A diffusion model fills four tokens in a step.
+  EXPECT_EQ(eval_workloads(Task::kDiffusionLM, {})[0].steps, 32);
+  EXPECT_EQ(eval_workloads(Task::kDiffusionLM, parse_scale("1/32"))[0].steps, 1);
+  EXPECT_EQ(eval_category(Task::kDiffusionLM), "diffusion");
 }
 
 TEST(EvalWorkloads, ScaleFitsTheContext) {

@@ -122,12 +122,14 @@ TEST_F(Eval, BadFlags) {
 }
 
 TEST_F(Eval, SlowModelsAndRanks) {
-  Outcome outcome = run_program(small("run", {"--model", "tiny-qwen3", "tiny-xlm-roberta"}));
+  Outcome outcome = run_program(small("run", {"--model", "tiny-qwen3", "tiny-xlm-roberta", "tiny-llada"}));
   Json document = parse_json(outcome.out, "output");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  ASSERT_EQ(document["items"].size(), 3u);
+  ASSERT_EQ(document["items"].size(), 4u);
   for (const Json& item : document["items"]) EXPECT_TRUE(item["valid"]) << item.dump(1);
-  EXPECT_EQ(document["score"]["categories"].size(), 2u);
+  EXPECT_EQ(document["score"]["categories"].size(), 3u);
+  EXPECT_EQ(document["items"][3]["category"], "diffusion");
+  EXPECT_EQ(document["items"][3]["workloads"][0]["unit"], "steps/s");
   EXPECT_EQ(document["score"]["macro_correctness"], 1);
   EXPECT_EQ(document["score"]["macro_coverage"], 1);
   Outcome ranks = run_program(small("ranks", {"--tp", "2"}));
@@ -147,6 +149,24 @@ TEST_F(Eval, SlowACorrectCandidateIsValid) {
 TEST_F(Eval, SlowAScaledOutputIsInvalid) {
   rms_norm("1.02f");
   EXPECT_EQ(item("scaled", false)["aligned"], 0);
+}
+
+// Its logits along the baseline's trajectory, and those of steps that were timed.
+TEST_F(Eval, SlowADiffusionModelIsJudgedToo) {
+  auto llada = [&](const std::string& factor) {
+    rms_norm(factor);
+    Outcome outcome =
+        run_program(small("llada " + factor.substr(0, 5), {"--model", "tiny-llada", "--category", "diffusion"}));
+    Json document = parse_json(outcome.out, "output");
+    EXPECT_EQ(document["items"].size(), 1u);
+    EXPECT_GT(document["items"][0]["candidate_calls"], 0);
+    return document["items"][0];
+  };
+  EXPECT_EQ(llada("1.0f")["aligned"], 3);
+  EXPECT_EQ(llada("1.02f")["aligned"], 0);
+  // Right in the check before the timing, and wrong later.
+  Json later = llada("calls > 100 ? 1.05f : 1.0f");
+  EXPECT_FALSE(later["valid"]) << later.dump(1);
 }
 
 TEST_F(Eval, SlowACandidateThatIsWrongInLargeBatchesIsInvalid) {

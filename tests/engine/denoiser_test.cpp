@@ -77,6 +77,22 @@ TEST_F(TinyLLaDA, ChanceComesFromTheSeedAlone) {
   for (const auto& tokens : {greedy, hot, random}) EXPECT_EQ(std::count(tokens.begin(), tokens.end(), mask_), 0);
 }
 
+TEST(DenoiseSteps, FillEveryBlock) {
+  int64_t filled = 0, first = 0;
+  for (const DenoiseStep& step : denoise_steps({.gen_length = 13, .block_length = 5, .steps = 7})) {
+    if (step.first != first) {
+      EXPECT_EQ(filled, 5);
+      filled = 0;
+      first = step.first;
+    }
+    EXPECT_EQ(step.known, filled);
+    EXPECT_EQ(step.length, first == 10 ? 3 : 5);
+    filled += step.keep;
+  }
+  EXPECT_EQ(first, 10);
+  EXPECT_EQ(filled, 3);
+}
+
 // Every token sees the whole text: changing the last one changes the logits of the first.
 TEST_F(TinyLLaDA, TokensSeeWhatFollowsThem) {
   std::unique_ptr<Encoder> encoder = make_encoder(model_, pool_);

@@ -39,6 +39,7 @@ int64_t repeats_for(double seconds, int64_t least) {
 }
 
 Json run_side(const Model& model, ThreadPool& pool, const SideTask& task, bool first) {
+  if (model.config.facts.task == Task::kDiffusionLM) return run_denoiser_side(model, pool, task, first);
   return is_encoder(model.config.facts.task) ? run_encoder_side(model, pool, task, first)
                                              : run_causal_side(model, pool, task, first);
 }

@@ -161,7 +161,7 @@ void require_times(const std::vector<ProcessTimes>& processes, size_t count, con
 }  // namespace
 
 Json item_of(const PairTask& task, Task model_task, DType dtype, const PairResults& results) {
-  bool encoder = is_encoder(model_task);
+  bool encoder = is_stateless(model_task);         // its vectors are compared, or logits of a trajectory
   std::vector<double> logs[2], lows[2], highs[2];  // latency, throughput
   int64_t aligned = 0;
   double agreement = 0;
@@ -173,9 +173,11 @@ Json item_of(const PairTask& task, Task model_task, DType dtype, const PairResul
     PairedResult paired = compare_alternating(without, with, task.seed);
     auto requests = static_cast<double>(w.batch > 0 ? w.batch : task.num_prompts);
     // As vLLM counts: tokens of prompts and outputs.
-    double amount = encoder ? requests : requests * static_cast<double>(w.length());
+    double amount = w.steps > 0 ? static_cast<double>(w.steps)
+                    : encoder   ? requests
+                                : requests * static_cast<double>(w.length());
     auto shown = [&](double ms) { return w.throughput ? amount * 1e3 / ms : ms; };
-    const char* unit = !w.throughput ? "ms" : encoder ? "inputs/s" : "tokens/s";
+    const char* unit = !w.throughput ? "ms" : w.steps > 0 ? "steps/s" : encoder ? "inputs/s" : "tokens/s";
     Json row = {{"workload", w.name},
                 {"kind", w.throughput ? "throughput" : "latency"},
                 {"input_tokens", w.input_tokens},

@@ -12,10 +12,11 @@
 
 namespace fk {
 
-// What the task of the model needs: one of the two below. On every rank; `first`: the one that writes files.
+// What the task of the model needs: one of those below. On every rank; `first`: the one that writes files.
 Json run_side(const Model& model, ThreadPool& pool, const SideTask& task, bool first);
 Json run_causal_side(const Model& model, ThreadPool& pool, const SideTask& task, bool first);
 Json run_encoder_side(const Model& model, ThreadPool& pool, const SideTask& task, bool first);
+Json run_denoiser_side(const Model& model, ThreadPool& pool, const SideTask& task, bool first);
 
 Json to_json(const PositionErrors& errors);
 PositionErrors position_errors_of(const Json& json);

@@ -46,6 +46,9 @@ std::vector<EvalWorkload> eval_workloads(Task task, EvalScale scale) {
   if (is_encoder(task))
     workloads = {
         {"batch-32-long", true, 512, 0, 32}, {"batch-32-short", true, 128, 0, 32}, {"single-input", false, 128, 0, 1}};
+  else if (task == Task::kDiffusionLM)
+    workloads = {
+        {"batch-8-long", true, 512, 128, 8}, {"batch-8-short", true, 128, 128, 8}, {"single-text", false, 128, 128, 1}};
   else
     workloads = {{"prefill-heavy", true, 1024, 512, 0},
                  {"balanced", true, 512, 512, 0},
@@ -55,6 +58,7 @@ std::vector<EvalWorkload> eval_workloads(Task task, EvalScale scale) {
   for (EvalWorkload& w : workloads) {
     w.input_tokens = scaled(w.input_tokens, scale);
     if (w.output_tokens > 0) w.output_tokens = scaled(w.output_tokens, scale);
+    if (task == Task::kDiffusionLM) w.steps = std::ssize(denoise_steps(denoise_options(w)));
   }
   return workloads;
 }
@@ -68,8 +72,25 @@ EvalScale fitting_scale(Task task, int64_t context, std::string_view model) {
   throw Error("{} has a context of {} tokens, too few for any workload of an evaluation.", model, context);
 }
 
+DenoiseOptions denoise_options(const EvalWorkload& w) {
+  constexpr int64_t kBlock = 32, kTokensPerStep = 4;
+  return {.gen_length = w.output_tokens,
+          .block_length = kBlock,
+          .steps = std::max<int64_t>(1, w.output_tokens / kTokensPerStep)};
+}
+
 std::string eval_category(Task task) {
-  return task == Task::kCausalLM ? "llm" : task == Task::kTextEncoder ? "text-encoder" : "image-encoder";
+  switch (task) {
+    case Task::kCausalLM:
+      return "llm";
+    case Task::kTextEncoder:
+      return "text-encoder";
+    case Task::kImageEncoder:
+      return "image-encoder";
+    case Task::kDiffusionLM:
+      return "diffusion";
+  }
+  return "";
 }
 
 }  // namespace fk

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/denoiser.h"
 #include "models/model_config.h"
 
 namespace fk {
@@ -25,6 +26,7 @@ struct EvalWorkload {
   int64_t input_tokens = 0;   // of each request
   int64_t output_tokens = 0;  // 0: the model does not generate
   int64_t batch = 0;          // requests at once; 0: as many as --num-prompts gives and the engine takes
+  int64_t steps = 0;          // of denoising; 0: the model does not
 
   int64_t length() const { return input_tokens + output_tokens; }
 };
@@ -34,7 +36,10 @@ std::vector<EvalWorkload> eval_workloads(Task task, EvalScale scale);
 // The largest of 1, 1/2, 1/4, ... with which every workload fits the context. Throws Error where none does.
 EvalScale fitting_scale(Task task, int64_t context, std::string_view model);
 
-// "llm", "text-encoder", "image-encoder"
+// How a diffusion language model makes the texts of a workload.
+DenoiseOptions denoise_options(const EvalWorkload& workload);
+
+// "llm", "text-encoder", "image-encoder", "diffusion"
 std::string eval_category(Task task);
 
 }  // namespace fk
