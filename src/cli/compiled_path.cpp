@@ -7,6 +7,7 @@
 #include "cli/search_report.h"
 #include "compiler/plan/profile_store.h"
 #include "core/error.h"
+#include "engine/rank_agreement.h"
 #include "measure/timer.h"
 
 namespace fk {
@@ -134,27 +135,32 @@ TrialResult time_whole_steps(CompiledModel& compiled, const Model& model, Thread
   TrialOptions trial{.phase = phase, .rows = {}, .threads = search.threads, .seed = search.seed};
   trial.device = search.device;
   for (const StepSizes& s : sizes) trial.rows.insert(trial.rows.end(), {s.sequences, s.tokens});
-  const std::string key =
-      profile_key(fmt::format("whole steps of {} {} {} {} {} {}", model.name, dtype_name(model.config.facts.dtype),
-                              model.weights.size_bytes(), phase_name(phase), fingerprint, search.calls_version),
-                  trial);
-  if (std::optional<TrialResult> known = store.find(key)) return *known;
+  std::string what = fmt::format("whole steps of {} {} {} {} {} {}", model.name, dtype_name(model.config.facts.dtype),
+                                 model.weights.size_bytes(), phase_name(phase), fingerprint, search.calls_version);
+  if (const Communicator* ranks = model.communicator; ranks != nullptr)
+    what += fmt::format(" rank {} of {}", ranks->rank(), ranks->size());
+  const std::string key = profile_key(what, trial);
+  std::optional<TrialResult> known = store.find(key);
+  // Ranks time together or not at all.
+  if (least_of_all_ranks(known ? 1 : 0, model) == 1) return *known;
   TrialResult result = try_step(compiled, model, pool, phase, {.sizes = sizes, .seed = search.seed});
   store.store(key, result);
   return result;
 }
 
 void CompiledPath::leave_slower_to_tree(ThreadPool& pool, const StepsToTime& steps, Progress& progress) {
-  if (!search_ || options_.check_every_step || model_.communicator != nullptr) return;
+  if (!search_ || options_.check_every_step) return;
   const int64_t start = now_ns();
   try {
-    for (const PhasePlan& plan : found_) {
-      auto sizes = steps.find(plan.phase);
-      if (sizes == steps.end()) continue;
-      progress.show(fmt::format("{}: whole steps by the plan and by the tree", phase_name(plan.phase)));
-      TrialResult& result = steps_[plan.phase];
-      result = time_whole_steps(*compiled_, model_, pool, plan.phase, plan.fingerprint(), sizes->second, *search_);
-      compiled_->leave_to_tree(plan.phase, is_slower(result));
+    for (GraphPhase phase : phases()) {
+      auto plan = std::find_if(found_.begin(), found_.end(), [&](const PhasePlan& p) { return p.phase == phase; });
+      auto sizes = steps.find(phase);
+      const bool has_both = plan != found_.end() && sizes != steps.end();
+      if (least_of_all_ranks(has_both ? 1 : 0, model_) == 0) continue;
+      progress.show(fmt::format("{}: whole steps by the plan and by the tree", phase_name(phase)));
+      TrialResult& result = steps_[phase];
+      result = time_whole_steps(*compiled_, model_, pool, phase, plan->fingerprint(), sizes->second, *search_);
+      compiled_->leave_to_tree(phase, least_of_all_ranks(is_slower(result) ? 0 : 1, model_) == 0);
     }
   } catch (const Error& e) {  // no memory for states of its own
     no_steps_ = e.what();

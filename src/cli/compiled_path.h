@@ -69,8 +69,8 @@ class CompiledPath {
   // of the tree. Without a compiler they do, too. Throws Error where the model cannot be run by plans.
   CompiledPath(Model& model, const std::optional<SearchOptions>& search, const Options& options);
 
-  // Times whole steps by the plans and by the tree, and leaves phases whose plan is slower to the tree. Does nothing
-  // without a search, where every step is checked, and with several ranks, which would not decide alike.
+  // Times whole steps by the plans and by the tree, and leaves phases whose plan is slower to the tree: on all ranks, if
+  // it is slower on one of them. Does nothing without a search and where every step is checked.
   void leave_slower_to_tree(ThreadPool& pool, const StepsToTime& steps, Progress& progress);
 
   // After a run: what was run last in each phase.

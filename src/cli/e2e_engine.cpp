@@ -129,6 +129,7 @@ void E2eEngine::run(const CommonOptions& given) {
   source.config.require_task(Task::kCausalLM, source.name, "e2e");
   check_loadable(source, load_options(model_, source, common));
   check_divisible(source, tp_);
+  check_model_allows(source, engine_, common.device);
   const bool candidates = !candidates_.disabled && !find_candidates(candidate_folder(), common.device.kind).empty();
   const bool compare = (candidates || compiled_) && !no_compare_;
   if (compare && launched_ranks() > 1)

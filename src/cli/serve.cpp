@@ -145,6 +145,7 @@ class Serve final : public Verb {
     if (encoder && tp_ > 1) throw UsageError("{} is an encoder, which cannot be divided; leave --tp out.", source.name);
     check_loadable(source, load_options(model_, source, common));
     check_divisible(source, tp_);
+    if (!encoder) check_model_allows(source, batching_, common.device);
     ServedModel served = describe(source, encoder);
     Ranks ranks(tp_, common);
     // The first rank drains and then ends the others, which must not end before it.

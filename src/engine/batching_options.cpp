@@ -5,6 +5,7 @@
 
 #include "core/device_runtime.h"
 #include "core/error.h"
+#include "engine/rank_agreement.h"
 #include "measure/machine_limits.h"
 
 namespace fk {
@@ -31,9 +32,8 @@ void widen(const Node& node, int64_t& window, bool& any_sees_all) {
 }
 
 bool contains(const Node& node, std::string_view op) {
-  return node.info().name == op ||
-         std::any_of(node.children().begin(), node.children().end(),
-                     [&](const Node* child) { return contains(*child, op); });
+  return node.info().name == op || std::any_of(node.children().begin(), node.children().end(),
+                                               [&](const Node* child) { return contains(*child, op); });
 }
 
 int64_t window_of_all_layers(const Node& root) {
@@ -83,17 +83,31 @@ int64_t blocks_that_fit(const Model& model, const BatchingOptions& options, int6
   return std::min(most, static_cast<int64_t>(std::min(room / per_block, 0x1p30)));
 }
 
-// Ranks plan the same steps, so they need the same number of blocks, whatever memory each has free.
-int64_t least_of_all_ranks(int64_t blocks, const Model& model) {
-  Communicator* ranks = model.communicator;
-  if (ranks == nullptr || ranks->size() == 1) return blocks;
-  Tensor own({1}, DType::kI64, model.device), all({ranks->size()}, DType::kI64, model.device);
-  Tensor host_own({1}, DType::kI64), host_all({ranks->size()}, DType::kI64);
-  *host_own.ptr<int64_t>() = blocks;
-  copy_between(host_own, own);
-  ranks->all_gather(own, all, model.device == kCpu ? nullptr : device_runtime(model.device).stream());
-  copy_between(all, host_all);
-  return *std::min_element(host_all.ptr<int64_t>(), host_all.ptr<int64_t>() + ranks->size());
+// Per-sequence states.
+bool has_slots(const Node& root) {
+  const std::vector<StateSpec> states = collect_states(root);
+  return std::any_of(states.begin(), states.end(), [](const StateSpec& s) { return !s.per_token(); });
+}
+
+void check_tree_allows(const Node& root, const std::string& name, const ModelConfig& config,
+                       const BatchingOptions& options, Device device) {
+  if (const int64_t context = config.facts.max_position_embeddings; options.max_model_len > context)
+    throw Error("{} has a context of {} tokens, and --max-model-len asks for {}; ask for fewer.", name, context,
+                options.max_model_len);
+  if (options.batch_invariant && device != kCpu)
+    throw UsageError("--batch-invariant fixes the order of sums on the CPU only; leave it out or use --device cpu.");
+  if (options.batch_invariant && has_slots(root))
+    throw UsageError(
+        "{} has recurrent states, whose sums depend on how a prompt is cut into chunks; leave --batch-invariant out.",
+        name);
+  if (options.batch_invariant && contains(root, "mla_attention"))
+    throw UsageError(
+        "{} attends to the first chunk of a prompt in another form than to later ones; leave --batch-invariant out.",
+        name);
+  if (options.speculative.num_speculative_tokens > 0 && has_slots(root))
+    throw UsageError(
+        "{} has recurrent states, which cannot go back behind a guess that was wrong; leave --speculative-config out.",
+        name);
 }
 
 }  // namespace
@@ -116,46 +130,35 @@ void check_batching_options(const BatchingOptions& o) {
   if (o.max_waiting < 0) throw UsageError("--max-waiting must be 0 or more, not {}.", o.max_waiting);
 }
 
+void check_model_allows(const ModelSource& source, const BatchingOptions& options, Device device) {
+  check_batching_options(options);
+  check_tree_allows(*build_model(source.config, {}), source.name, source.config, options, device);
+}
+
 EngineSizes engine_sizes(const Model& model, const BatchingOptions& options) {
   check_batching_options(options);
+  check_tree_allows(*model.root, model.name, model.config, options, model.device);
   const int64_t context = model.config.facts.max_position_embeddings;
-  if (options.max_model_len > context)
-    throw Error("{} has a context of {} tokens, and --max-model-len asks for {}; ask for fewer.", model.name, context,
-                options.max_model_len);
   EngineSizes sizes;
   sizes.limits = {.max_sequences = options.max_num_seqs,
                   .max_tokens = options.max_num_batched_tokens,
                   .max_context = options.max_model_len > 0 ? options.max_model_len : context,
                   .page_size = options.block_size};
   sizes.limits.max_drafts = options.speculative.num_speculative_tokens;
+  // Ranks plan the same steps, so they need the same number of blocks, whatever memory each has free.
   sizes.limits.blocks = options.num_blocks > 0
                             ? options.num_blocks
                             : least_of_all_ranks(blocks_that_fit(model, options, sizes.limits.max_context), model);
-  const std::vector<StateSpec> states = collect_states(*model.root);
-  sizes.scheduler = {
-      .max_batched_tokens = sizes.limits.max_tokens,
-      .max_sequences = sizes.limits.max_sequences,
-      .max_context = sizes.limits.max_context,
-      .page_size = sizes.limits.page_size,
-      .blocks = sizes.limits.blocks,
-      .prefix_cache = options.enable_prefix_caching,
-      .sliding_window = window_of_all_layers(*model.root),
-      .has_slots = std::any_of(states.begin(), states.end(), [](const StateSpec& s) { return !s.per_token(); }),
-      .speculative = options.speculative};
-  if (options.batch_invariant && model.device != kCpu)
-    throw UsageError("--batch-invariant fixes the order of sums on the CPU only; leave it out or use --device cpu.");
-  if (options.batch_invariant && sizes.scheduler.has_slots)
-    throw UsageError(
-        "{} has recurrent states, whose sums depend on how a prompt is cut into chunks; leave --batch-invariant out.",
-        model.name);
-  if (options.batch_invariant && contains(*model.root, "mla_attention"))
-    throw UsageError(
-        "{} attends to the first chunk of a prompt in another form than to later ones; leave --batch-invariant out.",
-        model.name);
-  if (sizes.scheduler.has_slots && options.speculative.num_speculative_tokens > 0)
-    throw UsageError(
-        "{} has recurrent states, which cannot go back behind a guess that was wrong; leave --speculative-config out.",
-        model.name);
+  sizes.scheduler = {.max_batched_tokens = sizes.limits.max_tokens,
+                     .max_sequences = sizes.limits.max_sequences,
+                     .max_context = sizes.limits.max_context,
+                     .page_size = sizes.limits.page_size,
+                     .blocks = sizes.limits.blocks,
+                     .prefix_cache = options.enable_prefix_caching,
+                     .sliding_window = window_of_all_layers(*model.root),
+                     .has_slots = has_slots(*model.root),
+                     .speculative = options.speculative,
+                     .max_prompt_logits = sizes.limits.max_prompt_logits};
   return sizes;
 }
 

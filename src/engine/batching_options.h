@@ -33,6 +33,10 @@ struct BatchingOptions {
 // Throws UsageError that names the option out of range.
 void check_batching_options(const BatchingOptions& options);
 
+// The same, and throws Error or UsageError where the model does not allow one: a context that is longer than its own, or
+// guesses and fixed sums where it has recurrent states. Reads no weights, so that verbs say it first.
+void check_model_allows(const ModelSource& source, const BatchingOptions& options, Device device);
+
 struct EngineSizes {
   StepLimits limits;
   SchedulerOptions scheduler;

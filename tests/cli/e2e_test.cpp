@@ -107,6 +107,13 @@ TEST_F(E2eVerb, BadInputIsOneSentence) {
   refused({"serve", "--model", "tiny-llama", "--load-format", "dummy", "--no-generated-kernels"}, 2, "--compiled");
   refused({"serve", "--model", "tiny-llama", "--load-format", "dummy", "--compiled", "--batch-invariant"}, 2,
           "--batch-invariant and --compiled");
+  // Before anything is loaded or planned.
+  const std::string ngrams = R"({"method": "ngram"})";
+  refused({"serve", "--model", "tiny-gla", "--load-format", "dummy", "--compiled", "--speculative-config", ngrams}, 2,
+          "tiny-gla has recurrent states");
+  refused(
+      {"e2e", "latency", "--model", "tiny-gla", "--load-format", "dummy", "--compiled", "--speculative-config", ngrams},
+      2, "tiny-gla has recurrent states");
   refused({"e2e", "serve", "--compiled"}, 2, "--model");
   refused({"e2e", "serve", "--compiled", "--model", "tiny-llama", "--port", "8000"}, 2, "--port");
   refused({"e2e", "serve", "--compiled", "--model", "tiny-llama", "--request-rate", "1", "2"}, 2, "one load");

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 
+#include "core/error.h"
 #include "engine/decode_loop.h"
 #include "engine/encoder.h"
 #include "engine/model_executor.h"
+#include "engine/rank_agreement.h"
 #include "measure/paired.h"
 #include "measure/timer.h"
 
@@ -165,8 +167,17 @@ RegionTiming timed_steps(CompiledModel& compiled, const Model& model, ThreadPool
   size_t pairs = kMostPairs;
   for (size_t launch = 0; launch < kStepLaunches; ++launch) {
     // Each side has states of its own, and what a device recorded of it.
-    std::unique_ptr<StepRunner> tree = make_runner(model, pool, phase, sizes),
-                                plan = make_runner(model, pool, phase, sizes);
+    std::unique_ptr<StepRunner> tree, plan;
+    std::string no_room;
+    try {
+      tree = make_runner(model, pool, phase, sizes);
+      plan = make_runner(model, pool, phase, sizes);
+    } catch (const Error& e) {
+      no_room = e.what();
+    }
+    // Ranks make the same steps, or none.
+    if (least_of_all_ranks(no_room.empty() ? 1 : 0, model) == 0)
+      throw Error("{}", no_room.empty() ? "Another rank has no memory for them." : no_room);
     auto step = [&](StepRunner& runner) {
       compiled.leave_to_tree(phase, &runner == tree.get());
       return runner.step_ns();
@@ -174,9 +185,11 @@ RegionTiming timed_steps(CompiledModel& compiled, const Model& model, ThreadPool
     // The first allocates, the second is recorded.
     double longest = 0;
     for (int i = 0; i < 3; ++i) longest = std::max(step(*tree), step(*plan));
-    if (launch == 0)
+    if (launch == 0) {
       pairs = std::clamp(static_cast<size_t>(options.seconds * 1e9 / (3.0 * kStepLaunches * std::max(longest, 1.0))),
                          kLeastPairs, kMostPairs);
+      pairs = static_cast<size_t>(least_of_all_ranks(static_cast<int64_t>(pairs), model));
+    }
     samples.emplace_back();
     control.emplace_back();
     for (size_t p = 0; p < pairs; ++p) {

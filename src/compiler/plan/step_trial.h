@@ -25,7 +25,8 @@ struct StepTrialOptions {
 };
 
 // `calls_ns` is the tree, `kernel_ns` the plan, and `rows` the new tokens of the batch. No timings where the model's
-// context is too short. Changes neither compiled.left_to_tree() nor any state that others use. One rank only.
+// context is too short. Changes neither compiled.left_to_tree() nor any state that others use. All ranks call
+// it, and each times its own part.
 TrialResult try_step(CompiledModel& compiled, const Model& model, ThreadPool& pool, GraphPhase phase,
                      const StepTrialOptions& options);
 
