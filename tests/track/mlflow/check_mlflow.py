@@ -107,10 +107,26 @@ def compare(client, run):
     return remote
 
 
+NAMES = {"e2e throughput": {"tokens_per_second", "mean_ttft_ms", "mean_tpot_ms", "throughput_speedup", "baseline_tokens_per_second"},
+         "e2e latency": {"avg_latency"},
+         "eval": {"avg_throughput_speedup", "avg_latency_speedup", "alignment_rate", "macro_speedup", "macro_correctness", "macro_coverage",
+                  "macro_score"}}
+
+
+def has_the_names_of_its_tier(runs):
+    """What users of MLflow look for in runs of models; compare() has found the same on the server."""
+    for name, metrics in NAMES.items():
+        run, = (r for r in runs if r["run"]["name"].startswith(name))
+        assert run["run"]["tags"]["tier"] == name.split()[0], run["run"]["tags"]
+        assert metrics <= run["run"]["metrics"].keys(), (name, sorted(run["run"]["metrics"]))
+        assert any(a["path"] == f"results/{name.split()[0]}.json" for a in run["artifacts"]), run["artifacts"]
+
+
 def same_filters(client):
     experiment = client.get_experiment_by_name("fastkernels").experiment_id
     for text in ["metrics.avg_speedup > 0.01 and tags.tier = 'kernel'", "metrics.softmax_passed >= 1", "tags.tier = 'ttft'",
                  "params.num_runs = '10'", "attributes.status = 'FINISHED' and metrics.total_failed = 0", "metrics.tpot_ms < 0",
+                 "tags.tier = 'eval' and metrics.macro_score > 0", "tags.tier = 'e2e' and metrics.avg_latency > 0",
                  "run_name LIKE 'kernels%'", "attributes.run_name ILIKE 'KERNELS%' and params.threads != '7'"]:
         theirs = {r.data.tags["fastkernels.run_id"] for r in client.search_runs([experiment], text)}
         ours = {r["run_id"] for r in json.loads(fastkernels("history", "--limit", "-1", "--where", text, "--json").stdout)}
@@ -177,11 +193,19 @@ def main():
         assert complaints(done) == "", done.stderr
         fastkernels("ttft", "--model", "tiny-llama", "--load-format", "dummy", "--no-candidate-kernels", "--prompt-tokens", "8",
                     "--decode-tokens", "3", "--iters", "2", **live)
+        model = ("--model", "tiny-llama", "--load-format", "dummy", "--threads", "1")
+        fastkernels("e2e", "throughput", *model, "--no-candidate-kernels", "--num-prompts", "4", "--input-len", "16", "--output-len", "4",
+                    "--compiled", "--no-generated-kernels", "--rounds", "3", "--repeats", "2", **live)
+        fastkernels("e2e", "latency", *model, "--no-candidate-kernels", "--batch-size", "2", "--input-len", "16", "--output-len", "4",
+                    "--num-iters-warmup", "1", "--num-iters", "3", **live)
+        (work / "none").mkdir()
+        fastkernels("eval", *model, "--num-prompts", "2", "--scale", "1/64", "--rounds", "3", **live, FASTKERNELS_CANDIDATE_DIR=str(work / "none"))
         subprocess.run([TRACK_A_RUN], env=dict(environment, **live), check=True, cwd=work, stdout=subprocess.DEVNULL)
         runs = stored()
-        assert len(runs) == 3
+        assert len(runs) == 6
         for run in runs:
             compare(client, run)
+        has_the_names_of_its_tier(runs)
         assert any(a["path"] == "kernels/softmax.cpp" for r in runs for a in r["artifacts"])
         same_filters(client)
 
@@ -207,10 +231,10 @@ def main():
         server.start()
         kernels("--self-test", "--target", "softmax", "--filter", "odd-tail", **live)
         runs = stored()
-        assert len(runs) == 6
+        assert len(runs) == 9
         for run in runs:
             compare(client, run)
-        assert len(client.search_runs([client.get_experiment_by_name("fastkernels").experiment_id])) == 6
+        assert len(client.search_runs([client.get_experiment_by_name("fastkernels").experiment_id])) == 9
 
         print("an address nobody answers at costs a benchmark nothing but a warning")
         done = kernels("--self-test", "--target", "softmax", "--filter", "odd-tail", MLFLOW_TRACKING_URI=f"http://127.0.0.1:{free_port()}")
@@ -220,7 +244,7 @@ def main():
 
     print("mlflow-ui has everything, once")
     import_a_large_run()
-    for expected in ["(8 runs new to it)", "(0 runs new to it)", "new to it)"]:
+    for expected in ["(11 runs new to it)", "(0 runs new to it)", "new to it)"]:
         if expected == "new to it)":  # the third time round
             import_small_runs(40)
             ui_is_killed_in_the_middle(10)
@@ -230,14 +254,14 @@ def main():
         try:
             line = ui.stdout.readline()
             assert expected in line and f"http://127.0.0.1:{port}" in line, (line, ui.poll() is not None and ui.stderr.read())
-            if expected.startswith("(8"):
+            if expected.startswith("(11"):
                 asked = requests_of_ui()
-                assert asked <= 3 * 8 + 4, f"{asked} requests for 8 runs: three each, an experiment, and a large run's batches"
+                assert asked <= 3 * 11 + 4, f"{asked} requests for 11 runs: three each, an experiment, and a large run's batches"
             client = MlflowClient(f"http://127.0.0.1:{port}")
             runs = stored() if expected.startswith("(") else [r for r in stored() if r["run"]["run_id"].startswith("small-")]
             for run in runs:
                 compare(client, run)
-            assert len(client.search_runs([client.get_experiment_by_name("fastkernels").experiment_id])) == (8 if expected.startswith("(") else 48)
+            assert len(client.search_runs([client.get_experiment_by_name("fastkernels").experiment_id])) == (11 if expected.startswith("(") else 51)
             taken = subprocess.run([FASTKERNELS, "mlflow-ui", "--port", str(port)], env=environment, capture_output=True, text=True)
             assert taken.returncode == 1 and "is taken" in taken.stderr, taken.stderr
             ui.send_signal(signal.SIGINT)
