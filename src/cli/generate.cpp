@@ -1,6 +1,8 @@
 // generate: continues prompts and prints the text as it comes.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <optional>
@@ -28,7 +30,7 @@ namespace {
 struct Generated {
   std::vector<int64_t> tokens;
   std::string text;
-  std::vector<DrawnLogprobs> logprobs;
+  std::vector<DrawnLogprobs> logprobs, prompt_logprobs;
   RequestOutput last;
   double first_s = 0, last_s = 0;  // since the requests were submitted
 
@@ -37,6 +39,7 @@ struct Generated {
     last_s = now_s;
     tokens.insert(tokens.end(), output.tokens.begin(), output.tokens.end());
     logprobs.insert(logprobs.end(), output.logprobs.begin(), output.logprobs.end());
+    if (!output.prompt_logprobs.empty()) prompt_logprobs = std::move(output.prompt_logprobs);
     text += output.text;
     if (output.finish == FinishReason::kNone) return;
     // A stop token ends the text and is not part of it.
@@ -47,7 +50,20 @@ struct Generated {
     }
     last = std::move(output);
   }
+
+  // Of the prompt; of one token 1, since nothing is known before it.
+  double perplexity() const {
+    double sum = 0;
+    for (const DrawnLogprobs& p : prompt_logprobs) sum -= static_cast<double>(p.drawn.logprob);
+    return std::exp(sum / static_cast<double>(std::max<size_t>(prompt_logprobs.size(), 1)));
+  }
 };
+
+std::string top_text(const DrawnLogprobs& p) {
+  std::string top;
+  for (const TokenLogprob& t : p.top) top += fmt::format("{}{} {:.4f}", top.empty() ? "" : ", ", t.token, t.logprob);
+  return top;
+}
 
 class Generate final : public Verb {
  public:
@@ -62,6 +78,9 @@ class Generate final : public Verb {
              "git diff | fastkernels generate --model ./my-checkpoint --prompt-file - --repetition-penalty 1.1",
              "fastkernels generate --model tiny-qwen3 --load-format dummy --prompt-token-ids 5,17,99 --logprobs 3 "
              "--json",
+             "fastkernels generate --model ./my-checkpoint --prompt-file a.txt --prompt-logprobs 0 --max-tokens 0   # "
+             "its "
+             "perplexity",
              "fastkernels generate --model ./my-checkpoint --prompt-file code.py --speculative-config '{\"method\": "
              "\"ngram\"}'",
              "fastkernels generate --model tiny-llama --load-format dummy --prompt-token-ids 5,17,99 --tp 2   # on two "
@@ -89,6 +108,7 @@ class Generate final : public Verb {
     if (!source.gguf.empty()) defaults_ = what_.take_defaults(gguf_generation_defaults(GgufFile::open(source.gguf)));
     check_divisible(source, tp_);
     const BatchingOptions options = batching_options(source);
+    check_model_allows(source, options, common.device);
     Ranks ranks(tp_, common);
     ThreadPool pool(common.threads);
     judged_ = activate_candidates(candidates_, common);
@@ -189,10 +209,27 @@ class Generate final : public Verb {
     if (common.json) return print_out(dump_json(to_json(loaded)) + "\n");
     if (common.csv) return table().print(common);
     if (single()) print_out("\n");
+    for (size_t i = 0; i < results_.size(); i += static_cast<size_t>(what_.samples())) print_prompt(i);
     if (!results_[0].logprobs.empty()) print_out(table().to_text());
     if (!common.quiet) std::fputs(summary(loaded).c_str(), stderr);
     if (!common.quiet && !speculative_config_.empty())
       std::fputs(fmt::format("[{}]\n", speculation_words(stats_)).c_str(), stderr);
+  }
+
+  void print_prompt(size_t i) const {
+    const Generated& result = results_[i];
+    if (result.prompt_logprobs.empty()) return;
+    Table table({{"position", "position"},
+                 {"token_id", "token"},
+                 {"logprob", "log-probability"},
+                 {"rank", "rank"},
+                 {"top", "most likely"}});
+    for (size_t k = 0; k < result.prompt_logprobs.size(); ++k) {
+      const DrawnLogprobs& p = result.prompt_logprobs[k];
+      table.add_row({k + 1, p.drawn.token, Cell(static_cast<double>(p.drawn.logprob), 4), p.rank, top_text(p)});
+    }
+    print_out(fmt::format("{}{}perplexity of the prompt: {:.4f}\n\n", single() ? "" : heading(i), table.to_text(),
+                          result.perplexity()));
   }
 
   std::string summary(const TimedModel& loaded) const {
@@ -215,12 +252,13 @@ class Generate final : public Verb {
     return static_cast<double>(result.tokens.size() - 1) / (result.last_s - result.first_s);
   }
 
-  static Json logprobs_json(const Generated& result) {
+  static Json logprobs_json(const std::vector<DrawnLogprobs>& logprobs) {
     Json list = Json::array();
-    for (const DrawnLogprobs& p : result.logprobs) {
+    for (const DrawnLogprobs& p : logprobs) {
       Json top = Json::array();
       for (const TokenLogprob& t : p.top) top.push_back({{"token_id", t.token}, {"logprob", t.logprob}});
       list.push_back({{"token_id", p.drawn.token}, {"logprob", p.drawn.logprob}, {"top", std::move(top)}});
+      if (p.rank > 0) list.back()["rank"] = p.rank;
     }
     return list;
   }
@@ -239,7 +277,11 @@ class Generate final : public Verb {
                   {"cached_tokens", result.last.cached_tokens},
                   {"ttft_ms", result.first_s * 1e3},
                   {"tokens_per_second", rate(result)}};
-      if (!result.logprobs.empty()) one["logprobs"] = logprobs_json(result);
+      if (!result.logprobs.empty()) one["logprobs"] = logprobs_json(result.logprobs);
+      if (!result.prompt_logprobs.empty()) {
+        one["prompt_logprobs"] = logprobs_json(result.prompt_logprobs);
+        one["perplexity"] = result.perplexity();
+      }
       all.push_back(std::move(one));
     }
     // A single result is the object itself.
@@ -288,10 +330,7 @@ class Generate final : public Verb {
         if (with_logprobs) {
           const DrawnLogprobs& p = results_[r].logprobs[i];
           cells.emplace_back(static_cast<double>(p.drawn.logprob), 4);
-          std::string top;
-          for (const TokenLogprob& t : p.top)
-            top += fmt::format("{}{} {:.4f}", top.empty() ? "" : ", ", t.token, t.logprob);
-          cells.emplace_back(top);
+          cells.emplace_back(top_text(p));
         }
         table.add_row(std::move(cells));
       }

@@ -47,7 +47,7 @@ void GenerateOptions::add_flags(FlagSet& flags) {
       .type_name("ID,ID,...")
       .excludes(text);
   add_chat_options(flags, chat_);
-  flags.option("--max-tokens", max_tokens_, "Tokens to generate at most").range(1, int64_t{1} << 24).show_default();
+  flags.option("--max-tokens", max_tokens_, "Tokens to generate at most").range(0, int64_t{1} << 24).show_default();
   flags.option("--min-tokens", min_tokens_, "Tokens before which the text does not end")
       .range(0, int64_t{1} << 24)
       .show_default();
@@ -82,6 +82,12 @@ void GenerateOptions::add_flags(FlagSet& flags) {
       &flags.option("--logprobs", logprobs_, "Log-probabilities of the tokens and of this many of the most likely")
            .range(0, 1024)
            .type_name("N");
+  prompt_logprobs_flag_ =
+      &flags
+           .option("--prompt-logprobs", prompt_logprobs_,
+                   "The same of the tokens of the prompt, and its perplexity; --max-tokens 0: only that")
+           .range(0, 1024)
+           .type_name("N");
   flags
       .option("--generation-config", generation_config_,
               "auto: sampling as the checkpoint's generation_config.json has it where do_sample is true and no flag "
@@ -98,6 +104,8 @@ void GenerateOptions::check(uint64_t seed, int64_t ranks) {
   for (const std::string& text : stop_)
     if (text.empty()) throw UsageError("A --stop string is empty; give it at least one character.");
   for (const std::string& ids : prompt_ids_) parse_token_ids(ids);
+  if (max_tokens_ == 0 && !prompt_logprobs_flag_->given())
+    throw UsageError("--max-tokens 0 generates nothing; it is for --prompt-logprobs.");
   if (min_tokens_ > max_tokens_)
     throw UsageError("--min-tokens {} is more than --max-tokens {}; lower it.", min_tokens_, max_tokens_);
   const bool has_text = !prompt_texts_.empty() || !prompt_files_.empty();
@@ -162,6 +170,7 @@ Request GenerateOptions::request(const GivenPrompt& prompt, int64_t sample) cons
   request.stop_tokens.insert(request.stop_tokens.end(), stop_token_ids_.begin(), stop_token_ids_.end());
   request.stop = stop_;
   if (logprobs_flag_->given()) request.logprobs = static_cast<int>(logprobs_);
+  if (prompt_logprobs_flag_->given() && sample == 0) request.prompt_logprobs = static_cast<int>(prompt_logprobs_);
   return request;
 }
 

@@ -43,11 +43,11 @@ class GenerateOptions {
   std::vector<int64_t> stop_token_ids_, end_tokens_;
   ChatOptions chat_;
   SamplingParams sampling_;
-  int64_t max_tokens_ = 16, min_tokens_ = 0, samples_ = 1, logprobs_ = 0;
+  int64_t max_tokens_ = 16, min_tokens_ = 0, samples_ = 1, logprobs_ = 0, prompt_logprobs_ = 0;
   bool ignore_eos_ = false;
   std::string generation_config_ = "auto";
-  const Flag *logprobs_flag_ = nullptr, *temperature_flag_ = nullptr, *top_k_flag_ = nullptr, *top_p_flag_ = nullptr,
-             *min_p_flag_ = nullptr, *repetition_flag_ = nullptr;
+  const Flag *logprobs_flag_ = nullptr, *prompt_logprobs_flag_ = nullptr, *temperature_flag_ = nullptr,
+             *top_k_flag_ = nullptr, *top_p_flag_ = nullptr, *min_p_flag_ = nullptr, *repetition_flag_ = nullptr;
 };
 
 }  // namespace fk

@@ -1,11 +1,14 @@
 #include "engine/batching_engine.h"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include "core/device_thread.h"
 #include "core/environment_variable.h"
 #include "core/error.h"
 #include "engine/finite_logits.h"
+#include "engine/log_probabilities.h"
 #include "measure/timer.h"
 #include "models/finite.h"
 #include "ops/batch_invariant.h"
@@ -29,6 +32,7 @@ std::string error_of(Body&& body) {
 BatchingEngine::BatchingEngine(const Model& model, ThreadPool& pool, std::optional<Tokenizer> tokenizer,
                                const BatchingOptions& options)
     : model_(model),
+      pool_(pool),
       tokenizer_(std::move(tokenizer)),
       sizes_(engine_sizes(model, options)),
       limits_({.max_model_len = sizes_.limits.max_context,
@@ -69,6 +73,8 @@ void BatchingEngine::check(const Request& request) const {
                      request.min_tokens);
   if (request.logprobs && *request.logprobs < 0)
     throw UsageError("logprobs must be 0 or more, not {}.", *request.logprobs);
+  if (request.prompt_logprobs && *request.prompt_logprobs < 0)
+    throw UsageError("prompt_logprobs must be 0 or more, not {}.", *request.prompt_logprobs);
   std::string reason = scheduler_.reason_it_never_fits(std::ssize(request.prompt), request.max_tokens);
   if (!reason.empty()) throw UsageError("{}", reason);
 }
@@ -123,7 +129,8 @@ void BatchingEngine::apply(std::vector<Arrival> arrivals) {
       continue;
     }
     const Request& request = arrival.request->request();
-    scheduler_.add(arrival.id, request.prompt, request.max_tokens, arrival.request->speculates());
+    scheduler_.add(arrival.id, request.prompt, request.max_tokens, arrival.request->speculates(),
+                   request.prompt_logprobs.has_value());
     with_deadline_ += request.deadline ? 1 : 0;
     live_.emplace(arrival.id, std::move(arrival.request));
   }
@@ -185,6 +192,7 @@ bool BatchingEngine::start_step() {
   try {
     const View logits = executor_.forward(flight.plan, tokens_);
     if (flight.needs_host) look_at_logits(logits, flight);
+    if (!flight.prompts.empty()) look_at_prompts(executor_.prompt_logits(), flight);
     executor_.draw(rows_);
   } catch (const std::exception& e) {
     if (feed_) throw;  // another rank may be in the middle of this step
@@ -204,6 +212,10 @@ void BatchingEngine::gather(Flight& flight) {
   for (const PlannedRow& row : flight.plan.rows) {
     LiveRequest& live = *live_.at(row.request);
     tokens_.push_back(live.tokens_with(row.drafts));
+    if (row.prompt_logits > 0) {
+      flight.prompts.push_back({row.request, row.first, row.prompt_logits});
+      flight.needs_host = true;
+    }
     if (!row.draws) continue;
     flight.needs_host = flight.needs_host || live.needs_host();
     flight.drawing.push_back({row.request, rows_.size(), row.drafts});
@@ -230,6 +242,41 @@ void BatchingEngine::look_at_logits(const View& logits, Flight& flight) {
   }
 }
 
+void BatchingEngine::look_at_prompts(const View& logits, Flight& flight) {
+  const int64_t vocabulary = limits_.vocab_size;
+  Tensor copy;
+  View on_host = logits;
+  if (model_.device != kCpu) {
+    copy = Tensor({logits.size(0), vocabulary}, DType::kF32);
+    copy_between(logits, copy);
+    on_host = copy.view();
+  }
+  int64_t row = 0;
+  for (PromptRow& prompt : flight.prompts) {
+    LiveRequest& live = *live_.at(prompt.request);
+    const View own = on_host.narrow(0, std::exchange(row, row + prompt.count), prompt.count);
+    // After a preemption the first ones are known.
+    const int64_t known = live.known_prompt_logprobs() - prompt.first;
+    FK_CHECK(known >= 0, "a part of a prompt was not computed");
+    if (known >= prompt.count) continue;
+    const Request& request = live.request();
+    std::vector<DrawnLogprobs> found(static_cast<size_t>(prompt.count - known));
+    pool_.parallel_for(std::ssize(found), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const std::span<const float> values(own.ptr<float>() + (known + i) * vocabulary,
+                                            static_cast<size_t>(vocabulary));
+        const auto next = static_cast<size_t>(prompt.first + known + i + 1);
+        found[static_cast<size_t>(i)] =
+            prompt_log_probabilities(values, request.prompt[next], *request.prompt_logprobs);
+      }
+    });
+    if (std::any_of(found.begin(), found.end(),
+                    [](const DrawnLogprobs& one) { return !std::isfinite(one.drawn.logprob); }))
+      prompt.error = error_of([&] { require_finite_logits(model_, own); });
+    live.add_prompt_logprobs(found);
+  }
+}
+
 void BatchingEngine::end_step() {
   Flight flight = std::move(flights_.front());
   flights_.pop_front();
@@ -244,6 +291,8 @@ void BatchingEngine::end_step() {
     return;
   }
   device_seconds_ += computing.elapsed_s();
+  for (const PromptRow& prompt : flight.prompts)
+    if (!prompt.error.empty()) end(prompt.request, FinishReason::kError, prompt.error);
   for (Drawing& drawing : flight.drawing) {
     if (auto found = live_.find(drawing.request); found != live_.end()) --found->second->pending;
     check_draw(drawing);
@@ -284,6 +333,7 @@ void BatchingEngine::deliver(const Flight& flight, const Drawing& drawing) {
   LiveRequest& live = *found->second;
   if (live.drawn() == 0) live.cached_tokens = scheduler_.cached_tokens(id);
   RequestOutput output;
+  if (live.request().max_tokens == 0) output = live.finish(FinishReason::kLength, "");
   for (size_t i = drawing.first; i < drawing.first + drawing.kept && output.finish == FinishReason::kNone; ++i) {
     ++counted_.generated_tokens;
     static const std::vector<float> kNone;

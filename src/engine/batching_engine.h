@@ -83,6 +83,13 @@ class BatchingEngine final : public Engine {
         {};  // of its first logits, where the step needs the host, and of the token behind the kept ones
   };
 
+  // A row of a step whose request wants to know how likely the tokens of its prompt are.
+  struct PromptRow {
+    RequestId request = 0;
+    int64_t first = 0, count = 0;  // the logits of these positions of the prompt
+    std::string error = {};        // of these logits
+  };
+
   // A step that was started.
   struct Flight {
     StepPlan plan;
@@ -90,6 +97,7 @@ class BatchingEngine final : public Engine {
     bool needs_host = false;  // it ends before the next one is planned
     // Of the logits, where the step needs the host: those that the request wants to see.
     std::vector<std::vector<float>> kept_logits;
+    std::vector<PromptRow> prompts;
   };
 
   void check(const Request& request) const;
@@ -104,6 +112,7 @@ class BatchingEngine final : public Engine {
   void gather(Flight& flight);
   // Before penalties change them: the first ones of a request are checked, and those it wants to see are kept.
   void look_at_logits(const View& logits, Flight& flight);
+  void look_at_prompts(const View& logits, Flight& flight);
   // Waits for the oldest step and sends its output.
   void end_step();
   // Keeps what was drawn, up to the first token without usable logits; the request then ends.
@@ -116,6 +125,7 @@ class BatchingEngine final : public Engine {
   void update_stats();
 
   const Model& model_;
+  ThreadPool& pool_;
   const std::optional<Tokenizer> tokenizer_;
   const EngineSizes sizes_;
   EngineLimits limits_;

@@ -1,6 +1,7 @@
 #include "engine/live_request.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "engine/log_probabilities.h"
 
@@ -55,6 +56,7 @@ RequestOutput LiveRequest::add(int64_t token, std::span<const float> logits) {
   output.tokens.push_back(token);
   take(step, output);
   if (request_.logprobs) output.logprobs.push_back(log_probabilities(logits, token, *request_.logprobs));
+  if (!prompt_logprobs_.empty()) output.prompt_logprobs = std::exchange(prompt_logprobs_, {});
   return output;
 }
 
@@ -64,7 +66,12 @@ RequestOutput LiveRequest::finish(FinishReason reason, const std::string& error)
   output.id = id_;
   output.error = error;
   take(step, output);
+  output.prompt_logprobs = std::exchange(prompt_logprobs_, {});
   return output;
+}
+
+void LiveRequest::add_prompt_logprobs(std::span<DrawnLogprobs> next) {
+  prompt_logprobs_.insert(prompt_logprobs_.end(), std::move_iterator(next.begin()), std::move_iterator(next.end()));
 }
 
 void LiveRequest::take(OutputText::Step& step, RequestOutput& output) const {

@@ -41,6 +41,9 @@ class LiveRequest {
   // Adds a drawn token. `logits` is the row it was drawn from, where log-probabilities are asked for.
   RequestOutput add(int64_t token, std::span<const float> logits);
   RequestOutput finish(FinishReason reason, const std::string& error);
+  // Log-probabilities of the next tokens of its prompt. The first output has all of them.
+  void add_prompt_logprobs(std::span<DrawnLogprobs> next);
+  int64_t known_prompt_logprobs() const { return std::ssize(prompt_logprobs_); }
   // False if the client's function threw.
   bool send(RequestOutput output) const;
 
@@ -57,6 +60,7 @@ class LiveRequest {
   size_t guesses_ = 0;  // at the end of tokens_
   OutputText text_;
   LogitEdits edits_;
+  std::vector<DrawnLogprobs> prompt_logprobs_;
 };
 
 }  // namespace fk

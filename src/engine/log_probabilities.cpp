@@ -32,4 +32,11 @@ DrawnLogprobs log_probabilities(std::span<const float> logits, int64_t drawn, in
   return result;
 }
 
+DrawnLogprobs prompt_log_probabilities(std::span<const float> logits, int64_t token, int top) {
+  DrawnLogprobs result = log_probabilities(logits, token, top);
+  const float own = logits[static_cast<size_t>(token)];
+  result.rank = std::count_if(logits.begin(), logits.end(), [own](float x) { return x >= own; });
+  return result;
+}
+
 }  // namespace fk

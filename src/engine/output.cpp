@@ -28,6 +28,7 @@ void RequestOutput::append(RequestOutput next) {
   tokens.insert(tokens.end(), next.tokens.begin(), next.tokens.end());
   text += next.text;
   std::move(next.logprobs.begin(), next.logprobs.end(), std::back_inserter(logprobs));
+  std::move(next.prompt_logprobs.begin(), next.prompt_logprobs.end(), std::back_inserter(prompt_logprobs));
   finish = next.finish;
   stop_reason = std::move(next.stop_reason);
   error = std::move(next.error);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -96,6 +97,7 @@ void write_request(const Request& r, NewsWriter& to) {
   to.number(r.ignore_eos);
   to.number(r.min_tokens);
   to.number(r.logprobs.value_or(-1));
+  to.number(r.prompt_logprobs.value_or(-1));
   to.number(r.skip_special_tokens);
 }
 
@@ -113,9 +115,11 @@ void read_request(NewsReader& from, Request& r) {
   for (std::string& stop : r.stop) from.text(stop);
   from.number(r.ignore_eos);
   from.number(r.min_tokens);
-  int logprobs = -1;
-  from.number(logprobs);
-  if (logprobs >= 0) r.logprobs = logprobs;
+  for (std::optional<int>* asked : {&r.logprobs, &r.prompt_logprobs}) {
+    int number = -1;
+    from.number(number);
+    if (number >= 0) *asked = number;
+  }
   from.number(r.skip_special_tokens);
 }
 

@@ -17,14 +17,17 @@ using RequestId = uint64_t;
 
 struct Request {
   std::vector<int64_t> prompt;
-  int64_t max_tokens = 16;
+  int64_t max_tokens = 16;  // 0: the request ends when its prompt is computed
   SamplingParams sampling;
   // Any of them ends the output. The token, or the string and what follows it, is not part of the text.
   std::vector<int64_t> stop_tokens;
   std::vector<std::string> stop;
-  bool ignore_eos = false;          // stop_tokens do not end the output
-  int64_t min_tokens = 0;           // before that many tokens stop_tokens are never drawn, and `stop` does not end it
-  std::optional<int> logprobs;      // log-probabilities of the drawn token and of this many of the most likely
+  bool ignore_eos = false;      // stop_tokens do not end the output
+  int64_t min_tokens = 0;       // before that many tokens stop_tokens are never drawn, and `stop` does not end it
+  std::optional<int> logprobs;  // log-probabilities of the drawn token and of this many of the most likely
+  // The same of every token of the prompt but the first. The prefix cache then gives no logits, so the whole prompt is
+  // computed.
+  std::optional<int> prompt_logprobs;
   bool skip_special_tokens = true;  // in the text
   // The request ends with FinishReason::kTimeout at the first step after it.
   std::optional<std::chrono::steady_clock::time_point> deadline;
@@ -44,8 +47,10 @@ struct TokenLogprob {
   int64_t token = 0;
   float logprob = 0;
 };
+// Of a drawn token, or of one of the prompt.
 struct DrawnLogprobs {
   TokenLogprob drawn;
+  int64_t rank = 0;               // of a token of the prompt: how many are as likely as it or more; 1: the likeliest
   std::vector<TokenLogprob> top;  // the most likely, best first; of the model, before penalties and temperature
 };
 
@@ -56,6 +61,8 @@ struct RequestOutput {
   std::vector<int64_t> tokens;
   std::string text;
   std::vector<DrawnLogprobs> logprobs;  // one per token, where asked for
+  // Of the prompt's tokens from the second on, where asked for: with the first output.
+  std::vector<DrawnLogprobs> prompt_logprobs;
   FinishReason finish = FinishReason::kNone;
   std::string stop_reason;    // the stop string, or the stop token as a number; empty: another reason
   std::string error;          // one sentence, with kError

@@ -32,6 +32,7 @@ void each_option(Options& o, Visit visit) {
   visit("num_speculative_tokens", o.speculative.num_speculative_tokens);
   visit("prompt_lookup_max", o.speculative.prompt_lookup_max);
   visit("prompt_lookup_min", o.speculative.prompt_lookup_min);
+  visit("max_prompt_logits", o.max_prompt_logits);
 }
 
 std::string numbers(std::span<const int64_t> list) {
@@ -83,7 +84,7 @@ SchedulerOptions read_options(Words& words) {
     field = static_cast<std::remove_reference_t<decltype(field)>>(words.number(name));
   });
   if (options.max_batched_tokens < 1 || options.max_sequences < 1 || options.page_size < 1 || options.blocks < 1 ||
-      options.sliding_window < 0 || options.speculative.num_speculative_tokens < 0 ||
+      options.max_prompt_logits < 1 || options.sliding_window < 0 || options.speculative.num_speculative_tokens < 0 ||
       options.speculative.prompt_lookup_min < 1 ||
       options.speculative.prompt_lookup_max < options.speculative.prompt_lookup_min ||
       (options.has_slots && options.speculative.num_speculative_tokens > 0))
@@ -99,9 +100,10 @@ ScheduleLog::ScheduleLog(std::ostream& out, const SchedulerOptions& options) : o
   out_ << '\n';
 }
 
-void ScheduleLog::add(RequestId id, std::span<const int64_t> prompt, int64_t max_tokens, bool speculates) {
-  out_ << fmt::format("add {} max_tokens={} speculates={} prompt{}\n", id, max_tokens, speculates ? 1 : 0,
-                      numbers(prompt));
+void ScheduleLog::add(RequestId id, std::span<const int64_t> prompt, int64_t max_tokens, bool speculates,
+                      bool prompt_logits) {
+  out_ << fmt::format("add {} max_tokens={} speculates={} {}prompt{}\n", id, max_tokens, speculates ? 1 : 0,
+                      prompt_logits ? "logits " : "", numbers(prompt));
 }
 // Plans and ends reach the file at once, so that the log of a process that crashes shows the step.
 void ScheduleLog::plan(const StepPlan& plan) { out_ << plan_text(plan) << '\n' << std::flush; }
@@ -116,6 +118,7 @@ std::string plan_text(const StepPlan& plan) {
     fmt::format_to(std::back_inserter(text), " {}:{}+{}{}{}", row.request, row.first, row.count,
                    row.takes_drawn ? "t" : "", row.draws ? "d" : "");
     if (!row.drafts.empty()) fmt::format_to(std::back_inserter(text), "g{}", row.drafts.size());
+    if (row.prompt_logits > 0) fmt::format_to(std::back_inserter(text), "p{}", row.prompt_logits);
     for (int64_t draft : row.drafts) add(draft);
     add(row.first_step);
     add(row.state_slot);
@@ -141,11 +144,14 @@ int64_t replay_schedule(std::istream& log, const std::function<void(const Schedu
       auto id = static_cast<RequestId>(words.number());
       int64_t max_tokens = words.number("max_tokens");
       bool speculates = words.number("speculates") != 0;
-      if (words.word() != "prompt") words.fail("has no prompt");
+      std::string_view word = words.word();
+      const bool prompt_logits = word == "logits";
+      if (prompt_logits) word = words.word();
+      if (word != "prompt") words.fail("has no prompt");
       std::vector<int64_t> prompt = words.numbers();
       std::string reason = scheduler->reason_it_never_fits(std::ssize(prompt), max_tokens);
       if (!reason.empty() || scheduler->has(id)) words.fail("adds a request that does not fit or is there already");
-      scheduler->add(id, std::move(prompt), max_tokens, speculates);
+      scheduler->add(id, std::move(prompt), max_tokens, speculates, prompt_logits);
     } else if (call == "plan") {
       if (draws.size() == 2) words.fail("plans a third step while two are in flight");
       StepPlan plan = scheduler->plan();

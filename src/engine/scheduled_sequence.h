@@ -22,6 +22,7 @@ struct ScheduledSequence {
   int64_t undrawn = 0;  // tokens that steps in flight draw at least
   int64_t drafted = 0;  // guesses that a step in flight computes
   bool speculates = false;
+  bool prompt_logits = false;  // how likely the tokens of its prompt are is asked for
   NgramIndex ngrams = {};
 
   // Since the last admission.
@@ -42,7 +43,15 @@ struct ScheduledSequence {
 
   int64_t known() const { return std::ssize(tokens); }
   int64_t limit() const { return prompt_tokens + max_tokens; }
-  bool all_drawn() const { return known() + undrawn >= limit(); }
+  // Where no token is asked for, the one that the prompt's last logits give is drawn all the same.
+  bool all_drawn() const { return known() + undrawn >= prompt_tokens + std::max<int64_t>(max_tokens, 1); }
+  // It computes its prompt, all of it. When a token is drawn, the logits before it have been seen.
+  bool wants_prompt_logits() const { return prompt_logits && known() == prompt_tokens; }
+  // How many of its next `count` tokens are followed by a token of the prompt.
+  int64_t prompt_logits_of(int64_t count) const {
+    if (!wants_prompt_logits()) return 0;
+    return std::max<int64_t>(0, std::min(planned + count, prompt_tokens - 1) - planned);
+  }
   // Of the next step, if it had no limits. After the last known token comes the one that the previous step draws.
   int64_t to_compute() const {
     if (all_drawn() || (speculates && undrawn > 0)) return 0;

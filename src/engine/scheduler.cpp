@@ -16,7 +16,8 @@ Scheduler::State::State(const SchedulerOptions& o)
       max_running(std::min(o.max_sequences, o.max_batched_tokens)),
       pool(o.blocks, o.page_size),
       early_step(static_cast<size_t>(o.blocks)) {
-  FK_CHECK(o.max_batched_tokens > 0 && o.max_sequences > 0 && o.page_size > 0 && o.sliding_window >= 0);
+  FK_CHECK(o.max_batched_tokens > 0 && o.max_sequences > 0 && o.page_size > 0 && o.sliding_window >= 0 &&
+           o.max_prompt_logits > 0);
   FK_CHECK(o.speculative.num_speculative_tokens == 0 || !o.has_slots, "recurrent states cannot go back");
   for (int64_t i = o.max_sequences - 1; o.has_slots && i >= 0; --i) free_slots.push_back(static_cast<int32_t>(i));
 }
@@ -162,9 +163,10 @@ void Scheduler::State::check() const {
 Scheduler::Scheduler(const SchedulerOptions& options) : state_(std::make_unique<State>(options)) {}
 Scheduler::~Scheduler() = default;
 
-void Scheduler::add(RequestId id, std::vector<int64_t> prompt, int64_t max_tokens, bool speculates) {
+void Scheduler::add(RequestId id, std::vector<int64_t> prompt, int64_t max_tokens, bool speculates,
+                    bool prompt_logits) {
   State& state = *state_;
-  if (state.log) state.log->add(id, prompt, max_tokens, speculates);
+  if (state.log) state.log->add(id, prompt, max_tokens, speculates, prompt_logits);
   FK_CHECK(reason_it_never_fits(std::ssize(prompt), max_tokens).empty() && !has(id));
   auto s = std::make_unique<ScheduledSequence>();
   s->id = id;
@@ -172,6 +174,7 @@ void Scheduler::add(RequestId id, std::vector<int64_t> prompt, int64_t max_token
   s->prompt_tokens = std::ssize(prompt);
   s->max_tokens = max_tokens;
   s->speculates = speculates && state.options.speculative.num_speculative_tokens > 0;
+  s->prompt_logits = prompt_logits;
   s->tokens = std::move(prompt);
   s->place = state.waiting.insert(state.waiting.end(), s.get());
   state.sequences.emplace(id, std::move(s));
@@ -180,7 +183,7 @@ void Scheduler::add(RequestId id, std::vector<int64_t> prompt, int64_t max_token
 std::string Scheduler::reason_it_never_fits(int64_t prompt_tokens, int64_t max_tokens) const {
   const SchedulerOptions& options = state_->options;
   if (prompt_tokens < 1) return "The prompt has no tokens; give at least one.";
-  if (max_tokens < 1) return fmt::format("max_tokens is {}; ask for at least one token.", max_tokens);
+  if (max_tokens < 0) return fmt::format("max_tokens is {}; it must be 0 or more.", max_tokens);
   if (prompt_tokens > options.max_context || max_tokens > options.max_context - prompt_tokens)
     return fmt::format(
         "A prompt of {} tokens and {} tokens of output are more than the context of {} tokens; shorten the prompt or "

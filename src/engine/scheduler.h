@@ -52,6 +52,8 @@ struct SchedulerOptions {
   // cannot go back.
   bool has_slots = false;
   SpeculativeOptions speculative = {};
+  // Of one step: tokens of prompts whose logits are wanted. Prompts of such requests come in smaller chunks for it.
+  int64_t max_prompt_logits = 256;
 };
 
 struct SchedulerStats {
@@ -68,8 +70,11 @@ class Scheduler {
   ~Scheduler();
 
   // Enters the queue. prompt.size() + max_tokens must fit max_context and the pool: reason_it_never_fits() is empty.
-  // speculates: its next tokens may be guessed, where the options say how.
-  void add(RequestId id, std::vector<int64_t> prompt, int64_t max_tokens, bool speculates = true);
+  // max_tokens 0: its prompt is computed, and the token that is drawn then is the last. speculates: its next tokens may
+  // be guessed, where the options say how. prompt_logits: the logits of all tokens of its prompt are wanted, so nothing
+  // of it is taken from the prefix cache.
+  void add(RequestId id, std::vector<int64_t> prompt, int64_t max_tokens, bool speculates = true,
+           bool prompt_logits = false);
   // One sentence with the numbers; empty if it fits.
   std::string reason_it_never_fits(int64_t prompt_tokens, int64_t max_tokens) const;
 

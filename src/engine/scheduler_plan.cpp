@@ -53,13 +53,14 @@ StepPlan Scheduler::State::plan() {
 
 void Scheduler::State::plan_running(StepPlan& plan) {
   budget = options.max_batched_tokens;
+  logits_room = options.max_prompt_logits;
   for (const ScheduledSequence* s : running) budget -= s->to_compute() == 1;
   FK_CHECK(budget >= 0);
   // In the order of arrival, so that a request only preempts those that have no row yet.
   for (auto next = running.begin(); next != running.end(); ++next) {
     ScheduledSequence& s = **next;
     int64_t wanted = s.to_compute();
-    int64_t count = wanted == 1 ? 1 : std::min(wanted, budget);
+    int64_t count = within_logits(s, wanted == 1 ? 1 : std::min(wanted, budget));
     if (count == 0) continue;
     guesses.clear();
     if (wanted == 1 && s.speculates) guess(s);
@@ -106,6 +107,8 @@ void Scheduler::State::add_row(ScheduledSequence& s, int64_t count, std::span<co
   row.takes_drawn = s.planned >= s.known();
   row.draws = s.planned + count >= s.known();
   row.drafts.assign(own_guesses.begin(), own_guesses.end());
+  row.prompt_logits = s.prompt_logits_of(count);
+  logits_room -= row.prompt_logits;
   row.first_step = !s.has_run;
   plan.tables.insert(plan.tables.end(), s.blocks.begin(), s.blocks.end());
   row.state_slot = s.slot;
@@ -113,8 +116,10 @@ void Scheduler::State::add_row(ScheduledSequence& s, int64_t count, std::span<co
   s.undrawn += row.draws;
   s.drafted += std::ssize(row.drafts);
   s.has_run = true;
+  // If an older step in flight fails, what it left out makes the pages of this one useless.
+  const bool waits_for_older = in_flight(s);
   s.last_step = steps_made + 1;
-  if (shares && count > 1 && row.drafts.empty()) keep_early(s, row.first);
+  if (shares && count > 1 && row.drafts.empty() && !waits_for_older) keep_early(s, row.first);
   plan.rows.push_back(std::move(row));
 }
 
@@ -138,8 +143,9 @@ void Scheduler::State::plan_waiting(StepPlan& plan) {
     // Preempted, and its last token is still in flight; or all its tokens are drawn and finish() comes.
     if (s.undrawn > 0 || s.all_drawn()) return;
     if (options.has_slots && free_slots.empty()) return;
+    if (within_logits(s, std::min(s.to_compute(), budget)) == 0) return;
     if (!admit(s)) return;
-    int64_t wanted = std::min(s.to_compute(), budget);
+    int64_t wanted = within_logits(s, std::min(s.to_compute(), budget));
     int64_t count = hold_pages(s, wanted);
     FK_CHECK(count > 0);
     budget -= count;
@@ -158,11 +164,11 @@ bool Scheduler::State::admit(ScheduledSequence& s) {
     if (refused == s.id && room <= refused_room && steps_made < refused_at + kLookupInterval) return false;
   }
 
-  // The last token is always computed, since its logits are needed.
+  // The last token is always computed, since its logits are needed, or all of them where all logits are.
   std::vector<int32_t> found;
   PrefixId prefix = kEmptyPrefix;
   int64_t page = options.page_size;
-  for (int64_t end = page; shares && end < s.known(); end += page) {
+  for (int64_t end = page; shares && !s.wants_prompt_logits() && end < s.known(); end += page) {
     auto hit =
         pool.find(prefix, std::span(s.tokens).subspan(static_cast<size_t>(end - page), static_cast<size_t>(page)));
     if (hit.block < 0) break;

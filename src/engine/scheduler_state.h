@@ -46,6 +46,10 @@ struct Scheduler::State {
     });
   }
   int64_t missing_pages(const ScheduledSequence& s) const;
+  // Of `count` tokens, as many as the step has room for the logits of.
+  int64_t within_logits(const ScheduledSequence& s, int64_t count) const {
+    return s.prompt_logits_of(count) <= logits_room ? count : logits_room;
+  }
 
   StepPlan plan();
   void plan_running(StepPlan& plan);
@@ -79,7 +83,8 @@ struct Scheduler::State {
   std::unique_ptr<ScheduleLog> log;
 
   // Of the step that is being planned.
-  int64_t budget = 0;  // tokens left for prompts
+  int64_t budget = 0;       // tokens left for prompts
+  int64_t logits_room = 0;  // of tokens of prompts
   bool short_of_blocks = false;
   std::vector<int64_t> guesses;  // of the row that is being planned
   std::vector<EarlyPage> early;

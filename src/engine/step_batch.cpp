@@ -93,6 +93,7 @@ void StepBatch::assemble(std::span<const StepItem> items, const StepShape& shape
   decode_.clear(width);
   prefill_.clear(width);
   num_logits_ = 0;
+  prompt_logits_ = false;
   int64_t decoding = std::count_if(items.begin(), items.end(), decodes);
   for (const StepItem& item : items) {
     if (decodes(item))
@@ -102,6 +103,7 @@ void StepBatch::assemble(std::span<const StepItem> items, const StepShape& shape
   }
   FK_CHECK(shape.decode_rows == 0 || decoding == static_cast<int64_t>(items.size()));
   while (decode_.sequences < shape.decode_rows) place_padding();
+  if (prompt_logits_) place_prompt_logits(items, decoding);
   metadata_.decode = decode_.view();
   metadata_.prefill = prefill_.view();
   int64_t tokens = metadata_.num_tokens();
@@ -129,6 +131,17 @@ void StepBatch::place(const StepItem& item, Group& group, int64_t first_token) {
     slots_.host()[at] = block * page_size_ + position % page_size_;
   }
   for (int64_t i = at - item.logits; i < at; ++i) logits_.host()[num_logits_++] = i;
+  prompt_logits_ = prompt_logits_ || item.prompt_logits > 0;
+}
+
+void StepBatch::place_prompt_logits(std::span<const StepItem> items, int64_t decoding) {
+  int64_t decoded = 0, prefilled = decoding;
+  for (const StepItem& item : items) {
+    const bool decodes = item.tokens.size() == 1 && item.context_len > 0 && !batch_invariant();
+    const int64_t at = decodes ? decoded++ : prefilled;
+    if (!decodes) prefilled += static_cast<int64_t>(item.tokens.size());
+    for (int64_t i = 0; i < item.prompt_logits; ++i) logits_.host()[num_logits_++] = at + i;
+  }
 }
 
 void StepBatch::place_padding() {

@@ -17,6 +17,7 @@ struct StepItem {
   std::span<const int32_t> blocks;  // enough for context and new tokens; negative: freed, no layer sees it any more
   int32_t state_slot = -1;          // of the per-sequence states
   int64_t logits = 1;               // of how many of its last tokens they are wanted
+  int64_t prompt_logits = 0;        // and of how many of its first ones; these come after those of all items
 };
 
 // The shape of a step that is recorded once and replayed for other sequences. 0: as the items need it.
@@ -36,7 +37,7 @@ class StepBatch {
   const AttentionMetadata& attention() const { return metadata_; }
   View input_ids() const { return ids_.view().narrow(0, 0, metadata_.num_tokens()); }
   View positions() const { return positions_.view().narrow(0, 0, metadata_.num_tokens()); }
-  // Of the tokens whose logits are wanted, in the order of the items.
+  // Of the tokens whose logits are wanted, in the order of the items: the last ones of all, then the first ones.
   View logits_indices() const { return logits_.view().narrow(0, 0, num_logits_); }
 
  private:
@@ -54,6 +55,7 @@ class StepBatch {
 
   void place(const StepItem& item, Group& group, int64_t first_token);
   void place_padding();
+  void place_prompt_logits(std::span<const StepItem> items, int64_t decoding);
 
   int64_t max_tokens_, max_sequences_, max_blocks_, page_size_;
   StagingTurns turns_;
@@ -61,6 +63,7 @@ class StepBatch {
   Group decode_, prefill_;
   AttentionMetadata metadata_;
   int64_t num_logits_ = 0;
+  bool prompt_logits_ = false;  // some item wants such
 };
 
 }  // namespace fk

@@ -58,6 +58,7 @@ StepExecutor::StepExecutor(const Model& model, ThreadPool& pool, const StepLimit
              blocks_per_sequence(limits), limits.page_size, model.device),
       sampler_(most_logits(limits, model.device), {.device = model.device}),
       logits_({most_logits(limits, model.device), model.config.facts.vocab_size}, DType::kF32, model.device),
+      step_logits_(logits_.view()),
       arena_(model.device) {
   items_.reserve(static_cast<size_t>(limits.max_sequences));
   if (model.device == kCpu) return;
@@ -77,7 +78,7 @@ bool StepExecutor::call(Arena& arena) {
   Context ctx = context(arena);
   View indices = batch_.logits_indices();
   const std::array<OptView, 4> args{batch_.input_ids(), batch_.positions(), indices,
-                                    logits_.view().narrow(0, 0, indices.size(0))};
+                                    step_logits_.narrow(0, 0, indices.size(0))};
   return model_.call(ctx, args);
 }
 
@@ -103,7 +104,7 @@ View StepExecutor::forward(const StepPlan& plan, std::span<const std::span<const
   static constexpr int64_t kUnknown = 0;  // stands in the place of a token that is only on the device
   items_.clear();
   will_draw_.clear();
-  draws_ = 0;
+  draws_ = prompt_logits_ = 0;
   bool all_decode = true;
   int64_t most_blocks = 1;
   for (size_t i = 0; i < plan.rows.size(); ++i) {
@@ -115,14 +116,25 @@ View StepExecutor::forward(const StepPlan& plan, std::span<const std::span<const
                       .context_len = row.first,
                       .blocks = row.blocks,
                       .state_slot = row.state_slot,
-                      .logits = row.draws_rows()});
+                      .logits = row.draws_rows(),
+                      .prompt_logits = row.prompt_logits});
     will_draw_.insert(will_draw_.end(), static_cast<size_t>(row.draws_rows()), row.request);
     draws_ += row.draws_rows();
+    prompt_logits_ += row.prompt_logits;
     all_decode = all_decode && row.draws && row.count == 1 && row.first > 0;
     most_blocks = std::max(most_blocks, std::ssize(row.blocks));
   }
   // Models compute logits of at least one row.
-  if (draws_ == 0) items_.back().logits = 1;
+  if (draws_ + prompt_logits_ == 0) items_.back().logits = 1;
+  step_logits_ = logits_.view();
+  if (draws_ + prompt_logits_ > logits_.view().size(0)) {
+    FK_CHECK(prompt_logits_ <= limits_.max_prompt_logits);
+    if (!wide_logits_)
+      wide_logits_.emplace(
+          Shape{most_logits(limits_, model_.device) + limits_.max_prompt_logits, logits_.view().size(1)}, DType::kF32,
+          model_.device);
+    step_logits_ = wide_logits_->view();
+  }
   arena_.reset();
   StepShape shape;
   // Fewer widths are fewer recordings; the table of many long sequences is too large to be copied for every step.
@@ -211,6 +223,7 @@ std::span<const int64_t> StepExecutor::drawn() {
 
 size_t StepExecutor::memory_bytes() const {
   size_t bytes = states_.size_bytes() + arena_.capacity_bytes() + logits_.view().size_bytes();
+  if (wide_logits_) bytes += wide_logits_->view().size_bytes();
   for (const auto& [shape, recording] : recordings_) bytes += recording.arena.capacity_bytes();
   return bytes;
 }

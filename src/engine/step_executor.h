@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -29,8 +30,9 @@ struct StepLimits {
   int64_t max_tokens = 2048;   // of one step
   int64_t max_context = 2048;  // tokens of one sequence
   int64_t page_size = kDefaultPageSize;
-  int64_t blocks = 0;      // of the states
-  int64_t max_drafts = 0;  // guesses in the row of one sequence
+  int64_t blocks = 0;               // of the states
+  int64_t max_drafts = 0;           // guesses in the row of one sequence
+  int64_t max_prompt_logits = 256;  // of one step
 };
 
 class StepExecutor {
@@ -49,7 +51,9 @@ class StepExecutor {
   std::span<const int64_t> drawn();
 
   const Model& model() const { return model_; }
-  View logits() const { return logits_.view().narrow(0, 0, draws_); }  // of the last pass
+  View logits() const { return step_logits_.narrow(0, 0, draws_); }  // of the last pass
+  // The same of the tokens of prompts that the plan wants them of, row by row.
+  View prompt_logits() const { return step_logits_.narrow(0, draws_, prompt_logits_); }
   // Launches every step operator by operator from now on.
   void record_nothing() { records_ = false; }
   // Observes every operator call from now on; nullptr: no observer.
@@ -87,9 +91,12 @@ class StepExecutor {
   StepBatch batch_;
   Sampler sampler_;
   Tensor logits_;
+  std::optional<Tensor> wide_logits_;  // made for the first step that has more of them
+  View step_logits_;                   // of the last pass
   Arena arena_;
   std::vector<StepItem> items_;
   int64_t draws_ = 0;                 // of the last pass
+  int64_t prompt_logits_ = 0;         // and logits of prompts
   std::vector<RequestId> drew_;       // the requests of the rows of the last draw()
   std::vector<RequestId> will_draw_;  // and of the last pass
   std::array<Drawn, 2> drawn_;        // in turn

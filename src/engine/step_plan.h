@@ -22,6 +22,9 @@ struct PlannedRow {
   // Guesses of the tokens after the last one there is: the last of the `count` tokens. A row that draws has the logits
   // of the token before them and of each of them.
   std::vector<int64_t> drafts = {};
+  // Of that many of its tokens, from the first on, the logits are wanted beside those of draws_rows(): they tell how
+  // likely the prompt's own next tokens are.
+  int64_t prompt_logits = 0;
   bool first_step = false;               // since admission: the slot's states must be zero before it runs
   std::span<const int32_t> blocks = {};  // of all tokens up to first + count, by page; -1: freed, outside every window
   int32_t state_slot = -1;               // of the per-sequence states
@@ -47,6 +50,11 @@ struct StepPlan {
   int64_t drawn_tokens() const {  // rows of logits
     int64_t sum = 0;
     for (const PlannedRow& row : rows) sum += row.draws_rows();
+    return sum;
+  }
+  int64_t prompt_logits() const {
+    int64_t sum = 0;
+    for (const PlannedRow& row : rows) sum += row.prompt_logits;
     return sum;
   }
   bool empty() const { return rows.empty(); }

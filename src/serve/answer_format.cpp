@@ -30,6 +30,28 @@ std::string token_name(const ServedModel& model, int64_t token, bool as_id) {
   return decode_tokens(model, {token}, false);
 }
 
+size_t text_length(std::string_view text) {
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+Json prompt_logprobs_json(const ServedModel& model, std::span<const DrawnLogprobs> logprobs, int top) {
+  Json all = Json::array({nullptr});  // nothing comes before the first token
+  for (const DrawnLogprobs& one : logprobs) {
+    Json entry = Json::object();
+    auto add = [&](const TokenLogprob& token, int64_t rank) {
+      entry.emplace(std::to_string(token.token), Json{{"logprob", finite_logprob(token.logprob)},
+                                                      {"rank", rank},
+                                                      {"decoded_token", token_name(model, token.token, false)}});
+    };
+    add(one.drawn, one.rank);
+    for (size_t i = 0; i < std::min(one.top.size(), static_cast<size_t>(top)); ++i)
+      add(one.top[i], static_cast<int64_t>(i) + 1);
+    all.push_back(std::move(entry));
+  }
+  return all;
+}
+
 double finite_logprob(float logprob) {
   constexpr double kLeast = -9999;
   return std::isnan(logprob) ? kLeast : std::max(kLeast, std::min(static_cast<double>(logprob), 0.0));

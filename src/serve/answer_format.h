@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,9 @@ struct ChoicePart {
   size_t index = 0;
   std::string text = {};
   std::vector<DrawnLogprobs> logprobs = {};
+  // Of an answer that begins with the prompt: its tokens, and the log-probabilities of all but the first.
+  std::span<const int64_t> prompt = {};
+  std::span<const DrawnLogprobs> prompt_logprobs = {};
   FinishReason finish = FinishReason::kNone;
   std::string stop_reason = {};
   size_t text_offset = 0;  // where the text of the log-probabilities begins
@@ -37,8 +41,10 @@ class AnswerFormat {
   virtual Json chunk_choice(const ChoicePart& part, const Json& logprobs) const = 0;
   // What a stream begins each choice with; null: nothing.
   virtual Json first_choice(size_t index) const = 0;
-  // null where there are none.
-  virtual Json logprobs(const ServedModel& model, const ChoicePart& part, bool tokens_as_ids) const = 0;
+  // With `top` of the most likely tokens.
+  virtual Json logprobs(const ServedModel& model, const ChoicePart& part, int top, bool tokens_as_ids) const = 0;
+  // Where vLLM's prompt_logprobs are written: in the choice, or beside the choices.
+  virtual bool prompt_logprobs_in_choice() const = 0;
 };
 
 extern const AnswerFormat& kCompletionFormat;
@@ -54,5 +60,10 @@ Json stop_reason_json(const std::string& stop_reason);
 std::string token_name(const ServedModel& model, int64_t token, bool as_id);
 // JSON has no infinity: the least is -9999, as in vLLM.
 double finite_logprob(float logprob);
+// In characters, as the offsets of log-probabilities are.
+size_t text_length(std::string_view text);
+// As vLLM writes them: for every token of the prompt null or {"17": {"logprob": -0.5, "rank": 1, "decoded_token":
+// "a"}}.
+Json prompt_logprobs_json(const ServedModel& model, std::span<const DrawnLogprobs> logprobs, int top);
 
 }  // namespace fk

@@ -39,7 +39,7 @@ class ChatFormat final : public AnswerFormat {
     return with_end({{"index", index}, {"delta", {{"role", "assistant"}, {"content", ""}}}}, {}, nullptr);
   }
 
-  Json logprobs(const ServedModel& model, const ChoicePart& part, bool tokens_as_ids) const override {
+  Json logprobs(const ServedModel& model, const ChoicePart& part, int, bool tokens_as_ids) const override {
     auto entry = [&](const TokenLogprob& one) {
       std::string name = token_name(model, one.token, tokens_as_ids);
       return Json{{"token", name}, {"logprob", finite_logprob(one.logprob)}, {"bytes", bytes_of(name)}};
@@ -53,6 +53,7 @@ class ChatFormat final : public AnswerFormat {
     }
     return {{"content", content}, {"refusal", nullptr}};
   }
+  bool prompt_logprobs_in_choice() const override { return false; }
 
  private:
   static Json calls_json(const ChoicePart& part, bool numbered) {

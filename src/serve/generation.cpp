@@ -36,7 +36,8 @@ Generation::Generation(GenerationTools tools, GenerationJob job, ReplyPtr reply,
       reply_(std::move(reply)),
       work_(std::move(work)),
       arrival_(arrival),
-      choices_(job_.choices()) {
+      choices_(job_.choices()),
+      prompts_(job_.prompts.size()) {
   for (size_t i = 0; i < choices_.size(); ++i) {
     choices_[i].part.index = i;
     choices_[i].prompt = i / static_cast<size_t>(job_.n);
@@ -52,6 +53,7 @@ void Generation::start() {
       request.prompt = job_.prompts[choices_[i].prompt];
       // Choices differ, and the first one is that of the same request with n = 1.
       request.sampling.seed = seed + i;
+      if (i % static_cast<size_t>(job_.n) != 0) request.prompt_logprobs.reset();
       choices_[i].id = tools_.engine.submit(
           std::move(request), [self = shared_from_this(), i, box = tools_.mailbox](RequestOutput output) {
             auto now = std::chrono::steady_clock::now();
@@ -82,11 +84,8 @@ void Generation::start() {
     Json first = job_.format->first_choice(choice.part.index);
     if (!first.is_null())
       reply_->write(sse_event(dump_json(frame(job_.format->chunk_object(), Json::array({std::move(first)})), -1)));
-    if (!job_.echo.empty()) {
-      ChoicePart echo{.index = choice.part.index, .text = job_.echo[choice.prompt]};
-      Json part = job_.format->chunk_choice(echo, nullptr);
-      reply_->write(sse_event(dump_json(frame(job_.format->chunk_object(), Json::array({std::move(part)})), -1)));
-    }
+    if (!job_.echo.empty() && !job_.echo_logprobs)
+      write_chunk({.index = choice.part.index, .text = job_.echo[choice.prompt]});
   }
 }
 
@@ -94,6 +93,7 @@ void Generation::take(size_t index, RequestOutput output, Time when) {
   Choice& choice = choices_[index];
   if (choice.ended) return;
   count(choice, output, when);
+  take_prompt(choice, output);
   take_text(choice, output);
   for (DrawnLogprobs& one : output.logprobs) choice.part.logprobs.push_back(std::move(one));
   choice.part.finish = output.finish;
@@ -115,6 +115,27 @@ void Generation::take(size_t index, RequestOutput output, Time when) {
     work_ = nullptr;
     reply_ = nullptr;
   }
+}
+
+void Generation::take_prompt(Choice& choice, RequestOutput& output) {
+  std::optional<std::vector<DrawnLogprobs>>& known = prompts_[choice.prompt];
+  if (!job_.request.prompt_logprobs || known || choice.part.index % static_cast<size_t>(job_.n) != 0) return;
+  const bool ends_well = output.finish == FinishReason::kStop || output.finish == FinishReason::kLength;
+  if (output.finish != FinishReason::kNone && !ends_well) return;
+  known = std::move(output.prompt_logprobs);
+  if (!job_.stream || !job_.echo_logprobs || answered_) return;
+  for (int64_t i = 0; i < job_.n; ++i) stream_prompt(choices_[choice.part.index + static_cast<size_t>(i)]);
+}
+
+// The prompt, and what the choice has drawn meanwhile.
+void Generation::stream_prompt(Choice& choice) {
+  const std::string& text = job_.echo[choice.prompt];
+  write_chunk({.index = choice.part.index,
+               .text = text,
+               .prompt = job_.prompts[choice.prompt],
+               .prompt_logprobs = *prompts_[choice.prompt]});
+  choice.text_offset = text_length(text);
+  stream(choice);
 }
 
 void Generation::take_text(Choice& choice, const RequestOutput& output) {
@@ -158,15 +179,20 @@ void Generation::end_choice(Choice& choice, const RequestOutput& output) {
 
 void Generation::stream(Choice& choice) {
   ChoicePart& part = choice.part;
+  if (job_.echo_logprobs && !prompts_[choice.prompt]) return;
   if (part.text.empty() && part.calls.empty() && part.logprobs.empty() && part.finish == FinishReason::kNone) return;
   part.text_offset = choice.text_offset;
-  choice.text_offset += part.text.size();
-  Json chunk = job_.format->chunk_choice(part, logprobs_of(part));
-  reply_->write(sse_event(dump_json(frame(job_.format->chunk_object(), Json::array({std::move(chunk)})), -1)));
+  choice.text_offset += text_length(part.text);
+  write_chunk(part);
   part.text.clear();
   part.first_call += part.calls.size();
   part.calls.clear();
   part.logprobs.clear();
+}
+
+void Generation::write_chunk(const ChoicePart& part) {
+  Json chunk = job_.format->chunk_choice(part, logprobs_of(part));
+  reply_->write(sse_event(dump_json(frame(job_.format->chunk_object(), Json::array({std::move(chunk)})), -1)));
 }
 
 void Generation::answer() {
@@ -183,11 +209,19 @@ void Generation::answer() {
   }
   Json choices = Json::array();
   for (Choice& choice : choices_) {
+    if (job_.echo_logprobs) {
+      choice.part.prompt = job_.prompts[choice.prompt];
+      choice.part.prompt_logprobs = *prompts_[choice.prompt];
+    }
     Json logprobs = logprobs_of(choice.part);
     if (!job_.echo.empty()) choice.part.text.insert(0, job_.echo[choice.prompt]);
     choices.push_back(job_.format->choice(choice.part, logprobs));
+    if (job_.prompt_logprobs && job_.format->prompt_logprobs_in_choice())
+      choices.back()["prompt_logprobs"] = prompt_logprobs_of(choice.prompt);
   }
   Json whole = frame(job_.format->object(), std::move(choices));
+  if (job_.prompt_logprobs && !job_.format->prompt_logprobs_in_choice())
+    whole["prompt_logprobs"] = prompt_logprobs_of(0);
   whole["usage"] = usage();
   reply_->send({.body = dump_json(whole, -1), .headers = {{"X-Request-Id", job_.id}}});
 }
@@ -249,8 +283,12 @@ Json Generation::frame(std::string_view object, Json choices) const {
 }
 
 Json Generation::logprobs_of(const ChoicePart& part) const {
-  if (!job_.request.logprobs || part.logprobs.empty()) return nullptr;
-  return job_.format->logprobs(tools_.model, part, job_.tokens_as_ids);
+  if (!job_.request.logprobs || (part.logprobs.empty() && part.prompt.empty())) return nullptr;
+  return job_.format->logprobs(tools_.model, part, *job_.request.logprobs, job_.tokens_as_ids);
+}
+
+Json Generation::prompt_logprobs_of(size_t prompt) const {
+  return prompt_logprobs_json(tools_.model, *prompts_[prompt], *job_.prompt_logprobs);
 }
 
 }  // namespace fk

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,9 +53,12 @@ class Generation : public std::enable_shared_from_this<Generation> {
   };
 
   void take(size_t index, RequestOutput output, Time when);
+  void take_prompt(Choice& choice, RequestOutput& output);
   void take_text(Choice& choice, const RequestOutput& output);
   void count(Choice& choice, const RequestOutput& output, Time when);
   void stream(Choice& choice);
+  void stream_prompt(Choice& choice);
+  void write_chunk(const ChoicePart& part);
   void end_choice(Choice& choice, const RequestOutput& output);
   void fail(const class ApiError& error);
   void answer();
@@ -64,6 +68,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   Json usage() const;
   Json frame(std::string_view object, Json choices) const;
   Json logprobs_of(const ChoicePart& part) const;
+  Json prompt_logprobs_of(size_t prompt) const;
 
   GenerationTools tools_;
   GenerationJob job_;
@@ -71,6 +76,8 @@ class Generation : public std::enable_shared_from_this<Generation> {
   std::shared_ptr<void> work_;
   Time arrival_;
   std::vector<Choice> choices_;
+  // Log-probabilities of the prompts, which the first choice of each asks for; nothing until they have come.
+  std::vector<std::optional<std::vector<DrawnLogprobs>>> prompts_;
   size_t ended_ = 0;
   bool answered_ = false;
 };

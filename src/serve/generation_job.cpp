@@ -92,7 +92,13 @@ void read_common_fields(GenerationJob& job, const ServedModel& model, const Json
   }
   job.tokens_as_ids = fields.boolean("return_tokens_as_token_ids", false);
   fields.refuse("use_beam_search", "tokens are drawn one by one.");
-  fields.refuse("prompt_logprobs", "log-probabilities are those of drawn tokens.");
+  if (std::optional<int64_t> top = fields.whole("prompt_logprobs", 0, 20)) {
+    if (job.stream)
+      throw ApiError(400,
+                     "'prompt_logprobs' has no place in a stream: leave 'stream' out, or use 'echo' and 'logprobs'.",
+                     "prompt_logprobs", "invalid_value");
+    job.prompt_logprobs = job.request.prompt_logprobs = static_cast<int>(*top);
+  }
   for (const char* guided : {"guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs"})
     fields.refuse(guided, "outputs cannot be forced into a form.");
   if (const Json* format = fields.find("response_format"))
@@ -116,7 +122,7 @@ void set_max_tokens(GenerationJob& job, const ServedModel& model, std::optional<
     longest = std::max(longest, static_cast<int64_t>(prompt.size()));
   }
   int64_t room = model.max_model_len - longest;
-  if (room < 1)
+  if (room < (asked == 0 ? 0 : 1))
     throw ApiError(400,
                    fmt::format("This model's maximum context length is {} tokens, but the prompt has {}; shorten it.",
                                model.max_model_len, longest),

@@ -29,6 +29,8 @@ struct GenerationJob {
   std::optional<uint64_t> seed;   // none: a random one
   bool stream = false, include_usage = false;
   ToolCallForm tool_calls = ToolCallForm::kNone;  // what is read as calls of tools
+  bool echo_logprobs = false;                     // of the prompt too, where the answer begins with it
+  std::optional<int> prompt_logprobs;             // vLLM's, with that many of the most likely tokens
   bool tokens_as_ids = false;                     // in log-probabilities: "token_id:17" in place of text
 
   size_t choices() const { return prompts.size() * static_cast<size_t>(n); }

@@ -89,6 +89,28 @@ TEST(GenerateVerb, StopsPenaltiesAndLogprobs) {
   EXPECT_EQ(std::unique(tokens.begin(), tokens.end()), tokens.end());
 }
 
+TEST(GenerateVerb, SaysHowLikelyAPromptIs) {
+  const Arguments ids = {"--prompt-token-ids", "5,17,99,3", "--max-tokens", "0", "--prompt-logprobs", "2"};
+  Json json = run_json(tiny(ids));
+  EXPECT_EQ(json["token_ids"].size(), 0u);
+  ASSERT_EQ(json["prompt_logprobs"].size(), 3u);
+  double sum = 0;
+  for (const Json& one : json["prompt_logprobs"]) {
+    sum += one["logprob"].get<double>();
+    EXPECT_GE(one["rank"], 1);
+    EXPECT_EQ(one["top"].size(), 2u);
+  }
+  EXPECT_EQ(json["prompt_logprobs"][1]["token_id"], 99);
+  EXPECT_NEAR(json["perplexity"].get<double>(), std::exp(-sum / 3), 1e-4 * std::exp(-sum / 3));
+  Outcome text = run_program(tiny(ids));
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_NE(text.out.find("perplexity of the prompt: "), text.out.npos) << text.out;
+  // Of several texts the prompt is looked at once.
+  json = run_json(tiny({"--prompt", "Hello", "--n", "2", "--max-tokens", "2", "--prompt-logprobs", "0"}));
+  EXPECT_EQ(json["results"][0]["prompt_logprobs"].size(), 4u);
+  EXPECT_FALSE(json["results"][1].contains("prompt_logprobs"));
+}
+
 TEST(GenerateVerb, GuessesGiveTheSameTextAndAreCounted) {
   const Arguments prompt = {"--prompt", "abcabcabcabcabc", "--max-tokens", "80"};
   Arguments guessed = prompt;
@@ -175,6 +197,8 @@ TEST(GenerateVerb, BadValuesGetOneSentence) {
       {{"--prompt", "a", "--presence-penalty", "2.5"}, 2, "2.5"},
       {{"--prompt", "a", "--frequency-penalty", "nan"}, 2, "requency"},
       {{"--prompt", "a", "--logprobs", "-1"}, 2, "--logprobs"},
+      {{"--prompt", "a", "--prompt-logprobs", "-1"}, 2, "--prompt-logprobs"},
+      {{"--prompt", "a", "--max-tokens", "0"}, 2, "--prompt-logprobs"},
       {{"--prompt", "a", "--n", "0"}, 2, "--n"},
       {{"--prompt", "a", "--generation-config", "vllm"}, 2, "--generation-config"},
       {{"--prompt", "a", "--prompt-token-ids", "1,2", "3,x"}, 2, "--prompt"},

@@ -32,6 +32,7 @@ TEST(RankFeed, NewsArriveAsTheyWereTold) {
   r.ignore_eos = true;
   r.min_tokens = 6;
   r.logprobs = 0;
+  r.prompt_logprobs = 4;
   r.skip_special_tokens = false;
   news.events = {{7, FinishReason::kNone, r}, {8, FinishReason::kCancelled, {}}, {9, FinishReason::kTimeout, {}}};
   const RankNews got = unpack_news(pack_news(news));
@@ -57,6 +58,7 @@ TEST(RankFeed, NewsArriveAsTheyWereTold) {
   EXPECT_TRUE(q.ignore_eos);
   EXPECT_EQ(q.min_tokens, 6);
   EXPECT_EQ(q.logprobs, 0) << "whether a step waits for the host depends on it";
+  EXPECT_EQ(q.prompt_logprobs, 4) << "how prompts are cut depends on it";
   EXPECT_FALSE(q.skip_special_tokens);
   EXPECT_TRUE(unpack_news(pack_news({.events = {}, .over = true})).over);
 }

@@ -71,12 +71,13 @@ void SchedulerSimulation::arrive() {
   int64_t length = 1 + below(load_.max_prompt);
   while (std::ssize(s.tokens) < length) s.tokens.push_back(below(load_.vocabulary));
   s.prompt = s.told = std::ssize(s.tokens);
-  s.max_tokens = 1 + below(load_.max_output);
+  s.max_tokens = chance() < load_.no_output ? 0 : 1 + below(load_.max_output);
+  s.wants_logits = chance() < load_.prompt_logits;
   RequestId id = requests_.size() + 1;
   // One that can never fit is refused; it counts as ended.
   s.live = scheduler_.reason_it_never_fits(s.prompt, s.max_tokens).empty();
   if (s.live) {
-    scheduler_.add(id, s.tokens, s.max_tokens, chance() < 0.8);
+    scheduler_.add(id, s.tokens, s.max_tokens, chance() < 0.8, s.wants_logits);
     live_.insert(id);
     s.last_step = steps_ + 2 * (s.prompt + s.max_tokens);
     for (RequestId other : live_)
@@ -108,6 +109,7 @@ void SchedulerSimulation::plan() {
   EXPECT_TRUE(!plan.empty() || !in_flight_.empty() || scheduler_.idle()) << "requests wait, and nothing runs";
   if (plan.empty()) return;
   check_plan(plan);
+  check_prompt_logits(plan);
   ++steps_;
   ahead_ += !in_flight_.empty();
   in_flight_.push_back(std::move(plan));
@@ -159,6 +161,23 @@ void SchedulerSimulation::check_plan(const StepPlan& plan) const {
           EXPECT_TRUE(row.state_slot < 0 || other.state_slot != row.state_slot);
         }
     }
+  }
+}
+
+// Those of all positions but the prompt's last, one after the other, before the first token is drawn.
+void SchedulerSimulation::check_prompt_logits(const StepPlan& plan) {
+  EXPECT_LE(plan.prompt_logits(), load_.options.max_prompt_logits);
+  for (const PlannedRow& row : plan.rows) {
+    Simulated& s = requests_.at(row.request);
+    prompt_logits_ += row.prompt_logits;
+    if (!s.wants_logits || s.told > s.prompt || row.takes_drawn) {
+      EXPECT_EQ(row.prompt_logits, 0);
+      continue;
+    }
+    if (row.first == 0) s.logits = 0;
+    EXPECT_EQ(row.first, s.logits) << "request " << row.request << " has no logits of a part of its prompt";
+    s.logits += row.prompt_logits;
+    EXPECT_EQ(s.logits, std::min(row.first + row.count, s.prompt - 1));
   }
 }
 
@@ -271,11 +290,12 @@ void SchedulerSimulation::complete_oldest() {
       s.tokens.erase(end_of_text + 1, s.tokens.end());
       s.told = std::ssize(s.tokens);
     }
-    if (s.tokens.back() == 0 || s.told == s.prompt + s.max_tokens) {
+    const int64_t most = std::max<int64_t>(s.max_tokens, 1);
+    if (s.tokens.back() == 0 || s.told == s.prompt + most) {
       s.complete = true;
       ended.push_back(row.request);
       std::vector<int64_t> prompt(s.tokens.begin(), s.tokens.begin() + s.prompt);
-      EXPECT_EQ(s.tokens, alone(prompt, s.max_tokens));
+      EXPECT_EQ(s.tokens, alone(prompt, most));
     }
   }
   // A caller may learn that a request ends before or after it tells the scheduler the tokens.

@@ -27,6 +27,8 @@ struct SimulatedLoad {
   double cancel = 0;         // probability per step that some request is cancelled
   double fail = 0;           // probability that a step does not run
   double shared_prefix = 0;  // probability that a prompt begins as an earlier sequence does
+  double prompt_logits = 0;  // probability that a request wants the logits of its prompt
+  double no_output = 0;      // probability that a request wants no token
   double repeats = 0;        // probability that a token is what followed the one before it everywhere else
 };
 
@@ -44,7 +46,8 @@ class SchedulerSimulation {
   int64_t steps() const { return steps_; }
   std::string log() const { return log_.str(); }
   int64_t early_reads() const { return early_reads_; }  // of tokens that the same step computes in another row
-  int64_t ahead() const { return ahead_; }              // steps that were planned before the previous one was over
+  int64_t prompt_logits() const { return prompt_logits_; }
+  int64_t ahead() const { return ahead_; }  // steps that were planned before the previous one was over
 
  private:
   struct Cell {
@@ -58,6 +61,8 @@ class SchedulerSimulation {
     int64_t prompt = 0, max_tokens = 0;
     int64_t told = 0;       // tokens that the host knows
     int64_t last_step = 0;  // by which it must have ended
+    bool wants_logits = false;
+    int64_t logits = 0;  // of positions of the prompt that steps gave, since the last admission
     bool live = true;
     bool broken = false;  // a step of it did not run
     bool complete = false;
@@ -71,6 +76,7 @@ class SchedulerSimulation {
   void end(RequestId id);
   void plan();
   void check_plan(const StepPlan& plan) const;
+  void check_prompt_logits(const StepPlan& plan);
   void complete_oldest();
   void execute(const StepPlan& plan);
   // What a row of a request must find and leave at its positions: those of its tokens, and of its guesses.
@@ -90,7 +96,7 @@ class SchedulerSimulation {
   std::map<RequestId, Simulated> requests_;
   std::set<RequestId> live_;
   std::deque<StepPlan> in_flight_;
-  int64_t steps_ = 0, ahead_ = 0, early_reads_ = 0;
+  int64_t steps_ = 0, ahead_ = 0, early_reads_ = 0, prompt_logits_ = 0;
   SchedulerStats stats_;
 };
 

@@ -46,12 +46,15 @@ SimulatedLoad random_load(uint64_t seed) {
   load.options.speculative.prompt_lookup_min = number({1, 1, 2});
   load.options.speculative.prompt_lookup_max = load.options.speculative.prompt_lookup_min + number({0, 1, 4});
   load.repeats = pick({0, 0.5, 0.95});
+  load.prompt_logits = pick({0, 0, 0.3, 1});
+  load.no_output = pick({0, 0, 0.3});
+  load.options.max_prompt_logits = number({1, 2, 7, 256});
   return load;
 }
 
 void simulate(uint64_t first, uint64_t last) {
   SchedulerStats sum;
-  int64_t ahead = 0, early_reads = 0;
+  int64_t ahead = 0, early_reads = 0, prompt_logits = 0;
   for (uint64_t seed = first; seed < last; ++seed) {
     SchedulerSimulation simulation(random_load(seed), seed);
     simulation.run();
@@ -60,6 +63,7 @@ void simulate(uint64_t first, uint64_t last) {
     sum.cached_prompt_tokens += simulation.stats().cached_prompt_tokens;
     ahead += simulation.ahead();
     early_reads += simulation.early_reads();
+    prompt_logits += simulation.prompt_logits();
     sum.draft_tokens += simulation.stats().draft_tokens;
     sum.accepted_tokens += simulation.stats().accepted_tokens;
   }
@@ -68,6 +72,7 @@ void simulate(uint64_t first, uint64_t last) {
   EXPECT_GT(sum.cached_prompt_tokens, 0);
   EXPECT_GT(ahead, 0);
   EXPECT_GT(early_reads, 0);
+  EXPECT_GT(prompt_logits, 0);
   EXPECT_GT(sum.accepted_tokens, 0);
   EXPECT_GT(sum.draft_tokens, sum.accepted_tokens);
 }
@@ -115,6 +120,43 @@ TEST(Scheduler, TakesALongPromptInChunksBesideRequestsThatDecode) {
   EXPECT_EQ(rows(rig.step()), "1:4+1d 2:7+7");
   EXPECT_EQ(rows(rig.step()), "1:5+1d 2:14+2d");
   EXPECT_EQ(rows(rig.step()), "1:6+1d 2:16+1d");
+}
+
+TEST(Scheduler, APromptWhoseLogitsAreWantedIsComputedWholeAndInSmallChunks) {
+  Rig rig({.max_batched_tokens = 100, .page_size = 4, .blocks = 100, .max_prompt_logits = 6});
+  rig.scheduler.add(1, counting(16), 2);
+  EXPECT_EQ(rows(rig.step()), "1:0+16d");
+  rig.scheduler.add(2, counting(16), 2, true, true);
+  rig.scheduler.add(3, counting(10), 0, true, true);
+  EXPECT_EQ(rows(rig.step()), "1:16+1d 2:0+6p6");
+  rig.scheduler.finish(1);
+  EXPECT_EQ(rows(rig.step()), "2:6+6p6");
+  EXPECT_EQ(rows(rig.step()), "2:12+4dp3 3:0+3p3");
+  EXPECT_EQ(rows(rig.step()), "2:16+1d 3:3+7dp6");
+  EXPECT_EQ(rig.scheduler.cached_tokens(2), 0);
+  rig.scheduler.finish(2);
+  EXPECT_EQ(rows(rig.step()), "") << "it asked for no token";
+  rig.scheduler.finish(3);
+  rig.scheduler.add(4, counting(16), 1);
+  rig.step();
+  EXPECT_EQ(rig.scheduler.cached_tokens(4), 12) << "what it computed is there for others";
+}
+
+// If the first step failed, the page would hold only what the second one computed.
+TEST(Scheduler, APageThatTwoStepsInFlightComputeIsNotSharedBeforeTheyAreOver) {
+  Rig rig({.max_batched_tokens = 6, .page_size = 8, .blocks = 100});
+  rig.scheduler.add(1, counting(9), 4);
+  StepPlan first = rig.plan();
+  EXPECT_EQ(rows(first), "1:0+6");
+  rig.scheduler.add(2, counting(12), 4);
+  StepPlan second = rig.plan();
+  EXPECT_EQ(rows(second), "1:6+3d 2:0+3");
+  rig.drawn(first);
+  rig.drawn(second);
+  rig.scheduler.add(3, counting(12), 4);
+  rig.step();
+  rig.step();
+  EXPECT_EQ(rig.scheduler.cached_tokens(3), 8);
 }
 
 TEST(Scheduler, PromptsComeInTheOrderOfArrivalAfterRequestsThatDecode) {
@@ -270,7 +312,7 @@ TEST(Scheduler, RefusesWhatCanNeverFitWithTheNumbers) {
             "A prompt of 90 tokens and 11 tokens of output are more than the context of 100 tokens; shorten the prompt "
             "or ask for fewer tokens.");
   EXPECT_NE(scheduler.reason_it_never_fits(0, 1), "");
-  EXPECT_NE(scheduler.reason_it_never_fits(1, 0), "");
+  EXPECT_NE(scheduler.reason_it_never_fits(1, -1), "");
   EXPECT_NE(scheduler.reason_it_never_fits(1, std::numeric_limits<int64_t>::max()), "");
 }
 

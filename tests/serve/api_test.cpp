@@ -107,6 +107,90 @@ TEST_F(ApiTest, LogProbabilities) {
   EXPECT_EQ(json["choices"][0]["logprobs"]["content"], Json::array({drawn}));
 }
 
+// Of the prompts of lm-eval-harness and its relatives.
+TEST_F(ApiTest, LogProbabilitiesOfThePrompt) {
+  start();
+  Json fields = {{"prompt", {"ab", "c"}}, {"max_tokens", 1}, {"logprobs", 1}, {"echo", true}, {"n", 2}};
+  Json json = post(port, "/v1/completions", fields).json();
+  ASSERT_EQ(json["choices"].size(), 4U);
+  const Json first = Json::parse(
+      R"({"text_offset": [0, 4, 8], "token_logprobs": [null, -2.5, -0.5], "tokens": ["<97>", "<98>", "<100>"],
+          "top_logprobs": [null, {"<200>": -1.0, "<98>": -2.5}, {"<100>": -0.5}]})");
+  const Json second = Json::parse(R"({"text_offset": [0, 4], "token_logprobs": [null, -0.5],
+                                      "tokens": ["<99>", "<100>"], "top_logprobs": [null, {"<100>": -0.5}]})");
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(json["choices"][i]["logprobs"], i < 2 ? first : second);
+    EXPECT_EQ(json["choices"][i]["text"], i < 2 ? "abw0 " : "cw0 ");
+    // The second choice of a prompt does not compute it again.
+    EXPECT_EQ(engine.request(i).prompt_logprobs, i % 2 == 0 ? std::optional(1) : std::nullopt);
+  }
+  // No token is drawn.
+  json = post(port, "/v1/completions", {{"prompt", "ab"}, {"max_tokens", 0}, {"logprobs", 0}, {"echo", true}}).json();
+  EXPECT_EQ(json["choices"][0]["logprobs"],
+            Json::parse(R"({"text_offset": [0, 4], "token_logprobs": [null, -2.5], "tokens": ["<97>", "<98>"],
+                            "top_logprobs": [null, {"<98>": -2.5}]})"));
+  EXPECT_EQ(json["choices"][0]["text"], "ab");
+  EXPECT_EQ(json["choices"][0]["finish_reason"], "length");
+  EXPECT_EQ(json["usage"]["completion_tokens"], 0);
+  // A prompt as long as the context leaves no room, and needs none.
+  std::string longest(128, 'a');
+  EXPECT_EQ(post(port, "/v1/completions", {{"prompt", longest}, {"max_tokens", 0}, {"echo", true}}).status, 200);
+  EXPECT_EQ(post(port, "/v1/completions", {{"prompt", longest}, {"max_tokens", 1}}).status, 400);
+}
+
+TEST_F(ApiTest, LogProbabilitiesOfThePromptInAStream) {
+  engine.answers = false;
+  start();
+  TestClient client(port);
+  client.send(post_text("/v1/completions",
+                        R"({"prompt": "ab", "stream": true, "max_tokens": 2, "logprobs": 0, "echo": true, "n": 2})"));
+  Request asks = engine.request(0), other = engine.request(1);
+  // The second choice is first, and has ended before the prompt's log-probabilities are known.
+  engine.push(1, words(other, 0, 2, FinishReason::kLength));
+  engine.push(0, words(asks, 0, 1, FinishReason::kNone));
+  engine.push(0, words(asks, 1, 1, FinishReason::kLength));
+  std::string body = client.read_until("[DONE]");
+  std::string text[2];
+  Json offsets[2] = {Json::array(), Json::array()}, values[2] = {Json::array(), Json::array()};
+  int ends[2] = {0, 0};
+  for (size_t at = body.find("data: {"); at != std::string::npos; at = body.find("data: {", at + 1)) {
+    Json choice = Json::parse(body.substr(at + 6, body.find('\n', at) - at - 6))["choices"][0];
+    const size_t index = choice["index"];
+    text[index] += choice["text"];
+    for (const Json& one : choice["logprobs"]["text_offset"]) offsets[index].push_back(one);
+    for (const Json& one : choice["logprobs"]["token_logprobs"]) values[index].push_back(one);
+    ends[index] += choice["finish_reason"].is_null() ? 0 : 1;
+  }
+  for (size_t index : {0, 1}) {
+    EXPECT_EQ(text[index], "abw0 w1 ");
+    EXPECT_EQ(values[index], Json::parse("[null, -2.5, -0.5, -0.5]"));
+    EXPECT_EQ(ends[index], 1);
+  }
+  EXPECT_EQ(offsets[0], Json::parse("[0, 4, 2, 5]")) << "names of tokens have other lengths than the text";
+}
+
+TEST_F(ApiTest, PromptLogprobsAsVllmHasThem) {
+  start();
+  const Json expected = Json::parse(
+      R"([null, {"98": {"logprob": -2.5, "rank": 7, "decoded_token": "<98>"},
+                 "200": {"logprob": -1.0, "rank": 1, "decoded_token": "<200>"}}])");
+  Json fields = {{"prompt", "ab"}, {"max_tokens", 1}, {"prompt_logprobs", 1}};
+  Json choice = post(port, "/v1/completions", fields).json()["choices"][0];
+  EXPECT_EQ(choice["prompt_logprobs"], expected);
+  EXPECT_TRUE(choice["logprobs"].is_null());
+  EXPECT_EQ(choice["text"], "w0 ");
+  // Each has as many of the likeliest tokens as it asks for.
+  fields.update({{"echo", true}, {"logprobs", 3}});
+  choice = post(port, "/v1/completions", fields).json()["choices"][0];
+  EXPECT_EQ(choice["prompt_logprobs"], expected);
+  EXPECT_EQ(choice["logprobs"]["top_logprobs"][1].size(), 4U);
+  Json chat = post(port, "/v1/chat/completions",
+                   Json::parse(R"({"messages": [{"role": "user", "content": "a"}], "prompt_logprobs": 0, "n": 2})"))
+                  .json();
+  EXPECT_EQ(chat["prompt_logprobs"].size(), engine.request(2).prompt.size());
+  EXPECT_TRUE(chat["prompt_logprobs"][0].is_null());
+}
+
 TEST_F(ApiTest, Chat) {
   std::string path = testing::TempDir() + "/fk_serve_template.jinja";
   std::ofstream(path)

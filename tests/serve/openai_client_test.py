@@ -135,6 +135,35 @@ class Serving(unittest.TestCase):
         self.assertEqual(content[0].token, content[0].top_logprobs[0].token)
         self.assertEqual(bytes(content[0].bytes).decode(), content[0].token)
 
+    def test_logprobs_of_the_prompt(self):
+        drawn = self.complete(max_tokens=12, logprobs=0, extra_body={"ignore_eos": True, "return_tokens_as_token_ids": True}).choices[0].logprobs
+        ids = list(b"Hello") + [int(name.removeprefix("token_id:")) for name in drawn.tokens]
+        # Twice: what the first left in the prefix cache must not hide anything.
+        for _ in range(2):
+            whole = self.complete(prompt=[ids, ids[:7]], max_tokens=0, echo=True, logprobs=2)
+            self.assertEqual(whole.usage.completion_tokens, 0)
+            found = whole.choices[0].logprobs
+            self.assertEqual(len(found.tokens), len(ids))
+            self.assertIsNone(found.token_logprobs[0])
+            self.assertIsNone(found.top_logprobs[0])
+            for given, value in zip(drawn.token_logprobs, found.token_logprobs[5:], strict=True):
+                self.assertAlmostEqual(given, value, places=3)
+            for a, b in zip(found.token_logprobs[1:7], whole.choices[1].logprobs.token_logprobs[1:], strict=True):
+                self.assertAlmostEqual(a, b, places=3)
+        # As lm-eval-harness asks: one token more, whose log-probability is dropped.
+        again = self.complete(prompt=[ids], max_tokens=1, echo=True, logprobs=1).choices[0].logprobs
+        self.assertAlmostEqual(sum(again.token_logprobs[5:-1]), sum(drawn.token_logprobs), places=2)
+        for name, top in zip(again.tokens[5:-1], again.top_logprobs[5:-1], strict=True):
+            self.assertEqual(name, max(top, key=top.get), "greedy tokens are the likeliest")
+        streamed = [value for event in self.complete(prompt=ids, max_tokens=3, echo=True, logprobs=0, stream=True, extra_body={"ignore_eos": True})
+                    for value in event.choices[0].logprobs.token_logprobs]
+        self.assertEqual(len(streamed), len(ids) + 3)
+        for a, b in zip(streamed[1:len(ids)], again.token_logprobs[1:-1], strict=True):
+            self.assertAlmostEqual(a, b, places=3)
+        extra = self.complete(prompt=ids, max_tokens=1, extra_body={"prompt_logprobs": 1}).choices[0].prompt_logprobs
+        self.assertEqual(len(extra), len(ids))
+        self.assertEqual(extra[-1][str(ids[-1])]["rank"], 1)
+
     def test_stop(self):
         text = self.complete(max_tokens=16, extra_body={"ignore_eos": True}).choices[0].text
         middle = text[len(text) // 2:][:3]

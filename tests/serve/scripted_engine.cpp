@@ -17,6 +17,11 @@ ScriptedEngine::ScriptedEngine() {
 
 RequestOutput words(const Request& request, int64_t first, int64_t count, FinishReason finish) {
   RequestOutput output;
+  for (size_t i = 1; first == 0 && request.prompt_logprobs && i < request.prompt.size(); ++i) {
+    DrawnLogprobs one{.drawn = {request.prompt[i], -2.5F}, .rank = 7, .top = {}};
+    for (int k = 0; k < *request.prompt_logprobs; ++k) one.top.push_back({200 + k, -1.0F - static_cast<float>(k)});
+    output.prompt_logprobs.push_back(one);
+  }
   for (int64_t i = first; i < first + count; ++i) {
     output.tokens.push_back(100 + i % 20);
     output.text += fmt::format("w{} ", i);
@@ -42,6 +47,7 @@ RequestId ScriptedEngine::submit(Request request, OutputSink sink) {
   }
   changed_.notify_all();
   if (answers) {
+    if (request.max_tokens == 0) copy(words(request, 0, 0, FinishReason::kLength));
     for (int64_t i = 0; i < request.max_tokens; ++i) {
       RequestOutput output =
           words(request, i, 1, i + 1 == request.max_tokens ? FinishReason::kLength : FinishReason::kNone);
