@@ -207,6 +207,7 @@ class Serve final : public Verb {
       if (!encoder) own = ChatTemplate::of_folder(source.directory);
     }
     served.chat_template = chat_template_.empty() ? own : ChatTemplate::of_file(chat_template_, own);
+    if (!chat_template_.empty()) served.chat_template->check();
     served.tool_calls = tool_call_form(tool_call_parser_, served.chat_template);
     served.bytes_are_tokens = !served.tokenizer && model_.load_format == "dummy";
     if (served.tokenizer && served.tokenizer->vocab_size() > served.vocab_size)

@@ -131,6 +131,10 @@ ChatTemplate ChatTemplate::of_file(const std::string& path, const std::optional<
   return found;
 }
 
+void ChatTemplate::check() const {
+  for (const auto& [name, source] : templates_) parsed_->of(name, source, what_);
+}
+
 bool ChatTemplate::mentions(std::string_view text) const {
   return std::any_of(templates_.begin(), templates_.end(),
                      [&](const auto& one) { return one.second.find(text) != std::string::npos; });

@@ -38,6 +38,9 @@ class ChatTemplate {
   // any thread: a template is read when it is first used, and once.
   std::string render(const Chat& chat, std::time_t now) const;
 
+  // Reads all templates now. Throws Error where one is broken or has what is not supported, and where.
+  void check() const;
+
   // Whether any of the templates has this text.
   bool mentions(std::string_view text) const;
 

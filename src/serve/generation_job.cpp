@@ -109,8 +109,8 @@ void read_common_fields(GenerationJob& job, const ServedModel& model, const Json
   if (static_cast<int64_t>(job.choices()) > limits.max_choices)
     throw ApiError(
         400,
-        fmt::format("The request asks for {} outputs ({} prompts with n = {}), but at most {} can wait and run.",
-                    job.choices(), job.prompts.size(), job.n, limits.max_choices),
+        fmt::format("The request asks for {} outputs ({} prompt{} with n = {}), but at most {} can wait and run.",
+                    job.choices(), job.prompts.size(), job.prompts.size() == 1 ? "" : "s", job.n, limits.max_choices),
         "n", "invalid_value");
 }
 

@@ -19,6 +19,7 @@ struct IncomingRequest {
   std::string query;  // after the ?, as sent
   std::string authorization;
   std::string content_type;
+  std::string content_encoding;
   std::string body = {};
   std::string client;  // address
 };

@@ -195,6 +195,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     if (size_t mark = target.find('?'); mark != std::string::npos) request.query = target.substr(mark + 1);
     request.authorization = text(message[http::field::authorization]);
     request.content_type = text(message[http::field::content_type]);
+    request.content_encoding = text(message[http::field::content_encoding]);
     request.client = client_;
     request.body = std::move(message.body());
     try {

@@ -66,6 +66,9 @@ void Router::handle(IncomingRequest request, const ReplyPtr& reply) const {
     // A page of another site can make a browser send a text here, but not JSON without asking first.
     if (route.method == "POST" && !std::string_view(request.content_type).starts_with("application/json"))
       throw ApiError(415, "Send JSON with the header 'Content-Type: application/json'.", "", "unsupported_media_type");
+    if (!request.content_encoding.empty() && request.content_encoding != "identity")
+      throw ApiError(415, "The body must not be compressed: send it without 'Content-Encoding'.", "",
+                     "unsupported_media_type");
     route.handler(std::move(request), reply);
   } catch (const std::exception& e) {
     HttpResponse refusal = ApiError::from(e).response();

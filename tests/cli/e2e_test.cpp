@@ -107,6 +107,10 @@ TEST_F(E2eVerb, BadInputIsOneSentence) {
   refused({"serve", "--model", "tiny-llama", "--load-format", "dummy", "--no-generated-kernels"}, 2, "--compiled");
   refused({"serve", "--model", "tiny-llama", "--load-format", "dummy", "--compiled", "--batch-invariant"}, 2,
           "--batch-invariant and --compiled");
+  const std::string broken = testing::TempDir() + "/fk_broken.jinja";
+  std::ofstream(broken) << "{% for m in messages %}{{ m.role ";
+  refused({"serve", "--model", "tiny-llama", "--load-format", "dummy", "--chat-template", broken}, 1,
+          "fk_broken.jinja");
   // Before anything is loaded or planned.
   const std::string ngrams = R"({"method": "ngram"})";
   refused({"serve", "--model", "tiny-gla", "--load-format", "dummy", "--compiled", "--speculative-config", ngrams}, 2,

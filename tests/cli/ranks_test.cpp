@@ -44,6 +44,63 @@ TEST(RanksVerb, GeneratesWhatOneRankGenerates) {
   }
 }
 
+TEST(RanksVerb, APromptIsAsLikelyOnTwoRanksAsOnOne) {
+  std::vector<std::string> arguments = {
+      "generate", "--model",      "tiny-llama", "--load-format",     "dummy", "--dtype", "f32",
+      "--json",   "--max-tokens", "0",          "--prompt-logprobs", "1",     "--tp",    "2"};
+  arguments.insert(arguments.begin() + 1, {"--prompt-token-ids", "5,17,99,4"});
+  Json two = printed(run_program(arguments));
+  arguments.back() = "1";
+  Json one = printed(run_program(arguments));
+  ASSERT_EQ(two["prompt_logprobs"].size(), 3u);
+  for (size_t i = 0; i < 3; ++i)
+    EXPECT_NEAR(two["prompt_logprobs"][i]["logprob"].get<double>(), one["prompt_logprobs"][i]["logprob"].get<double>(),
+                1e-3);
+}
+
+// They make the same steps, whatever each of them measures, and decide alike.
+TEST(RanksVerb, SlowPlansAreTimedAgainstTheTreeOnAllRanks) {
+  const std::string cache = testing::TempDir() + "/fk_ranks_search";
+  std::filesystem::remove_all(cache);
+  for (int round = 0; round < 2; ++round) {  // the second time the result is known
+    Json json = printed(run_program({"e2e",
+                                     "latency",
+                                     "--model",
+                                     "tiny-llama",
+                                     "--load-format",
+                                     "dummy",
+                                     "--tp",
+                                     "2",
+                                     "--compiled",
+                                     "--no-compare",
+                                     "--no-history",
+                                     "--no-candidate-kernels",
+                                     "--json",
+                                     "--batch-size",
+                                     "2",
+                                     "--input-len",
+                                     "8",
+                                     "--output-len",
+                                     "4",
+                                     "--num-iters",
+                                     "2",
+                                     "--num-iters-warmup",
+                                     "1",
+                                     "--search-budget",
+                                     "1",
+                                     "--search-cache",
+                                     cache,
+                                     "--threads",
+                                     "2"}));
+    for (const char* phase : {"prefill", "decode", "mixed"}) {
+      const Json& steps = json["plan"]["whole_steps"][phase];
+      EXPECT_FALSE(steps["timings"].empty()) << json["plan"].dump(1);
+      EXPECT_TRUE(steps["left_to_tree"].is_boolean());
+    }
+  }
+  std::filesystem::remove_all(cache);
+}
+
 TEST(RanksVerb, PrintsOnce) {
   Outcome o = run_program({"generate", "--model", "tiny-llama", "--load-format", "dummy", "--prompt-token-ids", "5",
                            "--max-tokens", "2", "--tp", "2"});

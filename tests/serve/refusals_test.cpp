@@ -137,6 +137,14 @@ TEST_F(ServerTest, WrongAddressesAndMethods) {
       ask(port, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}")
           .status,
       415);
+  auto encoded = [&](const std::string& encoding) {
+    return ask(port,
+               "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Encoding: " +
+                   encoding + "\r\nContent-Length: 15\r\n\r\n{\"prompt\": \"a\"}");
+  };
+  EXPECT_EQ(encoded("gzip").status, 415);
+  EXPECT_NE(encoded("gzip").body.find("compressed"), std::string::npos);
+  EXPECT_EQ(encoded("identity").status, 200);
   EXPECT_EQ(get(port, "/v1/models/%00%ff").status, 404);
   EXPECT_EQ(get(port, "/%zz%").status, 404);
 }
