@@ -62,7 +62,7 @@ class Eval final : public Verb {
         .type_name("N")
         .show_default();
     flags.option("--category", categories_, "Only models of these: llm, text-encoder, image-encoder, diffusion")
-        .one_of({"llm", "text-encoder", "image-encoder"});
+        .one_of({"llm", "text-encoder", "image-encoder", "diffusion"});
     count(flags, "--num-prompts", num_prompts_, "Requests of a throughput workload");
     count(flags, "--max-num-seqs", max_num_seqs_, "Requests at the same time");
     flags

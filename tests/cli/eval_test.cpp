@@ -156,7 +156,7 @@ TEST_F(Eval, SlowADiffusionModelIsJudgedToo) {
   auto llada = [&](const std::string& factor) {
     rms_norm(factor);
     Outcome outcome =
-        run_program(small("llada " + factor.substr(0, 5), {"--model", "tiny-llada", "--category", "diffusion"}));
+        run_program(small("llada" + factor.substr(0, 5), {"--model", "tiny-llada", "--category", "diffusion"}));
     Json document = parse_json(outcome.out, "output");
     EXPECT_EQ(document["items"].size(), 1u);
     EXPECT_GT(document["items"][0]["candidate_calls"], 0);
