@@ -151,11 +151,25 @@ void BatchingEngine::add_late_requests(std::vector<Arrival>& arrivals) const {
   for (RequestId id : late) arrivals.push_back({nullptr, id, FinishReason::kTimeout});
 }
 
-void BatchingEngine::end(RequestId id, FinishReason reason, const std::string& error) {
+std::unique_ptr<LiveRequest> BatchingEngine::take_out(RequestId id) {
   auto found = live_.find(id);
-  if (found == live_.end()) return;
+  if (found == live_.end()) return nullptr;
   std::unique_ptr<LiveRequest> live = std::move(found->second);
   live_.erase(found);
+  auto forget = [&](Flight& flight) {
+    for (Drawing& drawing : flight.drawing)
+      if (drawing.live == live.get()) drawing.live = nullptr;
+  };
+  for (Flight& flight : flights_) forget(flight);
+  if (ending_ != nullptr) forget(*ending_);
+  for (auto& [row_id, row_live] : rows_live_)
+    if (row_live == live.get()) row_live = nullptr;
+  return live;
+}
+
+void BatchingEngine::end(RequestId id, FinishReason reason, const std::string& error) {
+  std::unique_ptr<LiveRequest> live = take_out(id);
+  if (!live) return;
   if (scheduler_.has(id)) scheduler_.finish(id);
   with_deadline_ -= live->request().deadline ? 1 : 0;
   ++counted_.finished;
@@ -209,8 +223,12 @@ bool BatchingEngine::start_step() {
 void BatchingEngine::gather(Flight& flight) {
   tokens_.clear();
   rows_.clear();
-  for (const PlannedRow& row : flight.plan.rows) {
-    LiveRequest& live = *live_.at(row.request);
+  flight.drawing.reserve(flight.plan.rows.size());
+  rows_live_.resize(flight.plan.rows.size());
+  for (size_t r = 0; r < flight.plan.rows.size(); ++r) {
+    const PlannedRow& row = flight.plan.rows[r];
+    if (r + 2 < rows_live_.size() && rows_live_[r + 2].second != nullptr) rows_live_[r + 2].second->prefetch();
+    LiveRequest& live = live_request(row.request, r);
     tokens_.push_back(live.tokens_with(row.drafts));
     if (row.prompt_logits > 0) {
       flight.prompts.push_back({row.request, row.first, row.prompt_logits});
@@ -218,10 +236,19 @@ void BatchingEngine::gather(Flight& flight) {
     }
     if (!row.draws) continue;
     flight.needs_host = flight.needs_host || live.needs_host();
-    flight.drawing.push_back({row.request, rows_.size(), row.drafts});
+    flight.drawing.push_back({row.request, &live, rows_.size(), row.drafts});
     for (int64_t i = 0; i < row.draws_rows(); ++i) rows_.push_back(live.sampled_row(i));
     ++live.pending;
   }
+}
+
+LiveRequest& BatchingEngine::live_request(RequestId id, size_t row) {
+  auto& [known, live] = rows_live_[row];
+  if (known != id || live == nullptr) {
+    known = id;
+    live = live_.at(id).get();
+  }
+  return *live;
 }
 
 void BatchingEngine::look_at_logits(const View& logits, Flight& flight) {
@@ -229,7 +256,7 @@ void BatchingEngine::look_at_logits(const View& logits, Flight& flight) {
   // On a device one look at all rows takes less time than one at each; on the CPU it would read the rows of everyone.
   const bool all_fine = model_.device != kCpu && all_finite(logits);
   for (Drawing& drawing : flight.drawing) {
-    const LiveRequest& live = *live_.at(drawing.request);
+    const LiveRequest& live = *drawing.live;
     const View own = logits.narrow(0, static_cast<int64_t>(drawing.first), std::ssize(drawing.drafts) + 1);
     if (live.drawn() == 0 && !all_fine)
       drawing.error = error_of([&] { require_finite_logits(model_, own.narrow(0, 0, 1)); });
@@ -280,12 +307,14 @@ void BatchingEngine::look_at_prompts(const View& logits, Flight& flight) {
 void BatchingEngine::end_step() {
   Flight flight = std::move(flights_.front());
   flights_.pop_front();
+  ending_ = &flight;
   ++counted_.steps;
   Stopwatch computing;
   try {
     const std::span<const int64_t> drawn = executor_.drawn();
     drawn_.assign(drawn.begin(), drawn.end());
   } catch (const std::exception& e) {
+    ending_ = nullptr;
     if (feed_) throw;
     fail(flight, e.what());
     return;
@@ -294,7 +323,7 @@ void BatchingEngine::end_step() {
   for (const PromptRow& prompt : flight.prompts)
     if (!prompt.error.empty()) end(prompt.request, FinishReason::kError, prompt.error);
   for (Drawing& drawing : flight.drawing) {
-    if (auto found = live_.find(drawing.request); found != live_.end()) --found->second->pending;
+    if (drawing.live != nullptr) --drawing.live->pending;
     check_draw(drawing);
     if (drawing.error.empty()) continue;
     // The pages of a request without usable logits must not be shared: it ends before the scheduler gets the tokens.
@@ -302,8 +331,18 @@ void BatchingEngine::end_step() {
     end(drawing.request, FinishReason::kError, drawing.error);
   }
   scheduler_.drawn(drawn_);
-  for (const Drawing& drawing : flight.drawing)
-    if (drawing.error.empty()) deliver(flight, drawing);
+  deliver_all(flight);
+  ending_ = nullptr;
+}
+
+void BatchingEngine::deliver_all(const Flight& flight) {
+  // The step has driven them out of the caches.
+  constexpr size_t kAhead = 2;
+  for (size_t i = 0; i < flight.drawing.size(); ++i) {
+    if (i + kAhead < flight.drawing.size() && flight.drawing[i + kAhead].live != nullptr)
+      flight.drawing[i + kAhead].live->prefetch();
+    if (flight.drawing[i].error.empty()) deliver(flight, flight.drawing[i]);
+  }
 }
 
 void BatchingEngine::check_draw(Drawing& drawing) {
@@ -328,9 +367,8 @@ void BatchingEngine::fail(const Flight& flight, const std::string& sentence) {
 
 void BatchingEngine::deliver(const Flight& flight, const Drawing& drawing) {
   const RequestId id = drawing.request;
-  auto found = live_.find(id);
-  if (found == live_.end() || drawing.kept == 0) return;  // it ended while the step ran
-  LiveRequest& live = *found->second;
+  if (drawing.live == nullptr || drawing.kept == 0) return;  // it ended while the step ran
+  LiveRequest& live = *drawing.live;
   if (live.drawn() == 0) live.cached_tokens = scheduler_.cached_tokens(id);
   RequestOutput output;
   if (live.request().max_tokens == 0) output = live.finish(FinishReason::kLength, "");
@@ -350,7 +388,7 @@ void BatchingEngine::deliver(const Flight& flight, const Drawing& drawing) {
   scheduler_.finish(id);
   with_deadline_ -= live.request().deadline ? 1 : 0;
   ++counted_.finished;
-  live_.erase(found);
+  take_out(id);
 }
 
 void BatchingEngine::update_stats() {

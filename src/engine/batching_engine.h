@@ -76,6 +76,7 @@ class BatchingEngine final : public Engine {
   // A row of a step that draws: its logits and tokens begin at `first`, one more than its guesses.
   struct Drawing {
     RequestId request = 0;
+    LiveRequest* live = nullptr;  // none: it has ended
     size_t first = 0;
     std::span<const int64_t> drafts = {};
     size_t kept = 0;  // of its drawn tokens, once they are known
@@ -119,6 +120,10 @@ class BatchingEngine final : public Engine {
   void check_draw(Drawing& drawing);
   void fail(const Flight& flight, const std::string& sentence);
   void deliver(const Flight& flight, const Drawing& drawing);
+  void deliver_all(const Flight& flight);
+  LiveRequest& live_request(RequestId id, size_t row);
+  // Of the live ones. Steps in flight have no pointer to it any more.
+  std::unique_ptr<LiveRequest> take_out(RequestId id);
   void end(RequestId id, FinishReason reason, const std::string& error = {});
   void end_all(FinishReason reason, const std::string& error = {});
   void give_up(const std::string& sentence);
@@ -134,9 +139,12 @@ class BatchingEngine final : public Engine {
   Scheduler scheduler_;
   std::unordered_map<RequestId, std::unique_ptr<LiveRequest>> live_;
   int64_t with_deadline_ = 0;  // of the live ones
+  // The live ones by row of the last step, where most of them are found in the next one too; ended ones are nullptr.
+  std::vector<std::pair<RequestId, LiveRequest*>> rows_live_;
 
   const bool run_ahead_;
   std::deque<Flight> flights_;  // at most two
+  Flight* ending_ = nullptr;    // the one whose output is sent
   double device_seconds_ = 0;   // of the present step(): in calls of the executor
 
   // Of the present step, kept for their memory.

@@ -47,6 +47,13 @@ class LiveRequest {
   // False if the client's function threw.
   bool send(RequestOutput output) const;
 
+  // Its own memory comes nearer; what it points to does not.
+  void prefetch() const {
+    constexpr size_t kLine = 64;
+    for (size_t at = 0; at < sizeof(LiveRequest); at += kLine)
+      __builtin_prefetch(reinterpret_cast<const char*>(this) + at);
+  }
+
   int64_t cached_tokens = 0;
   int64_t pending = 0;  // tokens drawn by steps in flight
 
