@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/device_runtime.h"
+#include "engine/batching_engine.h"
 #include "tests/engine/generate.h"
 #include "tests/golden/golden_model.h"
 
@@ -72,6 +73,27 @@ TEST_P(Alignment, EveryPositionHasTheSameArgmax) {
       EXPECT_NEAR(*best, c.max_logit[0][t], kF32Bound * c.max_logit[0][t]) << c.name << " position " << t;
     }
     executor.finish(sequence);
+  }
+}
+
+// What the engine says of a prompt: at every position the likeliest token is transformers'.
+TEST_P(Alignment, LogProbabilitiesOfAPrompt) {
+  Model model = load(DType::kF32);
+  BatchingEngine engine(model, pool_, std::nullopt, {.max_num_seqs = 2, .max_num_batched_tokens = 24});
+  for (const Case& c : golden_.cases) {
+    if (c.argmax.empty()) continue;
+    Request request;
+    request.prompt = c.prompts[0];
+    request.max_tokens = 0;
+    request.prompt_logprobs = 1;
+    std::vector<DrawnLogprobs> found;
+    engine.submit(request, [&](RequestOutput output) { found = std::move(output.prompt_logprobs); });
+    engine.run_until_idle();
+    ASSERT_EQ(found.size() + 1, c.prompts[0].size()) << c.name;
+    for (size_t t = 0; t < found.size(); ++t) {
+      EXPECT_EQ(found[t].top.at(0).token, c.argmax[0][t]) << c.name << " position " << t;
+      EXPECT_EQ(found[t].drawn.token, c.prompts[0][t + 1]);
+    }
   }
 }
 
