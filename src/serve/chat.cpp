@@ -106,8 +106,8 @@ GenerationJob read_chat(const ServedModel& model, const Json& body, const JobLim
   if (logprobs) job.request.logprobs = static_cast<int>(top.value_or(0));
 
   std::optional<int64_t> asked = fields.whole("max_completion_tokens", 1, INT64_MAX);
-  if (!asked) asked = fields.whole("max_tokens", 1, INT64_MAX);
-  set_max_tokens(job, model, asked, std::nullopt);
+  std::optional<int64_t> older = fields.whole("max_tokens", 1, INT64_MAX);
+  set_max_tokens(job, model, asked ? asked : older, std::nullopt);
   return job;
 }
 

@@ -48,6 +48,8 @@ std::vector<Refusal> refusals() {
       {"max_tokens_huge", kCompletions, with(R"("max_tokens": 9223372036854775807)"), 400, "max_tokens", "reduce"},
       {"max_tokens_huger", kCompletions, with(R"("max_tokens": 1e300)"), 400, "max_tokens", "whole number"},
       {"max_tokens_negative", kCompletions, with(R"("max_tokens": -1)"), 400, "max_tokens", "at least 0"},
+      {"max_tokens_both", kChat, chat(R"("max_tokens": -1, "max_completion_tokens": 3)"), 400, "max_tokens",
+       "at least 1"},
       {"max_tokens_0", kChat, chat(R"("max_tokens": 0)"), 400, "max_tokens", "at least 1"},
       {"max_tokens_text", kCompletions, with(R"("max_tokens": "5")"), 400, "max_tokens", "whole number"},
       {"max_tokens_true", kCompletions, with(R"("max_tokens": true)"), 400, "max_tokens", "whole number"},
