@@ -38,7 +38,8 @@ std::string own_name(const std::string& full, const Node& node) {
 
 }  // namespace
 
-CallTracer::CallTracer(const Node& root, const TraceLeaves& leaves) : leaves_(leaves) {
+CallTracer::CallTracer(const Node& root, const TraceLeaves& leaves, const SubtreeClasses* classes)
+    : leaves_(leaves), classes_(classes) {
   if (!is_composition(root))
     throw Error("{} is not composed of other operators, so it has no graph.", root.info().name);
   walk(root, [&](const Node& node, int) {
@@ -46,17 +47,54 @@ CallTracer::CallTracer(const Node& root, const TraceLeaves& leaves) : leaves_(le
   });
 }
 
-bool CallTracer::before_call(const Node& node, const Context&, Args args) {
+bool CallTracer::before_call(const Node& node, const Context& ctx, Args args) {
   // There is no event for the end of a call: those that do not contain this one have ended.
   auto parent = parents_.find(&node);
   while (!running_.empty() && (parent == parents_.end() || &running_.back().scope.node() != parent->second)) close();
   check_apart(node, args);
-  bool composed = is_composition(node);
-  if (composed)
-    open(node, args);
-  else
+  if (!is_composition(node)) {
     record(node, args);
-  return composed;
+    return false;
+  }
+  std::string kind = call_kind(node, ctx, args);
+  if (auto known = bodies_of_.find(kind); known != bodies_of_.end() && !running_.empty()) {
+    repeat(node, args, known->second);
+    return false;
+  }
+  open(node, args, std::move(kind));
+  return true;
+}
+
+std::string CallTracer::call_kind(const Node& node, const Context& ctx, Args args) const {
+  std::string kind;
+  if (classes_ == nullptr) return kind;
+  auto add = [&](int64_t number) { kind.append(reinterpret_cast<const char*>(&number), sizeof number); };
+  add(classes_->of(node));
+  add(reinterpret_cast<int64_t>(ctx.attention));
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (!args[i]) {
+      add(-1);
+      continue;
+    }
+    const View& view = *args[i];
+    add(view.rank());
+    add(static_cast<int64_t>(view.dtype()));
+    for (int d = 0; d < view.rank(); ++d) {
+      add(view.size(d));
+      add(view.stride(d));
+    }
+    // A body reads what was written last to a piece of memory, so it matters which arguments share theirs.
+    for (size_t j = 0; j < i; ++j)
+      if (args[j] && views_overlap(*args[j], view)) {
+        add(static_cast<int64_t>(j));
+        add(reinterpret_cast<int64_t>(view.data()) - reinterpret_cast<int64_t>(args[j]->data()));
+      }
+    if (const TraceLeaf* leaf = leaves_.at(view)) {
+      kind += leaf->name;
+      add(reinterpret_cast<int64_t>(view.data()) - reinterpret_cast<int64_t>(leaf->view.data()));
+    }
+  }
+  return kind;
 }
 
 std::vector<GraphBody> CallTracer::finish() {
@@ -70,9 +108,9 @@ GraphNode CallTracer::call_of(const Node& node, const TraceScope* caller) const 
   return call;
 }
 
-void CallTracer::open(const Node& node, Args args) {
+void CallTracer::open(const Node& node, Args args, std::string kind) {
   TraceScope* caller = running_.empty() ? nullptr : &running_.back().scope;
-  Running inner{TraceScope(node, leaves_), call_of(node, caller), {args.begin(), args.end()}};
+  Running inner{TraceScope(node, leaves_), call_of(node, caller), {args.begin(), args.end()}, std::move(kind)};
   for (size_t i = 0; i < count_given(node.info().args); ++i) {
     if (!args[i]) continue;
     std::string name(node.info().args[i].name);
@@ -105,8 +143,40 @@ void CallTracer::close() {
     if (leaf->kind == ValueKind::kState && done.scope.updated(*leaf))
       add_output(done.scope.relative(leaf->name), leaf->view, fmt::format("'{}'", leaf->name));
   done.call.body = static_cast<int>(bodies_.size());
+  if (!done.kind.empty()) bodies_of_.emplace(done.kind, done.call.body);
   bodies_.push_back(std::move(body));
   if (caller != nullptr) caller->body().nodes.push_back(std::move(done.call));
+}
+
+// As open() and close() would have done it.
+void CallTracer::repeat(const Node& node, Args args, int known) {
+  TraceScope& caller = running_.back().scope;
+  const GraphBody& body = bodies_[static_cast<size_t>(known)];
+  GraphNode call = call_of(node, &caller);
+  call.body = known;
+  auto leaf_of = [&](const std::string& name, ValueKind kind) -> const TraceLeaf& {
+    const bool own = kind != ValueKind::kBatch && !node.path().empty();
+    const TraceLeaf* leaf = leaves_.named(own ? node.path() + "." + name : name);
+    FK_CHECK(leaf != nullptr, "a part of a tree that is built like another one has other weights or states");
+    return *leaf;
+  };
+  const std::vector<ArgSpec>& specs = node.info().args;
+  for (size_t i = 0; i < count_given(specs); ++i)
+    if (args[i]) call.inputs.push_back({std::string(specs[i].name), caller.read(*args[i], argument_text(node, i))});
+  while (call.inputs.size() < body.inputs.size()) {
+    const GraphValue& value = body.values[static_cast<size_t>(body.inputs[call.inputs.size()])];
+    const TraceLeaf& leaf = leaf_of(value.name, value.kind);
+    call.inputs.push_back({value.name, caller.read(leaf.view, fmt::format("'{}'", leaf.name))});
+  }
+  for (size_t i = 0; i < specs.size(); ++i)
+    if (args[i] && specs[i].role != Role::kInput)
+      call.outputs.push_back({std::string(specs[i].name), caller.write(*args[i], argument_text(node, i))});
+  while (call.outputs.size() < body.outputs.size()) {
+    const std::string& name = body.outputs[call.outputs.size()].name;
+    const TraceLeaf& leaf = leaf_of(name, ValueKind::kState);
+    call.outputs.push_back({name, caller.write(leaf.view, fmt::format("'{}'", leaf.name))});
+  }
+  caller.body().nodes.push_back(std::move(call));
 }
 
 void CallTracer::record(const Node& node, Args args) {
