@@ -48,6 +48,26 @@ TEST(Regions, AreTheCallsBetweenProductsAndAttention) {
   EXPECT_EQ(counts["gemma_rms_norm + gemma_rms_norm"], 11) << "the norms around a residual sum";
 }
 
+// Layers that are alike are looked at once: that finds the kernels that each region would have by itself.
+TEST(Regions, OfOneKindHaveOneKernel) {
+  for (const char* model : {"tiny-qwen3", "tiny-gemma3", "tiny-jamba", "tiny-rwkv7", "tiny-deepseek-v3"}) {
+    SCOPED_TRACE(model);
+    GraphBody flat = flat_graph(*find_catalog(model), GraphPhase::kMixed);
+    std::vector<FoundRegion> found = find_regions(flat);
+    RegionDrafts drafts(flat, DeviceKind::kCpu);
+    std::set<int> kinds;
+    for (const FoundRegion& f : found) {
+      EXPECT_GE(f.kind, 0);
+      kinds.insert(f.kind);
+      const FoundRegion alone = region_in_graph(flat, f.region);
+      EXPECT_EQ(drafts.of(f).key, draft_of(alone, flat).key);
+      EXPECT_EQ(drafts.of(f).expression, draft_of(alone, flat).expression);
+      EXPECT_EQ(drafts.of(alone).key, drafts.of(f).key) << "one without a kind";
+    }
+    EXPECT_LT(kinds.size(), found.size());
+  }
+}
+
 // What a plan relies on: a region runs at the place of its last node.
 TEST(Regions, SlowCanRunAtTheirLastNode) {
   for (const CatalogEntry* entry : one_of_each_family())

@@ -1,13 +1,19 @@
 #include "compiler/plan/find_regions.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
+#include <unordered_map>
 
 #include "compiler/codegen/cuda_kernel.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "ops/algebra/definition.h"
+#include "sandbox/message.h"
 
 namespace fk {
 namespace {
@@ -181,21 +187,89 @@ class RegionFinder {
       }
     }
     region.nodes.assign(nodes.begin(), nodes.end());
+    // Those of all layers but the first are known.
+    auto [known, is_new] = kinds_.try_emplace(structure_of(region));
+    Lowered& lowered = known->second;
+    if (is_new) lowered = lower(region, static_cast<int>(kinds_.size()) - 1);
+    if (lowered.kind < 0) return {};
+    found.program = lowered.program;
+    found.loops = lowered.loops;
+    found.kind = lowered.kind;
+    return found;
+  }
+
+  // What is the same for regions with the same structure. A negative kind: they have no loops.
+  struct Lowered {
+    int kind = -1;
+    RegionProgram program;
+    LoopProgram loops;
+  };
+
+  Lowered lower(const Region& region, int kind) {
+    Lowered found;
     found.program = programs_.of(region);
-    if (!found.program.refusal.empty()) return {};
+    if (!found.program.refusal.empty()) return found;
     found.loops = lower_to_row_loops(found.program.results, found.program.locals);
-    if (!found.loops.refusal.empty()) return {};
+    if (!found.loops.refusal.empty()) return found;
     int64_t row = 0;
     for (const auto& [name, array] : found.loops.locals) row += array.elements;
-    if (row > kLargestRow || found.loops.nests.empty() || found.loops.nests[0].leads[0] < kVaryingExtent) return {};
-    if (device_ == DeviceKind::kCuda && !cuda_refusal(found.loops, updated_arrays(region)).empty()) return {};
+    if (row > kLargestRow || found.loops.nests.empty() || found.loops.nests[0].leads[0] < kVaryingExtent) return found;
+    if (device_ == DeviceKind::kCuda && !cuda_refusal(found.loops, updated_arrays(region)).empty()) return found;
     // Rows are stored to a state, or in order.
     for (size_t i = 0; i < region.outputs.size(); ++i) {
       auto use = found.loops.arrays.find("y" + std::to_string(i));
       bool scattered = use != found.loops.arrays.end() && use->second.dense;
-      if (scattered != (region.outputs[i].updates >= 0)) return {};
+      if (scattered != (region.outputs[i].updates >= 0)) return found;
     }
+    found.kind = kind;
     return found;
+  }
+
+  // Everything that its kernel follows from: its nodes, with values numbered in the order in which they appear.
+  std::string structure_of(const Region& region) {
+    std::string text;
+    std::map<ValueId, size_t> numbers;
+    auto add = [&](ValueId id) {
+      auto [at, is_new] = numbers.try_emplace(id, numbers.size());
+      text += fmt::format("{},", at->second);
+      if (!is_new) return;
+      const GraphValue& v = value(id);
+      text += fmt::format("{}/{}/", static_cast<int>(v.dtype), v.kind == ValueKind::kParameter ? 1 : 0);
+      for (const SymbolicSize& s : v.shape) add_size(text, s);
+    };
+    for (size_t n : region.nodes) {
+      const GraphNode& node = flat_.nodes[n];
+      text += fmt::format("{}:", call_number(node));
+      for (const SymbolicSize& s : node.starts) add_size(text, s);
+      for (const GraphOperand& o : node.inputs) {
+        text += o.name + "=";
+        add(o.value);
+      }
+      text += ">";
+      for (const GraphOperand& o : node.outputs) {
+        text += o.name + "=";
+        add(o.value);
+      }
+    }
+    text += "|";
+    for (ValueId id : region.inputs) add(id);
+    text += "|";
+    for (const Region::Output& o : region.outputs) {
+      add(o.value);
+      text += fmt::format("{};", o.updates);
+    }
+    return text;
+  }
+  static void add_size(std::string& text, const SymbolicSize& size) {
+    text += fmt::format("{}", size.constant);
+    for (int64_t f : size.factors) text += f == 0 ? "_" : fmt::format("*{}", f);
+    text += ",";
+  }
+  // The same number for the same operator with the same constructor arguments.
+  int call_number(const GraphNode& node) {
+    std::string call = fmt::format("{} {}", static_cast<int>(node.kind), node.op);
+    if (!node.init.empty()) call += dump_json(fields_to_json(node.init), -1);
+    return calls_.try_emplace(std::move(call), static_cast<int>(calls_.size())).first->second;
   }
 
   const GraphBody& flat_;
@@ -206,6 +280,8 @@ class RegionFinder {
   std::vector<bool> in_state_;                // by value: its memory is a state's
   std::vector<int> group_;                    // by node
   std::vector<FoundRegion> groups_;
+  std::unordered_map<std::string, Lowered> kinds_;  // by structure
+  std::unordered_map<std::string, int> calls_;
 };
 
 }  // namespace

@@ -16,6 +16,7 @@ struct FoundRegion {
   Region region;
   RegionProgram program;
   LoopProgram loops;
+  int kind = -1;  // regions that find_regions() returned together and that have one kind are the same; -1: not known
 };
 
 // As large as they can be, in the order of their last nodes: there a plan runs them. No call before that reads what a

@@ -263,6 +263,12 @@ RegionDraft draft_of(const FoundRegion& found, const GraphBody& flat, DeviceKind
   return draft;
 }
 
+const RegionDraft& RegionDrafts::of(const FoundRegion& found) {
+  auto [at, is_new] = known_.try_emplace(found.kind >= 0 ? found.kind : next_--);
+  if (is_new) at->second = draft_of(found, flat_, device_);
+  return at->second;
+}
+
 CompiledRegions compile_regions(const std::vector<const FoundRegion*>& found, const GraphBody& flat,
                                 const std::string& cache_folder, DeviceKind device) {
   CompiledRegions compiled;
@@ -274,13 +280,14 @@ CompiledRegions compile_regions(const std::vector<const FoundRegion*>& found, co
   static std::mutex mutex;
   static std::map<std::string, Loaded> loaded;  // by key
   std::lock_guard lock(mutex);
-  std::vector<RegionDraft> drafts;
+  RegionDrafts known(flat, device);
+  std::vector<const RegionDraft*> drafts;
   std::vector<RegionText> all, missing;
   std::vector<std::string> wanted;  // keys of those missing
   std::set<std::string> seen;
   for (const FoundRegion* f : found) {
-    drafts.push_back(draft_of(*f, flat, device));
-    const RegionDraft& draft = drafts.back();
+    drafts.push_back(&known.of(*f));
+    const RegionDraft& draft = *drafts.back();
     if (!seen.insert(draft.key).second) continue;
     all.push_back({"region_" + draft.key, draft.calls + "\n" + draft.expression, draft.names, &f->loops,
                    draft.constants, draft.updated});
@@ -297,7 +304,7 @@ CompiledRegions compile_regions(const std::vector<const FoundRegion*>& found, co
       loaded.emplace(wanted[i], Loaded{function_in(libraries[i], wanted[i]), libraries[i]});
   }
   for (size_t i = 0; i < found.size(); ++i) {
-    const Loaded& kernel = loaded.at(drafts[i].key);
+    const Loaded& kernel = loaded.at(drafts[i]->key);
     compiled.kernels.push_back(kernel_of(kernel.function, *found[i], device));
     compiled.libraries.push_back(kernel.library);
   }

@@ -24,6 +24,19 @@ struct RegionDraft {
 };
 RegionDraft draft_of(const FoundRegion& found, const GraphBody& flat, DeviceKind device = DeviceKind::kCpu);
 
+// The same, once for each kind of region.
+class RegionDrafts {
+ public:
+  RegionDrafts(const GraphBody& flat, DeviceKind device) : flat_(flat), device_(device) {}
+  const RegionDraft& of(const FoundRegion& found);
+
+ private:
+  const GraphBody& flat_;
+  const DeviceKind device_;
+  std::map<int, RegionDraft> known_;  // by kind; numbers of regions without one are below zero
+  int next_ = -1;
+};
+
 // Compiled through the cache of candidates; kernels in the order of `found`. Those for the CPU are one source, those
 // for CUDA as many as this machine has cores, compiled at the same time. Throws Error with the compiler's first
 // message.

@@ -37,9 +37,10 @@ PhasePlan search_plan(const GraphBody& flat, GraphPhase phase, const SearchOptio
   std::vector<size_t> kernel_of;          // by region
   std::vector<const FoundRegion*> all;
   std::vector<size_t> first;  // region, by kernel
+  RegionDrafts drafts(flat, options.device.kind);
   for (const FoundRegion& f : found) {
     all.push_back(&f);
-    RegionDraft draft = draft_of(f, flat, options.device.kind);
+    const RegionDraft& draft = drafts.of(f);
     auto [at, is_new] = numbers.emplace(draft.key, plan.kernels.size());
     if (is_new) {
       KernelChoice& kernel = plan.kernels.emplace_back();
