@@ -125,9 +125,9 @@ Code applied(const Expr& e, const std::vector<Code>& x) {
     case Function::kCos:
       return call("cosine");
     case Function::kTanh:
-      return call(result == DType::kF64 ? "tanh" : "tanhf");
+      return call("hyperbolic_tangent");
     case Function::kErfc:
-      return call(result == DType::kF64 ? "erfc" : "erfcf");
+      return call("error_complement");
     case Function::kFloor:
       return call(result == DType::kF64 ? "floor" : "floorf");
     case Function::kRound:

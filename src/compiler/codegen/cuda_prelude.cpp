@@ -166,6 +166,12 @@ __device__ __forceinline__ T magnitude(T a) {
     {"exponential", R"(__device__ __forceinline__ float exponential(float x) { return expf(x); }
 __device__ __forceinline__ double exponential(double x) { return exp(x); }
 )"},
+    {"hyperbolic_tangent", R"(__device__ __forceinline__ float hyperbolic_tangent(float x) { return tanhf(x); }
+__device__ __forceinline__ double hyperbolic_tangent(double x) { return tanh(x); }
+)"},
+    {"error_complement", R"(__device__ __forceinline__ float error_complement(float x) { return erfcf(x); }
+__device__ __forceinline__ double error_complement(double x) { return erfc(x); }
+)"},
     {"sine", R"(// Quarter turns are counted in double, what is left of the angle is a float; |x| < 2^30.
 __device__ __forceinline__ float turned(double x, int quarters) {
   const double turns = x * 0.63661977236758134308, whole = rint(turns);

@@ -15,6 +15,11 @@ constexpr std::string_view kStoreRounded =
 #ifdef __AVX512BF16__
   __m512bh both = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(from + 16), _mm512_loadu_ps(from));
   __builtin_memcpy(to, &both, 64);
+#elif defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+  for (int k = 0; k < 32; k += 8) {
+    bfloat16x8_t eight = vcvtq_high_bf16_f32(vcvtq_low_bf16_f32(vld1q_f32(from + k)), vld1q_f32(from + k + 4));
+    __builtin_memcpy(to + k, &eight, 16);
+  }
 #else
   for (int k = 0; k < 32; ++k) to[k] = from[k];
 #endif
@@ -157,7 +162,8 @@ std::string region_source(const std::vector<RegionText>& regions) {
       "#if defined(__AVX512F__) && !defined(__clang__)\n"
       "#pragma GCC target(\"prefer-vector-width=512\")\n#endif\n"
       "#include <fastkernels/candidate.h>\n#include <math.h>\n"
-      "#ifdef __AVX512BF16__\n#include <immintrin.h>\n#endif\n\n"
+      "#ifdef __AVX512BF16__\n#include <immintrin.h>\n#elif defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)\n"
+      "#include <arm_neon.h>\n#endif\n\n"
       "#define FK_KERNEL extern \"C\" __attribute__((visibility(\"default\")))\n\nnamespace {{\n\n"
       "struct Array {{\n  void* data;\n  const int64_t* sizes;\n  const int64_t* strides;\n}};\n\n{}{}\n"
       "}}  // namespace\n{}",

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -45,55 +46,81 @@ inline T magnitude(T a) {
 }
 )"},
     {"exponential",
-     R"(// e^x = 2^n e^r with |r| <= log(2) / 2; what is left of its series is below a rounding. Results below 2^-125 are 0.
+     R"(// e^x = 2^n e^r with |r| <= log(2) / 2, and e^r = 1 + r + r^2 q(r). Results below 2^-125 are 0.
 inline float exponential(float x) {
-  float within = x > 89.0f ? 89.0f : x < -87.6f ? -87.6f : x;
-  float n = __builtin_rintf(within * 1.44269504f);
-  float r = within - n * 0.693145752f - n * 1.42860677e-06f;
-  float p = 1.0f / 5040;
-  p = p * r + 1.0f / 720;
-  p = p * r + 1.0f / 120;
-  p = p * r + 1.0f / 24;
-  p = p * r + 1.0f / 6;
-  p = p * r + 0.5f;
-  p = p * r + 1.0f;
-  p = p * r + 1.0f;
-  // Half of 2^n: 2^128 itself is no float. A NaN makes p one.
-  return p * __builtin_bit_cast(float, (static_cast<int32_t>(n) + 126) << 23) * 2.0f;
+#ifdef __aarch64__
+  // One instruction each; a comparison that keeps a NaN takes several.
+  const float within = __builtin_fmaxf(__builtin_fminf(x, 89.0f), -87.6f);
+#else
+  const float within = x > 89.0f ? 89.0f : x < -87.6f ? -87.6f : x;
+#endif
+  // Adding 1.5 * 2^23 leaves the nearest integer in the low bits.
+  const float shifted = within * 1.44269504f + 12582912.0f, n = shifted - 12582912.0f;
+  const float r = within - n * 0.693145752f - n * 1.42860677e-06f;
+  float q = 1.381446724e-03f;
+  q = q * r + 8.368780836e-03f;
+  q = q * r + 4.166839272e-02f;
+  q = q * r + 1.666651964e-01f;
+  q = q * r + 4.999999404e-01f;
+  const float p = r * r * q + r + 1.0f;
+  // Half of 2^n: 2^128 itself is no float.
+  const float y = p * __builtin_bit_cast(float, (__builtin_bit_cast(uint32_t, shifted) + 126) << 23) * 2.0f;
+#ifdef __aarch64__
+  return x == x ? y : x;
+#else
+  return y;  // a NaN makes p one
+#endif
 }
 inline double exponential(double x) { return exp(x); }
 )"},
-    {"sine", R"(// Angles are brought to [-pi/4, pi/4] by multiples of pi/2, in two parts; |x| < 2^30.
-inline double sine_within(double r) {
-  double r2 = r * r, p = 1.58962301576546568060e-10;
-  p = p * r2 - 2.50507477628578072866e-8;
-  p = p * r2 + 2.75573136213857245213e-6;
-  p = p * r2 - 1.98412698295895385996e-4;
-  p = p * r2 + 8.33333333332211858878e-3;
-  p = p * r2 - 1.66666666666666307295e-1;
-  return r + r * r2 * p;
+    {"hyperbolic_tangent",
+     R"(// Near zero 1 - 2 / (1 + e^2x) cancels, and x - x^3/3 + 2 x^5/15 - 17 x^7/315 is exact to a rounding.
+inline float hyperbolic_tangent(float x) {
+  const float x2 = x * x, whole = 1.0f - 2.0f / (1.0f + exponential(2.0f * x));
+  const float series = x * (1.0f + x2 * (-0.333333333f + x2 * (0.133333333f + x2 * -0.053968254f)));
+  // x2 < 0.03: floats that are not negative have the order of their bits.
+  return __builtin_bit_cast(int32_t, x2) < 0x3cf5c28f ? series : whole;
 }
-inline double cosine_within(double r) {
-  double r2 = r * r, p = -1.13585365213876817300e-11;
-  p = p * r2 + 2.08757008419747316778e-9;
-  p = p * r2 - 2.75573141792967388112e-7;
-  p = p * r2 + 2.48015872888517045348e-5;
-  p = p * r2 - 1.38888888888730564116e-3;
-  p = p * r2 + 4.16666666666665929218e-2;
-  return 1.0 - 0.5 * r2 + r2 * r2 * p;
+inline double hyperbolic_tangent(double x) { return tanh(x); }
+)"},
+    {"error_complement",
+     R"(// 1 - erf(x): beyond |x| it is e^(-x^2) p(t) with t = 1 / (1 + 0.35 sqrt(2) |x|), up to where it is 0 in float.
+inline float error_complement(float x) {
+  const float t = 1.0f / (1.0f + 0.494974747f * __builtin_fabsf(x));
+  float p = -5.829185248e-02f;
+  p = p * t + 2.879433632e-01f;
+  p = p * t + -5.114284158e-01f;
+  p = p * t + 3.183482290e-01f;
+  p = p * t + -4.621960222e-02f;
+  p = p * t + 2.110159844e-01f;
+  p = p * t + 2.396657466e-01f;
+  p = p * t + 2.797237336e-01f;
+  p = p * t + 2.792428136e-01f;
+  const float beyond = exponential(-x * x) * (p * t);
+  return __builtin_bit_cast(int32_t, x) < 0 ? 2.0f - beyond : beyond;
 }
-inline double turned(double x, int64_t quarters) {
-  double shifted = x * 0.63661977236758134308 + 6755399441055744.0, n = shifted - 6755399441055744.0;
-  double r = x - n * 1.57079632679489655800 - n * 6.12323399573676603587e-17;
-  int64_t quarter = __builtin_bit_cast(int64_t, shifted) + quarters;
-  double s = sine_within(r), c = cosine_within(r), value = (quarter & 1) != 0 ? c : s;
-  double found = (quarter & 2) != 0 ? -value : value;
-  return found;
+inline double error_complement(double x) { return erfc(x); }
+)"},
+    {"sine", R"(// Angles are brought to [-pi/4, pi/4] by multiples of pi/2, in double; |x| < 2^30.
+inline float turned(double x, int32_t quarters) {
+  const double shifted = x * 0.63661977236758134308 + 6755399441055744.0, n = shifted - 6755399441055744.0;
+  const float r = static_cast<float>(x - n * 1.57079632679489655800), r2 = r * r;
+  const uint32_t quarter = static_cast<uint32_t>(__builtin_bit_cast(int64_t, shifted) + quarters);
+  float s = -1.951723534e-04f;
+  s = s * r2 + 8.332177997e-03f;
+  s = s * r2 + -1.666665524e-01f;
+  s = s * r2 * r + r;
+  float c = 2.443837911e-05f;
+  c = c * r2 + -1.388736651e-03f;
+  c = c * r2 + 4.166664556e-02f;
+  c = c * r2 * r2 - 0.5f * r2 + 1.0f;
+  const float value = (quarter & 1) != 0 ? c : s;
+  return __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, value) ^ (quarter & 2) << 30);
 }
 inline double sine(double x) { return turned(x, 0); }
 inline double cosine(double x) { return turned(x, 1); }
-inline float sine(float x) { return float(turned(double(x), 0)); }
-inline float cosine(float x) { return float(turned(double(x), 1)); }
+inline float sine(float x) { return turned(x, 0); }
+inline float cosine(float x) { return turned(x, 1); }
 )"},
 };
 
@@ -131,10 +158,13 @@ std::string fold_text(const LoopStatement& s, const std::string& indent) {
 
 std::string functions_in(const std::string& kernels) {
   std::string text;
-  for (const auto& [name, source] : kFunctions)
-    if (kernels.find(std::string(name) + "(") != kernels.npos ||
-        (name == "sine" && kernels.find("cosine(") != kernels.npos))
-      text += source;
+  // Each uses only those before it.
+  for (size_t k = std::size(kFunctions); k-- > 0;) {
+    const auto& [name, source] = kFunctions[k];
+    auto calls = [&, called = std::string(name) + "("](const std::string& in) { return in.find(called) != in.npos; };
+    if (calls(kernels) || calls(text) || (name == "sine" && kernels.find("cosine(") != kernels.npos))
+      text = std::string(source) + text;
+  }
   return text;
 }
 
