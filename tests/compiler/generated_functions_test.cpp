@@ -73,10 +73,10 @@ class Functions : public testing::Test {
 
 // From -range to range, and what is special.
 std::vector<float> sweep(float range) {
-  std::vector<float> x = {0.0f, -0.0f, kInf, -kInf, NAN, -NAN, 1e-30f, -1e-30f, 1e-40f, 88.72f, 88.8f, -87.3f, 1e30f, -1e30f};
+  std::vector<float> x = {0.0f,    -0.0f,  kInf,   -kInf, NAN,    -NAN,  1e-30f,
+                          -1e-30f, 1e-40f, 88.72f, 88.8f, -87.3f, 1e30f, -1e30f};
   constexpr int kSteps = 40000;
-  for (int i = 0; i <= kSteps; ++i)
-    x.push_back(range * (2 * static_cast<float>(i) / static_cast<float>(kSteps) - 1));
+  for (int i = 0; i <= kSteps; ++i) x.push_back(range * (2 * static_cast<float>(i) / static_cast<float>(kSteps) - 1));
   return x;
 }
 

@@ -11,6 +11,17 @@ namespace fk {
 inline constexpr float kLargestExp = 0x1.62e42ep6f;    // the last float with a finite e^x
 inline constexpr float kSmallestExp = -0x1.5d589ep6f;  // the last float with a normal e^x
 
+// The nearest number to x within both bounds; of a NaN, any of them, or the NaN. In loops, GCC makes one instruction of
+// each comparison on x86-64, and of fmin on aarch64, where a comparison that keeps a NaN becomes four.
+FK_INLINE float bounded(float x, float least, float most) {
+#if defined(__aarch64__)
+  return __builtin_fmaxf(__builtin_fminf(x, most), least);
+#else
+  x = x > most ? most : x;
+  return x < least ? least : x;
+#endif
+}
+
 // e^x within 1.2 ulp, x first brought into [kSmallestExp, kLargestExp]: for formulas that need neither 0 nor infinity
 // and handle NaN elsewhere, since the result for NaN is undefined.
 //
@@ -21,8 +32,7 @@ FK_INLINE float vexp_bounded(float x) {
   constexpr float kLn2High = 0x1.62e4p-1f;  // 15 bits: its product with any n is exact
   constexpr float kLn2Low = 0x1.7f7d1cp-20f;
 
-  x = x > kLargestExp ? kLargestExp : x;
-  x = x < kSmallestExp ? kSmallestExp : x;
+  x = bounded(x, kSmallestExp, kLargestExp);
   float shifted = x * 0x1.715476p0f + kRound;
   float n = shifted - kRound;
   float r = (x - n * kLn2High) - n * kLn2Low;
@@ -40,9 +50,9 @@ FK_INLINE float vexp_bounded(float x) {
 // e^x within 1.2 ulp; what would be subnormal is 0.
 FK_INLINE float vexp(float x) {
   float y = vexp_bounded(x);
-  y = x > kLargestExp ? std::numeric_limits<float>::infinity() : y;
-  y = x < kSmallestExp ? 0.0f : y;
-  return x != x ? x : y;
+  y = x <= kLargestExp ? y : std::numeric_limits<float>::infinity();
+  y = x >= kSmallestExp ? y : 0.0f;
+  return x == x ? y : x;
 }
 
 // log(1 + e^x) within 3 ulp, also far below zero, where it is e^x; NaN for NaN.
