@@ -66,7 +66,8 @@ void prefill_attention(Context& ctx, const PrefillKernel& kernel, const FlashAtt
                        const PrefillArgs& args);
 std::string_view refuse_prefill(const FlashAttnPrefill::Init& init, Args args);
 
-extern const PrefillKernel kPrefillTiles;    // any CPU, bf16 and f32, computes in f32
-extern const PrefillKernel kPrefillAmxBf16;  // x86-64 with AMX, bf16, no sinks
+extern const PrefillKernel kPrefillTiles;     // any CPU, bf16 and f32, computes in f32
+extern const PrefillKernel kPrefillAmxBf16;   // x86-64 with AMX, bf16, no sinks
+extern const PrefillKernel kPrefillNeonBf16;  // aarch64 with BFMMLA, bf16
 
 }  // namespace fk
