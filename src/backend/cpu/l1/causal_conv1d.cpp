@@ -31,11 +31,16 @@ FK_INLINE void conv_token_of_width(const T* const* rows, const ConvWeights& w, T
   const T* const row[] = {rows[K]...};
   const float* const weight[] = {w.weight + static_cast<int64_t>(K) * w.pitch...};
   const float* const bias = w.bias;
-  const bool silu = w.silu;
+  // Not a condition inside of the loop, which GCC then does not vectorise on aarch64.
+  if (!w.silu) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) store(out[i], (bias[i] + ... + (weight[K][i] * load(row[K][i]))));
+    return;
+  }
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
     float sum = (bias[i] + ... + (weight[K][i] * load(row[K][i])));
-    store(out[i], silu ? sum / (1.0f + vexp_bounded(-sum)) : sum);
+    store(out[i], sum / (1.0f + vexp_bounded(-sum)));
   }
 }
 
@@ -57,9 +62,12 @@ FK_INLINE void conv_token_body(const T* const* rows, const ConvWeights& w, T* ou
 #pragma omp simd
         for (int64_t i = 0; i < n; ++i) sums[i] += weight[i] * load(row[i]);
       }
-      const bool silu = w.silu;
+      if (w.silu) {
 #pragma omp simd
-      for (int64_t i = 0; i < n; ++i) store(out[i], silu ? sums[i] / (1.0f + vexp_bounded(-sums[i])) : sums[i]);
+        for (int64_t i = 0; i < n; ++i) sums[i] = sums[i] / (1.0f + vexp_bounded(-sums[i]));
+      }
+#pragma omp simd
+      for (int64_t i = 0; i < n; ++i) store(out[i], sums[i]);
     }
   }
 }

@@ -22,14 +22,24 @@ FK_INLINE float gate_of(float g, bool sigmoid) { return (sigmoid ? 1.0f : g) / (
 template <class T>
 FK_INLINE void gated_norm_body(const T* x, const T* gate, const T* weight, T* out, float* scratch, int64_t n,
                                GatedNorm how) {
+  // Not conditions inside of loops, which GCC then does not vectorise on aarch64.
+  if (how.norm_first) {
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i)
-    scratch[i] = load(x[i]) * (how.norm_first ? 1.0f : gate_of(load(gate[i]), how.sigmoid));
+    for (int64_t i = 0; i < n; ++i) scratch[i] = load(x[i]);
+  } else {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) scratch[i] = load(x[i]) * gate_of(load(gate[i]), how.sigmoid);
+  }
   float squares = lane_sum(n, [&](int64_t i) { return scratch[i] * scratch[i]; });
   float scale = 1.0f / std::sqrt(squares / static_cast<float>(n) + how.eps);
+  if (how.norm_first) {
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i)
-    store(out[i], scratch[i] * scale * load(weight[i]) * (how.norm_first ? gate_of(load(gate[i]), how.sigmoid) : 1.0f));
+    for (int64_t i = 0; i < n; ++i)
+      store(out[i], scratch[i] * scale * load(weight[i]) * gate_of(load(gate[i]), how.sigmoid));
+  } else {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) store(out[i], scratch[i] * scale * load(weight[i]));
+  }
 }
 
 FK_SIMD_CLONES void gated_norm(const bf16* x, const bf16* gate, const bf16* weight, bf16* out, float* scratch,
