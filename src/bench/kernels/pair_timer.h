@@ -38,8 +38,8 @@ struct TimingOptions {
   double sample_s = 100e-6;  // a sample has as many calls, each on other inputs, as needed to be at least this long
   int64_t timeout_ns = int64_t{30} * 1000000000;
   double budget_s = 60;  // no new round after this time
-  // Time for more launches while the interval is wide, up to four times the pairs; three times as long, with three
-  // times as many pairs, if one call fills a sample.
+  // Time for more launches while the interval is wide, up to four times the pairs; four times as long, with four times
+  // as many pairs, if one call fills a sample.
   double sample_on_s = 0;
   const InputMaker* inputs = &contract_inputs();
   std::function<double()> core_chain = chain_ns;  // measures how fast a core's clock is now

@@ -7,7 +7,7 @@
 
 namespace fk {
 
-int patience(double call_ns) { return call_ns > 100e3 ? 3 : 1; }
+int patience(double call_ns) { return call_ns > 100e3 ? 4 : 1; }
 
 int pairs_of_a_launch(int pairs, int launch, int launches, double call_ns, uint64_t secret) {
   int share = pairs / launches + (launch % launches < pairs % launches ? 1 : 0);
