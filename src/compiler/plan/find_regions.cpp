@@ -24,9 +24,10 @@ constexpr int64_t kLargestRow = 65536;  // elements of all results that exist fo
 
 class RegionFinder {
  public:
-  RegionFinder(const GraphBody& flat, DeviceKind device)
+  RegionFinder(const GraphBody& flat, DeviceKind device, const std::set<size_t>& left_out)
       : flat_(flat),
         device_(device),
+        left_out_(left_out),
         programs_(flat),
         maker_(flat.values.size(), kNoNode),
         readers_(flat.values.size()),
@@ -49,6 +50,7 @@ class RegionFinder {
     for (size_t n = 0; n < flat_.nodes.size(); ++n) {
       const GraphNode& node = flat_.nodes[n];
       if (!node.is_call() || node.level != 1 || !has_definition(node.op) || reads_too_much(node)) continue;
+      if (left_out_.count(n) > 0) continue;
       std::optional<FoundRegion> alone = made({n});
       if (!alone) continue;
       if (join(n)) continue;
@@ -274,6 +276,7 @@ class RegionFinder {
 
   const GraphBody& flat_;
   const DeviceKind device_;
+  const std::set<size_t>& left_out_;
   RegionPrograms programs_;
   std::vector<size_t> maker_;                 // by value
   std::vector<std::vector<size_t>> readers_;  // by value; kNoNode: the body returns it
@@ -286,8 +289,9 @@ class RegionFinder {
 
 }  // namespace
 
-std::vector<FoundRegion> find_regions(const GraphBody& flat, std::vector<RuleStatistics>* rules, DeviceKind device) {
-  RegionFinder finder(flat, device);
+std::vector<FoundRegion> find_regions(const GraphBody& flat, std::vector<RuleStatistics>* rules, DeviceKind device,
+                                      const std::set<size_t>& left_out) {
+  RegionFinder finder(flat, device, left_out);
   std::vector<FoundRegion> found = finder.run();
   if (rules != nullptr) *rules = finder.rules();
   return found;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,9 +22,10 @@ struct FoundRegion {
 
 // As large as they can be, in the order of their last nodes: there a plan runs them. No call before that reads what a
 // region computes. Regions of one call are among them.
-// `rules` gets what the rules of the algebra did. On CUDA a row must fit a block's shared memory.
+// `rules` gets what the rules of the algebra did. On CUDA a row must fit a block's shared memory. Nodes of `left_out`
+// are in no region.
 std::vector<FoundRegion> find_regions(const GraphBody& flat, std::vector<RuleStatistics>* rules = nullptr,
-                                      DeviceKind device = DeviceKind::kCpu);
+                                      DeviceKind device = DeviceKind::kCpu, const std::set<size_t>& left_out = {});
 
 // By name the outputs that update an input: {"y1", "x6"}.
 std::map<std::string, std::string> updated_arrays(const Region& region);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <set>
 
 #include "candidate/compile_cache.h"
 #include "compiler/plan/generated_kernel.h"
@@ -26,13 +27,17 @@ std::string PhasePlan::fingerprint() const {
   return print.hex();
 }
 
-PhasePlan search_plan(const GraphBody& flat, GraphPhase phase, const SearchOptions& options) {
+namespace {
+
+// One round of a search: regions without the calls in `left_out`. Products of regions that lost are added to it.
+PhasePlan search_round(const GraphBody& flat, GraphPhase phase, const SearchOptions& options,
+                       std::set<size_t>& left_out) {
   PhasePlan plan;
   plan.phase = phase;
   for (const GraphNode& node : flat.nodes) plan.calls += node.is_call() ? 1 : 0;
   plan.calls_planned = plan.calls;
   Stopwatch finding;
-  std::vector<FoundRegion> found = find_regions(flat, &plan.rules, options.device.kind);
+  std::vector<FoundRegion> found = find_regions(flat, &plan.rules, options.device.kind, left_out);
   std::map<std::string, size_t> numbers;  // of the kernels, by key
   std::vector<size_t> kernel_of;          // by region
   std::vector<const FoundRegion*> all;
@@ -103,13 +108,49 @@ PhasePlan search_plan(const GraphBody& flat, GraphPhase phase, const SearchOptio
   store.prune();
   plan.trial_s = trying.elapsed_s();
   for (size_t i = 0; i < found.size(); ++i) {
-    if (!plan.kernels[kernel_of[i]].chosen) continue;
+    const KernelChoice& kernel = plan.kernels[kernel_of[i]];
+    if (kernel.tried && !kernel.chosen && kernel.paths.size() > 1)
+      for (size_t n : found[i].region.nodes)
+        if (flat.nodes[n].op == "linear") left_out.insert(n);
+    if (!kernel.chosen) continue;
     int64_t calls = 0;
     for (size_t n : found[i].region.nodes) calls += flat.nodes[n].is_call() ? 1 : 0;
     plan.calls_planned -= calls - 1;
     plan.regions.push_back({std::move(found[i].region), compiled.kernels[i]});
   }
   return plan;
+}
+
+}  // namespace
+
+PhasePlan search_plan(const GraphBody& flat, GraphPhase phase, const SearchOptions& options) {
+  std::set<size_t> left_out;
+  std::vector<KernelChoice> lost;
+  std::set<std::string> measured;  // kernels, by key; a later round knows them
+  SearchOptions now = options;
+  double find_s = 0, compile_s = 0, trial_s = 0;
+  for (;;) {
+    const size_t before = left_out.size();
+    PhasePlan plan = search_round(flat, phase, now, left_out);
+    plan.find_s = find_s += plan.find_s;
+    plan.compile_s = compile_s += plan.compile_s;
+    plan.trial_s = trial_s += plan.trial_s;
+    if (left_out.size() == before) {
+      for (KernelChoice& kernel : plan.kernels) kernel.known = kernel.known && measured.count(kernel.key) == 0;
+      plan.kernels.insert(plan.kernels.end(), lost.begin(), lost.end());
+      return plan;
+    }
+    // A product that is faster as a call may have held back what stands around it.
+    for (KernelChoice& kernel : plan.kernels) {
+      if (kernel.tried && !kernel.known) {
+        measured.insert(kernel.key);
+        now.budget -= now.budget > 0 ? 1 : 0;
+      }
+      if (kernel.tried && !kernel.chosen && (" + " + kernel.calls + " + ").find(" + linear + ") != std::string::npos &&
+          kernel.paths.size() > 1)
+        lost.push_back(std::move(kernel));
+    }
+  }
 }
 
 }  // namespace fk
