@@ -117,7 +117,7 @@ Code applied(const Expr& e, const std::vector<Code>& x) {
     case Function::kExp:
       return call("exponential");
     case Function::kLog:
-      return call(result == DType::kF64 ? "log" : "logf");
+      return call("logarithm");
     case Function::kSqrt:
       return call(result == DType::kF64 ? "sqrt" : "sqrtf");
     case Function::kSin:

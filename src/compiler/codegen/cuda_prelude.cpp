@@ -166,6 +166,9 @@ __device__ __forceinline__ T magnitude(T a) {
     {"exponential", R"(__device__ __forceinline__ float exponential(float x) { return expf(x); }
 __device__ __forceinline__ double exponential(double x) { return exp(x); }
 )"},
+    {"logarithm", R"(__device__ __forceinline__ float logarithm(float x) { return logf(x); }
+__device__ __forceinline__ double logarithm(double x) { return log(x); }
+)"},
     {"hyperbolic_tangent", R"(__device__ __forceinline__ float hyperbolic_tangent(float x) { return tanhf(x); }
 __device__ __forceinline__ double hyperbolic_tangent(double x) { return tanh(x); }
 )"},

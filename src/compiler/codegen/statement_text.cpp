@@ -73,6 +73,25 @@ inline float exponential(float x) {
 }
 inline double exponential(double x) { return exp(x); }
 )"},
+    {"logarithm",
+     R"(// x = 2^e m with m from sqrt(1/2) to sqrt(2), and log(m) = 2 atanh(s), an odd series that is short for |s| < 0.18.
+inline float logarithm(float x) {
+  const int32_t given = __builtin_bit_cast(int32_t, x);
+  const bool small = given < 0x00800000;  // subnormal; what is not above zero has no other use for it
+  const int32_t bits = __builtin_bit_cast(int32_t, small ? x * 8388608.0f : x);
+  const int32_t e = (bits - 0x3f3504f3) >> 23;
+  const float m = __builtin_bit_cast(float, bits - (e << 23)), s = (m - 1.0f) / (m + 1.0f), s2 = s * s;
+  float p = 1.0f / 9;
+  p = p * s2 + 1.0f / 7;
+  p = p * s2 + 1.0f / 5;
+  p = p * s2 + 1.0f / 3;
+  const float n = static_cast<float>(small ? e - 23 : e), of_m = 2.0f * s + 2.0f * s * s2 * p;
+  const float y = n * 0.693145752f + (n * 1.42860677e-06f + of_m);
+  const float special = x == 0 ? -INFINITY : given < 0 ? NAN : x;
+  return static_cast<uint32_t>(given) - 1u < 0x7f7fffffu ? y : special;
+}
+inline double logarithm(double x) { return log(x); }
+)"},
     {"hyperbolic_tangent",
      R"(// Near zero 1 - 2 / (1 + e^2x) cancels, and x - x^3/3 + 2 x^5/15 - 17 x^7/315 is exact to a rounding.
 inline float hyperbolic_tangent(float x) {
