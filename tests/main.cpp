@@ -7,6 +7,8 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +17,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,6 +45,33 @@ Options read_options(int argc, char** argv) {
   }
   return options;
 }
+
+// Temporary files in memory, where there is room and programs may run from it: tests of histories would wait for the disk
+// most of their time.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    struct statvfs room {};
+    if (getenv("TMPDIR") != nullptr || statvfs("/dev/shm", &room) != 0 || (room.f_flag & ST_NOEXEC) != 0 ||
+        room.f_bavail * room.f_frsize < kLeastRoom)
+      return;
+    std::string pattern = "/dev/shm/fastkernels-tests-XXXXXX";
+    if (mkdtemp(pattern.data()) == nullptr) return;
+    path_ = pattern;
+    chmod(path_.c_str(), 01777);  // as /tmp: some tests are other users for a while
+    setenv("TMPDIR", path_.c_str(), 1);
+  }
+  ~TemporaryFolder() {
+    std::error_code error;
+    if (!path_.empty()) std::filesystem::remove_all(path_, error);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+ private:
+  static constexpr unsigned long kLeastRoom = 2ul << 30;
+  std::string path_;
+};
 
 // '*' is any text, '?' any character.
 bool fits(std::string_view name, std::string_view pattern) {
@@ -136,6 +166,7 @@ int run_all_apart(const Options& options) {
   struct sigaction wake {};  // without SA_RESTART: the alarm interrupts the wait
   wake.sa_handler = [](int) {};
   sigaction(SIGALRM, &wake, nullptr);
+  const TemporaryFolder folder;
   size_t passed = 0, skipped = 0;
   std::vector<std::string> failures;
   const std::vector<std::string> tests = selected_tests();

@@ -12,6 +12,8 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.dirname(sys.path[0]))
+import memory_folder  # noqa: F401
 from stub_server import StubServer
 
 PROGRAM = sys.argv.pop(1)

@@ -10,6 +10,9 @@ import urllib.request
 
 from webdriver import Browser
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import memory_folder  # noqa: F401
+
 PROGRAM, MAKER, SHOTS = map(os.path.abspath, sys.argv[1:4])
 SHOWN = "return document.querySelector('main').dataset.shown"
 

@@ -8,6 +8,9 @@ import tempfile
 import unittest
 import urllib.parse
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import memory_folder  # noqa: F401
+
 PROGRAM, MAKER = map(os.path.abspath, sys.argv[1:3])
 
 
