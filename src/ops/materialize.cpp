@@ -1,9 +1,12 @@
 #include "ops/materialize.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 
+#include "core/element_rows.h"
 #include "core/rng.h"
 #include "core/thread_pool.h"
 #include "ops/fan_in.h"
@@ -59,10 +62,15 @@ void fill_normal(const View& view, double mean, double deviation, const Stream& 
   size_t step = dtype_size(view.dtype());
   ThreadPool pool(view.numel() >= kLarge ? std::min(usable_cores(), 8) : 1);
   pool.parallel_for(view.numel(), kLarge / 8, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      double value = mean + deviation * stream.normal(static_cast<uint64_t>(i));
-      if (multiples_of != 0) value = multiples_of * std::round(value / multiples_of);
-      store_element(address + static_cast<size_t>(i) * step, view.dtype(), value);
+    std::array<double, 256> values;
+    for (int64_t first = begin; first < end; first += std::ssize(values)) {
+      int64_t n = std::min(end - first, std::ssize(values));
+      for (int64_t i = 0; i < n; ++i) {
+        double value = mean + deviation * stream.normal(static_cast<uint64_t>(first + i));
+        if (multiples_of != 0) value = multiples_of * std::round(value / multiples_of);
+        values[static_cast<size_t>(i)] = value;
+      }
+      store_elements(address + static_cast<size_t>(first) * step, view.dtype(), 1, n, values.data());
     }
   });
 }
