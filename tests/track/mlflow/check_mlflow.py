@@ -3,11 +3,13 @@
   check_mlflow.py FASTKERNELS TRACK_A_RUN SOURCE_FOLDER     (run by run.sh, in an environment that has MLflow)
 """
 
+import atexit
 import hashlib
 import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -25,6 +27,7 @@ from mlflow.tracking import MlflowClient  # noqa: E402
 
 FASTKERNELS, TRACK_A_RUN, SOURCE = (pathlib.Path(p).resolve() for p in sys.argv[1:4])
 work = pathlib.Path(tempfile.mkdtemp(prefix="fastkernels-mlflow-"))
+atexit.register(shutil.rmtree, work, ignore_errors=True)  # it may be in memory
 environment = dict(os.environ, FASTKERNELS_HOME=str(work / "home"), FASTKERNELS_CANDIDATE_DIR=str(SOURCE / "tasks/candidate/examples"))
 
 
