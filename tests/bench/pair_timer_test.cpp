@@ -13,7 +13,7 @@ namespace fk {
 namespace {
 
 // The baseline against itself in two launches of at least four pairs, with a simulated clock: `chain_of` gives its
-// speed for every sample, two around each round; the first two rounds are warm-ups.
+// speed for every sample, two around each round, more where one is slow; the first two rounds are warm-ups.
 TimingResult timed(const std::function<double(int look)>& chain_of) {
   const OperatorInfo& op = Registry::instance().at("rms_norm");
   int looks = 0;
@@ -58,9 +58,17 @@ TEST(PairTimer, AnEvenClockDropsNothing) {
 
 TEST(PairTimer, TooManySlowRoundsRankNothing) {
   FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
-  TimingResult r = timed([](int look) { return look % 4 == 0 ? 2000.0 : 1000.0; });
+  // Every third sample is slow, however often it is repeated.
+  int samples = 0, repeats = 0;
+  TimingResult r = timed([&](int) {
+    if (repeats > 0) return --repeats, 2000.0;
+    if (++samples % 3 != 0) return 1000.0;
+    repeats = 9;
+    return 2000.0;
+  });
   ASSERT_FALSE(r.failure) << r.failure->sentence;
   EXPECT_NE(r.paired.invalid, "");
+  EXPECT_GT(r.paired.dropped[static_cast<size_t>(Dropped::kSlowClock)], 0u);
   EXPECT_EQ(r.paired.verdict, SpeedVerdict::kUnresolved);
 }
 
