@@ -46,8 +46,7 @@ TEST(DenoiseVerb, SlowOtherVerbsTakeTheModelOrSayWhatDoes) {
   EXPECT_EQ(graph.exit_code, 0) << graph.err;
   EXPECT_NE(graph.out.find("encoder_only_attention"), std::string::npos);
   for (const Arguments& arguments :
-       {tiny("generate", {"--prompt-token-ids", "5"}), tiny("encode", {"--prompt-token-ids", "5"}), tiny("serve", {}),
-        tiny("eval", {})}) {
+       {tiny("generate", {"--prompt-token-ids", "5"}), tiny("encode", {"--prompt-token-ids", "5"}), tiny("serve", {})}) {
     Outcome refused = run_program(arguments);
     EXPECT_EQ(refused.exit_code, 1) << arguments[0];
     EXPECT_NE(refused.err.find("run it with fastkernels denoise"), std::string::npos) << arguments[0] << refused.err;
