@@ -9,7 +9,7 @@
 
 #include "core/error.h"
 #include "core/rng.h"
-#include "tests/cpu_time.h"
+#include "measure/cpu_time.h"
 
 namespace fk {
 namespace {

@@ -10,7 +10,7 @@
 #include "core/memory.h"
 #include "core/rng.h"
 #include "ops/contract.h"
-#include "tests/cpu_time.h"
+#include "measure/cpu_time.h"
 #include "tests/sanitizer.h"
 
 namespace fk::validate {

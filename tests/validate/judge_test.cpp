@@ -10,7 +10,7 @@
 
 #include "core/error.h"
 #include "core/json.h"
-#include "tests/cpu_time.h"
+#include "measure/cpu_time.h"
 #include "tests/sanitizer.h"
 #include "tests/validate/fake_subject.h"
 #include "validate/reference.h"

@@ -4,7 +4,6 @@
 // The fastest of many short calls is reported, so that noise of the machine does not matter. On a busy machine, use the
 // CPU time with one thread (with more threads it includes waiting ones).
 #include <fmt/format.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -13,6 +12,7 @@
 #include <string>
 
 #include "core/cpu_features.h"
+#include "measure/cpu_time.h"
 #include "measure/timer.h"
 #include "ops/l1/flash_attn_decode.h"
 #include "ops/l1/flash_attn_prefill.h"
@@ -23,12 +23,6 @@ namespace {
 using namespace fk;
 
 constexpr double kSecondsPerLine = 0.5;
-
-double cpu_time_s() {
-  timespec t{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
-}
 
 struct Scenario {
   std::string_view op;
@@ -105,9 +99,9 @@ void measure(const Scenario& scenario, const ImplementationInfo& implementation,
   for (Stopwatch all; all.elapsed_s() < kSecondsPerLine;) {
     arena.reset();
     Stopwatch one;
-    double cpu_start_s = cpu_time_s();
+    CpuStopwatch one_cpu;
     node->call(ctx, args);
-    best_cpu = std::min(best_cpu, cpu_time_s() - cpu_start_s);
+    best_cpu = std::min(best_cpu, one_cpu.elapsed_s());
     best = std::min(best, one.elapsed_s());
   }
   Cost cost = info.cost(init, workload);

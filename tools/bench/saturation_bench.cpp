@@ -6,7 +6,6 @@
 // process, so that other programs of a busy machine count little.
 #include <fmt/format.h>
 #include <malloc.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cstring>
@@ -22,6 +21,7 @@
 #include "graph/flatten.h"
 #include "graph/open_bodies.h"
 #include "graph/trace.h"
+#include "measure/cpu_time.h"
 #include "models/catalog.h"
 
 namespace {
@@ -29,12 +29,6 @@ namespace {
 using namespace fk;
 
 constexpr int kRuns = 3;
-
-double cpu_time_s() {
-  timespec t{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
-}
 
 size_t heap_bytes() {
   struct mallinfo2 info = mallinfo2();
@@ -75,10 +69,10 @@ struct Result {
 
 Result measure(const CatalogEntry& entry, GraphPhase phase) {
   Result r{.model = entry.name, .phase = phase};
-  double start = cpu_time_s();
+  CpuStopwatch tracing;
   std::unique_ptr<Node> root = build_model(entry.config, {.oracle = true});
   Graph graph = trace_graph(*root, entry.name, phase, entry.config.facts.dtype);
-  r.trace_ms = 1e3 * (cpu_time_s() - start);
+  r.trace_ms = 1e3 * tracing.elapsed_s();
   for (const GraphNode& node : graph.root().nodes) r.calls += node.body != GraphNode::kNoBody ? 1 : 0;
   const std::vector<Program> programs = rolled_programs(graph);
   r.bodies = std::ssize(programs);
@@ -90,11 +84,11 @@ Result measure(const CatalogEntry& entry, GraphPhase phase) {
     r.iterations = 0;
     for (const Program& program : programs) {
       EGraph& egraph = *graphs.emplace_back(std::make_unique<EGraph>());
-      start = cpu_time_s();
+      CpuStopwatch saturating;
       egraph.add_all(program.exprs());
       r.nodes_before += egraph.num_nodes();
       SaturationReport report = saturate(egraph, algebra_rules());
-      seconds += cpu_time_s() - start;
+      seconds += saturating.elapsed_s();
       r.nodes += egraph.num_nodes();
       r.iterations = std::max(r.iterations, report.iterations);
       r.saturated = r.saturated && report.saturated;
@@ -104,9 +98,9 @@ Result measure(const CatalogEntry& entry, GraphPhase phase) {
   }
   // What a search does: regions of the whole pass, with the expressions of every different call.
   const GraphBody flat = flatten(graph);
-  start = cpu_time_s();
+  CpuStopwatch finding;
   find_regions(flat);
-  r.regions_ms = 1e3 * (cpu_time_s() - start);
+  r.regions_ms = 1e3 * finding.elapsed_s();
   return r;
 }
 

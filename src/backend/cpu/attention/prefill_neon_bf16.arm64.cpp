@@ -11,15 +11,13 @@
 #include <limits>
 
 #include "backend/cpu/attention/prefill.h"
+#include "backend/cpu/matmul/bfmmla_tile.arm64.h"
 #include "backend/cpu/simd.h"
-
-// An attribute, not a compiler flag for the file: inline functions of headers still run on CPUs without BFMMLA.
-#define FK_TARGET_BF16 __attribute__((target("arch=armv8.2-a+bf16")))
 
 namespace fk {
 namespace {
 
-using Bits = uint16_t;
+using Bits = Bf16Bits;
 constexpr int64_t kGroup = 8, kGroups = 2, kQueries = kGroup * kGroups;
 constexpr int64_t kSums = kGroup * kGroup;
 constexpr int64_t kKeyPanels = kKeysPerBlock / kGroup;
@@ -28,37 +26,6 @@ constexpr float kMinusInfinityScore = -std::numeric_limits<float>::infinity();
 int64_t padded_to(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 int64_t depth_of(int64_t head_size) { return padded_to(head_size, 4); }
 int64_t columns_of(int64_t value_size) { return padded_to(value_size, kGroup); }
-
-// c[8][8] (+)= eight packed rows times eight packed rows, both k long.
-FK_TARGET_BF16 void multiply_tile(const Bits* x, const Bits* w, int64_t k, bool first, float* c) {
-  float32x4_t sums[4][4] = {};  // [i][j]: rows 2i, 2i+1 and columns 2j, 2j+1
-  if (!first) {
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i)
-#pragma GCC unroll 4
-      for (int j = 0; j < 4; ++j)
-        sums[i][j] = vcombine_f32(vld1_f32(c + 16 * i + 2 * j), vld1_f32(c + 16 * i + 8 + 2 * j));
-  }
-  for (int64_t at = 0; at < k; at += 4, x += 32, w += 32) {
-    bfloat16x8_t b[4];
-#pragma GCC unroll 4
-    for (int j = 0; j < 4; ++j) b[j] = vreinterpretq_bf16_u16(vld1q_u16(w + 8 * j));
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) {
-      bfloat16x8_t a = vreinterpretq_bf16_u16(vld1q_u16(x + 8 * i));
-#pragma GCC unroll 4
-      for (int j = 0; j < 4; ++j) sums[i][j] = vbfmmlaq_f32(sums[i][j], a, b[j]);
-    }
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-#pragma GCC unroll 4
-    for (int j = 0; j < 4; ++j) {
-      vst1_f32(c + 16 * i + 2 * j, vget_low_f32(sums[i][j]));
-      vst1_f32(c + 16 * i + 8 + 2 * j, vget_high_f32(sums[i][j]));
-    }
-  }
-}
 
 // e^x of numbers that are not above zero, as vexp() has it: 0 where it would be subnormal, NaN for NaN.
 FK_INLINE float32x4_t exp_of_negative(float32x4_t x) {
@@ -203,7 +170,7 @@ void attend(const AttendTask& t) {
       const int32_t *first = t.first + g * kGroup, *last = t.last + g * kGroup;
       float* own = sums + g * kGroup * columns;
       for (int64_t p = 0; p < kKeyPanels; ++p)
-        multiply_tile(queries + g * kGroup * depth, keys + p * kGroup * depth, depth, true, scores + p * kSums);
+        bfmmla_tile(queries + g * kGroup * depth, keys + p * kGroup * depth, depth, true, scores + p * kSums);
       finish_scores(scores, kKeysPerBlock * kGroup, t.rule);
       // Else every query of the group sees every key.
       if (key < *std::max_element(first, first + kGroup) ||
@@ -212,7 +179,7 @@ void attend(const AttendTask& t) {
       weigh_keys(scores, state[g], weights);
       rescale_sums(own, columns, state[g].rescale);
       for (int64_t d = 0; d < columns; d += kGroup)
-        multiply_tile(weights, values + d * kKeysPerBlock, kKeysPerBlock, false, own + d * kGroup);
+        bfmmla_tile(weights, values + d * kKeysPerBlock, kKeysPerBlock, false, own + d * kGroup);
     }
   }
   for (int64_t r = 0; r < t.rows; ++r) {

@@ -3,18 +3,13 @@
 
 #include <cstring>
 
+#include "backend/cpu/matmul/bfmmla_tile.arm64.h"
 #include "backend/cpu/matmul/matmul_neon.arm64.h"
-
-// Attributes, not compiler flags for the file: inline functions of headers still run on CPUs without these
-// instructions.
-#define FK_TARGET_BF16 __attribute__((target("arch=armv8.2-a+bf16")))
 
 namespace fk {
 namespace {
 
-using Bits = uint16_t;  // NEON loads do not accept struct bf16; its only member has this type
-
-FK_TARGET_BF16 inline bfloat16x8_t load(const Bits* p) { return vreinterpretq_bf16_u16(vld1q_u16(p)); }
+using Bits = Bf16Bits;
 
 // acc[r][m] += 8 elements of w's row r times those of x's row m
 template <int M, int R>
@@ -22,10 +17,10 @@ FK_TARGET_BF16 inline void dot_step(float32x4_t (&acc)[R][M], const Bits* x, int
                                     int64_t w_stride) {
   bfloat16x8_t rows[R];
 #pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) rows[r] = load(w + r * w_stride);
+  for (int r = 0; r < R; ++r) rows[r] = load_bf16(w + r * w_stride);
 #pragma GCC unroll 8
   for (int m = 0; m < M; ++m) {
-    bfloat16x8_t token = load(x + m * x_stride);
+    bfloat16x8_t token = load_bf16(x + m * x_stride);
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) acc[r][m] = vbfdotq_f32(acc[r][m], rows[r], token);
   }
@@ -94,35 +89,8 @@ struct Bfmmla {
     }
   }
 
-  // sums[i][j] holds rows 2i, 2i+1 and columns 2j, 2j+1 of c.
   FK_TARGET_BF16 static void tile(const Bits* x, const Bits* w, int64_t k, bool first, float* c) {
-    float32x4_t sums[4][4] = {};
-    if (!first) {
-#pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i)
-#pragma GCC unroll 4
-        for (int j = 0; j < 4; ++j)
-          sums[i][j] = vcombine_f32(vld1_f32(c + 16 * i + 2 * j), vld1_f32(c + 16 * i + 8 + 2 * j));
-    }
-    for (int64_t i = 0; i < k; i += 4, x += 32, w += 32) {
-      bfloat16x8_t b[4];
-#pragma GCC unroll 4
-      for (int j = 0; j < 4; ++j) b[j] = load(w + 8 * j);
-#pragma GCC unroll 4
-      for (int p = 0; p < 4; ++p) {
-        bfloat16x8_t a = load(x + 8 * p);
-#pragma GCC unroll 4
-        for (int j = 0; j < 4; ++j) sums[p][j] = vbfmmlaq_f32(sums[p][j], a, b[j]);
-      }
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) {
-#pragma GCC unroll 4
-      for (int j = 0; j < 4; ++j) {
-        vst1_f32(c + 16 * i + 2 * j, vget_low_f32(sums[i][j]));
-        vst1_f32(c + 16 * i + 8 + 2 * j, vget_high_f32(sums[i][j]));
-      }
-    }
+    bfmmla_tile(x, w, k, first, c);
   }
 };
 
