@@ -7,8 +7,7 @@ CUDA_ARCH ?= 90a
 build := build/$(PRESET)
 binary := $(build)/fastkernels
 
-# ctest counts a whole suite as one test, so the last line says how many there were.
-run_tests = ctest --test-dir $(build) -j $(JOBS) --output-on-failure $(1); status=$$?; tools/count_tests.py $(build); exit $$status
+run_tests = tools/run_tests.sh $(build) $(JOBS) $(1)
 
 .PHONY: all build test asan install dist deb format lint deps clean help
 .DEFAULT_GOAL := all
