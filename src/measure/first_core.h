@@ -4,12 +4,14 @@
 
 #include <sched.h>
 
+#include "measure/priority.h"
+
 namespace fk {
 
 // Permanently. Threads started later inherit it.
 void pin_to_first_core();
 
-// Pins while the object lives.
+// Pins while the object lives, ahead of other programs.
 class OnFirstCore {
  public:
   OnFirstCore();
@@ -20,6 +22,7 @@ class OnFirstCore {
  private:
   cpu_set_t before_;
   bool known_;
+  AheadOfOthers priority_;
 };
 
 }  // namespace fk

@@ -11,24 +11,38 @@ namespace {
 
 TEST(ExchangeCost, HidesWhatLiesBetweenTheTypicalAndTheQuickest) {
   ExchangeCost cost;
-  for (double ns : {5000.0, 5200.0, 6000.0, 6100.0, 9000.0}) cost.add_empty(ns);
-  for (double ns : {8000.0, 8100.0, 8200.0}) cost.add_loop(ns - 2100, ns);
+  for (double ns : {5000.0, 5200.0, 6000.0, 6100.0, 9000.0}) cost.add_empty({ns});
+  for (double ns : {8000.0, 8100.0, 8200.0}) cost.add_loop({ns - 2100}, {ns});
   EXPECT_DOUBLE_EQ(cost.typical_ns(), 6000);
   EXPECT_DOUBLE_EQ(cost.spread_ns(), 1000);
   EXPECT_DOUBLE_EQ(cost.loop_ns(), 2100);
   EXPECT_DOUBLE_EQ(cost.could_hide_ns(), 3100);
 }
 
-// A process that is woken twice in a row wakes faster. If those samples counted, the spread would be 6 us, and the loop,
-// which is measured there, would seem to take no time.
+// A process that is woken twice in a row wakes faster. If those samples counted, the spread would be 6 us, and the
+// loop, which is measured there, would seem to take no time.
 TEST(ExchangeCost, SamplesBeforeTheRoundsCountForTheLoopOnly) {
   ExchangeCost cost;
-  for (double ns : {14000.0, 14100.0, 14200.0}) cost.add_loop(ns, ns + 500);
+  for (double ns : {14000.0, 14100.0, 14200.0}) cost.add_loop({ns}, {ns + 500});
   EXPECT_DOUBLE_EQ(cost.typical_ns(), 14100) << "nothing else is known yet";
-  for (double ns : {19000.0, 20000.0, 21000.0}) cost.add_empty(ns);
+  for (double ns : {19000.0, 20000.0, 21000.0}) cost.add_empty({ns});
   EXPECT_DOUBLE_EQ(cost.typical_ns(), 20000);
   EXPECT_DOUBLE_EQ(cost.spread_ns(), 1000);
   EXPECT_DOUBLE_EQ(cost.loop_ns(), 500);
+}
+
+// With other programs on both cores most samples are interrupted for milliseconds. They say nothing about the others.
+TEST(ExchangeCost, DisturbedSamplesCountOnlyWithoutEnoughOthers) {
+  ExchangeCost cost;
+  for (double ns : {4e6, 3e6, 5e6, 4e6}) cost.add_empty({ns, true});
+  for (double ns : {20000.0, 21000.0}) cost.add_empty({ns});
+  EXPECT_DOUBLE_EQ(cost.typical_ns(), 3e6 / 2 + 4e6 / 2) << "two are not enough to know the spread";
+  cost.add_empty({19500});
+  EXPECT_DOUBLE_EQ(cost.typical_ns(), 20000);
+  EXPECT_DOUBLE_EQ(cost.spread_ns(), 500);
+  for (int i = 0; i < 3; ++i) cost.add_loop({20000}, {20700});
+  for (int i = 0; i < 9; ++i) cost.add_loop({20000}, {3e6, true});
+  EXPECT_DOUBLE_EQ(cost.loop_ns(), 700);
 }
 
 TEST(ExchangeCost, SamplesAreLongEnoughToHideLittle) {

@@ -11,7 +11,12 @@ constexpr double kHidden = 0.004;  // share of a sample that the spread of the o
 constexpr double kLongest = 4e6;   // ns; more calls would need more memory without a better time
 }  // namespace
 
-const std::vector<double>& ExchangeCost::samples() const { return empty_.empty() ? before_ : empty_; }
+void ExchangeCost::Times::add(double ns, bool disturbed) {
+  all.push_back(ns);
+  if (!disturbed) undisturbed.push_back(ns);
+}
+
+const std::vector<double>& ExchangeCost::samples() const { return empty_.all.empty() ? before_.best() : empty_.best(); }
 
 double ExchangeCost::typical_ns() const { return samples().empty() ? 0 : median(samples()); }
 
@@ -19,7 +24,7 @@ double ExchangeCost::spread_ns() const {
   return samples().empty() ? 0 : median(samples()) - *std::min_element(samples().begin(), samples().end());
 }
 
-double ExchangeCost::loop_ns() const { return loops_.empty() ? 0 : std::max(0.0, median(loops_)); }
+double ExchangeCost::loop_ns() const { return loops_.all.empty() ? 0 : std::max(0.0, median(loops_.best())); }
 
 double OutsideTime::charge_ns() const { return candidate_.empty() ? 0 : std::max(0.0, median(candidate_)); }
 

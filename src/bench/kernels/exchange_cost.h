@@ -5,20 +5,28 @@
 // subtracted from every sample. A candidate cannot make these steps faster than the fastest one seen, so it can hide at
 // most median - minimum this way. Only samples among the timed ones count: a process that is woken twice in a row wakes
 // 5 us faster than one that waited for three others. A candidate that replaces the loop of the runner can save the
-// loop's work for each call; samples whose calls run no kernel measure it, each beside one without calls.
+// loop's work for each call; samples whose calls run no kernel measure it, each beside one without calls. Samples
+// during which other programs used the core count only if there are not enough others: the pairs they would belong to
+// are dropped too, and they would make the spread useless on a busy machine.
 #pragma once
 
 #include <vector>
 
 namespace fk {
 
+struct EmptySample {
+  double ns = 0;
+  bool disturbed = false;  // by other programs
+};
+
 class ExchangeCost {
  public:
-  void add_empty(double ns) { empty_.push_back(ns); }  // a sample without calls, among the timed ones
+  // Without calls, among the timed ones.
+  void add_empty(EmptySample sample) { empty_.add(sample.ns, sample.disturbed); }
   // Before the timed ones, back to back: one without calls, one with all calls but without kernels.
-  void add_loop(double empty_ns, double with_loop_ns) {
-    before_.push_back(empty_ns);
-    loops_.push_back(with_loop_ns - empty_ns);
+  void add_loop(EmptySample empty, EmptySample with_loop) {
+    before_.add(empty.ns, empty.disturbed);
+    loops_.add(with_loop.ns - empty.ns, empty.disturbed || with_loop.disturbed);
   }
 
   double typical_ns() const;  // overhead of a sample (waking and stopping a runner)
@@ -27,9 +35,15 @@ class ExchangeCost {
   double could_hide_ns() const { return spread_ns() + loop_ns(); }  // in one sample
 
  private:
+  struct Times {
+    std::vector<double> undisturbed, all;
+    void add(double ns, bool disturbed);
+    const std::vector<double>& best() const { return undisturbed.size() < kEnough ? all : undisturbed; }
+    static constexpr size_t kEnough = 3;
+  };
   const std::vector<double>& samples() const;
 
-  std::vector<double> empty_, before_, loops_;
+  Times empty_, before_, loops_;
 };
 
 // OutsideTime: the same on a GPU, where events time the calls. A process can forge events, but not our clock: if our

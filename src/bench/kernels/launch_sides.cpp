@@ -2,10 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
+#include "measure/priority.h"
+
 namespace fk {
 
 LaunchSides::LaunchSides(const RunnerOptions& options, const Libraries& libraries, const std::array<int, kAll>& order,
                          bool timed, uint64_t seed) {
+  std::optional<AheadOfOthers> inherited;  // by all sides
+  if (timed && options.device == kCpu) inherited.emplace();
   const size_t stack_place = secret_number() % 0x10000;  // the same for all sides, another one in every launch
   for (int side : order) {
     // On a GPU events measure the calls alone, so there is no overhead to subtract and no process for empty samples.

@@ -103,8 +103,8 @@ class PairTimer {
       result_.control.emplace_back();
       start(launch);
       if (result_.failure) break;
-      std::optional<OnFirstCore> pinned;  // the core of the runners; not earlier, since they would inherit it
-      if (!on_gpu()) pinned.emplace();
+      std::optional<OnFirstCore> here;  // the core of the runners; not earlier, since they would inherit it
+      if (!on_gpu()) here.emplace();
       if (!sized_) choose_calls_per_sample();
       measure_exchanges();
       warm_up();
@@ -120,7 +120,7 @@ class PairTimer {
         drop_slow_rounds(clock_, looks_, result_.samples.back(), result_.control.back());
       take_off_exchanges();
       count_dispatches();
-      pinned.reset();
+      here.reset();
       judge_again();
       finish();
     }
@@ -232,8 +232,8 @@ class PairTimer {
       std::vector<int> calls = drawn_calls();
       for (int side : {kBaseline, kControl}) time_side(side, calls, 0xFF);
       if (note_failure(kBaseline) || note_failure(kControl)) break;
-      double ns = empty_sample(calls);
-      if (i > 0) exchange.add_empty(ns);  // the first waits for no other process
+      EmptySample empty = empty_sample(calls);
+      if (i > 0) exchange.add_empty(empty);  // the first waits for no other process
     }
     return exchange.spread_ns();
   }
@@ -273,14 +273,14 @@ class PairTimer {
 
   // A sample without calls, with the same preparation as for `calls`; `with_loop`: with the calls, but without their
   // kernels; `alone`: until it returns.
-  double empty_sample(std::span<const int> calls, bool with_loop = false, bool alone = false) {
+  EmptySample empty_sample(std::span<const int> calls, bool with_loop = false, bool alone = false) {
     RunMode mode;
     mode.nothing = true;
     fill(kEmpty, calls, 0xFF, 0);
     refresh_exchange();
     RunTimes t = process(kEmpty).run(with_loop ? calls : std::span<const int>(), mode);
     note_failure(kEmpty);
-    return static_cast<double>(alone ? t.returned_ns : t.ns);
+    return {static_cast<double>(alone ? t.returned_ns : t.ns), t.core_was_taken(1)};
   }
 
   // Measures the overhead of the runner's loop in a sample of this launch; the rest is measured between the rounds.
@@ -290,7 +290,7 @@ class PairTimer {
     next_inputs();
     std::vector<int> calls = drawn_calls();
     for (int i = 0; i < 4 && !result_.failure; ++i) {
-      double empty = empty_sample(calls);
+      EmptySample empty = empty_sample(calls);
       exchange_.add_loop(empty, empty_sample(calls, true));
     }
   }
@@ -348,8 +348,8 @@ class PairTimer {
     for (int side : order) {
       if (side != kEmpty)
         samples[static_cast<size_t>(side)] = time_side(side, calls, pattern);
-      else if (double ns = with_empty ? empty_sample(calls) : 0; ns > 0 && kind == Round::kTimed)
-        exchange_.add_empty(ns);
+      else if (EmptySample e = with_empty ? empty_sample(calls) : EmptySample(); e.ns > 0 && kind == Round::kTimed)
+        exchange_.add_empty(e);
       if (takes_part(side) && note_failure(side)) return;
     }
     if (watches) look = std::max(look, clock_.look());
@@ -392,7 +392,7 @@ class PairTimer {
     for (int side : shuffled<kRunners>()) {
       if (!takes_part(side)) continue;
       if (side == kEmpty) {
-        alone_.add_empty(empty_sample(one, false, true));
+        alone_.add_empty(empty_sample(one, false, true).ns);
       } else {
         Sample sample = time_alone(side, call);
         times[static_cast<size_t>(side)] = sample.ns;
