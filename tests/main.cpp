@@ -3,8 +3,10 @@
 //
 //   test_core --apart --gtest_filter='Json.*'    the tests of a suite
 //   test_core --apart --part=1/3                 every third test, from the second on
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -47,30 +49,67 @@ Options read_options(int argc, char** argv) {
 }
 
 // Temporary files in memory, where there is room and programs may run from it: tests of histories would wait for the disk
-// most of their time.
+// most of their time. The folder is locked while this program lives. A program that was killed leaves its folder, without
+// the lock, and the next one removes it.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
     struct statvfs room {};
-    if (getenv("TMPDIR") != nullptr || statvfs("/dev/shm", &room) != 0 || (room.f_flag & ST_NOEXEC) != 0 ||
-        room.f_bavail * room.f_frsize < kLeastRoom)
-      return;
-    std::string pattern = "/dev/shm/fastkernels-tests-XXXXXX";
-    if (mkdtemp(pattern.data()) == nullptr) return;
-    path_ = pattern;
+    if (getenv("TMPDIR") != nullptr || statvfs(kMemory, &room) != 0 || (room.f_flag & ST_NOEXEC) != 0) return;
+    remove_those_left();
+    if (statvfs(kMemory, &room) != 0 || room.f_bavail * room.f_frsize < kLeastRoom) return;
+    for (int attempt = 0; attempt < 10 && path_.empty(); ++attempt) make();
+    if (path_.empty()) return;
     chmod(path_.c_str(), 01777);  // as /tmp: some tests are other users for a while
     setenv("TMPDIR", path_.c_str(), 1);
   }
   ~TemporaryFolder() {
     std::error_code error;
     if (!path_.empty()) std::filesystem::remove_all(path_, error);
+    if (lock_ >= 0) close(lock_);
   }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
  private:
   static constexpr unsigned long kLeastRoom = 2ul << 30;
+  static constexpr const char* kMemory = "/dev/shm";
+  static constexpr std::string_view kPrefix = "fastkernels-tests-";  // also in memory_folder.py
+
+  // A descriptor that holds the lock of a folder, or -1 where another process has it. A forked test shares it.
+  static int locked(const std::string& path) {
+    const int file = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (file < 0 || flock(file, LOCK_EX | LOCK_NB) == 0) return file;
+    close(file);
+    return -1;
+  }
+
+  void make() {
+    std::string path = std::string(kMemory) + "/" + std::string(kPrefix) + "XXXXXX";
+    if (mkdtemp(path.data()) == nullptr) return;
+    lock_ = locked(path);
+    if (lock_ >= 0 && std::filesystem::exists(path)) {
+      path_ = path;
+      return;
+    }
+    if (lock_ >= 0) close(lock_);  // another program took it for one that was left, before it was locked
+    lock_ = -1;
+  }
+
+  static void remove_those_left() {
+    std::error_code error;
+    for (const std::filesystem::directory_entry& entry : std::filesystem::directory_iterator(kMemory, error)) {
+      if (entry.path().filename().string().substr(0, kPrefix.size()) != kPrefix) continue;
+      const int lock = locked(entry.path());
+      struct stat owner {};
+      if (lock >= 0 && fstat(lock, &owner) == 0 && owner.st_uid == geteuid())
+        std::filesystem::remove_all(entry.path(), error);
+      if (lock >= 0) close(lock);
+    }
+  }
+
   std::string path_;
+  int lock_ = -1;
 };
 
 // '*' is any text, '?' any character.

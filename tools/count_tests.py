@@ -14,6 +14,15 @@ def failed_whole(entry):
     return bool(re.search(r'^(Test Failed\.|Command: "")$', entry, flags=re.M))
 
 
+def skipped_whole(entry):
+    """Whether a script did nothing. ctest's log says that one which ends with its SKIP_RETURN_CODE passed, so what it
+    prints decides: a line that begins with "skipped: ", or unittest's summary."""
+    if re.search(r"^skipped: ", entry, flags=re.M):
+        return True
+    ran, left_out = (re.findall(pattern, entry, flags=re.M) for pattern in (r"^Ran (\d+) tests? in", r"^OK \(skipped=(\d+)\)$"))
+    return bool(ran) and ran == left_out
+
+
 def counts(log):
     """Passed, skipped and failed tests of a LastTest.log."""
     total = [0, 0, 0]
@@ -25,6 +34,8 @@ def counts(log):
                 numbers[2] = max(numbers[2], 1)  # also where it crashed after its last test
         elif failed_whole(entry):
             numbers = [0, 0, 1]
+        elif skipped_whole(entry):
+            numbers = [0, 1, 0]
         else:  # a script, or a program that was killed
             numbers = [int(bool(re.search(rf"^Test {word}\.", entry, flags=re.M))) for word in ("Passed", "Skipped")]
             numbers.append(1 - sum(numbers))

@@ -2,11 +2,13 @@
 """Tests of one entry of ctest run in processes of their own, and none hides another: tests/main.cpp, the entries that
 write_entries.py makes, and what tools/count_tests.py counts."""
 import importlib.util
+import os
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
+import time
 
 program, source = sys.argv[1:3]
 
@@ -50,7 +52,7 @@ with tempfile.TemporaryDirectory() as folder:
         found = re.findall(r"^add_test\(\[==\[(.*?)\]==\] (.*)\)$", out.read_text(), flags=re.M)
         return {name: re.findall(r"\[==\[(.*?)\]==\]", words) for name, words in found}
 
-    grouped = entries(20, "*-*.Fails:*.Crashes:*.Ends*")
+    grouped = entries(20, "*-*.Fails:*.Crashes:*.Ends*:Waits.*")
     assert list(grouped) == ["arch/Sample", "arch/All/Many.1of3", "arch/All/Many.2of3", "arch/All/Many.3of3"], grouped
     total = 0
     for command in grouped.values():
@@ -58,6 +60,50 @@ with tempfile.TemporaryDirectory() as folder:
         total += sum(int(n) for n in re.findall(r"passed (\d+), skipped (\d+)", done.stdout)[0])
     assert total == 53, total
     assert len(entries(1, "Sample.*")) == 6
+
+# A program that is killed leaves its folder in memory; the next one removes it, and none that is in use.
+with tempfile.TemporaryDirectory() as folder:
+    says = pathlib.Path(folder) / "says"
+    environment = {k: v for k, v in os.environ.items() if k != "TMPDIR"}
+
+    def waiting():
+        says.unlink(missing_ok=True)
+        process = subprocess.Popen([program, "--apart", "--gtest_filter=Waits.*"], env=dict(environment, SAMPLE_SAYS=str(says)),
+                                   stdout=subprocess.DEVNULL)
+        while not (says.exists() and says.read_text().endswith("\n")):
+            assert process.poll() is None
+            time.sleep(0.01)
+        return process, pathlib.Path(says.read_text().strip())
+
+    def end(process):
+        process.kill()
+        process.wait()
+
+    def gone(path):  # the test that was forked ends soon after its program, and has the lock until then
+        for _ in range(1000):
+            subprocess.run([program, "--apart", "--gtest_filter=Sample.Passes"], env=environment, check=True, stdout=subprocess.DEVNULL)
+            if not path.exists():
+                return True
+            time.sleep(0.02)
+        return False
+
+    first, left = waiting()
+    if str(left) != ".":  # where temporary files are in memory at all
+        (left / "file").write_text("text")
+        end(first)
+        assert left.exists()
+        second, used = waiting()
+        assert gone(left) and used.exists()
+        folder_of_a_script = subprocess.run(
+            [sys.executable, "-c", "import memory_folder, os; print(os.environ['TMPDIR']); os.kill(os.getpid(), 9)"],
+            cwd=f"{source}/tests", env=environment, text=True, stdout=subprocess.PIPE, check=False).stdout.strip()
+        assert used.exists()
+        if folder_of_a_script:
+            assert gone(pathlib.Path(folder_of_a_script))
+        end(second)
+        assert gone(used)
+    else:
+        end(first)
 
 counts = module(pathlib.Path(source) / "tools/count_tests.py").counts
 log = """Start testing
@@ -76,3 +122,11 @@ assert counts("1/1 Testing: Suite\npassed 2, skipped 0, failed 0\nTest Failed.\n
 assert counts("1/1 Testing: Suite\npassed 2, skipped 0, failed 0\nTest Passed.\n") == [2, 0, 0]
 assert counts("1/1 Testing: Suite\npassed 0, skipped 1, failed 0\nTest Pass Reason:\n") == [0, 1, 0]
 assert counts('1/1 Testing: NotBuilt\nCommand: ""\nTest Passed.\n') == [0, 0, 1]
+# A script that ended with its SKIP_RETURN_CODE "passed" in ctest's log.
+assert counts("1/1 Testing: Script\nskipped: no PyPI\nTest Passed.\n") == [0, 1, 0]
+assert counts("1/1 Testing: Script\nskipped: no PyPI\nTest Failed.\n") == [0, 0, 1]
+assert counts("1/1 Testing: Script\nRan 1 test in 0.1s\n\nOK (skipped=1)\nTest Passed.\n") == [0, 1, 0]
+assert counts("1/1 Testing: Script\nRan 2 tests in 0.1s\n\nOK (skipped=1)\nTest Passed.\n") == [1, 0, 0]
+for script in re.findall(r'"\$\{CMAKE_CURRENT_SOURCE_DIR\}/(\S+)"[^()]*\)\s*set_tests_properties\([^()]*SKIP_RETURN_CODE',
+                         pathlib.Path(source, "tests/CMakeLists.txt").read_text()):
+    assert "skipped: " in pathlib.Path(source, "tests", script).read_text(), f"{script} does not say that it was skipped"

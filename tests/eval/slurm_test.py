@@ -294,7 +294,7 @@ def main():
     fastkernels, case = sys.argv[1:]
     missing = [p for p in ("sbatch", "slurmctld", "slurmd", "munged") if not program(p)]
     if missing:
-        print(f"Skipped: {', '.join(missing)} not installed; `tools/install_deps.sh slurm` installs it.")
+        print(f"skipped: {', '.join(missing)} not installed; `tools/install_deps.sh slurm` installs it.")
         return 77
     os.environ["PATH"] += ":/usr/sbin:/sbin"
     folder = os.path.realpath(tempfile.mkdtemp(prefix="fk-slurm-"))
