@@ -5,8 +5,10 @@
 #include <cmath>
 #include <iterator>
 #include <numeric>
+#include <span>
 
 #include "core/element_rows.h"
+#include "core/normals.h"
 #include "core/rng.h"
 #include "core/thread_pool.h"
 #include "ops/fan_in.h"
@@ -65,10 +67,11 @@ void fill_normal(const View& view, double mean, double deviation, const Stream& 
     std::array<double, 256> values;
     for (int64_t first = begin; first < end; first += std::ssize(values)) {
       int64_t n = std::min(end - first, std::ssize(values));
-      for (int64_t i = 0; i < n; ++i) {
-        double value = mean + deviation * stream.normal(static_cast<uint64_t>(first + i));
+      const std::span<double> some(values.data(), static_cast<size_t>(n));
+      fill_normals(stream, static_cast<uint64_t>(first), some);
+      for (double& value : some) {
+        value = mean + deviation * value;
         if (multiples_of != 0) value = multiples_of * std::round(value / multiples_of);
-        values[static_cast<size_t>(i)] = value;
       }
       store_elements(address + static_cast<size_t>(first) * step, view.dtype(), 1, n, values.data());
     }

@@ -6,9 +6,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
+#include <span>
 #include <vector>
 
 #include "core/json.h"
+#include "core/normals.h"
 
 namespace fk {
 namespace {
@@ -71,6 +74,27 @@ TEST(Stream, UniformHasTheMomentsOfTheUniform) {
   EXPECT_NEAR(lag / n, 0, 5 * (1.0 / 12) / std::sqrt(n));
   EXPECT_GT(smallest, 0);
   EXPECT_LT(largest, 1);
+}
+
+// Our own logarithm and cosine, at all sizes of u and in all quarters of a turn.
+TEST(Stream, NormalIsBoxMullerOfItsBlock) {
+  Stream s(11, "normal");
+  for (uint64_t i = 0; i < 100'000; ++i) {
+    PhiloxBlock b = s.block(i);
+    double u = (b[0] + 0.5) * 0x1p-32, v = (b[1] + 0.5) * 0x1p-32;
+    ASSERT_NEAR(s.normal(i), std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * v), 1e-14) << i;
+  }
+}
+
+TEST(Stream, ManyNormalsAreThoseOfTheirIndices) {
+  Stream s(12, "normal");
+  for (uint64_t first : {uint64_t{0}, uint64_t{3}, uint64_t{0xffff'ffe0}})
+    for (size_t n : {0, 1, 2, 63, 64, 65, 200}) {
+      std::vector<double> out(n + 1, -99);
+      fill_normals(s, first, std::span(out).first(n));
+      for (size_t i = 0; i < n; ++i) EXPECT_EQ(out[i], s.normal(first + i)) << first << " " << i;
+      EXPECT_EQ(out[n], -99);
+    }
 }
 
 TEST(Stream, NormalHasTheMomentsOfTheNormal) {
