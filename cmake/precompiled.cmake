@@ -18,6 +18,14 @@ function(fk_light_optimisation target)
   set_property(TARGET ${target} PROPERTY FK_LIGHT _light)
 endfunction()
 
+# fk_full_optimisation(SOURCE...): sources of such a module that are time-critical all the same. They are compiled alone and
+# without a precompiled header, which has other flags.
+function(fk_full_optimisation)
+  set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS "$<$<CONFIG:Release>:-O3>")
+  set_property(SOURCE ${ARGN} PROPERTY SKIP_PRECOMPILE_HEADERS ON)
+  set_property(SOURCE ${ARGN} PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
+
 # For modules in which most sources use JSON.
 function(fk_precompile_json target)
   set_property(TARGET ${target} PROPERTY FK_JSON _json)
