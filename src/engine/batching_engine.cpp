@@ -30,11 +30,11 @@ std::string error_of(Body&& body) {
 }  // namespace
 
 BatchingEngine::BatchingEngine(const Model& model, ThreadPool& pool, std::optional<Tokenizer> tokenizer,
-                               const BatchingOptions& options)
+                               const BatchingOptions& options, const Model* draft)
     : model_(model),
       pool_(pool),
       tokenizer_(std::move(tokenizer)),
-      sizes_(engine_sizes(model, options)),
+      sizes_(engine_sizes(model, options, draft)),
       limits_({.max_model_len = sizes_.limits.max_context,
                .max_num_seqs = sizes_.limits.max_sequences,
                .max_cached_tokens = sizes_.limits.blocks * sizes_.limits.page_size,
@@ -43,7 +43,9 @@ BatchingEngine::BatchingEngine(const Model& model, ThreadPool& pool, std::option
       executor_(model, pool, sizes_.limits),
       scheduler_(sizes_.scheduler),
       run_ahead_((options.run_ahead || model.device != kCpu) && !options.no_run_ahead) {
+  if (draft != nullptr) draft_.emplace(*draft, pool, sizes_.limits);
   if (options.enforce_eager) executor_.record_nothing();
+  if (options.enforce_eager && draft_) draft_->executor().record_nothing();
   set_batch_invariant(options.batch_invariant);
   // All ranks plan the same steps.
   std::string log = model.communicator != nullptr && model.communicator->rank() > 0
@@ -156,6 +158,7 @@ std::unique_ptr<LiveRequest> BatchingEngine::take_out(RequestId id) {
   if (found == live_.end()) return nullptr;
   std::unique_ptr<LiveRequest> live = std::move(found->second);
   live_.erase(found);
+  if (draft_) draft_->forget(id);
   auto forget = [&](Flight& flight) {
     for (Drawing& drawing : flight.drawing)
       if (drawing.live == live.get()) drawing.live = nullptr;
@@ -201,9 +204,12 @@ bool BatchingEngine::start_step() {
   if (plan.empty()) return false;
   Flight flight;
   flight.plan = std::move(plan);
-  gather(flight);
   Stopwatch computing;
   try {
+    if (draft_) guess(flight.plan);
+    device_seconds_ += computing.elapsed_s();
+    gather(flight);
+    computing = {};
     const View logits = executor_.forward(flight.plan, tokens_);
     if (flight.needs_host) look_at_logits(logits, flight);
     if (!flight.prompts.empty()) look_at_prompts(executor_.prompt_logits(), flight);
@@ -218,6 +224,17 @@ bool BatchingEngine::start_step() {
   device_seconds_ += computing.elapsed_s();
   flights_.push_back(std::move(flight));
   return true;
+}
+
+void BatchingEngine::guess(StepPlan& plan) {
+  std::vector<LiveRequest*> live;
+  live.reserve(plan.rows.size());
+  for (const PlannedRow& row : plan.rows) live.push_back(live_.at(row.request).get());
+  draft_->guess(plan, live);
+  if (plan.guesses() == 0) return;
+  guesses_.clear();
+  for (const PlannedRow& row : plan.rows) guesses_.insert(guesses_.end(), row.drafts.begin(), row.drafts.end());
+  scheduler_.guessed(guesses_);
 }
 
 void BatchingEngine::gather(Flight& flight) {

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "engine/batching_options.h"
+#include "engine/draft_model.h"
 #include "engine/engine.h"
 #include "engine/live_request.h"
 #include "engine/rank_feed.h"
@@ -34,9 +35,10 @@ namespace fk {
 
 class BatchingEngine final : public Engine {
  public:
-  // Model and pool must outlive it. Without a tokenizer the text of token 7 is "<7>".
+  // Model and pool must outlive it. Without a tokenizer the text of token 7 is "<7>". draft: the model that guesses,
+  // where the options have a draft model; it must outlive the engine, too.
   BatchingEngine(const Model& model, ThreadPool& pool, std::optional<Tokenizer> tokenizer,
-                 const BatchingOptions& options);
+                 const BatchingOptions& options, const Model* draft = nullptr);
   ~BatchingEngine() override;  // as stop()
 
   RequestId submit(Request request, OutputSink sink) override;
@@ -110,6 +112,8 @@ class BatchingEngine final : public Engine {
   void apply(std::vector<Arrival> arrivals);
   // Plans a step and starts it. False if there was none, or it failed and its requests have ended with an error.
   bool start_step();
+  // Where a draft model guesses: the guesses of a plan.
+  void guess(StepPlan& plan);
   void gather(Flight& flight);
   // Before penalties change them: the first ones of a request are checked, and those it wants to see are kept.
   void look_at_logits(const View& logits, Flight& flight);
@@ -135,6 +139,7 @@ class BatchingEngine final : public Engine {
   const EngineSizes sizes_;
   EngineLimits limits_;
   StepExecutor executor_;
+  std::optional<DraftModel> draft_;
   std::ofstream schedule_log_;  // of all calls of the scheduler, where FASTKERNELS_SCHEDULE_LOG names a file
   Scheduler scheduler_;
   std::unordered_map<RequestId, std::unique_ptr<LiveRequest>> live_;
@@ -150,7 +155,7 @@ class BatchingEngine final : public Engine {
   // Of the present step, kept for their memory.
   std::vector<std::span<const int64_t>> tokens_;
   std::vector<SampledRow> rows_;
-  std::vector<int64_t> drawn_;
+  std::vector<int64_t> drawn_, guesses_;
 
   EngineStats counted_;  // by the thread that runs the steps
   mutable std::mutex mutex_;

@@ -36,10 +36,13 @@ bool contains(const Node& node, std::string_view op) {
                                                [&](const Node* child) { return contains(*child, op); });
 }
 
-int64_t window_of_all_layers(const Node& root) {
+int64_t window_of_all_layers(const Node& root, const Model* draft) {
   int64_t window = 0;
   bool any_sees_all = false;
   widen(root, window, any_sees_all);
+  // Recurrent states that have gone back go through tokens again whose pages have left the window.
+  if (draft != nullptr && has_recurrent_states(*draft->root)) return 0;
+  if (draft != nullptr) widen(*draft->root, window, any_sees_all);
   return any_sees_all ? 0 : window;
 }
 
@@ -54,8 +57,8 @@ double activation_bytes(const Model& model, const BatchingOptions& options) {
          0x1p29;
 }
 
-// Bytes that the states may take.
-double room_for_states(const Model& model, const BatchingOptions& options) {
+// Bytes that the states may take. Weights are loaded, so what is free is without them.
+double room_for_states(const Model& model, const BatchingOptions& options, const Model* draft) {
   if (model.device == kCpu) {
     auto available = static_cast<double>(memory_info().available_bytes);
     return available == 0 ? kMostCpuCacheBytes
@@ -63,30 +66,29 @@ double room_for_states(const Model& model, const BatchingOptions& options) {
   }
   DeviceRuntime& runtime = device_runtime(model.device);
   auto total = static_cast<double>(runtime.facts().memory_bytes), free = static_cast<double>(runtime.free_bytes());
-  return total * options.gpu_memory_utilization - (total - free) - activation_bytes(model, options);
+  const double activations =
+      activation_bytes(model, options) + (draft != nullptr ? activation_bytes(*draft, options) : 0);
+  return total * options.gpu_memory_utilization - (total - free) - activations;
 }
 
-int64_t blocks_that_fit(const Model& model, const BatchingOptions& options, int64_t max_model_len) {
-  const std::vector<StateSpec> states = collect_states(*model.root);
+int64_t blocks_that_fit(const Model& model, const BatchingOptions& options, int64_t max_model_len, const Model* draft) {
+  auto bytes_of = [&](const Model& one, int64_t blocks, int64_t slots) {
+    return StatePool::size_bytes(collect_states(*one.root), one.config.facts.dtype,
+                                 {blocks, options.block_size, slots});
+  };
   auto bytes = [&](int64_t blocks, int64_t slots) {
-    return StatePool::size_bytes(states, model.config.facts.dtype, {blocks, options.block_size, slots});
+    return bytes_of(model, blocks, slots) + (draft != nullptr ? bytes_of(*draft, blocks, 2 * slots) : 0);
   };
   const double per_block = bytes(1, 0);
   const int64_t most = options.max_num_seqs * pages_of(max_model_len, options.block_size);
   if (per_block == 0) return most;
-  const double room = room_for_states(model, options) - bytes(0, options.max_num_seqs);
+  const double room = room_for_states(model, options, draft) - bytes(0, options.max_num_seqs);
   if (room < per_block)
     throw Error(
         "There is no memory left for the KV cache of {}: weights, activations and the states of {} sequences take it "
         "all; raise --gpu-memory-utilization, or lower --max-num-seqs or --max-num-batched-tokens.",
         model.name, options.max_num_seqs);
   return std::min(most, static_cast<int64_t>(std::min(room / per_block, 0x1p30)));
-}
-
-// Per-sequence states.
-bool has_slots(const Node& root) {
-  const std::vector<StateSpec> states = collect_states(root);
-  return std::any_of(states.begin(), states.end(), [](const StateSpec& s) { return !s.per_token(); });
 }
 
 void check_tree_allows(const Node& root, const std::string& name, const ModelConfig& config,
@@ -96,7 +98,7 @@ void check_tree_allows(const Node& root, const std::string& name, const ModelCon
                 options.max_model_len);
   if (options.batch_invariant && device != kCpu)
     throw UsageError("--batch-invariant fixes the order of sums on the CPU only; leave it out or use --device cpu.");
-  if (options.batch_invariant && has_slots(root))
+  if (options.batch_invariant && has_recurrent_states(root))
     throw UsageError(
         "{} has recurrent states, whose sums depend on how a prompt is cut into chunks; leave --batch-invariant out.",
         name);
@@ -104,13 +106,33 @@ void check_tree_allows(const Node& root, const std::string& name, const ModelCon
     throw UsageError(
         "{} attends to the first chunk of a prompt in another form than to later ones; leave --batch-invariant out.",
         name);
-  if (options.speculative.num_speculative_tokens > 0 && has_slots(root))
+  if (options.speculative.num_speculative_tokens > 0 && has_recurrent_states(root))
     throw UsageError(
         "{} has recurrent states, which cannot go back behind a guess that was wrong; leave --speculative-config out.",
         name);
 }
 
+void check_draft_facts(const std::string& draft, const ModelFacts& own, const std::string& target,
+                       const ModelFacts& wanted, const BatchingOptions& options) {
+  if (own.vocab_size != wanted.vocab_size)
+    throw UsageError(
+        "--speculative-config: the vocabulary of {} has {} tokens and that of {} has {}; a draft model needs the same "
+        "one.",
+        draft, own.vocab_size, target, wanted.vocab_size);
+  const int64_t context = options.max_model_len > 0 ? options.max_model_len : wanted.max_position_embeddings;
+  if (own.max_position_embeddings < context)
+    throw UsageError(
+        "--speculative-config: {} has a context of {} tokens, and a sequence may have {}; lower --max-model-len or "
+        "take another draft model.",
+        draft, own.max_position_embeddings, context);
+}
+
 }  // namespace
+
+bool has_recurrent_states(const Node& root) {
+  const std::vector<StateSpec> states = collect_states(root);
+  return std::any_of(states.begin(), states.end(), [](const StateSpec& s) { return !s.per_token(); });
+}
 
 void check_batching_options(const BatchingOptions& o) {
   auto from_one = [](int64_t value, std::string_view name, int64_t most) {
@@ -135,7 +157,15 @@ void check_model_allows(const ModelSource& source, const BatchingOptions& option
   check_tree_allows(*build_model(source.config, {}), source.name, source.config, options, device);
 }
 
-EngineSizes engine_sizes(const Model& model, const BatchingOptions& options) {
+void check_draft_allows(const ModelSource& draft, const ModelSource& target, const BatchingOptions& options) {
+  draft.config.require_task(Task::kCausalLM, draft.name, "--speculative-config");
+  check_draft_facts(draft.name, draft.config.facts, target.name, target.config.facts, options);
+}
+
+EngineSizes engine_sizes(const Model& model, const BatchingOptions& options, const Model* draft) {
+  FK_CHECK((draft != nullptr) == options.speculative.has_draft_model());
+  if (draft != nullptr)
+    check_draft_facts(draft->name, draft->config.facts, model.name, model.config.facts, options);
   check_batching_options(options);
   check_tree_allows(*model.root, model.name, model.config, options, model.device);
   const int64_t context = model.config.facts.max_position_embeddings;
@@ -148,15 +178,16 @@ EngineSizes engine_sizes(const Model& model, const BatchingOptions& options) {
   // Ranks plan the same steps, so they need the same number of blocks, whatever memory each has free.
   sizes.limits.blocks = options.num_blocks > 0
                             ? options.num_blocks
-                            : least_of_all_ranks(blocks_that_fit(model, options, sizes.limits.max_context), model);
+                            : least_of_all_ranks(blocks_that_fit(model, options, sizes.limits.max_context, draft), model);
   sizes.scheduler = {.max_batched_tokens = sizes.limits.max_tokens,
                      .max_sequences = sizes.limits.max_sequences,
                      .max_context = sizes.limits.max_context,
                      .page_size = sizes.limits.page_size,
                      .blocks = sizes.limits.blocks,
-                     .prefix_cache = options.enable_prefix_caching,
-                     .sliding_window = window_of_all_layers(*model.root),
-                     .has_slots = has_slots(*model.root),
+                     .prefix_cache = options.enable_prefix_caching &&
+                                     !(draft != nullptr && has_recurrent_states(*draft->root)),
+                     .sliding_window = window_of_all_layers(*model.root, draft),
+                     .has_slots = has_recurrent_states(*model.root),
                      .speculative = options.speculative,
                      .max_prompt_logits = sizes.limits.max_prompt_logits};
   return sizes;

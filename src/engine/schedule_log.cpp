@@ -32,6 +32,7 @@ void each_option(Options& o, Visit visit) {
   visit("num_speculative_tokens", o.speculative.num_speculative_tokens);
   visit("prompt_lookup_max", o.speculative.prompt_lookup_max);
   visit("prompt_lookup_min", o.speculative.prompt_lookup_min);
+  visit("draft_model", o.speculative.method);
   visit("max_prompt_logits", o.max_prompt_logits);
 }
 
@@ -87,6 +88,7 @@ SchedulerOptions read_options(Words& words) {
       options.max_prompt_logits < 1 || options.sliding_window < 0 || options.speculative.num_speculative_tokens < 0 ||
       options.speculative.prompt_lookup_min < 1 ||
       options.speculative.prompt_lookup_max < options.speculative.prompt_lookup_min ||
+      options.speculative.method > SpeculativeMethod::kDraftModel ||
       (options.has_slots && options.speculative.num_speculative_tokens > 0))
     words.fail("has options that no scheduler can have");
   return options;
@@ -96,7 +98,7 @@ SchedulerOptions read_options(Words& words) {
 
 ScheduleLog::ScheduleLog(std::ostream& out, const SchedulerOptions& options) : out_(out) {
   out_ << "options";
-  each_option(options, [&](std::string_view name, auto field) { out_ << fmt::format(" {}={}", name, int64_t{field}); });
+  each_option(options, [&](std::string_view name, auto field) { out_ << fmt::format(" {}={}", name, static_cast<int64_t>(field)); });
   out_ << '\n';
 }
 
@@ -107,6 +109,7 @@ void ScheduleLog::add(RequestId id, std::span<const int64_t> prompt, int64_t max
 }
 // Plans and ends reach the file at once, so that the log of a process that crashes shows the step.
 void ScheduleLog::plan(const StepPlan& plan) { out_ << plan_text(plan) << '\n' << std::flush; }
+void ScheduleLog::guessed(std::span<const int64_t> tokens) { out_ << fmt::format("guessed{}\n", numbers(tokens)); }
 void ScheduleLog::drawn(std::span<const int64_t> tokens) { out_ << fmt::format("drawn{}\n", numbers(tokens)); }
 void ScheduleLog::finish(RequestId id) { out_ << fmt::format("finish {}\n", id); }
 
@@ -130,13 +133,17 @@ std::string plan_text(const StepPlan& plan) {
 
 int64_t replay_schedule(std::istream& log, const std::function<void(const Scheduler&, const StepPlan&)>& observe) {
   std::optional<Scheduler> scheduler;
+  bool drafts = false;  // a draft model guesses
   std::vector<int64_t> draws;  // tokens that the steps in flight draw
+  int64_t unknown = 0;         // guesses of the last one that a draft model gives
   int64_t calls = 0;
   int64_t number = 0;
   for (std::string line; std::getline(log, line); ++calls) {
     Words words(line, ++number);
     if (!scheduler) {
-      scheduler.emplace(read_options(words));
+      const SchedulerOptions options = read_options(words);
+      drafts = options.speculative.has_draft_model();
+      scheduler.emplace(options);
       continue;
     }
     std::string_view call = words.word();
@@ -159,7 +166,13 @@ int64_t replay_schedule(std::istream& log, const std::function<void(const Schedu
         throw Error("Line {} of the log has another plan than this scheduler makes, which is: {}", number,
                     plan_text(plan));
       if (!plan.empty()) draws.push_back(plan.drawn_tokens());
+      unknown = drafts ? plan.guesses() : 0;
       if (observe) observe(*scheduler, plan);
+    } else if (call == "guessed") {
+      std::vector<int64_t> tokens = words.numbers();
+      if (tokens.empty() || std::exchange(unknown, 0) != std::ssize(tokens) || draws.empty())
+        words.fail("guesses for other rows than were planned");
+      scheduler->guessed(tokens);
     } else if (call == "drawn") {
       std::vector<int64_t> tokens = words.numbers();
       if (draws.empty() || draws.front() != std::ssize(tokens)) words.fail("draws other rows than were planned");

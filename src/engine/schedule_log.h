@@ -4,8 +4,9 @@
 //   options max_batched_tokens=2048 max_sequences=256 ...
 //   add 7 max_tokens=16 speculates=1 prompt 1 15043 3186     logits before "prompt": those of the prompt are wanted
 //   plan 7:0+3d 5:18+1td 2:9+3dg2 #1f3a90c2   each row: request, first position, tokens; t: takes_drawn, d: draws,
-//   drawn 29901 13 4 8 9                      g2: two of the tokens are guesses, p2: two logits of the
-//   finish 7                                  prompt are wanted; after #, a check sum of the whole plan
+//   guessed 4 8                               g2: two of the tokens are guesses, p2: two logits of the
+//   drawn 29901 13 4 8 9                      prompt are wanted; after #, a check sum of the whole plan
+//   finish 7                                  guessed: by a draft model, for the step that was planned last
 #pragma once
 
 #include <cstdint>
@@ -24,6 +25,7 @@ class ScheduleLog {
 
   void add(RequestId id, std::span<const int64_t> prompt, int64_t max_tokens, bool speculates, bool prompt_logits);
   void plan(const StepPlan& plan);
+  void guessed(std::span<const int64_t> tokens);
   void drawn(std::span<const int64_t> tokens);
   void finish(RequestId id);
 

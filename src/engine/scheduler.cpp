@@ -39,6 +39,18 @@ void Scheduler::State::give_back(ScheduledSequence& s) {
   s.slot = -1;
 }
 
+void Scheduler::State::guessed(std::span<const int64_t> tokens) {
+  FK_CHECK(!steps.empty() && options.speculative.has_draft_model(), "no step waits for guesses");
+  size_t at = 0;
+  for (StepInFlight::Row& row : steps.back().rows) {
+    FK_CHECK(tokens.size() - at >= row.drafts.size(), "a row with places for guesses has none");
+    const auto own = tokens.subspan(at, row.drafts.size());
+    std::copy(own.begin(), own.end(), row.drafts.begin());
+    at += row.drafts.size();
+  }
+  FK_CHECK(at == tokens.size(), "there are more guesses than places for them");
+}
+
 void Scheduler::State::drawn(std::span<const int64_t> tokens) {
   FK_CHECK(!steps.empty(), "no step is in flight");
   StepInFlight& step = steps.front();
@@ -203,6 +215,11 @@ StepPlan Scheduler::plan() {
   StepPlan plan = state_->plan();
   if (state_->log) state_->log->plan(plan);
   return plan;
+}
+
+void Scheduler::guessed(std::span<const int64_t> tokens) {
+  if (state_->log) state_->log->guessed(tokens);
+  state_->guessed(tokens);
 }
 
 void Scheduler::drawn(std::span<const int64_t> tokens) {

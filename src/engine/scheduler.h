@@ -21,7 +21,8 @@
 // Speculation: a request that decodes may get guesses of its next tokens in its row, as far as the step has room after
 // all that decode and blocks are plenty. How many of them are right is known in drawn(), so such a request is not
 // planned ahead. What the guesses that were wrong left in its blocks is overwritten by its next steps, and no page with
-// one enters the prefix cache.
+// one enters the prefix cache. Where a draft model guesses, plan() gives the places of guesses, kUnknownGuess, and
+// guessed() tells their tokens.
 #pragma once
 
 #include <cstdint>
@@ -82,6 +83,9 @@ class Scheduler {
   // previous step are known it may be called once more (run_ahead): rows that need such a token have takes_drawn. A
   // request whose max_tokens are drawn is not planned any more and waits for finish().
   StepPlan plan();
+  // The guesses of the step that was planned last, in the order of the rows, as many as these have places: after
+  // plan() and before drawn() of it, where a draft model guesses. Without them no guess of the step counts.
+  void guessed(std::span<const int64_t> tokens);
   // The tokens that the oldest planned step drew, in the order of the rows, draws_rows() of each: after guesses those
   // that tokens_kept() counts are kept. A request that ended since then is skipped.
   void drawn(std::span<const int64_t> tokens);

@@ -79,7 +79,10 @@ void Scheduler::State::guess(ScheduledSequence& s) {
   int64_t most = std::min({options.speculative.num_speculative_tokens, s.limit() - s.known() - 1, budget});
   if (pool.available() <= std::ssize(running))
     most = std::min(most, std::ssize(s.blocks) * options.page_size - s.known());
-  s.ngrams.guess(s.tokens, options.speculative, most, guesses);
+  if (options.speculative.has_draft_model())
+    guesses.assign(static_cast<size_t>(std::max<int64_t>(most, 0)), kUnknownGuess);
+  else
+    s.ngrams.guess(s.tokens, options.speculative, most, guesses);
 }
 
 // Takes the blocks for its next `count` tokens, or for as many as there are blocks for; to get one token done, it

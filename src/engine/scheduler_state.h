@@ -62,6 +62,7 @@ struct Scheduler::State {
   void forget_early(const StepInFlight& step);
   void preempt(ScheduledSequence& s);
   void give_back(ScheduledSequence& s);
+  void guessed(std::span<const int64_t> tokens);
   void drawn(std::span<const int64_t> tokens);
   void cache_pages(ScheduledSequence& s, int64_t end);
   void free_pages_outside_window(ScheduledSequence& s, int64_t next);

@@ -14,6 +14,8 @@ constexpr int64_t kMostDrafts = 64;
 constexpr int64_t kLongestNgram = 64;
 
 constexpr const char* kSpeculativeFlag = "--speculative-config";
+constexpr const char* kNgramMethod = "ngram";
+constexpr const char* kDraftMethod = "draft_model";
 
 int64_t whole_number(const Json& value, const std::string& name) {
   if (!value.is_number_integer()) throw UsageError("{}: {} must be a whole number.", kSpeculativeFlag, name);
@@ -21,9 +23,15 @@ int64_t whole_number(const Json& value, const std::string& name) {
   return value.get<int64_t>();
 }
 
+std::string method_name(const Json& value) {
+  if (value == kNgramMethod || value == "[ngram]") return kNgramMethod;
+  if (value == kDraftMethod) return kDraftMethod;
+  throw UsageError("{}: the methods are \"ngram\" and \"draft_model\", not {}.", kSpeculativeFlag, value.dump());
+}
+
 }  // namespace
 
-SpeculativeOptions read_speculative_config(const std::string& text) {
+SpeculativeConfig read_speculative_config(const std::string& text) {
   Json json;
   try {
     json = parse_json(text, kSpeculativeFlag);
@@ -33,14 +41,22 @@ SpeculativeOptions read_speculative_config(const std::string& text) {
     throw UsageError("{}", e.what());
   }
   if (!json.is_object())
-    throw UsageError("{} must be a JSON object, as {{\"method\": \"ngram\", \"num_speculative_tokens\": 4}}.",
-                     kSpeculativeFlag);
-  SpeculativeOptions options{.num_speculative_tokens = 4};
+    throw UsageError(
+        "{} must be a JSON object, as {{\"method\": \"ngram\", \"num_speculative_tokens\": 4}} or {{\"model\": "
+        "\"./a-small-model\"}}.",
+        kSpeculativeFlag);
+  SpeculativeConfig config;
+  SpeculativeOptions& options = config.options;
+  options.num_speculative_tokens = 4;
   bool has_min = false, has_max = false;
+  std::string method;
   for (const auto& [name, value] : json.items()) {
     if (name == "method") {
-      if (value != "ngram" && value != "[ngram]")
-        throw UsageError("{}: the only method is \"ngram\", not {}.", kSpeculativeFlag, value.dump());
+      method = method_name(value);
+    } else if (name == "model") {
+      if (!value.is_string() || value.get_ref<const std::string&>().empty())
+        throw UsageError("{}: model must be a directory or a name, not {}.", kSpeculativeFlag, value.dump());
+      config.model = value.get<std::string>();
     } else if (name == "num_speculative_tokens") {
       options.num_speculative_tokens = whole_number(value, name);
       if (options.num_speculative_tokens < 1)
@@ -54,15 +70,28 @@ SpeculativeOptions read_speculative_config(const std::string& text) {
       has_min = true;
     } else {
       throw UsageError(
-          "{} has no field \"{}\"; it has method, num_speculative_tokens, prompt_lookup_max and prompt_lookup_min.",
+          "{} has no field \"{}\"; it has method, model, num_speculative_tokens, prompt_lookup_max and "
+          "prompt_lookup_min.",
           kSpeculativeFlag, name);
     }
+  }
+  if (method.empty()) method = config.model.empty() ? kNgramMethod : kDraftMethod;
+  if (method == kDraftMethod) {
+    if (config.model.empty())
+      throw UsageError("{}: the method \"draft_model\" needs the field \"model\", a directory or a name.",
+                       kSpeculativeFlag);
+    if (has_min || has_max)
+      throw UsageError("{}: {} is for the method \"ngram\"; leave it out, or leave model out.", kSpeculativeFlag,
+                       has_max ? "prompt_lookup_max" : "prompt_lookup_min");
+    options.method = SpeculativeMethod::kDraftModel;
+  } else if (!config.model.empty()) {
+    throw UsageError("{}: the method \"ngram\" has no model; leave one of them out.", kSpeculativeFlag);
   }
   // As vLLM: of one, the other is the same.
   if (has_min && !has_max) options.prompt_lookup_max = options.prompt_lookup_min;
   if (has_max && !has_min) options.prompt_lookup_min = options.prompt_lookup_max;
   check_speculative_options(options);
-  return options;
+  return config;
 }
 
 void check_speculative_options(const SpeculativeOptions& o) {

@@ -1,6 +1,7 @@
-// Speculative decoding by n-gram lookup: the tokens after the last n tokens of a sequence are guessed to be those that
-// followed the same n tokens before. A step computes the guesses beside the token they follow, and keeps those that
-// are what the model draws. See docs/engine.md.
+// Speculative decoding: the next tokens of a sequence are guessed, a step computes the guesses beside the token they
+// follow, and those that are what the model draws are kept. By n-gram lookup the tokens after the last n tokens are
+// guessed to be those that followed the same n tokens before; or a second, smaller model draws them. See
+// docs/engine.md.
 #pragma once
 
 #include <cstddef>
@@ -10,16 +11,33 @@
 
 namespace fk {
 
+enum class SpeculativeMethod : uint8_t {
+  kNgram,
+  kDraftModel,
+};
+
+// A guess whose place in a step is planned, and whose token a draft model gives later.
+inline constexpr int64_t kUnknownGuess = -1;
+
 // Names are vLLM's.
 struct SpeculativeOptions {
   int64_t num_speculative_tokens = 0;  // guesses of one sequence in a step; 0: no speculation
-  int64_t prompt_lookup_max = 4;       // the longest n that is looked up
-  int64_t prompt_lookup_min = 2;       // the shortest n that is enough
+  int64_t prompt_lookup_max = 4;       // n-grams: the longest n that is looked up
+  int64_t prompt_lookup_min = 2;       // n-grams: the shortest n that is enough
+  SpeculativeMethod method = SpeculativeMethod::kNgram;
+
+  bool has_draft_model() const { return num_speculative_tokens > 0 && method == SpeculativeMethod::kDraftModel; }
 };
 
-// From {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 4, "prompt_lookup_min": 2}, as vLLM's
-// --speculative-config has it. Throws UsageError that names the field.
-SpeculativeOptions read_speculative_config(const std::string& text);
+struct SpeculativeConfig {
+  SpeculativeOptions options;
+  std::string model;  // that guesses; empty: n-grams
+};
+
+// From {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 4, "prompt_lookup_min": 2} or {"model":
+// "PATH-OR-NAME", "num_speculative_tokens": 4}, as vLLM's --speculative-config has it. Throws UsageError that names the
+// field.
+SpeculativeConfig read_speculative_config(const std::string& text);
 // Throws UsageError that names the option out of range.
 void check_speculative_options(const SpeculativeOptions& options);
 

@@ -80,6 +80,17 @@ void StatePool::clear_slot(int32_t slot) const {
   }
 }
 
+void StatePool::copy_slot(int32_t from, int32_t to) const {
+  FK_CHECK(from >= 0 && to >= 0 && from < room_.slots && to < room_.slots);
+  for (const View& v : per_sequence_) {
+    const View source = v.select(0, from), target = v.select(0, to);
+    if (source.device() == kCpu)
+      std::memcpy(target.data(), source.data(), source.size_bytes());
+    else
+      device_runtime(source.device()).copy(target.data(), source.data(), source.size_bytes());
+  }
+}
+
 void StatePool::give_back_slot(int32_t slot) {
   if (slot < 0) return;
   FK_CHECK(slot < room_.slots);

@@ -29,6 +29,8 @@ class StatePool {
   void give_back_slot(int32_t slot);
   // Zeroes the states of a slot; nothing for a negative one.
   void clear_slot(int32_t slot) const;
+  // Copies the states of a slot to another one.
+  void copy_slot(int32_t from, int32_t to) const;
 
   static double size_bytes(const std::vector<StateSpec>& states, DType activations, const StateRoom& room);
 

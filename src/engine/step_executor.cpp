@@ -38,7 +38,7 @@ int64_t most_logits(const StepLimits& limits, Device device) {
 }
 
 StateRoom fitting_room(const Model& model, const StepLimits& limits) {
-  StateRoom room{limits.blocks, limits.page_size, limits.max_sequences};
+  StateRoom room{limits.blocks, limits.page_size, limits.slots > 0 ? limits.slots : limits.max_sequences};
   double bytes = StatePool::size_bytes(collect_states(*model.root), model.config.facts.dtype, room);
   require_memory(bytes, model.device,
                  fmt::format("The states (keys and values) of {} sequences and {} blocks of {} tokens", room.slots,

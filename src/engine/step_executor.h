@@ -33,6 +33,7 @@ struct StepLimits {
   int64_t blocks = 0;               // of the states
   int64_t max_drafts = 0;           // guesses in the row of one sequence
   int64_t max_prompt_logits = 256;  // of one step
+  int64_t slots = 0;                // of the per-sequence states; 0: one for each sequence
 };
 
 class StepExecutor {
@@ -54,6 +55,8 @@ class StepExecutor {
   View logits() const { return step_logits_.narrow(0, 0, draws_); }  // of the last pass
   // The same of the tokens of prompts that the plan wants them of, row by row.
   View prompt_logits() const { return step_logits_.narrow(0, draws_, prompt_logits_); }
+  // Copies the per-sequence states of a slot to another one.
+  void copy_slot(int32_t from, int32_t to) const { states_.copy_slot(from, to); }
   // Launches every step operator by operator from now on.
   void record_nothing() { records_ = false; }
   // Observes every operator call from now on; nullptr: no observer.

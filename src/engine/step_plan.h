@@ -20,7 +20,7 @@ struct PlannedRow {
   // The token at `first` is the one that the previous step draws, which the host does not know yet. Only with count 1.
   bool takes_drawn = false;
   // Guesses of the tokens after the last one there is: the last of the `count` tokens. A row that draws has the logits
-  // of the token before them and of each of them.
+  // of the token before them and of each of them. kUnknownGuess: a draft model gives it.
   std::vector<int64_t> drafts = {};
   // Of that many of its tokens, from the first on, the logits are wanted beside those of draws_rows(): they tell how
   // likely the prompt's own next tokens are.
@@ -50,6 +50,11 @@ struct StepPlan {
   int64_t drawn_tokens() const {  // rows of logits
     int64_t sum = 0;
     for (const PlannedRow& row : rows) sum += row.draws_rows();
+    return sum;
+  }
+  int64_t guesses() const {
+    int64_t sum = 0;
+    for (const PlannedRow& row : rows) sum += std::ssize(row.drafts);
     return sum;
   }
   int64_t prompt_logits() const {

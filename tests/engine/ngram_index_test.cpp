@@ -1,6 +1,7 @@
 // NgramIndex: guesses are those of a search through the whole sequence, however the tokens came.
 #include "engine/ngram_index.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -104,7 +105,7 @@ TEST(TokensKept, AreThoseAfterRightGuesses) {
 }
 
 TEST(SpeculativeConfig, IsReadAsVllmHasIt) {
-  auto read = [](const char* text) { return read_speculative_config(text); };
+  auto read = [](const char* text) { return read_speculative_config(text).options; };
   SpeculativeOptions all =
       read(R"({"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 5, "prompt_lookup_min": 1})");
   EXPECT_EQ(all.num_speculative_tokens, 3);
@@ -124,15 +125,31 @@ TEST(SpeculativeConfig, IsReadAsVllmHasIt) {
   };
   EXPECT_NE(refused("ngram").find("--speculative-config"), std::string::npos);
   EXPECT_NE(refused("[1]").find("object"), std::string::npos);
-  EXPECT_EQ(refused(R"({"method": "eagle"})"), "--speculative-config: the only method is \"ngram\", not \"eagle\".");
+  EXPECT_EQ(refused(R"({"method": "eagle"})"), 
+            "--speculative-config: the methods are \"ngram\" and \"draft_model\", not \"eagle\".");
   EXPECT_NE(refused(R"({"method": 3})").find("3"), std::string::npos);
-  EXPECT_NE(refused(R"({"model": "x"})").find("\"model\""), std::string::npos);
+  EXPECT_NE(refused(R"({"temperature": 1})").find("no field \"temperature\""), std::string::npos);
   EXPECT_NE(refused(R"({"num_speculative_tokens": 0})").find("1 or more"), std::string::npos);
   EXPECT_NE(refused(R"({"num_speculative_tokens": 65})").find("64"), std::string::npos);
   EXPECT_NE(refused(R"({"num_speculative_tokens": 1.5})").find("whole number"), std::string::npos);
   EXPECT_NE(refused(R"({"num_speculative_tokens": 18446744073709551615})").find("64"), std::string::npos);
   EXPECT_NE(refused(R"({"prompt_lookup_min": 0})").find("prompt_lookup"), std::string::npos);
   EXPECT_NE(refused(R"({"prompt_lookup_min": 5, "prompt_lookup_max": 2})").find("more than"), std::string::npos);
+
+  // A model that guesses.
+  const SpeculativeConfig draft = read_speculative_config(R"({"model": "tiny-llama", "num_speculative_tokens": 2})");
+  EXPECT_EQ(draft.model, "tiny-llama");
+  EXPECT_TRUE(draft.options.has_draft_model());
+  EXPECT_EQ(draft.options.num_speculative_tokens, 2);
+  EXPECT_TRUE(read(R"({"method": "draft_model", "model": "x"})").has_draft_model());
+  EXPECT_FALSE(read(R"({"method": "ngram"})").has_draft_model());
+  EXPECT_NE(refused(R"({"method": "draft_model"})").find("needs the field \"model\""), std::string::npos);
+  EXPECT_NE(refused(R"({"method": "ngram", "model": "x"})").find("has no model"), std::string::npos);
+  EXPECT_NE(refused(R"({"model": "x", "prompt_lookup_min": 2})").find("prompt_lookup_min"), std::string::npos);
+  EXPECT_NE(refused(R"({"model": "x", "prompt_lookup_max": 2})").find("prompt_lookup_max"), std::string::npos);
+  for (const char* model : {"\"\"", "7", "null", "[\"x\"]"})
+    EXPECT_NE(refused(fmt::format("{{\"model\": {}}}", model).c_str()).find("directory or a name"), std::string::npos);
+  EXPECT_NE(refused(R"({"model": "x", "num_speculative_tokens": 65})").find("64"), std::string::npos);
 }
 
 }  // namespace

@@ -110,9 +110,27 @@ void SchedulerSimulation::plan() {
   if (plan.empty()) return;
   check_plan(plan);
   check_prompt_logits(plan);
+  if (load_.options.speculative.has_draft_model()) guess(plan);
   ++steps_;
   ahead_ += !in_flight_.empty();
   in_flight_.push_back(std::move(plan));
+}
+
+// As a draft model does: what the request would draw, or something else.
+void SchedulerSimulation::guess(StepPlan& plan) {
+  std::vector<int64_t> all;
+  for (PlannedRow& row : plan.rows) {
+    for (int64_t draft : row.drafts) EXPECT_EQ(draft, kUnknownGuess);
+    if (row.drafts.empty()) continue;
+    const Simulated& s = requests_.at(row.request);
+    const std::vector<int64_t> right = alone(s.tokens, std::ssize(row.drafts));
+    for (size_t i = 0; i < row.drafts.size(); ++i) {
+      const size_t at = s.tokens.size() + i;
+      row.drafts[i] = at < right.size() && chance() < load_.right_guesses ? right[at] : below(load_.vocabulary);
+    }
+    all.insert(all.end(), row.drafts.begin(), row.drafts.end());
+  }
+  if (!all.empty()) scheduler_.guessed(all);
 }
 
 void SchedulerSimulation::check_plan(const StepPlan& plan) const {

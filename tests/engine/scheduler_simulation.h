@@ -30,6 +30,7 @@ struct SimulatedLoad {
   double prompt_logits = 0;  // probability that a request wants the logits of its prompt
   double no_output = 0;      // probability that a request wants no token
   double repeats = 0;        // probability that a token is what followed the one before it everywhere else
+  double right_guesses = 0;  // probability that a guess of a draft model is right
 };
 
 class SchedulerSimulation {
@@ -75,6 +76,7 @@ class SchedulerSimulation {
   void cancel_one();
   void end(RequestId id);
   void plan();
+  void guess(StepPlan& plan);
   void check_plan(const StepPlan& plan) const;
   void check_prompt_logits(const StepPlan& plan);
   void complete_oldest();

@@ -49,6 +49,8 @@ SimulatedLoad random_load(uint64_t seed) {
   load.prompt_logits = pick({0, 0, 0.3, 1});
   load.no_output = pick({0, 0, 0.3});
   load.options.max_prompt_logits = number({1, 2, 7, 256});
+  if (pick({0, 1}) > 0) load.options.speculative.method = SpeculativeMethod::kDraftModel;
+  load.right_guesses = pick({0, 0.5, 1});
   return load;
 }
 
@@ -375,6 +377,30 @@ TEST(Scheduler, GuessesNoMoreThanTheRequestAndTheStepHaveRoomFor) {
   rig.scheduler.add(3, {5, 5}, 30);
   EXPECT_EQ(rows(rig.step()), "2:0+2d 3:0+2d");
   EXPECT_EQ(rows(rig.step()), "3:2+1d 2:2+4dg3") << "the older one has all the room that is left";
+}
+
+TEST(Scheduler, PlansPlacesForTheGuessesOfADraftModel) {
+  Rig rig({.page_size = 4,
+           .blocks = 20,
+           .prefix_cache = false,
+           .speculative = {.num_speculative_tokens = 3, .method = SpeculativeMethod::kDraftModel}});
+  rig.scheduler.add(1, {7, 8, 9}, 20);
+  rig.scheduler.add(2, {5, 6}, 20, false);
+  EXPECT_EQ(rows(rig.step(9)), "1:0+3d 2:0+2d");
+  const StepPlan plan = rig.plan();
+  ASSERT_EQ(rows(plan), "2:2+1d 1:3+4dg3");
+  EXPECT_EQ(plan.rows[1].drafts, std::vector<int64_t>(3, kUnknownGuess));
+  rig.scheduler.guessed(std::vector<int64_t>{10, 11, 12});
+  rig.scheduler.drawn(std::vector<int64_t>{30, 10, 11, 50, 51});
+  rig.scheduler.check();
+  EXPECT_EQ(rig.scheduler.stats().draft_tokens, 3);
+  EXPECT_EQ(rig.scheduler.stats().accepted_tokens, 2);
+  // Without guesses, as in a step that failed, one token is drawn.
+  EXPECT_EQ(rows(rig.plan()), "2:3+1d 1:6+4dg3");
+  rig.scheduler.drawn(std::vector<int64_t>{31, 0, 0, 0, 0});
+  rig.scheduler.check();
+  EXPECT_EQ(rig.scheduler.stats().accepted_tokens, 2);
+  EXPECT_EQ(rows(rig.plan()), "2:4+1d 1:7+4dg3");
 }
 
 TEST(Scheduler, PreemptsNobodyForAGuess) {
