@@ -8,7 +8,6 @@
 #include "candidate/compile_cache.h"
 #include "cli/e2e_engine_report.h"
 #include "cli/e2e_report.h"
-#include "cli/engine_options.h"
 #include "cli/output.h"
 #include "cli/ranks.h"
 #include "core/error.h"
@@ -67,7 +66,7 @@ void E2eEngine::add_flags(FlagSet& flags) {
   flags.flag("!--no-enable-prefix-caching", engine_.enable_prefix_caching, "Compute every prompt from its start");
   flags.flag("--enforce-eager", engine_.enforce_eager, "Launch operator by operator, without recorded steps");
   flags.flag("--no-async-scheduling", engine_.no_run_ahead, "Wait for the tokens of a step before planning the next");
-  add_speculative_option(flags, speculative_config_);
+  speculative_.add(flags);
   add_batch_invariant_flag(flags, engine_.batch_invariant);
   flags.flag("--compiled", compiled_,
              "Run steps by plans with generated kernels, compared with the model's tree in alternating processes");
@@ -117,7 +116,7 @@ BatchingOptions E2eEngine::engine_options(const std::vector<BenchRequest>& reque
 
 void E2eEngine::run(const CommonOptions& given) {
   CommonOptions common = given;
-  engine_.speculative = speculative_options(speculative_config_);
+  engine_.speculative = speculative_.read();
   check_batching_options(engine_);
   if (compiled_)
     refuse_with_plans(engine_);
@@ -130,6 +129,9 @@ void E2eEngine::run(const CommonOptions& given) {
   check_loadable(source, load_options(model_, source, common));
   check_divisible(source, tp_);
   check_model_allows(source, engine_, common.device);
+  BatchingOptions before_load = engine_;
+  before_load.max_model_len = std::max<int64_t>(engine_.max_model_len, 1);  // what the load needs is looked at later
+  speculative_.find_draft(source, model_, before_load, tp_, common);
   const bool candidates = !candidates_.disabled && !find_candidates(candidate_folder(), common.device.kind).empty();
   const bool compare = (candidates || compiled_) && !no_compare_;
   if (compare && launched_ranks() > 1)
@@ -165,6 +167,7 @@ void E2eEngine::run_one_side(const ModelSource& source, CommonOptions& common, R
       engine_.max_model_len == 0 && options.max_model_len > context)
     throw Error("{} has a context of {} tokens, and a request of this load has up to {}; ask for shorter ones.",
                 source.name, context, options.max_model_len);
+  speculative_.find_draft(source, model_, options, tp_, common);
   std::set<std::string, std::less<>> unfused;
   for (size_t begin = 0; begin < leave_unfused_.size();) {
     size_t end = std::min(leave_unfused_.find(',', begin), leave_unfused_.size());
@@ -175,6 +178,7 @@ void E2eEngine::run_one_side(const ModelSource& source, CommonOptions& common, R
   leave_unfused(std::move(unfused));
   judged_ = activate_candidates(candidates_, common, record_.db);
   TimedModel loaded = load_timed(model_, source, common, pool, ranks.communicator());
+  speculative_.load_draft(model_, common, pool);
   uses_ = candidate_uses(*loaded.model.root);
   std::unique_ptr<CompiledPath> compiled;
   if (compiled_) {
@@ -182,7 +186,7 @@ void E2eEngine::run_one_side(const ModelSource& source, CommonOptions& common, R
     compiled =
         compiled_engine(loaded.model, search_.options(judged_, candidates_, common, progress), pool, options, progress);
   }
-  BatchingEngine engine(loaded.model, pool, tokenizer, options);
+  BatchingEngine engine(loaded.model, pool, tokenizer, options, speculative_.draft());
   EngineBenchOptions bench;
   bench.warmups = throughput() ? 1 : warmups_;
   bench.repeats = throughput() ? repeats_ : iters_;

@@ -9,6 +9,7 @@
 #include "cli/candidate_options.h"
 #include "cli/compiled_path.h"
 #include "cli/dataset_options.h"
+#include "cli/engine_options.h"
 #include "cli/model_options.h"
 #include "cli/record_options.h"
 #include "cli/side_processes.h"
@@ -51,7 +52,8 @@ class E2eEngine {
   bool no_compare_ = false, attribute_ = false, compiled_ = false;
   SearchFlags search_;
   Json plan_;  // of a run by plans
-  std::string leave_unfused_, output_json_, speculative_config_;
+  std::string leave_unfused_, output_json_;
+  SpeculativeFlag speculative_;
   Json dispatches_;
 };
 

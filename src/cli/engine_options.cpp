@@ -12,17 +12,40 @@ void add_batch_invariant_flag(FlagSet& flags, bool& on) {
              "the CPU only");
 }
 
-void add_speculative_option(FlagSet& flags, std::string& config) {
+void SpeculativeFlag::add(FlagSet& flags) {
   flags
-      .option("--speculative-config", config,
-              "Guess the next tokens from what followed the last ones before, and compute them in one step: "
+      .option("--speculative-config", text_,
+              "Guess the next tokens and compute them in one step. From what followed the last ones before: "
               "{\"method\": \"ngram\", \"num_speculative_tokens\": 4, \"prompt_lookup_max\": 4, "
-              "\"prompt_lookup_min\": 2}")
+              "\"prompt_lookup_min\": 2}; by a smaller model: {\"model\": \"MODEL\", "
+              "\"num_speculative_tokens\": 4}")
       .type_name("JSON");
 }
 
-SpeculativeOptions speculative_options(const std::string& config) {
-  return config.empty() ? SpeculativeOptions{} : read_speculative_config(config);
+const SpeculativeOptions& SpeculativeFlag::read() {
+  if (given()) config_ = read_speculative_config(text_);
+  return config_.options;
+}
+
+void SpeculativeFlag::find_draft(const ModelSource& target, const ModelOptions& model, const BatchingOptions& batching,
+                                 int64_t tp, const CommonOptions& common) {
+  if (!config_.options.has_draft_model()) return;
+  if (tp > 1)
+    throw UsageError(
+        "--speculative-config: a draft model guesses on one rank only; leave --tp out, or take the method \"ngram\".");
+  ModelSource source = resolve_model(config_.model);
+  check_draft_allows(source, target, batching);
+  check_loadable(source, load_options(model, source, common));
+  source_ = std::move(source);
+}
+
+double SpeculativeFlag::load_draft(const ModelOptions& model, const CommonOptions& common, ThreadPool& pool) {
+  if (!source_) return 0;
+  ModelOptions own = model;
+  own.quantization.clear();  // of --model
+  TimedModel loaded = load_timed(own, *source_, common, pool);
+  draft_ = std::move(loaded.model);
+  return loaded.load_ms;
 }
 
 Json speculation_json(const EngineStats& s) {

@@ -1,19 +1,41 @@
 // Flags of the engine that all verbs that generate have, and what they print of guessed tokens.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "cli/flags.h"
+#include "cli/model_options.h"
 #include "core/json_fwd.h"
+#include "engine/batching_options.h"
 #include "engine/engine.h"
 #include "engine/speculation.h"
 
 namespace fk {
 
 void add_batch_invariant_flag(FlagSet& flags, bool& on);
-void add_speculative_option(FlagSet& flags, std::string& config);
-// None where the flag is not given.
-SpeculativeOptions speculative_options(const std::string& config);
+
+// --speculative-config: how tokens are guessed, and the model that guesses them, where one does.
+class SpeculativeFlag {
+ public:
+  void add(FlagSet& flags);
+  bool given() const { return !text_.empty(); }
+  // None where the flag is not given. Throws UsageError that names the field.
+  const SpeculativeOptions& read();
+  // Finds the draft model. Throws Error or UsageError where it cannot guess for the target or cannot be loaded; reads no
+  // weights.
+  void find_draft(const ModelSource& target, const ModelOptions& model, const BatchingOptions& batching, int64_t tp,
+                  const CommonOptions& common);
+  // Milliseconds; 0 where no model guesses.
+  double load_draft(const ModelOptions& model, const CommonOptions& common, ThreadPool& pool);
+  const Model* draft() const { return draft_ ? &*draft_ : nullptr; }
+
+ private:
+  std::string text_;
+  SpeculativeConfig config_;
+  std::optional<ModelSource> source_;
+  std::optional<Model> draft_;
+};
 
 // By the names of vLLM's benchmark; null where nothing was guessed.
 Json speculation_json(const EngineStats& stats);

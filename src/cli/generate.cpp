@@ -83,6 +83,8 @@ class Generate final : public Verb {
              "perplexity",
              "fastkernels generate --model ./my-checkpoint --prompt-file code.py --speculative-config '{\"method\": "
              "\"ngram\"}'",
+             "fastkernels generate --model ./my-checkpoint --prompt 'Once' --speculative-config '{\"model\": "
+             "\"./a-small-one\", \"num_speculative_tokens\": 4}'",
              "fastkernels generate --model tiny-llama --load-format dummy --prompt-token-ids 5,17,99 --tp 2   # on two "
              "ranks"}) {}
 
@@ -91,14 +93,14 @@ class Generate final : public Verb {
     add_candidate_options(flags, candidates_);
     add_rank_options(flags, tp_);
     what_.add_flags(flags);
-    add_speculative_option(flags, speculative_config_);
+    speculative_.add(flags);
     add_batch_invariant_flag(flags, batch_invariant_);
   }
 
   void run(const CommonOptions& given) override {
     CommonOptions common = given;
     what_.check(common.seed, tp_);
-    speculative_ = speculative_options(speculative_config_);
+    speculative_.read();
     ModelSource source = resolve_model(model_.model);
     source.config.require_task(Task::kCausalLM, source.name, "generate");
     check_loadable(source, load_options(model_, source, common));
@@ -109,15 +111,17 @@ class Generate final : public Verb {
     check_divisible(source, tp_);
     const BatchingOptions options = batching_options(source);
     check_model_allows(source, options, common.device);
+    speculative_.find_draft(source, model_, options, tp_, common);
     Ranks ranks(tp_, common);
     ThreadPool pool(common.threads);
     judged_ = activate_candidates(candidates_, common);
     TimedModel loaded = load_timed(model_, source, common, pool, ranks.communicator());
+    loaded.load_ms += speculative_.load_draft(model_, common, pool);
     uses_ = candidate_uses(*loaded.model.root);
     // To standard error: standard output is the text.
     for (const std::string& line : {describe_uses(uses_), defaults_})
       if (common.text() && !common.quiet && !line.empty()) std::fputs(("[" + line + "]\n").c_str(), stderr);
-    BatchingEngine engine(loaded.model, pool, std::move(tokenizer), options);
+    BatchingEngine engine(loaded.model, pool, std::move(tokenizer), options, speculative_.draft());
     run_requests(engine, common);
     stats_ = engine.stats();
     dispatches_ = gathered_dispatches(ranks, collect_dispatches(*loaded.model.root));
@@ -127,7 +131,7 @@ class Generate final : public Verb {
 
  private:
   // As large as these requests need it.
-  BatchingOptions batching_options(const ModelSource& source) const {
+  BatchingOptions batching_options(const ModelSource& source) {
     int64_t longest = 0;
     for (const GivenPrompt& prompt : prompts_) {
       int64_t context = std::ssize(prompt.ids) + what_.max_tokens();
@@ -141,7 +145,7 @@ class Generate final : public Verb {
     const int64_t requests = std::ssize(prompts_) * what_.samples();
     BatchingOptions options{.max_num_seqs = std::min<int64_t>(requests, 256), .max_model_len = longest};
     // A single request gets the cache it needs, whatever a server would take.
-    options.speculative = speculative_;
+    options.speculative = speculative_.read();
     options.batch_invariant = batch_invariant_;
     if (requests == 1) options.num_blocks = (longest + options.block_size - 1) / options.block_size;
     return options;
@@ -212,7 +216,7 @@ class Generate final : public Verb {
     for (size_t i = 0; i < results_.size(); i += static_cast<size_t>(what_.samples())) print_prompt(i);
     if (!results_[0].logprobs.empty()) print_out(table().to_text());
     if (!common.quiet) std::fputs(summary(loaded).c_str(), stderr);
-    if (!common.quiet && !speculative_config_.empty())
+    if (!common.quiet && speculative_.given())
       std::fputs(fmt::format("[{}]\n", speculation_words(stats_)).c_str(), stderr);
   }
 
@@ -293,7 +297,7 @@ class Generate final : public Verb {
     json["candidates"] = fk::to_json(uses_, judged_);
     json["cxxflags"] = candidates_.cxxflags;
     json["tp"] = tp_;
-    if (!speculative_config_.empty()) json["speculation"] = speculation_json(stats_);
+    if (speculative_.given()) json["speculation"] = speculation_json(stats_);
     json.update(dispatches_);
     return json;
   }
@@ -345,8 +349,7 @@ class Generate final : public Verb {
   std::vector<GivenPrompt> prompts_;
   std::vector<Generated> results_;
   std::string defaults_;  // a sentence
-  std::string speculative_config_;
-  SpeculativeOptions speculative_;
+  SpeculativeFlag speculative_;
   bool batch_invariant_ = false;
   EngineStats stats_;
   Stopwatch watch_;

@@ -52,6 +52,8 @@ class Serve final : public Verb {
               "fastkernels serve --model ./my-checkpoint --port 9000 --api-key something-long --served-model-name mine",
               "fastkernels serve --model ./my-checkpoint --speculative-config '{\"method\": \"ngram\"}'   # guesses "
               "that repeat what the text has",
+              "fastkernels serve --model ./my-checkpoint --speculative-config '{\"model\": \"./a-small-one\", "
+              "\"num_speculative_tokens\": 4}'   # guesses by a smaller model",
               "fastkernels serve --model ./my-checkpoint --compiled   # steps by plans with generated kernels",
               "fastkernels serve --model ./my-checkpoint --tp 2   # on two ranks",
               "fastkernels serve --model ./bge-m3   # an encoder: /v1/embeddings",
@@ -101,7 +103,7 @@ class Serve final : public Verb {
     flags.flag("--enforce-eager", batching_.enforce_eager, "Launch operator by operator, without recorded steps");
     flags.flag("--no-async-scheduling", batching_.no_run_ahead,
                "Wait for the tokens of a step before planning the next");
-    add_speculative_option(flags, speculative_config_);
+    speculative_.add(flags);
     add_batch_invariant_flag(flags, batching_.batch_invariant);
     flags.flag("--compiled", compiled_, "Run steps by plans with generated kernels, instead of the model's tree");
     search_.add(flags, "--compiled");
@@ -129,13 +131,13 @@ class Serve final : public Verb {
   void run(const CommonOptions& given) override {
     CommonOptions common = given;
     check_flags(common);
-    batching_.speculative = speculative_options(speculative_config_);
+    batching_.speculative = speculative_.read();
     ModelSource source = resolve_model(model_.model);
     bool encoder = source.config.facts.task == Task::kTextEncoder;
     if (!encoder) source.config.require_task(Task::kCausalLM, source.name, "serve");
     if (encoder && batching_.batch_invariant)
       throw UsageError("--batch-invariant is for models that generate text, and {} is an encoder.", source.name);
-    if (encoder && !speculative_config_.empty())
+    if (encoder && speculative_.given())
       throw UsageError("{} is an encoder and draws no tokens; leave --speculative-config out.", source.name);
     check_batching_options(batching_);
     if (compiled_)
@@ -146,6 +148,7 @@ class Serve final : public Verb {
     check_loadable(source, load_options(model_, source, common));
     check_divisible(source, tp_);
     if (!encoder) check_model_allows(source, batching_, common.device);
+    speculative_.find_draft(source, model_, batching_, tp_, common);
     ServedModel served = describe(source, encoder);
     Ranks ranks(tp_, common);
     // The first rank drains and then ends the others, which must not end before it.
@@ -154,6 +157,7 @@ class Serve final : public Verb {
     ThreadPool pool(common.threads);
     std::vector<CandidateRecord> judged = activate_candidates(candidates_, common);
     TimedModel loaded = load_timed(model_, source, common, pool, ranks.communicator());
+    speculative_.load_draft(model_, common, pool);
     if (std::string line = describe_uses(candidate_uses(*loaded.model.root)); !common.quiet && !line.empty())
       std::fputs(("[" + line + "]\n").c_str(), stderr);
     std::unique_ptr<CompiledPath> compiled;
@@ -243,7 +247,7 @@ class Serve final : public Verb {
 
   void serve_language_model(ServedModel served, const Model& model, ThreadPool& pool, Ranks& ranks,
                             const CommonOptions& common) {
-    BatchingEngine engine(model, pool, served.tokenizer, batching_);
+    BatchingEngine engine(model, pool, served.tokenizer, batching_, speculative_.draft());
     if (tp_ > 1) engine.share_requests(ranks.host());
     if (!ranks.first()) {
       engine.follow();
@@ -307,8 +311,8 @@ class Serve final : public Verb {
   ServerOptions options_ = with_log();
   BatchingOptions batching_ = with_queue();
   std::vector<std::string> names_;
-  std::string chat_template_, pooling_ = "auto", generation_config_ = "auto", tool_call_parser_ = "auto",
-                              speculative_config_;
+  std::string chat_template_, pooling_ = "auto", generation_config_ = "auto", tool_call_parser_ = "auto";
+  SpeculativeFlag speculative_;
   int64_t tp_ = 1;
   int64_t max_body_bytes_ = int64_t{32} << 20;
   double request_timeout_ = 0, drain_timeout_ = 30;

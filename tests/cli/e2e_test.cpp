@@ -219,6 +219,12 @@ TEST_F(E2eVerb, GuessedTokensAreCounted) {
   EXPECT_LE(m["spec_decode_accepted_tokens"], m["spec_decode_draft_tokens"]);
   EXPECT_GE(m["spec_decode_acceptance_length"].get<double>(), 1.0);
   EXPECT_EQ(json["engine"]["generated_tokens"], 180);
+  // By a model, which is the same one here.
+  json = json_of(tiny("latency", {"--batch-size", "2", "--input-len", "20", "--output-len", "40", "--num-iters", "1",
+                                  "--num-iters-warmup", "0", "--json", "--speculative-config",
+                                  R"({"model": "tiny-llama", "num_speculative_tokens": 3})"}));
+  ASSERT_FALSE(json.is_null());
+  EXPECT_GT(json["metrics"]["spec_decode_acceptance_rate"].get<double>(), 90.0);
 }
 
 TEST_F(E2eVerb, SlowCompareExplainsWhatTheModelGains) {

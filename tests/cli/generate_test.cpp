@@ -123,8 +123,44 @@ TEST(GenerateVerb, GuessesGiveTheSameTextAndAreCounted) {
   guessed.back() = R"({"method": "eagle"})";
   Outcome refused = run_program(tiny(guessed));
   EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_EQ(refused.err.find("fastkernels: --speculative-config: the only method is \"ngram\", not \"eagle\"."), 0u)
+  EXPECT_EQ(refused.err.find("fastkernels: --speculative-config: the methods are \"ngram\" and \"draft_model\", not "),
+            0u)
       << refused.err;
+}
+
+TEST(GenerateVerb, ADraftModelGivesTheSameTextAndIsCounted) {
+  const Arguments prompts = {"--prompt", "Once upon", "--prompt", "a", "--n", "2", "--temperature", "0.8",
+                             "--max-tokens", "40"};
+  const Json plain = run_json(tiny(prompts));
+  auto guessed_by = [&](const std::string& model) {
+    Arguments all = prompts;
+    all.insert(all.end(), {"--speculative-config", R"({"num_speculative_tokens": 3, "model": ")" + model + "\"}"});
+    return all;
+  };
+  for (const char* draft : {"tiny-llama", "tiny-gla"}) {
+    const Json with = run_json(tiny(guessed_by(draft)));
+    for (size_t i = 0; i < 4; ++i) EXPECT_EQ(with["results"][i]["token_ids"], plain["results"][i]["token_ids"]) << i;
+    const double rate = with["speculation"]["spec_decode_acceptance_rate"].get<double>();
+    EXPECT_EQ(rate > 95, std::string(draft) == "tiny-llama") << rate;
+  }
+  EXPECT_NE(run_program(tiny(guessed_by("tiny-llama"))).err.find("guessed tokens were right"), std::string::npos);
+
+  auto refused = [&](const Arguments& arguments, const char* reason) {
+    const Outcome outcome = run_program(arguments);
+    EXPECT_NE(outcome.exit_code, 0);
+    EXPECT_NE(outcome.err.find(reason), std::string::npos) << outcome.err;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  };
+  refused(tiny(guessed_by("tiny-llamas")), "tiny-llamas");
+  refused(tiny(guessed_by("/nowhere/at/all")), "/nowhere/at/all");
+  refused(tiny(guessed_by("tiny-qwen3")), "the vocabulary of tiny-qwen3 has 331 tokens");
+  refused(tiny(guessed_by("tiny-xlm-roberta")), "--speculative-config needs a language model");
+  Arguments ranks = tiny(guessed_by("tiny-llama"));
+  ranks.insert(ranks.end(), {"--tp", "2"});
+  refused(ranks, "one rank only");
+  Arguments recurrent = guessed_by("tiny-llama");
+  recurrent.insert(recurrent.begin(), {"generate", "--model", "tiny-gla", "--load-format", "dummy"});
+  refused(recurrent, "tiny-gla has recurrent states");
 }
 
 TEST(GenerateVerb, BatchInvariantTextsAreThoseOfEachAlone) {
