@@ -43,7 +43,8 @@ int64_t window_of_all_layers(const Node& root, const Model* draft) {
   // Recurrent states that have gone back go through tokens again whose pages have left the window.
   if (draft != nullptr && has_recurrent_states(*draft->root)) return 0;
   if (draft != nullptr) widen(*draft->root, window, any_sees_all);
-  return any_sees_all ? 0 : window;
+  if (any_sees_all || window == 0) return 0;
+  return draft != nullptr ? window + 1 : window;  // a draft is up to one token behind the target
 }
 
 // Activations of the largest step and the logits, roughly: the widest layers of known models keep about 64 times the
@@ -163,11 +164,10 @@ void check_draft_allows(const ModelSource& draft, const ModelSource& target, con
 }
 
 EngineSizes engine_sizes(const Model& model, const BatchingOptions& options, const Model* draft) {
-  FK_CHECK((draft != nullptr) == options.speculative.has_draft_model());
-  if (draft != nullptr)
-    check_draft_facts(draft->name, draft->config.facts, model.name, model.config.facts, options);
   check_batching_options(options);
   check_tree_allows(*model.root, model.name, model.config, options, model.device);
+  FK_CHECK((draft != nullptr) == options.speculative.has_draft_model());
+  if (draft != nullptr) check_draft_facts(draft->name, draft->config.facts, model.name, model.config.facts, options);
   const int64_t context = model.config.facts.max_position_embeddings;
   EngineSizes sizes;
   sizes.limits = {.max_sequences = options.max_num_seqs,

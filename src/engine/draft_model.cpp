@@ -15,8 +15,7 @@ StepLimits draft_limits(const StepLimits& target, bool has_slots) {
   return limits;
 }
 
-// A token to draw after a guess needs three of output: the prompt's last logits give the first, and no guess follows
-// the last.
+// A guess needs a token before it, which the prompt's last logits give, and one after it.
 bool is_guessed(const LiveRequest& live) {
   constexpr int64_t kFewestTokens = 3;
   return live.speculates() && live.request().max_tokens >= kFewestTokens;
@@ -100,8 +99,8 @@ void DraftModel::guess(StepPlan& plan, std::span<LiveRequest* const> live) {
   for (size_t known = 1; known < most; ++known) look_ahead(plan, live, known);
 }
 
-// The tokens of the plan's rows, and what earlier steps left out: the last guess, if it was right, and rows of one token
-// without guesses. The rows are in the order in which one may read a page that another computes, so passes are, too.
+// The tokens of the plan's rows, and what the step before left out: the last guess, if it was right. The rows are in the
+// order in which one may read a page that another computes, so passes are, too.
 void DraftModel::catch_up(StepPlan& plan, std::span<LiveRequest* const> live) {
   missing_.clear();
   int64_t tokens = 0;
@@ -120,11 +119,9 @@ void DraftModel::catch_up(StepPlan& plan, std::span<LiveRequest* const> live) {
       f.fresh = true;
     }
     f.length = std::min(f.length, row.first);
-    if (row.drafts.empty() && row.count == 1) continue;
+    if (row.draws && live[r]->drawn() + 1 == live[r]->request().max_tokens) continue;  // its last token
     const int64_t end = row.first + row.count - std::ssize(row.drafts);
     int64_t first = f.length;
-    while (row.blocks[static_cast<size_t>(first / limits_.page_size)] < 0)  // it left the window in the meantime
-      first = (first / limits_.page_size + 1) * limits_.page_size;
     while (first < end) {
       if (tokens > 0 && tokens + end - first > limits_.max_tokens) run_pass();
       const int64_t part = std::min(end, first + limits_.max_tokens);
