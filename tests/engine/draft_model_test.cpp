@@ -209,6 +209,23 @@ TEST(DraftModelTest, ComputesSharedPagesThatItHasNotSeen) {
   Drafted::expect_nearly_all_right(engine.stats());
 }
 
+// Blocks that the draft filled for one request hold another one's page now, which it has not computed.
+TEST(DraftModelTest, KnowsThatABlockHasAnotherPage) {
+  Drafted s("tiny-llama");
+  BatchingEngine engine(s.target(), s.pool(), std::nullopt, {.block_size = 4, .num_blocks = 26, .speculative = kDraft},
+                        &s.target());
+  for (int64_t first : {3, 4, 5}) {
+    Drafted::run(engine, {s.request(first, 60, 40)});
+    Request unguessed = s.request(first + 50, 60, 30);
+    unguessed.sampling.presence_penalty = 0.5;
+    Drafted::run(engine, {unguessed});
+    const Request next = s.request(first + 50, 60, 40);
+    expect_same(Drafted::run(engine, {next}), s.run({}, {next}, nullptr));
+  }
+  EXPECT_GT(engine.stats().cached_prompt_tokens, 100);
+  Drafted::expect_nearly_all_right(engine.stats());
+}
+
 TEST(DraftModelTest, StopsPenaltiesAndLogprobsAreThoseWithoutIt) {
   Drafted s("tiny-qwen3");
   const Request plain = s.request(2, 18, 40);
