@@ -44,6 +44,7 @@ CpuFeatures detect() {
   f.neon = true;
   f.neon_dot = (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
   f.neon_bf16 = (getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0;
+  f.neon_i8mm = f.neon_dot && (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0;
   return f;
 }
 
@@ -71,6 +72,7 @@ std::vector<std::string> cpu_feature_names() {
   add(f.neon, "neon");
   add(f.neon_dot, "neon_dot");
   add(f.neon_bf16, "neon_bf16");
+  add(f.neon_i8mm, "neon_i8mm");
   return names;
 }
 

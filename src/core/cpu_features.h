@@ -16,6 +16,7 @@ struct CpuFeatures {
   bool neon = false;
   bool neon_dot = false;   // SDOT
   bool neon_bf16 = false;  // BFDOT, BFMMLA
+  bool neon_i8mm = false;  // SMMLA, and SDOT
 };
 
 const CpuFeatures& cpu_features();

@@ -40,6 +40,7 @@ TEST(CpuFeatures, AgreeWithTheKernel) {
   EXPECT_LE(f.amx_bf16, f.avx512_bf16 && all({"amx_tile", "amx_bf16"}));  // the kernel may still refuse the tiles
   EXPECT_EQ(f.neon, all({"asimd"}));
   EXPECT_EQ(f.neon_bf16, all({"asimd", "bf16"}));
+  EXPECT_EQ(f.neon_i8mm, all({"asimd", "asimddp", "i8mm"}));
 }
 
 TEST(CpuFeatures, NamesAreThoseOfTheFeaturesPresent) {
@@ -48,6 +49,7 @@ TEST(CpuFeatures, NamesAreThoseOfTheFeaturesPresent) {
   EXPECT_EQ(named("avx2"), cpu_features().avx2);
   EXPECT_EQ(named("amx_bf16"), cpu_features().amx_bf16);
   EXPECT_EQ(named("neon_bf16"), cpu_features().neon_bf16);
+  EXPECT_EQ(named("neon_i8mm"), cpu_features().neon_i8mm);
 }
 
 }  // namespace

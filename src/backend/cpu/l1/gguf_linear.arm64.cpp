@@ -1,7 +1,8 @@
 // `gguf_linear` with SDOT: weights are packed when they are first used (quantised/neon_kernels.arm64.h); few tokens
-// multiply by packed panels, many in tiles.
+// multiply by packed panels, many in tiles, of SMMLA where the CPU has it.
 #include "backend/cpu/for_pieces.h"
 #include "backend/cpu/l1/gguf_linear_call.h"
+#include "backend/cpu/quantised/mmla_tiles.arm64.h"
 #include "backend/cpu/quantised/neon_kernels.arm64.h"
 #include "backend/cpu/quantised/neon_tiles.arm64.h"
 #include "core/cpu_features.h"
@@ -14,13 +15,16 @@ namespace {
 
 std::string_view without_neon_dot() { return cpu_features().neon_dot ? "" : "this CPU has no SDOT"; }
 
-// Panels are multiplied by one token at a time, tiles by eight.
+std::string_view without_neon_i8mm() { return cpu_features().neon_i8mm ? "" : "this CPU has no SMMLA"; }
+
+// Panels are multiplied by one token at a time, tiles by several.
 constexpr int64_t kFewTokens = 3;
 constexpr int64_t kRowsOfAPiece = 32;
 
-class GGUFLinearNeonDot final : public GGUFLinearCall {
+template <class Tiles>
+class GGUFLinearNeon final : public GGUFLinearCall {
  public:
-  explicit GGUFLinearNeonDot(const Init& init) : GGUFLinearCall(init) {
+  explicit GGUFLinearNeon(const Init& init) : GGUFLinearCall(init) {
     for (const Part& part : parts_) kernels_.push_back(find_neon_format(part.format->name));
   }
 
@@ -97,25 +101,25 @@ class GGUFLinearNeonDot final : public GGUFLinearCall {
     PackedRows packed_32, packed_256;
     for (size_t p = 0; p < parts_.size(); ++p) {
       PackedRows& packed = rounded_group(p) == kRoundedGroup ? packed_32 : packed_256;
-      if (packed.codes == nullptr) packed = pack_rows(rounded.of(rounded_group(p)), ctx.arena, ctx.pool);
+      if (packed.codes == nullptr) packed = Tiles::pack(rounded.of(rounded_group(p)), ctx.arena, ctx.pool);
     }
-    int64_t m = out.size(0), all_tiles = ceil_div(m, kTileRows);
+    int64_t m = out.size(0), all_tiles = ceil_div(m, Tiles::kTokens);
     int64_t per_task = std::min(kTaskTiles, all_tiles), blocks = ceil_div(all_tiles, per_task);
-    int64_t bytes = ceil_div(tiles_scratch_bytes(per_task), 4096) * 4096;
+    int64_t bytes = ceil_div(Tiles::scratch_bytes(per_task), 4096) * 4096;
     View scratch = ctx.arena.make({{ctx.pool.threads(), bytes}, DType::kU8});
     each_piece(ctx, kTaskRows, blocks, [&](int thread, size_t p, int64_t row, int64_t count, int64_t block) {
       int64_t first = block * per_task, tiles = std::min(per_task, all_tiles - first);
       const float* sums =
-          multiply_tiles({.kernels = kernels_[p],
-                          .format = parts_[p].format,
-                          .panels = panel_of(p, row),
-                          .rows = count,
-                          .x = rounded_group(p) == kRoundedGroup ? &packed_32 : &packed_256,
-                          .first_tile = first,
-                          .tiles = tiles,
-                          .scratch = reinterpret_cast<std::byte*>(scratch.ptr<uint8_t>()) + thread * bytes});
-      for (int64_t t = first * kTileRows; t < std::min((first + tiles) * kTileRows, m); ++t)
-        store_sums(out, t, parts_[p].row + row, sums + (t - first * kTileRows) * kTaskRows, count);
+          Tiles::multiply({.kernels = kernels_[p],
+                           .format = parts_[p].format,
+                           .panels = panel_of(p, row),
+                           .rows = count,
+                           .x = rounded_group(p) == kRoundedGroup ? &packed_32 : &packed_256,
+                           .first_tile = first,
+                           .tiles = tiles,
+                           .scratch = reinterpret_cast<std::byte*>(scratch.ptr<uint8_t>()) + thread * bytes});
+      for (int64_t t = first * Tiles::kTokens; t < std::min((first + tiles) * Tiles::kTokens, m); ++t)
+        store_sums(out, t, parts_[p].row + row, sums + (t - first * Tiles::kTokens) * kTaskRows, count);
     });
   }
 
@@ -123,7 +127,10 @@ class GGUFLinearNeonDot final : public GGUFLinearCall {
   std::vector<Buffer> packed_;  // the panels of each part
 };
 
+using GGUFLinearNeonDot = GGUFLinearNeon<DotTiles>;
+using GGUFLinearNeonI8mm = GGUFLinearNeon<MmlaTiles>;
 FK_IMPLEMENTATION(GGUFLinear, GGUFLinearNeonDot, "cpu.neon_dot", DeviceKind::kCpu, 10, without_neon_dot);
+FK_IMPLEMENTATION(GGUFLinear, GGUFLinearNeonI8mm, "cpu.neon_i8mm", DeviceKind::kCpu, 20, without_neon_i8mm);
 
 }  // namespace
 }  // namespace fk

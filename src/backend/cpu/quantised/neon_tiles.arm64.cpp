@@ -145,7 +145,7 @@ FK_TARGET_DOT void pack_tile(const RoundedRows& x, int64_t tile, const PackedRow
 
 }  // namespace
 
-PackedRows pack_rows(const RoundedRows& x, Arena& arena, ThreadPool& pool) {
+PackedRows DotTiles::pack(const RoundedRows& x, Arena& arena, ThreadPool& pool) {
   PackedRows packed{.tiles = (x.m + kTileRows - 1) / kTileRows, .k = x.k};
   int64_t rows = packed.tiles * kTileRows;
   packed.codes = arena.make({{rows, x.k}, DType::kI8}).ptr<int8_t>();
@@ -157,12 +157,12 @@ PackedRows pack_rows(const RoundedRows& x, Arena& arena, ThreadPool& pool) {
   return packed;
 }
 
-int64_t tiles_scratch_bytes(int64_t tiles) {
+int64_t DotTiles::scratch_bytes(int64_t tiles) {
   return kTaskRows * kTileDepth + 3 * kTaskPanels * kPanelScales * int64_t{sizeof(float)} +
          tiles * kTileRows * kTaskRows * int64_t{sizeof(float)};
 }
 
-const float* multiply_tiles(const TilesTask& task) {
+const float* DotTiles::multiply(const TilesTask& task) {
   const PackedRows& x = *task.x;
   const int64_t group = task.format->scale_elements, row_bytes = task.format->row_bytes(x.k);
   auto* codes = reinterpret_cast<int8_t*>(task.scratch);

@@ -11,16 +11,15 @@ namespace fk {
 
 inline constexpr int64_t kTileRows = kPanelRows;
 
-// All rows of x in packed order, in memory of the arena.
+// All rows of x in the order of tiles, in memory of the arena.
 struct PackedRows {
   int64_t tiles = 0, k = 0;
-  int8_t* codes = nullptr;  // [tiles][k / 4][8][4]
-  float* scales = nullptr;  // [tiles][k / 32][8]
-  float* sums = nullptr;    // likewise
+  int8_t* codes = nullptr;
+  float* scales = nullptr;
+  float* sums = nullptr;
 
   int64_t groups() const { return k / kRoundedGroup; }
 };
-PackedRows pack_rows(const RoundedRows& x, Arena& arena, ThreadPool& pool);
 
 // The work of a thread: 32 rows of weights with some tiles of x.
 inline constexpr int64_t kTaskRows = 32;
@@ -32,10 +31,17 @@ struct TilesTask {
   int64_t rows;             // up to kTaskRows
   const PackedRows* x;
   int64_t first_tile, tiles;  // up to kTaskTiles
-  std::byte* scratch;         // tiles_scratch_bytes(tiles)
+  std::byte* scratch;         // scratch_bytes(tiles)
 };
-int64_t tiles_scratch_bytes(int64_t tiles);
-// The sums [tiles][8 tokens][kTaskRows], inside the scratch.
-const float* multiply_tiles(const TilesTask& task);
+
+// Tiles of SDOT; those of SMMLA have the same functions (mmla_tiles.arm64.h).
+struct DotTiles {
+  static constexpr int64_t kTokens = kTileRows;
+  // codes [tiles][k / 4][8][4]; scales and sums [tiles][k / 32][8]
+  static PackedRows pack(const RoundedRows& x, Arena& arena, ThreadPool& pool);
+  static int64_t scratch_bytes(int64_t tiles);
+  // The sums [tiles][kTokens][kTaskRows], inside the scratch.
+  static const float* multiply(const TilesTask& task);
+};
 
 }  // namespace fk
