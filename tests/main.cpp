@@ -48,9 +48,9 @@ Options read_options(int argc, char** argv) {
   return options;
 }
 
-// Temporary files in memory, where there is room and programs may run from it: tests of histories would wait for the disk
-// most of their time. The folder is locked while this program lives. A program that was killed leaves its folder, without
-// the lock, and the next one removes it.
+// Temporary files in memory, where there is room and programs may run from it: tests of histories would wait for the
+// disk most of their time. The folder is locked while this program lives. A program that was killed leaves its folder,
+// without the lock, and the next one removes it.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
