@@ -88,7 +88,8 @@ class TtftSuite : public testing::Test {
   // By another reader of SQLite: runs joined with their rows.
   Json rows() const {
     const std::string command =
-        "python3 -c 'import json,sqlite3,sys\n"
+        FK_PYTHON
+        " -c 'import json,sqlite3,sys\n"
         "c=sqlite3.connect(sys.argv[1]); c.row_factory=sqlite3.Row\n"
         "rows=[dict(r) for r in c.execute(\"SELECT r.run_id, r.status, r.mode, x.* FROM ttft_results x JOIN runs r "
         "USING "
