@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <map>
+#include <mutex>
 
 #include "measure/child_output.h"
 #include "measure/small_file.h"
@@ -45,11 +47,18 @@ std::vector<GpuInfo> gpus_from_proc() {
 
 }  // namespace
 
+// Each is asked once per process: a verb records its machine at the start and writes it into its results at the end.
 std::vector<CompilerInfo> compilers_on_path() {
+  static std::mutex mutex;
+  static std::map<std::string, std::string> versions;  // by path
+  const std::lock_guard lock(mutex);
   std::vector<CompilerInfo> found;
   for (const char* name : {"g++", "clang++", "nvcc"}) {
     auto path = find_program(name);
-    if (path) found.push_back({name, *path, version_line(output_of({*path, "--version"}, kLimitMs).value_or(""))});
+    if (!path) continue;
+    auto [known, is_new] = versions.try_emplace(*path);
+    if (is_new) known->second = version_line(output_of({*path, "--version"}, kLimitMs).value_or(""));
+    found.push_back({name, *path, known->second});
   }
   return found;
 }
