@@ -10,6 +10,10 @@ set(FK_APART backend/cpu backend/cuda measure sandbox validate)
 
 function(fk_compile_together target folder)
   if(FK_UNITY AND NOT folder IN_LIST FK_APART)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+    set(together 12)
+    if(folder STREQUAL "ops")  # small sources that share many headers
+      set(together 24)
+    endif()
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${together})
   endif()
 endfunction()
