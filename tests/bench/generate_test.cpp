@@ -25,7 +25,7 @@ const GeneratedScenarios& all_published() {
   return generated;
 }
 
-TEST(GenerateScenarios, SlowEveryOperatorHasSomeAndNamesAreUnique) {
+void every_operator_has_some_and_names_are_unique() {
   std::map<std::string, std::set<std::string>> names;
   for (const Scenario& s : all_published().scenarios) {
     EXPECT_TRUE(names[s.op].insert(s.name).second) << s.op << " " << s.name;
@@ -38,6 +38,50 @@ TEST(GenerateScenarios, SlowEveryOperatorHasSomeAndNamesAreUnique) {
     EXPECT_FALSE(names[std::string(op->name)].empty()) << op->name;
   for (const LeftOut& l : all_published().left_out)
     EXPECT_EQ(l.what.find(": "), std::string::npos) << l.what << ": every call must have a workload; " << l.reason;
+}
+
+void equal_calls_are_one_scenario_that_names_their_models() {
+  for (const Scenario& s : all_published().scenarios) {
+    if (s.op != "rms_norm" || s.name != "llama-3-8b/tp1/decode-32/input_layernorm") continue;
+    ASSERT_GE(s.models.size(), 3u);
+    EXPECT_EQ(std::vector(s.models.begin(), s.models.begin() + 3),
+              (std::vector<std::string>{"llama-3-8b", "llama-3.1-8b", "mistral-7b"}));
+    EXPECT_NE(std::find(s.models.begin(), s.models.end(), "mixtral-8x7b"), s.models.end());
+    EXPECT_EQ(s.also_tp, (std::vector<int64_t>{2, 4, 8}));
+    return;
+  }
+  FAIL() << "no such scenario";
+}
+
+void shapes_are_those_of_one_rank() {
+  auto one = [](const char* op, const char* name) -> const Scenario& {
+    for (const Scenario& s : all_published().scenarios)
+      if (s.op == op && s.name == name) return s;
+    throw Error("There is no scenario {} of {}.", name, op);
+  };
+  auto shape = [](const Scenario& s, size_t argument) { return scenario_inputs(s)[argument]->spec.shape; };
+  // llama-3.1-70b: 64 heads, 8 of keys and values, 28672 wide. llama-3-8b comes first in the catalog.
+  const Scenario& attention = one("attention", "llama-3.1-70b/tp8/decode-32");
+  EXPECT_EQ(shape(attention, 0), (Shape{32, 8 * 128}));
+  EXPECT_EQ(shape(attention, 1), (Shape{32, 128}));
+  EXPECT_EQ(attention.count, 80);
+  EXPECT_EQ(attention.workload.sequences.size(), 32u);
+  EXPECT_NE(attention.workload.sequences.front().context_len, attention.workload.sequences.back().context_len);
+  // Queries are part of one product with keys and values, so there are gaps between their rows.
+  EXPECT_EQ(attention.override_of("query")->strides, (std::vector<int64_t>{10 * 128, 1}));
+  EXPECT_EQ(shape(one("silu_and_mul", "llama-3-8b/tp4/decode-512"), 0), (Shape{512, 2 * 14336 / 4}));
+  EXPECT_EQ(shape(one("linear", "llama-3.1-70b/tp2/decode-8/down_proj"), 0), (Shape{8, 28672 / 2}));
+  // gemma3-1b has four query heads and one key-value head, which every rank has.
+  EXPECT_EQ(shape(one("rotary_emb", "gemma3-1b/tp4/decode-8/rotary_emb"), 1), (Shape{8, 256}));
+  EXPECT_EQ(shape(one("rotary_emb", "gemma3-1b/tp4/decode-8/rotary_emb"), 2), (Shape{8, 256}));
+  EXPECT_EQ(shape(one("argmax", "llama-3-8b/tp1/decode-32"), 0), (Shape{32, 128256}));
+}
+
+// One test, because all scenarios are generated for it.
+TEST(GenerateScenarios, SlowNamesModelsAndShapesAreRight) {
+  every_operator_has_some_and_names_are_unique();
+  equal_calls_are_one_scenario_that_names_their_models();
+  shapes_are_those_of_one_rank();
 }
 
 // Every scenario is built, its inputs generated and its memory planned; none is refused without numbers.
@@ -83,49 +127,12 @@ TEST(GenerateScenarios, SlowSmallOnesRun) {
   for (const OperatorInfo* op : Registry::instance().operators()) EXPECT_GT(ran[std::string(op->name)], 0) << op->name;
 }
 
-TEST(GenerateScenarios, SlowShapesAreThoseOfOneRank) {
-  auto one = [](const char* op, const char* name) -> const Scenario& {
-    for (const Scenario& s : all_published().scenarios)
-      if (s.op == op && s.name == name) return s;
-    throw Error("There is no scenario {} of {}.", name, op);
-  };
-  auto shape = [](const Scenario& s, size_t argument) { return scenario_inputs(s)[argument]->spec.shape; };
-  // llama-3.1-70b: 64 heads, 8 of keys and values, 28672 wide. llama-3-8b comes first in the catalog.
-  const Scenario& attention = one("attention", "llama-3.1-70b/tp8/decode-32");
-  EXPECT_EQ(shape(attention, 0), (Shape{32, 8 * 128}));
-  EXPECT_EQ(shape(attention, 1), (Shape{32, 128}));
-  EXPECT_EQ(attention.count, 80);
-  EXPECT_EQ(attention.workload.sequences.size(), 32u);
-  EXPECT_NE(attention.workload.sequences.front().context_len, attention.workload.sequences.back().context_len);
-  // Queries are part of one product with keys and values, so there are gaps between their rows.
-  EXPECT_EQ(attention.override_of("query")->strides, (std::vector<int64_t>{10 * 128, 1}));
-  EXPECT_EQ(shape(one("silu_and_mul", "llama-3-8b/tp4/decode-512"), 0), (Shape{512, 2 * 14336 / 4}));
-  EXPECT_EQ(shape(one("linear", "llama-3.1-70b/tp2/decode-8/down_proj"), 0), (Shape{8, 28672 / 2}));
-  // gemma3-1b has four query heads and one key-value head, which every rank has.
-  EXPECT_EQ(shape(one("rotary_emb", "gemma3-1b/tp4/decode-8/rotary_emb"), 1), (Shape{8, 256}));
-  EXPECT_EQ(shape(one("rotary_emb", "gemma3-1b/tp4/decode-8/rotary_emb"), 2), (Shape{8, 256}));
-  EXPECT_EQ(shape(one("argmax", "llama-3-8b/tp1/decode-32"), 0), (Shape{32, 128256}));
-}
-
 TEST(GenerateScenarios, ImpossibleDivisionsAreLeftOutWithAReason) {
   GeneratedScenarios eight = generate_scenarios({.models = {"gemma3-1b"}, .tp = {8}});
   EXPECT_TRUE(eight.scenarios.empty());
   ASSERT_FALSE(eight.left_out.empty());
   EXPECT_EQ(eight.left_out[0].what, "gemma3-1b/tp8");
   expect_sentence(eight.left_out[0].reason, {"4 attention heads cannot be divided over 8 ranks"});
-}
-
-TEST(GenerateScenarios, SlowEqualCallsAreOneScenarioThatNamesTheirModels) {
-  for (const Scenario& s : all_published().scenarios) {
-    if (s.op != "rms_norm" || s.name != "llama-3-8b/tp1/decode-32/input_layernorm") continue;
-    ASSERT_GE(s.models.size(), 3u);
-    EXPECT_EQ(std::vector(s.models.begin(), s.models.begin() + 3),
-              (std::vector<std::string>{"llama-3-8b", "llama-3.1-8b", "mistral-7b"}));
-    EXPECT_NE(std::find(s.models.begin(), s.models.end(), "mixtral-8x7b"), s.models.end());
-    EXPECT_EQ(s.also_tp, (std::vector<int64_t>{2, 4, 8}));
-    return;
-  }
-  FAIL() << "no such scenario";
 }
 
 // With a target the calls of other operators are skipped; this must not change the target's scenarios.
