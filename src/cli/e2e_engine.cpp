@@ -177,8 +177,8 @@ void E2eEngine::run_one_side(const ModelSource& source, CommonOptions& common, R
   for (const std::string& op : unfused) Registry::instance().at(op);
   leave_unfused(std::move(unfused));
   judged_ = activate_candidates(candidates_, common, record_.db);
-  TimedModel loaded = load_timed(model_, source, common, pool, ranks.communicator());
   speculative_.load_draft(model_, common, pool);
+  TimedModel loaded = load_timed(model_, source, common, pool, ranks.communicator());
   uses_ = candidate_uses(*loaded.model.root);
   std::unique_ptr<CompiledPath> compiled;
   if (compiled_) {

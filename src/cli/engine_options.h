@@ -26,7 +26,8 @@ class SpeculativeFlag {
   // weights.
   void find_draft(const ModelSource& target, const ModelOptions& model, const BatchingOptions& batching, int64_t tp,
                   const CommonOptions& common);
-  // Milliseconds; 0 where no model guesses.
+  // Before the target, which is larger, so that a checkpoint that cannot be read is told soon. Returns milliseconds; 0
+  // where no model guesses.
   double load_draft(const ModelOptions& model, const CommonOptions& common, ThreadPool& pool);
   const Model* draft() const { return draft_ ? &*draft_ : nullptr; }
 

@@ -115,8 +115,9 @@ class Generate final : public Verb {
     Ranks ranks(tp_, common);
     ThreadPool pool(common.threads);
     judged_ = activate_candidates(candidates_, common);
+    const double draft_ms = speculative_.load_draft(model_, common, pool);
     TimedModel loaded = load_timed(model_, source, common, pool, ranks.communicator());
-    loaded.load_ms += speculative_.load_draft(model_, common, pool);
+    loaded.load_ms += draft_ms;
     uses_ = candidate_uses(*loaded.model.root);
     // To standard error: standard output is the text.
     for (const std::string& line : {describe_uses(uses_), defaults_})

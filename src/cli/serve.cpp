@@ -156,8 +156,8 @@ class Serve final : public Verb {
       for (int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, SIG_IGN);
     ThreadPool pool(common.threads);
     std::vector<CandidateRecord> judged = activate_candidates(candidates_, common);
-    TimedModel loaded = load_timed(model_, source, common, pool, ranks.communicator());
     speculative_.load_draft(model_, common, pool);
+    TimedModel loaded = load_timed(model_, source, common, pool, ranks.communicator());
     if (std::string line = describe_uses(candidate_uses(*loaded.model.root)); !common.quiet && !line.empty())
       std::fputs(("[" + line + "]\n").c_str(), stderr);
     std::unique_ptr<CompiledPath> compiled;

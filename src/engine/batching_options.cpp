@@ -123,8 +123,8 @@ void check_draft_facts(const std::string& draft, const ModelFacts& own, const st
   const int64_t context = options.max_model_len > 0 ? options.max_model_len : wanted.max_position_embeddings;
   if (own.max_position_embeddings < context)
     throw UsageError(
-        "--speculative-config: {} has a context of {} tokens, and a sequence may have {}; lower --max-model-len or "
-        "take another draft model.",
+        "--speculative-config: {} has a context of {} tokens, and a sequence may have {}; allow fewer (--max-model-len, "
+        "--max-tokens) or take another draft model.",
         draft, own.max_position_embeddings, context);
 }
 

@@ -372,8 +372,8 @@ TEST(DraftModelTest, SaysWhyAModelCannotGuess) {
   for (const char* other : {"tiny-xlm-roberta", "tiny-llada"})
     EXPECT_NE(reason(other, "tiny-llama").find("--speculative-config needs a language model"), std::string::npos);
   EXPECT_EQ(reason("tiny-llama", "tiny-gla"),
-            "--speculative-config: tiny-llama has a context of 512 tokens, and a sequence may have 8192; lower "
-            "--max-model-len or take another draft model.");
+            "--speculative-config: tiny-llama has a context of 512 tokens, and a sequence may have 8192; allow fewer "
+            "(--max-model-len, --max-tokens) or take another draft model.");
   EXPECT_EQ(reason("tiny-llama", "tiny-gla", {.max_model_len = 512}), "");
 }
 

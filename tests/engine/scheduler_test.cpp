@@ -438,6 +438,42 @@ TEST(ScheduleLog, ShowsTheSameStepsAgain) {
   EXPECT_GT(calls, steps);
 }
 
+TEST(ScheduleLog, HasTheGuessesOfADraftModel) {
+  SimulatedLoad load;
+  load.options = {.max_batched_tokens = 40,
+                  .max_sequences = 5,
+                  .max_context = 100,
+                  .page_size = 4,
+                  .blocks = 60,
+                  .speculative = {.num_speculative_tokens = 3, .method = SpeculativeMethod::kDraftModel}};
+  load.run_ahead = 0.5;
+  load.right_guesses = 0.7;
+  SchedulerSimulation simulation(load, 5);
+  simulation.run();
+  EXPECT_GT(simulation.stats().accepted_tokens, 0);
+  auto replayed = [](const std::string& log) -> std::string {
+    std::istringstream in(log);
+    try {
+      replay_schedule(in);
+      return "";
+    } catch (const Error& e) {
+      return e.what();
+    }
+  };
+  const std::string log = simulation.log();
+  EXPECT_EQ(replayed(log), "");
+  const size_t line = log.find("\nguessed ") + 1, next = log.find('\n', line) + 1;
+  ASSERT_NE(line, 0u);
+  // Without its guesses the step keeps other tokens; too many of them, or guesses twice, are refused.
+  std::string without = log, more = log, twice = log;
+  without.erase(line, next - line);
+  more.insert(next - 1, " 7");
+  twice.insert(next, log.substr(line, next - line));
+  EXPECT_NE(replayed(without), "");
+  EXPECT_NE(replayed(more).find("guesses for other rows"), std::string::npos);
+  EXPECT_NE(replayed(twice).find("guesses for other rows"), std::string::npos);
+}
+
 std::string plan_line(const std::string& log) {
   size_t begin = log.find("plan");
   return log.substr(begin, log.find('\n', begin) - begin);
