@@ -22,8 +22,8 @@ class SpeculativeFlag {
   bool given() const { return !text_.empty(); }
   // None where the flag is not given. Throws UsageError that names the field.
   const SpeculativeOptions& read();
-  // Finds the draft model. Throws Error or UsageError where it cannot guess for the target or cannot be loaded; reads no
-  // weights.
+  // Finds the draft model. Throws Error or UsageError where it cannot guess for the target or cannot be loaded; reads
+  // no weights.
   void find_draft(const ModelSource& target, const ModelOptions& model, const BatchingOptions& batching, int64_t tp,
                   const CommonOptions& common);
   // Before the target, which is larger, so that a checkpoint that cannot be read is told soon. Returns milliseconds; 0

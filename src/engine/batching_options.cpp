@@ -123,8 +123,8 @@ void check_draft_facts(const std::string& draft, const ModelFacts& own, const st
   const int64_t context = options.max_model_len > 0 ? options.max_model_len : wanted.max_position_embeddings;
   if (own.max_position_embeddings < context)
     throw UsageError(
-        "--speculative-config: {} has a context of {} tokens, and a sequence may have {}; allow fewer (--max-model-len, "
-        "--max-tokens) or take another draft model.",
+        "--speculative-config: {} has a context of {} tokens, and a sequence may have {}; allow fewer "
+        "(--max-model-len, --max-tokens) or take another draft model.",
         draft, own.max_position_embeddings, context);
 }
 
@@ -176,20 +176,21 @@ EngineSizes engine_sizes(const Model& model, const BatchingOptions& options, con
                   .page_size = options.block_size};
   sizes.limits.max_drafts = options.speculative.num_speculative_tokens;
   // Ranks plan the same steps, so they need the same number of blocks, whatever memory each has free.
-  sizes.limits.blocks = options.num_blocks > 0
-                            ? options.num_blocks
-                            : least_of_all_ranks(blocks_that_fit(model, options, sizes.limits.max_context, draft), model);
-  sizes.scheduler = {.max_batched_tokens = sizes.limits.max_tokens,
-                     .max_sequences = sizes.limits.max_sequences,
-                     .max_context = sizes.limits.max_context,
-                     .page_size = sizes.limits.page_size,
-                     .blocks = sizes.limits.blocks,
-                     .prefix_cache = options.enable_prefix_caching &&
-                                     !(draft != nullptr && has_recurrent_states(*draft->root)),
-                     .sliding_window = window_of_all_layers(*model.root, draft),
-                     .has_slots = has_recurrent_states(*model.root),
-                     .speculative = options.speculative,
-                     .max_prompt_logits = sizes.limits.max_prompt_logits};
+  sizes.limits.blocks =
+      options.num_blocks > 0
+          ? options.num_blocks
+          : least_of_all_ranks(blocks_that_fit(model, options, sizes.limits.max_context, draft), model);
+  sizes.scheduler = {
+      .max_batched_tokens = sizes.limits.max_tokens,
+      .max_sequences = sizes.limits.max_sequences,
+      .max_context = sizes.limits.max_context,
+      .page_size = sizes.limits.page_size,
+      .blocks = sizes.limits.blocks,
+      .prefix_cache = options.enable_prefix_caching && !(draft != nullptr && has_recurrent_states(*draft->root)),
+      .sliding_window = window_of_all_layers(*model.root, draft),
+      .has_slots = has_recurrent_states(*model.root),
+      .speculative = options.speculative,
+      .max_prompt_logits = sizes.limits.max_prompt_logits};
   return sizes;
 }
 

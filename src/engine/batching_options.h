@@ -36,11 +36,11 @@ bool has_recurrent_states(const Node& root);
 // Throws UsageError that names the option out of range.
 void check_batching_options(const BatchingOptions& options);
 
-// The same, and throws Error or UsageError where the model does not allow one: a context that is longer than its own, or
-// guesses and fixed sums where it has recurrent states. Reads no weights, so that verbs say it first.
+// The same, and throws Error or UsageError where the model does not allow one: a context that is longer than its own,
+// or guesses and fixed sums where it has recurrent states. Reads no weights, so that verbs say it first.
 void check_model_allows(const ModelSource& source, const BatchingOptions& options, Device device);
-// The same of a draft model that guesses tokens of the target: throws Error or UsageError where it is no language model,
-// or its vocabulary or context is not the target's.
+// The same of a draft model that guesses tokens of the target: throws Error or UsageError where it is no language
+// model, or its vocabulary or context is not the target's.
 void check_draft_allows(const ModelSource& draft, const ModelSource& target, const BatchingOptions& options);
 
 struct EngineSizes {

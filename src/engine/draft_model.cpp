@@ -99,8 +99,8 @@ void DraftModel::guess(StepPlan& plan, std::span<LiveRequest* const> live) {
   for (size_t known = 1; known < most; ++known) look_ahead(plan, live, known);
 }
 
-// The tokens of the plan's rows, and what the step before left out: the last guess, if it was right. The rows are in the
-// order in which one may read a page that another computes, so passes are, too.
+// The tokens of the plan's rows, and what the step before left out: the last guess, if it was right. The rows are in
+// the order in which one may read a page that another computes, so passes are, too.
 void DraftModel::catch_up(StepPlan& plan, std::span<LiveRequest* const> live) {
   missing_.clear();
   int64_t tokens = 0;

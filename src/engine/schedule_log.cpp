@@ -98,7 +98,9 @@ SchedulerOptions read_options(Words& words) {
 
 ScheduleLog::ScheduleLog(std::ostream& out, const SchedulerOptions& options) : out_(out) {
   out_ << "options";
-  each_option(options, [&](std::string_view name, auto field) { out_ << fmt::format(" {}={}", name, static_cast<int64_t>(field)); });
+  each_option(options, [&](std::string_view name, auto field) {
+    out_ << fmt::format(" {}={}", name, static_cast<int64_t>(field));
+  });
   out_ << '\n';
 }
 
@@ -133,7 +135,7 @@ std::string plan_text(const StepPlan& plan) {
 
 int64_t replay_schedule(std::istream& log, const std::function<void(const Scheduler&, const StepPlan&)>& observe) {
   std::optional<Scheduler> scheduler;
-  bool drafts = false;  // a draft model guesses
+  bool drafts = false;         // a draft model guesses
   std::vector<int64_t> draws;  // tokens that the steps in flight draw
   int64_t unknown = 0;         // guesses of the last one that a draft model gives
   int64_t calls = 0;

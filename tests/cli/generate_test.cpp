@@ -129,8 +129,8 @@ TEST(GenerateVerb, GuessesGiveTheSameTextAndAreCounted) {
 }
 
 TEST(GenerateVerb, ADraftModelGivesTheSameTextAndIsCounted) {
-  const Arguments prompts = {"--prompt", "Once upon", "--prompt", "a", "--n", "2", "--temperature", "0.8",
-                             "--max-tokens", "40"};
+  const Arguments prompts = {"--prompt",      "Once upon", "--prompt",     "a", "--n", "2",
+                             "--temperature", "0.8",       "--max-tokens", "40"};
   const Json plain = run_json(tiny(prompts));
   auto guessed_by = [&](const std::string& model) {
     Arguments all = prompts;

@@ -125,7 +125,7 @@ TEST(SpeculativeConfig, IsReadAsVllmHasIt) {
   };
   EXPECT_NE(refused("ngram").find("--speculative-config"), std::string::npos);
   EXPECT_NE(refused("[1]").find("object"), std::string::npos);
-  EXPECT_EQ(refused(R"({"method": "eagle"})"), 
+  EXPECT_EQ(refused(R"({"method": "eagle"})"),
             "--speculative-config: the methods are \"ngram\" and \"draft_model\", not \"eagle\".");
   EXPECT_NE(refused(R"({"method": 3})").find("3"), std::string::npos);
   EXPECT_NE(refused(R"({"temperature": 1})").find("no field \"temperature\""), std::string::npos);
