@@ -68,31 +68,13 @@ void DraftModel::computed(const PlannedRow& row, int64_t first, int64_t end) {
         static_cast<int32_t>(std::min(page, end - p * page));
 }
 
-// Requests without a row in this step lose theirs first: they begin anew when they have one again.
-void DraftModel::take_slot(Followed& followed) {
-  if (free_slots_.empty()) {
-    auto idle = std::find_if(followed_.begin(), followed_.end(), [&](const auto& other) {
-      return other.second.slot >= 0 && other.second.planned != steps_;
-    });
-    FK_CHECK(idle != followed_.end(), "a step has more rows than there are slots");
-    free_slots_.push_back(std::exchange(idle->second.slot, -1));
-  }
-  followed.slot = free_slots_.back();
-  free_slots_.pop_back();
-  followed.length = 0;
-  followed.fresh = true;
-}
-
 int32_t DraftModel::trial_slot(const Followed& followed) const {
   return has_slots_ ? followed.slot + static_cast<int32_t>(limits_.max_sequences) : -1;
 }
 
 void DraftModel::guess(StepPlan& plan, std::span<LiveRequest* const> live) {
   FK_CHECK(plan.rows.size() == live.size());
-  ++steps_;
   note_new_pages(plan);
-  for (size_t r = 0; r < live.size(); ++r)
-    if (is_guessed(*live[r])) followed_[plan.rows[r].request].planned = steps_;
   catch_up(plan, live);
   size_t most = 0;
   for (const PlannedRow& row : plan.rows) most = std::max(most, row.drafts.size());
@@ -112,8 +94,13 @@ void DraftModel::catch_up(StepPlan& plan, std::span<LiveRequest* const> live) {
   for (size_t r = 0; r < live.size(); ++r) {
     const PlannedRow& row = plan.rows[r];
     if (!is_guessed(*live[r])) continue;
-    Followed& f = followed_.at(row.request);
-    if (has_slots_ && f.slot < 0) take_slot(f);
+    Followed& f = followed_[row.request];
+    if (has_slots_ && f.slot < 0) {
+      // Preempted requests keep theirs, and run again before others begin, so there is one for each that runs.
+      FK_CHECK(!free_slots_.empty(), "more requests are followed than can run");
+      f.slot = free_slots_.back();
+      free_slots_.pop_back();
+    }
     if (row.first_step) {
       f.length = has_slots_ ? 0 : computed_prefix(row);
       f.fresh = true;

@@ -40,8 +40,7 @@ class DraftModel {
   struct Followed {
     int64_t length = 0;  // tokens from the first on that are in its states
     int32_t slot = -1;
-    bool fresh = true;     // the slot holds nothing yet
-    uint64_t planned = 0;  // the last step that had a row of it
+    bool fresh = true;  // the slot holds nothing yet
   };
   // Tokens of a row that are not in its states.
   struct Missing {
@@ -53,7 +52,6 @@ class DraftModel {
   void note_new_pages(const StepPlan& plan);
   int64_t computed_prefix(const PlannedRow& row) const;
   void computed(const PlannedRow& row, int64_t first, int64_t end);
-  void take_slot(Followed& followed);
   void catch_up(StepPlan& plan, std::span<LiveRequest* const> live);
   void run(std::span<const Missing> pass, StepPlan& plan, std::span<LiveRequest* const> live);
   void look_ahead(StepPlan& plan, std::span<LiveRequest* const> live, size_t known);
@@ -67,7 +65,6 @@ class DraftModel {
   std::unordered_map<RequestId, Followed> followed_;
   std::vector<int32_t> computed_;    // by block: tokens from the page's first on
   std::vector<int32_t> free_slots_;  // of the first max_sequences
-  uint64_t steps_ = 0;
 
   // Of the present step, kept for their memory.
   std::vector<Missing> missing_;

@@ -295,6 +295,21 @@ TEST(DraftModelTest, RequestsThatLeaveDisturbNobody) {
   }
 }
 
+TEST(DraftModelTest, ARecurrentDraftFollowsPreemptedRequests) {
+  Drafted s("tiny-llama");
+  const Model draft = tiny_model("tiny-gla", s.pool());
+  std::vector<Request> requests;
+  for (int64_t i = 0; i < 6; ++i) requests.push_back(s.request(i, 9 + 6 * i, 110 - 7 * i));
+  const std::vector<Spoken> plain = s.run({}, requests, nullptr);
+  for (int64_t sequences : {2, 3}) {
+    expect_same(
+        s.run({.max_num_seqs = sequences, .block_size = 4, .num_blocks = 50, .run_ahead = true}, requests, &draft),
+        plain);
+    EXPECT_GT(s.stats().preemptions, 0);
+    EXPECT_GT(s.stats().draft_tokens, 0);
+  }
+}
+
 TEST(DraftModelTest, ABrokenDraftIsWrongAndNothingElse) {
   Drafted s("tiny-llama");
   const std::vector<Request> requests = s.various();
