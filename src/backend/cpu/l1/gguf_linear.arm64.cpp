@@ -2,6 +2,7 @@
 // multiply by packed panels, many in tiles, of SMMLA where the CPU has it.
 #include "backend/cpu/for_pieces.h"
 #include "backend/cpu/l1/gguf_linear_call.h"
+#include "backend/cpu/matmul/bfmmla_tile.arm64.h"
 #include "backend/cpu/quantised/mmla_tiles.arm64.h"
 #include "backend/cpu/quantised/neon_kernels.arm64.h"
 #include "backend/cpu/quantised/neon_tiles.arm64.h"
@@ -20,6 +21,15 @@ std::string_view without_neon_i8mm() { return cpu_features().neon_i8mm ? "" : "t
 // Panels are multiplied by one token at a time, tiles by several.
 constexpr int64_t kFewTokens = 3;
 constexpr int64_t kRowsOfAPiece = 32;
+
+FK_TARGET_BF16 void store_as_bf16(const float* sums, int64_t count, bf16* to) {
+  int64_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    bfloat16x8_t low = vcvtq_low_bf16_f32(vld1q_f32(sums + i));
+    vst1q_u16(&to[i].bits, vreinterpretq_u16_bf16(vcvtq_high_bf16_f32(low, vld1q_f32(sums + i + 4))));
+  }
+  for (; i < count; ++i) to[i] = static_cast<bf16>(sums[i]);
+}
 
 template <class Tiles>
 class GGUFLinearNeon final : public GGUFLinearCall {
@@ -49,6 +59,13 @@ class GGUFLinearNeon final : public GGUFLinearCall {
 
  private:
   static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+  void store(const View& out, int64_t t, int64_t n, const float* sums, int64_t count) const {
+    if (out.dtype() == DType::kBF16 && !init_.bias && has_bf16_)
+      store_as_bf16(sums, count, row_of<bf16>(out, t) + n);
+    else
+      store_sums(out, t, n, sums, count);
+  }
 
   // On all threads, which prepare() does not have.
   void pack(ThreadPool& pool) {
@@ -93,7 +110,7 @@ class GGUFLinearNeon final : public GGUFLinearCall {
       for (int64_t r = 0; r < count; r += kPanelRows)
         for (int64_t t = 0; t < x.m; ++t)
           kernels_[p]->multiply({.panel = panel_of(p, row + r), .x = &x, .token = t, .sums = sums[t] + r});
-      for (int64_t t = 0; t < x.m; ++t) store_sums(out, t, parts_[p].row + row, sums[t], count);
+      for (int64_t t = 0; t < x.m; ++t) store(out, t, parts_[p].row + row, sums[t], count);
     });
   }
 
@@ -119,10 +136,11 @@ class GGUFLinearNeon final : public GGUFLinearCall {
                            .tiles = tiles,
                            .scratch = reinterpret_cast<std::byte*>(scratch.ptr<uint8_t>()) + thread * bytes});
       for (int64_t t = first * Tiles::kTokens; t < std::min((first + tiles) * Tiles::kTokens, m); ++t)
-        store_sums(out, t, parts_[p].row + row, sums + (t - first * Tiles::kTokens) * kTaskRows, count);
+        store(out, t, parts_[p].row + row, sums + (t - first * Tiles::kTokens) * kTaskRows, count);
     });
   }
 
+  const bool has_bf16_ = cpu_features().neon_bf16;
   std::vector<const NeonFormat*> kernels_;
   std::vector<Buffer> packed_;  // the panels of each part
 };

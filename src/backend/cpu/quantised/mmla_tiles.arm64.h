@@ -11,7 +11,7 @@ namespace fk {
 
 struct MmlaTiles {
   static constexpr int64_t kTokens = 6;
-  // codes [tiles][k / 8][6][8]; scales and sums [tiles][k / 32][3][4], of a pair of tokens: a, a, b, b
+  // Scales lie between the codes; `scales` is not set.
   static PackedRows pack(const RoundedRows& x, Arena& arena, ThreadPool& pool);
   static int64_t scratch_bytes(int64_t tiles);
   static const float* multiply(const TilesTask& task);
