@@ -38,7 +38,12 @@ struct Bfmmla {
 
   template <int M, int R>
   FK_TARGET_BF16 static void dot(const DotTask& task, int64_t row) {
-    constexpr int kSets = M == 1 ? 2 : 1;  // a single row of x has too few sums to hide BFDOT's latency
+    if constexpr (M == 1 && R > 1) {
+      // One row after the other is one stretch of memory, which the hardware prefetches better than instructions do.
+      for (int r = 0; r < R; ++r) dot<1, 1>(task, row + r);
+      return;
+    }
+    constexpr int kSets = M == 1 ? 4 : 1;  // a single row of x has too few sums to hide BFDOT's latency
     constexpr int kStep = 32;              // a cache line
     constexpr int kAhead = 16 * kStep;     // prefetch distance in each row: 1 KiB
     const int64_t k = task.k, x_stride = task.x_stride, w_stride = task.w_stride;
@@ -47,8 +52,10 @@ struct Bfmmla {
     float32x4_t acc[kSets][R][M] = {};
     int64_t i = 0;
     for (; i + kStep <= k; i += kStep) {
+      if constexpr (M > 1) {
 #pragma GCC unroll 8
-      for (int r = 0; r < R; ++r) __builtin_prefetch(w + r * w_stride + i + kAhead, 0, 0);
+        for (int r = 0; r < R; ++r) __builtin_prefetch(w + r * w_stride + i + kAhead, 0, 0);
+      }
 #pragma GCC unroll 8
       for (int part = 0; part < kStep / 8; ++part)
         dot_step<M, R>(acc[part % kSets], x + i + part * 8, x_stride, w + i + part * 8, w_stride);
@@ -63,9 +70,11 @@ struct Bfmmla {
 #pragma GCC unroll 8
     for (int m = 0; m < M; ++m) {
 #pragma GCC unroll 8
-      for (int r = 0; r < R; ++r)
-        task.sums[m * kDotPiece + row + r] =
-            vaddvq_f32(kSets == 2 ? vaddq_f32(acc[0][r][m], acc[kSets - 1][r][m]) : acc[0][r][m]);
+      for (int r = 0; r < R; ++r) {
+        float32x4_t sum = acc[0][r][m];
+        if constexpr (kSets == 4) sum = vaddq_f32(vaddq_f32(sum, acc[1][r][m]), vaddq_f32(acc[2][r][m], acc[3][r][m]));
+        task.sums[m * kDotPiece + row + r] = vaddvq_f32(sum);
+      }
     }
   }
 
