@@ -107,9 +107,10 @@ class GGUFLinearNeon final : public GGUFLinearCall {
     each_piece(ctx, kRowsOfAPiece, 1, [&](int, size_t p, int64_t row, int64_t count, int64_t) {
       const RoundedRows& x = rounded.of(rounded_group(p));
       float sums[kFewTokens][kRowsOfAPiece];
+      auto multiply = Tiles::kPrefetchPanels ? kernels_[p]->multiply_ahead : kernels_[p]->multiply;
       for (int64_t r = 0; r < count; r += kPanelRows)
         for (int64_t t = 0; t < x.m; ++t)
-          kernels_[p]->multiply({.panel = panel_of(p, row + r), .x = &x, .token = t, .sums = sums[t] + r});
+          multiply({.panel = panel_of(p, row + r), .x = &x, .token = t, .sums = sums[t] + r});
       for (int64_t t = 0; t < x.m; ++t) store(out, t, parts_[p].row + row, sums[t], count);
     });
   }

@@ -39,23 +39,22 @@ struct Bfmmla {
   template <int M, int R>
   FK_TARGET_BF16 static void dot(const DotTask& task, int64_t row) {
     if constexpr (M == 1 && R > 1) {
-      // One row after the other is one stretch of memory, which the hardware prefetches better than instructions do.
+      // One row after the other is one stretch of memory.
       for (int r = 0; r < R; ++r) dot<1, 1>(task, row + r);
       return;
     }
     constexpr int kSets = M == 1 ? 4 : 1;  // a single row of x has too few sums to hide BFDOT's latency
     constexpr int kStep = 32;              // a cache line
-    constexpr int kAhead = 16 * kStep;     // prefetch distance in each row: 1 KiB
+    // Prefetch distance: 8 KiB, into the L2 cache, where rows are read one after the other, else 1 KiB in each row.
+    constexpr int kAhead = M == 1 ? 129 * kStep : 16 * kStep;
     const int64_t k = task.k, x_stride = task.x_stride, w_stride = task.w_stride;
     auto* x = static_cast<const Bits*>(task.x);
     auto* w = static_cast<const Bits*>(task.w) + row * w_stride;
     float32x4_t acc[kSets][R][M] = {};
     int64_t i = 0;
     for (; i + kStep <= k; i += kStep) {
-      if constexpr (M > 1) {
 #pragma GCC unroll 8
-        for (int r = 0; r < R; ++r) __builtin_prefetch(w + r * w_stride + i + kAhead, 0, 0);
-      }
+      for (int r = 0; r < R; ++r) __builtin_prefetch(w + r * w_stride + i + kAhead, 0, M == 1 ? 2 : 0);
 #pragma GCC unroll 8
       for (int part = 0; part < kStep / 8; ++part)
         dot_step<M, R>(acc[part % kSets], x + i + part * 8, x_stride, w + i + part * 8, w_stride);

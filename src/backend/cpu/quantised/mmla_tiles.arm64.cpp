@@ -248,13 +248,12 @@ const float* MmlaTiles::multiply(const TilesTask& task) {
     // Behind the last panel of all a prefetch does nothing.
     const std::byte* next = task.panels + kPanelRows * (last ? panels * row_bytes : format.row_bytes(depth + k));
     const int64_t next_bytes = kPanelRows * format.row_bytes(std::min(kPassDepth, last ? x.k : x.k - depth - k));
-    for (int64_t t = 0; t < task.tiles; ++t) {
+    for (int64_t t = 0, begin = 0, end = 0; t < task.tiles; ++t, begin = end) {
       const PackedTile tile = tile_of(x, depth, task.first_tile + t);
+      end = next_bytes * (t + 1) / task.tiles;
       for (int64_t p = 0; p < panels; ++p) {
         float* own = partial + (t * kPassPanels + p) * kSumsOfTile;
-        const std::byte* of_panel = next + p * kPanelRows * row_bytes;
-        for (int64_t i = next_bytes * t / task.tiles; i < next_bytes * (t + 1) / task.tiles; i += 64)
-          __builtin_prefetch(of_panel + i, 0, 2);
+        for (int64_t i = begin; i < end; i += 64) __builtin_prefetch(next + p * kPanelRows * row_bytes + i, 0, 2);
         multiply({.x = tile.codes,
                   .x_sums = tile.sums,
                   .w = codes + p * kPanelRows * kPassDepth,

@@ -11,6 +11,7 @@ namespace fk {
 
 struct MmlaTiles {
   static constexpr int64_t kTokens = 6;
+  static constexpr bool kPrefetchPanels = true;  // of CPUs that have SMMLA
   // Scales lie between the codes; `scales` is not set.
   static PackedRows pack(const RoundedRows& x, Arena& arena, ThreadPool& pool);
   static int64_t scratch_bytes(int64_t tiles);

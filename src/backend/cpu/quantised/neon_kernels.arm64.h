@@ -44,6 +44,9 @@ struct NeonFormat {
   std::string_view name;
   void (*pack)(const PackPanelTask&) = nullptr;
   void (*multiply)(const MultiplyPanelTask&) = nullptr;
+  // The same, with prefetches of what lies ahead. A Neoverse-V1 then reads Q8_0 with 64 instead of 53 GB/s; a
+  // Neoverse-N1 becomes slower.
+  void (*multiply_ahead)(const MultiplyPanelTask&) = nullptr;
   void (*unpack)(const UnpackPanelTask&) = nullptr;
   // Where the codes of a packed block begin if they are in the order of unpacked ones, so that unpack can do without
   // them; negative: they are not.

@@ -12,7 +12,7 @@ struct Codes32 {
   int8x16_t low, high;
 };
 
-template <class F>
+template <class F, bool kAhead>
 FK_TARGET_DOT void multiply_blocks_of_32(const MultiplyPanelTask& task) {
   static_assert(F::kElements == kRoundedGroup && F::kGroup == kRoundedGroup);
   const RoundedRows& x = *task.x;
@@ -24,6 +24,7 @@ FK_TARGET_DOT void multiply_blocks_of_32(const MultiplyPanelTask& task) {
   FloatSums sums{vdupq_n_f32(0), vdupq_n_f32(0)};
 #pragma GCC unroll 2
   for (int64_t groups = x.groups(); groups > 0; --groups) {
+    if constexpr (kAhead) prefetch_ahead<kPanelRows * F::kBytes>(block);
     Sums products = starting_at(kZeroSums);
     F::add_codes(products, block, {vld1q_s8(codes), vld1q_s8(codes + 16)});
     if constexpr (F::kOffset != 0)

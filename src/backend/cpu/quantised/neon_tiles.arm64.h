@@ -37,6 +37,7 @@ struct TilesTask {
 // Tiles of SDOT; those of SMMLA have the same functions (mmla_tiles.arm64.h).
 struct DotTiles {
   static constexpr int64_t kTokens = kTileRows;
+  static constexpr bool kPrefetchPanels = false;  // of CPUs that have no more than SDOT
   // codes [tiles][k / 4][8][4]; scales and sums [tiles][k / 32][8]
   static PackedRows pack(const RoundedRows& x, Arena& arena, ThreadPool& pool);
   static int64_t scratch_bytes(int64_t tiles);

@@ -29,7 +29,8 @@ struct Q4_0 {
     add_pairs<2>(products, block + kCodesAt + 64, x);
     add_pairs<3>(products, block + kCodesAt + 96, x);
   }
-  static constexpr auto multiply = multiply_blocks_of_32<Q4_0>;
+  template <bool kAhead>
+  static constexpr auto multiply = multiply_blocks_of_32<Q4_0, kAhead>;
 
  private:
   template <int kWord>

@@ -37,6 +37,7 @@ struct Q4_K {
     }
   }
 
+  template <bool kAhead>
   FK_TARGET_DOT static void multiply(const MultiplyPanelTask& task) {
     const RoundedRows& x = *task.x;
     const std::byte* block = task.panel;
@@ -49,6 +50,7 @@ struct Q4_K {
       Sums products = starting_at(kNothing), least = starting_at(kNothing);
 #pragma GCC unroll 4
       for (int pair = 0; pair < 4; ++pair) {
+        if constexpr (kAhead) prefetch_ahead<kPanelRows * kBytes / 4>(block + pair * kPanelRows * kBytes / 4);
         Sums low = starting_at(kNothing), upper = starting_at(kNothing);
         add_pairs(low, upper, block + kCodesAt + pair * 256, codes + pair * 64);
         add_pairs(low, upper, block + kCodesAt + pair * 256 + 128, codes + pair * 64 + 16);

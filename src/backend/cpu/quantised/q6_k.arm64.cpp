@@ -40,6 +40,7 @@ struct Q6_K {
         }
   }
 
+  template <bool kAhead>
   FK_TARGET_DOT static void multiply(const MultiplyPanelTask& task) {
     const RoundedRows& x = *task.x;
     const std::byte* block = task.panel;
@@ -51,6 +52,7 @@ struct Q6_K {
       Sums products = starting_at(kNothing), least = starting_at(kNothing);
 #pragma GCC unroll 4
       for (int part = 0; part < 4; ++part) {  // half of a half: four words of each of its quarters
+        if constexpr (kAhead) prefetch_ahead<kPanelRows * kBytes / 4>(block + part * kPanelRows * kBytes / 4);
         const int half = part / 2, second = part % 2;
         const std::byte* words = block + kCodesAt + half * kHalfBytes + second * 4 * kWordBytes;
         Sums quarter[4];

@@ -21,7 +21,8 @@ struct Q8_0 {
     add_four(products, block + kCodesAt, x.low);
     add_four(products, block + kCodesAt + 128, x.high);
   }
-  static constexpr auto multiply = multiply_blocks_of_32<Q8_0>;
+  template <bool kAhead>
+  static constexpr auto multiply = multiply_blocks_of_32<Q8_0, kAhead>;
 
  private:
   FK_INLINE_DOT static void add_four(Sums& sums, const std::byte* words, int8x16_t x) {
