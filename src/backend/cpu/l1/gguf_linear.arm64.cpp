@@ -21,6 +21,7 @@ std::string_view without_neon_i8mm() { return cpu_features().neon_i8mm ? "" : "t
 // Panels are multiplied by one token at a time, tiles by several.
 constexpr int64_t kFewTokens = 3;
 constexpr int64_t kRowsOfAPiece = 32;
+constexpr int64_t kLongRow = 4096;
 
 FK_TARGET_BF16 void store_as_bf16(const float* sums, int64_t count, bf16* to) {
   int64_t i = 0;
@@ -104,7 +105,9 @@ class GGUFLinearNeon final : public GGUFLinearCall {
   }
 
   void by_panels(Context& ctx, const RoundedParts& rounded, const View& out) {
-    each_piece(ctx, kRowsOfAPiece, 1, [&](int, size_t p, int64_t row, int64_t count, int64_t) {
+    // Long rows make few pieces, and a thread that is behind is waited for.
+    const int64_t rows_of_piece = init_.in_features > kLongRow ? kPanelRows : kRowsOfAPiece;
+    each_piece(ctx, rows_of_piece, 1, [&](int, size_t p, int64_t row, int64_t count, int64_t) {
       const RoundedRows& x = rounded.of(rounded_group(p));
       float sums[kFewTokens][kRowsOfAPiece];
       auto multiply = Tiles::kPrefetchPanels ? kernels_[p]->multiply_ahead : kernels_[p]->multiply;
