@@ -78,5 +78,25 @@ TEST(GGUFLinearOnCpu, OutputsOfATokenDoNotDependOnTheOthers) {
   }
 }
 
+// More tokens than one task of any kernel takes; every fifth is the same.
+TEST(GGUFLinearOnCpu, EqualTokensHaveEqualOutputsWhereverTheyStand) {
+  constexpr int64_t kMany = 523, kDifferent = 5;
+  Tensor x({kMany, kColumns}, DType::kF32);
+  Stream stream(5, "x");
+  for (int64_t i = 0; i < kMany * kColumns; ++i)
+    x.ptr<float>()[i] = static_cast<float>(stream.normal(static_cast<uint64_t>(i % (kDifferent * kColumns))));
+  for (const ImplementationInfo& implementation : Registry::instance().at("gguf_linear").implementations) {
+    if (implementation.is_oracle || implementation.device != DeviceKind::kCpu) continue;
+    if (implementation.unavailable != nullptr && !implementation.unavailable().empty()) continue;
+    for (const char* format : {"q8_0", "q4_k", "q6_k"}) {
+      Product product(implementation, weight_format(format));
+      Tensor all = product.of(x, kMany), few = product.of(x, kDifferent);
+      for (int64_t i = 0; i < kMany * kRows; ++i)
+        ASSERT_NEAR(all.ptr<float>()[i], few.ptr<float>()[i % (kDifferent * kRows)], 2e-3)
+            << implementation.name << " " << format << ", token " << i / kRows << ", row " << i % kRows;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace fk
