@@ -28,7 +28,9 @@ for type in Q8_0 Q4_0 Q4_K_M; do
   fi
   echo "== $type"
   for _ in $(seq "$rounds"); do
-    build/bin/llama-bench -m "$file" -t "$threads" -p 256 -n 32 -r 1 2>/dev/null | grep -E 'pp256|tg32'
+    # Both decode after a prompt of 256 tokens (-d).
+    build/bin/llama-bench -m "$file" -t "$threads" -p 256 -n 0 -r 1 2>/dev/null | grep pp256
+    build/bin/llama-bench -m "$file" -t "$threads" -p 0 -n 32 -d 256 -r 1 2>/dev/null | grep tg32
     "$fastkernels" ttft --model "$file" --threads "$threads" --prompt-tokens 256 --decode-tokens 32 --iters 1 \
       --no-sequential --no-history 2>/dev/null | grep -E 'TTFT|TPOT'
   done
