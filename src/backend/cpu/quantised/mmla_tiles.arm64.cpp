@@ -15,13 +15,13 @@ constexpr int64_t kTokens = MmlaTiles::kTokens, kPairs = kTokens / 2, kRowPairs 
 // Elements of k per pass: 32 rows of them, with their scales and a tile of x, are half of an L1 cache of 64 KiB.
 constexpr int64_t kPassDepth = 512;
 constexpr int64_t kPassPanels = kTaskRows / kPanelRows;
-constexpr int64_t kShortGroup = 16;
+constexpr int64_t kShortScales = 16;
 constexpr int64_t kSumsOfTile = kTokens * kPanelRows;  // of one panel
 // What belongs to a group of eight rows: for each pair of rows the scales (a, b, a, b), the same times -kMmlaZero, and
 // the minimums.
 constexpr int64_t kFactors = kRowPairs * 4, kFactorsOfGroup = 3 * kFactors;
-constexpr int64_t kFactorsOfPanel = kPassDepth / kShortGroup * kFactorsOfGroup;
-constexpr int64_t kRowScales = kPassDepth / kShortGroup * kPanelRows;
+constexpr int64_t kFactorsOfPanel = kPassDepth / kShortScales * kFactorsOfGroup;
+constexpr int64_t kRowScales = kPassDepth / kShortScales * kPanelRows;
 constexpr float kMmlaZero = std::bit_cast<float>(neon::kZeroBits);
 alignas(64) const int32_t kMmlaStart[8] = {neon::kZeroBits, neon::kZeroBits, neon::kZeroBits, neon::kZeroBits,
                                            neon::kZeroBits, neon::kZeroBits, neon::kZeroBits, neon::kZeroBits};
@@ -123,9 +123,9 @@ FK_TARGET_I8MM void multiply_mmla_tile(const MmlaOperands& task) {
 }
 
 auto mmla_kernel_of(const WeightFormat& format) {
-  return format.scale_elements == kShortGroup ? multiply_mmla_tile<16, false>
-         : format.has_minimums                ? multiply_mmla_tile<32, true>
-                                              : multiply_mmla_tile<32, false>;
+  return format.scale_elements == kShortScales ? multiply_mmla_tile<16, false>
+         : format.has_minimums                 ? multiply_mmla_tile<32, true>
+                                               : multiply_mmla_tile<32, false>;
 }
 
 void pack_mmla_tile(const RoundedRows& x, int64_t tile, const PackedRows& to) {
