@@ -237,6 +237,11 @@ void BatchingEngine::guess(StepPlan& plan) {
   scheduler_.guessed(guesses_);
 }
 
+void BatchingEngine::observe(CallObserver* observer) {
+  executor_.observe(observer);
+  if (draft_) draft_->executor().observe(observer);
+}
+
 void BatchingEngine::gather(Flight& flight) {
   tokens_.clear();
   rows_.clear();

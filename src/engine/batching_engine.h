@@ -67,6 +67,8 @@ class BatchingEngine final : public Engine {
   void follow();
 
   StepExecutor& executor() { return executor_; }
+  // Observes every operator call from now on, those of a draft model too; nullptr: no observer.
+  void observe(CallObserver* observer);
 
  private:
   struct Arrival {

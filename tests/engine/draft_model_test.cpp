@@ -310,6 +310,29 @@ TEST(DraftModelTest, ARecurrentDraftFollowsPreemptedRequests) {
   }
 }
 
+// What an engine spends on guesses is time of operators, too.
+TEST(DraftModelTest, ItsCallsAreObserved) {
+  struct Calls final : CallObserver {
+    bool before_call(const Node& node, const Context&, std::span<const OptView>) override {
+      ++of[std::string(node.info().name)];
+      return true;
+    }
+    std::map<std::string, int> of;
+  };
+  Drafted s("tiny-llama");
+  const Model draft = tiny_model("tiny-gla", s.pool());
+  BatchingEngine engine(s.target(), s.pool(), std::nullopt, {.speculative = kDraft}, &draft);
+  Calls calls;
+  engine.observe(&calls);
+  Drafted::run(engine, {s.request(3, 9, 10)});
+  EXPECT_GT(calls.of["llama_for_causal_lm"], 0);
+  EXPECT_GT(calls.of["gla_for_causal_lm"], calls.of["llama_for_causal_lm"]);
+  engine.observe(nullptr);
+  calls.of.clear();
+  Drafted::run(engine, {s.request(4, 9, 10)});
+  EXPECT_TRUE(calls.of.empty());
+}
+
 TEST(DraftModelTest, ABrokenDraftIsWrongAndNothingElse) {
   Drafted s("tiny-llama");
   const std::vector<Request> requests = s.various();

@@ -41,9 +41,9 @@ EngineBenchResult run_engine_bench(BatchingEngine& engine, const EngineBenchOpti
     for (int64_t i = 0; i < kLoads; ++i) {
       show(fmt::format("load {} of {} with a clock around every operator", i + 1, kLoads));
       OperatorTimes times(engine.executor().model().device);
-      engine.executor().observe(&times);
+      engine.observe(&times);
       ServedLoad load = run_on_engine(engine, options.load(options.repeats + i), step);
-      engine.executor().observe(nullptr);
+      engine.observe(nullptr);
       loads.push_back(make_attribution(times, 1e3 * load.duration_s));
     }
     result.attribution = least_of(loads);
