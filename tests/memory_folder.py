@@ -35,7 +35,10 @@ def remove_those_left():
 
 def make():
     for _ in range(10):
-        path = tempfile.mkdtemp(prefix=PREFIX, dir=MEMORY)
+        try:
+            path = tempfile.mkdtemp(prefix=PREFIX, dir=MEMORY)
+        except OSError:  # without a free inode, for one
+            return
         if locked(path) is not None and os.path.exists(path):  # else taken for one that was left, before it was locked
             os.chmod(path, 0o1777)
             atexit.register(shutil.rmtree, path, ignore_errors=True)
