@@ -19,7 +19,8 @@ void SpeculativeFlag::add(FlagSet& flags) {
               "{\"method\": \"ngram\", \"num_speculative_tokens\": 4, \"prompt_lookup_max\": 4, "
               "\"prompt_lookup_min\": 2}; by a smaller model: {\"model\": \"MODEL\", "
               "\"num_speculative_tokens\": 4}")
-      .type_name("JSON");
+      .type_name("JSON")
+      .check([](const std::string& text) { return text.empty() ? "the text is empty; leave the flag out" : ""; });
 }
 
 const SpeculativeOptions& SpeculativeFlag::read() {

@@ -59,9 +59,9 @@ SpeculativeConfig read_speculative_config(const std::string& text) {
       config.model = value.get<std::string>();
     } else if (name == "num_speculative_tokens") {
       options.num_speculative_tokens = whole_number(value, name);
-      if (options.num_speculative_tokens < 1)
-        throw UsageError("{}: num_speculative_tokens must be 1 or more, not {}.", kSpeculativeFlag,
-                         options.num_speculative_tokens);
+      if (options.num_speculative_tokens < 1 || options.num_speculative_tokens > kMostDrafts)
+        throw UsageError("{}: num_speculative_tokens must lie between 1 and {}, not be {}.", kSpeculativeFlag,
+                         kMostDrafts, options.num_speculative_tokens);
     } else if (name == "prompt_lookup_max") {
       options.prompt_lookup_max = whole_number(value, name);
       has_max = true;

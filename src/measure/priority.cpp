@@ -11,7 +11,7 @@ namespace fk {
 namespace {
 
 constexpr id_t kThisThread = 0;  // on Linux a priority belongs to a thread
-constexpr int kFirst = -10;
+constexpr int kFirst = -10, kDefault = 0;
 // The scheduler of Linux 6.6 lets those with the shortest slice go first; since 6.12 everybody may ask for one. Earlier
 // ones ignore it.
 constexpr uint64_t kShortestSliceNs = 100'000, kDefaultSlice = 0;
@@ -38,7 +38,7 @@ void set_slice(uint64_t ns) {
 
 AheadOfOthers::AheadOfOthers()
     : before_(getpriority(PRIO_PROCESS, kThisThread)),
-      raised_(before_ > kFirst && setpriority(PRIO_PROCESS, kThisThread, kFirst) == 0) {
+      raised_(before_ > kFirst && before_ <= kDefault && setpriority(PRIO_PROCESS, kThisThread, kFirst) == 0) {
   set_slice(kShortestSliceNs);
 }
 

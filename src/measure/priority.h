@@ -1,6 +1,6 @@
 // AheadOfOthers: other programs interrupt the calling thread less while the object lives, and it need not wait for them
 // when it is woken. Threads and processes that it starts meanwhile keep that. Root gets a higher priority and short
-// slices of time, other users short slices only.
+// slices of time, other users short slices only. Who started the program with a lower priority (nice) keeps it.
 #pragma once
 
 namespace fk {

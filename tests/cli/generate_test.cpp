@@ -126,6 +126,10 @@ TEST(GenerateVerb, GuessesGiveTheSameTextAndAreCounted) {
   EXPECT_EQ(refused.err.find("fastkernels: --speculative-config: the methods are \"ngram\" and \"draft_model\", not "),
             0u)
       << refused.err;
+  guessed.back() = "";
+  refused = run_program(tiny(guessed));
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_NE(refused.err.find("--speculative-config: the text is empty"), std::string::npos) << refused.err;
 }
 
 TEST(GenerateVerb, ADraftModelGivesTheSameTextAndIsCounted) {

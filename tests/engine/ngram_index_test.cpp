@@ -129,8 +129,8 @@ TEST(SpeculativeConfig, IsReadAsVllmHasIt) {
             "--speculative-config: the methods are \"ngram\" and \"draft_model\", not \"eagle\".");
   EXPECT_NE(refused(R"({"method": 3})").find("3"), std::string::npos);
   EXPECT_NE(refused(R"({"temperature": 1})").find("no field \"temperature\""), std::string::npos);
-  EXPECT_NE(refused(R"({"num_speculative_tokens": 0})").find("1 or more"), std::string::npos);
-  EXPECT_NE(refused(R"({"num_speculative_tokens": 65})").find("64"), std::string::npos);
+  EXPECT_NE(refused(R"({"num_speculative_tokens": 0})").find("between 1 and 64"), std::string::npos);
+  EXPECT_NE(refused(R"({"num_speculative_tokens": 65})").find("between 1 and 64"), std::string::npos);
   EXPECT_NE(refused(R"({"num_speculative_tokens": 1.5})").find("whole number"), std::string::npos);
   EXPECT_NE(refused(R"({"num_speculative_tokens": 18446744073709551615})").find("64"), std::string::npos);
   EXPECT_NE(refused(R"({"prompt_lookup_min": 0})").find("prompt_lookup"), std::string::npos);

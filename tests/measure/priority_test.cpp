@@ -39,5 +39,17 @@ TEST(AheadOfOthers, LastsAsLongAsTheObjectAndIsInherited) {
   EXPECT_EQ(own_priority(), before);
 }
 
+TEST(AheadOfOthers, LeavesALowerPriorityAlone) {
+  pid_t child = fork();
+  if (child == 0) {
+    setpriority(PRIO_PROCESS, 0, 15);
+    AheadOfOthers ahead;
+    _exit(own_priority() == 15 ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
 }  // namespace
 }  // namespace fk
