@@ -438,6 +438,17 @@ TEST(ScheduleLog, ShowsTheSameStepsAgain) {
   EXPECT_GT(calls, steps);
 }
 
+// Why a log cannot be replayed; empty if it can.
+std::string replayed(const std::string& log) {
+  std::istringstream in(log);
+  try {
+    replay_schedule(in);
+    return "";
+  } catch (const Error& e) {
+    return e.what();
+  }
+}
+
 TEST(ScheduleLog, HasTheGuessesOfADraftModel) {
   SimulatedLoad load;
   load.options = {.max_batched_tokens = 40,
@@ -451,15 +462,6 @@ TEST(ScheduleLog, HasTheGuessesOfADraftModel) {
   SchedulerSimulation simulation(load, 5);
   simulation.run();
   EXPECT_GT(simulation.stats().accepted_tokens, 0);
-  auto replayed = [](const std::string& log) -> std::string {
-    std::istringstream in(log);
-    try {
-      replay_schedule(in);
-      return "";
-    } catch (const Error& e) {
-      return e.what();
-    }
-  };
   const std::string log = simulation.log();
   EXPECT_EQ(replayed(log), "");
   const size_t line = log.find("\nguessed ") + 1, next = log.find('\n', line) + 1;
@@ -489,15 +491,6 @@ TEST(ScheduleLog, NamesTheLineThatIsNotAsItShouldBe) {
     scheduler.drawn(std::vector<int64_t>{9});
     scheduler.finish(1);
   }
-  auto replayed = [](std::string log) -> std::string {
-    std::istringstream in(log);
-    try {
-      replay_schedule(in);
-      return "";
-    } catch (const Error& e) {
-      return e.what();
-    }
-  };
   auto with = [&](std::string_view what, std::string_view instead) {
     std::string log = out.str();
     EXPECT_NE(log.find(what), log.npos);
