@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -91,6 +92,10 @@ class DeviceRuntime {
   virtual std::unique_ptr<RecordedWork> end_recording() = 0;
   virtual void abandon_recording() noexcept = 0;
   virtual int64_t recordings() const = 0;  // how many have ended so far
+
+  // Chooses between kernels that compute the same by timing this work with each of them (core/tuned_choice.h). The work
+  // is recorded and run many times; running it twice must give the same result as once.
+  virtual void tune(const std::function<void()>& /*work*/) {}
 
   virtual std::unique_ptr<DeviceEvent> make_event() = 0;
 

@@ -98,19 +98,44 @@ void DecodeLoop::start(std::span<RunningSequence* const> sequences, std::span<co
   attention_.page_size = page;
 }
 
-void DecodeLoop::run() {
-  Context model_context = executor_.context();
-  Context ctx{.pool = model_context.pool,
-              .arena = arena_,
-              .attention = &attention_,
-              .states = model_context.states,
-              .observer = model_context.observer,
-              .stream = model_context.stream,
-              .communicator = model_context.communicator};
-  View logits = rows(logits_.view());
-  const std::array<OptView, 4> args{rows(ids_.view()), rows(positions_.view()), rows(indices_.view()), logits};
+Context DecodeLoop::context() {
+  Context of_model = executor_.context();
+  return {.pool = of_model.pool,
+          .arena = arena_,
+          .attention = &attention_,
+          .states = of_model.states,
+          .observer = of_model.observer,
+          .stream = of_model.stream,
+          .communicator = of_model.communicator};
+}
+
+void DecodeLoop::call_model(Context& ctx) {
+  const std::array<OptView, 4> args{rows(ids_.view()), rows(positions_.view()), rows(indices_.view()),
+                                    rows(logits_.view())};
   executor_.model().call(ctx, args);
-  sampler_.draw(ctx, logits);
+}
+
+// Runs the step many times. Keys and values of a token are the same each time; per-sequence states are not, so the rows
+// have none meanwhile. Not with several ranks, which would have to agree on every trial.
+void DecodeLoop::tune() {
+  Context ctx = context();
+  if (ctx.communicator != nullptr && ctx.communicator->size() > 1) return;
+  const std::vector<int32_t> slots(state_slots_.host(), state_slots_.host() + bucket_);
+  std::fill_n(state_slots_.host(), bucket_, -1);
+  state_slots_.push(bucket_);
+  device_runtime(executor_.model().device).tune([&] {
+    arena_.reset();
+    call_model(ctx);
+  });
+  std::copy(slots.begin(), slots.end(), state_slots_.host());
+  state_slots_.push(bucket_);
+  arena_.reset();
+}
+
+void DecodeLoop::run() {
+  Context ctx = context();
+  call_model(ctx);
+  sampler_.draw(ctx, rows(logits_.view()));
   advance_.into(ctx, sampler_.tokens(), attention_.decode.block_table, rows(positions_.view()), rows(lengths_.view()),
                 sampler_.steps(), rows(ids_.view()), attention_.slot_mapping, attention_.decode.cu_seqlens_k);
 }
@@ -130,6 +155,7 @@ void DecodeLoop::step() {
     } else {
       DeviceRuntime& runtime = device_runtime(device);
       if (at->second == nullptr) {
+        tune();
         runtime.begin_recording();
         try {
           run();

@@ -38,6 +38,9 @@ class DecodeLoop {
 
  private:
   DecodeLoop(ModelExecutor& executor, int64_t rows, Device device);
+  Context context();
+  void call_model(Context& ctx);
+  void tune();
   void run();
   View rows(const View& of) const { return of.narrow(0, 0, bucket_); }
 

@@ -99,6 +99,23 @@ bool StepExecutor::replay(Recording& recording) {
   return recording.instead;
 }
 
+// Runs the step many times. Keys and values of a token are the same each time; per-sequence states are not, so the rows
+// have none meanwhile. Not with several ranks, which would have to agree on every trial.
+void StepExecutor::tune(Recording& recording, const StepPlan& plan, const StepShape& shape) {
+  if (model_.communicator != nullptr && model_.communicator->size() > 1) return;
+  std::vector<StepItem> stateless = items_;
+  for (StepItem& item : stateless) item.state_slot = -1;
+  batch_.assemble(stateless, shape);
+  take_drawn_tokens(plan);
+  recording.arena.reset();  // merges the chunks of the first pass, which must not happen during recording
+  device_runtime(model_.device).tune([&] {
+    recording.arena.reset();
+    call(recording.arena);
+  });
+  batch_.assemble(items_, shape);
+  take_drawn_tokens(plan);
+}
+
 View StepExecutor::forward(const StepPlan& plan, std::span<const std::span<const int64_t>> tokens) {
   FK_CHECK(!plan.empty() && plan.rows.size() == tokens.size());
   static constexpr int64_t kUnknown = 0;  // stands in the place of a token that is only on the device
@@ -151,6 +168,7 @@ View StepExecutor::forward(const StepPlan& plan, std::span<const std::span<const
     instead = call(arena_);
   } else {
     auto [at, first_time] = recordings_.try_emplace({shape.decode_rows, shape.table_width}, model_.device);
+    if (!first_time && at->second.work == nullptr) tune(at->second, plan, shape);
     instead = first_time ? call(at->second.arena) : replay(at->second);
   }
   passes_instead_ += instead ? 1 : 0;

@@ -85,6 +85,7 @@ class StepExecutor {
   Context context(Arena& arena);
   void take_drawn_tokens(const StepPlan& plan) const;
   bool call(Arena& arena);
+  void tune(Recording& recording, const StepPlan& plan, const StepShape& shape);
   bool replay(Recording& recording);
 
   const Model& model_;

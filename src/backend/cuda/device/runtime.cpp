@@ -6,6 +6,7 @@
 #include "backend/cuda/device/status.h"
 #include "core/device_runtime.h"
 #include "core/device_thread.h"
+#include "core/tuned_choice.h"
 
 namespace fk::cuda {
 namespace {
@@ -153,10 +154,8 @@ class Runtime final : public DeviceRuntime {
     check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "Beginning to record");
   }
   std::unique_ptr<RecordedWork> end_recording() override {
-    cudaGraph_t graph = nullptr;
-    check(cudaStreamEndCapture(stream_, &graph), "Recording");
     ++recordings_;
-    return std::make_unique<Graph>(graph, stream_);
+    return recorded();
   }
   void abandon_recording() noexcept override {
     cudaGraph_t graph = nullptr;
@@ -166,6 +165,33 @@ class Runtime final : public DeviceRuntime {
   }
   int64_t recordings() const override { return recordings_; }
 
+  void tune(const std::function<void()>& work) override {
+    Event start(stream_), stop(stream_);
+    auto replay = [&](RecordedWork& step, int times) {
+      start.record();
+      for (int i = 0; i < times; ++i) step.launch();
+      stop.record();
+      return stop.elapsed_ms_since(start) / times;
+    };
+    tune_step({.record =
+                   [&] {
+                     begin_recording();
+                     try {
+                       work();
+                     } catch (...) {
+                       abandon_recording();
+                       throw;
+                     }
+                     return recorded();
+                   },
+               .time_ms =
+                   [&](RecordedWork& step) {
+                     constexpr double kEnoughMs = 6;  // several short steps: one after the other, as in decoding
+                     const double once_ms = replay(step, 1);
+                     return once_ms > kEnoughMs / 2 ? once_ms : replay(step, static_cast<int>(kEnoughMs / once_ms));
+                   }});
+  }
+
   std::unique_ptr<DeviceEvent> make_event() override { return std::make_unique<Event>(stream_); }
   DeviceJudging& judging() override {
     if (!judging_) judging_ = make_judging(device_.index, stream_);
@@ -173,11 +199,17 @@ class Runtime final : public DeviceRuntime {
   }
 
  private:
+  std::unique_ptr<RecordedWork> recorded() {
+    cudaGraph_t graph = nullptr;
+    check(cudaStreamEndCapture(stream_, &graph), "Recording");
+    return std::make_unique<Graph>(graph, stream_);
+  }
+
   Device device_;
   DeviceFacts facts_;
   cudaStream_t stream_ = nullptr;  // exists until the process ends
   int64_t recordings_ = 0;
-  unsigned* found_ = nullptr;  // of all_finite(), allocated on first use
+  unsigned* found_ = nullptr;               // of all_finite(), allocated on first use
   std::unique_ptr<DeviceJudging> judging_;  // created on first use
 };
 

@@ -13,13 +13,13 @@
 #include "backend/cuda/device/l2_flush.h"
 #include "backend/cuda/device/status.h"
 #include "backend/cuda/matmul/algorithm_store.h"
+#include "core/tuned_choice.h"
 
 namespace fk::cuda {
 namespace {
 
-// A chain of products over different matrices ranks the splits differently; steps of real models were faster with this
-// choice.
-int quickest(size_t cuts, cudaStream_t stream, const std::function<void(int)>& launch) {
+// The time of every split alone, in ms, with an empty L2.
+std::vector<float> times_alone(size_t cuts, cudaStream_t stream, const std::function<void(int)>& launch) {
   constexpr int kRounds = 6;
   L2Flush flush;
   cudaEvent_t start = nullptr, stop = nullptr;
@@ -41,11 +41,34 @@ int quickest(size_t cuts, cudaStream_t stream, const std::function<void(int)>& l
   }
   cudaEventDestroy(start);
   cudaEventDestroy(stop);
-  // Splits with times this close are ranked differently from try to try, although they may differ in a real step: the
-  // first of them is taken, which is the best guess.
-  const float near = 1.02f * *std::min_element(best_ms.begin(), best_ms.end());
-  return static_cast<int>(std::find_if(best_ms.begin(), best_ms.end(), [&](float ms) { return ms <= near; }) -
-                          best_ms.begin());
+  return best_ms;
+}
+
+// The choice by times alone. Splits that are up to a third slower alone may be the fastest in a step.
+void choose_alone(TunedChoice& choice, const std::vector<float>& times_ms) {
+  const float best = *std::min_element(times_ms.begin(), times_ms.end());
+  // Of splits with times this close, which are ranked differently from try to try, the first is the best guess.
+  choice.chosen = static_cast<int>(
+      std::find_if(times_ms.begin(), times_ms.end(), [&](float ms) { return ms <= 1.02f * best; }) - times_ms.begin());
+  for (size_t cut = 0; cut < times_ms.size(); ++cut)
+    if (times_ms[cut] <= 1.33f * best) choice.contenders.push_back(static_cast<int>(cut));
+}
+
+// In a file: whether a step made the choice, the choice, the contenders.
+std::vector<unsigned char> stored_form(const TunedChoice& choice) {
+  std::vector<unsigned char> bytes{static_cast<unsigned char>(choice.made_in_step),
+                                   static_cast<unsigned char>(choice.chosen)};
+  for (int contender : choice.contenders) bytes.push_back(static_cast<unsigned char>(contender));
+  return bytes;
+}
+
+bool read_stored(const std::vector<unsigned char>& bytes, size_t cuts, TunedChoice& choice) {
+  if (bytes.size() < 3 || std::any_of(bytes.begin() + 1, bytes.end(), [&](unsigned char c) { return c >= cuts; }))
+    return false;
+  choice.made_in_step = bytes[0] != 0;
+  choice.chosen = bytes[1];
+  choice.contenders.assign(bytes.begin() + 2, bytes.end());
+  return true;
 }
 
 AlgorithmStore& store() {
@@ -54,7 +77,7 @@ AlgorithmStore& store() {
     int device = 0;
     check(cudaGetDevice(&device), "Asking for the current device");
     check(cudaGetDeviceProperties(&properties, device), "Asking for the device's properties");
-    return new AlgorithmStore(fmt::format("{} stream 2", properties.name));  // change the number when the splits change
+    return new AlgorithmStore(fmt::format("{} stream 3", properties.name));  // change the number when the splits change
   }();
   return only;
 }
@@ -68,21 +91,24 @@ int stream_cut(const MatmulProblem& p, StreamEpilogue epilogue, size_t cuts, voi
   using Key = std::tuple<int64_t, int64_t, int64_t, DType, DType, StreamEpilogue, std::string>;
   Key key{p.rows, p.out_features, p.in_features, p.dtype, p.out_dtype, epilogue, std::string(format)};
   static std::mutex mutex;
-  static std::map<Key, int> known;
+  static std::map<Key, TunedChoice> known;
   std::lock_guard lock(mutex);
-  if (auto at = known.find(key); at != known.end()) return at->second;
+  if (auto at = known.find(key); at != known.end()) return use(at->second);
 
   std::string name = fmt::format("{}x{}x{}/{}/{}/{}", p.rows, p.out_features, p.in_features, dtype_name(p.dtype),
                                  dtype_name(p.out_dtype), static_cast<int>(epilogue));
   if (!format.empty()) name += fmt::format("/{}", format);
-  std::vector<unsigned char> stored = store().find(name);
-  if (stored.size() == 1 && stored[0] < cuts) return known[key] = stored[0];
-  cudaStreamCaptureStatus recording = cudaStreamCaptureStatusNone;
-  check(cudaStreamIsCapturing(stream, &recording), "Asking whether a stream records");
-  if (recording != cudaStreamCaptureStatusNone) return 0;
-  int cut = quickest(cuts, stream, launch);
-  store().put(name, {static_cast<unsigned char>(cut)});
-  return known[key] = cut;
+  TunedChoice choice;
+  if (!read_stored(store().find(name), cuts, choice)) {
+    cudaStreamCaptureStatus recording = cudaStreamCaptureStatusNone;
+    check(cudaStreamIsCapturing(stream, &recording), "Asking whether a stream records");
+    if (recording != cudaStreamCaptureStatusNone) return 0;
+    choose_alone(choice, times_alone(cuts, stream, launch));
+    store().put(name, stored_form(choice));
+  }
+  TunedChoice& kept = known[key] = std::move(choice);
+  kept.keep = [&kept, name] { store().put(name, stored_form(kept)); };
+  return use(kept);
 }
 
 }  // namespace fk::cuda
