@@ -65,7 +65,18 @@ std::vector<Case<GatedDeltaNet>> GatedDeltaNet::cases() {
            .head_v_dim = 7,
            .conv_kernel_size = 3,
            .norm_eps = 1e-2};
+  Init whole{
+      .hidden_size = 64, .num_k_heads = 2, .num_v_heads = 4, .head_k_dim = 32, .head_v_dim = 64, .norm_eps = 1e-2};
+  Init wide{.hidden_size = 40,
+            .num_k_heads = 1,
+            .num_v_heads = 1,
+            .head_k_dim = 128,
+            .head_v_dim = 96,
+            .conv_kernel_size = 2,
+            .norm_eps = 1e-2};
   return {{"decode", c, Workload::batch({{1, 5}, {1, 40}})},
+          {"few tokens, heads of whole warps", whole, Workload::batch({{1, 5}, {1, 40}, {3, 0}, {2, 7}})},
+          {"one token, one head", wide, Workload::batch({{1, 9}})},
           {"mixed", c, Workload::batch({{1, 30}, {1, 1}, {17, 0}, {5, 33}})},
           {"odd", odd, Workload::batch({{1, 3}, {9, 0}})}};
 }

@@ -5,12 +5,17 @@
 
 namespace fk::cuda {
 
-// A barrier of all threads of the cluster in two steps: a thread arrives, continues, and waits later.
+// A barrier of all threads of the cluster in two steps: a thread arrives, continues, and waits later. Older devices have
+// no clusters; kernels that need them must not be launched there.
 __device__ __forceinline__ void arrive_at_cluster() {
+#if __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+#endif
 }
 __device__ __forceinline__ void wait_for_cluster() {
+#if __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
 }
 
 // Makes barriers initialised by one thread visible to the other blocks after the next cluster barrier.
