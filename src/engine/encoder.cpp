@@ -117,11 +117,6 @@ void Encoder::run(const std::vector<OptView>& arguments) {
     model_.call(ctx, arguments);
   } else {
     if (recorded_ == nullptr) {
-      runtime.tune([&] {
-        arena_.reset();
-        model_.call(ctx, arguments);
-      });
-      arena_.reset();
       runtime.begin_recording();
       try {
         model_.call(ctx, arguments);

@@ -49,6 +49,15 @@ TEST(TunedChoice, WhatDependsOnAnEarlierChoiceIsTimedWithIt) {
   EXPECT_EQ(b.chosen, 0);
 }
 
+TEST(TunedChoice, WhatWasCloseIsTriedOnceMoreWithTheLaterChoices) {
+  TunedChoice a = among(2), b = among(2);
+  const double times[2][2] = {{5, 4}, {5.02, 3}};  // a's second split is a little slower, until b is its second
+  auto cost = [&] { return times[a.chosen][b.chosen]; };
+  EXPECT_EQ(tune_step(step_using({&a, &b}, cost)), 2);
+  EXPECT_EQ(a.chosen, 1);
+  EXPECT_EQ(b.chosen, 1);
+}
+
 TEST(TunedChoice, NoiseChangesNothing) {
   TunedChoice a = among(3, 1);
   const std::vector<double> times{9.99, 10, 10.01};
@@ -83,17 +92,18 @@ TEST(TunedChoice, AFailedTrialLeavesTheChoice) {
   EXPECT_FALSE(a.made_in_step);
 }
 
-TEST(TunedChoice, LongStepsAreTimedLessOften) {
-  auto timings = [](double ms) {
+TEST(TunedChoice, LongAndSlowStepsAreTimedLessOften) {
+  auto timings = [](double first_ms, double second_ms) {
     TunedChoice a = among(2);
     int count = 0;
-    TunableStep step = step_using({&a}, [&] { return ms; });
-    step.time_ms = [&count, ms](RecordedWork&) { return ++count, ms; };
+    TunableStep step = step_using({&a}, [&] { return a.chosen == 0 ? first_ms : second_ms; });
+    step.time_ms = [&count](RecordedWork& work) { return ++count, dynamic_cast<Nothing&>(work).ms; };
     tune_step(step);
     return count;
   };
-  EXPECT_EQ(timings(1), 10);
-  EXPECT_EQ(timings(100), 4);
+  EXPECT_EQ(timings(1, 1), 10);
+  EXPECT_EQ(timings(100, 100), 4);
+  EXPECT_EQ(timings(1, 1.1), 4) << "clearly slower";
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // The CUDA implementation of core's DeviceRuntime.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "backend/cuda/device/judging.h"
 #include "backend/cuda/device/measure.h"
 #include "backend/cuda/device/status.h"
@@ -185,10 +187,10 @@ class Runtime final : public DeviceRuntime {
                      return recorded();
                    },
                .time_ms =
-                   [&](RecordedWork& step) {
-                     constexpr double kEnoughMs = 6;  // several short steps: one after the other, as in decoding
-                     const double once_ms = replay(step, 1);
-                     return once_ms > kEnoughMs / 2 ? once_ms : replay(step, static_cast<int>(kEnoughMs / once_ms));
+                   [&, times = 0](RecordedWork& step) mutable {
+                     constexpr double kEnoughMs = 5;  // several short steps: one after the other, as in decoding
+                     if (times == 0) times = std::clamp(static_cast<int>(kEnoughMs / replay(step, 1)), 1, 64);
+                     return replay(step, times);
                    }});
   }
 

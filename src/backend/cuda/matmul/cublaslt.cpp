@@ -7,7 +7,6 @@
 #include <cstring>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <vector>
 
 #include "backend/cuda/device/l2_flush.h"
@@ -15,7 +14,6 @@
 #include "backend/cuda/matmul/add_bias.h"
 #include "backend/cuda/matmul/algorithm_store.h"
 #include "core/check.h"
-#include "core/tuned_choice.h"
 
 namespace fk::cuda {
 namespace {
@@ -28,12 +26,6 @@ void check_lt(cublasStatus_t status, std::string_view what) {
   throw Error("{} failed in cuBLASLt: {}.", what, cublasLtGetStatusString(status));
 }
 
-// Of a shape: the algorithms worth using, of which one is chosen.
-struct LtChoice : TunedChoice {
-  std::vector<cublasLtMatmulAlgo_t> algorithms;
-  bool timed = false;
-};
-
 // Made on first use and kept: one stream means one product at a time.
 struct Library {
   Library() {
@@ -44,13 +36,12 @@ struct Library {
     check(cudaGetDevice(&device), "Asking for the current device");
     check(cudaGetDeviceProperties(&properties, device), "Asking for the device's properties");
     // Change the number when algorithms are chosen in another way.
-    store = std::make_unique<AlgorithmStore>(fmt::format("{} cublaslt {} 3", properties.name, cublasLtGetVersion()));
+    store = std::make_unique<AlgorithmStore>(fmt::format("{} cublaslt {} 2", properties.name, cublasLtGetVersion()));
   }
 
   cublasLtHandle_t handle = nullptr;
   void* workspace = nullptr;
   std::unique_ptr<AlgorithmStore> store;
-  std::map<std::string, LtChoice> choices;  // by shape: of all operators that have it
 };
 
 Library& library() {
@@ -170,10 +161,10 @@ bool multiply(const Layouts& layouts, const MatmulOperands& operands, const cubl
                         stream) == CUBLAS_STATUS_SUCCESS;
 }
 
-// The time of every proposed algorithm on the real operands, in rounds, so that a short disturbance affects only one
-// round. Weights are read from memory, as in a model: other algorithms win where they are in the L2.
-std::vector<float> times_alone(const Layouts& layouts, const MatmulOperands& operands, const Algorithms& proposals,
-                               cudaStream_t stream) {
+// Times every proposed algorithm on the real operands, in rounds, so that a short disturbance affects only one round.
+// Weights are read from memory, as in a model: other algorithms win where they are in the L2.
+cublasLtMatmulAlgo_t quickest(const Layouts& layouts, const MatmulOperands& operands, const Algorithms& proposals,
+                              cudaStream_t stream) {
   constexpr int kRounds = 4;
   cudaEvent_t start = nullptr, stop = nullptr;
   check(cudaEventCreate(&start), "Making an event");
@@ -194,50 +185,7 @@ std::vector<float> times_alone(const Layouts& layouts, const MatmulOperands& ope
   }
   cudaEventDestroy(start);
   cudaEventDestroy(stop);
-  return best_ms;
-}
-
-// The fastest alone first, then those that may be faster in a step.
-Algorithms fastest(const Algorithms& proposals, const std::vector<float>& times_ms) {
-  constexpr size_t kMost = 4;
-  std::vector<size_t> order(proposals.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return times_ms[a] < times_ms[b]; });
-  Algorithms best;
-  for (size_t i : order)
-    if (best.empty() || (best.size() < kMost && times_ms[i] <= 1.1f * times_ms[order[0]])) best.push_back(proposals[i]);
-  return best;
-}
-
-// In a file: whether a step made the choice, the choice, the algorithms.
-std::vector<unsigned char> stored_form(const LtChoice& choice) {
-  std::vector<unsigned char> bytes{static_cast<unsigned char>(choice.made_in_step),
-                                   static_cast<unsigned char>(choice.chosen)};
-  for (const cublasLtMatmulAlgo_t& algorithm : choice.algorithms) {
-    const auto* first = reinterpret_cast<const unsigned char*>(&algorithm);
-    bytes.insert(bytes.end(), first, first + sizeof algorithm);
-  }
-  return bytes;
-}
-
-// A file may be outdated or damaged: only algorithms that the library accepts are used.
-bool read_stored(const std::vector<unsigned char>& bytes, const Layouts& layouts, LtChoice& choice) {
-  constexpr size_t kHead = 2, kSize = sizeof(cublasLtMatmulAlgo_t);
-  if (bytes.size() < kHead + kSize || (bytes.size() - kHead) % kSize != 0) return false;
-  Algorithms algorithms((bytes.size() - kHead) / kSize);
-  if (bytes[1] >= algorithms.size()) return false;
-  for (size_t i = 0; i < algorithms.size(); ++i) {
-    std::memcpy(&algorithms[i], bytes.data() + kHead + i * kSize, kSize);
-    cublasLtMatmulHeuristicResult_t result{};
-    if (cublasLtMatmulAlgoCheck(library().handle, layouts.product, layouts.weight, layouts.x, layouts.out, layouts.out,
-                                &algorithms[i], &result) != CUBLAS_STATUS_SUCCESS ||
-        result.workspaceSize > kWorkspaceBytes)
-      return false;
-  }
-  choice.made_in_step = bytes[0] != 0;
-  choice.chosen = bytes[1];
-  choice.algorithms = std::move(algorithms);
-  return true;
+  return proposals[static_cast<size_t>(std::min_element(best_ms.begin(), best_ms.end()) - best_ms.begin())];
 }
 
 bool recording(cudaStream_t stream) {
@@ -262,38 +210,41 @@ struct CublasLtMatmul::State {
   explicit State(const MatmulProblem& p) : problem(p), layouts(p) {}
 
   const cublasLtMatmulAlgo_t& algorithm(const MatmulOperands& operands, cudaStream_t stream) {
-    LtChoice*& choice = chosen[common_alignment(operands)];
-    if (choice == nullptr || !choice->timed) choice = &choose(operands, stream);
-    return choice->algorithms[static_cast<size_t>(use(*choice))];
+    uint32_t alignment = common_alignment(operands);
+    auto at = chosen.find(alignment);
+    if (at == chosen.end()) at = chosen.emplace(alignment, choose(operands, alignment, stream)).first;
+    return at->second;
   }
 
-  LtChoice& choose(const MatmulOperands& operands, cudaStream_t stream) {
-    std::string key = key_of(problem, common_alignment(operands));
-    LtChoice& choice = library().choices[key];
-    if (choice.timed) return choice;
-    if (!read_stored(library().store->find(key), layouts, choice)) {
-      Algorithms proposals = propose(layouts, operands);
-      if (proposals.empty())
-        throw Error("cuBLASLt has no algorithm for {} x {} x {} in {}; report this shape.", problem.rows,
-                    problem.out_features, problem.in_features, dtype_name(problem.dtype));
-      if (recording(stream)) {  // the first until they can be timed
-        choice.algorithms.assign(1, proposals.front());
-        return choice;
-      }
-      choice.algorithms = fastest(proposals, times_alone(layouts, operands, proposals, stream));
-      library().store->put(key, stored_form(choice));
+  cublasLtMatmulAlgo_t choose(const MatmulOperands& operands, uint32_t alignment, cudaStream_t stream) {
+    std::string key = key_of(problem, alignment);
+    cublasLtMatmulAlgo_t algorithm{};
+    std::vector<unsigned char> stored = library().store->find(key);
+    if (stored.size() == sizeof algorithm) {
+      std::memcpy(&algorithm, stored.data(), sizeof algorithm);
+      // A file may be outdated or damaged: only algorithms that the library accepts are used.
+      cublasLtMatmulHeuristicResult_t result{};
+      if (cublasLtMatmulAlgoCheck(library().handle, layouts.product, layouts.weight, layouts.x, layouts.out,
+                                  layouts.out, &algorithm, &result) == CUBLAS_STATUS_SUCCESS &&
+          result.workspaceSize <= kWorkspaceBytes)
+        return algorithm;
     }
-    choice.timed = true;
-    choice.contenders.resize(choice.algorithms.size());
-    std::iota(choice.contenders.begin(), choice.contenders.end(), 0);
-    choice.keep = [&choice, key] { library().store->put(key, stored_form(choice)); };
-    return choice;
+    Algorithms proposals = propose(layouts, operands);
+    if (proposals.empty())
+      throw Error("cuBLASLt has no algorithm for {} x {} x {} in {}; report this shape.", problem.rows,
+                  problem.out_features, problem.in_features, dtype_name(problem.dtype));
+    if (recording(stream)) return proposals.front();
+    algorithm = quickest(layouts, operands, proposals, stream);
+    std::vector<unsigned char> bytes(sizeof algorithm);
+    std::memcpy(bytes.data(), &algorithm, sizeof algorithm);
+    library().store->put(key, bytes);
+    return algorithm;
   }
 
   MatmulProblem problem;
   Layouts layouts;
-  std::map<uint32_t, LtChoice*> chosen;  // by alignment
-  std::map<uint32_t, bool> runs;         // likewise
+  std::map<uint32_t, cublasLtMatmulAlgo_t> chosen;  // by alignment
+  std::map<uint32_t, bool> runs;                    // likewise
 };
 
 std::string_view cublaslt_refusal(const MatmulProblem& p, const MatmulOperands& operands) {

@@ -17,7 +17,9 @@ struct GroupProductCall {
   int first_block;
   GroupActivation activation;
 
-  __device__ __forceinline__ bool gated() const { return activation == GroupActivation::kSiluAndMul; }
+  __device__ __forceinline__ bool gated() const {
+    return activation == GroupActivation::kSiluAndMul || activation == GroupActivation::kGeluTanhAndMul;
+  }
 };
 
 struct TokenPlace {

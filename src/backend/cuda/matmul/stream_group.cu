@@ -180,7 +180,9 @@ __global__ void __launch_bounds__(32 * C::kWarps, C::kBlocks)
       float value = total(column, of_token, feature);
       if (gated) {
         const float up = total(column + of_tile, of_token, feature + p.features);
-        value = silu(to_float(from_float<T>(value))) * to_float(from_float<T>(up));
+        value = to_float(from_float<T>(value));
+        value = (p.activation == GroupActivation::kSiluAndMul ? silu(value) : gelu_tanh(value)) *
+                to_float(from_float<T>(up));
       } else {
         value = activated<T>(p.activation, value);
       }
@@ -295,9 +297,11 @@ int block_rows(const StreamGroup& g, int64_t places) {
   return static_cast<int>(rows);
 }
 
-// kSpread: as many blocks as run at once, with as many rows as that takes; else a block for each tile. kEarly: two
-// rounds of the matrix are on their way before the rows are loaded, which have to wait behind them; else one.
-template <class T, PrologueKind kPrologue, class C, bool kSpread, bool kEarly>
+// kPlaces: blocks on a multiprocessor, each with as many rows as that takes; 0: a block for each tile. Fewer places
+// than C::kBlocks leave room for blocks of the next kernel, whose matrix is then on its way while this one still
+// multiplies. kEarly: two rounds of the matrix are on their way before the rows are loaded, which have to wait behind
+// them; else one.
+template <class T, PrologueKind kPrologue, class C, int kPlaces, bool kEarly>
 void launch_group_cut(const StreamGroup& g, void* stream) {
   GroupCall<T> c{};
   const View& first = rows_in(g);
@@ -305,7 +309,7 @@ void launch_group_cut(const StreamGroup& g, void* stream) {
   c.tokens = static_cast<int>(first.size(0));
   c.length = static_cast<int>(first.size(1));
   c.prologue = prologue_call<T>(g);
-  c.block_rows = kSpread ? block_rows(g, C::kBlocks * multiprocessors()) : kGroupTile;
+  c.block_rows = kPlaces > 0 ? block_rows(g, kPlaces * multiprocessors()) : kGroupTile;
   int blocks = 0;
   for (int i = 0; i < c.count; ++i) {
     const GroupedProduct& p = g.products.at[static_cast<size_t>(i)];
@@ -352,17 +356,24 @@ constexpr auto joined(const std::array<LaunchGroup, N>&... lists) {
 // Blocks for single tiles leave room for the next kernel earlier, but repeat the prologue more often.
 template <class T, PrologueKind kPrologue, int kTokens, bool kEarly>
 constexpr std::array<LaunchGroup, 3> kSingleTiles = {
-    launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, false, kEarly>,
-    launch_group_cut<T, kPrologue, GroupCut<16, 2, 2, kTokens>, false, kEarly>,
-    launch_group_cut<T, kPrologue, GroupCut<8, 4, 2, kTokens>, false, kEarly>,
+    launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, 0, kEarly>,
+    launch_group_cut<T, kPrologue, GroupCut<16, 2, 2, kTokens>, 0, kEarly>,
+    launch_group_cut<T, kPrologue, GroupCut<8, 4, 2, kTokens>, 0, kEarly>,
 };
 template <class T, PrologueKind kPrologue, int kTokens, bool kEarly>
 constexpr std::array<LaunchGroup, 5> kSeveralTiles = {
-    launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, true, kEarly>,
-    launch_group_cut<T, kPrologue, GroupCut<10, 2, 3, kTokens>, true, kEarly>,
-    launch_group_cut<T, kPrologue, GroupCut<16, 2, 2, kTokens>, true, kEarly>,
-    launch_group_cut<T, kPrologue, GroupCut<8, 4, 2, kTokens>, true, kEarly>,
-    launch_group_cut<T, kPrologue, GroupCut<16, 4, 1, kTokens>, true, kEarly>,
+    launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, 4, kEarly>,
+    launch_group_cut<T, kPrologue, GroupCut<10, 2, 3, kTokens>, 3, kEarly>,
+    launch_group_cut<T, kPrologue, GroupCut<16, 2, 2, kTokens>, 2, kEarly>,
+    launch_group_cut<T, kPrologue, GroupCut<8, 4, 2, kTokens>, 2, kEarly>,
+    launch_group_cut<T, kPrologue, GroupCut<16, 4, 1, kTokens>, 1, kEarly>,
+};
+// Half of a multiprocessor: the other half is for the next kernel.
+template <class T, PrologueKind kPrologue, int kTokens, bool kEarly>
+constexpr std::array<LaunchGroup, 3> kHalfPlaces = {
+    launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, 2, kEarly>,
+    launch_group_cut<T, kPrologue, GroupCut<16, 2, 2, kTokens>, 1, kEarly>,
+    launch_group_cut<T, kPrologue, GroupCut<8, 4, 2, kTokens>, 1, kEarly>,
 };
 
 // Of those that take about the same time the tuner takes the first.
@@ -371,21 +382,23 @@ std::span<const LaunchGroup> group_cuts() {
   if constexpr (kPrologue == PrologueKind::kShift && kTokens == 1) {
     static constexpr auto kCuts =
         joined(kSeveralTiles<T, kPrologue, kTokens, true>, kSeveralTiles<T, kPrologue, kTokens, false>,
-               std::array<LaunchGroup, 2>{launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, false, true>,
-                                          launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, false, false>});
+               std::array<LaunchGroup, 2>{launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, 0, true>,
+                                          launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, 0, false>},
+               kHalfPlaces<T, kPrologue, kTokens, true>, kHalfPlaces<T, kPrologue, kTokens, false>);
     return kCuts;
   } else if constexpr (kTokens == 1 || kPrologue == PrologueKind::kNone) {
     static constexpr auto kCuts =
         joined(kSingleTiles<T, kPrologue, kTokens, true>, kSingleTiles<T, kPrologue, kTokens, false>,
-               kSeveralTiles<T, kPrologue, kTokens, true>, kSeveralTiles<T, kPrologue, kTokens, false>);
+               kSeveralTiles<T, kPrologue, kTokens, true>, kSeveralTiles<T, kPrologue, kTokens, false>,
+               kHalfPlaces<T, kPrologue, kTokens, true>, kHalfPlaces<T, kPrologue, kTokens, false>);
     return kCuts;
   } else {
     static constexpr LaunchGroup kCuts[] = {
-        launch_group_cut<T, kPrologue, GroupCut<16, 2, 1, kTokens>, true, true>,
-        launch_group_cut<T, kPrologue, GroupCut<8, 2, 2, kTokens>, true, true>,
-        launch_group_cut<T, kPrologue, GroupCut<16, 2, 1, kTokens>, true, false>,
-        launch_group_cut<T, kPrologue, GroupCut<8, 2, 2, kTokens>, true, false>,
-        launch_group_cut<T, kPrologue, GroupCut<8, 2, 2, kTokens>, false, true>,
+        launch_group_cut<T, kPrologue, GroupCut<16, 2, 1, kTokens>, 1, true>,
+        launch_group_cut<T, kPrologue, GroupCut<8, 2, 2, kTokens>, 2, true>,
+        launch_group_cut<T, kPrologue, GroupCut<16, 2, 1, kTokens>, 1, false>,
+        launch_group_cut<T, kPrologue, GroupCut<8, 2, 2, kTokens>, 2, false>,
+        launch_group_cut<T, kPrologue, GroupCut<8, 2, 2, kTokens>, 0, true>,
     };
     return kCuts;
   }
@@ -458,7 +471,7 @@ void stream_group(const StreamGroup& g, void* stream) {
   MatmulProblem shape{.rows = x.size(0), .in_features = x.size(1), .dtype = dtype, .out_dtype = dtype};
   for (int i = 0; i < g.products.count; ++i) shape.out_features += g.products.at[static_cast<size_t>(i)].weight.size(0);
   // Sizes alone do not say which group it is. Change the letter when the splits change.
-  const char name[] = {'i', static_cast<char>('0' + g.products.count),
+  const char name[] = {'j', static_cast<char>('0' + g.products.count),
                        static_cast<char>('0' + static_cast<int>(kind_of(g)))};
   const int cut = stream_cut(
       shape, StreamEpilogue::kPlain, cuts_of(g).size(), stream,

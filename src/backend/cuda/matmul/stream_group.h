@@ -11,9 +11,9 @@
 
 namespace fk::cuda {
 
-// Of the sums with their bias, rounded to the dtype first, as a kernel of its own would read them. kSiluAndMul takes
-// gate rows, then up rows, and gives half as many columns.
-enum class GroupActivation : uint8_t { kNone, kTanh, kSigmoid, kRelu2, kSiluAndMul };
+// Of the sums with their bias, rounded to the dtype first, as a kernel of its own would read them. Gated ones take gate
+// rows, then up rows, and give half as many columns.
+enum class GroupActivation : uint8_t { kNone, kTanh, kSigmoid, kRelu2, kSiluAndMul, kGeluTanhAndMul };
 
 struct GroupedProduct {
   View weight;  // [features, length]

@@ -1,5 +1,5 @@
-// Autotunes the split of a few-row product: once for every shape alone, and once in a step (core/tuned_choice.h), stored
-// on disk.
+// Autotunes the split of a few-row product: once for every shape alone, and once in a step (core/tuned_choice.h),
+// stored on disk.
 #pragma once
 
 #include <cstddef>

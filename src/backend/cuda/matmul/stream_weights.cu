@@ -16,6 +16,7 @@
 #include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/device/tile.cuh"
 #include "backend/cuda/matmul/stream_call.cuh"
+#include "backend/cuda/matmul/stream_group.h"
 #include "backend/cuda/matmul/stream_tuner.h"
 #include "core/check.h"
 
@@ -152,6 +153,23 @@ void launch_cut(const MatmulProblem& problem, const MatmulOperands& operands, vo
          stream_pointers<T>(problem, operands), sizes);
 }
 
+// The same product as a group of one: its blocks have several tiles and may leave room for the next kernel.
+StreamGroup as_group(const MatmulProblem& p, const MatmulOperands& o, StreamEpilogue epilogue) {
+  auto rows = [&](const void* at, int64_t count, int64_t stride, int64_t columns) {
+    return View(const_cast<void*>(at), Shape{count, std::max(stride, columns)}, p.dtype).narrow(1, 0, columns);
+  };
+  const int64_t columns = stream_sizes(p, epilogue).features;
+  GroupedProduct product{.weight = rows(o.weight, p.out_features, p.in_features, p.in_features),
+                         .out = rows(o.out, p.rows, p.out_stride, columns),
+                         .x = rows(o.x, p.rows, p.x_stride, p.in_features)};
+  if (epilogue == StreamEpilogue::kSiluAndMul) product.activation = GroupActivation::kSiluAndMul;
+  if (epilogue == StreamEpilogue::kGeluTanhAndMul) product.activation = GroupActivation::kGeluTanhAndMul;
+  if (p.bias) product.bias = View(const_cast<void*>(o.bias), Shape{p.out_features}, p.dtype);
+  StreamGroup group;
+  group.products.add(product);
+  return group;
+}
+
 template <class T, class Out, StreamEpilogue kEpilogue>
 void launch_rows(const MatmulProblem& problem, const MatmulOperands& operands, void* stream) {
   using Launch = void (*)(const MatmulProblem&, const MatmulOperands&, void*);
@@ -160,9 +178,19 @@ void launch_rows(const MatmulProblem& problem, const MatmulOperands& operands, v
       launch_cut<T, Out, kEpilogue, Cut<20, 16, 2>>, launch_cut<T, Out, kEpilogue, Cut<8, 16, 4>>,
       launch_cut<T, Out, kEpilogue, Cut<8, 8, 4>>,   launch_cut<T, Out, kEpilogue, Cut<16, 8, 4>>,
   };
-  int cut = stream_cut(problem, kEpilogue, std::size(kCuts), stream,
-                       [&](int tried) { kCuts[tried](problem, operands, stream); });
-  kCuts[cut](problem, operands, stream);
+  constexpr int kOwnCuts = static_cast<int>(std::size(kCuts));
+  auto run = [&](int cut) {
+    if (cut < kOwnCuts)
+      kCuts[cut](problem, operands, stream);
+    else
+      stream_group_with_cut(as_group(problem, operands, kEpilogue), cut - kOwnCuts, stream);
+  };
+  size_t cuts = std::size(kCuts);
+  if constexpr (std::is_same_v<T, Out>) {
+    const StreamGroup group = as_group(problem, operands, kEpilogue);
+    if (stream_group_refusal(group).empty()) cuts += static_cast<size_t>(stream_group_cuts(group));
+  }
+  run(stream_cut(problem, kEpilogue, cuts, stream, run));
 }
 
 }  // namespace
