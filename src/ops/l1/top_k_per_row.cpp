@@ -34,6 +34,7 @@ std::vector<Case<TopKPerRow>> TopKPerRow::cases() {
       {"odd", {.top_k = 7}, Workload::batch({{1, 33}, {1, 64}, {5, 77}})},
       {"many keys", {.top_k = 500}, Workload::batch({{1, 5000}, {2, 700}})},
       {"as published", {.top_k = 2048}, Workload::batch({{1, 9000}, {1, 2047}, {1, 2048}})},
+      {"a long row", {.top_k = 300}, Workload::batch({{1, 33000}})},
       {"pages of 64", {.top_k = 16}, Workload::batch({{1, 300}, {3, 63}}).with_pages_of(64)},
       {"no tokens", {.top_k = 4}, Workload::tokens(0)},
   };

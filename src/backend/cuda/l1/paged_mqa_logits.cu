@@ -4,6 +4,7 @@
 // warp; positive products are weighted where they were computed and added up over lanes and warps.
 #include "ops/l1/paged_mqa_logits.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "backend/cuda/device/element.cuh"
@@ -24,6 +25,7 @@ struct IndexCall {
   const int32_t *seq_lens, *block_table, *cu_seqlens_q;
   int64_t table_width;
   int page_bits, sequences, heads, head_dim, row;  // row: logits of a query
+  int piece = 0;                                   // keys of a block
   float scale;
 };
 
@@ -47,7 +49,7 @@ __device__ __forceinline__ int64_t index_key(const IndexCall& call, int s, int j
   return block * call.block_stride + (j & ((1 << call.page_bits) - 1)) * call.entry_stride;
 }
 
-constexpr int kIndexHeads = 64, kIndexDim = 128, kIndexKeys = 64, kIndexPiece = 512, kIndexThreads = 128;
+constexpr int kIndexHeads = 64, kIndexDim = 128, kIndexKeys = 64, kIndexThreads = 128;
 constexpr uint32_t kIndexTileBytes = 2 * kIndexDim * kIndexKeys;
 constexpr size_t kIndexSharedBytes = 3 * kIndexTileBytes;
 
@@ -63,7 +65,7 @@ __global__ void __launch_bounds__(kIndexThreads) index_tiles(IndexCall call) {
   let_next_start();
   wait_for_previous();
   const IndexQuery query = index_query(call, t);
-  const int first_key = static_cast<int>(blockIdx.y) * kIndexPiece, end = min(first_key + kIndexPiece, call.row);
+  const int first_key = static_cast<int>(blockIdx.y) * call.piece, end = min(first_key + call.piece, call.row);
   const int last_key = min(end, query.keys);
   float* logits = call.logits + t * call.logit_token;
   for (int j = max(first_key, query.keys) + static_cast<int>(threadIdx.x); j < end; j += kIndexThreads)
@@ -220,10 +222,15 @@ class PagedMQALogitsMma final : public CudaPagedMQALogits {
 
  private:
   template <class T>
-  static void run(const IndexCall& call, int64_t tokens, void* stream) {
+  static void run(IndexCall call, int64_t tokens, void* stream) {
+    // Small pieces where there are few queries: all multiprocessors have a block. Large ones read the queries less
+    // often.
+    constexpr int64_t kMostPiece = 512, kEnoughBlocks = 512;
+    const int64_t tiles = blocks_for(call.row, kIndexKeys), at_once = tiles * tokens / kEnoughBlocks;
+    call.piece = static_cast<int>(std::clamp(at_once * kIndexKeys, int64_t{kIndexKeys}, kMostPiece));
     static const bool allowed = (allow_shared_memory("paged_mqa_logits", index_tiles<T>, kIndexSharedBytes), true);
     static_cast<void>(allowed);
-    launch("paged_mqa_logits", index_tiles<T>, dim3(static_cast<unsigned>(tokens), blocks_for(call.row, kIndexPiece)),
+    launch("paged_mqa_logits", index_tiles<T>, dim3(static_cast<unsigned>(tokens), blocks_for(call.row, call.piece)),
            kIndexThreads, kIndexSharedBytes, stream, call);
   }
 };

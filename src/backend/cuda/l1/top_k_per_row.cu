@@ -1,5 +1,6 @@
-// TopKPerRow on CUDA: a block per row finds the k-th largest key by radix selection, eight bits at a time, then takes
-// the larger ones, and of the equal ones the first, in order.
+// TopKPerRow on CUDA: a block per row finds the k-th largest key by radix selection, then takes the larger ones, and of
+// the equal ones the first, in order. Threads hold the keys of rows of up to 32768 elements in registers, each a run of
+// neighbours, and select by 11 bits at a time; longer rows are read again for every 8 bits.
 #include "ops/l1/top_k_per_row.h"
 
 #include <algorithm>
@@ -21,18 +22,120 @@ __device__ __forceinline__ uint32_t select_key(float x) {
   return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
 }
 
-__global__ void __launch_bounds__(kSelectThreads)
-    select_rows(const float* logits, int64_t logit_stride, const int64_t* positions, int64_t position_stride,
-                int32_t* indices, int64_t index_stride, int row, int k) {
+struct SelectCall {
+  const float* logits;
+  const int64_t* positions;
+  int32_t* indices;
+  int64_t logit_stride, position_stride, index_stride;
+  int row, k;
+
+  // How many keys the query of a row sees.
+  __device__ __forceinline__ int keys(int64_t t) const {
+    const int64_t position = positions[t * position_stride];
+    return static_cast<int>(position + 1 < row ? (position + 1 > 0 ? position + 1 : 0) : row);
+  }
+};
+
+__device__ __forceinline__ unsigned scan_warp(unsigned x) {
+#pragma unroll
+  for (int distance = 1; distance < 32; distance *= 2) {
+    const unsigned before = __shfl_up_sync(kAllLanes, x, distance);
+    if (static_cast<int>(threadIdx.x % 32) >= distance) x += before;
+  }
+  return x;
+}
+
+// The sum of x over the threads before this one. `totals` may be used again after another barrier.
+__device__ __forceinline__ unsigned sum_before(unsigned x, unsigned (&totals)[kSelectWarps]) {
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const unsigned through = scan_warp(x);
+  if (lane == 31) totals[warp] = through;
+  __syncthreads();
+  const unsigned of_warps = scan_warp(totals[lane]);
+  const unsigned before_warp = __shfl_sync(kAllLanes, of_warps, warp > 0 ? warp - 1 : 0);
+  return (warp > 0 ? before_warp : 0) + through - x;
+}
+static_assert(kSelectWarps == 32);  // a lane for each warp
+
+template <int kHeld>
+__global__ void __launch_bounds__(kSelectThreads) select_held_rows(const __grid_constant__ SelectCall c) {
+  constexpr int kBins = 2 * kSelectThreads;
+  __shared__ unsigned histogram[kBins];
+  __shared__ unsigned chosen_digit, above;
+  __shared__ unsigned totals[2][kSelectWarps];
+  let_next_start();
+  wait_for_previous();
+  const int64_t t = blockIdx.x;
+  const int n = c.keys(t), tid = threadIdx.x;
+  int32_t* to = c.indices + t * c.index_stride;
+  if (n <= c.k) {
+    for (int i = tid; i < c.k; i += kSelectThreads) to[i] = i < n ? i : -1;
+    return;
+  }
+  const int each = (n + kSelectThreads - 1) / kSelectThreads, first = tid * each, count = min(each, n - first);
+  const float* x = c.logits + t * c.logit_stride + first;
+  uint32_t keys[kHeld];
+#pragma unroll
+  for (int i = 0; i < kHeld; ++i) keys[i] = i < count ? select_key(x[i]) : 0;
+
+  // Of the keys that begin with `prefix`, the wanted-th largest is looked for.
+  uint32_t prefix = 0, mask = 0;
+  auto wanted = static_cast<unsigned>(c.k);
+#pragma unroll
+  for (int round = 0; round < 3; ++round) {
+    const int shift = round == 0 ? 21 : round == 1 ? 10 : 0;
+    const uint32_t digits = round == 2 ? 1023 : 2047;
+    histogram[tid] = histogram[tid + kSelectThreads] = 0;
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i)
+      if (i < count && (keys[i] & mask) == prefix) atomicAdd(&histogram[keys[i] >> shift & digits], 1u);
+    __syncthreads();
+    // Two digits for each thread, the largest first.
+    const int high = kBins - 1 - 2 * tid;
+    const unsigned of_high = histogram[high], of_low = histogram[high - 1];
+    const unsigned before = sum_before(of_high + of_low, totals[0]);
+    if (before < wanted && wanted <= before + of_high + of_low) {
+      const bool is_high = wanted <= before + of_high;
+      chosen_digit = static_cast<unsigned>(is_high ? high : high - 1);
+      above = is_high ? before : before + of_high;
+    }
+    __syncthreads();
+    prefix |= chosen_digit << shift;
+    mask |= digits << shift;
+    wanted -= above;
+    __syncthreads();  // before the next round writes them
+  }
+
+  // `wanted` of the keys equal to `prefix` are taken, and all larger ones.
+  unsigned larger = 0, equal = 0;
+#pragma unroll
+  for (int i = 0; i < kHeld; ++i) {
+    larger += i < count && keys[i] > prefix ? 1 : 0;
+    equal += i < count && keys[i] == prefix ? 1 : 0;
+  }
+  larger = sum_before(larger, totals[0]);
+  equal = sum_before(equal, totals[1]);
+#pragma unroll
+  for (int i = 0; i < kHeld; ++i) {
+    if (i >= count || keys[i] < prefix) continue;
+    const bool is_equal = keys[i] == prefix;
+    if (!is_equal || equal < wanted) to[larger + min(equal, wanted)] = first + i;
+    larger += is_equal ? 0 : 1;
+    equal += is_equal ? 1 : 0;
+  }
+}
+
+__global__ void __launch_bounds__(kSelectThreads) select_rows(const __grid_constant__ SelectCall c) {
   __shared__ unsigned histogram[256];
   __shared__ unsigned chosen_digit, above;
   __shared__ unsigned larger_of[kSelectWarps], equal_of[kSelectWarps];
   let_next_start();
   wait_for_previous();
-  const int64_t t = blockIdx.x, position = positions[t * position_stride];
-  const int n = static_cast<int>(position + 1 < row ? (position + 1 > 0 ? position + 1 : 0) : row);
-  const float* x = logits + t * logit_stride;
-  int32_t* to = indices + t * index_stride;
+  const int64_t t = blockIdx.x;
+  const int n = c.keys(t), k = c.k;
+  const float* x = c.logits + t * c.logit_stride;
+  int32_t* to = c.indices + t * c.index_stride;
   if (n <= k) {
     for (int i = threadIdx.x; i < k; i += kSelectThreads) to[i] = i < n ? i : -1;
     return;
@@ -49,12 +152,16 @@ __global__ void __launch_bounds__(kSelectThreads)
       if ((key & mask) == prefix) atomicAdd(&histogram[key >> shift & 255], 1u);
     }
     __syncthreads();
-    if (threadIdx.x == 0) {
-      unsigned seen = 0;
-      int digit = 255;
-      while (digit > 0 && seen + histogram[digit] < wanted) seen += histogram[digit--];
-      chosen_digit = static_cast<unsigned>(digit);
-      above = seen;
+    if (threadIdx.x < 32) {  // eight digits for each lane, the largest first
+      int digit = 255 - 8 * static_cast<int>(threadIdx.x);
+      unsigned mine = 0;
+      for (int i = 0; i < 8; ++i) mine += histogram[digit - i];
+      unsigned seen = scan_warp(mine) - mine;
+      if (seen < wanted && wanted <= seen + mine) {
+        while (seen + histogram[digit] < wanted) seen += histogram[digit--];
+        chosen_digit = static_cast<unsigned>(digit);
+        above = seen;
+      }
     }
     __syncthreads();
     prefix |= chosen_digit << shift;
@@ -102,9 +209,18 @@ class TopKPerRowRadix final : public TopKPerRow {
   std::string_view refuse(Args args) const override { return refuse_call(args); }
 
   void forward(Context& ctx, View logits, View positions, View indices) override {
-    launch("top_k_per_row", select_rows, static_cast<unsigned>(logits.size(0)), kSelectThreads, 0, ctx.stream,
-           logits.ptr<float>(), logits.stride(0), positions.ptr<int64_t>(), positions.stride(0), indices.ptr<int32_t>(),
-           indices.stride(0), static_cast<int>(logits.size(1) * logits.size(2)), static_cast<int>(init_.top_k));
+    const SelectCall call{.logits = logits.ptr<float>(),
+                          .positions = positions.ptr<int64_t>(),
+                          .indices = indices.ptr<int32_t>(),
+                          .logit_stride = logits.stride(0),
+                          .position_stride = positions.stride(0),
+                          .index_stride = indices.stride(0),
+                          .row = static_cast<int>(logits.size(1) * logits.size(2)),
+                          .k = static_cast<int>(init_.top_k)};
+    auto* kernel = call.row <= 8 * kSelectThreads    ? select_held_rows<8>
+                   : call.row <= 32 * kSelectThreads ? select_held_rows<32>
+                                                     : select_rows;
+    launch("top_k_per_row", kernel, static_cast<unsigned>(logits.size(0)), kSelectThreads, 0, ctx.stream, call);
   }
 };
 
