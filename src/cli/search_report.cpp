@@ -134,6 +134,7 @@ Json kernels_json(const PhasePlan& plan) {
 Json planned_steps(const GraphBody& flat, const PhasePlan& plan) {
   std::map<size_t, const Region*> last, inside;  // by node
   for (const PlannedRegion& r : plan.regions) {
+    if (r.instead_of >= 0) continue;
     for (size_t n : r.region.nodes) inside[n] = &r.region;
     last[r.region.nodes.back()] = &r.region;
   }

@@ -19,14 +19,19 @@ inline constexpr std::string_view kEmulationPrelude = R"(#include <fastkernels/c
 #define __constant__ static
 #define __shared__ static
 #define __forceinline__ inline
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
+#define FK_ROW_MEMORY(name) static uint4 name[1 << 13]
 
 namespace {
 
 struct Place {
   unsigned x;
 };
-Place threadIdx, blockIdx;
+Place threadIdx, blockIdx, blockDim, gridDim;
+
+struct alignas(16) uint4 {
+  uint32_t x, y, z, w;
+};
 
 namespace emulated {
 
@@ -37,6 +42,8 @@ bool done[kMost];
 int threads, arrived, generation;
 long shuffles[kMost];
 int64_t values[kMost][kKept];  // the bits
+long tiles[kMost];             // that a thread has multiplied
+uint32_t operands[kMost][2][6];
 
 void yield() {
   unsigned me = threadIdx.x;
@@ -51,7 +58,7 @@ void run_block(const Work& work, int count, bool descending) {
   threads = count, arrived = 0;
   if (stacks == nullptr) stacks = static_cast<char*>(malloc(size_t(kMost) * kStack));
   for (int t = 0; t < count; ++t) {
-    done[t] = false, shuffles[t] = 0;
+    done[t] = false, shuffles[t] = 0, tiles[t] = 0;
     getcontext(&contexts[t]);
     contexts[t].uc_stack.ss_sp = stacks + size_t(t) * kStack;
     contexts[t].uc_stack.ss_size = kStack;
@@ -98,6 +105,50 @@ T shuffled(unsigned mask, T x, int distance) {
   return x;
 }
 
+// A shuffle with every distance has waited for all threads of the warp.
+inline void __syncwarp() {
+  for (int distance = 16; distance > 0; distance /= 2) shuffled(0xffffffffu, 0, distance);
+}
+
+// What the tensor cores' instruction m16n8k16 does: a thread has pairs of a in rows group and group + 8, and of b in
+// column group, at k = 2 quad and 2 quad + 8.
+template <class T>
+void multiply_tile(float (&sum)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1) {
+  const unsigned me = threadIdx.x, first = me / 32 * 32, lane = me % 32;
+  const long number = emulated::tiles[me];
+  const uint32_t mine[6] = {a0, a1, a2, a3, b0, b1};
+  memcpy(emulated::operands[me][number % 2], mine, sizeof mine);
+  ++emulated::tiles[me];
+  for (unsigned other = first; other < first + 32; ++other)
+    while (emulated::tiles[other] <= number) emulated::yield();
+  auto half = [&](unsigned thread, int which, int part) {
+    const uint16_t bits = uint16_t(emulated::operands[thread][number % 2][which] >> 16 * part);
+    T element;
+    memcpy(&element, &bits, sizeof element);
+    return float(element);
+  };
+  for (int i = 0; i < 4; ++i) {
+    const unsigned row = lane / 4, column = lane % 4 * 2 + unsigned(i % 2);
+    for (unsigned quad = 0; quad < 4; ++quad)
+      for (int pair = 0; pair < 2; ++pair)
+        for (int part = 0; part < 2; ++part)
+          sum[i] += half(first + row * 4 + quad, 2 * pair + i / 2, part) *
+                    half(first + column * 4 + quad, 4 + pair, part);
+  }
+  // No one is more than one tile ahead: there are two places.
+}
+
+inline uint64_t passing_through() { return 0; }
+inline uint4 load_once(const void* address, uint64_t) {
+  if (reinterpret_cast<uintptr_t>(address) % 16 != 0) {
+    fprintf(stderr, "weights are not aligned\n");
+    abort();
+  }
+  uint4 v;
+  memcpy(&v, address, sizeof v);
+  return v;
+}
+
 inline void wait_for_previous() {}
 inline void let_next_start() {}
 
@@ -119,11 +170,23 @@ inline void sincospif(float x, float* s, float* c) {
 // `dependent`: in descending order.
 template <class... P>
 int launch(void (*kernel)(P...), int64_t blocks, int threads, int dependent, void*, P... args) {
+  blockDim.x = unsigned(threads);
+  gridDim.x = unsigned(blocks);
   for (int64_t b = 0; b < blocks; ++b) {
     blockIdx.x = unsigned(b);
     emulated::run_block([&] { kernel(args...); }, threads, dependent != 0);
   }
   return 0;
+}
+
+// A device that runs three blocks at once.
+template <class... P>
+int launch_products(void (*kernel)(int, int, P...), int tiles, bool spread, int threads, int row_bytes, int64_t rows,
+                    int dependent, void* stream, P... args) {
+  if (row_bytes * rows > (1 << 17)) return 1;
+  const int of_block = spread ? (tiles + 2) / 3 : 1;
+  return launch<int, int, P...>(kernel, (tiles + of_block - 1) / of_block, threads, dependent, stream, int(rows),
+                                of_block, args...);
 }
 
 }  // namespace

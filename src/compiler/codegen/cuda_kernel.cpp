@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "compiler/codegen/c_text.h"
 #include "compiler/codegen/cuda_prelude.h"
 #include "compiler/codegen/cuda_printer.h"
+#include "compiler/codegen/cuda_product.h"
+#include "compiler/codegen/cuda_product_prelude.h"
 #include "compiler/codegen/statement_text.h"
 
 namespace fk {
@@ -15,6 +19,10 @@ struct CudaTexts {
 };
 
 CudaTexts texts_of(const RegionText& region, const std::string& name) {
+  if (region.products != nullptr) {
+    ProductTexts texts = product_texts(region, name);
+    return {std::move(texts.tables), std::move(texts.kernel), std::move(texts.launcher)};
+  }
   const LoopProgram& loops = *region.loops;
   CudaPrinter printer(loops, region.constants, region.updated);
   CudaTexts texts;
@@ -76,13 +84,21 @@ std::string cuda_region_source(const std::vector<RegionText>& regions, const std
     kernels += fmt::format("\nnamespace {{\n{}{}{}}}  // namespace\n{}", texts.tables, in_comment(region.comment),
                            texts.kernel, texts.launcher);
   }
+  // Emulated devices have their own prelude for all kinds of kernels.
+  std::string needed(prelude.empty() ? kCudaPrelude : std::string_view(prelude));
+  const bool multiplies = std::any_of(regions.begin(), regions.end(), [](const auto& r) { return r.products != nullptr; });
+  if (multiplies && prelude.empty()) needed += kCudaProductPrelude;
+  needed += kCudaPacks;
+  if (multiplies) needed += kCudaProducts;
   return fmt::format(
       "// Kernels written by fastkernels: each computes several calls of a model, a block one row of all of them.\n"
       "// Names: x inputs, y outputs, r results that exist for one row; l0 the row, l1, l2, ... and i the element.\n"
-      "{}{}\nnamespace {{\n\n{}\n}}  // namespace\n{}",
-      prelude.empty() ? kCudaPrelude : std::string_view(prelude), kCudaPacks, cuda_functions_in(kernels), kernels);
+      "{}\nnamespace {{\n\n{}\n}}  // namespace\n{}",
+      needed, cuda_functions_in(kernels), kernels);
 }
 
 std::string cuda_functions_version() { return std::string(kCudaPrelude) + std::string(kCudaPacks) + cuda_functions(); }
+
+std::string cuda_products_version() { return std::string(kCudaProductPrelude) + std::string(kCudaProducts); }
 
 }  // namespace fk

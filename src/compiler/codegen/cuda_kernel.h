@@ -30,5 +30,6 @@ std::string cuda_region_source(const std::vector<RegionText>& regions, const std
 
 // Kernels with another prelude or other functions are other kernels.
 std::string cuda_functions_version();
+std::string cuda_products_version();  // the same of what only kernels with products need
 
 }  // namespace fk

@@ -34,6 +34,17 @@ std::set<std::string> variables_in(const std::string& text) {
   return found;
 }
 
+// Every line behind `indent`.
+std::string lines_behind(const std::string& indent, const std::string& lines) {
+  std::string text;
+  for (size_t at = 0; at < lines.size();) {
+    size_t end = lines.find('\n', at) + 1;
+    text += indent + lines.substr(at, end - at);
+    at = end;
+  }
+  return text;
+}
+
 std::string in_parentheses(const std::string& index) {
   return index.find(' ') == index.npos ? index : "(" + index + ")";
 }
@@ -57,6 +68,12 @@ CudaPrinter::CudaPrinter(const LoopProgram& loops, const std::set<std::string>& 
   if (shared_bytes_ > kMostSharedBytes)
     throw NoLoops(fmt::format("a row needs {} KiB of shared memory, and a block has {}", shared_bytes_ / 1024,
                               kMostSharedBytes / 1024));
+}
+
+CudaPrinter::CudaPrinter(const LoopProgram& loops, const std::set<std::string>& constants, const SharedRow& row)
+    : loops_(loops), constants_(constants), row_(&row), layout_(make_thread_layout(loops, false, row.threads)) {
+  collect_work();
+  find_shared();
 }
 
 // A state that is read and updated has one memory with two names. A thread must read what it will overwrite itself, and
@@ -195,6 +212,8 @@ std::set<std::string> CudaPrinter::read_from_others(size_t work) const {
 void CudaPrinter::find_shared() {
   for (size_t w = 0; w < works_.size(); ++w)
     for (const std::string& array : read_from_others(w)) stored_.at(array).shared = true;
+  if (row_ != nullptr)
+    for (const std::string& array : row_->kept) stored_.at(array).shared = true;
   shared_bytes_ = 0;
   for (const auto& [name, local] : loops_.locals)
     if (auto at = stored_.find(name); at != stored_.end() && at->second.shared)
@@ -373,11 +392,7 @@ std::string CudaPrinter::over_packs(int loop, const std::string& inside, size_t 
     std::string lines = item_variables(loop, of.packs() == 1 ? "pack" : fmt::format("(pack / {})", of.packs()));
     lines += fmt::format("const int first_{} = {} * {};\n", loop,
                          of.items == 1 ? std::string("pack") : fmt::format("pack % {}", of.packs()), of.width);
-    for (size_t at = 0; at < lines.size();) {
-      size_t end = lines.find('\n', at) + 1;
-      head += more + lines.substr(at, end - at);
-      at = end;
-    }
+    head += lines_behind(more, lines);
   }
   return head + inside + indent + "}\n";
 }
@@ -387,12 +402,7 @@ std::string CudaPrinter::element_loop(int loop, const std::string& loads, const 
                                       size_t depth) const {
   const ThreadLoop& of = layout_.loops[static_cast<size_t>(loop)];
   const std::string indent = indented_cuda(depth), more = indented_cuda(depth + 1);
-  std::string text;
-  for (size_t at = 0; at < loads.size();) {
-    size_t end = loads.find('\n', at) + 1;
-    text += indent + loads.substr(at, end - at);
-    at = end;
-  }
+  std::string text = lines_behind(indent, loads);
   bool uses_i = std::any_of(lines.begin(), lines.end(), [](const std::string& line) { return has_word(line, "i"); });
   text += fmt::format("#pragma unroll\n{}for (int k = 0; k < {}; ++k) {{\n", indent, of.width);
   if (uses_i) text += fmt::format("{}const int64_t i = first_{} + k;\n", more, loop);
@@ -513,19 +523,14 @@ std::string CudaPrinter::works_text() {
           throw NoLoops("elements of an item are read by other threads than those that computed them");
       }
     if (wait) {
-      texts[w] = "  __syncthreads();\n";
+      texts[w] = row_ != nullptr && row_->threads == 32 ? "  __syncwarp();\n" : "  __syncthreads();\n";
       changed.clear();
     }
     if (items != nullptr) {
       const int loop = static_cast<int>(items - layout_.loops.data());
       texts[w] += fmt::format("  for (int item = thread / {0}; item < {1}; item += {2}) {{\n", items->team,
                               items->items, layout_.threads / items->team);
-      std::string lines = item_variables(loop, "item");
-      for (size_t at = 0; at < lines.size();) {
-        size_t end = lines.find('\n', at) + 1;
-        texts[w] += "    " + lines.substr(at, end - at);
-        at = end;
-      }
+      texts[w] += lines_behind("    ", item_variables(loop, "item"));
       depth_ = 2;
     }
     for (size_t in = w; in < last; ++in) {
@@ -542,7 +547,7 @@ std::string CudaPrinter::works_text() {
   }
   // Loads as early as the variables they need are known.
   std::string text = ready_loads(true);
-  text += "  wait_for_previous();\n";
+  if (row_ == nullptr) text += "  wait_for_previous();\n";
   text += ready_loads(false);
   for (size_t w = 0; w < works_.size(); ++w) {
     text += texts[w];
@@ -563,23 +568,27 @@ std::string CudaPrinter::body() {
         layout_.pieces, layout_.threads);
   else
     text += "  const int64_t l0 = blockIdx.x;\n";
+  for (const SharedArray& array : shared_arrays())
+    text += fmt::format("  alignas(16) __shared__ {} {}[{}];\n", element_name(array.dtype), array.name, array.elements);
+  return text + row_lines() + works_text();
+}
+
+std::vector<CudaPrinter::SharedArray> CudaPrinter::shared_arrays() const {
+  std::vector<SharedArray> arrays;
   for (const auto& [name, local] : loops_.locals)
     if (auto at = stored_.find(name); at != stored_.end() && at->second.shared)
-      text += fmt::format("  alignas(16) __shared__ {} {}[{}];\n", element_name(local.dtype), name, local.elements);
+      arrays.push_back({name, local.dtype, local.elements});
   for (const Work& w : works_)
-    if (w.kind == Kind::kFill && stored_.at(w.statements[0]->name).shared)
-      text += fmt::format("  alignas(16) __shared__ {} {}[{}];\n", element_name(w.statements[0]->dtype),
-                          w.statements[0]->name, w.statements[0]->count);
-  if (layout_.once)
-    for (size_t i = 0; i < layout_.loops.size(); ++i) {
-      std::string lines = loop_variables(static_cast<int>(i));
-      for (size_t at = 0; at < lines.size();) {
-        size_t end = lines.find('\n', at) + 1;
-        text += "  " + lines.substr(at, end - at);
-        at = end;
-      }
-    }
-  return text + works_text();
+    if (const LoopStatement& s = *w.statements[0]; w.kind == Kind::kFill && stored_.at(s.name).shared)
+      arrays.push_back({s.name, s.dtype, s.count});
+  return arrays;
+}
+
+std::string CudaPrinter::row_lines() const {
+  std::string text;
+  if (!layout_.once) return text;
+  for (size_t i = 0; i < layout_.loops.size(); ++i) text += lines_behind("  ", loop_variables(static_cast<int>(i)));
+  return text;
 }
 
 }  // namespace fk

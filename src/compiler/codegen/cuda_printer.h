@@ -12,17 +12,35 @@
 
 namespace fk {
 
+// Rows inside of a kernel that does more: the threads that share a row and the results that must be in memory. What
+// threads share is at a place that the text around says.
+struct SharedRow {
+  int threads = 32;  // one warp, or the block
+  std::set<std::string> kept = {};
+};
+
 class CudaPrinter {
  public:
   // `constants`, `updated`: as in RegionText. Throws NoLoops where there is no such kernel.
   CudaPrinter(const LoopProgram& loops, const std::set<std::string>& constants,
               const std::map<std::string, std::string>& updated);
+  CudaPrinter(const LoopProgram& loops, const std::set<std::string>& constants, const SharedRow& row);
 
   // Everything between the parameters of a kernel and its last brace.
   std::string body();
 
   const ThreadLayout& layout() const { return layout_; }
   int64_t shared_bytes() const { return shared_bytes_; }
+
+  // The statements of one row, l0, of a thread, of which `thread` is the number. Arrays of shared_arrays() are declared
+  // outside.
+  std::string row_text() { return row_lines() + works_text(); }
+  struct SharedArray {
+    std::string name;
+    DType dtype = DType::kF32;
+    int64_t elements = 0;
+  };
+  std::vector<SharedArray> shared_arrays() const;
 
  private:
   // Statements that become one piece of text: a variable, a fold, a table, or stores that share a loop.
@@ -75,9 +93,11 @@ class CudaPrinter {
   std::string fill_text(const LoopStatement& s, int loop, size_t work);
   std::string store_of(const LoopStatement& s, int loop) const;
   std::string works_text();
+  std::string row_lines() const;
 
   const LoopProgram& loops_;
   const std::set<std::string>& constants_;
+  const SharedRow* row_ = nullptr;  // nullptr: the kernel does nothing else
   ThreadLayout layout_;
   std::vector<Work> works_;
   std::map<const LoopStatement*, std::string> own_;  // the registers of a store: "y0_own"

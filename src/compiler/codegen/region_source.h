@@ -10,6 +10,8 @@
 
 namespace fk {
 
+struct ProductProgram;
+
 // What the kernel of a region is called with, in the order of `names`: x0, x1, ... and y0, y1, ...
 struct RegionArray {
   void* data;
@@ -22,9 +24,10 @@ struct RegionText {
   std::string name;                // of the function
   std::string comment;             // what it computes
   std::vector<std::string> names;  // of the arrays
-  const LoopProgram* loops;
+  const LoopProgram* loops = nullptr;
   std::set<std::string> constants = {};             // arrays that no kernel changes: weights
   std::map<std::string, std::string> updated = {};  // outputs that are an input after the kernel, in its memory
+  const ProductProgram* products = nullptr;         // instead of `loops`, for CUDA: a kernel with products
 };
 
 // One source with all of them.

@@ -41,7 +41,7 @@ int ThreadLayout::loop_of(const LoopNest& nest, const LoopStatement& s) const {
   throw Error("A statement of a kernel has no threads.");
 }
 
-ThreadLayout make_thread_layout(const LoopProgram& program, bool pieces) {
+ThreadLayout make_thread_layout(const LoopProgram& program, bool pieces, int threads) {
   ThreadLayout layout;
   const int widest = widest_pack(program);
   for (const LoopNest& nest : program.nests)
@@ -91,12 +91,13 @@ ThreadLayout make_thread_layout(const LoopProgram& program, bool pieces) {
     all_packs = std::max(all_packs, loop.all_packs());
     if (loop.team > 0) pieces = false;
   }
-  if (pieces && all_packs > kPieceThreads) {
+  if (pieces && threads == 0 && all_packs > kPieceThreads) {
     layout.threads = kPieceThreads;
     layout.pieces = (all_packs + kPieceThreads - 1) / kPieceThreads;
     return layout;
   }
-  layout.threads = static_cast<int>(std::min<int64_t>(up_to_warps(most), kMostBlockThreads));
+  layout.threads =
+      threads > 0 ? threads : static_cast<int>(std::min<int64_t>(up_to_warps(most), kMostBlockThreads));
   for (const ThreadLoop& loop : layout.loops) {
     if (loop.team > 0 ? loop.items * loop.team > layout.threads || loop.packs() > loop.team
                       : loop.all_packs() > layout.threads)

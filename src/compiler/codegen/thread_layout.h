@@ -36,7 +36,8 @@ struct ThreadLayout {
 
 inline constexpr int kMostBlockThreads = 1024;
 
-// `pieces`: rows may be divided over blocks, since no thread reads what another one computes.
-ThreadLayout make_thread_layout(const LoopProgram& loops, bool pieces);
+// `pieces`: rows may be divided over blocks, since no thread reads what another one computes. `threads`: that share a
+// row, a multiple of a warp; 0: as many as it has packs.
+ThreadLayout make_thread_layout(const LoopProgram& loops, bool pieces, int threads = 0);
 
 }  // namespace fk

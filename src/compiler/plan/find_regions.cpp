@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "compiler/codegen/cuda_kernel.h"
+#include "compiler/plan/find_products.h"
 #include "compiler/plan/region_maker.h"
 #include "core/error.h"
 #include "ops/algebra/definition.h"
@@ -177,8 +178,14 @@ std::map<std::string, std::string> updated_arrays(const Region& region) {
   return updated;
 }
 
-FoundRegion region_in_graph(const GraphBody& flat, Region region) {
+FoundRegion region_in_graph(const GraphBody& flat, Region region, bool products) {
   FoundRegion found;
+  if (products) {
+    RegionPrograms programs(flat);
+    found = products_in(programs, std::move(region));
+    if (found.products == nullptr) throw Error("A region has no products: {}.", found.program.refusal);
+    return found;
+  }
   found.program = RegionPrograms(flat).of(region);
   found.region = std::move(region);
   if (!found.program.refusal.empty()) throw Error("{}", found.program.refusal);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@ struct FoundRegion {
   Region region;
   RegionProgram program;
   LoopProgram loops;
+  std::shared_ptr<const ProductProgram> products = nullptr;  // instead of loops (find_products.h)
   int kind = -1;  // regions that find_regions() returned together and that have one kind are the same; -1: not known
 };
 
@@ -30,7 +32,7 @@ std::vector<FoundRegion> find_regions(const GraphBody& flat, std::vector<RuleSta
 // By name the outputs that update an input: {"y1", "x6"}.
 std::map<std::string, std::string> updated_arrays(const Region& region);
 
-// One whose calls are known.
-FoundRegion region_in_graph(const GraphBody& flat, Region region);
+// One whose calls are known. `products`: with those of linear as products.
+FoundRegion region_in_graph(const GraphBody& flat, Region region, bool products = false);
 
 }  // namespace fk

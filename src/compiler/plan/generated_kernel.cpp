@@ -13,6 +13,7 @@
 
 #include "candidate/compile.h"
 #include "candidate/compile_cache.h"
+#include "compiler/codegen/cuda_product.h"
 #include "compiler/codegen/statement_text.h"
 #include "core/device_runtime.h"
 #include "core/error.h"
@@ -30,6 +31,7 @@ constexpr size_t kMostArrays = 64;
 struct ArrayNeeds {
   DType dtype = DType::kF32;
   bool dense_rows = false, dense = false, used = false;
+  bool packed = true;  // it is read by packs where it is aligned
 };
 
 // Sizes of a batch by their names: "reshape(x0, [T, 16, 128])".
@@ -56,7 +58,8 @@ std::vector<std::string> array_names(const FoundRegion& found) {
 }
 
 // What kernels for all devices have in common: which arrays they take.
-class GeneratedKernel : public RegionKernel {
+template <class Base>
+class GeneratedKernel : public Base {
  public:
   explicit GeneratedKernel(const FoundRegion& found) : inputs_(found.region.inputs.size()) {
     const std::vector<std::string> names = array_names(found);
@@ -68,8 +71,14 @@ class GeneratedKernel : public RegionKernel {
         needs_.push_back({});
       else
         needs_.push_back({use->second.dtype, use->second.dense_rows, use->second.dense, true});
+      if (const ProductProgram* products = found.products.get(); products != nullptr)
+        needs_.back().packed = products->rows.arrays.count(name) > 0 ||
+                               std::any_of(products->products.begin(), products->products.end(),
+                                           [&](const Product& p) { return p.weight == name; });
     }
-    rows_of_ = rows_array(found.loops, names);
+    rows_of_ = found.products != nullptr
+                   ? static_cast<size_t>(std::find(names.begin(), names.end(), found.products->rows_of) - names.begin())
+                   : rows_array(found.loops, names);
     if (auto use = found.loops.arrays.find(names[rows_of_]); use != found.loops.arrays.end())
       row_axis_ = static_cast<size_t>(use->second.row_axis);
   }
@@ -102,7 +111,7 @@ class GeneratedKernel : public RegionKernel {
       const View& v = k < inputs_ ? inputs[k] : outputs[k - inputs_];
       for (int d = 0; d < v.rank(); ++d) call.strides[k][d] = v.stride(d);
       call.arrays[k] = {v.data(), v.shape().extents().data(), call.strides[k]};
-      if (!needs_[k].used) continue;
+      if (!needs_[k].used || !needs_[k].packed) continue;
       call.aligned = call.aligned && reinterpret_cast<uintptr_t>(v.data()) % kPackBytes == 0;
       for (int d = 0; d + 1 < v.rank(); ++d)
         if (v.size(d) > 1)
@@ -137,7 +146,7 @@ class GeneratedKernel : public RegionKernel {
   std::vector<ArrayNeeds> needs_;
 };
 
-class CpuKernel final : public GeneratedKernel {
+class CpuKernel final : public GeneratedKernel<RegionKernel> {
  public:
   CpuKernel(RegionFunction function, const FoundRegion& found)
       : GeneratedKernel(found),
@@ -155,7 +164,7 @@ class CpuKernel final : public GeneratedKernel {
   int64_t grain_;
 };
 
-class CudaKernel final : public GeneratedKernel {
+class CudaKernel final : public GeneratedKernel<RegionKernel> {
  public:
   CudaKernel(CudaRegionFunction launcher, const FoundRegion& found, bool dependent)
       : GeneratedKernel(found), launcher_(launcher), dependent_(dependent) {}
@@ -172,6 +181,46 @@ class CudaKernel final : public GeneratedKernel {
   bool dependent_;
 };
 
+class ProductKernel final : public GeneratedKernel<CutKernel> {
+ public:
+  ProductKernel(CudaRegionFunction launcher, const FoundRegion& found, bool dependent)
+      : GeneratedKernel(found), launcher_(launcher), dependent_(dependent), most_(most_product_rows(*found.products)) {
+    const std::span<const ProductCut> cuts = product_cuts();
+    for (size_t k = cuts.size(); k-- > 0;) (cuts[k].several ? several_ : one_) = static_cast<int>(k);
+    if (most_ == 1) several_ = kNoCut;
+  }
+
+  int64_t most_rows() const override { return most_; }
+  void use(int one, int several) override {
+    one_ = one;
+    several_ = most_ == 1 ? kNoCut : several;
+  }
+
+  std::string_view refuse(std::span<const View> inputs, std::span<const View> outputs) const override {
+    if (std::string_view why = GeneratedKernel::refuse(inputs, outputs); !why.empty()) return why;
+    Call call;
+    fill_call(call, inputs, outputs);
+    if (call.rows > most_) return "it takes few rows";
+    if (call.rows > 0 && cut_for(call.rows) == kNoCut) return "it is not used for so many rows";
+    return call.aligned ? std::string_view() : "arrays must be aligned to 16 bytes";
+  }
+
+  void run(Context& ctx, std::span<const View> inputs, std::span<const View> outputs) override {
+    Call call;
+    fill_call(call, inputs, outputs);
+    const int status = launcher_(call.arrays, call.rows, cut_for(call.rows), dependent_ ? 1 : 0, ctx.stream);
+    if (status != 0) throw Error("A generated kernel could not be launched: CUDA error {}.", status);
+  }
+
+ private:
+  int cut_for(int64_t rows) const { return rows <= 1 && one_ != kNoCut ? one_ : several_; }
+
+  CudaRegionFunction launcher_;
+  bool dependent_;
+  int64_t most_;
+  int one_ = kNoCut, several_ = kNoCut;
+};
+
 // Kernels may start before those before them have ended from compute capability 9.0 on.
 bool starts_early() {
   constexpr Device kFirst{DeviceKind::kCuda, 0};
@@ -182,7 +231,7 @@ bool starts_early() {
 
 std::shared_ptr<RegionKernel> kernel_of(void* function, const FoundRegion& found, DeviceKind device) {
   if (device == DeviceKind::kCpu) return std::make_shared<CpuKernel>(reinterpret_cast<RegionFunction>(function), found);
-  return std::make_shared<CudaKernel>(reinterpret_cast<CudaRegionFunction>(function), found, starts_early());
+  return cuda_region_kernel(reinterpret_cast<CudaRegionFunction>(function), found, starts_early());
 }
 
 // Stays loaded until the process ends, as candidates do.
@@ -256,10 +305,14 @@ RegionDraft draft_of(const FoundRegion& found, const GraphBody& flat, DeviceKind
     if (flat.values[static_cast<size_t>(found.region.inputs[i])].kind == ValueKind::kParameter)
       draft.constants.insert(draft.names[i]);
   draft.updated = updated_arrays(found.region);
-  const RegionText text{"", "", draft.names, &found.loops, draft.constants, draft.updated};
+  const RegionText text{"", "", draft.names, &found.loops, draft.constants, draft.updated, found.products.get()};
   draft.key = device == DeviceKind::kCpu
                   ? Fingerprint().add(region_body(text)).add(functions_version()).hex()
-                  : Fingerprint().add(cuda_region_body(text)).add(cuda_functions_version()).hex();
+                  : Fingerprint()
+                        .add(cuda_region_body(text))
+                        .add(cuda_functions_version())
+                        .add(found.products != nullptr ? cuda_products_version() : "")
+                        .hex();
   return draft;
 }
 
@@ -290,7 +343,7 @@ CompiledRegions compile_regions(const std::vector<const FoundRegion*>& found, co
     const RegionDraft& draft = *drafts.back();
     if (!seen.insert(draft.key).second) continue;
     all.push_back({"region_" + draft.key, draft.calls + "\n" + draft.expression, draft.names, &f->loops,
-                   draft.constants, draft.updated});
+                   draft.constants, draft.updated, f->products.get()});
     if (loaded.count(draft.key) > 0) continue;
     wanted.push_back(draft.key);
     missing.push_back(all.back());
@@ -318,6 +371,7 @@ std::shared_ptr<RegionKernel> load_region(const std::string& library, const Foun
 
 std::shared_ptr<RegionKernel> cuda_region_kernel(CudaRegionFunction launcher, const FoundRegion& found,
                                                  bool dependent) {
+  if (found.products != nullptr) return std::make_shared<ProductKernel>(launcher, found, dependent);
   return std::make_shared<CudaKernel>(launcher, found, dependent);
 }
 

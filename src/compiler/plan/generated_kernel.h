@@ -37,6 +37,16 @@ class RegionDrafts {
   int next_ = -1;
 };
 
+// A kernel with products is one in several cuts (product_cuts()), of which one is used for one row and one for several.
+class CutKernel : public RegionKernel {
+ public:
+  static constexpr int kNoCut = -1;
+
+  virtual int64_t most_rows() const = 0;  // that a cut for several takes
+  // kNoCut: such rows are refused.
+  virtual void use(int one, int several) = 0;
+};
+
 // Compiled through the cache of candidates; kernels in the order of `found`. Those for the CPU are one source, those
 // for CUDA as many as this machine has cores, compiled at the same time. Throws Error with the compiler's first
 // message.

@@ -71,7 +71,7 @@ PlanExecutor::PlanExecutor(const Graph& graph, Node& root, const Node::Lookup& w
       if (path.empty() && node < flat_.nodes.size()) path = flat_.nodes[node].path;
     region_texts_.push_back({region_name(flat_, region.region), path});
   }
-  layout_with(std::vector<bool>(regions_.size(), true));
+  layout_with(regions_at_first());
 }
 
 PlanExecutor::~PlanExecutor() = default;
@@ -243,15 +243,21 @@ PlanExecutor::Layout& PlanExecutor::layout_with(const std::vector<bool>& active)
   return *layout;
 }
 
+std::vector<bool> PlanExecutor::regions_at_first() const {
+  std::vector<bool> active;
+  for (const PlannedRegion& region : regions_) active.push_back(region.instead_of < 0);
+  return active;
+}
+
 void PlanExecutor::build(Frame& frame) {
-  frame.active.assign(regions_.size(), true);
+  frame.active = regions_at_first();
   do {
     frame.layout = &layout_with(frame.active);
     place_values(frame);
   } while (drop_refused(frame));
 }
 
-// Regions whose kernel does not take these arrays become calls again.
+// Regions whose kernel does not take these arrays become calls again, or the regions that are there for that.
 bool PlanExecutor::drop_refused(Frame& frame) {
   bool dropped = false;
   for (const FrameStep& step : frame.steps) {
@@ -260,6 +266,8 @@ bool PlanExecutor::drop_refused(Frame& frame) {
     std::span<const View> views(frame.views.data() + step.first, step.count);
     if (region.kernel->refuse(views.first(step.inputs), views.subspan(step.inputs)).empty()) continue;
     frame.active[step.index] = false;
+    for (size_t i = 0; i < regions_.size(); ++i)
+      if (regions_[i].instead_of == static_cast<int>(step.index)) frame.active[i] = true;
     dropped = true;
   }
   return dropped;
@@ -465,7 +473,8 @@ PlanReport PlanExecutor::report() const {
     report.copies += step.kind == PlanStep::Kind::kCopy ? 1 : 0;
   }
   report.copies += static_cast<int64_t>(frame.late_copies.size());
-  report.refused_regions = std::count(frame.active.begin(), frame.active.end(), false);
+  for (size_t i = 0; i < regions_.size(); ++i)
+    report.refused_regions += regions_[i].instead_of < 0 && !frame.active[i] ? 1 : 0;
   return report;
 }
 

@@ -97,6 +97,7 @@ class PlanExecutor {
   Frame* frame_for(const Context& ctx, Args args, std::string* why);
   bool fits(const External& external, const View* view, const BatchSizes& sizes, std::string* why) const;
   Layout& layout_with(const std::vector<bool>& active);
+  std::vector<bool> regions_at_first() const;  // those that are used if none refuses its arrays
   void build(Frame& frame);
   void place_values(Frame& frame);
   bool drop_refused(Frame& frame);

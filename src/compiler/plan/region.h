@@ -37,6 +37,7 @@ class RegionKernel {
 struct PlannedRegion {
   Region region;
   std::shared_ptr<RegionKernel> kernel;
+  int instead_of = -1;  // of the plan's regions: used only for batches that that one refuses, and inside of it
 };
 
 }  // namespace fk

@@ -69,7 +69,28 @@ const RegionPrograms::CallMeaning& RegionPrograms::call_meaning(const GraphNode&
   return call;
 }
 
-RegionProgram RegionPrograms::of(const Region& region) {
+Product RegionPrograms::product_of(const GraphNode& node, const Region& region,
+                                   const std::map<ValueId, Expr>& now) const {
+  Product product;
+  auto input_named = [&](std::string_view operand) {
+    auto at = std::find(region.inputs.begin(), region.inputs.end(), node.input(operand)->value);
+    return at == region.inputs.end() ? std::string() : fmt::format("x{}", at - region.inputs.begin());
+  };
+  const ValueId out = node.outputs[0].value;
+  product.x = now.at(node.input("x")->value);
+  product.weight = input_named("weight");
+  if (node.input("bias") != nullptr) product.bias = input_named("bias");
+  product.dtype = value(node.input("weight")->value).dtype;
+  product.stored = value(out).dtype;
+  const Extents weight = extents(node.input("weight")->value);
+  product.features = weight[0];
+  product.length = weight[1];
+  for (size_t i = 0; i < region.outputs.size(); ++i)
+    if (region.outputs[i].value == out) product.output = fmt::format("y{}", i);
+  return product;
+}
+
+RegionProgram RegionPrograms::of(const Region& region, std::vector<Product>* products) {
   RegionProgram program;
   std::map<ValueId, Expr> now;
   for (size_t i = 0; i < region.inputs.size(); ++i) {
@@ -80,6 +101,13 @@ RegionProgram RegionPrograms::of(const Region& region) {
     const GraphNode& node = flat_.nodes[index];
     if (!node.is_call()) {
       now[node.outputs[0].value] = moved(node, now.at(node.inputs[0].value));
+      continue;
+    }
+    if (products != nullptr && node.op == "linear") {
+      Product& product = products->emplace_back(product_of(node, region, now));
+      product.name = fmt::format("p{}", products->size() - 1);
+      now[node.outputs[0].value] =
+          algebra::input(product.name, product.stored, extents(node.outputs[0].value));
       continue;
     }
     const CallMeaning& call = call_meaning(node);

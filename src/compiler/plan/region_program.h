@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/codegen/product_program.h"
 #include "compiler/egraph/rewrite.h"
 #include "compiler/plan/region.h"
 #include "compiler/program.h"
@@ -28,7 +29,8 @@ class RegionPrograms {
   explicit RegionPrograms(const GraphBody& flat, const BatchSizes& sizes = varying_sizes())
       : flat_(flat), sizes_(sizes) {}
 
-  RegionProgram of(const Region& region);
+  // `products`: calls of linear are not opened; they are added to it, and results are in terms of p0, p1, ...
+  RegionProgram of(const Region& region, std::vector<Product>* products = nullptr);
   const std::vector<RuleStatistics>& rules() const { return rules_; }  // what they did so far
   // Each output in terms of the inputs alone, before it is rounded: what the region means.
   static std::vector<algebra::NamedExpr> meaning(const RegionProgram& program);
@@ -40,6 +42,8 @@ class RegionPrograms {
   };
   const CallMeaning& call_meaning(const GraphNode& node);
   const GraphValue& value(ValueId id) const { return flat_.values[static_cast<size_t>(id)]; }
+
+  Product product_of(const GraphNode& node, const Region& region, const std::map<ValueId, algebra::Expr>& now) const;
 
   algebra::Extents extents(ValueId id) const;
   algebra::Expr moved(const GraphNode& node, algebra::Expr x) const;

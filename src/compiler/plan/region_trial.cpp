@@ -9,19 +9,16 @@
 #include <csignal>
 #include <cstring>
 #include <functional>
-#include <map>
-#include <optional>
+#include <memory>
 
-#include "compiler/plan/host_copy.h"
+#include "compiler/codegen/cuda_product.h"
+#include "compiler/plan/region_check.h"
 #include "compiler/plan/region_memory.h"
 #include "core/device_runtime.h"
 #include "core/error.h"
 #include "core/json.h"
-#include "core/rng.h"
 #include "measure/paired.h"
 #include "measure/timer.h"
-#include "ops/algebra/evaluate.h"
-#include "validate/compare.h"
 
 namespace fk {
 namespace {
@@ -30,64 +27,6 @@ constexpr int64_t kCheckedRows[] = {1, 3, 17};
 constexpr double kSampleNs = 60e3;  // calls of one sample take at least this long
 constexpr size_t kLaunches = 5, kPairs = 16;
 constexpr double kMostControlOff = 0.05;
-
-std::vector<algebra::Values> meant(const GraphBody& flat, const Region& region, const BatchSizes& sizes,
-                                   const RegionMemory& memory) {
-  RegionPrograms programs(flat, sizes);
-  RegionProgram program = programs.of(region);
-  if (!program.refusal.empty()) throw Error("{}", program.refusal);
-  std::map<std::string, algebra::Expr> by_name;
-  for (const algebra::NamedExpr& r : RegionPrograms::meaning(program)) by_name[r.name] = r.expr;
-  std::vector<algebra::Expr> results;
-  for (size_t i = 0; i < region.outputs.size(); ++i) results.push_back(by_name.at(fmt::format("y{}", i)));
-  algebra::Environment environment;
-  environment.input = [&](const algebra::Head& input) {
-    return algebra::load_values(memory.host_inputs()[static_cast<size_t>(std::stoi(input.name.substr(1)))]);
-  };
-  return algebra::evaluate(results, environment);
-}
-
-Context context_on(Device device, ThreadPool& pool, Arena& arena) {
-  Context ctx{.pool = pool, .arena = arena};
-  if (device != kCpu) ctx.stream = device_runtime(device).stream();
-  return ctx;
-}
-
-// What is wrong with its results; empty: nothing.
-std::string check(const GraphBody& flat, const FoundRegion& found, RegionKernel& kernel, const TrialOptions& options,
-                  int64_t rows, uint64_t seed, ThreadPool& pool) {
-  const Region& region = found.region;
-  const BatchSizes sizes = sizes_with_rows(options.phase, rows);
-  RegionMemory ours(flat, found, sizes, seed, options.device), theirs(flat, found, sizes, seed, options.device);
-  std::vector<algebra::Values> want = meant(flat, region, sizes, ours);
-  Arena arena(options.device);
-  Context ctx = context_on(options.device, pool, arena);
-  std::vector<Tensor> before;
-  for (const View& v : ours.outputs()) before.push_back(host_copy(v));
-  Tolerance tolerance = theirs.tolerance();
-  theirs.call(ctx);
-  ours.poison_outputs();
-  if (std::string_view why = kernel.refuse(ours.inputs(), ours.outputs()); !why.empty())
-    return fmt::format("it refuses {} rows: {}", rows, why);
-  kernel.run(ctx, ours.inputs(), ours.outputs());
-  std::vector<View> called = theirs.called();
-  for (size_t i = 0; i < called.size(); ++i) {
-    const bool state = region.outputs[i].updates >= 0;
-    const bool real = dtype_is_float(called[i].dtype());
-    Tensor reference(called[i].shape(), real ? DType::kF64 : called[i].dtype());
-    algebra::store_values(*want[i], reference.view());
-    Tensor baseline = host_copy(called[i]), result = host_copy(ours.outputs()[i]);
-    Calibration calibration = calibrate(baseline.view(), reference.view(), tolerance, tolerance);
-    if (!calibration.usable)
-      return fmt::format(
-          "the calls themselves are off by {:.3g} tolerances of what their definitions give, in result {}",
-          calibration.baseline_ratio, i);
-    View old = before[i].view();
-    Comparison compared = compare(result.view(), reference.view(), calibration.bounds, state ? &old : nullptr);
-    if (!compared.ok()) return fmt::format("with {} rows, result {}: {}", rows, i, compared.sentence);
-  }
-  return {};
-}
 
 double time_ns(int64_t calls, const auto& body) {
   Stopwatch watch;
@@ -110,53 +49,71 @@ TimedSides sides_on_cpu(RegionMemory& memory, RegionKernel& kernel, Context& ctx
 }
 
 // As a model runs them: recorded, with many in a row, by the device's clock.
-TimedSides sides_on_device(RegionMemory& memory, RegionKernel& kernel, Context& ctx, DeviceRuntime& runtime) {
-  constexpr int kRecorded = 32;
-  auto recorded = [&](const auto& body) -> std::shared_ptr<RecordedWork> {
-    // Kernels are loaded, tuned and given memory by a first call.
-    body();
-    runtime.synchronize();
-    ctx.arena.reset();
-    runtime.begin_recording();
-    try {
-      for (int i = 0; i < kRecorded; ++i) body();
-    } catch (...) {
-      runtime.abandon_recording();
-      throw;
-    }
-    return runtime.end_recording();
-  };
-  std::shared_ptr<RecordedWork> calls = recorded([&] { memory.call(ctx); });
-  std::shared_ptr<RecordedWork> run = recorded([&] { kernel.run(ctx, memory.inputs(), memory.outputs()); });
+// `memories` take turns, so that weights come from memory as those of a model do, and not from a cache.
+using Memories = std::vector<std::unique_ptr<RegionMemory>>;
+std::function<double()> timed_on_device(const std::function<void(RegionMemory&)>& body, const Memories& memories,
+                                        Context& ctx, DeviceRuntime& runtime) {
+  constexpr size_t kRecorded = 32;
+  // Kernels are loaded, tuned and given memory by a first call.
+  for (const auto& memory : memories) body(*memory);
+  runtime.synchronize();
+  ctx.arena.reset();
+  runtime.begin_recording();
+  try {
+    for (size_t i = 0; i < kRecorded; ++i) body(*memories[i % memories.size()]);
+  } catch (...) {
+    runtime.abandon_recording();
+    throw;
+  }
+  std::shared_ptr<RecordedWork> work = runtime.end_recording();
   std::shared_ptr<DeviceEvent> begin = runtime.make_event(), end = runtime.make_event();
-  auto timed = [begin, end](const std::shared_ptr<RecordedWork>& work) {
-    return [=] {
-      constexpr double kNsPerDeviceMs = 1e6;
-      begin->record();
-      work->launch();
-      end->record();
-      return end->elapsed_ms_since(*begin) * kNsPerDeviceMs / kRecorded;
-    };
+  auto timed = [=] {
+    constexpr double kNsPerDeviceMs = 1e6;
+    begin->record();
+    work->launch();
+    end->record();
+    return end->elapsed_ms_since(*begin) * kNsPerDeviceMs / kRecorded;
   };
-  TimedSides sides{timed(calls), timed(run)};
-  sides.calls();
-  sides.kernel();
-  return sides;
+  timed();
+  return timed;
+}
+
+TimedSides sides_on_device(const Memories& memories, RegionKernel& kernel, Context& ctx, DeviceRuntime& runtime) {
+  auto calls = [&](RegionMemory& memory) { memory.call(ctx); };
+  auto run = [&](RegionMemory& memory) { kernel.run(ctx, memory.inputs(), memory.outputs()); };
+  return {timed_on_device(calls, memories, ctx, runtime), timed_on_device(run, memories, ctx, runtime)};
+}
+
+// With products on a device: as many as exceed its caches, but few.
+size_t count_memories(const FoundRegion& found, Device device) {
+  constexpr int64_t kBeyondCaches = int64_t{128} << 20, kMost = 8;
+  if (found.products == nullptr || device == kCpu) return 1;
+  int64_t bytes = 1;
+  for (const Product& p : found.products->products)
+    bytes += p.features * p.length * static_cast<int64_t>(dtype_size(p.dtype));
+  return static_cast<size_t>(std::clamp<int64_t>(kBeyondCaches / bytes + 1, 1, kMost));
+}
+Memories make_memories(const GraphBody& flat, const FoundRegion& found, const TrialOptions& options, int64_t rows,
+                       uint64_t seed) {
+  Memories memories;
+  for (size_t i = 0; i < count_memories(found, options.device); ++i)
+    memories.push_back(std::make_unique<RegionMemory>(flat, found, sizes_with_rows(options.phase, rows), seed + i,
+                                                      options.device));
+  return memories;
 }
 
 RegionTiming timed(const GraphBody& flat, const FoundRegion& found, RegionKernel& kernel, const TrialOptions& options,
                    int64_t rows, ThreadPool& pool) {
   PairedSamples samples, control;
-  std::optional<RegionMemory> made;
+  Memories made;
   for (size_t launch = 0; launch < kLaunches; ++launch) {
     // On the CPU the place in memory matters. On a device it does not, and making inputs takes longer than all else.
-    if (options.device == kCpu || !made)
-      made.emplace(flat, found, sizes_with_rows(options.phase, rows), options.seed + launch, options.device);
-    RegionMemory& memory = *made;
+    if (options.device == kCpu || made.empty())
+      made = make_memories(flat, found, options, rows, options.seed + launch);
     Arena arena(options.device);
     Context ctx = context_on(options.device, pool, arena);
-    TimedSides sides = options.device == kCpu ? sides_on_cpu(memory, kernel, ctx)
-                                              : sides_on_device(memory, kernel, ctx, device_runtime(options.device));
+    TimedSides sides = options.device == kCpu ? sides_on_cpu(*made[0], kernel, ctx)
+                                              : sides_on_device(made, kernel, ctx, device_runtime(options.device));
     samples.emplace_back();
     control.emplace_back();
     for (size_t p = 0; p < kPairs; ++p) {
@@ -167,6 +124,68 @@ RegionTiming timed(const GraphBody& flat, const FoundRegion& found, RegionKernel
     }
   }
   return timing_of(rows, compare_paired(samples, control, {.seed = options.seed, .most_control_off = kMostControlOff}));
+}
+
+// Of the cuts in `among` the fastest, by a few samples each; their times are added to the result.
+int fastest_cut(const GraphBody& flat, const FoundRegion& found, CutKernel& kernel, const std::vector<int>& among,
+                const TrialOptions& options, int64_t rows, ThreadPool& pool, TrialResult& result) {
+  constexpr int kSamples = 5;
+  Memories memories = make_memories(flat, found, options, rows, options.seed);
+  Arena arena(options.device);
+  Context ctx = context_on(options.device, pool, arena);
+  auto run = [&](RegionMemory& memory) { kernel.run(ctx, memory.inputs(), memory.outputs()); };
+  int best = CutKernel::kNoCut;
+  double best_ns = 0;
+  for (int cut : among) {
+    kernel.use(cut, cut);
+    std::function<double()> sample = [&] { return time_ns(1, [&] { run(*memories[0]); }); };
+    if (options.device != kCpu) sample = timed_on_device(run, memories, ctx, device_runtime(options.device));
+    double least = sample();
+    for (int k = 1; k < kSamples; ++k) least = std::min(least, sample());
+    result.cuts.push_back({cut, rows, least});
+    if (best == CutKernel::kNoCut || least < best_ns) best = cut, best_ns = least;
+  }
+  return best;
+}
+
+// A kernel with products: every cut is checked; of those that are right the fastest for one and for several rows are
+// timed against the calls.
+TrialResult try_cuts(const GraphBody& flat, const FoundRegion& found, CutKernel& kernel, const TrialOptions& options,
+                     ThreadPool& pool) {
+  TrialResult result;
+  const std::span<const ProductCut> cuts = product_cuts();
+  std::vector<int> one, several;
+  for (size_t k = 0; k < cuts.size(); ++k)
+    if (!cuts[k].several || kernel.most_rows() > 1) (cuts[k].several ? several : one).push_back(static_cast<int>(k));
+  uint64_t seed = options.seed;
+  auto check_at = [&](int64_t rows, std::vector<int>& among) {
+    if (among.empty()) return;
+    RegionCheck check(flat, found, options.phase, rows, seed++, options.device, pool);
+    std::erase_if(among, [&](int cut) {
+      kernel.use(cut, cut);
+      std::string wrong = check.run(kernel);
+      if (!wrong.empty() && result.failure.empty())
+        result.failure = fmt::format("{}: {}", cuts[static_cast<size_t>(cut)].text(), wrong);
+      return !wrong.empty();
+    });
+  };
+  check_at(1, one);
+  if (kernel.most_rows() > 3) check_at(3, several);
+  check_at(kernel.most_rows(), several);
+  // A wrong cut says that the kernel is not understood: none of them is used.
+  if (!result.failure.empty()) return result;
+  result.one = one.front();
+  result.several = several.empty() ? CutKernel::kNoCut : several.front();
+  for (int64_t rows : options.rows) {
+    const std::vector<int>& among = rows == 1 ? one : several;
+    if (among.empty() || rows > kernel.most_rows()) continue;
+    const int best = fastest_cut(flat, found, kernel, among, options, rows, pool, result);
+    (rows == 1 ? result.one : result.several) = best;
+    kernel.use(best, best);
+    result.timings.push_back(timed(flat, found, kernel, options, rows, pool));
+  }
+  kernel.use(result.one, result.several);
+  return result;
 }
 
 }  // namespace
@@ -186,9 +205,10 @@ TrialResult try_kernel_here(const GraphBody& flat, const FoundRegion& found, Reg
                             const TrialOptions& options) {
   TrialResult result;
   ThreadPool pool(options.threads);
+  if (auto* cuts = dynamic_cast<CutKernel*>(&kernel)) return try_cuts(flat, found, *cuts, options, pool);
   uint64_t seed = options.seed;
   for (int64_t rows : kCheckedRows) {
-    result.failure = check(flat, found, kernel, options, rows, seed++, pool);
+    result.failure = RegionCheck(flat, found, options.phase, rows, seed++, options.device, pool).run(kernel);
     if (!result.failure.empty()) return result;
   }
   for (int64_t rows : options.rows) result.timings.push_back(timed(flat, found, kernel, options, rows, pool));
@@ -205,6 +225,9 @@ Json trial_to_json(const TrialResult& result) {
                                {"low", t.low},
                                {"high", t.high},
                                {"verdict", t.verdict}});
+  if (result.one == CutKernel::kNoCut) return json;
+  json.update({{"one", result.one}, {"several", result.several}, {"cuts", Json::array()}});
+  for (const CutTime& c : result.cuts) json["cuts"].push_back({{"cut", c.cut}, {"rows", c.rows}, {"ns", c.ns}});
   return json;
 }
 

@@ -22,9 +22,19 @@ struct PairedResult;
 // The baseline is the calls, the candidate the kernel.
 RegionTiming timing_of(int64_t rows, const PairedResult& paired);
 
+// A few samples of one cut of a kernel with products.
+struct CutTime {
+  int cut = 0;  // of product_cuts()
+  int64_t rows = 0;
+  double ns = 0;
+};
+
 struct TrialResult {
   std::string failure;  // why the kernel is not used: wrong where, crashed, hung; empty: it is right
-  std::vector<RegionTiming> timings;
+  std::vector<RegionTiming> timings = {};
+  // Of a kernel with products: the cuts that were timed, and the fastest for one row and for several.
+  int one = CutKernel::kNoCut, several = CutKernel::kNoCut;
+  std::vector<CutTime> cuts = {};
 
   // Right, faster with some number of rows, and slower with none.
   bool wins() const;

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
 #include "candidate/compile_cache.h"
 #include "compiler/plan/generated_kernel.h"
 #include "compiler/plan/profile_store.h"
+#include "compiler/plan/search_products.h"
 #include "compiler/plan/trial_process.h"
 #include "measure/timer.h"
 
@@ -29,17 +31,26 @@ std::string PhasePlan::fingerprint() const {
 
 namespace {
 
-// One round of a search: regions without the calls in `left_out`. Products of regions that lost are added to it.
-PhasePlan search_round(const GraphBody& flat, GraphPhase phase, const SearchOptions& options,
-                       std::set<size_t>& left_out) {
+struct SearchRound {
   PhasePlan plan;
+  std::vector<FoundRegion> found;
+  std::vector<size_t> kernel_of;  // by region
+  CompiledRegions compiled;
+};
+
+// One round of a search: regions without the calls in `left_out`. Products of regions that lost are added to it.
+SearchRound search_round(const GraphBody& flat, GraphPhase phase, const SearchOptions& options,
+                         std::set<size_t>& left_out) {
+  SearchRound round;
+  PhasePlan& plan = round.plan;
   plan.phase = phase;
   for (const GraphNode& node : flat.nodes) plan.calls += node.is_call() ? 1 : 0;
   plan.calls_planned = plan.calls;
   Stopwatch finding;
-  std::vector<FoundRegion> found = find_regions(flat, &plan.rules, options.device.kind, left_out);
+  std::vector<FoundRegion>& found = round.found;
+  found = find_regions(flat, &plan.rules, options.device.kind, left_out);
   std::map<std::string, size_t> numbers;  // of the kernels, by key
-  std::vector<size_t> kernel_of;          // by region
+  std::vector<size_t>& kernel_of = round.kernel_of;
   std::vector<const FoundRegion*> all;
   std::vector<size_t> first;  // region, by kernel
   RegionDrafts drafts(flat, options.device.kind);
@@ -60,11 +71,12 @@ PhasePlan search_round(const GraphBody& flat, GraphPhase phase, const SearchOpti
     ++plan.kernels[at->second].places;
   }
   plan.find_s = finding.elapsed_s();
-  if (all.empty()) return plan;
-  CompiledRegions compiled = compile_regions(all, flat, options.cache_folder, options.device.kind);
+  if (all.empty()) return round;
+  CompiledRegions& compiled = round.compiled;
+  compiled = compile_regions(all, flat, options.cache_folder, options.device.kind);
   plan.source = compiled.source;
   plan.compile_s = compiled.compile_seconds;
-  if (!options.measure) return plan;
+  if (!options.measure) return round;
 
   Stopwatch trying;
   ProfileStore store(options.cache_folder.empty() ? "" : options.cache_folder + "/profiles");
@@ -112,13 +124,31 @@ PhasePlan search_round(const GraphBody& flat, GraphPhase phase, const SearchOpti
     if (kernel.tried && !kernel.chosen && kernel.paths.size() > 1)
       for (size_t n : found[i].region.nodes)
         if (flat.nodes[n].op == "linear") left_out.insert(n);
-    if (!kernel.chosen) continue;
-    int64_t calls = 0;
-    for (size_t n : found[i].region.nodes) calls += flat.nodes[n].is_call() ? 1 : 0;
-    plan.calls_planned -= calls - 1;
-    plan.regions.push_back({std::move(found[i].region), compiled.kernels[i]});
   }
-  return plan;
+  return round;
+}
+
+int64_t count_calls(const GraphBody& flat, const Region& region) {
+  return std::count_if(region.nodes.begin(), region.nodes.end(), [&](size_t n) { return flat.nodes[n].is_call(); });
+}
+
+// The regions of the plan: products first, then those that were chosen. One inside of a product's is there for batches
+// that it refuses.
+void take_regions(const GraphBody& flat, SearchRound& round, std::vector<ChosenProducts> products) {
+  PhasePlan& plan = round.plan;
+  std::map<size_t, int> inside;  // number of the region with products, by region
+  for (ChosenProducts& p : products) {
+    for (size_t r : p.covers) inside[r] = static_cast<int>(plan.regions.size());
+    plan.calls_planned -= count_calls(flat, p.planned.region) - 1;
+    plan.regions.push_back(std::move(p.planned));
+  }
+  for (size_t i = 0; i < round.found.size(); ++i) {
+    if (!plan.kernels[round.kernel_of[i]].chosen) continue;
+    auto product = inside.find(i);
+    if (product == inside.end()) plan.calls_planned -= count_calls(flat, round.found[i].region) - 1;
+    plan.regions.push_back({std::move(round.found[i].region), round.compiled.kernels[i],
+                            product == inside.end() ? -1 : product->second});
+  }
 }
 
 }  // namespace
@@ -131,14 +161,31 @@ PhasePlan search_plan(const GraphBody& flat, GraphPhase phase, const SearchOptio
   double find_s = 0, compile_s = 0, trial_s = 0;
   for (;;) {
     const size_t before = left_out.size();
-    PhasePlan plan = search_round(flat, phase, now, left_out);
+    SearchRound round = search_round(flat, phase, now, left_out);
+    PhasePlan& plan = round.plan;
     plan.find_s = find_s += plan.find_s;
     plan.compile_s = compile_s += plan.compile_s;
     plan.trial_s = trial_s += plan.trial_s;
     if (left_out.size() == before) {
       for (KernelChoice& kernel : plan.kernels) kernel.known = kernel.known && measured.count(kernel.key) == 0;
+      std::vector<ChosenProducts> products;
+      if (options.device.kind == DeviceKind::kCuda && phase == GraphPhase::kDecode) {
+        std::vector<const KernelChoice*> chosen;  // by region
+        for (size_t k : round.kernel_of) chosen.push_back(plan.kernels[k].chosen ? &plan.kernels[k] : nullptr);
+        if (now.budget > 0)
+          for (const KernelChoice& k : plan.kernels)
+            now.budget = std::max<int64_t>(now.budget - (k.tried && !k.known && measured.count(k.key) == 0 ? 1 : 0), 0);
+        ProductSearch searched = search_products(flat, round.found, chosen, now);
+        products = std::move(searched.chosen);
+        plan.find_s += searched.find_s;
+        plan.compile_s += searched.compile_s;
+        plan.trial_s += searched.trial_s;
+        plan.source += searched.source;
+        lost.insert(lost.begin(), searched.kernels.begin(), searched.kernels.end());
+      }
+      take_regions(flat, round, std::move(products));
       plan.kernels.insert(plan.kernels.end(), lost.begin(), lost.end());
-      return plan;
+      return std::move(plan);
     }
     // A product that is faster as a call may have held back what stands around it.
     for (KernelChoice& kernel : plan.kernels) {

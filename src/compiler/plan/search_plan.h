@@ -3,7 +3,7 @@
 // Every region of the graph is written as one kernel. Each different kernel is checked and timed once against the calls
 // it stands for, which are baselines or the user's candidates, whatever the registry prefers. It is chosen if it is
 // faster with one number of rows and slower with none. Where one with a product among other calls is not, those are
-// tried once more without it.
+// tried once more without it. On CUDA kernels with products compete with those (search_products.h).
 #pragma once
 
 #include <cstdint>
@@ -39,6 +39,7 @@ struct KernelChoice {
   bool tried = false;  // false: beyond the budget
   bool known = false;  // from the profile store
   bool chosen = false;
+  double saved_inside_ns = 0;  // with products: what kernels that were chosen for parts of it save of the calls' time
 };
 
 struct PhasePlan {

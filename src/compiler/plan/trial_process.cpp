@@ -52,6 +52,7 @@ std::string request_text(const GraphBody& flat, const std::vector<TrialRequest>&
     json["kernels"].push_back({{"number", i},
                                {"key", requests[i].key},
                                {"library", requests[i].library},
+                               {"products", requests[i].found->products != nullptr},
                                {"region", region_to_json(requests[i].found->region)}});
   return dump_json(json, -1);
 }
@@ -228,7 +229,7 @@ void serve_trials(const std::string& path) {
     TrialResult result;
     bool broken = false;
     try {
-      FoundRegion found = region_in_graph(flat, region_from_json(wanted.at("region")));
+      FoundRegion found = region_in_graph(flat, region_from_json(wanted.at("region")), wanted.at("products").get<bool>());
       std::shared_ptr<RegionKernel> kernel =
           load_region(wanted.at("library").get<std::string>(), found, flat, options.device.kind);
       result = try_kernel_here(flat, found, *kernel, options);
