@@ -281,6 +281,7 @@ std::string CudaPrinter::loaded(const ElementText& e, int loop, std::string& loa
       in_loop(with_words(e.index, [&](std::string_view word) { return word == "i" ? first : std::string(); }), loop);
   const bool in_shared = written && array == loops_.arrays.end();
   const std::string_view aligned = index.multiple < width ? "false" : in_shared ? "true" : "kAligned";
+  if (aligned == "kAligned" && width > 1) packed_.insert(name);
   load.text = fmt::format("load<{}>({}, {} + {});", aligned, load.name, e.array, base);
   if (!guard.empty()) load.text = fmt::format("if ({}) {}", in_loop(guard, loop), load.text);
   load.needs = variables_in(e.index + " " + guard);

@@ -41,6 +41,8 @@ class CudaPrinter {
     int64_t elements = 0;
   };
   std::vector<SharedArray> shared_arrays() const;
+  // Arrays that are loaded by packs, once the text is written.
+  const std::set<std::string>& packed_arrays() const { return packed_; }
 
  private:
   // Statements that become one piece of text: a variable, a fold, a table, or stores that share a loop.
@@ -105,6 +107,7 @@ class CudaPrinter {
   std::map<std::string, Load> loads_;                // early ones, by array, index and loop
   std::map<std::string, std::string> local_loads_;   // names of those inside of one work
   std::vector<std::string> load_order_;
+  std::set<std::string> packed_;
   std::set<std::string> defined_;  // variables that all texts behind can use
   size_t depth_ = 1;
   int folds_ = 0, names_ = 0;

@@ -46,14 +46,15 @@ class ProductPrinter {
       const SharedRow row{threads, kept};
       CudaPrinter printer(program.rows, region.constants, row);
       rows_[threads] = printer.row_text();
+      packed_.insert(printer.packed_arrays().begin(), printer.packed_arrays().end());
       for (const CudaPrinter::SharedArray& array : printer.shared_arrays()) arrays_.emplace(array.name, array);
     }
+    for (const Product& p : program.products) packed_.insert(p.weight);
     place_arrays();
   }
 
   int64_t slot_bytes() const { return slot_; }
-
-  std::string parameters, arguments;
+  const std::set<std::string>& packed() const { return packed_; }
 
   // Everything between the parameters of the kernel and its last brace.
   std::string body() {
@@ -223,6 +224,7 @@ class ProductPrinter {
   const RegionText& region_;
   const ProductProgram& program_;
   std::map<int, std::string> rows_;  // by threads that share a row
+  std::set<std::string> packed_;     // arrays that must be aligned
   std::map<std::string, CudaPrinter::SharedArray> arrays_;
   std::map<std::string, int64_t> places_;  // in bytes behind the begin of a row's
   int64_t slot_ = 0;                       // bytes of a row
@@ -249,9 +251,10 @@ std::string ProductCut::text() const {
 
 std::span<const ProductCut> product_cuts() { return kProductCuts; }
 
-int64_t most_product_rows(const ProductProgram& program) {
+ProductLimits product_limits(const ProductProgram& program) {
   const RegionText text = text_without_names(program);
-  return rows_that_fit(ProductPrinter(text, program).slot_bytes());
+  const ProductPrinter printer(text, program);
+  return {rows_that_fit(printer.slot_bytes()), printer.packed()};
 }
 
 std::string product_refusal(const ProductProgram& program) {

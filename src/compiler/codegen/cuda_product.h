@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
 
@@ -26,8 +27,12 @@ struct ProductCut {
 };
 std::span<const ProductCut> product_cuts();
 
-// Rows that the kernel takes in a cut for several; 1: they do not fit a block's shared memory.
-int64_t most_product_rows(const ProductProgram& program);
+// What the kernel takes.
+struct ProductLimits {
+  int64_t rows = 1;               // in a cut for several; 1: more do not fit a block's shared memory
+  std::set<std::string> aligned;  // arrays whose address and strides must be multiples of 16 bytes
+};
+ProductLimits product_limits(const ProductProgram& program);
 
 // Why there is no such kernel; empty: there is.
 std::string product_refusal(const ProductProgram& program);

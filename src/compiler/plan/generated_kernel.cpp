@@ -63,6 +63,8 @@ class GeneratedKernel : public Base {
  public:
   explicit GeneratedKernel(const FoundRegion& found) : inputs_(found.region.inputs.size()) {
     const std::vector<std::string> names = array_names(found);
+    std::set<std::string> aligned;
+    if (found.products != nullptr) aligned = product_limits(*found.products).aligned;
     if (names.size() > kMostArrays)
       throw Error("A generated kernel has {} arrays; {} are the most.", names.size(), kMostArrays);
     for (const std::string& name : names) {
@@ -71,10 +73,7 @@ class GeneratedKernel : public Base {
         needs_.push_back({});
       else
         needs_.push_back({use->second.dtype, use->second.dense_rows, use->second.dense, true});
-      if (const ProductProgram* products = found.products.get(); products != nullptr)
-        needs_.back().packed = products->rows.arrays.count(name) > 0 ||
-                               std::any_of(products->products.begin(), products->products.end(),
-                                           [&](const Product& p) { return p.weight == name; });
+      needs_.back().packed = found.products == nullptr || aligned.count(name) > 0;
     }
     rows_of_ = found.products != nullptr
                    ? static_cast<size_t>(std::find(names.begin(), names.end(), found.products->rows_of) - names.begin())
@@ -184,7 +183,7 @@ class CudaKernel final : public GeneratedKernel<RegionKernel> {
 class ProductKernel final : public GeneratedKernel<CutKernel> {
  public:
   ProductKernel(CudaRegionFunction launcher, const FoundRegion& found, bool dependent)
-      : GeneratedKernel(found), launcher_(launcher), dependent_(dependent), most_(most_product_rows(*found.products)) {
+      : GeneratedKernel(found), launcher_(launcher), dependent_(dependent), most_(product_limits(*found.products).rows) {
     const std::span<const ProductCut> cuts = product_cuts();
     for (size_t k = cuts.size(); k-- > 0;) (cuts[k].several ? several_ : one_) = static_cast<int>(k);
     if (most_ == 1) several_ = kNoCut;
