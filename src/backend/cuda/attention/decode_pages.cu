@@ -16,6 +16,7 @@
 #include "backend/cuda/device/cluster.cuh"
 #include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/device/mbarrier.cuh"
+#include "backend/cuda/device/multiprocessors.h"
 #include "backend/cuda/device/ring_place.cuh"
 
 namespace fk::cuda {
@@ -121,8 +122,8 @@ __device__ void consume(const AttentionCall& call, const PageWork& work, const L
       wait_phase(ring.full_at(place.slot), place.parity);
       const int tile_page = now.first_page + u * work.pages_per_unit + page;
       if (tile_page <= now.last_page) {
-        const unsigned char* keys =
-            ring.stages + place.slot * layout.stage_bytes + page * layout.page_bytes + warp % work.heads * kHeadSize * 2;
+        const unsigned char* keys = ring.stages + place.slot * layout.stage_bytes + page * layout.page_bytes +
+                                    warp % work.heads * kHeadSize * 2;
         tile.attend(keys, layout.key_pitch(), keys + kTileKeys * layout.key_pitch(), layout.value_pitch(),
                     tile_page * kTileKeys, now.keys);
       }
@@ -208,16 +209,6 @@ int heads_together(const AttentionCall& call, int warps) {
 
 int warps_of(const AttentionCall& call) { return call.head_size > 128 ? warps_for<256> : warps_for<128>; }
 
-int blocks_of_device() {
-  static const int count = [] {
-    int device = 0, n = 0;
-    check(cudaGetDevice(&device), "Asking for the device");
-    check(cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, device), "Asking for multiprocessors");
-    return n;
-  }();
-  return count;
-}
-
 template <class T, int kHeadSize>
 void launch_pages(const AttentionCall& call, float* scratch, void* stream) {
   constexpr int kWarps = warps_for<kHeadSize>;
@@ -232,12 +223,13 @@ void launch_pages(const AttentionCall& call, float* scratch, void* stream) {
   layout.page_bytes = kTileKeys * (layout.key_pitch() + layout.value_pitch());
   layout.stage_bytes = pages * layout.page_bytes;
   const size_t sums = static_cast<size_t>(call.sequences + 4) / 4 * 16;
-  const size_t exchange = pages > 1 ? sizeof(float) * static_cast<size_t>(kWarps * partial_floats(kHeadSize, group)) : 0;
+  const size_t exchange =
+      pages > 1 ? sizeof(float) * static_cast<size_t>(kWarps * partial_floats(kHeadSize, group)) : 0;
   layout.stages = static_cast<int>(
       std::min<size_t>(kMostStages, (most_bytes - sums - exchange) / static_cast<size_t>(layout.stage_bytes)));
   const size_t bytes = sums + exchange + static_cast<size_t>(layout.stages * layout.stage_bytes);
-  launch("decode_pages", decode_pages<T, kHeadSize>, static_cast<unsigned>(blocks_of_device()), 32 * (kWarps + 1),
-         bytes, stream, call, layout, heads, scratch);
+  launch("decode_pages", decode_pages<T, kHeadSize>, static_cast<unsigned>(multiprocessors()), 32 * (kWarps + 1), bytes,
+         stream, call, layout, heads, scratch);
 }
 
 template <class T>
@@ -267,7 +259,8 @@ std::string_view decode_pages_refusal(const AttentionCall& call) {
   return {};
 }
 
-// To divide the work and to combine its parts takes about 20 us, which long sequences win back (docs/results/serving.md).
+// To divide the work and to combine its parts takes about 20 us, which long sequences win back
+// (docs/results/serving.md).
 bool decode_pages_preferred(const AttentionCall& call) {
   constexpr int kManySequences = 16, kManyPages = 128;
   return call.sequences >= kManySequences && call.table_width >= kManyPages && call.window == 0 && call.chunk == 0 &&
@@ -276,7 +269,7 @@ bool decode_pages_preferred(const AttentionCall& call) {
 
 int64_t decode_pages_scratch(const AttentionCall& call) {
   const int group = call.heads / call.kv_heads, heads = heads_together(call, warps_of(call));
-  return int64_t{2} * blocks_of_device() * heads * partial_floats(call.head_size, group);
+  return int64_t{2} * multiprocessors() * heads * partial_floats(call.head_size, group);
 }
 
 void attention_decode_pages(const AttentionCall& call, float* scratch, void* stream) {

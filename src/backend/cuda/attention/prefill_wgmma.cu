@@ -7,6 +7,7 @@
 #include "backend/cuda/attention/warpgroup_loader.cuh"
 #include "backend/cuda/attention/warpgroup_multiplier.cuh"
 #include "backend/cuda/device/launch.cuh"
+#include "backend/cuda/device/multiprocessors.h"
 #include "backend/cuda/device/registers.cuh"
 
 namespace fk::cuda {
@@ -33,16 +34,6 @@ __global__ void __launch_bounds__(kThreads, 1) prefill_warpgroups(const __grid_c
     Multiplier<T, kHeadSize, kCapped>{call, plan, warpgroup}.run();
   }
 #endif
-}
-
-int multiprocessors() {
-  static const int count = [] {
-    int device = 0, answer = 0;
-    check(cudaGetDevice(&device), "Asking for the current device");
-    check(cudaDeviceGetAttribute(&answer, cudaDevAttrMultiProcessorCount, device), "Counting multiprocessors");
-    return answer;
-  }();
-  return count;
 }
 
 template <class T, int kHeadSize, bool kCapped>

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "backend/cuda/device/launch.cuh"
+#include "backend/cuda/device/multiprocessors.h"
 #include "backend/cuda/device/tile.cuh"
 #include "backend/cuda/l1/activations.cuh"
 #include "backend/cuda/matmul/group_prologue.cuh"
@@ -274,16 +275,6 @@ PrologueCall<T> prologue_call(const StreamGroup& g) {
   return c;
 }
 
-int64_t multiprocessors() {
-  static const int answer = [] {
-    int device = 0, count = 0;
-    check(cudaGetDevice(&device), "Asking for the current device");
-    check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "Counting multiprocessors");
-    return count;
-  }();
-  return answer;
-}
-
 // The rows of a block: as few as give every block of the group a place on the device at once.
 int block_rows(const StreamGroup& g, int64_t places) {
   auto blocks = [&](int64_t rows) {
@@ -379,14 +370,7 @@ constexpr std::array<LaunchGroup, 3> kHalfPlaces = {
 // Of those that take about the same time the tuner takes the first.
 template <class T, PrologueKind kPrologue, int kTokens>
 std::span<const LaunchGroup> group_cuts() {
-  if constexpr (kPrologue == PrologueKind::kShift && kTokens == 1) {
-    static constexpr auto kCuts =
-        joined(kSeveralTiles<T, kPrologue, kTokens, true>, kSeveralTiles<T, kPrologue, kTokens, false>,
-               std::array<LaunchGroup, 2>{launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, 0, true>,
-                                          launch_group_cut<T, kPrologue, GroupCut<8, 2, 4, kTokens>, 0, false>},
-               kHalfPlaces<T, kPrologue, kTokens, true>, kHalfPlaces<T, kPrologue, kTokens, false>);
-    return kCuts;
-  } else if constexpr (kTokens == 1 || kPrologue == PrologueKind::kNone) {
+  if constexpr (kTokens == 1 || kPrologue == PrologueKind::kNone) {
     static constexpr auto kCuts =
         joined(kSingleTiles<T, kPrologue, kTokens, true>, kSingleTiles<T, kPrologue, kTokens, false>,
                kSeveralTiles<T, kPrologue, kTokens, true>, kSeveralTiles<T, kPrologue, kTokens, false>,

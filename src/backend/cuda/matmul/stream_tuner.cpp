@@ -51,14 +51,8 @@ void choose_alone(TunedChoice& choice, const std::vector<float>& times_ms) {
   // Of splits with times this close, which are ranked differently from try to try, the first is the best guess.
   choice.chosen = static_cast<int>(
       std::find_if(times_ms.begin(), times_ms.end(), [&](float ms) { return ms <= 1.02f * best; }) - times_ms.begin());
-  constexpr size_t kMost = 12;
   for (size_t cut = 0; cut < times_ms.size(); ++cut)
     if (times_ms[cut] <= 1.33f * best) choice.contenders.push_back(static_cast<int>(cut));
-  std::stable_sort(choice.contenders.begin(), choice.contenders.end(),
-                   [&](int a, int b) { return times_ms[static_cast<size_t>(a)] < times_ms[static_cast<size_t>(b)]; });
-  if (choice.contenders.size() > kMost) choice.contenders.resize(kMost);
-  if (std::find(choice.contenders.begin(), choice.contenders.end(), choice.chosen) == choice.contenders.end())
-    choice.contenders.back() = choice.chosen;
 }
 
 // In a file: whether a step made the choice, the choice, the contenders.
