@@ -39,6 +39,8 @@ std::vector<Case<TopkSoftmax>> TopkSoftmax::cases() {
       {"many experts", {.num_experts = 128, .top_k = 8, .renormalize = true}, Workload::tokens(70)},
       {"all experts", {.num_experts = 7, .top_k = 7, .renormalize = true}, Workload::tokens(3)},
       {"one of many", {.num_experts = 300, .top_k = 1}, Workload::tokens(2)},
+      {"ten of 512", {.num_experts = 512, .top_k = 10, .renormalize = true}, Workload::tokens(5)},
+      {"nine of 700", {.num_experts = 700, .top_k = 9}, Workload::tokens(5)},
       {"no tokens", {.num_experts = 8, .top_k = 2}, Workload::tokens(0)},
   };
 }

@@ -1,4 +1,5 @@
-// The choice of the best experts of a token by one warp: scores are kept as unsigned keys in shared memory.
+// The choice of the best experts of a token by one warp: scores are kept as unsigned keys, in registers or in shared
+// memory.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +25,37 @@ struct Best {
   uint32_t key;
 };
 
+// Of the lanes' best keys the largest, of equal ones the first.
+__device__ __forceinline__ Best best_of_lanes(uint32_t key, int index) {
+  const uint32_t largest = __reduce_max_sync(kAllLanes, key);
+  const unsigned first = __reduce_min_sync(kAllLanes, key == largest ? static_cast<unsigned>(index) : ~0u);
+  return {static_cast<int>(first), largest};
+}
+
+// Keys of a warp in registers: lane i has keys i, i + 32, ..., kEach of them; kTaken where there are fewer.
+template <int kEach>
+struct HeldKeys {
+  uint32_t at[kEach];
+
+  // The largest, of equal ones the first; it is marked as taken. By all lanes.
+  __device__ __forceinline__ Best take_best() {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    uint32_t key = at[0];
+    int index = lane;
+#pragma unroll
+    for (int i = 1; i < kEach; ++i) {
+      if (at[i] <= key) continue;
+      key = at[i];
+      index = lane + 32 * i;
+    }
+    const Best best = best_of_lanes(key, index);
+#pragma unroll
+    for (int i = 0; i < kEach; ++i)
+      if (best.index == lane + 32 * i) at[i] = kTaken;
+    return best;
+  }
+};
+
 // The largest of n keys, of equal ones the first; it is marked as taken. By all lanes of a warp; lane i reads and
 // writes keys i, i + 32, ..., which it has written itself or which were written before a __syncwarp().
 __device__ __forceinline__ Best take_best(uint32_t* keys, int n) {
@@ -35,10 +67,9 @@ __device__ __forceinline__ Best take_best(uint32_t* keys, int n) {
     key = keys[i];
     index = i;
   }
-  const uint32_t largest = __reduce_max_sync(kAllLanes, key);
-  const unsigned first = __reduce_min_sync(kAllLanes, key == largest ? static_cast<unsigned>(index) : ~0u);
-  if (static_cast<int>(first) % 32 == lane) keys[first] = kTaken;
-  return {static_cast<int>(first), largest};
+  const Best best = best_of_lanes(key, index);
+  if (best.index % 32 == lane) keys[best.index] = kTaken;
+  return best;
 }
 
 }  // namespace fk::cuda
