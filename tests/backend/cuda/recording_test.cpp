@@ -1,7 +1,9 @@
 // Graphs: a replay uses the current content of memory, and every L1 operator can be recorded.
 #include <algorithm>
+#include <array>
 
 #include "core/error.h"
+#include "core/tuned_choice.h"
 #include "ops/materialize.h"
 #include "tests/backend/cuda/on_device.h"
 
@@ -118,6 +120,20 @@ TEST_F(CudaRecording, ReplaysOnNewData) {
     work->launch();
     EXPECT_EQ(contents(*call), eager) << round;
   }
+}
+
+TEST_F(CudaRecording, TuningFindsTheFasterKernelInRecordedWork) {
+  Tensor memory({int64_t{64} << 20}, DType::kI8, kCuda);
+  TunedChoice choice{.contenders = {0, 1, 2}};
+  int kept = 0;
+  choice.keep = [&] { ++kept; };
+  const std::array<size_t, 3> bytes{size_t{64} << 20, size_t{1} << 20, size_t{32} << 20};
+  auto work = [&] { runtime().fill(memory.view().data(), std::byte{7}, bytes[static_cast<size_t>(use(choice))]); };
+  const int64_t recordings = runtime().recordings();
+  runtime().tune(work);
+  EXPECT_EQ(choice.chosen, 1);
+  EXPECT_EQ(kept, 1);
+  EXPECT_EQ(runtime().recordings(), recordings) << "trials are not recordings of the caller";
 }
 
 }  // namespace
