@@ -152,7 +152,7 @@ void E2eEngine::run(const CommonOptions& given) {
   }
 }
 
-void E2eEngine::run_one_side(const ModelSource& source, CommonOptions& common, Recorder& recorder, Ranks& ranks) {
+void E2eEngine::run_one_side(ModelSource source, CommonOptions& common, Recorder& recorder, Ranks& ranks) {
   ThreadPool pool(common.threads);
   std::optional<Tokenizer> tokenizer;
   if (!source.tokenizer.empty()) tokenizer = Tokenizer::from_file(source.tokenizer);
@@ -186,7 +186,7 @@ void E2eEngine::run_one_side(const ModelSource& source, CommonOptions& common, R
     compiled =
         compiled_engine(loaded.model, search_.options(judged_, candidates_, common, progress), pool, options, progress);
   }
-  BatchingEngine engine(loaded.model, pool, tokenizer, options, speculative_.draft());
+  BatchingEngine engine(loaded.model, pool, tokenizer, options, speculative_.draft(loaded.model));
   EngineBenchOptions bench;
   bench.warmups = throughput() ? 1 : warmups_;
   bench.repeats = throughput() ? repeats_ : iters_;

@@ -30,7 +30,7 @@ class E2eEngine {
   bool throughput() const { return kind_ == Kind::kThroughput; }
   const char* name() const { return throughput() ? "throughput" : "latency"; }
   DatasetOptions dataset(uint64_t seed, int64_t load) const;
-  void run_one_side(const ModelSource& source, CommonOptions& common, Recorder& recorder, Ranks& ranks);
+  void run_one_side(ModelSource source, CommonOptions& common, Recorder& recorder, Ranks& ranks);
   void run_compare(const CommonOptions& common, Recorder& recorder, bool candidates);
   BatchingOptions engine_options(const std::vector<BenchRequest>& requests) const;
   RunRecord make_run(const CommonOptions& common) const;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/json.h"
+#include "engine/eagle_head.h"
 
 namespace fk {
 
@@ -18,7 +19,8 @@ void SpeculativeFlag::add(FlagSet& flags) {
               "Guess the next tokens and compute them in one step. From what followed the last ones before: "
               "{\"method\": \"ngram\", \"num_speculative_tokens\": 4, \"prompt_lookup_max\": 4, "
               "\"prompt_lookup_min\": 2}; by a smaller model: {\"model\": \"MODEL\", "
-              "\"num_speculative_tokens\": 4}")
+              "\"num_speculative_tokens\": 4}; by an EAGLE-3 head: {\"method\": \"eagle3\", \"model\": \"HEAD\", "
+              "\"num_speculative_tokens\": 3}")
       .type_name("JSON")
       .check([](const std::string& text) { return text.empty() ? "the text is empty; leave the flag out" : ""; });
 }
@@ -28,7 +30,7 @@ const SpeculativeOptions& SpeculativeFlag::read() {
   return config_.options;
 }
 
-void SpeculativeFlag::find_draft(const ModelSource& target, const ModelOptions& model, const BatchingOptions& batching,
+void SpeculativeFlag::find_draft(ModelSource& target, const ModelOptions& model, const BatchingOptions& batching,
                                  int64_t tp, const CommonOptions& common) {
   if (!config_.options.has_draft_model()) return;
   if (tp > 1)
@@ -37,6 +39,10 @@ void SpeculativeFlag::find_draft(const ModelSource& target, const ModelOptions& 
   ModelSource source = resolve_model(config_.model);
   check_draft_allows(source, target, batching);
   check_loadable(source, load_options(model, source, common));
+  if (config_.options.has_head()) {
+    target.config.set_aux_hidden_states(wanted_hidden_states(source, target));
+    dtype_ = dtype_name(load_options(model, target, common).dtype);
+  }
   source_ = std::move(source);
 }
 
@@ -44,9 +50,16 @@ double SpeculativeFlag::load_draft(const ModelOptions& model, const CommonOption
   if (!source_) return 0;
   ModelOptions own = model;
   own.quantization.clear();  // of --model
+  if (!dtype_.empty()) own.dtype = dtype_;
   TimedModel loaded = load_timed(own, *source_, common, pool);
   draft_ = std::move(loaded.model);
   return loaded.load_ms;
+}
+
+const Model* SpeculativeFlag::draft(const Model& target) {
+  if (!draft_) return nullptr;
+  share_embedding(*draft_, target);
+  return &*draft_;
 }
 
 Json speculation_json(const EngineStats& s) {

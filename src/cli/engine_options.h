@@ -23,18 +23,20 @@ class SpeculativeFlag {
   // None where the flag is not given. Throws UsageError that names the field.
   const SpeculativeOptions& read();
   // Finds the draft model. Throws Error or UsageError where it cannot guess for the target or cannot be loaded; reads
-  // no weights.
-  void find_draft(const ModelSource& target, const ModelOptions& model, const BatchingOptions& batching, int64_t tp,
+  // no weights. Where it is a head, the target will keep the hidden states that it guesses from.
+  void find_draft(ModelSource& target, const ModelOptions& model, const BatchingOptions& batching, int64_t tp,
                   const CommonOptions& common);
   // Before the target, which is larger, so that a checkpoint that cannot be read is told soon. Returns milliseconds; 0
   // where no model guesses.
   double load_draft(const ModelOptions& model, const CommonOptions& common, ThreadPool& pool);
-  const Model* draft() const { return draft_ ? &*draft_ : nullptr; }
+  // The draft model, once the target is loaded; nullptr: no model guesses.
+  const Model* draft(const Model& target);
 
  private:
   std::string text_;
   SpeculativeConfig config_;
   std::optional<ModelSource> source_;
+  std::string dtype_;  // of a head: the target's; empty: as the flags say
   std::optional<Model> draft_;
 };
 

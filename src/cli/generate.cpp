@@ -122,7 +122,7 @@ class Generate final : public Verb {
     // To standard error: standard output is the text.
     for (const std::string& line : {describe_uses(uses_), defaults_})
       if (common.text() && !common.quiet && !line.empty()) std::fputs(("[" + line + "]\n").c_str(), stderr);
-    BatchingEngine engine(loaded.model, pool, std::move(tokenizer), options, speculative_.draft());
+    BatchingEngine engine(loaded.model, pool, std::move(tokenizer), options, speculative_.draft(loaded.model));
     run_requests(engine, common);
     stats_ = engine.stats();
     dispatches_ = gathered_dispatches(ranks, collect_dispatches(*loaded.model.root));

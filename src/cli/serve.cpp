@@ -247,7 +247,7 @@ class Serve final : public Verb {
 
   void serve_language_model(ServedModel served, const Model& model, ThreadPool& pool, Ranks& ranks,
                             const CommonOptions& common) {
-    BatchingEngine engine(model, pool, served.tokenizer, batching_, speculative_.draft());
+    BatchingEngine engine(model, pool, served.tokenizer, batching_, speculative_.draft(model));
     if (tp_ > 1) engine.share_requests(ranks.host());
     if (!ranks.first()) {
       engine.follow();

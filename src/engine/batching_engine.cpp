@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "core/check.h"
 #include "core/device_thread.h"
 #include "core/environment_variable.h"
 #include "core/error.h"
@@ -12,6 +13,7 @@
 #include "measure/timer.h"
 #include "models/finite.h"
 #include "ops/batch_invariant.h"
+#include "ops/l4/causal_lm.h"
 
 namespace fk {
 namespace {
@@ -25,6 +27,13 @@ std::string error_of(Body&& body) {
   } catch (const Error& e) {
     return e.what();
   }
+}
+
+// Those of the target that a head guesses from. The model's own states come before those of its layers.
+View kept_hidden_states(const Model& model, const StepExecutor& executor) {
+  const std::vector<StateSpec> own = model.root->own_states();
+  FK_CHECK(!own.empty() && own[0].name == kAuxHiddenStates, "the target keeps no hidden states for the head");
+  return executor.states()[0];
 }
 
 }  // namespace
@@ -43,7 +52,9 @@ BatchingEngine::BatchingEngine(const Model& model, ThreadPool& pool, std::option
       executor_(model, pool, sizes_.limits),
       scheduler_(sizes_.scheduler),
       run_ahead_((options.run_ahead || model.device != kCpu) && !options.no_run_ahead) {
-  if (draft != nullptr) draft_.emplace(*draft, pool, sizes_.limits);
+  if (draft != nullptr)
+    draft_.emplace(*draft, pool, sizes_.limits,
+                   options.speculative.has_head() ? kept_hidden_states(model, executor_) : OptView());
   if (options.enforce_eager) executor_.record_nothing();
   if (options.enforce_eager && draft_) draft_->executor().record_nothing();
   set_batch_invariant(options.batch_invariant);

@@ -5,6 +5,7 @@
 
 #include "core/device_runtime.h"
 #include "core/error.h"
+#include "engine/eagle_head.h"
 #include "engine/rank_agreement.h"
 #include "measure/machine_limits.h"
 
@@ -159,8 +160,23 @@ void check_model_allows(const ModelSource& source, const BatchingOptions& option
 }
 
 void check_draft_allows(const ModelSource& draft, const ModelSource& target, const BatchingOptions& options) {
-  draft.config.require_task(Task::kCausalLM, draft.name, "--speculative-config");
+  const bool is_head = draft.config.facts.task == Task::kDraftHead;
+  if (options.speculative.has_head() && !is_head)
+    throw UsageError("--speculative-config: {} is {}, and the method \"eagle3\" needs an EAGLE-3 head; leave method out.",
+                     draft.name, task_info(draft.config.facts.task).words);
+  if (!options.speculative.has_head() && is_head)
+    throw UsageError("--speculative-config: {} is an EAGLE-3 head; add \"method\": \"eagle3\".", draft.name);
+  if (!is_head) draft.config.require_task(Task::kCausalLM, draft.name, "--speculative-config");
   check_draft_facts(draft.name, draft.config.facts, target.name, target.config.facts, options);
+  if (!is_head) return;
+  const FieldValue* width = find_field(draft.config.init, "target_hidden_size");
+  FK_CHECK(width != nullptr);
+  if (std::get<int64_t>(*width) != target.config.facts.hidden_size)
+    throw UsageError(
+        "--speculative-config: {} guesses from hidden states of {} elements, and those of {} have {}; take the head of "
+        "this model.",
+        draft.name, std::get<int64_t>(*width), target.name, target.config.facts.hidden_size);
+  wanted_hidden_states(draft, target);
 }
 
 EngineSizes engine_sizes(const Model& model, const BatchingOptions& options, const Model* draft) {

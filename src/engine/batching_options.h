@@ -40,7 +40,7 @@ void check_batching_options(const BatchingOptions& options);
 // or guesses and fixed sums where it has recurrent states. Reads no weights, so that verbs say it first.
 void check_model_allows(const ModelSource& source, const BatchingOptions& options, Device device);
 // The same of a draft model that guesses tokens of the target: throws Error or UsageError where it is no language
-// model, or its vocabulary or context is not the target's.
+// model, or no head where the method wants one, or its vocabulary, context or hidden states are not the target's.
 void check_draft_allows(const ModelSource& draft, const ModelSource& target, const BatchingOptions& options);
 
 struct EngineSizes {

@@ -23,11 +23,17 @@ bool is_guessed(const LiveRequest& live) {
 
 }  // namespace
 
-DraftModel::DraftModel(const Model& model, ThreadPool& pool, const StepLimits& limits)
+DraftModel::DraftModel(const Model& model, ThreadPool& pool, const StepLimits& limits, const OptView& hidden_states)
     : limits_(limits),
       has_slots_(has_recurrent_states(*model.root)),
       executor_(model, pool, draft_limits(limits, has_slots_)),
       computed_(static_cast<size_t>(limits.blocks)) {
+  if (hidden_states) {
+    head_.emplace(model, *hidden_states, limits.max_sequences);
+    executor_.run_by([this](Context& ctx, const StepBatch& batch, const View& logits) {
+      head_->pass(ctx, batch, logits);
+    });
+  }
   for (int64_t i = limits.max_sequences - 1; has_slots_ && i >= 0; --i) free_slots_.push_back(static_cast<int32_t>(i));
 }
 
@@ -72,6 +78,17 @@ int32_t DraftModel::trial_slot(const Followed& followed) const {
   return has_slots_ ? followed.slot + static_cast<int32_t>(limits_.max_sequences) : -1;
 }
 
+// One past the last position of a row that can be computed before the step: of a head those whose hidden states the
+// target has.
+int64_t DraftModel::end_of(const PlannedRow& row) const {
+  return head_ ? row.first : row.first + row.count - std::ssize(row.drafts);
+}
+
+// By position: a head has the next token there.
+std::span<const int64_t> DraftModel::own_tokens(std::span<const int64_t> tokens) const {
+  return tokens.subspan(head_ ? 1 : 0);
+}
+
 void DraftModel::guess(StepPlan& plan, std::span<LiveRequest* const> live) {
   FK_CHECK(plan.rows.size() == live.size());
   note_new_pages(plan);
@@ -107,7 +124,7 @@ void DraftModel::catch_up(StepPlan& plan, std::span<LiveRequest* const> live) {
     }
     f.length = std::min(f.length, row.first);
     if (row.draws && live[r]->drawn() + 1 == live[r]->request().max_tokens) continue;  // its last token
-    const int64_t end = row.first + row.count - std::ssize(row.drafts);
+    const int64_t end = end_of(row);
     int64_t first = f.length;
     while (first < end) {
       if (tokens > 0 && tokens + end - first > limits_.max_tokens) run_pass();
@@ -134,17 +151,18 @@ void DraftModel::run(std::span<const Missing> pass, StepPlan& plan, std::span<Li
     mine.request = row.request;
     mine.first = m.first;
     mine.count = m.end - m.first;
-    mine.draws = !row.drafts.empty() && m.end == row.first + row.count - std::ssize(row.drafts);
+    mine.draws = !row.drafts.empty() && m.end == end_of(row);
     mine.first_step = std::exchange(m.followed->fresh, false);
     mine.blocks = row.blocks;
     mine.state_slot = m.followed->slot;
-    tokens.push_back(live[m.row]->tokens());
+    tokens.push_back(own_tokens(live[m.row]->tokens()));
     if (mine.draws) {
       drawing.push_back(m.row);
       sampled_.push_back(live[m.row]->sampled_row());
     }
     own.rows.push_back(std::move(mine));
   }
+  if (head_) head_->take_target_states();
   draw(own, tokens, drawing, plan, 0);
   for (size_t r : drawing)
     if (has_slots_ && plan.rows[r].drafts.size() > 1) {
@@ -165,26 +183,28 @@ void DraftModel::look_ahead(StepPlan& plan, std::span<LiveRequest* const> live, 
     Followed& f = followed_.at(row.request);
     PlannedRow mine;
     mine.request = row.request;
-    mine.first = row.first + row.count - std::ssize(row.drafts) + static_cast<int64_t>(known) - 1;
+    mine.first = end_of(row) + static_cast<int64_t>(known) - 1;
     mine.count = 1;
     mine.draws = true;
     mine.blocks = row.blocks;
     mine.state_slot = trial_slot(f);
-    tokens.push_back(live[r]->tokens_with(std::span(row.drafts).first(known)));
+    tokens.push_back(own_tokens(live[r]->tokens_with(std::span(row.drafts).first(known))));
     drawing.push_back(r);
     sampled_.push_back(live[r]->sampled_row(static_cast<int64_t>(known)));
-    if (!has_slots_) {  // what is left of it is what the next step begins behind
+    if (!has_slots_ && !head_) {  // what is left of it is what the next step begins behind
       computed(row, mine.first, mine.first + 1);
       f.length = mine.first + 1;
     }
     own.rows.push_back(std::move(mine));
   }
+  if (head_) head_->take_own_states(drawing);
   draw(own, tokens, drawing, plan, known);
 }
 
 void DraftModel::draw(const StepPlan& own, std::span<const std::span<const int64_t>> tokens,
                       std::span<const size_t> of_rows, StepPlan& plan, size_t guess) {
   executor_.forward(own, tokens);
+  if (head_) head_->keep_states(of_rows);
   executor_.draw(sampled_);
   const std::span<const int64_t> drawn = executor_.drawn();
   const int64_t vocabulary = model().config.facts.vocab_size;

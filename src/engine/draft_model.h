@@ -7,15 +7,21 @@
 // in which the target does. How much of a page it has computed is counted by block, since a page that the target shares
 // may be one that the draft never saw: it then computes the page itself.
 //
+// An EAGLE-3 head (engine/eagle_head.h) is followed in the same way. Its entry of a token is made of that token's hidden
+// states and of the next token: so the head computes what the target has computed in earlier steps, and everything it
+// keeps of a guess is computed again when the token is known.
+//
 // Recurrent states cannot go back behind a guess. Every sequence has two slots: one that follows the text, and a copy
 // of it in which guesses are drawn. Pages are not shared then, since the states of the sequence hold its whole past.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
+#include "engine/eagle_head.h"
 #include "engine/live_request.h"
 #include "engine/step_executor.h"
 
@@ -23,8 +29,9 @@ namespace fk {
 
 class DraftModel {
  public:
-  // The limits of the target's steps; model and pool must outlive it.
-  DraftModel(const Model& model, ThreadPool& pool, const StepLimits& limits);
+  // The limits of the target's steps; model and pool must outlive it. hidden_states: where the target keeps those that an
+  // EAGLE-3 head guesses from; none: the model is a language model.
+  DraftModel(const Model& model, ThreadPool& pool, const StepLimits& limits, const OptView& hidden_states = {});
 
   // Gives the plan's rows their guesses, where they have places for them, and computes their prompts. live: the
   // requests of the rows.
@@ -58,10 +65,13 @@ class DraftModel {
   void draw(const StepPlan& own, std::span<const std::span<const int64_t>> tokens, std::span<const size_t> of_rows,
             StepPlan& plan, size_t guess);
   int32_t trial_slot(const Followed& followed) const;
+  int64_t end_of(const PlannedRow& row) const;
+  std::span<const int64_t> own_tokens(std::span<const int64_t> tokens) const;
 
   const StepLimits limits_;
   const bool has_slots_;
   StepExecutor executor_;
+  std::optional<EagleHead> head_;
   std::unordered_map<RequestId, Followed> followed_;
   std::vector<int32_t> computed_;    // by block: tokens from the page's first on
   std::vector<int32_t> free_slots_;  // of the first max_sequences

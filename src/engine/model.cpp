@@ -12,6 +12,10 @@
 
 namespace fk {
 
+namespace {
+constexpr std::string_view kHeadEmbedding = "embed_tokens.weight";  // of a head that guesses
+}  // namespace
+
 std::unique_ptr<Node> build_model(const ModelConfig& config, const BuildOptions& options) {
   return Registry::instance().at(config.family->op).build(config.init, options);
 }
@@ -51,6 +55,18 @@ void check_divisible(const ModelSource& source, int64_t ranks) {
   }
 }
 
+void share_embedding(Model& head, const Model& target) {
+  if (!head.lacks_embedding) return;
+  const View own = target.weight(std::string(kEmbeddingWeight));
+  const TensorSpec wanted{{head.config.facts.vocab_size, head.config.facts.hidden_size}, head.config.facts.dtype};
+  if (own.spec() != wanted)
+    throw Error("The checkpoint of {} has no embedding, and that of {} does not fit: it is {}, and not {}.", head.name,
+                target.name, own.spec().shape.str() + " of " + std::string(dtype_name(own.dtype())),
+                wanted.shape.str() + " of " + std::string(dtype_name(wanted.dtype)));
+  head.root->bind([&](const std::string& name) { return name == kHeadEmbedding ? own : head.weight(name); });
+  head.lacks_embedding = false;
+}
+
 Model load_model(const ModelSource& source, const LoadOptions& options, ThreadPool& pool) {
   check_loadable(source, options);
   Model model;
@@ -83,10 +99,14 @@ Model load_model(const ModelSource& source, const LoadOptions& options, ThreadPo
   } else {
     find_tied_embedding(params, model.config, *checkpoint);
     find_part(params, model.config, *checkpoint);
+    model.lacks_embedding =
+        model.config.facts.task == Task::kDraftHead && !checkpoint->find(std::string(kHeadEmbedding));
+    if (model.lacks_embedding)
+      std::erase_if(params, [](const ParamSpec& param) { return param.name == kHeadEmbedding; });
     model.weights =
         Weights::load(params, std::move(*checkpoint), pool, options.device, model.config.family->other_parts, slices);
   }
-  model.root->bind([&](const std::string& name) { return model.weight(name); });
+  if (!model.lacks_embedding) model.root->bind([&](const std::string& name) { return model.weight(name); });
   return model;
 }
 

@@ -37,6 +37,8 @@ struct Model {
   std::unique_ptr<Node> root;
   Weights weights;
   Communicator* communicator = nullptr;
+  // A head that guesses, whose checkpoint leaves out the embedding: it is the target's. It runs after share_embedding().
+  bool lacks_embedding = false;
   // Runs passes in the place of the tree, with its arguments, and returns false where it left one to the tree after
   // all; nothing: the tree runs them.
   std::function<bool(Context& ctx, Args args)> instead = {};
@@ -59,6 +61,9 @@ void check_divisible(const ModelSource& source, int64_t ranks);
 
 // Throws the errors of load_model that can be found without reading weights.
 void check_loadable(const ModelSource& source, const LoadOptions& options);
+
+// Gives a head the embedding of its target, which must outlive it, if it lacks one. Throws Error where it does not fit.
+void share_embedding(Model& head, const Model& target);
 
 Model load_model(const ModelSource& source, const LoadOptions& options, ThreadPool& pool);
 

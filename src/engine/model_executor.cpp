@@ -10,6 +10,7 @@ namespace fk {
 namespace {
 
 const EngineOptions& checked(const Model& model, const EngineOptions& options) {
+  model.config.require_task(Task::kCausalLM, model.name, "a run over prompts");
   if (options.max_context > model.config.facts.max_position_embeddings)
     throw Error("{} has a context of {} tokens, and prompt and output together need {}; ask for fewer.", model.name,
                 model.config.facts.max_position_embeddings, options.max_context);

@@ -88,7 +88,7 @@ SchedulerOptions read_options(Words& words) {
       options.max_prompt_logits < 1 || options.sliding_window < 0 || options.speculative.num_speculative_tokens < 0 ||
       options.speculative.prompt_lookup_min < 1 ||
       options.speculative.prompt_lookup_max < options.speculative.prompt_lookup_min ||
-      options.speculative.method > SpeculativeMethod::kDraftModel ||
+      options.speculative.method > SpeculativeMethod::kEagle3 ||
       (options.has_slots && options.speculative.num_speculative_tokens > 0))
     words.fail("has options that no scheduler can have");
   return options;

@@ -16,6 +16,7 @@ constexpr int64_t kLongestNgram = 64;
 constexpr const char* kSpeculativeFlag = "--speculative-config";
 constexpr const char* kNgramMethod = "ngram";
 constexpr const char* kDraftMethod = "draft_model";
+constexpr const char* kEagle3Method = "eagle3";
 
 int64_t whole_number(const Json& value, const std::string& name) {
   if (!value.is_number_integer()) throw UsageError("{}: {} must be a whole number.", kSpeculativeFlag, name);
@@ -26,7 +27,9 @@ int64_t whole_number(const Json& value, const std::string& name) {
 std::string method_name(const Json& value) {
   if (value == kNgramMethod || value == "[ngram]") return kNgramMethod;
   if (value == kDraftMethod) return kDraftMethod;
-  throw UsageError("{}: the methods are \"ngram\" and \"draft_model\", not {}.", kSpeculativeFlag, value.dump());
+  if (value == kEagle3Method) return kEagle3Method;
+  throw UsageError("{}: the methods are \"ngram\", \"draft_model\" and \"eagle3\", not {}.", kSpeculativeFlag,
+                   value.dump());
 }
 
 }  // namespace
@@ -76,14 +79,14 @@ SpeculativeConfig read_speculative_config(const std::string& text) {
     }
   }
   if (method.empty()) method = config.model.empty() ? kNgramMethod : kDraftMethod;
-  if (method == kDraftMethod) {
+  if (method != kNgramMethod) {
     if (config.model.empty())
-      throw UsageError("{}: the method \"draft_model\" needs the field \"model\", a directory or a name.",
-                       kSpeculativeFlag);
+      throw UsageError("{}: the method \"{}\" needs the field \"model\", a directory or a name.", kSpeculativeFlag,
+                       method);
     if (has_min || has_max)
       throw UsageError("{}: {} is for the method \"ngram\"; leave it out, or leave model out.", kSpeculativeFlag,
                        has_max ? "prompt_lookup_max" : "prompt_lookup_min");
-    options.method = SpeculativeMethod::kDraftModel;
+    options.method = method == kEagle3Method ? SpeculativeMethod::kEagle3 : SpeculativeMethod::kDraftModel;
   } else if (!config.model.empty()) {
     throw UsageError("{}: the method \"ngram\" has no model; leave one of them out.", kSpeculativeFlag);
   }

@@ -74,9 +74,18 @@ Context StepExecutor::context(Arena& arena) {
   return {pool_, arena, &batch_.attention(), states_.states(), observer_, stream, model_.communicator};
 }
 
+void StepExecutor::run_by(Pass pass) {
+  pass_ = std::move(pass);
+  record_nothing();
+}
+
 bool StepExecutor::call(Arena& arena) {
   Context ctx = context(arena);
   View indices = batch_.logits_indices();
+  if (pass_) {
+    pass_(ctx, batch_, step_logits_.narrow(0, 0, indices.size(0)));
+    return false;
+  }
   const std::array<OptView, 4> args{batch_.input_ids(), batch_.positions(), indices,
                                     step_logits_.narrow(0, 0, indices.size(0))};
   return model_.call(ctx, args);

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -57,6 +58,12 @@ class StepExecutor {
   View prompt_logits() const { return step_logits_.narrow(0, draws_, prompt_logits_); }
   // Copies the per-sequence states of a slot to another one.
   void copy_slot(int32_t from, int32_t to) const { states_.copy_slot(from, to); }
+  // The memory of the model's states, in the order of collect_states.
+  std::span<const View> states() const { return states_.states(); }
+  // Runs passes from now on, in the place of Model::call: for a model that takes more than tokens. Gives the logits.
+  // Such passes are not recorded.
+  using Pass = std::function<void(Context& ctx, const StepBatch& batch, const View& logits)>;
+  void run_by(Pass pass);
   // Launches every step operator by operator from now on.
   void record_nothing() { records_ = false; }
   // Observes every operator call from now on; nullptr: no observer.
@@ -106,6 +113,7 @@ class StepExecutor {
   std::array<Drawn, 2> drawn_;        // in turn
   size_t drawn_first_ = 0, drawn_outstanding_ = 0;
   bool records_ = true;
+  Pass pass_;  // none: Model::call
   int64_t passes_instead_ = 0;
   CallObserver* observer_ = nullptr;
   // By number of sequences and width of the block table.

@@ -17,7 +17,9 @@ const TaskInfo& task_info(Task task) {
   static constexpr TaskInfo kTasks[] = {{"causal-lm", "a language model", "generate"},
                                         {"text-encoder", "a text encoder", "encode"},
                                         {"image-encoder", "an image encoder", "encode"},
-                                        {"diffusion-lm", "a diffusion language model", "denoise"}};
+                                        {"diffusion-lm", "a diffusion language model", "denoise"},
+                                        {"draft-head", "a head that guesses tokens of another model",
+                                         "generate --speculative-config"}};
   return kTasks[static_cast<size_t>(task)];
 }
 
@@ -40,6 +42,10 @@ void ModelConfig::set_tied_head(bool tied) {
 }
 
 void ModelConfig::set_weight_format(const std::string& formats) { change(*this, "weight_format", formats); }
+
+void ModelConfig::set_aux_hidden_states(const std::vector<int64_t>& layers) {
+  change(*this, "aux_hidden_state_layers", layers);
+}
 
 void ModelConfig::set_ranks(int64_t tp_size, bool reduce, int64_t tp_rank) {
   if (tp_size == 1 && find_field(init, "tp_size") == nullptr) return;

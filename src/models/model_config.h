@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/dtype.h"
 #include "ops/fields.h"
@@ -18,6 +19,7 @@ enum class Task : uint8_t {
   kTextEncoder,   // tokens in, a vector for each and one for the whole text out
   kImageEncoder,  // pixels in, a vector for each patch and one for the whole image out
   kDiffusionLM,   // a text with masked tokens in, logits of what they may be out
+  kDraftHead,     // tokens and hidden states of another model in, logits of its next token out
 };
 struct TaskInfo {
   std::string_view name;   // "causal-lm"
@@ -27,7 +29,7 @@ struct TaskInfo {
 const TaskInfo& task_info(Task task);
 inline bool is_encoder(Task task) { return task == Task::kTextEncoder || task == Task::kImageEncoder; }
 // Nothing is kept from one pass to the next, so that all passes are of one kind; engine/encoder.h runs them.
-inline bool is_stateless(Task task) { return task != Task::kCausalLM; }
+inline bool is_stateless(Task task) { return task != Task::kCausalLM && task != Task::kDraftHead; }
 
 // What users of a model need to know of it, whatever its family.
 struct ModelFacts {
@@ -70,6 +72,8 @@ struct ModelConfig {
   // reduce: add up what the ranks computed, and collect the logits.
   void set_ranks(int64_t tp_size, bool reduce, int64_t tp_rank = 0);
   void set_weight_format(const std::string& formats);  // as in ops/formats/format_map.h
+  // Hidden states that are kept for a head that guesses, as in ops/l4/decoder_model_init.h.
+  void set_aux_hidden_states(const std::vector<int64_t>& layers);
 };
 
 }  // namespace fk

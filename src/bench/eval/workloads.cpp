@@ -89,6 +89,8 @@ std::string eval_category(Task task) {
       return "image-encoder";
     case Task::kDiffusionLM:
       return "diffusion";
+    case Task::kDraftHead:
+      return "draft-head";
   }
   return "";
 }

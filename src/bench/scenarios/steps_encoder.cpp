@@ -47,6 +47,7 @@ std::vector<Step> image_batches(int64_t patches) {
 std::vector<Step> steps_of(const ModelFacts& facts) {
   switch (facts.task) {
     case Task::kCausalLM:
+    case Task::kDraftHead:
       return steps_of_all_sizes(facts.max_position_embeddings);
     case Task::kTextEncoder:
     case Task::kDiffusionLM:

@@ -81,6 +81,8 @@ class AttentionBlock : public Operator {
   static Cost cost_with(const Init& init, const Attention::Init& core, const Workload& workload);
   static Tolerance tolerance(const Init& init, DType dtype);
   static Attention::Init core(const Init& init);
+  // Width of hidden_states. An operator that takes more than one hidden state hides it with its own.
+  static int64_t input_size(const Init& init) { return init.hidden_size; }
   static RotaryEmbedding::Init rotary(const Init& init);
   static std::string qkv_format(const Init& init);
   static std::string output_format(const Init& init);
@@ -100,7 +102,7 @@ class ComposedAttentionBlock final : public T {
 
   ComposedAttentionBlock(const Init& init, Builder& builder)
       : T(init),
-        qkv_proj(builder.child<QKVParallelLinear>("qkv_proj", {.hidden_size = init.hidden_size,
+        qkv_proj(builder.child<QKVParallelLinear>("qkv_proj", {.hidden_size = T::input_size(init),
                                                                .head_size = init.head_dim,
                                                                .total_num_heads = init.num_heads,
                                                                .total_num_kv_heads = init.num_kv_heads,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/error.h"
 #include "ops/formats/weight_format.h"
 
 namespace fk {
@@ -11,6 +12,23 @@ OutputSpecs causal_lm_outputs(const DecoderModelInit& init, Args given) {
   DType dtype = init.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
   int64_t columns = init.tp_reduce ? init.vocab_size : rank_vocab(init.vocab_size, init.tp_size);
   return {TensorSpec{{given[2]->size(0), columns}, dtype}};
+}
+
+std::vector<StateSpec> causal_lm_states(const DecoderModelInit& init) {
+  if (init.aux_hidden_state_layers.empty()) return {};
+  const int64_t width = std::ssize(init.aux_hidden_state_layers) * init.hidden_size;
+  return {{std::string(kAuxHiddenStates), StateKind::kPerToken, {width}}};
+}
+
+void check_aux_layers(const DecoderModelInit& init) {
+  for (int64_t layer : init.aux_hidden_state_layers)
+    if (layer < 0 || layer > init.num_hidden_layers)
+      throw Error("Hidden states of layer {} are wanted, and the model has {} layers.", layer, init.num_hidden_layers);
+}
+
+void refuse_aux_layers(const DecoderModelInit& init, std::string_view model) {
+  if (!init.aux_hidden_state_layers.empty())
+    throw Error("{} does not give the hidden states of its layers, which an EAGLE-3 head needs.", model);
 }
 
 Inputs causal_lm_inputs(const DecoderModelInit& init, const Workload& w) {

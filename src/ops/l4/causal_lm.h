@@ -2,9 +2,13 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <string_view>
+#include <vector>
 
 #include "ops/l1/all_gather.h"
 #include "ops/l1/index_select.h"
+#include "ops/l1/indexer_k_cache.h"
 #include "ops/l1/scale_add.h"
 #include "ops/l2/parallel_lm_head.h"
 #include "ops/l2/vocab_parallel_embedding.h"
@@ -19,6 +23,13 @@ Inputs causal_lm_inputs(const DecoderModelInit& init, const Workload& workload);
 Cost causal_lm_cost(const DecoderModelInit& init, const Workload& workload,
                     const std::function<Cost(int64_t i)>& layer_cost);
 Tolerance causal_lm_tolerance(const DecoderModelInit& init, DType dtype);
+// Of the hidden states that are kept: "aux_hidden_states", [layers * D] of every token; none where none are.
+inline constexpr std::string_view kAuxHiddenStates = "aux_hidden_states";
+std::vector<StateSpec> causal_lm_states(const DecoderModelInit& init);
+// Throws Error where a layer is named that the model does not have.
+void check_aux_layers(const DecoderModelInit& init);
+// The same where any is named, for a composition that keeps none; `model` is its class.
+void refuse_aux_layers(const DecoderModelInit& init, std::string_view model);
 // Of the output head: the embedding's where the two are one matrix.
 std::string head_format(const DecoderModelInit& init);
 
@@ -37,6 +48,7 @@ class CausalLM : public Operator {
   explicit CausalLM(const Init& init) : init_(init) {}
   virtual void forward(Context& ctx, View input_ids, View positions, View logits_indices, View logits) = 0;
 
+  static std::vector<StateSpec> states(const Init& init) { return causal_lm_states(init); }
   static OutputSpecs outputs(const Init& init, Args given) { return causal_lm_outputs(init, given); }
   static Inputs inputs(const Init& init, const Workload& w) { return causal_lm_inputs(init, w); }
   static Cost cost(const Init& init, const Workload& w) {
@@ -63,6 +75,36 @@ std::vector<Workload> causal_lm_workloads();
 // a size that devices have kernels for.
 std::vector<Workload> one_token_workloads();
 
+// The hidden states that a model keeps: collected on the way through its layers, then stored.
+class KeptHiddenStates {
+ public:
+  KeptHiddenStates(const DecoderModelInit& init, Builder& builder)
+      : layers_(init.aux_hidden_state_layers),
+        sum_(builder.child<ScaleAdd>("aux_hidden_states.sum", {})),
+        store_(builder.child<IndexerKCache>("aux_hidden_states.store",
+                                            {.head_dim = std::ssize(layers_) * init.hidden_size})) {}
+
+  // [T, layers * D].
+  View make(Context& ctx, const View& hidden) const {
+    return ctx.arena.make({{hidden.size(0), std::ssize(layers_) * hidden.size(1)}, hidden.dtype()});
+  }
+  // hidden and residual: what layer i is given.
+  void layer(Context& ctx, int64_t i, const View& hidden, const OptView& residual, const View& kept) const {
+    const int64_t width = hidden.size(1);
+    for (int64_t place = 0; place < std::ssize(layers_); ++place)
+      if (layers_[static_cast<size_t>(place)] == i)
+        sum_.into(ctx, hidden, residual, kept.narrow(1, place * width, width));
+  }
+  void store(Context& ctx, const View& kept, const View& state) const {
+    store_(ctx, kept, state, ctx.attention->slot_mapping);
+  }
+
+ private:
+  const std::vector<int64_t> layers_;
+  Op<ScaleAdd> sum_;
+  Op<IndexerKCache> store_;
+};
+
 // T: the family's operator. Layer and Norm differ between families.
 template <class T, class Layer, class Norm>
 class ComposedCausalLM : public T {
@@ -86,6 +128,8 @@ class ComposedCausalLM : public T {
                                                           .weight_format = head_format(c),
                                                           .dtype = c.dtype})),
         select(builder.child<IndexSelect>("index_select", {})) {
+    check_aux_layers(c);
+    if (!c.aux_hidden_state_layers.empty()) keep.emplace(c, builder);
     if (double factor = T::logits_scale(c); factor != 1)
       scale_logits.emplace(builder.child<ScaleAdd>("scale_logits", {.scale = factor}));
     if (c.tp_reduce && c.tp_size > 1)
@@ -101,10 +145,16 @@ class ComposedCausalLM : public T {
     // Layers read one pair of buffers and write the other, so that outputs never alias inputs.
     View spare_hidden = ctx.arena.make(hidden.spec());
     std::array<View, 2> residuals = {ctx.arena.make(hidden.spec()), ctx.arena.make(hidden.spec())};
+    OptView kept = keep ? OptView(keep->make(ctx, hidden)) : OptView();
     for (size_t i = 0; i < layers.size(); ++i) {
+      if (keep) keep->layer(ctx, static_cast<int64_t>(i), hidden, residual, *kept);
       layers[i].into(ctx, positions, hidden, residual, spare_hidden, residuals[i % 2]);
       std::swap(hidden, spare_hidden);
       residual = residuals[i % 2];
+    }
+    if (keep) {
+      keep->layer(ctx, std::ssize(layers), hidden, residual, *kept);
+      keep->store(ctx, *kept, this->own_state(ctx, 0));
     }
     View last = select(ctx, hidden, logits_indices);
     View normed = std::get<0>(norm(ctx, last, select(ctx, *residual, logits_indices)));
@@ -126,6 +176,7 @@ class ComposedCausalLM : public T {
   Op<IndexSelect> select;
   std::optional<Op<ScaleAdd>> scale_logits;
   std::optional<Op<AllGather>> gather_logits;
+  std::optional<KeptHiddenStates> keep;
 };
 
 }  // namespace fk

@@ -34,6 +34,9 @@ struct DecoderModelInit {
   bool is_neox_style = true;
   // Of its matrices, by module and layer (ops/formats/format_map.h); empty: elements of dtype.
   std::string weight_format = {};
+  // Hidden states that are kept for every token, as a state: what goes into these layers, one beside the other, for a
+  // head that guesses tokens. The number of layers: what leaves the last one. Empty: none are kept.
+  std::vector<int64_t> aux_hidden_state_layers = {};
   DType dtype = DType::kBF16;  // of activations, and of weights without a format
 
   template <class Visitor>
@@ -55,6 +58,7 @@ struct DecoderModelInit {
     v("tp_reduce", tp_reduce);
     v("is_neox_style", is_neox_style);
     v("weight_format", weight_format);
+    v("aux_hidden_state_layers", aux_hidden_state_layers);
     v("dtype", dtype);
   }
 };

@@ -101,6 +101,8 @@ class ComposedGemma4ForCausalLM final : public Gemma4ForCausalLM {
             "lm_head",
             {.num_embeddings = c.vocab_size, .embedding_dim = c.hidden_size, .tp_size = c.tp_size, .dtype = c.dtype})),
         select(builder.child<IndexSelect>("index_select", {})) {
+    check_aux_layers(c);
+    if (!c.aux_hidden_state_layers.empty()) keep.emplace(c, builder);
     if (c.final_logit_softcapping > 0)
       soft_cap.emplace(builder.child<SoftCap>("soft_cap", {.cap = c.final_logit_softcapping}));
     if (c.tp_reduce && c.tp_size > 1)
@@ -113,9 +115,15 @@ class ComposedGemma4ForCausalLM final : public Gemma4ForCausalLM {
   void forward(Context& ctx, View input_ids, View positions, View logits_indices, View logits) override {
     View hidden = embed_tokens(ctx, input_ids);
     View spare = ctx.arena.make(hidden.spec());
-    for (const Op<Gemma4DecoderLayer>& layer : layers) {
-      layer.into(ctx, positions, hidden, spare);
+    OptView kept = keep ? OptView(keep->make(ctx, hidden)) : OptView();
+    for (size_t i = 0; i < layers.size(); ++i) {
+      if (keep) keep->layer(ctx, static_cast<int64_t>(i), hidden, OptView(), *kept);
+      layers[i].into(ctx, positions, hidden, spare);
       std::swap(hidden, spare);
+    }
+    if (keep) {
+      keep->layer(ctx, std::ssize(layers), hidden, OptView(), *kept);
+      keep->store(ctx, *kept, own_state(ctx, 0));
     }
     View normed = std::get<0>(norm(ctx, select(ctx, hidden, logits_indices), OptView()));
     if (gather_logits) {
@@ -136,6 +144,7 @@ class ComposedGemma4ForCausalLM final : public Gemma4ForCausalLM {
   Op<IndexSelect> select;
   std::optional<Op<SoftCap>> soft_cap;
   std::optional<Op<AllGather>> gather_logits;
+  std::optional<KeptHiddenStates> keep;
 };
 
 FK_COMPOSITION(Gemma4ForCausalLM, ComposedGemma4ForCausalLM);

@@ -18,6 +18,9 @@ std::vector<Case<LlamaForCausalLM>> LlamaForCausalLM::cases() {
   std::vector<Case<LlamaForCausalLM>> cases;
   for (const Workload& w : causal_lm_workloads())
     cases.push_back({std::to_string(w.num_sequences()) + " sequences", c, w});
+  Init kept = c;
+  kept.aux_hidden_state_layers = {0, 2, 1};
+  cases.push_back({"hidden states are kept", kept, causal_lm_workloads()[2]});
   c.head_dim = 64;
   for (const Workload& w : one_token_workloads())
     cases.push_back({std::to_string(w.sequences[0].context_len + 1) + " keys", c, w});

@@ -62,6 +62,7 @@ class ComposedRWKV7ForCausalLM final : public RWKV7ForCausalLM {
         lm_head_(builder.child<ParallelLMHead>(
             "lm_head", {.num_embeddings = c.vocab_size, .embedding_dim = c.hidden_size, .dtype = c.dtype})),
         select_(builder.child<IndexSelect>("index_select", {})) {
+    refuse_aux_layers(c, kClass);
     if (c.tp_size > 1) throw Error("RWKV7ForCausalLM runs on one rank; use a tp_size of 1.");
     if (!c.weight_format.empty()) throw Error("RWKV7ForCausalLM has no quantised weights; use elements of a dtype.");
     for (int64_t i = 0; i < c.num_hidden_layers; ++i)

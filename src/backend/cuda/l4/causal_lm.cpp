@@ -248,6 +248,7 @@ class OneKernelCausalLM final : public T {
     if (c.dtype != DType::kBF16) return "it computes in bf16";
     if (std::string_view why = judge_formats(c); !why.empty()) return why;
     if (c.tp_size > 1) return "it supports tp_size 1 only";
+    if (!c.aux_hidden_state_layers.empty()) return "it keeps no hidden states of layers";
     DecoderLayerInit first = T::layer(c, 0);
     if ((first.attention.rotary_dim > 0 && first.attention.rotary_dim != c.head_dim) || !first.attention.is_neox_style)
       return "it rotates whole heads, in pairs that lie half a head apart";
