@@ -300,6 +300,7 @@ Json E2eEngine::result_json(const Model& model, const EngineBenchResult& result,
   json["candidates"] = to_json(uses_, judged_);
   json["cxxflags"] = candidates_.cxxflags;
   if (!plan_.is_null()) json["plan"] = plan_;
+  if (speculative_.given()) json["speculative_config"] = speculative_.to_json();
   json.update(dispatches_);
   return json;
 }

@@ -274,7 +274,8 @@ Json compare_json(bool throughput, const Sides& sides, const std::vector<Candida
   const Json &first = sides.first_candidate, &base = sides.first_baseline;
   Json json = {{"version", FK_VERSION}, {"type", throughput ? "throughput" : "latency"}, {"mode", "compare"}};
   for (const char* key :
-       {"model", "device", "dtype", "threads", "tp", "machine", "candidates", "cxxflags", "dispatches", "plan"})
+       {"model", "device", "dtype", "threads", "tp", "machine", "candidates", "cxxflags", "dispatches", "plan",
+        "speculative_config"})
     if (first.contains(key)) json[key] = first[key];
   if (sides.compiled) {
     json["sides"] = "compiled";

@@ -30,6 +30,18 @@ const SpeculativeOptions& SpeculativeFlag::read() {
   return config_.options;
 }
 
+Json SpeculativeFlag::to_json() const {
+  const SpeculativeOptions& o = config_.options;
+  Json json = {{"method", speculative_method_name(o.method)}, {"num_speculative_tokens", o.num_speculative_tokens}};
+  if (o.has_draft_model()) {
+    json["model"] = config_.model;
+  } else {
+    json["prompt_lookup_max"] = o.prompt_lookup_max;
+    json["prompt_lookup_min"] = o.prompt_lookup_min;
+  }
+  return json;
+}
+
 void SpeculativeFlag::find_draft(ModelSource& target, const ModelOptions& model, const BatchingOptions& batching,
                                  int64_t tp, const CommonOptions& common) {
   if (!config_.options.has_draft_model()) return;

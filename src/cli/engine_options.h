@@ -20,6 +20,8 @@ class SpeculativeFlag {
  public:
   void add(FlagSet& flags);
   bool given() const { return !text_.empty(); }
+  // What was read, with the names of the flag's own fields.
+  Json to_json() const;
   // None where the flag is not given. Throws UsageError that names the field.
   const SpeculativeOptions& read();
   // Finds the draft model. Throws Error or UsageError where it cannot guess for the target or cannot be loaded; reads

@@ -148,6 +148,7 @@ class Eval final : public Verb {
     for (const std::string& model : models_) {
       ModelSource source = resolve_model(model);
       Task kind = source.config.facts.task;
+      if (kind == Task::kDraftHead) source.config.require_task(Task::kCausalLM, source.name, "eval");
       std::string category = eval_category(kind);
       if (!categories_.empty() && std::find(categories_.begin(), categories_.end(), category) == categories_.end())
         continue;

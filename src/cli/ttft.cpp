@@ -129,6 +129,7 @@ class Ttft final : public Verb {
     if (several && launched_ranks() > 1)
       throw UsageError("Several paths start their processes themselves; leave mpirun out and keep --tp");
     ModelSource source = resolve_model(model_.model);
+    if (!is_stateless(source.config.facts.task)) source.config.require_task(Task::kCausalLM, source.name, "ttft");
     if (!options_.prompt_ids.empty() && is_stateless(source.config.facts.task))
       throw UsageError("--prompt-ids is a prompt of a language model, and {} is none; leave it out", source.name);
     check_divisible(source, tp_);

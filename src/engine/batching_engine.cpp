@@ -30,10 +30,10 @@ std::string error_of(Body&& body) {
 }
 
 // Those of the target that a head guesses from. The model's own states come before those of its layers.
-View kept_hidden_states(const Model& model, const StepExecutor& executor) {
-  const std::vector<StateSpec> own = model.root->own_states();
-  FK_CHECK(!own.empty() && own[0].name == kAuxHiddenStates, "the target keeps no hidden states for the head");
-  return executor.states()[0];
+std::span<const View> kept_hidden_states(const Model& model, const StepExecutor& executor) {
+  const std::vector<StateSpec>& own = model.root->own_states();
+  FK_CHECK(!own.empty() && own[0].name.starts_with(kAuxHiddenStates), "the target keeps no hidden states for the head");
+  return executor.states().first(own.size());
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ BatchingEngine::BatchingEngine(const Model& model, ThreadPool& pool, std::option
       run_ahead_((options.run_ahead || model.device != kCpu) && !options.no_run_ahead) {
   if (draft != nullptr)
     draft_.emplace(*draft, pool, sizes_.limits,
-                   options.speculative.has_head() ? kept_hidden_states(model, executor_) : OptView());
+                   options.speculative.has_head() ? kept_hidden_states(model, executor_) : std::span<const View>());
   if (options.enforce_eager) executor_.record_nothing();
   if (options.enforce_eager && draft_) draft_->executor().record_nothing();
   set_batch_invariant(options.batch_invariant);

@@ -23,13 +23,15 @@ bool is_guessed(const LiveRequest& live) {
 
 }  // namespace
 
-DraftModel::DraftModel(const Model& model, ThreadPool& pool, const StepLimits& limits, const OptView& hidden_states)
+DraftModel::DraftModel(const Model& model, ThreadPool& pool, const StepLimits& limits,
+                       std::span<const View> hidden_states)
     : limits_(limits),
       has_slots_(has_recurrent_states(*model.root)),
       executor_(model, pool, draft_limits(limits, has_slots_)),
       computed_(static_cast<size_t>(limits.blocks)) {
-  if (hidden_states) {
-    head_.emplace(model, *hidden_states, limits.max_sequences);
+  if (!hidden_states.empty()) {
+    head_.emplace(model, hidden_states, limits.max_sequences);
+    writing_.resize(computed_.size());
     executor_.run_by([this](Context& ctx, const StepBatch& batch, const View& logits) {
       head_->pass(ctx, batch, logits);
     });
@@ -47,10 +49,13 @@ void DraftModel::forget(RequestId id) {
 // What a step writes to a page is not what the draft computed there.
 void DraftModel::note_new_pages(const StepPlan& plan) {
   const int64_t page = limits_.page_size;
+  ++step_;
   for (const PlannedRow& row : plan.rows)
     for (int64_t p = row.first / page; p * page < row.first + row.count; ++p) {
-      int32_t& known = computed_[static_cast<size_t>(row.blocks[static_cast<size_t>(p)])];
-      known = std::min(known, static_cast<int32_t>(std::max<int64_t>(0, row.first - p * page)));
+      const auto block = static_cast<size_t>(row.blocks[static_cast<size_t>(p)]);
+      const int64_t from = std::max<int64_t>(0, row.first - p * page);
+      computed_[block] = std::min(computed_[block], static_cast<int32_t>(from));
+      if (head_) writing_[block] = {step_, from};
     }
 }
 
@@ -84,6 +89,19 @@ int64_t DraftModel::end_of(const PlannedRow& row) const {
   return head_ ? row.first : row.first + row.count - std::ssize(row.drafts);
 }
 
+// The same of what is computed from `first` on: a page that the row shares may be one that another row of this step
+// computes.
+int64_t DraftModel::end_of(const PlannedRow& row, int64_t first) const {
+  if (!head_) return end_of(row);
+  const int64_t page = limits_.page_size;
+  for (int64_t p = first / page; p * page < row.first; ++p) {
+    const int32_t block = row.blocks[static_cast<size_t>(p)];
+    if (block >= 0 && writing_[static_cast<size_t>(block)].step == step_)
+      return std::min(row.first, p * page + writing_[static_cast<size_t>(block)].from);
+  }
+  return row.first;
+}
+
 // By position: a head has the next token there.
 std::span<const int64_t> DraftModel::own_tokens(std::span<const int64_t> tokens) const {
   return tokens.subspan(head_ ? 1 : 0);
@@ -92,6 +110,8 @@ std::span<const int64_t> DraftModel::own_tokens(std::span<const int64_t> tokens)
 void DraftModel::guess(StepPlan& plan, std::span<LiveRequest* const> live) {
   FK_CHECK(plan.rows.size() == live.size());
   note_new_pages(plan);
+  // Every guess is a token, whatever happens.
+  for (PlannedRow& row : plan.rows) std::fill(row.drafts.begin(), row.drafts.end(), 0);
   catch_up(plan, live);
   size_t most = 0;
   for (const PlannedRow& row : plan.rows) most = std::max(most, row.drafts.size());
@@ -124,7 +144,7 @@ void DraftModel::catch_up(StepPlan& plan, std::span<LiveRequest* const> live) {
     }
     f.length = std::min(f.length, row.first);
     if (row.draws && live[r]->drawn() + 1 == live[r]->request().max_tokens) continue;  // its last token
-    const int64_t end = end_of(row);
+    const int64_t end = end_of(row, f.length);
     int64_t first = f.length;
     while (first < end) {
       if (tokens > 0 && tokens + end - first > limits_.max_tokens) run_pass();
@@ -135,7 +155,7 @@ void DraftModel::catch_up(StepPlan& plan, std::span<LiveRequest* const> live) {
       first = part;
       if (first < end) run_pass();
     }
-    f.length = end;
+    f.length = std::max(f.length, end);
   }
   run_pass();
 }

@@ -31,7 +31,7 @@ class DraftModel {
  public:
   // The limits of the target's steps; model and pool must outlive it. hidden_states: where the target keeps those that an
   // EAGLE-3 head guesses from; none: the model is a language model.
-  DraftModel(const Model& model, ThreadPool& pool, const StepLimits& limits, const OptView& hidden_states = {});
+  DraftModel(const Model& model, ThreadPool& pool, const StepLimits& limits, std::span<const View> hidden_states = {});
 
   // Gives the plan's rows their guesses, where they have places for them, and computes their prompts. live: the
   // requests of the rows.
@@ -66,6 +66,7 @@ class DraftModel {
             StepPlan& plan, size_t guess);
   int32_t trial_slot(const Followed& followed) const;
   int64_t end_of(const PlannedRow& row) const;
+  int64_t end_of(const PlannedRow& row, int64_t first) const;
   std::span<const int64_t> own_tokens(std::span<const int64_t> tokens) const;
 
   const StepLimits limits_;
@@ -74,6 +75,13 @@ class DraftModel {
   std::optional<EagleHead> head_;
   std::unordered_map<RequestId, Followed> followed_;
   std::vector<int32_t> computed_;    // by block: tokens from the page's first on
+  // By block, of a head: the step that writes to the page, and from which of its tokens on.
+  struct Writing {
+    int64_t step = 0;
+    int64_t from = 0;
+  };
+  std::vector<Writing> writing_;
+  int64_t step_ = 0;
   std::vector<int32_t> free_slots_;  // of the first max_sequences
 
   // Of the present step, kept for their memory.

@@ -11,8 +11,6 @@
 namespace fk {
 namespace {
 
-View flat(const View& states) { return states.reshape({states.size(0) * states.size(1), states.size(2)}); }
-
 int64_t vocabulary_of(const Model& model) { return model.config.facts.vocab_size; }
 
 // What a checkpoint says of the tokens that its head knows.
@@ -44,15 +42,17 @@ void for_runs(std::span<const size_t> rows, Copy&& copy) {
 
 }  // namespace
 
-EagleHead::EagleHead(const Model& model, const View& target_states, int64_t max_sequences)
+EagleHead::EagleHead(const Model& model, std::span<const View> target_states, int64_t max_sequences)
     : model_(model),
-      target_states_(flat(target_states)),
       builder_(BuildOptions{.device = model.device}),
       select_(builder_.child<IndexSelect>("hidden_states", {})),
       last_({max_sequences, model.config.facts.hidden_size}, model.config.facts.dtype, model.device),
       kept_(last_.view().spec(), model.device),
       own_(last_.view().spec(), model.device) {
-  FK_CHECK(target_states.dtype() == model.config.facts.dtype, "the head and its target have different dtypes");
+  for (const View& states : target_states) {
+    FK_CHECK(states.dtype() == model.config.facts.dtype, "the head and its target have different dtypes");
+    target_states_.push_back(states.reshape({states.size(0) * states.size(1), states.size(2)}));
+  }
   check_draft_tokens(model);
 }
 
@@ -75,10 +75,20 @@ void EagleHead::keep_states(std::span<const size_t> rows) {
   for_runs(rows, [&](size_t i, size_t count) { copy_rows(last_, i, kept_, rows[i], count); });
 }
 
+// [T, layers * D].
+View EagleHead::states_of_target(Context& ctx, const View& slots) const {
+  const int64_t width = target_states_[0].size(1);
+  View all = ctx.arena.make(
+      {{slots.size(0), std::ssize(target_states_) * width}, target_states_[0].dtype()});
+  for (int64_t i = 0; i < std::ssize(target_states_); ++i)
+    select_.into(ctx, target_states_[static_cast<size_t>(i)], slots, all.narrow(1, i * width, width));
+  return all;
+}
+
 void EagleHead::pass(Context& ctx, const StepBatch& batch, const View& logits) {
   FK_CHECK(own_rows_ == 0 || own_rows_ == batch.input_ids().size(0));
   const View hidden = own_rows_ > 0 ? own_.view().narrow(0, 0, own_rows_)
-                                    : select_(ctx, target_states_, batch.attention().slot_mapping);
+                                    : states_of_target(ctx, batch.attention().slot_mapping);
   const std::array<OptView, 6> args{batch.input_ids(),      batch.positions(), hidden,
                                     batch.logits_indices(), logits,            last_.view().narrow(0, 0, logits.size(0))};
   model_.root->call(ctx, args);

@@ -16,9 +16,9 @@ namespace fk {
 
 class EagleHead {
  public:
-  // target_states [blocks, page size, layers * D]: in blocks with the numbers of the head's own states. Throws Error
-  // where a token that the head guesses is outside the target's vocabulary. The model must outlive it.
-  EagleHead(const Model& model, const View& target_states, int64_t max_sequences);
+  // target_states: of each layer [blocks, page size, D], in blocks with the numbers of the head's own states. Throws
+  // Error where a token that the head guesses is outside the target's vocabulary. The model must outlive it.
+  EagleHead(const Model& model, std::span<const View> target_states, int64_t max_sequences);
 
   // What the next passes take: the target's hidden states, or those kept of these rows, one token each.
   void take_target_states() { own_rows_ = 0; }
@@ -28,10 +28,11 @@ class EagleHead {
   void keep_states(std::span<const size_t> rows);
 
  private:
+  View states_of_target(Context& ctx, const View& slots) const;
   void copy_rows(const View& from, size_t from_row, const View& to, size_t to_row, size_t count) const;
 
   const Model& model_;
-  const View target_states_;  // [tokens, layers * D]
+  std::vector<View> target_states_;  // of each layer [tokens, D]
   Builder builder_;
   Op<IndexSelect> select_;
   Tensor last_;           // of the last pass

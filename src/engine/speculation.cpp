@@ -34,6 +34,18 @@ std::string method_name(const Json& value) {
 
 }  // namespace
 
+const char* speculative_method_name(SpeculativeMethod method) {
+  switch (method) {
+    case SpeculativeMethod::kNgram:
+      return kNgramMethod;
+    case SpeculativeMethod::kDraftModel:
+      return kDraftMethod;
+    case SpeculativeMethod::kEagle3:
+      return kEagle3Method;
+  }
+  return "";
+}
+
 SpeculativeConfig read_speculative_config(const std::string& text) {
   Json json;
   try {

@@ -17,6 +17,8 @@ enum class SpeculativeMethod : uint8_t {
   kEagle3,
 };
 
+const char* speculative_method_name(SpeculativeMethod method);  // "ngram"
+
 // A guess whose place in a step is planned, and whose token a draft model gives later.
 inline constexpr int64_t kUnknownGuess = -1;
 

@@ -225,6 +225,14 @@ TEST_F(E2eVerb, GuessedTokensAreCounted) {
                                   R"({"model": "tiny-llama", "num_speculative_tokens": 3})"}));
   ASSERT_FALSE(json.is_null());
   EXPECT_GT(json["metrics"]["spec_decode_acceptance_rate"].get<double>(), 90.0);
+  // By a head.
+  json = json_of(tiny("throughput", {"--num-prompts", "3", "--input-len", "20", "--output-len", "40", "--json",
+                                     "--speculative-config", R"({"method": "eagle3", "model": "tiny-eagle3"})"}));
+  ASSERT_FALSE(json.is_null());
+  EXPECT_GT(json["metrics"]["spec_decode_draft_tokens"].get<int64_t>(), 0);
+  EXPECT_EQ(json["engine"]["generated_tokens"], 120);
+  const Json named = {{"method", "eagle3"}, {"model", "tiny-eagle3"}, {"num_speculative_tokens", 4}};
+  EXPECT_EQ(json["speculative_config"], named);
 }
 
 TEST_F(E2eVerb, SlowCompareExplainsWhatTheModelGains) {

@@ -123,8 +123,7 @@ TEST(GenerateVerb, GuessesGiveTheSameTextAndAreCounted) {
   guessed.back() = R"({"method": "eagle"})";
   Outcome refused = run_program(tiny(guessed));
   EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_EQ(refused.err.find("fastkernels: --speculative-config: the methods are \"ngram\" and \"draft_model\", not "),
-            0u)
+  EXPECT_EQ(refused.err.find("fastkernels: --speculative-config: the methods are \"ngram\", \"draft_model\" and "), 0u)
       << refused.err;
   guessed.back() = "";
   refused = run_program(tiny(guessed));
@@ -165,6 +164,42 @@ TEST(GenerateVerb, ADraftModelGivesTheSameTextAndIsCounted) {
   Arguments recurrent = guessed_by("tiny-llama");
   recurrent.insert(recurrent.begin(), {"generate", "--model", "tiny-gla", "--load-format", "dummy"});
   refused(recurrent, "tiny-gla has recurrent states");
+}
+
+TEST(GenerateVerb, AnEagleHeadGivesTheSameTextAndIsCounted) {
+  const Arguments prompts = {"--prompt", "Once upon", "--prompt", "a", "--max-tokens", "40"};
+  const Json plain = run_json(tiny(prompts));
+  auto guessed_by = [&](const std::string& model) {
+    Arguments all = prompts;
+    all.insert(all.end(), {"--speculative-config",
+                           R"({"method": "eagle3", "num_speculative_tokens": 3, "model": ")" + model + "\"}"});
+    return all;
+  };
+  const Json with = run_json(tiny(guessed_by("tiny-eagle3")));
+  for (size_t i = 0; i < 2; ++i) EXPECT_EQ(with["results"][i]["token_ids"], plain["results"][i]["token_ids"]) << i;
+  EXPECT_GT(with["speculation"]["spec_decode_draft_tokens"].get<int64_t>(), 0);
+
+  auto refused = [&](const Arguments& arguments, const char* reason) {
+    const Outcome outcome = run_program(arguments);
+    EXPECT_NE(outcome.exit_code, 0);
+    EXPECT_NE(outcome.err.find(reason), std::string::npos) << outcome.err;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  };
+  refused(tiny(guessed_by("tiny-llama")), "needs an EAGLE-3 head");
+  refused(tiny(guessed_by("tiny-eagle3-qwen3")), "the vocabulary of tiny-eagle3-qwen3 has 331 tokens");
+  refused(tiny(guessed_by("/nowhere/at/all")), "/nowhere/at/all");
+  Arguments ranks = tiny(guessed_by("tiny-eagle3"));
+  ranks.insert(ranks.end(), {"--tp", "2"});
+  refused(ranks, "one rank only");
+  Arguments recurrent = guessed_by("tiny-eagle3");
+  recurrent.insert(recurrent.begin(), {"generate", "--model", "tiny-gla", "--load-format", "dummy"});
+  refused(recurrent, "tiny-gla has recurrent states");
+  // A head is run by no verb alone.
+  for (const char* verb : {"generate", "ttft", "serve"}) {
+    Arguments alone = {verb, "--model", "tiny-eagle3", "--load-format", "dummy"};
+    if (alone[0] == "generate") alone.insert(alone.end(), {"--prompt", "x"});
+    refused(alone, "is a head that guesses tokens of another model");
+  }
 }
 
 TEST(GenerateVerb, BatchInvariantTextsAreThoseOfEachAlone) {

@@ -10,6 +10,8 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -68,7 +70,8 @@ class Eagled {
   Model& head() { return head_; }
 
   // The next token is a function of the last one, and the head knows the function: its attention sees its own token
-  // only, and gives the embedding to the output head, which is the target's.
+  // only, and gives the embedding to the output head, which is the target's. Hidden states count nothing behind a norm
+  // of zeros.
   void agree() {
     for (Model* model : {&plain_, &target_})
       walk(*model->root, [&](const Node& node, int) {
@@ -77,7 +80,7 @@ class Eagled {
             clear(model->weight(param.name));
       });
     const int64_t width = head_.config.facts.hidden_size;
-    for (const char* name : {"fc.weight", "midlayer.mlp.down_proj.weight", "midlayer.self_attn.qkv_proj.weight",
+    for (const char* name : {"midlayer.hidden_norm.weight", "midlayer.mlp.down_proj.weight", "midlayer.self_attn.qkv_proj.weight",
                              "midlayer.self_attn.qkv_proj.bias", "midlayer.self_attn.o_proj.weight",
                              "midlayer.self_attn.o_proj.bias"})
       clear(head_.weight(name));
@@ -164,7 +167,8 @@ Json wide_head(const char* target, int64_t draft_vocabulary) {
   const int64_t width = resolve_model(target).config.facts.hidden_size;
   return {{"hidden_size", width},         {"num_attention_heads", 4},
           {"num_key_value_heads", 4},     {"head_dim", width / 4},
-          {"attention_bias", true},       {"draft_vocab_size", draft_vocabulary}};
+          {"attention_bias", true},       {"draft_vocab_size", draft_vocabulary},
+          {"norm_before_residual", true}};
 }
 
 std::vector<std::string> tiny_targets() {
@@ -208,8 +212,9 @@ TEST_P(EagleOfModels, DrawsTheTokensOfTheTarget) {
 }
 
 // What a layer is given is what the target keeps, for every token and in every batch.
-TEST_P(EagleOfModels, TheTargetKeepsWhatItsLayersAreGiven) {
-  if (is_recurrent(GetParam())) GTEST_SKIP() << "is not guessed";
+class KeptHiddenStatesOf : public testing::TestWithParam<std::string> {};
+
+TEST_P(KeptHiddenStatesOf, AreWhatLayersAreGiven) {
   struct Seen final : CallObserver {
     bool before_call(const Node& node, const Context&, std::span<const OptView> args) override {
       if (node.info().level != 3) return true;
@@ -238,25 +243,33 @@ TEST_P(EagleOfModels, TheTargetKeepsWhatItsLayersAreGiven) {
     StepPlan plan;
     plan.rows.push_back({.request = 1, .first = first, .count = count, .draws = true, .blocks = blocks});
     executor.forward(plan, tokens);
-    const View kept = executor.states()[0];
     for (int64_t t = 0; t < count; ++t)
       for (auto [place, layer] : {std::pair<int64_t, int64_t>{0, 0}, {1, middle}}) {
         const std::vector<double>& given = seen.by_layer.at("model.layers." + std::to_string(layer));
         const int64_t slot = blocks[static_cast<size_t>((first + t) / 8)] * 8 + (first + t) % 8;
         for (int64_t i = 0; i < width; ++i)
-          ASSERT_NEAR(kept.ptr<float>()[slot * 3 * width + place * width + i],
+          ASSERT_NEAR(executor.states()[static_cast<size_t>(place)].ptr<float>()[slot * width + i],
                       given[static_cast<size_t>(t * width + i)], 1e-5)
               << "token " << first + t << ", layer " << layer;
       }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, EagleOfModels, testing::ValuesIn(tiny_targets()), [](const auto& test) {
+std::vector<std::string> targets_with_attention() {
+  std::vector<std::string> names = tiny_targets();
+  std::erase_if(names, is_recurrent);
+  return names;
+}
+
+std::string name_of_test(const testing::TestParamInfo<std::string>& test) {
   std::string name = test.param.substr(5);
   std::replace_if(
       name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
   return name;
-});
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, EagleOfModels, testing::ValuesIn(tiny_targets()), name_of_test);
+INSTANTIATE_TEST_SUITE_P(Models, KeptHiddenStatesOf, testing::ValuesIn(targets_with_attention()), name_of_test);
 
 TEST(EagleHeadTest, AHeadThatKnowsTheTargetIsRight) {
   for (int64_t known : {320, 160}) {
@@ -385,45 +398,87 @@ TEST(EagleHeadTest, ABrokenHeadIsWrongAndNothingElse) {
   EXPECT_GT(s.stats().draft_tokens, 0);
 }
 
-// Guesses are what the head says after the whole text and the hidden states of its tokens, whatever it guessed before.
-// Hidden states are random here.
-TEST(EagleHeadTest, GuessesWhatItWouldSayItself) {
-  constexpr int64_t kPage = 4, kBlocks = 16, kGuesses = 3;
-  ThreadPool pool(1);
-  const Model head = load_tiny(resolve_model("tiny-eagle3"), pool);
-  const int64_t width = 3 * 64, vocabulary = 320;
-  Tensor states({kBlocks, kPage, width}, DType::kF32);
-  for (int64_t i = 0; i < states.view().numel(); ++i)
-    states.ptr<float>()[i] = std::sin(static_cast<float>(i * i % 1009) + 0.1f * static_cast<float>(i));
-  const StepLimits limits{
-      .max_sequences = 2, .max_tokens = 7, .max_context = 64, .page_size = kPage, .blocks = kBlocks};
-  DraftModel draft(head, pool, limits, states.view());
-  std::vector<int32_t> blocks(kBlocks);
-  for (int32_t i = 0; i < kBlocks; ++i) blocks[static_cast<size_t>(i)] = (7 * i + 3) % kBlocks;
-  Request request;
-  for (int64_t i = 0; i < 19; ++i) request.prompt.push_back((5 + 31 * i) % vocabulary);
-  request.max_tokens = 30;
-  LiveRequest live(1, request, {}, nullptr, vocabulary);
-  LiveRequest* const lives[] = {&live};
+// A head beside a target that only writes hidden states: those of a position are random, but the same for everyone, and
+// not there before the step that computes them.
+class HeadAlone {
+ public:
+  static constexpr int64_t kPage = 4, kBlocks = 24, kGuesses = 3, kWidth = 64, kLayers = 3, kVocabulary = 320;
 
+  HeadAlone() : pool_(1), head_(load_tiny(resolve_model("tiny-eagle3"), pool_)) {
+    for (int64_t layer = 0; layer < kLayers; ++layer) {
+      states_.emplace_back(Shape{kBlocks, kPage, kWidth}, DType::kF32);
+      views_.push_back(states_.back());
+      std::fill_n(views_.back().ptr<float>(), views_.back().numel(), std::numeric_limits<float>::quiet_NaN());
+    }
+    draft_.emplace(head_, pool_, limits(7), views_);
+  }
+
+  static StepLimits limits(int64_t tokens) {
+    return {.max_sequences = 2, .max_tokens = tokens, .max_context = 64, .page_size = kPage, .blocks = kBlocks};
+  }
+  static Request request(int64_t tokens) {
+    Request request;
+    for (int64_t i = 0; i < tokens; ++i) request.prompt.push_back((5 + 31 * i) % kVocabulary);
+    request.max_tokens = 30;
+    return request;
+  }
+  static float value(int64_t position, int64_t layer, int64_t i) {
+    return std::sin(static_cast<float>((position * 37 + layer * 11 + i * i) % 1009));
+  }
+
+  struct Row {
+    LiveRequest* live;
+    std::vector<int32_t>* blocks;
+    int64_t first, count;
+    int64_t guesses = 0;
+    bool first_step = false;
+  };
+  // Guesses, then what the target writes.
+  std::vector<std::vector<int64_t>> step(const std::vector<Row>& rows) {
+    StepPlan plan;
+    std::vector<LiveRequest*> lives;
+    for (const Row& r : rows) {
+      PlannedRow row;
+      row.request = r.live->id();
+      row.first = r.first;
+      row.count = r.count + r.guesses;
+      row.draws = r.first + r.count == std::ssize(r.live->tokens());
+      row.drafts.assign(static_cast<size_t>(r.guesses), kUnknownGuess);
+      row.first_step = r.first_step;
+      row.blocks = *r.blocks;
+      plan.rows.push_back(std::move(row));
+      lives.push_back(r.live);
+    }
+    draft_->guess(plan, lives);
+    std::vector<std::vector<int64_t>> guesses;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      guesses.push_back(plan.rows[i].drafts);
+      for (int64_t at = rows[i].first; at < rows[i].first + rows[i].count + rows[i].guesses; ++at)
+        for (int64_t layer = 0; layer < kLayers; ++layer)
+          for (int64_t j = 0; j < kWidth; ++j)
+            views_[static_cast<size_t>(layer)].ptr<float>()[slot(*rows[i].blocks, at) * kWidth + j] =
+                value(at, layer, j);
+    }
+    return guesses;
+  }
   // The whole text in one pass, then guess by guess.
-  auto alone = [&] {
-    StepLimits whole = limits;
-    whole.max_tokens = 64;
-    StepExecutor executor(head, pool, whole);
+  std::vector<int64_t> alone(const LiveRequest& live) {
+    StepExecutor executor(head_, pool_, limits(64));
+    std::vector<int32_t> blocks(16);
+    std::iota(blocks.begin(), blocks.end(), 0);
     std::vector<int64_t> text(live.tokens().begin() + 1, live.tokens().end()), guesses;
-    Tensor own({1, 64}, DType::kF32), into({64, width}, DType::kF32);
+    Tensor own({1, kWidth}, DType::kF32), last({1, kWidth}, DType::kF32), into({64, kLayers * kWidth}, DType::kF32);
     const auto known = std::ssize(text);
     for (int64_t i = 0; i < known; ++i)
-      copy_between(states.view().reshape({kBlocks * kPage, width}).narrow(0, blocks[static_cast<size_t>(i / kPage)] * kPage + i % kPage, 1),
-                   into.view().narrow(0, i, 1));
-    Tensor last({1, 64}, DType::kF32);
+      for (int64_t layer = 0; layer < kLayers; ++layer)
+        for (int64_t j = 0; j < kWidth; ++j)
+          into.ptr<float>()[(i * kLayers + layer) * kWidth + j] = value(i, layer, j);
     for (int64_t guess = 0; guess < kGuesses; ++guess) {
       const View hidden = guess == 0 ? into.view().narrow(0, 0, known) : own.view();
       executor.run_by([&](Context& ctx, const StepBatch& batch, const View& logits) {
         const std::array<OptView, 6> args{batch.input_ids(),      batch.positions(), hidden,
                                           batch.logits_indices(), logits,            last.view()};
-        head.root->call(ctx, args);
+        head_.root->call(ctx, args);
       });
       StepPlan plan;
       plan.rows.push_back({.request = 1,
@@ -433,36 +488,65 @@ TEST(EagleHeadTest, GuessesWhatItWouldSayItself) {
                            .blocks = blocks});
       const std::vector<std::span<const int64_t>> tokens{text};
       const View logits = executor.forward(plan, tokens);
-      guesses.push_back(std::max_element(logits.ptr<float>(), logits.ptr<float>() + vocabulary) - logits.ptr<float>());
+      guesses.push_back(std::max_element(logits.ptr<float>(), logits.ptr<float>() + kVocabulary) -
+                        logits.ptr<float>());
       text.push_back(guesses.back());
       copy_between(last, own);
     }
     return guesses;
-  };
-  auto step = [&](int64_t first, int64_t count, int64_t guesses) {
-    StepPlan plan;
-    PlannedRow row;
-    row.request = 1;
-    row.first = first;
-    row.count = count + guesses;
-    row.draws = true;
-    row.drafts.assign(static_cast<size_t>(guesses), kUnknownGuess);
-    row.first_step = first == 0;
-    row.blocks = blocks;
-    plan.rows.push_back(std::move(row));
-    draft.guess(plan, lives);
-    return plan.rows[0].drafts;
-  };
-  step(0, 11, 0);
-  step(11, 8, 0);
+  }
+
+ private:
+  static int64_t slot(const std::vector<int32_t>& blocks, int64_t position) {
+    return blocks[static_cast<size_t>(position / kPage)] * kPage + position % kPage;
+  }
+
+  ThreadPool pool_;
+  Model head_;
+  std::vector<Tensor> states_;
+  std::vector<View> views_;
+  std::optional<DraftModel> draft_;
+};
+
+// Guesses are what the head says after the whole text and the hidden states of its tokens, whatever it guessed before.
+TEST(EagleHeadTest, GuessesWhatItWouldSayItself) {
+  HeadAlone s;
+  LiveRequest live(1, HeadAlone::request(19), {}, nullptr, HeadAlone::kVocabulary);
+  std::vector<int32_t> blocks(16);
+  for (int32_t i = 0; i < 16; ++i) blocks[static_cast<size_t>(i)] = (7 * i + 3) % 16;
+  s.step({{&live, &blocks, 0, 11, 0, true}});
+  s.step({{&live, &blocks, 11, 8}});
   live.add(8, {});
   for (int round = 0; round < 5; ++round) {
-    const std::vector<int64_t> guesses = step(std::ssize(live.tokens()) - 1, 1, kGuesses);
-    EXPECT_EQ(guesses, alone()) << round;
+    const std::vector<int64_t> guesses =
+        s.step({{&live, &blocks, std::ssize(live.tokens()) - 1, 1, HeadAlone::kGuesses}})[0];
+    EXPECT_EQ(guesses, s.alone(live)) << round;
     // All of them right, some of them, or none; and then one more token.
     for (int i = 0; i < round % 4; ++i) live.add(guesses[static_cast<size_t>(i)], {});
     live.add(9 + round, {});
   }
+}
+
+// Requests of one prompt that are admitted to one step share pages that are computed in it: the hidden states of these
+// are not there yet.
+TEST(EagleHeadTest, WaitsForHiddenStatesOfThePagesItShares) {
+  HeadAlone s;
+  LiveRequest one(1, HeadAlone::request(19), {}, nullptr, HeadAlone::kVocabulary);
+  LiveRequest two(2, HeadAlone::request(19), {}, nullptr, HeadAlone::kVocabulary);
+  LiveRequest late(3, HeadAlone::request(19), {}, nullptr, HeadAlone::kVocabulary);
+  std::vector<int32_t> first = {3, 9, 1, 6, 12, 14, 15}, second = {3, 9, 1, 6, 20, 21, 22}, third = {3, 9, 1, 6, 17, 18, 19};
+  s.step({{&one, &first, 0, 10, 0, true}});
+  s.step({{&one, &first, 10, 9}, {&two, &second, 16, 3, 0, true}});
+  one.add(8, {});
+  two.add(11, {});
+  std::vector<std::vector<int64_t>> guesses =
+      s.step({{&one, &first, 19, 1, HeadAlone::kGuesses}, {&two, &second, 19, 1, HeadAlone::kGuesses}});
+  EXPECT_EQ(guesses[0], s.alone(one));
+  EXPECT_EQ(guesses[1], s.alone(two));
+  // What was computed then is right for those that come later.
+  s.step({{&late, &third, 16, 3, 0, true}});
+  late.add(13, {});
+  EXPECT_EQ(s.step({{&late, &third, 19, 1, HeadAlone::kGuesses}})[0], s.alone(late));
 }
 
 TEST(EagleHeadTest, TakesTheEmbeddingOfItsTarget) {

@@ -126,7 +126,7 @@ TEST(SpeculativeConfig, IsReadAsVllmHasIt) {
   EXPECT_NE(refused("ngram").find("--speculative-config"), std::string::npos);
   EXPECT_NE(refused("[1]").find("object"), std::string::npos);
   EXPECT_EQ(refused(R"({"method": "eagle"})"),
-            "--speculative-config: the methods are \"ngram\" and \"draft_model\", not \"eagle\".");
+            "--speculative-config: the methods are \"ngram\", \"draft_model\" and \"eagle3\", not \"eagle\".");
   EXPECT_NE(refused(R"({"method": 3})").find("3"), std::string::npos);
   EXPECT_NE(refused(R"({"temperature": 1})").find("no field \"temperature\""), std::string::npos);
   EXPECT_NE(refused(R"({"num_speculative_tokens": 0})").find("between 1 and 64"), std::string::npos);
@@ -144,6 +144,12 @@ TEST(SpeculativeConfig, IsReadAsVllmHasIt) {
   EXPECT_TRUE(read(R"({"method": "draft_model", "model": "x"})").has_draft_model());
   EXPECT_FALSE(read(R"({"method": "ngram"})").has_draft_model());
   EXPECT_NE(refused(R"({"method": "draft_model"})").find("needs the field \"model\""), std::string::npos);
+  const SpeculativeOptions eagle = read(R"({"method": "eagle3", "model": "x", "num_speculative_tokens": 3})");
+  EXPECT_TRUE(eagle.has_draft_model() && eagle.has_head());
+  EXPECT_FALSE(read(R"({"method": "draft_model", "model": "x"})").has_head());
+  EXPECT_NE(refused(R"({"method": "eagle3"})").find("\"eagle3\" needs the field \"model\""), std::string::npos);
+  EXPECT_NE(refused(R"({"method": "eagle3", "model": "x", "prompt_lookup_max": 2})").find("prompt_lookup_max"),
+            std::string::npos);
   EXPECT_NE(refused(R"({"method": "ngram", "model": "x"})").find("has no model"), std::string::npos);
   EXPECT_NE(refused(R"({"model": "x", "prompt_lookup_min": 2})").find("prompt_lookup_min"), std::string::npos);
   EXPECT_NE(refused(R"({"model": "x", "prompt_lookup_max": 2})").find("prompt_lookup_max"), std::string::npos);

@@ -55,9 +55,9 @@ class Eagle3 : public testing::TestWithParam<Subject> {
   // Passes of one text: logits [tokens, V] of those from `first` on, after the ones before them. `hidden` of each of
   // them, [tokens, W]; its own hidden states come back.
   struct Passes {
-    Passes(const Model& model, ThreadPool& pool)
-        : model(model),
-          executor(model, pool,
+    Passes(const Model& of, ThreadPool& pool)
+        : model(of),
+          executor(of, pool,
                    {.max_sequences = 1, .max_tokens = kMost, .max_context = kMost, .blocks = kMost / 16}) {
       for (int32_t i = 0; i < kMost / 16; ++i) blocks.push_back(kMost / 16 - 1 - i);
     }

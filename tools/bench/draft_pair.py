@@ -25,9 +25,11 @@ def write_checkpoint(folder, config, tensors):
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
     header, end = {}, 0
+    kinds = {"uint16": "BF16", "int64": "I64", "bool": "BOOL"}
     for name, values in tensors.items():
-        header[name] = {"dtype": "BF16", "shape": list(values.shape), "data_offsets": [end, end + 2 * values.size]}
-        end += 2 * values.size
+        header[name] = {"dtype": kinds[str(values.dtype)], "shape": list(values.shape),
+                        "data_offsets": [end, end + values.nbytes]}
+        end += values.nbytes
     text = json.dumps(header).encode()
     with open(folder / "model.safetensors", "wb") as out:
         out.write(struct.pack("<Q", len(text)) + text)

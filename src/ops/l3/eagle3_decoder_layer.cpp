@@ -1,5 +1,6 @@
 #include "ops/l3/eagle3_decoder_layer.h"
 
+#include "ops/l1/concat_columns.h"
 #include "ops/l1/rms_norm.h"
 #include "ops/l2/llama_mlp.h"
 #include "ops/register.h"
@@ -46,16 +47,14 @@ class ComposedEagle3DecoderLayer final : public Eagle3DecoderLayer {
         mlp_(builder.child<LlamaMLP>("mlp", init.mlp)),
         input_layernorm_(builder.child<RMSNorm>("input_layernorm", DecoderLayer::norm<RMSNorm>(init))),
         hidden_norm_(builder.child<RMSNorm>("hidden_norm", DecoderLayer::norm<RMSNorm>(init))),
-        post_attention_layernorm_(builder.child<RMSNorm>("post_attention_layernorm", DecoderLayer::norm<RMSNorm>(init))) {
-  }
+        post_attention_layernorm_(
+            builder.child<RMSNorm>("post_attention_layernorm", DecoderLayer::norm<RMSNorm>(init))),
+        concat_(builder.child<ConcatColumns>("concat", {})) {}
 
   void forward(Context& ctx, View positions, View embeds, View hidden_states, View out, View residual_out) override {
-    const int64_t width = init_.attention.hidden_size;
-    View pair = ctx.arena.make({{embeds.size(0), 2 * width}, embeds.dtype()});
-    View normed = pair.narrow(1, width, width);
-    input_layernorm_.into(ctx, embeds, OptView(), pair.narrow(1, 0, width), OptView());
-    hidden_norm_.into(ctx, hidden_states, OptView(), normed, OptView());
-    View mixed = self_attn_(ctx, positions, pair);
+    View token = std::get<0>(input_layernorm_(ctx, embeds, OptView()));
+    View normed = std::get<0>(hidden_norm_(ctx, hidden_states, OptView()));
+    View mixed = self_attn_(ctx, positions, concat_(ctx, token, normed));
     View ready = ctx.arena.make(mixed.spec());
     post_attention_layernorm_.into(ctx, mixed, init_.norm_before_residual ? normed : hidden_states, ready,
                                    residual_out);
@@ -66,6 +65,7 @@ class ComposedEagle3DecoderLayer final : public Eagle3DecoderLayer {
   Op<Eagle3Attention> self_attn_;
   Op<LlamaMLP> mlp_;
   Op<RMSNorm> input_layernorm_, hidden_norm_, post_attention_layernorm_;
+  Op<ConcatColumns> concat_;
 };
 
 FK_COMPOSITION(Eagle3DecoderLayer, ComposedEagle3DecoderLayer);

@@ -1,5 +1,7 @@
 #include "ops/l4/causal_lm.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -15,9 +17,10 @@ OutputSpecs causal_lm_outputs(const DecoderModelInit& init, Args given) {
 }
 
 std::vector<StateSpec> causal_lm_states(const DecoderModelInit& init) {
-  if (init.aux_hidden_state_layers.empty()) return {};
-  const int64_t width = std::ssize(init.aux_hidden_state_layers) * init.hidden_size;
-  return {{std::string(kAuxHiddenStates), StateKind::kPerToken, {width}}};
+  std::vector<StateSpec> states;
+  for (size_t i = 0; i < init.aux_hidden_state_layers.size(); ++i)
+    states.push_back({fmt::format("{}.{}", kAuxHiddenStates, i), StateKind::kPerToken, {init.hidden_size}});
+  return states;
 }
 
 void check_aux_layers(const DecoderModelInit& init) {

@@ -23,7 +23,7 @@ Inputs causal_lm_inputs(const DecoderModelInit& init, const Workload& workload);
 Cost causal_lm_cost(const DecoderModelInit& init, const Workload& workload,
                     const std::function<Cost(int64_t i)>& layer_cost);
 Tolerance causal_lm_tolerance(const DecoderModelInit& init, DType dtype);
-// Of the hidden states that are kept: "aux_hidden_states", [layers * D] of every token; none where none are.
+// Of the hidden states that are kept: "aux_hidden_states.0" and so on, [D] of every token; none where none are.
 inline constexpr std::string_view kAuxHiddenStates = "aux_hidden_states";
 std::vector<StateSpec> causal_lm_states(const DecoderModelInit& init);
 // Throws Error where a layer is named that the model does not have.
@@ -75,28 +75,20 @@ std::vector<Workload> causal_lm_workloads();
 // a size that devices have kernels for.
 std::vector<Workload> one_token_workloads();
 
-// The hidden states that a model keeps: collected on the way through its layers, then stored.
+// Stores the hidden states that a model keeps, on the way through its layers.
 class KeptHiddenStates {
  public:
   KeptHiddenStates(const DecoderModelInit& init, Builder& builder)
       : layers_(init.aux_hidden_state_layers),
         sum_(builder.child<ScaleAdd>("aux_hidden_states.sum", {})),
-        store_(builder.child<IndexerKCache>("aux_hidden_states.store",
-                                            {.head_dim = std::ssize(layers_) * init.hidden_size})) {}
+        store_(builder.child<IndexerKCache>("aux_hidden_states.store", {.head_dim = init.hidden_size})) {}
 
-  // [T, layers * D].
-  View make(Context& ctx, const View& hidden) const {
-    return ctx.arena.make({{hidden.size(0), std::ssize(layers_) * hidden.size(1)}, hidden.dtype()});
-  }
-  // hidden and residual: what layer i is given.
-  void layer(Context& ctx, int64_t i, const View& hidden, const OptView& residual, const View& kept) const {
-    const int64_t width = hidden.size(1);
-    for (int64_t place = 0; place < std::ssize(layers_); ++place)
-      if (layers_[static_cast<size_t>(place)] == i)
-        sum_.into(ctx, hidden, residual, kept.narrow(1, place * width, width));
-  }
-  void store(Context& ctx, const View& kept, const View& state) const {
-    store_(ctx, kept, state, ctx.attention->slot_mapping);
+  // hidden and residual: what layer i is given. state(place): where the place-th of the layers is kept.
+  template <class State>
+  void layer(Context& ctx, int64_t i, const View& hidden, const OptView& residual, const State& state) const {
+    for (size_t place = 0; place < layers_.size(); ++place)
+      if (layers_[place] == i)
+        store_(ctx, residual ? sum_(ctx, hidden, residual) : hidden, state(place), ctx.attention->slot_mapping);
   }
 
  private:
@@ -145,17 +137,14 @@ class ComposedCausalLM : public T {
     // Layers read one pair of buffers and write the other, so that outputs never alias inputs.
     View spare_hidden = ctx.arena.make(hidden.spec());
     std::array<View, 2> residuals = {ctx.arena.make(hidden.spec()), ctx.arena.make(hidden.spec())};
-    OptView kept = keep ? OptView(keep->make(ctx, hidden)) : OptView();
+    auto kept = [&](size_t i) { return this->own_state(ctx, i); };
     for (size_t i = 0; i < layers.size(); ++i) {
-      if (keep) keep->layer(ctx, static_cast<int64_t>(i), hidden, residual, *kept);
+      if (keep) keep->layer(ctx, static_cast<int64_t>(i), hidden, residual, kept);
       layers[i].into(ctx, positions, hidden, residual, spare_hidden, residuals[i % 2]);
       std::swap(hidden, spare_hidden);
       residual = residuals[i % 2];
     }
-    if (keep) {
-      keep->layer(ctx, std::ssize(layers), hidden, residual, *kept);
-      keep->store(ctx, *kept, this->own_state(ctx, 0));
-    }
+    if (keep) keep->layer(ctx, std::ssize(layers), hidden, residual, kept);
     View last = select(ctx, hidden, logits_indices);
     View normed = std::get<0>(norm(ctx, last, select(ctx, *residual, logits_indices)));
     if (gather_logits) {

@@ -115,16 +115,13 @@ class ComposedGemma4ForCausalLM final : public Gemma4ForCausalLM {
   void forward(Context& ctx, View input_ids, View positions, View logits_indices, View logits) override {
     View hidden = embed_tokens(ctx, input_ids);
     View spare = ctx.arena.make(hidden.spec());
-    OptView kept = keep ? OptView(keep->make(ctx, hidden)) : OptView();
+    auto kept = [&](size_t i) { return own_state(ctx, i); };
     for (size_t i = 0; i < layers.size(); ++i) {
-      if (keep) keep->layer(ctx, static_cast<int64_t>(i), hidden, OptView(), *kept);
+      if (keep) keep->layer(ctx, static_cast<int64_t>(i), hidden, OptView(), kept);
       layers[i].into(ctx, positions, hidden, spare);
       std::swap(hidden, spare);
     }
-    if (keep) {
-      keep->layer(ctx, std::ssize(layers), hidden, OptView(), *kept);
-      keep->store(ctx, *kept, own_state(ctx, 0));
-    }
+    if (keep) keep->layer(ctx, std::ssize(layers), hidden, OptView(), kept);
     View normed = std::get<0>(norm(ctx, select(ctx, hidden, logits_indices), OptView()));
     if (gather_logits) {
       View part = lm_head(ctx, normed);
