@@ -273,9 +273,8 @@ Json engine_metrics_json(bool throughput, const EngineBenchResult& result) {
 Json compare_json(bool throughput, const Sides& sides, const std::vector<CandidateRecord>& judged) {
   const Json &first = sides.first_candidate, &base = sides.first_baseline;
   Json json = {{"version", FK_VERSION}, {"type", throughput ? "throughput" : "latency"}, {"mode", "compare"}};
-  for (const char* key :
-       {"model", "device", "dtype", "threads", "tp", "machine", "candidates", "cxxflags", "dispatches", "plan",
-        "speculative_config"})
+  for (const char* key : {"model", "device", "dtype", "threads", "tp", "machine", "candidates", "cxxflags",
+                          "dispatches", "plan", "speculative_config"})
     if (first.contains(key)) json[key] = first[key];
   if (sides.compiled) {
     json["sides"] = "compiled";

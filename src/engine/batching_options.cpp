@@ -162,8 +162,9 @@ void check_model_allows(const ModelSource& source, const BatchingOptions& option
 void check_draft_allows(const ModelSource& draft, const ModelSource& target, const BatchingOptions& options) {
   const bool is_head = draft.config.facts.task == Task::kDraftHead;
   if (options.speculative.has_head() && !is_head)
-    throw UsageError("--speculative-config: {} is {}, and the method \"eagle3\" needs an EAGLE-3 head; leave method out.",
-                     draft.name, task_info(draft.config.facts.task).words);
+    throw UsageError(
+        "--speculative-config: {} is {}, and the method \"eagle3\" needs an EAGLE-3 head; leave method out.",
+        draft.name, task_info(draft.config.facts.task).words);
   if (!options.speculative.has_head() && is_head)
     throw UsageError("--speculative-config: {} is an EAGLE-3 head; add \"method\": \"eagle3\".", draft.name);
   if (!is_head) draft.config.require_task(Task::kCausalLM, draft.name, "--speculative-config");

@@ -32,9 +32,8 @@ DraftModel::DraftModel(const Model& model, ThreadPool& pool, const StepLimits& l
   if (!hidden_states.empty()) {
     head_.emplace(model, hidden_states, limits.max_sequences);
     writing_.resize(computed_.size());
-    executor_.run_by([this](Context& ctx, const StepBatch& batch, const View& logits) {
-      head_->pass(ctx, batch, logits);
-    });
+    executor_.run_by(
+        [this](Context& ctx, const StepBatch& batch, const View& logits) { head_->pass(ctx, batch, logits); });
   }
   for (int64_t i = limits.max_sequences - 1; has_slots_ && i >= 0; --i) free_slots_.push_back(static_cast<int32_t>(i));
 }

@@ -7,9 +7,9 @@
 // in which the target does. How much of a page it has computed is counted by block, since a page that the target shares
 // may be one that the draft never saw: it then computes the page itself.
 //
-// An EAGLE-3 head (engine/eagle_head.h) is followed in the same way. Its entry of a token is made of that token's hidden
-// states and of the next token: so the head computes what the target has computed in earlier steps, and everything it
-// keeps of a guess is computed again when the token is known.
+// An EAGLE-3 head (engine/eagle_head.h) is followed in the same way. Its entry of a token is made of that token's
+// hidden states and of the next token: so the head computes what the target has computed in earlier steps, and
+// everything it keeps of a guess is computed again when the token is known.
 //
 // Recurrent states cannot go back behind a guess. Every sequence has two slots: one that follows the text, and a copy
 // of it in which guesses are drawn. Pages are not shared then, since the states of the sequence hold its whole past.
@@ -29,8 +29,8 @@ namespace fk {
 
 class DraftModel {
  public:
-  // The limits of the target's steps; model and pool must outlive it. hidden_states: where the target keeps those that an
-  // EAGLE-3 head guesses from; none: the model is a language model.
+  // The limits of the target's steps; model and pool must outlive it. hidden_states: where the target keeps those that
+  // an EAGLE-3 head guesses from; none: the model is a language model.
   DraftModel(const Model& model, ThreadPool& pool, const StepLimits& limits, std::span<const View> hidden_states = {});
 
   // Gives the plan's rows their guesses, where they have places for them, and computes their prompts. live: the
@@ -74,7 +74,7 @@ class DraftModel {
   StepExecutor executor_;
   std::optional<EagleHead> head_;
   std::unordered_map<RequestId, Followed> followed_;
-  std::vector<int32_t> computed_;    // by block: tokens from the page's first on
+  std::vector<int32_t> computed_;  // by block: tokens from the page's first on
   // By block, of a head: the step that writes to the page, and from which of its tokens on.
   struct Writing {
     int64_t step = 0;

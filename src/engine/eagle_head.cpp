@@ -78,8 +78,7 @@ void EagleHead::keep_states(std::span<const size_t> rows) {
 // [T, layers * D].
 View EagleHead::states_of_target(Context& ctx, const View& slots) const {
   const int64_t width = target_states_[0].size(1);
-  View all = ctx.arena.make(
-      {{slots.size(0), std::ssize(target_states_) * width}, target_states_[0].dtype()});
+  View all = ctx.arena.make({{slots.size(0), std::ssize(target_states_) * width}, target_states_[0].dtype()});
   for (int64_t i = 0; i < std::ssize(target_states_); ++i)
     select_.into(ctx, target_states_[static_cast<size_t>(i)], slots, all.narrow(1, i * width, width));
   return all;
@@ -87,10 +86,14 @@ View EagleHead::states_of_target(Context& ctx, const View& slots) const {
 
 void EagleHead::pass(Context& ctx, const StepBatch& batch, const View& logits) {
   FK_CHECK(own_rows_ == 0 || own_rows_ == batch.input_ids().size(0));
-  const View hidden = own_rows_ > 0 ? own_.view().narrow(0, 0, own_rows_)
-                                    : states_of_target(ctx, batch.attention().slot_mapping);
-  const std::array<OptView, 6> args{batch.input_ids(),      batch.positions(), hidden,
-                                    batch.logits_indices(), logits,            last_.view().narrow(0, 0, logits.size(0))};
+  const View hidden =
+      own_rows_ > 0 ? own_.view().narrow(0, 0, own_rows_) : states_of_target(ctx, batch.attention().slot_mapping);
+  const std::array<OptView, 6> args{batch.input_ids(),
+                                    batch.positions(),
+                                    hidden,
+                                    batch.logits_indices(),
+                                    logits,
+                                    last_.view().narrow(0, 0, logits.size(0))};
   model_.root->call(ctx, args);
 }
 

@@ -37,7 +37,8 @@ struct Model {
   std::unique_ptr<Node> root;
   Weights weights;
   Communicator* communicator = nullptr;
-  // A head that guesses, whose checkpoint leaves out the embedding: it is the target's. It runs after share_embedding().
+  // A head that guesses, whose checkpoint leaves out the embedding: it is the target's. It runs after
+  // share_embedding().
   bool lacks_embedding = false;
   // Runs passes in the place of the tree, with its arguments, and returns false where it left one to the tree after
   // all; nothing: the tree runs them.

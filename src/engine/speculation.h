@@ -1,7 +1,7 @@
 // Speculative decoding: the next tokens of a sequence are guessed, a step computes the guesses beside the token they
 // follow, and those that are what the model draws are kept. By n-gram lookup the tokens after the last n tokens are
-// guessed to be those that followed the same n tokens before; or a second, smaller model draws them, or an EAGLE-3 head,
-// which sees hidden states of the model. See docs/engine.md.
+// guessed to be those that followed the same n tokens before; or a second, smaller model draws them, or an EAGLE-3
+// head, which sees hidden states of the model. See docs/engine.md.
 #pragma once
 
 #include <cstddef>

@@ -14,12 +14,12 @@ void change(ModelConfig& config, std::string_view name, FieldValue value) {
 }  // namespace
 
 const TaskInfo& task_info(Task task) {
-  static constexpr TaskInfo kTasks[] = {{"causal-lm", "a language model", "generate"},
-                                        {"text-encoder", "a text encoder", "encode"},
-                                        {"image-encoder", "an image encoder", "encode"},
-                                        {"diffusion-lm", "a diffusion language model", "denoise"},
-                                        {"draft-head", "a head that guesses tokens of another model",
-                                         "generate --speculative-config"}};
+  static constexpr TaskInfo kTasks[] = {
+      {"causal-lm", "a language model", "generate"},
+      {"text-encoder", "a text encoder", "encode"},
+      {"image-encoder", "an image encoder", "encode"},
+      {"diffusion-lm", "a diffusion language model", "denoise"},
+      {"draft-head", "a head that guesses tokens of another model", "generate --speculative-config"}};
   return kTasks[static_cast<size_t>(task)];
 }
 

@@ -80,9 +80,9 @@ class Eagled {
             clear(model->weight(param.name));
       });
     const int64_t width = head_.config.facts.hidden_size;
-    for (const char* name : {"midlayer.hidden_norm.weight", "midlayer.mlp.down_proj.weight", "midlayer.self_attn.qkv_proj.weight",
-                             "midlayer.self_attn.qkv_proj.bias", "midlayer.self_attn.o_proj.weight",
-                             "midlayer.self_attn.o_proj.bias"})
+    for (const char* name :
+         {"midlayer.hidden_norm.weight", "midlayer.mlp.down_proj.weight", "midlayer.self_attn.qkv_proj.weight",
+          "midlayer.self_attn.qkv_proj.bias", "midlayer.self_attn.o_proj.weight", "midlayer.self_attn.o_proj.bias"})
       clear(head_.weight(name));
     auto* qkv = head_.weight("midlayer.self_attn.qkv_proj.weight").ptr<float>();
     auto* bias = head_.weight("midlayer.self_attn.qkv_proj.bias").ptr<float>();
@@ -101,8 +101,10 @@ class Eagled {
     for (int64_t i = 0; i < all; ++i)
       for (Model* model : {&plain_, &target_}) {
         float* row = model->weight("lm_head.weight").ptr<float>() + i * width;
-        if (i % 2 == 1 || i / 2 >= known) std::fill_n(row, width, 0.0f);
-        else std::copy_n(row, width, head_.weight("lm_head.weight").ptr<float>() + i / 2 * width);
+        if (i % 2 == 1 || i / 2 >= known)
+          std::fill_n(row, width, 0.0f);
+        else
+          std::copy_n(row, width, head_.weight("lm_head.weight").ptr<float>() + i / 2 * width);
       }
     for (int64_t i = 0; i < known; ++i) head_.weight("d2t").ptr<int64_t>()[i] = i;
     head_.root->bind([&](const std::string& name) { return head_.weight(name); });
@@ -165,9 +167,8 @@ class Eagled {
 // Heads as wide as the target, whose values hold whole embeddings.
 Json wide_head(const char* target, int64_t draft_vocabulary) {
   const int64_t width = resolve_model(target).config.facts.hidden_size;
-  return {{"hidden_size", width},         {"num_attention_heads", 4},
-          {"num_key_value_heads", 4},     {"head_dim", width / 4},
-          {"attention_bias", true},       {"draft_vocab_size", draft_vocabulary},
+  return {{"hidden_size", width},        {"num_attention_heads", 4}, {"num_key_value_heads", 4},
+          {"head_dim", width / 4},       {"attention_bias", true},   {"draft_vocab_size", draft_vocabulary},
           {"norm_before_residual", true}};
 }
 
@@ -222,7 +223,8 @@ TEST_P(KeptHiddenStatesOf, AreWhatLayersAreGiven) {
       values.clear();
       const bool has_residual = args.size() > 2 && node.info().args[2].name == "residual" && args[2];
       for (int64_t t = 0; t < args[1]->size(0); ++t)
-        for (int64_t i = 0; i < args[1]->size(1); ++i) values.push_back(at(*args[1], t, i) + (has_residual ? at(*args[2], t, i) : 0));
+        for (int64_t i = 0; i < args[1]->size(1); ++i)
+          values.push_back(at(*args[1], t, i) + (has_residual ? at(*args[2], t, i) : 0));
       return true;
     }
     static double at(const View& view, int64_t row, int64_t i) {
@@ -471,13 +473,12 @@ class HeadAlone {
     const auto known = std::ssize(text);
     for (int64_t i = 0; i < known; ++i)
       for (int64_t layer = 0; layer < kLayers; ++layer)
-        for (int64_t j = 0; j < kWidth; ++j)
-          into.ptr<float>()[(i * kLayers + layer) * kWidth + j] = value(i, layer, j);
+        for (int64_t j = 0; j < kWidth; ++j) into.ptr<float>()[(i * kLayers + layer) * kWidth + j] = value(i, layer, j);
     for (int64_t guess = 0; guess < kGuesses; ++guess) {
       const View hidden = guess == 0 ? into.view().narrow(0, 0, known) : own.view();
       executor.run_by([&](Context& ctx, const StepBatch& batch, const View& logits) {
-        const std::array<OptView, 6> args{batch.input_ids(),      batch.positions(), hidden,
-                                          batch.logits_indices(), logits,            last.view()};
+        const std::array<OptView, 6> args{batch.input_ids(), batch.positions(), hidden, batch.logits_indices(), logits,
+                                          last.view()};
         head_.root->call(ctx, args);
       });
       StepPlan plan;
@@ -488,8 +489,7 @@ class HeadAlone {
                            .blocks = blocks});
       const std::vector<std::span<const int64_t>> tokens{text};
       const View logits = executor.forward(plan, tokens);
-      guesses.push_back(std::max_element(logits.ptr<float>(), logits.ptr<float>() + kVocabulary) -
-                        logits.ptr<float>());
+      guesses.push_back(std::max_element(logits.ptr<float>(), logits.ptr<float>() + kVocabulary) - logits.ptr<float>());
       text.push_back(guesses.back());
       copy_between(last, own);
     }
@@ -534,7 +534,8 @@ TEST(EagleHeadTest, WaitsForHiddenStatesOfThePagesItShares) {
   LiveRequest one(1, HeadAlone::request(19), {}, nullptr, HeadAlone::kVocabulary);
   LiveRequest two(2, HeadAlone::request(19), {}, nullptr, HeadAlone::kVocabulary);
   LiveRequest late(3, HeadAlone::request(19), {}, nullptr, HeadAlone::kVocabulary);
-  std::vector<int32_t> first = {3, 9, 1, 6, 12, 14, 15}, second = {3, 9, 1, 6, 20, 21, 22}, third = {3, 9, 1, 6, 17, 18, 19};
+  std::vector<int32_t> first = {3, 9, 1, 6, 12, 14, 15}, second = {3, 9, 1, 6, 20, 21, 22},
+                       third = {3, 9, 1, 6, 17, 18, 19};
   s.step({{&one, &first, 0, 10, 0, true}});
   s.step({{&one, &first, 10, 9}, {&two, &second, 16, 3, 0, true}});
   one.add(8, {});
@@ -575,20 +576,23 @@ TEST(EagleHeadTest, SaysWhyItCannotGuess) {
   };
   const ModelSource llama = resolve_model("tiny-llama");
   EXPECT_EQ(reason(resolve_model("tiny-eagle3"), "tiny-llama"), "");
-  EXPECT_EQ(reason(resolve_model("tiny-eagle3"), "tiny-qwen3"),
-            "--speculative-config: the vocabulary of tiny-eagle3 has 320 tokens and that of tiny-qwen3 has 331; a draft "
-            "model needs the same one.");
-  EXPECT_EQ(reason(head_for(llama, {{"target_hidden_size", 40}}), "tiny-llama"),
-            "--speculative-config: head guesses from hidden states of 40 elements, and those of tiny-llama have 64; take "
-            "the head of this model.");
+  EXPECT_EQ(
+      reason(resolve_model("tiny-eagle3"), "tiny-qwen3"),
+      "--speculative-config: the vocabulary of tiny-eagle3 has 320 tokens and that of tiny-qwen3 has 331; a draft "
+      "model needs the same one.");
+  EXPECT_EQ(
+      reason(head_for(llama, {{"target_hidden_size", 40}}), "tiny-llama"),
+      "--speculative-config: head guesses from hidden states of 40 elements, and those of tiny-llama have 64; take "
+      "the head of this model.");
   EXPECT_EQ(reason(head_for(llama, {{"eagle_aux_hidden_state_layer_ids", nullptr}}), "tiny-llama"),
             "--speculative-config: head names no layers of its target, and tiny-llama has too few, 2, for the usual "
             "ones; add eagle_aux_hidden_state_layer_ids to the head's config.json.");
   EXPECT_EQ(reason(head_for(llama, {{"eagle_aux_hidden_state_layer_ids", {0, 1, 3}}}), "tiny-llama"),
             "--speculative-config: head wants hidden states of layer 3, and tiny-llama has 2 layers.");
-  EXPECT_EQ(reason(llama, "tiny-llama"),
-            "--speculative-config: tiny-llama is a language model, and the method \"eagle3\" needs an EAGLE-3 head; leave "
-            "method out.");
+  EXPECT_EQ(
+      reason(llama, "tiny-llama"),
+      "--speculative-config: tiny-llama is a language model, and the method \"eagle3\" needs an EAGLE-3 head; leave "
+      "method out.");
   options.speculative.method = SpeculativeMethod::kDraftModel;
   EXPECT_EQ(reason(resolve_model("tiny-eagle3"), "tiny-llama"),
             "--speculative-config: tiny-eagle3 is an EAGLE-3 head; add \"method\": \"eagle3\".");

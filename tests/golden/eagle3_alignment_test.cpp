@@ -44,9 +44,9 @@ class Eagle3 : public testing::TestWithParam<Subject> {
     const std::string name = source_.name + "/hidden/" + std::to_string(length);
     fill_dummy(values, json_.at("seed"), name, dummy_range(name, values.view().shape(), 1), pool_);
     for (int64_t i = 0; i < length * width; ++i)
-      store_element(static_cast<std::byte*>(rounded.view().data()) +
-                        static_cast<size_t>(i) * dtype_size(rounded.view().dtype()),
-                    rounded.view().dtype(), values.ptr<float>()[i]);
+      store_element(
+          static_cast<std::byte*>(rounded.view().data()) + static_cast<size_t>(i) * dtype_size(rounded.view().dtype()),
+          rounded.view().dtype(), values.ptr<float>()[i]);
     Tensor there({length, width}, model.config.facts.dtype, model.device);
     copy_between(rounded, there);
     return there;
@@ -57,15 +57,18 @@ class Eagle3 : public testing::TestWithParam<Subject> {
   struct Passes {
     Passes(const Model& of, ThreadPool& pool)
         : model(of),
-          executor(of, pool,
-                   {.max_sequences = 1, .max_tokens = kMost, .max_context = kMost, .blocks = kMost / 16}) {
+          executor(of, pool, {.max_sequences = 1, .max_tokens = kMost, .max_context = kMost, .blocks = kMost / 16}) {
       for (int32_t i = 0; i < kMost / 16; ++i) blocks.push_back(kMost / 16 - 1 - i);
     }
     std::vector<float> run(const std::vector<int64_t>& ids, int64_t first, int64_t count, const View& hidden) {
       own = Tensor({count + 1, model.config.facts.hidden_size}, model.config.facts.dtype, model.device);
       executor.run_by([&](Context& ctx, const StepBatch& batch, const View& logits) {
-        const std::array<OptView, 6> args{batch.input_ids(),      batch.positions(), hidden,
-                                          batch.logits_indices(), logits, own.view().narrow(0, 0, logits.size(0))};
+        const std::array<OptView, 6> args{batch.input_ids(),
+                                          batch.positions(),
+                                          hidden,
+                                          batch.logits_indices(),
+                                          logits,
+                                          own.view().narrow(0, 0, logits.size(0))};
         model.root->call(ctx, args);
       });
       StepPlan plan;
@@ -110,7 +113,8 @@ class Eagle3 : public testing::TestWithParam<Subject> {
     for (const Json& text : json_.at("texts")) {
       const std::vector<int64_t> ids = text.at("ids");
       const auto length = std::ssize(ids);
-      const std::vector<std::vector<double>> expected = text.at("logits" + suffix), further = text.at("further" + suffix);
+      const std::vector<std::vector<double>> expected = text.at("logits" + suffix),
+                                             further = text.at("further" + suffix);
       double largest = 0;
       for (const auto* rows : {&expected, &further})
         for (const auto& row : *rows)

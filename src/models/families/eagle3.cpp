@@ -71,9 +71,10 @@ Eagle3LlamaForCausalLM::Init read_eagle3(const FamilyFields& fields) {
   init.target_hidden_size = fields.integer("target_hidden_size", 1, 1 << 20).value_or(init.hidden_size);
   read_target_layers(fields, init);
   if (init.features() == init.hidden_size)
-    throw Error("{}: hidden states of the target have {} elements together, as many as those of the head; that is not "
-                "supported.",
-                fields.what(), init.features());
+    throw Error(
+        "{}: hidden states of the target have {} elements together, as many as those of the head; that is not "
+        "supported.",
+        fields.what(), init.features());
   init.norm_before_residual = fields.boolean("norm_before_residual").value_or(false);
   for (const char* flag : {"norm_before_fc", "fc_norm", "norm_output", "parallel_drafting"}) refuse_flag(fields, flag);
   if (!init.weight_format.empty()) refuse_quantized(fields);

@@ -40,8 +40,7 @@ class ConcatColumnsOracle final : public ConcatColumns {
   void forward(Context&, View left, View right, View out) override {
     const int64_t width = left.size(1);
     for (int64_t t = 0; t < out.size(0); ++t)
-      for (int64_t i = 0; i < out.size(1); ++i)
-        set(out, i < width ? get(left, t, i) : get(right, t, i - width), t, i);
+      for (int64_t i = 0; i < out.size(1); ++i) set(out, i < width ? get(left, t, i) : get(right, t, i - width), t, i);
   }
 };
 

@@ -45,7 +45,8 @@ std::vector<int32_t> DraftToTarget::draft_tokens() const {
   std::vector<int32_t> tokens(static_cast<size_t>(init_.vocab_size), -1);
   for (int64_t i = 0; i < init_.draft_vocab_size; ++i) {
     const int64_t offset = offsets[static_cast<size_t>(i)];
-    if (offset >= -i && offset < init_.vocab_size - i) tokens[static_cast<size_t>(i + offset)] = static_cast<int32_t>(i);
+    if (offset >= -i && offset < init_.vocab_size - i)
+      tokens[static_cast<size_t>(i + offset)] = static_cast<int32_t>(i);
   }
   return tokens;
 }

@@ -22,8 +22,7 @@ Cost Eagle3Attention::cost(const Init& init, const Workload& w) {
   const Attention::Init rank = core(init);
   const int64_t heads = (rank.num_heads + 2 * rank.num_kv_heads) * init.head_dim;
   const auto T = static_cast<double>(w.num_tokens()), D = static_cast<double>(init.hidden_size);
-  cost.read_bytes +=
-      (T + static_cast<double>(heads)) * D * static_cast<double>(dtype_size(w.dtype));
+  cost.read_bytes += (T + static_cast<double>(heads)) * D * static_cast<double>(dtype_size(w.dtype));
   cost.matrix_flops += 2 * T * D * static_cast<double>(heads);
   return cost;
 }

@@ -34,8 +34,8 @@ struct DecoderModelInit {
   bool is_neox_style = true;
   // Of its matrices, by module and layer (ops/formats/format_map.h); empty: elements of dtype.
   std::string weight_format = {};
-  // Hidden states that are kept for every token, as states: what goes into these layers, for a head that guesses tokens.
-  // The number of layers: what leaves the last one. Empty: none are kept.
+  // Hidden states that are kept for every token, as states: what goes into these layers, for a head that guesses
+  // tokens. The number of layers: what leaves the last one. Empty: none are kept.
   std::vector<int64_t> aux_hidden_state_layers = {};
   DType dtype = DType::kBF16;  // of activations, and of weights without a format
 

@@ -93,8 +93,7 @@ class ComposedEagle3LlamaForCausalLM final : public Eagle3LlamaForCausalLM {
         fc_(builder.child<ReplicatedLinear>(
             "fc", {.input_size = c.features(), .output_size = c.hidden_size, .dtype = c.dtype})),
         layer_(builder.child<Eagle3DecoderLayer>(c.layer_name, layer(c))),
-        norm_(
-            builder.child<RMSNorm>("norm", {.hidden_size = c.hidden_size, .eps = c.rms_norm_eps, .dtype = c.dtype})),
+        norm_(builder.child<RMSNorm>("norm", {.hidden_size = c.hidden_size, .eps = c.rms_norm_eps, .dtype = c.dtype})),
         lm_head_(builder.child<ParallelLMHead>(
             "lm_head", {.num_embeddings = c.draft_vocab_size, .embedding_dim = c.hidden_size, .dtype = c.dtype})),
         select_(builder.child<IndexSelect>("index_select", {})) {
@@ -105,8 +104,8 @@ class ComposedEagle3LlamaForCausalLM final : public Eagle3LlamaForCausalLM {
       throw Error("Hidden states of the target and of the head have one size, {}; they must differ.", c.hidden_size);
     refuse_aux_layers(c, kClass);
     if (c.draft_vocab_size != c.vocab_size)
-      to_target_.emplace(builder.child<DraftToTarget>(
-          "", {.draft_vocab_size = c.draft_vocab_size, .vocab_size = c.vocab_size}));
+      to_target_.emplace(
+          builder.child<DraftToTarget>("", {.draft_vocab_size = c.draft_vocab_size, .vocab_size = c.vocab_size}));
   }
 
   void forward(Context& ctx, View input_ids, View positions, View hidden_states, View logits_indices, View logits,
