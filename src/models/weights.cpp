@@ -137,9 +137,9 @@ View checked_tensor(const Checkpoint& checkpoint, const Part& part) {
                 in_quotes(checkpoint.place()), format_words(checkpoint.format(part.name)), format_words(part.format));
   if (part.fill && !dtype_is_weight(part.dtype)) {
     if (tensor.dtype() == part.dtype) return tensor;
-    throw Error("Tensor {} of the checkpoint in {} is stored as {}, but its quantization_config makes it {}.",
-                in_quotes(part.name), in_quotes(checkpoint.place()), dtype_name(tensor.dtype()),
-                dtype_name(part.dtype));
+    throw Error("Tensor {} of the checkpoint in {} is stored as {}, but {} {}.", in_quotes(part.name),
+                in_quotes(checkpoint.place()), dtype_name(tensor.dtype()),
+                part.dtype == DType::kI64 ? "it must be" : "its quantization_config makes it", dtype_name(part.dtype));
   }
   if (part.bytes && tensor.dtype() != DType::kU8)
     throw Error("Tensor {} of the checkpoint in {} is stored as {}; experts in MXFP4 must be u8.", in_quotes(part.name),

@@ -207,6 +207,28 @@ TEST(DraftModelTest, ComputesSharedPagesThatItHasNotSeen) {
   Drafted::expect_nearly_all_right(engine.stats());
 }
 
+// Requests of one prompt that begin in one step share pages that no draft has computed: the first of them computes them
+// for all, in one pass or in several.
+TEST(DraftModelTest, RequestsThatBeginTogetherShareUnseenPages) {
+  for (int64_t tokens : {2048, 70, 11}) {
+    SCOPED_TRACE(tokens);
+    Drafted s("tiny-llama");
+    BatchingEngine engine(s.target(), s.pool(), std::nullopt,
+                          {.max_num_batched_tokens = tokens, .block_size = 4, .speculative = kDraft}, &s.target());
+    for (int64_t first : {3, 50}) {
+      Request unguessed = s.request(first, 61, 12);
+      unguessed.sampling.repetition_penalty = 1.3;
+      Drafted::run(engine, {unguessed});
+      std::vector<Request> together(3, s.request(first, 61, 30));
+      together[1].prompt.resize(58);
+      together[2].sampling.temperature = 0.8;
+      expect_same(Drafted::run(engine, together), s.run({}, together, nullptr));
+    }
+    EXPECT_GT(engine.stats().cached_prompt_tokens, 300);
+    Drafted::expect_nearly_all_right(engine.stats());
+  }
+}
+
 // Blocks that the draft filled for one request hold another one's page now, which it has not computed. In a window the
 // pages before it are gone, so a draft that has not seen them is wrong at first, and nothing else.
 TEST(DraftModelTest, KnowsThatABlockHasAnotherPage) {
