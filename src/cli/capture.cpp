@@ -53,6 +53,7 @@ class CaptureVerb final : public Verb {
     if (golden_ && is_special_file(out_))
       throw UsageError("capture-golden writes tensors beside --out; {} is not a regular file, name one", out_);
     ModelSource source = resolve_model(model_.model);
+    if (!is_stateless(source.config.facts.task)) source.config.require_task(Task::kCausalLM, source.name, "capture");
     if ((source.config.facts.task == Task::kImageEncoder) != (images_ > 0))
       throw UsageError("{} is {}; give it {}.", source.name, task_info(source.config.facts.task).words,
                        images_ > 0 ? "a --prompt or --prompt-tokens" : "--images");

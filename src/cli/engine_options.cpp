@@ -32,10 +32,10 @@ const SpeculativeOptions& SpeculativeFlag::read() {
 
 Json SpeculativeFlag::to_json() const {
   const SpeculativeOptions& o = config_.options;
-  Json json = {{"method", speculative_method_name(o.method)}, {"num_speculative_tokens", o.num_speculative_tokens}};
-  if (o.has_draft_model()) {
-    json["model"] = config_.model;
-  } else {
+  Json json = {{"method", speculative_method_name(o.method)}};
+  if (!config_.model.empty()) json["model"] = config_.model;
+  json["num_speculative_tokens"] = o.num_speculative_tokens;
+  if (!o.has_draft_model()) {
     json["prompt_lookup_max"] = o.prompt_lookup_max;
     json["prompt_lookup_min"] = o.prompt_lookup_min;
   }
