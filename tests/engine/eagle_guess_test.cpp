@@ -11,6 +11,7 @@
 
 #include "core/device_runtime.h"
 #include "engine/draft_model.h"
+#include "engine/speculation.h"
 
 namespace fk {
 namespace {
@@ -144,26 +145,34 @@ TEST(EagleGuess, GuessesWhatItWouldSayItself) {
 }
 
 // Requests of one prompt that are admitted to one step share pages that are computed in it: the hidden states of these
-// are not there yet.
+// are not there yet. Whether the request that computes them is guessed does not matter.
 TEST(EagleGuess, WaitsForHiddenStatesOfThePagesItShares) {
-  HeadAlone s;
-  LiveRequest one(1, HeadAlone::request(19), {}, nullptr, HeadAlone::kVocabulary);
-  LiveRequest two(2, HeadAlone::request(19), {}, nullptr, HeadAlone::kVocabulary);
-  LiveRequest late(3, HeadAlone::request(19), {}, nullptr, HeadAlone::kVocabulary);
-  std::vector<int32_t> first = {3, 9, 1, 6, 12, 14, 15}, second = {3, 9, 1, 6, 20, 21, 22},
-                       third = {3, 9, 1, 6, 17, 18, 19};
-  s.step({{&one, &first, 0, 10, 0, true}});
-  s.step({{&one, &first, 10, 9}, {&two, &second, 16, 3, 0, true}});
-  one.add(8, {});
-  two.add(11, {});
-  std::vector<std::vector<int64_t>> guesses =
-      s.step({{&one, &first, 19, 1, HeadAlone::kGuesses}, {&two, &second, 19, 1, HeadAlone::kGuesses}});
-  EXPECT_EQ(guesses[0], s.alone(one));
-  EXPECT_EQ(guesses[1], s.alone(two));
-  // What was computed then is right for those that come later.
-  s.step({{&late, &third, 16, 3, 0, true}});
-  late.add(13, {});
-  EXPECT_EQ(s.step({{&late, &third, 19, 1, HeadAlone::kGuesses}})[0], s.alone(late));
+  for (bool guessed : {true, false}) {
+    SCOPED_TRACE(guessed);
+    HeadAlone s;
+    Request other = HeadAlone::request(19);
+    if (!guessed) other.sampling.repetition_penalty = 1.3;
+    LiveRequest one(1, other, {}, nullptr, HeadAlone::kVocabulary);
+    LiveRequest two(2, HeadAlone::request(19), {}, nullptr, HeadAlone::kVocabulary);
+    LiveRequest late(3, HeadAlone::request(19), {}, nullptr, HeadAlone::kVocabulary);
+    std::vector<int32_t> first = {3, 9, 1, 6, 12, 14, 15}, second = {3, 9, 1, 6, 20, 21, 22},
+                         third = {3, 9, 1, 6, 17, 18, 19};
+    const int64_t guesses = guessed ? HeadAlone::kGuesses : 0;
+    s.step({{&one, &first, 0, 10, 0, true}});
+    s.step({{&one, &first, 10, 9}, {&two, &second, 16, 3, 0, true}});
+    one.add(8, {});
+    two.add(11, {});
+    const std::vector<std::vector<int64_t>> found =
+        s.step({{&one, &first, 19, 1, guesses}, {&two, &second, 19, 1, HeadAlone::kGuesses}});
+    if (guessed) {
+      EXPECT_EQ(found[0], s.alone(one));
+    }
+    EXPECT_EQ(found[1], s.alone(two));
+    // What was computed then is right for those that come later.
+    s.step({{&late, &third, 16, 3, 0, true}});
+    late.add(13, {});
+    EXPECT_EQ(s.step({{&late, &third, 19, 1, HeadAlone::kGuesses}})[0], s.alone(late));
+  }
 }
 
 }  // namespace

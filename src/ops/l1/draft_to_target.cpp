@@ -32,10 +32,10 @@ Cost DraftToTarget::cost(const Init& init, const Workload& w) {
 }
 
 std::vector<Case<DraftToTarget>> DraftToTarget::cases() {
-  return {{"one token", {.draft_vocab_size = 1, .vocab_size = 1}, Workload::tokens(1)},
+  return {{"one token of seven", {.draft_vocab_size = 1, .vocab_size = 7}, Workload::tokens(1)},
           {"odd", {.draft_vocab_size = 37, .vocab_size = 101}, Workload::tokens(3)},
           {"wide", {.draft_vocab_size = 700, .vocab_size = 2048}, Workload::tokens(9)},
-          {"all tokens", {.draft_vocab_size = 320, .vocab_size = 320}, Workload::tokens(4)},
+          {"nearly all tokens", {.draft_vocab_size = 300, .vocab_size = 320}, Workload::tokens(4)},
           {"no rows", {.draft_vocab_size = 8, .vocab_size = 16}, Workload::tokens(0)}};
 }
 
