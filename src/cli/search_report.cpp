@@ -8,6 +8,7 @@
 
 #include "cli/output.h"
 #include "cli/table.h"
+#include "compiler/codegen/cuda_product.h"
 #include "compiler/plan/plan_executor.h"
 #include "compiler/plan/step_trial.h"
 
@@ -20,10 +21,24 @@ std::string decision(const KernelChoice& k) {
   return k.chosen ? "generated" : "calls";
 }
 
+// Of a kernel with products, with the time of each cut.
+std::string products_reason(const KernelChoice& k) {
+  std::string text;
+  for (const RegionTiming& t : k.trial.timings)
+    if (t.rows == 1)
+      text = fmt::format("It is {}: with one row {:.0f} ns, and the calls with the kernels for parts of them {:.0f} ns.",
+                         k.chosen ? "used" : "not used", t.kernel_ns, t.calls_ns - k.saved_inside_ns);
+  for (const CutTime& c : k.trial.cuts)
+    text += fmt::format("\n  {} rows, {}: {:.0f} ns{}", c.rows, product_cuts()[static_cast<size_t>(c.cut)].text(), c.ns,
+                        c.cut == (c.rows == 1 ? k.trial.one : k.trial.several) ? ", the fastest" : "");
+  return text;
+}
+
 // Why a kernel is used or not, as a sentence.
 std::string reason(const KernelChoice& k) {
   if (!k.tried) return "It was not measured.";
   if (!k.trial.failure.empty()) return fmt::format("It is not used: {}.", k.trial.failure);
+  if (k.trial.one != CutKernel::kNoCut) return products_reason(k);
   if (k.chosen) return "It is used: faster, and slower with no number of rows.";
   for (const RegionTiming& t : k.trial.timings)
     if (t.verdict == "SLOWER" || t.speedup < 1)

@@ -275,5 +275,37 @@ TEST(PlanExecutor, RandomRegionsGiveTheSameBits) {
   EXPECT_GT(impossible, 0);
 }
 
+// A region that is there for batches which a larger one refuses.
+TEST(PlanExecutor, RegionsStandInForOneThatRefuses) {
+  const CatalogEntry* entry = find_catalog("tiny-llama");
+  const GraphPhase phase = phases_of(*entry).back();
+  Graph graph = graph_of(entry->config, entry->name, phase);
+  ModelRun model(entry->config, workload_of(phase));
+  auto by_tree = model.run([&](Context& ctx, Args args) { model.root().call(ctx, args); });
+  for (bool refuses : {false, true}) {
+    std::vector<std::shared_ptr<RegionByCalls>> kernels;  // the large one, then its halves
+    FindRegions find = [&](GraphPhase, const GraphBody& body) {
+      std::vector<size_t> all, halves[2];
+      for (size_t n = 0; n < 6; ++n) all.push_back(n), halves[n / 3].push_back(n);
+      std::vector<PlannedRegion> list;
+      for (const std::vector<size_t>& nodes : {all, halves[0], halves[1]}) {
+        Region region = region_of(body, nodes);
+        kernels.push_back(std::make_shared<RegionByCalls>(body, region, &model.data().batch->attention()));
+        list.push_back({region, kernels.back(), list.empty() ? -1 : 0});
+      }
+      if (refuses) kernels[0]->why_not = "so many rows";
+      return list;
+    };
+    PlanExecutor plan(graph, model.root(), model.weight(), find, {});
+    auto by_plan = model.run([&](Context& ctx, Args args) { plan.run(ctx, args); });
+    expect_same_bits(by_plan.outputs, by_tree.outputs, "output");
+    expect_same_bits(by_plan.states, by_tree.states, "state");
+    EXPECT_EQ(kernels[0]->runs, refuses ? 0 : 1);
+    EXPECT_EQ(kernels[1]->runs, refuses ? 1 : 0);
+    EXPECT_EQ(kernels[2]->runs, refuses ? 1 : 0);
+    EXPECT_EQ(plan.report().refused_regions, refuses ? 1 : 0);
+  }
+}
+
 }  // namespace
 }  // namespace fk

@@ -13,11 +13,12 @@ namespace fk {
 namespace {
 
 constexpr int kTileRows = 16;                  // of weights, that are multiplied at once
-constexpr int64_t kMostRowBytes = 96 * 1024;  // of all rows, so that two blocks fit a multiprocessor
+constexpr int64_t kMostRowBytes = 96 * 1024;    // of one row, so that two blocks fit a multiprocessor
+constexpr int64_t kMostRowsBytes = 160 * 1024;  // of several
 constexpr int kWarpThreads = 32;
 
 constexpr ProductCut kProductCuts[] = {
-    {8, 2, 3, true, false}, {16, 2, 2, true, false}, {8, 4, 2, true, false}, {8, 2, 3, false, false},
+    {8, 2, 3, true, false}, {16, 2, 1, true, false}, {8, 4, 2, true, false}, {8, 2, 3, false, false},
     {8, 4, 2, false, false}, {8, 2, 2, true, true},  {16, 2, 1, true, true}, {8, 4, 2, true, true},
     {8, 2, 2, false, true},
 };
@@ -232,7 +233,7 @@ class ProductPrinter {
 
 int64_t rows_that_fit(int64_t slot_bytes) {
   int64_t rows = kMostProductRows;
-  while (rows > 1 && rows * slot_bytes > kMostRowBytes) rows /= 2;
+  while (rows > 1 && rows * slot_bytes > kMostRowsBytes) rows /= 2;
   return rows;
 }
 

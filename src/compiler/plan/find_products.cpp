@@ -123,11 +123,14 @@ class ProductFinder {
       return {};
     FoundProducts made{{}, covers};
     made.region.region = std::move(*region);
+    made.region.product_nodes.insert(products.begin(), products.end());
     // Those of all layers but the first are known.
-    auto [known, is_new] = kinds_.try_emplace(maker_.structure_of(made.region.region));
+    std::string structure = maker_.structure_of(made.region.region);
+    for (size_t n : made.region.region.nodes) structure += made.region.product_nodes.count(n) > 0 ? 'p' : '.';
+    auto [known, is_new] = kinds_.try_emplace(std::move(structure));
     Known& kind = known->second;
     if (is_new) {
-      FoundRegion first = products_in(programs_, made.region.region);
+      FoundRegion first = products_in(programs_, made.region.region, made.region.product_nodes);
       kind = {static_cast<int>(kinds_.size()) - 1, first.program, first.loops, first.products};
     }
     if (kind.products == nullptr) return {};
@@ -181,10 +184,11 @@ class ProductFinder {
 
 }  // namespace
 
-FoundRegion products_in(RegionPrograms& programs, Region region) {
+FoundRegion products_in(RegionPrograms& programs, Region region, const std::set<size_t>& nodes) {
   FoundRegion found;
   std::vector<Product> products;
-  found.program = programs.of(region, &products);
+  found.product_nodes = nodes;
+  found.program = programs.of(region, nodes, &products);
   found.region = std::move(region);
   if (!found.program.refusal.empty()) return found;
   auto lowered = std::make_shared<ProductProgram>(

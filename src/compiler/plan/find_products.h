@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <set>
 #include <vector>
 
 #include "compiler/plan/find_regions.h"
@@ -19,7 +20,7 @@ struct FoundProducts {
 // that are alike have the same `kind`.
 std::vector<FoundProducts> find_products(const GraphBody& flat, const std::vector<FoundRegion>& found);
 
-// The region as products; where it is none, `products` is empty and the program says why.
-FoundRegion products_in(RegionPrograms& programs, Region region);
+// The region with these calls as products; where it cannot be, `products` is empty and the program says why.
+FoundRegion products_in(RegionPrograms& programs, Region region, const std::set<size_t>& nodes);
 
 }  // namespace fk

@@ -178,11 +178,11 @@ std::map<std::string, std::string> updated_arrays(const Region& region) {
   return updated;
 }
 
-FoundRegion region_in_graph(const GraphBody& flat, Region region, bool products) {
+FoundRegion region_in_graph(const GraphBody& flat, Region region, const std::set<size_t>& products) {
   FoundRegion found;
-  if (products) {
+  if (!products.empty()) {
     RegionPrograms programs(flat);
-    found = products_in(programs, std::move(region));
+    found = products_in(programs, std::move(region), products);
     if (found.products == nullptr) throw Error("A region has no products: {}.", found.program.refusal);
     return found;
   }

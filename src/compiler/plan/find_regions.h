@@ -19,6 +19,7 @@ struct FoundRegion {
   RegionProgram program;
   LoopProgram loops;
   std::shared_ptr<const ProductProgram> products = nullptr;  // instead of loops (find_products.h)
+  std::set<size_t> product_nodes = {};                       // the calls of linear that are its products
   int kind = -1;  // regions that find_regions() returned together and that have one kind are the same; -1: not known
 };
 
@@ -32,7 +33,7 @@ std::vector<FoundRegion> find_regions(const GraphBody& flat, std::vector<RuleSta
 // By name the outputs that update an input: {"y1", "x6"}.
 std::map<std::string, std::string> updated_arrays(const Region& region);
 
-// One whose calls are known. `products`: with those of linear as products.
-FoundRegion region_in_graph(const GraphBody& flat, Region region, bool products = false);
+// One whose calls are known. `products`: those of linear that are products; none: it has loops.
+FoundRegion region_in_graph(const GraphBody& flat, Region region, const std::set<size_t>& products = {});
 
 }  // namespace fk

@@ -29,8 +29,9 @@ class RegionPrograms {
   explicit RegionPrograms(const GraphBody& flat, const BatchSizes& sizes = varying_sizes())
       : flat_(flat), sizes_(sizes) {}
 
-  // `products`: calls of linear are not opened; they are added to it, and results are in terms of p0, p1, ...
-  RegionProgram of(const Region& region, std::vector<Product>* products = nullptr);
+  RegionProgram of(const Region& region) { return of(region, {}, nullptr); }
+  // Calls of linear among `nodes` are not opened: they are added to `products`, and results are in terms of p0, p1, ...
+  RegionProgram of(const Region& region, const std::set<size_t>& nodes, std::vector<Product>* products);
   const std::vector<RuleStatistics>& rules() const { return rules_; }  // what they did so far
   // Each output in terms of the inputs alone, before it is rounded: what the region means.
   static std::vector<algebra::NamedExpr> meaning(const RegionProgram& program);

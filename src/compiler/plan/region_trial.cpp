@@ -163,7 +163,14 @@ TrialResult try_cuts(const GraphBody& flat, const FoundRegion& found, CutKernel&
     RegionCheck check(flat, found, options.phase, rows, seed++, options.device, pool);
     std::erase_if(among, [&](int cut) {
       kernel.use(cut, cut);
-      std::string wrong = check.run(kernel);
+      std::string wrong;
+      try {
+        wrong = check.run(kernel);
+      } catch (const Error&) {
+        // A block of this device has too little shared memory for so many rows.
+        if (rows == 1) throw;
+        return true;
+      }
       if (!wrong.empty() && result.failure.empty())
         result.failure = fmt::format("{}: {}", cuts[static_cast<size_t>(cut)].text(), wrong);
       return !wrong.empty();
@@ -176,9 +183,10 @@ TrialResult try_cuts(const GraphBody& flat, const FoundRegion& found, CutKernel&
   if (!result.failure.empty()) return result;
   result.one = one.front();
   result.several = several.empty() ? CutKernel::kNoCut : several.front();
-  for (int64_t rows : options.rows) {
+  for (int64_t wanted : options.rows) {
+    const int64_t rows = std::min(wanted, kernel.most_rows());
     const std::vector<int>& among = rows == 1 ? one : several;
-    if (among.empty() || rows > kernel.most_rows()) continue;
+    if (among.empty() || (rows == 1 && wanted > 1)) continue;
     const int best = fastest_cut(flat, found, kernel, among, options, rows, pool, result);
     (rows == 1 ? result.one : result.several) = best;
     kernel.use(best, best);
@@ -238,6 +246,11 @@ TrialResult trial_from_json(const Json& json) {
     result.timings.push_back({t.at("rows").get<int64_t>(), t.at("calls_ns").get<double>(),
                               t.at("kernel_ns").get<double>(), t.at("speedup").get<double>(), t.at("low").get<double>(),
                               t.at("high").get<double>(), t.at("verdict").get<std::string>()});
+  if (!json.contains("one")) return result;
+  result.one = json.at("one").get<int>();
+  result.several = json.at("several").get<int>();
+  for (const Json& c : json.at("cuts"))
+    result.cuts.push_back({c.at("cut").get<int>(), c.at("rows").get<int64_t>(), c.at("ns").get<double>()});
   return result;
 }
 

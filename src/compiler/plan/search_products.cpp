@@ -134,13 +134,17 @@ class ProductTrials {
   }
 
   void choose() {
-    constexpr int64_t kOne = 1;
     for (size_t i = 0; i < products_.size(); ++i) {
       KernelChoice& kernel = search_.kernels[kernel_of_[i]];
       const FoundProducts& products = products_[i];
-      kernel.saved_inside_ns = saved_inside(products, kOne);
-      if (!kernel.tried || !products_win(kernel.trial, kOne, kernel.saved_inside_ns)) continue;
-      const bool several = products_win(kernel.trial, kMostProductRows, saved_inside(products, kMostProductRows));
+      if (!kernel.tried) continue;
+      bool one = false, several = false;
+      for (const RegionTiming& t : kernel.trial.timings) {
+        const double saved = saved_inside(products, t.rows);
+        if (t.rows == 1) kernel.saved_inside_ns = saved;
+        (t.rows == 1 ? one : several) = products_win(kernel.trial, t, saved);
+      }
+      if (!one) continue;
       auto* cuts = dynamic_cast<CutKernel*>(compiled_.kernels[i].get());
       cuts->use(kernel.trial.one, several ? kernel.trial.several : CutKernel::kNoCut);
       search_.chosen.push_back({{products.region.region, compiled_.kernels[i]}, products.covers});
@@ -165,13 +169,11 @@ class ProductTrials {
 
 std::vector<int64_t> timed_product_rows() { return {1, kMostProductRows}; }
 
-bool products_win(const TrialResult& trial, int64_t rows, double saved_ns) {
+bool products_win(const TrialResult& trial, const RegionTiming& timing, double saved_ns) {
   // Of less than a percent nothing is known.
   constexpr double kLeastGain = 1.01;
-  if (!trial.failure.empty()) return false;
-  for (const RegionTiming& t : trial.timings)
-    if (t.rows == rows) return t.verdict == "FASTER" && t.kernel_ns * kLeastGain < t.calls_ns - saved_ns;
-  return false;
+  return trial.failure.empty() && timing.verdict == "FASTER" &&
+         timing.kernel_ns * kLeastGain < timing.calls_ns - saved_ns;
 }
 
 ProductSearch search_products(const GraphBody& flat, const std::vector<FoundRegion>& found,

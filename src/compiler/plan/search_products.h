@@ -27,11 +27,10 @@ struct ProductSearch {
 ProductSearch search_products(const GraphBody& flat, const std::vector<FoundRegion>& found,
                               const std::vector<const KernelChoice*>& chosen, const SearchOptions& options);
 
-// Numbers of rows that kernels with products are timed with.
+// Numbers of rows that kernels with products are timed with; where fewer than the last fit, with as many as do.
 std::vector<int64_t> timed_product_rows();
 
-// Whether the kernel is faster with this many rows than the calls, of which some are made by kernels that save
-// `saved_ns`.
-bool products_win(const TrialResult& trial, int64_t rows, double saved_ns);
+// Whether the kernel is faster than the calls, of which some are made by kernels that save `saved_ns`.
+bool products_win(const TrialResult& trial, const RegionTiming& timing, double saved_ns);
 
 }  // namespace fk

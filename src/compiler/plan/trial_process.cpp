@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <optional>
+#include <set>
 
 #include "candidate/compile_cache.h"
 #include "core/error.h"
@@ -52,7 +53,7 @@ std::string request_text(const GraphBody& flat, const std::vector<TrialRequest>&
     json["kernels"].push_back({{"number", i},
                                {"key", requests[i].key},
                                {"library", requests[i].library},
-                               {"products", requests[i].found->products != nullptr},
+                               {"products", requests[i].found->product_nodes},
                                {"region", region_to_json(requests[i].found->region)}});
   return dump_json(json, -1);
 }
@@ -229,7 +230,7 @@ void serve_trials(const std::string& path) {
     TrialResult result;
     bool broken = false;
     try {
-      FoundRegion found = region_in_graph(flat, region_from_json(wanted.at("region")), wanted.at("products").get<bool>());
+      FoundRegion found = region_in_graph(flat, region_from_json(wanted.at("region")), wanted.at("products").get<std::set<size_t>>());
       std::shared_ptr<RegionKernel> kernel =
           load_region(wanted.at("library").get<std::string>(), found, flat, options.device.kind);
       result = try_kernel_here(flat, found, *kernel, options);
