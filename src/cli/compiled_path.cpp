@@ -90,6 +90,9 @@ CompiledPath::CompiledPath(Model& model, const std::optional<SearchOptions>& sea
 std::vector<PlannedRegion> CompiledPath::regions_of(GraphPhase phase, const GraphBody& flat) {
   if (!search_) return {};
   try {
+    // Where one kernel computes whole tokens, plans do not decode them.
+    for (const ImplementationInfo* by : model_.root->implementations())
+      if (!by->any_device && by->device == search_->device.kind && !by->is_oracle) search_->products = false;
     PhasePlan plan = search_plan(flat, phase, *search_);
     find_s_ += plan.find_s;
     compile_s_ += plan.compile_s;

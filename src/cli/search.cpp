@@ -123,6 +123,8 @@ class Search final : public Verb {
     std::unique_ptr<Node> tree = build_model(source.config, {.device = common.device});
     for (const ImplementationInfo* by : tree->implementations())
       if (!by->any_device && by->device == common.device.kind && !by->is_oracle) found.whole.emplace_back(by->name);
+    // Its tokens are not decoded by plans.
+    options.products = found.whole.empty();
     for (const CandidateRecord& record : judged) {
       options.calls_version += record.op + record.identity + " ";
       with_candidate.insert(record.op);

@@ -181,9 +181,9 @@ int launch(void (*kernel)(P...), int64_t blocks, int threads, int dependent, voi
 
 // A device that runs three blocks at once.
 template <class... P>
-int launch_products(void (*kernel)(int, int, P...), int tiles, bool spread, int threads, int row_bytes, int64_t rows,
-                    int dependent, void* stream, P... args) {
-  if (row_bytes * rows > (1 << 17)) return 1;
+int launch_products(void (*kernel)(int, int, P...), int tiles, bool spread, int threads, int row_bytes, int most,
+                    int64_t rows, int dependent, void* stream, P... args) {
+  if (rows > most || row_bytes * rows > (1 << 17)) return 1;
   const int of_block = spread ? (tiles + 2) / 3 : 1;
   return launch<int, int, P...>(kernel, (tiles + of_block - 1) / of_block, threads, dependent, stream, int(rows),
                                 of_block, args...);

@@ -304,16 +304,16 @@ ProductTexts product_texts(const RegionText& region, const std::string& name) {
   const int64_t most = rows_that_fit(printer.slot_bytes());
   texts.launcher = fmt::format(
       "FK_LAUNCHER {}(const Array* arrays, int64_t rows, int cut, int dependent, void* stream) {{\n"
-      "  auto run = [&](auto* kernel, int warps, bool spread) {{\n"
-      "    return launch_products(kernel, {}, spread, 32 * warps, {}, rows, dependent, stream{});\n  }};\n"
+      "  auto run = [&](auto* kernel, int warps, bool spread, int most) {{\n"
+      "    return launch_products(kernel, {}, spread, 32 * warps, {}, most, rows, dependent, stream{});\n  }};\n"
       "  switch (cut) {{\n",
       name, printer.all_tiles(), printer.slot_bytes(), arguments);
   for (size_t k = 0; k < std::size(kProductCuts); ++k) {
     const ProductCut& cut = kProductCuts[k];
     if (cut.several && most == 1) continue;
     texts.launcher +=
-        fmt::format("    case {}:\n      return run({}_kernel<Cut<{}, {}, {}, {}>>, {}, {});\n", k, name, cut.warps,
-                    cut.unroll, cut.blocks, cut.several ? most : 1, cut.warps, cut.spread);
+        fmt::format("    case {0}:\n      return run({1}_kernel<Cut<{2}, {3}, {4}, {5}>>, {2}, {6}, {5});\n", k, name,
+                    cut.warps, cut.unroll, cut.blocks, cut.several ? most : 1, cut.spread);
   }
   texts.launcher += "    default:\n      return 1;  // cudaErrorInvalidValue\n  }\n}\n";
   return texts;

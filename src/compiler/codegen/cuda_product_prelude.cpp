@@ -42,13 +42,15 @@ __device__ __forceinline__ void multiply_tile<fk::f16>(float (&sum)[4], uint32_t
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
-// `spread`: as many blocks as the device runs at once share the tiles.
+// `spread`: as many blocks as the device runs at once share the tiles. The limit of shared memory is that of `most`
+// rows in all launches, since those that were recorded before need it, too.
 template <class... P>
-int launch_products(void (*kernel)(int, int, P...), int tiles, bool spread, int threads, int row_bytes, int64_t rows,
-                    int dependent, void* stream, P... args) {
+int launch_products(void (*kernel)(int, int, P...), int tiles, bool spread, int threads, int row_bytes, int most,
+                    int64_t rows, int dependent, void* stream, P... args) {
   if (rows == 0) return 0;
+  if (rows > most) return cudaErrorInvalidValue;
   const int shared = row_bytes * static_cast<int>(rows);
-  int status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+  int status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, row_bytes * most);
   int of_block = 1;
   if (spread && status == 0) {
     int device = 0, processors = 0, blocks = 0;

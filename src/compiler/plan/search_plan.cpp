@@ -169,7 +169,7 @@ PhasePlan search_plan(const GraphBody& flat, GraphPhase phase, const SearchOptio
     if (left_out.size() == before) {
       for (KernelChoice& kernel : plan.kernels) kernel.known = kernel.known && measured.count(kernel.key) == 0;
       std::vector<ChosenProducts> products;
-      if (options.device.kind == DeviceKind::kCuda && phase == GraphPhase::kDecode) {
+      if (options.products && options.device.kind == DeviceKind::kCuda && phase == GraphPhase::kDecode) {
         std::vector<const KernelChoice*> chosen;  // by region
         for (size_t k : round.kernel_of) chosen.push_back(plan.kernels[k].chosen ? &plan.kernels[k] : nullptr);
         if (now.budget > 0)

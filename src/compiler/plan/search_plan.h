@@ -21,6 +21,7 @@ struct SearchOptions {
   uint64_t seed = 0;
   int64_t budget = -1;             // kernels that are tried; those that are known cost nothing. -1: all
   bool measure = true;             // false: write and compile kernels, and choose none
+  bool products = true;            // on CUDA, of steps that decode: kernels with products, too
   std::string cache_folder = {};   // empty: that of candidates
   std::string calls_version = {};  // of the user's candidates that are loaded
   Device device = kCpu;
