@@ -26,8 +26,9 @@ std::string products_reason(const KernelChoice& k) {
   std::string text;
   for (const RegionTiming& t : k.trial.timings)
     if (t.rows == 1)
-      text = fmt::format("It is {}: with one row {:.0f} ns, and the calls with the kernels for parts of them {:.0f} ns.",
-                         k.chosen ? "used" : "not used", t.kernel_ns, t.calls_ns - k.saved_inside_ns);
+      text =
+          fmt::format("It is {}: with one row {:.0f} ns, and the calls with the kernels for parts of them {:.0f} ns.",
+                      k.chosen ? "used" : "not used", t.kernel_ns, t.calls_ns - k.saved_inside_ns);
   for (const CutTime& c : k.trial.cuts)
     text += fmt::format("\n  {} rows, {}: {:.0f} ns{}", c.rows, product_cuts()[static_cast<size_t>(c.cut)].text(), c.ns,
                         c.cut == (c.rows == 1 ? k.trial.one : k.trial.several) ? ", the fastest" : "");

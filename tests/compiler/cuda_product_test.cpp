@@ -12,7 +12,6 @@
 #include "candidate/compile.h"
 #include "candidate/compile_cache.h"
 #include "candidate/toolchain.h"
-#include "core/json.h"
 #include "compiler/codegen/cuda_product.h"
 #include "compiler/plan/find_products.h"
 #include "compiler/plan/generated_kernel.h"
@@ -20,6 +19,7 @@
 #include "compiler/plan/region_trial.h"
 #include "compiler/plan/schedule.h"
 #include "compiler/plan/search_products.h"
+#include "core/json.h"
 #include "engine/model.h"
 #include "graph/flatten.h"
 #include "graph/trace.h"
@@ -101,9 +101,9 @@ void expect_right_products(const std::string& model, std::set<std::string>& seen
   std::vector<RegionText> texts = made.texts(seen);
   if (texts.empty()) return;
   std::string source = cuda_region_source(texts, std::string(kEmulationPrelude));
-  CompileResult built = compile_candidate(
-      {nullptr, product_source_file(source, ".cpp")},
-      {.cxxflags = {"-O1", "-Wno-unknown-pragmas"}, .limit_ms = 300'000, .without_operator = true});
+  CompileResult built =
+      compile_candidate({nullptr, product_source_file(source, ".cpp")},
+                        {.cxxflags = {"-O1", "-Wno-unknown-pragmas"}, .limit_ms = 300'000, .without_operator = true});
   ASSERT_FALSE(built.failure) << built.failure->sentence << "\n" << built.log << "\n" << source;
   void* library = dlopen(built.so_path.c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(library, nullptr) << dlerror();
@@ -279,7 +279,8 @@ TEST(CudaProducts, SlowNvccCompilesThoseOfLargeModels) {
       CompileResult built =
           compile_candidate({nullptr, product_source_file(cuda_region_source(texts), ".cu")},
                             {.limit_ms = 600'000, .cuda_arch = architecture, .without_operator = true});
-      EXPECT_FALSE(built.failure) << model << " " << architecture << ": " << built.failure->sentence << "\n" << built.log;
+      EXPECT_FALSE(built.failure) << model << " " << architecture << ": " << built.failure->sentence << "\n"
+                                  << built.log;
     }
   }
 }

@@ -86,7 +86,8 @@ std::string cuda_region_source(const std::vector<RegionText>& regions, const std
   }
   // Emulated devices have their own prelude for all kinds of kernels.
   std::string needed(prelude.empty() ? kCudaPrelude : std::string_view(prelude));
-  const bool multiplies = std::any_of(regions.begin(), regions.end(), [](const auto& r) { return r.products != nullptr; });
+  const bool multiplies =
+      std::any_of(regions.begin(), regions.end(), [](const auto& r) { return r.products != nullptr; });
   if (multiplies && prelude.empty()) needed += kCudaProductPrelude;
   needed += kCudaPacks;
   if (multiplies) needed += kCudaProducts;

@@ -12,15 +12,15 @@
 namespace fk {
 namespace {
 
-constexpr int kTileRows = 16;                  // of weights, that are multiplied at once
+constexpr int kTileRows = 16;                   // of weights, that are multiplied at once
 constexpr int64_t kMostRowBytes = 96 * 1024;    // of one row, so that two blocks fit a multiprocessor
 constexpr int64_t kMostRowsBytes = 160 * 1024;  // of several
 constexpr int kWarpThreads = 32;
 
 constexpr ProductCut kProductCuts[] = {
-    {8, 2, 3, true, false}, {16, 2, 1, true, false}, {8, 4, 2, true, false}, {8, 2, 3, false, false},
-    {8, 4, 2, false, false}, {8, 2, 2, true, true},  {16, 2, 1, true, true}, {8, 4, 2, true, true},
-    {8, 2, 2, false, true},
+    {8, 2, 3, true, false},  {16, 2, 1, true, false}, {8, 4, 2, true, false},
+    {8, 2, 3, false, false}, {8, 4, 2, false, false}, {8, 2, 2, true, true},
+    {16, 2, 1, true, true},  {8, 4, 2, true, true},   {8, 2, 2, false, true},
 };
 
 // Sums of an element in a tile: a power of two.
@@ -129,7 +129,8 @@ class ProductPrinter {
       const bool last = t + 1 == program_.tasks.size();
       const std::string inside = text_of(program_.tasks[t], first);
       first += tiles_of(program_.tasks[t]);
-      text += last ? fmt::format("    {{\n{}    }}\n", inside) : fmt::format("    if (tile < {}) {{\n{}    }}\n", first, inside);
+      text += last ? fmt::format("    {{\n{}    }}\n", inside)
+                   : fmt::format("    if (tile < {}) {{\n{}    }}\n", first, inside);
     }
     return text;
   }
@@ -142,16 +143,16 @@ class ProductPrinter {
     std::string text = fmt::format("  auto weight_row = [&](int tile, int column) -> const {}* {{\n", type);
     text += by_task([&](const ProductTask& task, int64_t first) {
       const int elements = elements_of_tile(task);
-      std::string inside = fmt::format("      const int element = {} * {} + column % {};\n", tile_of_task(first),
-                                       elements, elements);
+      std::string inside =
+          fmt::format("      const int element = {} * {} + column % {};\n", tile_of_task(first), elements, elements);
       inside += fmt::format("      if (element >= {}) return nullptr;\n", task.elements()) + indices(task, "      ");
       for (size_t k = 0; k < task.sums.size(); ++k) {
-        const std::string row = fmt::format("{}_p + ({}) * int64_t({})",
-                                            program_.products[task.sums[k].product].weight, task.sums[k].column,
-                                            program_.length);
+        const std::string row = fmt::format("{}_p + ({}) * int64_t({})", program_.products[task.sums[k].product].weight,
+                                            task.sums[k].column, program_.length);
         const bool all = k + 1 == task.sums.size() && places_of(task) == static_cast<int>(task.sums.size());
-        inside += all ? fmt::format("      return {};\n", row)
-                      : fmt::format("      if (column < {}) return {};\n", (k + 1) * static_cast<size_t>(elements), row);
+        inside +=
+            all ? fmt::format("      return {};\n", row)
+                : fmt::format("      if (column < {}) return {};\n", (k + 1) * static_cast<size_t>(elements), row);
       }
       if (places_of(task) > static_cast<int>(task.sums.size())) inside += "      return nullptr;\n";
       return inside;
@@ -163,8 +164,9 @@ class ProductPrinter {
     std::string text = "  auto compute_rows = [&] {\n";
     for (const auto& [threads, row] : rows_) {
       if (threads == kWarpThreads) {
-        text += "    if constexpr (C::kRows > 1) {\n      const int thread = static_cast<int>(threadIdx.x % 32);\n"
-                "      for (int64_t l0 = threadIdx.x / 32; l0 < rows; l0 += C::kWarps) {\n";
+        text +=
+            "    if constexpr (C::kRows > 1) {\n      const int thread = static_cast<int>(threadIdx.x % 32);\n"
+            "      for (int64_t l0 = threadIdx.x / 32; l0 < rows; l0 += C::kWarps) {\n";
         text += pointers("  ") + row + "      }\n    }\n";
       } else {
         text += fmt::format(
@@ -252,18 +254,14 @@ std::string ProductCut::text() const {
 
 std::span<const ProductCut> product_cuts() { return kProductCuts; }
 
-ProductLimits product_limits(const ProductProgram& program) {
-  const RegionText text = text_without_names(program);
-  const ProductPrinter printer(text, program);
-  return {rows_that_fit(printer.slot_bytes()), printer.packed()};
-}
-
-std::string product_refusal(const ProductProgram& program) {
+std::string write_limits(ProductProgram& program) {
   try {
     const RegionText text = text_without_names(program);
-    const int64_t bytes = ProductPrinter(text, program).slot_bytes();
+    const ProductPrinter printer(text, program);
+    const int64_t bytes = printer.slot_bytes();
     if (bytes > kMostRowBytes)
       return fmt::format("a row needs {} KiB of shared memory, and a block has {}", bytes / 1024, kMostRowBytes / 1024);
+    program.limits = {rows_that_fit(bytes), printer.packed()};
     return {};
   } catch (const NoLoops& why) {
     return why.what();
@@ -288,8 +286,7 @@ ProductTexts product_texts(const RegionText& region, const std::string& name) {
     for (size_t d = 0; d < use->second.rank; ++d)
       if (has_word(body, fmt::format("{}_s{}", array, d)))
         pass(fmt::format("int64_t {}_s{}", array, d), fmt::format("arrays[{}].strides[{}]", k, d));
-    if (has_word(body, array + "_n"))
-      pass(fmt::format("int64_t {}_n", array), fmt::format("arrays[{}].sizes[0]", k));
+    if (has_word(body, array + "_n")) pass(fmt::format("int64_t {}_n", array), fmt::format("arrays[{}].sizes[0]", k));
   }
   ProductTexts texts;
   for (size_t t = 0; t < program.rows.tables.size(); ++t) {

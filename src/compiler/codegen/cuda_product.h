@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <set>
 #include <span>
 #include <string>
 
@@ -18,24 +17,17 @@ namespace fk {
 // Of a block of the kernel.
 struct ProductCut {
   int warps = 8;
-  int unroll = 2;       // loads of 16 bytes that a thread has of each row at once
-  int blocks = 2;       // on a multiprocessor at once, which limits registers
-  bool spread = true;   // as many blocks as run at once; else one for every sixteen rows of the weights
+  int unroll = 2;        // loads of 16 bytes that a thread has of each row at once
+  int blocks = 2;        // on a multiprocessor at once, which limits registers
+  bool spread = true;    // as many blocks as run at once; else one for every sixteen rows of the weights
   bool several = false;  // for several rows; else for one
 
   std::string text() const;  // "8 warps x 2 loads, blocks for all tiles"
 };
 std::span<const ProductCut> product_cuts();
 
-// What the kernel takes.
-struct ProductLimits {
-  int64_t rows = 1;               // in a cut for several; 1: more do not fit a block's shared memory
-  std::set<std::string> aligned;  // arrays whose address and strides must be multiples of 16 bytes
-};
-ProductLimits product_limits(const ProductProgram& program);
-
-// Why there is no such kernel; empty: there is.
-std::string product_refusal(const ProductProgram& program);
+// Adds the limits of its kernel. Why there is none; empty: there is.
+std::string write_limits(ProductProgram& program);
 
 // What texts_of() in cuda_kernel.cpp puts together. The launcher's `aligned` is the number of the cut.
 struct ProductTexts {

@@ -1,8 +1,8 @@
 // ProductProgram: products of a few rows, with what is computed of the rows before and of the sums after.
 //
 // A block of a kernel computes all rows for itself, then sums of some columns. What becomes of the sums is computed
-// element by element, so a task is a set of elements and the columns that each of them needs: one for an activation, two
-// for gate and up.
+// element by element, so a task is a set of elements and the columns that each of them needs: one for an activation,
+// two for gate and up.
 #pragma once
 
 #include <cstdint>
@@ -51,6 +51,12 @@ struct ProductTask {
   int64_t elements() const;
 };
 
+// What a kernel takes.
+struct ProductLimits {
+  int64_t rows = 1;                    // in a cut for several; 1: more do not fit a block's shared memory
+  std::set<std::string> aligned = {};  // arrays whose address and strides must be multiples of 16 bytes
+};
+
 struct ProductProgram {
   std::string refusal;  // why there is none; empty: there is
   LoopProgram rows;     // what is computed of each row first; all of its results are local
@@ -62,6 +68,7 @@ struct ProductProgram {
   std::vector<ProductTask> tasks;
   std::map<std::string, ArrayUse> arrays;  // inputs and outputs of all of it
   std::string rows_of;                     // one whose first extent is the number of rows
+  ProductLimits limits;                    // of its kernel for CUDA, once it was written
 };
 
 // Of the results of calls in order, in terms of inputs, products and earlier results. Those in `locals` are no outputs.

@@ -96,8 +96,7 @@ ThreadLayout make_thread_layout(const LoopProgram& program, bool pieces, int thr
     layout.pieces = (all_packs + kPieceThreads - 1) / kPieceThreads;
     return layout;
   }
-  layout.threads =
-      threads > 0 ? threads : static_cast<int>(std::min<int64_t>(up_to_warps(most), kMostBlockThreads));
+  layout.threads = threads > 0 ? threads : static_cast<int>(std::min<int64_t>(up_to_warps(most), kMostBlockThreads));
   for (const ThreadLoop& loop : layout.loops) {
     if (loop.team > 0 ? loop.items * loop.team > layout.threads || loop.packs() > loop.team
                       : loop.all_packs() > layout.threads)

@@ -176,9 +176,9 @@ class ProductFinder {
   const std::vector<FoundRegion>& found_;
   RegionMaker maker_;
   RegionPrograms programs_;
-  std::vector<size_t> region_of_;                // by node: of the given regions
-  std::set<size_t> taken_;                       // regions that are inside of products
-  std::set<std::pair<int, size_t>> refused_;     // a region that cannot be added to one of this kind
+  std::vector<size_t> region_of_;                 // by node: of the given regions
+  std::set<size_t> taken_;                        // regions that are inside of products
+  std::set<std::pair<int, size_t>> refused_;      // a region that cannot be added to one of this kind
   std::unordered_map<std::string, Known> kinds_;  // by structure
 };
 
@@ -191,10 +191,10 @@ FoundRegion products_in(RegionPrograms& programs, Region region, const std::set<
   found.program = programs.of(region, nodes, &products);
   found.region = std::move(region);
   if (!found.program.refusal.empty()) return found;
-  auto lowered = std::make_shared<ProductProgram>(
-      lower_products(found.program.results, products, found.program.locals));
+  auto lowered =
+      std::make_shared<ProductProgram>(lower_products(found.program.results, products, found.program.locals));
   std::string why = lowered->refusal;
-  if (why.empty()) why = product_refusal(*lowered);
+  if (why.empty()) why = write_limits(*lowered);
   // For a reader: the products as expressions, too.
   found.program = programs.of(found.region);
   if (!why.empty()) {

@@ -63,8 +63,6 @@ class GeneratedKernel : public Base {
  public:
   explicit GeneratedKernel(const FoundRegion& found) : inputs_(found.region.inputs.size()) {
     const std::vector<std::string> names = array_names(found);
-    std::set<std::string> aligned;
-    if (found.products != nullptr) aligned = product_limits(*found.products).aligned;
     if (names.size() > kMostArrays)
       throw Error("A generated kernel has {} arrays; {} are the most.", names.size(), kMostArrays);
     for (const std::string& name : names) {
@@ -73,7 +71,7 @@ class GeneratedKernel : public Base {
         needs_.push_back({});
       else
         needs_.push_back({use->second.dtype, use->second.dense_rows, use->second.dense, true});
-      needs_.back().packed = found.products == nullptr || aligned.count(name) > 0;
+      needs_.back().packed = found.products == nullptr || found.products->limits.aligned.count(name) > 0;
     }
     rows_of_ = found.products != nullptr
                    ? static_cast<size_t>(std::find(names.begin(), names.end(), found.products->rows_of) - names.begin())
@@ -183,7 +181,7 @@ class CudaKernel final : public GeneratedKernel<RegionKernel> {
 class ProductKernel final : public GeneratedKernel<CutKernel> {
  public:
   ProductKernel(CudaRegionFunction launcher, const FoundRegion& found, bool dependent)
-      : GeneratedKernel(found), launcher_(launcher), dependent_(dependent), most_(product_limits(*found.products).rows) {
+      : GeneratedKernel(found), launcher_(launcher), dependent_(dependent), most_(found.products->limits.rows) {
     const std::span<const ProductCut> cuts = product_cuts();
     for (size_t k = cuts.size(); k-- > 0;) (cuts[k].several ? several_ : one_) = static_cast<int>(k);
     if (most_ == 1) several_ = kNoCut;
@@ -305,13 +303,12 @@ RegionDraft draft_of(const FoundRegion& found, const GraphBody& flat, DeviceKind
       draft.constants.insert(draft.names[i]);
   draft.updated = updated_arrays(found.region);
   const RegionText text{"", "", draft.names, &found.loops, draft.constants, draft.updated, found.products.get()};
-  draft.key = device == DeviceKind::kCpu
-                  ? Fingerprint().add(region_body(text)).add(functions_version()).hex()
-                  : Fingerprint()
-                        .add(cuda_region_body(text))
-                        .add(cuda_functions_version())
-                        .add(found.products != nullptr ? cuda_products_version() : "")
-                        .hex();
+  draft.key = device == DeviceKind::kCpu ? Fingerprint().add(region_body(text)).add(functions_version()).hex()
+                                         : Fingerprint()
+                                               .add(cuda_region_body(text))
+                                               .add(cuda_functions_version())
+                                               .add(found.products != nullptr ? cuda_products_version() : "")
+                                               .hex();
   return draft;
 }
 

@@ -78,8 +78,8 @@ std::string RegionCheck::run(RegionKernel& kernel) {
   for (size_t i = 0; i < region_.outputs.size(); ++i) {
     Tensor result = host_copy(ours_.outputs()[i]);
     View old = before_[i].view();
-    Comparison compared = compare(result.view(), references_[i].view(), bounds_[i],
-                                  region_.outputs[i].updates >= 0 ? &old : nullptr);
+    Comparison compared =
+        compare(result.view(), references_[i].view(), bounds_[i], region_.outputs[i].updates >= 0 ? &old : nullptr);
     if (!compared.ok()) return fmt::format("with {} rows, result {}: {}", rows_, i, compared.sentence);
   }
   return {};

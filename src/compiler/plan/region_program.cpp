@@ -90,8 +90,7 @@ Product RegionPrograms::product_of(const GraphNode& node, const Region& region,
   return product;
 }
 
-RegionProgram RegionPrograms::of(const Region& region, const std::set<size_t>& nodes,
-                                 std::vector<Product>* products) {
+RegionProgram RegionPrograms::of(const Region& region, const std::set<size_t>& nodes, std::vector<Product>* products) {
   RegionProgram program;
   std::map<ValueId, Expr> now;
   for (size_t i = 0; i < region.inputs.size(); ++i) {
@@ -107,8 +106,7 @@ RegionProgram RegionPrograms::of(const Region& region, const std::set<size_t>& n
     if (products != nullptr && nodes.count(index) > 0) {
       Product& product = products->emplace_back(product_of(node, region, now));
       product.name = fmt::format("p{}", products->size() - 1);
-      now[node.outputs[0].value] =
-          algebra::input(product.name, product.stored, extents(node.outputs[0].value));
+      now[node.outputs[0].value] = algebra::input(product.name, product.stored, extents(node.outputs[0].value));
       continue;
     }
     const CallMeaning& call = call_meaning(node);

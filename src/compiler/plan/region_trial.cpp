@@ -97,8 +97,8 @@ Memories make_memories(const GraphBody& flat, const FoundRegion& found, const Tr
                        uint64_t seed) {
   Memories memories;
   for (size_t i = 0; i < count_memories(found, options.device); ++i)
-    memories.push_back(std::make_unique<RegionMemory>(flat, found, sizes_with_rows(options.phase, rows), seed + i,
-                                                      options.device));
+    memories.push_back(
+        std::make_unique<RegionMemory>(flat, found, sizes_with_rows(options.phase, rows), seed + i, options.device));
   return memories;
 }
 
@@ -108,8 +108,7 @@ RegionTiming timed(const GraphBody& flat, const FoundRegion& found, RegionKernel
   Memories made;
   for (size_t launch = 0; launch < kLaunches; ++launch) {
     // On the CPU the place in memory matters. On a device it does not, and making inputs takes longer than all else.
-    if (options.device == kCpu || made.empty())
-      made = make_memories(flat, found, options, rows, options.seed + launch);
+    if (options.device == kCpu || made.empty()) made = make_memories(flat, found, options, rows, options.seed + launch);
     Arena arena(options.device);
     Context ctx = context_on(options.device, pool, arena);
     TimedSides sides = options.device == kCpu ? sides_on_cpu(*made[0], kernel, ctx)

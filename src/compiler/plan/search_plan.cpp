@@ -146,8 +146,8 @@ void take_regions(const GraphBody& flat, SearchRound& round, std::vector<ChosenP
     if (!plan.kernels[round.kernel_of[i]].chosen) continue;
     auto product = inside.find(i);
     if (product == inside.end()) plan.calls_planned -= count_calls(flat, round.found[i].region) - 1;
-    plan.regions.push_back({std::move(round.found[i].region), round.compiled.kernels[i],
-                            product == inside.end() ? -1 : product->second});
+    plan.regions.push_back(
+        {std::move(round.found[i].region), round.compiled.kernels[i], product == inside.end() ? -1 : product->second});
   }
 }
 
@@ -180,7 +180,8 @@ PhasePlan search_plan(const GraphBody& flat, GraphPhase phase, const SearchOptio
         plan.find_s += searched.find_s;
         plan.compile_s += searched.compile_s;
         plan.trial_s += searched.trial_s;
-        plan.source += searched.source;
+        if (!searched.source.empty())
+          plan.source += "\n// A source of its own: kernels with products.\n" + searched.source;
         lost.insert(lost.begin(), searched.kernels.begin(), searched.kernels.end());
       }
       take_regions(flat, round, std::move(products));

@@ -113,12 +113,11 @@ class ProductTrials {
     std::vector<TrialRequest> requests;
     for (size_t k : later)
       requests.push_back({&products_[first_[k]].region, search_.kernels[k].key, compiled_.libraries[first_[k]]});
-    std::vector<TrialResult> results =
-        try_kernels(flat_, requests, trial, options_.trial_command, [&](size_t i) {
-          if (options_.progress)
-            options_.progress(fmt::format("kernel {} of {} with products: {}", later[i] + 1, search_.kernels.size(),
-                                          search_.kernels[later[i]].calls));
-        });
+    std::vector<TrialResult> results = try_kernels(flat_, requests, trial, options_.trial_command, [&](size_t i) {
+      if (options_.progress)
+        options_.progress(fmt::format("kernel {} of {} with products: {}", later[i] + 1, search_.kernels.size(),
+                                      search_.kernels[later[i]].calls));
+    });
     for (size_t i = 0; i < later.size(); ++i) {
       KernelChoice& kernel = search_.kernels[later[i]];
       kernel.trial = std::move(results[i]);

@@ -6,6 +6,7 @@
 
 #include "candidate/toolchain.h"
 #include "compiler/plan/compiled_model.h"
+#include "compiler/plan/find_products.h"
 #include "compiler/plan/generated_kernel.h"
 #include "compiler/plan/host_copy.h"
 #include "compiler/plan/region_trial.h"
@@ -69,6 +70,28 @@ TEST_F(GeneratedKernels, ComputeWhatTheDefinitionsSay) {
 
 TEST_F(GeneratedKernels, SlowThoseOfEveryFamilyComputeWhatTheDefinitionsSay) {
   for (const CatalogEntry* entry : one_of_each_family()) expect_right(*entry, phases_of(*entry));
+}
+
+// Every cut, with one row and with several.
+TEST_F(GeneratedKernels, ProductsComputeWhatTheDefinitionsSay) {
+  std::set<std::string> seen;
+  for (const char* name : {"tiny-qwen3", "tiny-gemma4", "tiny-qwen3-next", "tiny-gpt-oss", "tiny-deepseek-v32"}) {
+    const CatalogEntry* entry = find_catalog(name);
+    if (entry == nullptr) continue;
+    SCOPED_TRACE(name);
+    Phase made = phase_of_model(*entry, GraphPhase::kDecode);
+    std::vector<FoundProducts> products = find_products(made.flat, made.found);
+    std::vector<const FoundRegion*> all;
+    for (const FoundProducts& p : products) all.push_back(&p.region);
+    ASSERT_FALSE(all.empty());
+    CompiledRegions compiled = compile_regions(all, made.flat, {}, DeviceKind::kCuda);
+    for (size_t i = 0; i < all.size(); ++i) {
+      RegionDraft draft = draft_of(*all[i], made.flat, DeviceKind::kCuda);
+      if (!seen.insert(draft.key).second) continue;
+      TrialResult trial = try_kernel_here(made.flat, *all[i], *compiled.kernels[i], {.rows = {}, .device = kCuda});
+      EXPECT_EQ(trial.failure, "") << draft.calls << "\n" << draft.expression;
+    }
+  }
 }
 
 // Logits of a prompt, of a step with two sequences, and tokens and logits of recorded steps.
