@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -170,10 +171,9 @@ TEST(CudaProducts, ASumThatIsReadElsewhereIsNotComputedTwice) {
 }
 
 TEST(CudaProducts, OfOneRegionMultiplyTheSameRows) {
-  for (const CatalogEntry* entry : one_of_each_family()) {
-    if (is_stateless(entry->config.facts.task)) continue;
-    SCOPED_TRACE(entry->name);
-    ModelProducts made(entry->name);
+  for (const char* model : {"tiny-gemma4", "tiny-qwen3-next", "tiny-deepseek-v32", "tiny-jamba", "tiny-gpt-oss"}) {
+    SCOPED_TRACE(model);
+    ModelProducts made(model);
     std::set<size_t> covered, nodes;
     for (const FoundProducts& p : made.products) {
       std::set<ValueId> rows;

@@ -18,9 +18,9 @@ constexpr int64_t kMostRowsBytes = 160 * 1024;  // of several
 constexpr int kWarpThreads = 32;
 
 constexpr ProductCut kProductCuts[] = {
-    {8, 2, 3, true, false},  {16, 2, 1, true, false}, {8, 4, 2, true, false},
-    {8, 2, 3, false, false}, {8, 4, 2, false, false}, {8, 2, 2, true, true},
-    {16, 2, 1, true, true},  {8, 4, 2, true, true},   {8, 2, 2, false, true},
+    {8, 2, 3, true, false},  {16, 2, 1, true, false}, {8, 4, 2, true, false}, {16, 4, 1, true, false},
+    {8, 2, 3, false, false}, {8, 4, 2, false, false}, {8, 2, 2, true, true},  {16, 2, 1, true, true},
+    {8, 4, 2, true, true},   {8, 2, 2, false, true},
 };
 
 // Sums of an element in a tile: a power of two.

@@ -58,20 +58,33 @@ class ProductTrials {
     number_kernels();
     search_.find_s = finding.elapsed_s();
     if (products_.empty()) return std::move(search_);
-    std::vector<const FoundRegion*> all;
-    for (const FoundProducts& p : products_) all.push_back(&p.region);
-    compiled_ = compile_regions(all, flat_, options_.cache_folder, options_.device.kind);
-    search_.source = compiled_.source;
-    search_.compile_s = compiled_.compile_seconds;
-    if (!options_.measure) return std::move(search_);
-    Stopwatch trying;
-    measure();
-    search_.trial_s = trying.elapsed_s();
+    try {
+      compile();
+      if (!options_.measure) return std::move(search_);
+      Stopwatch trying;
+      measure();
+      search_.trial_s = trying.elapsed_s();
+    } catch (const Error& e) {
+      // The plan is made without them, and the report says why.
+      for (KernelChoice& kernel : search_.kernels) {
+        kernel.tried = true;
+        kernel.trial = {e.what()};
+      }
+      return std::move(search_);
+    }
     choose();
     return std::move(search_);
   }
 
  private:
+  void compile() {
+    std::vector<const FoundRegion*> all;
+    for (const FoundProducts& p : products_) all.push_back(&p.region);
+    compiled_ = compile_regions(all, flat_, options_.cache_folder, options_.device.kind);
+    search_.source = compiled_.source;
+    search_.compile_s = compiled_.compile_seconds;
+  }
+
   void number_kernels() {
     RegionDrafts drafts(flat_, options_.device.kind);
     std::map<std::string, size_t> numbers;
