@@ -199,9 +199,15 @@ TEST(CudaProducts, OtherWeightsAreLeftAlone) {
   EXPECT_TRUE(std::any_of(ternary.flat.nodes.begin(), ternary.flat.nodes.end(),
                           [](const GraphNode& node) { return node.op == "ternary_linear"; }));
   for (const std::string& calls : ternary.calls()) EXPECT_THAT(calls, Not(HasSubstr("ternary_linear")));
-  // Weights that are parts of a model's.
-  ModelProducts made("tiny-qwen3");
-  made.flat.nodes.push_back({.op = "all_reduce", .path = "x", .level = 1});
+}
+
+TEST(CudaProducts, WeightsThatAreDividedOverRanksAreLeftAlone) {
+  ModelProducts made("tiny-gemma4");
+  ASSERT_FALSE(made.products.empty());
+  ModelConfig config = resolve_model("tiny-gemma4").config;
+  config.set_ranks(2, true);
+  std::unique_ptr<Node> root = build_model(config, {.oracle = true});
+  made.flat = flatten(trace_graph(*root, "tiny-gemma4", GraphPhase::kDecode, config.facts.dtype));
   made.find();
   EXPECT_TRUE(made.products.empty());
 }

@@ -18,7 +18,7 @@ constexpr int64_t kLargestWeight = int64_t{1} << 26;
 // Of a sum. Shorter ones are written as loops, and leave most threads of a block without work.
 constexpr int64_t kShortestSum = 64;
 // Calls that add up ranks: weights are parts of a model's then, and no kernel with products was tried on them.
-constexpr std::string_view kCollectives[] = {"all_reduce", "all_gather", "reduce_scatter"};
+constexpr std::string_view kCollectives[] = {"allreduce", "all_gather", "all_to_all", "reduce_scatter"};
 
 class ProductFinder {
  public:
@@ -32,7 +32,7 @@ class ProductFinder {
     std::vector<FoundProducts> all;
     for (const GraphNode& node : flat_.nodes)
       for (std::string_view collective : kCollectives)
-        if (node.is_call() && node.op.find(collective) != std::string::npos) return all;
+        if (node.op == collective) return all;
     std::map<ValueId, std::vector<size_t>> by_rows;
     std::vector<ValueId> order;
     for (size_t n = 0; n < flat_.nodes.size(); ++n) {
