@@ -34,6 +34,18 @@ int64_t tiles_of(const ProductTask& task) {
   return (task.elements() + elements_of_tile(task) - 1) / elements_of_tile(task);
 }
 
+// Lines further in; those of the preprocessor stay.
+std::string further_in(const std::string& lines, size_t by) {
+  std::string text;
+  for (size_t at = 0; at < lines.size();) {
+    const size_t end = lines.find('\n', at) + 1;
+    if (lines[at] != '#') text += std::string(by, ' ');
+    text += lines.substr(at, end - at);
+    at = end;
+  }
+  return text;
+}
+
 class ProductPrinter {
  public:
   ProductPrinter(const RegionText& region, const ProductProgram& program) : region_(region), program_(program) {
@@ -167,13 +179,13 @@ class ProductPrinter {
         text +=
             "    if constexpr (C::kRows > 1) {\n      const int thread = static_cast<int>(threadIdx.x % 32);\n"
             "      for (int64_t l0 = threadIdx.x / 32; l0 < rows; l0 += C::kWarps) {\n";
-        text += pointers("  ") + row + "      }\n    }\n";
+        text += further_in(pointers("  ") + row, 6) + "      }\n    }\n";
       } else {
         text += fmt::format(
             "    if constexpr (C::kRows == 1 && C::kWarps == {}) {{\n      const int thread = "
             "static_cast<int>(threadIdx.x);\n      constexpr int64_t l0 = 0;\n",
             threads / kWarpThreads);
-        text += pointers("  ") + row + "    }\n";
+        text += further_in(pointers("  ") + row, 4) + "    }\n";
       }
     }
     text += "    __syncthreads();\n";
