@@ -124,7 +124,8 @@ TEST_F(CudaRecording, ReplaysOnNewData) {
 
 TEST_F(CudaRecording, TuningFindsTheFasterKernelInRecordedWork) {
   Tensor memory({int64_t{64} << 20}, DType::kI8, kCuda);
-  TunedChoice choice{.contenders = {0, 1, 2}};
+  TunedChoice choice;
+  choice.contenders = {0, 1, 2};
   int kept = 0;
   choice.keep = [&] { ++kept; };
   const std::array<size_t, 3> bytes{size_t{64} << 20, size_t{1} << 20, size_t{32} << 20};

@@ -1,6 +1,7 @@
 // As in stream.cu, rows of a matrix go from memory to registers, 16 at a time, and to mma.m16n8k16. Of its 8 columns
-// one is used: the memory is what limits. Blocks are as many as run at once, with equal shares of the rows; the first
-// loads of a tile are on their way while the sums of the one before it are added up.
+// one is used: the memory is what limits. A block has one tile of rows. Where few tiles would leave multiprocessors
+// idle at the end, blocks are as many as run at once, with equal shares of the rows; the first loads of a tile are on
+// their way while the sums of the one before it are added up.
 #include "backend/cuda/experts/one_token.h"
 
 #include <algorithm>
@@ -218,7 +219,14 @@ __global__ void __launch_bounds__(32 * kMostDownWarps, 1)
 template <class T>
 void launch_one_token(const OneTokenExperts& c, void* stream) {
   auto share_of = [](int items, int blocks) { return (items + blocks - 1) / blocks; };
-  const int features = c.top_k * c.features, gate_share = share_of(features, kGateBlocks * multiprocessors());
+  // Large shares were slower on an H200 than a block for each tile, which read neighbouring rows at the same time.
+  auto rows_of_block = [&](int items, int blocks, int tile) {
+    constexpr int kMostTiles = 3;
+    const int share = share_of(items, blocks);
+    return share > kMostTiles * tile ? tile : share;
+  };
+  const int features = c.top_k * c.features,
+            gate_share = rows_of_block(features, kGateBlocks * multiprocessors(), kGateTile);
   auto gate_up = [&](auto* kernel) {
     launch("one_token_gate_up", kernel, blocks_for(features, gate_share), 32 * kGateWarps, 0, stream, c, gate_share);
   };
@@ -229,7 +237,8 @@ void launch_one_token(const OneTokenExperts& c, void* stream) {
   else
     gate_up(one_token_gate_up<T, ExpertGate::kSwigluOAI>);
   const int at_once = std::min(c.top_k, kMostDownWarps), runs = share_of(c.features, kRun);
-  const int splits = std::clamp(kMostDownWarps / at_once, 1, runs), down_share = share_of(c.hidden, multiprocessors());
+  const int splits = std::clamp(kMostDownWarps / at_once, 1, runs),
+            down_share = rows_of_block(c.hidden, multiprocessors(), kExpertTile);
   launch("one_token_down", one_token_down<T>, blocks_for(c.hidden, down_share),
          static_cast<unsigned>(32 * at_once * splits), 0, stream, c, splits, down_share);
 }
