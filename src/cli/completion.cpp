@@ -42,7 +42,7 @@ class Completion final : public Verb {
   std::string shell_, values_, target_;
 };
 
-Completion completion;
+Completion completion_verb;
 
 }  // namespace
 

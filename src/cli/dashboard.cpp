@@ -75,7 +75,7 @@ class Dashboard final : public Verb {
   int runs_ = 50;
 };
 
-Dashboard dashboard;
+Dashboard dashboard_verb;
 
 }  // namespace
 }  // namespace fk

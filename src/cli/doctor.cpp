@@ -156,7 +156,7 @@ class Doctor final : public Verb {
   bool quick_ = false;
 };
 
-Doctor doctor;
+Doctor doctor_verb;
 
 }  // namespace
 }  // namespace fk

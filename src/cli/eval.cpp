@@ -366,7 +366,7 @@ class Eval final : public Verb {
   bool resume_ = false;
 };
 
-Eval eval;
+Eval eval_verb;
 
 }  // namespace
 }  // namespace fk

@@ -144,7 +144,7 @@ class History final : public Verb {
   std::vector<std::string> runs_, files_;
 };
 
-History history;
+History history_verb;
 
 }  // namespace
 }  // namespace fk

@@ -542,7 +542,7 @@ class Kernels final : public Verb {
   bool check_ = false, watch_ = false, fail_fast_ = false;
 };
 
-Kernels kernels;
+Kernels kernels_verb;
 
 }  // namespace
 }  // namespace fk

@@ -153,7 +153,7 @@ class Man final : public Verb {
   }
 };
 
-Man man;
+Man man_verb;
 
 }  // namespace
 }  // namespace fk

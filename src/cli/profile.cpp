@@ -295,7 +295,7 @@ class Profile final : public Verb {
   double timeout_s_ = 300;
 };
 
-Profile profile;
+Profile profile_verb;
 
 }  // namespace
 }  // namespace fk

@@ -68,7 +68,7 @@ class Report final : public Verb {
   bool svg_ = false, png_ = false;
 };
 
-Report report;
+Report report_verb;
 
 }  // namespace
 }  // namespace fk

@@ -532,7 +532,7 @@ class Ttft final : public Verb {
   const Flag* iters_flag_ = nullptr;
 };
 
-Ttft ttft;
+Ttft ttft_verb;
 
 }  // namespace
 }  // namespace fk
