@@ -12,11 +12,20 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
-#include <boost/beast/http.hpp>
+#include <boost/beast/http/buffer_body.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/read.hpp>
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "bench/e2e/sse_parser.h"
 #include "core/error.h"
@@ -35,6 +44,15 @@ struct Connection {
   beast::tcp_stream stream;
   beast::flat_buffer buffer;
 };
+
+struct Answer {
+  unsigned status = 0;
+  bool keep = false;  // the connection can be used again
+};
+using Take = std::function<void(unsigned status, std::string_view piece)>;
+
+constexpr uint64_t kMostOfAGet = uint64_t{8} << 20;
+constexpr uint64_t kMostOfAStream = uint64_t{1} << 40;  // none at all fails in Boost 1.74 if the answer has a length
 
 // Every request may have a connection of its own; most systems allow 1024 files unless asked for more.
 void allow_many_sockets() {
@@ -87,14 +105,11 @@ class LoadClient {
         Connection connection(io_);
         connection.stream.expires_after(std::chrono::seconds(10));
         co_await connection.stream.async_connect(addresses_, use_awaitable);
-        http::request<http::empty_body> request{http::verb::get, options_.server.prefix + path, 11};
-        set_fields(request);
-        co_await http::async_write(connection.stream, request, use_awaitable);
-        http::response<http::string_body> response;
-        co_await http::async_read(connection.stream, connection.buffer, response, use_awaitable);
-        body = response.body();
-        if (response.result_int() != 200)
-          failure = fmt::format("the server answered {}: {}", response.result_int(), error_sentence(body));
+        const std::string request = head("GET", path) + "\r\n";
+        const Take take = [&](unsigned, std::string_view piece) { body += piece; };
+        const Answer answer = co_await ask(connection, request, kMostOfAGet, take);
+        if (answer.status != 200)
+          failure = fmt::format("the server answered {}: {}", answer.status, error_sentence(body));
       } catch (const boost::system::system_error& e) {
         failure = sentence(e.code(), options_.server);
       }
@@ -110,11 +125,13 @@ class LoadClient {
  private:
   double now_s() const { return std::chrono::duration<double>(asio::steady_timer::clock_type::now() - start_).count(); }
 
-  template <class Message>
-  void set_fields(Message& message) const {
-    message.set(http::field::host, fmt::format("{}:{}", options_.server.host, options_.server.port));
-    message.set(http::field::user_agent, "fastkernels");
-    if (!options_.api_key.empty()) message.set(http::field::authorization, "Bearer " + options_.api_key);
+  // The first lines of a request.
+  std::string head(std::string_view verb, const std::string& path) const {
+    const ServerAddress& server = options_.server;
+    std::string lines = fmt::format("{} {}{} HTTP/1.1\r\nHost: {}:{}\r\nUser-Agent: fastkernels\r\n", verb, server.prefix,
+                                    path, server.host, server.port);
+    if (!options_.api_key.empty()) lines += fmt::format("Authorization: Bearer {}\r\n", options_.api_key);
+    return lines;
   }
 
   asio::awaitable<void> one_request(const std::string& body, double arrival_s, RequestTiming& timing) {
@@ -154,7 +171,7 @@ class LoadClient {
           co_await connection->stream.async_connect(addresses_, use_awaitable);
           connection->stream.socket().set_option(tcp::no_delay(true));
         }
-        bool keep = co_await ask(*connection, body, timing, answered);
+        bool keep = co_await complete(*connection, body, timing, answered);
         connection->stream.expires_never();
         if (keep) idle_.push_back(std::move(connection));
       } catch (const boost::system::system_error& e) {
@@ -167,23 +184,16 @@ class LoadClient {
     }
   }
 
-  // True where the connection can be used again.
-  asio::awaitable<bool> ask(Connection& connection, const std::string& body, RequestTiming& timing, bool& answered) {
-    http::request<http::string_body> request{http::verb::post, options_.server.prefix + options_.style.endpoint, 11};
-    set_fields(request);
-    request.set(http::field::content_type, "application/json");
-    request.set(http::field::accept, "text/event-stream");
-    request.body() = body;
-    request.prepare_payload();
-    co_await http::async_write(connection.stream, request, use_awaitable);
+  // Sends the request and gives each piece of the answer to `take` as soon as it has arrived.
+  static asio::awaitable<Answer> ask(Connection& connection, const std::string& request, uint64_t most, const Take& take,
+                                     bool* answered = nullptr) {
+    co_await asio::async_write(connection.stream, asio::buffer(request), use_awaitable);
     http::response_parser<http::buffer_body> parser;
-    parser.body_limit(uint64_t{1} << 40);  // none at all fails in Boost 1.74 if the answer has a length
+    parser.body_limit(most);
     co_await http::async_read_header(connection.stream, connection.buffer, parser, use_awaitable);
-    answered = true;
+    if (answered) *answered = true;
     const unsigned status = parser.get().result_int();
-    StreamReader reader{*this, timing};
     char piece[16384];
-    std::string whole;  // of an answer that is no stream
     while (!parser.is_done()) {
       parser.get().body().data = piece;
       parser.get().body().size = sizeof piece;
@@ -192,17 +202,31 @@ class LoadClient {
       co_await http::async_read_some(connection.stream, connection.buffer, parser,
                                      asio::redirect_error(use_awaitable, error));
       if (error && error != http::error::need_buffer) throw boost::system::system_error(error);
-      std::string_view got(piece, sizeof piece - parser.get().body().size);
+      take(status, std::string_view(piece, sizeof piece - parser.get().body().size));
+    }
+    co_return Answer{status, parser.get().keep_alive()};
+  }
+
+  // True where the connection can be used again.
+  asio::awaitable<bool> complete(Connection& connection, const std::string& body, RequestTiming& timing, bool& answered) {
+    const std::string request =
+        head("POST", options_.style.endpoint) +
+        fmt::format("Content-Type: application/json\r\nAccept: text/event-stream\r\nContent-Length: {}\r\n\r\n{}",
+                    body.size(), body);
+    StreamReader reader{*this, timing};
+    std::string whole;  // of an answer that is no stream
+    const Take take = [&](unsigned status, std::string_view got) {
       if (status == 200)
         reader.take(got);
-      else if (whole.size() < sizeof piece)
+      else if (whole.size() < 16384)
         whole += got;
-    }
-    if (status == 200)
+    };
+    const Answer answer = co_await ask(connection, request, kMostOfAStream, take, &answered);
+    if (answer.status == 200)
       reader.end();
     else
-      timing.error = fmt::format("the server answered {}: {}", status, error_sentence(whole));
-    co_return parser.get().keep_alive();
+      timing.error = fmt::format("the server answered {}: {}", answer.status, error_sentence(whole));
+    co_return answer.keep;
   }
 
   // Turns the bytes of a stream into times.
