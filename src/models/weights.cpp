@@ -37,7 +37,7 @@ struct Part {
 Shape as_rows(const Shape& shape) { return shape.rank() < 3 ? shape : Shape{shape.numel() / shape[-1], shape[-1]}; }
 std::string_view format_words(std::string_view format) { return format.empty() ? "plain elements" : format; }
 
-std::vector<Part> parts_of(const ParamSpec& param) {
+std::vector<Part> parts_of_param(const ParamSpec& param) {
   const Shape& whole = param.spec.shape;
   if (param.part_names.empty()) return {{param.name, whole, 0, param.format, param.fill, param.spec.dtype}};
   if (param.stored == Stored::kWhole) return {{param.part_names[0], whole, 0, param.format}};
@@ -106,7 +106,7 @@ void check_names(const std::vector<ParamSpec>& specs, const Checkpoint& checkpoi
   bool quantised = std::any_of(specs.begin(), specs.end(), [](const ParamSpec& p) { return p.fill.has_value(); });
   std::set<std::string> wanted;
   for (const ParamSpec& param : specs) {
-    for (const Part& part : parts_of(param)) {
+    for (const Part& part : parts_of_param(param)) {
       wanted.insert(part.name);
       if (!checkpoint.find(part.name)) missing.push_back(part.name);
     }
@@ -266,7 +266,7 @@ struct DummySeed {
 };
 
 void dummy_stored_otherwise(const ParamSpec& param, const DummySeed& dummy, const View& to, ThreadPool& pool) {
-  Part part = parts_of(param)[0];
+  Part part = parts_of_param(param)[0];
   if (param.stored == Stored::kBlocksAndScales)
     return fill_dummy_format(to.reshape(as_rows(to.shape())), weight_format(param.format), dummy.seed, part.name, pool);
   Tensor stored(part.shape, param.spec.dtype);
@@ -292,7 +292,7 @@ void dummy_slice(const ParamSpec& param, const DummySeed& dummy, const RankSlice
     dummy_stored_otherwise(param, dummy, whole, pool);
     return copy_slice(whole, 0, slice, to, pool);
   }
-  for (const Part& part : parts_of(param)) {
+  for (const Part& part : parts_of_param(param)) {
     Tensor whole(part.shape, param.spec.dtype);
     dummy_part(part, dummy, whole, pool);
     copy_slice(whole, part.row, slice, to, pool);
@@ -318,7 +318,7 @@ Weights Weights::load(const std::vector<ParamSpec>& specs, Checkpoint checkpoint
   size_t copied_bytes = 0;
   for (const ParamSpec& param : specs) {
     bool in_place = false;
-    for (const Part& part : parts_of(param)) in_place = stays(param, checked_tensor(checkpoint, part));
+    for (const Part& part : parts_of_param(param)) in_place = stays(param, checked_tensor(checkpoint, part));
     const RankSlice* slice = slice_of(param, slices);
     if (slice != nullptr)
       copied_bytes += slice->held ? padded_bytes(slice->spec) : 0;
@@ -333,7 +333,7 @@ Weights Weights::load(const std::vector<ParamSpec>& specs, Checkpoint checkpoint
   if (device != kCpu) courier.emplace(device, pool);
   bool points_into_file = false;
   for (const ParamSpec& param : specs) {
-    std::vector<Part> parts = parts_of(param);
+    std::vector<Part> parts = parts_of_param(param);
     if (const RankSlice* slice = slice_of(param, slices); slice != nullptr) {
       if (slice->held)
         fill_on_cpu(result.allocate(param, slice->spec),
@@ -389,7 +389,7 @@ Weights Weights::dummy(const std::vector<ParamSpec>& specs, uint64_t seed, float
       fill_on_cpu(destination, [&](const View& to) { dummy_stored_otherwise(param, dummy, to, pool); });
       continue;
     }
-    for (const Part& part : parts_of(param)) dummy_part(part, dummy, place_of(part, destination), pool);
+    for (const Part& part : parts_of_param(param)) dummy_part(part, dummy, place_of(part, destination), pool);
   }
   return result;
 }
