@@ -36,6 +36,7 @@
 #include "core/bench_folder.h"
 #include "core/device_runtime.h"
 #include "core/error.h"
+#include "core/loose_json.h"
 #include "core/output_file.h"
 #include "measure/host_load.h"
 #include "measure/machine_info.h"
@@ -53,7 +54,7 @@ Json in_utf8(Json json) {
     static_cast<void>(json.dump());
     return json;
   } catch (const Json::type_error&) {
-    return Json::parse(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+    return parse_loosely(json.dump(-1, ' ', false, Json::error_handler_t::replace));
   }
 }
 

@@ -20,6 +20,7 @@
 #include "core/bench_folder.h"
 #include "core/device_runtime.h"
 #include "core/error.h"
+#include "core/loose_json.h"
 
 namespace fk {
 namespace {
@@ -166,7 +167,7 @@ class Profile final : public Verb {
     int limit_ms = static_cast<int>(timeout_s_ * 1000);
     progress.show("running the " + name);
     CompilerRun plain = run_compiler(command, limit_ms);
-    Json said = Json::parse(plain.log, nullptr, false);
+    Json said = parse_loosely(plain.log);
     if (!plain.succeeded() || !said.is_object())
       throw Error("The {} of {} did not run: {}", name, target_, plain.timed_out ? "it took too long." : plain.log);
     side.ns = said.value("ns", 0.0);

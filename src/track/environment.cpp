@@ -8,9 +8,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <sstream>
+#include <string>
 #include <vector>
+
+#include "core/loose_json.h"
 
 namespace fk {
 namespace {
@@ -60,7 +64,7 @@ double cpu_clock_mhz() {
 
 std::string cuda_version() {
   std::ifstream in("/usr/local/cuda/version.json");
-  Json json = Json::parse(in, nullptr, false);
+  Json json = parse_loosely(std::string(std::istreambuf_iterator<char>(in), {}));
   if (!json.is_object() || !json.contains("cuda") || !json["cuda"].is_object()) return "";
   return json["cuda"].value("version", "");
 }

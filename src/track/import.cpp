@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "core/error.h"
+#include "core/loose_json.h"
 #include "track/environment.h"
 #include "track/events.h"
 #include "track/journal.h"
@@ -77,7 +78,7 @@ std::vector<Json> events_of_result_file(const Json& document, const std::string&
 
 std::vector<Json> events_of_file(const std::string& path, ImportResult& result) {
   std::string text = file_text(path);
-  if (Json whole = Json::parse(text, nullptr, false);
+  if (Json whole = parse_loosely(text);
       whole.is_object() && !whole.contains("event") && whole.contains("schema"))
     return events_of_result_file(whole, text, path);
   return Journal(path).lines(&result.damaged);

@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "core/error.h"
+#include "core/loose_json.h"
 
 namespace fk {
 namespace {
@@ -62,7 +63,7 @@ std::vector<Json> Journal::lines(size_t* damaged) const {
   std::ifstream in(path_);
   for (std::string line; std::getline(in, line);) {
     if (line.empty()) continue;
-    Json parsed = Json::parse(line, nullptr, false);
+    Json parsed = parse_loosely(line);
     if (parsed.is_object())
       all.push_back(std::move(parsed));
     else if (damaged != nullptr)

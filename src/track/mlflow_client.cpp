@@ -4,6 +4,7 @@
 
 #include "core/environment_variable.h"
 #include "core/error.h"
+#include "core/loose_json.h"
 
 namespace fk {
 namespace {
@@ -37,7 +38,7 @@ Json MlflowClient::call(const std::string& method, const std::string& path, cons
   request.headers.emplace_back("Content-Type: application/json");
   if (!body.is_null()) request.body = dump_json(body, -1);
   HttpReply reply = send(request);
-  Json json = Json::parse(reply.body, nullptr, false);
+  Json json = parse_loosely(reply.body);
   if (reply.status / 100 == 2 && json.is_object()) return json;
   bool missing = json.is_object() && json.value("error_code", "") == "RESOURCE_DOES_NOT_EXIST";
   if (absent != nullptr && missing) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/loose_json.h"
 #include "web/access.h"
 #include "web/api.h"
 #include "web/escape.h"
@@ -170,7 +171,7 @@ class DashboardServer {
     if (request.matches[2].str() == "delete") {
       writable_->remove_run(run);
     } else {
-      Json body = Json::parse(request.body, nullptr, false);
+      Json body = parse_loosely(request.body);
       if (!body.is_object() || !body.contains("text") || !body["text"].is_string())
         return refuse(response, 400, "A note is an object with a text.");
       writable_->set_tags(run, {{"note", body["text"].get<std::string>()}});

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/json.h"
+#include "core/loose_json.h"
 #include "core/printable.h"
 
 namespace fk {
@@ -74,7 +75,7 @@ StreamEvent read_stream_event(std::string_view data) {
     event.done = true;
     return event;
   }
-  Json json = Json::parse(data, nullptr, false);
+  Json json = parse_loosely(data);
   if (json.is_discarded() || !json.is_object()) {
     event.error = fmt::format("the server sent an event that is not a JSON object: {}", one_line(data));
     return event;
@@ -96,13 +97,13 @@ StreamEvent read_stream_event(std::string_view data) {
 }
 
 std::string error_sentence(std::string_view body) {
-  Json json = Json::parse(body, nullptr, false);
+  Json json = parse_loosely(body);
   std::string message = json.is_discarded() ? "" : message_in(json);
   return one_line(message.empty() ? body : std::string_view(message));
 }
 
 std::string first_model(std::string_view body) {
-  Json json = Json::parse(body, nullptr, false);
+  Json json = parse_loosely(body);
   if (json.is_discarded()) return "";
   const Json* list = find(json, "data");
   return list != nullptr && list->is_array() && !list->empty() ? text_in(list->front(), "id") : "";
