@@ -17,8 +17,6 @@
 namespace fk {
 
 template <Contract T>
-class OpNode;
-template <Contract T>
 class Op;
 
 class Builder {
@@ -28,7 +26,8 @@ class Builder {
   // An operator named `name` under the one being built. An empty name: the child has the same prefix in the checkpoint.
   template <Contract T>
   Op<T> child(std::string_view name, const typename T::Init& init) {
-    return Op<T>(std::make_unique<OpNode<T>>(*this, name, init));
+    const OperatorInfo& info = Registry::instance().at(T::kName);
+    return Op<T>(info.make_node(info, *this, name, &init));
   }
 
   const BuildOptions& options() const { return options_; }
@@ -60,12 +59,8 @@ void invoke_forward(T& implementation, Context& ctx, Args args, std::index_seque
 template <Contract T>
 class OpNode final : public DispatchNode {
  public:
-  static constexpr size_t kNumArgs = T::kArgs.size();
-  static constexpr size_t kNumGiven = count_given(T::kArgs);
-  static constexpr size_t kNumOutputs = kNumArgs - kNumGiven;
-
-  OpNode(Builder& builder, std::string_view name, const typename T::Init& init)
-      : DispatchNode(builder, Registry::instance().at(T::kName), name, to_fields(init)), typed_init_(init) {
+  OpNode(const OperatorInfo& info, Builder& builder, std::string_view name, const typename T::Init& init)
+      : DispatchNode(builder, info, name, to_fields(init)), typed_init_(init) {
     complete(builder, T::params(init), T::states(init));
   }
 
@@ -79,7 +74,7 @@ class OpNode final : public DispatchNode {
     return std::make_unique<ForeignAdapter<T>>(typed_init_, std::move(foreign));
   }
   void forward(Operator& implementation, Context& ctx, Args args) const override {
-    detail::invoke_forward(static_cast<T&>(implementation), ctx, args, std::make_index_sequence<kNumArgs>{});
+    detail::invoke_forward(static_cast<T&>(implementation), ctx, args, std::make_index_sequence<T::kArgs.size()>{});
   }
 
   typename T::Init typed_init_;
@@ -87,54 +82,56 @@ class OpNode final : public DispatchNode {
 
 template <Contract T>
 class Op {
-  using N = OpNode<T>;
+  static constexpr size_t kNumArgs = T::kArgs.size();
+  static constexpr size_t kNumGiven = count_given(T::kArgs);
+  static constexpr size_t kNumOutputs = kNumArgs - kNumGiven;
 
   template <size_t I>
-  using Output = std::conditional_t<T::kArgs[N::kNumGiven + I].optional, OptView, View>;
+  using Output = std::conditional_t<T::kArgs[kNumGiven + I].optional, OptView, View>;
 
  public:
-  explicit Op(std::unique_ptr<N> node) : node_(std::move(node)) {}
+  explicit Op(std::unique_ptr<Node> node) : node_(std::move(node)) {}
 
   Node& node() const { return *node_; }
 
   // Inputs and states in order; optional ones at the end may be left out. Returns nothing, the output, or all outputs.
   template <class... Given>
   auto operator()(Context& ctx, const Given&... given) const {
-    static_assert(sizeof...(Given) <= N::kNumGiven, "more arguments than the operator takes");
-    std::array<OptView, N::kNumArgs> args{OptView(given)...};
-    if constexpr (N::kNumOutputs == 0) {
+    static_assert(sizeof...(Given) <= kNumGiven, "more arguments than the operator takes");
+    std::array<OptView, kNumArgs> args{OptView(given)...};
+    if constexpr (kNumOutputs == 0) {
       call(ctx, args);
     } else {
-      OutputSpecs wanted = node_->outputs(Args(args.data(), N::kNumGiven));
-      for (size_t i = 0; i < N::kNumOutputs; ++i)
-        if (wanted.specs[i]) args[N::kNumGiven + i] = ctx.arena.make(*wanted.specs[i]);
+      OutputSpecs wanted = node_->outputs(Args(args.data(), kNumGiven));
+      for (size_t i = 0; i < kNumOutputs; ++i)
+        if (wanted.specs[i]) args[kNumGiven + i] = ctx.arena.make(*wanted.specs[i]);
       call(ctx, args);
-      return take(args, std::make_index_sequence<N::kNumOutputs>{});
+      return take(args, std::make_index_sequence<kNumOutputs>{});
     }
   }
 
   // A whole call with the outputs in memory the caller chose.
   template <class... All>
   void into(Context& ctx, const All&... all) const {
-    static_assert(sizeof...(All) == N::kNumArgs, "into() takes every argument of forward");
-    std::array<OptView, N::kNumArgs> args{OptView(all)...};
+    static_assert(sizeof...(All) == kNumArgs, "into() takes every argument of forward");
+    std::array<OptView, kNumArgs> args{OptView(all)...};
     call(ctx, args);
   }
 
  private:
-  void call(Context& ctx, const std::array<OptView, N::kNumArgs>& args) const {
+  void call(Context& ctx, const std::array<OptView, kNumArgs>& args) const {
     Arena::Mark scratch = ctx.arena.mark();
     node_->call(ctx, args);
     ctx.arena.release(scratch);
   }
 
   template <size_t... I>
-  static auto take(const std::array<OptView, N::kNumArgs>& args, std::index_sequence<I...>) {
+  static auto take(const std::array<OptView, kNumArgs>& args, std::index_sequence<I...>) {
     auto one = [&]<size_t K>(std::integral_constant<size_t, K>) -> Output<K> {
-      if constexpr (T::kArgs[N::kNumGiven + K].optional)
-        return args[N::kNumGiven + K];
+      if constexpr (T::kArgs[kNumGiven + K].optional)
+        return args[kNumGiven + K];
       else
-        return *args[N::kNumGiven + K];
+        return *args[kNumGiven + K];
     };
     if constexpr (sizeof...(I) == 1)
       return one(std::integral_constant<size_t, 0>{});
@@ -142,7 +139,7 @@ class Op {
       return std::tuple<Output<I>...>(one(std::integral_constant<size_t, I>{})...);
   }
 
-  std::unique_ptr<N> node_;
+  std::unique_ptr<Node> node_;
 };
 
 }  // namespace fk

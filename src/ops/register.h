@@ -35,10 +35,16 @@ OperatorInfo& declare_operator() {
   };
   info.build = [](const Fields& init, const BuildOptions& options) -> std::unique_ptr<Node> {
     Builder builder(options);
-    return std::make_unique<OpNode<T>>(builder, "", from_fields<typename T::Init>(init));
+    return Registry::instance().at(T::kName).build_child(builder, "", init);
   };
   info.build_child = [](Builder& builder, std::string_view name, const Fields& init) -> std::unique_ptr<Node> {
-    return std::make_unique<OpNode<T>>(builder, name, from_fields<typename T::Init>(init));
+    const OperatorInfo& own = Registry::instance().at(T::kName);
+    auto typed = from_fields<typename T::Init>(init);
+    return own.make_node(own, builder, name, &typed);
+  };
+  info.make_node = [](const OperatorInfo& own, Builder& builder, std::string_view name,
+                      const void* init) -> std::unique_ptr<Node> {
+    return std::make_unique<OpNode<T>>(own, builder, name, *static_cast<const typename T::Init*>(init));
   };
   if constexpr (requires(const typename T::Init& init, Args args) {
                   { T::judge(init, args, args) } -> std::same_as<std::string>;

@@ -59,6 +59,10 @@ struct OperatorInfo {
   std::unique_ptr<Node> (*build)(const Fields& init, const BuildOptions&) = nullptr;
   // The same as a part of the operator being built: for compositions whose arguments decide which operator they call.
   std::unique_ptr<Node> (*build_child)(Builder& builder, std::string_view name, const Fields& init) = nullptr;
+  // The same from an Init of the operator's own type. Through a pointer, so that the code of a node is compiled where the
+  // operator is, and not again in each source that builds one.
+  std::unique_ptr<Node> (*make_node)(const OperatorInfo& info, Builder& builder, std::string_view name,
+                                     const void* init) = nullptr;
   // For operators with several correct outputs (sampling): checks a call itself; empty if correct, else what is wrong.
   // Args are the call's, in f64 for `reference`.
   std::string (*judge)(const Fields& init, Args call, Args reference) = nullptr;
