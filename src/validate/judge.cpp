@@ -63,7 +63,10 @@ std::vector<Tensor> other_weights(const Node& tree, const std::vector<Tensor>& w
 class Judging {
  public:
   Judging(const OperatorInfo& info, const Fields& init, const Workload& workload, const JudgeOptions& options)
-      : options_(options), workload_(workload), tree_(info.build(init, oracles_only())), reference_(info, init) {
+      : options_(options),
+        workload_(workload),
+        tree_(info.build(init, oracles_only())),
+        reference_(info, init, workload) {
     result_.seed = options.seed;
     if (Workload possible = info.possible(init, workload); !(possible == workload))
       throw Error("{} cannot have {}; it can have {}.", info.name, workload_text(workload), workload_text(possible));

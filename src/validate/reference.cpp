@@ -14,6 +14,8 @@ constexpr double kOracleBytes = 2e8;
 constexpr double kVectorWeight = 4;
 // Limit for an oracle; waking more threads takes longer than small calls.
 constexpr int kMostThreads = 8;
+// Shorter calls are computed by one thread: on cores that others use, waiting for a second one takes longer.
+constexpr double kWorthThreadsSeconds = 0.005;
 
 BuildOptions oracles_only() {
   BuildOptions options;
@@ -44,6 +46,11 @@ void widen(const View& from, const View& to, ThreadPool& pool) {
     copy(from.ptr<float>(), [](float x) { return static_cast<double>(x); });
   else
     copy_elements(from, to);
+}
+
+int threads_for(const OperatorInfo& info, const Fields& init, const Workload& largest) {
+  if (reference_seconds(info, init, info.possible(init, largest)) < kWorthThreadsSeconds) return 1;
+  return std::min(usable_cores(), kMostThreads);
 }
 
 Tensor widened(const View& from, ThreadPool& pool) {
@@ -94,10 +101,10 @@ std::vector<OptView> Expected::views() const {
   return views;
 }
 
-Reference::Reference(const OperatorInfo& info, const Fields& init)
+Reference::Reference(const OperatorInfo& info, const Fields& init, const Workload& largest)
     : info_(info),
       tree_(info.build(with_dtype(init, DType::kF64), oracles_only())),
-      pool_(std::min(usable_cores(), kMostThreads)) {}
+      pool_(threads_for(info, init, largest)) {}
 Reference::~Reference() = default;
 
 void Reference::bind(std::span<const Tensor> params) {

@@ -22,8 +22,8 @@ struct Expected {
 
 class Reference {
  public:
-  // `init` is that of the judged operator; its dtype, if it has one, becomes f64.
-  Reference(const OperatorInfo& info, const Fields& init);
+  // `init` is that of the judged operator; its dtype, if it has one, becomes f64. `largest` is the largest call.
+  Reference(const OperatorInfo& info, const Fields& init, const Workload& largest);
   ~Reference();
 
   // Weights in the order of collect_params, in the judged dtype. Their rounded values are converted to f64 copies.

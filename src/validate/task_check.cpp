@@ -75,8 +75,8 @@ class TaskCheck {
       : options_(options),
         baseline_(baseline),
         tree_(info.build(init, oracles_only())),
-        reference_(info, init),
         workload_(shrink(info, init, workload, options.oracle_seconds)),
+        reference_(info, init, workload_),
         shared_params_(options.inputs->params(*tree_, options.seed)),
         params_(*shared_params_),
         data_(make(options.seed)) {}
@@ -255,8 +255,8 @@ class TaskCheck {
   const TaskCheckOptions& options_;
   Subject& baseline_;
   std::unique_ptr<Node> tree_;
-  Reference reference_;
   Workload workload_;
+  Reference reference_;
   SharedParams shared_params_;
   const std::vector<Tensor>& params_;
   CallData data_;

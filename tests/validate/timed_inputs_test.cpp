@@ -28,7 +28,7 @@ TEST(TimedInputs, SlowCanJudge) {
         if (elements < kLeastElements) continue;
         std::vector<Tensor> params = make_params(*tree, 1);
         FakeSubject baseline(*op, init);
-        Reference reference(*op, init);
+        Reference reference(*op, init, workload);
         ASSERT_FALSE(baseline.bind(params));
         reference.bind(params);
         FreshInputs inputs(*tree, contract_inputs(), workload, 11);
