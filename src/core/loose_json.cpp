@@ -1,6 +1,6 @@
 #include "core/loose_json.h"
 
-#include <nlohmann/json.hpp>
+#include "core/json.h"
 
 namespace fk {
 
