@@ -9,6 +9,7 @@ namespace {
 
 using Choices = std::vector<TunedChoice*>;
 thread_local Choices* collected = nullptr;  // while a step is recorded to see what it uses
+thread_local bool trying = false;           // in tune_step()
 
 // Every choice once, in the order of their first use.
 std::unique_ptr<RecordedWork> record_collecting(const TunableStep& step, Choices& used) {
@@ -71,7 +72,13 @@ int use(TunedChoice& choice) {
   return choice.chosen;
 }
 
+bool is_trial() { return trying; }
+
 int tune_step(const TunableStep& step) {
+  struct Trying {
+    Trying() { trying = true; }
+    ~Trying() { trying = false; }
+  } now;
   Choices open;
   std::unique_ptr<RecordedWork> best = record_collecting(step, open);
   std::erase_if(open, [](const TunedChoice* c) { return c->made_in_step || c->contenders.size() < 2; });

@@ -28,6 +28,9 @@ struct TunableStep {
   std::function<double(RecordedWork&)> time_ms;           // of a few replays
 };
 
+// Whether this thread's work is a trial of tune_step(), which is not counted as a call of the model.
+bool is_trial();
+
 // Makes every choice that the step uses, and that no step has made yet, by timing the step with each contender.
 // Returns how many choices changed.
 int tune_step(const TunableStep& step);

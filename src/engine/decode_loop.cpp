@@ -98,10 +98,10 @@ void DecodeLoop::start(std::span<RunningSequence* const> sequences, std::span<co
   attention_.page_size = page;
 }
 
-Context DecodeLoop::context() {
+Context DecodeLoop::context(Arena& arena) {
   Context of_model = executor_.context();
   return {.pool = of_model.pool,
-          .arena = arena_,
+          .arena = arena,
           .attention = &attention_,
           .states = of_model.states,
           .observer = of_model.observer,
@@ -117,56 +117,64 @@ void DecodeLoop::call_model(Context& ctx) {
 
 // Runs the step many times. Keys and values of a token are the same each time; per-sequence states are not, so the rows
 // have none meanwhile. Not with several ranks, which would have to agree on every trial.
-void DecodeLoop::tune() {
-  Context ctx = context();
+void DecodeLoop::tune(Arena& arena) {
+  Context ctx = context(arena);
   if (ctx.communicator != nullptr && ctx.communicator->size() > 1) return;
   const std::vector<int32_t> slots(state_slots_.host(), state_slots_.host() + bucket_);
   std::fill_n(state_slots_.host(), bucket_, -1);
   state_slots_.push(bucket_);
-  device_runtime(executor_.model().device).tune([&] {
-    arena_.reset();
-    call_model(ctx);
-  });
+  try {
+    device_runtime(executor_.model().device).tune([&] {
+      arena.reset();
+      call_model(ctx);
+    });
+  } catch (const Error&) {
+    // A trial may need memory that is not there. The step runs with the present choices, or says itself what it lacks.
+  }
   std::copy(slots.begin(), slots.end(), state_slots_.host());
   state_slots_.push(bucket_);
-  arena_.reset();
+  arena.reset();
 }
 
-void DecodeLoop::run() {
-  Context ctx = context();
+void DecodeLoop::run(Arena& arena) {
+  Context ctx = context(arena);
   call_model(ctx);
   sampler_.draw(ctx, rows(logits_.view()));
   advance_.into(ctx, sampler_.tokens(), attention_.decode.block_table, rows(positions_.view()), rows(lengths_.view()),
                 sampler_.steps(), rows(ids_.view()), attention_.slot_mapping, attention_.decode.cu_seqlens_k);
 }
 
+void DecodeLoop::replay(Recording& recording) {
+  if (recording.work == nullptr) {
+    recording.arena.reset();  // merges the chunks of the first step, which must not happen during recording
+    tune(recording.arena);
+    DeviceRuntime& runtime = device_runtime(executor_.model().device);
+    runtime.begin_recording();
+    try {
+      run(recording.arena);
+    } catch (...) {
+      runtime.abandon_recording();
+      throw;
+    }
+    recording.work = runtime.end_recording();
+  }
+  recording.work->launch();
+}
+
 void DecodeLoop::step() {
   FK_CHECK(steps_left_ > 0, "more steps than room was reserved for");
   --steps_left_;
-  arena_.reset();  // merges the chunks of the previous step, which must not happen during recording
   Device device = executor_.model().device;
   // A graph cannot be synchronised after every operator.
   if (device == kCpu || executor_.context().observer != nullptr || debug_sync()) {
-    run();
+    arena_.reset();
+    run(arena_);
+  } else if (auto at = recorded_.find({bucket_, sampler_.greedy()}); at != recorded_.end()) {
+    replay(at->second);
   } else {
-    auto [at, first_time] = recorded_.try_emplace({bucket_, sampler_.greedy()});
-    if (first_time) {
-      run();
-    } else {
-      DeviceRuntime& runtime = device_runtime(device);
-      if (at->second == nullptr) {
-        tune();
-        runtime.begin_recording();
-        try {
-          run();
-        } catch (...) {
-          runtime.abandon_recording();
-          throw;
-        }
-        at->second = runtime.end_recording();
-      }
-      at->second->launch();
-    }
+    Recording first(device);
+    run(first.arena);  // if it fails, the next step is a first one again
+    recorded_.emplace(std::pair(bucket_, sampler_.greedy()), std::move(first));
   }
   for (RunningSequence* sequence : sequences_) ++sequence->length;
 }

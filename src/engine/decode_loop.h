@@ -38,10 +38,19 @@ class DecodeLoop {
 
  private:
   DecodeLoop(ModelExecutor& executor, int64_t rows, Device device);
-  Context context();
+  struct Recording {
+    explicit Recording(Device device) : arena(device) {}
+
+    Arena arena;  // its own: other steps must not move the memory of a recorded one
+    std::unique_ptr<RecordedWork>
+        work;  // none after the first, unrecorded step, which is for autotuning and allocation
+  };
+
+  Context context(Arena& arena);
   void call_model(Context& ctx);
-  void tune();
-  void run();
+  void tune(Arena& arena);
+  void run(Arena& arena);
+  void replay(Recording& recording);
   View rows(const View& of) const { return of.narrow(0, 0, bucket_); }
 
   ModelExecutor& executor_;
@@ -51,15 +60,14 @@ class DecodeLoop {
   Mirrored<int64_t> ids_, positions_, slots_, indices_, drawn_;
   Mirrored<int32_t> lengths_, cu_q_, cu_k_, table_, state_slots_;
   Tensor logits_;
-  Arena arena_;
+  Arena arena_;  // of steps that are not recorded
 
   std::vector<RunningSequence*> sequences_;
   int64_t bucket_ = 0;  // rows of a step: the sequences, and rows of length 0 behind them
   int64_t steps_left_ = 0;
   AttentionMetadata attention_;
 
-  // By (bucket, greedy). Empty after the first, unrecorded step, which is for autotuning and allocation.
-  std::map<std::pair<int64_t, bool>, std::unique_ptr<RecordedWork>> recorded_;
+  std::map<std::pair<int64_t, bool>, Recording> recorded_;  // by (bucket, greedy)
 };
 
 }  // namespace fk

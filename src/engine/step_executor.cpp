@@ -117,10 +117,14 @@ void StepExecutor::tune(Recording& recording, const StepPlan& plan, const StepSh
   batch_.assemble(stateless, shape);
   take_drawn_tokens(plan);
   recording.arena.reset();  // merges the chunks of the first pass, which must not happen during recording
-  device_runtime(model_.device).tune([&] {
-    recording.arena.reset();
-    call(recording.arena);
-  });
+  try {
+    device_runtime(model_.device).tune([&] {
+      recording.arena.reset();
+      call(recording.arena);
+    });
+  } catch (const Error&) {
+    // A trial may need memory that is not there. The step runs with the present choices, or says itself what it lacks.
+  }
   batch_.assemble(items_, shape);
   take_drawn_tokens(plan);
 }
@@ -176,9 +180,15 @@ View StepExecutor::forward(const StepPlan& plan, std::span<const std::span<const
   if (!records) {
     instead = call(arena_);
   } else {
-    auto [at, first_time] = recordings_.try_emplace({shape.decode_rows, shape.table_width}, model_.device);
-    if (!first_time && at->second.work == nullptr) tune(at->second, plan, shape);
-    instead = first_time ? call(at->second.arena) : replay(at->second);
+    const std::pair key(shape.decode_rows, shape.table_width);
+    if (auto at = recordings_.find(key); at != recordings_.end()) {
+      if (at->second.work == nullptr) tune(at->second, plan, shape);
+      instead = replay(at->second);
+    } else {
+      Recording first(model_.device);
+      instead = call(first.arena);  // if it fails, the next step is a first one again
+      recordings_.emplace(key, std::move(first));
+    }
   }
   passes_instead_ += instead ? 1 : 0;
   return logits();

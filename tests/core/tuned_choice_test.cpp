@@ -106,5 +106,15 @@ TEST(TunedChoice, LongAndSlowStepsAreTimedLessOften) {
   EXPECT_EQ(timings(1, 1.1), 4) << "clearly slower";
 }
 
+TEST(TunedChoice, WorkOfTrialsKnowsThatItIsOne) {
+  TunedChoice a = among(2);
+  int trials = 0;
+  tune_step(step_using({&a}, [&] { return trials += is_trial() ? 1 : 0, 1.0; }));
+  EXPECT_EQ(trials, 2);
+  EXPECT_FALSE(is_trial());
+  EXPECT_THROW(tune_step(step_using({}, []() -> double { throw Error("It does not run."); })), Error);
+  EXPECT_FALSE(is_trial());
+}
+
 }  // namespace
 }  // namespace fk

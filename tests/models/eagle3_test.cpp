@@ -95,6 +95,7 @@ TEST(Eagle3Config, RefusesWhatItLacks) {
   expect_sentence(refusal(kOlder, {{"num_hidden_layers", 2}}), {"2 layers"});
   expect_sentence(refusal(kOlder, {{"draft_vocab_size", 97}}), {"draft_vocab_size 97", "96"});
   expect_sentence(refusal(kOlder, {{"sliding_window", 8}}), {"sliding window"});
+  EXPECT_NO_THROW(head_of(kOlder, {{"sliding_window", 8}, {"use_sliding_window", false}})) << "it is switched off";
   expect_sentence(refusal(kOlder, {{"hidden_act", "gelu"}}), {"gelu"});
   expect_sentence(refusal(kOlder, {{"eagle_aux_hidden_state_layer_ids", {1}}}), {"64"});
   for (const Json& wrong : {Json::array(), Json(3), Json({1, -1, 2}), Json({1, "2", 3}), Json({1.5}), Json("x")})

@@ -1,6 +1,7 @@
 #include "compiler/plan/compiled_model.h"
 
 #include "core/error.h"
+#include "core/tuned_choice.h"
 #include "graph/trace.h"
 #include "ops/registry.h"
 #include "ops/span_observer.h"
@@ -43,7 +44,7 @@ bool CompiledModel::call(Context& ctx, Args args) {
   if (!observed && ctx.attention != nullptr) {
     if (replaceable_)
       if (const ImplementationInfo* by = model_.root->chosen(args); by != nullptr && !by->any_device) {
-        ++calls_by_whole_;
+        calls_by_whole_ += is_trial() ? 0 : 1;
         if (whole_.empty()) whole_ = by->name;
         model_.root->call(ctx, args);
         return false;
@@ -51,7 +52,7 @@ bool CompiledModel::call(Context& ctx, Args args) {
     const GraphPhase phase = phase_of(*ctx.attention, model_.config.facts.task);
     if (!left_to_tree(phase) && prepare(phase).run_if_it_fits(ctx, args)) return true;
   }
-  ++calls_by_tree_;
+  calls_by_tree_ += is_trial() ? 0 : 1;
   model_.root->call(ctx, args);
   return false;
 }

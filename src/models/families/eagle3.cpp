@@ -46,7 +46,9 @@ void read_layer(const FamilyFields& fields, const std::string& type, Eagle3Llama
                 in_quotes(type));
   init.qk_norm = type == "qwen3";
   read_rope(fields, 10000, init);
-  if (fields.boolean("use_sliding_window").value_or(false) || fields.integer("sliding_window", 1, kMaxWindow))
+  // Where the flag is given it decides; a window beside it may be switched off.
+  const bool has_window = fields.integer("sliding_window", 1, kMaxWindow).has_value();
+  if (fields.boolean("use_sliding_window").value_or(has_window))
     throw Error("{}: EAGLE-3 heads with a sliding window are not supported.", fields.what());
   init.attention_bias = fields.boolean("attention_bias").value_or(false);
   init.mlp_bias = fields.boolean("mlp_bias").value_or(false);

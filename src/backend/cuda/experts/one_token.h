@@ -1,5 +1,5 @@
-// The experts of a single token in two launches: gate, up and activation; then down and the weighted sum. All experts
-// of a token differ, so there is nothing to sort.
+// The experts of a single token in two launches: gate, up and activation; then down and the weighted sum. Each expert
+// has one row, so there is nothing to sort.
 #pragma once
 
 #include <cstdint>

@@ -13,6 +13,7 @@
 #include "backend/cuda/device/l2_flush.h"
 #include "backend/cuda/device/status.h"
 #include "backend/cuda/matmul/algorithm_store.h"
+#include "core/check.h"
 #include "core/tuned_choice.h"
 
 namespace fk::cuda {
@@ -94,7 +95,10 @@ int stream_cut(const MatmulProblem& p, StreamEpilogue epilogue, size_t cuts, voi
   static std::mutex mutex;
   static std::map<Key, TunedChoice> known;
   std::lock_guard lock(mutex);
-  if (auto at = known.find(key); at != known.end()) return use(at->second);
+  if (auto at = known.find(key); at != known.end()) {
+    FK_CHECK(static_cast<size_t>(at->second.chosen) < cuts, "equal keys must have equal splits");
+    return use(at->second);
+  }
 
   std::string name = fmt::format("{}x{}x{}/{}/{}/{}", p.rows, p.out_features, p.in_features, dtype_name(p.dtype),
                                  dtype_name(p.out_dtype), static_cast<int>(epilogue));

@@ -13,7 +13,7 @@ struct DeltaNetHeads {
   View conv_weight;     // [2 * keys + values, 1, width]: of all queries, all keys, all values
   View a_log, dt_bias;  // [heads of values]
   View norm_weight;     // [head_v_dim]
-  View state;           // f32 [slots, heads of values, head_k_dim, head_v_dim]
+  View state;           // f32 [slots, heads of values, head_k_dim, head_v_dim], contiguous
   View conv_state;      // [slots, width - 1, 2 * keys + values]
   View out;             // [T, values]
   int64_t num_k_heads = 0, num_v_heads = 0, head_k_dim = 0, head_v_dim = 0;
