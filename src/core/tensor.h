@@ -114,16 +114,21 @@ class View {
 
 using OptView = std::optional<View>;
 
-// Reads and writes elements as double, at an index given dimension by dimension; for oracles.
+// Reads and writes elements as double, at an index given dimension by dimension; for oracles, whose tensors are f64.
 template <class... Index>
 double get(const View& v, Index... index) {
   const int64_t at[] = {static_cast<int64_t>(index)...};
-  return load_element(v.at(at), v.dtype());
+  const void* address = v.at(at);
+  return v.dtype() == DType::kF64 ? *static_cast<const double*>(address) : load_element(address, v.dtype());
 }
 template <class... Index>
 void set(const View& v, double value, Index... index) {
   const int64_t at[] = {static_cast<int64_t>(index)...};
-  store_element(v.at(at), v.dtype(), value);
+  void* address = v.at(at);
+  if (v.dtype() == DType::kF64)
+    *static_cast<double*>(address) = value;
+  else
+    store_element(address, v.dtype(), value);
 }
 
 // Element by element, converting between dtypes; both views have the same shape. Where one of them is not on the CPU,
