@@ -71,6 +71,50 @@ TEST(Compare, AgreesWithTheRuleByHand) {
   }
 }
 
+// Long tensors are compared in blocks: what is rare may be in any of them, and the worst element too.
+TEST(Compare, LongTensorsToo) {
+  Stream stream(11, "long");
+  constexpr uint64_t kElements = 5000;
+  for (DType dtype : {DType::kF32, DType::kF64, DType::kBF16}) {
+    for (uint64_t round = 0; round < 12; ++round) {
+      std::vector<double> want, got;
+      for (uint64_t i = 0; i < kElements; ++i) {
+        uint64_t at = (round * kElements + i) * 2;
+        want.push_back(stream.normal(at));
+        got.push_back(want.back() * (1 + 0.008 * stream.normal(at + 1)));
+      }
+      const uint64_t worst = stream.below(round, kElements);
+      want[worst] = 1, got[worst] = 1.5;
+      if (round % 3 == 1) got[stream.below(100 + round, kElements)] = kNan;
+      if (round % 3 == 2) {
+        const uint64_t same = stream.below(200 + round, kElements);
+        want[same] = got[same] = kInf;
+      }
+      Tensor result = tensor({50, 100}, dtype, got);
+      std::vector<double> stored;
+      double squares = 0, largest = 0, ratio = 0;
+      for (uint64_t i = 0; i < kElements; ++i) {
+        stored.push_back(get(result.view().reshape({kElements}), static_cast<int64_t>(i)));
+        if (std::isinf(want[i])) continue;
+        double error = std::fabs(stored[i] - want[i]);
+        squares += error * error, largest = std::max(largest, error);
+        ratio = std::max(ratio, error / (0.02 * std::fabs(want[i]) + 0.001));
+      }
+      Comparison c = compare(result, tensor({50, 100}, DType::kF64, want), wide(0.02, 0.001));
+      EXPECT_EQ(c.wrong, wrong_by_hand(stored, want, 0.02, 0.001));
+      if (round % 3 == 1) {
+        EXPECT_EQ(c.ratio, kInf);
+        EXPECT_TRUE(std::isnan(c.got));
+        continue;
+      }
+      EXPECT_EQ(c.worst, (Shape{static_cast<int64_t>(worst / 100), static_cast<int64_t>(worst % 100)}));
+      EXPECT_NEAR(c.ratio, ratio, 1e-12 * ratio);
+      EXPECT_EQ(c.largest_error, largest);
+      EXPECT_NEAR(c.rms_error, std::sqrt(squares / kElements), 1e-12);
+    }
+  }
+}
+
 TEST(Compare, OneUlpBeyondIsRefusedAndTheBoundItselfPasses) {
   Bounds bounds = wide(0, 0x1p-10);
   EXPECT_EQ(fault_of(DType::kF32, 1 + 0x1p-10, 1, bounds), Fault::kNone);
