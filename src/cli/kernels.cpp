@@ -89,13 +89,12 @@ class Kernels final : public Verb {
     flags.option("--num-warmup", timing_.warmups, "Rounds before timing, in each launch")
         .range(0, 10000)
         .show_default();
-    flags
-        .option(
-            "--num-runs", timing_.pairs,
-            "Pairs of calls that are timed; while the interval is wide up to four times as many within two seconds, or "
-            "twelve within six where a call takes 100 us or more")
-        .range(5, 1000000)
-        .show_default();
+    runs_ = &flags
+                 .option("--num-runs", timing_.pairs,
+                         "Pairs of calls that are timed. Unless given, on a CPU a scenario takes about three seconds: "
+                         "fewer pairs of long calls, more while the interval is wide")
+                 .range(5, 1000000)
+                 .show_default();
     launches_ = &flags
                      .option("--launches", timing_.launches,
                              "Launches of the processes that the pairs are spread over (6 unless given on a GPU)")
@@ -329,6 +328,7 @@ class Kernels final : public Verb {
     options.other_cache_state = explain_;
     options.timing = timing_;
     options.timing.sample_on_s = 2;
+    if (!runs_->given() && !launches_->given()) options.aim_s = kAimS;
     options.timing.threads = common.threads;
     options.timeout_s = timeout_s_;
     if (!repro_.empty()) set_repro(options, repro_);
@@ -524,12 +524,14 @@ class Kernels final : public Verb {
 
   // With a GPU driver, starting a process takes most of a second.
   static constexpr int kLaunchesOnGpu = 6;
+  static constexpr double kAimS = 3;  // of a scenario on a CPU
   // Weights once; inputs and outputs for three runners, the judge's own and the oracle's in f64.
   static constexpr double kCopies = 6;
 
   MachineInfo machine_;
   Device device_ = kCpu;
   const Flag* launches_ = nullptr;
+  const Flag* runs_ = nullptr;
   bool allow_libraries_ = false, threads_flag_ = false;
   int threads_ = 1;
   ScenarioSelection select_;  // as the flags say

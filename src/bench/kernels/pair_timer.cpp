@@ -36,6 +36,8 @@ constexpr int kMostCallsPerSample = 512, kMostOnGpu = 64;  // a stream holds abo
 constexpr size_t kCallsAlone = 24, kCallsAloneOnGpu = 8;   // per launch and side, each alone in a sample
 constexpr double kCallsAloneS = 0.05;                      // per launch, for more of them
 constexpr int kLaunchesOnGpu = 6;  // starting a driver takes about a second, and positions in its memory matter less
+constexpr double kWarmUpS = 0.01;  // after the least number of rounds
+constexpr int kLeastWarmUps = 2;
 constexpr int kExchanges = 16;     // empty samples at the start, to measure their spread
 constexpr double kJudgeAgainS = 0.03;  // per launch, for calls like those of a judgement
 constexpr size_t kMostRotatingBytes = size_t{64} << 20, kMostRotatingOnGpu = size_t{2} << 30;
@@ -81,16 +83,9 @@ class PairTimer {
   }
 
   TimingResult run(const std::function<void(double)>& progress) {
-    int launches = std::max(1, std::min({options_.launches, options_.pairs, on_gpu() ? kLaunchesOnGpu : INT_MAX}));
-    Stopwatch watch;
-    double asked_s = 0;  // time for the requested pairs
-    for (int launch = 0; !result_.failure; ++launch) {
-      if (launch == launches) asked_s = watch.elapsed_s();
-      if (launch >= launches && (launch - launches) % kSides == 0 &&  // every side has used every memory
-          (watch.elapsed_s() - asked_s >= patience(call_ns_) * options_.sample_on_s ||
-           !wants_more_pairs(result_, options_, call_ns_)))
-        break;
-      if (launch >= launches && watch.elapsed_s() > options_.budget_s) break;
+    LaunchPlan plan(options_, on_gpu() ? kLaunchesOnGpu : INT_MAX);
+    while (!result_.failure && plan.another_launch(result_, call_ns_)) {
+      const int launch = plan.launch();
       if (options_.between_launches) options_.between_launches(calls_);
       if (launch % (2 * kSides) == 0) {
         places_ = shuffled<kSides>();
@@ -98,7 +93,6 @@ class PairTimer {
       } else if (launch % kSides == 0) {
         places_ = opposite(places_);
       }
-      int pairs = pairs_of_a_launch(options_.pairs, launch, launches, call_ns_, more_);
       result_.samples.emplace_back();
       result_.control.emplace_back();
       start(launch);
@@ -106,14 +100,17 @@ class PairTimer {
       std::optional<OnFirstCore> here;  // the core of the runners; not earlier, since they would inherit it
       if (!on_gpu()) here.emplace();
       if (!sized_) choose_calls_per_sample();
+      plan.begin_pairs(more_);
       measure_exchanges();
       warm_up();
-      const auto judged_at = static_cast<int>(secret_number() % static_cast<uint64_t>(pairs));
-      for (int pair = 0; pair < pairs && !result_.failure; ++pair) {
-        if (watch.elapsed_s() > options_.budget_s && launch > 0) pairs = pair + 1;
-        if (pair == judged_at || secret_number() % 16 == 0) round(Round::kJudged);
+      const auto judged_at = static_cast<int>(secret_number() % static_cast<uint64_t>(plan.pairs()));
+      for (bool judged = false; !result_.failure && plan.another_pair();) {
+        if (plan.pair() == judged_at || secret_number() % 16 == 0 || (plan.is_last_pair() && !judged)) {
+          judged = true;
+          round(Round::kJudged);
+        }
         if (!result_.failure) round(Round::kTimed);
-        progress(std::min(1.0, (launch + (pair + 1.0) / pairs) / launches));
+        progress(plan.done());
       }
       if (!on_gpu() || launch % 2 == 0) call_alone();  // on a GPU a sample takes long to prepare
       if (!on_gpu() && !result_.failure)               // a GPU's clock is read in its stream
@@ -152,7 +149,7 @@ class PairTimer {
     o.timeout_ns = options_.timeout_ns;
     o.device = options_.device;
     o.walls = usable_walls(options_.device);
-    o.wait_until_open = !on_gpu();  // drivers start slowly, so in parallel; on a CPU they would disturb each other
+    o.wait_until_open = false;  // they start in parallel
     return o;
   }
 
@@ -310,8 +307,8 @@ class PairTimer {
     held_ = rounds_ = 0;
     clock_.restart();
     looks_.clear();
-    const double at_most_s = on_gpu() ? 0.1 : 1;  // on a GPU a round has more calls
-    for (int i = 0; i < options_.warmups && !result_.failure && watch.elapsed_s() < at_most_s; ++i)
+    const double at_most_s = on_gpu() ? 0.1 : kWarmUpS;  // on a GPU a round has more calls
+    for (int i = 0; i < options_.warmups && !result_.failure && (i < kLeastWarmUps || watch.elapsed_s() < at_most_s); ++i)
       round(Round::kWarmUp);
     // Calls that wait for the device cannot be queued; then both sides are timed without a hold.
     if (on_gpu() && rounds_ > 1 && 2 * held_ < rounds_) hold_ = false;
@@ -507,10 +504,10 @@ class PairTimer {
   }
 
   // In a process that was not judged yet. After the timed rounds: mappings that come and go, and calls of other shapes,
-  // change the speed of a process by 1 % on some machines. After the first launches half of them, drawn now: no process
-  // knows before whether it will be judged.
+  // change the speed of a process by 1 % on some machines. After the first launches a quarter of them, drawn now: no
+  // process knows before whether it will be judged.
   void judge_again() {
-    const bool drawn = result_.samples.size() <= kSides || secret_number() % 2 == 0;
+    const bool drawn = result_.samples.size() <= kSides || secret_number() % 4 == 0;
     if (result_.failure || was_judged_ || !drawn) return;
     result_.failure = judged_.judge->again(sides_->candidate(), sides_->baseline(), secret_number(), kJudgeAgainS);
   }

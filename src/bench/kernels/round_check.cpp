@@ -17,13 +17,13 @@ RoundCheck::RoundCheck(const OperatorInfo& op, const Node& root, const Workload&
                        FreshInputs& inputs, uint64_t seed)
     : outputs_(op, root, workload, judge), inputs_(inputs), random_(seed, "round check") {}
 
-// About twice a launch, less often where the oracle is slow; the first round always. Judged rounds too, where it is
-// quick.
+// About twice a launch, judged rounds always, less often where the oracle is slow; the first round always.
 bool RoundCheck::to_oracle(bool judged_round) const {
   if (!outputs_.oracle_affordable()) return false;
-  if (outputs_.judged() == 0 || (judged_round && outputs_.oracle_is_quick())) return true;
-  constexpr double kSecondsPerRound = 0.02;
-  double share = std::min(1.0 / 8, kSecondsPerRound / outputs_.oracle_seconds());
+  if (outputs_.judged() == 0) return true;
+  if (judged_round && !outputs_.oracle_is_quick()) return false;
+  const double often = judged_round ? 1 : 1.0 / 8, seconds_per_round = judged_round ? 0.03 : 1e-3;
+  double share = std::min(often, seconds_per_round / outputs_.oracle_seconds());
   return static_cast<double>(secret_number() >> 11) * 0x1p-53 < share;
 }
 

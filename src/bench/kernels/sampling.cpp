@@ -7,14 +7,21 @@
 
 namespace fk {
 
-int patience(double call_ns) { return call_ns > 100e3 ? 4 : 1; }
+namespace {
 
-int pairs_of_a_launch(int pairs, int launch, int launches, double call_ns, uint64_t secret) {
-  int share = pairs / launches + (launch % launches < pairs % launches ? 1 : 0);
-  if (launch >= launches) share *= patience(call_ns);  // there have been enough launches by then
-  return share + static_cast<int>(secret % static_cast<uint64_t>(share / 2 + 1));
-}
+// The share of a launch's time in which pairs are measured: before it the processes start, after it they are judged
+// again and end.
+constexpr double kMeasured = 0.75;
 
+// Long calls use more of the caches and of the memory bandwidth that other programs use too, so they need more pairs; a
+// hundred calls of a microsecond do not.
+bool is_long(double call_ns) { return call_ns > 100e3; }
+
+// Factor on the time and the pairs for more sampling.
+int patience(double call_ns) { return is_long(call_ns) ? 4 : 1; }
+
+// Whether the interval is wider than the smallest change it must detect, and than a tenth of the measured change. Only
+// the width decides, not the verdict: a test repeated until it succeeds succeeds too often.
 bool wants_more_pairs(const TimingResult& so_far, const TimingOptions& options, double call_ns) {
   const size_t most = size_t{4} * static_cast<size_t>(patience(call_ns));  // times the requested pairs
   PairedOptions o;
@@ -23,5 +30,77 @@ bool wants_more_pairs(const TimingResult& so_far, const TimingOptions& options, 
   double target = std::max(std::log1p(o.least_delta), std::abs(now.log_ratio) / 10);
   return needs_more(now, target, most * static_cast<size_t>(options.pairs));
 }
+
+}  // namespace
+
+bool LaunchTime::only_six(int launches, double measured_s) const {
+  return aim_s_ > 0 && launches > kLeastLaunches && measured_s / kMeasured * launches > aim_s_;
+}
+
+bool LaunchTime::ends_launch(double measured_s, int pairs) const {
+  return aim_s_ > 0 && pairs >= kLeastPairs && measured_s > kMeasured * aim_s_ / kLeastLaunches;
+}
+
+int LaunchTime::affordable(int planned, int made, double elapsed_s) const {
+  if (planned <= kLeastLaunches || made < kLeastLaunches || made % kLeastLaunches != 0) return planned;
+  return fits(std::min(planned - made, kLeastLaunches), made, elapsed_s, 1) ? planned : made;
+}
+
+bool LaunchTime::too_late(int more, int made, double elapsed_s, double call_ns) const {
+  return !fits(more, made, elapsed_s, is_long(call_ns) ? 2 : 1);
+}
+
+bool LaunchTime::fits(int more, int made, double elapsed_s, double factor) const {
+  return aim_s_ <= 0 || made == 0 || elapsed_s * (made + more) / made <= factor * aim_s_;
+}
+
+LaunchPlan::LaunchPlan(const TimingOptions& options, int most_launches)
+    : options_(options),
+      time_(options.device == kCpu ? options.aim_s : 0),
+      launches_(std::max(1, std::min({options.launches, options.pairs, most_launches}))),
+      shares_(launches_) {}
+
+bool LaunchPlan::another_launch(const TimingResult& so_far, double call_ns) {
+  ++launch_;
+  if (launch_ < launches_) launches_ = time_.affordable(launches_, launch_, watch_.elapsed_s());
+  if (launch_ == launches_) asked_s_ = watch_.elapsed_s();
+  return launch_ < launches_ || may_go_on(so_far, call_ns);
+}
+
+bool LaunchPlan::may_go_on(const TimingResult& so_far, double call_ns) const {
+  if (watch_.elapsed_s() > options_.budget_s) return false;
+  if ((launch_ - launches_) % LaunchSides::kTimed != 0) return true;  // until every side has used every memory
+  return watch_.elapsed_s() - asked_s_ < patience(call_ns) * options_.sample_on_s &&
+         !time_.too_late(LaunchSides::kTimed, launch_, watch_.elapsed_s(), call_ns) && wants_more_pairs(so_far, options_, call_ns);
+}
+
+void LaunchPlan::begin_pairs(uint64_t secret) {
+  pairs_watch_ = {};
+  pair_ = -1;
+  if (fitting_ > 0) {
+    launches_ = std::min(launches_, LaunchTime::kLeastLaunches);
+    pairs_ = fitting_;
+    return;
+  }
+  pairs_ = options_.pairs / shares_ + (launch_ % shares_ < options_.pairs % shares_ ? 1 : 0);
+  pairs_ += static_cast<int>(secret % static_cast<uint64_t>(pairs_ / 2 + 1));
+}
+
+bool LaunchPlan::another_pair() {
+  ++pair_;
+  if (launch_ > 0) {
+    if (pair_ < pairs_ && watch_.elapsed_s() > options_.budget_s) pairs_ = pair_ + 1;
+    return pair_ < pairs_;
+  }
+  // The first launch tells how many pairs fit, if the planned number of launches is too slow.
+  const double measured_s = pairs_watch_.elapsed_s();
+  if (pair_ < pairs_ && time_.ends_launch(measured_s, pair_ + 1))
+    pairs_ = fitting_ = pair_ + 1;
+  else if (is_last_pair() && (fitting_ > 0 || time_.only_six(launches_, measured_s)))
+    fitting_ = ++pairs_;
+  return pair_ < pairs_;
+}
+
+double LaunchPlan::done() const { return std::min(1.0, (launch_ + (pair_ + 1.0) / pairs_) / launches_); }
 
 }  // namespace fk

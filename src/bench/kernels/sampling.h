@@ -4,18 +4,64 @@
 #include <cstdint>
 
 #include "bench/kernels/pair_timer.h"
+#include "measure/timer.h"
 
 namespace fk {
 
-// Factor on the time and the pairs for more sampling. Long calls use more of the caches and of the memory bandwidth
-// that other programs use too, so they need more; a hundred calls of a microsecond do not.
-int patience(double call_ns);
+// Keeps the launches within their time (TimingOptions::aim_s). If the planned ones would take longer, six are made, in
+// which the speeds of the memories cancel (turns.h), with as many pairs as fit. While the interval of long calls is wide,
+// twice the time is allowed.
+class LaunchTime {
+ public:
+  // The whole time, or zero for no limit.
+  explicit LaunchTime(double aim_s) : aim_s_(aim_s) {}
 
-// At least the launch's share of the requested pairs, plus a secret number of pairs, derived from `secret`.
-int pairs_of_a_launch(int pairs, int launch, int launches, double call_ns, uint64_t secret);
+  static constexpr int kLeastLaunches = 6, kLeastPairs = 4;
+  // Asked in the first launch, when its pairs have taken so long: whether six launches of more pairs are better than so
+  // many.
+  bool only_six(int launches, double measured_s) const;
+  // Whether the first of six launches has had its time. It always has the least number of pairs.
+  bool ends_launch(double measured_s, int pairs) const;
+  // How many of the planned launches to make, asked before each of them.
+  int affordable(int planned, int made, double elapsed_s) const;
+  // Whether so many launches that were not planned would take too long.
+  bool too_late(int more, int made, double elapsed_s, double call_ns) const;
 
-// Whether the interval is wider than the smallest change it must detect, and than a tenth of the measured change. Only
-// the width decides, not the verdict: a test repeated until it succeeds succeeds too often.
-bool wants_more_pairs(const TimingResult& so_far, const TimingOptions& options, double call_ns);
+ private:
+  bool fits(int more, int made, double elapsed_s, double factor) const;
+
+  double aim_s_;
+};
+
+// Decides how many launches a timing makes and how many pairs each of them measures.
+class LaunchPlan {
+ public:
+  LaunchPlan(const TimingOptions& options, int most_launches);
+
+  // Whether to make another launch: the planned ones, then more while the interval is wide.
+  bool another_launch(const TimingResult& so_far, double call_ns);
+  int launch() const { return launch_; }
+
+  // Before the warm-up of a launch; the time of its pairs starts. It measures at least its share of the requested pairs,
+  // plus a number derived from `secret`, unless their time decides.
+  void begin_pairs(uint64_t secret);
+  bool another_pair();
+  int pair() const { return pair_; }
+  int pairs() const { return pairs_; }
+  bool is_last_pair() const { return pair_ + 1 == pairs_; }
+
+  double done() const;  // the part of the planned work, from 0 to 1
+
+ private:
+  bool may_go_on(const TimingResult& so_far, double call_ns) const;
+
+  const TimingOptions& options_;
+  LaunchTime time_;
+  int launches_, shares_;  // planned; of the requested pairs
+  int launch_ = -1, pair_ = -1, pairs_ = 0;
+  int fitting_ = 0;  // pairs of every launch, if their time decides
+  Stopwatch watch_, pairs_watch_;
+  double asked_s_ = 0;  // time for the planned launches
+};
 
 }  // namespace fk
