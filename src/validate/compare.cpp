@@ -104,23 +104,23 @@ void each_error(const T* got, const double* want, const T* before, int64_t n, in
   }
 }
 
-// One block without states and with finite errors, in loops that are vectorised. False if an error is not finite.
+// Adds one block without states and with finite errors, in loops that are vectorised. False if an error is not finite
+// or, as a share of the allowed one, larger than all before: the caller then looks at each element.
 template <class T>
 bool tally_block(const T* got, const double* want, int64_t n, const Bounds& bounds, Tally& t) {
-  double ratio = 0, largest = 0, squares = 0;
-  int64_t wrong = 0;
-#pragma omp simd reduction(max : ratio, largest) reduction(+ : squares, wrong)
+  double largest = 0, squares = 0;
+  int64_t wrong = 0, worse = 0;
+  const double ratio = t.ratio * (1 - 1e-15);  // a product is rounded otherwise than a quotient
+#pragma omp simd reduction(max : largest) reduction(+ : squares, wrong, worse)
   for (int64_t i = 0; i < n; ++i) {
     double error = std::abs(wide(got[i]) - want[i]), allowed = bounds.absolute + bounds.relative * std::abs(want[i]);
-    double of_allowed = error == 0 ? 0 : error / allowed;
     wrong += error <= allowed ? 0 : 1;
-    ratio = of_allowed > ratio ? of_allowed : ratio;
+    worse += error > ratio * allowed ? 1 : 0;
     largest = error > largest ? error : largest;
     squares += error * error;  // NaN and infinity stay
   }
-  if (!std::isfinite(squares)) return false;
+  if (worse > 0 || !std::isfinite(squares)) return false;
   t.wrong += wrong;
-  t.ratio = ratio;
   t.largest = std::max(t.largest, largest);
   t.sum_of_squares += squares;
   return true;
@@ -150,15 +150,7 @@ Tally tally_floats(const T* got, const double* want, const T* before, int64_t n,
   constexpr int64_t kBlock = 1024;
   for (int64_t from = 0; from < n; from += kBlock) {
     const int64_t count = std::min(kBlock, n - from);
-    Tally block;
-    // The element is looked for only in blocks with a worse one than all before.
-    if (tally_block(got + from, want + from, count, bounds, block) && t.worst >= 0 && block.ratio <= t.ratio) {
-      t.wrong += block.wrong;
-      t.largest = std::max(t.largest, block.largest);
-      t.sum_of_squares += block.sum_of_squares;
-    } else {
-      each(from, count, nullptr);
-    }
+    if (t.worst < 0 || !tally_block(got + from, want + from, count, bounds, t)) each(from, count, nullptr);
   }
   return t;
 }

@@ -25,7 +25,7 @@ namespace fk {
 
 struct JudgeOptions {
   uint64_t seed = 0;                    // secret: chosen at random by the caller, never shown to a subject
-  double family_oracle_seconds = 0.02;  // time limit of the oracle for each call on small shapes
+  double family_oracle_seconds = 0.003; // time limit of the oracle for each call on small shapes
   double full_oracle_seconds = 3;       // time limit of the oracle for the workload's own shape
   double seconds = 30;                  // after this, the remaining optional probes are skipped, with a note
   int calibration_calls = 3;            // of the baseline alone, first: to measure its typical error

@@ -32,26 +32,28 @@ TEST(LaunchTime, SlowLaunchesAreSix) {
   EXPECT_EQ(launches_made(50, 5), 5);
 }
 
-TEST(LaunchTime, ALongLaunchEndsAfterFourPairs) {
+TEST(LaunchTime, ALaunchEndsWhenItsShareIsOver) {
   LaunchTime time(kAimS);
-  EXPECT_FALSE(time.ends_launch(0.29, 100));
-  EXPECT_TRUE(time.ends_launch(0.31, 4));
-  EXPECT_FALSE(time.ends_launch(100, 3));
+  EXPECT_FALSE(time.ends_launch(12, 6, 0.14));
+  EXPECT_TRUE(time.ends_launch(12, 6, 0.16));
+  EXPECT_FALSE(time.ends_launch(12, 5, 0.16)) << "too few for many launches";
 }
 
-TEST(LaunchTime, SixLaunchesHaveThePairsThatFit) {
+// Fewer pairs than many launches need: then there are six launches, of four pairs at least.
+TEST(LaunchTime, AVerySlowLaunchHasFourPairs) {
   LaunchTime time(kAimS);
-  EXPECT_FALSE(time.only_six(12, 0.14));
-  EXPECT_TRUE(time.only_six(12, 0.16));
-  EXPECT_FALSE(time.only_six(6, 0.16)) << "these are six already";
+  EXPECT_FALSE(time.ends_launch(12, 5, 0.29));
+  EXPECT_TRUE(time.ends_launch(12, 5, 0.31));
+  EXPECT_TRUE(time.ends_launch(12, 4, 0.31));
+  EXPECT_FALSE(time.ends_launch(12, 3, 100));
 }
 
 TEST(LaunchTime, MoreLaunchesMustFitToo) {
   LaunchTime time(kAimS);
   EXPECT_FALSE(time.too_late(3, 12, 1.9, kShortNs));
   EXPECT_TRUE(time.too_late(3, 12, 1.93, kShortNs));
-  EXPECT_FALSE(time.too_late(3, 12, 3.8, kLongNs));
-  EXPECT_TRUE(time.too_late(3, 12, 3.86, kLongNs));
+  EXPECT_FALSE(time.too_late(3, 12, 2.39, kLongNs));
+  EXPECT_TRUE(time.too_late(3, 12, 2.41, kLongNs));
 }
 
 // The pairs of every launch that a plan makes.
@@ -95,8 +97,7 @@ TEST(LaunchPlan, ATimeThatIsOverLeavesTheLeast) {
 
 TEST(LaunchTime, WithoutAnAimNothingEndsEarly) {
   LaunchTime time(0);
-  EXPECT_FALSE(time.ends_launch(1000, 1000));
-  EXPECT_FALSE(time.only_six(12, 1000));
+  EXPECT_FALSE(time.ends_launch(12, 1000, 1000));
   EXPECT_FALSE(time.too_late(3, 12, 1000, kShortNs));
   EXPECT_EQ(time.affordable(12, 6, 1000), 12);
 }

@@ -117,6 +117,12 @@ std::string CallsAlone::objection_on_gpu(double baseline_ns, double candidate_ns
       candidate_ns * 1e-3, baseline_ns * 1e-3, alone[kCandidate] * 1e-3, alone[kBaseline] * 1e-3);
 }
 
+void CallsAlone::limit_on_gpu(PairedResult& paired) const {
+  if (paired.dropped[0] == 0 || paired.log_ratio <= 0 || !paired.invalid.empty()) return;  // there is no gain to check
+  paired.invalid = objection_on_gpu(paired.baseline.median, paired.candidate.median);
+  if (!paired.invalid.empty()) paired.verdict = SpeedVerdict::kUnresolved;
+}
+
 LateWrites::LateWrites(std::span<const View> written, uint64_t secret) {
   constexpr size_t kPieces = 64, kBytes = 16;
   Stream random(secret, "late writes");

@@ -49,6 +49,7 @@ class CallsAlone {
   // The same on a GPU, where launches of one call differ from those in a queue: a gain is ranked or not. Why not, or
   // empty.
   std::string objection_on_gpu(double baseline_ns, double candidate_ns) const;
+  void limit_on_gpu(PairedResult& paired) const;
 
  private:
   struct Launch {

@@ -33,13 +33,15 @@ constexpr int kBaseline = LaunchSides::kBaseline, kCandidate = LaunchSides::kCan
 constexpr int kSides = LaunchSides::kTimed, kRunners = LaunchSides::kAll;
 
 constexpr int kMostCallsPerSample = 512, kMostOnGpu = 64;  // a stream holds about a thousand launches
-constexpr size_t kCallsAlone = 24, kCallsAloneOnGpu = 8;   // per launch and side, each alone in a sample
+constexpr size_t kCallsAlone = 12, kCallsAloneOnGpu = 8;   // per launch and side, each alone in a sample
 constexpr double kCallsAloneS = 0.05;                      // per launch, for more of them
 constexpr int kLaunchesOnGpu = 6;  // starting a driver takes about a second, and positions in its memory matter less
-constexpr double kWarmUpS = 0.01;  // after the least number of rounds
-constexpr int kLeastWarmUps = 2;
+constexpr double kSteadyCalls = 4, kSteadyNs = 1e6;
+constexpr double kWarmUpS = 0.01;  // no further round after this time
 constexpr int kExchanges = 16;     // empty samples at the start, to measure their spread
-constexpr double kJudgeAgainS = 0.03;  // per launch, for calls like those of a judgement
+constexpr double kJudgeAgainS = 0.03;  // at the end of a launch, for calls like those of a judgement
+// Of the launches after the second one, so that judging them takes 10 ms per launch.
+constexpr double kJudgedPerLaunchS = 0.01, kLeastJudgedAgain = 0.125;
 constexpr size_t kMostRotatingBytes = size_t{64} << 20, kMostRotatingOnGpu = size_t{2} << 30;
 
 // The segments that a process has mapped.
@@ -88,7 +90,7 @@ class PairTimer {
       const int launch = plan.launch();
       if (options_.between_launches) options_.between_launches(calls_);
       if (launch % (2 * kSides) == 0) {
-        places_ = shuffled<kSides>();
+        places_ = shuffled<kSides>(random_, draws_);
         more_ = secret_number();
       } else if (launch % kSides == 0) {
         places_ = opposite(places_);
@@ -103,10 +105,12 @@ class PairTimer {
       plan.begin_pairs(more_);
       measure_exchanges();
       warm_up();
+      // Judged rounds come between the timed ones: surely one in the first launches, drawn in the others.
+      bool judges = launch < kSides;
       const auto judged_at = static_cast<int>(secret_number() % static_cast<uint64_t>(plan.pairs()));
-      for (bool judged = false; !result_.failure && plan.another_pair();) {
-        if (plan.pair() == judged_at || secret_number() % 16 == 0 || (plan.is_last_pair() && !judged)) {
-          judged = true;
+      while (!result_.failure && plan.another_pair()) {
+        if ((judges && (plan.pair() == judged_at || plan.is_last_pair())) || secret_number() % 16 == 0) {
+          judges = false;
           round(Round::kJudged);
         }
         if (!result_.failure) round(Round::kTimed);
@@ -126,14 +130,6 @@ class PairTimer {
   }
 
  private:
-  template <size_t n>
-  std::array<int, n> shuffled() {
-    std::array<int, n> order{};
-    std::iota(order.begin(), order.end(), 0);
-    for (size_t i = n - 1; i > 0; --i) std::swap(order[i], order[random_.below(draws_++, i + 1)]);
-    return order;
-  }
-
   bool on_gpu() const { return options_.device != kCpu; }
   bool takes_part(int side) const { return side != kEmpty || !on_gpu(); }
   RunnerProcess& process(int side) { return sides_->process(side); }
@@ -159,7 +155,7 @@ class PairTimer {
     // sides rotate from launch to launch, and in three launches each uses every memory once.
     writers_ = handed_round(places_, launch);
     if (!memory_) memory_ = std::make_unique<CallMemory>(*root_, inputs_.base(), 1, kRunners, options_.device);
-    std::array<int, kRunners> order = shuffled<kRunners>();
+    std::array<int, kRunners> order = shuffled<kRunners>(random_, draws_);
     was_judged_ = judged_.sides != nullptr;
     sides_ = std::move(judged_.sides);
     if (!sides_)
@@ -254,8 +250,12 @@ class PairTimer {
     return true;
   }
 
-  // The difference between our clock and a GPU's varies by a few microseconds, so samples there are longer.
-  double least_sample_ns() const { return options_.sample_s * 1e9 * (on_gpu() ? 3 : 1); }
+  double least_sample_ns() const {
+    // The difference between our clock and a GPU's varies by a few microseconds, so samples there are longer.
+    if (on_gpu()) return options_.sample_s * 1e9 * 3;
+    // How much of its data a call finds in the caches varies from call to call, less for very long ones.
+    return std::max(options_.sample_s * 1e9, std::min(kSteadyCalls * call_ns_, kSteadyNs));
+  }
 
   // Filling memory evicts the kernel's code from the caches; waking a process then takes three times as long and varies
   // as much. Waking another process brings that code back, equally for every sample; that process does not see the
@@ -308,7 +308,7 @@ class PairTimer {
     clock_.restart();
     looks_.clear();
     const double at_most_s = on_gpu() ? 0.1 : kWarmUpS;  // on a GPU a round has more calls
-    for (int i = 0; i < options_.warmups && !result_.failure && (i < kLeastWarmUps || watch.elapsed_s() < at_most_s); ++i)
+    for (int i = 0; i < options_.warmups && !result_.failure && watch.elapsed_s() < at_most_s; ++i)
       round(Round::kWarmUp);
     // Calls that wait for the device cannot be queued; then both sides are timed without a hold.
     if (on_gpu() && rounds_ > 1 && 2 * held_ < rounds_) hold_ = false;
@@ -333,7 +333,7 @@ class PairTimer {
   // control like those of the candidate: so the effect on the caches is the same for both.
   void round(Round kind) {
     next_inputs(kind == Round::kJudged);
-    std::array<int, kRunners> order = shuffled<kRunners>();
+    std::array<int, kRunners> order = shuffled<kRunners>(random_, draws_);
     std::vector<int> calls = drawn_calls();
     auto pattern = static_cast<uint8_t>(draws_ % 2 == 0 ? 0xFF : 0x7F);
     constexpr size_t kFirst = 3;  // rounds of a launch which surely measure the overhead
@@ -386,7 +386,7 @@ class PairTimer {
     std::span<const int> one(&call, 1);
     CallsAlone::OfSides times{};
     bool dropped = false;
-    for (int side : shuffled<kRunners>()) {
+    for (int side : shuffled<kRunners>(random_, draws_)) {
       if (!takes_part(side)) continue;
       if (side == kEmpty) {
         alone_.add_empty(empty_sample(one, false, true).ns);
@@ -504,12 +504,15 @@ class PairTimer {
   }
 
   // In a process that was not judged yet. After the timed rounds: mappings that come and go, and calls of other shapes,
-  // change the speed of a process by 1 % on some machines. After the first launches a quarter of them, drawn now: no
-  // process knows before whether it will be judged.
+  // change the speed of a process by 1 % on some machines. The second launch always, of the later ones as many as there
+  // is time for, drawn now: no process knows before whether it will be judged.
   void judge_again() {
-    const bool drawn = result_.samples.size() <= kSides || secret_number() % 4 == 0;
-    if (result_.failure || was_judged_ || !drawn) return;
+    if (result_.failure || was_judged_) return;
+    const double share = std::clamp(kJudgedPerLaunchS / std::max(judged_again_s_, 1e-9), kLeastJudgedAgain, 1.0);
+    if (static_cast<double>(secret_number() >> 11) * 0x1p-53 >= share) return;
+    Stopwatch watch;
     result_.failure = judged_.judge->again(sides_->candidate(), sides_->baseline(), secret_number(), kJudgeAgainS);
+    judged_again_s_ = watch.elapsed_s();
   }
 
   void finish() {
@@ -541,11 +544,10 @@ class PairTimer {
     if (alone_.empty()) return;
     result_.baseline_alone_ns = alone_.alone_ns()[kBaseline];
     result_.candidate_alone_ns = alone_.alone_ns()[kCandidate];
-    PairedResult& p = result_.paired;
-    if (!on_gpu()) return alone_.limit(p, result_.samples, result_.control, o);
-    if (p.dropped[0] == 0 || p.log_ratio <= 0 || !p.invalid.empty()) return;  // there is no gain to check
-    p.invalid = alone_.objection_on_gpu(p.baseline.median, p.candidate.median);
-    if (!p.invalid.empty()) p.verdict = SpeedVerdict::kUnresolved;
+    if (on_gpu())
+      alone_.limit_on_gpu(result_.paired);
+    else
+      alone_.limit(result_.paired, result_.samples, result_.control, o);
   }
 
   const Fields init_;
@@ -575,6 +577,7 @@ class PairTimer {
   std::array<std::vector<RunnerDispatch>, 2> counted_before_;  // of baseline and candidate, for calls of the judge
   std::unique_ptr<RunnerProcess> pacer_;             // woken before every sample (refresh_exchange); for all launches
   std::array<int, kSides> places_{};                 // for three launches: the order of rotation of the memories
+  double judged_again_s_ = 0;                        // what it took the last time
   std::array<int, kSides> writers_{};                // the memory of each side in this launch
   uint64_t more_ = 0;                                // for six launches: random number for the additional pairs
   ExchangeCost exchange_;                            // overhead in this launch

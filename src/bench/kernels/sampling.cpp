@@ -33,12 +33,10 @@ bool wants_more_pairs(const TimingResult& so_far, const TimingOptions& options, 
 
 }  // namespace
 
-bool LaunchTime::only_six(int launches, double measured_s) const {
-  return aim_s_ > 0 && launches > kLeastLaunches && measured_s / kMeasured * launches > aim_s_;
-}
-
-bool LaunchTime::ends_launch(double measured_s, int pairs) const {
-  return aim_s_ > 0 && pairs >= kLeastPairs && measured_s > kMeasured * aim_s_ / kLeastLaunches;
+bool LaunchTime::ends_launch(int launches, int pairs, double measured_s) const {
+  if (aim_s_ <= 0) return false;
+  auto over = [&](int of) { return measured_s > kMeasured * aim_s_ / of; };
+  return (pairs >= kPairsOfMany && over(launches)) || (pairs >= kLeastPairs && over(kLeastLaunches));
 }
 
 int LaunchTime::affordable(int planned, int made, double elapsed_s) const {
@@ -47,7 +45,7 @@ int LaunchTime::affordable(int planned, int made, double elapsed_s) const {
 }
 
 bool LaunchTime::too_late(int more, int made, double elapsed_s, double call_ns) const {
-  return !fits(more, made, elapsed_s, is_long(call_ns) ? 2 : 1);
+  return !fits(more, made, elapsed_s, is_long(call_ns) ? 1.25 : 1);
 }
 
 bool LaunchTime::fits(int more, int made, double elapsed_s, double factor) const {
@@ -78,7 +76,7 @@ void LaunchPlan::begin_pairs(uint64_t secret) {
   pairs_watch_ = {};
   pair_ = -1;
   if (fitting_ > 0) {
-    launches_ = std::min(launches_, LaunchTime::kLeastLaunches);
+    if (fitting_ < LaunchTime::kPairsOfMany) launches_ = std::min(launches_, LaunchTime::kLeastLaunches);
     pairs_ = fitting_;
     return;
   }
@@ -88,17 +86,10 @@ void LaunchPlan::begin_pairs(uint64_t secret) {
 
 bool LaunchPlan::another_pair() {
   ++pair_;
-  if (launch_ > 0) {
-    if (pair_ < pairs_ && watch_.elapsed_s() > options_.budget_s) pairs_ = pair_ + 1;
-    return pair_ < pairs_;
-  }
-  // The first launch tells how many pairs fit, if the planned number of launches is too slow.
-  const double measured_s = pairs_watch_.elapsed_s();
-  if (pair_ < pairs_ && time_.ends_launch(measured_s, pair_ + 1))
-    pairs_ = fitting_ = pair_ + 1;
-  else if (is_last_pair() && (fitting_ > 0 || time_.only_six(launches_, measured_s)))
-    fitting_ = ++pairs_;
-  return pair_ < pairs_;
+  if (pair_ >= pairs_) return false;
+  if (launch_ == 0 && time_.ends_launch(launches_, pair_ + 1, pairs_watch_.elapsed_s())) pairs_ = fitting_ = pair_ + 1;
+  if (launch_ > 0 && watch_.elapsed_s() > options_.budget_s) pairs_ = pair_ + 1;
+  return true;
 }
 
 double LaunchPlan::done() const { return std::min(1.0, (launch_ + (pair_ + 1.0) / pairs_) / launches_); }

@@ -8,20 +8,18 @@
 
 namespace fk {
 
-// Keeps the launches within their time (TimingOptions::aim_s). If the planned ones would take longer, six are made, in
-// which the speeds of the memories cancel (turns.h), with as many pairs as fit. While the interval of long calls is wide,
-// twice the time is allowed.
+// Keeps the launches within their time (TimingOptions::aim_s): if the planned ones would take longer they have fewer
+// pairs, and if these would be too few there are six launches, in which the speeds of the memories cancel (turns.h).
+// While the interval of long calls is wide, a quarter more time is allowed.
 class LaunchTime {
  public:
   // The whole time, or zero for no limit.
   explicit LaunchTime(double aim_s) : aim_s_(aim_s) {}
 
   static constexpr int kLeastLaunches = 6, kLeastPairs = 4;
-  // Asked in the first launch, when its pairs have taken so long: whether six launches of more pairs are better than so
-  // many.
-  bool only_six(int launches, double measured_s) const;
-  // Whether the first of six launches has had its time. It always has the least number of pairs.
-  bool ends_launch(double measured_s, int pairs) const;
+  static constexpr int kPairsOfMany = 6;  // at least, in each of more launches
+  // Asked in the first launch, when its pairs have taken so long: whether it ends, and all others with as many pairs.
+  bool ends_launch(int launches, int pairs, double measured_s) const;
   // How many of the planned launches to make, asked before each of them.
   int affordable(int planned, int made, double elapsed_s) const;
   // Whether so many launches that were not planned would take too long.

@@ -1,9 +1,14 @@
-// Rotation of memories among the sides.
+// Orders of the sides, and rotation of memories among them.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <utility>
+
+#include "core/rng.h"
 
 namespace fk {
 
@@ -23,6 +28,15 @@ template <size_t n>
 std::array<int, n> opposite(std::array<int, n> places) {
   std::reverse(places.begin(), places.end());
   return places;
+}
+
+// A random order of n sides; `draws` counts the numbers taken from the stream.
+template <size_t n>
+std::array<int, n> shuffled(const Stream& random, uint64_t& draws) {
+  std::array<int, n> order{};
+  std::iota(order.begin(), order.end(), 0);
+  for (size_t i = n - 1; i > 0; --i) std::swap(order[i], order[random.below(draws++, i + 1)]);
+  return order;
 }
 
 }  // namespace fk
