@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <climits>
+#include <cstdint>
 #include <vector>
 
 namespace fk {
@@ -54,6 +55,21 @@ TEST(LaunchTime, MoreLaunchesMustFitToo) {
   EXPECT_TRUE(time.too_late(3, 12, 1.93, kShortNs));
   EXPECT_FALSE(time.too_late(3, 12, 2.39, kLongNs));
   EXPECT_TRUE(time.too_late(3, 12, 2.41, kLongNs));
+}
+
+TEST(JudgedAgain, AtLeastAnEighthIsDrawn) {
+  constexpr uint64_t kLeast = 0, kMost = UINT64_MAX, kEighth = UINT64_MAX / 8;
+  JudgedAgain again;
+  EXPECT_TRUE(again.drawn(kMost)) << "the first one always";
+  again.took(0.005);
+  EXPECT_TRUE(again.drawn(kMost)) << "quick ones too";
+  again.took(0.02);
+  EXPECT_TRUE(again.drawn(kMost / 2 - kEighth));
+  EXPECT_FALSE(again.drawn(kMost / 2 + kEighth));
+  again.took(10);
+  EXPECT_TRUE(again.drawn(kLeast));
+  EXPECT_TRUE(again.drawn(kEighth - kEighth / 100));
+  EXPECT_FALSE(again.drawn(kEighth + kEighth / 100));
 }
 
 // The pairs of every launch that a plan makes.

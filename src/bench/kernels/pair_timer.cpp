@@ -40,8 +40,6 @@ constexpr double kSteadyCalls = 4, kSteadyNs = 1e6;
 constexpr double kWarmUpS = 0.01;  // no further round after this time
 constexpr int kExchanges = 16;     // empty samples at the start, to measure their spread
 constexpr double kJudgeAgainS = 0.03;  // at the end of a launch, for calls like those of a judgement
-// Of the launches after the second one, so that judging them takes 10 ms per launch.
-constexpr double kJudgedPerLaunchS = 0.01, kLeastJudgedAgain = 0.125;
 constexpr size_t kMostRotatingBytes = size_t{64} << 20, kMostRotatingOnGpu = size_t{2} << 30;
 
 // The segments that a process has mapped.
@@ -215,6 +213,8 @@ class PairTimer {
       if (on_gpu()) return;
       spread = spread_in_rounds();
     }
+    // On a busy machine other programs interrupt too many of these samples, so they are as short as possible.
+    if (interrupted_ > 1) calls_ = std::min(calls_, fk::calls_per_sample(call_ns_, spread, options_.sample_s * 1e9));
   }
 
   // The spread of the overhead with the memory as it is now.
@@ -223,7 +223,8 @@ class PairTimer {
     next_inputs();
     for (int i = 0; i < kExchanges && !result_.failure; ++i) {
       std::vector<int> calls = drawn_calls();
-      for (int side : {kBaseline, kControl}) time_side(side, calls, 0xFF);
+      for (int side : {kBaseline, kControl})
+        if (time_side(side, calls, 0xFF).dropped != Dropped::kNo) ++interrupted_;
       if (note_failure(kBaseline) || note_failure(kControl)) break;
       EmptySample empty = empty_sample(calls);
       if (i > 0) exchange.add_empty(empty);  // the first waits for no other process
@@ -504,15 +505,12 @@ class PairTimer {
   }
 
   // In a process that was not judged yet. After the timed rounds: mappings that come and go, and calls of other shapes,
-  // change the speed of a process by 1 % on some machines. The second launch always, of the later ones as many as there
-  // is time for, drawn now: no process knows before whether it will be judged.
+  // change the speed of a process by 1 % on some machines. No process knows before whether it will be judged.
   void judge_again() {
-    if (result_.failure || was_judged_) return;
-    const double share = std::clamp(kJudgedPerLaunchS / std::max(judged_again_s_, 1e-9), kLeastJudgedAgain, 1.0);
-    if (static_cast<double>(secret_number() >> 11) * 0x1p-53 >= share) return;
+    if (result_.failure || was_judged_ || !judged_again_.drawn(secret_number())) return;
     Stopwatch watch;
     result_.failure = judged_.judge->again(sides_->candidate(), sides_->baseline(), secret_number(), kJudgeAgainS);
-    judged_again_s_ = watch.elapsed_s();
+    judged_again_.took(watch.elapsed_s());
   }
 
   void finish() {
@@ -566,6 +564,7 @@ class PairTimer {
   bool sized_ = false;
   int calls_ = 1;              // per sample
   double call_ns_ = 0;         // of one call of the baseline, estimated
+  int interrupted_ = 0;        // samples, while their size was chosen
   bool hold_ = true;           // on a GPU: calls are queued before it starts
   int rounds_ = 0, held_ = 0;  // in this launch, of the candidate
   std::vector<double> clocks_;
@@ -577,7 +576,7 @@ class PairTimer {
   std::array<std::vector<RunnerDispatch>, 2> counted_before_;  // of baseline and candidate, for calls of the judge
   std::unique_ptr<RunnerProcess> pacer_;             // woken before every sample (refresh_exchange); for all launches
   std::array<int, kSides> places_{};                 // for three launches: the order of rotation of the memories
-  double judged_again_s_ = 0;                        // what it took the last time
+  JudgedAgain judged_again_;
   std::array<int, kSides> writers_{};                // the memory of each side in this launch
   uint64_t more_ = 0;                                // for six launches: random number for the additional pairs
   ExchangeCost exchange_;                            // overhead in this launch

@@ -52,6 +52,12 @@ bool LaunchTime::fits(int more, int made, double elapsed_s, double factor) const
   return aim_s_ <= 0 || made == 0 || elapsed_s * (made + more) / made <= factor * aim_s_;
 }
 
+bool JudgedAgain::drawn(uint64_t secret) const {
+  constexpr double kAgainPerLaunchS = 0.01, kLeastJudgedAgain = 0.125;
+  const double share = std::clamp(kAgainPerLaunchS / std::max(seconds_, 1e-9), kLeastJudgedAgain, 1.0);
+  return static_cast<double>(secret >> 11) * 0x1p-53 < share;
+}
+
 LaunchPlan::LaunchPlan(const TimingOptions& options, int most_launches)
     : options_(options),
       time_(options.device == kCpu ? options.aim_s : 0),

@@ -31,6 +31,17 @@ class LaunchTime {
   double aim_s_;
 };
 
+// Draws the launches that are judged again at their end: the first that is asked for, later as many as take 10 ms per
+// launch, but at least an eighth.
+class JudgedAgain {
+ public:
+  bool drawn(uint64_t secret) const;
+  void took(double seconds) { seconds_ = seconds; }
+
+ private:
+  double seconds_ = 0;  // the last time
+};
+
 // Decides how many launches a timing makes and how many pairs each of them measures.
 class LaunchPlan {
  public:
