@@ -55,6 +55,9 @@ TEST(LaunchTime, MoreLaunchesMustFitToo) {
   EXPECT_TRUE(time.too_late(3, 12, 1.93, kShortNs));
   EXPECT_FALSE(time.too_late(3, 12, 2.39, kLongNs));
   EXPECT_TRUE(time.too_late(3, 12, 2.41, kLongNs));
+  time.allow_for_load();
+  EXPECT_FALSE(time.too_late(3, 12, 5.75, kShortNs));
+  EXPECT_TRUE(time.too_late(3, 12, 5.77, kShortNs));
 }
 
 TEST(JudgedAgain, AtLeastAnEighthIsDrawn) {

@@ -47,8 +47,7 @@ struct Mapped {
   int inputs_segment = 0, written_segment = 0;
 };
 
-// Judged rounds run between the timed ones: all their calls have the same inputs, of more families, and they are not
-// timed.
+// Judged rounds between the timed ones: all their calls have the same inputs, of more families; they are not timed.
 enum class Round : uint8_t { kWarmUp, kTimed, kJudged };
 
 struct Sample {
@@ -100,6 +99,7 @@ class PairTimer {
       std::optional<OnFirstCore> here;  // the core of the runners; not earlier, since they would inherit it
       if (!on_gpu()) here.emplace();
       if (!sized_) choose_calls_per_sample();
+      if (busy()) plan.allow_for_load();
       plan.begin_pairs(more_);
       measure_exchanges();
       warm_up();
@@ -129,6 +129,7 @@ class PairTimer {
 
  private:
   bool on_gpu() const { return options_.device != kCpu; }
+  bool busy() const { return interrupted_ > 1; }  // other programs use the cores
   bool takes_part(int side) const { return side != kEmpty || !on_gpu(); }
   RunnerProcess& process(int side) { return sides_->process(side); }
 
@@ -213,8 +214,8 @@ class PairTimer {
       if (on_gpu()) return;
       spread = spread_in_rounds();
     }
-    // On a busy machine other programs interrupt too many of these samples, so they are as short as possible.
-    if (interrupted_ > 1) calls_ = std::min(calls_, fk::calls_per_sample(call_ns_, spread, options_.sample_s * 1e9));
+    // So that other programs interrupt fewer of them.
+    if (busy()) calls_ = std::min(calls_, fk::calls_per_sample(call_ns_, spread, options_.sample_s * 1e9));
   }
 
   // The spread of the overhead with the memory as it is now.

@@ -45,7 +45,7 @@ int LaunchTime::affordable(int planned, int made, double elapsed_s) const {
 }
 
 bool LaunchTime::too_late(int more, int made, double elapsed_s, double call_ns) const {
-  return !fits(more, made, elapsed_s, is_long(call_ns) ? 1.25 : 1);
+  return !fits(more, made, elapsed_s, busy_ ? 3 : is_long(call_ns) ? 1.25 : 1);
 }
 
 bool LaunchTime::fits(int more, int made, double elapsed_s, double factor) const {

@@ -10,7 +10,7 @@ namespace fk {
 
 // Keeps the launches within their time (TimingOptions::aim_s): if the planned ones would take longer they have fewer
 // pairs, and if these would be too few there are six launches, in which the speeds of the memories cancel (turns.h).
-// While the interval of long calls is wide, a quarter more time is allowed.
+// While the interval is wide, a quarter more time is allowed for long calls, and three times as much on a busy machine.
 class LaunchTime {
  public:
   // The whole time, or zero for no limit.
@@ -24,11 +24,13 @@ class LaunchTime {
   int affordable(int planned, int made, double elapsed_s) const;
   // Whether so many launches that were not planned would take too long.
   bool too_late(int more, int made, double elapsed_s, double call_ns) const;
+  void allow_for_load() { busy_ = true; }
 
  private:
   bool fits(int more, int made, double elapsed_s, double factor) const;
 
   double aim_s_;
+  bool busy_ = false;
 };
 
 // Draws the launches that are judged again at their end: the first that is asked for, later as many as take 10 ms per
@@ -50,6 +52,8 @@ class LaunchPlan {
   // Whether to make another launch: the planned ones, then more while the interval is wide.
   bool another_launch(const TimingResult& so_far, double call_ns);
   int launch() const { return launch_; }
+  // Other programs use the cores, so that samples vary more.
+  void allow_for_load() { time_.allow_for_load(); }
 
   // Before the warm-up of a launch; the time of its pairs starts. It measures at least its share of the requested pairs,
   // plus a number derived from `secret`, unless their time decides.
