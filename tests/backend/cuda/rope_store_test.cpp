@@ -5,6 +5,7 @@
 #include "ops/l1/gemma_rms_norm.h"
 #include "ops/l1/rotary_emb.h"
 #include "ops/l1/store_kvcache.h"
+#include "ops/l1/unweighted_rms_norm.h"
 #include "ops/registry.h"
 #include "tests/backend/cuda/on_device.h"
 #include "tests/conformance/compare.h"
@@ -17,6 +18,7 @@ using conformance::GuardedTensor;
 using conformance::Placement;
 
 enum class Norm { kNone, kPlain, kGemma };
+enum class Values { kGiven, kNormed, kKeys };  // the last: of the keys, and normed
 
 struct Setting {
   DType dtype;
@@ -24,6 +26,7 @@ struct Setting {
   Norm norm;
   Placement placement;
   bool in_place;
+  Values values = Values::kGiven;
 };
 
 constexpr int64_t kHeads = 5, kKvHeads = 2, kTokens = 6, kBlocks = 3;
@@ -53,7 +56,8 @@ class RopeStore : public OnDevice {
   }
 
   void check(const Setting& s) {
-    const int64_t D = s.head_size, width = (kHeads + 2 * kKvHeads) * D;
+    const bool of_keys = s.values == Values::kKeys;
+    const int64_t D = s.head_size, width = (kHeads + (of_keys ? 1 : 2) * kKvHeads) * D;
     Tensor qkv({kTokens, width}, s.dtype), q_weight({D}, s.dtype), k_weight({D}, s.dtype);
     Tensor keys({kBlocks, 16, kKvHeads, D}, s.dtype), values({kBlocks, 16, kKvHeads, D}, s.dtype);
     randomise(qkv, "qkv", 0, 2);
@@ -74,6 +78,8 @@ class RopeStore : public OnDevice {
     Tensor positions_there = uploaded(positions), slots_there = uploaded(slots);
     cuda::RopeStoreArgs args;
     args.qkv = there.view();
+    args.values_are_keys = of_keys;
+    args.value_norm = s.values != Values::kGiven;
     if (!s.in_place) args.q_out = q_out.view();
     if (s.norm != Norm::kNone) {
       args.q_norm = q_norm.view();
@@ -97,7 +103,13 @@ class RopeStore : public OnDevice {
     Tensor q({kTokens, kHeads, D}, s.dtype), k({kTokens, kKvHeads, D}, s.dtype);
     View given_q = qkv.view().narrow(1, 0, kHeads * D).split_last(kHeads, D);
     View given_k = qkv.view().narrow(1, kHeads * D, kKvHeads * D).split_last(kKvHeads, D);
-    View given_v = qkv.view().narrow(1, (kHeads + kKvHeads) * D, kKvHeads * D).split_last(kKvHeads, D);
+    View given_v =
+        of_keys ? given_k : qkv.view().narrow(1, (kHeads + kKvHeads) * D, kKvHeads * D).split_last(kKvHeads, D);
+    Tensor v({kTokens, kKvHeads, D}, s.dtype);
+    if (s.values == Values::kGiven)
+      copy_elements(given_v, v);
+    else
+      call_cpu<UnweightedRMSNorm>({.hidden_size = D, .eps = eps}, nullptr, {given_v, v.view()});
     auto normed = [&](const View& from, const Tensor& weight, const Tensor& to) {
       RMSNorm::Init norm{.hidden_size = D, .eps = eps, .dtype = s.dtype};
       if (s.norm == Norm::kNone)
@@ -113,7 +125,7 @@ class RopeStore : public OnDevice {
         rotary, nullptr,
         {positions.view(), q.view().reshape({kTokens, kHeads * D}), k.view().reshape({kTokens, kKvHeads * D})});
     call_cpu<StoreKVCache>({.num_kv_heads = kKvHeads, .head_size = D}, nullptr,
-                           {k.view(), given_v, keys.view(), values.view(), slots.view()});
+                           {k.view(), v.view(), keys.view(), values.view(), slots.view()});
 
     // A norm rounded the other way moves the result by a step.
     Tolerance tolerance{.relative = 2 * dtype_epsilon(s.dtype), .of_scale = dtype_epsilon(s.dtype)};
@@ -125,9 +137,10 @@ class RopeStore : public OnDevice {
     View q_seen = s.in_place ? there.seen().narrow(1, 0, kHeads * D) : q_out.seen();
     EXPECT_EQ(conformance::difference(q_seen, q.view().reshape({kTokens, kHeads * D}), tolerance), "");
     EXPECT_EQ(conformance::difference(key_cache.seen(), keys, tolerance), "");
-    EXPECT_EQ(conformance::difference(value_cache.seen(), values, {}), "");
-    View others = there.seen().narrow(1, kHeads * D, 2 * kKvHeads * D);
-    EXPECT_EQ(conformance::difference(others, qkv.view().narrow(1, kHeads * D, 2 * kKvHeads * D), {}), "");
+    EXPECT_EQ(conformance::difference(value_cache.seen(), values, s.values == Values::kGiven ? Tolerance{} : tolerance),
+              "");
+    View others = there.seen().narrow(1, kHeads * D, width - kHeads * D);
+    EXPECT_EQ(conformance::difference(others, qkv.view().narrow(1, kHeads * D, width - kHeads * D), {}), "");
     if (!s.in_place) {
       EXPECT_EQ(there.change(), "");
     }
@@ -151,6 +164,20 @@ TEST_F(RopeStore, AgreesWithTheOperatorsItStandsFor) {
           }
 }
 
+TEST_F(RopeStore, NormsValuesAndTakesThemFromKeys) {
+  for (DType dtype : {DType::kBF16, DType::kF16, DType::kF32})
+    for (int64_t head_size : {16, 80, 256, 512})
+      for (Values values : {Values::kNormed, Values::kKeys})
+        for (Placement placement : {Placement::kAligned, Placement::kMisaligned, Placement::kStridedRows})
+          for (bool in_place : {true, false}) {
+            SCOPED_TRACE(fmt::format("{}, heads of {}, values {}, {}, {}", dtype_name(dtype), head_size,
+                                     static_cast<int>(values), placement_name(placement),
+                                     in_place ? "in place" : "apart"));
+            check({dtype, head_size, Norm::kPlain, placement, in_place, values});
+            if (HasFatalFailure()) return;
+          }
+}
+
 TEST_F(RopeStore, SaysWhatItDoesNotTake) {
   Tensor qkv({2, 5 * 512}, DType::kBF16, kCuda), cache({1, 16, 1, 512}, DType::kBF16, kCuda);
   cuda::RopeStoreArgs args;
@@ -159,7 +186,7 @@ TEST_F(RopeStore, SaysWhatItDoesNotTake) {
   args.num_heads = 3;
   args.num_kv_heads = 1;
   args.head_size = 512;
-  EXPECT_NE(cuda::rope_store_refusal(args).find("at most 256 elements"), std::string_view::npos);
+  EXPECT_NE(cuda::rope_store_refusal(args).find("at most 512 elements"), std::string_view::npos);
 }
 
 }  // namespace

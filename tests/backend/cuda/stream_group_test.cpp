@@ -56,11 +56,19 @@ class StreamGroupTest : public OnDevice {
     if (activation == GroupActivation::kRelu2) return x < 0 ? 0 : x * x;
     return x;
   }
+  static bool is_gated(GroupActivation activation) {
+    return activation == GroupActivation::kSiluAndMul || activation == GroupActivation::kGeluTanhAndMul;
+  }
+  static double gate(GroupActivation activation, double x) {
+    if (activation == GroupActivation::kSiluAndMul) return x / (1 + std::exp(-x));
+    return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+  }
 
   struct Product {
     int64_t features;
     GroupActivation activation = GroupActivation::kNone;
     bool bias = false;
+    bool wide = false;  // the result is f32
   };
   // x of a product: token, product, channel.
   using Rows = std::function<double(int64_t, size_t, int64_t)>;
@@ -73,10 +81,10 @@ class StreamGroupTest : public OnDevice {
     std::vector<std::optional<GuardedTensor>> outs(products.size());
     for (size_t i = 0; i < products.size(); ++i) {
       const Product& p = products[i];
-      const int64_t matrix = p.activation == GroupActivation::kSiluAndMul ? 2 * p.features : p.features;
+      const int64_t matrix = is_gated(p.activation) ? 2 * p.features : p.features;
       weights.push_back(random({matrix, length}, 1 / std::sqrt(static_cast<double>(length))));
       biases.push_back(random({matrix}, 0.5));
-      outs[i].emplace(TensorSpec{{rows, p.features}, dtype_}, Placement::kStridedRows, kCuda);
+      outs[i].emplace(TensorSpec{{rows, p.features}, dtype_of(p)}, Placement::kStridedRows, kCuda);
       cuda::GroupedProduct grouped{.weight = weights[i].there, .out = outs[i]->view(), .activation = p.activation};
       if (p.bias) grouped.bias = biases[i].there;
       if (inputs != nullptr) grouped.x = (*inputs)[i].there.view();
@@ -94,12 +102,15 @@ class StreamGroupTest : public OnDevice {
     }
   }
 
+  DType dtype_of(const Product& p) const { return p.wide ? DType::kF32 : dtype_; }
+
   void compare(int64_t rows, int64_t length, const Product& p, size_t which, const Numbers& weight, const Numbers& bias,
                const Rows& x, GuardedTensor& out) {
     out.look();
     EXPECT_EQ(out.fence_damage(), "") << "product " << which;
     const std::vector<std::byte> written = out.bytes();
-    const double unit = dtype_ == DType::kBF16 ? 0x1p-8 : 0x1p-11;
+    const DType dtype = dtype_of(p);
+    const double unit = dtype == DType::kF32 ? 0x1p-16 : dtype == DType::kBF16 ? 0x1p-8 : 0x1p-11;
     int64_t wrong = 0;
     std::vector<double> row(static_cast<size_t>(length));
     for (int64_t r = 0; r < rows; ++r) {
@@ -111,12 +122,12 @@ class StreamGroupTest : public OnDevice {
           return all;
         };
         double want = sum(c);
-        if (p.activation == GroupActivation::kSiluAndMul)
-          want = want / (1 + std::exp(-want)) * sum(c + p.features);
+        if (is_gated(p.activation))
+          want = gate(p.activation, want) * sum(c + p.features);
         else
           want = activated(p.activation, want);
         const double got =
-            load_element(written.data() + static_cast<size_t>(r * p.features + c) * dtype_size(dtype_), dtype_);
+            load_element(written.data() + static_cast<size_t>(r * p.features + c) * dtype_size(dtype), dtype);
         // Sums are rounded before an activation, which at most doubles that error, or multiplies it by the other half.
         const double allowed = 4 * unit * (std::abs(want) + 0.5);
         wrong += std::abs(got - want) <= allowed ? 0 : 1;
@@ -176,6 +187,62 @@ TEST_F(StreamGroupTest, RowsAreNormedWithTheirResidual) {
         for (int64_t i = 0; i < rows * length; ++i)
           ASSERT_EQ(load_element(written.data() + static_cast<size_t>(i) * dtype_size(dtype_), dtype_),
                     sum(i / length, i % length));
+      }
+}
+
+TEST_F(StreamGroupTest, RowsAreNormedBeforeAndAfterTheirResidual) {
+  for (DType dtype : {DType::kBF16, DType::kF16})
+    for (int64_t rows : {1, 2, 5})
+      for (int64_t length : {64, 2568}) {
+        dtype_ = dtype;
+        const double eps = 1e-3, size = static_cast<double>(length);
+        Numbers x = random({rows, length}, 3), residual = random({rows, length}, 2), post = random({length}, 0.2, 1),
+                second = random({length}, 0.3, 1);
+        std::vector<Numbers> weights;  // of each product
+        for (int i = 0; i < 3; ++i) weights.push_back(random({length}, 0.2, 1));
+        GuardedTensor sums(TensorSpec{{rows, length}, dtype_}, Placement::kAligned, kCuda),
+            seconds(TensorSpec{{rows, length}, dtype_}, Placement::kAligned, kCuda);
+        cuda::StreamGroup group;
+        group.prologue = cuda::PostNormRows{.x = x.there,
+                                            .post_weight = post.there,
+                                            .residual = residual.there.view(),
+                                            .weight = second.there,
+                                            .eps = eps,
+                                            .sum_out = sums.view(),
+                                            .second_weight = second.there.view(),
+                                            .second_out = seconds.view()};
+        std::vector<double> sum, scales;
+        for (int64_t t = 0; t < rows; ++t) {
+          double squares = 0, of_sum = 0;
+          for (int64_t k = 0; k < length; ++k) squares += x(t, k) * x(t, k);
+          for (int64_t k = 0; k < length; ++k) {
+            sum.push_back(rounded(rounded(x(t, k) / std::sqrt(squares / size + eps) * post(k)) + residual(t, k)));
+            of_sum += sum.back() * sum.back();
+          }
+          scales.push_back(1 / std::sqrt(of_sum / size + eps));
+        }
+        auto normed = [&](int64_t t, int64_t k, double weight) {
+          return rounded(sum[static_cast<size_t>(t * length + k)] * scales[static_cast<size_t>(t)] * weight);
+        };
+        sums.poison(std::byte{0xff});
+        seconds.poison(std::byte{0xff});
+        check(
+            rows, length,
+            {{.features = 100, .wide = true}, {9}, {.features = 40, .activation = GroupActivation::kGeluTanhAndMul}},
+            group, [&](int64_t t, size_t i, int64_t k) { return normed(t, k, weights[i](k)); }, nullptr, &weights);
+        // Norms in float may round to the other side.
+        const double step = 2 * dtype_epsilon(dtype_);
+        for (GuardedTensor* made : {&sums, &seconds}) {
+          made->look();
+          EXPECT_EQ(made->fence_damage(), "");
+          const std::vector<std::byte> written = made->bytes();
+          for (int64_t i = 0; i < rows * length; ++i) {
+            const double want =
+                made == &sums ? sum[static_cast<size_t>(i)] : normed(i / length, i % length, second(i % length));
+            ASSERT_NEAR(load_element(written.data() + static_cast<size_t>(i) * dtype_size(dtype_), dtype_), want,
+                        step * (std::abs(want) + 1));
+          }
+        }
       }
 }
 

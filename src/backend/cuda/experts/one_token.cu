@@ -10,6 +10,7 @@
 #include "backend/cuda/device/multiprocessors.h"
 #include "backend/cuda/device/tile.cuh"
 #include "backend/cuda/l1/activations.cuh"
+#include "backend/cuda/l1/expert_choice.cuh"
 #include "backend/cuda/l1/swigluoai.cuh"
 
 namespace fk::cuda {
@@ -22,7 +23,11 @@ constexpr int kStepsAtOnce = 4;             // of a warp
 constexpr int kRun = kStepsAtOnce * kStep;  // elements of its 16 rows that a warp loads at once
 constexpr int kGateWarps = 8;               // of a block
 constexpr int kGateBlocks = 2;              // on a multiprocessor
-constexpr int kMostDownWarps = 16;          // of a block, which has a multiprocessor for itself
+// Of a block, which has a multiprocessor for itself. With a choice to make a thread needs a few more registers.
+template <bool kRouted>
+constexpr int kMostDownWarps = kRouted ? 12 : 16;
+constexpr int kEachLane = 4;  // experts that a lane compares
+constexpr int kMostRouted = 32 * kEachLane, kMostChosen = 32;
 
 __device__ __forceinline__ uint4 load_expert_row(const void* address) {
   uint4 v;
@@ -42,6 +47,9 @@ class RowsTimesVector {
         in_step_(8 * (static_cast<int>(threadIdx.x) % 4)),
         first_(first * kRun),
         stride_(stride * kRun) {}
+
+  // Of the rows that begin next.
+  __device__ __forceinline__ void set_length(int length) { length_ = length; }
 
   // Begins with the first loads of new rows; null: zeros. x need not be known yet.
   __device__ __forceinline__ void begin(const T* low, const T* high) {
@@ -97,10 +105,53 @@ class RowsTimesVector {
   Buffer buffer_[2];
 };
 
-// Ids outside the experts would be read outside the matrices.
-__device__ __forceinline__ int expert_of(const OneTokenExperts& c, int pair) {
-  return min(max(c.ids[pair], 0), c.experts - 1);
-}
+// The experts of the token: as given, or by the router's logits.
+template <class T, bool kRouted>
+struct ChosenExperts {
+  const int32_t* ids;
+  const float* weights;
+
+  __device__ explicit ChosenExperts(const OneTokenExperts& c) : ids(c.ids), weights(c.weights) {
+    if constexpr (kRouted) {
+      __shared__ int32_t own_ids[kMostChosen];
+      __shared__ float own_weights[kMostChosen];
+      ids = own_ids;
+      weights = own_weights;
+      if (threadIdx.x < 32) choose(c, own_ids, own_weights);
+      __syncthreads();
+    }
+  }
+
+  // Ids outside the experts would be read outside the matrices.
+  __device__ __forceinline__ int of(const OneTokenExperts& c, int pair) const {
+    return min(max(ids[pair], 0), c.experts - 1);
+  }
+
+ private:
+  // By one warp; lane j keeps the j-th.
+  static __device__ __forceinline__ void choose(const OneTokenExperts& c, int32_t* to_ids, float* to_weights) {
+    const int lane = static_cast<int>(threadIdx.x);
+    HeldKeys<kEachLane> keys;
+#pragma unroll
+    for (int i = 0; i < kEachLane; ++i)
+      keys.at[i] = lane + 32 * i < c.experts ? order_key(c.logits[lane + 32 * i] * c.logit_scale) : kTaken;
+    float largest = 0, sum = 0, own = 0;
+    int id = 0;
+    for (int j = 0; j < c.top_k; ++j) {
+      const Best best = keys.take_best();
+      const float logit = from_order_key(best.key);
+      if (j == 0) largest = logit;
+      const float exponential = expf(logit - largest);
+      sum += exponential;
+      if (lane != j) continue;
+      own = exponential;
+      id = best.index;
+    }
+    if (lane >= c.top_k) return;
+    to_ids[lane] = id;
+    to_weights[lane] = own / sum * to_float(static_cast<const T*>(c.expert_scale)[id]);
+  }
+};
 
 // Of sums with their bias. Rounded first, as the result of a separate product would be.
 template <class T, ExpertGate kGate>
@@ -117,18 +168,19 @@ __device__ __forceinline__ float gated_value(const OneTokenExperts& c, float gat
 
 // The features of all experts of the token follow each other; a block has `share` of them, of two experts where these
 // meet.
-template <class T, ExpertGate kGate>
+template <class T, ExpertGate kGate, bool kRouted>
 __global__ void __launch_bounds__(32 * kGateWarps, kGateBlocks)
     one_token_gate_up(const __grid_constant__ OneTokenExperts c, const int share) {
   __shared__ float parts[2][kGateWarps][kExpertTile];  // of tiles in turn
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int begin = static_cast<int>(blockIdx.x) * share, end = min(begin + share, c.top_k * c.features);
-  // In this order: the next kernel reads the ids before it waits for this one.
+  // In this order: the next kernel reads the ids, or the logits, before it waits for this one.
   wait_for_previous();
   let_next_start();
+  const ChosenExperts<T, kRouted> chosen(c);
   auto gate_row = [&](int feature) { return kGate == ExpertGate::kSwigluOAI ? 2 * feature : feature; };
   auto up_row = [&](int feature) { return kGate == ExpertGate::kSwigluOAI ? 2 * feature + 1 : feature + c.features; };
-  auto first_row = [&](int place) { return static_cast<int64_t>(expert_of(c, place / c.features)) * 2 * c.features; };
+  auto first_row = [&](int place) { return static_cast<int64_t>(chosen.of(c, place / c.features)) * 2 * c.features; };
   RowsTimesVector<T> rows(c.hidden, warp, kGateWarps);
   auto begin_tile = [&](int first) {
     const int place = first + lane / 4;
@@ -163,33 +215,44 @@ __global__ void __launch_bounds__(32 * kGateWarps, kGateBlocks)
 }
 
 // A block has `share` rows of the result. A warp has one expert of the token, or one of `splits` parts of its length;
-// with many experts, several of them in turn.
-template <class T>
-__global__ void __launch_bounds__(32 * kMostDownWarps, 1)
+// with many experts, several of them in turn. The product beside the experts is cut into pieces of an expert's length,
+// which come after the experts.
+template <class T, bool kRouted>
+__global__ void __launch_bounds__(32 * kMostDownWarps<kRouted>, 1)
     one_token_down(const __grid_constant__ OneTokenExperts c, const int splits, const int share) {
-  __shared__ float parts[2][kMostDownWarps][kExpertTile];  // of turns
+  __shared__ float parts[2][kMostDownWarps<kRouted>][kExpertTile];  // of turns
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, at_once = static_cast<int>(blockDim.x) / 32 / splits;
   const int begin = static_cast<int>(blockIdx.x) * share, end = min(begin + share, c.hidden);
   RowsTimesVector<T> rows(c.features, warp % splits, splits);
+  let_next_start();
+  const ChosenExperts<T, kRouted> chosen(c);
+  const int dense = kRouted && c.dense_down != nullptr ? c.dense_features : 0;
+  const int all_pairs = c.top_k + (kRouted ? (dense + c.features - 1) / c.features : 0);
   auto begin_tile = [&](int first, int pair) {
-    if (pair >= c.top_k) return;
-    const T* matrix = static_cast<const T*>(c.down) + static_cast<int64_t>(expert_of(c, pair)) * c.hidden * c.features;
-    auto row = [&](int at) { return at < end ? matrix + static_cast<int64_t>(at) * c.features : nullptr; };
+    if (pair >= all_pairs) return;
+    const bool is_dense = kRouted && pair >= c.top_k;
+    const int from = is_dense ? (pair - c.top_k) * c.features : 0, length = is_dense ? dense : c.features;
+    const T* matrix =
+        is_dense ? static_cast<const T*>(c.dense_down) + from
+                 : static_cast<const T*>(c.down) + static_cast<int64_t>(chosen.of(c, pair)) * c.hidden * c.features;
+    if constexpr (kRouted) rows.set_length(min(c.features, length - from));
+    auto row = [&](int at) { return at < end ? matrix + static_cast<int64_t>(at) * length : nullptr; };
     rows.begin(row(first + lane / 4), row(first + lane / 4 + 8));
   };
-  let_next_start();
   int first = begin, pairs = 0;  // of this turn: rows, and experts
-  // Reads the ids before the wait: one_token_gate_up, which must be the launch before this one, has waited for them
-  // before it let this one start.
+  // The ids, or the logits, are read before the wait: one_token_gate_up, which must be the launch before this one, has
+  // waited for them before it let this one start.
   if (first < end) begin_tile(first, warp / splits);
   wait_for_previous();
-  float out = 0;  // of row `first` + the thread's number
+  float out = 0, dense_out = 0;  // of row `first` + the thread's number
   for (int half = 0; first < end; half ^= 1) {
     const int pair = pairs + warp / splits;
     float2 sums{0, 0};
-    if (pair < c.top_k)
-      sums = rows.multiply(static_cast<const T*>(c.between) + static_cast<int64_t>(pair) * c.features);
-    const bool last_pairs = pairs + at_once >= c.top_k;
+    const T* x = kRouted && pair >= c.top_k
+                     ? static_cast<const T*>(c.dense_between) + static_cast<int64_t>(pair - c.top_k) * c.features
+                     : static_cast<const T*>(c.between) + static_cast<int64_t>(pair) * c.features;
+    if (pair < all_pairs) sums = rows.multiply(x);
+    const bool last_pairs = pairs + at_once >= all_pairs;
     const int next_first = last_pairs ? first + kExpertTile : first, next_pairs = last_pairs ? 0 : pairs + at_once;
     if (next_first < end) begin_tile(next_first, next_pairs + warp / splits);
     if (lane % 4 == 0) {
@@ -199,18 +262,23 @@ __global__ void __launch_bounds__(32 * kMostDownWarps, 1)
     __syncthreads();
     const int row = first + static_cast<int>(threadIdx.x);
     if (threadIdx.x < kExpertTile && row < end) {
-      for (int i = 0; i < at_once && pairs + i < c.top_k; ++i) {
+      for (int i = 0; i < at_once && pairs + i < all_pairs; ++i) {
         float value = 0;
-        if (c.down_bias != nullptr)
+        const bool is_dense = kRouted && pairs + i >= c.top_k;
+        if (c.down_bias != nullptr && !is_dense)
           value = to_float(
-              static_cast<const T*>(c.down_bias)[static_cast<int64_t>(expert_of(c, pairs + i)) * c.hidden + row]);
+              static_cast<const T*>(c.down_bias)[static_cast<int64_t>(chosen.of(c, pairs + i)) * c.hidden + row]);
         for (int part = 0; part < splits; ++part) value += parts[half][i * splits + part][threadIdx.x];
         // Rounded, as moe_sum reads it.
-        out = fmaf(c.weights[pairs + i], to_float(from_float<T>(value)), out);
+        if (is_dense)
+          dense_out += value;
+        else
+          out = fmaf(chosen.weights[pairs + i], to_float(from_float<T>(value)), out);
       }
       if (last_pairs) {
         static_cast<T*>(c.out)[row] = from_float<T>(out);
-        out = 0;
+        if (dense > 0) static_cast<T*>(c.dense_out)[row] = from_float<T>(dense_out);
+        out = dense_out = 0;
       }
     }
     first = next_first;
@@ -218,7 +286,7 @@ __global__ void __launch_bounds__(32 * kMostDownWarps, 1)
   }
 }
 
-template <class T>
+template <class T, bool kRouted>
 void launch_one_token(const OneTokenExperts& c, void* stream) {
   auto share_of = [](int items, int blocks) { return (items + blocks - 1) / blocks; };
   // Large shares were slower on an H200 than a block for each tile, which read neighbouring rows at the same time.
@@ -233,15 +301,16 @@ void launch_one_token(const OneTokenExperts& c, void* stream) {
     launch("one_token_gate_up", kernel, blocks_for(features, gate_share), 32 * kGateWarps, 0, stream, c, gate_share);
   };
   if (c.gate == ExpertGate::kSilu)
-    gate_up(one_token_gate_up<T, ExpertGate::kSilu>);
+    gate_up(one_token_gate_up<T, ExpertGate::kSilu, kRouted>);
   else if (c.gate == ExpertGate::kGeluTanh)
-    gate_up(one_token_gate_up<T, ExpertGate::kGeluTanh>);
+    gate_up(one_token_gate_up<T, ExpertGate::kGeluTanh, kRouted>);
   else
-    gate_up(one_token_gate_up<T, ExpertGate::kSwigluOAI>);
-  const int at_once = std::min(c.top_k, kMostDownWarps), runs = share_of(c.features, kRun);
-  const int splits = std::clamp(kMostDownWarps / at_once, 1, runs),
+    gate_up(one_token_gate_up<T, ExpertGate::kSwigluOAI, kRouted>);
+  const int pieces = c.top_k + (c.dense_down != nullptr ? share_of(c.dense_features, c.features) : 0);
+  const int at_once = std::min(pieces, kMostDownWarps<kRouted>), runs = share_of(c.features, kRun);
+  const int splits = std::clamp(kMostDownWarps<kRouted> / at_once, 1, runs),
             down_share = rows_of_block(c.hidden, multiprocessors(), kExpertTile);
-  launch("one_token_down", one_token_down<T>, blocks_for(c.hidden, down_share),
+  launch("one_token_down", one_token_down<T, kRouted>, blocks_for(c.hidden, down_share),
          static_cast<unsigned>(32 * at_once * splits), 0, stream, c, splits, down_share);
 }
 
@@ -252,14 +321,20 @@ std::string_view one_token_experts_refusal(const OneTokenExperts& c) {
   auto odd = [](const void* address) { return reinterpret_cast<uintptr_t>(address) % 16 != 0; };
   if (c.hidden % 8 != 0 || c.features % 8 != 0 || odd(c.x) || odd(c.gate_up) || odd(c.down) || odd(c.between))
     return "rows must start on 16 bytes";
+  if (c.routed && (c.experts > kMostRouted || c.top_k > kMostChosen))
+    return "it chooses at most 32 of at most 128 experts";
+  if (c.dense_features % 8 != 0 || odd(c.dense_down) || odd(c.dense_between)) return "rows must start on 16 bytes";
   return {};
 }
 
 void run_one_token_experts(const OneTokenExperts& c, void* stream) {
+  auto start = [&]<class T>() {
+    return c.routed ? launch_one_token<T, true>(c, stream) : launch_one_token<T, false>(c, stream);
+  };
   if (c.dtype == DType::kBF16)
-    launch_one_token<__nv_bfloat16>(c, stream);
+    start.template operator()<__nv_bfloat16>();
   else
-    launch_one_token<__half>(c, stream);
+    start.template operator()<__half>();
 }
 
 }  // namespace fk::cuda

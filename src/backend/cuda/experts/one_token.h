@@ -1,5 +1,6 @@
 // The experts of a single token in two launches: gate, up and activation; then down and the weighted sum. Each expert
-// has one row, so there is nothing to sort.
+// has one row, so there is nothing to sort. Both launches can make the router's choice themselves, and the second can
+// multiply the second matrix of a feed-forward block beside the experts, too.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,8 @@ enum class ExpertGate : uint8_t {
 
 struct OneTokenExperts {
   const void* x = nullptr;             // [hidden]
-  const int32_t* ids = nullptr;        // [top_k]
-  const float* weights = nullptr;      // [top_k]
+  const int32_t* ids = nullptr;        // [top_k], unless `routed`
+  const float* weights = nullptr;      // [top_k], unless `routed`
   const void* gate_up = nullptr;       // [experts, 2 * features, hidden]
   const void* gate_up_bias = nullptr;  // [experts, 2 * features], or null
   const void* down = nullptr;          // [experts, hidden, features]
@@ -32,6 +33,19 @@ struct OneTokenExperts {
   ExpertGate gate = ExpertGate::kSilu;
   float alpha = 0, limit = 0;  // of kSwigluOAI
   DType dtype = DType::kBF16;  // of x, matrices, biases, between and out
+
+  // The experts are the top_k with the largest logits. Their weights are a softmax over these alone, each times the
+  // number of its expert.
+  bool routed = false;
+  const float* logits = nullptr;       // [experts]
+  float logit_scale = 1;               // they are multiplied by
+  const void* expert_scale = nullptr;  // [experts]
+
+  // With `routed` only: a product of its own beside the experts'.
+  const void* dense_between = nullptr;  // [dense_features]
+  const void* dense_down = nullptr;     // [hidden, dense_features], or null
+  void* dense_out = nullptr;            // [hidden]
+  int dense_features = 0;
 };
 
 // Empty if it can be computed. Null pointers count as aligned.

@@ -26,10 +26,11 @@ struct Call {
   int64_t qkv_stride, q_out_stride, position_stride, slot_stride, num_slots;
   unsigned num_heads, num_kv_heads, head_size;
   float eps, weight_offset;
+  bool values_are_keys, value_norm;
 };
 
-// A block per token, `lanes` threads per head, a power of two within a warp. A thread holds packs of the head's first
-// half and their partners of the second.
+// A block per token, or several with some of the heads each; `lanes` threads per head, a power of two within a warp. A
+// thread holds packs of the head's first half and their partners of the second.
 template <class T, int N, int kPacks>
 __global__ void __launch_bounds__(kMaxThreads)
     rope_store_token(const __grid_constant__ Call<T> call, const __grid_constant__ RotaryFrequencies frequencies,
@@ -43,25 +44,28 @@ __global__ void __launch_bounds__(kMaxThreads)
   T* row = call.qkv + token * call.qkv_stride;
   Pack<T, N> low[kPacks], high[kPacks];
   auto load = [&](unsigned head) {
+    const unsigned from =
+        call.values_are_keys && head >= call.num_heads + call.num_kv_heads ? head - call.num_kv_heads : head;
 #pragma unroll
     for (int j = 0; j < kPacks; ++j) {
       const unsigned at = (lane + j * lanes) * N;
       if (head >= heads || at >= half) continue;
-      low[j] = load_pack<T, N>(row + head * call.head_size + at);
-      high[j] = load_pack<T, N>(row + head * call.head_size + half + at);
+      low[j] = load_pack<T, N>(row + from * call.head_size + at);
+      high[j] = load_pack<T, N>(row + from * call.head_size + half + at);
     }
   };
   wait_for_previous();
-  load(group);
+  const unsigned first_head = blockIdx.y * groups;
+  load(first_head + group);
   const int64_t slot = call.slots[token * call.slot_stride];
   const bool stored = slot >= 0 && slot < call.num_slots;
   angles.compute(frequencies, call.positions[token * call.position_stride]);
   __syncthreads();
 
   // All lanes of a warp make the same number of rounds, because the sums need all lanes.
-  for (unsigned first = 0; first < heads; first += groups) {
+  for (unsigned first = first_head; first < heads; first += groups * gridDim.y) {
     const unsigned head = first + group;
-    if (first > 0) load(head);
+    if (first > first_head) load(head);
     const bool is_query = head < call.num_heads, is_value = head >= call.num_heads + call.num_kv_heads;
     const T* norm = is_query ? call.q_norm : is_value ? nullptr : call.k_norm;
     float squares = 0;
@@ -87,6 +91,13 @@ __global__ void __launch_bounds__(kMaxThreads)
     for (int j = 0; j < kPacks; ++j) {
       const unsigned at = (lane + j * lanes) * N;
       if (at >= half) continue;
+      if (is_value && call.value_norm) {
+#pragma unroll
+        for (int k = 0; k < N; ++k) {
+          low[j].at[k] = from_float<T>(to_float(low[j].at[k]) * scale);
+          high[j].at[k] = from_float<T>(to_float(high[j].at[k]) * scale);
+        }
+      }
       if (norm != nullptr) {
         const Pack<T, N> w = load_pack<T, N>(norm + at), v = load_pack<T, N>(norm + half + at);
 #pragma unroll
@@ -119,8 +130,8 @@ std::string_view rope_store_refusal(const RopeStoreArgs& a) {
   if (dtype != DType::kBF16 && dtype != DType::kF16 && dtype != DType::kF32)
     return "it computes in bf16, f16 and f32 only";
   if (a.head_size != 2 * a.frequencies.pairs || a.head_size == 0 || a.head_size > kMaxRopeStoreHead)
-    return "it rotates whole heads of at most 256 elements, in pairs half a head apart";
-  if (a.qkv.size(1) != (a.num_heads + 2 * a.num_kv_heads) * a.head_size)
+    return "it rotates whole heads of at most 512 elements, in pairs half a head apart";
+  if (a.qkv.size(1) != (a.num_heads + (a.values_are_keys ? 1 : 2) * a.num_kv_heads) * a.head_size)
     return "a row must hold queries, keys and values";
   if (!a.qkv.rows_contiguous() || (a.q_out && (!a.q_out->rows_contiguous() || a.q_out->dtype() != dtype)))
     return "rows must be contiguous, and queries of the dtype they had";
@@ -159,21 +170,28 @@ void rope_store(const RopeStoreArgs& a, void* stream) {
                  .num_kv_heads = static_cast<unsigned>(a.num_kv_heads),
                  .head_size = static_cast<unsigned>(a.head_size),
                  .eps = static_cast<float>(a.eps),
-                 .weight_offset = static_cast<float>(a.weight_offset)};
+                 .weight_offset = static_cast<float>(a.weight_offset),
+                 .values_are_keys = a.values_are_keys,
+                 .value_norm = a.value_norm};
     const unsigned in_half = call.head_size / 2 / N, heads = call.num_heads + 2 * call.num_kv_heads;
     unsigned lanes = 1;
     while (lanes < in_half && lanes < 32) lanes *= 2;
     const unsigned threads = std::min(kMaxThreads, (heads * lanes + 31) / 32 * 32);
+    // The heads of few tokens are divided over blocks.
+    constexpr int64_t kFewTokens = 8;
+    const unsigned tokens = static_cast<unsigned>(a.qkv.size(0)),
+                   pieces = tokens <= kFewTokens ? blocks_for(heads, threads / lanes) : 1;
     auto start = [&](auto kernel) {
-      launch("rope_store", kernel, static_cast<unsigned>(a.qkv.size(0)), threads, 0, stream, call, a.frequencies,
-             lanes);
+      launch("rope_store", kernel, dim3(tokens, pieces), threads, 0, stream, call, a.frequencies, lanes);
     };
     if (in_half <= lanes)
       start(rope_store_token<T, N, 1>);
     else if (in_half <= 2 * lanes)
       start(rope_store_token<T, N, 2>);
-    else
-      start(rope_store_token<T, N, 4>);  // 128 pairs at most
+    else if (in_half <= 4 * lanes)
+      start(rope_store_token<T, N, 4>);
+    else if constexpr (N == 1)
+      start(rope_store_token<T, N, 8>);  // 256 pairs at most
   });
 }
 

@@ -9,10 +9,12 @@
 
 namespace fk::cuda {
 
-inline constexpr int64_t kMaxRopeStoreHead = 256;  // elements: a thread holds at most four packs of each half
+inline constexpr int64_t kMaxRopeStoreHead = 512;  // elements: two for each angle
 
 struct RopeStoreArgs {
-  View qkv;  // [T, (H + 2 K) * Dh], rows contiguous: queries, keys, values of each token
+  View qkv;                      // [T, (H + 2 K) * Dh], rows contiguous: queries, keys, values of each token
+  bool values_are_keys = false;  // a row has no values: they are the keys before their norm
+  bool value_norm = false;       // values are normed like keys, without a weight
   OptView
       q_out;  // [T, H * Dh], rows contiguous; without it the queries are rotated in place. Keys in qkv are unchanged
   OptView q_norm, k_norm;       // [Dh]: weights of RMSNorm over each head, before the rotation

@@ -16,6 +16,7 @@ struct GroupProductCall {
   int features;  // columns of out
   int first_block;
   GroupActivation activation;
+  bool wide;  // out is f32
 
   __device__ __forceinline__ bool gated() const {
     return activation == GroupActivation::kSiluAndMul || activation == GroupActivation::kGeluTanhAndMul;
@@ -52,6 +53,9 @@ struct PrologueCall {
   const float *of_heads, *squares;  // of HeadNormRows
   int64_t of_heads_stride, squares_stride;
   int heads, parts;
+  const T *post_weight, *second_weight;  // of PostNormRows
+  T* second_out;
+  int64_t second_stride;
   float eps;
   LastTokensCall<T> before;
 };

@@ -13,17 +13,17 @@
 
 namespace fk::cuda {
 
-enum class PrologueKind : uint8_t { kNone, kRmsNorm, kHeadNorm, kShift };
+enum class PrologueKind : uint8_t { kNone, kRmsNorm, kHeadNorm, kShift, kPostNorm };
 
 inline constexpr int kGroupRowPad = 32;  // elements between rows: reads of eight rows hit different banks
 
 // Elements of shared memory, of 2 bytes: the rows; the tokens before them, weights of the norm and of the mixture, or
-// the factors of heads.
+// the factors of heads; or the residual and the weights of three norms.
 constexpr int64_t group_shared_elements(PrologueKind kind, int64_t tokens, int64_t length, int64_t heads) {
   const int64_t rows = tokens * (length + kGroupRowPad);
   if (kind == PrologueKind::kRmsNorm) return rows + length;
   if (kind == PrologueKind::kHeadNorm) return rows + 2 * tokens * heads;
-  return kind == PrologueKind::kShift ? rows + tokens * length + 3 * length : rows;
+  return kind == PrologueKind::kShift || kind == PrologueKind::kPostNorm ? rows + tokens * length + 3 * length : rows;
 }
 
 // kTokens: at most; loops over fewer take fewer registers.
@@ -44,9 +44,14 @@ class GroupRows {
   __device__ __forceinline__ T* row(int t) const { return rows_ + t * (length_ + kGroupRowPad); }
 
   // Before the wait.
-  __device__ __forceinline__ void copy_weights(PrologueKind kind, const PrologueCall<T>& p, const T* mixture) {
+  __device__ __forceinline__ void copy_weights(PrologueKind kind, const PrologueCall<T>& p, const T* mixture,
+                                               bool writes) {
     if (kind == PrologueKind::kHeadNorm) return;
-    copy(extra_, p.weight, length_);
+    copy(extra_, kind == PrologueKind::kPostNorm && mixture != nullptr ? mixture : p.weight, length_);
+    if (kind == PrologueKind::kPostNorm) {
+      copy(extra_ + length_, p.post_weight, length_);
+      if (writes && p.second_out != nullptr) copy(extra_ + 2 * length_, p.second_weight, length_);
+    }
     if (kind == PrologueKind::kShift) {
       if (p.bias != nullptr) copy(extra_ + length_, p.bias, length_);
       copy(extra_ + 2 * length_, mixture, length_);
@@ -84,6 +89,57 @@ class GroupRows {
 #pragma unroll
       for (int k = 0; k < N; ++k) v.at[k] = from_float<T>(to_float(v.at[k]) * scale * to_float(weight.at[k]));
       store_pack<T, N>(row(t) + i, v);
+    });
+    __syncthreads();
+  }
+
+  template <class Then>
+  __device__ __forceinline__ void post_norm(const PrologueCall<T>& p, bool writes, Then&& then) {
+    T* residual = extra_ + 3 * length_;
+    for (int t = 0; p.residual != nullptr && t < tokens_; ++t)
+      copy(residual + t * length_, p.residual + t * p.residual_stride, length_);
+    commit_copies();
+    float squares[kTokens] = {};
+    each([&](int t, int i) {
+      const Pack<T, N> v = load_pack<T, N>(p.x + t * p.x_stride + i);
+      store_pack<T, N>(row(t) + i, v);
+#pragma unroll
+      for (int k = 0; k < N; ++k) squares[t] = fmaf(to_float(v.at[k]), to_float(v.at[k]), squares[t]);
+    });
+    then();
+    sum_over_block(squares, 0);
+    wait_copies<0>();  // a thread reads only what it has copied
+    const float size = static_cast<float>(length_);
+    float of_sum[kTokens] = {};
+    each([&](int t, int i) {
+      Pack<T, N> v = load_pack<T, N>(row(t) + i), added{};
+      const Pack<T, N> weight = load_pack<T, N>(extra_ + length_ + i);
+      if (p.residual != nullptr) added = load_pack<T, N>(residual + t * length_ + i);
+      const float scale = 1.0f / sqrtf(squares[t] / size + p.eps);
+#pragma unroll
+      for (int k = 0; k < N; ++k) {
+        // Rounded where operators of their own would round.
+        v.at[k] = from_float<T>(to_float(v.at[k]) * scale * to_float(weight.at[k]));
+        if (p.residual != nullptr) v.at[k] = from_float<T>(to_float(v.at[k]) + to_float(added.at[k]));
+        of_sum[t] = fmaf(to_float(v.at[k]), to_float(v.at[k]), of_sum[t]);
+      }
+      store_pack<T, N>(row(t) + i, v);
+      if (writes && p.sum_out != nullptr) store_pack<T, N>(p.sum_out + t * p.sum_stride + i, v);
+    });
+    sum_over_block(of_sum, 1);
+    each([&](int t, int i) {
+      const Pack<T, N> v = load_pack<T, N>(row(t) + i);
+      const float scale = 1.0f / sqrtf(of_sum[t] / size + p.eps);
+      auto normed = [&](const T* weights) {
+        const Pack<T, N> weight = load_pack<T, N>(weights + i);
+        Pack<T, N> made;
+#pragma unroll
+        for (int k = 0; k < N; ++k) made.at[k] = from_float<T>(to_float(v.at[k]) * scale * to_float(weight.at[k]));
+        return made;
+      };
+      store_pack<T, N>(row(t) + i, normed(extra_));
+      if (writes && p.second_out != nullptr)
+        store_pack<T, N>(p.second_out + t * p.second_stride + i, normed(extra_ + 2 * length_));
     });
     __syncthreads();
   }

@@ -124,7 +124,8 @@ __global__ void __launch_bounds__(32 * C::kWarps, C::kBlocks)
   if (c.early) load_weights(1);
 
   GroupRows<T, kThreads, C::kTokens> shared(reinterpret_cast<T*>(group_shared), scratch, c.tokens, c.length);
-  if constexpr (kPrologue != PrologueKind::kNone) shared.copy_weights(kPrologue, c.prologue, p.mixture);
+  if constexpr (kPrologue != PrologueKind::kNone)
+    shared.copy_weights(kPrologue, c.prologue, p.mixture, blockIdx.x == 0);
   let_next_start();
   wait_for_previous();
   auto load_second = [&] {
@@ -137,6 +138,8 @@ __global__ void __launch_bounds__(32 * C::kWarps, C::kBlocks)
     shared.head_norm(c.prologue, load_second);
   } else if constexpr (kPrologue == PrologueKind::kShift) {
     shared.shift(c.prologue, blockIdx.x == 0, load_second);
+  } else if constexpr (kPrologue == PrologueKind::kPostNorm) {
+    shared.post_norm(c.prologue, blockIdx.x == 0, load_second);
   } else if (c.staged) {
     shared.take(p.x, p.x_stride, load_second);
   } else {
@@ -187,7 +190,10 @@ __global__ void __launch_bounds__(32 * C::kWarps, C::kBlocks)
       } else {
         value = activated<T>(p.activation, value);
       }
-      p.out[of_token * p.out_stride + feature] = from_float<T>(value);
+      if (kPrologue == PrologueKind::kPostNorm && p.wide)
+        reinterpret_cast<float*>(p.out)[of_token * p.out_stride + feature] = value;
+      else
+        p.out[of_token * p.out_stride + feature] = from_float<T>(value);
     }
     half ^= 1;
     tile += of_tile;
@@ -236,6 +242,7 @@ const View& rows_in(const StreamGroup& g) {
   if (const auto* norm = std::get_if<RmsNormRows>(&g.prologue)) return norm->x;
   if (const auto* heads = std::get_if<HeadNormRows>(&g.prologue)) return heads->x;
   if (const auto* shifted = std::get_if<ShiftedRows>(&g.prologue)) return shifted->x;
+  if (const auto* post = std::get_if<PostNormRows>(&g.prologue)) return post->x;
   return *g.products.at[0].x;
 }
 
@@ -262,6 +269,13 @@ PrologueCall<T> prologue_call(const StreamGroup& g) {
     c.heads = static_cast<int>(heads->squares.size(1));
     c.parts = static_cast<int>(heads->squares.size(2));
     c.eps = static_cast<float>(heads->eps);
+  }
+  if (const auto* post = std::get_if<PostNormRows>(&g.prologue)) {
+    sums(*post);
+    c.post_weight = static_cast<const T*>(post->post_weight.data());
+    c.second_weight = start_of<T>(post->second_weight);
+    c.second_out = const_cast<T*>(start_of<T>(post->second_out));
+    c.second_stride = row_distance(post->second_out);
   }
   if (const auto* shifted = std::get_if<ShiftedRows>(&g.prologue)) {
     sums(*shifted);
@@ -315,6 +329,7 @@ void launch_group_cut(const StreamGroup& g, void* stream) {
     call.features = static_cast<int>(p.out.size(1));
     call.first_block = blocks;
     call.activation = p.activation;
+    call.wide = p.out.dtype() == DType::kF32;
     blocks += static_cast<int>(blocks_for(p.weight.size(0), c.block_rows));
   }
   c.stored = start_of<T>(g.stored);
@@ -404,6 +419,8 @@ std::span<const LaunchGroup> cuts_of(const StreamGroup& g) {
         return cuts_for<T, PrologueKind::kHeadNorm>(g);
       case PrologueKind::kShift:
         return cuts_for<T, PrologueKind::kShift>(g);
+      case PrologueKind::kPostNorm:
+        return cuts_for<T, PrologueKind::kPostNorm>(g);
       default:
         return cuts_for<T, PrologueKind::kNone>(g);
     }
@@ -433,6 +450,10 @@ std::string_view stream_group_refusal(const StreamGroup& g) {
   if (const auto* s = std::get_if<ShiftedRows>(&g.prologue)) {
     sums(*s);
     odd = odd || unfit(s->bias) || unfit(s->pre_weight) || unfit(s->pre_bias);
+  }
+  if (const auto* post = std::get_if<PostNormRows>(&g.prologue)) {
+    sums(*post);
+    odd = odd || unfit(post->post_weight) || unfit(post->second_weight) || unfit(post->second_out);
   }
   if (odd) return "rows must start on 16 bytes";
   const int64_t elements = group_shared_elements(kind_of(g), x.size(0), x.size(1), heads_of(g));

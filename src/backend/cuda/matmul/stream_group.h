@@ -17,11 +17,13 @@ enum class GroupActivation : uint8_t { kNone, kTanh, kSigmoid, kRelu2, kSiluAndM
 
 struct GroupedProduct {
   View weight;  // [features, length]
-  View out;     // [rows, features]
+  View out;     // [rows, features]; with PostNormRows also f32, without an activation
   GroupActivation activation = GroupActivation::kNone;
   OptView bias = {};
-  OptView x = {};        // [rows, length], where the group has no prologue
-  OptView mixture = {};  // [length], with ShiftedRows: the weight of this product's mixture
+  OptView x = {};  // [rows, length], where the group has no prologue
+  // [length], with ShiftedRows: the weight of this product's mixture; with PostNormRows: of its norm, where it has
+  // another than the group.
+  OptView mixture = {};
 };
 
 inline constexpr int kMostGroupedProducts = 8;
@@ -69,7 +71,18 @@ struct ShiftedRows {
   LastTokens before = {};
   View now = {};
 };
-using RowPrologue = std::variant<std::monostate, RmsNormRows, HeadNormRows, ShiftedRows>;
+// RMSNorm of x, added to the residual; RMSNorm of that sum, with a weight of its own for each product. The sum with a
+// further weight goes to `second_out`, for a later launch.
+struct PostNormRows {
+  View x;
+  View post_weight;
+  OptView residual = {};
+  View weight;
+  double eps = 0;
+  OptView sum_out = {};
+  OptView second_weight = {}, second_out = {};
+};
+using RowPrologue = std::variant<std::monostate, RmsNormRows, HeadNormRows, ShiftedRows, PostNormRows>;
 
 struct StreamGroup {
   GroupedProducts products;
