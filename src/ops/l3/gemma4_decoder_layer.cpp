@@ -49,9 +49,25 @@ std::vector<Case<Gemma4DecoderLayer>> Gemma4DecoderLayer::cases() {
                             .scale = 1,
                             .sliding_window = 7}},
              .mlp = {.hidden_size = 44, .intermediate_size = 101}};
+  // Rows of whole 16 bytes. The feed-forward block is wider than an expert, or narrower.
+  Init one = c, sliding = dense;
+  one.attention.hidden_size = one.mlp.hidden_size = one.moe.hidden_size = 64;
+  one.attention.head_dim = 64;
+  one.attention.k_eq_v = true;
+  one.mlp.intermediate_size = 104;
+  one.moe.intermediate_size = 40;
+  sliding.attention.hidden_size = sliding.mlp.hidden_size = 64;
+  sliding.attention.head_dim = 24;
+  sliding.mlp.intermediate_size = 72;
+  Init narrow = sliding;
+  narrow.mlp.intermediate_size = 24;
+  narrow.moe = {.hidden_size = 64, .num_experts = 9, .top_k = 9, .intermediate_size = 40};
   return {
       {"global, experts", c, Workload::batch({{1, 20}, {9, 0}})},
       {"sliding, dense", dense, Workload::batch({{1, 33}, {4, 17}})},
+      {"one token, global, experts", one, Workload::batch({{1, 20}})},
+      {"one token, sliding, experts", narrow, Workload::batch({{1, 33}})},
+      {"few tokens, sliding, dense", sliding, Workload::batch({{1, 33}, {4, 17}})},
   };
 }
 
