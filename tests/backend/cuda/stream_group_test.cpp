@@ -190,6 +190,24 @@ TEST_F(StreamGroupTest, RowsAreNormedWithTheirResidual) {
       }
 }
 
+TEST_F(StreamGroupTest, RowsAreNormedAlone) {
+  for (int64_t rows : {1, 3, 8})
+    for (int64_t length : {64, 2568, 4104}) {
+      Numbers x = random({rows, length}, 2), weight = random({length}, 0.2, 1);
+      cuda::StreamGroup group;
+      group.prologue = cuda::RmsNormRows{.x = x.there, .weight = weight.there, .eps = 1e-3};
+      std::vector<double> scales;
+      for (int64_t t = 0; t < rows; ++t) {
+        double squares = 0;
+        for (int64_t k = 0; k < length; ++k) squares += x(t, k) * x(t, k);
+        scales.push_back(1 / std::sqrt(squares / static_cast<double>(length) + 1e-3));
+      }
+      check(rows, length, {{100}, {9}}, group, [&](int64_t t, size_t, int64_t k) {
+        return rounded(x(t, k) * scales[static_cast<size_t>(t)] * weight(k));
+      });
+    }
+}
+
 TEST_F(StreamGroupTest, RowsAreNormedBeforeAndAfterTheirResidual) {
   for (DType dtype : {DType::kBF16, DType::kF16})
     for (int64_t rows : {1, 2, 5})

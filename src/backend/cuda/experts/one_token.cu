@@ -135,21 +135,16 @@ struct ChosenExperts {
 #pragma unroll
     for (int i = 0; i < kEachLane; ++i)
       keys.at[i] = lane + 32 * i < c.experts ? order_key(c.logits[lane + 32 * i] * c.logit_scale) : kTaken;
-    float largest = 0, sum = 0, own = 0;
-    int id = 0;
+    Best own{0, 0};
     for (int j = 0; j < c.top_k; ++j) {
       const Best best = keys.take_best();
-      const float logit = from_order_key(best.key);
-      if (j == 0) largest = logit;
-      const float exponential = expf(logit - largest);
-      sum += exponential;
-      if (lane != j) continue;
-      own = exponential;
-      id = best.index;
+      if (lane == j) own = best;
     }
+    const float logit = from_order_key(own.key), largest = __shfl_sync(kAllLanes, logit, 0);
+    const float exponential = lane < c.top_k ? expf(logit - largest) : 0.0f, sum = reduce_warp<Sum>(exponential);
     if (lane >= c.top_k) return;
-    to_ids[lane] = id;
-    to_weights[lane] = own / sum * to_float(static_cast<const T*>(c.expert_scale)[id]);
+    to_ids[lane] = own.index;
+    to_weights[lane] = exponential / sum * to_float(static_cast<const T*>(c.expert_scale)[own.index]);
   }
 };
 

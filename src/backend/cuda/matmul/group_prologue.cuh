@@ -72,8 +72,15 @@ class GroupRows {
 
   template <class Then>
   __device__ __forceinline__ void rms_norm(const PrologueCall<T>& p, bool writes, Then&& then) {
-    load_sums(p, writes && p.sum_out != nullptr);
+    if (p.residual == nullptr && p.sum_out == nullptr) {
+      // Copies do not wait for each other.
+      for (int t = 0; t < tokens_; ++t) copy(row(t), p.x + t * p.x_stride, length_);
+      commit_copies();
+    } else {
+      load_sums(p, writes && p.sum_out != nullptr);
+    }
     then();
+    wait_copies<0>();  // a thread reads only what it has copied itself
     float squares[kTokens] = {};
     each([&](int t, int i) {
       const Pack<T, N> v = load_pack<T, N>(row(t) + i);
@@ -81,7 +88,6 @@ class GroupRows {
       for (int k = 0; k < N; ++k) squares[t] = fmaf(to_float(v.at[k]), to_float(v.at[k]), squares[t]);
     });
     sum_over_block(squares, 0);
-    wait_copies<0>();
     each([&](int t, int i) {
       Pack<T, N> v = load_pack<T, N>(row(t) + i);
       const Pack<T, N> weight = load_pack<T, N>(extra_ + i);
@@ -96,19 +102,19 @@ class GroupRows {
   template <class Then>
   __device__ __forceinline__ void post_norm(const PrologueCall<T>& p, bool writes, Then&& then) {
     T* residual = extra_ + 3 * length_;
+    for (int t = 0; t < tokens_; ++t) copy(row(t), p.x + t * p.x_stride, length_);
     for (int t = 0; p.residual != nullptr && t < tokens_; ++t)
       copy(residual + t * length_, p.residual + t * p.residual_stride, length_);
     commit_copies();
+    then();
+    wait_copies<0>();  // a thread reads only what it has copied itself
     float squares[kTokens] = {};
     each([&](int t, int i) {
-      const Pack<T, N> v = load_pack<T, N>(p.x + t * p.x_stride + i);
-      store_pack<T, N>(row(t) + i, v);
+      const Pack<T, N> v = load_pack<T, N>(row(t) + i);
 #pragma unroll
       for (int k = 0; k < N; ++k) squares[t] = fmaf(to_float(v.at[k]), to_float(v.at[k]), squares[t]);
     });
-    then();
     sum_over_block(squares, 0);
-    wait_copies<0>();  // a thread reads only what it has copied
     const float size = static_cast<float>(length_);
     float of_sum[kTokens] = {};
     each([&](int t, int i) {
