@@ -134,7 +134,7 @@ struct ChosenExperts {
     HeldKeys<kEachLane> keys;
 #pragma unroll
     for (int i = 0; i < kEachLane; ++i)
-      keys.at[i] = lane + 32 * i < c.experts ? order_key(c.logits[lane + 32 * i] * c.logit_scale) : kTaken;
+      keys.at[i] = lane + 32 * i < c.experts ? order_key(__ldcg(c.logits + lane + 32 * i) * c.logit_scale) : kTaken;
     Best own{0, 0};
     for (int j = 0; j < c.top_k; ++j) {
       const Best best = keys.take_best();
