@@ -64,9 +64,15 @@ std::vector<Case<DeepseekV32MLAAttention>> DeepseekV32MLAAttention::cases() {
   Init few = small, few_odd = odd;
   few.index_topk = 3;
   few_odd.index_topk = 2;
+  Init halves = small;
+  halves.is_neox_style = true;
+  halves.index_is_neox_style = false;
+  halves.bias = true;
   return {
       {"mixed", small, Workload::batch({{1, 20}, {9, 0}, {4, 17}})},
       {"odd", odd, Workload::batch({{1, 20}, {7, 0}, {1, 38}})},
+      {"few tokens", small, Workload::batch({{1, 20}, {1, 33}, {4, 17}})},
+      {"one token, halves", halves, Workload::batch({{1, 40}})},
       {"some of the keys", few, Workload::batch({{1, 6}, {1, 9}, {2, 4}})},
       {"some of the keys, odd", few_odd, Workload::batch({{1, 7}, {2, 5}})},
   };

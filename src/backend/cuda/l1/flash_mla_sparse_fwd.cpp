@@ -3,6 +3,7 @@
 
 #include <bit>
 
+#include "backend/cuda/l1/latent_parts.h"
 #include "backend/cuda/latent/call.h"
 #include "ops/register.h"
 
@@ -90,4 +91,16 @@ FK_IMPLEMENTATION(FlashMLASparseFwd, FlashMLASparseTiles, "cuda.split_tiles", De
 FK_IMPLEMENTATION(FlashMLASparseFwd, FlashMLASparseRows, "cuda.warp_per_row", DeviceKind::kCuda, 100, nullptr);
 
 }  // namespace
+
+void flash_mla_sparse(Context& ctx, const FlashMLASparseFwd::Init& init, const View& q_nope, const View& q_pe,
+                      const View& cache, const View& indices, const View& block_table, const OptView& cu_seqlens_q,
+                      const View& out) {
+  const OptView args[] = {q_nope, q_pe, cache, indices, block_table, cu_seqlens_q, out};
+  FlashMLASparseTiles tiles(init);
+  if (tiles.refuse(args).empty())
+    tiles.forward(ctx, q_nope, q_pe, cache, indices, block_table, cu_seqlens_q, out);
+  else
+    FlashMLASparseRows(init).forward(ctx, q_nope, q_pe, cache, indices, block_table, cu_seqlens_q, out);
+}
+
 }  // namespace fk::cuda

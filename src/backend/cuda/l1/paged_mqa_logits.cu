@@ -12,6 +12,7 @@
 #include "backend/cuda/device/reduce.cuh"
 #include "backend/cuda/device/tile.cuh"
 #include "backend/cuda/l1/call.h"
+#include "backend/cuda/l1/latent_parts.h"
 #include "ops/register.h"
 
 namespace fk::cuda {
@@ -260,4 +261,16 @@ FK_IMPLEMENTATION(PagedMQALogits, PagedMQALogitsMma, "cuda.mma", DeviceKind::kCu
 FK_IMPLEMENTATION(PagedMQALogits, PagedMQALogitsLanes, "cuda.lane_per_head", DeviceKind::kCuda, 100, nullptr);
 
 }  // namespace
+
+void paged_mqa_logits(Context& ctx, const PagedMQALogits::Init& init, const View& q, const View& k_cache,
+                      const View& weights, const View& seq_lens, const View& block_table, const OptView& cu_seqlens_q,
+                      const View& logits) {
+  const OptView args[] = {q, k_cache, weights, seq_lens, block_table, cu_seqlens_q, logits};
+  PagedMQALogitsMma mma(init);
+  if (mma.refuse(args).empty())
+    mma.forward(ctx, q, k_cache, weights, seq_lens, block_table, cu_seqlens_q, logits);
+  else
+    PagedMQALogitsLanes(init).forward(ctx, q, k_cache, weights, seq_lens, block_table, cu_seqlens_q, logits);
+}
+
 }  // namespace fk::cuda

@@ -3,6 +3,7 @@
 #include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/device/reduce.cuh"
 #include "backend/cuda/l1/call.h"
+#include "backend/cuda/l1/latent_parts.h"
 #include "backend/cuda/l1/packs.cuh"
 #include "backend/cuda/l1/per_head_call.cuh"
 #include "ops/l1/per_head_linear.h"
@@ -202,4 +203,19 @@ class PerHeadLinearPacks final : public PerHeadLinear {
 FK_IMPLEMENTATION(PerHeadLinear, PerHeadLinearPacks, "cuda.packs", DeviceKind::kCuda, 300, nullptr);
 
 }  // namespace
+
+std::string_view per_head_packs_refusal(const PerHeadLinear::Init& init, const View& weight, const View& x,
+                                        const View& out) {
+  PerHeadLinearPacks packs(init);
+  packs.bind({weight});
+  const OptView args[] = {x, out};
+  return packs.refuse(args);
+}
+
+void per_head_packs(Context& ctx, const PerHeadLinear::Init& init, const View& weight, const View& x, const View& out) {
+  PerHeadLinearPacks packs(init);
+  packs.bind({weight});
+  packs.forward(ctx, x, out);
+}
+
 }  // namespace fk::cuda

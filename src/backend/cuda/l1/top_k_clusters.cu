@@ -5,6 +5,7 @@
 #include "backend/cuda/device/capabilities.h"
 #include "backend/cuda/device/cluster.cuh"
 #include "backend/cuda/device/launch.cuh"
+#include "backend/cuda/l1/latent_parts.h"
 #include "backend/cuda/l1/select_keys.cuh"
 #include "ops/l1/top_k_per_row.h"
 #include "ops/register.h"
@@ -217,4 +218,14 @@ class TopKPerRowClusters final : public TopKPerRow {
 FK_IMPLEMENTATION(TopKPerRow, TopKPerRowClusters, "cuda.cluster_per_row", DeviceKind::kCuda, 100, nullptr);
 
 }  // namespace
+
+bool top_k_by_clusters(Context& ctx, const TopKPerRow::Init& init, const View& logits, const View& positions,
+                       const View& indices) {
+  const OptView args[] = {logits, positions, indices};
+  TopKPerRowClusters clusters(init);
+  if (!clusters.refuse(args).empty()) return false;
+  clusters.forward(ctx, logits, positions, indices);
+  return true;
+}
+
 }  // namespace fk::cuda

@@ -7,6 +7,7 @@
 
 #include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/l1/call.h"
+#include "backend/cuda/l1/latent_parts.h"
 #include "backend/cuda/l1/select_keys.cuh"
 #include "ops/register.h"
 
@@ -176,4 +177,11 @@ class TopKPerRowRadix final : public TopKPerRow {
 FK_IMPLEMENTATION(TopKPerRow, TopKPerRowRadix, "cuda.radix_select", DeviceKind::kCuda, 0, nullptr);
 
 }  // namespace
+
+void top_k_per_row(Context& ctx, const TopKPerRow::Init& init, const View& logits, const View& positions,
+                   const View& indices) {
+  if (!top_k_by_clusters(ctx, init, logits, positions, indices))
+    TopKPerRowRadix(init).forward(ctx, logits, positions, indices);
+}
+
 }  // namespace fk::cuda

@@ -190,7 +190,7 @@ __global__ void __launch_bounds__(32 * C::kWarps, C::kBlocks)
       } else {
         value = activated<T>(p.activation, value);
       }
-      if (kPrologue == PrologueKind::kPostNorm && p.wide)
+      if ((kPrologue == PrologueKind::kPostNorm || kPrologue == PrologueKind::kNone) && p.wide)
         reinterpret_cast<float*>(p.out)[of_token * p.out_stride + feature] = value;
       else
         p.out[of_token * p.out_stride + feature] = from_float<T>(value);

@@ -17,7 +17,7 @@ enum class GroupActivation : uint8_t { kNone, kTanh, kSigmoid, kRelu2, kSiluAndM
 
 struct GroupedProduct {
   View weight;  // [features, length]
-  View out;     // [rows, features]; with PostNormRows also f32, without an activation
+  View out;     // [rows, features]; without a prologue, and with PostNormRows, also f32, without an activation
   GroupActivation activation = GroupActivation::kNone;
   OptView bias = {};
   OptView x = {};  // [rows, length], where the group has no prologue

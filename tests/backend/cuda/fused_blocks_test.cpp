@@ -1,5 +1,5 @@
-// Layers of Gemma 4 of real size, one sliding and one global, in the kernels for one token: decoding gives the logits
-// of a prefill, and of the operators that these kernels stand for.
+// Layers and blocks of real size in the kernels for few tokens: decoding gives the logits of a prefill, and of the
+// operators that these kernels stand for.
 #include <algorithm>
 #include <cmath>
 
@@ -11,17 +11,23 @@
 namespace fk {
 namespace {
 
-class Gemma4Layer : public OnDevice {
+struct FusedBlock {
+  const char* name;
+  const char* model;
+  Fields changes;  // of its config: two layers, and few tokens in the vocabulary
+  const char* op;
+  const char* part;  // of it
+};
+void PrintTo(const FusedBlock& block, std::ostream* os) { *os << block.name; }
+
+class FusedBlocks : public OnDevice, public testing::WithParamInterface<FusedBlock> {
  protected:
   void TearDown() override { leave_unfused({}); }
 
-  // As many experts as a token has: with more, rounding could change the choice.
   Model load() {
-    ModelSource source = resolve_model("gemma4-26b-a4b");
-    Fields& init = source.config.init;
-    EXPECT_TRUE(set_field(init, "num_hidden_layers", int64_t{2}) && set_field(init, "num_experts", int64_t{8}) &&
-                set_field(init, "vocab_size", int64_t{1000}) &&
-                set_field(init, "layer_is_sliding", std::vector<int64_t>{1, 0}));
+    ModelSource source = resolve_model(GetParam().model);
+    for (const Field& change : GetParam().changes)
+      EXPECT_TRUE(set_field(source.config.init, change.name, change.value)) << change.name;
     source.config.facts.num_hidden_layers = 2;
     source.config.facts.vocab_size = 1000;
     return load_model(source, {.format = LoadFormat::kDummy, .dtype = DType::kBF16, .seed = 7, .device = kCuda}, pool_);
@@ -54,12 +60,12 @@ class Gemma4Layer : public OnDevice {
     return logits;
   }
 
-  static int64_t calls_of_layers(const Model& model, std::string_view implementation) {
+  static int64_t fused_calls(const Model& model) {
     std::vector<DispatchCount> counts;
     walk(*model.root, [&](const Node& node, int) { node.count_dispatches(counts); });
     int64_t calls = 0;
     for (const DispatchCount& count : counts)
-      if (count.op == "gemma4_decoder_layer" && count.implementation == implementation) calls += count.calls;
+      if (count.op == GetParam().op && count.implementation == "cuda.stream_groups") calls += count.calls;
     return calls;
   }
 
@@ -77,21 +83,38 @@ class Gemma4Layer : public OnDevice {
   ThreadPool pool_{2};
 };
 
-TEST_F(Gemma4Layer, DecodesAsItPrefillsAndAsItsParts) {
+TEST_P(FusedBlocks, DecodeAsTheyPrefillAndAsTheirParts) {
   Model model = load();
   const std::vector<float> fused = decoded(model);
-  EXPECT_EQ(calls_of_layers(model, "cuda.stream_groups"), 4);  // two tokens in two layers
+  EXPECT_EQ(fused_calls(model), 4);  // two tokens in two layers
   const std::vector<int64_t> tokens = text();
   ModelExecutor executor(model, pool_, {.max_sequences = 1, .max_context = 64, .max_step_tokens = 64});
   RunningSequence whole = executor.start();
   EXPECT_LE(difference(fused, to_host(executor.prefill(whole, tokens))), 0.06);
 
-  // A part that may be replaced: the layer is made of its parts again.
-  leave_unfused({"layer_scalar"});
+  // A part that may be replaced: the block is made of its parts again.
+  leave_unfused({GetParam().part});
   Model parts = load();
   EXPECT_LE(difference(fused, decoded(parts)), 0.03);
-  EXPECT_EQ(calls_of_layers(parts, "cuda.stream_groups"), 0);
+  EXPECT_EQ(fused_calls(parts), 0);
 }
+
+// As many experts as a token has: with more, rounding could change the choice.
+INSTANTIATE_TEST_SUITE_P(Models, FusedBlocks,
+                         testing::Values(FusedBlock{"gemma4",
+                                                    "gemma4-26b-a4b",
+                                                    {{"num_hidden_layers", int64_t{2}},
+                                                     {"vocab_size", int64_t{1000}},
+                                                     {"num_experts", int64_t{8}},
+                                                     {"layer_is_sliding", std::vector<int64_t>{1, 0}}},
+                                                    "gemma4_decoder_layer",
+                                                    "layer_scalar"},
+                                         FusedBlock{"deepseek_v32",
+                                                    "deepseek-v3.2",
+                                                    {{"num_hidden_layers", int64_t{2}}, {"vocab_size", int64_t{1000}}},
+                                                    "deepseek_v32_mla_attention",
+                                                    "indexer"}),
+                         [](const auto& p) { return p.param.name; });
 
 }  // namespace
 }  // namespace fk
