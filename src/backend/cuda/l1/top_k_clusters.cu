@@ -25,19 +25,23 @@ __device__ __forceinline__ uint32_t shared_address_of(const void* at) {
 }
 // From the shared memory of block `rank`, at the place that `address` has in this block.
 __device__ __forceinline__ unsigned load_there(uint32_t address, int rank) {
-  unsigned v;
+  unsigned v = 0;
+#if __CUDA_ARCH__ >= 900
   asm volatile("ld.shared::cluster.u32 %0, [%1];"
                : "=r"(v)
                : "r"(shared_of(address, static_cast<uint32_t>(rank)))
                : "memory");
+#endif
   return v;
 }
 __device__ __forceinline__ uint2 load_pair_there(uint32_t address, int rank) {
-  uint2 v;
+  uint2 v{0, 0};
+#if __CUDA_ARCH__ >= 900
   asm volatile("ld.shared::cluster.v2.u32 {%0, %1}, [%2];"
                : "=r"(v.x), "=r"(v.y)
                : "r"(shared_of(address, static_cast<uint32_t>(rank)))
                : "memory");
+#endif
   return v;
 }
 
