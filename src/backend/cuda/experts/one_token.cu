@@ -105,8 +105,8 @@ class RowsTimesVector {
   Buffer buffer_[2];
 };
 
-// The experts of the token: as given, or by the router's logits.
-template <class T, bool kRouted>
+// The experts of the token: as given, or by the router's logits. kWeights: their weights are needed, too.
+template <class T, bool kRouted, bool kWeights>
 struct ChosenExperts {
   const int32_t* ids;
   const float* weights;
@@ -140,11 +140,12 @@ struct ChosenExperts {
       const Best best = keys.take_best();
       if (lane == j) own = best;
     }
+    if (lane < c.top_k) to_ids[lane] = own.index;
+    if constexpr (!kWeights) return;
     const float logit = from_order_key(own.key), largest = __shfl_sync(kAllLanes, logit, 0);
     const float exponential = lane < c.top_k ? expf(logit - largest) : 0.0f, sum = reduce_warp<Sum>(exponential);
-    if (lane >= c.top_k) return;
-    to_ids[lane] = own.index;
-    to_weights[lane] = exponential / sum * to_float(static_cast<const T*>(c.expert_scale)[own.index]);
+    if (lane < c.top_k)
+      to_weights[lane] = exponential / sum * to_float(static_cast<const T*>(c.expert_scale)[own.index]);
   }
 };
 
@@ -172,7 +173,7 @@ __global__ void __launch_bounds__(32 * kGateWarps, kGateBlocks)
   // In this order: the next kernel reads the ids, or the logits, before it waits for this one.
   wait_for_previous();
   let_next_start();
-  const ChosenExperts<T, kRouted> chosen(c);
+  const ChosenExperts<T, kRouted, false> chosen(c);
   auto gate_row = [&](int feature) { return kGate == ExpertGate::kSwigluOAI ? 2 * feature : feature; };
   auto up_row = [&](int feature) { return kGate == ExpertGate::kSwigluOAI ? 2 * feature + 1 : feature + c.features; };
   auto first_row = [&](int place) { return static_cast<int64_t>(chosen.of(c, place / c.features)) * 2 * c.features; };
@@ -220,7 +221,7 @@ __global__ void __launch_bounds__(32 * kMostDownWarps<kRouted>, 1)
   const int begin = static_cast<int>(blockIdx.x) * share, end = min(begin + share, c.hidden);
   RowsTimesVector<T> rows(c.features, warp % splits, splits);
   let_next_start();
-  const ChosenExperts<T, kRouted> chosen(c);
+  const ChosenExperts<T, kRouted, true> chosen(c);
   const int dense = kRouted && c.dense_down != nullptr ? c.dense_features : 0;
   const int all_pairs = c.top_k + (kRouted ? (dense + c.features - 1) / c.features : 0);
   auto begin_tile = [&](int first, int pair) {

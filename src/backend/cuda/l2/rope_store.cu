@@ -54,8 +54,22 @@ __global__ void __launch_bounds__(kMaxThreads)
       high[j] = load_pack<T, N>(row + from * call.head_size + half + at);
     }
   };
-  wait_for_previous();
+  Pack<T, N> low_norm[kPacks], high_norm[kPacks];
+  auto norm_of = [&](unsigned head) {
+    return head < call.num_heads ? call.q_norm : head < call.num_heads + call.num_kv_heads ? call.k_norm : nullptr;
+  };
+  auto load_norm = [&](const T* norm) {
+#pragma unroll
+    for (int j = 0; j < kPacks; ++j) {
+      const unsigned at = (lane + j * lanes) * N;
+      if (norm == nullptr || at >= half) continue;
+      low_norm[j] = load_pack<T, N>(norm + at);
+      high_norm[j] = load_pack<T, N>(norm + half + at);
+    }
+  };
   const unsigned first_head = blockIdx.y * groups;
+  load_norm(norm_of(first_head + group));
+  wait_for_previous();
   load(first_head + group);
   const int64_t slot = call.slots[token * call.slot_stride];
   const bool stored = slot >= 0 && slot < call.num_slots;
@@ -65,9 +79,12 @@ __global__ void __launch_bounds__(kMaxThreads)
   // All lanes of a warp make the same number of rounds, because the sums need all lanes.
   for (unsigned first = first_head; first < heads; first += groups * gridDim.y) {
     const unsigned head = first + group;
-    if (first > first_head) load(head);
+    const T* norm = norm_of(head);
+    if (first > first_head) {
+      load_norm(norm);
+      load(head);
+    }
     const bool is_query = head < call.num_heads, is_value = head >= call.num_heads + call.num_kv_heads;
-    const T* norm = is_query ? call.q_norm : is_value ? nullptr : call.k_norm;
     float squares = 0;
 #pragma unroll
     for (int j = 0; j < kPacks; ++j) {
@@ -99,7 +116,7 @@ __global__ void __launch_bounds__(kMaxThreads)
         }
       }
       if (norm != nullptr) {
-        const Pack<T, N> w = load_pack<T, N>(norm + at), v = load_pack<T, N>(norm + half + at);
+        const Pack<T, N>&w = low_norm[j], &v = high_norm[j];
 #pragma unroll
         for (int k = 0; k < N; ++k) {
           low[j].at[k] = from_float<T>(to_float(low[j].at[k]) * scale * (to_float(w.at[k]) + call.weight_offset));
