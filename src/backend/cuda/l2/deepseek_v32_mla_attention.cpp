@@ -109,8 +109,6 @@ class StreamedSparseMLA final : public DeepseekV32MLAAttention {
                         ctx.stream);
     View latent_queries = ctx.arena.make({{T, H, init_.kv_lora_rank}, hidden_states.dtype()}),
          means = ctx.arena.make(latent_queries.spec()), values = make(values_size());
-    per_head_packs(ctx, absorb_queries(core_), kv_b_, keys_of(queries), latent_queries);
-
     View chosen = ctx.arena.make({{T, init_.index_topk}, DType::kI32});
     const View index_heads = index_queries.split_last(init_.index_n_heads, init_.index_head_dim),
                rotated =
@@ -122,6 +120,8 @@ class StreamedSparseMLA final : public DeepseekV32MLAAttention {
       paged_mqa_logits(ctx, index_logits(), part(index_heads), index_cache, part(weights), group.seq_lens,
                        group.block_table, starts, logits);
       top_k_per_row(ctx, {.top_k = init_.index_topk}, logits, part(positions), part(chosen));
+      // Of all tokens, and not earlier: its matrices are loaded while few blocks choose the keys.
+      if (first == 0) per_head_packs(ctx, absorb_queries(core_), kv_b_, keys_of(queries), latent_queries);
       flash_mla_sparse(ctx, attention(), part(latent_queries), part(rotated), cache, part(chosen), group.block_table,
                        starts, part(means));
     };
