@@ -96,14 +96,14 @@ memcheck() {
 }
 racecheck() {
   # Only kernels whose threads share memory, without the slow fallback kernels. The kernel for a whole token is checked
-  # with seven families: with weights in FP8 and INT4, with norms of heads, with a window and another head size, with
+  # with eight families: with weights in FP8 and INT4, with norms of heads, with a window and another head size, with
   # experts, and with experts in MXFP4. There every lane arrives itself, because racecheck does not understand one
   # arrival per warp (decode_megakernel/handover.cuh).
   local names=('flash_attn*' '*norm*' 'sample*' 'argmax*' '*linear_by_cuda*' 'softmax*' 'rotary_emb*' '*_quant_*'
     'topk_softmax*' 'grouped_topk*' 'moe_align*' 'moe_grouped_gemm*'
     'llama_for_causal_lm_by_cuda*' 'qwen3_for_causal_lm_by_cuda*' 'gemma3_for_causal_lm_by_cuda*'
     'mixtral_for_causal_lm_by_cuda*' 'qwen3_moe_for_causal_lm_by_cuda*' 'gpt_oss_for_causal_lm_by_cuda*'
-    'mamba2_for_causal_lm_by_cuda*')
+    'mamba2_for_causal_lm_by_cuda*' 'mamba_for_causal_lm_by_cuda*')
   local filter='' name
   for name in "${names[@]}"; do filter+=":*AgreeWithTheOracle/${name}_on_cuda"; done
   filter+=':-*warp_per_row*:*_tiled_*'

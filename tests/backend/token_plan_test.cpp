@@ -9,6 +9,7 @@
 
 #include "backend/cuda/decode_megakernel/expert_plan.h"
 #include "backend/cuda/decode_megakernel/packed_plan.h"
+#include "backend/cuda/mamba_token/channel_share.h"
 
 namespace fk::cuda {
 namespace {
@@ -73,6 +74,30 @@ TEST(PairsOfBlocks, AreAllPairsOnceAndNearlyEqual) {
         EXPECT_EQ(std::count(times.begin(), times.end(), 1), pairs) << blocks << " blocks";
         const int next = next_first_block(divide_pairs(pairs, kLength, blocks), blocks, first_block % blocks);
         EXPECT_EQ(next, (first_block + pairs) % blocks);
+      }
+}
+
+// Every channel belongs to one block, in whole units, and the rounds of a block are those for its number of rows.
+TEST(ChannelsOfBlocks, AreAllChannelsOnceInWholeUnits) {
+  for (int blocks : {1, 7, 114, 132})
+    for (int channels : {8, 528, 1536, 4616, 5120, 8192})
+      for (int first_block : {0, 1, blocks - 1}) {
+        const PairDivision d = divide_channels(channels, kLength, blocks);
+        std::vector<int> times(static_cast<size_t>(channels));
+        int most = 0;
+        for (int block = 0; block < blocks; ++block) {
+          const PairRange own = channel_pairs_of_block(d, block, blocks, first_block % blocks);
+          EXPECT_EQ(own.begin % kUnitPairs, 0);
+          EXPECT_EQ(own.count() % kUnitPairs, 0);
+          most = std::max(most, 2 * own.count());
+          const PairRounds &got = rounds_of_channels(d, own), wanted = rounds_of(own.count(), kLength);
+          EXPECT_EQ(got.pairs, wanted.pairs);
+          EXPECT_EQ(got.columns, wanted.columns);
+          EXPECT_EQ(got.columns_of_last, wanted.columns_of_last);
+          for (int c = 2 * own.begin; c < 2 * own.end; ++c) ++times[static_cast<size_t>(c)];
+        }
+        EXPECT_EQ(std::count(times.begin(), times.end(), 1), channels) << blocks << " blocks";
+        EXPECT_EQ(most, most_channels_of_block(channels, blocks));
       }
 }
 

@@ -35,6 +35,25 @@ std::vector<Case<MambaForCausalLM>> MambaForCausalLM::cases() {
   std::vector<Case<MambaForCausalLM>> cases;
   for (const Workload& w : causal_lm_workloads())
     cases.push_back({std::to_string(w.num_sequences()) + " sequences", c, w});
+  // For kernels of a whole token, whose blocks have eight channels or a multiple: some blocks have 40, others 32; and
+  // some have 8, others none.
+  Init wide = c;
+  wide.hidden_size = 72;
+  wide.intermediate_size = 4616;
+  wide.num_hidden_layers = 3;
+  wide.time_step_rank = 24;
+  Init biased = wide;
+  biased.hidden_size = 136;
+  biased.intermediate_size = 528;
+  biased.num_hidden_layers = 4;
+  biased.time_step_rank = 168;
+  biased.conv_kernel = 3;
+  biased.use_conv_bias = false;
+  biased.use_bias = true;
+  biased.inner_norms = "weighted";
+  cases.push_back({"one token, wide", wide, one_token_workloads()[1]});
+  for (const Workload& w : one_token_workloads())
+    cases.push_back({"one token after " + std::to_string(w.sequences[0].context_len), biased, w});
   return cases;
 }
 

@@ -10,16 +10,23 @@ class GridBarrier {
   // `arrivals` is zero before the launch, and zero again after finish().
   __device__ explicit GridBarrier(unsigned* arrivals) : arrivals_(arrivals) {}
 
-  // Earlier writes of this block are visible to all blocks after their wait.
-  __device__ __forceinline__ void arrive() {
+  // Earlier writes of this block are visible to all blocks after their wait. Thread `by` does not go on before they
+  // are.
+  __device__ __forceinline__ void arrive(unsigned by = 0) {
     meet();
-    if (threadIdx.x == 0) asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(arrivals_) : "memory");
+    if (threadIdx.x == by) asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(arrivals_) : "memory");
     expected_ += gridDim.x;
   }
 
   __device__ __forceinline__ void wait() const {
     wait_here();
     meet();
+  }
+
+  // The same for one warp.
+  __device__ __forceinline__ void wait_of_warp() const {
+    if (threadIdx.x % 32 == 0) poll();
+    __syncwarp();
   }
 
   // As wait(), for the load warps too, which call meet_all().
@@ -37,7 +44,10 @@ class GridBarrier {
 
  private:
   __device__ __forceinline__ void wait_here() const {
-    if (threadIdx.x != 0) return;
+    if (threadIdx.x == 0) poll();
+  }
+
+  __device__ __forceinline__ void poll() const {
     unsigned arrived;
     do {
       asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(arrived) : "l"(arrivals_) : "memory");

@@ -114,21 +114,27 @@ void start_token(TokenCall call, void* stream) {
          stream, call);
 }
 
-// Starts the kernel in the mode of FASTKERNELS_DEBUG_HANDOVER (handover.cuh).
-template <TokenKind kKind, class Weights = ElementWeights>
-void start_token(const TokenCall& call, int64_t head_size, void* stream) {
+// Calls f(Type<Handover>{}, call) in the mode of FASTKERNELS_DEBUG_HANDOVER (handover.cuh).
+template <class Call, class F>
+void with_handover(Call call, F&& f) {
   const char* debug = std::getenv("FASTKERNELS_DEBUG_HANDOVER");
   const std::string_view way = debug == nullptr ? "" : debug;
+  if (way.empty()) {
+    f(Type<AtOnce>{}, call);
+  } else if (way == "lanes") {
+    f(Type<EveryLane>{}, call);
+  } else {
+    call.dawdle = static_cast<unsigned>(std::strtoul(debug, nullptr, 10));
+    f(Type<Dawdling>{}, call);
+  }
+}
+
+template <TokenKind kKind, class Weights = ElementWeights>
+void start_token(const TokenCall& call, int64_t head_size, void* stream) {
   const bool known = with_head_size<kKind, Weights::kCodes != TokenCodes::kNone>(head_size, [&](auto size) {
-    if (way.empty()) {
-      start_token<kKind, Weights, size(), AtOnce>(call, stream);
-    } else if (way == "lanes") {
-      start_token<kKind, Weights, size(), EveryLane>(call, stream);
-    } else {
-      TokenCall dawdling = call;
-      dawdling.dawdle = static_cast<unsigned>(std::strtoul(debug, nullptr, 10));
-      start_token<kKind, Weights, size(), Dawdling>(dawdling, stream);
-    }
+    with_handover(call, [&](auto handover, const TokenCall& in_mode) {
+      start_token<kKind, Weights, size(), typename decltype(handover)::type>(in_mode, stream);
+    });
   });
   FK_CHECK(known);
 }

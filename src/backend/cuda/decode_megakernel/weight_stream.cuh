@@ -25,6 +25,16 @@
 
 namespace fk::cuda {
 
+// visit(first, count, columns) for every round: `count` pairs from `first` on, one for each warp, in chunks of so many
+// columns as fill a slot.
+template <class Visit>
+__device__ __forceinline__ void visit_rounds(PairRange own, const PairRounds& rounds, const Visit& visit) {
+  for (int first = own.begin; first < own.end; first += rounds.pairs) {
+    const int left = own.end - first;
+    visit(first, min(rounds.pairs, left), left > rounds.pairs ? rounds.columns : rounds.columns_of_last);
+  }
+}
+
 // The pairs of this block (pair_share.h), product after product.
 class PairShare {
  public:
@@ -36,17 +46,11 @@ class PairShare {
     first_block_ = next_first_block(s.division, static_cast<int>(gridDim.x), first_block_);
   }
 
-  // visit(first, count, columns) for every round: `count` pairs from `first` on, one for each warp, in chunks of so
-  // many columns as fill a slot.
   template <class Visit>
   __device__ __forceinline__ void for_rounds(const DividedShape& s, const Visit& visit) {
     const PairRange own = next(s);
     skip(s);
-    const PairRounds& rounds = s.division.rounds[own.count() > s.division.each ? 1 : 0];
-    for (int first = own.begin; first < own.end; first += rounds.pairs) {
-      const int left = own.end - first;
-      visit(first, min(rounds.pairs, left), left > rounds.pairs ? rounds.columns : rounds.columns_of_last);
-    }
+    visit_rounds(own, s.division.rounds[own.count() > s.division.each ? 1 : 0], visit);
   }
 
  private:
@@ -171,10 +175,11 @@ __device__ __forceinline__ void fetch_chunk(uint32_t to, const T* from, int64_t 
     fetch_rows<4>(to, rows_apart<T>(4), from, stride, rows, steps, 0, copy);
 }
 
-// Loads this block's rows of the next product; `s`: its shape, in 16-bit elements.
-template <class T, class Handover, class Copy>
+// Loads this block's rows of the next product; `s`: its shape, in 16-bit elements. Share: PairShare, or a class with
+// the same for_rounds.
+template <class T, class Share, class Handover, class Copy>
 __device__ __forceinline__ void fetch_product(const ProductShape& s, const DividedShape& shape, const void* matrix,
-                                              PairShare& share, ChunkQueue<Handover>& queue, const Copy& copy) {
+                                              Share& share, ChunkQueue<Handover>& queue, const Copy& copy) {
   const int warp = static_cast<int>(threadIdx.x - kTokenThreads) / 32, lane = static_cast<int>(threadIdx.x % 32);
   share.for_rounds(shape, [&](int first, int count, int columns) {
     // Row r of a round is row r % 2 of pair r / 2; a warp has every fourth, so all of one kind.
@@ -218,13 +223,19 @@ __device__ __forceinline__ uint4 load_shared(uint32_t address) {
   return v;
 }
 
-// sum += the products of 256 columns of two rows with x, spread over the lanes; shared-memory addresses.
+// The products of 256 columns of two rows with x, spread over the lanes, added to both sums, which may be one;
+// shared-memory addresses.
 template <class T>
-__device__ __forceinline__ void multiply_step(float (&sum)[4], uint32_t first, uint32_t second, uint32_t x) {
+__device__ __forceinline__ void multiply_step(float (&sum)[4], float (&other)[4], uint32_t first, uint32_t second,
+                                              uint32_t x) {
   const uint32_t own = threadIdx.x % 32 * 16;
   const uint4 a = load_shared(first + own), b = load_shared(second + own), v = load_shared(x + own);
   multiply_tile<T>(sum, a.x, b.x, a.y, b.y, v.x, v.y);
-  multiply_tile<T>(sum, a.z, b.z, a.w, b.w, v.z, v.w);
+  multiply_tile<T>(other, a.z, b.z, a.w, b.w, v.z, v.w);
+}
+template <class T>
+__device__ __forceinline__ void multiply_step(float (&sum)[4], uint32_t first, uint32_t second, uint32_t x) {
+  multiply_step<T>(sum, sum, first, second, x);
 }
 
 // The sums of multiply_step for both rows, in every lane.
@@ -235,17 +246,18 @@ __device__ __forceinline__ float2 gather(const float (&sum)[4]) {
           reduce_warp<Sum>(diagonal ? (odd ? sum[3] : sum[2]) : 0.0f)};
 }
 
-// This block's rows of the next product over x, in shared memory; finish(pair, values) by all lanes of a warp.
-template <class T, class Handover, class Finish>
+// This block's rows of the next product over x, in shared memory; finish(pair, values) by all lanes of a warp. kSums:
+// one, or two that are added at the end, so that a product of tiles need not wait for the one before it.
+template <int kSums = 1, class T, class Share, class Handover, class Finish>
 __device__ __forceinline__ void multiply_product(const DividedShape& s, const T* x, const WeightRing& ring,
-                                                 RingPlace& place, PairShare& share, Handover& handover,
+                                                 RingPlace& place, Share& share, Handover& handover,
                                                  const Finish& finish) {
   const int warp = static_cast<int>(threadIdx.x / 32);
   share.for_rounds(s, [&](int first, int count, int columns) {
     const uint32_t row_bytes = static_cast<uint32_t>(columns) * sizeof(T);
     const uint32_t own = static_cast<uint32_t>(2 * warp) * row_bytes;
     auto x_address = static_cast<uint32_t>(__cvta_generic_to_shared(x));
-    float sum[4] = {};
+    float sum[kSums][4] = {};
     for (int column = 0; column < s.length; column += columns, x_address += row_bytes) {
       wait_phase(ring.full(place.slot), place.parity);
       handover.dawdle();
@@ -254,13 +266,18 @@ __device__ __forceinline__ void multiply_product(const DividedShape& s, const T*
         const uint32_t bytes = static_cast<uint32_t>(min(columns, s.length - column)) * sizeof(T);
 #pragma unroll 2
         for (uint32_t at = 0; at < bytes; at += kStep * sizeof(T))
-          multiply_step<T>(sum, rows + at, rows + row_bytes + at, x_address + at);
+          multiply_step<T>(sum[0], sum[kSums - 1], rows + at, rows + row_bytes + at, x_address + at);
       }
       handover.dawdle();
       hand_over<Handover>(ring.empty(place.slot));
       place.next(ring.count);
     }
-    if (warp < count) finish(first + warp, gather(sum));
+    if (warp >= count) return;
+#pragma unroll
+    for (int i = 1; i < kSums; ++i)
+#pragma unroll
+      for (int j = 0; j < 4; ++j) sum[0][j] += sum[i][j];
+    finish(first + warp, gather(sum[0]));
   });
 }
 

@@ -24,28 +24,42 @@ struct Convolution {
   const void *weight, *bias;  // [channels, width], [channels] or null
   int channels, width;
 
-  // This block has `rows` rows of the product from `first` on; channel 0 is row `first_channel`. Shifts the window.
-  __device__ __forceinline__ void prepare(ConvolutionMemory& memory, int first, int rows, int first_channel) const {
-    const int i = static_cast<int>(threadIdx.x), channel = first + i - first_channel;
-    if (i >= rows || channel < 0 || channel >= channels) return;
-    const T* weights = static_cast<const T*>(weight) + static_cast<int64_t>(channel) * width;
+  // What is known of a channel before its new input.
+  struct Loaded {
     T seen[kMostConvolutionWidth] = {};
-    float of_token[kMostConvolutionWidth] = {};
+    float of_token[kMostConvolutionWidth] = {}, bias = 0;
+    int channel = -1;  // negative: this thread has none
+  };
+
+  // This block has `rows` rows of the product from `first` on; channel 0 is row `first_channel`.
+  __device__ __forceinline__ Loaded load(int first, int rows, int first_channel) const {
+    Loaded l;
+    const int i = static_cast<int>(threadIdx.x), channel = first + i - first_channel;
+    if (i >= rows || channel < 0 || channel >= channels) return l;
+    l.channel = channel;
+    const T* weights = static_cast<const T*>(weight) + static_cast<int64_t>(channel) * width;
 #pragma unroll
     for (int k = 0; k < kMostConvolutionWidth; ++k) {
-      if (k < width) of_token[k] = to_float(weights[k]);
-      if (window != nullptr && k + 1 < width) seen[k] = window[static_cast<int64_t>(k) * channels + channel];
+      if (k < width) l.of_token[k] = to_float(weights[k]);
+      if (window != nullptr && k + 1 < width) l.seen[k] = window[static_cast<int64_t>(k) * channels + channel];
     }
-    float sum = bias != nullptr ? to_float(static_cast<const T*>(bias)[channel]) : 0.0f, last = 0;
+    if (bias != nullptr) l.bias = to_float(static_cast<const T*>(bias)[channel]);
+    return l;
+  }
+
+  // Shifts the window, and keeps what finish() needs.
+  __device__ __forceinline__ void keep(ConvolutionMemory& memory, const Loaded& l) const {
+    if (l.channel < 0) return;
+    float sum = l.bias, last = 0;
 #pragma unroll
     for (int k = 0; k < kMostConvolutionWidth; ++k) {
-      if (k + 1 < width) sum = fmaf(of_token[k], to_float(seen[k]), sum);
-      if (k + 1 == width) last = of_token[k];
+      if (k + 1 < width) sum = fmaf(l.of_token[k], to_float(l.seen[k]), sum);
+      if (k + 1 == width) last = l.of_token[k];
       if (k > 0 && k + 1 < width && window != nullptr)
-        window[static_cast<int64_t>(k - 1) * channels + channel] = seen[k];
+        window[static_cast<int64_t>(k - 1) * channels + l.channel] = l.seen[k];
     }
-    memory.before[i] = sum;
-    memory.last[i] = last;
+    memory.before[threadIdx.x] = sum;
+    memory.last[threadIdx.x] = last;
   }
 
   // The result for a channel whose new input is x; row: of this block.

@@ -4,9 +4,9 @@
 #include "backend/cuda/mamba2_token/mamba2_token.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "backend/cuda/decode_megakernel/grid_barrier.cuh"
+#include "backend/cuda/decode_megakernel/normed_stream.cuh"
 #include "backend/cuda/decode_megakernel/staging.cuh"
 #include "backend/cuda/decode_megakernel/token_launch.cuh"
 #include "backend/cuda/decode_megakernel/weight_stream.cuh"
@@ -20,8 +20,7 @@ using T = __nv_bfloat16;
 constexpr int kHeadRowsOfWarp = 4, kMostHeadRows = kHeadRowsOfWarp * kTokenWarps;
 constexpr int kMostSsdStates = 128;  // of a row: four for each lane
 constexpr int kMostNormGroups = kTokenWarps;
-constexpr int kGatedPacks = 2;                       // of 8 elements, of a thread
-constexpr int kMostMamba2Width = 8 * kTokenThreads;  // of the stream: eight elements for each thread
+constexpr int kGatedPacks = 2;  // of 8 elements, of a thread
 
 struct alignas(128) Mamba2Fixed {
   uint64_t barriers[kMostSlots][2];
@@ -52,8 +51,6 @@ struct Mamba2Memory {
     return sizeof(Mamba2Fixed) + layers_bytes(call) + static_cast<size_t>(call.scratch_bytes);
   }
 };
-
-constexpr int whole_steps(int length) { return (length + kStep - 1) / kStep * kStep; }
 
 template <class Handover>
 class Mamba2Block {
@@ -131,20 +128,10 @@ class Mamba2Block {
       v = load_shared_by_all(vector(call_.out));
       residual = load_shared_by_all(vector(call_.residuals[layer % 2]));
     }
-    float squares = 0;
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      v.at[i] = from_float<T>(to_float(v.at[i]) + to_float(residual.at[i]));
-      squares = fmaf(to_float(v.at[i]), to_float(v.at[i]), squares);
-    }
+    add_pack(v, residual);
     if (inside && blockIdx.x == 0)
       *reinterpret_cast<Pack8<T>*>(static_cast<T*>(call_.residuals[(layer + 1) % 2]) + at) = v;
-    squares = sum_of_block(squares, fixed_.sums[layer % 2]);
-    const float scale = 1.0f / sqrtf(squares / static_cast<float>(call_.hidden) + call_.eps);
-#pragma unroll
-    for (int i = 0; i < 8; ++i) v.at[i] = from_float<T>(to_float(v.at[i]) * scale * to_float(weights.at[i]));
-    if (at < whole_steps(call_.hidden)) *reinterpret_cast<Pack8<T>*>(x_ + at) = v;
-    meet();
+    stage_normed(v, weights, call_.hidden, call_.eps, fixed_.sums[layer % 2], x_);
   }
 
   __device__ __forceinline__ void project(int layer, const Mamba2TokenLayer& l) {
@@ -153,7 +140,7 @@ class Mamba2Block {
     const int64_t of_window = static_cast<int64_t>(call_.width - 1) * channels;
     const Convolution convolution{slot_ < 0 ? nullptr : static_cast<T*>(call_.states[layer].window) + slot_ * of_window,
                                   l.conv_weight, l.conv_bias, channels, call_.width};
-    convolution.prepare(fixed_.convolution, first, 2 * own.count(), size);
+    convolution.keep(fixed_.convolution, convolution.load(first, 2 * own.count(), size));
     stage_stream(layer, l.norm);
     multiply(call_.in_shape, [&](int f, float v) {
       if (l.in_bias != nullptr) v += weight(l.in_bias, f);
@@ -340,8 +327,7 @@ std::string_view mamba2_token_refusal(const Mamba2TokenCall& given) {
   call.scratch_bytes = scratch_bytes_of(call);
   if (!token_device().cooperative || !has_hopper_launches()) return "it needs a Hopper GPU or a later one";
   if (call.layers > kMostMamba2Layers) return "it takes at most 96 layers";
-  if (call.hidden > kMostMamba2Width || call.hidden % 8 != 0)
-    return "the hidden size must be a multiple of 8, at most 4096";
+  if (call.hidden > kMostStream || call.hidden % 8 != 0) return "the hidden size must be a multiple of 8, at most 4096";
   if (call.width > kMostConvolutionWidth) return "the convolution may reach over 4 tokens at most";
   if (call.head_dim > kMostHeadRows || call.head_dim % 4 != 0) return "heads have at most 64 channels, a multiple of 4";
   if (call.num_states > kMostSsdStates || call.num_states % 4 != 0)
@@ -362,13 +348,9 @@ void mamba2_token(const Mamba2TokenCall& given, void* stream) {
   call.ring_slots = ring_slots_of(call);
   for (DividedShape* shape : {&call.in_shape, &call.out_shape, &call.head_shape})
     shape->division = divide_pairs(pairs_of(*shape), shape->length, token_device().multiprocessors);
-  // The mode of FASTKERNELS_DEBUG_HANDOVER (handover.cuh).
-  const char* debug = std::getenv("FASTKERNELS_DEBUG_HANDOVER");
-  const std::string_view way = debug == nullptr ? "" : debug;
-  if (way.empty()) return start<AtOnce>(call, stream);
-  if (way == "lanes") return start<EveryLane>(call, stream);
-  call.dawdle = static_cast<unsigned>(std::strtoul(debug, nullptr, 10));
-  start<Dawdling>(call, stream);
+  with_handover(call, [&](auto handover, const Mamba2TokenCall& in_mode) {
+    start<typename decltype(handover)::type>(in_mode, stream);
+  });
 }
 
 }  // namespace fk::cuda
