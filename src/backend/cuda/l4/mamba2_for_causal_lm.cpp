@@ -102,6 +102,7 @@ class OneKernelMamba2 final : public Mamba2ForCausalLM {
   std::string_view judge(const Init& c) const {
     if (c.dtype != DType::kBF16) return "it computes in bf16";
     if (!c.weight_format.empty()) return "it reads weights of the dtype it computes in";
+    if (!c.aux_hidden_state_layers.empty()) return "it keeps no hidden states of layers";
     return mamba2_token_refusal(call_);
   }
 
