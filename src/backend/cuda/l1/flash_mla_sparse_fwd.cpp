@@ -92,6 +92,14 @@ FK_IMPLEMENTATION(FlashMLASparseFwd, FlashMLASparseRows, "cuda.warp_per_row", De
 
 }  // namespace
 
+std::string_view flash_mla_sparse_refusal(const FlashMLASparseFwd::Init& init, DType dtype) {
+  LatentCall call;
+  call.latent = static_cast<int>(init.kv_lora_rank);
+  call.rope = static_cast<int>(init.qk_rope_head_dim);
+  call.dtype = dtype;
+  return latent_rows_refusal(call);  // the kernel that takes what the other does not
+}
+
 void flash_mla_sparse(Context& ctx, const FlashMLASparseFwd::Init& init, const View& q_nope, const View& q_pe,
                       const View& cache, const View& indices, const View& block_table, const OptView& cu_seqlens_q,
                       const View& out) {

@@ -19,6 +19,8 @@ void top_k_per_row(Context& ctx, const TopKPerRow::Init& init, const View& logit
 bool top_k_by_clusters(Context& ctx, const TopKPerRow::Init& init, const View& logits, const View& positions,
                        const View& indices);
 
+// Why no kernel takes such sizes; empty if one does.
+std::string_view flash_mla_sparse_refusal(const FlashMLASparseFwd::Init& init, DType dtype);
 void flash_mla_sparse(Context& ctx, const FlashMLASparseFwd::Init& init, const View& q_nope, const View& q_pe,
                       const View& cache, const View& indices, const View& block_table, const OptView& cu_seqlens_q,
                       const View& out);

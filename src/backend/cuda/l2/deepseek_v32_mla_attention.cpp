@@ -153,7 +153,7 @@ class StreamedSparseMLA final : public DeepseekV32MLAAttention {
     if (init_.q_lora_rank == 0) return "queries must have latents";
     if (!rotates()) return "it rotates up to 128 pairs of a head";
     if (init_.dtype != DType::kBF16 && init_.dtype != DType::kF16) return "it computes in bf16 and f16";
-    return {};
+    return flash_mla_sparse_refusal(attention(), init_.dtype);
   }
 
   PagedMQALogits::Init index_logits() const {

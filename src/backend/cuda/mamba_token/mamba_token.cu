@@ -16,6 +16,7 @@
 #include "backend/cuda/decode_megakernel/token_launch.cuh"
 #include "backend/cuda/decode_megakernel/weight_stream.cuh"
 #include "backend/cuda/mamba2_token/convolution.cuh"
+#include "backend/cuda/mamba_token/channel_rounds.cuh"
 #include "backend/cuda/mamba_token/parameters.cuh"
 #include "backend/cuda/mamba_token/tagged.cuh"
 
@@ -27,7 +28,7 @@ using T = __nv_bfloat16;
 constexpr int kChannelLanes = 8;  // threads of a channel in the scan, each with two states
 constexpr int kRankPacks = 4, kMostRank = kRankPacks * kChannelLanes * 8;
 constexpr int kGatedPacks = 2;                   // of 8 elements, of a thread
-constexpr float kLog2Of = 1.44269504088896341f;  // e
+[[maybe_unused]] constexpr float kLog2Of = 1.44269504088896341f;  // e; devices before sm_90 get no kernel
 static_assert(kTokenThreads / kChannelLanes == kMostBlockChannels && kMambaStates == 2 * kChannelLanes);
 
 struct alignas(128) MambaFixed {
@@ -63,43 +64,7 @@ struct MambaMemory {
   }
 };
 
-// This block's channels, layer after layer: blocks that have more of them take turns.
-class ChannelShare {
- public:
-  __device__ __forceinline__ PairRange pairs(const DividedShape& s) const {
-    return channel_pairs_of_block(s.division, static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x), first_block_);
-  }
-  template <class Visit>
-  __device__ __forceinline__ void for_rounds(const DividedShape& s, const Visit& visit) const {
-    const PairRange own = pairs(s);
-    visit_rounds(own, rounds_of_channels(s.division, own), visit);
-  }
-  __device__ __forceinline__ void next_layer(const DividedShape& s) {
-    first_block_ = next_first_block(s.division, static_cast<int>(gridDim.x), first_block_);
-  }
-
- private:
-  int first_block_ = 0;
-};
-
-// The rounds of a block that has some; after the first one, then().
-template <class Then>
-struct RoundsAndThen {
-  const ChannelShare& share;
-  const Then& then;
-
-  template <class Visit>
-  __device__ __forceinline__ void for_rounds(const DividedShape& s, const Visit& visit) const {
-    bool is_first = true;
-    share.for_rounds(s, [&](int first, int count, int columns) {
-      visit(first, count, columns);
-      if (is_first) then();
-      is_first = false;
-    });
-  }
-};
-
-__device__ __forceinline__ float silu(float x) { return x / (1.0f + expf(-x)); }
+[[maybe_unused]] __device__ __forceinline__ float silu(float x) { return x / (1.0f + expf(-x)); }
 
 // What the scan needs of a thread's channel and two of its states.
 struct ScanInputs {
