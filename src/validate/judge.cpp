@@ -135,7 +135,7 @@ class Judging {
       std::swap(calls[i], calls[i + order.below(i, calls.size() - i)]);
       calls[i].weights = 0;
       calls[i].essential = false;
-      if (!step(calls[i]) || seconds() > seconds_at_most) break;
+      if (!step(calls[i]) || seconds() - seconds_of(candidate_time_) > seconds_at_most) break;
     }
     return first_failure();
   }
@@ -156,6 +156,7 @@ class Judging {
     truth_.reset();
     earlier_.clear();
     start_ = Clock::now();
+    candidate_time_ = {};
   }
 
   std::optional<Failure> first_failure() const {
@@ -200,7 +201,8 @@ class Judging {
   }
 
   void note(std::string text) { result_.notes.push_back(std::move(text)); }
-  double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+  static double seconds_of(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
+  double seconds() const { return seconds_of(Clock::now() - start_); }
   bool at_end() const { return options_.last_call && result_.calls > *options_.last_call; }
 
   // Measures the baseline's error on a few typical calls, so that bounds do not depend on a single call. False if
@@ -227,7 +229,9 @@ class Judging {
   bool step(const PlannedCall& call) {
     if (!bind(call)) return false;
     const bool usable = prepare(call);
+    const Clock::time_point called = Clock::now();
     CallOutcome outcome = candidate_->call(*data_, call.placement);
+    candidate_time_ += Clock::now() - called;
     if (!usable) return result_.failures.empty() || !options_.stop_at_first;
     Probe probe{result_.calls++, call.label, call.workload, call.seed};
     if (outcome.failure && outcome.failure->verdict == Verdict::kRefused) return refused(call, *outcome.failure, probe);
@@ -489,6 +493,7 @@ class Judging {
   int out_of_time_ = 0;
   bool refuses_small_ = false;
   Clock::time_point start_ = Clock::now();
+  Clock::duration candidate_time_ = {};  // of its calls since then: it must not decide how many are made
 };
 
 // JSON has no infinity and no NaN.

@@ -21,9 +21,6 @@ namespace {
 // Time per scenario for measuring the rates of its floor, between launches.
 constexpr double kObserveS = 50e-3;
 
-// A timing gets at least this time, however long the judgement took.
-constexpr double kLeastTimingS = 2;
-
 // Enough for a median that shows the effect of the caches; they do not decide the verdict.
 constexpr int kPairsBesides = 20;
 
@@ -149,7 +146,6 @@ KernelResult KernelBench::run(const Scenario& scenario, const std::string& libra
   timing.device = device_;
   timing.timeout_ns = runner.timeout_ns;
   timing.budget_s = std::max(1.0, options.timeout_s - watch.elapsed_s());
-  if (options.aim_s > 0) timing.aim_s = std::max(kLeastTimingS, options.aim_s - watch.elapsed_s());
   result.cold = timing.cold;
   double observed_s = 0;
   timing.between_launches = [&](int calls) {

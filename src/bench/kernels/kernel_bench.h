@@ -24,7 +24,6 @@ struct KernelOptions {
   std::optional<int> last_call;    // of the judgement: repeats it up to this call, without timing
   bool in_process = false;         // with last_call: the candidate runs in this process, for a debugger
   double timeout_s = 300;          // for the whole scenario
-  double aim_s = 0;                // the same, but on a CPU it only limits the number of pairs; zero: no limit
   bool other_cache_state = false;  // also time it with the other state of the caches, with a few pairs
 };
 

@@ -103,15 +103,15 @@ class PairTimer {
       plan.begin_pairs(more_);
       measure_exchanges();
       warm_up();
-      // Judged rounds come between the timed ones: surely one in the first launches, drawn in the others.
-      bool judges = launch < kSides;
       const auto judged_at = static_cast<int>(secret_number() % static_cast<uint64_t>(plan.pairs()));
-      while (!result_.failure && plan.another_pair()) {
-        if ((judges && (plan.pair() == judged_at || plan.is_last_pair())) || secret_number() % 16 == 0) {
-          judges = false;
+      for (bool judged = false; !result_.failure && plan.another_pair();) {
+        if (plan.pair() == judged_at || secret_number() % 16 == 0 || (plan.is_last_pair() && !judged)) {
+          judged = true;
           round(Round::kJudged);
         }
+        Stopwatch of_pair;
         if (!result_.failure) round(Round::kTimed);
+        if (!result_.failure) plan.add_pair(of_pair.elapsed_s(), result_.samples.back().back());
         progress(plan.done());
       }
       if (!on_gpu() || launch % 2 == 0) call_alone();  // on a GPU a sample takes long to prepare
@@ -506,12 +506,12 @@ class PairTimer {
   }
 
   // In a process that was not judged yet. After the timed rounds: mappings that come and go, and calls of other shapes,
-  // change the speed of a process by 1 % on some machines. No process knows before whether it will be judged.
+  // change the speed of a process by 1 % on some machines. The second launch always, a quarter of the later ones, drawn
+  // now: no process knows before whether it will be judged.
   void judge_again() {
-    if (result_.failure || was_judged_ || !judged_again_.drawn(secret_number())) return;
-    Stopwatch watch;
+    const bool drawn = result_.samples.size() <= 2 || secret_number() % 4 == 0;
+    if (result_.failure || was_judged_ || !drawn) return;
     result_.failure = judged_.judge->again(sides_->candidate(), sides_->baseline(), secret_number(), kJudgeAgainS);
-    judged_again_.took(watch.elapsed_s());
   }
 
   void finish() {
@@ -577,7 +577,6 @@ class PairTimer {
   std::array<std::vector<RunnerDispatch>, 2> counted_before_;  // of baseline and candidate, for calls of the judge
   std::unique_ptr<RunnerProcess> pacer_;             // woken before every sample (refresh_exchange); for all launches
   std::array<int, kSides> places_{};                 // for three launches: the order of rotation of the memories
-  JudgedAgain judged_again_;
   std::array<int, kSides> writers_{};                // the memory of each side in this launch
   uint64_t more_ = 0;                                // for six launches: random number for the additional pairs
   ExchangeCost exchange_;                            // overhead in this launch

@@ -22,7 +22,7 @@ bool RoundCheck::to_oracle(bool judged_round) const {
   if (!outputs_.oracle_affordable()) return false;
   if (outputs_.judged() == 0) return true;
   if (judged_round && !outputs_.oracle_is_quick()) return false;
-  const double often = judged_round ? 1 : 1.0 / 8, seconds_per_round = judged_round ? 0.01 : 0.5e-3;
+  const double often = judged_round ? 1 : 1.0 / 8, seconds_per_round = judged_round ? 0.01 : 1e-3;
   double share = std::min(often, seconds_per_round / outputs_.oracle_seconds());
   return static_cast<double>(secret_number() >> 11) * 0x1p-53 < share;
 }

@@ -9,10 +9,6 @@ namespace fk {
 
 namespace {
 
-// The share of a launch's time in which pairs are measured: before it the processes start, after it they are judged
-// again and end.
-constexpr double kMeasured = 0.75;
-
 // Long calls use more of the caches and of the memory bandwidth that other programs use too, so they need more pairs; a
 // hundred calls of a microsecond do not.
 bool is_long(double call_ns) { return call_ns > 100e3; }
@@ -33,29 +29,18 @@ bool wants_more_pairs(const TimingResult& so_far, const TimingOptions& options, 
 
 }  // namespace
 
-bool LaunchTime::ends_launch(int launches, int pairs, double measured_s) const {
+bool LaunchTime::ends_launch(int launches, int pairs, double timed_s) const {
   if (aim_s_ <= 0) return false;
-  auto over = [&](int of) { return measured_s > kMeasured * aim_s_ / of; };
+  auto over = [&](int of) { return timed_s > aim_s_ / of - kLaunchS; };
   return (pairs >= kPairsOfMany && over(launches)) || (pairs >= kLeastPairs && over(kLeastLaunches));
 }
 
-int LaunchTime::affordable(int planned, int made, double elapsed_s) const {
-  if (planned <= kLeastLaunches || made < kLeastLaunches || made % kLeastLaunches != 0) return planned;
-  return fits(std::min(planned - made, kLeastLaunches), made, elapsed_s, 1) ? planned : made;
+bool LaunchTime::too_late(int more, int made, double timed_s, double call_ns) const {
+  return !fits(more, made, timed_s, busy_ ? 3 : is_long(call_ns) ? 1.25 : 1);
 }
 
-bool LaunchTime::too_late(int more, int made, double elapsed_s, double call_ns) const {
-  return !fits(more, made, elapsed_s, busy_ ? 3 : is_long(call_ns) ? 1.25 : 1);
-}
-
-bool LaunchTime::fits(int more, int made, double elapsed_s, double factor) const {
-  return aim_s_ <= 0 || made == 0 || elapsed_s * (made + more) / made <= factor * aim_s_;
-}
-
-bool JudgedAgain::drawn(uint64_t secret) const {
-  constexpr double kAgainPerLaunchS = 0.01, kLeastJudgedAgain = 0.125;
-  const double share = std::clamp(kAgainPerLaunchS / std::max(seconds_, 1e-9), kLeastJudgedAgain, 1.0);
-  return static_cast<double>(secret >> 11) * 0x1p-53 < share;
+bool LaunchTime::fits(int more, int made, double timed_s, double factor) const {
+  return aim_s_ <= 0 || made == 0 || (timed_s / made + kLaunchS) * (made + more) <= factor * aim_s_;
 }
 
 LaunchPlan::LaunchPlan(const TimingOptions& options, int most_launches)
@@ -66,7 +51,6 @@ LaunchPlan::LaunchPlan(const TimingOptions& options, int most_launches)
 
 bool LaunchPlan::another_launch(const TimingResult& so_far, double call_ns) {
   ++launch_;
-  if (launch_ < launches_) launches_ = time_.affordable(launches_, launch_, watch_.elapsed_s());
   if (launch_ == launches_) asked_s_ = watch_.elapsed_s();
   return launch_ < launches_ || may_go_on(so_far, call_ns);
 }
@@ -75,27 +59,28 @@ bool LaunchPlan::may_go_on(const TimingResult& so_far, double call_ns) const {
   if (watch_.elapsed_s() > options_.budget_s) return false;
   if ((launch_ - launches_) % LaunchSides::kTimed != 0) return true;  // until every side has used every memory
   return watch_.elapsed_s() - asked_s_ < patience(call_ns) * options_.sample_on_s &&
-         !time_.too_late(LaunchSides::kTimed, launch_, watch_.elapsed_s(), call_ns) && wants_more_pairs(so_far, options_, call_ns);
+         !time_.too_late(LaunchSides::kTimed, launch_, timed_s_, call_ns) && wants_more_pairs(so_far, options_, call_ns);
 }
 
 void LaunchPlan::begin_pairs(uint64_t secret) {
-  pairs_watch_ = {};
   pair_ = -1;
-  if (fitting_ > 0) {
-    if (fitting_ < LaunchTime::kPairsOfMany) launches_ = std::min(launches_, LaunchTime::kLeastLaunches);
-    pairs_ = fitting_;
-    return;
-  }
-  pairs_ = options_.pairs / shares_ + (launch_ % shares_ < options_.pairs % shares_ ? 1 : 0);
+  if (launch_ == 1 && !time_.fits_all(launches_, timed_s_)) launches_ = std::min(launches_, LaunchTime::kLeastLaunches);
+  const int share = options_.pairs / shares_ + (launch_ % shares_ < options_.pairs % shares_ ? 1 : 0);
+  pairs_ = fitting_ > 0 ? fitting_ : share;
   pairs_ += static_cast<int>(secret % static_cast<uint64_t>(pairs_ / 2 + 1));
 }
 
 bool LaunchPlan::another_pair() {
   ++pair_;
   if (pair_ >= pairs_) return false;
-  if (launch_ == 0 && time_.ends_launch(launches_, pair_ + 1, pairs_watch_.elapsed_s())) pairs_ = fitting_ = pair_ + 1;
+  if (launch_ == 0 && time_.ends_launch(launches_, pair_ + 1, timed_s_)) pairs_ = fitting_ = pair_ + 1;
   if (launch_ > 0 && watch_.elapsed_s() > options_.budget_s) pairs_ = pair_ + 1;
   return true;
+}
+
+void LaunchPlan::add_pair(double round_s, const TimePair& pair) {
+  const double counted_s = round_s - 1e-9 * std::max(0.0, pair.candidate_ns - 4 * pair.baseline_ns);
+  timed_s_ += pair_ == 0 ? (1 + LaunchTime::kUntimedRounds) * counted_s : counted_s;
 }
 
 double LaunchPlan::done() const { return std::min(1.0, (launch_ + (pair_ + 1.0) / pairs_) / launches_); }

@@ -11,6 +11,9 @@ namespace fk {
 // Keeps the launches within their time (TimingOptions::aim_s): if the planned ones would take longer they have fewer
 // pairs, and if these would be too few there are six launches, in which the speeds of the memories cancel (turns.h).
 // While the interval is wide, a quarter more time is allowed for long calls, and three times as much on a busy machine.
+//
+// Times are those of timed rounds; what else a launch takes is estimated from them (kUntimedRounds, kLaunchS): a
+// candidate that sleeps where no clock runs must not decide how much is measured.
 class LaunchTime {
  public:
   // The whole time, or zero for no limit.
@@ -18,30 +21,21 @@ class LaunchTime {
 
   static constexpr int kLeastLaunches = 6, kLeastPairs = 4;
   static constexpr int kPairsOfMany = 6;  // at least, in each of more launches
-  // Asked in the first launch, when its pairs have taken so long: whether it ends, and all others with as many pairs.
-  bool ends_launch(int launches, int pairs, double measured_s) const;
-  // How many of the planned launches to make, asked before each of them.
-  int affordable(int planned, int made, double elapsed_s) const;
-  // Whether so many launches that were not planned would take too long.
-  bool too_late(int more, int made, double elapsed_s, double call_ns) const;
+  static constexpr int kUntimedRounds = 5;  // what warm-ups, judged rounds and calls alone of a launch take
+  static constexpr double kLaunchS = 0.07;  // the rest of a launch: starting and ending its processes
+  // Asked in the first launch, when its timed rounds have taken so long: whether it ends, and all others with as many.
+  bool ends_launch(int launches, int pairs, double timed_s) const;
+  // Whether all planned launches fit, nearly, asked after the first: its last pair may go beyond its share.
+  bool fits_all(int launches, double timed_s) const { return fits(launches - 1, 1, timed_s, 1.15); }
+  // Whether so many launches that were not planned would take too long; timed_s is of all that were made.
+  bool too_late(int more, int made, double timed_s, double call_ns) const;
   void allow_for_load() { busy_ = true; }
 
  private:
-  bool fits(int more, int made, double elapsed_s, double factor) const;
+  bool fits(int more, int made, double timed_s, double factor) const;
 
   double aim_s_;
   bool busy_ = false;
-};
-
-// Draws the launches that are judged again at their end: the first that is asked for, later as many as take 10 ms per
-// launch, but at least an eighth.
-class JudgedAgain {
- public:
-  bool drawn(uint64_t secret) const;
-  void took(double seconds) { seconds_ = seconds; }
-
- private:
-  double seconds_ = 0;  // the last time
 };
 
 // Decides how many launches a timing makes and how many pairs each of them measures.
@@ -55,10 +49,12 @@ class LaunchPlan {
   // Other programs use the cores, so that samples vary more.
   void allow_for_load() { time_.allow_for_load(); }
 
-  // Before the warm-up of a launch; the time of its pairs starts. It measures at least its share of the requested pairs,
-  // plus a number derived from `secret`, unless their time decides.
+  // A launch measures its share of the requested pairs, or what fits into its time, plus a number derived from `secret`.
   void begin_pairs(uint64_t secret);
   bool another_pair();
+  // The time of a timed round and its pair, whose times are still those of whole samples. Of a candidate's sample not
+  // more counts than four times the baseline's: a few long samples do not change its median.
+  void add_pair(double round_s, const TimePair& pair);
   int pair() const { return pair_; }
   int pairs() const { return pairs_; }
   bool is_last_pair() const { return pair_ + 1 == pairs_; }
@@ -73,8 +69,9 @@ class LaunchPlan {
   int launches_, shares_;  // planned; of the requested pairs
   int launch_ = -1, pair_ = -1, pairs_ = 0;
   int fitting_ = 0;  // pairs of every launch, if their time decides
-  Stopwatch watch_, pairs_watch_;
+  Stopwatch watch_;
   double asked_s_ = 0;  // time for the planned launches
+  double timed_s_ = 0;  // of rounds
 };
 
 }  // namespace fk
