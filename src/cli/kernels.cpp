@@ -97,7 +97,7 @@ class Kernels final : public Verb {
                  .show_default();
     launches_ = &flags
                      .option("--launches", timing_.launches,
-                             "Launches of the processes that the pairs are spread over (6 unless given on a GPU)")
+                             "Launches of the processes that the pairs are spread over")
                      .range(1, 1000)
                      .show_default();
     flags.flag("--cold,!--warm", timing_.cold,
@@ -129,7 +129,6 @@ class Kernels final : public Verb {
     device_ = common.device;
     threads_ = common.threads;
     threads_flag_ = threads_ != std::min(usable_cores(), kMaxThreads);
-    if (device_ != kCpu && !launches_->given()) timing_.launches = kLaunchesOnGpu;
     ThreadPool pool(common.threads);
     KernelBench bench(pool, device_);
     if (watch_) return watch(common, bench);
@@ -522,9 +521,7 @@ class Kernels final : public Verb {
     return machine;
   }
 
-  // With a GPU driver, starting a process takes most of a second.
-  static constexpr int kLaunchesOnGpu = 6;
-  static constexpr double kAimS = 2.4;  // of a timing on a CPU, so that a scenario takes about three seconds
+  static constexpr double kAimS = 1.8;  // of a timing on a CPU, so that a scenario takes about three seconds
   // Weights once; inputs and outputs for three runners, the judge's own and the oracle's in f64.
   static constexpr double kCopies = 6;
 

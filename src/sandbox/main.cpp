@@ -14,6 +14,7 @@
 #include <cstdio>
 
 #include "candidate/walls.h"
+#include "sandbox/address_layout.h"
 #include "sandbox/message.h"
 #include "sandbox/worker.h"
 
@@ -35,12 +36,12 @@ int watch_over(pid_t worker) {
   return write(kStatusPipe, report, sizeof report) == sizeof report ? 0 : 1;
 }
 
-// Serves requests with a stack that begins at this place within 64 KiB. Where the stack lies relative to the tensors
-// changes the time of a kernel by 1 to 2 %, as long as its process lives; Linux chooses another place for every process.
-[[gnu::noinline]] int serve_at(size_t place, const fk::Message& open, const fk::Json& protections) {
-  constexpr size_t kPeriod = 64 << 10, kAlignment = 16;
+// Serves requests with a stack that begins where the layout says.
+[[gnu::noinline]] int serve_in(const fk::AddressLayout& layout, const fk::Message& open, const fk::Json& protections) {
+  constexpr size_t kAlignment = 16;
+  layout.shift_mappings();
   auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
-  size_t gap = (here - place) % kPeriod / kAlignment * kAlignment;
+  size_t gap = (here - layout.stack_place()) % fk::AddressLayout::kStackPeriod / kAlignment * kAlignment;
   // Volatile, so that the compiler cannot leave it out.
   auto* volatile skipped = static_cast<char*>(alloca(gap + kAlignment));
   *skipped = 0;
@@ -74,7 +75,7 @@ int main() {
       setpgid(0, 0);  // the judge waits for this group
       int code = 1;
       try {
-        code = serve_at(open.body.at("stack").get<size_t>(), open, list);
+        code = serve_in(fk::AddressLayout(open.body.at("layout").get<uint64_t>()), open, list);
       } catch (const std::exception&) {
       }
       _exit(code);

@@ -26,6 +26,7 @@
 #include "measure/core_wait.h"
 #include "measure/small_file.h"
 #include "measure/timer.h"
+#include "sandbox/address_layout.h"
 #include "sandbox/message.h"
 
 namespace fk {
@@ -117,7 +118,7 @@ RunnerProcess::RunnerProcess(const RunnerOptions& options) : options_(options), 
         {"private_tmp", private_tmp_},
         {"gpu", options.device == kCpu ? -1 : options.device.index},
         {"prints", options.output != nullptr},
-        {"stack", options.stack_place},
+        {"layout", options.layout},
         {"walls", static_cast<int>(options.walls)}});
   if (options.wait_until_open) open();
 }
@@ -200,6 +201,8 @@ void RunnerProcess::start(const RunnerOptions&) {
   int error = 0;
   process_.make(
       [&] {
+        std::optional<FixedAddresses> fixed;
+        if (options_.device == kCpu) fixed.emplace();
         error = posix_spawn(&pid_, path.c_str(), &files, &attributes, argv, env.data());
         if (error != 0) pid_ = -1;
       },

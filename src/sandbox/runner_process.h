@@ -43,7 +43,7 @@ struct RunnerOptions {
   Walls walls = Walls::kAll;                      // on a GPU: those its driver works with (device_walls.h)
   bool wait_until_open = true;         // false: it opens on first use, so that several runners start in parallel
   const KeptOutput* output = nullptr;  // receives its output; null: the output is discarded
-  size_t stack_place = 0;              // where the stack begins, in bytes modulo 64 KiB: it affects times
+  uint64_t layout = 0;                 // where stack and tensors lie (address_layout.h), which affects times
 };
 
 // A tensor of a mapped segment.

@@ -153,10 +153,10 @@ bool SharedTensors::margins_intact(size_t i, uint8_t pattern) const {
   });
 }
 
-MappedTensors::MappedTensors(int fd, std::vector<TensorPlace> places, Access access, Device device)
+MappedTensors::MappedTensors(int fd, std::vector<TensorPlace> places, Access access, Device device, void* wanted)
     : places_(std::move(places)), device_(device) {
   if (device == kCpu) {
-    map_between_guards(fd, access);
+    map_between_guards(fd, access, wanted);
     return;
   }
   for (const TensorPlace& p : places_) {
@@ -167,14 +167,14 @@ MappedTensors::MappedTensors(int fd, std::vector<TensorPlace> places, Access acc
   base_ = static_cast<std::byte*>(on_device_->address());
 }
 
-void MappedTensors::map_between_guards(int fd, Access access) {
+void MappedTensors::map_between_guards(int fd, Access access, void* wanted) {
   size_t guard = page_bytes();
   bytes_ = guard;
   for (const TensorPlace& p : places_) {
     starts_.push_back(bytes_);
     bytes_ += p.extent_bytes + guard;
   }
-  void* reserved = mmap(nullptr, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* reserved = mmap(wanted, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (reserved == MAP_FAILED) {
     close(fd);
     throw Error("The runner could not reserve {:.1f} MiB of addresses.", static_cast<double>(bytes_) / 0x1p20);

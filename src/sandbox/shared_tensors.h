@@ -96,13 +96,15 @@ TensorNeighbour tensor_near(const std::vector<TensorPlace>& places, uint64_t dis
 // The same tensors mapped into another process, with guard pages around each.
 class MappedTensors {
  public:
-  MappedTensors(int fd, std::vector<TensorPlace> places, Access access, Device device = kCpu);  // takes the descriptor
+  // Takes the descriptor. `wanted`: the address, if it is free; null: any.
+  MappedTensors(int fd, std::vector<TensorPlace> places, Access access, Device device = kCpu, void* wanted = nullptr);
   ~MappedTensors();
   MappedTensors(const MappedTensors&) = delete;
   MappedTensors& operator=(const MappedTensors&) = delete;
 
   View view(size_t i) const;
   const void* address() const { return base_; }  // of the first guard page
+  const void* end() const { return base_ + bytes_; }
 
  private:
   std::vector<TensorPlace> places_;
@@ -112,7 +114,7 @@ class MappedTensors {
   size_t bytes_ = 0;
   std::unique_ptr<SharedDeviceMemory> on_device_;
 
-  void map_between_guards(int fd, Access access);
+  void map_between_guards(int fd, Access access, void* wanted);
 };
 
 }  // namespace fk

@@ -18,6 +18,7 @@
 #include "candidate/walls.h"
 #include "measure/first_core.h"
 #include "ops/materialize.h"
+#include "sandbox/address_layout.h"
 #include "sandbox/device_calls.h"
 #include "sandbox/loaded_memory.h"
 #include "sandbox/message.h"
@@ -52,7 +53,8 @@ struct PreparedCall {
 class Worker {
  public:
   // `restrict_calls`: installs the last protection, before any code of the candidate runs.
-  Worker(const Json& open, const std::function<void()>& restrict_calls) : device_(device_in(open)), arena_(device_) {
+  Worker(const Json& open, const std::function<void()>& restrict_calls)
+      : device_(device_in(open)), layout_(open.at("layout").get<uint64_t>()), arena_(device_) {
     if (device_ != kCpu) device_calls_.emplace(device_);
     auto name = open.at("op").get<std::string>();
     if (name.empty()) {  // a test of the protections
@@ -121,7 +123,8 @@ class Worker {
     auto& segment = segments_[body.at("segment").get<int>()];
     segment = std::make_unique<MappedTensors>(request.fd, places_from_json(body.at("tensors")),
                                               body.at("writable").get<bool>() ? Access::kWritable : Access::kReadOnly,
-                                              body.at("gpu").get<bool>() ? device_ : kCpu);
+                                              body.at("gpu").get<bool>() ? device_ : kCpu, layout_.next_tensors());
+    layout_.tensors_end_at(segment->end());
     return {{"address", reinterpret_cast<uintptr_t>(segment->address())}};
   }
 
@@ -289,6 +292,7 @@ class Worker {
   Device device_;
   const OperatorInfo* op_ = nullptr;
   std::shared_ptr<const ForeignKernel> candidate_;  // null: the baseline
+  AddressLayout layout_;
   Segments segments_;
   std::unique_ptr<ThreadPool> pool_;
   Arena arena_;

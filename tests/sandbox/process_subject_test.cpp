@@ -1,6 +1,7 @@
 #include "sandbox/process_subject.h"
 
 #include <gtest/gtest.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 
 #include "candidate/compile.h"
 #include "core/error.h"
+#include "sandbox/address_layout.h"
 #include "tests/sanitizer.h"
 
 namespace fk {
@@ -113,18 +115,41 @@ TEST_F(ProcessSubjectTest, BaselineAndRightCandidateAgree) {
   for (const Protection& p : protections_) EXPECT_TRUE(p.on || !p.why.empty()) << p.name;
 }
 
-// Linux puts the stack of every process elsewhere, which changes the times of a kernel for as long as it runs.
-TEST_F(ProcessSubjectTest, TheStackIsWhereItIsToldToBe) {
-  RunnerOptions o = options(compile("out.ptr<float>()[0] = float(uintptr_t(__builtin_frame_address(0)) % 65536);"));
-  auto stack_at = [&](size_t place) {
-    o.stack_place = place;
+// Linux puts the stack, the libraries and the memory of every process elsewhere, which changes the times of a kernel
+// for as long as its process lives.
+TEST_F(ProcessSubjectTest, AddressesAreThoseOfTheLayout) {
+  {
+    FixedAddresses fixed;
+    if ((personality(0xFFFFFFFF) & ADDR_NO_RANDOMIZE) == 0) GTEST_SKIP() << "this system forbids personality()";
+  }
+  // Stack, code and weights, as 24 bits that a float holds exactly. Calls draw the places of inputs and outputs.
+  const std::string so = compile(R"(
+    static const int code = 0;
+    const void* places[] = {__builtin_frame_address(0), &code, weight("weight").ptr<float>()};
+    for (int i = 0; i < 3; ++i) out.ptr<float>()[i] = float((uintptr_t(places[i]) >> 4) % (1 << 24));)");
+  auto addresses = [&](uint64_t layout) {
+    RunnerOptions o = options(so);
+    o.layout = layout;
     std::optional<Failure> f = run(o);
     EXPECT_FALSE(f) << f->sentence;
-    return static_cast<int>(out_.ptr<float>()[0]);
+    return std::vector<float>(out_.ptr<float>(), out_.ptr<float>() + 3);
   };
-  const int first = stack_at(0x1230);
-  EXPECT_EQ(stack_at(0x1230), first);
-  EXPECT_EQ((stack_at(0x4560) - first + 0x10000) % 0x10000, 0x3330);
+  const std::vector<float> first = addresses(7), again = addresses(7), other = addresses(8);
+  EXPECT_EQ(first, again);
+  for (size_t i = 0; i < first.size(); ++i) EXPECT_NE(first[i], other[i]) << i;
+}
+
+// The sides of a comparison have different libraries, but their tensors lie at the same addresses.
+TEST_F(ProcessSubjectTest, SlowTensorsLieWhereTheyDoWithAnotherLibrary) {
+  const std::string where =
+      "out.ptr<float>()[0] = float((uintptr_t(weight(\"weight\").ptr<float>()) >> 4) % (1 << 24));";
+  auto tensors_with = [&](const std::string& library) {
+    std::optional<Failure> f = run(options(library));
+    EXPECT_FALSE(f) << f->sentence;
+    return out_.ptr<float>()[0];
+  };
+  EXPECT_EQ(tensors_with(compile(where)),
+            tensors_with(compile(where + "out.ptr<float>()[1] = large[x.numel()];", "volatile float large[1 << 22];")));
 }
 
 TEST_F(ProcessSubjectTest, SlowNamesWhatWentWrong) {

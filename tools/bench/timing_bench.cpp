@@ -101,7 +101,7 @@ TimingResult once(const std::string& baseline, const std::string& candidate, int
   TimingOptions options;
   options.pairs = pairs;
   options.sample_on_s = 2;  // as `kernels` does
-  if (pairs <= 100) options.aim_s = 2.5;  // what a judgement leaves of three seconds; more pairs are not limited
+  if (pairs <= 100) options.aim_s = 1.8;  // as `kernels` does; more pairs are not limited
   options.seed = seed;
   options.baseline_library = baseline;
   TimingResult result = time_pairs(op, init, workload, candidate, options, [](double) {});

@@ -12,12 +12,12 @@ LaunchSides::LaunchSides(const RunnerOptions& options, const Libraries& librarie
                          bool timed, uint64_t seed) {
   std::optional<AheadOfOthers> inherited;  // by all sides
   if (timed && options.device == kCpu) inherited.emplace();
-  const size_t stack_place = secret_number() % 0x10000;  // the same for all sides, another one in every launch
+  const uint64_t layout = secret_number();  // the same for all sides, another one in every launch
   for (int side : order) {
     // On a GPU events measure the calls alone, so there is no overhead to subtract and no process for empty samples.
     if (side > kCandidate && (!timed || (side == kEmpty && options.device != kCpu))) continue;
     RunnerOptions own = options;
-    own.stack_place = stack_place;
+    own.layout = layout;
     own.library = side == kCandidate ? libraries.candidate : libraries.baseline;
     if (side != kCandidate) own.output = nullptr;
     sides_[static_cast<size_t>(side)] = std::make_unique<ProcessSubject>(own, seed);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <climits>
 #include <numeric>
 #include <optional>
 
@@ -35,10 +34,9 @@ constexpr int kSides = LaunchSides::kTimed, kRunners = LaunchSides::kAll;
 constexpr int kMostCallsPerSample = 512, kMostOnGpu = 64;  // a stream holds about a thousand launches
 constexpr size_t kCallsAlone = 12, kCallsAloneOnGpu = 8;   // per launch and side, each alone in a sample
 constexpr double kCallsAloneS = 0.05;                      // per launch, for more of them
-constexpr int kLaunchesOnGpu = 6;  // starting a driver takes about a second, and positions in its memory matter less
-constexpr double kSteadyCalls = 4, kSteadyNs = 1e6;  // a sample on a CPU has at least the shorter of both
-constexpr double kWarmUpS = 0.01;  // no further round after this time
-constexpr int kExchanges = 16;     // empty samples at the start, to measure their spread
+constexpr double kSteadyCalls = 4, kSteadyNs = 1e6;        // a sample on a CPU has at least the shorter of both
+constexpr double kWarmUpS = 0.005;                         // no further round after this time
+constexpr int kExchanges = 16;                             // empty samples at the start, to measure their spread
 constexpr double kJudgeAgainS = 0.03;  // at the end of a launch, for calls like those of a judgement
 constexpr size_t kMostRotatingBytes = size_t{64} << 20, kMostRotatingOnGpu = size_t{2} << 30;
 
@@ -82,7 +80,7 @@ class PairTimer {
   }
 
   TimingResult run(const std::function<void(double)>& progress) {
-    LaunchPlan plan(options_, on_gpu() ? kLaunchesOnGpu : INT_MAX);
+    LaunchPlan plan(options_);
     while (!result_.failure && plan.another_launch(result_, call_ns_)) {
       const int launch = plan.launch();
       if (options_.between_launches) options_.between_launches(calls_);
@@ -130,6 +128,8 @@ class PairTimer {
  private:
   bool on_gpu() const { return options_.device != kCpu; }
   bool busy() const { return interrupted_ > 1; }  // other programs use the cores
+  // The overhead is then a small part of a sample, and measuring it takes long: all calls' memory is filled for it.
+  bool long_samples() const { return calls_ * call_ns_ > kSteadyNs / 2; }
   bool takes_part(int side) const { return side != kEmpty || !on_gpu(); }
   RunnerProcess& process(int side) { return sides_->process(side); }
 
@@ -222,7 +222,7 @@ class PairTimer {
   double spread_in_rounds() {
     ExchangeCost exchange;
     next_inputs();
-    for (int i = 0; i < kExchanges && !result_.failure; ++i) {
+    for (int i = 0, n = long_samples() ? kExchanges / 2 : kExchanges; i < n && !result_.failure; ++i) {
       std::vector<int> calls = drawn_calls();
       for (int side : {kBaseline, kControl})
         if (time_side(side, calls, 0xFF).dropped != Dropped::kNo) ++interrupted_;
@@ -288,7 +288,7 @@ class PairTimer {
     if (on_gpu()) return;
     next_inputs();
     std::vector<int> calls = drawn_calls();
-    for (int i = 0; i < 4 && !result_.failure; ++i) {
+    for (int i = long_samples() ? 2 : 4; i > 0 && !result_.failure; --i) {
       EmptySample empty = empty_sample(calls);
       exchange_.add_loop(empty, empty_sample(calls, true));
     }
@@ -339,7 +339,8 @@ class PairTimer {
     std::vector<int> calls = drawn_calls();
     auto pattern = static_cast<uint8_t>(draws_ % 2 == 0 ? 0xFF : 0x7F);
     constexpr size_t kFirst = 3;  // rounds of a launch which surely measure the overhead
-    bool with_empty = !on_gpu() && (random_.u32(draws_++) % 2 == 0 || result_.samples.back().size() < kFirst);
+    const bool drawn = random_.u32(draws_++) % (long_samples() ? 8 : 2) == 0;
+    bool with_empty = !on_gpu() && (drawn || result_.samples.back().size() < kFirst);
     std::array<Sample, kSides> samples;
     std::optional<int64_t> stolen = on_gpu() ? std::nullopt : stolen_ticks();
     const bool watches = !on_gpu() && kind != Round::kJudged;
@@ -506,10 +507,10 @@ class PairTimer {
   }
 
   // In a process that was not judged yet. After the timed rounds: mappings that come and go, and calls of other shapes,
-  // change the speed of a process by 1 % on some machines. The second launch always, a quarter of the later ones, drawn
+  // change the speed of a process by 1 % on some machines. The second launch always, half of the later ones, drawn
   // now: no process knows before whether it will be judged.
   void judge_again() {
-    const bool drawn = result_.samples.size() <= 2 || secret_number() % 4 == 0;
+    const bool drawn = result_.samples.size() <= 2 || secret_number() % 2 == 0;
     if (result_.failure || was_judged_ || !drawn) return;
     result_.failure = judged_.judge->again(sides_->candidate(), sides_->baseline(), secret_number(), kJudgeAgainS);
   }

@@ -29,8 +29,8 @@ namespace fk {
 
 struct TimingOptions {
   int pairs = 100;    // minimum over all launches together
-  int launches = 12;  // of each process; with a multiple of six the speeds of the memories cancel (turns.h)
-  int warmups = 5;    // untimed rounds of a launch, at most: on a CPU none starts after 10 ms
+  int launches = 6;   // of each process; with a multiple of six the speeds of the memories cancel (turns.h)
+  int warmups = 5;    // untimed rounds of a launch, at most: on a CPU none starts after 5 ms
   bool cold = false;  // caches are emptied before each sample: weights are cold in its first call only
   Device device = kCpu;
   int threads = 1;
@@ -43,8 +43,8 @@ struct TimingOptions {
   // Time for more launches while the interval is wide, up to four times the pairs; four times as long, with four times
   // as many pairs, if one call fills a sample.
   double sample_on_s = 0;
-  // The time that all launches together should take, on a CPU (sampling.h). Long calls then have fewer pairs and
-  // launches, but at least six launches of four pairs. Zero: as long as the pairs and sample_on_s take.
+  // The time that all launches together should take, on a CPU (sampling.h). Short calls then have up to three times the
+  // pairs, long ones fewer, but at least four in a launch. Zero: as long as the pairs and sample_on_s take.
   double aim_s = 0;
   const InputMaker* inputs = &contract_inputs();
   std::function<double()> core_chain = chain_ns;  // measures how fast a core's clock is now

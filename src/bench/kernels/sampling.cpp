@@ -11,10 +11,8 @@ namespace {
 
 // Long calls use more of the caches and of the memory bandwidth that other programs use too, so they need more pairs; a
 // hundred calls of a microsecond do not.
-bool is_long(double call_ns) { return call_ns > 100e3; }
-
 // Factor on the time and the pairs for more sampling.
-int patience(double call_ns) { return is_long(call_ns) ? 4 : 1; }
+int patience(double call_ns) { return call_ns > 100e3 ? 4 : 1; }
 
 // Whether the interval is wider than the smallest change it must detect, and than a tenth of the measured change. Only
 // the width decides, not the verdict: a test repeated until it succeeds succeeds too often.
@@ -30,24 +28,18 @@ bool wants_more_pairs(const TimingResult& so_far, const TimingOptions& options, 
 }  // namespace
 
 bool LaunchTime::ends_launch(int launches, int pairs, double timed_s) const {
-  if (aim_s_ <= 0) return false;
-  auto over = [&](int of) { return timed_s > aim_s_ / of - kLaunchS; };
-  return (pairs >= kPairsOfMany && over(launches)) || (pairs >= kLeastPairs && over(kLeastLaunches));
+  return is_limited() && pairs >= kLeastPairs && timed_s > aim_s_ / launches - kLaunchS;
 }
 
-bool LaunchTime::too_late(int more, int made, double timed_s, double call_ns) const {
-  return !fits(more, made, timed_s, busy_ ? 3 : is_long(call_ns) ? 1.25 : 1);
+bool LaunchTime::too_late(int more, int made, double timed_s) const {
+  const double factor = busy_ ? 3 : 1.25;
+  return is_limited() && made > 0 && (timed_s / made + kLaunchS) * (made + more) > factor * aim_s_;
 }
 
-bool LaunchTime::fits(int more, int made, double timed_s, double factor) const {
-  return aim_s_ <= 0 || made == 0 || (timed_s / made + kLaunchS) * (made + more) <= factor * aim_s_;
-}
-
-LaunchPlan::LaunchPlan(const TimingOptions& options, int most_launches)
+LaunchPlan::LaunchPlan(const TimingOptions& options)
     : options_(options),
       time_(options.device == kCpu ? options.aim_s : 0),
-      launches_(std::max(1, std::min({options.launches, options.pairs, most_launches}))),
-      shares_(launches_) {}
+      launches_(std::max(1, std::min(options.launches, options.pairs))) {}
 
 bool LaunchPlan::another_launch(const TimingResult& so_far, double call_ns) {
   ++launch_;
@@ -59,14 +51,13 @@ bool LaunchPlan::may_go_on(const TimingResult& so_far, double call_ns) const {
   if (watch_.elapsed_s() > options_.budget_s) return false;
   if ((launch_ - launches_) % LaunchSides::kTimed != 0) return true;  // until every side has used every memory
   return watch_.elapsed_s() - asked_s_ < patience(call_ns) * options_.sample_on_s &&
-         !time_.too_late(LaunchSides::kTimed, launch_, timed_s_, call_ns) && wants_more_pairs(so_far, options_, call_ns);
+         !time_.too_late(LaunchSides::kTimed, launch_, timed_s_) && wants_more_pairs(so_far, options_, call_ns);
 }
 
 void LaunchPlan::begin_pairs(uint64_t secret) {
   pair_ = -1;
-  if (launch_ == 1 && !time_.fits_all(launches_, timed_s_)) launches_ = std::min(launches_, LaunchTime::kLeastLaunches);
-  const int share = options_.pairs / shares_ + (launch_ % shares_ < options_.pairs % shares_ ? 1 : 0);
-  pairs_ = fitting_ > 0 ? fitting_ : share;
+  const int share = options_.pairs / launches_ + (launch_ % launches_ < options_.pairs % launches_ ? 1 : 0);
+  pairs_ = fitting_ > 0 ? fitting_ : time_.is_limited() ? LaunchTime::kMostTimes * share : share;
   pairs_ += static_cast<int>(secret % static_cast<uint64_t>(pairs_ / 2 + 1));
 }
 

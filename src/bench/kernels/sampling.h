@@ -8,9 +8,8 @@
 
 namespace fk {
 
-// Keeps the launches within their time (TimingOptions::aim_s): if the planned ones would take longer they have fewer
-// pairs, and if these would be too few there are six launches, in which the speeds of the memories cancel (turns.h).
-// While the interval is wide, a quarter more time is allowed for long calls, and three times as much on a busy machine.
+// Fills the time of the launches (TimingOptions::aim_s): with up to three times the requested pairs, or with fewer.
+// While the interval is wide, a quarter more time is allowed, and three times as much on a busy machine.
 //
 // Times are those of timed rounds; what else a launch takes is estimated from them (kUntimedRounds, kLaunchS): a
 // candidate that sleeps where no clock runs must not decide how much is measured.
@@ -19,21 +18,18 @@ class LaunchTime {
   // The whole time, or zero for no limit.
   explicit LaunchTime(double aim_s) : aim_s_(aim_s) {}
 
-  static constexpr int kLeastLaunches = 6, kLeastPairs = 4;
-  static constexpr int kPairsOfMany = 6;  // at least, in each of more launches
+  static constexpr int kLeastPairs = 4;     // of a launch
+  static constexpr int kMostTimes = 3;      // its share of the requested pairs
   static constexpr int kUntimedRounds = 5;  // what warm-ups, judged rounds and calls alone of a launch take
   static constexpr double kLaunchS = 0.07;  // the rest of a launch: starting and ending its processes
   // Asked in the first launch, when its timed rounds have taken so long: whether it ends, and all others with as many.
   bool ends_launch(int launches, int pairs, double timed_s) const;
-  // Whether all planned launches fit, nearly, asked after the first: its last pair may go beyond its share.
-  bool fits_all(int launches, double timed_s) const { return fits(launches - 1, 1, timed_s, 1.15); }
   // Whether so many launches that were not planned would take too long; timed_s is of all that were made.
-  bool too_late(int more, int made, double timed_s, double call_ns) const;
+  bool too_late(int more, int made, double timed_s) const;
+  bool is_limited() const { return aim_s_ > 0; }
   void allow_for_load() { busy_ = true; }
 
  private:
-  bool fits(int more, int made, double timed_s, double factor) const;
-
   double aim_s_;
   bool busy_ = false;
 };
@@ -41,7 +37,7 @@ class LaunchTime {
 // Decides how many launches a timing makes and how many pairs each of them measures.
 class LaunchPlan {
  public:
-  LaunchPlan(const TimingOptions& options, int most_launches);
+  explicit LaunchPlan(const TimingOptions& options);
 
   // Whether to make another launch: the planned ones, then more while the interval is wide.
   bool another_launch(const TimingResult& so_far, double call_ns);
@@ -49,7 +45,8 @@ class LaunchPlan {
   // Other programs use the cores, so that samples vary more.
   void allow_for_load() { time_.allow_for_load(); }
 
-  // A launch measures its share of the requested pairs, or what fits into its time, plus a number derived from `secret`.
+  // A launch measures its share of the requested pairs, or what fits into its time, plus a number derived from
+  // `secret`.
   void begin_pairs(uint64_t secret);
   bool another_pair();
   // The time of a timed round and its pair, whose times are still those of whole samples. Of a candidate's sample not
@@ -66,7 +63,7 @@ class LaunchPlan {
 
   const TimingOptions& options_;
   LaunchTime time_;
-  int launches_, shares_;  // planned; of the requested pairs
+  int launches_;  // planned
   int launch_ = -1, pair_ = -1, pairs_ = 0;
   int fitting_ = 0;  // pairs of every launch, if their time decides
   Stopwatch watch_;

@@ -1,0 +1,52 @@
+#include "sandbox/address_layout.h"
+
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace fk {
+namespace {
+
+// Far from everything that Linux places, with 47 or 48 bits of addresses. With fewer it is not free, and Linux chooses.
+constexpr uintptr_t kTensors = uintptr_t{0x2000} << 32;
+constexpr unsigned long kAsk = 0xFFFFFFFF;  // personality() then changes nothing
+
+}  // namespace
+
+FixedAddresses::FixedAddresses() : before_(personality(kAsk)) {
+  if (before_ >= 0) personality(static_cast<unsigned long>(before_) | ADDR_NO_RANDOMIZE);
+}
+
+FixedAddresses::~FixedAddresses() {
+  if (before_ >= 0) personality(static_cast<unsigned long>(before_));
+}
+
+AddressLayout::AddressLayout(uint64_t number) : random_(number, "address layout") {
+  constexpr size_t kShifts = 4096, kPlaces = size_t{1} << 18;  // pages
+  stack_place_ = random_.below(draws_++, kStackPeriod);
+  shift_bytes_ = pages(kShifts);
+  tensors_at_ = kTensors + pages(kPlaces);
+}
+
+size_t AddressLayout::pages(size_t most) {
+  return static_cast<size_t>(random_.below(draws_++, most)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
+void AddressLayout::shift_mappings() const {
+  if (shift_bytes_ > 0) mmap(nullptr, shift_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
+void* AddressLayout::next_tensors() {
+  constexpr size_t kGaps = 512;  // pages, so that an address does not tell how many tensors were mapped before
+  tensors_at_ += pages(kGaps);
+  return reinterpret_cast<void*>(tensors_at_);
+}
+
+void AddressLayout::tensors_end_at(const void* end) {
+  auto at = reinterpret_cast<uintptr_t>(end);
+  if (at > tensors_at_ && at - tensors_at_ < kTensors) tensors_at_ = at;
+}
+
+}  // namespace fk
