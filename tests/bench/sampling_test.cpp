@@ -13,9 +13,9 @@ constexpr double kAimS = 2.4, kShortNs = 20e3;
 
 TEST(LaunchTime, ALaunchEndsWhenItsShareIsOver) {
   LaunchTime time(kAimS);
-  EXPECT_FALSE(time.ends_launch(6, 6, 0.32));
-  EXPECT_TRUE(time.ends_launch(6, 6, 0.34));
-  EXPECT_TRUE(time.ends_launch(12, 6, 0.14));
+  EXPECT_FALSE(time.ends_launch(6, 6, 0.25));
+  EXPECT_TRUE(time.ends_launch(6, 6, 0.27)) << "later ones have up to half as many pairs again";
+  EXPECT_TRUE(time.ends_launch(12, 6, 0.11));
   EXPECT_TRUE(time.ends_launch(6, 4, 100));
   EXPECT_FALSE(time.ends_launch(6, 3, 100)) << "too few for a launch";
 }
@@ -74,7 +74,7 @@ std::vector<int> pairs_within(double aim_s, double round_s, const TimePair& pair
 TEST(LaunchPlan, HasThePairsThatFit) {
   EXPECT_EQ(pairs_within(kAimS, 0.001, {1e5, 1e5}), (std::vector<int>{51, 51, 51, 51, 48, 48}))
       << "three times as requested";
-  EXPECT_EQ(pairs_within(kAimS, 0.02, {1e6, 1e6}), std::vector<int>(6, 13)) << "5 and 11 rounds fit, two more end it";
+  EXPECT_EQ(pairs_within(kAimS, 0.02, {1e6, 1e6}), std::vector<int>(6, 10)) << "5 and 9 rounds fit, one more ends it";
   EXPECT_EQ(pairs_within(kAimS, 0.5, {1e8, 1e8}), std::vector<int>(6, LaunchTime::kLeastPairs));
   const auto secret = pairs_within(kAimS, 0.5, {1e8, 1e8}, 2);
   EXPECT_EQ(secret, (std::vector<int>{4, 6, 6, 6, 6, 6})) << "how many is not known to a candidate";

@@ -28,7 +28,7 @@ bool wants_more_pairs(const TimingResult& so_far, const TimingOptions& options, 
 }  // namespace
 
 bool LaunchTime::ends_launch(int launches, int pairs, double timed_s) const {
-  return is_limited() && pairs >= kLeastPairs && timed_s > aim_s_ / launches - kLaunchS;
+  return is_limited() && pairs >= kLeastPairs && 1.25 * timed_s > aim_s_ / launches - kLaunchS;
 }
 
 bool LaunchTime::too_late(int more, int made, double timed_s) const {

@@ -22,7 +22,8 @@ class LaunchTime {
   static constexpr int kMostTimes = 3;      // its share of the requested pairs
   static constexpr int kUntimedRounds = 5;  // what warm-ups, judged rounds and calls alone of a launch take
   static constexpr double kLaunchS = 0.07;  // the rest of a launch: starting and ending its processes
-  // Asked in the first launch, when its timed rounds have taken so long: whether it ends, and all others with as many.
+  // Asked in the first launch, when its timed rounds have taken so long: whether it ends. It ends early, because the
+  // others have as many pairs and up to half as many again.
   bool ends_launch(int launches, int pairs, double timed_s) const;
   // Whether so many launches that were not planned would take too long; timed_s is of all that were made.
   bool too_late(int more, int made, double timed_s) const;
