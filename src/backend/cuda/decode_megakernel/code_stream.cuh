@@ -4,6 +4,7 @@
 // in registers: eight segments of a row are eight rows of the left operand, as there.
 #pragma once
 
+#include "backend/cuda/decode_megakernel/staging.cuh"
 #include "backend/cuda/decode_megakernel/weight_stream.cuh"
 #include "backend/cuda/quantised/stored_codes.cuh"
 
@@ -18,6 +19,7 @@ template <class Codes_>
 struct CodedWeights {
   using Codes = Codes_;
   static constexpr TokenCodes kCodes = Codes::kToken;
+  static constexpr bool kHalves = kCodes == TokenCodes::kInt4;  // multiplied as f16 (HalvesPlace)
   static constexpr TokenLayout kLayout = token_layout(kCodes);
   static constexpr int kColumns = kLayout.step_columns;                       // of a step
   static constexpr int kRecordBytes = kTokenSegments * kLayout.record_bytes;  // of a step; 0: a row has one scale
@@ -121,88 +123,112 @@ struct PlaceOfX {
   }
 };
 
-// Codes with a zero point are multiplied with a constant added to all of them, which costs one instruction less for a
-// pair, and the sum of x, times what was added, is subtracted from the product of a step.
-template <class Codes, class T>
-inline constexpr bool kShiftedCodes = requires(typename Codes::Record r) {
-  Codes::template shift<T>(r, 0);
+// Behind the steps of x there is for each segment of a step what products need of it, the same for all rows.
+inline constexpr uint32_t kSumsOfStep = 8 * sizeof(float4);
+
+// Places x for codes of 4 bits: as f16, whose ten bits hold two codes, so that most pairs of codes take one instruction
+// and no shift. A pair from the higher four of eight bits is 16 times as large, so its elements of x are divided by 16.
+// A power of two for each 256 elements keeps all of them in range: what becomes smaller than f16 can hold is less than
+// 2^-38 of the largest. Codes are multiplied with 1024 added and without their zero point, which are subtracted from
+// the product of a step. For each segment there is 1024 times the sum of the elements as they are multiplied, the sum
+// of x, and the inverse of the power of two.
+template <int kSegment>
+struct HalvesPlace {
+  static constexpr int kLanes = kSegment / 8;
+
+  float4* sums;
+
+  template <bool, class T>
+  __device__ __forceinline__ void put(T* x, int at, const Pack8<T>& v) const {
+    float largest = 0;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) largest = fmaxf(largest, fabsf(to_float(v.at[i])));
+    const uint32_t exponent = max(15u, __reduce_max_sync(kAllLanes, __float_as_uint(largest)) >> 23);
+    const float factor = __uint_as_float((268 - exponent) << 23), inverse = __uint_as_float((exponent - 14) << 23);
+    float sum = 0, all = 0;
+    uint32_t pairs[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const bool high = i % 2 != 0;
+      const float scale = high ? factor / 16 : factor;
+      pairs[i] = pack_two<__half>(to_float(v.at[2 * i]) * scale, to_float(v.at[2 * i + 1]) * scale);
+      const float2 both = __half22float2(as_pair<__half>(pairs[i]));
+      sum += both.x + both.y;
+      all = fmaf(high ? 16.0f : 1.0f, both.x + both.y, all);
+    }
+    *reinterpret_cast<uint4*>(x + at) = {pairs[0], pairs[1], pairs[2], pairs[3]};
+#pragma unroll
+    for (int apart = kLanes / 2; apart > 0; apart /= 2) {
+      sum += __shfl_xor_sync(kAllLanes, sum, apart);
+      all += __shfl_xor_sync(kAllLanes, all, apart);
+    }
+    if (threadIdx.x % kLanes == 0) sums[at / kSegment] = {PairOf<__half>::kBase * sum, all, inverse, 0};
+  }
 };
 
-// The sums of x over the segments of a step: eight floats, the same for all rows.
-inline constexpr uint32_t kSumsOfStep = 8 * sizeof(float);
-
-// Writes them for all steps, behind x. A product with rows of ones: the tensor core adds as it does with codes.
 template <class Weights, class T>
-__device__ __forceinline__ void sum_steps_of_x(int steps, uint32_t x, uint32_t own_x, uint32_t sums) {
-  using Place = PlaceOfX<typename Weights::Codes>;
-  constexpr uint32_t kOnes = PairOf<T>::kOnes;
-  const uint32_t lane = threadIdx.x % 32;
-#pragma unroll 1
-  for (int step = static_cast<int>(threadIdx.x / 32); step < steps; step += kTokenWarps) {
-    const uint32_t here = x + static_cast<uint32_t>(step * 2 * Weights::kColumns);
-    float inputs[4] = {};
-#pragma unroll
-    for (int i = 0; i < Place::kPieces; ++i) {
-      const uint4 v = load_shared(here + (own_x ^ (i * Place::kApart)));
-      multiply_tile<T>(inputs, kOnes, kOnes, kOnes, kOnes, v.x, v.y);
-      multiply_tile<T>(inputs, kOnes, kOnes, kOnes, kOnes, v.z, v.w);
-    }
-    if (lane < 4)
-      asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(sums + step * kSumsOfStep + 8 * lane), "f"(inputs[0]),
-                   "f"(inputs[1])
-                   : "memory");
-  }
-  meet();
+__device__ __forceinline__ auto place_for_codes(T* x, int length) {
+  const int padded = (length + Weights::kColumns - 1) / Weights::kColumns * Weights::kColumns;
+  constexpr int kSegment = Weights::kColumns / kTokenSegments;
+  if constexpr (Weights::kHalves)
+    return HalvesPlace<kSegment>{reinterpret_cast<float4*>(x + padded)};
+  else
+    return PlainPlace{};
 }
 
-__device__ __forceinline__ float2 load_shared_pair(uint32_t address) {
-  float2 v;
-  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(v.x), "=f"(v.y) : "r"(address) : "memory");
-  return v;
-}
-
-// sum += the products of a step of two rows with x, spread over the lanes; shared-memory addresses.
+// sum += the products of a step of two rows with x, spread over the lanes; shared-memory addresses. For codes with one
+// scale for a row.
 template <class Weights, class T>
-__device__ __forceinline__ void multiply_coded_step(float (&sum)[4], uint32_t first, uint32_t second,
-                                                    uint32_t first_records, uint32_t second_records, uint32_t x,
-                                                    uint32_t own_x, uint32_t sums_of_x) {
+__device__ __forceinline__ void multiply_coded_step(float (&sum)[4], uint32_t first, uint32_t second, uint32_t x,
+                                                    uint32_t own_x) {
   using Codes = typename Weights::Codes;
   using Place = PlaceOfX<Codes>;
-  using Record = typename Codes::Record;
+  static_assert(Weights::kRecordBytes == 0);
   const uint32_t lane = threadIdx.x % 32;
   const uint4 w[2] = {load_shared(first + 16 * lane), load_shared(second + 16 * lane)};
-  Record r[2] = {};
-  if constexpr (Weights::kRecordBytes > 0) {
-    r[0] = load_record<Record>(first_records + lane / 4 * sizeof(Record));
-    r[1] = load_record<Record>(second_records + lane / 4 * sizeof(Record));
-  }
-  constexpr bool kDirect = Weights::kRecordBytes == 0, kShifted = kShiftedCodes<Codes, T>;
-  float2 inputs{};
-  if constexpr (kShifted) inputs = load_shared_pair(sums_of_x + lane % 4 * 8);
-  float part[4] = {};
 #pragma unroll
   for (int i = 0; i < Place::kPieces; ++i) {
     const uint4 v = load_shared(x + (own_x ^ (i * Place::kApart)));
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       auto pair = [&](int row, int which) {
-        if constexpr (kShifted)
-          return Codes::template shifted_pair<T>(w[row], 2 * i + half, which);
-        else
-          return Codes::template pair<T>(w[row], r[row], 2 * i + half, which);
+        return Codes::template pair<T>(w[row], typename Codes::Record{}, 2 * i + half, which);
       };
       const uint32_t b0 = half == 0 ? v.x : v.z, b1 = half == 0 ? v.y : v.w;
-      multiply_tile<T>(kDirect ? sum : part, pair(0, 0), pair(1, 0), pair(0, 1), pair(1, 1), b0, b1);
+      multiply_tile<T>(sum, pair(0, 0), pair(1, 0), pair(0, 1), pair(1, 1), b0, b1);
     }
   }
-  if constexpr (!kDirect) {
-    static_assert(Codes::kScales == 1);
+}
+
+// The same for an x that HalvesPlace has placed.
+template <class Weights>
+__device__ __forceinline__ void multiply_step_of_halves(float (&sum)[4], uint32_t first, uint32_t second,
+                                                        uint32_t first_records, uint32_t second_records, uint32_t x,
+                                                        uint32_t own_x, uint32_t sums_of_x) {
+  using Codes = typename Weights::Codes;
+  using Place = PlaceOfX<Codes>;
+  using Record = typename Codes::Record;
+  const uint32_t lane = threadIdx.x % 32;
+  const uint4 w[2] = {load_shared(first + 16 * lane), load_shared(second + 16 * lane)};
+  const Record r[2] = {load_record<Record>(first_records + lane / 4 * sizeof(Record)),
+                       load_record<Record>(second_records + lane / 4 * sizeof(Record))};
+  float part[4] = {};
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if constexpr (kShifted)
-        part[i] = fmaf(-Codes::template shift<T>(r[i / 2], 0), i % 2 == 0 ? inputs.x : inputs.y, part[i]);
-      sum[i] = fmaf(Codes::scale(r[i / 2], 0), part[i], sum[i]);
-    }
+  for (int i = 0; i < Place::kPieces; ++i) {
+    const uint4 v = load_shared(x + (own_x ^ (i * Place::kApart)));
+    const uint32_t low[2] = {word_of(w[0], i), word_of(w[1], i)}, high[2] = {low[0] >> 8, low[1] >> 8};
+    multiply_tile<__half>(part, Codes::in_half(low[0], 0), Codes::in_half(low[1], 0), Codes::in_half(low[0], 1),
+                          Codes::in_half(low[1], 1), v.x, v.y);
+    multiply_tile<__half>(part, Codes::in_half(high[0], 0), Codes::in_half(high[1], 0), Codes::in_half(high[0], 1),
+                          Codes::in_half(high[1], 1), v.z, v.w);
+  }
+  // Of the two segments of x that this lane has products with.
+  const uint4 a = load_shared(sums_of_x + lane % 4 * 32), b = load_shared(sums_of_x + lane % 4 * 32 + 16);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const uint4& of_x = i % 2 == 0 ? a : b;
+    const float value = fmaf(-Codes::zero(r[i / 2], 0), __uint_as_float(of_x.y), part[i] - __uint_as_float(of_x.x));
+    sum[i] = fmaf(Codes::scale(r[i / 2], 0) * __uint_as_float(of_x.z), value, sum[i]);
   }
 }
 
@@ -212,7 +238,10 @@ __device__ __forceinline__ void fill_step_of_x(int length, T* x) {
   const int staged = (length + kStep - 1) / kStep * kStep,
             end = (length + Weights::kColumns - 1) / Weights::kColumns * Weights::kColumns;
   if (staged == end) return;
-  for (int at = staged + static_cast<int>(threadIdx.x); at < end; at += kTokenThreads) x[at] = from_float<T>(0.0f);
+  const auto place = place_for_codes<Weights>(x, length);
+  // Whole warps: a step of elements is one pack for each lane.
+  for (int at = staged + 8 * static_cast<int>(threadIdx.x); at < end; at += 8 * kTokenThreads)
+    place.template put<false>(x, at, Pack8<T>{});
   meet();
 }
 
@@ -253,8 +282,6 @@ __device__ __forceinline__ void multiply_coded(const DividedShape& shape, const 
   const uint32_t own_x = PlaceOfX<typename Weights::Codes>::own(threadIdx.x % 32);
   const int steps_of_row = s.length / kStep;
   const uint32_t sums_of_x = x_start + static_cast<uint32_t>(steps_of_row * 2 * Weights::kColumns);
-  if constexpr (kShiftedCodes<typename Weights::Codes, T>)
-    sum_steps_of_x<Weights, T>(steps_of_row, x_start, own_x, sums_of_x);
   share.for_rounds(shape, [&](int first, int count, int columns) {
     const uint32_t row_bytes = static_cast<uint32_t>(columns) * 2,
                    record_bytes = row_bytes / kTokenStepBytes * Weights::kRecordBytes;
@@ -275,8 +302,11 @@ __device__ __forceinline__ void multiply_coded(const DividedShape& shape, const 
         const uint32_t end = rows + static_cast<uint32_t>(min(columns, s.length - column)) * 2;
 #pragma unroll 1
         for (; rows < end; rows += kTokenStepBytes) {
-          multiply_coded_step<Weights, T>(sum, rows, rows + row_bytes, records, records + record_bytes, x_address,
-                                          own_x, x_sums);
+          if constexpr (Weights::kHalves)
+            multiply_step_of_halves<Weights>(sum, rows, rows + row_bytes, records, records + record_bytes, x_address,
+                                             own_x, x_sums);
+          else
+            multiply_coded_step<Weights, T>(sum, rows, rows + row_bytes, x_address, own_x);
           x_sums += kSumsOfStep;
           x_address += 2 * Weights::kColumns;
           records += Weights::kRecordBytes;

@@ -63,6 +63,14 @@ __device__ __forceinline__ void store_x(T* x, int at, const Pack8<T>& v) {
   }
 }
 
+// How eight elements from column `at` on, by all lanes of a warp, are placed in x.
+struct PlainPlace {
+  template <bool kPacked, class T>
+  __device__ __forceinline__ void put(T* x, int at, const Pack8<T>& v) const {
+    store_x<kPacked>(x, at, v);
+  }
+};
+
 // A vector of call.hidden elements, kept in registers between two norms.
 template <class T>
 class NormedVector {
@@ -78,8 +86,8 @@ class NormedVector {
   }
 
   // The vector in `x`, zeros behind it up to a whole step; scratch: 2 * kTokenWarps floats.
-  template <bool kPacked = false>
-  __device__ __forceinline__ void stage(T* x, float* scratch) {
+  template <bool kPacked, class Place>
+  __device__ __forceinline__ void stage(T* x, float* scratch, const Place& place) {
     Pack8<T> v[kNormPacks] = {}, residual[kNormPacks] = {};
 #pragma unroll
     for (int j = 0; j < kNormPacks; ++j) {
@@ -103,7 +111,8 @@ class NormedVector {
 #pragma unroll
     for (int j = 0; j < kNormPacks; ++j) {
       if (at(j) >= call_.hidden) v[j] = {};
-      if (at(j) < padded) store_x<kPacked>(x, at(j), v[j]);
+      if (at(j) >= padded) continue;  // the same for all lanes of a warp
+      place.template put<kPacked>(x, at(j), v[j]);
     }
     meet();
   }
@@ -143,13 +152,13 @@ class NormedVector {
 };
 
 // A vector as it is.
-template <class T>
-__device__ __forceinline__ void stage_plain(const T* from, int length, T* x) {
+template <class T, class Place>
+__device__ __forceinline__ void stage_plain(const T* from, int length, T* x, const Place& place) {
   const int padded = (length + kStep - 1) / kStep * kStep;
   for (int at = static_cast<int>(threadIdx.x) * 8; at < padded; at += 8 * kTokenThreads) {
     Pack8<T> v = {};
     if (at < length) v = load_shared_by_all(from + at);
-    *reinterpret_cast<Pack8<T>*>(x + at) = v;
+    place.template put<false>(x, at, v);
   }
   meet();
 }

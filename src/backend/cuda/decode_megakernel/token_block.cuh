@@ -114,7 +114,7 @@ class TokenBlock {
       attention.fetch_ahead();
       fetch_norms(layer + 1);
       fetch_qkv_bias(layer);
-      stage_stream(layer, l.input_norm);
+      stage_stream<kCoded>(layer, l.input_norm);
       multiply_qkv();
       barrier_.arrive();
       if constexpr (kExperts) router().fetch_matrix(memory_.expert_layers[layer].router, own_of_out());
@@ -123,7 +123,8 @@ class TokenBlock {
       barrier_.arrive();
       fetch_router_stream(layer);
       barrier_.wait();
-      stage_plain(static_cast<const T*>(call_.attended), call_.shapes[kOut].length, x());
+      stage_plain(static_cast<const T*>(call_.attended), call_.shapes[kOut].length, x(),
+                  placing<kCoded>(call_.shapes[kOut].length));
       multiply_out(layer);
       barrier_.arrive();
       stage<kExperts>({.from = vector(call_.attention_out),
@@ -138,7 +139,7 @@ class TokenBlock {
       barrier_.arrive();
     }
     let_next_start();
-    stage_stream(call_.layers, call_.final_norm);
+    stage_stream<false>(call_.layers, call_.final_norm);
     multiply(kHead, [&](int f, float v) { call_.logits[f] = v; });
     barrier_.finish();
   }
@@ -148,6 +149,14 @@ class TokenBlock {
     return static_cast<T*>(const_cast<void*>(address));
   }
   __device__ __forceinline__ T* x() const { return reinterpret_cast<T*>(scratch_); }
+  // How an input of so many elements is placed for its product.
+  template <bool kForCodes>
+  __device__ __forceinline__ auto placing(int length) const {
+    if constexpr (kForCodes)
+      return place_for_codes<Weights>(x(), length);
+    else
+      return PlainPlace{};
+  }
   static __device__ __forceinline__ void put(void* to, int feature, float value) {
     static_cast<T*>(to)[feature] = from_float<T>(value);
   }
@@ -169,6 +178,7 @@ class TokenBlock {
 
   // The data between layers: the output of the last block, and the residual. The first layer starts with the embedding,
   // without a residual.
+  template <bool kForCodes>
   __device__ __forceinline__ void stage_stream(int layer, const void* norm) {
     Staging<T> s{.from = vector(call_.feed_forward_out),
                  .residual = vector(call_.residuals[1]),
@@ -184,10 +194,10 @@ class TokenBlock {
       s.scale = known ? call_.embedding_scale : 0.0f;
       s.residual = nullptr;
     }
-    stage(s, layer > 0);
+    stage<false, kForCodes>(s, layer > 0);
   }
 
-  template <bool kWithLoadWarps = false>
+  template <bool kWithLoadWarps = false, bool kForCodes = kCoded>
   __device__ __forceinline__ void stage(const Staging<T>& s, bool wait = true) {
     NormedVector<T> vector(call_, s);
     if constexpr (kWithLoadWarps)
@@ -195,7 +205,7 @@ class TokenBlock {
     else if (wait)
       barrier_.wait();
     if constexpr (kPacked && !kWithLoadWarps) asm volatile("cp.async.wait_all;" ::: "memory");  // fetch_qkv_bias
-    vector.template stage<kPacked && kWithLoadWarps>(x(), fixed_.reduced);
+    vector.template stage<kPacked && kWithLoadWarps>(x(), fixed_.reduced, placing<kForCodes>(call_.hidden));
   }
 
   // This block's pairs of the product after attention.
@@ -283,7 +293,8 @@ class TokenBlock {
       stage_chosen<false>(call_, static_cast<const T*>(call_.gated), x());
       multiply_chosen(put_out);
     } else {
-      stage_plain(static_cast<const T*>(call_.gated), call_.shapes[kDown].length, x());
+      stage_plain(static_cast<const T*>(call_.gated), call_.shapes[kDown].length, x(),
+                  placing<kCoded>(call_.shapes[kDown].length));
       multiply(kDown, put_out);
     }
   }

@@ -119,14 +119,19 @@ struct Int4Codes : PackedCodes<4, Int4Record<kScales_>> {
     const uint32_t zero = record.at[slice * kScales / 8] & kZeroBits;
     return uint4_pair<T>(word_of(codes, slice / 2), 2 * (slice % 2) + half, uint4_zero<T>(zero));
   }
-  // The same without a subtraction for each pair: pairs and what is to be subtracted from each.
-  template <class T>
-  FK_HOST_DEVICE static uint32_t shifted_pair(const uint4& codes, int slice, int half) {
-    return uint4_pair_and_base<T>(word_of(codes, slice / 2), 2 * (slice % 2) + half);
+  // Two codes of a word as f16, with 1024 added: the pairs (0, 4), or (1, 5) times 16.
+  FK_HOST_DEVICE static uint32_t in_half(uint32_t word, int pair) {
+    const uint32_t mask = pair == 0 ? 0x000f'000f : 0x00f0'00f0;
+#ifdef __CUDA_ARCH__
+    uint32_t bits;  // one instruction, as in uint4_pair_and_base
+    asm("lop3.b32 %0, %1, %2, %3, 0xEA;" : "=r"(bits) : "r"(word), "r"(mask), "r"(PairOf<__half>::kIntegers));
+    return bits;
+#else
+    return (word & mask) | PairOf<__half>::kIntegers;
+#endif
   }
-  template <class T>
-  FK_HOST_DEVICE static float shift(const Record& record, int group) {
-    return PairOf<T>::kBase + static_cast<float>(record.at[group] & kZeroBits);
+  FK_HOST_DEVICE static float zero(const Record& record, int group) {
+    return static_cast<float>(record.at[group] & kZeroBits);
   }
 };
 
