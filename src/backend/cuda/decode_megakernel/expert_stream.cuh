@@ -134,10 +134,10 @@ __device__ __forceinline__ void fetch_expert_weights(const TokenCall& call, cons
       queue.finish();
       meet_all();  // the computing threads come here when all blocks have added their terms of the logits
       if constexpr (kPacked) {
-        choose_experts<T, kFewExperts>(call, layer, expert_layers[layer].router_bias, ids, weights);
+        choose_experts<T, kFewExperts>(call, layer, expert_layers[layer].router_bias, router, ids, weights);
         fetch_packed(call, kind, matrix, ids, share, queue, copy);
       } else {
-        choose_experts<T, kMostExperts>(call, layer, nullptr, ids, weights);
+        choose_experts<T, kMostExperts>(call, layer, nullptr, router, ids, weights);
         fetch_gate_up<T>(call, matrix, ids, share, queue, copy);
       }
     } else if (kind == kDown) {

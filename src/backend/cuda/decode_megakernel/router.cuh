@@ -30,6 +30,7 @@ struct RouterMemory {
   float norm[2 * kMostRouterPairs];
   float normed[2 * kMostRouterPairs];  // not yet divided by the root of the mean square
   float squares[2 * kMostRouterPairs];
+  uint32_t keys[kMostExperts];  // of the logits
   // Of the chosen experts.
   float weights[kMostChosen];
   int ids[kFetchingWarps][kMostChosen];  // each load warp has its own
@@ -131,60 +132,41 @@ class RouterTerms {
   const int stride_;
 };
 
-// The choice, by a whole warp after the barrier of all blocks; all warps of all blocks choose the same.
+// The choice, by the load warps after the barrier of all blocks: each computes the logits of some of the experts, then
+// each chooses the same of all of them.
 template <class T, int kEach>  // experts of a lane
 class ExpertChoice {
+  static constexpr int kOwn = kEach / kFetchingWarps;  // whose logits a lane computes
+
  public:
-  // `bias`: of the logits, or null.
-  static __device__ __forceinline__ void make(const TokenCall& call, int layer, const void* bias, int* ids,
-                                              float* weights) {
-    const int lane = hidden_from_compiler(static_cast<int>(threadIdx.x % 32)), blocks = static_cast<int>(gridDim.x);
+  // `bias`: of the logits, or null; `keys_of_all`: shared by the load warps.
+  static __device__ __forceinline__ void make(const TokenCall& call, int layer, const void* bias, uint32_t* keys_of_all,
+                                              int* ids, float* weights) {
+    const int thread = hidden_from_compiler(static_cast<int>(threadIdx.x) - kTokenThreads), lane = thread % 32;
     const TokenExperts& experts = call.experts;
-    const unsigned long long* sums = experts.logit_sums + layer * kLogitCopies * experts.count;
-    // All loads before the first use of one, where there are enough registers.
-    constexpr int kAtOnce = kEach > 4 ? 1 : kLogitCopies;
-    unsigned long long parts[kEach] = {};
-#pragma unroll kAtOnce
-    for (int c = 0; c < kLogitCopies; ++c)
-#pragma unroll
-      for (int i = 0; i < kEach; ++i)
-        parts[i] += lane + 32 * i < experts.count ? __ldcg(sums + c * experts.count + lane + 32 * i) : 0;
-    float biases[kEach] = {};
-    if (bias != nullptr) {
-#pragma unroll
-      for (int i = 0; i < kEach; ++i)
-        if (lane + 32 * i < experts.count) biases[i] = to_float(static_cast<const T*>(bias)[lane + 32 * i]);
-    }
-    float squares = 0;
-#pragma unroll 4
-    for (int b = lane; b < blocks; b += 32) squares += __ldcg(experts.square_sums + layer * blocks + b);
-    float terms[kEach];
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) terms[i] = static_cast<float>(static_cast<long long>(parts[i])) * (1 / kLogitUnits);
-    squares = reduce_warp<Sum>(squares);
-    const float inverse = 1.0f / sqrtf(squares / static_cast<float>(call.hidden) + call.eps);
-    // Logits are rounded as the product of a separate router would be, which makes some equal: of these the one with
-    // the lower index comes first. A number and an index fit a key that is compared at once.
+    put_keys(call, layer, bias, thread, keys_of_all);
+    meet(3, kFetchingThreads);
     uint32_t keys[kEach];
 #pragma unroll
-    for (int i = 0; i < kEach; ++i)
-      keys[i] =
-          lane + 32 * i < experts.count ? key(from_float<T>(fmaf(terms[i], inverse, biases[i])), lane + 32 * i) : 0;
-    const uint32_t first = largest(keys);
+    for (int i = 0; i < kEach; ++i) keys[i] = lane + 32 * i < experts.count ? keys_of_all[lane + 32 * i] : 0;
     float sum = 0;
     if (!experts.renormalize && weights != nullptr) {
+      const float first = logit(largest(keys));
 #pragma unroll
       for (int i = 0; i < kEach; ++i)
-        if (keys[i] != 0) sum += expf(logit(keys[i]) - logit(first));
+        if (keys[i] != 0) sum += expf(logit(keys[i]) - first);
     }
-    uint32_t own = 0;
+    sort(keys);
+    uint32_t own = 0, first = 0;
 #pragma unroll 1
     for (int j = 0; j < experts.chosen; ++j) {
-      const uint32_t best = largest(keys);
+      const uint32_t best = __reduce_max_sync(kAllLanes, keys[0]);
+      if (j == 0) first = best;
       if (lane == j) own = best;
+      const bool mine = keys[0] == best;
 #pragma unroll
-      for (int i = 0; i < kEach; ++i)
-        if (keys[i] == best) keys[i] = 0;
+      for (int i = 0; i + 1 < kEach; ++i) keys[i] = mine ? keys[i + 1] : keys[i];
+      if (mine) keys[kEach - 1] = 0;
     }
     if (own != 0) ids[lane] = static_cast<int>(0xffff - (own & 0xffff));
     if (weights != nullptr) {
@@ -197,6 +179,52 @@ class ExpertChoice {
   }
 
  private:
+  static __device__ __forceinline__ void put_keys(const TokenCall& call, int layer, const void* bias, int thread,
+                                                  uint32_t* keys_of_all) {
+    const TokenExperts& experts = call.experts;
+    const int blocks = static_cast<int>(gridDim.x);
+    const unsigned long long* sums = experts.logit_sums + layer * kLogitCopies * experts.count;
+    // All loads before the first use of one.
+    unsigned long long parts[kLogitCopies][kOwn] = {};
+    float biases[kOwn] = {};
+#pragma unroll
+    for (int i = 0; i < kOwn; ++i) {
+      const int expert = thread + kFetchingThreads * i;
+      if (expert >= experts.count) continue;
+#pragma unroll
+      for (int c = 0; c < kLogitCopies; ++c) parts[c][i] = __ldcg(sums + c * experts.count + expert);
+      if (bias != nullptr) biases[i] = to_float(static_cast<const T*>(bias)[expert]);
+    }
+    float squares = 0;
+#pragma unroll 5
+    for (int b = thread % 32; b < blocks; b += 32) squares += __ldcg(experts.square_sums + layer * blocks + b);
+    squares = reduce_warp<Sum>(squares);
+    const float inverse = 1.0f / sqrtf(squares / static_cast<float>(call.hidden) + call.eps);
+    // Logits are rounded as the product of a separate router would be, which makes some equal: of these the one with
+    // the lower index comes first. A number and an index fit a key that is compared at once.
+#pragma unroll
+    for (int i = 0; i < kOwn; ++i) {
+      const int expert = thread + kFetchingThreads * i;
+      unsigned long long all = 0;
+#pragma unroll
+      for (int c = 0; c < kLogitCopies; ++c) all += parts[c][i];
+      const float term = static_cast<float>(static_cast<long long>(all)) * (1 / kLogitUnits);
+      if (expert < experts.count) keys_of_all[expert] = key(from_float<T>(fmaf(term, inverse, biases[i])), expert);
+    }
+  }
+
+  // The largest first.
+  static __device__ __forceinline__ void sort(uint32_t (&keys)[kEach]) {
+#pragma unroll
+    for (int round = 0; round < kEach; ++round)
+#pragma unroll
+      for (int i = round % 2; i + 1 < kEach; i += 2) {
+        const uint32_t low = min(keys[i], keys[i + 1]);
+        keys[i] = max(keys[i], keys[i + 1]);
+        keys[i + 1] = low;
+      }
+  }
+
   // Orders as the logit does; never zero.
   static __device__ __forceinline__ uint32_t key(T rounded, int expert) {
     static_assert(sizeof(T) == 2);
@@ -223,12 +251,12 @@ class ExpertChoice {
 
 // Writes the chosen experts of a layer, the most probable first, and their weights where these are wanted.
 template <class T, int kMost>
-__device__ __forceinline__ void choose_experts(const TokenCall& call, int layer, const void* bias, int* ids,
-                                               float* weights) {
+__device__ __forceinline__ void choose_experts(const TokenCall& call, int layer, const void* bias, RouterMemory& memory,
+                                               int* ids, float* weights) {
   if (kMost <= kFewExperts || call.experts.count <= kFewExperts)
-    ExpertChoice<T, kFewExperts / 32>::make(call, layer, bias, ids, weights);
+    ExpertChoice<T, kFewExperts / 32>::make(call, layer, bias, memory.keys, ids, weights);
   else
-    ExpertChoice<T, kMost / 32>::make(call, layer, bias, ids, weights);
+    ExpertChoice<T, kMost / 32>::make(call, layer, bias, memory.keys, ids, weights);
 }
 
 }  // namespace fk::cuda
