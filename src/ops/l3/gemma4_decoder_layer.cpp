@@ -62,12 +62,19 @@ std::vector<Case<Gemma4DecoderLayer>> Gemma4DecoderLayer::cases() {
   Init narrow = sliding;
   narrow.mlp.intermediate_size = 24;
   narrow.moe = {.hidden_size = 64, .num_experts = 9, .top_k = 9, .intermediate_size = 40};
+  // Heads as wide as the model's, decoding only.
+  Init wide_sliding = sliding, wide_global = one;
+  wide_sliding.attention.head_dim = 256;
+  wide_sliding.attention.num_kv_heads = 2;
+  wide_global.attention.head_dim = 512;
   return {
       {"global, experts", c, Workload::batch({{1, 20}, {9, 0}})},
       {"sliding, dense", dense, Workload::batch({{1, 33}, {4, 17}})},
       {"one token, global, experts", one, Workload::batch({{1, 20}})},
       {"one token, sliding, experts", narrow, Workload::batch({{1, 33}})},
       {"few tokens, sliding, dense", sliding, Workload::batch({{1, 33}, {4, 17}})},
+      {"decoding, wide heads, sliding", wide_sliding, Workload::batch({{1, 33}, {1, 2}, {1, 16}})},
+      {"one token, wide heads, global", wide_global, Workload::batch({{1, 70}})},
   };
 }
 

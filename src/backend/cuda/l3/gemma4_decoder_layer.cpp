@@ -10,6 +10,7 @@
 #include "backend/cuda/l2/attend.h"
 #include "backend/cuda/l2/rope_store.h"
 #include "backend/cuda/l3/gemma4_closing.h"
+#include "backend/cuda/matmul/matmul.h"
 #include "backend/cuda/matmul/stream_group.h"
 #include "ops/register.h"
 
@@ -39,8 +40,7 @@ class StreamedGemma4Layer final : public Gemma4DecoderLayer {
     };
     const View row = nothing(x.size(1), x.dtype()), wide = nothing(init_.mlp.intermediate_size, x.dtype()),
                logits = nothing(init_.moe.num_experts, DType::kF32);
-    const std::array groups = {projecting(x, nothing(qkv_.size(0), x.dtype())),
-                               output(nothing(queries_size(), x.dtype()), row), feeding(row, x, row, wide, logits, row),
+    const std::array groups = {projecting(x, nothing(qkv_.size(0), x.dtype())), feeding(row, x, row, wide, logits, row),
                                down(wide, row)};
     for (const StreamGroup& group : groups)
       if (std::string_view why = stream_group_refusal(group); !why.empty()) return why;
@@ -104,7 +104,7 @@ class StreamedGemma4Layer final : public Gemma4DecoderLayer {
     attend_.run(ctx, all.narrow(1, 0, queries_size()).split_last(H, Dh), key_cache, value_cache,
                 attended.split_last(H, Dh));
     View mixed = make(D), sum = make(D), wide = make(init_.mlp.intermediate_size), of_mlp = make(D);
-    stream_group(output(attended, mixed), ctx.stream);
+    o_product_.run(ctx, attended, o_proj_, o_bias_ ? o_bias_->data() : nullptr, mixed);
     if (!init_.has_experts()) {
       stream_group(feeding(mixed, hidden_states, sum, wide, {}, {}), ctx.stream);
       stream_group(down(wide, of_mlp), ctx.stream);
@@ -144,12 +144,6 @@ class StreamedGemma4Layer final : public Gemma4DecoderLayer {
     StreamGroup group;
     group.prologue = RmsNormRows{.x = x, .weight = input_norm_, .eps = init_.rms_norm_eps};
     group.products.add({.weight = qkv_, .out = all, .bias = qkv_bias_});
-    return group;
-  }
-
-  StreamGroup output(const View& attended, const View& mixed) const {
-    StreamGroup group;
-    group.products.add({.weight = o_proj_, .out = mixed, .bias = o_bias_, .x = attended});
     return group;
   }
 
@@ -219,6 +213,7 @@ class StreamedGemma4Layer final : public Gemma4DecoderLayer {
   const Attention::Init core_;
   RotaryFrequencies frequencies_{};
   Attend attend_;
+  Matmul o_product_;
   bool bound_ = false;
   View qkv_, o_proj_, q_norm_, k_norm_, gate_up_, down_, scalar_;
   View input_norm_, post_attention_norm_, mlp_norm_, closing_norm_;
