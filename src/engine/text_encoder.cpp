@@ -4,13 +4,19 @@
 #include "core/error.h"
 #include "core/rng.h"
 #include "engine/encoder.h"
+#include "engine/host_staging.h"
 
 namespace fk {
 namespace {
 
 class TextEncoder final : public Encoder {
  public:
-  TextEncoder(const Model& model, ThreadPool& pool) : Encoder(model, pool), facts_(model.config.facts) {}
+  TextEncoder(const Model& model, ThreadPool& pool)
+      : Encoder(model, pool),
+        facts_(model.config.facts),
+        ids_(model.device),
+        positions_(model.device),
+        types_(model.device) {}
 
   std::string_view noun() const override { return "text"; }
 
@@ -50,8 +56,8 @@ class TextEncoder final : public Encoder {
   void fill_arguments(const EncoderInput& input, std::vector<OptView>& arguments) override {
     int64_t total = 0;
     for (const auto& text : input.texts) total += static_cast<int64_t>(text.size());
-    View ids = grown(ids_, {total}, DType::kI64), positions = grown(positions_, {total}, DType::kI64),
-         types = grown(types_, {total}, DType::kI64);
+    View ids = ids_.grown({total}, DType::kI64), positions = positions_.grown({total}, DType::kI64),
+         types = types_.grown({total}, DType::kI64);
     int64_t at = 0;
     for (const auto& text : input.texts) {
       int64_t next = facts_.padding_id + 1;
@@ -67,7 +73,7 @@ class TextEncoder final : public Encoder {
 
  private:
   const ModelFacts& facts_;
-  Tensor ids_, positions_, types_;
+  HostStaging ids_, positions_, types_;
 };
 
 const RegisterEncoder kTextEncoder(Task::kTextEncoder,

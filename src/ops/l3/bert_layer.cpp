@@ -35,6 +35,9 @@ std::vector<Case<BertLayer>> BertLayer::cases() {
     cases.push_back({std::to_string(w.num_tokens()) + " tokens",
                      {.attention = {.hidden_size = 64, .num_attention_heads = 4}, .intermediate_size = 170},
                      w});
+  cases.push_back({"many tokens",
+                   {.attention = {.hidden_size = 96, .num_attention_heads = 4}, .intermediate_size = 264},
+                   Workload::batch({{150, 0}, {200, 0}})});
   cases.push_back({"odd, relu",
                    {.attention = {.hidden_size = 42, .num_attention_heads = 3, .layer_norm_eps = 1e-3},
                     .intermediate_size = 77,

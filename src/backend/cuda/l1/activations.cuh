@@ -5,12 +5,28 @@
 
 namespace fk::cuda {
 
-// x times the cumulative normal distribution of x.
+// x times the cumulative normal distribution Phi of x.
 struct GeluExact {
   template <class T>
   __device__ static float of(float x) {
+    if constexpr (sizeof(T) == 2) return quick(x);
     constexpr float kSqrtHalf = 0.70710678118654752f;
     return 0.5f * x * erfcf(-kSqrtHalf * x);
+  }
+
+  // For 16-bit results: Phi(x) is the logistic function of l = ln(Phi(x) / Phi(-x)), which is odd; l / x is a
+  // polynomial of x^2 here, fitted for |x| < 5.5, so that x Phi(x) is off by at most 3e-7 of it plus 1e-7. Beyond, l is
+  // larger than it should be, and x Phi(x) less than 2e-7 away from 0 or x.
+  __device__ static float quick(float x) {
+    const float square = x * x;
+    float l = 3.5855736e-09f;
+    l = fmaf(l, square, -2.6560514e-07f);
+    l = fmaf(l, square, 7.9147603e-06f);
+    l = fmaf(l, square, -1.1028696e-04f);
+    l = fmaf(l, square, -6.6989851e-05f);
+    l = fmaf(l, square, 0.072669677f);
+    l = fmaf(l, square, 1.5957680f);
+    return over_one_plus_exp<__half>(x, -x * l);
   }
 };
 

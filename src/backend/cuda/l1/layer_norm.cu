@@ -1,11 +1,12 @@
 // LayerNorm on CUDA: a warp for each row, which stays in its registers; for other rows a block, which reads them three
 // times, the second and third from a cache.
-#include "ops/l1/layer_norm.h"
+#include "backend/cuda/l1/layer_norm.h"
 
 #include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/device/reduce.cuh"
 #include "backend/cuda/l1/call.h"
 #include "backend/cuda/l1/packs.cuh"
+#include "ops/l1/layer_norm.h"
 #include "ops/register.h"
 
 namespace fk::cuda {
@@ -15,7 +16,8 @@ constexpr int kThreads = 256;
 constexpr int kWarps = 4;     // of a block with a row for each warp
 constexpr int kMaxPacks = 8;  // that a lane keeps of a row
 
-// Rows (t, h) of [T, H, D]; strides in elements. residual, residual_out and bias may be null.
+// Rows (t, h) of [T, H, D]; strides in elements. residual and bias may be null, and residual_out, too, where a warp has
+// a row.
 template <class T>
 struct LayerNormCall {
   const T *x, *residual, *weight, *bias;
@@ -65,7 +67,8 @@ __global__ void __launch_bounds__(32 * kWarps) layer_norm_warp(const LayerNormCa
   let_next_start();
   wait_for_previous();
   const unsigned lane = threadIdx.x % 32;
-  const int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
+  // The end comes first: what was written last before may still be in the L2.
+  const int64_t row = static_cast<int64_t>(gridDim.x - 1 - blockIdx.x) * kWarps + threadIdx.x / 32;
   if (row >= rows) return;  // whole warps
   const int64_t token = row / call.heads, head = row % call.heads;
   const T* x = call.x + token * call.x_token + head * call.x_head;
@@ -83,7 +86,8 @@ __global__ void __launch_bounds__(32 * kWarps) layer_norm_warp(const LayerNormCa
       const Pack<T, N> added = load_pack<T, N>(call.residual + token * call.residual_token + at);
 #pragma unroll
       for (int k = 0; k < N; ++k) v[j].at[k] = from_float<T>(to_float(v[j].at[k]) + to_float(added.at[k]));
-      store_pack<T, N>(call.residual_out + token * call.residual_out_token + at, v[j]);
+      if (call.residual_out != nullptr)
+        store_pack<T, N>(call.residual_out + token * call.residual_out_token + at, v[j]);
     });
   float sum = 0;
   for_packs([&](int j, unsigned) {
@@ -112,6 +116,26 @@ __global__ void __launch_bounds__(32 * kWarps) layer_norm_warp(const LayerNormCa
     }
     store_pack<T, N>(out + at, v[j]);
   });
+}
+
+template <class T>
+void start_warps(const LayerNormCall<T>& call, int64_t tokens, void* stream) {
+  const int64_t rows = tokens * call.heads, packs = call.width / kPackElements<T>;
+  auto start = [&](auto kernel) {
+    launch("layer_norm", kernel, blocks_for(rows, kWarps), 32 * kWarps, 0, stream, call, rows);
+  };
+  if (packs <= 32)
+    start(layer_norm_warp<T, 1>);
+  else if (packs <= 64)
+    start(layer_norm_warp<T, 2>);
+  else if (packs <= 128)
+    start(layer_norm_warp<T, 4>);
+  else
+    start(layer_norm_warp<T, kMaxPacks>);
+}
+
+bool fits_a_warp(const View& rows) {
+  return rows.size(-1) * static_cast<int64_t>(dtype_size(rows.dtype())) <= 16 * 32 * kMaxPacks;
 }
 
 class CudaLayerNorm : public LayerNorm {
@@ -158,28 +182,14 @@ class LayerNormWarpPerRow final : public CudaLayerNorm {
     // refuse() may be called before weights are bound.
     if (has_param(0) && (!rows_fit_packs(weight()) || !rows_fit_packs(bias())))
       return "weight and bias must start on 16 bytes";
-    const auto size = static_cast<int64_t>(dtype_size(args[0]->dtype()));
-    if (args[0]->size(-1) * size > 16 * 32 * kMaxPacks) return "rows must fit into the registers of a warp";
-    return {};
+    return fits_a_warp(*args[0]) ? std::string_view() : "rows must fit into the registers of a warp";
   }
 
   void forward(Context& ctx, View x, OptView residual, View out, OptView residual_out) override {
     if (x.numel() == 0) return;
     with_float_type(x.dtype(), [&](auto type) {
       using T = typename decltype(type)::type;
-      LayerNormCall<T> call = call_of<T>(x, residual, out, residual_out);
-      const int64_t rows = x.size(0) * call.heads, packs = call.width / kPackElements<T>;
-      auto start = [&](auto kernel) {
-        launch("layer_norm", kernel, blocks_for(rows, kWarps), 32 * kWarps, 0, ctx.stream, call, rows);
-      };
-      if (packs <= 32)
-        start(layer_norm_warp<T, 1>);
-      else if (packs <= 64)
-        start(layer_norm_warp<T, 2>);
-      else if (packs <= 128)
-        start(layer_norm_warp<T, 4>);
-      else
-        start(layer_norm_warp<T, kMaxPacks>);
+      start_warps(call_of<T>(x, residual, out, residual_out), x.size(0), ctx.stream);
     });
   }
 };
@@ -203,4 +213,33 @@ FK_IMPLEMENTATION(LayerNorm, LayerNormWarpPerRow, "cuda.warp_per_row", DeviceKin
 FK_IMPLEMENTATION(LayerNorm, LayerNormBlockPerRow, "cuda.block_per_row", DeviceKind::kCuda, 0, nullptr);
 
 }  // namespace
+
+bool can_norm_rows(const View& x) { return rows_fit_packs(x) && fits_a_warp(x); }
+
+void norm_of_rows(const View& x, const OptView& residual, const View& weight, const View& bias, double eps,
+                  const View& out, void* stream) {
+  if (x.numel() == 0) return;
+  with_float_type(x.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    auto start = [](const View& v) { return static_cast<T*>(v.data()); };
+    start_warps(LayerNormCall<T>{.x = start(x),
+                                 .residual = residual ? start(*residual) : nullptr,
+                                 .weight = start(weight),
+                                 .bias = start(bias),
+                                 .out = start(out),
+                                 .residual_out = nullptr,
+                                 .x_token = x.stride(0),
+                                 .x_head = 0,
+                                 .residual_token = residual ? residual->stride(0) : 0,
+                                 .out_token = out.stride(0),
+                                 .out_head = 0,
+                                 .residual_out_token = 0,
+                                 .weight_head = 0,
+                                 .heads = 1,
+                                 .width = static_cast<unsigned>(x.size(1)),
+                                 .eps = static_cast<float>(eps)},
+                x.size(0), stream);
+  });
+}
+
 }  // namespace fk::cuda
