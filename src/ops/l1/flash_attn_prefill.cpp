@@ -131,6 +131,13 @@ std::vector<Case<FlashAttnPrefill>> FlashAttnPrefill::cases() {
       {"many short sequences",
        {.num_heads = 24, .num_kv_heads = 24, .head_size = 64, .softmax_scale = scale(64)},
        Workload::batch({{1, 0}, {3, 2}, {2, 9}, {5, 11}, {1, 3}, {4, 0}}, true)},
+      // Several items of several tiles for each multiprocessor.
+      {"many sequences, not causal",
+       {.num_heads = 24, .num_kv_heads = 24, .head_size = 64, .softmax_scale = scale(64), .causal = false},
+       Workload::batch({{270, 0}, {3, 0}, {129, 0}, {200, 0}, {1, 0}, {64, 0}, {128, 0}, {17, 0}, {256, 0}, {90, 0}})},
+      {"heads of 128, many sequences",
+       {.num_heads = 40, .num_kv_heads = 40, .head_size = 128, .softmax_scale = scale(128)},
+       Workload::batch({{150, 0}, {3, 140}, {129, 0}, {20, 0}, {1, 0}, {64, 200}, {128, 0}}, true)},
       {"pages of 64",
        {.num_heads = 4, .num_kv_heads = 2, .head_size = 64, .softmax_scale = scale(64), .sliding_window = 90},
        Workload::batch({{35, 300}, {3, 63}}, true).with_pages_of(64)},

@@ -27,10 +27,10 @@ __global__ void __launch_bounds__(kThreads, 1) prefill_warpgroups(const __grid_c
   wait_for_previous();
   const int warpgroup = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / kWarpgroup, 0);
   if (warpgroup == kMultipliers) {
-    give_back_registers<kLoaderRegisters>();
+    give_back_registers<Plan<kHeadSize>::kLoaderRegisters>();
     Loader<T, kHeadSize>{call, plan}.run();
   } else {
-    take_registers<kMultiplierRegisters>();
+    take_registers<Plan<kHeadSize>::kMultiplierRegisters>();
     Multiplier<T, kHeadSize, kCapped>{call, plan, warpgroup}.run();
   }
 #endif

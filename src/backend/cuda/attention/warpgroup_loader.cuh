@@ -10,6 +10,7 @@ namespace fk::cuda::warpgroups {
 template <class T, int kHeadSize>
 struct Loader {
   using P = Plan<kHeadSize>;
+  using TileTurn = Turn<P::kStages>;
   static constexpr int kBlocks = P::kKeys / kBlock;
   static_assert(kBlock == kWarpgroup / 8);
 
@@ -41,9 +42,9 @@ struct Loader {
     }
   }
 
-  __device__ __forceinline__ void load_queries(const QueryItem& item) const {
+  __device__ __forceinline__ void load_queries(const QueryItem& item, uint32_t stage) const {
     const int group = call.heads / call.kv_heads;
-    const uint32_t to = plan.base + panel_place(row, chunk);
+    const uint32_t to = plan.queries(stage) + panel_place(row, chunk);
     const T* from = static_cast<const T*>(call.q) + item.query_start * call.q_strides.token +
                     item.kv_head * group * call.q_strides.head + 8 * chunk;
 #pragma unroll 1
@@ -74,17 +75,18 @@ struct Loader {
         if (i < tiles) {
           rows = next_rows;
           next_rows = look_up(item, first + P::kKeys);
-          const Turn turn(done + static_cast<uint32_t>(i));
+          const TileTurn turn(done + static_cast<uint32_t>(i));
           wait_phase(plan.keys_empty(turn.stage), turn.phase ^ 1);
           load_tile(plan.keys(turn.stage), k, call.k_strides.token, rows, item.last_key - first);
           arrive_after_copies(plan.keys_full(turn.stage));
         }
         if (i == 0) {
-          wait_phase(plan.queries_empty(), (items & 1) ^ 1);
-          load_queries(item);
-          arrive_after_copies(plan.queries_full());
+          const Turn<P::kQueryStages> turn(items);
+          wait_phase(plan.queries_empty(turn.stage), turn.phase ^ 1);
+          load_queries(item, turn.stage);
+          arrive_after_copies(plan.queries_full(turn.stage));
         } else {
-          const Turn turn(done + static_cast<uint32_t>(i) - 1);
+          const TileTurn turn(done + static_cast<uint32_t>(i) - 1);
           wait_phase(plan.values_empty(turn.stage), turn.phase ^ 1);
           load_tile(plan.values(turn.stage), v, call.v_strides.token, value_rows, item.last_key - first + P::kKeys);
           arrive_after_copies(plan.values_full(turn.stage));

@@ -43,12 +43,12 @@ __device__ __forceinline__ void transpose_among_four(uint32_t (&part)[4]) {
 template <class T, int kHeadSize, bool kCapped>
 struct Multiplier {
   using P = Plan<kHeadSize>;
+  using TileTurn = Turn<P::kStages>;
   static constexpr int kKeys = P::kKeys;
 
   const AttentionCall& call;
   P plan;
   int warpgroup;
-  uint64_t queries = matrix_descriptor(plan.base + warpgroup * 64 * kPanelRowBytes, P::kQueryPanelBytes);
   int quad = static_cast<int>(threadIdx.x) % 4;
   // Scores are multiplied with `scale` in the exponent of two; capped ones have gone through tanh before.
   float scale = (kCapped ? call.soft_cap : call.scale) * kLog2E;
@@ -58,12 +58,14 @@ struct Multiplier {
   uint32_t weight[kKeys / 16][4];
 
   // The two rows of this thread, as rows of the sequence.
-  __device__ __forceinline__ int my_row(const QueryItem& item, int r) const {
-    return item.first_row + static_cast<int>(threadIdx.x) / 32 * 16 + static_cast<int>(threadIdx.x) % 32 / 4 + 8 * r;
+  __device__ __forceinline__ int my_row(int first_row, int r) const {
+    return first_row + static_cast<int>(threadIdx.x) / 32 * 16 + static_cast<int>(threadIdx.x) % 32 / 4 + 8 * r;
   }
 
   // 16 columns of head are 32 bytes of a panel; four such steps to the next panel.
-  __device__ __forceinline__ void start_scores(uint32_t stage) {
+  __device__ __forceinline__ void start_scores(uint32_t stage, uint32_t query_stage) {
+    const uint64_t queries =
+        matrix_descriptor(plan.queries(query_stage) + warpgroup * 64 * kPanelRowBytes, P::kQueryPanelBytes);
     const uint64_t keys = matrix_descriptor(plan.keys(stage), P::kKeyPanelBytes);
 #pragma unroll
     for (int k = 0; k < kHeadSize / 16; ++k)
@@ -108,76 +110,110 @@ struct Multiplier {
     for (int i = 0; i < kHeadSize / 2; ++i) mean[i] *= shrink[i / 2 % 2];
   }
 
-  __device__ __forceinline__ void run() {
-    uint32_t done = 0, items = 0;
-    if (kTakeTurns && warpgroup == 1) come_by(1, 2 * kWarpgroup);
-    for (int round = 0;; ++round) {
-      const QueryItem item = query_item<kRows>(call, snake_index(round));
-      if (item.sequence < 0) break;
-      const int tiles = tiles_of<kHeadSize>(item), group = call.heads / call.kv_heads;
-      VisibleKeys mine[2];
-#pragma unroll
-      for (int r = 0; r < 2; ++r) mine[r] = visible_keys(call, item.context + my_row(item, r) / group, item.key_len);
-      const int first_row = item.first_row + 64 * warpgroup, last_row = min(first_row + 64, item.rows) - 1;
-      const VisibleKeys all{visible_keys(call, item.context + last_row / group, item.key_len).first,
-                            visible_keys(call, item.context + first_row / group, item.key_len).last};
-      RunningSoftmax softmax;
-#pragma unroll
-      for (int i = 0; i < kHeadSize / 2; ++i) mean[i] = 0;
-      if (tiles > 0) {
-        multiply_item(item, tiles, mine, all, softmax, done, items & 1);
-        done += static_cast<uint32_t>(tiles);
-        ++items;
-      }
-      store(item, softmax);
+  // Where the rows of an item are stored.
+  struct Place {
+    int kv_head, first_row, rows, query_start;
+  };
+  // The queries of an item that this warpgroup has, and the keys they see.
+  struct Rows {
+    Place place;
+    int first_key, tiles;
+    VisibleKeys mine[2];
+    VisibleKeys all;
+  };
+
+  // The next item that sees keys; false: there is none, and `rows` stays. Rows without keys become zeros.
+  __device__ __forceinline__ bool next(Rows& rows, int& round) const {
+    const int group = call.heads / call.kv_heads;
+    QueryItem item;
+    for (;;) {
+      item = query_item<kRows>(call, snake_index(round++));
+      if (item.sequence < 0) return false;
+      if (tiles_of<kHeadSize>(item) > 0) break;
+      store_zeros({item.kv_head, item.first_row, item.rows, item.query_start});
     }
+    rows.place = {item.kv_head, item.first_row, item.rows, item.query_start};
+    rows.tiles = tiles_of<kHeadSize>(item);
+    rows.first_key = item.first_key;
+#pragma unroll
+    for (int r = 0; r < 2; ++r)
+      rows.mine[r] = visible_keys(call, item.context + my_row(item.first_row, r) / group, item.key_len);
+    const int first_row = item.first_row + 64 * warpgroup, last_row = min(first_row + 64, item.rows) - 1;
+    rows.all = {visible_keys(call, item.context + last_row / group, item.key_len).first,
+                visible_keys(call, item.context + first_row / group, item.key_len).last};
+    return true;
   }
 
-  __device__ __forceinline__ void multiply_item(const QueryItem& item, int tiles, const VisibleKeys (&mine)[2],
-                                                VisibleKeys all, RunningSoftmax& softmax, uint32_t done,
-                                                uint32_t item_phase) {
+  // All tiles of all items are one sequence: the scores of an item's first tile are started together with the last
+  // weighted values of the item before.
+  __device__ __forceinline__ void run() {
+    if (kTakeTurns && warpgroup == 1) come_by(1, 2 * kWarpgroup);
+    int round = 0;
+    Rows rows;  // whose scores are computed
+    if (!next(rows, round)) return;
+    uint32_t tile = 0, items = 0;  // counted over all items
+    RunningSoftmax softmax;
     float shrink[2];
-    const Turn begin(done);
-    wait_for_tile(plan.queries_full(), item_phase);
-    wait_for_tile(plan.keys_full(begin.stage), begin.phase);
+    wait_phase(plan.queries_full(0), 0);
+    wait_for_tile(plan.keys_full(0), 0);
     hold(score);
     begin_products();
-    start_scores(begin.stage);
+    start_scores(0, 0);
     wait_products<0>();
     hold(score);
-    release(plan.keys_empty(begin.stage));
-    mask(item.first_key, mine, all);
+    release(plan.keys_empty(0));
+    mask(rows.first_key, rows.mine, rows.all);
     softmax.weigh(score, scale, shrink);
+    clear_means();
+    bool started = false;  // weighted values of this item
+    int i = 0;             // of the tile in its item
 
     // The wait for the means is at the top of the loop, after a jump: in straight-line code the assembler would move it
     // before the computation of the weights.
-    for (int i = 1; i < tiles; ++i) {
-      const uint32_t tile = done + static_cast<uint32_t>(i);
-      const Turn now(tile), before(tile - 1);
-      finish_means(i > 1, tile - 2, shrink);
-      wait_phase(plan.keys_full(now.stage), now.phase);
-      wait_phase(plan.values_full(before.stage), before.phase);
+    for (;; ++tile) {
+      const bool ends = ++i == rows.tiles;
+      const Place place = rows.place;  // of the means
+      if (ends) {
+        release(plan.queries_empty(Turn<P::kQueryStages>(items).stage));
+        if (!next(rows, round)) break;
+        ++items;
+        i = 0;
+      }
+      const Turn<P::kQueryStages> queries_turn(items);
+      const TileTurn upcoming(tile + 1), current(tile);
+      finish_means(started, tile - 1, shrink);
+      if (ends) wait_phase(plan.queries_full(queries_turn.stage), queries_turn.phase);
+      wait_phase(plan.keys_full(upcoming.stage), upcoming.phase);
+      wait_phase(plan.values_full(current.stage), current.phase);
       show_shared_memory_to_products();
       if (kTakeTurns) meet(1 + warpgroup, 2 * kWarpgroup);
       hold(score);
       hold(mean);
       hold(weight);
       begin_products();
-      start_scores(now.stage);
-      start_means(before.stage);
+      start_scores(upcoming.stage, queries_turn.stage);
+      start_means(current.stage);
       if (kTakeTurns) come_by(2 - warpgroup, 2 * kWarpgroup);
       wait_products<1>();
       hold(score);
-      release(plan.keys_empty(now.stage));
-      mask(item.first_key + i * kKeys, mine, all);
+      release(plan.keys_empty(upcoming.stage));
+      mask(rows.first_key + i * kKeys, rows.mine, rows.all);
+      const RunningSoftmax before = softmax;
+      if (ends) softmax = RunningSoftmax();
       softmax.weigh(score, scale, shrink);
       hold(score);
+      started = !ends;
+      if (ends) {
+        wait_products<0>();
+        hold(mean);
+        release(plan.values_empty(current.stage));
+        store(place, before);
+        clear_means();
+      }
     }
 
-    release(plan.queries_empty());
-    const uint32_t last = done + static_cast<uint32_t>(tiles) - 1;
-    const Turn end(last);
-    finish_means(tiles > 1, last - 1, shrink);
+    const TileTurn end(tile);
+    finish_means(started, tile - 1, shrink);
     wait_for_tile(plan.values_full(end.stage), end.phase);
     hold(mean);
     hold(weight);
@@ -186,6 +222,12 @@ struct Multiplier {
     wait_products<0>();
     hold(mean);
     release(plan.values_empty(end.stage));
+    store(rows.place, softmax);
+  }
+
+  __device__ __forceinline__ void clear_means() {
+#pragma unroll
+    for (int i = 0; i < kHeadSize / 2; ++i) mean[i] = 0;
   }
 
   // Waits for the means of `tile`, if they were started, and prepares those of the next tile, whose weights have just
@@ -193,19 +235,19 @@ struct Multiplier {
   __device__ __forceinline__ void finish_means(bool started, uint32_t tile, const float (&shrink)[2]) {
     wait_products<0>();
     hold(mean);
-    if (started) release(plan.values_empty(Turn(tile).stage));
+    if (started) release(plan.values_empty(TileTurn(tile).stage));
     pack_weights();
     shrink_means(shrink);
   }
 
   // A lane holds 2 of 8 neighbouring elements; after an exchange it holds all 8 and stores 16 bytes.
-  __device__ __forceinline__ void store(const QueryItem& item, const RunningSoftmax& softmax) const {
+  __device__ __forceinline__ void store(const Place& place, const RunningSoftmax& softmax) const {
     const int group = call.heads / call.kv_heads;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const int at = my_row(item, r), query = at / group, head = item.kv_head * group + at - query * group;
+      const int at = my_row(place.first_row, r), query = at / group, head = place.kv_head * group + at - query * group;
       const float inverse = softmax.inverse(r, sink_weight(call, head, softmax.largest[r] * scale));
-      T* out = static_cast<T*>(call.out) + (item.query_start + query) * call.out_strides.token +
+      T* out = static_cast<T*>(call.out) + (place.query_start + query) * call.out_strides.token +
                head * call.out_strides.head + 8 * quad;
 #pragma unroll
       for (int n = 0; n < kHeadSize / 8; n += 4) {
@@ -214,9 +256,21 @@ struct Multiplier {
         for (int b = 0; b < 4; ++b)
           part[b] = pack_two<T>(mean[4 * (n + b) + 2 * r] * inverse, mean[4 * (n + b) + 2 * r + 1] * inverse);
         transpose_among_four(part);
-        if (at < item.rows && 8 * (n + quad) < call.head_size)
+        if (at < place.rows && 8 * (n + quad) < call.head_size)
           *reinterpret_cast<uint4*>(out + 8 * n) = make_uint4(part[0], part[1], part[2], part[3]);
       }
+    }
+  }
+
+  __device__ __forceinline__ void store_zeros(const Place& place) const {
+    const int group = call.heads / call.kv_heads;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int at = my_row(place.first_row, r), query = at / group, head = place.kv_head * group + at - query * group;
+      T* out = static_cast<T*>(call.out) + (place.query_start + query) * call.out_strides.token +
+               head * call.out_strides.head;
+      for (int n = quad; at < place.rows && 8 * n < call.head_size; n += 4)
+        *reinterpret_cast<uint4*>(out + 8 * n) = uint4{};
     }
   }
 };

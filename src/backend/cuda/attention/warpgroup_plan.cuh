@@ -11,9 +11,6 @@ inline constexpr int kWarpgroup = 128;
 inline constexpr int kMultipliers = 2;  // warpgroups
 inline constexpr int kThreads = kWarpgroup * (kMultipliers + 1);
 inline constexpr int kRows = 64 * kMultipliers;
-inline constexpr int kStages = 2;
-// 65536 registers for three warpgroups: compiled for 168 each, then (2 * 232 + 40) * 128 = 64512.
-inline constexpr int kLoaderRegisters = 40, kMultiplierRegisters = 232;
 inline constexpr int kBlock = kTileKeys;
 
 // Layout of shared memory, panels as in wgmma.cuh.
@@ -21,16 +18,25 @@ template <int kHeadSize>
 struct Plan {
   // Sums of values take kHeadSize / 2 registers a thread, scores kKeys / 2, weights kKeys / 4.
   static constexpr int kKeys = kHeadSize > 128 ? 64 : 128;
+  // 65536 registers for three warpgroups: compiled for 168 each, of which loaders give some back.
+  static constexpr int kLoaderRegisters = kHeadSize > 128 ? 40 : 56;
+  static constexpr int kMultiplierRegisters = (3 * 168 - kLoaderRegisters) / kMultipliers;
   static constexpr int kPanels = kHeadSize / 64;
+  // As many as fit: small tiles are used up before the next ones have come from memory.
+  static constexpr uint32_t kStages = kHeadSize > 64 ? 2 : 4;
+  // Two, where they fit: the next item's are loaded while those of this one are in use.
+  static constexpr uint32_t kQueryStages = kHeadSize > 128 ? 1 : 2;
   static constexpr uint32_t kQueryPanelBytes = kRows * kPanelRowBytes, kKeyPanelBytes = kKeys * kPanelRowBytes;
   static constexpr uint32_t kTileBytes = kPanels * kKeyPanelBytes;
-  static constexpr uint32_t kKeysAt = kPanels * kQueryPanelBytes;
+  static constexpr uint32_t kQueriesBytes = kPanels * kQueryPanelBytes;
+  static constexpr uint32_t kKeysAt = kQueryStages * kQueriesBytes;
   static constexpr uint32_t kValuesAt = kKeysAt + kStages * kTileBytes;
   static constexpr uint32_t kBarriersAt = kValuesAt + kStages * kTileBytes;
-  static constexpr uint32_t kBytes = kBarriersAt + 8 * (4 * kStages + 2) + kPatternBytes;  // the start is rounded up
+  static constexpr uint32_t kBytes = kBarriersAt + 8 * (4 * kStages + 2 * kQueryStages) + kPatternBytes;  // the start is rounded up
 
   uint32_t base;
 
+  __device__ __forceinline__ uint32_t queries(uint32_t stage) const { return base + stage * kQueriesBytes; }
   __device__ __forceinline__ uint32_t keys(uint32_t stage) const { return base + kKeysAt + stage * kTileBytes; }
   __device__ __forceinline__ uint32_t values(uint32_t stage) const { return base + kValuesAt + stage * kTileBytes; }
   // Full: the loaders' copies are complete. Empty: every multiplying warp has read it.
@@ -38,21 +44,22 @@ struct Plan {
   __device__ __forceinline__ uint32_t keys_empty(uint32_t stage) const { return keys_full(kStages + stage); }
   __device__ __forceinline__ uint32_t values_full(uint32_t stage) const { return keys_full(2 * kStages + stage); }
   __device__ __forceinline__ uint32_t values_empty(uint32_t stage) const { return keys_full(3 * kStages + stage); }
-  __device__ __forceinline__ uint32_t queries_full() const { return keys_full(4 * kStages); }
-  __device__ __forceinline__ uint32_t queries_empty() const { return keys_full(4 * kStages + 1); }
+  __device__ __forceinline__ uint32_t queries_full(uint32_t stage) const { return keys_full(4 * kStages + stage); }
+  __device__ __forceinline__ uint32_t queries_empty(uint32_t stage) const { return queries_full(kQueryStages + stage); }
 
   __device__ __forceinline__ void make_barriers() const {
-    for (uint32_t b = 0; b < 4 * kStages + 2; ++b) {
-      const bool full = b < 4 * kStages ? b / kStages % 2 == 0 : b == 4 * kStages;
+    for (uint32_t b = 0; b < 4 * kStages + 2 * kQueryStages; ++b) {
+      const bool full = b < 4 * kStages ? b / kStages % 2 == 0 : b < 4 * kStages + kQueryStages;
       init_barrier(keys_full(b), full ? kWarpgroup : kMultipliers * 4);
     }
   }
 };
 
-// Tile number n of a block, over all its items: its slot in the ring and how often that was filled before, mod 2.
+// Tile or item number n of a block: its slot in a ring of so many and how often that was filled before, mod 2.
+template <uint32_t kSlots>
 struct Turn {
   uint32_t stage, phase;
-  __device__ __forceinline__ explicit Turn(uint32_t n) : stage(n % kStages), phase((n / kStages) & 1) {}
+  __device__ __forceinline__ explicit Turn(uint32_t n) : stage(n % kSlots), phase((n / kSlots) & 1) {}
 };
 
 template <int kHeadSize>
