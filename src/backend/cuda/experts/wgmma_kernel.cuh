@@ -18,13 +18,14 @@ namespace fk::cuda::expert_tiles {
 
 template <class T, ExpertsEpilogue kEpilogue, int kBlocks>
 __global__ void __launch_bounds__(kThreads, 1)
-    multiply_experts(const __grid_constant__ ExpertsCall call, const __grid_constant__ CUtensorMap weight) {
+    multiply_experts(const __grid_constant__ ExpertsCall call, const __grid_constant__ CUtensorMap weight,
+                     const __grid_constant__ CUtensorMap x) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ unsigned char shared[];
   const auto start = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
   const Ring<kBlocks> ring{(start + kPatternBytes - 1) / kPatternBytes * kPatternBytes};
   if (threadIdx.x == 0) ring.make_barriers();
-  if constexpr (kBlocks == 1) {
+  if constexpr (kBlocks <= 1) {
     __syncthreads();
   } else {
     __syncwarp();
@@ -36,7 +37,10 @@ __global__ void __launch_bounds__(kThreads, 1)
   const int warpgroup = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / kWarpgroup, 0);
   if (warpgroup == kMultipliers) {
     give_back_registers<kLoaderRegisters>();
-    load_tiles<T, kEpilogue>(call, weight, ring);
+    if constexpr (kBlocks == kRowsInOrder)
+      load_tiles_in_order<kEpilogue>(call, weight, x, ring);
+    else
+      load_tiles<T, kEpilogue>(call, weight, ring);
   } else {
     take_registers<kMultiplierRegisters>();
     ExpertsMultiplier<T, kEpilogue, kBlocks>{call, ring, warpgroup}.run();
@@ -66,12 +70,16 @@ void launch_tiles(const ExpertsCall& call, void* stream) {
   static const bool allowed = (allow_shared_memory("multiply_experts", kKernel, kSharedBytes), true);
   static_cast<void>(allowed);
   const int64_t columns = blocks_for(call.features, tile_features<kEpilogue>());
-  const int64_t tiles = most_row_tiles(call, kBlocks * kPairs) * columns;
+  constexpr int kOfCluster = kBlocks > 1 ? kBlocks : 1;
+  const int64_t tiles = most_row_tiles(call, kOfCluster * kPairs) * columns;
   const int64_t rows = static_cast<int64_t>(call.experts) * call.weight_rows();
-  const auto clusters = static_cast<unsigned>(std::min<int64_t>(tiles, multiprocessors() / kBlocks));
+  const auto clusters = static_cast<unsigned>(std::min<int64_t>(tiles, multiprocessors() / kOfCluster));
+  const CUtensorMap weights = map_of_panels(call.weight, rows, call.length, kPart);
   launch("multiply_experts", kKernel,
-         LaunchShape{.grid = clusters * kBlocks, .block = kThreads, .shared_bytes = kSharedBytes, .cluster = kBlocks},
-         stream, call, map_of_panels(call.weight, rows, call.length, kPart));
+         LaunchShape{
+             .grid = clusters * kOfCluster, .block = kThreads, .shared_bytes = kSharedBytes, .cluster = kOfCluster},
+         stream, call, weights,
+         kBlocks == kRowsInOrder ? map_of_panels(call.x, call.pairs, call.length, kPart) : weights);
 }
 
 }  // namespace fk::cuda::expert_tiles

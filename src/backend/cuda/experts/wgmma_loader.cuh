@@ -25,10 +25,10 @@ __device__ __forceinline__ void load_tiles(const ExpertsCall& call, const CUtens
     constexpr int kMine = kMultipliers * kParts / kBlocks;
 #pragma unroll
     for (int i = 0; i < kMine; ++i) {
-      const int part = kBlocks == 1 ? i : static_cast<int>(block_of_cluster()) * kMine + i;
+      const int part = kBlocks <= 1 ? i : static_cast<int>(block_of_cluster()) * kMine + i;
       const int row = first_row + part_row<kEpilogue>(call, tile, part / kParts, part % kParts);
       const uint32_t to = ring.weight(slot) + static_cast<uint32_t>(part) * kPartBytes;
-      if constexpr (kBlocks == 1)
+      if constexpr (kBlocks <= 1)
         copy_box(to, weight, k, row, ring.full(slot));
       else
         copy_box_to((1 << kBlocks) - 1, to, weight, k, row, ring.full(slot));
@@ -41,7 +41,7 @@ __device__ __forceinline__ void load_tiles(const ExpertsCall& call, const CUtens
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int in_tile = thread / 32 * 4 + lane % 4 + (8 * i + lane / 4) * kAtOnce;
-      rows[i] = kBlocks == 1 || pairs > 0
+      rows[i] = kBlocks <= 1 || pairs > 0
                     ? pair_at<kBlocks>(call, min(tile.first + in_tile, tile.last - 1)) / call.pairs_per_row
                     : 0;
     }
@@ -67,6 +67,35 @@ __device__ __forceinline__ void load_tiles(const ExpertsCall& call, const CUtens
   });
   commit_copies();
   wait_copies<0>();
+}
+
+// All of it by the copy engine: one thread is enough. Of x as many boxes as the tile has pairs for; rows of the next
+// expert in the last one are not used.
+template <ExpertsEpilogue kEpilogue>
+__device__ __forceinline__ void load_tiles_in_order(const ExpertsCall& call, const CUtensorMap& weight,
+                                                    const CUtensorMap& x, const Ring<kRowsInOrder>& ring) {
+  const int thread = static_cast<int>(threadIdx.x) % kWarpgroup;
+  if (thread >= 32) return;
+  const int weight_rows = is_gated(kEpilogue) ? 2 * call.features : call.features;
+  RingPlace at{.parity = 1};  // all stages are empty at first
+  for_tiles<kEpilogue, kRowsInOrder>(call, [&](const RowTile& tile) {
+    const int boxes = (tile.last - tile.first + kPart - 1) / kPart;
+    const int first_row = tile.expert * weight_rows;
+    for (int k = 0; k < call.length; k += kPanel, at.next(kStages)) {
+      wait_phase(ring.empty(at.slot), at.parity);
+      if (thread == 0) {
+        arrive_expecting(ring.full(at.slot), kWeightBytes + static_cast<uint32_t>(boxes) * kPartBytes);
+#pragma unroll
+        for (int part = 0; part < kMultipliers * kParts; ++part)
+          copy_box(ring.weight(at.slot) + static_cast<uint32_t>(part) * kPartBytes, weight, k,
+                   first_row + part_row<kEpilogue>(call, tile, part / kParts, part % kParts), ring.full(at.slot));
+        for (int box = 0; box < boxes; ++box)
+          copy_box(ring.x(at.slot) + static_cast<uint32_t>(box) * kPartBytes, x, k, tile.first + box * kPart,
+                   ring.full(at.slot));
+      }
+      __syncwarp();
+    }
+  });
 }
 
 }  // namespace fk::cuda::expert_tiles

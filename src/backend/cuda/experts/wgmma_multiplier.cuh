@@ -29,7 +29,7 @@ struct ExpertsMultiplier {
   __device__ __forceinline__ void run() {
     RingPlace at;
     for_tiles<kEpilogue, kBlocks>(call, [&](const RowTile& tile) {
-      if (kBlocks == 1 || tile.last > tile.first) {
+      if (kBlocks <= 1 || tile.last > tile.first) {
         multiply_tile_of(tile.last - tile.first, at);
         store(tile);
       } else {
@@ -44,12 +44,12 @@ struct ExpertsMultiplier {
 
   // Products of the smallest width that holds the pairs. Clusters are made for many.
   __device__ __forceinline__ void multiply_tile_of(int pairs, RingPlace& at) {
-    if (kBlocks == 1 && pairs <= 16)
-      multiply<kBlocks == 1 ? 16 : 96>(at);
-    else if (kBlocks == 1 && pairs <= 32)
-      multiply<kBlocks == 1 ? 32 : 96>(at);
-    else if (kBlocks == 1 && pairs <= 64)
-      multiply<kBlocks == 1 ? 64 : 96>(at);
+    if (kBlocks <= 1 && pairs <= 16)
+      multiply<kBlocks <= 1 ? 16 : 96>(at);
+    else if (kBlocks <= 1 && pairs <= 32)
+      multiply<kBlocks <= 1 ? 32 : 96>(at);
+    else if (kBlocks <= 1 && pairs <= 64)
+      multiply<kBlocks <= 1 ? 64 : 96>(at);
     else if (pairs <= 96)
       multiply<96>(at);
     else if (pairs <= 128)
@@ -68,7 +68,7 @@ struct ExpertsMultiplier {
     int before = -1;  // the slot of the stage before
     for (int k = 0; k < call.length; k += kPanel, at.next(kStages)) {
       wait_some_time<kBlocks>(ring.full(at.slot), at.parity);
-      show_shared_memory_to_products();
+      if constexpr (kBlocks != kRowsInOrder) show_shared_memory_to_products();
       const uint64_t x = matrix_descriptor(ring.x(at.slot), 0);
       const uint64_t w =
           matrix_descriptor(ring.weight(at.slot) + static_cast<uint32_t>(warpgroup) * kParts * kPartBytes, 0);

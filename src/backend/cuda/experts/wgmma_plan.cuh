@@ -37,13 +37,15 @@ inline constexpr int kLoaderRegisters = 40, kMultiplierRegisters = 232;
 // Only clusters wait so: the registers of the other kernel are all in use.
 template <int kBlocks>
 __device__ __forceinline__ void wait_some_time(uint32_t barrier, uint32_t parity) {
-  if constexpr (kBlocks == 1) return wait_phase(barrier, parity);
+  if constexpr (kBlocks <= 1) return wait_phase(barrier, parity);
   constexpr unsigned kTries = 1u << 26;
   for (unsigned i = 0; !phase_ended(barrier, parity); ++i)
     if (i > kTries) __trap();
 }
 
-// kBlocks: of a cluster.
+// kBlocks: of a cluster. kRowsInOrder: one block, for which rows of x lie in the order of the sorted pairs, so that the
+// copy engine loads them, too.
+inline constexpr int kRowsInOrder = 0;
 template <int kBlocks>
 struct Ring {
   uint32_t base;
@@ -60,8 +62,9 @@ struct Ring {
 
   __device__ __forceinline__ void make_barriers() const {
     for (int i = 0; i < kStages; ++i) {
-      init_barrier(full(i), kWarpgroup + 1);  // every loading thread for x, one for W
-      init_barrier(empty(i), kBlocks * kMultipliers * kWarpgroup / 32);
+      // Every loading thread for x, unless the copy engine loads it, and one for W.
+      init_barrier(full(i), kBlocks == kRowsInOrder ? 1 : kWarpgroup + 1);
+      init_barrier(empty(i), (kBlocks > 1 ? kBlocks : 1) * kMultipliers * kWarpgroup / 32);
     }
     show_barriers_to_cluster();  // and to the copy engine
   }
@@ -69,7 +72,7 @@ struct Ring {
   // One arrival per warp at the barrier of every block that fills this slot.
   __device__ __forceinline__ void release(int slot) const {
     const uint32_t lane = threadIdx.x % 32;
-    if constexpr (kBlocks == 1) {
+    if constexpr (kBlocks <= 1) {
       if (lane == 0) arrive(empty(slot));
     } else {
       if (lane < kBlocks) arrive_there(shared_of(empty(slot), lane));
@@ -96,7 +99,7 @@ __device__ __forceinline__ int part_row(const ExpertsCall& call, const RowTile& 
 // The place of a pair in x and out: its number as sorted by expert gives its own.
 template <int kBlocks>
 __device__ __forceinline__ int pair_at(const ExpertsCall& call, int position) {
-  return kBlocks > 1 && call.sorted == nullptr ? position : call.sorted[position];
+  return kBlocks != 1 && call.sorted == nullptr ? position : call.sorted[position];
 }
 
 // So many pairs a tile of a cluster has at most. Smaller tiles load more for a product, but where the last round of
@@ -128,11 +131,13 @@ __device__ __forceinline__ int pairs_of_a_tile(const ExpertsCall& call, int colu
 template <ExpertsEpilogue kEpilogue, int kBlocks, class Visit>
 __device__ __forceinline__ void for_tiles(const ExpertsCall& call, const Visit& visit) {
   const int columns = (call.features + tile_features<kEpilogue>() - 1) / tile_features<kEpilogue>();
-  const int most = kBlocks == 1 ? kPairs : pairs_of_a_tile<kBlocks>(call, columns);
+  int most = kPairs;
+  if constexpr (kBlocks > 1) most = pairs_of_a_tile<kBlocks>(call, columns);
   const int all = (call.pairs + most - 1) / most * columns;  // of a single expert
-  for (int index = static_cast<int>(blockIdx.x) / kBlocks;; index += static_cast<int>(gridDim.x) / kBlocks) {
+  constexpr int kOfCluster = kBlocks > 1 ? kBlocks : 1;
+  for (int index = static_cast<int>(blockIdx.x) / kOfCluster;; index += static_cast<int>(gridDim.x) / kOfCluster) {
     RowTile tile;
-    if (kBlocks == 1 || call.offsets != nullptr)
+    if (kBlocks <= 1 || call.offsets != nullptr)
       tile = row_tile(call.offsets, call.experts, columns, most, index);
     else if (index < all)
       tile = tile_of_expert(0, 0, call.pairs, most, index);

@@ -1,8 +1,11 @@
 // The experts of a block on CUDA: gate, up and activation in one pass over their weights, then down, then the sum.
 #include "ops/l2/fused_experts.h"
 
+#include <cstdlib>
+
 #include "backend/cuda/experts/stream.h"
 #include "backend/cuda/experts/wgmma.h"
+#include "backend/cuda/experts/wgmma_in_order.h"
 #include "backend/cuda/l1/sort_pairs.h"
 #include "backend/cuda/l1/weighted_sum.h"
 #include "backend/cuda/quantised/expert_product.h"
@@ -65,13 +68,40 @@ class GatedExperts final : public FusedExperts {
         codes.run(ctx, call);
     };
     View between = ctx.arena.make({{pairs, features()}, x.dtype()});
-    multiply(gate_up_call(x, between), gate_up_codes_);
     View each = ctx.arena.make({{pairs, init_.hidden_size}, x.dtype()});
-    multiply(down_call(between, each), down_codes_);
+    if (in_order(x, between, each)) {
+      multiply_in_order(ctx, gate_up_call(x, between), down_call(between, each), sorted, offsets);
+    } else {
+      multiply(gate_up_call(x, between), gate_up_codes_);
+      multiply(down_call(between, each), down_codes_);
+    }
     weighted_sum(each.reshape({T, init_.top_k, init_.hidden_size}), topk_weights, out, ctx.stream);
   }
 
  private:
+  // Whether enough pairs share a matrix that ordering their rows first is worth it.
+  bool in_order(const View& x, const View& between, const View& each) const {
+    static const char* const from = std::getenv("FK_EXPERTS_IN_ORDER");
+    const int64_t pairs_per_expert = from != nullptr ? std::atoi(from) : 128;
+    return init_.weight_format.empty() && between.size(0) >= pairs_per_expert * init_.num_experts &&
+           experts_wgmma_refusal(gate_up_call(x, between)).empty() &&
+           experts_wgmma_refusal(down_call(between, each)).empty();
+  }
+
+  // Rows of x are brought into the order of the sorted pairs, in which the rows between the products stay.
+  void multiply_in_order(Context& ctx, ExpertsCall gate_up, ExpertsCall down, const View& sorted, const View& offsets) {
+    View rows = ctx.arena.make({{gate_up.pairs, gate_up.length}, gate_up.dtype});
+    gate_up.sorted = sorted.ptr<int32_t>();
+    gather_sorted_rows(gate_up, rows.data(), ctx.stream);
+    gate_up.x = rows.data();
+    gate_up.x_stride = gate_up.length;
+    gate_up.sorted = nullptr;
+    gate_up.offsets = down.offsets = offsets.ptr<int32_t>();
+    experts_wgmma_in_order(gate_up, ctx.stream);
+    down.sorted = sorted.ptr<int32_t>();
+    experts_wgmma_in_order(down, ctx.stream);
+  }
+
   int64_t features() const { return init_.intermediate_size / init_.tp_size; }
 
   ExpertsCall call_of(const View& x, const View& weight, const OptView& bias, const View& out) const {
