@@ -1,6 +1,8 @@
 // The driver of text encoders: packs the tokens of all texts without padding and numbers their positions.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "core/rng.h"
 #include "engine/encoder.h"
@@ -58,16 +60,16 @@ class TextEncoder final : public Encoder {
     for (const auto& text : input.texts) total += static_cast<int64_t>(text.size());
     View ids = ids_.grown({total}, DType::kI64), positions = positions_.grown({total}, DType::kI64),
          types = types_.grown({total}, DType::kI64);
-    int64_t at = 0;
+    auto *id = ids.ptr<int64_t>(), *position = positions.ptr<int64_t>();
     for (const auto& text : input.texts) {
       int64_t next = facts_.padding_id + 1;
       for (int64_t token : text) {
-        ids.ptr<int64_t>()[at] = token;
+        *id++ = token;
         // As transformers numbers them: a padding token inside a text has a position of its own and is not counted.
-        positions.ptr<int64_t>()[at] = token == facts_.padding_id ? facts_.padding_id : next++;
-        types.ptr<int64_t>()[at++] = 0;
+        *position++ = token == facts_.padding_id ? facts_.padding_id : next++;
       }
     }
+    std::fill_n(types.ptr<int64_t>(), total, 0);
     arguments = {ids, positions, types};
   }
 

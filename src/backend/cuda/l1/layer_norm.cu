@@ -214,23 +214,23 @@ FK_IMPLEMENTATION(LayerNorm, LayerNormBlockPerRow, "cuda.block_per_row", DeviceK
 
 }  // namespace
 
-bool can_norm_rows(const View& x) { return rows_fit_packs(x) && fits_a_warp(x); }
+bool can_norm_sum(const View& x) { return rows_fit_packs(x) && fits_a_warp(x); }
 
-void norm_of_rows(const View& x, const OptView& residual, const View& weight, const View& bias, double eps,
-                  const View& out, void* stream) {
+void norm_of_sum(const View& x, const View& residual, const View& weight, const View& bias, double eps, const View& out,
+                 void* stream) {
   if (x.numel() == 0) return;
   with_float_type(x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     auto start = [](const View& v) { return static_cast<T*>(v.data()); };
     start_warps(LayerNormCall<T>{.x = start(x),
-                                 .residual = residual ? start(*residual) : nullptr,
+                                 .residual = start(residual),
                                  .weight = start(weight),
                                  .bias = start(bias),
                                  .out = start(out),
                                  .residual_out = nullptr,
                                  .x_token = x.stride(0),
                                  .x_head = 0,
-                                 .residual_token = residual ? residual->stride(0) : 0,
+                                 .residual_token = residual.stride(0),
                                  .out_token = out.stride(0),
                                  .out_head = 0,
                                  .residual_out_token = 0,

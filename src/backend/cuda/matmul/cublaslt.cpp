@@ -101,11 +101,8 @@ struct Layouts {
     layout(&weight, p.dtype, p.in_features, p.out_features, p.in_features);
     layout(&x, p.dtype, p.in_features, p.rows, p.x_stride);
     layout(&out, p.out_dtype, p.out_features, p.rows, p.out_stride);
-    layout(&added, p.out_dtype, p.out_features, p.rows, p.residual_stride > 0 ? p.residual_stride : p.out_stride);
-    adds = p.residual_stride > 0;
   }
   ~Layouts() {
-    cublasLtMatrixLayoutDestroy(added);
     cublasLtMatrixLayoutDestroy(out);
     cublasLtMatrixLayoutDestroy(x);
     cublasLtMatrixLayoutDestroy(weight);
@@ -126,8 +123,7 @@ struct Layouts {
   Layouts& operator=(const Layouts&) = delete;
 
   cublasLtMatmulDesc_t product = nullptr;
-  cublasLtMatrixLayout_t weight = nullptr, x = nullptr, out = nullptr, added = nullptr;
-  bool adds = false;  // the matrix of layout `added`
+  cublasLtMatrixLayout_t weight = nullptr, x = nullptr, out = nullptr;
 };
 
 using Algorithms = std::vector<cublasLtMatmulAlgo_t>;
@@ -141,12 +137,12 @@ Algorithms propose(const Layouts& layouts, const MatmulOperands& operands) {
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kWorkspaceBytes});
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(operands.weight));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(operands.x));
-  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(layouts.adds ? operands.residual : operands.out));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(operands.out));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(operands.out));
   cublasLtMatmulHeuristicResult_t found[kAlgorithmsTried];
   int count = 0;
   cublasStatus_t status =
-      cublasLtMatmulAlgoGetHeuristic(library().handle, layouts.product, layouts.weight, layouts.x, layouts.added,
+      cublasLtMatmulAlgoGetHeuristic(library().handle, layouts.product, layouts.weight, layouts.x, layouts.out,
                                      layouts.out, preference, kAlgorithmsTried, found, &count);
   cublasLtMatmulPreferenceDestroy(preference);
   if (status != CUBLAS_STATUS_SUCCESS) count = 0;
@@ -160,9 +156,8 @@ bool multiply(const Layouts& layouts, const MatmulOperands& operands, const cubl
               cudaStream_t stream) {
   const float one = 1, zero = 0;
   Library& lt = library();
-  return cublasLtMatmul(lt.handle, layouts.product, &one, operands.weight, layouts.weight, operands.x, layouts.x,
-                        layouts.adds ? &one : &zero, layouts.adds ? operands.residual : operands.out, layouts.added,
-                        operands.out, layouts.out, &algorithm, lt.workspace, kWorkspaceBytes,
+  return cublasLtMatmul(lt.handle, layouts.product, &one, operands.weight, layouts.weight, operands.x, layouts.x, &zero,
+                        operands.out, layouts.out, operands.out, layouts.out, &algorithm, lt.workspace, kWorkspaceBytes,
                         stream) == CUBLAS_STATUS_SUCCESS;
 }
 
@@ -200,13 +195,13 @@ bool recording(cudaStream_t stream) {
 }
 
 std::string key_of(const MatmulProblem& p, uint32_t alignment) {
-  return fmt::format("{}x{}x{}/{}/{}/{}/{}/{}{}{}/{}", p.rows, p.out_features, p.in_features, p.x_stride, p.out_stride,
+  return fmt::format("{}x{}x{}/{}/{}/{}/{}/{}{}/{}", p.rows, p.out_features, p.in_features, p.x_stride, p.out_stride,
                      dtype_name(p.dtype), dtype_name(p.out_dtype), p.bias ? "bias" : "plain", p.gelu ? "-gelu" : "",
-                     p.residual_stride > 0 ? fmt::format("-added{}", p.residual_stride) : "", alignment);
+                     alignment);
 }
 
 uint32_t common_alignment(const MatmulOperands& o) {
-  return std::min({alignment_of(o.x), alignment_of(o.weight), alignment_of(o.out), alignment_of(o.residual)});
+  return std::min({alignment_of(o.x), alignment_of(o.weight), alignment_of(o.out)});
 }
 
 }  // namespace
@@ -229,7 +224,7 @@ struct CublasLtMatmul::State {
       std::memcpy(&algorithm, stored.data(), sizeof algorithm);
       // A file may be outdated or damaged: only algorithms that the library accepts are used.
       cublasLtMatmulHeuristicResult_t result{};
-      if (cublasLtMatmulAlgoCheck(library().handle, layouts.product, layouts.weight, layouts.x, layouts.added,
+      if (cublasLtMatmulAlgoCheck(library().handle, layouts.product, layouts.weight, layouts.x, layouts.out,
                                   layouts.out, &algorithm, &result) == CUBLAS_STATUS_SUCCESS &&
           result.workspaceSize <= kWorkspaceBytes)
         return algorithm;
@@ -258,8 +253,7 @@ std::string_view cublaslt_refusal(const MatmulProblem& p, const MatmulOperands& 
   // Without 16-byte alignment of rows its tensor core kernels cannot be used, and it may have none at all.
   auto element = static_cast<int64_t>(dtype_size(p.dtype));
   if (p.in_features * element % 16 != 0 || p.x_stride * element % 16 != 0 ||
-      (p.out_stride | p.residual_stride) * static_cast<int64_t>(dtype_size(p.out_dtype)) % 16 != 0 ||
-      common_alignment(operands) < 16)
+      p.out_stride * static_cast<int64_t>(dtype_size(p.out_dtype)) % 16 != 0 || common_alignment(operands) < 16)
     return "rows must start on 16 bytes";
   if (p.gelu && (p.dtype == DType::kF32 || p.dtype != p.out_dtype)) return "it applies gelu in bf16 and f16";
   return {};

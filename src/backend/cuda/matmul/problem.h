@@ -1,4 +1,4 @@
-// The description of one matrix product out = x W^T + b, or with a residual added to it.
+// The description of one matrix product out = x W^T + b.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,6 @@ struct MatmulProblem {
   DType out_dtype = DType::kBF16;  // dtype, or f32; with FP8 bf16 or f16, and that of b, or f32
   bool bias = false;
   bool gelu = false;  // its tanh form, of the sums with their bias; only cuBLASLt has it
-  int64_t residual_stride = 0;  // of rows like those of out that are added to the sums; 0: none; only cuBLASLt has it
 
   friend auto operator<=>(const MatmulProblem&, const MatmulProblem&) = default;
 };
@@ -29,7 +28,6 @@ struct MatmulOperands {
   const void* weight = nullptr;
   const void* bias = nullptr;
   void* out = nullptr;
-  const void* residual = nullptr;  // not out itself: a product may be tried several times
   const float* x_scales = nullptr;  // of FP8
   const float* weight_scales = nullptr;
 };
