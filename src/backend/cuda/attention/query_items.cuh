@@ -24,6 +24,9 @@ struct QueryItem {
   int last_key = 0;   // one past the end
 };
 
+// The query of a row. Divisions take long, and most models for whole texts have a kv head for every head.
+__device__ __forceinline__ int query_of(int row, int group) { return group == 1 ? row : row / group; }
+
 __device__ __forceinline__ int snake_index(int round) {
   const int blocks = static_cast<int>(gridDim.x), block = static_cast<int>(blockIdx.x);
   return round * blocks + (round % 2 == 0 ? block : blocks - 1 - block);
@@ -56,11 +59,11 @@ __device__ __forceinline__ QueryItem query_item(const AttentionCall& call, int i
     item.rows = __shfl_sync(kAllLanes, queries, owner) * group;
     item.query_start = call.cu_seqlens_q[item.sequence];
     item.key_len = call.cu_seqlens_k[item.sequence + 1] - call.cu_seqlens_k[item.sequence];
-    item.context = item.key_len - item.rows / group;
+    item.context = item.key_len - query_of(item.rows, group);
     const int last_row = min(item.first_row + kRows, item.rows) - 1;
     item.first_key =
-        visible_keys(call, item.context + item.first_row / group, item.key_len).first / kTileKeys * kTileKeys;
-    item.last_key = visible_keys(call, item.context + last_row / group, item.key_len).last;
+        visible_keys(call, item.context + query_of(item.first_row, group), item.key_len).first / kTileKeys * kTileKeys;
+    item.last_key = visible_keys(call, item.context + query_of(last_row, group), item.key_len).last;
     return item;
   }
   return {};

@@ -49,7 +49,7 @@ struct Loader {
                     item.kv_head * group * call.q_strides.head + 8 * chunk;
 #pragma unroll 1
     for (int i = 0; i < P::kRows / kBlock; ++i) {
-      const int at = item.first_row + i * kBlock + row, query = at / group;
+      const int at = item.first_row + i * kBlock + row, query = query_of(at, group);
       const bool valid = at < item.rows;
       const T* source = from + (valid ? query * call.q_strides.token + (at - query * group) * call.q_strides.head : 0);
 #pragma unroll

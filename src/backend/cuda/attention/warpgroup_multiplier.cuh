@@ -140,10 +140,10 @@ struct Multiplier {
     } else {
 #pragma unroll
       for (int r = 0; r < 2; ++r)
-        rows.mine[r] = visible_keys(call, item.context + my_row(item.first_row, r) / group, item.key_len);
+        rows.mine[r] = visible_keys(call, item.context + query_of(my_row(item.first_row, r), group), item.key_len);
       const int first_row = item.first_row + 64 * warpgroup, last_row = min(first_row + 64, item.rows) - 1;
-      rows.all = {visible_keys(call, item.context + last_row / group, item.key_len).first,
-                  visible_keys(call, item.context + first_row / group, item.key_len).last};
+      rows.all = {visible_keys(call, item.context + query_of(last_row, group), item.key_len).first,
+                  visible_keys(call, item.context + query_of(first_row, group), item.key_len).last};
     }
     return true;
   }
@@ -249,7 +249,7 @@ struct Multiplier {
     const int group = call.heads / call.kv_heads;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const int at = my_row(place.first_row, r), query = at / group, head = place.kv_head * group + at - query * group;
+      const int at = my_row(place.first_row, r), query = query_of(at, group), head = place.kv_head * group + at - query * group;
       const float inverse = softmax.inverse(r, sink_weight(call, head, softmax.largest[r] * scale));
       T* out = static_cast<T*>(call.out) + (place.query_start + query) * call.out_strides.token +
                head * call.out_strides.head + 8 * quad;
@@ -270,7 +270,7 @@ struct Multiplier {
     const int group = call.heads / call.kv_heads;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const int at = my_row(place.first_row, r), query = at / group, head = place.kv_head * group + at - query * group;
+      const int at = my_row(place.first_row, r), query = query_of(at, group), head = place.kv_head * group + at - query * group;
       T* out = static_cast<T*>(call.out) + (place.query_start + query) * call.out_strides.token +
                head * call.out_strides.head;
       for (int n = quad; at < place.rows && 8 * n < call.head_size; n += 4)
