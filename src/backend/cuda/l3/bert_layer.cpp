@@ -2,6 +2,9 @@
 // product wrote. A product that adds the residual itself was slower than the norm that does (docs/results).
 #include "ops/l3/bert_layer.h"
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "backend/cuda/attention/prefill_wgmma.h"
 #include "backend/cuda/device/capabilities.h"
 #include "backend/cuda/l1/gelu_rows.h"
@@ -53,10 +56,17 @@ class FusedBertLayer final : public BertLayer {
     attention_prefill_wgmma(attention_call(qkv, cu_seqlens, attended), ctx.stream);
     attended_.run(ctx, attended, sum);
     norm_of_sum(sum, hidden_states, attended_norm_.weight, attended_norm_.bias, eps, normed, ctx.stream);
-    View wide = rows_of(init_.intermediate_size);
-    wide_.run(ctx, normed, wide);
-    gelu_in_place(wide, ctx.stream);
-    narrow_.run(ctx, wide, sum);
+    const int64_t tokens = hidden_states.size(0);
+    static const int64_t given = getenv("FK_BERT_CHUNK") != nullptr ? std::atol(getenv("FK_BERT_CHUNK")) : 0;
+    const int64_t chunk = given > 0 ? given : tokens;
+    View wide = ctx.arena.make({{std::min(chunk, tokens), init_.intermediate_size}, hidden_states.dtype()});
+    for (int64_t first = 0; first < tokens; first += chunk) {
+      const int64_t count = std::min(chunk, tokens - first);
+      View part = wide.narrow(0, 0, count);
+      wide_.run(ctx, normed.narrow(0, first, count), part);
+      gelu_in_place(part, ctx.stream);
+      narrow_.run(ctx, part, sum.narrow(0, first, count));
+    }
     norm_of_sum(sum, normed, norm_.weight, norm_.bias, eps, out, ctx.stream);
   }
 
