@@ -1,9 +1,10 @@
 // Products of many rows with the matrices of their experts on wgmma against those of the streaming kernel: many tiles a
-// block, clusters, experts without rows and with most of them.
+// block, clusters, experts without rows and with most of them, rows in the order of their experts.
 #include <cmath>
 
 #include "backend/cuda/experts/stream.h"
 #include "backend/cuda/experts/wgmma.h"
+#include "backend/cuda/experts/wgmma_in_order.h"
 #include "core/rng.h"
 #include "tests/backend/cuda/on_device.h"
 
@@ -93,11 +94,33 @@ class Experts : public OnDevice {
     call.out = want.view().data();
     cuda::stream_experts(call, runtime().stream());
     runtime().synchronize();
-    std::vector<double> gots = numbers(got), wants = numbers(want);
+    const std::vector<double> wants = numbers(want);
+    EXPECT_EQ(wrong_rows(numbers(got), wants, features, nullptr), 0);
+
+    Tensor ordered({pairs, length}, DType::kBF16, kCuda);
+    cuda::gather_sorted_rows(call, ordered.view().data(), runtime().stream());
+    call.x = ordered.view().data();
+    call.out = got.view().data();
+    for (bool out_in_order : {false, true}) {
+      SCOPED_TRACE(out_in_order ? "rows of x and out in order" : "rows of x in order");
+      runtime().fill(got.view().data(), std::byte{0xff}, got.view().size_bytes());
+      call.sorted = out_in_order ? nullptr : sorted.ptr<int32_t>();
+      cuda::experts_wgmma_in_order(call, runtime().stream());
+      runtime().synchronize();
+      EXPECT_EQ(wrong_rows(numbers(got), wants, features, out_in_order ? routed.sorted.ptr<int32_t>() : nullptr), 0);
+    }
+  }
+
+  // Row i of `got` must be row pairs[i] of `want`, or row i: sums in another order, then rounded.
+  static int64_t wrong_rows(const std::vector<double>& got, const std::vector<double>& want, int features,
+                            const int32_t* pairs) {
+    const auto width = static_cast<size_t>(features);
     int64_t wrong = 0;
-    for (size_t i = 0; i < gots.size(); ++i)  // sums in another order, then rounded
-      wrong += std::abs(gots[i] - wants[i]) <= 0x1p-6 * std::abs(wants[i]) + 0.01 ? 0 : 1;
-    EXPECT_EQ(wrong, 0);
+    for (size_t i = 0; i < got.size(); ++i) {
+      const double expected = want[pairs == nullptr ? i : static_cast<size_t>(pairs[i / width]) * width + i % width];
+      wrong += std::abs(got[i] - expected) <= 0x1p-6 * std::abs(expected) + 0.01 ? 0 : 1;
+    }
+    return wrong;
   }
 };
 
