@@ -3,7 +3,6 @@
 #include "backend/cuda/attention/prefill_wgmma.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "backend/cuda/attention/warpgroup_loader.cuh"
 #include "backend/cuda/attention/warpgroup_multiplier.cuh"
@@ -16,41 +15,38 @@ namespace {
 
 using namespace warpgroups;
 
-template <class T, int kHeadSize, bool kCapped, bool kThree>
-__global__ void __launch_bounds__((Plan<kHeadSize, kThree>::kThreads), 1)
-    prefill_warpgroups(const __grid_constant__ AttentionCall call) {
+template <class T, int kHeadSize, bool kCapped>
+__global__ void __launch_bounds__(kThreads, 1) prefill_warpgroups(const __grid_constant__ AttentionCall call) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ unsigned char shared[];
   const auto start = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-  using P = Plan<kHeadSize, kThree>;
-  const P plan{(start + kPatternBytes - 1) / kPatternBytes * kPatternBytes};
+  const Plan<kHeadSize> plan{(start + kPatternBytes - 1) / kPatternBytes * kPatternBytes};
   if (threadIdx.x == 0) plan.make_barriers();
   __syncthreads();
   let_next_start();
   wait_for_previous();
   const int warpgroup = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / kWarpgroup, 0);
-  if (warpgroup == P::kMultipliers) {
-    give_back_registers<P::kLoaderRegisters>();
-    Loader<T, kHeadSize, kThree>{call, plan}.run();
+  if (warpgroup == kMultipliers) {
+    give_back_registers<Plan<kHeadSize>::kLoaderRegisters>();
+    Loader<T, kHeadSize>{call, plan}.run();
   } else {
-    take_registers<P::kMultiplierRegisters>();
-    Multiplier<T, kHeadSize, kCapped, kThree>{call, plan, warpgroup}.run();
+    take_registers<Plan<kHeadSize>::kMultiplierRegisters>();
+    Multiplier<T, kHeadSize, kCapped>{call, plan, warpgroup}.run();
   }
 #endif
 }
 
-template <class T, int kHeadSize, bool kCapped, bool kThree = false>
+template <class T, int kHeadSize, bool kCapped>
 void launch_items(const AttentionCall& call, void* stream) {
-  using P = Plan<kHeadSize, kThree>;
-  constexpr auto* kKernel = prefill_warpgroups<T, kHeadSize, kCapped, kThree>;
-  constexpr size_t kBytes = P::kBytes;
+  constexpr auto* kKernel = prefill_warpgroups<T, kHeadSize, kCapped>;
+  constexpr size_t kBytes = Plan<kHeadSize>::kBytes;
   static const bool allowed = (allow_shared_memory("prefill_warpgroups", kKernel, kBytes), true);
   static_cast<void>(allowed);
   // Every sequence may leave its last tile partly empty.
   const int64_t rows = int64_t{call.tokens} * (call.heads / call.kv_heads);
-  const int64_t most = (rows / P::kRows + call.sequences) * call.kv_heads;
-  launch("prefill_warpgroups", kKernel, static_cast<unsigned>(std::min<int64_t>(most, multiprocessors())),
-         P::kThreads, kBytes, stream, call);
+  const int64_t most = (rows / kRows + call.sequences) * call.kv_heads;
+  launch("prefill_warpgroups", kKernel, static_cast<unsigned>(std::min<int64_t>(most, multiprocessors())), kThreads,
+         kBytes, stream, call);
 }
 
 template <class T, int kHeadSize>
@@ -61,16 +57,9 @@ void launch_capped(const AttentionCall& call, void* stream) {
     launch_items<T, kHeadSize, false>(call, stream);
 }
 
-// All rows of a sequence see all its keys.
-bool sees_all(const AttentionCall& call) {
-  return !call.causal && call.window <= 0 && call.chunk <= 0 && !(call.soft_cap > 0);
-}
-
 template <class T>
 void launch_head_size(const AttentionCall& call, void* stream) {
-  if (call.head_size <= 64 && sees_all(call) && getenv("FK_NO_THREE") == nullptr)
-    launch_items<T, 64, false, true>(call, stream);
-  else if (call.head_size <= 64)
+  if (call.head_size <= 64)
     launch_capped<T, 64>(call, stream);
   else if (call.head_size <= 128)
     launch_capped<T, 128>(call, stream);

@@ -7,9 +7,9 @@
 namespace fk::cuda::warpgroups {
 
 // Eight threads copy 128 bytes of a row, so the warpgroup does 16 rows at a time: one block of the cache.
-template <class T, int kHeadSize, bool kThree>
+template <class T, int kHeadSize>
 struct Loader {
-  using P = Plan<kHeadSize, kThree>;
+  using P = Plan<kHeadSize>;
   using TileTurn = Turn<P::kStages>;
   static constexpr int kBlocks = P::kKeys / kBlock;
   static_assert(kBlock == kWarpgroup / 8);
@@ -48,7 +48,7 @@ struct Loader {
     const T* from = static_cast<const T*>(call.q) + item.query_start * call.q_strides.token +
                     item.kv_head * group * call.q_strides.head + 8 * chunk;
 #pragma unroll 1
-    for (int i = 0; i < P::kRows / kBlock; ++i) {
+    for (int i = 0; i < kRows / kBlock; ++i) {
       const int at = item.first_row + i * kBlock + row, query = query_of(at, group);
       const bool valid = at < item.rows;
       const T* source = from + (valid ? query * call.q_strides.token + (at - query * group) * call.q_strides.head : 0);
@@ -61,9 +61,9 @@ struct Loader {
   __device__ __forceinline__ void run() const {
     uint32_t done = 0, items = 0;
     for (int round = 0;; ++round) {
-      const QueryItem item = query_item<P::kRows>(call, snake_index(round));
+      const QueryItem item = query_item<kRows>(call, snake_index(round));
       if (item.sequence < 0) break;
-      const int tiles = tiles_of<P::kKeys>(item);
+      const int tiles = tiles_of<kHeadSize>(item);
       if (tiles == 0) continue;
       const T* k = static_cast<const T*>(call.k) + item.kv_head * call.k_strides.head + 8 * chunk;
       const T* v = static_cast<const T*>(call.v) + item.kv_head * call.v_strides.head + 8 * chunk;

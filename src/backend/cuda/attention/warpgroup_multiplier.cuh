@@ -11,6 +11,8 @@
 
 namespace fk::cuda::warpgroups {
 
+inline constexpr bool kTakeTurns = true;
+
 __device__ __forceinline__ void wait_for_tile(uint32_t barrier, uint32_t phase) {
   wait_phase(barrier, phase);
   show_shared_memory_to_products();
@@ -38,12 +40,11 @@ __device__ __forceinline__ void transpose_among_four(uint32_t (&part)[4]) {
   }
 }
 
-template <class T, int kHeadSize, bool kCapped, bool kThree>
+template <class T, int kHeadSize, bool kCapped>
 struct Multiplier {
-  using P = Plan<kHeadSize, kThree>;
+  using P = Plan<kHeadSize>;
   using TileTurn = Turn<P::kStages>;
   static constexpr int kKeys = P::kKeys;
-  static constexpr bool kTakeTurns = !kThree;  // three alternate by themselves
 
   const AttentionCall& call;
   P plan;
@@ -93,8 +94,7 @@ struct Multiplier {
 #pragma unroll
     for (int i = 0; i < kKeys / 2; ++i) {
       const int j = first + 2 * quad + i / 4 * 8 + i % 2;
-      const VisibleKeys& seen = kThree ? all : mine[i / 2 % 2];
-      if (j < seen.first || j >= seen.last) score[i] = -INFINITY;
+      if (j < mine[i / 2 % 2].first || j >= mine[i / 2 % 2].last) score[i] = -INFINITY;
     }
   }
 
@@ -127,24 +127,20 @@ struct Multiplier {
     const int group = call.heads / call.kv_heads;
     QueryItem item;
     for (;;) {
-      item = query_item<P::kRows>(call, snake_index(round++));
+      item = query_item<kRows>(call, snake_index(round++));
       if (item.sequence < 0) return false;
-      if (tiles_of<kKeys>(item) > 0) break;
+      if (tiles_of<kHeadSize>(item) > 0) break;
       store_zeros({item.kv_head, item.first_row, item.rows, item.query_start});
     }
     rows.place = {item.kv_head, item.first_row, item.rows, item.query_start};
-    rows.tiles = tiles_of<kKeys>(item);
+    rows.tiles = tiles_of<kHeadSize>(item);
     rows.first_key = item.first_key;
-    if constexpr (kThree) {
-      rows.all = {0, item.key_len};
-    } else {
 #pragma unroll
-      for (int r = 0; r < 2; ++r)
-        rows.mine[r] = visible_keys(call, item.context + query_of(my_row(item.first_row, r), group), item.key_len);
-      const int first_row = item.first_row + 64 * warpgroup, last_row = min(first_row + 64, item.rows) - 1;
-      rows.all = {visible_keys(call, item.context + query_of(last_row, group), item.key_len).first,
-                  visible_keys(call, item.context + query_of(first_row, group), item.key_len).last};
-    }
+    for (int r = 0; r < 2; ++r)
+      rows.mine[r] = visible_keys(call, item.context + query_of(my_row(item.first_row, r), group), item.key_len);
+    const int first_row = item.first_row + 64 * warpgroup, last_row = min(first_row + 64, item.rows) - 1;
+    rows.all = {visible_keys(call, item.context + query_of(last_row, group), item.key_len).first,
+                visible_keys(call, item.context + query_of(first_row, group), item.key_len).last};
     return true;
   }
 
@@ -249,7 +245,8 @@ struct Multiplier {
     const int group = call.heads / call.kv_heads;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const int at = my_row(place.first_row, r), query = query_of(at, group), head = place.kv_head * group + at - query * group;
+      const int at = my_row(place.first_row, r), query = query_of(at, group),
+                head = place.kv_head * group + at - query * group;
       const float inverse = softmax.inverse(r, sink_weight(call, head, softmax.largest[r] * scale));
       T* out = static_cast<T*>(call.out) + (place.query_start + query) * call.out_strides.token +
                head * call.out_strides.head + 8 * quad;
@@ -270,7 +267,8 @@ struct Multiplier {
     const int group = call.heads / call.kv_heads;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const int at = my_row(place.first_row, r), query = query_of(at, group), head = place.kv_head * group + at - query * group;
+      const int at = my_row(place.first_row, r), query = query_of(at, group),
+                head = place.kv_head * group + at - query * group;
       T* out = static_cast<T*>(call.out) + (place.query_start + query) * call.out_strides.token +
                head * call.out_strides.head;
       for (int n = quad; at < place.rows && 8 * n < call.head_size; n += 4)

@@ -8,24 +8,22 @@
 namespace fk::cuda::warpgroups {
 
 inline constexpr int kWarpgroup = 128;
+inline constexpr int kMultipliers = 2;  // warpgroups
+inline constexpr int kThreads = kWarpgroup * (kMultipliers + 1);
+inline constexpr int kRows = 64 * kMultipliers;
 inline constexpr int kBlock = kTileKeys;
 
-// Layout of shared memory, panels as in wgmma.cuh. kThree: three warpgroups multiply, with small tiles, so that more of
-// them compute while others wait: for small heads whose rows see all keys of their sequence.
-template <int kHeadSize, bool kThree>
+// Layout of shared memory, panels as in wgmma.cuh.
+template <int kHeadSize>
 struct Plan {
-  static_assert(!kThree || kHeadSize == 64);
   // Sums of values take kHeadSize / 2 registers a thread, scores kKeys / 2, weights kKeys / 4.
-  static constexpr int kKeys = kHeadSize > 128 || kThree ? 64 : 128;
-  static constexpr int kMultipliers = kThree ? 3 : 2;  // warpgroups
-  static constexpr int kThreads = kWarpgroup * (kMultipliers + 1);
-  static constexpr int kRows = 64 * kMultipliers;
-  // 65536 registers: compiled for 168 each, or 128 with four warpgroups, of which loaders give some back.
+  static constexpr int kKeys = kHeadSize > 128 ? 64 : 128;
+  // 65536 registers for three warpgroups: compiled for 168 each, of which loaders give some back.
   static constexpr int kLoaderRegisters = kHeadSize > 128 ? 40 : 56;
-  static constexpr int kMultiplierRegisters = ((kThree ? 512 : 504) - kLoaderRegisters) / kMultipliers;
+  static constexpr int kMultiplierRegisters = (3 * 168 - kLoaderRegisters) / kMultipliers;
   static constexpr int kPanels = kHeadSize / 64;
   // As many as fit: small tiles are used up before the next ones have come from memory.
-  static constexpr uint32_t kStages = kHeadSize > 64 ? 2 : kThree ? 8 : 4;
+  static constexpr uint32_t kStages = kHeadSize > 64 ? 2 : 4;
   // Two, where they fit: the next item's are loaded while those of this one are in use.
   static constexpr uint32_t kQueryStages = kHeadSize > 128 ? 1 : 2;
   static constexpr uint32_t kQueryPanelBytes = kRows * kPanelRowBytes, kKeyPanelBytes = kKeys * kPanelRowBytes;
@@ -34,7 +32,8 @@ struct Plan {
   static constexpr uint32_t kKeysAt = kQueryStages * kQueriesBytes;
   static constexpr uint32_t kValuesAt = kKeysAt + kStages * kTileBytes;
   static constexpr uint32_t kBarriersAt = kValuesAt + kStages * kTileBytes;
-  static constexpr uint32_t kBytes = kBarriersAt + 8 * (4 * kStages + 2 * kQueryStages) + kPatternBytes;  // the start is rounded up
+  static constexpr uint32_t kBytes =
+      kBarriersAt + 8 * (4 * kStages + 2 * kQueryStages) + kPatternBytes;  // the start is rounded up
 
   uint32_t base;
 
@@ -64,8 +63,9 @@ struct Turn {
   __device__ __forceinline__ explicit Turn(uint32_t n) : stage(n % kSlots), phase((n / kSlots) & 1) {}
 };
 
-template <int kKeys>
+template <int kHeadSize>
 __device__ __forceinline__ int tiles_of(const QueryItem& item) {
+  constexpr int kKeys = Plan<kHeadSize>::kKeys;
   return max(0, (item.last_key - item.first_key + kKeys - 1) / kKeys);
 }
 

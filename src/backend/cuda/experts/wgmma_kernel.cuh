@@ -1,9 +1,9 @@
 // The kernel of experts_wgmma.
 //
 // A block works through tiles of 256 rows of an expert's matrix by up to 192 pairs. One warpgroup loads both, 64
-// columns at a time, into a ring in shared memory: the rows of x are gathered on the way. Two warpgroups multiply, 128
-// rows of W each. W is the left factor, whose tiles are always full, so that the width of the products fits the number
-// of pairs.
+// columns at a time, into a ring in shared memory: the rows of x are gathered on the way, unless they lie in order. Two
+// warpgroups multiply, 128 rows of W each. W is the left factor, whose tiles are always full, so that the width of the
+// products fits the number of pairs.
 #pragma once
 
 #include <algorithm>

@@ -1,9 +1,6 @@
-// BertLayer on CUDA for many tokens: norms add the residual and write nothing but their result, and gelu stays where its
-// product wrote. A product that adds the residual itself was slower than the norm that does (docs/results).
+// BertLayer on CUDA for many tokens: norms add the residual and write nothing but their result, and gelu stays where
+// its product wrote. Products that add the residual were not faster (docs/results/h200-families.md).
 #include "ops/l3/bert_layer.h"
-
-#include <algorithm>
-#include <cstdlib>
 
 #include "backend/cuda/attention/prefill_wgmma.h"
 #include "backend/cuda/device/capabilities.h"
@@ -56,17 +53,10 @@ class FusedBertLayer final : public BertLayer {
     attention_prefill_wgmma(attention_call(qkv, cu_seqlens, attended), ctx.stream);
     attended_.run(ctx, attended, sum);
     norm_of_sum(sum, hidden_states, attended_norm_.weight, attended_norm_.bias, eps, normed, ctx.stream);
-    const int64_t tokens = hidden_states.size(0);
-    static const int64_t given = getenv("FK_BERT_CHUNK") != nullptr ? std::atol(getenv("FK_BERT_CHUNK")) : 0;
-    const int64_t chunk = given > 0 ? given : tokens;
-    View wide = ctx.arena.make({{std::min(chunk, tokens), init_.intermediate_size}, hidden_states.dtype()});
-    for (int64_t first = 0; first < tokens; first += chunk) {
-      const int64_t count = std::min(chunk, tokens - first);
-      View part = wide.narrow(0, 0, count);
-      wide_.run(ctx, normed.narrow(0, first, count), part);
-      gelu_in_place(part, ctx.stream);
-      narrow_.run(ctx, part, sum.narrow(0, first, count));
-    }
+    View wide = rows_of(init_.intermediate_size);
+    wide_.run(ctx, normed, wide);
+    gelu_in_place(wide, ctx.stream);
+    narrow_.run(ctx, wide, sum);
     norm_of_sum(sum, normed, norm_.weight, norm_.bias, eps, out, ctx.stream);
   }
 
