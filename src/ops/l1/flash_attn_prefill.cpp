@@ -134,10 +134,10 @@ std::vector<Case<FlashAttnPrefill>> FlashAttnPrefill::cases() {
       // The same, with different numbers of tiles of keys.
       {"many heads, not causal",
        {.num_heads = 70, .num_kv_heads = 70, .head_size = 8, .softmax_scale = scale(8), .causal = false},
-       Workload::batch({{200, 0}, {3, 0}})},
+       Workload::batch({{3, 130}, {1, 0}, {2, 300}})},
       {"many heads of 72",
        {.num_heads = 50, .num_kv_heads = 50, .head_size = 72, .softmax_scale = scale(72)},
-       Workload::batch({{130, 0}, {2, 135}, {9, 0}})},
+       Workload::batch({{3, 130}, {1, 0}, {2, 200}, {5, 60}}, true)},
       {"pages of 64",
        {.num_heads = 4, .num_kv_heads = 2, .head_size = 64, .softmax_scale = scale(64), .sliding_window = 90},
        Workload::batch({{35, 300}, {3, 63}}, true).with_pages_of(64)},
