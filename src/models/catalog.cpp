@@ -1,7 +1,5 @@
 #include "models/catalog.h"
 
-#include <yaml-cpp/yaml.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -13,6 +11,7 @@
 #include "core/json.h"
 #include "models/config.h"
 #include "models/family.h"
+#include "models/flow_text.h"
 #include "models/in_quotes.h"
 #include "models/json_fields.h"
 
@@ -22,7 +21,7 @@ extern const std::string_view kCatalogText;  // catalog.yaml, through module.cma
 
 namespace {
 
-using Keys = std::map<std::string, YAML::Node>;  // of one entry, those of `like` included
+using Keys = std::map<std::string, Json, std::less<>>;  // of one entry, those of `like` included
 
 // The short names of the catalog, and what config.json calls them.
 const std::map<std::string, std::string, std::less<>> kShort = {
@@ -31,6 +30,11 @@ const std::map<std::string, std::string, std::less<>> kShort = {
     {"K", "num_key_value_heads"}, {"Dh", "head_dim"},
     {"V", "vocab_size"},          {"max_pos", "max_position_embeddings"},
     {"eps", "rms_norm_eps"},      {"tie", "tie_word_embeddings"}};
+
+std::string text_of(std::string_view key, const Json& value) {
+  if (!value.is_string()) throw Error("{} is no text", in_quotes(key));
+  return value.get<std::string>();
+}
 
 // "5 local : 1 global": of every six layers, the first five have a sliding window.
 Json layer_types(const std::string& pattern, const Json& layers) {
@@ -45,36 +49,17 @@ Json layer_types(const std::string& pattern, const Json& layers) {
   return result;
 }
 
-Json scalar(const YAML::Node& node) {
-  if (node.IsNull()) return nullptr;
-  if (node.IsSequence()) {
-    Json list = Json::array();
-    for (const YAML::Node& item : node) list.push_back(scalar(item));
-    return list;
-  }
-  if (node.IsMap()) {
-    Json object = Json::object();
-    for (const auto& item : node) object[item.first.as<std::string>()] = scalar(item.second);
-    return object;
-  }
-  if (node.Tag() == "!") return node.as<std::string>();  // it stands in quotes
-  if (int64_t integer = 0; YAML::convert<int64_t>::decode(node, integer)) return integer;
-  if (double real = 0; YAML::convert<double>::decode(node, real)) return real;
-  if (bool flag = false; YAML::convert<bool>::decode(node, flag)) return flag;
-  return node.as<std::string>();
-}
-
-Json rope_scaling(const YAML::Node& node) {
+Json rope_scaling(const Json& given) {
   constexpr std::string_view kKnown[] = {
       "type",          "factor",    "low_freq_factor", "high_freq_factor", "original_max_position_embeddings",
       "beta_fast",     "beta_slow", "truncate",        "attention_factor", "mscale",
       "mscale_all_dim"};
   Json result = Json::object();
-  for (const auto& item : node) {
-    auto key = item.first.as<std::string>();
+  if (!given.is_object()) throw Error("rope_scaling is no map");
+  for (const auto& [key, value] : given.items()) {
     if (std::find(std::begin(kKnown), std::end(kKnown), key) == std::end(kKnown))
       throw Error("rope_scaling has the unknown key {}", in_quotes(key));
-    result[key == "type" ? "rope_type" : key] = scalar(item.second);
+    result[key == "type" ? "rope_type" : key] = value;
   }
   return result;
 }
@@ -84,23 +69,23 @@ Json config_json(const Keys& keys) {
   Json json = {{"dtype", "bfloat16"}};
   for (const auto& [key, value] : keys) {
     if (key == "arch")
-      json["architectures"] = Json::array({scalar(value)});
+      json["architectures"] = Json::array({value});
     else if (key == "rope_scaling")
       json[key] = rope_scaling(value);
     else if (auto full = kShort.find(key); full != kShort.end())
-      json[full->second] = scalar(value);
+      json[full->second] = value;
     else if (key != "hf" && key != "pattern")
-      json[key] = scalar(value);
+      json[key] = value;
   }
   if (auto pattern = keys.find("pattern"); pattern != keys.end())
-    json["layer_types"] = layer_types(pattern->second.as<std::string>(), json["num_hidden_layers"]);
+    json["layer_types"] = layer_types(text_of("pattern", pattern->second), json["num_hidden_layers"]);
   return json;
 }
 
 CatalogEntry make_entry(const std::string& name, const Keys& keys) {
   CatalogEntry entry;
   entry.name = name;
-  if (auto hf = keys.find("hf"); hf != keys.end()) entry.hf_id = hf->second.as<std::string>();
+  if (auto hf = keys.find("hf"); hf != keys.end()) entry.hf_id = text_of("hf", hf->second);
   Json json = config_json(keys);
   JsonFields fields(json, in_quotes(name));
   std::set<std::string, std::less<>> asked;
@@ -122,26 +107,25 @@ std::vector<CatalogEntry> parse_catalog(std::string_view text) {
   std::map<std::string, Keys> known;
   std::string name;
   try {
-    for (const auto& item : YAML::Load(std::string(text))) {
-      name = item.first.as<std::string>();
+    for (FlowEntry& item : parse_flow_entries(text)) {
+      name = item.name;
       Keys keys;
-      if (const YAML::Node& like = item.second["like"]) {
-        auto base = known.find(like.as<std::string>());
-        if (base == known.end()) throw Error("it is like {}, which is not above it", in_quotes(like.as<std::string>()));
+      for (const auto& [key, value] : item.fields) {
+        if (key != "like") continue;
+        const std::string like = text_of(key, value);
+        auto base = known.find(like);
+        if (base == known.end()) throw Error("it is like {}, which is not above it", in_quotes(like));
         keys = base->second;
         keys.erase("hf");
       }
-      for (const auto& field : item.second) {
-        auto key = field.first.as<std::string>();
-        if (key == "like") continue;
-        keys.erase(key);  // assigning to a node would change the entry it came from
-        keys.emplace(key, field.second);
+      std::set<std::string_view> own;
+      for (auto& [key, value] : item.fields) {
+        if (!own.insert(key).second) throw Error("{} appears twice", in_quotes(key));
+        if (key != "like") keys.insert_or_assign(key, std::move(value));
       }
       if (!known.emplace(name, keys).second) throw Error("its name appears twice");
       result.push_back(make_entry(name, keys));
     }
-  } catch (const YAML::Exception& e) {
-    throw Error("The catalog is wrong at entry {}: {}.", in_quotes(name), e.what());
   } catch (const Error& e) {
     throw Error("The catalog is wrong at entry {}: {}.", in_quotes(name), e.what());
   }
