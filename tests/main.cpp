@@ -3,11 +3,13 @@
 //
 //   test_core --apart --gtest_filter='Json.*'    the tests of a suite
 //   test_core --apart --part=1/3                 every third test, from the second on
+//   test_core --apart --together                 tests of one subject in one process
 //
 // FASTKERNELS_TEST_TIMES=FILE adds a line to FILE for each test: its processor time and the time that passed in
 // milliseconds, and its name. tools/test_times.py adds them up.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -19,12 +21,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <limits>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +40,7 @@ constexpr unsigned kLimitSeconds = 1200;  // for one test; ctest gives up after 
 
 struct Options {
   bool apart = false;
+  bool together = false;
   size_t part = 0, parts = 1;
 };
 
@@ -42,6 +48,7 @@ Options read_options(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; ++i) {
     if (std::string_view(argv[i]) == "--apart") options.apart = true;
+    if (std::string_view(argv[i]) == "--together") options.together = true;
     if (std::string_view(argv[i]).substr(0, 7) != "--part=") continue;
     char more = 0;  // a part misread would leave tests out, or run them for ever
     if (std::sscanf(argv[i], "--part=%zu/%zu%c", &options.part, &options.parts, &more) != 2 ||
@@ -149,8 +156,34 @@ std::vector<std::string> selected_tests() {
   return names;
 }
 
+// Tests that run in one process.
+using Group = std::vector<std::string>;
+
+// The operator or the model of a test that is made for many of them: "Suite.Test/linear_by_cpu_tiles" is of "linear".
+std::string subject_of(const std::string& test) {
+  const size_t slash = test.rfind('/');
+  if (slash == std::string::npos || slash < test.find('.')) return test;
+  const std::string parameter = test.substr(slash + 1);
+  return parameter.substr(0, parameter.find("_by_"));
+}
+
+// Tests of one subject share references and models that are kept once made, which cost more than what they test.
+std::vector<Group> groups_of(const Options& options) {
+  std::vector<Group> groups;
+  std::map<std::string, size_t> known;
+  for (const std::string& test : selected_tests()) {
+    const size_t at = options.together ? known.try_emplace(subject_of(test), groups.size()).first->second : groups.size();
+    if (at == groups.size()) groups.emplace_back();
+    groups[at].push_back(test);
+  }
+  std::vector<Group> part;
+  for (size_t i = options.part; i < groups.size(); i += options.parts) part.push_back(std::move(groups[i]));
+  return part;
+}
+
 struct Outcome {
-  bool passed = false, skipped = false;
+  bool passed = false;  // all of them, or they were skipped
+  size_t skipped = 0;
   std::string how;  // it failed
   std::string output;
 };
@@ -179,7 +212,18 @@ std::string content_of(int file) {
   return text;
 }
 
-Outcome run_apart(const std::string& name) {
+// The number of GoogleTest's summary that follows the text, or 0; names of tests, which may follow it too, begin with a
+// letter.
+size_t number_after(const std::string& output, const std::string& text) {
+  for (size_t at = output.find(text); at != std::string::npos; at = output.find(text, at + 1))
+    if (std::isdigit(static_cast<unsigned char>(output[at + text.size()])) != 0)
+      return std::strtoull(output.c_str() + at + text.size(), nullptr, 10);
+  return 0;
+}
+
+Outcome run_apart(const Group& group) {
+  std::string filter;
+  for (const std::string& name : group) filter += (filter.empty() ? "" : ":") + name;
   const int output = memfd_create("output", MFD_CLOEXEC);
   std::fflush(nullptr);
   const auto start = std::chrono::steady_clock::now();
@@ -189,7 +233,7 @@ Outcome run_apart(const std::string& name) {
     dup2(output, STDOUT_FILENO);
     dup2(output, STDERR_FILENO);
     signal(SIGALRM, SIG_DFL);
-    GTEST_FLAG_SET(filter, name);
+    GTEST_FLAG_SET(filter, filter);
     std::exit(RUN_ALL_TESTS());
   }
   Outcome outcome;
@@ -206,11 +250,11 @@ Outcome run_apart(const std::string& name) {
     kill(child, SIGKILL);
   }
   alarm(0);
-  write_time(name, usage, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+  write_time(group.size() == 1 ? group[0] : group[0] + " and others", usage, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
   outcome.output = content_of(output);
   close(output);
   outcome.passed = !late && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  outcome.skipped = outcome.passed && outcome.output.find("[  SKIPPED ] 1 test") != std::string::npos;
+  if (outcome.passed) outcome.skipped = number_after(outcome.output, "[  SKIPPED ] ");
   if (late)
     outcome.how = "did not end within " + std::to_string(kLimitSeconds) + " s";
   else if (WIFSIGNALED(status))
@@ -218,7 +262,7 @@ Outcome run_apart(const std::string& name) {
   else
     outcome.how = "failed with exit code " + std::to_string(WEXITSTATUS(status));
   // No test may pass because its name was misread.
-  if (outcome.passed && !outcome.skipped && outcome.output.find("[  PASSED  ] 1 test.") == std::string::npos) {
+  if (outcome.passed && number_after(outcome.output, "[  PASSED  ] ") + outcome.skipped != group.size()) {
     outcome.passed = false;
     outcome.how = "was not run";
   }
@@ -232,18 +276,25 @@ int run_all_apart(const Options& options) {
   const TemporaryFolder folder;
   size_t passed = 0, skipped = 0;
   std::vector<std::string> failures;
-  const std::vector<std::string> tests = selected_tests();
-  for (size_t i = options.part; i < tests.size(); i += options.parts) {
-    const Outcome outcome = run_apart(tests[i]);
-    if (outcome.passed && !outcome.skipped) {
-      ++passed;
-      continue;
-    }
-    std::printf("%s\n", outcome.output.c_str());
-    if (outcome.skipped)
-      ++skipped;
-    else
-      failures.push_back(tests[i] + " " + outcome.how);
+  // Counts a group that passed or whose only test failed; returns whether it was one of these.
+  auto done = [&](const Group& group) {
+    const Outcome outcome = run_apart(group);
+    if (!outcome.passed || outcome.skipped > 0) std::printf("%s\n", outcome.output.c_str());
+    if (!outcome.passed && group.size() > 1) return false;
+    if (!outcome.passed) failures.push_back(group[0] + " " + outcome.how);
+    skipped += outcome.skipped;
+    passed += outcome.passed ? group.size() - outcome.skipped : 0;
+    return true;
+  };
+  for (const Group& group : groups_of(options)) {
+    if (done(group)) continue;
+    // Which of them is it, and does none hide another?
+    const size_t before = failures.size();
+    for (const std::string& test : group) done({test});
+    if (failures.size() > before) continue;
+    --passed;
+    failures.push_back(group[0] + " or one of the " + std::to_string(group.size() - 1) +
+                       " others of its subject failed in one process with them, and passed alone");
   }
   for (const std::string& failure : failures) std::printf("[  FAILED  ] %s\n", failure.c_str());
   std::printf("passed %zu, skipped %zu, failed %zu\n", passed, skipped, failures.size());
@@ -253,6 +304,11 @@ int run_all_apart(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // Memory that was freed is used again instead of given back and cleared by the kernel: a tenth of what tests of kernels
+  // cost. What they start is not affected.
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+  mallopt(M_TOP_PAD, 32 << 20);
   testing::InitGoogleTest(&argc, argv);
   const Options options = read_options(argc, argv);
   return options.apart ? run_all_apart(options) : RUN_ALL_TESTS();

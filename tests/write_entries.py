@@ -4,7 +4,8 @@
   write_entries.py OUT TESTS_PER_ENTRY PREFIX FILTER PROPERTIES -- PROGRAM...
 
 A fast suite is one entry, or several where it has many tests, because starting a program costs more than most tests;
-with TESTS_PER_ENTRY = 1 each test is an entry. Every test still runs in a process of its own (tests/main.cpp).
+with TESTS_PER_ENTRY = 1 each test is an entry. Every test still runs in a process of its own (tests/main.cpp), but for
+TESTS_PER_ENTRY = together-N: then tests of one operator or model share a process, in N entries that are named PREFIX.
 """
 import pathlib
 import re
@@ -22,6 +23,18 @@ def suites_of(listing):
         elif re.fullmatch(r"\S+\.", name):
             tests = suites.setdefault(name[:-1], [])
     return suites
+
+
+def subject_of(test):
+    """As in main.cpp."""
+    return test.rpartition("/")[2].partition("_by_")[0]
+
+
+def entries_together(suites, parts, text_filter):
+    """(name, arguments) of each entry."""
+    parts = min(parts, len({subject_of(test) for tests in suites.values() for test in tests}))
+    for part in range(parts):
+        yield f".{part + 1}of{parts}", [f"--gtest_filter={text_filter}", "--together", f"--part={part}/{parts}"]
 
 
 def entries_of(suites, size, text_filter):
@@ -48,8 +61,13 @@ def main():
     program = sys.argv[7:]
     listed = subprocess.run(program + ["--gtest_list_tests", f"--gtest_filter={text_filter}"], check=True, text=True,
                             stdout=subprocess.PIPE)
+    suites = suites_of(listed.stdout)
+    if size.startswith("together-"):
+        entries = entries_together(suites, int(size.removeprefix("together-")), text_filter)
+    else:
+        entries = entries_of(suites, int(size), text_filter)
     lines = []
-    for name, arguments in entries_of(suites_of(listed.stdout), int(size), text_filter):
+    for name, arguments in entries:
         words = " ".join(quoted(word) for word in program + ["--apart"] + arguments)
         lines.append(f"add_test({quoted(prefix + name)} {words})")
         lines.append(f"set_tests_properties({quoted(prefix + name)} PROPERTIES {properties})")

@@ -43,6 +43,24 @@ for part in ("0/0", "3/3", "x", "1/3x", "-1/3"):
     assert done.returncode == 2 and "--part" in done.stderr, (part, done)
 assert run("--gtest_filter=None.*")[0] == 1, "a filter that selects nothing must not pass"
 
+# Tests of one subject share a process, and still none hides another.
+assert run("--together", "--gtest_filter=All/SharedSubjects.*") == (0, "passed 4, skipped 0, failed 0\n")
+assert run("--gtest_filter=All/SharedSubjects.*")[1].endswith("passed 2, skipped 0, failed 2\n")
+for i in range(2):
+    assert run("--together", "--gtest_filter=All/SharedSubjects.*", f"--part={i}/2") == (0, "passed 2, skipped 0, failed 0\n")
+code, output = run("--together", "--gtest_filter=All/Subjects.*")
+assert code == 1 and output.endswith("passed 5, skipped 1, failed 2\n"), output
+assert "\n[  FAILED  ] All/Subjects.Second/dies_by_x crashed: Aborted\n" in output, output
+assert "\n[  FAILED  ] All/Subjects.First/left or one of the 1 others" in output, output
+code, output = run("--together", "--gtest_filter=Sample.*")
+assert code == 1 and output.endswith("passed 2, skipped 1, failed 3\n"), output
+
+with tempfile.TemporaryDirectory() as folder:
+    times = pathlib.Path(folder) / "times"
+    subprocess.run([program, "--apart", "--gtest_filter=Sample.P*:Sample.See*"], check=True, stdout=subprocess.DEVNULL,
+                   env=dict(os.environ, FASTKERNELS_TEST_TIMES=str(times)))
+    assert re.fullmatch(r"([0-9.]+ [0-9.]+ Sample\.\w+\n){2}", times.read_text()), times.read_text()
+
 with tempfile.TemporaryDirectory() as folder:
     out = pathlib.Path(folder) / "entries.cmake"
 

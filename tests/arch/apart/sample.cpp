@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <string>
 
 #include <unistd.h>
@@ -27,5 +28,35 @@ TEST(Waits, ForItsEnd) {
 class Many : public testing::TestWithParam<int> {};
 TEST_P(Many, Pass) { EXPECT_GE(GetParam(), 0); }
 INSTANTIATE_TEST_SUITE_P(All, Many, testing::Range(0, 50));
+
+// The subjects of --together. "left" fails in the process in which it ran before.
+class Subjects : public testing::TestWithParam<std::string> {
+ protected:
+  static int calls_of(const std::string& subject) { return ++calls_[subject]; }
+
+ private:
+  static inline std::map<std::string, int> calls_;
+};
+TEST_P(Subjects, First) { EXPECT_EQ(calls_of(GetParam().substr(0, 4)), 1); }
+TEST_P(Subjects, Second) {
+  const int calls = calls_of(GetParam().substr(0, 4));
+  if (GetParam() == "skip_by_x") GTEST_SKIP() << "for a reason";
+  if (GetParam() == "dies_by_x") std::abort();
+  if (GetParam() == "left") {
+    EXPECT_EQ(calls, 1);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(All, Subjects, testing::Values("good", "skip_by_x", "dies_by_x", "left"),
+                         [](const auto& test) { return test.param; });
+class SharedSubjects : public testing::TestWithParam<std::string> {};
+TEST_P(SharedSubjects, HaveOneProcess) {
+  static int calls = 0;
+  ++calls;
+  if (GetParam().ends_with("two")) {
+    EXPECT_EQ(calls, 2);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(All, SharedSubjects, testing::Values("a_by_one", "b_by_one", "a_by_two", "b_by_two"),
+                         [](const auto& test) { return test.param; });
 
 }  // namespace
