@@ -38,12 +38,13 @@ class Drafted {
     r.max_tokens = max_tokens;
     return r;
   }
-  std::vector<Request> various() const {
+  // Of 9 and more tokens in the prompt, each `further` more than the one before.
+  std::vector<Request> various(int64_t further = 12, int64_t max_tokens = 30) const {
     std::vector<Request> requests;
-    for (int64_t i = 0; i < 5; ++i) requests.push_back(request(3 + 7 * (i / 2), 9 + 12 * i, 30));
+    for (int64_t i = 0; i < 5; ++i) requests.push_back(request(3 + 7 * (i / 2), 9 + further * i, max_tokens));
     requests[3].sampling.temperature = 0.9;
     requests[3].sampling.seed = 4;
-    requests.push_back(request(1, 1, 20));
+    requests.push_back(request(1, 1, max_tokens / 3 * 2));
     return requests;
   }
 
@@ -112,15 +113,15 @@ TEST_P(DraftOfModels, DrawsTheTokensOfTheTarget) {
     }
     return;
   }
-  const std::vector<Request> requests = s.various();
+  const std::vector<Request> requests = s.various(6, 15);  // past every window of these models
   const std::vector<Spoken> plain = s.run({}, requests, nullptr);
   expect_same(s.run({}, requests, &draft), plain);
   EXPECT_GT(s.stats().draft_tokens, 0);
-  // Few tokens in a step, small pages, and so few of them that requests are preempted.
+  // Few tokens in a step, small pages, and so few of them that requests wait for each other.
   const BatchingOptions tight{.max_num_seqs = 4,
                               .max_num_batched_tokens = 9,
                               .block_size = 4,
-                              .num_blocks = 40,
+                              .num_blocks = 20,
                               .run_ahead = true,
                               .speculative = {.num_speculative_tokens = 7, .method = SpeculativeMethod::kDraftModel}};
   expect_same(s.run(tight, requests, &draft), plain);
