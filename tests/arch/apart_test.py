@@ -70,7 +70,7 @@ with tempfile.TemporaryDirectory() as folder:
         found = re.findall(r"^add_test\(\[==\[(.*?)\]==\] (.*)\)$", out.read_text(), flags=re.M)
         return {name: re.findall(r"\[==\[(.*?)\]==\]", words) for name, words in found}
 
-    grouped = entries(20, "*-*.Fails:*.Crashes:*.Ends*:Waits.*")
+    grouped = entries(20, "*-*.Fails:*.Crashes:*.Ends*:Waits.*:All/S*")
     assert list(grouped) == ["arch/Sample", "arch/All/Many.1of3", "arch/All/Many.2of3", "arch/All/Many.3of3"], grouped
     total = 0
     for command in grouped.values():
@@ -78,6 +78,12 @@ with tempfile.TemporaryDirectory() as folder:
         total += sum(int(n) for n in re.findall(r"passed (\d+), skipped (\d+)", done.stdout)[0])
     assert total == 53, total
     assert len(entries(1, "Sample.*")) == 6
+    # No more entries than subjects: one without a test fails.
+    for size, names in ((1, [".1of1"]), (2, [".1of2", ".2of2"]), (9, [".1of2", ".2of2"])):
+        shared = entries(f"together-{size}", "All/SharedSubjects.*")
+        assert list(shared) == ["arch/" + name for name in names], shared
+        outputs = [subprocess.run(command, text=True, stdout=subprocess.PIPE, check=True).stdout for command in shared.values()]
+        assert sum(int(re.match(r"passed (\d+), skipped 0", output)[1]) for output in outputs) == 4, outputs
 
 # A program that is killed leaves its folder in memory; the next one removes it, and none that is in use.
 with tempfile.TemporaryDirectory() as folder:
