@@ -306,7 +306,7 @@ int run_all_apart(const Options& options) {
 int main(int argc, char** argv) {
   // Memory that was freed is used again instead of given back and cleared by the kernel: a tenth of what tests of kernels
   // cost. What they start is not affected.
-  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // glibc takes no more
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
   mallopt(M_TOP_PAD, 32 << 20);
   testing::InitGoogleTest(&argc, argv);

@@ -149,7 +149,6 @@ void expect_all_compile(DeviceKind device) {
   CompileOptions options;
   options.limit_ms = 300'000;
   if (device != DeviceKind::kCpu && !device_missing({device, 0}).empty()) options.cuda_arch = "90a";
-  if (device == DeviceKind::kCpu) options.cxxflags = {"-O1"};  // none of them runs
   for (const std::string& error : compile_errors(all, device, options)) ADD_FAILURE() << error;
 }
 
