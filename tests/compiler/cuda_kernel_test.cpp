@@ -80,7 +80,7 @@ void expect_right_kernels(const CatalogEntry& entry, const std::vector<GraphPhas
     std::string source = cuda_region_source(kernels.texts, std::string(kEmulationPrelude));
     CompileResult built =
         compile_candidate({nullptr, written(source, ".cpp")},
-                          {.cxxflags = {"-O1", "-Wno-unknown-pragmas"}, .limit_ms = 300'000, .without_operator = true});
+                          {.cxxflags = {"-O0", "-Wno-unknown-pragmas"}, .limit_ms = 300'000, .without_operator = true});
     ASSERT_FALSE(built.failure) << built.failure->sentence << "\n" << built.log << "\n" << source;
     void* library = dlopen(built.so_path.c_str(), RTLD_NOW | RTLD_LOCAL);
     ASSERT_NE(library, nullptr) << dlerror();
