@@ -172,7 +172,8 @@ std::vector<Group> groups_of(const Options& options) {
   std::vector<Group> groups;
   std::map<std::string, size_t> known;
   for (const std::string& test : selected_tests()) {
-    const size_t at = options.together ? known.try_emplace(subject_of(test), groups.size()).first->second : groups.size();
+    const size_t at =
+        options.together ? known.try_emplace(subject_of(test), groups.size()).first->second : groups.size();
     if (at == groups.size()) groups.emplace_back();
     groups[at].push_back(test);
   }
@@ -250,7 +251,8 @@ Outcome run_apart(const Group& group) {
     kill(child, SIGKILL);
   }
   alarm(0);
-  write_time(group.size() == 1 ? group[0] : group[0] + " and others", usage, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+  write_time(group.size() == 1 ? group[0] : group[0] + " and others", usage,
+             std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
   outcome.output = content_of(output);
   close(output);
   outcome.passed = !late && WIFEXITED(status) && WEXITSTATUS(status) == 0;
@@ -304,8 +306,8 @@ int run_all_apart(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Memory that was freed is used again instead of given back and cleared by the kernel: a tenth of what tests of kernels
-  // cost. What they start is not affected.
+  // Memory that was freed is used again instead of given back and cleared by the kernel: a tenth of what tests of
+  // kernels cost. What they start is not affected.
   mallopt(M_MMAP_THRESHOLD, 32 << 20);  // glibc takes no more
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
   mallopt(M_TOP_PAD, 32 << 20);

@@ -49,7 +49,8 @@ class LineReader {
     FlowEntry result;
     result.name = key();
     expect('{');
-    fields_until_brace([&](std::string name, Json value) { result.fields.emplace_back(std::move(name), std::move(value)); });
+    fields_until_brace(
+        [&](std::string name, Json value) { result.fields.emplace_back(std::move(name), std::move(value)); });
     skip_spaces();
     if (!rest_.empty()) fail("nothing may follow the closing brace");
     return result;

@@ -1,5 +1,5 @@
-// The part of YAML that catalog.yaml is written in: `name: {key: value, ...}`, a line for each entry. A reader of all of
-// YAML takes 14 ms for the catalog, in every process that asks for a model; this one takes less than one.
+// The part of YAML that catalog.yaml is written in: `name: {key: value, ...}`, a line for each entry. A reader of all
+// of YAML takes 14 ms for the catalog, in every process that asks for a model; this one takes less than one.
 #pragma once
 
 #include <string>

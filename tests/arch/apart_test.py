@@ -60,6 +60,9 @@ with tempfile.TemporaryDirectory() as folder:
     subprocess.run([program, "--apart", "--gtest_filter=Sample.P*:Sample.See*"], check=True, stdout=subprocess.DEVNULL,
                    env=dict(os.environ, FASTKERNELS_TEST_TIMES=str(times)))
     assert re.fullmatch(r"([0-9.]+ [0-9.]+ Sample\.\w+\n){2}", times.read_text()), times.read_text()
+    test_times = module(pathlib.Path(source) / "tools/test_times.py")
+    assert [name for _, _, name in test_times.rows_of(times.read_text())] == ["Sample.Passes", "Sample.SeesNothingOfTheOthers"]
+    assert dict(test_times.by_suite([(1, 2, "A.B"), (3, 4, "A.C/x and others"), (5, 6, "D/E.F")])) == {"A": [4, 6, 2], "D/E": [5, 6, 1]}
 
 with tempfile.TemporaryDirectory() as folder:
     out = pathlib.Path(folder) / "entries.cmake"

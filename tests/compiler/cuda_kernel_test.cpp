@@ -23,6 +23,7 @@
 #include "models/catalog.h"
 #include "models/resolve.h"
 #include "tests/compiler/cuda_emulation.h"
+#include "tests/compiler/nvcc_check.h"
 #include "tests/graph/tiny_models.h"
 
 namespace fk {
@@ -120,16 +121,11 @@ TEST(CudaKernels, SlowNvccCompilesThoseOfEveryFamily) {
       all.push_back(std::make_unique<Kernels>(kernels_of(flat, seen)));
       texts.insert(texts.end(), all.back()->texts.begin(), all.back()->texts.end());
     }
-  // Both architectures in one run: the code of the host is the same, and need not be fast.
-  const CompileOptions both{.cxxflags = {"-O0", "-gencode=arch=compute_80,code=sm_80"},
-                            .limit_ms = 600'000,
-                            .cuda_arch = "90a",
-                            .without_operator = true};
   constexpr size_t kAtOnce = 40;
   for (size_t first = 0; first < texts.size(); first += kAtOnce) {
     std::vector<RegionText> some(texts.begin() + static_cast<std::ptrdiff_t>(first),
                                  texts.begin() + static_cast<std::ptrdiff_t>(std::min(first + kAtOnce, texts.size())));
-    CompileResult built = compile_candidate({nullptr, written(cuda_region_source(some), ".cu")}, both);
+    CompileResult built = compiled_for_both(written(cuda_region_source(some), ".cu"));
     ASSERT_FALSE(built.failure) << built.failure->sentence << "\n" << built.log;
   }
 }

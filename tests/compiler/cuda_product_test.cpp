@@ -27,6 +27,7 @@
 #include "models/catalog.h"
 #include "models/resolve.h"
 #include "tests/compiler/cuda_emulation.h"
+#include "tests/compiler/nvcc_check.h"
 #include "tests/graph/tiny_models.h"
 
 namespace fk {
@@ -281,12 +282,7 @@ TEST(CudaProducts, SlowNvccCompilesThoseOfLargeModels) {
     ModelProducts made(model, true);
     std::vector<RegionText> texts = made.texts(seen);
     ASSERT_FALSE(texts.empty());
-    // Both architectures in one run: the code of the host is the same, and need not be fast.
-    CompileResult built = compile_candidate({nullptr, product_source_file(cuda_region_source(texts), ".cu")},
-                                            {.cxxflags = {"-O0", "-gencode=arch=compute_80,code=sm_80"},
-                                             .limit_ms = 600'000,
-                                             .cuda_arch = "90a",
-                                             .without_operator = true});
+    CompileResult built = compiled_for_both(product_source_file(cuda_region_source(texts), ".cu"));
     EXPECT_FALSE(built.failure) << model << ": " << built.failure->sentence << "\n" << built.log;
   }
 }

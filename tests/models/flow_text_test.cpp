@@ -74,11 +74,33 @@ e: {infinite: inf, not: nan, long: 9223372036854775807, longer: 9223372036854775
 }
 
 TEST(FlowText, RefusesWhatItDoesNotRead) {
-  for (const char* wrong :
-       {"a", "a:", "a: 3", "a: {", "a: {x}", "a: {x: 1", "a: {x: 1}}", "a: {x: 1} b", "a: {x: 1,}", "a: {x:1}", ": {}",
-        "a: {: 1}", "a: {x: [1, 2}", "a: {x: \"1}", "a: {x: \"a\\n\"}", "a: {x: 'one'}", "a: {x: &y 1}", "a: {x: *y}",
-        "a: {x: !t 1}", "a: {x: b: c}", "a: {x: {y: 1, y: 2}}", "a: {x: 1 # more}", "a: [1]", "a: {\"x\": 1}",
-        "  a: {x: 1", "a: {x: - 1}", "a: {x: [[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]}"}) {
+  for (const char* wrong : {"a",
+                            "a:",
+                            "a: 3",
+                            "a: {",
+                            "a: {x}",
+                            "a: {x: 1",
+                            "a: {x: 1}}",
+                            "a: {x: 1} b",
+                            "a: {x: 1,}",
+                            "a: {x:1}",
+                            ": {}",
+                            "a: {: 1}",
+                            "a: {x: [1, 2}",
+                            "a: {x: \"1}",
+                            "a: {x: \"a\\n\"}",
+                            "a: {x: 'one'}",
+                            "a: {x: &y 1}",
+                            "a: {x: *y}",
+                            "a: {x: !t 1}",
+                            "a: {x: b: c}",
+                            "a: {x: {y: 1, y: 2}}",
+                            "a: {x: 1 # more}",
+                            "a: [1]",
+                            "a: {\"x\": 1}",
+                            "  a: {x: 1",
+                            "a: {x: - 1}",
+                            "a: {x: [[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]}"}) {
     const std::string said = error_of([&] { parse_flow_entries(std::string("# first\n") + wrong); });
     EXPECT_NE(said.find("line 2"), std::string::npos) << wrong << ": " << said;
   }
