@@ -3,10 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <array>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 
 #include "bench/kernels/turns.h"
+#include "candidate/compile.h"
 #include "tests/sanitizer.h"
 
 namespace fk {
@@ -139,6 +144,50 @@ TEST(PairTimer, SlowLaunchesAreAddedInThrees) {
     EXPECT_EQ(r.samples[launch].size(), r.samples[launch + 1].size());
     EXPECT_EQ(r.samples[launch].size(), r.samples[launch + 2].size());
   }
+}
+
+// Zeros are never timed. Its sleep there must not use up the time for pairs: few pairs have a wide interval, and are
+// checked less often.
+TEST(PairTimer, SlowACandidateThatSleepsWhereNothingIsTimedGetsAllPairs) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
+  const OperatorInfo& op = Registry::instance().at("rms_norm");
+  const auto folder = std::filesystem::temp_directory_path() / fmt::format("sleeper-{}", getpid());
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "rms_norm.cpp") << R"(
+#include <fastkernels/candidate.h>
+#include <math.h>
+#include <time.h>
+class RMSNorm : public fk::RMSNorm {
+ public:
+  using fk::RMSNorm::RMSNorm;
+  void forward(fk::Context&, fk::View x, fk::OptView, fk::View out, fk::OptView) override {
+    const float* weights = weight("weight").ptr<float>();
+    bool zeros = true;
+    for (int64_t t = 0; t < x.size(0); ++t) {
+      const float* in = x.row<float>(t);
+      double sum = 0;
+      for (int64_t i = 0; i < init_.hidden_size; ++i) sum += double(in[i]) * in[i];
+      zeros = zeros && sum == 0;
+      const double scale = 1 / sqrt(sum / double(init_.hidden_size) + init_.eps);
+      for (int64_t i = 0; i < init_.hidden_size; ++i) out.row<float>(t)[i] = float(in[i] * scale * weights[i]);
+    }
+    timespec rest{0, 300000};
+    if (zeros) nanosleep(&rest, nullptr);
+  }
+};
+FK_CANDIDATE(RMSNorm)
+)";
+  const CompileResult compiled = compile_candidate({&op, folder / "rms_norm.cpp"}, {});
+  ASSERT_FALSE(compiled.failure) << compiled.log;
+  TimingOptions options;
+  options.aim_s = 1.8;
+  Workload workload = Workload::tokens(8);
+  workload.dtype = DType::kF32;
+  TimingResult r =
+      time_pairs(op, with_dtype(op.default_init(), DType::kF32), workload, compiled.so_path, options, [](double) {});
+  std::filesystem::remove_all(folder);
+  ASSERT_FALSE(r.failure) << r.failure->sentence;
+  EXPECT_GE(r.paired.pairs, 100U) << "36 at most if the sleep counted";
 }
 
 }  // namespace

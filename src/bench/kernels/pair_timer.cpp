@@ -35,7 +35,7 @@ constexpr int kMostCallsPerSample = 512, kMostOnGpu = 64;  // a stream holds abo
 constexpr size_t kCallsAlone = 12, kCallsAloneOnGpu = 8;   // per launch and side, each alone in a sample
 constexpr double kCallsAloneS = 0.05;                      // per launch, for more of them
 constexpr double kSteadyCalls = 4, kSteadyNs = 1e6;        // a sample on a CPU has at least the shorter of both
-constexpr double kWarmUpS = 0.005;                         // no further round after this time
+constexpr double kWarmUpS = 0.008;                         // no further round after this time
 constexpr int kExchanges = 16;                             // empty samples at the start, to measure their spread
 constexpr double kJudgeAgainS = 0.03;  // at the end of a launch, for calls like those of a judgement
 constexpr size_t kMostRotatingBytes = size_t{64} << 20, kMostRotatingOnGpu = size_t{2} << 30;

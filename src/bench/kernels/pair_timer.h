@@ -30,7 +30,7 @@ namespace fk {
 struct TimingOptions {
   int pairs = 100;    // minimum over all launches together
   int launches = 6;   // of each process; with a multiple of six the speeds of the memories cancel (turns.h)
-  int warmups = 5;    // untimed rounds of a launch, at most: on a CPU none starts after 5 ms
+  int warmups = 5;    // untimed rounds of a launch, at most: on a CPU none starts after 8 ms
   bool cold = false;  // caches are emptied before each sample: weights are cold in its first call only
   Device device = kCpu;
   int threads = 1;
