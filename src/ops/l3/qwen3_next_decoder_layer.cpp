@@ -39,7 +39,26 @@ std::vector<Case<Qwen3NextDecoderLayer>> Qwen3NextDecoderLayer::cases() {
       .hidden_size = 48, .num_k_heads = 2, .num_v_heads = 4, .head_k_dim = 12, .head_v_dim = 20, .norm_eps = 1e-2};
   Init dense = linear;
   dense.moe.num_experts = 0;
-  return {{"attention", attention, Workload::batch({{1, 20}, {9, 0}})},
+  // Sizes that kernels for one token take.
+  Init wide{{{.attention = {.hidden_size = 64,
+                            .num_heads = 4,
+                            .num_kv_heads = 2,
+                            .head_dim = 64,
+                            .max_position = 512,
+                            .rotary_dim = 16},
+              .mlp = {.hidden_size = 64, .intermediate_size = 100}},
+             {.hidden_size = 64,
+              .num_experts = 3,
+              .top_k = 3,
+              .intermediate_size = 40,
+              .shared_expert_intermediate_size = 56}},
+            {}};
+  Init wide_linear = wide;
+  wide_linear.linear = {
+      .hidden_size = 64, .num_k_heads = 2, .num_v_heads = 4, .head_k_dim = 32, .head_v_dim = 64, .norm_eps = 1e-2};
+  return {{"attention, one token", wide, Workload::batch({{1, 20}})},
+          {"linear, one token", wide_linear, Workload::batch({{1, 33}}, true)},
+          {"attention", attention, Workload::batch({{1, 20}, {9, 0}})},
           {"linear", linear, Workload::batch({{1, 33}, {4, 17}}, true)},
           {"linear, dense", dense, Workload::batch({{1, 33}, {4, 17}}, true)}};
 }

@@ -14,6 +14,8 @@ namespace {
 
 struct Sizes {
   int experts, top_k, hidden, features, dense;
+  double step = 0.5;    // logits are multiples of it, so that some are equal
+  bool shared = false;  // the product beside the experts has a gate; weights are a softmax over all experts
 };
 
 class RoutedExperts : public OnDevice, public testing::WithParamInterface<Sizes> {
@@ -38,13 +40,12 @@ class RoutedExperts : public OnDevice, public testing::WithParamInterface<Sizes>
 };
 
 TEST_P(RoutedExperts, AreThoseOfTheLargestLogits) {
-  const auto [experts, top_k, hidden, features, dense] = GetParam();
+  const auto [experts, top_k, hidden, features, dense, step, shared] = GetParam();
   for (DType dtype : {DType::kBF16, DType::kF16}) {
-    // In steps, so that some logits are equal.
-    const Tensor x = random({hidden}, dtype, 1), logits = random({experts}, DType::kF32, 4, 0.5),
+    const Tensor x = random({hidden}, dtype, 1), logits = random({experts}, DType::kF32, 4, step),
                  scale = random({experts}, dtype, 1), gate_up = random({experts, 2 * features, hidden}, dtype, 0.1),
                  down = random({experts, hidden, features}, dtype, 0.1), wide = random({dense}, dtype, 1),
-                 dense_down = random({hidden, dense}, dtype, 0.1);
+                 dense_down = random({hidden, dense}, dtype, 0.1), gate = random({1}, DType::kF32, 1);
     const double factor = 0.125;
 
     std::vector<int32_t> order(static_cast<size_t>(experts));
@@ -53,15 +54,17 @@ TEST_P(RoutedExperts, AreThoseOfTheLargestLogits) {
     Tensor ids({top_k}, DType::kI32), weights({top_k}, DType::kF32);
     double sum = 0;
     auto exponential = [&](int i) { return std::exp((at(logits, order[i]) - at(logits, order[0])) * factor); };
-    for (int i = 0; i < top_k; ++i) sum += exponential(i);
+    for (int i = 0; i < (shared ? experts : top_k); ++i) sum += exponential(i);
     for (int i = 0; i < top_k; ++i) {
       ids.ptr<int32_t>()[i] = order[static_cast<size_t>(i)];
-      weights.ptr<float>()[i] = static_cast<float>(exponential(i) / sum * at(scale, order[static_cast<size_t>(i)]));
+      weights.ptr<float>()[i] =
+          static_cast<float>(exponential(i) / sum * (shared ? 1 : at(scale, order[static_cast<size_t>(i)])));
     }
 
     const Tensor x_there = uploaded(x), logits_there = uploaded(logits), scale_there = uploaded(scale),
                  gate_up_there = uploaded(gate_up), down_there = uploaded(down), wide_there = uploaded(wide),
-                 dense_there = uploaded(dense_down), ids_there = uploaded(ids), weights_there = uploaded(weights);
+                 dense_there = uploaded(dense_down), ids_there = uploaded(ids), weights_there = uploaded(weights),
+                 gate_there = uploaded(gate);
     Tensor between({top_k, features}, dtype, kCuda), given({hidden}, dtype, kCuda), routed({hidden}, dtype, kCuda),
         beside({hidden}, dtype, kCuda);
     cuda::OneTokenExperts call{.x = x_there.view().data(),
@@ -85,12 +88,14 @@ TEST_P(RoutedExperts, AreThoseOfTheLargestLogits) {
     call.routed = true;
     call.logits = logits_there.ptr<float>();
     call.logit_scale = static_cast<float>(factor);
-    call.expert_scale = scale_there.view().data();
+    call.softmax_of_all = shared;
+    if (!shared) call.expert_scale = scale_there.view().data();
     if (dense > 0) {
       call.dense_between = wide_there.view().data();
       call.dense_down = dense_there.view().data();
       call.dense_out = beside.view().data();
       call.dense_features = dense;
+      if (shared) call.dense_gate = gate_there.ptr<float>();
     }
     ASSERT_EQ(cuda::one_token_experts_refusal(call), "");
     cuda::run_one_token_experts(call, runtime().stream());
@@ -101,10 +106,12 @@ TEST_P(RoutedExperts, AreThoseOfTheLargestLogits) {
     for (int i = 0; i < hidden; ++i) largest = std::max(largest, std::abs(at(want, i)));
     ASSERT_GT(largest, 0.01);
     for (int i = 0; i < hidden; ++i) {
-      EXPECT_NEAR(at(got, i), at(want, i), 4 * dtype_epsilon(dtype) * largest) << "row " << i;
       double product = 0;
       for (int k = 0; k < dense; ++k) product += at(wide, k) * at(dense_down, int64_t{i} * dense + k);
-      if (dense > 0) {
+      const double added = shared ? product / (1 + std::exp(-at(gate, 0))) : 0;
+      EXPECT_NEAR(at(got, i), at(want, i) + added, 4 * dtype_epsilon(dtype) * (largest + std::abs(added)))
+          << "row " << i;
+      if (dense > 0 && !shared) {
         EXPECT_NEAR(at(got_beside, i), product, 2 * dtype_epsilon(dtype) * (std::abs(product) + 1)) << "row " << i;
       }
     }
@@ -113,12 +120,16 @@ TEST_P(RoutedExperts, AreThoseOfTheLargestLogits) {
 
 INSTANTIATE_TEST_SUITE_P(Sizes, RoutedExperts,
                          testing::Values(Sizes{128, 8, 2816, 704, 2112}, Sizes{128, 32, 64, 40, 0},
-                                         Sizes{3, 3, 64, 40, 104}, Sizes{61, 5, 200, 24, 1000},
-                                         Sizes{2, 1, 72, 648, 8}),
+                                         Sizes{3, 3, 64, 40, 104}, Sizes{61, 5, 200, 24, 1000}, Sizes{2, 1, 72, 648, 8},
+                                         Sizes{512, 10, 128, 40, 104, 0.001, true},
+                                         Sizes{500, 10, 64, 40, 40, 0.5, true}, Sizes{512, 32, 64, 24, 0, 0.01},
+                                         // All logits are equal: the first experts.
+                                         Sizes{512, 7, 64, 24, 64, 100, true}, Sizes{40, 32, 64, 24, 8, 100},
+                                         Sizes{60, 4, 96, 88, 352, 0.1, true}),
                          [](const auto& p) { return std::to_string(p.param.experts) + "_" + std::to_string(p.index); });
 
-TEST_F(OnDevice, RoutedExpertsAreAtMost128) {
-  EXPECT_NE(cuda::one_token_experts_refusal({.experts = 129, .top_k = 1, .hidden = 8, .features = 8, .routed = true}),
+TEST_F(OnDevice, RoutedExpertsAreAtMost512) {
+  EXPECT_NE(cuda::one_token_experts_refusal({.experts = 513, .top_k = 1, .hidden = 8, .features = 8, .routed = true}),
             "");
   EXPECT_NE(cuda::one_token_experts_refusal({.experts = 99, .top_k = 33, .hidden = 8, .features = 8, .routed = true}),
             "");

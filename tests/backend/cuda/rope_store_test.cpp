@@ -27,6 +27,8 @@ struct Setting {
   Placement placement;
   bool in_place;
   Values values = Values::kGiven;
+  int64_t rotated = 0;  // elements of a head; 0: all
+  bool gates = false;   // behind the queries
 };
 
 constexpr int64_t kHeads = 5, kKvHeads = 2, kTokens = 6, kBlocks = 3;
@@ -57,7 +59,8 @@ class RopeStore : public OnDevice {
 
   void check(const Setting& s) {
     const bool of_keys = s.values == Values::kKeys;
-    const int64_t D = s.head_size, width = (kHeads + (of_keys ? 1 : 2) * kKvHeads) * D;
+    const int64_t D = s.head_size, q_head = s.gates ? 2 * D : D, q_width = kHeads * q_head,
+                  width = q_width + (of_keys ? 1 : 2) * kKvHeads * D;
     Tensor qkv({kTokens, width}, s.dtype), q_weight({D}, s.dtype), k_weight({D}, s.dtype);
     Tensor keys({kBlocks, 16, kKvHeads, D}, s.dtype), values({kBlocks, 16, kKvHeads, D}, s.dtype);
     randomise(qkv, "qkv", 0, 2);
@@ -66,7 +69,8 @@ class RopeStore : public OnDevice {
     randomise(keys, "keys", 0, 1);
     randomise(values, "values", 0, 1);
     Tensor positions = numbers({0, 7, 100, 8191, 3, 120000}), slots = numbers({3, -1, 17, 40, 0, 47});
-    RotaryEmbedding::Init rotary{.head_size = D, .rotary_dim = D, .base = 500000, .dtype = s.dtype};
+    RotaryEmbedding::Init rotary{
+        .head_size = D, .rotary_dim = s.rotated > 0 ? s.rotated : D, .base = 500000, .dtype = s.dtype};
     double eps = 1e-5;
 
     // On the device.
@@ -78,6 +82,7 @@ class RopeStore : public OnDevice {
     Tensor positions_there = uploaded(positions), slots_there = uploaded(slots);
     cuda::RopeStoreArgs args;
     args.qkv = there.view();
+    args.query_gates = s.gates;
     args.values_are_keys = of_keys;
     args.value_norm = s.values != Values::kGiven;
     if (!s.in_place) args.q_out = q_out.view();
@@ -101,10 +106,10 @@ class RopeStore : public OnDevice {
 
     // The same, operator by operator.
     Tensor q({kTokens, kHeads, D}, s.dtype), k({kTokens, kKvHeads, D}, s.dtype);
-    View given_q = qkv.view().narrow(1, 0, kHeads * D).split_last(kHeads, D);
-    View given_k = qkv.view().narrow(1, kHeads * D, kKvHeads * D).split_last(kKvHeads, D);
+    View given_q = qkv.view().narrow(1, 0, q_width).split_last(kHeads, q_head).narrow(2, 0, D);
+    View given_k = qkv.view().narrow(1, q_width, kKvHeads * D).split_last(kKvHeads, D);
     View given_v =
-        of_keys ? given_k : qkv.view().narrow(1, (kHeads + kKvHeads) * D, kKvHeads * D).split_last(kKvHeads, D);
+        of_keys ? given_k : qkv.view().narrow(1, q_width + kKvHeads * D, kKvHeads * D).split_last(kKvHeads, D);
     Tensor v({kTokens, kKvHeads, D}, s.dtype);
     if (s.values == Values::kGiven)
       copy_elements(given_v, v);
@@ -134,13 +139,18 @@ class RopeStore : public OnDevice {
       EXPECT_EQ(t->fence_damage(), "");
     }
     EXPECT_EQ(q_norm.change() + k_norm.change(), "");
-    View q_seen = s.in_place ? there.seen().narrow(1, 0, kHeads * D) : q_out.seen();
-    EXPECT_EQ(conformance::difference(q_seen, q.view().reshape({kTokens, kHeads * D}), tolerance), "");
+    View heads_seen = there.seen().narrow(1, 0, q_width).split_last(kHeads, q_head);
+    View q_seen = s.in_place ? heads_seen.narrow(2, 0, D) : q_out.seen().split_last(kHeads, D);
+    EXPECT_EQ(conformance::difference(q_seen, q, tolerance), "");
+    if (s.gates) {
+      View gates = qkv.view().narrow(1, 0, q_width).split_last(kHeads, q_head).narrow(2, D, D);
+      EXPECT_EQ(conformance::difference(heads_seen.narrow(2, D, D), gates, {}), "");
+    }
     EXPECT_EQ(conformance::difference(key_cache.seen(), keys, tolerance), "");
     EXPECT_EQ(conformance::difference(value_cache.seen(), values, s.values == Values::kGiven ? Tolerance{} : tolerance),
               "");
-    View others = there.seen().narrow(1, kHeads * D, width - kHeads * D);
-    EXPECT_EQ(conformance::difference(others, qkv.view().narrow(1, kHeads * D, width - kHeads * D), {}), "");
+    View others = there.seen().narrow(1, q_width, width - q_width);
+    EXPECT_EQ(conformance::difference(others, qkv.view().narrow(1, q_width, width - q_width), {}), "");
     if (!s.in_place) {
       EXPECT_EQ(there.change(), "");
     }
@@ -174,6 +184,21 @@ TEST_F(RopeStore, NormsValuesAndTakesThemFromKeys) {
                                      static_cast<int>(values), placement_name(placement),
                                      in_place ? "in place" : "apart"));
             check({dtype, head_size, Norm::kPlain, placement, in_place, values});
+            if (HasFatalFailure()) return;
+          }
+}
+
+TEST_F(RopeStore, RotatesPartsOfHeadsAndLeavesGates) {
+  for (DType dtype : {DType::kBF16, DType::kF16, DType::kF32})
+    for (auto [head_size, rotated] :
+         {std::pair<int64_t, int64_t>{256, 64}, {80, 16}, {64, 20}, {24, 24}, {512, 128}, {16, 2}})
+      for (bool gates : {true, false})
+        for (Placement placement : {Placement::kAligned, Placement::kMisaligned, Placement::kStridedRows})
+          for (bool in_place : {true, false}) {
+            SCOPED_TRACE(fmt::format("{}, {} of {} elements, {}, {}, {}", dtype_name(dtype), rotated, head_size,
+                                     gates ? "gates" : "no gates", placement_name(placement),
+                                     in_place ? "in place" : "apart"));
+            check({dtype, head_size, Norm::kGemma, placement, in_place, Values::kGiven, rotated, gates});
             if (HasFatalFailure()) return;
           }
 }

@@ -161,34 +161,53 @@ TEST_F(StreamGroupTest, EachProductHasItsOwnRowsAndActivation) {
 TEST_F(StreamGroupTest, RowsAreNormedWithTheirResidual) {
   for (DType dtype : {DType::kBF16, DType::kF16})
     for (int64_t rows : {1, 2, 8})
-      for (int64_t length : {64, 2568}) {
-        dtype_ = dtype;
-        Numbers x = random({rows, length}, 1), residual = random({rows, length}, 2), weight = random({length}, 0.2, 1);
-        GuardedTensor sums(TensorSpec{{rows, length}, dtype_}, Placement::kAligned, kCuda);
-        cuda::StreamGroup group;
-        group.prologue = cuda::RmsNormRows{.x = x.there,
-                                           .residual = residual.there.view(),
-                                           .weight = weight.there,
-                                           .eps = 1e-3,
-                                           .sum_out = sums.view()};
-        auto sum = [&](int64_t t, int64_t k) { return rounded(x(t, k) + residual(t, k)); };
-        std::vector<double> scales;
-        for (int64_t t = 0; t < rows; ++t) {
-          double squares = 0;
-          for (int64_t k = 0; k < length; ++k) squares += sum(t, k) * sum(t, k);
-          scales.push_back(1 / std::sqrt(squares / static_cast<double>(length) + 1e-3));
+      for (int64_t length : {64, 2568})
+        for (double offset : {0.0, 1.0}) {
+          dtype_ = dtype;
+          Numbers x = random({rows, length}, 1), residual = random({rows, length}, 2),
+                  weight = random({length}, 0.2, 1 - offset);
+          GuardedTensor sums(TensorSpec{{rows, length}, dtype_}, Placement::kAligned, kCuda),
+              kept(TensorSpec{{rows, length}, dtype_}, Placement::kAligned, kCuda);
+          cuda::StreamGroup group;
+          group.prologue = cuda::RmsNormRows{.x = x.there,
+                                             .residual = residual.there.view(),
+                                             .weight = weight.there,
+                                             .weight_offset = offset,
+                                             .eps = 1e-3,
+                                             .sum_out = sums.view(),
+                                             .normed_out = kept.view()};
+          auto sum = [&](int64_t t, int64_t k) { return rounded(x(t, k) + residual(t, k)); };
+          std::vector<double> scales;
+          for (int64_t t = 0; t < rows; ++t) {
+            double squares = 0;
+            for (int64_t k = 0; k < length; ++k) squares += sum(t, k) * sum(t, k);
+            scales.push_back(1 / std::sqrt(squares / static_cast<double>(length) + 1e-3));
+          }
+          auto normed = [&](int64_t t, int64_t k) {
+            return rounded(sum(t, k) * scales[static_cast<size_t>(t)] * (weight(k) + offset));
+          };
+          sums.poison(std::byte{0xff});
+          kept.poison(std::byte{0xff});
+          check(rows, length,
+                {{100},
+                 {9},
+                 {40, GroupActivation::kSiluAndMul},
+                 {.features = 1, .wide = true},
+                 {.features = 70, .wide = true}},
+                group, [&](int64_t t, size_t, int64_t k) { return normed(t, k); });
+          for (GuardedTensor* made : {&sums, &kept}) {
+            made->look();
+            EXPECT_EQ(made->fence_damage(), "");
+          }
+          const std::vector<std::byte> of_sums = sums.bytes(), of_rows = kept.bytes();
+          for (int64_t i = 0; i < rows * length; ++i) {
+            const auto at = static_cast<size_t>(i) * dtype_size(dtype_);
+            ASSERT_EQ(load_element(of_sums.data() + at, dtype_), sum(i / length, i % length));
+            const double want = normed(i / length, i % length);  // in float it may be rounded to the other side
+            ASSERT_NEAR(load_element(of_rows.data() + at, dtype_), want,
+                        2 * dtype_epsilon(dtype_) * (std::abs(want) + 1));
+          }
         }
-        sums.poison(std::byte{0xff});
-        check(rows, length, {{100}, {9}, {40, GroupActivation::kSiluAndMul}}, group, [&](int64_t t, size_t, int64_t k) {
-          return rounded(sum(t, k) * scales[static_cast<size_t>(t)] * weight(k));
-        });
-        sums.look();
-        EXPECT_EQ(sums.fence_damage(), "");
-        const std::vector<std::byte> written = sums.bytes();
-        for (int64_t i = 0; i < rows * length; ++i)
-          ASSERT_EQ(load_element(written.data() + static_cast<size_t>(i) * dtype_size(dtype_), dtype_),
-                    sum(i / length, i % length));
-      }
 }
 
 TEST_F(StreamGroupTest, RowsAreNormedAlone) {

@@ -39,7 +39,10 @@ struct AttentionCall {
   float scale = 1;
   float soft_cap = 0;
   int window = 0;
-  int chunk = 0;                 // positions of a chunk; 0: none
+  int chunk = 0;  // positions of a chunk; 0: none
+  // Results are multiplied by its sigmoid, in the kernels that say so; of the shape of `out`, or null.
+  const void* gate = nullptr;
+  HeadStrides gate_strides;
   const float* sinks = nullptr;  // a score of each head without a value, or null
   bool causal = true;
   DType dtype = DType::kBF16;

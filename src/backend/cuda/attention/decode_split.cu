@@ -204,7 +204,13 @@ __global__ void __launch_bounds__(C::kThreads, C::kBlocksAtOnce)
     const int head = kv_head * group + at / kHeadSize;
     const float total = all.sum + sink_weight(call, head, all.largest);
     T* out = static_cast<T*>(call.out) + s * call.out_strides.token + head * call.out_strides.head + at % kHeadSize;
-    *out = from_float<T>(total == 0 ? 0.0f : value / total);
+    float result = total == 0 ? 0.0f : value / total;
+    if (call.gate != nullptr) {  // rounded, as sigmoid_mul reads it
+      const float gate = to_float(static_cast<const T*>(
+          call.gate)[s * call.gate_strides.token + head * call.gate_strides.head + at % kHeadSize]);
+      result = to_float(from_float<T>(result)) / (1.0f + expf(-gate));
+    }
+    *out = from_float<T>(result);
   };
   float* block_means = &means[0][0][0];
   if (blocks_per_head == 1) {

@@ -1,4 +1,4 @@
-// Attention of one new token per sequence, the keys of a sequence split over several blocks.
+// Attention of one new token per sequence, the keys of a sequence split over several blocks. Results may have a gate.
 #pragma once
 
 #include <string_view>

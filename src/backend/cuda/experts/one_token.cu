@@ -23,11 +23,13 @@ constexpr int kStepsAtOnce = 4;             // of a warp
 constexpr int kRun = kStepsAtOnce * kStep;  // elements of its 16 rows that a warp loads at once
 constexpr int kGateWarps = 8;               // of a block
 constexpr int kGateBlocks = 2;              // on a multiprocessor
-// Of a block, which has a multiprocessor for itself. With a choice to make a thread needs a few more registers.
-template <bool kRouted>
-constexpr int kMostDownWarps = kRouted ? 12 : 16;
-constexpr int kEachLane = 4;  // experts that a lane compares
-constexpr int kMostRouted = 32 * kEachLane, kMostChosen = 32;
+// Experts that a lane compares, where the kernels make the choice; 0: they do not.
+constexpr int kGiven = 0, kFew = 4, kMany = 16;
+constexpr int kMostRouted = 32 * kMany, kMostChosen = 32;
+// Of a block, which has a multiprocessor for itself. With a choice to make a thread needs a few more registers; 136 of
+// them leave room for a block of the next launch beside 11 warps.
+template <int kEach>
+constexpr int kMostDownWarps = kEach > kGiven ? 15 : 16;
 
 __device__ __forceinline__ uint4 load_expert_row(const void* address) {
   uint4 v;
@@ -106,13 +108,13 @@ class RowsTimesVector {
 };
 
 // The experts of the token: as given, or by the router's logits. kWeights: their weights are needed, too.
-template <class T, bool kRouted, bool kWeights>
+template <class T, int kEach, bool kWeights>
 struct ChosenExperts {
   const int32_t* ids;
   const float* weights;
 
   __device__ explicit ChosenExperts(const OneTokenExperts& c) : ids(c.ids), weights(c.weights) {
-    if constexpr (kRouted) {
+    if constexpr (kEach > kGiven) {
       __shared__ int32_t own_ids[kMostChosen];
       __shared__ float own_weights[kMostChosen];
       ids = own_ids;
@@ -130,22 +132,29 @@ struct ChosenExperts {
  private:
   // By one warp; lane j keeps the j-th.
   static __device__ __forceinline__ void choose(const OneTokenExperts& c, int32_t* to_ids, float* to_weights) {
+    __shared__ CandidateKeys candidates;
     const int lane = static_cast<int>(threadIdx.x);
-    HeldKeys<kEachLane> keys;
+    HeldKeys<kEach> keys;
 #pragma unroll
-    for (int i = 0; i < kEachLane; ++i)
+    for (int i = 0; i < kEach; ++i)
       keys.at[i] = lane + 32 * i < c.experts ? order_key(__ldcg(c.logits + lane + 32 * i) * c.logit_scale) : kTaken;
-    Best own{0, 0};
-    for (int j = 0; j < c.top_k; ++j) {
-      const Best best = keys.take_best();
-      if (lane == j) own = best;
-    }
+    HeldKeys<kEach> left = keys;
+    const Best own = best_of_held(left, c.top_k, candidates);
     if (lane < c.top_k) to_ids[lane] = own.index;
     if constexpr (!kWeights) return;
     const float logit = from_order_key(own.key), largest = __shfl_sync(kAllLanes, logit, 0);
-    const float exponential = lane < c.top_k ? expf(logit - largest) : 0.0f, sum = reduce_warp<Sum>(exponential);
-    if (lane < c.top_k)
-      to_weights[lane] = exponential / sum * to_float(static_cast<const T*>(c.expert_scale)[own.index]);
+    const float exponential = lane < c.top_k ? expf(logit - largest) : 0.0f;
+    float sum = exponential;
+    if (c.softmax_of_all) {
+      sum = 0;
+#pragma unroll
+      for (int i = 0; i < kEach; ++i)
+        if (keys.at[i] != kTaken) sum += expf(from_order_key(keys.at[i]) - largest);
+    }
+    sum = reduce_warp<Sum>(sum);
+    if (lane >= c.top_k) return;
+    const auto* scale = static_cast<const T*>(c.expert_scale);
+    to_weights[lane] = exponential / sum * (scale != nullptr ? to_float(scale[own.index]) : 1.0f);
   }
 };
 
@@ -164,7 +173,7 @@ __device__ __forceinline__ float gated_value(const OneTokenExperts& c, float gat
 
 // The features of all experts of the token follow each other; a block has `share` of them, of two experts where these
 // meet.
-template <class T, ExpertGate kGate, bool kRouted>
+template <class T, ExpertGate kGate, int kEach>
 __global__ void __launch_bounds__(32 * kGateWarps, kGateBlocks)
     one_token_gate_up(const __grid_constant__ OneTokenExperts c, const int share) {
   __shared__ float parts[2][kGateWarps][kExpertTile];  // of tiles in turn
@@ -173,7 +182,7 @@ __global__ void __launch_bounds__(32 * kGateWarps, kGateBlocks)
   // In this order: the next kernel reads the ids, or the logits, before it waits for this one.
   wait_for_previous();
   let_next_start();
-  const ChosenExperts<T, kRouted, false> chosen(c);
+  const ChosenExperts<T, kEach, false> chosen(c);
   auto gate_row = [&](int feature) { return kGate == ExpertGate::kSwigluOAI ? 2 * feature : feature; };
   auto up_row = [&](int feature) { return kGate == ExpertGate::kSwigluOAI ? 2 * feature + 1 : feature + c.features; };
   auto first_row = [&](int place) { return static_cast<int64_t>(chosen.of(c, place / c.features)) * 2 * c.features; };
@@ -213,15 +222,16 @@ __global__ void __launch_bounds__(32 * kGateWarps, kGateBlocks)
 // A block has `share` rows of the result. A warp has one expert of the token, or one of `splits` parts of its length;
 // with many experts, several of them in turn. The product beside the experts is cut into pieces of an expert's length,
 // which come after the experts.
-template <class T, bool kRouted>
-__global__ void __launch_bounds__(32 * kMostDownWarps<kRouted>, 1)
+template <class T, int kEach>
+__global__ void __launch_bounds__(32 * kMostDownWarps<kEach>, 1)
     one_token_down(const __grid_constant__ OneTokenExperts c, const int splits, const int share) {
-  __shared__ float parts[2][kMostDownWarps<kRouted>][kExpertTile];  // of turns
+  constexpr bool kRouted = kEach > kGiven;
+  __shared__ float parts[2][kMostDownWarps<kEach>][kExpertTile];  // of turns
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, at_once = static_cast<int>(blockDim.x) / 32 / splits;
   const int begin = static_cast<int>(blockIdx.x) * share, end = min(begin + share, c.hidden);
   RowsTimesVector<T> rows(c.features, warp % splits, splits);
   let_next_start();
-  const ChosenExperts<T, kRouted, true> chosen(c);
+  const ChosenExperts<T, kEach, true> chosen(c);
   const int dense = kRouted && c.dense_down != nullptr ? c.dense_features : 0;
   const int all_pairs = c.top_k + (kRouted ? (dense + c.features - 1) / c.features : 0);
   auto begin_tile = [&](int first, int pair) {
@@ -272,8 +282,12 @@ __global__ void __launch_bounds__(32 * kMostDownWarps<kRouted>, 1)
           out = fmaf(chosen.weights[pairs + i], to_float(from_float<T>(value)), out);
       }
       if (last_pairs) {
+        if (kRouted && c.dense_gate != nullptr)  // both rounded, as sigmoid_mul_add reads them
+          out = fmaf(to_float(from_float<T>(dense_out)), 1.0f / (1.0f + expf(-__ldcg(c.dense_gate))),
+                     to_float(from_float<T>(out)));
+        else if (dense > 0)
+          static_cast<T*>(c.dense_out)[row] = from_float<T>(dense_out);
         static_cast<T*>(c.out)[row] = from_float<T>(out);
-        if (dense > 0) static_cast<T*>(c.dense_out)[row] = from_float<T>(dense_out);
         out = dense_out = 0;
       }
     }
@@ -282,7 +296,7 @@ __global__ void __launch_bounds__(32 * kMostDownWarps<kRouted>, 1)
   }
 }
 
-template <class T, bool kRouted>
+template <class T, int kEach>
 void launch_one_token(const OneTokenExperts& c, void* stream) {
   auto share_of = [](int items, int blocks) { return (items + blocks - 1) / blocks; };
   // Large shares were slower on an H200 than a block for each tile, which read neighbouring rows at the same time.
@@ -297,16 +311,16 @@ void launch_one_token(const OneTokenExperts& c, void* stream) {
     launch("one_token_gate_up", kernel, blocks_for(features, gate_share), 32 * kGateWarps, 0, stream, c, gate_share);
   };
   if (c.gate == ExpertGate::kSilu)
-    gate_up(one_token_gate_up<T, ExpertGate::kSilu, kRouted>);
+    gate_up(one_token_gate_up<T, ExpertGate::kSilu, kEach>);
   else if (c.gate == ExpertGate::kGeluTanh)
-    gate_up(one_token_gate_up<T, ExpertGate::kGeluTanh, kRouted>);
+    gate_up(one_token_gate_up<T, ExpertGate::kGeluTanh, kEach>);
   else
-    gate_up(one_token_gate_up<T, ExpertGate::kSwigluOAI, kRouted>);
+    gate_up(one_token_gate_up<T, ExpertGate::kSwigluOAI, kEach>);
   const int pieces = c.top_k + (c.dense_down != nullptr ? share_of(c.dense_features, c.features) : 0);
-  const int at_once = std::min(pieces, kMostDownWarps<kRouted>), runs = share_of(c.features, kRun);
-  const int splits = std::clamp(kMostDownWarps<kRouted> / at_once, 1, runs),
+  const int at_once = std::min(pieces, kMostDownWarps<kEach>), runs = share_of(c.features, kRun);
+  const int splits = std::clamp(kMostDownWarps<kEach> / at_once, 1, runs),
             down_share = rows_of_block(c.hidden, multiprocessors(), kExpertTile);
-  launch("one_token_down", one_token_down<T, kRouted>, blocks_for(c.hidden, down_share),
+  launch("one_token_down", one_token_down<T, kEach>, blocks_for(c.hidden, down_share),
          static_cast<unsigned>(32 * at_once * splits), 0, stream, c, splits, down_share);
 }
 
@@ -318,14 +332,15 @@ std::string_view one_token_experts_refusal(const OneTokenExperts& c) {
   if (c.hidden % 8 != 0 || c.features % 8 != 0 || odd(c.x) || odd(c.gate_up) || odd(c.down) || odd(c.between))
     return "rows must start on 16 bytes";
   if (c.routed && (c.experts > kMostRouted || c.top_k > kMostChosen))
-    return "it chooses at most 32 of at most 128 experts";
+    return "it chooses at most 32 of at most 512 experts";
   if (c.dense_features % 8 != 0 || odd(c.dense_down) || odd(c.dense_between)) return "rows must start on 16 bytes";
   return {};
 }
 
 void run_one_token_experts(const OneTokenExperts& c, void* stream) {
   auto start = [&]<class T>() {
-    return c.routed ? launch_one_token<T, true>(c, stream) : launch_one_token<T, false>(c, stream);
+    if (!c.routed) return launch_one_token<T, kGiven>(c, stream);
+    return c.experts <= 32 * kFew ? launch_one_token<T, kFew>(c, stream) : launch_one_token<T, kMany>(c, stream);
   };
   if (c.dtype == DType::kBF16)
     start.template operator()<__nv_bfloat16>();

@@ -34,17 +34,20 @@ struct OneTokenExperts {
   float alpha = 0, limit = 0;  // of kSwigluOAI
   DType dtype = DType::kBF16;  // of x, matrices, biases, between and out
 
-  // The experts are the top_k with the largest logits. Their weights are a softmax over these alone, each times the
-  // number of its expert.
+  // The experts are the top_k with the largest logits. Their weights are a softmax over these alone or over all
+  // experts, each times the number of its expert.
   bool routed = false;
-  const float* logits = nullptr;       // [experts]
-  float logit_scale = 1;               // they are multiplied by
-  const void* expert_scale = nullptr;  // [experts]
+  const float* logits = nullptr;  // [experts]
+  float logit_scale = 1;          // they are multiplied by
+  bool softmax_of_all = false;
+  const void* expert_scale = nullptr;  // [experts], or null: 1
 
-  // With `routed` only: a product of its own beside the experts'.
+  // With `routed` only: a product of its own beside the experts'. With a gate it is multiplied by the gate's sigmoid
+  // and added to `out`.
   const void* dense_between = nullptr;  // [dense_features]
   const void* dense_down = nullptr;     // [hidden, dense_features], or null
-  void* dense_out = nullptr;            // [hidden]
+  void* dense_out = nullptr;            // [hidden]; not used with a gate
+  const float* dense_gate = nullptr;    // one number, or null
   int dense_features = 0;
 };
 

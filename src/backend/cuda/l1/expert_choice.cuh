@@ -56,6 +56,77 @@ struct HeldKeys {
   }
 };
 
+// What best_of_held keeps in shared memory.
+struct CandidateKeys {
+  alignas(16) uint32_t key[32];
+  int32_t index[32];
+
+  // How many of the keys are larger than that of this lane, or equal and of a lower lane.
+  __device__ __forceinline__ int rank(uint32_t own) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    int before = 0;
+#pragma unroll
+    for (int i = 0; i < 32; i += 4) {
+      const uint4 four = *reinterpret_cast<const uint4*>(key + i);
+      before += four.x > own || (four.x == own && i < lane);
+      before += four.y > own || (four.y == own && i + 1 < lane);
+      before += four.z > own || (four.z == own && i + 2 < lane);
+      before += four.w > own || (four.w == own && i + 3 < lane);
+    }
+    return before;
+  }
+};
+
+// The `count` largest keys of a warp, at most 32, of equal ones the first ones: lane j gets the j-th largest. There
+// must be as many that are not kTaken; some may be marked as taken. By all lanes.
+//
+// The count-th largest of the lanes' own largest keys is a bound: `count` keys are not below it, and rarely many more.
+// These are ranked all at once, instead of one after the other.
+template <int kEach>
+__device__ __forceinline__ Best best_of_held(HeldKeys<kEach>& keys, int count, CandidateKeys& candidates) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  uint32_t largest = keys.at[0];
+#pragma unroll
+  for (int i = 1; i < kEach; ++i) largest = max(largest, keys.at[i]);
+  candidates.key[lane] = largest;
+  __syncwarp();
+  const unsigned bounding = __ballot_sync(kAllLanes, candidates.rank(largest) == count - 1);
+  const uint32_t bound = max(__shfl_sync(kAllLanes, largest, __ffs(static_cast<int>(bounding)) - 1), kTaken + 1);
+  __syncwarp();
+  candidates.key[lane] = kTaken;
+  __syncwarp();
+  int found = 0;
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    const bool is_one = keys.at[i] >= bound;
+    const unsigned ones = __ballot_sync(kAllLanes, is_one);
+    const int place = found + __popc(ones & ((1u << lane) - 1));
+    if (is_one && place < 32) {
+      candidates.key[place] = keys.at[i];
+      candidates.index[place] = lane + 32 * i;
+    }
+    found += __popc(ones);
+  }
+  Best own{0, kTaken};
+  if (found > 32) {
+    for (int j = 0; j < count; ++j) {
+      const Best best = keys.take_best();
+      if (lane == j) own = best;
+    }
+    return own;
+  }
+  __syncwarp();
+  // Candidates are in the order of their indices.
+  const uint32_t key = candidates.key[lane];
+  const int index = candidates.index[lane], place = candidates.rank(key);
+  __syncwarp();
+  candidates.key[place] = key;
+  candidates.index[place] = index;
+  __syncwarp();
+  if (lane < count) own = {candidates.index[lane], candidates.key[lane]};
+  return own;
+}
+
 // The largest of n keys, of equal ones the first; it is marked as taken. By all lanes of a warp; lane i reads and
 // writes keys i, i + 32, ..., which it has written itself or which were written before a __syncwarp().
 __device__ __forceinline__ Best take_best(uint32_t* keys, int n) {

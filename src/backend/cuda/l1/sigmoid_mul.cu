@@ -4,6 +4,7 @@
 #include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/l1/call.h"
 #include "backend/cuda/l1/packs.cuh"
+#include "backend/cuda/l1/sigmoid_mul.h"
 #include "ops/register.h"
 
 namespace fk::cuda {
@@ -39,29 +40,31 @@ class SigmoidMulElements final : public SigmoidMul {
 
   std::string_view refuse(Args args) const override { return refuse_floats({&args[0], &args[1], &args[2]}); }
 
-  void forward(Context& ctx, View x, View gate, View out) override {
-    with_float_type(x.dtype(), [&](auto type) {
-      using T = typename decltype(type)::type;
-      GatedHeads<T> c{};
-      c.x = static_cast<const T*>(x.data());
-      c.gate = static_cast<const T*>(gate.data());
-      c.out = static_cast<T*>(out.data());
-      c.x_token = x.stride(0);
-      c.x_head = x.stride(1);
-      c.gate_token = gate.stride(0);
-      c.gate_head = gate.stride(1);
-      c.out_token = out.stride(0);
-      c.out_head = out.stride(1);
-      c.count = x.numel();
-      c.heads = static_cast<int>(x.size(1));
-      c.width = static_cast<int>(x.size(2));
-      launch("sigmoid_mul", gate_elements<T>, blocks_for(c.count, kSigmoidMulThreads), kSigmoidMulThreads, 0,
-             ctx.stream, c);
-    });
-  }
+  void forward(Context& ctx, View x, View gate, View out) override { sigmoid_mul(x, gate, out, ctx.stream); }
 };
 
 FK_IMPLEMENTATION(SigmoidMul, SigmoidMulElements, "cuda.elements", DeviceKind::kCuda, 0, nullptr);
 
 }  // namespace
+
+void sigmoid_mul(const View& x, const View& gate, const View& out, void* stream) {
+  with_float_type(x.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    GatedHeads<T> c{};
+    c.x = static_cast<const T*>(x.data());
+    c.gate = static_cast<const T*>(gate.data());
+    c.out = static_cast<T*>(out.data());
+    c.x_token = x.stride(0);
+    c.x_head = x.stride(1);
+    c.gate_token = gate.stride(0);
+    c.gate_head = gate.stride(1);
+    c.out_token = out.stride(0);
+    c.out_head = out.stride(1);
+    c.count = x.numel();
+    c.heads = static_cast<int>(x.size(1));
+    c.width = static_cast<int>(x.size(2));
+    launch("sigmoid_mul", gate_elements<T>, blocks_for(c.count, kSigmoidMulThreads), kSigmoidMulThreads, 0, stream, c);
+  });
+}
+
 }  // namespace fk::cuda

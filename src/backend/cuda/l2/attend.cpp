@@ -5,12 +5,19 @@
 #include "backend/cuda/attention/prefill_mma.h"
 #include "backend/cuda/attention/prefill_wgmma.h"
 #include "backend/cuda/attention/rows.h"
+#include "backend/cuda/l1/sigmoid_mul.h"
 
 namespace fk::cuda {
 
-void Attend::run(Context& ctx, const View& q, const View& key_cache, const View& value_cache, const View& out) const {
+void Attend::run(Context& ctx, const View& q, const View& key_cache, const View& value_cache, const View& out,
+                 const OptView& gate) const {
   const AttentionMetadata& batch = *ctx.attention;
   int64_t decoding = batch.decode.num_tokens, prefilling = batch.prefill.num_tokens;
+  auto apply_gate = [&](int64_t first, int64_t count) {
+    if (!gate) return;
+    View rows = out.narrow(0, first, count);
+    sigmoid_mul(rows, gate->narrow(0, first, count), rows, ctx.stream);
+  };
   if (decoding > 0) {
     FlashAttnDecode::Init decode{.num_heads = init_.num_heads,
                                  .num_kv_heads = init_.num_kv_heads,
@@ -21,14 +28,20 @@ void Attend::run(Context& ctx, const View& q, const View& key_cache, const View&
     AttentionCall call = decode_call(decode, q.narrow(0, 0, decoding), key_cache, value_cache, batch.decode.seq_lens,
                                      batch.decode.block_table, out.narrow(0, 0, decoding));
     if (decode_split_refusal(call).empty()) {
+      if (gate) {
+        call.gate = gate->data();
+        call.gate_strides = {.token = gate->stride(0), .head = gate->stride(1)};
+      }
       attention_decode_split(call, ctx.stream);
     } else if (decode_pages_refusal(call).empty()) {
       Arena::Mark scratch = ctx.arena.mark();
       View partial = ctx.arena.make({{decode_pages_scratch(call)}, DType::kF32});
       attention_decode_pages(call, partial.ptr<float>(), ctx.stream);
       ctx.arena.release(scratch);
+      apply_gate(0, decoding);
     } else {
       attention_rows(call, ctx.stream);
+      apply_gate(0, decoding);
     }
   }
   if (prefilling > 0) {
@@ -47,6 +60,7 @@ void Attend::run(Context& ctx, const View& q, const View& key_cache, const View&
       attention_prefill_mma(call, ctx.stream);
     else
       attention_rows(call, ctx.stream);
+    apply_gate(decoding, prefilling);
   }
 }
 

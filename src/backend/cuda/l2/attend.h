@@ -11,8 +11,10 @@ class Attend {
  public:
   explicit Attend(const Attention::Init& init) : init_(init) {}
 
-  // q, out [T, H, Dh]; the keys and values of the new tokens are in the caches already.
-  void run(Context& ctx, const View& q, const View& key_cache, const View& value_cache, const View& out) const;
+  // q, out [T, H, Dh]; the keys and values of the new tokens are in the caches already. With a gate, of the shape of
+  // out, the results are multiplied by its sigmoid.
+  void run(Context& ctx, const View& q, const View& key_cache, const View& value_cache, const View& out,
+           const OptView& gate = {}) const;
 
  private:
   Attention::Init init_;

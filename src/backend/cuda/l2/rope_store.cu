@@ -25,12 +25,13 @@ struct Call {
   const int64_t* slots;
   int64_t qkv_stride, q_out_stride, position_stride, slot_stride, num_slots;
   unsigned num_heads, num_kv_heads, head_size;
+  unsigned q_head, q_out_head;  // elements from query to query
   float eps, weight_offset;
   bool values_are_keys, value_norm;
 };
 
 // A block per token, or several with some of the heads each; `lanes` threads per head, a power of two within a warp. A
-// thread holds packs of the head's first half and their partners of the second.
+// thread holds packs of half of the head, first those that are rotated, and for each a partner of the other half.
 template <class T, int N, int kPacks>
 __global__ void __launch_bounds__(kMaxThreads)
     rope_store_token(const __grid_constant__ Call<T> call, const __grid_constant__ RotaryFrequencies frequencies,
@@ -38,20 +39,25 @@ __global__ void __launch_bounds__(kMaxThreads)
   __shared__ TokenAngles angles;
   let_next_start();
   const unsigned group = threadIdx.x / lanes, groups = blockDim.x / lanes, lane = threadIdx.x % lanes;
-  const unsigned half = call.head_size / 2;
+  const unsigned half = call.head_size / 2, pairs = static_cast<unsigned>(frequencies.pairs);
+  // Where the packs of place `at` are in a head: partners, or of the two halves of what is not rotated.
+  auto low_at = [&](unsigned at) { return at < pairs ? at : at + pairs; };
+  auto high_at = [&](unsigned at) { return at < pairs ? at + pairs : at + half; };
   const unsigned heads = call.num_heads + 2 * call.num_kv_heads;
   const int64_t token = blockIdx.x;
   T* row = call.qkv + token * call.qkv_stride;
   Pack<T, N> low[kPacks], high[kPacks];
   auto load = [&](unsigned head) {
-    const unsigned from =
+    const unsigned of =
         call.values_are_keys && head >= call.num_heads + call.num_kv_heads ? head - call.num_kv_heads : head;
+    const T* from = row + (of < call.num_heads ? of * call.q_head
+                                               : call.num_heads * call.q_head + (of - call.num_heads) * call.head_size);
 #pragma unroll
     for (int j = 0; j < kPacks; ++j) {
       const unsigned at = (lane + j * lanes) * N;
       if (head >= heads || at >= half) continue;
-      low[j] = load_pack<T, N>(row + from * call.head_size + at);
-      high[j] = load_pack<T, N>(row + from * call.head_size + half + at);
+      low[j] = load_pack<T, N>(from + low_at(at));
+      high[j] = load_pack<T, N>(from + high_at(at));
     }
   };
   Pack<T, N> low_norm[kPacks], high_norm[kPacks];
@@ -63,8 +69,8 @@ __global__ void __launch_bounds__(kMaxThreads)
     for (int j = 0; j < kPacks; ++j) {
       const unsigned at = (lane + j * lanes) * N;
       if (norm == nullptr || at >= half) continue;
-      low_norm[j] = load_pack<T, N>(norm + at);
-      high_norm[j] = load_pack<T, N>(norm + half + at);
+      low_norm[j] = load_pack<T, N>(norm + low_at(at));
+      high_norm[j] = load_pack<T, N>(norm + high_at(at));
     }
   };
   const unsigned first_head = blockIdx.y * groups;
@@ -101,7 +107,7 @@ __global__ void __launch_bounds__(kMaxThreads)
     const float scale = 1.0f / sqrtf(squares / static_cast<float>(call.head_size) + call.eps);
 
     const unsigned kv_head = is_query ? 0 : (head - call.num_heads) % call.num_kv_heads;
-    T* to = is_query ? call.q_out + token * call.q_out_stride + head * call.head_size
+    T* to = is_query ? call.q_out + token * call.q_out_stride + head * call.q_out_head
                      : (is_value ? call.value_cache : call.key_cache) +
                            (slot * call.num_kv_heads + kv_head) * call.head_size;
 #pragma unroll
@@ -123,7 +129,7 @@ __global__ void __launch_bounds__(kMaxThreads)
           high[j].at[k] = from_float<T>(to_float(high[j].at[k]) * scale * (to_float(v.at[k]) + call.weight_offset));
         }
       }
-      if (!is_value) {
+      if (!is_value && at < pairs) {
 #pragma unroll
         for (int k = 0; k < N; ++k) {
           const float x = to_float(low[j].at[k]), y = to_float(high[j].at[k]);
@@ -132,8 +138,8 @@ __global__ void __launch_bounds__(kMaxThreads)
           high[j].at[k] = from_float<T>(y * c + x * s);
         }
       }
-      store_pack<T, N>(to + at, low[j]);
-      store_pack<T, N>(to + half + at, high[j]);
+      store_pack<T, N>(to + low_at(at), low[j]);
+      store_pack<T, N>(to + high_at(at), high[j]);
     }
   }
 }
@@ -146,9 +152,11 @@ std::string_view rope_store_refusal(const RopeStoreArgs& a) {
   DType dtype = a.qkv.dtype();
   if (dtype != DType::kBF16 && dtype != DType::kF16 && dtype != DType::kF32)
     return "it computes in bf16, f16 and f32 only";
-  if (a.head_size != 2 * a.frequencies.pairs || a.head_size == 0 || a.head_size > kMaxRopeStoreHead)
-    return "it rotates whole heads of at most 512 elements, in pairs half a head apart";
-  if (a.qkv.size(1) != (a.num_heads + (a.values_are_keys ? 1 : 2) * a.num_kv_heads) * a.head_size)
+  if (a.head_size % 2 != 0 || a.head_size > kMaxRopeStoreHead || a.frequencies.pairs == 0 ||
+      a.head_size < 2 * a.frequencies.pairs)
+    return "it rotates heads of an even number of elements, at most 512 elements";
+  if (a.qkv.size(1) !=
+      ((a.query_gates ? 2 : 1) * a.num_heads + (a.values_are_keys ? 1 : 2) * a.num_kv_heads) * a.head_size)
     return "a row must hold queries, keys and values";
   if (!a.qkv.rows_contiguous() || (a.q_out && (!a.q_out->rows_contiguous() || a.q_out->dtype() != dtype)))
     return "rows must be contiguous, and queries of the dtype they had";
@@ -163,9 +171,9 @@ std::string_view rope_store_refusal(const RopeStoreArgs& a) {
 
 void rope_store(const RopeStoreArgs& a, void* stream) {
   auto size = static_cast<int64_t>(dtype_size(a.qkv.dtype()));
-  bool packs = a.head_size / 2 * size % 16 == 0 && rows_fit_packs(a.qkv) && rows_fit_packs(a.q_out) &&
-               rows_fit_packs(a.q_norm) && rows_fit_packs(a.k_norm) && rows_fit_packs(a.key_cache) &&
-               rows_fit_packs(a.value_cache);
+  bool packs = a.head_size / 2 * size % 16 == 0 && a.frequencies.pairs * size % 16 == 0 && rows_fit_packs(a.qkv) &&
+               rows_fit_packs(a.q_out) && rows_fit_packs(a.q_norm) && rows_fit_packs(a.k_norm) &&
+               rows_fit_packs(a.key_cache) && rows_fit_packs(a.value_cache);
   with_packs(a.qkv.dtype(), packs, [&](auto type, auto n) {
     using T = typename decltype(type)::type;
     constexpr int N = decltype(n)::value;
@@ -186,6 +194,8 @@ void rope_store(const RopeStoreArgs& a, void* stream) {
                  .num_heads = static_cast<unsigned>(a.num_heads),
                  .num_kv_heads = static_cast<unsigned>(a.num_kv_heads),
                  .head_size = static_cast<unsigned>(a.head_size),
+                 .q_head = static_cast<unsigned>(a.head_size * (a.query_gates ? 2 : 1)),
+                 .q_out_head = static_cast<unsigned>(a.head_size * (a.query_gates && !a.q_out ? 2 : 1)),
                  .eps = static_cast<float>(a.eps),
                  .weight_offset = static_cast<float>(a.weight_offset),
                  .values_are_keys = a.values_are_keys,

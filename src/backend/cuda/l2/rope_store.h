@@ -13,6 +13,7 @@ inline constexpr int64_t kMaxRopeStoreHead = 512;  // elements: two for each ang
 
 struct RopeStoreArgs {
   View qkv;                      // [T, (H + 2 K) * Dh], rows contiguous: queries, keys, values of each token
+  bool query_gates = false;      // behind each query there is its gate, of the same size, which is left alone
   bool values_are_keys = false;  // a row has no values: they are the keys before their norm
   bool value_norm = false;       // values are normed like keys, without a weight
   OptView
@@ -26,7 +27,8 @@ struct RopeStoreArgs {
   int64_t num_heads = 0;
   int64_t num_kv_heads = 0;
   int64_t head_size = 0;
-  RotaryFrequencies frequencies = {};  // of head_size / 2 pairs (i, i + head_size / 2)
+  // Of the first pairs (i, i + pairs) of a head; what is behind them is not rotated.
+  RotaryFrequencies frequencies = {};
 };
 
 // Why rope_store does not support such a call; empty if it does.

@@ -56,7 +56,9 @@ struct PrologueCall {
   const T *post_weight, *second_weight;  // of PostNormRows
   T* second_out;
   int64_t second_stride;
-  float eps;
+  T* normed_out;  // of RmsNormRows
+  int64_t normed_stride;
+  float eps, weight_offset;
   LastTokensCall<T> before;
 };
 

@@ -93,8 +93,10 @@ class GroupRows {
       const Pack<T, N> weight = load_pack<T, N>(extra_ + i);
       const float scale = 1.0f / sqrtf(squares[t] / static_cast<float>(length_) + p.eps);
 #pragma unroll
-      for (int k = 0; k < N; ++k) v.at[k] = from_float<T>(to_float(v.at[k]) * scale * to_float(weight.at[k]));
+      for (int k = 0; k < N; ++k)
+        v.at[k] = from_float<T>(to_float(v.at[k]) * scale * (to_float(weight.at[k]) + p.weight_offset));
       store_pack<T, N>(row(t) + i, v);
+      if (writes && p.normed_out != nullptr) store_pack<T, N>(p.normed_out + t * p.normed_stride + i, v);
     });
     __syncthreads();
   }

@@ -190,7 +190,8 @@ __global__ void __launch_bounds__(32 * C::kWarps, C::kBlocks)
       } else {
         value = activated<T>(p.activation, value);
       }
-      if ((kPrologue == PrologueKind::kPostNorm || kPrologue == PrologueKind::kNone) && p.wide)
+      constexpr bool kMayBeWide = kPrologue != PrologueKind::kHeadNorm && kPrologue != PrologueKind::kShift;
+      if (kMayBeWide && p.wide)
         reinterpret_cast<float*>(p.out)[of_token * p.out_stride + feature] = value;
       else
         p.out[of_token * p.out_stride + feature] = from_float<T>(value);
@@ -260,7 +261,12 @@ PrologueCall<T> prologue_call(const StreamGroup& g) {
     c.weight = static_cast<const T*>(p.weight.data());
     c.eps = static_cast<float>(p.eps);
   };
-  if (const auto* norm = std::get_if<RmsNormRows>(&g.prologue)) sums(*norm);
+  if (const auto* norm = std::get_if<RmsNormRows>(&g.prologue)) {
+    sums(*norm);
+    c.weight_offset = static_cast<float>(norm->weight_offset);
+    c.normed_out = const_cast<T*>(start_of<T>(norm->normed_out));
+    c.normed_stride = row_distance(norm->normed_out);
+  }
   if (const auto* heads = std::get_if<HeadNormRows>(&g.prologue)) {
     c.of_heads = static_cast<const float*>(heads->x.data());
     c.of_heads_stride = heads->x.stride(0);
@@ -444,7 +450,10 @@ std::string_view stream_group_refusal(const StreamGroup& g) {
     odd = odd || unfit(p.weight) || unfit(p.x) || unfit(p.mixture);
   }
   auto sums = [&](const auto& p) { odd = odd || unfit(p.residual) || unfit(p.sum_out) || unfit(p.weight); };
-  if (const auto* norm = std::get_if<RmsNormRows>(&g.prologue)) sums(*norm);
+  if (const auto* norm = std::get_if<RmsNormRows>(&g.prologue)) {
+    sums(*norm);
+    odd = odd || unfit(norm->normed_out);
+  }
   // Eight elements are made of two packs of x.
   if (heads_of(g) > 0) odd = odd || x.size(1) / heads_of(g) % 8 != 0;
   if (const auto* s = std::get_if<ShiftedRows>(&g.prologue)) {

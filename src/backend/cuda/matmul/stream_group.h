@@ -17,7 +17,7 @@ enum class GroupActivation : uint8_t { kNone, kTanh, kSigmoid, kRelu2, kSiluAndM
 
 struct GroupedProduct {
   View weight;  // [features, length]
-  View out;     // [rows, features]; without a prologue, and with PostNormRows, also f32, without an activation
+  View out;     // [rows, features]; also f32, without an activation, except with HeadNormRows and ShiftedRows
   GroupActivation activation = GroupActivation::kNone;
   OptView bias = {};
   OptView x = {};  // [rows, length], where the group has no prologue
@@ -49,8 +49,10 @@ struct RmsNormRows {
   View x;
   OptView residual = {};
   View weight;
+  double weight_offset = 0;  // added to the weight: 1 for Gemma's
   double eps = 0;
   OptView sum_out = {};
+  OptView normed_out = {};  // the rows that are multiplied, for a later launch
 };
 // The end of an RMSNorm of heads: x divided by the root of the mean of squares of its head, which is given in parts.
 struct HeadNormRows {
