@@ -104,7 +104,7 @@ TEST_P(RoutedExperts, AreThoseOfTheLargestLogits) {
     const Tensor want = downloaded(given), got = downloaded(routed), got_beside = downloaded(beside);
     double largest = 0;
     for (int i = 0; i < hidden; ++i) largest = std::max(largest, std::abs(at(want, i)));
-    ASSERT_GT(largest, 0.01);
+    ASSERT_GT(largest, 0.001);  // small where the weights are a softmax over 500 experts
     for (int i = 0; i < hidden; ++i) {
       double product = 0;
       for (int k = 0; k < dense; ++k) product += at(wide, k) * at(dense_down, int64_t{i} * dense + k);
