@@ -9,11 +9,17 @@
 namespace fk {
 namespace {
 
-// Far from everything that Linux places, with 47 or 48 bits of addresses. With fewer it is not free, and Linux chooses.
-constexpr uintptr_t kTensors = uintptr_t{0x2000} << 32;
+// Far from everything that Linux or a sanitizer places, with 47 or 48 bits of addresses. With fewer it is not free, and
+// Linux chooses.
+constexpr uintptr_t kTensors = uintptr_t{0x3000} << 32;
 constexpr unsigned long kAsk = 0xFFFFFFFF;  // personality() then changes nothing
 
 }  // namespace
+
+bool FixedAddresses::possible() {
+  FixedAddresses fixed;
+  return (static_cast<unsigned long>(personality(kAsk)) & ADDR_NO_RANDOMIZE) != 0;
+}
 
 FixedAddresses::FixedAddresses() : before_(personality(kAsk)) {
   if (before_ >= 0) personality(static_cast<unsigned long>(before_) | ADDR_NO_RANDOMIZE);
@@ -24,9 +30,10 @@ FixedAddresses::~FixedAddresses() {
 }
 
 AddressLayout::AddressLayout(uint64_t number) : random_(number, "address layout") {
-  constexpr size_t kShifts = 4096, kPlaces = size_t{1} << 18;  // pages
+  constexpr size_t kShifts = 4096, kHeapShifts = 256, kPlaces = size_t{1} << 18;  // pages
   stack_place_ = random_.below(draws_++, kStackPeriod);
   shift_bytes_ = pages(kShifts);
+  heap_shift_bytes_ = pages(kHeapShifts);
   tensors_at_ = kTensors + pages(kPlaces);
 }
 
@@ -34,7 +41,8 @@ size_t AddressLayout::pages(size_t most) {
   return static_cast<size_t>(random_.below(draws_++, most)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
-void AddressLayout::shift_mappings() const {
+void AddressLayout::shift_memory() const {
+  sbrk(static_cast<intptr_t>(heap_shift_bytes_));
   if (shift_bytes_ > 0) mmap(nullptr, shift_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 }
 

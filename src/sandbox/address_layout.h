@@ -1,6 +1,7 @@
-// Where code, stack and tensors of a runner lie. Their positions change the time of a kernel by 1 to 2 % for as long as
-// its process lives, and Linux chooses other ones for every process. So its choice is switched off for runners on a
-// CPU, and a number that is drawn for every launch decides, the same for all processes of the launch.
+// Where stack, libraries, heap and tensors of a runner lie. Their positions change the time of a kernel by 1 to 2 % for
+// as long as its process lives, and Linux chooses other ones for every process. So its choice is switched off for
+// runners on a CPU, and a number that is drawn for every launch decides, the same for all processes of the launch. The
+// program itself, with the code of the baselines, and the C library are at the same addresses in all launches.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +15,7 @@ namespace fk {
 // container's profile forbids it.
 class FixedAddresses {
  public:
+  static bool possible();
   FixedAddresses();
   ~FixedAddresses();
   FixedAddresses(const FixedAddresses&) = delete;
@@ -30,8 +32,8 @@ class AddressLayout {
   // Where the stack begins, in bytes modulo 64 KiB.
   static constexpr size_t kStackPeriod = 64 << 10;
   size_t stack_place() const { return stack_place_; }
-  // Moves what is mapped from now on without a wanted address: libraries, stacks of threads, large memory of malloc.
-  void shift_mappings() const;
+  // Moves the heap, and what is mapped from now on without a wanted address: libraries, stacks of threads.
+  void shift_memory() const;
   // The address for the next tensors, after those that end at `end`: independent of the libraries, which differ between
   // the sides.
   void* next_tensors();
@@ -42,7 +44,7 @@ class AddressLayout {
 
   Stream random_;
   uint64_t draws_ = 0;
-  size_t stack_place_, shift_bytes_;
+  size_t stack_place_, shift_bytes_, heap_shift_bytes_;
   uintptr_t tensors_at_;
 };
 

@@ -39,7 +39,7 @@ int watch_over(pid_t worker) {
 // Serves requests with a stack that begins where the layout says.
 [[gnu::noinline]] int serve_in(const fk::AddressLayout& layout, const fk::Message& open, const fk::Json& protections) {
   constexpr size_t kAlignment = 16;
-  layout.shift_mappings();
+  layout.shift_memory();
   auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
   size_t gap = (here - layout.stack_place()) % fk::AddressLayout::kStackPeriod / kAlignment * kAlignment;
   // Volatile, so that the compiler cannot leave it out.

@@ -97,7 +97,7 @@ class Judging {
   Judgement run(Subject& candidate, Subject& baseline) {
     call_on(candidate, baseline);
     // Checked first, before anything takes time: a candidate that does not support the workload itself cannot pass.
-    if (auto refusal = candidate_->refusal(options_.inputs->make_shapes(*tree_, workload_))) {
+    if (auto refusal = refusal_of_workload()) {
       fail({.verdict = refusal->verdict, .sentence = refusal->sentence},
            {result_.calls, "the workload's own shape", workload_, 0});
       decide();
@@ -120,7 +120,7 @@ class Judging {
     call_on(candidate, baseline);
     result_ = {};
     oracle();
-    candidate_->refusal(options_.inputs->make_shapes(*tree_, workload_));  // asked in a judgement too
+    refusal_of_workload();  // asked in a judgement too
     if (typical_.empty() && !calibrate_baseline()) return first_failure();
     JudgeOptions drawn = options_;
     drawn.seed = secret;
@@ -157,6 +157,13 @@ class Judging {
     earlier_.clear();
     start_ = Clock::now();
     candidate_time_ = {};
+  }
+
+  // The candidate's. The baseline is asked too: its memory is then mapped as often, at the same addresses.
+  std::optional<Failure> refusal_of_workload() {
+    const CallData shapes = options_.inputs->make_shapes(*tree_, workload_);
+    baseline_->refusal(shapes);
+    return candidate_->refusal(shapes);
   }
 
   std::optional<Failure> first_failure() const {

@@ -1,7 +1,6 @@
 #include "sandbox/process_subject.h"
 
 #include <gtest/gtest.h>
-#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -118,10 +117,7 @@ TEST_F(ProcessSubjectTest, BaselineAndRightCandidateAgree) {
 // Linux puts the stack, the libraries and the memory of every process elsewhere, which changes the times of a kernel
 // for as long as its process lives.
 TEST_F(ProcessSubjectTest, AddressesAreThoseOfTheLayout) {
-  {
-    FixedAddresses fixed;
-    if ((personality(0xFFFFFFFF) & ADDR_NO_RANDOMIZE) == 0) GTEST_SKIP() << "this system forbids personality()";
-  }
+  if (!FixedAddresses::possible()) GTEST_SKIP() << "this system forbids personality()";
   // Stack, code and weights, as 24 bits that a float holds exactly. Calls draw the places of inputs and outputs.
   const std::string so = compile(R"(
     static const int code = 0;

@@ -126,11 +126,9 @@ std::unique_ptr<CallData> FreshInputs::of_family(const InputFamily& family) cons
   return data;
 }
 
-void FreshInputs::repeat(int slot) {
-  if (slots_.size() <= static_cast<size_t>(slot)) slots_.resize(static_cast<size_t>(slot) + 1);
+void FreshInputs::repeat(int slot, const Choice& choice) {
   Slot& s = slots_[static_cast<size_t>(slot)];
-  const Slot& first = slots_[0];
-  s.key = first.key, s.set = first.set, s.factors = first.factors;
+  s.choice = choice;
   s.made = false;
 }
 
@@ -138,21 +136,19 @@ void FreshInputs::next(int slot, bool timed) {
   if (slots_.size() <= static_cast<size_t>(slot)) slots_.resize(static_cast<size_t>(slot) + 1);
   Slot& s = slots_[static_cast<size_t>(slot)];
   PhiloxBlock drawn = random_.block(draws_++);
-  s.key = (uint64_t{drawn[0]} << 32) | drawn[1];
+  Choice& c = s.choice;
+  c.key = (uint64_t{drawn[0]} << 32) | drawn[1];
   s.made = false;
-  if (recorded_ != 0 && below(2) == 0) {
-    s.set = recorded_;
-    s.factors = Factors::kNone;
-  } else if (others_.empty() || below(2) == 0) {
-    s.set = 0;
-    s.factors = Factors::kOneEach;
-  } else {
-    uint64_t drawn_kind = below(others_.size() + (timed ? 0 : untimed_.size()));
-    const Kind& kind = drawn_kind < others_.size() ? others_[drawn_kind] : untimed_[drawn_kind - others_.size()];
-    s.set = kind.set;
-    s.factors = kind.factors;
-  }
-  Set& set = sets_[s.set];
+  auto take = [&](const Kind& kind) { c.set = kind.set, c.factors = kind.factors; };
+  if (!timed && !untimed_.empty())
+    take(untimed_[below(untimed_.size())]);
+  else if (recorded_ != 0 && below(2) == 0)
+    take({recorded_, Factors::kNone});
+  else if (others_.empty() || below(2) == 0)
+    take({0, Factors::kOneEach});
+  else
+    take(others_[below(others_.size())]);
+  Set& set = sets_[c.set];
   if (!set.data) set.data = of_family(*set.family);
 }
 
@@ -164,21 +160,21 @@ const View& FreshInputs::tensor_of(const CallData& data, size_t tensor) const {
 std::optional<CallMemory::MadeFrom> FreshInputs::pieces(int slot, size_t tensor) const {
   const Change& change = changes_[tensor];
   if (!change.renewed) return std::nullopt;
-  const Slot& s = slots_[static_cast<size_t>(slot)];
-  const View &set = tensor_of(*sets_[s.set].data, tensor), &shape = tensor_of(shapes_, tensor);
-  PhiloxBlock drawn = Stream(s.key).block(tensor);
+  const Choice& c = choice(slot);
+  const View &set = tensor_of(*sets_[c.set].data, tensor), &shape = tensor_of(shapes_, tensor);
+  PhiloxBlock drawn = Stream(c.key).block(tensor);
   Pieces p{.elements = shape.numel(),
            .element_bytes = static_cast<int64_t>(dtype_size(shape.dtype())),
            .key = (uint64_t{drawn[0]} << 32) | drawn[1],
            .set_elements = set.numel()};
-  if (change.scaled && s.factors != Factors::kNone) {
+  if (change.scaled && c.factors != Factors::kNone) {
     store_float_format(p, shape.dtype());
     p.least_exponent = kLeastExponent;
     p.most_exponent = change.most_exponent;
-    if (s.factors == Factors::kOneEach)
+    if (c.factors == Factors::kOneEach)
       p.least_exponent = p.most_exponent =
           kLeastExponent + static_cast<int>(drawn[2] % static_cast<uint32_t>(p.most_exponent - kLeastExponent + 1));
-    if (s.factors == Factors::kTiny) p.least_exponent = p.most_exponent = kTinyExponent;
+    if (c.factors == Factors::kTiny) p.least_exponent = p.most_exponent = kTinyExponent;
   }
   return CallMemory::MadeFrom{set, p};
 }
@@ -188,7 +184,7 @@ const CallData& FreshInputs::current(int slot) {
   if (s.made) return s.data;
   CallData& data = s.data;
   if (data.given.empty() && data.states.empty()) data = copy_of(shapes_);
-  const CallData& set = *sets_[s.set].data;
+  const CallData& set = *sets_[s.choice.set].data;
   data.batch = set.batch;
   size_t args = data.given.size();
   for (size_t i = 0; i < args + data.states.size(); ++i) {
@@ -199,7 +195,7 @@ const CallData& FreshInputs::current(int slot) {
     else
       copy_elements(tensor_of(set, i), to);
   }
-  reorder_routing(specs_, data, s.key);
+  reorder_routing(specs_, data, s.choice.key);
   s.made = true;
   return data;
 }

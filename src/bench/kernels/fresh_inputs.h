@@ -27,22 +27,31 @@ namespace fk {
 class FreshInputs {
  public:
   // `root` is used again later.
+  // How the numbers of a set are multiplied.
+  enum class Factors : uint8_t { kNone, kOneEach, kOneAPiece, kTiny };
+
   FreshInputs(const Node& root, const InputMaker& maker, const Workload& workload, uint64_t seed);
 
   // The shapes of every call; the content is not used.
   const CallData& base() const { return shapes_; }
   // The set from which the slot's tensors are built. Small tensors have more elements there than in a call.
-  const CallData& base(int slot) const { return *sets_[slots_[static_cast<size_t>(slot)].set].data; }
-  // Chooses other inputs for a slot. Untimed calls also get families on which a correct kernel may be faster.
+  const CallData& base(int slot) const { return *sets_[choice(slot).set].data; }
+  // Chooses other inputs for a slot. Untimed calls get families on which a correct kernel may be faster.
   void next(int slot, bool timed = true);
-  // The inputs of the first slot.
-  void repeat(int slot);
+  // What a slot's inputs are built from: the same choice gives the same inputs, in any slot.
+  struct Choice {
+    uint64_t key = 0;
+    size_t set = 0;
+    Factors factors = Factors::kNone;
+  };
+  const Choice& choice(int slot) const { return slots_[static_cast<size_t>(slot)].choice; }
+  void repeat(int slot, const Choice& choice);
   // How a tensor of the slot is built, by its index: arguments, then the KV cache. None: as in base(slot).
   std::optional<CallMemory::MadeFrom> pieces(int slot, size_t tensor) const;
   // The inputs themselves, built on first use: a GPU builds them itself.
   const CallData& current(int slot);
   // As text, for messages: "standard", "shifted +5", "recorded".
-  std::string_view kind(int slot) const { return sets_[slots_[static_cast<size_t>(slot)].set].name; }
+  std::string_view kind(int slot) const { return sets_[choice(slot).set].name; }
 
  private:
   struct Set {
@@ -50,12 +59,8 @@ class FreshInputs {
     const InputFamily* family = nullptr;  // applied to the standard set on first use
     std::unique_ptr<CallData> data;       // at a fixed address
   };
-  // How the numbers of a set are multiplied.
-  enum class Factors : uint8_t { kNone, kOneEach, kOneAPiece, kTiny };
   struct Slot {
-    uint64_t key = 0;
-    size_t set = 0;
-    Factors factors = Factors::kNone;
+    Choice choice;
     bool made = false;
     CallData data;
   };

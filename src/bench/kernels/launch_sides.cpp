@@ -42,6 +42,13 @@ std::optional<Failure> LaunchSides::finish() {
   return found;
 }
 
+std::optional<Failure> LaunchSides::Together::refusal(const CallData& shapes) {
+  std::optional<Failure> refused;
+  for (int side = 0; side < kAll && !refused; ++side)
+    if (side != kCandidate && sides_.takes_part(side)) refused = sides_[side].refusal(shapes);
+  return refused;
+}
+
 std::optional<Failure> LaunchSides::Together::bind(std::span<const Tensor> params) {
   std::optional<Failure> failure;
   for (int side = 0; side < kAll && !failure; ++side)

@@ -46,6 +46,7 @@ class LaunchSides {
   class Together final : public Subject {
    public:
     explicit Together(LaunchSides& sides) : sides_(sides) {}
+    std::optional<Failure> refusal(const CallData& shapes) override;
     std::optional<Failure> bind(std::span<const Tensor> params) override;
     CallOutcome call(const CallData& data, Placement placement) override;
 

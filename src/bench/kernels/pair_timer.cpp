@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <optional>
 
 #include "bench/kernels/calls_alone.h"
@@ -37,6 +36,7 @@ constexpr double kCallsAloneS = 0.05;                      // per launch, for mo
 constexpr double kSteadyCalls = 4, kSteadyNs = 1e6;        // a sample on a CPU has at least the shorter of both
 constexpr double kWarmUpS = 0.008;                         // no further round after this time
 constexpr int kExchanges = 16;                             // empty samples at the start, to measure their spread
+constexpr double kMostTimes = 4;                           // a candidate's part of a round, in plans (sampling.h)
 constexpr double kJudgeAgainS = 0.03;  // at the end of a launch, for calls like those of a judgement
 constexpr size_t kMostRotatingBytes = size_t{64} << 20, kMostRotatingOnGpu = size_t{2} << 30;
 
@@ -45,7 +45,7 @@ struct Mapped {
   int inputs_segment = 0, written_segment = 0;
 };
 
-// Judged rounds between the timed ones: all their calls have the same inputs, of more families; they are not timed.
+// Judged rounds between the timed ones are not timed (round_check.h).
 enum class Round : uint8_t { kWarmUp, kTimed, kJudged };
 
 struct Sample {
@@ -101,15 +101,14 @@ class PairTimer {
       plan.begin_pairs(more_);
       measure_exchanges();
       warm_up();
-      const auto judged_at = static_cast<int>(secret_number() % static_cast<uint64_t>(plan.pairs()));
+      const auto judged_at = static_cast<int>(secret_number() % static_cast<uint64_t>(plan.sure_pairs()));
       for (bool judged = false; !result_.failure && plan.another_pair();) {
         if (plan.pair() == judged_at || secret_number() % 16 == 0 || (plan.is_last_pair() && !judged)) {
           judged = true;
           round(Round::kJudged);
         }
-        Stopwatch of_pair;
         if (!result_.failure) round(Round::kTimed);
-        if (!result_.failure) plan.add_pair(of_pair.elapsed_s(), result_.samples.back().back());
+        if (!result_.failure) plan.add_round(round_s_);
         progress(plan.done());
       }
       if (!on_gpu() || launch % 2 == 0) call_alone();  // on a GPU a sample takes long to prepare
@@ -153,6 +152,7 @@ class PairTimer {
     // The physical pages make one memory faster or slower than another, by 1 to 2 % here, as long as it exists. So the
     // sides rotate from launch to launch, and in three launches each uses every memory once.
     writers_ = handed_round(places_, launch);
+    check_->begin_launch();
     if (!memory_) memory_ = std::make_unique<CallMemory>(*root_, inputs_.base(), 1, kRunners, options_.device);
     std::array<int, kRunners> order = shuffled<kRunners>(random_, draws_);
     was_judged_ = judged_.sides != nullptr;
@@ -295,33 +295,23 @@ class PairTimer {
   }
 
   // Calls of the next sample: some of the slots in random order.
-  std::vector<int> drawn_calls() {
-    std::vector<int> slots(static_cast<size_t>(memory_->slots()));
-    std::iota(slots.begin(), slots.end(), 0);
-    for (size_t i = 0; i < static_cast<size_t>(calls_); ++i)
-      std::swap(slots[i], slots[i + random_.below(draws_++, slots.size() - i)]);
-    slots.resize(static_cast<size_t>(calls_));
-    return slots;
-  }
+  std::vector<int> drawn_calls() { return some_of(memory_->slots(), calls_, random_, draws_); }
 
   void warm_up() {
-    Stopwatch watch;
+    double warming_s = 0;
     held_ = rounds_ = 0;
     clock_.restart();
     looks_.clear();
     const double at_most_s = on_gpu() ? 0.1 : kWarmUpS;  // on a GPU a round has more calls
-    for (int i = 0; i < options_.warmups && !result_.failure && watch.elapsed_s() < at_most_s; ++i)
+    for (int i = 0; i < options_.warmups && !result_.failure && warming_s < at_most_s; ++i, warming_s += round_s_)
       round(Round::kWarmUp);
     // Calls that wait for the device cannot be queued; then both sides are timed without a hold.
     if (on_gpu() && rounds_ > 1 && 2 * held_ < rounds_) hold_ = false;
   }
 
-  void next_inputs(bool same = false) {
-    for (int slot = 0; slot < memory_->slots(); ++slot)
-      if (slot == 0 || !same)
-        inputs_.next(slot, !same || !check_->oracle_is_quick());
-      else
-        inputs_.repeat(slot);
+  void next_inputs(std::span<const int> calls = {}, bool judged = false) {
+    for (int slot = 0; slot < memory_->slots(); ++slot) inputs_.next(slot);
+    check_->prepare(calls, judged);
     if (!on_gpu()) return;
     memory_->stage_pieces([&](int slot) -> const CallData& { return inputs_.base(slot); },
                           [&](int slot, size_t tensor) { return inputs_.pieces(slot, tensor); });
@@ -334,9 +324,11 @@ class PairTimer {
   // All three sides on the same new inputs, in random order. Outputs are checked after all have returned, those of the
   // control like those of the candidate: so the effect on the caches is the same for both.
   void round(Round kind) {
-    next_inputs(kind == Round::kJudged);
     std::array<int, kRunners> order = shuffled<kRunners>(random_, draws_);
     std::vector<int> calls = drawn_calls();
+    Stopwatch watch, of_side;
+    std::array<double, kRunners> side_s{};
+    next_inputs(calls, kind == Round::kJudged);
     auto pattern = static_cast<uint8_t>(draws_ % 2 == 0 ? 0xFF : 0x7F);
     constexpr size_t kFirst = 3;  // rounds of a launch which surely measure the overhead
     const bool drawn = random_.u32(draws_++) % (long_samples() ? 8 : 2) == 0;
@@ -346,10 +338,12 @@ class PairTimer {
     const bool watches = !on_gpu() && kind != Round::kJudged;
     double look = watches ? clock_.look() : 0;
     for (int side : order) {
+      of_side = Stopwatch();
       if (side != kEmpty)
         samples[static_cast<size_t>(side)] = time_side(side, calls, pattern);
       else if (EmptySample e = with_empty ? empty_sample(calls) : EmptySample(); e.ns > 0 && kind == Round::kTimed)
         exchange_.add_empty(e);
+      side_s[static_cast<size_t>(side)] = of_side.elapsed_s();
       if (takes_part(side) && note_failure(side)) return;
     }
     if (watches) look = std::max(look, clock_.look());
@@ -358,6 +352,7 @@ class PairTimer {
     if (stolen && stolen_ticks().value_or(*stolen) > *stolen)
       for (Sample& sample : samples) sample.dropped = Dropped::kStealTime;
     result_.failure = check_->check({*memory_, calls, writers_, pattern, kind == Round::kJudged});
+    round_s_ = watch.elapsed_s() - std::max(0.0, side_s[kCandidate] - kMostTimes * side_s[kBaseline]);
     if (kind != Round::kTimed || result_.failure) return;
     const Sample &b = samples[kBaseline], &c = samples[kCandidate], &a = samples[kControl];
     auto pair = [](const Sample& x, const Sample& y) {
@@ -565,6 +560,7 @@ class PairTimer {
   std::unique_ptr<CallMemory> memory_;
   bool sized_ = false;
   int calls_ = 1;              // per sample
+  double round_s_ = 0;         // of the last round; of the candidate not more than kMostTimes the baseline's part
   double call_ns_ = 0;         // of one call of the baseline, estimated
   int interrupted_ = 0;        // samples, while their size was chosen
   bool hold_ = true;           // on a GPU: calls are queued before it starts

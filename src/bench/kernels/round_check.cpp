@@ -9,6 +9,7 @@
 namespace fk {
 namespace {
 
+constexpr size_t kRemembered = 4;              // earlier calls
 constexpr int64_t kLookAt = int64_t{1} << 15;  // elements checked per side and round
 
 }  // namespace
@@ -25,6 +26,13 @@ bool RoundCheck::to_oracle(bool judged_round) const {
   const double often = judged_round ? 1 : 1.0 / 8, seconds_per_round = judged_round ? 0.01 : 1e-3;
   double share = std::min(often, seconds_per_round / outputs_.oracle_seconds());
   return static_cast<double>(secret_number() >> 11) * 0x1p-53 < share;
+}
+
+// In judged rounds mostly the one whose inputs are of a family that is never timed.
+size_t RoundCheck::drawn_call(std::span<const int> calls) const {
+  const auto untimed = std::find(calls.begin(), calls.end(), untimed_.value_or(-1));
+  if (untimed == calls.end() || secret_number() % 8 == 0) return secret_number() % calls.size();
+  return static_cast<size_t>(untimed - calls.begin());
 }
 
 // Checks outputs of all calls at positions chosen after they returned, and in some rounds a whole call with the oracle.
@@ -45,7 +53,7 @@ std::optional<Failure> RoundCheck::check(const RoundOutputs& round) {
   auto of_task = [](const Failure& found) {
     return Failure{Verdict::kInvalidTask, fmt::format("The baseline differs from itself: {}", found.sentence)};
   };
-  size_t judged = to_oracle(round.judged) ? random_.below(draws_++, calls.size()) : calls.size();
+  size_t judged = to_oracle(round.judged) ? drawn_call(calls) : calls.size();
   if (judged < calls.size()) {
     std::vector<int> sides = {round.writers[kCandidate]};
     if (on_cpu) sides.insert(sides.begin() + secret_number() % 2, round.writers[kControl]);
@@ -65,17 +73,38 @@ std::optional<Failure> RoundCheck::check(const RoundOutputs& round) {
         found = outputs_.look(round.memory, calls[i], data_of, inputs_.base(), sides, secret + i, budget);
     if (found) return look.side == kControl ? of_task(*found) : *found;
   }
-  return round.judged ? check_repeats(round) : std::nullopt;
+  return check_repeats(round);
 }
 
-// Equal inputs must give equal bits.
-std::optional<Failure> RoundCheck::check_repeats(const RoundOutputs& round) const {
-  int writer = round.writers[LaunchSides::kCandidate];
-  std::vector<uint64_t> first = round.memory.fingerprints(round.calls.first(1), writer);
-  for (size_t i = 1; i < round.calls.size(); ++i)
-    if (round.memory.fingerprints(round.calls.subspan(i, 1), writer) != first)
+void RoundCheck::prepare(std::span<const int> calls, bool judged_round) {
+  repeated_.clear();
+  untimed_.reset();
+  if (calls.empty()) return;
+  size_t at = secret_number() % calls.size(), free = calls.size();
+  auto next_call = [&] { return --free, calls[at++ % calls.size()]; };
+  if (judged_round && outputs_.oracle_is_quick() && (free > 1 || earlier_.empty() || secret_number() % 2 == 0)) {
+    untimed_ = next_call();
+    inputs_.next(*untimed_, /*timed=*/false);
+  }
+  if (!judged_round && secret_number() % 8 != 0) return;
+  for (size_t i = 0; i < earlier_.size() && free > 0; ++i) {
+    repeated_.push_back(next_call());
+    inputs_.repeat(repeated_.back(), earlier_[i].inputs);
+  }
+}
+
+// Equal inputs must give equal bits. Which calls are remembered for later rounds is drawn after they have returned.
+std::optional<Failure> RoundCheck::check_repeats(const RoundOutputs& round) {
+  const int writer = round.writers[LaunchSides::kCandidate];
+  auto written = [&](const int& slot) { return round.memory.fingerprints(std::span(&slot, 1), writer); };
+  for (size_t i = 0; i < repeated_.size(); ++i)
+    if (written(repeated_[i]) != earlier_[i].written)
       return Failure{Verdict::kNondeterministic,
                      "Two calls with the same data, made while it was timed, differ in the bits they wrote."};
+  if (earlier_.size() == kRemembered && secret_number() % 4 != 0) return std::nullopt;
+  if (earlier_.size() == kRemembered) earlier_.erase(earlier_.begin());
+  const int slot = round.calls[secret_number() % round.calls.size()];
+  earlier_.push_back({inputs_.choice(slot), written(slot)});
   return std::nullopt;
 }
 

@@ -22,7 +22,7 @@ struct RoundOutputs {
   std::span<const int> calls;                    // slots
   std::array<int, LaunchSides::kTimed> writers;  // of baseline, candidate and control
   uint8_t pattern = 0;                           // fill pattern of the margins and, before the calls, of the outputs
-  bool judged = false;                           // all calls had the same inputs, and the round is not timed
+  bool judged = false;                           // the round is not timed, and has inputs of one more family
 };
 
 class RoundCheck {
@@ -31,20 +31,35 @@ class RoundCheck {
   RoundCheck(const OperatorInfo& op, const Node& root, const Workload& workload, Judge& judge, FreshInputs& inputs,
              uint64_t seed);
 
+  // Changes the inputs of some calls of a round, before they are made. Some get those of earlier calls of this launch,
+  // in judged rounds always, and must write the same bits; in judged rounds another one gets a family that is never
+  // timed. No two calls of a round have equal inputs: a candidate can read all of them, and would know what such a
+  // round is for.
+  void prepare(std::span<const int> calls, bool judged_round);
   std::optional<Failure> check(const RoundOutputs& round);
+  void begin_launch() { earlier_.clear(); }
 
-  bool oracle_is_quick() const { return outputs_.oracle_is_quick(); }
   int64_t elements() const { return outputs_.elements(); }
   int judged() const { return outputs_.judged(); }
 
  private:
   bool to_oracle(bool judged_round) const;
-  std::optional<Failure> check_repeats(const RoundOutputs& round) const;
+  size_t drawn_call(std::span<const int> calls) const;
+  std::optional<Failure> check_repeats(const RoundOutputs& round);
+
+  // A call, and what the candidate wrote.
+  struct Earlier {
+    FreshInputs::Choice inputs;
+    std::vector<uint64_t> written;
+  };
 
   OutputCheck outputs_;
   FreshInputs& inputs_;
   Stream random_;
   uint64_t draws_ = 0;
+  std::vector<Earlier> earlier_;
+  std::vector<int> repeated_;   // slots of this round that have their inputs
+  std::optional<int> untimed_;  // the slot with a family that is never timed
 };
 
 }  // namespace fk

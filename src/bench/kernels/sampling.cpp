@@ -43,6 +43,8 @@ LaunchPlan::LaunchPlan(const TimingOptions& options)
 
 bool LaunchPlan::another_launch(const TimingResult& so_far, double call_ns) {
   ++launch_;
+  earlier_s_ += launch_s();
+  rounds_s_ = 0;
   if (launch_ == launches_) asked_s_ = watch_.elapsed_s();
   return launch_ < launches_ || may_go_on(so_far, call_ns);
 }
@@ -51,7 +53,7 @@ bool LaunchPlan::may_go_on(const TimingResult& so_far, double call_ns) const {
   if (watch_.elapsed_s() > options_.budget_s) return false;
   if ((launch_ - launches_) % LaunchSides::kTimed != 0) return true;  // until every side has used every memory
   return watch_.elapsed_s() - asked_s_ < patience(call_ns) * options_.sample_on_s &&
-         !time_.too_late(LaunchSides::kTimed, launch_, timed_s_) && wants_more_pairs(so_far, options_, call_ns);
+         !time_.too_late(LaunchSides::kTimed, launch_, earlier_s_) && wants_more_pairs(so_far, options_, call_ns);
 }
 
 void LaunchPlan::begin_pairs(uint64_t secret) {
@@ -64,14 +66,16 @@ void LaunchPlan::begin_pairs(uint64_t secret) {
 bool LaunchPlan::another_pair() {
   ++pair_;
   if (pair_ >= pairs_) return false;
-  if (launch_ == 0 && time_.ends_launch(launches_, pair_ + 1, timed_s_)) pairs_ = fitting_ = pair_ + 1;
+  if (launch_ == 0 && time_.ends_launch(launches_, pair_ + 1, launch_s())) pairs_ = fitting_ = pair_ + 1;
   if (launch_ > 0 && watch_.elapsed_s() > options_.budget_s) pairs_ = pair_ + 1;
   return true;
 }
 
-void LaunchPlan::add_pair(double round_s, const TimePair& pair) {
-  const double counted_s = round_s - 1e-9 * std::max(0.0, pair.candidate_ns - 4 * pair.baseline_ns);
-  timed_s_ += pair_ == 0 ? (1 + LaunchTime::kUntimedRounds) * counted_s : counted_s;
+void LaunchPlan::add_round(double round_s) { rounds_s_ += round_s; }
+
+// A mean of the rounds so far, so that a single slow one does not count several times.
+double LaunchPlan::launch_s() const {
+  return pair_ <= 0 ? 0 : rounds_s_ * (1 + static_cast<double>(LaunchTime::kUntimedRounds) / pair_);
 }
 
 double LaunchPlan::done() const { return std::min(1.0, (launch_ + (pair_ + 1.0) / pairs_) / launches_); }

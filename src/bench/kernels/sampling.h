@@ -1,6 +1,7 @@
 // How many pairs a timing measures, and when it goes on because the result is not known well enough.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "bench/kernels/pair_timer.h"
@@ -50,11 +51,13 @@ class LaunchPlan {
   // `secret`.
   void begin_pairs(uint64_t secret);
   bool another_pair();
-  // The time of a timed round and its pair, whose times are still those of whole samples. Of a candidate's sample not
-  // more counts than four times the baseline's: a few long samples do not change its median.
-  void add_pair(double round_s, const TimePair& pair);
+  // The time of a timed round, without what a candidate could stretch at will.
+  void add_round(double round_s);
   int pair() const { return pair_; }
-  int pairs() const { return pairs_; }
+  // Pairs that this launch has in any case; the first one may end after few.
+  int sure_pairs() const {
+    return launch_ == 0 && time_.is_limited() ? std::min(pairs_, LaunchTime::kLeastPairs) : pairs_;
+  }
   bool is_last_pair() const { return pair_ + 1 == pairs_; }
 
   double done() const;  // the part of the planned work, from 0 to 1
@@ -68,8 +71,10 @@ class LaunchPlan {
   int launch_ = -1, pair_ = -1, pairs_ = 0;
   int fitting_ = 0;  // pairs of every launch, if their time decides
   Stopwatch watch_;
-  double asked_s_ = 0;  // time for the planned launches
-  double timed_s_ = 0;  // of rounds
+  double asked_s_ = 0;      // time for the planned launches
+  double earlier_s_ = 0;    // of earlier launches
+  double rounds_s_ = 0;     // timed ones of this launch
+  double launch_s() const;  // with an estimate of those that are not timed
 };
 
 }  // namespace fk

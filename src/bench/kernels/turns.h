@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <numeric>
 #include <utility>
+#include <vector>
 
 #include "core/rng.h"
 
@@ -37,6 +38,16 @@ std::array<int, n> shuffled(const Stream& random, uint64_t& draws) {
   std::iota(order.begin(), order.end(), 0);
   for (size_t i = n - 1; i > 0; --i) std::swap(order[i], order[random.below(draws++, i + 1)]);
   return order;
+}
+
+// `count` of the numbers below n, in random order.
+inline std::vector<int> some_of(int n, int count, const Stream& random, uint64_t& draws) {
+  std::vector<int> all(static_cast<size_t>(n));
+  std::iota(all.begin(), all.end(), 0);
+  for (size_t i = 0; i < static_cast<size_t>(count); ++i)
+    std::swap(all[i], all[i + random.below(draws++, all.size() - i)]);
+  all.resize(static_cast<size_t>(count));
+  return all;
 }
 
 }  // namespace fk
