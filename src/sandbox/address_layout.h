@@ -34,8 +34,8 @@ class AddressLayout {
   size_t stack_place() const { return stack_place_; }
   // Moves the heap, and what is mapped from now on without a wanted address: libraries, stacks of threads.
   void shift_memory() const;
-  // The address for the next tensors, after those that end at `end`: independent of the libraries, which differ between
-  // the sides.
+  // The address for the next tensors, behind the last ones. It does not depend on libraries, which differ between the
+  // sides.
   void* next_tensors();
   void tensors_end_at(const void* end);
 

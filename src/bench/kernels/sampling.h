@@ -64,6 +64,7 @@ class LaunchPlan {
 
  private:
   bool may_go_on(const TimingResult& so_far, double call_ns) const;
+  double launch_s() const;  // of this launch: its timed rounds, and an estimate of the others
 
   const TimingOptions& options_;
   LaunchTime time_;
@@ -71,10 +72,9 @@ class LaunchPlan {
   int launch_ = -1, pair_ = -1, pairs_ = 0;
   int fitting_ = 0;  // pairs of every launch, if their time decides
   Stopwatch watch_;
-  double asked_s_ = 0;      // time for the planned launches
-  double earlier_s_ = 0;    // of earlier launches
-  double rounds_s_ = 0;     // timed ones of this launch
-  double launch_s() const;  // with an estimate of those that are not timed
+  double asked_s_ = 0;    // time for the planned launches
+  double earlier_s_ = 0;  // of earlier launches
+  double rounds_s_ = 0;   // timed ones of this launch
 };
 
 }  // namespace fk
