@@ -102,8 +102,10 @@ std::optional<Failure> RoundCheck::check_repeats(const RoundOutputs& round) {
       return Failure{Verdict::kNondeterministic,
                      "Two calls with the same data, made while it was timed, differ in the bits they wrote."};
   if (earlier_.size() == kRemembered && secret_number() % 4 != 0) return std::nullopt;
-  if (earlier_.size() == kRemembered) earlier_.erase(earlier_.begin());
   const int slot = round.calls[secret_number() % round.calls.size()];
+  // Remembered twice, it would be repeated twice in one round.
+  if (std::find(repeated_.begin(), repeated_.end(), slot) != repeated_.end()) return std::nullopt;
+  if (earlier_.size() == kRemembered) earlier_.erase(earlier_.begin());
   earlier_.push_back({inputs_.choice(slot), written(slot)});
   return std::nullopt;
 }

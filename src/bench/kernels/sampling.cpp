@@ -59,7 +59,7 @@ bool LaunchPlan::may_go_on(const TimingResult& so_far, double call_ns) const {
 void LaunchPlan::begin_pairs(uint64_t secret) {
   pair_ = -1;
   const int share = options_.pairs / launches_ + (launch_ % launches_ < options_.pairs % launches_ ? 1 : 0);
-  pairs_ = fitting_ > 0 ? fitting_ : time_.is_limited() ? LaunchTime::kMostTimes * share : share;
+  pairs_ = fitting_ > 0 ? fitting_ : time_.is_limited() ? LaunchTime::kTimesTheShare * share : share;
   pairs_ += static_cast<int>(secret % static_cast<uint64_t>(pairs_ / 2 + 1));
 }
 

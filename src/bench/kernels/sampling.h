@@ -20,7 +20,7 @@ class LaunchTime {
   explicit LaunchTime(double aim_s) : aim_s_(aim_s) {}
 
   static constexpr int kLeastPairs = 4;     // of a launch
-  static constexpr int kMostTimes = 3;      // its share of the requested pairs
+  static constexpr int kTimesTheShare = 3;  // its share of the requested pairs
   static constexpr int kUntimedRounds = 5;  // what warm-ups, judged rounds and calls alone of a launch take
   static constexpr double kLaunchS = 0.07;  // the rest of a launch: starting and ending its processes
   // Asked in the first launch, when its timed rounds have taken so long: whether it ends. It ends early, because the
