@@ -32,6 +32,7 @@ CpuFeatures detect() {
   f.avx512 = f.avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   f.avx512_bf16 = f.avx512 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && ((a >> 5) & 1);
+  f.avx512_vnni = f.avx512 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && ((c >> 11) & 1);
   bool has_amx = __get_cpuid_count(7, 0, &a, &b, &c, &d) && ((d >> 24) & 1) && ((d >> 22) & 1);  // tiles, bf16
   f.amx_bf16 = f.avx512_bf16 && has_amx && request_amx();
   return f;
@@ -68,6 +69,7 @@ std::vector<std::string> cpu_feature_names() {
   add(f.avx2, "avx2");
   add(f.avx512, "avx512");
   add(f.avx512_bf16, "avx512_bf16");
+  add(f.avx512_vnni, "avx512_vnni");
   add(f.amx_bf16, "amx_bf16");
   add(f.neon, "neon");
   add(f.neon_dot, "neon_dot");

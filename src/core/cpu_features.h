@@ -11,6 +11,7 @@ struct CpuFeatures {
   bool avx2 = false;         // with FMA and F16C: every x86-64 CPU since 2013
   bool avx512 = false;       // F, BW, DQ, VL
   bool avx512_bf16 = false;  // VDPBF16PS
+  bool avx512_vnni = false;  // VPDPBUSD
   bool amx_bf16 = false;     // TDPBF16PS, and the kernel granted this process the tile registers
   // aarch64
   bool neon = false;

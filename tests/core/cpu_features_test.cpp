@@ -37,6 +37,7 @@ TEST(CpuFeatures, AgreeWithTheKernel) {
   EXPECT_EQ(f.avx2, all({"avx2", "fma", "f16c"}));
   EXPECT_EQ(f.avx512, f.avx2 && all({"avx512f", "avx512bw", "avx512dq", "avx512vl"}));
   EXPECT_EQ(f.avx512_bf16, f.avx512 && all({"avx512_bf16"}));
+  EXPECT_EQ(f.avx512_vnni, f.avx512 && all({"avx512_vnni"}));
   EXPECT_LE(f.amx_bf16, f.avx512_bf16 && all({"amx_tile", "amx_bf16"}));  // the kernel may still refuse the tiles
   EXPECT_EQ(f.neon, all({"asimd"}));
   EXPECT_EQ(f.neon_bf16, all({"asimd", "bf16"}));

@@ -134,7 +134,7 @@ double error_with_bits(int bits, uint64_t seed, double outlier) {
   return worst;
 }
 
-TEST(GGUFLinearTolerance, AllowsActivationsOfEightBitsAndNotOfSix) {
+TEST(GGUFLinearTolerance, SlowAllowsActivationsOfEightBitsAndNotOfSix) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     for (double outlier : {0.0, 30.0}) {
       EXPECT_LT(error_with_bits(8, seed, outlier), 1) << seed;

@@ -14,6 +14,9 @@ mkdir -p "$folder" && cd "$folder"
 if [ ! -x build/bin/llama-bench ]; then
   python3 -m pip download --no-deps --no-binary llama-cpp-python "llama-cpp-python==$version"
   tar xzf "llama_cpp_python-$version.tar.gz"
+  # g++ 12 leaves out stores to the tile configuration, so its products end with an illegal instruction.
+  sed -i 's/^\( *\)_tile_loadconfig(/\1asm volatile("" ::: "memory");\n\1_tile_loadconfig(/' \
+    "llama_cpp_python-$version/vendor/llama.cpp/ggml/src/ggml-cpu/amx/mmq.cpp"
   cmake -S "llama_cpp_python-$version/vendor/llama.cpp" -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DLLAMA_CURL=OFF \
     -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_SERVER=OFF -DBUILD_SHARED_LIBS=OFF
   ninja -C build llama-bench llama-quantize

@@ -46,7 +46,7 @@ class Product {
     Arena arena;
     Context ctx{.pool = pool, .arena = arena, .attention = nullptr, .states = {}};
     Tensor y({tokens, kRows}, DType::kF32);
-    std::vector<OptView> args{View(x.view().data(), {tokens, kColumns}, DType::kF32), y.view()};
+    std::vector<OptView> args{View(x.view().data(), {tokens, kColumns}, x.view().dtype()), y.view()};
     node_->call(ctx, args);
     return y;
   }
@@ -94,6 +94,33 @@ TEST(GGUFLinearOnCpu, EqualTokensHaveEqualOutputsWhereverTheyStand) {
       for (int64_t i = 0; i < kMany * kRows; ++i)
         ASSERT_NEAR(all.ptr<float>()[i], few.ptr<float>()[i % (kDifferent * kRows)], 2e-3)
             << implementation.name << " " << format << ", token " << i / kRows << ", row " << i % kRows;
+    }
+  }
+}
+
+// In bf16 many tokens may be multiplied without rounding them to int8, in passes of some hundreds.
+TEST(GGUFLinearOnCpu, ManyTokensInBf16AreCloseToFew) {
+  constexpr int64_t kMany = 523, kDifferent = 5;
+  Tensor x({kMany, kColumns}, DType::kBF16);
+  Stream stream(6, "x");
+  for (int64_t i = 0; i < kMany * kColumns; ++i)
+    x.ptr<bf16>()[i] =
+        static_cast<bf16>(static_cast<float>(stream.normal(static_cast<uint64_t>(i % (kDifferent * kColumns)))));
+  for (const ImplementationInfo& implementation : Registry::instance().at("gguf_linear").implementations) {
+    if (implementation.is_oracle || implementation.device != DeviceKind::kCpu) continue;
+    if (implementation.unavailable != nullptr && !implementation.unavailable().empty()) continue;
+    for (const char* format : {"q8_0", "q4_0", "q4_k", "q6_k"}) {
+      Product product(implementation, weight_format(format));
+      Tensor all = product.of(x, kMany), few = product.of(x, kDifferent);
+      for (int64_t t = 0; t < kMany; ++t) {
+        double squares = 0, scale = 0;
+        for (int64_t n = 0; n < kRows; ++n) {
+          const double got = all.ptr<float>()[t * kRows + n], want = few.ptr<float>()[t % kDifferent * kRows + n];
+          squares += (got - want) * (got - want);
+          scale += want * want;
+        }
+        ASSERT_LT(std::sqrt(squares / scale), 0.02) << implementation.name << " " << format << ", token " << t;
+      }
     }
   }
 }

@@ -70,20 +70,22 @@ class GGUFLinearNeon final : public GGUFLinearCall {
 
   // On all threads, which prepare() does not have.
   void pack(ThreadPool& pool) {
+    std::vector<Buffer> packed;  // all, or none where memory is too small
     for (size_t p = 0; p < parts_.size(); ++p) {
       int64_t panels = ceil_div(parts_[p].rows, kPanelRows), bytes = panel_bytes(p);
-      packed_.emplace_back(static_cast<size_t>(panels * bytes));
+      Buffer& to = packed.emplace_back(static_cast<size_t>(panels * bytes));
       for_pieces(pool, panels, [&](int, int64_t panel) {
         int64_t row = panel * kPanelRows;
         kernels_[p]->pack({.w = row_bytes(p, row),
                            .w_stride = weight(p).stride(0),
                            .rows = std::min(kPanelRows, parts_[p].rows - row),
                            .k = init_.in_features,
-                           .panel = packed_[p].data() + panel * bytes});
+                           .panel = to.data() + panel * bytes});
       });
       // Weights of a mapped file are not needed a second time.
       release_file_pages({static_cast<const std::byte*>(weight(p).data()), weight(p).size_bytes()});
     }
+    packed_ = std::move(packed);
   }
   int64_t panel_bytes(size_t part) const { return kPanelRows * parts_[part].format->row_bytes(init_.in_features); }
   const std::byte* panel_of(size_t part, int64_t row) const {

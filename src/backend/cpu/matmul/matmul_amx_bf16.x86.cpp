@@ -2,7 +2,8 @@
 // into the pairwise layout of the second operand, so a tile of sums is y transposed: [16 n][16 m].
 //
 // A block of w, 32 rows by 512, is copied into L1 and multiplied with every 32 rows of x, which stream from L2
-// (TILELOADDT1 does not fill L1). While that runs the next block of w is prefetched.
+// (TILELOADDT1 does not fill L1). While that runs the next block of w is prefetched. Quantised weights become such a
+// block when it is needed.
 #include <algorithm>
 #include <atomic>
 
@@ -28,8 +29,9 @@ constexpr size_t kScratchBytes = kBlockBytes + (kSumPanels + 1) * kSumsBytes;  /
 // One pass over the weights for up to kPassRows rows of x.
 class Pass {
  public:
-  Pass(const MatmulArgs& args, int64_t row, int64_t threads)
+  Pass(const MatmulArgs& args, const WeightBlocks& blocks, int64_t row, int64_t threads)
       : a_(args),
+        blocks_(blocks),
         row_(row),
         rows_(std::min(kPassRows, args.m - row)),
         panels_(ceil_div(rows_, kPanel)),
@@ -108,7 +110,7 @@ class Pass {
   // All panels of x times one block of w.
   FK_AMX void multiply_block(Place at, Range columns, Workspace& space) const {
     bool whole = is_whole(at);
-    if (!whole) copy_block(at, space.block);
+    if (!whole) make_block(at, space.block);
     int64_t steps = steps_at(at.step), index = (at.n - columns.begin) / kPanel * panels_;
     Place next = after(at, columns);
     Prefetch ahead{w_at(next), is_whole(next) ? ceil_div(kPanel, panels_) : 0, a_.w_stride * 2};
@@ -131,14 +133,16 @@ class Pass {
     if (at.step + block_steps_ < steps_) return {columns.begin, at.step + block_steps_};
     return {next_.load(std::memory_order_relaxed), 0};
   }
-  // Consists of whole tiles.
+  // Consists of whole tiles in memory.
   bool is_whole(Place at) const {
-    return at.n + kPanel <= a_.n && (at.step + steps_at(at.step)) * kStepElements <= a_.k;
+    return blocks_.fill == nullptr && at.n + kPanel <= a_.n && (at.step + steps_at(at.step)) * kStepElements <= a_.k;
   }
 
-  // Rows past n and elements past k are zero.
-  FK_AMX void copy_block(Place at, std::byte* block) const {
+  // Copied, rows past n and elements past k are zero.
+  FK_AMX void make_block(Place at, std::byte* block) const {
     int64_t steps = steps_at(at.step), elements = a_.k - at.step * kStepElements;
+    if (blocks_.fill != nullptr)
+      return blocks_.fill(blocks_.of, at.n, at.step * kStepElements, steps, reinterpret_cast<bf16*>(block));
     for (int64_t r = 0; r < kPanel; ++r)
       for (int64_t s = 0; s < steps; ++s) {
         __mmask32 mask = at.n + r < a_.n ? avx512::first32(elements - s * kStepElements) : 0;
@@ -252,6 +256,7 @@ class Pass {
   }
 
   const std::byte* w_at(Place at) const {
+    if (a_.w == nullptr) return nullptr;
     return static_cast<const std::byte*>(a_.w) + (at.n * a_.w_stride + at.step * kStepElements) * 2;
   }
   int64_t steps_at(int64_t step) const { return std::min(block_steps_, steps_ - step); }
@@ -261,6 +266,7 @@ class Pass {
   }
 
   const MatmulArgs& a_;
+  const WeightBlocks& blocks_;
   int64_t row_, rows_, panels_;
   int64_t steps_, block_steps_;  // of k, and of a block of k
   int64_t columns_;              // per unit of work
@@ -271,11 +277,13 @@ class Pass {
 
 }  // namespace
 
-void matmul_amx_bf16(const MatmulArgs& args, ThreadPool& pool) {
+void matmul_amx_bf16(const MatmulArgs& args, ThreadPool& pool) { matmul_amx_bf16_of(args, {}, pool); }
+
+void matmul_amx_bf16_of(const MatmulArgs& args, const WeightBlocks& weights, ThreadPool& pool) {
   if (args.m == 0 || args.n == 0 || args.k == 0) return matmul_portable(args, pool);
   int64_t threads = pool.threads();
   for (int64_t row = 0; row < args.m; row += kPassRows) {
-    Pass pass(args, row, threads);
+    Pass pass(args, weights, row, threads);
     pool.on_all([&](int thread) { pass.pack(thread, threads); });
     pool.on_all([&](int thread) { pass.multiply(thread); });
   }

@@ -17,7 +17,8 @@ struct Fp8Scales {
 
   Fp8Scales(const View& scales, int64_t rows, int64_t columns, int64_t row) {
     const auto* all = scales.ptr<float>();
-    bool blocks = scales.rank() == 2 && scales.size(0) != rows;
+    // A matrix of one row has one row of blocks.
+    bool blocks = scales.rank() == 2 && (scales.size(0) != rows || scales.size(1) > 1);
     run = blocks ? kBlock : columns;
     of_row = scales.numel() == 1 ? all : blocks ? all + row / kBlock * scales.stride(0) : all + row * scales.stride(0);
     if (scales.numel() == 1) run = columns;

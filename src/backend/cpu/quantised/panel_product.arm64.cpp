@@ -1,9 +1,7 @@
-#include "backend/cpu/quantised/panel_product.arm64.h"
-
 #include <arm_neon.h>
 
-#include <algorithm>
-#include <cstring>
+#include "backend/cpu/quantised/panel_product.h"
+#include "core/cpu_features.h"
 
 // Attributes, not compiler flags for the file: inline functions of headers still run on CPUs without SDOT.
 #define FK_TARGET_SDOT __attribute__((target("arch=armv8.2-a+dotprod")))
@@ -12,6 +10,7 @@
 namespace fk {
 namespace {
 
+constexpr int64_t kPanelRows = 8;
 constexpr int64_t kStep = kRoundedGroup;  // elements of k at a time
 constexpr int64_t kShortGroup = 16;
 
@@ -119,88 +118,20 @@ void multiply_all(const IntPanels& w, int64_t panel, const RoundedRows& x, float
   for (; t < x.m; ++t) multiply_rows<1, kNibbles, kHalves>(w, panel, x, t, sums);
 }
 
-// Eight rows of codes, [8][k], in the order of panels.
-void store_codes(const IntPanels& w, const int8_t* rows, const uint8_t (&nibble_of)[256], uint8_t* to) {
-  for (int64_t at = 0; at < w.k; at += kStep) {
-    for (int64_t j = 0; j < 4; ++j) {
-      for (int64_t r = 0; r < kPanelRows; ++r) {
-        const int8_t* low = rows + r * w.k + at + 4 * j;
-        for (int64_t b = 0; b < 4; ++b) {
-          int64_t place = 32 * j + 4 * r + b;
-          if (w.nibbles) {
-            to[place] = static_cast<uint8_t>(nibble_of[static_cast<uint8_t>(low[b])] |
-                                             nibble_of[static_cast<uint8_t>(low[b + 16])] << 4);
-          } else {
-            to[place] = static_cast<uint8_t>(low[b]);
-            to[place + 128] = static_cast<uint8_t>(low[b + 16]);
-          }
-        }
-      }
-    }
-    to += w.nibbles ? 128 : 256;
-  }
-}
-
 }  // namespace
 
-std::string_view refuse_panels(const ScaledFormat& format, int64_t k) {
-  if (!format.has_codes()) return "the format has no integer codes";
-  if (k % kStep != 0) return "rows of weights are not of whole groups of 32 elements";
-  int64_t group = format.code_group(k);
-  if (group % kStep != 0 && group != kShortGroup) return "groups of weights are neither of 16 nor of a multiple of 32";
-  if (group == kShortGroup && format.has_offsets()) return "groups of 16 have zero points";
-  return {};
-}
+const int64_t IntPanels::kRows = kPanelRows;
 
-IntPanels pack_panels(const ScaledFormat& format, std::span<const View> tensors, int64_t rows, int64_t k) {
-  IntPanels w;
-  w.rows = rows;
-  w.k = k;
-  w.group = format.code_group(k);
-  w.has_minimums = format.has_offsets();
-  std::span<const int8_t> values = format.code_values();
-  w.nibbles = !values.empty();
-  uint8_t nibble_of[256] = {};
-  for (size_t i = values.size(); i-- > 0;) nibble_of[static_cast<uint8_t>(values[i])] = static_cast<uint8_t>(i);
-  std::copy(values.begin(), values.end(), w.values);
-  const int64_t groups = w.groups(), panel_bytes = kPanelRows * (w.nibbles ? k / 2 : k);
-  const auto scale_bytes = static_cast<size_t>(w.panels() * groups * kPanelRows) * sizeof(float);
-  w.codes = Buffer(static_cast<size_t>(w.panels() * panel_bytes));
-  w.scales = Buffer(scale_bytes);
-  if (w.has_minimums) w.minimums = Buffer(scale_bytes);
-  constexpr int64_t kManyElements = 1 << 18;  // from this size on starting threads pays off
-  ThreadPool pool(rows * k >= kManyElements ? std::min(usable_cores(), 8) : 1);
-  pool.parallel_for(w.panels(), 4, [&](int64_t begin, int64_t end) {
-    std::vector<int8_t> codes(static_cast<size_t>(kPanelRows * k));
-    std::vector<float> scales(static_cast<size_t>(groups)), offsets(static_cast<size_t>(groups));
-    for (int64_t panel = begin; panel < end; ++panel) {
-      std::fill(codes.begin(), codes.end(), int8_t{0});
-      auto* of_scales = reinterpret_cast<float*>(w.scales.data()) + panel * groups * kPanelRows;
-      auto* of_minimums = reinterpret_cast<float*>(w.minimums.data()) + panel * groups * kPanelRows;
-      for (int64_t r = 0; r < kPanelRows; ++r) {
-        int64_t row = panel * kPanelRows + r;
-        bool present = row < rows;
-        if (present)
-          format.codes(tensors, row, std::span(codes).subspan(static_cast<size_t>(r * k), static_cast<size_t>(k)),
-                       scales.data(), offsets.data());
-        for (int64_t g = 0; g < groups; ++g) {
-          float scale = present ? scales[static_cast<size_t>(g)] : 0;
-          of_scales[g * kPanelRows + r] = scale;
-          if (w.has_minimums) of_minimums[g * kPanelRows + r] = present ? scale * offsets[static_cast<size_t>(g)] : 0;
-        }
-      }
-      store_codes(w, codes.data(), nibble_of, reinterpret_cast<uint8_t*>(w.codes.data()) + panel * panel_bytes);
-    }
-  });
-  return w;
-}
+std::string_view without_panels() { return cpu_features().neon_dot ? "" : "this CPU has no SDOT"; }
 
-void multiply_panel(const IntPanels& w, int64_t panel, const RoundedRows& x, float* sums) {
-  bool halves = w.group == kShortGroup;
-  if (w.nibbles)
-    halves ? multiply_all<true, true>(w, panel, x, sums) : multiply_all<true, false>(w, panel, x, sums);
-  else
-    multiply_all<false, false>(w, panel, x, sums);
+void multiply_panels(const IntPanels& w, int64_t first, int64_t panels, const RoundedRows& x, float* sums) {
+  const bool halves = w.group == kShortGroup;
+  for (int64_t panel = first; panel < first + panels; ++panel, sums += x.m * kPanelRows) {
+    if (w.nibbles)
+      halves ? multiply_all<true, true>(w, panel, x, sums) : multiply_all<true, false>(w, panel, x, sums);
+    else
+      multiply_all<false, false>(w, panel, x, sums);
+  }
 }
 
 }  // namespace fk

@@ -1,0 +1,14 @@
+// `int4_linear` with AVX-512 VNNI, and AMX for many tokens.
+#include "ops/l1/int4_linear.h"
+
+#include "backend/cpu/quantised/widened_panels.x86.h"
+#include "ops/register.h"
+
+namespace fk {
+namespace {
+
+using Int4LinearPanels = WidenedPanelProduct<Int4Linear>;
+FK_IMPLEMENTATION(Int4Linear, Int4LinearPanels, "cpu.avx512_vnni_panels", DeviceKind::kCpu, 10, without_panels);
+
+}  // namespace
+}  // namespace fk
