@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "models/checkpoint_names.h"
+#include "models/config.h"
 #include "models/convert.h"
 #include "models/family.h"
 #include "models/quantization_config.h"
@@ -14,6 +15,13 @@ namespace fk {
 
 namespace {
 constexpr std::string_view kHeadEmbedding = "embed_tokens.weight";  // of a head that guesses
+
+// How the names of tensors begin that belong to layers behind the last one.
+std::vector<std::string> layers_behind(int64_t last, int64_t count) {
+  std::vector<std::string> names;
+  for (int64_t i = last; i < last + count; ++i) names.push_back("model.layers." + std::to_string(i) + ".");
+  return names;
+}
 }  // namespace
 
 std::unique_ptr<Node> build_model(const ModelConfig& config, const BuildOptions& options) {
@@ -99,12 +107,17 @@ Model load_model(const ModelSource& source, const LoadOptions& options, ThreadPo
   } else {
     find_tied_embedding(params, model.config, *checkpoint);
     find_part(params, model.config, *checkpoint);
+    find_experts(params, *checkpoint);
     model.lacks_embedding =
         model.config.facts.task == Task::kDraftHead && !checkpoint->find(std::string(kHeadEmbedding));
     if (model.lacks_embedding)
       std::erase_if(params, [](const ParamSpec& param) { return param.name == kHeadEmbedding; });
-    model.weights =
-        Weights::load(params, std::move(*checkpoint), pool, options.device, model.config.family->other_parts, slices);
+    const StoredExtras extras = source.gguf.empty() ? read_stored_extras(source.directory) : StoredExtras();
+    const std::vector<std::string> predicting =
+        layers_behind(model.config.facts.num_hidden_layers, extras.predicting_layers);
+    std::vector<std::string_view> unused = model.config.family->other_parts;
+    unused.insert(unused.end(), predicting.begin(), predicting.end());
+    model.weights = Weights::load(params, std::move(*checkpoint), pool, options.device, unused, slices, extras.formats);
   }
   if (!model.lacks_embedding) model.root->bind([&](const std::string& name) { return model.weight(name); });
   return model;

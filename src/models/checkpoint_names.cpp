@@ -1,5 +1,9 @@
 #include "models/checkpoint_names.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "core/check.h"
 #include "models/family.h"
 
@@ -92,6 +96,38 @@ void find_part(std::vector<ParamSpec>& params, const ModelConfig& config, const 
       param.part_rows = {param.spec.shape[0]};
     }
     for (std::string& name : param.part_names) name = in_larger(name);
+  }
+}
+
+void find_experts(std::vector<ParamSpec>& params, const Checkpoint& checkpoint) {
+  constexpr std::string_view kExperts = "experts.";
+  const std::vector<std::string> names = checkpoint.names();
+  auto has_beginning = [&](const std::string& beginning) {
+    auto at = std::lower_bound(names.begin(), names.end(), beginning);
+    return at != names.end() && at->starts_with(beginning);
+  };
+  for (ParamSpec& param : params) {
+    if (param.spec.shape.rank() != 3 || param.part_names.size() != 1 || !param.format.empty() || param.fill) continue;
+    const std::string whole = param.part_names[0];
+    const size_t at = whole.rfind(kExperts);
+    if (at == std::string::npos) continue;
+    const std::string_view matrix = std::string_view(whole).substr(at + kExperts.size());
+    std::vector<std::string_view> parts{matrix};
+    if (matrix == "gate_up_proj") parts = {"gate_proj", "up_proj"};
+    for (std::string_view block : {"", "moe."}) {
+      const std::string experts = whole.substr(0, at) + std::string(block) + std::string(kExperts);
+      if (!has_beginning(fmt::format("{}0.{}.", experts, parts[0]))) continue;
+      const int64_t count = param.spec.shape[0], rows = param.spec.shape[1];
+      param.part_names.clear();
+      param.part_rows.clear();
+      for (int64_t e = 0; e < count; ++e)
+        for (std::string_view part : parts) {
+          param.part_names.push_back(fmt::format("{}{}.{}.weight", experts, e, part));
+          param.part_rows.push_back(rows / static_cast<int64_t>(parts.size()));
+        }
+      param.stored = Stored::kRows;
+      break;
+    }
   }
 }
 

@@ -21,6 +21,10 @@ std::vector<ParamSpec> checkpoint_params(const Node& model, const ModelConfig& c
 // In the checkpoint of a larger architecture the model's tensors have a prefix: then they are read from there.
 void find_part(std::vector<ParamSpec>& params, const ModelConfig& config, const Checkpoint& checkpoint);
 
+// Programs that quantise store each expert by itself, also for families whose checkpoints have all experts in one
+// tensor (Gemma 4, Llama 4): "experts.3.gate_proj.weight". Then they are read from there.
+void find_experts(std::vector<ParamSpec>& params, const Checkpoint& checkpoint);
+
 // The name under which a parameter of the tree was loaded.
 std::string loaded_name(const std::string& param, const ModelConfig& config);
 

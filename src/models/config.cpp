@@ -9,6 +9,7 @@
 #include "core/json.h"
 #include "models/family.h"
 #include "models/in_quotes.h"
+#include "models/quantization_config.h"
 
 namespace fk {
 namespace {
@@ -63,6 +64,11 @@ std::string quote_infinity(const std::string& text) {
   return result;
 }
 
+constexpr int64_t kMaxPredictingLayers = 64;
+
+std::string config_path(const std::string& directory) { return std::filesystem::path(directory) / "config.json"; }
+Json json_of_config(const std::string& path) { return parse_json(quote_infinity(read_file(path, path)), path); }
+
 }  // namespace
 
 ModelConfig config_from_fields(const JsonFields& fields) {
@@ -77,6 +83,10 @@ ModelConfig config_from_fields(const JsonFields& fields) {
     if (!object) throw Error("{} has no {}.", fields.what(), part);
     config = family.read(FamilyFields(*object, family.architecture));
     if (!object->has("dtype") && !object->has("torch_dtype")) config.set_dtype(read_dtype(whole));
+    if (is_encoder(family.task))
+      refuse_quantized(whole);
+    else
+      check_quantization(whole);
   }
   config.family = &family;
   config.facts.task = family.task;
@@ -88,8 +98,20 @@ ModelConfig config_from_json(const Json& json, const std::string& what) {
 }
 
 ModelConfig read_config(const std::string& directory) {
-  std::string path = std::filesystem::path(directory) / "config.json";
-  return config_from_json(parse_json(quote_infinity(read_file(path, path)), path), in_quotes(path));
+  const std::string path = config_path(directory);
+  return config_from_json(json_of_config(path), in_quotes(path));
+}
+
+StoredExtras read_stored_extras(const std::string& directory) {
+  const std::string path = config_path(directory);
+  const Json json = json_of_config(path);
+  const JsonFields fields(json, in_quotes(path));
+  std::string_view part;
+  named_family(fields, part);
+  const JsonFields model = part.empty() ? fields : fields.object(part).value();
+  // transformers writes it for the whole file, other programs sometimes for the part.
+  return {read_stored_formats(fields.has("quantization_config") ? fields : model),
+          model.integer("num_nextn_predict_layers", 0, kMaxPredictingLayers).value_or(0)};
 }
 
 }  // namespace fk

@@ -7,6 +7,7 @@
 
 #include "core/json_fwd.h"
 #include "models/model_config.h"
+#include "models/quantization_config.h"
 
 namespace fk {
 
@@ -16,5 +17,12 @@ class JsonFields;
 ModelConfig config_from_fields(const JsonFields& fields);
 ModelConfig config_from_json(const Json& json, const std::string& what);
 ModelConfig read_config(const std::string& directory);
+// What the config.json of a directory says of its checkpoint and not of its model.
+struct StoredExtras {
+  FormatOf formats;  // see models/quantization_config.h
+  // Layers behind the last one that predict tokens after the next, as DeepSeek V3 and GLM 4.5 have; they are not used.
+  int64_t predicting_layers = 0;
+};
+StoredExtras read_stored_extras(const std::string& directory);
 
 }  // namespace fk

@@ -24,7 +24,7 @@ void read_state_space(const FamilyFields& fields, const StateSpaceDefaults& defa
   init.rms_norm_eps = fields.real("layer_norm_epsilon", 1e-30, 1).value_or(1e-5);
   init.tie_word_embeddings = fields.boolean("tie_word_embeddings").value_or(defaults.tie_word_embeddings);
   init.dtype = read_dtype(fields);
-  refuse_quantized(fields);
+  check_quantization(fields);
   std::string activation = fields.string("hidden_act").value_or("silu");
   if (activation != "silu" && activation != "swish")
     throw Error("{}: {} with activation {} is not supported; only silu is.", fields.what(), fields.architecture,

@@ -106,6 +106,10 @@ void refuse_quantized(const FamilyFields& fields) {
                 fields.what());
 }
 
+void check_quantization(const FamilyFields& fields) {
+  read_quantization(fields, *find_family(fields.architecture), 0);
+}
+
 void refuse_flag(const FamilyFields& fields, std::string_view key) {
   if (fields.boolean(key).value_or(false))
     throw Error("{}: {} with {} is not supported.", fields.what(), fields.architecture, key);

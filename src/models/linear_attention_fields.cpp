@@ -32,7 +32,7 @@ int64_t per_head(const FamilyFields& fields, std::string_view what, int64_t size
 }  // namespace
 
 void read_fla_model(const FamilyFields& fields, DecoderModelInit& init) {
-  refuse_quantized(fields);
+  check_quantization(fields);
   init.vocab_size = required(fields, "vocab_size", INT32_MAX);
   init.hidden_size = required(fields, "hidden_size", 1 << 20);
   init.num_hidden_layers = required(fields, "num_hidden_layers", 1 << 12);

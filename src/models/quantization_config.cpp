@@ -18,9 +18,6 @@
 namespace fk {
 namespace {
 
-// The weight format of a module, given by its path in the checkpoint; empty: elements of a dtype.
-using FormatOf = std::function<std::string(const std::string& path)>;
-
 constexpr int64_t kMaxGroup = 1 << 20;
 
 [[noreturn]] void refuse(const JsonFields& fields, std::string_view key, std::string_view found,
@@ -62,23 +59,45 @@ FormatOf all_but(std::string format, ModulePatterns ignored) {
 
 FormatOf read_fp8(const JsonFields& fields) {
   one_of(fields, "activation_scheme", {"dynamic", "static"});
+  one_of(fields, "fmt", {"e4m3", "float8_e4m3fn"});
   std::string format = "fp8_tensor";
   if (const Json* block = fields.find("weight_block_size")) {
     if (*block != Json::array({128, 128})) refuse(fields, "weight_block_size", block->dump(), "[128,128]");
     format = "fp8_block";
   }
-  return all_but(format, ModulePatterns(fields, "modules_to_not_convert"));
+  // vLLM knows two names for the list.
+  return all_but(format,
+                 ModulePatterns(fields, fields.has("ignored_layers") ? "ignored_layers" : "modules_to_not_convert"));
+}
+
+// `dynamic` of GPTQModel: modules by expressions, "-:" before those that are not quantised. Others, which may have
+// settings of their own, are not supported.
+ModulePatterns left_out_of_gptq(const JsonFields& fields) {
+  constexpr std::string_view kLeftOut = "-:";
+  Json expressions = Json::array();
+  if (const Json* dynamic = fields.find("dynamic"); dynamic != nullptr && *dynamic != false) {
+    if (!dynamic->is_object()) throw Error("{}: dynamic must be an object.", fields.what());
+    for (const auto& [key, settings] : dynamic->items()) {
+      if (!key.starts_with(kLeftOut))
+        throw Error("{}: dynamic with {} is not supported; expressions for modules that are not quantized, {}..., are.",
+                    fields.what(), in_quotes(key), kLeftOut);
+      expressions.push_back("re:" + key.substr(kLeftOut.size()));
+    }
+  }
+  const Json list{{"dynamic", expressions}};
+  return ModulePatterns(JsonFields(list, fields.what()), "dynamic");
 }
 
 FormatOf read_gptq(const JsonFields& fields) {
   require_bits(fields, "bits", 4);
   std::string layout = one_of(fields, "checkpoint_format", {"gptq", "gptq_v2"});
   one_of(fields, "pack_dtype", {"int32"});
-  refuse_if_set(fields, "dynamic");
   refuse_if_set(fields, "modules_in_block_to_quantize");
   bool head = fields.boolean("lm_head").value_or(false);
   std::string format = "int4_" + layout + group_of(fields);
-  return [=](const std::string& path) { return path == "lm_head" && !head ? std::string() : format; };
+  return [=, ignored = left_out_of_gptq(fields)](const std::string& path) {
+    return (path == "lm_head" && !head) || ignored.match(path) ? std::string() : format;
+  };
 }
 
 FormatOf read_awq(const JsonFields& fields) {
@@ -166,19 +185,14 @@ const std::map<std::string, Reader, std::less<>>& readers() {
 }
 
 // Stacked products have one parameter for each matrix, so that the checkpoint must have each of them by itself.
-void require_separate_matrices(std::string_view what, const Family& family) {
+bool multiplies_quantised(const Family& family) {
   auto has = [&](std::string_view module) {
     return std::any_of(family.packed.begin(), family.packed.end(),
                        [&](const PackedModule& p) { return p.module == module; });
   };
-  bool experts = std::any_of(family.packed.begin(), family.packed.end(), [](const PackedModule& p) {
-    return p.parts.front().find("{e}") != std::string_view::npos;
-  });
-  if (experts || !has("qkv_proj") || !has("gate_up_proj"))
-    throw Error(
-        "{} describes quantized weights, which are not supported for {}: only for dense models whose "
-        "checkpoints store each projection by itself.",
-        what, family.architecture);
+  bool experts = std::any_of(family.packed.begin(), family.packed.end(),
+                             [](const PackedModule& p) { return p.module.find("experts.") != std::string_view::npos; });
+  return !experts && has("qkv_proj") && has("gate_up_proj");
 }
 
 // The formats that checkpoints of a method most often have.
@@ -201,7 +215,11 @@ std::string quantization_of_name(std::string_view name, const Family& family) {
   std::string format(name);
   for (const Method& method : kMethods)
     if (method.name == name) format = method.format;
-  require_separate_matrices("--quantization", family);
+  if (!multiplies_quantised(family))
+    throw Error(
+        "--quantization is not supported for {}: only for dense models whose checkpoints store each projection by "
+        "itself. A quantized checkpoint of it is dequantized while it is loaded.",
+        family.architecture);
   if (find_weight_format(format) != nullptr) return format;
   if (find_scaled_format(format) == nullptr) {
     std::vector<std::string_view> blocks;
@@ -213,6 +231,13 @@ std::string quantization_of_name(std::string_view name, const Family& family) {
   return format + ";embed_tokens=none;lm_head=none";
 }
 
+FormatOf read_stored_formats(const JsonFields& config) {
+  std::optional<JsonFields> fields = config.object("quantization_config");
+  if (!fields) return {};
+  auto reader = readers().find(fields->string("quant_method").value_or(""));
+  return reader == readers().end() ? FormatOf() : reader->second(*fields);
+}
+
 std::string read_quantization(const JsonFields& config, const Family& family, int64_t layers) {
   std::optional<JsonFields> fields = config.object("quantization_config");
   if (!fields) return "";
@@ -222,8 +247,8 @@ std::string read_quantization(const JsonFields& config, const Family& family, in
   auto reader = readers().find(method);
   if (reader == readers().end())
     throw Error("{} has quant_method {}; known are {}.", fields->what(), in_quotes(method), fmt::join(known, ", "));
-  require_separate_matrices(config.what(), family);
   FormatOf format_of = reader->second(*fields);
+  if (!multiplies_quantised(family)) return "";
   std::vector<MatrixFormat> matrices{{"embed_tokens", -1, ""}, {"lm_head", -1, format_of("lm_head")}};
   for (int64_t i = 0; i < layers; ++i)
     for (std::string_view block : {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kGroups = ".g_idx", kScales = ".scales";
 constexpr std::string_view kUnused[] = {
-    ".weight_shape", ".input_scale", ".input_zero_point",   ".output_scale",     ".k_scale", ".v_scale",
+    "_shape", ".input_scale", ".input_zero_point",   ".output_scale",     ".k_scale", ".v_scale",
     ".q_scale",      ".prob_scale",  ".input_global_scale", ".activation_scale", kGroups};
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "measure/memory_room.h"
 #include "models/convert.h"
+#include "models/dequantise.h"
 #include "models/dummy_weights.h"
 #include "models/finite.h"
 #include "models/in_quotes.h"
@@ -31,6 +32,8 @@ struct Part {
   std::optional<Generator> fill = {};  // likewise
   DType dtype = DType::kF32;
   bool bytes = false;  // a half of a matrix in a format, which the checkpoint stores as two tensors
+  // How the checkpoint stores it, if it must be dequantised.
+  const ScaledFormat* scaled = nullptr;
 };
 
 // All leading dimensions as one.
@@ -72,6 +75,31 @@ std::vector<Part> parts_of_param(const ParamSpec& param) {
   return result;
 }
 
+// A checkpoint, and how it stores quantised matrices.
+struct Source {
+  const Checkpoint& checkpoint;
+  const FormatOf& formats;
+};
+
+std::vector<Part> parts_in(const Source& source, const ParamSpec& param) {
+  std::vector<Part> parts = parts_of_param(param);
+  const bool elements =
+      !param.fill && param.format.empty() && (param.stored == Stored::kRows || param.stored == Stored::kWhole);
+  for (Part& part : parts)
+    if (elements && (part.shape.rank() == 2 || (part.shape.rank() == 3 && !part.name.ends_with(".weight"))))
+      part.scaled = stored_format(source.checkpoint, source.formats, part.name);
+  return parts;
+}
+
+// The tensors of the checkpoint that the part is made of.
+std::vector<Part> tensors_of(const Part& part) {
+  if (part.scaled == nullptr) return {part};
+  std::vector<Part> tensors;
+  for (const ParamSpec& p : stored_tensors(*part.scaled, part.name, part.shape))
+    tensors.push_back({.name = p.name, .shape = p.spec.shape, .fill = p.fill, .dtype = p.spec.dtype});
+  return tensors;
+}
+
 // The memory of the parameter that the part fills.
 View place_of(const Part& part, const View& parameter) {
   if (part.fill || part.shape == parameter.shape()) return parameter;
@@ -100,23 +128,25 @@ std::string some_of(const std::vector<std::string>& names) {
   return fmt::format("{}", fmt::join(shown, ", "));
 }
 
-void check_names(const std::vector<ParamSpec>& specs, const Checkpoint& checkpoint,
-                 const std::vector<std::string_view>& other_parts) {
+void check_names(const std::vector<ParamSpec>& specs, const std::vector<std::vector<Part>>& parts_of,
+                 const Source& source, const std::vector<std::string_view>& other_parts) {
+  const Checkpoint& checkpoint = source.checkpoint;
   std::vector<std::string> missing, unused;
-  bool quantised = std::any_of(specs.begin(), specs.end(), [](const ParamSpec& p) { return p.fill.has_value(); });
+  bool quantised =
+      source.formats || std::any_of(specs.begin(), specs.end(), [](const ParamSpec& p) { return p.fill.has_value(); });
   std::set<std::string> wanted;
-  for (const ParamSpec& param : specs) {
-    for (const Part& part : parts_of_param(param)) {
-      wanted.insert(part.name);
-      if (!checkpoint.find(part.name)) missing.push_back(part.name);
-    }
-  }
+  for (const std::vector<Part>& parts : parts_of)
+    for (const Part& part : parts)
+      for (const Part& tensor : tensors_of(part)) {
+        wanted.insert(tensor.name);
+        if (!checkpoint.find(tensor.name)) missing.push_back(tensor.name);
+      }
   for (const std::string& name : checkpoint.names()) {
-    if (quantised && is_side_tensor(name)) {
+    if (wanted.contains(name) || may_stay_unused(name, other_parts)) continue;
+    if (quantised && is_side_tensor(name))
       check_side_tensor(checkpoint, name);
-      continue;
-    }
-    if (!wanted.contains(name) && !may_stay_unused(name, other_parts)) unused.push_back(name);
+    else
+      unused.push_back(name);
   }
   std::vector<std::string> reasons;
   if (!missing.empty()) reasons.push_back("it lacks " + some_of(missing));
@@ -249,10 +279,51 @@ void load_stored_otherwise(const ParamSpec& param, const std::vector<Part>& part
     copy_mxfp4(first, checked_tensor(checkpoint, parts[1]), to, pool);
 }
 
+RowRange all_rows(const Part& part) { return {0, as_rows(part.shape)[0]}; }
+
+// The rows of a part between the first and the last one that the slice takes.
+RowRange rows_in_slice(const Part& part, const RankSlice& slice) {
+  int64_t first = all_rows(part).count, end = 0;
+  for (const RankSlice::Rows& piece : slice.rows) {
+    const int64_t from = std::max<int64_t>(piece.from - part.row, 0),
+                  to = std::min(piece.from + piece.count - part.row, all_rows(part).count);
+    if (from >= to) continue;
+    first = std::min(first, from);
+    end = std::max(end, to);
+  }
+  return {first, std::max<int64_t>(end - first, 0)};
+}
+
+Tensor dequantised_rows(const Checkpoint& checkpoint, const ParamSpec& param, const Part& part, const RowRange& rows,
+                        ThreadPool& pool) {
+  std::vector<View> tensors;
+  for (const Part& tensor : tensors_of(part)) tensors.push_back(checked_tensor(checkpoint, tensor));
+  return dequantised(*part.scaled, tensors, part.shape, rows, param.spec.dtype, pool);
+}
+
+// A part as elements; `memory` holds those that had to be computed.
+View elements_of(const Checkpoint& checkpoint, const ParamSpec& param, const Part& part, std::optional<Tensor>& memory,
+                 ThreadPool& pool) {
+  if (part.scaled == nullptr) return checked_tensor(checkpoint, part);
+  memory = dequantised_rows(checkpoint, param, part, all_rows(part), pool);
+  return memory->view();
+}
+
+void release(const Checkpoint& checkpoint, const Part& part) {
+  for (const Part& tensor : tensors_of(part)) checkpoint.release(tensor.name);
+}
+
 void load_slice(const ParamSpec& param, const std::vector<Part>& parts, const Checkpoint& checkpoint,
                 const RankSlice& slice, const View& to, ThreadPool& pool) {
   if (!stored_otherwise(param)) {
-    for (const Part& part : parts) copy_slice(checked_tensor(checkpoint, part), part.row, slice, to, pool);
+    for (const Part& part : parts) {
+      if (part.scaled == nullptr) {
+        copy_slice(checked_tensor(checkpoint, part), part.row, slice, to, pool);
+      } else if (RowRange rows = rows_in_slice(part, slice); rows.count > 0) {
+        const Tensor elements = dequantised_rows(checkpoint, param, part, rows, pool);
+        copy_slice(elements, part.row + rows.first, slice, to, pool);
+      }
+    }
     return;
   }
   Tensor whole(param.spec);
@@ -309,16 +380,22 @@ bool usable_in_place(const ParamSpec& param, const View& tensor) {
 }  // namespace
 
 Weights Weights::load(const std::vector<ParamSpec>& specs, Checkpoint checkpoint, ThreadPool& pool, Device device,
-                      const std::vector<std::string_view>& other_parts, const RankSlices& slices) {
-  check_names(specs, checkpoint, other_parts);
+                      const std::vector<std::string_view>& other_parts, const RankSlices& slices,
+                      const FormatOf& formats) {
+  std::vector<std::vector<Part>> parts_of;  // of each parameter
+  for (const ParamSpec& param : specs) parts_of.push_back(parts_in({checkpoint, formats}, param));
+  check_names(specs, parts_of, {checkpoint, formats}, other_parts);
   auto stays = [&](const ParamSpec& param, const View& tensor) {
     return device == kCpu && usable_in_place(param, tensor);
   };
   // All shapes are checked before the first copy, so that a mismatch is reported at once, not after minutes.
   size_t copied_bytes = 0;
-  for (const ParamSpec& param : specs) {
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const ParamSpec& param = specs[i];
     bool in_place = false;
-    for (const Part& part : parts_of_param(param)) in_place = stays(param, checked_tensor(checkpoint, part));
+    for (const Part& part : parts_of[i])
+      for (const Part& tensor : tensors_of(part))
+        in_place = stays(param, checked_tensor(checkpoint, tensor)) && part.scaled == nullptr;
     const RankSlice* slice = slice_of(param, slices);
     if (slice != nullptr)
       copied_bytes += slice->held ? padded_bytes(slice->spec) : 0;
@@ -332,19 +409,22 @@ Weights Weights::load(const std::vector<ParamSpec>& specs, Checkpoint checkpoint
   std::optional<Courier> courier;
   if (device != kCpu) courier.emplace(device, pool);
   bool points_into_file = false;
-  for (const ParamSpec& param : specs) {
-    std::vector<Part> parts = parts_of_param(param);
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const ParamSpec& param = specs[i];
+    const std::vector<Part>& parts = parts_of[i];
     if (const RankSlice* slice = slice_of(param, slices); slice != nullptr) {
       if (slice->held)
         fill_on_cpu(result.allocate(param, slice->spec),
                     [&](const View& to) { load_slice(param, parts, checkpoint, *slice, to, pool); });
-      for (const Part& part : parts) checkpoint.release(part.name);
+      for (const Part& part : parts) release(checkpoint, part);
       continue;
     }
-    if (View tensor = checked_tensor(checkpoint, parts.front()); stays(param, tensor)) {
-      result.add(param, tensor.reshape(param.spec.shape));
-      points_into_file = true;
-      continue;
+    if (parts.front().scaled == nullptr) {
+      if (View tensor = checked_tensor(checkpoint, parts.front()); stays(param, tensor)) {
+        result.add(param, tensor.reshape(param.spec.shape));
+        points_into_file = true;
+        continue;
+      }
     }
     View destination = result.allocate(param, param.spec);
     if (stored_otherwise(param)) {
@@ -353,12 +433,13 @@ Weights Weights::load(const std::vector<ParamSpec>& specs, Checkpoint checkpoint
       continue;
     }
     for (const Part& part : parts) {
-      View rows = place_of(part, destination);
+      std::optional<Tensor> memory;
+      View rows = place_of(part, destination), elements = elements_of(checkpoint, param, part, memory, pool);
       if (courier)
-        courier->send(checked_tensor(checkpoint, part), rows);
+        courier->send(elements, rows);
       else
-        copy_converted(checked_tensor(checkpoint, part), rows, pool);
-      checkpoint.release(part.name);
+        copy_converted(elements, rows, pool);
+      release(checkpoint, part);
     }
   }
   if (courier) courier->finish();

@@ -13,6 +13,7 @@
 #include "core/memory.h"
 #include "core/thread_pool.h"
 #include "models/checkpoint.h"
+#include "models/quantization_config.h"
 #include "models/rank_slices.h"
 #include "ops/param.h"
 
@@ -25,10 +26,12 @@ class Weights {
   // in the right dtype is not copied: it is a view of the mapped file, which is read only. For other devices than the
   // CPU all parameters are copied; the next piece is converted while the last one is copied.
   // Tensors whose names begin with one of `other_parts` may stay unused.
-  // slices: what this rank holds of them; parameters that are not in it are held whole. Only those bytes are read.
+  // slices: what this rank holds of them; parameters that are not in it are held whole. Only its rows are
+  // read or dequantised.
+  // formats: of quantised matrices in the checkpoint; those that are elements of a dtype here are dequantised.
   static Weights load(const std::vector<ParamSpec>& specs, Checkpoint checkpoint, ThreadPool& pool,
                       Device device = kCpu, const std::vector<std::string_view>& other_parts = {},
-                      const RankSlices& slices = {});
+                      const RankSlices& slices = {}, const FormatOf& formats = {});
 
   // norm_offset: see dummy_range(). Tensors are those the checkpoint would hold, so packing changes no value.
   // They are generated on the device.

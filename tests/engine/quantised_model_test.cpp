@@ -2,6 +2,7 @@
 // lists of modules that are not quantised, stacked projections and every format; and broken ones are refused.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -17,7 +18,8 @@
 namespace fk {
 namespace {
 
-constexpr int64_t kHidden = 128, kHeads = 4, kKvHeads = 2, kHeadDim = 32, kFfn = 256, kVocab = 96, kLayers = 2;
+constexpr int64_t kHidden = 128, kHeads = 4, kKvHeads = 2, kHeadDim = 32, kFfn = 256, kVocab = 96, kLayers = 2,
+                  kNumExperts = 4;
 
 struct Method {
   const char* label;
@@ -60,10 +62,14 @@ const Method kMethods[] = {
 };
 void PrintTo(const Method& method, std::ostream* out) { *out << method.label; }
 
+// Products of the first take quantised matrices; those of the others do not, so they are dequantised when loaded.
+enum class Kind : uint8_t { kDense, kExperts, kStacked };
+
 // The same model twice: quantised, and with the dequantised weights.
 class Twins {
  public:
-  explicit Twins(const Method& method) : method_(method), format_(scaled_format(method.format)) {
+  explicit Twins(const Method& method, Kind kind = Kind::kDense)
+      : method_(method), kind_(kind), format_(scaled_format(method.format)) {
     plain("model.embed_tokens.weight", {kVocab, kHidden});
     plain("lm_head.weight", {kVocab, kHidden});
     plain("model.norm.weight", {kHidden});
@@ -71,20 +77,37 @@ class Twins {
       std::string layer = "model.layers." + std::to_string(i) + ".";
       plain(layer + "input_layernorm.weight", {kHidden});
       plain(layer + "post_attention_layernorm.weight", {kHidden});
+      matrix(layer + "self_attn.o_proj.", kHidden, kHeads * kHeadDim);
+      if (kind == Kind::kStacked) {
+        matrix(layer + "self_attn.qkv_proj.", (kHeads + 2 * kKvHeads) * kHeadDim, kHidden);
+        matrix(layer + "mlp.gate_up_proj.", 2 * kFfn, kHidden);
+        matrix(layer + "mlp.down_proj.", kHidden, kFfn);
+        continue;
+      }
       matrix(layer + "self_attn.q_proj.", kHeads * kHeadDim, kHidden);
       matrix(layer + "self_attn.k_proj.", kKvHeads * kHeadDim, kHidden);
       matrix(layer + "self_attn.v_proj.", kKvHeads * kHeadDim, kHidden);
-      matrix(layer + "self_attn.o_proj.", kHidden, kHeads * kHeadDim);
-      matrix(layer + "mlp.gate_proj.", kFfn, kHidden);
-      matrix(layer + "mlp.up_proj.", kFfn, kHidden);
-      matrix(layer + "mlp.down_proj.", kHidden, kFfn);
+      if (kind == Kind::kDense) {
+        feed_forward(layer + "mlp.");
+        continue;
+      }
+      plain(layer + "self_attn.q_norm.weight", {kHeadDim});
+      plain(layer + "self_attn.k_norm.weight", {kHeadDim});
+      plain(layer + "mlp.gate.weight", {kNumExperts, kHidden});  // routers are not quantised, whatever the config says
+      for (int64_t e = 0; e < kNumExperts; ++e) feed_forward(layer + "mlp.experts." + std::to_string(e) + ".");
     }
   }
 
   // Writes both; `quantised` may be changed before.
   void write(const std::string& quantization_config) {
+    constexpr const char* kFamily[] = {
+        "\"LlamaForCausalLM\"],\"model_type\":\"llama\"",
+        "\"Qwen3MoeForCausalLM\"],\"model_type\":\"qwen3_moe\",\"num_experts\":4,\"num_experts_per_tok\":2,"
+        "\"moe_intermediate_size\":256,\"norm_topk_prob\":true",
+        "\"Phi3ForCausalLM\"],\"model_type\":\"phi3\",\"pad_token_id\":0"};
     std::string config =
-        "{\"architectures\":[\"LlamaForCausalLM\"],\"model_type\":\"llama\",\"hidden_size\":128,"
+        std::string("{\"architectures\":[") + kFamily[static_cast<size_t>(kind_)] +
+        ",\"hidden_size\":128,"
         "\"intermediate_size\":256,\"num_hidden_layers\":2,\"num_attention_heads\":4,\"num_key_value_heads\":2,"
         "\"head_dim\":32,\"vocab_size\":96,\"max_position_embeddings\":128,\"rms_norm_eps\":1e-5,"
         "\"rope_theta\":10000,\"torch_dtype\":\"float32\"";
@@ -120,6 +143,12 @@ class Twins {
     quantised.emplace(name, numbers(name, shape));
   }
 
+  void feed_forward(const std::string& path) {
+    matrix(path + "gate_proj.", kFfn, kHidden);
+    matrix(path + "up_proj.", kFfn, kHidden);
+    matrix(path + "down_proj.", kHidden, kFfn);
+  }
+
   void matrix(const std::string& path, int64_t rows, int64_t columns) {
     if (*method_.plain != '\0' && path.find(method_.plain) != std::string::npos)
       return plain(path + "weight", {rows, columns});
@@ -136,6 +165,7 @@ class Twins {
   }
 
   const Method& method_;
+  Kind kind_;
   const ScaledFormat& format_;
   TempDirectory directory_;
 };
@@ -172,6 +202,18 @@ TEST_P(QuantisedModel, HasTheLogitsOfItsDequantisedWeights) {
   // Activations of 8 bits are off by 0.6 % before each of the 15 products; a wrong row, name or scale is off by 100 %.
   EXPECT_LT(std::sqrt(errors / squares), 0.03);
   EXPECT_GT(squares, 0);
+}
+
+// Bit by bit: products are those of the plain model.
+TEST_P(QuantisedModel, IsDequantisedWhereProductsTakeElements) {
+  ThreadPool pool(2);
+  for (Kind kind : {Kind::kExperts, Kind::kStacked}) {
+    Twins twins(GetParam(), kind);
+    twins.write(GetParam().config);
+    const std::vector<float> logits = logits_of(twins.quantised_path(), pool);
+    EXPECT_EQ(logits, logits_of(twins.plain_path(), pool)) << static_cast<int>(kind);
+    EXPECT_TRUE(std::any_of(logits.begin(), logits.end(), [](float x) { return x != 0; }));
+  }
 }
 
 TEST_P(QuantisedModel, DecodesWithDummyWeightsAndAllocatesNothing) {
@@ -230,6 +272,25 @@ TEST(QuantisedCheckpoint, TensorsThatDoNotFitAreRefused) {
   Twins group(kMethods[2]);
   expect_sentence(refusal_of(group, R"({"quant_method":"gptq","bits":4,"group_size":100})"), {"100", "128"});
   expect_sentence(refusal_of(group, R"({"quant_method":"gptq","bits":4,"group_size":32})"), {"has shape"});
+}
+
+TEST(QuantisedCheckpoint, TensorsOfExpertsThatDoNotFitAreRefused) {
+  const Method& fp8 = kMethods[0];
+  const std::string up = "model.layers.1.mlp.experts.2.up_proj.";
+  Twins missing(fp8, Kind::kExperts);
+  missing.quantised.erase(up + "weight_scale_inv");
+  expect_sentence(refusal_of(missing, fp8.config), {"lacks", "experts.2.up_proj.weight_scale_inv"});
+
+  Twins shape(fp8, Kind::kExperts);
+  shape.quantised.at(up + "weight_scale_inv") = Tensor({1, 1}, DType::kF32);
+  expect_sentence(refusal_of(shape, fp8.config), {"experts.2.up_proj.weight_scale_inv", "[1, 1]", "[2, 1]"});
+
+  Twins no_router(kMethods[2], Kind::kExperts);
+  no_router.quantised.erase("model.layers.1.mlp.gate.weight");
+  expect_sentence(refusal_of(no_router, kMethods[2].config), {"lacks", "'model.layers.1.mlp.gate.weight'"});
+
+  Twins plain(fp8, Kind::kExperts);
+  expect_sentence(refusal_of(plain, R"({"quant_method":"fp8"})"), {"experts.0", "weight_scale"});
 }
 
 TEST(QuantisedCheckpoint, ColumnsInAnotherOrderAreRefused) {

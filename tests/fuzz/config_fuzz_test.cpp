@@ -8,6 +8,7 @@
 #include "core/json.h"
 #include "models/config.h"
 #include "models/generation_defaults.h"
+#include "models/quantization_config.h"
 #include "ops/formats/format_map.h"
 #include "ops/formats/scaled_format.h"
 #include "tests/fuzz/mutate.h"
@@ -59,14 +60,24 @@ TEST(ConfigFuzz, DamagedQuantizationConfigsGiveKnownFormatsOrAreRefused) {
       R"({"quant_method":"gptq","bits":4,"group_size":128,"checkpoint_format":"gptq","desc_act":false,"lm_head":true})",
       R"({"quant_method":"awq","bits":4,"group_size":64,"version":"gemm","modules_to_not_convert":["down_proj"]})",
       R"({"quant_method":"compressed-tensors","format":"pack-quantized","ignore":["lm_head"],"config_groups":{"a":
-         {"targets":["Linear"],"weights":{"num_bits":4,"type":"int","strategy":"group","group_size":32}}}})"};
+         {"targets":["Linear"],"weights":{"num_bits":4,"type":"int","strategy":"group","group_size":32}}}})",
+      R"({"quant_method":"compressed-tensors","format":"mixed-precision","ignore":["re:.*\\.gate$"],"config_groups":{"a":
+         {"format":"float-quantized","targets":["re:.*q_proj"],"weights":{"num_bits":8,"type":"float","strategy":
+         "block","block_structure":[128,128]}},"b":{"format":"nvfp4-pack-quantized","targets":["Linear"],"weights":
+         {"num_bits":4,"type":"float","strategy":"tensor_group","group_size":16}}}})",
+      R"({"quant_method":"gptq","bits":4,"group_size":32,"dynamic":{"-:.*self_attn.*":{},"-:.*\\.gate$":{}}})"};
   int loaded = 0, refused = 0;
-  for (int i = 0; i < 5000; ++i) {
+  for (int i = 0; i < 8000; ++i) {
     std::string text = mutator.mutate(texts[mutator.below(std::size(texts))]);
     try {
       Json json = parse_json(kLlama32Config, "fuzz.json");
       json["num_hidden_layers"] = 3;
       json["quantization_config"] = parse_json(text, "fuzz.json");
+      if (FormatOf stored = read_stored_formats(JsonFields(json, "fuzz.json"))) {
+        for (const char* path : {"lm_head", "model.layers.1.self_attn.q_proj", "model.layers.0.mlp.experts.7.down_proj",
+                                 "model.language_model.layers.2.experts.gate_up_proj", "model.layers.0.mlp.gate"})
+          ASSERT_TRUE(stored(path).empty() || find_scaled_format(stored(path)) != nullptr) << stored(path);
+      }
       ModelConfig config = config_from_json(json, "fuzz.json");
       const auto& formats = std::get<std::string>(*find_field(config.init, "weight_format"));
       for (int layer = 0; layer < 3; ++layer)

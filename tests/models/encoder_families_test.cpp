@@ -79,6 +79,7 @@ TEST(EncoderFamilies, RefuseWhatTheyDoNotCompute) {
                                          {"torch_dtype", "\"int8\"", "int8"},
                                          {"architectures", "[\"XLMRobertaForCausalLM\"]", "not supported"}})
     expect_sentence(refusal(kBgeM3Config, key, value), {word});
+  expect_sentence(refusal(kSiglip2Config, "quantization_config", R"({"quant_method":"fp8"})"), {"quantized"});
 }
 
 TEST(EncoderFamilies, AreRunByTheirOwnVerb) {

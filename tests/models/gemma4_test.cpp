@@ -116,7 +116,7 @@ TEST(Gemma4, RefusesWhatIsNotComputed) {
   expect_sentence(refusal_of("use_bidirectional_attention", "\"all\""), {"use_bidirectional_attention 'all'"});
   expect_sentence(refusal_of("attn_logit_softcapping", "50.0"), {"attn_logit_softcapping"});
   expect_sentence(refusal_of("hidden_activation", "\"silu\""), {"silu", "gelu_pytorch_tanh"});
-  expect_sentence(refusal_of("quantization_config", R"({"quant_method": "fp8"})"), {"quanti"});
+  expect_sentence(refusal_of("quantization_config", R"({"quant_method": "hqq"})"), {"'hqq'", "fp8"});
   expect_sentence(refusal_of("top_k_experts", "9"), {"top_k_experts 9", "num_experts 8"});
   expect_sentence(refusal_of("num_experts", nullptr), {"num_experts"});
   expect_sentence(refusal_of("num_global_key_value_heads", "3"), {"num_global_key_value_heads 3", "multiple"});

@@ -93,7 +93,7 @@ TEST(KimiLinear, RefusesWhatItLacks) {
   expect_sentence(refusal_of_linear("kda_layers", {1, 2, 3}), {"layer 3", "twice"});
   expect_sentence(refusal_of_linear("kda_layers", {1, 4}), {"kda_layers holds 4", "from 1 to 3"});
   expect_sentence(refusal_of_linear("short_conv_kernel_size", 1), {"short_conv_kernel_size"});
-  expect_sentence(refusal_of("quantization_config", {{"quant_method", "fp8"}}), {"quantized"});
+  expect_sentence(refusal_of("quantization_config", {{"quant_method", "hqq"}}), {"'hqq'", "fp8"});
 }
 
 }  // namespace

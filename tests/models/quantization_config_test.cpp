@@ -56,6 +56,10 @@ TEST(QuantizationConfig, ListsOfModulesAreObeyed) {
   EXPECT_EQ(ignoring(R"(["down_proj"])"), "fp8_tensor;down_proj=none@0-15;embed_tokens=none");
   EXPECT_EQ(ignoring(R"(["model.layers.[2-4].*down_proj"])"), "fp8_tensor;down_proj=none@2-4;embed_tokens=none");
   EXPECT_EQ(ignoring(R"(["proj"])"), "fp8_tensor;embed_tokens=none") << "parts of a name match nothing";
+  EXPECT_EQ(formats(R"({"quant_method":"fp8","ignored_layers":["lm_head"]})"), std::string("fp8_tensor") + kPlain);
+  EXPECT_EQ(formats(R"({"quant_method":"gptq","bits":4,"group_size":64,"dynamic":{"-:.*\\.down_proj":{}}})"),
+            "int4_gptq_g64;down_proj=none@0-15;embed_tokens=none;lm_head=none");
+  EXPECT_EQ(formats(R"({"quant_method":"gptq","bits":4,"dynamic":{}})"), std::string("int4_gptq") + kPlain);
   std::string two = R"({"quant_method":"compressed-tensors","format":"pack-quantized","ignore":["lm_head"],
       "config_groups":{"a":{"targets":["Linear"],"weights":{"num_bits":4,"strategy":"group","group_size":128}},
       "b":{"targets":["re:.*down_proj"],"weights":{"num_bits":4,"strategy":"group","group_size":32}}}})";
@@ -72,7 +76,11 @@ TEST(QuantizationConfig, RefusesByNameWhatItDoesNotKnow) {
   expect_sentence(refusal(R"({"quant_method":"gptq","bits":3})"), {"bits", "'3'", "4"});
   expect_sentence(refusal(R"({"quant_method":"gptq","bits":4,"group_size":0})"), {"group_size"});
   expect_sentence(refusal(R"({"quant_method":"gptq","bits":4,"checkpoint_format":"marlin"})"), {"'marlin'", "gptq_v2"});
-  expect_sentence(refusal(R"({"quant_method":"gptq","bits":4,"dynamic":{"-:a":{}}})"), {"dynamic"});
+  expect_sentence(refusal(R"({"quant_method":"gptq","bits":4,"dynamic":{"+:.*down.*":{"bits":8}}})"),
+                  {"dynamic", "'+:.*down.*'", "-:"});
+  expect_sentence(refusal(R"({"quant_method":"gptq","bits":4,"dynamic":{"-:a(":{}}})"), {"dynamic", "a("});
+  expect_sentence(refusal(R"({"quant_method":"gptq","bits":4,"dynamic":[1]})"), {"dynamic", "object"});
+  expect_sentence(refusal(R"({"quant_method":"fp8","fmt":"e5m2"})"), {"fmt", "'e5m2'", "e4m3"});
   expect_sentence(refusal(R"({"quant_method":"awq","bits":4,"version":"gemv"})"), {"'gemv'", "gemm"});
   expect_sentence(refusal(R"({"quant_method":"compressed-tensors"})"), {"config_groups"});
   expect_sentence(
@@ -91,12 +99,16 @@ TEST(QuantizationConfig, RefusesByNameWhatItDoesNotKnow) {
   expect_sentence(refusal("7"), {"quantization_config"});
 }
 
-TEST(QuantizationConfig, FamiliesThatStackMatricesAreRefused) {
-  auto of = [](const char* base) {
-    return error_of([&] { config_from_json(config_with(base, R"({"quant_method":"fp8"})"), "config.json"); });
+// Their matrices are dequantised when they are loaded; what cannot be read is refused all the same.
+TEST(QuantizationConfig, FamiliesThatStackMatricesHaveElements) {
+  auto format = [](const char* base, const char* quantization) {
+    return decoder_of(config_from_json(config_with(base, quantization), "config.json")).weight_format;
   };
-  expect_sentence(of(kPhi4Config), {"quantized", "Phi3ForCausalLM"});
-  EXPECT_EQ(of(kQwen3Config), "(no error)");
+  EXPECT_EQ(format(kPhi4Config, R"({"quant_method":"fp8"})"), "");
+  EXPECT_NE(format(kQwen3Config, R"({"quant_method":"fp8"})"), "");
+  expect_sentence(error_of([&] { format(kPhi4Config, R"({"quant_method":"fp8","weight_block_size":[64,64]})"); }),
+                  {"weight_block_size"});
+  expect_sentence(error_of([&] { format(kPhi4Config, R"({"quant_method":"hqq"})"); }), {"'hqq'"});
 }
 
 TEST(QuantizationOfName, IsAMethodOfVllmOrAFormat) {

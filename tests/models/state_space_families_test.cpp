@@ -62,7 +62,7 @@ TEST(MambaFamily, RefusesWhatItDoesNotCompute) {
   expect_sentence(refusal(kMamba, "hidden_act", "\"gelu\""), {"gelu", "silu"});
   expect_sentence(refusal(kMamba, "conv_kernel", "9"), {"conv_kernel"});
   expect_sentence(refusal(kMamba, "hidden_size", nullptr), {"hidden_size"});
-  expect_sentence(refusal(kMamba, "quantization_config", R"({"quant_method":"gptq"})"), {"quantized"});
+  expect_sentence(refusal(kMamba, "quantization_config", R"({"quant_method":"hqq"})"), {"'hqq'", "gptq"});
 }
 
 TEST(MambaFamily, TakesItsPartsFromTheBackbone) {

@@ -147,10 +147,8 @@ Gemma4ForCausalLM::Init read_gemma4(const FamilyFields& fields) {
                 .head_dim = 256,
                 .tie_word_embeddings = true,
                 .activation = "gelu_pytorch_tanh",
-                .quant_method = "none",
                 .own_soft_cap_and_direction = true},
                init);
-  refuse_quantized(fields);
   refuse_other_parts(fields);
   read_rope_of_layers(fields, init);
   init.attention_bias = fields.boolean("attention_bias").value_or(false);

@@ -18,7 +18,6 @@ void read_period(const FamilyFields& fields, const std::string& what, int64_t& p
 JambaForCausalLM::Init read_jamba(const FamilyFields& fields) {
   JambaForCausalLM::Init init;
   read_decoder(fields, {.max_position_embeddings = 262144, .num_key_value_heads = 8}, init);
-  refuse_quantized(fields);
   ExpertCounts counts = read_expert_counts(fields, "num_experts", {.experts = 16, .per_token = 2});
   init.num_experts = counts.experts;
   init.num_experts_per_tok = counts.per_token;

@@ -93,7 +93,6 @@ void read_kimi_experts(const FamilyFields& fields, GroupedExperts& experts, int6
 
 KimiLinearForCausalLM::Init read_kimi_linear(const FamilyFields& fields) {
   KimiLinearForCausalLM::Init init;
-  refuse_quantized(fields);
   read_latent_sizes(fields, {}, init);
   // Published files have no q_lora_rank or null; transformers writes null.
   if (!fields.has("q_lora_rank")) init.q_lora_rank = 0;

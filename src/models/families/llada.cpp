@@ -45,7 +45,7 @@ LLaDAModelLM::Init read_llada(const FamilyFields& fields) {
     throw Error("{}: d_model {} must divide by n_heads {} into heads of an even size.", fields.what(), init.hidden_size,
                 init.num_attention_heads);
   init.head_dim = init.hidden_size / init.num_attention_heads;
-  refuse_quantized(fields);
+  check_quantization(fields);
   require_word(fields, "block_type", "llama");
   require_word(fields, "activation_type", "silu");
   require_word(fields, "layer_norm_type", "rms");

@@ -32,7 +32,6 @@ std::vector<uint8_t> read_linear_layers(const FamilyFields& fields, int64_t laye
 
 Qwen3NextForCausalLM::Init read_qwen3_next(const FamilyFields& fields) {
   Qwen3NextForCausalLM::Init init;
-  refuse_quantized(fields);
   read_decoder(fields, {.max_position_embeddings = 32768, .num_key_value_heads = 2, .head_dim = 256}, init);
   init.rotary_dim = read_partial_rope(fields, 10000, 0.25, init);
   init.attention_bias = fields.boolean("attention_bias").value_or(false);
