@@ -7,8 +7,10 @@
 
 namespace fk {
 
-inline constexpr std::string_view kEmulationPrelude = R"(#include <fastkernels/candidate.h>
+inline constexpr std::string_view kEmulationPrelude = R"(#undef _FORTIFY_SOURCE  // its longjmp refuses other stacks
+#include <fastkernels/candidate.h>
 #include <math.h>
+#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,9 +38,10 @@ struct alignas(16) uint4 {
 namespace emulated {
 
 constexpr int kMost = 1024, kStack = 1 << 16, kKept = 64;
-ucontext_t scheduler, contexts[kMost];
+ucontext_t contexts[kMost];      // where threads begin
+jmp_buf scheduler, places[kMost];  // where they go on; swapcontext() would ask the kernel each time
 char* stacks;
-bool done[kMost];
+bool started[kMost], done[kMost];
 int threads, arrived, generation;
 long shuffles[kMost];
 int64_t values[kMost][kKept];  // the bits
@@ -47,8 +50,16 @@ uint32_t operands[kMost][2][6];
 
 void yield() {
   unsigned me = threadIdx.x;
-  swapcontext(&contexts[me], &scheduler);
+  if (_setjmp(places[me]) == 0) _longjmp(scheduler, 1);
   threadIdx.x = me;
+}
+
+// Runs a thread until it waits or ends.
+__attribute__((noinline)) void resume(int t) {
+  if (_setjmp(scheduler) != 0) return;
+  if (started[t]) _longjmp(places[t], 1);
+  started[t] = true;
+  setcontext(&contexts[t]);
 }
 
 template <class Work>
@@ -58,12 +69,12 @@ void run_block(const Work& work, int count, bool descending) {
   threads = count, arrived = 0;
   if (stacks == nullptr) stacks = static_cast<char*>(malloc(size_t(kMost) * kStack));
   for (int t = 0; t < count; ++t) {
-    done[t] = false, shuffles[t] = 0, tiles[t] = 0;
+    started[t] = done[t] = false, shuffles[t] = 0, tiles[t] = 0;
     getcontext(&contexts[t]);
     contexts[t].uc_stack.ss_sp = stacks + size_t(t) * kStack;
     contexts[t].uc_stack.ss_size = kStack;
-    contexts[t].uc_link = &scheduler;
-    makecontext(&contexts[t], +[] { unsigned me = threadIdx.x; (*now)(); done[me] = true; }, 0);
+    contexts[t].uc_link = nullptr;
+    makecontext(&contexts[t], +[] { unsigned me = threadIdx.x; (*now)(); done[me] = true; _longjmp(scheduler, 1); }, 0);
   }
   for (int left = count, rounds = 0; left > 0; ++rounds) {
     if (rounds > 100000) {
@@ -74,7 +85,7 @@ void run_block(const Work& work, int count, bool descending) {
       int t = descending ? count - 1 - n : n;
       if (done[t]) continue;
       threadIdx.x = unsigned(t);
-      swapcontext(&scheduler, &contexts[t]);
+      resume(t);
       if (done[t]) --left;
     }
   }
@@ -102,6 +113,18 @@ T shuffled(unsigned mask, T x, int distance) {
   memcpy(&emulated::values[me][number % emulated::kKept], &x, sizeof x);
   while (emulated::shuffles[other] <= number) emulated::yield();
   memcpy(&x, &emulated::values[other][number % emulated::kKept], sizeof x);
+  return x;
+}
+
+// Waits for all threads of the warp, so that none is more than one ahead.
+template <class T>
+T of_lane(T x, int lane) {
+  unsigned me = threadIdx.x, first = me / 32 * 32;
+  long number = emulated::shuffles[me]++;
+  memcpy(&emulated::values[me][number % emulated::kKept], &x, sizeof x);
+  for (unsigned other = first; other < first + 32; ++other)
+    while (emulated::shuffles[other] <= number) emulated::yield();
+  memcpy(&x, &emulated::values[first + unsigned(lane)][number % emulated::kKept], sizeof x);
   return x;
 }
 

@@ -55,9 +55,7 @@ Kernels kernels_of(const GraphBody& flat, std::set<std::string>& seen) {
     kernels.found.push_back(std::move(f));
   }
   for (size_t i = 0; i < kernels.found.size(); ++i) {
-    const RegionDraft& d = kernels.drafts[i];
-    kernels.texts.push_back(
-        {"region_" + d.key, d.calls + "\n" + d.expression, d.names, &kernels.found[i].loops, d.constants, d.updated});
+    kernels.texts.push_back(text_of(kernels.drafts[i], kernels.found[i]));
   }
   return kernels;
 }
@@ -103,6 +101,18 @@ TEST(CudaKernels, SlowComputeWhatTheDefinitionsSay) {
   expect_right_kernels(*find_catalog("tiny-qwen3"), {GraphPhase::kDecode}, seen);
   expect_right_kernels(*find_catalog("tiny-rwkv7"), {GraphPhase::kDecode}, seen);
   EXPECT_GT(seen.size(), 10u);
+}
+
+// The best groups of experts, then the best experts of these: reductions inside of reductions.
+TEST(CudaKernels, SlowGroupsOfExpertsAreChosenAsTheDefinitionSays) {
+  GraphBody flat = flat_of(*find_catalog("tiny-deepseek-v3"), GraphPhase::kDecode);
+  std::set<std::string> seen;
+  bool found = false;
+  for (const RegionDraft& draft : kernels_of(flat, seen).drafts)
+    found = found || (" + " + draft.calls + " + ").find(" + grouped_topk + ") != std::string::npos;
+  EXPECT_TRUE(found);
+  seen.clear();
+  expect_right_kernels(*find_catalog("tiny-deepseek-v3"), {GraphPhase::kDecode}, seen);
 }
 
 TEST(CudaKernels, SlowKernelsOfEveryFamilyComputeWhatTheDefinitionsSay) {

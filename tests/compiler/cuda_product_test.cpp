@@ -74,10 +74,7 @@ struct ModelProducts {
   std::vector<RegionText> texts(std::set<std::string>& seen) const {
     std::vector<RegionText> texts;
     for (size_t i = 0; i < products.size(); ++i) {
-      const RegionDraft& d = drafts[i];
-      if (seen.insert(d.key).second)
-        texts.push_back({"region_" + d.key, d.calls + "\n" + d.expression, d.names, &products[i].region.loops,
-                         d.constants, d.updated, products[i].region.products.get()});
+      if (seen.insert(drafts[i].key).second) texts.push_back(text_of(drafts[i], products[i].region));
     }
     return texts;
   }
@@ -133,7 +130,7 @@ TEST(CudaProducts, RowsProductsAndWhatFollowsAreOneRegion) {
   EXPECT_THAT(ModelProducts("tiny-deepseek-v32").calls(), Contains("rms_norm + linear + linear + linear + linear"));
 }
 
-TEST(CudaProducts, LargeModelsHaveThemAroundTheirHandWrittenBlocks) {
+TEST(CudaProducts, SlowLargeModelsHaveThemAroundTheirHandWrittenBlocks) {
   EXPECT_THAT(ModelProducts("gemma4-26b-a4b", true).calls(),
               Contains("rms_norm + rms_norm + rms_norm + layer_scalar + rms_norm + linear"));
   // The gate of the shared expert is a sum of one row: it is computed with what comes before the product.

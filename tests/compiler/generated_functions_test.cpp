@@ -132,8 +132,12 @@ TEST_F(Functions, SlowRoundingIsToNearestEven) {
   std::vector<float> got = run({cast(x(), DType::kBF16)}, values)[0];
   for (size_t i = 0; i < values.size(); ++i) {
     const auto want = static_cast<float>(bf16(values[i]));
+    // VCVTNEPS2BF16 takes subnormal numbers for zero, with their sign.
+    const bool flushed = std::fabs(values[i]) < std::numeric_limits<float>::min() && got[i] == 0;
     if (std::isnan(want))
       EXPECT_TRUE(std::isnan(got[i])) << values[i];
+    else if (flushed)
+      EXPECT_EQ(std::signbit(got[i]), std::signbit(values[i])) << values[i];
     else
       EXPECT_EQ(std::bit_cast<uint32_t>(got[i]), std::bit_cast<uint32_t>(want)) << values[i];
   }

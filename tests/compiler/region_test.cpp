@@ -68,6 +68,15 @@ TEST(Regions, OfOneKindHaveOneKernel) {
   }
 }
 
+TEST(Regions, AreLookedUpForADevice) {
+  GraphBody flat = flat_graph(*find_catalog("tiny-qwen3"), GraphPhase::kDecode);
+  const std::vector<FoundRegion> found = find_regions(flat);
+  ASSERT_FALSE(found.empty());
+  const Region& region = found[0].region;
+  EXPECT_NO_THROW(region_in_graph(flat, region, DeviceKind::kCuda));
+  EXPECT_THROW(region_in_graph(flat, region, DeviceKind::kCpu, {region.nodes[0]}), Error) << "products are for CUDA";
+}
+
 // What a plan relies on: a region runs at the place of its last node.
 TEST(Regions, SlowCanRunAtTheirLastNode) {
   for (const CatalogEntry* entry : one_of_each_family())

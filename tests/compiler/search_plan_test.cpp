@@ -43,36 +43,55 @@ class SearchPlan : public testing::Test {
       ASSERT_TRUE(store.store(profile_key(draft.key, trial), result));
     }
   }
-  std::set<size_t> products() const {
+  std::set<size_t> nodes_of(const std::set<std::string>& ops) const {
     std::set<size_t> nodes;
     for (size_t n = 0; n < flat_.nodes.size(); ++n)
-      if (flat_.nodes[n].op == "linear") nodes.insert(n);
+      if (ops.count(flat_.nodes[n].op) > 0) nodes.insert(n);
     return nodes;
   }
-  static bool has_product(const std::string& calls) { return calls.find("linear") != calls.npos; }
+  static bool has(const std::string& calls, const char* op) { return calls.find(op) != calls.npos; }
 
   fs::path folder_;
   GraphBody flat_;
   SearchOptions options_;
 };
 
-TEST_F(SearchPlan, SlowCallsBesideAProductThatLosesAreTriedWithoutIt) {
-  plant({}, [](const std::string& calls) { return !has_product(calls); });
-  plant(products(), [](const std::string&) { return true; });
+constexpr char kRecurrence[] = "fused_recurrent_gla";
+constexpr char kAllFour[] = "linear + logsigmoid + fused_recurrent_gla + rms_norm_gated";
+
+TEST_F(SearchPlan, SlowCallsBesideARecurrenceAndAProductThatLoseAreTriedWithoutThem) {
+  plant({}, [](const std::string& calls) { return !has(calls, "linear"); });
+  plant(nodes_of({kRecurrence}), [](const std::string& calls) { return !has(calls, "linear"); });
+  plant(nodes_of({kRecurrence, "linear"}), [](const std::string&) { return true; });
   PhasePlan plan = search_plan(flat_, GraphPhase::kDecode, options_);
   std::set<std::string> chosen, lost;
   for (const KernelChoice& k : plan.kernels) {
     EXPECT_TRUE(k.known) << k.calls << " was measured";
     (k.chosen ? chosen : lost).insert(k.calls);
   }
-  EXPECT_EQ(lost, std::set<std::string>{"linear + logsigmoid"}) << "it is still listed";
+  EXPECT_EQ(lost, (std::set<std::string>{kAllFour, "linear + logsigmoid"})) << "they are still listed";
   EXPECT_EQ(chosen.count("logsigmoid"), 1u);
+  EXPECT_EQ(chosen.count("rms_norm_gated"), 1u);
   for (const PlannedRegion& r : plan.regions)
-    for (size_t n : r.region.nodes) EXPECT_NE(flat_.nodes[n].op, "linear");
+    for (size_t n : r.region.nodes) {
+      EXPECT_NE(flat_.nodes[n].op, "linear");
+      EXPECT_NE(flat_.nodes[n].op, kRecurrence);
+    }
   EXPECT_EQ(plan.calls - plan.calls_planned, 3);
 }
 
-TEST_F(SearchPlan, SlowAProductThatWinsStaysWithTheCallsBesideIt) {
+TEST_F(SearchPlan, SlowAProductStaysWithTheCallsBesideItWhereOnlyTheRecurrenceLoses) {
+  plant({}, [](const std::string& calls) { return !has(calls, kRecurrence); });
+  plant(nodes_of({kRecurrence}), [](const std::string&) { return true; });
+  PhasePlan plan = search_plan(flat_, GraphPhase::kDecode, options_);
+  std::set<std::string> chosen;
+  for (const KernelChoice& k : plan.kernels)
+    if (k.chosen) chosen.insert(k.calls);
+  EXPECT_EQ(chosen.count("linear + logsigmoid"), 1u);
+  EXPECT_EQ(chosen.count(kAllFour), 0u);
+}
+
+TEST_F(SearchPlan, SlowWhatWinsStaysTogether) {
   plant({}, [](const std::string&) { return true; });
   PhasePlan plan = search_plan(flat_, GraphPhase::kDecode, options_);
   std::set<std::string> calls;
@@ -80,7 +99,7 @@ TEST_F(SearchPlan, SlowAProductThatWinsStaysWithTheCallsBesideIt) {
     EXPECT_TRUE(k.chosen) << k.calls;
     calls.insert(k.calls);
   }
-  EXPECT_EQ(calls.count("linear + logsigmoid"), 1u);
+  EXPECT_EQ(calls.count(kAllFour), 1u);
   EXPECT_EQ(calls.count("logsigmoid"), 0u);
 }
 

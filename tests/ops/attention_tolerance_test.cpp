@@ -33,7 +33,10 @@ Errors errors_of_float_scores(int64_t head_size, double factor, double shift) {
       tensor->ptr<float>()[i] = static_cast<float>(tensor->ptr<float>()[i] * factor + shift);
   }
   auto rows = [&](const Tensor& t) {
-    return rows_of_head(t.view().size(0), head_size, [&](int64_t j, int64_t i) { return get(t.view(), j, 0, i); });
+    return rows_of_head(t.view(), t.view().size(0), head_size, [&](int64_t j) {
+      const int64_t at[] = {j, 0, 0};
+      return t.view().at(at);
+    });
   };
   AttentionRule exact{.softmax_scale = init.softmax_scale}, of_scores{};
   std::vector<double> keys = rows(k), values = rows(v), queries = rows(q), truth, rounded;

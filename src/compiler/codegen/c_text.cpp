@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "compiler/codegen/loop_nest.h"
+
 namespace fk {
 
 using algebra::Expr;
@@ -22,6 +24,50 @@ std::string index_text(const Index& index) {
   if (text.empty()) return fmt::to_string(index.start);
   if (index.start != 0) text += fmt::format(" {} {}", index.start < 0 ? '-' : '+', std::abs(index.start));
   return text;
+}
+
+namespace {
+
+// index / divisor % extent
+Index part_of(const Index& index, int64_t divisor, int64_t extent) {
+  Index part{0, std::vector<int64_t>(index.factors.size(), 0)};
+  const std::string divided = divisor == 1 ? "" : fmt::format(" / {}", divisor);
+  part.text = fmt::format("(({}){} % {})", index_text(index), divided, extent);
+  part.text_uses_i = index.uses_i();
+  return part;
+}
+
+}  // namespace
+
+std::vector<Index> index_before_reshape(const algebra::Extents& from, const algebra::Extents& to,
+                                        const std::vector<Index>& at, size_t num_variables) {
+  std::vector<Index> inner;
+  size_t j = 0;
+  for (size_t d = 0; d < from.size(); ++d) {
+    const int64_t extent = from[d];
+    if (extent > 1 && j < to.size() && to[j] > extent && to[j] < kVaryingExtent) {
+      int64_t joined = 1;
+      size_t end = d;
+      while (end < from.size() && joined < to[j]) joined *= from[end++];
+      if (joined != to[j]) throw NoLoops("a reshape joins dimensions");
+      for (; joined > 1; ++d) {
+        joined /= from[d];
+        inner.push_back(part_of(at[j], joined, from[d]));
+      }
+      --d;
+      ++j;
+      continue;
+    }
+    Index index{0, std::vector<int64_t>(num_variables, 0)};
+    for (int64_t product = 1; product != extent; ++j) {
+      if (j == to.size() || extent % to[j] != 0 || !at[j].text.empty()) throw NoLoops("a reshape joins dimensions");
+      product *= to[j];
+      index.start = index.start * to[j] + at[j].start;
+      for (size_t v = 0; v < index.factors.size(); ++v) index.factors[v] = index.factors[v] * to[j] + at[j].factors[v];
+    }
+    inner.push_back(index);
+  }
+  return inner;
 }
 
 DType computed_as(DType dtype) {

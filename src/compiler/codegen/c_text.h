@@ -32,6 +32,10 @@ struct Index {
 };
 
 std::string index_text(const Index& index);
+// Where in `from` an element of its reshape to `to` is, where each dimension of `from` is split, or several of them,
+// which do not vary, are joined. Throws NoLoops for others.
+std::vector<Index> index_before_reshape(const algebra::Extents& from, const algebra::Extents& to,
+                                        const std::vector<Index>& at, size_t num_variables);
 
 // A value in C, of type float, double, int64_t or bool.
 struct Code {

@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "compiler/codegen/c_text.h"
+#include "compiler/codegen/cuda_attention.h"
+#include "compiler/codegen/cuda_attention_prelude.h"
 #include "compiler/codegen/cuda_prelude.h"
 #include "compiler/codegen/cuda_printer.h"
 #include "compiler/codegen/cuda_product.h"
@@ -22,6 +24,10 @@ CudaTexts texts_of(const RegionText& region, const std::string& name) {
   if (region.products != nullptr) {
     ProductTexts texts = product_texts(region, name);
     return {std::move(texts.tables), std::move(texts.kernel), std::move(texts.launcher)};
+  }
+  if (region.attention != nullptr) {
+    AttentionTexts texts = attention_texts(region, name);
+    return {"", std::move(texts.kernel), std::move(texts.launcher)};
   }
   const LoopProgram& loops = *region.loops;
   CudaPrinter printer(loops, region.constants, region.updated);
@@ -88,9 +94,13 @@ std::string cuda_region_source(const std::vector<RegionText>& regions, const std
   std::string needed(prelude.empty() ? kCudaPrelude : std::string_view(prelude));
   const bool multiplies =
       std::any_of(regions.begin(), regions.end(), [](const auto& r) { return r.products != nullptr; });
-  if (multiplies && prelude.empty()) needed += kCudaProductPrelude;
+  const bool attends =
+      std::any_of(regions.begin(), regions.end(), [](const auto& r) { return r.attention != nullptr; });
+  if ((multiplies || attends) && prelude.empty()) needed += kCudaProductPrelude;
+  if (attends && prelude.empty()) needed += kCudaAttentionPrelude;
   needed += kCudaPacks;
   if (multiplies) needed += kCudaProducts;
+  if (attends) needed += kCudaAttention;
   return fmt::format(
       "// Kernels written by fastkernels: each computes several calls of a model, a block one row of all of them.\n"
       "// Names: x inputs, y outputs, r results that exist for one row; l0 the row, l1, l2, ... and i the element.\n"
@@ -99,6 +109,10 @@ std::string cuda_region_source(const std::vector<RegionText>& regions, const std
 }
 
 std::string cuda_functions_version() { return std::string(kCudaPrelude) + std::string(kCudaPacks) + cuda_functions(); }
+
+std::string cuda_attention_version() {
+  return std::string(kCudaProductPrelude) + std::string(kCudaAttentionPrelude) + std::string(kCudaAttention);
+}
 
 std::string cuda_products_version() { return std::string(kCudaProductPrelude) + std::string(kCudaProducts); }
 

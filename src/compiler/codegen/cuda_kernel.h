@@ -30,6 +30,7 @@ std::string cuda_region_source(const std::vector<RegionText>& regions, const std
 
 // Kernels with another prelude or other functions are other kernels.
 std::string cuda_functions_version();
-std::string cuda_products_version();  // the same of what only kernels with products need
+std::string cuda_products_version();   // the same of what only kernels with products need
+std::string cuda_attention_version();  // and of what only those with attention need
 
 }  // namespace fk

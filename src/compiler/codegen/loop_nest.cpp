@@ -309,7 +309,7 @@ class Lowering {
         // A dense row may be read in any shape.
         if (by_rows() && x.head().is(Primitive::kInput) && x.shape()[0] == head.shape[0])
           return load(x.head(), head.shape, at);
-        return emit(x, split(x.shape(), head.shape, at));
+        return emit(x, index_before_reshape(x.shape(), head.shape, at, num_variables()));
       }
       case Primitive::kCast: {
         Code x = emit(e.inputs()[0], at);
@@ -401,26 +401,6 @@ class Lowering {
       if (!text.empty()) {
         index.text_uses_i = index.text_uses_i || index.factors.back() != 0;
         index.text = index_text({index.start, index.factors}) + text;
-      }
-      inner.push_back(index);
-    }
-    return inner;
-  }
-
-  // Where in `from` an element of its reshape to `to` is, where dimensions of `from` are only split.
-  std::vector<Index> split(const Extents& from, const Extents& to, const std::vector<Index>& at) const {
-    std::vector<Index> inner;
-    size_t j = 0;
-    for (int64_t extent : from) {
-      Index index = fixed(0);
-      int64_t product = 1;
-      while (product != extent) {
-        if (j == to.size() || extent % to[j] != 0 || !at[j].text.empty()) throw NoLoops("a reshape joins dimensions");
-        product *= to[j];
-        index.start = index.start * to[j] + at[j].start;
-        for (size_t v = 0; v < index.factors.size(); ++v)
-          index.factors[v] = index.factors[v] * to[j] + at[j].factors[v];
-        ++j;
       }
       inner.push_back(index);
     }

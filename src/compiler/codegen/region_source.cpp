@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "compiler/codegen/c_text.h"
+#include "compiler/codegen/cpu_attention.h"
+#include "compiler/codegen/cpu_attention_prelude.h"
 #include "compiler/codegen/statement_text.h"
 
 namespace fk {
@@ -129,6 +131,7 @@ bool shares_memory(const RegionText& region, const std::string& name) {
 }
 
 std::string region_body(const RegionText& region) {
+  if (region.attention != nullptr) return cpu_attention_body(region);
   const LoopProgram& loops = *region.loops;
   std::string nests, text = "(const Array* arrays, int64_t first_row, int64_t last_row) {\n";
   for (const LoopNest& nest : loops.nests) nests += nest_text(nest, loops);
@@ -156,18 +159,22 @@ std::string region_source(const std::vector<RegionText>& regions) {
   std::string kernels;
   for (const RegionText& region : regions)
     kernels += "\n" + in_comment(region.comment) + "FK_KERNEL void " + region.name + region_body(region);
+  const bool attends =
+      std::any_of(regions.begin(), regions.end(), [](const auto& r) { return r.attention != nullptr; });
+  const std::string attention(attends ? kCpuAttention : std::string_view());
   return fmt::format(
       "// Kernels written by fastkernels: each computes several calls of a model, one row of all of them after the\n"
       "// other. Names: x inputs, y outputs, r results that exist for one row.\n"
       "#if defined(__AVX512F__) && !defined(__clang__)\n"
       "#pragma GCC target(\"prefer-vector-width=512\")\n#endif\n"
       "#include <fastkernels/candidate.h>\n#include <math.h>\n"
-      "#ifdef __AVX512BF16__\n#include <immintrin.h>\n#elif defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)\n"
+      "#ifdef __AVX512BF16__\n#include <immintrin.h>\n#elif defined({})\n"
       "#include <arm_neon.h>\n#endif\n\n"
       "#define FK_KERNEL extern \"C\" __attribute__((visibility(\"default\")))\n\nnamespace {{\n\n"
-      "struct Array {{\n  void* data;\n  const int64_t* sizes;\n  const int64_t* strides;\n}};\n\n{}{}\n"
+      "struct Array {{\n  void* data;\n  const int64_t* sizes;\n  const int64_t* strides;\n}};\n\n{}{}{}\n"
       "}}  // namespace\n{}",
-      kStoreRounded, functions_in(kernels), kernels);
+      attends ? "__aarch64__" : "__ARM_FEATURE_BF16_VECTOR_ARITHMETIC", kStoreRounded,
+      functions_in(attention + kernels), attention, kernels);
 }
 
 }  // namespace fk

@@ -11,6 +11,7 @@
 namespace fk {
 
 struct ProductProgram;
+struct AttentionProgram;
 
 // What the kernel of a region is called with, in the order of `names`: x0, x1, ... and y0, y1, ...
 struct RegionArray {
@@ -28,6 +29,7 @@ struct RegionText {
   std::set<std::string> constants = {};             // arrays that no kernel changes: weights
   std::map<std::string, std::string> updated = {};  // outputs that are an input after the kernel, in its memory
   const ProductProgram* products = nullptr;         // instead of `loops`, for CUDA: a kernel with products
+  const AttentionProgram* attention = nullptr;      // instead of `loops`
 };
 
 // One source with all of them.

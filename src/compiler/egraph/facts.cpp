@@ -15,20 +15,20 @@ using algebra::Function;
 using algebra::Head;
 using algebra::Primitive;
 
-struct Bounds {
+struct RangeEnds {
   double low = -INFINITY, high = INFINITY;
 };
 
 // Sums and products of bounds are rounded; bounds of real numbers are widened by more than that.
-Bounds widened(Bounds b) {
+RangeEnds widened(RangeEnds b) {
   constexpr double kSlack = 1e-12;
   return {b.low - kSlack * std::abs(b.low), b.high + kSlack * std::abs(b.high)};
 }
 
-Bounds bounds_of(const Facts& f) { return {f.low, f.high}; }
+RangeEnds bounds_of(const Facts& f) { return {f.low, f.high}; }
 
-Bounds product(Bounds a, Bounds b) {
-  Bounds all{INFINITY, -INFINITY};
+RangeEnds product(RangeEnds a, RangeEnds b) {
+  RangeEnds all{INFINITY, -INFINITY};
   for (double x : {a.low, a.high})
     for (double y : {b.low, b.high}) {
       double p = x * y;
@@ -38,8 +38,8 @@ Bounds product(Bounds a, Bounds b) {
   return all;
 }
 
-Bounds map_bounds(Function f, const std::vector<const Facts*>& x) {
-  Bounds a = bounds_of(*x[0]), b = x.size() > 1 ? bounds_of(*x[1]) : Bounds{};
+RangeEnds map_bounds(Function f, const std::vector<const Facts*>& x) {
+  RangeEnds a = bounds_of(*x[0]), b = x.size() > 1 ? bounds_of(*x[1]) : RangeEnds{};
   switch (f) {
     case Function::kAdd:
       return {a.low + b.low, a.high + b.high};
@@ -111,7 +111,7 @@ Facts facts_of(const Head& head, const std::vector<const Facts*>& x) {
   }
   algebra::Inferred type = algebra::infer(head, heads);
   Facts facts{type.dtype, type.shape, -INFINITY, INFINITY};
-  Bounds bounds;
+  RangeEnds bounds;
   switch (head.primitive) {
     case Primitive::kInput:
     case Primitive::kCall:

@@ -12,6 +12,7 @@
 #include "compiler/plan/region_maker.h"
 #include "core/error.h"
 #include "ops/algebra/definition.h"
+#include "ops/registry.h"
 
 namespace fk {
 namespace {
@@ -19,6 +20,18 @@ namespace {
 constexpr size_t kNoNode = RegionMaker::kNoNode;
 constexpr int64_t kLargestInput = int64_t{1} << 24;  // elements of a weight: results with larger ones are not checked
 constexpr int64_t kLargestRow = 65536;  // elements of all results that exist for one row: 256 KiB of a thread's stack
+
+// A region that is attention, and its arrays as those of loops; nullptr: it is something else.
+std::shared_ptr<const AttentionProgram> attention_in(const GraphBody& flat, const Region& region,
+                                                     const RegionProgram& program, LoopProgram& loops) {
+  auto attention = std::make_shared<AttentionProgram>(lower_attention(program.results));
+  if (!attention->refusal.empty()) return nullptr;
+  const GraphNode& call = flat.nodes[region.nodes.back()];
+  const Tolerance allowed = Registry::instance().at(call.op).tolerance(call.init, attention->dtype);
+  attention->rounds_weights = allowed.of_scale >= dtype_epsilon(attention->dtype) / 2;
+  loops.arrays = attention->arrays;
+  return attention;
+}
 
 class RegionFinder {
  public:
@@ -119,6 +132,7 @@ class RegionFinder {
     if (lowered.kind < 0) return {};
     found.program = lowered.program;
     found.loops = lowered.loops;
+    found.attention = lowered.attention;
     found.kind = lowered.kind;
     return found;
   }
@@ -128,12 +142,17 @@ class RegionFinder {
     int kind = -1;
     RegionProgram program;
     LoopProgram loops;
+    std::shared_ptr<const AttentionProgram> attention = nullptr;
   };
 
   Lowered lower(const Region& region, int kind) {
     Lowered found;
     found.program = programs_.of(region);
     if (!found.program.refusal.empty()) return found;
+    if ((found.attention = attention_in(flat_, region, found.program, found.loops)) != nullptr) {
+      found.kind = kind;
+      return found;
+    }
     found.loops = lower_to_row_loops(found.program.results, found.program.locals);
     if (!found.loops.refusal.empty()) return found;
     int64_t row = 0;
@@ -178,9 +197,11 @@ std::map<std::string, std::string> updated_arrays(const Region& region) {
   return updated;
 }
 
-FoundRegion region_in_graph(const GraphBody& flat, Region region, const std::set<size_t>& products) {
+FoundRegion region_in_graph(const GraphBody& flat, Region region, DeviceKind device,
+                            const std::set<size_t>& products) {
   FoundRegion found;
   if (!products.empty()) {
+    if (device != DeviceKind::kCuda) throw Error("Kernels with products are written for CUDA only.");
     RegionPrograms programs(flat);
     found = products_in(programs, std::move(region), products);
     if (found.products == nullptr) throw Error("A region has no products: {}.", found.program.refusal);
@@ -189,8 +210,12 @@ FoundRegion region_in_graph(const GraphBody& flat, Region region, const std::set
   found.program = RegionPrograms(flat).of(region);
   found.region = std::move(region);
   if (!found.program.refusal.empty()) throw Error("{}", found.program.refusal);
+  if ((found.attention = attention_in(flat, found.region, found.program, found.loops)) != nullptr) return found;
   found.loops = lower_to_row_loops(found.program.results, found.program.locals);
   if (!found.loops.refusal.empty()) throw Error("A region has no loops: {}.", found.loops.refusal);
+  if (device != DeviceKind::kCuda) return found;
+  if (const std::string why = cuda_refusal(found.loops, updated_arrays(found.region)); !why.empty())
+    throw Error("A region has no kernel for CUDA: {}.", why);
   return found;
 }
 

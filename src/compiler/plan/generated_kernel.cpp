@@ -13,6 +13,8 @@
 
 #include "candidate/compile.h"
 #include "candidate/compile_cache.h"
+#include "compiler/codegen/cpu_attention.h"
+#include "compiler/codegen/cuda_attention.h"
 #include "compiler/codegen/cuda_product.h"
 #include "compiler/codegen/statement_text.h"
 #include "core/device_runtime.h"
@@ -63,19 +65,24 @@ class GeneratedKernel : public Base {
  public:
   explicit GeneratedKernel(const FoundRegion& found) : inputs_(found.region.inputs.size()) {
     const std::vector<std::string> names = array_names(found);
-    if (names.size() > kMostArrays)
-      throw Error("A generated kernel has {} arrays; {} are the most.", names.size(), kMostArrays);
+    constexpr size_t kMostNamed = kMostArrays - kCpuAttentionArrays;  // attention has more, for its parts
+    if (names.size() > kMostNamed)
+      throw Error("A generated kernel has {} arrays; {} are the most.", names.size(), kMostNamed);
     for (const std::string& name : names) {
       auto use = found.loops.arrays.find(name);
       if (use == found.loops.arrays.end())
         needs_.push_back({});
       else
         needs_.push_back({use->second.dtype, use->second.dense_rows, use->second.dense, true});
-      needs_.back().packed = found.products == nullptr || found.products->limits.aligned.count(name) > 0;
+      if (found.products != nullptr) needs_.back().packed = found.products->limits.aligned.count(name) > 0;
+      if (found.attention != nullptr) needs_.back().packed = found.attention->packed.count(name) > 0;
     }
-    rows_of_ = found.products != nullptr
-                   ? static_cast<size_t>(std::find(names.begin(), names.end(), found.products->rows_of) - names.begin())
-                   : rows_array(found.loops, names);
+    auto number_of = [&](const std::string& name) {
+      return static_cast<size_t>(std::find(names.begin(), names.end(), name) - names.begin());
+    };
+    rows_of_ = found.products != nullptr    ? number_of(found.products->rows_of)
+               : found.attention != nullptr ? number_of(found.attention->out)
+                                            : rows_array(found.loops, names);
     if (auto use = found.loops.arrays.find(names[rows_of_]); use != found.loops.arrays.end())
       row_axis_ = static_cast<size_t>(use->second.row_axis);
   }
@@ -218,6 +225,111 @@ class ProductKernel final : public GeneratedKernel<CutKernel> {
   int one_ = kNoCut, several_ = kNoCut;
 };
 
+// What kernels for attention on all devices refuse.
+class AnyAttentionKernel : public GeneratedKernel<RegionKernel> {
+ public:
+  explicit AnyAttentionKernel(const FoundRegion& found)
+      : GeneratedKernel(found), names_(array_names(found)), program_(found.attention) {}
+
+  std::string_view refuse(std::span<const View> inputs, std::span<const View> outputs) const override {
+    if (std::string_view why = GeneratedKernel::refuse(inputs, outputs); !why.empty()) return why;
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      auto fixed = program_->fixed.find(names_[k]);
+      if (fixed == program_->fixed.end()) continue;
+      for (size_t d = 0; d < fixed->second.size(); ++d)
+        if (fixed->second[d] < kVaryingExtent && inputs[k].size(static_cast<int>(d)) != fixed->second[d])
+          return "it was written for other heads or pages";
+    }
+    for (const View& out : outputs)
+      if (!out.contiguous()) return "results must be dense";
+    return {};
+  }
+
+ protected:
+  std::vector<std::string> names_;
+  std::shared_ptr<const AttentionProgram> program_;
+};
+
+class CpuAttentionKernel final : public AnyAttentionKernel {
+ public:
+  CpuAttentionKernel(RegionFunction function, const FoundRegion& found)
+      : AnyAttentionKernel(found), function_(function) {}
+
+  void run(Context& ctx, std::span<const View> inputs, std::span<const View> outputs) override {
+    constexpr int64_t kRowsOfAThread = 64, kJoinsOfAThread = 16;
+    Call call;
+    fill_call(call, inputs, outputs);
+    const Arena::Mark scratch = ctx.arena.mark();
+    const std::span<CpuSeenKeys> seen = made<CpuSeenKeys>(ctx, call.rows);
+    std::span<float> kept;
+    auto run_phase = [&](CpuAttentionPhase phase, int64_t count, int64_t grain, std::span<CpuAttentionItem> items) {
+      const int64_t phase_size[] = {static_cast<int64_t>(phase)}, item_size[] = {static_cast<int64_t>(items.size())};
+      RegionArray* const more = call.arrays + names_.size();
+      more[0] = {seen.data(), phase_size, nullptr};
+      more[1] = {items.data(), item_size, nullptr};
+      more[2] = {kept.data(), nullptr, nullptr};
+      ctx.pool.parallel_for(count, grain, [&](int64_t begin, int64_t end) { function_(call.arrays, begin, end); });
+    };
+    run_phase(CpuAttentionPhase::kSee, call.rows, kRowsOfAThread, {});
+    const CpuAttentionWork work =
+        cpu_attention_work(*program_, seen, made<CpuAttentionItem>(ctx, most_cpu_attention_items(seen)));
+    kept = made<float>(ctx, work.kept * cpu_attention_kept(*program_));
+    auto run_items = [&](CpuAttentionPhase phase, int64_t grain, std::span<CpuAttentionItem> items) {
+      run_phase(phase, static_cast<int64_t>(items.size()) * program_->kv_heads, grain, items);
+    };
+    run_items(CpuAttentionPhase::kAttend, 1, work.items);
+    run_items(CpuAttentionPhase::kJoin, kJoinsOfAThread, work.joins);
+    ctx.arena.release(scratch);
+  }
+
+ private:
+  template <class T>
+  static std::span<T> made(Context& ctx, int64_t count) {
+    const int64_t bytes = count * static_cast<int64_t>(sizeof(T));
+    return {static_cast<T*>(ctx.arena.make({Shape({bytes}), DType::kU8}).data()), static_cast<size_t>(count)};
+  }
+
+  RegionFunction function_;
+};
+
+class AttentionKernel final : public AnyAttentionKernel {
+ public:
+  AttentionKernel(CudaRegionFunction launcher, const FoundRegion& found, bool dependent)
+      : AnyAttentionKernel(found), launcher_(launcher), dependent_(dependent) {}
+
+  void run(Context& ctx, std::span<const View> inputs, std::span<const View> outputs) override {
+    Call call;
+    fill_call(call, inputs, outputs);
+    const AttentionCut cut = attention_cut(*program_, call.rows, most_keys(call), multiprocessors());
+    const Arena::Mark scratch = ctx.arena.mark();
+    const int64_t sizes[] = {cut.splits, cut.share};
+    void* workspace = nullptr;
+    if (cut.workspace > 0) workspace = ctx.arena.make({Shape({cut.workspace}), DType::kF32}).data();
+    call.arrays[names_.size()] = {workspace, sizes, nullptr};
+    const int status = launcher_(call.arrays, call.rows, call.aligned ? 1 : 0, dependent_ ? 1 : 0, ctx.stream);
+    ctx.arena.release(scratch);
+    if (status != 0) throw Error("A generated kernel could not be launched: CUDA error {}.", status);
+  }
+
+ private:
+  int64_t most_keys(const Call& call) const {
+    const BatchExtent& keys = program_->keys;
+    if (keys.array.empty()) return keys.factor;
+    const auto at = static_cast<size_t>(std::find(names_.begin(), names_.end(), keys.array) - names_.begin());
+    return call.arrays[at].sizes[keys.dim] * keys.factor - keys.minus;
+  }
+
+  static int multiprocessors() {
+    constexpr Device kFirst{DeviceKind::kCuda, 0};
+    constexpr int kWithoutDevice = 132;  // kernels are tried on a CPU: as on an H200
+    static const int count = device_missing(kFirst).empty() ? device_runtime(kFirst).facts().multiprocessors : 0;
+    return count > 0 ? count : kWithoutDevice;
+  }
+
+  CudaRegionFunction launcher_;
+  bool dependent_;
+};
+
 // Kernels may start before those before them have ended from compute capability 9.0 on.
 bool starts_early() {
   constexpr Device kFirst{DeviceKind::kCuda, 0};
@@ -226,8 +338,13 @@ bool starts_early() {
   return architecture.size() > 3 && std::atoi(architecture.c_str() + 3) >= 90;
 }
 
+std::shared_ptr<RegionKernel> cpu_region_kernel(RegionFunction function, const FoundRegion& found) {
+  if (found.attention != nullptr) return std::make_shared<CpuAttentionKernel>(function, found);
+  return std::make_shared<CpuKernel>(function, found);
+}
+
 std::shared_ptr<RegionKernel> kernel_of(void* function, const FoundRegion& found, DeviceKind device) {
-  if (device == DeviceKind::kCpu) return std::make_shared<CpuKernel>(reinterpret_cast<RegionFunction>(function), found);
+  if (device == DeviceKind::kCpu) return cpu_region_kernel(reinterpret_cast<RegionFunction>(function), found);
   return cuda_region_kernel(reinterpret_cast<CudaRegionFunction>(function), found, starts_early());
 }
 
@@ -241,7 +358,8 @@ void* function_in(const std::string& path, const std::string& key) {
 }
 
 // The library of a source, and the lock that keeps it.
-CompileResult compiled_source(const std::string& source, const std::string& cache_folder, DeviceKind device) {
+CompileResult compiled_source(const std::string& source, const std::string& cache_folder, DeviceKind device,
+                              const std::vector<std::string>& cxxflags) {
   namespace fs = std::filesystem;
   fs::path folder = fs::path(cache_folder.empty() ? default_cache_folder() : cache_folder) / "generated";
   std::error_code error;
@@ -250,7 +368,8 @@ CompileResult compiled_source(const std::string& source, const std::string& cach
   if (error || !write_whole(path.string(), source))
     throw Error("{} cannot be written; name a writable folder with --search-cache or FASTKERNELS_HOME.", path.string());
   CompileResult built = compile_candidate(
-      {nullptr, path.string()}, {.cache_folder = cache_folder, .limit_ms = 300'000, .without_operator = true});
+      {nullptr, path.string()},
+      {.cxxflags = cxxflags, .cache_folder = cache_folder, .limit_ms = 300'000, .without_operator = true});
   if (built.failure) throw Error("Generated kernels do not compile: {}", built.failure->sentence);
   return built;
 }
@@ -261,7 +380,7 @@ std::string source_of(const std::vector<RegionText>& regions, DeviceKind device)
 
 // nvcc takes seconds for any source, so it runs as often as there are cores. By kernel the library it is in.
 std::vector<std::string> compile_all(const std::vector<RegionText>& regions, const std::string& cache_folder,
-                                     DeviceKind device) {
+                                     DeviceKind device, const std::vector<std::string>& cxxflags) {
   const size_t most = device == DeviceKind::kCpu ? 1 : static_cast<size_t>(std::max(1, usable_cores()));
   const size_t parts = std::min(most, regions.size());
   std::vector<std::vector<RegionText>> part(parts);
@@ -272,7 +391,7 @@ std::vector<std::string> compile_all(const std::vector<RegionText>& regions, con
   std::vector<std::thread> threads;
   auto compile = [&](size_t p) {
     try {
-      results[p] = compiled_source(source_of(part[p], device), cache_folder, device);
+      results[p] = compiled_source(source_of(part[p], device), cache_folder, device, cxxflags);
     } catch (const std::exception& e) {
       errors[p] = e.what();
     }
@@ -302,14 +421,26 @@ RegionDraft draft_of(const FoundRegion& found, const GraphBody& flat, DeviceKind
     if (flat.values[static_cast<size_t>(found.region.inputs[i])].kind == ValueKind::kParameter)
       draft.constants.insert(draft.names[i]);
   draft.updated = updated_arrays(found.region);
-  const RegionText text{"", "", draft.names, &found.loops, draft.constants, draft.updated, found.products.get()};
-  draft.key = device == DeviceKind::kCpu ? Fingerprint().add(region_body(text)).add(functions_version()).hex()
+  RegionText text = text_of(draft, found);
+  draft.key = device == DeviceKind::kCpu ? Fingerprint()
+                                               .add(region_body(text))
+                                               .add(functions_version())
+                                               .add(found.attention != nullptr ? cpu_attention_version() : "")
+                                               .hex()
                                          : Fingerprint()
                                                .add(cuda_region_body(text))
                                                .add(cuda_functions_version())
                                                .add(found.products != nullptr ? cuda_products_version() : "")
+                                               .add(found.attention != nullptr ? cuda_attention_version() : "")
                                                .hex();
   return draft;
+}
+
+RegionText text_of(const RegionDraft& draft, const FoundRegion& found) {
+  return {"region_" + draft.key, draft.calls + "\n" + draft.expression,
+          draft.names,           &found.loops,
+          draft.constants,       draft.updated,
+          found.products.get(),  found.attention.get()};
 }
 
 const RegionDraft& RegionDrafts::of(const FoundRegion& found) {
@@ -319,7 +450,8 @@ const RegionDraft& RegionDrafts::of(const FoundRegion& found) {
 }
 
 CompiledRegions compile_regions(const std::vector<const FoundRegion*>& found, const GraphBody& flat,
-                                const std::string& cache_folder, DeviceKind device) {
+                                const std::string& cache_folder, DeviceKind device,
+                                const std::vector<std::string>& cxxflags) {
   CompiledRegions compiled;
   // Phases of one model share most of their kernels.
   struct Loaded {
@@ -338,8 +470,7 @@ CompiledRegions compile_regions(const std::vector<const FoundRegion*>& found, co
     drafts.push_back(&known.of(*f));
     const RegionDraft& draft = *drafts.back();
     if (!seen.insert(draft.key).second) continue;
-    all.push_back({"region_" + draft.key, draft.calls + "\n" + draft.expression, draft.names, &f->loops,
-                   draft.constants, draft.updated, f->products.get()});
+    all.push_back(text_of(draft, *f));
     if (loaded.count(draft.key) > 0) continue;
     wanted.push_back(draft.key);
     missing.push_back(all.back());
@@ -347,7 +478,7 @@ CompiledRegions compile_regions(const std::vector<const FoundRegion*>& found, co
   compiled.source = source_of(all, device);
   if (!missing.empty()) {
     Stopwatch watch;
-    std::vector<std::string> libraries = compile_all(missing, cache_folder, device);
+    std::vector<std::string> libraries = compile_all(missing, cache_folder, device, cxxflags);
     compiled.compile_seconds = watch.elapsed_s();
     for (size_t i = 0; i < wanted.size(); ++i)
       loaded.emplace(wanted[i], Loaded{function_in(libraries[i], wanted[i]), libraries[i]});
@@ -368,6 +499,7 @@ std::shared_ptr<RegionKernel> load_region(const std::string& library, const Foun
 std::shared_ptr<RegionKernel> cuda_region_kernel(CudaRegionFunction launcher, const FoundRegion& found,
                                                  bool dependent) {
   if (found.products != nullptr) return std::make_shared<ProductKernel>(launcher, found, dependent);
+  if (found.attention != nullptr) return std::make_shared<AttentionKernel>(launcher, found, dependent);
   return std::make_shared<CudaKernel>(launcher, found, dependent);
 }
 

@@ -23,6 +23,8 @@ struct RegionDraft {
   std::string expression;                      // what it computes, as text
 };
 RegionDraft draft_of(const FoundRegion& found, const GraphBody& flat, DeviceKind device = DeviceKind::kCpu);
+// As a source has it; refers to both.
+RegionText text_of(const RegionDraft& draft, const FoundRegion& found);
 
 // The same, once for each kind of region.
 class RegionDrafts {
@@ -48,8 +50,8 @@ class CutKernel : public RegionKernel {
 };
 
 // Compiled through the cache of candidates; kernels in the order of `found`. Those for the CPU are one source, those
-// for CUDA as many as this machine has cores, compiled at the same time. Throws Error with the compiler's first
-// message.
+// for CUDA as many as this machine has cores, compiled at the same time, with `cxxflags` after the usual ones. Throws
+// Error with the compiler's first message.
 struct CompiledRegions {
   std::vector<std::shared_ptr<RegionKernel>> kernels;
   std::vector<std::string> libraries;  // files that they were loaded from
@@ -57,7 +59,8 @@ struct CompiledRegions {
   double compile_seconds = 0;
 };
 CompiledRegions compile_regions(const std::vector<const FoundRegion*>& found, const GraphBody& flat,
-                                const std::string& cache_folder = {}, DeviceKind device = DeviceKind::kCpu);
+                                const std::string& cache_folder = {}, DeviceKind device = DeviceKind::kCpu,
+                                const std::vector<std::string>& cxxflags = {});
 
 // A kernel of a library that compile_regions made, in this process or another one.
 std::shared_ptr<RegionKernel> load_region(const std::string& library, const FoundRegion& found, const GraphBody& flat,

@@ -43,8 +43,8 @@ RegionCheck::RegionCheck(const GraphBody& flat, const FoundRegion& found, GraphP
       rows_(rows),
       device_(device),
       pool_(pool),
-      ours_(flat, found, sizes_with_rows(phase, rows), seed, device) {
-  const BatchSizes sizes = sizes_with_rows(phase, rows);
+      ours_(flat, found, trial_sizes(found, phase, rows, false), seed, device) {
+  const BatchSizes sizes = trial_sizes(found, phase, rows, false);
   RegionMemory theirs(flat, found, sizes, seed, device);
   std::vector<algebra::Values> want = meant(flat, region_, sizes, ours_);
   for (const View& v : ours_.outputs()) before_.push_back(host_copy(v));

@@ -5,6 +5,8 @@
 #include <map>
 #include <numeric>
 
+#include "compiler/plan/attention_batch.h"
+#include "compiler/plan/host_copy.h"
 #include "core/device_runtime.h"
 #include "core/error.h"
 #include "core/rng.h"
@@ -63,6 +65,10 @@ BatchSizes sizes_with_rows(GraphPhase phase, int64_t rows) {
   sizes[SizeSymbol::kSlots] = rows + 2;
   sizes[SizeSymbol::kLogits] = rows;
   return sizes;
+}
+
+BatchSizes trial_sizes(const FoundRegion& found, GraphPhase phase, int64_t rows, bool timed) {
+  return found.attention != nullptr ? attention_sizes(phase, rows, timed) : sizes_with_rows(phase, rows);
 }
 
 RegionMemory::RegionMemory(const GraphBody& flat, const FoundRegion& found, const BatchSizes& sizes, uint64_t seed,
@@ -141,6 +147,7 @@ void RegionMemory::fill_inputs(const FoundRegion& found, uint64_t seed) {
   for (size_t k = 0; k < region_.inputs.size(); ++k) {
     const View& view = inputs_[k];
     if (dtype_is_float(view.dtype())) continue;
+    if (found.attention != nullptr && fill_length(k, seed)) continue;
     Stream stream(seed, "integers " + std::to_string(k));
     int64_t most = kLastPosition;
     bool stored = false;
@@ -161,6 +168,20 @@ void RegionMemory::fill_inputs(const FoundRegion& found, uint64_t seed) {
       if (stored) std::swap(places[pick], places[static_cast<size_t>(i)]);
     }
   }
+}
+
+bool RegionMemory::fill_length(size_t input, uint64_t seed) {
+  const GraphNode& call = flat_.nodes[region_.nodes.back()];
+  auto arg = [&](std::string_view name) -> OptView {
+    const GraphOperand* operand = call.input(name);
+    if (operand == nullptr) return {};
+    auto at = std::find(region_.inputs.begin(), region_.inputs.end(), operand->value);
+    if (at == region_.inputs.end()) return {};
+    return inputs_[static_cast<size_t>(at - region_.inputs.begin())];
+  };
+  for (const GraphOperand& o : call.inputs)
+    if (o.value == region_.inputs[input] && fill_lengths(o.name, inputs_[input], arg, seed)) return true;
+  return false;
 }
 
 View RegionMemory::moved(const GraphNode& node, const View& from) const {
@@ -238,9 +259,14 @@ Tolerance RegionMemory::tolerance() const {
   for (const Call& c : calls_) {
     DType dtype = DType::kF32;
     std::vector<OptView> given;
+    std::vector<Tensor> copies;  // a tolerance may depend on the numbers, which are read as dense arrays
     for (size_t i = 0; i < c.args.size(); ++i) {
       if (c.node->info().args[i].role == Role::kOutput) continue;
       given.push_back(c.args[i]);
+      if (c.args[i] && (device_ != kCpu || !c.args[i]->contiguous())) {
+        copies.push_back(host_copy(*c.args[i]));
+        given.back() = copies.back().view();
+      }
       if (c.args[i] && dtype_is_float(c.args[i]->dtype()) && dtype_size(c.args[i]->dtype()) < dtype_size(dtype))
         dtype = c.args[i]->dtype();
     }

@@ -13,6 +13,8 @@ namespace fk {
 
 // A batch with this many rows, whatever they count.
 BatchSizes sizes_with_rows(GraphPhase phase, int64_t rows);
+// The same for trials of this region.
+BatchSizes trial_sizes(const FoundRegion& found, GraphPhase phase, int64_t rows, bool timed);
 
 class RegionMemory {
  public:
@@ -38,7 +40,8 @@ class RegionMemory {
  private:
   View make(const TensorSpec& spec);
   void fill_inputs(const FoundRegion& found, uint64_t seed);
-  void move_inputs();  // to the device
+  bool fill_length(size_t input, uint64_t seed);  // of attention; false: the input is something else
+  void move_inputs();                             // to the device
   void prepare_calls();
   View moved(const GraphNode& node, const View& from) const;
   Shape shape_of(ValueId id) const;

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "compiler/codegen/attention_pattern.h"
+#include "compiler/codegen/c_text.h"
+#include "compiler/codegen/cut_reductions.h"
 #include "compiler/codegen/loop_nest.h"
 #include "compiler/codegen/statement_text.h"
 #include "compiler/program.h"
@@ -61,11 +64,30 @@ const RegionPrograms::CallMeaning& RegionPrograms::call_meaning(const GraphNode&
   Definition definition = define(node.op, node.init, given);
   call.refusal = definition.opaque();
   if (!call.refusal.empty()) return call;
+  // Attention has a skeleton of its own, which knows it by the form in which it is defined.
+  if (definition.results().size() == 1 && match_attention(definition.results()[0].expr)) {
+    call.results = definition.results();
+    return call;
+  }
   call.results = cheapest(definition.results(), &rules_);
   // The cheapest by elements may be one that has no loops.
-  if (!lower_to_row_loops(call.results, {}).refusal.empty() &&
-      lower_to_row_loops(definition.results(), {}).refusal.empty())
-    call.results = definition.results();
+  auto has_loops = [](const std::vector<algebra::NamedExpr>& results) {
+    std::set<std::string> cuts;
+    for (const algebra::NamedExpr& r : results)
+      if (is_cut(r.name)) cuts.insert(r.name);
+    return lower_to_row_loops(results, cuts).refusal.empty();
+  };
+  try {
+    call.results = cut_overwritten_reads(call.results);
+    if (has_loops(call.results)) return call;
+    for (const auto& other : {definition.results(), cut_reductions(call.results), cut_reductions(definition.results())})
+      if (std::vector<algebra::NamedExpr> safe = cut_overwritten_reads(other); has_loops(safe)) {
+        call.results = std::move(safe);
+        break;
+      }
+  } catch (const NoLoops& why) {
+    call.refusal = why.what();
+  }
   return call;
 }
 
@@ -116,7 +138,19 @@ RegionProgram RegionPrograms::of(const Region& region, const std::set<size_t>& n
     }
     std::vector<Expr> exprs;
     for (const algebra::NamedExpr& r : call.results) exprs.push_back(r.expr);
-    exprs = algebra::substitute(exprs, [&](const Expr& x) { return now.at(node.input(x.head().name)->value); });
+    std::map<std::string, std::string> cuts;  // names in the program
+    for (const algebra::NamedExpr& r : call.results)
+      if (is_cut(r.name)) cuts.emplace(r.name, fmt::format("r{}", program.locals.size() + cuts.size()));
+    exprs = algebra::substitute(exprs, [&](const Expr& x) {
+      if (auto cut = cuts.find(x.head().name); cut != cuts.end())
+        return algebra::input(cut->second, x.dtype(), x.shape());
+      return now.at(node.input(x.head().name)->value);
+    });
+    for (size_t k = 0; k < call.results.size(); ++k)
+      if (auto cut = cuts.find(call.results[k].name); cut != cuts.end()) {
+        program.locals.insert(cut->second);
+        program.results.push_back({cut->second, exprs[k]});
+      }
     // A state is updated when everything that the call reads of it has been read.
     std::vector<GraphOperand> outputs = node.outputs;
     std::stable_partition(outputs.begin(), outputs.end(),
@@ -135,6 +169,11 @@ RegionProgram RegionPrograms::of(const Region& region, const std::set<size_t>& n
       program.results.push_back({name, expr});
       now[o.value] = algebra::input(name, expr.dtype(), expr.shape());
     }
+  }
+  try {
+    refuse_overwritten_reads(program.results);
+  } catch (const NoLoops& why) {
+    program.refusal = why.what();
   }
   return program;
 }

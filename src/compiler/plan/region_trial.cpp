@@ -97,8 +97,8 @@ Memories make_memories(const GraphBody& flat, const FoundRegion& found, const Tr
                        uint64_t seed) {
   Memories memories;
   for (size_t i = 0; i < count_memories(found, options.device); ++i)
-    memories.push_back(
-        std::make_unique<RegionMemory>(flat, found, sizes_with_rows(options.phase, rows), seed + i, options.device));
+    memories.push_back(std::make_unique<RegionMemory>(flat, found, trial_sizes(found, options.phase, rows, true),
+                                                      seed + i, options.device));
   return memories;
 }
 

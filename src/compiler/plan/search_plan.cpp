@@ -34,11 +34,24 @@ namespace {
 struct SearchRound {
   PhasePlan plan;
   std::vector<FoundRegion> found;
-  std::vector<size_t> kernel_of;  // by region
+  std::vector<size_t> kernel_of;   // by region
+  std::set<size_t> tried_without;  // kernels that lost, and whose calls the next round tries without some of them
   CompiledRegions compiled;
 };
 
-// One round of a search: regions without the calls in `left_out`. Products of regions that lost are added to it.
+// The calls of a region that lost which may have held back the others: those with a state of a sequence, where it has
+// any, else products. Most of them have much work of their own, and kernels written by hand.
+std::vector<size_t> heavy_calls(const GraphBody& flat, const Region& region) {
+  std::vector<size_t> recurrences, products;
+  for (size_t n : region.nodes) {
+    const GraphNode& node = flat.nodes[n];
+    if (node.is_call() && node.input("state_slots") != nullptr) recurrences.push_back(n);
+    if (node.op.ends_with("linear")) products.push_back(n);
+  }
+  return recurrences.empty() ? products : recurrences;
+}
+
+// One round of a search: regions without the calls in `left_out`. Heavy calls of regions that lost are added to it.
 SearchRound search_round(const GraphBody& flat, GraphPhase phase, const SearchOptions& options,
                          std::set<size_t>& left_out) {
   SearchRound round;
@@ -121,9 +134,11 @@ SearchRound search_round(const GraphBody& flat, GraphPhase phase, const SearchOp
   plan.trial_s = trying.elapsed_s();
   for (size_t i = 0; i < found.size(); ++i) {
     const KernelChoice& kernel = plan.kernels[kernel_of[i]];
-    if (kernel.tried && !kernel.chosen && kernel.paths.size() > 1)
-      for (size_t n : found[i].region.nodes)
-        if (flat.nodes[n].op == "linear") left_out.insert(n);
+    if (!kernel.tried || kernel.chosen || kernel.paths.size() == 1) continue;
+    for (size_t n : heavy_calls(flat, found[i].region)) {
+      left_out.insert(n);
+      round.tried_without.insert(kernel_of[i]);
+    }
   }
   return round;
 }
@@ -188,15 +203,13 @@ PhasePlan search_plan(const GraphBody& flat, GraphPhase phase, const SearchOptio
       plan.kernels.insert(plan.kernels.end(), lost.begin(), lost.end());
       return std::move(plan);
     }
-    // A product that is faster as a call may have held back what stands around it.
-    for (KernelChoice& kernel : plan.kernels) {
+    for (size_t k = 0; k < plan.kernels.size(); ++k) {
+      KernelChoice& kernel = plan.kernels[k];
       if (kernel.tried && !kernel.known) {
         measured.insert(kernel.key);
         now.budget -= now.budget > 0 ? 1 : 0;
       }
-      if (kernel.tried && !kernel.chosen && (" + " + kernel.calls + " + ").find(" + linear + ") != std::string::npos &&
-          kernel.paths.size() > 1)
-        lost.push_back(std::move(kernel));
+      if (round.tried_without.count(k) > 0) lost.push_back(std::move(kernel));
     }
   }
 }

@@ -2,8 +2,8 @@
 //
 // Every region of the graph is written as one kernel. Each different kernel is checked and timed once against the calls
 // it stands for, which are baselines or the user's candidates, whatever the registry prefers. It is chosen if it is
-// faster with one number of rows and slower with none. Where one with a product among other calls is not, those are
-// tried once more without it. On CUDA kernels with products compete with those (search_products.h).
+// faster with one number of rows and slower with none. Where one with a recurrence or a product among other calls is
+// not, those are tried once more without it. On CUDA kernels with products compete with those (search_products.h).
 #pragma once
 
 #include <cstdint>

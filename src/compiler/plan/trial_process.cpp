@@ -231,7 +231,8 @@ void serve_trials(const std::string& path) {
     bool broken = false;
     try {
       FoundRegion found =
-          region_in_graph(flat, region_from_json(wanted.at("region")), wanted.at("products").get<std::set<size_t>>());
+          region_in_graph(flat, region_from_json(wanted.at("region")), options.device.kind,
+                          wanted.at("products").get<std::set<size_t>>());
       std::shared_ptr<RegionKernel> kernel =
           load_region(wanted.at("library").get<std::string>(), found, flat, options.device.kind);
       result = try_kernel_here(flat, found, *kernel, options);

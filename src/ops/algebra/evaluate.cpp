@@ -63,8 +63,10 @@ class Evaluation {
 
   std::vector<Values> run(const std::vector<Expr>& results) {
     for (const Expr& e : results) steps_[visit(e)].is_stored = true;
-    for (Step& step : steps_)
+    for (Step& step : steps_) {
       if (step.is_stored) step.stored = compute(step);
+      find_place(step);
+    }
     std::vector<Values> values;
     for (const Expr& e : results) values.push_back(steps_[visit(e)].stored);
     return values;
@@ -80,6 +82,10 @@ class Evaluation {
     Extents strides;
     bool is_stored;
     Values stored = nullptr;
+    // Where elements are if this is stored, or a view of something stored: at data[sum of index[d] * factors[d]].
+    bool has_place = false;
+    const double* data = nullptr;
+    Index factors = {};
 
     size_t rank() const { return head->shape.size(); }
     int last() const { return static_cast<int>(rank()) - 1; }
@@ -113,6 +119,24 @@ class Evaluation {
   }
 
   const Step& input(const Step& step, size_t i) const { return steps_[step.inputs[i]]; }
+
+  void find_place(Step& step) const {
+    if (step.is_stored) {
+      step.has_place = true;
+      step.data = step.stored->data();
+      std::copy(step.strides.begin(), step.strides.end(), step.factors.begin());
+    } else if (step.head->is(Primitive::kView) && input(step, 0).has_place) {
+      const Step& x = input(step, 0);
+      const IndexMap& map = step.head->map;
+      int64_t start = 0;
+      for (size_t d = 0; d < map.start.size(); ++d) {
+        start += map.start[d] * x.factors[d];
+        for (size_t j = 0; j < step.rank(); ++j) step.factors[j] += map.factors[d][j] * x.factors[d];
+      }
+      step.has_place = true;
+      step.data = count_elements(step.head->shape) == 0 ? nullptr : x.data + start;
+    }
+  }
 
   Values compute(const Step& step) {
     const Head& head = *step.head;
@@ -206,7 +230,7 @@ class Evaluation {
 
   void line(const Step& step, const Line& l, double* out) {
     const Head& head = *step.head;
-    if (step.stored) return stored_line(step, l, out);
+    if (step.has_place) return placed_line(step, l, out);
     switch (head.primitive) {
       case Primitive::kConstant:
         std::fill_n(out, l.count, head.value);
@@ -220,11 +244,11 @@ class Evaluation {
         for (int64_t k = 0; k < l.count; ++k) out[k] = rounded(out[k], head.dtype);
         return;
       case Primitive::kMap: {
-        std::vector<double> rest(static_cast<size_t>(l.count) * (step.inputs.size() - 1));
-        double *b = rest.data(), *c = b + l.count;
+        const Scratch scratch(*this);
+        const double *b = nullptr, *c = nullptr;
         line(input(step, 0), l, out);
-        if (step.inputs.size() > 1) line(input(step, 1), l, b);
-        if (step.inputs.size() > 2) line(input(step, 2), l, c);
+        if (step.inputs.size() > 1) b = operand(input(step, 1), l, scratch.first());
+        if (step.inputs.size() > 2) c = operand(input(step, 2), l, scratch.second());
         map_line(head.function, step.inputs.size(), l.count, out, b, c);
         return;
       }
@@ -237,12 +261,51 @@ class Evaluation {
     }
   }
 
-  static void stored_line(const Step& step, const Line& l, double* out) {
+  // Two buffers for each level of maps within maps, kept for the next line.
+  class Scratch {
+   public:
+    explicit Scratch(Evaluation& evaluation) : evaluation_(evaluation), level_(evaluation.level_++) {
+      if (evaluation.scratch_.size() < 2 * evaluation.level_) evaluation.scratch_.resize(2 * evaluation.level_);
+    }
+    ~Scratch() { --evaluation_.level_; }
+    Scratch(const Scratch&) = delete;
+    Scratch& operator=(const Scratch&) = delete;
+    size_t first() const { return 2 * level_; }
+    size_t second() const { return 2 * level_ + 1; }
+
+   private:
+    Evaluation& evaluation_;
+    size_t level_;
+  };
+
+  // A line to be read: the elements themselves where they lie in a row, otherwise copied into a buffer.
+  const double* operand(const Step& step, const Line& l, size_t buffer) {
+    if (step.has_place && (l.count == 1 || stride_of(step, l) == 1)) return first_of(step, l);
+    if (scratch_[buffer].size() < static_cast<size_t>(l.count)) scratch_[buffer].resize(static_cast<size_t>(l.count));
+    double* copy = scratch_[buffer].data();
+    line(step, l, copy);
+    return copy;
+  }
+
+  static const double* first_of(const Step& step, const Line& l) {
     int64_t from = 0;
-    for (size_t d = 0; d < step.rank(); ++d) from += l.at[d] * step.strides[d];
-    const double* data = step.stored->data() + from;
-    int64_t stride = l.axis < 0 ? 0 : step.strides[static_cast<size_t>(l.axis)] * l.step;
-    for (int64_t k = 0; k < l.count; ++k) out[k] = data[k * stride];
+    for (size_t d = 0; d < step.rank(); ++d) from += l.at[d] * step.factors[d];
+    return step.data + from;
+  }
+  static int64_t stride_of(const Step& step, const Line& l) {
+    return l.axis < 0 ? 0 : step.factors[static_cast<size_t>(l.axis)] * l.step;
+  }
+
+  static void placed_line(const Step& step, const Line& l, double* out) {
+    const double* data = first_of(step, l);
+    const int64_t stride = stride_of(step, l);
+    if (stride == 1) {
+      std::copy_n(data, l.count, out);
+    } else if (stride == 0) {
+      std::fill_n(out, l.count, *data);
+    } else {
+      for (int64_t k = 0; k < l.count; ++k) out[k] = data[k * stride];
+    }
   }
 
   static void map_line(Function f, size_t arity, int64_t count, double* a, const double* b, const double* c) {
@@ -302,7 +365,20 @@ class Evaluation {
       return row >= 0 && row < static_cast<double>(x.head->shape[axis]);
     };
     const bool along_index = l.axis >= static_cast<int>(axis) && l.axis < static_cast<int>(behind);
-    if (along_index) {  // another row for every element
+    if (along_index && x.has_place) {  // another row for every element
+      int64_t from = 0;
+      for (size_t d = 0; d < axis; ++d) from += at[d] * x.factors[d];
+      for (size_t d = axis + 1; d < x.rank(); ++d) from += at[d + index.rank() - 1] * x.factors[d];
+      Line rows{{}, l.axis - static_cast<int>(axis), l.step, l.count};
+      std::copy(at.begin() + static_cast<int64_t>(axis), at.begin() + static_cast<int64_t>(behind), rows.at.begin());
+      const double* row = first_of(index, rows);
+      const int64_t stride = stride_of(index, rows);
+      const auto most = static_cast<double>(x.head->shape[axis]);
+      for (int64_t k = 0; k < l.count; ++k, row += stride)
+        out[k] = *row >= 0 && *row < most ? x.data[from + static_cast<int64_t>(*row) * x.factors[axis]] : 0;
+      return;
+    }
+    if (along_index) {
       Line one{{}, x.last(), 1, 1};
       for (int64_t k = 0; k < l.count; ++k, at[static_cast<size_t>(l.axis)] += l.step) {
         out[k] = 0;
@@ -321,6 +397,8 @@ class Evaluation {
   const Environment& environment_;
   std::vector<Step> steps_;  // inputs before what uses them
   std::map<const ExprNode*, size_t> number_;
+  std::vector<std::vector<double>> scratch_;
+  size_t level_ = 0;
 };
 
 }  // namespace

@@ -9,12 +9,13 @@ namespace fk::algebra {
 
 Picks pick_largest(const Expr& x, int64_t k, const std::optional<Expr>& allowed) {
   Picks picks;
-  Expr place = iota(x.shape(), 1);
+  const int last = x.rank() - 1;
+  Expr place = iota(x.shape(), last);
   std::optional<Expr> free = allowed;
   for (int64_t j = 0; j < k; ++j) {
-    Expr best = largest(free ? select(*free, x, -INFINITY) : x, 1);
+    Expr best = largest(free ? select(*free, x, -INFINITY) : x, last);
     Expr hit = free ? *free & equal(x, best) : equal(x, best);
-    picks.ids.push_back(smallest(select(hit, place, static_cast<double>(x.size(1))), 1));
+    picks.ids.push_back(smallest(select(hit, place, static_cast<double>(x.size(last))), last));
     picks.chosen.push_back(equal(place, picks.ids.back()));
     free = free ? *free & !picks.chosen.back() : !picks.chosen.back();
   }
@@ -26,6 +27,20 @@ Expr columns(const std::vector<Expr>& parts) {
   Expr all = parts[0];
   for (size_t j = 1; j < parts.size(); ++j) all = select(equal(place, static_cast<double>(j)), parts[j], all);
   return broadcast(all, place.shape());
+}
+
+Expr beside(const Expr& a, const Expr& b, int axis) {
+  const int64_t first = a.size(axis), all = first + b.size(axis);
+  Expr place = iota({all}, 0);
+  Extents along(a.shape().size(), 1);
+  along[static_cast<size_t>(axis)] = all;
+  return select(reshape(place < static_cast<double>(first), along), gather(a, place, axis),
+                gather(b, place - static_cast<double>(first), axis));
+}
+
+Expr repeat_heads(const Expr& x, int64_t heads) {
+  const int64_t T = x.size(0), n = x.size(1), D = x.size(2);
+  return reshape(broadcast(insert_axis(x, 2), {T, n, heads / n, D}), {T, heads, D});
 }
 
 Expr segment_of(const Expr& bounds, int64_t count) {
@@ -76,6 +91,38 @@ Expr paged_rows(const Expr& cache, const Expr& table) {
   rows[0] = blocks * page;
   return gather(reshape(cache, rows), reshape(slot, {n, pages * page}));
 }
+
+Expr store_rows(const Expr& cache, const Expr& slots, const Expr& rows) {
+  Extents flat(cache.shape().begin() + 1, cache.shape().end());
+  flat[0] = cache.size(0) * cache.size(1);
+  return reshape(scatter(reshape(cache, flat), slots, cast(rows, cache.dtype())), cache.shape());
+}
+
+PagedQueries paged_queries(const Definition& d, int64_t tokens) {
+  Expr token = iota({tokens}, 0), lengths = d.arg("seq_lens");
+  if (!d.has("cu_seqlens_q")) return {token, lengths, lengths - 1};
+  Expr first = d.arg("cu_seqlens_q"), sequence = segment_of(first, tokens), length = gather(lengths, sequence);
+  Expr next = gather(first, sequence + 1);  // the first query of the sequence behind it
+  return {sequence, length - next + token + 1, length - next + gather(first, sequence)};
+}
+
+Expr latent_scores(const Expr& q_nope, const Expr& q_pe, const Expr& entries) {
+  const int64_t latent = q_nope.size(2);
+  Expr by_latent = sum(insert_axis(q_nope, 2) * slice(entries, 3, 0, latent), 3);
+  return by_latent + sum(insert_axis(q_pe, 2) * slice(entries, 3, latent, q_pe.size(2)), 3);
+}
+
+AttendedLatents attend_latents(const Expr& scores, const Expr& values, const Expr& visible) {
+  Expr top = largest(select(visible, scores, -INFINITY), 2);  // [T, H, 1, 1]
+  Expr weights = select(visible, exp(scores - top), 0), total = sum(weights, 2);
+  // Values that are not seen may be no numbers.
+  Expr mixed = sum(select(visible, weights * values, 0), 2);  // [T, H, 1, D]
+  Expr mean = select(constant(0) < total, mixed / total, 0);
+  Expr lse = drop_axis(drop_axis(top + log(total), 3), 2);
+  return {drop_axis(mean, 2), transpose(lse, 0, 1)};
+}
+
+Expr softplus(const Expr& x) { return max(x, 0) + log(1 + exp(-abs(x))); }
 
 Expr gelu(const Expr& x) { return 0.5 * x * erfc(-x / std::numbers::sqrt2); }
 

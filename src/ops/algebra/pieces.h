@@ -9,15 +9,19 @@
 
 namespace fk::algebra {
 
-// The k largest of each row of x [T, N], the largest first; of equal ones that with the lower index. `allowed` [T, N]:
-// only of these.
+// The k largest along the last dimension of x [..., N], the largest first; of equal ones that with the lower index.
+// `allowed` [..., N]: only of these.
 struct Picks {
-  std::vector<Expr> ids;     // k times [T, 1]
-  std::vector<Expr> chosen;  // k times [T, N]: true at that place
+  std::vector<Expr> ids;     // k times [..., 1]
+  std::vector<Expr> chosen;  // k times [..., N]: true at that place
 };
 Picks pick_largest(const Expr& x, int64_t k, const std::optional<Expr>& allowed = {});
 // Columns [T, 1] side by side.
 Expr columns(const std::vector<Expr>& parts);
+// b behind a along an axis.
+Expr beside(const Expr& a, const Expr& b, int axis);
+// x [T, n, D] with heads heads, a multiple of n: each of x is shared by neighbouring ones.
+Expr repeat_heads(const Expr& x, int64_t heads);
 
 // The number of the segment that each of `count` places is in, [count]; `bounds` [n + 1] rises. Places behind the last
 // bound are in segment n.
@@ -45,6 +49,28 @@ Expr in_reach(const Reach& reach, const Expr& query, const Expr& key);
 // Pages of a cache [blocks, page, K, D] as rows: of each table row, [n, J, K, D] with J = pages * page.
 Expr paged_rows(const Expr& cache, const Expr& table);
 
+// The cache [blocks, page, ...] with rows [T, ...] in their slots [T]; those with a negative slot are not stored.
+Expr store_rows(const Expr& cache, const Expr& slots, const Expr& rows);
+
+// Of the queries of a call with seq_lens [S], which counts new tokens too, and cu_seqlens_q [S + 1], or without it one
+// query in every sequence: all [T].
+struct PagedQueries {
+  Expr sequence;  // that it belongs to
+  Expr seen;      // keys up to its own
+  Expr context;   // keys before the new tokens
+};
+PagedQueries paged_queries(const Definition& d, int64_t tokens);
+
+// Scores [T, H, J, 1] of queries in two parts [T, H, L] and [T, H, R] with entries [T, 1, J, L + R].
+Expr latent_scores(const Expr& q_nope, const Expr& q_pe, const Expr& entries);
+// Attention by scores [T, H, J, 1] with values [T or 1, H or 1, J, D] where `visible`, which broadcasts.
+struct AttendedLatents {
+  Expr mean;  // [T, H, D]; zeros for a query that sees nothing
+  Expr lse;   // [H, T]: the logarithm of the sum of exponentials
+};
+AttendedLatents attend_latents(const Expr& scores, const Expr& values, const Expr& visible);
+
+Expr softplus(const Expr& x);
 // gelu, silu, ... of activation and of the gated activations.
 Expr gelu(const Expr& x);
 Expr gelu_tanh(const Expr& x);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/element_rows.h"
 #include "core/tensor.h"
 #include "ops/param.h"
 #include "ops/workload.h"
@@ -31,13 +32,13 @@ inline KeyRange visible_keys(const AttentionRule& rule, int64_t position, int64_
   return {first, rule.causal ? position + 1 : num_keys};
 }
 
-// The keys or the values of one head, from element(j, i) of key j: dense rows of head_size.
-template <class Element>
-std::vector<double> rows_of_head(int64_t num_keys, int64_t head_size, Element&& element) {
-  std::vector<double> rows;
-  rows.reserve(static_cast<size_t>(num_keys * head_size));
+// The keys or the values of one head: dense rows of head_size. first(j) is the address in `of` of the first element of
+// key j; the elements of a key are one stride of the last dimension apart.
+template <class First>
+std::vector<double> rows_of_head(const View& of, int64_t num_keys, int64_t head_size, First&& first) {
+  std::vector<double> rows(static_cast<size_t>(num_keys * head_size));
   for (int64_t j = 0; j < num_keys; ++j)
-    for (int64_t i = 0; i < head_size; ++i) rows.push_back(element(j, i));
+    load_elements(first(j), of.dtype(), of.stride(of.rank() - 1), head_size, rows.data() + j * head_size);
   return rows;
 }
 

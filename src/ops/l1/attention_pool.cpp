@@ -65,7 +65,10 @@ class AttentionPoolOracle final : public AttentionPool {
       int64_t tokens = static_cast<int64_t>(get(cu_seqlens, s + 1)) - first;
       for (int64_t h = 0; h < init_.num_heads; ++h) {
         auto rows = [&](const View& of, int64_t from, int64_t count) {
-          return rows_of_head(count, size, [&](int64_t j, int64_t i) { return get(of, from + j, h * size + i); });
+          return rows_of_head(of, count, size, [&](int64_t j) {
+            const int64_t at[] = {from + j, h * size};
+            return of.at(at);
+          });
         };
         AttentionRule rule{.softmax_scale = init_.scale, .causal = false};
         std::vector<double> result =

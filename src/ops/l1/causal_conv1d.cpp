@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "ops/algebra/pieces.h"
 #include "ops/l1/recurrence.h"
 #include "ops/refusals.h"
 #include "ops/register.h"
@@ -97,6 +98,18 @@ class CausalConv1dOracle final : public CausalConv1d {
 };
 
 FK_OPERATOR(CausalConv1d, CausalConv1dOracle);
+
+void define_causal_conv1d(const CausalConv1d::Init& init, Definition& d) {
+  if (d.has("cu_seqlens")) return d.leave_opaque("the tokens before are in the batch, or in the sequence's state");
+  Expr x = d.arg("x"), state = d.arg("conv_state"), slots = d.arg("state_slots");
+  Expr window = algebra::beside(gather(state, slots), insert_axis(x, 1), 1);  // [T, W, C]
+  Expr weight = transpose(reshape(d.arg("weight"), {init.dim, init.width}), 0, 1);
+  Expr y = drop_axis(sum(window * weight, 1), 1);
+  if (init.bias) y = y + d.arg("bias");
+  d.result("out", init.silu ? y * logistic(y) : y);
+  d.result("conv_state", scatter(state, slots, cast(slice(window, 1, 1, init.width - 1), state.dtype())));
+}
+FK_DEFINITION(CausalConv1d, define_causal_conv1d);
 
 }  // namespace
 }  // namespace fk

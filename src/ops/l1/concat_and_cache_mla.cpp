@@ -1,5 +1,6 @@
 #include "ops/l1/concat_and_cache_mla.h"
 
+#include "ops/algebra/pieces.h"
 #include "ops/refusals.h"
 #include "ops/register.h"
 
@@ -17,8 +18,8 @@ Inputs ConcatAndCacheMLA::inputs(const Init& init, const Workload& w) {
 
 Cost ConcatAndCacheMLA::cost(const Init& init, const Workload& w) {
   auto tokens = static_cast<double>(w.num_tokens());
-  double bytes =
-      tokens * static_cast<double>(init.kv_lora_rank + init.qk_rope_head_dim) * static_cast<double>(dtype_size(w.dtype));
+  double bytes = tokens * static_cast<double>(init.kv_lora_rank + init.qk_rope_head_dim) *
+                 static_cast<double>(dtype_size(w.dtype));
   return {.read_bytes = bytes + 8 * tokens, .written_bytes = bytes};
 }
 
@@ -63,6 +64,12 @@ class ConcatAndCacheMLAOracle final : public ConcatAndCacheMLA {
 };
 
 FK_OPERATOR(ConcatAndCacheMLA, ConcatAndCacheMLAOracle);
+
+void define_concat_and_cache_mla(const ConcatAndCacheMLA::Init&, Definition& d) {
+  d.result("kv_cache", algebra::store_rows(d.arg("kv_cache"), d.arg("slot_mapping"),
+                                           algebra::beside(d.arg("kv_c"), d.arg("k_pe"), 1)));
+}
+FK_DEFINITION(ConcatAndCacheMLA, define_concat_and_cache_mla);
 
 }  // namespace
 }  // namespace fk

@@ -1,5 +1,6 @@
 #include "ops/l1/concat_columns.h"
 
+#include "ops/algebra/pieces.h"
 #include "ops/refusals.h"
 #include "ops/register.h"
 
@@ -45,6 +46,11 @@ class ConcatColumnsOracle final : public ConcatColumns {
 };
 
 FK_OPERATOR(ConcatColumns, ConcatColumnsOracle);
+
+void define_concat_columns(const ConcatColumns::Init&, Definition& d) {
+  d.result("out", algebra::beside(d.arg("left"), d.arg("right"), 1));
+}
+FK_DEFINITION(ConcatColumns, define_concat_columns);
 
 }  // namespace
 }  // namespace fk

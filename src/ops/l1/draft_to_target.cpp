@@ -4,6 +4,7 @@
 
 #include "core/device_runtime.h"
 #include "core/memory.h"
+#include "ops/algebra/pieces.h"
 #include "ops/refusals.h"
 #include "ops/register.h"
 
@@ -74,6 +75,16 @@ class DraftToTargetOracle final : public DraftToTarget {
 };
 
 FK_OPERATOR(DraftToTarget, DraftToTargetOracle);
+
+void define_draft_to_target(const DraftToTarget::Init& init, Definition& d) {
+  Expr draft = d.arg("draft_logits"), offsets = d.arg("d2t");
+  Expr nothing = cast(
+      algebra::broadcast(algebra::constant(-std::numeric_limits<double>::infinity()), {init.vocab_size, draft.size(0)}),
+      draft.dtype());
+  Expr known = scatter(nothing, offsets + algebra::iota(offsets.shape(), 0), transpose(draft, 0, 1));
+  d.result("logits", transpose(known, 0, 1));
+}
+FK_DEFINITION(DraftToTarget, define_draft_to_target);
 
 }  // namespace
 }  // namespace fk

@@ -88,8 +88,20 @@ std::vector<Case<FlashAttnDecode>> FlashAttnDecode::cases() {
                         {1, 144}, {1, 63}, {1, 64}, {1, 7},  {1, 401}, {1, 33}, {1, 80}, {1, 2},   {1, 19}, {1, 128}})},
       {"many sequences share heads of 256",
        {.num_heads = 8, .num_kv_heads = 4, .head_size = 256, .softmax_scale = scale(256), .sliding_window = 70},
-       Workload::batch({{1, 130}, {1, 3}, {1, 69}, {1, 70}, {1, 71}, {1, 15}, {1, 16}, {1, 99}, {1, 0}, {1, 40},
-                        {1, 111}, {1, 90}, {1, 31}, {1, 32}})},
+       Workload::batch({{1, 130},
+                        {1, 3},
+                        {1, 69},
+                        {1, 70},
+                        {1, 71},
+                        {1, 15},
+                        {1, 16},
+                        {1, 99},
+                        {1, 0},
+                        {1, 40},
+                        {1, 111},
+                        {1, 90},
+                        {1, 31},
+                        {1, 32}})},
       {"heads of 512, eight share",
        {.num_heads = 16, .num_kv_heads = 2, .head_size = 512, .softmax_scale = scale(512)},
        Workload::batch({{1, 700}, {1, 0}, {1, 31}, {1, 16}})},
@@ -144,8 +156,9 @@ class FlashAttnDecodeOracle final : public FlashAttnDecode {
         int64_t s = item / init_.num_kv_heads, kv_head = item % init_.num_kv_heads;
         auto keys = static_cast<int64_t>(get(cache_seqlens, s));
         auto rows = [&](const View& cache) {
-          return rows_of_head(keys, size, [&](int64_t j, int64_t i) {
-            return get(cache, static_cast<int64_t>(get(block_table, s, j / page)), j % page, kv_head, i);
+          return rows_of_head(cache, keys, size, [&](int64_t j) {
+            const int64_t at[] = {static_cast<int64_t>(get(block_table, s, j / page)), j % page, kv_head, 0};
+            return cache.at(at);
           });
         };
         std::vector<double> k_rows = rows(k_cache), v_rows = rows(v_cache), query(static_cast<size_t>(size));

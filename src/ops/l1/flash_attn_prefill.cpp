@@ -124,6 +124,10 @@ std::vector<Case<FlashAttnPrefill>> FlashAttnPrefill::cases() {
       {"heads of 128, long context, window",
        {.num_heads = 2, .num_kv_heads = 1, .head_size = 128, .softmax_scale = scale(128), .sliding_window = 333},
        Workload::batch({{34, 500}}, true)},
+      // Only full tiles, and full ones before one that is not.
+      {"heads of 64, whole tiles, not causal",
+       {.num_heads = 4, .num_kv_heads = 2, .head_size = 64, .softmax_scale = scale(64), .causal = false},
+       Workload::batch({{130, 126}, {256, 0}, {70, 130}, {3, 125}})},
       {"heads of 128, not causal",
        {.num_heads = 3, .num_kv_heads = 1, .head_size = 128, .softmax_scale = scale(128), .causal = false},
        Workload::batch({{22, 250}, {1, 0}})},
@@ -185,9 +189,11 @@ class FlashAttnPrefillOracle final : public FlashAttnPrefill {
         int64_t first_q = offset(cu_seqlens_q, s), queries = offset(cu_seqlens_q, s + 1) - first_q;
         int64_t first_k = offset(cu_seqlens_k, s), keys = offset(cu_seqlens_k, s + 1) - first_k;
         auto rows = [&](const View& kv) {
-          return rows_of_head(keys, size, [&](int64_t j, int64_t i) {
-            if (!block_table) return get(kv, first_k + j, kv_head, i);
-            return get(kv, static_cast<int64_t>(get(*block_table, s, j / page)), j % page, kv_head, i);
+          return rows_of_head(kv, keys, size, [&](int64_t j) {
+            const int64_t dense[] = {first_k + j, kv_head, 0};
+            if (!block_table) return kv.at(dense);
+            const int64_t paged[] = {static_cast<int64_t>(get(*block_table, s, j / page)), j % page, kv_head, 0};
+            return kv.at(paged);
           });
         };
         std::vector<double> k_rows = rows(k), v_rows = rows(v), query(static_cast<size_t>(size));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "ops/algebra/pieces.h"
 #include "ops/l1/flash_mla_with_kvcache.h"
 #include "ops/l1/mla_oracle.h"
 #include "ops/l1/oracle_rows.h"
@@ -26,16 +27,18 @@ int64_t common_keys(const Workload& w) {
 Inputs FlashMLASparseFwd::inputs(const Init& init, const Workload& w) {
   using Kind = Generator::Kind;
   int64_t S = w.num_sequences(), T = w.num_tokens();
-  auto queries = [&](int64_t size) {
-    return InputSpec{{{T, init.num_heads, size}, w.dtype}, Generator::normal()};
-  };
+  auto queries = [&](int64_t size) { return InputSpec{{{T, init.num_heads, size}, w.dtype}, Generator::normal()}; };
   InputSpec cache{{{cache_blocks(w), w.page_size, init.kv_lora_rank + init.qk_rope_head_dim}, w.dtype},
                   Generator::normal()};
   InputSpec indices{{{T, init.top_k}, DType::kI32}, Generator::integers(-1, common_keys(w))};
   InputSpec table{{{S, blocks_per_sequence(w)}, DType::kI32}, Generator::metadata(Kind::kBlockTable)};
   InputSpec cu_q{{{S + 1}, DType::kI32}, Generator::metadata(Kind::kCuSeqlensQ)};
-  return {queries(init.kv_lora_rank), queries(init.qk_rope_head_dim),               cache, indices,
-          table,                      w.optional_inputs ? std::optional(cu_q) : std::nullopt};
+  return {queries(init.kv_lora_rank),
+          queries(init.qk_rope_head_dim),
+          cache,
+          indices,
+          table,
+          w.optional_inputs ? std::optional(cu_q) : std::nullopt};
 }
 
 Cost FlashMLASparseFwd::cost(const Init& init, const Workload& w) {
@@ -57,10 +60,9 @@ Cost FlashMLASparseFwd::cost(const Init& init, const Workload& w) {
 }
 
 Tolerance FlashMLASparseFwd::tolerance(const Init& init, DType dtype) {
-  return FlashMLAWithKVCache::tolerance({.num_heads = init.num_heads,
-                                         .kv_lora_rank = init.kv_lora_rank,
-                                         .qk_rope_head_dim = init.qk_rope_head_dim},
-                                        dtype);
+  return FlashMLAWithKVCache::tolerance(
+      {.num_heads = init.num_heads, .kv_lora_rank = init.kv_lora_rank, .qk_rope_head_dim = init.qk_rope_head_dim},
+      dtype);
 }
 
 Tolerance FlashMLASparseFwd::tolerance_on(const Init& init, DType dtype, Args given) {
@@ -73,9 +75,7 @@ std::vector<Case<FlashMLASparseFwd>> FlashMLASparseFwd::cases() {
   Init published{.num_heads = 16, .kv_lora_rank = 512, .qk_rope_head_dim = 64, .top_k = 128, .softmax_scale = 0.042};
   Init many{.num_heads = 70, .kv_lora_rank = 64, .qk_rope_head_dim = 32, .top_k = 700, .softmax_scale = 0.1};
   return {
-      {"one key",
-       {.num_heads = 1, .kv_lora_rank = 2, .qk_rope_head_dim = 2, .top_k = 1},
-       Workload::batch({{1, 0}})},
+      {"one key", {.num_heads = 1, .kv_lora_rank = 2, .qk_rope_head_dim = 2, .top_k = 1}, Workload::batch({{1, 0}})},
       {"ragged", small, Workload::batch({{1, 3}, {1, 15}, {1, 16}, {1, 77}})},
       {"odd", odd, Workload::batch({{1, 33}, {1, 64}})},
       {"many keys", many, Workload::batch({{1, 900}})},
@@ -132,6 +132,23 @@ class FlashMLASparseFwdOracle final : public FlashMLASparseFwd {
 };
 
 FK_OPERATOR(FlashMLASparseFwd, FlashMLASparseFwdOracle);
+
+void define_flash_mla_sparse_fwd(const FlashMLASparseFwd::Init& init, Definition& d) {
+  Expr q_nope = d.arg("q_nope"), indices = d.arg("indices"), table = d.arg("block_table");
+  Expr cache = d.arg("kv_c_and_k_pe_cache");
+  const int64_t T = q_nope.size(0), entry = cache.size(2), pages = table.size(1);
+  const auto page = static_cast<double>(cache.size(1));
+  Expr sequence = d.has("cu_seqlens_q") ? algebra::segment_of(d.arg("cu_seqlens_q"), T) : algebra::iota({T}, 0);
+  Expr key = max(indices, 0);  // [T, k]
+  Expr at = insert_axis(sequence, 1) * static_cast<double>(pages) + floor_divide(key, page);
+  Expr slot = gather(reshape(table, {table.size(0) * pages}), at) * page + modulo(key, page);
+  Expr rows = reshape(cache, {cache.size(0) * cache.size(1), entry});
+  Expr entries = insert_axis(gather(rows, slot), 1);  // [T, 1, k, L + R]
+  Expr scores = algebra::latent_scores(q_nope, d.arg("q_pe"), entries) * init.softmax_scale;
+  Expr visible = reshape(!(indices < 0), {T, 1, init.top_k, 1});
+  d.result("out", algebra::attend_latents(scores, slice(entries, 3, 0, init.kv_lora_rank), visible).mean);
+}
+FK_DEFINITION(FlashMLASparseFwd, define_flash_mla_sparse_fwd);
 
 }  // namespace
 }  // namespace fk

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 
+#include "ops/algebra/pieces.h"
 #include "ops/l1/attention_oracle.h"
 #include "ops/l1/mla_oracle.h"
 #include "ops/l1/oracle_rows.h"
@@ -137,6 +138,22 @@ class FlashMLAWithKVCacheOracle final : public FlashMLAWithKVCache {
 };
 
 FK_OPERATOR(FlashMLAWithKVCache, FlashMLAWithKVCacheOracle);
+
+void define_flash_mla_with_kvcache(const FlashMLAWithKVCache::Init& init, Definition& d) {
+  Expr q_nope = d.arg("q_nope");
+  const int64_t T = q_nope.size(0);
+  algebra::PagedQueries queries = algebra::paged_queries(d, T);
+  Expr rows = algebra::paged_rows(d.arg("kv_c_and_k_pe_cache"), d.arg("block_table"));
+  Expr entries = insert_axis(gather(rows, queries.sequence), 1);  // [T, 1, J, L + R]
+  Expr latents = slice(entries, 3, 0, init.kv_lora_rank);
+  Expr scores = algebra::latent_scores(q_nope, d.arg("q_pe"), entries) * init.softmax_scale;
+  Expr seen = init.context_only ? queries.context : queries.seen;
+  Expr visible = algebra::iota({1, 1, entries.size(2), 1}, 2) < reshape(seen, {T, 1, 1, 1});
+  algebra::AttendedLatents result = algebra::attend_latents(scores, latents, visible);
+  d.result("out", result.mean);
+  d.result("lse", result.lse);
+}
+FK_DEFINITION(FlashMLAWithKVCache, define_flash_mla_with_kvcache);
 
 }  // namespace
 }  // namespace fk

@@ -16,6 +16,12 @@ std::vector<Case<Fp8Linear>> Fp8Linear::cases() {
   init.weight_format = "fp8_tensor";
   init.bias = true;
   cases.push_back({"fp8_tensor, stacked, bias, many tokens", init, Workload::tokens(33)});
+  Init one_row;
+  one_row.in_features = 160;
+  one_row.out_features = 97;
+  one_row.output_sizes = {96, 1};
+  one_row.weight_format = "fp8_block";
+  cases.push_back({"fp8_block, a matrix of one row", one_row, Workload::tokens(3)});
   return cases;
 }
 

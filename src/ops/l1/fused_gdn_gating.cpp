@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/algebra/definition.h"
+#include "ops/algebra/pieces.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -65,8 +65,8 @@ void define_fused_gdn_gating(const FusedGDNGating::Init& init, Definition& d) {
   Expr ba = reshape(cast(d.arg("ba"), d.real()), {tokens, groups, 2 * shared});
   Expr b = slice(ba, 2, 0, shared);
   Expr a = slice(ba, 2, shared, shared) + reshape(d.arg("dt_bias"), {groups, shared});
-  Expr softplus = max(a, 0) + log(1 + exp(-abs(a)));
-  d.result("g", reshape(-(exp(reshape(d.arg("A_log"), {groups, shared})) * softplus), {tokens, init.num_v_heads}));
+  d.result("g", reshape(-(exp(reshape(d.arg("A_log"), {groups, shared})) * algebra::softplus(a)),
+                        {tokens, init.num_v_heads}));
   d.result("beta", reshape(logistic(b), {tokens, init.num_v_heads}));
 }
 FK_DEFINITION(FusedGDNGating, define_fused_gdn_gating);

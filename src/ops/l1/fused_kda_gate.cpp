@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/algebra/definition.h"
+#include "ops/algebra/pieces.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -68,7 +68,7 @@ void define_fused_kda_gate(const FusedKDAGate::Init& init, Definition& d) {
   Expr x = cast(d.arg("f"), d.real()) + d.arg("dt_bias");
   Expr rate = reshape(broadcast(reshape(exp(d.arg("A_log")), {init.num_heads, 1}), {init.num_heads, init.head_dim}),
                       {init.width()});
-  d.result("g", -(rate * (max(x, 0) + log(1 + exp(-abs(x))))));
+  d.result("g", -(rate * algebra::softplus(x)));
   d.result("beta", logistic(cast(d.arg("b"), d.real())));
 }
 

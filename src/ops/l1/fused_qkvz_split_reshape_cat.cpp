@@ -1,5 +1,6 @@
 #include "ops/l1/fused_qkvz_split_reshape_cat.h"
 
+#include "ops/algebra/pieces.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -54,6 +55,17 @@ class FusedQKVZSplitReshapeCatOracle final : public FusedQKVZSplitReshapeCat {
 };
 
 FK_OPERATOR(FusedQKVZSplitReshapeCat, FusedQKVZSplitReshapeCatOracle);
+
+void define_fused_qkvz_split_reshape_cat(const FusedQKVZSplitReshapeCat::Init& init, Definition& d) {
+  const int64_t H = init.num_k_heads, K = init.head_k_dim, V = init.num_v_heads / H * init.head_v_dim;
+  Expr qkvz = d.arg("qkvz");
+  const int64_t T = qkvz.size(0);
+  Expr heads = reshape(qkvz, {T, H, 2 * (K + V)});
+  auto part = [&](int64_t first, int64_t count) { return reshape(slice(heads, 2, first, count), {T, H * count}); };
+  d.result("qkv", algebra::beside(algebra::beside(part(0, K), part(K, K), 1), part(2 * K, V), 1));
+  d.result("z", part(2 * K + V, V));
+}
+FK_DEFINITION(FusedQKVZSplitReshapeCat, define_fused_qkvz_split_reshape_cat);
 
 }  // namespace
 }  // namespace fk

@@ -1,5 +1,6 @@
 #include "ops/l1/fused_recurrent_gated_delta_rule.h"
 
+#include "ops/l1/recurrence_definition.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -11,5 +12,7 @@ std::vector<Case<FusedRecurrentGatedDeltaRule>> FusedRecurrentGatedDeltaRule::ca
 namespace {
 using FusedRecurrentGatedDeltaRuleOracle = RunsRecurrence<FusedRecurrentGatedDeltaRule, RecurrenceOracle>;
 FK_OPERATOR(FusedRecurrentGatedDeltaRule, FusedRecurrentGatedDeltaRuleOracle);
+
+FK_DEFINITION(FusedRecurrentGatedDeltaRule, define_step<GatedDeltaRule>);
 }  // namespace
 }  // namespace fk

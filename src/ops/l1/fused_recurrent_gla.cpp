@@ -1,5 +1,6 @@
 #include "ops/l1/fused_recurrent_gla.h"
 
+#include "ops/l1/recurrence_definition.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -9,5 +10,7 @@ std::vector<Case<FusedRecurrentGLA>> FusedRecurrentGLA::cases() { return common_
 namespace {
 using FusedRecurrentGLAOracle = RunsRecurrence<FusedRecurrentGLA, RecurrenceOracle>;
 FK_OPERATOR(FusedRecurrentGLA, FusedRecurrentGLAOracle);
+
+FK_DEFINITION(FusedRecurrentGLA, define_step<GLARule>);
 }  // namespace
 }  // namespace fk

@@ -1,5 +1,6 @@
 #include "ops/l1/fused_recurrent_kda.h"
 
+#include "ops/l1/recurrence_definition.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -9,5 +10,7 @@ std::vector<Case<FusedRecurrentKDA>> FusedRecurrentKDA::cases() { return common_
 namespace {
 using FusedRecurrentKDAOracle = RunsRecurrence<FusedRecurrentKDA, RecurrenceOracle>;
 FK_OPERATOR(FusedRecurrentKDA, FusedRecurrentKDAOracle);
+
+FK_DEFINITION(FusedRecurrentKDA, define_step<KDARule>);
 }  // namespace
 }  // namespace fk

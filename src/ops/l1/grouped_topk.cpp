@@ -165,10 +165,10 @@ void define_grouped_topk(const GroupedTopk::Init& init, Definition& d) {
   Expr choice = has_bias ? scores + d.arg("e_score_correction_bias") : scores;
   std::optional<Expr> allowed;  // experts of the best groups
   if (init.topk_group < groups) {
-    Expr grouped = reshape(choice, {T * groups, size});
+    Expr grouped = reshape(choice, {T, groups, size});
     algebra::Picks best = pick_largest(grouped, has_bias && size > 1 ? 2 : 1);
-    Expr value = sum(select(best.chosen[0], grouped, 0), 1);
-    if (best.chosen.size() > 1) value = value + sum(select(best.chosen[1], grouped, 0), 1);
+    Expr value = sum(select(best.chosen[0], grouped, 0), 2);
+    if (best.chosen.size() > 1) value = value + sum(select(best.chosen[1], grouped, 0), 2);
     Expr taken;
     for (const Expr& chosen : pick_largest(reshape(value, {T, groups}), init.topk_group).chosen)
       taken = taken.id() == nullptr ? chosen : taken | chosen;

@@ -1,5 +1,6 @@
 #include "ops/l1/indexer_k_cache.h"
 
+#include "ops/algebra/pieces.h"
 #include "ops/refusals.h"
 #include "ops/register.h"
 
@@ -49,6 +50,11 @@ class IndexerKCacheOracle final : public IndexerKCache {
 };
 
 FK_OPERATOR(IndexerKCache, IndexerKCacheOracle);
+
+void define_indexer_k_cache(const IndexerKCache::Init&, Definition& d) {
+  d.result("k_cache", algebra::store_rows(d.arg("k_cache"), d.arg("slot_mapping"), d.arg("k")));
+}
+FK_DEFINITION(IndexerKCache, define_indexer_k_cache);
 
 }  // namespace
 }  // namespace fk

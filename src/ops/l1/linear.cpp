@@ -1,6 +1,7 @@
 #include "ops/l1/linear.h"
 
 #include "ops/algebra/definition.h"
+#include "ops/l1/oracle_rows.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -59,27 +60,15 @@ class LinearOracle final : public Linear {
 
   void forward(Context& ctx, View x, View out) override {
     // All tokens for one row of the weight before the next row: the row stays in the cache.
+    const DenseRows inputs(x);
     ctx.pool.parallel_for(init_.out_features, 16, [&](int64_t begin, int64_t end) {
+      const DenseRows rows(weight().narrow(0, begin, end - begin));
       for (int64_t n = begin; n < end; ++n) {
         double bias = init_.bias ? get(param(1), n) : 0;
-        View row = weight().select(0, n);
-        for (int64_t t = 0; t < x.size(0); ++t) set(out, bias + dot(x.select(0, t), row), t, n);
+        for (int64_t t = 0; t < x.size(0); ++t)
+          set(out, bias + dot_of_rows(inputs.row(t), rows.row(n - begin), init_.in_features), t, n);
       }
     });
-  }
-
- private:
-  double dot(const View& a, const View& b) const {
-    double sum = 0;
-    // References are computed in f64; a dtype check for each element would take most of the time.
-    if (a.dtype() == DType::kF64 && b.dtype() == DType::kF64 && a.contiguous() && b.contiguous()) {
-      const double *x = a.ptr<double>(), *y = b.ptr<double>();
-#pragma omp simd reduction(+ : sum)
-      for (int64_t k = 0; k < init_.in_features; ++k) sum += x[k] * y[k];
-    } else {
-      for (int64_t k = 0; k < init_.in_features; ++k) sum += get(a, k) * get(b, k);
-    }
-    return sum;
   }
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/element_rows.h"
+
 namespace fk {
 
 int64_t LinearRecurrenceInit::state_heads() const { return std::max({num_heads, k_heads(), v_heads()}); }
@@ -134,43 +136,55 @@ std::string_view refuse(const LinearRecurrence& c) {
   return {};
 }
 
+// Row by row: a state has K times V elements, and each of them is read and written for every token.
 void oracle(const LinearRecurrence& c) {
   const int64_t H = c.heads(), K = c.state.size(2), V = c.state.size(3);
-  std::vector<double> S(static_cast<size_t>(K * V)), removed(static_cast<size_t>(V));
+  std::vector<double> S(static_cast<size_t>(K * V)), removed(static_cast<size_t>(V)), sum(static_cast<size_t>(V));
+  std::vector<double> q(static_cast<size_t>(K)), k(q), decay(q), a(q), b(q), v(static_cast<size_t>(V));
+  auto row_of = [](const View& x, int64_t token, int64_t head, std::vector<double>& row) {
+    const int64_t at[] = {token, head, 0};
+    load_elements(x.at(at), x.dtype(), x.stride(2), static_cast<int64_t>(row.size()), row.data());
+  };
   for (int64_t s = 0; s < c.sequences(); ++s) {
     const int64_t begin = c.cu_seqlens ? static_cast<int64_t>(get(*c.cu_seqlens, s)) : s;
     const int64_t end = c.cu_seqlens ? static_cast<int64_t>(get(*c.cu_seqlens, s + 1)) : s + 1;
     const auto slot = static_cast<int64_t>(get(c.state_slots, s));
     for (int64_t h = 0; h < H && begin < end; ++h) {
-      auto at = [&](int64_t i, int64_t j) -> double& { return S[static_cast<size_t>(i * V + j)]; };
       for (int64_t i = 0; i < K; ++i)
-        for (int64_t j = 0; j < V; ++j) at(i, j) = slot < 0 ? 0 : get(c.state, slot, h, i, j);
+        for (int64_t j = 0; j < V; ++j) S[static_cast<size_t>(i * V + j)] = slot < 0 ? 0 : get(c.state, slot, h, i, j);
       for (int64_t t = begin; t < end; ++t) {
-        auto of = [&](const View& x, int64_t i) { return get(x, t, c.head_of(x, h), i); };
-        auto decay = [&](int64_t i) {
-          if (!c.g) return c.retention_decay(h);
-          return std::exp(c.g->rank() == 3 ? of(*c.g, i) : get(*c.g, t, c.head_of(*c.g, h)));
-        };
+        auto load = [&](const View& x, std::vector<double>& row) { row_of(x, t, c.head_of(x, h), row); };
+        load(c.q, q);
+        load(c.k, k);
+        load(c.v, v);
+        if (c.g && c.g->rank() == 3) {
+          load(*c.g, decay);
+          for (double& d : decay) d = std::exp(d);
+        } else {
+          std::fill(decay.begin(), decay.end(),
+                    c.g ? std::exp(get(*c.g, t, c.head_of(*c.g, h))) : c.retention_decay(h));
+        }
         const double beta = c.beta ? get(*c.beta, t, c.head_of(*c.beta, h)) : 1;
-        for (int64_t j = 0; j < V; ++j) {
-          double sum = 0;
-          for (int64_t i = 0; i < K && c.has_delta(); ++i)
-            sum += (c.a ? of(*c.a, i) : decay(i) * of(c.k, i)) * at(i, j);
-          removed[static_cast<size_t>(j)] = sum;
+        if (c.a) load(*c.a, a);
+        if (c.b) load(*c.b, b);
+        std::fill(removed.begin(), removed.end(), 0.0);
+        for (size_t i = 0; i < k.size() && c.has_delta(); ++i) {
+          const double factor = c.a ? a[i] : decay[i] * k[i], *row = S.data() + i * v.size();
+          for (size_t j = 0; j < v.size(); ++j) removed[j] += factor * row[j];
         }
-        for (int64_t i = 0; i < K; ++i) {
-          const double d = decay(i), k = of(c.k, i), b = c.b ? of(*c.b, i) : -beta * k;
-          for (int64_t j = 0; j < V; ++j)
-            at(i, j) = d * at(i, j) + beta * k * of(c.v, j) + b * removed[static_cast<size_t>(j)];
+        std::fill(sum.begin(), sum.end(), 0.0);
+        for (size_t i = 0; i < k.size(); ++i) {
+          const double added = beta * k[i], back = c.b ? b[i] : -added;
+          double* row = S.data() + i * v.size();
+          for (size_t j = 0; j < v.size(); ++j) {
+            row[j] = decay[i] * row[j] + added * v[j] + back * removed[j];
+            sum[j] += q[i] * row[j];
+          }
         }
-        for (int64_t j = 0; j < V; ++j) {
-          double sum = 0;
-          for (int64_t i = 0; i < K; ++i) sum += of(c.q, i) * at(i, j);
-          set(c.out, c.scale * sum, t, h, j);
-        }
+        for (int64_t j = 0; j < V; ++j) set(c.out, c.scale * sum[static_cast<size_t>(j)], t, h, j);
       }
       for (int64_t i = 0; i < K && slot >= 0; ++i)
-        for (int64_t j = 0; j < V; ++j) set(c.state, at(i, j), slot, h, i, j);
+        for (int64_t j = 0; j < V; ++j) set(c.state, S[static_cast<size_t>(i * V + j)], slot, h, i, j);
     }
   }
 }

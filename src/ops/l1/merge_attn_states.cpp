@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "ops/algebra/pieces.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -13,13 +14,13 @@ Inputs MergeAttnStates::inputs(const Init& init, const Workload& w) {
   InputSpec output{{{T, H, init.head_size}, w.dtype}, Generator::normal()};
   // Of thousands of keys, of few, and so far below the other that it has no weight. In intervals, since a factor would
   // leave nothing but such pairs.
-  InputSpec lse{{{H, T}, w.dtype == DType::kF64 ? DType::kF64 : DType::kF32},
-                Generator::uniform_or(-4, 9, -1e30)};
+  InputSpec lse{{{H, T}, w.dtype == DType::kF64 ? DType::kF64 : DType::kF32}, Generator::uniform_or(-4, 9, -1e30)};
   return {output, lse, output, lse};
 }
 
 Cost MergeAttnStates::cost(const Init& init, const Workload& w) {
-  auto heads = static_cast<double>(w.num_tokens() * init.num_heads), elements = heads * static_cast<double>(init.head_size);
+  auto heads = static_cast<double>(w.num_tokens() * init.num_heads),
+       elements = heads * static_cast<double>(init.head_size);
   auto size = static_cast<double>(dtype_size(w.dtype));
   // A side without keys need not be read, and its weight is zero for about one head in four.
   return {.read_bytes = elements * size + 8 * heads, .written_bytes = elements * size, .vector_flops = elements};
@@ -63,6 +64,19 @@ class MergeAttnStatesOracle final : public MergeAttnStates {
 };
 
 FK_OPERATOR(MergeAttnStates, MergeAttnStatesOracle);
+
+void define_merge_attn_states(const MergeAttnStates::Init&, Definition& d) {
+  auto lse = [&](const char* name) { return insert_axis(transpose(d.arg(name), 0, 1), 2); };  // [T, H, 1]
+  Expr a = lse("prefix_lse"), b = lse("suffix_lse"), top = max(a, b);
+  auto weight = [&](const Expr& x) { return select(equal(abs(x), INFINITY), 0, exp(x - top)); };
+  Expr from_a = weight(a), from_b = weight(b), total = from_a + from_b;
+  // The output of a side without keys may be anything.
+  auto share = [&](const Expr& from, const char* name) {
+    return select(algebra::constant(0) < from, from / total * d.arg(name), 0);
+  };
+  d.result("output", share(from_a, "prefix_output") + share(from_b, "suffix_output"));
+}
+FK_DEFINITION(MergeAttnStates, define_merge_attn_states);
 
 }  // namespace
 }  // namespace fk

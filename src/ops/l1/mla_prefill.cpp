@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "ops/algebra/pieces.h"
 #include "ops/l1/attention_oracle.h"
 #include "ops/l1/mla_oracle.h"
 #include "ops/l1/oracle_rows.h"
@@ -110,6 +111,23 @@ class MLAPrefillOracle final : public MLAPrefill {
 };
 
 FK_OPERATOR(MLAPrefill, MLAPrefillOracle);
+
+void define_mla_prefill(const MLAPrefill::Init& init, Definition& d) {
+  Expr q = d.arg("q"), kv = d.arg("kv"), k_pe = d.arg("k_pe");
+  const int64_t T = q.size(0), nope = init.qk_nope_head_dim, rope = init.qk_rope_head_dim;
+  auto of_queries = [](const Expr& x) { return insert_axis(x, 2); };                // [T, H, 1, D]
+  auto of_keys = [](const Expr& x) { return insert_axis(transpose(x, 0, 1), 0); };  // [1, H, T, D]
+  Expr scores = sum(of_queries(slice(q, 2, 0, nope)) * of_keys(slice(kv, 2, 0, nope)), 3) +
+                sum(of_queries(slice(q, 2, nope, rope)) * of_keys(insert_axis(k_pe, 1)), 3);
+  Expr sequence = algebra::segment_of(d.arg("cu_seqlens"), T);
+  Expr query = algebra::iota({T, 1, 1, 1}, 0), key = algebra::iota({1, 1, T, 1}, 2);
+  Expr visible = equal(reshape(sequence, {T, 1, 1, 1}), reshape(sequence, {1, 1, T, 1})) & !(query < key);
+  algebra::AttendedLatents result =
+      algebra::attend_latents(scores * init.softmax_scale, of_keys(slice(kv, 2, nope, init.v_head_dim)), visible);
+  d.result("out", result.mean);
+  d.result("lse", result.lse);
+}
+FK_DEFINITION(MLAPrefill, define_mla_prefill);
 
 }  // namespace
 }  // namespace fk

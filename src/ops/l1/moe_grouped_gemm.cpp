@@ -4,6 +4,7 @@
 #include "ops/algebra/pieces.h"
 #include "ops/formats/weight_format.h"
 #include "ops/l1/expert_choice.h"
+#include "ops/l1/oracle_rows.h"
 #include "ops/register.h"
 
 namespace fk {
@@ -140,19 +141,20 @@ class MoeGroupedGemmOracle final : public MoeGroupedGemm {
 
   void forward(Context& ctx, View x, View sorted_token_ids, View expert_offsets, View out) override {
     // All rows of an expert for one row of its matrix before the next: the row stays in the cache.
+    const DenseRows inputs(x);
     ctx.pool.parallel_for(init_.out_features, 16, [&](int64_t begin, int64_t end) {
+      std::vector<double> row;
       for (int64_t e = 0; e < init_.num_experts; ++e) {
         auto first = static_cast<int64_t>(get(expert_offsets, e)),
              last = static_cast<int64_t>(get(expert_offsets, e + 1));
         if (first == last) continue;
         for (int64_t n = begin; n < end; ++n) {
-          View row = weight().select(0, e).select(0, n);
-          std::vector<double> values = dequantised(row);
-          if (!values.empty()) row = View(values.data(), {init_.in_features}, DType::kF64);
+          row.clear();
+          add_weights(weight().select(0, e).select(0, n), row);
           double start = init_.bias ? get(*bias(), e, n) : 0;
           for (int64_t i = first; i < last; ++i) {
             auto pair = static_cast<int64_t>(get(sorted_token_ids, i));
-            set(out, start + dot(x.select(0, input_row(pair)), row), pair, n);
+            set(out, start + dot_of_rows(inputs.row(input_row(pair)), row.data(), init_.in_features), pair, n);
           }
         }
       }
@@ -160,26 +162,12 @@ class MoeGroupedGemmOracle final : public MoeGroupedGemm {
   }
 
  private:
-  // Of a row in a format; nothing for one of elements.
-  std::vector<double> dequantised(const View& row) const {
-    if (init_.weight_format.empty()) return {};
+  void add_weights(const View& row, std::vector<double>& to) const {
+    if (init_.weight_format.empty()) return append_row(row, to);
     std::vector<float> values(static_cast<size_t>(init_.in_features));
     dequantise(weight_format(init_.weight_format), static_cast<const std::byte*>(row.data()), init_.in_features,
                values.data());
-    return {values.begin(), values.end()};
-  }
-
-  double dot(const View& a, const View& b) const {
-    double sum = 0;
-    // References are computed in f64; a dtype check for each element would take most of the time.
-    if (a.dtype() == DType::kF64 && b.dtype() == DType::kF64 && a.contiguous() && b.contiguous()) {
-      const double *x = a.ptr<double>(), *y = b.ptr<double>();
-#pragma omp simd reduction(+ : sum)
-      for (int64_t k = 0; k < init_.in_features; ++k) sum += x[k] * y[k];
-    } else {
-      for (int64_t k = 0; k < init_.in_features; ++k) sum += get(a, k) * get(b, k);
-    }
-    return sum;
+    to.insert(to.end(), values.begin(), values.end());
   }
 };
 

@@ -12,4 +12,23 @@ void append_row(const View& row, std::vector<double>& to) {
   load_elements(row.data(), row.dtype(), row.stride(0), row.size(0), to.data() + before);
 }
 
+DenseRows::DenseRows(const View& matrix) {
+  FK_CHECK(matrix.rank() == 2);
+  if (matrix.dtype() == DType::kF64 && (matrix.stride(1) == 1 || matrix.size(1) <= 1)) {
+    first_ = matrix.ptr<double>();
+    stride_ = matrix.stride(0);
+    return;
+  }
+  for (int64_t i = 0; i < matrix.size(0); ++i) append_row(matrix.select(0, i), copy_);
+  first_ = copy_.data();
+  stride_ = matrix.size(1);
+}
+
+double dot_of_rows(const double* a, const double* b, int64_t n) {
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < n; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
 }  // namespace fk

@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "ops/algebra/pieces.h"
 #include "ops/l1/attention_oracle.h"
 #include "ops/l1/oracle_rows.h"
 #include "ops/refusals.h"
@@ -134,6 +135,20 @@ class PagedMQALogitsOracle final : public PagedMQALogits {
 };
 
 FK_OPERATOR(PagedMQALogits, PagedMQALogitsOracle);
+
+void define_paged_mqa_logits(const PagedMQALogits::Init& init, Definition& d) {
+  Expr q = d.arg("q"), cache = d.arg("k_cache");
+  const int64_t T = q.size(0);
+  algebra::PagedQueries queries = algebra::paged_queries(d, T);
+  Expr keys = gather(algebra::paged_rows(cache, d.arg("block_table")), queries.sequence);  // [T, J, D]
+  const int64_t J = keys.size(1);
+  Expr dots = sum(insert_axis(q, 1) * insert_axis(keys, 2), 3);  // [T, J, H, 1]
+  Expr weights = reshape(d.arg("weights"), {T, 1, init.num_heads, 1});
+  Expr logits = reshape(sum(weights * max(dots, 0), 2), {T, J}) * init.scale;
+  Expr seen = algebra::iota({1, J}, 1) < insert_axis(queries.seen, 1);
+  d.result("logits", reshape(select(seen, logits, -INFINITY), {T, J / cache.size(1), cache.size(1)}));
+}
+FK_DEFINITION(PagedMQALogits, define_paged_mqa_logits);
 
 }  // namespace
 }  // namespace fk

@@ -1,6 +1,7 @@
 #include "ops/l1/per_head_linear.h"
 
 #include "core/error.h"
+#include "ops/algebra/pieces.h"
 #include "ops/formats/weight_format.h"
 #include "ops/l1/oracle_rows.h"
 #include "ops/refusals.h"
@@ -46,11 +47,7 @@ Tolerance PerHeadLinear::tolerance(const Init& init, DType dtype) {
 }
 
 std::vector<Case<PerHeadLinear>> PerHeadLinear::cases() {
-  Init keys{.num_heads = 3,
-            .in_features = 20,
-            .out_features = 33,
-            .rows_per_head = 47,
-            .transposed = true};
+  Init keys{.num_heads = 3, .in_features = 20, .out_features = 33, .rows_per_head = 47, .transposed = true};
   Init values{.num_heads = 3, .in_features = 33, .out_features = 27, .rows_per_head = 47, .first_row = 20};
   Init published{.num_heads = 4, .in_features = 128, .out_features = 512, .rows_per_head = 256, .transposed = true};
   Init published_values{
@@ -95,7 +92,8 @@ void PerHeadLinear::read_row(int64_t head, int64_t i, std::span<float> values) c
     const View tensors[] = {param(0), param(1)};
     return format_->dequantise(tensors, row, values);
   }
-  for (size_t k = 0; k < values.size(); ++k) values[k] = static_cast<float>(get(weight(), row, static_cast<int64_t>(k)));
+  for (size_t k = 0; k < values.size(); ++k)
+    values[k] = static_cast<float>(get(weight(), row, static_cast<int64_t>(k)));
 }
 
 namespace {
@@ -139,6 +137,16 @@ class PerHeadLinearOracle final : public PerHeadLinear {
 };
 
 FK_OPERATOR(PerHeadLinear, PerHeadLinearOracle);
+
+void define_per_head_linear(const PerHeadLinear::Init& init, Definition& d) {
+  if (!init.weight_format.empty()) return d.leave_opaque("its weights are quantised");
+  Expr stacked = reshape(d.arg("weight"), {init.num_heads, init.rows_per_head, PerHeadLinear::columns(init)});
+  Expr weight = slice(stacked, 1, init.first_row, PerHeadLinear::rows(init));  // [H, rows, columns]
+  if (init.transposed) weight = transpose(weight, 1, 2);
+  Expr products = insert_axis(d.arg("x"), 2) * insert_axis(weight, 0);  // [T, H, out, in]
+  d.result("out", drop_axis(sum(products, 3), 3));
+}
+FK_DEFINITION(PerHeadLinear, define_per_head_linear);
 
 }  // namespace
 }  // namespace fk

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "ops/formats/format_map.h"
 #include "ops/formats/weight_format.h"
+#include "ops/l1/oracle_rows.h"
 #include "ops/l1/rounded_activations.h"
 
 namespace fk {
@@ -95,17 +96,17 @@ Tolerance QuantisedLinear::tolerance_on(const Init& init, DType dtype, Args give
 }
 
 void QuantisedLinear::multiply_dequantised(Context& ctx, const View& x, const View& out) const {
+  const DenseRows inputs(x);
   for (const Part& part : parts_) {
     ctx.pool.parallel_for(part.rows, 16, [&](int64_t begin, int64_t end) {
       std::vector<float> row(static_cast<size_t>(init_.in_features));
+      std::vector<double> wide;
       for (int64_t n = begin; n < end; ++n) {
         part.format->dequantise(tensors(part), n, row);
         double offset = init_.bias ? get(bias(), part.row + n) : 0;
-        for (int64_t t = 0; t < x.size(0); ++t) {
-          double sum = offset;
-          for (size_t k = 0; k < row.size(); ++k) sum += get(x, t, k) * static_cast<double>(row[k]);
-          set(out, sum, t, part.row + n);
-        }
+        wide.assign(row.begin(), row.end());
+        for (int64_t t = 0; t < x.size(0); ++t)
+          set(out, offset + dot_of_rows(inputs.row(t), wide.data(), init_.in_features), t, part.row + n);
       }
     });
   }

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "ops/algebra/pieces.h"
 #include "ops/l1/recurrence.h"
 #include "ops/refusals.h"
 #include "ops/register.h"
@@ -111,6 +112,20 @@ class SelectiveScanOracle final : public SelectiveScan {
 };
 
 FK_OPERATOR(SelectiveScan, SelectiveScanOracle);
+
+void define_selective_scan(const SelectiveScan::Init& init, Definition& d) {
+  if (d.has("cu_seqlens")) return d.leave_opaque("a recurrence over the tokens of a sequence");
+  Expr u = d.arg("u"), state = d.arg("ssm_state"), slots = d.arg("state_slots"), z = d.arg("z");
+  const int64_t T = u.size(0);
+  auto column = [&](const Expr& x) { return insert_axis(x, 2); };            // [T, D, 1]
+  auto row = [&](const char* name) { return insert_axis(d.arg(name), 1); };  // [T, 1, N]
+  Expr dt = column(algebra::softplus(d.arg("delta") + d.arg("dt_proj.bias")));
+  Expr h = exp(-dt * exp(d.arg("A_log"))) * gather(state, slots) + dt * row("B") * column(u);
+  Expr y = reshape(sum(row("C") * h, 2), {T, init.dim}) + d.arg("D") * u;
+  d.result("out", y * z * logistic(z));
+  d.result("ssm_state", scatter(state, slots, cast(h, state.dtype())));
+}
+FK_DEFINITION(SelectiveScan, define_selective_scan);
 
 }  // namespace
 }  // namespace fk

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "ops/algebra/pieces.h"
 #include "ops/l1/recurrence.h"
 #include "ops/refusals.h"
 #include "ops/register.h"
@@ -128,6 +129,23 @@ class SSDScanOracle final : public SSDScan {
 };
 
 FK_OPERATOR(SSDScan, SSDScanOracle);
+
+void define_ssd_scan(const SSDScan::Init& init, Definition& d) {
+  if (d.has("cu_seqlens")) return d.leave_opaque("a recurrence over the tokens of a sequence");
+  Expr state = d.arg("ssm_state"), slots = d.arg("state_slots");
+  const int64_t T = slots.size(0), H = init.num_heads, P = init.head_dim, N = init.state_size;
+  auto of_heads = [&](const char* name) { return reshape(d.arg(name), {H, 1, 1}); };
+  auto of_groups = [&](const char* name) {  // [T, H, 1, N]
+    return insert_axis(algebra::repeat_heads(reshape(d.arg(name), {T, init.n_groups, N}), H), 2);
+  };
+  Expr x = reshape(d.arg("x"), {T, H, P, 1});
+  Expr dt = algebra::softplus(reshape(d.arg("dt"), {T, H, 1, 1}) + of_heads("dt_bias"));
+  Expr h = exp(-dt * exp(of_heads("A_log"))) * gather(state, slots) + dt * x * of_groups("B");
+  Expr y = sum(of_groups("C") * h, 3) + of_heads("D") * x;
+  d.result("out", reshape(y, {T, H * P}));
+  d.result("ssm_state", scatter(state, slots, cast(h, state.dtype())));
+}
+FK_DEFINITION(SSDScan, define_ssd_scan);
 
 }  // namespace
 }  // namespace fk

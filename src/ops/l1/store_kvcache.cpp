@@ -1,6 +1,6 @@
 #include "ops/l1/store_kvcache.h"
 
-#include "ops/algebra/definition.h"
+#include "ops/algebra/pieces.h"
 #include "ops/refusals.h"
 #include "ops/register.h"
 
@@ -65,13 +65,10 @@ class StoreKVCacheOracle final : public StoreKVCache {
 FK_OPERATOR(StoreKVCache, StoreKVCacheOracle);
 
 // Blocks and pages as one list of slots.
-void define_store_kvcache(const StoreKVCache::Init& init, Definition& d) {
+void define_store_kvcache(const StoreKVCache::Init&, Definition& d) {
   for (const char* part : {"key", "value"}) {
     std::string name = std::string(part) + "_cache";
-    Expr cache = d.arg(name);
-    Expr slots = reshape(cache, {cache.size(0) * cache.size(1), init.num_kv_heads, init.head_size});
-    Expr stored = scatter(slots, d.arg("slot_mapping"), cast(d.arg(part), cache.dtype()));
-    d.result(name, reshape(stored, cache.shape()));
+    d.result(name, algebra::store_rows(d.arg(name), d.arg("slot_mapping"), d.arg(part)));
   }
 }
 FK_DEFINITION(StoreKVCache, define_store_kvcache);

@@ -38,6 +38,9 @@ std::vector<Case<BertLayer>> BertLayer::cases() {
   cases.push_back({"many tokens",
                    {.attention = {.hidden_size = 96, .num_attention_heads = 4}, .intermediate_size = 264},
                    Workload::batch({{150, 0}, {200, 0}})});
+  cases.push_back({"whole tiles of features and keys",
+                   {.attention = {.hidden_size = 128, .num_attention_heads = 2}, .intermediate_size = 384},
+                   Workload::batch({{150, 0}, {256, 0}, {3, 0}, {384, 0}})});
   cases.push_back({"odd, relu",
                    {.attention = {.hidden_size = 42, .num_attention_heads = 3, .layer_norm_eps = 1e-3},
                     .intermediate_size = 77,
