@@ -24,7 +24,7 @@ if(FK_TESTS)
     fk_precompile_test(${name})
   endfunction()
   fk_cuda_check_test(cuda_check_tests backend/cuda "${tests}/conformance/compare.cpp"
-                     "${tests}/conformance/guarded_tensor.cpp")
+                     "${tests}/conformance/guarded_tensor.cpp" "${tests}/conformance/trial.cpp")
   add_dependencies(cuda_check cuda_check_tests)
   # Another, to be taken to a machine with a GPU; not part of the check.
   file(GLOB golden CONFIGURE_DEPENDS "${tests}/golden/*.cpp")

@@ -3,12 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <tuple>
 #include <vector>
 
 #include "backend/cuda/decode_megakernel/expert_plan.h"
 #include "backend/cuda/decode_megakernel/packed_plan.h"
+#include "backend/cuda/device/term_scale.h"
 #include "backend/cuda/mamba_token/channel_share.h"
 
 namespace fk::cuda {
@@ -75,6 +78,33 @@ TEST(PairsOfBlocks, AreAllPairsOnceAndNearlyEqual) {
         const int next = next_first_block(divide_pairs(pairs, kLength, blocks), blocks, first_block % blocks);
         EXPECT_EQ(next, (first_block + pairs) % blocks);
       }
+}
+
+// Any float can be added: to an integer that holds as many of its size as there may be, without an error that counts.
+TEST(TermsOfSums, OfAllSizesFit) {
+  const float sizes[] = {0.0f,
+                         0x1p-149f,
+                         1e-9f,
+                         0.3f,
+                         0x1.fffffep20f,
+                         0x1p21f,
+                         0x1.000002p21f,
+                         0x1.fffffep51f,
+                         0x1p52f,
+                         0x1.234567p83f,
+                         0x1.fffffep113f,
+                         0x1p114f,
+                         std::numeric_limits<float>::max()};
+  for (float size : sizes) {
+    const int scale = term_scale(size);
+    ASSERT_LT(scale, kTermScales);
+    const double units = static_cast<double>(size) * terms_per_one(scale);
+    EXPECT_LT(units, 0x1p63 / kMostAdders) << size;
+    EXPECT_LE(std::fabs(std::nearbyint(units) - units), scale == 0 ? 0.5 : 0.0) << size;
+  }
+  EXPECT_EQ(term_scale(0x1.fffffep20f), 0);
+  EXPECT_EQ(term_scale(0x1p21f), 1);
+  EXPECT_EQ(term_scale(std::numeric_limits<float>::max()), kTermScales - 1);
 }
 
 // Every channel belongs to one block, in whole units, and the rounds of a block are those for its number of rows.

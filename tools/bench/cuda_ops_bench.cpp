@@ -1,10 +1,11 @@
-// Times every L1 operator's CUDA implementations in the sizes of Llama 3 8B, and those on experts in the sizes of
-// Mixtral 8x7B and Qwen3 30B-A3B: cuda_ops_bench [operator]...
+// Times every L1 operator's CUDA implementations in the sizes of Llama 3 8B, those on experts in the sizes of Mixtral
+// 8x7B and Qwen3 30B-A3B, and latent attention in those of DeepSeek V3.2: cuda_ops_bench [operator|number of tokens]...
 //
 // Calls rotate over more memory than the L2 holds and are recorded in a graph, so that only the device's work is timed.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -14,14 +15,19 @@
 #include "ops/l1/embedding.h"
 #include "ops/l1/flash_attn_decode.h"
 #include "ops/l1/flash_attn_prefill.h"
+#include "ops/l1/flash_mla_sparse_fwd.h"
+#include "ops/l1/flash_mla_with_kvcache.h"
 #include "ops/l1/gelu_and_mul.h"
 #include "ops/l1/linear.h"
+#include "ops/l1/mla_prefill.h"
 #include "ops/l1/moe_align.h"
 #include "ops/l1/moe_grouped_gemm.h"
 #include "ops/l1/moe_sum.h"
+#include "ops/l1/paged_mqa_logits.h"
 #include "ops/l1/rms_norm.h"
 #include "ops/l1/rotary_emb.h"
 #include "ops/l1/store_kvcache.h"
+#include "ops/l1/top_k_per_row.h"
 #include "ops/l1/topk_softmax.h"
 #include "ops/materialize.h"
 #include "ops/registry.h"
@@ -61,6 +67,7 @@ std::vector<Timed> operators(int64_t tokens) {
       {"silu_and_mul", {}, wide(kF)},
       {"gelu_and_mul", to_fields(GeluAndMul::Init{.approximate = "tanh"}), wide(kF)},
       {"index_select", {}, wide(kD)},
+      {"linear", to_fields(Linear::Init{.in_features = kD, .out_features = kD + 2 * kK * kDh}), rows},
       {"linear", to_fields(Linear::Init{.in_features = kD, .out_features = kD}), rows},
       {"linear", to_fields(Linear::Init{.in_features = kD, .out_features = 2 * kF}), rows},
       {"linear", to_fields(Linear::Init{.in_features = kF, .out_features = kD}), rows},
@@ -118,6 +125,34 @@ std::vector<Timed> expert_operators(int64_t tokens) {
     list.push_back({"moe_sum", to_fields(MoeSum::Init{.top_k = e.top_k}), Workload::rows(tokens, e.hidden)});
   }
   return list;
+}
+
+std::vector<Timed> latent_prefill(int64_t tokens) {
+  return {{"mla_prefill",
+           to_fields(MLAPrefill::Init{.num_heads = 128,
+                                      .qk_nope_head_dim = 128,
+                                      .qk_rope_head_dim = 64,
+                                      .v_head_dim = 128,
+                                      .softmax_scale = 0.072}),
+           Workload::batch({{tokens, 0}})}};
+}
+
+// Dense attention to `keys` latents, and what sparse attention has instead: logits of all keys, the choice of 2048 of
+// them, attention to these.
+std::vector<Timed> latent_attention(int64_t tokens, int64_t keys) {
+  const Workload batch = Workload::batch({{tokens, keys - tokens}}, tokens > 1);
+  const int64_t H = 128, L = 512, R = 64, chosen = 2048;
+  return {
+      {"flash_mla_with_kvcache",
+       to_fields(
+           FlashMLAWithKVCache::Init{.num_heads = H, .kv_lora_rank = L, .qk_rope_head_dim = R, .softmax_scale = 0.072}),
+       batch},
+      {"paged_mqa_logits", to_fields(PagedMQALogits::Init{.num_heads = 64, .head_dim = 128, .scale = 0.011}), batch},
+      {"top_k_per_row", to_fields(TopKPerRow::Init{.top_k = chosen}), Workload::batch({{tokens, keys - tokens}})},
+      {"flash_mla_sparse_fwd",
+       to_fields(FlashMLASparseFwd::Init{
+           .num_heads = H, .kv_lora_rank = L, .qk_rope_head_dim = R, .top_k = chosen, .softmax_scale = 0.072}),
+       batch}};
 }
 
 // Consecutive copies of a tensor, all with the same indices or with random numbers from the device.
@@ -299,29 +334,50 @@ int main(int argc, char** argv) {
                speeds.read_gbps, speeds.copy_gbps, speeds.bf16_tflops);
     fmt::print("{:<20}{:<26}{:>6}{:>11}{:>10} {:<8}{:>8}\n", "operator", "implementation", "tokens", "us", "rate", "",
                "floor");
-    auto asked_for = [&](std::string_view op) {
-      return argc < 2 || std::any_of(argv + 1, argv + argc, [&](const char* name) { return op == name; });
+    std::vector<std::string> names, numbers;
+    for (int i = 1; i < argc; ++i) (std::isdigit(argv[i][0]) != 0 ? numbers : names).emplace_back(argv[i]);
+    auto asked_for = [&](std::string_view op) { return names.empty() || std::ranges::count(names, op) > 0; };
+    auto asked_for_tokens = [&](int64_t tokens) {
+      return numbers.empty() || std::ranges::count(numbers, std::to_string(tokens)) > 0;
     };
-    for (int64_t tokens : {1, 8, 32, 2048})
+    for (int64_t tokens : {1, 8, 32, 256, 2048})
       for (const Timed& timed : operators(tokens))
-        if (asked_for(timed.op)) print_times(timed, tokens, speeds);
+        if (asked_for(timed.op) && asked_for_tokens(tokens)) print_times(timed, tokens, speeds);
     // One element at a time, many rows would take minutes.
     for (int64_t tokens : {1, 8, 32, 128, 2048})
       for (const Timed& timed : expert_operators(tokens))
-        if (asked_for(timed.op)) print_times(timed, tokens, speeds, 1);
+        if (asked_for(timed.op) && asked_for_tokens(tokens)) print_times(timed, tokens, speeds, 1);
     // Many sequences, and long ones.
-    for (auto [sequences, keys] : std::initializer_list<std::pair<int64_t, int64_t>>{
-             {1, 32768}, {4, 32768}, {8, 8192}, {16, 512}, {32, 4096}, {64, 512}, {128, 512}, {256, 512}, {256, 1024}, {512, 512}})
+    for (auto [sequences, keys] : std::initializer_list<std::pair<int64_t, int64_t>>{{1, 32768},
+                                                                                     {4, 32768},
+                                                                                     {8, 8192},
+                                                                                     {16, 512},
+                                                                                     {32, 4096},
+                                                                                     {64, 512},
+                                                                                     {128, 512},
+                                                                                     {256, 512},
+                                                                                     {256, 1024},
+                                                                                     {512, 512}})
       for (const Timed& timed : decode_attention(sequences, keys))
+        if (asked_for(timed.op) && asked_for_tokens(sequences)) {
+          fmt::print("{} keys:\n", keys);
+          print_times(timed, sequences, speeds, 1);
+        }
+    for (int64_t tokens : {2048, 8192})
+      for (const Timed& timed : latent_prefill(tokens))
+        if (asked_for(timed.op)) print_times(timed, tokens, speeds, 1);
+    for (auto [tokens, keys] : std::initializer_list<std::pair<int64_t, int64_t>>{{1, 4096}, {1, 32768}, {512, 32768}})
+      for (const Timed& timed : latent_attention(tokens, keys))
         if (asked_for(timed.op)) {
           fmt::print("{} keys:\n", keys);
-          print_times(timed, sequences, speeds, 2);
+          print_times(timed, tokens, speeds, 1);
         }
     // Its work grows with the square of the tokens: short and long prompts are different calls. Row by row, the long
     // one would take minutes.
     for (int64_t tokens : {512, 8192})
       for (const Timed& timed : operators(tokens))
-        if (timed.op == "flash_attn_prefill" && asked_for(timed.op)) print_times(timed, tokens, speeds, 2);
+        if (timed.op == "flash_attn_prefill" && asked_for(timed.op) && asked_for_tokens(tokens))
+          print_times(timed, tokens, speeds, 2);
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());
     return 1;

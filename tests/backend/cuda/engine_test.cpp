@@ -43,6 +43,37 @@ class OnGpu : public testing::Test {
     return values;
   }
 
+  // `change`(values, shape) of a weight on the host.
+  template <class Change>
+  void change_weight(const Model& model, const std::string& name, const Change& change) const {
+    const View weight = model.weights.get(name);
+    std::vector<bf16> values(static_cast<size_t>(weight.numel()));
+    const View host(values.data(), weight.spec());
+    copy_between(weight, host);
+    change(values, weight.shape());
+    copy_between(host, weight);
+  }
+
+  // Factors of the rows of x_proj that give the time step, their inverses of the columns of dt_proj.
+  template <class Factor>
+  void scale_time_steps(const Model& model, const Factor& factor) const {
+    for (int64_t layer = 0; layer < model.config.facts.num_hidden_layers; ++layer) {
+      const std::string mixer = "model.layers." + std::to_string(layer) + ".mixer.";
+      int64_t rank = 0;
+      change_weight(model, mixer + "dt_proj.weight", [&](std::vector<bf16>& values, const Shape& shape) {
+        rank = shape[1];
+        for (size_t i = 0; i < values.size(); ++i)
+          values[i] = bf16(static_cast<float>(values[i]) / factor(static_cast<int64_t>(i) % rank));
+      });
+      change_weight(model, mixer + "x_proj.weight", [&](std::vector<bf16>& values, const Shape& shape) {
+        for (int64_t i = 0; i < rank * shape[1]; ++i) {
+          bf16& value = values[static_cast<size_t>(i)];
+          value = bf16(static_cast<float>(value) * factor(i / shape[1]));
+        }
+      });
+    }
+  }
+
   ThreadPool pool_{2};
 };
 
@@ -182,6 +213,29 @@ TEST_F(OnGpu, MambaDecodesAsItPrefills) {
   }
   Distance d = distance(prefilled, decoded);
   EXPECT_LE(d.largest, 0.25 * d.scale);
+  EXPECT_GT(d.scale, 0);
+}
+
+// The time step is the product of two matrices: powers of two in the rows of the first and their inverses in the
+// columns of the second change nothing, though terms become as large as 2^100, and those of a row may need different
+// sums.
+TEST_F(OnGpu, MambaSumsTermsOfAnySize) {
+  std::vector<float> logits[2];
+  for (const bool scaled : {false, true}) {
+    Model model = load("mamba-130m", DType::kBF16, kGpu);
+    if (scaled)
+      scale_time_steps(model, [](int64_t i) {
+        return std::ldexp(1.0f, std::array{24, 28, 60, 100}[static_cast<size_t>(i % 4)]);
+      });
+    ModelExecutor executor(model, pool_, {.max_sequences = 1, .max_context = 64, .max_step_tokens = 64});
+    RunningSequence sequence = executor.start();
+    for (const int64_t token : prompt(model, 6)) {
+      const NewTokens item[] = {{&sequence, std::span(&token, 1)}};
+      logits[scaled ? 1 : 0] = to_host(executor.forward(item));
+    }
+  }
+  Distance d = distance(logits[0], logits[1]);
+  EXPECT_LE(d.largest, 0.02 * d.scale);
   EXPECT_GT(d.scale, 0);
 }
 

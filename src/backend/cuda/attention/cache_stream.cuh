@@ -13,62 +13,85 @@
 
 namespace fk::cuda {
 
+// Every `stride`-th block of a sequence from `first` on.
+struct CacheRun {
+  const int32_t* table = nullptr;  // of the sequence
+  int first = 0, stride = 0;
+  int steps = 0;     // blocks
+  int last_key = 0;  // of the sequence, one past the end
+};
+
 template <class T, int kHeadSize>
 class CacheStream {
  public:
   static constexpr int kRows = kTileKeys;
 
-  // Every `stride`-th block with visible keys, from `first` on. kHeadSize elements of a head, from `first_element` on.
-  __device__ __forceinline__ CacheStream(const AttentionCall& call, int sequence, int kv_head, VisibleKeys keys,
-                                         int first, int stride, int first_element = 0)
-      : table_(call.block_table + sequence * call.table_width),
-        first_(first),
-        stride_(stride),
-        last_key_(keys.last),
-        steps_(max(0, ((keys.last + kRows - 1) / kRows - first + stride - 1) / stride)),
-        k_pitch_(call.k_strides.token),
-        v_pitch_(call.v_strides.token),
+  // kHeadSize elements of a head, from `first_element` on.
+  __device__ __forceinline__ CacheStream(const AttentionCall& call, int kv_head, int first_element = 0)
+      : k_pitch_(static_cast<int>(call.k_strides.token)),
+        v_pitch_(static_cast<int>(call.v_strides.token)),
         k_from_(static_cast<const T*>(call.k) + kv_head * call.k_strides.head + lane() / 4 * k_pitch_ + lane() % 4 * 8 +
                 first_element),
         v_from_(static_cast<const T*>(call.v) + kv_head * call.v_strides.head + lane() % 4 * 2 * v_pitch_ +
-                lane() / 4 * 8 + first_element) {
-    load_keys(0);
-    load_values(0);
+                lane() / 4 * 8 + first_element) {}
+
+  // The run after the present one; without a present one, the first.
+  __device__ __forceinline__ void follow_with(const CacheRun& next) {
+    next_ = next;
+    next_ids_ = entries(next_, 0);
+  }
+  __device__ __forceinline__ void go_on() {
+    run_ = next_;
+    ids_ = next_ids_;
   }
 
-  __device__ __forceinline__ int steps() const { return steps_; }
-  __device__ __forceinline__ int first_key(int step) const { return (first_ + step * stride_) * kRows; }
+  __device__ __forceinline__ int steps() const { return run_.steps; }
+  __device__ __forceinline__ int first_key(int step) const { return (run_.first + step * run_.stride) * kRows; }
 
   __device__ __forceinline__ const uint4& key(int h, int c) const { return k_[h][c]; }
   __device__ __forceinline__ const uint4& value(int j, int c) const { return v_[j][c]; }
 
-  // After the last step there is nothing to load. Values come after the keys of their step.
+  // Of a step of the present run; after its last one, of the first of the next run. Values come after the keys of
+  // their step.
   __device__ __forceinline__ void load_keys(int step) {
-    if (step >= steps_) return;
-    // Lane i has the address of the i-th block; after 32 blocks all lanes read the table again.
-    if (step % 32 == 0 && step + lane() < steps_) ids_ = table_[first_ + (step + lane()) * stride_];
-    row_ = static_cast<int64_t>(__shfl_sync(kAllLanes, ids_, step % 32)) * kRows;
+    if (step < run_.steps) {
+      // Lane i has the address of the i-th block; after 32 blocks all lanes read the table again.
+      if (step > 0 && step % 32 == 0) ids_ = entries(run_, step);
+      row_ = __shfl_sync(kAllLanes, ids_, step % 32) * kRows;
+    } else if (next_.steps > 0) {
+      row_ = __shfl_sync(kAllLanes, next_ids_, 0) * kRows;
+    } else {
+      return;
+    }
 #pragma unroll
     for (int h = 0; h < 2; ++h)
 #pragma unroll
-      for (int c = 0; c < kHeadSize / 32; ++c) k_[h][c] = load_once(k_from_ + (row_ + 8 * h) * k_pitch_ + 32 * c);
+      for (int c = 0; c < kHeadSize / 32; ++c)
+        k_[h][c] = load_once(k_from_ + static_cast<int64_t>(row_ + 8 * h) * k_pitch_ + 32 * c);
   }
 
   __device__ __forceinline__ void load_values(int step) {
-    if (step >= steps_) return;
-    const bool whole = first_key(step) + kRows <= last_key_;
+    const bool present = step < run_.steps;
+    if (!present && next_.steps == 0) return;
+    const int first = present ? first_key(step) : next_.first * kRows, last = present ? run_.last_key : next_.last_key;
+    const bool whole = first + kRows <= last;
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       const int row = j % 2 + 8 * (j / 2);
-      const bool there = whole || first_key(step) + lane() % 4 * 2 + row < last_key_;
+      const bool there = whole || first + lane() % 4 * 2 + row < last;
 #pragma unroll
       for (int c = 0; c < kHeadSize / 64; ++c)
-        v_[j][c] = there ? load_once(v_from_ + (row_ + row) * v_pitch_ + 64 * c) : uint4{0, 0, 0, 0};
+        v_[j][c] =
+            there ? load_once(v_from_ + static_cast<int64_t>(row_ + row) * v_pitch_ + 64 * c) : uint4{0, 0, 0, 0};
     }
   }
 
  private:
   static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % 32; }
+
+  static __device__ __forceinline__ int32_t entries(const CacheRun& run, int step) {
+    return step + lane() < run.steps ? run.table[run.first + (step + lane()) * run.stride] : 0;
+  }
 
   // Bypasses L1, since the data is not reused.
   static __device__ __forceinline__ uint4 load_once(const T* address) {
@@ -79,12 +102,11 @@ class CacheStream {
     return v;
   }
 
-  const int32_t* table_;
-  int first_, stride_, last_key_, steps_;
-  int64_t k_pitch_, v_pitch_;
+  int k_pitch_, v_pitch_;
   const T *k_from_, *v_from_;
-  int32_t ids_ = 0;
-  int64_t row_ = 0;  // of the block whose keys were loaded last, counted in tokens
+  CacheRun run_, next_;
+  int32_t ids_ = 0, next_ids_ = 0;
+  int row_ = 0;  // of the block whose keys were loaded last, in tokens; no device has memory for 2^31 of them
   uint4 k_[2][kHeadSize / 32], v_[4][kHeadSize / 64];
 };
 

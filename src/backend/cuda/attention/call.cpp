@@ -66,6 +66,8 @@ AttentionCall prefill_call(const FlashAttnPrefill::Init& init, const View& q, co
     call.block_table = block_table->ptr<int32_t>();
     call.table_width = block_table->size(1);
     call.page_bits = page_bits(k);
+  } else {
+    call.key_rows = k.size(0);
   }
   return call;
 }

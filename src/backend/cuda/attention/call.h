@@ -33,6 +33,7 @@ struct AttentionCall {
 
   int sequences = 0;
   int tokens = 0;
+  int64_t key_rows = 0;  // rows of k and v in tokens; 0 with a block table
   int heads = 0;
   int kv_heads = 0;
   int head_size = 0;
@@ -43,6 +44,10 @@ struct AttentionCall {
   // Results are multiplied by its sigmoid, in the kernels that say so; of the shape of `out`, or null.
   const void* gate = nullptr;
   HeadStrides gate_strides;
+  // In decoding: when this kernel starts, lengths, tables and the keys and values of all pages but a sequence's last
+  // are in memory, so that they may be read before the previous kernel has ended. So it is if that kernel adds the last
+  // key and lets the next one start only after its own wait_for_previous(), as rope_store does for many tokens.
+  bool cache_settled = false;
   const float* sinks = nullptr;  // a score of each head without a value, or null
   bool causal = true;
   DType dtype = DType::kBF16;

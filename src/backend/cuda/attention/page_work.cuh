@@ -1,4 +1,4 @@
-// PageWork: which units of the list of all pages (decode_pages.cu) this block computes, as segments of one sequence.
+// PageWork: which units of the list of all pages (decode_shares.cu) this block computes, as segments of one sequence.
 #pragma once
 
 #include "backend/cuda/attention/keys.cuh"
@@ -7,16 +7,15 @@
 
 namespace fk::cuda {
 
-// Consecutive units of one sequence and one group of kv heads.
+// Consecutive units of one sequence.
 struct Segment {
   int units = 0;  // none: the end
   int unit = 0;   // of the list, the first
   int sequence = 0;
-  int first_head = 0;  // kv head
   int first_page = 0;  // of the first unit
   int last_page = 0;   // of the sequence
   VisibleKeys keys{};
-  int sequence_begin = 0, sequence_end = 0;  // units of the list that belong to this sequence and these heads
+  int sequence_begin = 0, sequence_end = 0;  // units of the list that belong to this sequence
   bool whole = false;                        // the segment has all of these
 };
 
@@ -24,14 +23,13 @@ struct Segment {
 
 struct PageWork {
   const AttentionCall& call;
-  const int heads;  // kv heads of a unit
   const int pages_per_unit;
-  const int* begins;  // [sequences + 1] units of one group of heads before a sequence
+  const int* begins;  // [sequences + 1] units before a sequence
   int total, blocks, begin, end;
 
   // All threads of the block take part. `sums` is in shared memory.
-  __device__ PageWork(const AttentionCall& c, int unit_heads, int unit_pages, int* sums)
-      : call(c), heads(unit_heads), pages_per_unit(unit_pages), begins(sums) {
+  __device__ PageWork(const AttentionCall& c, int unit_pages, int* sums)
+      : call(c), pages_per_unit(unit_pages), begins(sums) {
     for (int s = threadIdx.x; s < call.sequences; s += blockDim.x) sums[s + 1] = units_of(s);
     __syncthreads();
     if (threadIdx.x < 32) {
@@ -51,7 +49,7 @@ struct PageWork {
       }
     }
     __syncthreads();
-    total = sums[call.sequences] * (call.kv_heads / heads);
+    total = sums[call.sequences];
     blocks = min(static_cast<int>(gridDim.x), total);
     const bool works = static_cast<int>(blockIdx.x) < blocks;
     begin = works ? first_unit_of(blockIdx.x) : 0;
@@ -66,11 +64,8 @@ struct PageWork {
     return static_cast<int>((static_cast<int64_t>(unit + 1) * blocks + total - 1) / total) - 1;
   }
 
-  // At most `most` units at once.
-  __device__ __forceinline__ Segment first_segment(int most = 1 << 30) const { return segment_at(begin, most); }
-  __device__ __forceinline__ Segment after(const Segment& s, int most = 1 << 30) const {
-    return segment_at(s.unit + s.units, most);
-  }
+  __device__ __forceinline__ Segment first_segment() const { return segment_at(begin); }
+  __device__ __forceinline__ Segment after(const Segment& s) const { return segment_at(s.unit + s.units); }
 
  private:
   __device__ __forceinline__ VisibleKeys keys_of(int s) const {
@@ -84,28 +79,26 @@ struct PageWork {
     return (pages + pages_per_unit - 1) / pages_per_unit;
   }
 
-  __device__ __forceinline__ Segment segment_at(int unit, int most) const {
+  __device__ __forceinline__ Segment segment_at(int unit) const {
     Segment segment;
     segment.unit = unit;
     if (unit >= end) return segment;
-    const int one_group = begins[call.sequences], group = unit / one_group, at = unit % one_group;
-    // The last sequence that begins at or before `at`; sequences without units are never the last such.
+    // The last sequence that begins at or before `unit`; sequences without units are never the last such.
     int low = 0, high = call.sequences - 1;
     while (low < high) {
       const int middle = (low + high + 1) / 2;
-      if (begins[middle] <= at)
+      if (begins[middle] <= unit)
         low = middle;
       else
         high = middle - 1;
     }
     segment.sequence = low;
-    segment.first_head = group * heads;
     segment.keys = keys_of(low);
-    segment.sequence_begin = group * one_group + begins[low];
-    segment.sequence_end = group * one_group + begins[low + 1];
+    segment.sequence_begin = begins[low];
+    segment.sequence_end = begins[low + 1];
     segment.first_page = segment.keys.first / kTileKeys + (unit - segment.sequence_begin) * pages_per_unit;
     segment.last_page = (segment.keys.last - 1) / kTileKeys;
-    segment.units = min(min(segment.sequence_end, end) - unit, most);
+    segment.units = min(segment.sequence_end, end) - unit;
     segment.whole = segment.sequence_begin >= begin && segment.sequence_end <= end;
     return segment;
   }

@@ -9,6 +9,7 @@
 #include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/device/multiprocessors.h"
 #include "backend/cuda/device/registers.cuh"
+#include "backend/cuda/device/tensor_map.h"
 
 namespace fk::cuda {
 namespace {
@@ -16,7 +17,8 @@ namespace {
 using namespace warpgroups;
 
 template <class T, int kHeadSize, bool kCapped>
-__global__ void __launch_bounds__(kThreads, 1) prefill_warpgroups(const __grid_constant__ AttentionCall call) {
+__global__ void __launch_bounds__(kThreads, 1)
+    prefill_warpgroups(const __grid_constant__ AttentionCall call, const __grid_constant__ Boxes boxes) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ unsigned char shared[];
   const auto start = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
@@ -28,12 +30,37 @@ __global__ void __launch_bounds__(kThreads, 1) prefill_warpgroups(const __grid_c
   const int warpgroup = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / kWarpgroup, 0);
   if (warpgroup == kMultipliers) {
     give_back_registers<Plan<kHeadSize>::kLoaderRegisters>();
-    Loader<T, kHeadSize>{call, plan}.run();
+    Loader<T, kHeadSize>{call, boxes, plan}.run();
   } else {
     take_registers<Plan<kHeadSize>::kMultiplierRegisters>();
-    Multiplier<T, kHeadSize, kCapped>{call, plan, warpgroup}.run();
+    Multiplier<T, kHeadSize, kCapped>{call, boxes, plan, warpgroup}.run();
   }
 #endif
+}
+
+// What the documentation of tensor maps asks for: strides are multiples of those inside.
+bool heads_inside_tokens(const HeadStrides& strides, int heads) {
+  return strides.head > 0 && strides.token >= heads * strides.head && strides.token % strides.head == 0;
+}
+
+template <int kHeadSize>
+Boxes boxes_of(const AttentionCall& call) {
+  const int group = call.heads / call.kv_heads;
+  if (!Plan<kHeadSize>::kBoxes) return {};
+  Boxes boxes{};
+  boxes.queries = kRows % group == 0 && heads_inside_tokens(call.q_strides, call.heads);
+  boxes.keys = call.key_rows > 0 && heads_inside_tokens(call.k_strides, call.kv_heads) &&
+               heads_inside_tokens(call.v_strides, call.kv_heads);
+  auto rows_of = [&](const void* address, int64_t tokens, int heads, const HeadStrides& strides) {
+    return HeadTensor{address, tokens, heads, call.head_size, strides.token, strides.head};
+  };
+  if (boxes.queries)
+    boxes.q = map_of_heads(rows_of(call.q, call.tokens, call.heads, call.q_strides), group, kRows / group);
+  if (boxes.keys) {
+    boxes.k = map_of_heads(rows_of(call.k, call.key_rows, call.kv_heads, call.k_strides), 1, Plan<kHeadSize>::kKeys);
+    boxes.v = map_of_heads(rows_of(call.v, call.key_rows, call.kv_heads, call.v_strides), 1, Plan<kHeadSize>::kKeys);
+  }
+  return boxes;
 }
 
 template <class T, int kHeadSize, bool kCapped>
@@ -46,7 +73,7 @@ void launch_items(const AttentionCall& call, void* stream) {
   const int64_t rows = int64_t{call.tokens} * (call.heads / call.kv_heads);
   const int64_t most = (rows / kRows + call.sequences) * call.kv_heads;
   launch("prefill_warpgroups", kKernel, static_cast<unsigned>(std::min<int64_t>(most, multiprocessors())), kThreads,
-         kBytes, stream, call);
+         kBytes, stream, call, boxes_of<kHeadSize>(call));
 }
 
 template <class T, int kHeadSize>

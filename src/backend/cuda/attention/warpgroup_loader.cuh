@@ -15,6 +15,7 @@ struct Loader {
   static_assert(kBlock == kWarpgroup / 8);
 
   const AttentionCall& call;
+  const Boxes& boxes;
   P plan;
   int row = static_cast<int>(threadIdx.x) % kWarpgroup / 8, chunk = static_cast<int>(threadIdx.x) % 8;
 
@@ -58,13 +59,80 @@ struct Loader {
     }
   }
 
+  // One thread starts the copies of all panels, the others only arrive. `copy` gets the panel, where to copy and the
+  // barrier.
+  template <class Copy>
+  __device__ __forceinline__ void copy_boxes(uint32_t to, uint32_t panel_bytes, uint32_t full, const Copy& copy) const {
+    if (threadIdx.x % kWarpgroup != 0) {
+      arrive(full);
+      return;
+    }
+    arrive_expecting(full, P::kPanels * panel_bytes);
+#pragma unroll
+    for (int p = 0; p < P::kPanels; ++p) copy(p, to + p * panel_bytes, full);
+  }
+
+  // Keys or values from `first` on, which are at rows block_rows where threads copy them.
+  __device__ __forceinline__ void fill_tile(const CUtensorMap& map, const T* from, int64_t stride,
+                                            const QueryItem& item, int first, int block_rows, uint32_t to,
+                                            uint32_t full) const {
+    if (P::kBoxes && boxes.keys && first + P::kKeys <= item.last_key) {
+      const int at = call.cu_seqlens_k[item.sequence] + first;
+      copy_boxes(to, P::kKeyPanelBytes, full, [&](int p, uint32_t panel, uint32_t barrier) {
+        copy_box(panel, map, 64 * p, item.kv_head, at, barrier);
+      });
+    } else {
+      load_tile(to, from, stride, block_rows, item.last_key - first);
+      arrive_after_copies(full);
+    }
+  }
+
+  __device__ __forceinline__ void fill_queries(const QueryItem& item, uint32_t stage) const {
+    const uint32_t full = plan.queries_full(stage);
+    if (P::kBoxes && boxes.queries) {
+      const int group = call.heads / call.kv_heads;
+      copy_boxes(plan.queries(stage), P::kQueryPanelBytes, full, [&](int p, uint32_t panel, uint32_t barrier) {
+        copy_box(panel, boxes.q, 64 * p, item.kv_head * group, item.query_start + query_of(item.first_row, group),
+                 barrier);
+      });
+    } else {
+      load_queries(item, stage);
+      arrive_after_copies(full);
+    }
+    record(stage, {item.kv_head, item.first_row, item.rows, item.query_start, item.first_key, item.last_key,
+                   item.context, item.key_len});
+  }
+
+  __device__ __forceinline__ void record(uint32_t stage, const ItemRecord& item) const {
+    if (threadIdx.x % kWarpgroup != 0) return;
+    plan.write_record(stage, item);
+    arrive(plan.queries_full(stage));
+  }
+
+  // Rows of an item that sees no keys.
+  __device__ __forceinline__ void store_zeros(const QueryItem& item) const {
+    const int group = call.heads / call.kv_heads;
+    for (int i = 0; i < kRows / kBlock; ++i) {
+      const int at = item.first_row + i * kBlock + row, query = query_of(at, group);
+      if (at >= item.rows) break;
+      T* out = static_cast<T*>(call.out) + (item.query_start + query) * call.out_strides.token +
+               (item.kv_head * group + at - query * group) * call.out_strides.head + 8 * chunk;
+#pragma unroll
+      for (int p = 0; p < P::kPanels; ++p)
+        if (inside(p)) *reinterpret_cast<uint4*>(out + 64 * p) = uint4{};
+    }
+  }
+
   __device__ __forceinline__ void run() const {
     uint32_t done = 0, items = 0;
     for (int round = 0;; ++round) {
       const QueryItem item = query_item<kRows>(call, snake_index(round));
       if (item.sequence < 0) break;
-      const int tiles = tiles_of<kHeadSize>(item);
-      if (tiles == 0) continue;
+      const int tiles = tiles_of<kHeadSize>(item.first_key, item.last_key);
+      if (tiles == 0) {
+        store_zeros(item);
+        continue;
+      }
       const T* k = static_cast<const T*>(call.k) + item.kv_head * call.k_strides.head + 8 * chunk;
       const T* v = static_cast<const T*>(call.v) + item.kv_head * call.v_strides.head + 8 * chunk;
       // The block table is read one tile ahead, so that no copy waits for its address. Values come a tile later than
@@ -77,24 +145,27 @@ struct Loader {
           next_rows = look_up(item, first + P::kKeys);
           const TileTurn turn(done + static_cast<uint32_t>(i));
           wait_phase(plan.keys_empty(turn.stage), turn.phase ^ 1);
-          load_tile(plan.keys(turn.stage), k, call.k_strides.token, rows, item.last_key - first);
-          arrive_after_copies(plan.keys_full(turn.stage));
+          fill_tile(boxes.k, k, call.k_strides.token, item, first, rows, plan.keys(turn.stage),
+                    plan.keys_full(turn.stage));
         }
         if (i == 0) {
           const Turn<P::kQueryStages> turn(items);
           wait_phase(plan.queries_empty(turn.stage), turn.phase ^ 1);
-          load_queries(item, turn.stage);
-          arrive_after_copies(plan.queries_full(turn.stage));
+          fill_queries(item, turn.stage);
         } else {
           const TileTurn turn(done + static_cast<uint32_t>(i) - 1);
           wait_phase(plan.values_empty(turn.stage), turn.phase ^ 1);
-          load_tile(plan.values(turn.stage), v, call.v_strides.token, value_rows, item.last_key - first + P::kKeys);
-          arrive_after_copies(plan.values_full(turn.stage));
+          fill_tile(boxes.v, v, call.v_strides.token, item, first - P::kKeys, value_rows, plan.values(turn.stage),
+                    plan.values_full(turn.stage));
         }
       }
       done += static_cast<uint32_t>(tiles);
       ++items;
     }
+    const Turn<P::kQueryStages> turn(items);
+    wait_phase(plan.queries_empty(turn.stage), turn.phase ^ 1);
+    arrive(plan.queries_full(turn.stage));
+    record(turn.stage, {});
     commit_copies();
     wait_copies<0>();
   }

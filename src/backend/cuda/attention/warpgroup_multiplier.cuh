@@ -11,8 +11,6 @@
 
 namespace fk::cuda::warpgroups {
 
-inline constexpr bool kTakeTurns = true;
-
 __device__ __forceinline__ void wait_for_tile(uint32_t barrier, uint32_t phase) {
   wait_phase(barrier, phase);
   show_shared_memory_to_products();
@@ -47,9 +45,11 @@ struct Multiplier {
   static constexpr int kKeys = P::kKeys;
 
   const AttentionCall& call;
+  const Boxes& boxes;
   P plan;
   int warpgroup;
   int quad = static_cast<int>(threadIdx.x) % 4;
+  int group = call.heads / call.kv_heads;
   // Scores are multiplied with `scale` in the exponent of two; capped ones have gone through tanh before.
   float scale = (kCapped ? call.soft_cap : call.scale) * kLog2E;
 
@@ -82,19 +82,32 @@ struct Multiplier {
     commit_products();
   }
 
-  // Caps the scores of keys from `first` on and masks keys outside `mine`. `all` is what every row of the warpgroup
-  // sees: most tiles are inside it.
-  __device__ __forceinline__ void mask(int first, const VisibleKeys (&mine)[2], VisibleKeys all) {
+  // Where the rows of an item are stored.
+  struct Place {
+    int kv_head, first_row, rows, query_start;
+  };
+  // The queries of an item that this warpgroup has, and the keys they see.
+  struct Rows {
+    Place place;
+    int first_key, tiles;
+    bool fence;  // threads have copied some of its queries, keys or values
+    VisibleKeys mine[2];
+    VisibleKeys all;  // that every row sees
+  };
+
+  // Caps the scores of keys from `first` on and masks keys that a row does not see. Most tiles are inside of what every
+  // row of the warpgroup sees.
+  __device__ __forceinline__ void mask(int first, const Rows& rows) {
     if constexpr (kCapped) {
       const float before = call.scale / call.soft_cap;
 #pragma unroll
       for (int i = 0; i < kKeys / 2; ++i) score[i] = tanh_quick(score[i] * before);
     }
-    if (first >= all.first && first + kKeys <= all.last) return;
+    if (first >= rows.all.first && first + kKeys <= rows.all.last) return;
 #pragma unroll
     for (int i = 0; i < kKeys / 2; ++i) {
       const int j = first + 2 * quad + i / 4 * 8 + i % 2;
-      if (j < mine[i / 2 % 2].first || j >= mine[i / 2 % 2].last) score[i] = -INFINITY;
+      if (j < rows.mine[i / 2 % 2].first || j >= rows.mine[i / 2 % 2].last) score[i] = -INFINITY;
     }
   }
 
@@ -110,34 +123,20 @@ struct Multiplier {
     for (int i = 0; i < kHeadSize / 2; ++i) mean[i] *= shrink[i / 2 % 2];
   }
 
-  // Where the rows of an item are stored.
-  struct Place {
-    int kv_head, first_row, rows, query_start;
-  };
-  // The queries of an item that this warpgroup has, and the keys they see.
-  struct Rows {
-    Place place;
-    int first_key, tiles;
-    VisibleKeys mine[2];
-    VisibleKeys all;
-  };
-
-  // The next item that sees keys; false: there is none, and `rows` stays. Rows without keys become zeros.
-  __device__ __forceinline__ bool next(Rows& rows, int& round) const {
-    const int group = call.heads / call.kv_heads;
-    QueryItem item;
-    for (;;) {
-      item = query_item<kRows>(call, snake_index(round++));
-      if (item.sequence < 0) return false;
-      if (tiles_of<kHeadSize>(item) > 0) break;
-      store_zeros({item.kv_head, item.first_row, item.rows, item.query_start});
-    }
+  // Waits for item number `number` of this block and its queries; false: there is none, and `rows` stays.
+  __device__ __forceinline__ bool next(Rows& rows, uint32_t number) const {
+    const Turn<P::kQueryStages> turn(number);
+    wait_phase(plan.queries_full(turn.stage), turn.phase);
+    const ItemRecord item = plan.read_record(turn.stage);
+    __syncwarp();  // every lane has read it before one releases it
+    if (item.first_key == item.last_key) return false;
     rows.place = {item.kv_head, item.first_row, item.rows, item.query_start};
-    rows.tiles = tiles_of<kHeadSize>(item);
+    rows.tiles = tiles_of<kHeadSize>(item.first_key, item.last_key);
     rows.first_key = item.first_key;
 #pragma unroll
     for (int r = 0; r < 2; ++r)
       rows.mine[r] = visible_keys(call, item.context + query_of(my_row(item.first_row, r), group), item.key_len);
+    rows.fence = !P::kBoxes || !boxes.queries || !boxes.keys || (item.last_key - item.first_key) % kKeys != 0;
     const int first_row = item.first_row + 64 * warpgroup, last_row = min(first_row + 64, item.rows) - 1;
     rows.all = {visible_keys(call, item.context + query_of(last_row, group), item.key_len).first,
                 visible_keys(call, item.context + query_of(first_row, group), item.key_len).last};
@@ -147,14 +146,12 @@ struct Multiplier {
   // All tiles of all items are one sequence: the scores of an item's first tile are started together with the last
   // weighted values of the item before.
   __device__ __forceinline__ void run() {
-    if (kTakeTurns && warpgroup == 1) come_by(1, 2 * kWarpgroup);
-    int round = 0;
-    Rows rows;  // whose scores are computed
-    if (!next(rows, round)) return;
+    if (warpgroup == 1) come_by(1, 2 * kWarpgroup);
+    Rows rows;                     // whose scores are computed
     uint32_t tile = 0, items = 0;  // counted over all items
+    if (!next(rows, items)) return;
     RunningSoftmax softmax;
     float shrink[2];
-    wait_phase(plan.queries_full(0), 0);
     wait_for_tile(plan.keys_full(0), 0);
     hold(score);
     begin_products();
@@ -162,7 +159,7 @@ struct Multiplier {
     wait_products<0>();
     hold(score);
     release(plan.keys_empty(0));
-    mask(rows.first_key, rows.mine, rows.all);
+    mask(rows.first_key, rows);
     softmax.weigh(score, scale, shrink);
     clear_means();
     bool started = false;  // weighted values of this item
@@ -173,31 +170,31 @@ struct Multiplier {
     for (;; ++tile) {
       const bool ends = ++i == rows.tiles;
       const Place place = rows.place;  // of the means
+      bool fence = rows.fence;
+      if (ends) release(plan.queries_empty(Turn<P::kQueryStages>(items).stage));
+      finish_means(started, tile - 1, shrink);
       if (ends) {
-        release(plan.queries_empty(Turn<P::kQueryStages>(items).stage));
-        if (!next(rows, round)) break;
-        ++items;
+        if (!next(rows, ++items)) break;
         i = 0;
+        fence |= rows.fence;
       }
       const Turn<P::kQueryStages> queries_turn(items);
       const TileTurn upcoming(tile + 1), current(tile);
-      finish_means(started, tile - 1, shrink);
-      if (ends) wait_phase(plan.queries_full(queries_turn.stage), queries_turn.phase);
       wait_phase(plan.keys_full(upcoming.stage), upcoming.phase);
       wait_phase(plan.values_full(current.stage), current.phase);
-      show_shared_memory_to_products();
-      if (kTakeTurns) meet(1 + warpgroup, 2 * kWarpgroup);
+      if (fence) show_shared_memory_to_products();
+      meet(1 + warpgroup, 2 * kWarpgroup);
       hold(score);
       hold(mean);
       hold(weight);
       begin_products();
       start_scores(upcoming.stage, queries_turn.stage);
       start_means(current.stage);
-      if (kTakeTurns) come_by(2 - warpgroup, 2 * kWarpgroup);
+      come_by(2 - warpgroup, 2 * kWarpgroup);
       wait_products<1>();
       hold(score);
       release(plan.keys_empty(upcoming.stage));
-      mask(rows.first_key + i * kKeys, rows.mine, rows.all);
+      mask(rows.first_key + i * kKeys, rows);
       const RunningSoftmax before = softmax;
       if (ends) softmax = RunningSoftmax();
       softmax.weigh(score, scale, shrink);
@@ -213,7 +210,6 @@ struct Multiplier {
     }
 
     const TileTurn end(tile);
-    finish_means(started, tile - 1, shrink);
     wait_for_tile(plan.values_full(end.stage), end.phase);
     hold(mean);
     hold(weight);
@@ -242,7 +238,6 @@ struct Multiplier {
 
   // A lane holds 2 of 8 neighbouring elements; after an exchange it holds all 8 and stores 16 bytes.
   __device__ __forceinline__ void store(const Place& place, const RunningSoftmax& softmax) const {
-    const int group = call.heads / call.kv_heads;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int at = my_row(place.first_row, r), query = query_of(at, group),
@@ -260,19 +255,6 @@ struct Multiplier {
         if (at < place.rows && 8 * (n + quad) < call.head_size)
           *reinterpret_cast<uint4*>(out + 8 * n) = make_uint4(part[0], part[1], part[2], part[3]);
       }
-    }
-  }
-
-  __device__ __forceinline__ void store_zeros(const Place& place) const {
-    const int group = call.heads / call.kv_heads;
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const int at = my_row(place.first_row, r), query = query_of(at, group),
-                head = place.kv_head * group + at - query * group;
-      T* out = static_cast<T*>(call.out) + (place.query_start + query) * call.out_strides.token +
-               head * call.out_strides.head;
-      for (int n = quad; at < place.rows && 8 * n < call.head_size; n += 4)
-        *reinterpret_cast<uint4*>(out + 8 * n) = uint4{};
     }
   }
 };

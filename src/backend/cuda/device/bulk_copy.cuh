@@ -1,5 +1,5 @@
-// Copies by Hopper's copy engine (TMA): one thread starts the copy of a box of a matrix or of consecutive bytes, which a
-// barrier in shared memory counts (arrive_expecting in cluster.cuh).
+// Copies by Hopper's copy engine (TMA): one thread starts the copy of a box of a matrix or of consecutive bytes, which
+// a barrier in shared memory counts (arrive_expecting in cluster.cuh).
 #pragma once
 
 #include <cuda.h>
@@ -29,8 +29,18 @@ __device__ __forceinline__ void copy_box(uint32_t to, const CUtensorMap& map, in
       : "memory");
 }
 
-// The same into all blocks of the cluster that have a bit in `blocks`, at the same place of their shared memory; in
-// each, the barrier at the same place counts the bytes.
+// Of a tensor of three dimensions, the innermost index first.
+__device__ __forceinline__ void copy_box(uint32_t to, const CUtensorMap& map, int column, int middle, int outer,
+                                         uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::
+          "r"(to),
+      "l"(&map), "r"(column), "r"(middle), "r"(outer), "r"(barrier)
+      : "memory");
+}
+
+// A box of a matrix into all blocks of the cluster that have a bit in `blocks`, at the same place of their shared
+// memory; in each, the barrier at the same place counts the bytes.
 __device__ __forceinline__ void copy_box_to(uint16_t blocks, uint32_t to, const CUtensorMap& map, int column, int row,
                                             uint32_t barrier) {
   asm volatile(

@@ -5,8 +5,8 @@
 
 namespace fk::cuda {
 
-// A barrier of all threads of the cluster in two steps: a thread arrives, continues, and waits later. Older devices have
-// no clusters; kernels that need them must not be launched there.
+// A barrier of all threads of the cluster in two steps: a thread arrives, continues, and waits later. Older devices
+// have no clusters; kernels that need them must not be launched there.
 __device__ __forceinline__ void arrive_at_cluster() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
@@ -37,9 +37,11 @@ __device__ __forceinline__ uint32_t block_of_cluster() {
   return rank;
 }
 
-// Arrives at a barrier of any block of the cluster, by its address from shared_of().
+// Arrives at a barrier of any block of the cluster, by its address from shared_of(), after products have read
+// something: what this thread wrote before need not be visible to the other block. A release of the cluster's scope
+// would become fences of the whole device here.
 __device__ __forceinline__ void arrive_there(uint32_t barrier_there) {
-  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier_there) : "memory");
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier_there) : "memory");
 }
 
 // Starts a copy from shared memory to that of another block, where a barrier counts the received bytes. Both addresses

@@ -22,22 +22,39 @@ decltype(cuTensorMapEncodeTiled)* encode_function() {
   return function;
 }
 
-}  // namespace
-
-CUtensorMap map_of_panels(const void* address, int64_t rows, int64_t columns, int box_rows) {
+// Strides are in elements; that of the innermost dimension is 1.
+template <cuuint32_t kRank>
+CUtensorMap map_of(const void* address, const int64_t (&sizes)[kRank], const int64_t (&strides)[kRank - 1],
+                   const int (&box)[kRank]) {
   CUtensorMap map{};
-  const cuuint64_t sizes[2] = {static_cast<cuuint64_t>(columns), static_cast<cuuint64_t>(rows)};
-  const cuuint64_t row_bytes = static_cast<cuuint64_t>(columns) * 2;
-  const cuuint32_t box[2] = {64, static_cast<cuuint32_t>(box_rows)}, steps[2] = {1, 1};
+  cuuint64_t global[kRank], bytes[kRank - 1];
+  cuuint32_t boxes[kRank], steps[kRank];
+  for (cuuint32_t i = 0; i < kRank; ++i) {
+    global[i] = static_cast<cuuint64_t>(sizes[i]);
+    boxes[i] = static_cast<cuuint32_t>(box[i]);
+    steps[i] = 1;
+    if (i > 0) bytes[i - 1] = static_cast<cuuint64_t>(strides[i - 1]) * 2;
+  }
   // Elements are only copied, so any type of 16 bits will do.
   const CUresult status =
-      encode_function()(&map, CU_TENSOR_MAP_DATA_TYPE_UINT16, 2, const_cast<void*>(address), sizes, &row_bytes, box,
+      encode_function()(&map, CU_TENSOR_MAP_DATA_TYPE_UINT16, kRank, const_cast<void*>(address), global, bytes, boxes,
                         steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
                         CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (status != CUDA_SUCCESS)
-    throw Error("Describing a matrix of {} by {} elements to the GPU failed with code {}.", rows, columns,
+    throw Error("Describing a tensor of {} by {} elements to the GPU failed with code {}.", sizes[kRank - 1], sizes[0],
                 static_cast<int>(status));
   return map;
+}
+
+}  // namespace
+
+CUtensorMap map_of_panels(const void* address, int64_t rows, int64_t columns, int box_rows) {
+  return map_of<2>(address, {columns, rows}, {columns}, {64, box_rows});
+}
+
+CUtensorMap map_of_heads(const HeadTensor& rows, int box_heads, int box_tokens) {
+  return map_of<3>(rows.address, {rows.head_size, rows.heads, rows.tokens}, {rows.head_stride, rows.token_stride},
+                   {64, box_heads, box_tokens});
 }
 
 }  // namespace fk::cuda

@@ -8,10 +8,13 @@
 
 #include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/device/multiprocessors.h"
+#include "backend/cuda/device/term_sums.cuh"
 #include "backend/cuda/device/tile.cuh"
 #include "backend/cuda/l1/activations.cuh"
 #include "backend/cuda/l1/expert_choice.cuh"
+#include "backend/cuda/l1/packs.cuh"
 #include "backend/cuda/l1/swigluoai.cuh"
+#include "core/check.h"
 
 namespace fk::cuda {
 namespace {
@@ -28,8 +31,8 @@ constexpr int kGiven = 0, kFew = 4, kMany = 16;
 constexpr int kMostRouted = 32 * kMany, kMostChosen = 32;
 // Of a block, which has a multiprocessor for itself. With a choice to make a thread needs a few more registers. With
 // 15 warps and best_of_held for few experts, too, a token of Gemma 4 took 2.77 ms instead of 2.71.
-template <int kEach>
-constexpr int kMostDownWarps = kEach == kGiven ? 16 : (kEach == kFew ? 12 : 15);
+template <int kEach, bool kStream>
+constexpr int kMostDownWarps = kEach == kGiven ? 16 : (kEach == kFew || kStream ? 12 : 15);
 
 __device__ __forceinline__ uint4 load_expert_row(const void* address) {
   uint4 v;
@@ -107,19 +110,65 @@ class RowsTimesVector {
   Buffer buffer_[2];
 };
 
-// The experts of the token: as given, or by the router's logits. kWeights: their weights are needed, too.
-template <class T, int kEach, bool kWeights>
+// One divided by the root of the mean square of a stream. By all lanes of a warp.
+__device__ __forceinline__ float stream_scale(const RoutedStream& s) {
+  float squares = 0;
+  for (int i = static_cast<int>(threadIdx.x) % 32; i < squares_of_stream(s.hidden); i += 32)
+    squares += __ldcg(s.squares + i);
+  return 1.0f / sqrtf(reduce_warp<Sum>(squares) / static_cast<float>(s.hidden) + s.eps);
+}
+
+// What a launch has to know.
+enum class Choice : uint8_t { kExperts, kExpertsAndWeights };
+
+// The experts of the token: as given, or by the router's logits. kStream: these are the sums of c.routed_stream.
+template <class T, int kEach, bool kStream>
 struct ChosenExperts {
   const int32_t* ids;
   const float* weights;
+  const float* gate;  // logit of the dense block's gate
+  float scale_of_all = 1;
 
-  __device__ explicit ChosenExperts(const OneTokenExperts& c) : ids(c.ids), weights(c.weights) {
+  // Ends with a barrier of the block, before which it calls beside(): one warp makes the choice meanwhile.
+  template <Choice kChoice, class Beside>
+  __device__ __forceinline__ void choose(const OneTokenExperts& c, const Beside& beside) {
+    ids = c.ids;
+    weights = c.weights;
+    gate = c.dense_gate;
     if constexpr (kEach > kGiven) {
       __shared__ int32_t own_ids[kMostChosen];
       __shared__ float own_weights[kMostChosen];
+      __shared__ float own_gate, own_scale;
+      __shared__ unsigned long long own_unusual;
+      __shared__ float own_logits[kStream ? kMostRouted + 1 : 1];
       ids = own_ids;
       weights = own_weights;
-      if (threadIdx.x < 32) choose(c, own_ids, own_weights);
+      if constexpr (kStream) {
+        gate = &own_gate;
+        // What all need is read by one warp: with reads by all warps of all blocks the choice took 6 us.
+        const int thread = static_cast<int>(threadIdx.x);
+        auto read_logits = [&](unsigned long long unusual) {
+          for (int i = thread; i <= c.experts; i += static_cast<int>(blockDim.x))
+            own_logits[i] = sum_of_terms(c.routed_stream.sums, c.routed_stream.places(), i, unusual);
+        };
+        if (thread < 32) {
+          const float scale = stream_scale(c.routed_stream);
+          if (thread == 0) own_scale = scale;
+        }
+        if (thread == static_cast<int>(blockDim.x) - 1)
+          own_unusual = unusual_terms(c.routed_stream.sums, c.routed_stream.places());
+        read_logits(0);
+        __syncthreads();
+        if (own_unusual != 0) {
+          read_logits(own_unusual);
+          __syncthreads();
+        }
+        scale_of_all = own_scale;
+        if (thread == 0) own_gate = own_logits[c.experts] * scale_of_all;
+      }
+      if (threadIdx.x < 32)
+        choose_by<kChoice == Choice::kExpertsAndWeights>(c, own_logits, scale_of_all, own_ids, own_weights);
+      beside();
       __syncthreads();
     }
   }
@@ -130,13 +179,17 @@ struct ChosenExperts {
   }
 
  private:
-  // By one warp; lane j keeps the j-th.
-  static __device__ __forceinline__ void choose(const OneTokenExperts& c, int32_t* to_ids, float* to_weights) {
+  // By one warp; lane j keeps the j-th. Sums of a stream are compared before they are divided: both launches make the
+  // same choice.
+  template <bool kWeights>
+  static __device__ __forceinline__ void choose_by(const OneTokenExperts& c, const float* sums, float scale_of_all,
+                                                   int32_t* to_ids, float* to_weights) {
     const int lane = static_cast<int>(threadIdx.x);
     HeldKeys<kEach> keys;
+    auto logit_of = [&](int i) { return kStream ? sums[i] : __ldcg(c.logits + i) * c.logit_scale; };
 #pragma unroll
     for (int i = 0; i < kEach; ++i)
-      keys.at[i] = lane + 32 * i < c.experts ? order_key(__ldcg(c.logits + lane + 32 * i) * c.logit_scale) : kTaken;
+      keys.at[i] = lane + 32 * i < c.experts ? order_key(logit_of(lane + 32 * i)) : kTaken;
     HeldKeys<kEach> left = keys;
     Best own{0, 0};
     if constexpr (kEach == kFew) {
@@ -150,14 +203,14 @@ struct ChosenExperts {
     }
     if (lane < c.top_k) to_ids[lane] = own.index;
     if constexpr (!kWeights) return;
-    const float logit = from_order_key(own.key), largest = __shfl_sync(kAllLanes, logit, 0);
+    const float logit = from_order_key(own.key) * scale_of_all, largest = __shfl_sync(kAllLanes, logit, 0);
     const float exponential = lane < c.top_k ? expf(logit - largest) : 0.0f;
     float sum = exponential;
     if (c.softmax_of_all) {
       sum = 0;
 #pragma unroll
       for (int i = 0; i < kEach; ++i)
-        if (keys.at[i] != kTaken) sum += expf(from_order_key(keys.at[i]) - largest);
+        if (keys.at[i] != kTaken) sum += expf(from_order_key(keys.at[i]) * scale_of_all - largest);
     }
     sum = reduce_warp<Sum>(sum);
     if (lane >= c.top_k) return;
@@ -179,33 +232,95 @@ __device__ __forceinline__ float gated_value(const OneTokenExperts& c, float gat
     return Silu::of<T>(gate) * up;
 }
 
+// The rows that experts multiply, where the norm is still to be applied: a thread has some packs of the stream, the
+// first of which is loaded early.
+template <class T>
+class NormedStream {
+ public:
+  static constexpr int N = kPackElements<T>;
+
+  // Before the wait.
+  __device__ __forceinline__ explicit NormedStream(const RoutedStream& s) : s_(s) {
+    if (at(0) < s.hidden) weight_ = load_pack<T, N>(static_cast<const T*>(s.norm) + at(0));
+  }
+  __device__ __forceinline__ void load() {
+    if (at(0) < s_.hidden) first_ = load(at(0));
+  }
+  // To shared memory; a barrier of the block must follow.
+  __device__ __forceinline__ void put(T* to, float scale) const {
+    for (int j = 0; at(j) < s_.hidden; ++j) {
+      Pack<T, N> v = j == 0 ? first_ : load(at(j));
+      const Pack<T, N> weight = j == 0 ? weight_ : load_pack<T, N>(static_cast<const T*>(s_.norm) + at(j));
+#pragma unroll
+      for (int k = 0; k < N; ++k)
+        v.at[k] = from_float<T>(to_float(v.at[k]) * scale * (to_float(weight.at[k]) + s_.norm_offset));
+      store_pack<T, N>(to + at(j), v);
+    }
+  }
+
+ private:
+  static __device__ __forceinline__ int at(int j) { return static_cast<int>(threadIdx.x + j * blockDim.x) * N; }
+  __device__ __forceinline__ Pack<T, N> load(int at) const {
+    return load_pack<T, N>(static_cast<const T*>(s_.stream) + at);
+  }
+
+  const RoutedStream& s_;
+  Pack<T, N> weight_, first_;
+};
+
 // The features of all experts of the token follow each other; a block has `share` of them, of two experts where these
-// meet.
-template <class T, ExpertGate kGate, int kEach>
+// meet. Blocks from `expert_blocks` on have features of the block beside the experts, whose rows need no choice.
+template <class T, ExpertGate kGate, int kEach, bool kStream>
 __global__ void __launch_bounds__(32 * kGateWarps, kGateBlocks)
-    one_token_gate_up(const __grid_constant__ OneTokenExperts c, const int share) {
+    one_token_gate_up(const __grid_constant__ OneTokenExperts c, const int share, const int expert_blocks) {
+  extern __shared__ __align__(16) unsigned char gate_shared[];
   __shared__ float parts[2][kGateWarps][kExpertTile];  // of tiles in turn
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int begin = static_cast<int>(blockIdx.x) * share, end = min(begin + share, c.top_k * c.features);
-  // In this order: the next kernel reads the ids, or the logits, before it waits for this one.
-  wait_for_previous();
-  let_next_start();
-  const ChosenExperts<T, kEach, false> chosen(c);
+  const bool is_dense = kStream && static_cast<int>(blockIdx.x) >= expert_blocks;
+  const int features = is_dense ? c.dense_features : c.features;
+  const int begin = (static_cast<int>(blockIdx.x) - (is_dense ? expert_blocks : 0)) * share;
+  const int end = min(begin + share, is_dense ? features : c.top_k * features);
+  ChosenExperts<T, kEach, kStream> chosen;
   auto gate_row = [&](int feature) { return kGate == ExpertGate::kSwigluOAI ? 2 * feature : feature; };
-  auto up_row = [&](int feature) { return kGate == ExpertGate::kSwigluOAI ? 2 * feature + 1 : feature + c.features; };
-  auto first_row = [&](int place) { return static_cast<int64_t>(chosen.of(c, place / c.features)) * 2 * c.features; };
+  auto up_row = [&](int feature) { return kGate == ExpertGate::kSwigluOAI ? 2 * feature + 1 : feature + features; };
+  auto first_row = [&](int place) {
+    return is_dense ? 0 : static_cast<int64_t>(chosen.of(c, place / features)) * 2 * features;
+  };
   RowsTimesVector<T> rows(c.hidden, warp, kGateWarps);
   auto begin_tile = [&](int first) {
     const int place = first + lane / 4;
     if (place >= end) return rows.begin(nullptr, nullptr);
-    const T* matrix = static_cast<const T*>(c.gate_up) + first_row(place) * c.hidden;
-    const int feature = place % c.features;
+    const T* matrix = static_cast<const T*>(is_dense ? c.dense_gate_up : c.gate_up) + first_row(place) * c.hidden;
+    const int feature = place % features;
     rows.begin(matrix + static_cast<int64_t>(gate_row(feature)) * c.hidden,
                matrix + static_cast<int64_t>(up_row(feature)) * c.hidden);
   };
-  if (begin < end) begin_tile(begin);
+  const T* x = static_cast<const T*>(c.x);
+  if constexpr (kStream) {
+    NormedStream<T> normed(c.routed_stream);
+    if (is_dense) begin_tile(begin);
+    wait_for_previous();
+    normed.load();
+    T* to = reinterpret_cast<T*>(gate_shared);
+    x = to;
+    if (is_dense) {
+      normed.put(to, stream_scale(c.routed_stream));
+      __syncthreads();
+    } else {
+      chosen.template choose<Choice::kExperts>(c, [&] { normed.put(to, chosen.scale_of_all); });
+      begin_tile(begin);
+    }
+    // Not earlier: the next kernel reads the same sums, before it waits for this one.
+    let_next_start();
+  } else {
+    // In this order: the next kernel reads the ids, or the logits, before it waits for this one.
+    wait_for_previous();
+    let_next_start();
+    chosen.template choose<Choice::kExperts>(c, [] {});
+    if (begin < end) begin_tile(begin);
+  }
   for (int first = begin, half = 0; first < end; first += kGateTile, half ^= 1) {
-    const float2 sums = rows.multiply(static_cast<const T*>(c.x));
+    const float2 sums = rows.multiply(x);
     if (first + kGateTile < end) begin_tile(first + kGateTile);
     if (lane % 4 == 0) {
       parts[half][warp][lane / 4] = sums.x;
@@ -215,14 +330,15 @@ __global__ void __launch_bounds__(32 * kGateWarps, kGateBlocks)
     const int in_tile = static_cast<int>(threadIdx.x), place = first + in_tile;
     if (in_tile >= kGateTile || place >= end) continue;
     auto total = [&](int of_tile, int row) {
-      float all =
-          c.gate_up_bias == nullptr ? 0 : to_float(static_cast<const T*>(c.gate_up_bias)[first_row(place) + row]);
+      float all = c.gate_up_bias == nullptr || is_dense
+                      ? 0
+                      : to_float(static_cast<const T*>(c.gate_up_bias)[first_row(place) + row]);
 #pragma unroll
       for (int w = 0; w < kGateWarps; ++w) all += parts[half][w][of_tile];
       return all;
     };
-    const int feature = place % c.features;
-    static_cast<T*>(c.between)[place] = from_float<T>(
+    const int feature = place % features;
+    static_cast<T*>(is_dense ? c.dense_between : c.between)[place] = from_float<T>(
         gated_value<T, kGate>(c, total(in_tile, gate_row(feature)), total(in_tile + kGateTile, up_row(feature))));
   }
 }
@@ -230,16 +346,16 @@ __global__ void __launch_bounds__(32 * kGateWarps, kGateBlocks)
 // A block has `share` rows of the result. A warp has one expert of the token, or one of `splits` parts of its length;
 // with many experts, several of them in turn. The product beside the experts is cut into pieces of an expert's length,
 // which come after the experts.
-template <class T, int kEach>
-__global__ void __launch_bounds__(32 * kMostDownWarps<kEach>, 1)
+template <class T, int kEach, bool kStream>
+__global__ void __launch_bounds__(32 * kMostDownWarps<kEach, kStream>, 1)
     one_token_down(const __grid_constant__ OneTokenExperts c, const int splits, const int share) {
   constexpr bool kRouted = kEach > kGiven;
-  __shared__ float parts[2][kMostDownWarps<kEach>][kExpertTile];  // of turns
+  __shared__ float parts[2][kMostDownWarps<kEach, kStream>][kExpertTile];  // of turns
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, at_once = static_cast<int>(blockDim.x) / 32 / splits;
   const int begin = static_cast<int>(blockIdx.x) * share, end = min(begin + share, c.hidden);
   RowsTimesVector<T> rows(c.features, warp % splits, splits);
-  let_next_start();
-  const ChosenExperts<T, kEach, true> chosen(c);
+  ChosenExperts<T, kEach, kStream> chosen;
+  chosen.template choose<Choice::kExpertsAndWeights>(c, [] {});
   const int dense = kRouted && c.dense_down != nullptr ? c.dense_features : 0;
   const int all_pairs = c.top_k + (kRouted ? (dense + c.features - 1) / c.features : 0);
   auto begin_tile = [&](int first, int pair) {
@@ -258,6 +374,7 @@ __global__ void __launch_bounds__(32 * kMostDownWarps<kEach>, 1)
   // waited for them before it let this one start.
   if (first < end) begin_tile(first, warp / splits);
   wait_for_previous();
+  let_next_start();
   float out = 0, dense_out = 0;  // of row `first` + the thread's number
   for (int half = 0; first < end; half ^= 1) {
     const int pair = pairs + warp / splits;
@@ -290,9 +407,10 @@ __global__ void __launch_bounds__(32 * kMostDownWarps<kEach>, 1)
           out = fmaf(chosen.weights[pairs + i], to_float(from_float<T>(value)), out);
       }
       if (last_pairs) {
-        if (kRouted && c.dense_gate != nullptr)  // both rounded, as sigmoid_mul_add reads them
-          out = fmaf(to_float(from_float<T>(dense_out)), 1.0f / (1.0f + expf(-__ldcg(c.dense_gate))),
-                     to_float(from_float<T>(out)));
+        if (kRouted && chosen.gate != nullptr)  // both rounded, as sigmoid_mul_add reads them
+          out =
+              fmaf(to_float(from_float<T>(dense_out)),
+                   1.0f / (1.0f + expf(-(kStream ? *chosen.gate : __ldcg(chosen.gate)))), to_float(from_float<T>(out)));
         else if (dense > 0)
           static_cast<T*>(c.dense_out)[row] = from_float<T>(dense_out);
         static_cast<T*>(c.out)[row] = from_float<T>(out);
@@ -304,7 +422,7 @@ __global__ void __launch_bounds__(32 * kMostDownWarps<kEach>, 1)
   }
 }
 
-template <class T, int kEach>
+template <class T, int kEach, bool kStream>
 void launch_one_token(const OneTokenExperts& c, void* stream) {
   auto share_of = [](int items, int blocks) { return (items + blocks - 1) / blocks; };
   // Large shares were slower on an H200 than a block for each tile, which read neighbouring rows at the same time.
@@ -313,22 +431,28 @@ void launch_one_token(const OneTokenExperts& c, void* stream) {
     const int share = share_of(items, blocks);
     return share > kMostTiles * tile ? tile : share;
   };
-  const int features = c.top_k * c.features,
-            gate_share = rows_of_block(features, kGateBlocks * multiprocessors(), kGateTile);
+  const int features = c.top_k * c.features, beside = kStream ? c.dense_features : 0,
+            gate_share = rows_of_block(features + beside, kGateBlocks * multiprocessors(), kGateTile);
+  const unsigned expert_blocks = blocks_for(features, gate_share);
   auto gate_up = [&](auto* kernel) {
-    launch("one_token_gate_up", kernel, blocks_for(features, gate_share), 32 * kGateWarps, 0, stream, c, gate_share);
+    const size_t shared = kStream ? static_cast<size_t>(c.hidden) * sizeof(T) : 0;
+    launch("one_token_gate_up", kernel, expert_blocks + blocks_for(beside, gate_share), 32 * kGateWarps, shared, stream,
+           c, gate_share, static_cast<int>(expert_blocks));
   };
   if (c.gate == ExpertGate::kSilu)
-    gate_up(one_token_gate_up<T, ExpertGate::kSilu, kEach>);
+    gate_up(one_token_gate_up<T, ExpertGate::kSilu, kEach, kStream>);
+  else if constexpr (kStream)
+    FK_CHECK(false, "experts of a stream have silu");
   else if (c.gate == ExpertGate::kGeluTanh)
-    gate_up(one_token_gate_up<T, ExpertGate::kGeluTanh, kEach>);
+    gate_up(one_token_gate_up<T, ExpertGate::kGeluTanh, kEach, kStream>);
   else
-    gate_up(one_token_gate_up<T, ExpertGate::kSwigluOAI, kEach>);
+    gate_up(one_token_gate_up<T, ExpertGate::kSwigluOAI, kEach, kStream>);
   const int pieces = c.top_k + (c.dense_down != nullptr ? share_of(c.dense_features, c.features) : 0);
-  const int at_once = std::min(pieces, kMostDownWarps<kEach>), runs = share_of(c.features, kRun);
-  const int splits = std::clamp(kMostDownWarps<kEach> / at_once, 1, runs),
+  constexpr int kMost = kMostDownWarps<kEach, kStream>;
+  const int at_once = std::min(pieces, kMost), runs = share_of(c.features, kRun);
+  const int splits = std::clamp(kMost / at_once, 1, runs),
             down_share = rows_of_block(c.hidden, multiprocessors(), kExpertTile);
-  launch("one_token_down", one_token_down<T, kEach>, blocks_for(c.hidden, down_share),
+  launch("one_token_down", one_token_down<T, kEach, kStream>, blocks_for(c.hidden, down_share),
          static_cast<unsigned>(32 * at_once * splits), 0, stream, c, splits, down_share);
 }
 
@@ -341,14 +465,17 @@ std::string_view one_token_experts_refusal(const OneTokenExperts& c) {
     return "rows must start on 16 bytes";
   if (c.routed && (c.experts > kMostRouted || c.top_k > kMostChosen))
     return "it chooses at most 32 of at most 512 experts";
-  if (c.dense_features % 8 != 0 || odd(c.dense_down) || odd(c.dense_between)) return "rows must start on 16 bytes";
+  if (c.dense_features % 8 != 0 || odd(c.dense_down) || odd(c.dense_between) || odd(c.dense_gate_up))
+    return "rows must start on 16 bytes";
   return {};
 }
 
 void run_one_token_experts(const OneTokenExperts& c, void* stream) {
   auto start = [&]<class T>() {
-    if (!c.routed) return launch_one_token<T, kGiven>(c, stream);
-    return c.experts <= 32 * kFew ? launch_one_token<T, kFew>(c, stream) : launch_one_token<T, kMany>(c, stream);
+    if (!c.routed) return launch_one_token<T, kGiven, false>(c, stream);
+    if (c.routed_stream.sums != nullptr) return launch_one_token<T, kMany, true>(c, stream);
+    return c.experts <= 32 * kFew ? launch_one_token<T, kFew, false>(c, stream)
+                                  : launch_one_token<T, kMany, false>(c, stream);
   };
   if (c.dtype == DType::kBF16)
     start.template operator()<__nv_bfloat16>();

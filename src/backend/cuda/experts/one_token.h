@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "backend/cuda/experts/routed_output.h"
 #include "core/dtype.h"
 
 namespace fk::cuda {
@@ -44,11 +45,16 @@ struct OneTokenExperts {
 
   // With `routed` only: a product of its own beside the experts'. With a gate it is multiplied by the gate's sigmoid
   // and added to `out`.
-  const void* dense_between = nullptr;  // [dense_features]
-  const void* dense_down = nullptr;     // [hidden, dense_features], or null
-  void* dense_out = nullptr;            // [hidden]; not used with a gate
-  const float* dense_gate = nullptr;    // one number, or null
+  void* dense_between = nullptr;      // [dense_features]
+  const void* dense_down = nullptr;   // [hidden, dense_features], or null
+  void* dense_out = nullptr;          // [hidden]; not used with a gate
+  const float* dense_gate = nullptr;  // one number, or null
   int dense_features = 0;
+
+  // With sums, in place of x, logits and dense_gate: what routed_output gave. The first launch then multiplies the
+  // first matrix of the block beside the experts, too.
+  RoutedStream routed_stream = {};
+  const void* dense_gate_up = nullptr;  // [2 * dense_features, hidden]: gate rows, then up rows
 };
 
 // Empty if it can be computed. Null pointers count as aligned.

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "backend/cuda/device/launch.cuh"
+#include "backend/cuda/device/multiprocessors.h"
 #include "backend/cuda/device/registers.cuh"
 #include "backend/cuda/device/tensor_map.h"
 #include "backend/cuda/experts/wgmma_loader.cuh"
@@ -52,16 +53,6 @@ __global__ void __launch_bounds__(kThreads, 1)
     wait_for_cluster();
   }
 #endif
-}
-
-inline int multiprocessors() {
-  static const int count = [] {
-    int device = 0, answer = 0;
-    check(cudaGetDevice(&device), "Asking for the current device");
-    check(cudaDeviceGetAttribute(&answer, cudaDevAttrMultiProcessorCount, device), "Counting multiprocessors");
-    return answer;
-  }();
-  return count;
 }
 
 template <class T, ExpertsEpilogue kEpilogue, int kBlocks>

@@ -1,8 +1,8 @@
-// FlashAttnDecode on CUDA: keys of few sequences split over blocks; pages of many shared by all multiprocessors; a
+// FlashAttnDecode on CUDA: keys of few sequences split over blocks; those of many shared equally by all blocks; a
 // row-by-row kernel for other calls.
 #include "ops/l1/flash_attn_decode.h"
 
-#include "backend/cuda/attention/decode_pages.h"
+#include "backend/cuda/attention/decode_shares.h"
 #include "backend/cuda/attention/decode_split.h"
 #include "backend/cuda/attention/rows.h"
 #include "ops/register.h"
@@ -27,18 +27,18 @@ class FlashAttnDecodeSplitKv final : public FlashAttnDecode {
   }
 };
 
-class FlashAttnDecodePages final : public FlashAttnDecode {
+class FlashAttnDecodeShares final : public FlashAttnDecode {
  public:
   using FlashAttnDecode::FlashAttnDecode;
 
-  std::string_view refuse(Args args) const override { return decode_pages_refusal(call_of(init_, args)); }
+  std::string_view refuse(Args args) const override { return decode_shares_refusal(call_of(init_, args)); }
   void forward(Context& ctx, View q, View k_cache, View v_cache, View cache_seqlens, View block_table,
                View out) override {
     AttentionCall call = decode_call(init_, q, k_cache, v_cache, cache_seqlens, block_table, out);
     call.sinks = sinks_of(sinks());
     Arena::Mark scratch = ctx.arena.mark();
-    View partial = ctx.arena.make({{decode_pages_scratch(call)}, DType::kF32});
-    attention_decode_pages(call, partial.ptr<float>(), ctx.stream);
+    View partial = ctx.arena.make({{decode_shares_scratch(call)}, DType::kF32});
+    attention_decode_shares(call, partial.ptr<float>(), ctx.stream);
     ctx.arena.release(scratch);
   }
 };
@@ -57,7 +57,7 @@ class FlashAttnDecodeRows final : public FlashAttnDecode {
 };
 
 FK_IMPLEMENTATION(FlashAttnDecode, FlashAttnDecodeSplitKv, "cuda.split_kv", DeviceKind::kCuda, 200, nullptr);
-FK_IMPLEMENTATION(FlashAttnDecode, FlashAttnDecodePages, "cuda.pages", DeviceKind::kCuda, 150, nullptr);
+FK_IMPLEMENTATION(FlashAttnDecode, FlashAttnDecodeShares, "cuda.shares", DeviceKind::kCuda, 180, nullptr);
 FK_IMPLEMENTATION(FlashAttnDecode, FlashAttnDecodeRows, "cuda.warp_per_row", DeviceKind::kCuda, 100, nullptr);
 
 }  // namespace

@@ -1,6 +1,6 @@
 #include "backend/cuda/l2/attend.h"
 
-#include "backend/cuda/attention/decode_pages.h"
+#include "backend/cuda/attention/decode_shares.h"
 #include "backend/cuda/attention/decode_split.h"
 #include "backend/cuda/attention/prefill_mma.h"
 #include "backend/cuda/attention/prefill_wgmma.h"
@@ -27,18 +27,18 @@ void Attend::run(Context& ctx, const View& q, const View& key_cache, const View&
                                  .logits_soft_cap = init_.logits_soft_cap};
     AttentionCall call = decode_call(decode, q.narrow(0, 0, decoding), key_cache, value_cache, batch.decode.seq_lens,
                                      batch.decode.block_table, out.narrow(0, 0, decoding));
+    call.cache_settled = decoding >= kFewestShared;  // rope_store comes before
+    if (gate) {
+      call.gate = gate->data();
+      call.gate_strides = {.token = gate->stride(0), .head = gate->stride(1)};
+    }
     if (decode_split_refusal(call).empty()) {
-      if (gate) {
-        call.gate = gate->data();
-        call.gate_strides = {.token = gate->stride(0), .head = gate->stride(1)};
-      }
       attention_decode_split(call, ctx.stream);
-    } else if (decode_pages_refusal(call).empty()) {
+    } else if (decode_shares_refusal(call).empty()) {
       Arena::Mark scratch = ctx.arena.mark();
-      View partial = ctx.arena.make({{decode_pages_scratch(call)}, DType::kF32});
-      attention_decode_pages(call, partial.ptr<float>(), ctx.stream);
+      View partial = ctx.arena.make({{decode_shares_scratch(call)}, DType::kF32});
+      attention_decode_shares(call, partial.ptr<float>(), ctx.stream);
       ctx.arena.release(scratch);
-      apply_gate(0, decoding);
     } else {
       attention_rows(call, ctx.stream);
       apply_gate(0, decoding);

@@ -54,6 +54,8 @@ class DeltaNetLaunches {
     return group;
   }
 
+  const View& output_weight() const { return out_; }
+
  private:
   DeltaNetHeads sizes() const {
     DeltaNetHeads heads;

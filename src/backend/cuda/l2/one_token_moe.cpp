@@ -15,7 +15,9 @@ OneTokenMoe::Rows shaped(const SparseMoeBlockInit& init, const Make& make) {
   return {.logits = make({{1, init.num_experts}, DType::kF32}),
           .gate = make({{1, 1}, DType::kF32}),
           .wide = make({{1, init.shared_expert_intermediate_size}, init.dtype}),
-          .between = make({{init.top_k, init.intermediate_size}, init.dtype})};
+          .between = make({{init.top_k, init.intermediate_size}, init.dtype}),
+          .sums = make({{TermPlaces{static_cast<int>(init.num_experts) + 1}.all()}, DType::kI64}),
+          .squares = make({{squares_of_stream(static_cast<int>(init.hidden_size))}, DType::kF32})};
 }
 
 }  // namespace
@@ -60,6 +62,26 @@ void OneTokenMoe::add_products(StreamGroup& group, const Rows& rows, const OptVi
 
 void OneTokenMoe::run_experts(const View& x, const Rows& rows, const View& out, void* stream) const {
   run_one_token_experts(call(x, rows, out), stream);
+}
+
+RoutedOutput OneTokenMoe::routing(RoutedOutput product, const RoutedStream& normed, const Rows& rows) const {
+  product.router = start_of(router_);
+  product.gate = start_of(shared_gate_);
+  product.dtype = init_.dtype;
+  product.to = normed;
+  product.to.hidden = static_cast<int>(init_.hidden_size);
+  product.to.experts = static_cast<int>(init_.num_experts);
+  product.to.sums = static_cast<unsigned long long*>(rows.sums.data());
+  product.to.squares = static_cast<float*>(rows.squares.data());
+  return product;
+}
+
+void OneTokenMoe::run_experts(const RoutedStream& routed, const Rows& rows, const View& out, void* stream) const {
+  OneTokenExperts experts =
+      call(View(routed.stream, Shape{1, init_.hidden_size}, init_.dtype, out.device()), rows, out);
+  experts.routed_stream = routed;
+  experts.dense_gate_up = start_of(shared_gate_up_);
+  run_one_token_experts(experts, stream);
 }
 
 OneTokenExperts OneTokenMoe::call(const View& x, const Rows& rows, const View& out) const {

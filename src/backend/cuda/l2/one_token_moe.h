@@ -1,6 +1,7 @@
 // The experts of Qwen2 MoE and Qwen3-Next for one token, in three launches: the router's logits with the shared
 // expert's gate, up and own gate; the choice of experts with their gate and up; down of all of them. A layer puts its
-// norm before the products of the first.
+// norm before the products of the first. Or two launches, where the product before the block adds the router's terms
+// (experts/routed_output.h).
 #pragma once
 
 #include <string_view>
@@ -19,6 +20,9 @@ class OneTokenMoe {
     View gate;     // f32 [1, 1]: of the shared expert
     View wide;     // [1, features of the shared expert]
     View between;  // [experts of the token, their features]
+    // In place of logits and gate, where the product before the block adds to them; sums must be zero before it.
+    View sums;     // i64
+    View squares;  // f32
   };
 
   explicit OneTokenMoe(const SparseMoeBlockInit& init) : init_(init) {}
@@ -37,6 +41,10 @@ class OneTokenMoe {
   void add_products(StreamGroup& group, const Rows& rows, const OptView& x) const;
   // The other two. x [1, D]: what the products had.
   void run_experts(const View& x, const Rows& rows, const View& out, void* stream) const;
+
+  // `product`, without what comes after it, with the residual stream before the block, its norm and the router's terms.
+  RoutedOutput routing(RoutedOutput product, const RoutedStream& normed, const Rows& rows) const;
+  void run_experts(const RoutedStream& routed, const Rows& rows, const View& out, void* stream) const;
 
  private:
   OneTokenExperts call(const View& x, const Rows& rows, const View& out) const;

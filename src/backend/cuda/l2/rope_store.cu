@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/cuda/attention/decode_shares.h"
 #include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/device/reduce.cuh"
 #include "backend/cuda/l1/packs.cuh"
@@ -37,7 +38,10 @@ __global__ void __launch_bounds__(kMaxThreads)
     rope_store_token(const __grid_constant__ Call<T> call, const __grid_constant__ RotaryFrequencies frequencies,
                      unsigned lanes) {
   __shared__ TokenAngles angles;
-  let_next_start();
+  // Attention of many sequences reads the rest of the cache while this kernel runs (AttentionCall::cache_settled), so
+  // it must not start before earlier kernels have ended.
+  const bool late = gridDim.x >= kFewestShared;
+  if (!late) let_next_start();
   const unsigned group = threadIdx.x / lanes, groups = blockDim.x / lanes, lane = threadIdx.x % lanes;
   const unsigned half = call.head_size / 2, pairs = static_cast<unsigned>(frequencies.pairs);
   // Where the packs of place `at` are in a head: partners, or of the two halves of what is not rotated.
@@ -76,6 +80,7 @@ __global__ void __launch_bounds__(kMaxThreads)
   const unsigned first_head = blockIdx.y * groups;
   load_norm(norm_of(first_head + group));
   wait_for_previous();
+  if (late) let_next_start();
   load(first_head + group);
   const int64_t slot = call.slots[token * call.slot_stride];
   const bool stored = slot >= 0 && slot < call.num_slots;

@@ -1,5 +1,6 @@
-// BertLayer on CUDA for many tokens: norms add the residual and write nothing but their result, and gelu stays where
-// its product wrote. Products that add the residual were not faster (docs/results/h200-families.md).
+// BertLayer on CUDA for many tokens: norms add the residual and write nothing but their result; gelu is part of its
+// product or, for sizes that product does not support, works in place. Products that add the residual were not faster
+// (docs/results/h200-families.md).
 #include "ops/l3/bert_layer.h"
 
 #include "backend/cuda/attention/prefill_wgmma.h"
@@ -8,6 +9,7 @@
 #include "backend/cuda/l1/layer_norm.h"
 #include "backend/cuda/matmul/matmul.h"
 #include "backend/cuda/matmul/stream_tiles.h"
+#include "backend/cuda/matmul/wgmma_gelu.h"
 #include "ops/register.h"
 
 namespace fk::cuda {
@@ -54,8 +56,12 @@ class FusedBertLayer final : public BertLayer {
     attended_.run(ctx, attended, sum);
     norm_of_sum(sum, hidden_states, attended_norm_.weight, attended_norm_.bias, eps, normed, ctx.stream);
     View wide = rows_of(init_.intermediate_size);
-    wide_.run(ctx, normed, wide);
-    gelu_in_place(wide, ctx.stream);
+    if (wide_.gelu_refusal(normed, wide).empty()) {
+      wide_.run_gelu(ctx, normed, wide);
+    } else {
+      wide_.run(ctx, normed, wide);
+      gelu_in_place(wide, ctx.stream);
+    }
     narrow_.run(ctx, wide, sum);
     norm_of_sum(sum, normed, norm_.weight, norm_.bias, eps, out, ctx.stream);
   }
@@ -73,6 +79,13 @@ class FusedBertLayer final : public BertLayer {
     }
     void run(Context& ctx, const View& x, const View& out) {
       plans.run(problem_of(x, weight, /*bias=*/true, out), operands(x, out), ctx.stream);
+    }
+    // The product with gelu after it.
+    std::string_view gelu_refusal(const View& x, const View& out) const {
+      return wgmma_gelu_refusal(problem_of(x, weight, /*bias=*/true, out), operands(x, out));
+    }
+    void run_gelu(Context& ctx, const View& x, const View& out) const {
+      multiply_wgmma_gelu(problem_of(x, weight, /*bias=*/true, out), operands(x, out), ctx.stream);
     }
     MatmulOperands operands(const View& x, const View& out) const {
       return {.x = x.data(), .weight = weight.data(), .bias = bias.data(), .out = out.data()};

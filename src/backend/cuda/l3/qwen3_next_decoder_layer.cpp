@@ -1,12 +1,14 @@
-// The layer of Qwen3-Next on CUDA for one token, in six launches: the norm with the first products of the delta net;
-// what belongs to its heads; its output; the residual and the norm with the router's logits and the shared expert's
-// gate, up and own gate; the choice of experts with their gate and up; down of all experts. With attention seven: the
-// norm with queries, gates, keys and values; norms of heads, rotation and store; attention and its gate; the output;
-// and the same three.
+// The layer of Qwen3-Next on CUDA for one token, in five launches: the norm with the first products of the delta net;
+// what belongs to its heads; its output with the residual and the terms of the router's logits; the norm, the choice of
+// experts, gate and up of these and of the shared one; down of all experts. With attention six: the norm with queries,
+// gates, keys and values; norms of heads, rotation and store; attention and its gate; and the same three. Where the
+// output's matrix does not fit, its launch is followed by one with the residual, the norm, the router and the shared
+// expert's gate and up.
 #include "ops/l3/qwen3_next_decoder_layer.h"
 
 #include <optional>
 
+#include "backend/cuda/experts/routed_output.h"
 #include "backend/cuda/l2/attend.h"
 #include "backend/cuda/l2/delta_net_launches.h"
 #include "backend/cuda/l2/one_token_moe.h"
@@ -47,7 +49,7 @@ class StreamedQwen3NextLayer final : public Qwen3NextDecoderLayer {
     if (why.empty() && init_.is_linear()) {
       const DeltaNetHeads heads = net_.heads(nothing);
       why = unsupported(projecting(x, args[2], row, heads));
-      if (why.empty()) why = unsupported(net_.output(heads, row));
+      if (why.empty()) why = unsupported(output(heads.out, row));
     } else if (why.empty()) {
       why = unsupported(projecting(x, args[2], row, nothing(qkv_.size(0))));
       if (why.empty()) why = unsupported(output(nothing(queries_size()), row));
@@ -77,13 +79,19 @@ class StreamedQwen3NextLayer final : public Qwen3NextDecoderLayer {
                View residual_out) override {
     auto make = [&](int64_t width) { return ctx.arena.make({{1, width}, hidden_states.dtype()}); };
     const int64_t D = hidden_states.size(1);
-    View sum = residual ? make(D) : hidden_states, mixed = make(D), ready = make(D);
-    if (init_.is_linear())
-      run_net(ctx, hidden_states, residual, sum, mixed, make);
-    else
-      run_attention(ctx, positions, hidden_states, residual, sum, mixed, make);
+    const View sum = residual ? make(D) : hidden_states;
     const OneTokenMoe::Rows rows = moe_.make_rows(ctx.arena);
-    stream_group(feeding(mixed, sum, residual_out, ready, rows), ctx.stream);
+    const View mixed = init_.is_linear() ? run_net(ctx, hidden_states, residual, sum, rows, make)
+                                         : run_attention(ctx, positions, hidden_states, residual, sum, rows, make);
+    const RoutedOutput routed = routing(mixed, sum, residual_out, rows);
+    if (routed_output_refusal(routed).empty()) {
+      routed_output(routed, ctx.stream);
+      moe_.run_experts(routed.to, rows, out, ctx.stream);
+      return;
+    }
+    const View projected = make(D), ready = make(D);
+    stream_group(output(mixed, projected), ctx.stream);
+    stream_group(feeding(projected, sum, residual_out, ready, rows), ctx.stream);
     moe_.run_experts(ready, rows, out, ctx.stream);
   }
 
@@ -105,24 +113,25 @@ class StreamedQwen3NextLayer final : public Qwen3NextDecoderLayer {
     return {};
   }
 
+  // What the output's matrix multiplies.
   template <class Make>
-  void run_net(Context& ctx, const View& x, const OptView& residual, const View& sum, const View& mixed,
+  View run_net(Context& ctx, const View& x, const OptView& residual, const View& sum, const OneTokenMoe::Rows& rows,
                const Make& make) {
     DeltaNetHeads heads = net_.heads(make);
     heads.state = own_state(ctx, 0);
     heads.conv_state = own_state(ctx, 1);
-    stream_group(projecting(x, residual, sum, heads), ctx.stream);
+    stream_group(clearing(projecting(x, residual, sum, heads), rows), ctx.stream);
     run_delta_net_heads(heads, *ctx.attention, ctx.stream);
-    stream_group(net_.output(heads, mixed), ctx.stream);
+    return heads.out;
   }
 
   template <class Make>
-  void run_attention(Context& ctx, const View& positions, const View& x, const OptView& residual, const View& sum,
-                     const View& mixed, const Make& make) {
+  View run_attention(Context& ctx, const View& positions, const View& x, const OptView& residual, const View& sum,
+                     const OneTokenMoe::Rows& rows, const Make& make) {
     const int64_t H = core_.num_heads, Dh = core_.head_size;
     const View &key_cache = own_state(ctx, 0), &value_cache = own_state(ctx, 1);
     View all = make(qkv_.size(0)), attended = make(queries_size());
-    stream_group(projecting(x, residual, sum, all), ctx.stream);
+    stream_group(clearing(projecting(x, residual, sum, all), rows), ctx.stream);
     rope_store({.qkv = all,
                 .query_gates = true,
                 .q_out = {},
@@ -142,7 +151,7 @@ class StreamedQwen3NextLayer final : public Qwen3NextDecoderLayer {
     View queries = all.narrow(1, 0, 2 * queries_size()).split_last(H, 2 * Dh);  // each head: query, gate
     attend_.run(ctx, queries.narrow(2, 0, Dh), key_cache, value_cache, attended.split_last(H, Dh),
                 queries.narrow(2, Dh, Dh));
-    stream_group(output(attended, mixed), ctx.stream);
+    return attended;
   }
 
   RmsNormRows normed(const View& x, const OptView& residual, const OptView& sum, const View& weight) const {
@@ -168,10 +177,34 @@ class StreamedQwen3NextLayer final : public Qwen3NextDecoderLayer {
     return group;
   }
 
-  StreamGroup output(const View& attended, const View& mixed) const {
-    StreamGroup group;
-    group.products.add({.weight = o_proj_, .out = mixed, .bias = o_bias_, .x = attended});
+  static StreamGroup clearing(StreamGroup group, const OneTokenMoe::Rows& rows) {
+    group.cleared = rows.sums;
     return group;
+  }
+
+  const View& output_weight() const { return init_.is_linear() ? net_.output_weight() : o_proj_; }
+  OptView output_bias() const { return init_.is_linear() ? OptView() : o_bias_; }
+
+  StreamGroup output(const View& mixed, const View& projected) const {
+    StreamGroup group;
+    group.products.add({.weight = output_weight(), .out = projected, .bias = output_bias(), .x = mixed});
+    return group;
+  }
+
+  // The same with the residual stream and the terms of the router.
+  RoutedOutput routing(const View& mixed, const View& sum, const View& residual_out,
+                       const OneTokenMoe::Rows& rows) const {
+    const OptView bias = output_bias();
+    return moe_.routing({.x = mixed.data(),
+                         .weight = output_weight().data(),
+                         .bias = bias ? bias->data() : nullptr,
+                         .residual = sum.data(),
+                         .length = static_cast<int>(mixed.size(1))},
+                        {.stream = residual_out.data(),
+                         .norm = post_norm_.data(),
+                         .norm_offset = static_cast<float>(GemmaRMSNorm::kWeightOffset),
+                         .eps = static_cast<float>(init_.rms_norm_eps)},
+                        rows);
   }
 
   StreamGroup feeding(const View& mixed, const View& sum, const View& residual_out, const View& ready,

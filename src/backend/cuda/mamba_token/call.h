@@ -4,13 +4,12 @@
 #include <cstdint>
 
 #include "backend/cuda/decode_megakernel/call.h"
+#include "backend/cuda/device/term_scale.h"
 
 namespace fk::cuda {
 
 inline constexpr int kMostMambaLayers = 96;
 inline constexpr int kMambaStates = 16;  // of a channel
-// Copies of the sums of parameters: blocks that add to the same memory wait for each other.
-inline constexpr int kParameterCopies = 4;
 
 struct MambaTokenLayer {
   const void *norm, *in_proj, *in_bias, *conv_weight, *conv_bias, *x_proj, *dt_proj, *A_log, *skip, *dt_bias, *dt_norm,
@@ -24,10 +23,11 @@ struct MambaTokenStates {
 
 // Memory that is kept from launch to launch, zero before the first.
 struct MambaTokenMemory {
-  unsigned* arrivals;        // of the barrier of all blocks; zero before and after every launch
-  uint32_t* tag;             // the last one that was used (tagged.cuh)
-  uint64_t *gated, *out;     // tagged: the scan's results, [channels / 2], and those of a layer, [hidden / 2]
-  unsigned long long* sums;  // of parameters: [2, kParameterCopies, parameters + 1]; zero before and after every launch
+  unsigned* arrivals;     // of the barrier of all blocks; zero before and after every launch
+  uint32_t* tag;          // the last one that was used (tagged.cuh)
+  uint64_t *gated, *out;  // tagged: the scan's results, [channels / 2], and those of a layer, [hidden / 2]
+  // Of parameters, for two layers in turn (TermPlaces). Zero before and after every launch.
+  unsigned long long* sums;
 };
 
 struct MambaTokenCall {
@@ -52,8 +52,8 @@ struct MambaTokenCall {
   unsigned dawdle = 0;            // seed of the random delays, if enabled (handover.cuh)
 
   constexpr int parameters() const { return rank + 2 * kMambaStates; }
-  constexpr int sums_of_copy() const { return parameters() + 1; }
-  constexpr int sums_of_layer() const { return kParameterCopies * sums_of_copy(); }
+  constexpr TermPlaces sums() const { return {parameters()}; }
+  constexpr int sums_of_layer() const { return sums().all(); }
 };
 
 }  // namespace fk::cuda

@@ -27,7 +27,7 @@ using T = __nv_bfloat16;
 
 constexpr int kChannelLanes = 8;  // threads of a channel in the scan, each with two states
 constexpr int kRankPacks = 4, kMostRank = kRankPacks * kChannelLanes * 8;
-constexpr int kGatedPacks = 2;                   // of 8 elements, of a thread
+constexpr int kGatedPacks = 2;                                    // of 8 elements, of a thread
 [[maybe_unused]] constexpr float kLog2Of = 1.44269504088896341f;  // e; devices before sm_90 get no kernel
 static_assert(kTokenThreads / kChannelLanes == kMostBlockChannels && kMambaStates == 2 * kChannelLanes);
 
@@ -186,7 +186,7 @@ class MambaBlock {
     });
     if (count_ == 0) return;
     meet();
-    terms.add(call_, fixed_.u, sums_of(layer) + static_cast<int>(blockIdx.x) % kParameterCopies * call_.sums_of_copy());
+    terms.add(call_, fixed_.u, sums_of(layer));
   }
 
   // After the block has arrived at the barrier: the other half of in_proj first, meanwhile the others arrive. Half of

@@ -1,13 +1,12 @@
 // The parameters of a token in the scan (its time step before dt_proj, B and C), which x_proj makes of all channels. A
 // product of its own would need a barrier of all blocks before it. Instead every block multiplies the channels it has
 // by their columns of x_proj and adds its terms to the sums of all.
-//
-// Sums are integers, because the sum of floats would depend on the order in which blocks add.
 #pragma once
 
 #include "backend/cuda/decode_megakernel/block.cuh"
 #include "backend/cuda/device/element.cuh"
 #include "backend/cuda/device/reduce.cuh"
+#include "backend/cuda/device/term_sums.cuh"
 #include "backend/cuda/mamba_token/call.h"
 #include "backend/cuda/mamba_token/channel_share.h"
 #include "backend/cuda/mamba_token/eight_lanes.cuh"
@@ -18,11 +17,6 @@ namespace fk::cuda {
 inline constexpr int kUnitLanes = 8, kMostBlockChannels = kUnitLanes * kUnitChannels;
 inline constexpr int kRowsAtOnce = kTokenThreads / kUnitLanes;
 inline constexpr int kParameterPasses = 5, kMostParameters = kParameterPasses * kRowsAtOnce;
-
-// A term times this is added; the error is far below that of an element. kMostAdders terms of the largest size fit.
-inline constexpr float kParameterUnits = 17179869184.0f;  // 2^34
-inline constexpr float kLargestTerm = 2097152.0f;         // 2^21; a larger one, or one that is no number, gives NaN
-inline constexpr int kMostAdders = 256;
 
 // A block's columns of x_proj, in registers.
 template <class T>
@@ -46,11 +40,7 @@ class ParameterTerms {
     for (int i = 0; i < kParameterPasses; ++i) {
       if (i * kRowsAtOnce >= call.parameters()) break;
       const float sum = sum_of_eight(inside_ ? multiply_eight<T>(columns_[i], u + kUnitChannels * unit(), 0.0f) : 0.0f);
-      if (unit() != 0 || row(i) >= call.parameters()) continue;
-      if (fabsf(sum) < kLargestTerm)
-        atomicAdd(sums + row(i), static_cast<unsigned long long>(__float2ll_rn(sum * kParameterUnits)));
-      else
-        atomicAdd(sums + call.parameters(), 1ull);
+      if (unit() == 0 && row(i) < call.parameters()) add_term(sums, call.sums(), row(i), sum);
     }
   }
 
@@ -67,15 +57,7 @@ class ParameterTerms {
 // Parameter i, rounded as the result of x_proj is. `sums`: of a layer, after all blocks have added.
 template <class T>
 __device__ __forceinline__ float sum_parameter(const MambaTokenCall& call, const unsigned long long* sums, int i) {
-  unsigned long long sum = 0, too_large = 0;
-#pragma unroll
-  for (int copy = 0; copy < kParameterCopies; ++copy) {
-    const unsigned long long* of_copy = sums + copy * call.sums_of_copy();
-    sum += __ldcg(of_copy + i);
-    too_large += __ldcg(of_copy + call.parameters());
-  }
-  if (too_large != 0) return __int_as_float(0x7fffffff);  // NaN
-  return to_float(from_float<T>(static_cast<float>(static_cast<long long>(sum)) * (1 / kParameterUnits)));
+  return to_float(from_float<T>(sum_of_terms(sums, call.sums(), i, unusual_terms(sums, call.sums()))));
 }
 
 // The norms of the time step, B and C, each by one warp.

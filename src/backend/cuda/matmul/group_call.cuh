@@ -74,6 +74,8 @@ struct GroupCall {
   int64_t stored_stride;
   int stored_width;  // of a state, which need not be that of the matrices
   LastTokensCall<T> store;
+  int64_t* cleared;
+  int cleared_words;
 };
 
 }  // namespace fk::cuda

@@ -204,6 +204,9 @@ __global__ void __launch_bounds__(32 * C::kWarps, C::kBlocks)
   while (step(0) && step(1)) {
   }
   if (c.stored != nullptr) store_last_tokens<T, kThreads>(c);
+  for (int i = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x); i < c.cleared_words;
+       i += static_cast<int>(gridDim.x) * kThreads)
+    c.cleared[i] = 0;
 }
 
 template <class T>
@@ -342,6 +345,10 @@ void launch_group_cut(const StreamGroup& g, void* stream) {
   c.stored_stride = row_distance(g.stored);
   c.stored_width = g.stored ? static_cast<int>(g.stored->size(1)) : 0;
   c.store = last_tokens<T>(g.store);
+  if (g.cleared) {
+    c.cleared = static_cast<int64_t*>(g.cleared->data());
+    c.cleared_words = static_cast<int>(g.cleared->size(0));
+  }
   size_t shared =
       static_cast<size_t>(group_shared_elements(kPrologue, c.tokens, c.length, c.prologue.heads)) * sizeof(T);
   c.early = kEarly;

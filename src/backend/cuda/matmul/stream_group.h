@@ -92,6 +92,7 @@ struct StreamGroup {
   // Rows that become the last tokens of their sequences, besides the products.
   OptView stored = {};
   LastTokens store = {};
+  OptView cleared = {};  // i64 [words]: set to zero, for launches after this one
 };
 
 // Why such a group is not supported; empty if it is. Outputs may be null views of the right shape.
