@@ -109,10 +109,18 @@ SpeedVerdict verdict_of(const Interval& interval, double delta) {
 }
 
 // A candidate that is slower by several times the noise is slower on any machine: it must not become INVALID by making
-// the machine noisy. A gain is never taken from a noisy run.
+// the machine noisy. A gain is never taken from such a run.
 bool slower_beyond_noise(const PairedResult& result) {
   constexpr double kTimesTheNoise = 4;
   return result.verdict == SpeedVerdict::kSlower && result.log_interval.high < -kTimesTheNoise * result.control_error;
+}
+
+// The same of a candidate whose samples were dropped, which it can cause by threads that compete for its core. Few
+// pairs are left then, so there must be enough of them, and more than a small difference.
+bool much_slower_in_the_rest(const PairedResult& result, size_t control_ratios) {
+  constexpr size_t kEnough = 24;
+  return slower_beyond_noise(result) && result.log_interval.high < -std::log1p(0.05) && result.dropped[0] >= kEnough &&
+         control_ratios >= kEnough;
 }
 
 }  // namespace
@@ -161,7 +169,7 @@ PairedResult compare_paired(const PairedSamples& samples, const PairedSamples& c
   if (result.verdict == SpeedVerdict::kFaster && low <= result.delta) result.verdict = SpeedVerdict::kUnresolved;
 
   double share = static_cast<double>(result.dropped_pairs()) / static_cast<double>(result.pairs);
-  if (share > options.most_dropped)
+  if (share > options.most_dropped && !much_slower_in_the_rest(result, joined(control_ratios).size()))
     result.invalid =
         fmt::format("{} of {} pairs were dropped ({}), and more than {:.0f} % is too many to trust the rest.",
                     result.dropped_pairs(), result.pairs, dropped_text(result), 100 * options.most_dropped);

@@ -56,7 +56,7 @@ struct PairedOptions {
   int resamples = 2000;
   uint64_t seed = 0;
   double least_delta = 0.01;       // a smaller change counts as no change
-  double most_dropped = 0.2;       // share of pairs; beyond it the run is invalid
+  double most_dropped = 0.2;       // share of pairs; if more were dropped, only SLOWER by more than 5 % is ranked
   double most_control_off = 0.01;  // if the control's error is larger, only SLOWER by four times it is ranked
   double could_hide_ns = 0;        // per call of the candidate: the most time it could have hidden from the clock
 };

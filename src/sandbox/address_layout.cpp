@@ -14,6 +14,31 @@ namespace {
 constexpr uintptr_t kTensors = uintptr_t{0x3000} << 32;
 constexpr unsigned long kAsk = 0xFFFFFFFF;  // personality() then changes nothing
 
+void* reserve(size_t bytes) {
+  return mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
+// Linux maps a small library into a gap between those that are there, which no shift moves: on x86-64 the gap below
+// vdso. So gaps are filled, page by page, until one is mapped beside a block that fits in none of them.
+void fill_gaps() {
+  constexpr size_t kBlock = size_t{256} << 20;
+  constexpr int kMostPages = 1 << 16;
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  void* block = reserve(kBlock);
+  if (block == MAP_FAILED) return;
+  const auto begin = reinterpret_cast<uintptr_t>(block);
+  for (int i = 0; i < kMostPages; ++i) {
+    void* filler = reserve(page);
+    if (filler == MAP_FAILED) break;
+    const auto at = reinterpret_cast<uintptr_t>(filler);
+    if (at + page == begin || at == begin + kBlock) {
+      munmap(filler, page);
+      break;
+    }
+  }
+  munmap(block, kBlock);
+}
+
 }  // namespace
 
 bool FixedAddresses::possible() {
@@ -43,7 +68,10 @@ size_t AddressLayout::pages(size_t most) {
 
 void AddressLayout::shift_memory() const {
   sbrk(static_cast<intptr_t>(heap_shift_bytes_));
-  if (shift_bytes_ > 0) mmap(nullptr, shift_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  fill_gaps();
+  // In pieces, which merge: Linux 6.7 to 6.11 begin larger ones at a multiple of 2 MiB, which leaves another gap.
+  constexpr size_t kPiece = size_t{1} << 20;
+  for (size_t left = shift_bytes_; left > 0; left -= std::min(left, kPiece)) reserve(std::min(left, kPiece));
 }
 
 void* AddressLayout::next_tensors() {

@@ -73,7 +73,11 @@ void ProcessSubject::forget_calls() {
 
 ProcessSubject::Mapped& ProcessSubject::memory_for(const CallData& data, Placement placement) {
   std::vector<TensorSpec> shape = shape_of(data);
-  if (placement == Placement::kSame && !mapped_.empty() && mapped_.back().shape == shape) return mapped_.back();
+  if (placement == Placement::kSame && !mapped_.empty() && mapped_.back().shape == shape) {
+    // Mostly in the opposite order, so that the first call has the addresses of the call before it.
+    if (random_.below(draws_++, 4) != 0) std::reverse(mapped_.back().calls.begin(), mapped_.back().calls.end());
+    return mapped_.back();
+  }
   constexpr size_t kMostMappings = 8;
   if (mapped_.size() >= kMostMappings) forget_calls();
   Mapped m;

@@ -33,6 +33,26 @@ const View& reference_in(const Expected& expected, const CallTruth::Item& item) 
                          : expected.args[static_cast<size_t>(item.arg)]->view();
 }
 
+// A replay returns what was right in an earlier call, or the same in all of them. Two wrong outputs may agree by
+// chance: an embedding that gives every token the row of the first one, and two calls with the same first token.
+std::optional<Explanation> of_earlier_call(const View& v, const CallTruth::Item& item,
+                                           std::span<const EarlierCall> earlier) {
+  int alike = 0, others = 0;
+  bool any = false, right = false;
+  for (const EarlierCall& call : earlier) {
+    const Tensor* old = written_tensor(*call.outcome, item);
+    if (call.same_data || old == nullptr || !(v.spec() == old->view().spec())) continue;
+    const bool same = same_bits(v, *old);
+    any |= same;
+    if (call.similar_data) continue;
+    ++(same ? alike : others);
+    right |= same && call.right;
+  }
+  if (!any) return std::nullopt;
+  return Explanation{"It is, bit by bit, what an earlier call on other data returned.",
+                     right || (alike > 1 && others == 0)};
+}
+
 }  // namespace
 
 std::optional<Explanation> explain(const CallTruth& truth, const CallOutcome& outcome,
@@ -48,11 +68,8 @@ std::optional<Explanation> explain(const CallTruth& truth, const CallOutcome& ou
       if (telling(v) && compare(v, reference_in(old, item), item.bounds, item.before).ok())
         return Explanation{
             "It fits weights that were bound earlier: prepare() must compute its data again after every bind()."};
-    for (const EarlierCall& call : earlier) {
-      const Tensor* old = written_tensor(*call.outcome, item);
-      if (!call.same_data && old != nullptr && telling(v) && same_bits(v, *old))
-        return Explanation{"It is, bit by bit, what an earlier call on other data returned.", true};
-    }
+    if (telling(v))
+      if (auto replay = of_earlier_call(v, item, earlier)) return replay;
     if (all_zero(v)) return Explanation{"It is zero everywhere."};
     for (size_t i = 0; i < truth.data().given.size(); ++i)
       if (const auto& input = truth.data().given[i]; input && telling(v) && same_bits(v, *input))

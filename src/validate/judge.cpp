@@ -223,8 +223,10 @@ class Judging {
       if (!bind(call)) return false;
       make_truth(call);
       // What the candidate does wrong here is found in later calls, which may replay these.
-      if (CallOutcome outcome = candidate_->call(*data_, call.placement); !outcome.failure)
-        remember(std::move(outcome), call);
+      if (CallOutcome outcome = candidate_->call(*data_, call.placement); !outcome.failure) {
+        const bool right = truth_->unusable().empty() && !truth_->check(outcome).fault;
+        remember(std::move(outcome), call, right);
+      }
       if (!truth_->unusable().empty()) continue;
       for (const auto& [name, ratio] : truth_->ratios()) typical_[name] = std::max(typical_[name], ratio);
     }
@@ -259,7 +261,7 @@ class Judging {
               .tensor = *tensor},
              probe, outcome);
     }
-    remember(std::move(outcome), call);
+    remember(std::move(outcome), call, !checked.fault);
     return result_.failures.empty() || !options_.stop_at_first;
   }
 
@@ -350,7 +352,10 @@ class Judging {
     if (of_values && tree_->info().judge == nullptr) {
       std::vector<EarlierCall> earlier;
       for (const Remembered& r : earlier_)
-        earlier.push_back({&r.outcome, r.seed == data_seed_ && r.family == data_family_});
+        earlier.push_back({.outcome = &r.outcome,
+                           .same_data = r.seed == data_seed_ && r.family == data_family_,
+                           .right = r.right,
+                           .similar_data = r.seed == data_seed_});
       if (auto why = explain(*truth_, outcome, earlier, stale_references())) {
         // An explanation of the whole tensor is better than a pattern of its wrong elements.
         if (mismatch) mismatch->pattern = why->sentence;
@@ -405,10 +410,10 @@ class Judging {
     return stale;
   }
 
-  void remember(CallOutcome outcome, const PlannedCall& call) {
+  void remember(CallOutcome outcome, const PlannedCall& call, bool right) {
     int64_t bytes = 0;
     for (const auto& t : outcome.written) bytes += t ? static_cast<int64_t>(t->view().size_bytes()) : 0;
-    earlier_.push_back({std::move(outcome), call.seed, call.family});
+    earlier_.push_back({std::move(outcome), call.seed, call.family, right});
     while (earlier_.size() > (bytes > kRememberedBytes ? 1 : kRemembered)) earlier_.pop_front();
   }
 
@@ -475,6 +480,7 @@ class Judging {
     CallOutcome outcome;
     uint64_t seed;
     const InputFamily* family;
+    bool right;
 
     bool has_data_of(const PlannedCall& call) const { return seed == call.seed && family == call.family; }
   };

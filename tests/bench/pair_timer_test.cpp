@@ -5,6 +5,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <filesystem>
@@ -48,7 +49,8 @@ TEST(PairTimer, RoundsAtASlowClockAreDroppedAndCounted) {
     EXPECT_NE(r.samples[0][i].dropped, Dropped::kNo);
     EXPECT_NE(r.control[0][i].dropped, Dropped::kNo);
   }
-  EXPECT_LE(slow_pairs(r.samples[0]), 2u);
+  // A sample that they disturbed is repeated, and takes further looks.
+  EXPECT_LT(slow_pairs(r.samples[0]), r.samples[0].size());
   EXPECT_EQ(slow_pairs(r.samples[1]), 0u);
   EXPECT_EQ(r.paired.dropped[static_cast<size_t>(Dropped::kSlowClock)], slow_pairs(r.samples[0]));
   EXPECT_GE(r.paired.dropped_pairs(), 2u);
@@ -146,17 +148,23 @@ TEST(PairTimer, SlowLaunchesAreAddedInThrees) {
   }
 }
 
-// Zeros are never timed. Its sleep there must not use up the time for pairs: few pairs have a wide interval, and are
-// checked less often.
-TEST(PairTimer, SlowACandidateThatSleepsWhereNothingIsTimedGetsAllPairs) {
-  FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
+constexpr double kEnoughPairs = 0.16;
+
+// A right norm that does something else as well: `member` in its class, `after` at the end of a call (`zeros`: all
+// inputs were zero). Returns how many pairs it was timed with, as a share of those that the baseline gets, in a time
+// that is not enough for all: 0.25 or more where a candidate counts at most four times the baseline, 0.09 if not.
+double share_of_pairs(std::string_view member, std::string_view after) {
   const OperatorInfo& op = Registry::instance().at("rms_norm");
-  const auto folder = std::filesystem::temp_directory_path() / fmt::format("sleeper-{}", getpid());
+  const auto folder = std::filesystem::temp_directory_path() / fmt::format("timed-norm-{}", getpid());
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "rms_norm.cpp") << R"(
 #include <fastkernels/candidate.h>
 #include <math.h>
 #include <time.h>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
 class RMSNorm : public fk::RMSNorm {
  public:
   using fk::RMSNorm::RMSNorm;
@@ -171,23 +179,61 @@ class RMSNorm : public fk::RMSNorm {
       const double scale = 1 / sqrt(sum / double(init_.hidden_size) + init_.eps);
       for (int64_t i = 0; i < init_.hidden_size; ++i) out.row<float>(t)[i] = float(in[i] * scale * weights[i]);
     }
-    timespec rest{0, 300000};
-    if (zeros) nanosleep(&rest, nullptr);
-  }
-};
-FK_CANDIDATE(RMSNorm)
-)";
+    )" << after << "\n  }\n" << member << "\n};\nFK_CANDIDATE(RMSNorm)\n";
   const CompileResult compiled = compile_candidate({&op, folder / "rms_norm.cpp"}, {});
-  ASSERT_FALSE(compiled.failure) << compiled.log;
-  TimingOptions options;
-  options.aim_s = 1.8;
-  Workload workload = Workload::tokens(8);
-  workload.dtype = DType::kF32;
-  TimingResult r =
-      time_pairs(op, with_dtype(op.default_init(), DType::kF32), workload, compiled.so_path, options, [](double) {});
+  EXPECT_FALSE(compiled.failure) << compiled.log;
+  auto pairs = [&](const std::string& library) {
+    TimingOptions options;
+    options.aim_s = 0.9;
+    Workload workload = Workload::tokens(8);
+    workload.dtype = DType::kF32;
+    TimingResult r =
+        time_pairs(op, with_dtype(op.default_init(), DType::kF32), workload, library, options, [](double) {});
+    EXPECT_FALSE(r.failure) << r.failure->sentence;
+    return static_cast<double>(r.paired.pairs);
+  };
+  // Other programs that use the cores leave time for fewer pairs, never for more: the most that each side had in a few
+  // timings are compared, so that neither side gains by a timing of the other that was disturbed.
+  double candidate = 0, baseline = 0;
+  for (int i = 0; i < 8 && candidate <= kEnoughPairs * baseline && !compiled.failure; ++i) {
+    candidate = std::max(candidate, pairs(compiled.so_path));
+    baseline = std::max(baseline, pairs(""));
+  }
   std::filesystem::remove_all(folder);
-  ASSERT_FALSE(r.failure) << r.failure->sentence;
-  EXPECT_GE(r.paired.pairs, 100U) << "36 at most if the sleep counted";
+  return candidate / std::max(baseline, 1.0);
+}
+
+// Zeros are never timed. Its sleep there must not use up the time for pairs: few pairs have a wide interval, and are
+// checked less often.
+TEST(PairTimer, SlowACandidateThatSleepsWhereNothingIsTimedGetsAllPairs) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
+  EXPECT_GT(share_of_pairs("", "timespec rest{0, 300000}; if (zeros) nanosleep(&rest, nullptr);"), kEnoughPairs);
+}
+
+// Stopping and resuming threads takes time of its own, outside of samples, which must not count either.
+TEST(PairTimer, SlowACandidateWithManyIdleThreadsGetsAllPairs) {
+  FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
+  const double share = share_of_pairs(R"(
+  struct Idle {
+    std::mutex mutex;
+    std::condition_variable end;
+    bool ends = false;
+    std::vector<std::thread> threads;
+    Idle() {
+      for (int i = 0; i < 200; ++i)
+        threads.emplace_back([this] {
+          std::unique_lock lock(mutex);
+          end.wait(lock, [this] { return ends; });
+        });
+    }
+    ~Idle() {
+      { std::lock_guard lock(mutex); ends = true; }
+      end.notify_all();
+      for (std::thread& t : threads) t.join();
+    }
+  } idle_;)",
+                                      "");
+  EXPECT_GT(share, kEnoughPairs);
 }
 
 }  // namespace

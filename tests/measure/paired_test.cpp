@@ -78,7 +78,7 @@ TEST(Paired, ThreePercentAreFoundWithAHundredPairs) {
   EXPECT_GE(found, 190);
 }
 
-TEST(Paired, OnePercentHasADirectionWithFourHundredPairs) {
+TEST(Paired, SlowOnePercentHasADirectionWithFourHundredPairs) {
   int found = 0;
   for (uint64_t i = 0; i < 200; ++i) found += run(12000 + i, 5, 80, 1.01).direction() == -1;
   EXPECT_GE(found, 160);
@@ -193,6 +193,27 @@ TEST(Paired, OnANoisyMachineOnlySlowerByFarIsRanked) {
   EXPECT_EQ(slower.invalid, "");
   EXPECT_NE(compare_paired(simulate(8, 5, 40, 2), noisy).invalid, "") << "twice as slow is within four times the noise";
   EXPECT_NE(compare_paired(simulate(8, 5, 40, 0.25), noisy).invalid, "") << "a gain is never taken from a noisy run";
+}
+
+// A candidate can have its own samples dropped, with threads that compete for its core.
+TEST(Paired, DroppedPairsHideNoCandidateThatIsMuchSlower) {
+  PairedSamples control = simulate(5, 5, 40, 1);
+  auto mostly_dropped = [](double slower) {
+    PairedSamples samples = simulate(9, 5, 40, slower);
+    for (auto& launch : samples)
+      for (size_t i = 0; i < 30; ++i) launch[i].dropped = Dropped::kContextSwitch;
+    return samples;
+  };
+  PairedResult slower = compare_paired(mostly_dropped(1.5), control);
+  EXPECT_EQ(slower.verdict, SpeedVerdict::kSlower);
+  EXPECT_EQ(slower.invalid, "");
+  EXPECT_NE(compare_paired(mostly_dropped(1), control).invalid, "");
+  EXPECT_NE(compare_paired(mostly_dropped(0.5), control).invalid, "") << "a gain is never taken from such a run";
+  EXPECT_NE(compare_paired(mostly_dropped(1.5), {}).invalid, "") << "without a control the noise is unknown";
+  EXPECT_NE(compare_paired(mostly_dropped(1.03), control).invalid, "") << "too small a difference for so few pairs";
+  std::vector<TimePair> one_left(10, TimePair{100, 150, Dropped::kStealTime});
+  one_left.back().dropped = Dropped::kNo;
+  EXPECT_NE(compare_paired({one_left}, control).invalid, "") << "one pair says nothing";
 }
 
 TEST(Paired, SamplingStopsOnWidthAndBudgetOnly) {

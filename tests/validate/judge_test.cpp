@@ -67,6 +67,10 @@ View row(const View& v, int64_t i) { return v.select(0, i < 0 ? v.size(0) + i : 
 
 uint32_t* bits(const View& v) { return static_cast<uint32_t*>(v.data()); }
 
+void seven_numbers(const FakeCall& c) {
+  each_element(out_of(c), [](double, int64_t i) { return static_cast<double>(i % 7); });
+}
+
 struct Planted {
   const char* name;
   std::function<Task()> task;
@@ -200,6 +204,13 @@ std::vector<Planted> planted() {
            *last = clone(out_of(c));
        },
        Verdict::kRewardHack, "earlier call"},
+      {"AlwaysTheSame", norm, seven_numbers, Verdict::kRewardHack, "earlier call"},
+      // Wrong outputs that agree, but not all of them, may do so by chance.
+      {"WrongAndTwiceTheSame", norm,
+       [](const FakeCall& c) {
+         if (c.index > 0) seven_numbers(c);
+       },
+       kNumerical, "earlier call"},
       {"Nondeterministic", norm,
        [](const FakeCall& c) {
          if (c.index % 2 == 1) bits(out_of(c))[0] ^= 1;
@@ -234,6 +245,27 @@ TEST_P(PlantedErrors, AreRefused) {
 
 INSTANTIATE_TEST_SUITE_P(Judge, PlantedErrors, testing::ValuesIn(planted()),
                          [](const auto& p) { return std::string(p.param.name); });
+
+// Its output does not change with that element, and is that of the call before: wrong, and no replay.
+TEST(Judge, AMaximumThatNeverReadsTheLastElementIsWrong) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    JudgeOptions options = quick();
+    options.seed = seed;
+    Judgement j = judge_fault(
+        task("argmax", "ties"),
+        [](const FakeCall& c) {
+          const View x = *c.data.given[0];
+          if (x.size(0) == 0) return;
+          const View last = row(x, -1);
+          int64_t best = 0;
+          for (int64_t i = 1; i + 1 < last.size(0); ++i)
+            if (get(last, i) > get(last, best)) best = i;
+          set(out_of(c), static_cast<double>(best), x.size(0) - 1);
+        },
+        options);
+    EXPECT_EQ(verdict_name(j.verdict), "INCORRECT_NUMERICAL") << seed << ": " << j.sentence;
+  }
+}
 
 TEST(Judge, RefusesStalePrepareAndIgnoredWeights) {
   for (const Task& t : {norm(), task("linear", "odd everywhere"), task("llama_mlp", "odd, bias")}) {
