@@ -39,12 +39,24 @@ install(CODE [[
 set_target_properties(fastkernels fastkernels-runner PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/fastkernels")
 target_link_options(fastkernels PRIVATE -Wl,--disable-new-dtags)
 target_link_options(fastkernels-runner PRIVATE -Wl,--disable-new-dtags)
+# libcurl is not linked but loaded, by the name that the linker would have written (src/track/curl/http_curl.cpp).
+set(loaded "")
+if(TARGET CURL::libcurl)
+  find_library(FK_CURL_FILE NAMES curl curl-gnutls)
+  mark_as_advanced(FK_CURL_FILE)
+  get_filename_component(folder "${FK_CURL_FILE}" DIRECTORY)
+  get_filename_component(file "${FK_CURL_FILE}" REALPATH)
+  string(REGEX MATCH "lib[^/]*\\.so\\.[0-9]+" name "${file}")
+  set(loaded "${folder}/${name}")
+endif()
+install(CODE "set(loaded \"${loaded}\")" COMPONENT carried EXCLUDE_FROM_ALL)
 install(CODE [[
   set(root "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}")
   file(GET_RUNTIME_DEPENDENCIES RESOLVED_DEPENDENCIES_VAR found UNRESOLVED_DEPENDENCIES_VAR missing
-       EXECUTABLES "${root}/bin/fastkernels" "${root}/bin/fastkernels-runner"
+       EXECUTABLES "${root}/bin/fastkernels" "${root}/bin/fastkernels-runner" LIBRARIES ${loaded}
        PRE_EXCLUDE_REGEXES "^ld-linux" "^lib(c|m|dl|rt|pthread|resolv|stdc\\+\\+|gcc_s|cuda|nvidia-.*)\\.so"
        POST_EXCLUDE_REGEXES "/lib/fastkernels/")
+  list(APPEND found ${loaded})
   if(missing)
     message(FATAL_ERROR "These libraries are not on this machine: ${missing}")
   endif()
@@ -77,6 +89,9 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION devel)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)  # uses dpkg-shlibdeps to find the packages of the linked libraries
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "g++ (>= 4:12)")  # compiles candidates
+if(TARGET CURL::libcurl)
+  string(APPEND CPACK_DEBIAN_PACKAGE_DEPENDS ", libcurl4 | libcurl4t64 | libcurl3-gnutls")  # not linked, as above
+endif()
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "nvidia-cuda-toolkit, chromium")
 set(CPACK_PROJECT_CONFIG_FILE "${CMAKE_SOURCE_DIR}/cmake/package_kinds.cmake")
 include(CPack)

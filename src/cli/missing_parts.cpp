@@ -13,8 +13,7 @@ std::vector<MissingPart> missing_parts() {
   if (std::string why = device_missing({DeviceKind::kCuda, 0}); !why.empty()) missing.push_back({"cuda", why});
   if (std::string why = store_unavailable(); !why.empty())
     missing.push_back({"history", why + "; install libsqlite3-dev and build again to keep them in one place"});
-  if (std::string why = http_unavailable(); !why.empty())
-    missing.push_back({"mlflow", why + "; install libcurl4-openssl-dev and build again"});
+  if (std::string why = http_unavailable(); !why.empty()) missing.push_back({"mlflow", why});
   if (!web_unavailable().empty())
     missing.push_back({"dashboard",
                        "its libraries were missing when this was built; install libcpp-httplib-dev, "

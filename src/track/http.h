@@ -24,7 +24,7 @@ struct HttpReply {
   std::string body;
 };
 
-std::string http_unavailable();  // empty, or the sentence why this build cannot
+std::string http_unavailable();  // empty, or why there can be no request here and what to install
 // A reply of any status; a failure if there was no reply.
 Result<HttpReply> http_send(const HttpRequest& request);
 

@@ -3,7 +3,7 @@
 
 namespace fk {
 
-std::string http_unavailable() { return "this build has no libcurl (libcurl4-openssl-dev), so it cannot reach MLflow"; }
+std::string http_unavailable() { return "this build has no libcurl; install libcurl4-openssl-dev and build again"; }
 
 Result<HttpReply> http_send(const HttpRequest&) { return Failed{http_unavailable()}; }
 

@@ -98,6 +98,11 @@ class Install(InFolder):
         self.assertEqual(quietly(prefix / "bin/kb_nano", "--version"), quietly(BUILD / "fastkernels", "--version"))
 
 
+def switched_off(program):
+    """The names of the parts that a program lacks."""
+    return [part["part"] for part in json.loads(quietly(program, "doctor", "--quick", "--json"))["switched_off"]]
+
+
 class Tarball(InFolder):
     def test_runs_from_any_folder(self):
         quietly("cpack", "--config", BUILD / "CPackConfig.cmake", "-G", "TGZ", "-B", self.folder)
@@ -111,6 +116,11 @@ class Tarball(InFolder):
             if found := re.search(r"=> (\S.*) \(", line):
                 own = re.match(r".*/lib(c|m|dl|rt|pthread|resolv|stdc\+\+|gcc_s)\.so", found[1])
                 self.assertTrue(own or str(root) in os.path.realpath(found[1]), line)
+            self.assertNotIn("libcurl", line)  # it is loaded for the first request, not at every start
+        # What is loaded later is in the tarball, too.
+        if "mlflow" not in switched_off(BUILD / "fastkernels"):
+            self.assertTrue(list((root / "lib/fastkernels").glob("libcurl*.so.*")))
+            self.assertNotIn("mlflow", switched_off(root / "bin/fastkernels"))
         if shutil.which("dpkg-query"):
             self.assertTrue(list((root / "share/doc/fastkernels/licences").glob("libfmt*")))
         self.use(root / "bin/fastkernels", root / "share/fastkernels/examples", hiding_the_sources())
