@@ -7,8 +7,8 @@ CUDA_ARCH ?= 90a
 build := build/$(PRESET)
 binary := $(build)/fastkernels
 
-# Fast tests wait a fifth of their time, for processes they start; one more of them than cores uses it.
-run_fast_tests = tools/run_tests.sh $(build) $$(($(JOBS) + 1)) -L fast
+# Fast tests wait a fifth of their time, for processes they start; two more of them than cores use it.
+run_fast_tests = tools/run_tests.sh $(build) $$(($(JOBS) + 2)) -L fast
 run_slow_tests = tools/run_tests.sh $(build) $(JOBS) -LE fast
 
 .PHONY: all build test asan install dist deb format lint deps clean help

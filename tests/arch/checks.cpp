@@ -134,13 +134,19 @@ Violations check_slow_headers(const fs::path& root) {
 
 Violations check_words(const fs::path& root) {
   static const std::regex unfinished(R"(\b(TODO|FIXME|XXX|HACK)\b)");
+  // A regular expression takes a hundred times as long for a line.
+  auto may_match = [](const std::string& line) {
+    for (const char* word : {"TODO", "FIXME", "XXX", "HACK"})
+      if (line.find(word) != std::string::npos) return true;
+    return false;
+  };
   Violations violations;
   for (const std::string& file : list_files(root, "src")) {
     int number = 0;
     for (const std::string& line : read_lines(root / file)) {
       ++number;
       std::smatch match;
-      if (std::regex_search(line, match, unfinished))
+      if (may_match(line) && std::regex_search(line, match, unfinished))
         violations.push_back({file, number, fmt::format("says {}", match.str())});
     }
   }

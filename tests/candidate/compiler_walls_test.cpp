@@ -84,20 +84,18 @@ TEST_F(CompilerWalls, LeaveTheCandidatesOwnFilesOpen) {
   folder_.write("L1/parts/below.h", "#pragma once\n");
   folder_.write("shared.h", "#pragma once\n");
   folder_.write("L1/table.bin", "1234");
-  expect_built(include("beside.h"));
-  expect_built(include("../shared.h"));
-  expect_built("#include <vector>\n#include <omp.h>\n" + incbin(folder_.path() + "/L1/table.bin"));
+  expect_built("#include \"beside.h\"\n#include \"../shared.h\"\n#include <vector>\n#include <omp.h>\n" +
+               incbin(folder_.path() + "/L1/table.bin"));
   for (const Protection& p : result_.protections) EXPECT_TRUE(p.on || !p.why.empty()) << p.name;
   EXPECT_EQ(result_.protections.size(), 3u);
 }
 
 TEST_F(CompilerWalls, OpenWhatTheUserNames) {
   elsewhere_.write("include/library.h", "#pragma once\n");
+  elsewhere_.write("system/other.h", "#pragma once\n");
   expect_closed(include(elsewhere_.path() + "/include/library.h"), elsewhere_.path() + "/include/library.h");
-  options_.cxxflags = {"-I" + elsewhere_.path() + "/include"};
-  expect_built(include("library.h"));
-  options_.cxxflags = {"-isystem", elsewhere_.path() + "/include"};
-  expect_built(include("library.h"));
+  options_.cxxflags = {"-I" + elsewhere_.path() + "/include", "-isystem", elsewhere_.path() + "/system"};
+  expect_built("#include <other.h>\n" + include("library.h"));
 }
 
 TEST_F(CompilerWalls, LetACompilerWriteNowhereElse) {

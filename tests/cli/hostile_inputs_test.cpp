@@ -37,6 +37,21 @@ void expect_refusal(const Arguments& arguments, int code, const std::string& say
   EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
 }
 
+// Also where it stands beside the part that is a language model.
+TEST(HostileInputs, UnknownQuantizationIsRefusedByName) {
+  TempDirectory dir;
+  const std::string path = dir.path() + "/model";
+  const char* quantization = R"(,"quantization_config":{"quant_method":"modelopt","quant_algo":"NVFP4"}})";
+  const std::string tiny = kTinyConfig;
+  dir.write("model/config.json", tiny.substr(0, tiny.size() - 1) + quantization);
+  expect_refusal({"generate", "--model", path, "--prompt-token-ids", "5"}, 1, "quant_method 'modelopt'");
+  dir.write("model/config.json", std::string(R"({"architectures":["Gemma4ForConditionalGeneration"],
+      "model_type":"gemma4","text_config":{"vocab_size":96,"hidden_size":64,"intermediate_size":96,
+      "num_hidden_layers":2,"num_attention_heads":4,"hidden_size_per_layer_input":0})") +
+                                     quantization);
+  expect_refusal({"generate", "--model", path, "--prompt-token-ids", "5"}, 1, "quant_method 'modelopt'");
+}
+
 TEST(HostileInputs, NamesCannotControlTheTerminal) {
   TempDirectory folder;
   std::string path = folder.write("s\x1b.yaml", kScenario);

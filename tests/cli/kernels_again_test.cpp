@@ -120,7 +120,7 @@ TEST_F(KernelsVerb, TimesThatAreNoneAreRefused) {
   }
 }
 
-TEST_F(KernelsVerb, TheSameWordsAreSaidOnce) {
+TEST_F(KernelsVerb, SlowTheSameWordsAreSaidOnce) {
   write_silu("out.row<T>(t)[i] = T(gate)");  // no semicolon
   Outcome o = kernels({"--filter", "tiny-llama/tp1/decode"});
   EXPECT_EQ(o.exit_code, 1);

@@ -99,7 +99,7 @@ TEST_F(Loop, WatchingSaysWhatItDoesNotTake) {
   }
 }
 
-TEST_F(Loop, RowsArePrintedAsTheyFinish) {
+TEST_F(Loop, SlowRowsArePrintedAsTheyFinish) {
   FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   write_silu(kRight);
   // On a busy machine it may be over before this process gets to see its first row.

@@ -46,8 +46,8 @@ TEST_F(KernelsVerb, SlowAStubPassesAndItsResultFollowsTheSchema) {
     EXPECT_EQ(ran[0]["implementation"] == "candidate", side == std::string("candidate")) << ran.dump();
     EXPECT_GE(ran[0]["calls"], one["timing"]["pairs"]);
   }
-  // Pairs that a busy machine disturbed are measured again.
-  EXPECT_LE(one["timing"]["pairs"].get<int>() - one["timing"]["pairs_dropped"].get<int>(), 40 + 5)
+  // Pairs that a busy machine disturbed are measured again, and not all of them are disturbed once more.
+  EXPECT_LE(one["timing"]["pairs"].get<int>() - one["timing"]["pairs_dropped"].get<int>(), 2 * 40)
       << "launches are not cut short";
   EXPECT_GT(one["judgement"]["checks"].get<int>(), 10);
   EXPECT_FALSE(fs::exists(result_path() + "l")) << "the journal of a finished run stays";
@@ -82,7 +82,7 @@ TEST_F(KernelsVerb, SlowAWrongCandidateIsRefusedWithAWayToSeeItAgain) {
   EXPECT_EQ(result()["results"][0]["sentence"], one["sentence"]) << "the same seed judges the same calls";
 }
 
-TEST_F(KernelsVerb, RowsThatNobodyWroteAreCalledSo) {
+TEST_F(KernelsVerb, SlowRowsThatNobodyWroteAreCalledSo) {
   FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   write_silu("if (t + 1 < x.size(0) || t == 0) out.row<T>(t)[i] = T(gate / (1 + expf(-gate)) * up);");
   Outcome o = kernels({"--filter", "tiny-llama/tp1/decode-8"});
@@ -151,7 +151,7 @@ TEST_F(KernelsVerb, WithoutACompilerNobodyIsJudged) {
 }
 
 // A comment in Latin-1, in front of a mistake that the compiler quotes.
-TEST_F(KernelsVerb, SourcesNeedNotBeUtf8) {
+TEST_F(KernelsVerb, SlowSourcesNeedNotBeUtf8) {
   FK_NOT_UNDER_A_SANITIZER(kNeedsTheSandbox);
   write_silu("/* caf\xe9 */ out.row<T>(t)[i] = T(gate / (1 + expf(-gate)) * up)");  // no semicolon
   Outcome o = kernels({"--filter", "tiny-llama/tp1/decode-8"});

@@ -152,7 +152,7 @@ TEST(Program, CommonFlagsStandOnEitherSideOfTheVerb) {
   }
 }
 
-TEST(Doctor, JsonHoldsMachineMeasurementsAndMissingParts) {
+TEST(Doctor, SlowJsonHoldsMachineMeasurementsAndMissingParts) {
   Outcome outcome = run_program({"doctor", "--json"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(outcome.err, "");  // no progress where there is no terminal

@@ -92,7 +92,7 @@ TEST(TtftPaths, SlowSeveralAreComparedWithTheFirst) {
   EXPECT_EQ(records[0].size(), records[1].size());
 }
 
-TEST(TtftPaths, EncodersHaveOneRow) {
+TEST(TtftPaths, SlowEncodersHaveOneRow) {
   Json json = json_of(ttft(
       {"--path", "eager", "--path", "compiled", "--no-generated-kernels", "--rounds", "3", "--json"}, "tiny-siglip"));
   ASSERT_EQ(json["results"].size(), 1u);

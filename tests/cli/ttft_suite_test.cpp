@@ -89,7 +89,7 @@ class TtftSuite : public testing::Test {
   Json rows() const {
     const std::string command =
         FK_PYTHON
-        " -c 'import json,sqlite3,sys\n"
+        " -I -S -c 'import json,sqlite3,sys\n"
         "c=sqlite3.connect(sys.argv[1]); c.row_factory=sqlite3.Row\n"
         "rows=[dict(r) for r in c.execute(\"SELECT r.run_id, r.status, r.mode, x.* FROM ttft_results x JOIN runs r "
         "USING "
@@ -299,7 +299,7 @@ TEST_F(TtftSuite, NumbersOfBytesThatCannotBeAreLeftOut) {
   EXPECT_TRUE(rows()[0]["weights_bytes"].is_null());
 }
 
-TEST_F(TtftSuite, AProgramThatPrintsWithoutEndIsStopped) {
+TEST_F(TtftSuite, SlowAProgramThatPrintsWithoutEndIsStopped) {
   for (const char* where : {"", " >&2"}) {
     fs::remove(db_);
     const std::string python =
@@ -376,7 +376,7 @@ TEST_F(TtftSuite, SlowOutputsThatDifferAreSaidToDiffer) {
   EXPECT_THAT(prompts["text"].get<std::string>(), HasSubstr("the prompts differ"));
 }
 
-TEST_F(TtftSuite, OnlyWordsOfExhaustedMemorySayThatItIs) {
+TEST_F(TtftSuite, SlowOnlyWordsOfExhaustedMemorySayThatItIs) {
   auto out_of_memory = [&](const std::string& words) {
     fs::remove(db_);
     const std::string python = script("echo '" + words + "' >&2\nexit 7\n");
@@ -433,7 +433,7 @@ TEST_F(TtftSuite, AKilledSuiteKeepsItsRowsAndTakesTheRowThatRunsWithIt) {
   EXPECT_THAT(run_program({"history", "--db", db_}).out, HasSubstr("interrupted"));
 }
 
-TEST_F(TtftSuite, TwoAtOnceKeepTheirRowsApart) {
+TEST_F(TtftSuite, SlowTwoAtOnceKeepTheirRowsApart) {
   const std::vector<std::string> arguments =
       suite("  - {model: tiny-llama, paths: [eager]}\n  - {model: tiny-qwen3, paths: [eager]}\n", {"--quiet"});
   Outcome first, second;

@@ -16,6 +16,7 @@
 #include "engine/batching_engine.h"
 #include "models/catalog.h"
 #include "models/config.h"
+#include "tests/engine/representative_models.h"
 #include "tests/engine/spoken.h"
 
 namespace fk {
@@ -264,7 +265,9 @@ std::string name_of_test(const testing::TestParamInfo<std::string>& test) {
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, EagleOfModels, testing::ValuesIn(tiny_targets()), name_of_test);
+INSTANTIATE_TEST_SUITE_P(Models, EagleOfModels, testing::ValuesIn(part_of_sweep(tiny_targets(), true)), name_of_test);
+INSTANTIATE_TEST_SUITE_P(SlowModels, EagleOfModels, testing::ValuesIn(part_of_sweep(tiny_targets(), false)),
+                         name_of_test);
 INSTANTIATE_TEST_SUITE_P(Models, KeptHiddenStatesOf, testing::ValuesIn(targets_with_attention()), name_of_test);
 
 TEST(EagleHeadTest, AHeadThatKnowsTheTargetIsRight) {

@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "engine/batching_engine.h"
 #include "models/catalog.h"
+#include "tests/engine/representative_models.h"
 #include "tests/engine/spoken.h"
 
 namespace fk {
@@ -116,12 +117,21 @@ std::vector<std::string> language_models() {
   return names;
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, SpeculationOfModels, testing::ValuesIn(language_models()), [](const auto& test) {
+// A name that is misspelt there would leave its model to the slow set.
+TEST(RepresentativeModels, AreInTheCatalog) {
+  EXPECT_EQ(part_of_sweep(language_models(), true).size(), std::size(kRepresentativeModels));
+}
+
+std::string name_of_test(const testing::TestParamInfo<std::string>& test) {
   std::string name = test.param.substr(5);
   std::replace_if(
       name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
   return name;
-});
+}
+INSTANTIATE_TEST_SUITE_P(Models, SpeculationOfModels, testing::ValuesIn(part_of_sweep(language_models(), true)),
+                         name_of_test);
+INSTANTIATE_TEST_SUITE_P(SlowModels, SpeculationOfModels, testing::ValuesIn(part_of_sweep(language_models(), false)),
+                         name_of_test);
 
 TEST(SpeculationTest, StopsPenaltiesAndLogprobsAreThoseWithoutIt) {
   Speculation s("tiny-llama");

@@ -134,7 +134,11 @@ class Runtime final : public DeviceRuntime {
   const DeviceFacts& facts() const override { return facts_; }
   DeviceSpeeds measure() override { return {slow() ? 1e-6 : 1e4, slow() ? 1e-6 : 1e4, 1e4, 1e4, 1e4, 1, 1}; }
   size_t free_bytes() override { return size_t{1} << 30; }
-  void* allocate(size_t size_bytes) override { return std::malloc(size_bytes); }
+  // Aligned as cudaMalloc() does: kernels of this CPU work in it, too, and some store aligned vectors.
+  void* allocate(size_t size_bytes) override {
+    constexpr size_t kAlignment = 256;
+    return std::aligned_alloc(kAlignment, (size_bytes + kAlignment - 1) / kAlignment * kAlignment);
+  }
   void release(void* address) noexcept override { std::free(address); }
   void* allocate_host(size_t size_bytes) override { return std::malloc(size_bytes); }
   void release_host(void* address) noexcept override { std::free(address); }

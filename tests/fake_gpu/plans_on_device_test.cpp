@@ -35,9 +35,7 @@ std::vector<std::shared_ptr<RegionKernel>> emulated_kernels(const std::vector<Fo
   std::map<std::string, size_t> seen;
   for (const FoundRegion& f : found) drafts.push_back(draft_of(f, flat, DeviceKind::kCuda));
   for (size_t i = 0; i < found.size(); ++i)
-    if (seen.emplace(drafts[i].key, i).second)
-      texts.push_back({"region_" + drafts[i].key, drafts[i].calls, drafts[i].names, &found[i].loops,
-                       drafts[i].constants, drafts[i].updated, found[i].products.get()});
+    if (seen.emplace(drafts[i].key, i).second) texts.push_back(text_of(drafts[i], found[i]));
   std::string source = cuda_region_source(texts, std::string(kEmulationPrelude));
   std::string path = (std::filesystem::path(testing::TempDir()) / (Fingerprint().add(source).hex() + ".cpp")).string();
   write_whole(path, source);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "core/device_runtime.h"
 #include "engine/batching_engine.h"
@@ -25,19 +26,26 @@ const Golden& golden_of(const std::string& name) {
 
 class Alignment : public testing::TestWithParam<Subject> {
  protected:
-  Alignment() : golden_(golden_of(GetParam().model)), pool_(2) {}
+  Alignment() : golden_(golden_of(GetParam().model)), pool_(1) {}
   void SetUp() override {
     if (std::string why = device_missing(GetParam().device); !why.empty()) GTEST_SKIP() << why;
   }
 
-  Model load(DType dtype) { return golden_.load(dtype, pool_, GetParam().device); }
+  // Loaded once for all tests of this process. What passes leave behind is in an executor or an engine, not in a model.
+  Model& load(DType dtype) {
+    static std::map<std::pair<std::string, DType>, Model> loaded;
+    const std::pair key(subject_name(GetParam()), dtype);
+    auto at = loaded.find(key);
+    if (at == loaded.end()) at = loaded.emplace(key, golden_.load(dtype, pool_, GetParam().device)).first;
+    return at->second;
+  }
 
   const Golden& golden_;
   ThreadPool pool_;
 };
 
 TEST_P(Alignment, LogitsOfEachPromptAlone) {
-  Model model = load(DType::kF32);
+  Model& model = load(DType::kF32);
   ModelExecutor executor(model, pool_, {.max_sequences = 1, .max_context = 256});
   for (const Case& c : golden_.cases) {
     if (!c.tokens.empty()) continue;
@@ -51,14 +59,15 @@ TEST_P(Alignment, LogitsOfEachPromptAlone) {
 TEST_P(Alignment, BatchedEqualsOneByOne) {
   const Case* ragged = golden_.find("ragged_batch");
   ASSERT_NE(ragged, nullptr);
-  Model model = load(DType::kF32);
-  ModelExecutor executor(model, pool_, {.max_sequences = 8, .max_context = 256});
+  Model& model = load(DType::kF32);
+  ThreadPool two(2);  // the other tests have one thread: passes of tiny models are too short to share
+  ModelExecutor executor(model, two, {.max_sequences = 8, .max_context = 256});
   std::vector<std::vector<float>> rows = run_batched(executor, ragged->prompts);
   for (size_t i = 0; i < rows.size(); ++i) EXPECT_LE(relative_error(ragged->logits[i], rows[i].data()), kF32Bound) << i;
 }
 
 TEST_P(Alignment, ChunkedPrefillEqualsOneShot) {
-  Model model = load(DType::kF32);
+  Model& model = load(DType::kF32);
   for (int64_t chunk : {1, 3, 16}) {
     ModelExecutor executor(model, pool_, {.max_sequences = 1, .max_context = 256, .max_step_tokens = chunk});
     for (const Case& c : golden_.cases) {
@@ -70,7 +79,7 @@ TEST_P(Alignment, ChunkedPrefillEqualsOneShot) {
 }
 
 TEST_P(Alignment, EveryPositionHasTheSameArgmax) {
-  Model model = load(DType::kF32);
+  Model& model = load(DType::kF32);
   ModelExecutor executor(model, pool_, {.max_sequences = 1, .max_context = 256});
   for (const Case& c : golden_.cases) {
     if (c.argmax.empty()) continue;
@@ -88,7 +97,7 @@ TEST_P(Alignment, EveryPositionHasTheSameArgmax) {
 
 // What the engine says of a prompt: at every position the likeliest token is transformers'.
 TEST_P(Alignment, LogProbabilitiesOfAPrompt) {
-  Model model = load(DType::kF32);
+  Model& model = load(DType::kF32);
   BatchingEngine engine(model, pool_, std::nullopt, {.max_num_seqs = 2, .max_num_batched_tokens = 24});
   for (const Case& c : golden_.cases) {
     if (c.argmax.empty()) continue;
@@ -110,7 +119,7 @@ TEST_P(Alignment, LogProbabilitiesOfAPrompt) {
 TEST_P(Alignment, GreedyTokens) {
   const Case* greedy = golden_.find("greedy");
   ASSERT_NE(greedy, nullptr);
-  Model model = load(DType::kF32);
+  Model& model = load(DType::kF32);
   ModelExecutor executor(model, pool_, {.max_sequences = 1, .max_context = 256});
   Sampler sampler(1, {.device = GetParam().device});
   auto tokens = generate(executor, sampler,
@@ -124,7 +133,7 @@ TEST_P(Alignment, GreedyTokens) {
 // A decoding sequence must not be affected by one that prefills in the same batch.
 TEST_P(Alignment, DecodingBesidePrefilling) {
   const Case* ragged = golden_.find("ragged_batch");
-  Model model = load(DType::kF32);
+  Model& model = load(DType::kF32);
   ModelExecutor executor(model, pool_, {.max_sequences = 4, .max_context = 256});
   const std::vector<int64_t>& a = ragged->prompts.back();
   const std::vector<int64_t>& b = ragged->prompts[1];
@@ -139,7 +148,7 @@ TEST_P(Alignment, DecodingBesidePrefilling) {
 // Transformers' own bf16 run is off by a measured share; with the same rounded weights we must not be worse than that
 // by more than the spread between two orders of summation.
 TEST_P(Alignment, Bf16StaysWithinTransformersOwnError) {
-  Model model = load(DType::kBF16);
+  Model& model = load(DType::kBF16);
   ModelExecutor executor(model, pool_, {.max_sequences = 1, .max_context = 256});
   for (const Case& c : golden_.cases) {
     for (size_t i = 0; i < c.logits_bf16_weights.size(); ++i) {
@@ -152,7 +161,7 @@ TEST_P(Alignment, Bf16StaysWithinTransformersOwnError) {
 
 // The logits are those of f32 weights, so rounding them is part of both errors.
 TEST_P(Alignment, F16StaysWithinTransformersOwnError) {
-  Model model = load(DType::kF16);
+  Model& model = load(DType::kF16);
   ModelExecutor executor(model, pool_, {.max_sequences = 1, .max_context = 256});
   for (const Case& c : golden_.cases) {
     if (c.name == "greedy") continue;  // its logits are those of the last step
