@@ -6,18 +6,33 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
+#include <utility>
 
 #include "core/check.h"
 #include "core/error.h"
+#include "measure/launch_spread.h"
 #include "measure/resample.h"
 
 namespace fk {
 namespace {
 
+double mean_of(std::span<const double> values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
 // The ratios of one launch. A round has one or two of them, which belong together: both have the same candidate's time.
 struct LaunchRatios {
   std::vector<double> values;
   std::vector<size_t> ends;  // of each round in `values`
+
+  // One number of each round, so that those of a launch are independent.
+  std::vector<double> rounds() const {
+    std::vector<double> means;
+    for (size_t i = 0, begin = 0; i < ends.size(); begin = ends[i++])
+      means.push_back(mean_of(std::span(values).subspan(begin, ends[i] - begin)));
+    return means;
+  }
 };
 using LogRatios = std::vector<LaunchRatios>;  // by launch; no launch is empty
 
@@ -91,6 +106,16 @@ Interval bootstrap_median(const LogRatios& ratios, const PairedOptions& options)
   return {medians[cut], medians[medians.size() - 1 - cut]};
 }
 
+// The bootstrap's interval, wider where launches differ more than it can know.
+Interval interval_of_median(const LogRatios& ratios, double middle, const PairedOptions& options) {
+  Interval interval = bootstrap_median(ratios, options);
+  if (!options.for_other_launches) return interval;
+  std::vector<std::vector<double>> rounds;
+  for (const LaunchRatios& launch : ratios) rounds.push_back(launch.rounds());
+  const double half = half_width_of_launches(std::move(rounds), options.confidence);
+  return {std::min(interval.low, middle - half), std::max(interval.high, middle + half)};
+}
+
 // "2 context switch, 20 slow clock"
 std::string dropped_text(const PairedResult& result) {
   std::string text;
@@ -160,7 +185,7 @@ PairedResult compare_paired(const PairedSamples& samples, const PairedSamples& c
   result.baseline = summarize(baseline);
   result.candidate = summarize(candidate);
   result.log_ratio = median(joined(ratios));
-  result.log_interval = bootstrap_median(ratios, options);
+  result.log_interval = interval_of_median(ratios, result.log_ratio, options);
   result.verdict = verdict_of(result.log_interval, result.delta);
   // A side is not known to be faster if its gain is at most what can be hidden.
   double hidden = std::log1p(options.could_hide_ns / result.candidate.median);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <numeric>
 #include <vector>
 
@@ -36,7 +37,31 @@ double quantile_of_sorted(const std::vector<double>& ordered, double q) {
   return std::midpoint(ordered[below - 1], ordered[below]);
 }
 
+// The probability of at most `t` standard errors, on both sides: Abramowitz and Stegun 26.7.3 and 26.7.4.
+double student_probability(double t, size_t degrees) {
+  const double angle = std::atan(t / std::sqrt(static_cast<double>(degrees)));
+  const double square = std::cos(angle) * std::cos(angle);
+  const bool odd = degrees % 2 == 1;
+  double term = odd ? std::cos(angle) : 1, sum = degrees == 1 ? 0 : term;
+  for (size_t i = odd ? 3 : 2; i + 1 < degrees; i += 2) {
+    term *= square * static_cast<double>(i - 1) / static_cast<double>(i);
+    sum += term;
+  }
+  return odd ? 2 / std::numbers::pi * (angle + std::sin(angle) * sum) : std::sin(angle) * sum;
+}
+
 }  // namespace
+
+double student_width(double confidence, size_t degrees) {
+  FK_CHECK(confidence > 0 && confidence < 1 && degrees > 0);
+  double low = 0, high = 1;
+  while (student_probability(high, degrees) < confidence) high *= 2;
+  for (int i = 0; i < 60; ++i) {
+    const double middle = (low + high) / 2;
+    (student_probability(middle, degrees) < confidence ? low : high) = middle;
+  }
+  return high;
+}
 
 double quantile(std::span<const double> samples, double q) { return quantile_of_sorted(sorted(samples), q); }
 

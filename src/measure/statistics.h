@@ -26,6 +26,10 @@ Summary summarize(std::span<const double> samples);
 // met exactly, the mean of it and the next one, so that quantile(0.5) is the usual median. 0 <= q <= 1.
 double quantile(std::span<const double> samples, double q);
 
+// Half of the width, in standard errors, of an interval around a mean whose deviation was estimated with so many degrees
+// of freedom: Student's distribution. 0 < confidence < 1.
+double student_width(double confidence, size_t degrees);
+
 double median(std::span<const double> samples);
 
 }  // namespace fk

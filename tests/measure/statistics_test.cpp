@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
+#include <tuple>
 #include <vector>
 
 #include "core/error.h"
@@ -81,6 +83,14 @@ TEST(Statistics, AgreesWithTheDefinitionsOnRandomSamples) {
 TEST(Statistics, VariationOfSamplesAroundZeroIsInfinite) {
   EXPECT_TRUE(std::isinf(summarize(std::vector<double>{-1, 1}).variation));
   EXPECT_EQ(summarize(std::vector<double>{0, 0}).variation, 0);
+}
+
+// Of printed tables.
+TEST(Statistics, StudentWidths) {
+  for (auto [confidence, degrees, width] : std::initializer_list<std::tuple<double, size_t, double>>{
+           {0.99, 1, 63.657}, {0.99, 2, 9.925}, {0.99, 3, 5.841}, {0.99, 4, 4.604}, {0.99, 5, 4.032}, {0.99, 30, 2.750},
+           {0.99, 100000, 2.576}, {0.95, 10, 2.228}, {0.95, 3, 3.182}, {0.5, 1, 1.000}, {0.5, 4, 0.741}})
+    EXPECT_NEAR(student_width(confidence, degrees), width, 6e-4) << confidence << ", " << degrees;
 }
 
 TEST(Statistics, RefusesWhatMeansNothing) {

@@ -17,7 +17,6 @@
 #include "core/device_runtime.h"
 #include "core/error.h"
 #include "core/json.h"
-#include "measure/paired.h"
 #include "measure/timer.h"
 
 namespace fk {
@@ -122,7 +121,7 @@ RegionTiming timed(const GraphBody& flat, const FoundRegion& found, RegionKernel
       control.back().push_back(p % 2 == 0 ? TimePair{first, second} : TimePair{second, first});
     }
   }
-  return timing_of(rows, compare_paired(samples, control, {.seed = options.seed, .most_control_off = kMostControlOff}));
+  return timing_of(rows, samples, control, options.seed);
 }
 
 // Of the cuts in `among` the fastest, by a few samples each; their times are added to the result.
@@ -197,7 +196,9 @@ TrialResult try_cuts(const GraphBody& flat, const FoundRegion& found, CutKernel&
 
 }  // namespace
 
-RegionTiming timing_of(int64_t rows, const PairedResult& r) {
+RegionTiming timing_of(int64_t rows, const PairedSamples& samples, const PairedSamples& control, uint64_t seed) {
+  const PairedResult r = compare_paired(
+      samples, control, {.seed = seed, .most_control_off = kMostControlOff, .for_other_launches = false});
   const Interval interval = r.speedup_interval();
   return {rows,
           r.baseline.median,

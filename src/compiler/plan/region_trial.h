@@ -9,6 +9,7 @@
 
 #include "compiler/plan/generated_kernel.h"
 #include "core/json_fwd.h"
+#include "measure/paired.h"
 
 namespace fk {
 
@@ -18,9 +19,9 @@ struct RegionTiming {
   double speedup = 0, low = 0, high = 0;
   std::string verdict;  // FASTER, SLOWER, SAME, UNRESOLVED or INVALID
 };
-struct PairedResult;
-// The baseline is the calls, the candidate the kernel.
-RegionTiming timing_of(int64_t rows, const PairedResult& paired);
+// The baseline is the calls, the candidate the kernel. The interval is of these launches only: it serves a choice that is
+// checked again in whole steps, and a plan is no claim about other processes.
+RegionTiming timing_of(int64_t rows, const PairedSamples& samples, const PairedSamples& control, uint64_t seed);
 
 // A few samples of one cut of a kernel with products.
 struct CutTime {

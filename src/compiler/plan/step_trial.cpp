@@ -18,7 +18,6 @@ namespace {
 constexpr int64_t kContext = 32;  // tokens that a sequence has before it decodes
 constexpr int64_t kSteps = 64;    // that a sequence decodes before it begins again
 constexpr size_t kStepLaunches = 3, kLeastPairs = 2, kMostPairs = 40;
-constexpr double kStepControlOff = 0.05;
 
 std::vector<int64_t> tokens_of(const Model& model, int64_t count, int64_t start) {
   std::vector<int64_t> ids;
@@ -198,8 +197,7 @@ RegionTiming timed_steps(CompiledModel& compiled, const Model& model, ThreadPool
       control.back().push_back(p % 2 == 0 ? TimePair{first, second} : TimePair{second, first});
     }
   }
-  return timing_of(new_tokens(phase, sizes),
-                   compare_paired(samples, control, {.seed = options.seed, .most_control_off = kStepControlOff}));
+  return timing_of(new_tokens(phase, sizes), samples, control, options.seed);
 }
 
 }  // namespace
