@@ -34,6 +34,9 @@ bool is_slow(const Head& head) {
   return head.is(Primitive::kMap) && head.function >= Function::kExp && head.function <= Function::kErfc;
 }
 
+// A result that reads items of the last nest which that has not computed yet.
+struct NeedsOwnNest {};
+
 class Lowering {
  public:
   // `locals`: nullptr for a call alone.
@@ -42,12 +45,30 @@ class Lowering {
   void run(const std::vector<algebra::NamedExpr>& results) {
     for (const algebra::NamedExpr& r : results) count_uses(r.expr);
     for (const algebra::NamedExpr& r : results) {
-      if (by_rows() && add_scatter(r)) continue;
-      add_result(r);
+      if (!by_rows()) {
+        add_result(r);
+        continue;
+      }
+      const LoopProgram before = to_;
+      const Names names = given_;
+      try {
+        add(r);
+      } catch (const NeedsOwnNest&) {
+        to_ = before;
+        given_ = names;
+        in_row_ = false;
+        apart_ = true;
+        add(r);
+        apart_ = false;
+      }
     }
   }
 
  private:
+  void add(const algebra::NamedExpr& result) {
+    if (!add_scatter(result)) add_result(result);
+  }
+
   void count_uses(const Expr& e) {
     if (uses_[e.id()]++ > 0) return;
     for (const Expr& x : e.inputs()) count_uses(x);
@@ -56,15 +77,15 @@ class Lowering {
   bool by_rows() const { return locals_ != nullptr; }
   bool is_local(const std::string& name) const { return by_rows() && locals_->count(name) > 0; }
 
-  // The nest for such loops: the last one, so that a result is computed before others read it.
+  // The nest for such loops: the last one or one after it, so that a result is computed before others read it.
   void enter_nest(const Extents& leads, const std::string& rows_of) {
     for (size_t d = 1; d < leads.size(); ++d)
       if (leads[d] >= kVaryingExtent) throw NoLoops("an extent that varies is not the first");
     if (by_rows() && !to_.nests.empty() && leads[0] != to_.nests[0].leads[0])
       throw NoLoops("its calls do not run over the same rows");
-    if (to_.nests.empty() || to_.nests.back().leads != leads) {
+    if (to_.nests.empty() || to_.nests.back().leads != leads || apart_) {
       to_.nests.push_back({leads, rows_of, {}});
-      known_.emplace_back();
+      given_.of_nests.emplace_back();
     }
     now_ = to_.nests.size() - 1;
   }
@@ -113,8 +134,11 @@ class Lowering {
   // A variable of a whole row.
   Code of_row_variable(const Expr& e, const std::vector<Index>& at) {
     std::string key = "row " + key_of(e, at);
-    if (auto found = of_rows_.find(key); found != of_rows_.end()) return found->second;
-    return named(key, LoopStatement::Kind::kScalar, emit(e, at), 1, true);
+    if (auto found = given_.of_rows.find(key); found != given_.of_rows.end()) return found->second;
+    in_row_ = true;
+    Code value = emit(e, at);
+    in_row_ = false;
+    return named(key, LoopStatement::Kind::kScalar, value, 1, true);
   }
 
   void add_result(const algebra::NamedExpr& result) {
@@ -151,6 +175,7 @@ class Lowering {
       store.index = store_index(result.name, out, space, reshaped);
     }
     statements().push_back(store);
+    given_.stored[result.name] = {now_, space.back()};
   }
 
   // A result [P, T, ...] of a few parts that have the same rows: a store for each part. False: it is none.
@@ -237,6 +262,8 @@ class Lowering {
     if (auto use = to_.arrays.find(array.name);
         by_rows() && use != to_.arrays.end() && use->second.written && (use->second.dense || !is_row(at[0])))
       throw NoLoops("a call reads other rows of what an earlier one computes");
+    if (auto stored = given_.stored.find(array.name); stored != given_.stored.end() && stored->second.nest == now_)
+      require_same_item(stored->second.length, seen_as, at);
     const bool reshaped = seen_as != array.shape;
     if (is_local(array.name) || reshaped) {
       bool rows = is_row(at[0]) || (seen_as[0] == 1 && at[0].is_zero());
@@ -252,6 +279,29 @@ class Lowering {
     }
     touch(array.name, array.dtype, array.shape.size(), false);
     return loaded(fmt::format("{}_p[{}]", array.name, address(array.name, array.shape, at)), array.dtype);
+  }
+
+  // Of an array that this nest stores, `length` elements for each item: the item that is being computed can be read,
+  // since statements come one after another, but others may not have been computed yet. Nor has any where a value
+  // stands before the loops over items.
+  void require_same_item(int64_t length, const Extents& seen_as, const std::vector<Index>& at) const {
+    Index flat = fixed(0);
+    int64_t stride = 1, most = 1;  // most: an upper bound of i + 1
+    for (size_t d = seen_as.size(); d-- > 1; stride *= seen_as[d]) {
+      if (seen_as[d] == 1) continue;
+      if (!at[d].text.empty()) throw NeedsOwnNest();
+      flat.start += at[d].start * stride;
+      for (size_t v = 0; v < flat.factors.size(); ++v) flat.factors[v] += at[d].factors[v] * stride;
+      if (at[d].factors.back() != 0) most = std::max(most, seen_as[d]);
+    }
+    const Extents& leads = to_.nests[now_].leads;
+    bool same = !in_row_;
+    int64_t of_item = length;
+    for (size_t v = leads.size(); v-- > 1; of_item *= leads[v])
+      same = same && (leads[v] == 1 || flat.factors[v] == of_item);
+    const bool whole = flat.factors.back() == 1 && flat.start == 0 && most <= length;
+    const bool one = flat.factors.back() == 0 && flat.start >= 0 && flat.start < length;
+    if (!same || !(whole || one)) throw NeedsOwnNest();
   }
 
   // The place of an element among those of its row, in row-major order.
@@ -371,7 +421,7 @@ class Lowering {
     }
     if (!has_slow(e)) return {};
     std::string key = "row " + key_of(e, at);
-    if (auto found = of_rows_.find(key); found != of_rows_.end()) return found->second;
+    if (auto found = given_.of_rows.find(key); found != given_.of_rows.end()) return found->second;
     int64_t length = 1;
     for (size_t d = 0; d < at.size(); ++d)
       if (e.shape()[d] > 1 && at[d].factors[last] != 0) length = e.shape()[d];
@@ -419,22 +469,23 @@ class Lowering {
 
   // What stands before the loops over l1, l2, ... can use nothing of what stands inside.
   std::optional<Code> known(const std::string& key) const {
-    if (auto found = known_[now_].find(key); !in_row_ && found != known_[now_].end()) return found->second;
-    if (auto found = of_rows_.find(key); found != of_rows_.end()) return found->second;
+    const auto& of_nest = given_.of_nests[now_];
+    if (auto found = of_nest.find(key); !in_row_ && found != of_nest.end()) return found->second;
+    if (auto found = given_.of_rows.find(key); found != given_.of_rows.end()) return found->second;
     return {};
   }
 
   // A variable for a value that does not change with i, or is used by another statement.
   Code named(const std::string& key, const LoopStatement::Kind kind, const Code& value, int64_t count,
              bool of_row = false) {
-    std::string name = fmt::format("{}{}", kind == LoopStatement::Kind::kFill ? "a" : "v", names_++);
+    std::string name = fmt::format("{}{}", kind == LoopStatement::Kind::kFill ? "a" : "v", given_.count++);
     bool alone = kind != LoopStatement::Kind::kFold;  // a fold puts an operator before it
     LoopStatement statement{kind, name, value.dtype, alone ? unwrapped(value.text) : value.text, count};
     // What it needs of its row was named before it, so it may stand before the loops over l1, l2, ... as that does.
     statement.of_row = of_row || in_row_;
     statements().push_back(statement);
     Code use{kind == LoopStatement::Kind::kFill ? name + "[i]" : name, value.dtype};
-    (statement.of_row ? of_rows_ : known_[now_]).emplace(key, use);
+    (statement.of_row ? given_.of_rows : given_.of_nests[now_]).emplace(key, use);
     return use;
   }
 
@@ -542,11 +593,21 @@ class Lowering {
   const std::set<std::string>* locals_;
   std::map<const ExprNode*, int> uses_;
   std::map<const ExprNode*, bool> slow_;
-  std::vector<std::map<std::string, Code>> known_;  // by nest: values that have a name
-  std::map<std::string, Code> of_rows_;             // values of a whole row, for all nests after them
-  size_t now_ = 0;                                  // the nest
-  size_t names_ = 0;                                // given so far
-  bool in_row_ = false;                             // a value of a whole row is being written
+  // What statements so far have named.
+  struct Stored {
+    size_t nest;
+    int64_t length;  // elements of an item
+  };
+  struct Names {
+    std::vector<std::map<std::string, Code>> of_nests;  // values
+    std::map<std::string, Code> of_rows;                // values of a whole row, for all nests after them
+    std::map<std::string, Stored> stored;               // results
+    size_t count = 0;                                   // of variables
+  };
+  Names given_;
+  size_t now_ = 0;       // the nest
+  bool in_row_ = false;  // a value of a whole row is being written
+  bool apart_ = false;   // a result needs its own nest
 };
 
 LoopProgram lowered(const std::vector<algebra::NamedExpr>& results, const std::set<std::string>* locals) {
