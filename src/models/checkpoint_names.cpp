@@ -110,7 +110,8 @@ void find_experts(std::vector<ParamSpec>& params, const Checkpoint& checkpoint) 
     if (param.spec.shape.rank() != 3 || param.part_names.size() != 1 || !param.format.empty() || param.fill) continue;
     const std::string whole = param.part_names[0];
     const size_t at = whole.rfind(kExperts);
-    if (at == std::string::npos) continue;
+    // Experts with a bias (gpt-oss) have rows of gate and up in turn, not one half each.
+    if (at == std::string::npos || checkpoint.find(whole + "_bias")) continue;
     const std::string_view matrix = std::string_view(whole).substr(at + kExperts.size());
     std::vector<std::string_view> parts{matrix};
     if (matrix == "gate_up_proj") parts = {"gate_proj", "up_proj"};

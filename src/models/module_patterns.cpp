@@ -27,7 +27,8 @@ ModulePatterns::ModulePatterns(const JsonFields& fields, std::string_view key) {
       expressions_.emplace_back(expression ? text.substr(kExpression.size()) : text,
                                 std::regex::ECMAScript | std::regex_constants::__polynomial);
     } catch (const std::regex_error&) {
-      throw Error("{}: {} holds {}, which is no regular expression.", fields.what(), key, in_quotes(text));
+      throw Error("{}: {} holds {}, which is not a regular expression in the syntax of ECMAScript.", fields.what(), key,
+                  in_quotes(text));
     }
   }
 }

@@ -249,7 +249,9 @@ std::string read_quantization(const JsonFields& config, const Family& family, in
     throw Error("{} has quant_method {}; known are {}.", fields->what(), in_quotes(method), fmt::join(known, ", "));
   FormatOf format_of = reader->second(*fields);
   if (!multiplies_quantised(family)) return "";
-  std::vector<MatrixFormat> matrices{{"embed_tokens", -1, ""}, {"lm_head", -1, format_of("lm_head")}};
+  // Without a list fp8 leaves the head as it is, as in transformers and vLLM; a head that has codes is dequantised.
+  const bool head = method != "fp8" || fields->has("ignored_layers") || fields->has("modules_to_not_convert");
+  std::vector<MatrixFormat> matrices{{"embed_tokens", -1, ""}, {"lm_head", -1, head ? format_of("lm_head") : ""}};
   for (int64_t i = 0; i < layers; ++i)
     for (std::string_view block : {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
                                    "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"})

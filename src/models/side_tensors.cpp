@@ -23,12 +23,13 @@ void check_side_tensor(const Checkpoint& checkpoint, const std::string& name) {
   if (!name.ends_with(kGroups)) return;
   View groups = checkpoint.find(name).value();
   std::optional<View> scales = checkpoint.find(name.substr(0, name.size() - kGroups.size()) + std::string(kScales));
-  if (!scales || scales->rank() != 2 || groups.rank() != 1 || groups.dtype() != DType::kI32) return;
-  int64_t length = groups.numel() / std::max<int64_t>(scales->size(0), 1);
-  for (int64_t k = 0; k < groups.numel(); ++k)
-    if (length == 0 || static_cast<int64_t>(get(groups, k)) != k / length)
+  if (!scales || scales->rank() != 2) return;
+  const View list = groups.reshape({groups.numel()});  // of whatever shape and dtype
+  const int64_t length = list.numel() / std::max<int64_t>(scales->size(0), 1);
+  for (int64_t k = 0; k < list.numel(); ++k)
+    if (length == 0 || get(list, k) != static_cast<double>(k / length))
       throw Error(
-          "Tensor {} of the checkpoint in {} puts columns into groups in another order (desc_act), which is not "
+          "Tensor {} of the checkpoint in {} assigns columns to groups out of order (desc_act), which is not "
           "supported; use a checkpoint made with desc_act false.",
           in_quotes(name), in_quotes(checkpoint.place()));
 }

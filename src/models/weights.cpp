@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <set>
@@ -181,6 +182,19 @@ View checked_tensor(const Checkpoint& checkpoint, const Part& part) {
   return tensor;
 }
 
+// Products with FP8 need not keep a NaN, so that the check of logits might not find it.
+void refuse_nan_codes(const Checkpoint& checkpoint, const std::string& name, const View& codes, ThreadPool& pool) {
+  if (codes.dtype() != DType::kF8E4M3) return;
+  std::atomic<bool> finite = true;
+  pool.parallel_for(codes.numel(), int64_t{2} << 20, [&](int64_t begin, int64_t end) {
+    if (!all_finite(View(static_cast<std::byte*>(codes.data()) + begin, Shape{end - begin}, codes.dtype())))
+      finite = false;
+  });
+  if (!finite)
+    throw Error("Tensor {} of the checkpoint in {} holds a NaN; get the checkpoint again.", in_quotes(name),
+                in_quotes(checkpoint.place()));
+}
+
 void copy_converted(const View& from, const View& to, ThreadPool& pool) {
   if (from.dtype() == to.dtype() && !dtype_is_weight(from.dtype())) {  // of a quantised matrix
     std::memcpy(to.data(), from.data(), from.size_bytes());
@@ -304,7 +318,11 @@ Tensor dequantised_rows(const Checkpoint& checkpoint, const ParamSpec& param, co
 // A part as elements; `memory` holds those that had to be computed.
 View elements_of(const Checkpoint& checkpoint, const ParamSpec& param, const Part& part, std::optional<Tensor>& memory,
                  ThreadPool& pool) {
-  if (part.scaled == nullptr) return checked_tensor(checkpoint, part);
+  if (part.scaled == nullptr) {
+    const View tensor = checked_tensor(checkpoint, part);
+    refuse_nan_codes(checkpoint, part.name, tensor, pool);
+    return tensor;
+  }
   memory = dequantised_rows(checkpoint, param, part, all_rows(part), pool);
   return memory->view();
 }
@@ -421,6 +439,7 @@ Weights Weights::load(const std::vector<ParamSpec>& specs, Checkpoint checkpoint
     }
     if (parts.front().scaled == nullptr) {
       if (View tensor = checked_tensor(checkpoint, parts.front()); stays(param, tensor)) {
+        refuse_nan_codes(checkpoint, parts.front().name, tensor, pool);
         result.add(param, tensor.reshape(param.spec.shape));
         points_into_file = true;
         continue;

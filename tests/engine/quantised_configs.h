@@ -49,6 +49,10 @@ inline constexpr const char* kLlama4 = R"({"architectures":["Llama4ForCausalLM"]
   "hidden_size":160,"intermediate_size":64,"intermediate_size_mlp":192,"interleave_moe_layer_step":1,
   "num_hidden_layers":2,"num_attention_heads":4,"num_key_value_heads":2,"head_dim":32,"num_local_experts":4,
   "num_experts_per_tok":1,"vocab_size":96,"max_position_embeddings":128,"rope_theta":10000,"dtype":"float32"})";
+inline constexpr const char* kGptOss = R"({"architectures":["GptOssForCausalLM"],"model_type":"gpt_oss",
+  "hidden_size":160,"intermediate_size":64,"num_hidden_layers":2,"num_attention_heads":4,"num_key_value_heads":2,
+  "head_dim":32,"num_local_experts":4,"num_experts_per_tok":2,"vocab_size":96,"max_position_embeddings":128,
+  "dtype":"float32"})";
 
 inline constexpr const char* kGptqConfig = R"({"quant_method":"gptq","bits":4,"group_size":32,"desc_act":false})";
 inline constexpr const char* kBlockConfig = R"({"quant_method":"fp8","fmt":"e4m3","activation_scheme":"dynamic",

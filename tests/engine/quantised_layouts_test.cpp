@@ -107,6 +107,21 @@ TEST(QuantisedLayout, OfLlama4MayHaveItsExpertsOneByOne) {
   expect_same(twins);
 }
 
+// Rows of gate and up alternate in gate_up_proj of gpt-oss, as their biases do; experts one by one would be read as two
+// halves.
+TEST(QuantisedLayout, OfGptOssHasItsExpertsTogether) {
+  QuantisedTwins twins(kGptOss, [](const std::string&) { return std::string(); });
+  twins.write_quantised(twins.config());
+  EXPECT_EQ(refusal_of(twins), "(no error)");
+  const std::string experts = "model.layers.0.mlp.experts.";
+  ASSERT_EQ(twins.quantised.erase(experts + "gate_up_proj"), 1u);
+  for (int e = 0; e < 4; ++e)
+    for (const char* part : {".gate_proj.weight", ".up_proj.weight"})
+      twins.quantised.emplace(experts + std::to_string(e) + part, Tensor({64, 160}, DType::kF32));
+  twins.write_quantised(twins.config());
+  expect_sentence(refusal_of(twins), {"lacks", "'model.layers.0.mlp.experts.gate_up_proj'"});
+}
+
 // All experts as one tensor of codes and one of scales: what is a matrix of rows for one expert is one for all.
 void quantise_experts_together(QuantisedTwins& twins, const char* format) {
   for (int layer = 0; layer < 2; ++layer)
@@ -188,7 +203,7 @@ TEST(QuantisedLayout, OfQwen3NextIsThePublishedOne) {
   expect_sentence(refusal_of(twins), {"lacks", "in_proj_qkvz.weight_scale_inv"});
 }
 
-// Layers that predict further tokens are behind the last one, quantised or not, in whatever order their columns are.
+// Layers that predict further tokens come after the last one, quantised or not, in whatever order their columns are.
 TEST(QuantisedLayout, MayHavePredictingLayers) {
   for (const char* layer : {"model.layers.2.", "model.layers.61."}) {
     QuantisedTwins twins(kDeepseekV3, all_in("int4_gptq_g32"));
@@ -225,7 +240,7 @@ TEST(QuantisedLayout, ModulesAreLeftOutByExpressions) {
   packed.write(packed_config(R"(["re:.*experts.*"])"));
   expect_sentence(refusal_of(packed), {"lacks", "experts.0.w1.weight"});
   packed.write(packed_config(R"(["re:(["])"));
-  expect_sentence(refusal_of(packed), {"ignore", "'re:(['", "no regular expression"});
+  expect_sentence(refusal_of(packed), {"ignore", "'re:(['", "not a regular expression"});
 }
 
 // Formats that differ from module to module.

@@ -293,6 +293,18 @@ TEST(QuantisedCheckpoint, TensorsOfExpertsThatDoNotFitAreRefused) {
   expect_sentence(refusal_of(plain, R"({"quant_method":"fp8"})"), {"experts.0", "weight_scale"});
 }
 
+// Products may not keep it. Matrices with a product of their own, and those that are copied into a stacked one.
+TEST(QuantisedCheckpoint, AnFp8CodeThatIsNaNIsRefused) {
+  for (const Method& method : {kMethods[0], kMethods[1], kMethods[8]})
+    for (const char* matrix : {"model.layers.0.mlp.up_proj.weight", "model.layers.0.self_attn.v_proj.weight"})
+      for (int code : {0x7f, 0xff}) {
+        Twins twins(method);
+        const View weight = twins.quantised.at(matrix).view();
+        static_cast<uint8_t*>(weight.data())[weight.numel() - 1] = static_cast<uint8_t>(code);
+        expect_sentence(refusal_of(twins, method.config), {matrix, "holds a NaN"});
+      }
+}
+
 TEST(QuantisedCheckpoint, ColumnsInAnotherOrderAreRefused) {
   const Method& gptq = kMethods[2];
   Twins twins(gptq);
@@ -301,6 +313,13 @@ TEST(QuantisedCheckpoint, ColumnsInAnotherOrderAreRefused) {
   auto at = twins.quantised.emplace(std::string(kUp) + "g_idx", std::move(order)).first;
   EXPECT_EQ(refusal_of(twins, gptq.config), "(no error)");
   at->second.ptr<int32_t>()[5] = 1;
+  expect_sentence(refusal_of(twins, gptq.config), {"g_idx", "desc_act"});
+
+  Tensor wide({1, kHidden}, DType::kI64);
+  for (int64_t i = 0; i < kHidden; ++i) wide.ptr<int64_t>()[i] = i / 64;
+  at->second = std::move(wide);
+  EXPECT_EQ(refusal_of(twins, gptq.config), "(no error)");
+  at->second.ptr<int64_t>()[kHidden - 1] = 0;
   expect_sentence(refusal_of(twins, gptq.config), {"g_idx", "desc_act"});
 }
 

@@ -34,8 +34,8 @@ constexpr const char* kPlain = ";embed_tokens=none;lm_head=none";
 TEST(QuantizationConfig, GivesEveryMatrixItsFormat) {
   EXPECT_EQ(formats(R"({"quant_method":"fp8","weight_block_size":[128,128],"modules_to_not_convert":["lm_head"]})"),
             std::string("fp8_block") + kPlain);
-  // Without a list the head is quantised like all others; the embedding never is.
-  EXPECT_EQ(formats(R"({"quant_method":"fp8"})"), "fp8_tensor;embed_tokens=none");
+  // Without a list the head stays as it is, as in transformers; the embedding always does.
+  EXPECT_EQ(formats(R"({"quant_method":"fp8"})"), std::string("fp8_tensor") + kPlain);
   EXPECT_EQ(formats(R"({"quant_method":"gptq","bits":4,"group_size":128,"sym":true})"),
             std::string("int4_gptq_g128") + kPlain);
   EXPECT_EQ(formats(R"({"quant_method":"gptq","bits":4,"group_size":-1,"lm_head":true})"),

@@ -15,10 +15,11 @@ std::string_view without_avx512() { return cpu_features().avx512 ? "" : "this CP
 
 constexpr int64_t kFewTokens = 4;
 constexpr int64_t kRowsOfAPiece = 32;
-constexpr float kHalfFactor = 256;  // what is missing in the exponents of halves_of()
+constexpr float kHalfFactor = 256;  // what is missing in the exponents of floats_of()
 
 // A code is a half with an exponent that is 8 too small: s eeee mmm becomes s0eeee mmm0000000. A shift copies the sign
-// into bit 14 as well, which is cleared. A NaN becomes 480: models with NaN weights are refused when they are loaded.
+// into bit 14 as well, which is cleared. A NaN becomes 480: codes with a NaN are refused when they
+// are loaded (models/weights.cpp).
 FK_AVX512_INLINE __m512 floats_of(const uint8_t* codes, __mmask16 mask) {
   __m256i wide = _mm256_slli_epi16(_mm256_cvtepi8_epi16(_mm_maskz_loadu_epi8(mask, codes)), 7);
   return _mm512_cvtph_ps(_mm256_and_si256(wide, _mm256_set1_epi16(static_cast<int16_t>(0xbfff))));
