@@ -6,6 +6,10 @@
 namespace fk {
 
 std::vector<Case<LlamaAttention>> LlamaAttention::cases() {
+  // So many that their keys are divided among blocks in equal shares on a GPU.
+  const std::vector<Sequence> decoding(33, {1, 20});
+  std::vector<Sequence> and_a_prompt = decoding;
+  and_a_prompt.push_back({20, 0});
   return {
       {"mixed",
        {.hidden_size = 64, .num_heads = 4, .num_kv_heads = 2, .head_dim = 16},
@@ -39,6 +43,12 @@ std::vector<Case<LlamaAttention>> LlamaAttention::cases() {
       {"quantised",
        {.hidden_size = 64, .num_heads = 4, .num_kv_heads = 2, .head_dim = 16, .weight_format = "q8_0;o_proj=q4_0"},
        Workload::batch({{1, 20}, {9, 0}})},
+      {"many decoding",
+       {.hidden_size = 64, .num_heads = 2, .num_kv_heads = 1, .head_dim = 64},
+       Workload::batch(decoding)},
+      {"many decoding beside a prompt",
+       {.hidden_size = 64, .num_heads = 2, .num_kv_heads = 1, .head_dim = 64},
+       Workload::batch(and_a_prompt)},
   };
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "backend/cuda/device/capabilities.h"
 #include "backend/cuda/experts/one_token.h"
 #include "core/rng.h"
 #include "tests/backend/cuda/on_device.h"
@@ -88,6 +89,7 @@ TEST_P(RoutedOutputs, ChooseTheExpertsOfTheNormedStream) {
                                            .squares = squares.ptr<float>(),
                                            .experts = experts},
                                     .dtype = dtype};
+    if (!cuda::has_hopper_launches()) GTEST_SKIP() << "it needs Hopper";
     ASSERT_EQ(cuda::routed_output_refusal(output), "");
     cuda::routed_output(output, runtime().stream());
     cuda::OneTokenExperts call{.gate_up = gate_up_there.view().data(),

@@ -1,5 +1,5 @@
-// Products that end with the exact gelu against sums in float64: one tile and many a block, rows that fill no tile, a
-// cluster of which one block has no rows, more and fewer stages than the ring.
+// Products that end with the exact gelu against sums in float64: one tile or many for a block, rows that fill no tile,
+// a cluster of which one block has no rows, more and fewer stages than the ring.
 #include "backend/cuda/matmul/wgmma_gelu.h"
 
 #include <cmath>

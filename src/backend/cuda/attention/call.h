@@ -45,8 +45,9 @@ struct AttentionCall {
   const void* gate = nullptr;
   HeadStrides gate_strides;
   // In decoding: when this kernel starts, lengths, tables and the keys and values of all pages but a sequence's last
-  // are in memory, so that they may be read before the previous kernel has ended. So it is if that kernel adds the last
-  // key and lets the next one start only after its own wait_for_previous(), as rope_store does for many tokens.
+  // are in memory, so that they may be read before the previous kernel has ended. This holds if that kernel writes only
+  // the last key of each sequence (no prompts in the batch) and calls let_next_start() after its wait_for_previous(),
+  // as rope_store does for many tokens.
   bool cache_settled = false;
   const float* sinks = nullptr;  // a score of each head without a value, or null
   bool causal = true;

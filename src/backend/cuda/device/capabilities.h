@@ -6,7 +6,8 @@
 
 namespace fk::cuda {
 
-// Whether it can start a kernel before the previous one has ended, and run blocks in clusters.
+// Whether it can start a kernel before the previous one has ended, and run blocks in clusters, and this build has code
+// for that: on a GPU newer than Hopper a build for 80 and 90a runs what was made for 80.
 bool has_hopper_launches();
 
 // Why kernels that multiply by warpgroups (wgmma.cuh) cannot run: the build has none, or the device is not Hopper.

@@ -29,8 +29,9 @@ constexpr int kGateBlocks = 2;              // on a multiprocessor
 // Experts that a lane compares, where the kernels make the choice; 0: they do not.
 constexpr int kGiven = 0, kFew = 4, kMany = 16;
 constexpr int kMostRouted = 32 * kMany, kMostChosen = 32;
-// Of a block, which has a multiprocessor for itself. With a choice to make a thread needs a few more registers. With
-// 15 warps and best_of_held for few experts, too, a token of Gemma 4 took 2.77 ms instead of 2.71.
+// The most warps of a block of one_token_down, which has a multiprocessor to itself. Threads that also make the choice
+// need a few more registers. A token of Gemma 4 took 2.77 ms instead of 2.71 when few experts, too, were chosen by
+// best_of_held, with 15 warps.
 template <int kEach, bool kStream>
 constexpr int kMostDownWarps = kEach == kGiven ? 16 : (kEach == kFew || kStream ? 12 : 15);
 
@@ -118,10 +119,11 @@ __device__ __forceinline__ float stream_scale(const RoutedStream& s) {
   return 1.0f / sqrtf(reduce_warp<Sum>(squares) / static_cast<float>(s.hidden) + s.eps);
 }
 
-// What a launch has to know.
+// What a launch needs: which experts were chosen, or also their weights.
 enum class Choice : uint8_t { kExperts, kExpertsAndWeights };
 
-// The experts of the token: as given, or by the router's logits. kStream: these are the sums of c.routed_stream.
+// The experts of the token: as given, or by the router's logits. kStream: the logits are the sums of
+// c.routed_stream.
 template <class T, int kEach, bool kStream>
 struct ChosenExperts {
   const int32_t* ids;
@@ -145,7 +147,8 @@ struct ChosenExperts {
       weights = own_weights;
       if constexpr (kStream) {
         gate = &own_gate;
-        // What all need is read by one warp: with reads by all warps of all blocks the choice took 6 us.
+        // The scale and the count of unusual terms are read once a block: when every warp read them, the choice took
+        // 6 us.
         const int thread = static_cast<int>(threadIdx.x);
         auto read_logits = [&](unsigned long long unusual) {
           for (int i = thread; i <= c.experts; i += static_cast<int>(blockDim.x))
@@ -179,8 +182,8 @@ struct ChosenExperts {
   }
 
  private:
-  // By one warp; lane j keeps the j-th. Sums of a stream are compared before they are divided: both launches make the
-  // same choice.
+  // By one warp; lane j keeps the j-th. Sums of a stream are compared as they are, before the division, so that both
+  // launches make the same choice.
   template <bool kWeights>
   static __device__ __forceinline__ void choose_by(const OneTokenExperts& c, const float* sums, float scale_of_all,
                                                    int32_t* to_ids, float* to_weights) {
@@ -310,7 +313,7 @@ __global__ void __launch_bounds__(32 * kGateWarps, kGateBlocks)
       chosen.template choose<Choice::kExperts>(c, [&] { normed.put(to, chosen.scale_of_all); });
       begin_tile(begin);
     }
-    // Not earlier: the next kernel reads the same sums, before it waits for this one.
+    // Not earlier: blocks of the next kernel read the same sums as soon as they start, which would delay our reads.
     let_next_start();
   } else {
     // In this order: the next kernel reads the ids, or the logits, before it waits for this one.
@@ -465,6 +468,7 @@ std::string_view one_token_experts_refusal(const OneTokenExperts& c) {
     return "rows must start on 16 bytes";
   if (c.routed && (c.experts > kMostRouted || c.top_k > kMostChosen))
     return "it chooses at most 32 of at most 512 experts";
+  if (c.routed_stream.sums != nullptr && c.gate != ExpertGate::kSilu) return "experts of a stream have silu";
   if (c.dense_features % 8 != 0 || odd(c.dense_down) || odd(c.dense_between) || odd(c.dense_gate_up))
     return "rows must start on 16 bytes";
   return {};

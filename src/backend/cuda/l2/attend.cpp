@@ -27,7 +27,9 @@ void Attend::run(Context& ctx, const View& q, const View& key_cache, const View&
                                  .logits_soft_cap = init_.logits_soft_cap};
     AttentionCall call = decode_call(decode, q.narrow(0, 0, decoding), key_cache, value_cache, batch.decode.seq_lens,
                                      batch.decode.block_table, out.narrow(0, 0, decoding));
-    call.cache_settled = decoding >= kFewestShared;  // rope_store comes before
+    // rope_store comes before. Beside prompts it also writes pages that are not the last of a decoding sequence: a
+    // draft model computes pages in one row that another row of the same pass reads already.
+    call.cache_settled = decoding >= kFewestShared && prefilling == 0;
     if (gate) {
       call.gate = gate->data();
       call.gate_strides = {.token = gate->stride(0), .head = gate->stride(1)};

@@ -4,12 +4,16 @@
 
 namespace fk::cuda {
 
+namespace {
+__global__ void any_kernel() {}
+}  // namespace
+
 bool has_hopper_launches() {
   static const bool answer = [] {
-    int device = 0, major = 0;
-    check(cudaGetDevice(&device), "Asking for the current device");
-    check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "Asking for the architecture");
-    return major >= 9;
+    // What the device runs counts, not what it is: of code for older GPUs it runs kernels that are empty.
+    cudaFuncAttributes code{};
+    check(cudaFuncGetAttributes(&code, any_kernel), "Asking for the architecture of the code");
+    return code.ptxVersion >= 90;
   }();
   return answer;
 }
