@@ -14,10 +14,10 @@
 namespace fk {
 
 namespace {
-constexpr std::string_view kHeadEmbedding = "embed_tokens.weight";  // of a head that guesses
+constexpr std::string_view kHeadEmbedding = "embed_tokens.weight";  // of a draft head
 
-// How the names of tensors begin that belong to layers behind the last one.
-std::vector<std::string> layers_behind(int64_t last, int64_t count) {
+// How the names of tensors begin that belong to layers after the last one.
+std::vector<std::string> layers_after(int64_t last, int64_t count) {
   std::vector<std::string> names;
   for (int64_t i = last; i < last + count; ++i) names.push_back("model.layers." + std::to_string(i) + ".");
   return names;
@@ -114,7 +114,7 @@ Model load_model(const ModelSource& source, const LoadOptions& options, ThreadPo
       std::erase_if(params, [](const ParamSpec& param) { return param.name == kHeadEmbedding; });
     const StoredExtras extras = source.gguf.empty() ? read_stored_extras(source.directory) : StoredExtras();
     const std::vector<std::string> predicting =
-        layers_behind(model.config.facts.num_hidden_layers, extras.predicting_layers);
+        layers_after(model.config.facts.num_hidden_layers, extras.predicting_layers);
     std::vector<std::string_view> unused = model.config.family->other_parts;
     unused.insert(unused.end(), predicting.begin(), predicting.end());
     model.weights = Weights::load(params, std::move(*checkpoint), pool, options.device, unused, slices, extras.formats);

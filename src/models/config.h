@@ -20,7 +20,7 @@ ModelConfig read_config(const std::string& directory);
 // What the config.json of a directory says of its checkpoint and not of its model.
 struct StoredExtras {
   FormatOf formats;  // see models/quantization_config.h
-  // Layers behind the last one that predict tokens after the next, as DeepSeek V3 and GLM 4.5 have; they are not used.
+  // Layers after the last one that predict tokens after the next, as DeepSeek V3 and GLM 4.5 have; they are not used.
   int64_t predicting_layers = 0;
 };
 StoredExtras read_stored_extras(const std::string& directory);

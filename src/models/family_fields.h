@@ -40,7 +40,7 @@ void read_decoder(const FamilyFields& fields, const DecoderDefaults& defaults, D
 
 // The dtype that the file states; float32 where it states none.
 DType read_dtype(const FamilyFields& fields);
-// Weights in a quantised format, for families that do not read them: encoders, and heads that guess.
+// Weights in a quantised format, for families that do not read them: encoders and draft heads.
 void refuse_quantized(const FamilyFields& fields);
 // Refuses a quantization_config that is not known. For families without read_decoder(), whose matrices are dequantised
 // while they are loaded (models/dequantise.h).

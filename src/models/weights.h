@@ -26,7 +26,7 @@ class Weights {
   // in the right dtype is not copied: it is a view of the mapped file, which is read only. For other devices than the
   // CPU all parameters are copied; the next piece is converted while the last one is copied.
   // Tensors whose names begin with one of `other_parts` may stay unused.
-  // slices: what this rank holds of them; parameters that are not in it are held whole. Only its rows are
+  // slices: what this rank holds of them; parameters that are not in it are held whole. Only this rank's rows are
   // read or dequantised.
   // formats: of quantised matrices in the checkpoint; those that are elements of a dtype here are dequantised.
   static Weights load(const std::vector<ParamSpec>& specs, Checkpoint checkpoint, ThreadPool& pool,

@@ -23,7 +23,7 @@ DeepseekV3ForCausalLM::Init read_deepseek_v3(const FamilyFields& fields) {
   return init;
 }
 
-// Checkpoints also hold a layer behind the last one that predicts a second token; it is not part of this model.
+// Checkpoints also hold a layer after the last one that predicts a second token; it is not part of this model.
 const RegisterFamily<DeepseekV3ForCausalLM, read_deepseek_v3> kDeepseekV3({.name = "deepseek_v3",
                                                                            .model_type = "deepseek_v3",
                                                                            .other_model_types = {"kimi_k2"},

@@ -24,7 +24,7 @@ SparseLatentModelInit read_deepseek_v32(const FamilyFields& fields) {
   return init;
 }
 
-// Checkpoints also hold a layer behind the last one that predicts a second token; it is not part of this model.
+// Checkpoints also hold a layer after the last one that predicts a second token; it is not part of this model.
 const RegisterFamily<DeepseekV32ForCausalLM, read_deepseek_v32> kDeepseekV32({.name = "deepseek_v32",
                                                                               .model_type = "deepseek_v32",
                                                                               .packed = separate_experts(),

@@ -1,4 +1,4 @@
-// EAGLE-3: heads that guess the next tokens of a larger model. Two layouts: that of the package speculators, whose
+// EAGLE-3: draft heads for a larger model. Two layouts: that of the package speculators, whose
 // config.json has the layer in transformer_layer_config, and the older one, which is a config.json of Llama with
 // draft_vocab_size and calls the layer midlayer.
 #include "core/error.h"

@@ -19,7 +19,7 @@ Glm4MoeForCausalLM::Init read_glm4_moe(const FamilyFields& fields) {
   return init;
 }
 
-// Checkpoints also hold a layer behind the last one that predicts a second token; it is not part of this model.
+// Checkpoints also hold a layer after the last one that predicts a second token; it is not part of this model.
 const RegisterFamily<Glm4MoeForCausalLM, read_glm4_moe> kGlm4Moe({.name = "glm4_moe",
                                                                   .model_type = "glm4_moe",
                                                                   .packed = separate_experts(),

@@ -22,7 +22,7 @@ SparseLatentModelInit read_glm_moe_dsa(const FamilyFields& fields) {
   return init;
 }
 
-// Checkpoints also hold a layer behind the last one that predicts a second token; it is not part of this model.
+// Checkpoints also hold a layer after the last one that predicts a second token; it is not part of this model.
 const RegisterFamily<GlmMoeDsaForCausalLM, read_glm_moe_dsa> kGlmMoeDsa({.name = "glm_moe_dsa",
                                                                          .model_type = "glm_moe_dsa",
                                                                          .packed = separate_experts(),

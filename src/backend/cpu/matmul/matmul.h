@@ -37,9 +37,9 @@ void matmul_avx2_bf16(const MatmulArgs& args, ThreadPool& pool);
 void matmul_avx512_f32(const MatmulArgs& args, ThreadPool& pool);
 void matmul_avx512_bf16(const MatmulArgs& args, ThreadPool& pool);
 void matmul_amx_bf16(const MatmulArgs& args, ThreadPool& pool);
-// Weights that are no rows in memory: fill() writes those of 32 rows from n on, elements k .. k + 32 steps - 1, to
-// [step][32 rows][32]. Rows past the last may be anything; k of the product is a multiple of 32, and args.w is not
-// read.
+// Weights that are not stored as rows in memory: fill() writes those of 32 rows from n on, elements k .. k + 32 steps -
+// 1, to [step][32 rows][32]. Rows past the last may be anything; k of the product is a multiple of 32, and args.w is
+// not read.
 struct WeightBlocks {
   const void* of = nullptr;
   void (*fill)(const void* of, int64_t n, int64_t k, int64_t steps, bf16* block) = nullptr;

@@ -59,7 +59,8 @@ FK_VNNI_INLINE void clear(__m512 (&sums)[M]) {
   for (int m = 0; m < M; ++m) sums[m] = _mm512_setzero_ps();
 }
 
-// Into the L1 cache, some lines at a time: instructions in flight reach less far where codes have 4 bits.
+// Into the L1 cache, some lines at a time: out-of-order execution looks less far ahead where codes have 4
+// bits.
 template <int64_t kBytes>
 FK_VNNI_INLINE void prefetch_ahead(const std::byte* block) {
   constexpr int64_t kDistance = 2048;

@@ -35,7 +35,7 @@ class CacheStream {
         v_from_(static_cast<const T*>(call.v) + kv_head * call.v_strides.head + lane() % 4 * 2 * v_pitch_ +
                 lane() / 4 * 8 + first_element) {}
 
-  // The run after the present one; without a present one, the first.
+  // Sets the run that comes after the current one, or the first run if there is no current one.
   __device__ __forceinline__ void follow_with(const CacheRun& next) {
     next_ = next;
     next_ids_ = entries(next_, 0);
@@ -51,8 +51,8 @@ class CacheStream {
   __device__ __forceinline__ const uint4& key(int h, int c) const { return k_[h][c]; }
   __device__ __forceinline__ const uint4& value(int j, int c) const { return v_[j][c]; }
 
-  // Of a step of the present run; after its last one, of the first of the next run. Values come after the keys of
-  // their step.
+  // Loads the keys of a step of the current run; a step after its last one means the first step of the next run. The
+  // values of a step are loaded after its keys.
   __device__ __forceinline__ void load_keys(int step) {
     if (step < run_.steps) {
       // Lane i has the address of the i-th block; after 32 blocks all lanes read the table again.

@@ -29,7 +29,7 @@ constexpr int kTeams = 4;  // warps of a block
 [[maybe_unused]] __device__ unsigned shares_done[kMostCounters];
 
 template <int kHeadSize>
-constexpr int blocks_at_once = kHeadSize > 128 ? 2 : 3;  // of a multiprocessor
+constexpr int blocks_at_once = kHeadSize > 128 ? 2 : 3;  // on a multiprocessor
 
 // Of a partial result: for each head the weighted values, the largest score and the sum of weights.
 constexpr int floats_of_part(int head_size, int group) { return group * (head_size + 2); }
@@ -51,7 +51,7 @@ __device__ __forceinline__ CacheRun run_of(const AttentionCall& call, const Segm
           .last_key = s.keys.last};
 }
 
-// What the teams of a block have of a segment, in shared memory.
+// The partial results of the teams of a block for one segment, in shared memory.
 template <int kHeadSize>
 struct alignas(16) TeamResults {
   float means[kTeams][kMostGroup][kHeadSize];
@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(32 * kTeams, blocks_at_once<kHeadSize>)
 #if __CUDA_ARCH__ >= 900
   extern __shared__ int begins[];
   __shared__ TeamResults<kHeadSize> results;
-  // Kept here and not in registers, all of which a step needs.
+  // In shared memory, because a step needs all registers.
   __shared__ Segment segments[2];
   const int team = threadIdx.x / 32, kv_head = blockIdx.y;
   let_next_start();
@@ -149,7 +149,7 @@ __global__ void __launch_bounds__(32 * kTeams, blocks_at_once<kHeadSize>)
     const Segment first = work.first_segment();
     if (threadIdx.x == 0) segments[0] = first;
     cache.follow_with(run_of(call, first, team));
-    // The page of the last key is not settled.
+    // The previous kernel may still be writing the page of the last key.
     const bool early = call.cache_settled && first.first_page + team < first.last_page;
     if (early) {
       cache.load_keys(0);

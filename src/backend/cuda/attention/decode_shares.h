@@ -8,7 +8,7 @@
 
 namespace fk::cuda {
 
-// It is never preferred for fewer sequences.
+// decode_shares_preferred() is false for fewer sequences.
 inline constexpr int kFewestShared = 16;
 
 std::string_view decode_shares_refusal(const AttentionCall& call);

@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kBlocksAtOnce)
     tile.attend(call, cache, step, keys, [&](float(&score)[2][4]) {
       if constexpr (C::kParts > 1) add_scores<C>(score, team, part, step);
     });
-  // Not earlier: keys and values would wait behind the matrix of the next launch.
+  // Not earlier: the next kernel would begin to load its weights and delay our keys and values.
   let_next_start();
 
   // Results of the teams of the block: means[team][head][element].

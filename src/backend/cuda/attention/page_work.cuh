@@ -104,7 +104,7 @@ struct PageWork {
   }
 };
 
-// The output of sequences without keys: rows that only fill up a recorded step.
+// Writes zeros for sequences without keys, which only fill up a recorded step.
 template <class T>
 __device__ __forceinline__ void zero_empty_sequences(const AttentionCall& call, const PageWork& work) {
   for (int s = blockIdx.x; s < call.sequences; s += gridDim.x) {

@@ -21,7 +21,7 @@ __device__ __forceinline__ Running join(Running a, Running b, float& scale_a, fl
   return {largest, a.sum * scale_a + b.sum * scale_b};
 }
 
-// Element i of the weighted values of a query head over all of its keys becomes that of the output.
+// Writes element i of the output of a query head; `value` is its weighted sum over all keys.
 template <class T>
 __device__ __forceinline__ void store_result(const AttentionCall& call, int sequence, int head, int i, float value,
                                              const Running& all) {

@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 #endif
 }
 
-// What the documentation of tensor maps asks for: strides are multiples of those inside.
+// What the documentation of tensor maps asks for: each stride is a multiple of the next inner one.
 bool heads_inside_tokens(const HeadStrides& strides, int heads) {
   return strides.head > 0 && strides.token >= heads * strides.head && strides.token % strides.head == 0;
 }

@@ -100,8 +100,9 @@ class RegisterTile {
     cache.load_values(step + 1);
   }
 
-  // After the last step: weighted values [head][pitch], from the warp's first element on, and of each head its sums,
-  // the latter by one warp of those that have parts of a head. To shared memory.
+  // Saves to shared memory, after the last step: the weighted values as [head][pitch], from the warp's first element
+  // on, and the sums of each head. Where several warps have parts of a head, only one of them saves its sums
+  // (with_states).
   __device__ __forceinline__ void save(float* values, int pitch, Running* states, int group, bool with_states) {
     sum_ += __shfl_xor_sync(kAllLanes, sum_, 1);
     sum_ += __shfl_xor_sync(kAllLanes, sum_, 2);

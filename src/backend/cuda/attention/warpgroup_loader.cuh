@@ -72,7 +72,8 @@ struct Loader {
     for (int p = 0; p < P::kPanels; ++p) copy(p, to + p * panel_bytes, full);
   }
 
-  // Keys or values from `first` on, which are at rows block_rows where threads copy them.
+  // Fills a tile with keys or values from `first` on. block_rows, the rows of its blocks, is used only where threads
+  // copy.
   __device__ __forceinline__ void fill_tile(const CUtensorMap& map, const T* from, int64_t stride,
                                             const QueryItem& item, int first, int block_rows, uint32_t to,
                                             uint32_t full) const {

@@ -36,7 +36,7 @@ struct Plan {
   // 65536 registers for three warpgroups: compiled for 168 each, of which loaders give some back.
   static constexpr int kLoaderRegisters = kHeadSize > 128 ? 40 : 72;
   static constexpr int kMultiplierRegisters = (3 * 168 - kLoaderRegisters) / kMultipliers;
-  // Whether the copy engine is used: not where all registers are.
+  // Whether the copy engine is used. Not for heads above 128, whose kernel has no free registers.
   static constexpr bool kBoxes = kHeadSize <= 128;
   static constexpr int kPanels = kHeadSize / 64;
   // As many as fit: small tiles are used up before the next ones have come from memory.

@@ -29,7 +29,7 @@ __device__ __forceinline__ void copy_box(uint32_t to, const CUtensorMap& map, in
       : "memory");
 }
 
-// Of a tensor of three dimensions, the innermost index first.
+// Copies a box of a three-dimensional tensor; its place begins with the innermost dimension.
 __device__ __forceinline__ void copy_box(uint32_t to, const CUtensorMap& map, int column, int middle, int outer,
                                          uint32_t barrier) {
   asm volatile(

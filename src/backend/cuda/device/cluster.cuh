@@ -37,9 +37,9 @@ __device__ __forceinline__ uint32_t block_of_cluster() {
   return rank;
 }
 
-// Arrives at a barrier of any block of the cluster, by its address from shared_of(), after products have read
-// something: what this thread wrote before need not be visible to the other block. A release of the cluster's scope
-// would become fences of the whole device here.
+// Arrives at a barrier of any block of the cluster, by its address from shared_of(), after products have read a
+// buffer. Nothing that this thread wrote must become visible to the other block, so the default scope is enough; with
+// .release.cluster the compiler would emit fences of the whole device.
 __device__ __forceinline__ void arrive_there(uint32_t barrier_there) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier_there) : "memory");
 }

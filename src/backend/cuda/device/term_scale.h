@@ -5,8 +5,8 @@
 
 namespace fk::cuda {
 
-// A term belongs to the first scale whose limit is larger than it: 2^21, 2^52, 2^83, 2^114, 2^145, which all floats are
-// below. Limits and units grow by the same factor.
+// A term belongs to the first scale whose limit is larger than it: 2^21, 2^52, 2^83, 2^114, 2^145; every float
+// is below the last one. Limits and units grow by the same factor.
 inline constexpr int kTermScales = 5;
 inline constexpr int kMostAdders = 256;  // terms of one sum
 
@@ -17,11 +17,12 @@ constexpr float power_of_two(int exponent) {
   return power;
 }
 
-// Not of the last scale, whose limit is no float.
+// Not for the last scale, whose limit is larger than any float.
 constexpr float term_limit(int scale) { return power_of_two(21 + 31 * scale); }
 
 // A term times this is added. In the first scale the error of that is far below that of an element; in the others there
-// is none, since all 24 bits of a term that is not below the last limit are above the point. kMostAdders terms fit.
+// is none, since a term of these scales is at least the limit of the scale before, so that all of its 24 bits are whole
+// units. kMostAdders terms fit.
 constexpr float terms_per_one(int scale) { return power_of_two(34 - 31 * scale); }
 
 inline constexpr float kFirstLimit = term_limit(0), kFirstUnits = terms_per_one(0);
@@ -33,8 +34,8 @@ constexpr int term_scale(float size) {
   return scale;
 }
 
-// What is counted beside the sums: terms that are not of the first scale, and above all of these those that are no
-// number. There are fewer than 2^32.
+// Counted in one word beside the sums: in the low 32 bits terms that do not belong to the first scale, in the high 32
+// bits terms that are infinite or NaN. There are fewer than 2^32 of each.
 inline constexpr unsigned long long kLargeTerm = 1, kNoTerm = 1ull << 32;
 
 // Copies of the sums: blocks that add to the same memory wait for each other.

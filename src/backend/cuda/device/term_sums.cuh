@@ -23,7 +23,7 @@ __device__ __forceinline__ void add_term(unsigned long long* sums, const TermPla
   }
 }
 
-// Sum i of the first scale, or the count of terms that have another one, after all blocks have added.
+// Sum i of the first scale, or, with i = places.count, the count of all other terms, after all blocks have added.
 __device__ __forceinline__ unsigned long long first_sum(const unsigned long long* sums, const TermPlaces& places,
                                                         int i) {
   unsigned long long sum = 0;
@@ -35,7 +35,7 @@ __device__ __forceinline__ unsigned long long unusual_terms(const unsigned long 
   return first_sum(sums, places, places.count);
 }
 
-// Sum i after all blocks have added. If a term was no number, none of the sums is one.
+// Sum i after all blocks have added. If any term was infinite or NaN, all sums are NaN.
 __device__ __forceinline__ float sum_of_terms(const unsigned long long* sums, const TermPlaces& places, int i,
                                               unsigned long long unusual) {
   const unsigned long long sum = first_sum(sums, places, i);

@@ -1,5 +1,5 @@
-// A block has 16 rows of the matrix, all of them in shared memory: they are on their way before the block waits for the
-// previous kernel, whatever that still does, and take few registers, so that blocks of both fit on a multiprocessor.
+// A block has 16 rows of the matrix, all of them in shared memory: their copies start before the block waits for the
+// previous kernel, and need almost no registers, so that blocks of both fit on a multiprocessor.
 // Warps split the length.
 #include "backend/cuda/experts/routed_output.h"
 

@@ -1,6 +1,6 @@
 // BertLayer on CUDA for many tokens: norms add the residual and write nothing but their result; gelu is part of its
-// product or, for sizes that product does not support, works in place. Products that add the residual were not faster
-// (docs/results/h200-families.md).
+// product or, for sizes that this product does not support, works in place. Products that add the residual were not
+// faster (docs/results/h200-families.md).
 #include "ops/l3/bert_layer.h"
 
 #include "backend/cuda/attention/prefill_wgmma.h"

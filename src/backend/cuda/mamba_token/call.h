@@ -26,7 +26,7 @@ struct MambaTokenMemory {
   unsigned* arrivals;     // of the barrier of all blocks; zero before and after every launch
   uint32_t* tag;          // the last one that was used (tagged.cuh)
   uint64_t *gated, *out;  // tagged: the scan's results, [channels / 2], and those of a layer, [hidden / 2]
-  // Of parameters, for two layers in turn (TermPlaces). Zero before and after every launch.
+  // Sums of parameters: two sets (TermPlaces), which layers use in turn. Zero before and after every launch.
   unsigned long long* sums;
 };
 

@@ -1,7 +1,7 @@
 // A block works through tiles of 128 rows of x by 128 features. One warp loads both, 64 columns at a time, into a ring
 // in shared memory. Two warpgroups take turns: each multiplies every second tile alone, and while the other multiplies
 // the next one, it applies gelu to its sums and stores them. Two blocks form a cluster: they have different rows of x
-// and the same features, of whose weights each loads half for both.
+// and the same features; each block loads half of their weights, for both blocks.
 #include "backend/cuda/matmul/wgmma_gelu.h"
 
 #include <algorithm>
