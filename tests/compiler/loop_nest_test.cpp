@@ -67,6 +67,12 @@ const Reader kReaders[] = {
      2},
 };
 
+TEST(LoopNests, ACallAloneDoesNotReadItsOwnResult) {
+  const Expr a = algebra::input("a", DType::kF32, {kManyRows, kItems, kLength}),
+             s = algebra::input("s", DType::kF32, {kManyRows, kItems, kLength});
+  EXPECT_EQ(lower_to_loops({{"s", a * 2}, {"y", reversed(s, 1)}}).refusal, "it is updated in place");
+}
+
 // The kernel's two results, the second of which reads the first, as it stores them: of kRows rows.
 struct TwoResults {
   explicit TwoResults(const Reader& reader, bool local) {

@@ -73,6 +73,16 @@ TEST_F(OverwrittenReads, BesideTheStoreAreOfItsRowAndBeforeIt) {
   EXPECT_THROW(refuse_overwritten_reads({{"y0", finer}, store}), NoLoops);
 }
 
+TEST_F(OverwrittenReads, OfOtherItemsOfARowAreInLoopsBeforeTheStore) {
+  const LoopProgram apart = lower_to_row_loops({{"y0", x_ * sum(row_ * x_, 1)}, {"y1", stored(x_)}}, {});
+  ASSERT_EQ(apart.refusal, "");
+  ASSERT_EQ(apart.nests.size(), 2u);
+  EXPECT_EQ(apart.nests[1].statements.back().name, "y1");
+  const LoopProgram together = lower_to_row_loops({{"y0", row_ + x_}, {"y1", stored(row_ * 0.5 + x_)}}, {});
+  ASSERT_EQ(together.refusal, "");
+  EXPECT_EQ(together.nests.size(), 1u);
+}
+
 TEST_F(OverwrittenReads, PartsThatAreSharedAreLookedAtOnce) {
   Expr power = row_;
   for (int i = 0; i < 64; ++i) power = power * power;

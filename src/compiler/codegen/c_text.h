@@ -25,6 +25,11 @@ struct Index {
   std::string text = {};  // not empty: this instead
   bool text_uses_i = false;
 
+  // Not for texts.
+  void add(const Index& other, int64_t factor) {
+    start += factor * other.start;
+    for (size_t v = 0; v < factors.size(); ++v) factors[v] += factor * other.factors[v];
+  }
   bool uses_i() const { return text.empty() ? factors.back() != 0 : text_uses_i; }
   bool is_zero() const {
     return text.empty() && start == 0 && std::all_of(factors.begin(), factors.end(), [](int64_t f) { return f == 0; });

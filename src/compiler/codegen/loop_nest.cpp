@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "compiler/codegen/c_text.h"
+#include "compiler/codegen/item_order.h"
 
 namespace fk {
 namespace {
@@ -33,9 +34,6 @@ int64_t row_elements(const Extents& shape) {
 bool is_slow(const Head& head) {
   return head.is(Primitive::kMap) && head.function >= Function::kExp && head.function <= Function::kErfc;
 }
-
-// A result that reads items of the last nest which that has not computed yet.
-struct NeedsOwnNest {};
 
 class Lowering {
  public:
@@ -103,6 +101,7 @@ class Lowering {
     Extents space = rows.shape();
     if (space.size() == 1) space.push_back(1);
     enter_nest(Extents(space.begin(), space.end() - 1), result.name);
+    given_.items.overwrite(old.head().name, now_, to_.nests[now_].leads, space.back());
     Code place = of_row_variable(index, {variable(0)});
     std::vector<Index> at;
     for (size_t d = 0; d < rows.shape().size(); ++d) at.push_back(variable(d));
@@ -175,7 +174,7 @@ class Lowering {
       store.index = store_index(result.name, out, space, reshaped);
     }
     statements().push_back(store);
-    given_.stored[result.name] = {now_, space.back()};
+    given_.items.store(result.name, now_, space.back());
   }
 
   // A result [P, T, ...] of a few parts that have the same rows: a store for each part. False: it is none.
@@ -262,8 +261,7 @@ class Lowering {
     if (auto use = to_.arrays.find(array.name);
         by_rows() && use != to_.arrays.end() && use->second.written && (use->second.dense || !is_row(at[0])))
       throw NoLoops("a call reads other rows of what an earlier one computes");
-    if (auto stored = given_.stored.find(array.name); stored != given_.stored.end() && stored->second.nest == now_)
-      require_same_item(stored->second.length, seen_as, at);
+    if (by_rows()) given_.items.read(now_, to_.nests[now_].leads, {array.name, seen_as, at, in_row_});
     const bool reshaped = seen_as != array.shape;
     if (is_local(array.name) || reshaped) {
       bool rows = is_row(at[0]) || (seen_as[0] == 1 && at[0].is_zero());
@@ -281,29 +279,6 @@ class Lowering {
     return loaded(fmt::format("{}_p[{}]", array.name, address(array.name, array.shape, at)), array.dtype);
   }
 
-  // Of an array that this nest stores, `length` elements for each item: the item that is being computed can be read,
-  // since statements come one after another, but others may not have been computed yet. Nor has any where a value
-  // stands before the loops over items.
-  void require_same_item(int64_t length, const Extents& seen_as, const std::vector<Index>& at) const {
-    Index flat = fixed(0);
-    int64_t stride = 1, most = 1;  // most: an upper bound of i + 1
-    for (size_t d = seen_as.size(); d-- > 1; stride *= seen_as[d]) {
-      if (seen_as[d] == 1) continue;
-      if (!at[d].text.empty()) throw NeedsOwnNest();
-      flat.start += at[d].start * stride;
-      for (size_t v = 0; v < flat.factors.size(); ++v) flat.factors[v] += at[d].factors[v] * stride;
-      if (at[d].factors.back() != 0) most = std::max(most, seen_as[d]);
-    }
-    const Extents& leads = to_.nests[now_].leads;
-    bool same = !in_row_;
-    int64_t of_item = length;
-    for (size_t v = leads.size(); v-- > 1; of_item *= leads[v])
-      same = same && (leads[v] == 1 || flat.factors[v] == of_item);
-    const bool whole = flat.factors.back() == 1 && flat.start == 0 && most <= length;
-    const bool one = flat.factors.back() == 0 && flat.start >= 0 && flat.start < length;
-    if (!same || !(whole || one)) throw NeedsOwnNest();
-  }
-
   // The place of an element among those of its row, in row-major order.
   std::string flat_text(const Extents& shape, const std::vector<Index>& at) const {
     Index flat = fixed(0);
@@ -315,8 +290,7 @@ class Lowering {
         text += fmt::format(" + ({}) * {}", at[d].text, stride);
         continue;
       }
-      flat.start += at[d].start * stride;
-      for (size_t v = 0; v < flat.factors.size(); ++v) flat.factors[v] += at[d].factors[v] * stride;
+      flat.add(at[d], stride);
     }
     return index_text(flat) + text;
   }
@@ -384,8 +358,7 @@ class Lowering {
     for (size_t d = head.shape.size(); d-- > 0; stride *= head.shape[d]) {
       if (head.shape[d] == 1) continue;
       if (!at[d].text.empty()) throw NoLoops("a table is read at computed places");
-      flat.start += at[d].start * stride;
-      for (size_t v = 0; v < flat.factors.size(); ++v) flat.factors[v] += at[d].factors[v] * stride;
+      flat.add(at[d], stride);
     }
     std::string element = fmt::format("table{}[{}]", found - to_.tables.begin(), index_text(flat));
     DType as = computed_as(head.dtype);
@@ -445,8 +418,7 @@ class Lowering {
           index.text_uses_i = index.text_uses_i || at[j].text_uses_i;
           continue;
         }
-        index.start += factor * at[j].start;
-        for (size_t v = 0; v < index.factors.size(); ++v) index.factors[v] += factor * at[j].factors[v];
+        index.add(at[j], factor);
       }
       if (!text.empty()) {
         index.text_uses_i = index.text_uses_i || index.factors.back() != 0;
@@ -594,15 +566,11 @@ class Lowering {
   std::map<const ExprNode*, int> uses_;
   std::map<const ExprNode*, bool> slow_;
   // What statements so far have named.
-  struct Stored {
-    size_t nest;
-    int64_t length;  // elements of an item
-  };
   struct Names {
     std::vector<std::map<std::string, Code>> of_nests;  // values
     std::map<std::string, Code> of_rows;                // values of a whole row, for all nests after them
-    std::map<std::string, Stored> stored;               // results
     size_t count = 0;                                   // of variables
+    ItemOrder items;
   };
   Names given_;
   size_t now_ = 0;       // the nest
