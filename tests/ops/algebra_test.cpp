@@ -3,10 +3,12 @@
 
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "core/error.h"
 #include "ops/algebra/evaluate.h"
 #include "ops/algebra/expr.h"
+#include "ops/algebra/pieces.h"
 
 namespace fk::algebra {
 namespace {
@@ -127,6 +129,31 @@ TEST(Expr, SubstitutesInputsOfTheSameTypeOnly) {
   Expr other = substitute({y}, [](const Expr&) { return input("z", DType::kF32, {2, 3}); })[0];
   EXPECT_EQ(expr_text(other), "z * 2");
   EXPECT_THROW(substitute({y}, [](const Expr&) { return input("z", DType::kF32, {3, 2}); }), Error);
+}
+
+// Experts are chosen by ids, which kernels use as indices.
+TEST(PickLargest, IsAnIndexWhateverTheNumbersAre) {
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN(), kInf = std::numeric_limits<double>::infinity();
+  const std::pair<List, List> rows[] = {{{3, 1, 3, 2}, {0, 2, 3}},
+                                        {{-kInf, -kInf, -kInf, -kInf}, {0, 1, 2}},
+                                        {{kInf, 1, kInf, 2}, {0, 2, 3}},
+                                        {{kNaN, kNaN, kNaN, kNaN}, {}},
+                                        {{1, kNaN, 5, 0}, {}}};
+  for (const auto& [row, ids] : rows) {
+    const Picks picks = pick_largest(input("x", DType::kF32, {1, 4}), 3);
+    const std::vector<Values> got =
+        evaluate(picks.ids, {[&](const Head&) { return std::make_shared<std::vector<double>>(row); }});
+    std::set<double> different;
+    for (size_t j = 0; j < got.size(); ++j) {
+      const double id = (*got[j])[0];
+      if (!ids.empty()) {
+        EXPECT_EQ(id, ids[j]);
+      }
+      EXPECT_TRUE(id >= 0 && id < 4) << id;
+      different.insert(id);
+    }
+    EXPECT_EQ(different.size(), got.size());
+  }
 }
 
 }  // namespace

@@ -14,7 +14,8 @@ Picks pick_largest(const Expr& x, int64_t k, const std::optional<Expr>& allowed)
   std::optional<Expr> free = allowed;
   for (int64_t j = 0; j < k; ++j) {
     Expr best = largest(free ? select(*free, x, -INFINITY) : x, last);
-    Expr hit = free ? *free & equal(x, best) : equal(x, best);
+    // No x may equal the best where one is NaN. One that is not less exists always, so that an index is one of x.
+    Expr hit = free ? *free & !(x < best) : !(x < best);
     picks.ids.push_back(smallest(select(hit, place, static_cast<double>(x.size(last))), last));
     picks.chosen.push_back(equal(place, picks.ids.back()));
     free = free ? *free & !picks.chosen.back() : !picks.chosen.back();
