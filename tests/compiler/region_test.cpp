@@ -4,14 +4,17 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <map>
 #include <set>
 
 #include "compiler/plan/find_regions.h"
 #include "compiler/plan/generated_kernel.h"
+#include "compiler/plan/region_memory.h"
 #include "compiler/plan/region_trial.h"
 #include "core/error.h"
 #include "engine/model.h"
@@ -19,6 +22,7 @@
 #include "graph/trace.h"
 #include "models/catalog.h"
 #include "models/resolve.h"
+#include "ops/registry.h"
 #include "tests/graph/tiny_models.h"
 
 namespace fk {
@@ -170,6 +174,78 @@ TEST_F(Trial, AFastAndWrongKernelIsNotUsed) {
   EXPECT_THAT(zeros.failure, HasSubstr("result 0"));
   EXPECT_FALSE(zeros.wins());
   EXPECT_THAT(run([](std::span<const View>) {}).failure, HasSubstr("result 0")) << "nothing written";
+}
+
+TEST_F(Trial, AKernelThatWritesBehindItsResultIsNotUsed) {
+  const TrialResult row = run([](std::span<const View> out) {
+    const View one = out[0].narrow(0, 0, 1);
+    std::memset(static_cast<char*>(out[0].data()) + out[0].size_bytes(), 0, one.size_bytes());
+  });
+  EXPECT_THAT(row.failure, HasSubstr("writes behind the end of result 0"));
+}
+
+// topk_softmax as the only call of a graph.
+GraphBody topk_graph(int64_t experts, int64_t top_k) {
+  SymbolicSize tokens;
+  tokens.factors[static_cast<size_t>(SizeSymbol::kTokens)] = 1;
+  GraphBody flat;
+  flat.values = {{ValueKind::kArgument, "x", DType::kF32, {tokens, experts}},
+                 {ValueKind::kResult, "", DType::kF32, {tokens, top_k}},
+                 {ValueKind::kResult, "", DType::kI32, {tokens, top_k}}};
+  flat.inputs = {0};
+  GraphNode call{.op = "topk_softmax", .level = 1, .init = Registry::instance().at("topk_softmax").default_init()};
+  for (auto& [name, value] : call.init) {
+    if (name == "num_experts") value = experts;
+    if (name == "top_k") value = top_k;
+  }
+  call.inputs = {{"gating_output", 0}};
+  call.outputs = {{"topk_weights", 1}, {"topk_ids", 2}};
+  flat.nodes = {call};
+  flat.outputs = {{"weights", 1}, {"ids", 2}};
+  return flat;
+}
+
+TEST(Regions, IdsOfExpertsAreIndicesWhateverTheLogitsAre) {
+  constexpr int64_t kExperts = 8, kTopK = 3, kTokens = 3;
+  const GraphBody flat = topk_graph(kExperts, kTopK);
+  const std::vector<FoundRegion> found = find_regions(flat);
+  ASSERT_EQ(found.size(), 1u);
+  const CompiledRegions compiled = compile_regions({found.data()}, flat);
+  Tensor x({kTokens, kExperts}, DType::kF32), weights({kTokens, kTopK}, DType::kF32),
+      ids({kTokens, kTopK}, DType::kI32);
+  for (int64_t i = 0; i < kExperts; ++i) {
+    x.ptr<float>()[i] = static_cast<float>(i % 5);
+    x.ptr<float>()[kExperts + i] = std::numeric_limits<float>::quiet_NaN();
+    x.ptr<float>()[2 * kExperts + i] = i == 3 ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(i);
+  }
+  const View inputs[] = {x.view()}, outputs[] = {weights.view(), ids.view()};
+  ThreadPool pool(1);
+  Arena arena;
+  Context ctx{.pool = pool, .arena = arena};
+  compiled.kernels[0]->run(ctx, inputs, outputs);
+  const int32_t* const id = ids.ptr<int32_t>();
+  EXPECT_EQ((std::vector<int32_t>(id, id + kTopK)), (std::vector<int32_t>{4, 3, 2}));
+  for (int64_t i = kTopK; i < ids.view().numel(); ++i) EXPECT_TRUE(id[i] >= 0 && id[i] < kExperts) << id[i];
+}
+
+// Each choice depends on all that came before it.
+TEST(Regions, InputsOfManyChoicesAreMadeAtOnce) {
+  const GraphBody flat = topk_graph(64, 22);
+  const std::vector<FoundRegion> found = find_regions(flat);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(RegionMemory(flat, found[0], sizes_with_rows(GraphPhase::kPrefill, 2), 1).inputs().size(), 1u);
+}
+
+// The bounds of its sequences have one row more than the result.
+TEST(Regions, APoolHasAsManyRowsAsItsResult) {
+  const GraphBody flat = flat_graph(*find_catalog("tiny-xlm-roberta"), GraphPhase::kEncode);
+  std::vector<FoundRegion> found = find_regions(flat);
+  const auto pool = std::find_if(found.begin(), found.end(),
+                                 [&](const FoundRegion& f) { return draft_of(f, flat).calls == "sequence_pool"; });
+  ASSERT_NE(pool, found.end());
+  const CompiledRegions compiled = compile_regions({&*pool}, flat);
+  const TrialResult trial = try_kernel(flat, *pool, *compiled.kernels[0], {.phase = GraphPhase::kEncode, .rows = {}});
+  EXPECT_EQ(trial.failure, "");
 }
 
 TEST_F(Trial, AKernelThatCrashesOrHangsEndsItsOwnProcessOnly) {

@@ -134,6 +134,12 @@ class GeneratedKernel : public Base {
 
   // An array whose first extent is the number of rows: one that is read or written row by row.
   static size_t rows_array(const LoopProgram& loops, const std::vector<std::string>& names) {
+    // An input may have more rows than are computed: bounds of sequences. A result that is stored in order has as many.
+    for (const LoopNest& nest : loops.nests)
+      for (size_t k = 0; k < names.size(); ++k)
+        if (auto use = loops.arrays.find(names[k]);
+            nest.rows_of == names[k] && use != loops.arrays.end() && !use->second.dense)
+          return k;
     for (const LoopNest& nest : loops.nests)
       for (const LoopStatement& s : nest.statements)
         for (size_t k = 0; k < names.size(); ++k) {

@@ -75,6 +75,8 @@ std::string RegionCheck::run(RegionKernel& kernel) {
   Context ctx = context_on(device_, pool_, arena);
   kernel.run(ctx, ours_.inputs(), ours_.outputs());
   if (!unusable_.empty()) return unusable_;
+  if (const std::optional<size_t> i = ours_.overrun())
+    return fmt::format("with {} rows it writes behind the end of result {}", rows_, *i);
   for (size_t i = 0; i < region_.outputs.size(); ++i) {
     Tensor result = host_copy(ours_.outputs()[i]);
     View old = before_[i].view();

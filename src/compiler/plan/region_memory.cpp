@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "compiler/plan/attention_batch.h"
 #include "compiler/plan/host_copy.h"
@@ -21,8 +22,9 @@ using algebra::Primitive;
 constexpr int64_t kLastPosition = 5000;  // of integers that index nothing
 // Large arrays repeat themselves, since random numbers take longer than everything else. A prime, so that rows differ.
 constexpr int64_t kDistinct = 65521;
-constexpr int64_t kGap = 16;   // elements between rows that are slices of wider ones
-constexpr int kPoison = 0xFF;  // NaN in all float types
+constexpr int64_t kGap = 16;       // elements between rows that are slices of wider ones
+constexpr int kPoison = 0xFF;      // NaN in all float types
+constexpr int64_t kSpareRows = 2;  // behind a result
 
 // Inputs that say where rows are: what they index, and whether rows are stored there.
 struct IndexUse {
@@ -31,7 +33,8 @@ struct IndexUse {
   int64_t elements = 0;  // of a stored row; 0: rows are read
 };
 
-void find_indices(const Expr& e, std::map<std::string, IndexUse>& uses) {
+void find_indices(const Expr& e, std::map<std::string, IndexUse>& uses, std::set<const algebra::ExprNode*>& seen) {
+  if (!seen.insert(e.id()).second) return;
   auto source = [](Expr x) {
     while (!x.head().is(Primitive::kInput) && !x.inputs().empty()) x = x.inputs()[0];
     return x.head().name;
@@ -45,7 +48,7 @@ void find_indices(const Expr& e, std::map<std::string, IndexUse>& uses) {
     for (size_t d = 1; d < rows.shape().size(); ++d) elements *= rows.shape()[d];
     uses[source(e.inputs()[1])] = {source(e.inputs()[0]), 0, elements};
   }
-  for (const Expr& x : e.inputs()) find_indices(x, uses);
+  for (const Expr& x : e.inputs()) find_indices(x, uses, seen);
 }
 
 }  // namespace
@@ -78,7 +81,12 @@ RegionMemory::RegionMemory(const GraphBody& flat, const FoundRegion& found, cons
   if (device_ != kCpu) move_inputs();
   for (const Region::Output& o : region_.outputs) {
     TensorSpec spec{shape_of(o.value), flat.values[static_cast<size_t>(o.value)].dtype};
-    outputs_.push_back(o.updates >= 0 ? inputs_[static_cast<size_t>(o.updates)] : make(spec));
+    if (o.updates < 0) {
+      outputs_.push_back(make_output(spec));
+      continue;
+    }
+    outputs_.push_back(inputs_[static_cast<size_t>(o.updates)]);
+    whole_outputs_.emplace_back();
   }
   for (size_t i = 0; i < inputs_.size(); ++i) views_[static_cast<size_t>(region_.inputs[i])] = inputs_[i];
   prepare_calls();
@@ -93,6 +101,15 @@ Shape RegionMemory::shape_of(ValueId id) const {
 View RegionMemory::make(const TensorSpec& spec) {
   memory_.emplace_back(spec, host_inputs_.empty() ? kCpu : device_);
   return memory_.back().view();
+}
+
+View RegionMemory::make_output(const TensorSpec& spec) {
+  std::vector<int64_t> extents(spec.shape.extents().begin(), spec.shape.extents().end());
+  if (extents.empty()) extents.push_back(1);
+  extents[0] += kSpareRows;
+  whole_outputs_.push_back(make({Shape(extents), spec.dtype}));
+  const View rows = whole_outputs_.back().narrow(0, 0, extents[0] - kSpareRows);
+  return spec.shape.rank() == 0 ? rows.reshape(spec.shape) : rows;
 }
 
 void RegionMemory::move_inputs() {
@@ -112,7 +129,8 @@ void RegionMemory::move_inputs() {
 
 void RegionMemory::fill_inputs(const FoundRegion& found, uint64_t seed) {
   std::map<std::string, IndexUse> indices;
-  for (const algebra::NamedExpr& r : found.program.results) find_indices(r.expr, indices);
+  std::set<const algebra::ExprNode*> seen;
+  for (const algebra::NamedExpr& r : found.program.results) find_indices(r.expr, indices, seen);
   std::map<ValueId, const GraphNode*> maker;
   for (const GraphNode& node : flat_.nodes)
     for (const GraphOperand& o : node.outputs) maker[o.value] = &node;
@@ -231,11 +249,23 @@ void RegionMemory::prepare_calls() {
 void RegionMemory::poison_outputs() {
   for (size_t i = 0; i < outputs_.size(); ++i) {
     if (region_.outputs[i].updates >= 0) continue;
+    const View& whole = whole_outputs_[i];
     if (device_ == kCpu)
-      std::memset(outputs_[i].data(), kPoison, outputs_[i].size_bytes());
+      std::memset(whole.data(), kPoison, whole.size_bytes());
     else
-      device_runtime(device_).fill(outputs_[i].data(), std::byte{kPoison}, outputs_[i].size_bytes());
+      device_runtime(device_).fill(whole.data(), std::byte{kPoison}, whole.size_bytes());
   }
+}
+
+std::optional<size_t> RegionMemory::overrun() const {
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (region_.outputs[i].updates >= 0) continue;
+    const View& whole = whole_outputs_[i];
+    const Tensor spare = host_copy(whole.narrow(0, whole.size(0) - kSpareRows, kSpareRows));
+    const auto* bytes = static_cast<const unsigned char*>(spare.view().data());
+    if (std::any_of(bytes, bytes + spare.view().size_bytes(), [](unsigned char b) { return b != kPoison; })) return i;
+  }
+  return std::nullopt;
 }
 
 void RegionMemory::call(Context& ctx) {

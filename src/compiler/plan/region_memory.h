@@ -29,6 +29,8 @@ class RegionMemory {
   // Memory for a kernel of the region: states are the inputs themselves.
   const std::vector<View>& outputs() const { return outputs_; }
   void poison_outputs();
+  // After poison_outputs(): the first result behind whose end something was written.
+  std::optional<size_t> overrun() const;
 
   // The calls, as a model makes them: updates in place change inputs.
   void call(Context& ctx);
@@ -39,6 +41,7 @@ class RegionMemory {
 
  private:
   View make(const TensorSpec& spec);
+  View make_output(const TensorSpec& spec);
   void fill_inputs(const FoundRegion& found, uint64_t seed);
   bool fill_length(size_t input, uint64_t seed);  // of attention; false: the input is something else
   void move_inputs();                             // to the device
@@ -52,7 +55,8 @@ class RegionMemory {
   const Device device_;
   std::vector<Tensor> memory_, host_memory_;
   std::vector<View> inputs_, outputs_, host_inputs_;
-  std::vector<View> views_;  // by value of the graph: those of the calls
+  std::vector<View> whole_outputs_;  // with rows behind them; empty for states
+  std::vector<View> views_;          // by value of the graph: those of the calls
   struct Call {
     std::unique_ptr<Node> node;
     std::vector<OptView> args;
