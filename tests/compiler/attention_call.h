@@ -153,4 +153,23 @@ class AttentionCalls {
   Node::Lookup weights_;
 };
 
+// What a kernel gives for these arguments of the operator, outputs last.
+inline Tensor result_of(const AttentionCalls& calls, const AttentionCalls::AttentionCase& c, RegionKernel& kernel,
+                        const std::vector<OptView>& given, const TensorSpec& spec) {
+  const GraphNode& node = calls.flat.nodes[c.found->region.nodes[0]];
+  std::vector<View> inputs;
+  for (ValueId id : c.found->region.inputs)
+    for (const GraphOperand& o : node.inputs)
+      for (size_t i = 0; i < given.size(); ++i)
+        if (o.value == id && c.info->args[i].name == o.name) inputs.push_back(*given[i]);
+  Tensor out(spec);
+  const View view = out.view();
+  EXPECT_EQ(kernel.refuse(inputs, {&view, 1}), "");
+  ThreadPool pool(2);
+  Arena arena;
+  Context ctx{.pool = pool, .arena = arena, .attention = nullptr, .states = {}};
+  kernel.run(ctx, inputs, {&view, 1});
+  return out;
+}
+
 }  // namespace fk

@@ -55,25 +55,6 @@ TEST(CpuAttention, SlowIsRightInEveryCase) { expect_right_on_cpu(DType::kBF16); 
 TEST(CpuAttention, SlowIsRightInF16) { expect_right_on_cpu(DType::kF16); }
 TEST(CpuAttention, SlowIsRightInF32) { expect_right_on_cpu(DType::kF32); }
 
-// What a kernel gives for these arguments of the operator, outputs last.
-Tensor result_of(const AttentionCalls& calls, const AttentionCalls::AttentionCase& c, RegionKernel& kernel,
-                 const std::vector<OptView>& given, const TensorSpec& spec) {
-  const GraphNode& node = calls.flat.nodes[c.found->region.nodes[0]];
-  std::vector<View> inputs;
-  for (ValueId id : c.found->region.inputs)
-    for (const GraphOperand& o : node.inputs)
-      for (size_t i = 0; i < given.size(); ++i)
-        if (o.value == id && c.info->args[i].name == o.name) inputs.push_back(*given[i]);
-  Tensor out(spec);
-  const View view = out.view();
-  EXPECT_EQ(kernel.refuse(inputs, {&view, 1}), "");
-  ThreadPool pool(2);
-  Arena arena;
-  Context ctx{.pool = pool, .arena = arena, .attention = nullptr, .states = {}};
-  kernel.run(ctx, inputs, {&view, 1});
-  return out;
-}
-
 // Rows of a tile are multiplied together. One that does not see a value must not notice what it is.
 TEST(CpuAttention, InfiniteValuesReachOnlyRowsThatSeeThem) {
   for (const DType dtype : {DType::kBF16, DType::kF32}) {
@@ -161,9 +142,9 @@ TEST(CpuAttention, KeysOfOneRowAreDivided) {
 }
 
 // attend_all() with a mask and a sink of any shape.
-Expr attention_with(const Expr& visible, const std::optional<Expr>& sink) {
-  const Expr q = algebra::input("q", DType::kF32, {4, 2, 2, 1, 16}),
-             k = algebra::input("k", DType::kF32, {4, 2, 1, 8, 16}),
+Expr attention_with(const Expr& visible, const std::optional<Expr>& sink,
+                    const Expr& q = algebra::input("q", DType::kF32, {4, 2, 2, 1, 16})) {
+  const Expr k = algebra::input("k", DType::kF32, {4, 2, 1, 8, 16}),
              v = algebra::input("v", DType::kF32, {4, 2, 1, 8, 16});
   const Expr scores = sum(q * k, 4) * 0.25;
   Expr top = largest(select(visible, scores, -INFINITY), 3);
@@ -187,6 +168,16 @@ TEST(CpuAttention, MasksOfHeadsAndSinksOfRowsAreRefused) {
   auto sink = [](int64_t rows) { return algebra::input("s", DType::kF32, {rows, 2, 2, 1, 1}); };
   EXPECT_EQ(refusal(key < row, sink(1)), "");
   EXPECT_EQ(refusal(key < row, sink(4)), "rows have sinks of their own");
+  // One that is repeated along its first dimensions, as the 0 of a softmax with one more term.
+  for (const Expr& repeated : {algebra::constant(0), algebra::input("s", DType::kF32, {2, 2, 1, 1})})
+    EXPECT_NE(refusal(key < row, repeated), "");
+}
+
+TEST(CpuAttention, QueriesOfEachKeyAreRefused) {
+  const Expr visible = algebra::iota({1, 1, 1, 8, 1}, 3) < algebra::iota({4, 1, 1, 1, 1}, 0);
+  auto refusal = [&](const Expr& q) { return lower_attention({{"y0", attention_with(visible, {}, q)}}).refusal; };
+  EXPECT_EQ(refusal(algebra::input("q", DType::kF32, {4, 2, 2, 1, 16})), "");
+  EXPECT_EQ(refusal(algebra::input("q", DType::kF32, {4, 2, 2, 8, 16})), "each key has queries of its own");
 }
 
 }  // namespace

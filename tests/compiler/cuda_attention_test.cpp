@@ -5,7 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <limits>
 #include <set>
 
 #include "candidate/compile.h"
@@ -14,10 +17,13 @@
 #include "compiler/codegen/attention_pattern.h"
 #include "compiler/codegen/cuda_attention.h"
 #include "compiler/plan/region_trial.h"
+#include "core/error.h"
 #include "engine/model.h"
 #include "graph/flatten.h"
 #include "graph/trace.h"
 #include "models/catalog.h"
+#include "ops/algebra/definition.h"
+#include "ops/algebra/evaluate.h"
 #include "ops/algebra/pieces.h"
 #include "tests/compiler/attention_call.h"
 #include "tests/compiler/cuda_emulation.h"
@@ -75,6 +81,62 @@ void expect_right_cases(DType dtype, double most_flops) {
 TEST(CudaAttention, SlowIsRightInEveryCase) { expect_right_cases(DType::kBF16, 6e7); }
 TEST(CudaAttention, SlowIsRightInF16) { expect_right_cases(DType::kF16, 2e6); }
 TEST(CudaAttention, SlowIsRightInF32) { expect_right_cases(DType::kF32, 1.5e5); }
+
+// The rows of a tile are multiplied together, also those of several sequences. One that does not see a value must not
+// notice what it is: elements are numbers where those of the definition are.
+TEST(CudaAttention, SlowInfiniteValuesReachOnlyRowsThatSeeThem) {
+  AttentionCalls calls(DType::kF32, 1.5e5);
+  const std::string source = cuda_region_source(texts_of_cases(calls), std::string(kEmulationPrelude));
+  CompileResult built =
+      compile_candidate({nullptr, attention_source_file(source, ".cpp")},
+                        {.cxxflags = {"-O1", "-Wno-unknown-pragmas"}, .limit_ms = 600'000, .without_operator = true});
+  ASSERT_FALSE(built.failure) << built.failure->sentence << "\n" << built.log;
+  void* library = dlopen(built.so_path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << dlerror();
+  int reached = 0, kept = 0;
+  for (const auto& c : calls.cases) {
+    SCOPED_TRACE(fmt::format("{} '{}'", c.info->name, c.which.label));
+    if (c.found == nullptr || c.info->name == std::string("attention_pool") || c.which.workload.page_size != 16)
+      continue;
+    auto* launcher = reinterpret_cast<CudaRegionFunction>(dlsym(library, ("region_" + c.draft.key).c_str()));
+    ASSERT_NE(launcher, nullptr);
+    const std::shared_ptr<RegionKernel> kernel = cuda_region_kernel(launcher, *c.found, false);
+    Workload workload = c.which.workload;
+    workload.dtype = c.dtype;
+    const Fields init = conformance::with_dtype(c.which.init, c.dtype);
+    const std::unique_ptr<Node> oracle = c.info->build(init, {.oracle = true});
+    if (!collect_params(*oracle).empty()) continue;
+    CallData data = make_call_data(*oracle, workload, 1);
+    std::vector<OptView> given;
+    for (const auto& tensor : data.given) given.push_back(tensor ? OptView(tensor->view()) : std::nullopt);
+    const TensorSpec spec = *oracle->outputs(given).specs[0];
+    const Definition definition = define(c.info->name, init, given);
+    algebra::Environment environment;
+    environment.input = [&](const algebra::Head& input) {
+      for (size_t i = 0; i < given.size(); ++i)
+        if (c.info->args[i].name == input.name) return algebra::load_values(*given[i]);
+      throw Error("There is no input {}.", input.name);
+    };
+    const View values = given[2]->reshape({given[2]->numel()});
+    for (const double value : {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()})
+      for (int64_t at = 5; at < values.numel(); at += std::max<int64_t>(1, values.numel() / 7)) {
+        const double before = get(values, at);
+        set(values, value, at);
+        const Tensor got = result_of(calls, c, *kernel, given, spec);
+        const algebra::Values want = algebra::evaluate({definition.results()[0].expr}, environment)[0];
+        set(values, before, at);
+        const View flat = got.view().reshape({got.view().numel()});
+        ASSERT_EQ(static_cast<size_t>(flat.numel()), want->size());
+        for (int64_t i = 0; i < flat.numel(); ++i) {
+          const bool finite = std::isfinite((*want)[static_cast<size_t>(i)]);
+          ASSERT_EQ(std::isfinite(get(flat, i)), finite) << "element " << i << " with " << value << " as value " << at;
+          (finite ? kept : reached) += 1;
+        }
+      }
+  }
+  EXPECT_GT(reached, 100);
+  EXPECT_GT(kept, 1000);
+}
 
 // The program of a case in bf16.
 AttentionProgram program_of(std::string_view op, const std::string& label) {

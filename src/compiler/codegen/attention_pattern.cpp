@@ -129,6 +129,8 @@ AttentionPattern matched(Expr result) {
   const std::vector<Expr> product = arguments(dot->inputs()[0], Function::kMultiply);
   found.q = product[0];
   found.k = product[1];
+  // Of all dimensions: what is repeated along the first ones would be taken for something else.
+  must_hold(found.visible.rank() == kRank && (!found.sink || found.sink->rank() == kRank));
   // All of the same queries, heads and keys.
   for (int d = 0; d < kElementAxis; ++d) must_hold(found.dot.size(d) == found.v.size(d));
   return found;

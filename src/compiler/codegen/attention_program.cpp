@@ -79,7 +79,7 @@ class AttentionLowering {
 
   void write_rows() {
     std::string none, of_k, of_v;
-    program_.q = row_text(pattern_.q, at(false, program_.query_size), none);
+    program_.q = row_text(pattern_.q, at(true, program_.query_size), none);
     if (!none.empty()) throw NoLoops("queries are gathered");
     program_.k = row_text(pattern_.k, at(true, program_.query_size), of_k);
     program_.v = row_text(pattern_.v, at(true, program_.value_size), of_v);

@@ -103,6 +103,19 @@ __device__ __forceinline__ void multiply_pairs(float (&sum)[4], TwoFloats a0, Tw
   }
 }
 
+// An element of a pair.
+template <class T>
+__device__ __forceinline__ float float_of(uint32_t pair, int which) {
+  const uint16_t bits = static_cast<uint16_t>(which == 0 ? pair : pair >> 16);
+  T x;
+  memcpy(&x, &bits, sizeof bits);
+  return float(x);
+}
+template <class T>
+__device__ __forceinline__ float float_of(const TwoFloats& pair, int which) {
+  return which == 0 ? pair.x : pair.y;
+}
+
 struct Larger {
   template <class T>
   __device__ T operator()(T a, T b) const {
@@ -185,6 +198,10 @@ struct RowAttention {
       const int first[2] = {of_lane(now ? mine.first : 0, group), of_lane(now ? mine.first : 0, group + 8)};
       const int last[2] = {of_lane(now ? mine.last : 0, group), of_lane(now ? mine.last : 0, group + 8)};
       if (now) left = kNone;
+      // Every row of the tile sees keys [from, to), if all of them are here.
+      const int from = over_team<32>(now ? mine.first : 0, Larger());
+      const int to = over_team<32>(now ? mine.last : kNone, Smaller());
+      const bool others = over_team<32>(mine.first < mine.last && !now ? 1 : 0, Larger()) != 0;
       for (int base = begin / 16 * 16 + 16 * part; base < end; base += 16 * parts) {
         float s[2][4] = {};
         // Instead of keys that no row sees, others are loaded; their weights are 0.
@@ -256,6 +273,40 @@ struct RowAttention {
         for (int b = 0; b < kBlocks; ++b) {
           if constexpr (!kEarlyValues) load_values(b);
           const Eight<T>(&four)[4] = v[kEarlyValues ? b : 0];
+          // A weight of 0 does not remove a value that is infinite or NaN: then only rows that see a key add its value.
+          if (others || base < from || base + 16 > to) {
+            float none = 0;  // a NaN if a value is not finite
+#pragma unroll
+            for (int t = 0; t < 4; ++t)
+#pragma unroll
+              for (int e = 0; e < 8; ++e) none += float_of<T>(four[t].at[e / 2], e % 2) * 0.0f;
+            if (over_team<32>(none == 0.0f ? 0 : 1, Larger()) != 0) {
+#pragma unroll
+              for (int e = 0; e < 8; ++e)
+#pragma unroll
+                for (int i = 0; i < 4; ++i) mixed[b][e][i] *= before[i / 2];
+#pragma unroll 1
+              for (int j = 0; j < 16; ++j) {
+                const T* const value = v_row(source, seen(base + j));
+                const int from_lane = group * 4 + j % 8 / 2;
+                float weight[2];
+#pragma unroll
+                for (int r = 0; r < 2; ++r) {
+                  const float low = j < 8 ? s[0][2 * r] : s[1][2 * r], high = j < 8 ? s[0][2 * r + 1] : s[1][2 * r + 1];
+                  weight[r] = of_lane(j % 2 == 0 ? low : high, from_lane);
+                }
+#pragma unroll
+                for (int e = 0; e < 8; ++e)
+#pragma unroll
+                  for (int i = 0; i < 4; ++i) {
+                    const int d = first_column + b * 64 + (2 * quad + i % 2) * 8 + e;
+                    if (d < kValue && base + j >= first[i / 2] && base + j < last[i / 2])
+                      mixed[b][e][i] += weight[i / 2] * float(value[d]);
+                  }
+              }
+              continue;
+            }
+          }
 #pragma unroll
           for (int e = 0; e < 8; ++e) {
 #pragma unroll
