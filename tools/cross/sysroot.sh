@@ -9,7 +9,7 @@ set -eu
 mkdir -p "${1:?usage: tools/cross/sysroot.sh FOLDER}"
 root=$(cd "$1" && pwd)
 packages="libc6-dev libstdc++6 libfmt-dev libcli11-dev nlohmann-json3-dev libyaml-cpp-dev libgtest-dev
-  libgmock-dev libsqlite3-dev"
+  libgmock-dev libsqlite3-dev libcurl4-openssl-dev libcpp-httplib-dev libboost-dev node-d3"
 
 # A separate apt configuration: the machine's sources, but another architecture and no installed packages.
 apt=$root/.apt
