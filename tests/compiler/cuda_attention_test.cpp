@@ -53,15 +53,21 @@ std::vector<RegionText> texts_of_cases(const AttentionCalls& calls) {
   return texts;
 }
 
-void expect_right_cases(DType dtype, double most_flops) {
-  AttentionCalls calls(dtype, most_flops);
-  const std::string source = cuda_region_source(texts_of_cases(calls), std::string(kEmulationPrelude));
+// The kernels, with threads that run on the CPU.
+void load_emulated(const std::vector<RegionText>& texts, void*& library) {
+  const std::string source = cuda_region_source(texts, std::string(kEmulationPrelude));
   CompileResult built =
       compile_candidate({nullptr, attention_source_file(source, ".cpp")},
                         {.cxxflags = {"-O1", "-Wno-unknown-pragmas"}, .limit_ms = 600'000, .without_operator = true});
   ASSERT_FALSE(built.failure) << built.failure->sentence << "\n" << built.log << "\n" << source;
-  void* library = dlopen(built.so_path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  library = dlopen(built.so_path.c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(library, nullptr) << dlerror();
+}
+
+void expect_right_cases(DType dtype, double most_flops) {
+  AttentionCalls calls(dtype, most_flops);
+  void* library = nullptr;
+  ASSERT_NO_FATAL_FAILURE(load_emulated(texts_of_cases(calls), library));
   int examined = 0;
   for (const auto& c : calls.cases) {
     SCOPED_TRACE(c.which.label);
@@ -87,13 +93,8 @@ TEST(CudaAttention, SlowIsRightInF32) { expect_right_cases(DType::kF32, 1.5e5); 
 // notice what it is: elements are numbers where those of the definition are.
 TEST(CudaAttention, SlowInfiniteValuesReachOnlyRowsThatSeeThem) {
   AttentionCalls calls(DType::kF32, 1.5e5);
-  const std::string source = cuda_region_source(texts_of_cases(calls), std::string(kEmulationPrelude));
-  CompileResult built =
-      compile_candidate({nullptr, attention_source_file(source, ".cpp")},
-                        {.cxxflags = {"-O1", "-Wno-unknown-pragmas"}, .limit_ms = 600'000, .without_operator = true});
-  ASSERT_FALSE(built.failure) << built.failure->sentence << "\n" << built.log;
-  void* library = dlopen(built.so_path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  ASSERT_NE(library, nullptr) << dlerror();
+  void* library = nullptr;
+  ASSERT_NO_FATAL_FAILURE(load_emulated(texts_of_cases(calls), library));
   int reached = 0, kept = 0;
   for (const auto& c : calls.cases) {
     SCOPED_TRACE(fmt::format("{} '{}'", c.info->name, c.which.label));
@@ -229,13 +230,8 @@ TEST(CudaAttention, SlowTrialsOfModelsFindItRight) {
       std::erase_if(found, [](const FoundRegion& f) { return f.attention == nullptr; });
       ASSERT_FALSE(found.empty());
       const RegionDraft draft = draft_of(found[0], flat, DeviceKind::kCuda);
-      const std::string source = cuda_region_source({text_of(draft, found[0])}, std::string(kEmulationPrelude));
-      CompileResult built = compile_candidate(
-          {nullptr, attention_source_file(source, ".cpp")},
-          {.cxxflags = {"-O1", "-Wno-unknown-pragmas"}, .limit_ms = 600'000, .without_operator = true});
-      ASSERT_FALSE(built.failure) << built.failure->sentence << "\n" << built.log;
-      void* library = dlopen(built.so_path.c_str(), RTLD_NOW | RTLD_LOCAL);
-      ASSERT_NE(library, nullptr) << dlerror();
+      void* library = nullptr;
+      ASSERT_NO_FATAL_FAILURE(load_emulated({text_of(draft, found[0])}, library));
       auto* launcher = reinterpret_cast<CudaRegionFunction>(dlsym(library, ("region_" + draft.key).c_str()));
       ASSERT_NE(launcher, nullptr);
       auto trial = [&](CudaRegionFunction tried) {

@@ -1,13 +1,11 @@
 // `gguf_linear` with SDOT: weights are packed when they are first used (quantised/neon_kernels.arm64.h); few tokens
 // multiply by packed panels, many in tiles, of SMMLA where the CPU has it.
-#include "backend/cpu/for_pieces.h"
-#include "backend/cpu/l1/gguf_linear_call.h"
+#include "backend/cpu/l1/gguf_panels.h"
 #include "backend/cpu/matmul/bfmmla_tile.arm64.h"
 #include "backend/cpu/quantised/mmla_tiles.arm64.h"
 #include "backend/cpu/quantised/neon_kernels.arm64.h"
 #include "backend/cpu/quantised/neon_tiles.arm64.h"
 #include "core/cpu_features.h"
-#include "core/file_pages.h"
 #include "ops/batch_invariant.h"
 #include "ops/register.h"
 
@@ -33,11 +31,9 @@ FK_TARGET_BF16 void store_as_bf16(const float* sums, int64_t count, bf16* to) {
 }
 
 template <class Tiles>
-class GGUFLinearNeon final : public GGUFLinearCall {
+class GGUFLinearNeon final : public GGUFPanels<NeonFormat, kPanelRows> {
  public:
-  explicit GGUFLinearNeon(const Init& init) : GGUFLinearCall(init) {
-    for (const Part& part : parts_) kernels_.push_back(find_neon_format(part.format->name));
-  }
+  explicit GGUFLinearNeon(const Init& init) : GGUFPanels(init, find_neon_format) {}
 
   std::string_view refuse(Args args) const override {
     for (const NeonFormat* kernels : kernels_)
@@ -47,7 +43,7 @@ class GGUFLinearNeon final : public GGUFLinearCall {
 
   void forward(Context& ctx, View x, View out) override {
     if (x.size(0) == 0) return;
-    if (packed_.empty()) pack(ctx.pool);
+    pack_once(ctx.pool);
     RoundedParts rounded = round_for_parts(x, ctx);
     if (x.size(0) <= kFewTokens && !batch_invariant())
       by_panels(ctx, rounded, out);
@@ -55,55 +51,12 @@ class GGUFLinearNeon final : public GGUFLinearCall {
       in_tiles(ctx, rounded, out);
   }
 
- protected:
-  void prepare() override { packed_.clear(); }
-
  private:
-  static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
   void store(const View& out, int64_t t, int64_t n, const float* sums, int64_t count) const {
     if (out.dtype() == DType::kBF16 && !init_.bias && has_bf16_)
       store_as_bf16(sums, count, row_of<bf16>(out, t) + n);
     else
       store_sums(out, t, n, sums, count);
-  }
-
-  // On all threads, which prepare() does not have.
-  void pack(ThreadPool& pool) {
-    std::vector<Buffer> packed;  // all, or none where memory is too small
-    for (size_t p = 0; p < parts_.size(); ++p) {
-      int64_t panels = ceil_div(parts_[p].rows, kPanelRows), bytes = panel_bytes(p);
-      Buffer& to = packed.emplace_back(static_cast<size_t>(panels * bytes));
-      for_pieces(pool, panels, [&](int, int64_t panel) {
-        int64_t row = panel * kPanelRows;
-        kernels_[p]->pack({.w = row_bytes(p, row),
-                           .w_stride = weight(p).stride(0),
-                           .rows = std::min(kPanelRows, parts_[p].rows - row),
-                           .k = init_.in_features,
-                           .panel = to.data() + panel * bytes});
-      });
-      // Weights of a mapped file are not needed a second time.
-      release_file_pages({static_cast<const std::byte*>(weight(p).data()), weight(p).size_bytes()});
-    }
-    packed_ = std::move(packed);
-  }
-  int64_t panel_bytes(size_t part) const { return kPanelRows * parts_[part].format->row_bytes(init_.in_features); }
-  const std::byte* panel_of(size_t part, int64_t row) const {
-    return packed_[part].data() + row / kPanelRows * panel_bytes(part);
-  }
-
-  // Pieces of all parts one after the other, so that a small part does not leave threads idle.
-  template <class Body>
-  void each_piece(Context& ctx, int64_t rows_of_piece, int64_t per_piece, Body&& body) {
-    int64_t pieces = 0;
-    for (const Part& part : parts_) pieces += ceil_div(part.rows, rows_of_piece);
-    for_pieces(ctx.pool, pieces * per_piece, [&](int thread, int64_t i) {
-      int64_t piece = i / per_piece;
-      size_t p = 0;
-      for (; piece >= ceil_div(parts_[p].rows, rows_of_piece); ++p) piece -= ceil_div(parts_[p].rows, rows_of_piece);
-      int64_t row = piece * rows_of_piece;
-      body(thread, p, row, std::min(rows_of_piece, parts_[p].rows - row), i % per_piece);
-    });
   }
 
   void by_panels(Context& ctx, const RoundedParts& rounded, const View& out) {
@@ -147,8 +100,6 @@ class GGUFLinearNeon final : public GGUFLinearCall {
   }
 
   const bool has_bf16_ = cpu_features().neon_bf16;
-  std::vector<const NeonFormat*> kernels_;
-  std::vector<Buffer> packed_;  // the panels of each part
 };
 
 using GGUFLinearNeonDot = GGUFLinearNeon<DotTiles>;
