@@ -130,7 +130,7 @@ int run(int argc, char** argv) {
   int rows = argc > at + 2 ? std::atoi(argv[at + 2]) : 200;
   std::string baseline = compile(0), candidate = compile(percent / 100);
   if (what == "fast") std::swap(baseline, candidate);
-  std::vector<double> errors, controls, calls, hidden;
+  std::vector<double> errors, controls, calls, hidden, in_a_sample;
   std::array<size_t, kDropReasons> dropped{};
   std::ofstream raw;
   if (const char* path = std::getenv("TIMING_BENCH_RAW")) raw.open(path);
@@ -147,6 +147,7 @@ int run(int argc, char** argv) {
     controls.push_back(p.control_error);
     calls.push_back(p.candidate.median);
     hidden.push_back(r.could_hide_ns);
+    in_a_sample.push_back(r.calls_per_sample);
     for (size_t reason = 0; reason < kDropReasons; ++reason) dropped[reason] += p.dropped[reason];
     found += p.direction() < 0 ? 1 : 0;
     wrong += p.direction() > 0 ? 1 : 0;
@@ -161,7 +162,8 @@ int run(int argc, char** argv) {
       "invalid {}\n",
       what, percent, repeats, pairs, 100 * quantile(errors, 0.5), 100 * quantile(errors, 0.95),
       100 * quantile(errors, 1), 100 * quantile(controls, 0.95), found, wrong, ranked, same, covered, invalid);
-  fmt::print("  a call takes {:.1f} us and could hide {:.2f} us\n", median(calls) * 1e-3, median(hidden) * 1e-3);
+  fmt::print("  a call takes {:.1f} us and could hide {:.2f} us; {} calls a sample\n", median(calls) * 1e-3,
+             median(hidden) * 1e-3, median(in_a_sample));
   fmt::print("  pairs:");
   for (size_t reason = 0; reason < kDropReasons; ++reason)
     fmt::print(" {} {}{}", drop_reason_name(static_cast<Dropped>(reason)), dropped[reason],

@@ -226,17 +226,20 @@ CallOutcome OutputCheck::outcome(const CallMemory& memory, int slot, int writer)
 std::optional<OutputCheck::Found> OutputCheck::judge(const CallMemory& memory, int slot, const CallData& data,
                                                      int baseline, std::span<const int> writers, bool calibrate) {
   if (!oracle_affordable()) return std::nullopt;
+  // All sides are read before the oracle runs, which evicts what was read before it.
+  std::vector<CallOutcome> of_writers;
+  for (int writer : writers) of_writers.push_back(outcome(memory, slot, writer));
   CallTruth truth(root_, workload_, data, judge_.oracle(), outcome(memory, slot, baseline), false,
                   typical_.empty() ? judge_.typical_errors() : typical_);
   ++judged_;
   if (!truth.unusable().empty()) return std::nullopt;  // these inputs cannot show errors
   if (calibrate)
     for (const auto& [name, ratio] : truth.ratios()) typical_[name] = std::max(typical_[name], ratio);
-  for (int writer : writers) {
-    CallCheckResult checked = truth.check(outcome(memory, slot, writer));
+  for (size_t i = 0; i < writers.size(); ++i) {
+    CallCheckResult checked = truth.check(of_writers[i]);
     elements_ += checked.elements;
     if (checked.fault)
-      return Found{writer, {checked.fault->verdict, fmt::format("In a timed call, {}", checked.fault->sentence)}};
+      return Found{writers[i], {checked.fault->verdict, fmt::format("In a timed call, {}", checked.fault->sentence)}};
   }
   return std::nullopt;
 }

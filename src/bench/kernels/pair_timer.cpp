@@ -313,7 +313,8 @@ class PairTimer {
   }
 
   void next_inputs(std::span<const int> calls = {}, bool judged = false) {
-    for (int slot = 0; slot < memory_->slots(); ++slot) inputs_.next(slot);
+    for (int slot = 0; slot < memory_->slots(); ++slot)
+      if (on_gpu() || calls.empty() || std::find(calls.begin(), calls.end(), slot) != calls.end()) inputs_.next(slot);
     check_->prepare(calls, judged);
     if (!on_gpu()) return;
     memory_->stage_pieces([&](int slot) -> const CallData& { return inputs_.base(slot); },

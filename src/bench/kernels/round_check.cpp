@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "bench/kernels/turns.h"
+
 namespace fk {
 namespace {
 
@@ -63,11 +65,12 @@ std::optional<Failure> RoundCheck::check(const RoundOutputs& round) {
     if (found) return found->writer == round.writers[kCandidate] ? found->failure : of_task(found->failure);
   }
   auto data_of = [&](int slot) -> const CallData& { return inputs_.current(slot); };
+  if (std::optional<Failure> found = check_margins(round)) return found;
   for (const Look& look : looks) {
-    int writer = round.writers[static_cast<size_t>(look.side)];
-    OutputCheck::Sides sides{writer, round.writers[static_cast<size_t>(look.against)]};
+    OutputCheck::Sides sides{round.writers[static_cast<size_t>(look.side)],
+                             round.writers[static_cast<size_t>(look.against)]};
     uint64_t secret = secret_number();
-    std::optional<Failure> found = round.memory.check_margins(calls, writer, round.pattern);
+    std::optional<Failure> found;
     for (size_t i = 0; i < calls.size() && !found; ++i)
       if (i != judged)
         found = outputs_.look(round.memory, calls[i], data_of, inputs_.base(), sides, secret + i, budget);
@@ -93,12 +96,37 @@ void RoundCheck::prepare(std::span<const int> calls, bool judged_round) {
   }
 }
 
+std::vector<int> RoundCheck::sides_to_read(const CallMemory& memory) {
+  if (memory.device() != kCpu) return {LaunchSides::kCandidate};
+  const std::array<int, LaunchSides::kTimed> order = shuffled<LaunchSides::kTimed>(random_, draws_);
+  return {order.begin(), order.end()};
+}
+
+std::optional<Failure> RoundCheck::check_margins(const RoundOutputs& round) {
+  for (int side : sides_to_read(round.memory)) {
+    std::optional<Failure> found =
+        round.memory.check_margins(round.calls, round.writers[static_cast<size_t>(side)], round.pattern);
+    if (!found) continue;
+    if (side == LaunchSides::kCandidate) return found;
+    return Failure{Verdict::kInvalidTask, fmt::format("The baseline failed: {}", found->sentence)};
+  }
+  return std::nullopt;
+}
+
+std::vector<uint64_t> RoundCheck::written_by_candidate(const RoundOutputs& round, int slot) {
+  std::vector<uint64_t> written;
+  for (int side : sides_to_read(round.memory)) {
+    std::vector<uint64_t> prints =
+        round.memory.fingerprints(std::span(&slot, 1), round.writers[static_cast<size_t>(side)]);
+    if (side == LaunchSides::kCandidate) written = std::move(prints);
+  }
+  return written;
+}
+
 // Equal inputs must give equal bits. Which calls are remembered for later rounds is drawn after they have returned.
 std::optional<Failure> RoundCheck::check_repeats(const RoundOutputs& round) {
-  const int writer = round.writers[LaunchSides::kCandidate];
-  auto written = [&](const int& slot) { return round.memory.fingerprints(std::span(&slot, 1), writer); };
   for (size_t i = 0; i < repeated_.size(); ++i)
-    if (written(repeated_[i]) != earlier_[i].written)
+    if (written_by_candidate(round, repeated_[i]) != earlier_[i].written)
       return Failure{Verdict::kNondeterministic,
                      "Two calls with the same data, made while it was timed, differ in the bits they wrote."};
   if (earlier_.size() == kRemembered && secret_number() % 4 != 0) return std::nullopt;
@@ -106,7 +134,7 @@ std::optional<Failure> RoundCheck::check_repeats(const RoundOutputs& round) {
   // Remembered twice, it would be repeated twice in one round.
   if (std::find(repeated_.begin(), repeated_.end(), slot) != repeated_.end()) return std::nullopt;
   if (earlier_.size() == kRemembered) earlier_.erase(earlier_.begin());
-  earlier_.push_back({inputs_.choice(slot), written(slot)});
+  earlier_.push_back({inputs_.choice(slot), written_by_candidate(round, slot)});
   return std::nullopt;
 }
 
