@@ -38,6 +38,7 @@ function(fk_objects name folder)
   target_link_libraries(${name} PUBLIC ${FK_COMMON_LIBRARIES})
   include("${CMAKE_SOURCE_DIR}/src/${folder}/module.cmake" OPTIONAL)  # if a folder needs more than its sources
   fk_compile_together(${name} ${folder})
+  fk_compile_kernels_together(${name})
   fk_precompile(${name})
 endfunction()
 

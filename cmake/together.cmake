@@ -5,8 +5,9 @@
 # lint` use it.
 option(FK_UNITY "Compile several sources of a folder together" ON)
 
-# Not for kernels and for the code that calls, times and judges them: it must not depend on the sources next to it.
-set(FK_APART backend/cpu backend/cuda measure sandbox validate)
+# Not for kernels and for the code that measures the machine or compares elements: it must not depend on the sources next
+# to it.
+set(FK_APART backend/cpu backend/cuda measure validate)
 
 function(fk_compile_together target folder)
   if(FK_UNITY AND NOT folder IN_LIST FK_APART)
@@ -29,4 +30,39 @@ function(fk_compile_together target folder)
       set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${together})
     endif()
   endif()
+endfunction()
+
+# Small CUDA kernels of single operators are compiled in eights: nvcc reads the headers of a source seven times for two
+# architectures, which is nearly all of their time. Device code does not depend on the sources next to it.
+function(fk_compile_kernels_together target)
+  if(NOT FK_UNITY)
+    return()
+  endif()
+  set(small_bytes 4096)
+  set(most 8)
+  get_target_property(sources ${target} SOURCES)
+  set(small "")
+  foreach(source IN LISTS sources)
+    if(source MATCHES "/l1/[^/]*\\.cu$")
+      file(SIZE "${source}" bytes)
+      if(bytes LESS small_bytes)
+        list(APPEND small "${source}")
+      endif()
+    endif()
+  endforeach()
+  set_source_files_properties(${small} PROPERTIES HEADER_FILE_ONLY ON)
+  set(part 0)
+  while(small)
+    set(text "")
+    foreach(unused RANGE 1 ${most})
+      if(small)
+        list(POP_FRONT small source)
+        string(APPEND text "#include \"${source}\"\n")
+      endif()
+    endforeach()
+    set(generated "${CMAKE_BINARY_DIR}/kernels_together/${target}_${part}.cu")
+    file(CONFIGURE OUTPUT "${generated}" CONTENT "${text}" @ONLY)
+    target_sources(${target} PRIVATE "${generated}")
+    math(EXPR part "${part} + 1")
+  endwhile()
 endfunction()

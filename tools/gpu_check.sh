@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# All checks on a machine with an NVIDIA GPU, in two parts of at most ten minutes each; prints a table at the end.
+# All checks on a machine with an NVIDIA GPU, in three parts of at most ten minutes each; prints a table at the end.
 #
-#   tools/gpu_check.sh kernels [FOLDER]    conformance, sanitizers, exploits, the speed of single operators
+#   tools/gpu_check.sh kernels [FOLDER]    conformance, sanitizers, the speed of single operators
+#   tools/gpu_check.sh judge [FOLDER]      candidates: stubs, cheats and honest twins, frauds, an example judged
 #   tools/gpu_check.sh models [FOLDER]     alignment of all families with transformers, speed beside PyTorch
 #
 # Logs go to FOLDER, build/gpu_check when not given. A step that fails is named in the table and in the exit code; the
@@ -11,10 +12,15 @@ set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
 part=${1:-}
-if [ "$part" != kernels ] && [ "$part" != models ]; then
-  echo "gpu_check.sh: say which part to run: tools/gpu_check.sh kernels, or tools/gpu_check.sh models." >&2
-  exit 2
-fi
+case $part in
+  kernels) targets=(test_conformance test_backend test_backend_cuda cuda_stream_bench cuda_ops_bench) ;;
+  judge) targets=(test_exploits self_attack) ;;
+  models) targets=(test_golden test_backend_cuda) ;;
+  *)
+    echo "gpu_check.sh: say which part to run: tools/gpu_check.sh kernels, judge or models." >&2
+    exit 2
+    ;;
+esac
 shift
 logs=$(realpath -m "${1:-build/gpu_check}")
 mkdir -p "$logs"
@@ -52,7 +58,10 @@ finish() {
   wait "$pid"
   status=$?
   local words=passed
-  if [ $status -ne 0 ]; then
+  if [ "$(left_s)" -le 0 ] && [ $status -eq 143 ]; then
+    failed=1
+    words="stopped, since the time is over; see $(log_of "$name")"
+  elif [ $status -ne 0 ]; then
     failed=1
     words="FAILED ($status), see $(log_of "$name")"
   fi
@@ -67,13 +76,7 @@ step() {
 }
 
 compile() {
-  local targets=(fastkernels fastkernels-runner)
-  if [ "$part" = kernels ]; then
-    targets+=(test_conformance test_backend test_backend_cuda test_exploits cuda_stream_bench cuda_ops_bench)
-  else
-    targets+=(test_golden test_backend_cuda)
-  fi
-  cmake --preset cuda-release && cmake --build $build -j "$(nproc)" --target "${targets[@]}"
+  cmake --preset cuda-release && cmake --build $build -j "$(nproc)" --target fastkernels fastkernels-runner "${targets[@]}"
 }
 
 # sharded N FILTER COMMAND...: a test program in N processes, each with its part of the tests.
@@ -127,20 +130,24 @@ profiler() {
 check_kernels() {
   step "few-row products" 10 $build/tools/bench/cuda_stream_bench
   step "single operators" 10 $build/tools/bench/cuda_ops_bench
+  begin "racecheck" 60 racecheck
+  begin "kernels" 60 $build/tests/test_backend_cuda --gtest_filter='-*Families*'
+  step "conformance on the device" 10 sharded 4 '*_on_cuda*' $build/tests/test_conformance
+  step "sampling" 5 $build/tests/test_backend --gtest_filter='*cuda*'
+  finish "kernels"
+  step "memcheck" 40 memcheck
+  finish "racecheck"
+}
+
+check_judge() {
   # Candidates are judged by several processes at once: correctness does not depend on speed, and noisy clocks do not
   # make honest candidates fail.
   step "candidates compile" 20 $build/tests/test_exploits --gtest_filter='CudaCatalogue.*'
-  begin "racecheck" 60 racecheck
   begin "stubs, examples, recovery" 60 $build/tests/test_exploits \
     --gtest_filter='CudaStubs.*:CudaExamples.*:CudaRecovery.*:CudaWalls.*'
-  begin "exploits and honest twins" 60 $build/tests/test_exploits --gtest_filter='All/Cuda*'
-  step "conformance on the device" 10 sharded 4 '*_on_cuda*' $build/tests/test_conformance
-  step "sampling" 5 $build/tests/test_backend --gtest_filter='*cuda*'
-  step "kernels" 10 $build/tests/test_backend_cuda --gtest_filter='-*Families*'
-  step "memcheck" 40 memcheck
+  step "exploits and honest twins" 60 $build/tests/test_exploits --gtest_filter='All/Cuda*'
   finish "stubs, examples, recovery"
-  finish "exploits and honest twins"
-  finish "racecheck"
+  step "frauds" 60 $build/tools/bench/self_attack --device cuda
   step "an example judged" 50 example
   step "profile" 20 profiler
 }
@@ -164,7 +171,8 @@ step "build" 60 compile || { printf '%s\n' "${table[@]}"; tail -20 "$logs/build.
 step "doctor" 5 $binary doctor --device cuda
 "check_$part"
 
-for name in "few-row products" "single operators" "models" "encoders" "more of llama-3-8b" "an example judged" "profile"; do
+for name in "few-row products" "single operators" "frauds" "models" "encoders" "more of llama-3-8b" \
+  "an example judged" "profile"; do
   [ -f "$(log_of "$name")" ] && { echo; cat "$(log_of "$name")"; }
 done
 echo

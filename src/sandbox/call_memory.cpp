@@ -1,5 +1,7 @@
 #include "sandbox/call_memory.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 

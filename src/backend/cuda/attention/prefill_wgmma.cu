@@ -3,6 +3,8 @@
 #include "backend/cuda/attention/prefill_wgmma.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <string_view>
 
 #include "backend/cuda/attention/warpgroup_loader.cuh"
 #include "backend/cuda/attention/warpgroup_multiplier.cuh"
@@ -23,7 +25,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   extern __shared__ unsigned char shared[];
   const auto start = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
   const Plan<kHeadSize> plan{(start + kPatternBytes - 1) / kPatternBytes * kPatternBytes};
-  if (threadIdx.x == 0) plan.make_barriers();
+  if (threadIdx.x == 0) plan.make_barriers(boxes.every_lane);
   __syncthreads();
   let_next_start();
   wait_for_previous();
@@ -72,8 +74,11 @@ void launch_items(const AttentionCall& call, void* stream) {
   // Every sequence may leave its last tile partly empty.
   const int64_t rows = int64_t{call.tokens} * (call.heads / call.kv_heads);
   const int64_t most = (rows / kRows + call.sequences) * call.kv_heads;
+  Boxes boxes = boxes_of<kHeadSize>(call);
+  const char* debug = std::getenv("FASTKERNELS_DEBUG_HANDOVER");
+  boxes.every_lane = debug != nullptr && std::string_view(debug) == "lanes";
   launch("prefill_warpgroups", kKernel, static_cast<unsigned>(std::min<int64_t>(most, multiprocessors())), kThreads,
-         kBytes, stream, call, boxes_of<kHeadSize>(call));
+         kBytes, stream, call, boxes);
 }
 
 template <class T, int kHeadSize>

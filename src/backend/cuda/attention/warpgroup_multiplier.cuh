@@ -17,8 +17,8 @@ __device__ __forceinline__ void wait_for_tile(uint32_t barrier, uint32_t phase) 
 }
 
 // One arrival per warp: its products have read the tile.
-__device__ __forceinline__ void release(uint32_t barrier) {
-  if (threadIdx.x % 32 == 0) arrive(barrier);
+__device__ __forceinline__ void release(uint32_t barrier, bool every_lane = false) {
+  if (threadIdx.x % 32 == 0 || every_lane) arrive(barrier);
 }
 
 // A 4 x 4 transpose in every group of four lanes: entry b of lane p goes to entry p of lane b.
@@ -171,7 +171,7 @@ struct Multiplier {
       const bool ends = ++i == rows.tiles;
       const Place place = rows.place;  // of the means
       bool fence = rows.fence;
-      if (ends) release(plan.queries_empty(Turn<P::kQueryStages>(items).stage));
+      if (ends) release(plan.queries_empty(Turn<P::kQueryStages>(items).stage), boxes.every_lane);
       finish_means(started, tile - 1, shrink);
       if (ends) {
         if (!next(rows, ++items)) break;

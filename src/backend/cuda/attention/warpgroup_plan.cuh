@@ -20,6 +20,8 @@ struct Boxes {
   CUtensorMap q, k, v;
   bool queries = false;  // it can copy queries
   bool keys = false;     // and tiles of keys and values that are full
+  // FASTKERNELS_DEBUG_HANDOVER=lanes: every lane that has read a record releases it (decode_megakernel/handover.cuh).
+  bool every_lane = false;
 };
 
 // What the multipliers need to know of an item. The loader searches items and writes this into shared memory.
@@ -69,12 +71,12 @@ struct Plan {
   __device__ __forceinline__ uint32_t queries_full(uint32_t stage) const { return keys_full(4 * kStages + stage); }
   __device__ __forceinline__ uint32_t queries_empty(uint32_t stage) const { return queries_full(kQueryStages + stage); }
 
-  __device__ __forceinline__ void make_barriers() const {
-    for (uint32_t b = 0; b < 4 * kStages + 2 * kQueryStages; ++b) {
-      const bool full = b < 4 * kStages ? b / kStages % 2 == 0 : b < 4 * kStages + kQueryStages;
-      // One more for the record of an item.
-      const bool queries = full && b >= 4 * kStages;
-      init_barrier(keys_full(b), full ? kWarpgroup + queries : kMultipliers * 4);
+  __device__ __forceinline__ void make_barriers(bool every_lane) const {
+    constexpr unsigned kWarps = kMultipliers * 4;
+    for (uint32_t b = 0; b < 4 * kStages; ++b) init_barrier(keys_full(b), b / kStages % 2 == 0 ? kWarpgroup : kWarps);
+    for (uint32_t b = 0; b < kQueryStages; ++b) {
+      init_barrier(queries_full(b), kWarpgroup + 1);  // one more for the record of an item
+      init_barrier(queries_empty(b), every_lane ? 32 * kWarps : kWarps);
     }
     show_barriers_to_cluster();  // and to the copy engine
   }

@@ -10,7 +10,7 @@
 namespace fk::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kActQuantInt8Threads = 256;
 
 // Of positive numbers, whose bits have the same order; a NaN is the largest of them.
 struct LargestBits {
@@ -19,7 +19,7 @@ struct LargestBits {
 };
 
 template <class T, int N>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kActQuantInt8Threads)
     act_quant_rows(const RowsOf<const T> x, const RowsOf<T> out, int64_t width, float least) {
   __shared__ float scratch[33];
   let_next_start();
@@ -27,14 +27,14 @@ __global__ void __launch_bounds__(kThreads)
   const T* from = x.row(blockIdx.x);
   T* to = out.row(blockIdx.x);
   float largest = least;
-  for (int64_t i = threadIdx.x * N; i < width; i += kThreads * N) {
+  for (int64_t i = threadIdx.x * N; i < width; i += kActQuantInt8Threads * N) {
     const Pack<T, N> pack = load_pack<T, N>(from + i);
 #pragma unroll
     for (int k = 0; k < N; ++k) largest = LargestBits::of(largest, fabsf(to_float(pack.at[k])));
   }
   largest = reduce_block<LargestBits>(largest, scratch);
   const float steps = 127.0f / largest, step = largest / 127.0f;
-  for (int64_t i = threadIdx.x * N; i < width; i += kThreads * N) {
+  for (int64_t i = threadIdx.x * N; i < width; i += kActQuantInt8Threads * N) {
     Pack<T, N> pack = load_pack<T, N>(from + i);
 #pragma unroll
     for (int k = 0; k < N; ++k) pack.at[k] = from_float<T>(rintf(to_float(pack.at[k]) * steps) * step);
@@ -53,8 +53,8 @@ class ActQuantInt8BlockPerRow final : public ActQuantInt8 {
     with_packs(x.dtype(), rows_fit_packs(x) && rows_fit_packs(out), [&](auto type, auto n) {
       using T = typename decltype(type)::type;
       constexpr int N = decltype(n)::value;
-      launch("act_quant_int8", act_quant_rows<T, N>, static_cast<unsigned>(x.size(0)), kThreads, 0, ctx.stream,
-             rows_of<const T>(x), rows_of<T>(out), x.size(1), static_cast<float>(init_.least_magnitude));
+      launch("act_quant_int8", act_quant_rows<T, N>, static_cast<unsigned>(x.size(0)), kActQuantInt8Threads, 0,
+             ctx.stream, rows_of<const T>(x), rows_of<T>(out), x.size(1), static_cast<float>(init_.least_magnitude));
     });
   }
 };

@@ -9,12 +9,12 @@
 namespace fk::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kArgmaxThreads = 256;
 
-__global__ void __launch_bounds__(kThreads) pick(RowMaxima maxima, int64_t rows, int64_t* out, int64_t stride) {
+__global__ void __launch_bounds__(kArgmaxThreads) pick(RowMaxima maxima, int64_t rows, int64_t* out, int64_t stride) {
   let_next_start();
   wait_for_previous();
-  const int64_t row = static_cast<int64_t>(blockIdx.x) * (kThreads / 32) + threadIdx.x / 32;
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * (kArgmaxThreads / 32) + threadIdx.x / 32;
   if (row >= rows) return;  // whole warps
   const PieceMax best = max_of_row(maxima, row);
   if (threadIdx.x % 32 == 0) out[row * stride] = index_of(best.first_of_largest);
@@ -33,7 +33,7 @@ class ArgmaxPieces final : public Argmax {
 
   void forward(Context& ctx, View x, View out) override {
     RowMaxima maxima = row_maxima(x, ctx.arena, ctx.stream);
-    launch("argmax", pick, blocks_for(x.size(0), kThreads / 32), kThreads, 0, ctx.stream, maxima, x.size(0),
+    launch("argmax", pick, blocks_for(x.size(0), kArgmaxThreads / 32), kArgmaxThreads, 0, ctx.stream, maxima, x.size(0),
            out.ptr<int64_t>(), out.stride(0));
   }
 };

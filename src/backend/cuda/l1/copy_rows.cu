@@ -6,9 +6,9 @@
 namespace fk::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kCopyRowsThreads = 256;
 constexpr int kInFlight = 4;  // units that a thread has in flight
-constexpr int64_t kPerBlock = kThreads * kInFlight;
+constexpr int64_t kPerBlock = kCopyRowsThreads * kInFlight;
 
 struct Rows {
   const std::byte* from;
@@ -23,7 +23,7 @@ struct Rows {
 };
 
 template <class U>
-__global__ void __launch_bounds__(kThreads) copy_units(const Rows rows) {
+__global__ void __launch_bounds__(kCopyRowsThreads) copy_units(const Rows rows) {
   let_next_start();
   wait_for_previous();
   const int64_t row = blockIdx.x / rows.pieces;
@@ -35,12 +35,12 @@ __global__ void __launch_bounds__(kThreads) copy_units(const Rows rows) {
   U units[kInFlight];
 #pragma unroll
   for (int j = 0; j < kInFlight; ++j) {
-    const int64_t i = first + j * kThreads;
+    const int64_t i = first + j * kCopyRowsThreads;
     units[j] = known && i < rows.units ? from[i] : U{};
   }
 #pragma unroll
   for (int j = 0; j < kInFlight; ++j) {
-    const int64_t i = first + j * kThreads;
+    const int64_t i = first + j * kCopyRowsThreads;
     if (i < rows.units) to[i] = units[j];
   }
 }
@@ -66,7 +66,8 @@ void copy_rows(const CopyRows& call, void* stream) {
               .units = to.size(1) * size / static_cast<int64_t>(sizeof(U)),
               .pieces = 0};
     rows.pieces = blocks_for(rows.units, kPerBlock);
-    launch("copy_rows", copy_units<U>, static_cast<unsigned>(to.size(0)) * rows.pieces, kThreads, 0, stream, rows);
+    launch("copy_rows", copy_units<U>, static_cast<unsigned>(to.size(0)) * rows.pieces, kCopyRowsThreads, 0, stream,
+           rows);
   });
 }
 

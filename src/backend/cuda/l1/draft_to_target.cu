@@ -9,15 +9,15 @@
 namespace fk::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kDraftToTargetThreads = 256;
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kDraftToTargetThreads)
     spread(const float* draft, int64_t draft_stride, const int32_t* tokens, int64_t vocabulary, float* logits,
            int64_t logits_stride, unsigned pieces) {
   let_next_start();
   wait_for_previous();
   const int64_t row = blockIdx.x / pieces;
-  const int64_t i = static_cast<int64_t>(blockIdx.x % pieces) * kThreads + threadIdx.x;
+  const int64_t i = static_cast<int64_t>(blockIdx.x % pieces) * kDraftToTargetThreads + threadIdx.x;
   if (i >= vocabulary) return;
   const int32_t token = tokens[i];
   logits[row * logits_stride + i] = token < 0 ? -INFINITY : draft[row * draft_stride + token];
@@ -30,10 +30,11 @@ class DraftToTargetPerThread final : public DraftToTarget {
   std::string_view refuse(Args args) const override { return refuse_call(args); }
 
   void forward(Context& ctx, View draft_logits, View logits) override {
-    const unsigned pieces = blocks_for(init_.vocab_size, kThreads);
-    launch("draft_to_target", spread, static_cast<unsigned>(logits.size(0)) * pieces, kThreads, 0, ctx.stream,
-           draft_logits.ptr<float>(), draft_logits.stride(0), reinterpret_cast<const int32_t*>(tokens_.data()),
-           init_.vocab_size, logits.ptr<float>(), logits.stride(0), pieces);
+    const unsigned pieces = blocks_for(init_.vocab_size, kDraftToTargetThreads);
+    launch("draft_to_target", spread, static_cast<unsigned>(logits.size(0)) * pieces, kDraftToTargetThreads, 0,
+           ctx.stream, draft_logits.ptr<float>(), draft_logits.stride(0),
+           reinterpret_cast<const int32_t*>(tokens_.data()), init_.vocab_size, logits.ptr<float>(), logits.stride(0),
+           pieces);
   }
 
  private:

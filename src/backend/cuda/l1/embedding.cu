@@ -10,16 +10,16 @@
 namespace fk::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kEmbeddingThreads = 256;
 
 template <class T, int N>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kEmbeddingThreads)
     scale_rows(const int64_t* ids, int64_t id_stride, const T* table, int64_t entries, int64_t width, float scale,
                T* out, int64_t out_stride, unsigned pieces) {
   let_next_start();
   wait_for_previous();
   const int64_t row = blockIdx.x / pieces;
-  const int64_t i = (blockIdx.x % pieces * static_cast<int64_t>(kThreads) + threadIdx.x) * N;
+  const int64_t i = (blockIdx.x % pieces * static_cast<int64_t>(kEmbeddingThreads) + threadIdx.x) * N;
   if (i >= width) return;
   const int64_t id = ids[row * id_stride];
   Pack<T, N> pack;
@@ -49,9 +49,9 @@ class EmbeddingRowCopy final : public Embedding {
       using T = typename decltype(type)::type;
       constexpr int N = decltype(n)::value;
       int64_t D = init_.embedding_dim;
-      unsigned pieces = blocks_for(D, kThreads * N);
-      launch("embedding", scale_rows<T, N>, static_cast<unsigned>(out.size(0)) * pieces, kThreads, 0, ctx.stream,
-             input_ids.ptr<int64_t>(), input_ids.stride(0), static_cast<const T*>(weight().data()),
+      unsigned pieces = blocks_for(D, kEmbeddingThreads * N);
+      launch("embedding", scale_rows<T, N>, static_cast<unsigned>(out.size(0)) * pieces, kEmbeddingThreads, 0,
+             ctx.stream, input_ids.ptr<int64_t>(), input_ids.stride(0), static_cast<const T*>(weight().data()),
              init_.num_embeddings, D, static_cast<float>(init_.scale), static_cast<T*>(out.data()), out.stride(0),
              pieces);
     });

@@ -9,7 +9,7 @@
 namespace fk::cuda {
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kLogitPenaltiesThreads = 128;
 
 struct Entries {
   const int32_t* starts;
@@ -23,13 +23,13 @@ struct Entries {
 };
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) penalise(RowsOf<T> logits, Entries e) {
+__global__ void __launch_bounds__(kLogitPenaltiesThreads) penalise(RowsOf<T> logits, Entries e) {
   let_next_start();
   wait_for_previous();
   const int64_t s = blockIdx.x;
   T* row = logits.row(s);
   const float factor = e.repetition[s], presence = e.presence[s], frequency = e.frequency[s];
-  for (int i = e.starts[s] + static_cast<int>(threadIdx.x); i < e.starts[s + 1]; i += kThreads) {
+  for (int i = e.starts[s] + static_cast<int>(threadIdx.x); i < e.starts[s + 1]; i += kLogitPenaltiesThreads) {
     T& logit = row[e.tokens[i]];
     const int count = e.counts[i];
     float x = to_float(logit) + e.bias[i];
@@ -55,8 +55,8 @@ class LogitPenaltiesRows final : public LogitPenalties {
                           presence.ptr<float>(),    frequency.ptr<float>()};
     with_packs(logits.dtype(), false, [&](auto type, auto) {
       using T = typename decltype(type)::type;
-      launch("logit_penalties", penalise<T>, static_cast<unsigned>(logits.size(0)), kThreads, 0, ctx.stream,
-             rows_of<T>(logits), entries);
+      launch("logit_penalties", penalise<T>, static_cast<unsigned>(logits.size(0)), kLogitPenaltiesThreads, 0,
+             ctx.stream, rows_of<T>(logits), entries);
     });
   }
 };

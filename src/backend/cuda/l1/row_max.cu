@@ -9,14 +9,14 @@
 namespace fk::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kRowMaxThreads = 256;
 constexpr int64_t kLeastPerPiece = 2048;  // elements: reading fewer takes less time than starting another block
 constexpr int64_t kBlocksWanted = 512;    // enough for every multiprocessor to have several
 
 template <class T, int N>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kRowMaxThreads)
     find_maxima(const T* x, int64_t stride, int64_t width, int64_t per_piece, RowMaxima maxima) {
-  __shared__ PieceMax of_warps[kThreads / 32];
+  __shared__ PieceMax of_warps[kRowMaxThreads / 32];
   let_next_start();
   wait_for_previous();
   const int64_t row = blockIdx.x / maxima.pieces_per_row, piece = blockIdx.x % maxima.pieces_per_row;
@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t begin = piece * per_piece, end = min(begin + per_piece, width);
   PieceMax best{0, kMinusInfinity};
 #pragma unroll 4
-  for (int64_t i = begin + static_cast<int64_t>(threadIdx.x) * N; i < end; i += kThreads * N) {
+  for (int64_t i = begin + static_cast<int64_t>(threadIdx.x) * N; i < end; i += kRowMaxThreads * N) {
     const Pack<T, N> pack = load_pack<T, N>(from + i);
 #pragma unroll
     for (int k = 0; k < N; ++k) {
@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kThreads)
   __syncthreads();
   if (threadIdx.x != 0) return;
 #pragma unroll
-  for (int w = 1; w < kThreads / 32; ++w) best = larger(best, of_warps[w]);
+  for (int w = 1; w < kRowMaxThreads / 32; ++w) best = larger(best, of_warps[w]);
   maxima.pieces[blockIdx.x] = best;
 }
 
@@ -54,8 +54,8 @@ RowMaxima row_maxima(const View& x, Arena& arena, void* stream) {
   RowMaxima maxima{static_cast<PieceMax*>(scratch.data()), pieces};
   with_packs(x.dtype(), rows_fit_packs(x), [&](auto type, auto n) {
     using T = typename decltype(type)::type;
-    launch("row_maxima", find_maxima<T, decltype(n)::value>, static_cast<unsigned>(rows * pieces), kThreads, 0, stream,
-           static_cast<const T*>(x.data()), x.stride(0), width, per_piece, maxima);
+    launch("row_maxima", find_maxima<T, decltype(n)::value>, static_cast<unsigned>(rows * pieces), kRowMaxThreads, 0,
+           stream, static_cast<const T*>(x.data()), x.stride(0), width, per_piece, maxima);
   });
   return maxima;
 }

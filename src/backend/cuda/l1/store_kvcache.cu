@@ -9,7 +9,7 @@
 namespace fk::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kStoreKvcacheThreads = 256;
 
 // One of keys and values; pitches in bytes.
 struct Side {
@@ -20,7 +20,7 @@ struct Side {
 };
 
 template <class U>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kStoreKvcacheThreads)
     store_tokens(const Side key, const Side value, const int64_t* slots, int64_t slot_stride, int64_t num_slots,
                  unsigned head_units, unsigned token_units, unsigned pieces) {
   let_next_start();
@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t token = blockIdx.x / pieces;
   const int64_t slot = slots[token * slot_stride];
   // Units of the token's keys, then of its values.
-  unsigned i = blockIdx.x % pieces * kThreads + threadIdx.x;
+  unsigned i = blockIdx.x % pieces * kStoreKvcacheThreads + threadIdx.x;
   if (slot < 0 || slot >= num_slots || i >= 2 * token_units) return;
   const Side side = i < token_units ? key : value;
   i = i < token_units ? i : i - token_units;
@@ -56,10 +56,10 @@ class StoreKVCacheTokenCopy final : public StoreKVCache {
       using U = typename decltype(type)::type;
       auto head_units = static_cast<unsigned>(init_.head_size * size / static_cast<int64_t>(sizeof(U)));
       auto token_units = static_cast<unsigned>(init_.num_kv_heads) * head_units;
-      unsigned pieces = blocks_for(2 * token_units, kThreads);
-      launch("store_kvcache", store_tokens<U>, static_cast<unsigned>(key.size(0)) * pieces, kThreads, 0, ctx.stream,
-             side(key, key_cache), side(value, value_cache), slot_mapping.ptr<int64_t>(), slot_mapping.stride(0),
-             key_cache.size(0) * key_cache.size(1), head_units, token_units, pieces);
+      unsigned pieces = blocks_for(2 * token_units, kStoreKvcacheThreads);
+      launch("store_kvcache", store_tokens<U>, static_cast<unsigned>(key.size(0)) * pieces, kStoreKvcacheThreads, 0,
+             ctx.stream, side(key, key_cache), side(value, value_cache), slot_mapping.ptr<int64_t>(),
+             slot_mapping.stride(0), key_cache.size(0) * key_cache.size(1), head_units, token_units, pieces);
     });
   }
 };
