@@ -8,6 +8,7 @@ add_executable(cuda_check_program EXCLUDE_FROM_ALL "${CMAKE_SOURCE_DIR}/src/cli/
 fk_link(cuda_check_program ${FK_MODULES} fk_backend_cuda)
 add_executable(cuda_check_runner EXCLUDE_FROM_ALL "${CMAKE_SOURCE_DIR}/src/sandbox/main.cpp")
 fk_link(cuda_check_runner ${runner_modules} fk_backend_cuda)
+fk_seal_calls(cuda_check_runner)
 add_custom_target(cuda_check DEPENDS cuda_check_program cuda_check_runner)
 
 if(FK_TESTS)

@@ -118,3 +118,9 @@ function(fk_executable target folder)
   fk_link(${target} ${ARGN})
   install(TARGETS ${target} RUNTIME DESTINATION bin)
 endfunction()
+
+# fk_seal_calls(TARGET): every function of a library is looked up when the program starts, and the table of their
+# addresses is read-only then. A candidate could change it otherwise, and run in place of a function that the runner calls.
+function(fk_seal_calls target)
+  target_link_options(${target} PRIVATE -Wl,-z,relro,-z,now)
+endfunction()

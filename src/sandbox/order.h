@@ -9,7 +9,6 @@ namespace fk {
 enum class Order : int32_t {
   kMessage,  // read a request from the channel
   kCalls,    // make these calls
-  kNothing,  // the same without the kernels: measures the overhead of a sample
   kGo,       // release the work queued on the GPU and wait for it
   kWait,     // sleep for this many microseconds
 };

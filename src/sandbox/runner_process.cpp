@@ -113,6 +113,7 @@ RunnerProcess::RunnerProcess(const RunnerOptions& options) : options_(options), 
   send({{"op", options.op},
         {"init", fields_to_json(options.init)},
         {"library", options.library},
+        {"empty", options.empty},
         {"threads", options.threads},
         {"memory_bytes", options_.private_memory_bytes},
         {"private_tmp", private_tmp_},
@@ -459,7 +460,7 @@ std::vector<RunnerDispatch> RunnerProcess::dispatches() {
 
 RunTimes RunnerProcess::run(std::span<const int> calls, const RunMode& mode) {
   doing_ = "in forward";
-  if (options_.device == kCpu) return carry_out(mode.nothing ? Order::kNothing : Order::kCalls, calls, mode.at_return);
+  if (options_.device == kCpu) return carry_out(Order::kCalls, calls, mode.at_return);
   // The work is queued behind a kernel that waits, and then released. Only the time after the release counts: inputs
   // are masked until then, so earlier work reads only masked data.
   Json ids = Json::array();

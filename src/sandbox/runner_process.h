@@ -36,6 +36,7 @@ struct RunnerOptions {
   std::string op;
   Fields init;
   std::string library;  // the candidate's shared object; empty: the baseline
+  bool empty = false;   // a candidate that computes nothing instead, to measure the overhead of a sample
   int threads = 1;
   size_t private_memory_bytes = size_t{8} << 30;
   int64_t timeout_ns = int64_t{30} * 1000000000;  // of one request
@@ -70,7 +71,6 @@ struct CallPlan {
 
 // How calls are to be made.
 struct RunMode {
-  bool nothing = false;                  // on the CPU: without the kernels, to measure the overhead of a sample
   std::function<void()> at_return = {};  // on the CPU: called when the calls have returned, before threads are stopped
   // On a GPU only.
   uint64_t key = 0;   // unmasks the inputs

@@ -32,33 +32,26 @@ bool read_registers(pid_t thread, int which, Registers& registers) {
   return ptrace(PTRACE_GETREGSET, thread, which, &part) == 0;
 }
 
-// The address of a stopped thread's instruction; 0 if it cannot be read.
-uint64_t instruction_of(pid_t thread) {
-  user_regs_struct registers{};
-  if (!read_registers(thread, NT_PRSTATUS, registers)) return 0;
-#if defined(__aarch64__)
-  return registers.pc;
-#else
-  return registers.rip;
-#endif
-}
-
-// Whether a thread stopped at the instruction of trap(), and not at a trap that a compiler put into unreachable code.
-bool at_our_trap(pid_t thread) {
-#if defined(__aarch64__)
-  user_regs_struct registers{};
-  if (!read_registers(thread, NT_PRSTATUS, registers)) return false;
-  constexpr uint32_t kTrap = 0xD4200000u | 0x1fb7u << 5;
-  errno = 0;
-  long word = ptrace(PTRACE_PEEKTEXT, thread, registers.pc, nullptr);
-  return errno == 0 && static_cast<uint32_t>(word) == kTrap;
-#else
-  static_cast<void>(thread);
-  return true;  // compilers use another one
-#endif
-}
-
 }  // namespace
+
+// Of a stopped thread; zeros if it cannot be read.
+Tracer::Place Tracer::place_of(pid_t thread) {
+  user_regs_struct registers{};
+  if (!read_registers(thread, NT_PRSTATUS, registers)) return {};
+#if defined(__aarch64__)
+  return {registers.pc, registers.sp};
+#else
+  return {registers.rip, registers.rsp};
+#endif
+}
+
+// Whether a thread stopped in trap(), called by the runner, and not at a trap of the candidate: that would end its
+// sample early. The first one comes before the candidate is loaded.
+bool Tracer::is_our_trap(pid_t thread) {
+  const Place place = place_of(thread);
+  if (!trap_place_) trap_place_ = place;
+  return place == *trap_place_;
+}
 
 #if defined(__x86_64__)
 void trap(uint64_t status) { asm volatile("int3" : : "a"(status) : "memory"); }
@@ -159,16 +152,16 @@ void Tracer::handle(pid_t thread, int status) {
   int event = status >> 16, signal = WSTOPSIG(status);
   if (is_new) place(thread);
   if (event == 0) {
-    if (signal == SIGTRAP && thread == process_ && at_our_trap(thread)) {
+    if (signal == SIGTRAP && thread == process_ && is_our_trap(thread)) {
       trapped_ = true;
     } else if (signal == SIGSEGV || signal == SIGBUS) {
       siginfo_t info{};
       ptrace(PTRACE_GETSIGINFO, thread, nullptr, &info);
       // If another process sent the signal, it has no address.
       fault_ = Fault{signal, info.si_code > 0 ? reinterpret_cast<uint64_t>(info.si_addr) : 0,
-                     info.si_code == SEGV_ACCERR, instruction_of(thread)};
+                     info.si_code == SEGV_ACCERR, place_of(thread).instruction};
     } else {
-      if (signal == SIGILL || signal == SIGFPE || signal == SIGTRAP) signal_code_ = instruction_of(thread);
+      if (signal == SIGILL || signal == SIGFPE || signal == SIGTRAP) signal_code_ = place_of(thread).instruction;
       state.signal = signal;
     }
   }

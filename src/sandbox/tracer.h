@@ -15,8 +15,9 @@
 
 namespace fk {
 
-// Called by the traced process: stops its first thread, and with it the others. The tracer can read `status`.
-void trap(uint64_t status);
+// Called by the traced process: stops its first thread, and with it the others. The tracer can read `status`. Always
+// called from one place, at one depth of the stack: where the first call came from, all others must come from.
+[[gnu::noinline]] void trap(uint64_t status);
 
 class Tracer {
  public:
@@ -73,6 +74,7 @@ class Tracer {
   void freeze();
   void place(pid_t thread);
   void take_status_and_step_over();
+  bool is_our_trap(pid_t thread);
 
   pid_t process_ = -1;
   std::map<pid_t, Thread> threads_;
@@ -80,6 +82,12 @@ class Tracer {
   std::map<pid_t, int> core_of_;  // of threads that were pinned
   bool freezing_ = false, trapped_ = false, ended_ = false;
   uint64_t trap_status_ = 0, signal_code_ = 0;
+  struct Place {
+    uint64_t instruction = 0, stack = 0;
+    bool operator==(const Place&) const = default;
+  };
+  static Place place_of(pid_t thread);
+  std::optional<Place> trap_place_;  // of the first trap
   std::optional<Fault> fault_;
   int64_t started_ns_ = 0, trapped_ns_ = 0, stopped_ns_ = 0;
 };

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "candidate/bridge.h"
+#include "candidate/empty_kernel.h"
 #include "candidate/load.h"
 #include "candidate/seccomp.h"
 #include "candidate/walls.h"
@@ -78,10 +79,9 @@ class Worker {
   void load(const Json& open) {
     if (op_ == nullptr) return;
     auto library = open.at("library").get<std::string>();
-    if (!library.empty()) {
-      candidate_ = load_candidate(library, *op_);
-      Registry::instance().add_foreign(op_->name, "candidate", device_.kind, candidate_);
-    }
+    if (!library.empty()) candidate_ = load_candidate(library, *op_);
+    if (open.at("empty").get<bool>()) candidate_ = empty_kernel(*op_);
+    if (candidate_) Registry::instance().add_foreign(op_->name, "candidate", device_.kind, candidate_);
     root_ = op_->build(fields_from_json(open.at("init")), {.device = device_});
   }
 
@@ -202,25 +202,18 @@ class Worker {
     // The judge shares this core, and we may have interrupted it before it went to sleep; otherwise it would continue
     // in the middle of a long call.
     sched_yield();
-    LeaveOut leave_out;
-    for (int32_t id : entries)
-      make_call(calls_.at(static_cast<size_t>(id)), order == Order::kNothing ? &leave_out : nullptr);
-    if (!refused(order == Order::kNothing ? 0 : entries.size())) return WorkerStatus::kDone;
+    for (int32_t id : entries) make_call(calls_.at(static_cast<size_t>(id)));
+    if (!refused(entries.size())) return WorkerStatus::kDone;
     outcome_ = refusal(calls_.at(static_cast<size_t>(entries.front())));
     return WorkerStatus::kRefused;
   }
 
-  struct LeaveOut final : CallObserver {
-    bool before_call(const Node&, const Context&, std::span<const OptView>) override { return false; }
-  };
-
-  void make_call(PreparedCall& call, CallObserver* observer = nullptr) {
+  void make_call(PreparedCall& call) {
     arena_.reset();
     Context ctx{.pool = *pool_,
                 .arena = arena_,
                 .attention = call.attention ? &*call.attention : nullptr,
                 .states = call.states,
-                .observer = observer,
                 .stream = device_calls_ ? device_runtime(device_).stream() : nullptr};
     root_->call(ctx, call.args);
   }
@@ -338,20 +331,25 @@ int serve_requests(int channel, const Json& open, Json hello) {
   } catch (const std::exception& e) {
     answer = error_answer(e);
   }
-  trap(0);  // the state of the process now is the reference for later checks
-  bool usable = worker != nullptr;
-  try {
-    if (usable) worker->load(open);
-  } catch (const std::exception& e) {
-    answer = error_answer(e);
-    usable = false;
-  }
-  answer["nonce"] = begin.body.at("nonce");
-  answer["protections"] = protections;
-  if (!send_message(channel, answer)) return 1;
+  bool usable = worker != nullptr, loaded = false;
   auto status = WorkerStatus::kDone;
   for (;;) {
-    trap(static_cast<uint64_t>(status));  // the process runs only between two traps
+    // The process runs only between two traps. Its state at the first one is the reference for later checks, and so is
+    // the place of the trap: there is no other call of trap().
+    trap(static_cast<uint64_t>(status));
+    if (!loaded) {
+      loaded = true;
+      try {
+        if (usable) worker->load(open);
+      } catch (const std::exception& e) {
+        answer = error_answer(e);
+        usable = false;
+      }
+      answer["nonce"] = begin.body.at("nonce");
+      answer["protections"] = protections;
+      if (!send_message(channel, answer)) return 1;
+      continue;
+    }
     if (!usable) return 1;
     status = WorkerStatus::kDone;
     if (std::optional<WorkerStatus> done = worker->carry_out_order()) {

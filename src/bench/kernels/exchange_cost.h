@@ -5,9 +5,11 @@
 // subtracted from every sample. A candidate cannot make these steps faster than the fastest one seen, so it can hide at
 // most median - minimum this way. Only samples among the timed ones count: a process that is woken twice in a row wakes
 // 5 us faster than one that waited for three others. A candidate that replaces the loop of the runner can save the
-// loop's work for each call; samples whose calls run no kernel measure it, each beside one without calls. Samples
-// during which other programs used the core count only if there are not enough others: the pairs they would belong to
-// are dropped too, and they would make the spread useless on a busy machine.
+// work of the runner for each call, which is all that lies between two kernels: samples of a kernel that computes
+// nothing measure it, each beside one without calls. They have many calls, so that it is the work of calls like the one
+// before; the first one after other work takes longer. Samples during which other programs used the core count only if
+// there are not enough others: the pairs they would belong to are dropped too, and they would make the spread useless
+// on a busy machine.
 #pragma once
 
 #include <vector>
@@ -23,10 +25,10 @@ class ExchangeCost {
  public:
   // Without calls, among the timed ones.
   void add_empty(EmptySample sample) { empty_.add(sample.ns, sample.disturbed); }
-  // Before the timed ones, back to back: one without calls, one with all calls but without kernels.
-  void add_loop(EmptySample empty, EmptySample with_loop) {
+  // Before the timed ones, back to back: one without calls, one with all calls so many times, of an empty kernel.
+  void add_loop(EmptySample empty, EmptySample with_loop, size_t times = 1) {
     before_.add(empty.ns, empty.disturbed);
-    loops_.add(with_loop.ns - empty.ns, empty.disturbed || with_loop.disturbed);
+    loops_.add((with_loop.ns - empty.ns) / static_cast<double>(times), empty.disturbed || with_loop.disturbed);
   }
 
   double typical_ns() const;  // overhead of a sample (waking and stopping a runner)

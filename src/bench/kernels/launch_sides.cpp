@@ -18,7 +18,8 @@ LaunchSides::LaunchSides(const RunnerOptions& options, const Libraries& librarie
     if (side > kCandidate && (!timed || (side == kEmpty && options.device != kCpu))) continue;
     RunnerOptions own = options;
     own.layout = layout;
-    own.library = side == kCandidate ? libraries.candidate : libraries.baseline;
+    own.library = side == kCandidate ? libraries.candidate : side == kEmpty ? "" : libraries.baseline;
+    own.empty = side == kEmpty;
     if (side != kCandidate) own.output = nullptr;
     sides_[static_cast<size_t>(side)] = std::make_unique<ProcessSubject>(own, seed);
   }

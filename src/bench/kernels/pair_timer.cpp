@@ -5,12 +5,14 @@
 #include <optional>
 
 #include "bench/kernels/calls_alone.h"
+#include "bench/kernels/cold.h"
 #include "bench/kernels/dispatch_sum.h"
 #include "bench/kernels/dropped_pairs.h"
 #include "bench/kernels/exchange_cost.h"
 #include "bench/kernels/fresh_inputs.h"
 #include "bench/kernels/round_check.h"
 #include "bench/kernels/sampling.h"
+#include "bench/kernels/side_weights.h"
 #include "bench/kernels/turns.h"
 #include "core/device_runtime.h"
 #include "core/rng.h"
@@ -35,7 +37,7 @@ constexpr size_t kCallsAlone = 12, kCallsAloneOnGpu = 8;   // per launch and sid
 constexpr double kCallsAloneS = 0.05;                      // per launch, for more of them
 constexpr double kSteadyCalls = 4, kSteadyNs = 1e6;        // a sample on a CPU has at least the shorter of both
 constexpr double kWarmUpS = 0.008;                         // no further round after this time
-constexpr int kExchanges = 16;                             // empty samples at the start, to measure their spread
+constexpr size_t kExchanges = 16, kLoops = 128;            // empty samples at the start; calls of nothing in a sample
 constexpr double kMostTimes = 4;                           // a candidate's part of a round, in plans (sampling.h)
 constexpr double kJudgeAgainS = 0.03;  // at the end of a launch, for calls like those of a judgement
 constexpr size_t kMostRotatingBytes = size_t{64} << 20, kMostRotatingOnGpu = size_t{2} << 30;
@@ -67,7 +69,7 @@ class PairTimer {
         weights_(options.inputs->params(*root_, options.seed)),
         judged_(std::move(judged)),
         clock_(options.core_chain) {
-    params_ = share_params(*root_, *weights_, options.device);
+    params_.emplace(*root_, *weights_, options.device);
     if (judged_.judge == nullptr) {
       JudgeOptions judging;
       judging.seed = options.seed;
@@ -149,8 +151,8 @@ class PairTimer {
 
   // Starts the processes of a launch and maps weights and the memory of calls.
   void start(int launch) {
-    // The physical pages make one memory faster or slower than another, by 1 to 2 % here, as long as it exists. So the
-    // sides rotate from launch to launch, and in three launches each uses every memory once.
+    // The physical pages make one memory faster than another, by 1 to 2 % here, as long as it exists. So the sides
+    // rotate from launch to launch, and in three launches each uses every memory once.
     writers_ = handed_round(places_, launch);
     check_->begin_launch();
     if (!memory_) memory_ = std::make_unique<CallMemory>(*root_, inputs_.base(), 1, kRunners, options_.device);
@@ -169,14 +171,14 @@ class PairTimer {
       if (note_failure(side)) return;
     }
     result_.protections = process(kCandidate).protections();
-    for (int side : {kBaseline, kCandidate}) counted_before_[static_cast<size_t>(side)] = process(side).dispatches();
+    for (int side : {kBaseline, kCandidate}) ordered_[static_cast<size_t>(side)].begin(process(side).dispatches());
   }
 
-  // All sides read the same weights at the same physical addresses.
   void bind(int side) {
-    int segment = process(side).map(*params_);
+    const SharedTensors& params = params_->of(writer(side));
+    int segment = process(side).map(params);
     std::vector<TensorRef> refs;
-    for (size_t i = 0; i < params_->size(); ++i) refs.push_back({segment, i});
+    for (size_t i = 0; i < params.size(); ++i) refs.push_back({segment, i});
     int64_t prepare = process(side).bind(refs);
     if (side == kCandidate) result_.prepare_ns = prepare;
   }
@@ -201,8 +203,7 @@ class PairTimer {
     double shortest = 1e12;
     Stopwatch watch;
     constexpr double kLongS = 0.03;  // calls so long need no exact overhead
-    for (int i = 0; i < kExchanges && (i < 4 || watch.elapsed_s() < kLongS) && !result_.failure; ++i) {
-      // Alternating, as in a round.
+    for (size_t i = 0; i < kExchanges && (i < 4 || watch.elapsed_s() < kLongS) && !result_.failure; ++i) {
       if (!on_gpu()) exchange.add_empty(empty_sample(std::span(&one_call, 1)));
       shortest = std::min(shortest, time_side(kBaseline, std::span(&one_call, 1), 0xFF).ns);
       note_failure(kBaseline);
@@ -225,7 +226,7 @@ class PairTimer {
   double spread_in_rounds() {
     ExchangeCost exchange;
     next_inputs();
-    for (int i = 0, n = long_samples() ? kExchanges / 2 : kExchanges; i < n && !result_.failure; ++i) {
+    for (size_t i = 0, n = long_samples() ? kExchanges / 2 : kExchanges; i < n && !result_.failure; ++i) {
       std::vector<int> calls = drawn_calls();
       for (int side : {kBaseline, kControl})
         if (time_side(side, calls, 0xFF).dropped != Dropped::kNo) ++interrupted_;
@@ -263,24 +264,19 @@ class PairTimer {
   }
 
   // Filling memory evicts the kernel's code from the caches; waking a process then takes three times as long and varies
-  // as much. Waking another process brings that code back, equally for every sample; that process does not see the
-  // inputs.
+  // as much. Waking another process, which does not see the inputs, brings that code back, equally for every sample.
   void refresh_exchange() {
     if (on_gpu()) return;
     if (!pacer_) pacer_ = std::make_unique<RunnerProcess>(runner_options());
-    RunMode mode;
-    mode.nothing = true;
-    pacer_->run({}, mode);
+    pacer_->run({});
   }
 
-  // A sample without calls, with the same preparation as for `calls`; `with_loop`: with the calls, but without their
-  // kernels; `alone`: until it returns.
-  EmptySample empty_sample(std::span<const int> calls, bool with_loop = false, bool alone = false) {
-    RunMode mode;
-    mode.nothing = true;
+  // A sample without calls, with the same preparation as for `calls`, or with calls of a kernel that computes nothing;
+  // `alone`: until it returns.
+  EmptySample empty_sample(std::span<const int> calls, std::span<const int> of_nothing = {}, bool alone = false) {
     fill(kEmpty, calls, 0xFF, 0);
     refresh_exchange();
-    RunTimes t = process(kEmpty).run(with_loop ? calls : std::span<const int>(), mode);
+    RunTimes t = process(kEmpty).run(of_nothing);
     note_failure(kEmpty);
     return {static_cast<double>(alone ? t.returned_ns : t.ns), t.core_was_taken(1)};
   }
@@ -290,10 +286,11 @@ class PairTimer {
     exchange_ = {};
     if (on_gpu()) return;
     next_inputs();
-    std::vector<int> calls = drawn_calls();
+    std::vector<int> calls = drawn_calls(), many = calls;
+    while (many.size() < kLoops) many.insert(many.end(), calls.begin(), calls.end());
     for (int i = long_samples() ? 2 : 4; i > 0 && !result_.failure; --i) {
       EmptySample empty = empty_sample(calls);
-      exchange_.add_loop(empty, empty_sample(calls, true));
+      exchange_.add_loop(empty, empty_sample(calls, many), many.size() / calls.size());
     }
   }
 
@@ -325,8 +322,7 @@ class PairTimer {
   // shapes are used.
   const CallData& shapes_of(int slot) { return on_gpu() ? inputs_.base() : inputs_.current(slot); }
 
-  // All three sides on the same new inputs, in random order. Outputs are checked after all have returned, those of the
-  // control like those of the candidate: so the effect on the caches is the same for both.
+  // All three sides on the same new inputs, in random order. Outputs are checked after all have returned.
   void round(Round kind) {
     std::array<int, kRunners> order = shuffled<kRunners>(random_, draws_);
     std::vector<int> calls = drawn_calls();
@@ -351,8 +347,7 @@ class PairTimer {
       if (takes_part(side) && note_failure(side)) return;
     }
     if (watches) look = std::max(look, clock_.look());
-    // Steal time is counted in ticks longer than a round, so it is unknown which of the three was affected: all are
-    // dropped.
+    // Steal time is counted in ticks longer than a round, so which of the three was affected is unknown.
     if (stolen && stolen_ticks().value_or(*stolen) > *stolen)
       for (Sample& sample : samples) sample.dropped = Dropped::kStealTime;
     result_.failure = check_->check({*memory_, calls, writers_, pattern, kind == Round::kJudged});
@@ -391,7 +386,7 @@ class PairTimer {
     for (int side : shuffled<kRunners>(random_, draws_)) {
       if (!takes_part(side)) continue;
       if (side == kEmpty) {
-        alone_.add_empty(empty_sample(one, false, true).ns);
+        alone_.add_empty(empty_sample(one, {}, true).ns);
       } else {
         Sample sample = time_alone(side, call);
         times[static_cast<size_t>(side)] = sample.ns;
@@ -439,6 +434,7 @@ class PairTimer {
     fill(side, calls, pattern, mode.key);
     refresh_exchange();
     RunTimes t = r.run(calls, mode);
+    ordered_[static_cast<size_t>(side)].add(calls.size());
     if (t.refused) r.fail(*t.refused);
     if (!r.failure())
       if (std::optional<Failure> changed = r.check_state(false)) r.fail(*changed);
@@ -477,15 +473,14 @@ class PairTimer {
       };
       evict(memory_->inputs());
       evict(memory_->written(writer(side)));
-      evict(*params_);
+      evict(params_->of(writer(side)));
     }
   }
 
-  // Checks what sealed memory and a stopped process guarantee on the CPU: inputs and weights are unchanged, and nothing
-  // was written after the calls had finished on the stream.
+  // What sealed memory and a stopped process guarantee on the CPU: unchanged inputs and weights, and no late writes.
   void check_on_gpu(RunnerProcess& process, std::span<const int> calls, const RunTimes& t) {
     std::vector<uint64_t> at_return = memory_->fingerprints(calls, writer(kCandidate));
-    std::optional<Failure> found = check_params(*params_);
+    std::optional<Failure> found = check_params(params_->of(0));
     for (size_t i = 0; i < calls.size() && !found; ++i) found = memory_->check_inputs(calls[i], shapes_of(calls[i]));
     if (!found && t.at_stop != at_return)
       found = Failure{Verdict::kRewardHack,
@@ -499,10 +494,14 @@ class PairTimer {
   }
 
   void count_dispatches() {
-    if (result_.failure) return;
-    for (int side : {kBaseline, kCandidate})
-      add_dispatches(side == kCandidate ? result_.candidate_dispatches : result_.baseline_dispatches,
-                     dispatches_since(counted_before_[static_cast<size_t>(side)], process(side).dispatches()));
+    for (int side : {kBaseline, kCandidate}) {
+      if (result_.failure) return;
+      const OrderedCalls& ordered = ordered_[static_cast<size_t>(side)];
+      const std::vector<RunnerDispatch> since = ordered.since(process(side).dispatches());
+      add_dispatches(side == kCandidate ? result_.candidate_dispatches : result_.baseline_dispatches, since);
+      if (std::optional<Failure> other = ordered.compare(since, root_->info().name)) process(side).fail(*other);
+      note_failure(side);
+    }
   }
 
   // In a process that was not judged yet. After the timed rounds: mappings that come and go, and calls of other shapes,
@@ -535,6 +534,7 @@ class PairTimer {
     result_.elements_checked = check_->elements();
     result_.calls_judged = check_->judged();
     compare_with_calls_alone(o);
+    if (options_.cold) refuse_private_memory(result_);
     result_.could_hide_ns = o.could_hide_ns;
     result_.paired.invalid += advice_on_threads(result_.paired, most_threads_, options_.threads);
   }
@@ -560,7 +560,7 @@ class PairTimer {
   JudgedLaunch judged_;
   std::optional<Judge> own_judge_;
   std::optional<RoundCheck> check_;
-  std::unique_ptr<SharedTensors> params_;
+  std::optional<SideWeights> params_;
   std::unique_ptr<CallMemory> memory_;
   bool sized_ = false;
   int calls_ = 1;              // per sample
@@ -575,7 +575,7 @@ class PairTimer {
   std::unique_ptr<LaunchSides> sides_;  // of this launch
   bool was_judged_ = false;             // these were
   std::array<Mapped, kRunners> mapped_;
-  std::array<std::vector<RunnerDispatch>, 2> counted_before_;  // of baseline and candidate, for calls of the judge
+  std::array<OrderedCalls, kSides> ordered_;
   std::unique_ptr<RunnerProcess> pacer_;             // woken before every sample (refresh_exchange); for all launches
   std::array<int, kSides> places_{};                 // for three launches: the order of rotation of the memories
   std::array<int, kSides> writers_{};                // the memory of each side in this launch
