@@ -48,8 +48,7 @@ std::string signal_name(int number) {
   return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("signal {}", number);
 }
 
-// A failure from a GPU's error message. There is nothing beyond the margins around tensors: an access there is out of
-// bounds.
+// A failure from a GPU's error message. Accesses beyond the margins around tensors are out of bounds.
 Failure device_failure(const std::string& words, const std::string& doing) {
   auto has = [&](std::string_view part) { return words.find(part) != std::string::npos; };
   if (has("cudaErrorIllegalAddress"))
