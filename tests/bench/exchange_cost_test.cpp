@@ -112,6 +112,7 @@ TEST(CallsAlone, AGainCountsAsFarAsItExistsAlone) {
   EXPECT_EQ(half.verdict, SpeedVerdict::kFaster);
   EXPECT_LT(half.speedup_interval().low, 20.0 / 15);
   EXPECT_GT(half.speedup_interval().low, 1.2);
+  EXPECT_NEAR(half.speedup(), 20.0 / 15, 0.02) << "not the factor of two that the batch has";
   // Nothing of it.
   PairedResult none = limited(alone(21e3, 21e3), 20e3, 11e3);
   EXPECT_EQ(none.verdict, SpeedVerdict::kUnresolved);
