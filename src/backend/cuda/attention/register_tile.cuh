@@ -115,7 +115,6 @@ class RegisterTile {
             mean_[i][c], mean_[i][2 + c]};
     }
     if (with_states && g() < group && t() == 0) states[g()] = {largest_, sum_};
-    __syncwarp();  // a block's barrier follows, which all lanes reach together
   }
 
  private:
